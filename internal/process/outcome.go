@@ -1,0 +1,91 @@
+package process
+
+import "fmt"
+
+// Fault is the kind of a failure. Its zero value means success. Codes on the wire are made from it at the edge only.
+type Fault string
+
+// The faults.
+const (
+	None              Fault = ""
+	AgentUnavailable  Fault = "agent-unavailable"  // the agent is unknown, away, or took no notice
+	AlreadyRunning    Fault = "already-running"    // a start found the process alive
+	NotRunning        Fault = "not-running"        // a stop or kill found it dead, an unregister found nothing
+	IllegalOp         Fault = "illegal-op"         // no such operation
+	CheckFailed       Fault = "check-failed"       // the state after the command is not the one wanted
+	AlreadyRegistered Fault = "already-registered" // a register found the entry there
+	Failed            Fault = "failed"             // a command failed, or the request cannot be carried out; the text says why
+)
+
+// Outcome is the one final answer to an operation on one process of one agent.
+type Outcome struct {
+	Fault Fault `json:"fault,omitempty"`
+	// Text is "success", or what went wrong in the words a caller sees.
+	Text string `json:"text"`
+	// Hosted is the hosting flag after the operation.
+	Hosted bool `json:"hosted"`
+	// Status is set for a query only.
+	Status *Status `json:"status,omitempty"`
+}
+
+// Success is the text of an outcome without fault.
+const Success = "success"
+
+// Error is a failure with its kind, in a caller's words.
+type Error struct {
+	Fault Fault
+	Text  string
+}
+
+// Errorf makes an Error.
+func Errorf(f Fault, format string, args ...any) *Error {
+	return &Error{Fault: f, Text: fmt.Sprintf(format, args...)}
+}
+
+// Error returns the text.
+func (e *Error) Error() string { return e.Text }
+
+// Status is what an agent knows of one process at one moment.
+type Status struct {
+	// Known is whether the agent has a record of the process.
+	Known  bool `json:"known"`
+	Hosted bool `json:"hosted"`
+	// State is the lifecycle state, a word of docs/states.md; Message says more where there is more to say.
+	State   string `json:"state"`
+	Message string `json:"message,omitempty"`
+	// ProcName is the base name of the executable, from the spec in force.
+	ProcName string `json:"proc_name,omitempty"`
+	// Unix seconds; 0 where it never happened.
+	RegisteredAt int64 `json:"registered_at,omitempty"`
+	LastStartAt  int64 `json:"last_start_at,omitempty"`
+	ReportedAt   int64 `json:"reported_at,omitempty"`
+	// Instance is the running process; its PID is -1 when nothing runs.
+	Instance Instance `json:"instance"`
+}
+
+// Running reports whether a live process was seen.
+func (s Status) Running() bool { return s.Instance.PID > 0 }
+
+// Instance is one running process as /proc shows it.
+type Instance struct {
+	PID     int    `json:"pid"`
+	Cmdline string `json:"cmdline,omitempty"`
+	// Stat is the state letter of proc(5), such as "S".
+	Stat string `json:"stat,omitempty"`
+	// StartedAt is in Unix seconds, Elapsed in seconds.
+	StartedAt int64 `json:"started_at,omitempty"`
+	Elapsed   int64 `json:"elapsed,omitempty"`
+	// CPU is the share of the whole machine since the last sample, CPUAverage over the process's life, Mem the share of
+	// physical memory; all in percent.
+	CPU        float64 `json:"cpu,omitempty"`
+	CPUAverage float64 `json:"cpu_average,omitempty"`
+	Mem        float64 `json:"mem,omitempty"`
+	// RSS and VSize are in KiB; UserTime and SystemTime in seconds.
+	RSS        int64   `json:"rss,omitempty"`
+	VSize      int64   `json:"vsize,omitempty"`
+	UserTime   float64 `json:"user_time,omitempty"`
+	SystemTime float64 `json:"system_time,omitempty"`
+	Threads    int     `json:"threads,omitempty"`
+	Version    string  `json:"version,omitempty"`
+	Health     string  `json:"health,omitempty"`
+}

@@ -1,0 +1,168 @@
+// Package process holds the nouns that the server and the agent share: what a process is called, how it is run, what
+// may be done to it, and what came of it. It imports nothing of drover and does no I/O.
+package process
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+)
+
+// ID names a process within one agent. Both parts are the caller's own words and are never altered, trimmed or used as
+// a path, a subject or a cgroup name: Hash is for that.
+type ID struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+// String returns "namespace/name", for people and logs.
+func (id ID) String() string { return id.Namespace + "/" + id.Name }
+
+// Hash returns 32 lower-case hexadecimal digits that stand for the id wherever only safe characters are allowed.
+func (id ID) Hash() string {
+	h := sha256.New()
+	h.Write([]byte(id.Namespace))
+	h.Write([]byte{0})
+	h.Write([]byte(id.Name))
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// Op is something that can be asked of a process.
+type Op string
+
+// The operations. The first eight are the callers' (GSE op_type 0, 1, 2, 3, 4, 7, 8, 9); the last three carry the
+// synchronous registration calls.
+const (
+	Start      Op = "start"
+	Stop       Op = "stop"
+	Query      Op = "query"
+	Host       Op = "host"
+	Unhost     Op = "unhost"
+	Restart    Op = "restart"
+	Reload     Op = "reload"
+	Kill       Op = "kill"
+	Register   Op = "register"
+	Update     Op = "update"
+	Unregister Op = "unregister"
+)
+
+// Kind says how long a process is meant to run (GSE auto_type).
+type Kind string
+
+// The kinds: run by a timer, kept running, or run once.
+const (
+	Periodic  Kind = "periodic"
+	Resident  Kind = "resident"
+	SingleRun Kind = "single-run"
+)
+
+// Spec is everything that is known of how to run a process. A spec that is sent counts whole: an empty command is
+// empty, not the stored one.
+type Spec struct {
+	Identity Identity     `json:"identity"`
+	Commands Commands     `json:"commands"`
+	Limits   Limits       `json:"limits,omitzero"`
+	Policy   Policy       `json:"policy"`
+	ReportID int64        `json:"report_id,omitempty"`
+	Config   []ConfigFile `json:"config,omitempty"`
+	// Labels is the caller's own JSON, kept as it came; empty when there was none.
+	Labels json.RawMessage `json:"labels,omitempty"`
+	// FuncID, InstanceID and Contact are JOB's; they are stored and echoed.
+	FuncID     string `json:"func_id,omitempty"`
+	InstanceID string `json:"instance_id,omitempty"`
+	Contact    string `json:"contact,omitempty"`
+}
+
+// Identity says where a process lives and how to know it again.
+type Identity struct {
+	// ProcName is the base name of the executable.
+	ProcName string `json:"proc_name"`
+	// SetupPath is the absolute working directory of every command.
+	SetupPath string `json:"setup_path"`
+	// PIDPath is the absolute path of the pid file, or of a directory that holds it; empty where the caller has none.
+	PIDPath    string `json:"pid_path"`
+	ConfigPath string `json:"config_path,omitempty"`
+	LogPath    string `json:"log_path,omitempty"`
+	// User is the account that the commands run as.
+	User string `json:"user"`
+}
+
+// Commands are shell command lines, run by /bin/sh -c. Each may be empty.
+type Commands struct {
+	Start   string `json:"start,omitempty"`
+	Stop    string `json:"stop,omitempty"`
+	Restart string `json:"restart,omitempty"`
+	Reload  string `json:"reload,omitempty"`
+	Kill    string `json:"kill,omitempty"`
+	Version string `json:"version,omitempty"`
+	Health  string `json:"health,omitempty"`
+}
+
+// Limits are upper bounds as percent of the whole machine (CPU, Mem) or counts; zero or less means none.
+type Limits struct {
+	CPU  float64 `json:"cpu,omitempty"`
+	Mem  float64 `json:"mem,omitempty"`
+	FD   int64   `json:"fd,omitempty"`
+	Disk int64   `json:"disk,omitempty"`
+	Net  int64   `json:"net,omitempty"`
+}
+
+// Policy says how a process is watched and how long its operations may take. All times are whole seconds and are
+// already defaulted: see Defaults.
+type Policy struct {
+	Kind Kind `json:"kind"`
+	// StartCheckBegin is how long after a start command the process is looked at. When StartCheckEnd is greater, it is
+	// watched from begin to end and may not die in between.
+	StartCheckBegin int `json:"start_check_begin"`
+	StartCheckEnd   int `json:"start_check_end,omitempty"`
+	// StopCheck is how long a process may take to go after its stop command has ended.
+	StopCheck int `json:"stop_check"`
+	// StartRetries is how many relaunches in a row are tried, StartInterval how far apart they are.
+	StartRetries  int `json:"start_retries"`
+	StartInterval int `json:"start_interval"`
+	// OpTimeout bounds one command.
+	OpTimeout int `json:"op_timeout"`
+	// Crontab and CycleTime are the timers of a periodic process.
+	Crontab   string `json:"crontab,omitempty"`
+	CycleTime int    `json:"cycle_time,omitempty"`
+	// Instances is how many matching processes are expected; fewer shows in the message and changes nothing else.
+	Instances int `json:"instances,omitempty"`
+}
+
+// Defaults of Policy, in seconds where they are times (GSE register_proc_info, spec.monitor_policy).
+const (
+	DefaultStartCheck    = 5
+	DefaultStopCheck     = 5
+	DefaultStartRetries  = 4
+	DefaultStartInterval = 10
+	DefaultOpTimeout     = 60
+)
+
+// Defaulted returns the policy with every value that is zero or negative replaced by its default: on the wire 0 and null
+// mean "not configured" (contract of the callers).
+func (p Policy) Defaulted() Policy {
+	set := func(v *int, d int) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	if p.StartCheckBegin <= 0 && p.StartCheckEnd <= 0 {
+		p.StartCheckBegin = DefaultStartCheck
+	}
+	p.StartCheckBegin = max(p.StartCheckBegin, 0)
+	p.StartCheckEnd = max(p.StartCheckEnd, 0)
+	set(&p.StopCheck, DefaultStopCheck)
+	set(&p.StartRetries, DefaultStartRetries)
+	set(&p.StartInterval, DefaultStartInterval)
+	set(&p.OpTimeout, DefaultOpTimeout)
+	if p.Kind == "" {
+		p.Kind = Resident
+	}
+	return p
+}
+
+// ConfigFile is a configuration file whose checksum is watched.
+type ConfigFile struct {
+	Path string `json:"path"`
+	MD5  string `json:"md5"`
+}

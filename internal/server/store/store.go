@@ -1,0 +1,227 @@
+// Package store says what the server keeps in SQL, as interfaces small enough for each consumer. The databases live in
+// the packages below it; storetest holds the one suite that all of them pass.
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"drover/internal/process"
+)
+
+// ErrNotFound is returned where the one thing asked for is not there.
+var ErrNotFound = errors.New("not found")
+
+// Store is everything a database offers.
+type Store interface {
+	Tasks
+	Items
+	Agents
+	Observations
+	Apps
+	Audit
+	// Ping fails when the database cannot take a write now.
+	Ping(ctx context.Context) error
+	Close() error
+}
+
+// Task is one accepted call.
+type Task struct {
+	ID        string
+	App       string
+	User      string
+	RequestID string
+	Created   time.Time
+	// Wire is "gse" or "job", the family whose content form the poller expects.
+	Wire     string
+	Requests []Request
+}
+
+// Request is one operation on one process of many agents.
+type Request struct {
+	Op      process.Op
+	Process process.ID
+	Spec    *process.Spec
+	Targets []Target
+}
+
+// Target is one agent as the caller named it.
+type Target struct {
+	// Key is the result key, ready to be shown. Several targets of a task may share it: the last one counts.
+	Key string
+	// Asked is the agent in the caller's spelling, such as "0:10.0.0.1".
+	Asked string
+	// Agent is the agent's nkey; empty when nobody is known by that name.
+	Agent string
+	// Outcome is set where the answer is known without asking the agent.
+	Outcome *process.Outcome
+}
+
+// Tasks is what the HTTP side needs.
+type Tasks interface {
+	// CreateTask stores the task, all its items and the audit row in one transaction. When it returns nil they are on disk.
+	CreateTask(ctx context.Context, t *Task, row AuditRow) error
+	// TaskItems calls fn for the last item of every key of the task, in the order in which the keys were first given. It
+	// returns ErrNotFound for an unknown task or one that belongs to another app (an empty app matches any).
+	TaskItems(ctx context.Context, id, app string, fn func(ItemView) error) error
+}
+
+// ItemView is an item as a poll shows it.
+type ItemView struct {
+	Key     string
+	Asked   string
+	Cloud   int
+	IP      string
+	AgentID string // stable id or cloud:ip, of a known agent
+	Op      process.Op
+	Process process.ID
+	// ProcName, SetupPath, FuncID and InstanceID come from the item's spec.
+	ProcName   string
+	SetupPath  string
+	FuncID     string
+	InstanceID string
+	Done       bool
+	// Outcome is set when Done.
+	Outcome *process.Outcome
+}
+
+// Item is one operation on one process of one agent. Its State only rises.
+type Item struct {
+	ID      string // unique, the id the agent knows it by
+	Task    string
+	Agent   string
+	Process process.ID
+	Op      process.Op
+	Spec    *process.Spec
+	State   ItemState
+	// Attempts counts how often it was sent.
+	Attempts int
+	Created  time.Time
+	// Deadline is when the item ends without the agent's word.
+	Deadline time.Time
+}
+
+// ItemState says how far an item has come.
+type ItemState int
+
+// The states, rising. Begun means that the agent said it has started work, so that the item's own time limit runs.
+const (
+	Pending  ItemState = iota // nobody has it
+	Sent                      // published, no receipt yet
+	Accepted                  // the agent has journalled it
+	Begun                     // the agent works on it
+	Done                      // it has its outcome
+)
+
+// Items is what the engine needs.
+type Items interface {
+	// LeaseItems returns up to limit items that are due (pending, or sent and past their resend time) and whose process has
+	// no older item that is not done, oldest first, at most one a process; it marks them as leased until the given time so
+	// that no other caller gets them.
+	LeaseItems(ctx context.Context, now, until time.Time, limit int) ([]Item, error)
+	// MarkSent moves leased items to at least Sent, counts the attempt and sets when they are due again.
+	MarkSent(ctx context.Context, ids []string, resend time.Time) error
+	// MarkAccepted moves items to at least Accepted; they are no longer sent.
+	MarkAccepted(ctx context.Context, ids []string) error
+	// Begin moves items to at least Begun and sets their deadlines, unless they are done.
+	Begin(ctx context.Context, deadlines map[string]time.Time) error
+	// Finish gives items their outcome. An item that is done keeps the one it has. It returns how many were finished now.
+	Finish(ctx context.Context, outcomes map[string]process.Outcome) (int, error)
+	// Overdue returns up to limit items whose deadline has passed, oldest first.
+	Overdue(ctx context.Context, now time.Time, limit int) ([]Item, error)
+	// Unfinished returns the items of one agent that are Sent or more and not Done: what a returning agent is asked about.
+	Unfinished(ctx context.Context, agent string) ([]Item, error)
+	// NextDue returns the earliest time at which an item becomes due or overdue; ok is false when there is none.
+	NextDue(ctx context.Context) (at time.Time, ok bool, err error)
+	// PruneTasks removes tasks created before the given time whose items are all done, up to limit; it returns how many.
+	PruneTasks(ctx context.Context, before time.Time, limit int) (int, error)
+}
+
+// Agent is a host that has joined.
+type Agent struct {
+	Key     string // public nkey
+	Cloud   int
+	IP      string
+	ID      string // stable id; empty for one known as cloud:ip only
+	Build   string
+	Created time.Time
+}
+
+// Agents is the register of hosts.
+type Agents interface {
+	// PutAgent inserts the agent or replaces what is known of it.
+	PutAgent(ctx context.Context, a Agent) error
+	// ListAgents returns all agents, ordered by cloud, ip and key.
+	ListAgents(ctx context.Context) ([]Agent, error)
+}
+
+// Observed is the last word of an agent about one process.
+type Observed struct {
+	Agent   string
+	Process process.ID
+	Status  process.Status
+	Spec    *process.Spec
+}
+
+// Observations is the observed state of processes.
+type Observations interface {
+	// PutObserved upserts rows, and removes those of gone, in one transaction. A row with a nil Spec keeps the stored one.
+	PutObserved(ctx context.Context, rows []Observed, gone []ObservedKey) error
+	// ReplaceObserved makes rows all that is known of the agent.
+	ReplaceObserved(ctx context.Context, agent string, rows []Observed) error
+	// GetObserved calls fn for the rows of one process on the given agents, in the order of the agents; a missing row is skipped.
+	GetObserved(ctx context.Context, id process.ID, agents []string, fn func(Observed) error) error
+	// PageObserved returns the rows of a namespace from start, ordered by agent and name, and how many there are in all.
+	PageObserved(ctx context.Context, namespace string, start, limit int) (rows []Observed, total int, err error)
+}
+
+// ObservedKey names one row of Observations.
+type ObservedKey struct {
+	Agent   string
+	Process process.ID
+}
+
+// App is a caller's account. Secrets are stored hashed only.
+type App struct {
+	Code       string
+	SecretHash string
+	// MayNameUsers lets the app say who its user is without a proof.
+	MayNameUsers bool
+	Created      time.Time
+}
+
+// Apps is the register of callers.
+type Apps interface {
+	// PutApp inserts or replaces an app.
+	PutApp(ctx context.Context, a App) error
+	// GetApp returns ErrNotFound for an unknown code.
+	GetApp(ctx context.Context, code string) (App, error)
+	// CountApps returns how many there are.
+	CountApps(ctx context.Context) (int, error)
+}
+
+// AuditRow records one call or one denial. It never holds a secret.
+type AuditRow struct {
+	At        time.Time
+	App       string
+	User      string
+	Remote    string
+	RequestID string
+	Action    string // the endpoint's name
+	Target    string // what was acted on, shortened
+	Targets   int    // how many
+	Allowed   bool
+	Code      int
+	Message   string
+	Detail    json.RawMessage
+}
+
+// Audit is the record of calls.
+type Audit interface {
+	// PutAudit appends rows.
+	PutAudit(ctx context.Context, rows ...AuditRow) error
+	// ListAudit returns the newest rows first.
+	ListAudit(ctx context.Context, limit int) ([]AuditRow, error)
+}

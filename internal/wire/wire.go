@@ -1,0 +1,181 @@
+// Package wire holds the messages between server and agent, the subjects they travel on, and the signature that makes an
+// order an order. It moves nothing itself: fabric does.
+package wire
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nkeys"
+
+	"drover/internal/process"
+)
+
+// Version is the version of every message here. A reader refuses a greater one.
+const Version = 1
+
+// MaxMessage is the largest message in bytes that either side sends or reads.
+const MaxMessage = 8 << 20
+
+// Subjects carry only the agent's public nkey, never a caller's string.
+
+// OrderSubject is where the agent listens for signed manifests (a request; the reply is a Receipt).
+func OrderSubject(agent string) string { return "drover.v1.agent." + agent + ".orders" }
+
+// ReportSubject is where the agent sends its Reports (a request; the reply is a ReportAck).
+func ReportSubject(agent string) string { return "drover.v1.server." + agent + ".reports" }
+
+// AnyReportSubject matches the ReportSubject of every agent.
+const AnyReportSubject = "drover.v1.server.*.reports"
+
+// ReportAgent takes the agent's nkey out of a ReportSubject. The broker lets an agent publish under its own key only.
+func ReportAgent(subject string) (string, error) {
+	var agent string
+	if n, err := fmt.Sscanf(subject, "drover.v1.server.%56s", &agent); n != 1 || err != nil || ReportSubject(agent) != subject {
+		return "", fmt.Errorf("subject %q is not a report subject", subject)
+	}
+	return agent, nil
+}
+
+// Order asks for one operation on one process. Item is its id: an agent that has seen it answers with what came of it
+// and never runs it again.
+type Order struct {
+	Item    string        `json:"item"`
+	Process process.ID    `json:"process"`
+	Op      process.Op    `json:"op"`
+	Spec    *process.Spec `json:"spec,omitempty"`
+}
+
+// Manifest is a batch of orders for one agent.
+type Manifest struct {
+	Version int       `json:"version"`
+	Agent   string    `json:"agent"`
+	Issued  time.Time `json:"issued"`
+	// Expires is when an order that has not begun may no longer begin.
+	Expires time.Time `json:"expires"`
+	Orders  []Order   `json:"orders"`
+}
+
+// Envelope is a manifest as it travels: the exact bytes that were signed, the public key, the signature.
+type Envelope struct {
+	Manifest  []byte `json:"manifest"`
+	Key       string `json:"key"`
+	Signature []byte `json:"signature"`
+}
+
+// Seal encodes and signs a manifest with the server's operation key.
+func Seal(m Manifest, key nkeys.KeyPair) ([]byte, error) {
+	m.Version = Version
+	body, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode manifest: %w", err)
+	}
+	signature, err := key.Sign(body)
+	if err != nil {
+		return nil, fmt.Errorf("cannot sign manifest: %w", err)
+	}
+	public, err := key.PublicKey()
+	if err != nil {
+		return nil, fmt.Errorf("cannot sign manifest: %w", err)
+	}
+	return json.Marshal(Envelope{Manifest: body, Key: public, Signature: signature})
+}
+
+// Reasons why an envelope is refused.
+var (
+	ErrUnknownKey = errors.New("signed by a key that is not pinned")
+	ErrForged     = errors.New("signature does not match")
+	ErrNotForMe   = errors.New("addressed to another agent")
+	ErrExpired    = errors.New("expired")
+	ErrVersion    = errors.New("written by a newer version")
+)
+
+// Open verifies an envelope against the pinned public keys and the reader's own name, and returns the manifest. It does
+// not look at Expires: an order that was already accepted may still be asked about.
+func Open(data []byte, pinned []string, agent string) (*Manifest, error) {
+	var e Envelope
+	if err := json.Unmarshal(data, &e); err != nil {
+		return nil, fmt.Errorf("cannot read envelope: %w", err)
+	}
+	known := false
+	for _, k := range pinned {
+		known = known || k == e.Key
+	}
+	if !known {
+		return nil, ErrUnknownKey
+	}
+	public, err := nkeys.FromPublicKey(e.Key)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read key: %w", err)
+	}
+	if err := public.Verify(e.Manifest, e.Signature); err != nil {
+		return nil, ErrForged
+	}
+	var m Manifest
+	if err := json.Unmarshal(e.Manifest, &m); err != nil {
+		return nil, fmt.Errorf("cannot read manifest: %w", err)
+	}
+	switch {
+	case m.Version > Version:
+		return nil, ErrVersion
+	case m.Agent != agent:
+		return nil, ErrNotForMe
+	}
+	return &m, nil
+}
+
+// Receipt answers a manifest once every order in it is journalled. Refused holds the orders that were not, with why.
+type Receipt struct {
+	Version  int               `json:"version"`
+	Accepted []string          `json:"accepted,omitempty"`
+	Refused  map[string]string `json:"refused,omitempty"`
+	// Error refuses the whole manifest.
+	Error string `json:"error,omitempty"`
+}
+
+// Progress tells what became of one order. Either it has begun, and Limit is how many seconds it may take from now; or
+// it is done, and Outcome is set.
+type Progress struct {
+	Item    string           `json:"item"`
+	Limit   int              `json:"limit,omitempty"`
+	Outcome *process.Outcome `json:"outcome,omitempty"`
+}
+
+// Observation is the state of one process that the agent knows.
+type Observation struct {
+	Process process.ID     `json:"process"`
+	Status  process.Status `json:"status"`
+	// Spec is the spec in force, sent when it has changed since the last report and with a Hello.
+	Spec *process.Spec `json:"spec,omitempty"`
+	// Gone says that the agent has forgotten the process.
+	Gone bool `json:"gone,omitempty"`
+}
+
+// Hello introduces an agent after each (re)connect. The report that carries it holds every process it knows.
+type Hello struct {
+	Cloud   int    `json:"cloud"`
+	IP      string `json:"ip"`
+	ID      string `json:"id,omitempty"` // a stable id beside cloud:ip, if it has one
+	Build   string `json:"build"`
+	BootID  string `json:"boot_id"`
+	Started int64  `json:"started"` // Unix seconds
+	Root    bool   `json:"root"`
+}
+
+// Report is what an agent tells: any part may be empty; an empty report is a heartbeat.
+type Report struct {
+	Version  int           `json:"version"`
+	Hello    *Hello        `json:"hello,omitempty"`
+	Progress []Progress    `json:"progress,omitempty"`
+	Observed []Observation `json:"observed,omitempty"`
+}
+
+// ReportAck answers a report after all of it is committed. An agent keeps an outcome until it has been acknowledged.
+type ReportAck struct {
+	Version int `json:"version"`
+	// Hello asks the agent to introduce itself again: this server does not know it.
+	Hello bool   `json:"hello,omitempty"`
+	Error string `json:"error,omitempty"`
+}
