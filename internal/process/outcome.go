@@ -50,6 +50,8 @@ type Status struct {
 	// Known is whether the agent has a record of the process.
 	Known  bool `json:"known"`
 	Hosted bool `json:"hosted"`
+	// Want is what the last successful operation asked for.
+	Want Want `json:"want,omitempty"`
 	// State is the lifecycle state, a word of docs/states.md; Message says more where there is more to say.
 	State   string `json:"state"`
 	Message string `json:"message,omitempty"`
@@ -62,6 +64,17 @@ type Status struct {
 	// Instance is the running process; its PID is -1 when nothing runs.
 	Instance Instance `json:"instance"`
 }
+
+// Want is the state that a process is expected to be in (the "flag" of get_proc_status).
+type Want string
+
+// The expectations: none after an unhost, running after a start, host or restart, stopped after a stop, a kill or a mere
+// registration.
+const (
+	WantNothing Want = ""
+	WantRunning Want = "running"
+	WantStopped Want = "stopped"
+)
 
 // Running reports whether a live process was seen.
 func (s Status) Running() bool { return s.Instance.PID > 0 }
