@@ -1,0 +1,226 @@
+package gse
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"drover/internal/process"
+)
+
+// Item is what a poll knows of one operation on one process of one agent.
+type Item struct {
+	// Asked is the agent in the caller's spelling; IP its address, as far as it is known.
+	Asked      string
+	IP         string
+	Op         process.Op
+	Process    process.ID
+	ProcName   string
+	SetupPath  string
+	FuncID     string
+	InstanceID string
+	// Outcome is nil while the operation goes on.
+	Outcome *process.Outcome
+}
+
+// Entry is the value of one result key.
+type Entry struct {
+	ErrorCode int    `json:"error_code"`
+	ErrorMsg  string `json:"error_msg"`
+	// Content is a string, except in a finished result of JOB, where it is a document.
+	Content any `json:"content"`
+}
+
+// Result returns the entry of an item for a GSE caller. Local times are given in the zone of now.
+func Result(it Item, now time.Time) Entry {
+	if it.Outcome == nil {
+		return handling()
+	}
+	entry := entryOf(it.Outcome)
+	entry.Content = text(document(it, it.Process.Name, now))
+	return entry
+}
+
+// JobResult returns the entry of an item for a JOB caller.
+func JobResult(it Item, now time.Time) Entry {
+	if it.Outcome == nil {
+		return handling()
+	}
+	entry := entryOf(it.Outcome)
+	// JOB shows the binary's name in both places where GSE shows the process's name in one.
+	entry.Content = document(it, procName(it), now)
+	return entry
+}
+
+// RegistrationResult returns the entry of an item of a registration call, which has no content. Unfinished is the text
+// for an item without outcome: the call is over, so "handling" would never be asked about again.
+func RegistrationResult(it Item, unfinished string) Entry {
+	if it.Outcome == nil {
+		return Entry{ErrorCode: Code(process.Failed), ErrorMsg: unfinished, Content: ""}
+	}
+	return entryOf(it.Outcome)
+}
+
+func handling() Entry { return Entry{ErrorCode: CodeHandling, ErrorMsg: TextHandling, Content: ""} }
+
+func entryOf(o *process.Outcome) Entry {
+	e := Entry{ErrorCode: Code(o.Fault), ErrorMsg: o.Text, Content: ""}
+	if e.ErrorMsg == "" && o.Fault == process.None {
+		e.ErrorMsg = process.Success
+	}
+	return e
+}
+
+// document returns what content says, for failures too: callers decode the content of every key once none is at 115.
+func document(it Item, processName string, now time.Time) any {
+	if it.Op == process.Query {
+		return query(it, processName, now)
+	}
+	return valueDocument{Value: []value{{
+		AgentID:    it.Asked,
+		ProcName:   it.ProcName,
+		SetupPath:  it.SetupPath,
+		FuncID:     it.FuncID,
+		InstanceID: it.InstanceID,
+		Result:     entryOf(it.Outcome).ErrorMsg,
+		IsAuto:     it.Outcome.Hosted,
+	}}}
+}
+
+// The document of every operation but a query; there is always exactly one value.
+type (
+	valueDocument struct {
+		Value []value `json:"value"`
+	}
+	value struct {
+		AgentID    string `json:"bk_agent_id"`
+		ProcName   string `json:"procName"`
+		SetupPath  string `json:"setupPath"`
+		FuncID     string `json:"funcID"`
+		InstanceID string `json:"instanceID"`
+		Result     string `json:"result"`
+		IsAuto     bool   `json:"isAuto"`
+	}
+)
+
+// The document of a query; there is always exactly one process with exactly one instance.
+type (
+	queryDocument struct {
+		IP      string `json:"ip"`
+		AgentID string `json:"bk_agent_id"`
+		// LocalTime is local and UTCTime is UTC, under names that say otherwise. Both are empty where nothing was seen.
+		LocalTime string         `json:"utctime"`
+		UTCTime   string         `json:"utctime2"`
+		Timezone  int            `json:"timezone"` // hours east of UTC
+		Process   []queryProcess `json:"process"`
+	}
+	queryProcess struct {
+		ProcName string     `json:"procname"`
+		Instance []instance `json:"instance"`
+	}
+	// instance has the JSON types that strict readers insist on: utime, stime and freeVMem are strings.
+	instance struct {
+		ProcessName string `json:"processName"`
+		queryUsage
+		PID           int    `json:"pid"` // -1 when nothing runs, never 0
+		IsAuto        bool   `json:"isAuto"`
+		Version       string `json:"version"`
+		Health        string `json:"health"`
+		Cmdline       string `json:"cmdline"`
+		Stat          string `json:"stat"`
+		StartTime     string `json:"startTime"`
+		ElapsedTime   int64  `json:"elapsedTime"`
+		RegisterTime  int64  `json:"register_time"`
+		LastStartTime int64  `json:"last_start_time"`
+		ReportTime    int64  `json:"report_time"`
+	}
+	queryUsage struct {
+		CPU         float64 `json:"cpuUsage"`
+		CPUAverage  float64 `json:"cpuUsageAve"`
+		Mem         float64 `json:"phyMemUsage"`
+		RSS         int64   `json:"usePhyMem"`
+		Disk        int     `json:"diskSize"` // not measured: always -1
+		UserTime    string  `json:"utime"`
+		SystemTime  string  `json:"stime"`
+		FreeVirtual string  `json:"freeVMem"` // has no meaning on Linux: always "0"
+		Threads     int     `json:"threadCount"`
+	}
+)
+
+func query(it Item, processName string, now time.Time) queryDocument {
+	var s process.Status
+	if it.Outcome.Status != nil {
+		s = *it.Outcome.Status
+	}
+	doc := queryDocument{
+		IP:       it.IP,
+		AgentID:  it.Asked,
+		Timezone: hoursEast(now),
+		Process: []queryProcess{{
+			ProcName: procName(it),
+			Instance: []instance{instanceOf(s, processName, it.Outcome.Hosted || s.Hosted, now.Location())},
+		}},
+	}
+	if doc.IP == "" {
+		doc.IP = HostOf(it.Asked).IP
+	}
+	if s.ReportedAt > 0 {
+		seen := time.Unix(s.ReportedAt, 0).In(now.Location())
+		doc.Timezone = hoursEast(seen)
+		doc.LocalTime = seen.Format(time.DateTime)
+		doc.UTCTime = seen.UTC().Format(time.DateTime)
+	}
+	return doc
+}
+
+func instanceOf(s process.Status, processName string, hosted bool, zone *time.Location) instance {
+	i := instance{
+		ProcessName:   processName,
+		queryUsage:    queryUsage{Disk: -1, UserTime: "0", SystemTime: "0", FreeVirtual: "0"},
+		PID:           -1,
+		IsAuto:        hosted,
+		RegisterTime:  s.RegisteredAt,
+		LastStartTime: s.LastStartAt,
+		ReportTime:    s.ReportedAt,
+	}
+	if !s.Running() {
+		return i
+	}
+	p := s.Instance
+	i.PID = p.PID
+	i.Version, i.Health = p.Version, p.Health
+	i.Cmdline, i.Stat, i.ElapsedTime = p.Cmdline, p.Stat, p.Elapsed
+	i.CPU, i.CPUAverage, i.Mem, i.RSS = p.CPU, p.CPUAverage, p.Mem, p.RSS
+	i.UserTime, i.SystemTime, i.Threads = seconds(p.UserTime), seconds(p.SystemTime), p.Threads
+	if p.StartedAt > 0 {
+		i.StartTime = time.Unix(p.StartedAt, 0).In(zone).Format(time.DateTime)
+	}
+	return i
+}
+
+// procName returns the executable's name: the one that was sent, else the one of the spec in force.
+func procName(it Item) string {
+	if it.ProcName == "" && it.Outcome.Status != nil {
+		return it.Outcome.Status.ProcName
+	}
+	return it.ProcName
+}
+
+func hoursEast(t time.Time) int {
+	_, offset := t.Zone()
+	return offset / 3600
+}
+
+func seconds(s float64) string { return strconv.FormatFloat(s, 'f', 2, 64) }
+
+// text returns the document as the string that GSE callers decode once more.
+func text(document any) string {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(document); err != nil {
+		return "" // not reached: strings, integers and floats that came out of JSON always go back into it
+	}
+	return string(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+}

@@ -1,0 +1,254 @@
+package gse
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"drover/internal/process"
+)
+
+// JOB's process APIs are a facade on the same agents: a flat spec, a scope instead of a namespace, and processes that are
+// named by their value_key.
+
+type (
+	jobScope struct {
+		Biz       Int `json:"bk_biz_id"`
+		ScopeType Str `json:"bk_scope_type"`
+		ScopeID   Str `json:"bk_scope_id"`
+	}
+	jobBody struct {
+		jobScope
+		OpType    Int          `json:"op_type"`
+		Processes []jobProcess `json:"process_infos"`
+	}
+	jobProcess struct {
+		SetupPath Str `json:"setup_path"`
+		ProcName  Str `json:"proc_name"`
+		PIDPath   Str `json:"pid_path"`
+		CfgPath   Str `json:"cfg_path"`
+		LogPath   Str `json:"log_path"`
+		// operate_process calls the owner contact, manage_proc calls him proc_owner.
+		Contact    Str    `json:"contact"`
+		Owner      Str    `json:"proc_owner"`
+		FuncID     Str    `json:"func_id"`
+		InstanceID Str    `json:"instance_id"`
+		ValueKey   Str    `json:"value_key"`
+		Account    Str    `json:"account"`
+		Hosts      []host `json:"ip_list"`
+		jobCommands
+		jobPolicy
+	}
+	jobCommands struct {
+		Start   Str `json:"start_cmd"`
+		Stop    Str `json:"stop_cmd"`
+		Restart Str `json:"restart_cmd"`
+		Reload  Str `json:"reload_cmd"`
+		Kill    Str `json:"kill_cmd"`
+	}
+	jobPolicy struct {
+		Type       Int   `json:"type"`
+		CycleTime  Int   `json:"cycle_time"`
+		Instances  Int   `json:"instance_num"`
+		CheckBegin Int   `json:"start_check_begin_time"`
+		CheckEnd   Int   `json:"start_check_end_time"`
+		OpTimeout  Int   `json:"op_timeout"`
+		CPULimit   Float `json:"cpu_lmt"`
+		MemLimit   Float `json:"mem_lmt"`
+	}
+)
+
+// ReadJobOperate reads the body of operate_process. An error means that the call is refused; it names the field.
+func ReadJobOperate(body []byte) ([]Operation, error) {
+	return readJob(body, opOf, func(p *jobProcess) (string, Str) {
+		switch {
+		case p.SetupPath.blank():
+			return "setup_path", p.SetupPath
+		case p.ProcName.blank():
+			return "proc_name", p.ProcName
+		case p.PIDPath.blank():
+			return "pid_path", p.PIDPath
+		default:
+			return "", Str{}
+		}
+	})
+}
+
+// ReadJobManage reads the body of manage_proc, as ReadJobOperate does. Only here may the paths be missing.
+func ReadJobManage(body []byte) ([]Operation, error) {
+	return readJob(body, manageOpOf, func(p *jobProcess) (string, Str) {
+		switch {
+		case p.ProcName.blank():
+			return "proc_name", p.ProcName
+		case p.Owner.blank():
+			return "proc_owner", p.Owner
+		default:
+			return "", Str{}
+		}
+	})
+}
+
+// ReadJobResult reads the body of get_proc_result and returns the task's id, which is not empty.
+func ReadJobResult(body []byte) (string, error) {
+	var b struct {
+		jobScope
+		Task Str `json:"bk_gse_taskid"`
+	}
+	if err := decode(body, &b); err != nil {
+		return "", err
+	}
+	if _, err := b.namespace(); err != nil {
+		return "", err
+	}
+	return taskID("bk_gse_taskid", b.Task)
+}
+
+// readJob reads either operating call; blank returns the name of a required field that has no text.
+func readJob(body []byte, meaning func(int64) (process.Op, bool), blank func(*jobProcess) (string, Str)) ([]Operation, error) {
+	var b jobBody
+	if err := decode(body, &b); err != nil {
+		return nil, err
+	}
+	namespace, err := b.namespace()
+	if err != nil {
+		return nil, err
+	}
+	if b.OpType.state == absent {
+		return nil, errors.New("op_type is missing")
+	}
+	if len(b.Processes) == 0 {
+		return nil, errors.New("process_infos is missing")
+	}
+	ops := make([]Operation, 0, len(b.Processes))
+	for i := range b.Processes {
+		p, at := &b.Processes[i], fmt.Sprintf("process_infos[%d].", i)
+		if field, v := blank(p); field != "" {
+			if err := v.required(at + field); err != nil {
+				return nil, err
+			}
+			return nil, fmt.Errorf("%s%s is blank", at, field)
+		}
+		if len(p.Hosts) == 0 {
+			return nil, fmt.Errorf("%sip_list is missing", at)
+		}
+		spec, problem := p.translate()
+		id := process.ID{Namespace: namespace, Name: p.key(spec)}
+		list, err := listHosts(at+"ip_list", p.Hosts, id, keyOfJob)
+		if err != nil {
+			return nil, err
+		}
+		o := Operation{ID: id, Spec: spec, Targets: list, Problem: problem}
+		o.setOp(b.OpType, meaning)
+		o.check()
+		if o.Problem != nil {
+			o.Problem.Text = jobWords(o.Problem.Text)
+		}
+		ops = append(ops, o)
+	}
+	return ops, nil
+}
+
+// namespace returns where the processes of the scope live. Either way of naming a scope is taken on either version.
+func (s *jobScope) namespace() (string, error) {
+	if s.ScopeType.blank() && s.ScopeID.blank() {
+		if err := s.Biz.required("bk_biz_id"); err != nil {
+			return "", err
+		}
+		if s.Biz.value <= 0 {
+			return "", errors.New("bk_biz_id is not positive")
+		}
+		return "job:biz:" + strconv.FormatInt(s.Biz.value, 10), nil
+	}
+	if kind := s.ScopeType.value; kind != "biz" && kind != "biz_set" {
+		return "", fmt.Errorf("bk_scope_type is %.40q: expected biz or biz_set", kind)
+	}
+	id, err := strconv.ParseInt(s.ScopeID.value, 10, 64)
+	if err != nil || id <= 0 {
+		return "", fmt.Errorf("bk_scope_id is %.40q: expected a positive number", s.ScopeID.value)
+	}
+	return "job:" + s.ScopeType.value + ":" + strconv.FormatInt(id, 10), nil
+}
+
+// key returns the name of the process: value_key, else setup_path and proc_name with a separator between them.
+func (p *jobProcess) key(spec *process.Spec) string {
+	if p.ValueKey.value != "" {
+		return p.ValueKey.value
+	}
+	dir, name := spec.Identity.SetupPath, spec.Identity.ProcName
+	if strings.HasSuffix(dir, "/") || strings.HasSuffix(dir, `\`) {
+		return dir + name
+	}
+	return dir + "/" + name
+}
+
+func (p *jobProcess) translate() (*process.Spec, *process.Error) {
+	var r reader
+	s := &process.Spec{
+		Identity: process.Identity{
+			ProcName:   r.text("proc_name", p.ProcName),
+			SetupPath:  r.text("setup_path", p.SetupPath),
+			PIDPath:    r.text("pid_path", p.PIDPath),
+			ConfigPath: r.text("cfg_path", p.CfgPath),
+			LogPath:    r.text("log_path", p.LogPath),
+			User:       r.text("account", p.Account),
+		},
+		Commands: process.Commands{
+			Start:   r.text("start_cmd", p.Start),
+			Stop:    r.text("stop_cmd", p.Stop),
+			Restart: r.text("restart_cmd", p.Restart),
+			Reload:  r.text("reload_cmd", p.Reload),
+			Kill:    r.text("kill_cmd", p.Kill),
+		},
+		Limits:     process.Limits{CPU: r.percent("cpu_lmt", p.CPULimit), Mem: r.percent("mem_lmt", p.MemLimit)},
+		FuncID:     r.text("func_id", p.FuncID),
+		InstanceID: r.text("instance_id", p.InstanceID),
+		Contact:    r.text("contact", p.Contact),
+	}
+	if s.Contact == "" {
+		s.Contact = r.text("proc_owner", p.Owner)
+	}
+	if strings.TrimSpace(s.Identity.User) == "" {
+		s.Identity.User = "root"
+	}
+	if s.Identity.SetupPath == "" {
+		// manage_proc may leave it out. A process that has no home runs its commands in the root directory.
+		s.Identity.SetupPath = "/"
+	}
+	cycle := r.bounded("cycle_time", p.CycleTime, maxSeconds)
+	missing := process.Resident
+	if cycle > 0 {
+		missing = process.Periodic
+	}
+	s.Policy = process.Policy{
+		Kind:            r.kind("type", p.Type, missing),
+		StartCheckBegin: r.bounded("start_check_begin_time", p.CheckBegin, maxSeconds),
+		StartCheckEnd:   r.bounded("start_check_end_time", p.CheckEnd, maxSeconds),
+		OpTimeout:       r.bounded("op_timeout", p.OpTimeout, maxSeconds),
+		CycleTime:       cycle,
+		Instances:       r.bounded("instance_num", p.Instances, maxCount),
+	}.Defaulted()
+	return s, r.problem
+}
+
+// percent reads a limit; what is no share of the machine means no limit.
+func (r *reader) percent(field string, v Float) float64 {
+	if n := r.number(field, v); n > 0 && n <= 100 {
+		return n
+	}
+	return 0
+}
+
+// blank reports whether there is no text, or only white space.
+func (v Str) blank() bool { return strings.TrimSpace(v.value) == "" }
+
+// jobWords turns the field names of a GSE spec into those that a JOB caller sent.
+func jobWords(text string) string {
+	return strings.NewReplacer(
+		"meta.namespace", "the scope",
+		"meta.name", "value_key",
+		"spec.identity.user", "account",
+		"spec.identity.", "",
+		"spec.control.", "",
+	).Replace(text)
+}

@@ -1,0 +1,137 @@
+package gse
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Callers send numbers as strings, strings as numbers, and null for anything. The types below take all of that. They
+// never fail: one value that cannot be read must not spoil a request that carries a thousand others, so it is remembered
+// as bad and reported by whoever knows the field's name and the keys it belongs to.
+
+type presence uint8
+
+const (
+	absent presence = iota // missing or null
+	given
+	bad
+)
+
+// shownBytes bounds how much of a value that cannot be read is shown to its sender.
+const shownBytes = 40
+
+// Int reads an integer: a number, a number with an integral fraction part, or either in a string. The empty string
+// counts as absent.
+type Int struct {
+	value int64
+	state presence
+	raw   string
+}
+
+// UnmarshalJSON always returns nil.
+func (v *Int) UnmarshalJSON(data []byte) error {
+	*v = Int{}
+	text, state := scalarText(data)
+	if state != given {
+		v.state, v.raw = state, shown(data)
+		return nil
+	}
+	if text = strings.TrimSpace(text); text == "" {
+		return nil
+	}
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		v.value, v.state = n, given
+		return nil
+	}
+	// Floats hold integers exactly up to 2^53 only; beyond that a fraction could not be seen.
+	if f, ok := parseFloat(text); ok && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+		v.value, v.state = int64(f), given
+		return nil
+	}
+	v.state, v.raw = bad, shown(data)
+	return nil
+}
+
+// Float reads a finite number, or one in a string. The empty string counts as absent.
+type Float struct {
+	value float64
+	state presence
+	raw   string
+}
+
+// UnmarshalJSON always returns nil.
+func (v *Float) UnmarshalJSON(data []byte) error {
+	*v = Float{}
+	text, state := scalarText(data)
+	if state != given {
+		v.state, v.raw = state, shown(data)
+		return nil
+	}
+	if text = strings.TrimSpace(text); text == "" {
+		return nil
+	}
+	f, ok := parseFloat(text)
+	if !ok {
+		v.state, v.raw = bad, shown(data)
+		return nil
+	}
+	v.value, v.state = f, given
+	return nil
+}
+
+// Str reads a string, or the text of a number or a boolean.
+type Str struct {
+	value string
+	state presence
+	raw   string
+}
+
+// UnmarshalJSON always returns nil.
+func (v *Str) UnmarshalJSON(data []byte) error {
+	*v = Str{}
+	v.value, v.state = scalarText(data)
+	if v.state == bad {
+		v.raw = shown(data)
+	}
+	return nil
+}
+
+// Text returns the string, or "" when it is absent or cannot be read.
+func (v Str) Text() string { return v.value }
+
+// scalarText returns the text of a JSON scalar; state is absent for null and bad for an object or an array.
+func scalarText(data []byte) (text string, state presence) {
+	data = bytes.TrimSpace(data)
+	switch {
+	case len(data) == 0 || bytes.Equal(data, []byte("null")):
+		return "", absent
+	case data[0] == '{' || data[0] == '[':
+		return "", bad
+	case data[0] == '"':
+		if err := json.Unmarshal(data, &text); err != nil {
+			return "", bad
+		}
+		return text, given
+	default:
+		return string(data), given
+	}
+}
+
+// parseFloat accepts the number grammar of JSON only, which has no infinity, hexadecimal or underscore.
+func parseFloat(text string) (float64, bool) {
+	if text == "" || (text[0] != '-' && (text[0] < '0' || text[0] > '9')) || !json.Valid([]byte(text)) {
+		return 0, false
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	return f, err == nil
+}
+
+func shown(data []byte) string {
+	if len(data) <= shownBytes {
+		return string(data)
+	}
+	return strings.ToValidUTF8(string(data[:shownBytes]), "") + "…"
+}

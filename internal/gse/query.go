@@ -1,0 +1,100 @@
+package gse
+
+import (
+	"fmt"
+
+	"drover/internal/process"
+)
+
+// MaxPage is the largest page of sync_proc_status, in rows.
+const MaxPage = 1000
+
+// StatusQuery asks for the state of one process on many agents.
+type StatusQuery struct {
+	ID      process.ID
+	Targets []Target
+}
+
+// ReadStatus reads the body of get_proc_status or get_proc_status_v2.
+func ReadStatus(body []byte) (StatusQuery, error) {
+	var b operateBody
+	if err := decode(body, &b); err != nil {
+		return StatusQuery{}, err
+	}
+	id, err := b.Meta.id("")
+	if err != nil {
+		return StatusQuery{}, err
+	}
+	list, err := b.list("", id, key)
+	if err != nil {
+		return StatusQuery{}, err
+	}
+	return StatusQuery{ID: id, Targets: list}, nil
+}
+
+// SyncQuery asks for a page of a namespace.
+type SyncQuery struct {
+	Namespace string
+	// Start counts rows from 0; Limit is between 1 and MaxPage.
+	Start, Limit int
+}
+
+// ReadSync reads the body of sync_proc_status. Without a page it is the first one, as large as may be.
+func ReadSync(body []byte) (SyncQuery, error) {
+	var b struct {
+		Meta *meta `json:"meta"`
+		Page *struct {
+			Start Int `json:"start"`
+			Limit Int `json:"limit"`
+		} `json:"page"`
+	}
+	if err := decode(body, &b); err != nil {
+		return SyncQuery{}, err
+	}
+	namespace, err := b.Meta.namespace("")
+	if err != nil {
+		return SyncQuery{}, err
+	}
+	q := SyncQuery{Namespace: namespace, Limit: MaxPage}
+	if b.Page == nil {
+		return q, nil
+	}
+	start, limit := b.Page.Start, b.Page.Limit
+	if start.state == bad || start.value < 0 || start.value != int64(int32(start.value)) {
+		return SyncQuery{}, fmt.Errorf("page.start is out of range: expected 0 or more")
+	}
+	q.Start = int(start.value)
+	if limit.state == absent {
+		return q, nil
+	}
+	// A limit that is cut silently would make a caller that steps by it miss rows.
+	if limit.state == bad || limit.value < 1 || limit.value > MaxPage {
+		return SyncQuery{}, fmt.Errorf("page.limit is out of range: expected 1 to %d", MaxPage)
+	}
+	q.Limit = int(limit.value)
+	return q, nil
+}
+
+// ReadResult reads the body of get_proc_operate_result and get_proc_operate_result_v2 and returns the task's id, which
+// is not empty.
+func ReadResult(body []byte) (string, error) {
+	var b struct {
+		Task Str `json:"task_id"`
+	}
+	if err := decode(body, &b); err != nil {
+		return "", err
+	}
+	return taskID("task_id", b.Task)
+}
+
+// taskID refuses what cannot be a task's id. A caller that polls with an empty one has not looked at what its submit was
+// answered with, and must hear so.
+func taskID(field string, v Str) (string, error) {
+	if err := v.required(field); err != nil {
+		return "", err
+	}
+	if v.value == "" {
+		return "", fmt.Errorf("%s is empty", field)
+	}
+	return v.value, nil
+}

@@ -1,0 +1,237 @@
+package gse
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"drover/internal/process"
+)
+
+// Operation is one thing asked of one process on many agents, whatever the family it was asked in.
+type Operation struct {
+	ID process.ID
+	Op process.Op
+	// Spec is nil when the caller sent none.
+	Spec    *process.Spec
+	Targets []Target
+	// Problem, when not nil, is the outcome of every target: the operation cannot be carried out as it was asked.
+	Problem *process.Error
+}
+
+// Target is one agent as the caller spelt it: by AgentID where that is not empty, else by Host.
+type Target struct {
+	// Key is the result key of the operation on this agent.
+	Key     string
+	AgentID string
+	Host    Host
+}
+
+// Asked returns the agent in the caller's spelling.
+func (t Target) Asked() string {
+	if t.AgentID != "" {
+		return t.AgentID
+	}
+	return t.Host.Agent()
+}
+
+// The request bodies. Keys that are not named here are ignored.
+type (
+	meta struct {
+		Namespace Str             `json:"namespace"`
+		Name      Str             `json:"name"`
+		Labels    json.RawMessage `json:"labels"`
+	}
+	targets struct {
+		Hosts  []host `json:"hosts"`
+		Agents []Str  `json:"agent_id_list"`
+	}
+	host struct {
+		IP       Str `json:"ip"`
+		Cloud    Int `json:"bk_cloud_id"`
+		Supplier Int `json:"bk_supplier_id"`
+	}
+	operateBody struct {
+		Meta *meta `json:"meta"`
+		targets
+		OpType Int       `json:"op_type"`
+		Spec   *specBody `json:"spec"`
+	}
+	multiBody struct {
+		Requests []operateBody `json:"proc_operate_req"`
+	}
+)
+
+// ReadOperate reads the body of operate_proc_v2. An error means that there is no key to answer for; it names the field.
+func ReadOperate(body []byte) ([]Operation, error) {
+	var b operateBody
+	if err := decode(body, &b); err != nil {
+		return nil, err
+	}
+	op, err := b.operation("")
+	if err != nil {
+		return nil, err
+	}
+	return []Operation{op}, nil
+}
+
+// ReadOperateMulti reads the body of operate_proc_multi, as ReadOperate does.
+func ReadOperateMulti(body []byte) ([]Operation, error) {
+	var b multiBody
+	if err := decode(body, &b); err != nil {
+		return nil, err
+	}
+	if len(b.Requests) == 0 {
+		return nil, errors.New("proc_operate_req is missing")
+	}
+	ops := make([]Operation, 0, len(b.Requests))
+	for i := range b.Requests {
+		op, err := b.Requests[i].operation(fmt.Sprintf("proc_operate_req[%d].", i))
+		if err != nil {
+			return nil, err
+		}
+		ops = append(ops, op)
+	}
+	return ops, nil
+}
+
+// ReadRegistration reads the body of register_proc_info, update_proc_info or unregister_proc_info, whose keys carry the
+// supplier.
+func ReadRegistration(body []byte, op process.Op) ([]Operation, error) {
+	var b operateBody
+	if err := decode(body, &b); err != nil {
+		return nil, err
+	}
+	id, err := b.Meta.id("")
+	if err != nil {
+		return nil, err
+	}
+	list, err := b.list("", id, keyWithSupplier)
+	if err != nil {
+		return nil, err
+	}
+	spec, problem := b.Spec.translate(b.Meta.Labels, registered)
+	o := Operation{ID: id, Op: op, Spec: spec, Targets: list, Problem: problem}
+	o.check()
+	return []Operation{o}, nil
+}
+
+func (b *operateBody) operation(at string) (Operation, error) {
+	id, err := b.Meta.id(at)
+	if err != nil {
+		return Operation{}, err
+	}
+	if b.OpType.state == absent {
+		return Operation{}, fmt.Errorf("%sop_type is missing", at)
+	}
+	list, err := b.list(at, id, key)
+	if err != nil {
+		return Operation{}, err
+	}
+	spec, problem := b.Spec.translate(b.Meta.Labels, operated)
+	o := Operation{ID: id, Spec: spec, Targets: list, Problem: problem}
+	o.setOp(b.OpType, opOf)
+	o.check()
+	return o, nil
+}
+
+// setOp takes over an op_type; one that means nothing is the problem of this operation alone.
+func (o *Operation) setOp(opType Int, meaning func(int64) (process.Op, bool)) {
+	if op, ok := meaning(opType.value); ok && opType.state == given {
+		o.Op = op
+		return
+	}
+	shown := opType.raw
+	if opType.state == given {
+		shown = fmt.Sprint(opType.value)
+	}
+	o.Op = process.Op("op_type " + shown)
+	o.Problem = process.Errorf(process.IllegalOp, "op_type %s is not an operation", shown)
+}
+
+// check sets the problem of an operation that only its own words show to be impossible. Query and unhost look at
+// nothing but the name: callers send them with an almost empty spec.
+func (o *Operation) check() {
+	if o.Problem != nil && o.Problem.Fault == process.IllegalOp {
+		return
+	}
+	if o.Op == process.Query || o.Op == process.Unhost || o.Op == process.Unregister {
+		o.Problem = nil
+	}
+	err := process.ValidateID(o.ID)
+	if err == nil && o.Problem == nil {
+		spec := o.Spec
+		if spec == nil {
+			spec = &process.Spec{}
+		}
+		err = spec.Validate(o.Op)
+	}
+	if err == nil {
+		return
+	}
+	if problem := (*process.Error)(nil); errors.As(err, &problem) {
+		o.Problem = problem
+		return
+	}
+	o.Problem = process.Errorf(process.Failed, "%v", err)
+}
+
+// id returns the process that is meant; the two words must be there, whatever they are.
+func (m *meta) id(at string) (process.ID, error) {
+	namespace, err := m.namespace(at)
+	if err != nil {
+		return process.ID{}, err
+	}
+	if err := m.Name.required(at + "meta.name"); err != nil {
+		return process.ID{}, err
+	}
+	return process.ID{Namespace: namespace, Name: m.Name.value}, nil
+}
+
+func (m *meta) namespace(at string) (string, error) {
+	if m == nil {
+		return "", fmt.Errorf("%smeta is missing", at)
+	}
+	if err := m.Namespace.required(at + "meta.namespace"); err != nil {
+		return "", err
+	}
+	return m.Namespace.value, nil
+}
+
+func (v Str) required(field string) error {
+	switch v.state {
+	case absent:
+		return fmt.Errorf("%s is missing", field)
+	case bad:
+		return fmt.Errorf("%s is not a string: %s", field, v.raw)
+	default:
+		return nil
+	}
+}
+
+func (v Int) required(field string) error {
+	switch v.state {
+	case absent:
+		return fmt.Errorf("%s is missing", field)
+	case bad:
+		return fmt.Errorf("%s is not an integer: %s", field, v.raw)
+	default:
+		return nil
+	}
+}
+
+// decode reads JSON that may hold anything. A value of the wrong shape is named by its path.
+func decode(body []byte, into any) error {
+	err := json.Unmarshal(body, into)
+	if shape := (*json.UnmarshalTypeError)(nil); errors.As(err, &shape) {
+		field := shape.Field
+		if field == "" {
+			field = "the body"
+		}
+		return fmt.Errorf("%s is of the wrong type: %s", field, shape.Value)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot read JSON: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,205 @@
+package gse
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"drover/internal/process"
+)
+
+// Largest values that are accepted, so that no sum of times overflows and no loop runs for ever.
+const (
+	maxSeconds = 30 * 24 * 3600
+	maxCount   = 1_000_000
+)
+
+type specBody struct {
+	Identity *struct {
+		ProcName   Str `json:"proc_name"`
+		SetupPath  Str `json:"setup_path"`
+		PIDPath    Str `json:"pid_path"`
+		ConfigPath Str `json:"config_path"`
+		LogPath    Str `json:"log_path"`
+		User       Str `json:"user"`
+	} `json:"identity"`
+	Control *struct {
+		Start   Str `json:"start_cmd"`
+		Stop    Str `json:"stop_cmd"`
+		Restart Str `json:"restart_cmd"`
+		Reload  Str `json:"reload_cmd"`
+		Kill    Str `json:"kill_cmd"`
+		Version Str `json:"version_cmd"`
+		Health  Str `json:"health_cmd"`
+	} `json:"control"`
+	Resource *struct {
+		CPU  Float `json:"cpu"`
+		Mem  Float `json:"mem"`
+		FD   Int   `json:"fd"`
+		Disk Int   `json:"disk"`
+		Net  Int   `json:"net"`
+	} `json:"resource"`
+	Monitor *policyBody `json:"monitor_policy"`
+	Alive   *policyBody `json:"alive_monitor_policy"`
+	Warn    *struct {
+		ReportID Int `json:"report_id"`
+	} `json:"warn_report_policy"`
+	Configs []struct {
+		Path Str `json:"path"`
+		MD5  Str `json:"md5"`
+	} `json:"configmap"`
+}
+
+type policyBody struct {
+	AutoType      Int `json:"auto_type"`
+	StartCheck    Int `json:"start_check_secs"`
+	StopCheck     Int `json:"stop_check_secs"`
+	StartRetries  Int `json:"start_retries"`
+	StartInterval Int `json:"start_interval"`
+	OpTimeout     Int `json:"op_timeout"`
+	Crontab       Str `json:"crontab_rule"`
+	// Every published example misspells the name, so callers do too.
+	Crotab Str `json:"crotab_rule"`
+}
+
+// generation decides which of the two policies counts where both are sent.
+type generation uint8
+
+const (
+	registered generation = iota // monitor_policy before alive_monitor_policy
+	operated                     // alive_monitor_policy before monitor_policy
+)
+
+// translate returns the spec as drover knows it, or nil for no spec. A value that cannot be read is the problem, and its
+// field is then left empty.
+func (b *specBody) translate(labels json.RawMessage, g generation) (*process.Spec, *process.Error) {
+	if b == nil {
+		return nil, nil
+	}
+	var (
+		s process.Spec
+		r reader
+	)
+	if i := b.Identity; i != nil {
+		s.Identity = process.Identity{
+			ProcName:   r.text("spec.identity.proc_name", i.ProcName),
+			SetupPath:  r.text("spec.identity.setup_path", i.SetupPath),
+			PIDPath:    r.text("spec.identity.pid_path", i.PIDPath),
+			ConfigPath: r.text("spec.identity.config_path", i.ConfigPath),
+			LogPath:    r.text("spec.identity.log_path", i.LogPath),
+			User:       r.text("spec.identity.user", i.User),
+		}
+	}
+	if c := b.Control; c != nil {
+		s.Commands = process.Commands{
+			Start:   r.text("spec.control.start_cmd", c.Start),
+			Stop:    r.text("spec.control.stop_cmd", c.Stop),
+			Restart: r.text("spec.control.restart_cmd", c.Restart),
+			Reload:  r.text("spec.control.reload_cmd", c.Reload),
+			Kill:    r.text("spec.control.kill_cmd", c.Kill),
+			Version: r.text("spec.control.version_cmd", c.Version),
+			Health:  r.text("spec.control.health_cmd", c.Health),
+		}
+	}
+	if l := b.Resource; l != nil {
+		s.Limits = process.Limits{
+			CPU:  r.number("spec.resource.cpu", l.CPU),
+			Mem:  r.number("spec.resource.mem", l.Mem),
+			FD:   r.integer("spec.resource.fd", l.FD),
+			Disk: r.integer("spec.resource.disk", l.Disk),
+			Net:  r.integer("spec.resource.net", l.Net),
+		}
+	}
+	s.Policy = b.policy(&r, g)
+	if b.Warn != nil {
+		s.ReportID = r.integer("spec.warn_report_policy.report_id", b.Warn.ReportID)
+	}
+	for i, c := range b.Configs {
+		file := process.ConfigFile{
+			Path: r.text(fmt.Sprintf("spec.configmap[%d].path", i), c.Path),
+			MD5:  r.text(fmt.Sprintf("spec.configmap[%d].md5", i), c.MD5),
+		}
+		if file.Path != "" { // the documents' own example is an entry of two empty strings
+			s.Config = append(s.Config, file)
+		}
+	}
+	if !bytes.Equal(bytes.TrimSpace(labels), []byte("null")) {
+		s.Labels = labels
+	}
+	return &s, r.problem
+}
+
+// policy reads the monitor policy that counts; without any, all is default.
+func (b *specBody) policy(r *reader, g generation) process.Policy {
+	p, at := b.Alive, "spec.alive_monitor_policy."
+	if p == nil || (g == registered && b.Monitor != nil) {
+		p, at = b.Monitor, "spec.monitor_policy."
+	}
+	if p == nil {
+		return process.Policy{}.Defaulted()
+	}
+	crontab := r.text(at+"crontab_rule", p.Crontab)
+	if crontab == "" {
+		crontab = r.text(at+"crotab_rule", p.Crotab)
+	}
+	return process.Policy{
+		Kind:            r.kind(at+"auto_type", p.AutoType, process.Resident),
+		StartCheckBegin: r.bounded(at+"start_check_secs", p.StartCheck, maxSeconds),
+		StopCheck:       r.bounded(at+"stop_check_secs", p.StopCheck, maxSeconds),
+		StartRetries:    r.bounded(at+"start_retries", p.StartRetries, maxCount),
+		StartInterval:   r.bounded(at+"start_interval", p.StartInterval, maxSeconds),
+		OpTimeout:       r.bounded(at+"op_timeout", p.OpTimeout, maxSeconds),
+		Crontab:         crontab,
+	}.Defaulted()
+}
+
+// reader takes values out of lenient fields and keeps the first problem that it meets.
+type reader struct{ problem *process.Error }
+
+func (r *reader) fail(format string, args ...any) {
+	if r.problem == nil {
+		r.problem = process.Errorf(process.Failed, format, args...)
+	}
+}
+
+func (r *reader) text(field string, v Str) string {
+	if v.state == bad {
+		r.fail("%s is not a string: %s", field, v.raw)
+	}
+	return v.value
+}
+
+func (r *reader) number(field string, v Float) float64 {
+	if v.state == bad {
+		r.fail("%s is not a number: %s", field, v.raw)
+	}
+	return v.value
+}
+
+func (r *reader) integer(field string, v Int) int64 {
+	if v.state == bad {
+		r.fail("%s is not an integer: %s", field, v.raw)
+	}
+	return v.value
+}
+
+// bounded reads an integer that is zero or less for "not configured".
+func (r *reader) bounded(field string, v Int, most int64) int {
+	n := r.integer(field, v)
+	if n > most {
+		r.fail("%s is %d: expected at most %d", field, n, most)
+		return 0
+	}
+	return int(max(n, 0))
+}
+
+func (r *reader) kind(field string, v Int, missing process.Kind) process.Kind {
+	if v.state == absent {
+		return missing
+	}
+	if kind, ok := kindOf(r.integer(field, v)); ok {
+		return kind
+	}
+	r.fail("%s is %d: expected 0 (periodic), 1 (resident) or 2 (single run)", field, v.value)
+	return missing
+}

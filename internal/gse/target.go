@@ -1,0 +1,118 @@
+package gse
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"drover/internal/process"
+)
+
+// maxTarget bounds an agent id or an address, in bytes.
+const maxTarget = 64
+
+// Host is a host by address.
+type Host struct {
+	IP       string `json:"ip"`
+	Cloud    int    `json:"bk_cloud_id"`
+	Supplier int    `json:"bk_supplier_id"`
+}
+
+// Agent returns the id that a host without one of its own is known by.
+func (h Host) Agent() string { return strconv.Itoa(h.Cloud) + ":" + h.IP }
+
+// HostOf takes apart an agent id of the form cloud:ip. It returns a host without address for any other id.
+func HostOf(agentID string) Host {
+	left, ip, found := strings.Cut(agentID, ":")
+	cloud, err := strconv.Atoi(left)
+	if !found || err != nil {
+		return Host{}
+	}
+	if _, err := netip.ParseAddr(ip); err != nil {
+		return Host{}
+	}
+	return Host{IP: ip, Cloud: cloud}
+}
+
+// keyFunc makes the result key of a process on a target.
+type keyFunc func(t Target, id process.ID) string
+
+// key is the form of the second generation, cloud:ip:namespace:name, and of the third, agent_id:namespace:name.
+func key(t Target, id process.ID) string {
+	return t.Asked() + ":" + id.Namespace + ":" + id.Name
+}
+
+// keyWithSupplier is the form of the first generation, cloud:supplier:ip:namespace:name. An agent id has no supplier.
+func keyWithSupplier(t Target, id process.ID) string {
+	if t.AgentID != "" {
+		return key(t, id)
+	}
+	h := t.Host
+	return strconv.Itoa(h.Cloud) + ":" + strconv.Itoa(h.Supplier) + ":" + h.IP + ":" + id.Namespace + ":" + id.Name
+}
+
+// keyOfJob is JOB's form, value_key:cloud:ip, where the process is named by its value_key.
+func keyOfJob(t Target, id process.ID) string { return id.Name + ":" + t.Host.Agent() }
+
+// list returns the agents that a request names; hosts count only where there is no list of ids.
+func (b *targets) list(at string, id process.ID, key keyFunc) ([]Target, error) {
+	if len(b.Agents) > 0 {
+		list := make([]Target, len(b.Agents))
+		for i, a := range b.Agents {
+			field := func() string { return fmt.Sprintf("%sagent_id_list[%d]", at, i) }
+			if err := checkTarget(a, field); err != nil {
+				return nil, err
+			}
+			list[i] = Target{AgentID: a.value}
+			list[i].Key = key(list[i], id)
+		}
+		return list, nil
+	}
+	if len(b.Hosts) == 0 {
+		return nil, fmt.Errorf("%shosts and %sagent_id_list are missing: one of them must name an agent", at, at)
+	}
+	return listHosts(at+"hosts", b.Hosts, id, key)
+}
+
+// listHosts returns the targets of a list of addresses, called field by its sender.
+func listHosts(field string, hosts []host, id process.ID, key keyFunc) ([]Target, error) {
+	list := make([]Target, len(hosts))
+	for i, h := range hosts {
+		if err := checkTarget(h.IP, func() string { return fmt.Sprintf("%s[%d].ip", field, i) }); err != nil {
+			return nil, err
+		}
+		if h.Cloud.state != given || h.Cloud.value != int64(int32(h.Cloud.value)) {
+			name := fmt.Sprintf("%s[%d].bk_cloud_id", field, i)
+			if err := h.Cloud.required(name); err != nil {
+				return nil, err
+			}
+			return nil, fmt.Errorf("%s is out of range: %d", name, h.Cloud.value)
+		}
+		if h.Supplier.state == bad || h.Supplier.value != int64(int32(h.Supplier.value)) {
+			return nil, fmt.Errorf("%s[%d].bk_supplier_id is not a small integer", field, i)
+		}
+		list[i] = Target{Host: Host{IP: h.IP.value, Cloud: int(h.Cloud.value), Supplier: int(h.Supplier.value)}}
+		list[i].Key = key(list[i], id)
+	}
+	return list, nil
+}
+
+// checkTarget refuses what cannot be the name of an agent. The field's name is made only when it is needed: a request
+// may hold 30,000 of them.
+func checkTarget(v Str, field func() string) error {
+	switch text := v.value; {
+	case v.state != given:
+		return v.required(field())
+	case text == "":
+		return fmt.Errorf("%s is empty", field())
+	case len(text) > maxTarget:
+		return fmt.Errorf("%s is %d bytes long: expected at most %d", field(), len(text), maxTarget)
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
+		return fmt.Errorf("%s holds a control character", field())
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,171 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"drover/internal/server/store"
+)
+
+// call is one request on its way through the edge.
+type call struct {
+	ctx       context.Context
+	family    family
+	route     *route
+	requestID string
+	// params is the JSON object that the caller sent, in whatever form.
+	params []byte
+	app    store.App
+	user   string
+	// audit is filled in on the way; audited tells that it was already stored, with a task.
+	audit   store.AuditRow
+	audited bool
+	// started tells that a part of the reply has left.
+	started bool
+}
+
+// ServeHTTP answers one request.
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	route, f := s.resolve(r.URL.Path)
+	c := &call{ctx: r.Context(), family: f, route: route, requestID: requestID(r)}
+	w.Header().Set("X-Bkapi-Request-Id", c.requestID)
+	// A recorder or a wrapped writer has no deadlines; the server's own then apply.
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(bodyTime))
+	_ = control.SetWriteDeadline(time.Now().Add(bodyTime + replyTime))
+	if route == nil {
+		s.serveOther(w, r, c)
+		return
+	}
+	c.audit = store.AuditRow{At: s.Now(), Remote: remote(r), RequestID: c.requestID, Action: route.name()}
+	if !route.allows(r.Method) {
+		refuse(w, c, methodNotAllowed(r))
+		return
+	}
+	err := s.admit(w, r, c)
+	// The deadline was for the body; left alone it would end the watch for a caller that hangs up, and with it the call.
+	_ = control.SetReadDeadline(time.Time{})
+	if err == nil {
+		c.audit.Allowed = true
+		err = s.answer(w, c)
+	}
+	if err != nil && !c.started {
+		refuse(w, c, err)
+	}
+	s.record(c, err)
+	if err != nil && c.started {
+		panic(http.ErrAbortHandler) // a cut reply is better than one that looks whole
+	}
+}
+
+// admit reads the parameters and checks the credentials.
+func (s *server) admit(w http.ResponseWriter, r *http.Request, c *call) error {
+	query := r.URL.Query()
+	creds, inHeader, err := headerCredentials(r.Header)
+	if err != nil {
+		return err
+	}
+	if inHeader {
+		// Before the body: a stranger's 64 MB are not worth reading.
+		if err := s.authenticate(c, creds); err != nil {
+			return err
+		}
+	}
+	if c.params, err = readParams(w, r, query); err != nil {
+		return err
+	}
+	if inHeader {
+		return nil
+	}
+	if creds, err = paramCredentials(c.params, query); err != nil {
+		return err
+	}
+	return s.authenticate(c, creds)
+}
+
+// answer runs the endpoint and writes its reply.
+func (s *server) answer(w http.ResponseWriter, c *call) error {
+	data, err := c.route.serve(c)
+	if err != nil {
+		return err
+	}
+	return reply(w, c, data)
+}
+
+// record stores the audit row of a call, unless its task has taken it along. The caller has its answer by then, and may
+// have hung up.
+func (s *server) record(c *call, err error) {
+	if err != nil {
+		refusal := refusalOf(err)
+		c.audit.Code, c.audit.Message = refusal.code(c), refusal.reason
+		if refusal.cause != nil {
+			s.Log.Error("call failed", "endpoint", c.route.name(), "request", c.requestID, "error", refusal.cause)
+		}
+	}
+	if c.audited {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), 10*time.Second)
+	defer cancel()
+	if err := s.Audit.PutAudit(ctx, c.audit); err != nil {
+		s.Log.Error("audit row was lost", "endpoint", c.route.name(), "request", c.requestID, "app", c.audit.App, "error", err)
+	}
+}
+
+// serveOther answers the paths that are not in the table.
+func (s *server) serveOther(w http.ResponseWriter, r *http.Request, c *call) {
+	// The mux would redirect a path that is not clean, and answer an unknown one in its own words.
+	if path.Clean(r.URL.Path) == r.URL.Path {
+		if h, pattern := s.other.Handler(r); pattern != "" {
+			h.ServeHTTP(w, r)
+			return
+		}
+	}
+	refuse(w, c, pathNotFound(r))
+}
+
+// requestID returns the caller's own id of the request, if it is fit to be echoed and stored, else a new one.
+func requestID(r *http.Request) string {
+	id := r.Header.Get("X-Bkapi-Request-Id")
+	fit := id != "" && len(id) <= 64 && !strings.ContainsFunc(id, func(c rune) bool {
+		return (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && !strings.ContainsRune("-_.:", c)
+	})
+	if fit {
+		return id
+	}
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
+	return hex.EncodeToString(b[:])
+}
+
+// remote returns the address that the request came from, without its port.
+func remote(r *http.Request) string {
+	if i := strings.LastIndexByte(r.RemoteAddr, ':'); i > 0 {
+		return r.RemoteAddr[:i]
+	}
+	return r.RemoteAddr
+}
+
+func (s *server) healthz(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+}
+
+func (s *server) readyz(w http.ResponseWriter, _ *http.Request) {
+	if err := s.Ready(); err != nil {
+		writeJSON(w, http.StatusServiceUnavailable, map[string]string{"status": "not ready", "reason": err.Error()})
+		return
+	}
+	writeJSON(w, http.StatusOK, map[string]string{"status": "ready"})
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", contentType)
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // the peer is gone: nothing is left to tell it
+}

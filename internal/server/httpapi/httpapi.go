@@ -1,0 +1,104 @@
+// Package httpapi is the HTTP edge of the server: it resolves the callers' paths, checks credentials, reads bodies,
+// turns calls into tasks for the engine, and writes replies in the envelopes that the callers expect. It owns no state
+// but a cache of verified secrets. What the JSON means belongs to gse, running tasks to the engine, keeping them to the
+// store.
+package httpapi
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/server/store"
+)
+
+// Engine takes tasks. Submit returns once the task and its audit row are on disk. Wait returns when every item of the
+// task has its outcome, or when ctx ends.
+type Engine interface {
+	Submit(ctx context.Context, t *store.Task, row store.AuditRow) error
+	Wait(ctx context.Context, task string) error
+}
+
+// Directory finds agents by what callers name them: an address, an id of either form, or (for rows of the store) a key.
+type Directory interface {
+	Lookup(cloud int, ip string) (store.Agent, bool)
+	LookupID(id string) (store.Agent, bool)
+	ByKey(key string) (store.Agent, bool)
+}
+
+// Tasks is what polls read.
+type Tasks interface {
+	TaskItems(ctx context.Context, id, app string, fn func(store.ItemView) error) error
+}
+
+// Observations is what the status calls read.
+type Observations interface {
+	GetObserved(ctx context.Context, id process.ID, agents []string, fn func(store.Observed) error) error
+	PageObserved(ctx context.Context, namespace string, start, limit int) (rows []store.Observed, total int, err error)
+}
+
+// Apps is what credentials are checked against.
+type Apps interface {
+	GetApp(ctx context.Context, code string) (store.App, error)
+}
+
+// Audit takes the record of every call that is not a submit; those carry theirs to Engine.Submit.
+type Audit interface {
+	PutAudit(ctx context.Context, rows ...store.AuditRow) error
+}
+
+// Config is what the edge needs. All but Now is required.
+type Config struct {
+	Tasks        Tasks
+	Observations Observations
+	Apps         Apps
+	Audit        Audit
+	Engine       Engine
+	Directory    Directory
+	// Ready returns nil once calls can be taken, else why not.
+	Ready func() error
+	Log   *slog.Logger
+	// Now is the clock, in the zone of the local times that replies hold; time.Now when nil.
+	Now func() time.Time
+}
+
+// Limits of one call.
+const (
+	maxBody     = 64 << 20
+	bodyTime    = 60 * time.Second  // to send a body
+	replyTime   = 120 * time.Second // to take a reply
+	registering = 20 * time.Second  // to answer a registration call, which must end before the callers' 30 s
+)
+
+type server struct {
+	Config
+	routes  map[string][]route
+	other   *http.ServeMux
+	secrets *secrets
+}
+
+// New returns the handler of every path. It starts nothing and is safe for concurrent use.
+func New(c Config) http.Handler {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	s := &server{Config: c, other: http.NewServeMux(), secrets: newSecrets()}
+	s.routes = index(s.table())
+	s.other.HandleFunc("GET /healthz", s.healthz)
+	s.other.HandleFunc("GET /readyz", s.readyz)
+	return s
+}
+
+// NewServer returns a server for the handler whose limits keep stalled connections from piling up. The handler itself
+// bounds the time for a body and for a reply.
+func NewServer(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       120 * time.Second,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}

@@ -1,0 +1,168 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"drover/internal/server/store"
+)
+
+// kind is why a call is refused. Which code and which HTTP status it has depends on the family and the dialect.
+type kind uint8
+
+const (
+	badRequest      kind = iota // the body cannot be read
+	badHeader                   // X-Bkapi-Authorization cannot be read
+	denied                      // the credentials are missing or wrong
+	tooLarge                    // the body is over maxBody
+	wrongMethod                 // known path, other method
+	unknownPath                 // no such path
+	badParameter                // a parameter is missing or impossible: there is no key to answer for
+	unknownTask                 // no such task, or another app's
+	unavailable                 // the server cannot do its part now
+	refusalKindsEnd             // the number of kinds
+)
+
+// refusal is an error with what a caller is told of it.
+type refusal struct {
+	kind   kind
+	reason string
+	// cause is for the log; it is set where the fault is ours.
+	cause error
+}
+
+// Error returns what the caller is told.
+func (r *refusal) Error() string { return r.reason }
+
+// Unwrap returns the cause.
+func (r *refusal) Unwrap() error { return r.cause }
+
+func refusef(k kind, format string, args ...any) *refusal {
+	return &refusal{kind: k, reason: fmt.Sprintf(format, args...)}
+}
+
+// failure says that the server could not do something. The caller hears that much and not why.
+func failure(what string, cause error) *refusal {
+	return &refusal{kind: unavailable, reason: "cannot " + what + ": try again later", cause: fmt.Errorf("cannot %s: %w", what, cause)}
+}
+
+func methodNotAllowed(r *http.Request) *refusal {
+	return refusef(wrongMethod, "Method not allowed [method=%.16q path=%.200q]", r.Method, r.URL.Path)
+}
+
+func pathNotFound(r *http.Request) *refusal {
+	return refusef(unknownPath, "API not found [method=%.16q path=%.200q]", r.Method, r.URL.Path)
+}
+
+// refusalOf returns the refusal in an error.
+func refusalOf(err error) *refusal {
+	if r := (*refusal)(nil); errors.As(err, &r) {
+		return r
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return refusef(unknownTask, "no such task")
+	}
+	if errors.Is(err, context.Canceled) {
+		return refusef(unavailable, "the caller hung up")
+	}
+	return failure("answer the call", err)
+}
+
+// outward is how one kind of refusal looks from outside.
+type outward struct {
+	esb     int    // code below /compapi/, always HTTP 200
+	job     int    // the same where JOB itself answers; 0: as esb
+	gateway int    // code behind a gateway
+	status  int    // HTTP status there
+	name    string // of a gateway's own refusal; empty for a logical failure
+}
+
+// outwards has a row for each kind. A logical failure is HTTP 200 behind a gateway too: only what a gateway refuses by
+// itself has a status.
+func outwards() [refusalKindsEnd]outward {
+	return [...]outward{
+		badRequest:   {1306000, 0, 1640001, http.StatusBadRequest, "INVALID_ARGS"},
+		badHeader:    {1306406, 0, 1640001, http.StatusBadRequest, "INVALID_ARGS"},
+		denied:       {1306000, 0, 1640001, http.StatusBadRequest, "INVALID_ARGS"},
+		tooLarge:     {1306000, 0, 1641301, http.StatusRequestEntityTooLarge, "BODY_TOO_LARGE"},
+		wrongMethod:  {1306209, 0, 1640501, http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED"},
+		unknownPath:  {1306404, 0, 1640401, http.StatusNotFound, "API_NOT_FOUND"},
+		badParameter: {1306406, 1241002, 1306406, http.StatusOK, ""},
+		unknownTask:  {1000101, 0, 1000101, http.StatusOK, ""},
+		unavailable:  {1306201, 1210001, 1650201, http.StatusBadGateway, "ERROR_REQUESTING_RESOURCE"},
+	}
+}
+
+// code returns the code that the caller sees.
+func (r *refusal) code(c *call) int {
+	o := outwards()[r.kind]
+	ownRefusal := c.family == gateway && o.name != ""
+	switch {
+	case c.route != nil && c.route.dialect == jobDialect && o.job != 0 && !ownRefusal:
+		return o.job
+	case c.family == gateway:
+		return o.gateway
+	default:
+		return o.esb
+	}
+}
+
+// refuse writes the reply of a refused call.
+func refuse(w http.ResponseWriter, c *call, err error) {
+	r := refusalOf(err)
+	out := outwards()[r.kind]
+	if c.family == esb && (r.kind == unknownPath || r.kind == wrongMethod) {
+		// The one reply of the ESB that is not HTTP 200; it has neither code nor request id.
+		writeJSON(w, http.StatusNotFound, struct {
+			Result  bool   `json:"result"`
+			Data    any    `json:"data"`
+			Message string `json:"message"`
+		}{Message: "The content does not exist"})
+		return
+	}
+	body := refusedBody{Code: r.code(c), Message: r.reason, RequestID: c.requestID}
+	if c.route != nil && c.route.dialect == jobDialect {
+		body.Permission = json.RawMessage("null")
+	}
+	status := http.StatusOK
+	if c.family == gateway && out.name != "" {
+		status = out.status
+		body.CodeName = out.name
+		if status == http.StatusBadRequest {
+			body.Message = fmt.Sprintf("Parameters error [reason=%q]", r.reason)
+		}
+		w.Header().Set("X-Bkapi-Error-Code", fmt.Sprint(body.Code))
+		w.Header().Set("X-Bkapi-Error-Message", headerText(body.Message))
+	}
+	if r.kind == wrongMethod {
+		for _, m := range c.route.methods {
+			w.Header().Add("Allow", m)
+		}
+	}
+	writeJSON(w, status, body)
+}
+
+// refusedBody is the envelope of a refusal.
+type refusedBody struct {
+	Result     bool            `json:"result"`
+	Code       int             `json:"code"`
+	CodeName   string          `json:"code_name,omitempty"`
+	Message    string          `json:"message"`
+	Data       any             `json:"data"`
+	RequestID  string          `json:"request_id"`
+	Permission json.RawMessage `json:"permission,omitempty"`
+}
+
+// headerText keeps of a message what a header may hold.
+func headerText(text string) string {
+	b := []byte(text)
+	for i, c := range b {
+		if c < ' ' || c > '~' {
+			b[i] = '?'
+		}
+	}
+	return string(b)
+}

@@ -1,0 +1,150 @@
+package httpapi
+
+import (
+	"drover/internal/gse"
+	"drover/internal/server/store"
+)
+
+// status answers get_proc_status: what the store last heard of one process, a row for each agent that was asked about.
+// It asks no agent: report_time says how old a row is.
+func (s *server) status(c *call) (payload, error) {
+	q, err := gse.ReadStatus(c.params)
+	if err != nil {
+		return nil, badParameters(err)
+	}
+	c.audit.Target, c.audit.Targets = clip(q.ID.String(), 200), len(q.Targets)
+	rows := newStatusRows(s, q)
+	return func(w *jsonWriter) error {
+		seq := sequence{w: w}
+		w.raw(`{"proc_infos":[`)
+		err := rows.write(c, &seq)
+		w.raw("]}")
+		return err
+	}, nil
+}
+
+// statusRows matches the rows of the store, which are keyed by agent, with the agents in the callers' spellings, several
+// of which may mean one agent.
+type statusRows struct {
+	s *server
+	q gse.StatusQuery
+	// agents are the keys of the known agents, each once, in the order of the request.
+	agents []string
+	asked  map[string][]asked
+	// strangers are the targets that mean nobody.
+	strangers []gse.Target
+}
+
+// asked is an agent as one target spelt it.
+type asked struct {
+	target gse.Target
+	agent  store.Agent
+}
+
+func newStatusRows(s *server, q gse.StatusQuery) *statusRows {
+	r := &statusRows{s: s, q: q, asked: make(map[string][]asked, len(q.Targets))}
+	for _, t := range q.Targets {
+		agent, found := s.lookup(t)
+		if !found {
+			r.strangers = append(r.strangers, t)
+			continue
+		}
+		if len(r.asked[agent.Key]) == 0 {
+			r.agents = append(r.agents, agent.Key)
+		}
+		r.asked[agent.Key] = append(r.asked[agent.Key], asked{t, agent})
+	}
+	return r
+}
+
+// write writes the rows in the order of the request; an agent that has told nothing of the process has a row that says
+// so, and those that mean nobody come last.
+func (r *statusRows) write(c *call, seq *sequence) error {
+	next := 0
+	unknownUpTo := func(agent string) error {
+		for ; next < len(r.agents) && r.agents[next] != agent; next++ {
+			for _, a := range r.asked[r.agents[next]] {
+				if err := seq.element(gse.UnknownRow(r.q.ID, a.host(), a.id(), "process is not known to the agent")); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	err := r.s.Observations.GetObserved(c.ctx, r.q.ID, r.agents, func(o store.Observed) error {
+		if err := unknownUpTo(o.Agent); err != nil {
+			return err
+		}
+		next++
+		for _, a := range r.asked[o.Agent] {
+			if err := seq.element(gse.RowOf(r.q.ID, a.host(), a.id(), o.Status, o.Spec)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return failure("read the status", err)
+	}
+	if err := unknownUpTo(""); err != nil {
+		return err
+	}
+	for _, t := range r.strangers {
+		host := t.Host
+		if t.AgentID != "" {
+			host = gse.HostOf(t.AgentID)
+		}
+		if err := seq.element(gse.UnknownRow(r.q.ID, host, t.Asked(), absentText)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// host is the host of a row: as it was asked for, or the agent's own where that was by id.
+func (a asked) host() gse.Host {
+	if a.target.AgentID == "" {
+		return a.target.Host
+	}
+	return hostOf(a.agent)
+}
+
+// id is the agent id of a row: as it was asked for, or the agent's own where that was by address.
+func (a asked) id() string {
+	if a.target.AgentID != "" {
+		return a.target.AgentID
+	}
+	return agentID(a.agent)
+}
+
+func hostOf(a store.Agent) gse.Host { return gse.Host{IP: a.IP, Cloud: a.Cloud} }
+
+// agentID is the id that an agent is shown under: its stable one, else cloud:ip.
+func agentID(a store.Agent) string {
+	if a.ID != "" {
+		return a.ID
+	}
+	return hostOf(a).Agent()
+}
+
+// sync answers sync_proc_status: a page of all that is known in a namespace.
+func (s *server) sync(c *call) (payload, error) {
+	q, err := gse.ReadSync(c.params)
+	if err != nil {
+		return nil, badParameters(err)
+	}
+	rows, total, err := s.Observations.PageObserved(c.ctx, q.Namespace, q.Start, q.Limit)
+	if err != nil {
+		return nil, failure("read the status", err)
+	}
+	c.audit.Target, c.audit.Targets = clip(q.Namespace, 200), len(rows)
+	page := struct {
+		Count int       `json:"count"`
+		Rows  []gse.Row `json:"proc_infos"`
+	}{total, make([]gse.Row, len(rows))}
+	for i, o := range rows {
+		agent, _ := s.Directory.ByKey(o.Agent) // the rows of a removed agent go with it, but not in the same instant
+		page.Rows[i] = gse.RowOf(o.Process, hostOf(agent), agentID(agent), o.Status, o.Spec)
+	}
+	return value(page), nil
+}

@@ -1,0 +1,168 @@
+package httpapi
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"drover/internal/gse"
+	"drover/internal/process"
+	"drover/internal/server/store"
+)
+
+// absentText is the outcome of an operation on an agent that nobody has heard of.
+const absentText = "agent not found or offline"
+
+// submitting returns the endpoint that turns what read finds in a body into a task and answers with the task's id.
+func (s *server) submitting(read func([]byte) ([]gse.Operation, error)) endpoint {
+	return func(c *call) (payload, error) {
+		ops, err := read(c.params)
+		if err != nil {
+			return nil, badParameters(err)
+		}
+		task, err := s.submit(c, ops)
+		if err != nil {
+			return nil, err
+		}
+		if c.route.dialect == jobDialect {
+			return value(map[string]string{"bk_gse_taskid": task}), nil
+		}
+		return value(map[string]string{"task_id": task}), nil
+	}
+}
+
+func badParameters(err error) error { return refusef(badParameter, "parameters error: %v", err) }
+
+// submit stores the task with the call's audit row and returns its id. The task is safe when it returns.
+func (s *server) submit(c *call, ops []gse.Operation) (string, error) {
+	t := &store.Task{
+		App:       c.app.Code,
+		User:      c.user,
+		RequestID: c.requestID,
+		Created:   s.Now(),
+		Wire:      c.route.dialect.wire(),
+		Requests:  make([]store.Request, len(ops)),
+	}
+	count := 0
+	for i := range ops {
+		t.Requests[i] = s.request(&ops[i])
+		count += len(ops[i].Targets)
+	}
+	t.ID = newTaskID(t, count)
+	c.describe(ops, count, t.ID)
+	row := c.audit
+	row.Message = process.Success
+	if err := s.Engine.Submit(c.ctx, t, row); err != nil {
+		return "", failure("accept the task", err)
+	}
+	c.audited = true
+	return t.ID, nil
+}
+
+// request resolves the targets of one operation. Those whose answer is known already carry it.
+func (s *server) request(o *gse.Operation) store.Request {
+	r := store.Request{Op: o.Op, Process: o.ID, Spec: o.Spec, Targets: make([]store.Target, len(o.Targets))}
+	var known *process.Outcome
+	if o.Problem != nil {
+		known = &process.Outcome{Fault: o.Problem.Fault, Text: o.Problem.Text}
+	}
+	absent := &process.Outcome{Fault: process.AgentUnavailable, Text: absentText}
+	for i, t := range o.Targets {
+		agent, found := s.lookup(t)
+		r.Targets[i] = store.Target{Key: t.Key, Asked: t.Asked(), Agent: agent.Key, Outcome: known}
+		if known == nil && !found {
+			r.Targets[i].Outcome = absent
+		}
+	}
+	return r
+}
+
+func (s *server) lookup(t gse.Target) (store.Agent, bool) {
+	if t.AgentID != "" {
+		return s.Directory.LookupID(t.AgentID)
+	}
+	return s.Directory.Lookup(t.Host.Cloud, t.Host.IP)
+}
+
+// newTaskID returns an id in the form that callers know. Its 130 random bits are what keeps one app from another's task.
+func newTaskID(t *store.Task, items int) string {
+	return fmt.Sprintf("GSETASK:S:%s%s:%d", t.Created.Format("20060102150405"), rand.Text(), items)
+}
+
+// describe enters into the audit row what is acted on.
+func (c *call) describe(ops []gse.Operation, targets int, task string) {
+	c.audit.Targets = targets
+	c.audit.Target = clip(ops[0].ID.String(), 200)
+	if n := len(ops) - 1; n > 0 {
+		c.audit.Target += fmt.Sprintf(" and %d more", n)
+	}
+	counts := map[process.Op]int{}
+	for i := range ops {
+		counts[ops[i].Op] += len(ops[i].Targets)
+	}
+	// Op codes, counts and an id of ours: this always encodes.
+	c.audit.Detail, _ = json.Marshal(map[string]any{"task": task, "ops": counts})
+}
+
+// result is the poll of a GSE task: every key that was asked for, in every answer.
+func (s *server) result(c *call) (payload, error) {
+	task, err := gse.ReadResult(c.params)
+	if err != nil {
+		return nil, badParameters(err)
+	}
+	c.audit.Target = clip(task, 200)
+	return func(w *jsonWriter) error {
+		w.raw("{")
+		err := s.entries(c, task, w, func(it gse.Item) gse.Entry { return gse.Result(it, s.Now()) })
+		w.raw("}")
+		return err
+	}, nil
+}
+
+// jobResult is the poll of a JOB task.
+func (s *server) jobResult(c *call) (payload, error) {
+	task, err := gse.ReadJobResult(c.params)
+	if err != nil {
+		return nil, badParameters(err)
+	}
+	c.audit.Target = clip(task, 200)
+	return func(w *jsonWriter) error {
+		status := gse.CodeSuccess
+		w.raw(`{"result":{`)
+		err := s.entries(c, task, w, func(it gse.Item) gse.Entry {
+			e := gse.JobResult(it, s.Now())
+			if e.ErrorCode == gse.CodeHandling {
+				status = gse.CodeHandling
+			}
+			return e
+		})
+		w.raw(fmt.Sprintf(`},"status":%d}`, status))
+		return err
+	}, nil
+}
+
+// entries writes the members of a result map, one for each key of the task, as they come out of the store.
+func (s *server) entries(c *call, task string, w *jsonWriter, entry func(gse.Item) gse.Entry) error {
+	seq := sequence{w: w}
+	err := s.Tasks.TaskItems(c.ctx, task, c.app.Code, func(v store.ItemView) error {
+		c.audit.Targets++
+		it := gse.Item{
+			Asked: v.Asked, IP: v.IP,
+			Op: v.Op, Process: v.Process,
+			ProcName: v.ProcName, SetupPath: v.SetupPath, FuncID: v.FuncID, InstanceID: v.InstanceID,
+		}
+		if v.Done {
+			it.Outcome = v.Outcome
+		}
+		return seq.member(v.Key, entry(it))
+	})
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, store.ErrNotFound):
+		return refusef(unknownTask, "task_id %q does not exist", clip(task, 100))
+	default:
+		return failure("read the task", err)
+	}
+}
