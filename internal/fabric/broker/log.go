@@ -1,0 +1,77 @@
+package broker
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// logBridge takes the server's log lines. What the server notices, and all that it says while it starts, is about a
+// configuration that is ours, so of use to a developer only. What it warns of or calls an error later mostly concerns
+// one client, so it is a warning here; and as a client can cause as many as it likes, no more than a few a second.
+type logBridge struct {
+	log *slog.Logger
+
+	mu        sync.Mutex
+	started   bool
+	lastFatal string
+	second    time.Time // the second that spent and dropped belong to
+	spent     int
+	dropped   int
+}
+
+const (
+	bridged     = "embedded nats server said"
+	maxWarnings = 10 // a second
+)
+
+// Noticef, Debugf and Tracef pass a line on for developers.
+func (b *logBridge) Noticef(format string, v ...any) {
+	b.log.Debug(bridged, "text", fmt.Sprintf(format, v...))
+}
+func (b *logBridge) Debugf(format string, v ...any) { b.Noticef(format, v...) }
+func (b *logBridge) Tracef(format string, v ...any) { b.Noticef(format, v...) }
+
+// Warnf and Errorf pass a line on for operators.
+func (b *logBridge) Warnf(format string, v ...any)  { b.warn(format, v) }
+func (b *logBridge) Errorf(format string, v ...any) { b.warn(format, v) }
+
+func (b *logBridge) warn(format string, v []any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.started {
+		b.log.Debug(bridged, "text", fmt.Sprintf(format, v...))
+		return
+	}
+	if now := time.Now().Truncate(time.Second); now != b.second {
+		if b.dropped > 0 {
+			b.log.Warn("lines of the embedded nats server were left out", "lines", b.dropped)
+		}
+		b.second, b.spent, b.dropped = now, 0, 0
+	}
+	if b.spent == maxWarnings {
+		b.dropped++
+		return
+	}
+	b.spent++
+	b.log.Warn(bridged, "text", fmt.Sprintf(format, v...))
+}
+
+// Fatalf keeps the line: before the server has started, whoever starts it reports why it could not.
+func (b *logBridge) Fatalf(format string, v ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lastFatal = fmt.Sprintf(format, v...)
+	if b.started {
+		b.log.Error(bridged, "text", b.lastFatal)
+	}
+}
+
+// begun says that the server has started; it returns why it has not, if it gave a reason.
+func (b *logBridge) begun() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.started = true
+	return b.lastFatal
+}

@@ -1,0 +1,264 @@
+package fabric
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	connectTimeout = 5 * time.Second  // one attempt at one URL, handshake included
+	pingInterval   = 20 * time.Second // a silent link is given up after three of them
+	maxPingsOut    = 2
+	firstDelay     = 250 * time.Millisecond
+	longestDelay   = 8 * time.Second
+	flushTimeout   = 2 * time.Second
+	drainLimit     = 3 * time.Second
+	pendingLimit   = 64 << 10 // messages that wait for a worker, per Serve
+	pendingBytes   = 64 << 20
+)
+
+// DialConfig says whom to connect to, and as whom.
+type DialConfig struct {
+	URLs     []string
+	Identity Identity
+	// Name is shown in the broker's log.
+	Name string
+	// InboxPrefix is where replies are awaited; empty means InboxPrefix of the identity's public key.
+	InboxPrefix string
+	Log         *slog.Logger
+	// OnConnected and OnLost, if set, are called one at a time whenever the link comes up and goes down, beginning with
+	// the first time it comes up, which may be before Dial has returned; never once Close has returned. They must not block
+	// for long and must not call Close.
+	OnConnected, OnLost func()
+}
+
+// Conn is a link to the broker that is restored for ever until it is closed. It is safe for concurrent use.
+type Conn struct {
+	nc          *nats.Conn
+	log         *slog.Logger
+	onConnected func()
+	onLost      func()
+	stopDialing context.CancelFunc
+
+	link atomic.Pointer[link] // nil while there is none
+
+	calls  sync.Mutex // held while a callback runs
+	silent bool       // Close is through: no further callbacks
+
+	mu       sync.Mutex
+	closed   bool
+	services map[*service]struct{}
+}
+
+// link is one uninterrupted connection.
+type link struct {
+	// afterLoss arranges for f to run when the link is lost, unless stop is called first.
+	afterLoss func(f func()) (stop func() bool)
+	lose      context.CancelFunc
+}
+
+// Dial makes one attempt at each URL and returns, connected or not; from then on it keeps trying in the background,
+// after refused credentials too, with delays that grow to 8 s and are spread at random. It blocks for at most 5 s per URL,
+// or until ctx ends, which is an error. Other errors are faults of the configuration.
+func Dial(ctx context.Context, cfg DialConfig) (*Conn, error) {
+	if len(cfg.URLs) == 0 {
+		return nil, errors.New("cannot connect to the fabric: no URL given")
+	}
+	public, err := cfg.Identity.Key.PublicKey()
+	if err != nil {
+		return nil, fmt.Errorf("cannot connect to the fabric: %w", err)
+	}
+	if cfg.InboxPrefix == "" {
+		cfg.InboxPrefix = InboxPrefix(public)
+	}
+	dialing, stopDialing := context.WithCancel(context.WithoutCancel(ctx))
+	c := &Conn{
+		log:         cfg.Log,
+		onConnected: cfg.OnConnected,
+		onLost:      cfg.OnLost,
+		stopDialing: stopDialing,
+		services:    make(map[*service]struct{}),
+	}
+	up := make(chan struct{})
+	stopWatching := context.AfterFunc(ctx, stopDialing)
+	c.nc, err = c.options(cfg, dialing, sync.OnceFunc(func() { close(up) })).Connect()
+	if err != nil {
+		stopDialing()
+		return nil, fmt.Errorf("cannot connect to the fabric: %w", err)
+	}
+	if !stopWatching() {
+		c.Close()
+		return nil, fmt.Errorf("cannot connect to the fabric: %w", ctx.Err())
+	}
+	if c.nc.IsConnected() {
+		<-up // the library tells of it from another goroutine; Connected shall be true when Dial returns
+	}
+	return c, nil
+}
+
+// options overrides every default of the library that gives up, that floods, or that waits too long.
+func (c *Conn) options(cfg DialConfig, dialing context.Context, up func()) nats.Options {
+	o := nats.GetDefaultOptions()
+	o.Servers = cfg.URLs
+	o.Name = cfg.Name
+	o.InboxPrefix = cfg.InboxPrefix
+	o.UserJWT = func() (string, error) { return cfg.Identity.JWT, nil }
+	o.SignatureCB = cfg.Identity.Key.Sign
+	o.CustomDialer = dialer{func(network, address string) (net.Conn, error) {
+		d := net.Dialer{Timeout: connectTimeout}
+		return d.DialContext(dialing, network, address)
+	}}
+	o.Timeout = connectTimeout
+	o.PingInterval = pingInterval
+	o.MaxPingsOut = maxPingsOut
+	o.AllowReconnect = true
+	o.RetryOnFailedConnect = true
+	o.MaxReconnect = -1
+	o.IgnoreAuthErrorAbort = true
+	o.IgnoreDiscoveredServers = true
+	o.ReconnectBufSize = -1 // nothing is kept for later: see the package comment
+	o.CustomReconnectDelayCB = fullJitter
+	o.NoCallbacksAfterClientClose = true
+	o.ConnectedCB = func(nc *nats.Conn) { c.up(nc.ConnectedUrlRedacted(), up) }
+	o.ReconnectedCB = o.ConnectedCB
+	o.DisconnectedErrCB = func(_ *nats.Conn, err error) { c.down(err) }
+	// Only an error that the library doesn't know leads here, as Close is silent.
+	o.ClosedCB = func(nc *nats.Conn) { c.log.Error("fabric connection was given up", "error", nc.LastError()) }
+	o.ReconnectErrCB = func(_ *nats.Conn, err error) { c.log.Debug("fabric could not be reached", "error", err) }
+	o.AsyncErrorCB = func(_ *nats.Conn, sub *nats.Subscription, err error) {
+		if sub != nil {
+			c.log.Warn("fabric dropped messages", "subject", sub.Subject, "error", err)
+			return
+		}
+		c.log.Warn("fabric reported an error", "error", err)
+	}
+	return o
+}
+
+type dialer struct {
+	dial func(network, address string) (net.Conn, error)
+}
+
+// Dial connects; the library asks for a type with this method.
+func (d dialer) Dial(network, address string) (net.Conn, error) { return d.dial(network, address) }
+
+// fullJitter returns a random delay before the n-th attempt (from 1), so that a fleet doesn't come back all at once.
+func fullJitter(n int) time.Duration {
+	return rand.N(min(longestDelay, firstDelay<<min(n-1, 10)))
+}
+
+func (c *Conn) up(url string, first func()) {
+	c.calls.Lock()
+	defer c.calls.Unlock()
+	defer first()
+	if c.silent {
+		return
+	}
+	ctx, lose := context.WithCancel(context.Background())
+	c.link.Store(&link{
+		afterLoss: func(f func()) func() bool { return context.AfterFunc(ctx, f) },
+		lose:      lose,
+	})
+	c.log.Info("fabric was connected", "url", url)
+	if c.onConnected != nil {
+		c.onConnected()
+	}
+}
+
+func (c *Conn) down(err error) {
+	c.calls.Lock()
+	defer c.calls.Unlock()
+	if c.silent {
+		return
+	}
+	if l := c.link.Swap(nil); l != nil {
+		l.lose()
+	}
+	c.log.Warn("fabric connection was lost", "error", err)
+	if c.onLost != nil {
+		c.onLost()
+	}
+}
+
+// Connected reports whether there is a link now. It never blocks.
+func (c *Conn) Connected() bool { return c.link.Load() != nil }
+
+// Request sends data and returns the first reply. It blocks until then or until ctx ends; it fails at once with ErrNobody
+// when nobody listens, with ErrNotConnected when the link is down or goes down, and with ErrTooLarge. A subject that
+// the identity may not publish to is dropped by the broker without an answer, so there ctx decides.
+func (c *Conn) Request(ctx context.Context, subject string, data []byte) ([]byte, error) {
+	l := c.link.Load()
+	if l == nil {
+		return nil, ErrNotConnected
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := l.afterLoss(func() { cancel(ErrNotConnected) })
+	defer stop()
+	msg, err := c.nc.RequestWithContext(ctx, subject, data)
+	switch {
+	case err == nil:
+		return msg.Data, nil
+	case errors.Is(err, nats.ErrNoResponders):
+		return nil, ErrNobody
+	case errors.Is(context.Cause(ctx), ErrNotConnected),
+		errors.Is(err, nats.ErrReconnectBufExceeded),
+		errors.Is(err, nats.ErrConnectionClosed):
+		return nil, ErrNotConnected
+	case errors.Is(err, nats.ErrMaxPayload):
+		return nil, fmt.Errorf("%w: %d bytes of at most %d", ErrTooLarge, len(data), c.nc.MaxPayload())
+	}
+	return nil, fmt.Errorf("cannot send request: %w", err)
+}
+
+// Close stops every Serve as its stop function does, side by side, and ends the connection. It waits for handlers: for
+// 3 s gracefully, then for those that do not heed the end of their context. Later calls do nothing.
+func (c *Conn) Close() {
+	if !c.Connected() {
+		c.stopDialing() // an attempt under way holds the library's lock
+	}
+	c.mu.Lock()
+	first := !c.closed
+	c.closed = true
+	var stopping sync.WaitGroup
+	for s := range c.services {
+		stopping.Go(s.stop)
+	}
+	c.mu.Unlock()
+	stopping.Wait()
+	if !first {
+		return
+	}
+	if c.Connected() {
+		if err := c.nc.FlushTimeout(flushTimeout); err != nil {
+			c.log.Warn("fabric could not be flushed", "error", err)
+		}
+	}
+	c.stopDialing()
+	c.nc.Close()
+	c.calls.Lock()
+	defer c.calls.Unlock()
+	c.silent = true
+	if l := c.link.Swap(nil); l != nil {
+		l.lose()
+	}
+}
+
+// denied returns ErrForbidden if the broker's last word was that the subject may not be listened to.
+func (c *Conn) denied(subject string) error {
+	err := c.nc.LastError()
+	if errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), `"`+subject+`"`) {
+		return fmt.Errorf("%w %q", ErrForbidden, subject)
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+// Package fabric moves bytes between server and agents over core NATS: requests, their replies, and the instant answer
+// that nobody listens. It owns connections and the key files behind them; it knows no message and no subject. Delivery
+// is at most once and nothing is kept while a link is down: whoever sends has to send again until it is answered. The
+// embedded broker is a package of its own, so that an agent doesn't link a NATS server.
+package fabric
+
+import (
+	"context"
+	"errors"
+
+	"github.com/nats-io/nkeys"
+)
+
+// MaxMessage is the largest message in bytes that the embedded broker takes.
+const MaxMessage = 8 << 20
+
+// Reasons why a request was not answered.
+var (
+	// ErrNobody means that nothing listens on the subject now. It is known at once.
+	ErrNobody = errors.New("nobody listens on the subject")
+	// ErrNotConnected means that there is no link to the broker, that it was lost before the reply came (so the request may
+	// have been taken), or that the Conn was closed.
+	ErrNotConnected = errors.New("not connected to the fabric")
+	// ErrTooLarge means that the broker doesn't take messages of that size. Nothing was sent.
+	ErrTooLarge = errors.New("message is too large for the fabric")
+	// ErrForbidden means that the identity has no right to the subject.
+	ErrForbidden = errors.New("the fabric forbids the subject")
+)
+
+// Identity is who one is to the broker: a user JWT and the key that proves it. The key never travels.
+type Identity struct {
+	JWT string
+	Key nkeys.KeyPair
+}
+
+// Handler answers one request. What it returns is the reply; nil sends none. The context ends when the handler was told
+// to stop and has not done so in time.
+type Handler = func(ctx context.Context, subject string, data []byte) []byte
+
+// inboxRoot begins every subject on which replies are awaited.
+const inboxRoot = "_INBOX"
+
+// InboxPrefix returns the subject prefix below which the holder of a public key awaits replies. Nobody else may listen
+// there. The key may also be a template that the broker fills in.
+func InboxPrefix(publicKey string) string { return inboxRoot + "_" + publicKey }

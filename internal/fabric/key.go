@@ -1,0 +1,127 @@
+package fabric
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/nats-io/nkeys"
+)
+
+// maxKeyFile is far more than a seed needs.
+const maxKeyFile = 1 << 10
+
+// LoadOrCreateKey returns the key whose seed is in the file at path, and makes key and file (mode 0600) if there is none.
+// The directory must exist. When it returns without error the file is on disk whole; a crash leaves either no file or a
+// whole one, and of several callers at once all get the same key.
+//
+// It refuses a file that holds another kind of key, is no regular file, belongs to somebody else or can be read by
+// somebody else, and never changes or replaces a file that is there.
+func LoadOrCreateKey(path string, kind nkeys.PrefixByte) (nkeys.KeyPair, error) {
+	key, err := loadKey(path, kind)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return key, err
+	}
+	if err := createKey(path, kind); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("cannot create key file %s: %w", path, err)
+	}
+	return loadKey(path, kind)
+}
+
+func loadKey(path string, kind nkeys.PrefixByte) (nkeys.KeyPair, error) {
+	// O_NONBLOCK: opening must not wait for the other end of a FIFO.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read key file: %w", err)
+	}
+	defer f.Close()
+	if err := checkKeyFile(f); err != nil {
+		return nil, fmt.Errorf("cannot use key file %s: %w", path, err)
+	}
+	seed, err := io.ReadAll(io.LimitReader(f, maxKeyFile))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read key file: %w", err)
+	}
+	defer clear(seed)
+	// The content goes into no error.
+	key, err := nkeys.FromSeed(bytes.TrimSpace(seed))
+	if err != nil {
+		return nil, fmt.Errorf("cannot use key file %s: it holds no nkey seed", path)
+	}
+	got, _, err := nkeys.DecodeSeed(bytes.TrimSpace(seed))
+	if err != nil {
+		return nil, fmt.Errorf("cannot use key file %s: it holds no nkey seed", path)
+	}
+	if got != kind {
+		return nil, fmt.Errorf("cannot use key file %s: it holds a key of kind %s, want %s", path, got, kind)
+	}
+	return key, nil
+}
+
+func checkKeyFile(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return errors.New("it is no regular file")
+	}
+	if perm := info.Mode().Perm(); perm&0o077 != 0 {
+		return fmt.Errorf("its mode %#o lets others in: make sure that nobody has read it, then set mode 0600", perm)
+	}
+	if s, ok := info.Sys().(*syscall.Stat_t); ok && int(s.Uid) != os.Geteuid() {
+		return fmt.Errorf("it belongs to uid %d, not to uid %d", s.Uid, os.Geteuid())
+	}
+	return nil
+}
+
+// createKey writes a fresh seed beside path and links it there, so that path is never partly written and a file that
+// appeared meanwhile wins.
+func createKey(path string, kind nkeys.PrefixByte) error {
+	key, err := nkeys.CreatePair(kind)
+	if err != nil {
+		return err
+	}
+	defer key.Wipe()
+	seed, err := key.Seed()
+	if err != nil {
+		return err
+	}
+	defer clear(seed)
+	temp, err := writeTemp(path, append(bytes.Clone(seed), '\n'))
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp)
+	if err := os.Link(temp, path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// writeTemp writes data to a new synced file of mode 0600 beside path.
+func writeTemp(path string, data []byte) (name string, err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err != nil {
+		return "", errors.Join(err, os.Remove(f.Name()))
+	}
+	return f.Name(), nil
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,140 @@
+package fabric
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// service is one subscription with its workers.
+type service struct {
+	conn    *Conn
+	sub     *nats.Subscription
+	answer  Handler
+	slots   chan struct{} // one token per running handler
+	running sync.WaitGroup
+	drained chan struct{} // closed when dispatch will not be called again
+	cancel  context.CancelFunc
+	stop    func()
+}
+
+// Serve has fn answer the requests on subject, which may hold wildcards, at most workers of them at a time. Of those who
+// serve it with the same queue name each request reaches one; with an empty queue name it reaches all. What can't be
+// handled yet waits in memory up to 65,536 messages or 64 MiB; beyond that requests are dropped and the log tells.
+//
+// Serve may be called while there is no link and outlives lost ones. While there is one it returns once the broker has
+// taken note, and with ErrForbidden if the identity may not listen there.
+//
+// stop takes no new requests, lets those that have arrived be answered for up to 3 s, then ends the context of handlers,
+// and returns when the last has returned. It may be called more than once; fn must not call it.
+func (c *Conn) Serve(subject, queue string, workers int, fn Handler) (stop func(), err error) {
+	s, err := c.subscribe(subject, queue, workers, fn)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %q: %w", subject, err)
+	}
+	if !c.Connected() {
+		return s.stop, nil
+	}
+	if err := c.nc.FlushTimeout(flushTimeout); err != nil {
+		// The library subscribes again with every new link, so a slow or lost one changes nothing.
+		c.log.Debug("subscription was not confirmed", "subject", subject, "error", err)
+	}
+	if err := c.denied(subject); err != nil {
+		s.stop()
+		return nil, err
+	}
+	return s.stop, nil
+}
+
+func (c *Conn) subscribe(subject, queue string, workers int, fn Handler) (*service, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, ErrNotConnected
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &service{
+		conn:    c,
+		answer:  fn,
+		slots:   make(chan struct{}, max(workers, 1)),
+		drained: make(chan struct{}),
+		cancel:  cancel,
+	}
+	s.stop = sync.OnceFunc(func() { s.end(ctx) })
+	sub, err := c.nc.QueueSubscribe(subject, queue, func(m *nats.Msg) { s.dispatch(ctx, m) })
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	s.sub = sub
+	err = sub.SetPendingLimits(pendingLimit, pendingBytes)
+	sub.SetClosedHandler(func(string) { close(s.drained) })
+	if err != nil || !sub.IsValid() {
+		// The library gave the connection up meanwhile; the handler may have been set too late to be called.
+		cancel()
+		return nil, ErrNotConnected
+	}
+	c.services[s] = struct{}{}
+	return s, nil
+}
+
+// dispatch is called for one message after the other. It blocks while all workers are busy.
+func (s *service) dispatch(ctx context.Context, m *nats.Msg) {
+	select {
+	case <-ctx.Done():
+		return
+	case s.slots <- struct{}{}:
+	}
+	s.running.Go(func() {
+		defer func() { <-s.slots }()
+		s.reply(m, s.answer(ctx, m.Subject, m.Data))
+	})
+}
+
+// reply answers only where replies are awaited: whoever asks may choose the reply subject, and must not use our rights
+// to reach a subject of somebody else.
+func (s *service) reply(m *nats.Msg, data []byte) {
+	if data == nil || m.Reply == "" {
+		return
+	}
+	if !strings.HasPrefix(m.Reply, inboxRoot) {
+		s.conn.log.Warn("reply to a subject that is no inbox was refused", "subject", m.Subject, "reply", m.Reply)
+		return
+	}
+	if err := m.Respond(data); err != nil {
+		s.conn.log.Warn("reply was not sent", "subject", m.Subject, "bytes", len(data), "error", err)
+	}
+}
+
+func (s *service) end(ctx context.Context) {
+	defer s.cancel()
+	grace := time.AfterFunc(drainLimit, s.cancel)
+	defer grace.Stop()
+	s.drain(ctx)
+	// It fails only where the subscription has ended already.
+	_ = s.sub.Unsubscribe()
+	<-s.drained
+	s.running.Wait()
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	delete(s.conn.services, s)
+}
+
+// drain lets what has arrived be handled, unless the link is lost or ctx ends.
+func (s *service) drain(ctx context.Context) {
+	l := s.conn.link.Load()
+	if l == nil || s.sub.Drain() != nil {
+		return
+	}
+	lost := make(chan struct{})
+	defer l.afterLoss(func() { close(lost) })()
+	select {
+	case <-s.drained:
+	case <-lost:
+	case <-ctx.Done():
+	}
+}
