@@ -1,0 +1,149 @@
+// Package lifecycle is the pure state machine of one watched process: it decides, between operations, whether a process is
+// to be looked at, watched, launched again or left alone. It owns no clock, no goroutine and no I/O: its caller feeds it
+// events and carries out the actions that come back. What an operation itself does is not decided here.
+package lifecycle
+
+import (
+	"time"
+
+	"drover/internal/process"
+)
+
+// State is where a process stands.
+type State string
+
+// The states. Stopped and GivenUp are resting: nothing but an operation, or somebody outside, changes them.
+const (
+	Unknown   State = "unknown"   // the agent has just started and has not looked yet
+	Stopped   State = "stopped"   // not running, and nothing will start it
+	Running   State = "running"   // proven alive and watched
+	Starting  State = "starting"  // a relaunch is under way
+	Backoff   State = "backoff"   // ended by itself; the retry timer will start it again
+	GivenUp   State = "given-up"  // ended by itself once more than its policy allows
+	Operating State = "operating" // an operation holds the process and the watch is suspended
+)
+
+// States lists all states.
+func States() []State {
+	return []State{Unknown, Stopped, Running, Starting, Backoff, GivenUp, Operating}
+}
+
+// Timer names the one timer that may be armed.
+type Timer string
+
+// The timers.
+const (
+	NoTimer Timer = ""
+	Retry   Timer = "retry"   // the next relaunch is due
+	Healthy Timer = "healthy" // the process has run long enough to restore its budget
+)
+
+// Await is what a state that has neither a timer nor a watch is waiting for.
+type Await string
+
+// What can be under way.
+const (
+	Nothing   Await = ""
+	Probe     Await = "probe"
+	Launch    Await = "launch"
+	Operation Await = "operation"
+)
+
+// Policy is the part of a spec that the machine decides by.
+type Policy struct {
+	// Hosted says that the process is to be kept alive; only a resident one is.
+	Hosted bool
+	Kind   process.Kind
+	// Retries is how many relaunches in a row are tried, Interval how far apart at least.
+	Retries  int
+	Interval time.Duration
+	// HealthyAfter is how long a run must last to restore the budget.
+	HealthyAfter time.Duration
+}
+
+func (p Policy) keepsAlive() bool { return p.Hosted && p.Kind == process.Resident }
+
+// Machine is the state of one process: a value, to be copied and compared. All times are since boot, so that a stepped
+// wall clock changes nothing.
+type Machine struct {
+	State State
+	// Attempts counts the relaunches since the budget was last full.
+	Attempts int
+	// LaunchedAt is when the last relaunch began, RetryAt when the next one is due; 0 is never.
+	LaunchedAt time.Duration
+	RetryAt    time.Duration
+	Armed      Timer
+	Awaits     Await
+}
+
+// New returns the machine of a process that the agent has not looked at yet, and the look that begins its life.
+// Attempts and retryAt come from the agent's last run, or are zero.
+func New(attempts int, launchedAt, retryAt time.Duration) (Machine, []Action) {
+	m := Machine{State: Unknown, Attempts: attempts, LaunchedAt: launchedAt, RetryAt: retryAt, Awaits: Probe}
+	return m, []Action{Look{}}
+}
+
+// Watched says that the machine counts on hearing of the death of the process.
+func (m Machine) Watched() bool { return m.State == Running }
+
+// Resting says that nothing needs to happen for the state to be right.
+func (m Machine) Resting() bool { return m.State == Stopped || m.State == GivenUp }
+
+// An Event is something that has happened.
+type Event interface{ event() }
+
+// The events.
+type (
+	// Began says that an operation has taken hold of the process.
+	Began struct{}
+	// Ended says that the operation is over: whether the process was seen alive, and whether the budget is restored.
+	Ended struct{ Alive, Restore bool }
+	// Found says that a look, or the regular listing, saw the process alive.
+	Found struct{}
+	// NotFound says that it saw none.
+	NotFound struct{}
+	// Exited says that the watched process has ended and that no successor of it was seen.
+	Exited struct{}
+	// Launched says that a relaunch brought the process up; LaunchFailed that it did not.
+	Launched     struct{}
+	LaunchFailed struct{}
+	// Fired says that a timer ran out. One that is not the armed one is old and changes nothing.
+	Fired struct{ Timer Timer }
+)
+
+func (Began) event()        {}
+func (Ended) event()        {}
+func (Found) event()        {}
+func (NotFound) event()     {}
+func (Exited) event()       {}
+func (Launched) event()     {}
+func (LaunchFailed) event() {}
+func (Fired) event()        {}
+
+// An Action is something that the caller must do, in the order given.
+type Action interface{ action() }
+
+// The actions.
+type (
+	// Look asks for one look at the process, answered by Found or NotFound.
+	Look struct{}
+	// Watch asks to be told, by Exited, when the process that was seen last ends.
+	Watch struct{}
+	// Relaunch asks for the start command, answered by Launched or LaunchFailed.
+	Relaunch struct{}
+	// Arm sets the one timer, replacing any other; Disarm stops it.
+	Arm struct {
+		Timer Timer
+		After time.Duration
+	}
+	Disarm struct{}
+	// GiveUp says that the budget has just been spent.
+	GiveUp struct{}
+)
+
+func (Look) action()     {}
+func (Watch) action()    {}
+func (Relaunch) action() {}
+func (Arm) action()      {}
+func (Disarm) action()   {}
+func (GiveUp) action()   {}

@@ -1,0 +1,150 @@
+package lifecycle
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"drover/internal/process"
+)
+
+// Transition is one way from a state to another, as found by walking the machine.
+type Transition struct {
+	From, To State
+	// Event names what happened, Note what sets the case apart and what is done.
+	Event string
+	Note  string
+}
+
+// visit is a machine as the walk came upon it, and what it was left waiting for.
+type visit struct {
+	machine Machine
+	policy  Policy
+	now     time.Duration
+}
+
+// interval is the distance of relaunches in the walk.
+const interval = 10 * time.Second
+
+// policies are the ones that make a difference to the machine.
+func policies() []Policy {
+	base := Policy{Retries: 2, Interval: interval, HealthyAfter: time.Minute}
+	hosted, periodic, single := base, base, base
+	hosted.Hosted, hosted.Kind = true, process.Resident
+	periodic.Hosted, periodic.Kind = true, process.Periodic
+	single.Hosted, single.Kind = true, process.SingleRun
+	base.Kind = process.Resident
+	return []Policy{base, hosted, periodic, single}
+}
+
+// events are all events, each with the name that the documents use.
+func events() []Event {
+	return []Event{
+		Began{}, Ended{}, Ended{Alive: true}, Ended{Restore: true}, Ended{Alive: true, Restore: true},
+		Found{}, NotFound{}, Exited{}, Launched{}, LaunchFailed{}, Fired{Timer: Retry}, Fired{Timer: Healthy}, Fired{},
+	}
+}
+
+// walk calls fn for every event at every machine that can be reached from a new one, under every policy.
+func walk(fn func(before visit, ev Event, after Machine, actions []Action)) {
+	seen := map[visit]bool{}
+	var queue []visit
+	push := func(v visit) {
+		if !seen[v] {
+			seen[v] = true
+			queue = append(queue, v)
+		}
+	}
+	for _, p := range policies() {
+		for attempts := range p.Retries + 1 {
+			for _, retryAt := range []time.Duration{0, 2 * interval} {
+				m, _ := New(attempts, 0, retryAt)
+				push(visit{machine: m, policy: p, now: interval})
+			}
+		}
+	}
+	for len(queue) > 0 {
+		v := queue[0]
+		queue = queue[1:]
+		for _, ev := range events() {
+			after, actions := v.machine.Step(v.policy, ev, v.now)
+			fn(v, ev, after, actions)
+			// Two moments are enough: within the interval of the last launch, and after it. The policy may change with the end
+			// of an operation.
+			for _, now := range []time.Duration{interval, 2 * interval, 3 * interval} {
+				if now >= v.now {
+					push(visit{machine: after, policy: v.policy, now: now})
+				}
+			}
+		}
+	}
+}
+
+// Transitions returns every change of state that the machine can make, sorted; docs/states.md is made from it.
+func Transitions() []Transition {
+	found := map[Transition]bool{}
+	walk(func(before visit, ev Event, after Machine, actions []Action) {
+		if before.machine.State != after.State {
+			found[Transition{From: before.machine.State, To: after.State, Event: eventName(ev), Note: actionNames(actions)}] = true
+		}
+	})
+	list := make([]Transition, 0, len(found))
+	for t := range found {
+		list = append(list, t)
+	}
+	order := States()
+	slices.SortFunc(list, func(a, b Transition) int {
+		return cmp.Or(
+			cmp.Compare(slices.Index(order, a.From), slices.Index(order, b.From)),
+			cmp.Compare(a.Event, b.Event),
+			cmp.Compare(slices.Index(order, a.To), slices.Index(order, b.To)),
+			cmp.Compare(a.Note, b.Note),
+		)
+	})
+	return list
+}
+
+func eventName(ev Event) string {
+	switch e := ev.(type) {
+	case Ended:
+		return fmt.Sprintf("operation ended, process %s", map[bool]string{true: "alive", false: "gone"}[e.Alive])
+	case Fired:
+		return string(e.Timer) + " timer fired"
+	case Began:
+		return "operation began"
+	case Found:
+		return "found alive"
+	case NotFound:
+		return "not found"
+	case Exited:
+		return "exited"
+	case Launched:
+		return "relaunch succeeded"
+	case LaunchFailed:
+		return "relaunch failed"
+	}
+	return fmt.Sprintf("%T", ev)
+}
+
+func actionNames(actions []Action) string {
+	var names []string
+	for _, a := range actions {
+		switch a := a.(type) {
+		case Look:
+			names = append(names, "look")
+		case Watch:
+			names = append(names, "watch")
+		case Relaunch:
+			names = append(names, "run the start command")
+		case Arm:
+			names = append(names, "arm the "+string(a.Timer)+" timer")
+		case Disarm:
+			names = append(names, "disarm the timer")
+		case GiveUp:
+			names = append(names, "remember that it was given up")
+		}
+	}
+	return strings.Join(names, ", ")
+}

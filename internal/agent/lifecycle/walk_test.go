@@ -1,0 +1,159 @@
+package lifecycle
+
+import (
+	"testing"
+	"time"
+
+	"drover/internal/process"
+)
+
+// TestNoStateIsATrap walks every reachable machine under every event: whatever is not resting has something that will wake
+// it, and whatever is resting has nothing armed.
+func TestNoStateIsATrap(t *testing.T) {
+	reached := map[State]int{}
+	steps := 0
+	walk(func(before visit, ev Event, m Machine, actions []Action) {
+		steps++
+		reached[m.State]++
+		if !m.Resting() && m.Armed == NoTimer && !m.Watched() && m.Awaits == Nothing {
+			t.Errorf("%+v --%T--> %+v: nothing can wake it", before.machine, ev, m)
+		}
+		if m.Resting() && (m.Armed != NoTimer || m.Awaits != Nothing) {
+			t.Errorf("%+v --%T--> %+v: a resting state waits for something", before.machine, ev, m)
+		}
+		if m.Attempts > before.policy.Retries {
+			t.Errorf("%+v --%T--> %+v: more attempts than the policy allows", before.machine, ev, m)
+		}
+		armed := before.machine.Armed
+		for _, a := range actions {
+			switch a := a.(type) {
+			case Arm:
+				armed = a.Timer
+				if a.After <= 0 && a.Timer == Retry {
+					t.Errorf("%+v --%T--> %+v: retry timer armed in the past", before.machine, ev, m)
+				}
+			case Disarm:
+				armed = NoTimer
+			case Relaunch:
+				if !before.policy.keepsAlive() {
+					t.Errorf("%+v --%T--> %+v: relaunched although nobody asked for it", before.machine, ev, m)
+				}
+			}
+		}
+		if _, fired := ev.(Fired); !fired && armed != m.Armed {
+			t.Errorf("%+v --%T--> %+v: the actions leave timer %q", before.machine, ev, m, armed)
+		}
+	})
+	for _, s := range States() {
+		if reached[s] == 0 {
+			t.Errorf("state %s is never reached", s)
+		}
+	}
+	t.Logf("%d steps walked", steps)
+}
+
+// TestAnOperationIsNeverDisturbed: while an operation holds a process, nothing but its end changes the state.
+func TestAnOperationIsNeverDisturbed(t *testing.T) {
+	walk(func(before visit, ev Event, m Machine, actions []Action) {
+		if _, ended := ev.(Ended); before.machine.State != Operating || ended {
+			return
+		}
+		if m != before.machine || len(actions) > 0 {
+			t.Errorf("%+v --%T--> %+v, %v", before.machine, ev, m, actions)
+		}
+	})
+}
+
+func hosted() Policy {
+	return Policy{Hosted: true, Kind: process.Resident, Retries: 3, Interval: 10 * time.Second, HealthyAfter: time.Minute}
+}
+
+// script feeds events at given times and returns when relaunches were asked for.
+func script(t *testing.T, p Policy, m Machine, events []struct {
+	at time.Duration
+	ev Event
+}) (Machine, []time.Duration) {
+	t.Helper()
+	var launches []time.Duration
+	for _, e := range events {
+		var actions []Action
+		m, actions = m.Step(p, e.ev, e.at)
+		for _, a := range actions {
+			if _, ok := a.(Relaunch); ok {
+				launches = append(launches, e.at)
+			}
+		}
+	}
+	return m, launches
+}
+
+type at = struct {
+	at time.Duration
+	ev Event
+}
+
+func TestRelaunchesAreAtOnceThenAnIntervalApartThenGivenUp(t *testing.T) {
+	m, _ := New(0, 0, 0)
+	m, launches := script(t, hosted(), m, []at{
+		{0, Found{}},
+		{100 * time.Second, Exited{}},
+		{101 * time.Second, Launched{}},
+		{102 * time.Second, Exited{}},
+		{110 * time.Second, Fired{Timer: Retry}},
+		{115 * time.Second, LaunchFailed{}},
+		{120 * time.Second, Fired{Timer: Retry}},
+		{121 * time.Second, Launched{}},
+		{122 * time.Second, Exited{}},
+	})
+	want := []time.Duration{100 * time.Second, 110 * time.Second, 120 * time.Second}
+	if len(launches) != len(want) || launches[0] != want[0] || launches[1] != want[1] || launches[2] != want[2] {
+		t.Errorf("relaunched at %v, want %v", launches, want)
+	}
+	if m.State != GivenUp {
+		t.Errorf("state %s after the budget was spent, want %s", m.State, GivenUp)
+	}
+}
+
+func TestAHealthyRunRestoresTheBudget(t *testing.T) {
+	m, _ := New(0, 0, 0)
+	m, launches := script(t, hosted(), m, []at{
+		{0, Found{}},
+		{time.Second, Exited{}},
+		{2 * time.Second, Launched{}},
+		{62 * time.Second, Fired{Timer: Healthy}},
+		{63 * time.Second, Exited{}},
+	})
+	if len(launches) != 2 || launches[1] != 63*time.Second || m.Attempts != 1 {
+		t.Errorf("relaunched at %v with %d attempts counted, want the second at once and one counted", launches, m.Attempts)
+	}
+}
+
+func TestHostingAStoppedProcessStartsItAnIntervalLater(t *testing.T) {
+	m, _ := New(0, 0, 0)
+	p := hosted()
+	m, _ = m.Step(Policy{Kind: process.Resident}, NotFound{}, 0)
+	m, _ = m.Step(p, Began{}, time.Second)
+	m, actions := m.Step(p, Ended{Restore: true}, 2*time.Second)
+	if m.State != Backoff || len(actions) != 1 || actions[0] != (Arm{Timer: Retry, After: p.Interval}) {
+		t.Errorf("state %s, actions %v: want %s and the retry timer at the interval", m.State, actions, Backoff)
+	}
+}
+
+func TestARefusedStopNeitherHastensNorDelaysTheNextStart(t *testing.T) {
+	p := hosted()
+	m := Machine{State: Backoff, Attempts: 1, RetryAt: 20 * time.Second, Armed: Retry}
+	m, _ = m.Step(p, Began{}, 15*time.Second)
+	m, actions := m.Step(p, Ended{}, 16*time.Second)
+	if m.State != Backoff || len(actions) != 1 || actions[0] != (Arm{Timer: Retry, After: 4 * time.Second}) {
+		t.Errorf("state %s, actions %v: want the retry at its old time", m.State, actions)
+	}
+}
+
+func TestABudgetSpentBeforeTheAgentRestartedStaysSpent(t *testing.T) {
+	p := hosted()
+	m, _ := New(p.Retries, 0, 0)
+	m, _ = m.Step(p, NotFound{}, time.Hour)
+	if m.State != GivenUp {
+		t.Errorf("state %s, want %s", m.State, GivenUp)
+	}
+}
