@@ -1,0 +1,198 @@
+package cgroup
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// The kernel's files in a group. The freezer's are in kill.go.
+const (
+	procsFile  = "cgroup.procs"
+	eventsFile = "cgroup.events"
+)
+
+// Group is one control group. It may be used concurrently.
+type Group struct {
+	id   string
+	dir  string // empty in ModeNone
+	mode Mode
+
+	mu     sync.Mutex
+	handle *os.File
+	closed bool
+}
+
+// ID returns the name that the group was created with.
+func (g *Group) ID() string { return g.id }
+
+// FD returns a descriptor of the group's directory, for a child to be born in it. It is opened at the first call and stays
+// valid until Close; the caller keeps the group alive meanwhile. Only ModeV2 has one.
+func (g *Group) FD() (int, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mode != ModeV2 || g.closed {
+		return -1, false
+	}
+	if g.handle == nil {
+		f, err := os.OpenFile(g.dir, unix.O_DIRECTORY|os.O_RDONLY, 0)
+		if err != nil {
+			return -1, false
+		}
+		g.handle = f
+	}
+	return int(g.handle.Fd()), true
+}
+
+// Add moves a process, not its children, into the group. The caller guarantees that pid is what it means, such as a child
+// of its own that nobody has waited for. In ModeNone it does nothing.
+func (g *Group) Add(pid int) error {
+	if g.mode == ModeNone {
+		return nil
+	}
+	if pid <= 0 {
+		return fmt.Errorf("cannot move pid %d into cgroup %s: not a process", pid, g.id)
+	}
+	if err := write(filepath.Join(g.dir, procsFile), strconv.Itoa(pid)); err != nil {
+		return fmt.Errorf("cannot move pid %d into cgroup %s: %w", pid, g.id, err)
+	}
+	return nil
+}
+
+// PIDs returns the processes of the group and of groups that were made below it, in ascending order. Zombies are not among
+// them. In ModeNone there are none.
+func (g *Group) PIDs() ([]int, error) {
+	if g.mode == ModeNone {
+		return nil, nil
+	}
+	pids, err := members(g.dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list cgroup %s: %w", g.id, err)
+	}
+	slices.Sort(pids)
+	return slices.Compact(pids), nil
+}
+
+func members(dir string) ([]int, error) {
+	data, err := os.ReadFile(filepath.Join(dir, procsFile))
+	switch {
+	case err == nil:
+	case vanished(err):
+		return nil, nil
+	case errors.Is(err, unix.EOPNOTSUPP):
+		// A threaded group: its processes are listed further up.
+	default:
+		return nil, err
+	}
+	var pids []int
+	for _, word := range bytes.Fields(data) {
+		// 0 stands for a process outside our pid namespace: it has no name that we could use.
+		if pid, err := strconv.Atoi(string(word)); err == nil && pid > 0 {
+			pids = append(pids, pid)
+		}
+	}
+	subs, err := subgroups(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, sub := range subs {
+		more, err := members(filepath.Join(dir, sub))
+		if err != nil {
+			return nil, err
+		}
+		pids = append(pids, more...)
+	}
+	return pids, nil
+}
+
+// Populated reports whether a process lives in the group or below it.
+func (g *Group) Populated() (bool, error) {
+	if g.mode == ModeV2 {
+		value, err := field(filepath.Join(g.dir, eventsFile), "populated")
+		switch {
+		case err == nil:
+			return value != "0", nil
+		case vanished(err):
+			return false, nil
+		default:
+			return false, fmt.Errorf("cannot look at cgroup %s: %w", g.id, err)
+		}
+	}
+	pids, err := g.PIDs()
+	return len(pids) > 0, err
+}
+
+// Remove removes the group and all groups below it. It fails while a process lives there; a group that is gone already is
+// no error.
+func (g *Group) Remove() error {
+	if g.mode == ModeNone {
+		return nil
+	}
+	if err := removeAll(g.dir); err != nil {
+		return fmt.Errorf("cannot remove cgroup %s: %w", g.id, err)
+	}
+	return nil
+}
+
+func removeAll(dir string) error {
+	subs, err := subgroups(dir)
+	if err != nil {
+		return err
+	}
+	for _, sub := range subs {
+		if err := removeAll(filepath.Join(dir, sub)); err != nil {
+			return err
+		}
+	}
+	// The kernel's files go with their directory; os.Remove would try unlink first and report that instead.
+	if err := unix.Rmdir(dir); err != nil && !vanished(err) {
+		return &fs.PathError{Op: "rmdir", Path: dir, Err: err}
+	}
+	return nil
+}
+
+// Close gives back the descriptor. The group itself stays.
+func (g *Group) Close() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+	if g.handle == nil {
+		return nil
+	}
+	err := g.handle.Close()
+	g.handle = nil
+	return err
+}
+
+// field returns the value behind a key in a file of "key value" lines.
+func field(path, key string) (string, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(data)) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), key+" "); ok {
+			return value, nil
+		}
+	}
+	return "", fmt.Errorf("%s has no %q", path, key)
+}
+
+// write writes to a file of the kernel, which is never created.
+func write(path, value string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(value)
+	return errors.Join(err, f.Close())
+}

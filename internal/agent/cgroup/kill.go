@@ -1,0 +1,142 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"drover/internal/agent/pidfd"
+)
+
+const (
+	killFile     = "cgroup.kill"   // v2, since Linux 5.14
+	freezeFile   = "cgroup.freeze" // v2, since Linux 5.2
+	freezerState = "freezer.state" // v1
+)
+
+// How often a group is looked at while it ends: at first it takes less than a millisecond, with thousands of processes
+// half a second.
+const (
+	firstLook  = 200 * time.Microsecond
+	slowestRun = 20 * time.Millisecond
+	freezeTime = 100 * time.Millisecond
+)
+
+// Kill ends every process of the group and below it with SIGKILL, those included that fork meanwhile, and blocks until none
+// is left or ctx ends; the error then lists what is left. In ModeNone the error is errors.ErrUnsupported.
+func (g *Group) Kill(ctx context.Context) error {
+	if g.mode == ModeNone {
+		return fmt.Errorf("cannot end cgroup %s: %w", g.id, errors.ErrUnsupported)
+	}
+	pids, err := g.PIDs()
+	if err != nil {
+		return err
+	}
+	if slices.Contains(pids, os.Getpid()) {
+		return fmt.Errorf("cannot end cgroup %s: this process itself is in it", g.id)
+	}
+	for wait := firstLook; ; wait = min(2*wait, slowestRun) {
+		populated, err := g.Populated()
+		if err != nil || !populated {
+			return err
+		}
+		if err := g.strike(ctx); err != nil && !vanished(err) {
+			return fmt.Errorf("cannot end cgroup %s: %w", g.id, err)
+		}
+		if !sleep(ctx, wait) {
+			break
+		}
+	}
+	if populated, err := g.Populated(); err != nil || !populated {
+		return err
+	}
+	left, err := g.PIDs()
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("cannot end cgroup %s: processes %v are left: %w", g.id, left, context.Cause(ctx))
+}
+
+// strike sends SIGKILL to everything once.
+func (g *Group) strike(ctx context.Context) error {
+	if g.mode == ModeV2 {
+		err := write(filepath.Join(g.dir, killFile), "1")
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if _, gone := os.Lstat(g.dir); gone != nil {
+			return nil
+		}
+	}
+	return g.strikeFrozen(ctx)
+}
+
+// strikeFrozen is for kernels that cannot kill a group: frozen processes cannot fork away from the list. Nor can they end,
+// so a listed pid still means the process that was listed.
+func (g *Group) strikeFrozen(ctx context.Context) (err error) {
+	file, freeze, thaw := freezerState, "FROZEN", "THAWED"
+	if g.mode == ModeV2 {
+		file, freeze, thaw = freezeFile, "1", "0"
+	}
+	path := filepath.Join(g.dir, file)
+	if err := write(path, freeze); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, write(path, thaw)) }()
+	frozen := g.awaitFrozen(ctx)
+	pids, err := g.PIDs()
+	if err != nil {
+		return err
+	}
+	for _, pid := range pids {
+		err := pidfd.Signal(pid, syscall.SIGKILL, func() bool {
+			if frozen {
+				return true
+			}
+			now, err := g.PIDs()
+			return err == nil && slices.Contains(now, pid)
+		})
+		if err != nil && !errors.Is(err, os.ErrProcessDone) && !errors.Is(err, pidfd.ErrStranger) {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitFrozen reports whether every process of the group stands still. One that is deep in the kernel may take its time;
+// the others are not spared for it.
+func (g *Group) awaitFrozen(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, freezeTime)
+	defer cancel()
+	for wait := firstLook; ; wait = min(2*wait, slowestRun) {
+		if g.mode == ModeV2 {
+			if value, err := field(filepath.Join(g.dir, eventsFile), "frozen"); err == nil && value == "1" {
+				return true
+			}
+		} else if state, err := os.ReadFile(filepath.Join(g.dir, freezerState)); err == nil && strings.TrimSpace(string(state)) == "FROZEN" {
+			return true
+		}
+		if !sleep(ctx, wait) {
+			return false
+		}
+	}
+}
+
+// sleep waits and reports false when ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

@@ -1,0 +1,196 @@
+// Package cgroup keeps one control group per run of a process, so that everything a command started can be found and
+// ended, whatever it did to hide. It owns a directory in the version 2 hierarchy, or else in the version 1 freezer, and the
+// groups in it; it needs no controller and limits nothing. Hosts that offer neither get groups that hold nothing and say so.
+// Which group belongs to which run, and when it is removed, is for the caller.
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"drover/internal/agent/procfs"
+)
+
+// Mode says what kind of groups a host offers.
+type Mode string
+
+// The modes, best first.
+const (
+	ModeV2      Mode = "v2"
+	ModeFreezer Mode = "v1-freezer"
+	ModeNone    Mode = "none"
+)
+
+// maxID is the longest name of a tree or group in bytes.
+const maxID = 128
+
+// Tree is the directory that all groups of one agent are in. It may be used concurrently.
+type Tree struct {
+	mode Mode
+	base string
+}
+
+// Open finds a hierarchy that this process may use and makes the directory name in it: at its top where that is allowed, so
+// that a service manager that ends our own group leaves the processes alone, else below the group we are in. name is a
+// word of lower-case letters, digits and dashes. That there is no such hierarchy is no error: the mode is then ModeNone.
+func Open(proc procfs.FS, name string) (*Tree, error) {
+	if err := checkID(name); err != nil {
+		return nil, err
+	}
+	mounts, err := proc.Mounts()
+	if err != nil {
+		return nil, fmt.Errorf("cannot find cgroups: %w", err)
+	}
+	for _, hierarchy := range []struct {
+		mode       Mode
+		fsType     string
+		controller string
+	}{
+		{ModeV2, "cgroup2", ""},
+		{ModeFreezer, "cgroup", "freezer"},
+	} {
+		for _, m := range mounts {
+			if m.Type != hierarchy.fsType || hierarchy.controller != "" && !slices.Contains(m.Options, hierarchy.controller) {
+				continue
+			}
+			places := []string{m.Point}
+			if own, ok := proc.OwnCgroup(hierarchy.controller); ok {
+				places = append(places, below(m, own))
+			}
+			for _, place := range places {
+				base := filepath.Join(place, name)
+				if usable(base) {
+					return &Tree{mode: hierarchy.mode, base: base}, nil
+				}
+			}
+		}
+	}
+	return &Tree{mode: ModeNone}, nil
+}
+
+// below returns where the group at path of a hierarchy is seen through a mount that may show only a part of it.
+func below(m procfs.Mount, path string) string {
+	if rest, ok := strings.CutPrefix(path, m.Root); ok && m.Root != "/" && (rest == "" || rest[0] == '/') {
+		path = rest
+	}
+	return filepath.Join(m.Point, filepath.Clean("/"+path))
+}
+
+// usable makes the directory and reports whether processes can be moved into groups in it.
+func usable(base string) bool {
+	err := os.Mkdir(base, 0o755)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return false
+	}
+	made := err == nil
+	if unix.Access(base, unix.W_OK|unix.X_OK) == nil && unix.Access(filepath.Join(base, procsFile), unix.W_OK) == nil {
+		return true
+	}
+	if made {
+		_ = os.Remove(base)
+	}
+	return false
+}
+
+// Mode says what kind of groups the tree has.
+func (t *Tree) Mode() Mode { return t.mode }
+
+// Path is the tree's directory; empty in ModeNone.
+func (t *Tree) Path() string { return t.base }
+
+// Create makes a new, empty group. id is up to 128 lower-case letters, digits and dashes. The error wraps fs.ErrExist when
+// there is such a group. The caller closes the group, and removes it once it is empty.
+func (t *Tree) Create(id string) (*Group, error) {
+	if err := checkID(id); err != nil {
+		return nil, err
+	}
+	g := t.group(id)
+	if t.mode == ModeNone {
+		return g, nil
+	}
+	if err := os.Mkdir(g.dir, 0o755); err != nil {
+		return nil, fmt.Errorf("cannot create cgroup: %w", err)
+	}
+	return g, nil
+}
+
+// Group returns a group that exists already, such as one made before a restart of the agent.
+func (t *Tree) Group(id string) (*Group, bool) {
+	if t.mode == ModeNone || checkID(id) != nil {
+		return nil, false
+	}
+	g := t.group(id)
+	info, err := os.Stat(g.dir)
+	if err != nil || !info.IsDir() {
+		return nil, false
+	}
+	return g, true
+}
+
+// IDs returns the ids of all groups that exist, sorted.
+func (t *Tree) IDs() ([]string, error) {
+	if t.mode == ModeNone {
+		return nil, nil
+	}
+	return subgroups(t.base)
+}
+
+// Remove removes the tree's own directory. It fails while there are groups in it.
+func (t *Tree) Remove() error {
+	if t.mode == ModeNone {
+		return nil
+	}
+	if err := os.Remove(t.base); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("cannot remove cgroup: %w", err)
+	}
+	return nil
+}
+
+func (t *Tree) group(id string) *Group {
+	g := &Group{id: id, mode: t.mode}
+	if t.mode != ModeNone {
+		g.dir = filepath.Join(t.base, id)
+	}
+	return g
+}
+
+func subgroups(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		if vanished(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("cannot list cgroups: %w", err)
+	}
+	var ids []string
+	for _, e := range entries {
+		if e.IsDir() {
+			ids = append(ids, e.Name())
+		}
+	}
+	return ids, nil
+}
+
+// vanished reports whether an error only says that a group has been removed meanwhile.
+func vanished(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV)
+}
+
+func checkID(id string) error {
+	if id == "" || len(id) > maxID {
+		return fmt.Errorf("cannot name a cgroup %q: expected 1 to %d bytes", id, maxID)
+	}
+	for _, c := range []byte(id) {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
+			return fmt.Errorf("cannot name a cgroup %q: expected lower-case letters, digits and dashes", id)
+		}
+	}
+	return nil
+}

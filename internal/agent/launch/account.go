@@ -1,0 +1,158 @@
+package launch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ErrNoAccount is wrapped by the error for a user that this host does not know.
+var ErrNoAccount = errors.New("unknown on this host")
+
+// lookupTime bounds each question to the name service, which may be a directory server far away.
+const lookupTime = 5 * time.Second
+
+// Account is who a command runs as.
+type Account struct {
+	Name     string
+	UID, GID uint32
+	// Groups holds the primary group first, then the supplementary ones.
+	Groups      []uint32
+	Home, Shell string
+}
+
+// LookupAccount finds a user in etc/passwd and etc/group below root, "/" outside tests, or else by asking the host's name
+// service through getent and id, for up to 5 s each. A number is not taken for a name. The error wraps ErrNoAccount when
+// there is no such user.
+func LookupAccount(root, name string) (Account, error) {
+	unknown := fmt.Errorf("user %q is %w", name, ErrNoAccount)
+	if name == "" || strings.HasPrefix(name, "-") || strings.ContainsAny(name, ":\n\x00") {
+		return Account{}, unknown
+	}
+	passwd, err := os.ReadFile(filepath.Join(root, "etc/passwd"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Account{}, fmt.Errorf("cannot look up user %q: %w", name, err)
+	}
+	for line := range bytes.Lines(passwd) {
+		if account, ok := parsePasswd(string(line)); ok && account.Name == name {
+			groups, err := localGroups(root, account)
+			account.Groups = groups
+			return account, err
+		}
+	}
+	line, err := ask(name, "getent", "passwd", name)
+	if err != nil {
+		return Account{}, err
+	}
+	account, ok := parsePasswd(line)
+	// The name service also answers to numbers, and some in another case.
+	if !ok || !strings.EqualFold(account.Name, name) {
+		return Account{}, unknown
+	}
+	ids, err := ask(name, "id", "-G", account.Name)
+	if err != nil {
+		return Account{}, err
+	}
+	account.Groups = []uint32{account.GID}
+	for _, word := range strings.Fields(ids) {
+		gid, err := strconv.ParseUint(word, 10, 32)
+		if err != nil {
+			return Account{}, fmt.Errorf("cannot look up groups of user %q: unexpected answer %q", name, ids)
+		}
+		account.Groups = append(account.Groups, uint32(gid))
+	}
+	account.Groups = distinct(account.Groups)
+	return account, nil
+}
+
+// ask returns the output of a lookup tool, empty when the tool is missing or knows nothing.
+func ask(name, tool string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), lookupTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, tool, args...)
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	var status *exec.ExitError
+	switch {
+	case err == nil:
+		return string(out), nil
+	case ctx.Err() != nil:
+		return "", fmt.Errorf("cannot look up user %q: %s gave no answer within %s", name, tool, lookupTime)
+	case errors.As(err, &status) || errors.Is(err, exec.ErrNotFound):
+		return "", nil
+	default:
+		return "", fmt.Errorf("cannot look up user %q: %w", name, err)
+	}
+}
+
+// parsePasswd reads one line of passwd(5).
+func parsePasswd(line string) (Account, bool) {
+	f := strings.Split(strings.TrimSuffix(line, "\n"), ":")
+	if len(f) < 7 {
+		return Account{}, false
+	}
+	uid, errUID := strconv.ParseUint(f[2], 10, 32)
+	gid, errGID := strconv.ParseUint(f[3], 10, 32)
+	if errUID != nil || errGID != nil {
+		return Account{}, false
+	}
+	a := Account{Name: f[0], UID: uint32(uid), GID: uint32(gid), Home: f[5], Shell: f[6]}
+	if a.Home == "" {
+		a.Home = "/"
+	}
+	if a.Shell == "" {
+		a.Shell = shell
+	}
+	return a, true
+}
+
+func accountByUID(passwd []byte, uid int) (Account, bool) {
+	for line := range bytes.Lines(passwd) {
+		if a, ok := parsePasswd(string(line)); ok && int(a.UID) == uid {
+			return a, true
+		}
+	}
+	return Account{}, false
+}
+
+// localGroups reads group(5).
+func localGroups(root string, a Account) ([]uint32, error) {
+	groups := []uint32{a.GID}
+	data, err := os.ReadFile(filepath.Join(root, "etc/group"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return groups, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot look up groups of user %q: %w", a.Name, err)
+	}
+	for line := range bytes.Lines(data) {
+		f := strings.Split(strings.TrimSpace(string(line)), ":")
+		if len(f) < 4 || !slices.Contains(strings.Split(f[3], ","), a.Name) {
+			continue
+		}
+		if gid, err := strconv.ParseUint(f[2], 10, 32); err == nil {
+			groups = append(groups, uint32(gid))
+		}
+	}
+	return distinct(groups), nil
+}
+
+// distinct drops repeated values and keeps the order.
+func distinct(ids []uint32) []uint32 {
+	var out []uint32
+	for _, id := range ids {
+		if !slices.Contains(out, id) {
+			out = append(out, id)
+		}
+	}
+	return out
+}

@@ -1,0 +1,50 @@
+package launch
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// MarkVariable is the environment variable that names the process on whose behalf a command runs.
+const MarkVariable = "DROVER_PROCESS"
+
+const (
+	defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	defaultLang = "C.UTF-8"
+	localTime   = "/etc/localtime"
+)
+
+// environment is everything that a command finds in its environment.
+func environment(c Command) []string {
+	lang := os.Getenv("LANG") //nolint:forbidigo // the one setting of the agent's own that commands share
+	if lang == "" {
+		lang = defaultLang
+	}
+	return []string{
+		"HOME=" + c.Account.Home,
+		"USER=" + c.Account.Name,
+		"LOGNAME=" + c.Account.Name,
+		"SHELL=" + c.Account.Shell,
+		"PATH=" + defaultPath,
+		"LANG=" + lang,
+		"TZ=" + timeZone(),
+		MarkVariable + "=" + c.Mark,
+	}
+}
+
+// timeZone returns the zone of the host. It is never empty: to the C library an empty TZ means UTC, not "as configured".
+func timeZone() string {
+	if tz := os.Getenv("TZ"); tz != "" { //nolint:forbidigo // as LANG
+		return tz
+	}
+	if target, err := os.Readlink(localTime); err == nil {
+		if _, zone, ok := strings.Cut(filepath.Clean(target), "/zoneinfo/"); ok {
+			return zone
+		}
+	}
+	if _, err := os.Stat(localTime); err == nil {
+		return ":" + localTime
+	}
+	return "UTC"
+}

@@ -1,0 +1,81 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Prepare makes this process fit to start commands that inherit nothing of it but what Start hands them. It is called once,
+// early in main: umask 022; descriptors above 2 that it was itself given close on exec; signals that it was started with
+// ignored become ones that it catches and drops, so that they are back at their default in a command; and it becomes the
+// reaper of orphans, so that a daemon that detaches itself becomes its child.
+func Prepare() error {
+	unix.Umask(0o022)
+	if err := closeOnExec(); err != nil {
+		return fmt.Errorf("cannot keep inherited descriptors from commands: %w", err)
+	}
+	ignored, err := ignoredSignals()
+	if err != nil {
+		return fmt.Errorf("cannot find ignored signals: %w", err)
+	}
+	if len(ignored) > 0 {
+		// Nobody reads: to be caught is all that is wanted.
+		signal.Notify(make(chan os.Signal, 1), ignored...)
+	}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("cannot become the reaper of orphans: %w", err)
+	}
+	return nil
+}
+
+func closeOnExec() error {
+	const first = 3
+	err := unix.CloseRange(first, ^uint(0)>>1&0x7fffffff, unix.CLOSE_RANGE_CLOEXEC)
+	if err == nil || !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.EPERM) {
+		return err
+	}
+	// Before Linux 5.11, or in a sandbox.
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd >= first {
+			unix.CloseOnExec(fd)
+		}
+	}
+	return nil
+}
+
+// ignoredSignals returns the signals that this process ignores, as far as a program can catch them.
+func ignoredSignals() ([]os.Signal, error) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(status)) {
+		rest, ok := strings.CutPrefix(line, "SigIgn:")
+		if !ok {
+			continue
+		}
+		mask, err := strconv.ParseUint(strings.TrimSpace(rest), 16, 64)
+		if err != nil {
+			return nil, err
+		}
+		var out []os.Signal
+		for n := range 64 {
+			if mask&(1<<n) != 0 {
+				out = append(out, syscall.Signal(n+1))
+			}
+		}
+		return out, nil
+	}
+	return nil, errors.New("/proc/self/status has no SigIgn")
+}

@@ -1,0 +1,50 @@
+package liveness
+
+import (
+	"fmt"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Exit is how a process ended.
+type Exit struct {
+	// Known is whether the kernel told; if not, only At is set.
+	Known bool
+	// Code is the exit status, 0 to 255; meaningless when Signal is set.
+	Code int
+	// Signal is what killed the process, 0 when it ended by itself.
+	Signal     syscall.Signal
+	CoreDumped bool
+	// At is when the end was noticed.
+	At time.Time
+}
+
+// String says it in words, such as "exit status 3".
+func (e Exit) String() string {
+	switch {
+	case !e.Known:
+		return "ended (exit status unknown)"
+	case e.Signal == 0:
+		return fmt.Sprintf("exit status %d", e.Code)
+	}
+	text := fmt.Sprintf("killed by signal %d", int(e.Signal))
+	if name := unix.SignalName(e.Signal); name != "" {
+		text += " (" + name + ")"
+	}
+	if e.CoreDumped {
+		text += ", core dumped"
+	}
+	return text
+}
+
+func exitOf(status syscall.WaitStatus, at time.Time) Exit {
+	e := Exit{Known: true, At: at}
+	if status.Signaled() {
+		e.Signal, e.CoreDumped = status.Signal(), status.CoreDump()
+	} else {
+		e.Code = status.ExitStatus()
+	}
+	return e
+}

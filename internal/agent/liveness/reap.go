@@ -1,0 +1,246 @@
+package liveness
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"drover/internal/agent/pidfd"
+	"drover/internal/agent/procfs"
+)
+
+// ended deals with a target whose handle says so.
+func (w *Watcher) ended(token uint64, now time.Time) {
+	w.mu.Lock()
+	t := w.tokens[token]
+	if t == nil {
+		w.mu.Unlock()
+		return
+	}
+	if t.ended.IsZero() {
+		// Some kernels say so too early when a thread replaces the program.
+		if w.fs.Same(t.id) {
+			w.mu.Unlock()
+			return
+		}
+		t.ended = now
+	}
+	exit, settled := w.settle(t, now)
+	if !settled {
+		// From now on only being reaped wakes us; the end itself would do so for ever.
+		if err := unix.EpollCtl(w.epoll, unix.EPOLL_CTL_MOD, t.fd, event(0, t.token)); err != nil {
+			settled = true
+		}
+		w.timed[t] = struct{}{}
+	}
+	w.finish(t, exit, settled)
+}
+
+// settleDue deals with the targets whose exit status has been waited for long enough.
+func (w *Watcher) settleDue(now time.Time) {
+	for {
+		w.mu.Lock()
+		var due *target
+		for t := range w.timed {
+			if !t.ended.IsZero() && now.Sub(t.ended) >= settleTime {
+				due = t
+			}
+		}
+		if due == nil {
+			w.mu.Unlock()
+			return
+		}
+		exit, _ := w.settle(due, now)
+		w.finish(due, exit, true)
+	}
+}
+
+// poll looks at the targets without a handle.
+func (w *Watcher) poll(now time.Time) {
+	w.mu.Lock()
+	var gone []*target
+	for t := range w.timed {
+		if t.fd < 0 && !w.fs.Same(t.id) {
+			gone = append(gone, t)
+		}
+	}
+	w.mu.Unlock()
+	for _, t := range gone {
+		w.mu.Lock()
+		if w.targets[t.id] != t {
+			w.mu.Unlock()
+			continue
+		}
+		t.ended = now
+		exit, _ := w.settle(t, now)
+		w.finish(t, exit, true)
+	}
+}
+
+// settle finds out how a target ended, and reports false when that may still become known. w.mu is held.
+func (w *Watcher) settle(t *target, now time.Time) (Exit, bool) {
+	unknown := Exit{At: t.ended}
+	if t.fd < 0 {
+		if status, ok := w.reapZombie(t.id); ok {
+			return exitOf(status, t.ended), true
+		}
+		return unknown, true
+	}
+	status, err := pidfd.Reap(t.fd, t.id.PID)
+	switch {
+	case errors.Is(err, syscall.EINVAL):
+		var ok bool
+		if status, ok = w.reapZombie(t.id); !ok {
+			return unknown, true
+		}
+		err = nil
+	case errors.Is(err, syscall.ECHILD):
+		if !w.tellsExit {
+			return unknown, true
+		}
+		status, err = pidfd.Exit(t.fd)
+	}
+	switch {
+	case err == nil:
+		return exitOf(status, t.ended), true
+	case errors.Is(err, syscall.EAGAIN):
+		// Its parent, or for our own child a tracer, has not reaped it yet.
+		return unknown, now.Sub(t.ended) >= settleTime
+	default:
+		return unknown, true
+	}
+}
+
+// finish releases w.mu and, if settled, calls everybody who waits.
+func (w *Watcher) finish(t *target, exit Exit, settled bool) {
+	if !settled {
+		w.mu.Unlock()
+		return
+	}
+	w.remove(t)
+	w.recent.put(t.id, exit)
+	watches := t.watches
+	t.watches = nil
+	w.mu.Unlock()
+	for one := range watches {
+		one.mu.Lock()
+		if !one.done {
+			one.done = true
+			one.fn(exit)
+		}
+		one.mu.Unlock()
+	}
+}
+
+// Exited returns how a process ended, if it was watched or was a child of ours, and not longer ago than some thousand
+// others. A child that has ended and was never watched is reaped by the question.
+func (w *Watcher) Exited(id procfs.Identity) (Exit, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if exit, ok := w.recent.get(id); ok {
+		return exit, true
+	}
+	if w.targets[id] != nil {
+		return Exit{}, false
+	}
+	status, ok := w.reapZombie(id)
+	if !ok {
+		return Exit{}, false
+	}
+	exit := exitOf(status, time.Now())
+	w.recent.put(id, exit)
+	return exit, true
+}
+
+// reapZombie takes the exit status of a child that has ended. w.mu is held: nobody else takes it in between, so that the
+// pid stays the child's.
+func (w *Watcher) reapZombie(id procfs.Identity) (syscall.WaitStatus, bool) {
+	boot, err := w.fs.BootID()
+	if err != nil || boot != id.BootID {
+		return 0, false
+	}
+	st, err := w.fs.Stat(id.PID)
+	if err != nil || st.StartTicks != id.StartTicks || !st.Zombie() || st.PPID != os.Getpid() {
+		return 0, false
+	}
+	status, err := pidfd.ReapPID(id.PID)
+	return status, err == nil
+}
+
+// reapOrphans takes the exit status of every ended orphan and reports whether there was one.
+func (w *Watcher) reapOrphans(now time.Time) bool {
+	pids, err := w.fs.OwnChildren()
+	if err != nil {
+		w.log.Error("own children could not be listed", "error", err)
+		return false
+	}
+	boot, err := w.fs.BootID()
+	if err != nil {
+		w.log.Error("orphans could not be identified", "error", err)
+		return false
+	}
+	session, err := unix.Getsid(0)
+	if err != nil {
+		w.log.Error("own session could not be read", "error", err)
+		return false
+	}
+	found := false
+	for _, pid := range pids {
+		found = w.reapOrphan(boot, pid, session, now) || found
+	}
+	return found
+}
+
+func (w *Watcher) reapOrphan(boot string, pid, session int, now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	st, err := w.fs.Stat(pid)
+	if err != nil || !st.Zombie() || st.Session == session {
+		return false
+	}
+	id := procfs.Identity{BootID: boot, PID: pid, StartTicks: st.StartTicks}
+	if w.targets[id] != nil {
+		return false
+	}
+	status, ok := w.reapZombie(id)
+	if !ok {
+		return false
+	}
+	exit := exitOf(status, now)
+	w.recent.put(id, exit)
+	w.log.Debug("orphan was reaped", "pid", pid, "name", st.Comm, "exit", exit.String())
+	return true
+}
+
+// remembered is how many exits are kept for Exited.
+const remembered = 4096
+
+// recent keeps the latest exits.
+type recent struct {
+	exits map[procfs.Identity]Exit
+	ring  []procfs.Identity
+	next  int
+}
+
+func newRecent() *recent { return &recent{exits: make(map[procfs.Identity]Exit)} }
+
+func (r *recent) put(id procfs.Identity, exit Exit) {
+	if _, ok := r.exits[id]; !ok {
+		if len(r.ring) < remembered {
+			r.ring = append(r.ring, id)
+		} else {
+			delete(r.exits, r.ring[r.next])
+			r.ring[r.next] = id
+			r.next = (r.next + 1) % remembered
+		}
+	}
+	r.exits[id] = exit
+}
+
+func (r *recent) get(id procfs.Identity) (Exit, bool) {
+	exit, ok := r.exits[id]
+	return exit, ok
+}

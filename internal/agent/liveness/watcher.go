@@ -1,0 +1,316 @@
+// Package liveness notices the end of processes, children or not, the moment it happens, and finds out how they ended. It
+// owns the one loop over all pidfds, the reaping of orphans that came to this process, and the sending of signals to
+// processes that are proven to be the ones meant. It decides nothing about what a death means.
+package liveness
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"drover/internal/agent/pidfd"
+	"drover/internal/agent/procfs"
+)
+
+// ErrGone is returned when the process that an identity names is not alive.
+var ErrGone = errors.New("the process has ended")
+
+const (
+	// pollEvery is how often a process is looked at that no handle could be had on.
+	pollEvery = time.Second
+	// settleTime is how long a death may wait for the parent to reap, which is when its exit status can be read.
+	settleTime = 100 * time.Millisecond
+	// reapEvery is the least time between two looks for orphans, when many end at once.
+	reapEvery = 20 * time.Millisecond
+)
+
+// wakeToken is the epoll token of the descriptor that wakes the loop; targets count from 1.
+const wakeToken = 0
+
+// Watcher watches processes. At rest it sleeps: nothing in it is woken by time, unless a process had to be polled.
+type Watcher struct {
+	fs    procfs.FS
+	log   *slog.Logger
+	epoll int
+	wake  int // an eventfd
+	// open is pidfd.Open; tellsExit whether the kernel keeps the exit status of those that are no children.
+	open      func(pid int) (int, error)
+	tellsExit bool
+
+	childDied atomic.Bool
+
+	// mu is also held while an exit status is taken, so that each is taken once, and while a target's fd is used.
+	mu      sync.Mutex
+	closed  bool
+	next    uint64
+	targets map[procfs.Identity]*target
+	tokens  map[uint64]*target
+	timed   map[*target]struct{} // those that have to be looked at again by time
+	recent  *recent
+}
+
+// target is one process and everybody who wants to hear of its end.
+type target struct {
+	id      procfs.Identity
+	token   uint64
+	fd      int // -1 when it is polled
+	watches map[*watch]struct{}
+	ended   time.Time // when its end was noticed; zero while it lives
+}
+
+type watch struct {
+	mu   sync.Mutex
+	done bool
+	fn   func(Exit)
+}
+
+// New makes a watcher. Nothing happens until Run, which also gives its descriptors back.
+func New(fs procfs.FS, log *slog.Logger) (*Watcher, error) {
+	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("cannot watch processes: %w", os.NewSyscallError("epoll_create1", err))
+	}
+	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err == nil {
+		err = unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, wake, event(unix.EPOLLIN, wakeToken))
+	}
+	if err != nil {
+		unix.Close(epoll) //nolint:errcheck // nothing was written
+		return nil, fmt.Errorf("cannot watch processes: %w", err)
+	}
+	return &Watcher{
+		fs:        fs,
+		log:       log,
+		epoll:     epoll,
+		wake:      wake,
+		open:      pidfd.Open,
+		tellsExit: pidfd.TellsExit(),
+		targets:   make(map[procfs.Identity]*target),
+		tokens:    make(map[uint64]*target),
+		timed:     make(map[*target]struct{}),
+		recent:    newRecent(),
+	}, nil
+}
+
+// Run watches until ctx ends, and then drops all watches without a word. It may be called once.
+//
+// It reaps the children of this process that are watched, and those orphans that came to it as the subreaper. To tell an
+// orphan from a child that somebody else in this process waits for, such as os/exec, it goes by the session: every command
+// is started in a session of its own (package launch), which nothing can leave for ours; whatever was started in our own
+// session is left to whoever started it.
+func (w *Watcher) Run(ctx context.Context) error {
+	children := make(chan os.Signal, 1)
+	signal.Notify(children, syscall.SIGCHLD)
+	defer signal.Stop(children)
+	stopWake := context.AfterFunc(ctx, w.poke)
+	defer w.close()
+	defer stopWake()
+
+	pumping, stopPump := context.WithCancel(ctx)
+	var pump sync.WaitGroup
+	pump.Go(func() {
+		for {
+			select {
+			case <-pumping.Done():
+				return
+			case <-children:
+				w.childDied.Store(true)
+				w.poke()
+			}
+		}
+	})
+	defer pump.Wait()
+	defer stopPump()
+
+	return w.loop(ctx)
+}
+
+func (w *Watcher) loop(ctx context.Context) error {
+	events := make([]unix.EpollEvent, 128)
+	var lastReap, lastPoll time.Time
+	reapDue := true // orphans that came before Run
+	for {
+		n, err := unix.EpollWait(w.epoll, events, w.timeout(reapDue, lastReap, lastPoll))
+		if err != nil && !errors.Is(err, syscall.EINTR) {
+			return fmt.Errorf("cannot watch processes: %w", os.NewSyscallError("epoll_wait", err))
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		now := time.Now()
+		for _, e := range events[:max(n, 0)] {
+			if token := tokenOf(e); token == wakeToken {
+				w.drain()
+			} else {
+				w.ended(token, now)
+			}
+		}
+		w.settleDue(now)
+		if now.Sub(lastPoll) >= pollEvery {
+			w.poll(now)
+			lastPoll = now
+		}
+		reapDue = w.childDied.Swap(false) || reapDue
+		if reapDue && now.Sub(lastReap) >= reapEvery {
+			// Again if there was anything: a look at one's children may miss some while others end.
+			reapDue = w.reapOrphans(now)
+			lastReap = now
+		}
+	}
+}
+
+// Watch calls fn exactly once when the process has ended, from the goroutine of Run; fn must not block and must not call
+// stop. After stop has returned fn is not running and never will be. Several may watch the same process. If the process is
+// a child of this one, watching it means that it is reaped here. The error is ErrGone when it is not alive now; Exited may
+// then know more.
+func (w *Watcher) Watch(id procfs.Identity, fn func(Exit)) (stop func(), err error) {
+	if id.PID <= 1 {
+		return nil, fmt.Errorf("cannot watch pid %d: %w", id.PID, ErrGone)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return nil, fmt.Errorf("cannot watch pid %d: %w", id.PID, os.ErrClosed)
+	}
+	t := w.targets[id]
+	if t == nil {
+		if t, err = w.add(id); err != nil {
+			return nil, err
+		}
+	} else if !t.ended.IsZero() {
+		return nil, fmt.Errorf("cannot watch pid %d: %w", id.PID, ErrGone)
+	}
+	one := &watch{fn: fn}
+	t.watches[one] = struct{}{}
+	return func() {
+		one.mu.Lock()
+		one.done = true
+		one.mu.Unlock()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(t.watches, one)
+		if len(t.watches) == 0 && w.targets[id] == t {
+			w.remove(t)
+			// If it has just ended, it is an orphan like any other now.
+			w.childDied.Store(true)
+			w.pokeLocked()
+		}
+	}, nil
+}
+
+// add opens a handle on a process that is not watched yet. w.mu is held.
+func (w *Watcher) add(id procfs.Identity) (*target, error) {
+	fd, err := w.open(id.PID)
+	if err != nil {
+		fd = -1
+	}
+	// Only now: a process that is alive with a handle held is the one that the handle is on.
+	if !w.fs.Same(id) {
+		if fd >= 0 {
+			unix.Close(fd) //nolint:errcheck // nothing was written
+		}
+		return nil, fmt.Errorf("cannot watch pid %d: %w", id.PID, ErrGone)
+	}
+	w.next++
+	t := &target{id: id, token: w.next, fd: fd, watches: make(map[*watch]struct{})}
+	if fd >= 0 {
+		if err = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, event(unix.EPOLLIN, t.token)); err != nil {
+			unix.Close(fd) //nolint:errcheck // nothing was written
+			t.fd = -1
+		}
+	}
+	if t.fd < 0 {
+		// No pidfds here, or none left: late notice is better than none.
+		w.log.Warn("process had to be polled", "pid", id.PID, "error", err)
+		w.timed[t] = struct{}{}
+		w.pokeLocked()
+	}
+	w.targets[id], w.tokens[t.token] = t, t
+	return t, nil
+}
+
+// remove forgets a target. w.mu is held.
+func (w *Watcher) remove(t *target) {
+	delete(w.targets, t.id)
+	delete(w.tokens, t.token)
+	delete(w.timed, t)
+	if t.fd >= 0 {
+		unix.Close(t.fd) //nolint:errcheck // takes it off the epoll set too
+		t.fd = -1
+	}
+}
+
+// poke makes the loop look around.
+func (w *Watcher) poke() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pokeLocked()
+}
+
+func (w *Watcher) pokeLocked() {
+	if !w.closed {
+		_, _ = unix.Write(w.wake, binary.NativeEndian.AppendUint64(nil, 1)) // fails only when it is due to wake anyway
+	}
+}
+
+func (w *Watcher) drain() {
+	var count [8]byte
+	_, _ = unix.Read(w.wake, count[:])
+}
+
+func (w *Watcher) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range w.tokens {
+		w.remove(t)
+	}
+	w.closed = true
+	unix.Close(w.wake)  //nolint:errcheck // nothing was written
+	unix.Close(w.epoll) //nolint:errcheck // nothing was written
+}
+
+// timeout is what to hand to epoll_wait, in milliseconds, -1 for no end.
+func (w *Watcher) timeout(reapDue bool, lastReap, lastPoll time.Time) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var until time.Time
+	sooner := func(t time.Time) {
+		if until.IsZero() || t.Before(until) {
+			until = t
+		}
+	}
+	if reapDue {
+		sooner(lastReap.Add(reapEvery))
+	}
+	for t := range w.timed {
+		if t.ended.IsZero() {
+			sooner(lastPoll.Add(pollEvery))
+		} else {
+			sooner(t.ended.Add(settleTime))
+		}
+	}
+	if until.IsZero() {
+		return -1
+	}
+	// Upwards, so that it is not woken a moment too early again and again.
+	return int((max(time.Until(until), 0) + time.Millisecond - 1) / time.Millisecond)
+}
+
+// The kernel's 64 bits of user data are two fields of 32 in x/sys.
+func event(mask uint32, token uint64) *unix.EpollEvent {
+	return &unix.EpollEvent{Events: mask, Fd: int32(uint32(token)), Pad: int32(uint32(token >> 32))} //nolint:gosec // bit patterns
+}
+
+func tokenOf(e unix.EpollEvent) uint64 {
+	return uint64(uint32(e.Fd)) | uint64(uint32(e.Pad))<<32 //nolint:gosec // bit patterns
+}

@@ -1,0 +1,187 @@
+// Package locate finds the process that a spec means among those that run: by its pid file and name, or, without a pid
+// file, by its name and directory. It owns the judgement whether a pid can be believed. It only looks: it keeps nothing,
+// waits for nothing and signals nobody.
+package locate
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"drover/internal/agent/procfs"
+)
+
+// Query says which process is meant.
+type Query struct {
+	// ProcName is the base name of the executable or script.
+	ProcName string
+	// PIDPath is the absolute path of the pid file or of the directory that it is in; empty to look by name.
+	PIDPath string
+	// SetupPath is the absolute directory that the process is installed in.
+	SetupPath string
+	// Count asks for Matches to be counted although there is a pid file, which is a look at every process of the host.
+	Count bool
+}
+
+// Found is a live process.
+type Found struct {
+	ID procfs.Identity
+	// PIDFile is the file that it was found by, empty when it was by name; PIDFileTime is when that was written.
+	PIDFile     string
+	PIDFileTime time.Time
+	// Matches is how many live processes there are of that name, below SetupPath or in the pid file; 1 if not counted.
+	Matches int
+}
+
+// Result is the outcome of a look.
+type Result struct {
+	// Found is nil when there is no such process.
+	Found *Found
+	// Note says in a caller's words why nothing was found, or what is odd.
+	Note string
+}
+
+// Find looks for a process. It never blocks on what it finds at PIDPath, unless the filesystem itself does.
+func Find(proc procfs.FS, q Query) Result {
+	if q.ProcName == "" {
+		return Result{Note: "proc_name is empty"}
+	}
+	if q.PIDPath == "" {
+		return q.byName(proc)
+	}
+	var r Result
+	if info, err := os.Stat(q.PIDPath); err == nil && info.IsDir() {
+		r = q.byDirectory(proc)
+	} else if file, err := readPIDFile(q.PIDPath); err == nil {
+		r = result(q.check(proc, file))
+	} else {
+		r = Result{Note: fmt.Sprintf("pid file %s %s", q.PIDPath, err)}
+	}
+	if r.Found != nil && q.Count {
+		all, err := q.search(proc)
+		if err != nil {
+			return Result{Found: r.Found, Note: err.Error()}
+		}
+		if !slices.ContainsFunc(all, func(m match) bool { return m.id == r.Found.ID }) {
+			r.Found.Matches += len(all)
+		} else {
+			r.Found.Matches = len(all)
+		}
+	}
+	return r
+}
+
+func result(found *Found, err error) Result {
+	if err != nil {
+		return Result{Note: err.Error()}
+	}
+	return Result{Found: found}
+}
+
+// match is a live process that goes by the name and lives in the place.
+type match struct {
+	id   procfs.Identity
+	ppid int
+}
+
+// byName finds the oldest of the matching processes that were not started by another one of them.
+func (q Query) byName(proc procfs.FS) Result {
+	all, err := q.search(proc)
+	if err != nil {
+		return Result{Note: err.Error()}
+	}
+	if len(all) == 0 {
+		return Result{Note: fmt.Sprintf("no process %s runs in or from %s", q.ProcName, q.SetupPath)}
+	}
+	heads := slices.DeleteFunc(slices.Clone(all), func(m match) bool {
+		return slices.ContainsFunc(all, func(parent match) bool { return parent.id.PID == m.ppid })
+	})
+	if len(heads) == 0 {
+		heads = all // their parents changed during the look
+	}
+	slices.SortFunc(heads, func(a, b match) int {
+		return cmp.Or(cmp.Compare(a.id.StartTicks, b.id.StartTicks), cmp.Compare(a.id.PID, b.id.PID))
+	})
+	r := Result{Found: &Found{ID: heads[0].id, Matches: len(all)}}
+	if len(heads) > 1 {
+		r.Note = fmt.Sprintf("%d processes %s run in or from %s: pid %d is the oldest", len(heads), q.ProcName, q.SetupPath, heads[0].id.PID)
+	}
+	return r
+}
+
+// search looks at every process of the host.
+func (q Query) search(proc procfs.FS) ([]match, error) {
+	pids, err := proc.PIDs()
+	if err != nil {
+		return nil, err
+	}
+	places := []string{filepath.Clean(q.SetupPath)}
+	if real, err := filepath.EvalSymlinks(q.SetupPath); err == nil && real != places[0] {
+		places = append(places, real)
+	}
+	self := os.Getpid()
+	var found []match
+	for _, pid := range pids {
+		if pid <= 1 || pid == self {
+			continue
+		}
+		info, err := proc.Info(pid)
+		if err != nil || info.Zombie() || !q.matches(info) || !livesIn(info, places) {
+			continue
+		}
+		id, err := proc.Identify(pid)
+		if err == nil && id.StartTicks == info.StartTicks {
+			found = append(found, match{id: id, ppid: info.PPID})
+		}
+	}
+	return found, nil
+}
+
+// livesIn reports whether the executable or the script is below one of the places, or the process works in one.
+func livesIn(info procfs.Info, places []string) bool {
+	files := []string{executable(info)}
+	if len(info.Args) > 0 {
+		files = append(files, scriptOf(path.Base(executable(info)), info.Args[1:]))
+	}
+	return slices.ContainsFunc(places, func(place string) bool {
+		if info.Cwd == place {
+			return true
+		}
+		return slices.ContainsFunc(files, func(file string) bool {
+			return path.IsAbs(file) && strings.HasPrefix(file, strings.TrimSuffix(place, "/")+"/")
+		})
+	})
+}
+
+// matches is MatchName, and for a program that was started by what a link points to also the link's own name, if the link
+// is where the program is installed.
+func (q Query) matches(info procfs.Info) bool {
+	if MatchName(info, q.ProcName) {
+		return true
+	}
+	exe := executable(info)
+	// A program that was called by another name, such as one of many in one file, is not this one.
+	if info.Kernel || exe == "" || len(info.Args) == 0 || path.Base(info.Args[0]) != path.Base(exe) {
+		return false
+	}
+	for _, dir := range []string{"", "bin", "sbin"} {
+		link := filepath.Join(q.SetupPath, dir, q.ProcName)
+		if target, err := filepath.EvalSymlinks(link); err == nil && target == exe {
+			return true
+		}
+	}
+	return false
+}
+
+// calledBy names a process to people.
+func calledBy(info procfs.Info) string {
+	if exe := executable(info); exe != "" {
+		return path.Base(exe)
+	}
+	return info.Comm
+}

@@ -1,0 +1,128 @@
+package locate
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"drover/internal/agent/procfs"
+)
+
+// commLength is how much of a name the kernel keeps.
+const commLength = 15
+
+// MatchName reports whether a process goes by name, the base name of an executable or script. What proves it is, in this
+// order: the executable; the first argument; the script that an interpreter runs; and the kernel's short name, which counts
+// where it is the whole name, and where it is the first 15 bytes of it unless one of the others begins alike and goes on
+// differently. Threads of the kernel go by no name.
+func MatchName(info procfs.Info, name string) bool {
+	if name == "" || info.Kernel {
+		return false
+	}
+	names := namesOf(info)
+	if slices.Contains(names, name) {
+		return true
+	}
+	if len(info.Comm) < commLength {
+		return info.Comm == name
+	}
+	return strings.HasPrefix(name, info.Comm) && !slices.ContainsFunc(names, func(other string) bool {
+		return strings.HasPrefix(other, info.Comm)
+	})
+}
+
+// namesOf returns what a process is called by everything but its short name.
+func namesOf(info procfs.Info) []string {
+	var names []string
+	add := func(file string) {
+		if base := path.Base(file); file != "" && base != "/" && base != "." {
+			names = append(names, base)
+		}
+	}
+	exe := executable(info)
+	add(exe)
+	if len(info.Args) == 0 {
+		return names
+	}
+	first := info.Args[0]
+	add(first)
+	// A login shell; a title such as "nginx: master process /usr/sbin/nginx" or "/usr/bin/redis-server *:6379".
+	word, _, _ := strings.Cut(first, " ")
+	add(word)
+	add(strings.TrimSuffix(word, ":"))
+	add(strings.TrimPrefix(word, "-"))
+	for _, runner := range []string{path.Base(exe), path.Base(first)} {
+		if script := scriptOf(runner, info.Args[1:]); script != "" {
+			add(script)
+			break
+		}
+	}
+	return names
+}
+
+// executable is the file without the kernel's note that it was replaced, as an upgrade does.
+func executable(info procfs.Info) string { return strings.TrimSuffix(info.Exe, " (deleted)") }
+
+// interpreter says how a program names the script that it runs.
+type interpreter struct {
+	// prefix is set where a version may follow the name, as in python3.11.
+	name   string
+	prefix bool
+	// valued are the options whose value is the next argument; none are those after which there is no script.
+	valued, none []string
+	// naming is the option whose value is what is run.
+	naming string
+}
+
+func interpreters() []interpreter {
+	shells := []string{"-c", "-s"}
+	return []interpreter{
+		{name: "sh", valued: []string{"-o", "+o"}, none: shells},
+		{name: "dash", valued: []string{"-o", "+o"}, none: shells},
+		{name: "bash", valued: []string{"-o", "+o", "-O", "+O", "--rcfile", "--init-file"}, none: shells},
+		{name: "ksh", valued: []string{"-o", "+o"}, none: shells},
+		{name: "zsh", valued: []string{"-o", "+o"}, none: shells},
+		{name: "busybox"},
+		{name: "env", valued: []string{"-u", "-C", "--unset", "--chdir"}},
+		{name: "python", prefix: true, valued: []string{"-W", "-X", "-Q"}, none: []string{"-c"}, naming: "-m"},
+		{name: "pypy", prefix: true, valued: []string{"-W", "-X"}, none: []string{"-c"}, naming: "-m"},
+		{name: "perl", prefix: true, valued: []string{"-I"}, none: []string{"-e", "-E"}},
+		{name: "ruby", prefix: true, valued: []string{"-I", "-r", "-C"}, none: []string{"-e"}},
+		{name: "php", prefix: true, valued: []string{"-c", "-d", "-z"}, none: []string{"-r"}, naming: "-f"},
+		{name: "lua", prefix: true, valued: []string{"-l"}, none: []string{"-e"}},
+		{name: "node", valued: []string{"-r", "--require", "--import", "--loader"}, none: []string{"-e", "--eval", "-p", "--print"}},
+		{name: "java", valued: []string{"-cp", "-classpath", "--class-path", "-p", "--module-path", "--add-modules"}, naming: "-jar"},
+	}
+}
+
+// scriptOf returns what a program named runner runs by its arguments, empty if it is no interpreter or runs no file.
+func scriptOf(runner string, args []string) string {
+	all := interpreters()
+	i := slices.IndexFunc(all, func(in interpreter) bool {
+		version, ok := strings.CutPrefix(runner, in.name)
+		return ok && (version == "" || in.prefix && strings.Trim(version, "0123456789.-") == "")
+	})
+	if i < 0 {
+		return ""
+	}
+	in := all[i]
+	for len(args) > 0 {
+		arg := args[0]
+		args = args[1:]
+		switch {
+		case arg == in.naming || arg == "--":
+			if len(args) == 0 {
+				return ""
+			}
+			return args[0]
+		case slices.Contains(in.none, arg):
+			return ""
+		case slices.Contains(in.valued, arg):
+			args = args[min(1, len(args)):]
+		case in.name == "env" && strings.Contains(arg, "="):
+		case !strings.HasPrefix(arg, "-") && !strings.HasPrefix(arg, "+"):
+			return arg
+		}
+	}
+	return ""
+}

@@ -1,0 +1,209 @@
+package locate
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"drover/internal/agent/procfs"
+)
+
+const (
+	// readAhead is how much of a pid file is looked at, in bytes.
+	readAhead = 4096
+	// maxPID is beyond what any kernel hands out.
+	maxPID = 1 << 30
+	// readTries is how often a file is read that is replaced or rewritten at the same time.
+	readTries = 5
+	// maxEntries is how many names of a directory are looked at.
+	maxEntries = 4096
+)
+
+// errNoFile says that there is no file, as opposed to one that says nothing useful.
+var errNoFile = errors.New("does not exist")
+
+// pidFile is what a pid file says.
+type pidFile struct {
+	path    string
+	pid     int
+	written time.Time
+}
+
+// readPIDFile returns the number that a pid file begins with. It never blocks on what is no file, and never believes a file
+// that changes under its eyes. Errors say what is wrong in words that follow "pid file PATH".
+func readPIDFile(path string) (pidFile, error) {
+	for range readTries {
+		text, written, err := readStable(path)
+		if errors.Is(err, errChanged) {
+			continue
+		}
+		if err != nil {
+			return pidFile{}, err
+		}
+		pid, err := parsePID(text)
+		return pidFile{path: path, pid: pid, written: written}, err
+	}
+	return pidFile{}, errChanged
+}
+
+var errChanged = errors.New("keeps changing while it is read")
+
+func readStable(path string) (text string, written time.Time, err error) {
+	// Before opening: to open a device may do something to it.
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", time.Time{}, plain(err)
+	}
+	if !info.Mode().IsRegular() {
+		return "", time.Time{}, errors.New("is not a regular file")
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return "", time.Time{}, plain(err)
+	}
+	defer f.Close() //nolint:errcheck // opened for reading only
+	before, err := f.Stat()
+	if err != nil {
+		return "", time.Time{}, plain(err)
+	}
+	if !before.Mode().IsRegular() {
+		return "", time.Time{}, errChanged
+	}
+	buf := make([]byte, readAhead)
+	n, err := f.ReadAt(buf, 0)
+	if err != nil && n == 0 && before.Size() > 0 {
+		return "", time.Time{}, plain(err)
+	}
+	after, err := f.Stat()
+	if err != nil {
+		return "", time.Time{}, plain(err)
+	}
+	now, err := os.Stat(path)
+	if err != nil || !os.SameFile(before, now) || before.Size() != after.Size() || !before.ModTime().Equal(after.ModTime()) {
+		return "", time.Time{}, errChanged
+	}
+	return string(buf[:n]), after.ModTime(), nil
+}
+
+// plain takes the path off an error: the caller names it.
+func plain(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return errNoFile
+	}
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		err = path.Err
+	}
+	if errors.Is(err, syscall.ENOTDIR) {
+		return errNoFile
+	}
+	return fmt.Errorf("cannot be read: %w", err)
+}
+
+// parsePID reads the first word. Programs pad it with blanks or NULs, and some write more lines behind it.
+func parsePID(text string) (int, error) {
+	words := strings.FieldsFunc(text, func(r rune) bool { return r == 0 || strings.ContainsRune(" \t\r\n\v\f\uFEFF", r) })
+	if len(words) == 0 {
+		return 0, errors.New("is empty")
+	}
+	word := words[0]
+	digits := strings.TrimPrefix(word, "-")
+	if digits == "" || strings.Trim(digits, "0123456789") != "" {
+		if len(word) > 40 {
+			word = word[:40] + "…"
+		}
+		return 0, fmt.Errorf("does not begin with a number but with %q", word)
+	}
+	pid, err := strconv.Atoi(word)
+	if err != nil || pid <= 1 || pid > maxPID {
+		return 0, fmt.Errorf("holds %.40s, which is no process", word)
+	}
+	return pid, nil
+}
+
+// check proves that the process in a pid file is one that goes by the name that is asked for. Errors are whole sentences.
+func (q Query) check(proc procfs.FS, file pidFile) (*Found, error) {
+	if file.pid == os.Getpid() {
+		return nil, fmt.Errorf("pid file %s holds %d, which is drover itself", file.path, file.pid)
+	}
+	id, err := proc.Identify(file.pid)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("pid file %s is stale: pid %d is gone", file.path, file.pid)
+	case errors.Is(err, os.ErrProcessDone):
+		return nil, fmt.Errorf("pid file %s is stale: pid %d has ended", file.path, file.pid)
+	case errors.Is(err, procfs.ErrNoProcess):
+		return nil, fmt.Errorf("pid file %s holds %d, which is a thread and no process", file.path, file.pid)
+	case err != nil:
+		return nil, fmt.Errorf("pid file %s: %w", file.path, err)
+	}
+	info, err := proc.Info(file.pid)
+	if err != nil || !proc.Same(id) {
+		return nil, fmt.Errorf("pid file %s is stale: pid %d is gone", file.path, file.pid)
+	}
+	if !q.matches(info) {
+		return nil, fmt.Errorf("pid %d of pid file %s belongs to %s", file.pid, file.path, calledBy(info))
+	}
+	return &Found{ID: id, PIDFile: file.path, PIDFileTime: file.written, Matches: 1}, nil
+}
+
+// byDirectory looks for the pid file in a directory: the one named after the process, or else the only one whose process
+// goes by the name.
+func (q Query) byDirectory(proc procfs.FS) Result {
+	named := filepath.Join(q.PIDPath, q.ProcName+".pid")
+	file, err := readPIDFile(named)
+	switch {
+	case err == nil:
+		return result(q.check(proc, file))
+	case !errors.Is(err, errNoFile):
+		return Result{Note: fmt.Sprintf("pid file %s %s", named, err)}
+	}
+	names, err := pidFileNames(q.PIDPath)
+	if err != nil {
+		return Result{Note: fmt.Sprintf("directory %s %s", q.PIDPath, err)}
+	}
+	var found *Found
+	for _, name := range names {
+		file, err := readPIDFile(filepath.Join(q.PIDPath, name))
+		if err != nil {
+			continue
+		}
+		other, err := q.check(proc, file)
+		switch {
+		case err != nil:
+		case found == nil || found.ID == other.ID:
+			found = other
+		default:
+			return Result{Note: fmt.Sprintf("more than one pid file in %s names a live %s: %s and %s",
+				q.PIDPath, q.ProcName, found.PIDFile, other.PIDFile)}
+		}
+	}
+	if found == nil {
+		return Result{Note: fmt.Sprintf("no pid file in %s names a live %s", q.PIDPath, q.ProcName)}
+	}
+	return Result{Found: found}
+}
+
+func pidFileNames(dir string) ([]string, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, plain(err)
+	}
+	defer d.Close() //nolint:errcheck // opened for reading only
+	names, err := d.Readdirnames(maxEntries)
+	if err != nil && len(names) == 0 {
+		return nil, nil // empty
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".pid") })
+	slices.Sort(names)
+	return names, nil
+}

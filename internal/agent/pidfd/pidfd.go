@@ -1,0 +1,155 @@
+// Package pidfd holds a handle on one process: a descriptor that goes on meaning that process when its pid is used again.
+// It owns the system calls that take one. Which process a pid ought to be is for the caller to prove, between opening the
+// handle and using it.
+package pidfd
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrStranger is returned when the process at a pid turned out not to be the one that was meant.
+var ErrStranger = errors.New("the pid belongs to another process")
+
+// Open returns a descriptor for the process at pid, closed on exec. It becomes readable when the process ends. Errors are
+// ESRCH when there is none, ENOSYS or EPERM where the kernel (before 5.3) or a sandbox has no such call.
+func Open(pid int) (int, error) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return -1, os.NewSyscallError("pidfd_open", err)
+	}
+	return fd, nil
+}
+
+// Unavailable reports whether err says that there are no pidfds here, as opposed to no such process.
+func Unavailable(err error) bool {
+	return errors.Is(err, syscall.ENOSYS) || errors.Is(err, syscall.EPERM)
+}
+
+// Signal sends sig to the process at pid if proven, called once a handle is held, says that it is the one meant. Where the
+// kernel has no handles the proof is followed by a plain kill at once. Errors are os.ErrProcessDone when the process has
+// ended, ErrStranger when it was not proven, else the kernel's.
+func Signal(pid int, sig syscall.Signal, proven func() bool) error {
+	if pid <= 1 {
+		// kill(2) takes 0 and -1 for groups, and 1 is never ours.
+		return fmt.Errorf("cannot signal pid %d: %w", pid, ErrStranger)
+	}
+	fd, err := Open(pid)
+	switch {
+	case err == nil:
+		defer unix.Close(fd) //nolint:errcheck // nothing was written
+	case Unavailable(err):
+	case errors.Is(err, syscall.ESRCH):
+		return fmt.Errorf("cannot signal pid %d: %w", pid, os.ErrProcessDone)
+	default:
+		return fmt.Errorf("cannot signal pid %d: %w", pid, err)
+	}
+	if !proven() {
+		return fmt.Errorf("cannot signal pid %d: %w", pid, ErrStranger)
+	}
+	if err == nil {
+		err = unix.PidfdSendSignal(fd, sig, nil, 0)
+	} else {
+		err = unix.Kill(pid, sig)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.ESRCH):
+		return fmt.Errorf("cannot signal pid %d: %w", pid, os.ErrProcessDone)
+	default:
+		return fmt.Errorf("cannot signal pid %d: %w", pid, err)
+	}
+}
+
+// Alive reports whether the process behind fd has not ended yet.
+func Alive(fd int) bool {
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}} //nolint:gosec // descriptors are small
+	for {
+		n, err := unix.Poll(fds, 0)
+		if !errors.Is(err, syscall.EINTR) {
+			return err == nil && n == 0
+		}
+	}
+}
+
+// Reap takes the exit status of the process behind fd if it is an ended child of this process whose status nobody has
+// taken, and with that lets its pid go. It never blocks. The error is EAGAIN while the child lives, ECHILD when it is no
+// child or was reaped, EINVAL where the kernel (before 5.4) cannot wait by handle.
+func Reap(fd, pid int) (syscall.WaitStatus, error) {
+	var info unix.Siginfo
+	err := retry(func() error {
+		return unix.Waitid(unix.P_PIDFD, fd, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+	})
+	switch {
+	case err != nil:
+		return 0, os.NewSyscallError("waitid", err)
+	case info.Signo == 0:
+		return 0, os.NewSyscallError("waitid", syscall.EAGAIN)
+	}
+	// The handle has proven that pid is our zombie; its number stays taken until the next call.
+	return ReapPID(pid)
+}
+
+// ReapPID is Reap for a pid that the caller knows to be its own child.
+func ReapPID(pid int) (syscall.WaitStatus, error) {
+	var status syscall.WaitStatus
+	var got int
+	err := retry(func() (err error) {
+		got, err = syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
+		return err
+	})
+	switch {
+	case err != nil:
+		return 0, os.NewSyscallError("wait4", err)
+	case got != pid:
+		return 0, os.NewSyscallError("wait4", syscall.EAGAIN)
+	}
+	return status, nil
+}
+
+// Exit returns the wait status of a process that has ended and was reaped, by whomever. The error is EAGAIN while it has
+// not been reaped, ENOTTY or ENODATA where the kernel (before 6.15) does not tell.
+func Exit(fd int) (syscall.WaitStatus, error) {
+	arg := unix.PidfdInfo{Mask: unix.PIDFD_INFO_EXIT}
+	err := retry(func() error {
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.PIDFD_GET_INFO, uintptr(unsafe.Pointer(&arg)))
+		if errno != 0 {
+			return errno
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, syscall.ESRCH):
+		return 0, os.NewSyscallError("ioctl", syscall.ENODATA) // reaped, and nothing was kept
+	case err != nil:
+		return 0, os.NewSyscallError("ioctl", err)
+	case arg.Mask&unix.PIDFD_INFO_EXIT == 0:
+		return 0, os.NewSyscallError("ioctl", syscall.EAGAIN)
+	}
+	return syscall.WaitStatus(arg.Exit_code), nil //nolint:gosec // a bit pattern
+}
+
+// TellsExit reports whether this kernel can ever answer Exit. It asks about this process itself.
+func TellsExit() bool {
+	fd, err := Open(os.Getpid())
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd) //nolint:errcheck // nothing was written
+	_, err = Exit(fd)
+	return errors.Is(err, syscall.EAGAIN)
+}
+
+func retry(call func() error) error {
+	for {
+		if err := call(); !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}

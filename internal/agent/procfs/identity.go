@@ -1,0 +1,60 @@
+package procfs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+)
+
+// ErrNoProcess is returned for an id that can never name a supervised process: at most 1, or a thread's.
+var ErrNoProcess = errors.New("not the id of a process")
+
+// Identity names a process for good. Unlike a bare pid it never comes to mean another process, not even after a reboot.
+type Identity struct {
+	BootID     string `json:"boot_id"`
+	PID        int    `json:"pid"`
+	StartTicks uint64 `json:"start_ticks"`
+}
+
+// Identify returns the identity of the live process at pid. The error is fs.ErrNotExist when there is none,
+// os.ErrProcessDone for a zombie, ErrNoProcess for pids up to 1 and for threads.
+func (f FS) Identify(pid int) (Identity, error) {
+	if pid <= 1 {
+		return Identity{}, fmt.Errorf("cannot identify pid %d: %w", pid, ErrNoProcess)
+	}
+	boot, err := f.BootID()
+	if err != nil {
+		return Identity{}, err
+	}
+	before, err := f.Stat(pid)
+	if err != nil {
+		return Identity{}, err
+	}
+	tgid, _, err := f.status(pid)
+	if err != nil {
+		return Identity{}, err
+	}
+	after, err := f.Stat(pid)
+	switch {
+	case err != nil:
+		return Identity{}, err
+	case before.StartTicks != after.StartTicks, after.Zombie():
+		return Identity{}, fmt.Errorf("cannot identify pid %d: %w", pid, os.ErrProcessDone)
+	case tgid != pid:
+		return Identity{}, fmt.Errorf("cannot identify pid %d, a thread of process %d: %w", pid, tgid, ErrNoProcess)
+	}
+	return Identity{BootID: boot, PID: pid, StartTicks: after.StartTicks}, nil
+}
+
+// Same reports whether the process that id names is still alive.
+func (f FS) Same(id Identity) bool {
+	if id.PID <= 1 {
+		return false
+	}
+	boot, err := f.BootID()
+	if err != nil || boot != id.BootID {
+		return false
+	}
+	st, err := f.Stat(id.PID)
+	return err == nil && st.StartTicks == id.StartTicks && !st.Zombie()
+}

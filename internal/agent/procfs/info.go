@@ -1,0 +1,87 @@
+package procfs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Info is what can be known of what a process is. What the reader has no right to see is empty.
+type Info struct {
+	Stat
+	// Exe is the target of the link to the executable; " (deleted)" follows when the file was replaced or removed.
+	Exe  string
+	Args []string
+	Cwd  string
+	// UID is the effective user id.
+	UID int
+	// Leader is false for a thread that is not its process's first: such an id is no pid.
+	Leader bool
+}
+
+// Info looks at one process. The error is fs.ErrNotExist when there is none. The parts are read one after another: a
+// caller that needs them to be of one process checks its Identity afterwards.
+func (f FS) Info(pid int) (Info, error) {
+	st, err := f.Stat(pid)
+	if err != nil {
+		return Info{}, err
+	}
+	info := Info{Stat: st}
+	tgid, uid, err := f.status(pid)
+	if err != nil {
+		return Info{}, err
+	}
+	info.UID, info.Leader = uid, tgid == pid
+	dir := strconv.Itoa(pid)
+	if cmdline, err := f.read(maxSmall, dir+"/cmdline"); err == nil {
+		info.Args = strings0(cmdline)
+	}
+	info.Exe = f.link(dir + "/exe")
+	info.Cwd = f.link(dir + "/cwd")
+	return info, nil
+}
+
+// Environ returns the environment that the process was started with, as far as it has not overwritten it; at most 2 MiB.
+func (f FS) Environ(pid int) ([]string, error) {
+	data, err := f.read(maxEnviron, strconv.Itoa(pid)+"/environ")
+	if err != nil {
+		return nil, fmt.Errorf("cannot read environment of process %d: %w", pid, err)
+	}
+	return strings0(data), nil
+}
+
+func (f FS) link(name string) string {
+	target, err := os.Readlink(filepath.Join(f.root, name))
+	if err != nil {
+		return ""
+	}
+	return target
+}
+
+// status returns the process that the id belongs to and its effective user.
+func (f FS) status(pid int) (tgid, uid int, err error) {
+	data, err := f.read(maxSmall, strconv.Itoa(pid)+"/status")
+	if err != nil {
+		return 0, 0, fmt.Errorf("cannot read process %d: %w", pid, err)
+	}
+	tgid, uid = -1, -1
+	for line := range strings.Lines(string(data)) {
+		key, rest, _ := strings.Cut(line, ":")
+		words := strings.Fields(rest)
+		switch {
+		case key == "Tgid" && len(words) == 1:
+			tgid, err = strconv.Atoi(words[0])
+		case key == "Uid" && len(words) == 4:
+			uid, err = strconv.Atoi(words[1])
+		}
+		if err != nil {
+			break
+		}
+	}
+	if err != nil || tgid < 0 || uid < 0 {
+		return 0, 0, fmt.Errorf("cannot read process %d: unexpected status", pid)
+	}
+	return tgid, uid, nil
+}

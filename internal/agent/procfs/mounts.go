@@ -1,0 +1,81 @@
+package procfs
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Mount is one line of /proc/self/mountinfo.
+type Mount struct {
+	// Root is which directory of the filesystem is mounted, Point where.
+	Root, Point string
+	Type        string
+	// Options are those of the filesystem as a whole, such as a cgroup hierarchy's controllers.
+	Options []string
+}
+
+// Mounts returns what is mounted as this process sees it, in the order of mounting.
+func (f FS) Mounts() ([]Mount, error) {
+	data, err := f.read(maxList, "self/mountinfo")
+	if err != nil {
+		return nil, fmt.Errorf("cannot list mounts: %w", err)
+	}
+	var mounts []Mount
+	for line := range strings.Lines(string(data)) {
+		// A variable number of optional fields ends with a lone dash.
+		before, after, ok := strings.Cut(line, " - ")
+		// Split, not Fields: the source may be empty.
+		left, right := strings.Fields(before), strings.Split(strings.TrimSuffix(after, "\n"), " ")
+		if !ok || len(left) < 6 || len(right) < 3 {
+			return nil, fmt.Errorf("cannot list mounts: unexpected line %q", line)
+		}
+		mounts = append(mounts, Mount{
+			Root:    unescape(left[3]),
+			Point:   unescape(left[4]),
+			Type:    right[0],
+			Options: strings.Split(right[2], ","),
+		})
+	}
+	return mounts, nil
+}
+
+// OwnCgroup returns the path of this process's cgroup in the hierarchy that has the controller; "" is the v2 hierarchy.
+// The second result is false when there is no such hierarchy.
+func (f FS) OwnCgroup(controller string) (string, bool) {
+	data, err := f.read(maxSmall, "self/cgroup")
+	if err != nil {
+		return "", false
+	}
+	for line := range strings.Lines(string(data)) {
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		for c := range strings.SplitSeq(parts[1], ",") {
+			if c == controller && (controller != "" || parts[0] == "0") {
+				return parts[2], true
+			}
+		}
+	}
+	return "", false
+}
+
+// unescape undoes the octal escapes that mountinfo uses for blanks, newlines and backslashes.
+func unescape(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) {
+			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
+				b.WriteByte(byte(n))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
