@@ -147,7 +147,7 @@ type Progress struct {
 type Observation struct {
 	Process process.ID     `json:"process"`
 	Status  process.Status `json:"status"`
-	// Spec is the spec in force, sent when it has changed since the last report and with a Hello.
+	// Spec is the spec in force; nil leaves the one the server has.
 	Spec *process.Spec `json:"spec,omitempty"`
 	// Gone says that the agent has forgotten the process.
 	Gone bool `json:"gone,omitempty"`
@@ -178,4 +178,18 @@ type ReportAck struct {
 	// Hello asks the agent to introduce itself again: this server does not know it.
 	Hello bool   `json:"hello,omitempty"`
 	Error string `json:"error,omitempty"`
+}
+
+// Enrolment is what a joined agent needs to find its server and to trust it. It holds no secret: the agent's private key is
+// made on the host and never leaves it.
+type Enrolment struct {
+	// URLs are the addresses of the fabric, JWT the agent's user token for it.
+	URLs []string `json:"urls"`
+	JWT  string   `json:"jwt"`
+	// ManifestKeys are the public keys that may sign orders.
+	ManifestKeys []string `json:"manifest_keys"`
+	// Cloud and IP are the name "cloud:ip" that callers use; ID is a stable id beside it, if there is one.
+	Cloud int    `json:"cloud"`
+	IP    string `json:"ip"`
+	ID    string `json:"id,omitempty"`
 }

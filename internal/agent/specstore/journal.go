@@ -1,0 +1,184 @@
+package specstore
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"drover/internal/process"
+)
+
+// Entry is an accepted operation. It is journalled before anything is done about it.
+type Entry struct {
+	Item    string        `json:"item"`
+	Process process.ID    `json:"process"`
+	Op      process.Op    `json:"op"`
+	Spec    *process.Spec `json:"spec,omitempty"`
+	// Expires is when it may no longer begin, by the wall clock.
+	Expires time.Time `json:"expires"`
+	// Boot is the boot in which it was accepted: after another one nobody can tell how far it came.
+	Boot string `json:"boot"`
+	// Outcome is set when it is over; Acked when the server has it.
+	Outcome *process.Outcome `json:"outcome,omitempty"`
+	Acked   bool             `json:"acked,omitempty"`
+}
+
+// Accept journals the entries that are not known yet, in order, and returns those; it returns when they are on disk.
+// The entries that are known are returned as they stand in known.
+func (s *Store) Accept(entries []Entry) (fresh, known []Entry, err error) {
+	err = s.state.Batch(func(tx *bbolt.Tx) error {
+		fresh, known = nil, nil // the function may be called again
+		journal, items := tx.Bucket(bucketJournal), tx.Bucket(bucketItems)
+		for _, e := range entries {
+			if seq := items.Get([]byte(e.Item)); seq != nil {
+				old, err := decodeEntry(journal.Get(seq))
+				if err != nil {
+					return err
+				}
+				known = append(known, old)
+				continue
+			}
+			n, err := journal.NextSequence()
+			if err != nil {
+				return err
+			}
+			e.Boot = s.boot
+			if err := putJSON(journal, sequenceKey(n), e); err != nil {
+				return err
+			}
+			if err := items.Put([]byte(e.Item), sequenceKey(n)); err != nil {
+				return err
+			}
+			fresh = append(fresh, e)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot journal operations: %w", err)
+	}
+	return fresh, known, nil
+}
+
+// Change is what an operation did to the record of its process.
+type Change struct {
+	Put    *Record
+	Delete bool
+}
+
+// Finish stores the outcome of an item and the change of the record in one commit, so that the flag and the answer can
+// never disagree. An item that has an outcome keeps it. It returns when both are on disk.
+func (s *Store) Finish(item string, id process.ID, outcome process.Outcome, change Change) error {
+	err := s.state.Batch(func(tx *bbolt.Tx) error {
+		journal, items := tx.Bucket(bucketJournal), tx.Bucket(bucketItems)
+		seq := items.Get([]byte(item))
+		if seq == nil {
+			return fmt.Errorf("item %s is not in the journal", item)
+		}
+		e, err := decodeEntry(journal.Get(seq))
+		if err != nil || e.Outcome != nil {
+			return err
+		}
+		e.Outcome = &outcome
+		records := tx.Bucket(bucketRecords)
+		switch {
+		case change.Delete:
+			err = records.Delete([]byte(id.Hash()))
+		case change.Put != nil:
+			err = putJSON(records, []byte(id.Hash()), change.Put)
+		}
+		if err != nil {
+			return err
+		}
+		return putJSON(journal, seq, e)
+	})
+	if err != nil {
+		return fmt.Errorf("cannot store the outcome of %s: %w", item, err)
+	}
+	return s.DropProgress(item)
+}
+
+// Acknowledge notes that the server has the outcomes of these items.
+func (s *Store) Acknowledge(itemIDs []string) error {
+	err := s.state.Batch(func(tx *bbolt.Tx) error {
+		journal, items := tx.Bucket(bucketJournal), tx.Bucket(bucketItems)
+		for _, id := range itemIDs {
+			seq := items.Get([]byte(id))
+			if seq == nil {
+				continue
+			}
+			e, err := decodeEntry(journal.Get(seq))
+			if err != nil {
+				return err
+			}
+			e.Acked = true
+			e.Spec = nil
+			if err := putJSON(journal, seq, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("cannot note acknowledgements: %w", err)
+	}
+	return nil
+}
+
+// Journal returns the entries that are open (no outcome yet) and those whose outcome the server does not have, both in
+// the order in which they were accepted.
+func (s *Store) Journal() (open, unacked []Entry, err error) {
+	err = s.state.View(func(tx *bbolt.Tx) error {
+		return tx.Bucket(bucketJournal).ForEach(func(_, v []byte) error {
+			e, err := decodeEntry(v)
+			switch {
+			case err != nil:
+				return err
+			case e.Outcome == nil:
+				open = append(open, e)
+			case !e.Acked:
+				unacked = append(unacked, e)
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot read the journal: %w", err)
+	}
+	return open, unacked, nil
+}
+
+// Prune removes acknowledged entries that expired before the given time: no server sends them again.
+func (s *Store) Prune(before time.Time) error {
+	return s.state.Batch(func(tx *bbolt.Tx) error {
+		journal, items := tx.Bucket(bucketJournal), tx.Bucket(bucketItems)
+		var old []Entry
+		err := journal.ForEach(func(_, v []byte) error {
+			e, err := decodeEntry(v)
+			if err == nil && e.Acked && e.Expires.Before(before) {
+				old = append(old, e)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, e := range old {
+			item := []byte(e.Item)
+			if err := errors.Join(journal.Delete(items.Get(item)), items.Delete(item)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func decodeEntry(data []byte) (Entry, error) {
+	var e Entry
+	if err := json.Unmarshal(data, &e); err != nil {
+		return e, fmt.Errorf("journal entry: %w", err)
+	}
+	return e, nil
+}

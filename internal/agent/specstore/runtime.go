@@ -1,0 +1,144 @@
+package specstore
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"drover/internal/agent/procfs"
+	"drover/internal/process"
+)
+
+// Runtime is what the agent last knew of a running process, good for the present boot only.
+type Runtime struct {
+	// Process is the instance that was proven last; nil when none was seen in this boot.
+	Process *procfs.Identity `json:"process,omitempty"`
+	// Run is the id of the run (and cgroup) in which it was started by us; empty when it was started from outside.
+	Run string `json:"run,omitempty"`
+	// PIDFile is the file, links resolved, that led to it; empty when it was found by name.
+	PIDFile string `json:"pid_file,omitempty"`
+	// LastStartAt is in Unix seconds. LaunchedAt and RetryAt are since boot.
+	LastStartAt int64         `json:"last_start_at,omitempty"`
+	Attempts    int           `json:"attempts,omitempty"`
+	LaunchedAt  time.Duration `json:"launched_at,omitempty"`
+	RetryAt     time.Duration `json:"retry_at,omitempty"`
+	// LastExit says how the last instance ended, in words.
+	LastExit string `json:"last_exit,omitempty"`
+	// Outside is set when the instance was started by somebody else.
+	Outside bool `json:"outside,omitempty"`
+}
+
+// PutRuntime stores what is known of a process. It does not wait for the disk.
+func (s *Store) PutRuntime(id process.ID, r Runtime) error {
+	err := s.runtime.Update(func(tx *bbolt.Tx) error { return putJSON(tx.Bucket(bucketRuntime), []byte(id.Hash()), r) })
+	if err != nil {
+		return fmt.Errorf("cannot note the state of %s: %w", id, err)
+	}
+	return nil
+}
+
+// DeleteRuntime forgets it.
+func (s *Store) DeleteRuntime(id process.ID) error {
+	return s.runtime.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketRuntime).Delete([]byte(id.Hash())) })
+}
+
+// GetRuntime returns what was last known; the zero value when nothing is.
+func (s *Store) GetRuntime(id process.ID) (Runtime, error) {
+	var r Runtime
+	err := s.runtime.View(func(tx *bbolt.Tx) error {
+		data := tx.Bucket(bucketRuntime).Get([]byte(id.Hash()))
+		if data == nil {
+			return nil
+		}
+		return json.Unmarshal(data, &r)
+	})
+	return r, err
+}
+
+// Phase says how far the command of a step has come. A gated command has been forked and recorded but not allowed to
+// run; if the agent dies now it never will. A released one may have run.
+type Phase string
+
+// The phases, rising.
+const (
+	Gated    Phase = "gated"
+	Released Phase = "released"
+	Done     Phase = "done"
+)
+
+// Step is one command of an operation, or of a relaunch.
+type Step struct {
+	Name  string          `json:"name"`
+	Phase Phase           `json:"phase"`
+	Run   string          `json:"run"`
+	Child procfs.Identity `json:"child"`
+	// Until is when the command's time is up, since boot.
+	Until  time.Duration  `json:"until"`
+	Result *CommandResult `json:"result,omitempty"`
+	// DoneAt is when the command was seen to have ended, since boot.
+	DoneAt time.Duration `json:"done_at,omitempty"`
+}
+
+// CommandResult is how a command ended.
+type CommandResult struct {
+	// Known is whether the exit status could be had. Code is 128 + n where signal n ended it.
+	Known    bool `json:"known"`
+	Code     int  `json:"code"`
+	TimedOut bool `json:"timed_out,omitempty"`
+	// Text is how it ended in words, Output what it wrote, shortened.
+	Text   string `json:"text"`
+	Output string `json:"output,omitempty"`
+}
+
+// Progress is how far an operation has come.
+type Progress struct {
+	// Checked says that the pre-check has been passed, Before who was running then.
+	Checked bool             `json:"checked,omitempty"`
+	Before  *procfs.Identity `json:"before,omitempty"`
+	Steps   []Step           `json:"steps,omitempty"`
+}
+
+// PutProgress stores the progress of an item, or of a relaunch under the key of its process. It does not wait for the disk.
+func (s *Store) PutProgress(item string, p Progress) error {
+	err := s.runtime.Update(func(tx *bbolt.Tx) error { return putJSON(tx.Bucket(bucketSteps), []byte(item), p) })
+	if err != nil {
+		return fmt.Errorf("cannot note the progress of %s: %w", item, err)
+	}
+	return nil
+}
+
+// GetProgress returns what PutProgress stored; the zero value when nothing is.
+func (s *Store) GetProgress(item string) (Progress, error) {
+	var p Progress
+	err := s.runtime.View(func(tx *bbolt.Tx) error {
+		data := tx.Bucket(bucketSteps).Get([]byte(item))
+		if data == nil {
+			return nil
+		}
+		return json.Unmarshal(data, &p)
+	})
+	return p, err
+}
+
+// DropProgress forgets it.
+func (s *Store) DropProgress(item string) error {
+	return s.runtime.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketSteps).Delete([]byte(item)) })
+}
+
+// ClockOffset returns how far the wall clock was ahead of the boot clock when it was first asked for in this boot; now is
+// what it is at present. A difference between the two means that the wall clock was stepped.
+func (s *Store) ClockOffset(now time.Duration) (time.Duration, error) {
+	first := now
+	err := s.runtime.Update(func(tx *bbolt.Tx) error {
+		meta := tx.Bucket(bucketMeta)
+		if data := meta.Get(keyClock); data != nil {
+			first = time.Duration(binary.BigEndian.Uint64(data))
+			return nil
+		}
+		return meta.Put(keyClock, sequenceKey(uint64(now)))
+	})
+	return first, err
+}

@@ -1,0 +1,185 @@
+// Package specstore keeps on the agent's disk what must outlive it: the specs and hosting flags of its processes, the
+// journal of the operations it has accepted, and what it last knew of the running instances. It decides nothing.
+//
+// There are two files. state.db is synced at every commit: specs, flags, accepted operations, outcomes. runtime.db is
+// not: process identities, retry counters and the progress of running operations survive a kill -9 of the agent in the page
+// cache and mean nothing after a reboot, so the file is thrown away when the boot id changes. They are apart because an
+// unsynced commit in the same bbolt file could leave the synced pages unreadable after a power failure.
+package specstore
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"drover/internal/process"
+)
+
+// Record is a process that the agent knows.
+type Record struct {
+	ID           process.ID   `json:"id"`
+	Spec         process.Spec `json:"spec"`
+	Hosted       bool         `json:"hosted"`
+	Want         process.Want `json:"want,omitempty"`
+	GivenUp      bool         `json:"given_up,omitempty"`
+	RegisteredAt int64        `json:"registered_at"` // Unix seconds
+	Revision     uint64       `json:"revision"`      // rises with every change
+}
+
+var (
+	bucketRecords = []byte("records")
+	bucketJournal = []byte("journal")
+	bucketItems   = []byte("items") // item id -> journal sequence
+	bucketRuntime = []byte("runtime")
+	bucketSteps   = []byte("steps")
+	bucketMeta    = []byte("meta")
+	keyBoot       = []byte("boot_id")
+	keyFormat     = []byte("format")
+	keyClock      = []byte("clock_offset")
+)
+
+// format is the layout of both files; a greater one is refused.
+const format = 1
+
+// Store is the two files. It is safe for concurrent use.
+type Store struct {
+	state   *bbolt.DB
+	runtime *bbolt.DB
+	boot    string
+}
+
+// Open opens or creates the files in dir, which is made with mode 0700. bootID decides whether the runtime file is still
+// true. It fails at once when another process holds the files, and says so.
+func Open(dir, bootID string) (*Store, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("cannot create agent directory: %w", err)
+	}
+	state, err := open(filepath.Join(dir, "state.db"), bucketRecords, bucketJournal, bucketItems)
+	if err != nil {
+		return nil, err
+	}
+	// A commit waits for company for a moment only: 10 ms, the library's own choice, would be most of a short operation.
+	state.MaxBatchDelay = 200 * time.Microsecond
+	runtime, err := openRuntime(filepath.Join(dir, "runtime.db"), bootID)
+	if err != nil {
+		_ = state.Close()
+		return nil, err
+	}
+	return &Store{state: state, runtime: runtime, boot: bootID}, nil
+}
+
+func open(path string, buckets ...[]byte) (*bbolt.DB, error) {
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, FreelistType: bbolt.FreelistMapType})
+	switch {
+	case errors.Is(err, bbolt.ErrTimeout):
+		return nil, fmt.Errorf("cannot open %s: another agent uses this data directory", path)
+	case err != nil:
+		return nil, fmt.Errorf("cannot open %s: %w (move the file away to start without it, or restore a copy)", path, err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error {
+		for _, name := range append(buckets, bucketMeta) {
+			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+				return err
+			}
+		}
+		return checkFormat(tx.Bucket(bucketMeta))
+	})
+	if err != nil {
+		_ = db.Close()
+		return nil, fmt.Errorf("cannot prepare %s: %w", path, err)
+	}
+	return db, nil
+}
+
+func checkFormat(meta *bbolt.Bucket) error {
+	stored := meta.Get(keyFormat)
+	if stored == nil {
+		return meta.Put(keyFormat, sequenceKey(format))
+	}
+	if n := binary.BigEndian.Uint64(stored); n > format {
+		return fmt.Errorf("the file has format %d, written by a newer drover; this one knows up to %d", n, format)
+	}
+	return nil
+}
+
+// openRuntime opens the unsynced file, or begins a new one when it is of another boot or cannot be read: nothing in it
+// is needed to be right, only to be quick.
+func openRuntime(path, bootID string) (*bbolt.DB, error) {
+	db, err := open(path, bucketRuntime, bucketSteps)
+	if err == nil {
+		var boot string
+		_ = db.View(func(tx *bbolt.Tx) error {
+			boot = string(tx.Bucket(bucketMeta).Get(keyBoot))
+			return nil
+		})
+		if boot == bootID {
+			db.NoSync = true
+			return db, nil
+		}
+		_ = db.Close()
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("cannot renew %s: %w", path, err)
+	}
+	db, err = open(path, bucketRuntime, bucketSteps)
+	if err != nil {
+		return nil, err
+	}
+	db.NoSync = true
+	err = db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyBoot, []byte(bootID)) })
+	if err != nil {
+		_ = db.Close()
+		return nil, fmt.Errorf("cannot prepare %s: %w", path, err)
+	}
+	return db, nil
+}
+
+// BootID returns the boot that the runtime file belongs to.
+func (s *Store) BootID() string { return s.boot }
+
+// Close closes both files.
+func (s *Store) Close() error { return errors.Join(s.runtime.Close(), s.state.Close()) }
+
+// Records returns every process that is known, in no particular order.
+func (s *Store) Records() ([]Record, error) {
+	var all []Record
+	err := s.state.View(func(tx *bbolt.Tx) error {
+		return tx.Bucket(bucketRecords).ForEach(func(k, v []byte) error {
+			var r Record
+			if err := json.Unmarshal(v, &r); err != nil {
+				return fmt.Errorf("record %x: %w", k, err)
+			}
+			all = append(all, r)
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot read records: %w", err)
+	}
+	return all, nil
+}
+
+// PutRecord stores a record outside any operation and returns when it is on disk.
+func (s *Store) PutRecord(r Record) error {
+	err := s.state.Batch(func(tx *bbolt.Tx) error { return putJSON(tx.Bucket(bucketRecords), []byte(r.ID.Hash()), r) })
+	if err != nil {
+		return fmt.Errorf("cannot store %s: %w", r.ID, err)
+	}
+	return nil
+}
+
+func putJSON(b *bbolt.Bucket, key []byte, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return b.Put(key, data)
+}
+
+func sequenceKey(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
