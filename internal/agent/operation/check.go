@@ -1,0 +1,180 @@
+package operation
+
+import (
+	"fmt"
+	"time"
+
+	"drover/internal/agent/liveness"
+	"drover/internal/agent/procfs"
+)
+
+// A process that is about to appear or to go is looked at soon and then less and less often.
+const (
+	firstLook = 10 * time.Millisecond
+	slowLook  = 250 * time.Millisecond
+)
+
+// startCheck waits until the process has been up as the policy wants, counted from since. It returns what was seen last
+// and, when the check failed, why.
+func (n *session) startCheck(since time.Duration) (Sighting, string, error) {
+	policy := n.spec.Policy
+	begin := since + time.Duration(policy.StartCheckBegin)*time.Second
+	end := since + time.Duration(policy.StartCheckEnd)*time.Second
+	death := &deathWatch{session: n}
+	defer death.stop()
+
+	seen, err := n.lookUntil(begin, death)
+	if err != nil {
+		return seen, "", err
+	}
+	if !seen.Alive() {
+		return seen, death.explain("not alive", seen), nil
+	}
+	if end <= begin {
+		return seen, "", nil
+	}
+	died, err := death.wait(end)
+	switch {
+	case err != nil:
+		return seen, "", err
+	case died:
+		seen = n.look()
+		return Sighting{Note: seen.Note}, death.explain("not alive to the end of its check time", Sighting{}), nil
+	}
+	return seen, "", nil
+}
+
+// lookUntil looks again and again until the time has come, so that the first instance to appear is watched early and its
+// end can be explained, and returns the last look.
+func (n *session) lookUntil(at time.Duration, death *deathWatch) (Sighting, error) {
+	for pause := firstLook; ; pause = min(2*pause, slowLook) {
+		seen := n.look()
+		if seen.Alive() {
+			death.watch(*seen.ID)
+		}
+		left := at - n.Clock()
+		if left <= 0 {
+			return seen, nil
+		}
+		if seen.Alive() && death.watching() {
+			// Nothing is learnt by looking before it dies or the time has come.
+			if _, err := death.wait(at); err != nil {
+				return seen, err
+			}
+			continue
+		}
+		if err := n.pause(min(pause, left)); err != nil {
+			return seen, err
+		}
+	}
+}
+
+// stopCheck waits for the instance to go, and for no other to have taken its place, until the policy's time is up. It
+// returns as soon as nothing runs.
+func (n *session) stopCheck(target procfs.Identity, since time.Duration) (Sighting, error) {
+	until := since + time.Duration(n.spec.Policy.StopCheck)*time.Second
+	death := &deathWatch{session: n}
+	defer death.stop()
+	for pause := firstLook; ; pause = min(2*pause, slowLook) {
+		death.watch(target)
+		if death.watching() {
+			if _, err := death.wait(until); err != nil {
+				return Sighting{}, err
+			}
+		}
+		seen := n.look()
+		if !seen.Alive() || n.Clock() >= until {
+			return seen, nil
+		}
+		if target != *seen.ID {
+			target = *seen.ID
+			continue
+		}
+		if err := n.pause(pause); err != nil {
+			return seen, err
+		}
+	}
+}
+
+// pause waits, unless the agent stops.
+func (n *session) pause(d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-n.ctx.Done():
+		return ErrInterrupted
+	}
+}
+
+// deathWatch follows one instance at a time and remembers how the last one ended.
+type deathWatch struct {
+	*session
+	id     procfs.Identity
+	exits  chan liveness.Exit
+	cancel func()
+	last   *liveness.Exit
+	lastID procfs.Identity
+}
+
+func (d *deathWatch) watching() bool { return d.cancel != nil }
+
+// watch follows the instance from now on, unless it is the one that is followed already or has just ended.
+func (d *deathWatch) watch(id procfs.Identity) {
+	if d.id == id {
+		return
+	}
+	d.stop()
+	exits := make(chan liveness.Exit, 1)
+	cancel, err := d.Processes.Watch(id, func(e liveness.Exit) { exits <- e })
+	if err != nil {
+		return
+	}
+	d.id, d.exits, d.cancel = id, exits, cancel
+}
+
+// wait returns true when the followed instance has ended before the given time.
+func (d *deathWatch) wait(until time.Duration) (bool, error) {
+	t := time.NewTimer(max(until-d.Clock(), 0))
+	defer t.Stop()
+	select {
+	case e := <-d.exits:
+		d.ended(e)
+		return true, nil
+	case <-t.C:
+	case <-d.ctx.Done():
+		return false, ErrInterrupted
+	}
+	select {
+	case e := <-d.exits:
+		d.ended(e)
+		return true, nil
+	default:
+		return false, nil
+	}
+}
+
+func (d *deathWatch) ended(e liveness.Exit) {
+	d.last, d.lastID = &e, d.id
+	d.runtime.LastExit = e.String()
+	d.stop()
+}
+
+func (d *deathWatch) stop() {
+	if d.cancel != nil {
+		d.cancel()
+	}
+	d.id, d.exits, d.cancel = procfs.Identity{}, nil, nil
+}
+
+// explain says why a process is not there.
+func (d *deathWatch) explain(what string, seen Sighting) string {
+	switch {
+	case d.last != nil:
+		return fmt.Sprintf("%s: pid %d %s", what, d.lastID.PID, d.last)
+	case seen.Note != "":
+		return fmt.Sprintf("%s: %s", what, seen.Note)
+	}
+	return what
+}

@@ -1,0 +1,178 @@
+// Package operation carries out what is asked of one process: pre-check, command, wait, post-check, outcome. Each
+// operation has a file of its own. An operation is written so that it can be entered a second time after the agent died in
+// the middle of it: what it has done is journalled step by step, and a step that may have run is never run again. The package
+// does not decide what happens between operations (lifecycle does) nor in which order they run (supervisor does).
+package operation
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"syscall"
+	"time"
+
+	"drover/internal/agent/liveness"
+	"drover/internal/agent/procfs"
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+)
+
+// Sighting is the result of one look for a process.
+type Sighting struct {
+	// ID is the live instance; nil when there is none.
+	ID *procfs.Identity
+	// PIDFile is the file that led to it, links resolved; empty when it was found by name.
+	PIDFile string
+	// Matches is how many live processes fit the spec.
+	Matches int
+	// Note says what was odd, or why nothing was found.
+	Note string
+}
+
+// Alive reports whether an instance was seen.
+func (s Sighting) Alive() bool { return s.ID != nil }
+
+// Processes is the host as far as running processes go.
+type Processes interface {
+	// Look finds the live instance of the process. An identity recorded in rt decides alone.
+	Look(spec *process.Spec, rt specstore.Runtime) Sighting
+	// Watch calls fn once when the process ends. It fails with liveness.ErrGone if it has ended.
+	Watch(id procfs.Identity, fn func(liveness.Exit)) (stop func(), err error)
+	// Signal sends a signal to exactly that process, or fails with liveness.ErrGone.
+	Signal(id procfs.Identity, sig syscall.Signal) error
+	// Instance describes it as /proc shows it.
+	Instance(id procfs.Identity) (process.Instance, error)
+}
+
+// Commands is the host as far as commands go. A run is one command and all that it starts.
+type Commands interface {
+	// Launch forks the command line; it waits at its gate until it is released.
+	Launch(run, line string, spec *process.Spec) (Child, error)
+	// Trim keeps the output of a run within bounds while it lasts.
+	Trim(run string)
+	// Output returns what a run has written, shortened. Discard then drops what is kept of a run that has ended.
+	Output(run string) string
+	Discard(run string)
+	// EndTree kills everything that belongs to the run, unless it is empty, and root with its descendants, unless it is zero.
+	// It returns the pids of what could not be ended.
+	EndTree(ctx context.Context, root procfs.Identity, run string) ([]int, error)
+}
+
+// Child is a command at its gate.
+type Child interface {
+	Identity() procfs.Identity
+	Release() error
+	Abandon()
+}
+
+// Journal keeps the progress of an operation.
+type Journal interface {
+	GetProgress(item string) (specstore.Progress, error)
+	PutProgress(item string, p specstore.Progress) error
+}
+
+// Peers knows the other processes of the agent.
+type Peers interface {
+	// Owner returns another process than self that runs as this instance, and the pid file it is known by.
+	Owner(self process.ID, instance procfs.Identity) (owner process.ID, pidFile string, ok bool)
+	// Hosting returns another hosted process than self that is known by the same pid file: the one that led to the instance,
+	// or the one that the spec names.
+	Hosting(self process.ID, spec *process.Spec, pidFile string) (process.ID, bool)
+	// Hold suspends the watch of another process until release is called, which says whether it is to be unhosted.
+	Hold(ctx context.Context, id process.ID) (release func(unhost bool), err error)
+}
+
+// Operator carries out operations. Its fields are set once, before the first call; it is safe for concurrent use.
+type Operator struct {
+	Processes Processes
+	Commands  Commands
+	Journal   Journal
+	Peers     Peers
+	// Clock is the time since boot.
+	Clock func() time.Duration
+	// NewRun makes a run id: letters, digits and dashes only, never the same twice.
+	NewRun func(process.ID) string
+	Log    *slog.Logger
+}
+
+// Subject is what is known of the process when an operation begins. Record is nil for an unknown one.
+type Subject struct {
+	Record  *specstore.Record
+	Runtime specstore.Runtime
+}
+
+// Hosted reports the hosting flag.
+func (s Subject) Hosted() bool { return s.Record != nil && s.Record.Hosted }
+
+// Result is what came of an operation.
+type Result struct {
+	Outcome process.Outcome
+	Change  specstore.Change
+	// Runtime is what is known of the instance afterwards; its Process is nil when nothing runs.
+	Runtime specstore.Runtime
+	// Restore says that the relaunch budget is full again.
+	Restore bool
+}
+
+// ErrInterrupted is returned when the agent stops in the middle: nothing is decided, and the operation goes on when it is
+// entered again.
+var ErrInterrupted = errors.New("interrupted by the stop of the agent")
+
+// Operate carries out one accepted operation, or goes on with one that an earlier agent had begun. It blocks until the
+// outcome is known, or returns ErrInterrupted when ctx ends first. Running commands are left alone then.
+func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (Result, error) {
+	progress, err := o.Journal.GetProgress(e.Item)
+	if err != nil {
+		o.Log.Warn("progress of operation could not be read", "item", e.Item, "error", err)
+	}
+	n := &session{Operator: o, ctx: ctx, id: e.Process, op: e.Op, item: e.Item, spec: e.Spec, subject: s, runtime: s.Runtime, progress: progress}
+	if n.spec == nil {
+		n.spec = &process.Spec{}
+	}
+	result, err := n.run()
+	if err != nil {
+		if errors.Is(err, ErrInterrupted) {
+			return Result{}, ErrInterrupted
+		}
+		return n.failed(err), nil
+	}
+	return result, nil
+}
+
+// run picks the operation.
+func (n *session) run() (Result, error) {
+	if err := n.spec.Validate(n.op); err != nil {
+		return Result{}, err
+	}
+	switch n.op {
+	case process.Start:
+		return n.start()
+	case process.Stop:
+		return n.stop()
+	case process.Query:
+		return n.query()
+	case process.Host:
+		return n.host()
+	case process.Unhost:
+		return n.unhost()
+	case process.Restart:
+		return n.restart()
+	case process.Reload:
+		return n.reload()
+	case process.Kill:
+		return n.kill()
+	case process.Register:
+		return n.register()
+	case process.Update:
+		return n.update()
+	case process.Unregister:
+		return n.unregister()
+	}
+	return Result{}, process.Errorf(process.IllegalOp, "there is no operation %q", n.op)
+}
+
+// Begun reports whether an operation had begun in an earlier life of the agent.
+func (o *Operator) Begun(item string) bool {
+	progress, err := o.Journal.GetProgress(item)
+	return err == nil && (progress.Checked || len(progress.Steps) > 0)
+}

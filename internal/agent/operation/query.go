@@ -1,0 +1,48 @@
+package operation
+
+import (
+	"fmt"
+
+	"drover/internal/process"
+)
+
+// query looks at the process and changes nothing. A spec that says nothing of where the process is gives way to the
+// stored one.
+func (n *session) query() (Result, error) {
+	if n.spec.Identity.SetupPath == "" && n.spec.Identity.PIDPath == "" && n.subject.Record != nil {
+		n.spec = &n.subject.Record.Spec
+	}
+	var seen Sighting
+	if n.spec.Identity.ProcName != "" && (n.subject.Record != nil || n.spec.Identity.SetupPath != "" || n.spec.Identity.PIDPath != "") {
+		seen = n.look()
+	}
+	status := process.Status{
+		Known:       n.subject.Record != nil,
+		Hosted:      n.subject.Hosted(),
+		ProcName:    n.name(),
+		Instance:    process.Instance{PID: -1},
+		LastStartAt: n.runtime.LastStartAt,
+		Message:     seen.Note,
+	}
+	if rec := n.subject.Record; rec != nil {
+		status.RegisteredAt, status.Want = rec.RegisteredAt, rec.Want
+	}
+	if seen.Alive() {
+		if i, err := n.Processes.Instance(*seen.ID); err == nil {
+			status.Instance = i
+			status.LastStartAt = max(status.LastStartAt, i.StartedAt)
+		}
+	}
+	return Result{
+		Outcome: process.Outcome{Text: process.Success, Hosted: n.subject.Hosted(), Status: &status},
+		Runtime: n.runtime,
+	}, nil
+}
+
+// missing says that fewer instances run than are expected.
+func (n *session) missing(seen Sighting) string {
+	if want := n.spec.Policy.Instances; want > 1 && seen.Matches < want {
+		return fmt.Sprintf("%d of %d instances are running", seen.Matches, want)
+	}
+	return ""
+}

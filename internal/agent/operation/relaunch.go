@@ -1,0 +1,78 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"drover/internal/agent/procfs"
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+)
+
+// relaunchKey is where the progress of a relaunch is kept.
+func relaunchKey(id process.ID) string { return "relaunch-" + id.Hash() }
+
+// Relaunch runs the start command of a hosted process that has ended, and returns as soon as it is seen alive, or with why
+// it was not within its check time. It journals its command like an operation, so that a successor of this agent waits for
+// it instead of starting a second one; see Relaunching.
+func (o *Operator) Relaunch(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (specstore.Runtime, error) {
+	progress, err := o.Journal.GetProgress(relaunchKey(rec.ID))
+	if err != nil {
+		o.Log.Warn("progress of relaunch could not be read", "process", rec.ID, "error", err)
+	}
+	n := &session{
+		Operator: o, ctx: ctx, id: rec.ID, op: process.Start, item: relaunchKey(rec.ID), spec: &rec.Spec,
+		subject: Subject{Record: &rec, Runtime: rt}, runtime: rt, progress: progress,
+	}
+	err = n.relaunch()
+	if !errors.Is(err, ErrInterrupted) {
+		n.progress = specstore.Progress{}
+		n.save()
+	}
+	return n.runtime, err
+}
+
+// Relaunching reports whether an earlier agent was in the middle of a relaunch of the process.
+func (o *Operator) Relaunching(id process.ID) bool {
+	progress, err := o.Journal.GetProgress(relaunchKey(id))
+	return err == nil && len(progress.Steps) > 0
+}
+
+func (n *session) relaunch() error {
+	if n.spec.Commands.Start == "" {
+		return emptyCommand("start_cmd")
+	}
+	st, err := n.command("start", n.spec.Commands.Start)
+	if err != nil {
+		return err
+	}
+	if !succeeded(st.Result) {
+		note := ""
+		if !st.Result.TimedOut {
+			note = n.endTree(procfs.Identity{}, st.Run)
+		}
+		return commandFailed("start_cmd", st.Result, note)
+	}
+	return n.appear(st)
+}
+
+// appear waits for the process to be seen, at most for its check time.
+func (n *session) appear(st *specstore.Step) error {
+	policy := n.spec.Policy
+	until := st.DoneAt + time.Duration(max(policy.StartCheckBegin, policy.StartCheckEnd))*time.Second
+	for pause := firstLook / 10; ; pause = min(2*pause, slowLook) {
+		seen := n.look()
+		if seen.Alive() {
+			n.started(seen, st.Run)
+			return nil
+		}
+		left := until - n.Clock()
+		if left <= 0 {
+			return postCheck("start", n.name(), withOutput((&deathWatch{session: n}).explain("not alive", seen), st.Result))
+		}
+		if err := n.pause(min(pause, left)); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package operation
+
+import (
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+)
+
+// reload runs reload_cmd and sees that the process is alive afterwards, as a start does. Hosting stays as it is; a hosted
+// process goes on with the spec that was sent.
+func (n *session) reload() (Result, error) {
+	if n.spec.Commands.Reload == "" {
+		return Result{}, emptyCommand("reload_cmd")
+	}
+	st, err := n.command("reload", n.spec.Commands.Reload)
+	if err != nil {
+		return Result{}, err
+	}
+	if !succeeded(st.Result) {
+		n.look()
+		return Result{}, commandFailed("reload_cmd", st.Result)
+	}
+	run := n.runtime.Run
+	seen, why, err := n.startCheck(st.DoneAt)
+	if err != nil {
+		return Result{}, err
+	}
+	if why != "" {
+		return Result{}, postCheck("reload", n.name(), withOutput(why, st.Result))
+	}
+	if n.runtime.Process != nil && n.subject.Runtime.Process != nil && *n.runtime.Process == *n.subject.Runtime.Process {
+		n.runtime.Run = run
+	}
+	r := Result{
+		Outcome: process.Outcome{
+			Text:   successText(unknownStatus("reload_cmd", st.Result), n.missing(seen)),
+			Hosted: n.subject.Hosted(),
+		},
+		Runtime: n.runtime,
+	}
+	if n.subject.Hosted() {
+		rec := n.record()
+		rec.Spec = *n.spec
+		r.Change = specstore.Change{Put: rec}
+	}
+	return r, nil
+}

@@ -1,0 +1,210 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"drover/internal/agent/liveness"
+	"drover/internal/agent/procfs"
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+)
+
+// session is one operation under way.
+type session struct {
+	*Operator
+	ctx      context.Context //nolint:containedctx // a session lives exactly as long as the call that made it
+	id       process.ID
+	op       process.Op
+	item     string
+	spec     *process.Spec
+	subject  Subject
+	runtime  specstore.Runtime
+	progress specstore.Progress
+}
+
+// name is the process in a caller's words.
+func (n *session) name() string { return n.spec.Identity.ProcName }
+
+// save notes the progress. A failure is logged only: the operation is under way, and stopping it would be worse.
+func (n *session) save() {
+	if err := n.Journal.PutProgress(n.item, n.progress); err != nil {
+		n.Log.Warn("progress of operation could not be noted", "item", n.item, "error", err)
+	}
+}
+
+// checked runs the pre-check once over all entries of the operation, and remembers who was running.
+func (n *session) checked(precheck func(before Sighting) error) (*procfs.Identity, error) {
+	if n.progress.Checked {
+		return n.progress.Before, nil
+	}
+	before := n.look()
+	if err := precheck(before); err != nil {
+		return nil, err
+	}
+	n.progress.Checked, n.progress.Before = true, before.ID
+	n.save()
+	return before.ID, nil
+}
+
+// look sees who runs now, and takes note of it.
+func (n *session) look() Sighting {
+	s := n.Look(n.id, n.spec, n.runtime)
+	n.sighted(s)
+	return s
+}
+
+// sighted takes note of the instance that was seen.
+func (n *session) sighted(s Sighting) {
+	n.runtime = Sighted(n.runtime, s)
+}
+
+// Sighted returns what is known after a look: a new instance has no run of ours until one is noted.
+func Sighted(rt specstore.Runtime, s Sighting) specstore.Runtime {
+	if s.ID == nil {
+		rt.Process = nil
+		return rt
+	}
+	if rt.Process == nil || *rt.Process != *s.ID {
+		rt.Outside = rt.Process != nil || rt.LastStartAt != 0
+		rt.Run = ""
+	}
+	rt.Process, rt.PIDFile = s.ID, s.PIDFile
+	return rt
+}
+
+// Look finds the live instance of a process, and leaves out one that another process of this agent owns through another
+// pid file.
+func (o *Operator) Look(id process.ID, spec *process.Spec, rt specstore.Runtime) Sighting {
+	s := o.Processes.Look(spec, rt)
+	if s.ID == nil {
+		return s
+	}
+	if owner, file, ok := o.Peers.Owner(id, *s.ID); ok && file != s.PIDFile {
+		return Sighting{Note: fmt.Sprintf("pid %d belongs to %s", s.ID.PID, owner)}
+	}
+	return s
+}
+
+// step returns the journalled step of that name, or nil.
+func (n *session) step(name string) *specstore.Step {
+	for i := range n.progress.Steps {
+		if n.progress.Steps[i].Name == name {
+			return &n.progress.Steps[i]
+		}
+	}
+	return nil
+}
+
+// command runs one command line as the step of that name, at most once over all entries of the operation, and waits for
+// its end or its time limit. It fails only where the command could not be started at all.
+func (n *session) command(name, line string) (*specstore.Step, error) {
+	st := n.step(name)
+	switch {
+	case st != nil && st.Phase == specstore.Done:
+		return st, nil
+	case st != nil && st.Phase == specstore.Released:
+		return st, n.await(st)
+	case st == nil:
+		n.progress.Steps = append(n.progress.Steps, specstore.Step{Name: name})
+		st = n.step(name)
+	}
+	// A gated step of an earlier agent ended at its gate, unrun: it is begun anew.
+	st.Run = n.NewRun(n.id)
+	child, err := n.Commands.Launch(st.Run, line, n.spec)
+	if err != nil {
+		n.Commands.Discard(st.Run)
+		return nil, err
+	}
+	st.Child, st.Phase = child.Identity(), specstore.Gated
+	n.save()
+	if n.ctx.Err() != nil {
+		child.Abandon()
+		return nil, ErrInterrupted
+	}
+	st.Until = n.Clock() + time.Duration(n.spec.Policy.OpTimeout)*time.Second
+	st.Phase = specstore.Released
+	n.save()
+	if err := child.Release(); err != nil {
+		return nil, fmt.Errorf("cannot let %s run: %w", name, err)
+	}
+	return st, n.await(st)
+}
+
+// trimEvery is how often the output of a running command is looked at.
+const trimEvery = 500 * time.Millisecond
+
+// await waits for a released command.
+func (n *session) await(st *specstore.Step) error {
+	exits := make(chan liveness.Exit, 1)
+	stop, err := n.Processes.Watch(st.Child, func(e liveness.Exit) { exits <- e })
+	if err != nil {
+		if !errors.Is(err, liveness.ErrGone) {
+			return fmt.Errorf("cannot watch %s: %w", st.Name, err)
+		}
+		// It ended while no agent was there to see it.
+		n.done(st, specstore.CommandResult{Text: "ended while the agent was away, exit status unknown"})
+		return nil
+	}
+	defer stop()
+	limit := time.NewTimer(st.Until - n.Clock())
+	defer limit.Stop()
+	trim := time.NewTicker(trimEvery)
+	defer trim.Stop()
+	for {
+		select {
+		case e := <-exits:
+			n.done(st, specstore.CommandResult{Known: e.Known, Code: exitCode(e), Text: e.String()})
+			return nil
+		case <-limit.C:
+			return n.expire(st)
+		case <-trim.C:
+			n.Commands.Trim(st.Run)
+		case <-n.ctx.Done():
+			return ErrInterrupted
+		}
+	}
+}
+
+// endTime is how long the end of a tree is waited for.
+const endTime = 5 * time.Second
+
+// expire ends a command whose time is up, and all that it left behind.
+func (n *session) expire(st *specstore.Step) error {
+	text := fmt.Sprintf("timed out after %d s and was ended with all that it had started", n.spec.Policy.OpTimeout)
+	if left := n.endTree(st.Child, st.Run); left != "" {
+		text = fmt.Sprintf("timed out after %d s; %s", n.spec.Policy.OpTimeout, left)
+	}
+	n.done(st, specstore.CommandResult{TimedOut: true, Text: text})
+	return nil
+}
+
+// endTree ends a tree and says in words what is left of it; empty when nothing is.
+func (n *session) endTree(root procfs.Identity, run string) string {
+	// An agent that is told to stop finishes this first: half an ended tree helps nobody.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.ctx), endTime)
+	defer cancel()
+	left, err := n.Commands.EndTree(ctx, root, run)
+	switch {
+	case len(left) > 0:
+		return fmt.Sprintf("could not end pids %v", left)
+	case err != nil:
+		return fmt.Sprintf("could not make sure that all of it ended: %v", err)
+	}
+	return ""
+}
+
+func (n *session) done(st *specstore.Step, r specstore.CommandResult) {
+	r.Output = n.Commands.Output(st.Run)
+	st.Phase, st.Result, st.DoneAt = specstore.Done, &r, n.Clock()
+	n.save()
+}
+
+func exitCode(e liveness.Exit) int {
+	if e.Signal != 0 {
+		return 128 + int(e.Signal)
+	}
+	return e.Code
+}

@@ -1,0 +1,83 @@
+package operation
+
+import (
+	"fmt"
+	"strings"
+
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+)
+
+// The texts that callers know. They parse the first words of some of them (a failed stop begins with "stop"), so only
+// what follows may change.
+
+func alreadyRunning(name string, pid int) error {
+	return process.Errorf(process.AlreadyRunning, "no need to start the process(%s) that is already running, pid %d", name, pid)
+}
+
+func notRunning(verb, name string) error {
+	return process.Errorf(process.NotRunning, "no need to %s the process(%s) that is not running", verb, name)
+}
+
+func postCheck(verb, name, detail string) error {
+	return process.Errorf(process.CheckFailed, "%s process (%s) failed, for post-check status %s", verb, name, detail)
+}
+
+func emptyCommand(field string) error { return process.Errorf(process.Failed, "%s is empty", field) }
+
+// commandFailed puts a command's output into the words that callers have always seen, and says before it how the command
+// ended.
+func commandFailed(field string, r *specstore.CommandResult, more ...string) error {
+	text := fmt.Sprintf("Script exit code non-zero. Error msessage: [%s] (%s: %s)", r.Output, field, r.Text)
+	if r.TimedOut {
+		text = fmt.Sprintf("%s %s. Output: [%s]", field, r.Text, r.Output)
+	}
+	for _, m := range more {
+		if m != "" {
+			text += "; " + m
+		}
+	}
+	return process.Errorf(process.Failed, "%s", text)
+}
+
+// succeeded reports whether a command may be taken as done: it exited with 0, or nobody can know.
+func succeeded(r *specstore.CommandResult) bool {
+	return !r.TimedOut && (!r.Known || r.Code == 0)
+}
+
+// successText is "success", with a word more where there is something to know.
+func successText(notes ...string) string {
+	text := process.Success
+	sep := ": "
+	for _, note := range notes {
+		if note != "" {
+			text += sep + note
+			sep = "; "
+		}
+	}
+	return text
+}
+
+// unknownStatus says that a command's exit status could not be had, so that liveness alone decided.
+func unknownStatus(field string, r *specstore.CommandResult) string {
+	if r == nil || r.Known || r.TimedOut {
+		return ""
+	}
+	return fmt.Sprintf("%s %s, so only the state of the process was checked", field, r.Text)
+}
+
+// periodicNote says what a stored timer does not do yet.
+func periodicNote(p process.Policy) string {
+	if p.Kind != process.Periodic {
+		return ""
+	}
+	return "auto_type 0 is stored and shown, this version does not run timers"
+}
+
+// withOutput appends a command's output to a text, if there is any.
+func withOutput(text string, r *specstore.CommandResult) string {
+	if r == nil || strings.TrimSpace(r.Output) == "" {
+		return text
+	}
+	return fmt.Sprintf("%s; output: [%s]", text, r.Output)
+}
