@@ -1,0 +1,128 @@
+package report
+
+import (
+	"slices"
+
+	"drover/internal/process"
+	"drover/internal/wire"
+)
+
+// A report is cut when it holds this many entries, or about this many bytes: well below wire.MaxMessage even when every
+// character has to be escaped.
+const (
+	maxEntries = 500
+	maxBytes   = 1 << 20
+)
+
+// batch is one report and what has to be done when it has arrived, or has not.
+type batch struct {
+	report   wire.Report
+	begun    []string
+	finished []string
+	changed  []process.ID
+	more     bool
+	entries  int
+	bytes    int
+}
+
+// add counts an entry and reports whether there is room for more.
+func (b *batch) add(size int) bool {
+	b.entries++
+	b.bytes += size
+	if b.entries >= maxEntries || b.bytes >= maxBytes {
+		b.more = true
+		return false
+	}
+	return true
+}
+
+// gather takes what there is to tell, outcomes first.
+func (r *Reporter) gather() batch {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b := batch{report: wire.Report{Version: wire.Version}}
+	if r.hello {
+		hello := r.cfg.Hello
+		b.report.Hello = &hello
+		r.hello = false
+		for _, id := range r.cfg.Processes.Known() {
+			r.changed[id] = true
+		}
+	}
+	r.gatherProgress(&b)
+	for id := range r.changed {
+		if b.more {
+			break
+		}
+		delete(r.changed, id)
+		b.changed = append(b.changed, id)
+		o := r.observe(id)
+		b.report.Observed = append(b.report.Observed, o)
+		b.add(sizeOf(o))
+	}
+	b.more = b.more && (len(r.changed) > 0 || len(b.finished) < len(r.order))
+	return b
+}
+
+func (r *Reporter) gatherProgress(b *batch) {
+	for _, item := range r.order {
+		outcome := r.outcomes[item]
+		b.finished = append(b.finished, item)
+		b.report.Progress = append(b.report.Progress, wire.Progress{Item: item, Outcome: &outcome})
+		if !b.add(len(outcome.Text) + len(item)) {
+			return
+		}
+	}
+	for item, limit := range r.begun {
+		if r.told[item] {
+			continue
+		}
+		b.begun = append(b.begun, item)
+		b.report.Progress = append(b.report.Progress, wire.Progress{Item: item, Limit: limit})
+		if !b.add(len(item)) {
+			return
+		}
+	}
+}
+
+func (r *Reporter) observe(id process.ID) wire.Observation {
+	status, spec, ok := r.cfg.Processes.Snapshot(id)
+	return wire.Observation{Process: id, Status: status, Spec: spec, Gone: !ok}
+}
+
+// sizeOf estimates how large an observation is when it is encoded.
+func sizeOf(o wire.Observation) int {
+	n := 512 + len(o.Status.Message) + len(o.Status.Instance.Cmdline)
+	if s := o.Spec; s != nil {
+		c := s.Commands
+		n += len(c.Start) + len(c.Stop) + len(c.Restart) + len(c.Reload) + len(c.Kill) + len(c.Version) + len(c.Health)
+		n += len(s.Labels) + len(s.Identity.SetupPath) + len(s.Identity.PIDPath)
+	}
+	return n
+}
+
+// acknowledged drops what the server has; the caller holds the lock.
+func (r *Reporter) acknowledged(b batch) {
+	for _, item := range b.begun {
+		if _, ok := r.begun[item]; ok {
+			r.told[item] = true
+		}
+	}
+	for _, item := range b.finished {
+		delete(r.outcomes, item)
+	}
+	r.order = slices.DeleteFunc(r.order, func(item string) bool {
+		_, ok := r.outcomes[item]
+		return !ok
+	})
+}
+
+// giveBack takes back what did not arrive.
+func (r *Reporter) giveBack(b batch) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hello = r.hello || b.report.Hello != nil
+	for _, id := range b.changed {
+		r.changed[id] = true
+	}
+}

@@ -1,0 +1,201 @@
+// Package report tells the server what the agent knows: what became of operations, and the state of processes. What the
+// server must not miss it tells again until it is acknowledged; of a state that changes often it tells the latest only. It
+// keeps nothing on disk: outcomes are in the journal until they are acknowledged.
+package report
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/wire"
+)
+
+// Link carries one report to the server and brings back its answer.
+type Link interface {
+	Report(ctx context.Context, data []byte) ([]byte, error)
+}
+
+// Processes is where the present state comes from.
+type Processes interface {
+	Snapshot(id process.ID) (status process.Status, spec *process.Spec, ok bool)
+	Known() []process.ID
+}
+
+// Journal hears which outcomes the server has.
+type Journal interface {
+	Acknowledge(items []string) error
+}
+
+// Config is what a reporter needs.
+type Config struct {
+	Link      Link
+	Processes Processes
+	Journal   Journal
+	// Hello introduces the agent.
+	Hello wire.Hello
+	// Heartbeat is the longest silence.
+	Heartbeat time.Duration
+	Log       *slog.Logger
+}
+
+// Reporter gathers what there is to tell. Its methods but Run do not block and may be called at any time.
+type Reporter struct {
+	cfg  Config
+	wake chan struct{}
+
+	mu       sync.Mutex
+	hello    bool
+	begun    map[string]int
+	told     map[string]bool // begun items that the server has heard of
+	outcomes map[string]process.Outcome
+	order    []string // the items of outcomes, oldest first
+	changed  map[process.ID]bool
+}
+
+// New returns a reporter that introduces the agent first.
+func New(cfg Config) *Reporter {
+	return &Reporter{
+		cfg: cfg, wake: make(chan struct{}, 1), hello: true, begun: map[string]int{}, told: map[string]bool{},
+		outcomes: map[string]process.Outcome{}, changed: map[process.ID]bool{},
+	}
+}
+
+// Began notes that an operation has begun and how long it may take.
+func (r *Reporter) Began(item string, limit time.Duration) {
+	r.mu.Lock()
+	r.begun[item] = max(1, int(limit/time.Second))
+	r.mu.Unlock()
+	r.nudge()
+}
+
+// Finished notes an outcome that is on disk.
+func (r *Reporter) Finished(item string, outcome process.Outcome) {
+	r.mu.Lock()
+	delete(r.begun, item)
+	delete(r.told, item)
+	if _, ok := r.outcomes[item]; !ok {
+		r.order = append(r.order, item)
+	}
+	r.outcomes[item] = outcome
+	r.mu.Unlock()
+	r.nudge()
+}
+
+// Changed notes that the state of a process is another one.
+func (r *Reporter) Changed(id process.ID) {
+	r.mu.Lock()
+	r.changed[id] = true
+	r.mu.Unlock()
+	r.nudge()
+}
+
+// Connected notes that the link is new: the agent introduces itself again.
+func (r *Reporter) Connected() {
+	r.mu.Lock()
+	r.greet()
+	r.mu.Unlock()
+	r.nudge()
+}
+
+// greet makes the next report an introduction; the caller holds the lock.
+func (r *Reporter) greet() {
+	r.hello = true
+	clear(r.told)
+}
+
+func (r *Reporter) nudge() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+const (
+	reportTimeout = 10 * time.Second
+	retryAfter    = time.Second
+)
+
+// Run sends reports until ctx ends. A report that fails is made again, from what is true then.
+func (r *Reporter) Run(ctx context.Context) error {
+	beat := time.NewTimer(r.cfg.Heartbeat)
+	defer beat.Stop()
+	failing := false
+	for ctx.Err() == nil {
+		more, err := r.send(ctx)
+		wait := r.cfg.Heartbeat
+		switch {
+		case err != nil:
+			if !failing && ctx.Err() == nil {
+				r.cfg.Log.Warn("report could not be delivered, trying again", "error", err)
+			}
+			failing, wait = true, retryAfter
+		case failing:
+			r.cfg.Log.Info("reports are delivered again")
+			failing = false
+		}
+		if more && err == nil {
+			continue
+		}
+		beat.Reset(wait)
+		wake := r.wake
+		if err != nil {
+			wake = nil // what is new waits with the rest
+		}
+		select {
+		case <-wake:
+		case <-beat.C:
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// send makes one report and takes in its answer; more says that there is more to tell.
+func (r *Reporter) send(ctx context.Context) (more bool, err error) {
+	b := r.gather()
+	data, err := json.Marshal(b.report)
+	if err != nil {
+		return false, fmt.Errorf("cannot encode report: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	reply, err := r.cfg.Link.Report(ctx, data)
+	if err == nil {
+		err = r.answered(b, reply)
+	}
+	if err != nil {
+		r.giveBack(b)
+		return false, err
+	}
+	return b.more, nil
+}
+
+// answered takes in the server's answer.
+func (r *Reporter) answered(b batch, reply []byte) error {
+	var ack wire.ReportAck
+	if err := json.Unmarshal(reply, &ack); err != nil {
+		return fmt.Errorf("cannot read answer: %w", err)
+	}
+	if ack.Error != "" {
+		return errors.New(ack.Error)
+	}
+	if len(b.finished) > 0 {
+		if err := r.cfg.Journal.Acknowledge(b.finished); err != nil {
+			return err
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.acknowledged(b)
+	if ack.Hello && b.report.Hello == nil {
+		r.greet()
+		r.nudge()
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"drover/internal/agent/lifecycle"
+	"drover/internal/agent/operation"
+	"drover/internal/process"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+func (r *runner) now() time.Duration { return r.sup.cfg.Operator.Clock() }
+
+func (r *runner) policy() lifecycle.Policy {
+	p := lifecycle.Policy{HealthyAfter: r.sup.cfg.HealthyAfter}
+	if r.record != nil {
+		spec := r.record.Spec.Policy
+		p.Hosted, p.Kind, p.Retries = r.record.Hosted, spec.Kind, spec.StartRetries
+		p.Interval = time.Duration(spec.StartInterval) * time.Second
+	}
+	return p
+}
+
+// step feeds the machine one event, does what it asks for, and lets others see the new state.
+func (r *runner) step(ctx context.Context, ev lifecycle.Event) {
+	before := r.machine
+	next, actions := r.machine.Step(r.policy(), ev, r.now())
+	r.machine = next
+	if next.State != before.State {
+		r.sup.cfg.Log.Info("state changed", "process", r.id, "from", before.State, "to", next.State)
+	}
+	r.perform(ctx, actions)
+	r.runtime.Attempts, r.runtime.LaunchedAt, r.runtime.RetryAt = r.machine.Attempts, r.machine.LaunchedAt, r.machine.RetryAt
+	if r.record != nil {
+		if err := r.sup.cfg.Store.PutRuntime(r.id, r.runtime); err != nil {
+			r.sup.cfg.Log.Warn("state of process could not be noted", "process", r.id, "error", err)
+		}
+	}
+	r.show()
+}
+
+func (r *runner) perform(ctx context.Context, actions []lifecycle.Action) {
+	for _, a := range actions {
+		switch a := a.(type) {
+		case lifecycle.Look:
+			r.firstLook(ctx)
+		case lifecycle.Watch:
+			r.watch()
+		case lifecycle.Relaunch:
+			r.relaunch(ctx, r.rebooted())
+		case lifecycle.Arm:
+			r.armed = a.Timer
+			r.timer.Reset(a.After)
+		case lifecycle.Disarm:
+			r.armed = lifecycle.NoTimer
+			r.timer.Stop()
+		case lifecycle.GiveUp:
+			r.giveUp()
+		}
+	}
+}
+
+// rebooted reports whether nothing at all is known of this boot: the process was hosted before the host went down.
+func (r *runner) rebooted() bool { return r.runtime.LastStartAt == 0 && r.machine.Attempts == 1 }
+
+// firstLook sees what became of the process since the agent's last life.
+func (r *runner) firstLook(ctx context.Context) {
+	seen := r.look()
+	r.sighted(seen)
+	if seen.Alive() {
+		r.step(ctx, lifecycle.Found{})
+		return
+	}
+	r.note = seen.Note
+	r.step(ctx, lifecycle.NotFound{})
+}
+
+// relaunch runs the start command beside the goroutine of run. After a reboot only a few do so at a time.
+func (r *runner) relaunch(ctx context.Context, queued bool) {
+	r.busy = true
+	rec, rt := *r.record, r.runtime
+	r.work.Go(func() {
+		if queued {
+			select {
+			case r.sup.bootSlots <- struct{}{}:
+				defer func() { <-r.sup.bootSlots }()
+			case <-ctx.Done():
+				return
+			}
+		}
+		after, err := r.sup.cfg.Operator.Relaunch(ctx, rec, rt)
+		if errors.Is(err, operation.ErrInterrupted) {
+			return
+		}
+		r.post(message{kind: relaunched, runtime: after, err: err})
+	})
+}
+
+func (r *runner) relaunchEnded(ctx context.Context, m message) {
+	attempts := r.machine.Attempts
+	r.runtime = m.runtime
+	if m.err != nil {
+		r.note = "relaunch " + itoa(attempts) + " failed: " + m.err.Error()
+		r.sup.cfg.Log.Warn("relaunch failed", "process", r.id, "attempt", attempts, "error", m.err)
+		r.step(ctx, lifecycle.LaunchFailed{})
+		return
+	}
+	note := r.note
+	if note != "" {
+		note += "; "
+	}
+	r.note = note + "relaunched as pid " + itoa(r.runtime.Process.PID)
+	r.sup.cfg.Log.Info("process relaunched", "process", r.id, "pid", r.runtime.Process.PID, "attempt", attempts)
+	r.step(ctx, lifecycle.Launched{})
+}
+
+// giveUp remembers, over a reboot too, that the budget is spent.
+func (r *runner) giveUp() {
+	rec := *r.record
+	rec.GivenUp = true
+	rec.Revision++
+	if err := r.sup.cfg.Store.PutRecord(rec); err != nil {
+		r.sup.cfg.Log.Error("given-up state could not be stored", "process", r.id, "error", err)
+	}
+	r.record = &rec
+	r.sup.cfg.Log.Warn("process given up", "process", r.id, "attempts", r.machine.Attempts)
+}
+
+// show lets others see the state.
+func (r *runner) show() {
+	known := r.face.load().record != nil
+	r.face.store(face{record: r.record, runtime: r.runtime, machine: r.machine, note: r.note})
+	if known || r.record != nil {
+		r.sup.cfg.Sink.Changed(r.id)
+	}
+}
+
+// snapshot may be called by any goroutine.
+func (r *runner) snapshot() (process.Status, *process.Spec, bool) {
+	f := r.face.load()
+	if f.record == nil {
+		return process.Status{}, nil, false
+	}
+	s := process.Status{
+		Known: true, Hosted: f.record.Hosted, Want: f.record.Want, State: string(f.machine.State), Message: f.message(r.now()),
+		ProcName: f.record.Spec.Identity.ProcName, RegisteredAt: f.record.RegisteredAt, LastStartAt: f.runtime.LastStartAt,
+		ReportedAt: time.Now().Unix(), Instance: process.Instance{PID: -1},
+	}
+	if f.runtime.Process != nil {
+		if i, err := r.sup.cfg.Operator.Processes.Instance(*f.runtime.Process); err == nil {
+			s.Instance = i
+			s.LastStartAt = max(s.LastStartAt, i.StartedAt)
+		}
+	}
+	return s, &f.record.Spec, true
+}
+
+// message says what an operator needs to know beside the state.
+func (f face) message(now time.Duration) string {
+	p := f.record.Spec.Policy
+	switch f.machine.State {
+	case lifecycle.Backoff:
+		wait := max(f.machine.RetryAt-now, 0).Round(time.Second)
+		return join(f.note, "next start in "+wait.String()+", attempt "+itoa(f.machine.Attempts+1)+" of "+itoa(p.StartRetries))
+	case lifecycle.GivenUp:
+		return join("given up after "+itoa(f.machine.Attempts)+" starts that did not last", f.note)
+	case lifecycle.Starting:
+		return join(f.note, "start "+itoa(f.machine.Attempts)+" of "+itoa(p.StartRetries)+" is under way")
+	case lifecycle.Unknown, lifecycle.Stopped, lifecycle.Running, lifecycle.Operating:
+	}
+	return f.note
+}
+
+func join(a, b string) string {
+	switch {
+	case a == "":
+		return b
+	case b == "":
+		return a
+	}
+	return a + "; " + b
+}

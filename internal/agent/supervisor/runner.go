@@ -1,0 +1,310 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"drover/internal/agent/lifecycle"
+	"drover/internal/agent/liveness"
+	"drover/internal/agent/operation"
+	"drover/internal/agent/procfs"
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+)
+
+// runner is one process: one goroutine that owns the machine, and at most one more that carries out what takes time.
+type runner struct {
+	*mailbox
+	sup  *Supervisor
+	id   process.ID
+	face sharedFace
+
+	// What follows belongs to the goroutine of run.
+	record  *specstore.Record
+	runtime specstore.Runtime
+	machine lifecycle.Machine
+	note    string
+	timer   *time.Timer
+	armed   lifecycle.Timer
+	busy    bool
+	unwatch func()
+	work    sync.WaitGroup
+}
+
+func (s *Supervisor) newRunner(id process.ID, rec *specstore.Record) *runner {
+	r := &runner{mailbox: newMailbox(), sup: s, id: id, record: rec, timer: time.NewTimer(time.Hour)}
+	r.timer.Stop()
+	if rec != nil {
+		rt, err := s.cfg.Store.GetRuntime(id)
+		if err != nil {
+			s.cfg.Log.Warn("state of process could not be read", "process", id, "error", err)
+		}
+		r.runtime = rt
+	}
+	r.show()
+	return r
+}
+
+// run is the life of the runner. It returns when ctx has ended and its work has stopped, or when the process is not
+// known (any more).
+func (r *runner) run(ctx context.Context) {
+	defer r.work.Wait()
+	defer r.stopWatch()
+	r.begin(ctx)
+	for {
+		for !r.busy {
+			t, ok := r.next()
+			if !ok {
+				break
+			}
+			r.start(ctx, t)
+		}
+		if !r.busy && r.record == nil && r.sup.retire(r) {
+			return
+		}
+		select {
+		case <-r.ready:
+			for _, m := range r.take() {
+				r.handle(ctx, m)
+			}
+		case <-r.timer.C:
+			r.step(ctx, lifecycle.Fired{Timer: r.armed})
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// begin looks at the process for the first time in this life of the agent.
+func (r *runner) begin(ctx context.Context) {
+	var actions []lifecycle.Action
+	attempts := r.runtime.Attempts
+	if r.record != nil && r.record.GivenUp {
+		attempts = max(attempts, r.record.Spec.Policy.StartRetries)
+	}
+	r.machine, actions = lifecycle.New(attempts, r.runtime.LaunchedAt, r.runtime.RetryAt)
+	if r.record == nil {
+		r.machine, _ = r.machine.Step(r.policy(), lifecycle.NotFound{}, r.now())
+		r.show()
+		return
+	}
+	if r.sup.cfg.Operator.Relaunching(r.id) {
+		// An earlier agent ended in the middle of a relaunch: its command is waited for, not run again.
+		r.machine.State, r.machine.Awaits = lifecycle.Starting, lifecycle.Launch
+		r.relaunch(ctx, false)
+		r.show()
+		return
+	}
+	r.perform(ctx, actions)
+}
+
+// start begins a task.
+func (r *runner) start(ctx context.Context, t task) {
+	r.busy = true
+	r.step(ctx, lifecycle.Began{})
+	if t.hold != nil {
+		close(t.hold.held)
+		r.work.Go(func() {
+			select {
+			case unhost := <-t.hold.released:
+				r.post(message{kind: released, unhost: unhost})
+			case <-ctx.Done():
+			}
+		})
+		return
+	}
+	subject := operation.Subject{Record: r.record, Runtime: r.runtime}
+	r.work.Go(func() { r.operate(ctx, t.entry, subject) })
+}
+
+// storeAgain is how long an outcome that could not be stored waits for its next try: the disk is full or gone.
+const storeAgain = time.Second
+
+// operate carries out one operation, and stores its outcome before anybody hears of it.
+func (r *runner) operate(ctx context.Context, e specstore.Entry, subject operation.Subject) {
+	result, err := r.outcome(ctx, e, subject)
+	if err != nil {
+		return // the agent stops, and its successor goes on
+	}
+	if rec := result.Change.Put; rec != nil && rec.RegisteredAt == 0 {
+		rec.RegisteredAt = time.Now().Unix()
+	}
+	for {
+		err := r.sup.cfg.Store.Finish(e.Item, r.id, result.Outcome, result.Change)
+		if err == nil {
+			break
+		}
+		r.sup.cfg.Log.Error("outcome could not be stored, trying again", "process", r.id, "item", e.Item, "error", err)
+		select {
+		case <-time.After(storeAgain):
+		case <-ctx.Done():
+			return
+		}
+	}
+	r.sup.cfg.Log.Info("operation ended", "process", r.id, "op", e.Op, "item", e.Item, "fault", result.Outcome.Fault, "text", result.Outcome.Text)
+	r.post(message{kind: operated, result: result})
+	r.sup.cfg.Sink.Finished(e.Item, result.Outcome)
+}
+
+func (r *runner) outcome(ctx context.Context, e specstore.Entry, subject operation.Subject) (operation.Result, error) {
+	failed := func(text string) operation.Result {
+		return operation.Result{
+			Outcome: process.Outcome{Fault: process.Failed, Text: text, Hosted: subject.Hosted()},
+			Runtime: subject.Runtime,
+		}
+	}
+	if e.Boot != r.sup.cfg.Store.BootID() && runsCommands(e.Op) {
+		return failed("interrupted: the host was rebooted before the operation had ended, and nobody can tell how far it came"), nil
+	}
+	begun := r.sup.cfg.Operator.Begun(e.Item)
+	if !begun && time.Now().After(e.Expires) {
+		return failed("expired: the operation was not begun by " + e.Expires.UTC().Format(time.RFC3339)), nil
+	}
+	r.sup.cfg.Sink.Began(e.Item, operation.Limit(e.Op, e.Spec))
+	return r.sup.cfg.Operator.Operate(ctx, e, subject)
+}
+
+func runsCommands(op process.Op) bool {
+	switch op {
+	case process.Start, process.Stop, process.Restart, process.Reload, process.Kill:
+		return true
+	case process.Query, process.Host, process.Unhost, process.Register, process.Update, process.Unregister:
+		return false
+	}
+	return true
+}
+
+// handle takes in one message.
+func (r *runner) handle(ctx context.Context, m message) {
+	switch m.kind {
+	case operated:
+		r.busy = false
+		r.apply(m.result)
+		r.step(ctx, lifecycle.Ended{Alive: r.runtime.Process != nil, Restore: m.result.Restore})
+	case released:
+		r.busy = false
+		r.unhostedByPeer(m.unhost)
+		r.sighted(r.look())
+		r.step(ctx, lifecycle.Ended{Alive: r.runtime.Process != nil})
+	case relaunched:
+		r.busy = false
+		r.relaunchEnded(ctx, m)
+	case exited:
+		r.exited(ctx, m.who, m.exit)
+	case relisted:
+		r.relist(ctx)
+	}
+}
+
+// apply takes over what an operation has left.
+func (r *runner) apply(result operation.Result) {
+	switch {
+	case result.Change.Delete:
+		r.record = nil
+		if err := r.sup.cfg.Store.DeleteRuntime(r.id); err != nil {
+			r.sup.cfg.Log.Warn("state of process could not be removed", "process", r.id, "error", err)
+		}
+	case result.Change.Put != nil:
+		r.record = result.Change.Put
+	}
+	if result.Outcome.Fault == process.None && result.Change.Put != nil {
+		r.note = ""
+	}
+	attempts, launched, retry := r.runtime.Attempts, r.runtime.LaunchedAt, r.runtime.RetryAt
+	r.runtime = result.Runtime
+	r.runtime.Attempts, r.runtime.LaunchedAt, r.runtime.RetryAt = attempts, launched, retry
+}
+
+// unhostedByPeer drops the hosting flag after another process's operation has stopped the instance that both are.
+func (r *runner) unhostedByPeer(unhost bool) {
+	if !unhost || r.record == nil {
+		return
+	}
+	rec := *r.record
+	rec.Hosted, rec.GivenUp, rec.Want = false, false, process.WantStopped
+	rec.Revision++
+	if err := r.sup.cfg.Store.PutRecord(rec); err != nil {
+		r.sup.cfg.Log.Error("hosting flag could not be stored", "process", r.id, "error", err)
+	}
+	r.record = &rec
+}
+
+// exited takes in the end of the watched instance.
+func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.Exit) {
+	if r.runtime.Process == nil || *r.runtime.Process != who {
+		return
+	}
+	r.stopWatch()
+	r.runtime.LastExit = exit.String()
+	r.note = "pid " + itoa(who.PID) + " " + exit.String() + " at " + exit.At.UTC().Format(time.RFC3339)
+	if r.busy {
+		r.show() // an operation holds the process: it looks for itself
+		return
+	}
+	r.sup.cfg.Log.Info("process ended", "process", r.id, "pid", who.PID, "exit", exit.String())
+	seen := r.look()
+	r.sighted(seen)
+	if seen.Alive() {
+		r.step(ctx, lifecycle.Found{})
+		return
+	}
+	r.step(ctx, lifecycle.Exited{})
+}
+
+// relist compares what is believed with what is there.
+func (r *runner) relist(ctx context.Context) {
+	if r.busy || r.record == nil {
+		return
+	}
+	before := r.runtime.Process
+	seen := r.look()
+	r.sighted(seen)
+	switch {
+	case seen.Alive() && (before == nil || *before != *seen.ID):
+		r.step(ctx, lifecycle.Found{})
+	case !seen.Alive() && before != nil:
+		r.step(ctx, lifecycle.NotFound{})
+	}
+	r.sup.cfg.Sink.Changed(r.id)
+}
+
+func (r *runner) look() operation.Sighting {
+	if r.record == nil {
+		return operation.Sighting{}
+	}
+	return r.sup.cfg.Operator.Look(r.id, &r.record.Spec, r.runtime)
+}
+
+func (r *runner) sighted(seen operation.Sighting) {
+	r.runtime = operation.Sighted(r.runtime, seen)
+	if seen.Alive() && r.runtime.Outside {
+		r.note = "restarted from outside, pid " + itoa(seen.ID.PID)
+	}
+}
+
+// stopWatch ends the watch, if there is one.
+func (r *runner) stopWatch() {
+	if r.unwatch != nil {
+		r.unwatch()
+		r.unwatch = nil
+	}
+}
+
+// watch follows the instance that was seen last.
+func (r *runner) watch() {
+	r.stopWatch()
+	who := *r.runtime.Process
+	stop, err := r.sup.cfg.Operator.Processes.Watch(who, func(e liveness.Exit) {
+		r.post(message{kind: exited, who: who, exit: e})
+	})
+	switch {
+	case errors.Is(err, liveness.ErrGone):
+		r.post(message{kind: exited, who: who, exit: liveness.Exit{At: time.Now()}})
+	case err != nil:
+		r.sup.cfg.Log.Error("process could not be watched, only the regular listing sees it", "process", r.id, "pid", who.PID, "error", err)
+	default:
+		r.unwatch = stop
+	}
+}

@@ -1,0 +1,245 @@
+// Package supervisor runs one lifecycle machine for every process that the agent knows: it keeps operations and relaunches
+// of a process in one queue, so that they run one after another while different processes run side by side, watches what
+// is running, and tells what has changed. How an operation is done is the operation package's; what follows from an event
+// is decided by lifecycle.
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"drover/internal/agent/operation"
+	"drover/internal/agent/procfs"
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+)
+
+// Store is what the supervisor keeps on disk.
+type Store interface {
+	PutRecord(r specstore.Record) error
+	Finish(item string, id process.ID, outcome process.Outcome, change specstore.Change) error
+	GetRuntime(id process.ID) (specstore.Runtime, error)
+	PutRuntime(id process.ID, r specstore.Runtime) error
+	DeleteRuntime(id process.ID) error
+	BootID() string
+}
+
+// Sink hears of everything that is worth telling the server. Its methods do not block.
+type Sink interface {
+	// Began says that an operation has begun and how long it may take.
+	Began(item string, limit time.Duration)
+	// Finished says that an outcome is on disk.
+	Finished(item string, outcome process.Outcome)
+	// Changed says that the state of a process is another one; Snapshot tells which.
+	Changed(id process.ID)
+}
+
+// Config is what a supervisor needs.
+type Config struct {
+	Store    Store
+	Sink     Sink
+	Operator *operation.Operator
+	// HealthyAfter is how long a run must last to restore the relaunch budget.
+	HealthyAfter time.Duration
+	// Relist is how often /proc is compared with what is believed.
+	Relist time.Duration
+	// BootStarts is how many processes are started at a time after a reboot.
+	BootStarts int
+	Log        *slog.Logger
+}
+
+// Supervisor is the set of processes of one agent.
+type Supervisor struct {
+	cfg       Config
+	bootSlots chan struct{}
+
+	mu      sync.Mutex
+	runners map[process.ID]*runner
+	wg      sync.WaitGroup
+	ctx     context.Context //nolint:containedctx // the life of Run, needed for runners that are added during it
+}
+
+// New returns a supervisor that does nothing until Run. It makes itself the Peers of the operator.
+func New(cfg Config) *Supervisor {
+	s := &Supervisor{cfg: cfg, bootSlots: make(chan struct{}, cfg.BootStarts), runners: map[process.ID]*runner{}}
+	cfg.Operator.Peers = s
+	return s
+}
+
+// Adopt takes over the processes and the open operations of the agent's last life. It must be called once, before Run.
+func (s *Supervisor) Adopt(records []specstore.Record, open []specstore.Entry) {
+	for _, rec := range records {
+		s.runners[rec.ID] = s.newRunner(rec.ID, &rec)
+	}
+	for _, e := range open {
+		s.runnerOf(e.Process).queue(task{entry: e})
+	}
+}
+
+// Run supervises until ctx ends. It returns when every runner has stopped; the processes and the commands of operations
+// under way go on without it.
+func (s *Supervisor) Run(ctx context.Context) error {
+	s.mu.Lock()
+	s.ctx = ctx
+	for _, r := range s.runners {
+		s.goRun(r)
+	}
+	s.mu.Unlock()
+	ticker := time.NewTicker(s.cfg.Relist)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			s.relist()
+		case <-ctx.Done():
+			s.wg.Wait()
+			return nil
+		}
+	}
+}
+
+// goRun starts a runner; the caller holds the lock.
+func (s *Supervisor) goRun(r *runner) {
+	s.wg.Go(func() { r.run(s.ctx) })
+}
+
+// Submit queues accepted operations. Those of one process run in this order.
+func (s *Supervisor) Submit(entries []specstore.Entry) {
+	for _, e := range entries {
+		s.submit(e.Process, task{entry: e})
+	}
+}
+
+func (s *Supervisor) submit(id process.ID, t task) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.runnerOf(id).queue(t)
+}
+
+// runnerOf returns the runner of a process, made if need be; the caller holds the lock, or Run has not begun.
+func (s *Supervisor) runnerOf(id process.ID) *runner {
+	r, ok := s.runners[id]
+	if !ok {
+		r = s.newRunner(id, nil)
+		s.runners[id] = r
+		if s.ctx != nil && s.ctx.Err() == nil {
+			s.goRun(r)
+		}
+	}
+	return r
+}
+
+// retire removes the runner of a process that nobody knows, unless something has been queued for it meanwhile.
+func (s *Supervisor) retire(r *runner) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.pending() {
+		return false
+	}
+	delete(s.runners, r.id)
+	return true
+}
+
+func (s *Supervisor) relist() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.runners {
+		r.post(message{kind: relisted})
+	}
+}
+
+// all returns the runners at this moment.
+func (s *Supervisor) all() []*runner {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]*runner, 0, len(s.runners))
+	for _, r := range s.runners {
+		list = append(list, r)
+	}
+	return list
+}
+
+// Snapshot returns what is known of a process now, with the spec in force; ok is false for an unknown one.
+func (s *Supervisor) Snapshot(id process.ID) (status process.Status, spec *process.Spec, ok bool) {
+	s.mu.Lock()
+	r := s.runners[id]
+	s.mu.Unlock()
+	if r == nil {
+		return process.Status{}, nil, false
+	}
+	return r.snapshot()
+}
+
+// Known returns the ids of all processes that have a record.
+func (s *Supervisor) Known() []process.ID {
+	var ids []process.ID
+	for _, r := range s.all() {
+		if r.face.load().record != nil {
+			ids = append(ids, r.id)
+		}
+	}
+	return ids
+}
+
+// Runs returns the ids of the runs whose processes are alive, so that their output and cgroups are kept.
+func (s *Supervisor) Runs() map[string]bool {
+	runs := map[string]bool{}
+	for _, r := range s.all() {
+		if run := r.face.load().runtime.Run; run != "" {
+			runs[run] = true
+		}
+	}
+	return runs
+}
+
+// Owner implements operation.Peers.
+func (s *Supervisor) Owner(self process.ID, instance procfs.Identity) (process.ID, string, bool) {
+	for _, r := range s.all() {
+		f := r.face.load()
+		if r.id != self && f.record != nil && f.runtime.Process != nil && *f.runtime.Process == instance {
+			return r.id, f.runtime.PIDFile, true
+		}
+	}
+	return process.ID{}, "", false
+}
+
+// Hosting implements operation.Peers.
+func (s *Supervisor) Hosting(self process.ID, spec *process.Spec, pidFile string) (process.ID, bool) {
+	for _, r := range s.all() {
+		f := r.face.load()
+		if r.id == self || f.record == nil || !f.record.Hosted {
+			continue
+		}
+		theirs := f.record.Spec.Identity
+		sameFile := pidFile != "" && f.runtime.PIDFile == pidFile
+		sameName := theirs.PIDPath != "" && theirs.PIDPath == spec.Identity.PIDPath && theirs.ProcName == spec.Identity.ProcName
+		if sameFile || sameName {
+			return r.id, true
+		}
+	}
+	return process.ID{}, false
+}
+
+// Hold implements operation.Peers: it waits in the other process's queue like an operation, so that nothing else happens
+// to that process until release is called.
+func (s *Supervisor) Hold(ctx context.Context, id process.ID) (release func(unhost bool), err error) {
+	h := &hold{held: make(chan struct{}), released: make(chan bool, 1)}
+	s.submit(id, task{hold: h})
+	release = func(unhost bool) { h.released <- unhost }
+	select {
+	case <-h.held:
+		return release, nil
+	case <-ctx.Done():
+		release(false)
+		return nil, fmt.Errorf("cannot suspend the watch of %s: %w", id, operation.ErrInterrupted)
+	}
+}
+
+// hold is a process kept still on behalf of another one.
+type hold struct {
+	held     chan struct{}
+	released chan bool
+}
