@@ -1,0 +1,236 @@
+// Package agent is the assembly of everything that runs on a host: it joins the supervisor, the operations, the disk and the
+// link to the server, and decides nothing itself. Its death, stop or upgrade touches no process.
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nkeys"
+
+	"drover/internal/agent/host"
+	"drover/internal/agent/launch"
+	"drover/internal/agent/liveness"
+	"drover/internal/agent/operation"
+	"drover/internal/agent/procfs"
+	"drover/internal/agent/report"
+	"drover/internal/agent/specstore"
+	"drover/internal/agent/supervisor"
+	"drover/internal/fabric"
+	"drover/internal/group"
+	"drover/internal/process"
+	"drover/internal/wire"
+)
+
+// Config is what an agent needs.
+type Config struct {
+	// Dir is the agent's own directory; it is made with mode 0700. It holds the key, the enrolment and the state.
+	Dir string
+	// Build is the version to report.
+	Build string
+	Log   *slog.Logger
+}
+
+// Times that an operator may come to know; none has had to be a setting so far.
+const (
+	heartbeat    = 5 * time.Second
+	healthyAfter = time.Minute
+	relistEvery  = 30 * time.Second
+	keepJournal  = time.Hour
+	bootStarts   = 8
+	orderWorkers = 4
+)
+
+// Agent is one host's agent.
+type Agent struct {
+	cfg       Config
+	key       string
+	enrolment wire.Enrolment
+	store     *specstore.Store
+	watcher   *liveness.Watcher
+	host      *host.Host
+	super     *supervisor.Supervisor
+	reporter  *report.Reporter
+	conn      *link
+	dial      fabric.DialConfig
+}
+
+// New opens the agent's directory, which must hold an enrolment, and takes over what its last life has left. It makes this
+// process the reaper of orphans and sets its umask (launch.Prepare). Nothing is started before Run.
+func New(cfg Config) (*Agent, error) {
+	if err := launch.Prepare(); err != nil {
+		return nil, fmt.Errorf("cannot prepare to start commands: %w", err)
+	}
+	enrolment, err := LoadEnrolment(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	key, err := OwnKey(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	public, err := key.PublicKey()
+	if err != nil {
+		return nil, fmt.Errorf("cannot read agent key: %w", err)
+	}
+	a := &Agent{cfg: cfg, key: public, enrolment: enrolment, conn: &link{}}
+	a.dial = fabric.DialConfig{
+		URLs: enrolment.URLs, Identity: fabric.Identity{JWT: enrolment.JWT, Key: key},
+		Name: "agent " + public, Log: cfg.Log,
+	}
+	fs := procfs.New("/proc")
+	boot, err := fs.BootID()
+	if err != nil {
+		return nil, fmt.Errorf("cannot read boot id: %w", err)
+	}
+	if a.store, err = specstore.Open(cfg.Dir, boot); err != nil {
+		return nil, err
+	}
+	if err := a.assemble(fs, boot); err != nil {
+		return nil, errors.Join(err, a.store.Close())
+	}
+	return a, nil
+}
+
+// assemble makes the parts and hands them what is on disk.
+func (a *Agent) assemble(fs procfs.FS, boot string) error {
+	offset, err := a.store.ClockOffset(host.ClockOffset())
+	if err != nil {
+		a.cfg.Log.Warn("clock offset could not be noted", "error", err)
+	}
+	if a.watcher, err = liveness.New(fs, a.cfg.Log); err != nil {
+		return err
+	}
+	a.host, err = host.New(host.Config{
+		FS: fs, Watcher: a.watcher, Name: groupName(a.key), Outputs: filepath.Join(a.cfg.Dir, "output"), ClockOffset: offset, Log: a.cfg.Log,
+	})
+	if err != nil {
+		return err
+	}
+	operator := &operation.Operator{
+		Processes: a.host, Commands: a.host, Journal: a.store, Clock: host.SinceBoot, NewRun: newRun, Log: a.cfg.Log,
+	}
+	sink := &sink{}
+	a.super = supervisor.New(supervisor.Config{
+		Store: a.store, Sink: sink, Operator: operator, HealthyAfter: healthyAfter, Relist: relistEvery, BootStarts: bootStarts, Log: a.cfg.Log,
+	})
+	a.reporter = report.New(report.Config{
+		Link: a.conn, Processes: a.super, Journal: a.store, Heartbeat: heartbeat, Log: a.cfg.Log,
+		Hello: wire.Hello{
+			Cloud: a.enrolment.Cloud, IP: a.enrolment.IP, ID: a.enrolment.ID, Build: a.cfg.Build, BootID: boot,
+			Started: time.Now().Unix(), Root: os.Geteuid() == 0,
+		},
+	})
+	sink.Reporter = a.reporter
+	records, err := a.store.Records()
+	if err != nil {
+		return err
+	}
+	open, unacked, err := a.store.Journal()
+	if err != nil {
+		return err
+	}
+	for _, e := range unacked {
+		a.reporter.Finished(e.Item, *e.Outcome)
+	}
+	a.super.Adopt(records, open)
+	a.cfg.Log.Info("agent took over", "processes", len(records), "open_operations", len(open), "control_groups", a.host.Groups())
+	return nil
+}
+
+// sink is the reporter behind the supervisor; the two know each other, so one of them is set later.
+type sink struct{ *report.Reporter }
+
+// groupName is the name of an agent's control group: two agents on one host have two.
+func groupName(key string) string { return "drover-" + strings.ToLower(key[len(key)-16:]) }
+
+// newRun makes a run id that begins with a hash of the process, for people who look into the control groups.
+func newRun(id process.ID) string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return id.Hash()[:12] + "-" + hex.EncodeToString(b[:])
+}
+
+// Key returns the agent's public key, which is its name on the fabric.
+func (a *Agent) Key() string { return a.key }
+
+// Ready returns nil once the agent can take operations.
+func (a *Agent) Ready() error {
+	if !a.conn.takesOrders() {
+		return errors.New("the agent is not connected to the fabric")
+	}
+	return nil
+}
+
+// Run supervises and takes operations until ctx ends. Losing the server changes nothing but what the server knows.
+func (a *Agent) Run(ctx context.Context) error {
+	defer a.store.Close() //nolint:errcheck // everything that counts has been synced
+	return group.Run(ctx,
+		group.Part{Name: "watcher", Run: a.watcher.Run},
+		group.Part{Name: "supervisor", Run: a.super.Run},
+		group.Part{Name: "reporter", Run: a.reporter.Run},
+		group.Part{Name: "housekeeping", Run: a.keepHouse},
+		group.Part{Name: "link", Run: a.serve},
+	)
+}
+
+// serve keeps the link to the server.
+func (a *Agent) serve(ctx context.Context) error {
+	cfg := a.dial
+	cfg.OnConnected = func() {
+		a.conn.setUp(true)
+		a.reporter.Connected()
+	}
+	cfg.OnLost = func() { a.conn.setUp(false) }
+	conn, err := fabric.Dial(ctx, cfg)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("cannot dial: %w", err)
+	}
+	defer conn.Close()
+	a.conn.set(conn, wire.ReportSubject(a.key))
+	_, err = conn.Serve(wire.OrderSubject(a.key), "", orderWorkers, func(_ context.Context, _ string, data []byte) []byte {
+		return a.take(data)
+	})
+	if err != nil {
+		return fmt.Errorf("cannot listen for orders: %w", err)
+	}
+	a.conn.serves()
+	<-ctx.Done()
+	return nil
+}
+
+// keepHouse drops what is not needed any more.
+func (a *Agent) keepHouse(ctx context.Context) error {
+	ticker := time.NewTicker(relistEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			a.host.Sweep(a.super.Runs())
+			if err := a.store.Prune(time.Now().Add(-keepJournal)); err != nil {
+				a.cfg.Log.Warn("journal could not be pruned", "error", err)
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// OwnKey returns the agent's private key, made in dir at first use; it never leaves the host.
+func OwnKey(dir string) (nkeys.KeyPair, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("cannot create agent directory: %w", err)
+	}
+	return fabric.LoadOrCreateKey(filepath.Join(dir, "agent.nkey"), nkeys.PrefixByteUser)
+}

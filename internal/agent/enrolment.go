@@ -1,0 +1,52 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"drover/internal/wire"
+)
+
+const enrolmentFile = "enrolment.json"
+
+// LoadEnrolment reads what SaveEnrolment has written.
+func LoadEnrolment(dir string) (wire.Enrolment, error) {
+	var e wire.Enrolment
+	data, err := os.ReadFile(filepath.Join(dir, enrolmentFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return e, fmt.Errorf("the agent in %s has not joined a server", dir)
+	}
+	if err != nil {
+		return e, fmt.Errorf("cannot read enrolment: %w", err)
+	}
+	if err := json.Unmarshal(data, &e); err != nil {
+		return e, fmt.Errorf("cannot read enrolment %s: %w", filepath.Join(dir, enrolmentFile), err)
+	}
+	return e, nil
+}
+
+// SaveEnrolment writes an enrolment, whole or not at all.
+func SaveEnrolment(dir string, e wire.Enrolment) error {
+	data, err := json.MarshalIndent(e, "", "  ")
+	if err != nil {
+		return fmt.Errorf("cannot encode enrolment: %w", err)
+	}
+	temporary := filepath.Join(dir, enrolmentFile+".new")
+	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("cannot write enrolment: %w", err)
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(temporary, filepath.Join(dir, enrolmentFile))
+	}
+	if err != nil {
+		return fmt.Errorf("cannot write enrolment: %w", err)
+	}
+	return nil
+}

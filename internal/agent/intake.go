@@ -1,0 +1,56 @@
+package agent
+
+import (
+	"encoding/json"
+
+	"drover/internal/agent/specstore"
+	"drover/internal/wire"
+)
+
+// take verifies a manifest, journals its orders and queues those that are new. The receipt is made after that, so that an
+// accepted order survives everything but the loss of the disk. An order that came before is answered with what is known
+// of it and never run again.
+func (a *Agent) take(data []byte) []byte {
+	receipt := a.receive(data)
+	receipt.Version = wire.Version
+	reply, err := json.Marshal(receipt)
+	if err != nil {
+		a.cfg.Log.Error("receipt could not be encoded", "error", err)
+		return nil
+	}
+	return reply
+}
+
+func (a *Agent) receive(data []byte) wire.Receipt {
+	m, err := wire.Open(data, a.enrolment.ManifestKeys, a.key)
+	if err != nil {
+		a.cfg.Log.Warn("manifest refused", "error", err)
+		return wire.Receipt{Error: "manifest refused: " + err.Error()}
+	}
+	entries := make([]specstore.Entry, 0, len(m.Orders))
+	refused := map[string]string{}
+	for _, o := range m.Orders {
+		if o.Item == "" {
+			refused[o.Item] = "the order has no item id"
+			continue
+		}
+		entries = append(entries, specstore.Entry{Item: o.Item, Process: o.Process, Op: o.Op, Spec: o.Spec, Expires: m.Expires})
+	}
+	fresh, known, err := a.store.Accept(entries)
+	if err != nil {
+		a.cfg.Log.Error("orders could not be journalled", "error", err)
+		return wire.Receipt{Error: err.Error()}
+	}
+	accepted := make([]string, 0, len(entries))
+	for _, e := range known {
+		accepted = append(accepted, e.Item)
+		if e.Outcome != nil {
+			a.reporter.Finished(e.Item, *e.Outcome)
+		}
+	}
+	for _, e := range fresh {
+		accepted = append(accepted, e.Item)
+	}
+	a.super.Submit(fresh)
+	return wire.Receipt{Accepted: accepted, Refused: refused}
+}

@@ -1,0 +1,54 @@
+package agent
+
+import (
+	"context"
+	"sync"
+
+	"drover/internal/fabric"
+)
+
+// link is the reporter's way to the server. It exists before there is a connection.
+type link struct {
+	mu      sync.Mutex
+	conn    *fabric.Conn
+	subject string
+	up      bool
+	serving bool
+}
+
+func (l *link) set(conn *fabric.Conn, subject string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conn, l.subject = conn, subject
+}
+
+func (l *link) setUp(up bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.up = up
+}
+
+// serves notes that orders are being listened for.
+func (l *link) serves() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.serving = true
+}
+
+// takesOrders reports whether an order that is sent now arrives.
+func (l *link) takesOrders() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.serving && l.up
+}
+
+// Report implements report.Link.
+func (l *link) Report(ctx context.Context, data []byte) ([]byte, error) {
+	l.mu.Lock()
+	conn, subject := l.conn, l.subject
+	l.mu.Unlock()
+	if conn == nil {
+		return nil, fabric.ErrNotConnected
+	}
+	return conn.Request(ctx, subject, data)
+}

@@ -1,0 +1,51 @@
+// Package agentcli is the command line of drover-agent. It links neither a database nor a broker.
+package agentcli
+
+import (
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"drover/internal/agent"
+	"drover/internal/command"
+	"drover/internal/config"
+)
+
+// NewRoot returns the whole command line.
+func NewRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "drover-agent",
+		Short: "Supervise the processes of one host",
+		Args:  cobra.ArbitraryArgs,
+		RunE:  command.Subcommands,
+	}
+	root.AddCommand(newRun(), command.NewVersion())
+	return root
+}
+
+func newRun() *cobra.Command {
+	var dir, level string
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run the agent of a data directory that has joined a server",
+		Long: `Run the agent of a data directory that has joined a server.
+
+It runs in the foreground. SIGTERM ends it and leaves the supervised processes running; started again with the same data
+directory it picks them up. A data directory of drover dev holds an agent that has joined.`,
+		Args: command.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := command.Log(cmd.ErrOrStderr(), level)
+			if err != nil {
+				return err
+			}
+			a, err := agent.New(agent.Config{Dir: filepath.Join(dir, "agent"), Build: command.Build(), Log: log})
+			if err != nil {
+				return err
+			}
+			return a.Run(cmd.Context())
+		},
+	}
+	cmd.Flags().StringVar(&dir, "data-dir", config.DataDir(), "directory of everything that is kept")
+	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
+	return cmd
+}

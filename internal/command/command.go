@@ -1,0 +1,116 @@
+// Package command is what the command lines of drover and drover-agent have in common: exit codes, signals, the log and the
+// version. It knows no command.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes.
+const (
+	Done        = 0
+	Failed      = 1
+	Usage       = 2
+	NotRunning  = 3
+	NoSuch      = 4
+	Denied      = 5
+	Unreachable = 6
+	Partial     = 7
+)
+
+// UsageError is a wrong use of the command line.
+type UsageError struct{ Err error }
+
+// Error returns the text.
+func (e *UsageError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *UsageError) Unwrap() error { return e.Err }
+
+// Main runs a command line until it is done or a SIGINT or SIGTERM ends it, prints the error if there is one, and returns
+// the exit code.
+func Main(root *cobra.Command, args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root.SetArgs(args)
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &UsageError{Err: err} })
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return Done
+	}
+	fmt.Fprintf(root.ErrOrStderr(), "%s: %v\n", root.Name(), err)
+	var usage *UsageError
+	if errors.As(err, &usage) {
+		fmt.Fprintf(root.ErrOrStderr(), "Try '%s --help'.\n", root.Name())
+		return Usage
+	}
+	return Failed
+}
+
+// NoArgs refuses arguments as a wrong use.
+func NoArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return &UsageError{Err: fmt.Errorf("%s takes no arguments, got %q", cmd.CommandPath(), args)}
+}
+
+// Subcommands is the RunE of a command that only holds others.
+func Subcommands(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	return &UsageError{Err: fmt.Errorf("unknown command %q", args[0])}
+}
+
+// Log returns the log at a level: debug, info, warn or error.
+func Log(w io.Writer, level string) (*slog.Logger, error) {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return nil, &UsageError{Err: fmt.Errorf("--log-level %q: expected debug, info, warn or error", level)}
+	}
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: l})), nil
+}
+
+// Build returns the version of this binary: that of a release, else the revision it was built from.
+func Build() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	revision, dirty := "devel", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision" && len(s.Value) >= 12:
+			revision = s.Value[:12]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "+changes"
+		}
+	}
+	return revision + dirty
+}
+
+// NewVersion returns the version command.
+func NewVersion() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version of this binary", Args: NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), Build())
+			return err
+		},
+	}
+}

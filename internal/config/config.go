@@ -1,0 +1,118 @@
+// Package config turns flags and environment variables into validated values. It is the only place that reads the
+// environment.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// DefaultHTTP is where drover dev listens.
+const DefaultHTTP = "127.0.0.1:7350"
+
+// Dev is what drover dev is told.
+type Dev struct {
+	DataDir string
+	HTTP    string
+	// AgentCloud, AgentIP and AgentID are what callers name the local agent by.
+	AgentCloud int
+	AgentIP    string
+	AgentID    string
+	Bootstrap  Bootstrap
+}
+
+// Bootstrap is the first app. Both parts are empty when it is to be generated.
+type Bootstrap struct {
+	AppCode   string
+	AppSecret string
+}
+
+// Limits of the callers' API.
+const (
+	maxAppCode   = 32
+	maxAppSecret = 128
+)
+
+// DefaultDev returns the values of drover dev when it is told nothing.
+func DefaultDev() Dev {
+	return Dev{DataDir: DataDir(), HTTP: DefaultHTTP, AgentIP: "127.0.0.1"}
+}
+
+// DataDir returns the default data directory: /var/lib/drover as root, else drover below $XDG_STATE_HOME.
+func DataDir() string {
+	if os.Geteuid() == 0 {
+		return "/var/lib/drover"
+	}
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "drover")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return filepath.Join(os.TempDir(), fmt.Sprintf("drover-%d", os.Geteuid()))
+	}
+	return filepath.Join(home, ".local", "state", "drover")
+}
+
+// FromEnvironment reads the first app's credentials.
+func FromEnvironment() Bootstrap {
+	return Bootstrap{AppCode: os.Getenv("DROVER_BOOTSTRAP_APP_CODE"), AppSecret: os.Getenv("DROVER_BOOTSTRAP_APP_SECRET")}
+}
+
+// Validate reports everything that is wrong, and makes the data directory absolute.
+func (d *Dev) Validate() error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if abs, err := filepath.Abs(d.DataDir); err != nil {
+		fault("--data-dir %q: %w", d.DataDir, err)
+	} else {
+		d.DataDir = abs
+	}
+	if host, _, err := net.SplitHostPort(d.HTTP); err != nil {
+		fault("--http %q: expected address:port, such as %s", d.HTTP, DefaultHTTP)
+	} else if ip, err := netip.ParseAddr(host); (err != nil || !ip.IsLoopback()) && host != "localhost" {
+		fault("--http %q: drover dev listens on loopback only, expected 127.0.0.1:PORT", d.HTTP)
+	}
+	if _, err := netip.ParseAddr(d.AgentIP); err != nil {
+		fault("--agent-ip %q: expected an IP address", d.AgentIP)
+	}
+	if d.AgentCloud < 0 {
+		fault("--agent-cloud %d: expected 0 or more", d.AgentCloud)
+	}
+	if len(d.AgentID) > 64 {
+		fault("--agent-id is %d characters long: expected at most 64", len(d.AgentID))
+	}
+	b := d.Bootstrap
+	if (b.AppCode == "") != (b.AppSecret == "") {
+		fault("DROVER_BOOTSTRAP_APP_CODE and DROVER_BOOTSTRAP_APP_SECRET: expected both or none")
+	}
+	if len(b.AppCode) > maxAppCode || len(b.AppSecret) > maxAppSecret {
+		fault("DROVER_BOOTSTRAP_APP_CODE and DROVER_BOOTSTRAP_APP_SECRET: expected at most %d and %d characters", maxAppCode, maxAppSecret)
+	}
+	return errors.Join(faults...)
+}
+
+// Lock takes hold of a data directory, which is made with mode 0700, until the returned file is closed or the process
+// ends. It fails at once when another process holds it.
+func Lock(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("cannot create data directory: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("cannot lock data directory: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("data directory %s is in use by another drover: stop it, or choose another with --data-dir", dir)
+		}
+		return nil, fmt.Errorf("cannot lock data directory %s: %w", dir, err)
+	}
+	return f, nil
+}
