@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"drover/internal/process"
+	"drover/internal/server/task"
 )
 
 // ErrNotFound is returned where the one thing asked for is not there.
@@ -49,7 +50,9 @@ type Request struct {
 
 // Target is one agent as the caller named it.
 type Target struct {
-	// Key is the result key, ready to be shown. Several targets of a task may share it: the last one counts.
+	// Key is the result key, ready to be shown. Several targets of a task may share it: the last one counts. One that asks
+	// for the same as the one before it under that key (the same agent, operation, process and spec; for a Query whatever its
+	// spec) is the same item.
 	Key string
 	// Asked is the agent in the caller's spelling, such as "0:10.0.0.1".
 	Asked string
@@ -62,6 +65,7 @@ type Target struct {
 // Tasks is what the HTTP side needs.
 type Tasks interface {
 	// CreateTask stores the task, all its items and the audit row in one transaction. When it returns nil they are on disk.
+	// It refuses a task whose id is taken, and a target that has neither an agent nor an outcome.
 	CreateTask(ctx context.Context, t *Task, row AuditRow) error
 	// TaskItems calls fn for the last item of every key of the task, in the order in which the keys were first given. It
 	// returns ErrNotFound for an unknown task or one that belongs to another app (an empty app matches any).
@@ -87,15 +91,16 @@ type ItemView struct {
 	Outcome *process.Outcome
 }
 
-// Item is one operation on one process of one agent. Its State only rises.
+// Item is one operation on one process of one agent.
 type Item struct {
 	ID      string // unique, the id the agent knows it by
 	Task    string
 	Agent   string
 	Process process.ID
 	Op      process.Op
-	Spec    *process.Spec
-	State   ItemState
+	// Spec is shared by all items of a request: it must not be changed.
+	Spec  *process.Spec
+	State task.State
 	// Attempts counts how often it was sent.
 	Attempts int
 	Created  time.Time
@@ -103,40 +108,60 @@ type Item struct {
 	Deadline time.Time
 }
 
-// ItemState says how far an item has come.
-type ItemState int
-
-// The states, rising. Begun means that the agent said it has started work, so that the item's own time limit runs.
-const (
-	Pending  ItemState = iota // nobody has it
-	Sent                      // published, no receipt yet
-	Accepted                  // the agent has journalled it
-	Begun                     // the agent works on it
-	Done                      // it has its outcome
-)
-
 // Items is what the engine needs.
 type Items interface {
+	Queue
+	Results
+	Retention
+}
+
+// Queue is what is still to be sent. Its methods do to an item what task.Next says of the event that they stand for.
+type Queue interface {
 	// LeaseItems returns up to limit items that are due (pending, or sent and past their resend time) and whose process has
 	// no older item that is not done, oldest first, at most one a process; it marks them as leased until the given time so
 	// that no other caller gets them.
 	LeaseItems(ctx context.Context, now, until time.Time, limit int) ([]Item, error)
-	// MarkSent moves leased items to at least Sent, counts the attempt and sets when they are due again.
+	// MarkSent moves items to at least Sent, counts the attempt and sets when they are due again, unless they are accepted.
 	MarkSent(ctx context.Context, ids []string, resend time.Time) error
 	// MarkAccepted moves items to at least Accepted; they are no longer sent.
 	MarkAccepted(ctx context.Context, ids []string) error
-	// Begin moves items to at least Begun and sets their deadlines, unless they are done.
-	Begin(ctx context.Context, deadlines map[string]time.Time) error
-	// Finish gives items their outcome. An item that is done keeps the one it has. It returns how many were finished now.
-	Finish(ctx context.Context, outcomes map[string]process.Outcome) (int, error)
-	// Overdue returns up to limit items whose deadline has passed, oldest first.
-	Overdue(ctx context.Context, now time.Time, limit int) ([]Item, error)
-	// Unfinished returns the items of one agent that are Sent or more and not Done: what a returning agent is asked about.
-	Unfinished(ctx context.Context, agent string) ([]Item, error)
-	// NextDue returns the earliest time at which an item becomes due or overdue; ok is false when there is none.
+	// NextDue returns the earliest time at which LeaseItems would return an item; ok is false when there is none. An item that
+	// waits for an older one has no such time.
 	NextDue(ctx context.Context) (at time.Time, ok bool, err error)
-	// PruneTasks removes tasks created before the given time whose items are all done, up to limit; it returns how many.
+	// Unfinished returns the items of one agent that are Sent or more and not Done, oldest first.
+	Unfinished(ctx context.Context, agent string) ([]Item, error)
+}
+
+// Results is what becomes of items. An unknown id is skipped. Where an agent is named, items of other agents are skipped
+// too; an empty agent matches any.
+type Results interface {
+	// Begin moves items to at least Begun and sets their deadlines, unless they are done.
+	Begin(ctx context.Context, agent string, deadlines map[string]time.Time) error
+	// Finish gives items their outcome. An item that is done keeps the one it has. It returns the ids of the tasks of the items
+	// that were finished now, each once, in no order.
+	Finish(ctx context.Context, agent string, outcomes map[string]process.Outcome) (tasks []string, err error)
+	// Conclude gives items an outcome that the server has decided on by what it had read of them. An item whose state or deadline
+	// has changed since then is left alone. It returns what Finish does.
+	Conclude(ctx context.Context, ended []Ended) (tasks []string, err error)
+	// Overdue returns up to limit items whose deadline has passed, oldest deadline first.
+	Overdue(ctx context.Context, now time.Time, limit int) ([]Item, error)
+	// NextDeadline returns the earliest deadline of an item that is not done; ok is false when there is none.
+	NextDeadline(ctx context.Context) (at time.Time, ok bool, err error)
+}
+
+// Ended is an item as it was read, and the outcome it should have.
+type Ended struct {
+	Item    Item
+	Outcome process.Outcome
+}
+
+// Retention removes what is old.
+type Retention interface {
+	// PruneTasks removes up to limit tasks that were created before the given time and whose items are all done, oldest first;
+	// it returns how many.
 	PruneTasks(ctx context.Context, before time.Time, limit int) (int, error)
+	// PruneAudit removes up to limit of the oldest audit rows if they are from before the given time; it returns how many.
+	PruneAudit(ctx context.Context, before time.Time, limit int) (int, error)
 }
 
 // Agent is a host that has joined.

@@ -1,0 +1,184 @@
+package sqlite_test
+
+import (
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/server/store"
+	"drover/internal/server/store/sqlite"
+)
+
+// BenchmarkCreateTask compares a task of 1,000 items with the least that any design would do: the same texts as one multi-row
+// insert per 250 rows, in one synced transaction, into a table without indexes.
+func BenchmarkCreateTask(b *testing.B) {
+	const n = 1000
+	b.Run("bare", func(b *testing.B) {
+		db := bare(b)
+		insert := bareInsert(b, db, 250)
+		task := newTask("t", n)
+		for b.Loop() {
+			tx, err := db.Begin()
+			check(b, err)
+			s := tx.Stmt(insert)
+			for i := 0; i < n; i += 250 {
+				_, err := s.Exec(bareRows(task.Requests[0].Targets[i : i+250])...)
+				check(b, err)
+			}
+			check(b, tx.Commit())
+		}
+	})
+	b.Run("store", func(b *testing.B) {
+		db := open(b, filepath.Join(b.TempDir(), "drover.db"))
+		defer db.Close()
+		i := 0
+		task := newTask("t", n)
+		for b.Loop() {
+			i++
+			task.ID = fmt.Sprint(i)
+			task.Requests[0].Process.Name = task.ID // another process each time: the queue grows, nothing waits
+			check(b, db.CreateTask(b.Context(), task, store.AuditRow{At: time.Now()}))
+		}
+	})
+}
+
+// BenchmarkTaskItems compares a poll with a bare read of the same texts.
+func BenchmarkTaskItems(b *testing.B) {
+	for _, n := range []int{1000, 30_000} {
+		b.Run(fmt.Sprintf("bare/%d", n), func(b *testing.B) {
+			db := bare(b)
+			targets := newTask("t", n).Requests[0].Targets
+			insert := bareInsert(b, db, 1)
+			for i := range targets {
+				_, err := insert.Exec(bareRows(targets[i : i+1])...)
+				check(b, err)
+			}
+			for b.Loop() {
+				rows, err := db.Query(`SELECT key, asked, agent, op, ns, name, state, text FROM bare`)
+				check(b, err)
+				count := 0
+				for rows.Next() {
+					var t [7]string
+					var state int
+					check(b, rows.Scan(&t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &state, &t[6]))
+					count++
+				}
+				check(b, rows.Close())
+				if count != n {
+					b.Fatalf("%d rows", count)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("store/%d", n), func(b *testing.B) {
+			db := open(b, filepath.Join(b.TempDir(), "drover.db"))
+			defer db.Close()
+			finishedTask(b, db, n)
+			for b.Loop() {
+				count := 0
+				check(b, db.TaskItems(b.Context(), "t", "app", func(v store.ItemView) error {
+					if v.Done {
+						count++
+					}
+					return nil
+				}))
+				if count != n {
+					b.Fatalf("%d rows", count)
+				}
+			}
+		})
+	}
+}
+
+// finishedTask stores a task of n known agents whose items are all done.
+func finishedTask(b *testing.B, db *sqlite.DB, n int) {
+	task := newTask("t", n)
+	for i, target := range task.Requests[0].Targets {
+		check(b, db.PutAgent(b.Context(), store.Agent{Key: target.Agent, IP: fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255)}))
+	}
+	check(b, db.CreateTask(b.Context(), task, store.AuditRow{At: time.Now()}))
+	items, err := db.LeaseItems(b.Context(), time.Now(), time.Now(), n)
+	check(b, err)
+	outcomes := map[string]process.Outcome{}
+	for _, it := range items {
+		outcomes[it.ID] = process.Outcome{Text: process.Success, Hosted: true}
+	}
+	_, err = db.Finish(b.Context(), "", outcomes)
+	check(b, err)
+}
+
+// BenchmarkItemLife takes single items from the lease to the outcome, many at a time as agents would: what one costs when
+// commits are shared.
+func BenchmarkItemLife(b *testing.B) {
+	db := open(b, filepath.Join(b.TempDir(), "drover.db"))
+	defer db.Close()
+	const n = 10_000
+	var items []store.Item
+	var next atomic.Int64
+	tasks := 0
+	refill := func() {
+		tasks++
+		task := newTask(fmt.Sprint(tasks), n)
+		task.Requests[0].Process.Name = task.ID
+		check(b, db.CreateTask(b.Context(), task, store.AuditRow{At: time.Now()}))
+		more, err := db.LeaseItems(b.Context(), time.Now(), time.Now().Add(time.Hour), n)
+		check(b, err)
+		items = append(items, more...)
+	}
+	for range b.N/n + 1 {
+		refill()
+	}
+	b.SetParallelism(64)
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			it := items[next.Add(1)-1]
+			check(b, db.MarkAccepted(b.Context(), []string{it.ID}))
+			check(b, db.Begin(b.Context(), it.Agent, map[string]time.Time{it.ID: time.Now().Add(time.Hour)}))
+			_, err := db.Finish(b.Context(), it.Agent, map[string]process.Outcome{it.ID: {Text: process.Success}})
+			check(b, err)
+		}
+	})
+}
+
+func check(b *testing.B, err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func bare(b *testing.B) *sql.DB {
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(b.TempDir(), "bare.db")+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
+	check(b, err)
+	b.Cleanup(func() { db.Close() })
+	_, err = db.Exec(`CREATE TABLE bare (num INTEGER PRIMARY KEY, key TEXT, asked TEXT, agent TEXT, op TEXT, ns TEXT, name TEXT,
+		state INTEGER, deadline INTEGER, text TEXT)`)
+	check(b, err)
+	return db
+}
+
+func bareInsert(b *testing.B, db *sql.DB, rows int) *sql.Stmt {
+	query := `INSERT INTO bare (key, asked, agent, op, ns, name, state, deadline, text) VALUES `
+	for i := range rows {
+		if i > 0 {
+			query += ","
+		}
+		query += `(?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	}
+	s, err := db.Prepare(query)
+	check(b, err)
+	return s
+}
+
+func bareRows(targets []store.Target) []any {
+	var args []any
+	for i := range targets {
+		t := &targets[i]
+		args = append(args, t.Key, t.Asked, t.Agent, "start", "ns", "nginx", 0, int64(1)<<60, "success")
+	}
+	return args
+}

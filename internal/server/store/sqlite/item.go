@@ -1,0 +1,143 @@
+package sqlite
+
+import (
+	"crypto/sha256"
+	"database/sql"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"drover/internal/process"
+	"drover/internal/server/store"
+	"drover/internal/server/task"
+)
+
+// itemID is the row of an item together with a number that its id cannot be guessed without.
+type itemID struct{ num, nonce int64 }
+
+func (id itemID) String() string { return fmt.Sprintf("%016x-%d", uint64(id.nonce), id.num) }
+
+// parseItemID returns false for what is no id of this store.
+func parseItemID(s string) (itemID, bool) {
+	head, tail, _ := strings.Cut(s, "-")
+	nonce, err := strconv.ParseUint(head, 16, 64)
+	if err != nil {
+		return itemID{}, false
+	}
+	num, err := strconv.ParseInt(tail, 10, 64)
+	id := itemID{num: num, nonce: int64(nonce)}
+	return id, err == nil && id.String() == s
+}
+
+// idList is the ids as a JSON array of [num, nonce], for json_each; ids of no item are left out.
+func idList(ids []string) string {
+	list := []byte{'['}
+	for _, s := range ids {
+		id, ok := parseItemID(s)
+		if !ok {
+			continue
+		}
+		if len(list) > 1 {
+			list = append(list, ',')
+		}
+		list = append(list, '[')
+		list = strconv.AppendInt(list, id.num, 10)
+		list = append(list, ',')
+		list = strconv.AppendInt(list, id.nonce, 10)
+		list = append(list, ']')
+	}
+	return string(append(list, ']'))
+}
+
+// hash stands for a text in an index. Two texts of one hash wait for each other needlessly, and nothing worse.
+func hash(s string) int64 {
+	sum := sha256.Sum256([]byte(s))
+	return int64(binary.LittleEndian.Uint64(sum[:8]))
+}
+
+func laneOf(id process.ID) int64 { return hash(id.Namespace + "\x00" + id.Name) }
+
+// selectItems reads items for scanItem; its conditions follow.
+const selectItems = `
+	SELECT i.num, i.nonce, t.id, i.agent, i.request, r.namespace, r.name, r.op, i.state, i.attempts, t.created, i.deadline
+	FROM items i CROSS JOIN requests r ON r.num = i.request CROSS JOIN tasks t ON t.num = i.task `
+
+// scanItem reads a row of selectItems. The spec is not in it: many items share one.
+func scanItem(rows *sql.Rows) (it store.Item, request int64, err error) {
+	var id itemID
+	var created, deadline int64
+	var state int
+	err = rows.Scan(&id.num, &id.nonce, &it.Task, &it.Agent, &request, &it.Process.Namespace, &it.Process.Name, &it.Op,
+		&state, &it.Attempts, &created, &deadline)
+	it.ID, it.State, it.Created, it.Deadline = id.String(), task.State(state), moment(created), moment(deadline)
+	return it, request, err
+}
+
+// queryFunc is tx.query, or DB.query with its context bound.
+type queryFunc func(scan func(*sql.Rows) error, query string, args ...any) error
+
+// readItems runs selectItems with the given conditions and completes the items with their specs.
+func readItems(query queryFunc, where string, args ...any) ([]store.Item, error) {
+	var items []store.Item
+	var of []int64 // the requests of the items
+	err := query(func(rows *sql.Rows) error {
+		it, request, err := scanItem(rows)
+		items, of = append(items, it), append(of, request)
+		return err
+	}, selectItems+where, args...)
+	if err != nil || len(items) == 0 {
+		return nil, err
+	}
+	specs := map[int64]*process.Spec{}
+	for _, request := range of {
+		specs[request] = nil
+	}
+	wanted := make([]int64, 0, len(specs))
+	for request := range specs {
+		wanted = append(wanted, request)
+	}
+	list, err := json.Marshal(wanted)
+	if err != nil {
+		return nil, err
+	}
+	err = query(func(rows *sql.Rows) error {
+		var request int64
+		var text sql.RawBytes
+		if err := rows.Scan(&request, &text); err != nil {
+			return err
+		}
+		spec, err := decode[process.Spec](text)
+		specs[request] = spec
+		return err
+	}, `SELECT r.num, r.spec FROM json_each(?) j CROSS JOIN requests r ON r.num = j.value`, string(list))
+	if err != nil {
+		return nil, err
+	}
+	for i := range items {
+		items[i].Spec = specs[of[i]]
+	}
+	return items, nil
+}
+
+// encode returns v as a JSON column, null for a nil pointer.
+func encode[T any](v *T) (sql.NullString, error) {
+	if v == nil {
+		return sql.NullString{}, nil
+	}
+	text, err := json.Marshal(v)
+	return sql.NullString{String: string(text), Valid: true}, err
+}
+
+// decode reads what encode wrote.
+func decode[T any](text []byte) (*T, error) {
+	if text == nil {
+		return nil, nil
+	}
+	v := new(T)
+	if err := json.Unmarshal(text, v); err != nil {
+		return nil, fmt.Errorf("cannot decode %T: %w", v, err)
+	}
+	return v, nil
+}

@@ -1,0 +1,94 @@
+package sqlite
+
+import (
+	"database/sql"
+	"fmt"
+
+	"drover/internal/process"
+	"drover/internal/server/store"
+)
+
+// hidden is the rank of an item that a later one of the same key replaces in polls.
+const hidden = -1
+
+// layout is a task as rows.
+type layout struct {
+	specs []sql.NullString // of the requests, encoded
+	items []placed
+	// shuffled says that the shown items are not in the order of their keys.
+	shuffled bool
+}
+
+// placed is one item to be stored.
+type placed struct {
+	request int
+	rank    int
+	target  *store.Target
+	// blocked says that an earlier item of the task has to be done first.
+	blocked bool
+}
+
+// lay places the items of a task: it drops repetitions, finds which item of each key is shown and in which place, and which
+// items wait for others of the task.
+func lay(t *store.Task) (layout, error) {
+	total := 0
+	for i := range t.Requests {
+		total += len(t.Requests[i].Targets)
+	}
+	l := layout{specs: make([]sql.NullString, len(t.Requests)), items: make([]placed, 0, total)}
+	shown := make(map[string]int, total) // key → its last item
+	busy := make(map[lane]bool, total)
+	keys := 0
+	for r := range t.Requests {
+		request := &t.Requests[r]
+		var err error
+		if l.specs[r], err = encode(request.Spec); err != nil {
+			return layout{}, fmt.Errorf("cannot encode spec of %s: %w", request.Process, err)
+		}
+		for n := range request.Targets {
+			target := &request.Targets[n]
+			if target.Agent == "" && target.Outcome == nil {
+				return layout{}, fmt.Errorf("target %q has neither an agent nor an outcome", target.Key)
+			}
+			it := placed{request: r, target: target}
+			if last, ok := shown[target.Key]; ok {
+				if l.repeats(t, it, l.items[last]) {
+					continue
+				}
+				it.rank = l.items[last].rank
+				l.items[last].rank = hidden
+				l.shuffled = true
+			} else {
+				it.rank = keys
+				keys++
+			}
+			if target.Outcome == nil {
+				where := lane{target.Agent, request.Process}
+				it.blocked = busy[where]
+				busy[where] = true
+			}
+			shown[target.Key] = len(l.items)
+			l.items = append(l.items, it)
+		}
+	}
+	return l, nil
+}
+
+// lane names the items that run one after another.
+type lane struct {
+	agent   string
+	process process.ID
+}
+
+// repeats reports whether an item asks for the same as the one before it under its key. Only neighbours are compared: start, stop,
+// start is three operations.
+func (l *layout) repeats(t *store.Task, a, b placed) bool {
+	x, y := &t.Requests[a.request], &t.Requests[b.request]
+	if a.target.Agent != b.target.Agent || x.Op != y.Op || x.Process != y.Process {
+		return false
+	}
+	if p, q := a.target.Outcome, b.target.Outcome; p != nil || q != nil {
+		return p != nil && q != nil && *p == *q
+	}
+	return x.Op == process.Query || l.specs[a.request] == l.specs[b.request]
+}

@@ -1,0 +1,159 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+
+	"drover/internal/process"
+	"drover/internal/server/store"
+)
+
+// A row that would not change is not written, so that an agent which only comes back costs no sync to disk.
+const putObserved = `
+	INSERT INTO observed (agent, namespace, name, status, spec) VALUES (?, ?, ?, ?, ?)
+	ON CONFLICT (namespace, agent, name) DO UPDATE SET status = excluded.status, spec = coalesce(excluded.spec, spec)
+	WHERE status <> excluded.status OR (excluded.spec IS NOT NULL AND spec IS NOT excluded.spec)`
+
+const selectObserved = `SELECT o.agent, o.namespace, o.name, o.status, o.spec `
+
+// PutObserved upserts rows and removes those of gone, in one transaction.
+func (db *DB) PutObserved(ctx context.Context, rows []store.Observed, gone []store.ObservedKey) error {
+	encoded, err := encodeObserved(rows)
+	if err != nil {
+		return fmt.Errorf("cannot store observations: %w", err)
+	}
+	err = db.writer.write(ctx, func(tx *tx) error {
+		for _, row := range encoded {
+			if err := tx.exec(putObserved, row...); err != nil {
+				return err
+			}
+		}
+		for _, key := range gone {
+			if err := removeObserved(tx, key); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("cannot store observations: %w", err)
+	}
+	return nil
+}
+
+// ReplaceObserved makes rows all that is known of the agent.
+func (db *DB) ReplaceObserved(ctx context.Context, agent string, rows []store.Observed) error {
+	keep := make(map[process.ID]bool, len(rows))
+	for i := range rows {
+		if rows[i].Agent != agent {
+			return fmt.Errorf("cannot replace observations of agent %s: a row is of agent %q", agent, rows[i].Agent)
+		}
+		keep[rows[i].Process] = true
+	}
+	encoded, err := encodeObserved(rows)
+	if err != nil {
+		return fmt.Errorf("cannot replace observations: %w", err)
+	}
+	err = db.writer.write(ctx, func(tx *tx) error {
+		var gone []store.ObservedKey
+		err := tx.query(func(rows *sql.Rows) error {
+			key := store.ObservedKey{Agent: agent}
+			err := rows.Scan(&key.Process.Namespace, &key.Process.Name)
+			if !keep[key.Process] {
+				gone = append(gone, key)
+			}
+			return err
+		}, `SELECT namespace, name FROM observed WHERE agent = ?`, agent)
+		if err != nil {
+			return err
+		}
+		for _, key := range gone {
+			if err := removeObserved(tx, key); err != nil {
+				return err
+			}
+		}
+		for _, row := range encoded {
+			if err := tx.exec(putObserved, row...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("cannot replace observations: %w", err)
+	}
+	return nil
+}
+
+func removeObserved(tx *tx, key store.ObservedKey) error {
+	return tx.exec(`DELETE FROM observed WHERE namespace = ? AND agent = ? AND name = ?`,
+		key.Process.Namespace, key.Agent, key.Process.Name)
+}
+
+// encodeObserved returns the parameters of putObserved for each row.
+func encodeObserved(rows []store.Observed) ([][]any, error) {
+	out := make([][]any, len(rows))
+	for i := range rows {
+		status, err := encode(&rows[i].Status)
+		if err != nil {
+			return nil, err
+		}
+		spec, err := encode(rows[i].Spec)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = []any{rows[i].Agent, rows[i].Process.Namespace, rows[i].Process.Name, status, spec}
+	}
+	return out, nil
+}
+
+// GetObserved calls fn for the rows of one process in the order of the agents.
+func (db *DB) GetObserved(ctx context.Context, id process.ID, agents []string, fn func(store.Observed) error) error {
+	list, err := json.Marshal(agents)
+	if err != nil {
+		return fmt.Errorf("cannot read observations: %w", err)
+	}
+	return db.query(ctx, func(rows *sql.Rows) error {
+		o, err := scanObserved(rows)
+		if err != nil {
+			return fmt.Errorf("cannot read observations: %w", err)
+		}
+		return fn(o)
+	}, selectObserved+`FROM json_each(?) j CROSS JOIN observed o ON o.namespace = ? AND o.agent = j.value AND o.name = ?
+		ORDER BY j.key`, string(list), id.Namespace, id.Name)
+}
+
+// PageObserved returns part of a namespace.
+func (db *DB) PageObserved(ctx context.Context, namespace string, start, limit int) (rows []store.Observed, total int, err error) {
+	err = db.query(ctx, func(r *sql.Rows) error { return r.Scan(&total) },
+		`SELECT count(*) FROM observed WHERE namespace = ?`, namespace)
+	if err == nil {
+		err = db.query(ctx, func(r *sql.Rows) error {
+			o, err := scanObserved(r)
+			rows = append(rows, o)
+			return err
+		}, selectObserved+`FROM observed o WHERE o.namespace = ? ORDER BY o.agent, o.name LIMIT ? OFFSET ?`,
+			namespace, max(limit, 0), max(start, 0))
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("cannot read observations of namespace %q: %w", namespace, err)
+	}
+	return rows, total, nil
+}
+
+func scanObserved(rows *sql.Rows) (store.Observed, error) {
+	var o store.Observed
+	var status, spec sql.RawBytes
+	if err := rows.Scan(&o.Agent, &o.Process.Namespace, &o.Process.Name, &status, &spec); err != nil {
+		return store.Observed{}, err
+	}
+	s, err := decode[process.Status](status)
+	if err != nil {
+		return store.Observed{}, err
+	}
+	o.Status = *s
+	o.Spec, err = decode[process.Spec](spec)
+	return o, err
+}

@@ -1,0 +1,111 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"drover/internal/server/store"
+)
+
+// LeaseItems takes what is due, by moving it to the end of the lease. An item whose lane is busy has no due time, so that none is
+// looked at in vain.
+func (db *DB) LeaseItems(ctx context.Context, now, until time.Time, limit int) ([]store.Item, error) {
+	var leased []store.Item
+	err := db.writer.write(ctx, func(tx *tx) error {
+		items, err := readItems(tx.query, `WHERE i.state < 2 AND i.due <= ? ORDER BY i.due, i.num LIMIT ?`, nanos(now), limit)
+		if err != nil || len(items) == 0 {
+			leased = nil
+			return err
+		}
+		ids := make([]string, len(items))
+		for i := range items {
+			ids[i] = items[i].ID
+		}
+		leased = items
+		return tx.exec(updateListed(`due = ?2`, ``), idList(ids), nanos(until))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot lease items: %w", err)
+	}
+	slices.SortFunc(leased, func(a, b store.Item) int { return cmp.Compare(number(a), number(b)) })
+	return leased, nil
+}
+
+// number is the place of an item in the order of arrival.
+func number(it store.Item) int64 {
+	id, _ := parseItemID(it.ID) // the id was made by this store
+	return id.num
+}
+
+// updateListed is an update of the items that idList gave as the first parameter, as far as they meet the condition.
+func updateListed(set, condition string) string {
+	return `UPDATE items SET ` + set + ` WHERE num IN (
+		SELECT i.num FROM json_each(?1) j CROSS JOIN items i ON i.num = j.value ->> 0 AND i.nonce = j.value ->> 1) ` + condition
+}
+
+// MarkSent notes an attempt that brought no receipt.
+func (db *DB) MarkSent(ctx context.Context, ids []string, resend time.Time) error {
+	err := db.writer.write(ctx, func(tx *tx) error {
+		return tx.exec(updateListed(`state = 1, attempts = attempts + 1, due = ?2`, `AND state < 2`), idList(ids), nanos(resend))
+	})
+	if err != nil {
+		return fmt.Errorf("cannot mark items as sent: %w", err)
+	}
+	return nil
+}
+
+// MarkAccepted notes a receipt.
+func (db *DB) MarkAccepted(ctx context.Context, ids []string) error {
+	err := db.writer.write(ctx, func(tx *tx) error {
+		return tx.exec(updateListed(`state = 2, due = NULL`, `AND state < 2`), idList(ids))
+	})
+	if err != nil {
+		return fmt.Errorf("cannot mark items as accepted: %w", err)
+	}
+	return nil
+}
+
+// NextDue returns the earliest due time.
+func (db *DB) NextDue(ctx context.Context) (at time.Time, ok bool, err error) {
+	at, ok, err = db.earliest(ctx, `SELECT due FROM items WHERE state < 2 AND due IS NOT NULL ORDER BY due LIMIT 1`)
+	if err != nil {
+		return time.Time{}, false, fmt.Errorf("cannot find the next due item: %w", err)
+	}
+	return at, ok, nil
+}
+
+// earliest reads a time that may not be there.
+func (db *DB) earliest(ctx context.Context, query string) (time.Time, bool, error) {
+	s, err := db.prepared(ctx, query)
+	if err != nil {
+		return time.Time{}, false, err
+	}
+	var at int64
+	err = s.QueryRowContext(ctx).Scan(&at)
+	if errors.Is(err, sql.ErrNoRows) {
+		return time.Time{}, false, nil
+	}
+	return moment(at), err == nil, err
+}
+
+// Unfinished returns what one agent has or may have, and has not finished.
+func (db *DB) Unfinished(ctx context.Context, agent string) ([]store.Item, error) {
+	items, err := readItems(db.bound(ctx), `WHERE i.host = ? AND i.state < 4 AND i.state > 0 AND i.agent = ? ORDER BY i.num`,
+		hash(agent), agent)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read unfinished items: %w", err)
+	}
+	return items, nil
+}
+
+// bound returns DB.query under one context.
+func (db *DB) bound(ctx context.Context) queryFunc {
+	return func(scan func(*sql.Rows) error, query string, args ...any) error {
+		return db.query(ctx, scan, query, args...)
+	}
+}

@@ -1,0 +1,186 @@
+package sqlite_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/server/store"
+	"drover/internal/server/store/sqlite"
+	"drover/internal/server/store/storetest"
+)
+
+func TestContract(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) store.Store { return open(t, filepath.Join(t.TempDir(), "drover.db")) })
+}
+
+func open(tb testing.TB, path string) *sqlite.DB {
+	tb.Helper()
+	db, err := sqlite.Open(context.Background(), path, slog.New(slog.DiscardHandler))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return db
+}
+
+func newTask(id string, targets int) *store.Task {
+	r := store.Request{
+		Op: process.Start, Process: process.ID{Namespace: "ns", Name: "nginx"},
+		Spec: &process.Spec{Identity: process.Identity{ProcName: "nginx", SetupPath: "/usr/sbin", User: "root"}},
+	}
+	for i := range targets {
+		host := fmt.Sprintf("0:10.%d.%d.%d", i>>16, i>>8&255, i&255)
+		agent := fmt.Sprintf("UA%054d", i)
+		r.Targets = append(r.Targets, store.Target{Key: host + ":ns:nginx", Asked: host, Agent: agent})
+	}
+	return &store.Task{ID: id, App: "app", Created: time.Now(), Wire: "gse", Requests: []store.Request{r}}
+}
+
+func TestReopen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a b%3f?#.db") // the name is not part of a URL to be parsed
+	db := open(t, path)
+	if err := db.CreateTask(t.Context(), newTask("t", 3), store.AuditRow{At: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode().Perm() != 0o600 {
+		t.Errorf("mode is %v", info.Mode())
+	}
+	db = open(t, path)
+	defer db.Close()
+	items, err := db.LeaseItems(t.Context(), time.Now(), time.Now(), 10)
+	if err != nil || len(items) != 3 {
+		t.Errorf("%d items are due after a restart, want 3; error %v", len(items), err)
+	}
+}
+
+func TestLooseModeIsTightened(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "drover.db")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o644); err != nil { //nolint:gosec // the fault that is to be mended
+		t.Fatal(err)
+	}
+	db := open(t, path)
+	defer db.Close()
+	if err := db.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{path, path + "-wal", path + "-shm"} {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("mode of %s is %v", filepath.Base(name), info.Mode())
+		}
+	}
+}
+
+func TestNewerSchema(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "drover.db")
+	if err := open(t, path).Close(); err != nil {
+		t.Fatal(err)
+	}
+	raw(t, path, "UPDATE schema_version SET version = 999")
+	db, err := sqlite.Open(t.Context(), path, slog.New(slog.DiscardHandler))
+	if err == nil {
+		db.Close()
+		t.Fatal("a newer schema was opened")
+	}
+	if !strings.Contains(err.Error(), "version 999") {
+		t.Errorf("the error does not say why: %v", err)
+	}
+}
+
+func TestNoDatabase(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "drover.db")
+	if err := os.WriteFile(path, []byte(strings.Repeat("this is no database\n", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{path, t.TempDir(), filepath.Join(t.TempDir(), "missing", "drover.db")} {
+		if db, err := sqlite.Open(t.Context(), path, slog.New(slog.DiscardHandler)); err == nil {
+			db.Close()
+			t.Errorf("%s was opened", path)
+		}
+	}
+}
+
+func TestOpenedByTwoAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "drover.db")
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			db, err := sqlite.Open(context.Background(), path, slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := db.CreateTask(t.Context(), newTask(fmt.Sprint(i), 5), store.AuditRow{At: time.Now()}); err != nil {
+				t.Error(err)
+			}
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	db := open(t, path)
+	defer db.Close()
+	rows, err := db.ListAudit(t.Context(), 10)
+	if err != nil || len(rows) != 4 {
+		t.Errorf("%d tasks were stored, want 4; error %v", len(rows), err)
+	}
+}
+
+func TestReadersDoNotWaitForAWriter(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "drover.db")
+	db := open(t, path)
+	defer db.Close()
+	other, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	other.SetMaxOpenConns(1)
+	if _, err := other.Exec("BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.ListAgents(t.Context()); err != nil {
+		t.Errorf("while another program writes: %v", err)
+	}
+	if _, err := other.Exec("ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Ping(t.Context()); err != nil {
+		t.Errorf("after another program wrote: %v", err)
+	}
+}
+
+// raw runs a statement beside the store.
+func raw(t *testing.T, path, statement string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec(statement); err != nil {
+		t.Fatal(err)
+	}
+}

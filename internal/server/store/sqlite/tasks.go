@@ -1,0 +1,267 @@
+package sqlite
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/server/store"
+	"drover/internal/server/task"
+)
+
+// CreateTask stores the task, all its items and the audit row in one transaction.
+func (db *DB) CreateTask(ctx context.Context, t *store.Task, row store.AuditRow) error {
+	l, err := lay(t)
+	if err != nil {
+		return fmt.Errorf("cannot create task %s: %w", t.ID, err)
+	}
+	var secret [8]byte
+	rand.Read(secret[:]) // never fails
+	nonce := int64(binary.LittleEndian.Uint64(secret[:]))
+	err = db.writer.write(ctx, func(tx *tx) error {
+		if err := insertTask(tx, t, l, nonce); err != nil {
+			return err
+		}
+		return insertAudit(tx, row)
+	})
+	if err != nil {
+		return fmt.Errorf("cannot create task %s: %w", t.ID, err)
+	}
+	return nil
+}
+
+func insertTask(tx *tx, t *store.Task, l layout, nonce int64) error {
+	var num, firstRequest, firstItem int64
+	for _, n := range []struct {
+		next  *int64
+		query string
+	}{
+		{&num, `SELECT coalesce(max(num), 0) + 1 FROM tasks`},
+		{&firstRequest, `SELECT coalesce(max(num), 0) + 1 FROM requests`},
+		{&firstItem, `SELECT coalesce(max(num), 0) + 1 FROM items`},
+	} {
+		if err := tx.value(n.next, n.query); err != nil {
+			return err
+		}
+	}
+	err := tx.exec(`INSERT INTO tasks (num, id, app, user, request_id, created, wire, first_item, end_item, in_order)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		num, t.ID, t.App, t.User, t.RequestID, nanos(t.Created), t.Wire, firstItem, firstItem+int64(len(l.items)), !l.shuffled)
+	if err != nil {
+		return err
+	}
+	if err := insertRequests(tx, t, l, num, firstRequest); err != nil {
+		return err
+	}
+	var busy bool
+	if err := tx.value(&busy, `SELECT EXISTS (SELECT 1 FROM items WHERE state < 4)`); err != nil {
+		return err
+	}
+	if err := insertItems(tx, t, l, itemBase{num, firstRequest, firstItem, nonce}); err != nil {
+		return err
+	}
+	if !busy {
+		return nil
+	}
+	// Items wait for the unfinished ones of earlier tasks; those that wait for each other were placed so.
+	return tx.exec(`UPDATE items SET due = NULL WHERE num >= ?1 AND due IS NOT NULL AND EXISTS (
+		SELECT 1 FROM items o WHERE o.host = items.host AND o.lane = items.lane AND o.state < 4 AND o.num < ?1)`, firstItem)
+}
+
+func insertRequests(tx *tx, t *store.Task, l layout, num, first int64) error {
+	var args []any
+	for i := range t.Requests {
+		r := &t.Requests[i]
+		spec := r.Spec
+		if spec == nil {
+			spec = &process.Spec{}
+		}
+		args = append(args, first+int64(i), num, r.Op, r.Process.Namespace, r.Process.Name,
+			spec.Identity.ProcName, spec.Identity.SetupPath, spec.FuncID, spec.InstanceID, l.specs[i])
+	}
+	return insert{
+		head:  `INSERT INTO requests (num, task, op, namespace, name, proc_name, setup_path, func_id, instance_id, spec) VALUES `,
+		row:   `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		width: 10,
+	}.run(tx, args)
+}
+
+// itemBase is what the rows of a task's items count from.
+type itemBase struct{ task, request, item, nonce int64 }
+
+func insertItems(tx *tx, t *store.Task, l layout, base itemBase) error {
+	fresh := task.New(t.Created)
+	lanes := make([]int64, len(t.Requests))
+	for i := range t.Requests {
+		lanes[i] = laneOf(t.Requests[i].Process)
+	}
+	open, done := make([]any, 0, 12*len(l.items)), []any(nil)
+	for i, it := range l.items {
+		rank := sql.NullInt64{Int64: int64(it.rank), Valid: it.rank != hidden}
+		row := []any{
+			base.item + int64(i), base.nonce, base.task, base.request + int64(it.request), rank,
+			it.target.Key, it.target.Asked, it.target.Agent, hash(it.target.Agent), lanes[it.request],
+		}
+		if o := it.target.Outcome; o != nil {
+			status, err := encode(o.Status)
+			if err != nil {
+				return fmt.Errorf("cannot encode status: %w", err)
+			}
+			done = append(append(done, row...), nanos(fresh.Deadline), o.Fault, o.Text, o.Hosted, status)
+			continue
+		}
+		due := sql.NullInt64{Int64: nanos(fresh.Due), Valid: !it.blocked}
+		open = append(append(open, row...), due, nanos(fresh.Deadline))
+	}
+	err := insert{
+		head:  `INSERT INTO items (num, nonce, task, request, rank, key, asked, agent, host, lane, due, deadline, state, attempts) VALUES `,
+		row:   `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)`,
+		width: 12,
+	}.run(tx, open)
+	if err != nil {
+		return err
+	}
+	return insert{
+		head: `INSERT INTO items (num, nonce, task, request, rank, key, asked, agent, host, lane, deadline, fault, text, hosted, status,
+			state, attempts) VALUES `,
+		row:   `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 4, 0)`,
+		width: 15,
+	}.run(tx, done)
+}
+
+// TaskItems calls fn for the last item of every key, in the order in which the keys were first given.
+func (db *DB) TaskItems(ctx context.Context, id, app string, fn func(store.ItemView) error) error {
+	// One transaction, so that the task cannot be pruned between two statements.
+	tx, err := db.reader.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return fmt.Errorf("cannot read task %s: %w", id, err)
+	}
+	defer tx.Rollback() // a read has nothing to commit
+	var num, first, end int64
+	var inOrder bool
+	err = tx.QueryRowContext(ctx, `SELECT num, first_item, end_item, in_order FROM tasks WHERE id = ?1 AND (?2 = '' OR app = ?2)`,
+		id, app).Scan(&num, &first, &end, &inOrder)
+	if errors.Is(err, sql.ErrNoRows) {
+		return fmt.Errorf("task %s: %w", id, store.ErrNotFound)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot read task %s: %w", id, err)
+	}
+	requests, err := requestViews(ctx, tx, num)
+	if err != nil {
+		return fmt.Errorf("cannot read task %s: %w", id, err)
+	}
+	query := selectViews + `ORDER BY i.num`
+	if !inOrder {
+		query = selectViews + `ORDER BY i.rank`
+	}
+	rows, err := tx.QueryContext(ctx, query, first, end)
+	if err != nil {
+		return fmt.Errorf("cannot read task %s: %w", id, err)
+	}
+	var v viewScanner
+	return each(rows, func(rows *sql.Rows) error {
+		view, err := v.scan(rows, requests)
+		if err != nil {
+			return fmt.Errorf("cannot read task %s: %w", id, err)
+		}
+		return fn(view)
+	})
+}
+
+// requestViews returns what the requests of a task add to the views of their items.
+func requestViews(ctx context.Context, tx *sql.Tx, task int64) (map[int64]store.ItemView, error) {
+	rows, err := tx.QueryContext(ctx, `SELECT num, op, namespace, name, proc_name, setup_path, func_id, instance_id FROM requests
+		WHERE task = ?`, task)
+	if err != nil {
+		return nil, err
+	}
+	views := map[int64]store.ItemView{}
+	err = each(rows, func(rows *sql.Rows) error {
+		var num int64
+		var v store.ItemView
+		err := rows.Scan(&num, &v.Op, &v.Process.Namespace, &v.Process.Name, &v.ProcName, &v.SetupPath, &v.FuncID, &v.InstanceID)
+		views[num] = v
+		return err
+	})
+	return views, err
+}
+
+const selectViews = `
+	SELECT i.request, i.key, i.asked, a.key IS NOT NULL, a.cloud, a.ip, a.id, i.state, i.fault, i.text, i.hosted, i.status
+	FROM items i LEFT JOIN agents a ON a.key = i.agent
+	WHERE i.num >= ? AND i.num < ? AND i.rank IS NOT NULL `
+
+// viewScanner holds the variables that a row of selectViews is scanned into, so that they are made once.
+type viewScanner struct {
+	request int64
+	known   bool
+	cloud   sql.NullInt64
+	ip, id  sql.NullString
+	state   int
+	fault   sql.NullString
+	text    sql.NullString
+	hosted  sql.NullBool
+	status  sql.RawBytes
+}
+
+func (s *viewScanner) scan(rows *sql.Rows, requests map[int64]store.ItemView) (store.ItemView, error) {
+	var key, asked string
+	err := rows.Scan(&s.request, &key, &asked, &s.known, &s.cloud, &s.ip, &s.id, &s.state, &s.fault, &s.text, &s.hosted, &s.status)
+	if err != nil {
+		return store.ItemView{}, err
+	}
+	v := requests[s.request]
+	v.Key, v.Asked = key, asked
+	if s.known {
+		v.Cloud, v.IP, v.AgentID = int(s.cloud.Int64), s.ip.String, s.id.String
+		if v.AgentID == "" {
+			v.AgentID = fmt.Sprintf("%d:%s", v.Cloud, v.IP)
+		}
+	}
+	if v.Done = task.State(s.state) == task.Done; !v.Done {
+		return v, nil
+	}
+	v.Outcome = &process.Outcome{Fault: process.Fault(s.fault.String), Text: s.text.String, Hosted: s.hosted.Bool}
+	v.Outcome.Status, err = decode[process.Status](s.status)
+	return v, err
+}
+
+// PruneTasks removes old tasks whose items are all done.
+func (db *DB) PruneTasks(ctx context.Context, before time.Time, limit int) (int, error) {
+	var pruned int
+	err := db.writer.write(ctx, func(tx *tx) error {
+		type span struct{ num, first, end int64 }
+		var old []span
+		err := tx.query(func(rows *sql.Rows) error {
+			var s span
+			err := rows.Scan(&s.num, &s.first, &s.end)
+			old = append(old, s)
+			return err
+		}, `SELECT num, first_item, end_item FROM tasks t WHERE created < ?1 AND NOT EXISTS (
+			SELECT 1 FROM items i WHERE i.num >= t.first_item AND i.num < t.end_item AND +i.state < 4) ORDER BY created, num LIMIT ?2`,
+			nanos(before), limit)
+		if err != nil {
+			return err
+		}
+		for _, s := range old {
+			if err := tx.exec(`DELETE FROM items WHERE num >= ? AND num < ?`, s.first, s.end); err != nil {
+				return err
+			}
+			if err := tx.exec(`DELETE FROM tasks WHERE num = ?`, s.num); err != nil {
+				return err
+			}
+		}
+		pruned = len(old)
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("cannot prune tasks: %w", err)
+	}
+	return pruned, nil
+}

@@ -1,0 +1,242 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+)
+
+// errClosed is returned by writes after Close.
+var errClosed = errors.New("database is closed")
+
+// largestBatch bounds how many writes share a transaction, and so how long the first of them waits.
+const largestBatch = 128
+
+// writer runs all writes on one connection. Writes that wait while it is busy are committed together: one sync to disk for all of
+// them. A write that fails takes nobody with it: it is undone alone, and where that is impossible each is run again alone.
+type writer struct {
+	conns *sql.DB
+	tx    *tx
+	log   *slog.Logger
+	// jobs is unbuffered: a job is either still with its caller or in work, so Close strands none.
+	jobs chan *job
+	quit chan struct{}
+	done sync.WaitGroup
+}
+
+// job is one write. Its function may be run more than once, and must start anew each time.
+type job struct {
+	ctx context.Context //nolint:containedctx // a job is a call that travels to the writer's goroutine
+	do  func(*tx) error
+	err chan error
+}
+
+func newWriter(ctx context.Context, conns *sql.DB, log *slog.Logger) (*writer, error) {
+	conn, err := conns.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w := &writer{
+		conns: conns,
+		tx:    &tx{conn: conn, prepared: map[string]*sql.Stmt{}},
+		log:   log,
+		jobs:  make(chan *job),
+		quit:  make(chan struct{}),
+	}
+	w.done.Go(w.run)
+	return w, nil
+}
+
+// write has do run in a transaction and returns once it is on disk or undone. The context counts until then only while the write
+// has not begun.
+func (w *writer) write(ctx context.Context, do func(*tx) error) error {
+	j := &job{ctx: ctx, do: do, err: make(chan error, 1)}
+	select {
+	case w.jobs <- j:
+		return <-j.err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-w.quit:
+		return errClosed
+	}
+}
+
+func (w *writer) close() error {
+	close(w.quit)
+	w.done.Wait()
+	return errors.Join(w.tx.close(), w.conns.Close())
+}
+
+func (w *writer) run() {
+	for {
+		var batch []*job
+		select {
+		case j := <-w.jobs:
+			batch = append(batch, j)
+		case <-w.quit:
+			return
+		}
+		for waiting := true; waiting && len(batch) < largestBatch; {
+			select {
+			case j := <-w.jobs:
+				batch = append(batch, j)
+			default:
+				waiting = false
+			}
+		}
+		if len(batch) > 1 && w.together(batch) {
+			continue
+		}
+		for _, j := range batch {
+			j.err <- w.alone(j)
+		}
+	}
+}
+
+// alone runs one job in a transaction of its own.
+func (w *writer) alone(j *job) error {
+	if err := j.ctx.Err(); err != nil {
+		return err
+	}
+	if err := w.tx.control("BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	err := j.do(w.tx)
+	if err == nil {
+		err = w.tx.control("COMMIT")
+	}
+	if err != nil {
+		w.rollback()
+	}
+	return err
+}
+
+// together runs the jobs in one transaction and answers them. It returns false, having answered nobody and changed nothing, when
+// the transaction as a whole failed.
+func (w *writer) together(batch []*job) bool {
+	if err := w.tx.control("BEGIN IMMEDIATE"); err != nil {
+		return false
+	}
+	errs := make([]error, len(batch))
+	for i, j := range batch {
+		var broken bool
+		if errs[i], broken = w.nested(j); broken {
+			w.rollback()
+			return false
+		}
+	}
+	if err := w.tx.control("COMMIT"); err != nil {
+		w.log.Warn("shared transaction failed, its writes are tried one by one", "writes", len(batch), "error", err)
+		w.rollback()
+		return false
+	}
+	for i, j := range batch {
+		j.err <- errs[i]
+	}
+	return true
+}
+
+// nested runs one job of a shared transaction; broken says that the transaction did not survive it.
+func (w *writer) nested(j *job) (err error, broken bool) { //nolint:revive,staticcheck // the job's error is the subject, not the call's
+	if err := j.ctx.Err(); err != nil {
+		return err, false
+	}
+	if err := w.tx.control("SAVEPOINT job"); err != nil {
+		return err, true
+	}
+	err = j.do(w.tx)
+	if err != nil {
+		// SQLite ends the whole transaction on some errors, such as a full disk: then the savepoint is gone too.
+		if undo := w.tx.control("ROLLBACK TO job"); undo != nil {
+			return err, true
+		}
+	}
+	return err, w.tx.control("RELEASE job") != nil
+}
+
+// rollback ends a failed transaction. SQLite may have ended it by itself, which it reports as an error.
+func (w *writer) rollback() {
+	if err := w.tx.control("ROLLBACK"); err != nil {
+		w.log.Debug("transaction was already rolled back", "error", err)
+	}
+}
+
+// tx is the writing connection, inside a transaction while a job runs. Statements are not bound to the job's context: one that was
+// interrupted would have to be undone, and is never slow.
+type tx struct {
+	conn     *sql.Conn
+	prepared map[string]*sql.Stmt
+}
+
+func (t *tx) statement(query string) (*sql.Stmt, error) {
+	if s, ok := t.prepared[query]; ok {
+		return s, nil
+	}
+	s, err := t.conn.PrepareContext(context.Background(), query)
+	if err != nil {
+		return nil, fmt.Errorf("cannot prepare statement: %w", err)
+	}
+	t.prepared[query] = s
+	return s, nil
+}
+
+// exec runs a statement that returns no rows.
+func (t *tx) exec(query string, args ...any) error {
+	_, err := t.affect(query, args...)
+	return err
+}
+
+// affect runs a statement that returns no rows and says how many it changed.
+func (t *tx) affect(query string, args ...any) (int, error) {
+	s, err := t.statement(query)
+	if err != nil {
+		return 0, err
+	}
+	result, err := s.ExecContext(context.Background(), args...)
+	if err != nil {
+		return 0, err
+	}
+	n, err := result.RowsAffected()
+	return int(n), err
+}
+
+// query calls scan for each row that the statement returns.
+func (t *tx) query(scan func(*sql.Rows) error, query string, args ...any) error {
+	s, err := t.statement(query)
+	if err != nil {
+		return err
+	}
+	rows, err := s.QueryContext(context.Background(), args...)
+	if err != nil {
+		return err
+	}
+	return each(rows, scan)
+}
+
+// value scans the one row that the statement returns; sql.ErrNoRows says that there is none.
+func (t *tx) value(dest any, query string, args ...any) error {
+	s, err := t.statement(query)
+	if err != nil {
+		return err
+	}
+	return s.QueryRowContext(context.Background(), args...).Scan(dest)
+}
+
+// control runs a transaction statement.
+func (t *tx) control(statement string) error {
+	if err := t.exec(statement); err != nil {
+		return fmt.Errorf("%s: %w", statement, err)
+	}
+	return nil
+}
+
+func (t *tx) close() error {
+	var errs []error
+	for _, s := range t.prepared {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(append(errs, t.conn.Close())...)
+}

@@ -1,0 +1,190 @@
+package storetest
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/server/store"
+	"drover/internal/server/task"
+)
+
+func leaseOnce(t *testing.T, s store.Store) {
+	createAt(t, s, "t", at(time.Second), request(process.Start, "a", "x", "y", "z"))
+	if _, ok, err := s.NextDue(t.Context()); err != nil || !ok {
+		t.Fatalf("next due: %v, %v", ok, err)
+	}
+	same(t, "before it is created", []string{}, brief(lease(t, s, epoch, 10)))
+	next, _, err := s.NextDue(t.Context())
+	must(t, err)
+	same(t, "next due", at(time.Second), next)
+
+	first := lease(t, s, at(time.Second), 2)
+	same(t, "first", []string{"start x:a", "start y:a"}, brief(first))
+	same(t, "rest", []string{"start z:a"}, brief(lease(t, s, at(2*time.Second), 10)))
+	same(t, "while leased", []string{}, brief(lease(t, s, at(30*time.Second), 10)))
+	next, _, err = s.NextDue(t.Context())
+	must(t, err)
+	same(t, "end of the lease", at(61*time.Second), next)
+	same(t, "after the lease", []string{"start x:a", "start y:a"}, brief(lease(t, s, at(61*time.Second), 10)))
+
+	_, spec := nginx("a")
+	want := first[0]
+	if want.ID == "" || want.ID == first[1].ID {
+		t.Errorf("ids are %q and %q", want.ID, first[1].ID)
+	}
+	same(t, "item", store.Item{
+		ID: want.ID, Task: "t", Agent: "x", Process: process.ID{Namespace: "ns", Name: "a"}, Op: process.Start, Spec: spec,
+		State: task.Pending, Created: at(time.Second), Deadline: at(time.Second + task.WaitLimit),
+	}, want)
+}
+
+func leaseInOrder(t *testing.T, s store.Store) {
+	create(t, s, "t", request(process.Start, "a", "x", "y"), request(process.Stop, "a", "x"), request(process.Start, "b", "x"))
+	items := lease(t, s, epoch, 10)
+	same(t, "first", []string{"start x:a", "start y:a", "start x:b"}, brief(items))
+	same(t, "before the first is done", []string{}, brief(lease(t, s, at(time.Second), 10)))
+	must(t, s.MarkAccepted(t.Context(), ids(items)))
+	must(t, s.Begin(t.Context(), "x", map[string]time.Time{items[0].ID: at(time.Hour)}))
+	same(t, "while the first runs", []string{}, brief(lease(t, s, at(5*time.Minute), 10)))
+	if next, ok, err := s.NextDue(t.Context()); err != nil || ok {
+		t.Errorf("something is due at %v: error %v", next, err)
+	}
+	finish(t, s, items[0], success())
+	next, ok, err := s.NextDue(t.Context())
+	must(t, err)
+	if !ok || next.After(at(5*time.Minute)) {
+		t.Errorf("the second is not due: %v %v", next, ok)
+	}
+	same(t, "second", []string{"stop x:a"}, brief(lease(t, s, at(5*time.Minute), 10)))
+}
+
+func leaseAcrossTasks(t *testing.T, s store.Store) {
+	first := request(process.Start, "a", "x")
+	create(t, s, "1", first)
+	second := request(process.Stop, "a", "x", "y")
+	second.Targets[0].Key = "another spelling of x"
+	create(t, s, "2", second)
+	create(t, s, "3", request(process.Restart, "a", "x"))
+	create(t, s, "4", request(process.Start, "b", "x")) // another process
+	namespace := request(process.Start, "a", "x")
+	namespace.Process.Namespace = "other"
+	create(t, s, "5", namespace) // another process of the same name
+
+	items := lease(t, s, epoch, 10)
+	same(t, "heads", []string{"start x:a", "stop y:a", "start x:b", "start x:a"}, brief(items))
+	finish(t, s, items[0], success())
+	stop := leaseOne(t, s, epoch)
+	same(t, "second", "2", stop.Task)
+	// The one in the middle ends first: the last still waits for the one before it.
+	create(t, s, "6", request(process.Kill, "a", "x"))
+	if late, err := s.Overdue(t.Context(), at(time.Hour), 10); err != nil || len(late) == 0 {
+		t.Fatalf("overdue: %v, %v", late, err)
+	} else {
+		for _, it := range late {
+			if it.Task == "3" {
+				finish(t, s, it, process.Outcome{Fault: process.Failed, Text: "no result"})
+			}
+		}
+	}
+	same(t, "while the second runs", []string{}, brief(lease(t, s, at(time.Second), 10)))
+	finish(t, s, stop, success())
+	same(t, "last", "6", leaseOne(t, s, at(2*time.Second)).Task)
+}
+
+func leaseBesideFlood(t *testing.T, s store.Store) {
+	for i := range 50 {
+		create(t, s, fmt.Sprint("flood", i), request(process.Restart, "a", "x"))
+	}
+	create(t, s, "t", request(process.Start, "b", "y"))
+	same(t, "due", []string{"restart x:a", "start y:b"}, brief(lease(t, s, epoch, 2)))
+}
+
+func resend(t *testing.T, s store.Store) {
+	create(t, s, "t", request(process.Start, "a", "x", "y"))
+	items := lease(t, s, epoch, 10)
+	must(t, s.MarkSent(t.Context(), ids(items), at(3*time.Second)))
+	must(t, s.MarkAccepted(t.Context(), ids(items[1:])))
+	same(t, "before the time", []string{}, brief(lease(t, s, at(2*time.Second), 10)))
+	again := leaseOne(t, s, at(3*time.Second))
+	if again.ID != items[0].ID || again.State != task.Sent || again.Attempts != 1 {
+		t.Errorf("sent again as %+v, want id %s", again, items[0].ID)
+	}
+	must(t, s.MarkSent(t.Context(), []string{again.ID}, at(9*time.Second)))
+	if again = leaseOne(t, s, at(9*time.Second)); again.Attempts != 2 {
+		t.Errorf("%d attempts, want 2", again.Attempts)
+	}
+	// An attempt that is noted late does not undo the receipt.
+	must(t, s.MarkAccepted(t.Context(), []string{again.ID}))
+	must(t, s.MarkSent(t.Context(), []string{again.ID}, at(10*time.Second)))
+	same(t, "after the receipt", []string{}, brief(lease(t, s, at(time.Hour), 10)))
+}
+
+func unfinished(t *testing.T, s store.Store) {
+	create(t, s, "t", request(process.Start, "a", "x", "y"), request(process.Start, "b", "x"), request(process.Start, "c", "x"),
+		request(process.Start, "d", "x"), request(process.Start, "e", "x"))
+	items := lease(t, s, epoch, 10)
+	must(t, s.MarkSent(t.Context(), ids(items[:1]), at(time.Second)))
+	must(t, s.MarkAccepted(t.Context(), ids(items[1:3])))
+	must(t, s.Begin(t.Context(), "x", map[string]time.Time{items[3].ID: at(time.Hour)}))
+	finish(t, s, items[4], success())
+	got, err := s.Unfinished(t.Context(), "x")
+	must(t, err)
+	same(t, "unfinished", []string{"start x:a", "start x:b", "start x:c"}, brief(got))
+	same(t, "states", []task.State{task.Sent, task.Accepted, task.Begun}, []task.State{got[0].State, got[1].State, got[2].State})
+	same(t, "deadline", at(time.Hour), got[2].Deadline)
+	same(t, "spec", items[0].Spec, got[0].Spec)
+}
+
+// concurrent has writers and readers at work together, and expects every item to be leased and finished exactly once.
+func concurrent(t *testing.T, s store.Store) {
+	const writers, tasks, targets = 8, 6, 5
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	leased := map[string]int{}
+	for w := range writers {
+		wg.Go(func() {
+			for n := range tasks {
+				id := fmt.Sprintf("%d-%d", w, n)
+				var agents []string
+				for a := range targets {
+					agents = append(agents, fmt.Sprintf("%s-%d", id, a))
+				}
+				err := s.CreateTask(t.Context(), &store.Task{ID: id, Created: epoch,
+					Requests: []store.Request{request(process.Start, "a", agents...)}}, store.AuditRow{At: epoch})
+				if err != nil {
+					t.Error(err)
+				}
+				items, err := s.LeaseItems(t.Context(), epoch, at(time.Minute), 3*targets)
+				if err != nil {
+					t.Error(err)
+				}
+				for _, it := range items {
+					mu.Lock()
+					leased[it.ID]++
+					mu.Unlock()
+					if _, err := s.Finish(t.Context(), "", map[string]process.Outcome{it.ID: success()}); err != nil {
+						t.Error(err)
+					}
+				}
+				if err := s.TaskItems(t.Context(), id, "", func(store.ItemView) error { return nil }); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, it := range lease(t, s, epoch, 1<<20) {
+		leased[it.ID]++
+	}
+	if len(leased) != writers*tasks*targets {
+		t.Errorf("%d items were leased, want %d", len(leased), writers*tasks*targets)
+	}
+	for id, n := range leased {
+		if n != 1 {
+			t.Errorf("item %s was leased %d times", id, n)
+		}
+	}
+}

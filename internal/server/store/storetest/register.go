@@ -1,0 +1,226 @@
+package storetest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/server/store"
+)
+
+func pruneTasks(t *testing.T, s store.Store) {
+	createAt(t, s, "done", at(0), request(process.Start, "a", "x", "y"))
+	createAt(t, s, "half", at(1), request(process.Start, "b", "x", "y"))
+	createAt(t, s, "empty", at(2))
+	createAt(t, s, "old too", at(3), request(process.Start, "c", "x"))
+	createAt(t, s, "new", at(time.Hour), request(process.Start, "d", "x"))
+	for _, it := range lease(t, s, at(time.Hour), 100) {
+		if it.Task != "half" || it.Agent == "x" {
+			finish(t, s, it, success())
+		}
+	}
+	prune := func(limit, want int) {
+		t.Helper()
+		n, err := s.PruneTasks(t.Context(), at(time.Hour), limit)
+		must(t, err)
+		if n != want {
+			t.Errorf("%d tasks were removed, want %d", n, want)
+		}
+	}
+	there := func(want map[string]bool) {
+		t.Helper()
+		for id, is := range want {
+			err := s.TaskItems(t.Context(), id, "", func(store.ItemView) error { return nil })
+			if is != (err == nil) || !is && !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("task %q: %v, want it there: %v", id, err, is)
+			}
+		}
+	}
+	prune(1, 1)
+	there(map[string]bool{"done": false, "half": true, "empty": true, "old too": true, "new": true})
+	prune(10, 2)
+	prune(10, 0)
+	there(map[string]bool{"done": false, "half": true, "empty": false, "old too": false, "new": true})
+	if n := len(views(t, s, "half")); n != 2 {
+		t.Errorf("a kept task has %d keys, want 2", n)
+	}
+	create(t, s, "done", request(process.Start, "e", "x")) // the id is free again, and no old row shows
+	if v := views(t, s, "done"); len(v) != 1 || v[0].Done {
+		t.Errorf("a task under a pruned id shows %+v", v)
+	}
+}
+
+func pruneAudit(t *testing.T, s store.Store) {
+	for i := range 5 {
+		must(t, s.PutAudit(t.Context(), store.AuditRow{At: at(time.Duration(i) * time.Second), Action: fmt.Sprint(i)}))
+	}
+	for _, want := range []int{2, 1, 0} {
+		n, err := s.PruneAudit(t.Context(), at(3*time.Second), 2)
+		must(t, err)
+		if n != want {
+			t.Errorf("%d rows were removed, want %d", n, want)
+		}
+	}
+	rows, err := s.ListAudit(t.Context(), 10)
+	must(t, err)
+	if len(rows) != 2 || rows[0].Action != "4" || rows[1].Action != "3" {
+		t.Errorf("left are %+v", rows)
+	}
+}
+
+func agents(t *testing.T, s store.Store) {
+	all := []store.Agent{
+		{Key: "C", Cloud: 0, IP: "10.0.0.2", Created: epoch},
+		{Key: "B", Cloud: 1, IP: "10.0.0.1", ID: "id", Build: "1.0", Created: epoch},
+		{Key: "D", Cloud: 1, IP: "10.0.0.1", Created: epoch},
+		{Key: "A", Cloud: 1, IP: "10.0.0.2", Created: epoch},
+	}
+	for _, i := range []int{3, 1, 2, 0} {
+		must(t, s.PutAgent(t.Context(), all[i]))
+	}
+	all[1] = store.Agent{Key: "B", Cloud: 1, IP: "10.0.0.1", Build: "2.0", Created: at(time.Hour)}
+	must(t, s.PutAgent(t.Context(), all[1]))
+	got, err := s.ListAgents(t.Context())
+	must(t, err)
+	same(t, "agents", all, got)
+}
+
+func apps(t *testing.T, s store.Store) {
+	count := func(want int) {
+		t.Helper()
+		n, err := s.CountApps(t.Context())
+		must(t, err)
+		if n != want {
+			t.Errorf("%d apps, want %d", n, want)
+		}
+	}
+	count(0)
+	if _, err := s.GetApp(t.Context(), "a"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("unknown app: %v", err)
+	}
+	must(t, s.PutApp(t.Context(), store.App{Code: "a", SecretHash: "h", MayNameUsers: true, Created: epoch}))
+	must(t, s.PutApp(t.Context(), store.App{Code: "b"}))
+	want := store.App{Code: "a", SecretHash: "h2", Created: at(time.Second)}
+	must(t, s.PutApp(t.Context(), want))
+	count(2)
+	got, err := s.GetApp(t.Context(), "a")
+	must(t, err)
+	same(t, "app", want, got)
+	got, err = s.GetApp(t.Context(), "b")
+	must(t, err)
+	same(t, "app without a time", store.App{Code: "b"}, got)
+}
+
+func audit(t *testing.T, s store.Store) {
+	want := []store.AuditRow{
+		{At: at(time.Second), App: "app", User: "u", Remote: "127.0.0.1:1", RequestID: "r", Action: "operate", Target: "ns/a",
+			Targets: 3, Allowed: true, Code: 0, Message: "success", Detail: json.RawMessage(`{"task":"t"}`)},
+		{At: epoch, Action: "denied", Code: 1306201, Message: "no"},
+	}
+	must(t, s.PutAudit(t.Context(), want[1], want[0]))
+	must(t, s.PutAudit(t.Context()))
+	got, err := s.ListAudit(t.Context(), 10)
+	must(t, err)
+	same(t, "rows", want, got)
+	got, err = s.ListAudit(t.Context(), 1)
+	must(t, err)
+	same(t, "the newest", want[:1], got)
+
+	create(t, s, "t", request(process.Start, "a", "x"))
+	got, err = s.ListAudit(t.Context(), 1)
+	must(t, err)
+	same(t, "the row of a task", []store.AuditRow{{At: epoch, Action: "operate", Target: "t"}}, got)
+}
+
+// observed returns a row whose status tells it from others.
+func observed(agent, namespace, name string, pid int) store.Observed {
+	_, spec := nginx(name)
+	return store.Observed{
+		Agent: agent, Process: process.ID{Namespace: namespace, Name: name}, Spec: spec,
+		Status: process.Status{Known: true, State: "up", Instance: process.Instance{PID: pid, Mem: 0.5}},
+	}
+}
+
+func get(t *testing.T, s store.Store, namespace, name string, agents ...string) []store.Observed {
+	t.Helper()
+	var rows []store.Observed
+	must(t, s.GetObserved(t.Context(), process.ID{Namespace: namespace, Name: name}, agents, func(o store.Observed) error {
+		rows = append(rows, o)
+		return nil
+	}))
+	return rows
+}
+
+func observations(t *testing.T, s store.Store) {
+	xa, ya, xb, other := observed("x", "ns", "a", 1), observed("y", "ns", "a", 2), observed("x", "ns", "b", 3), observed("x", "other", "a", 4)
+	must(t, s.PutObserved(t.Context(), []store.Observed{xa, ya, xb, other}, nil))
+	same(t, "in the order asked", []store.Observed{ya, xa}, get(t, s, "ns", "a", "y", "nobody", "x"))
+	same(t, "nobody", []store.Observed(nil), get(t, s, "ns", "a"))
+
+	newer := xa
+	newer.Status.Instance.PID = 11
+	newer.Spec = nil
+	must(t, s.PutObserved(t.Context(), []store.Observed{newer}, []store.ObservedKey{{Agent: "y", Process: ya.Process}}))
+	newer.Spec = xa.Spec // kept
+	same(t, "after a change", []store.Observed{newer}, get(t, s, "ns", "a", "x", "y"))
+
+	respecified := newer
+	_, respecified.Spec = nginx("respecified")
+	must(t, s.PutObserved(t.Context(), []store.Observed{respecified}, nil))
+	same(t, "a new spec under the same status", []store.Observed{respecified}, get(t, s, "ns", "a", "x"))
+
+	enough := errors.New("enough")
+	err := s.GetObserved(t.Context(), xb.Process, []string{"x", "x"}, func(store.Observed) error { return enough })
+	if !errors.Is(err, enough) {
+		t.Errorf("the reader's error became %v", err)
+	}
+}
+
+func observationsReplaced(t *testing.T, s store.Store) {
+	xa, xb, xc, ya := observed("x", "ns", "a", 1), observed("x", "ns", "b", 2), observed("x", "ns", "c", 3), observed("y", "ns", "a", 4)
+	must(t, s.ReplaceObserved(t.Context(), "x", []store.Observed{xa, xb}))
+	must(t, s.ReplaceObserved(t.Context(), "y", []store.Observed{ya}))
+	changed := xb
+	changed.Status.State, changed.Spec = "down", nil
+	must(t, s.ReplaceObserved(t.Context(), "x", []store.Observed{changed, xc}))
+	changed.Spec = xb.Spec
+	rows, total, err := s.PageObserved(t.Context(), "ns", 0, 10)
+	must(t, err)
+	same(t, "all", []store.Observed{changed, xc, ya}, rows)
+	same(t, "total", 3, total)
+	if s.ReplaceObserved(t.Context(), "x", []store.Observed{ya}) == nil {
+		t.Error("one agent's rows were replaced by another's")
+	}
+	must(t, s.ReplaceObserved(t.Context(), "x", nil))
+	rows, _, err = s.PageObserved(t.Context(), "ns", 0, 10)
+	must(t, err)
+	same(t, "the other agent's", []store.Observed{ya}, rows)
+}
+
+func observationsPaged(t *testing.T, s store.Store) {
+	var all []store.Observed
+	for _, agent := range []string{"a", "b", "c"} {
+		for _, name := range []string{"1", "2", "3"} {
+			all = append(all, observed(agent, "ns", name, len(all)+1))
+		}
+	}
+	must(t, s.PutObserved(t.Context(), []store.Observed{all[8], all[3], all[5], all[0]}, nil))
+	must(t, s.PutObserved(t.Context(), append(all[:9:9], observed("a", "other", "1", 1)), nil))
+	for _, tt := range []struct {
+		start, limit int
+		want         []store.Observed
+	}{{0, 4, all[:4]}, {4, 4, all[4:8]}, {8, 4, all[8:]}, {9, 4, nil}, {0, 0, nil}, {-1, 1, all[:1]}} {
+		rows, total, err := s.PageObserved(t.Context(), "ns", tt.start, tt.limit)
+		must(t, err)
+		same(t, fmt.Sprintf("%d from %d", tt.limit, tt.start), tt.want, rows)
+		same(t, "total", 9, total)
+	}
+	rows, total, err := s.PageObserved(t.Context(), "none", 0, 10)
+	must(t, err)
+	if len(rows) != 0 || total != 0 {
+		t.Errorf("an empty namespace has %d of %d rows", len(rows), total)
+	}
+}

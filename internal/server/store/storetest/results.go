@@ -1,0 +1,153 @@
+package storetest
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/server/store"
+	"drover/internal/server/task"
+)
+
+func beginAndFinish(t *testing.T, s store.Store) {
+	create(t, s, "t", request(process.Query, "a", "x", "y"))
+	x := lease(t, s, epoch, 10)[0]
+	// The report overtakes the receipt.
+	must(t, s.Begin(t.Context(), "x", map[string]time.Time{x.ID: at(time.Minute)}))
+	must(t, s.MarkAccepted(t.Context(), []string{x.ID}))
+	got, err := s.Unfinished(t.Context(), "x")
+	must(t, err)
+	if len(got) != 1 || got[0].State != task.Begun {
+		t.Fatalf("after begin and receipt: %+v", got)
+	}
+	o := process.Outcome{Fault: process.CheckFailed, Text: "gone", Hosted: true, Status: &process.Status{
+		Known: true, State: "up", RegisteredAt: 5, Instance: process.Instance{PID: 42, CPU: 0.25, Cmdline: "nginx -g"},
+	}}
+	same(t, "tasks", []string{"t"}, finish(t, s, x, o))
+	if again := finish(t, s, x, success()); len(again) != 0 {
+		t.Errorf("it was finished again: %v", again)
+	}
+	must(t, s.Begin(t.Context(), "x", map[string]time.Time{x.ID: at(time.Hour)}))
+	must(t, s.MarkSent(t.Context(), []string{x.ID}, epoch))
+	v := views(t, s, "t")
+	same(t, "outcome", &o, v[0].Outcome)
+	if !v[0].Done || v[1].Done || v[1].Outcome != nil {
+		t.Errorf("views are %+v", v)
+	}
+	got, err = s.Unfinished(t.Context(), "x")
+	must(t, err)
+	same(t, "unfinished", []string{}, brief(got))
+}
+
+func finishTasks(t *testing.T, s store.Store) {
+	create(t, s, "1", request(process.Start, "a", "x", "y"))
+	create(t, s, "2", request(process.Start, "b", "x", "y"))
+	create(t, s, "3", request(process.Start, "c", "x"))
+	outcomes := map[string]process.Outcome{"no such id": success()}
+	items := lease(t, s, epoch, 10)
+	for _, it := range items[:3] {
+		outcomes[it.ID] = success()
+	}
+	tasks, err := s.Finish(t.Context(), "", outcomes)
+	must(t, err)
+	slices.Sort(tasks)
+	same(t, "tasks", []string{"1", "2"}, tasks)
+}
+
+func foreignResults(t *testing.T, s store.Store) {
+	create(t, s, "t", request(process.Start, "a", "x"))
+	it := leaseOne(t, s, epoch)
+	must(t, s.Begin(t.Context(), "y", map[string]time.Time{it.ID: at(time.Second)}))
+	tasks, err := s.Finish(t.Context(), "y", map[string]process.Outcome{it.ID: success()})
+	must(t, err)
+	if len(tasks) != 0 || views(t, s, "t")[0].Done {
+		t.Error("an agent finished what another was asked for")
+	}
+	same(t, "still due", []string{"start x:a"}, brief(lease(t, s, at(time.Minute), 10)))
+}
+
+func conclude(t *testing.T, s store.Store) {
+	create(t, s, "t", request(process.Start, "a", "x", "y", "z"), request(process.Stop, "a", "x"))
+	read := lease(t, s, epoch, 10)
+	must(t, s.MarkAccepted(t.Context(), []string{read[1].ID}))
+	must(t, s.Begin(t.Context(), "z", map[string]time.Time{read[2].ID: at(time.Hour)}))
+	var ended []store.Ended
+	for _, it := range append(read, store.Item{ID: "no such id"}) {
+		ended = append(ended, store.Ended{Item: it, Outcome: process.Outcome{Fault: process.Failed, Text: "gone"}})
+	}
+	tasks, err := s.Conclude(t.Context(), ended)
+	must(t, err)
+	same(t, "tasks", []string{"t"}, tasks)
+	var done []bool
+	for _, v := range views(t, s, "t") {
+		done = append(done, v.Done)
+	}
+	same(t, "done: only what had not changed", []bool{false, false, false}, done) // x:a shows its second item
+	same(t, "the second of x", []string{"stop x:a"}, brief(lease(t, s, epoch, 10)))
+
+	// A deadline that moved counts as a change too.
+	begun, err := s.Unfinished(t.Context(), "z")
+	must(t, err)
+	must(t, s.Begin(t.Context(), "z", map[string]time.Time{read[2].ID: at(2 * time.Hour)}))
+	tasks, err = s.Conclude(t.Context(), []store.Ended{{Item: begun[0], Outcome: success()}})
+	must(t, err)
+	same(t, "tasks", []string(nil), tasks)
+}
+
+func overdue(t *testing.T, s store.Store) {
+	create(t, s, "t", request(process.Start, "a", "x", "y"), request(process.Stop, "a", "x"))
+	if _, ok, err := s.NextDeadline(t.Context()); err != nil || !ok {
+		t.Fatalf("next deadline: %v, %v", ok, err)
+	}
+	items := lease(t, s, epoch, 10)
+	must(t, s.Begin(t.Context(), "y", map[string]time.Time{items[1].ID: at(time.Minute)}))
+	next, _, err := s.NextDeadline(t.Context())
+	must(t, err)
+	same(t, "next deadline", at(time.Minute), next)
+
+	for _, tt := range []struct {
+		now  time.Duration
+		want []string
+	}{
+		{time.Minute - 1, []string{}},
+		{time.Minute, []string{"start y:a"}},
+		{task.WaitLimit, []string{"start y:a", "start x:a", "stop x:a"}},
+	} {
+		late, err := s.Overdue(t.Context(), at(tt.now), 10)
+		must(t, err)
+		same(t, tt.now.String(), tt.want, brief(late))
+	}
+	late, err := s.Overdue(t.Context(), at(time.Hour), 2)
+	must(t, err)
+	same(t, "limit", []string{"start y:a", "start x:a"}, brief(late))
+
+	for _, it := range append(late, lease(t, s, at(time.Hour), 10)...) {
+		finish(t, s, it, success())
+	}
+	finish(t, s, leaseOne(t, s, at(time.Hour)), success())
+	if at, ok, err := s.NextDeadline(t.Context()); err != nil || ok {
+		t.Errorf("a deadline is left: %v, error %v", at, err)
+	}
+	if at, ok, err := s.NextDue(t.Context()); err != nil || ok {
+		t.Errorf("something is left to be sent: %v, error %v", at, err)
+	}
+}
+
+func unknownIDs(t *testing.T, s store.Store) {
+	create(t, s, "t", request(process.Start, "a", "x"))
+	it := leaseOne(t, s, epoch)
+	unknown := []string{"", "x", "-", "0-1", "1", it.ID + "0", "0" + it.ID, it.ID[1:], "'; DROP TABLE items; --", "[1,2]", "\x00"}
+	for _, id := range unknown {
+		must(t, s.MarkAccepted(t.Context(), []string{id}))
+		must(t, s.MarkSent(t.Context(), []string{id}, at(time.Hour)))
+		must(t, s.Begin(t.Context(), "", map[string]time.Time{id: at(time.Hour)}))
+		tasks, err := s.Finish(t.Context(), "", map[string]process.Outcome{id: success()})
+		must(t, err)
+		if len(tasks) != 0 {
+			t.Errorf("id %q was taken for %q", id, it.ID)
+		}
+	}
+	got := leaseOne(t, s, at(time.Minute))
+	same(t, "item", it, got)
+}

@@ -1,0 +1,203 @@
+// Package storetest holds the suite that every implementation of store.Store passes. It owns what the interfaces promise; what a
+// database does beyond that, on a full disk for example, is tested beside it.
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"drover/internal/process"
+	"drover/internal/server/store"
+)
+
+// Run tests the stores that open returns. Each call of open gives an empty one, which is closed by the suite.
+func Run(t *testing.T, open func(t *testing.T) store.Store) {
+	t.Helper()
+	for _, part := range []struct {
+		name string
+		run  func(*testing.T, store.Store)
+	}{
+		{"task with many targets", manyTargets},
+		{"task read by app", taskByApp},
+		{"task with a taken id", takenID},
+		{"task without agent or outcome", nobodyToAsk},
+		{"task with known outcomes", knownOutcomes},
+		{"task with repeated keys", repeatedKeys},
+		{"task with odd texts", oddTexts},
+		{"view of an agent", viewOfAgent},
+		{"reader may stop", readerStops},
+		{"lease once", leaseOnce},
+		{"lease in order of a process", leaseInOrder},
+		{"lease across keys and tasks", leaseAcrossTasks},
+		{"lease survives another agent's flood", leaseBesideFlood},
+		{"resend", resend},
+		{"begin and finish", beginAndFinish},
+		{"finish names the tasks", finishTasks},
+		{"results of another agent", foreignResults},
+		{"conclude", conclude},
+		{"overdue", overdue},
+		{"unfinished", unfinished},
+		{"unknown ids", unknownIDs},
+		{"machine", agreesWithMachine},
+		{"writers side by side", concurrent},
+		{"prune tasks", pruneTasks},
+		{"prune audit", pruneAudit},
+		{"agents", agents},
+		{"apps", apps},
+		{"audit", audit},
+		{"observations", observations},
+		{"observations replaced", observationsReplaced},
+		{"observations paged", observationsPaged},
+		{"ping", ping},
+		{"cancelled", cancelled},
+		{"closed", closed},
+	} {
+		t.Run(part.name, func(t *testing.T) {
+			s := open(t)
+			t.Cleanup(func() {
+				if err := s.Close(); err != nil {
+					t.Errorf("close: %v", err)
+				}
+			})
+			part.run(t, s)
+		})
+	}
+}
+
+// epoch is when the tasks of the suite are created.
+var epoch = time.Date(2026, 11, 20, 10, 30, 0, 123456789, time.UTC) //nolint:gochecknoglobals // a constant in all but form
+
+func at(d time.Duration) time.Time { return epoch.Add(d) }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func same(t *testing.T, what string, want, got any) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("%s (-want +got):\n%s", what, d)
+	}
+}
+
+// nginx is a process with the given name, and a spec that tells it from others.
+func nginx(name string) (process.ID, *process.Spec) {
+	return process.ID{Namespace: "ns", Name: name}, &process.Spec{
+		Identity:   process.Identity{ProcName: "nginx", SetupPath: "/srv/" + name, User: "root"},
+		Commands:   process.Commands{Start: "./start " + name},
+		FuncID:     "f-" + name,
+		InstanceID: "i-" + name,
+	}
+}
+
+// request asks for op on the named process of the agents; its keys are "agent:name".
+func request(op process.Op, name string, agents ...string) store.Request {
+	id, spec := nginx(name)
+	r := store.Request{Op: op, Process: id, Spec: spec}
+	for _, a := range agents {
+		r.Targets = append(r.Targets, store.Target{Key: a + ":" + name, Asked: a, Agent: a})
+	}
+	return r
+}
+
+// create stores a task that was created at epoch.
+func create(t *testing.T, s store.Store, id string, requests ...store.Request) {
+	t.Helper()
+	createAt(t, s, id, epoch, requests...)
+}
+
+func createAt(t *testing.T, s store.Store, id string, created time.Time, requests ...store.Request) {
+	t.Helper()
+	must(t, s.CreateTask(t.Context(), &store.Task{ID: id, App: "app", Created: created, Wire: "gse", Requests: requests},
+		store.AuditRow{At: created, Action: "operate", Target: id}))
+}
+
+// views returns what a poll of the task shows.
+func views(t *testing.T, s store.Store, id string) []store.ItemView {
+	t.Helper()
+	var out []store.ItemView
+	must(t, s.TaskItems(t.Context(), id, "", func(v store.ItemView) error {
+		out = append(out, v)
+		return nil
+	}))
+	return out
+}
+
+// lease leases for a minute.
+func lease(t *testing.T, s store.Store, now time.Time, limit int) []store.Item {
+	t.Helper()
+	items, err := s.LeaseItems(t.Context(), now, now.Add(time.Minute), limit)
+	must(t, err)
+	return items
+}
+
+// leaseOne leases the only item that is due.
+func leaseOne(t *testing.T, s store.Store, now time.Time) store.Item {
+	t.Helper()
+	items := lease(t, s, now, 100)
+	if len(items) != 1 {
+		t.Fatalf("%d items are due, want 1: %s", len(items), brief(items))
+	}
+	return items[0]
+}
+
+// brief shows items as "op agent:name".
+func brief(items []store.Item) []string {
+	out := []string{}
+	for _, it := range items {
+		out = append(out, fmt.Sprintf("%s %s:%s", it.Op, it.Agent, it.Process.Name))
+	}
+	return out
+}
+
+func ids(items []store.Item) []string {
+	out := []string{}
+	for _, it := range items {
+		out = append(out, it.ID)
+	}
+	return out
+}
+
+func finish(t *testing.T, s store.Store, it store.Item, o process.Outcome) []string {
+	t.Helper()
+	tasks, err := s.Finish(t.Context(), it.Agent, map[string]process.Outcome{it.ID: o})
+	must(t, err)
+	slices.Sort(tasks)
+	return tasks
+}
+
+func success() process.Outcome { return process.Outcome{Text: process.Success, Hosted: true} }
+
+func ping(t *testing.T, s store.Store) {
+	must(t, s.Ping(t.Context()))
+}
+
+func cancelled(t *testing.T, s store.Store) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Ping(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("ping under a cancelled context: %v", err)
+	}
+	if err := s.TaskItems(ctx, "x", "", nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("read under a cancelled context: %v", err)
+	}
+}
+
+func closed(t *testing.T, s store.Store) {
+	must(t, s.Close())
+	if s.Ping(t.Context()) == nil {
+		t.Error("a closed store takes writes")
+	}
+	if _, err := s.ListAgents(t.Context()); err == nil {
+		t.Error("a closed store is read")
+	}
+}

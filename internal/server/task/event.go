@@ -1,0 +1,67 @@
+package task
+
+import (
+	"time"
+
+	"drover/internal/process"
+)
+
+// Event is something that happened to an item. The types below are all there are.
+type Event interface {
+	// String returns the event's words in docs/states.md.
+	String() string
+	event()
+}
+
+type (
+	// Unheard says that the item was sent and no receipt came in time.
+	Unheard struct{}
+	// Received says that the agent has the item in its journal.
+	Received struct{}
+	// Refused says that the agent will not do it, or that it cannot be sent at all; Reason is shown to the caller.
+	Refused struct{ Reason string }
+	// Unreachable says that nobody listens for the agent and that it has been away for too long to wait.
+	Unreachable struct{}
+	// Began says that the agent works on it and wants to be done within Limit from now.
+	Began struct{ Limit time.Duration }
+	// Finished brings the agent's outcome.
+	Finished struct{ Outcome process.Outcome }
+	// Overdue says that the deadline may have passed; Away is whether the agent is away then.
+	Overdue struct{ Away bool }
+)
+
+func (Unheard) event()     {}
+func (Received) event()    {}
+func (Refused) event()     {}
+func (Unreachable) event() {}
+func (Began) event()       {}
+func (Finished) event()    {}
+func (Overdue) event()     {}
+
+func (Unheard) String() string     { return "no receipt" }
+func (Received) String() string    { return "receipt" }
+func (Refused) String() string     { return "refused" }
+func (Unreachable) String() string { return "nobody there" }
+func (Began) String() string       { return "begun" }
+func (Finished) String() string    { return "outcome" }
+
+func (e Overdue) String() string {
+	if e.Away {
+		return "deadline, agent away"
+	}
+	return "deadline"
+}
+
+// Events returns an example of every event.
+func Events() []Event {
+	return []Event{
+		Unheard{},
+		Received{},
+		Refused{Reason: "the agent's reason"},
+		Unreachable{},
+		Began{Limit: time.Minute},
+		Finished{Outcome: process.Outcome{Text: process.Success}},
+		Overdue{Away: true},
+		Overdue{},
+	}
+}

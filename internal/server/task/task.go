@@ -1,0 +1,130 @@
+// Package task is the pure machine of one item: one operation on one process of one agent, as the server sees it. It
+// decides what an event makes of an item and until when the item may wait. It keeps no clock, stores nothing, sends
+// nothing; the engine commits what it decides, and the stores prove in storetest that their statements agree with it.
+package task
+
+import (
+	"fmt"
+	"time"
+
+	"drover/internal/process"
+)
+
+// State says how far an item has come. It only rises.
+type State int
+
+// The states, rising.
+const (
+	Pending  State = iota // no agent has it, as far as the server knows
+	Sent                  // sent, no receipt yet
+	Accepted              // the agent has journalled it
+	Begun                 // the agent works on it
+	Done                  // it has its outcome
+)
+
+// States returns all states, rising.
+func States() []State { return []State{Pending, Sent, Accepted, Begun, Done} }
+
+// String returns the state's word in logs and in docs/states.md.
+func (s State) String() string {
+	switch s {
+	case Pending:
+		return "pending"
+	case Sent:
+		return "sent"
+	case Accepted:
+		return "accepted"
+	case Begun:
+		return "begun"
+	case Done:
+		return "done"
+	}
+	return fmt.Sprintf("state %d", int(s))
+}
+
+// The times an item may take.
+const (
+	// WaitLimit is how long an item may wait, from its creation, for the agent to begin.
+	WaitLimit = 10 * time.Minute
+	// Grace is added to the limit that an agent names when it begins, for its report to arrive.
+	Grace = 15 * time.Second
+	// LongestRun is the greatest limit that is believed.
+	LongestRun = 24 * time.Hour
+	// FirstResend and LastResend bound the wait between two attempts: it doubles from the first to the last.
+	FirstResend = time.Second
+	LastResend  = 10 * time.Second
+)
+
+// Unavailable is the text of every AgentUnavailable outcome.
+const Unavailable = "agent not found or offline"
+
+// Item is what the machine knows of an item.
+type Item struct {
+	State State
+	// Attempts counts how often it was sent.
+	Attempts int
+	// Due is when it is to be sent (again); zero once it no longer is.
+	Due time.Time
+	// Deadline is when the item ends without the agent's word.
+	Deadline time.Time
+	// Outcome is set when Done, and never changes.
+	Outcome *process.Outcome
+}
+
+// New returns an item as it is created.
+func New(created time.Time) Item {
+	return Item{Due: created, Deadline: created.Add(WaitLimit)}
+}
+
+// Next returns what the event makes of the item. An event that comes late, twice, or before its turn is no error: the item
+// rises as far as the event proves and never falls, and an item that is Done stays as it is.
+func Next(it Item, e Event, now time.Time) Item {
+	if it.State == Done {
+		return it
+	}
+	switch e := e.(type) {
+	case Unheard:
+		if it.State <= Sent {
+			it.State = Sent
+			it.Due = now.Add(resendAfter(it.Attempts))
+			it.Attempts++
+		}
+	case Received:
+		it.rise(Accepted)
+	case Began:
+		it.rise(Begun)
+		it.Deadline = now.Add(min(max(e.Limit, 0), LongestRun) + Grace)
+	case Finished:
+		it.finish(e.Outcome)
+	case Refused:
+		it.finish(process.Outcome{Fault: process.Failed, Text: e.Reason})
+	case Unreachable:
+		if it.State <= Sent {
+			it.finish(process.Outcome{Fault: process.AgentUnavailable, Text: Unavailable})
+		}
+	case Overdue:
+		if now.Before(it.Deadline) {
+			break
+		}
+		if e.Away {
+			it.finish(process.Outcome{Fault: process.AgentUnavailable, Text: Unavailable})
+		} else {
+			it.finish(process.Outcome{Fault: process.Failed, Text: "no result by " + it.Deadline.Format(time.RFC3339)})
+		}
+	}
+	return it
+}
+
+func (it *Item) rise(s State) {
+	it.State = max(it.State, s)
+	it.Due = time.Time{}
+}
+
+func (it *Item) finish(o process.Outcome) {
+	it.State, it.Due, it.Outcome = Done, time.Time{}, &o
+}
+
+// resendAfter doubles from FirstResend to LastResend with the attempts made so far.
+func resendAfter(attempts int) time.Duration {
+	return min(FirstResend<<min(attempts, 10), LastResend)
+}

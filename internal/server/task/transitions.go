@@ -1,0 +1,63 @@
+package task
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Transition is one row of docs/states.md.
+type Transition struct {
+	From  State
+	Event string
+	To    State
+	// Note says what else changes; empty when nothing does.
+	Note string
+}
+
+// Transitions walks the machine from a new item over every event and returns what was seen, ordered by state and then as
+// Events is. A deadline event is given at the item's deadline. Pairs that change nothing are left out.
+func Transitions() []Transition {
+	var rows []Transition
+	start := time.Unix(0, 0).UTC()
+	seen := map[State]bool{Pending: true}
+	for queue := []Item{New(start)}; len(queue) > 0; {
+		it := queue[0]
+		queue = queue[1:]
+		for _, e := range Events() {
+			now := start
+			if _, ok := e.(Overdue); ok {
+				now = it.Deadline
+			}
+			next := Next(it, e, now)
+			if next == it {
+				continue
+			}
+			rows = append(rows, Transition{From: it.State, Event: e.String(), To: next.State, Note: note(it, next, now)})
+			if !seen[next.State] {
+				seen[next.State] = true
+				queue = append(queue, next)
+			}
+		}
+	}
+	return rows
+}
+
+// note tells the difference between two items in words.
+func note(before, after Item, now time.Time) string {
+	var notes []string
+	if !after.Due.IsZero() && !after.Due.Equal(before.Due) {
+		notes = append(notes, fmt.Sprintf("sent again after %s, then at longer intervals up to %s", after.Due.Sub(now), LastResend))
+	}
+	if !after.Deadline.Equal(before.Deadline) {
+		notes = append(notes, fmt.Sprintf("deadline: the agent's limit + %s", Grace))
+	}
+	if after.Outcome != nil {
+		outcome := string(after.Outcome.Fault)
+		if outcome == "" {
+			outcome = "as the agent says"
+		}
+		notes = append(notes, "outcome: "+outcome)
+	}
+	return strings.Join(notes, "; ")
+}
