@@ -45,8 +45,9 @@ type world struct {
 
 	// answer gives the outcome of an item as it is submitted; nil leaves it unfinished.
 	answer func(r store.Request, target store.Target) *process.Outcome
-	// storeErr fails every call to the store and the engine.
+	// storeErr fails every call to the store and the engine; appsErr the look for an app.
 	storeErr error
+	appsErr  error
 	// breakAfter fails a poll after so many items.
 	breakAfter int
 	// waited is called by Wait.
@@ -180,8 +181,8 @@ func (w *world) at(i int) (store.Agent, bool) {
 func (w *world) GetApp(_ context.Context, code string) (store.App, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.storeErr != nil {
-		return store.App{}, w.storeErr
+	if w.appsErr != nil {
+		return store.App{}, w.appsErr
 	}
 	app, ok := w.apps[code]
 	if !ok {
@@ -293,6 +294,12 @@ func (w *world) postAs(code, secret, path, body string) reply {
 	r := httptest.NewRequest(http.MethodPost, path, bytes.NewReader([]byte(body)))
 	r.Header.Set("X-Bkapi-Authorization", fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":%q,"bk_username":"admin"}`, code, secret))
 	return w.send(r)
+}
+
+// get sends a request whose parameters and credentials are in its query.
+func (w *world) get(target string) reply {
+	w.t.Helper()
+	return w.send(httptest.NewRequest(http.MethodGet, target, nil))
 }
 
 // ok fails the test unless the answer is a success, and decodes its data.
