@@ -85,9 +85,7 @@ func (g *Group) PIDs() ([]int, error) {
 func members(dir string) ([]int, error) {
 	data, err := os.ReadFile(filepath.Join(dir, procsFile))
 	switch {
-	case err == nil:
-	case vanished(err):
-		return nil, nil
+	case err == nil || vanished(err):
 	case errors.Is(err, unix.EOPNOTSUPP):
 		// A threaded group: its processes are listed further up.
 	default:

@@ -31,7 +31,10 @@ const (
 
 // Kill ends every process of the group and below it with SIGKILL, those included that fork meanwhile, and blocks until none
 // is left or ctx ends; the error then lists what is left. In ModeNone the error is errors.ErrUnsupported.
-func (g *Group) Kill(ctx context.Context) error {
+func (g *Group) Kill(ctx context.Context) error { return g.kill(ctx, g.strike) }
+
+// kill repeats strike, which sends SIGKILL to everything once, until nothing is left.
+func (g *Group) kill(ctx context.Context, strike func(context.Context) error) error {
 	if g.mode == ModeNone {
 		return fmt.Errorf("cannot end cgroup %s: %w", g.id, errors.ErrUnsupported)
 	}
@@ -47,7 +50,7 @@ func (g *Group) Kill(ctx context.Context) error {
 		if err != nil || !populated {
 			return err
 		}
-		if err := g.strike(ctx); err != nil && !vanished(err) {
+		if err := strike(ctx); err != nil && !vanished(err) {
 			return fmt.Errorf("cannot end cgroup %s: %w", g.id, err)
 		}
 		if !sleep(ctx, wait) {
@@ -64,7 +67,7 @@ func (g *Group) Kill(ctx context.Context) error {
 	return fmt.Errorf("cannot end cgroup %s: processes %v are left: %w", g.id, left, context.Cause(ctx))
 }
 
-// strike sends SIGKILL to everything once.
+// strike has the kernel do it in one step where it can.
 func (g *Group) strike(ctx context.Context) error {
 	if g.mode == ModeV2 {
 		err := write(filepath.Join(g.dir, killFile), "1")
