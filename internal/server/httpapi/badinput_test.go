@@ -50,27 +50,39 @@ func TestBodiesThatAreNotJSON(t *testing.T) {
 }
 
 func TestBodiesOfTheWrongShape(t *testing.T) {
-	valid := []string{
-		exampleOperate(0), documentedRegister, documentedOperate, documentedManage, `{"proc_operate_req": [` + exampleOperate(9) + `]}`,
-		`{"task_id": "x", "bk_gse_taskid": "x", "page": {"start": 0, "limit": 10}}`,
-	}
 	junk := []string{`null`, `[]`, `{}`, `[[]]`, `[null]`, `""`, `"\u0000"`, `"x"`, `-1`, `1e400`, `99999999999999999999999`, `0.5`, `true`, `"'; DROP TABLE items;--"`}
-	bodies := []string{``, `[]`, `null`, `"x"`, `123`, `a=b&%zz`, "\xff\xfe", `{}`, `{"": 1}`, ` ` + exampleOperate(0)}
-	for _, body := range valid {
+	whole := []string{``, `[]`, `null`, `"x"`, `123`, `a=b&%zz`, "\xff\xfe", `{}`, `{"": 1}`, ` ` + exampleOperate(0)}
+	const result, page = `{"task_id": "x", "bk_biz_id": 1, "bk_gse_taskid": "x"}`, `{"meta": {"namespace": "n"}, "page": {"start": 0, "limit": 10}}`
+	valid := map[string]string{
+		esbGSE + "register_proc_info/": documentedRegister, esbGSE + "unregister_proc_info/": documentedRegister,
+		esbGSE + "operate_proc_v2/": exampleOperate(0), gatewayV2 + "operate_proc_multi": `{"proc_operate_req": [` + exampleOperate(2) + `]}`,
+		esbGSE + "get_proc_status/": exampleOperate(2), gatewayV2 + "sync_proc_status": page,
+		esbGSE + "get_proc_operate_result/": result, esbJobV3 + "get_proc_result/": result,
+		esbJob + "operate_process/": documentedOperate, esbJobV3 + "manage_proc/": documentedManage,
+	}
+	w := newWorld(t)
+	w.answer = succeed
+	check := func(path, body string) {
+		if got := w.post(path, body); got.Status >= 500 || (got.Status != 200 && !strings.HasPrefix(path, gatewayV2)) {
+			t.Errorf("%s answers %d to %.200s", path, got.Status, body)
+		}
+	}
+	for _, path := range endpoints() {
+		for _, body := range whole {
+			check(path, body)
+		}
+	}
+	for path, body := range valid {
 		var object any
 		if err := json.Unmarshal([]byte(body), &object); err != nil {
 			t.Fatal(err)
 		}
-		bodies = append(bodies, mutations(object, junk)...)
-	}
-	w := newWorld(t)
-	w.answer = succeed
-	for _, path := range endpoints() {
-		for _, body := range bodies {
-			if got := w.post(path, body); got.Status >= 500 || (got.Status != 200 && !strings.HasPrefix(path, gatewayV2)) {
-				t.Errorf("%s answers %d to %.200s", path, got.Status, body)
-			}
+		for _, mutated := range mutations(object, junk) {
+			check(path, mutated)
 		}
+	}
+	if len(w.tasks) < 500 {
+		t.Errorf("only %d bodies were taken: the mutations do not reach the fields", len(w.tasks))
 	}
 	// Whatever was taken must be shown again.
 	for id := range w.tasks {

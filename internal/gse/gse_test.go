@@ -1,0 +1,227 @@
+package gse_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"drover/internal/gse"
+	"drover/internal/process"
+)
+
+func TestStr(t *testing.T) {
+	for text, want := range map[string]string{
+		`"x"`: "x", `null`: "", `12`: "12", `1.50`: "1.50", `true`: "true", `{}`: "", `[1]`: "", `"\u00e9\u0000"`: "é\x00", ` " a " `: " a ",
+	} {
+		var s gse.Str
+		if err := json.Unmarshal([]byte(text), &s); err != nil || s.Text() != want {
+			t.Errorf("%s is %q, %v, want %q", text, s.Text(), err, want)
+		}
+	}
+}
+
+// operation reads one start with the given policy and resource.
+func operation(t *testing.T, policy, resource string) gse.Operation {
+	t.Helper()
+	ops, err := gse.ReadOperate([]byte(`{"meta": {"namespace": "n", "name": "p"}, "op_type": 0, "agent_id_list": ["a"], "spec": {
+		"identity": {"proc_name": "p", "setup_path": "/", "user": "root"}, "resource": ` + resource + `, "alive_monitor_policy": ` + policy + `}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ops[0]
+}
+
+func TestNumbersInEverySpelling(t *testing.T) {
+	for text, want := range map[string]int{
+		`7`: 7, `"7"`: 7, `" 7 "`: 7, `7.0`: 7, `"7.0"`: 7, `7e0`: 7, `70e-1`: 7, `null`: 60, `0`: 60, `""`: 60, `-3`: 60, `"0"`: 60,
+	} {
+		o := operation(t, `{"op_timeout": `+text+`}`, `null`)
+		if o.Problem != nil || o.Spec.Policy.OpTimeout != want {
+			t.Errorf("%s is %d, %v, want %d", text, o.Spec.Policy.OpTimeout, o.Problem, want)
+		}
+	}
+	for _, text := range []string{`"x"`, `7.5`, `true`, `[]`, `{}`, `"0x10"`, `"1_0"`, `"inf"`, `1e400`, `99999999999999999999`, `9007199254740993.5`, `"７"`} {
+		o := operation(t, `{"op_timeout": `+text+`}`, `null`)
+		if o.Problem == nil || o.Problem.Fault != process.Failed || !strings.HasPrefix(o.Problem.Text, "spec.alive_monitor_policy.op_timeout is ") {
+			t.Errorf("%s: problem is %v", text, o.Problem)
+		}
+	}
+	for text, want := range map[string]float64{`30.5`: 30.5, `"30.5"`: 30.5, `null`: 0, `""`: 0, `-1`: -1, `1e1`: 10} {
+		if o := operation(t, `null`, `{"cpu": `+text+`}`); o.Problem != nil || o.Spec.Limits.CPU != want {
+			t.Errorf("cpu %s is %v, %v, want %v", text, o.Spec.Limits.CPU, o.Problem, want)
+		}
+	}
+	for _, text := range []string{`"NaN"`, `"Inf"`, `"0x1p4"`, `"1_0.0"`, `1e999`, `[]`, `"ten"`} {
+		if o := operation(t, `null`, `{"cpu": `+text+`}`); o.Problem == nil || !strings.HasPrefix(o.Problem.Text, "spec.resource.cpu is not a number") {
+			t.Errorf("cpu %s: problem is %v", text, o.Problem)
+		}
+	}
+}
+
+func TestCrontabRuleBeforeItsMisspelling(t *testing.T) {
+	for policy, want := range map[string]string{
+		`{"auto_type": 0, "crotab_rule": "* * * * *"}`:                         "* * * * *",
+		`{"auto_type": 0, "crotab_rule": "a", "crontab_rule": "b"}`:            "b",
+		`{"auto_type": 0, "crotab_rule": "a", "crontab_rule": ""}`:             "a",
+		`{"auto_type": "0", "crotab_rule": null, "crontab_rule": "0 1 * * *"}`: "0 1 * * *",
+	} {
+		if p := operation(t, policy, `null`).Spec.Policy; p.Crontab != want || p.Kind != process.Periodic {
+			t.Errorf("%s: policy is %+v", policy, p)
+		}
+	}
+}
+
+func TestAbsentPolicyIsAllDefault(t *testing.T) {
+	want := process.Policy{Kind: process.Resident, StartCheckBegin: 5, StopCheck: 5, StartRetries: 4, StartInterval: 10, OpTimeout: 60}
+	for _, policy := range []string{`null`, `{}`, `{"auto_type": null, "start_check_secs": 0, "start_retries": null, "start_interval": 0}`} {
+		if got := operation(t, policy, `null`).Spec.Policy; got != want {
+			t.Errorf("%s: policy is %+v", policy, got)
+		}
+	}
+}
+
+func TestSpecKeepsWhatIsOnlyStored(t *testing.T) {
+	ops, err := gse.ReadRegistration([]byte(`{"meta": {"namespace": "n", "name": "p", "labels": {"id": 1}}, "hosts": [{"ip": "::1", "bk_cloud_id": "2", "bk_supplier_id": "3"}],
+		"spec": {"warn_report_policy": {"report_id": "77"}, "configmap": [{"path": "/a", "md5": "x"}, {"path": "", "md5": ""}, null]}}`), process.Register)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := ops[0].Spec
+	if s.ReportID != 77 || len(s.Config) != 1 || s.Config[0] != (process.ConfigFile{Path: "/a", MD5: "x"}) || string(s.Labels) != `{"id": 1}` {
+		t.Errorf("spec is %+v", s)
+	}
+	if key := ops[0].Targets[0].Key; key != "2:3:::1:n:p" {
+		t.Errorf("key is %q", key)
+	}
+}
+
+func TestHostOf(t *testing.T) {
+	for id, want := range map[string]gse.Host{
+		"0:10.0.0.1": {IP: "10.0.0.1"}, "12:2001:db8::1": {IP: "2001:db8::1", Cloud: 12}, "0200000002": {}, "x:10.0.0.1": {}, "0:host": {}, "": {},
+	} {
+		if got := gse.HostOf(id); got != want {
+			t.Errorf("HostOf(%q) = %+v, want %+v", id, got, want)
+		}
+	}
+}
+
+func TestCodes(t *testing.T) {
+	for fault, want := range map[process.Fault]int{process.None: 0, process.Failed: 65535, "a new one": 65535, process.CheckFailed: 836} {
+		if got := gse.Code(fault); got != want {
+			t.Errorf("Code(%q) = %d, want %d", fault, got, want)
+		}
+	}
+}
+
+func TestQueryDocumentOfAFailureHasNoTime(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", -5*3600))
+	it := gse.Item{Asked: "3:10.1.2.3", Op: process.Query, Process: process.ID{Namespace: "n", Name: "p"}, Outcome: &process.Outcome{Fault: process.AgentUnavailable, Text: "gone"}}
+	first, later := gse.Result(it, now), gse.Result(it, now.Add(time.Hour))
+	if diff := cmp.Diff(first, later); diff != "" {
+		t.Errorf("the answer changes with the time of the poll:\n%s", diff)
+	}
+	var doc struct {
+		IP       string `json:"ip"`
+		Local    string `json:"utctime"`
+		Timezone int    `json:"timezone"`
+	}
+	if err := json.Unmarshal([]byte(first.Content.(string)), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc.IP != "10.1.2.3" || doc.Local != "" || doc.Timezone != -5 {
+		t.Errorf("document is %+v", doc)
+	}
+}
+
+// readers are all that read foreign bytes.
+func readers() map[string]func([]byte) ([]gse.Operation, error) {
+	registration := func(op process.Op) func([]byte) ([]gse.Operation, error) {
+		return func(b []byte) ([]gse.Operation, error) { return gse.ReadRegistration(b, op) }
+	}
+	return map[string]func([]byte) ([]gse.Operation, error){
+		"operate_proc_v2": gse.ReadOperate, "operate_proc_multi": gse.ReadOperateMulti,
+		"operate_process": gse.ReadJobOperate, "manage_proc": gse.ReadJobManage,
+		"register_proc_info": registration(process.Register), "unregister_proc_info": registration(process.Unregister),
+	}
+}
+
+func FuzzOperations(f *testing.F) {
+	f.Add([]byte(`{}`)) // the corpus is in testdata/fuzz
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for name, read := range readers() {
+			ops, err := read(body)
+			if err != nil {
+				if ops != nil || err.Error() == "" {
+					t.Errorf("%s: %d operations beside the error %q", name, len(ops), err)
+				}
+				continue
+			}
+			if len(ops) == 0 {
+				t.Errorf("%s: neither an operation nor an error", name)
+			}
+			for _, o := range ops {
+				checkOperation(t, name, o)
+			}
+		}
+	})
+}
+
+// checkOperation holds what the edge relies on: a key for each target, and no operation that the agent would refuse.
+func checkOperation(t *testing.T, name string, o gse.Operation) {
+	t.Helper()
+	if o.Op == "" || len(o.Targets) == 0 {
+		t.Errorf("%s: operation %q on %d targets", name, o.Op, len(o.Targets))
+	}
+	for _, target := range o.Targets {
+		if target.Key == "" || target.Asked() == "" || !strings.Contains(target.Key, o.ID.Name) {
+			t.Errorf("%s: target %+v of %+v", name, target, o.ID)
+		}
+		if e := gse.Result(gse.Item{Asked: target.Asked(), Op: o.Op, Process: o.ID, Outcome: &process.Outcome{}}, time.Unix(0, 0)); !json.Valid([]byte(e.Content.(string))) {
+			t.Errorf("%s: content is %q", name, e.Content)
+		}
+	}
+	if o.Problem != nil {
+		if o.Problem.Fault == process.None || o.Problem.Text == "" {
+			t.Errorf("%s: problem is %+v", name, o.Problem)
+		}
+		return
+	}
+	if err := process.ValidateID(o.ID); err != nil {
+		t.Errorf("%s: no problem, but %v", name, err)
+	}
+	if o.Spec == nil {
+		if o.Op != process.Query && o.Op != process.Unhost && o.Op != process.Unregister {
+			t.Errorf("%s: %s without a spec", name, o.Op)
+		}
+		return
+	}
+	if err := o.Spec.Validate(o.Op); err != nil {
+		t.Errorf("%s: no problem, but %v", name, err)
+	}
+	if p := o.Spec.Policy; p.OpTimeout <= 0 || p.StopCheck <= 0 || p.StartRetries <= 0 || p.StartCheckBegin+p.StartCheckEnd <= 0 || p.Kind == "" {
+		t.Errorf("%s: policy is %+v", name, p)
+	}
+	if _, err := json.Marshal(o.Spec); err != nil {
+		t.Errorf("%s: the spec cannot be stored: %v", name, err)
+	}
+}
+
+func FuzzQueries(f *testing.F) {
+	f.Add([]byte(`{}`)) // the corpus is in testdata/fuzz
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if q, err := gse.ReadSync(body); err == nil && (q.Start < 0 || q.Limit < 1 || q.Limit > gse.MaxPage) {
+			t.Errorf("page is %+v", q)
+		}
+		if q, err := gse.ReadStatus(body); err == nil && len(q.Targets) == 0 {
+			t.Errorf("query is %+v", q)
+		}
+		for _, read := range []func([]byte) (string, error){gse.ReadResult, gse.ReadJobResult} {
+			if id, err := read(body); (err == nil) == (id == "") {
+				t.Errorf("task %q, %v", id, err)
+			}
+		}
+	})
+}
