@@ -1,0 +1,250 @@
+package launch_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"drover/internal/agent/cgroup"
+	"drover/internal/agent/launch"
+	"drover/internal/agent/pidfd"
+)
+
+// helperVariable makes the test binary another program, one that may be ended or run as somebody else.
+const helperVariable = "DROVER_LAUNCH_HELPER"
+
+func runHelper(name string) int {
+	var err error
+	switch name {
+	case "agent":
+		err = helperAgent()
+	case "dies":
+		err = helperDies()
+	}
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	return 0
+}
+
+// helperAgent prepares itself and runs its first argument as its second.
+func helperAgent() error {
+	if err := launch.Prepare(); err != nil {
+		return err
+	}
+	account, err := launch.LookupAccount("/", os.Args[2])
+	if err != nil {
+		return err
+	}
+	child, err := launch.Start(live(), launch.Command{Line: os.Args[1], Dir: "/", Account: account, Output: os.Stdout})
+	if err != nil {
+		return err
+	}
+	fd, err := pidfd.Open(child.Identity().PID)
+	if err != nil {
+		return err
+	}
+	if err := child.Release(); err != nil {
+		return err
+	}
+	_, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 20_000)
+	return err
+}
+
+// helperDies starts a child and ends without having released it.
+func helperDies() error {
+	account, err := launch.LookupAccount("/", os.Args[2])
+	if err != nil {
+		return err
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	child, err := launch.Start(live(), launch.Command{Line: os.Args[1], Dir: "/", Account: account, Output: null})
+	if err != nil {
+		return err
+	}
+	fmt.Println(child.Identity().PID)
+	return unix.Kill(os.Getpid(), unix.SIGKILL)
+}
+
+func helper(t *testing.T, name, before string, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/bin/sh", append([]string{"-c", before + `; exec "$0" "$@"`, self}, args...)...)
+	cmd.Env = append(os.Environ(), helperVariable+"="+name)
+	return cmd
+}
+
+func TestPrepareUndoesWhatWasInherited(t *testing.T) {
+	dirty := `trap '' HUP INT PIPE TERM TSTP USR1; umask 077; exec 7</dev/null 9</dev/null`
+	look := `grep -E '^Sig(Blk|Ign)' /proc/self/status; umask; ls /proc/self/fd`
+	out, err := helper(t, "agent", dirty, look, me(t).Name).CombinedOutput()
+	want := "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n0022\n0\n1\n2\n3\n" // 3 is the listing's own
+	if err != nil || string(out) != want {
+		t.Errorf("got %q, want %q: %v", out, want, err)
+	}
+}
+
+func TestChildOfADeadAgentRunsNothing(t *testing.T) {
+	mark := t.TempDir() + "/ran"
+	var out bytes.Buffer
+	cmd := helper(t, "dies", "true", "echo > "+mark, me(t).Name)
+	cmd.Stdout = &out
+	if err := cmd.Run(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Fatalf("%v: %s", err, out.String())
+	}
+	var pid int
+	if _, err := fmt.Sscan(out.String(), &pid); err != nil {
+		t.Fatal(err)
+	}
+	// We are the reaper of orphans: it is ours now, and cannot vanish before we have asked.
+	fd, err := pidfd.Open(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 20_000); n != 1 || err != nil {
+		t.Fatalf("the child still waits: %v", err)
+	}
+	if status, err := pidfd.Reap(fd, pid); err != nil || status.ExitStatus() != launch.UnrunStatus {
+		t.Errorf("wait status %#x: %v", status, err)
+	}
+	if _, err := os.Stat(mark); err == nil {
+		t.Error("the command ran")
+	}
+}
+
+// others reports whether there are other users here: not in a namespace that maps only one.
+func others() bool {
+	uids, err := os.ReadFile("/proc/self/uid_map")
+	return err == nil && !strings.HasSuffix(strings.TrimSpace(string(uids)), " 1")
+}
+
+func TestRunAsAnotherUser(t *testing.T) {
+	if !others() {
+		return
+	}
+	nobody, err := launch.LookupAccount("/", "nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := output(t)
+	c := command(t, "id -u; id -ru; id -g; id -G", out)
+	c.Account = nobody
+	c.Account.Groups = append(c.Account.Groups, 54321)
+	if status := do(t, c); status != 0 {
+		t.Fatalf("wait status %#x: %s", status, out.Text())
+	}
+	want := fmt.Sprint([]int{int(nobody.UID), int(nobody.UID), int(nobody.GID), int(nobody.GID), 54321})
+	if got := fmt.Sprint(words(t, out)); got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+
+	closed := t.TempDir() + "/closed"
+	if err := os.Mkdir(closed, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c.Dir = closed
+	want = "cannot enter setup_path " + closed + " as user nobody: permission denied"
+	if _, err := launch.Start(live(), c); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+func TestOrdinaryAgent(t *testing.T) {
+	if !others() {
+		return
+	}
+	nobody, err := launch.LookupAccount("/", "nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The test binary is in a directory of root's own.
+	copied := t.TempDir() + "/helper"
+	if out, err := exec.Command("/bin/sh", "-c", `cp /proc/`+fmt.Sprint(os.Getpid())+`/exe "$0" && chmod 755 "$0"`, copied).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v", out, err)
+	}
+	run := func(name string) string {
+		cmd := exec.Command(copied, "id -u", name)
+		cmd.Env = []string{helperVariable + "=agent"}
+		cmd.Dir = "/"
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody.UID, Gid: nobody.GID}}
+		out, _ := cmd.CombinedOutput()
+		return strings.TrimSpace(string(out))
+	}
+	for dir := copied; dir != "/tmp" && dir != "/"; dir = dir[:strings.LastIndex(dir, "/")] {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := run("nobody"), fmt.Sprint(nobody.UID); got != want {
+		t.Errorf("as itself: %q, want %q", got, want)
+	}
+	if got, want := run("root"), `cannot run as user "root": needs root, the agent runs as "nobody"`; got != want {
+		t.Errorf("as another: %q, want %q", got, want)
+	}
+}
+
+func TestBornInAGroup(t *testing.T) {
+	tree, err := cgroup.Open(live(), "drover-test-launch-"+strings.ToLower(rand.Text()[:16]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := tree.Remove(); err != nil {
+			t.Error(err)
+		}
+	}()
+	g, err := tree.Create("g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := output(t)
+	c := command(t, "grep drover-test-launch /proc/self/cgroup", out)
+	c.Group = g
+	child, err := launch.Start(live(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pids, err := g.PIDs()
+	if tree.Mode() != cgroup.ModeNone && (len(pids) != 1 || pids[0] != child.Identity().PID || err != nil) {
+		t.Errorf("the group holds %v, not %d: %v", pids, child.Identity().PID, err)
+	}
+	if err := child.GroupError(); err != nil {
+		t.Error(err)
+	}
+	if err := child.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if status := wait(t, child); tree.Mode() != cgroup.ModeNone && status != 0 {
+		t.Errorf("wait status %#x: %s", status, out.Text())
+	}
+	if err := errors.Join(g.Remove(), g.Close()); err != nil {
+		t.Error(err)
+	}
+
+	// A group that is gone costs the group, not the command.
+	child, err = launch.Start(live(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tree.Mode() != cgroup.ModeNone && child.GroupError() == nil {
+		t.Error("no word of the group that is gone")
+	}
+	child.Abandon()
+	wait(t, child)
+}

@@ -1,0 +1,153 @@
+package launch_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"drover/internal/agent/launch"
+)
+
+const kept = 32 << 10
+
+func TestOutputText(t *testing.T) {
+	long := strings.Repeat("a", kept) + strings.Repeat("b", 1000) + strings.Repeat("c", kept)
+	for name, tc := range map[string]struct{ in, want string }{
+		"nothing":       {"", ""},
+		"a line":        {"hello\n", "hello"},
+		"several lines": {"\n a\n\nb\r\n\n", "\n a\n\nb"},
+		"NULs":          {"a\x00b", "ab"},
+		"no UTF-8":      {"a\xff\xfeb", "a\uFFFDb"},
+		"just all":      {long[:2*kept], long[:2*kept]},
+		"too much":      {long, strings.Repeat("a", kept) + "\n[... 1000 bytes left out ...]\n" + strings.Repeat("c", kept)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out := output(t)
+			if _, err := out.File().WriteString(tc.in); err != nil {
+				t.Fatal(err)
+			}
+			if err := out.Trim(); err != nil {
+				t.Fatal(err)
+			}
+			if got := out.Text(); got != tc.want {
+				t.Errorf("got %d bytes %.80q, want %d bytes %.80q", len(got), got, len(tc.want), tc.want)
+			}
+		})
+	}
+}
+
+func TestOutputCutsBetweenCharacters(t *testing.T) {
+	out := output(t)
+	if _, err := out.File().WriteString("x" + strings.Repeat("語", 40000)); err != nil {
+		t.Fatal(err)
+	}
+	got := out.Text()
+	if !utf8.ValidString(got) || strings.Contains(got, "\uFFFD") {
+		t.Error("a character was cut in two")
+	}
+}
+
+// A writer that does not know of it goes on at the start of the file once that is cut.
+func TestOutputTrim(t *testing.T) {
+	dir := t.TempDir()
+	out, err := launch.CreateOutput(dir, "out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	writer, err := os.OpenFile(filepath.Join(dir, "out"), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	var written bytes.Buffer
+	for i := range 200_000 {
+		line := fmt.Sprintf("line %d\n", i)
+		written.WriteString(line)
+		if _, err := writer.WriteString(line); err != nil {
+			t.Fatal(err)
+		}
+		if i%100 != 0 {
+			continue
+		}
+		if err := out.Trim(); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := writer.Stat(); err != nil || info.Size() > 1<<20 {
+			t.Fatalf("%d bytes after a trim: %v", info.Size(), err)
+		}
+	}
+	all := written.String()
+	want := fmt.Sprintf("%s\n[... %d bytes left out ...]\n%s", all[:kept], len(all)-2*kept, strings.TrimSuffix(all[len(all)-kept:], "\n"))
+	if got := out.Text(); got != want {
+		t.Errorf("got %d bytes %.60q … %.120q, want %d bytes %.60q", len(got), got, got[kept-20:], len(want), want)
+	}
+	if all[len(all)-1] != '\n' {
+		t.Fatal("the test wrote something else")
+	}
+}
+
+func TestTrimFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out")
+	if err := launch.TrimFile(path); err != nil {
+		t.Errorf("of no file: %v", err)
+	}
+	writer, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	big := strings.Repeat("0123456789abcdef", 1<<16)
+	for _, step := range []struct{ write, want string }{
+		{big, big}, // just not too large
+		{"x", big[len(big)-kept+1:] + "x"},
+		{"y", big[len(big)-kept+1:] + "xy"},
+	} {
+		if _, err := writer.WriteString(step.write); err != nil {
+			t.Fatal(err)
+		}
+		if err := launch.TrimFile(path); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != step.want {
+			t.Errorf("got %d bytes, want %d: %v", len(got), len(step.want), err)
+		}
+	}
+}
+
+func TestCreateOutput(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"", ".", "..", "a/b", "../x"} {
+		if out, err := launch.CreateOutput(dir, name); err == nil {
+			t.Errorf("%q became %s", name, out.File().Name())
+		}
+	}
+	if err := os.Symlink("/dev/null", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := launch.CreateOutput(dir, "link"); err == nil {
+		t.Error("a link was followed")
+	}
+	for range 2 {
+		out, err := launch.CreateOutput(dir, "out")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := out.File().Stat(); err != nil || info.Mode() != 0o600 || info.Size() != 0 {
+			t.Errorf("made %v: %v", info, err)
+		}
+		if _, err := out.File().WriteString("x"); err != nil {
+			t.Fatal(err)
+		}
+		if err := out.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := out.Text(); got != "" {
+			t.Errorf("a closed output says %q", got)
+		}
+	}
+}
