@@ -16,6 +16,7 @@ import (
 	"drover/internal/agent/cgroup"
 	"drover/internal/agent/launch"
 	"drover/internal/agent/pidfd"
+	"drover/internal/agent/pidns"
 )
 
 // helperVariable makes the test binary another program, one that may be ended or run as somebody else.
@@ -56,8 +57,7 @@ func helperAgent() error {
 	if err := child.Release(); err != nil {
 		return err
 	}
-	_, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 20_000)
-	return err
+	return pidns.AwaitEnd(fd)
 }
 
 // helperDies starts a child and ends without having released it.
@@ -117,8 +117,8 @@ func TestChildOfADeadAgentRunsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
-	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 20_000); n != 1 || err != nil {
-		t.Fatalf("the child still waits: %v", err)
+	if err := pidns.AwaitEnd(fd); err != nil {
+		t.Fatal(err)
 	}
 	if status, err := pidfd.Reap(fd, pid); err != nil || status.ExitStatus() != launch.UnrunStatus {
 		t.Errorf("wait status %#x: %v", status, err)

@@ -80,8 +80,8 @@ func wait(t *testing.T, child *launch.Child) syscall.WaitStatus {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
-	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 20_000); n != 1 || err != nil {
-		t.Fatalf("pid %d has not ended: %v", pid, err)
+	if err := pidns.AwaitEnd(fd); err != nil {
+		t.Fatal(err)
 	}
 	status, err := pidfd.Reap(fd, pid)
 	if err != nil {

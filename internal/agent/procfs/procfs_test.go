@@ -284,8 +284,8 @@ func awaitEnd(t *testing.T, pid int) {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
-	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 10_000); n != 1 || err != nil {
-		t.Fatalf("pid %d has not ended: %v", pid, err)
+	if err := pidns.AwaitEnd(fd); err != nil {
+		t.Fatal(err)
 	}
 }
 
