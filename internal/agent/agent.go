@@ -199,9 +199,10 @@ func (a *Agent) serve(ctx context.Context) error {
 	}
 	defer conn.Close()
 	a.conn.set(conn, wire.ReportSubject(a.key))
-	_, err = conn.Serve(wire.OrderSubject(a.key), "", orderWorkers, func(_ context.Context, _ string, data []byte) []byte {
-		return a.take(data)
-	})
+	_, err = conn.Serve(wire.OrderSubject(a.key), "", orderWorkers, //nolint:contextcheck // Close ends it
+		func(_ context.Context, _ string, data []byte) []byte {
+			return a.take(data)
+		})
 	if err != nil {
 		return fmt.Errorf("cannot listen for orders: %w", err)
 	}

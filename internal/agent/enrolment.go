@@ -31,7 +31,7 @@ func LoadEnrolment(dir string) (wire.Enrolment, error) {
 
 // SaveEnrolment writes an enrolment, whole or not at all.
 func SaveEnrolment(dir string, e wire.Enrolment) error {
-	data, err := json.MarshalIndent(e, "", "  ")
+	data, err := json.MarshalIndent(e, "", "  ") //nolint:gosec // the token is no secret without the private key
 	if err != nil {
 		return fmt.Errorf("cannot encode enrolment: %w", err)
 	}

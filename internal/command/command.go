@@ -49,10 +49,9 @@ func Main(root *cobra.Command, args []string) int {
 	if err == nil {
 		return Done
 	}
-	fmt.Fprintf(root.ErrOrStderr(), "%s: %v\n", root.Name(), err)
-	var usage *UsageError
-	if errors.As(err, &usage) {
-		fmt.Fprintf(root.ErrOrStderr(), "Try '%s --help'.\n", root.Name())
+	_, _ = fmt.Fprintf(root.ErrOrStderr(), "%s: %v\n", root.Name(), err)
+	if _, ok := errors.AsType[*UsageError](err); ok {
+		_, _ = fmt.Fprintf(root.ErrOrStderr(), "Try '%s --help'.\n", root.Name())
 		return Usage
 	}
 	return Failed

@@ -30,6 +30,7 @@ func (s *Spec) Validate(op Op) error {
 	switch op {
 	case Query, Unhost, Unregister:
 		return nil
+	case Start, Stop, Host, Restart, Reload, Kill, Register, Update:
 	}
 	id := s.Identity
 	switch {

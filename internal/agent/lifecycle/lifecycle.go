@@ -104,8 +104,9 @@ type (
 	NotFound struct{}
 	// Exited says that the watched process has ended and that no successor of it was seen.
 	Exited struct{}
-	// Launched says that a relaunch brought the process up; LaunchFailed that it did not.
-	Launched     struct{}
+	// Launched says that a relaunch brought the process up.
+	Launched struct{}
+	// LaunchFailed says that it did not.
 	LaunchFailed struct{}
 	// Fired says that a timer ran out. One that is not the armed one is old and changes nothing.
 	Fired struct{ Timer Timer }
@@ -131,11 +132,12 @@ type (
 	Watch struct{}
 	// Relaunch asks for the start command, answered by Launched or LaunchFailed.
 	Relaunch struct{}
-	// Arm sets the one timer, replacing any other; Disarm stops it.
+	// Arm sets the one timer, replacing any other.
 	Arm struct {
 		Timer Timer
 		After time.Duration
 	}
+	// Disarm stops it.
 	Disarm struct{}
 	// GiveUp says that the budget has just been spent.
 	GiveUp struct{}

@@ -85,8 +85,7 @@ func (n *session) record() *specstore.Record {
 // failed is the result of an operation that did not do what it was asked for: nothing is stored, the flag stays.
 func (n *session) failed(err error) Result {
 	r := Result{Outcome: process.Outcome{Fault: process.Failed, Text: err.Error(), Hosted: n.subject.Hosted()}, Runtime: n.runtime}
-	var known *process.Error
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*process.Error](err); ok {
 		r.Outcome.Fault = known.Fault
 	}
 	if n.op == process.Query {

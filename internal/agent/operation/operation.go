@@ -129,7 +129,7 @@ func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (R
 	if n.spec == nil {
 		n.spec = &process.Spec{}
 	}
-	result, err := n.run()
+	result, err := n.run() //nolint:contextcheck // the session carries it
 	if err != nil {
 		if errors.Is(err, ErrInterrupted) {
 			return Result{}, ErrInterrupted

@@ -25,7 +25,7 @@ func (o *Operator) Relaunch(ctx context.Context, rec specstore.Record, rt specst
 		Operator: o, ctx: ctx, id: rec.ID, op: process.Start, item: relaunchKey(rec.ID), spec: &rec.Spec,
 		subject: Subject{Record: &rec, Runtime: rt}, runtime: rt, progress: progress,
 	}
-	err = n.relaunch()
+	err = n.relaunch() //nolint:contextcheck // the session carries it
 	if !errors.Is(err, ErrInterrupted) {
 		n.progress = specstore.Progress{}
 		n.save()

@@ -17,7 +17,7 @@ func (n *session) reload() (Result, error) {
 	}
 	if !succeeded(st.Result) {
 		n.look()
-		return Result{}, commandFailed("reload_cmd", st.Result)
+		return Result{}, commandFailed("reload_cmd", st.Result, "")
 	}
 	run := n.runtime.Run
 	seen, why, err := n.startCheck(st.DoneAt)

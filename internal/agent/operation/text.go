@@ -2,6 +2,7 @@ package operation
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"drover/internal/agent/specstore"
@@ -26,16 +27,14 @@ func postCheck(verb, name, detail string) error {
 func emptyCommand(field string) error { return process.Errorf(process.Failed, "%s is empty", field) }
 
 // commandFailed puts a command's output into the words that callers have always seen, and says before it how the command
-// ended.
-func commandFailed(field string, r *specstore.CommandResult, more ...string) error {
+// ended and after it the note, if there is one.
+func commandFailed(field string, r *specstore.CommandResult, note string) error {
 	text := fmt.Sprintf("Script exit code non-zero. Error msessage: [%s] (%s: %s)", r.Output, field, r.Text)
 	if r.TimedOut {
 		text = fmt.Sprintf("%s %s. Output: [%s]", field, r.Text, r.Output)
 	}
-	for _, m := range more {
-		if m != "" {
-			text += "; " + m
-		}
+	if note != "" {
+		text += "; " + note
 	}
 	return process.Errorf(process.Failed, "%s", text)
 }
@@ -47,15 +46,11 @@ func succeeded(r *specstore.CommandResult) bool {
 
 // successText is "success", with a word more where there is something to know.
 func successText(notes ...string) string {
-	text := process.Success
-	sep := ": "
-	for _, note := range notes {
-		if note != "" {
-			text += sep + note
-			sep = "; "
-		}
+	notes = slices.DeleteFunc(notes, func(note string) bool { return note == "" })
+	if len(notes) == 0 {
+		return process.Success
 	}
-	return text
+	return process.Success + ": " + strings.Join(notes, "; ")
 }
 
 // unknownStatus says that a command's exit status could not be had, so that liveness alone decided.

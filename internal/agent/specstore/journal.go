@@ -31,7 +31,7 @@ type Entry struct {
 func (s *Store) Accept(entries []Entry) (fresh, known []Entry, err error) {
 	err = s.state.Batch(func(tx *bbolt.Tx) error {
 		fresh, known = nil, nil // the function may be called again
-		journal, items := tx.Bucket(bucketJournal), tx.Bucket(bucketItems)
+		journal, items := tx.Bucket([]byte(bucketJournal)), tx.Bucket([]byte(bucketItems))
 		for _, e := range entries {
 			if seq := items.Get([]byte(e.Item)); seq != nil {
 				old, err := decodeEntry(journal.Get(seq))
@@ -72,7 +72,7 @@ type Change struct {
 // never disagree. An item that has an outcome keeps it. It returns when both are on disk.
 func (s *Store) Finish(item string, id process.ID, outcome process.Outcome, change Change) error {
 	err := s.state.Batch(func(tx *bbolt.Tx) error {
-		journal, items := tx.Bucket(bucketJournal), tx.Bucket(bucketItems)
+		journal, items := tx.Bucket([]byte(bucketJournal)), tx.Bucket([]byte(bucketItems))
 		seq := items.Get([]byte(item))
 		if seq == nil {
 			return fmt.Errorf("item %s is not in the journal", item)
@@ -82,7 +82,7 @@ func (s *Store) Finish(item string, id process.ID, outcome process.Outcome, chan
 			return err
 		}
 		e.Outcome = &outcome
-		records := tx.Bucket(bucketRecords)
+		records := tx.Bucket([]byte(bucketRecords))
 		switch {
 		case change.Delete:
 			err = records.Delete([]byte(id.Hash()))
@@ -103,7 +103,7 @@ func (s *Store) Finish(item string, id process.ID, outcome process.Outcome, chan
 // Acknowledge notes that the server has the outcomes of these items.
 func (s *Store) Acknowledge(itemIDs []string) error {
 	err := s.state.Batch(func(tx *bbolt.Tx) error {
-		journal, items := tx.Bucket(bucketJournal), tx.Bucket(bucketItems)
+		journal, items := tx.Bucket([]byte(bucketJournal)), tx.Bucket([]byte(bucketItems))
 		for _, id := range itemIDs {
 			seq := items.Get([]byte(id))
 			if seq == nil {
@@ -131,7 +131,7 @@ func (s *Store) Acknowledge(itemIDs []string) error {
 // the order in which they were accepted.
 func (s *Store) Journal() (open, unacked []Entry, err error) {
 	err = s.state.View(func(tx *bbolt.Tx) error {
-		return tx.Bucket(bucketJournal).ForEach(func(_, v []byte) error {
+		return tx.Bucket([]byte(bucketJournal)).ForEach(func(_, v []byte) error {
 			e, err := decodeEntry(v)
 			switch {
 			case err != nil:
@@ -153,7 +153,7 @@ func (s *Store) Journal() (open, unacked []Entry, err error) {
 // Prune removes acknowledged entries that expired before the given time: no server sends them again.
 func (s *Store) Prune(before time.Time) error {
 	return s.state.Batch(func(tx *bbolt.Tx) error {
-		journal, items := tx.Bucket(bucketJournal), tx.Bucket(bucketItems)
+		journal, items := tx.Bucket([]byte(bucketJournal)), tx.Bucket([]byte(bucketItems))
 		var old []Entry
 		err := journal.ForEach(func(_, v []byte) error {
 			e, err := decodeEntry(v)

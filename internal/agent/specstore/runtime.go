@@ -33,7 +33,7 @@ type Runtime struct {
 
 // PutRuntime stores what is known of a process. It does not wait for the disk.
 func (s *Store) PutRuntime(id process.ID, r Runtime) error {
-	err := s.runtime.Update(func(tx *bbolt.Tx) error { return putJSON(tx.Bucket(bucketRuntime), []byte(id.Hash()), r) })
+	err := s.runtime.Update(func(tx *bbolt.Tx) error { return putJSON(tx.Bucket([]byte(bucketRuntime)), []byte(id.Hash()), r) })
 	if err != nil {
 		return fmt.Errorf("cannot note the state of %s: %w", id, err)
 	}
@@ -42,14 +42,14 @@ func (s *Store) PutRuntime(id process.ID, r Runtime) error {
 
 // DeleteRuntime forgets it.
 func (s *Store) DeleteRuntime(id process.ID) error {
-	return s.runtime.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketRuntime).Delete([]byte(id.Hash())) })
+	return s.runtime.Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte(bucketRuntime)).Delete([]byte(id.Hash())) })
 }
 
 // GetRuntime returns what was last known; the zero value when nothing is.
 func (s *Store) GetRuntime(id process.ID) (Runtime, error) {
 	var r Runtime
 	err := s.runtime.View(func(tx *bbolt.Tx) error {
-		data := tx.Bucket(bucketRuntime).Get([]byte(id.Hash()))
+		data := tx.Bucket([]byte(bucketRuntime)).Get([]byte(id.Hash()))
 		if data == nil {
 			return nil
 		}
@@ -103,7 +103,7 @@ type Progress struct {
 
 // PutProgress stores the progress of an item, or of a relaunch under the key of its process. It does not wait for the disk.
 func (s *Store) PutProgress(item string, p Progress) error {
-	err := s.runtime.Update(func(tx *bbolt.Tx) error { return putJSON(tx.Bucket(bucketSteps), []byte(item), p) })
+	err := s.runtime.Update(func(tx *bbolt.Tx) error { return putJSON(tx.Bucket([]byte(bucketSteps)), []byte(item), p) })
 	if err != nil {
 		return fmt.Errorf("cannot note the progress of %s: %w", item, err)
 	}
@@ -114,7 +114,7 @@ func (s *Store) PutProgress(item string, p Progress) error {
 func (s *Store) GetProgress(item string) (Progress, error) {
 	var p Progress
 	err := s.runtime.View(func(tx *bbolt.Tx) error {
-		data := tx.Bucket(bucketSteps).Get([]byte(item))
+		data := tx.Bucket([]byte(bucketSteps)).Get([]byte(item))
 		if data == nil {
 			return nil
 		}
@@ -125,7 +125,7 @@ func (s *Store) GetProgress(item string) (Progress, error) {
 
 // DropProgress forgets it.
 func (s *Store) DropProgress(item string) error {
-	return s.runtime.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketSteps).Delete([]byte(item)) })
+	return s.runtime.Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte(bucketSteps)).Delete([]byte(item)) })
 }
 
 // ClockOffset returns how far the wall clock was ahead of the boot clock when it was first asked for in this boot; now is
@@ -133,12 +133,12 @@ func (s *Store) DropProgress(item string) error {
 func (s *Store) ClockOffset(now time.Duration) (time.Duration, error) {
 	first := now
 	err := s.runtime.Update(func(tx *bbolt.Tx) error {
-		meta := tx.Bucket(bucketMeta)
-		if data := meta.Get(keyClock); data != nil {
+		meta := tx.Bucket([]byte(bucketMeta))
+		if data := meta.Get([]byte(keyClock)); data != nil {
 			first = time.Duration(binary.BigEndian.Uint64(data))
 			return nil
 		}
-		return meta.Put(keyClock, sequenceKey(uint64(now)))
+		return meta.Put([]byte(keyClock), sequenceKey(uint64(now)))
 	})
 	return first, err
 }

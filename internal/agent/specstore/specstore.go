@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	bberrors "go.etcd.io/bbolt/errors"
 
 	"drover/internal/process"
 )
@@ -32,16 +33,17 @@ type Record struct {
 	Revision     uint64       `json:"revision"`      // rises with every change
 }
 
-var (
-	bucketRecords = []byte("records")
-	bucketJournal = []byte("journal")
-	bucketItems   = []byte("items") // item id -> journal sequence
-	bucketRuntime = []byte("runtime")
-	bucketSteps   = []byte("steps")
-	bucketMeta    = []byte("meta")
-	keyBoot       = []byte("boot_id")
-	keyFormat     = []byte("format")
-	keyClock      = []byte("clock_offset")
+// The buckets, and the keys of the meta bucket.
+const (
+	bucketRecords = "records"
+	bucketJournal = "journal"
+	bucketItems   = "items" // item id -> journal sequence
+	bucketRuntime = "runtime"
+	bucketSteps   = "steps"
+	bucketMeta    = "meta"
+	keyBoot       = "boot_id"
+	keyFormat     = "format"
+	keyClock      = "clock_offset"
 )
 
 // format is the layout of both files; a greater one is refused.
@@ -74,21 +76,21 @@ func Open(dir, bootID string) (*Store, error) {
 	return &Store{state: state, runtime: runtime, boot: bootID}, nil
 }
 
-func open(path string, buckets ...[]byte) (*bbolt.DB, error) {
+func open(path string, buckets ...string) (*bbolt.DB, error) {
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, FreelistType: bbolt.FreelistMapType})
 	switch {
-	case errors.Is(err, bbolt.ErrTimeout):
+	case errors.Is(err, bberrors.ErrTimeout):
 		return nil, fmt.Errorf("cannot open %s: another agent uses this data directory", path)
 	case err != nil:
 		return nil, fmt.Errorf("cannot open %s: %w (move the file away to start without it, or restore a copy)", path, err)
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
 		for _, name := range append(buckets, bucketMeta) {
-			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+			if _, err := tx.CreateBucketIfNotExists([]byte(name)); err != nil {
 				return err
 			}
 		}
-		return checkFormat(tx.Bucket(bucketMeta))
+		return checkFormat(tx.Bucket([]byte(bucketMeta)))
 	})
 	if err != nil {
 		_ = db.Close()
@@ -98,9 +100,9 @@ func open(path string, buckets ...[]byte) (*bbolt.DB, error) {
 }
 
 func checkFormat(meta *bbolt.Bucket) error {
-	stored := meta.Get(keyFormat)
+	stored := meta.Get([]byte(keyFormat))
 	if stored == nil {
-		return meta.Put(keyFormat, sequenceKey(format))
+		return meta.Put([]byte(keyFormat), sequenceKey(format))
 	}
 	if n := binary.BigEndian.Uint64(stored); n > format {
 		return fmt.Errorf("the file has format %d, written by a newer drover; this one knows up to %d", n, format)
@@ -115,7 +117,7 @@ func openRuntime(path, bootID string) (*bbolt.DB, error) {
 	if err == nil {
 		var boot string
 		_ = db.View(func(tx *bbolt.Tx) error {
-			boot = string(tx.Bucket(bucketMeta).Get(keyBoot))
+			boot = string(tx.Bucket([]byte(bucketMeta)).Get([]byte(keyBoot)))
 			return nil
 		})
 		if boot == bootID {
@@ -132,7 +134,7 @@ func openRuntime(path, bootID string) (*bbolt.DB, error) {
 		return nil, err
 	}
 	db.NoSync = true
-	err = db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyBoot, []byte(bootID)) })
+	err = db.Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte(bucketMeta)).Put([]byte(keyBoot), []byte(bootID)) })
 	if err != nil {
 		_ = db.Close()
 		return nil, fmt.Errorf("cannot prepare %s: %w", path, err)
@@ -150,7 +152,7 @@ func (s *Store) Close() error { return errors.Join(s.runtime.Close(), s.state.Cl
 func (s *Store) Records() ([]Record, error) {
 	var all []Record
 	err := s.state.View(func(tx *bbolt.Tx) error {
-		return tx.Bucket(bucketRecords).ForEach(func(k, v []byte) error {
+		return tx.Bucket([]byte(bucketRecords)).ForEach(func(k, v []byte) error {
 			var r Record
 			if err := json.Unmarshal(v, &r); err != nil {
 				return fmt.Errorf("record %x: %w", k, err)
@@ -167,7 +169,7 @@ func (s *Store) Records() ([]Record, error) {
 
 // PutRecord stores a record outside any operation and returns when it is on disk.
 func (s *Store) PutRecord(r Record) error {
-	err := s.state.Batch(func(tx *bbolt.Tx) error { return putJSON(tx.Bucket(bucketRecords), []byte(r.ID.Hash()), r) })
+	err := s.state.Batch(func(tx *bbolt.Tx) error { return putJSON(tx.Bucket([]byte(bucketRecords)), []byte(r.ID.Hash()), r) })
 	if err != nil {
 		return fmt.Errorf("cannot store %s: %w", r.ID, err)
 	}
