@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"drover/internal/command"
+	"drover/internal/config"
+	"drover/internal/dev"
+)
+
+func newDev() *cobra.Command {
+	cfg := config.DefaultDev()
+	var level string
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run a server and one agent in one process, on loopback, without configuration",
+		Long: `Run a server and one agent in one process, on loopback, without configuration.
+
+It runs in the foreground. SIGTERM or Ctrl-C ends it and leaves the supervised processes running; started again with the
+same data directory it picks them up.
+
+Environment: DROVER_BOOTSTRAP_APP_CODE and DROVER_BOOTSTRAP_APP_SECRET, when both are set, name the first app of a new data
+directory; otherwise it is generated and printed once.`,
+		Args: command.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := command.Log(cmd.ErrOrStderr(), level)
+			if err != nil {
+				return err
+			}
+			cfg.Bootstrap = config.FromEnvironment()
+			if err := cfg.Validate(); err != nil {
+				return &command.UsageError{Err: err}
+			}
+			return dev.Run(cmd.Context(), cfg, command.Build(), cmd.OutOrStdout(), log)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&cfg.DataDir, "data-dir", cfg.DataDir, "directory of everything that is kept")
+	flags.StringVar(&cfg.HTTP, "http", cfg.HTTP, "loopback address of the API; port 0 is any")
+	flags.IntVar(&cfg.AgentCloud, "agent-cloud", cfg.AgentCloud, "cloud area of the local agent")
+	flags.StringVar(&cfg.AgentIP, "agent-ip", cfg.AgentIP, "address that callers name the local agent by")
+	flags.StringVar(&cfg.AgentID, "agent-id", cfg.AgentID, "stable id of the local agent, beside cloud:ip")
+	flags.StringVar(&level, "log-level", "warn", "debug, info, warn or error")
+	return cmd
+}

@@ -1,0 +1,130 @@
+// Package dev is the assembly of drover dev: a server and one agent in one process, on loopback, without configuration. The
+// two meet only over the fabric, exactly as they do on two machines; all that is special here is that the agent joins by
+// itself.
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"drover/internal/agent"
+	"drover/internal/config"
+	"drover/internal/group"
+	"drover/internal/server"
+)
+
+// Run runs until ctx ends or a part fails, and tells on out, once calls are taken, how to make the first one. The
+// supervised processes are left running.
+func Run(ctx context.Context, cfg config.Dev, build string, out io.Writer, log *slog.Logger) error {
+	lock, err := config.Lock(cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close() //nolint:errcheck // nothing was written
+
+	var local *agent.Agent
+	srv, err := server.New(ctx, server.Config{
+		Dir: filepath.Join(cfg.DataDir, "server"), HTTP: cfg.HTTP, Fabric: "127.0.0.1:0", Log: log.With("part", "server"),
+		Ready: func() error { return local.Ready() },
+	})
+	if err != nil {
+		return err
+	}
+	defer srv.Close()
+	code, secret, made, err := srv.FirstApp(ctx, cfg.Bootstrap.AppCode, cfg.Bootstrap.AppSecret)
+	if err != nil {
+		return err
+	}
+	if local, err = join(ctx, srv, cfg, build, log.With("part", "agent")); err != nil {
+		return err
+	}
+	hello := banner{url: srv.URL(), code: code, secret: secret, made: made && cfg.Bootstrap.AppCode == "", cfg: cfg}
+	return group.Run(ctx,
+		group.Part{Name: "server", Run: srv.Run},
+		group.Part{Name: "agent", Run: local.Run},
+		group.Part{Name: "http", Run: srv.Serve},
+		group.Part{Name: "banner", Run: func(ctx context.Context) error { return hello.show(ctx, srv.Ready, out) }},
+	)
+}
+
+// join enrols the local agent. It does so at each start, because the address of the fabric may have changed.
+func join(ctx context.Context, srv *server.Server, cfg config.Dev, build string, log *slog.Logger) (*agent.Agent, error) {
+	dir := filepath.Join(cfg.DataDir, "agent")
+	key, err := agent.OwnKey(dir)
+	if err != nil {
+		return nil, err
+	}
+	public, err := key.PublicKey()
+	if err != nil {
+		return nil, fmt.Errorf("cannot read agent key: %w", err)
+	}
+	enrolment, err := srv.Enrol(ctx, public, cfg.AgentCloud, cfg.AgentIP, cfg.AgentID)
+	if err != nil {
+		return nil, err
+	}
+	if err := agent.SaveEnrolment(dir, enrolment); err != nil {
+		return nil, err
+	}
+	return agent.New(agent.Config{Dir: dir, Build: build, Log: log})
+}
+
+// readyPoll is how often the banner asks whether calls are taken; it stops with the first yes.
+const readyPoll = 20 * time.Millisecond
+
+type banner struct {
+	url, code, secret string
+	made              bool
+	cfg               config.Dev
+}
+
+// show waits for readiness, writes the banner and then waits for the end: as a part it must not end before.
+func (b banner) show(ctx context.Context, ready func() error, out io.Writer) error {
+	ticker := time.NewTicker(readyPoll)
+	defer ticker.Stop()
+	for ready() != nil {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	if _, err := io.WriteString(out, b.text()); err != nil {
+		return errors.New("cannot write to standard output")
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func (b banner) text() string {
+	secret := b.secret
+	text := fmt.Sprintf("\ndrover is ready.\n\n  URL         %s\n  app code    %s\n", b.url, b.code)
+	switch {
+	case b.made:
+		text += fmt.Sprintf("  app secret  %s   (shown this once, stored only as a hash)\n", b.secret)
+	case b.secret != "":
+		text += "  app secret  as given by DROVER_BOOTSTRAP_APP_SECRET\n"
+		secret = "$DROVER_BOOTSTRAP_APP_SECRET"
+	default:
+		text += "  app secret  shown when this data directory was new; put it into DROVER_APP_SECRET\n"
+		secret = "$DROVER_APP_SECRET"
+	}
+	asked := b.cfg.AgentID
+	if asked == "" {
+		asked = fmt.Sprintf("%d:%s", b.cfg.AgentCloud, b.cfg.AgentIP)
+	}
+	text += fmt.Sprintf("  agent       %s\n  data        %s\n", asked, b.cfg.DataDir)
+	text += fmt.Sprintf(`
+Ask for all processes of a namespace (none yet):
+
+  curl -sS %s/api/v2/proc/sync_proc_status -d "{\"bk_app_code\":\"%s\",\"bk_app_secret\":\"%s\",\"bk_username\":\"me\",\"meta\":{\"namespace\":\"quickstart\"},\"page\":{\"start\":0,\"limit\":100}}"
+
+Next: examples/quickstart.sh runs a real daemon through its whole life. Ctrl-C ends drover and leaves the processes running.
+
+`, b.url, b.code, secret)
+	return text
+}

@@ -1,0 +1,202 @@
+// Package server is the assembly of the server: database, broker, engine and HTTP. It is stateless between requests; what
+// was accepted is in SQL before a caller hears of it.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nats-io/nkeys"
+
+	"drover/internal/fabric"
+	"drover/internal/fabric/broker"
+	"drover/internal/group"
+	"drover/internal/server/engine"
+	"drover/internal/server/fleet"
+	"drover/internal/server/httpapi"
+	"drover/internal/server/store"
+	"drover/internal/server/store/sqlite"
+	"drover/internal/wire"
+)
+
+// Config is what a server needs.
+type Config struct {
+	// Dir is the server's own directory; it is made with mode 0700.
+	Dir string
+	// HTTP and Fabric are the addresses to listen on, host:port; port 0 is any.
+	HTTP   string
+	Fabric string
+	// Ready adds a condition to /readyz; it may be nil.
+	Ready func() error
+	Log   *slog.Logger
+}
+
+// Server is an assembled server. Its listener is open from New on, so that its address is known.
+type Server struct {
+	cfg       Config
+	store     store.Store
+	broker    *broker.Broker
+	directory *fleet.Directory
+	engine    *engine.Engine
+	listener  net.Listener
+	key       nkeys.KeyPair
+	link      *link
+}
+
+// Many agents report at the same time, and each report waits for a commit.
+const reportWorkers = 64
+
+// New opens everything that the server stands on. The caller runs it with Run and Serve, or gives it back with Close.
+func New(ctx context.Context, cfg Config) (_ *Server, err error) {
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("cannot create server directory: %w", err)
+	}
+	s := &Server{cfg: cfg, link: &link{}}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	if s.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.HTTP); err != nil {
+		return nil, fmt.Errorf("cannot listen for HTTP: %w", err)
+	}
+	if s.store, err = sqlite.Open(ctx, filepath.Join(cfg.Dir, "drover.db"), cfg.Log); err != nil {
+		return nil, err
+	}
+	if s.key, err = fabric.LoadOrCreateKey(filepath.Join(cfg.Dir, "manifest.nkey"), nkeys.PrefixByteAccount); err != nil {
+		return nil, err
+	}
+	s.broker, err = broker.Start(ctx, broker.Config{
+		Dir: filepath.Join(cfg.Dir, "broker"), Listen: cfg.Fabric, Log: cfg.Log,
+		AgentPublish:   []string{wire.ReportSubject("{{subject()}}")},
+		AgentSubscribe: []string{wire.OrderSubject("{{subject()}}")},
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.directory = fleet.New(s.store, time.Now())
+	if err := s.directory.Load(ctx); err != nil {
+		return nil, err
+	}
+	s.engine = engine.New(engine.Config{Store: s.store, Directory: s.directory, Link: s.link, Key: s.key, Log: cfg.Log})
+	return s, nil
+}
+
+// Close gives back everything. It may be called at any time after Run and Serve have returned.
+func (s *Server) Close() {
+	if s.broker != nil {
+		s.broker.Shutdown()
+	}
+	if s.store != nil {
+		if err := s.store.Close(); err != nil {
+			s.cfg.Log.Error("database could not be closed", "error", err)
+		}
+	}
+	if s.listener != nil {
+		_ = s.listener.Close() // closed already if it was served
+	}
+}
+
+// URL returns where the API is.
+func (s *Server) URL() string { return "http://" + s.listener.Addr().String() }
+
+// Ready returns nil once calls can be taken, else why not.
+func (s *Server) Ready() error {
+	if !s.link.up() {
+		return errors.New("the server is not connected to its fabric")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if err := s.store.Ping(ctx); err != nil {
+		return fmt.Errorf("the database takes no writes: %w", err)
+	}
+	if s.cfg.Ready != nil {
+		return s.cfg.Ready()
+	}
+	return nil
+}
+
+// Enrol lets an agent join: it is written into the register and gets its token for the fabric.
+func (s *Server) Enrol(ctx context.Context, publicKey string, cloud int, ip, id string) (wire.Enrolment, error) {
+	jwt, err := s.broker.IssueAgent(publicKey)
+	if err != nil {
+		return wire.Enrolment{}, err
+	}
+	manifestKey, err := s.key.PublicKey()
+	if err != nil {
+		return wire.Enrolment{}, fmt.Errorf("cannot read manifest key: %w", err)
+	}
+	known, ok := s.directory.ByKey(publicKey)
+	if !ok {
+		known = store.Agent{Key: publicKey, Created: time.Now()}
+	}
+	known.Cloud, known.IP, known.ID = cloud, ip, id
+	if err := s.directory.Join(ctx, known, time.Now()); err != nil {
+		return wire.Enrolment{}, err
+	}
+	return wire.Enrolment{URLs: []string{s.broker.URL()}, JWT: jwt, ManifestKeys: []string{manifestKey}, Cloud: cloud, IP: ip, ID: id}, nil
+}
+
+// Run carries tasks to the agents and takes in what they report, until ctx ends.
+func (s *Server) Run(ctx context.Context) error {
+	return group.Run(ctx,
+		group.Part{Name: "engine", Run: s.engine.Run},
+		group.Part{Name: "fabric", Run: s.serveReports},
+	)
+}
+
+func (s *Server) serveReports(ctx context.Context) error {
+	conn, err := fabric.Dial(ctx, fabric.DialConfig{
+		URLs: []string{s.broker.URL()}, Identity: s.broker.ServerIdentity(), Name: "server", Log: s.cfg.Log,
+	})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = conn.Serve(wire.AnyReportSubject, "servers", reportWorkers, func(ctx context.Context, subject string, data []byte) []byte {
+		agent, err := wire.ReportAgent(subject)
+		if err != nil {
+			s.cfg.Log.Warn("report refused", "error", err)
+			return nil
+		}
+		return s.engine.HandleReport(ctx, agent, data)
+	})
+	if err != nil {
+		return fmt.Errorf("cannot listen for reports: %w", err)
+	}
+	s.link.set(conn)
+	<-ctx.Done()
+	return nil
+}
+
+// shutdownTime is how long calls under way may take to end.
+const shutdownTime = 5 * time.Second
+
+// Serve answers HTTP until ctx ends.
+func (s *Server) Serve(ctx context.Context) error {
+	srv := httpapi.NewServer(httpapi.New(httpapi.Config{
+		Tasks: s.store, Observations: s.store, Apps: s.store, Audit: s.store, Engine: s.engine, Directory: s.directory,
+		Ready: s.Ready, Log: s.cfg.Log,
+	}), s.cfg.Log)
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(s.listener) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
+	defer cancel()
+	err := srv.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = srv.Close()
+	}
+	<-ended
+	return err
+}
