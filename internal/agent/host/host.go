@@ -264,8 +264,12 @@ func (h *Host) Discard(id string) {
 func (h *Host) EndTree(ctx context.Context, root procfs.Identity, id string) ([]int, error) {
 	tree := liveness.Tree{Root: root, Mark: id}
 	if group, ok := h.tree.Group(id); ok {
-		tree.Groups = append(tree.Groups, group)
 		defer group.Close() //nolint:errcheck // opened to be killed only
+		if root == (procfs.Identity{}) {
+			// The group holds all that the run has started: there is nothing to search for.
+			return nil, group.Kill(ctx)
+		}
+		tree.Groups = append(tree.Groups, group)
 	}
 	return liveness.KillTree(ctx, h.fs, tree)
 }

@@ -1,0 +1,146 @@
+package harness
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Process is a process as a caller knows it: the spec that every operation sends.
+type Process struct {
+	Server    *Server
+	Namespace string
+	Name      string
+	Identity  Object
+	Control   Object
+	Policy    Object
+}
+
+// Result is the answer to an operation on it.
+type Result struct {
+	Code    int
+	Msg     string
+	Content string
+	Hosted  bool // isAuto of the content
+	PID     int  // of a query
+	Item    Object
+}
+
+// Request is the body of operate_proc_v2 for this process.
+func (p *Process) Request(op int) Object {
+	policy := Object{"auto_type": 1, "start_check_secs": 2, "stop_check_secs": 5, "start_interval": 1, "op_timeout": 30}
+	maps.Copy(policy, p.Policy)
+	return Object{
+		"meta":          Object{"namespace": p.Namespace, "name": p.Name},
+		"op_type":       op,
+		"agent_id_list": []string{Agent},
+		"spec":          Object{"identity": p.Identity, "control": p.Control, "alive_monitor_policy": policy},
+	}
+}
+
+// Submit begins an operation and returns the task id.
+func (p *Process) Submit(op int) string {
+	p.Server.t.Helper()
+	return p.Server.Call("operate_proc_v2", p.Request(op))["task_id"].(string)
+}
+
+// Operate carries out an operation and returns its result.
+func (p *Process) Operate(op int) Result {
+	p.Server.t.Helper()
+	return p.Await(p.Submit(op))
+}
+
+// Key is the key of results.
+func (p *Process) Key() string { return Agent + ":" + p.Namespace + ":" + p.Name }
+
+// Await polls a task until it has ended.
+func (p *Process) Await(task string) Result {
+	p.Server.t.Helper()
+	return ParseResult(p.Server.t, p.Server.AwaitTask(task)[p.Key()])
+}
+
+// Query asks for the present state.
+func (p *Process) Query() Result {
+	p.Server.t.Helper()
+	return p.Operate(2)
+}
+
+// AwaitTask polls until no key of the task is at 115.
+func (s *Server) AwaitTask(task string) Object {
+	s.t.Helper()
+	var data Object
+	Eventually(s.t, "task "+task+" to end", func() bool {
+		data = s.Call("get_proc_operate_result_v2", Object{"task_id": task})
+		for _, v := range data {
+			if v.(Object)["error_code"] == 115.0 {
+				return false
+			}
+		}
+		return len(data) > 0
+	})
+	return data
+}
+
+// ParseResult reads one entry of a result map.
+func ParseResult(t testing.TB, entry any) Result {
+	t.Helper()
+	e, ok := entry.(Object)
+	if !ok {
+		t.Fatalf("no entry for the process: %v", entry)
+	}
+	r := Result{Code: int(e["error_code"].(float64)), Msg: e["error_msg"].(string), Content: e["content"].(string)}
+	var content struct {
+		Value   []Object `json:"value"`
+		Process []struct {
+			Instance []Object `json:"instance"`
+		} `json:"process"`
+	}
+	if err := json.Unmarshal([]byte(r.Content), &content); err != nil {
+		t.Fatalf("content %q: %v", r.Content, err)
+	}
+	switch {
+	case len(content.Value) == 1:
+		r.Item = content.Value[0]
+	case len(content.Process) == 1 && len(content.Process[0].Instance) == 1:
+		r.Item = content.Process[0].Instance[0]
+		r.PID = int(r.Item["pid"].(float64))
+	default:
+		t.Fatalf("content %q: want one value or one process with one instance", r.Content)
+	}
+	r.Hosted, _ = r.Item["isAuto"].(bool)
+	return r
+}
+
+// Eventually asks again and again until the answer is yes.
+func Eventually(t testing.TB, what string, yes func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(Patience)
+	defer deadline.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !yes() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// ReadPID reads a pid file; it fails the test for anything that is no pid of a process.
+func ReadPID(t testing.TB, path string) int {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.Fields(string(data))[0])
+	if err != nil || pid <= 1 {
+		t.Fatalf("%s holds %q", path, data)
+	}
+	return pid
+}

@@ -1,0 +1,200 @@
+package lifecycle_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"drover/test/harness"
+)
+
+func TestOddDaemons(t *testing.T) {
+	s := harness.Start(t, binaries.drover)
+	t.Run("pid file comes late", func(t *testing.T) {
+		t.Parallel()
+		p, _ := odd(t, s, "late", "late", "-delay", "700ms")
+		want(t, "start", p.Operate(0), 0)
+		want(t, "stop", p.Operate(1), 0)
+	})
+	t.Run("holds stdout", func(t *testing.T) {
+		t.Parallel()
+		p, dir := odd(t, s, "holder", "hold-stdout", "-every", "1ms")
+		want(t, "start", p.Operate(0), 0)
+		if n := starts(t, dir); n != 1 {
+			t.Errorf("started %d times", n)
+		}
+		want(t, "stop", p.Operate(1), 0)
+	})
+	t.Run("ignores SIGTERM", func(t *testing.T) {
+		t.Parallel()
+		p, dir := odd(t, s, "stubborn", "ignore-term")
+		p.Policy = harness.Object{"stop_check_secs": 1}
+		want(t, "start", p.Operate(0), 0)
+		r := want(t, "stop", p.Operate(1), 836)
+		if !strings.HasPrefix(r.Msg, "stop") || !r.Hosted {
+			t.Errorf("stop says %q, hosted %v: want a text that begins with stop, still hosted", r.Msg, r.Hosted)
+		}
+		pid := harness.ReadPID(t, dir+"/oddd.pid")
+		killed(t, p, pid) // it is watched as before
+		want(t, "kill", p.Operate(9), 0)
+		if alive(harness.ReadPID(t, dir+"/oddd.pid")) {
+			t.Error("alive after a kill")
+		}
+	})
+	t.Run("renames itself", func(t *testing.T) {
+		t.Parallel()
+		p, _ := odd(t, s, "renamed", "rename", "-title", "somebody")
+		want(t, "start", p.Operate(0), 0)
+		want(t, "stop", p.Operate(1), 0)
+	})
+	t.Run("has workers in sessions of their own", func(t *testing.T) {
+		t.Parallel()
+		p, dir := odd(t, s, "workers", "workers", "-workers", "5")
+		want(t, "start", p.Operate(0), 0)
+		want(t, "kill", p.Operate(9), 0)
+		for _, pid := range recorded(t, dir) {
+			if alive(pid) {
+				t.Errorf("pid %d of the tree is alive after a kill", pid)
+			}
+		}
+	})
+	t.Run("exits 0 at once", func(t *testing.T) {
+		t.Parallel()
+		p, dir := odd(t, s, "brief", "exit-now")
+		r := want(t, "start", p.Operate(0), 836)
+		if r.Hosted || starts(t, dir) != 1 {
+			t.Errorf("hosted %v, started %d times: want neither hosted nor relaunched", r.Hosted, starts(t, dir))
+		}
+	})
+	t.Run("dies in its check time", func(t *testing.T) {
+		t.Parallel()
+		p, _ := odd(t, s, "dying", "crash-after", "-delay", "300ms", "-code", "7")
+		r := want(t, "start", p.Operate(0), 836)
+		if !strings.Contains(r.Msg, "exit status 7") {
+			t.Errorf("836 says %q, want the exit status in it", r.Msg)
+		}
+	})
+	t.Run("has a long name", func(t *testing.T) {
+		t.Parallel()
+		p, dir := odd(t, s, "long", "plain")
+		long := filepath.Join(dir, "a-daemon-with-a-name-of-many-characters")
+		data, err := os.ReadFile(binaries.oddd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(long, data, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		p.Identity["proc_name"] = filepath.Base(long)
+		p.Control["start_cmd"] = strings.Replace(p.Control["start_cmd"].(string), binaries.oddd, long, 1)
+		want(t, "start", p.Operate(0), 0)
+		p.Identity["proc_name"] = filepath.Base(long)[:15] + "-another-daemon-altogether"
+		if r := p.Query(); r.PID > 0 && r.Item["procname"] == p.Identity["proc_name"] {
+			t.Errorf("a daemon with the same first 15 characters was taken for it: %v", r.Item)
+		}
+		p.Identity["proc_name"] = filepath.Base(long)
+		want(t, "stop", p.Operate(1), 0)
+	})
+}
+
+// recorded returns the pids that the daemon has written down.
+func recorded(t *testing.T, dir string) []int {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "run.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pids []int
+	for line := range strings.Lines(string(data)) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 {
+			continue
+		}
+		pid := 0
+		for _, c := range fields[1] {
+			pid = pid*10 + int(c-'0')
+		}
+		pids = append(pids, pid)
+	}
+	if len(pids) == 0 {
+		t.Fatal("nothing was recorded")
+	}
+	return pids
+}
+
+func TestRelaunch(t *testing.T) {
+	s := harness.Start(t, binaries.drover)
+	t.Run("is given up after start_retries", func(t *testing.T) {
+		t.Parallel()
+		p, dir := odd(t, s, "loop", "crash-after", "-delay", "1500ms", "-code", "3")
+		p.Policy = harness.Object{"start_check_secs": 1, "start_retries": 2}
+		want(t, "start", p.Operate(0), 0)
+		var message string
+		harness.Eventually(t, "the process to be given up", func() bool {
+			row := status(t, p)
+			message = row["message"].(string)
+			return strings.Contains(message, "given up")
+		})
+		if n := starts(t, dir); n != 3 {
+			t.Errorf("started %d times, want once and two relaunches", n)
+		}
+		if !strings.Contains(message, "exit status 3") {
+			t.Errorf("message %q, want the exit status in it", message)
+		}
+	})
+	t.Run("of a stopped process that is hosted comes after the interval", func(t *testing.T) {
+		t.Parallel()
+		p, dir := odd(t, s, "hosted", "plain")
+		want(t, "host", p.Operate(3), 0)
+		harness.Eventually(t, "the process to be started", func() bool { return p.Query().PID > 1 })
+		want(t, "host again", p.Operate(3), 0)
+		if n := starts(t, dir); n != 1 {
+			t.Errorf("started %d times", n)
+		}
+		pid := p.Query().PID
+		if r := want(t, "unhost", p.Operate(4), 0); r.Hosted {
+			t.Error("hosted after op 4")
+		}
+		signal(t, pid, syscall.SIGKILL)
+		harness.Eventually(t, "the end to be noticed", func() bool { return status(t, p)["pid"] == -1.0 })
+		if n := starts(t, dir); n != 1 {
+			t.Errorf("started %d times after op 4", n)
+		}
+	})
+	t.Run("never happens to a single run", func(t *testing.T) {
+		t.Parallel()
+		p, dir := odd(t, s, "single", "plain")
+		p.Policy = harness.Object{"auto_type": 2}
+		want(t, "start", p.Operate(0), 0)
+		signal(t, harness.ReadPID(t, dir+"/oddd.pid"), syscall.SIGKILL)
+		harness.Eventually(t, "the end to be noticed", func() bool { return status(t, p)["pid"] == -1.0 })
+		if n := starts(t, dir); n != 1 {
+			t.Errorf("started %d times", n)
+		}
+	})
+	t.Run("does not follow a stop that kills", func(t *testing.T) {
+		t.Parallel()
+		p, dir := odd(t, s, "killed", "plain")
+		p.Control["stop_cmd"] = "kill -9 $(cat oddd.pid)"
+		want(t, "start", p.Operate(0), 0)
+		want(t, "stop", p.Operate(1), 0)
+		if n := starts(t, dir); n != 1 {
+			t.Errorf("started %d times", n)
+		}
+	})
+}
+
+// status returns the row of get_proc_status_v2.
+func status(t *testing.T, p *harness.Process) harness.Object {
+	t.Helper()
+	data := p.Server.Call("get_proc_status_v2", harness.Object{
+		"meta": harness.Object{"namespace": p.Namespace, "name": p.Name}, "agent_id_list": []string{harness.Agent},
+	})
+	rows := data["proc_infos"].([]any)
+	if len(rows) != 1 {
+		t.Fatalf("%d rows: %v", len(rows), rows)
+	}
+	return rows[0].(harness.Object)
+}

@@ -1,0 +1,158 @@
+package lifecycle_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"drover/test/harness"
+)
+
+// daemon is a real program under test.
+type daemon struct {
+	name     string
+	identity harness.Object
+	control  harness.Object
+	// reloads says that reload_cmd must keep the master's pid.
+	reloads bool
+}
+
+// freePort returns a port that nobody listens on.
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func nginx(t *testing.T) daemon {
+	dir := workdir(t)
+	conf := filepath.Join(dir, "nginx.conf")
+	write(t, conf, fmt.Sprintf("pid %s/nginx.pid;\nerror_log %s/error.log;\nevents {}\nhttp { access_log off; server { listen 127.0.0.1:%d; } }\n", dir, dir, freePort(t)))
+	command := "/usr/sbin/nginx -c " + conf
+	return daemon{
+		name:     "nginx",
+		identity: harness.Object{"proc_name": "nginx", "setup_path": dir, "pid_path": dir + "/nginx.pid", "user": "root"},
+		control:  harness.Object{"start_cmd": command, "stop_cmd": command + " -s quit", "reload_cmd": command + " -s reload", "restart_cmd": ""},
+		reloads:  true,
+	}
+}
+
+func redis(t *testing.T) daemon {
+	dir := workdir(t)
+	port := freePort(t)
+	command := fmt.Sprintf("redis-server --port %d --bind 127.0.0.1 --daemonize yes --dir %s --pidfile %s/redis.pid --logfile %s/redis.log --save ''", port, dir, dir, dir)
+	return daemon{
+		name:     "redis-server",
+		identity: harness.Object{"proc_name": "redis-server", "setup_path": dir, "pid_path": dir + "/redis.pid", "user": "redis"},
+		control:  harness.Object{"start_cmd": command, "stop_cmd": fmt.Sprintf("redis-cli -p %d shutdown nosave", port)},
+	}
+}
+
+func memcached(t *testing.T) daemon {
+	dir := workdir(t)
+	return daemon{
+		name:     "memcached",
+		identity: harness.Object{"proc_name": "memcached", "setup_path": dir, "pid_path": dir + "/memcached.pid", "user": "root"},
+		control: harness.Object{
+			"start_cmd":   fmt.Sprintf("memcached -d -u nobody -l 127.0.0.1 -p %d -P %s/memcached.pid", freePort(t), dir),
+			"stop_cmd":    "kill $(cat memcached.pid)",
+			"restart_cmd": "",
+		},
+	}
+}
+
+func postgres(t *testing.T) daemon {
+	dir := workdir(t)
+	bin, err := filepath.Glob("/usr/lib/postgresql/*/bin")
+	if err != nil || len(bin) == 0 {
+		t.Fatal("PostgreSQL is not installed: run make test-deps")
+	}
+	run(t, "chown", "postgres", dir)
+	run(t, "su", "postgres", "-s", "/bin/sh", "-c", fmt.Sprintf("%s/initdb -D %s/data -A trust --no-sync >/dev/null", bin[0], dir))
+	ctl := fmt.Sprintf("%s/pg_ctl -D %s/data -s -w -o '-p %d -c listen_addresses=127.0.0.1 -k %s'", bin[0], dir, freePort(t), dir)
+	return daemon{
+		name:     "postgres",
+		identity: harness.Object{"proc_name": "postgres", "setup_path": dir, "pid_path": dir + "/data/postmaster.pid", "user": "postgres"},
+		control: harness.Object{
+			"start_cmd": ctl + " start", "stop_cmd": ctl + " -m fast stop", "restart_cmd": ctl + " -m fast restart", "reload_cmd": ctl + " reload",
+		},
+		reloads: true,
+	}
+}
+
+// TestRealDaemons takes real programs through their whole life.
+func TestRealDaemons(t *testing.T) {
+	s := harness.Start(t, binaries.drover)
+	for _, d := range []daemon{nginx(t), redis(t), memcached(t), postgres(t)} {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			life(t, s, d)
+		})
+	}
+}
+
+func life(t *testing.T, s *harness.Server, d daemon) {
+	p := &harness.Process{Server: s, Namespace: "real", Name: d.name + "_1", Identity: d.identity, Control: d.control}
+	if r := p.Query(); r.PID != -1 || r.Hosted {
+		t.Fatalf("query before the first start: pid %d, hosted %v", r.PID, r.Hosted)
+	}
+	if r := want(t, "start", p.Operate(0), 0); !r.Hosted {
+		t.Error("not hosted after a start")
+	}
+	pid := harness.ReadPID(t, d.identity["pid_path"].(string))
+	if r := p.Query(); r.PID != pid || !r.Hosted || r.Item["procName"] == "" {
+		t.Errorf("query: %v, want pid %d, hosted", r.Item, pid)
+	}
+	if r := want(t, "second start", p.Operate(0), 828); !strings.Contains(r.Msg, d.identity["proc_name"].(string)) {
+		t.Errorf("828 says %q, want the binary's name in it", r.Msg)
+	}
+	pid = killed(t, p, pid)
+	if d.reloads {
+		want(t, "reload", p.Operate(8), 0)
+		if r := p.Query(); r.PID != pid {
+			t.Errorf("pid %d after a reload, want the same as before, %d", r.PID, pid)
+		}
+	}
+	want(t, "restart", p.Operate(7), 0)
+	restarted := p.Query()
+	if restarted.PID == pid || restarted.PID <= 1 {
+		t.Errorf("pid %d after a restart, %d before", restarted.PID, pid)
+	}
+	if r := want(t, "stop", p.Operate(1), 0); r.Hosted {
+		t.Error("hosted after a stop")
+	}
+	if alive(restarted.PID) {
+		t.Errorf("pid %d is alive after a stop", restarted.PID)
+	}
+	want(t, "second stop", p.Operate(1), 829)
+	if r := p.Query(); r.PID != -1 || r.Hosted {
+		t.Errorf("query after a stop: pid %d, hosted %v", r.PID, r.Hosted)
+	}
+}
+
+// killed kills the process and waits until it has been launched again; it returns the new pid.
+func killed(t *testing.T, p *harness.Process, pid int) int {
+	t.Helper()
+	signal(t, pid, syscall.SIGKILL)
+	var now int
+	harness.Eventually(t, p.Name+" to be relaunched", func() bool {
+		now = p.Query().PID
+		return now > 1 && now != pid
+	})
+	return now
+}
