@@ -1,0 +1,49 @@
+# drover: what can be done here. `make` alone prints this list.
+SHELL := /bin/sh
+export CGO_ENABLED := 0
+
+TOOL := go tool -modfile=tools/go.mod
+
+.PHONY: help run build test test-deps short race lint fmt generate check fuzz bench clean
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## run the main job: a server and one agent, on loopback, without configuration
+	@echo "Building drover; the first time this takes about a minute."
+	@go run ./cmd/drover dev
+
+build: ## build bin/drover and bin/drover-agent
+	go build -trimpath -o bin/ ./cmd/...
+
+test: test-deps ## run all tests, and install what they need
+	go test -timeout 15m ./...
+
+test-deps: ## install the real daemons that the tests supervise (as root), or say what is missing
+	@tools/test-deps.sh
+
+race: ## run the tests of one process at a time under the race detector (needs gcc)
+	CGO_ENABLED=1 go test -race -timeout 15m ./internal/...
+
+lint: ## check the rules of the code
+	$(TOOL) golangci-lint run ./...
+
+fmt: ## format the code
+	$(TOOL) golangci-lint fmt ./...
+
+generate: ## make the generated files again
+	go generate ./...
+
+check: lint ## what .ci/run checks beside the tests
+	@go run ./internal/statesdoc | diff -u docs/states.md - || { echo "docs/states.md is old: run make generate"; exit 1; }
+	@go mod tidy -diff
+
+T ?= 30s
+fuzz: ## run every fuzz target for T (30s)
+	@tools/fuzz.sh $(T)
+
+bench: ## run the benchmarks
+	go test -run '^$$' -bench . -benchmem ./internal/...
+
+clean: ## remove what was built
+	rm -rf bin
