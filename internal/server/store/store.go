@@ -123,6 +123,8 @@ type Queue interface {
 	LeaseItems(ctx context.Context, now, until time.Time, limit int) ([]Item, error)
 	// MarkSent moves items to at least Sent, counts the attempt and sets when they are due again, unless they are accepted.
 	MarkSent(ctx context.Context, ids []string, resend time.Time) error
+	// Postpone sets when items are due again, unless they are accepted.
+	Postpone(ctx context.Context, ids []string, due time.Time) error
 	// MarkAccepted moves items to at least Accepted; they are no longer sent.
 	MarkAccepted(ctx context.Context, ids []string) error
 	// NextDue returns the earliest time at which LeaseItems would return an item; ok is false when there is none. An item that

@@ -16,6 +16,8 @@ type Event interface {
 type (
 	// Unheard says that the item was sent and no receipt came in time.
 	Unheard struct{}
+	// Absent says that nobody listens for the agent, which may come back.
+	Absent struct{}
 	// Received says that the agent has the item in its journal.
 	Received struct{}
 	// Refused says that the agent will not do it, or that it cannot be sent at all; Reason is shown to the caller.
@@ -31,6 +33,7 @@ type (
 )
 
 func (Unheard) event()     {}
+func (Absent) event()      {}
 func (Received) event()    {}
 func (Refused) event()     {}
 func (Unreachable) event() {}
@@ -39,9 +42,10 @@ func (Finished) event()    {}
 func (Overdue) event()     {}
 
 func (Unheard) String() string     { return "no receipt" }
+func (Absent) String() string      { return "nobody there yet" }
 func (Received) String() string    { return "receipt" }
 func (Refused) String() string     { return "refused" }
-func (Unreachable) String() string { return "nobody there" }
+func (Unreachable) String() string { return "nobody there for too long" }
 func (Began) String() string       { return "begun" }
 func (Finished) String() string    { return "outcome" }
 
@@ -56,6 +60,7 @@ func (e Overdue) String() string {
 func Events() []Event {
 	return []Event{
 		Unheard{},
+		Absent{},
 		Received{},
 		Refused{Reason: "the agent's reason"},
 		Unreachable{},

@@ -15,7 +15,7 @@ type State int
 
 // The states, rising.
 const (
-	Pending  State = iota // no agent has it, as far as the server knows
+	Pending  State = iota // nobody has it, as far as the server knows
 	Sent                  // sent, no receipt yet
 	Accepted              // the agent has journalled it
 	Begun                 // the agent works on it
@@ -53,6 +53,8 @@ const (
 	// FirstResend and LastResend bound the wait between two attempts: it doubles from the first to the last.
 	FirstResend = time.Second
 	LastResend  = 10 * time.Second
+	// AbsentRetry is the wait before an agent that may come back is tried again.
+	AbsentRetry = time.Second
 )
 
 // Unavailable is the text of every AgentUnavailable outcome.
@@ -88,6 +90,10 @@ func Next(it Item, e Event, now time.Time) Item {
 			it.State = Sent
 			it.Due = now.Add(resendAfter(it.Attempts))
 			it.Attempts++
+		}
+	case Absent:
+		if it.State <= Sent {
+			it.Due = now.Add(AbsentRetry)
 		}
 	case Received:
 		it.rise(Accepted)

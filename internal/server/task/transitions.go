@@ -18,25 +18,29 @@ type Transition struct {
 // Transitions walks the machine from a new item over every event and returns what was seen, ordered by state and then as
 // Events is. A deadline event is given at the item's deadline. Pairs that change nothing are left out.
 func Transitions() []Transition {
+	type moment struct {
+		item Item
+		now  time.Time
+	}
 	var rows []Transition
 	start := time.Unix(0, 0).UTC()
 	seen := map[State]bool{Pending: true}
-	for queue := []Item{New(start)}; len(queue) > 0; {
-		it := queue[0]
+	for queue := []moment{{New(start), start}}; len(queue) > 0; {
+		at := queue[0]
 		queue = queue[1:]
 		for _, e := range Events() {
-			now := start
+			now := at.now.Add(time.Second)
 			if _, ok := e.(Overdue); ok {
-				now = it.Deadline
+				now = at.item.Deadline
 			}
-			next := Next(it, e, now)
-			if next == it {
+			next := Next(at.item, e, now)
+			if next == at.item {
 				continue
 			}
-			rows = append(rows, Transition{From: it.State, Event: e.String(), To: next.State, Note: note(it, next, now)})
+			rows = append(rows, Transition{From: at.item.State, Event: e.String(), To: next.State, Note: note(at.item, next, now)})
 			if !seen[next.State] {
 				seen[next.State] = true
-				queue = append(queue, next)
+				queue = append(queue, moment{next, now})
 			}
 		}
 	}
@@ -47,7 +51,7 @@ func Transitions() []Transition {
 func note(before, after Item, now time.Time) string {
 	var notes []string
 	if !after.Due.IsZero() && !after.Due.Equal(before.Due) {
-		notes = append(notes, fmt.Sprintf("sent again after %s, then at longer intervals up to %s", after.Due.Sub(now), LastResend))
+		notes = append(notes, fmt.Sprintf("sent again after %s", after.Due.Sub(now)))
 	}
 	if !after.Deadline.Equal(before.Deadline) {
 		notes = append(notes, fmt.Sprintf("deadline: the agent's limit + %s", Grace))

@@ -59,6 +59,17 @@ func (db *DB) MarkSent(ctx context.Context, ids []string, resend time.Time) erro
 	return nil
 }
 
+// Postpone gives items a new due time.
+func (db *DB) Postpone(ctx context.Context, ids []string, due time.Time) error {
+	err := db.writer.write(ctx, func(tx *tx) error {
+		return tx.exec(updateListed(`due = ?2`, `AND state < 2`), idList(ids), nanos(due))
+	})
+	if err != nil {
+		return fmt.Errorf("cannot postpone items: %w", err)
+	}
+	return nil
+}
+
 // MarkAccepted notes a receipt.
 func (db *DB) MarkAccepted(ctx context.Context, ids []string) error {
 	err := db.writer.write(ctx, func(tx *tx) error {

@@ -88,6 +88,9 @@ func open(path string, n int, pragmas ...string) (*sql.DB, error) {
 		"synchronous(FULL)",
 		"foreign_keys(1)",
 		"journal_size_limit(67108864)",
+		// What a statement needs for its own undoing stays in memory, and pages of a large task are not spilled before their commit.
+		"temp_store(MEMORY)",
+		"cache_size(-32768)",
 	}, pragmas...)}
 	name := url.URL{Scheme: "file", Path: absolute, RawQuery: query.Encode()}
 	db, err := sql.Open("sqlite", name.String())

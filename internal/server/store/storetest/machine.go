@@ -24,6 +24,7 @@ func agreesWithMachine(t *testing.T, s store.Store) {
 			create(t, s, name, request(process.Start, name, "x"))
 			it := leaseOne(t, s, epoch)
 			m := task.New(epoch)
+			m.Due = epoch.Add(time.Minute) // the lease
 			for _, e := range way[state] {
 				m = step(t, s, it, m, e)
 			}
@@ -48,6 +49,8 @@ func step(t *testing.T, s store.Store, it store.Item, m task.Item, e task.Event)
 	switch e := e.(type) {
 	case task.Unheard:
 		must(t, s.MarkSent(t.Context(), []string{it.ID}, next.Due))
+	case task.Absent:
+		must(t, s.Postpone(t.Context(), []string{it.ID}, next.Due))
 	case task.Received:
 		must(t, s.MarkAccepted(t.Context(), []string{it.ID}))
 	case task.Began:
@@ -76,7 +79,7 @@ func holds(t *testing.T, s store.Store, name string, want task.Item) {
 	if isDue != !want.Due.IsZero() {
 		t.Errorf("%s: it will be sent: %v, want %v", name, isDue, !want.Due.IsZero())
 	}
-	if want.State == task.Sent && !due.Equal(want.Due) {
+	if isDue && !due.Equal(want.Due) {
 		t.Errorf("%s: it is due at %v, want %v", name, due, want.Due)
 	}
 	deadline, isLimited, err := s.NextDeadline(t.Context())

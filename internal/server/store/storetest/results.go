@@ -141,6 +141,7 @@ func unknownIDs(t *testing.T, s store.Store) {
 	for _, id := range unknown {
 		must(t, s.MarkAccepted(t.Context(), []string{id}))
 		must(t, s.MarkSent(t.Context(), []string{id}, at(time.Hour)))
+		must(t, s.Postpone(t.Context(), []string{id}, at(time.Hour)))
 		must(t, s.Begin(t.Context(), "", map[string]time.Time{id: at(time.Hour)}))
 		tasks, err := s.Finish(t.Context(), "", map[string]process.Outcome{id: success()})
 		must(t, err)

@@ -1,0 +1,165 @@
+package engine_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/wire"
+)
+
+func TestAgentThatNeverJoined(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.answer(nobody)
+		r.submit("t", process.Start, "stranger")
+		r.shows("t", unavailable)
+	})
+}
+
+func TestKnownAgentAfterTheStart(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.answer(nobody)
+		r.submit("t", process.Start, "agent-0", "agent-1")
+		r.pass(10 * time.Second)
+		r.shows("t", "", "")
+		r.taken()
+		// One comes back in time.
+		r.answer(func(ctx context.Context, agent string, m *wire.Manifest) (*wire.Receipt, error) {
+			if agent == "agent-0" {
+				return accept(ctx, agent, m)
+			}
+			return nobody(ctx, agent, m)
+		})
+		r.pass(time.Second)
+		item := ""
+		for _, m := range r.taken() {
+			if m.Agent == "agent-0" {
+				item = m.Orders[0].Item
+			}
+		}
+		r.finish("agent-0", item)
+		r.pass(5 * time.Second)
+		r.shows("t", process.Success, unavailable)
+	})
+}
+
+func TestAgentAway(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.report("agent-0", wire.Report{})
+		r.answer(nobody)
+		r.directory.Lost("agent-0", time.Now())
+		r.pass(31 * time.Second)
+		r.submit("t", process.Start, "agent-0")
+		r.shows("t", unavailable)
+	})
+}
+
+func TestAgentJustLost(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.pass(time.Hour)
+		r.report("agent-0", wire.Report{})
+		r.answer(nobody)
+		r.directory.Lost("agent-0", time.Now())
+		r.submit("t", process.Start, "agent-0")
+		r.pass(14 * time.Second)
+		r.shows("t", "")
+		r.pass(2 * time.Second)
+		r.shows("t", unavailable)
+	})
+}
+
+func TestDeadlines(t *testing.T) {
+	const heartbeat = 10 * time.Second
+	tests := []struct {
+		name  string
+		begun int // limit in seconds; 0 is never begun
+		there bool
+		after time.Duration
+		want  string
+	}{
+		{"begun, there", 60, true, 75 * time.Second, "no result by 2000-01-01T01:01:15Z"},
+		{"begun, away", 60, false, 75 * time.Second, unavailable},
+		{"not begun, there", 0, true, 10 * time.Minute, "no result by 2000-01-01T01:10:00Z"},
+		{"not begun, away", 0, false, 10 * time.Minute, unavailable},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				r.pass(time.Hour)
+				r.report("agent-0", wire.Report{})
+				r.submit("t", process.Start, "agent-0")
+				item := r.takenOne().Item
+				if tt.begun > 0 {
+					r.progress("agent-0", wire.Progress{Item: item, Limit: tt.begun})
+				}
+				for left := tt.after - time.Second; left > 0; left -= heartbeat {
+					r.pass(min(left, heartbeat))
+					if tt.there {
+						r.report("agent-0", wire.Report{})
+					}
+				}
+				r.shows("t", "")
+				r.pass(time.Second)
+				r.shows("t", tt.want)
+
+				// A late result is no news to whoever asked.
+				r.finish("agent-0", item)
+				r.shows("t", tt.want)
+			})
+		})
+	}
+}
+
+// TestDeadlineOfTheFirstFreesTheNext: an agent that never ends one operation does not hold up those behind it for longer than its
+// deadline.
+func TestDeadlineOfTheFirstFreesTheNext(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.submit("1", process.Start, "agent-0")
+		r.progress("agent-0", wire.Progress{Item: r.takenOne().Item, Limit: 30})
+		r.submit("2", process.Stop, "agent-0")
+		r.pass(44 * time.Second)
+		if n := len(r.taken()); n != 0 {
+			t.Errorf("%d manifests were sent while the first runs", n)
+		}
+		r.pass(time.Second)
+		if o := r.takenOne(); o.Op != process.Stop {
+			t.Errorf("%s was sent", o.Op)
+		}
+	})
+}
+
+func TestServerThatWasAway(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.submit("t", process.Start, "agent-0", "agent-1")
+		items := map[string]string{}
+		for _, m := range r.taken() {
+			items[m.Agent] = m.Orders[0].Item
+			r.progress(m.Agent, wire.Progress{Item: m.Orders[0].Item, Limit: 30})
+		}
+		r.stop()
+		r.pass(time.Hour)
+		r.start()
+		r.pass(10 * time.Second)
+		r.shows("t", "", "")
+		r.finish("agent-0", items["agent-0"]) // its outbox kept the outcome
+		r.pass(5 * time.Second)
+		r.shows("t", process.Success, unavailable)
+	})
+}
+
+// TestServerDiedAfterTheLease: what was leased and never sent is sent by the next server.
+func TestServerDiedAfterTheLease(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.answer(silence)
+		r.submit("t", process.Start, "agent-0")
+		first := r.takenOne()
+		r.stop()
+		r.answer(accept)
+		r.start()
+		r.pass(10 * time.Second)
+		if o := r.takenOne(); o.Item != first.Item {
+			t.Errorf("sent as %s, before as %s", o.Item, first.Item)
+		}
+	})
+}

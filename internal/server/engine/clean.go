@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+)
+
+const (
+	cleanInterval = time.Hour
+	// A write of the cleaner is small, so that no other waits long behind it.
+	cleanTasks = 10
+	cleanAudit = 500
+)
+
+// cleaner removes what has been kept long enough.
+type cleaner struct {
+	store Store
+	log   *slog.Logger
+	// tasks and audit are how long each is kept.
+	tasks, audit time.Duration
+}
+
+func (c *cleaner) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := c.pass(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			c.log.ErrorContext(ctx, "old rows could not be removed", "error", err)
+		}
+		pause(ctx, cleanInterval)
+	}
+}
+
+func (c *cleaner) pass(ctx context.Context, now time.Time) error {
+	prune := func(what string, remove func(context.Context, time.Time, int) (int, error), kept time.Duration, limit int) error {
+		total := 0
+		for {
+			n, err := remove(ctx, now.Add(-kept), limit)
+			if err != nil {
+				return err
+			}
+			total += n
+			if n < limit {
+				break
+			}
+		}
+		if total > 0 {
+			c.log.InfoContext(ctx, "old "+what+" were removed", "rows", total)
+		}
+		return nil
+	}
+	return errors.Join(
+		prune("tasks", c.store.PruneTasks, c.tasks, cleanTasks),
+		prune("audit rows", c.store.PruneAudit, c.audit, cleanAudit),
+	)
+}

@@ -1,0 +1,158 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/server/fleet"
+	"drover/internal/server/store"
+	"drover/internal/server/task"
+	"drover/internal/wire"
+)
+
+// collector takes the reports of agents.
+type collector struct {
+	store     Store
+	directory *fleet.Directory
+	log       *slog.Logger
+	// begun is called when deadlines have changed, finished with the tasks of finished items, returned with an agent that has
+	// introduced itself.
+	begun    func()
+	finished func(tasks []string)
+	returned func(agent string)
+}
+
+// HandleReport stores what an agent reports and returns the encoded wire.ReportAck for it, once all of it is on disk. The agent
+// is the one that the broker let publish the report: nothing in the report can speak for another.
+func (e *Engine) HandleReport(ctx context.Context, agent string, data []byte) []byte {
+	ack := e.collect.handle(ctx, agent, data)
+	reply, err := json.Marshal(ack)
+	if err != nil { // a struct of two flags and a text
+		return nil
+	}
+	return reply
+}
+
+func (c *collector) handle(ctx context.Context, agent string, data []byte) wire.ReportAck {
+	ack := wire.ReportAck{Version: wire.Version}
+	r, err := readReport(data)
+	if err == nil {
+		c.directory.Seen(agent, time.Now())
+		err = c.take(ctx, agent, r)
+	}
+	if err != nil {
+		c.log.WarnContext(ctx, "report was not taken", "agent", agent, "error", err)
+		ack.Error = err.Error()
+	}
+	ack.Hello = !c.directory.Introduction(agent)
+	return ack
+}
+
+func readReport(data []byte) (*wire.Report, error) {
+	if len(data) > wire.MaxMessage {
+		return nil, fmt.Errorf("cannot read report of %d bytes: expected at most %d", len(data), wire.MaxMessage)
+	}
+	var r wire.Report
+	if err := json.Unmarshal(data, &r); err != nil {
+		return nil, fmt.Errorf("cannot read report: %w", err)
+	}
+	if r.Version > wire.Version {
+		return nil, fmt.Errorf("cannot read report: %w", wire.ErrVersion)
+	}
+	return &r, nil
+}
+
+// take stores a report. Observations come first: whoever sees an outcome sees the state that belongs to it.
+func (c *collector) take(ctx context.Context, agent string, r *wire.Report) error {
+	if r.Hello != nil {
+		if err := c.join(ctx, agent, *r.Hello); err != nil {
+			return err
+		}
+	}
+	if err := c.observe(ctx, agent, r); err != nil {
+		return err
+	}
+	if err := c.progress(ctx, agent, r.Progress); err != nil {
+		return err
+	}
+	if r.Hello != nil {
+		c.directory.Introduced(agent)
+		c.returned(agent)
+	}
+	return nil
+}
+
+// join takes what an agent says of itself into the register. Its area is what it was when it joined: an agent cannot move itself
+// into another. A name that another agent holds is not given to it, but its results still count.
+func (c *collector) join(ctx context.Context, agent string, h wire.Hello) error {
+	now := time.Now()
+	a, known := c.directory.ByKey(agent)
+	if !known {
+		a = store.Agent{Key: agent, Cloud: h.Cloud, Created: now}
+	}
+	if h.Cloud != a.Cloud {
+		c.log.WarnContext(ctx, "agent claimed another area", "agent", agent, "area", a.Cloud, "claimed", h.Cloud)
+	}
+	a.IP, a.ID, a.Build = h.IP, h.ID, h.Build
+	err := c.directory.Join(ctx, a, now)
+	if errors.Is(err, fleet.ErrTaken) {
+		c.log.WarnContext(ctx, "agent claimed the name of another", "agent", agent, "error", err)
+		return nil
+	}
+	if err == nil {
+		c.log.InfoContext(ctx, "agent introduced itself", "agent", agent, "cloud", a.Cloud, "ip", a.IP, "build", a.Build)
+	}
+	return err
+}
+
+func (c *collector) observe(ctx context.Context, agent string, r *wire.Report) error {
+	if r.Hello == nil && len(r.Observed) == 0 {
+		return nil
+	}
+	rows := make([]store.Observed, 0, len(r.Observed))
+	var gone []store.ObservedKey
+	for _, o := range r.Observed {
+		if o.Gone {
+			gone = append(gone, store.ObservedKey{Agent: agent, Process: o.Process})
+		} else {
+			rows = append(rows, store.Observed{Agent: agent, Process: o.Process, Status: o.Status, Spec: o.Spec})
+		}
+	}
+	if r.Hello != nil {
+		return c.store.ReplaceObserved(ctx, agent, rows)
+	}
+	return c.store.PutObserved(ctx, rows, gone)
+}
+
+func (c *collector) progress(ctx context.Context, agent string, all []wire.Progress) error {
+	now := time.Now()
+	deadlines := map[string]time.Time{}
+	outcomes := map[string]process.Outcome{}
+	for _, p := range all {
+		if p.Outcome != nil {
+			outcomes[p.Item] = *p.Outcome
+			continue
+		}
+		limit := time.Duration(min(p.Limit, int(task.LongestRun/time.Second))) * time.Second
+		deadlines[p.Item] = task.Next(task.Item{}, task.Began{Limit: limit}, now).Deadline
+	}
+	if len(deadlines) > 0 {
+		if err := c.store.Begin(ctx, agent, deadlines); err != nil {
+			return err
+		}
+		c.begun()
+	}
+	if len(outcomes) > 0 {
+		tasks, err := c.store.Finish(ctx, agent, outcomes)
+		if err != nil {
+			return err
+		}
+		c.finished(tasks)
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"drover/internal/server/store"
+	"drover/internal/server/task"
+)
+
+const (
+	// leaseBatch is how many items are leased at once.
+	leaseBatch = 1000
+	// leaseSlack is how much longer than a send a lease lasts. Should the engine die, the next one has to wait for it.
+	leaseSlack = 2 * time.Second
+)
+
+// dispatcher sends what is due.
+type dispatcher struct {
+	store  Store
+	sender *sender
+	log    *slog.Logger
+	lease  time.Duration
+
+	wake   signal
+	outbox *outbox
+	// slots bounds how many agents are served at the same time.
+	slots chan struct{}
+
+	mu   sync.Mutex
+	back map[string]bool // agents that have introduced themselves and were not reminded yet
+}
+
+func newDispatcher(c Config, finished func([]string)) *dispatcher {
+	d := &dispatcher{
+		store:  c.Store,
+		log:    c.Log,
+		lease:  c.SendTimeout + leaseSlack,
+		wake:   newSignal(),
+		outbox: newOutbox(),
+		slots:  make(chan struct{}, c.Parallel),
+		back:   map[string]bool{},
+	}
+	d.sender = &sender{
+		store: c.Store, directory: c.Directory, link: c.Link, key: c.Key, log: c.Log, timeout: c.SendTimeout,
+		finished: finished, changed: d.wake.raise,
+	}
+	return d
+}
+
+// run sends until the context ends, and waits for what is on the way.
+func (d *dispatcher) run(ctx context.Context) {
+	var sends sync.WaitGroup
+	defer sends.Wait()
+	for ctx.Err() == nil {
+		next, err := d.round(ctx, &sends)
+		if err != nil && ctx.Err() == nil {
+			d.log.ErrorContext(ctx, "due items could not be read", "error", err)
+			next = time.Now().Add(storeRetry)
+		}
+		d.wake.wait(ctx, next)
+	}
+}
+
+// round hands over all that is due now, and returns when more will be; zero says that nothing is left.
+func (d *dispatcher) round(ctx context.Context, sends *sync.WaitGroup) (time.Time, error) {
+	if err := d.remind(ctx, sends); err != nil {
+		return time.Time{}, err
+	}
+	for {
+		next, ok, err := d.store.NextDue(ctx)
+		now := time.Now()
+		if err != nil || !ok || next.After(now) {
+			return next, err
+		}
+		items, err := d.store.LeaseItems(ctx, now, now.Add(d.lease), leaseBatch)
+		if err != nil {
+			return time.Time{}, err
+		}
+		d.handOver(ctx, sends, items)
+		if ctx.Err() != nil {
+			return time.Time{}, ctx.Err()
+		}
+	}
+}
+
+// handOver gives items to those that serve their agents, and lets new ones begin.
+func (d *dispatcher) handOver(ctx context.Context, sends *sync.WaitGroup, items []store.Item) {
+	byAgent := map[string][]store.Item{}
+	var agents []string // in the order of arrival
+	for _, it := range items {
+		if byAgent[it.Agent] == nil {
+			agents = append(agents, it.Agent)
+		}
+		byAgent[it.Agent] = append(byAgent[it.Agent], it)
+	}
+	for _, agent := range agents {
+		if !d.outbox.put(agent, byAgent[agent]) {
+			continue
+		}
+		// Also when the context has ended: whoever put the first items must serve, and finds at once that it may not send.
+		d.slots <- struct{}{}
+		sends.Go(func() {
+			defer func() { <-d.slots }()
+			d.serve(ctx, agent)
+		})
+	}
+}
+
+// serve sends to one agent until nothing waits for it.
+func (d *dispatcher) serve(ctx context.Context, agent string) {
+	for items, ok := d.outbox.take(agent); ok; items, ok = d.outbox.take(agent) {
+		for _, batch := range pack(items) {
+			d.sender.send(ctx, agent, batch)
+		}
+	}
+}
+
+// returned notes that an agent has come back.
+func (d *dispatcher) returned(agent string) {
+	d.mu.Lock()
+	d.back[agent] = true
+	d.mu.Unlock()
+	d.wake.raise()
+}
+
+// remind sends returning agents once more what they have accepted and not begun: one that knows it says so, and one that lost its
+// journal gets a second chance. What has begun is never sent again.
+func (d *dispatcher) remind(ctx context.Context, sends *sync.WaitGroup) error {
+	d.mu.Lock()
+	back := slices.Collect(maps.Keys(d.back))
+	d.mu.Unlock()
+	for _, agent := range back {
+		items, err := d.store.Unfinished(ctx, agent)
+		if err != nil {
+			return err
+		}
+		d.mu.Lock()
+		delete(d.back, agent)
+		d.mu.Unlock()
+		accepted := items[:0]
+		for _, it := range items {
+			if it.State == task.Accepted {
+				accepted = append(accepted, it)
+			}
+		}
+		if len(accepted) > 0 {
+			d.handOver(ctx, sends, accepted)
+		}
+	}
+	return nil
+}

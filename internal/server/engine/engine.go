@@ -1,0 +1,181 @@
+// Package engine carries accepted tasks to their end: it sends items to their agents, takes what agents report, ends what has
+// waited too long, and removes what is old. Each is a loop over the store, which alone holds the state: an engine that dies at any
+// point loses nothing, as the next one finds the items where they were. It moves no bytes itself (Link does) and knows neither HTTP nor
+// NATS. What an event makes of an item is decided by package task.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nkeys"
+
+	"drover/internal/server/fleet"
+	"drover/internal/server/store"
+	"drover/internal/server/task"
+)
+
+// ErrNobody is returned by a Link, at once, when nobody listens for the agent.
+var ErrNobody = errors.New("nobody listens")
+
+// Link carries orders to agents.
+type Link interface {
+	// Send delivers a signed envelope to the agent and returns its reply. It gives up when the context ends, and may be called for
+	// many agents at the same time. Any error but ErrNobody leaves open whether the agent has it.
+	Send(ctx context.Context, agent string, envelope []byte) (reply []byte, err error)
+}
+
+// Store is what the engine needs of the database.
+type Store interface {
+	store.Tasks
+	store.Items
+	store.Observations
+}
+
+// Config is what an engine is made of. The fields of the second group have defaults.
+type Config struct {
+	Store     Store
+	Directory *fleet.Directory
+	Link      Link
+	// Key signs the manifests; agents have its public half pinned.
+	Key nkeys.KeyPair
+	Log *slog.Logger
+
+	// Retention is how long tasks are kept after their creation (7 days), AuditRetention how long audit rows are (90 days).
+	Retention, AuditRetention time.Duration
+	// SendTimeout is how long an agent may take to give a receipt (5 s).
+	SendTimeout time.Duration
+	// Parallel is how many agents are sent to at the same time (1,024). While so many are slow at once, the others wait.
+	Parallel int
+}
+
+func (c *Config) setDefaults() {
+	set := func(d *time.Duration, value time.Duration) {
+		if *d <= 0 {
+			*d = value
+		}
+	}
+	set(&c.Retention, 7*24*time.Hour)
+	set(&c.AuditRetention, 90*24*time.Hour)
+	set(&c.SendTimeout, 5*time.Second)
+	if c.Parallel <= 0 {
+		c.Parallel = 1024
+	}
+}
+
+// Engine is the task engine of one server. Its methods may be called from any goroutine.
+type Engine struct {
+	store    Store
+	waiters  *waiters
+	dispatch *dispatcher
+	collect  *collector
+	sweep    *sweeper
+	clean    *cleaner
+}
+
+// New returns an engine. It does nothing on its own before Run.
+func New(c Config) *Engine {
+	c.setDefaults()
+	e := &Engine{store: c.Store, waiters: newWaiters()}
+	e.dispatch = newDispatcher(c, e.finished)
+	e.sweep = newSweeper(c, e.finished)
+	e.collect = &collector{
+		store: c.Store, directory: c.Directory, log: c.Log,
+		begun: e.sweep.wake.raise, finished: e.finished, returned: e.dispatch.returned,
+	}
+	e.clean = &cleaner{store: c.Store, log: c.Log, tasks: c.Retention, audit: c.AuditRetention}
+	return e
+}
+
+// Run runs all loops until the context ends, and returns when they and what they sent have ended.
+func (e *Engine) Run(ctx context.Context) error {
+	var loops sync.WaitGroup
+	for _, run := range []func(context.Context){e.dispatch.run, e.sweep.run, e.clean.run} {
+		loops.Go(func() { run(ctx) })
+	}
+	loops.Wait()
+	return nil
+}
+
+// Submit stores the task and has its items sent. When it returns nil the task is on disk, and will be finished by this engine or by
+// a later one.
+func (e *Engine) Submit(ctx context.Context, t *store.Task, row store.AuditRow) error {
+	if err := e.store.CreateTask(ctx, t, row); err != nil {
+		return fmt.Errorf("cannot submit task: %w", err)
+	}
+	e.dispatch.wake.raise()
+	e.sweep.wake.raise()
+	return nil
+}
+
+// Wait blocks until every key of the task has its outcome. It returns the context's error when that ends first, and store.ErrNotFound
+// for an unknown task. It sees what this engine finishes; outcomes written by another server do not wake it.
+func (e *Engine) Wait(ctx context.Context, id string) error {
+	woken, stop := e.waiters.watch(id)
+	defer stop()
+	for {
+		done, err := e.done(ctx, id)
+		if err != nil {
+			return fmt.Errorf("cannot wait for task: %w", err)
+		}
+		if done {
+			return nil
+		}
+		select {
+		case <-woken:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// done reports whether every key of the task has its outcome.
+func (e *Engine) done(ctx context.Context, id string) (bool, error) {
+	errOpen := errors.New("not done")
+	err := e.store.TaskItems(ctx, id, "", func(v store.ItemView) error {
+		if !v.Done {
+			return errOpen
+		}
+		return nil
+	})
+	if errors.Is(err, errOpen) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// finished is called with the tasks of items that have just got their outcome: whoever waits for one looks again, and the next
+// operation on each process may go.
+func (e *Engine) finished(tasks []string) {
+	if len(tasks) == 0 {
+		return
+	}
+	e.waiters.wake(tasks)
+	e.dispatch.wake.raise()
+}
+
+// machine returns what package task needs to know of a stored item.
+func machine(it *store.Item) task.Item {
+	return task.Item{State: it.State, Attempts: it.Attempts, Deadline: it.Deadline}
+}
+
+// conclude gives each item the outcome that the machine decides on for the event, if it does, and returns how many it did.
+func conclude(ctx context.Context, s Store, finished func([]string), items []store.Item, event func(*store.Item) task.Event) (int, error) {
+	var ended []store.Ended
+	now := time.Now()
+	for i := range items {
+		if next := task.Next(machine(&items[i]), event(&items[i]), now); next.State == task.Done {
+			ended = append(ended, store.Ended{Item: items[i], Outcome: *next.Outcome})
+		}
+	}
+	tasks, err := s.Conclude(ctx, ended)
+	if err != nil {
+		return 0, err
+	}
+	finished(tasks)
+	return len(ended), nil
+}

@@ -1,0 +1,158 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"drover/internal/process"
+	"drover/internal/server/store"
+)
+
+func TestPack(t *testing.T) {
+	epoch := time.Unix(0, 0)
+	small, large := &process.Spec{}, &process.Spec{Commands: process.Commands{Start: strings.Repeat("x", 400<<10)}}
+	huge := &process.Spec{Commands: process.Commands{Start: strings.Repeat("x", 2<<20)}}
+	items := func(n int, spec *process.Spec, age time.Duration) []store.Item {
+		out := make([]store.Item, n)
+		for i := range out {
+			out[i] = store.Item{Spec: spec, Created: epoch.Add(age)}
+		}
+		return out
+	}
+	join := func(parts ...[]store.Item) (all []store.Item) {
+		for _, p := range parts {
+			all = append(all, p...)
+		}
+		return all
+	}
+	for name, tt := range map[string]struct {
+		items []store.Item
+		want  []int
+	}{
+		"one":                        {items(1, small, 0), []int{1}},
+		"as many as travel together": {items(200, small, 0), []int{200}},
+		"many":                       {items(450, small, 0), []int{200, 200, 50}},
+		"large":                      {items(5, large, 0), []int{2, 2, 1}},
+		"larger than a manifest":     {join(items(1, small, 0), items(2, huge, 0), items(1, small, 0)), []int{1, 1, 1, 1}},
+		"of different ages":          {join(items(1, small, 0), items(1, small, time.Minute), items(2, small, time.Minute+1)), []int{2, 2}},
+		"without a spec":             {items(3, nil, 0), []int{3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []int
+			for _, b := range pack(tt.items) {
+				got = append(got, len(b))
+			}
+			if d := cmp.Diff(tt.want, got); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+func TestOutbox(t *testing.T) {
+	o := newOutbox()
+	put := func(agent string, serve bool, ids ...string) {
+		t.Helper()
+		var items []store.Item
+		for _, id := range ids {
+			items = append(items, store.Item{ID: id})
+		}
+		if got := o.put(agent, items); got != serve {
+			t.Errorf("put %v: serve is %v", ids, got)
+		}
+	}
+	take := func(agent string, want ...string) {
+		t.Helper()
+		items, ok := o.take(agent)
+		var got []string
+		for _, it := range items {
+			got = append(got, it.ID)
+		}
+		if d := cmp.Diff(want, got); d != "" || ok != (want != nil) {
+			t.Errorf("took %v (%v), want %v", got, ok, want)
+		}
+	}
+	put("a", true, "1", "2", "1")
+	put("b", true, "1")
+	take("a", "1", "2")
+	put("a", false, "2", "3") // 2 is on the way
+	put("a", false, "3")      // 3 waits
+	take("a", "3")
+	put("a", false, "1") // no longer known: it may be due again
+	take("a", "1")
+	take("a")
+	put("a", true, "1") // served anew
+	take("b", "1")
+}
+
+func TestSpread(t *testing.T) {
+	now := time.Unix(1000, 0)
+	seen := map[time.Time]bool{}
+	for range 100 {
+		at := spread(now, now.Add(time.Second))
+		if d := at.Sub(now); d < time.Second/2 || d > time.Second {
+			t.Errorf("after %v", d)
+		}
+		seen[at] = true
+	}
+	if len(seen) < 2 {
+		t.Error("all at the same time")
+	}
+	if at := spread(now, now); !at.Equal(now) {
+		t.Errorf("no time became %v", at.Sub(now))
+	}
+}
+
+// oldRows counts what a cleaner removes.
+type oldRows struct {
+	Store
+	tasks, audit  int
+	before        [2]time.Time
+	largestDelete int
+}
+
+func (o *oldRows) PruneTasks(_ context.Context, before time.Time, limit int) (int, error) {
+	return o.prune(0, &o.tasks, before, limit), nil
+}
+
+func (o *oldRows) PruneAudit(_ context.Context, before time.Time, limit int) (int, error) {
+	return o.prune(1, &o.audit, before, limit), nil
+}
+
+func (o *oldRows) prune(which int, left *int, before time.Time, limit int) int {
+	n := min(*left, limit)
+	*left -= n
+	o.before[which] = before
+	o.largestDelete = max(o.largestDelete, n)
+	return n
+}
+
+func TestClean(t *testing.T) {
+	rows := &oldRows{tasks: 105, audit: 1000}
+	now := time.Unix(1e9, 0)
+	c := &cleaner{store: rows, log: slog.New(slog.DiscardHandler), tasks: time.Hour, audit: 2 * time.Hour}
+	if err := c.pass(t.Context(), now); err != nil {
+		t.Fatal(err)
+	}
+	if rows.tasks != 0 || rows.audit != 0 || rows.largestDelete > 500 {
+		t.Errorf("left are %d tasks and %d audit rows; %d were removed at once", rows.tasks, rows.audit, rows.largestDelete)
+	}
+	if want := [2]time.Time{now.Add(-time.Hour), now.Add(-2 * time.Hour)}; rows.before != want {
+		t.Errorf("removed what was older than %v, want %v", rows.before, want)
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	c := Config{Retention: -1, SendTimeout: time.Minute}
+	c.setDefaults()
+	got := fmt.Sprint(c.Retention, c.AuditRetention, c.SendTimeout, c.Parallel)
+	if want := fmt.Sprint(168*time.Hour, 2160*time.Hour, time.Minute, 1024); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

@@ -1,0 +1,233 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/nats-io/nkeys"
+
+	"drover/internal/process"
+	"drover/internal/server/fleet"
+	"drover/internal/server/store"
+	"drover/internal/server/task"
+	"drover/internal/wire"
+)
+
+const (
+	// A manifest holds at most so many orders, and so many bytes of them unless a single one is larger.
+	maxOrders = 200
+	maxBytes  = 1 << 20
+	// maxApart is how far apart the items of a manifest may have been created: it expires for all of them with the oldest.
+	maxApart = time.Minute
+	// orderOverhead is more than an order takes in JSON beside its spec and its names.
+	orderOverhead = 512
+)
+
+// pack divides the items of an agent into those that travel together.
+func pack(items []store.Item) [][]store.Item {
+	var batches [][]store.Item
+	sizes := map[*process.Spec]int{}
+	first, bytes := 0, 0
+	for i := range items {
+		size, ok := sizes[items[i].Spec]
+		if !ok {
+			size = encodedSize(items[i].Spec)
+			sizes[items[i].Spec] = size
+		}
+		size += orderOverhead + 6*(len(items[i].Process.Name)+len(items[i].Process.Namespace))
+		apart := items[i].Created.Sub(items[first].Created).Abs()
+		if i > first && (i-first == maxOrders || bytes+size > maxBytes || apart > maxApart) {
+			batches = append(batches, items[first:i])
+			first, bytes = i, 0
+		}
+		bytes += size
+	}
+	return append(batches, items[first:])
+}
+
+func encodedSize(spec *process.Spec) int {
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return maxBytes // it travels alone, and sealing it tells why it can't
+	}
+	return len(text)
+}
+
+// sender sends manifests and notes what came of it.
+type sender struct {
+	store     Store
+	directory *fleet.Directory
+	link      Link
+	key       nkeys.KeyPair
+	log       *slog.Logger
+	timeout   time.Duration
+	finished  func(tasks []string)
+	// changed is called when due times have been set.
+	changed func()
+}
+
+// send makes one attempt. Whatever fails leaves the items leased, so that they are due again when the lease ends.
+func (s *sender) send(ctx context.Context, agent string, items []store.Item) {
+	if ctx.Err() != nil {
+		return
+	}
+	log := s.log.With("agent", agent, "items", len(items))
+	envelope, err := s.seal(agent, items)
+	if err != nil {
+		s.note(ctx, log, s.refuse(ctx, items, err.Error()))
+		return
+	}
+	attempt, cancel := context.WithTimeout(ctx, s.timeout)
+	reply, err := s.link.Send(attempt, agent, envelope)
+	cancel()
+	// What is known now is written down even if the engine is being stopped.
+	ctx = context.WithoutCancel(ctx)
+	var receipt wire.Receipt
+	switch {
+	case errors.Is(err, ErrNobody):
+		s.note(ctx, log, s.nobody(ctx, log, agent, items))
+		return
+	case err == nil:
+		receipt, err = readReceipt(reply)
+	}
+	if err != nil {
+		log.InfoContext(ctx, "items were sent and no receipt came", "error", err)
+		s.note(ctx, log, s.unheard(ctx, items))
+		return
+	}
+	s.directory.Seen(agent, time.Now())
+	s.note(ctx, log, s.receive(ctx, log, items, receipt))
+}
+
+// note logs a failed write. Nobody else can be told; the lease brings the items back.
+func (s *sender) note(ctx context.Context, log *slog.Logger, err error) {
+	if err != nil {
+		log.ErrorContext(ctx, "what became of sent items could not be stored", "error", err)
+	}
+}
+
+func (s *sender) seal(agent string, items []store.Item) ([]byte, error) {
+	now := time.Now()
+	m := wire.Manifest{Agent: agent, Issued: now, Expires: items[0].Created.Add(task.WaitLimit)}
+	for i := range items {
+		it := &items[i]
+		if expires := it.Created.Add(task.WaitLimit); expires.Before(m.Expires) {
+			m.Expires = expires
+		}
+		m.Orders = append(m.Orders, wire.Order{Item: it.ID, Process: it.Process, Op: it.Op, Spec: it.Spec})
+	}
+	envelope, err := wire.Seal(m, s.key)
+	if err == nil && len(envelope) > wire.MaxMessage {
+		err = fmt.Errorf("the operation takes %d bytes: expected at most %d", len(envelope), wire.MaxMessage)
+	}
+	return envelope, err
+}
+
+func readReceipt(reply []byte) (wire.Receipt, error) {
+	var r wire.Receipt
+	if err := json.Unmarshal(reply, &r); err != nil {
+		return r, fmt.Errorf("cannot read receipt: %w", err)
+	}
+	if r.Version > wire.Version {
+		return r, fmt.Errorf("cannot read receipt: %w", wire.ErrVersion)
+	}
+	return r, nil
+}
+
+// receive does what the receipt says. An item that it does not mention counts as unheard.
+func (s *sender) receive(ctx context.Context, log *slog.Logger, items []store.Item, r wire.Receipt) error {
+	if r.Error != "" {
+		log.WarnContext(ctx, "items were refused", "reason", r.Error)
+		return s.refuse(ctx, items, r.Error)
+	}
+	listed := make(map[string]bool, len(r.Accepted))
+	for _, id := range r.Accepted {
+		listed[id] = true
+	}
+	var accepted []string
+	var refused, silent []store.Item
+	for _, it := range items {
+		switch {
+		case listed[it.ID]:
+			accepted = append(accepted, it.ID)
+		case r.Refused[it.ID] != "":
+			refused = append(refused, it)
+		default:
+			silent = append(silent, it)
+		}
+	}
+	var errs []error
+	if len(accepted) > 0 {
+		errs = append(errs, s.store.MarkAccepted(ctx, accepted))
+	}
+	if len(refused) > 0 {
+		_, err := conclude(ctx, s.store, s.finished, refused, func(it *store.Item) task.Event {
+			return task.Refused{Reason: r.Refused[it.ID]}
+		})
+		errs = append(errs, err)
+	}
+	if len(silent) > 0 {
+		errs = append(errs, s.unheard(ctx, silent))
+	}
+	return errors.Join(errs...)
+}
+
+func (s *sender) refuse(ctx context.Context, items []store.Item, reason string) error {
+	_, err := conclude(ctx, s.store, s.finished, items, func(*store.Item) task.Event { return task.Refused{Reason: reason} })
+	return err
+}
+
+// nobody gives up items that have waited long enough for their agent, and postpones the others.
+func (s *sender) nobody(ctx context.Context, log *slog.Logger, agent string, items []store.Item) error {
+	now := time.Now()
+	presence := s.directory.Presence(agent, now)
+	var lost []store.Item
+	var wait []string
+	for _, it := range items {
+		if presence.GivenUp(it.Created, now) {
+			lost = append(lost, it)
+		} else {
+			wait = append(wait, it.ID)
+		}
+	}
+	var errs []error
+	if len(lost) > 0 {
+		log.InfoContext(ctx, "items were given up, as nobody listens", "given_up", len(lost))
+		_, err := conclude(ctx, s.store, s.finished, lost, func(*store.Item) task.Event { return task.Unreachable{} })
+		errs = append(errs, err)
+	}
+	if len(wait) > 0 {
+		due := task.Next(task.Item{}, task.Absent{}, now).Due
+		errs = append(errs, s.store.Postpone(ctx, wait, spread(now, due)))
+		s.changed()
+	}
+	return errors.Join(errs...)
+}
+
+// unheard has items sent again later.
+func (s *sender) unheard(ctx context.Context, items []store.Item) error {
+	now := time.Now()
+	due := map[time.Time][]string{}
+	for i := range items {
+		if next := task.Next(machine(&items[i]), task.Unheard{}, now); next.State == task.Sent {
+			due[next.Due] = append(due[next.Due], items[i].ID)
+		}
+	}
+	var errs []error
+	for at, ids := range due {
+		errs = append(errs, s.store.MarkSent(ctx, ids, spread(now, at)))
+	}
+	s.changed()
+	return errors.Join(errs...)
+}
+
+// spread returns a time in the second half of the way from now to then, so that what failed together is not tried again together.
+func spread(now, then time.Time) time.Time {
+	half := then.Sub(now) / 2
+	return now.Add(half + rand.N(half+1)) //nolint:gosec // nobody gains by guessing it
+}

@@ -1,0 +1,80 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// storeRetry is how long a loop waits after the store has failed it.
+const storeRetry = time.Second
+
+// signal wakes one loop. Raising it many times before the loop looks is the same as raising it once.
+type signal chan struct{}
+
+func newSignal() signal { return make(signal, 1) }
+
+func (s signal) raise() {
+	select {
+	case s <- struct{}{}:
+	default:
+	}
+}
+
+// wait blocks until the signal is raised, the time has come, or the context ends. A zero time never comes.
+func (s signal) wait(ctx context.Context, at time.Time) {
+	var due <-chan time.Time
+	if !at.IsZero() {
+		timer := time.NewTimer(time.Until(at))
+		defer timer.Stop()
+		due = timer.C
+	}
+	select {
+	case <-s:
+	case <-due:
+	case <-ctx.Done():
+	}
+}
+
+// pause blocks for the given time, or until the context ends.
+func pause(ctx context.Context, d time.Duration) {
+	var never signal
+	never.wait(ctx, time.Now().Add(d))
+}
+
+// waiters holds who waits for which task.
+type waiters struct {
+	mu     sync.Mutex
+	byTask map[string]map[signal]struct{}
+}
+
+func newWaiters() *waiters { return &waiters{byTask: map[string]map[signal]struct{}{}} }
+
+// watch returns a signal that is raised when an item of the task is finished, until stop is called.
+func (w *waiters) watch(task string) (woken signal, stop func()) {
+	woken = newSignal()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.byTask[task] == nil {
+		w.byTask[task] = map[signal]struct{}{}
+	}
+	w.byTask[task][woken] = struct{}{}
+	return woken, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.byTask[task], woken)
+		if len(w.byTask[task]) == 0 {
+			delete(w.byTask, task)
+		}
+	}
+}
+
+func (w *waiters) wake(tasks []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, task := range tasks {
+		for woken := range w.byTask[task] {
+			woken.raise()
+		}
+	}
+}

@@ -1,0 +1,206 @@
+// Package fleet knows the agents: which there are, by what names callers call them, and which of them are there. The register is
+// read from the store once and written through; presence lives in memory alone, as it changes too often to be worth a write.
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"drover/internal/server/store"
+)
+
+// ErrTaken is returned by Join for an address or id that another agent holds, and that agent is there.
+var ErrTaken = errors.New("held by another agent that is online")
+
+// Directory is the register of agents and their presence. Its methods may be called from any goroutine.
+type Directory struct {
+	agents store.Agents
+
+	// joining is held through a write, so that joins are checked and stored one after another.
+	joining sync.Mutex
+
+	mu      sync.RWMutex
+	started time.Time
+	byKey   map[string]store.Agent
+	byID    map[string]string  // stable id → key
+	byAddr  map[address]string // → key
+	links   map[string]link    // by key
+}
+
+// address is where an agent lives, as a key.
+type address struct {
+	cloud int
+	ip    string
+}
+
+// addressOf lets every spelling of an IP address name the same agent.
+func addressOf(cloud int, ip string) address {
+	if parsed, err := netip.ParseAddr(ip); err == nil {
+		ip = parsed.Unmap().String()
+	}
+	return address{cloud, ip}
+}
+
+// New returns an empty directory of a server that was started at the given time. Load fills it.
+func New(agents store.Agents, started time.Time) *Directory {
+	return &Directory{
+		agents:  agents,
+		started: started,
+		byKey:   map[string]store.Agent{},
+		byID:    map[string]string{},
+		byAddr:  map[address]string{},
+		links:   map[string]link{},
+	}
+}
+
+// Load reads the register from the store. Where several agents are stored under one name, the one that joined last has it.
+func (d *Directory) Load(ctx context.Context) error {
+	all, err := d.agents.ListAgents(ctx)
+	if err != nil {
+		return fmt.Errorf("cannot load agents: %w", err)
+	}
+	slices.SortStableFunc(all, func(a, b store.Agent) int { return a.Created.Compare(b.Created) })
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, a := range all {
+		d.put(a)
+	}
+	return nil
+}
+
+// put indexes an agent, under the lock.
+func (d *Directory) put(a store.Agent) {
+	if old, ok := d.byKey[a.Key]; ok {
+		if addr := addressOf(old.Cloud, old.IP); d.byAddr[addr] == a.Key {
+			delete(d.byAddr, addr)
+		}
+		if d.byID[old.ID] == a.Key {
+			delete(d.byID, old.ID)
+		}
+	}
+	d.byKey[a.Key] = a
+	d.byAddr[addressOf(a.Cloud, a.IP)] = a.Key
+	if a.ID != "" {
+		d.byID[a.ID] = a.Key
+	}
+}
+
+// Join stores the agent, or what is new of it, and takes it into the register; one that is known as it is costs no write. It takes
+// over the address and id of an agent that is away, as a host that was installed anew must; while the other is online it returns
+// ErrTaken.
+func (d *Directory) Join(ctx context.Context, a store.Agent, now time.Time) error {
+	d.joining.Lock()
+	defer d.joining.Unlock()
+	known, err := d.mayJoin(a, now)
+	if err != nil || known {
+		return err
+	}
+	if err := d.agents.PutAgent(ctx, a); err != nil {
+		return fmt.Errorf("cannot join agent %s: %w", a.Key, err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.put(a)
+	return nil
+}
+
+// mayJoin reports whether the agent is in the register just as it is.
+func (d *Directory) mayJoin(a store.Agent, now time.Time) (known bool, err error) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	addr := addressOf(a.Cloud, a.IP)
+	for _, holder := range []string{d.byAddr[addr], d.byID[a.ID]} {
+		if holder != "" && holder != a.Key && !d.links[holder].presence(true, d.started, now).Away {
+			return false, fmt.Errorf("cannot join agent %s as %d:%s %q: %w (%s)", a.Key, a.Cloud, a.IP, a.ID, ErrTaken, holder)
+		}
+	}
+	old, ok := d.byKey[a.Key]
+	named := d.byAddr[addr] == a.Key && (a.ID == "" || d.byID[a.ID] == a.Key)
+	return ok && named && old.Created.Equal(a.Created) && cmp.Or(
+		cmp.Compare(old.Cloud, a.Cloud), cmp.Compare(old.IP, a.IP), cmp.Compare(old.ID, a.ID), cmp.Compare(old.Build, a.Build)) == 0, nil
+}
+
+// Lookup finds an agent by cloud area and IP address, in any spelling of the address.
+func (d *Directory) Lookup(cloud int, ip string) (store.Agent, bool) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	a, ok := d.byKey[d.byAddr[addressOf(cloud, ip)]]
+	return a, ok
+}
+
+// LookupID finds an agent by its stable id, or by "cloud:ip" (the address of an IPv6 host may stand in brackets).
+func (d *Directory) LookupID(id string) (store.Agent, bool) {
+	d.mu.RLock()
+	a, ok := d.byKey[d.byID[id]]
+	d.mu.RUnlock()
+	if ok {
+		return a, true
+	}
+	area, ip, _ := strings.Cut(id, ":")
+	cloud, err := strconv.Atoi(area)
+	if err != nil {
+		return store.Agent{}, false
+	}
+	if inner, ok := strings.CutPrefix(ip, "["); ok {
+		ip = strings.TrimSuffix(inner, "]")
+	}
+	return d.Lookup(cloud, ip)
+}
+
+// ByKey finds an agent by its public nkey.
+func (d *Directory) ByKey(key string) (store.Agent, bool) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	a, ok := d.byKey[key]
+	return a, ok
+}
+
+// Seen notes a word from the agent.
+func (d *Directory) Seen(key string, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l := d.links[key]
+	l.seen, l.lost = now, time.Time{}
+	d.links[key] = l
+}
+
+// Lost notes that the agent's link is gone; it has to introduce itself again.
+func (d *Directory) Lost(key string, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l, ok := d.links[key]; ok && l.lost.IsZero() {
+		d.links[key] = link{seen: l.seen, lost: now}
+	}
+}
+
+// Introduced notes that the agent has said what it is and what it runs.
+func (d *Directory) Introduced(key string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l := d.links[key]
+	l.introduced = true
+	d.links[key] = l
+}
+
+// Introduction reports whether the agent has introduced itself since its link was made and the server was started.
+func (d *Directory) Introduction(key string) bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.links[key].introduced
+}
+
+// Presence returns what is known of the agent's link.
+func (d *Directory) Presence(key string, now time.Time) Presence {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	_, joined := d.byKey[key]
+	return d.links[key].presence(joined, d.started, now)
+}

@@ -1,0 +1,237 @@
+package fleet_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"drover/internal/server/fleet"
+	"drover/internal/server/store"
+)
+
+var start = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func at(d time.Duration) time.Time { return start.Add(d) }
+
+// register is a store.Agents in memory.
+type register struct {
+	agents []store.Agent
+	puts   int
+	err    error
+}
+
+func (r *register) PutAgent(_ context.Context, a store.Agent) error {
+	if r.err != nil {
+		return r.err
+	}
+	r.puts++
+	r.agents = append(r.agents, a)
+	return nil
+}
+
+func (r *register) ListAgents(context.Context) ([]store.Agent, error) { return r.agents, r.err }
+
+func load(t *testing.T, r *register) *fleet.Directory {
+	t.Helper()
+	d := fleet.New(r, start)
+	if err := d.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestLookup(t *testing.T) {
+	d := load(t, &register{agents: []store.Agent{
+		{Key: "A", Cloud: 0, IP: "10.0.0.1"},
+		{Key: "B", Cloud: 1, IP: "10.0.0.1", ID: "0200abcd"},
+		{Key: "C", Cloud: 2, IP: "fe80::1"},
+		{Key: "D", Cloud: 3, IP: "10.0.0.3", ID: "0:10.0.0.9"},
+	}})
+	for id, want := range map[string]string{
+		"0:10.0.0.1":           "A",
+		"1:10.0.0.1":           "B",
+		"0200abcd":             "B",
+		"2:fe80::1":            "C",
+		"2:FE80:0:0:0:0:0:0:1": "C",
+		"2:[fe80::1]":          "C",
+		"0:::ffff:10.0.0.1":    "A",
+		"0:10.0.0.9":           "D",
+		"3:10.0.0.3":           "D",
+		"2:10.0.0.1":           "",
+		"10.0.0.1":             "",
+		"x:10.0.0.1":           "",
+		"0:":                   "",
+		"":                     "",
+	} {
+		a, ok := d.LookupID(id)
+		if a.Key != want || ok != (want != "") {
+			t.Errorf("%q is agent %q (%v), want %q", id, a.Key, ok, want)
+		}
+	}
+	if a, ok := d.Lookup(1, "10.0.0.1"); !ok || a.Key != "B" {
+		t.Errorf("1, 10.0.0.1 is %+v", a)
+	}
+	if a, ok := d.ByKey("C"); !ok || a.IP != "fe80::1" {
+		t.Errorf("C is %+v", a)
+	}
+	if _, ok := d.ByKey("E"); ok {
+		t.Error("E is there")
+	}
+}
+
+func TestLoadFails(t *testing.T) {
+	broken := errors.New("broken")
+	if err := fleet.New(&register{err: broken}, start).Load(t.Context()); !errors.Is(err, broken) {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestJoin(t *testing.T) {
+	r := &register{}
+	d := load(t, r)
+	a := store.Agent{Key: "A", IP: "10.0.0.1", ID: "id", Build: "1", Created: start}
+	join := func(a store.Agent, puts int) {
+		t.Helper()
+		if err := d.Join(t.Context(), a, start); err != nil {
+			t.Fatal(err)
+		}
+		if r.puts != puts {
+			t.Errorf("%d writes, want %d", r.puts, puts)
+		}
+	}
+	join(a, 1)
+	join(a, 1) // nothing is new
+	a.Build = "2"
+	join(a, 2)
+	a.IP, a.ID = "10.0.0.2", ""
+	join(a, 3)
+	for id, want := range map[string]bool{"0:10.0.0.1": false, "id": false, "0:10.0.0.2": true} {
+		if got, ok := d.LookupID(id); ok != want || ok && !cmp.Equal(got, a) {
+			t.Errorf("%q: %+v, %v", id, got, ok)
+		}
+	}
+	r.err = errors.New("disk full")
+	b := store.Agent{Key: "B", IP: "10.0.0.3"}
+	if err := d.Join(t.Context(), b, start); !errors.Is(err, r.err) {
+		t.Errorf("error is %v", err)
+	}
+	if _, ok := d.ByKey("B"); ok {
+		t.Error("an agent that could not be stored is in the register")
+	}
+}
+
+func TestJoinUnderATakenName(t *testing.T) {
+	d := load(t, &register{agents: []store.Agent{{Key: "A", IP: "10.0.0.1", ID: "id", Created: start}}})
+	d.Seen("A", at(time.Second))
+	for _, b := range []store.Agent{{Key: "B", IP: "10.0.0.1"}, {Key: "B", IP: "10.0.0.2", ID: "id"}} {
+		if err := d.Join(t.Context(), b, at(2*time.Second)); !errors.Is(err, fleet.ErrTaken) {
+			t.Errorf("%+v took over from an agent that is online: %v", b, err)
+		}
+	}
+	if a, _ := d.Lookup(0, "10.0.0.1"); a.Key != "A" {
+		t.Errorf("the address leads to %q", a.Key)
+	}
+	// The host was installed anew: its old agent is gone for good.
+	d.Lost("A", at(3*time.Second))
+	b := store.Agent{Key: "B", IP: "10.0.0.1", ID: "id", Created: at(time.Hour)}
+	if err := d.Join(t.Context(), b, at(4*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if a, _ := d.LookupID("id"); a.Key != "B" {
+		t.Errorf("the id leads to %q", a.Key)
+	}
+	// A later change of the old one does not take the address along.
+	d.Seen("B", at(5*time.Second))
+	if err := d.Join(t.Context(), store.Agent{Key: "A", IP: "10.0.0.7"}, at(6*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if a, _ := d.Lookup(0, "10.0.0.1"); a.Key != "B" {
+		t.Errorf("the address leads to %q", a.Key)
+	}
+}
+
+func TestLoadPrefersTheLatestOfAName(t *testing.T) {
+	d := load(t, &register{agents: []store.Agent{
+		{Key: "new", IP: "10.0.0.1", Created: at(time.Hour)}, {Key: "old", IP: "10.0.0.1", Created: start},
+	}})
+	if a, _ := d.Lookup(0, "10.0.0.1"); a.Key != "new" {
+		t.Errorf("the address leads to %q", a.Key)
+	}
+}
+
+func TestPresence(t *testing.T) {
+	const s = time.Second
+	d := load(t, &register{agents: []store.Agent{{Key: "A", IP: "10.0.0.1"}}})
+	check := func(now time.Duration, want fleet.Presence) {
+		t.Helper()
+		want.Joined = true
+		if diff := cmp.Diff(want, d.Presence("A", at(now))); diff != "" {
+			t.Errorf("after %v:\n%s", now, diff)
+		}
+	}
+	check(5*s, fleet.Presence{Away: true, Since: start})
+	d.Lost("A", at(6*s)) // never seen: nothing is lost
+	check(7*s, fleet.Presence{Away: true, Since: start})
+	d.Seen("A", at(10*s))
+	check(40*s, fleet.Presence{LastSeen: at(10 * s), Since: at(10 * s)})
+	check(41*s, fleet.Presence{LastSeen: at(10 * s), Since: at(10 * s), Away: true})
+	d.Lost("A", at(20*s))
+	d.Lost("A", at(25*s)) // it is lost once
+	check(26*s, fleet.Presence{LastSeen: at(10 * s), Since: at(20 * s), Away: true})
+	d.Seen("A", at(30*s))
+	check(31*s, fleet.Presence{LastSeen: at(30 * s), Since: at(30 * s)})
+
+	if p := d.Presence("B", start); p.Joined || !p.Away {
+		t.Errorf("an unknown agent is %+v", p)
+	}
+}
+
+func TestIntroduction(t *testing.T) {
+	d := load(t, &register{agents: []store.Agent{{Key: "A"}}})
+	steps := []struct {
+		name string
+		do   func()
+		want bool
+	}{
+		{"at the start", func() {}, false},
+		{"after a report", func() { d.Seen("A", at(1)) }, false},
+		{"after a hello", func() { d.Introduced("A") }, true},
+		{"after another report", func() { d.Seen("A", at(2)) }, true},
+		{"after a lost link", func() { d.Lost("A", at(3)) }, false},
+		{"after coming back", func() { d.Seen("A", at(4)) }, false},
+	}
+	for _, step := range steps {
+		step.do()
+		if got := d.Introduction("A"); got != step.want {
+			t.Errorf("%s: introduced is %v", step.name, got)
+		}
+	}
+}
+
+func TestGivenUp(t *testing.T) {
+	const s = time.Second
+	tests := []struct {
+		name       string
+		p          fleet.Presence
+		asked, now time.Duration
+		want       bool
+	}{
+		{"never joined", fleet.Presence{}, 0, 0, true},
+		{"known, server just started", fleet.Presence{Joined: true, Since: start}, s, s, false},
+		{"known, not back 15 s after the start", fleet.Presence{Joined: true, Since: start}, 0, 15 * s, true},
+		{"link just lost", fleet.Presence{Joined: true, Since: at(60 * s)}, 61 * s, 61 * s, false},
+		{"link lost while the operation waits", fleet.Presence{Joined: true, Since: at(60 * s)}, 0, 61 * s, false},
+		{"the same, 15 s later", fleet.Presence{Joined: true, Since: at(60 * s)}, 0, 75 * s, true},
+		{"asked 20 s after the loss", fleet.Presence{Joined: true, Since: at(60 * s)}, 80 * s, 80 * s, false},
+		{"away for exactly 30 s, asked now", fleet.Presence{Joined: true, Since: at(60 * s)}, 90 * s, 90 * s, false},
+		{"away for over 30 s, asked now", fleet.Presence{Joined: true, Since: at(60 * s)}, 91 * s, 91 * s, true},
+	}
+	for _, tt := range tests {
+		if got := tt.p.GivenUp(at(tt.asked), at(tt.now)); got != tt.want {
+			t.Errorf("%s: given up is %v", tt.name, got)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package fleet
+
+import "time"
+
+const (
+	// AwayAfter is how long an agent that was never heard to leave counts as present after its last word. Agents report more
+	// often than that, if only to say that they are there.
+	AwayAfter = 30 * time.Second
+	// ReturnTime is what a known agent gets to come back before an operation gives up on it: after the server's start, and after
+	// its link was lost.
+	ReturnTime = 15 * time.Second
+)
+
+// Presence is what the server knows of an agent's link at one moment.
+type Presence struct {
+	// Joined is whether the agent is in the register at all.
+	Joined bool
+	// LastSeen is when it was last heard; zero when that was not since the server's start.
+	LastSeen time.Time
+	// Away is whether the link is known or presumed to be lost.
+	Away bool
+	// Since is the moment from which an absence counts: when the link was lost, else when the agent was last heard, and never before
+	// the server's start.
+	Since time.Time
+}
+
+// GivenUp reports whether an operation that was asked for at the given time, and now finds nobody at the agent's end, has waited
+// long enough. An agent that never joined, or has been away for over 30 s, is not waited for at all. One that left only lately has
+// 15 s to return, and so has the operation.
+func (p Presence) GivenUp(asked, now time.Time) bool {
+	if !p.Joined {
+		return true
+	}
+	away := now.Sub(p.Since)
+	return away > AwayAfter || away >= ReturnTime && now.Sub(asked) >= ReturnTime
+}
+
+// link is what is remembered of an agent's link.
+type link struct {
+	seen, lost time.Time
+	// introduced is whether the agent has told this server what it is since the link was made.
+	introduced bool
+}
+
+// presence judges a link at one moment. Started is when the server was.
+func (l link) presence(joined bool, started, now time.Time) Presence {
+	p := Presence{Joined: joined, LastSeen: l.seen, Since: started}
+	last := l.seen
+	if l.lost.After(last) {
+		last = l.lost
+	}
+	if last.After(started) {
+		p.Since = last
+	}
+	p.Away = l.seen.IsZero() || !l.lost.IsZero() || now.Sub(l.seen) > AwayAfter
+	return p
+}
