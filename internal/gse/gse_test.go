@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"drover/internal/gse"
 	"drover/internal/process"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestStr(t *testing.T) {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -72,9 +73,9 @@ func paramCredentials(params []byte, query url.Values) (credentials, error) {
 }
 
 // authenticate checks who calls, and enters app and user into the call.
-func (s *server) authenticate(c *call, creds credentials) error {
+func (s *server) authenticate(ctx context.Context, c *call, creds credentials) error {
 	c.audit.App, c.audit.User = clip(creds.code(), maxAppCode), clip(creds.user(), maxUser)
-	if err := s.checkApp(c, creds); err != nil {
+	if err := s.checkApp(ctx, c, creds); err != nil {
 		return err
 	}
 	switch user := creds.user(); {
@@ -93,7 +94,7 @@ func (s *server) authenticate(c *call, creds credentials) error {
 	}
 }
 
-func (s *server) checkApp(c *call, creds credentials) error {
+func (s *server) checkApp(ctx context.Context, c *call, creds credentials) error {
 	code, secret := creds.code(), creds.secret()
 	switch {
 	case code == "":
@@ -111,7 +112,7 @@ func (s *server) checkApp(c *call, creds credentials) error {
 	if len(code) > maxAppCode {
 		return invalid
 	}
-	app, err := s.Apps.GetApp(c.ctx, code)
+	app, err := s.Apps.GetApp(ctx, code)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return invalid
@@ -120,7 +121,7 @@ func (s *server) checkApp(c *call, creds credentials) error {
 	}
 	ok, err := false, error(nil)
 	if len(secret) <= maxAppSecret {
-		ok, err = s.secrets.verify(c.ctx, app, secret)
+		ok, err = s.secrets.verify(ctx, app, secret)
 	}
 	switch {
 	case err != nil:

@@ -93,7 +93,7 @@ func TestBodiesOfTheWrongShape(t *testing.T) {
 
 // mutations returns the object once for each value in it and each piece of junk in its place.
 func mutations(root any, junk []string) (bodies []string) {
-	var walk func(v any, put func(any))
+	var walk func(v any)
 	emit := func(put func(any), old any) {
 		for _, j := range junk {
 			put(json.RawMessage(j))
@@ -103,23 +103,23 @@ func mutations(root any, junk []string) (bodies []string) {
 		}
 		put(old)
 	}
-	walk = func(v any, put func(any)) {
+	walk = func(v any) {
 		switch v := v.(type) {
 		case map[string]any:
 			for k, old := range v {
 				set := func(n any) { v[k] = n }
 				emit(set, old)
-				walk(old, set)
+				walk(old)
 			}
 		case []any:
 			for i, old := range v {
 				set := func(n any) { v[i] = n }
 				emit(set, old)
-				walk(old, set)
+				walk(old)
 			}
 		}
 	}
-	walk(root, nil)
+	walk(root)
 	return bodies
 }
 

@@ -15,7 +15,6 @@ import (
 
 // call is one request on its way through the edge.
 type call struct {
-	ctx       context.Context
 	family    family
 	route     *route
 	requestID string
@@ -33,7 +32,7 @@ type call struct {
 // ServeHTTP answers one request.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	route, f := s.resolve(r.URL.Path)
-	c := &call{ctx: r.Context(), family: f, route: route, requestID: requestID(r)}
+	c := &call{family: f, route: route, requestID: requestID(r)}
 	w.Header().Set("X-Bkapi-Request-Id", c.requestID)
 	// A recorder or a wrapped writer has no deadlines; the server's own then apply.
 	control := http.NewResponseController(w)
@@ -48,24 +47,25 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, c, methodNotAllowed(r))
 		return
 	}
-	err := s.admit(w, r, c)
+	ctx := r.Context()
+	err := s.admit(ctx, w, r, c)
 	// The deadline was for the body; left alone it would end the watch for a caller that hangs up, and with it the call.
 	_ = control.SetReadDeadline(time.Time{})
 	if err == nil {
 		c.audit.Allowed = true
-		err = s.answer(w, c)
+		err = s.answer(ctx, w, c)
 	}
 	if err != nil && !c.started {
 		refuse(w, c, err)
 	}
-	s.record(c, err)
+	s.record(ctx, c, err)
 	if err != nil && c.started {
 		panic(http.ErrAbortHandler) // a cut reply is better than one that looks whole
 	}
 }
 
 // admit reads the parameters and checks the credentials.
-func (s *server) admit(w http.ResponseWriter, r *http.Request, c *call) error {
+func (s *server) admit(ctx context.Context, w http.ResponseWriter, r *http.Request, c *call) error {
 	query := r.URL.Query()
 	creds, inHeader, err := headerCredentials(r.Header)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request, c *call) error {
 	}
 	if inHeader {
 		// Before the body: a stranger's 64 MB are not worth reading.
-		if err := s.authenticate(c, creds); err != nil {
+		if err := s.authenticate(ctx, c, creds); err != nil {
 			return err
 		}
 	}
@@ -86,12 +86,12 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request, c *call) error {
 	if creds, err = paramCredentials(c.params, query); err != nil {
 		return err
 	}
-	return s.authenticate(c, creds)
+	return s.authenticate(ctx, c, creds)
 }
 
 // answer runs the endpoint and writes its reply.
-func (s *server) answer(w http.ResponseWriter, c *call) error {
-	data, err := c.route.serve(c)
+func (s *server) answer(ctx context.Context, w http.ResponseWriter, c *call) error {
+	data, err := c.route.serve(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (s *server) answer(w http.ResponseWriter, c *call) error {
 
 // record stores the audit row of a call, unless its task has taken it along. The caller has its answer by then, and may
 // have hung up.
-func (s *server) record(c *call, err error) {
+func (s *server) record(ctx context.Context, c *call, err error) {
 	if err != nil {
 		refusal := refusalOf(err)
 		c.audit.Code, c.audit.Message = refusal.code(c), refusal.reason
@@ -111,7 +111,7 @@ func (s *server) record(c *call, err error) {
 	if c.audited {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTime)
 	defer cancel()
 	if err := s.Audit.PutAudit(ctx, c.audit); err != nil {
 		s.Log.Error("audit row was lost", "endpoint", c.route.name(), "request", c.requestID, "app", c.audit.App, "error", err)

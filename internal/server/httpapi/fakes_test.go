@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -75,7 +74,7 @@ func newWorld(t *testing.T) *world {
 	w.handler = httpapi.New(httpapi.Config{
 		Tasks: w, Observations: w, Apps: w, Audit: w, Engine: w, Directory: w,
 		Ready: func() error { return w.notReady },
-		Log:   slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Log:   slog.New(slog.DiscardHandler),
 		Now: func() time.Time {
 			return time.Date(2026, 11, 20, 12, 0, 0, 0, time.FixedZone("CST", 8*3600))
 		},

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"drover/internal/process"
 	"drover/internal/server/store"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // The examples of JOB's documents.

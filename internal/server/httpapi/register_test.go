@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"drover/internal/process"
 	"drover/internal/server/store"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // documentedRegister is the example of the document, whose host has a supplier.

@@ -1,8 +1,10 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 
 	"drover/internal/gse"
@@ -34,7 +36,7 @@ func (d dialect) wire() string {
 }
 
 // endpoint answers one call: with what is to stand under "data", or with why it is refused.
-type endpoint func(c *call) (payload, error)
+type endpoint func(ctx context.Context, c *call) (payload, error)
 
 // route is one row of the table.
 type route struct {
@@ -93,14 +95,7 @@ func (s *server) table() []route {
 func (r *route) name() string { return path.Base(r.path) }
 
 // allows reports whether the method may be used.
-func (r *route) allows(method string) bool {
-	for _, m := range r.methods {
-		if m == method {
-			return true
-		}
-	}
-	return false
-}
+func (r *route) allows(method string) bool { return slices.Contains(r.methods, method) }
 
 // index groups the table by the last part of the path.
 func index(table []route) map[string][]route {
@@ -115,10 +110,8 @@ func index(table []route) map[string][]route {
 func (s *server) resolve(urlPath string) (*route, family) {
 	parts := strings.FieldsFunc(urlPath, func(c rune) bool { return c == '/' })
 	f := gateway
-	for _, p := range parts {
-		if p == "compapi" {
-			f = esb
-		}
+	if slices.Contains(parts, "compapi") {
+		f = esb
 	}
 	if len(parts) == 0 {
 		return nil, f

@@ -15,7 +15,7 @@ func TestEveryRouteIsDescribedAndHasAnExample(t *testing.T) {
 	}
 	for _, r := range new(server).table() {
 		described := false
-		for _, line := range strings.Split(string(spec), "\n") {
+		for line := range strings.SplitSeq(string(spec), "\n") {
 			p, isPath := strings.CutPrefix(line, "  /")
 			described = described || isPath && strings.HasSuffix("/"+strings.TrimRight(p, "/:"), "/"+r.path)
 		}

@@ -1,13 +1,15 @@
 package httpapi
 
 import (
+	"context"
+
 	"drover/internal/gse"
 	"drover/internal/server/store"
 )
 
 // status answers get_proc_status: what the store last heard of one process, a row for each agent that was asked about.
 // It asks no agent: report_time says how old a row is.
-func (s *server) status(c *call) (payload, error) {
+func (s *server) status(ctx context.Context, c *call) (payload, error) {
 	q, err := gse.ReadStatus(c.params)
 	if err != nil {
 		return nil, badParameters(err)
@@ -17,7 +19,7 @@ func (s *server) status(c *call) (payload, error) {
 	return func(w *jsonWriter) error {
 		seq := sequence{w: w}
 		w.raw(`{"proc_infos":[`)
-		err := rows.write(c, &seq)
+		err := rows.write(ctx, &seq)
 		w.raw("]}")
 		return err
 	}, nil
@@ -59,7 +61,7 @@ func newStatusRows(s *server, q gse.StatusQuery) *statusRows {
 
 // write writes the rows in the order of the request; an agent that has told nothing of the process has a row that says
 // so, and those that mean nobody come last.
-func (r *statusRows) write(c *call, seq *sequence) error {
+func (r *statusRows) write(ctx context.Context, seq *sequence) error {
 	next := 0
 	unknownUpTo := func(agent string) error {
 		for ; next < len(r.agents) && r.agents[next] != agent; next++ {
@@ -71,7 +73,7 @@ func (r *statusRows) write(c *call, seq *sequence) error {
 		}
 		return nil
 	}
-	err := r.s.Observations.GetObserved(c.ctx, r.q.ID, r.agents, func(o store.Observed) error {
+	err := r.s.Observations.GetObserved(ctx, r.q.ID, r.agents, func(o store.Observed) error {
 		if err := unknownUpTo(o.Agent); err != nil {
 			return err
 		}
@@ -128,12 +130,12 @@ func agentID(a store.Agent) string {
 }
 
 // sync answers sync_proc_status: a page of all that is known in a namespace.
-func (s *server) sync(c *call) (payload, error) {
+func (s *server) sync(ctx context.Context, c *call) (payload, error) {
 	q, err := gse.ReadSync(c.params)
 	if err != nil {
 		return nil, badParameters(err)
 	}
-	rows, total, err := s.Observations.PageObserved(c.ctx, q.Namespace, q.Start, q.Limit)
+	rows, total, err := s.Observations.PageObserved(ctx, q.Namespace, q.Start, q.Limit)
 	if err != nil {
 		return nil, failure("read the status", err)
 	}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -16,12 +17,12 @@ const absentText = "agent not found or offline"
 
 // submitting returns the endpoint that turns what read finds in a body into a task and answers with the task's id.
 func (s *server) submitting(read func([]byte) ([]gse.Operation, error)) endpoint {
-	return func(c *call) (payload, error) {
+	return func(ctx context.Context, c *call) (payload, error) {
 		ops, err := read(c.params)
 		if err != nil {
 			return nil, badParameters(err)
 		}
-		task, err := s.submit(c, ops)
+		task, err := s.submit(ctx, c, ops)
 		if err != nil {
 			return nil, err
 		}
@@ -35,7 +36,7 @@ func (s *server) submitting(read func([]byte) ([]gse.Operation, error)) endpoint
 func badParameters(err error) error { return refusef(badParameter, "parameters error: %v", err) }
 
 // submit stores the task with the call's audit row and returns its id. The task is safe when it returns.
-func (s *server) submit(c *call, ops []gse.Operation) (string, error) {
+func (s *server) submit(ctx context.Context, c *call, ops []gse.Operation) (string, error) {
 	t := &store.Task{
 		App:       c.app.Code,
 		User:      c.user,
@@ -53,7 +54,7 @@ func (s *server) submit(c *call, ops []gse.Operation) (string, error) {
 	c.describe(ops, count, t.ID)
 	row := c.audit
 	row.Message = process.Success
-	if err := s.Engine.Submit(c.ctx, t, row); err != nil {
+	if err := s.Engine.Submit(ctx, t, row); err != nil {
 		return "", failure("accept the task", err)
 	}
 	c.audited = true
@@ -106,7 +107,7 @@ func (c *call) describe(ops []gse.Operation, targets int, task string) {
 }
 
 // result is the poll of a GSE task: every key that was asked for, in every answer.
-func (s *server) result(c *call) (payload, error) {
+func (s *server) result(ctx context.Context, c *call) (payload, error) {
 	task, err := gse.ReadResult(c.params)
 	if err != nil {
 		return nil, badParameters(err)
@@ -114,14 +115,14 @@ func (s *server) result(c *call) (payload, error) {
 	c.audit.Target = clip(task, 200)
 	return func(w *jsonWriter) error {
 		w.raw("{")
-		err := s.entries(c, task, w, func(it gse.Item) gse.Entry { return gse.Result(it, s.Now()) })
+		err := s.entries(ctx, c, task, w, func(it gse.Item) gse.Entry { return gse.Result(it, s.Now()) })
 		w.raw("}")
 		return err
 	}, nil
 }
 
 // jobResult is the poll of a JOB task.
-func (s *server) jobResult(c *call) (payload, error) {
+func (s *server) jobResult(ctx context.Context, c *call) (payload, error) {
 	task, err := gse.ReadJobResult(c.params)
 	if err != nil {
 		return nil, badParameters(err)
@@ -130,7 +131,7 @@ func (s *server) jobResult(c *call) (payload, error) {
 	return func(w *jsonWriter) error {
 		status := gse.CodeSuccess
 		w.raw(`{"result":{`)
-		err := s.entries(c, task, w, func(it gse.Item) gse.Entry {
+		err := s.entries(ctx, c, task, w, func(it gse.Item) gse.Entry {
 			e := gse.JobResult(it, s.Now())
 			if e.ErrorCode == gse.CodeHandling {
 				status = gse.CodeHandling
@@ -143,9 +144,9 @@ func (s *server) jobResult(c *call) (payload, error) {
 }
 
 // entries writes the members of a result map, one for each key of the task, as they come out of the store.
-func (s *server) entries(c *call, task string, w *jsonWriter, entry func(gse.Item) gse.Entry) error {
+func (s *server) entries(ctx context.Context, c *call, task string, w *jsonWriter, entry func(gse.Item) gse.Entry) error {
 	seq := sequence{w: w}
-	err := s.Tasks.TaskItems(c.ctx, task, c.app.Code, func(v store.ItemView) error {
+	err := s.Tasks.TaskItems(ctx, task, c.app.Code, func(v store.ItemView) error {
 		c.audit.Targets++
 		it := gse.Item{
 			Asked: v.Asked, IP: v.IP,
