@@ -257,7 +257,7 @@ func (c *Conn) Close() {
 // denied returns ErrForbidden if the broker's last word was that the subject may not be listened to.
 func (c *Conn) denied(subject string) error {
 	err := c.nc.LastError()
-	if errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), `"`+subject+`"`) {
+	if errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), `Subscription to "`+subject+`"`) {
 		return fmt.Errorf("%w %q", ErrForbidden, subject)
 	}
 	return nil

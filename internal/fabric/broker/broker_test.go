@@ -187,6 +187,31 @@ func TestAgentCannotPublishBeyondItsOwn(t *testing.T) {
 	}
 }
 
+// Having been refused as a publisher doesn't spoil the right to listen on the same subject.
+func TestRefusedPublisherMayListen(t *testing.T) {
+	b := start(t)
+	a := newAgent(t, b)
+	ctx, cancel := context.WithCancel(t.Context())
+	asked := make(chan error)
+	go func() {
+		_, err := a.Request(ctx, orders(a.key), nil)
+		asked <- err
+	}()
+	// Nobody serves reports: the answer to that comes behind the refusal once the first request has been sent.
+	for range 100 {
+		if _, err := a.Request(t.Context(), reports(a.key), nil); !errors.Is(err, fabric.ErrNobody) {
+			t.Fatalf("got %v, want %v", err, fabric.ErrNobody)
+		}
+	}
+	if _, err := a.Serve(orders(a.key), "", 1, echo); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	if err := <-asked; !errors.Is(err, context.Canceled) {
+		t.Errorf("the forbidden request ended with %v, want %v", err, context.Canceled)
+	}
+}
+
 // A reply subject is chosen by whoever asks; the server must not publish on it with its own rights.
 func TestReplyGoesToInboxesOnly(t *testing.T) {
 	b := start(t)
