@@ -153,6 +153,16 @@ func TestResendBacksOff(t *testing.T) {
 	}
 }
 
+func TestWords(t *testing.T) {
+	var got []string
+	for _, s := range append(task.States(), task.State(9)) {
+		got = append(got, s.String())
+	}
+	if d := cmp.Diff([]string{"pending", "sent", "accepted", "begun", "done", "state 9"}, got); d != "" {
+		t.Error(d)
+	}
+}
+
 func TestTransitions(t *testing.T) {
 	rows := task.Transitions()
 	leaves := map[task.State]bool{}

@@ -154,6 +154,28 @@ func TestWritesShareATransaction(t *testing.T) {
 	})
 }
 
+// TestTransactionThatEndsUnderAWrite: some errors make SQLite end the whole transaction, and with it what others wrote in it.
+func TestTransactionThatEndsUnderAWrite(t *testing.T) {
+	bubble(t, func(t *testing.T, db *DB) {
+		broken := errors.New("broken")
+		errs := together(t, db,
+			func(ctx context.Context) error { return db.PutApp(ctx, store.App{Code: "a"}) },
+			func(ctx context.Context) error {
+				return db.writer.write(ctx, func(tx *tx) error {
+					return errors.Join(broken, tx.exec(`INSERT INTO apps VALUES ('x', '', 0, 0)`), tx.control("ROLLBACK"))
+				})
+			},
+			func(ctx context.Context) error { return db.PutApp(ctx, store.App{Code: "b"}) },
+		)
+		if errs[0] != nil || !errors.Is(errs[1], broken) || errs[2] != nil {
+			t.Errorf("errors are %v", errs)
+		}
+		if n, err := db.CountApps(t.Context()); n != 2 || err != nil {
+			t.Errorf("%d apps were stored, want 2; error %v", n, err)
+		}
+	})
+}
+
 func TestClosedWhileWritesWait(t *testing.T) {
 	bubble(t, func(t *testing.T, db *DB) {
 		release := make(chan struct{})

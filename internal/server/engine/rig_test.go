@@ -1,0 +1,233 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nkeys"
+
+	"drover/internal/process"
+	"drover/internal/server/engine"
+	"drover/internal/server/fleet"
+	"drover/internal/server/store"
+	"drover/internal/server/store/sqlite"
+	"drover/internal/wire"
+)
+
+// rig is an engine over a real database and a link that the test plays. It lives in a synctest bubble: its time stands still while
+// anybody works.
+type rig struct {
+	*engine.Engine
+	t         *testing.T
+	path      string
+	db        *sqlite.DB
+	directory *fleet.Directory
+	key       nkeys.KeyPair
+	public    string
+	stop      func()
+
+	mu   sync.Mutex
+	link linkFunc
+	sent []*wire.Manifest
+}
+
+// linkFunc answers for all agents.
+type linkFunc func(ctx context.Context, agent string, m *wire.Manifest) (*wire.Receipt, error)
+
+// answer lets the agents answer so from now on.
+func (r *rig) answer(link linkFunc) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.link = link
+}
+
+// Send is the rig's engine.Link. It refuses what an agent would.
+func (r *rig) Send(ctx context.Context, agent string, envelope []byte) ([]byte, error) {
+	m, err := wire.Open(envelope, []string{r.public}, agent)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	r.sent = append(r.sent, m)
+	link := r.link
+	r.mu.Unlock()
+	receipt, err := link(ctx, agent, m)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(receipt)
+}
+
+// accept is a link to agents that take everything.
+func accept(_ context.Context, _ string, m *wire.Manifest) (*wire.Receipt, error) {
+	r := &wire.Receipt{Version: wire.Version}
+	for _, o := range m.Orders {
+		r.Accepted = append(r.Accepted, o.Item)
+	}
+	return r, nil
+}
+
+func nobody(context.Context, string, *wire.Manifest) (*wire.Receipt, error) {
+	return nil, engine.ErrNobody
+}
+
+// silence is a link to agents that never answer.
+func silence(ctx context.Context, _ string, _ *wire.Manifest) (*wire.Receipt, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// bubble runs a test on a rig whose engine runs; all agents are known and accept everything.
+func bubble(t *testing.T, test func(t *testing.T, r *rig)) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "drover.db")
+	synctest.Test(t, func(t *testing.T) {
+		key, err := nkeys.CreateUser()
+		if err != nil {
+			t.Fatal(err)
+		}
+		public, err := key.PublicKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &rig{t: t, path: path, key: key, public: public, link: accept}
+		r.start()
+		for i := range 4 {
+			a := store.Agent{Key: fmt.Sprintf("agent-%d", i), IP: fmt.Sprintf("10.0.0.%d", i), Created: time.Now()}
+			if err := r.directory.Join(t.Context(), a, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		test(t, r)
+		r.stop()
+	})
+}
+
+// start opens the database and runs a new engine over it, as a server does when it starts.
+func (r *rig) start() {
+	r.t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	db, err := sqlite.Open(r.t.Context(), r.path, log)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.db, r.directory = db, fleet.New(db, time.Now())
+	if err := r.directory.Load(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+	r.Engine = engine.New(engine.Config{Store: db, Directory: r.directory, Link: r, Key: r.key, Log: log})
+	ctx, cancel := context.WithCancel(r.t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := r.Run(ctx); err != nil {
+			r.t.Error(err)
+		}
+	})
+	r.stop = func() {
+		cancel()
+		running.Wait()
+		if err := db.Close(); err != nil {
+			r.t.Error(err)
+		}
+	}
+}
+
+// pass lets time go by and everybody come to rest.
+func (r *rig) pass(d time.Duration) {
+	time.Sleep(d) // the bubble's time
+	synctest.Wait()
+}
+
+// submit posts one operation on the process "nginx" of each agent.
+func (r *rig) submit(id string, op process.Op, agents ...string) {
+	r.t.Helper()
+	request := store.Request{Op: op, Process: process.ID{Namespace: "ns", Name: "nginx"}, Spec: &process.Spec{}}
+	for _, a := range agents {
+		request.Targets = append(request.Targets, store.Target{Key: a, Asked: a, Agent: a})
+	}
+	err := r.Submit(r.t.Context(), &store.Task{ID: id, Created: time.Now(), Requests: []store.Request{request}}, store.AuditRow{At: time.Now()})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// taken returns the manifests that were sent since it was last called.
+func (r *rig) taken() []*wire.Manifest {
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	sent := r.sent
+	r.sent = nil
+	return sent
+}
+
+// takenOne returns the only order that was sent since.
+func (r *rig) takenOne() wire.Order {
+	r.t.Helper()
+	sent := r.taken()
+	if len(sent) != 1 || len(sent[0].Orders) != 1 {
+		r.t.Fatalf("%d manifests were sent, want one with one order", len(sent))
+	}
+	return sent[0].Orders[0]
+}
+
+// report has an agent report, and returns the answer.
+func (r *rig) report(agent string, report wire.Report) wire.ReportAck {
+	r.t.Helper()
+	report.Version = wire.Version
+	data, err := json.Marshal(report)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var ack wire.ReportAck
+	if err := json.Unmarshal(r.HandleReport(r.t.Context(), agent, data), &ack); err != nil {
+		r.t.Fatal(err)
+	}
+	synctest.Wait()
+	return ack
+}
+
+// progress has an agent report on one item.
+func (r *rig) progress(agent string, p wire.Progress) {
+	r.t.Helper()
+	if ack := r.report(agent, wire.Report{Progress: []wire.Progress{p}}); ack.Error != "" {
+		r.t.Fatal(ack.Error)
+	}
+}
+
+func (r *rig) finish(agent, item string) {
+	r.t.Helper()
+	r.progress(agent, wire.Progress{Item: item, Outcome: &process.Outcome{Text: process.Success}})
+}
+
+// shows compares what a poll of the task shows: a text for each key, empty while it is not done.
+func (r *rig) shows(id string, want ...string) {
+	r.t.Helper()
+	synctest.Wait()
+	var got []string
+	err := r.db.TaskItems(r.t.Context(), id, "", func(v store.ItemView) error {
+		text := ""
+		if v.Done {
+			text = v.Outcome.Text
+		}
+		got = append(got, text)
+		return nil
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		r.t.Errorf("task %s at %v (-want +got):\n%s", id, time.Now(), d)
+	}
+}
+
+const unavailable = "agent not found or offline"

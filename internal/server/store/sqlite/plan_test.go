@@ -1,0 +1,128 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/server/store"
+)
+
+// TestNoStatementScansATable asks SQLite how it would run every statement that the methods use: none may walk through a table that
+// grows with the fleet or with time.
+func TestNoStatementScansATable(t *testing.T) {
+	ctx := t.Context()
+	db, err := Open(ctx, filepath.Join(t.TempDir(), "drover.db"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	use(t, db)
+
+	// What is meant to walk: all agents, the number of apps; and what stops at once: an end of the audit, the first of an index.
+	allowed := map[string]bool{
+		"SCAN agents": true, "SCAN apps USING COVERING INDEX sqlite_autoindex_apps_1": true, "SCAN audit": true,
+		"SCAN items USING INDEX items_deadline": true,
+	}
+	var queries []string
+	db.queries.Range(func(query, _ any) bool {
+		queries = append(queries, query.(string))
+		return true
+	})
+	for query := range db.writer.tx.prepared {
+		queries = append(queries, query)
+	}
+	queries = append(queries, selectViews+`ORDER BY i.num`)
+	for _, query := range queries {
+		verb, _, _ := strings.Cut(strings.TrimSpace(query), " ")
+		if !slices.Contains([]string{"SELECT", "UPDATE", "DELETE"}, strings.TrimSpace(verb)) {
+			continue
+		}
+		rows, err := db.reader.QueryContext(ctx, "EXPLAIN QUERY PLAN "+query, make([]any, strings.Count(query, "?"))...)
+		if err != nil {
+			t.Errorf("%s: %v", query, err)
+			continue
+		}
+		err = each(rows, func(rows *sql.Rows) error {
+			var id, parent, unused int
+			var step string
+			err := rows.Scan(&id, &parent, &unused, &step)
+			parameter := strings.Contains(step, "VIRTUAL TABLE") || strings.Contains(step, "CONSTANT ROW")
+			if strings.HasPrefix(step, "SCAN") && !allowed[step] && !parameter {
+				t.Errorf("%s\n%s", step, query)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// use calls every method once, so that its statements are prepared.
+func use(t *testing.T, db *DB) {
+	t.Helper()
+	ctx, now := t.Context(), time.Now()
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range []string{"1", "2"} {
+		do(db.CreateTask(ctx, &store.Task{ID: id, Created: now, Requests: []store.Request{
+			{Op: process.Start, Spec: &process.Spec{}, Targets: []store.Target{{Key: "k", Agent: "a"}}},
+		}}, store.AuditRow{At: now}))
+	}
+	items, err := db.LeaseItems(ctx, now, now, 10)
+	do(err)
+	if len(items) != 1 {
+		t.Fatalf("%d items are due", len(items))
+	}
+	ids := []string{items[0].ID}
+	do(db.MarkSent(ctx, ids, now))
+	do(db.Postpone(ctx, ids, now))
+	do(db.MarkAccepted(ctx, ids))
+	do(db.Begin(ctx, "a", map[string]time.Time{ids[0]: now}))
+	_, err = db.Unfinished(ctx, "a")
+	do(err)
+	_, err = db.Overdue(ctx, now, 1)
+	do(err)
+	_, err = db.Conclude(ctx, []store.Ended{{Item: items[0]}})
+	do(err)
+	_, err = db.Finish(ctx, "a", map[string]process.Outcome{ids[0]: {}})
+	do(err)
+	_, _, err = db.NextDue(ctx)
+	do(err)
+	_, _, err = db.NextDeadline(ctx)
+	do(err)
+	do(db.TaskItems(ctx, "1", "", func(store.ItemView) error { return nil }))
+	_, err = db.PruneTasks(ctx, now.Add(time.Hour), 1)
+	do(err)
+	_, err = db.PruneAudit(ctx, now, 1)
+	do(err)
+	do(db.PutAudit(ctx, store.AuditRow{}))
+	_, err = db.ListAudit(ctx, 1)
+	do(err)
+	row := store.Observed{Agent: "a"}
+	do(db.PutObserved(ctx, []store.Observed{row}, []store.ObservedKey{{Agent: "b"}}))
+	do(db.ReplaceObserved(ctx, "a", []store.Observed{row}))
+	do(db.GetObserved(ctx, process.ID{}, []string{"a"}, func(store.Observed) error { return nil }))
+	_, _, err = db.PageObserved(ctx, "", 0, 1)
+	do(err)
+	do(db.PutAgent(ctx, store.Agent{Key: "a"}))
+	_, err = db.ListAgents(ctx)
+	do(err)
+	do(db.PutApp(ctx, store.App{Code: "a"}))
+	_, err = db.GetApp(ctx, "a")
+	do(err)
+	_, err = db.CountApps(ctx)
+	do(err)
+	do(db.Ping(context.WithoutCancel(ctx)))
+}
