@@ -49,9 +49,12 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx := r.Context()
 	err := s.admit(ctx, w, r, c)
-	// The deadline was for the body; left alone it would end the watch for a caller that hangs up, and with it the call.
-	_ = control.SetReadDeadline(time.Time{})
-	if err == nil {
+	if err != nil {
+		// Before it answers, net/http reads what is left of a body that nobody wants; a caller that stalls must not hold it.
+		_ = control.SetReadDeadline(time.Now().Add(restTime))
+	} else {
+		// Left alone, the deadline would end the watch for a caller that hangs up, and with it the call.
+		_ = control.SetReadDeadline(time.Time{})
 		c.audit.Allowed = true
 		err = s.answer(ctx, w, c)
 	}

@@ -68,6 +68,7 @@ type Config struct {
 const (
 	maxBody     = 64 << 20
 	bodyTime    = 60 * time.Second  // to send a body
+	restTime    = 2 * time.Second   // to send the rest of a body that was refused
 	replyTime   = 120 * time.Second // to take a reply
 	auditTime   = 10 * time.Second  // to store the audit row of a call
 	registering = 20 * time.Second  // to answer a registration call, which must end before the callers' 30 s
