@@ -107,7 +107,7 @@ func (s *server) record(ctx context.Context, c *call, err error) {
 	if err != nil {
 		refusal := refusalOf(err)
 		c.audit.Code, c.audit.Message = refusal.code(c), refusal.reason
-		if refusal.cause != nil {
+		if refusal.cause != nil && ctx.Err() == nil { // a caller that hung up is no fault of ours
 			s.Log.Error("call failed", "endpoint", c.route.name(), "request", c.requestID, "error", refusal.cause)
 		}
 	}

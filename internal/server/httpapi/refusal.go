@@ -1,13 +1,10 @@
 package httpapi
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-
-	"drover/internal/server/store"
 )
 
 // kind is why a call is refused. Which code and which HTTP status it has depends on the family and the dialect.
@@ -37,9 +34,6 @@ type refusal struct {
 // Error returns what the caller is told.
 func (r *refusal) Error() string { return r.reason }
 
-// Unwrap returns the cause.
-func (r *refusal) Unwrap() error { return r.cause }
-
 func refusef(k kind, format string, args ...any) *refusal {
 	return &refusal{kind: k, reason: fmt.Sprintf(format, args...)}
 }
@@ -61,12 +55,6 @@ func pathNotFound(r *http.Request) *refusal {
 func refusalOf(err error) *refusal {
 	if r := (*refusal)(nil); errors.As(err, &r) {
 		return r
-	}
-	if errors.Is(err, store.ErrNotFound) {
-		return refusef(unknownTask, "no such task")
-	}
-	if errors.Is(err, context.Canceled) {
-		return refusef(unavailable, "the caller hung up")
 	}
 	return failure("answer the call", err)
 }

@@ -59,9 +59,12 @@ func stall(t *testing.T, beginning string) (after time.Duration, status int, bod
 		status, body = reply.StatusCode, string(text)
 	}
 	after = time.Since(began)
-	client.Close()
-	server.Close()
-	<-ended
+	if err := errors.Join(client.Close(), server.Close()); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		t.Error(err)
+	}
 	return after, status, body
 }
 
