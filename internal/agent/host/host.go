@@ -184,7 +184,10 @@ func (h *Host) Launch(id, line string, spec *process.Spec) (operation.Child, err
 func (h *Host) createOutput(id string) (output *launch.Output, file *os.File, err error) {
 	output, err = launch.CreateOutput(h.outputs, id)
 	if err == nil {
-		return output, output.File(), nil
+		if err = output.Probe(); err == nil {
+			return output, output.File(), nil
+		}
+		_ = output.Close()
 	}
 	h.log.Warn("output of command is dropped", "run", id, "error", err)
 	file, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0)
@@ -219,6 +222,12 @@ func (h *Host) Trim(id string) {
 			h.log.Warn("output could not be cut", "run", id, "error", err)
 		}
 	}
+}
+
+// Ran implements operation.Commands.
+func (h *Host) Ran(id string) bool {
+	r := h.runOf(id)
+	return r.output == nil || r.output.Ran()
 }
 
 // Output implements operation.Commands. It gives back what the run holds open.

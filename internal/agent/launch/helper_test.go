@@ -93,7 +93,7 @@ func TestPrepareUndoesWhatWasInherited(t *testing.T) {
 	dirty := `trap '' HUP INT PIPE TERM TSTP USR1; umask 077; exec 7</dev/null 9</dev/null`
 	look := `grep -E '^Sig(Blk|Ign)' /proc/self/status; umask; ls /proc/self/fd`
 	out, err := helper(t, "agent", dirty, look, me(t).Name).CombinedOutput()
-	want := "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n0022\n0\n1\n2\n3\n" // 3 is the listing's own
+	want := "\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n0022\n0\n1\n2\n3\n" // the empty line is the gate's, 3 the listing's own
 	if err != nil || string(out) != want {
 		t.Errorf("got %q, want %q: %v", out, want, err)
 	}

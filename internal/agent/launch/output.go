@@ -28,8 +28,7 @@ type Output struct {
 	mu   sync.Mutex
 	cut  bool
 	head []byte // the first bytes, once the file was cut
-	tail []byte // the last bytes before the cut
-	lost int64  // what was between the two
+	lost int64  // how much was between them and what the file still holds
 }
 
 // CreateOutput makes an empty file, readable by this user only; one that exists is emptied. name is one path element.
@@ -46,37 +45,49 @@ func CreateOutput(dir, name string) (*Output, error) {
 	return &Output{file: f}, nil
 }
 
+// Probe fails where the file takes no data, as on a full disk.
+func (o *Output) Probe() error {
+	if _, err := o.file.WriteString("\n"); err != nil {
+		return fmt.Errorf("cannot write output: %w", err)
+	}
+	if err := o.file.Truncate(0); err != nil {
+		return fmt.Errorf("cannot write output: %w", err)
+	}
+	return nil
+}
+
 // File is what to hand to the command. It belongs to the Output.
 func (o *Output) File() *os.File { return o.file }
 
 // Close closes the file, which stays where it is.
 func (o *Output) Close() error { return o.file.Close() }
 
-// Trim cuts a file that has grown beyond 1 MiB, after remembering its first and last 32 KiB. What is written in the very
-// moment may be lost. It costs one system call while the file is small.
+// Trim cuts a file that has grown beyond 1 MiB to its last 32 KiB, and remembers the first 32 KiB. What is written in the
+// very moment may be lost. It costs one system call while the file is small.
 func (o *Output) Trim() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	size, err := size(o.file)
-	if err != nil || size <= trimBeyond {
-		return err
-	}
 	if !o.cut {
-		if o.head, err = section(o.file, 0, keep); err != nil {
+		head, err := section(o.file, 0, keep)
+		if err != nil {
 			return err
 		}
+		o.head = head
+	}
+	dropped, err := trim(o.file)
+	if dropped > 0 && !o.cut {
 		o.cut = true
-		o.lost = size - 2*keep
-	} else {
-		o.lost += size
+		dropped -= int64(len(o.head))
 	}
-	if o.tail, err = section(o.file, size-keep, keep); err != nil {
-		return err
-	}
-	if err := o.file.Truncate(0); err != nil {
-		return fmt.Errorf("cannot trim output: %w", err)
-	}
-	return nil
+	o.lost += dropped
+	return err
+}
+
+// Ran reports whether the command has passed its gate: it then wrote something, if only an empty line. While the agent that
+// started it lives nobody needs to ask; afterwards nothing else can tell a command that never ran from one that has ended.
+func (o *Output) Ran() bool {
+	n, err := size(o.file)
+	return err != nil || n > 0
 }
 
 // Text returns what was written so far: all of it up to 64 KiB, else the first and last 32 KiB and between them how much was
@@ -89,28 +100,23 @@ func (o *Output) Text() string {
 	if err != nil {
 		size = 0
 	}
-	head, tail, lost := o.head, o.tail, o.lost
-	switch {
-	case !o.cut && size <= 2*keep:
-		head, _ = section(o.file, 0, size)
-	case !o.cut:
+	head, lost := o.head, o.lost
+	if !o.cut && size <= 2*keep {
+		all, _ := section(o.file, 0, size)
+		return clean(ungated(all))
+	}
+	if !o.cut {
 		head, _ = section(o.file, 0, keep)
-		tail, _ = section(o.file, size-keep, keep)
-		lost = size - 2*keep
-	default:
-		fresh, _ := section(o.file, max(size-keep, 0), min(size, keep))
-		both := append(bytes.Clone(tail), fresh...)
-		over := max(len(both)-keep, 0)
-		// What is not shown of the old tail, and of the file itself.
-		lost += int64(over) + size - int64(len(fresh))
-		tail = both[over:]
+		lost = -int64(len(head))
 	}
-	if lost == 0 {
-		return clean(append(bytes.Clone(head), tail...))
-	}
+	tail, _ := section(o.file, max(size-keep, 0), min(size, keep))
+	lost += size - int64(len(tail))
 	head, tail = wholeRunes(head, tail)
-	return clean(fmt.Appendf(bytes.Clone(head), "\n[... %d bytes left out ...]\n%s", lost, tail))
+	return clean(fmt.Appendf(bytes.Clone(ungated(head)), "\n[... %d bytes left out ...]\n%s", lost, tail))
 }
+
+// ungated takes off the empty line that the gate wrote.
+func ungated(head []byte) []byte { return bytes.TrimPrefix(head, []byte("\n")) }
 
 // TrimFile cuts a file that a daemon still appends to once it has grown beyond 1 MiB, and leaves its last 32 KiB. A file that
 // is not there is no error.
@@ -123,21 +129,27 @@ func TrimFile(path string) error {
 		return fmt.Errorf("cannot trim output: %w", err)
 	}
 	defer f.Close() //nolint:errcheck // each write was checked
+	_, err = trim(f)
+	return err
+}
+
+// trim cuts a large file to its end and returns how much was dropped. The file is never left empty.
+func trim(f *os.File) (dropped int64, err error) {
 	size, err := size(f)
 	if err != nil || size <= trimBeyond {
-		return err
+		return 0, err
 	}
 	tail, err := section(f, size-keep, keep)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if err := f.Truncate(0); err != nil {
-		return fmt.Errorf("cannot trim output: %w", err)
+		return 0, fmt.Errorf("cannot trim output: %w", err)
 	}
 	if _, err := f.Write(tail); err != nil {
-		return fmt.Errorf("cannot trim output: %w", err)
+		return size, fmt.Errorf("cannot trim output: %w", err)
 	}
-	return nil
+	return size - int64(len(tail)), nil
 }
 
 func size(f *os.File) (int64, error) {

@@ -19,7 +19,7 @@ func TestOutputText(t *testing.T) {
 	for name, tc := range map[string]struct{ in, want string }{
 		"nothing":       {"", ""},
 		"a line":        {"hello\n", "hello"},
-		"several lines": {"\n a\n\nb\r\n\n", "\n a\n\nb"},
+		"several lines": {"\n a\n\nb\r\n\n", " a\n\nb"}, // the first line is the gate's
 		"NULs":          {"a\x00b", "ab"},
 		"no UTF-8":      {"a\xff\xfeb", "a\uFFFDb"},
 		"just all":      {long[:2*kept], long[:2*kept]},

@@ -106,12 +106,14 @@ func (n *session) command(name, line string) (*specstore.Step, error) {
 	case st != nil && st.Phase == specstore.Done:
 		return st, nil
 	case st != nil && st.Phase == specstore.Released:
-		return st, n.await(st)
+		if err := n.await(st); !errors.Is(err, errUnrun) {
+			return st, err
+		}
 	case st == nil:
 		n.progress.Steps = append(n.progress.Steps, specstore.Step{Name: name})
 		st = n.step(name)
 	}
-	// A gated step of an earlier agent ended at its gate, unrun: it is begun anew.
+	// A step of an earlier agent that ended at its gate, unrun, is begun anew.
 	st.Run = n.NewRun(n.id)
 	child, err := n.Commands.Launch(st.Run, line, n.spec)
 	if err != nil {
@@ -130,8 +132,15 @@ func (n *session) command(name, line string) (*specstore.Step, error) {
 	if err := child.Release(); err != nil {
 		return nil, fmt.Errorf("cannot let %s run: %w", name, err)
 	}
-	return st, n.await(st)
+	err = n.await(st)
+	if errors.Is(err, errUnrun) {
+		err = process.Errorf(process.Failed, "the command was ended before it ran anything")
+	}
+	return st, err
 }
+
+// errUnrun is returned for a command that has ended at its gate.
+var errUnrun = errors.New("the command did not pass its gate")
 
 // trimEvery is how often the output of a running command is looked at.
 const trimEvery = 500 * time.Millisecond
@@ -145,6 +154,9 @@ func (n *session) await(st *specstore.Step) error {
 			return fmt.Errorf("cannot watch %s: %w", st.Name, err)
 		}
 		// It ended while no agent was there to see it.
+		if !n.Commands.Ran(st.Run) {
+			return errUnrun
+		}
 		n.done(st, specstore.CommandResult{Text: "ended while the agent was away, exit status unknown"})
 		return nil
 	}
@@ -156,6 +168,9 @@ func (n *session) await(st *specstore.Step) error {
 	for {
 		select {
 		case e := <-exits:
+			if !n.Commands.Ran(st.Run) {
+				return errUnrun
+			}
 			n.done(st, specstore.CommandResult{Known: e.Known, Code: exitCode(e), Text: e.String()})
 			return nil
 		case <-limit.C:

@@ -42,6 +42,9 @@ func (n *session) bringUp(verb, field, line string, before *procfs.Identity) (no
 		return nil, err
 	}
 	if why != "" {
+		if note := unknownStatus(field, st.Result); note != "" {
+			why += "; " + note
+		}
 		return nil, postCheck(verb, n.name(), withOutput(why, st.Result))
 	}
 	n.started(seen, st.Run)

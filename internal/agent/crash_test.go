@@ -1,0 +1,298 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"drover/internal/agent/host"
+	"drover/internal/agent/launch"
+	"drover/internal/agent/liveness"
+	"drover/internal/agent/operation"
+	"drover/internal/agent/pidns"
+	"drover/internal/agent/procfs"
+	"drover/internal/agent/specstore"
+	"drover/internal/agent/supervisor"
+	"drover/internal/group"
+	"drover/internal/process"
+)
+
+// The test binary is also the agent that dies: TestMain turns into it when these are set.
+const (
+	childDir   = "DROVER_TEST_AGENT_DIR"
+	childCrash = "DROVER_TEST_AGENT_CRASH_AT"
+)
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childDir); dir != "" {
+		at, _ := strconv.Atoi(os.Getenv(childCrash))
+		if err := runChild(dir, int64(at)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(pidns.Run(m))
+}
+
+// dying is a store that kills its own process, as kill -9 would, at the n-th write: before it for odd n, after it for even
+// ones. So every moment between two writes is tried.
+type dying struct {
+	*specstore.Store
+	at    int64
+	count atomic.Int64
+}
+
+func (d *dying) write(do func() error) error {
+	if d.count.Add(1) == d.at {
+		die()
+	}
+	err := do()
+	if d.count.Add(1) == d.at {
+		die()
+	}
+	return err
+}
+
+func die() {
+	_ = unix.Kill(unix.Getpid(), syscall.SIGKILL)
+	select {}
+}
+
+func (d *dying) PutProgress(item string, p specstore.Progress) error {
+	return d.write(func() error { return d.Store.PutProgress(item, p) })
+}
+
+func (d *dying) PutRuntime(id process.ID, r specstore.Runtime) error {
+	return d.write(func() error { return d.Store.PutRuntime(id, r) })
+}
+
+func (d *dying) PutRecord(r specstore.Record) error {
+	return d.write(func() error { return d.Store.PutRecord(r) })
+}
+
+func (d *dying) Finish(item string, id process.ID, o process.Outcome, c specstore.Change) error {
+	return d.write(func() error { return d.Store.Finish(item, id, o, c) })
+}
+
+func (d *dying) Accept(entries []specstore.Entry) (fresh, known []specstore.Entry, err error) {
+	err = d.write(func() error {
+		fresh, known, err = d.Store.Accept(entries)
+		return err
+	})
+	return fresh, known, err
+}
+
+// finished tells the child that its operation is over.
+type finished struct{ done chan struct{} }
+
+func (f finished) Began(string, time.Duration) {}
+func (f finished) Changed(process.ID)          {}
+func (f finished) Finished(string, process.Outcome) {
+	close(f.done)
+}
+
+// runChild is the agent without a link: it accepts the one order that lies in dir, carries it out, and ends.
+func runChild(dir string, crashAt int64) error {
+	if err := launch.Prepare(); err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	fs := procfs.New("/proc")
+	boot, err := fs.BootID()
+	if err != nil {
+		return err
+	}
+	store, err := specstore.Open(filepath.Join(dir, "state"), boot)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	journal := &dying{Store: store, at: crashAt}
+	watcher, err := liveness.New(fs, log)
+	if err != nil {
+		return err
+	}
+	machine, err := host.New(host.Config{
+		FS: fs, Watcher: watcher, Name: "drover-crash-" + filepath.Base(dir), Outputs: filepath.Join(dir, "output"), ClockOffset: host.ClockOffset(), Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	over := finished{done: make(chan struct{})}
+	runs := atomic.Int64{}
+	super := supervisor.New(supervisor.Config{
+		Store: journal, Sink: over, HealthyAfter: time.Minute, Relist: time.Minute, BootStarts: 8, Log: log,
+		Operator: &operation.Operator{
+			Processes: machine, Commands: machine, Journal: journal, Clock: host.SinceBoot, Log: log,
+			NewRun: func(id process.ID) string {
+				return fmt.Sprintf("%s-%d-%d", id.Hash()[:8], os.Getpid(), runs.Add(1))
+			},
+		},
+	})
+	return accept(journal, super, watcher, over, dir)
+}
+
+func accept(journal *dying, super *supervisor.Supervisor, watcher *liveness.Watcher, over finished, dir string) error {
+	order, err := readOrder(dir)
+	if err != nil {
+		return err
+	}
+	records, err := journal.Records()
+	if err != nil {
+		return err
+	}
+	open, _, err := journal.Journal()
+	if err != nil {
+		return err
+	}
+	super.Adopt(records, open)
+	fresh, known, err := journal.Accept([]specstore.Entry{order})
+	if err != nil {
+		return err
+	}
+	if len(known) > 0 && known[0].Outcome != nil {
+		return nil
+	}
+	super.Submit(fresh)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	err = group.Run(ctx,
+		group.Part{Name: "watcher", Run: watcher.Run},
+		group.Part{Name: "supervisor", Run: super.Run},
+		group.Part{Name: "order", Run: func(ctx context.Context) error {
+			select {
+			case <-over.done:
+				return nil
+			case <-ctx.Done():
+				return errors.New("the operation did not end")
+			}
+		}},
+	)
+	return err
+}
+
+// readOrder reads the operation to carry out: the file holds its name.
+func readOrder(dir string) (specstore.Entry, error) {
+	op, err := os.ReadFile(filepath.Join(dir, "op"))
+	if err != nil {
+		return specstore.Entry{}, err
+	}
+	return specstore.Entry{
+		Item: "item-1", Process: process.ID{Namespace: "crash", Name: "test"}, Op: process.Op(op), Spec: crashSpec(dir), Expires: time.Now().Add(time.Hour),
+	}, nil
+}
+
+// crashSpec is a daemon in shell: each command writes a line into commands.log when it really runs.
+func crashSpec(dir string) *process.Spec {
+	note := func(name, line string) string { return "echo " + name + " >>commands.log; " + line }
+	start := "setsid sh -c 'echo $$ >d.pid; exec sleep 1000' >/dev/null 2>&1 & while ! [ -s d.pid ]; do :; done"
+	stop := `kill $(cat d.pid); while kill -0 $(cat d.pid) 2>/dev/null; do :; done; rm d.pid`
+	return &process.Spec{
+		Identity: process.Identity{ProcName: "sleep", SetupPath: dir, PIDPath: filepath.Join(dir, "d.pid"), User: "root"},
+		Commands: process.Commands{
+			Start: note("start", start), Stop: note("stop", stop), Reload: note("reload", "true"),
+			Kill: note("kill", strings.Replace(stop, "kill ", "kill -9 ", 1)),
+		},
+		Policy: process.Policy{Kind: process.Resident, StartCheckEnd: 1, StopCheck: 2, StartRetries: 3, StartInterval: 1, OpTimeout: 20},
+	}
+}
+
+// TestKillAtEveryWrite kills the agent before and after every write to its journal, for every operation that runs a command,
+// and lets a second agent go on: no command runs twice, and what ran once is reported.
+func TestKillAtEveryWrite(t *testing.T) {
+	for _, c := range []struct {
+		op       process.Op
+		running  bool
+		commands []string
+	}{
+		{process.Start, false, []string{"start"}},
+		{process.Stop, true, []string{"stop"}},
+		{process.Kill, true, []string{"kill"}},
+		{process.Reload, true, []string{"reload"}},
+		{process.Restart, true, []string{"stop", "start"}},
+	} {
+		t.Run(string(c.op), func(t *testing.T) {
+			t.Parallel()
+			for at := 1; ; at++ {
+				if died := crashOnce(t, c.op, c.running, c.commands, at); !died {
+					if at < 5 {
+						t.Fatalf("the operation ended after %d moments: nothing was tried", at)
+					}
+					t.Logf("%d moments tried", at-1)
+					return
+				}
+			}
+		})
+	}
+}
+
+func crashOnce(t *testing.T, op process.Op, running bool, commands []string, at int) (died bool) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // commands run there as another user in other tests
+		t.Fatal(err)
+	}
+	if running {
+		out, err := exec.Command("/bin/sh", "-c", "cd "+dir+"; "+strings.TrimPrefix(crashSpec(dir).Commands.Start, "echo start >>commands.log; ")).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "op"), []byte(op), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	died = child(t, dir, at)
+	if child(t, dir, 0) {
+		t.Fatal("the second agent died too")
+	}
+	store, err := specstore.Open(filepath.Join(dir, "state"), "another boot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	_, ended, err := store.Journal()
+	if err != nil || len(ended) != 1 {
+		t.Fatalf("killed at %d: %d outcomes in the journal, %v", at, len(ended), err)
+	}
+	outcome := ended[0].Outcome
+	log, _ := os.ReadFile(filepath.Join(dir, "commands.log"))
+	got := strings.Fields(string(log))
+	if outcome.Fault != process.None {
+		t.Errorf("killed at %d: outcome %+v after %v", at, outcome, got)
+	}
+	if strings.Join(got, " ") != strings.Join(commands, " ") {
+		t.Errorf("killed at %d: commands %v ran, want %v", at, got, commands)
+	}
+	return died
+}
+
+// child runs the agent once and reports whether it was killed.
+func child(t *testing.T, dir string, at int) bool {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), childDir+"="+dir, childCrash+"="+strconv.Itoa(at))
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		return false
+	}
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == syscall.SIGKILL {
+			return true
+		}
+	}
+	t.Fatalf("agent killed at %d: %v\n%s", at, err, out)
+	return false
+}
