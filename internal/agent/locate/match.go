@@ -45,13 +45,15 @@ func namesOf(info procfs.Info) []string {
 		return names
 	}
 	first := info.Args[0]
-	add(first)
-	// A login shell; a title such as "nginx: master process /usr/sbin/nginx" or "/usr/bin/redis-server *:6379".
-	word, _, _ := strings.Cut(first, " ")
+	word, _, titled := strings.Cut(first, " ")
+	if titled && path.Base(first) == path.Base(exe) {
+		word = first // a blank in the name of the file
+	}
+	// "-bash" is a login shell; "nginx: master process" and "/usr/bin/redis-server *:6379" are titles.
 	add(word)
 	add(strings.TrimSuffix(word, ":"))
 	add(strings.TrimPrefix(word, "-"))
-	for _, runner := range []string{path.Base(exe), path.Base(first)} {
+	for _, runner := range []string{path.Base(exe), path.Base(word)} {
 		if script := scriptOf(runner, info.Args[1:]); script != "" {
 			add(script)
 			break

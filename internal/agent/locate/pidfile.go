@@ -3,6 +3,7 @@ package locate
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -80,7 +81,7 @@ func readStable(path string) (text string, written time.Time, err error) {
 	}
 	buf := make([]byte, readAhead)
 	n, err := f.ReadAt(buf, 0)
-	if err != nil && n == 0 && before.Size() > 0 {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return "", time.Time{}, plain(err)
 	}
 	after, err := f.Stat()
