@@ -1,3 +1,4 @@
+//nolint:thelper // what runs in a bubble is the test itself
 package engine_test
 
 import (

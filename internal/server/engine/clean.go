@@ -45,7 +45,7 @@ func (c *cleaner) pass(ctx context.Context, now time.Time) error {
 			}
 		}
 		if total > 0 {
-			c.log.InfoContext(ctx, "old "+what+" were removed", "rows", total)
+			c.log.InfoContext(ctx, "old rows were removed", "of", what, "rows", total)
 		}
 		return nil
 	}

@@ -1,3 +1,4 @@
+//nolint:thelper // what runs in a bubble is the test itself
 package engine_test
 
 import (
@@ -151,8 +152,11 @@ type brokenStore struct {
 func (s brokenStore) PutObserved(context.Context, []store.Observed, []store.ObservedKey) error {
 	return s.err
 }
+
 func (s brokenStore) ReplaceObserved(context.Context, string, []store.Observed) error { return s.err }
-func (s brokenStore) Begin(context.Context, string, map[string]time.Time) error       { return s.err }
+
+func (s brokenStore) Begin(context.Context, string, map[string]time.Time) error { return s.err }
+
 func (s brokenStore) Finish(context.Context, string, map[string]process.Outcome) ([]string, error) {
 	return nil, s.err
 }

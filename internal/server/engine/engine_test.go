@@ -1,3 +1,4 @@
+//nolint:thelper // what runs in a bubble is the test itself
 package engine_test
 
 import (
@@ -172,8 +173,10 @@ func TestTooLarge(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		request := store.Request{Op: process.Start, Spec: &process.Spec{Labels: labels},
-			Targets: []store.Target{{Key: "large", Agent: "agent-0"}}}
+		request := store.Request{
+			Op: process.Start, Spec: &process.Spec{Labels: labels},
+			Targets: []store.Target{{Key: "large", Agent: "agent-0"}},
+		}
 		err = r.Submit(t.Context(), &store.Task{ID: "t", Created: time.Now(), Requests: []store.Request{request}}, store.AuditRow{})
 		if err != nil {
 			t.Fatal(err)

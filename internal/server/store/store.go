@@ -16,7 +16,7 @@ import (
 var ErrNotFound = errors.New("not found")
 
 // Store is everything a database offers.
-type Store interface {
+type Store interface { //nolint:interfacebloat // the sum of the small ones, for whoever opens and hands them out
 	Tasks
 	Items
 	Agents

@@ -2,6 +2,7 @@ package task_test
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -178,10 +179,7 @@ func TestTransitions(t *testing.T) {
 		}
 	}
 	want := task.Transition{From: task.Accepted, Event: "deadline, agent away", To: task.Done, Note: "outcome: agent-unavailable"}
-	for _, r := range rows {
-		if r == want {
-			return
-		}
+	if !slices.Contains(rows, want) {
+		t.Errorf("%+v is missing in %+v", want, rows)
 	}
-	t.Errorf("%+v is missing in %+v", want, rows)
 }

@@ -24,7 +24,7 @@ func BenchmarkCreateTask(b *testing.B) {
 		for b.Loop() {
 			tx, err := db.Begin()
 			check(b, err)
-			s := tx.Stmt(insert)
+			s := tx.Stmt(insert) //nolint:sqlclosecheck // ends with the transaction
 			for i := 0; i < n; i += 250 {
 				_, err := s.Exec(bareRows(task.Requests[0].Targets[i : i+250])...)
 				check(b, err)
@@ -34,7 +34,6 @@ func BenchmarkCreateTask(b *testing.B) {
 	})
 	b.Run("store", func(b *testing.B) {
 		db := open(b, filepath.Join(b.TempDir(), "drover.db"))
-		defer db.Close()
 		i := 0
 		task := newTask("t", n)
 		for b.Loop() {
@@ -55,30 +54,19 @@ func BenchmarkTaskItems(b *testing.B) {
 		b.Run(fmt.Sprintf("bare/%d", n), func(b *testing.B) {
 			db := bare(b)
 			targets := newTask("t", n).Requests[0].Targets
-			insert := bareInsert(b, db, 1)
+			insert := bareInsert(b, db, 1) //nolint:sqlclosecheck // ends with the database
 			for i := range targets {
 				_, err := insert.Exec(bareRows(targets[i : i+1])...)
 				check(b, err)
 			}
 			for b.Loop() {
-				rows, err := db.Query(`SELECT key, asked, agent, op, ns, name, state, text FROM bare`)
-				check(b, err)
-				count := 0
-				for rows.Next() {
-					var t [7]string
-					var state int
-					check(b, rows.Scan(&t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &state, &t[6]))
-					count++
-				}
-				check(b, rows.Close())
-				if count != n {
+				if count := bareRead(b, db); count != n {
 					b.Fatalf("%d rows", count)
 				}
 			}
 		})
 		b.Run(fmt.Sprintf("store/%d", n), func(b *testing.B) {
 			db := open(b, filepath.Join(b.TempDir(), "drover.db"))
-			defer db.Close()
 			finishedTask(b, db, n)
 			for b.Loop() {
 				count := 0
@@ -98,6 +86,7 @@ func BenchmarkTaskItems(b *testing.B) {
 
 // finishedTask stores a task of n known agents whose items are all done.
 func finishedTask(b *testing.B, db *sqlite.DB, n int) {
+	b.Helper()
 	task := newTask("t", n)
 	for i, target := range task.Requests[0].Targets {
 		check(b, db.PutAgent(b.Context(), store.Agent{Key: target.Agent, IP: fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255)}))
@@ -108,6 +97,7 @@ func finishedTask(b *testing.B, db *sqlite.DB, n int) {
 
 // finishAll ends the n items that are due.
 func finishAll(b *testing.B, db *sqlite.DB, n int) {
+	b.Helper()
 	items, err := db.LeaseItems(b.Context(), time.Now(), time.Now(), n)
 	check(b, err)
 	outcomes := map[string]process.Outcome{}
@@ -122,7 +112,6 @@ func finishAll(b *testing.B, db *sqlite.DB, n int) {
 // commits are shared.
 func BenchmarkItemLife(b *testing.B) {
 	db := open(b, filepath.Join(b.TempDir(), "drover.db"))
-	defer db.Close()
 	const n = 10_000
 	var items []store.Item
 	var next atomic.Int64
@@ -160,9 +149,10 @@ func check(b *testing.B, err error) {
 }
 
 func bare(b *testing.B) *sql.DB {
+	b.Helper()
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(b.TempDir(), "bare.db")+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
 	check(b, err)
-	b.Cleanup(func() { db.Close() })
+	b.Cleanup(func() { check(b, db.Close()) })
 	_, err = db.Exec(`CREATE TABLE bare (num INTEGER PRIMARY KEY, key TEXT, asked TEXT, agent TEXT, op TEXT, ns TEXT, name TEXT,
 		state INTEGER, deadline INTEGER, text TEXT)`)
 	check(b, err)
@@ -170,6 +160,7 @@ func bare(b *testing.B) *sql.DB {
 }
 
 func bareInsert(b *testing.B, db *sql.DB, rows int) *sql.Stmt {
+	b.Helper()
 	query := `INSERT INTO bare (key, asked, agent, op, ns, name, state, deadline, text) VALUES `
 	for i := range rows {
 		if i > 0 {
@@ -180,6 +171,22 @@ func bareInsert(b *testing.B, db *sql.DB, rows int) *sql.Stmt {
 	s, err := db.Prepare(query)
 	check(b, err)
 	return s
+}
+
+func bareRead(b *testing.B, db *sql.DB) int {
+	b.Helper()
+	rows, err := db.QueryContext(b.Context(), `SELECT key, asked, agent, op, ns, name, state, text FROM bare`)
+	check(b, err)
+	defer func() { check(b, rows.Close()) }()
+	count := 0
+	for rows.Next() {
+		var t [7]string
+		var state int
+		check(b, rows.Scan(&t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &state, &t[6]))
+		count++
+	}
+	check(b, rows.Err())
+	return count
 }
 
 func bareRows(targets []store.Target) []any {

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/binary"
@@ -75,14 +76,14 @@ func scanItem(rows *sql.Rows) (it store.Item, request int64, err error) {
 	return it, request, err
 }
 
-// queryFunc is tx.query, or DB.query with its context bound.
-type queryFunc func(scan func(*sql.Rows) error, query string, args ...any) error
+// queryFunc is tx.query or DB.query.
+type queryFunc func(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) error
 
 // readItems runs selectItems with the given conditions and completes the items with their specs.
-func readItems(query queryFunc, where string, args ...any) ([]store.Item, error) {
+func readItems(ctx context.Context, query queryFunc, where string, args ...any) ([]store.Item, error) {
 	var items []store.Item
 	var of []int64 // the requests of the items
-	err := query(func(rows *sql.Rows) error {
+	err := query(ctx, func(rows *sql.Rows) error {
 		it, request, err := scanItem(rows)
 		items, of = append(items, it), append(of, request)
 		return err
@@ -102,7 +103,7 @@ func readItems(query queryFunc, where string, args ...any) ([]store.Item, error)
 	if err != nil {
 		return nil, err
 	}
-	err = query(func(rows *sql.Rows) error {
+	err = query(ctx, func(rows *sql.Rows) error {
 		var request int64
 		var text sql.RawBytes
 		if err := rows.Scan(&request, &text); err != nil {

@@ -18,7 +18,7 @@ import (
 var migrations embed.FS
 
 // migrate applies the migrations that the database has not had, each in a transaction of its own.
-func migrate(ctx context.Context, db *sql.DB, log *slog.Logger) error {
+func migrate(ctx context.Context, db *sql.DB, log *slog.Logger) (err error) {
 	entries, err := migrations.ReadDir("migrations")
 	if err != nil {
 		return fmt.Errorf("cannot read migrations: %w", err)
@@ -33,7 +33,7 @@ func migrate(ctx context.Context, db *sql.DB, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close() // gives it back to the pool, which reports what matters
+	defer func() { err = errors.Join(err, conn.Close()) }()
 	for _, name := range append([]string{""}, names...) {
 		if err := apply(ctx, conn, name, len(names), log); err != nil {
 			return err

@@ -24,14 +24,14 @@ func (db *DB) PutObserved(ctx context.Context, rows []store.Observed, gone []sto
 	if err != nil {
 		return fmt.Errorf("cannot store observations: %w", err)
 	}
-	err = db.writer.write(ctx, func(tx *tx) error {
+	err = db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
 		for _, row := range encoded {
-			if err := tx.exec(putObserved, row...); err != nil {
+			if err := tx.exec(ctx, putObserved, row...); err != nil {
 				return err
 			}
 		}
 		for _, key := range gone {
-			if err := removeObserved(tx, key); err != nil {
+			if err := removeObserved(ctx, tx, key); err != nil {
 				return err
 			}
 		}
@@ -56,9 +56,9 @@ func (db *DB) ReplaceObserved(ctx context.Context, agent string, rows []store.Ob
 	if err != nil {
 		return fmt.Errorf("cannot replace observations: %w", err)
 	}
-	err = db.writer.write(ctx, func(tx *tx) error {
+	err = db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
 		var gone []store.ObservedKey
-		err := tx.query(func(rows *sql.Rows) error {
+		err := tx.query(ctx, func(rows *sql.Rows) error {
 			key := store.ObservedKey{Agent: agent}
 			err := rows.Scan(&key.Process.Namespace, &key.Process.Name)
 			if !keep[key.Process] {
@@ -70,12 +70,12 @@ func (db *DB) ReplaceObserved(ctx context.Context, agent string, rows []store.Ob
 			return err
 		}
 		for _, key := range gone {
-			if err := removeObserved(tx, key); err != nil {
+			if err := removeObserved(ctx, tx, key); err != nil {
 				return err
 			}
 		}
 		for _, row := range encoded {
-			if err := tx.exec(putObserved, row...); err != nil {
+			if err := tx.exec(ctx, putObserved, row...); err != nil {
 				return err
 			}
 		}
@@ -87,8 +87,8 @@ func (db *DB) ReplaceObserved(ctx context.Context, agent string, rows []store.Ob
 	return nil
 }
 
-func removeObserved(tx *tx, key store.ObservedKey) error {
-	return tx.exec(`DELETE FROM observed WHERE namespace = ? AND agent = ? AND name = ?`,
+func removeObserved(ctx context.Context, tx *tx, key store.ObservedKey) error {
+	return tx.exec(ctx, `DELETE FROM observed WHERE namespace = ? AND agent = ? AND name = ?`,
 		key.Process.Namespace, key.Agent, key.Process.Name)
 }
 

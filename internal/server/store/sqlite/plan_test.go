@@ -22,7 +22,11 @@ func TestNoStatementScansATable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	use(t, db)
 
 	// What is meant to walk: all agents, the number of apps; and what stops at once: an end of the audit, the first of an index.

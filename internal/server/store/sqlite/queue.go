@@ -16,8 +16,8 @@ import (
 // looked at in vain.
 func (db *DB) LeaseItems(ctx context.Context, now, until time.Time, limit int) ([]store.Item, error) {
 	var leased []store.Item
-	err := db.writer.write(ctx, func(tx *tx) error {
-		items, err := readItems(tx.query, `WHERE i.state < 2 AND i.due <= ? ORDER BY i.due, i.num LIMIT ?`, nanos(now), limit)
+	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+		items, err := readItems(ctx, tx.query, `WHERE i.state < 2 AND i.due <= ? ORDER BY i.due, i.num LIMIT ?`, nanos(now), limit)
 		if err != nil || len(items) == 0 {
 			leased = nil
 			return err
@@ -27,7 +27,7 @@ func (db *DB) LeaseItems(ctx context.Context, now, until time.Time, limit int) (
 			ids[i] = items[i].ID
 		}
 		leased = items
-		return tx.exec(updateListed(`due = ?2`, ``), idList(ids), nanos(until))
+		return tx.exec(ctx, updateListed(`due = ?2`, ``), idList(ids), nanos(until))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot lease items: %w", err)
@@ -50,8 +50,8 @@ func updateListed(set, condition string) string {
 
 // MarkSent notes an attempt that brought no receipt.
 func (db *DB) MarkSent(ctx context.Context, ids []string, resend time.Time) error {
-	err := db.writer.write(ctx, func(tx *tx) error {
-		return tx.exec(updateListed(`state = 1, attempts = attempts + 1, due = ?2`, `AND state < 2`), idList(ids), nanos(resend))
+	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+		return tx.exec(ctx, updateListed(`state = 1, attempts = attempts + 1, due = ?2`, `AND state < 2`), idList(ids), nanos(resend))
 	})
 	if err != nil {
 		return fmt.Errorf("cannot mark items as sent: %w", err)
@@ -61,8 +61,8 @@ func (db *DB) MarkSent(ctx context.Context, ids []string, resend time.Time) erro
 
 // Postpone gives items a new due time.
 func (db *DB) Postpone(ctx context.Context, ids []string, due time.Time) error {
-	err := db.writer.write(ctx, func(tx *tx) error {
-		return tx.exec(updateListed(`due = ?2`, `AND state < 2`), idList(ids), nanos(due))
+	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+		return tx.exec(ctx, updateListed(`due = ?2`, `AND state < 2`), idList(ids), nanos(due))
 	})
 	if err != nil {
 		return fmt.Errorf("cannot postpone items: %w", err)
@@ -72,8 +72,8 @@ func (db *DB) Postpone(ctx context.Context, ids []string, due time.Time) error {
 
 // MarkAccepted notes a receipt.
 func (db *DB) MarkAccepted(ctx context.Context, ids []string) error {
-	err := db.writer.write(ctx, func(tx *tx) error {
-		return tx.exec(updateListed(`state = 2, due = NULL`, `AND state < 2`), idList(ids))
+	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+		return tx.exec(ctx, updateListed(`state = 2, due = NULL`, `AND state < 2`), idList(ids))
 	})
 	if err != nil {
 		return fmt.Errorf("cannot mark items as accepted: %w", err)
@@ -92,7 +92,7 @@ func (db *DB) NextDue(ctx context.Context) (at time.Time, ok bool, err error) {
 
 // earliest reads a time that may not be there.
 func (db *DB) earliest(ctx context.Context, query string) (time.Time, bool, error) {
-	s, err := db.prepared(ctx, query)
+	s, err := db.prepared(ctx, query) //nolint:sqlclosecheck // kept, and closed with the database
 	if err != nil {
 		return time.Time{}, false, err
 	}
@@ -106,17 +106,10 @@ func (db *DB) earliest(ctx context.Context, query string) (time.Time, bool, erro
 
 // Unfinished returns what one agent has or may have, and has not finished.
 func (db *DB) Unfinished(ctx context.Context, agent string) ([]store.Item, error) {
-	items, err := readItems(db.bound(ctx), `WHERE i.host = ? AND i.state < 4 AND i.state > 0 AND i.agent = ? ORDER BY i.num`,
+	items, err := readItems(ctx, db.query, `WHERE i.host = ? AND i.state < 4 AND i.state > 0 AND i.agent = ? ORDER BY i.num`,
 		hash(agent), agent)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read unfinished items: %w", err)
 	}
 	return items, nil
-}
-
-// bound returns DB.query under one context.
-func (db *DB) bound(ctx context.Context) queryFunc {
-	return func(scan func(*sql.Rows) error, query string, args ...any) error {
-		return db.query(ctx, scan, query, args...)
-	}
 }

@@ -12,8 +12,8 @@ import (
 
 // PutAgent inserts or replaces an agent.
 func (db *DB) PutAgent(ctx context.Context, a store.Agent) error {
-	err := db.writer.write(ctx, func(tx *tx) error {
-		return tx.exec(`INSERT INTO agents (key, cloud, ip, id, build, created) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE
+	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+		return tx.exec(ctx, `INSERT INTO agents (key, cloud, ip, id, build, created) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE
 			SET cloud = excluded.cloud, ip = excluded.ip, id = excluded.id, build = excluded.build, created = excluded.created`,
 			a.Key, a.Cloud, a.IP, a.ID, a.Build, nanos(a.Created))
 	})
@@ -42,8 +42,8 @@ func (db *DB) ListAgents(ctx context.Context) ([]store.Agent, error) {
 
 // PutApp inserts or replaces an app.
 func (db *DB) PutApp(ctx context.Context, a store.App) error {
-	err := db.writer.write(ctx, func(tx *tx) error {
-		return tx.exec(`INSERT INTO apps (code, secret_hash, may_name_users, created) VALUES (?, ?, ?, ?) ON CONFLICT (code) DO UPDATE
+	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+		return tx.exec(ctx, `INSERT INTO apps (code, secret_hash, may_name_users, created) VALUES (?, ?, ?, ?) ON CONFLICT (code) DO UPDATE
 			SET secret_hash = excluded.secret_hash, may_name_users = excluded.may_name_users, created = excluded.created`,
 			a.Code, a.SecretHash, a.MayNameUsers, nanos(a.Created))
 	})
@@ -82,10 +82,10 @@ func (db *DB) CountApps(ctx context.Context) (int, error) {
 
 // PutAudit appends rows.
 func (db *DB) PutAudit(ctx context.Context, rows ...store.AuditRow) error {
-	err := db.writer.write(ctx, func(tx *tx) error {
+	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
 		var errs []error
 		for _, row := range rows {
-			errs = append(errs, insertAudit(tx, row))
+			errs = append(errs, insertAudit(ctx, tx, row))
 		}
 		return errors.Join(errs...)
 	})
@@ -95,9 +95,9 @@ func (db *DB) PutAudit(ctx context.Context, rows ...store.AuditRow) error {
 	return nil
 }
 
-func insertAudit(tx *tx, r store.AuditRow) error {
+func insertAudit(ctx context.Context, tx *tx, r store.AuditRow) error {
 	detail := sql.NullString{String: string(r.Detail), Valid: r.Detail != nil}
-	return tx.exec(`INSERT INTO audit (at, app, user, remote, request_id, action, target, targets, allowed, code, message, detail)
+	return tx.exec(ctx, `INSERT INTO audit (at, app, user, remote, request_id, action, target, targets, allowed, code, message, detail)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		nanos(r.At), r.App, r.User, r.Remote, r.RequestID, r.Action, r.Target, r.Targets, r.Allowed, r.Code, r.Message, detail)
 }
@@ -124,8 +124,8 @@ func (db *DB) ListAudit(ctx context.Context, limit int) ([]store.AuditRow, error
 // PruneAudit looks only at the oldest rows: they are appended in the order of their times, but for moments.
 func (db *DB) PruneAudit(ctx context.Context, before time.Time, limit int) (int, error) {
 	var pruned int
-	err := db.writer.write(ctx, func(tx *tx) (err error) {
-		pruned, err = tx.affect(`DELETE FROM audit WHERE at < ? AND num IN (SELECT num FROM audit ORDER BY num LIMIT ?)`,
+	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) (err error) {
+		pruned, err = tx.affect(ctx, `DELETE FROM audit WHERE at < ? AND num IN (SELECT num FROM audit ORDER BY num LIMIT ?)`,
 			nanos(before), max(limit, 0))
 		return err
 	})

@@ -15,13 +15,13 @@ const atOnce = 1
 
 // Begin notes that the agent works on the items.
 func (db *DB) Begin(ctx context.Context, agent string, deadlines map[string]time.Time) error {
-	err := db.writer.write(ctx, func(tx *tx) error {
+	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
 		for s, deadline := range deadlines {
 			id, ok := parseItemID(s)
 			if !ok {
 				continue
 			}
-			err := tx.exec(`UPDATE items SET state = 3, due = NULL, deadline = ?4
+			err := tx.exec(ctx, `UPDATE items SET state = 3, due = NULL, deadline = ?4
 				WHERE num = ?1 AND nonce = ?2 AND (?3 = '' OR agent = ?3) AND state < 4`, id.num, id.nonce, agent, nanos(deadline))
 			if err != nil {
 				return err
@@ -70,17 +70,17 @@ type end struct {
 
 func (db *DB) finish(ctx context.Context, ends []end) ([]string, error) {
 	var names []string
-	err := db.writer.write(ctx, func(tx *tx) error {
+	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
 		tasks := map[int64]bool{}
 		for _, e := range ends {
-			if err := e.store(tx, tasks); err != nil {
+			if err := e.store(ctx, tx, tasks); err != nil {
 				return err
 			}
 		}
 		names = nil
 		for task := range tasks {
 			var name string
-			if err := tx.value(&name, `SELECT id FROM tasks WHERE num = ?`, task); err != nil {
+			if err := tx.value(ctx, &name, `SELECT id FROM tasks WHERE num = ?`, task); err != nil {
 				return err
 			}
 			names = append(names, name)
@@ -94,13 +94,13 @@ func (db *DB) finish(ctx context.Context, ends []end) ([]string, error) {
 }
 
 // store ends the item unless it is done or the condition fails, makes the next one of its lane due, and adds its task to tasks.
-func (e end) store(tx *tx, tasks map[int64]bool) error {
+func (e end) store(ctx context.Context, tx *tx, tasks map[int64]bool) error {
 	status, err := encode(e.outcome.Status)
 	if err != nil {
 		return fmt.Errorf("cannot encode status: %w", err)
 	}
 	var task, host, lane int64
-	err = tx.query(func(rows *sql.Rows) error { return rows.Scan(&task, &host, &lane) },
+	err = tx.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&task, &host, &lane) },
 		`UPDATE items SET state = 4, due = NULL, fault = ?3, text = ?4, hosted = ?5, status = ?6
 		WHERE num = ?1 AND nonce = ?2 AND state < 4 `+e.condition+` RETURNING task, host, lane`,
 		append([]any{e.id.num, e.id.nonce, e.outcome.Fault, e.outcome.Text, e.outcome.Hosted, status}, e.args...)...)
@@ -108,13 +108,13 @@ func (e end) store(tx *tx, tasks map[int64]bool) error {
 		return err
 	}
 	tasks[task] = true
-	return tx.exec(`UPDATE items SET due = ?3 WHERE state < 2 AND due IS NULL AND num = (
+	return tx.exec(ctx, `UPDATE items SET due = ?3 WHERE state < 2 AND due IS NULL AND num = (
 		SELECT num FROM items WHERE host = ?1 AND lane = ?2 AND state < 4 ORDER BY num LIMIT 1)`, host, lane, atOnce)
 }
 
 // Overdue returns the items that have waited too long.
 func (db *DB) Overdue(ctx context.Context, now time.Time, limit int) ([]store.Item, error) {
-	items, err := readItems(db.bound(ctx), `WHERE i.state < 4 AND i.deadline <= ? ORDER BY i.deadline, i.num LIMIT ?`, nanos(now), limit)
+	items, err := readItems(ctx, db.query, `WHERE i.state < 4 AND i.deadline <= ? ORDER BY i.deadline, i.num LIMIT ?`, nanos(now), limit)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read overdue items: %w", err)
 	}

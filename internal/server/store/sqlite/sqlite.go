@@ -24,6 +24,9 @@ import (
 // busyTimeout is how long a write waits for another program that holds the file, such as a backup.
 const busyTimeout = 5 * time.Second
 
+// sqliteBusy is SQLite's code for a file that another connection holds.
+const sqliteBusy = 5
+
 var _ store.Store = (*DB)(nil)
 
 // DB is an open database. Its methods may be called from any goroutine.
@@ -49,6 +52,9 @@ func Open(ctx context.Context, path string, log *slog.Logger) (*DB, error) {
 	conns, err := open(path, 1)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open database: %w", err)
+	}
+	if err := useLog(ctx, conns); err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot open database %s: %w", path, err), conns.Close())
 	}
 	if err := migrate(ctx, conns, log.With("database", path)); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot open database %s: %w", path, err), conns.Close())
@@ -76,6 +82,27 @@ func private(path string) error {
 	return errors.Join(f.Chmod(0o600), f.Close())
 }
 
+// useLog makes the file use a write-ahead log, which it then does for good. SQLite does not wait for others when it changes that, so
+// this does, for as long as a write would.
+func useLog(ctx context.Context, conns *sql.DB) error {
+	ctx, cancel := context.WithTimeout(ctx, busyTimeout)
+	defer cancel()
+	retry := time.NewTicker(20 * time.Millisecond)
+	defer retry.Stop()
+	for {
+		_, err := conns.ExecContext(ctx, `PRAGMA journal_mode = WAL`)
+		var code interface{ Code() int }
+		if err == nil || !errors.As(err, &code) || code.Code()&0xff != sqliteBusy {
+			return err
+		}
+		select {
+		case <-retry.C:
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
 // open returns a pool of at most n connections.
 func open(path string, n int, pragmas ...string) (*sql.DB, error) {
 	absolute, err := filepath.Abs(path)
@@ -84,7 +111,6 @@ func open(path string, n int, pragmas ...string) (*sql.DB, error) {
 	}
 	query := url.Values{"_pragma": append([]string{
 		fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()),
-		"journal_mode(WAL)",
 		"synchronous(FULL)",
 		"foreign_keys(1)",
 		"journal_size_limit(67108864)",
@@ -120,8 +146,8 @@ func (db *DB) closeAll() error {
 
 // Ping writes a row, and fails when that does not reach the disk.
 func (db *DB) Ping(ctx context.Context) error {
-	err := db.writer.write(ctx, func(tx *tx) error {
-		return tx.exec(`UPDATE ping SET at = ? WHERE num = 1`, nanos(time.Now()))
+	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+		return tx.exec(ctx, `UPDATE ping SET at = ? WHERE num = 1`, nanos(time.Now()))
 	})
 	if err != nil {
 		return fmt.Errorf("cannot write to database: %w", err)
@@ -129,7 +155,7 @@ func (db *DB) Ping(ctx context.Context) error {
 	return nil
 }
 
-// prepared returns the prepared form of a read; each distinct query is prepared once.
+// prepared returns the prepared form of a read; each distinct query is prepared once, and closed with the database.
 func (db *DB) prepared(ctx context.Context, query string) (*sql.Stmt, error) {
 	if s, ok := db.queries.Load(query); ok {
 		return s.(*sql.Stmt), nil
@@ -139,14 +165,14 @@ func (db *DB) prepared(ctx context.Context, query string) (*sql.Stmt, error) {
 		return nil, err
 	}
 	if earlier, ok := db.queries.LoadOrStore(query, s); ok {
-		return earlier.(*sql.Stmt), s.Close()
+		return earlier.(*sql.Stmt), s.Close() //nolint:sqlclosecheck // this one is not needed
 	}
 	return s, nil
 }
 
 // query runs a read and calls scan for each of its rows.
 func (db *DB) query(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) error {
-	s, err := db.prepared(ctx, query)
+	s, err := db.prepared(ctx, query) //nolint:sqlclosecheck // kept, and closed with the database
 	if err != nil {
 		return err
 	}

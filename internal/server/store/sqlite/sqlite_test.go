@@ -28,7 +28,22 @@ func open(tb testing.TB, path string) *sqlite.DB {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	tb.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
 	return db
+}
+
+// openFails returns why the database cannot be opened.
+func openFails(t *testing.T, path string) error {
+	t.Helper()
+	db, err := sqlite.Open(t.Context(), path, slog.New(slog.DiscardHandler))
+	if err == nil {
+		t.Fatal(path, "was opened", db.Close())
+	}
+	return err
 }
 
 func newTask(id string, targets int) *store.Task {
@@ -61,7 +76,6 @@ func TestReopen(t *testing.T) {
 		t.Errorf("mode is %v", info.Mode())
 	}
 	db = open(t, path)
-	defer db.Close()
 	items, err := db.LeaseItems(t.Context(), time.Now(), time.Now(), 10)
 	if err != nil || len(items) != 3 {
 		t.Errorf("%d items are due after a restart, want 3; error %v", len(items), err)
@@ -77,7 +91,6 @@ func TestLooseModeIsTightened(t *testing.T) {
 		t.Fatal(err)
 	}
 	db := open(t, path)
-	defer db.Close()
 	if err := db.Ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -98,11 +111,7 @@ func TestNewerSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	raw(t, path, "UPDATE schema_version SET version = 999")
-	db, err := sqlite.Open(t.Context(), path, slog.New(slog.DiscardHandler))
-	if err == nil {
-		db.Close()
-		t.Fatal("a newer schema was opened")
-	}
+	err := openFails(t, path)
 	if !strings.Contains(err.Error(), "version 999") {
 		t.Errorf("the error does not say why: %v", err)
 	}
@@ -114,9 +123,8 @@ func TestNoDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{path, t.TempDir(), filepath.Join(t.TempDir(), "missing", "drover.db")} {
-		if db, err := sqlite.Open(t.Context(), path, slog.New(slog.DiscardHandler)); err == nil {
-			db.Close()
-			t.Errorf("%s was opened", path)
+		if err := openFails(t, path); !strings.Contains(err.Error(), "cannot open database") {
+			t.Errorf("%s: %v", path, err)
 		}
 	}
 }
@@ -141,7 +149,6 @@ func TestOpenedByTwoAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	db := open(t, path)
-	defer db.Close()
 	rows, err := db.ListAudit(t.Context(), 10)
 	if err != nil || len(rows) != 4 {
 		t.Errorf("%d tasks were stored, want 4; error %v", len(rows), err)
@@ -151,25 +158,35 @@ func TestOpenedByTwoAtOnce(t *testing.T) {
 func TestReadersDoNotWaitForAWriter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "drover.db")
 	db := open(t, path)
-	defer db.Close()
-	other, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	other.SetMaxOpenConns(1)
-	if _, err := other.Exec("BEGIN IMMEDIATE"); err != nil {
+	other := beside(t, path)
+	if _, err := other.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := db.ListAgents(t.Context()); err != nil {
 		t.Errorf("while another program writes: %v", err)
 	}
-	if _, err := other.Exec("ROLLBACK"); err != nil {
+	if _, err := other.ExecContext(t.Context(), "ROLLBACK"); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Ping(t.Context()); err != nil {
 		t.Errorf("after another program wrote: %v", err)
 	}
+}
+
+// beside opens the file as another program would, with one connection.
+func beside(t *testing.T, path string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.SetMaxOpenConns(1)
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
 }
 
 // raw runs a statement beside the store.
@@ -179,7 +196,6 @@ func raw(t *testing.T, path, statement string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
 	if _, err := db.Exec(statement); err != nil {
 		t.Fatal(err)
 	}

@@ -23,11 +23,11 @@ func (db *DB) CreateTask(ctx context.Context, t *store.Task, row store.AuditRow)
 	var secret [8]byte
 	rand.Read(secret[:]) // never fails
 	nonce := int64(binary.LittleEndian.Uint64(secret[:]))
-	err = db.writer.write(ctx, func(tx *tx) error {
-		if err := insertTask(tx, t, l, nonce); err != nil {
+	err = db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+		if err := insertTask(ctx, tx, t, l, nonce); err != nil {
 			return err
 		}
-		return insertAudit(tx, row)
+		return insertAudit(ctx, tx, row)
 	})
 	if err != nil {
 		return fmt.Errorf("cannot create task %s: %w", t.ID, err)
@@ -35,7 +35,7 @@ func (db *DB) CreateTask(ctx context.Context, t *store.Task, row store.AuditRow)
 	return nil
 }
 
-func insertTask(tx *tx, t *store.Task, l layout, nonce int64) error {
+func insertTask(ctx context.Context, tx *tx, t *store.Task, l layout, nonce int64) error {
 	var num, firstRequest, firstItem int64
 	for _, n := range []struct {
 		next  *int64
@@ -45,35 +45,35 @@ func insertTask(tx *tx, t *store.Task, l layout, nonce int64) error {
 		{&firstRequest, `SELECT coalesce(max(num), 0) + 1 FROM requests`},
 		{&firstItem, `SELECT coalesce(max(num), 0) + 1 FROM items`},
 	} {
-		if err := tx.value(n.next, n.query); err != nil {
+		if err := tx.value(ctx, n.next, n.query); err != nil {
 			return err
 		}
 	}
-	err := tx.exec(`INSERT INTO tasks (num, id, app, user, request_id, created, wire, first_item, end_item, in_order)
+	err := tx.exec(ctx, `INSERT INTO tasks (num, id, app, user, request_id, created, wire, first_item, end_item, in_order)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		num, t.ID, t.App, t.User, t.RequestID, nanos(t.Created), t.Wire, firstItem, firstItem+int64(len(l.items)), !l.shuffled)
 	if err != nil {
 		return err
 	}
-	if err := insertRequests(tx, t, l, num, firstRequest); err != nil {
+	if err := insertRequests(ctx, tx, t, l, num, firstRequest); err != nil {
 		return err
 	}
 	var busy bool
-	if err := tx.value(&busy, `SELECT EXISTS (SELECT 1 FROM items WHERE state < 4)`); err != nil {
+	if err := tx.value(ctx, &busy, `SELECT EXISTS (SELECT 1 FROM items WHERE state < 4)`); err != nil {
 		return err
 	}
-	if err := insertItems(tx, t, l, itemBase{num, firstRequest, firstItem, nonce}); err != nil {
+	if err := insertItems(ctx, tx, t, l, itemBase{num, firstRequest, firstItem, nonce}); err != nil {
 		return err
 	}
 	if !busy {
 		return nil
 	}
 	// Items wait for the unfinished ones of earlier tasks; those that wait for each other were placed so.
-	return tx.exec(`UPDATE items SET due = NULL WHERE num >= ?1 AND due IS NOT NULL AND EXISTS (
+	return tx.exec(ctx, `UPDATE items SET due = NULL WHERE num >= ?1 AND due IS NOT NULL AND EXISTS (
 		SELECT 1 FROM items o WHERE o.host = items.host AND o.lane = items.lane AND o.state < 4 AND o.num < ?1)`, firstItem)
 }
 
-func insertRequests(tx *tx, t *store.Task, l layout, num, first int64) error {
+func insertRequests(ctx context.Context, tx *tx, t *store.Task, l layout, num, first int64) error {
 	var args []any
 	for i := range t.Requests {
 		r := &t.Requests[i]
@@ -88,13 +88,13 @@ func insertRequests(tx *tx, t *store.Task, l layout, num, first int64) error {
 		head:  `INSERT INTO requests (num, task, op, namespace, name, proc_name, setup_path, func_id, instance_id, spec) VALUES `,
 		row:   `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		width: 10,
-	}.run(tx, args)
+	}.run(ctx, tx, args)
 }
 
 // itemBase is what the rows of a task's items count from.
 type itemBase struct{ task, request, item, nonce int64 }
 
-func insertItems(tx *tx, t *store.Task, l layout, base itemBase) error {
+func insertItems(ctx context.Context, tx *tx, t *store.Task, l layout, base itemBase) error {
 	fresh := task.New(t.Created)
 	lanes := make([]int64, len(t.Requests))
 	for i := range t.Requests {
@@ -122,7 +122,7 @@ func insertItems(tx *tx, t *store.Task, l layout, base itemBase) error {
 		head:  `INSERT INTO items (num, nonce, task, request, rank, key, asked, agent, host, lane, due, deadline, state, attempts) VALUES `,
 		row:   `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)`,
 		width: 12,
-	}.run(tx, open)
+	}.run(ctx, tx, open)
 	if err != nil {
 		return err
 	}
@@ -131,17 +131,22 @@ func insertItems(tx *tx, t *store.Task, l layout, base itemBase) error {
 			state, attempts) VALUES `,
 		row:   `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 4, 0)`,
 		width: 15,
-	}.run(tx, done)
+	}.run(ctx, tx, done)
 }
 
 // TaskItems calls fn for the last item of every key, in the order in which the keys were first given.
-func (db *DB) TaskItems(ctx context.Context, id, app string, fn func(store.ItemView) error) error {
+func (db *DB) TaskItems(ctx context.Context, id, app string, fn func(store.ItemView) error) (err error) {
 	// One transaction, so that the task cannot be pruned between two statements.
 	tx, err := db.reader.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return fmt.Errorf("cannot read task %s: %w", id, err)
 	}
-	defer tx.Rollback() // a read has nothing to commit
+	defer func() {
+		// A read has nothing to commit. Its transaction is over already when the context has ended.
+		if end := tx.Rollback(); !errors.Is(end, sql.ErrTxDone) {
+			err = errors.Join(err, end)
+		}
+	}()
 	var num, first, end int64
 	var inOrder bool
 	err = tx.QueryRowContext(ctx, `SELECT num, first_item, end_item, in_order FROM tasks WHERE id = ?1 AND (?2 = '' OR app = ?2)`,
@@ -235,10 +240,10 @@ func (s *viewScanner) scan(rows *sql.Rows, requests map[int64]store.ItemView) (s
 // PruneTasks removes old tasks whose items are all done.
 func (db *DB) PruneTasks(ctx context.Context, before time.Time, limit int) (int, error) {
 	var pruned int
-	err := db.writer.write(ctx, func(tx *tx) error {
+	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
 		type span struct{ num, first, end int64 }
 		var old []span
-		err := tx.query(func(rows *sql.Rows) error {
+		err := tx.query(ctx, func(rows *sql.Rows) error {
 			var s span
 			err := rows.Scan(&s.num, &s.first, &s.end)
 			old = append(old, s)
@@ -250,10 +255,10 @@ func (db *DB) PruneTasks(ctx context.Context, before time.Time, limit int) (int,
 			return err
 		}
 		for _, s := range old {
-			if err := tx.exec(`DELETE FROM items WHERE num >= ? AND num < ?`, s.first, s.end); err != nil {
+			if err := tx.exec(ctx, `DELETE FROM items WHERE num >= ? AND num < ?`, s.first, s.end); err != nil {
 				return err
 			}
-			if err := tx.exec(`DELETE FROM tasks WHERE num = ?`, s.num); err != nil {
+			if err := tx.exec(ctx, `DELETE FROM tasks WHERE num = ?`, s.num); err != nil {
 				return err
 			}
 		}

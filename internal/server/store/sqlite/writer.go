@@ -30,7 +30,7 @@ type writer struct {
 // job is one write. Its function may be run more than once, and must start anew each time.
 type job struct {
 	ctx context.Context //nolint:containedctx // a job is a call that travels to the writer's goroutine
-	do  func(*tx) error
+	do  func(context.Context, *tx) error
 	err chan error
 }
 
@@ -46,13 +46,13 @@ func newWriter(ctx context.Context, conns *sql.DB, log *slog.Logger) (*writer, e
 		jobs:  make(chan *job),
 		quit:  make(chan struct{}),
 	}
-	w.done.Go(w.run)
+	w.done.Go(func() { w.run(context.WithoutCancel(ctx)) })
 	return w, nil
 }
 
 // write has do run in a transaction and returns once it is on disk or undone. The context counts until then only while the write
 // has not begun.
-func (w *writer) write(ctx context.Context, do func(*tx) error) error {
+func (w *writer) write(ctx context.Context, do func(context.Context, *tx) error) error {
 	j := &job{ctx: ctx, do: do, err: make(chan error, 1)}
 	select {
 	case w.jobs <- j:
@@ -70,7 +70,7 @@ func (w *writer) close() error {
 	return errors.Join(w.tx.close(), w.conns.Close())
 }
 
-func (w *writer) run() {
+func (w *writer) run(ctx context.Context) {
 	for {
 		var batch []*job
 		select {
@@ -87,50 +87,50 @@ func (w *writer) run() {
 				waiting = false
 			}
 		}
-		if len(batch) > 1 && w.together(batch) {
+		if len(batch) > 1 && w.together(ctx, batch) {
 			continue
 		}
 		for _, j := range batch {
-			j.err <- w.alone(j)
+			j.err <- w.alone(ctx, j)
 		}
 	}
 }
 
 // alone runs one job in a transaction of its own.
-func (w *writer) alone(j *job) error {
+func (w *writer) alone(ctx context.Context, j *job) error {
 	if err := j.ctx.Err(); err != nil {
 		return err
 	}
-	if err := w.tx.control("BEGIN IMMEDIATE"); err != nil {
+	if err := w.tx.control(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
-	err := j.do(w.tx)
+	err := j.do(ctx, w.tx)
 	if err == nil {
-		err = w.tx.control("COMMIT")
+		err = w.tx.control(ctx, "COMMIT")
 	}
 	if err != nil {
-		w.rollback()
+		w.rollback(ctx)
 	}
 	return err
 }
 
 // together runs the jobs in one transaction and answers them. It returns false, having answered nobody and changed nothing, when
 // the transaction as a whole failed.
-func (w *writer) together(batch []*job) bool {
-	if err := w.tx.control("BEGIN IMMEDIATE"); err != nil {
+func (w *writer) together(ctx context.Context, batch []*job) bool {
+	if err := w.tx.control(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return false
 	}
 	errs := make([]error, len(batch))
 	for i, j := range batch {
 		var broken bool
-		if errs[i], broken = w.nested(j); broken {
-			w.rollback()
+		if errs[i], broken = w.nested(ctx, j); broken {
+			w.rollback(ctx)
 			return false
 		}
 	}
-	if err := w.tx.control("COMMIT"); err != nil {
-		w.log.Warn("shared transaction failed, its writes are tried one by one", "writes", len(batch), "error", err)
-		w.rollback()
+	if err := w.tx.control(ctx, "COMMIT"); err != nil {
+		w.log.WarnContext(ctx, "shared transaction failed, its writes are tried one by one", "writes", len(batch), "error", err)
+		w.rollback(ctx)
 		return false
 	}
 	for i, j := range batch {
@@ -140,42 +140,42 @@ func (w *writer) together(batch []*job) bool {
 }
 
 // nested runs one job of a shared transaction; broken says that the transaction did not survive it.
-func (w *writer) nested(j *job) (err error, broken bool) { //nolint:revive,staticcheck // the job's error is the subject, not the call's
+func (w *writer) nested(ctx context.Context, j *job) (err error, broken bool) { //nolint:revive,staticcheck // the job's error is the subject, not the call's
 	if err := j.ctx.Err(); err != nil {
 		return err, false
 	}
-	if err := w.tx.control("SAVEPOINT job"); err != nil {
+	if err := w.tx.control(ctx, "SAVEPOINT job"); err != nil {
 		return err, true
 	}
-	err = j.do(w.tx)
+	err = j.do(ctx, w.tx)
 	if err != nil {
 		// SQLite ends the whole transaction on some errors, such as a full disk: then the savepoint is gone too.
-		if undo := w.tx.control("ROLLBACK TO job"); undo != nil {
+		if undo := w.tx.control(ctx, "ROLLBACK TO job"); undo != nil {
 			return err, true
 		}
 	}
-	return err, w.tx.control("RELEASE job") != nil
+	return err, w.tx.control(ctx, "RELEASE job") != nil
 }
 
 // rollback ends a failed transaction. SQLite may have ended it by itself, which it reports as an error.
-func (w *writer) rollback() {
-	if err := w.tx.control("ROLLBACK"); err != nil {
-		w.log.Debug("transaction was already rolled back", "error", err)
+func (w *writer) rollback(ctx context.Context) {
+	if err := w.tx.control(ctx, "ROLLBACK"); err != nil {
+		w.log.DebugContext(ctx, "transaction was already rolled back", "error", err)
 	}
 }
 
-// tx is the writing connection, inside a transaction while a job runs. Statements are not bound to the job's context: one that was
-// interrupted would have to be undone, and is never slow.
+// tx is the writing connection, inside a transaction while a job runs. The context that a job is given never ends: a statement that
+// was interrupted would have to be undone, and none is slow.
 type tx struct {
 	conn     *sql.Conn
 	prepared map[string]*sql.Stmt
 }
 
-func (t *tx) statement(query string) (*sql.Stmt, error) {
+func (t *tx) statement(ctx context.Context, query string) (*sql.Stmt, error) {
 	if s, ok := t.prepared[query]; ok {
 		return s, nil
 	}
-	s, err := t.conn.PrepareContext(context.Background(), query)
+	s, err := t.conn.PrepareContext(ctx, query)
 	if err != nil {
 		return nil, fmt.Errorf("cannot prepare statement: %w", err)
 	}
@@ -184,18 +184,18 @@ func (t *tx) statement(query string) (*sql.Stmt, error) {
 }
 
 // exec runs a statement that returns no rows.
-func (t *tx) exec(query string, args ...any) error {
-	_, err := t.affect(query, args...)
+func (t *tx) exec(ctx context.Context, query string, args ...any) error {
+	_, err := t.affect(ctx, query, args...)
 	return err
 }
 
 // affect runs a statement that returns no rows and says how many it changed.
-func (t *tx) affect(query string, args ...any) (int, error) {
-	s, err := t.statement(query)
+func (t *tx) affect(ctx context.Context, query string, args ...any) (int, error) {
+	s, err := t.statement(ctx, query) //nolint:sqlclosecheck // kept, and closed with the database
 	if err != nil {
 		return 0, err
 	}
-	result, err := s.ExecContext(context.Background(), args...)
+	result, err := s.ExecContext(ctx, args...)
 	if err != nil {
 		return 0, err
 	}
@@ -204,12 +204,12 @@ func (t *tx) affect(query string, args ...any) (int, error) {
 }
 
 // query calls scan for each row that the statement returns.
-func (t *tx) query(scan func(*sql.Rows) error, query string, args ...any) error {
-	s, err := t.statement(query)
+func (t *tx) query(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) error {
+	s, err := t.statement(ctx, query) //nolint:sqlclosecheck // kept, and closed with the database
 	if err != nil {
 		return err
 	}
-	rows, err := s.QueryContext(context.Background(), args...)
+	rows, err := s.QueryContext(ctx, args...)
 	if err != nil {
 		return err
 	}
@@ -217,17 +217,17 @@ func (t *tx) query(scan func(*sql.Rows) error, query string, args ...any) error 
 }
 
 // value scans the one row that the statement returns; sql.ErrNoRows says that there is none.
-func (t *tx) value(dest any, query string, args ...any) error {
-	s, err := t.statement(query)
+func (t *tx) value(ctx context.Context, dest any, query string, args ...any) error {
+	s, err := t.statement(ctx, query) //nolint:sqlclosecheck // kept, and closed with the database
 	if err != nil {
 		return err
 	}
-	return s.QueryRowContext(context.Background(), args...).Scan(dest)
+	return s.QueryRowContext(ctx, args...).Scan(dest)
 }
 
 // control runs a transaction statement.
-func (t *tx) control(statement string) error {
-	if err := t.exec(statement); err != nil {
+func (t *tx) control(ctx context.Context, statement string) error {
+	if err := t.exec(ctx, statement); err != nil {
 		return fmt.Errorf("%s: %w", statement, err)
 	}
 	return nil

@@ -1,3 +1,4 @@
+//nolint:thelper // what runs in a bubble is the test itself
 package sqlite
 
 import (
@@ -36,7 +37,7 @@ func together(t *testing.T, db *DB, writes ...func(context.Context) error) []err
 	release := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := db.writer.write(t.Context(), func(*tx) error { <-release; return nil }); err != nil {
+		if err := db.writer.write(t.Context(), func(context.Context, *tx) error { <-release; return nil }); err != nil {
 			t.Error(err)
 		}
 	})
@@ -53,12 +54,12 @@ func together(t *testing.T, db *DB, writes ...func(context.Context) error) []err
 
 func limitPages(t *testing.T, db *DB, spare int) {
 	t.Helper()
-	err := db.writer.write(t.Context(), func(tx *tx) error {
+	err := db.writer.write(t.Context(), func(ctx context.Context, tx *tx) error {
 		var pages, limit int
-		if err := tx.value(&pages, `PRAGMA page_count`); err != nil {
+		if err := tx.value(ctx, &pages, `PRAGMA page_count`); err != nil {
 			return err
 		}
-		return tx.value(&limit, fmt.Sprintf(`PRAGMA max_page_count = %d`, pages+spare))
+		return tx.value(ctx, &limit, fmt.Sprintf(`PRAGMA max_page_count = %d`, pages+spare))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -68,8 +69,10 @@ func limitPages(t *testing.T, db *DB, spare int) {
 func bigTask(id string) *store.Task {
 	task := &store.Task{ID: id}
 	for i := range 2000 {
-		task.Requests = append(task.Requests, store.Request{Op: process.Start, Process: process.ID{Name: fmt.Sprint(id, i)},
-			Targets: []store.Target{{Key: fmt.Sprint(i), Agent: "x"}}})
+		task.Requests = append(task.Requests, store.Request{
+			Op: process.Start, Process: process.ID{Name: fmt.Sprint(id, i)},
+			Targets: []store.Target{{Key: fmt.Sprint(i), Agent: "x"}},
+		})
 	}
 	return task
 }
@@ -105,9 +108,9 @@ func TestFailedWriteTakesNobodyWithIt(t *testing.T) {
 		errs := together(t, db,
 			func(ctx context.Context) error { return db.PutApp(ctx, store.App{Code: "a"}) },
 			func(ctx context.Context) error {
-				return db.writer.write(ctx, func(tx *tx) error {
+				return db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
 					begun++
-					return errors.Join(tx.exec(`DELETE FROM apps`), tx.exec(`INSERT INTO apps (code) VALUES (NULL)`))
+					return errors.Join(tx.exec(ctx, `DELETE FROM apps`), tx.exec(ctx, `INSERT INTO apps (code) VALUES (NULL)`))
 				})
 			},
 			func(ctx context.Context) error { return db.PutApp(ctx, store.App{Code: "b"}) },
@@ -137,11 +140,11 @@ func TestWritesShareATransaction(t *testing.T) {
 		var writes []func(context.Context) error
 		for i := range 20 {
 			writes = append(writes, func(ctx context.Context) error {
-				return db.writer.write(ctx, func(tx *tx) error {
+				return db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
 					ran++
 					n, err := db.CountApps(ctx)
 					seen = max(seen, n)
-					return errors.Join(err, tx.exec(`INSERT INTO apps VALUES (?, '', 0, 0)`, fmt.Sprint(i)))
+					return errors.Join(err, tx.exec(ctx, `INSERT INTO apps VALUES (?, '', 0, 0)`, fmt.Sprint(i)))
 				})
 			})
 		}
@@ -161,8 +164,8 @@ func TestTransactionThatEndsUnderAWrite(t *testing.T) {
 		errs := together(t, db,
 			func(ctx context.Context) error { return db.PutApp(ctx, store.App{Code: "a"}) },
 			func(ctx context.Context) error {
-				return db.writer.write(ctx, func(tx *tx) error {
-					return errors.Join(broken, tx.exec(`INSERT INTO apps VALUES ('x', '', 0, 0)`), tx.control("ROLLBACK"))
+				return db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+					return errors.Join(broken, tx.exec(ctx, `INSERT INTO apps VALUES ('x', '', 0, 0)`), tx.control(ctx, "ROLLBACK"))
 				})
 			},
 			func(ctx context.Context) error { return db.PutApp(ctx, store.App{Code: "b"}) },
@@ -183,7 +186,7 @@ func TestClosedWhileWritesWait(t *testing.T) {
 		errs := make([]error, 5)
 		for i := range errs {
 			wg.Go(func() {
-				errs[i] = db.writer.write(t.Context(), func(*tx) error { <-release; return nil })
+				errs[i] = db.writer.write(t.Context(), func(context.Context, *tx) error { <-release; return nil })
 			})
 		}
 		synctest.Wait()

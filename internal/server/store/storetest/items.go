@@ -1,3 +1,4 @@
+//nolint:thelper // these are the tests themselves, and fail at their own lines
 package storetest
 
 import (
@@ -152,8 +153,10 @@ func concurrent(t *testing.T, s store.Store) {
 				for a := range targets {
 					agents = append(agents, fmt.Sprintf("%s-%d", id, a))
 				}
-				err := s.CreateTask(t.Context(), &store.Task{ID: id, Created: epoch,
-					Requests: []store.Request{request(process.Start, "a", agents...)}}, store.AuditRow{At: epoch})
+				err := s.CreateTask(t.Context(), &store.Task{
+					ID: id, Created: epoch,
+					Requests: []store.Request{request(process.Start, "a", agents...)},
+				}, store.AuditRow{At: epoch})
 				if err != nil {
 					t.Error(err)
 				}

@@ -1,3 +1,4 @@
+//nolint:thelper // these are the tests themselves, and fail at their own lines
 package storetest
 
 import (
@@ -116,8 +117,10 @@ func apps(t *testing.T, s store.Store) {
 
 func audit(t *testing.T, s store.Store) {
 	want := []store.AuditRow{
-		{At: at(time.Second), App: "app", User: "u", Remote: "127.0.0.1:1", RequestID: "r", Action: "operate", Target: "ns/a",
-			Targets: 3, Allowed: true, Code: 0, Message: "success", Detail: json.RawMessage(`{"task":"t"}`)},
+		{
+			At: at(time.Second), App: "app", User: "u", Remote: "127.0.0.1:1", RequestID: "r", Action: "operate", Target: "ns/a",
+			Targets: 3, Allowed: true, Code: 0, Message: "success", Detail: json.RawMessage(`{"task":"t"}`),
+		},
 		{At: epoch, Action: "denied", Code: 1306201, Message: "no"},
 	}
 	must(t, s.PutAudit(t.Context(), want[1], want[0]))
@@ -144,10 +147,11 @@ func observed(agent, namespace, name string, pid int) store.Observed {
 	}
 }
 
-func get(t *testing.T, s store.Store, namespace, name string, agents ...string) []store.Observed {
+// get reads the process "a" of the namespace "ns".
+func get(t *testing.T, s store.Store, agents ...string) []store.Observed {
 	t.Helper()
 	var rows []store.Observed
-	must(t, s.GetObserved(t.Context(), process.ID{Namespace: namespace, Name: name}, agents, func(o store.Observed) error {
+	must(t, s.GetObserved(t.Context(), process.ID{Namespace: "ns", Name: "a"}, agents, func(o store.Observed) error {
 		rows = append(rows, o)
 		return nil
 	}))
@@ -157,20 +161,20 @@ func get(t *testing.T, s store.Store, namespace, name string, agents ...string) 
 func observations(t *testing.T, s store.Store) {
 	xa, ya, xb, other := observed("x", "ns", "a", 1), observed("y", "ns", "a", 2), observed("x", "ns", "b", 3), observed("x", "other", "a", 4)
 	must(t, s.PutObserved(t.Context(), []store.Observed{xa, ya, xb, other}, nil))
-	same(t, "in the order asked", []store.Observed{ya, xa}, get(t, s, "ns", "a", "y", "nobody", "x"))
-	same(t, "nobody", []store.Observed(nil), get(t, s, "ns", "a"))
+	same(t, "in the order asked", []store.Observed{ya, xa}, get(t, s, "y", "nobody", "x"))
+	same(t, "nobody", []store.Observed(nil), get(t, s))
 
 	newer := xa
 	newer.Status.Instance.PID = 11
 	newer.Spec = nil
 	must(t, s.PutObserved(t.Context(), []store.Observed{newer}, []store.ObservedKey{{Agent: "y", Process: ya.Process}}))
 	newer.Spec = xa.Spec // kept
-	same(t, "after a change", []store.Observed{newer}, get(t, s, "ns", "a", "x", "y"))
+	same(t, "after a change", []store.Observed{newer}, get(t, s, "x", "y"))
 
 	respecified := newer
 	_, respecified.Spec = nginx("respecified")
 	must(t, s.PutObserved(t.Context(), []store.Observed{respecified}, nil))
-	same(t, "a new spec under the same status", []store.Observed{respecified}, get(t, s, "ns", "a", "x"))
+	same(t, "a new spec under the same status", []store.Observed{respecified}, get(t, s, "x"))
 
 	enough := errors.New("enough")
 	err := s.GetObserved(t.Context(), xb.Process, []string{"x", "x"}, func(store.Observed) error { return enough })

@@ -1,3 +1,4 @@
+//nolint:thelper // these are the tests themselves, and fail at their own lines
 package storetest
 
 import (

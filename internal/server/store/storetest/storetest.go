@@ -1,5 +1,7 @@
 // Package storetest holds the suite that every implementation of store.Store passes. It owns what the interfaces promise; what a
 // database does beyond that, on a full disk for example, is tested beside it.
+//
+//nolint:thelper // these are the tests themselves, and fail at their own lines
 package storetest
 
 import (

@@ -1,3 +1,4 @@
+//nolint:thelper // these are the tests themselves, and fail at their own lines
 package storetest
 
 import (
@@ -75,13 +76,17 @@ func nobodyToAsk(t *testing.T, s store.Store) {
 
 func knownOutcomes(t *testing.T, s store.Store) {
 	unknown := &process.Outcome{Fault: process.AgentUnavailable, Text: "agent not found or offline"}
-	illegal := &process.Outcome{Fault: process.IllegalOp, Text: "no such operation", Hosted: true,
-		Status: &process.Status{Known: true, State: "up", Instance: process.Instance{PID: 7, CPU: 1.5}}}
+	illegal := &process.Outcome{
+		Fault: process.IllegalOp, Text: "no such operation", Hosted: true,
+		Status: &process.Status{Known: true, State: "up", Instance: process.Instance{PID: 7, CPU: 1.5}},
+	}
 	r := request(process.Start, "a", "x", "", "y")
 	r.Targets[1] = store.Target{Key: "nobody:a", Asked: "nobody", Outcome: unknown}
 	r.Targets[2].Outcome = illegal
-	empty := store.Request{Op: process.Query, Process: process.ID{Namespace: "n", Name: "q"},
-		Targets: []store.Target{{Key: "q", Asked: "q", Outcome: unknown}}}
+	empty := store.Request{
+		Op: process.Query, Process: process.ID{Namespace: "n", Name: "q"},
+		Targets: []store.Target{{Key: "q", Asked: "q", Outcome: unknown}},
+	}
 	create(t, s, "t", r, empty)
 	got := views(t, s, "t")
 	if len(got) != 4 {
@@ -164,8 +169,8 @@ func viewOfAgent(t *testing.T, s store.Store) {
 	must(t, s.PutAgent(t.Context(), store.Agent{Key: "y", Cloud: 0, IP: "fe80::1", ID: "0200abc", Created: epoch}))
 	create(t, s, "t", request(process.Start, "a", "x", "y", "z"))
 	type host struct {
-		Cloud   int
-		IP, ID_ string
+		Cloud  int
+		IP, ID string
 	}
 	var got []host
 	for _, v := range views(t, s, "t") {
