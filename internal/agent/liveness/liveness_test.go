@@ -64,13 +64,14 @@ func watcher(t *testing.T, prepare ...func(*liveness.Watcher)) *liveness.Watcher
 	return w
 }
 
-// stage is a directory with two FIFOs: programs say something through one and are told to go on through the other.
+// stage is a directory with FIFOs: programs say something through one and are told to go on through the others, each of
+// which is read by one program only.
 type stage struct{ dir string }
 
 func newStage(t *testing.T) stage {
 	t.Helper()
 	s := stage{t.TempDir()}
-	for _, name := range []string{"said", "go"} {
+	for _, name := range []string{"said", "go", "end"} {
 		if err := unix.Mkfifo(filepath.Join(s.dir, name), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -128,10 +129,12 @@ func (s stage) said(t *testing.T) []procfs.Identity {
 	return ids
 }
 
-// next lets a program go on that waits to read.
-func (s stage) next(t *testing.T) {
+// next lets the program go on that waits to read.
+func (s stage) next(t *testing.T) { s.tell(t, "go") }
+
+func (s stage) tell(t *testing.T, fifo string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(s.dir, "go"), []byte("go\n"), 0); err != nil {
+	if err := os.WriteFile(filepath.Join(s.dir, fifo), []byte("go\n"), 0); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -238,8 +241,7 @@ func TestStrangersChild(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := watcher(t, prepare)
 			s := newStage(t)
-			// The first read lets the child go, the second ends the parent, which reaps in between.
-			s.start(t, `sh -c 'echo $$ > said; read x < go; exit 6'; read x < go`, nil)
+			s.start(t, `sh -c 'echo $$ > said; read x < go; exit 6'; read x < end`, nil)
 			id := s.said(t)[0]
 			exits, _ := watch(t, w, id)
 			s.next(t)
@@ -250,7 +252,7 @@ func TestStrangersChild(t *testing.T) {
 			if got := await(t, exits).String(); got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}
-			s.next(t)
+			s.tell(t, "end")
 		})
 	}
 }
