@@ -122,6 +122,11 @@ func readItems(ctx context.Context, query queryFunc, where string, args ...any) 
 	return items, nil
 }
 
+// faultColumn is null for success, which most outcomes are.
+func faultColumn(f process.Fault) sql.NullString {
+	return sql.NullString{String: string(f), Valid: f != process.None}
+}
+
 // encode returns v as a JSON column, null for a nil pointer.
 func encode[T any](v *T) (sql.NullString, error) {
 	if v == nil {

@@ -103,7 +103,7 @@ func (e end) store(ctx context.Context, tx *tx, tasks map[int64]bool) error {
 	err = tx.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&task, &host, &lane) },
 		`UPDATE items SET state = 4, due = NULL, fault = ?3, text = ?4, hosted = ?5, status = ?6
 		WHERE num = ?1 AND nonce = ?2 AND state < 4 `+e.condition+` RETURNING task, host, lane`,
-		append([]any{e.id.num, e.id.nonce, e.outcome.Fault, e.outcome.Text, e.outcome.Hosted, status}, e.args...)...)
+		append([]any{e.id.num, e.id.nonce, faultColumn(e.outcome.Fault), e.outcome.Text, e.outcome.Hosted, status}, e.args...)...)
 	if err != nil || task == 0 {
 		return err
 	}
