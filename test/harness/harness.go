@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -57,21 +56,28 @@ type Server struct {
 	URL     string
 	cmd     *exec.Cmd
 	ended   chan error
+	out     *output
 	log     *os.File
 	env     []string
 	flags   []string
 }
 
-// Start runs drover dev on a new data directory and waits until it takes calls. It is ended with the test; what it started
-// then ends with the pid namespace.
+// Start runs drover dev on a new data directory, with the tests' app as its first, and waits until it takes calls. It is
+// ended with the test; what it started then ends with the pid namespace.
 func Start(t testing.TB, binary string, flags ...string) *Server {
+	t.Helper()
+	return StartIn(t, binary, []string{"DROVER_BOOTSTRAP_APP_CODE=" + AppCode, "DROVER_BOOTSTRAP_APP_SECRET=" + AppSecret}, flags...)
+}
+
+// StartIn is Start with an environment of PATH, HOME and the given variables only.
+func StartIn(t testing.TB, binary string, env []string, flags ...string) *Server {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "drover-test-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &Server{t: t, binary: binary, DataDir: filepath.Join(dir, "data"), flags: flags}
-	s.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "DROVER_BOOTSTRAP_APP_CODE=" + AppCode, "DROVER_BOOTSTRAP_APP_SECRET=" + AppSecret}
+	s.env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}, env...)
 	s.log, err = os.Create(filepath.Join(dir, "log"))
 	if err != nil {
 		t.Fatal(err)
@@ -101,47 +107,25 @@ func (s *Server) Run() {
 	s.cmd = exec.Command(s.binary, append([]string{"dev", "--data-dir", s.DataDir, "--http", listen, "--log-level", "info"}, s.flags...)...)
 	s.cmd.Env = s.env
 	s.cmd.Stderr = s.log
-	out, err := s.cmd.StdoutPipe()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	s.out = newOutput()
+	s.cmd.Stdout = s.out
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
 	s.ended = make(chan error, 1)
-	lines := make(chan string, 1)
-	go func() {
-		url := findURL(out)
-		lines <- url
-		_, _ = io.Copy(io.Discard, out)
-		s.ended <- s.cmd.Wait()
-	}()
+	go func(cmd *exec.Cmd, ended chan<- error) { ended <- cmd.Wait() }(s.cmd, s.ended)
 	select {
-	case s.URL = <-lines:
+	case s.URL = <-s.out.url:
+	case err := <-s.ended:
+		s.ended <- err
+		s.t.Fatalf("drover ended before it was ready: %v", err)
 	case <-time.After(Patience):
-	}
-	if s.URL == "" {
 		s.t.Fatal("drover did not become ready")
 	}
 }
 
-// findURL reads the banner up to the line with the URL.
-func findURL(out io.Reader) string {
-	var seen bytes.Buffer
-	buffer := make([]byte, 512)
-	for {
-		n, err := out.Read(buffer)
-		seen.Write(buffer[:n])
-		for _, line := range strings.SplitAfter(seen.String(), "\n") {
-			if url, ok := strings.CutPrefix(strings.TrimSpace(line), "URL"); ok && strings.HasSuffix(line, "\n") {
-				return strings.TrimSpace(url)
-			}
-		}
-		if err != nil {
-			return ""
-		}
-	}
-}
+// Output is what the server has written to its standard output since Run.
+func (s *Server) Output() string { return s.out.String() }
 
 // Kill ends the server by SIGKILL, as if it had crashed.
 func (s *Server) Kill() { s.end(syscall.SIGKILL) }

@@ -1,0 +1,80 @@
+package harness
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Workdir is a new directory that every account may enter and write to. It is removed with the test.
+func Workdir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "drover-work-") // not t.TempDir: what a daemon still writes there must not fail the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// Odd returns a process that runs the odd daemon oddd (test/daemons) with the given modes and flags, and its directory.
+func Odd(t testing.TB, s *Server, oddd, name, modes string, flags ...string) (*Process, string) {
+	t.Helper()
+	dir := Workdir(t)
+	command := fmt.Sprintf("%s %s -pidfile %s/oddd.pid -runlog %s/run.log -siglog %s/sig.log %s", oddd, modes, dir, dir, dir, strings.Join(flags, " "))
+	return &Process{
+		Server: s, Namespace: "odd", Name: name,
+		Identity: Object{"proc_name": "oddd", "setup_path": dir, "pid_path": dir + "/oddd.pid", "user": "root"},
+		Control:  Object{"start_cmd": command, "stop_cmd": ""},
+	}, dir
+}
+
+// Starts counts how often the odd daemon of a directory has really begun.
+func Starts(t testing.TB, dir string) int {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "run.log"))
+	if err != nil {
+		return 0
+	}
+	return strings.Count(string(data), "start ")
+}
+
+// Signal sends a signal to a process of the test's own pid namespace, through a pidfd.
+func Signal(t testing.TB, pid int, sig syscall.Signal) {
+	t.Helper()
+	if pid <= 1 {
+		t.Fatalf("refusing to signal pid %d", pid)
+	}
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		t.Fatalf("pid %d: %v", pid, err)
+	}
+	defer unix.Close(fd)
+	if err := unix.PidfdSendSignal(fd, sig, nil, 0); err != nil {
+		t.Fatalf("pid %d: %v", pid, err)
+	}
+}
+
+// Alive reports whether a process is there and no zombie.
+func Alive(pid int) bool {
+	fields := Stat(pid)
+	return len(fields) > 0 && fields[0] != "Z" && fields[0] != "X"
+}
+
+// Stat returns what follows the name in /proc/PID/stat, beginning with the state; nothing for a process that is gone.
+func Stat(pid int) []string {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+}
