@@ -92,7 +92,7 @@ func members(dir string) ([]int, error) {
 		return nil, err
 	}
 	var pids []int
-	for _, word := range bytes.Fields(data) {
+	for word := range bytes.FieldsSeq(data) {
 		// 0 stands for a process outside our pid namespace: it has no name that we could use.
 		if pid, err := strconv.Atoi(string(word)); err == nil && pid > 0 {
 			pids = append(pids, pid)

@@ -118,7 +118,9 @@ func run(t *testing.T, g *cgroup.Group, script string) {
 			t.Fatal(err)
 		}
 	}
-	fmt.Fprintln(in, script)
+	if _, err := fmt.Fprintln(in, script); err != nil {
+		t.Fatal(err)
+	}
 	in.Close()
 	if _, err := r.Read(make([]byte, 3)); err != nil {
 		t.Fatal(err)

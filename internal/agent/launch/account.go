@@ -63,7 +63,7 @@ func LookupAccount(root, name string) (Account, error) {
 		return Account{}, err
 	}
 	account.Groups = []uint32{account.GID}
-	for _, word := range strings.Fields(ids) {
+	for word := range strings.FieldsSeq(ids) {
 		gid, err := strconv.ParseUint(word, 10, 32)
 		if err != nil {
 			return Account{}, fmt.Errorf("cannot look up groups of user %q: unexpected answer %q", name, ids)

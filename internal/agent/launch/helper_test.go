@@ -116,7 +116,7 @@ func TestChildOfADeadAgentRunsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }()
 	if err := pidns.AwaitEnd(fd); err != nil {
 		t.Fatal(err)
 	}

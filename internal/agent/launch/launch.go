@@ -26,9 +26,9 @@ const shell = "/bin/sh"
 const UnrunStatus = 125
 
 // gate is run by the shell before the command: it waits for one line on descriptor 3, and ends unrun if the writer goes
-// away without it. The empty line that it then writes is the proof, for a successor of the agent, that the command ran; a
-// command that cannot leave it ends unrun too. The command then follows in the same shell, on lines of its own: whatever it holds, a comment, a
-// here-document, a syntax error, it cannot reach back.
+// away without it. The empty line that it then writes is the proof, for a successor of the agent, that the command ran; one
+// that cannot leave it ends unrun too. The command then follows in the same shell, on lines of its own: whatever it holds, a
+// comment, a here-document, a syntax error, it cannot reach back.
 const gate = "read -r DROVER_GATE <&3 || exit 125; unset DROVER_GATE; exec 3<&-; echo || exit 125\n"
 
 // Command is what is to be run.
@@ -194,8 +194,7 @@ func explain(c Command, err error) error {
 
 // cause takes the path off an error that names it already.
 func cause(err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err
 	}
 	return err

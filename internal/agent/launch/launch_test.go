@@ -79,7 +79,7 @@ func wait(t *testing.T, child *launch.Child) syscall.WaitStatus {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }()
 	if err := pidns.AwaitEnd(fd); err != nil {
 		t.Fatal(err)
 	}
@@ -360,7 +360,7 @@ func descriptors(t *testing.T) int {
 func words(t *testing.T, out *launch.Output) []int {
 	t.Helper()
 	var pids []int
-	for _, word := range strings.Fields(out.Text()) {
+	for word := range strings.FieldsSeq(out.Text()) {
 		n, err := strconv.Atoi(word)
 		if err != nil {
 			t.Fatalf("output %q: %v", out.Text(), err)

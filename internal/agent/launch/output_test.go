@@ -58,7 +58,7 @@ func TestOutputTrim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer out.Close()
+	defer out.File().Close()
 	writer, err := os.OpenFile(filepath.Join(dir, "out"), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		t.Fatal(err)

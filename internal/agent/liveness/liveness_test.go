@@ -115,7 +115,7 @@ func (s stage) said(t *testing.T) []procfs.Identity {
 		t.Fatal(err)
 	}
 	var ids []procfs.Identity
-	for _, word := range strings.Fields(string(data)) {
+	for word := range strings.FieldsSeq(string(data)) {
 		var pid int
 		if _, err := fmt.Sscan(word, &pid); err != nil {
 			t.Fatal(err)
@@ -130,7 +130,10 @@ func (s stage) said(t *testing.T) []procfs.Identity {
 }
 
 // next lets the program go on that waits to read.
-func (s stage) next(t *testing.T) { s.tell(t, "go") }
+func (s stage) next(t *testing.T) {
+	t.Helper()
+	s.tell(t, "go")
+}
 
 func (s stage) tell(t *testing.T, fifo string) {
 	t.Helper()
@@ -167,7 +170,7 @@ func handle(t *testing.T, id procfs.Identity) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { unix.Close(fd) })
+	t.Cleanup(func() { _ = unix.Close(fd) })
 	return fd
 }
 
@@ -358,7 +361,7 @@ func TestEndBeforeTheWatch(t *testing.T) {
 		fd, err := pidfd.Open(id.PID)
 		if err == nil {
 			err = pidns.AwaitEnd(fd)
-			unix.Close(fd)
+			_ = unix.Close(fd)
 		}
 		if err != nil && !errors.Is(err, syscall.ESRCH) {
 			t.Fatal(err)

@@ -4,16 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"slices"
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"drover/internal/agent/cgroup"
-	"drover/internal/agent/launch"
 	"drover/internal/agent/pidfd"
 	"drover/internal/agent/procfs"
 )
@@ -57,7 +53,7 @@ func KillTree(ctx context.Context, proc procfs.FS, t Tree) (left []int, err erro
 			left = append(left, pids...)
 		}
 	}
-	s := sweep{proc: proc, tree: t, members: make(map[int]procfs.Identity)}
+	s := newSweep(proc, t)
 	for wait := firstSweep; ; wait = min(2*wait, lastSweep) {
 		found, err := s.find()
 		if err != nil || len(found) == 0 {
@@ -97,90 +93,4 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-t.C:
 		return true
 	}
-}
-
-// sweep looks for members of a tree. It remembers those it has seen, because a descendant can be told only while its parent
-// lives.
-type sweep struct {
-	proc    procfs.FS
-	tree    Tree
-	members map[int]procfs.Identity
-}
-
-// find returns the live members.
-func (s *sweep) find() ([]procfs.Identity, error) {
-	boot, err := s.proc.BootID()
-	if err != nil {
-		return nil, err
-	}
-	pids, err := s.proc.PIDs()
-	if err != nil {
-		return nil, err
-	}
-	all := make(map[int]procfs.Stat, len(pids))
-	for _, pid := range pids {
-		st, err := s.proc.Stat(pid)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if !st.Kernel {
-			all[pid] = st
-		}
-	}
-	members := s.members
-	for pid, id := range members {
-		if st, ok := all[pid]; !ok || st.StartTicks != id.StartTicks {
-			delete(members, pid)
-		}
-	}
-	join := func(st procfs.Stat) {
-		members[st.PID] = procfs.Identity{BootID: boot, PID: st.PID, StartTicks: st.StartTicks}
-	}
-	if st, ok := all[s.tree.Root.PID]; ok && boot == s.tree.Root.BootID && st.StartTicks == s.tree.Root.StartTicks {
-		join(st)
-	}
-	self := os.Getpid()
-	ownSession, err := unix.Getsid(0)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read own session: %w", err)
-	}
-	for pid, st := range all {
-		if _, known := members[pid]; !known && pid != self && pid > 1 && s.marked(pid) {
-			join(st)
-		}
-	}
-	// A member's child, or one of its session, makes its own children members in turn.
-	for grown := true; grown; {
-		grown = false
-		for pid, st := range all {
-			if _, known := members[pid]; known || pid == self || pid <= 1 {
-				continue
-			}
-			_, child := members[st.PPID]
-			_, session := members[st.Session]
-			if child || session && st.Session != ownSession {
-				join(st)
-				grown = true
-			}
-		}
-	}
-	var alive []procfs.Identity
-	for pid, id := range members {
-		if st := all[pid]; !st.Zombie() && pid != self && pid > 1 {
-			alive = append(alive, id)
-		}
-	}
-	slices.SortFunc(alive, func(a, b procfs.Identity) int { return a.PID - b.PID })
-	return alive, nil
-}
-
-func (s *sweep) marked(pid int) bool {
-	if s.tree.Mark == "" {
-		return false
-	}
-	env, err := s.proc.Environ(pid)
-	return err == nil && slices.Contains(env, launch.MarkVariable+"="+s.tree.Mark)
 }

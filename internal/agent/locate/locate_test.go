@@ -193,7 +193,7 @@ func TestPIDFileOfAZombie(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }()
 	if err := pidns.AwaitEnd(fd); err != nil {
 		t.Fatal(err)
 	}
@@ -358,8 +358,12 @@ func TestByNameInTheDirectory(t *testing.T) {
 // The first of a family is meant, not its workers, although all have the same name.
 func TestByNameFindsTheMaster(t *testing.T) {
 	h := newHome(t, "unused")
-	script := h.put(t, "master.sh", "(echo; sleep 1000; true) & (echo; sleep 1000; true) & wait\n")
+	script := h.put(t, "master.sh", "(echo; read x < fifo) & (echo; read x < fifo) & wait\n")
+	if err := unix.Mkfifo(h.path("fifo"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	cmd := exec.Command("/bin/sh", script)
+	cmd.Dir = h.dir
 	said, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

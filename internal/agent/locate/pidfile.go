@@ -100,8 +100,7 @@ func plain(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return errNoFile
 	}
-	var path *fs.PathError
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err
 	}
 	if errors.Is(err, syscall.ENOTDIR) {

@@ -118,7 +118,7 @@ func ReapPID(pid int) (syscall.WaitStatus, error) {
 func Exit(fd int) (syscall.WaitStatus, error) {
 	arg := unix.PidfdInfo{Mask: unix.PIDFD_INFO_EXIT}
 	err := retry(func() error {
-		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.PIDFD_GET_INFO, uintptr(unsafe.Pointer(&arg)))
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.PIDFD_GET_INFO, uintptr(unsafe.Pointer(&arg))) //nolint:gosec // the kernel fills in the struct
 		if errno != 0 {
 			return errno
 		}

@@ -107,7 +107,11 @@ func TestZombie(t *testing.T) {
 		threads int
 		want    bool
 	}{
-		{'S', 1, false}, {'R', 1, false}, {'T', 1, false}, {'Z', 1, true}, {'X', 0, true},
+		{'S', 1, false},
+		{'R', 1, false},
+		{'T', 1, false},
+		{'Z', 1, true},
+		{'X', 0, true},
 		{'Z', 4, false}, // its first thread has ended, the others run
 	} {
 		if got := (procfs.Stat{State: tc.state, Threads: tc.threads}).Zombie(); got != tc.want {
@@ -116,21 +120,21 @@ func TestZombie(t *testing.T) {
 	}
 }
 
-func fixture(pid, start int, state rune) map[string]string {
-	dir := strconv.Itoa(pid)
+// fixture is a made-up process 42.
+func fixture(start int, state rune) map[string]string {
 	return map[string]string{
 		"sys/kernel/random/boot_id": "b1\n",
 		"meminfo":                   "MemTotal:       1000 kB\nMemFree: 1 kB\n",
-		dir + "/stat":               fmt.Sprintf(statFormat, pid, "prog", state, pid, pid, 0, 150, 50, 1, start, 4096, 1),
-		dir + "/status":             fmt.Sprintf("Name:\tprog\nTgid:\t%d\nPid:\t%d\nUid:\t5\t6\t7\t8\n", pid, pid),
-		dir + "/cmdline":            "/bin/prog\x00-v\x00\x00",
-		dir + "/environ":            "A=1\x00B=2\x00",
-		dir + "/exe->":              "/bin/prog (deleted)",
+		"42/stat":                   fmt.Sprintf(statFormat, 42, "prog", state, 42, 42, 0, 150, 50, 1, start, 4096, 1),
+		"42/status":                 "Name:\tprog\nTgid:\t42\nPid:\t42\nUid:\t5\t6\t7\t8\n",
+		"42/cmdline":                "/bin/prog\x00-v\x00\x00",
+		"42/environ":                "A=1\x00B=2\x00",
+		"42/exe->":                  "/bin/prog (deleted)",
 	}
 }
 
 func TestInfo(t *testing.T) {
-	f := tree(t, fixture(42, 100, 'S'))
+	f := tree(t, fixture(100, 'S'))
 	got, err := f.Info(42)
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +155,7 @@ func TestInfo(t *testing.T) {
 }
 
 func TestIdentify(t *testing.T) {
-	f := tree(t, fixture(42, 100, 'S'))
+	f := tree(t, fixture(100, 'S'))
 	id, err := f.Identify(42)
 	want := procfs.Identity{BootID: "b1", PID: 42, StartTicks: 100}
 	if err != nil || id != want {
@@ -172,13 +176,13 @@ func TestIdentify(t *testing.T) {
 		t.Error("a live process is not itself")
 	}
 
-	if _, err := tree(t, fixture(42, 100, 'Z')).Identify(42); !errors.Is(err, os.ErrProcessDone) {
+	if _, err := tree(t, fixture(100, 'Z')).Identify(42); !errors.Is(err, os.ErrProcessDone) {
 		t.Errorf("of a zombie: %v", err)
 	}
-	if tree(t, fixture(42, 100, 'Z')).Same(want) {
+	if tree(t, fixture(100, 'Z')).Same(want) {
 		t.Error("a zombie counts as alive")
 	}
-	thread := fixture(42, 100, 'S')
+	thread := fixture(100, 'S')
 	thread["42/status"] = "Tgid:\t40\nUid:\t0\t0\t0\t0\n"
 	if _, err := tree(t, thread).Identify(42); !errors.Is(err, procfs.ErrNoProcess) {
 		t.Errorf("of a thread: %v", err)
@@ -283,7 +287,7 @@ func awaitEnd(t *testing.T, pid int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }()
 	if err := pidns.AwaitEnd(fd); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 
 func TestSampler(t *testing.T) {
 	root := t.TempDir()
-	write(t, root, fixture(42, 100, 'S'))
+	write(t, root, fixture(100, 'S'))
 	f := procfs.New(root)
 	id, err := f.Identify(42)
 	if err != nil {
@@ -60,7 +60,7 @@ func TestSampler(t *testing.T) {
 			t.Errorf("cpu %v %%, want 1: %v", later.CPU, err)
 		}
 		// The pid is used again, then free.
-		write(t, root, fixture(42, 999, 'S'))
+		write(t, root, fixture(999, 'S'))
 		if _, err := s.Instance(id); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("of another process at the pid: %v", err)
 		}
