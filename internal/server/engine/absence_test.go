@@ -149,6 +149,25 @@ func TestServerThatWasAway(t *testing.T) {
 	})
 }
 
+// TestReceiptAsTheServerStops: a receipt that comes in the last moment is written down.
+func TestReceiptAsTheServerStops(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.answer(func(ctx context.Context, agent string, m *wire.Manifest) (*wire.Receipt, error) {
+			<-ctx.Done()
+			return accept(ctx, agent, m)
+		})
+		r.submit("t", process.Start, "agent-0")
+		r.taken()
+		r.stop()
+		r.answer(accept)
+		r.start()
+		r.pass(time.Minute)
+		if n := len(r.taken()); n != 0 {
+			t.Errorf("%d manifests were sent after the receipt", n)
+		}
+	})
+}
+
 // TestServerDiedAfterTheLease: what was leased and never sent is sent by the next server.
 func TestServerDiedAfterTheLease(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {

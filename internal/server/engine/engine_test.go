@@ -31,6 +31,9 @@ func TestOperation(t *testing.T) {
 		var waiting sync.WaitGroup
 		waiting.Go(func() { waited = r.Wait(t.Context(), "t") })
 		r.shows("t", "", "")
+		if r.directory.Presence("agent-0", time.Now()).Away {
+			t.Error("an agent that gave a receipt counts as away")
+		}
 		for _, m := range sent {
 			r.progress(m.Agent, wire.Progress{Item: m.Orders[0].Item, Limit: 60})
 		}

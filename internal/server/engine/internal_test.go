@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nkeys"
 
 	"drover/internal/process"
 	"drover/internal/server/store"
+	"drover/internal/wire"
 )
 
 func TestPack(t *testing.T) {
@@ -52,6 +54,31 @@ func TestPack(t *testing.T) {
 				t.Error(d)
 			}
 		})
+	}
+}
+
+func TestManifestExpiresWithItsOldestItem(t *testing.T) {
+	key, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := key.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	created := time.Unix(1e9, 0)
+	envelope, err := (&sender{key: key}).seal("a", []store.Item{
+		{ID: "1", Created: created.Add(time.Second)}, {ID: "2", Created: created}, {ID: "3", Created: created.Add(time.Minute)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := wire.Open(envelope, []string{public}, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := created.Add(10 * time.Minute); !m.Expires.Equal(want) || len(m.Orders) != 3 {
+		t.Errorf("%d orders expire at %v, want 3 at %v", len(m.Orders), m.Expires, want)
 	}
 }
 

@@ -19,7 +19,10 @@ import (
 )
 
 func TestContract(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) store.Store { return open(t, filepath.Join(t.TempDir(), "drover.db")) })
+	storetest.Run(t, func(t *testing.T) store.Store {
+		t.Helper()
+		return open(t, filepath.Join(t.TempDir(), "drover.db"))
+	})
 }
 
 func open(tb testing.TB, path string) *sqlite.DB {

@@ -29,7 +29,6 @@ type writer struct {
 
 // job is one write. Its function may be run more than once, and must start anew each time.
 type job struct {
-	ctx context.Context //nolint:containedctx // a job is a call that travels to the writer's goroutine
 	do  func(context.Context, *tx) error
 	err chan error
 }
@@ -50,10 +49,13 @@ func newWriter(ctx context.Context, conns *sql.DB, log *slog.Logger) (*writer, e
 	return w, nil
 }
 
-// write has do run in a transaction and returns once it is on disk or undone. The context counts until then only while the write
-// has not begun.
+// write has do run in a transaction and returns once it is on disk or undone. The context counts only until the
+// write begins.
 func (w *writer) write(ctx context.Context, do func(context.Context, *tx) error) error {
-	j := &job{ctx: ctx, do: do, err: make(chan error, 1)}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	j := &job{do: do, err: make(chan error, 1)}
 	select {
 	case w.jobs <- j:
 		return <-j.err
@@ -98,9 +100,6 @@ func (w *writer) run(ctx context.Context) {
 
 // alone runs one job in a transaction of its own.
 func (w *writer) alone(ctx context.Context, j *job) error {
-	if err := j.ctx.Err(); err != nil {
-		return err
-	}
 	if err := w.tx.control(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
@@ -141,9 +140,6 @@ func (w *writer) together(ctx context.Context, batch []*job) bool {
 
 // nested runs one job of a shared transaction; broken says that the transaction did not survive it.
 func (w *writer) nested(ctx context.Context, j *job) (err error, broken bool) { //nolint:revive,staticcheck // the job's error is the subject, not the call's
-	if err := j.ctx.Err(); err != nil {
-		return err, false
-	}
 	if err := w.tx.control(ctx, "SAVEPOINT job"); err != nil {
 		return err, true
 	}

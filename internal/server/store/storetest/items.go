@@ -117,6 +117,11 @@ func resend(t *testing.T, s store.Store) {
 	if again = leaseOne(t, s, at(9*time.Second)); again.Attempts != 2 {
 		t.Errorf("%d attempts, want 2", again.Attempts)
 	}
+	// One that waited for its resend time comes before a younger one that was due earlier.
+	createAt(t, s, "younger", at(4*time.Second), request(process.Start, "b", "x"))
+	both := lease(t, s, at(5*time.Minute), 10)
+	same(t, "oldest first", []string{"start x:a", "start x:b"}, brief(both))
+	finish(t, s, both[1], success())
 	// An attempt that is noted late does not undo the receipt.
 	must(t, s.MarkAccepted(t.Context(), []string{again.ID}))
 	must(t, s.MarkSent(t.Context(), []string{again.ID}, at(10*time.Second)))
