@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"drover/internal/agent/procfs"
@@ -125,13 +126,19 @@ func (q Query) search(proc procfs.FS) ([]match, error) {
 		places = append(places, real)
 	}
 	self := os.Getpid()
+	namespace := proc.PIDNamespace(self)
+	targets := sync.OnceValue(q.linkTargets)
 	var found []match
 	for _, pid := range pids {
 		if pid <= 1 || pid == self {
 			continue
 		}
 		info, err := proc.Info(pid)
-		if err != nil || info.Zombie() || !q.matches(info) || !livesIn(info, places) {
+		if err != nil || info.Zombie() || !q.matches(info, targets) || !livesIn(info, places) {
+			continue
+		}
+		// What runs in a container goes by the names of another filesystem.
+		if theirs := proc.PIDNamespace(pid); theirs != namespace && theirs != "" && namespace != "" {
 			continue
 		}
 		id, err := proc.Identify(pid)
@@ -159,8 +166,8 @@ func livesIn(info procfs.Info, places []string) bool {
 }
 
 // matches is MatchName, and for a program that was started by what a link points to also the link's own name, if the link
-// is where the program is installed.
-func (q Query) matches(info procfs.Info) bool {
+// is where the program is installed. targets is linkTargets.
+func (q Query) matches(info procfs.Info, targets func() []string) bool {
 	if MatchName(info, q.ProcName) {
 		return true
 	}
@@ -169,13 +176,18 @@ func (q Query) matches(info procfs.Info) bool {
 	if info.Kernel || exe == "" || len(info.Args) == 0 || path.Base(info.Args[0]) != path.Base(exe) {
 		return false
 	}
+	return slices.Contains(targets(), exe)
+}
+
+// linkTargets returns the files that the name leads to where the program is installed.
+func (q Query) linkTargets() []string {
+	var targets []string
 	for _, dir := range []string{"", "bin", "sbin"} {
-		link := filepath.Join(q.SetupPath, dir, q.ProcName)
-		if target, err := filepath.EvalSymlinks(link); err == nil && target == exe {
-			return true
+		if target, err := filepath.EvalSymlinks(filepath.Join(q.SetupPath, dir, q.ProcName)); err == nil {
+			targets = append(targets, target)
 		}
 	}
-	return false
+	return targets
 }
 
 // calledBy names a process to people.

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -396,6 +397,23 @@ func TestReplacedExecutable(t *testing.T) {
 	}
 	find(t, locate.Query{ProcName: "appd", PIDPath: path, SetupPath: h.dir}, pid, "")
 	find(t, locate.Query{ProcName: "appd", SetupPath: h.dir}, pid, "")
+}
+
+// A process in a container has the right name in the wrong world.
+func TestByNameSparesContainers(t *testing.T) {
+	h := newHome(t, "appd")
+	cmd := exec.Command(h.path("appd"), "1000")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	find(t, locate.Query{ProcName: "appd", SetupPath: h.dir}, 0, "no process appd runs")
+	path := h.put(t, "app.pid", strconv.Itoa(cmd.Process.Pid))
+	find(t, locate.Query{ProcName: "appd", PIDPath: path, SetupPath: h.dir}, cmd.Process.Pid, "")
 }
 
 // A program that was started by the name that a link in its directory points to.

@@ -150,7 +150,7 @@ func (q Query) check(proc procfs.FS, file pidFile) (*Found, error) {
 	if err != nil || !proc.Same(id) {
 		return nil, fmt.Errorf("pid file %s is stale: pid %d is gone", file.path, file.pid)
 	}
-	if !q.matches(info) {
+	if !q.matches(info, q.linkTargets) {
 		return nil, fmt.Errorf("pid %d of pid file %s belongs to %s", file.pid, file.path, calledBy(info))
 	}
 	return &Found{ID: id, PIDFile: file.path, PIDFileTime: file.written, Matches: 1}, nil

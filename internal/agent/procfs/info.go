@@ -52,6 +52,9 @@ func (f FS) Environ(pid int) ([]string, error) {
 	return strings0(data), nil
 }
 
+// PIDNamespace names the pid namespace that a process is in, empty where that cannot be seen.
+func (f FS) PIDNamespace(pid int) string { return f.link(strconv.Itoa(pid) + "/ns/pid") }
+
 func (f FS) link(name string) string {
 	target, err := os.Readlink(filepath.Join(f.root, name))
 	if err != nil {
