@@ -120,6 +120,9 @@ func runChild(dir string, crashAt int64) error {
 		return err
 	}
 	defer store.Close()
+	if err := hostBeforehand(dir, store); err != nil {
+		return err
+	}
 	journal := &dying{Store: store, at: crashAt}
 	watcher, err := liveness.New(fs, log)
 	if err != nil {
@@ -159,6 +162,9 @@ func accept(journal *dying, super *supervisor.Supervisor, watcher *liveness.Watc
 		return err
 	}
 	super.Adopt(records, open)
+	if order.Op == relaunchOnly {
+		return supervise(super, watcher, func(ctx context.Context) error { return untilUp(ctx, super, order.Process) })
+	}
 	fresh, known, err := journal.Accept([]specstore.Entry{order})
 	if err != nil {
 		return err
@@ -167,21 +173,52 @@ func accept(journal *dying, super *supervisor.Supervisor, watcher *liveness.Watc
 		return nil
 	}
 	super.Submit(fresh)
+	return supervise(super, watcher, func(ctx context.Context) error {
+		select {
+		case <-over.done:
+			return nil
+		case <-ctx.Done():
+			return errors.New("the operation did not end")
+		}
+	})
+}
+
+// supervise runs the agent until the last part has seen what it waits for.
+func supervise(super *supervisor.Supervisor, watcher *liveness.Watcher, until func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	err = group.Run(ctx,
+	return group.Run(ctx,
 		group.Part{Name: "watcher", Run: watcher.Run},
 		group.Part{Name: "supervisor", Run: super.Run},
-		group.Part{Name: "order", Run: func(ctx context.Context) error {
-			select {
-			case <-over.done:
-				return nil
-			case <-ctx.Done():
-				return errors.New("the operation did not end")
-			}
-		}},
+		group.Part{Name: "until", Run: until},
 	)
-	return err
+}
+
+// relaunchOnly is no operation: a hosted process is dead when the agent starts, and has to be launched again.
+const relaunchOnly process.Op = "relaunch"
+
+func hostBeforehand(dir string, store *specstore.Store) error {
+	order, err := readOrder(dir)
+	if err != nil || order.Op != relaunchOnly {
+		return err
+	}
+	return store.PutRecord(specstore.Record{ID: order.Process, Spec: *order.Spec, Hosted: true, Want: process.WantRunning})
+}
+
+// untilUp waits until the process is seen running and everything about that has been written.
+func untilUp(ctx context.Context, super *supervisor.Supervisor, id process.ID) error {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if status, _, _ := super.Snapshot(id); status.State == "running" {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return errors.New("the process did not come up")
+		}
+	}
 }
 
 // readOrder reads the operation to carry out: the file holds its name.
@@ -198,7 +235,8 @@ func readOrder(dir string) (specstore.Entry, error) {
 // crashSpec is a daemon in shell: each command writes a line into commands.log when it really runs.
 func crashSpec(dir string) *process.Spec {
 	note := func(name, line string) string { return "echo " + name + " >>commands.log; " + line }
-	start := "setsid sh -c 'echo $$ >d.pid; exec sleep 1000' >/dev/null 2>&1 & while ! [ -s d.pid ]; do :; done"
+	start := "setsid sh -c 'echo $$ >d.pid; exec sleep 1000' >/dev/null 2>&1 & " +
+		"until [ -s d.pid ] && [ \"$(cat /proc/$(cat d.pid)/comm)\" = sleep ]; do :; done"
 	stop := `kill $(cat d.pid); while kill -0 $(cat d.pid) 2>/dev/null; do :; done; rm d.pid`
 	return &process.Spec{
 		Identity: process.Identity{ProcName: "sleep", SetupPath: dir, PIDPath: filepath.Join(dir, "d.pid"), User: "root"},
@@ -236,6 +274,32 @@ func TestKillAtEveryWrite(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestKillAtEveryWriteOfARelaunch does the same while the agent launches a hosted process again: in the end one instance
+// runs, and the start command has run once.
+func TestKillAtEveryWriteOfARelaunch(t *testing.T) {
+	for at := 1; ; at++ {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "op"), []byte(relaunchOnly), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		died := child(t, dir, at)
+		if child(t, dir, 0) {
+			t.Fatal("the second agent died too")
+		}
+		log, _ := os.ReadFile(filepath.Join(dir, "commands.log"))
+		if got := strings.Fields(string(log)); len(got) != 1 {
+			t.Errorf("killed at %d: commands %v ran, want one start", at, got)
+		}
+		if !died {
+			if at < 5 {
+				t.Fatalf("the relaunch ended after %d moments: nothing was tried", at)
+			}
+			t.Logf("%d moments tried", at-1)
+			return
+		}
 	}
 }
 

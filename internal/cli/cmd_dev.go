@@ -40,6 +40,6 @@ directory; otherwise it is generated and printed once.`,
 	flags.IntVar(&cfg.AgentCloud, "agent-cloud", cfg.AgentCloud, "cloud area of the local agent")
 	flags.StringVar(&cfg.AgentIP, "agent-ip", cfg.AgentIP, "address that callers name the local agent by")
 	flags.StringVar(&cfg.AgentID, "agent-id", cfg.AgentID, "stable id of the local agent, beside cloud:ip")
-	flags.StringVar(&level, "log-level", "warn", "debug, info, warn or error")
+	flags.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	return cmd
 }

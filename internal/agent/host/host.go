@@ -111,6 +111,13 @@ func (h *Host) Look(spec *process.Spec, rt specstore.Runtime) operation.Sighting
 		return s
 	}
 	r := locate.Find(h.fs, query)
+	if r.Found == nil && spec.Policy.Instances > 1 && query.PIDPath != "" {
+		// One of several instances is enough, whichever the pid file named last.
+		query.PIDPath = ""
+		if byName := locate.Find(h.fs, query); byName.Found != nil {
+			r = byName
+		}
+	}
 	if r.Found == nil {
 		return operation.Sighting{Note: r.Note}
 	}

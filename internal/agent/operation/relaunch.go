@@ -2,7 +2,6 @@ package operation
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"drover/internal/agent/procfs"
@@ -15,7 +14,7 @@ func relaunchKey(id process.ID) string { return "relaunch-" + id.Hash() }
 
 // Relaunch runs the start command of a hosted process that has ended, and returns as soon as it is seen alive, or with why
 // it was not within its check time. It journals its command like an operation, so that a successor of this agent waits for
-// it instead of starting a second one; see Relaunching.
+// it instead of starting a second one: see Relaunching, and call Relaunched in the end.
 func (o *Operator) Relaunch(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (specstore.Runtime, error) {
 	progress, err := o.Journal.GetProgress(relaunchKey(rec.ID))
 	if err != nil {
@@ -26,11 +25,14 @@ func (o *Operator) Relaunch(ctx context.Context, rec specstore.Record, rt specst
 		subject: Subject{Record: &rec, Runtime: rt}, runtime: rt, progress: progress,
 	}
 	err = n.relaunch() //nolint:contextcheck // the session carries it
-	if !errors.Is(err, ErrInterrupted) {
-		n.progress = specstore.Progress{}
-		n.save()
-	}
 	return n.runtime, err
+}
+
+// Relaunched forgets the progress of a relaunch, once what came of it is noted elsewhere.
+func (o *Operator) Relaunched(id process.ID) {
+	if err := o.Journal.PutProgress(relaunchKey(id), specstore.Progress{}); err != nil {
+		o.Log.Warn("progress of relaunch could not be dropped", "process", id, "error", err)
+	}
 }
 
 // Relaunching reports whether an earlier agent was in the middle of a relaunch of the process.

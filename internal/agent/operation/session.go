@@ -79,7 +79,7 @@ func Sighted(rt specstore.Runtime, s Sighting) specstore.Runtime {
 // pid file.
 func (o *Operator) Look(id process.ID, spec *process.Spec, rt specstore.Runtime) Sighting {
 	s := o.Processes.Look(spec, rt)
-	if s.ID == nil {
+	if s.ID == nil || s.ID == rt.Process {
 		return s
 	}
 	if owner, file, ok := o.Peers.Owner(id, *s.ID); ok && file != s.PIDFile {

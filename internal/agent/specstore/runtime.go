@@ -25,8 +25,9 @@ type Runtime struct {
 	Attempts    int           `json:"attempts,omitempty"`
 	LaunchedAt  time.Duration `json:"launched_at,omitempty"`
 	RetryAt     time.Duration `json:"retry_at,omitempty"`
-	// LastExit says how the last instance ended, in words.
+	// LastExit says how the last instance ended, in words; Note what an operator is to know of it all.
 	LastExit string `json:"last_exit,omitempty"`
+	Note     string `json:"note,omitempty"`
 	// Outside is set when the instance was started by somebody else.
 	Outside bool `json:"outside,omitempty"`
 }

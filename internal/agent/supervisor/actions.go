@@ -8,6 +8,7 @@ import (
 
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/operation"
+	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
@@ -36,11 +37,16 @@ func (r *runner) step(ctx context.Context, ev lifecycle.Event) {
 	r.perform(ctx, actions)
 	r.runtime.Attempts, r.runtime.LaunchedAt, r.runtime.RetryAt = r.machine.Attempts, r.machine.LaunchedAt, r.machine.RetryAt
 	if r.record != nil {
-		if err := r.sup.cfg.Store.PutRuntime(r.id, r.runtime); err != nil {
-			r.sup.cfg.Log.Warn("state of process could not be noted", "process", r.id, "error", err)
-		}
+		r.keep(r.runtime)
 	}
 	r.show()
+}
+
+// keep notes what is known of the instance. A failure is logged only: the disk may be full, and the work goes on.
+func (r *runner) keep(rt specstore.Runtime) {
+	if err := r.sup.cfg.Store.PutRuntime(r.id, rt); err != nil {
+		r.sup.cfg.Log.Warn("state of process could not be noted", "process", r.id, "error", err)
+	}
 }
 
 func (r *runner) perform(ctx context.Context, actions []lifecycle.Action) {
@@ -75,7 +81,7 @@ func (r *runner) firstLook(ctx context.Context) {
 		r.step(ctx, lifecycle.Found{})
 		return
 	}
-	r.note = seen.Note
+	r.runtime.Note = join(r.runtime.Note, seen.Note)
 	r.step(ctx, lifecycle.NotFound{})
 }
 
@@ -102,20 +108,26 @@ func (r *runner) relaunch(ctx context.Context, queued bool) {
 
 func (r *runner) relaunchEnded(ctx context.Context, m message) {
 	attempts := r.machine.Attempts
+	note := r.runtime.Note
 	r.runtime = m.runtime
 	if m.err != nil {
-		r.note = "relaunch " + itoa(attempts) + " failed: " + m.err.Error()
+		r.runtime.Note = "relaunch " + itoa(attempts) + " failed: " + m.err.Error()
+		r.relaunchOver()
 		r.sup.cfg.Log.Warn("relaunch failed", "process", r.id, "attempt", attempts, "error", m.err)
 		r.step(ctx, lifecycle.LaunchFailed{})
 		return
 	}
-	note := r.note
-	if note != "" {
-		note += "; "
-	}
-	r.note = note + "relaunched as pid " + itoa(r.runtime.Process.PID)
+	r.runtime.Note = join(note, "relaunched as pid "+itoa(r.runtime.Process.PID))
+	r.relaunchOver()
 	r.sup.cfg.Log.Info("process relaunched", "process", r.id, "pid", r.runtime.Process.PID, "attempt", attempts)
 	r.step(ctx, lifecycle.Launched{})
+}
+
+// relaunchOver notes what came of a relaunch before its progress is dropped: a successor of this agent must find one or the
+// other.
+func (r *runner) relaunchOver() {
+	r.keep(r.runtime)
+	r.sup.cfg.Operator.Relaunched(r.id)
 }
 
 // giveUp remembers, over a reboot too, that the budget is spent.
@@ -133,7 +145,7 @@ func (r *runner) giveUp() {
 // show lets others see the state.
 func (r *runner) show() {
 	known := r.face.load().record != nil
-	r.face.store(face{record: r.record, runtime: r.runtime, machine: r.machine, note: r.note})
+	r.face.store(face{record: r.record, runtime: r.runtime, machine: r.machine})
 	if known || r.record != nil {
 		r.sup.cfg.Sink.Changed(r.id)
 	}
@@ -165,14 +177,14 @@ func (f face) message(now time.Duration) string {
 	switch f.machine.State {
 	case lifecycle.Backoff:
 		wait := max(f.machine.RetryAt-now, 0).Round(time.Second)
-		return join(f.note, "next start in "+wait.String()+", attempt "+itoa(f.machine.Attempts+1)+" of "+itoa(p.StartRetries))
+		return join(f.runtime.Note, "next start in "+wait.String()+", attempt "+itoa(f.machine.Attempts+1)+" of "+itoa(p.StartRetries))
 	case lifecycle.GivenUp:
-		return join("given up after "+itoa(f.machine.Attempts)+" starts that did not last", f.note)
+		return join("given up after "+itoa(f.machine.Attempts)+" starts that did not last", f.runtime.Note)
 	case lifecycle.Starting:
-		return join(f.note, "start "+itoa(f.machine.Attempts)+" of "+itoa(p.StartRetries)+" is under way")
+		return join(f.runtime.Note, "start "+itoa(f.machine.Attempts)+" of "+itoa(p.StartRetries)+" is under way")
 	case lifecycle.Unknown, lifecycle.Stopped, lifecycle.Running, lifecycle.Operating:
 	}
-	return f.note
+	return f.runtime.Note
 }
 
 func join(a, b string) string {

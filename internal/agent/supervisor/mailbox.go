@@ -102,7 +102,6 @@ type face struct {
 	record  *specstore.Record
 	runtime specstore.Runtime
 	machine lifecycle.Machine
-	note    string
 }
 
 // sharedFace is a face behind a lock.

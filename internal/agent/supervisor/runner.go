@@ -25,7 +25,6 @@ type runner struct {
 	record  *specstore.Record
 	runtime specstore.Runtime
 	machine lifecycle.Machine
-	note    string
 	timer   *time.Timer
 	armed   lifecycle.Timer
 	busy    bool
@@ -131,6 +130,10 @@ func (r *runner) operate(ctx context.Context, e specstore.Entry, subject operati
 	if rec := result.Change.Put; rec != nil && rec.RegisteredAt == 0 {
 		rec.RegisteredAt = time.Now().Unix()
 	}
+	if result.Change.Put != nil || subject.Record != nil && !result.Change.Delete {
+		// Before the outcome, which drops the progress: a successor must find the instance and its run in one or the other.
+		r.keep(result.Runtime)
+	}
 	for {
 		err := r.sup.cfg.Store.Finish(e.Item, r.id, result.Outcome, result.Change)
 		if err == nil {
@@ -209,12 +212,12 @@ func (r *runner) apply(result operation.Result) {
 	case result.Change.Put != nil:
 		r.record = result.Change.Put
 	}
-	if result.Outcome.Fault == process.None && result.Change.Put != nil {
-		r.note = ""
-	}
-	attempts, launched, retry := r.runtime.Attempts, r.runtime.LaunchedAt, r.runtime.RetryAt
+	before := r.runtime
 	r.runtime = result.Runtime
-	r.runtime.Attempts, r.runtime.LaunchedAt, r.runtime.RetryAt = attempts, launched, retry
+	r.runtime.Attempts, r.runtime.LaunchedAt, r.runtime.RetryAt, r.runtime.Note = before.Attempts, before.LaunchedAt, before.RetryAt, before.Note
+	if result.Outcome.Fault == process.None && result.Change.Put != nil {
+		r.runtime.Note = ""
+	}
 }
 
 // unhostedByPeer drops the hosting flag after another process's operation has stopped the instance that both are.
@@ -238,7 +241,7 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 	}
 	r.stopWatch()
 	r.runtime.LastExit = exit.String()
-	r.note = "pid " + itoa(who.PID) + " " + exit.String() + " at " + exit.At.UTC().Format(time.RFC3339)
+	r.runtime.Note = "pid " + itoa(who.PID) + " " + exit.String() + " at " + exit.At.UTC().Format(time.RFC3339)
 	if r.busy {
 		r.show() // an operation holds the process: it looks for itself
 		return
@@ -280,7 +283,7 @@ func (r *runner) look() operation.Sighting {
 func (r *runner) sighted(seen operation.Sighting) {
 	r.runtime = operation.Sighted(r.runtime, seen)
 	if seen.Alive() && r.runtime.Outside {
-		r.note = "restarted from outside, pid " + itoa(seen.ID.PID)
+		r.runtime.Note = "restarted from outside, pid " + itoa(seen.ID.PID)
 	}
 }
 
