@@ -18,6 +18,8 @@ import (
 const (
 	keep       = 32 << 10
 	trimBeyond = 1 << 20
+	// proof is how much of the start of a file is never cut off: what the gate wrote.
+	proof = 1
 )
 
 // Output is the file that one command writes to. It is only ever appended to, so that it can be cut while the command or a
@@ -67,6 +69,9 @@ func (o *Output) Close() error { return o.file.Close() }
 func (o *Output) Trim() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if n, err := size(o.file); err != nil || n <= trimBeyond {
+		return err
+	}
 	if !o.cut {
 		head, err := section(o.file, 0, keep)
 		if err != nil {
@@ -77,7 +82,7 @@ func (o *Output) Trim() error {
 	dropped, err := trim(o.file)
 	if dropped > 0 && !o.cut {
 		o.cut = true
-		dropped -= int64(len(o.head))
+		dropped -= int64(len(o.head)) - proof
 	}
 	o.lost += dropped
 	return err
@@ -105,12 +110,13 @@ func (o *Output) Text() string {
 		all, _ := section(o.file, 0, size)
 		return clean(ungated(all))
 	}
+	from := int64(proof)
 	if !o.cut {
 		head, _ = section(o.file, 0, keep)
-		lost = -int64(len(head))
+		from = int64(len(head))
 	}
-	tail, _ := section(o.file, max(size-keep, 0), min(size, keep))
-	lost += size - int64(len(tail))
+	tail, _ := section(o.file, max(size-keep, from), keep)
+	lost += size - from - int64(len(tail))
 	head, tail = wholeRunes(head, tail)
 	return clean(fmt.Appendf(bytes.Clone(ungated(head)), "\n[... %d bytes left out ...]\n%s", lost, tail))
 }
@@ -118,7 +124,7 @@ func (o *Output) Text() string {
 // ungated takes off the empty line that the gate wrote.
 func ungated(head []byte) []byte { return bytes.TrimPrefix(head, []byte("\n")) }
 
-// TrimFile cuts a file that a daemon still appends to once it has grown beyond 1 MiB, and leaves its last 32 KiB. A file that
+// TrimFile cuts a file that a daemon still appends to once it has grown beyond 1 MiB to its first byte and last 32 KiB. A file that
 // is not there is no error.
 func TrimFile(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
@@ -133,7 +139,8 @@ func TrimFile(path string) error {
 	return err
 }
 
-// trim cuts a large file to its end and returns how much was dropped. The file is never left empty.
+// trim cuts a large file to its end and returns how much was dropped. Its first byte stays too: if this process is ended in
+// between, the file must still say that its command ran.
 func trim(f *os.File) (dropped int64, err error) {
 	size, err := size(f)
 	if err != nil || size <= trimBeyond {
@@ -143,13 +150,13 @@ func trim(f *os.File) (dropped int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := f.Truncate(0); err != nil {
+	if err := f.Truncate(proof); err != nil {
 		return 0, fmt.Errorf("cannot trim output: %w", err)
 	}
 	if _, err := f.Write(tail); err != nil {
-		return size, fmt.Errorf("cannot trim output: %w", err)
+		return size - proof, fmt.Errorf("cannot trim output: %w", err)
 	}
-	return size - int64(len(tail)), nil
+	return size - proof - int64(len(tail)), nil
 }
 
 func size(f *os.File) (int64, error) {

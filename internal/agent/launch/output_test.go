@@ -51,7 +51,7 @@ func TestOutputCutsBetweenCharacters(t *testing.T) {
 	}
 }
 
-// A writer that does not know of it goes on at the start of the file once that is cut.
+// A writer that does not know of it goes on behind what is left of the file once that is cut.
 func TestOutputTrim(t *testing.T) {
 	dir := t.TempDir()
 	out, err := launch.CreateOutput(dir, "out")
@@ -104,8 +104,8 @@ func TestTrimFile(t *testing.T) {
 	big := strings.Repeat("0123456789abcdef", 1<<16)
 	for _, step := range []struct{ write, want string }{
 		{big, big}, // just not too large
-		{"x", big[len(big)-kept+1:] + "x"},
-		{"y", big[len(big)-kept+1:] + "xy"},
+		{"x", big[:1] + big[len(big)-kept+1:] + "x"},
+		{"y", big[:1] + big[len(big)-kept+1:] + "xy"},
 	} {
 		if _, err := writer.WriteString(step.write); err != nil {
 			t.Fatal(err)
