@@ -100,7 +100,7 @@ const (
 // Look finds the live instance of a process. A recorded identity that still runs decides alone. When none was recorded in
 // this boot, a process that started after its pid file was written is a stranger at a reused pid.
 func (h *Host) Look(spec *process.Spec, rt specstore.Runtime) operation.Sighting {
-	query := locate.Query{ProcName: spec.Identity.ProcName, PIDPath: spec.Identity.PIDPath, SetupPath: spec.Identity.SetupPath}
+	query := locate.Query{ProcName: spec.Identity.ProcName, PIDPath: spec.Identity.PIDPath, SetupPath: spec.Identity.SetupPath, Count: spec.Policy.Instances > 1}
 	if rt.Process != nil && h.fs.Same(*rt.Process) {
 		s := operation.Sighting{ID: rt.Process, PIDFile: rt.PIDFile, Matches: 1}
 		if spec.Policy.Instances > 1 {
@@ -281,7 +281,7 @@ func (h *Host) EndTree(ctx context.Context, root procfs.Identity, id string) ([]
 	tree := liveness.Tree{Root: root, Mark: id}
 	if group, ok := h.tree.Group(id); ok {
 		defer group.Close() //nolint:errcheck // opened to be killed only
-		if root == (procfs.Identity{}) {
+		if !h.fs.Same(root) {
 			// The group holds all that the run has started: there is nothing to search for.
 			return nil, group.Kill(ctx)
 		}

@@ -44,6 +44,9 @@ func (s *sweep) find() (alive []procfs.Identity, err error) {
 	if st, ok := all[root.PID]; ok && s.boot == root.BootID && st.StartTicks == root.StartTicks {
 		s.join(st)
 	}
+	if _, taken := all[root.PID]; !taken && root.PID > 1 && s.boot == root.BootID {
+		s.orphans(all)
+	}
 	for pid, st := range all {
 		if s.marked(pid) {
 			s.join(st)
@@ -83,6 +86,17 @@ func (s *sweep) look() (map[int]procfs.Stat, error) {
 		}
 	}
 	return all, nil
+}
+
+// orphans makes members of those who are still in the session or the process group that the root, now gone, was the leader
+// of: as long as anybody is, the kernel gives the number to no other process.
+func (s *sweep) orphans(all map[int]procfs.Stat) {
+	root := s.tree.Root
+	for _, st := range all {
+		if (st.Session == root.PID || st.PGID == root.PID) && st.StartTicks >= root.StartTicks {
+			s.join(st)
+		}
+	}
 }
 
 // grow makes members of the children of members and of the sessions that members lead, until there are no more.

@@ -26,7 +26,7 @@ func Signal(proc procfs.FS, id procfs.Identity, sig syscall.Signal) error {
 
 // Tree is everything that belongs to one process.
 type Tree struct {
-	// Root is the process itself; zero when there is none.
+	// Root is the process itself, which may have ended; zero when there is none.
 	Root procfs.Identity
 	// Groups are the control groups that it and its commands were started in.
 	Groups []*cgroup.Group

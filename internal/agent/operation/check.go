@@ -33,13 +33,26 @@ func (n *session) startCheck(since time.Duration) (Sighting, string, error) {
 	if end <= begin {
 		return seen, "", nil
 	}
+	return n.aliveUntil(end, seen, death)
+}
+
+// aliveUntil waits for the end of the check time, through which the instance that was seen must live.
+func (n *session) aliveUntil(end time.Duration, first Sighting, death *deathWatch) (Sighting, string, error) {
+	const failed = "not alive to the end of its check time"
 	died, err := death.wait(end)
+	if err != nil {
+		return first, "", err
+	}
+	if !died && death.watching() {
+		return first, "", nil
+	}
+	// It has ended, or it could not be watched and nobody would have told.
+	seen := n.look()
 	switch {
-	case err != nil:
-		return seen, "", err
-	case died:
-		seen = n.look()
-		return Sighting{Note: seen.Note}, death.explain("not alive to the end of its check time", Sighting{}), nil
+	case died || !seen.Alive():
+		return Sighting{}, death.explain(failed, seen), nil
+	case *seen.ID != *first.ID:
+		return Sighting{}, fmt.Sprintf("%s: pid %d is gone, pid %d has taken its place", failed, first.ID.PID, seen.ID.PID), nil
 	}
 	return seen, "", nil
 }

@@ -45,10 +45,10 @@ func (n *session) relaunch() error {
 	if n.spec.Commands.Start == "" {
 		return emptyCommand("start_cmd")
 	}
-	if n.runtime.Run != "" && n.step("start") == nil {
-		// Workers that outlived a killed master hold its port: what is left of the run that ended must not be in the way.
-		if left := n.endTree(procfs.Identity{}, n.runtime.Run); left != "" {
-			n.Log.Warn("run that ended has left processes behind", "process", n.id, "run", n.runtime.Run, "left", left)
+	if n.runtime.Ended != nil && n.step("start") == nil {
+		// Workers that outlived a killed master hold its port: what is left of the instance that ended must not be in the way.
+		if left := n.endTree(*n.runtime.Ended, n.runtime.Run); left != "" {
+			n.Log.Warn("instance that ended has left processes behind", "process", n.id, "pid", n.runtime.Ended.PID, "left", left)
 		}
 	}
 	st, err := n.command("start", n.spec.Commands.Start)

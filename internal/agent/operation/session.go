@@ -64,9 +64,12 @@ func (n *session) sighted(s Sighting) {
 // Sighted returns what is known after a look: a new instance has no run of ours until one is noted.
 func Sighted(rt specstore.Runtime, s Sighting) specstore.Runtime {
 	if s.ID == nil {
-		rt.Process = nil
+		if rt.Process != nil {
+			rt.Process, rt.Ended = nil, rt.Process
+		}
 		return rt
 	}
+	rt.Ended = nil
 	if rt.Process == nil || *rt.Process != *s.ID {
 		rt.Outside = rt.Process != nil || rt.LastStartAt != 0
 		rt.Run = ""
@@ -130,6 +133,7 @@ func (n *session) command(name, line string) (*specstore.Step, error) {
 	st.Phase = specstore.Released
 	n.save()
 	if err := child.Release(); err != nil {
+		n.Commands.Discard(st.Run)
 		return nil, fmt.Errorf("cannot let %s run: %w", name, err)
 	}
 	err = n.await(st)
@@ -155,6 +159,7 @@ func (n *session) await(st *specstore.Step) error {
 		}
 		// It ended while no agent was there to see it.
 		if !n.Commands.Ran(st.Run) {
+			n.Commands.Discard(st.Run)
 			return errUnrun
 		}
 		n.done(st, specstore.CommandResult{Text: "ended while the agent was away, exit status unknown"})
@@ -169,6 +174,7 @@ func (n *session) await(st *specstore.Step) error {
 		select {
 		case e := <-exits:
 			if !n.Commands.Ran(st.Run) {
+				n.Commands.Discard(st.Run)
 				return errUnrun
 			}
 			n.done(st, specstore.CommandResult{Known: e.Known, Code: exitCode(e), Text: e.String()})

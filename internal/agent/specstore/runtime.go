@@ -16,6 +16,8 @@ import (
 type Runtime struct {
 	// Process is the instance that was proven last; nil when none was seen in this boot.
 	Process *procfs.Identity `json:"process,omitempty"`
+	// Ended is the last instance that was proven and is no more, until there is another one.
+	Ended *procfs.Identity `json:"ended,omitempty"`
 	// Run is the id of the run (and cgroup) in which it was started by us; empty when it was started from outside.
 	Run string `json:"run,omitempty"`
 	// PIDFile is the file, links resolved, that led to it; empty when it was found by name.

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -101,6 +102,13 @@ func (r *runner) begin(ctx context.Context) {
 
 // start begins a task.
 func (r *runner) start(ctx context.Context, t task) {
+	if t.entry.Op == process.Query {
+		// A question changes nothing: the process stays watched as it is, with what a look has just shown.
+		r.relist(ctx)
+		subject := operation.Subject{Record: r.record, Runtime: r.runtime}
+		r.work.Go(func() { r.operate(ctx, t.entry, subject) })
+		return
+	}
 	r.busy = true
 	r.step(ctx, lifecycle.Began{})
 	if t.hold != nil {
@@ -130,7 +138,7 @@ func (r *runner) operate(ctx context.Context, e specstore.Entry, subject operati
 	if rec := result.Change.Put; rec != nil && rec.RegisteredAt == 0 {
 		rec.RegisteredAt = time.Now().Unix()
 	}
-	if result.Change.Put != nil || subject.Record != nil && !result.Change.Delete {
+	if e.Op != process.Query && !result.Change.Delete && (result.Change.Put != nil || subject.Record != nil) {
 		// Before the outcome, which drops the progress: a successor must find the instance and its run in one or the other.
 		r.keep(result.Runtime)
 	}
@@ -146,8 +154,13 @@ func (r *runner) operate(ctx context.Context, e specstore.Entry, subject operati
 			return
 		}
 	}
-	r.sup.cfg.Log.Info("operation ended", "process", r.id, "op", e.Op, "item", e.Item, "fault", result.Outcome.Fault, "text", result.Outcome.Text)
-	r.post(message{kind: operated, result: result})
+	level := slog.LevelInfo
+	if e.Op == process.Query {
+		level = slog.LevelDebug
+	} else {
+		r.post(message{kind: operated, result: result})
+	}
+	r.sup.cfg.Log.Log(ctx, level, "operation ended", "process", r.id, "op", e.Op, "item", e.Item, "fault", result.Outcome.Fault, "text", result.Outcome.Text)
 	r.sup.cfg.Sink.Finished(e.Item, result.Outcome)
 }
 
