@@ -16,6 +16,7 @@ import (
 
 	"github.com/nats-io/nkeys"
 
+	"drover/internal/agent/cgroup"
 	"drover/internal/agent/host"
 	"drover/internal/agent/launch"
 	"drover/internal/agent/liveness"
@@ -168,6 +169,18 @@ func (a *Agent) Ready() error {
 		return errors.New("the agent is not connected to the fabric")
 	}
 	return nil
+}
+
+// Notes says what this agent cannot do on its host.
+func (a *Agent) Notes() []string {
+	var notes []string
+	if uid := os.Geteuid(); uid != 0 {
+		notes = append(notes, fmt.Sprintf("the agent runs as uid %d, not as root: it can run processes as that user only", uid))
+	}
+	if mode := a.host.Groups(); mode == cgroup.ModeNone {
+		notes = append(notes, "no control group can be written: what a command leaves behind is searched for in /proc, and a fork storm may escape")
+	}
+	return notes
 }
 
 // Run supervises and takes operations until ctx ends. Losing the server changes nothing but what the server knows.

@@ -31,6 +31,7 @@ func Run(ctx context.Context, cfg config.Dev, build string, out io.Writer, log *
 	srv, err := server.New(ctx, server.Config{
 		Dir: filepath.Join(cfg.DataDir, "server"), HTTP: cfg.HTTP, Fabric: "127.0.0.1:0", Log: log.With("part", "server"),
 		Ready: func() error { return local.Ready() },
+		Notes: func() []string { return local.Notes() },
 	})
 	if err != nil {
 		return err
@@ -43,7 +44,7 @@ func Run(ctx context.Context, cfg config.Dev, build string, out io.Writer, log *
 	if local, err = join(ctx, srv, cfg, build, log.With("part", "agent")); err != nil {
 		return err
 	}
-	hello := banner{url: srv.URL(), code: code, secret: secret, made: made && cfg.Bootstrap.AppCode == "", cfg: cfg}
+	hello := banner{url: srv.URL(), code: code, secret: secret, made: made && cfg.Bootstrap.AppCode == "", cfg: cfg, notes: local.Notes()}
 	return group.Run(ctx,
 		group.Part{Name: "server", Run: srv.Run},
 		group.Part{Name: "agent", Run: local.Run},
@@ -80,6 +81,7 @@ type banner struct {
 	url, code, secret string
 	made              bool
 	cfg               config.Dev
+	notes             []string
 }
 
 // show waits for readiness, writes the banner and then waits for the end: as a part it must not end before.
@@ -118,6 +120,9 @@ func (b banner) text() string {
 		asked = fmt.Sprintf("%d:%s", b.cfg.AgentCloud, b.cfg.AgentIP)
 	}
 	text += fmt.Sprintf("  agent       %s\n  data        %s\n", asked, b.cfg.DataDir)
+	for _, note := range b.notes {
+		text += fmt.Sprintf("  note        %s\n", note)
+	}
 	text += fmt.Sprintf(`
 Ask for all processes of a namespace (none yet):
 

@@ -32,8 +32,9 @@ type Config struct {
 	// HTTP and Fabric are the addresses to listen on, host:port; port 0 is any.
 	HTTP   string
 	Fabric string
-	// Ready adds a condition to /readyz; it may be nil.
+	// Ready adds a condition to /readyz, Notes what an operator should know all the same; both may be nil.
 	Ready func() error
+	Notes func() []string
 	Log   *slog.Logger
 }
 
@@ -182,7 +183,7 @@ const shutdownTime = 5 * time.Second
 func (s *Server) Serve(ctx context.Context) error {
 	srv := httpapi.NewServer(httpapi.New(httpapi.Config{
 		Tasks: s.store, Observations: s.store, Apps: s.store, Audit: s.store, Engine: s.engine, Directory: s.directory,
-		Ready: s.Ready, Log: s.cfg.Log,
+		Ready: s.Ready, Notes: s.cfg.Notes, Log: s.cfg.Log,
 	}), s.cfg.Log)
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(s.listener) }()

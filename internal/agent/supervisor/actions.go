@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strconv"
 	"time"
 
@@ -32,7 +33,11 @@ func (r *runner) step(ctx context.Context, ev lifecycle.Event) {
 	next, actions := r.machine.Step(r.policy(), ev, r.now())
 	r.machine = next
 	if next.State != before.State {
-		r.sup.cfg.Log.Info("state changed", "process", r.id, "from", before.State, "to", next.State)
+		level := slog.LevelInfo
+		if next.State == lifecycle.Operating || before.State == lifecycle.Operating {
+			level = slog.LevelDebug // the end of the operation is told
+		}
+		r.sup.cfg.Log.Log(ctx, level, "state changed", "process", r.id, "from", before.State, "to", next.State)
 	}
 	r.perform(ctx, actions)
 	r.runtime.Attempts, r.runtime.LaunchedAt, r.runtime.RetryAt = r.machine.Attempts, r.machine.LaunchedAt, r.machine.RetryAt

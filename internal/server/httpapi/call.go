@@ -164,7 +164,13 @@ func (s *server) readyz(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusServiceUnavailable, map[string]string{"status": "not ready", "reason": err.Error()})
 		return
 	}
-	writeJSON(w, http.StatusOK, map[string]string{"status": "ready"})
+	reply := map[string]any{"status": "ready"}
+	if s.Notes != nil {
+		if notes := s.Notes(); len(notes) > 0 {
+			reply["notes"] = notes
+		}
+	}
+	writeJSON(w, http.StatusOK, reply)
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {

@@ -49,7 +49,7 @@ type Audit interface {
 	PutAudit(ctx context.Context, rows ...store.AuditRow) error
 }
 
-// Config is what the edge needs. All but Now is required.
+// Config is what the edge needs. All but Notes and Now is required.
 type Config struct {
 	Tasks        Tasks
 	Observations Observations
@@ -59,6 +59,8 @@ type Config struct {
 	Directory    Directory
 	// Ready returns nil once calls can be taken, else why not.
 	Ready func() error
+	// Notes says what an operator should know although calls are taken; it may be nil.
+	Notes func() []string
 	Log   *slog.Logger
 	// Now is the clock, in the zone of the local times that replies hold; time.Now when nil.
 	Now func() time.Time
