@@ -31,6 +31,8 @@ func (s *Spec) Validate(op Op) error {
 	case Query, Unhost, Unregister:
 		return nil
 	case Start, Stop, Host, Restart, Reload, Kill, Register, Update:
+	default:
+		return Errorf(IllegalOp, "there is no operation %q", op)
 	}
 	id := s.Identity
 	switch {

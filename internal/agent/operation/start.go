@@ -27,9 +27,9 @@ func (n *session) start() (Result, error) {
 	return n.hosted(notes...)
 }
 
-// bringUp runs the command that is to leave the process running, and waits for its check time.
-func (n *session) bringUp(verb, field, line string, before *procfs.Identity) (notes []string, err error) {
-	st, err := n.command(verb, line)
+// bringUp runs the command that is to leave the process running, as the step of that name, and waits for its check time.
+func (n *session) bringUp(step, field, line string, before *procfs.Identity) (notes []string, err error) {
+	st, err := n.command(step, line)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (n *session) bringUp(verb, field, line string, before *procfs.Identity) (no
 		if note := unknownStatus(field, st.Result); note != "" {
 			why += "; " + note
 		}
-		return nil, postCheck(verb, n.name(), withOutput(why, st.Result))
+		return nil, postCheck(string(n.op), n.name(), withOutput(why, st.Result))
 	}
 	n.started(seen, st.Run)
 	return []string{unknownStatus(field, st.Result), n.missing(seen)}, nil

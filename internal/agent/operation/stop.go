@@ -101,7 +101,7 @@ func (n *session) goneButHosted() string {
 		return ""
 	}
 	policy := n.subject.Record.Spec.Policy
-	if policy.Kind != process.Resident {
+	if policy.Kind != process.Resident || n.subject.Runtime.Attempts >= policy.StartRetries {
 		return "the process is gone, and still hosted"
 	}
 	return fmt.Sprintf("the process is gone but still hosted: it will be started again in %d s unless it is taken out of hosting", policy.StartInterval)

@@ -1,0 +1,262 @@
+package operation_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"drover/internal/agent/operation"
+	"drover/internal/agent/procfs"
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+)
+
+func TestHost(t *testing.T) {
+	for _, c := range []scenario{
+		{name: "a running process", running: true, text: "success", alive: true, hosted: true},
+		{name: "a stopped process", text: "success", hosted: true},
+		{name: "one that is hosted already", running: true, known: hosted, text: "success", alive: true, hosted: true},
+		{name: "a registered one", known: registered, text: "success", hosted: true},
+		{name: "a periodic one", set: func(_ *world, s *process.Spec) { s.Policy.Kind = process.Periodic }, text: "success: auto_type 0 is stored and shown, this version does not run timers", hosted: true},
+		{name: "fewer instances than expected", set: func(_ *world, s *process.Spec) { s.Policy.Instances = 2 }, running: true, text: "success: 1 of 2 instances are running", alive: true, hosted: true},
+		{
+			name: "hosted under another name", running: true, alive: true, set: func(w *world, _ *process.Spec) { w.peers.hosting = other() },
+			fault: process.Failed, text: "cannot host the process: it is hosted as other/nginx",
+		},
+		{
+			name: "an unfit spec", set: func(_ *world, s *process.Spec) { s.Identity.PIDPath = "run/nginx.pid" },
+			fault: process.Failed, text: `spec.identity.pid_path "run/nginx.pid" is not absolute: expected a path that begins with /`,
+		},
+	} {
+		c.op = process.Host
+		c.run(t)
+	}
+}
+
+func TestUnhost(t *testing.T) {
+	for _, c := range []scenario{
+		{name: "a hosted process goes on running", running: true, known: hosted, text: "success", alive: true},
+		{name: "one that was not hosted", known: registered, text: "success"},
+		{name: "an unknown one", running: true, text: "success", alive: true},
+		{name: "without a spec", known: hosted, set: func(_ *world, s *process.Spec) { *s = process.Spec{} }, text: "success"},
+	} {
+		c.op = process.Unhost
+		c.run(t)
+	}
+}
+
+func TestRegistration(t *testing.T) {
+	for _, c := range []scenario{
+		{name: "register a new one", op: process.Register, running: true, text: "success", alive: true},
+		{
+			name: "register a known one", op: process.Register, known: registered,
+			fault: process.AlreadyRegistered, text: "Fail to register, for the process info already exists.",
+		},
+		{
+			name: "register a hosted one", op: process.Register, known: hosted, hosted: true,
+			fault: process.AlreadyRegistered, text: "Fail to register, for the process info already exists.",
+		},
+		{name: "update a new one", op: process.Update, text: "success"},
+		{name: "update a known one", op: process.Update, running: true, known: registered, text: "success", alive: true},
+		{name: "update a hosted one", op: process.Update, known: hosted, text: "success", hosted: true},
+		{name: "unregister leaves the process alone", op: process.Unregister, running: true, known: hosted, text: "success", alive: true},
+		{name: "unregister an unknown one", op: process.Unregister, fault: process.NotRunning, text: "the process is not registered"},
+		{
+			name: "no such operation", op: "freeze", running: true, known: hosted, hosted: true, alive: true,
+			fault: process.IllegalOp, text: `there is no operation "freeze"`,
+		},
+		{
+			name: "no such operation, and no spec", op: "freeze", set: func(_ *world, s *process.Spec) { *s = process.Spec{} },
+			fault: process.IllegalOp, text: `there is no operation "freeze"`,
+		},
+	} {
+		c.run(t)
+	}
+}
+
+// TestWhatIsStored: which operations leave a record, and which take it away.
+func TestWhatIsStored(t *testing.T) {
+	for _, c := range []struct {
+		op    process.Op
+		known knowledge
+		want  specstore.Change
+	}{
+		{process.Register, unknown, specstore.Change{Put: &specstore.Record{ID: nginx(), Spec: *spec(), Want: process.WantStopped, Revision: 1}}},
+		{process.Host, unknown, specstore.Change{Put: &specstore.Record{ID: nginx(), Spec: *spec(), Want: process.WantRunning, Hosted: true, Revision: 1}}},
+		{process.Stop, unknown, specstore.Change{Put: &specstore.Record{ID: nginx(), Spec: *spec(), Want: process.WantStopped, Revision: 1}}},
+		{process.Reload, unknown, specstore.Change{}},
+		{process.Reload, registered, specstore.Change{}},
+		{process.Query, hosted, specstore.Change{}},
+		{process.Unhost, unknown, specstore.Change{}},
+		{process.Unregister, hosted, specstore.Change{Delete: true}},
+	} {
+		bubble(t, func(t *testing.T, w *world) {
+			w.Spawn("nginx", pidFile, "")
+			r, err := w.operator.Operate(t.Context(), entry(c.op, spec()), c.known.subject())
+			if err != nil || r.Outcome.Fault != process.None {
+				t.Fatalf("%s: %+v, %v", c.op, r.Outcome, err)
+			}
+			if diff := cmp.Diff(c.want, r.Change); diff != "" {
+				t.Errorf("%s: (-want +got): %s", c.op, diff)
+			}
+		})
+	}
+}
+
+func TestQuery(t *testing.T) {
+	const started = 946684800 // the bubble's midnight
+	up := process.Instance{PID: 100, Cmdline: "nginx", Stat: "S", StartedAt: started}
+	down := process.Instance{PID: -1}
+	for _, c := range []struct {
+		name  string
+		spec  *process.Spec
+		known knowledge
+		down  bool
+		set   func(w *world)
+		want  process.Status
+	}{
+		{
+			name: "an unknown process that runs", spec: spec(),
+			want: process.Status{ProcName: "nginx", LastStartAt: started, Instance: up},
+		},
+		{
+			name: "an unknown process that does not", spec: spec(), down: true,
+			want: process.Status{ProcName: "nginx", Message: missing, Instance: down},
+		},
+		{name: "an unknown process without a spec", want: process.Status{Instance: down}},
+		{
+			name: "an unknown process with a name only", spec: &process.Spec{Identity: process.Identity{ProcName: "nginx"}},
+			want: process.Status{ProcName: "nginx", Instance: down},
+		},
+		{
+			name: "a known process without a spec", known: hosted,
+			want: process.Status{Known: true, Hosted: true, Want: process.WantRunning, ProcName: "nginx", RegisteredAt: 1, LastStartAt: started, Instance: up},
+		},
+		{
+			name: "a known process with a name only", known: hosted, spec: &process.Spec{Identity: process.Identity{ProcName: "nginx"}},
+			want: process.Status{Known: true, Hosted: true, Want: process.WantRunning, ProcName: "nginx", RegisteredAt: 1, LastStartAt: started, Instance: up},
+		},
+		{
+			name: "another spec than the stored one", known: registered, spec: &process.Spec{Identity: process.Identity{ProcName: "httpd", SetupPath: "/", PIDPath: pidFile}},
+			want: process.Status{Known: true, Want: process.WantStopped, ProcName: "httpd", RegisteredAt: 1, Message: "pid 100 in /run/nginx.pid is nginx", Instance: down},
+		},
+		{
+			name: "it ends while it is described", spec: spec(), set: func(w *world) {
+				w.InstanceError = func(procfs.Identity) error { return errors.New("gone") }
+			},
+			want: process.Status{ProcName: "nginx", Instance: down},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				if !c.down {
+					w.Spawn("nginx", pidFile, "")
+				}
+				if c.set != nil {
+					c.set(w)
+				}
+				r, err := w.operator.Operate(t.Context(), entry(process.Query, c.spec), c.known.subject())
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := process.Outcome{Text: "success", Hosted: c.known == hosted, Status: &c.want}
+				if diff := cmp.Diff(want, r.Outcome); diff != "" {
+					t.Errorf("(-want +got): %s", diff)
+				}
+				if r.Change != (specstore.Change{}) || r.Restore || len(w.Lines()) > 0 {
+					t.Errorf("a query changes %+v, restores %v, runs %v", r.Change, r.Restore, w.Lines())
+				}
+			})
+		})
+	}
+}
+
+// TestStopHoldsTheOtherHost: a stop of a process that another key hosts through the same pid file suspends the other's
+// watch, and unhosts it only if it succeeds.
+func TestStopHoldsTheOtherHost(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		op       process.Op
+		set      func(s *process.Spec)
+		unhosted []bool
+	}{
+		{"stop", process.Stop, nil, []bool{true}},
+		{"kill", process.Kill, nil, []bool{true}},
+		{"a stop that fails", process.Stop, func(s *process.Spec) { s.Commands.Stop = "reload" }, []bool{false}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				w.Spawn("nginx", pidFile, "")
+				w.peers.owner, w.peers.ownerFile, w.peers.hosting = other(), pidFile, other()
+				s := spec()
+				if c.set != nil {
+					c.set(s)
+				}
+				if _, err := w.operator.Operate(t.Context(), entry(c.op, s), unknown.subject()); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff([]process.ID{other()}, w.peers.held); diff != "" {
+					t.Errorf("held (-want +got): %s", diff)
+				}
+				if diff := cmp.Diff(c.unhosted, w.peers.unhosted); diff != "" {
+					t.Errorf("unhosted (-want +got): %s", diff)
+				}
+			})
+		})
+	}
+	bubble(t, func(t *testing.T, w *world) {
+		w.Spawn("nginx", pidFile, "")
+		w.peers.hosting, w.peers.holdError = other(), operation.ErrInterrupted
+		if _, err := w.operator.Operate(t.Context(), entry(process.Stop, spec()), unknown.subject()); !errors.Is(err, operation.ErrInterrupted) {
+			t.Errorf("got %v", err)
+		}
+		if len(w.Lines()) > 0 {
+			t.Errorf("%v ran although the other process could not be held", w.Lines())
+		}
+	})
+	bubble(t, func(t *testing.T, w *world) {
+		w.peers.hosting = other()
+		if _, err := w.operator.Operate(t.Context(), entry(process.Stop, spec()), unknown.subject()); err != nil {
+			t.Fatal(err)
+		}
+		if len(w.peers.held) > 0 {
+			t.Errorf("a stop that is refused has held %v", w.peers.held)
+		}
+	})
+}
+
+func TestLimit(t *testing.T) {
+	s := spec()
+	s.Policy = process.Policy{Kind: process.Resident, StartCheckBegin: 3, StartCheckEnd: 7, StopCheck: 11, OpTimeout: 100}.Defaulted()
+	apart := *s
+	apart.Commands.Restart = ""
+	early := *s
+	early.Policy.StartCheckEnd = 0
+	for _, c := range []struct {
+		op   process.Op
+		spec *process.Spec
+		want time.Duration
+	}{
+		{process.Start, s, 107 * time.Second},
+		{process.Start, &early, 103 * time.Second},
+		{process.Reload, s, 107 * time.Second},
+		{process.Restart, s, 107 * time.Second},
+		{process.Restart, &apart, 218 * time.Second},
+		{process.Stop, s, 116 * time.Second},
+		{process.Kill, s, 116 * time.Second},
+		{process.Query, s, 0},
+		{process.Host, s, 0},
+		{process.Unhost, s, 0},
+		{process.Register, s, 0},
+		{process.Update, s, 0},
+		{process.Unregister, s, 0},
+		{"freeze", s, 0},
+		{process.Start, nil, 0},
+	} {
+		if got := operation.Limit(c.op, c.spec); got != c.want {
+			t.Errorf("%s: %v, want %v", c.op, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,232 @@
+package operationtest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"drover/internal/agent/liveness"
+	"drover/internal/agent/operation"
+	"drover/internal/agent/procfs"
+	"drover/internal/process"
+)
+
+// shell is the name of every command's process.
+const shell = "sh"
+
+// Script says how a command line behaves. The zero value ends at once with exit status 0.
+type Script struct {
+	// Takes is how long it runs once it has passed its gate.
+	Takes time.Duration
+	// Code is its exit status, Signal what ends it instead; Untold says that nobody gets to know either.
+	Code   int
+	Signal syscall.Signal
+	Untold bool
+	Output string
+	// Begin is called when it passes its gate, End just before it ends.
+	Begin func(run string)
+	End   func(run string)
+	// Refuse is why it cannot even be forked, Stuck why it cannot be released.
+	Refuse error
+	Stuck  error
+	// Unrun says that it ends at its gate although it is released.
+	Unrun bool
+}
+
+// command is a run.
+type command struct {
+	w      *World
+	id     procfs.Identity
+	run    string
+	line   string
+	script Script
+	// gated is whether it waits at its gate, ran whether it has passed it.
+	gated bool
+	ran   bool
+}
+
+// Script sets how a command line behaves from its next start on.
+func (w *World) Script(line string, s Script) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.scripts[line] = s
+}
+
+// Lines returns the command lines that have run, in order.
+func (w *World) Lines() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.lines)
+}
+
+// Ends returns the trees that were to be ended.
+func (w *World) Ends() []End {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.ends)
+}
+
+// Discards returns the runs of which nothing is kept any more.
+func (w *World) Discards() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.discards)
+}
+
+// Trims returns how often an output was looked at.
+func (w *World) Trims() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.trims
+}
+
+// Crash is the death of the agent: commands at their gate end unrun, nobody watches any more, everything else goes on.
+func (w *World) Crash() {
+	w.mu.Lock()
+	var gated []procfs.Identity
+	for _, c := range w.runs {
+		if c.gated {
+			gated = append(gated, c.id)
+		}
+	}
+	for _, p := range w.procs {
+		clear(p.watchers)
+	}
+	w.mu.Unlock()
+	for _, id := range gated {
+		w.End(id, liveness.Exit{})
+	}
+}
+
+// Launch implements operation.Commands.
+func (w *World) Launch(run, line string, _ *process.Spec) (operation.Child, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s, ok := w.scripts[line]
+	if !ok {
+		w.t.Errorf("command %q has no script", line)
+	}
+	if s.Refuse != nil {
+		return nil, s.Refuse
+	}
+	if _, ok := w.runs[run]; ok {
+		w.t.Errorf("run %s is used twice", run)
+	}
+	c := &command{w: w, id: w.add(shell, run).id, run: run, line: line, script: s, gated: true}
+	w.runs[run] = c
+	return c, nil
+}
+
+// Identity implements operation.Child.
+func (c *command) Identity() procfs.Identity { return c.id }
+
+// Release implements operation.Child.
+func (c *command) Release() error {
+	if c.script.Stuck != nil {
+		return c.script.Stuck
+	}
+	c.w.mu.Lock()
+	_, alive := c.w.procs[c.id]
+	c.gated, c.ran = false, alive && !c.script.Unrun
+	if c.ran {
+		c.w.lines = append(c.w.lines, c.line)
+	}
+	c.w.mu.Unlock()
+	switch {
+	case !alive:
+		return fmt.Errorf("cannot release pid %d: %w", c.id.PID, os.ErrProcessDone)
+	case c.script.Unrun:
+		c.w.End(c.id, liveness.Exit{Known: true, Signal: syscall.SIGKILL})
+		return nil
+	}
+	if c.script.Begin != nil {
+		c.script.Begin(c.run)
+	}
+	time.AfterFunc(c.script.Takes, c.end)
+	return nil
+}
+
+func (c *command) end() {
+	c.w.mu.Lock()
+	_, alive := c.w.procs[c.id]
+	c.w.mu.Unlock()
+	if !alive {
+		return
+	}
+	if c.script.End != nil {
+		c.script.End(c.run)
+	}
+	exit := liveness.Exit{Known: true, Code: c.script.Code, Signal: c.script.Signal}
+	if c.script.Untold {
+		exit = liveness.Exit{}
+	}
+	c.w.End(c.id, exit)
+}
+
+// Abandon implements operation.Child.
+func (c *command) Abandon() {
+	c.w.mu.Lock()
+	gated := c.gated
+	c.gated = false
+	c.w.mu.Unlock()
+	if gated {
+		c.w.End(c.id, liveness.Exit{Known: true, Code: 1})
+	}
+}
+
+// Ran implements operation.Commands.
+func (w *World) Ran(run string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c, ok := w.runs[run]
+	return ok && c.ran
+}
+
+// Trim implements operation.Commands.
+func (w *World) Trim(string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trims++
+}
+
+// Output implements operation.Commands.
+func (w *World) Output(run string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c, ok := w.runs[run]
+	if !ok || !c.ran {
+		return ""
+	}
+	return c.script.Output
+}
+
+// Discard implements operation.Commands.
+func (w *World) Discard(run string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.discards = append(w.discards, run)
+}
+
+// EndTree implements operation.Commands: everything of the run is killed, and the root.
+func (w *World) EndTree(_ context.Context, root procfs.Identity, run string) ([]int, error) {
+	end := End{Root: root, Run: run}
+	w.mu.Lock()
+	w.ends = append(w.ends, end)
+	var doomed []procfs.Identity
+	for id, p := range w.procs {
+		if id == root || run != "" && p.run == run {
+			doomed = append(doomed, id)
+		}
+	}
+	w.mu.Unlock()
+	if w.OnEndTree != nil {
+		return w.OnEndTree(end)
+	}
+	for _, id := range doomed {
+		w.End(id, liveness.Exit{Known: true, Signal: syscall.SIGKILL})
+	}
+	return nil, nil
+}

@@ -1,0 +1,300 @@
+// Package operationtest is a made-up host for the tests of whatever works with operations: processes that appear and end as
+// a test says, commands that follow a script, a journal in memory. Its time is that of the synctest bubble it is made in. It
+// owns no process and touches nothing of the machine that it runs on.
+package operationtest
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"drover/internal/agent/liveness"
+	"drover/internal/agent/operation"
+	"drover/internal/agent/procfs"
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+)
+
+// Boot is the boot id of the world.
+const Boot = "boot-1"
+
+// uptime is how long the host has been up when the world begins.
+const uptime = 1000 * time.Second
+
+// firstPID is the pid of the first process.
+const firstPID = 100
+
+// World is a host. Its exported fields are set before it is used; everything else is safe for concurrent use.
+type World struct {
+	*Journal
+	t     testing.TB
+	epoch time.Time
+
+	// WatchError, SignalError and InstanceError refuse a call for an instance when they return an error.
+	WatchError    func(procfs.Identity) error
+	SignalError   func(procfs.Identity) error
+	InstanceError func(procfs.Identity) error
+	// OnEndTree takes over from the world when a tree is to be ended.
+	OnEndTree func(End) ([]int, error)
+
+	mu       sync.Mutex
+	procs    map[procfs.Identity]*proc
+	files    map[string]procfs.Identity
+	scripts  map[string]Script
+	runs     map[string]*command
+	pids     int
+	runCount int
+	lines    []string
+	signals  []Signal
+	ends     []End
+	discards []string
+	trims    int
+}
+
+// proc is a live process.
+type proc struct {
+	id       procfs.Identity
+	name     string
+	run      string
+	started  time.Time
+	onTERM   func()
+	watchers map[int]func(liveness.Exit)
+	nextID   int
+}
+
+// Signal is a signal that was sent.
+type Signal struct {
+	PID    int
+	Signal syscall.Signal
+}
+
+// End is a tree that was to be ended.
+type End struct {
+	Root procfs.Identity
+	Run  string
+}
+
+// New returns an empty host.
+func New(t testing.TB) *World {
+	return &World{
+		Journal: NewJournal(), t: t, epoch: time.Now(), pids: firstPID - 1,
+		procs: map[procfs.Identity]*proc{}, files: map[string]procfs.Identity{},
+		scripts: map[string]Script{}, runs: map[string]*command{},
+	}
+}
+
+// Operator returns an operator that works on this host.
+func (w *World) Operator(peers operation.Peers) *operation.Operator {
+	return &operation.Operator{
+		Processes: w, Commands: w, Journal: w.Journal, Peers: peers, Clock: w.Clock, NewRun: w.newRun,
+		Log: slog.New(slog.DiscardHandler),
+	}
+}
+
+func (w *World) newRun(process.ID) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.runCount++
+	return fmt.Sprintf("run-%d", w.runCount)
+}
+
+// Clock is the time since boot.
+func (w *World) Clock() time.Duration { return uptime + time.Since(w.epoch) }
+
+// Spawn makes a process that belongs to a run, which may be empty, and writes it to a pid file, unless that is empty. It
+// ends at SIGTERM.
+func (w *World) Spawn(name, file, run string) procfs.Identity {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.add(name, run)
+	p.onTERM = func() { w.End(p.id, liveness.Exit{Known: true, Signal: syscall.SIGTERM}) }
+	if file != "" {
+		w.files[file] = p.id
+	}
+	return p.id
+}
+
+// add makes a process; the caller holds the lock.
+func (w *World) add(name, run string) *proc {
+	w.pids++
+	id := procfs.Identity{BootID: Boot, PID: w.pids, StartTicks: uint64(w.Clock() / (10 * time.Millisecond))}
+	p := &proc{id: id, name: name, run: run, started: time.Now(), watchers: map[int]func(liveness.Exit){}}
+	w.procs[id] = p
+	return p
+}
+
+// OnTERM says what a process does at SIGTERM.
+func (w *World) OnTERM(id procfs.Identity, do func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.procs[id].onTERM = do
+}
+
+// Write puts an instance into a pid file.
+func (w *World) Write(file string, id procfs.Identity) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.files[file] = id
+}
+
+// End ends a process; one that has ended already stays so.
+func (w *World) End(id procfs.Identity, exit liveness.Exit) {
+	exit.At = time.Now()
+	w.mu.Lock()
+	p, ok := w.procs[id]
+	delete(w.procs, id)
+	w.mu.Unlock()
+	if !ok {
+		return
+	}
+	for _, fn := range p.watchers {
+		fn(exit)
+	}
+}
+
+// Exit ends a process with an exit status.
+func (w *World) Exit(id procfs.Identity, code int) {
+	w.End(id, liveness.Exit{Known: true, Code: code})
+}
+
+// Kill ends the process that a pid file names, as by kill -9, and returns it.
+func (w *World) Kill(file string) procfs.Identity {
+	w.mu.Lock()
+	id := w.files[file]
+	w.mu.Unlock()
+	w.End(id, liveness.Exit{Known: true, Signal: syscall.SIGKILL})
+	return id
+}
+
+// Alive returns the process that a pid file names, if it is alive.
+func (w *World) Alive(file string) (procfs.Identity, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	id, written := w.files[file]
+	_, alive := w.procs[id]
+	return id, written && alive
+}
+
+// Living returns the names of all live processes but commands, sorted.
+func (w *World) Living() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var names []string
+	for _, p := range w.procs {
+		if p.name != shell {
+			names = append(names, p.name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Watched returns how many watches there are on a process.
+func (w *World) Watched(id procfs.Identity) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p, ok := w.procs[id]; ok {
+		return len(p.watchers)
+	}
+	return 0
+}
+
+// Look implements operation.Processes: a recorded identity decides alone, else it is the pid file and the name.
+func (w *World) Look(spec *process.Spec, rt specstore.Runtime) operation.Sighting {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	matches := 0
+	for _, p := range w.procs {
+		if p.name == spec.Identity.ProcName {
+			matches++
+		}
+	}
+	if rt.Process != nil && w.procs[*rt.Process] != nil {
+		return operation.Sighting{ID: rt.Process, PIDFile: rt.PIDFile, Matches: matches}
+	}
+	file := spec.Identity.PIDPath
+	id, ok := w.files[file]
+	if !ok {
+		return operation.Sighting{Note: "pid file " + file + " does not exist"}
+	}
+	p, ok := w.procs[id]
+	switch {
+	case !ok:
+		return operation.Sighting{Note: fmt.Sprintf("pid %d in %s does not run", id.PID, file)}
+	case p.name != spec.Identity.ProcName:
+		return operation.Sighting{Note: fmt.Sprintf("pid %d in %s is %s", id.PID, file, p.name)}
+	}
+	return operation.Sighting{ID: &id, PIDFile: file, Matches: matches}
+}
+
+// Watch implements operation.Processes.
+func (w *World) Watch(id procfs.Identity, fn func(liveness.Exit)) (stop func(), err error) {
+	if w.WatchError != nil {
+		if err := w.WatchError(id); err != nil {
+			return nil, err
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p, ok := w.procs[id]
+	if !ok {
+		return nil, fmt.Errorf("cannot watch pid %d: %w", id.PID, liveness.ErrGone)
+	}
+	n := p.nextID
+	p.nextID++
+	p.watchers[n] = fn
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(p.watchers, n)
+	}, nil
+}
+
+// Signal implements operation.Processes.
+func (w *World) Signal(id procfs.Identity, sig syscall.Signal) error {
+	if w.SignalError != nil {
+		if err := w.SignalError(id); err != nil {
+			return err
+		}
+	}
+	w.mu.Lock()
+	p, ok := w.procs[id]
+	w.signals = append(w.signals, Signal{id.PID, sig})
+	w.mu.Unlock()
+	if !ok {
+		return fmt.Errorf("cannot signal pid %d: %w", id.PID, liveness.ErrGone)
+	}
+	if sig == syscall.SIGTERM {
+		p.onTERM()
+		return nil
+	}
+	w.End(id, liveness.Exit{Known: true, Signal: sig})
+	return nil
+}
+
+// Signals returns all signals that were sent.
+func (w *World) Signals() []Signal {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.signals)
+}
+
+// Instance implements operation.Processes.
+func (w *World) Instance(id procfs.Identity) (process.Instance, error) {
+	if w.InstanceError != nil {
+		if err := w.InstanceError(id); err != nil {
+			return process.Instance{}, err
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p, ok := w.procs[id]
+	if !ok {
+		return process.Instance{}, fmt.Errorf("cannot look at pid %d: %w", id.PID, liveness.ErrGone)
+	}
+	return process.Instance{PID: id.PID, Cmdline: p.name, Stat: "S", StartedAt: p.started.Unix()}, nil
+}

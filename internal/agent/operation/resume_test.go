@@ -1,0 +1,329 @@
+package operation_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"drover/internal/agent/operation"
+	"drover/internal/agent/operation/operationtest"
+	"drover/internal/agent/procfs"
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+)
+
+// death is what a life of the agent ends with when it is killed in the middle of a write.
+type death struct{}
+
+// life carries out the operation like an agent that is killed, as by kill -9, at the n-th moment before or after a write. It
+// reports whether it was killed before the operation was over.
+func (w *world) life(t *testing.T, e specstore.Entry, subject operation.Subject, n int) (r operation.Result, killed bool) {
+	t.Helper()
+	moments := 0
+	w.OnPut = func(string, specstore.Progress, bool) {
+		if moments++; moments == n {
+			panic(death{})
+		}
+	}
+	defer func() {
+		w.OnPut = nil
+		if cause := recover(); cause != nil {
+			if cause != (death{}) {
+				panic(cause)
+			}
+			w.Crash()
+			killed = true
+		}
+	}()
+	r, err := w.operator.Operate(t.Context(), e, subject)
+	if err != nil {
+		t.Error(err)
+	}
+	return r, false
+}
+
+// TestKilledAtEveryWrite kills the agent before and after every write to its journal, and again in its second life: the third
+// finishes the operation, no command has run twice, and the outcome is the one of an undisturbed agent.
+func TestKilledAtEveryWrite(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		op      process.Op
+		running bool
+		set     func(s *process.Spec)
+		ran     []string
+		alive   bool
+	}{
+		{"start", process.Start, false, nil, []string{"start"}, true},
+		{"stop", process.Stop, true, nil, []string{"stop"}, false},
+		{"stop by SIGTERM", process.Stop, true, func(s *process.Spec) { s.Commands.Stop = "" }, nil, false},
+		{"kill", process.Kill, true, nil, []string{"kill"}, false},
+		{"kill the tree", process.Kill, true, func(s *process.Spec) { s.Commands.Kill = "" }, nil, false},
+		{"restart", process.Restart, true, nil, []string{"restart"}, true},
+		{"stop and start", process.Restart, true, func(s *process.Spec) { s.Commands.Restart = "" }, []string{"stop", "start"}, true},
+		{"reload", process.Reload, true, nil, []string{"reload"}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tried := 0
+			for first := 1; ; first++ {
+				over := false
+				for second := 0; !over && second < 8; second++ {
+					bubble(t, func(t *testing.T, w *world) {
+						s, subject := spec(), hosted.subject()
+						if c.set != nil {
+							c.set(s)
+						}
+						if c.running {
+							id := w.Spawn("nginx", pidFile, "")
+							subject.Runtime = specstore.Runtime{Process: &id, PIDFile: pidFile}
+						}
+						r, killed := w.life(t, entry(c.op, s), subject, first)
+						if over = !killed; killed {
+							if r, killed = w.life(t, entry(c.op, s), subject, second); killed {
+								r, _ = w.life(t, entry(c.op, s), subject, 0)
+							}
+						}
+						tried++
+						if r.Outcome.Fault != process.None {
+							t.Errorf("killed at %d and %d: %+v", first, second, r.Outcome)
+						}
+						if diff := cmp.Diff(c.ran, w.Lines()); diff != "" {
+							t.Errorf("killed at %d and %d: commands (-want +got): %s", first, second, diff)
+						}
+						if _, alive := w.Alive(pidFile); alive != c.alive || r.Outcome.Hosted != c.alive {
+							t.Errorf("killed at %d and %d: alive %v, hosted %v", first, second, alive, r.Outcome.Hosted)
+						}
+					})
+				}
+				if over {
+					break
+				}
+			}
+			if tried < 10 {
+				t.Errorf("only %d deaths were tried", tried)
+			}
+		})
+	}
+}
+
+// TestResume enters an operation that an earlier agent has left at a given point of its journal.
+func TestResume(t *testing.T) {
+	// found makes the journal hold one step whose command the earlier agent has brought to the given point.
+	found := func(t *testing.T, w *world, phase specstore.Phase, away time.Duration) {
+		t.Helper()
+		child, err := w.Launch("earlier-run", "start", spec())
+		if err != nil {
+			t.Fatal(err)
+		}
+		step := specstore.Step{Name: "start", Phase: phase, Run: "earlier-run", Child: child.Identity()}
+		switch phase {
+		case specstore.Gated:
+		case specstore.Released:
+			step.Until = w.Clock() + time.Minute
+			if err := child.Release(); err != nil {
+				t.Fatal(err)
+			}
+		case specstore.Done:
+			step.DoneAt = w.Clock()
+			step.Result = &specstore.CommandResult{Known: true, Text: "exit status 0"}
+			w.Spawn("nginx", pidFile, "earlier-run")
+		}
+		w.Crash()
+		if err := w.PutProgress(item, specstore.Progress{Checked: true, Steps: []specstore.Step{step}}); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(away)
+	}
+	up := func(run string, w *world) { w.Spawn("nginx", pidFile, run) }
+	for _, c := range []struct {
+		name   string
+		phase  specstore.Phase
+		away   time.Duration
+		script operationtest.Script
+		fault  process.Fault
+		text   string
+		took   time.Duration
+		ran    int
+	}{
+		{name: "gated: it never ran, and runs now", phase: specstore.Gated, text: "success", took: 6 * time.Second, ran: 1},
+		{
+			name: "released and running: it is waited for", phase: specstore.Released, away: 3 * time.Second,
+			script: operationtest.Script{Takes: 10 * time.Second}, text: "success", took: 12 * time.Second, ran: 1,
+		},
+		{
+			name: "released and running: its time limit is the old one", phase: specstore.Released, away: 50 * time.Second,
+			script: operationtest.Script{Takes: time.Hour}, took: 10 * time.Second, ran: 1, fault: process.Failed,
+			text: "start_cmd timed out after 60 s and was ended with all that it had started. Output: []",
+		},
+		{
+			name: "released and running: its exit status counts", phase: specstore.Released, away: time.Second,
+			script: operationtest.Script{Takes: 10 * time.Second, Code: 5}, took: 9 * time.Second, ran: 1, fault: process.Failed,
+			text: "Script exit code non-zero. Error msessage: [] (start_cmd: exit status 5)",
+		},
+		{
+			name: "released and ended while nobody was there: what runs decides", phase: specstore.Released, away: 20 * time.Second,
+			script: operationtest.Script{Takes: time.Second, Code: 5}, took: 5 * time.Second, ran: 1,
+			text: "success: start_cmd ended while the agent was away, exit status unknown, so only the state of the process was checked",
+		},
+		{
+			name: "released, but it ended at its gate: it runs now", phase: specstore.Released, away: time.Second,
+			script: operationtest.Script{Unrun: true}, text: "success", took: 6 * time.Second, ran: 1,
+		},
+		{name: "done: only the check is left", phase: specstore.Done, away: 2 * time.Second, text: "success", took: 3 * time.Second},
+		{name: "done long ago: one look", phase: specstore.Done, away: time.Hour, text: "success"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				s := c.script
+				if !s.Unrun {
+					s.End = func(run string) { up(run, w) }
+					if s.Takes == 0 {
+						s.Takes = time.Second
+					}
+				}
+				w.Script("start", s)
+				found(t, w, c.phase, c.away)
+				w.Script("start", operationtest.Script{Takes: time.Second, End: func(run string) { up(run, w) }})
+				began := time.Now()
+				r, err := w.operator.Operate(t.Context(), entry(process.Start, spec()), unknown.subject())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.Outcome.Fault != c.fault || r.Outcome.Text != c.text {
+					t.Errorf("outcome %q %q,\nwant    %q %q", r.Outcome.Fault, r.Outcome.Text, c.fault, c.text)
+				}
+				if took := time.Since(began); took != c.took {
+					t.Errorf("it took %v, want %v", took, c.took)
+				}
+				if got := len(w.Lines()); got != c.ran {
+					t.Errorf("the command ran %d times, want %d", got, c.ran)
+				}
+			})
+		})
+	}
+}
+
+// TestResumedPreCheckIsNotRepeated: what the operation itself has brought about is no reason to refuse it.
+func TestResumedPreCheckIsNotRepeated(t *testing.T) {
+	for _, op := range []process.Op{process.Start, process.Stop, process.Kill} {
+		bubble(t, func(t *testing.T, w *world) {
+			id := w.Spawn("nginx", pidFile, "")
+			progress := specstore.Progress{Checked: true}
+			if op != process.Start {
+				progress.Before = &id
+				w.Kill(pidFile)
+			}
+			progress.Steps = []specstore.Step{{
+				Name: string(op), Phase: specstore.Done, Run: "earlier", DoneAt: w.Clock(), Result: &specstore.CommandResult{Known: true},
+			}}
+			if err := w.PutProgress(item, progress); err != nil {
+				t.Fatal(err)
+			}
+			if !w.operator.Begun(item) || w.operator.Begun("item-2") {
+				t.Error("which operation had begun is not known")
+			}
+			r, err := w.operator.Operate(t.Context(), entry(op, spec()), unknown.subject())
+			if err != nil || r.Outcome.Fault != process.None || len(w.Lines()) > 0 {
+				t.Errorf("%s: %+v, %v, ran %v", op, r.Outcome, err, w.Lines())
+			}
+		})
+	}
+}
+
+// TestInterrupted: an agent that is told to stop leaves the operation as it is, at whatever moment, and the next one finishes it.
+func TestInterrupted(t *testing.T) {
+	for _, op := range []process.Op{process.Start, process.Stop, process.Restart, process.Reload} {
+		for _, at := range []time.Duration{0, 500 * time.Millisecond, time.Second, 3 * time.Second, 4999 * time.Millisecond} {
+			t.Run(fmt.Sprintf("%s at %v", op, at), func(t *testing.T) {
+				bubble(t, func(t *testing.T, w *world) {
+					if op != process.Start {
+						id := w.Spawn("nginx", pidFile, "")
+						w.Script("stop", operationtest.Script{Takes: time.Second, End: func(string) {
+							after(4*time.Second, func() { w.Exit(id, 0) })
+						}})
+					}
+					ctx, cancel := context.WithTimeout(t.Context(), at)
+					defer cancel()
+					began := time.Now()
+					if _, err := w.operator.Operate(ctx, entry(op, spec()), unknown.subject()); !errors.Is(err, operation.ErrInterrupted) {
+						t.Fatalf("got %v", err)
+					}
+					if took := time.Since(began); took != at {
+						t.Errorf("it stopped after %v", took)
+					}
+					w.Crash()
+					r, err := w.operator.Operate(t.Context(), entry(op, spec()), unknown.subject())
+					if err != nil || r.Outcome.Fault != process.None {
+						t.Errorf("%+v, %v", r.Outcome, err)
+					}
+					if got := w.Lines(); !slices.Equal(got, []string{string(op)}) {
+						t.Errorf("commands %v ran", got)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestJournalThatFails: a disk that is full keeps nobody from operating.
+func TestJournalThatFails(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.ReadError, w.WriteError = errors.New("bad page"), errors.New("no space left")
+		for _, op := range []process.Op{process.Start, process.Reload, process.Restart, process.Stop} {
+			r, err := w.operator.Operate(t.Context(), entry(op, spec()), unknown.subject())
+			if err != nil || r.Outcome.Fault != process.None {
+				t.Errorf("%s: %+v, %v", op, r.Outcome, err)
+			}
+		}
+		if w.operator.Begun(item) || w.operator.Relaunching(nginx()) {
+			t.Error("an unreadable journal says that something had begun")
+		}
+	})
+}
+
+// TestGateIsJournalledFirst: the identity of a command is on record before it may run.
+func TestGateIsJournalledFirst(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		var phases []specstore.Phase
+		var child procfs.Identity
+		w.OnPut = func(_ string, p specstore.Progress, stored bool) {
+			if len(p.Steps) == 0 || stored {
+				return
+			}
+			step := p.Steps[0]
+			phases = append(phases, step.Phase)
+			if ran := len(w.Lines()) > 0; ran != (step.Phase == specstore.Done) {
+				t.Errorf("%s is written while it is %v that the command has run", step.Phase, ran)
+			}
+			if child == (procfs.Identity{}) {
+				child = step.Child
+			}
+			if step.Child != child || step.Child.PID == 0 {
+				t.Errorf("%s is written with child %v, before it was %v", step.Phase, step.Child, child)
+			}
+		}
+		if _, err := w.operator.Operate(t.Context(), entry(process.Start, spec()), unknown.subject()); err != nil {
+			t.Fatal(err)
+		}
+		if want := []specstore.Phase{specstore.Gated, specstore.Released, specstore.Done}; !slices.Equal(phases, want) {
+			t.Errorf("phases %v, want %v", phases, want)
+		}
+	})
+}
+
+// TestOutputIsTrimmedWhileItLasts: a command that writes for long is looked after.
+func TestOutputIsTrimmedWhileItLasts(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.Script("start", operationtest.Script{Takes: 10 * time.Second, End: func(run string) { w.Spawn("nginx", pidFile, run) }})
+		if _, err := w.operator.Operate(t.Context(), entry(process.Start, spec()), unknown.subject()); err != nil {
+			t.Fatal(err)
+		}
+		if n := w.Trims(); n < 10 || n > 40 {
+			t.Errorf("the output was looked at %d times in 10 s", n)
+		}
+	})
+}

@@ -1,0 +1,236 @@
+package operation_test
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+	"time"
+
+	"drover/internal/agent/liveness"
+	"drover/internal/agent/operation/operationtest"
+	"drover/internal/agent/procfs"
+	"drover/internal/process"
+)
+
+const missing = "pid file /run/nginx.pid does not exist"
+
+func TestStart(t *testing.T) {
+	start := []string{"start"}
+	for _, c := range []scenario{
+		{name: "a new process", text: "success", took: 6 * time.Second, ran: start, alive: true, hosted: true},
+		{name: "a known process", known: registered, text: "success", took: 6 * time.Second, ran: start, alive: true, hosted: true},
+		{name: "one that was given up", known: hosted, text: "success", took: 6 * time.Second, ran: start, alive: true, hosted: true},
+		{
+			name: "already running", running: true, alive: true,
+			fault: process.AlreadyRunning, text: "no need to start the process(nginx) that is already running, pid 100",
+		},
+		{
+			name: "already running and hosted", running: true, known: hosted, alive: true, hosted: true,
+			fault: process.AlreadyRunning, text: "no need to start the process(nginx) that is already running, pid 100",
+		},
+		{
+			name: "without a command", set: func(_ *world, s *process.Spec) { s.Commands.Start = "" },
+			fault: process.Failed, text: "start_cmd is empty",
+		},
+		{
+			name: "an unfit spec", known: hosted, hosted: true, set: func(_ *world, s *process.Spec) { s.Identity.SetupPath = "" },
+			fault: process.Failed, text: "spec.identity.setup_path is empty: expected an absolute directory",
+		},
+		{
+			name: "hosted under another name", set: func(w *world, _ *process.Spec) { w.peers.hosting = other() },
+			fault: process.Failed, text: "cannot host the process: it is hosted as other/nginx",
+		},
+		{
+			name: "a periodic process", set: func(_ *world, s *process.Spec) { s.Policy.Kind = process.Periodic },
+			text: "success: auto_type 0 is stored and shown, this version does not run timers",
+			took: 6 * time.Second, ran: start, alive: true, hosted: true,
+		},
+		{
+			name: "fewer instances than expected", set: func(_ *world, s *process.Spec) { s.Policy.Instances = 3 },
+			text: "success: 1 of 3 instances are running", took: 6 * time.Second, ran: start, alive: true, hosted: true,
+		},
+		{
+			name: "a single run that is over before its check", set: func(w *world, s *process.Spec) {
+				s.Policy.Kind = process.SingleRun
+				w.Script("start", operationtest.Script{Takes: time.Second, End: func(run string) {
+					id := w.Spawn("nginx", pidFile, run)
+					after(2*time.Second, func() { w.Exit(id, 0) })
+				}})
+			},
+			fault: process.CheckFailed, text: "start process (nginx) failed, for post-check status not alive: pid 101 exit status 0",
+			took: 6 * time.Second, ran: start,
+		},
+	} {
+		c.op = process.Start
+		c.run(t)
+	}
+}
+
+func TestStartWhoseCommandFails(t *testing.T) {
+	start := []string{"start"}
+	early := func(s operationtest.Script) func(*world, *process.Spec) {
+		return func(w *world, _ *process.Spec) {
+			s.Begin = func(run string) { w.Spawn("nginx", pidFile, run) }
+			w.Script("start", s)
+		}
+	}
+	for _, c := range []scenario{
+		{
+			name: "exit status, what it started is ended", set: early(operationtest.Script{Takes: 2 * time.Second, Code: 3, Output: "bind: in use"}),
+			text: "Script exit code non-zero. Error msessage: [bind: in use] (start_cmd: exit status 3)", took: 2 * time.Second, ran: start,
+		},
+		{
+			name: "signal", set: early(operationtest.Script{Signal: syscall.SIGSEGV}), ran: start,
+			text: "Script exit code non-zero. Error msessage: [] (start_cmd: killed by signal 11 (SIGSEGV))",
+		},
+		{
+			name: "time limit", set: early(operationtest.Script{Takes: time.Hour, Output: "half"}), took: time.Minute, ran: start,
+			text: "start_cmd timed out after 60 s and was ended with all that it had started. Output: [half]",
+		},
+		{
+			name: "time limit, and something cannot be ended", set: func(w *world, s *process.Spec) {
+				early(operationtest.Script{Takes: time.Hour})(w, s)
+				w.OnEndTree = func(operationtest.End) ([]int, error) { return []int{101}, errors.New("out of time") }
+			},
+			text: "start_cmd timed out after 60 s; could not end pids [101]. Output: []", took: time.Minute, ran: start, alive: true,
+		},
+		{
+			name: "time limit, and nobody can be sure", set: func(w *world, s *process.Spec) {
+				w.Script("start", operationtest.Script{Takes: time.Hour})
+				w.OnEndTree = func(operationtest.End) ([]int, error) { return nil, errors.New("no way to look") }
+			},
+			text: "start_cmd timed out after 60 s; could not make sure that all of it ended: no way to look. Output: []",
+			took: time.Minute, ran: start,
+		},
+		{
+			name: "exit status, and something cannot be ended", set: func(w *world, s *process.Spec) {
+				early(operationtest.Script{Code: 1})(w, s)
+				w.OnEndTree = func(operationtest.End) ([]int, error) { return []int{101}, nil }
+			},
+			text: "Script exit code non-zero. Error msessage: [] (start_cmd: exit status 1); could not end pids [101]", ran: start, alive: true,
+		},
+		{
+			name: "it cannot be forked", set: func(w *world, _ *process.Spec) {
+				w.Script("start", operationtest.Script{Refuse: process.Errorf(process.Failed, "spec.identity.user: no user www")})
+			},
+			text: "spec.identity.user: no user www",
+		},
+		{
+			name: "it cannot be released", set: func(w *world, _ *process.Spec) {
+				w.Script("start", operationtest.Script{Stuck: errors.New("no pipe")})
+			},
+			text: "cannot let start run: no pipe",
+		},
+		{
+			name: "it ends at its gate", set: func(w *world, _ *process.Spec) { w.Script("start", operationtest.Script{Unrun: true}) },
+			text: "the command was ended before it ran anything",
+		},
+		{
+			name: "it cannot be watched", set: func(w *world, _ *process.Spec) {
+				w.WatchError = func(procfs.Identity) error { return syscall.EMFILE }
+				w.Script("start", operationtest.Script{})
+			},
+			text: "cannot watch start: too many open files", ran: start,
+		},
+	} {
+		c.op, c.fault = process.Start, process.Failed
+		c.run(t)
+	}
+}
+
+// TestACommandThatDoesNotRunLeavesNothing: its output file and control group are given back.
+func TestACommandThatDoesNotRunLeavesNothing(t *testing.T) {
+	for name, s := range map[string]operationtest.Script{
+		"not forked":   {Refuse: errors.New("no memory")},
+		"not released": {Stuck: errors.New("no pipe")},
+		"unrun":        {Unrun: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				w.Script("start", s)
+				if _, err := w.operator.Operate(t.Context(), entry(process.Start, spec()), unknown.subject()); err != nil {
+					t.Fatal(err)
+				}
+				if got := w.Discards(); len(got) != 1 || got[0] != "run-1" {
+					t.Errorf("runs %v were dropped, want run-1", got)
+				}
+			})
+		})
+	}
+}
+
+// TestStartCheck is about the time between the end of the start command and the verdict.
+func TestStartCheck(t *testing.T) {
+	start := []string{"start"}
+	appear := func(at time.Duration, then func(w *world, id procfs.Identity)) func(*world, *process.Spec) {
+		return func(w *world, _ *process.Spec) {
+			w.Script("start", operationtest.Script{Takes: time.Second, Output: "hello", End: func(run string) {
+				after(at, func() {
+					id := w.Spawn("nginx", pidFile, run)
+					if then != nil {
+						then(w, id)
+					}
+				})
+			}})
+		}
+	}
+	for _, c := range []scenario{
+		{name: "the pid file is late", set: appear(4*time.Second, nil), text: "success", took: 6 * time.Second, alive: true, hosted: true},
+		{
+			name: "the pid file is too late", set: appear(6*time.Second, nil), took: 6 * time.Second, fault: process.CheckFailed,
+			text: "start process (nginx) failed, for post-check status not alive: " + missing + "; output: [hello]",
+		},
+		{
+			name: "it dies at once", set: appear(0, func(w *world, id procfs.Identity) { w.Exit(id, 9) }), took: 6 * time.Second, fault: process.CheckFailed,
+			text: "start process (nginx) failed, for post-check status not alive: pid 101 in /run/nginx.pid does not run; output: [hello]",
+		},
+		{
+			name: "it dies within the time", took: 6 * time.Second, fault: process.CheckFailed,
+			set: appear(time.Second, func(w *world, id procfs.Identity) {
+				after(3*time.Second, func() { w.End(id, liveness.Exit{Known: true, Signal: syscall.SIGABRT, CoreDumped: true}) })
+			}),
+			text: "start process (nginx) failed, for post-check status not alive: pid 101 killed by signal 6 (SIGABRT), core dumped; output: [hello]",
+		},
+		{
+			name: "it dies and comes again within the time", text: "success", took: 6 * time.Second, alive: true, hosted: true,
+			set: appear(time.Second, func(w *world, id procfs.Identity) {
+				after(time.Second, func() {
+					w.Exit(id, 0)
+					after(time.Second, func() { w.Spawn("nginx", pidFile, "run-1") })
+				})
+			}),
+		},
+		{
+			name: "the exit status of the command is not known", text: "success: start_cmd ended (exit status unknown), so only the state of the process was checked",
+			set: func(w *world, _ *process.Spec) {
+				w.Script("start", operationtest.Script{Takes: time.Second, Untold: true, End: func(run string) { w.Spawn("nginx", pidFile, run) }})
+			},
+			took: 6 * time.Second, alive: true, hosted: true,
+		},
+		{
+			name: "the exit status of the command is not known, and nothing runs", set: func(w *world, _ *process.Spec) {
+				w.Script("start", operationtest.Script{Takes: time.Second, Untold: true})
+			},
+			text: "start process (nginx) failed, for post-check status not alive: " + missing +
+				"; start_cmd ended (exit status unknown), so only the state of the process was checked",
+			took: 6 * time.Second, fault: process.CheckFailed,
+		},
+		{
+			name: "another process has the pid", fault: process.CheckFailed, took: 6 * time.Second,
+			set:  func(w *world, s *process.Spec) { s.Identity.ProcName = "httpd" },
+			text: "start process (httpd) failed, for post-check status not alive: pid 101 in /run/nginx.pid is nginx", alive: true,
+		},
+		{
+			name: "the instance belongs to another process", fault: process.CheckFailed, took: 6 * time.Second, alive: true,
+			set:  func(w *world, _ *process.Spec) { w.peers.owner, w.peers.ownerFile = other(), "/run/other.pid" },
+			text: "start process (nginx) failed, for post-check status not alive: pid 101 belongs to other/nginx",
+		},
+		{
+			name: "another process knows it by the same pid file", text: "success", took: 6 * time.Second, alive: true, hosted: true,
+			set: func(w *world, _ *process.Spec) { w.peers.owner, w.peers.ownerFile = other(), pidFile },
+		},
+	} {
+		c.op, c.ran = process.Start, start
+		c.run(t)
+	}
+}
