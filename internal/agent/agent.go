@@ -186,6 +186,7 @@ func (a *Agent) Notes() []string {
 // Run supervises and takes operations until ctx ends. Losing the server changes nothing but what the server knows.
 func (a *Agent) Run(ctx context.Context) error {
 	defer a.store.Close() //nolint:errcheck // everything that counts has been synced
+	defer a.host.Close()
 	return group.Run(ctx,
 		group.Part{Name: "watcher", Run: a.watcher.Run},
 		group.Part{Name: "supervisor", Run: a.super.Run},

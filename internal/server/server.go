@@ -65,7 +65,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		}
 	}()
 	if s.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.HTTP); err != nil {
-		return nil, fmt.Errorf("cannot listen for HTTP: %w", err)
+		return nil, fmt.Errorf("cannot listen for HTTP: %w (--http takes another address)", err)
 	}
 	if s.store, err = sqlite.Open(ctx, filepath.Join(cfg.Dir, "drover.db"), cfg.Log); err != nil {
 		return nil, err

@@ -78,6 +78,9 @@ func New(cfg Config) (*Host, error) {
 // Groups says what kind of control groups the host offers.
 func (h *Host) Groups() cgroup.Mode { return h.tree.Mode() }
 
+// Close removes the agent's control group if nothing lives in it. What does is found again by the next agent.
+func (h *Host) Close() { _ = h.tree.Remove() }
+
 // SinceBoot is the clock that decisions are made by: it never steps, and it counts while the host sleeps.
 func SinceBoot() time.Duration {
 	var ts unix.Timespec
