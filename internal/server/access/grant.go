@@ -1,0 +1,216 @@
+package access
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxGrants is how many grants an app may have, maxParts how many parts one list of a grant, maxPattern how long one of
+// them is in bytes.
+const (
+	MaxGrants  = 100
+	maxParts   = 100
+	maxPattern = 255
+)
+
+// Grant lets an app do any of its operations to processes of any of its namespaces or businesses, on any of its areas
+// or hosts. Patterns know "*" (any text, also none) and "?" (one character) and must match whole, letter by letter.
+type Grant struct {
+	// Operations are names of operations or groups.
+	Operations []string `json:"operations"`
+	// Namespaces are patterns; Businesses are CMDB business ids. One of the two lists must not be empty.
+	Namespaces []string `json:"namespaces,omitempty"`
+	Businesses []int64  `json:"businesses,omitempty"`
+	// Areas are cloud areas; Hosts are patterns of "area:ip" or of a stable agent id. Both empty: every host.
+	Areas []int    `json:"areas,omitempty"`
+	Hosts []string `json:"hosts,omitempty"`
+}
+
+// Everything is the grant of every operation, everywhere.
+func Everything() Grant { return Grant{Operations: []string{All}, Namespaces: []string{All}} }
+
+// NamespacesOf returns the namespaces that processes of a business are kept in: those that callers of JOB get, and
+// that of the process configuration manager.
+func NamespacesOf(business int64) []string {
+	id := strconv.FormatInt(business, 10)
+	return []string{"job:biz:" + id, "GSEKIT_BIZ_" + id}
+}
+
+// Validate reports the first thing that is wrong with the grant, naming the field.
+func (g *Grant) Validate() error {
+	switch {
+	case len(g.Operations) == 0:
+		return errors.New("operations is empty: expected " + knownOperations())
+	case len(g.Namespaces)+len(g.Businesses) == 0:
+		return errors.New("namespaces and businesses are empty: expected a pattern such as GSEKIT_BIZ_*, or * for all")
+	}
+	for i, op := range g.Operations {
+		if Members(op) == nil && !slices.Contains(Operations(), Operation(op)) {
+			return fmt.Errorf("operations[%d] is %.40q: expected %s", i, op, knownOperations())
+		}
+	}
+	for i, b := range g.Businesses {
+		if b <= 0 {
+			return fmt.Errorf("businesses[%d] is %d: expected a positive business id", i, b)
+		}
+	}
+	for i, a := range g.Areas {
+		if a < 0 {
+			return fmt.Errorf("areas[%d] is %d: expected 0 or more", i, a)
+		}
+	}
+	if err := checkPatterns("namespaces", g.Namespaces); err != nil {
+		return err
+	}
+	if err := checkPatterns("hosts", g.Hosts); err != nil {
+		return err
+	}
+	for field, n := range map[string]int{"operations": len(g.Operations), "businesses": len(g.Businesses), "areas": len(g.Areas)} {
+		if n > maxParts {
+			return fmt.Errorf("%s has %d parts: expected at most %d", field, n, maxParts)
+		}
+	}
+	return nil
+}
+
+func checkPatterns(field string, patterns []string) error {
+	if len(patterns) > maxParts {
+		return fmt.Errorf("%s has %d parts: expected at most %d", field, len(patterns), maxParts)
+	}
+	for i, p := range patterns {
+		switch {
+		case p == "":
+			return fmt.Errorf("%s[%d] is empty", field, i)
+		case len(p) > maxPattern:
+			return fmt.Errorf("%s[%d] is %d bytes long: expected at most %d", field, i, len(p), maxPattern)
+		case !utf8.ValidString(p) || strings.ContainsFunc(p, unicode.IsControl):
+			return fmt.Errorf("%s[%d] holds a control character or is not valid UTF-8", field, i)
+		}
+	}
+	return nil
+}
+
+func knownOperations() string {
+	names := Groups()
+	for _, op := range Operations() {
+		names = append(names, string(op))
+	}
+	return "one of " + strings.Join(names, ", ")
+}
+
+func (g *Grant) allows(op Operation) bool {
+	return slices.ContainsFunc(g.Operations, func(name string) bool {
+		return name == string(op) || slices.Contains(Members(name), op)
+	})
+}
+
+func (g *Grant) inScope(namespace string) bool {
+	return slices.ContainsFunc(g.Namespaces, func(p string) bool { return Match(p, namespace) }) ||
+		slices.ContainsFunc(g.Businesses, func(b int64) bool { return slices.Contains(NamespacesOf(b), namespace) })
+}
+
+func (g *Grant) everywhere() bool {
+	return len(g.Areas)+len(g.Hosts) == 0 || slices.Contains(g.Hosts, All)
+}
+
+func (g *Grant) onHost(h Host) bool {
+	return g.everywhere() || slices.Contains(g.Areas, h.Area) || slices.ContainsFunc(g.Hosts, func(p string) bool {
+		return h.IP != "" && Match(p, h.Address()) || h.ID != "" && Match(p, h.ID)
+	})
+}
+
+// Match reports whether the whole text is of the pattern, in which "*" is any text and "?" any one character.
+func Match(pattern, text string) bool {
+	star, retry := -1, 0 // where the last star is, and the text that it has not eaten yet
+	p, t := 0, 0
+	for t < len(text) {
+		size := 1
+		if p < len(pattern) && pattern[p] == '?' {
+			_, size = utf8.DecodeRuneInString(text[t:])
+		}
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, retry = p, t
+			p++
+		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == text[t]):
+			p++
+			t += size
+		case star >= 0:
+			retry++
+			p, t = star+1, retry
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[p:], "*") == ""
+}
+
+// The words of a grant as text, and the marks of its parts that are no patterns.
+const (
+	onWord       = "on"
+	atWord       = "at"
+	businessMark = "biz:"
+	areaMark     = "area:"
+)
+
+// ParseGrant reads a grant as people write it: OPERATIONS on NAMESPACES [at HOSTS], each a list with commas. A business is
+// written biz:7 among the namespaces, an area area:3 among the hosts. Examples: "* on *", "read,restart on biz:7",
+// "operate on GSEKIT_BIZ_* at area:0,1:10.2.*". The result is valid.
+func ParseGrant(text string) (Grant, error) {
+	words := strings.Fields(text)
+	if len(words) != 3 && len(words) != 5 || words[1] != onWord || len(words) == 5 && words[3] != atWord {
+		return Grant{}, fmt.Errorf(`grant is %.80q: expected "OPERATIONS on NAMESPACES" or "OPERATIONS on NAMESPACES at HOSTS"`, text)
+	}
+	g := Grant{Operations: strings.Split(words[0], ",")}
+	for _, part := range strings.Split(words[2], ",") {
+		if id, ok := strings.CutPrefix(part, businessMark); ok {
+			n, err := strconv.ParseInt(id, 10, 64)
+			if err != nil {
+				return Grant{}, fmt.Errorf("business %.40q is no number", id)
+			}
+			g.Businesses = append(g.Businesses, n)
+			continue
+		}
+		g.Namespaces = append(g.Namespaces, part)
+	}
+	if len(words) == 5 {
+		for _, part := range strings.Split(words[4], ",") {
+			if id, ok := strings.CutPrefix(part, areaMark); ok {
+				n, err := strconv.Atoi(id)
+				if err != nil {
+					return Grant{}, fmt.Errorf("area %.40q is no number", id)
+				}
+				g.Areas = append(g.Areas, n)
+				continue
+			}
+			g.Hosts = append(g.Hosts, part)
+		}
+	}
+	if err := g.Validate(); err != nil {
+		return Grant{}, err
+	}
+	return g, nil
+}
+
+// String returns the grant as ParseGrant reads it, for a grant whose patterns hold neither blanks nor commas.
+func (g Grant) String() string {
+	scopes := slices.Clone(g.Namespaces)
+	for _, b := range g.Businesses {
+		scopes = append(scopes, businessMark+strconv.FormatInt(b, 10))
+	}
+	var hosts []string
+	for _, a := range g.Areas {
+		hosts = append(hosts, areaMark+strconv.Itoa(a))
+	}
+	hosts = append(hosts, g.Hosts...)
+	text := strings.Join(g.Operations, ",") + " " + onWord + " " + strings.Join(scopes, ",")
+	if len(hosts) > 0 {
+		text += " " + atWord + " " + strings.Join(hosts, ",")
+	}
+	return text
+}
