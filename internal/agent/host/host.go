@@ -36,6 +36,8 @@ type Host struct {
 	outputs string
 	offset  time.Duration
 	log     *slog.Logger
+	// launches bounds how many commands are being started at a time: each needs a thread for a moment, and threads stay.
+	launches chan struct{}
 
 	mu   sync.Mutex
 	runs map[string]*run
@@ -72,6 +74,7 @@ func New(cfg Config) (*Host, error) {
 	return &Host{
 		fs: cfg.FS, tree: tree, watcher: cfg.Watcher, sampler: procfs.NewSampler(cfg.FS, runtime.NumCPU()),
 		outputs: cfg.Outputs, offset: cfg.ClockOffset, log: cfg.Log, runs: map[string]*run{},
+		launches: make(chan struct{}, maxLaunches),
 	}, nil
 }
 
@@ -157,9 +160,14 @@ func (h *Host) Signal(id procfs.Identity, sig syscall.Signal) error {
 // Instance implements operation.Processes.
 func (h *Host) Instance(id procfs.Identity) (process.Instance, error) { return h.sampler.Instance(id) }
 
+// maxLaunches is how many commands are started side by side.
+const maxLaunches = 8
+
 // Launch implements operation.Commands: the command is born in a control group of its own where there are any, and its
 // output goes to a file that is named for the run.
 func (h *Host) Launch(id, line string, spec *process.Spec) (operation.Child, error) {
+	h.launches <- struct{}{}
+	defer func() { <-h.launches }()
 	account, err := launch.LookupAccount("/", spec.Identity.User)
 	if err != nil {
 		return nil, process.Errorf(process.Failed, "spec.identity.user: %v", err)
