@@ -1,8 +1,10 @@
 package harness
 
 import (
+	"flag"
 	"fmt"
 	"os"
+	"runtime"
 	"testing"
 
 	"drover/internal/agent/pidns"
@@ -19,6 +21,9 @@ type built struct {
 	*testing.M
 	programs map[string]*string
 }
+
+// waiters is how many tests run at the same time: they mostly wait for a server or for a daemon's check time.
+const waiters = 8
 
 // Run implements pidns.Main.
 func (b *built) Run() int {
@@ -38,5 +43,7 @@ func (b *built) Run() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	// The command line is read later, and counts more.
+	_ = flag.Set("test.parallel", fmt.Sprint(max(waiters, runtime.GOMAXPROCS(0)))) // a number is what it takes
 	return b.M.Run()
 }

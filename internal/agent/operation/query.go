@@ -2,6 +2,7 @@ package operation
 
 import (
 	"fmt"
+	"time"
 
 	"drover/internal/process"
 )
@@ -22,6 +23,7 @@ func (n *session) query() (Result, error) {
 		ProcName:    n.name(),
 		Instance:    process.Instance{PID: -1},
 		LastStartAt: n.runtime.LastStartAt,
+		ReportedAt:  time.Now().Unix(),
 		Message:     seen.Note,
 	}
 	if rec := n.subject.Record; rec != nil {
