@@ -20,6 +20,7 @@ type batch struct {
 	begun    []string
 	finished []string
 	changed  []process.ID
+	greeting int // as it was when the report was made
 	more     bool
 	entries  int
 	bytes    int
@@ -40,7 +41,7 @@ func (b *batch) add(size int) bool {
 func (r *Reporter) gather() batch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	b := batch{report: wire.Report{Version: wire.Version}}
+	b := batch{report: wire.Report{Version: wire.Version}, greeting: r.greeting}
 	if r.hello {
 		hello := r.cfg.Hello
 		b.report.Hello = &hello
@@ -87,6 +88,9 @@ func (r *Reporter) gatherProgress(b *batch) {
 
 func (r *Reporter) observe(id process.ID) wire.Observation {
 	status, spec, ok := r.cfg.Processes.Snapshot(id)
+	if spec == r.specs[id] {
+		spec = nil // a spec is never changed, only replaced: the server has this one
+	}
 	return wire.Observation{Process: id, Status: status, Spec: spec, Gone: !ok}
 }
 
@@ -115,6 +119,16 @@ func (r *Reporter) acknowledged(b batch) {
 		_, ok := r.outcomes[item]
 		return !ok
 	})
+	if b.greeting != r.greeting {
+		return // a new introduction tells everything again
+	}
+	for _, o := range b.report.Observed {
+		if o.Spec != nil {
+			r.specs[o.Process] = o.Spec
+		} else if o.Gone {
+			delete(r.specs, o.Process)
+		}
+	}
 }
 
 // giveBack takes back what did not arrive.

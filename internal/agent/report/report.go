@@ -51,18 +51,20 @@ type Reporter struct {
 
 	mu       sync.Mutex
 	hello    bool
+	greeting int // counts the introductions
 	begun    map[string]int
 	told     map[string]bool // begun items that the server has heard of
 	outcomes map[string]process.Outcome
 	order    []string // the items of outcomes, oldest first
 	changed  map[process.ID]bool
+	specs    map[process.ID]*process.Spec // what the server has of them
 }
 
 // New returns a reporter that introduces the agent first.
 func New(cfg Config) *Reporter {
 	return &Reporter{
 		cfg: cfg, wake: make(chan struct{}, 1), hello: true, begun: map[string]int{}, told: map[string]bool{},
-		outcomes: map[string]process.Outcome{}, changed: map[process.ID]bool{},
+		outcomes: map[string]process.Outcome{}, changed: map[process.ID]bool{}, specs: map[process.ID]*process.Spec{},
 	}
 }
 
@@ -106,7 +108,9 @@ func (r *Reporter) Connected() {
 // greet makes the next report an introduction; the caller holds the lock.
 func (r *Reporter) greet() {
 	r.hello = true
+	r.greeting++
 	clear(r.told)
+	clear(r.specs)
 }
 
 func (r *Reporter) nudge() {
