@@ -1,0 +1,289 @@
+// Package client speaks to a drover server through its own API, /api/v1. It owns how a call travels (a URL with credentials, or
+// the local socket of a server on the same host), how lists are paged and how refusals become errors. It decides nothing and keeps
+// no state but connections; it imports nothing of drover, so that any program may use it.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Config says where a server is and who calls. Either URL or Socket is set.
+type Config struct {
+	// URL is the address of the server, such as http://127.0.0.1:7350. A path in it is kept as a prefix.
+	URL string
+	// Socket is the path of a server's local socket. It needs no credentials: the server asks the kernel who calls.
+	Socket string
+	// AppCode and AppSecret are the credentials that go with URL.
+	AppCode   string
+	AppSecret string
+	// User is in whose name the app calls; it may be empty.
+	User string
+}
+
+// Client calls one server. Its methods may be called from any goroutine; each blocks until the server has answered or ctx ends.
+// They return an *Error where the server refuses, and an *UnreachableError where there was no answer.
+type Client struct {
+	base   string
+	name   string
+	header string
+	http   *http.Client
+}
+
+// limits of one call.
+const (
+	dialTime = 5 * time.Second
+	maxReply = 64 << 20
+)
+
+// New returns a client. It does not connect yet.
+func New(cfg Config) (*Client, error) {
+	transport := &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: dialTime}).DialContext,
+		TLSHandshakeTimeout: dialTime,
+		ForceAttemptHTTP2:   true,
+		IdleConnTimeout:     30 * time.Second,
+	}
+	c := &Client{http: &http.Client{Transport: transport, CheckRedirect: refuseRedirect}}
+	if cfg.Socket != "" {
+		transport.Proxy = nil
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return dialSocket(ctx, cfg.Socket) }
+		c.base, c.name = "http://localhost", cfg.Socket
+		return c, nil
+	}
+	u, err := url.Parse(cfg.URL)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return nil, fmt.Errorf("server address %q is not a URL: expected http://HOST:PORT or https://HOST:PORT", cfg.URL)
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil, errors.New("server address holds more than scheme, host and path: credentials are given apart")
+	}
+	c.base, c.name = strings.TrimRight(u.String(), "/"), u.Host
+	credentials, err := json.Marshal(struct {
+		Code   string `json:"bk_app_code"`
+		Secret string `json:"bk_app_secret"`
+		User   string `json:"bk_username,omitempty"`
+	}{cfg.AppCode, cfg.AppSecret, cfg.User})
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode credentials: %w", err)
+	}
+	c.header = string(credentials)
+	return c, nil
+}
+
+// refuseRedirect keeps the credentials from being sent on to wherever a reply points.
+func refuseRedirect(*http.Request, []*http.Request) error {
+	return errors.New("the server answered with a redirect: expected the address of a drover server")
+}
+
+// maxSocketPath is the longest path that the kernel takes for a socket.
+const maxSocketPath = 107
+
+// dialSocket connects to a socket. One whose path is longer than the kernel takes is reached through its directory.
+func dialSocket(ctx context.Context, path string) (net.Conn, error) {
+	dialer := net.Dialer{Timeout: dialTime}
+	if len(path) <= maxSocketPath {
+		return dialer.DialContext(ctx, "unix", path)
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close() //nolint:errcheck // only its descriptor is used
+	return dialer.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)))
+}
+
+// Error is a refusal by the server, as RFC 9457 words it.
+type Error struct {
+	Status int    `json:"status"`
+	Title  string `json:"title"`
+	Detail string `json:"detail"`
+	// Fields names what is wrong with the request, where that can be said.
+	Fields []FieldError `json:"errors,omitempty"`
+	// RequestID finds the call in the audit record and in the server's log.
+	RequestID string `json:"request_id,omitempty"`
+}
+
+// FieldError is what is wrong with one field of a request.
+type FieldError struct {
+	Field  string `json:"field"`
+	Detail string `json:"detail"`
+}
+
+// Error returns the text for a person.
+func (e *Error) Error() string {
+	text := e.Detail
+	if text == "" {
+		text = e.Title
+	}
+	for _, f := range e.Fields {
+		if f.Detail != e.Detail {
+			text += "; " + f.Field + ": " + f.Detail
+		}
+	}
+	return text
+}
+
+// UnreachableError says that there was no answer: the call may or may not have been carried out.
+type UnreachableError struct {
+	Server string
+	Err    error
+}
+
+// Error returns the text for a person.
+func (e *UnreachableError) Error() string {
+	cause := e.Err
+	var wrapped *url.Error // its text repeats the method and the whole address
+	if errors.As(cause, &wrapped) {
+		cause = wrapped.Err
+	}
+	return fmt.Sprintf("cannot reach the server at %s: %v", e.Server, cause)
+}
+
+// Unwrap returns the cause.
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// get reads a resource into out.
+func (c *Client) get(ctx context.Context, path string, query url.Values, out any) error {
+	return c.do(ctx, http.MethodGet, path, query, nil, out)
+}
+
+// do sends one call below /api/v1 and reads the answer into out, which may be nil.
+func (c *Client) do(ctx context.Context, method, path string, query url.Values, in, out any) error {
+	var body io.Reader
+	if in != nil {
+		data, err := json.Marshal(in)
+		if err != nil {
+			return fmt.Errorf("cannot encode request: %w", err)
+		}
+		body = bytes.NewReader(data)
+	}
+	target := c.base + "/api/v1" + path
+	if len(query) > 0 {
+		target += "?" + query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, method, target, body)
+	if err != nil {
+		return fmt.Errorf("cannot make request: %w", err)
+	}
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.header != "" {
+		req.Header.Set("X-Bkapi-Authorization", c.header)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return &UnreachableError{Server: c.name, Err: err}
+	}
+	defer resp.Body.Close() //nolint:errcheck // all of it was read, or nobody wants it
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxReply+1))
+	switch {
+	case err != nil:
+		return &UnreachableError{Server: c.name, Err: err}
+	case len(data) > maxReply:
+		return fmt.Errorf("reply of %s is over %d bytes", c.name, maxReply)
+	case resp.StatusCode >= http.StatusBadRequest:
+		return c.refusal(resp, data)
+	case out == nil:
+		return nil
+	}
+	if err := json.Unmarshal(data, out); err != nil {
+		return fmt.Errorf("cannot read the reply of %s: %w", c.name, err)
+	}
+	return nil
+}
+
+// refusal makes an error of a reply that refuses. Another server than drover may have answered.
+func (c *Client) refusal(resp *http.Response, data []byte) error {
+	e := &Error{}
+	if err := json.Unmarshal(data, e); err != nil || e.Title == "" {
+		return &Error{Status: resp.StatusCode, Title: resp.Status,
+			Detail: fmt.Sprintf("%s answered %s: is it a drover server?", c.name, resp.Status)}
+	}
+	e.Status = resp.StatusCode
+	return e
+}
+
+// page is one part of a list.
+type page[T any] struct {
+	Items      []T    `json:"items"`
+	NextCursor string `json:"next_cursor"`
+}
+
+// pages walks through a list until its end, limit items in all (0: no limit), or the first error, which is the last thing that it
+// yields.
+func pages[T any](ctx context.Context, c *Client, path string, query url.Values, limit int) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		left := limit
+		for {
+			if limit > 0 {
+				query.Set("limit", strconv.Itoa(min(left, maxPage)))
+			}
+			var p page[T]
+			if err := c.get(ctx, path, query, &p); err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, item := range p.Items {
+				if !yield(item, nil) {
+					return
+				}
+				if left--; limit > 0 && left == 0 {
+					return
+				}
+			}
+			if p.NextCursor == "" {
+				return
+			}
+			query.Set("cursor", p.NextCursor)
+		}
+	}
+}
+
+// maxPage is the largest page that a server gives.
+const maxPage = 1000
+
+// Collect reads a list to its end, and drops what it had read when that fails.
+func Collect[T any](list iter.Seq2[T, error]) ([]T, error) {
+	var all []T
+	for item, err := range list {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, item)
+	}
+	return all, nil
+}
+
+// segment escapes one part of a path. A part of dots only would be taken for a step upwards.
+func segment(s string) string {
+	if strings.Trim(s, ".") == "" {
+		return strings.ReplaceAll(s, ".", "%2E")
+	}
+	return url.PathEscape(s)
+}
+
+// set adds a parameter that is not empty.
+func set(query url.Values, name string, values ...string) {
+	for _, v := range values {
+		if v != "" {
+			query.Add(name, v)
+		}
+	}
+}

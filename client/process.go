@@ -1,0 +1,183 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"net/url"
+	"time"
+)
+
+// Process is one process on one host, as the host last reported it.
+type Process struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Host      Host   `json:"host"`
+	// State is a word of the state machine: unknown, stopped, running, starting, operating, backoff or given-up. Stale says that the
+	// host is away, so that it is what was last known.
+	State   string `json:"state"`
+	Stale   bool   `json:"stale"`
+	Message string `json:"message,omitempty"`
+	// Hosted says that it is watched, and started again when it ends by itself.
+	Hosted bool `json:"hosted"`
+	// Want is "running", "stopped", or empty when nobody expects anything.
+	Want     string    `json:"want,omitempty"`
+	Instance *Instance `json:"instance,omitempty"`
+
+	RegisteredAt *time.Time `json:"registered_at,omitempty"`
+	LastStartAt  *time.Time `json:"last_start_at,omitempty"`
+	ReportedAt   *time.Time `json:"reported_at,omitempty"`
+	// Spec says how it is run. Lists have it only where it was asked for.
+	Spec *Spec `json:"spec,omitempty"`
+}
+
+// Host is where a process runs.
+type Host struct {
+	// ID is the host's stable id, or cloud:ip where it has none.
+	ID     string `json:"id"`
+	Cloud  int    `json:"cloud"`
+	IP     string `json:"ip"`
+	Online bool   `json:"online"`
+}
+
+// Instance is a running process.
+type Instance struct {
+	PID       int        `json:"pid"`
+	Cmdline   string     `json:"cmdline,omitempty"`
+	StartedAt *time.Time `json:"started_at,omitempty"`
+	// CPU is percent of the whole machine since the last sample, Mem percent of its memory; RSS is in bytes.
+	CPU     float64 `json:"cpu_percent"`
+	Mem     float64 `json:"mem_percent"`
+	RSS     int64   `json:"rss_bytes"`
+	Threads int     `json:"threads,omitempty"`
+	Version string  `json:"version,omitempty"`
+	Health  string  `json:"health,omitempty"`
+}
+
+// Spec says how a process is run. All times are whole seconds; zero means the default.
+type Spec struct {
+	Identity   Identity        `json:"identity"`
+	Commands   Commands        `json:"commands"`
+	Limits     Limits          `json:"limits,omitzero"`
+	Policy     Policy          `json:"policy,omitzero"`
+	ReportID   int64           `json:"report_id,omitempty"`
+	Config     []ConfigFile    `json:"config,omitempty"`
+	Labels     json.RawMessage `json:"labels,omitempty"`
+	FuncID     string          `json:"func_id,omitempty"`
+	InstanceID string          `json:"instance_id,omitempty"`
+	Contact    string          `json:"contact,omitempty"`
+}
+
+// Identity says where a process lives and how to know it again.
+type Identity struct {
+	// ProcName is the base name of the executable, SetupPath the absolute working directory, PIDPath the absolute path of the pid
+	// file, User the account that it runs as.
+	ProcName   string `json:"proc_name"`
+	SetupPath  string `json:"setup_path"`
+	PIDPath    string `json:"pid_path"`
+	ConfigPath string `json:"config_path,omitempty"`
+	LogPath    string `json:"log_path,omitempty"`
+	User       string `json:"user"`
+}
+
+// Commands are shell command lines; each may be empty.
+type Commands struct {
+	Start   string `json:"start,omitempty"`
+	Stop    string `json:"stop,omitempty"`
+	Restart string `json:"restart,omitempty"`
+	Reload  string `json:"reload,omitempty"`
+	Kill    string `json:"kill,omitempty"`
+	Version string `json:"version,omitempty"`
+	Health  string `json:"health,omitempty"`
+}
+
+// Limits are upper bounds: percent of the whole machine, or counts. Zero means none.
+type Limits struct {
+	CPU  float64 `json:"cpu,omitempty"`
+	Mem  float64 `json:"mem,omitempty"`
+	FD   int64   `json:"fd,omitempty"`
+	Disk int64   `json:"disk,omitempty"`
+	Net  int64   `json:"net,omitempty"`
+}
+
+// Policy says how a process is watched and how long its operations may take.
+type Policy struct {
+	// Kind is resident, single-run or periodic.
+	Kind            string `json:"kind,omitempty"`
+	StartCheckBegin int    `json:"start_check_begin,omitempty"`
+	StartCheckEnd   int    `json:"start_check_end,omitempty"`
+	StopCheck       int    `json:"stop_check,omitempty"`
+	StartRetries    int    `json:"start_retries,omitempty"`
+	StartInterval   int    `json:"start_interval,omitempty"`
+	OpTimeout       int    `json:"op_timeout,omitempty"`
+	Crontab         string `json:"crontab,omitempty"`
+	CycleTime       int    `json:"cycle_time,omitempty"`
+	Instances       int    `json:"instances,omitempty"`
+}
+
+// ConfigFile is a configuration file whose checksum is watched.
+type ConfigFile struct {
+	Path string `json:"path"`
+	MD5  string `json:"md5"`
+}
+
+// ProcessFilter chooses processes. An empty field matches all. Namespaces and names are globs: * is any text, ? any one character,
+// [abc] one of a set.
+type ProcessFilter struct {
+	Namespace string
+	Name      string
+	// Hosts are ids or cloud:ip, or globs of those. States are words of Process.State.
+	Hosts  []string
+	States []string
+	// Spec asks for the specs too.
+	Spec bool
+	// Limit bounds the answer; 0 does not.
+	Limit int
+}
+
+// Processes lists processes, ordered by namespace, name and host.
+func (c *Client) Processes(ctx context.Context, f ProcessFilter) iter.Seq2[Process, error] {
+	query := url.Values{}
+	set(query, "namespace", f.Namespace)
+	set(query, "name", f.Name)
+	set(query, "host", f.Hosts...)
+	set(query, "state", f.States...)
+	if f.Spec {
+		query.Set("spec", "true")
+	}
+	return pages[Process](ctx, c, "/processes", query, f.Limit)
+}
+
+// Process returns one process, with its spec, on all hosts that know it, ordered by host.
+func (c *Client) Process(ctx context.Context, namespace, name string) ([]Process, error) {
+	return Collect(pages[Process](ctx, c, "/processes/"+segment(namespace)+"/"+segment(name), url.Values{}, 0))
+}
+
+// Agent is a host that has joined.
+type Agent struct {
+	Host
+	// Key is the host's own public key, which its names may change around.
+	Key   string `json:"key"`
+	Build string `json:"build"`
+	// LastSeen is missing when it was not heard since the server's start.
+	LastSeen *time.Time `json:"last_seen,omitempty"`
+	JoinedAt time.Time  `json:"joined_at"`
+}
+
+// AgentFilter chooses hosts. An empty field matches all.
+type AgentFilter struct {
+	// Hosts are ids or cloud:ip, or globs of those.
+	Hosts []string
+	// State is "online" or "away".
+	State string
+	// Limit bounds the answer; 0 does not.
+	Limit int
+}
+
+// Agents lists hosts, ordered by cloud area and address.
+func (c *Client) Agents(ctx context.Context, f AgentFilter) iter.Seq2[Agent, error] {
+	query := url.Values{}
+	set(query, "host", f.Hosts...)
+	set(query, "state", f.State)
+	return pages[Agent](ctx, c, "/agents", query, f.Limit)
+}
