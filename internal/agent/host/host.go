@@ -147,9 +147,19 @@ func (h *Host) stranger(f locate.Found) bool {
 	return err == nil && started.After(f.PIDFileTime.Add(fileTolerance))
 }
 
-// Watch implements operation.Processes.
+// Watch implements operation.Processes. A process that ended before the call, while this agent was there to see it, is told of
+// at once: a command may be over before anybody can ask about it.
 func (h *Host) Watch(id procfs.Identity, fn func(liveness.Exit)) (stop func(), err error) {
-	return h.watcher.Watch(id, fn)
+	stop, err = h.watcher.Watch(id, fn)
+	if !errors.Is(err, liveness.ErrGone) {
+		return stop, err
+	}
+	exit, ok := h.watcher.Exited(id)
+	if !ok {
+		return nil, err
+	}
+	fn(exit)
+	return func() {}, nil
 }
 
 // Signal implements operation.Processes.
