@@ -13,8 +13,9 @@ import (
 func relaunchKey(id process.ID) string { return "relaunch-" + id.Hash() }
 
 // Relaunch runs the start command of a hosted process that has ended, and returns as soon as it is seen alive, or with why
-// it was not within its check time. It journals its command like an operation, so that a successor of this agent waits for
-// it instead of starting a second one: see Relaunching, and call Relaunched in the end.
+// it was not within its check time. Nothing is run if it is alive already; the runtime then says that it came from outside.
+// It journals its command like an operation, so that a successor of this agent waits for it instead of starting a second
+// one: see Relaunching, and call Relaunched in the end.
 func (o *Operator) Relaunch(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (specstore.Runtime, error) {
 	progress, err := o.Journal.GetProgress(relaunchKey(rec.ID))
 	if err != nil {
@@ -45,11 +46,12 @@ func (n *session) relaunch() error {
 	if n.spec.Commands.Start == "" {
 		return emptyCommand("start_cmd")
 	}
-	if n.runtime.Ended != nil && n.step("start") == nil {
-		// Workers that outlived a killed master hold its port: what is left of the instance that ended must not be in the way.
-		if left := n.endTree(*n.runtime.Ended, n.runtime.Run); left != "" {
-			n.Log.Warn("instance that ended has left processes behind", "process", n.id, "pid", n.runtime.Ended.PID, "left", left)
+	if n.step("start") == nil {
+		// Time has passed since it was seen to be gone: somebody else may have started it.
+		if n.look().Alive() {
+			return nil
 		}
+		n.clearTheWay()
 	}
 	st, err := n.command("start", n.spec.Commands.Start)
 	if err != nil {
@@ -63,6 +65,17 @@ func (n *session) relaunch() error {
 		return commandFailed("start_cmd", st.Result, note)
 	}
 	return n.appear(st)
+}
+
+// clearTheWay ends what is left of the instance that ended: workers that outlived a killed master hold its port.
+func (n *session) clearTheWay() {
+	ended := n.runtime.Ended
+	if ended == nil {
+		return
+	}
+	if left := n.endTree(*ended, n.runtime.Run); left != "" {
+		n.Log.Warn("instance that ended has left processes behind", "process", n.id, "pid", ended.PID, "left", left)
+	}
 }
 
 // appear waits for the process to be seen, at most for its check time.
