@@ -31,6 +31,8 @@ func (m Machine) Step(p Policy, ev Event, now time.Duration) (Machine, []Action)
 		switch e := ev.(type) {
 		case Exited, NotFound:
 			return m.gone(p, now)
+		case Found:
+			return m.running(p) // another instance than the one that is watched
 		case Fired:
 			if e.Timer == m.Armed && e.Timer == Healthy {
 				m.Armed, m.Attempts = NoTimer, 0

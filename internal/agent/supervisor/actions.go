@@ -122,11 +122,18 @@ func (r *runner) relaunchEnded(ctx context.Context, m message) {
 		r.step(ctx, lifecycle.LaunchFailed{})
 		return
 	}
-	r.runtime.Note = join(note, "relaunched as pid "+itoa(r.runtime.Process.PID))
+	pid := r.runtime.Process.PID
+	if r.runtime.Outside {
+		r.runtime.Note = join(note, startedFromOutside(pid))
+	} else {
+		r.runtime.Note = join(note, "relaunched as pid "+itoa(pid))
+	}
 	r.relaunchOver()
-	r.sup.cfg.Log.Info("process relaunched", "process", r.id, "pid", r.runtime.Process.PID, "attempt", attempts)
+	r.sup.cfg.Log.Info("process is up again", "process", r.id, "pid", pid, "attempt", attempts, "outside", r.runtime.Outside)
 	r.step(ctx, lifecycle.Launched{})
 }
+
+func startedFromOutside(pid int) string { return "restarted from outside, pid " + itoa(pid) }
 
 // relaunchOver notes what came of a relaunch before its progress is dropped: a successor of this agent must find one or the
 // other.

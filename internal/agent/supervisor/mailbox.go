@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"slices"
 	"sync"
 
 	"drover/internal/agent/lifecycle"
@@ -8,6 +9,7 @@ import (
 	"drover/internal/agent/operation"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
+	"drover/internal/process"
 )
 
 // task is something that waits for its turn: an operation, or a hold on behalf of another process.
@@ -89,6 +91,13 @@ func (b *mailbox) next() (task, bool) {
 	t := b.tasks[0]
 	b.tasks = b.tasks[1:]
 	return t, true
+}
+
+// operationPending reports whether a task waits that may change something.
+func (b *mailbox) operationPending() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.ContainsFunc(b.tasks, func(t task) bool { return t.entry.Op != process.Query })
 }
 
 func (b *mailbox) pending() bool {

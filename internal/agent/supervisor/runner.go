@@ -97,6 +97,12 @@ func (r *runner) begin(ctx context.Context) {
 		r.show()
 		return
 	}
+	if r.operationPending() {
+		// It goes on from where an earlier agent left it, and what follows from its end is decided then: what looks like a crash
+		// may be its own doing.
+		r.show()
+		return
+	}
 	r.perform(ctx, actions)
 }
 
@@ -104,7 +110,9 @@ func (r *runner) begin(ctx context.Context) {
 func (r *runner) start(ctx context.Context, t task) {
 	if t.entry.Op == process.Query {
 		// A question changes nothing: the process stays watched as it is, with what a look has just shown.
-		r.relist(ctx)
+		if r.machine.State != lifecycle.Unknown {
+			r.relist(ctx)
+		}
 		subject := operation.Subject{Record: r.record, Runtime: r.runtime}
 		r.work.Go(func() { r.operate(ctx, t.entry, subject) })
 		return
@@ -296,7 +304,7 @@ func (r *runner) look() operation.Sighting {
 func (r *runner) sighted(seen operation.Sighting) {
 	r.runtime = operation.Sighted(r.runtime, seen)
 	if seen.Alive() && r.runtime.Outside {
-		r.runtime.Note = "restarted from outside, pid " + itoa(seen.ID.PID)
+		r.runtime.Note = startedFromOutside(seen.ID.PID)
 	}
 }
 
