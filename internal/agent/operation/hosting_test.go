@@ -161,6 +161,7 @@ func TestQuery(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				c.want.ReportedAt = started
 				want := process.Outcome{Text: "success", Hosted: c.known == hosted, Status: &c.want}
 				if diff := cmp.Diff(want, r.Outcome); diff != "" {
 					t.Errorf("(-want +got): %s", diff)

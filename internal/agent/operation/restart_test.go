@@ -119,7 +119,9 @@ func TestReload(t *testing.T) {
 		},
 		{
 			name: "the command fails", running: true, known: hosted, alive: true, hosted: true, ran: reload,
-			set:   func(w *world, _ *process.Spec) { w.Script("reload", operationtest.Script{Code: 1, Output: "bad config"}) },
+			set: func(w *world, _ *process.Spec) {
+				w.Script("reload", operationtest.Script{Code: 1, Output: "bad config"})
+			},
 			fault: process.Failed, text: "Script exit code non-zero. Error msessage: [bad config] (reload_cmd: exit status 1)",
 		},
 		{

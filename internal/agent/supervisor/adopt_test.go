@@ -1,0 +1,260 @@
+package supervisor_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"drover/internal/agent/operation/operationtest"
+	"drover/internal/process"
+)
+
+// TestAdoptRunning: a process outlives its agent untouched, and is watched again by the next one.
+func TestAdoptRunning(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.do(process.Start, "a", r.spec("a"))
+		who := r.instance("a")
+		for range 3 {
+			r.kill()
+			if n := r.Watched(who); n != 0 {
+				t.Fatalf("%d watches are left by a dead agent", n)
+			}
+			r.begin()
+			r.state("a", "running", true)
+			if now := r.instance("a"); now != who || r.Watched(who) != 1 {
+				t.Fatalf("%v is %v, watched %d times", who, now, r.Watched(who))
+			}
+		}
+		r.ran("start a")
+		r.Kill(file("a"))
+		r.pass(2 * time.Second)
+		r.ran("start a", "start a")
+		r.state("a", "running", true)
+	})
+}
+
+// TestAdoptDead: a crash that nobody saw is made good at once, and a stopped process stays stopped.
+func TestAdoptDead(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		b := r.spec("b")
+		r.do(process.Start, "a", r.spec("a"))
+		r.do(process.Start, "b", b)
+		r.do(process.Stop, "b", b)
+		r.kill()
+		r.Kill(file("a"))
+		r.pass(time.Minute)
+		r.begin()
+		r.ran("start a", "start b", "stop b", "start a")
+		r.pass(time.Hour)
+		r.ran("start a", "start b", "stop b", "start a")
+		r.state("a", "running", true)
+		r.state("b", "stopped", false)
+	})
+}
+
+// TestAdoptKeepsTheBudget: an agent that is started anew goes on counting where the last one was.
+func TestAdoptKeepsTheBudget(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.do(process.Start, "a", r.spec("a"))
+		at := r.starts("a", crashing(r, "a", 2*time.Second))
+		r.Kill(file("a"))
+		for range 4 {
+			r.pass(4 * time.Second)
+			r.kill()
+			r.begin()
+		}
+		r.pass(time.Hour)
+		if want := []float64{0, 10, 20, 30}; !slices.Equal(*at, want) {
+			t.Errorf("launched at %v, want %v", *at, want)
+		}
+		r.state("a", "given-up", true)
+		r.kill()
+		r.begin()
+		r.pass(time.Hour)
+		if s := r.state("a", "given-up", true); len(*at) != 4 || !strings.Contains(s.Message, "given up after 4 starts") {
+			t.Errorf("launched at %v, message %q", *at, s.Message)
+		}
+	})
+}
+
+// TestAdoptRelaunch: an agent that dies at any moment of a relaunch leaves it to the next, which does not launch again.
+func TestAdoptRelaunch(t *testing.T) {
+	for _, after := range []time.Duration{0, 500 * time.Millisecond, time.Second, 1500 * time.Millisecond, 4 * time.Second, 5 * time.Second} {
+		t.Run(after.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				s := r.spec("a")
+				r.do(process.Start, "a", s)
+				r.Script("start a", operationtest.Script{Takes: time.Second, End: func(run string) {
+					time.AfterFunc(3*time.Second, func() { r.Spawn("a", file("a"), run) })
+				}})
+				r.Kill(file("a"))
+				r.pass(after)
+				r.kill()
+				r.pass(time.Second)
+				r.begin()
+				item := r.submit(process.Query, "a", nil)
+				r.pass(10 * time.Second)
+				r.ran("start a", "start a")
+				r.state("a", "running", true)
+				if o, ok := r.sink.outcome(item); !ok || !o.Status.Running() {
+					t.Errorf("the query is answered with %+v", o)
+				}
+				if rt := r.disk.runtime(id("a")); rt.Run != "run-2" || rt.Outside {
+					t.Errorf("the instance is not known to be ours: %+v", rt)
+				}
+			})
+		})
+	}
+}
+
+// TestAdoptOperation: an operation that the agent's death has cut is finished by the next agent, runs its command once, and
+// nothing is launched in between.
+func TestAdoptOperation(t *testing.T) {
+	for _, c := range []struct {
+		op    process.Op
+		lines []string
+		state string
+	}{
+		{process.Stop, []string{"start a", "stop a"}, "stopped"},
+		{process.Restart, []string{"start a", "restart a"}, "running"},
+		{process.Reload, []string{"start a", "reload a"}, "running"},
+		{process.Unhost, []string{"start a"}, "running"},
+	} {
+		for _, after := range []time.Duration{0, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second} {
+			t.Run(fmt.Sprintf("%s after %v", c.op, after), func(t *testing.T) {
+				bubble(t, func(t *testing.T, r *rig) {
+					s := r.spec("a")
+					r.do(process.Start, "a", s)
+					// The old instance is gone before the agent is back, the new one comes up later.
+					r.Script("restart a", operationtest.Script{Takes: time.Second, End: func(run string) {
+						r.Kill(file("a"))
+						time.AfterFunc(3*time.Second, func() { r.Spawn("a", file("a"), run) })
+					}})
+					item := r.submit(c.op, "a", s)
+					query := r.submit(process.Query, "a", nil)
+					if after > 0 {
+						r.pass(after)
+					}
+					_, told := r.sink.outcome(item)
+					r.kill()
+					r.pass(time.Second)
+					r.begin()
+					r.pass(time.Minute)
+					if o, _ := r.sink.outcome(item); !told && (o.Fault != process.None || !strings.HasPrefix(o.Text, "success")) {
+						t.Errorf("outcome %+v", o)
+					}
+					r.ran(c.lines...)
+					r.state("a", c.state, c.op != process.Stop && c.op != process.Unhost)
+					if _, open := r.disk.taken(); len(open) > 0 {
+						t.Errorf("%d operations are left open, %s of them or %s", len(open), item, query)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestBegunOperationDoesNotExpire: only what has not begun may be too late.
+func TestBegunOperationDoesNotExpire(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.spec("a")
+		r.Script("start a", operationtest.Script{Takes: 30 * time.Second, End: func(run string) { r.Spawn("a", file("a"), run) }})
+		item := r.submit(process.Start, "a", s)
+		r.pass(time.Second)
+		r.kill()
+		r.pass(2 * time.Hour)
+		r.begin()
+		r.pass(time.Minute)
+		r.expect(item, process.None, "success: start_cmd ended while the agent was away, exit status unknown, so only the state of the process was checked")
+	})
+}
+
+// TestReboot: what was under way is interrupted, what was hosted is started, what was given up is not.
+func TestReboot(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		a, b := r.spec("a"), r.spec("b")
+		r.do(process.Start, "a", a)
+		r.do(process.Start, "b", b)
+		r.starts("b", crashing(r, "b", time.Second))
+		r.Kill(file("b"))
+		r.pass(time.Hour)
+		r.state("b", "given-up", true)
+		r.starts("a", crashing(r, "a", time.Second))
+		r.Kill(file("a"))
+		r.pass(15 * time.Second) // two of its four starts are spent
+		stop, query := r.submit(process.Reload, "a", a), r.submit(process.Query, "a", a)
+		r.reboot()
+		at := r.starts("a", crashing(r, "a", time.Second))
+		r.begin()
+		r.pass(time.Second)
+		r.expect(stop, process.Failed, "interrupted: the host was rebooted before the operation had ended, and nobody can tell how far it came")
+		r.expect(query, process.None, "success")
+		r.pass(time.Hour)
+		if len(*at) != 4 {
+			t.Errorf("it was launched at %v after the reboot, want a full budget of 4", *at)
+		}
+		if n := len(r.Lines()); n != 1+1+4+2+4 {
+			t.Errorf("%d commands have run: %v", n, r.Lines())
+		}
+	})
+}
+
+// TestBootStarts: after a reboot only a few processes are started at a time.
+func TestBootStarts(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		names := []string{"a", "b", "c", "d", "e", "f", "g"}
+		for _, name := range names {
+			r.do(process.Start, name, r.spec(name))
+		}
+		r.reboot()
+		under, most := 0, 0
+		for _, name := range names {
+			r.Kill(file(name))
+			r.Script(line("start", name), operationtest.Script{
+				Takes: time.Second,
+				Begin: func(string) { under++; most = max(most, under) },
+				End: func(run string) {
+					under--
+					r.Spawn(name, file(name), run)
+				},
+			})
+		}
+		r.boots = 3
+		r.begin()
+		r.pass(time.Minute)
+		if most != 3 {
+			t.Errorf("%d were started at a time, want 3", most)
+		}
+		for _, name := range names {
+			r.state(name, "running", true)
+		}
+	})
+}
+
+// TestStopIsPrompt: an agent that is told to stop does so in the middle of everything.
+func TestStopIsPrompt(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.do(process.Start, "a", r.spec("a"))
+		r.spec("b")
+		r.Script("start a", operationtest.Script{Takes: time.Hour})
+		r.Kill(file("a"))
+		r.submit(process.Start, "b", r.spec("b"))
+		synctest.Wait()
+		began := time.Now()
+		r.stop()
+		if took := time.Since(began); took != 0 {
+			t.Errorf("it took %v", took)
+		}
+		r.Crash()
+		r.begin()
+		r.pass(30 * time.Second)
+		r.state("a", "starting", true)
+		r.state("b", "running", true)
+		if got := sorted(r.Lines()); !slices.Equal(got, []string{"start a", "start a", "start b"}) {
+			t.Errorf("%v have run", got)
+		}
+	})
+}

@@ -1,0 +1,137 @@
+package supervisor_test
+
+import (
+	"testing"
+	"time"
+
+	"drover/internal/agent/operation/operationtest"
+	"drover/internal/agent/procfs"
+	"drover/internal/process"
+)
+
+// shared returns the spec of a process under the key b that is the same as a.
+func shared(r *rig) *process.Spec {
+	s := r.spec("a")
+	r.Script("stop b", operationtest.Script{Takes: time.Second, End: func(string) { r.Kill(file("a")) }})
+	s.Commands.Stop = "stop b"
+	return s
+}
+
+// TestSharedPIDFile: one process under two keys is seen by both, hosted under one of them, and may be stopped through either.
+func TestSharedPIDFile(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.do(process.Start, "a", r.spec("a"))
+		b := shared(r)
+		item := r.submit(process.Start, "b", b)
+		r.pass(0)
+		r.expect(item, process.AlreadyRunning, "no need to start the process(a) that is already running, pid 101")
+		item = r.submit(process.Host, "b", b)
+		r.pass(0)
+		r.expect(item, process.Failed, "cannot host the process: it is hosted as ns/a")
+		item = r.submit(process.Restart, "b", b)
+		r.pass(0)
+		r.expect(item, process.Failed, "cannot host the process: it is hosted as ns/a")
+
+		r.do(process.Stop, "b", b)
+		r.pass(time.Hour)
+		r.ran("start a", "stop b")
+		if s := r.state("a", "stopped", false); s.Want != process.WantStopped {
+			t.Errorf("a is wanted %q", s.Want)
+		}
+		r.state("b", "stopped", false)
+
+		// Now that nobody hosts it, b may.
+		r.do(process.Start, "b", b)
+		r.state("b", "running", true)
+	})
+}
+
+// TestFailedStopOfASharedProcess leaves it hosted: the key that hosts it takes up the watch again.
+func TestFailedStopOfASharedProcess(t *testing.T) {
+	for _, dies := range []bool{false, true} {
+		bubble(t, func(t *testing.T, r *rig) {
+			r.do(process.Start, "a", r.spec("a"))
+			b := shared(r)
+			r.Script("stop b", operationtest.Script{Takes: time.Second, Code: 1, Begin: func(string) {
+				if dies {
+					r.Kill(file("a"))
+				}
+			}})
+			item := r.submit(process.Stop, "b", b)
+			r.pass(500 * time.Millisecond)
+			r.state("a", "operating", true)
+			late := r.submit(process.Reload, "a", r.spec("a"))
+			r.pass(0)
+			r.ran("start a", "stop b")
+			r.pass(30 * time.Second)
+			r.expect(item, process.Failed, "Script exit code non-zero. Error msessage: [] (stop_cmd: exit status 1)")
+			if _, ok := r.sink.outcome(late); !ok {
+				t.Error("the operation that waited for its turn never came")
+			}
+			r.state("a", "running", true)
+			r.Kill(file("a"))
+			r.pass(15 * time.Second)
+			r.state("a", "running", true)
+		})
+	}
+}
+
+// TestHoldEndsWithTheAgent: an agent that is told to stop does not wait for another process's turn.
+func TestHoldEndsWithTheAgent(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.do(process.Start, "a", r.spec("a"))
+		b := shared(r)
+		r.Script("reload a", operationtest.Script{Takes: 30 * time.Second})
+		r.submit(process.Reload, "a", r.spec("a"))
+		r.Script("reload a", operationtest.Script{Takes: 30 * time.Second})
+		item := r.submit(process.Stop, "b", b)
+		r.pass(time.Second)
+		r.stop()
+		r.Crash()
+		r.begin()
+		r.pass(time.Hour)
+		r.expect(item, process.None, "success")
+		r.state("a", "stopped", false)
+	})
+}
+
+// TestOwner: which key has an instance, and which one hosts what a pid file names.
+func TestOwner(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.spec("a")
+		r.do(process.Start, "a", s)
+		who := r.instance("a")
+		owner, by, ok := r.Owner(id("b"), who)
+		if owner != id("a") || by != file("a") || !ok {
+			t.Errorf("owner %v by %q, %v", owner, by, ok)
+		}
+		if _, _, ok := r.Owner(id("a"), who); ok {
+			t.Error("a process is not its own peer")
+		}
+		if _, _, ok := r.Owner(id("b"), procfs.Identity{PID: 4711}); ok {
+			t.Error("a stranger has an owner")
+		}
+		another := *s
+		another.Identity.PIDPath = "/run/other"
+		for _, c := range []struct {
+			name string
+			self process.ID
+			spec *process.Spec
+			file string
+			want bool
+		}{
+			{"the same spec", id("b"), s, "", true},
+			{"the same file, another path", id("b"), &another, file("a"), true},
+			{"another file", id("b"), &another, "/run/other", false},
+			{"itself", id("a"), s, file("a"), false},
+		} {
+			if host, ok := r.Hosting(c.self, c.spec, c.file); ok != c.want || ok && host != id("a") {
+				t.Errorf("%s: hosted by %v, %v", c.name, host, ok)
+			}
+		}
+		r.do(process.Unhost, "a", nil)
+		if host, ok := r.Hosting(id("b"), s, file("a")); ok {
+			t.Errorf("hosted by %v although it is not hosted", host)
+		}
+	})
+}

@@ -1,0 +1,231 @@
+package supervisor_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"drover/internal/agent/operation/operationtest"
+	"drover/internal/process"
+)
+
+// crashing is a start command whose process ends by itself after a while.
+func crashing(r *rig, name string, after time.Duration) operationtest.Script {
+	return operationtest.Script{Takes: time.Second, End: func(run string) {
+		who := r.Spawn(name, file(name), run)
+		time.AfterFunc(after, func() { r.Exit(who, 3) })
+	}}
+}
+
+func TestRelaunchUntilGivenUp(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.do(process.Start, "a", r.spec("a"))
+		r.state("a", "running", true)
+		at := r.starts("a", crashing(r, "a", 3*time.Second))
+		r.Kill(file("a"))
+		r.pass(0)
+		if s := r.state("a", "starting", true); !strings.Contains(s.Message, "killed by signal 9") || !strings.Contains(s.Message, "start 1 of 4") {
+			t.Errorf("message %q says neither why it died nor what is done", s.Message)
+		}
+		r.pass(5 * time.Second)
+		if s := r.state("a", "backoff", true); !strings.Contains(s.Message, "exit status 3") || !strings.Contains(s.Message, "next start in 5s, attempt 2 of 4") {
+			t.Errorf("message %q", s.Message)
+		}
+		r.pass(time.Hour)
+		if want := []float64{0, 10, 20, 30}; !slices.Equal(*at, want) {
+			t.Errorf("it was launched at %v, want %v", *at, want)
+		}
+		s := r.state("a", "given-up", true)
+		if !strings.Contains(s.Message, "given up after 4 starts") || s.Instance.PID != -1 {
+			t.Errorf("status %+v", s)
+		}
+		if rec, _ := r.disk.record(id("a")); !rec.GivenUp || rec.Want != process.WantRunning {
+			t.Errorf("it is not stored that it was given up: %+v", rec)
+		}
+
+		// A start fills the budget again.
+		r.do(process.Start, "a", r.spec("a"))
+		if rec, _ := r.disk.record(id("a")); rec.GivenUp {
+			t.Error("it is still stored that it was given up")
+		}
+		at = r.starts("a", crashing(r, "a", 3*time.Second))
+		r.Kill(file("a"))
+		r.pass(time.Hour)
+		if want := []float64{0, 10, 20, 30}; !slices.Equal(*at, want) {
+			t.Errorf("it was launched at %v after a start, want %v", *at, want)
+		}
+	})
+}
+
+func TestRelaunchWhoseCommandFails(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.do(process.Start, "a", r.spec("a"))
+		at := r.starts("a", operationtest.Script{Takes: 2 * time.Second, Code: 1, Output: "no config"})
+		r.Kill(file("a"))
+		r.pass(3 * time.Second)
+		if s := r.state("a", "backoff", true); !strings.Contains(s.Message, "relaunch 1 failed: Script exit code non-zero. Error msessage: [no config]") {
+			t.Errorf("message %q", s.Message)
+		}
+		r.pass(time.Hour)
+		if want := []float64{0, 10, 20, 30}; !slices.Equal(*at, want) {
+			t.Errorf("it was launched at %v, want %v", *at, want)
+		}
+		r.state("a", "given-up", true)
+	})
+}
+
+// TestHealthyRunRestoresTheBudget: a run that lasts long enough fills it, one that does not, does not.
+func TestHealthyRunRestoresTheBudget(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.do(process.Start, "a", r.spec("a"))
+		at := r.starts("a", crashing(r, "a", 61*time.Second))
+		r.Kill(file("a"))
+		r.pass(62*6*time.Second + time.Second)
+		if want := []float64{0, 62, 124, 186, 248, 310, 372}; !slices.Equal(*at, want) {
+			t.Errorf("launched at %v, want %v", *at, want)
+		}
+	})
+	bubble(t, func(t *testing.T, r *rig) {
+		r.do(process.Start, "a", r.spec("a"))
+		at := r.starts("a", crashing(r, "a", 59*time.Second))
+		r.Kill(file("a"))
+		r.pass(time.Hour)
+		if want := []float64{0, 60, 120, 180}; !slices.Equal(*at, want) {
+			t.Errorf("launched at %v, want %v", *at, want)
+		}
+		r.state("a", "given-up", true)
+	})
+}
+
+// TestWhoIsRelaunched: only what is hosted and resident.
+func TestWhoIsRelaunched(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		kind   process.Kind
+		op     process.Op
+		state  string
+		hosted bool
+	}{
+		{"resident", process.Resident, process.Start, "running", true},
+		{"single run", process.SingleRun, process.Start, "stopped", true},
+		{"periodic", process.Periodic, process.Start, "stopped", true},
+		{"resident, unhosted", process.Resident, process.Unhost, "stopped", false},
+		{"resident, after an update", process.Resident, process.Update, "running", true},
+		{"resident, after a reload", process.Resident, process.Reload, "running", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				s := r.spec("a")
+				s.Policy.Kind = c.kind
+				r.do(process.Start, "a", s)
+				if c.op != process.Start {
+					r.do(c.op, "a", s)
+				}
+				r.Kill(file("a"))
+				r.pass(time.Minute)
+				r.state("a", c.state, c.hosted)
+			})
+		})
+	}
+}
+
+// TestHostStopped: hosting a process that does not run starts it one interval later, so that a start that is sent right after
+// wins.
+func TestHostStopped(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.spec("a")
+		at := r.starts("a", operationtest.Script{Takes: time.Second, End: func(run string) { r.Spawn("a", file("a"), run) }})
+		r.do(process.Host, "a", s)
+		r.pass(9 * time.Second)
+		r.state("a", "backoff", true)
+		r.pass(5 * time.Second)
+		r.state("a", "running", true)
+		if want := []float64{10}; !slices.Equal(*at, want) {
+			t.Errorf("launched at %v, want %v", *at, want)
+		}
+	})
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.spec("a")
+		r.do(process.Host, "a", s)
+		r.do(process.Start, "a", s)
+		r.pass(time.Minute)
+		r.ran("start a")
+	})
+}
+
+// TestStopThatIsRefusedLeavesTheRelaunch: a stop of a process that is down says so, and changes neither the flag nor when it is
+// started again.
+func TestStopThatIsRefusedLeavesTheRelaunch(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.spec("a")
+		r.do(process.Start, "a", s)
+		at := r.starts("a", crashing(r, "a", time.Second))
+		r.Kill(file("a"))
+		r.pass(5 * time.Second)
+		r.state("a", "backoff", true)
+		item := r.submit(process.Stop, "a", s)
+		r.pass(0)
+		r.expect(item, process.NotRunning, "no need to stop the process(a) that is not running")
+		r.state("a", "backoff", true)
+		r.pass(10 * time.Second)
+		if want := []float64{0, 10}; !slices.Equal(*at, want) {
+			t.Errorf("launched at %v, want %v", *at, want)
+		}
+	})
+}
+
+// TestFailedStopIsUndone: what a stop that failed has ended comes back when the text says so.
+func TestFailedStopIsUndone(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.spec("a")
+		r.do(process.Start, "a", s)
+		r.Script("stop a", operationtest.Script{Code: 1, Begin: func(string) { r.Kill(file("a")) }})
+		at := r.starts("a", crashing(r, "a", time.Hour))
+		item := r.submit(process.Stop, "a", s)
+		r.pass(0)
+		r.expect(item, process.Failed, "Script exit code non-zero. Error msessage: [] (stop_cmd: exit status 1); "+
+			"the process is gone but still hosted: it will be started again in 10 s unless it is taken out of hosting")
+		r.pass(20 * time.Second)
+		if want := []float64{10}; !slices.Equal(*at, want) {
+			t.Errorf("launched at %v, want %v", *at, want)
+		}
+		r.state("a", "running", true)
+	})
+}
+
+// TestFullDisk: a process is relaunched although nothing can be written, and given up all the same.
+func TestFullDisk(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.do(process.Start, "a", r.spec("a"))
+		at := r.starts("a", crashing(r, "a", time.Second))
+		r.disk.fill(errors.New("no space left on device"))
+		r.Kill(file("a"))
+		r.pass(time.Hour)
+		if want := []float64{0, 10, 20, 30}; !slices.Equal(*at, want) {
+			t.Errorf("launched at %v, want %v", *at, want)
+		}
+		r.state("a", "given-up", true)
+	})
+}
+
+func TestSuccessfulStopIsNeverUndone(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.spec("a")
+		r.do(process.Start, "a", s)
+		// It dies by itself while the stop command runs.
+		time.AfterFunc(500*time.Millisecond, func() { r.Kill(file("a")) })
+		r.do(process.Stop, "a", s)
+		r.pass(time.Hour)
+		r.ran("start a", "stop a")
+		r.state("a", "stopped", false)
+		r.kill()
+		r.begin()
+		r.pass(time.Hour)
+		r.ran("start a", "stop a")
+		if s := r.state("a", "stopped", false); s.Want != process.WantStopped {
+			t.Errorf("it is wanted %q", s.Want)
+		}
+	})
+}

@@ -1,0 +1,389 @@
+package supervisor_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"drover/internal/agent/operation/operationtest"
+	"drover/internal/agent/procfs"
+	"drover/internal/agent/specstore"
+	"drover/internal/agent/supervisor"
+	"drover/internal/process"
+)
+
+// rig is an agent's supervisor on a made-up host, in a synctest bubble. Every process NAME has a pid file and the commands
+// "start NAME" and so on, each of which takes a second and does what it is called for.
+type rig struct {
+	*operationtest.World
+	*supervisor.Supervisor
+	t      *testing.T
+	disk   *disk
+	handle *handle
+	sink   *sink
+	items  int
+	boots  int
+	stop   func()
+}
+
+// bubble runs fn with a rig whose supervisor runs.
+func bubble(t *testing.T, fn func(t *testing.T, r *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{World: operationtest.New(t), t: t, disk: newDisk(), boots: 8}
+		r.begin()
+		fn(t, r)
+		r.stop()
+	})
+}
+
+// begin starts an agent that takes over what is on the disk.
+func (r *rig) begin() {
+	r.handle = &handle{disk: r.disk, World: r.World}
+	r.sink = &sink{handle: r.handle, outcomes: map[string]process.Outcome{}}
+	operator := r.Operator(nil)
+	operator.Journal = r.handle
+	r.Supervisor = supervisor.New(supervisor.Config{
+		Store: r.handle, Sink: r.sink, Operator: operator, HealthyAfter: time.Minute, Relist: 30 * time.Second,
+		BootStarts: r.boots, Log: slog.New(slog.DiscardHandler),
+	})
+	r.Adopt(r.disk.taken())
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	super := r.Supervisor
+	go func() { done <- super.Run(ctx) }()
+	r.stop = func() {
+		cancel()
+		if err := <-done; err != nil {
+			r.t.Error(err)
+		}
+	}
+	synctest.Wait()
+}
+
+// kill ends the agent as kill -9 does: nothing that it would still write arrives.
+func (r *rig) kill() {
+	r.handle.close()
+	r.Crash()
+	r.stop()
+}
+
+// reboot ends the host.
+func (r *rig) reboot() {
+	r.kill()
+	r.disk.reboot()
+	for _, name := range []string{"a", "b"} {
+		r.Kill(file(name))
+	}
+}
+
+// pass lets virtual time pass, and everything happen that is due.
+func (r *rig) pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+func id(name string) process.ID     { return process.ID{Namespace: "ns", Name: name} }
+func file(name string) string       { return "/run/" + name + ".pid" }
+func line(verb, name string) string { return verb + " " + name }
+
+// spec returns the spec of a process, after its commands have been given to the host.
+func (r *rig) spec(name string) *process.Spec {
+	start := func(run string) { r.Spawn(name, file(name), run) }
+	end := func(string) { r.Kill(file(name)) }
+	r.Script(line("start", name), operationtest.Script{Takes: time.Second, End: start})
+	r.Script(line("stop", name), operationtest.Script{Takes: time.Second, End: end})
+	r.Script(line("restart", name), operationtest.Script{Takes: time.Second, End: func(run string) {
+		end(run)
+		start(run)
+	}})
+	r.Script(line("reload", name), operationtest.Script{Takes: time.Second})
+	return &process.Spec{
+		Identity: process.Identity{ProcName: name, SetupPath: "/opt", PIDPath: file(name), User: "root"},
+		Commands: process.Commands{
+			Start: line("start", name), Stop: line("stop", name), Restart: line("restart", name), Reload: line("reload", name),
+		},
+		Policy: process.Policy{}.Defaulted(),
+	}
+}
+
+// submit has an operation accepted and queued, and returns its item.
+func (r *rig) submit(op process.Op, name string, s *process.Spec) string {
+	r.items++
+	e := specstore.Entry{
+		Item: fmt.Sprintf("item-%d", r.items), Process: id(name), Op: op, Spec: s, Expires: time.Now().Add(time.Hour), Boot: r.disk.boot,
+	}
+	r.disk.accept(e)
+	r.Submit([]specstore.Entry{e})
+	return e.Item
+}
+
+// do carries out an operation to its end, which must be a success.
+func (r *rig) do(op process.Op, name string, s *process.Spec) {
+	r.t.Helper()
+	item := r.submit(op, name, s)
+	for range 200 {
+		if o, ok := r.sink.outcome(item); ok {
+			synctest.Wait()
+			if o.Fault != process.None {
+				r.t.Fatalf("%s %s: %+v", op, name, o)
+			}
+			return
+		}
+		r.pass(500 * time.Millisecond)
+	}
+	r.t.Fatalf("%s %s does not end", op, name)
+}
+
+// expect fails unless the operation has ended so.
+func (r *rig) expect(item string, fault process.Fault, text string) {
+	r.t.Helper()
+	o, ok := r.sink.outcome(item)
+	if !ok || o.Fault != fault || o.Text != text {
+		r.t.Errorf("%s: outcome %q %q (%v),\nwant %q %q", item, o.Fault, o.Text, ok, fault, text)
+	}
+}
+
+// state fails unless the process is in that state, hosted or not.
+func (r *rig) state(name, state string, hosted bool) process.Status {
+	r.t.Helper()
+	s, _, ok := r.Snapshot(id(name))
+	if !ok || s.State != state || s.Hosted != hosted {
+		r.t.Errorf("%s is %q, hosted %v (%v), want %q, %v", name, s.State, s.Hosted, ok, state, hosted)
+	}
+	if rec, stored := r.disk.record(id(name)); ok && (!stored || rec.Hosted != hosted) {
+		r.t.Errorf("%s is stored %v, hosted %v; want %v", name, stored, rec.Hosted, hosted)
+	}
+	return s
+}
+
+// ran fails unless exactly these commands have run.
+func (r *rig) ran(lines ...string) {
+	r.t.Helper()
+	if got := r.Lines(); !slices.Equal(got, lines) {
+		r.t.Errorf("commands %q have run, want %q", got, lines)
+	}
+}
+
+// starts has the start command of a process note when it runs, in seconds from now.
+func (r *rig) starts(name string, s operationtest.Script) *[]float64 {
+	var at []float64
+	epoch := time.Now()
+	begin := s.Begin
+	s.Begin = func(run string) {
+		at = append(at, time.Since(epoch).Seconds())
+		if begin != nil {
+			begin(run)
+		}
+	}
+	r.Script(line("start", name), s)
+	return &at
+}
+
+// sink keeps what the server would be told.
+type sink struct {
+	handle *handle
+
+	mu       sync.Mutex
+	began    []string
+	limits   []time.Duration
+	outcomes map[string]process.Outcome
+	order    []string
+	changed  int
+}
+
+func (s *sink) Began(item string, limit time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.began = append(s.began, item)
+	s.limits = append(s.limits, limit)
+}
+
+func (s *sink) Finished(item string, o process.Outcome) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.handle.finished(item) {
+		panic("an outcome is told before it is stored")
+	}
+	s.outcomes[item] = o
+	s.order = append(s.order, item)
+}
+
+func (s *sink) Changed(process.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.changed++
+}
+
+func (s *sink) outcome(item string) (process.Outcome, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o, ok := s.outcomes[item]
+	return o, ok
+}
+
+// disk is what outlives an agent.
+type disk struct {
+	mu       sync.Mutex
+	boot     string
+	records  map[process.ID]specstore.Record
+	runtimes map[process.ID][]byte
+	entries  []specstore.Entry
+	// full refuses every write.
+	full error
+}
+
+func newDisk() *disk {
+	return &disk{boot: operationtest.Boot, records: map[process.ID]specstore.Record{}, runtimes: map[process.ID][]byte{}}
+}
+
+func (d *disk) accept(e specstore.Entry) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.entries = append(d.entries, e)
+}
+
+// taken returns the records and the open operations.
+func (d *disk) taken() (records []specstore.Record, open []specstore.Entry) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, rec := range d.records {
+		records = append(records, rec)
+	}
+	for _, e := range d.entries {
+		if e.Outcome == nil {
+			open = append(open, e)
+		}
+	}
+	return records, open
+}
+
+func (d *disk) record(id process.ID) (specstore.Record, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	rec, ok := d.records[id]
+	return rec, ok
+}
+
+func (d *disk) runtime(id process.ID) (rt specstore.Runtime) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if data := d.runtimes[id]; data != nil {
+		if err := json.Unmarshal(data, &rt); err != nil {
+			panic(err)
+		}
+	}
+	return rt
+}
+
+func (d *disk) fill(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.full = err
+}
+
+// reboot forgets what is good for one boot only.
+func (d *disk) reboot() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.boot = "boot-2"
+	clear(d.runtimes)
+}
+
+// handle is a disk as one life of the agent has it open.
+type handle struct {
+	*disk
+	*operationtest.World
+
+	closing sync.Mutex
+	closed  bool
+}
+
+var errKilled = errors.New("the agent has been killed")
+
+func (h *handle) close() {
+	h.closing.Lock()
+	defer h.closing.Unlock()
+	h.closed = true
+}
+
+// write does something to the disk, unless that is full or the agent is dead.
+func (h *handle) write(do func()) error {
+	h.closing.Lock()
+	defer h.closing.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return errKilled
+	}
+	if h.full != nil {
+		return h.full
+	}
+	do()
+	return nil
+}
+
+func (h *handle) BootID() string { return h.boot }
+
+func (h *handle) PutRecord(rec specstore.Record) error {
+	return h.write(func() { h.records[rec.ID] = rec })
+}
+
+func (h *handle) Finish(item string, id process.ID, o process.Outcome, c specstore.Change) error {
+	return h.write(func() {
+		i := slices.IndexFunc(h.entries, func(e specstore.Entry) bool { return e.Item == item })
+		h.entries[i].Outcome = &o
+		switch {
+		case c.Delete:
+			delete(h.records, id)
+		case c.Put != nil:
+			h.records[id] = *c.Put
+		}
+		_ = h.World.Journal.DropProgress(item)
+	})
+}
+
+func (h *handle) finished(item string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.ContainsFunc(h.entries, func(e specstore.Entry) bool { return e.Item == item && e.Outcome != nil })
+}
+
+func (h *handle) GetRuntime(id process.ID) (specstore.Runtime, error) { return h.runtime(id), nil }
+
+func (h *handle) PutRuntime(id process.ID, rt specstore.Runtime) error {
+	data, err := json.Marshal(rt)
+	if err != nil {
+		return err
+	}
+	return h.write(func() { h.runtimes[id] = data })
+}
+
+func (h *handle) DeleteRuntime(id process.ID) error {
+	return h.write(func() { delete(h.runtimes, id) })
+}
+
+func (h *handle) PutProgress(item string, p specstore.Progress) error {
+	var err error
+	if refused := h.write(func() { err = h.World.Journal.PutProgress(item, p) }); refused != nil {
+		return refused
+	}
+	return err
+}
+
+// instance returns the live instance of a process.
+func (r *rig) instance(name string) procfs.Identity {
+	r.t.Helper()
+	who, alive := r.Alive(file(name))
+	if !alive {
+		r.t.Fatalf("%s does not run", name)
+	}
+	return who
+}
