@@ -36,6 +36,7 @@ type (
 		InstanceID Str    `json:"instance_id"`
 		ValueKey   Str    `json:"value_key"`
 		Account    Str    `json:"account"`
+		Extension  Str    `json:"cmd_shell_ext"` // of operate_proc only
 		Hosts      []host `json:"ip_list"`
 		jobCommands
 		jobPolicy
@@ -61,18 +62,21 @@ type (
 
 // ReadJobOperate reads the body of operate_process. An error means that the call is refused; it names the field.
 func ReadJobOperate(body []byte) ([]Operation, error) {
-	return readJob(body, opOf, func(p *jobProcess) (string, Str) {
-		switch {
-		case p.SetupPath.blank():
-			return "setup_path", p.SetupPath
-		case p.ProcName.blank():
-			return "proc_name", p.ProcName
-		case p.PIDPath.blank():
-			return "pid_path", p.PIDPath
-		default:
-			return "", Str{}
-		}
-	})
+	return readJob(body, opOf, requiredToOperate)
+}
+
+// requiredToOperate returns the name of a required field that has no text.
+func requiredToOperate(p *jobProcess) (string, Str) {
+	switch {
+	case p.SetupPath.blank():
+		return "setup_path", p.SetupPath
+	case p.ProcName.blank():
+		return "proc_name", p.ProcName
+	case p.PIDPath.blank():
+		return "pid_path", p.PIDPath
+	default:
+		return "", Str{}
+	}
 }
 
 // ReadJobManage reads the body of manage_proc, as ReadJobOperate does. Only here may the paths be missing.
@@ -110,6 +114,10 @@ func readJob(body []byte, meaning func(int64) (process.Op, bool), blank func(*jo
 	if err := decode(body, &b); err != nil {
 		return nil, err
 	}
+	return b.operations(meaning, blank)
+}
+
+func (b *jobBody) operations(meaning func(int64) (process.Op, bool), blank func(*jobProcess) (string, Str)) ([]Operation, error) {
 	namespace, err := b.namespace()
 	if err != nil {
 		return nil, err

@@ -95,6 +95,37 @@ func ReadOperateMulti(body []byte) ([]Operation, error) {
 	return ops, nil
 }
 
+// ReadOperateRegistered reads the body of operate_proc, whose keys carry the supplier. The spec is the registered one, and
+// nil here, unless the body brings one along.
+func ReadOperateRegistered(body []byte) ([]Operation, error) {
+	var b operateBody
+	if err := decode(body, &b); err != nil {
+		return nil, err
+	}
+	id, err := b.Meta.id("")
+	if err != nil {
+		return nil, err
+	}
+	if b.OpType.state == absent {
+		return nil, errors.New("op_type is missing")
+	}
+	list, err := b.list("", id, keyWithSupplier)
+	if err != nil {
+		return nil, err
+	}
+	o := Operation{ID: id, Targets: list}
+	if b.Spec != nil && b.Spec.Identity != nil {
+		o.Spec, o.Problem = b.Spec.translate(b.Meta.Labels, registered)
+	}
+	o.setOp(b.OpType, opOf)
+	if o.Spec != nil || o.Problem != nil {
+		o.check()
+	} else if problem := (*process.Error)(nil); errors.As(process.ValidateID(id), &problem) {
+		o.Problem = problem
+	}
+	return []Operation{o}, nil
+}
+
 // ReadRegistration reads the body of register_proc_info, update_proc_info or unregister_proc_info, whose keys carry the
 // supplier.
 func ReadRegistration(body []byte, op process.Op) ([]Operation, error) {

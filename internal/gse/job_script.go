@@ -1,0 +1,110 @@
+package gse
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"drover/internal/process"
+)
+
+// What JOB's operate_proc fills in: a caller says where a process is, and everything else follows from scripts of fixed
+// names beside it.
+const (
+	scriptCPU       = 50
+	scriptMem       = 30
+	scriptBegin     = 5
+	scriptEnd       = 1
+	scriptOpTimeout = 10
+	scriptContact   = "mapleleaf"
+)
+
+// ReadJobScripted reads the body of JOB's operate_proc. An error means that the call is refused; it names the field.
+func ReadJobScripted(body []byte) ([]Operation, error) {
+	var b jobBody
+	if err := decode(body, &b); err != nil {
+		return nil, err
+	}
+	for i := range b.Processes {
+		if err := b.Processes[i].script(); err != nil {
+			return nil, fmt.Errorf("process_infos[%d].%w", i, err)
+		}
+	}
+	return b.operations(opOf, requiredToOperate)
+}
+
+// script replaces what a caller of operate_proc cannot say by what JOB makes of the rest.
+func (p *jobProcess) script() error {
+	dir, name := p.SetupPath.value, p.ProcName.value
+	var line func(verb string) Str
+	switch extension := p.Extension.value; extension {
+	case "", "sh":
+		line = func(verb string) Str {
+			return words("cd " + shellWord(dir) + " && ./" + verb + ".sh " + shellWord(name) + " &")
+		}
+	case "bat", "ps1":
+		line = func(verb string) Str { return words("cd " + dir + " && " + verb + "." + extension + " " + name) }
+	default:
+		return fmt.Errorf("cmd_shell_ext is %.40q: expected sh, bat or ps1", extension)
+	}
+	p.jobCommands = jobCommands{Start: line("start"), Stop: line("stop"), Restart: line("restart"), Reload: line("reload")}
+	p.ValueKey = words(scriptKey(dir, name))
+	p.CfgPath, p.LogPath, p.FuncID, p.InstanceID = Str{}, Str{}, Str{}, Str{}
+	p.Contact = words(scriptContact)
+	p.jobPolicy = jobPolicy{
+		Type: whole(1), CycleTime: whole(0), Instances: whole(1), CheckBegin: whole(scriptBegin), CheckEnd: whole(scriptEnd),
+		OpTimeout: whole(scriptOpTimeout), CPULimit: share(p.CPULimit, scriptCPU), MemLimit: share(p.MemLimit, scriptMem),
+	}
+	return nil
+}
+
+// scriptKey is the index of the result: path and name with a separator of the path's own kind between them.
+func scriptKey(dir, name string) string {
+	switch {
+	case strings.HasSuffix(dir, "/") || strings.HasSuffix(dir, `\`):
+		return dir + name
+	case strings.Contains(dir, `\`):
+		return dir + `\` + name
+	default:
+		return dir + "/" + name
+	}
+}
+
+// share keeps a limit that is a percentage; a missing one and one outside of 0 to 100 become the given one.
+func share(v Float, missing float64) Float {
+	if v.state == bad || v.state == given && v.value >= 0 && v.value <= 100 {
+		return v
+	}
+	return Float{value: missing, state: given}
+}
+
+func words(s string) Str { return Str{value: s, state: given} }
+
+func whole(n int64) Int { return Int{value: n, state: given} }
+
+// shellWord quotes a word for /bin/sh, if it needs that.
+func shellWord(s string) string {
+	plain := s != "" && !strings.ContainsFunc(s, func(c rune) bool {
+		return (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && !strings.ContainsRune("/_-.+:@%,=", c)
+	})
+	if plain {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// MeansJob reports whether a body is meant for JOB where the path leaves that open.
+func MeansJob(body []byte) bool {
+	var b struct {
+		Biz    Str `json:"bk_biz_id"`
+		Scope  Str `json:"bk_scope_id"`
+		Action Str `json:"action"`
+	}
+	return json.Unmarshal(body, &b) == nil && (b.Biz.state != absent || b.Scope.state != absent || b.Action.state != absent)
+}
+
+// noProcess stands for the process in keys that name a host only.
+func noProcess() process.ID { return process.ID{} }
+
+// agentKey is the key of a host itself.
+func agentKey(t Target, _ process.ID) string { return t.Asked() }
