@@ -50,7 +50,8 @@ type Conn struct {
 	onLost      func()
 	stopDialing context.CancelFunc
 
-	link atomic.Pointer[link] // nil while there is none
+	link      atomic.Pointer[link] // nil while there is none
+	searching atomic.Bool          // a failed attempt has been told of since there was a link
 
 	calls  sync.Mutex // held while a callback runs
 	silent bool       // Close is through: no further callbacks
@@ -116,7 +117,11 @@ func (c *Conn) options(cfg DialConfig, dialing context.Context, up func()) nats.
 	o.SignatureCB = cfg.Identity.Key.Sign
 	o.CustomDialer = dialer{func(network, address string) (net.Conn, error) {
 		d := net.Dialer{Timeout: connectTimeout}
-		return d.DialContext(dialing, network, address)
+		conn, err := d.DialContext(dialing, network, address)
+		if err != nil && dialing.Err() == nil {
+			c.unreached(err) // the library keeps the reason to itself
+		}
+		return conn, err
 	}}
 	o.Timeout = connectTimeout
 	o.PingInterval = pingInterval
@@ -134,7 +139,7 @@ func (c *Conn) options(cfg DialConfig, dialing context.Context, up func()) nats.
 	o.DisconnectedErrCB = func(_ *nats.Conn, err error) { c.down(err) }
 	// Only an error that the library doesn't know leads here, as Close is silent.
 	o.ClosedCB = func(nc *nats.Conn) { c.log.Error("fabric connection was given up", "error", nc.LastError()) }
-	o.ReconnectErrCB = func(_ *nats.Conn, err error) { c.log.Debug("fabric could not be reached", "error", err) }
+	o.ReconnectErrCB = func(_ *nats.Conn, err error) { c.unreached(err) }
 	o.AsyncErrorCB = func(_ *nats.Conn, sub *nats.Subscription, err error) {
 		if sub != nil {
 			c.log.Warn("fabric dropped messages", "subject", sub.Subject, "error", err)
@@ -165,6 +170,7 @@ func (c *Conn) up(url string, first func()) {
 		return
 	}
 	ctx, lose := context.WithCancel(context.Background())
+	c.searching.Store(false)
 	c.link.Store(&link{
 		afterLoss: func(f func()) func() bool { return context.AfterFunc(ctx, f) },
 		lose:      lose,
@@ -188,6 +194,15 @@ func (c *Conn) down(err error) {
 	if c.onLost != nil {
 		c.onLost()
 	}
+}
+
+// unreached tells of the first failed attempt of many.
+func (c *Conn) unreached(err error) {
+	if c.searching.Swap(true) {
+		c.log.Debug("fabric could not be reached", "error", err)
+		return
+	}
+	c.log.Warn("fabric could not be reached, trying again until it is", "error", err)
 }
 
 // Connected reports whether there is a link now. It never blocks.

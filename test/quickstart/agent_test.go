@@ -1,0 +1,66 @@
+package quickstart_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"drover/test/harness"
+)
+
+// TestAgentAlone: drover-agent takes over the data directory of a drover dev that was stopped, says that it cannot reach the
+// server, and keeps the processes alive without it; the next drover dev takes over from there.
+func TestAgentAlone(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t, binaries.drover)
+	p, dir := harness.Odd(t, s, binaries.oddd, "orphan", "plain")
+	p.Policy = harness.Object{"start_check_secs": 1}
+	if r := p.Operate(0); r.Code != 0 {
+		t.Fatalf("start: %+v", r)
+	}
+	first := harness.ReadPID(t, dir+"/oddd.pid")
+	if err := s.Terminate(); err != nil {
+		t.Fatal(err)
+	}
+
+	agent := start(t, binaries.agent, "run", "--data-dir", s.DataDir)
+	harness.Eventually(t, "the agent to say that it cannot reach the server", func() bool {
+		return strings.Contains(agent.text(), "fabric could not be reached")
+	})
+	if text := agent.text(); !strings.Contains(text, "connection refused") || strings.Contains(text, "goroutine ") {
+		t.Error("the agent did not say cleanly why")
+	}
+	harness.Signal(t, first, syscall.SIGKILL)
+	second := first
+	harness.Eventually(t, "the process to be launched again without a server", func() bool {
+		if harness.Starts(t, dir) < 2 || !exists(dir+"/oddd.pid") {
+			return false
+		}
+		second = harness.ReadPID(t, dir+"/oddd.pid")
+		return second != first && harness.Alive(second)
+	})
+	agent.terminate()
+	if !harness.Alive(second) {
+		t.Error("the process ended with the agent")
+	}
+
+	s.Run()
+	if r := p.Query(); r.PID != second || !r.Hosted {
+		t.Errorf("drover dev sees pid %d, hosted %v, want pid %d, hosted", r.PID, r.Hosted, second)
+	}
+	if n := harness.Starts(t, dir); n != 2 {
+		t.Errorf("started %d times, want 2", n)
+	}
+}
+
+// TestAgentThatNeverJoined fails at once and says what is missing.
+func TestAgentThatNeverJoined(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	r := run(t, []string{"PATH=" + os.Getenv("PATH"), "HOME=/"}, binaries.agent, "run", "--data-dir", dir)
+	if r.code != 1 || !strings.Contains(r.errors, "join") {
+		t.Errorf("exit code %d, says %q, want 1 and a word about joining", r.code, r.errors)
+	}
+}
