@@ -76,12 +76,23 @@ func Open(dir, bootID string) (*Store, error) {
 	return &Store{state: state, runtime: runtime, boot: bootID}, nil
 }
 
+var errInUse = errors.New("another agent uses this data directory")
+
 func open(path string, buckets ...string) (*bbolt.DB, error) {
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, FreelistType: bbolt.FreelistMapType})
-	switch {
-	case errors.Is(err, bberrors.ErrTimeout):
-		return nil, fmt.Errorf("cannot open %s: another agent uses this data directory", path)
-	case err != nil:
+	var db *bbolt.DB
+	err := guarded(func() (err error) {
+		db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, FreelistType: bbolt.FreelistMapType})
+		return err
+	})
+	if errors.Is(err, bberrors.ErrTimeout) {
+		return nil, fmt.Errorf("cannot open %s: %w", path, errInUse)
+	}
+	if err == nil {
+		if err = check(db); err != nil {
+			_ = db.Close()
+		}
+	}
+	if err != nil {
 		return nil, fmt.Errorf("cannot open %s: %w (move the file away to start without it, or restore a copy)", path, err)
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
@@ -125,6 +136,9 @@ func openRuntime(path, bootID string) (*bbolt.DB, error) {
 			return db, nil
 		}
 		_ = db.Close()
+	}
+	if errors.Is(err, errInUse) {
+		return nil, err
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("cannot renew %s: %w", path, err)
