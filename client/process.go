@@ -121,12 +121,12 @@ type ConfigFile struct {
 	MD5  string `json:"md5"`
 }
 
-// ProcessFilter chooses processes. An empty field matches all. Namespaces and names are globs: * is any text, ? any one character,
-// [abc] one of a set.
+// ProcessFilter chooses processes. An empty field matches all. Namespaces and names are patterns: * is any text, ? any
+// one character.
 type ProcessFilter struct {
 	Namespace string
 	Name      string
-	// Hosts are ids or cloud:ip, or globs of those. States are words of Process.State.
+	// Hosts are ids or cloud:ip, or patterns of those. States are words of Process.State.
 	Hosts  []string
 	States []string
 	// Spec asks for the specs too.
@@ -166,7 +166,7 @@ type Agent struct {
 
 // AgentFilter chooses hosts. An empty field matches all.
 type AgentFilter struct {
-	// Hosts are ids or cloud:ip, or globs of those.
+	// Hosts are ids or cloud:ip, or patterns of those.
 	Hosts []string
 	// State is "online" or "away".
 	State string

@@ -1,0 +1,58 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// AuditRow is one call or one denial.
+type AuditRow struct {
+	At        time.Time `json:"at"`
+	App       string    `json:"app"`
+	User      string    `json:"user"`
+	Remote    string    `json:"remote"`
+	RequestID string    `json:"request_id"`
+	// Action is the endpoint's name, Target what was acted on, shortened, and Targets how many.
+	Action  string          `json:"action"`
+	Target  string          `json:"target,omitempty"`
+	Targets int             `json:"targets"`
+	Allowed bool            `json:"allowed"`
+	Code    int             `json:"code"`
+	Message string          `json:"message,omitempty"`
+	Detail  json.RawMessage `json:"detail,omitempty"`
+}
+
+// AuditFilter chooses rows. An empty field matches all.
+type AuditFilter struct {
+	// Since is included, Until is not.
+	Since, Until time.Time
+	App          string
+	User         string
+	Action       string
+	RequestID    string
+	Allowed      *bool
+	// Limit bounds the answer; 0 does not.
+	Limit int
+}
+
+// Audit lists the record of calls, newest first.
+func (c *Client) Audit(ctx context.Context, f AuditFilter) iter.Seq2[AuditRow, error] {
+	query := url.Values{}
+	for name, t := range map[string]time.Time{"since": f.Since, "until": f.Until} {
+		if !t.IsZero() {
+			query.Set(name, t.UTC().Format(time.RFC3339Nano))
+		}
+	}
+	set(query, "app", f.App)
+	set(query, "user", f.User)
+	set(query, "action", f.Action)
+	set(query, "request_id", f.RequestID)
+	if f.Allowed != nil {
+		query.Set("allowed", strconv.FormatBool(*f.Allowed))
+	}
+	return pages[AuditRow](ctx, c, "/audit", query, f.Limit)
+}

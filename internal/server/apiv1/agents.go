@@ -1,0 +1,135 @@
+package apiv1
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"drover/internal/server/access"
+	"drover/internal/server/store"
+)
+
+// hostView is a host as it is named everywhere.
+type hostView struct {
+	ID     string `json:"id"`
+	Cloud  int    `json:"cloud"`
+	IP     string `json:"ip"`
+	Online bool   `json:"online"`
+}
+
+// agentView is a host in the list of hosts.
+type agentView struct {
+	hostView
+	Key      string     `json:"key"`
+	Build    string     `json:"build"`
+	LastSeen *time.Time `json:"last_seen,omitempty"`
+	JoinedAt time.Time  `json:"joined_at"`
+}
+
+// nameOf is what an agent is called: its stable id, or cloud:ip.
+func nameOf(a store.Agent) string {
+	if a.ID != "" {
+		return a.ID
+	}
+	return addressOf(a)
+}
+
+func addressOf(a store.Agent) string { return fmt.Sprintf("%d:%s", a.Cloud, a.IP) }
+
+// rightsOf is the agent as rights see it. One that is no longer in the register is in no area.
+func rightsOf(a store.Agent) access.Host {
+	if a.Key == "" {
+		return access.Host{Area: access.NoArea}
+	}
+	return access.Host{Area: a.Cloud, IP: a.IP, ID: a.ID}
+}
+
+func (h *Handler) viewHost(a store.Agent) hostView {
+	return hostView{ID: nameOf(a), Cloud: a.Cloud, IP: a.IP, Online: !h.Directory.Presence(a.Key, h.Now()).Away}
+}
+
+// listAgents lists the hosts that the caller may read about. Presence changes too often to be stored, so the list is made here.
+func (h *Handler) listAgents(ctx context.Context, c *call) (reply, error) {
+	p := &c.params
+	hosts, state, limit := p.list("host"), p.choice("state", "online", "away"), p.limit()
+	var after string
+	p.cursor(&after)
+	if err := p.done(); err != nil {
+		return reply{}, err
+	}
+	c.audit.Target = clip(strings.Join(hosts, " "))
+	reach := c.who.OnHosts(access.ReadAgents)
+	if reach.Nowhere() {
+		return reply{}, forbidden(access.Missing{Operation: access.ReadAgents})
+	}
+	all, err := h.Agents.ListAgents(ctx)
+	if err != nil {
+		return reply{}, failure("list the agents", err)
+	}
+	// The place of the last one is found by its key: the list has no gaps and its order does not change.
+	if i := slices.IndexFunc(all, func(a store.Agent) bool { return a.Key == after }); i >= 0 {
+		all = all[i+1:]
+	}
+	var views []agentView
+	var last any
+	for _, a := range all {
+		v := h.viewAgent(a)
+		if !reach.Covers(rightsOf(a)) || !anyMatches(hosts, a) || state != "" && v.Online != (state == "online") {
+			continue
+		}
+		if len(views) == limit {
+			last = views[limit-1].Key
+			break
+		}
+		views = append(views, v)
+	}
+	c.audit.Targets = len(views)
+	return ok(pageOf(views, last))
+}
+
+func (h *Handler) viewAgent(a store.Agent) agentView {
+	v := agentView{hostView: h.viewHost(a), Key: a.Key, Build: a.Build, JoinedAt: a.Created}
+	if seen := h.Directory.Presence(a.Key, h.Now()).LastSeen; !seen.IsZero() {
+		v.LastSeen = &seen
+	}
+	return v
+}
+
+// anyMatches reports whether an agent is of one of the patterns; without any, it is.
+func anyMatches(patterns []string, a store.Agent) bool {
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
+		return access.Match(p, addressOf(a)) || a.ID != "" && access.Match(p, a.ID)
+	})
+}
+
+// agentsNamed returns the keys of the agents that are of one of the patterns; nil when there are no patterns.
+func (h *Handler) agentsNamed(ctx context.Context, patterns []string) ([]string, error) {
+	if len(patterns) == 0 {
+		return nil, nil
+	}
+	keys := []string{}
+	var wild []string
+	for _, p := range patterns {
+		switch agent, found := h.Directory.LookupID(p); {
+		case found:
+			keys = append(keys, agent.Key)
+		case strings.ContainsAny(p, "*?"):
+			wild = append(wild, p)
+		}
+	}
+	if len(wild) == 0 {
+		return keys, nil
+	}
+	all, err := h.Agents.ListAgents(ctx)
+	if err != nil {
+		return nil, failure("list the agents", err)
+	}
+	for _, a := range all {
+		if anyMatches(wild, a) {
+			keys = append(keys, a.Key)
+		}
+	}
+	return keys, nil
+}

@@ -1,0 +1,112 @@
+// Package apiv1 is drover's own API, everything below /api/v1: processes, agents, operations, apps, users and the record of calls,
+// as JSON with cursor paging and with RFC 9457 problems that name the field. It owns how these resources look from outside and who
+// may see them. Who a caller is, the gate says; what an operation does is the engine's business, and what is kept the store's.
+package apiv1
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/server/access"
+	"drover/internal/server/fleet"
+	"drover/internal/server/store"
+)
+
+// Prefix is where the API is.
+const Prefix = "/api/v1"
+
+// Gate finds out who calls. Admit returns a Denied error for credentials that are missing or wrong, and Busy for an app that asks
+// for more than its limits; release is called when the call has ended.
+type Gate interface {
+	Admit(r *http.Request) (who access.Principal, release func(), err error)
+}
+
+// Engine takes tasks. Submit returns once the task and its audit row are on disk. Wait returns when every item of the task has its
+// outcome, or when ctx ends.
+type Engine interface {
+	Submit(ctx context.Context, t *store.Task, row store.AuditRow) error
+	Wait(ctx context.Context, task string) error
+}
+
+// Directory knows the agents.
+type Directory interface {
+	LookupID(id string) (store.Agent, bool)
+	ByKey(key string) (store.Agent, bool)
+	Presence(key string, now time.Time) fleet.Presence
+}
+
+// Agents is the register of hosts.
+type Agents interface {
+	ListAgents(ctx context.Context) ([]store.Agent, error)
+}
+
+// Results is what became of the targets of a task.
+type Results interface {
+	TaskItems(ctx context.Context, id, app string, fn func(store.ItemView) error) error
+}
+
+// Config is what the API stands on. All but Now is required.
+type Config struct {
+	Gate      Gate
+	Engine    Engine
+	Directory Directory
+	Agents    Agents
+	Listing   store.Listing
+	Results   Results
+	Apps      store.Apps
+	Users     store.Users
+	Tokens    store.Tokens
+	Audit     store.Audit
+	Log       *slog.Logger
+	// Now is the clock; time.Now when nil.
+	Now func() time.Time
+}
+
+// Handler serves the API. It starts nothing and is safe for concurrent use.
+type Handler struct {
+	Config
+	mux *http.ServeMux
+	// stopping ends the calls that only wait for something to happen.
+	stopping context.Context //nolint:containedctx // it is the life of the handler, not of a call
+	stop     context.CancelFunc
+}
+
+// New returns the handler of all paths below Prefix.
+func New(c Config) *Handler {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	h := &Handler{Config: c, mux: http.NewServeMux()}
+	h.stopping, h.stop = context.WithCancel(context.Background())
+	for _, r := range h.table() {
+		h.mux.Handle(r.method+" "+Prefix+r.path, h.serving(r))
+	}
+	h.mux.Handle("/", h.serving(route{name: "unknown", serve: h.noSuchPath}))
+	return h
+}
+
+// Stop has long polls answered at once, so that a server that shuts down need not wait for them.
+func (h *Handler) Stop() { h.stop() }
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
+
+// operatorKey is the context key of the operator.
+type operatorKey struct{}
+
+// WithOperator marks the calls of a connection as those of an operator of this machine, whom the kernel has vouched for. They pass
+// by the gate.
+func WithOperator(ctx context.Context, who access.Principal) context.Context {
+	return context.WithValue(ctx, operatorKey{}, who)
+}
+
+// supported are the operations that can be asked for; a query is none, as the list of processes answers it.
+func supported() []process.Op {
+	return []process.Op{
+		process.Start, process.Stop, process.Restart, process.Reload, process.Kill, process.Host, process.Unhost,
+		process.Register, process.Update, process.Unregister,
+	}
+}

@@ -1,0 +1,192 @@
+package apiv1
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"drover/internal/server/access"
+	"drover/internal/server/store"
+)
+
+// Limits of one call.
+const (
+	maxBody   = 16 << 20
+	bodyTime  = 60 * time.Second
+	replyTime = 120 * time.Second
+	auditTime = 10 * time.Second
+	maxWait   = 60 * time.Second
+)
+
+// call is one request on its way through the API.
+type call struct {
+	w      http.ResponseWriter
+	r      *http.Request
+	who    access.Principal
+	params params
+	// audit is filled in on the way; audited tells that it was stored already, with a task.
+	audit   store.AuditRow
+	audited bool
+}
+
+// reply is what a call is answered with.
+type reply struct {
+	status int
+	body   any // nil: no body
+	// location is the path of what was made, below Prefix.
+	location string
+}
+
+// endpoint answers one call: with a reply, or with why it is refused.
+type endpoint func(ctx context.Context, c *call) (reply, error)
+
+func ok(body any) (reply, error) { return reply{status: http.StatusOK, body: body}, nil }
+
+// serving returns the handler of a route.
+func (h *Handler) serving(r route) http.HandlerFunc {
+	return func(w http.ResponseWriter, req *http.Request) {
+		ctx := req.Context()
+		c := &call{w: w, r: req, params: params{values: req.URL.Query(), read: map[string]bool{}}}
+		c.audit = store.AuditRow{At: h.Now(), Remote: remote(req), RequestID: requestID(req), Action: r.name}
+		w.Header().Set("X-Request-Id", c.audit.RequestID)
+		// A recorder or a wrapped writer has no deadlines; the server's own then apply.
+		control := http.NewResponseController(w)
+		_ = control.SetReadDeadline(time.Now().Add(bodyTime))
+		_ = control.SetWriteDeadline(time.Now().Add(bodyTime + maxWait + replyTime))
+		answer, err := h.answer(ctx, c, r)
+		if err != nil {
+			refuse(w, c, err)
+		} else {
+			if answer.location != "" {
+				w.Header().Set("Location", Prefix+answer.location)
+			}
+			if answer.body == nil {
+				w.WriteHeader(answer.status)
+			} else {
+				write(w, answer.status, "application/json", answer.body)
+			}
+		}
+		h.record(ctx, c, answer.status, err)
+	}
+}
+
+// answer finds out who calls and runs the endpoint.
+func (h *Handler) answer(ctx context.Context, c *call, r route) (reply, error) {
+	if operator, ok := ctx.Value(operatorKey{}).(access.Principal); ok {
+		c.who = operator
+	} else {
+		who, release, err := h.Gate.Admit(c.r)
+		if err != nil {
+			return reply{}, err
+		}
+		defer release()
+		c.who = who
+	}
+	c.audit.App, c.audit.User = c.who.App, c.who.User
+	if r.admin && !c.who.Admin {
+		return reply{}, problemf(http.StatusForbidden, "app %q is no administrator", c.who.App)
+	}
+	c.audit.Allowed = true
+	return r.serve(ctx, c)
+}
+
+// record stores the audit row of a call, unless its task has taken it along. The caller has its answer by then, and may have hung
+// up.
+func (h *Handler) record(ctx context.Context, c *call, status int, err error) {
+	if err != nil {
+		p := problemOf(err)
+		status = p.Status
+		c.audit.Message = p.Detail
+		if status == http.StatusForbidden {
+			c.audit.Allowed = false
+		}
+		if p.cause != nil && ctx.Err() == nil { // a caller that hung up is no fault of ours
+			h.Log.Error("call failed", "endpoint", c.audit.Action, "request", c.audit.RequestID, "error", p.cause)
+		}
+	}
+	if c.audited {
+		return
+	}
+	if err != nil {
+		c.audit.Code = status
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTime)
+	defer cancel()
+	if err := h.Audit.PutAudit(ctx, c.audit); err != nil {
+		h.Log.Error("audit row was lost", "endpoint", c.audit.Action, "request", c.audit.RequestID, "app", c.audit.App, "error", err)
+	}
+}
+
+// noSuchPath answers what is in no row of the table, and a path of the table with another method.
+func (h *Handler) noSuchPath(_ context.Context, c *call) (reply, error) {
+	var allowed []string
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete} {
+		probe := *c.r
+		probe.Method = method
+		if _, pattern := h.mux.Handler(&probe); pattern != "" && pattern != "/" {
+			allowed = append(allowed, method)
+		}
+	}
+	if len(allowed) > 0 {
+		c.w.Header().Set("Allow", strings.Join(allowed, ", "))
+		return reply{}, problemf(http.StatusMethodNotAllowed, "%.200s takes %s", c.r.URL.Path, strings.Join(allowed, ", "))
+	}
+	return reply{}, problemf(http.StatusNotFound, "there is no %.200s", c.r.URL.Path)
+}
+
+// decode reads the body into v. An unknown field is refused: it may be a filter that was misspelt.
+func (c *call) decode(v any) error {
+	d := json.NewDecoder(http.MaxBytesReader(c.w, c.r.Body, maxBody))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return decodeProblem(err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return problemf(http.StatusBadRequest, "the body goes on after its JSON object")
+	}
+	return nil
+}
+
+// app is whose tasks the caller may see: its own, and every one's where it is an administrator.
+func (c *call) app() string {
+	if c.who.Admin {
+		return ""
+	}
+	return c.who.App
+}
+
+// requestID returns the caller's own id of the request, if it is fit to be echoed and stored, else a new one.
+func requestID(r *http.Request) string {
+	id := r.Header.Get("X-Request-Id")
+	fit := id != "" && len(id) <= 64 && !strings.ContainsFunc(id, func(c rune) bool {
+		return (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && !strings.ContainsRune("-_.:", c)
+	})
+	if fit {
+		return id
+	}
+	return strings.ToLower(rand.Text())
+}
+
+// remote returns the address that the request came from, without its port, or "socket".
+func remote(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return "socket"
+	}
+	return host
+}
+
+// clip cuts a text that goes into a record.
+func clip(text string) string {
+	const most = 200
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}

@@ -1,0 +1,188 @@
+package apiv1
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/server/store"
+)
+
+// operationView is a task without its results.
+type operationView struct {
+	ID        string     `json:"id"`
+	Op        process.Op `json:"op"`
+	Subject   string     `json:"subject"`
+	Requests  int        `json:"requests"`
+	App       string     `json:"app"`
+	User      string     `json:"user"`
+	RequestID string     `json:"request_id"`
+	CreatedAt time.Time  `json:"created_at"`
+	State     string     `json:"state"`
+	Counts    countsView `json:"counts"`
+}
+
+type countsView struct {
+	Targets int `json:"targets"`
+	OK      int `json:"ok"`
+	Failed  int `json:"failed"`
+	Pending int `json:"pending"`
+}
+
+// The states of an operation, and the outcomes of its targets that are no fault.
+const (
+	running = "running"
+	done    = "done"
+	pending = "pending"
+	success = "ok"
+	failed  = "failed"
+)
+
+func viewOperation(t store.TaskSummary) operationView {
+	v := operationView{
+		ID: t.ID, Op: t.Op, Subject: t.Process.String(), Requests: t.Requests, App: t.App, User: t.User, RequestID: t.RequestID,
+		CreatedAt: t.Created, State: done,
+		Counts: countsView{Targets: t.Keys, OK: t.Keys - t.Open - t.Failed, Failed: t.Failed, Pending: t.Open},
+	}
+	if t.Open > 0 {
+		v.State = running
+	}
+	return v
+}
+
+// listOperations lists the tasks that the caller may see, newest first.
+func (h *Handler) listOperations(ctx context.Context, c *call) (reply, error) {
+	p := &c.params
+	f := store.TaskFilter{App: p.text("app")}
+	if state := p.choice("state", running, done); state != "" {
+		over := state == done
+		f.Done = &over
+	}
+	limit := p.limit()
+	var after int64
+	p.cursor(&after)
+	if err := p.done(); err != nil {
+		return reply{}, err
+	}
+	if own := c.app(); own != "" {
+		if f.App != "" && f.App != own {
+			return ok(pageOf[operationView](nil, nil))
+		}
+		f.App = own
+	}
+	tasks, err := h.Listing.ListTasks(ctx, f, after, limit)
+	if err != nil {
+		return reply{}, failure("list the operations", err)
+	}
+	views := make([]operationView, len(tasks))
+	for i, t := range tasks {
+		views[i] = viewOperation(t)
+	}
+	c.audit.Targets = len(views)
+	if len(tasks) < limit {
+		return ok(pageOf(views, nil))
+	}
+	return ok(pageOf(views, tasks[len(tasks)-1].Number))
+}
+
+// getOperation returns a task; with ?wait= once it is done, or when that time has passed.
+func (h *Handler) getOperation(ctx context.Context, c *call) (reply, error) {
+	id := c.r.PathValue("id")
+	c.audit.Target = clip(id)
+	wait := c.params.wait()
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	t, err := h.Listing.GetTask(ctx, id, c.app())
+	if err != nil {
+		return reply{}, stored(err, "operation", id)
+	}
+	if wait > 0 && t.Open > 0 {
+		if err := h.await(ctx, id, wait); err != nil {
+			return reply{}, err
+		}
+		if t, err = h.Listing.GetTask(ctx, id, c.app()); err != nil {
+			return reply{}, stored(err, "operation", id)
+		}
+	}
+	return ok(viewOperation(t))
+}
+
+// await blocks until the task is done, the time has passed, the caller has hung up or the server stops.
+func (h *Handler) await(ctx context.Context, id string, wait time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	defer context.AfterFunc(h.stopping, cancel)()
+	err := h.Engine.Wait(ctx, id)
+	if err == nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return stored(err, "operation", id)
+}
+
+// resultView is what became of one target.
+type resultView struct {
+	Namespace string     `json:"namespace"`
+	Name      string     `json:"name"`
+	Host      string     `json:"host"`
+	Op        process.Op `json:"op"`
+	Outcome   string     `json:"outcome"`
+	Message   string     `json:"message,omitempty"`
+	Hosted    bool       `json:"hosted"`
+}
+
+func viewResult(v store.ItemView) resultView {
+	r := resultView{
+		Namespace: v.Process.Namespace, Name: v.Process.Name, Host: v.Asked, Op: v.Op, Outcome: pending,
+	}
+	if v.Done && v.Outcome != nil {
+		r.Outcome, r.Message, r.Hosted = success, v.Outcome.Text, v.Outcome.Hosted
+		if v.Outcome.Fault != process.None {
+			r.Outcome = string(v.Outcome.Fault)
+		}
+	}
+	return r
+}
+
+// listResults lists what became of the targets of a task.
+func (h *Handler) listResults(ctx context.Context, c *call) (reply, error) {
+	id := c.r.PathValue("id")
+	c.audit.Target = clip(id)
+	outcome := c.params.choice("outcome", success, failed, pending)
+	limit := c.params.limit()
+	skip := 0
+	c.params.cursor(&skip)
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	var views []resultView
+	seen := 0
+	errFull := errors.New("page is full")
+	err := h.Results.TaskItems(ctx, id, c.app(), func(v store.ItemView) error {
+		if len(views) == limit {
+			return errFull
+		}
+		seen++
+		if r := viewResult(v); seen > skip && (outcome == "" || outcome == kindOf(r.Outcome)) {
+			views = append(views, r)
+		}
+		return nil
+	})
+	c.audit.Targets = len(views)
+	switch {
+	case errors.Is(err, errFull):
+		return ok(pageOf(views, seen))
+	case err != nil:
+		return reply{}, stored(err, "operation", id)
+	}
+	return ok(pageOf(views, nil))
+}
+
+// kindOf is the outcome as it is filtered by: every fault is a failure.
+func kindOf(outcome string) string {
+	if outcome == success || outcome == pending {
+		return outcome
+	}
+	return failed
+}

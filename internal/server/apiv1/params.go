@@ -1,0 +1,157 @@
+package apiv1
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Sizes of a page.
+const (
+	defaultPage = 100
+	maxPage     = 1000
+)
+
+// params reads the query of a call. It remembers what was asked for, so that a misspelt filter is refused and not ignored.
+type params struct {
+	values url.Values
+	read   map[string]bool
+	fault  error
+}
+
+func (p *params) fail(err error) {
+	if p.fault == nil {
+		p.fault = err
+	}
+}
+
+// list returns all values of a parameter.
+func (p *params) list(name string) []string {
+	p.read[name] = true
+	return p.values[name]
+}
+
+// text returns the value of a parameter, or nothing.
+func (p *params) text(name string) string {
+	values := p.list(name)
+	if len(values) == 0 {
+		return ""
+	}
+	if len(values) > 1 {
+		p.fail(invalid(name, "is given %d times: expected once", len(values)))
+	}
+	return values[0]
+}
+
+// choice returns a value that is one of a few.
+func (p *params) choice(name string, of ...string) string {
+	v := p.text(name)
+	if v != "" && !slices.Contains(of, v) {
+		p.fail(invalid(name, "is %.40q: expected %s", v, strings.Join(of, " or ")))
+	}
+	return v
+}
+
+// flag returns a truth value, nil when it is not given.
+func (p *params) flag(name string) *bool {
+	v := p.choice(name, "true", "false")
+	if v == "" {
+		return nil
+	}
+	yes := v == "true"
+	return &yes
+}
+
+// limit returns the size of the page.
+func (p *params) limit() int {
+	v := p.text("limit")
+	if v == "" {
+		return defaultPage
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 1 || n > maxPage {
+		p.fail(invalid("limit", "is %.40q: expected 1 to %d", v, maxPage))
+	}
+	return n
+}
+
+// wait returns how long a call may wait, given in seconds.
+func (p *params) wait() time.Duration {
+	v := p.text("wait")
+	if v == "" {
+		return 0
+	}
+	seconds, err := strconv.ParseFloat(v, 64)
+	if err != nil || !(seconds >= 0 && seconds <= maxWait.Seconds()) { // refuses NaN too
+		p.fail(invalid("wait", "is %.40q: expected 0 to %.0f seconds", v, maxWait.Seconds()))
+		return 0
+	}
+	return time.Duration(seconds * float64(time.Second))
+}
+
+// time returns a moment in RFC 3339, the zero time when it is not given.
+func (p *params) time(name string) time.Time {
+	v := p.text(name)
+	if v == "" {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339, v)
+	if err != nil {
+		p.fail(invalid(name, "is %.40q: expected a time such as 2026-11-20T10:30:00Z", v))
+	}
+	return t
+}
+
+// cursor reads where the page before ended into at, which is left alone on the first page.
+func (p *params) cursor(at any) {
+	v := p.text("cursor")
+	if v == "" {
+		return
+	}
+	data, err := base64.RawURLEncoding.DecodeString(v)
+	if err == nil {
+		err = json.Unmarshal(data, at)
+	}
+	if err != nil {
+		p.fail(invalid("cursor", "is not one that was given out as next_cursor"))
+	}
+}
+
+// done returns the first fault, or that a parameter is unknown. It is called after all were read.
+func (p *params) done() error {
+	var unknown []string
+	for name := range p.values {
+		if !p.read[name] {
+			unknown = append(unknown, name)
+		}
+	}
+	if p.fault == nil && len(unknown) > 0 {
+		slices.Sort(unknown)
+		return invalid(unknown[0], "there is no such parameter")
+	}
+	return p.fault
+}
+
+// page is one part of a list.
+type page[T any] struct {
+	Items []T `json:"items"`
+	// NextCursor leads to the next page; it is missing on the last one.
+	NextCursor string `json:"next_cursor,omitempty"`
+}
+
+// pageOf returns a page. Last is where it ended; nil when nothing comes after it.
+func pageOf[T any](items []T, last any) page[T] {
+	if items == nil {
+		items = []T{}
+	}
+	p := page[T]{Items: items}
+	if last != nil {
+		data, _ := json.Marshal(last) // plain structs of ours: this always encodes
+		p.NextCursor = base64.RawURLEncoding.EncodeToString(data)
+	}
+	return p
+}

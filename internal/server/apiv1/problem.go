@@ -1,0 +1,136 @@
+package apiv1
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"drover/internal/server/store"
+)
+
+// problem is a refusal in the form of RFC 9457. Its type is about:blank: the status says all that a program needs, and errors names
+// the fields.
+type problem struct {
+	Type      string       `json:"type"`
+	Title     string       `json:"title"`
+	Status    int          `json:"status"`
+	Detail    string       `json:"detail"`
+	Errors    []fieldError `json:"errors,omitempty"`
+	RequestID string       `json:"request_id"`
+	// cause is for the log; it is set where the fault is ours.
+	cause error
+}
+
+// fieldError is what is wrong with one field, named as "targets[0].name" in a body and by its name in the query.
+type fieldError struct {
+	Field  string `json:"field"`
+	Detail string `json:"detail"`
+}
+
+// Error returns what the caller is told.
+func (p *problem) Error() string { return p.Detail }
+
+func problemf(status int, format string, args ...any) *problem {
+	return &problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
+}
+
+// invalid says that one field of a request is not as it should be.
+func invalid(field, format string, args ...any) *problem {
+	detail := fmt.Sprintf(format, args...)
+	p := problemf(http.StatusUnprocessableEntity, "%s: %s", field, detail)
+	p.Errors = []fieldError{{Field: field, Detail: detail}}
+	return p
+}
+
+// failure says that the server could not do something. The caller hears that much and not why.
+func failure(what string, cause error) *problem {
+	p := problemf(http.StatusInternalServerError, "cannot %s: try again later", what)
+	p.cause = fmt.Errorf("cannot %s: %w", what, cause)
+	return p
+}
+
+// Denied is an error of a Gate: the credentials are missing or wrong.
+type Denied struct{ Reason string }
+
+// Error returns what the caller is told.
+func (d *Denied) Error() string { return d.Reason }
+
+// Busy is an error of a Gate: the app asks for more than its limits.
+type Busy struct {
+	Reason string
+	// RetryAfter is in seconds, rounded up.
+	RetryAfter int
+}
+
+// Error returns what the caller is told.
+func (b *Busy) Error() string { return b.Reason }
+
+// problemOf returns the problem in an error.
+func problemOf(err error) *problem {
+	if p, ok := errors.AsType[*problem](err); ok {
+		return p
+	}
+	if d, ok := errors.AsType[*Denied](err); ok {
+		return problemf(http.StatusUnauthorized, "%s", d.Reason)
+	}
+	if b, ok := errors.AsType[*Busy](err); ok {
+		return problemf(http.StatusTooManyRequests, "%s", b.Reason)
+	}
+	return failure("answer the call", err)
+}
+
+// stored turns an error of the store into a problem about the named thing.
+func stored(err error, kind, name string) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, store.ErrNotFound):
+		return problemf(http.StatusNotFound, "there is no %s %q", kind, name)
+	case errors.Is(err, store.ErrExists):
+		return problemf(http.StatusConflict, "%s %q exists already", kind, name)
+	default:
+		if p, ok := errors.AsType[*problem](err); ok {
+			return p
+		}
+		return failure("reach the "+kind, err)
+	}
+}
+
+// refuse writes the reply of a refused call.
+func refuse(w http.ResponseWriter, c *call, err error) {
+	p := *problemOf(err)
+	p.RequestID = c.audit.RequestID
+	if p.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `X-Bkapi-Authorization realm="drover"`)
+	}
+	if b, ok := errors.AsType[*Busy](err); ok {
+		w.Header().Set("Retry-After", fmt.Sprint(max(b.RetryAfter, 1)))
+	}
+	write(w, p.Status, "application/problem+json", p)
+}
+
+// write writes a JSON reply.
+func write(w http.ResponseWriter, status int, contentType string, v any) {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(v) // the peer is gone: nothing is left to tell it
+}
+
+// decodeProblem words what encoding/json has to say of a body.
+func decodeProblem(err error) error {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
+		return invalid(wrong.Field, "a JSON %s is not what is expected here", wrong.Value)
+	}
+	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return problemf(http.StatusRequestEntityTooLarge, "the body is larger than %d MB", large.Limit>>20)
+	}
+	if field, ok := strings.CutPrefix(err.Error(), `json: unknown field "`); ok {
+		return invalid(strings.TrimSuffix(field, `"`), "there is no such field")
+	}
+	return problemf(http.StatusBadRequest, "the body is not one JSON object: %v", err)
+}

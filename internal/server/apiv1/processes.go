@@ -1,0 +1,142 @@
+package apiv1
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/server/access"
+	"drover/internal/server/store"
+)
+
+// processView is a process on one host.
+type processView struct {
+	Namespace    string        `json:"namespace"`
+	Name         string        `json:"name"`
+	Host         hostView      `json:"host"`
+	State        string        `json:"state"`
+	Stale        bool          `json:"stale"`
+	Message      string        `json:"message,omitempty"`
+	Hosted       bool          `json:"hosted"`
+	Want         process.Want  `json:"want,omitempty"`
+	Instance     *instanceView `json:"instance,omitempty"`
+	RegisteredAt *time.Time    `json:"registered_at,omitempty"`
+	LastStartAt  *time.Time    `json:"last_start_at,omitempty"`
+	ReportedAt   *time.Time    `json:"reported_at,omitempty"`
+	Spec         *process.Spec `json:"spec,omitempty"`
+}
+
+// instanceView is a running process.
+type instanceView struct {
+	PID       int        `json:"pid"`
+	Cmdline   string     `json:"cmdline,omitempty"`
+	StartedAt *time.Time `json:"started_at,omitempty"`
+	CPU       float64    `json:"cpu_percent"`
+	Mem       float64    `json:"mem_percent"`
+	RSS       int64      `json:"rss_bytes"`
+	Threads   int        `json:"threads,omitempty"`
+	Version   string     `json:"version,omitempty"`
+	Health    string     `json:"health,omitempty"`
+}
+
+// moment returns Unix seconds as a time; 0 is never.
+func moment(seconds int64) *time.Time {
+	if seconds <= 0 {
+		return nil
+	}
+	t := time.Unix(seconds, 0).UTC()
+	return &t
+}
+
+func (h *Handler) viewProcess(o store.Observed, host hostView) processView {
+	v := processView{
+		Namespace: o.Process.Namespace, Name: o.Process.Name, Host: host,
+		State: o.Status.State, Stale: !host.Online, Message: o.Status.Message, Hosted: o.Status.Hosted, Want: o.Status.Want,
+		RegisteredAt: moment(o.Status.RegisteredAt), LastStartAt: moment(o.Status.LastStartAt), ReportedAt: moment(o.Status.ReportedAt),
+		Spec: o.Spec,
+	}
+	if i := o.Status.Instance; o.Status.Running() {
+		v.Instance = &instanceView{
+			PID: i.PID, Cmdline: i.Cmdline, StartedAt: moment(i.StartedAt), CPU: i.CPU, Mem: i.Mem, RSS: i.RSS << 10,
+			Threads: i.Threads, Version: i.Version, Health: i.Health,
+		}
+	}
+	return v
+}
+
+// listProcesses lists what the caller may query.
+func (h *Handler) listProcesses(ctx context.Context, c *call) (reply, error) {
+	p := &c.params
+	f := store.ObservedFilter{Namespace: p.text("namespace"), Name: p.text("name"), States: p.list("state")}
+	if spec := p.flag("spec"); spec != nil {
+		f.Spec = *spec
+	}
+	c.audit.Target = clip(f.Namespace + "/" + f.Name)
+	return h.processPage(ctx, c, f)
+}
+
+// getProcess lists one process on all hosts that know it.
+func (h *Handler) getProcess(ctx context.Context, c *call) (reply, error) {
+	id := process.ID{Namespace: c.r.PathValue("namespace"), Name: c.r.PathValue("name")}
+	c.audit.Target = clip(id.String())
+	if c.who.On(access.OperationOf(process.Query), id.Namespace).Nowhere() {
+		return reply{}, forbidden(access.Missing{Operation: access.OperationOf(process.Query), Subject: id.String()})
+	}
+	answer, err := h.processPage(ctx, c, store.ObservedFilter{Process: id, Spec: true})
+	if found, ok := answer.body.(page[processView]); ok && err == nil && len(found.Items) == 0 && found.NextCursor == "" && !c.params.given("cursor") {
+		return reply{}, problemf(http.StatusNotFound, "no host knows a process %q", id.String())
+	}
+	return answer, err
+}
+
+// given reports whether a parameter is there.
+func (p *params) given(name string) bool { return p.values.Has(name) }
+
+// processPage reads a page of processes. A page may be shorter than its limit where the caller may not see all.
+func (h *Handler) processPage(ctx context.Context, c *call, f store.ObservedFilter) (reply, error) {
+	p := &c.params
+	limit := p.limit()
+	var after store.ObservedKey
+	p.cursor(&after)
+	hosts := p.list("host")
+	if err := p.done(); err != nil {
+		return reply{}, err
+	}
+	var err error
+	if f.Agents, err = h.agentsNamed(ctx, hosts); err != nil {
+		return reply{}, err
+	}
+	rows, err := h.Listing.ListObserved(ctx, f, after, limit)
+	if err != nil {
+		return reply{}, failure("list the processes", err)
+	}
+	reach := map[string]access.Reach{}
+	var views []processView
+	for _, o := range rows {
+		at, known := reach[o.Process.Namespace]
+		if !known {
+			at = c.who.On(access.OperationOf(process.Query), o.Process.Namespace)
+			reach[o.Process.Namespace] = at
+		}
+		agent, _ := h.Directory.ByKey(o.Agent)
+		if at.Covers(rightsOf(agent)) {
+			views = append(views, h.viewProcess(o, h.viewHost(agent)))
+		}
+	}
+	c.audit.Targets = len(views)
+	if len(rows) < limit {
+		return ok(pageOf(views, nil))
+	}
+	last := rows[len(rows)-1]
+	return ok(pageOf(views, store.ObservedKey{Agent: last.Agent, Process: last.Process}))
+}
+
+// forbidden says which right is lacking.
+func forbidden(m access.Missing) error {
+	more := ""
+	if m.More > 0 {
+		return problemf(http.StatusForbidden, "not allowed: %s, and %d more", m.What(), m.More)
+	}
+	return problemf(http.StatusForbidden, "not allowed: %s%s", m.What(), more)
+}

@@ -1,0 +1,47 @@
+package apiv1
+
+import "net/http"
+
+// route is one row of the table.
+type route struct {
+	method, path string
+	// name is what the audit record calls it.
+	name string
+	// admin says that only administrators may.
+	admin bool
+	serve endpoint
+}
+
+// table lists every path below Prefix.
+func (h *Handler) table() []route {
+	const (
+		get, post, patch, del = http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete
+		anyone, admin         = false, true
+	)
+	return []route{
+		{get, "/processes", "processes.list", anyone, h.listProcesses},
+		{get, "/processes/{namespace}/{name}", "processes.get", anyone, h.getProcess},
+		{get, "/agents", "agents.list", anyone, h.listAgents},
+
+		{post, "/operations", "operations.create", anyone, h.createOperation},
+		{get, "/operations", "operations.list", anyone, h.listOperations},
+		{get, "/operations/{id}", "operations.get", anyone, h.getOperation},
+		{get, "/operations/{id}/results", "operations.results", anyone, h.listResults},
+
+		{post, "/apps", "apps.create", admin, h.createApp},
+		{get, "/apps", "apps.list", admin, h.listApps},
+		{get, "/apps/{code}", "apps.get", admin, h.getApp},
+		{patch, "/apps/{code}", "apps.change", admin, h.changeApp},
+		{post, "/apps/{code}/secrets", "apps.secrets.create", admin, h.createSecret},
+
+		{post, "/users", "users.create", admin, h.createUser},
+		{get, "/users", "users.list", admin, h.listUsers},
+		{get, "/users/{name}", "users.get", admin, h.getUser},
+		{patch, "/users/{name}", "users.change", admin, h.changeUser},
+		{post, "/users/{name}/tokens", "users.tokens.create", admin, h.createToken},
+		{get, "/users/{name}/tokens", "users.tokens.list", admin, h.listTokens},
+		{del, "/users/{name}/tokens/{id}", "users.tokens.delete", admin, h.deleteToken},
+
+		{get, "/audit", "audit.list", admin, h.listAudit},
+	}
+}

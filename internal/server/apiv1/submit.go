@@ -1,0 +1,214 @@
+package apiv1
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"drover/internal/process"
+	"drover/internal/server/access"
+	"drover/internal/server/store"
+)
+
+// Limits of one operation.
+const (
+	maxTargets = 10_000
+	maxItems   = 100_000
+)
+
+// operationRequest is the body of a new operation.
+type operationRequest struct {
+	Op      process.Op      `json:"op"`
+	Targets []targetRequest `json:"targets"`
+	Spec    *process.Spec   `json:"spec"`
+}
+
+// targetRequest is one process on some hosts; without hosts, on all that know it.
+type targetRequest struct {
+	Namespace string   `json:"namespace"`
+	Name      string   `json:"name"`
+	Hosts     []string `json:"hosts"`
+}
+
+func (t *targetRequest) id() process.ID { return process.ID{Namespace: t.Namespace, Name: t.Name} }
+
+// createOperation stores an operation and answers with it; the engine carries it out.
+func (h *Handler) createOperation(ctx context.Context, c *call) (reply, error) {
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	var req operationRequest
+	if err := c.decode(&req); err != nil {
+		return reply{}, err
+	}
+	if err := req.validate(); err != nil {
+		return reply{}, err
+	}
+	c.audit.Target = clip(req.Targets[0].id().String())
+	requests, items, err := h.resolve(ctx, c, &req)
+	if err != nil {
+		return reply{}, err
+	}
+	t := &store.Task{
+		ID: newTaskID(), App: c.who.App, User: c.who.User, RequestID: c.audit.RequestID, Created: h.Now(), Wire: "v1", Requests: requests,
+	}
+	c.audit.Targets = items
+	// Words and counts of ours: this always encodes.
+	c.audit.Detail, _ = json.Marshal(map[string]any{"task": t.ID, "ops": map[process.Op]int{req.Op: items}})
+	row := c.audit
+	row.Message = process.Success
+	if err := h.Engine.Submit(ctx, t, row); err != nil {
+		return reply{}, failure("accept the operation", err)
+	}
+	c.audited = true
+	stored := store.TaskSummary{
+		ID: t.ID, App: t.App, User: t.User, RequestID: t.RequestID, Created: t.Created, Op: req.Op, Process: requests[0].Process,
+		Requests: len(requests), Keys: items, Open: items,
+	}
+	return reply{status: http.StatusAccepted, body: viewOperation(stored), location: "/operations/" + url.PathEscape(t.ID)}, nil
+}
+
+// newTaskID returns an id that is short enough to be typed. Its 60 random bits need only be unique: what a caller may see depends on
+// who it is.
+func newTaskID() string { return "op-" + strings.ToLower(rand.Text()[:12]) }
+
+// validate reports the first thing that is wrong with the request, and completes its spec.
+func (r *operationRequest) validate() error {
+	if !slices.Contains(supported(), r.Op) {
+		words := make([]string, 0, len(supported()))
+		for _, op := range supported() {
+			words = append(words, string(op))
+		}
+		return invalid("op", "is %.40q: expected one of %s", r.Op, strings.Join(words, ", "))
+	}
+	if n := len(r.Targets); n == 0 || n > maxTargets {
+		return invalid("targets", "has %d entries: expected 1 to %d", n, maxTargets)
+	}
+	for i := range r.Targets {
+		if err := process.ValidateID(r.Targets[i].id()); err != nil {
+			return invalidPart(fmt.Sprintf("targets[%d].", i), "meta.", err)
+		}
+		for n, host := range r.Targets[i].Hosts {
+			if host == "" {
+				return invalid(fmt.Sprintf("targets[%d].hosts[%d]", i, n), "is empty")
+			}
+		}
+	}
+	if r.Spec == nil {
+		if r.Op == process.Register || r.Op == process.Update {
+			return invalid("spec", "is missing: %s needs one", r.Op)
+		}
+		return nil
+	}
+	r.Spec.Policy = r.Spec.Policy.Defaulted()
+	switch r.Spec.Policy.Kind {
+	case process.Resident, process.SingleRun, process.Periodic:
+	default:
+		return invalid("spec.policy.kind", "is %.40q: expected resident, single-run or periodic", r.Spec.Policy.Kind)
+	}
+	if err := r.Spec.Validate(r.Op); err != nil {
+		return invalidPart("", "", err)
+	}
+	return nil
+}
+
+// invalidPart makes a problem of what package process has to say, which begins with a field in the words of the callers of GSE.
+func invalidPart(before, cut string, err error) error {
+	field, detail, _ := strings.Cut(strings.TrimPrefix(err.Error(), cut), " ")
+	if command, ok := strings.CutPrefix(field, "spec.control."); ok {
+		field = "spec.commands." + strings.TrimSuffix(command, "_cmd")
+	}
+	return invalid(before+field, "%s", detail)
+}
+
+// resolve finds the agents of every target and checks the rights to them. It returns the requests and how many items they have.
+func (h *Handler) resolve(ctx context.Context, c *call, req *operationRequest) ([]store.Request, int, error) {
+	right := access.OperationOf(req.Op)
+	var missing access.Missing
+	var requests []store.Request
+	place := map[process.ID]int{}
+	seen := map[store.ObservedKey]bool{}
+	items := 0
+	for i := range req.Targets {
+		t := &req.Targets[i]
+		id := t.id()
+		agents, err := h.agentsOf(ctx, t, fmt.Sprintf("targets[%d]", i))
+		if err != nil {
+			return nil, 0, err
+		}
+		reach := c.who.On(right, id.Namespace)
+		if len(agents) == 0 { // nobody is told whether a process exists that he may not touch
+			if reach.Nowhere() {
+				missing.Found(right, id.String(), "")
+				continue
+			}
+			return nil, 0, invalid(fmt.Sprintf("targets[%d]", i), "no host knows a process %q: name the hosts", id.String())
+		}
+		if _, ok := place[id]; !ok {
+			place[id] = len(requests)
+			requests = append(requests, store.Request{Op: req.Op, Process: id, Spec: req.Spec})
+		}
+		r := &requests[place[id]]
+		for _, a := range agents {
+			key := store.ObservedKey{Agent: a.Key, Process: id}
+			if seen[key] { // the same host by another of its names
+				continue
+			}
+			seen[key] = true
+			if host := rightsOf(a); !reach.Covers(host) {
+				missing.Found(right, id.String(), host.Address())
+			}
+			r.Targets = append(r.Targets, store.Target{Key: keyOf(id, nameOf(a)), Asked: nameOf(a), Agent: a.Key})
+			items++
+		}
+		if items > maxItems {
+			return nil, 0, invalid("targets", "make more than %d operations in all", maxItems)
+		}
+	}
+	if missing.Any() {
+		return nil, 0, forbidden(missing)
+	}
+	return requests, items, nil
+}
+
+// keyOf names a result. The marks between the parts do not occur in them, so that two targets never share one.
+func keyOf(id process.ID, host string) string {
+	part := func(s string) string { return strings.ReplaceAll(url.PathEscape(s), "@", "%40") }
+	return part(id.Namespace) + "/" + part(id.Name) + "@" + host
+}
+
+// agentsOf returns the hosts of a target: those that it names, or those that know the process.
+func (h *Handler) agentsOf(ctx context.Context, t *targetRequest, field string) ([]store.Agent, error) {
+	var agents []store.Agent
+	for n, name := range t.Hosts {
+		a, found := h.Directory.LookupID(name)
+		if !found {
+			return nil, invalid(fmt.Sprintf("%s.hosts[%d]", field, n), "there is no host %.100q", name)
+		}
+		agents = append(agents, a)
+	}
+	if len(t.Hosts) > 0 {
+		return agents, nil
+	}
+	var after store.ObservedKey
+	for {
+		rows, err := h.Listing.ListObserved(ctx, store.ObservedFilter{Process: t.id()}, after, maxPage)
+		if err != nil {
+			return nil, failure("find the hosts of the process", err)
+		}
+		for _, o := range rows {
+			if a, found := h.Directory.ByKey(o.Agent); found {
+				agents = append(agents, a)
+			}
+			after = store.ObservedKey{Agent: o.Agent, Process: o.Process}
+		}
+		if len(rows) < maxPage {
+			return agents, nil
+		}
+	}
+}
