@@ -71,6 +71,8 @@ func (s *Spec) Validate(op Op) error {
 		{"restart_cmd", s.Commands.Restart},
 		{"reload_cmd", s.Commands.Reload},
 		{"kill_cmd", s.Commands.Kill},
+		{"version_cmd", s.Commands.Version},
+		{"health_cmd", s.Commands.Health},
 	} {
 		if strings.ContainsRune(c.value, 0) {
 			return Errorf(Failed, "spec.control.%s holds a NUL byte", c.field)

@@ -95,6 +95,8 @@ type Operator struct {
 	// NewRun makes a run id: letters, digits and dashes only, never the same twice.
 	NewRun func(process.ID) string
 	Log    *slog.Logger
+
+	answers answers
 }
 
 // Subject is what is known of the process when an operation begins. Record is nil for an unknown one.
@@ -127,8 +129,11 @@ func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (R
 	if err != nil {
 		o.Log.Warn("progress of operation could not be read", "item", e.Item, "error", err)
 	}
-	n := &session{Operator: o, ctx: ctx, id: e.Process, op: e.Op, item: e.Item, spec: e.Spec, subject: s, runtime: s.Runtime, progress: progress}
+	n := &session{Operator: o, ctx: ctx, id: e.Process, op: e.Op, item: e.Item, spec: SpecInForce(e, s), subject: s, runtime: s.Runtime, progress: progress}
 	if n.spec == nil {
+		if !speaksForItself(e.Op) {
+			return n.unregistered(), nil
+		}
 		n.spec = &process.Spec{}
 	}
 	result, err := n.run() //nolint:contextcheck // the session carries it
@@ -139,6 +144,26 @@ func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (R
 		return n.failed(err), nil
 	}
 	return result, nil
+}
+
+// SpecInForce returns what an operation is to be carried out with: the spec that was sent, else the stored one; nil where there is
+// neither.
+func SpecInForce(e specstore.Entry, s Subject) *process.Spec {
+	if e.Spec == nil && s.Record != nil {
+		return &s.Record.Spec
+	}
+	return e.Spec
+}
+
+// speaksForItself reports whether an operation needs no spec.
+func speaksForItself(op process.Op) bool {
+	return op == process.Query || op == process.Unhost || op == process.Unregister
+}
+
+// unregistered is the result of an operation on the stored spec where none is stored.
+func (n *session) unregistered() Result {
+	n.spec = &process.Spec{}
+	return n.failed(process.Errorf(process.Failed, "cannot %s the process: it is not registered on this host and the call brings no spec", n.op))
 }
 
 // run picks the operation.

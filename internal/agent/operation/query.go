@@ -7,8 +7,8 @@ import (
 	"drover/internal/process"
 )
 
-// query looks at the process and changes nothing. A spec that says nothing of where the process is gives way to the
-// stored one.
+// query looks at the process and changes nothing; a running one is asked for its version and health. A spec that says nothing
+// of where the process is gives way to the stored one.
 func (n *session) query() (Result, error) {
 	if n.spec.Identity.SetupPath == "" && n.spec.Identity.PIDPath == "" && n.subject.Record != nil {
 		n.spec = &n.subject.Record.Spec
@@ -31,6 +31,7 @@ func (n *session) query() (Result, error) {
 	}
 	if seen.Alive() {
 		if i, err := n.Processes.Instance(*seen.ID); err == nil {
+			n.ask(*seen.ID, &i)
 			status.Instance = i
 			status.LastStartAt = max(status.LastStartAt, i.StartedAt)
 		}

@@ -176,6 +176,7 @@ func (r *runner) snapshot() (process.Status, *process.Spec, bool) {
 	}
 	if f.runtime.Process != nil {
 		if i, err := r.sup.cfg.Operator.Processes.Instance(*f.runtime.Process); err == nil {
+			r.sup.cfg.Operator.Describe(r.id, *f.runtime.Process, &i)
 			s.Instance = i
 			s.LastStartAt = max(s.LastStartAt, i.StartedAt)
 		}

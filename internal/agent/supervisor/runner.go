@@ -165,6 +165,9 @@ func (r *runner) operate(ctx context.Context, e specstore.Entry, subject operati
 	level := slog.LevelInfo
 	if e.Op == process.Query {
 		level = slog.LevelDebug
+		if subject.Record != nil {
+			r.sup.cfg.Sink.Changed(r.id) // what it has just said of itself
+		}
 	} else {
 		r.post(message{kind: operated, result: result})
 	}
@@ -186,7 +189,7 @@ func (r *runner) outcome(ctx context.Context, e specstore.Entry, subject operati
 	if !begun && time.Now().After(e.Expires) {
 		return failed("expired: the operation was not begun by " + e.Expires.UTC().Format(time.RFC3339)), nil
 	}
-	r.sup.cfg.Sink.Began(e.Item, operation.Limit(e.Op, e.Spec))
+	r.sup.cfg.Sink.Began(e.Item, operation.Limit(e.Op, operation.SpecInForce(e, subject)))
 	return r.sup.cfg.Operator.Operate(ctx, e, subject)
 }
 
