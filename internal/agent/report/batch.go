@@ -1,14 +1,15 @@
 package report
 
 import (
+	"encoding/json"
 	"slices"
 
 	"drover/internal/process"
 	"drover/internal/wire"
 )
 
-// A report is cut when it holds this many entries, or about this many bytes: well below wire.MaxMessage even when every
-// character has to be escaped.
+// A report is cut when it holds this many entries, or when its last entry has brought it to this many bytes: so it stays well
+// below wire.MaxMessage.
 const (
 	maxEntries = 500
 	maxBytes   = 1 << 20
@@ -27,9 +28,9 @@ type batch struct {
 }
 
 // add counts an entry and reports whether there is room for more.
-func (b *batch) add(size int) bool {
+func (b *batch) add(entry any) bool {
 	b.entries++
-	b.bytes += size
+	b.bytes += sizeOf(entry)
 	if b.entries >= maxEntries || b.bytes >= maxBytes {
 		b.more = true
 		return false
@@ -59,18 +60,20 @@ func (r *Reporter) gather() batch {
 		b.changed = append(b.changed, id)
 		o := r.observe(id)
 		b.report.Observed = append(b.report.Observed, o)
-		b.add(sizeOf(o))
+		b.add(o)
 	}
-	b.more = b.more && (len(r.changed) > 0 || len(b.finished) < len(r.order))
+	left := len(r.changed) + len(r.order) - len(b.finished) + r.untold() - len(b.begun)
+	b.more = b.more && left > 0
 	return b
 }
 
 func (r *Reporter) gatherProgress(b *batch) {
 	for _, item := range r.order {
 		outcome := r.outcomes[item]
+		p := wire.Progress{Item: item, Outcome: &outcome}
 		b.finished = append(b.finished, item)
-		b.report.Progress = append(b.report.Progress, wire.Progress{Item: item, Outcome: &outcome})
-		if !b.add(len(outcome.Text) + len(item)) {
+		b.report.Progress = append(b.report.Progress, p)
+		if !b.add(p) {
 			return
 		}
 	}
@@ -78,13 +81,17 @@ func (r *Reporter) gatherProgress(b *batch) {
 		if r.told[item] {
 			continue
 		}
+		p := wire.Progress{Item: item, Limit: limit}
 		b.begun = append(b.begun, item)
-		b.report.Progress = append(b.report.Progress, wire.Progress{Item: item, Limit: limit})
-		if !b.add(len(item)) {
+		b.report.Progress = append(b.report.Progress, p)
+		if !b.add(p) {
 			return
 		}
 	}
 }
+
+// untold counts the begun items that the server has not heard of.
+func (r *Reporter) untold() int { return len(r.begun) - len(r.told) }
 
 func (r *Reporter) observe(id process.ID) wire.Observation {
 	status, spec, ok := r.cfg.Processes.Snapshot(id)
@@ -94,15 +101,14 @@ func (r *Reporter) observe(id process.ID) wire.Observation {
 	return wire.Observation{Process: id, Status: status, Spec: spec, Gone: !ok}
 }
 
-// sizeOf estimates how large an observation is when it is encoded.
-func sizeOf(o wire.Observation) int {
-	n := 512 + len(o.Status.Message) + len(o.Status.Instance.Cmdline)
-	if s := o.Spec; s != nil {
-		c := s.Commands
-		n += len(c.Start) + len(c.Stop) + len(c.Restart) + len(c.Reload) + len(c.Kill) + len(c.Version) + len(c.Health)
-		n += len(s.Labels) + len(s.Identity.SetupPath) + len(s.Identity.PIDPath)
+// sizeOf returns how large an entry is when it is encoded. Guessing is no use: what has to be escaped grows sixfold, and a
+// report that is too large is never delivered.
+func sizeOf(entry any) int {
+	data, err := json.Marshal(entry)
+	if err != nil {
+		return 0 // the report as a whole fails then, and says why
 	}
-	return n
+	return len(data)
 }
 
 // acknowledged drops what the server has; the caller holds the lock.

@@ -162,6 +162,10 @@ func (r *Reporter) Run(ctx context.Context) error {
 
 // send makes one report and takes in its answer; more says that there is more to tell.
 func (r *Reporter) send(ctx context.Context) (more bool, err error) {
+	select {
+	case <-r.wake: // what it stands for is in this report
+	default:
+	}
 	b := r.gather()
 	data, err := json.Marshal(b.report)
 	if err != nil {
