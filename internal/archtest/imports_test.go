@@ -1,0 +1,172 @@
+package archtest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestServerAndAgentMeetOnTheFabricOnly: neither knows the other's code; what both know is listed here.
+func TestServerAndAgentMeetOnTheFabricOnly(t *testing.T) {
+	const agent, server = module + "internal/agent", module + "internal/server"
+	for _, p := range ours(t) {
+		for _, side := range [][2]string{{agent, server}, {server, agent}} {
+			if !below(p.ImportPath, side[0]) {
+				continue
+			}
+			for _, dep := range p.Deps {
+				if below(dep, side[1]) {
+					t.Errorf("%s reaches %s: server and agent meet only over the fabric", p.ImportPath, dep)
+				}
+			}
+		}
+	}
+}
+
+// TestAgentIsSmall: the agent runs on every host, so it has neither a database nor a broker in it.
+func TestAgentIsSmall(t *testing.T) {
+	for _, short := range []string{"cmd/drover-agent", "internal/agent"} {
+		for _, dep := range find(t, short).Deps {
+			if below(dep, "database/sql", "modernc.org", "github.com/nats-io/nats-server/v2", module+"internal/server", module+"internal/fabric/broker") {
+				t.Errorf("%s links %s", short, dep)
+			}
+		}
+	}
+	full := find(t, "cmd/drover").Deps
+	for _, dep := range []string{"database/sql", "modernc.org/sqlite", module + "internal/fabric/broker"} {
+		if !slices.Contains(full, dep) {
+			t.Errorf("cmd/drover does not link %s: then this test proves nothing", dep)
+		}
+	}
+}
+
+// TestNoTestCodeInTheProduct: neither the binaries nor any package of the product knows package testing or a package for tests.
+func TestNoTestCodeInTheProduct(t *testing.T) {
+	for _, p := range ours(t) {
+		if p.forTests() {
+			continue
+		}
+		for _, imported := range p.Imports {
+			if below(imported, "testing") || forTests(imported) {
+				t.Errorf("%s imports %s, which is for tests", p.ImportPath, imported)
+			}
+		}
+	}
+	for _, short := range []string{"cmd/drover", "cmd/drover-agent"} {
+		for _, dep := range find(t, short).Deps {
+			if below(dep, "testing") || forTests(dep) {
+				t.Errorf("%s links %s", short, dep)
+			}
+		}
+	}
+}
+
+// pure are the packages that only compute: they decide, and others act.
+func pure() []string {
+	return []string{"internal/process", "internal/gse", "internal/agent/lifecycle", "internal/server/task"}
+}
+
+// TestPurePackagesDoNoIO looks at what they and our packages below them import by themselves: fmt, for one, reaches os.
+func TestPurePackagesDoNoIO(t *testing.T) {
+	harmless := []string{
+		"bytes", "cmp", "crypto/sha256", "encoding", "errors", "fmt", "maps", "math", "net/netip", "path", "slices", "strconv", "strings", "time", "unicode",
+	}
+	for _, short := range pure() {
+		p := find(t, short)
+		for _, dep := range append([]string{p.ImportPath}, p.Deps...) {
+			if !strings.HasPrefix(dep, module) {
+				continue
+			}
+			for _, imported := range find(t, strings.TrimPrefix(dep, module)).Imports {
+				if strings.HasPrefix(imported, module) || below(imported, harmless...) && imported != "math/rand" && imported != "math/rand/v2" {
+					continue
+				}
+				t.Errorf("%s, which is to be pure, has %s through %s", short, imported, dep)
+			}
+		}
+	}
+}
+
+// TestBrokerBelongsToTheServer: all others speak to whatever broker they are given.
+func TestBrokerBelongsToTheServer(t *testing.T) {
+	for _, p := range ours(t) {
+		if slices.Contains(p.Imports, module+"internal/fabric/broker") && p.short() != "internal/server" && !p.forTests() {
+			t.Errorf("%s imports internal/fabric/broker", p.ImportPath)
+		}
+	}
+}
+
+// mayImport says what some packages may import of ours; those that are not listed are bound by the other rules only.
+func mayImport() map[string][]string {
+	return map[string][]string{
+		"client":                   {},
+		"internal/command":         {},
+		"internal/config":          {},
+		"internal/fabric":          {},
+		"internal/group":           {},
+		"internal/process":         {},
+		"internal/agent/lifecycle": {"internal/process"},
+		"internal/gse":             {"internal/process"},
+		"internal/server/task":     {"internal/process"},
+		"internal/wire":            {"internal/process"},
+		"internal/fabric/broker":   {"internal/fabric"},
+		"internal/agent/pidfd":     {},
+		"internal/agent/procfs":    {"internal/process"},
+		"internal/agent/cgroup":    {"internal/agent/pidfd", "internal/agent/procfs"},
+		"internal/agent/launch":    {"internal/agent/cgroup", "internal/agent/pidfd", "internal/agent/procfs", "internal/process"},
+		"internal/agent/liveness":  {"internal/agent/cgroup", "internal/agent/launch", "internal/agent/pidfd", "internal/agent/procfs"},
+		"internal/agent/locate":    {"internal/agent/procfs"},
+		"internal/agent/specstore": {"internal/agent/procfs", "internal/process"},
+		"internal/agent/operation": {"internal/agent/liveness", "internal/agent/procfs", "internal/agent/specstore", "internal/process"},
+		"internal/agent/supervisor": {
+			"internal/agent/lifecycle", "internal/agent/liveness", "internal/agent/operation", "internal/agent/procfs", "internal/agent/specstore", "internal/process",
+		},
+		"internal/agent/report":           {"internal/process", "internal/wire"},
+		"internal/server/store":           {"internal/process", "internal/server/task"},
+		"internal/server/fleet":           {"internal/process", "internal/server/store"},
+		"internal/server/engine":          {"internal/process", "internal/server/fleet", "internal/server/store", "internal/server/task", "internal/wire"},
+		"internal/server/store/sqlite":    {"internal/process", "internal/server/store", "internal/server/task"},
+		"internal/agent/pidns":            {},
+		"internal/fabric/fabrictest":      {"internal/fabric"},
+		"internal/server/store/storetest": {"internal/process", "internal/server/store", "internal/server/task"},
+	}
+}
+
+func TestImportsFollowTheTable(t *testing.T) {
+	for short, allowed := range mayImport() {
+		for _, imported := range find(t, short).Imports {
+			if ours, ok := strings.CutPrefix(imported, module); ok && !slices.Contains(allowed, ours) {
+				t.Errorf("%s imports %s: allowed are %q", short, ours, allowed)
+			}
+		}
+	}
+}
+
+// TestDriversStayBehindTheirSeams: a library that another could replace is known to the packages that wrap it, and to no other.
+func TestDriversStayBehindTheirSeams(t *testing.T) {
+	for library, homes := range map[string][]string{
+		"database/sql":                      {"internal/server/store"},
+		"modernc.org":                       {"internal/server/store"},
+		"github.com/nats-io/nats-server/v2": {"internal/fabric"},
+		"github.com/nats-io/nats.go":        {"internal/fabric"},
+		"github.com/nats-io/jwt/v2":         {"internal/fabric"},
+		"go.etcd.io/bbolt":                  {"internal/agent/specstore"},
+		"github.com/spf13/cobra":            {"internal/cli", "internal/agentcli", "internal/command"},
+	} {
+		used := false
+		for _, p := range ours(t) {
+			for _, imported := range p.Imports {
+				if !below(imported, library) {
+					continue
+				}
+				used = true
+				if !below(p.short(), homes...) {
+					t.Errorf("%s imports %s: only %q may", p.ImportPath, imported, homes)
+				}
+			}
+		}
+		if !used {
+			t.Errorf("nobody imports %s: the rule about it is old", library)
+		}
+	}
+}
