@@ -33,7 +33,7 @@ const AnyReportSubject = "drover.v1.server.*.reports"
 // ReportAgent takes the agent's nkey out of a ReportSubject. The broker lets an agent publish under its own key only.
 func ReportAgent(subject string) (string, error) {
 	var agent string
-	if n, err := fmt.Sscanf(subject, "drover.v1.server.%56s", &agent); n != 1 || err != nil || ReportSubject(agent) != subject {
+	if n, err := fmt.Sscanf(subject, "drover.v1.server.%56s", &agent); n != 1 || err != nil || ReportSubject(agent) != subject || !nkeys.IsValidPublicUserKey(agent) {
 		return "", fmt.Errorf("subject %q is not a report subject", subject)
 	}
 	return agent, nil

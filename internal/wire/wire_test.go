@@ -1,0 +1,256 @@
+package wire_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nkeys"
+
+	"drover/internal/process"
+	"drover/internal/wire"
+)
+
+// key returns the key pair that belongs to a letter, always the same.
+func key(t testing.TB, letter string) (pair nkeys.KeyPair, public string) {
+	t.Helper()
+	pair, err := nkeys.FromRawSeed(nkeys.PrefixByteUser, []byte(strings.Repeat(letter, 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err = pair.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair, public
+}
+
+func manifest(agent string) wire.Manifest {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	return wire.Manifest{
+		Agent: agent, Issued: at, Expires: at.Add(time.Minute),
+		Orders: []wire.Order{
+			{Item: "item-1", Process: process.ID{Namespace: "ns", Name: "ngi\"nx"}, Op: process.Start, Spec: &process.Spec{Labels: json.RawMessage(`{"a":[1]}`)}},
+			{Item: "item-2", Process: process.ID{Namespace: "ns", Name: "世界"}, Op: process.Query},
+		},
+	}
+}
+
+func seal(t testing.TB, m wire.Manifest, pair nkeys.KeyPair) []byte {
+	t.Helper()
+	data, err := wire.Seal(m, pair)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// resign puts other bytes into an envelope and signs them.
+func resign(t *testing.T, body string, pair nkeys.KeyPair) []byte {
+	t.Helper()
+	signature, err := pair.Sign([]byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := pair.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return encode(t, wire.Envelope{Manifest: []byte(body), Key: public, Signature: signature})
+}
+
+func encode(t *testing.T, e wire.Envelope) []byte {
+	t.Helper()
+	data, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestSealAndOpen(t *testing.T) {
+	server, public := key(t, "s")
+	_, old := key(t, "o")
+	_, agent := key(t, "a")
+	m, err := wire.Open(seal(t, manifest(agent), server), []string{old, public}, agent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := manifest(agent)
+	want.Version = wire.Version
+	if diff := cmp.Diff(&want, m); diff != "" {
+		t.Errorf("manifest (-want +got): %s", diff)
+	}
+}
+
+// TestOpenRefuses everything that is not a manifest for this agent, signed by a pinned key.
+func TestOpenRefuses(t *testing.T) {
+	server, public := key(t, "s")
+	stranger, strange := key(t, "x")
+	_, agent := key(t, "a")
+	_, other := key(t, "b")
+	genuine := seal(t, manifest(agent), server)
+	var e wire.Envelope
+	if err := json.Unmarshal(genuine, &e); err != nil {
+		t.Fatal(err)
+	}
+	altered := e
+	altered.Manifest = bytes.Replace(e.Manifest, []byte("query"), []byte("start"), 1)
+	var foreign wire.Envelope
+	if err := json.Unmarshal(seal(t, manifest(agent), stranger), &foreign); err != nil {
+		t.Fatal(err)
+	}
+	claimed := foreign
+	claimed.Key = public
+	unsigned := e
+	unsigned.Signature = nil
+	noKey := e
+	noKey.Key = ""
+
+	for _, c := range []struct {
+		name string
+		data []byte
+		want error
+		text string
+	}{
+		{"a key that is not pinned", seal(t, manifest(agent), stranger), wire.ErrUnknownKey, ""},
+		{"no key", encode(t, noKey), wire.ErrUnknownKey, ""},
+		{"an order that was altered", encode(t, altered), wire.ErrForged, ""},
+		{"a foreign signature under a pinned key", encode(t, claimed), wire.ErrForged, ""},
+		{"no signature", encode(t, unsigned), wire.ErrForged, ""},
+		{"another agent's", seal(t, manifest(other), server), wire.ErrNotForMe, ""},
+		{"nobody's", seal(t, manifest(""), server), wire.ErrNotForMe, ""},
+		{"a newer version", resign(t, `{"version":2,"agent":"`+agent+`"}`, server), wire.ErrVersion, ""},
+		{"a newer version for another agent", resign(t, `{"version":2,"agent":"`+other+`"}`, server), wire.ErrVersion, ""},
+		{"signed garbage", resign(t, "garbage", server), nil, "cannot read manifest: "},
+		{"nothing signed", resign(t, "", server), nil, "cannot read manifest: "},
+		{"garbage", []byte("garbage"), nil, "cannot read envelope: "},
+		{"nothing", nil, nil, "cannot read envelope: "},
+		{"half", genuine[:len(genuine)/2], nil, "cannot read envelope: "},
+		{"twice", append(slices.Clone(genuine), genuine...), nil, "cannot read envelope: "},
+		{"null", []byte("null"), wire.ErrUnknownKey, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m, err := wire.Open(c.data, []string{public}, agent)
+			if m != nil || err == nil {
+				t.Fatalf("opened as %+v, %v", m, err)
+			}
+			if c.want != nil && !errors.Is(err, c.want) || !strings.HasPrefix(err.Error(), c.text) {
+				t.Errorf("got %v, want %v%s", err, c.want, c.text)
+			}
+		})
+	}
+	if _, err := wire.Open(genuine, nil, agent); !errors.Is(err, wire.ErrUnknownKey) {
+		t.Errorf("without a pinned key: %v", err)
+	}
+	if _, err := wire.Open(resign(t, `{}`, server), []string{public, "not a key", strange}, agent); !errors.Is(err, wire.ErrNotForMe) {
+		t.Errorf("a pinned key that makes no sense is in the way: %v", err)
+	}
+	bad := e
+	bad.Key = "not a key"
+	if _, err := wire.Open(encode(t, bad), []string{"not a key"}, agent); err == nil || !strings.Contains(err.Error(), "cannot read key") {
+		t.Errorf("a pinned key that makes no sense is believed: %v", err)
+	}
+}
+
+// TestNoByteMayChange: whatever single byte of an envelope is another one, it is refused or says the same.
+func TestNoByteMayChange(t *testing.T) {
+	server, public := key(t, "s")
+	_, agent := key(t, "a")
+	genuine := seal(t, manifest(agent), server)
+	want, err := wire.Open(genuine, []string{public}, agent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range genuine {
+		forged := slices.Clone(genuine)
+		forged[i] ^= 1 << (i % 7)
+		m, err := wire.Open(forged, []string{public}, agent)
+		if err == nil && !cmp.Equal(m, want) {
+			t.Errorf("byte %d: opened as %+v", i, m)
+		}
+	}
+}
+
+func TestSealNeedsAPrivateKey(t *testing.T) {
+	_, public := key(t, "s")
+	pair, err := nkeys.FromPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if data, err := wire.Seal(wire.Manifest{}, pair); err == nil {
+		t.Errorf("signed without a private key: %s", data)
+	}
+	server, _ := key(t, "s")
+	broken := wire.Manifest{Orders: []wire.Order{{Spec: &process.Spec{Labels: json.RawMessage("{")}}}}
+	if data, err := wire.Seal(broken, server); err == nil {
+		t.Errorf("signed although it cannot be encoded: %s", data)
+	}
+}
+
+func TestSubjects(t *testing.T) {
+	_, agent := key(t, "a")
+	if got, err := wire.ReportAgent(wire.ReportSubject(agent)); err != nil || got != agent {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if got := wire.OrderSubject(agent); got == wire.ReportSubject(agent) || !strings.Contains(got, agent) {
+		t.Errorf("orders go to %s", got)
+	}
+	if !strings.HasPrefix(wire.AnyReportSubject, strings.SplitN(wire.ReportSubject("*"), "*", 2)[0]) || wire.ReportSubject("*") != wire.AnyReportSubject {
+		t.Errorf("%s does not match %s", wire.AnyReportSubject, wire.ReportSubject("*"))
+	}
+	for _, subject := range []string{
+		"", "drover", wire.AnyReportSubject, wire.OrderSubject(agent), wire.ReportSubject(""), wire.ReportSubject(agent[:55]),
+		wire.ReportSubject(agent + "A"), wire.ReportSubject(agent + "."), wire.ReportSubject(agent) + ".more", " " + wire.ReportSubject(agent),
+		wire.ReportSubject(agent) + " ", wire.ReportSubject(agent + " "), "drover.v2.server." + agent + ".reports",
+		wire.ReportSubject(agent[:27] + "." + agent[28:]), wire.ReportSubject(agent[:27] + "*" + agent[28:]), wire.ReportSubject(strings.ToLower(agent)),
+	} {
+		if got, err := wire.ReportAgent(subject); err == nil {
+			t.Errorf("%q is a report of %q", subject, got)
+		}
+	}
+}
+
+// FuzzOpen: nothing makes Open panic, and what it lets through was signed as it is.
+func FuzzOpen(f *testing.F) {
+	server, public := key(f, "s")
+	stranger, _ := key(f, "x")
+	_, agent := key(f, "a")
+	genuine := seal(f, manifest(agent), server)
+	f.Add(genuine)
+	f.Add(seal(f, manifest("another"), server))
+	f.Add(seal(f, manifest(agent), stranger))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := wire.Open(data, []string{public}, agent)
+		if err != nil {
+			if m != nil {
+				t.Errorf("refused with %v, and yet opened", err)
+			}
+			return
+		}
+		var e wire.Envelope
+		if err := json.Unmarshal(data, &e); err != nil {
+			t.Fatal(err)
+		}
+		if err := server.Verify(e.Manifest, e.Signature); err != nil || m.Agent != agent || m.Version > wire.Version {
+			t.Errorf("opened although it is not signed (%v) or not for us: %+v", err, m)
+		}
+	})
+}
+
+// FuzzReportAgent: a subject names an agent only if it is that agent's.
+func FuzzReportAgent(f *testing.F) {
+	_, agent := key(f, "a")
+	f.Add(wire.ReportSubject(agent))
+	f.Add(wire.AnyReportSubject)
+	f.Fuzz(func(t *testing.T, subject string) {
+		if got, err := wire.ReportAgent(subject); err == nil && (wire.ReportSubject(got) != subject || len(got) != 56 || strings.ContainsAny(got, ".*> \t\n")) {
+			t.Errorf("%q is a report of %q", subject, got)
+		}
+	})
+}
