@@ -1,0 +1,136 @@
+package command_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"drover/internal/agent/pidns"
+	"drover/internal/command"
+)
+
+// The tests signal themselves.
+func TestMain(m *testing.M) { os.Exit(pidns.Run(m)) }
+
+// root returns a program with one command that does what it is told, and what it prints.
+func root(run func(ctx context.Context) error) (*cobra.Command, *bytes.Buffer, *bytes.Buffer) {
+	var out, errs bytes.Buffer
+	r := &cobra.Command{Use: "prog", Args: cobra.ArbitraryArgs, RunE: command.Subcommands}
+	r.SetOut(&out)
+	r.SetErr(&errs)
+	sub := &cobra.Command{Use: "run", Args: command.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context()) }}
+	sub.Flags().Int("n", 0, "")
+	r.AddCommand(sub, command.NewVersion())
+	return r, &out, &errs
+}
+
+func TestMainExitCodes(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		args  []string
+		err   error
+		code  int
+		wrote string
+	}{
+		{"it works", []string{"run"}, nil, command.Done, ""},
+		{"it fails", []string{"run"}, errors.New("no luck"), command.Failed, "prog: no luck\n"},
+		{
+			"it is used in a wrong way", []string{"run"}, fmt.Errorf("cannot run: %w", &command.UsageError{Err: errors.New("--x is bad")}),
+			command.Usage, "prog: cannot run: --x is bad\nTry 'prog --help'.\n",
+		},
+		{"an argument too many", []string{"run", "fast"}, nil, command.Usage, "prog: prog run takes no arguments, got [\"fast\"]\nTry 'prog --help'.\n"},
+		{"an unknown flag", []string{"run", "--m"}, nil, command.Usage, "prog: unknown flag: --m\nTry 'prog --help'.\n"},
+		{"a flag that is no number", []string{"run", "--n", "x"}, nil, command.Usage, "prog: invalid argument \"x\" for \"--n\" flag"},
+		{"an unknown command", []string{"walk"}, nil, command.Usage, "prog: unknown command \"walk\""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, out, errs := root(func(context.Context) error { return c.err })
+			if code := command.Main(r, c.args); code != c.code {
+				t.Errorf("exit code %d, want %d", code, c.code)
+			}
+			if got := errs.String(); !strings.HasPrefix(got, c.wrote) || c.wrote == "" && got != "" {
+				t.Errorf("it wrote %q, want %q", got, c.wrote)
+			}
+			if out.Len() > 0 {
+				t.Errorf("it wrote %q to its output", out)
+			}
+		})
+	}
+}
+
+func TestMainWithoutCommand(t *testing.T) {
+	r, out, _ := root(nil)
+	if code := command.Main(r, nil); code != command.Done || !strings.Contains(out.String(), "Usage:") {
+		t.Errorf("exit code %d, wrote %q", code, out)
+	}
+}
+
+// TestMainSignals: SIGINT and SIGTERM end the context, and what comes of it is the program's own affair.
+func TestMainSignals(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		r, _, errs := root(func(ctx context.Context) error {
+			if err := syscall.Kill(os.Getpid(), sig); err != nil {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(20 * time.Second):
+				return errors.New("nothing happened")
+			}
+		})
+		if code := command.Main(r, []string{"run"}); code != command.Done {
+			t.Errorf("%v: exit code %d, %s", sig, code, errs)
+		}
+	}
+}
+
+func TestUsageError(t *testing.T) {
+	cause := errors.New("cause")
+	if err := (&command.UsageError{Err: cause}); err.Error() != "cause" || !errors.Is(err, cause) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestLog(t *testing.T) {
+	for level, want := range map[string][]string{
+		"debug": {"d", "i", "w", "e"}, "info": {"i", "w", "e"}, "warn": {"w", "e"}, "error": {"e"}, "WARN": {"w", "e"},
+	} {
+		var out bytes.Buffer
+		log, err := command.Log(&out, level)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Debug("d")
+		log.Info("i")
+		log.Warn("w")
+		log.Error("e")
+		if n := strings.Count(out.String(), "\n"); n != len(want) {
+			t.Errorf("%s: %d lines, want %v: %s", level, n, want, out.String())
+		}
+		for _, text := range want {
+			if !strings.Contains(out.String(), "msg="+text+"\n") {
+				t.Errorf("%s: no line %q in %s", level, text, out.String())
+			}
+		}
+	}
+	_, err := command.Log(&bytes.Buffer{}, "loud")
+	if _, ok := errors.AsType[*command.UsageError](err); !ok || err.Error() != `--log-level "loud": expected debug, info, warn or error` {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	r, out, _ := root(nil)
+	if code := command.Main(r, []string{"version"}); code != command.Done || out.String() != command.Build()+"\n" || command.Build() == "" {
+		t.Errorf("exit code %d, wrote %q, the build is %q", code, out, command.Build())
+	}
+}
