@@ -2,12 +2,10 @@ package server
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"time"
 
-	"drover/internal/server/httpapi"
+	"drover/internal/server/access"
 	"drover/internal/server/store"
 )
 
@@ -15,8 +13,8 @@ import (
 const firstAppCode = "drover-admin"
 
 // FirstApp makes the first app if there is none yet, with the given credentials or, when code is empty, with generated
-// ones. It returns them; made is false, and the secret empty, when there was an app already: a secret is kept as a hash
-// only and can never be shown again.
+// ones; it may do everything. FirstApp returns them; made is false, and the secret empty, when there was an app already: a
+// secret is kept as a hash only and can never be shown again.
 func (s *Server) FirstApp(ctx context.Context, code, secret string) (usedCode, usedSecret string, made bool, err error) {
 	n, err := s.store.CountApps(ctx)
 	if err != nil {
@@ -26,15 +24,19 @@ func (s *Server) FirstApp(ctx context.Context, code, secret string) (usedCode, u
 		return firstAppCode, "", false, nil
 	}
 	if code == "" {
-		var random [24]byte
-		_, _ = rand.Read(random[:]) // it never fails
-		code, secret = firstAppCode, hex.EncodeToString(random[:])
+		code, secret = firstAppCode, access.NewSecret()
 	}
-	hash, err := httpapi.HashSecret(secret)
+	hash, err := access.HashSecret(secret)
 	if err != nil {
 		return "", "", false, err
 	}
-	err = s.store.PutApp(ctx, store.App{Code: code, SecretHash: hash, MayNameUsers: true, Created: time.Now()})
+	now := time.Now()
+	err = s.store.CreateApp(ctx, store.App{
+		Code: code, Note: "made at the first start",
+		Secrets:      []store.Secret{{ID: "first", Hash: hash, Created: now}},
+		MayNameUsers: true, Admin: true,
+		Created: now, Changed: now,
+	})
 	if err != nil {
 		return "", "", false, fmt.Errorf("cannot store the first app: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
@@ -17,9 +18,12 @@ import (
 	"drover/internal/fabric"
 	"drover/internal/fabric/broker"
 	"drover/internal/group"
+	"drover/internal/server/audit"
 	"drover/internal/server/engine"
 	"drover/internal/server/fleet"
+	"drover/internal/server/gate"
 	"drover/internal/server/httpapi"
+	"drover/internal/server/login"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqlite"
 	"drover/internal/wire"
@@ -32,6 +36,10 @@ type Config struct {
 	// HTTP and Fabric are the addresses to listen on, host:port; port 0 is any.
 	HTTP   string
 	Fabric string
+	// TrustedGateways are peers that are believed whom they call for; LoginURL is the login service that knows users' sessions. Both
+	// may be empty.
+	TrustedGateways []netip.Prefix
+	LoginURL        string
 	// Ready adds a condition to /readyz, Notes what an operator should know all the same; both may be nil.
 	Ready func() error
 	Notes func() []string
@@ -45,6 +53,8 @@ type Server struct {
 	broker    *broker.Broker
 	directory *fleet.Directory
 	engine    *engine.Engine
+	gate      *gate.Gate
+	audit     *audit.Recorder
 	listener  net.Listener
 	key       nkeys.KeyPair
 	link      *link
@@ -85,8 +95,25 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if err := s.directory.Load(ctx); err != nil {
 		return nil, err
 	}
+	if s.gate, err = newGate(cfg, s.store); err != nil {
+		return nil, err
+	}
+	s.audit = audit.New(s.store, cfg.Log)
 	s.engine = engine.New(engine.Config{Store: s.store, Directory: s.directory, Link: s.link, Key: s.key, Log: cfg.Log})
 	return s, nil
+}
+
+// newGate returns the gate of a server.
+func newGate(cfg Config, s store.Store) (*gate.Gate, error) {
+	c := gate.Config{Store: s}
+	if cfg.LoginURL != "" {
+		client, err := login.New(cfg.LoginURL)
+		if err != nil {
+			return nil, err
+		}
+		c.Login = client
+	}
+	return gate.New(c), nil
 }
 
 // Close gives back everything. It may be called at any time after Run and Serve have returned.
@@ -147,6 +174,7 @@ func (s *Server) Enrol(ctx context.Context, publicKey string, cloud int, ip, id 
 // Run carries tasks to the agents and takes in what they report, until ctx ends.
 func (s *Server) Run(ctx context.Context) error {
 	return group.Run(ctx,
+		group.Part{Name: "audit", Run: s.audit.Run},
 		group.Part{Name: "engine", Run: s.engine.Run},
 		group.Part{Name: "fabric", Run: s.serveReports},
 	)
@@ -182,7 +210,8 @@ const shutdownTime = 5 * time.Second
 // Serve answers HTTP until ctx ends.
 func (s *Server) Serve(ctx context.Context) error {
 	srv := httpapi.NewServer(httpapi.New(httpapi.Config{
-		Tasks: s.store, Observations: s.store, Apps: s.store, Audit: s.store, Engine: s.engine, Directory: s.directory,
+		Tasks: s.store, Observations: s.store, Groups: s.store, Audit: s.audit, Engine: s.engine, Directory: s.directory,
+		Gate: s.gate, TrustedGateways: s.cfg.TrustedGateways,
 		Ready: s.Ready, Notes: s.cfg.Notes, Log: s.cfg.Log,
 	}), s.cfg.Log)
 	ended := make(chan error, 1)

@@ -67,6 +67,8 @@ type Host struct {
 	Area int
 	IP   string
 	ID   string // stable id
+	// Alias is another id, which a caller has given the host.
+	Alias string
 }
 
 // NoArea is the area of a host that is in none.

@@ -120,7 +120,7 @@ func (g *Grant) everywhere() bool {
 
 func (g *Grant) onHost(h Host) bool {
 	return g.everywhere() || slices.Contains(g.Areas, h.Area) || slices.ContainsFunc(g.Hosts, func(p string) bool {
-		return h.IP != "" && Match(p, h.Address()) || h.ID != "" && Match(p, h.ID)
+		return h.IP != "" && Match(p, h.Address()) || h.ID != "" && Match(p, h.ID) || h.Alias != "" && Match(p, h.Alias)
 	})
 }
 

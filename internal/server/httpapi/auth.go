@@ -5,18 +5,23 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"drover/internal/gse"
-	"drover/internal/server/store"
+	"drover/internal/server/access"
+	"drover/internal/server/gate"
 )
 
-// Longest credentials that are looked at, in bytes.
-const (
-	maxAppCode   = 64
-	maxAppSecret = 128
-	maxUser      = 128
-)
+// Gate finds out who calls, and counts the calls of those who have limits.
+type Gate interface {
+	Admit(ctx context.Context, c gate.Credentials) (access.Principal, error)
+	Enter(p access.Principal) (leave func(), u gate.Usage, v gate.Verdict)
+}
 
 // credentials are what a caller proves itself with, under each of the names that are in use.
 type credentials struct {
@@ -29,11 +34,21 @@ type credentials struct {
 	Token        gse.Str `json:"bk_token"`
 	AccessToken  gse.Str `json:"access_token"`
 	AccessToken1 gse.Str `json:"bk_access_token"`
+	Signature    gse.Str `json:"bk_signature"`
+	Signature1   gse.Str `json:"signature"`
 }
 
-func (c *credentials) code() string   { return first(c.AppCode, c.AppCode1) }
-func (c *credentials) secret() string { return first(c.AppSecret, c.AppSecret1) }
-func (c *credentials) user() string   { return first(c.Username, c.Username1) }
+// given turns what was read into what is checked.
+func (c *credentials) given() gate.Credentials {
+	return gate.Credentials{
+		AppCode:     first(c.AppCode, c.AppCode1),
+		AppSecret:   first(c.AppSecret, c.AppSecret1),
+		User:        first(c.Username, c.Username1),
+		Token:       c.Token.Text(),
+		AccessToken: first(c.AccessToken, c.AccessToken1) != "",
+		Signature:   first(c.Signature, c.Signature1) != "",
+	}
+}
 
 // first returns the first value that is not empty.
 func first(values ...gse.Str) string {
@@ -45,100 +60,143 @@ func first(values ...gse.Str) string {
 	return ""
 }
 
-// headerCredentials reads X-Bkapi-Authorization, which counts alone when it is there.
-func headerCredentials(h http.Header) (c credentials, present bool, err error) {
-	text := h.Get("X-Bkapi-Authorization")
+// headCredentials reads the credentials that stand in the head of a request. Where there are any they count alone, and the
+// body need not be read before they are checked. On a backend's paths a trusted gateway has checked the caller and has taken
+// its secret away, so what it says counts before all else.
+func (s *server) headCredentials(r *http.Request, c *call) (creds gate.Credentials, present bool, err error) {
+	if codes := r.Header.Values("Bk-App-Code"); len(codes) > 0 && c.family == direct && s.fromTrustedGateway(r) {
+		users := r.Header.Values("Bk-Username")
+		if len(codes) > 1 || len(users) > 1 { // one of them is not the gateway's
+			return creds, true, refusef(badHeader, "request header Bk-App-Code or Bk-Username is there more than once")
+		}
+		creds = gate.Credentials{AppCode: codes[0], Vouched: true}
+		if len(users) == 1 {
+			creds.User = users[0]
+		}
+		return creds, true, nil
+	}
+	text := r.Header.Get("X-Bkapi-Authorization")
 	if text == "" {
-		return c, false, nil
+		return creds, false, nil
 	}
-	if err := json.Unmarshal([]byte(text), &c); err != nil {
-		return c, true, refusef(badHeader, "request header X-Bkapi-Authorization is not a JSON object")
+	var read *credentials
+	if err := json.Unmarshal([]byte(text), &read); err != nil || read == nil {
+		return creds, true, refusef(badHeader, "request header X-Bkapi-Authorization is not a JSON object")
 	}
-	return c, true, nil
+	return read.given(), true, nil
+}
+
+// fromTrustedGateway reports whether the peer itself, not whoever it says it speaks for, is a trusted gateway.
+func (s *server) fromTrustedGateway(r *http.Request) bool {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return false
+	}
+	ip := peer.Addr().Unmap().WithZone("")
+	return slices.ContainsFunc(s.TrustedGateways, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
 // paramCredentials reads the parameters and, for what they lack, the query.
-func paramCredentials(params []byte, query url.Values) (credentials, error) {
+func paramCredentials(params []byte, query url.Values) (gate.Credentials, error) {
 	flat, err := fromForm(query)
 	if err != nil {
-		return credentials{}, err
+		return gate.Credentials{}, err
 	}
 	var c credentials
 	for _, source := range [][]byte{flat, params} { // the later one overwrites
 		if err := json.Unmarshal(source, &c); err != nil {
-			return credentials{}, refusef(badRequest, "Request JSON string is wrong in format, %v", err)
+			return gate.Credentials{}, refusef(badRequest, "Request JSON string is wrong in format, %v", err)
 		}
 	}
-	return c, nil
+	return c.given(), nil
 }
 
-// authenticate checks who calls, and enters app and user into the call.
-func (s *server) authenticate(ctx context.Context, c *call, creds credentials) error {
-	c.audit.App, c.audit.User = clip(creds.code(), maxAppCode), clip(creds.user(), maxUser)
-	if err := s.checkApp(ctx, c, creds); err != nil {
-		return err
+// authenticate checks who calls and whether it may call now, and enters the principal into the call.
+func (s *server) authenticate(ctx context.Context, w http.ResponseWriter, c *call, creds gate.Credentials) error {
+	c.audit.App, c.audit.User = clip(creds.AppCode, access.MaxAppCode), clip(creds.User, access.MaxUser)
+	p, err := s.Gate.Admit(ctx, creds)
+	if err != nil {
+		return c.notAdmitted(err, c.audit.App)
 	}
-	switch user := creds.user(); {
-	case user != "" && len(user) <= maxUser && c.app.MayNameUsers:
-		c.user = user
-		return nil
-	case creds.Token.Text() != "":
-		return refusef(denied, "User authentication failed, please check if the bk_token is valid")
-	case user != "" && c.app.MayNameUsers:
-		return refusef(denied, "User authentication failed, bk_username is longer than %d bytes", maxUser)
-	case user != "":
-		return refusef(denied, "User authentication failed, please provide a valid user identity, such as bk_token: "+
-			"the app may not name a user by bk_username")
-	default:
-		return refusef(denied, "User authentication failed, please provide a valid user identity, such as bk_token, bk_username")
+	c.principal, c.audit.User = p, p.User
+	leave, usage, verdict := s.Gate.Enter(p)
+	c.leave = leave
+	if usage.Limit > 0 {
+		w.Header().Set("X-Bkapi-RateLimit-Limit", strconv.Itoa(usage.Limit))
+		w.Header().Set("X-Bkapi-RateLimit-Remaining", strconv.Itoa(usage.Remaining))
+		w.Header().Set("X-Bkapi-RateLimit-Reset", strconv.Itoa(wholeSeconds(usage.Reset)))
 	}
-}
-
-func (s *server) checkApp(ctx context.Context, c *call, creds credentials) error {
-	code, secret := creds.code(), creds.secret()
-	switch {
-	case code == "":
-		return refusef(denied, "%s", c.authText("APP Code [bk_app_code] cannot be empty", "app code cannot be empty"))
-	case secret == "" && first(creds.AccessToken, creds.AccessToken1) != "":
-		return refusef(denied, "%s", c.authText("verify access_token failed, access tokens are not in use here, please provide bk_app_secret",
-			"access_token is invalid, please provide bk_app_secret"))
-	case secret == "":
-		return refusef(denied, "%s", c.authText("APP Secret [bk_app_secret] cannot be empty",
-			"please provide bk_app_secret or bk_signature to verify app"))
+	switch verdict {
+	case gate.TooOften:
+		w.Header().Set("X-Bkapi-RateLimit-Plugin", "app-rate-limit")
+		return refusef(tooOften, "API rate limit exceeded by app %s", p.App)
+	case gate.TooMany:
+		w.Header().Set("X-Bkapi-RateLimit-Plugin", "app-concurrency-limit")
+		return refusef(tooMany, "Request concurrency exceeds the limit of app %s", p.App)
+	case gate.Within:
 	}
-	// A wrong secret behind a gateway is answered like an unknown app.
-	wrong := "bk_app_code or bk_app_secret is incorrect"
-	invalid := refusef(denied, "%s", c.authText("Invalid APP Code [bk_app_code="+clip(code, maxAppCode)+"], please check", wrong))
-	if len(code) > maxAppCode {
-		return invalid
-	}
-	app, err := s.Apps.GetApp(ctx, code)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return invalid
-	case err != nil:
-		return failure("check the credentials", err)
-	}
-	ok, err := false, error(nil)
-	if len(secret) <= maxAppSecret {
-		ok, err = s.secrets.verify(ctx, app, secret)
-	}
-	switch {
-	case err != nil:
-		return failure("check the credentials", err)
-	case !ok:
-		return refusef(denied, "%s", c.authText("APP Secret verification failed, please check if the bk_app_secret is correct", wrong))
-	}
-	c.app = app
 	return nil
 }
 
-// authText picks the words that the family uses.
-func (c *call) authText(inESB, inGateway string) string {
-	if c.family == gateway {
-		return inGateway
+func wholeSeconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
+
+// notAdmitted is the refusal of a caller that the gate did not let in. The app is as the caller named it.
+func (c *call) notAdmitted(err error, app string) error {
+	refused := (*gate.Refusal)(nil)
+	if !errors.As(err, &refused) {
+		return failure("check the credentials", err)
 	}
-	return inESB
+	texts := deniedTexts()[refused.Reason]
+	text := texts.esb
+	if c.family == gateway && texts.gateway != "" {
+		text = texts.gateway
+	}
+	var args []any
+	switch refused.Reason {
+	case gate.UserTooLong:
+		args = []any{access.MaxUser}
+	case gate.UnknownApp, gate.AppDisabled:
+		if text == texts.esb {
+			args = []any{app}
+		}
+	default:
+	}
+	r := refusef(denied, text, args...)
+	if refused.Reason == gate.LoginDown {
+		r.kind, r.cause = unavailable, refused.Cause
+	}
+	return r
+}
+
+// deniedText is how one family words a reason, and the other where it differs.
+type deniedText struct{ esb, gateway string }
+
+// deniedTexts has a row for each reason. Behind a gateway an unknown app is not told from a wrong secret.
+func deniedTexts() [gate.ReasonsEnd]deniedText {
+	wrong := "bk_app_code or bk_app_secret is incorrect"
+	return [...]deniedText{
+		gate.NoAppCode: {"APP Code [bk_app_code] cannot be empty", "app code cannot be empty"},
+		gate.NoSecret:  {"APP Secret [bk_app_secret] cannot be empty", "please provide bk_app_secret or bk_signature to verify app"},
+		gate.OnlyAccessToken: {
+			"verify access_token failed, access tokens are not in use here, please provide bk_app_secret",
+			"access_token is invalid, please provide bk_app_secret",
+		},
+		gate.OnlySignature: {
+			"Signature [bk_signature] verification failed, signatures cannot be verified here, please provide bk_app_secret",
+			"please provide bk_app_secret to verify app, bk_signature cannot be verified here",
+		},
+		gate.UnknownApp:  {"Invalid APP Code [bk_app_code=%s], please check", wrong},
+		gate.WrongSecret: {"APP Secret verification failed, please check if the bk_app_secret is correct", wrong},
+		gate.AppDisabled: {"Invalid APP Code [bk_app_code=%s], the app is disabled", "app is disabled"},
+		gate.NoUser:      {"User authentication failed, please provide a valid user identity, such as bk_token, bk_username", ""},
+		gate.MayNotName: {
+			"User authentication failed, please provide a valid user identity, such as bk_token: the app may not name a user by bk_username", "",
+		},
+		gate.UserTooLong:  {"User authentication failed, bk_username is longer than %d bytes", ""},
+		gate.BadToken:     {"User authentication failed, please check if the bk_token is valid", ""},
+		gate.UserDisabled: {"User authentication failed, the user is disabled", ""},
+		gate.LoginDown:    {"User authentication failed, the login service could not be asked: try again later", ""},
+	}
 }
 
 // clip cuts a text that goes into a message or a record.
@@ -146,5 +204,5 @@ func clip(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
-	return text[:most] + "…"
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }

@@ -10,18 +10,22 @@ import (
 	"strings"
 	"time"
 
+	"drover/internal/gse"
+	"drover/internal/server/access"
 	"drover/internal/server/store"
 )
 
 // call is one request on its way through the edge.
 type call struct {
-	family    family
-	route     *route
+	match
 	requestID string
 	// params is the JSON object that the caller sent, in whatever form.
 	params []byte
-	app    store.App
-	user   string
+	// principal is who the call runs as; leave ends what its limits count, and is nil where nothing is counted.
+	principal access.Principal
+	leave     func()
+	// chinese tells that refusals are to be worded in Chinese.
+	chinese bool
 	// audit is filled in on the way; audited tells that it was already stored, with a task.
 	audit   store.AuditRow
 	audited bool
@@ -31,19 +35,23 @@ type call struct {
 
 // ServeHTTP answers one request.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	route, f := s.resolve(r.URL.Path)
-	c := &call{family: f, route: route, requestID: requestID(r)}
+	c := &call{match: s.paths.resolve(r.Method, r.URL.Path), requestID: requestID(r), chinese: wantsChinese(r)}
+	defer func() {
+		if c.leave != nil {
+			c.leave()
+		}
+	}()
 	w.Header().Set("X-Bkapi-Request-Id", c.requestID)
 	// A recorder or a wrapped writer has no deadlines; the server's own then apply.
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(bodyTime))
 	_ = control.SetWriteDeadline(time.Now().Add(bodyTime + replyTime))
-	if route == nil {
+	if c.route == nil {
 		s.serveOther(w, r, c)
 		return
 	}
-	c.audit = store.AuditRow{At: s.Now(), Remote: remote(r), RequestID: c.requestID, Action: route.name()}
-	if !route.allows(r.Method) {
+	c.audit = store.AuditRow{At: s.Now(), Remote: remote(r), RequestID: c.requestID, Action: c.route.name}
+	if !c.allows(r.Method) {
 		refuse(w, c, methodNotAllowed(r))
 		return
 	}
@@ -56,6 +64,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// Left alone, the deadline would end the watch for a caller that hangs up, and with it the call.
 		_ = control.SetReadDeadline(time.Time{})
 		c.audit.Allowed = true
+		if c.job != nil && gse.MeansJob(c.params) {
+			c.route = c.job
+		}
 		err = s.answer(ctx, w, c)
 	}
 	if err != nil && !c.started {
@@ -70,26 +81,26 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // admit reads the parameters and checks the credentials.
 func (s *server) admit(ctx context.Context, w http.ResponseWriter, r *http.Request, c *call) error {
 	query := r.URL.Query()
-	creds, inHeader, err := headerCredentials(r.Header)
+	creds, inHead, err := s.headCredentials(r, c)
 	if err != nil {
 		return err
 	}
-	if inHeader {
+	if inHead {
 		// Before the body: a stranger's 64 MB are not worth reading.
-		if err := s.authenticate(ctx, c, creds); err != nil {
+		if err := s.authenticate(ctx, w, c, creds); err != nil {
 			return err
 		}
 	}
 	if c.params, err = readParams(w, r, query); err != nil {
 		return err
 	}
-	if inHeader {
+	if inHead {
 		return nil
 	}
 	if creds, err = paramCredentials(c.params, query); err != nil {
 		return err
 	}
-	return s.authenticate(ctx, c, creds)
+	return s.authenticate(ctx, w, c, creds)
 }
 
 // answer runs the endpoint and writes its reply.
@@ -104,11 +115,16 @@ func (s *server) answer(ctx context.Context, w http.ResponseWriter, c *call) err
 // record stores the audit row of a call, unless its task has taken it along. The caller has its answer by then, and may
 // have hung up.
 func (s *server) record(ctx context.Context, c *call, err error) {
+	limited := false
 	if err != nil {
 		refusal := refusalOf(err)
 		c.audit.Code, c.audit.Message = refusal.code(c), refusal.reason
+		limited = refusal.kind == tooOften || refusal.kind == tooMany
+		if refusal.kind == forbidden {
+			c.audit.Allowed = false
+		}
 		if refusal.cause != nil && ctx.Err() == nil { // a caller that hung up is no fault of ours
-			s.Log.Error("call failed", "endpoint", c.route.name(), "request", c.requestID, "error", refusal.cause)
+			s.Log.Error("call failed", "endpoint", c.route.name, "request", c.requestID, "error", refusal.cause)
 		}
 	}
 	if c.audited {
@@ -116,8 +132,13 @@ func (s *server) record(ctx context.Context, c *call, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTime)
 	defer cancel()
-	if err := s.Audit.PutAudit(ctx, c.audit); err != nil {
-		s.Log.Error("audit row was lost", "endpoint", c.route.name(), "request", c.requestID, "app", c.audit.App, "error", err)
+	put := func(ctx context.Context, row store.AuditRow) error { return s.Audit.PutAudit(ctx, row) }
+	// A call over the limit must cost less than one within it, so its row may wait too.
+	if limited || c.audit.Allowed && c.route.reads() {
+		put = s.Audit.NoteAudit
+	}
+	if err := put(ctx, c.audit); err != nil {
+		s.Log.Error("audit row was lost", "endpoint", c.route.name, "request", c.requestID, "app", c.audit.App, "error", err)
 	}
 }
 

@@ -12,12 +12,15 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"drover/internal/process"
+	"drover/internal/server/fleet"
+	"drover/internal/server/gate"
 	"drover/internal/server/httpapi"
 	"drover/internal/server/store"
 )
@@ -37,9 +40,16 @@ type world struct {
 	tasks    map[string]*store.Task
 	outcomes map[string]process.Outcome // by result key
 	apps     map[string]store.App
+	users    map[string]store.User
+	tokens   map[string]store.Token // by hash
+	sessions map[string]string      // the login service's, users by token
+	now      time.Time              // the gate's clock
 	observed []store.Observed
 	audit    []store.AuditRow
+	noted    int // rows that could wait
 	agents   []store.Agent
+	presence map[string]fleet.Presence // by key; who is not there is present
+	groups   map[store.GroupHost][]store.Group
 	notReady error
 
 	// answer gives the outcome of an item as it is submitted; nil leaves it unfinished.
@@ -59,30 +69,48 @@ func newWorld(t *testing.T) *world {
 		t:        t,
 		tasks:    map[string]*store.Task{},
 		outcomes: map[string]process.Outcome{},
+		users:    map[string]store.User{},
+		tokens:   map[string]store.Token{},
+		sessions: map[string]string{},
+		now:      noon(),
 		apps: map[string]store.App{
-			appCode:    {Code: appCode, SecretHash: weakHash(t, appSecret), MayNameUsers: true},
-			"other":    {Code: "other", SecretHash: weakHash(t, "other-secret"), MayNameUsers: true},
-			"no-names": {Code: "no-names", SecretHash: weakHash(t, "third-secret")},
+			appCode:    {Code: appCode, Secrets: weakSecret(t, appSecret), MayNameUsers: true, Admin: true},
+			"other":    {Code: "other", Secrets: weakSecret(t, "other-secret"), MayNameUsers: true, Admin: true},
+			"no-names": {Code: "no-names", Secrets: weakSecret(t, "third-secret"), Admin: true},
 		},
 		agents: []store.Agent{
 			{Key: "UAGENT1", Cloud: 1, IP: "10.0.0.1", ID: "02000000024201"},
 			{Key: "UAGENT2", Cloud: 0, IP: "10.0.0.1"},
 			{Key: "UAGENT3", Cloud: 0, IP: "2001:db8::7"},
 		},
-		waited: func(context.Context) error { return nil },
+		presence: map[string]fleet.Presence{},
+		groups:   map[store.GroupHost][]store.Group{},
+		waited:   func(context.Context) error { return nil },
 	}
-	w.handler = httpapi.New(httpapi.Config{
-		Tasks: w, Observations: w, Apps: w, Audit: w, Engine: w, Directory: w,
-		Ready: func() error { return w.notReady },
-		Log:   slog.New(slog.DiscardHandler),
-		Now: func() time.Time {
-			return time.Date(2026, 11, 20, 12, 0, 0, 0, time.FixedZone("CST", 8*3600))
-		},
-	})
+	w.serve()
 	return w
 }
 
-// weakHash is a stored secret with few iterations, so that tests are fast.
+// serve makes the handler, which believes the given gateways.
+func (w *world) serve(trusted ...netip.Prefix) {
+	w.handler = httpapi.New(httpapi.Config{
+		Tasks: w, Observations: w, Groups: w, Audit: w, Engine: w, Directory: w,
+		Gate: gate.New(gate.Config{Store: w, Login: w, Now: func() time.Time { return w.now }}), TrustedGateways: trusted,
+		Ready: func() error { return w.notReady },
+		Log:   slog.New(slog.DiscardHandler),
+		Now:   noon,
+	})
+}
+
+// noon is what the clock of a world shows.
+func noon() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.FixedZone("CST", 8*3600)) }
+
+// weakSecret is a stored secret with few iterations, so that tests are fast.
+func weakSecret(t *testing.T, secret string) []store.Secret {
+	t.Helper()
+	return []store.Secret{{ID: "1", Hash: weakHash(t, secret)}}
+}
+
 func weakHash(t *testing.T, secret string) string {
 	t.Helper()
 	salt := []byte("0123456789abcdef")
@@ -161,13 +189,47 @@ func (w *world) Lookup(cloud int, ip string) (store.Agent, bool) {
 
 func (w *world) LookupID(id string) (store.Agent, bool) {
 	i := slices.IndexFunc(w.agents, func(a store.Agent) bool {
-		return id != "" && a.ID == id || fmt.Sprintf("%d:%s", a.Cloud, a.IP) == id
+		return id != "" && (a.ID == id || a.Assigned == id) || fmt.Sprintf("%d:%s", a.Cloud, a.IP) == id
 	})
 	return w.at(i)
 }
 
 func (w *world) ByKey(key string) (store.Agent, bool) {
 	return w.at(slices.IndexFunc(w.agents, func(a store.Agent) bool { return a.Key == key }))
+}
+
+func (w *world) Presence(key string, _ time.Time) fleet.Presence { return w.presence[key] }
+
+func (w *world) Assign(_ context.Context, key, id string) error {
+	for i := range w.agents {
+		switch {
+		case w.storeErr != nil:
+			return w.storeErr
+		case w.agents[i].Key == key:
+			w.agents[i].Assigned = id
+		case id != "" && w.agents[i].ID == id:
+			return fleet.ErrTaken
+		}
+	}
+	return nil
+}
+
+func (w *world) PutGroups(_ context.Context, hosts []store.GroupHost, groups []store.Group) error {
+	for _, h := range hosts {
+		w.groups[h] = groups
+	}
+	return w.storeErr
+}
+
+func (w *world) GetGroups(_ context.Context, namespace string, agents []string, fn func(string, store.Group) error) error {
+	for _, agent := range agents {
+		for _, g := range w.groups[store.GroupHost{Agent: agent, Namespace: namespace}] {
+			if err := fn(agent, g); err != nil {
+				return err
+			}
+		}
+	}
+	return w.storeErr
 }
 
 func (w *world) at(i int) (store.Agent, bool) {
@@ -188,6 +250,46 @@ func (w *world) GetApp(_ context.Context, code string) (store.App, error) {
 		return store.App{}, store.ErrNotFound
 	}
 	return app, nil
+}
+
+func (w *world) GetUser(_ context.Context, name string) (store.User, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	u, ok := w.users[name]
+	if !ok {
+		return store.User{}, store.ErrNotFound
+	}
+	return u, nil
+}
+
+func (w *world) FindToken(_ context.Context, hash string) (store.Token, store.User, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t, ok := w.tokens[hash]
+	if !ok {
+		return store.Token{}, store.User{}, store.ErrNotFound
+	}
+	return t, w.users[t.User], nil
+}
+
+// User is the login service; it is down where it has no sessions at all.
+func (w *world) User(_ context.Context, token string) (string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	user, ok := w.sessions[token]
+	switch {
+	case w.sessions == nil:
+		return "", errors.New("connection refused")
+	case !ok:
+		return "", gate.ErrNoSession
+	}
+	return user, nil
+}
+
+// NoteAudit stores at once what a server stores a little later.
+func (w *world) NoteAudit(ctx context.Context, row store.AuditRow) error {
+	w.noted++
+	return w.PutAudit(ctx, row)
 }
 
 func (w *world) PutAudit(_ context.Context, rows ...store.AuditRow) error {

@@ -1,6 +1,6 @@
 // Package httpapi is the HTTP edge of the server: it resolves the callers' paths, checks credentials, reads bodies,
-// turns calls into tasks for the engine, and writes replies in the envelopes that the callers expect. It owns no state
-// but a cache of verified secrets. What the JSON means belongs to gse, running tasks to the engine, keeping them to the
+// turns calls into tasks for the engine, and writes replies in the envelopes that the callers expect. It owns no state.
+// What the JSON means belongs to gse, who a caller is to gate, what it may do to access, running tasks to the engine, keeping them to the
 // store.
 package httpapi
 
@@ -8,9 +8,11 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"drover/internal/process"
+	"drover/internal/server/fleet"
 	"drover/internal/server/store"
 )
 
@@ -21,11 +23,14 @@ type Engine interface {
 	Wait(ctx context.Context, task string) error
 }
 
-// Directory finds agents by what callers name them: an address, an id of either form, or (for rows of the store) a key.
+// Directory finds agents by what callers name them: an address, an id of either form, or (for rows of the store) a key. It knows
+// which of them are there, and keeps the ids that callers give them.
 type Directory interface {
 	Lookup(cloud int, ip string) (store.Agent, bool)
 	LookupID(id string) (store.Agent, bool)
 	ByKey(key string) (store.Agent, bool)
+	Presence(key string, now time.Time) fleet.Presence
+	Assign(ctx context.Context, key, id string) error
 }
 
 // Tasks is what polls read.
@@ -39,24 +44,30 @@ type Observations interface {
 	PageObserved(ctx context.Context, namespace string, start, limit int) (rows []store.Observed, total int, err error)
 }
 
-// Apps is what credentials are checked against.
-type Apps interface {
-	GetApp(ctx context.Context, code string) (store.App, error)
+// Groups keeps process groups.
+type Groups interface {
+	PutGroups(ctx context.Context, hosts []store.GroupHost, groups []store.Group) error
+	GetGroups(ctx context.Context, namespace string, agents []string, fn func(agent string, g store.Group) error) error
 }
 
-// Audit takes the record of every call that is not a submit; those carry theirs to Engine.Submit.
+// Audit takes the record of every call that is not a submit; those carry theirs to Engine.Submit. PutAudit returns once the row is
+// on disk; NoteAudit may store it a little later.
 type Audit interface {
 	PutAudit(ctx context.Context, rows ...store.AuditRow) error
+	NoteAudit(ctx context.Context, row store.AuditRow) error
 }
 
-// Config is what the edge needs. All but Notes and Now is required.
+// Config is what the edge needs. All but TrustedGateways, Notes and Now is required.
 type Config struct {
 	Tasks        Tasks
 	Observations Observations
-	Apps         Apps
-	Audit        Audit
-	Engine       Engine
-	Directory    Directory
+	Groups       Groups
+	Gate         Gate
+	// TrustedGateways are the peers that are believed, on a backend's paths, whom they name as the caller.
+	TrustedGateways []netip.Prefix
+	Audit           Audit
+	Engine          Engine
+	Directory       Directory
 	// Ready returns nil once calls can be taken, else why not.
 	Ready func() error
 	// Notes says what an operator should know although calls are taken; it may be nil.
@@ -78,9 +89,8 @@ const (
 
 type server struct {
 	Config
-	routes  map[string][]route
-	other   *http.ServeMux
-	secrets *secrets
+	paths paths
+	other *http.ServeMux
 }
 
 // New returns the handler of every path. It starts nothing and is safe for concurrent use.
@@ -88,8 +98,8 @@ func New(c Config) http.Handler {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	s := &server{Config: c, other: http.NewServeMux(), secrets: newSecrets()}
-	s.routes = index(s.table())
+	s := &server{Config: c, other: http.NewServeMux()}
+	s.paths = index(s.table())
 	s.other.HandleFunc("GET /healthz", s.healthz)
 	s.other.HandleFunc("GET /readyz", s.readyz)
 	return s

@@ -14,6 +14,9 @@ const (
 	badRequest      kind = iota // the body cannot be read
 	badHeader                   // X-Bkapi-Authorization cannot be read
 	denied                      // the credentials are missing or wrong
+	forbidden                   // the app lacks a right
+	tooOften                    // the app calls more often than it may
+	tooMany                     // the app has more calls under way than it may
 	tooLarge                    // the body is over maxBody
 	wrongMethod                 // known path, other method
 	unknownPath                 // no such path
@@ -27,6 +30,9 @@ const (
 type refusal struct {
 	kind   kind
 	reason string
+	// format and args are what reason was made of, for other languages.
+	format string
+	args   []any
 	// cause is for the log; it is set where the fault is ours.
 	cause error
 }
@@ -35,12 +41,14 @@ type refusal struct {
 func (r *refusal) Error() string { return r.reason }
 
 func refusef(k kind, format string, args ...any) *refusal {
-	return &refusal{kind: k, reason: fmt.Sprintf(format, args...)}
+	return &refusal{kind: k, reason: fmt.Sprintf(format, args...), format: format, args: args}
 }
 
 // failure says that the server could not do something. The caller hears that much and not why.
 func failure(what string, cause error) *refusal {
-	return &refusal{kind: unavailable, reason: "cannot " + what + ": try again later", cause: fmt.Errorf("cannot %s: %w", what, cause)}
+	r := refusef(unavailable, "cannot %s: try again later", what)
+	r.cause = fmt.Errorf("cannot %s: %w", what, cause)
+	return r
 }
 
 func methodNotAllowed(r *http.Request) *refusal {
@@ -75,6 +83,9 @@ func outwards() [refusalKindsEnd]outward {
 		badRequest:   {1306000, 0, 1640001, http.StatusBadRequest, "INVALID_ARGS"},
 		badHeader:    {1306406, 0, 1640001, http.StatusBadRequest, "INVALID_ARGS"},
 		denied:       {1306000, 0, 1640001, http.StatusBadRequest, "INVALID_ARGS"},
+		forbidden:    {1306403, 0, 1640301, http.StatusForbidden, "APP_NO_PERMISSION"},
+		tooOften:     {1306429, 0, 1642902, http.StatusTooManyRequests, "RATE_LIMIT_RESTRICTION"},
+		tooMany:      {1306429, 0, 1642904, http.StatusTooManyRequests, "CONCURRENCY_LIMIT_RESTRICTION"},
 		tooLarge:     {1306000, 0, 1641301, http.StatusRequestEntityTooLarge, "BODY_TOO_LARGE"},
 		wrongMethod:  {1306209, 0, 1640501, http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED"},
 		unknownPath:  {1306404, 0, 1640401, http.StatusNotFound, "API_NOT_FOUND"},
@@ -87,15 +98,27 @@ func outwards() [refusalKindsEnd]outward {
 // code returns the code that the caller sees.
 func (r *refusal) code(c *call) int {
 	o := outwards()[r.kind]
-	ownRefusal := c.family == gateway && o.name != ""
 	switch {
-	case c.route != nil && c.route.dialect == jobDialect && o.job != 0 && !ownRefusal:
+	case c.route != nil && c.route.dialect == jobDialect && o.job != 0 && !r.ofGateway(c):
 		return o.job
-	case c.family == gateway:
+	case c.family == gateway || r.ofGateway(c):
 		return o.gateway
 	default:
 		return o.esb
 	}
+}
+
+// ofGateway reports whether the refusal is one that a gateway makes by itself. A backend's own paths have two of them.
+func (r *refusal) ofGateway(c *call) bool {
+	switch c.family {
+	case gateway:
+		return outwards()[r.kind].name != ""
+	case direct:
+		return r.kind == unknownPath || r.kind == wrongMethod
+	case esb:
+		return false
+	}
+	return false
 }
 
 // refuse writes the reply of a refused call.
@@ -111,22 +134,22 @@ func refuse(w http.ResponseWriter, c *call, err error) {
 		}{Message: "The content does not exist"})
 		return
 	}
-	body := refusedBody{Code: r.code(c), Message: r.reason, RequestID: c.requestID}
+	body := refusedBody{Code: r.code(c), Message: r.in(c.chinese), RequestID: c.requestID}
 	if c.route != nil && c.route.dialect == jobDialect {
 		body.Permission = json.RawMessage("null")
 	}
 	status := http.StatusOK
-	if c.family == gateway && out.name != "" {
+	if r.ofGateway(c) {
 		status = out.status
 		body.CodeName = out.name
 		if status == http.StatusBadRequest {
-			body.Message = fmt.Sprintf("Parameters error [reason=%q]", r.reason)
+			body.Message = fmt.Sprintf("Parameters error [reason=%q]", body.Message)
 		}
 		w.Header().Set("X-Bkapi-Error-Code", fmt.Sprint(body.Code))
-		w.Header().Set("X-Bkapi-Error-Message", headerText(body.Message))
+		w.Header().Set("X-Bkapi-Error-Message", headerText(r.reason))
 	}
 	if r.kind == wrongMethod {
-		for _, m := range c.route.methods {
+		for _, m := range c.methods {
 			w.Header().Add("Allow", m)
 		}
 	}

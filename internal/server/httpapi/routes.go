@@ -3,20 +3,10 @@ package httpapi
 import (
 	"context"
 	"net/http"
-	"path"
-	"slices"
 	"strings"
 
 	"drover/internal/gse"
 	"drover/internal/process"
-)
-
-// family is a group of paths with one habit of refusing.
-type family uint8
-
-const (
-	esb     family = iota // below /compapi/: HTTP 200 for all but an unknown path
-	gateway               // behind an API gateway: refusals have a status of their own
 )
 
 // dialect is what the callers of an endpoint expect of a reply.
@@ -38,90 +28,60 @@ func (d dialect) wire() string {
 // endpoint answers one call: with what is to stand under "data", or with why it is refused.
 type endpoint func(ctx context.Context, c *call) (payload, error)
 
+// area is the part of an API gateway's paths that an endpoint belongs to: /api/v2/<area>/<name>.
+type area string
+
+const (
+	procArea    area = "proc"
+	clusterArea area = "cluster"
+	noArea      area = ""
+)
+
 // route is one row of the table.
 type route struct {
-	// path is what the end of a request's path must be, so that any prefix may stand before it.
-	path    string
-	methods []string
+	name    string
 	dialect dialect
-	serve   endpoint
+	area    area
+	// direct are the methods and the path on the backend that a gateway would forward to, such as "POST /procapi/v2/proc/operate";
+	// none where there is no such path.
+	direct []string
+	serve  endpoint
 }
 
-// table lists every compatible path. The last part of a path is the endpoint's name.
+// reads reports whether the endpoint changes nothing, as its name says.
+func (r *route) reads() bool {
+	return strings.HasPrefix(r.name, "get_") || strings.HasPrefix(r.name, "list_") || strings.HasPrefix(r.name, "sync_")
+}
+
+// table lists every compatible call. What paths lead to a row is decided by resolve.
 func (s *server) table() []route {
-	var (
-		operate    = s.submitting(gse.ReadOperate)
-		multi      = s.submitting(gse.ReadOperateMulti)
-		register   = s.registering(process.Register)
-		update     = s.registering(process.Update)
-		unregister = s.registering(process.Unregister)
-		jobOperate = s.submitting(gse.ReadJobOperate)
-		jobManage  = s.submitting(gse.ReadJobManage)
-	)
-	query := []string{http.MethodGet, http.MethodPost}
 	return []route{
-		{"compapi/v2/gse/register_proc_info", query, gseDialect, register},
-		{"compapi/v2/gse/update_proc_info", query, gseDialect, update},
-		{"compapi/v2/gse/unregister_proc_info", query, gseDialect, unregister},
-		{"compapi/v2/gse/operate_proc_v2", query, gseDialect, operate},
-		{"compapi/v2/gse/operate_proc_multi", query, gseDialect, multi},
-		{"compapi/v2/gse/get_proc_operate_result", query, gseDialect, s.result},
-		{"compapi/v2/gse/get_proc_operate_result_v2", query, gseDialect, s.result},
-		{"compapi/v2/gse/get_proc_status", query, gseDialect, s.status},
-		{"compapi/v2/gse/get_proc_status_v2", query, gseDialect, s.status},
-		{"compapi/v2/gse/sync_proc_status", query, gseDialect, s.sync},
+		{"register_proc_info", gseDialect, procArea, []string{"POST /procapi/v1/proc/procinfo"}, s.registering(process.Register)},
+		{"update_proc_info", gseDialect, procArea, []string{"PUT /procapi/v1/proc/procinfo"}, s.registering(process.Update)},
+		{"unregister_proc_info", gseDialect, procArea, []string{"DELETE /procapi/v1/proc/procinfo"}, s.registering(process.Unregister)},
+		{"operate_proc", gseDialect, procArea, []string{"POST /procapi/v1/proc/operate"}, s.submitting(gse.ReadOperateRegistered)},
+		{"operate_proc_v2", gseDialect, procArea, []string{"POST /procapi/v2/proc/operate"}, s.submitting(gse.ReadOperate)},
+		{"operate_proc_multi", gseDialect, procArea, []string{"POST /procapi/v2/proc/multioperate"}, s.submitting(gse.ReadOperateMulti)},
+		{"get_proc_operate_result", gseDialect, procArea, []string{"GET /procapi/v1/proc/operate"}, s.result},
+		{"get_proc_operate_result_v2", gseDialect, procArea, []string{"GET /procapi/v2/proc/operate"}, s.result},
+		{"get_proc_status", gseDialect, procArea, []string{"GET /procapi/v1/proc/status", "POST /procapi/v1/proc/status"}, s.status},
+		{"get_proc_status_v2", gseDialect, procArea, []string{"GET /procapi/v2/proc/status", "POST /procapi/v2/proc/status"}, s.status},
+		{"sync_proc_status", gseDialect, procArea, []string{"GET /procapi/v1/proc/syncstatus", "POST /procapi/v1/proc/syncstatus"}, s.sync},
+		{"set_process_group_info", gseDialect, procArea, []string{"POST /procapi/v1/proc/groupinfo"}, s.setGroups},
+		{"get_process_group_info", gseDialect, procArea, []string{"GET /procapi/v1/proc/groupinfo"}, s.getGroups},
+		{"upgrade_to_agent_id", gseDialect, procArea, nil, s.upgradeAgents},
+		{"list_agent_state", gseDialect, clusterArea, nil, s.listAgentState},
+		{"list_agent_info", gseDialect, clusterArea, nil, s.listAgentInfo},
+		{"get_agent_status", gseDialect, noArea, nil, s.agentStatus},
+		{"get_agent_info", gseDialect, noArea, nil, s.agentInfo},
 
-		{"api/v2/proc/register_proc_info", query, gseDialect, register},
-		{"api/v2/proc/update_proc_info", query, gseDialect, update},
-		{"api/v2/proc/unregister_proc_info", query, gseDialect, unregister},
-		{"api/v2/proc/operate_proc_v2", query, gseDialect, operate},
-		{"api/v2/proc/operate_proc_multi", query, gseDialect, multi},
-		{"api/v2/proc/get_proc_operate_result", query, gseDialect, s.result},
-		{"api/v2/proc/get_proc_operate_result_v2", query, gseDialect, s.result},
-		{"api/v2/proc/get_proc_status", query, gseDialect, s.status},
-		{"api/v2/proc/get_proc_status_v2", query, gseDialect, s.status},
-		{"api/v2/proc/sync_proc_status", query, gseDialect, s.sync},
-
-		{"compapi/v2/job/operate_process", query, jobDialect, jobOperate},
-		{"compapi/v2/job/manage_proc", query, jobDialect, jobManage},
-		{"compapi/v2/job/get_proc_result", query, jobDialect, s.jobResult},
-		{"compapi/v2/jobv3/operate_process", query, jobDialect, jobOperate},
-		{"compapi/v2/jobv3/manage_proc", query, jobDialect, jobManage},
-		{"compapi/v2/jobv3/get_proc_result", query, jobDialect, s.jobResult},
+		{"operate_process", jobDialect, noArea, nil, s.submitting(gse.ReadJobOperate)},
+		{"operate_proc", jobDialect, noArea, nil, s.submitting(gse.ReadJobScripted)},
+		{"manage_proc", jobDialect, noArea, nil, s.submitting(gse.ReadJobManage)},
+		{"get_proc_result", jobDialect, noArea, nil, s.jobResult},
+		{"get_agent_status", jobDialect, noArea, nil, s.jobAgentStatus},
 	}
 }
 
-// name is the endpoint's name.
-func (r *route) name() string { return path.Base(r.path) }
-
-// allows reports whether the method may be used.
-func (r *route) allows(method string) bool { return slices.Contains(r.methods, method) }
-
-// index groups the table by the last part of the path.
-func index(table []route) map[string][]route {
-	m := make(map[string][]route, len(table))
-	for _, r := range table {
-		m[r.name()] = append(m[r.name()], r)
-	}
-	return m
-}
-
-// resolve finds the route of a path. Empty parts do not count, so a doubled or a trailing slash changes nothing.
-func (s *server) resolve(urlPath string) (*route, family) {
-	parts := strings.FieldsFunc(urlPath, func(c rune) bool { return c == '/' })
-	f := gateway
-	if slices.Contains(parts, "compapi") {
-		f = esb
-	}
-	if len(parts) == 0 {
-		return nil, f
-	}
-	clean := "/" + strings.Join(parts, "/")
-	rows := s.routes[parts[len(parts)-1]]
-	for i := range rows {
-		if strings.HasSuffix(clean, "/"+rows[i].path) {
-			return &rows[i], f
-		}
-	}
-	return nil, f
-}
+// namedMethods are the methods of every path that ends in an endpoint's name.
+func namedMethods() []string { return []string{http.MethodGet, http.MethodPost} }

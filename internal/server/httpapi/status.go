@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"drover/internal/gse"
+	"drover/internal/process"
+	"drover/internal/server/access"
 	"drover/internal/server/store"
 )
 
@@ -15,6 +17,10 @@ func (s *server) status(ctx context.Context, c *call) (payload, error) {
 		return nil, badParameters(err)
 	}
 	c.audit.Target, c.audit.Targets = clip(q.ID.String(), 200), len(q.Targets)
+	op := access.OperationOf(process.Query)
+	if err := s.mayOnTargets(c, c.principal.On(op, q.ID.Namespace), op, q.ID.String(), q.Targets); err != nil {
+		return nil, err
+	}
 	rows := newStatusRows(s, q)
 	return func(w *jsonWriter) error {
 		seq := sequence{w: w}
@@ -135,11 +141,15 @@ func (s *server) sync(ctx context.Context, c *call) (payload, error) {
 	if err != nil {
 		return nil, badParameters(err)
 	}
+	c.audit.Target = clip(q.Namespace, 200)
+	if err := c.mayReadNamespace(q.Namespace); err != nil {
+		return nil, err
+	}
 	rows, total, err := s.Observations.PageObserved(ctx, q.Namespace, q.Start, q.Limit)
 	if err != nil {
 		return nil, failure("read the status", err)
 	}
-	c.audit.Target, c.audit.Targets = clip(q.Namespace, 200), len(rows)
+	c.audit.Targets = len(rows)
 	page := struct {
 		Count int       `json:"count"`
 		Rows  []gse.Row `json:"proc_infos"`

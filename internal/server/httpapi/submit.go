@@ -9,6 +9,7 @@ import (
 
 	"drover/internal/gse"
 	"drover/internal/process"
+	"drover/internal/server/access"
 	"drover/internal/server/store"
 )
 
@@ -38,17 +39,22 @@ func badParameters(err error) error { return refusef(badParameter, "parameters e
 // submit stores the task with the call's audit row and returns its id. The task is safe when it returns.
 func (s *server) submit(ctx context.Context, c *call, ops []gse.Operation) (string, error) {
 	t := &store.Task{
-		App:       c.app.Code,
-		User:      c.user,
+		App:       c.principal.App,
+		User:      c.principal.User,
 		RequestID: c.requestID,
 		Created:   s.Now(),
 		Wire:      c.route.dialect.wire(),
 		Requests:  make([]store.Request, len(ops)),
 	}
 	count := 0
+	may := rights{c: c}
 	for i := range ops {
-		t.Requests[i] = s.request(&ops[i])
+		t.Requests[i] = s.request(&ops[i], &may)
 		count += len(ops[i].Targets)
+	}
+	if err := may.refusal(); err != nil {
+		c.describe(ops, count, "")
+		return "", err
 	}
 	t.ID = newTaskID(t, count)
 	c.describe(ops, count, t.ID)
@@ -61,19 +67,25 @@ func (s *server) submit(ctx context.Context, c *call, ops []gse.Operation) (stri
 	return t.ID, nil
 }
 
-// request resolves the targets of one operation. Those whose answer is known already carry it.
-func (s *server) request(o *gse.Operation) store.Request {
+// request resolves the targets of one operation. Those whose answer is known already carry it. An operation that will not be run
+// needs no right.
+func (s *server) request(o *gse.Operation, may *rights) store.Request {
+	op := access.OperationOf(o.Op)
+	reach := may.c.principal.On(op, o.ID.Namespace)
 	r := store.Request{Op: o.Op, Process: o.ID, Spec: o.Spec, Targets: make([]store.Target, len(o.Targets))}
 	var known *process.Outcome
 	if o.Problem != nil {
 		known = &process.Outcome{Fault: o.Problem.Fault, Text: o.Problem.Text}
 	}
-	absent := &process.Outcome{Fault: process.AgentUnavailable, Text: absentText}
+	nobody := absent()
 	for i, t := range o.Targets {
 		agent, found := s.lookup(t)
+		if known == nil && !reach.Everywhere() {
+			may.check(reach, op, o.ID.String(), rightsHost(t, agent, found))
+		}
 		r.Targets[i] = store.Target{Key: t.Key, Asked: t.Asked(), Agent: agent.Key, Outcome: known}
 		if known == nil && !found {
-			r.Targets[i].Outcome = absent
+			r.Targets[i].Outcome = nobody
 		}
 	}
 	return r
@@ -145,8 +157,25 @@ func (s *server) jobResult(ctx context.Context, c *call) (payload, error) {
 
 // entries writes the members of a result map, one for each key of the task, as they come out of the store.
 func (s *server) entries(ctx context.Context, c *call, task string, w *jsonWriter, entry func(gse.Item) gse.Entry) error {
+	err := s.mayRead(ctx, c, task)
+	if err == nil {
+		err = s.items(ctx, c, task, w, entry)
+	}
+	switch refused := (*refusal)(nil); {
+	case err == nil:
+		return nil
+	case errors.Is(err, store.ErrNotFound):
+		return refusef(unknownTask, "task_id %q does not exist", clip(task, 100))
+	case errors.As(err, &refused):
+		return err
+	default:
+		return failure("read the task", err)
+	}
+}
+
+func (s *server) items(ctx context.Context, c *call, task string, w *jsonWriter, entry func(gse.Item) gse.Entry) error {
 	seq := sequence{w: w}
-	err := s.Tasks.TaskItems(ctx, task, c.app.Code, func(v store.ItemView) error {
+	return s.Tasks.TaskItems(ctx, task, c.principal.App, func(v store.ItemView) error {
 		c.audit.Targets++
 		it := gse.Item{
 			Asked: v.Asked, IP: v.IP,
@@ -158,12 +187,4 @@ func (s *server) entries(ctx context.Context, c *call, task string, w *jsonWrite
 		}
 		return seq.member(v.Key, entry(it))
 	})
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, store.ErrNotFound):
-		return refusef(unknownTask, "task_id %q does not exist", clip(task, 100))
-	default:
-		return failure("read the task", err)
-	}
 }

@@ -4,7 +4,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -20,8 +19,12 @@ type Store interface { //nolint:interfacebloat // the sum of the small ones, for
 	Tasks
 	Items
 	Agents
+	Groups
 	Observations
+	Listing
 	Apps
+	Users
+	Tokens
 	Audit
 	// Ping fails when the database cannot take a write now.
 	Ping(ctx context.Context) error
@@ -78,7 +81,7 @@ type ItemView struct {
 	Asked   string
 	Cloud   int
 	IP      string
-	AgentID string // stable id or cloud:ip, of a known agent
+	AgentID string // assigned id, its own, or cloud:ip, of a known agent
 	Op      process.Op
 	Process process.ID
 	// ProcName, SetupPath, FuncID and InstanceID come from the item's spec.
@@ -168,12 +171,14 @@ type Retention interface {
 
 // Agent is a host that has joined.
 type Agent struct {
-	Key     string // public nkey
-	Cloud   int
-	IP      string
-	ID      string // stable id; empty for one known as cloud:ip only
-	Build   string
-	Created time.Time
+	Key   string // public nkey
+	Cloud int
+	IP    string
+	ID    string // its own stable id; empty for one known as cloud:ip only
+	// Assigned is an id that a caller has given it beside its own; empty for none.
+	Assigned string
+	Build    string
+	Created  time.Time
 }
 
 // Agents is the register of hosts.
@@ -208,47 +213,4 @@ type Observations interface {
 type ObservedKey struct {
 	Agent   string
 	Process process.ID
-}
-
-// App is a caller's account. Secrets are stored hashed only.
-type App struct {
-	Code       string
-	SecretHash string
-	// MayNameUsers lets the app say who its user is without a proof.
-	MayNameUsers bool
-	Created      time.Time
-}
-
-// Apps is the register of callers.
-type Apps interface {
-	// PutApp inserts or replaces an app.
-	PutApp(ctx context.Context, a App) error
-	// GetApp returns ErrNotFound for an unknown code.
-	GetApp(ctx context.Context, code string) (App, error)
-	// CountApps returns how many there are.
-	CountApps(ctx context.Context) (int, error)
-}
-
-// AuditRow records one call or one denial. It never holds a secret.
-type AuditRow struct {
-	At        time.Time
-	App       string
-	User      string
-	Remote    string
-	RequestID string
-	Action    string // the endpoint's name
-	Target    string // what was acted on, shortened
-	Targets   int    // how many
-	Allowed   bool
-	Code      int
-	Message   string
-	Detail    json.RawMessage
-}
-
-// Audit is the record of calls.
-type Audit interface {
-	// PutAudit appends rows.
-	PutAudit(ctx context.Context, rows ...AuditRow) error
-	// ListAudit returns the newest rows first.
-	ListAudit(ctx context.Context, limit int) ([]AuditRow, error)
 }

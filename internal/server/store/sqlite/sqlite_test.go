@@ -152,7 +152,7 @@ func TestOpenedByTwoAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	db := open(t, path)
-	rows, err := db.ListAudit(t.Context(), 10)
+	rows, err := db.ListAudit(t.Context(), store.AuditFilter{Limit: 10})
 	if err != nil || len(rows) != 4 {
 		t.Errorf("%d tasks were stored, want 4; error %v", len(rows), err)
 	}

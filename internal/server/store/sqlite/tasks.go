@@ -27,7 +27,7 @@ func (db *DB) CreateTask(ctx context.Context, t *store.Task, row store.AuditRow)
 		if err := insertTask(ctx, tx, t, l, nonce); err != nil {
 			return err
 		}
-		return insertAudit(ctx, tx, row)
+		return insertAudit(ctx, tx, &row)
 	})
 	if err != nil {
 		return fmt.Errorf("cannot create task %s: %w", t.ID, err)
@@ -199,7 +199,7 @@ func requestViews(ctx context.Context, tx *sql.Tx, task int64) (map[int64]store.
 
 // What a poll costs is mostly the number of columns that are not null: none is read that can be done without.
 const selectViews = `
-	SELECT i.request, i.key, i.asked, a.cloud, a.ip, a.id, i.state, i.fault, i.text, i.hosted, i.status
+	SELECT i.request, i.key, i.asked, a.cloud, a.ip, CASE a.assigned WHEN '' THEN a.id ELSE a.assigned END, i.state, i.fault, i.text, i.hosted, i.status
 	FROM items i LEFT JOIN agents a ON a.key = i.agent
 	WHERE i.num >= ? AND i.num < ? AND i.rank IS NOT NULL `
 

@@ -90,7 +90,7 @@ func TestFullDisk(t *testing.T) {
 		errs := together(t, db,
 			db.Ping,
 			func(context.Context) error { return create("big") },
-			func(ctx context.Context) error { return db.PutApp(ctx, store.App{Code: "a"}) },
+			func(ctx context.Context) error { return db.CreateApp(ctx, store.App{Code: "a"}) },
 		)
 		if errs[0] != nil || errs[1] == nil || errs[2] != nil {
 			t.Errorf("only the task should have failed: %v", errs)
@@ -106,18 +106,18 @@ func TestFailedWriteTakesNobodyWithIt(t *testing.T) {
 	bubble(t, func(t *testing.T, db *DB) {
 		begun := 0
 		errs := together(t, db,
-			func(ctx context.Context) error { return db.PutApp(ctx, store.App{Code: "a"}) },
+			func(ctx context.Context) error { return db.CreateApp(ctx, store.App{Code: "a"}) },
 			func(ctx context.Context) error {
 				return db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
 					begun++
 					return errors.Join(tx.exec(ctx, `DELETE FROM apps`), tx.exec(ctx, `INSERT INTO apps (code) VALUES (NULL)`))
 				})
 			},
-			func(ctx context.Context) error { return db.PutApp(ctx, store.App{Code: "b"}) },
+			func(ctx context.Context) error { return db.CreateApp(ctx, store.App{Code: "b"}) },
 			func(ctx context.Context) error {
 				ctx, cancel := context.WithCancel(ctx)
 				cancel()
-				return db.PutApp(ctx, store.App{Code: "c"})
+				return db.CreateApp(ctx, store.App{Code: "c"})
 			},
 		)
 		if errs[0] != nil || errs[1] == nil || errs[2] != nil || !errors.Is(errs[3], context.Canceled) {
@@ -144,7 +144,7 @@ func TestWritesShareATransaction(t *testing.T) {
 					ran++
 					n, err := db.CountApps(ctx)
 					seen = max(seen, n)
-					return errors.Join(err, tx.exec(ctx, `INSERT INTO apps VALUES (?, '', 0, 0)`, fmt.Sprint(i)))
+					return errors.Join(err, tx.exec(ctx, `INSERT INTO apps (code, may_name_users, created) VALUES (?, 0, 0)`, fmt.Sprint(i)))
 				})
 			})
 		}
@@ -162,13 +162,13 @@ func TestTransactionThatEndsUnderAWrite(t *testing.T) {
 	bubble(t, func(t *testing.T, db *DB) {
 		broken := errors.New("broken")
 		errs := together(t, db,
-			func(ctx context.Context) error { return db.PutApp(ctx, store.App{Code: "a"}) },
+			func(ctx context.Context) error { return db.CreateApp(ctx, store.App{Code: "a"}) },
 			func(ctx context.Context) error {
 				return db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
-					return errors.Join(broken, tx.exec(ctx, `INSERT INTO apps VALUES ('x', '', 0, 0)`), tx.control(ctx, "ROLLBACK"))
+					return errors.Join(broken, tx.exec(ctx, `INSERT INTO apps (code, may_name_users, created) VALUES ('x', 0, 0)`), tx.control(ctx, "ROLLBACK"))
 				})
 			},
-			func(ctx context.Context) error { return db.PutApp(ctx, store.App{Code: "b"}) },
+			func(ctx context.Context) error { return db.CreateApp(ctx, store.App{Code: "b"}) },
 		)
 		if errs[0] != nil || !errors.Is(errs[1], broken) || errs[2] != nil {
 			t.Errorf("errors are %v", errs)

@@ -2,7 +2,6 @@
 package storetest
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
@@ -54,24 +53,6 @@ func pruneTasks(t *testing.T, s store.Store) {
 	}
 }
 
-func pruneAudit(t *testing.T, s store.Store) {
-	for i := range 5 {
-		must(t, s.PutAudit(t.Context(), store.AuditRow{At: at(time.Duration(i) * time.Second), Action: fmt.Sprint(i)}))
-	}
-	for _, want := range []int{2, 1, 0} {
-		n, err := s.PruneAudit(t.Context(), at(3*time.Second), 2)
-		must(t, err)
-		if n != want {
-			t.Errorf("%d rows were removed, want %d", n, want)
-		}
-	}
-	rows, err := s.ListAudit(t.Context(), 10)
-	must(t, err)
-	if len(rows) != 2 || rows[0].Action != "4" || rows[1].Action != "3" {
-		t.Errorf("left are %+v", rows)
-	}
-}
-
 func agents(t *testing.T, s store.Store) {
 	all := []store.Agent{
 		{Key: "C", Cloud: 0, IP: "10.0.0.2", Created: epoch},
@@ -82,60 +63,11 @@ func agents(t *testing.T, s store.Store) {
 	for _, i := range []int{3, 1, 2, 0} {
 		must(t, s.PutAgent(t.Context(), all[i]))
 	}
-	all[1] = store.Agent{Key: "B", Cloud: 1, IP: "10.0.0.1", Build: "2.0", Created: at(time.Hour)}
+	all[1] = store.Agent{Key: "B", Cloud: 1, IP: "10.0.0.1", Assigned: "given", Build: "2.0", Created: at(time.Hour)}
 	must(t, s.PutAgent(t.Context(), all[1]))
 	got, err := s.ListAgents(t.Context())
 	must(t, err)
 	same(t, "agents", all, got)
-}
-
-func apps(t *testing.T, s store.Store) {
-	count := func(want int) {
-		t.Helper()
-		n, err := s.CountApps(t.Context())
-		must(t, err)
-		if n != want {
-			t.Errorf("%d apps, want %d", n, want)
-		}
-	}
-	count(0)
-	if _, err := s.GetApp(t.Context(), "a"); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("unknown app: %v", err)
-	}
-	must(t, s.PutApp(t.Context(), store.App{Code: "a", SecretHash: "h", MayNameUsers: true, Created: epoch}))
-	must(t, s.PutApp(t.Context(), store.App{Code: "b"}))
-	want := store.App{Code: "a", SecretHash: "h2", Created: at(time.Second)}
-	must(t, s.PutApp(t.Context(), want))
-	count(2)
-	got, err := s.GetApp(t.Context(), "a")
-	must(t, err)
-	same(t, "app", want, got)
-	got, err = s.GetApp(t.Context(), "b")
-	must(t, err)
-	same(t, "app without a time", store.App{Code: "b"}, got)
-}
-
-func audit(t *testing.T, s store.Store) {
-	want := []store.AuditRow{
-		{
-			At: at(time.Second), App: "app", User: "u", Remote: "127.0.0.1:1", RequestID: "r", Action: "operate", Target: "ns/a",
-			Targets: 3, Allowed: true, Code: 0, Message: "success", Detail: json.RawMessage(`{"task":"t"}`),
-		},
-		{At: epoch, Action: "denied", Code: 1306201, Message: "no"},
-	}
-	must(t, s.PutAudit(t.Context(), want[1], want[0]))
-	must(t, s.PutAudit(t.Context()))
-	got, err := s.ListAudit(t.Context(), 10)
-	must(t, err)
-	same(t, "rows", want, got)
-	got, err = s.ListAudit(t.Context(), 1)
-	must(t, err)
-	same(t, "the newest", want[:1], got)
-
-	create(t, s, "t", request(process.Start, "a", "x"))
-	got, err = s.ListAudit(t.Context(), 1)
-	must(t, err)
-	same(t, "the row of a task", []store.AuditRow{{At: epoch, Action: "operate", Target: "t"}}, got)
 }
 
 // observed returns a row whose status tells it from others.

@@ -56,7 +56,7 @@ func takenID(t *testing.T, s store.Store) {
 		t.Error("a second task has the same id")
 	}
 	same(t, "due", []string{"start x:a"}, brief(lease(t, s, epoch, 10)))
-	rows, err := s.ListAudit(t.Context(), 10)
+	rows, err := s.ListAudit(t.Context(), store.AuditFilter{Limit: 10})
 	must(t, err)
 	if len(rows) != 1 {
 		t.Errorf("%d audit rows, want the one of the task that was stored", len(rows))

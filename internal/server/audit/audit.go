@@ -1,0 +1,113 @@
+// Package audit writes the record of calls without making each poll pay for a sync to disk: rows of calls that change
+// nothing are gathered and written together, all others at once. It owns the rows that wait; what is in a row is said by the
+// edge, and how long rows are kept by the engine.
+package audit
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"drover/internal/server/store"
+)
+
+// Store takes rows; they are on disk when it returns.
+type Store interface {
+	PutAudit(ctx context.Context, rows ...store.AuditRow) error
+}
+
+const (
+	// interval is how long a row waits at most, and so what a kill -9 or a power cut may cost.
+	interval = time.Second
+	// waiting is how many rows may wait. One more is written at once by its call, which slows callers instead of losing rows.
+	waiting = 20_000
+	// together is how many rows one write takes, so that no other write waits long behind it.
+	together = 500
+	// lastWrite bounds the writes at the end.
+	lastWrite = 10 * time.Second
+)
+
+// Recorder gathers rows. It may be used from any goroutine, before, while and after Run runs.
+type Recorder struct {
+	store Store
+	log   *slog.Logger
+
+	mu      sync.Mutex
+	rows    []store.AuditRow
+	running bool
+}
+
+// New returns a recorder over a store.
+func New(s Store, log *slog.Logger) *Recorder { return &Recorder{store: s, log: log} }
+
+// PutAudit stores rows before it returns.
+func (r *Recorder) PutAudit(ctx context.Context, rows ...store.AuditRow) error {
+	return r.store.PutAudit(ctx, rows...)
+}
+
+// NoteAudit stores a row within a second, after it has returned. When too many wait, and while Run does not run, it does
+// what PutAudit does.
+func (r *Recorder) NoteAudit(ctx context.Context, row store.AuditRow) error {
+	r.mu.Lock()
+	if r.running && len(r.rows) < waiting {
+		r.rows = append(r.rows, row)
+		r.mu.Unlock()
+		return nil
+	}
+	r.mu.Unlock()
+	return r.store.PutAudit(ctx, row)
+}
+
+// Run writes what waits, until ctx ends; then it writes the rest and returns. Rows that cannot be written wait for the next
+// time; at the end they are lost, and the log says how many.
+func (r *Recorder) Run(ctx context.Context) error {
+	r.mu.Lock()
+	r.running = true
+	r.mu.Unlock()
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if err := r.flush(ctx); err != nil && ctx.Err() == nil {
+				r.log.ErrorContext(ctx, "audit rows could not be written yet", "error", err)
+			}
+		case <-ctx.Done():
+			r.mu.Lock()
+			r.running = false
+			r.mu.Unlock()
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
+			defer cancel()
+			if err := r.flush(ctx); err != nil {
+				r.log.ErrorContext(ctx, "audit rows were lost", "rows", r.left(), "error", err)
+			}
+			return nil
+		}
+	}
+}
+
+// flush writes the rows that wait, oldest first.
+func (r *Recorder) flush(ctx context.Context) error {
+	r.mu.Lock()
+	rows := r.rows
+	r.rows = nil
+	r.mu.Unlock()
+	for len(rows) > 0 {
+		n := min(len(rows), together)
+		if err := r.store.PutAudit(ctx, rows[:n]...); err != nil {
+			r.mu.Lock()
+			r.rows = append(rows, r.rows...)
+			r.mu.Unlock()
+			return err
+		}
+		rows = rows[n:]
+	}
+	return nil
+}
+
+func (r *Recorder) left() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.rows)
+}

@@ -1,0 +1,105 @@
+package gate
+
+import (
+	"math"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"drover/internal/server/access"
+)
+
+// Verdict is what the limits say of one call.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Within   Verdict = iota // it is let in
+	TooOften                // over the rate
+	TooMany                 // over the number of calls at once
+)
+
+// Usage is how much of its rate an app has used, as the gateway's headers tell it. It is zero where there is no rate.
+type Usage struct {
+	// Limit is how many calls may come at once, Remaining how many still may, Reset when one more may come.
+	Limit, Remaining int
+	Reset            time.Duration
+}
+
+// Enter counts one call of a principal. Where it is let in, leave must be called once it has ended; elsewhere leave is nil.
+// It never blocks.
+func (g *Gate) Enter(p access.Principal) (leave func(), u Usage, v Verdict) {
+	if p.Limits == (access.Limits{}) {
+		return func() {}, Usage{}, Within
+	}
+	return g.meters.enter(p.App, p.Limits, g.Now())
+}
+
+// meters measure the apps that have limits. There is one for each of these that has called since the start.
+type meters struct {
+	mu    sync.Mutex
+	byApp map[string]*meter
+}
+
+type meter struct {
+	limits  access.Limits
+	bucket  *rate.Limiter // nil where there is no rate
+	running int
+}
+
+func newMeters() *meters { return &meters{byApp: map[string]*meter{}} }
+
+func (ms *meters) enter(app string, limits access.Limits, now time.Time) (func(), Usage, Verdict) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	m := ms.byApp[app]
+	if m == nil {
+		m = &meter{}
+		ms.byApp[app] = m
+	}
+	m.adopt(limits, now)
+	if limits.Concurrent > 0 && m.running >= limits.Concurrent {
+		return nil, m.usage(now), TooMany
+	}
+	if m.bucket != nil && !m.bucket.AllowN(now, 1) {
+		return nil, m.usage(now), TooOften
+	}
+	m.running++
+	leave := sync.OnceFunc(func() {
+		ms.mu.Lock()
+		defer ms.mu.Unlock()
+		m.running--
+	})
+	return leave, m.usage(now), Within
+}
+
+// adopt makes changed limits count from now on. What was used already stays used.
+func (m *meter) adopt(limits access.Limits, now time.Time) {
+	if m.limits == limits {
+		return
+	}
+	m.limits = limits
+	burst := max(limits.Burst, 1)
+	switch {
+	case limits.Rate <= 0:
+		m.bucket = nil
+	case m.bucket == nil:
+		m.bucket = rate.NewLimiter(rate.Limit(limits.Rate), burst)
+	default:
+		m.bucket.SetLimitAt(now, rate.Limit(limits.Rate))
+		m.bucket.SetBurstAt(now, burst)
+	}
+}
+
+func (m *meter) usage(now time.Time) Usage {
+	if m.bucket == nil {
+		return Usage{}
+	}
+	tokens := m.bucket.TokensAt(now)
+	u := Usage{Limit: m.bucket.Burst(), Remaining: max(int(math.Floor(tokens)), 0)}
+	if u.Remaining == 0 {
+		u.Reset = time.Duration(min((1-tokens)/m.limits.Rate, 86400) * float64(time.Second))
+	}
+	return u
+}

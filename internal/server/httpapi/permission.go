@@ -1,0 +1,143 @@
+package httpapi
+
+import (
+	"context"
+
+	"drover/internal/gse"
+	"drover/internal/process"
+	"drover/internal/server/access"
+	"drover/internal/server/store"
+)
+
+// rights collects what a call may not do, so that one refusal can name it. A call is refused whole: who asks for ten hosts
+// and may use nine of them is told so, before anything has been done.
+type rights struct {
+	c       *call
+	missing access.Missing
+}
+
+// check notes a lacking right to do op, within reach, to the subject on a host.
+func (r *rights) check(reach access.Reach, op access.Operation, subject string, h access.Host) {
+	switch {
+	case reach.Covers(h):
+	case reach.Nowhere():
+		r.missing.Found(op, subject, "")
+	default:
+		r.missing.Found(op, subject, h.Address())
+	}
+}
+
+// refusal returns the refusal that names what is missing, or nil.
+func (r *rights) refusal() error {
+	switch {
+	case !r.missing.Any():
+		return nil
+	case r.missing.More > 0:
+		return refusef(forbidden, "app %s has no right to %s (and %d more)", r.c.principal.App, clip(r.missing.What(), 600), r.missing.More)
+	default:
+		return refusef(forbidden, "app %s has no right to %s", r.c.principal.App, clip(r.missing.What(), 600))
+	}
+}
+
+// rightsHost is a target as rights see it: by all that is known of the agent, or by the caller's words where nobody is known by
+// them.
+func rightsHost(t gse.Target, agent store.Agent, found bool) access.Host {
+	switch {
+	case found:
+		return access.Host{Area: agent.Cloud, IP: agent.IP, ID: agent.ID, Alias: agent.Assigned}
+	case t.AgentID == "":
+		return access.Host{Area: t.Host.Cloud, IP: t.Host.IP}
+	}
+	if h := gse.HostOf(t.AgentID); h.IP != "" {
+		return access.Host{Area: h.Cloud, IP: h.IP}
+	}
+	return access.Host{Area: access.NoArea, ID: t.AgentID}
+}
+
+// mayOnTargets returns a refusal unless the app may do op to the subject, within reach, on all targets.
+func (s *server) mayOnTargets(c *call, reach access.Reach, op access.Operation, subject string, targets []gse.Target) error {
+	if reach.Everywhere() {
+		return nil
+	}
+	r := rights{c: c}
+	for _, t := range targets {
+		agent, found := s.lookup(t)
+		r.check(reach, op, subject, rightsHost(t, agent, found))
+	}
+	return r.refusal()
+}
+
+// mayUseAgents returns a refusal unless the app may do something to all of the hosts.
+func (s *server) mayUseAgents(c *call, op access.Operation, targets []gse.Target) error {
+	return s.mayOnTargets(c, c.principal.OnHosts(op), op, "", targets)
+}
+
+// mayUseGroups returns a refusal unless the app may do something to the groups of all of the targets' namespaces and hosts.
+func (s *server) mayUseGroups(c *call, op access.Operation, targets []gse.GroupTarget) error {
+	r := rights{c: c}
+	for _, t := range targets {
+		reach := c.principal.On(op, t.Namespace)
+		if reach.Everywhere() {
+			continue
+		}
+		agent, found := s.lookup(t.Target)
+		r.check(reach, op, t.Namespace, rightsHost(t.Target, agent, found))
+	}
+	return r.refusal()
+}
+
+// mayReadNamespace returns a refusal unless the app may query the namespace on every host: a page of a part of it would look like
+// a page of the whole.
+func (c *call) mayReadNamespace(namespace string) error {
+	op := access.OperationOf(process.Query)
+	if c.principal.On(op, namespace).Everywhere() {
+		return nil
+	}
+	r := rights{c: c}
+	r.missing.Found(op, namespace, "every host")
+	return r.refusal()
+}
+
+// viewHost is the host of an item as rights see it.
+func (s *server) viewHost(v store.ItemView) access.Host {
+	if v.IP == "" { // nobody was known by the name that was asked for
+		return rightsHost(gse.Target{AgentID: v.Asked}, store.Agent{}, false)
+	}
+	if agent, found := s.Directory.Lookup(v.Cloud, v.IP); found {
+		return rightsHost(gse.Target{}, agent, true)
+	}
+	return access.Host{Area: v.Cloud, IP: v.IP, ID: v.AgentID}
+}
+
+// mayRead returns a refusal unless the app may still do, or ask about, all that its task did: rights may have been withdrawn since.
+// It reads the task once more, and only for an app that may not do everything.
+func (s *server) mayRead(ctx context.Context, c *call, task string) error {
+	if c.principal.Admin {
+		return nil
+	}
+	r := rights{c: c}
+	query := access.OperationOf(process.Query)
+	reaches := map[access.Operation]map[string]access.Reach{}
+	reach := func(op access.Operation, namespace string) access.Reach {
+		if reaches[op] == nil {
+			reaches[op] = map[string]access.Reach{}
+		}
+		known, ok := reaches[op][namespace]
+		if !ok {
+			known = c.principal.On(op, namespace)
+			reaches[op][namespace] = known
+		}
+		return known
+	}
+	err := s.Tasks.TaskItems(ctx, task, c.principal.App, func(v store.ItemView) error {
+		op, h := access.OperationOf(v.Op), s.viewHost(v)
+		if !reach(op, v.Process.Namespace).Covers(h) {
+			r.check(reach(query, v.Process.Namespace), query, v.Process.String(), h)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return r.refusal()
+}

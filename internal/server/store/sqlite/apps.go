@@ -1,0 +1,144 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"drover/internal/server/store"
+)
+
+// CreateApp inserts an app.
+func (db *DB) CreateApp(ctx context.Context, a store.App) error {
+	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+		row, err := appRow(a)
+		if err != nil {
+			return err
+		}
+		return inserted(tx.affect(ctx, `INSERT INTO apps (note, secrets, may_name_users, admin, disabled, grants, limits, changed, created, code)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, append(row, nanos(a.Created), a.Code)...))
+	})
+	if err != nil {
+		return fmt.Errorf("cannot create app %q: %w", a.Code, err)
+	}
+	return nil
+}
+
+// inserted turns an insert that changed nothing into ErrExists.
+func inserted(n int, err error) error {
+	if err == nil && n == 0 {
+		return store.ErrExists
+	}
+	return err
+}
+
+// appRow returns the columns of an app that may change: note, secrets, may_name_users, admin, disabled, grants, limits, changed.
+func appRow(a store.App) ([]any, error) {
+	secrets, err := json.Marshal(a.Secrets)
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode secrets: %w", err)
+	}
+	grants, err := json.Marshal(a.Grants)
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode grants: %w", err)
+	}
+	limits, err := json.Marshal(a.Limits)
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode limits: %w", err)
+	}
+	return []any{a.Note, string(secrets), a.MayNameUsers, a.Admin, a.Disabled, string(grants), string(limits), nanos(a.Changed)}, nil
+}
+
+// ChangeApp alters an app in one transaction.
+func (db *DB) ChangeApp(ctx context.Context, code string, change func(*store.App) error) (store.App, error) {
+	var changed store.App
+	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+		a, found := store.App{}, false
+		err := tx.query(ctx, func(rows *sql.Rows) (err error) {
+			a, err = scanApp(rows)
+			found = true
+			return err
+		}, selectApps+`WHERE code = ?`, code)
+		switch {
+		case err != nil:
+			return err
+		case !found:
+			return store.ErrNotFound
+		}
+		created := a.Created
+		if err := change(&a); err != nil {
+			return err
+		}
+		a.Code, a.Created = code, created
+		row, err := appRow(a)
+		if err != nil {
+			return err
+		}
+		changed = a
+		return tx.exec(ctx, `UPDATE apps SET note = ?, secrets = ?, may_name_users = ?, admin = ?, disabled = ?, grants = ?, limits = ?, changed = ?
+			WHERE code = ?`, append(row, code)...)
+	})
+	if err != nil {
+		return store.App{}, fmt.Errorf("cannot change app %q: %w", code, err)
+	}
+	return changed, nil
+}
+
+const selectApps = `SELECT code, note, secrets, may_name_users, admin, disabled, grants, limits, created, changed FROM apps `
+
+func scanApp(rows *sql.Rows) (store.App, error) {
+	var a store.App
+	var created, changed int64
+	var secrets, grants, limits []byte
+	if err := rows.Scan(&a.Code, &a.Note, &secrets, &a.MayNameUsers, &a.Admin, &a.Disabled, &grants, &limits, &created, &changed); err != nil {
+		return store.App{}, err
+	}
+	a.Created, a.Changed = moment(created), moment(changed)
+	// Rights that cannot be read must not be taken for none or all of them.
+	if err := errors.Join(json.Unmarshal(secrets, &a.Secrets), json.Unmarshal(grants, &a.Grants), json.Unmarshal(limits, &a.Limits)); err != nil {
+		return store.App{}, fmt.Errorf("cannot decode app %q: %w", a.Code, err)
+	}
+	return a, nil
+}
+
+// GetApp returns one app.
+func (db *DB) GetApp(ctx context.Context, code string) (store.App, error) {
+	a, found := store.App{}, false
+	err := db.query(ctx, func(rows *sql.Rows) (err error) {
+		a, err = scanApp(rows)
+		found = true
+		return err
+	}, selectApps+`WHERE code = ?`, code)
+	switch {
+	case err != nil:
+		return store.App{}, fmt.Errorf("cannot read app %q: %w", code, err)
+	case !found:
+		return store.App{}, fmt.Errorf("app %q: %w", code, store.ErrNotFound)
+	}
+	return a, nil
+}
+
+// ListApps returns a page of apps.
+func (db *DB) ListApps(ctx context.Context, after string, limit int) ([]store.App, error) {
+	var apps []store.App
+	err := db.query(ctx, func(rows *sql.Rows) error {
+		a, err := scanApp(rows)
+		apps = append(apps, a)
+		return err
+	}, selectApps+`WHERE code > ? ORDER BY code LIMIT ?`, after, max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("cannot list apps: %w", err)
+	}
+	return apps, nil
+}
+
+// CountApps returns how many apps there are.
+func (db *DB) CountApps(ctx context.Context) (int, error) {
+	var n int
+	if err := db.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&n) }, `SELECT count(*) FROM apps`); err != nil {
+		return 0, fmt.Errorf("cannot count apps: %w", err)
+	}
+	return n, nil
+}

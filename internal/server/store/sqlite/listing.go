@@ -1,0 +1,161 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+
+	"drover/internal/process"
+	"drover/internal/server/store"
+)
+
+// where collects conditions and their parameters.
+type where struct {
+	text []string
+	args []any
+}
+
+func (w *where) add(condition string, args ...any) {
+	w.text = append(w.text, condition)
+	w.args = append(w.args, args...)
+}
+
+// pattern adds a condition on a column. One without wildcards is compared, so that an index can serve it.
+func (w *where) pattern(column, pattern string) {
+	switch {
+	case pattern == "":
+	case !strings.ContainsAny(pattern, "*?"):
+		w.add(column+" = ?", pattern)
+	default: // to SQLite a bracket would begin a set
+		w.add(column+" GLOB ?", strings.ReplaceAll(pattern, "[", "[[]"))
+	}
+}
+
+// among adds that a column is one of the values.
+func (w *where) among(column string, values []string) error {
+	list, err := json.Marshal(values)
+	if err != nil {
+		return err
+	}
+	w.add(column+" IN (SELECT value FROM json_each(?))", string(list))
+	return nil
+}
+
+// ListObserved returns part of the observed processes.
+func (db *DB) ListObserved(ctx context.Context, f store.ObservedFilter, after store.ObservedKey, limit int) ([]store.Observed, error) {
+	rows, err := db.listObserved(ctx, f, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list observations: %w", err)
+	}
+	return rows, nil
+}
+
+func (db *DB) listObserved(ctx context.Context, f store.ObservedFilter, after store.ObservedKey, limit int) ([]store.Observed, error) {
+	var w where
+	w.add("(o.namespace, o.name, o.agent) > (?, ?, ?)", after.Process.Namespace, after.Process.Name, after.Agent)
+	if f.Process.Name != "" || f.Process.Namespace != "" {
+		w.add("o.namespace = ? AND o.name = ?", f.Process.Namespace, f.Process.Name)
+	}
+	w.pattern("o.namespace", f.Namespace)
+	w.pattern("o.name", f.Name)
+	if f.Agents != nil {
+		if err := w.among("o.agent", f.Agents); err != nil {
+			return nil, err
+		}
+	}
+	if len(f.States) > 0 {
+		if err := w.among("o.status ->> 'state'", f.States); err != nil {
+			return nil, err
+		}
+	}
+	spec := "NULL"
+	if f.Spec {
+		spec = "o.spec"
+	}
+	var rows []store.Observed
+	err := db.query(ctx, func(r *sql.Rows) error {
+		o, err := scanObserved(r)
+		rows = append(rows, o)
+		return err
+	}, `SELECT o.agent, o.namespace, o.name, o.status, `+spec+` FROM observed o INDEXED BY observed_name WHERE `+
+		strings.Join(w.text, " AND ")+` ORDER BY o.namespace, o.name, o.agent LIMIT ?`, append(w.args, max(limit, 0))...)
+	return rows, err
+}
+
+const selectTasks = `
+	SELECT t.num, t.id, t.app, t.user, t.request_id, t.created,
+		(SELECT count(*) FROM requests r WHERE r.task = t.num), r.op, r.namespace, r.name, c.keys, c.open, c.failed
+	FROM tasks t
+	LEFT JOIN requests r ON r.num = (SELECT min(num) FROM requests WHERE task = t.num)
+	LEFT JOIN counts c ON c.num = t.num `
+
+// counted counts the results of the tasks that a query finds.
+func counted(tasks string) string {
+	return `WITH found AS (` + tasks + `), counts AS (
+		SELECT f.num, count(i.num) AS keys, count(CASE WHEN i.state < 4 THEN 1 END) AS open, count(i.fault) AS failed
+		FROM found f LEFT JOIN items i ON i.num >= f.first_item AND i.num < f.end_item AND i.rank IS NOT NULL
+		GROUP BY f.num) `
+}
+
+// ListTasks returns part of the tasks, newest first.
+func (db *DB) ListTasks(ctx context.Context, f store.TaskFilter, after int64, limit int) ([]store.TaskSummary, error) {
+	if after <= 0 {
+		after = math.MaxInt64
+	}
+	var w where
+	w.add("num < ?", after)
+	if f.App != "" {
+		w.add("app = ?", f.App)
+	}
+	if f.Done != nil {
+		open := "num IN (SELECT task FROM items WHERE state < 4)"
+		if *f.Done {
+			open = "NOT " + open
+		}
+		w.add(open)
+	}
+	var tasks []store.TaskSummary
+	err := db.query(ctx, func(r *sql.Rows) error {
+		t, err := scanTask(r)
+		tasks = append(tasks, t)
+		return err
+	}, counted(`SELECT num, first_item, end_item FROM tasks WHERE `+strings.Join(w.text, " AND ")+` ORDER BY num DESC LIMIT ?`)+
+		selectTasks+`WHERE t.num IN (SELECT num FROM found) ORDER BY t.num DESC`, append(w.args, max(limit, 0))...)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list tasks: %w", err)
+	}
+	return tasks, nil
+}
+
+// GetTask returns one task.
+func (db *DB) GetTask(ctx context.Context, id, app string) (store.TaskSummary, error) {
+	var t store.TaskSummary
+	found := false
+	err := db.query(ctx, func(r *sql.Rows) (err error) {
+		found = true
+		t, err = scanTask(r)
+		return err
+	}, counted(`SELECT num, first_item, end_item FROM tasks WHERE id = ?1 AND (?2 = '' OR app = ?2)`)+
+		selectTasks+`WHERE t.num IN (SELECT num FROM found)`, id, app)
+	switch {
+	case err != nil:
+		return store.TaskSummary{}, fmt.Errorf("cannot read task %s: %w", id, err)
+	case !found:
+		return store.TaskSummary{}, fmt.Errorf("task %s: %w", id, store.ErrNotFound)
+	}
+	return t, nil
+}
+
+func scanTask(rows *sql.Rows) (store.TaskSummary, error) {
+	var t store.TaskSummary
+	var created int64
+	var op, namespace, name sql.NullString
+	err := rows.Scan(&t.Number, &t.ID, &t.App, &t.User, &t.RequestID, &created, &t.Requests, &op, &namespace, &name,
+		&t.Keys, &t.Open, &t.Failed)
+	t.Created = moment(created)
+	t.Op, t.Process.Namespace, t.Process.Name = process.Op(op.String), namespace.String, name.String
+	return t, err
+}

@@ -1,0 +1,164 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"drover/internal/server/store"
+)
+
+// CreateUser inserts a user.
+func (db *DB) CreateUser(ctx context.Context, u store.User) error {
+	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+		return inserted(tx.affect(ctx, `INSERT INTO users (name, note, disabled, created) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+			u.Name, u.Note, u.Disabled, nanos(u.Created)))
+	})
+	if err != nil {
+		return fmt.Errorf("cannot create user %q: %w", u.Name, err)
+	}
+	return nil
+}
+
+// ChangeUser alters a user in one transaction.
+func (db *DB) ChangeUser(ctx context.Context, name string, change func(*store.User) error) (store.User, error) {
+	var changed store.User
+	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+		u, found := store.User{}, false
+		err := tx.query(ctx, func(rows *sql.Rows) (err error) {
+			u, err = scanUser(rows)
+			found = true
+			return err
+		}, selectUsers+`WHERE name = ?`, name)
+		switch {
+		case err != nil:
+			return err
+		case !found:
+			return store.ErrNotFound
+		}
+		created := u.Created
+		if err := change(&u); err != nil {
+			return err
+		}
+		u.Name, u.Created = name, created
+		changed = u
+		return tx.exec(ctx, `UPDATE users SET note = ?, disabled = ? WHERE name = ?`, u.Note, u.Disabled, name)
+	})
+	if err != nil {
+		return store.User{}, fmt.Errorf("cannot change user %q: %w", name, err)
+	}
+	return changed, nil
+}
+
+const selectUsers = `SELECT name, note, disabled, created FROM users `
+
+func scanUser(rows *sql.Rows) (store.User, error) {
+	var u store.User
+	var created int64
+	err := rows.Scan(&u.Name, &u.Note, &u.Disabled, &created)
+	u.Created = moment(created)
+	return u, err
+}
+
+// GetUser returns one user.
+func (db *DB) GetUser(ctx context.Context, name string) (store.User, error) {
+	u, found := store.User{}, false
+	err := db.query(ctx, func(rows *sql.Rows) (err error) {
+		u, err = scanUser(rows)
+		found = true
+		return err
+	}, selectUsers+`WHERE name = ?`, name)
+	switch {
+	case err != nil:
+		return store.User{}, fmt.Errorf("cannot read user %q: %w", name, err)
+	case !found:
+		return store.User{}, fmt.Errorf("user %q: %w", name, store.ErrNotFound)
+	}
+	return u, nil
+}
+
+// ListUsers returns a page of users.
+func (db *DB) ListUsers(ctx context.Context, after string, limit int) ([]store.User, error) {
+	var users []store.User
+	err := db.query(ctx, func(rows *sql.Rows) error {
+		u, err := scanUser(rows)
+		users = append(users, u)
+		return err
+	}, selectUsers+`WHERE name > ? ORDER BY name LIMIT ?`, after, max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("cannot list users: %w", err)
+	}
+	return users, nil
+}
+
+// CreateToken inserts a token.
+func (db *DB) CreateToken(ctx context.Context, t store.Token) error {
+	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+		var users int
+		if err := tx.value(ctx, &users, `SELECT count(*) FROM users WHERE name = ?`, t.User); err != nil {
+			return err
+		}
+		if users == 0 {
+			return store.ErrNotFound
+		}
+		return inserted(tx.affect(ctx, `INSERT INTO tokens (id, user, hash, note, created, expires) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+			t.ID, t.User, t.Hash, t.Note, nanos(t.Created), nanos(t.Expires)))
+	})
+	if err != nil {
+		return fmt.Errorf("cannot create token of user %q: %w", t.User, err)
+	}
+	return nil
+}
+
+// FindToken returns the token of a hash.
+func (db *DB) FindToken(ctx context.Context, hash string) (store.Token, store.User, error) {
+	t, u, found := store.Token{Hash: hash}, store.User{}, false
+	err := db.query(ctx, func(rows *sql.Rows) error {
+		var created, expires, userCreated int64
+		err := rows.Scan(&t.ID, &t.User, &t.Note, &created, &expires, &u.Note, &u.Disabled, &userCreated)
+		t.Created, t.Expires = moment(created), moment(expires)
+		u.Name, u.Created = t.User, moment(userCreated)
+		found = true
+		return err
+	}, `SELECT t.id, t.user, t.note, t.created, t.expires, u.note, u.disabled, u.created FROM tokens t JOIN users u ON u.name = t.user
+		WHERE t.hash = ?`, hash)
+	switch {
+	case err != nil:
+		return store.Token{}, store.User{}, fmt.Errorf("cannot read token: %w", err)
+	case !found:
+		return store.Token{}, store.User{}, fmt.Errorf("token: %w", store.ErrNotFound)
+	}
+	return t, u, nil
+}
+
+// ListTokens returns the tokens of a user.
+func (db *DB) ListTokens(ctx context.Context, user string) ([]store.Token, error) {
+	var tokens []store.Token
+	err := db.query(ctx, func(rows *sql.Rows) error {
+		var t store.Token
+		var created, expires int64
+		err := rows.Scan(&t.ID, &t.User, &t.Hash, &t.Note, &created, &expires)
+		t.Created, t.Expires = moment(created), moment(expires)
+		tokens = append(tokens, t)
+		return err
+	}, `SELECT id, user, hash, note, created, expires FROM tokens WHERE user = ? ORDER BY created, id`, user)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list tokens of user %q: %w", user, err)
+	}
+	return tokens, nil
+}
+
+// DeleteToken removes a token.
+func (db *DB) DeleteToken(ctx context.Context, user, id string) error {
+	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+		n, err := tx.affect(ctx, `DELETE FROM tokens WHERE user = ? AND id = ?`, user, id)
+		if err == nil && n == 0 {
+			err = store.ErrNotFound
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("cannot remove token %q of user %q: %w", id, user, err)
+	}
+	return nil
+}

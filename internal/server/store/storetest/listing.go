@@ -1,0 +1,131 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/server/store"
+)
+
+// listed walks a filtered list in pages and returns "namespace/name@agent" of its rows.
+func listed(t *testing.T, s store.Store, f store.ObservedFilter, limit int) []string {
+	t.Helper()
+	var names []string
+	var after store.ObservedKey
+	for {
+		rows, err := s.ListObserved(t.Context(), f, after, limit)
+		must(t, err)
+		for _, o := range rows {
+			names = append(names, fmt.Sprintf("%s@%s", o.Process, o.Agent))
+			if (o.Spec != nil) != f.Spec {
+				t.Errorf("%s: spec %v with Spec %v", o.Process, o.Spec, f.Spec)
+			}
+			after = store.ObservedKey{Agent: o.Agent, Process: o.Process}
+		}
+		if len(rows) < limit {
+			return names
+		}
+	}
+}
+
+func listObserved(t *testing.T, s store.Store) {
+	rows := []store.Observed{
+		observed("x", "ns", "web", 1), observed("y", "ns", "web", 2), observed("x", "ns", "web2", 3),
+		observed("x", "ns", "w[e]b", 4), observed("x", "other", "web", 5), observed("y", "*", "a?", 6),
+	}
+	rows[1].Status.State = "stopped"
+	must(t, s.PutObserved(t.Context(), rows, nil))
+	all := []string{"*/a?@y", "ns/w[e]b@x", "ns/web@x", "ns/web@y", "ns/web2@x", "other/web@x"}
+	for limit := 1; limit <= len(all)+1; limit++ {
+		same(t, fmt.Sprintf("pages of %d", limit), all, listed(t, s, store.ObservedFilter{}, limit))
+	}
+	for _, tt := range []struct {
+		name   string
+		filter store.ObservedFilter
+		want   []string
+	}{
+		{"namespace", store.ObservedFilter{Namespace: "ns"}, all[1:5]},
+		{"namespace pattern", store.ObservedFilter{Namespace: "*th*"}, all[5:]},
+		{"name", store.ObservedFilter{Name: "web"}, []string{all[2], all[3], all[5]}},
+		{"name pattern", store.ObservedFilter{Name: "web?"}, all[4:5]},
+		{"a bracket is one", store.ObservedFilter{Name: "w[e]*"}, all[1:2]},
+		{"to the letter", store.ObservedFilter{Process: process.ID{Namespace: "*", Name: "a?"}}, all[:1]},
+		{"agents", store.ObservedFilter{Agents: []string{"y", "nobody"}}, []string{all[0], all[3]}},
+		{"no agents", store.ObservedFilter{Agents: []string{}}, nil},
+		{"states", store.ObservedFilter{States: []string{"stopped", "backoff"}}, all[3:4]},
+		{"all of it", store.ObservedFilter{Namespace: "ns", Name: "w*", Agents: []string{"x"}, States: []string{"up"}, Spec: true}, []string{all[1], all[2], all[4]}},
+		{"none", store.ObservedFilter{Namespace: "none"}, nil},
+	} {
+		same(t, tt.name, tt.want, listed(t, s, tt.filter, 2))
+	}
+}
+
+func listTasks(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	create(t, s, "first", request(process.Start, "a", "x", "y"), request(process.Stop, "b", "x"))
+	refused := request(process.Kill, "c", "z")
+	refused.Targets[0].Outcome = &process.Outcome{Fault: process.Failed, Text: "no"}
+	must(t, s.CreateTask(ctx, &store.Task{ID: "second", App: "other", User: "u", RequestID: "r", Created: at(time.Second), Requests: []store.Request{refused}},
+		store.AuditRow{At: at(time.Second)}))
+	leased, err := s.LeaseItems(ctx, at(time.Second), at(time.Minute), 10)
+	must(t, err)
+	var item string
+	for _, it := range leased {
+		if it.Agent == "y" {
+			item = it.ID
+		}
+	}
+	_, err = s.Finish(ctx, "y", map[string]process.Outcome{item: {Text: process.Success}})
+	must(t, err)
+
+	second := store.TaskSummary{
+		ID: "second", App: "other", User: "u", RequestID: "r", Created: at(time.Second), Op: process.Kill,
+		Process: process.ID{Namespace: "ns", Name: "c"}, Requests: 1, Keys: 1, Failed: 1,
+	}
+	got, err := s.GetTask(ctx, "second", "other")
+	must(t, err)
+	second.Number = got.Number
+	same(t, "a task", second, got)
+	got, err = s.GetTask(ctx, "first", "")
+	must(t, err)
+	same(t, "counts", [4]int{2, 3, 2, 0}, [4]int{got.Requests, got.Keys, got.Open, got.Failed})
+	same(t, "the first request", "start ns/a", string(got.Op)+" "+got.Process.String())
+	for _, ask := range [][2]string{{"none", ""}, {"second", "app"}} {
+		if _, err := s.GetTask(ctx, ask[0], ask[1]); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("task %s of app %q: %v", ask[0], ask[1], err)
+		}
+	}
+	yes, no := true, false
+	for _, tt := range []struct {
+		name   string
+		filter store.TaskFilter
+		want   []string
+	}{
+		{"all", store.TaskFilter{}, []string{"second", "first"}},
+		{"app", store.TaskFilter{App: "other"}, []string{"second"}},
+		{"done", store.TaskFilter{Done: &yes}, []string{"second"}},
+		{"open", store.TaskFilter{Done: &no}, []string{"first"}},
+		{"none", store.TaskFilter{App: "other", Done: &no}, nil},
+	} {
+		same(t, tt.name, tt.want, listedTasks(ctx, t, s, tt.filter))
+	}
+}
+
+// listedTasks walks a list of tasks one by one.
+func listedTasks(ctx context.Context, t *testing.T, s store.Store, f store.TaskFilter) []string {
+	t.Helper()
+	var ids []string
+	var after int64
+	for {
+		tasks, err := s.ListTasks(ctx, f, after, 1)
+		must(t, err)
+		if len(tasks) == 0 {
+			return ids
+		}
+		ids, after = append(ids, tasks[0].ID), tasks[0].Number
+	}
+}
