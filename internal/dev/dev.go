@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"drover/internal/agent"
@@ -103,27 +104,34 @@ func (b banner) show(ctx context.Context, ready func() error, out io.Writer) err
 }
 
 func (b banner) text() string {
+	var text strings.Builder
+	line := func(label, format string, args ...any) {
+		fmt.Fprintf(&text, "  %-10s  "+format+"\n", append([]any{label}, args...)...)
+	}
 	secret := b.secret
-	text := fmt.Sprintf("\ndrover is ready.\n\n  URL         %s\n  app code    %s\n", b.url, b.code)
+	text.WriteString("\ndrover is ready.\n\n")
+	line("URL", "%s", b.url)
+	line("app code", "%s", b.code)
 	switch {
 	case b.made:
-		text += fmt.Sprintf("  app secret  %s   (shown this once, stored only as a hash)\n", b.secret)
+		line("app secret", "%s   (shown this once, stored only as a hash)", b.secret)
 	case b.secret != "":
-		text += "  app secret  as given by DROVER_BOOTSTRAP_APP_SECRET\n"
+		line("app secret", "as given by DROVER_BOOTSTRAP_APP_SECRET")
 		secret = "$DROVER_BOOTSTRAP_APP_SECRET"
 	default:
-		text += "  app secret  shown when this data directory was new; put it into DROVER_APP_SECRET\n"
+		line("app secret", "shown when this data directory was new; put it into DROVER_APP_SECRET")
 		secret = "$DROVER_APP_SECRET"
 	}
 	asked := b.cfg.AgentID
 	if asked == "" {
 		asked = fmt.Sprintf("%d:%s", b.cfg.AgentCloud, b.cfg.AgentIP)
 	}
-	text += fmt.Sprintf("  agent       %s\n  data        %s\n", asked, b.cfg.DataDir)
+	line("agent", "%s", asked)
+	line("data", "%s", b.cfg.DataDir)
 	for _, note := range b.notes {
-		text += fmt.Sprintf("  note        %s\n", note)
+		line("note", "%s", note)
 	}
-	text += fmt.Sprintf(`
+	fmt.Fprintf(&text, `
 Ask for all processes of a namespace (none yet):
 
   curl -sS %s/api/v2/proc/sync_proc_status -d "{\"bk_app_code\":\"%s\",\"bk_app_secret\":\"%s\",\"bk_username\":\"me\",\"meta\":{\"namespace\":\"quickstart\"},\"page\":{\"start\":0,\"limit\":100}}"
@@ -131,5 +139,5 @@ Ask for all processes of a namespace (none yet):
 Next: examples/quickstart.sh runs a real daemon through its whole life. Ctrl-C ends drover and leaves the processes running.
 
 `, b.url, b.code, secret)
-	return text
+	return text.String()
 }

@@ -92,7 +92,7 @@ func Dial(ctx context.Context, cfg DialConfig) (*Conn, error) {
 	}
 	up := make(chan struct{})
 	stopWatching := context.AfterFunc(ctx, stopDialing)
-	c.nc, err = c.options(cfg, dialing, sync.OnceFunc(func() { close(up) })).Connect()
+	c.nc, err = c.options(dialing, cfg, sync.OnceFunc(func() { close(up) })).Connect()
 	if err != nil {
 		stopDialing()
 		return nil, fmt.Errorf("cannot connect to the fabric: %w", err)
@@ -108,7 +108,7 @@ func Dial(ctx context.Context, cfg DialConfig) (*Conn, error) {
 }
 
 // options overrides every default of the library that gives up, that floods, or that waits too long.
-func (c *Conn) options(cfg DialConfig, dialing context.Context, up func()) nats.Options {
+func (c *Conn) options(dialing context.Context, cfg DialConfig, up func()) nats.Options {
 	o := nats.GetDefaultOptions()
 	o.Servers = cfg.URLs
 	o.Name = cfg.Name
@@ -134,7 +134,7 @@ func (c *Conn) options(cfg DialConfig, dialing context.Context, up func()) nats.
 	o.ReconnectBufSize = -1 // nothing is kept for later: see the package comment
 	o.CustomReconnectDelayCB = fullJitter
 	o.NoCallbacksAfterClientClose = true
-	o.ConnectedCB = func(nc *nats.Conn) { c.up(nc.ConnectedUrlRedacted(), up) }
+	o.ConnectedCB = func(nc *nats.Conn) { c.up(nc.ConnectedUrlRedacted(), up) } //nolint:contextcheck // a link outlives the dialing
 	o.ReconnectedCB = o.ConnectedCB
 	o.DisconnectedErrCB = func(_ *nats.Conn, err error) { c.down(err) }
 	// Only an error that the library doesn't know leads here, as Close is silent.
@@ -159,7 +159,7 @@ func (d dialer) Dial(network, address string) (net.Conn, error) { return d.dial(
 
 // fullJitter returns a random delay before the n-th attempt (from 1), so that a fleet doesn't come back all at once.
 func fullJitter(n int) time.Duration {
-	return rand.N(min(longestDelay, firstDelay<<min(n-1, 10)))
+	return rand.N(min(longestDelay, firstDelay<<min(n-1, 10))) //nolint:gosec // nobody gains by guessing it
 }
 
 func (c *Conn) up(url string, first func()) {

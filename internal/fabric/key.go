@@ -97,7 +97,7 @@ func createKey(path string, kind nkeys.PrefixByte) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(temp)
+	defer os.Remove(temp) //nolint:errcheck // the key has its name already, or the error is returned
 	if err := os.Link(temp, path); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -40,8 +41,8 @@ func Run(ctx context.Context, parts ...Part) error {
 	case <-ended:
 	}
 	var failed []error
-	for i := len(running) - 1; i >= 0; i-- {
-		failed = append(failed, running[i].stop())
+	for _, r := range slices.Backward(running) {
+		failed = append(failed, r.stop())
 	}
 	return errors.Join(failed...)
 }

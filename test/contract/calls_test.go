@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -83,9 +84,7 @@ func attempts(code, secret string) []attempt {
 func (a attempt) call(t *testing.T, s *harness.Server, path, request string) (int, harness.Object) {
 	t.Helper()
 	headers := map[string]string{"X-Bkapi-Request-Id": request}
-	for k, v := range a.headers {
-		headers[k] = v
-	}
+	maps.Copy(headers, a.headers)
 	if a.query != nil {
 		path += "?" + a.query.Encode()
 	}
@@ -113,7 +112,10 @@ func TestCredentials(t *testing.T) {
 	}
 	refused := 0
 	for _, c := range []struct{ what, code, secret string }{
-		{"wrong secret", harness.AppCode, wrong}, {"unknown app", "stranger", wrong}, {"no secret", harness.AppCode, ""}, {"nobody", "", ""},
+		{"wrong secret", harness.AppCode, wrong},
+		{"unknown app", "stranger", wrong},
+		{"no secret", harness.AppCode, ""},
+		{"nobody", "", ""},
 		{"nearly right", harness.AppCode, harness.AppSecret + " "},
 	} {
 		for _, a := range attempts(c.code, c.secret) {

@@ -3,6 +3,7 @@ package contract_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -144,9 +145,7 @@ const jobSubmitted = `{"result": true, "code": 0, "message": "", "data": {"bk_gs
 func jobResult(t *testing.T, s *harness.Server, path string, scope harness.Object, task, key string) harness.Object {
 	t.Helper()
 	body := harness.Object{"bk_app_code": harness.AppCode, "bk_app_secret": harness.AppSecret, "bk_username": "admin", "bk_gse_taskid": task}
-	for k, v := range scope {
-		body[k] = v
-	}
+	maps.Copy(body, scope)
 	var entry harness.Object
 	harness.Eventually(t, "JOB task "+task+" to end", func() bool {
 		data := post(t, s, path+"get_proc_result/", body,
@@ -174,9 +173,7 @@ func TestDocumentedJobOperate(t *testing.T) {
 		t.Helper()
 		body := document(t, "operate_process/documented", "/usr/local/xxx", dir)
 		body["op_type"] = op
-		for k, v := range fields {
-			body["process_infos"].([]any)[0].(harness.Object)[k] = v
-		}
+		maps.Copy(body["process_infos"].([]any)[0].(harness.Object), fields)
 		data := post(t, s, jobPath+"operate_process/", body, jobSubmitted)
 		return jobResult(t, s, jobPath, harness.Object{"bk_biz_id": 1}, data["bk_gse_taskid"].(string), dir+"/gseagent:0:10.0.0.1")
 	}

@@ -15,7 +15,7 @@ import (
 // Workdir is a new directory that every account may enter and write to. It is removed with the test.
 func Workdir(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "drover-work-") // not t.TempDir: what a daemon still writes there must not fail the test
+	dir, err := os.MkdirTemp("", "drover-work-") //nolint:usetesting // what a daemon still writes there must not fail the test
 	if err != nil {
 		t.Fatal(err)
 	}

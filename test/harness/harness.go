@@ -72,7 +72,7 @@ func Start(t testing.TB, binary string, flags ...string) *Server {
 // StartIn is Start with an environment of PATH, HOME and the given variables only.
 func StartIn(t testing.TB, binary string, env []string, flags ...string) *Server {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "drover-test-")
+	dir, err := os.MkdirTemp("", "drover-test-") //nolint:usetesting // what a daemon still writes there must not fail the test
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func (s *Server) Run() {
 func (s *Server) Output() string { return s.out.String() }
 
 // Kill ends the server by SIGKILL, as if it had crashed.
-func (s *Server) Kill() { s.end(syscall.SIGKILL) }
+func (s *Server) Kill() { _ = s.end(syscall.SIGKILL) } // it says that it was killed
 
 // Terminate asks the server to end and waits until it has.
 func (s *Server) Terminate() error { return s.end(syscall.SIGTERM) }

@@ -2,6 +2,7 @@ package lifecycle_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -180,9 +181,7 @@ func TestBadConfiguration(t *testing.T) {
 			if c.name != "" {
 				p.Name = c.name
 			}
-			for k, v := range c.identity {
-				p.Identity[k] = v
-			}
+			maps.Copy(p.Identity, c.identity)
 			r := want(t, "start", p.Operate(0), 65535)
 			if !strings.Contains(r.Msg, c.text) {
 				t.Errorf("text %q does not name %q", r.Msg, c.text)

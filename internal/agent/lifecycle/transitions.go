@@ -42,8 +42,19 @@ func policies() []Policy {
 // events are all events, each with the name that the documents use.
 func events() []Event {
 	return []Event{
-		Began{}, Ended{}, Ended{Alive: true}, Ended{Restore: true}, Ended{Alive: true, Restore: true},
-		Found{}, NotFound{}, Exited{}, Launched{}, LaunchFailed{}, Fired{Timer: Retry}, Fired{Timer: Healthy}, Fired{},
+		Began{},
+		Ended{},
+		Ended{Alive: true},
+		Ended{Restore: true},
+		Ended{Alive: true, Restore: true},
+		Found{},
+		NotFound{},
+		Exited{},
+		Launched{},
+		LaunchFailed{},
+		Fired{Timer: Retry},
+		Fired{Timer: Healthy},
+		Fired{},
 	}
 }
 

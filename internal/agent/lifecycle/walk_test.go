@@ -72,7 +72,8 @@ func hosted() Policy {
 func script(t *testing.T, p Policy, m Machine, events []struct {
 	at time.Duration
 	ev Event
-}) (Machine, []time.Duration) {
+},
+) (Machine, []time.Duration) {
 	t.Helper()
 	var launches []time.Duration
 	for _, e := range events {
