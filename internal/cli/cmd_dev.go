@@ -40,6 +40,8 @@ directory; otherwise it is generated and printed once.`,
 	flags.IntVar(&cfg.AgentCloud, "agent-cloud", cfg.AgentCloud, "cloud area of the local agent")
 	flags.StringVar(&cfg.AgentIP, "agent-ip", cfg.AgentIP, "address that callers name the local agent by")
 	flags.StringVar(&cfg.AgentID, "agent-id", cfg.AgentID, "stable id of the local agent, beside cloud:ip")
+	flags.Var(&cfg.TrustedGateways, "trusted-gateway", "network whose peers are believed, on /procapi and /esb/api, whom they call for; may be repeated")
+	flags.StringVar(&cfg.LoginURL, "login-url", "", "BlueKing login service to ask about a bk_token, such as https://paas.example.com/login")
 	flags.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	return cmd
 }

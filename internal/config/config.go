@@ -24,7 +24,11 @@ type Dev struct {
 	AgentCloud int
 	AgentIP    string
 	AgentID    string
-	Bootstrap  Bootstrap
+	// TrustedGateways are the peers that are believed, on the paths of a gateway's backends, whom they call for. None by default.
+	TrustedGateways Prefixes
+	// LoginURL is a BlueKing login service that knows users' sessions; empty for none.
+	LoginURL  string
+	Bootstrap Bootstrap
 }
 
 // Bootstrap is the first app. Both parts are empty when it is to be generated.

@@ -31,6 +31,7 @@ func Run(ctx context.Context, cfg config.Dev, build string, out io.Writer, log *
 	var local *agent.Agent
 	srv, err := server.New(ctx, server.Config{
 		Dir: filepath.Join(cfg.DataDir, "server"), HTTP: cfg.HTTP, Fabric: "127.0.0.1:0", Log: log.With("part", "server"),
+		TrustedGateways: cfg.TrustedGateways, LoginURL: cfg.LoginURL,
 		Ready: func() error { return local.Ready() },
 		Notes: func() []string { return local.Notes() },
 	})
