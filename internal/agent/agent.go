@@ -127,7 +127,7 @@ func (a *Agent) assemble(fs procfs.FS, boot string) error {
 		Link: a.conn, Processes: a.super, Journal: a.store, Heartbeat: heartbeat, Log: a.cfg.Log,
 		Hello: wire.Hello{
 			Cloud: a.enrolment.Cloud, IP: a.enrolment.IP, ID: a.enrolment.ID, Build: a.cfg.Build, BootID: boot,
-			Started: time.Now().Unix(), Root: os.Geteuid() == 0,
+			Started: time.Now().Unix(), Root: os.Geteuid() == 0, Host: machine(fs),
 		},
 	})
 	sink.Reporter = a.reporter

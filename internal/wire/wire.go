@@ -162,6 +162,15 @@ type Hello struct {
 	BootID  string `json:"boot_id"`
 	Started int64  `json:"started"` // Unix seconds
 	Root    bool   `json:"root"`
+	Host    Host   `json:"host,omitzero"`
+}
+
+// Host is what an agent's machine is; what is not known is zero.
+type Host struct {
+	OS     string `json:"os,omitempty"`     // such as "linux"
+	Arch   string `json:"arch,omitempty"`   // as uname(1) says it, such as "x86_64"
+	CPUs   int    `json:"cpus,omitempty"`   // processors that can be used
+	Memory int64  `json:"memory,omitempty"` // bytes
 }
 
 // Report is what an agent tells: any part may be empty; an empty report is a heartbeat.

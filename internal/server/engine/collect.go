@@ -81,10 +81,18 @@ func (c *collector) take(ctx context.Context, agent string, r *wire.Report) erro
 		return err
 	}
 	if r.Hello != nil {
-		c.directory.Introduced(agent)
+		c.directory.Introduced(agent, factsOf(*r.Hello), time.Now())
 		c.returned(agent)
 	}
 	return nil
+}
+
+func factsOf(h wire.Hello) fleet.Facts {
+	facts := fleet.Facts{OS: h.Host.OS, Arch: h.Host.Arch, CPUs: h.Host.CPUs, Memory: h.Host.Memory}
+	if h.Started > 0 {
+		facts.Started = time.Unix(h.Started, 0)
+	}
+	return facts
 }
 
 // join takes what an agent says of itself into the register. Its area is what it was when it joined: an agent cannot move itself

@@ -30,7 +30,7 @@ type Directory struct {
 	mu      sync.RWMutex
 	started time.Time
 	byKey   map[string]store.Agent
-	byID    map[string]string  // stable id → key
+	byID    map[string]string  // stable id, its own or assigned → key
 	byAddr  map[address]string // → key
 	links   map[string]link    // by key
 }
@@ -82,29 +82,72 @@ func (d *Directory) put(a store.Agent) {
 		if addr := addressOf(old.Cloud, old.IP); d.byAddr[addr] == a.Key {
 			delete(d.byAddr, addr)
 		}
-		if d.byID[old.ID] == a.Key {
-			delete(d.byID, old.ID)
+		for _, id := range []string{old.ID, old.Assigned} {
+			if d.byID[id] == a.Key {
+				delete(d.byID, id)
+			}
 		}
 	}
 	d.byKey[a.Key] = a
 	d.byAddr[addressOf(a.Cloud, a.IP)] = a.Key
-	if a.ID != "" {
-		d.byID[a.ID] = a.Key
+	for _, id := range []string{a.Assigned, a.ID} {
+		if id != "" {
+			d.byID[id] = a.Key
+		}
 	}
 }
 
 // Join stores the agent, or what is new of it, and takes it into the register; one that is known as it is costs no write. It takes
 // over the address and id of an agent that is away, as a host that was installed anew must; while the other is online it returns
-// ErrTaken.
+// ErrTaken. The id that was assigned to it stays, whatever the caller says; one that takes over an address takes over the id that
+// was assigned to the host there.
 func (d *Directory) Join(ctx context.Context, a store.Agent, now time.Time) error {
 	d.joining.Lock()
 	defer d.joining.Unlock()
+	a.Assigned = d.assigned(a)
 	known, err := d.mayJoin(a, now)
 	if err != nil || known {
 		return err
 	}
 	if err := d.agents.PutAgent(ctx, a); err != nil {
 		return fmt.Errorf("cannot join agent %s: %w", a.Key, err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.put(a)
+	return nil
+}
+
+// assigned returns the id that the agent, or the one whose address it takes over, was given.
+func (d *Directory) assigned(a store.Agent) string {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if old, ok := d.byKey[a.Key]; ok {
+		return old.Assigned
+	}
+	return d.byKey[d.byAddr[addressOf(a.Cloud, a.IP)]].Assigned
+}
+
+// Assign gives the agent an id beside its own and its address, or takes it back when id is empty, and stores that. It returns
+// ErrTaken for an id that means another host, and store.ErrNotFound for an agent that is not in the register.
+func (d *Directory) Assign(ctx context.Context, key, id string) error {
+	d.joining.Lock()
+	defer d.joining.Unlock()
+	d.mu.RLock()
+	a, ok := d.byKey[key]
+	holder, held := d.byKey[d.byID[id]]
+	d.mu.RUnlock()
+	switch {
+	case !ok:
+		return fmt.Errorf("cannot assign an id to agent %s: %w", key, store.ErrNotFound)
+	case held && id != "" && holder.Key != key && addressOf(holder.Cloud, holder.IP) != addressOf(a.Cloud, a.IP):
+		return fmt.Errorf("cannot assign id %q to agent %s: %w (%s)", id, key, ErrTaken, holder.Key)
+	case a.Assigned == id || id != "" && a.ID == id && a.Assigned == "":
+		return nil
+	}
+	a.Assigned = id
+	if err := d.agents.PutAgent(ctx, a); err != nil {
+		return fmt.Errorf("cannot assign an id to agent %s: %w", key, err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -177,16 +220,16 @@ func (d *Directory) Lost(key string, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if l, ok := d.links[key]; ok && l.lost.IsZero() {
-		d.links[key] = link{seen: l.seen, lost: now}
+		d.links[key] = link{seen: l.seen, lost: now, facts: l.facts}
 	}
 }
 
 // Introduced notes that the agent has said what it is and what it runs.
-func (d *Directory) Introduced(key string) {
+func (d *Directory) Introduced(key string, facts Facts, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l := d.links[key]
-	l.introduced = true
+	l.introduced, l.facts, l.since = true, facts, now
 	d.links[key] = l
 }
 

@@ -198,7 +198,7 @@ func TestIntroduction(t *testing.T) {
 	}{
 		{"at the start", func() {}, false},
 		{"after a report", func() { d.Seen("A", at(1)) }, false},
-		{"after a hello", func() { d.Introduced("A") }, true},
+		{"after a hello", func() { d.Introduced("A", fleet.Facts{}, at(1)) }, true},
 		{"after another report", func() { d.Seen("A", at(2)) }, true},
 		{"after a lost link", func() { d.Lost("A", at(3)) }, false},
 		{"after coming back", func() { d.Seen("A", at(4)) }, false},
@@ -233,5 +233,67 @@ func TestGivenUp(t *testing.T) {
 		if got := tt.p.GivenUp(at(tt.asked), at(tt.now)); got != tt.want {
 			t.Errorf("%s: given up is %v", tt.name, got)
 		}
+	}
+}
+
+func TestAssignedIDs(t *testing.T) {
+	r := &register{agents: []store.Agent{
+		{Key: "A", Cloud: 0, IP: "10.0.0.1"}, {Key: "B", Cloud: 0, IP: "10.0.0.2", ID: "own"},
+	}}
+	d := load(t, r)
+	names := func(d *fleet.Directory, want map[string]string) {
+		t.Helper()
+		for id, key := range want {
+			if a, _ := d.LookupID(id); a.Key != key {
+				t.Errorf("%q is agent %q, want %q", id, a.Key, key)
+			}
+		}
+	}
+	for _, id := range []string{"first", "second", "second"} {
+		if err := d.Assign(t.Context(), "A", id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names(d, map[string]string{"first": "", "second": "A", "0:10.0.0.1": "A"})
+	if r.puts != 2 {
+		t.Errorf("%d writes, want 2: the same id again is none", r.puts)
+	}
+	for key, id := range map[string]string{"A": "own", "B": "second"} {
+		if err := d.Assign(t.Context(), key, id); !errors.Is(err, fleet.ErrTaken) {
+			t.Errorf("agent %s got the id of another: %v", key, err)
+		}
+	}
+	if err := d.Assign(t.Context(), "nobody", "x"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("an unknown agent: %v", err)
+	}
+	// The agent introduces itself, and knows of no id; then the server is started again; then the host is installed anew.
+	if err := d.Join(t.Context(), store.Agent{Key: "A", Cloud: 0, IP: "10.0.0.1", Build: "2"}, at(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	names(d, map[string]string{"second": "A", "0:10.0.0.1": "A", "own": "B"})
+	names(load(t, r), map[string]string{"second": "A"})
+	if err := d.Join(t.Context(), store.Agent{Key: "C", Cloud: 0, IP: "10.0.0.1", Created: at(2 * time.Hour)}, at(2*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	names(d, map[string]string{"second": "C", "0:10.0.0.1": "C"})
+	names(load(t, r), map[string]string{"second": "C"})
+	// Taken back.
+	if err := d.Assign(t.Context(), "C", ""); err != nil {
+		t.Fatal(err)
+	}
+	names(d, map[string]string{"second": "", "0:10.0.0.1": "C"})
+}
+
+func TestFactsComeWithTheIntroduction(t *testing.T) {
+	d := load(t, &register{agents: []store.Agent{{Key: "A"}}})
+	facts := fleet.Facts{Started: at(1), OS: "linux", Arch: "x86_64", CPUs: 4, Memory: 1 << 30}
+	d.Seen("A", at(2))
+	d.Introduced("A", facts, at(2))
+	if p := d.Presence("A", at(3)); p.Facts != facts || !p.Linked.Equal(at(2)) {
+		t.Errorf("presence is %+v", p)
+	}
+	d.Lost("A", at(4))
+	if p := d.Presence("A", at(5)); p.Facts != facts || !p.Linked.IsZero() {
+		t.Errorf("after a lost link presence is %+v", p)
 	}
 }

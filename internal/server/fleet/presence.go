@@ -22,6 +22,19 @@ type Presence struct {
 	// Since is the moment from which an absence counts: when the link was lost, else when the agent was last heard, and never before
 	// the server's start.
 	Since time.Time
+	// Linked is when the agent last introduced itself over the present link; zero while it has not.
+	Linked time.Time
+	// Facts is what it said of itself then.
+	Facts Facts
+}
+
+// Facts is what an agent says of itself and its machine. The register does not keep it: every introduction brings it anew.
+type Facts struct {
+	Started time.Time
+	OS      string
+	Arch    string
+	CPUs    int
+	Memory  int64 // bytes
 }
 
 // GivenUp reports whether an operation that was asked for at the given time, and now finds nobody at the agent's end, has waited
@@ -40,11 +53,13 @@ type link struct {
 	seen, lost time.Time
 	// introduced is whether the agent has told this server what it is since the link was made.
 	introduced bool
+	since      time.Time
+	facts      Facts
 }
 
 // presence judges a link at one moment. Started is when the server was.
 func (l link) presence(joined bool, started, now time.Time) Presence {
-	p := Presence{Joined: joined, LastSeen: l.seen, Since: started}
+	p := Presence{Joined: joined, LastSeen: l.seen, Since: started, Linked: l.since, Facts: l.facts}
 	last := l.seen
 	if l.lost.After(last) {
 		last = l.lost

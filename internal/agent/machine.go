@@ -1,0 +1,23 @@
+package agent
+
+import (
+	"runtime"
+
+	"golang.org/x/sys/unix"
+
+	"drover/internal/agent/procfs"
+	"drover/internal/wire"
+)
+
+// machine tells what the agent runs on. What cannot be read is left out: nothing depends on it.
+func machine(fs procfs.FS) wire.Host {
+	h := wire.Host{OS: runtime.GOOS, CPUs: runtime.NumCPU()}
+	var name unix.Utsname
+	if err := unix.Uname(&name); err == nil {
+		h.Arch = unix.ByteSliceToString(name.Machine[:])
+	}
+	if memory, err := fs.MemTotal(); err == nil {
+		h.Memory = memory
+	}
+	return h
+}
