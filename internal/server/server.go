@@ -188,7 +188,7 @@ func (s *Server) serveReports(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	_, err = conn.Serve(wire.AnyReportSubject, "servers", reportWorkers, func(ctx context.Context, subject string, data []byte) []byte {
+	_, err = conn.Serve(wire.AnyReportSubject, "servers", reportWorkers, func(ctx context.Context, subject string, data []byte) []byte { //nolint:contextcheck // Close ends it
 		agent, err := wire.ReportAgent(subject)
 		if err != nil {
 			s.cfg.Log.Warn("report refused", "error", err)
@@ -227,6 +227,6 @@ func (s *Server) Serve(ctx context.Context) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = srv.Close()
 	}
-	<-ended
+	<-ended //nolint:errcheck // it says that it was shut down
 	return err
 }
