@@ -122,13 +122,17 @@ func mayImport() map[string][]string {
 			"internal/agent/lifecycle", "internal/agent/liveness", "internal/agent/operation", "internal/agent/procfs", "internal/agent/specstore", "internal/process",
 		},
 		"internal/agent/report":           {"internal/process", "internal/wire"},
-		"internal/server/store":           {"internal/process", "internal/server/task"},
+		"internal/server/access":          {"internal/process"},
+		"internal/server/store":           {"internal/process", "internal/server/access", "internal/server/task"},
+		"internal/server/gate":            {"internal/server/access", "internal/server/store"},
+		"internal/server/audit":           {"internal/server/store"},
+		"internal/server/login":           {"internal/server/gate"},
 		"internal/server/fleet":           {"internal/process", "internal/server/store"},
 		"internal/server/engine":          {"internal/process", "internal/server/fleet", "internal/server/store", "internal/server/task", "internal/wire"},
 		"internal/server/store/sqlite":    {"internal/process", "internal/server/store", "internal/server/task"},
 		"internal/agent/pidns":            {},
 		"internal/fabric/fabrictest":      {"internal/fabric"},
-		"internal/server/store/storetest": {"internal/process", "internal/server/store", "internal/server/task"},
+		"internal/server/store/storetest": {"internal/process", "internal/server/access", "internal/server/store", "internal/server/task"},
 	}
 }
 
