@@ -7,6 +7,7 @@ import (
 
 	"drover/internal/server/store"
 	"drover/test/examples"
+	"drover/test/openapi"
 )
 
 // handlerClient carries requests to a handler without a network.
@@ -26,7 +27,7 @@ func TestExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := examples.NewPlayer(handlerClient{w.handler}, "http://drover.example", cases, map[string]string{
+	p := examples.NewPlayer(openapi.NewClient(t, handlerClient{w.handler}), "http://drover.example", cases, map[string]string{
 		"${app_code}": appCode, "${app_secret}": appSecret, "${user}": "root", "${dir}": "/tmp",
 	})
 	for _, c := range cases {

@@ -60,8 +60,12 @@ func (p paths) resolve(method, urlPath string) match {
 		return match{family: gateway}
 	}
 	before, name := parts[:len(parts)-1], parts[len(parts)-1]
-	if i := lastOf(before, "compapi"); i >= 0 {
-		return match{family: esb, methods: namedMethods()}.with(p.belowESB(before[i+1:], name))
+	if i := lastOf(parts, "compapi"); i >= 0 {
+		m := match{family: esb, methods: namedMethods()}
+		if i < len(before) {
+			m.route = p.belowESB(before[i+1:], name)
+		}
+		return m
 	}
 	if n := len(before); n >= 3 && before[n-3] == "procapi" {
 		return p.backend(method, "/"+strings.Join(parts[n-3:], "/"))
@@ -105,35 +109,31 @@ func (p paths) backend(method, path string) match {
 // by the endpoint's name where none does.
 func (p paths) anywhere(before []string, name string) match {
 	m := match{family: gateway, methods: namedMethods()}
+	rows := p.named[name]
+	if len(rows) == 0 {
+		return m
+	}
 	if n := len(before); n >= 2 && before[n-2] == "v2" && (area(before[n-1]) == procArea || area(before[n-1]) == clusterArea) {
-		return m.with(p.findIn(name, area(before[n-1])))
+		m.route = p.findIn(name, area(before[n-1]))
+		return m
 	}
 	for i := len(before) - 1; i >= 0; i-- {
 		switch before[i] {
 		case "gse":
-			m.family = esb // the ESB under a prefix of the deployment's own
-			return m.with(p.find(name, gseDialect))
+			m.family, m.route = esb, p.find(name, gseDialect) // the ESB under a prefix of the deployment's own
+			return m
 		case "job", "jobv3":
-			m.family = esb
-			return m.with(p.find(name, jobDialect))
+			m.family, m.route = esb, p.find(name, jobDialect)
+			return m
 		case "job-execute", "esb":
-			m.family = direct
-			return m.with(p.find(name, jobDialect))
+			m.family, m.route = direct, p.find(name, jobDialect)
+			return m
 		}
-	}
-	rows := p.named[name]
-	if len(rows) == 0 {
-		return m
 	}
 	m.route = rows[0]
 	if len(rows) == 2 {
 		m.route, m.job = p.find(name, gseDialect), p.find(name, jobDialect)
 	}
-	return m
-}
-
-func (m match) with(r *route) match {
-	m.route = r
 	return m
 }
 
