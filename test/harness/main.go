@@ -4,22 +4,38 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"drover/internal/agent/pidns"
 )
 
+// Need is what a test cannot do without.
+type Need struct {
+	// Test is its name, as -run takes it.
+	Test string
+	// Accounts says that it runs commands as other accounts.
+	Accounts bool
+	// Program is a pattern of paths, one of which must be there.
+	Program string
+}
+
 // Main runs the tests of a package in a pid namespace of their own, after it has built programs there: the keys are
 // packages of the module, the values take the paths of the binaries, which every account may run. The caller hands the
 // result to os.Exit.
-func Main(m *testing.M, programs map[string]*string) int {
-	return pidns.Run(&built{m, programs})
+//
+// Root has what all tests need, or can install it (make test-deps): for root a missing need is a failure. For an ordinary
+// user the tests whose needs are not met are left out, and named on standard error.
+func Main(m *testing.M, programs map[string]*string, needs ...Need) int {
+	return pidns.Run(&built{m, programs, needs})
 }
 
 type built struct {
 	*testing.M
 	programs map[string]*string
+	needs    []Need
 }
 
 // waiters is how many tests run at the same time: they mostly wait for a server or for a daemon's check time.
@@ -45,5 +61,42 @@ func (b *built) Run() int {
 	}
 	// The command line is read later, and counts more.
 	_ = flag.Set("test.parallel", fmt.Sprint(max(waiters, runtime.GOMAXPROCS(0)))) // a number is what it takes
+	if left := b.leftOut(); len(left) > 0 {
+		_ = flag.Set("test.skip", strings.Join(left, "|")) // names are what it takes
+	}
 	return b.M.Run()
+}
+
+// leftOut returns the names of the tests that an ordinary user cannot run here, and prints why.
+func (b *built) leftOut() []string {
+	if manyAccounts() {
+		return nil
+	}
+	var names []string
+	for _, n := range b.needs {
+		why := ""
+		switch found, _ := filepath.Glob(n.Program); {
+		case n.Accounts:
+			why = "only root can run commands as other accounts"
+		case n.Program != "" && len(found) == 0:
+			why = n.Program + " is not installed"
+		default:
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "LEFT OUT %s: %s\n", n.Test, why)
+		parts := strings.Split(n.Test, "/")
+		names = append(names, "^"+strings.Join(parts, "$/^")+"$")
+	}
+	return names
+}
+
+// manyAccounts reports whether more accounts than our own exist here. In the user namespace that an ordinary user's tests run
+// in there is one, which looks like root.
+func manyAccounts() bool {
+	mapping, err := os.ReadFile("/proc/self/uid_map")
+	var inside, outside, count int
+	if _, scanErr := fmt.Sscan(string(mapping), &inside, &outside, &count); err != nil || scanErr != nil {
+		return os.Geteuid() == 0
+	}
+	return os.Geteuid() == 0 && count > 1
 }

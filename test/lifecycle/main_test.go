@@ -14,7 +14,13 @@ import (
 var binaries struct{ drover, oddd string }
 
 func TestMain(m *testing.M) {
-	os.Exit(harness.Main(m, map[string]*string{"./cmd/drover": &binaries.drover, "./test/daemons/oddd": &binaries.oddd}))
+	os.Exit(harness.Main(m, map[string]*string{"./cmd/drover": &binaries.drover, "./test/daemons/oddd": &binaries.oddd},
+		harness.Need{Test: "TestCommands/run_as_another_account", Accounts: true},
+		harness.Need{Test: "TestRealDaemons/nginx", Program: "/usr/sbin/nginx"},
+		harness.Need{Test: "TestRealDaemons/memcached", Program: "/usr/bin/memcached"},
+		harness.Need{Test: "TestRealDaemons/redis-server", Accounts: true},
+		harness.Need{Test: "TestRealDaemons/postgres", Accounts: true},
+	))
 }
 
 func workdir(t *testing.T) string {

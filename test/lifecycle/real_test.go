@@ -42,7 +42,7 @@ func write(t *testing.T, path, text string) {
 func nginx(t *testing.T) daemon {
 	dir := workdir(t)
 	conf := filepath.Join(dir, "nginx.conf")
-	write(t, conf, fmt.Sprintf("pid %s/nginx.pid;\nerror_log %s/error.log;\nevents {}\nhttp { access_log off; server { listen 127.0.0.1:%d; } }\n", dir, dir, freePort(t)))
+	write(t, conf, fmt.Sprintf("user root;\npid %s/nginx.pid;\nerror_log %s/error.log;\nevents {}\nhttp { access_log off; server { listen 127.0.0.1:%d; } }\n", dir, dir, freePort(t)))
 	command := "/usr/sbin/nginx -c " + conf
 	return daemon{
 		name:     "nginx",
@@ -69,7 +69,7 @@ func memcached(t *testing.T) daemon {
 		name:     "memcached",
 		identity: harness.Object{"proc_name": "memcached", "setup_path": dir, "pid_path": dir + "/memcached.pid", "user": "root"},
 		control: harness.Object{
-			"start_cmd":   fmt.Sprintf("memcached -d -u nobody -l 127.0.0.1 -p %d -P %s/memcached.pid", freePort(t), dir),
+			"start_cmd":   fmt.Sprintf("memcached -d -u root -l 127.0.0.1 -p %d -P %s/memcached.pid", freePort(t), dir),
 			"stop_cmd":    "kill $(cat memcached.pid)",
 			"restart_cmd": "",
 		},
@@ -98,10 +98,12 @@ func postgres(t *testing.T) daemon {
 // TestRealDaemons takes real programs through their whole life.
 func TestRealDaemons(t *testing.T) {
 	s := harness.Start(t, binaries.drover)
-	for _, d := range []daemon{nginx(t), redis(t), memcached(t), postgres(t)} {
-		t.Run(d.name, func(t *testing.T) {
+	for name, install := range map[string]func(*testing.T) daemon{
+		"nginx": nginx, "redis-server": redis, "memcached": memcached, "postgres": postgres,
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			life(t, s, d)
+			life(t, s, install(t))
 		})
 	}
 }
