@@ -31,6 +31,7 @@ type credentials struct {
 	AppSecret1   gse.Str `json:"app_secret"`
 	Username     gse.Str `json:"bk_username"`
 	Username1    gse.Str `json:"username"`
+	Operator     gse.Str `json:"operator"` // of JOB's old paths
 	Token        gse.Str `json:"bk_token"`
 	AccessToken  gse.Str `json:"access_token"`
 	AccessToken1 gse.Str `json:"bk_access_token"`
@@ -43,7 +44,7 @@ func (c *credentials) given() gate.Credentials {
 	return gate.Credentials{
 		AppCode:     first(c.AppCode, c.AppCode1),
 		AppSecret:   first(c.AppSecret, c.AppSecret1),
-		User:        first(c.Username, c.Username1),
+		User:        first(c.Username, c.Username1, c.Operator),
 		Token:       c.Token.Text(),
 		AccessToken: first(c.AccessToken, c.AccessToken1) != "",
 		Signature:   first(c.Signature, c.Signature1) != "",

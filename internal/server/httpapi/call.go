@@ -24,6 +24,8 @@ type call struct {
 	// principal is who the call runs as; leave ends what its limits count, and is nil where nothing is counted.
 	principal access.Principal
 	leave     func()
+	// release gives back the room that the body takes.
+	release func()
 	// chinese tells that refusals are to be worded in Chinese.
 	chinese bool
 	// audit is filled in on the way; audited tells that it was already stored, with a task.
@@ -39,6 +41,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		if c.leave != nil {
 			c.leave()
+		}
+		if c.release != nil {
+			c.release()
 		}
 	}()
 	w.Header().Set("X-Bkapi-Request-Id", c.requestID)
@@ -91,7 +96,12 @@ func (s *server) admit(ctx context.Context, w http.ResponseWriter, r *http.Reque
 			return err
 		}
 	}
-	if c.params, err = readParams(w, r, query); err != nil {
+	body, release, err := s.bodies.readBody(ctx, w, r, inHead)
+	c.release = release
+	if err != nil {
+		return err
+	}
+	if c.params, err = readParams(body, r.Method, query); err != nil {
 		return err
 	}
 	if inHead {

@@ -89,8 +89,9 @@ const (
 
 type server struct {
 	Config
-	paths paths
-	other *http.ServeMux
+	paths  paths
+	bodies bodies
+	other  *http.ServeMux
 }
 
 // New returns the handler of every path. It starts nothing and is safe for concurrent use.
@@ -98,7 +99,7 @@ func New(c Config) http.Handler {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	s := &server{Config: c, other: http.NewServeMux()}
+	s := &server{Config: c, bodies: newBodies(), other: http.NewServeMux()}
 	s.paths = index(s.table())
 	s.other.HandleFunc("GET /healthz", s.healthz)
 	s.other.HandleFunc("GET /readyz", s.readyz)

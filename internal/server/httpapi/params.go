@@ -3,9 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"unicode/utf8"
@@ -13,14 +11,7 @@ import (
 
 // readParams returns the parameters of a request as a JSON object. A body that begins with a brace is JSON whatever its
 // Content-Type says; any other is a form. A GET without a body has its parameters in the query.
-func readParams(w http.ResponseWriter, r *http.Request, query url.Values) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if err != nil {
-		if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
-			return nil, refusef(tooLarge, "request body is larger than %d MB", maxBody>>20)
-		}
-		return nil, refusef(badRequest, "request body could not be read to its end")
-	}
+func readParams(body []byte, method string, query url.Values) ([]byte, error) {
 	body = bytes.TrimLeft(body, " \t\r\n")
 	switch {
 	case len(body) > 0 && body[0] == '{':
@@ -31,7 +22,7 @@ func readParams(w http.ResponseWriter, r *http.Request, query url.Values) ([]byt
 			return nil, refusef(badRequest, "Request body is neither a JSON object nor a form")
 		}
 		return fromForm(form)
-	case r.Method == http.MethodGet:
+	case method == http.MethodGet:
 		return fromForm(query)
 	default:
 		return []byte("{}"), nil
