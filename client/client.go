@@ -30,8 +30,9 @@ type Config struct {
 	// AppCode and AppSecret are the credentials that go with URL.
 	AppCode   string
 	AppSecret string
-	// User is in whose name the app calls; it may be empty.
-	User string
+	// User is in whose name the app calls, Token the proof of it; an app that may name users needs no token.
+	User  string
+	Token string
 }
 
 // Client calls one server. Its methods may be called from any goroutine; each blocks until the server has answered or ctx ends.
@@ -77,7 +78,8 @@ func New(cfg Config) (*Client, error) {
 		Code   string `json:"bk_app_code"`
 		Secret string `json:"bk_app_secret"`
 		User   string `json:"bk_username,omitempty"`
-	}{cfg.AppCode, cfg.AppSecret, cfg.User})
+		Token  string `json:"bk_token,omitempty"`
+	}{cfg.AppCode, cfg.AppSecret, cfg.User, cfg.Token})
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode credentials: %w", err)
 	}

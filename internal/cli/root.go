@@ -1,4 +1,6 @@
-// Package cli is the command line of drover. Each command has a file of its own and is listed in NewRoot.
+// Package cli is the command line of drover. Each command has a file of its own, cmd_<noun>_<verb>.go, and is listed in NewRoot or
+// under its noun. It owns what is typed and what is printed: data goes to the standard output, talk to the standard error. What a
+// server knows and does is reached through package client only.
 package cli
 
 import (
@@ -14,13 +16,70 @@ func NewRoot() *cobra.Command {
 		Short: "Run and watch processes on a fleet of hosts",
 		Long: `drover runs and watches processes on a fleet of hosts. It speaks the process APIs of BlueKing GSE and JOB.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage.`,
-		Args: cobra.ArbitraryArgs,
-		RunE: command.Subcommands,
+A process is NAMESPACE/NAME. In both parts * is any text and ? any one character; quote them for the shell. A host is its
+id or CLOUD:IP.
+
+The server is the one on this host, found by drover.sock in the default data directory; else that of DROVER_SERVER, with
+DROVER_APP_CODE and DROVER_APP_SECRET, for the user DROVER_USER (or DROVER_USER_TOKEN). --server and --data-dir choose
+another.
+
+Data goes to the standard output, talk to the standard error. NO_COLOR, TERM=dumb and --color are minded.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not running (of 'status'), 4 no such thing, 5 not allowed, 6 unreachable or
+timed out, 7 done on some targets only.`,
+		Args:                       cobra.ArbitraryArgs,
+		RunE:                       command.Subcommands,
+		SuggestionsMinimumDistance: 2,
 	}
-	root.AddCommand(
-		newDev(),
-		command.NewVersion(),
+	root.AddGroup(
+		&cobra.Group{ID: groupProcesses, Title: "Processes:"},
+		&cobra.Group{ID: groupRecords, Title: "What was done, and where:"},
+		&cobra.Group{ID: groupAccess, Title: "Who may do it:"},
+		&cobra.Group{ID: groupServer, Title: "Servers:"},
 	)
+	grouped(root, groupProcesses, newPs(), newStatus())
+	for _, v := range verbs() {
+		grouped(root, groupProcesses, newOperate(v))
+	}
+	grouped(root, groupProcesses, newRegister())
+	grouped(root, groupRecords, newTask(), newAgents(), newAudit())
+	grouped(root, groupAccess, newApp(), newUser())
+	grouped(root, groupServer, newDev())
+	root.AddCommand(command.NewVersion())
 	return root
+}
+
+// The groups of commands in the help.
+const (
+	groupProcesses = "processes"
+	groupRecords   = "records"
+	groupAccess    = "access"
+	groupServer    = "server"
+)
+
+func grouped(root *cobra.Command, group string, commands ...*cobra.Command) {
+	for _, c := range commands {
+		c.GroupID = group
+		root.AddCommand(c)
+	}
+}
+
+// noun returns a command that only holds others.
+func noun(use, short, long string, verbs ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.ArbitraryArgs, RunE: command.Subcommands, SuggestionsMinimumDistance: 2}
+	cmd.AddCommand(verbs...)
+	return cmd
+}
+
+// exactly refuses any other number of arguments than that of the names.
+func exactly(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == len(names) {
+			return nil
+		}
+		if len(args) < len(names) {
+			return usagef("%s: %s is missing", cmd.CommandPath(), names[len(args)])
+		}
+		return usagef("%s: %q is one argument too many", cmd.CommandPath(), args[len(names)])
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -37,11 +38,29 @@ func (e *UsageError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *UsageError) Unwrap() error { return e.Err }
 
+// ExitError is a failure with an exit code of its own. Without Err nothing is printed: all is said already.
+type ExitError struct {
+	Code int
+	Err  error
+}
+
+// Error returns the text.
+func (e *ExitError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit code %d", e.Code)
+	}
+	return e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *ExitError) Unwrap() error { return e.Err }
+
 // Main runs a command line until it is done or a SIGINT or SIGTERM ends it, prints the error if there is one, and returns
 // the exit code.
 func Main(root *cobra.Command, args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the program, whatever it is doing
 	root.SetArgs(args)
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &UsageError{Err: err} })
@@ -49,10 +68,17 @@ func Main(root *cobra.Command, args []string) int {
 	if err == nil {
 		return Done
 	}
+	exit, hasCode := errors.AsType[*ExitError](err)
+	if hasCode && exit.Err == nil {
+		return exit.Code
+	}
 	_, _ = fmt.Fprintf(root.ErrOrStderr(), "%s: %v\n", root.Name(), err)
 	if _, ok := errors.AsType[*UsageError](err); ok {
 		_, _ = fmt.Fprintf(root.ErrOrStderr(), "Try '%s --help'.\n", root.Name())
 		return Usage
+	}
+	if hasCode {
+		return exit.Code
 	}
 	return Failed
 }
@@ -70,7 +96,14 @@ func Subcommands(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()
 	}
-	return &UsageError{Err: fmt.Errorf("unknown command %q", args[0])}
+	text := fmt.Sprintf("unknown command %q", args[0])
+	if cmd.SuggestionsMinimumDistance <= 0 {
+		cmd.SuggestionsMinimumDistance = 2
+	}
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		text += "; did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return &UsageError{Err: errors.New(text)}
 }
 
 // Log returns the log at a level: debug, info, warn or error.

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/command"
+)
+
+// act is an operation from the question to the summary.
+type act struct {
+	session  *session
+	op       string
+	failedOf string
+	yes      bool
+	noWait   bool
+	dryRun   bool
+	timeout  time.Duration
+	output   output
+}
+
+func (a *act) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVarP(&a.yes, "yes", "y", false, "do not ask")
+	f.BoolVar(&a.noWait, "no-wait", false, "print the task's id and do not wait for it")
+	f.BoolVar(&a.dryRun, "dry-run", false, "print what it would be done to, and do nothing")
+	f.DurationVar(&a.timeout, "timeout", 0, "how long to wait, such as 90s; 0 is as long as it takes")
+	a.output.flags(cmd, asTable, asJSON, asYAML, asName)
+}
+
+// carryOut asks, submits, waits and tells what came of it.
+func (a *act) carryOut(cmd *cobra.Command, c *client.Client, targets []chosen, spec *client.Spec) error {
+	if a.dryRun {
+		t := table{}
+		for _, target := range targets {
+			t.add(target.id(), target.host)
+		}
+		return t.write(cmd.OutOrStdout())
+	}
+	if err := a.confirm(cmd, targets); err != nil {
+		return err
+	}
+	o, err := submit(cmd.Context(), c, client.Request{Op: a.op, Targets: byProcess(targets), Spec: spec})
+	if err != nil {
+		return err
+	}
+	if a.noWait {
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), o.ID)
+		return err
+	}
+	w := waiter{session: a.session, output: a.output, timeout: a.timeout}
+	return w.finish(cmd, c, o)
+}
+
+// submitTime is how long a server may take to accept an operation.
+const submitTime = 60 * time.Second
+
+// submit hands an operation in. Ctrl-C does not cut it off: whether it was accepted has to be known.
+func submit(ctx context.Context, c *client.Client, r client.Request) (client.Operation, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), submitTime)
+	defer cancel()
+	o, err := c.Submit(ctx, r)
+	return o, exitOf(err)
+}
+
+// byProcess puts the hosts of each process together.
+func byProcess(targets []chosen) []client.Target {
+	var all []client.Target
+	place := map[string]int{}
+	for _, t := range targets {
+		i, ok := place[t.id()]
+		if !ok {
+			i = len(all)
+			place[t.id()] = i
+			all = append(all, client.Target{Namespace: t.namespace, Name: t.name})
+		}
+		all[i].Hosts = append(all[i].Hosts, t.host)
+	}
+	return all
+}
+
+// confirm tells how much is to be done, and asks where that is more than one process.
+func (a *act) confirm(cmd *cobra.Command, targets []chosen) error {
+	hosts := map[string]bool{}
+	for _, t := range targets {
+		hosts[t.host] = true
+	}
+	what := fmt.Sprintf("%s %s on %s", a.op, count(len(targets), "process", "processes"), count(len(hosts), "host", "hosts"))
+	switch {
+	case len(targets) == 1:
+		return nil
+	case a.yes:
+		say(cmd, "%s\n", what)
+		return nil
+	case !isTerminal(cmd.InOrStdin()) || !isTerminal(cmd.ErrOrStderr()):
+		return usagef("%s: there is no terminal to ask at, so say --yes", what)
+	}
+	say(cmd, "%s? [y/N] ", what)
+	answer := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // without an answer it is no
+		answer <- line
+	}()
+	select {
+	case line := <-answer:
+		if a := strings.ToLower(strings.TrimSpace(line)); a == "y" || a == "yes" {
+			return nil
+		}
+	case <-cmd.Context().Done(): // the reader ends with the program
+		say(cmd, "\n")
+	}
+	return &command.ExitError{Code: command.Failed, Err: fmt.Errorf("nothing was done")}
+}

@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"drover/client"
+)
+
+func newAgents() *cobra.Command {
+	var s session
+	var o output
+	var f client.AgentFilter
+	cmd := &cobra.Command{
+		Use:     "agents [HOST...]",
+		Aliases: []string{"hosts"},
+		Short:   "List the hosts that have joined",
+		Long: `List the hosts that have joined: all, or those of the given ids, CLOUD:IP or patterns. A filter that matches nothing is an
+error (exit code 4).`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := s.client(cmd)
+			if err != nil {
+				return err
+			}
+			f.Hosts = args
+			agents, err := client.Collect(c.Agents(cmd.Context(), f))
+			if err != nil {
+				return exitOf(err)
+			}
+			if err := printList(cmd, &s, o, agents, agentColumns(), func(a client.Agent) string { return a.ID }); err != nil {
+				return err
+			}
+			switch {
+			case len(agents) > 0:
+				return nil
+			case len(args) > 0 || f.State != "":
+				return noSuchf("no host matches")
+			}
+			say(cmd, "no hosts have joined\n")
+			return nil
+		},
+		ValidArgsFunction: completing(&s, hostIDs),
+	}
+	cmd.Flags().StringVar(&f.State, "state", "", "only those that are online or away")
+	complete(cmd, "state", "online", "away")
+	o.flags(cmd, asTable, asWide, asJSON, asYAML, asName)
+	s.flags(cmd)
+	cmd.PreRunE = chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+		if f.State == "" {
+			return nil
+		}
+		return oneOf("--state", f.State, "online", "away")
+	})
+	return cmd
+}
+
+func agentColumns() []column[client.Agent] {
+	return []column[client.Agent]{
+		{head: "HOST", cell: func(a client.Agent) string { return a.ID }},
+		{head: "ADDRESS", cell: func(a client.Agent) string { return address(a.Host) }},
+		{head: "STATE", state: true, cell: func(a client.Agent) string {
+			if a.Online {
+				return "online"
+			}
+			return "away"
+		}},
+		{head: "SEEN", cell: func(a client.Agent) string { return since(a.LastSeen) }},
+		{head: "BUILD", cell: func(a client.Agent) string { return a.Build }},
+		{head: "JOINED", wide: true, cell: func(a client.Agent) string { return stamp(&a.JoinedAt) }},
+		{head: "KEY", wide: true, cell: func(a client.Agent) string { return a.Key }},
+	}
+}

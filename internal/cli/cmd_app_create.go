@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"crypto/rand"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+)
+
+// appFlags are what an app can be made or changed to.
+type appFlags struct {
+	note         string
+	admin        bool
+	mayNameUsers bool
+	rate         float64
+	burst        int
+	concurrent   int
+}
+
+func (f *appFlags) flags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.note, "note", "", "a note for people")
+	flags.BoolVar(&f.admin, "admin", false, "every right, and the management of apps and users")
+	flags.BoolVar(&f.mayNameUsers, "may-name-users", false, "it may say who its user is without a proof")
+	flags.Float64Var(&f.rate, "rate", 0, "calls a second; 0 is no limit")
+	flags.IntVar(&f.burst, "burst", 0, "calls at once after a pause")
+	flags.IntVar(&f.concurrent, "concurrent", 0, "calls at the same time; 0 is no limit")
+}
+
+// change carries the flags that were given over. Limits are one thing: those that are not given keep the values of before.
+func (f *appFlags) change(cmd *cobra.Command, before client.Rates) client.AppChange {
+	var change client.AppChange
+	given := cmd.Flags().Changed
+	if given("note") {
+		change.Note = &f.note
+	}
+	if given("admin") {
+		change.Admin = &f.admin
+	}
+	if given("may-name-users") {
+		change.MayNameUsers = &f.mayNameUsers
+	}
+	limits := before
+	if given("rate") {
+		limits.Rate = f.rate
+	}
+	if given("burst") {
+		limits.Burst = f.burst
+	}
+	if given("concurrent") {
+		limits.Concurrent = f.concurrent
+	}
+	if limits != before {
+		change.Limits = &limits
+	}
+	return change
+}
+
+func newAppCreate() *cobra.Command {
+	var s session
+	var o output
+	var f appFlags
+	var grants []string
+	cmd := &cobra.Command{
+		Use:   "create [CODE]",
+		Short: "Make an app, and print its secret once",
+		Long: `Make an app, and print its code and secret. The secret is shown this once. Without CODE one is made up. A new app may do
+nothing until it is granted a right.`,
+		Example: `  drover app create bk_nodeman --may-name-users --grant '* on *'
+  drover app create viewer --grant 'read on biz:7' -o json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return exactly("CODE")(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			change := f.change(cmd, client.Rates{})
+			if change.Code = "app-" + strings.ToLower(rand.Text()[:8]); len(args) == 1 {
+				change.Code = args[0]
+			}
+			if len(grants) > 0 {
+				parsed, err := grantsOf(grants)
+				if err != nil {
+					return err
+				}
+				change.Grants = &parsed
+			}
+			c, err := s.client(cmd)
+			if err != nil {
+				return err
+			}
+			a, err := c.CreateApp(cmd.Context(), change)
+			if err != nil {
+				return exitOf(err)
+			}
+			return showSecret(cmd, o, a)
+		},
+	}
+	f.flags(cmd)
+	cmd.Flags().StringArrayVar(&grants, "grant", nil, "a right; may be given several times")
+	appVerb(cmd, &s, &o)
+	cmd.ValidArgsFunction = cobra.NoFileCompletions
+	return cmd
+}

@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+)
+
+func newPs() *cobra.Command {
+	var s session
+	var o output
+	var f client.ProcessFilter
+	cmd := &cobra.Command{
+		Use:     "ps [NAMESPACE/NAME...]",
+		Aliases: []string{"list"},
+		Short:   "List processes",
+		Long: `List processes as their hosts last reported them. A state is stale when its host is away.
+
+States: unknown, stopped (EXITED elsewhere), starting, running, operating (an operation is being carried out), backoff (ended
+by itself, will be started again), given-up (FATAL elsewhere: started again too often).
+
+A filter that matches nothing is an error (exit code 4).`,
+		Example: `  drover ps
+  drover ps 'web/*' --state backoff --state given-up
+  drover ps --host '0:10.2.*' -o wide
+  drover ps -o name`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := s.client(cmd)
+			if err != nil {
+				return err
+			}
+			rows, err := listProcesses(cmd, c, f, args)
+			if err != nil {
+				return err
+			}
+			if err := printList(cmd, &s, o, rows, processColumns(), func(p client.Process) string { return p.Namespace + "/" + p.Name }); err != nil {
+				return err
+			}
+			if len(rows) > 0 {
+				return nil
+			}
+			if len(args)+len(f.Hosts)+len(f.States) > 0 || f.Namespace+f.Name != "" {
+				return noSuchf("no process matches")
+			}
+			say(cmd, "no processes yet: register one with 'drover register', or through the API\n")
+			return nil
+		},
+		ValidArgsFunction: completeProcesses(&s),
+	}
+	cmd.Flags().StringVarP(&f.Namespace, "namespace", "n", "", "only of this namespace, or of those of a pattern")
+	cmd.Flags().StringVar(&f.Name, "name", "", "only of this name, or of those of a pattern")
+	cmd.Flags().StringSliceVar(&f.Hosts, "host", nil, "only on these hosts, or on those of a pattern")
+	cmd.Flags().StringSliceVar(&f.States, "state", nil, "only in these states")
+	completeHosts(cmd, &s, "host")
+	complete(cmd, "state", states()...)
+	o.flags(cmd, asTable, asWide, asJSON, asYAML, asName)
+	s.flags(cmd)
+	cmd.PreRunE = chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+		for _, state := range f.States {
+			if err := oneOf("--state", state, states()...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return cmd
+}
+
+// states are the words of the machine that watches a process.
+func states() []string {
+	return []string{"unknown", "stopped", "starting", "running", "operating", "backoff", "given-up"}
+}
+
+// listProcesses lists what the filter lets pass, once for each argument.
+func listProcesses(cmd *cobra.Command, c *client.Client, f client.ProcessFilter, args []string) ([]client.Process, error) {
+	if len(args) == 0 {
+		rows, err := client.Collect(c.Processes(cmd.Context(), f))
+		return rows, exitOf(err)
+	}
+	if f.Namespace+f.Name != "" {
+		return nil, usagef("--namespace and --name do not go with NAMESPACE/NAME")
+	}
+	rows, err := choose(cmd.Context(), c, args, f.Hosts, false)
+	if err != nil || len(f.States) == 0 {
+		return rows, err
+	}
+	var kept []client.Process
+	for _, p := range rows {
+		if slices.Contains(f.States, p.State) {
+			kept = append(kept, p)
+		}
+	}
+	return kept, nil
+}
+
+func processColumns() []column[client.Process] {
+	running := func(text func(*client.Instance) string) func(client.Process) string {
+		return func(p client.Process) string {
+			if p.Instance == nil {
+				return ""
+			}
+			return text(p.Instance)
+		}
+	}
+	return []column[client.Process]{
+		{head: "NAME", cell: func(p client.Process) string { return p.Namespace + "/" + p.Name }},
+		{head: "HOST", cell: func(p client.Process) string { return p.Host.ID }},
+		{head: "STATE", cell: stateOf, state: true},
+		{head: "PID", cell: running(func(i *client.Instance) string { return strconv.Itoa(i.PID) })},
+		{head: "UPTIME", cell: running(func(i *client.Instance) string { return since(i.StartedAt) })},
+		{head: "CPU", cell: running(func(i *client.Instance) string { return percent(i.CPU) })},
+		{head: "MEMORY", cell: running(func(i *client.Instance) string { return size(i.RSS) })},
+		{head: "HOSTED", cell: func(p client.Process) string { return yesNo(p.Hosted) }},
+		{head: "ADDRESS", wide: true, cell: func(p client.Process) string { return address(p.Host) }},
+		{head: "THREADS", wide: true, cell: running(func(i *client.Instance) string { return strconv.Itoa(i.Threads) })},
+		{head: "VERSION", wide: true, cell: running(func(i *client.Instance) string { return i.Version })},
+		{head: "REPORTED", wide: true, cell: func(p client.Process) string { return since(p.ReportedAt) }},
+		{head: "MESSAGE", wide: true, cell: func(p client.Process) string { return p.Message }},
+	}
+}
+
+// stateOf is the state, and whether it can be relied on.
+func stateOf(p client.Process) string {
+	if p.Stale {
+		return p.State + " (stale)"
+	}
+	return p.State
+}
+
+func address(h client.Host) string { return fmt.Sprintf("%d:%s", h.Cloud, h.IP) }

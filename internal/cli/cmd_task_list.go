@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+)
+
+func newTaskList() *cobra.Command {
+	var s session
+	var o output
+	var f client.OperationFilter
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List tasks, newest first",
+		Args:  exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := s.client(cmd)
+			if err != nil {
+				return err
+			}
+			tasks, err := client.Collect(c.Operations(cmd.Context(), f))
+			if err != nil {
+				return exitOf(err)
+			}
+			if len(tasks) == 0 {
+				say(cmd, "no tasks\n")
+			}
+			return printList(cmd, &s, o, tasks, taskColumns(), func(t client.Operation) string { return t.ID })
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.Flags().StringVar(&f.State, "state", "", "only running or done ones")
+	cmd.Flags().StringVar(&f.App, "app", "", "only those of this app")
+	cmd.Flags().IntVar(&f.Limit, "limit", 20, "at most so many; 0 is all")
+	complete(cmd, "state", "running", "done")
+	o.flags(cmd, asTable, asWide, asJSON, asYAML, asName)
+	s.flags(cmd)
+	return cmd
+}
+
+func taskColumns() []column[client.Operation] {
+	return []column[client.Operation]{
+		{head: "TASK", cell: func(t client.Operation) string { return t.ID }},
+		{head: "STATE", cell: func(t client.Operation) string { return t.State }, state: true},
+		{head: "OPERATION", cell: func(t client.Operation) string { return t.Op }},
+		{head: "PROCESS", cell: func(t client.Operation) string {
+			if t.Requests > 1 {
+				return t.Subject + " and " + count(t.Requests-1, "other", "others")
+			}
+			return t.Subject
+		}},
+		{head: "OK", cell: func(t client.Operation) string { return strconv.Itoa(t.Counts.OK) }},
+		{head: "FAILED", cell: func(t client.Operation) string { return strconv.Itoa(t.Counts.Failed) }},
+		{head: "RUNNING", cell: func(t client.Operation) string { return strconv.Itoa(t.Counts.Pending) }},
+		{head: "AGE", cell: func(t client.Operation) string { return since(&t.CreatedAt) }},
+		{head: "BY", cell: func(t client.Operation) string { return by(t.App, t.User) }},
+		{head: "REQUEST", wide: true, cell: func(t client.Operation) string { return t.RequestID }},
+	}
+}
+
+// by is who has called.
+func by(app, user string) string {
+	switch {
+	case app == "":
+		return user
+	case user == "":
+		return app
+	default:
+		return user + " through " + app
+	}
+}

@@ -1,0 +1,38 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func newTaskWatch() *cobra.Command {
+	var s session
+	var o output
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "watch TASK",
+		Short: "Follow a task until it is done",
+		Long: `Follow a task until it is done. Ctrl-C ends the watching, not the task.
+
+Exit codes are those of the task: 0 done, 1 failed, 7 done on some targets only; 6 not done in time.`,
+		Args: exactly("TASK"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := s.client(cmd)
+			if err != nil {
+				return err
+			}
+			task, err := c.Operation(cmd.Context(), args[0], 0)
+			if err != nil {
+				return exitOf(err)
+			}
+			w := waiter{session: &s, output: o, timeout: timeout}
+			return w.finish(cmd, c, task)
+		},
+		ValidArgsFunction: completeTasks(&s),
+	}
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "how long to wait, such as 90s; 0 is as long as it takes")
+	o.flags(cmd, asTable, asJSON, asYAML, asName)
+	s.flags(cmd)
+	return cmd
+}

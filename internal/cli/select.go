@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"drover/client"
+)
+
+// chosen is a process on a host that a command is about.
+type chosen struct{ namespace, name, host string }
+
+func (c chosen) id() string { return c.namespace + "/" + c.name }
+
+// splitID takes NAMESPACE/NAME apart.
+func splitID(arg string) (namespace, name string, err error) {
+	namespace, name, found := strings.Cut(arg, "/")
+	if !found || namespace == "" || name == "" {
+		return "", "", usagef("%q is no process: expected NAMESPACE/NAME", arg)
+	}
+	return namespace, name, nil
+}
+
+// choose returns the processes that the arguments and hosts name, each once, in order. An argument that names none is an error,
+// and so is a host that has none of them.
+func choose(ctx context.Context, c *client.Client, args, hosts []string, spec bool) ([]client.Process, error) {
+	type key struct{ namespace, name, host string }
+	seen := map[key]bool{}
+	var all []client.Process
+	for _, arg := range args {
+		namespace, name, err := splitID(arg)
+		if err != nil {
+			return nil, suggestNamespace(ctx, c, arg, err)
+		}
+		found, err := client.Collect(c.Processes(ctx, client.ProcessFilter{Namespace: namespace, Name: name, Hosts: hosts, Spec: spec}))
+		if err != nil {
+			return nil, exitOf(err)
+		}
+		if len(found) == 0 {
+			return nil, noneFound(ctx, c, arg, namespace, name, hosts)
+		}
+		for _, p := range found {
+			k := key{p.Namespace, p.Name, p.Host.ID}
+			if !seen[k] {
+				seen[k] = true
+				all = append(all, p)
+			}
+		}
+	}
+	for _, host := range hosts {
+		if !strings.ContainsAny(host, "*?") && !slices.ContainsFunc(all, func(p client.Process) bool { return isHost(p.Host, host) }) {
+			return nil, noSuchf("host %s has no process of %s", host, strings.Join(args, " "))
+		}
+	}
+	slices.SortStableFunc(all, func(a, b client.Process) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Host.Cloud, b.Host.Cloud), cmp.Compare(a.Host.ID, b.Host.ID))
+	})
+	return all, nil
+}
+
+// suggestNamespace completes the refusal of a name without a namespace, where that can be found out.
+func suggestNamespace(ctx context.Context, c *client.Client, arg string, refusal error) error {
+	found, err := client.Collect(c.Processes(ctx, client.ProcessFilter{Name: arg, Limit: 20}))
+	if err != nil || len(found) == 0 || strings.Contains(arg, "/") {
+		return refusal
+	}
+	return usagef("%q has no namespace; did you mean %s?", arg, orList(names(found, 3)))
+}
+
+// noneFound says that nothing matches, and what is spelt nearly so.
+func noneFound(ctx context.Context, c *client.Client, arg, namespace, name string, hosts []string) error {
+	where := ""
+	if len(hosts) > 0 {
+		where = " on " + strings.Join(hosts, ", ")
+	}
+	if !strings.ContainsAny(arg, "*?") {
+		// What this finds only makes the message better: an error of its own would hide it.
+		known, _ := client.Collect(c.Processes(ctx, client.ProcessFilter{Limit: 2000}))
+		if near := nearest(arg, names(known, len(known))); len(near) > 0 && !slices.Contains(near, arg) {
+			return noSuchf("no process matches %s%s; did you mean %s?", arg, where, orList(near))
+		}
+	}
+	return noSuchf("no process matches %s/%s%s", namespace, name, where)
+}
+
+// names returns the names of processes, each once, at most so many.
+func names(processes []client.Process, most int) []string {
+	var all []string
+	for _, p := range processes {
+		if n := p.Namespace + "/" + p.Name; len(all) < most && !slices.Contains(all, n) {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// isHost reports whether a host goes by a name.
+func isHost(h client.Host, name string) bool { return h.ID == name || address(h) == name }

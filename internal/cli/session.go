@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"drover/client"
+	"drover/internal/command"
+	"drover/internal/config"
+)
+
+// session is how one command reaches a server and what it may do to the terminal.
+type session struct {
+	server  string
+	dataDir string
+	colour  string
+}
+
+// flags adds the flags that every command with a server has.
+func (s *session) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&s.server, "server", "", "URL of the server; its credentials come from DROVER_APP_CODE and DROVER_APP_SECRET")
+	f.StringVar(&s.dataDir, "data-dir", "", "data directory of a server on this host, whose "+config.SocketName+" is used")
+	f.StringVar(&s.colour, "color", "auto", "auto, always or never")
+	complete(cmd, "color", "auto", "always", "never")
+	cmd.PreRunE = chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+		if s.server != "" && s.dataDir != "" {
+			return usagef("--server and --data-dir exclude each other")
+		}
+		return oneOf("--color", s.colour, "auto", "always", "never")
+	})
+}
+
+func chain(first, second func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	if first == nil {
+		return second
+	}
+	return func(cmd *cobra.Command, args []string) error {
+		if err := first(cmd, args); err != nil {
+			return err
+		}
+		return second(cmd, args)
+	}
+}
+
+// client returns a client of the server that is meant: the one of --server or --data-dir, else the local one, else that of the
+// environment.
+func (s *session) client(cmd *cobra.Command) (*client.Client, error) {
+	env := config.ClientFromEnvironment()
+	switch {
+	case s.server != "":
+		return remote(s.server, env)
+	case s.dataDir != "":
+		return client.New(client.Config{Socket: filepath.Join(s.dataDir, config.SocketName)})
+	case listening(env.Socket):
+		if env.Server != "" {
+			say(cmd, "using the server on this host, not DROVER_SERVER; choose with --server\n")
+		}
+		return client.New(client.Config{Socket: env.Socket})
+	case env.Server != "":
+		return remote(env.Server, env)
+	default:
+		return nil, &command.ExitError{Code: command.Unreachable, Err: fmt.Errorf(
+			"cannot find a server: none listens at %s, and DROVER_SERVER is not set; start one with 'drover dev'", env.Socket)}
+	}
+}
+
+// listening reports whether a socket is there and belongs to this user. Whether a server answers is seen when it is used.
+func listening(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode()&os.ModeSocket != 0
+}
+
+func remote(server string, env config.Client) (*client.Client, error) {
+	if env.AppCode == "" || env.AppSecret == "" {
+		return nil, &command.ExitError{Code: command.Denied, Err: fmt.Errorf(
+			"cannot call %s without credentials: set DROVER_APP_CODE and DROVER_APP_SECRET", server)}
+	}
+	c, err := client.New(client.Config{
+		URL: server, AppCode: env.AppCode, AppSecret: env.AppSecret, User: env.User, Token: env.UserToken,
+	})
+	if err != nil {
+		return nil, &command.UsageError{Err: err}
+	}
+	return c, nil
+}
+
+// exitOf gives an error of the client the exit code that its kind has.
+func exitOf(err error) error {
+	if refusal, ok := errors.AsType[*client.Error](err); ok {
+		code := command.Failed
+		switch refusal.Status {
+		case http.StatusUnauthorized, http.StatusForbidden:
+			code = command.Denied
+		case http.StatusNotFound:
+			code = command.NoSuch
+		case http.StatusBadRequest, http.StatusUnprocessableEntity:
+			code = command.Usage
+		}
+		return &command.ExitError{Code: code, Err: err}
+	}
+	if _, ok := errors.AsType[*client.UnreachableError](err); ok {
+		return &command.ExitError{Code: command.Unreachable, Err: err}
+	}
+	return err
+}
+
+// usagef is a wrong use of the command line.
+func usagef(format string, args ...any) error {
+	return &command.UsageError{Err: fmt.Errorf(format, args...)}
+}
+
+// noSuchf says that what was asked for is not there.
+func noSuchf(format string, args ...any) error {
+	return &command.ExitError{Code: command.NoSuch, Err: fmt.Errorf(format, args...)}
+}
+
+// say tells the person at the terminal something that is no data.
+func say(cmd *cobra.Command, format string, args ...any) {
+	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), format, args...) // without a terminal nobody is there to be told
+}
+
+// isTerminal reports whether a stream of a command is a terminal.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// coloured reports whether a stream takes colours.
+func (s *session) coloured(w io.Writer) bool {
+	switch s.colour {
+	case "always":
+		return true
+	case "never":
+		return false
+	}
+	noColour, dumb := config.PlainTerminal()
+	return !noColour && !dumb && isTerminal(w)
+}
+
+// rewritable reports whether a line on the stream can be written over.
+func rewritable(w io.Writer) bool {
+	_, dumb := config.PlainTerminal()
+	return !dumb && isTerminal(w)
+}
+
+// oneOf refuses a value of a flag that is none of a few.
+func oneOf(flag, value string, of ...string) error {
+	for _, v := range of {
+		if v == value {
+			return nil
+		}
+	}
+	return usagef("%s %q: expected %s", flag, value, orList(of))
+}
+
+// orList is "a, b or c".
+func orList(words []string) string {
+	text := ""
+	for i, w := range words {
+		switch {
+		case i == 0:
+		case i == len(words)-1:
+			text += " or "
+		default:
+			text += ", "
+		}
+		text += w
+	}
+	return text
+}

@@ -1,0 +1,217 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/command"
+)
+
+// waiter waits for an operation and tells what came of it.
+type waiter struct {
+	session *session
+	output  output
+	timeout time.Duration
+}
+
+// How often a waiter looks: for a line that is written over, and for lines of their own.
+const (
+	lookSoon = 500 * time.Millisecond
+	lookSlow = 5 * time.Second
+	// patience is how long a server may be away before the waiting ends.
+	patience = 30 * time.Second
+	again    = time.Second
+)
+
+// finish waits until the operation is done, prints what came of each target and a summary, and returns the exit code as an error.
+func (w *waiter) finish(cmd *cobra.Command, c *client.Client, o client.Operation) error {
+	ctx := cmd.Context()
+	if w.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, w.timeout)
+		defer cancel()
+	}
+	o, err := w.await(ctx, cmd, c, o)
+	if err != nil {
+		return w.detached(cmd, o.ID, err)
+	}
+	results, err := client.Collect(c.Results(ctx, o.ID, client.ResultFilter{}))
+	if err != nil {
+		return exitOf(err)
+	}
+	if err := w.print(cmd, o, results); err != nil {
+		return err
+	}
+	summarise(cmd, o, results)
+	return verdict(results)
+}
+
+// await blocks until the operation is done or ctx ends. A server that is restarted meanwhile is waited for.
+func (w *waiter) await(ctx context.Context, cmd *cobra.Command, c *client.Client, o client.Operation) (client.Operation, error) {
+	line := progress{cmd: cmd, rewrite: rewritable(cmd.ErrOrStderr()), total: o.Counts.Targets}
+	defer line.clear()
+	look := lookSlow
+	if line.rewrite {
+		look = lookSoon
+	}
+	var lost time.Time
+	for !o.Done() {
+		line.show(o)
+		next, err := c.Operation(ctx, o.ID, look)
+		if err == nil {
+			o, lost = next, time.Time{}
+			continue
+		}
+		if _, away := errors.AsType[*client.UnreachableError](err); !away || ctx.Err() != nil {
+			return o, cmp.Or(ctx.Err(), exitOf(err))
+		}
+		if lost.IsZero() {
+			lost = time.Now()
+		}
+		if time.Since(lost) > patience {
+			return o, exitOf(err)
+		}
+		select {
+		case <-time.After(again):
+		case <-ctx.Done():
+			return o, ctx.Err()
+		}
+	}
+	return o, nil
+}
+
+// detached tells how to come back to an operation that goes on.
+func (w *waiter) detached(cmd *cobra.Command, id string, err error) error {
+	say(cmd, "%s goes on; follow it with: drover task watch %s\n", id, id)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return &command.ExitError{Code: command.Unreachable, Err: fmt.Errorf("not done within %s", w.timeout)}
+	case errors.Is(err, context.Canceled):
+		return &command.ExitError{Code: command.Unreachable}
+	default:
+		return err
+	}
+}
+
+// progress is how far an operation is: one line that is written over, or a line for each change.
+type progress struct {
+	cmd     *cobra.Command
+	rewrite bool
+	total   int
+	last    string
+}
+
+func (p *progress) show(o client.Operation) {
+	n := o.Counts
+	text := fmt.Sprintf("%d/%d ok, %d failed, %d running", n.OK, n.Targets, n.Failed, n.Pending)
+	if over := n.OK + n.Failed; p.rewrite && over > 0 && n.Pending > 0 {
+		left := time.Since(o.CreatedAt) * time.Duration(n.Pending) / time.Duration(over)
+		text += ", about " + age(left) + " left"
+	}
+	switch {
+	case p.rewrite:
+		say(p.cmd, "\r\x1b[K%s: %s", o.Op, text)
+	case text != p.last:
+		say(p.cmd, "%s: %s\n", o.Op, text)
+	}
+	p.last = text
+}
+
+// clear takes the line away that is written over.
+func (p *progress) clear() {
+	if p.rewrite && p.last != "" {
+		say(p.cmd, "\r\x1b[K")
+	}
+}
+
+// fewResults is how many are printed although nobody has asked for a form.
+const fewResults = 50
+
+// print writes what came of each target. Of many, the summary says enough unless they are asked for.
+func (w *waiter) print(cmd *cobra.Command, o client.Operation, results []client.Result) error {
+	if w.output.form == asJSON || w.output.form == asYAML {
+		return printValue(cmd.OutOrStdout(), w.output.form, struct {
+			client.Operation
+			Results []client.Result `json:"results"`
+		}{o, results})
+	}
+	if len(results) > fewResults && !cmd.Flags().Changed("output") {
+		return nil
+	}
+	return printList(cmd, w.session, w.output, results, resultColumns(), func(r client.Result) string { return r.Namespace + "/" + r.Name })
+}
+
+func resultColumns() []column[client.Result] {
+	return []column[client.Result]{
+		{head: "NAME", cell: func(r client.Result) string { return r.Namespace + "/" + r.Name }},
+		{head: "HOST", cell: func(r client.Result) string { return r.Host }},
+		{head: "OUTCOME", cell: func(r client.Result) string { return r.Outcome }, state: true},
+		{head: "MESSAGE", cell: func(r client.Result) string { return r.Message }},
+	}
+}
+
+// summarise counts what came of an operation, puts failures of one message together, and says how to do them again.
+func summarise(cmd *cobra.Command, o client.Operation, results []client.Result) {
+	n := o.Counts
+	say(cmd, "%s: %d ok, %d failed, %d running (%s)\n", o.Op, n.OK, n.Failed, n.Pending, o.ID)
+	if n.Failed == 0 || len(results) == 1 {
+		return
+	}
+	hosts := map[string][]string{}
+	var messages []string
+	for _, r := range results {
+		if !r.Failed() {
+			continue
+		}
+		if hosts[r.Message] == nil {
+			messages = append(messages, r.Message)
+		}
+		hosts[r.Message] = append(hosts[r.Message], r.Namespace+"/"+r.Name+" on "+r.Host)
+	}
+	slices.SortStableFunc(messages, func(a, b string) int { return cmp.Compare(len(hosts[b]), len(hosts[a])) })
+	const shown = 3
+	for i, m := range messages {
+		if i == 10 {
+			say(cmd, "  and %d other messages\n", len(messages)-i)
+			break
+		}
+		where := hosts[m][:min(shown, len(hosts[m]))]
+		more := ""
+		if left := len(hosts[m]) - len(where); left > 0 {
+			more = fmt.Sprintf(" and %d more", left)
+		}
+		say(cmd, "  %d failed: %s (%s%s)\n", len(hosts[m]), printable(m), printable(strings.Join(where, ", ")), more)
+	}
+	say(cmd, "only those again: drover %s --failed-of %s\n", o.Op, o.ID)
+}
+
+// verdict is the exit code of an operation that is done, as an error.
+func verdict(results []client.Result) error {
+	failed, away := 0, 0
+	for _, r := range results {
+		if r.Failed() {
+			failed++
+		}
+		if r.Outcome == "agent-unavailable" {
+			away++
+		}
+	}
+	switch {
+	case failed == 0:
+		return nil
+	case failed < len(results):
+		return &command.ExitError{Code: command.Partial}
+	case away == len(results):
+		return &command.ExitError{Code: command.Unreachable}
+	default:
+		return &command.ExitError{Code: command.Failed}
+	}
+}
