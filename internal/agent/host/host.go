@@ -131,7 +131,7 @@ func (h *Host) Look(spec *process.Spec, rt specstore.Runtime) operation.Sighting
 		return operation.Sighting{Note: fmt.Sprintf("pid %d in %s started after the file was written: the pid was used again by another process", r.Found.ID.PID, r.Found.PIDFile)}
 	}
 	file := r.Found.PIDFile
-	if resolved, err := filepath.EvalSymlinks(file); err == nil {
+	if resolved, err := filepath.EvalSymlinks(file); err == nil && file != "" {
 		file = resolved
 	}
 	return operation.Sighting{ID: &r.Found.ID, PIDFile: file, Matches: r.Found.Matches, Note: r.Note}
@@ -182,9 +182,15 @@ func (h *Host) Launch(id, line string, spec *process.Spec) (operation.Child, err
 	if err != nil {
 		return nil, process.Errorf(process.Failed, "spec.identity.user: %v", err)
 	}
+	// Before anything of it can be seen: a sweep takes away what belongs to no run under way.
+	h.setRun(id, &run{})
 	output, file, err := h.createOutput(id)
 	if err != nil {
+		h.close(id)
 		return nil, err
+	}
+	if output == nil {
+		defer file.Close() //nolint:errcheck // nothing is written to it here
 	}
 	group, err := h.tree.Create(id)
 	if err != nil {
@@ -192,9 +198,7 @@ func (h *Host) Launch(id, line string, spec *process.Spec) (operation.Child, err
 		h.log.Warn("control group could not be made", "run", id, "error", err)
 		group = nil
 	}
-	h.mu.Lock()
-	h.runs[id] = &run{group: group, output: output}
-	h.mu.Unlock()
+	h.setRun(id, &run{group: group, output: output})
 	child, err := launch.Start(h.fs, launch.Command{
 		Line: line, Dir: spec.Identity.SetupPath, Account: account, Mark: id, Output: file, Group: group,
 	})
@@ -205,6 +209,12 @@ func (h *Host) Launch(id, line string, spec *process.Spec) (operation.Child, err
 		h.log.Warn("command could not be put into its control group", "run", id, "error", err)
 	}
 	return child, nil
+}
+
+func (h *Host) setRun(id string, r *run) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.runs[id] = r
 }
 
 // createOutput makes the output file of a run. A disk that takes no file must not keep a process from being started: its
@@ -314,23 +324,18 @@ func (h *Host) EndTree(ctx context.Context, root procfs.Identity, id string) ([]
 // Sweep drops the groups and outputs of runs that are over, and cuts the outputs that daemons still write to. needed are
 // the runs whose processes are known to live.
 func (h *Host) Sweep(needed map[string]bool) {
-	h.mu.Lock()
-	active := map[string]bool{}
-	for id := range h.runs {
-		active[id] = true
-	}
-	h.mu.Unlock()
 	groups, err := h.tree.IDs()
 	if err != nil {
 		h.log.Warn("control groups could not be listed", "error", err)
 	}
-	living := map[string]bool{}
-	for _, id := range groups {
-		living[id] = active[id] || h.sweepGroup(id)
-	}
 	files, err := os.ReadDir(h.outputs)
 	if err != nil {
 		h.log.Warn("outputs could not be listed", "error", err)
+	}
+	active := h.active() // after the lists: whatever is on them and not active is over
+	living := map[string]bool{}
+	for _, id := range groups {
+		living[id] = active[id] || h.sweepGroup(id)
 	}
 	for _, f := range files {
 		id := f.Name()
@@ -344,6 +349,17 @@ func (h *Host) Sweep(needed map[string]bool) {
 			h.Discard(id)
 		}
 	}
+}
+
+// active returns the runs that are under way, or whose output has not been dropped yet.
+func (h *Host) active() map[string]bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	active := make(map[string]bool, len(h.runs))
+	for id := range h.runs {
+		active[id] = true
+	}
+	return active
 }
 
 // sweepGroup removes a group that is empty and reports whether it is still there.
