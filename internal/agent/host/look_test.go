@@ -1,0 +1,195 @@
+package host_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"drover/internal/agent/host"
+	"drover/internal/agent/liveness"
+	"drover/internal/agent/operation"
+	"drover/internal/agent/specstore"
+)
+
+// TestFirstAdoption: where nothing is known of a process yet, a pid file that is older than the process in it was not written
+// for that process.
+func TestFirstAdoption(t *testing.T) {
+	dir := t.TempDir()
+	path := program(t, dir, "daemon")
+	for _, c := range []struct {
+		name string
+		// age is how much older than the process the pid file is, stepped how far the wall clock has been set since the agent first ran.
+		age, stepped time.Duration
+		alive        bool
+	}{
+		{name: "written after the start", age: -time.Minute, alive: true},
+		{name: "written at the start", age: 0, alive: true},
+		{name: "clocks are coarse", age: 900 * time.Millisecond, alive: true},
+		{name: "written before the start", age: 2 * time.Second},
+		{name: "written long before the start", age: 24 * time.Hour},
+		{name: "the clocks have drifted a little", age: 24 * time.Hour, stepped: time.Second},
+		{name: "the clock was set forward: nobody can tell", age: 24 * time.Hour, stepped: time.Hour, alive: true},
+		{name: "the clock was set back: nobody can tell", age: 24 * time.Hour, stepped: -time.Hour, alive: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := open(t, t.TempDir(), func(cfg *host.Config) { cfg.ClockOffset -= c.stepped })
+			who := start(t, path)
+			file := pidFile(t, who.PID)
+			began, err := live().StartTime(who.StartTicks)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chtimes(file, time.Time{}, began.Add(-c.age)); err != nil {
+				t.Fatal(err)
+			}
+			seen := h.Look(spec(dir, "daemon", file), specstore.Runtime{})
+			if !c.alive {
+				want := operation.Sighting{Note: fmt.Sprintf("pid %d in %s started after the file was written: the pid was used again by another process", who.PID, file)}
+				if diff := cmp.Diff(want, seen); diff != "" {
+					t.Errorf("(-want +got): %s", diff)
+				}
+				return
+			}
+			if diff := cmp.Diff(operation.Sighting{ID: &who.Identity, PIDFile: file, Matches: 1}, seen); diff != "" {
+				t.Errorf("(-want +got): %s", diff)
+			}
+		})
+	}
+}
+
+// TestRecordedIdentityDecides: a process that was proven stays the one, whatever became of its pid file, for as long as it lives.
+func TestRecordedIdentityDecides(t *testing.T) {
+	dir := t.TempDir()
+	path := program(t, dir, "daemon")
+	h := open(t, t.TempDir())
+	who, other := start(t, path), start(t, path)
+	file := pidFile(t, other.PID)
+	s := spec(dir, "daemon", file)
+	rt := specstore.Runtime{Process: &who.Identity, PIDFile: "/as/recorded"}
+	mine := operation.Sighting{ID: &who.Identity, PIDFile: "/as/recorded", Matches: 1}
+
+	if diff := cmp.Diff(mine, h.Look(s, rt)); diff != "" {
+		t.Errorf("the pid file names another one (-want +got): %s", diff)
+	}
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(file, time.Time{}, old); err != nil {
+		t.Fatal(err)
+	}
+	reused := who.Identity
+	reused.StartTicks++
+	theirs := operation.Sighting{ID: &other.Identity, PIDFile: file, Matches: 1}
+	if diff := cmp.Diff(theirs, h.Look(s, specstore.Runtime{Process: &reused})); diff != "" {
+		t.Errorf("the recorded pid is another process now, and the rule of the first adoption does not count (-want +got): %s", diff)
+	}
+	reused = who.Identity
+	reused.BootID = "another"
+	if diff := cmp.Diff(theirs, h.Look(s, specstore.Runtime{Process: &reused})); diff != "" {
+		t.Errorf("it was recorded in another boot (-want +got): %s", diff)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(mine, h.Look(s, rt)); diff != "" {
+		t.Errorf("there is no pid file (-want +got): %s", diff)
+	}
+	who.end()
+	if seen := h.Look(s, rt); seen.Alive() || !strings.Contains(seen.Note, file) {
+		t.Errorf("it has ended: %+v", seen)
+	}
+}
+
+// TestLookByName: without a pid file no file can be too old.
+func TestLookByName(t *testing.T) {
+	dir := t.TempDir()
+	h := open(t, t.TempDir())
+	who := start(t, program(t, dir, "daemon"))
+	if diff := cmp.Diff(operation.Sighting{ID: &who.Identity, Matches: 1}, h.Look(spec(dir, "daemon", ""), specstore.Runtime{})); diff != "" {
+		t.Errorf("(-want +got): %s", diff)
+	}
+}
+
+// TestPIDFileIsResolved: two names of one pid file are known to be one.
+func TestPIDFileIsResolved(t *testing.T) {
+	dir := t.TempDir()
+	h := open(t, t.TempDir())
+	who := start(t, program(t, dir, "daemon"))
+	file := pidFile(t, who.PID)
+	link := filepath.Join(t.TempDir(), "link.pid")
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	if seen := h.Look(spec(dir, "daemon", link), specstore.Runtime{}); !seen.Alive() || seen.PIDFile != file {
+		t.Errorf("seen through %q, want %q: %+v", seen.PIDFile, file, seen)
+	}
+}
+
+// TestInstances: where several are expected they are counted, and one of them is enough.
+func TestInstances(t *testing.T) {
+	dir := t.TempDir()
+	path := program(t, dir, "daemon")
+	h := open(t, t.TempDir())
+	first, second := start(t, path), start(t, path)
+	file := pidFile(t, first.PID)
+	s := spec(dir, "daemon", file)
+	s.Policy.Instances = 3
+	if seen := h.Look(s, specstore.Runtime{}); seen.ID == nil || *seen.ID != first.Identity || seen.Matches != 2 {
+		t.Errorf("at first: %+v", seen)
+	}
+	if seen := h.Look(s, specstore.Runtime{Process: &second.Identity}); seen.ID == nil || *seen.ID != second.Identity || seen.Matches != 2 {
+		t.Errorf("with the second one recorded: %+v", seen)
+	}
+	first.end()
+	if seen := h.Look(s, specstore.Runtime{}); seen.ID == nil || *seen.ID != second.Identity || seen.Matches != 1 {
+		t.Errorf("the pid file names one that has ended: %+v", seen)
+	}
+	s.Policy.Instances = 1
+	if seen := h.Look(s, specstore.Runtime{}); seen.Alive() {
+		t.Errorf("only one is expected, and that has ended: %+v", seen)
+	}
+}
+
+func TestSignalAndInstance(t *testing.T) {
+	h := open(t, t.TempDir())
+	who := start(t, program(t, t.TempDir(), "daemon"))
+	i, err := h.Instance(who.Identity)
+	if err != nil || i.PID != who.PID || !strings.Contains(i.Cmdline, "daemon 1000") || i.Threads != 1 || time.Since(time.Unix(i.StartedAt, 0)).Abs() > time.Minute {
+		t.Errorf("instance %+v, %v", i, err)
+	}
+	stranger := who.Identity
+	stranger.StartTicks++
+	if err := h.Signal(stranger, syscall.SIGKILL); !errors.Is(err, liveness.ErrGone) {
+		t.Errorf("a signal to another process at the pid: %v", err)
+	}
+	if i, err := h.Instance(stranger); err == nil {
+		t.Errorf("another process at the pid is described: %+v", i)
+	}
+	if err := h.Signal(who.Identity, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := who.cmd.Wait(); err == nil || err.Error() != "signal: terminated" {
+		t.Errorf("it ended with %v", err)
+	}
+	if err := h.Signal(who.Identity, syscall.SIGTERM); !errors.Is(err, liveness.ErrGone) {
+		t.Errorf("a signal to one that has ended: %v", err)
+	}
+}
+
+func TestNewFails(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	write(t, file, "")
+	_, err := host.New(host.Config{FS: live(), Name: "drover-test", Outputs: file})
+	if err == nil || !strings.Contains(err.Error(), "cannot create directory of outputs") {
+		t.Errorf("a file for a directory: %v", err)
+	}
+	_, err = host.New(host.Config{FS: live(), Name: "../escape", Outputs: t.TempDir()})
+	if err == nil || !strings.Contains(err.Error(), "cannot open control groups") {
+		t.Errorf("an odd name: %v", err)
+	}
+}

@@ -1,0 +1,184 @@
+package host_test
+
+import (
+	"crypto/rand"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"drover/internal/agent/host"
+	"drover/internal/agent/liveness"
+	"drover/internal/agent/operation"
+	"drover/internal/agent/pidfd"
+	"drover/internal/agent/pidns"
+	"drover/internal/agent/procfs"
+	"drover/internal/process"
+)
+
+func live() procfs.FS { return procfs.New("/proc") }
+
+// open makes a host whose outputs are in dir, and lets its watcher run until the test ends.
+func open(t *testing.T, dir string, set ...func(*host.Config)) *host.Host {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	watcher, err := liveness.New(live(), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	ctx := t.Context()
+	go func() { ended <- watcher.Run(ctx) }()
+	t.Cleanup(func() {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	cfg := host.Config{
+		FS: live(), Watcher: watcher, Name: treeName(), Outputs: dir, ClockOffset: host.ClockOffset(), Log: log,
+	}
+	for _, s := range set {
+		s(&cfg)
+	}
+	h, err := host.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		h.Sweep(nil)
+		h.Close()
+	})
+	return h
+}
+
+// treeName is one that no other test uses, not even one that runs at the same time: control groups are the whole machine's.
+func treeName() string { return "drover-test-" + strings.ToLower(rand.Text()) }
+
+// program copies a program that does nothing for long under another name into dir.
+func program(t *testing.T, dir, name string) string {
+	t.Helper()
+	path, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	to, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(to, from); err != nil {
+		t.Fatal(err)
+	}
+	if err := to.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return to.Name()
+}
+
+// started is a process that a test has started from outside.
+type started struct {
+	procfs.Identity
+	cmd *exec.Cmd
+}
+
+// start runs a program until the test ends.
+func start(t *testing.T, path string) started {
+	t.Helper()
+	cmd := exec.Command(path, "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	id, err := live().Identify(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := started{id, cmd}
+	t.Cleanup(s.end)
+	return s
+}
+
+// end ends the process and waits until it is gone.
+func (s started) end() {
+	if s.cmd.ProcessState == nil {
+		_ = s.cmd.Process.Kill()
+		_ = s.cmd.Wait()
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pidFile writes a pid file into a directory of its own.
+func pidFile(t *testing.T, pid int) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "daemon.pid")
+	write(t, path, strconv.Itoa(pid)+"\n")
+	return path
+}
+
+// spec is the spec of a process of that name.
+func spec(dir, name, pidFile string) *process.Spec {
+	return &process.Spec{Identity: process.Identity{ProcName: name, SetupPath: dir, PIDPath: pidFile, User: "root"}}
+}
+
+// run runs a command to its end and returns its identity.
+func run(t *testing.T, h *host.Host, id, line string) procfs.Identity {
+	t.Helper()
+	child, err := h.Launch(id, line, spec("/", "sh", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	release(t, child)
+	return child.Identity()
+}
+
+// release lets a command run and waits for its end.
+func release(t *testing.T, child operation.Child) {
+	t.Helper()
+	handle, err := pidfd.Open(child.Identity().PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := os.NewFile(uintptr(handle), "child")
+	defer file.Close()
+	if err := child.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if err := pidns.AwaitEnd(handle); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// daemon runs a command that leaves a process of the given name behind, and returns that.
+func daemon(t *testing.T, h *host.Host, id, name, redirect string) procfs.Identity {
+	t.Helper()
+	dir := t.TempDir()
+	path := program(t, dir, name)
+	run(t, h, id, "setsid "+path+" 1000 </dev/null "+redirect+" & echo $! >"+dir+"/pid")
+	text, err := os.ReadFile(dir + "/pid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	who, err := live().Identify(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.Signal(who, 9) })
+	return who
+}

@@ -1,0 +1,273 @@
+package host_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"drover/internal/agent/cgroup"
+	"drover/internal/agent/pidfd"
+	"drover/internal/agent/pidns"
+	"drover/internal/agent/procfs"
+	"drover/internal/process"
+)
+
+// outputs are the runs of which an output is kept.
+func outputs(t *testing.T, dir string) []string {
+	t.Helper()
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range files {
+		names = append(names, f.Name())
+	}
+	return names
+}
+
+func TestLaunch(t *testing.T) {
+	dir := t.TempDir()
+	h := open(t, dir)
+	child, err := h.Launch("run-1", "echo to stdout; echo to stderr >&2; pwd", spec("/usr", "sh", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.Ran("run-1") {
+		t.Error("it is said to have run at its gate")
+	}
+	if !live().Same(child.Identity()) {
+		t.Error("it is not alive at its gate")
+	}
+	release(t, child)
+	if !h.Ran("run-1") {
+		t.Error("it is not known to have run")
+	}
+	h.Trim("run-1")
+	if got := strings.Fields(h.Output("run-1")); !slices.Equal(got, []string{"to", "stdout", "to", "stderr", "/usr"}) {
+		t.Errorf("output %q", got)
+	}
+	h.Discard("run-1")
+	if left := outputs(t, dir); len(left) > 0 {
+		t.Errorf("outputs of %v are left", left)
+	}
+	h.Discard("run-1") // once more does no harm
+	if got := h.Output("run-1"); got != "" {
+		t.Errorf("output after it was dropped: %q", got)
+	}
+}
+
+func TestLaunchFails(t *testing.T) {
+	dir := t.TempDir()
+	h := open(t, dir)
+	nobody := spec("/", "sh", "")
+	nobody.Identity.User = "no-such-user"
+	_, err := h.Launch("run-1", "true", nobody)
+	if problem, ok := errors.AsType[*process.Error](err); !ok || !strings.HasPrefix(problem.Text, "spec.identity.user: ") || !strings.Contains(problem.Text, "no-such-user") {
+		t.Errorf("no such user: %v", err)
+	}
+	_, err = h.Launch("run-2", "true", spec("/no/such/directory", "sh", ""))
+	if problem, ok := errors.AsType[*process.Error](err); !ok || !strings.Contains(problem.Text, "setup_path") {
+		t.Errorf("no such directory: %#v", err)
+	}
+	h.Discard("run-2")
+	h.Sweep(nil)
+	if left := outputs(t, dir); len(left) > 0 {
+		t.Errorf("outputs of %v are left", left)
+	}
+}
+
+// TestAbandonedRun: the next agent can tell a command that never ran from one that did, and read what that has written.
+func TestAbandonedRun(t *testing.T) {
+	dir := t.TempDir()
+	first := open(t, dir)
+	child, err := first.Launch("unrun", "true", spec("/", "sh", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	handle, err := pidfd.Open(child.Identity().PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := os.NewFile(uintptr(handle), "child")
+	defer file.Close()
+	child.Abandon()
+	if err := pidns.AwaitEnd(handle); err != nil {
+		t.Fatal(err)
+	}
+	run(t, first, "ran", "echo hello")
+	run(t, first, "silent", "true")
+
+	second := open(t, dir)
+	for id, want := range map[string]bool{"unrun": false, "ran": true, "silent": true} {
+		if got := second.Ran(id); got != want {
+			t.Errorf("%s has run: %v", id, got)
+		}
+	}
+	if got := strings.TrimSpace(second.Output("ran")); got != "hello" {
+		t.Errorf("output %q", got)
+	}
+}
+
+// TestOutputThatCannotBeKept: a command runs all the same.
+func TestOutputThatCannotBeKept(t *testing.T) {
+	for name, spoil := range map[string]func(t *testing.T, dir string){
+		"no directory": func(t *testing.T, dir string) {
+			t.Helper()
+			if err := os.Remove(dir); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"a full disk": func(t *testing.T, dir string) {
+			t.Helper()
+			if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4k"); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+			write(t, filepath.Join(dir, "filler"), strings.Repeat("x", 4096))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, mark := filepath.Join(t.TempDir(), "outputs"), filepath.Join(t.TempDir(), "mark")
+			h := open(t, dir)
+			spoil(t, dir)
+			run(t, h, "run-1", "echo hello; echo ran >"+mark)
+			if text, err := os.ReadFile(mark); err != nil || string(text) != "ran\n" {
+				t.Errorf("it has not run: %q, %v", text, err)
+			}
+			if !h.Ran("run-1") {
+				t.Error("it is not believed to have run")
+			}
+			h.Trim("run-1")
+			if got := h.Output("run-1"); got != "" {
+				t.Errorf("output %q", got)
+			}
+			h.Discard("run-1")
+		})
+	}
+}
+
+// TestEndTree: what a command has left behind is found by its run alone, and nothing else is touched.
+func TestEndTree(t *testing.T) {
+	h := open(t, t.TempDir())
+	mine, other := daemon(t, h, "run-1", "mine", ">/dev/null 2>&1"), daemon(t, h, "run-2", "other", ">/dev/null 2>&1")
+	outside := start(t, program(t, t.TempDir(), "outside"))
+	left, err := h.EndTree(t.Context(), procfs.Identity{}, "run-1")
+	if err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+	for who, want := range map[procfs.Identity]bool{mine: false, other: true, outside.Identity: true} {
+		if got := live().Same(who); got != want {
+			t.Errorf("pid %d is alive: %v, want %v", who.PID, got, want)
+		}
+	}
+	if left, err := h.EndTree(t.Context(), outside.Identity, ""); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+	if live().Same(outside.Identity) {
+		t.Error("the root of a tree without a run is alive")
+	}
+	if left, err := h.EndTree(t.Context(), other, "run-2"); err != nil || len(left) > 0 || live().Same(other) {
+		t.Errorf("left %v, %v", left, err)
+	}
+	if left, err := h.EndTree(t.Context(), other, "run-2"); err != nil || len(left) > 0 {
+		t.Errorf("once more: left %v, %v", left, err)
+	}
+}
+
+// TestSweep drops what nobody needs, keeps what is in use, and cuts what a daemon still writes to.
+func TestSweep(t *testing.T) {
+	dir := t.TempDir()
+	h := open(t, dir)
+	run(t, h, "over", "echo over")
+	h.Output("over")
+	run(t, h, "unread", "echo unread")
+	writer := daemon(t, h, "writer", "writer", "2>&1")
+	h.Output("writer")
+	silent := daemon(t, h, "silent", "silent", ">/dev/null 2>&1")
+	h.Output("silent")
+	grow(t, filepath.Join(dir, "writer"), 3<<20)
+	write(t, filepath.Join(dir, "from-an-earlier-agent"), "x")
+
+	needed := map[string]bool{"writer": true, "silent": true}
+	h.Sweep(needed)
+	if got, want := outputs(t, dir), []string{"silent", "unread", "writer"}; !slices.Equal(got, want) {
+		t.Errorf("outputs %v are kept, want %v", got, want)
+	}
+	if info, err := os.Stat(filepath.Join(dir, "writer")); err != nil || info.Size() > 1<<20 {
+		t.Errorf("the output of a daemon is not cut: %v, %v", info.Size(), err)
+	}
+	if got := strings.TrimSpace(h.Output("unread")); got != "unread" {
+		t.Errorf("the output that nobody has read is %q", got)
+	}
+	if !live().Same(writer) || !live().Same(silent) {
+		t.Error("a sweep has ended a daemon")
+	}
+
+	if h.Groups() != cgroup.ModeNone {
+		// A group that is not empty says by itself that its run is in use.
+		h.Sweep(nil)
+		if got, want := outputs(t, dir), []string{"silent", "writer"}; !slices.Equal(got, want) {
+			t.Errorf("outputs %v are kept, want %v", got, want)
+		}
+	}
+	for _, run := range []string{"writer", "silent"} {
+		if left, err := h.EndTree(t.Context(), procfs.Identity{}, run); err != nil || len(left) > 0 {
+			t.Fatalf("left %v, %v", left, err)
+		}
+	}
+	h.Sweep(nil)
+	if left := outputs(t, dir); len(left) > 0 {
+		t.Errorf("outputs of %v are left", left)
+	}
+}
+
+func grow(t *testing.T, path string, size int) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString(strings.Repeat("0123456789abcde\n", size/16)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSweepLeavesNewRunsAlone: a sweep that goes on while commands are launched takes nothing away from them.
+func TestSweepLeavesNewRunsAlone(t *testing.T) {
+	h := open(t, t.TempDir())
+	stop, swept := make(chan struct{}), make(chan int)
+	go func() {
+		n := 0
+		for {
+			select {
+			case <-stop:
+				swept <- n
+				return
+			default:
+				h.Sweep(nil)
+				n++
+			}
+		}
+	}()
+	deadline := time.Now().Add(2 * time.Second)
+	for i := 0; i < 300 && time.Now().Before(deadline); i++ {
+		id := fmt.Sprintf("run-%d", i)
+		run(t, h, id, "echo "+id)
+		if got := strings.TrimSpace(h.Output(id)); got != id {
+			t.Errorf("output of %s is %q", id, got)
+		}
+	}
+	close(stop)
+	if n := <-swept; n == 0 {
+		t.Error("nothing was swept")
+	}
+}
