@@ -42,7 +42,16 @@ func write(t *testing.T, path, text string) {
 func nginx(t *testing.T) daemon {
 	dir := workdir(t)
 	conf := filepath.Join(dir, "nginx.conf")
-	write(t, conf, fmt.Sprintf("user root;\npid %s/nginx.pid;\nerror_log %s/error.log;\nevents {}\nhttp { access_log off; server { listen 127.0.0.1:%d; } }\n", dir, dir, freePort(t)))
+	write(t, conf, fmt.Sprintf(`user root;
+pid %[1]s/nginx.pid;
+error_log %[1]s/error.log;
+events {}
+http {
+    access_log off;
+    client_body_temp_path %[1]s; proxy_temp_path %[1]s; fastcgi_temp_path %[1]s; uwsgi_temp_path %[1]s; scgi_temp_path %[1]s;
+    server { listen 127.0.0.1:%[2]d; }
+}
+`, dir, freePort(t)))
 	command := "/usr/sbin/nginx -c " + conf
 	return daemon{
 		name:     "nginx",

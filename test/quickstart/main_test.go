@@ -20,7 +20,10 @@ var binaries struct{ drover, agent, oddd string }
 func TestMain(m *testing.M) {
 	os.Exit(harness.Main(m, map[string]*string{
 		"./cmd/drover": &binaries.drover, "./cmd/drover-agent": &binaries.agent, "./test/daemons/oddd": &binaries.oddd,
-	}))
+	},
+		// nginx that finds itself root gives its workers another account.
+		harness.Need{Test: "TestQuickstart/as_it_comes", Accounts: true},
+	))
 }
 
 // stopTime is how long a stop may take (SIGTERM ends drover within 10 s).
