@@ -43,7 +43,9 @@ func TestMainExitCodes(t *testing.T) {
 		{"it works", []string{"run"}, nil, command.Done, ""},
 		{"it fails", []string{"run"}, errors.New("no luck"), command.Failed, "prog: no luck\n"},
 		{
-			"it is used in a wrong way", []string{"run"}, fmt.Errorf("cannot run: %w", &command.UsageError{Err: errors.New("--x is bad")}),
+			"it is used in a wrong way",
+			[]string{"run"},
+			fmt.Errorf("cannot run: %w", &command.UsageError{Err: errors.New("--x is bad")}),
 			command.Usage, "prog: cannot run: --x is bad\nTry 'prog --help'.\n",
 		},
 		{"an argument too many", []string{"run", "fast"}, nil, command.Usage, "prog: prog run takes no arguments, got [\"fast\"]\nTry 'prog --help'.\n"},

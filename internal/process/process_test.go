@@ -50,8 +50,18 @@ func TestDefaulted(t *testing.T) {
 
 func TestHash(t *testing.T) {
 	ids := []process.ID{
-		{}, {Name: "a"}, {Namespace: "a"}, {Namespace: "a", Name: "b"}, {Namespace: "ab"}, {Name: "ab"}, {Namespace: "a/b", Name: "c"},
-		{Namespace: "a", Name: "b/c"}, {Namespace: "A", Name: "b"}, {Namespace: "a", Name: "b "}, {Namespace: ">", Name: "*"}, {Namespace: "世", Name: "界"},
+		{},
+		{Name: "a"},
+		{Namespace: "a"},
+		{Namespace: "a", Name: "b"},
+		{Namespace: "ab"},
+		{Name: "ab"},
+		{Namespace: "a/b", Name: "c"},
+		{Namespace: "a", Name: "b/c"},
+		{Namespace: "A", Name: "b"},
+		{Namespace: "a", Name: "b "},
+		{Namespace: ">", Name: "*"},
+		{Namespace: "世", Name: "界"},
 	}
 	seen := map[string]process.ID{}
 	for _, id := range ids {

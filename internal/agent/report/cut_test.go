@@ -79,7 +79,7 @@ func TestCutBetweenOutcomesAndTheRest(t *testing.T) {
 func TestCutBySize(t *testing.T) {
 	nasty := strings.Repeat("<\x01&\"", 16<<10) // 64 KiB that grow when they are encoded
 	bubble(t, func(_ *testing.T, r *rig) {
-		for i := range 60 {
+		for i := range 20 {
 			r.Finished(fmt.Sprintf("item-%d", i), outcome(nasty))
 			r.Finished(fmt.Sprintf("query-%d", i), process.Outcome{Text: process.Success, Status: &process.Status{
 				Message: nasty, Instance: process.Instance{PID: 1, Cmdline: nasty},
@@ -99,7 +99,7 @@ func TestCutBySize(t *testing.T) {
 		if largest > wire.MaxMessage {
 			t.Errorf("the largest report has %d bytes, more than %d", largest, wire.MaxMessage)
 		}
-		if items != 120 || processes != 60 {
+		if items != 40 || processes != 20 {
 			t.Errorf("%d items and %d processes are told", items, processes)
 		}
 	})

@@ -6,6 +6,7 @@ package operationtest
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"syscall"
@@ -145,13 +146,13 @@ func (w *World) Write(file string, id procfs.Identity) {
 func (w *World) End(id procfs.Identity, exit liveness.Exit) {
 	exit.At = time.Now()
 	w.mu.Lock()
-	p, ok := w.procs[id]
+	var watchers []func(liveness.Exit)
+	if p, ok := w.procs[id]; ok {
+		watchers = slices.Collect(maps.Values(p.watchers))
+	}
 	delete(w.procs, id)
 	w.mu.Unlock()
-	if !ok {
-		return
-	}
-	for _, fn := range p.watchers {
+	for _, fn := range watchers {
 		fn(exit)
 	}
 }
