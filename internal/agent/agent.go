@@ -45,9 +45,12 @@ const (
 	heartbeat    = 5 * time.Second
 	healthyAfter = time.Minute
 	relistEvery  = 30 * time.Second
-	keepJournal  = time.Hour
-	bootStarts   = 8
-	orderWorkers = 4
+	// What was only looked at may be looked at again, so a question is soon forgotten; anything else outlives every manifest
+	// that would still be admitted (replayWindow).
+	keepQuestions = time.Hour
+	keepCommands  = replayWindow + time.Hour
+	bootStarts    = 8
+	orderWorkers  = 4
 )
 
 // Agent is one host's agent.
@@ -61,6 +64,7 @@ type Agent struct {
 	super     *supervisor.Supervisor
 	reporter  *report.Reporter
 	conn      *link
+	freshness *freshness
 	dial      fabric.DialConfig
 }
 
@@ -103,6 +107,11 @@ func New(cfg Config) (*Agent, error) {
 
 // assemble makes the parts and hands them what is on disk.
 func (a *Agent) assemble(fs procfs.FS, boot string) error {
+	newest, err := a.store.NewestManifest()
+	if err != nil {
+		return err
+	}
+	a.freshness = &freshness{note: a.store.NoteManifest, newest: newest, noted: newest}
 	offset, err := a.store.ClockOffset(host.ClockOffset())
 	if err != nil {
 		a.cfg.Log.Warn("clock offset could not be noted", "error", err)
@@ -233,7 +242,7 @@ func (a *Agent) keepHouse(ctx context.Context) error {
 		select {
 		case <-ticker.C:
 			a.host.Sweep(a.super.Runs())
-			if err := a.store.Prune(time.Now().Add(-keepJournal)); err != nil {
+			if err := a.store.Prune(specstore.Age{SinceBoot: host.SinceBoot(), Wall: time.Now(), Questions: keepQuestions, Commands: keepCommands}); err != nil {
 				a.cfg.Log.Warn("journal could not be pruned", "error", err)
 			}
 		case <-ctx.Done():

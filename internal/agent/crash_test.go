@@ -228,7 +228,7 @@ func readOrder(dir string) (specstore.Entry, error) {
 		return specstore.Entry{}, err
 	}
 	return specstore.Entry{
-		Item: "item-1", Process: process.ID{Namespace: "crash", Name: "test"}, Op: process.Op(op), Spec: crashSpec(dir), Expires: time.Now().Add(time.Hour),
+		Item: "item-1", Process: process.ID{Namespace: "crash", Name: "test"}, Op: process.Op(op), Spec: crashSpec(dir), BeginBy: host.SinceBoot() + time.Hour,
 	}, nil
 }
 

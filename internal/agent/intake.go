@@ -2,7 +2,9 @@ package agent
 
 import (
 	"encoding/json"
+	"time"
 
+	"drover/internal/agent/host"
 	"drover/internal/agent/specstore"
 	"drover/internal/wire"
 )
@@ -22,11 +24,16 @@ func (a *Agent) take(data []byte) []byte {
 }
 
 func (a *Agent) receive(data []byte) wire.Receipt {
+	now, boot := time.Now(), host.SinceBoot()
 	m, err := wire.Open(data, a.enrolment.ManifestKeys, a.key)
+	if err == nil {
+		err = a.freshness.admit(m.Issued, now)
+	}
 	if err != nil {
 		a.cfg.Log.Warn("manifest refused", "error", err)
 		return wire.Receipt{Error: "manifest refused: " + err.Error()}
 	}
+	life := lifeOf(m)
 	entries := make([]specstore.Entry, 0, len(m.Orders))
 	refused := map[string]string{}
 	for _, o := range m.Orders {
@@ -34,7 +41,7 @@ func (a *Agent) receive(data []byte) wire.Receipt {
 			refused[o.Item] = "the order has no item id"
 			continue
 		}
-		entries = append(entries, specstore.Entry{Item: o.Item, Process: o.Process, Op: o.Op, Spec: o.Spec, Expires: m.Expires})
+		entries = append(entries, specstore.Entry{Item: o.Item, Process: o.Process, Op: o.Op, Spec: o.Spec, BeginBy: boot + life, Expires: now.Add(life)})
 	}
 	fresh, known, err := a.store.Accept(entries)
 	if err != nil {

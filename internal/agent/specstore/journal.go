@@ -1,6 +1,7 @@
 package specstore
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,13 +18,23 @@ type Entry struct {
 	Process process.ID    `json:"process"`
 	Op      process.Op    `json:"op"`
 	Spec    *process.Spec `json:"spec,omitempty"`
-	// Expires is when it may no longer begin, by the wall clock.
-	Expires time.Time `json:"expires"`
+	// BeginBy is when it may no longer begin: the time since boot, in the boot in which it was accepted. Expires is the same
+	// by this host's wall clock, which may be stepped: it counts in a later boot only.
+	BeginBy time.Duration `json:"begin_by"`
+	Expires time.Time     `json:"expires"`
 	// Boot is the boot in which it was accepted: after another one nobody can tell how far it came.
 	Boot string `json:"boot"`
 	// Outcome is set when it is over; Acked when the server has it.
 	Outcome *process.Outcome `json:"outcome,omitempty"`
 	Acked   bool             `json:"acked,omitempty"`
+}
+
+// Expired reports whether the operation may no longer begin, in the given boot and so long after it.
+func (e *Entry) Expired(boot string, sinceBoot time.Duration) bool {
+	if e.Boot == boot {
+		return sinceBoot > e.BeginBy
+	}
+	return time.Now().After(e.Expires)
 }
 
 // Accept journals the entries that are not known yet, in order, and returns those; it returns when they are on disk.
@@ -150,14 +161,35 @@ func (s *Store) Journal() (open, unacked []Entry, err error) {
 	return open, unacked, nil
 }
 
-// Prune removes acknowledged entries that expired before the given time: no server sends them again.
-func (s *Store) Prune(before time.Time) error {
+// Age says what is old.
+type Age struct {
+	// SinceBoot and Wall are the present time.
+	SinceBoot time.Duration
+	Wall      time.Time
+	// Questions is how long an acknowledged query is kept after it has expired, Commands how long any other operation is.
+	Questions, Commands time.Duration
+}
+
+// old reports whether an entry need not be kept any longer.
+func (a Age) old(e Entry, boot string) bool {
+	keep := a.Commands
+	if e.Op == process.Query {
+		keep = a.Questions
+	}
+	if e.Boot == boot {
+		return a.SinceBoot-e.BeginBy > keep
+	}
+	return a.Wall.Sub(e.Expires) > keep
+}
+
+// Prune removes acknowledged entries that are old: no server sends them again.
+func (s *Store) Prune(age Age) error {
 	return s.state.Batch(func(tx *bbolt.Tx) error {
 		journal, items := tx.Bucket([]byte(bucketJournal)), tx.Bucket([]byte(bucketItems))
 		var old []Entry
 		err := journal.ForEach(func(_, v []byte) error {
 			e, err := decodeEntry(v)
-			if err == nil && e.Acked && e.Expires.Before(before) {
+			if err == nil && e.Acked && age.old(e, s.boot) {
 				old = append(old, e)
 			}
 			return err
@@ -181,4 +213,26 @@ func decodeEntry(data []byte) (Entry, error) {
 		return e, fmt.Errorf("journal entry: %w", err)
 	}
 	return e, nil
+}
+
+// NoteManifest keeps when the newest manifest was issued, by the server's clock, and returns when it is on disk.
+func (s *Store) NoteManifest(issued time.Time) error {
+	err := s.state.Batch(func(tx *bbolt.Tx) error {
+		return tx.Bucket([]byte(bucketMeta)).Put([]byte(keyNewest), sequenceKey(uint64(issued.UnixNano())))
+	})
+	if err != nil {
+		return fmt.Errorf("cannot note the newest manifest: %w", err)
+	}
+	return nil
+}
+
+// NewestManifest returns what was noted last, or the zero time.
+func (s *Store) NewestManifest() (issued time.Time, err error) {
+	err = s.state.View(func(tx *bbolt.Tx) error {
+		if data := tx.Bucket([]byte(bucketMeta)).Get([]byte(keyNewest)); len(data) == 8 {
+			issued = time.Unix(0, int64(binary.BigEndian.Uint64(data)))
+		}
+		return nil
+	})
+	return issued, err
 }

@@ -44,6 +44,7 @@ const (
 	keyBoot       = "boot_id"
 	keyFormat     = "format"
 	keyClock      = "clock_offset"
+	keyNewest     = "newest_manifest"
 )
 
 // format is the layout of both files; a greater one is refused.

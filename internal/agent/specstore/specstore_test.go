@@ -50,7 +50,7 @@ func record(n int) specstore.Record {
 
 func entry(item string, n int) specstore.Entry {
 	s := record(n).Spec
-	return specstore.Entry{Item: item, Process: id(n), Op: process.Start, Spec: &s, Expires: time.Now().Add(time.Minute).UTC()}
+	return specstore.Entry{Item: item, Process: id(n), Op: process.Start, Spec: &s, BeginBy: uptime + time.Minute, Expires: time.Now().Add(time.Minute).UTC()}
 }
 
 func accept(t *testing.T, s *specstore.Store, entries ...specstore.Entry) (fresh, known []specstore.Entry) {
@@ -272,12 +272,63 @@ func TestFinishDeletes(t *testing.T) {
 	want(t, "runtime", rt, specstore.Runtime{})
 }
 
+// uptime is how long the host has been up.
+const uptime = 100 * time.Hour
+
+// TestPruneByKindAndBoot: questions go before commands, and what another boot has left goes by the wall clock.
+func TestPruneByKindAndBoot(t *testing.T) {
+	dir, now := t.TempDir(), time.Now()
+	s := open(t, dir, boot)
+	question, command := entry("question", 1), entry("command", 1)
+	question.Op = process.Query
+	for _, e := range []*specstore.Entry{&question, &command} {
+		e.BeginBy, e.Expires = uptime-2*time.Hour, now.Add(-2*time.Hour)
+		accept(t, s, *e)
+		finish(t, s, e.Item, 1, success(), specstore.Change{})
+	}
+	if err := s.Acknowledge([]string{"question", "command"}); err != nil {
+		t.Fatal(err)
+	}
+	prune := func(s *specstore.Store, age specstore.Age) (left []string) {
+		age.Questions, age.Commands = time.Hour, 24*time.Hour
+		if err := s.Prune(age); err != nil {
+			t.Fatal(err)
+		}
+		_, known := accept(t, s, question, command)
+		return items(known)
+	}
+	want(t, "left after two hours", prune(s, specstore.Age{SinceBoot: uptime, Wall: now}), []string{"command"})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir, "another boot")
+	want(t, "left after a reboot", prune(s, specstore.Age{SinceBoot: time.Minute, Wall: now}), []string{"question", "command"})
+	want(t, "left two days after it", prune(s, specstore.Age{SinceBoot: time.Minute, Wall: now.Add(48 * time.Hour)}), []string{"question"})
+}
+
+// TestNewestManifest: it is there again after a restart.
+func TestNewestManifest(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, boot)
+	if at, err := s.NewestManifest(); err != nil || !at.IsZero() {
+		t.Errorf("in a new file: %v, %v", at, err)
+	}
+	at := time.Now().Round(0)
+	if err := errors.Join(s.NoteManifest(at), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir, "another boot")
+	if got, err := s.NewestManifest(); err != nil || !got.Equal(at) {
+		t.Errorf("got %v, %v, want %v", got, err, at)
+	}
+}
+
 func TestPrune(t *testing.T) {
 	s := open(t, t.TempDir(), boot)
 	now := time.Now()
 	for item, age := range map[string]time.Duration{"old-open": time.Hour, "old-unacked": time.Hour, "old-acked": time.Hour, "new-acked": time.Minute} {
 		e := entry(item, 1)
-		e.Expires = now.Add(-age)
+		e.BeginBy, e.Expires = uptime-age, now.Add(24*time.Hour) // the wall clock was stepped: it does not count
 		accept(t, s, e)
 		if item != "old-open" {
 			finish(t, s, item, 1, success(), specstore.Change{})
@@ -287,7 +338,7 @@ func TestPrune(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := s.Prune(now.Add(-30 * time.Minute)); err != nil {
+		if err := s.Prune(specstore.Age{SinceBoot: uptime, Wall: now, Questions: time.Minute, Commands: 30 * time.Minute}); err != nil {
 			t.Fatal(err)
 		}
 		open, unacked := journal(t, s)

@@ -130,8 +130,8 @@ func TestOutcomeIsStoredBeforeItIsTold(t *testing.T) {
 func TestExpiredOrderIsNotBegun(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
-		expires := time.Now().Add(3 * time.Second)
-		late := specstore.Entry{Item: "late", Process: id("a"), Op: process.Stop, Spec: s, Expires: expires, Boot: r.disk.boot}
+		expires := time.Now().Add(24 * time.Hour) // of a clock that was stepped: it does not count
+		late := specstore.Entry{Item: "late", Process: id("a"), Op: process.Stop, Spec: s, BeginBy: r.Clock() + 3*time.Second, Expires: expires, Boot: r.disk.boot}
 		r.submit(process.Start, "a", s)
 		r.disk.accept(late)
 		r.Submit([]specstore.Entry{late})

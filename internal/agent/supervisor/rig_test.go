@@ -118,7 +118,8 @@ func (r *rig) spec(name string) *process.Spec {
 func (r *rig) submit(op process.Op, name string, s *process.Spec) string {
 	r.items++
 	e := specstore.Entry{
-		Item: fmt.Sprintf("item-%d", r.items), Process: id(name), Op: op, Spec: s, Expires: time.Now().Add(time.Hour), Boot: r.disk.boot,
+		Item: fmt.Sprintf("item-%d", r.items), Process: id(name), Op: op, Spec: s, Boot: r.disk.boot,
+		BeginBy: r.Clock() + time.Hour, Expires: time.Now().Add(time.Hour),
 	}
 	r.disk.accept(e)
 	r.Submit([]specstore.Entry{e})

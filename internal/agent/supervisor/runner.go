@@ -186,7 +186,7 @@ func (r *runner) outcome(ctx context.Context, e specstore.Entry, subject operati
 		return failed("interrupted: the host was rebooted before the operation had ended, and nobody can tell how far it came"), nil
 	}
 	begun := r.sup.cfg.Operator.Begun(e.Item)
-	if !begun && time.Now().After(e.Expires) {
+	if !begun && e.Expired(r.sup.cfg.Store.BootID(), r.sup.cfg.Operator.Clock()) {
 		return failed("expired: the operation was not begun by " + e.Expires.UTC().Format(time.RFC3339)), nil
 	}
 	r.sup.cfg.Sink.Began(e.Item, operation.Limit(e.Op, operation.SpecInForce(e, subject)))
