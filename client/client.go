@@ -149,8 +149,7 @@ type UnreachableError struct {
 // Error returns the text for a person.
 func (e *UnreachableError) Error() string {
 	cause := e.Err
-	var wrapped *url.Error // its text repeats the method and the whole address
-	if errors.As(cause, &wrapped) {
+	if wrapped, ok := errors.AsType[*url.Error](cause); ok { // its text repeats the method and the whole address
 		cause = wrapped.Err
 	}
 	return fmt.Sprintf("cannot reach the server at %s: %v", e.Server, cause)
@@ -214,8 +213,10 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 func (c *Client) refusal(resp *http.Response, data []byte) error {
 	e := &Error{}
 	if err := json.Unmarshal(data, e); err != nil || e.Title == "" {
-		return &Error{Status: resp.StatusCode, Title: resp.Status,
-			Detail: fmt.Sprintf("%s answered %s: is it a drover server?", c.name, resp.Status)}
+		return &Error{
+			Status: resp.StatusCode, Title: resp.Status,
+			Detail: fmt.Sprintf("%s answered %s: is it a drover server?", c.name, resp.Status),
+		}
 	}
 	e.Status = resp.StatusCode
 	return e

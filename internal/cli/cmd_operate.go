@@ -16,20 +16,32 @@ type verb struct {
 // verbs lists them; each is a command.
 func verbs() []verb {
 	return []verb{
-		{"start", "Start processes, and keep them running",
-			"Start processes and have them watched: one that ends by itself is started again. One that runs already is a failure."},
-		{"stop", "Stop processes, and leave them stopped",
-			"Stop processes and watch them no longer. One that does not run is a failure."},
+		{
+			"start", "Start processes, and keep them running",
+			"Start processes and have them watched: one that ends by itself is started again. One that runs already is a failure.",
+		},
+		{
+			"stop", "Stop processes, and leave them stopped",
+			"Stop processes and watch them no longer. One that does not run is a failure.",
+		},
 		{"restart", "Restart processes", "Restart processes, and have them watched from then on."},
 		{"reload", "Have processes read their configuration again", "Run the reload command of processes; they go on running."},
-		{"kill", "Kill processes at once",
-			"Run the kill command of processes; where that is empty, kill the whole tree of each. They are watched no longer."},
-		{"host", "Watch processes, and start them again when they end by themselves",
-			"Have processes watched: one that does not run is started."},
-		{"unhost", "Watch processes no longer, and leave them as they are",
-			"Have processes watched no longer. Those that run go on running, and are not started again when they end."},
-		{"unregister", "Forget processes, and leave them as they are",
-			"Forget processes. Those that run go on running, and nobody watches them."},
+		{
+			"kill", "Kill processes at once",
+			"Run the kill command of processes; where that is empty, kill the whole tree of each. They are watched no longer.",
+		},
+		{
+			"host", "Watch processes, and start them again when they end by themselves",
+			"Have processes watched: one that does not run is started.",
+		},
+		{
+			"unhost", "Watch processes no longer, and leave them as they are",
+			"Have processes watched no longer. Those that run go on running, and are not started again when they end.",
+		},
+		{
+			"unregister", "Forget processes, and leave them as they are",
+			"Forget processes. Those that run go on running, and nobody watches them.",
+		},
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -153,26 +155,24 @@ func rewritable(w io.Writer) bool {
 
 // oneOf refuses a value of a flag that is none of a few.
 func oneOf(flag, value string, of ...string) error {
-	for _, v := range of {
-		if v == value {
-			return nil
-		}
+	if slices.Contains(of, value) {
+		return nil
 	}
 	return usagef("%s %q: expected %s", flag, value, orList(of))
 }
 
 // orList is "a, b or c".
 func orList(words []string) string {
-	text := ""
+	var text strings.Builder
 	for i, w := range words {
 		switch {
 		case i == 0:
 		case i == len(words)-1:
-			text += " or "
+			text.WriteString(" or ")
 		default:
-			text += ", "
+			text.WriteString(", ")
 		}
-		text += w
+		text.WriteString(w)
 	}
-	return text
+	return text.String()
 }

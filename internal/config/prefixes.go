@@ -11,7 +11,7 @@ type Prefixes []netip.Prefix
 
 // Set adds the networks of a list with commas.
 func (p *Prefixes) Set(text string) error {
-	for _, part := range strings.Split(text, ",") {
+	for part := range strings.SplitSeq(text, ",") {
 		prefix, err := parsePrefix(strings.TrimSpace(part))
 		if err != nil {
 			return err

@@ -167,7 +167,7 @@ func ParseGrant(text string) (Grant, error) {
 		return Grant{}, fmt.Errorf(`grant is %.80q: expected "OPERATIONS on NAMESPACES" or "OPERATIONS on NAMESPACES at HOSTS"`, text)
 	}
 	g := Grant{Operations: strings.Split(words[0], ",")}
-	for _, part := range strings.Split(words[2], ",") {
+	for part := range strings.SplitSeq(words[2], ",") {
 		if id, ok := strings.CutPrefix(part, businessMark); ok {
 			n, err := strconv.ParseInt(id, 10, 64)
 			if err != nil {
@@ -179,7 +179,7 @@ func ParseGrant(text string) (Grant, error) {
 		g.Namespaces = append(g.Namespaces, part)
 	}
 	if len(words) == 5 {
-		for _, part := range strings.Split(words[4], ",") {
+		for part := range strings.SplitSeq(words[4], ",") {
 			if id, ok := strings.CutPrefix(part, areaMark); ok {
 				n, err := strconv.Atoi(id)
 				if err != nil {

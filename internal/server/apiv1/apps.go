@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -269,8 +270,7 @@ func remaining(secrets []store.Secret, now time.Time, keep time.Duration) []stor
 	if keep == 0 {
 		return nil
 	}
-	for i := len(secrets) - 1; i >= 0; i-- {
-		s := secrets[i]
+	for _, s := range slices.Backward(secrets) {
 		if !s.Valid(now) {
 			continue
 		}

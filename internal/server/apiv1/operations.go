@@ -113,7 +113,7 @@ func (h *Handler) getOperation(ctx context.Context, c *call) (reply, error) {
 func (h *Handler) await(ctx context.Context, id string, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	defer context.AfterFunc(h.stopping, cancel)()
+	defer context.AfterFunc(h.stopping, cancel)() //nolint:contextcheck // both may end the wait
 	err := h.Engine.Wait(ctx, id)
 	if err == nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return nil

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -57,8 +58,7 @@ func (s *secrets) verify(ctx context.Context, app store.App, secret string, now 
 		return true, nil
 	}
 	// The newest first: it is what a caller will go on using.
-	for i := len(app.Secrets) - 1; i >= 0; i-- {
-		stored := app.Secrets[i]
+	for _, stored := range slices.Backward(app.Secrets) {
 		if !stored.Valid(now) {
 			continue
 		}

@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -86,13 +87,11 @@ func TestAgentRows(t *testing.T) {
 		t.Fatalf("%d rows", len(got))
 	}
 	full := state("02000000024201", 1, "1.2.3", 2, seen)
-	for k, v := range map[string]any{
+	maps.Copy(full, map[string]any{
 		"code": 0.0, "message": "success", "bk_host_ip": "10.0.0.1", "bk_os_type": "linux", "bk_cpu_architecture": "x86_64", "parent_ip": "",
 		"parent_port": 0.0, "cpu_rate": 0.0, "mem_rate": 0.0, "cpu_num": 4.0, "mem_size": 8192.0, "start_time": ms(-time.Hour), "last_work_time": seen,
 		"conn_cycle_time": "90", "status": "running", "last_status_code": 2.0, "last_status": "running", "remark": "",
-	} {
-		full[k] = v
-	}
+	})
 	if diff := cmp.Diff(full, got[0]); diff != "" {
 		t.Errorf("list_agent_info (-want +got): %s", diff)
 	}
@@ -186,8 +185,13 @@ func TestGroups(t *testing.T) {
 func TestGroupsThatCannotBe(t *testing.T) {
 	w := newWorld(t)
 	for _, change := range [][2]string{
-		{`"id": "gse"`, `"id": ""`}, {`"id": "gse"`, `"id": []`}, {`"cpu_pool_limit": 20`, `"cpu_pool_limit": 101`}, {`"mem_pool_limit": 20`, `"mem_pool_limit": -1`},
-		{`"cpu_pool_weight": 0`, `"cpu_pool_weight": 2`}, {`"mem_pool_weight": 0`, `"mem_pool_weight": "x"`}, {`"resource"`, `"resources"`},
+		{`"id": "gse"`, `"id": ""`},
+		{`"id": "gse"`, `"id": []`},
+		{`"cpu_pool_limit": 20`, `"cpu_pool_limit": 101`},
+		{`"mem_pool_limit": 20`, `"mem_pool_limit": -1`},
+		{`"cpu_pool_weight": 0`, `"cpu_pool_weight": 2`},
+		{`"mem_pool_weight": 0`, `"mem_pool_weight": "x"`},
+		{`"resource"`, `"resources"`},
 		{`[{"id"`, `[{"id": "gse", "resource": {}}, {"id"`},
 	} {
 		var set map[string]entry

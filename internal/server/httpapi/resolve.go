@@ -117,8 +117,8 @@ func (p paths) anywhere(before []string, name string) match {
 		m.route = p.findIn(name, area(before[n-1]))
 		return m
 	}
-	for i := len(before) - 1; i >= 0; i-- {
-		switch before[i] {
+	for _, b := range slices.Backward(before) {
+		switch b {
 		case "gse":
 			m.family, m.route = esb, p.find(name, gseDialect) // the ESB under a prefix of the deployment's own
 			return m
@@ -154,8 +154,8 @@ func (p paths) findIn(name string, a area) *route {
 }
 
 func lastOf(parts []string, word string) int {
-	for i := len(parts) - 1; i >= 0; i-- {
-		if parts[i] == word {
+	for i, part := range slices.Backward(parts) {
+		if part == word {
 			return i
 		}
 	}

@@ -116,7 +116,13 @@ func use(t *testing.T, db *DB) {
 	do(db.PutAudit(ctx, store.AuditRow{}))
 	allowed := false
 	for _, f := range []store.AuditFilter{
-		{}, {Since: now, Until: now}, {App: "a"}, {User: "u"}, {RequestID: "r"}, {Action: "x"}, {Allowed: &allowed},
+		{},
+		{Since: now, Until: now},
+		{App: "a"},
+		{User: "u"},
+		{RequestID: "r"},
+		{Action: "x"},
+		{Allowed: &allowed},
 		{Before: store.AuditMark{At: now, Num: 1}},
 	} {
 		_, err = db.ListAudit(ctx, f)

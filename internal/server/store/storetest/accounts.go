@@ -4,6 +4,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -104,11 +105,11 @@ func appsPaged(t *testing.T, s store.Store) {
 	}{{"", 3, "abc"}, {"c", 3, "d"}, {"d", 3, ""}, {"bb", 1, "c"}, {"", 0, ""}} {
 		got, err := s.ListApps(t.Context(), tt.after, tt.limit)
 		must(t, err)
-		codes := ""
+		var codes strings.Builder
 		for _, a := range got {
-			codes += a.Code
+			codes.WriteString(a.Code)
 		}
-		same(t, fmt.Sprintf("%d after %q", tt.limit, tt.after), tt.want, codes)
+		same(t, fmt.Sprintf("%d after %q", tt.limit, tt.after), tt.want, codes.String())
 	}
 }
 
