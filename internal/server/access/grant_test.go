@@ -1,0 +1,120 @@
+package access_test
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"drover/internal/server/access"
+)
+
+func TestGrantsAsText(t *testing.T) {
+	for text, want := range map[string]access.Grant{
+		"* on *": access.Everything(),
+		"start,read on GSEKIT_BIZ_*,biz:7": {
+			Operations: []string{"start", "read"}, Namespaces: []string{"GSEKIT_BIZ_*"}, Businesses: []int64{7},
+		},
+		"operate on job:biz:7 at area:0,0:10.2.*": {
+			Operations: []string{"operate"}, Namespaces: []string{"job:biz:7"}, Areas: []int{0}, Hosts: []string{"0:10.2.*"},
+		},
+		"query on on at at": {Operations: []string{"query"}, Namespaces: []string{"on"}, Hosts: []string{"at"}},
+	} {
+		got, err := access.ParseGrant("  " + strings.ReplaceAll(text, " ", "  "))
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%q (-want +got):\n%s", text, d)
+		}
+		again, err := access.ParseGrant(got.String())
+		if err != nil || !cmp.Equal(got, again) {
+			t.Errorf("%q is written as %q, which is read as %+v (%v)", text, got, again, err)
+		}
+	}
+}
+
+func TestBadGrants(t *testing.T) {
+	long := strings.Repeat("x", 256)
+	for text, reason := range map[string]string{
+		"":                       "expected",
+		"start":                  "expected",
+		"start on":               "expected",
+		"start in ns":            "expected",
+		"start on ns at":         "expected",
+		"start on ns in h":       "expected",
+		"start on ns at h more":  "expected",
+		"fly on ns":              `operations[0] is "fly"`,
+		"start, on ns":           `operations[1] is ""`,
+		"start on ,":             "namespaces[0] is empty",
+		"start on biz:x":         "is no number",
+		"start on biz:0":         "businesses[0] is 0",
+		"start on ns at area:-1": "areas[0] is -1",
+		"start on ns at area:":   "is no number",
+		"start on ns at ,":       "hosts[0] is empty",
+		"start on " + long:       "256 bytes",
+		"start on n\x00s":        "control character",
+		"start on ns at \xff":    "not valid UTF-8",
+		"start on " + strings.Repeat("a,", 100) + "a": "101 parts",
+	} {
+		if g, err := access.ParseGrant(text); err == nil || !strings.Contains(err.Error(), reason) {
+			t.Errorf("%.40q: %+v, %v, want an error about %s", text, g, err, reason)
+		}
+	}
+	for name, g := range map[string]access.Grant{
+		"no operation": {Namespaces: []string{"*"}},
+		"no namespace": {Operations: []string{"start"}},
+		"many areas":   {Operations: []string{"start"}, Namespaces: []string{"*"}, Areas: make([]int, 101)},
+	} {
+		if g.Validate() == nil {
+			t.Errorf("%s: %+v was taken", name, g)
+		}
+	}
+}
+
+func TestMatch(t *testing.T) {
+	texts := []string{"", "a", "b", "ab", "ba", "aba", "abab", "aab", "你", "a你", "你a", "a.b", "a*b"}
+	patterns := []string{"", "*", "**", "a", "?", "??", "a*", "*a", "a*b", "*a*b*", "a?", "?a", "*?", "?*?", "*b?", "你", "?你", "a.b", "a[b]"}
+	for _, p := range patterns {
+		like := regexp.QuoteMeta(p)
+		like = strings.ReplaceAll(strings.ReplaceAll(like, `\*`, ".*"), `\?`, ".")
+		want := regexp.MustCompile("^(?s:" + like + ")$")
+		for _, text := range texts {
+			if got := access.Match(p, text); got != want.MatchString(text) {
+				t.Errorf("%q matches %q: %v", p, text, got)
+			}
+		}
+	}
+	// Patterns that make a backtracking matcher take for ever.
+	if access.Match(strings.Repeat("a*", 120)+"b", strings.Repeat("a", 5000)) {
+		t.Error("a text without a b matches a pattern that ends in one")
+	}
+}
+
+// FuzzGrants: whatever text is taken is a valid grant, and means the same when it is written and read again.
+func FuzzGrants(f *testing.F) {
+	for _, text := range []string{"* on *", "start,read on GSEKIT_BIZ_*,biz:7 at area:0,0:10.2.*", "start on biz: at area:", "query on on at at"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		g, err := access.ParseGrant(text)
+		if err != nil {
+			return
+		}
+		if err := g.Validate(); err != nil {
+			t.Fatalf("%q was taken and is not valid: %v", text, err)
+		}
+		again, err := access.ParseGrant(g.String())
+		if err != nil {
+			t.Fatalf("%q is written as %q, which is refused: %v", text, g, err)
+		}
+		p, q := access.Principal{Grants: []access.Grant{g}}, access.Principal{Grants: []access.Grant{again}}
+		h := access.Host{Area: 0, IP: "10.2.0.1", ID: text}
+		if p.On("start", text).Covers(h) != q.On("start", text).Covers(h) || !slices.Equal(g.Namespaces, again.Namespaces) {
+			t.Fatalf("%q is written as %q, which means something else", text, g)
+		}
+	})
+}

@@ -1,0 +1,174 @@
+package gate_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"drover/internal/server/access"
+	"drover/internal/server/gate"
+	"drover/internal/server/store"
+)
+
+// register is a store with one app, "app", and the user ann; err fails every look into it.
+type register struct {
+	app    store.App
+	users  map[string]store.User
+	tokens map[string]store.Token
+	err    error
+}
+
+func (r *register) GetApp(_ context.Context, code string) (store.App, error) {
+	if r.err == nil && code != r.app.Code {
+		return store.App{}, store.ErrNotFound
+	}
+	return r.app, r.err
+}
+
+func (r *register) GetUser(_ context.Context, name string) (store.User, error) {
+	u, ok := r.users[name]
+	if !ok {
+		return store.User{}, store.ErrNotFound
+	}
+	return u, nil
+}
+
+func (r *register) FindToken(_ context.Context, hash string) (store.Token, store.User, error) {
+	t, ok := r.tokens[hash]
+	if !ok {
+		return store.Token{}, store.User{}, store.ErrNotFound
+	}
+	return t, r.users[t.User], nil
+}
+
+// sessions is a login service; a nil one is down.
+type sessions map[string]string
+
+func (s sessions) User(_ context.Context, token string) (string, error) {
+	user, ok := s[token]
+	switch {
+	case s == nil:
+		return "", errors.New("no route to host")
+	case !ok:
+		return "", gate.ErrNoSession
+	default:
+		return user, nil
+	}
+}
+
+func TestUsers(t *testing.T) {
+	now := time.Now()
+	mine, mineHash := access.NewToken()
+	old, oldHash := access.NewToken()
+	gone, goneHash := access.NewToken()
+	strange, _ := access.NewToken()
+	reg := &register{
+		app: store.App{Code: "app", Admin: true, Grants: []access.Grant{access.Everything()}, Limits: access.Limits{Burst: 1}},
+		users: map[string]store.User{
+			"ann": {Name: "ann"}, "gone": {Name: "gone", Disabled: true},
+		},
+		tokens: map[string]store.Token{
+			mineHash: {User: "ann", Expires: now.Add(time.Second)},
+			oldHash:  {User: "ann", Expires: now},
+			goneHash: {User: "gone"},
+		},
+	}
+	login := sessions{"s-bob": "bob", "s-gone": "gone", "s-": "", "s-long": strings.Repeat("x", 129)}
+	const in = gate.ReasonsEnd
+	for name, tt := range map[string]struct {
+		user, token string
+		mayName     bool
+		vouched     bool
+		login       gate.Login
+		want        gate.Reason
+		as          string
+	}{
+		"named":                          {user: "bob", mayName: true, want: in, as: "bob"},
+		"named beside a token":           {user: "bob", token: "any", mayName: true, want: in, as: "bob"},
+		"named, and disabled":            {user: "gone", mayName: true, want: gate.UserDisabled},
+		"named with a long name":         {user: strings.Repeat("x", 129), mayName: true, want: gate.UserTooLong},
+		"named by an app that may not":   {user: "bob", want: gate.MayNotName},
+		"named by a gateway":             {user: "bob", vouched: true, want: in, as: "bob"},
+		"named by a gateway, disabled":   {user: "gone", vouched: true, want: gate.UserDisabled},
+		"nobody":                         {mayName: true, want: gate.NoUser},
+		"nobody by a gateway":            {vouched: true, want: gate.NoUser},
+		"our token":                      {token: mine, want: in, as: "ann"},
+		"our token beside another name":  {user: "bob", token: mine, want: in, as: "ann"},
+		"our token, expired":             {token: old, want: gate.BadToken},
+		"our token of a disabled user":   {token: gone, want: gate.UserDisabled},
+		"our token, unknown":             {token: strange, login: login, want: gate.BadToken},
+		"a token and no login service":   {token: "s-bob", want: gate.BadToken},
+		"a session":                      {token: "s-bob", login: login, want: in, as: "bob"},
+		"no session":                     {token: "s-eve", login: login, want: gate.BadToken},
+		"a session of a disabled user":   {token: "s-gone", login: login, want: gate.UserDisabled},
+		"a session of nobody":            {token: "s-", login: login, want: gate.BadToken},
+		"a session with a long name":     {token: "s-long", login: login, want: gate.BadToken},
+		"the login service is down":      {token: "s-bob", login: sessions(nil), want: gate.LoginDown},
+		"an endless token is not asked":  {token: strings.Repeat("x", 4097), login: sessions(nil), want: gate.BadToken},
+		"our token needs no login there": {token: mine, login: sessions(nil), want: in, as: "ann"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reg.app.MayNameUsers = tt.mayName
+			hash, err := access.HashSecret("secret")
+			if err != nil {
+				t.Fatal(err)
+			}
+			reg.app.Secrets = []store.Secret{{ID: "1", Hash: hash}}
+			g := gate.New(gate.Config{Store: reg, Login: tt.login, Now: func() time.Time { return now }})
+			c := gate.Credentials{AppCode: "app", AppSecret: "secret", User: tt.user, Token: tt.token, Vouched: tt.vouched}
+			if tt.vouched {
+				c.AppSecret = ""
+			}
+			p, err := g.Admit(t.Context(), c)
+			if tt.want == in {
+				if err != nil || p.App != "app" || p.User != tt.as || !p.Admin || len(p.Grants) != 1 || p.Limits != reg.app.Limits {
+					t.Fatalf("principal is %+v, error %v", p, err)
+				}
+				return
+			}
+			refused := (*gate.Refusal)(nil)
+			if !errors.As(err, &refused) || refused.Reason != tt.want {
+				t.Fatalf("error is %v, want reason %d", err, tt.want)
+			}
+			if (refused.Cause != nil) != (tt.want == gate.LoginDown) {
+				t.Errorf("cause is %v", refused.Cause)
+			}
+			if tt.token != "" && strings.Contains(err.Error(), tt.token) {
+				t.Errorf("the error holds the token: %v", err)
+			}
+			if p.App != "" || p.Admin {
+				t.Errorf("a refused caller is %+v", p)
+			}
+		})
+	}
+}
+
+func TestAppsThatAGatewayNames(t *testing.T) {
+	reg := &register{app: store.App{Code: "app"}}
+	g := gate.New(gate.Config{Store: reg})
+	reason := func(code string) gate.Reason {
+		t.Helper()
+		_, err := g.Admit(t.Context(), gate.Credentials{AppCode: code, User: "bob", Vouched: true})
+		refused := (*gate.Refusal)(nil)
+		if !errors.As(err, &refused) {
+			t.Fatalf("error is %v", err)
+		}
+		return refused.Reason
+	}
+	if r := reason("other"); r != gate.UnknownApp {
+		t.Errorf("an unknown app is refused for reason %d", r)
+	}
+	if r := reason(""); r != gate.NoAppCode {
+		t.Errorf("no app is refused for reason %d", r)
+	}
+	reg.app.Disabled = true
+	if r := reason("app"); r != gate.AppDisabled {
+		t.Errorf("a disabled app is refused for reason %d", r)
+	}
+	reg.err = errors.New("disk is full")
+	if _, err := g.Admit(t.Context(), gate.Credentials{AppCode: "app", User: "bob", Vouched: true}); !errors.Is(err, reg.err) {
+		t.Errorf("a broken store gives %v", err)
+	}
+}
