@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"drover/internal/server/store"
 	"drover/internal/server/store/sqlite"
 	"drover/test/harness"
 )
@@ -143,7 +144,7 @@ func TestCredentials(t *testing.T) {
 	if err := s.Terminate(); err != nil {
 		t.Fatal(err)
 	}
-	recorded, err := database(t, s).ListAudit(t.Context(), 10_000)
+	recorded, err := database(t, s).ListAudit(t.Context(), store.AuditFilter{Limit: 10_000})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"drover/test/examples"
 	"drover/test/harness"
+	"drover/test/openapi"
 )
 
 // TestExamples plays every case of api/examples.
@@ -15,7 +16,7 @@ func TestExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := examples.NewPlayer(caller(), s.URL, cases, map[string]string{
+	p := examples.NewPlayer(openapi.NewClient(t, caller()), s.URL, cases, map[string]string{
 		"${app_code}": harness.AppCode, "${app_secret}": harness.AppSecret, "${user}": "root", "${dir}": harness.Workdir(t),
 	})
 	live := 0

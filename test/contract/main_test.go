@@ -12,6 +12,7 @@ import (
 
 	"drover/test/examples"
 	"drover/test/harness"
+	"drover/test/openapi"
 )
 
 // The paths that calls go to.
@@ -52,7 +53,7 @@ func send(t *testing.T, s *harness.Server, method, path string, headers map[stri
 	for k, v := range headers {
 		r.Header.Set(k, v)
 	}
-	resp, err := caller().Do(r)
+	resp, err := openapi.NewClient(t, caller()).Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}

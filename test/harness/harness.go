@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"drover/test/openapi"
 )
 
 // Patience is how long anything may take before a test fails: the machines that run the tests are shared and slow.
@@ -171,7 +173,7 @@ func (s *Server) Do(method, path string, body any) (int, Object) {
 		s.t.Fatal(err)
 	}
 	req.Header.Set("X-Bkapi-Authorization", fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":%q,"bk_username":"tester"}`, AppCode, AppSecret))
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := openapi.NewClient(s.t, http.DefaultClient).Do(req)
 	if err != nil {
 		s.t.Fatalf("%s %s: %v", method, path, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 
 	"github.com/getkin/kin-openapi/openapi3"
 )
@@ -15,8 +16,10 @@ import (
 // Document is api/openapi.yaml.
 type Document struct{ doc *openapi3.T }
 
-// Load reads the document of this module.
-func Load() (*Document, error) {
+// Load returns the document of this module; it is read once.
+var Load = sync.OnceValues(load)
+
+func load() (*Document, error) {
 	_, file, _, _ := runtime.Caller(0)
 	root := filepath.Dir(filepath.Dir(filepath.Dir(file)))
 	doc, err := openapi3.NewLoader().LoadFromFile(filepath.Join(root, "api", "openapi.yaml"))
