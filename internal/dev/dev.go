@@ -28,11 +28,20 @@ func Run(ctx context.Context, cfg config.Dev, build string, out io.Writer, log *
 	}
 	defer lock.Close() //nolint:errcheck // nothing was written
 
-	var local *agent.Agent
-	srv, err := server.New(ctx, server.Config{
+	var (
+		local *agent.Agent
+		srv   *server.Server
+	)
+	srv, err = server.New(ctx, server.Config{
 		Dir: filepath.Join(cfg.DataDir, "server"), HTTP: cfg.HTTP, Fabric: "127.0.0.1:0", Log: log.With("part", "server"),
+		Socket:          filepath.Join(cfg.DataDir, config.SocketName),
 		TrustedGateways: cfg.TrustedGateways, LoginURL: cfg.LoginURL,
-		Ready: func() error { return local.Ready() },
+		Ready: func() error {
+			if err := local.Ready(); err != nil {
+				return err
+			}
+			return srv.Met(local.Key())
+		},
 		Notes: func() []string { return local.Notes() },
 	})
 	if err != nil {
@@ -137,8 +146,17 @@ Ask for all processes of a namespace (none yet):
 
   curl -sS %s/api/v2/proc/sync_proc_status -d "{\"bk_app_code\":\"%s\",\"bk_app_secret\":\"%s\",\"bk_username\":\"me\",\"meta\":{\"namespace\":\"quickstart\"},\"page\":{\"start\":0,\"limit\":100}}"
 
-Next: examples/quickstart.sh runs a real daemon through its whole life. Ctrl-C ends drover and leaves the processes running.
+Next: examples/quickstart.sh runs a real daemon through its whole life; in another terminal, %s lists what there is
+(bin/drover after make build). Ctrl-C ends drover and leaves the processes running.
 
-`, b.url, b.code, secret)
+`, b.url, b.code, secret, b.listing())
 	return text.String()
+}
+
+// listing is the command that finds this server by its socket.
+func (b banner) listing() string {
+	if b.cfg.DataDir == config.DataDir() {
+		return "drover ps"
+	}
+	return "drover ps --data-dir " + b.cfg.DataDir
 }

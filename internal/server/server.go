@@ -22,7 +22,6 @@ import (
 	"drover/internal/server/engine"
 	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
-	"drover/internal/server/httpapi"
 	"drover/internal/server/login"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqlite"
@@ -36,6 +35,8 @@ type Config struct {
 	// HTTP and Fabric are the addresses to listen on, host:port; port 0 is any.
 	HTTP   string
 	Fabric string
+	// Socket is the path of a socket for the operators of this machine; empty for none.
+	Socket string
 	// TrustedGateways are peers that are believed whom they call for; LoginURL is the login service that knows users' sessions. Both
 	// may be empty.
 	TrustedGateways []netip.Prefix
@@ -56,6 +57,7 @@ type Server struct {
 	gate      *gate.Gate
 	audit     *audit.Recorder
 	listener  net.Listener
+	socket    net.Listener // nil for none
 	key       nkeys.KeyPair
 	link      *link
 }
@@ -76,6 +78,11 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	}()
 	if s.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.HTTP); err != nil {
 		return nil, fmt.Errorf("cannot listen for HTTP: %w (--http takes another address)", err)
+	}
+	if cfg.Socket != "" {
+		if s.socket, err = listenSocket(ctx, cfg.Socket); err != nil {
+			return nil, err
+		}
 	}
 	if s.store, err = sqlite.Open(ctx, filepath.Join(cfg.Dir, "drover.db"), cfg.Log); err != nil {
 		return nil, err
@@ -126,8 +133,10 @@ func (s *Server) Close() {
 			s.cfg.Log.Error("database could not be closed", "error", err)
 		}
 	}
-	if s.listener != nil {
-		_ = s.listener.Close() // closed already if it was served
+	for _, l := range []net.Listener{s.listener, s.socket} {
+		if l != nil {
+			_ = l.Close() // closed already if it was served
+		}
 	}
 }
 
@@ -202,31 +211,4 @@ func (s *Server) serveReports(ctx context.Context) error {
 	s.link.set(conn)
 	<-ctx.Done()
 	return nil
-}
-
-// shutdownTime is how long calls under way may take to end.
-const shutdownTime = 5 * time.Second
-
-// Serve answers HTTP until ctx ends.
-func (s *Server) Serve(ctx context.Context) error {
-	srv := httpapi.NewServer(httpapi.New(httpapi.Config{
-		Tasks: s.store, Observations: s.store, Groups: s.store, Audit: s.audit, Engine: s.engine, Directory: s.directory,
-		Gate: s.gate, TrustedGateways: s.cfg.TrustedGateways,
-		Ready: s.Ready, Notes: s.cfg.Notes, Log: s.cfg.Log,
-	}), s.cfg.Log)
-	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(s.listener) }()
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
-	defer cancel()
-	err := srv.Shutdown(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = srv.Close()
-	}
-	<-ended //nolint:errcheck // it says that it was shut down
-	return err
 }

@@ -7,21 +7,26 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"drover/internal/process"
 	"drover/internal/server/access"
 	"drover/internal/server/fleet"
+	"drover/internal/server/gate"
 	"drover/internal/server/store"
 )
 
 // Prefix is where the API is.
 const Prefix = "/api/v1"
 
-// Gate finds out who calls. Admit returns a Denied error for credentials that are missing or wrong, and Busy for an app that asks
-// for more than its limits; release is called when the call has ended.
+// Owns reports whether a path is one of this API.
+func Owns(path string) bool { return path == Prefix || strings.HasPrefix(path, Prefix+"/") }
+
+// Gate finds out who calls, and counts the call against the app's limits.
 type Gate interface {
-	Admit(r *http.Request) (who access.Principal, release func(), err error)
+	Admit(ctx context.Context, c gate.Credentials) (access.Principal, error)
+	Enter(p access.Principal) (leave func(), u gate.Usage, v gate.Verdict)
 }
 
 // Engine takes tasks. Submit returns once the task and its audit row are on disk. Wait returns when every item of the task has its
@@ -48,6 +53,17 @@ type Results interface {
 	TaskItems(ctx context.Context, id, app string, fn func(store.ItemView) error) error
 }
 
+// Audit is the record of calls. PutAudit stores rows before it returns, NoteAudit a little later.
+type Audit interface {
+	PutAudit(ctx context.Context, rows ...store.AuditRow) error
+	NoteAudit(ctx context.Context, row store.AuditRow) error
+}
+
+// History reads the record of calls.
+type History interface {
+	ListAudit(ctx context.Context, filter store.AuditFilter) ([]store.AuditRow, error)
+}
+
 // Config is what the API stands on. All but Now is required.
 type Config struct {
 	Gate      Gate
@@ -59,7 +75,8 @@ type Config struct {
 	Apps      store.Apps
 	Users     store.Users
 	Tokens    store.Tokens
-	Audit     store.Audit
+	Audit     Audit
+	History   History
 	Log       *slog.Logger
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time

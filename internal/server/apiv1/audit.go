@@ -35,7 +35,7 @@ func (h *Handler) listAudit(ctx context.Context, c *call) (reply, error) {
 	if err := p.done(); err != nil {
 		return reply{}, err
 	}
-	rows, err := h.Audit.ListAudit(ctx, f)
+	rows, err := h.History.ListAudit(ctx, f)
 	if err != nil {
 		return reply{}, failure("list the record of calls", err)
 	}

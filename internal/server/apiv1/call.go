@@ -78,17 +78,11 @@ func (h *Handler) serving(r route) http.HandlerFunc {
 
 // answer finds out who calls and runs the endpoint.
 func (h *Handler) answer(ctx context.Context, c *call, r route) (reply, error) {
-	if operator, ok := ctx.Value(operatorKey{}).(access.Principal); ok {
-		c.who = operator
-	} else {
-		who, release, err := h.Gate.Admit(c.r)
-		if err != nil {
-			return reply{}, err
-		}
-		defer release()
-		c.who = who
+	leave, err := h.admit(ctx, c)
+	if err != nil {
+		return reply{}, err
 	}
-	c.audit.App, c.audit.User = c.who.App, c.who.User
+	defer leave()
 	if r.admin && !c.who.Admin {
 		return reply{}, problemf(http.StatusForbidden, "app %q is no administrator", c.who.App)
 	}
@@ -118,7 +112,11 @@ func (h *Handler) record(ctx context.Context, c *call, status int, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTime)
 	defer cancel()
-	if err := h.Audit.PutAudit(ctx, c.audit); err != nil {
+	put := func(ctx context.Context, row store.AuditRow) error { return h.Audit.PutAudit(ctx, row) }
+	if c.audit.Allowed && c.r.Method == http.MethodGet {
+		put = h.Audit.NoteAudit // a poll is not worth a sync of its own
+	}
+	if err := put(ctx, c.audit); err != nil {
 		h.Log.Error("audit row was lost", "endpoint", c.audit.Action, "request", c.audit.RequestID, "app", c.audit.App, "error", err)
 	}
 }
@@ -183,8 +181,9 @@ func remote(r *http.Request) string {
 }
 
 // clip cuts a text that goes into a record.
-func clip(text string) string {
-	const most = 200
+func clip(text string) string { return clipTo(text, 200) }
+
+func clipTo(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"drover/internal/server/store"
@@ -21,6 +22,8 @@ type problem struct {
 	RequestID string       `json:"request_id"`
 	// cause is for the log; it is set where the fault is ours.
 	cause error
+	// retryAfter is in seconds; 0 says nothing.
+	retryAfter int
 }
 
 // fieldError is what is wrong with one field, named as "targets[0].name" in a body and by its name in the query.
@@ -51,32 +54,10 @@ func failure(what string, cause error) *problem {
 	return p
 }
 
-// Denied is an error of a Gate: the credentials are missing or wrong.
-type Denied struct{ Reason string }
-
-// Error returns what the caller is told.
-func (d *Denied) Error() string { return d.Reason }
-
-// Busy is an error of a Gate: the app asks for more than its limits.
-type Busy struct {
-	Reason string
-	// RetryAfter is in seconds, rounded up.
-	RetryAfter int
-}
-
-// Error returns what the caller is told.
-func (b *Busy) Error() string { return b.Reason }
-
 // problemOf returns the problem in an error.
 func problemOf(err error) *problem {
 	if p, ok := errors.AsType[*problem](err); ok {
 		return p
-	}
-	if d, ok := errors.AsType[*Denied](err); ok {
-		return problemf(http.StatusUnauthorized, "%s", d.Reason)
-	}
-	if b, ok := errors.AsType[*Busy](err); ok {
-		return problemf(http.StatusTooManyRequests, "%s", b.Reason)
 	}
 	return failure("answer the call", err)
 }
@@ -105,8 +86,8 @@ func refuse(w http.ResponseWriter, c *call, err error) {
 	if p.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `X-Bkapi-Authorization realm="drover"`)
 	}
-	if b, ok := errors.AsType[*Busy](err); ok {
-		w.Header().Set("Retry-After", fmt.Sprint(max(b.RetryAfter, 1)))
+	if p.retryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(p.retryAfter))
 	}
 	write(w, p.Status, "application/problem+json", p)
 }

@@ -1,0 +1,66 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"drover/internal/group"
+	"drover/internal/server/apiv1"
+	"drover/internal/server/httpapi"
+)
+
+// shutdownTime is how long calls under way may take to end, on each of two listeners one after the other.
+const shutdownTime = 3 * time.Second
+
+// Serve answers HTTP until ctx ends.
+func (s *Server) Serve(ctx context.Context) error {
+	own := apiv1.New(apiv1.Config{
+		Gate: s.gate, Engine: s.engine, Directory: s.directory, Agents: s.store, Listing: s.store, Results: s.store,
+		Apps: s.store, Users: s.store, Tokens: s.store, Audit: s.audit, History: s.store, Log: s.cfg.Log,
+	})
+	compatible := httpapi.New(httpapi.Config{
+		Tasks: s.store, Observations: s.store, Groups: s.store, Audit: s.audit, Engine: s.engine, Directory: s.directory,
+		Gate: s.gate, TrustedGateways: s.cfg.TrustedGateways,
+		Ready: s.Ready, Notes: s.cfg.Notes, Log: s.cfg.Log,
+	})
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The compatible paths are matched by their end, and a mux would redirect one that is not clean.
+		if apiv1.Owns(r.URL.Path) {
+			own.ServeHTTP(w, r)
+			return
+		}
+		compatible.ServeHTTP(w, r)
+	})
+	parts := []group.Part{{Name: "tcp", Run: s.serving(handler, own, s.listener, nil)}}
+	if s.socket != nil {
+		parts = append(parts, group.Part{Name: "socket", Run: s.serving(handler, own, s.socket, s.operator)})
+	}
+	return group.Run(ctx, parts...)
+}
+
+// serving returns what answers HTTP on a listener until its context ends.
+func (s *Server) serving(handler http.Handler, own *apiv1.Handler, l net.Listener, accepted func(context.Context, net.Conn) context.Context) func(context.Context) error {
+	return func(ctx context.Context) error {
+		srv := httpapi.NewServer(handler, s.cfg.Log)
+		srv.ConnContext = accepted
+		srv.RegisterOnShutdown(own.Stop)
+		ended := make(chan error, 1)
+		go func() { ended <- srv.Serve(l) }()
+		select {
+		case err := <-ended:
+			return err
+		case <-ctx.Done():
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
+		defer cancel()
+		err := srv.Shutdown(ctx)
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = srv.Close()
+		}
+		<-ended //nolint:errcheck // it says that it was shut down
+		return err
+	}
+}

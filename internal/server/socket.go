@@ -1,0 +1,95 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"drover/internal/server/access"
+	"drover/internal/server/apiv1"
+)
+
+// maxSocketPath is the longest path that the kernel takes for a socket.
+const maxSocketPath = 107
+
+// listenSocket listens on a socket that only the server's own account may open. Whatever is left there of a server that was killed is
+// replaced: the caller holds the lock of the directory. A path longer than the kernel takes is reached through its directory.
+func listenSocket(ctx context.Context, path string) (net.Listener, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("cannot replace socket: %w", err)
+	}
+	short := path
+	if len(path) > maxSocketPath {
+		dir, err := os.Open(filepath.Dir(path))
+		if err != nil {
+			return nil, fmt.Errorf("cannot listen on socket: %w", err)
+		}
+		defer dir.Close()
+		short = fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path))
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "unix", short)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on socket: %w", err)
+	}
+	// Go would remove it by the name that it was bound by, which may be gone.
+	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot protect socket: %w", err), l.Close())
+	}
+	return socket{Listener: l, path: path}, nil
+}
+
+// socket is a listener whose file goes with it.
+type socket struct {
+	net.Listener
+	path string
+}
+
+// Close stops listening and removes the file.
+func (s socket) Close() error {
+	err := os.Remove(s.path)
+	if errors.Is(err, fs.ErrNotExist) { // closed before
+		err = nil
+	}
+	return errors.Join(err, s.Listener.Close())
+}
+
+// operator marks a connection of the socket as that of an operator, if the kernel says that it was made by root or by the server's
+// own account. Any other is treated like one from elsewhere: the file's mode keeps it out, and may have been changed.
+func (s *Server) operator(ctx context.Context, conn net.Conn) context.Context {
+	uid, err := peer(conn)
+	if err != nil {
+		s.cfg.Log.WarnContext(ctx, "peer of the socket could not be told", "error", err)
+		return ctx
+	}
+	if uid != 0 && uid != uint32(os.Geteuid()) {
+		s.cfg.Log.WarnContext(ctx, "stranger came through the socket", "uid", uid)
+		return ctx
+	}
+	return apiv1.WithOperator(ctx, access.LocalAdmin(uid))
+}
+
+// peer returns the account of the process at the other end of a connection.
+func peer(conn net.Conn) (uid uint32, err error) {
+	c, ok := conn.(*net.UnixConn)
+	if !ok {
+		return 0, fmt.Errorf("%T is no connection of a socket", conn)
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var cred *unix.Ucred
+	var failure error
+	err = raw.Control(func(fd uintptr) { cred, failure = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err := errors.Join(err, failure); err != nil {
+		return 0, err
+	}
+	return cred.Uid, nil
+}
