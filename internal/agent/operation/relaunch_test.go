@@ -196,6 +196,7 @@ func (w *world) killedRelaunch(t *testing.T, rec specstore.Record, rt specstore.
 		w.OnPut = nil
 		if recover() != nil {
 			w.Crash()
+			w.Revive()
 			killed = true
 		}
 	}()

@@ -37,6 +37,7 @@ func (w *world) life(t *testing.T, e specstore.Entry, subject operation.Subject,
 				panic(cause)
 			}
 			w.Crash()
+			w.Revive()
 			killed = true
 		}
 	}()
@@ -137,6 +138,7 @@ func TestResume(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-time.After(away)
+		w.Revive()
 	}
 	up := func(run string, w *world) { w.Spawn("nginx", pidFile, run) }
 	for _, c := range []struct {
@@ -256,6 +258,7 @@ func TestInterrupted(t *testing.T) {
 						t.Errorf("it stopped after %v", took)
 					}
 					w.Crash()
+					w.Revive()
 					r, err := w.operator.Operate(t.Context(), entry(op, spec()), unknown.subject())
 					if err != nil || r.Outcome.Fault != process.None {
 						t.Errorf("%+v, %v", r.Outcome, err)

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"drover/internal/agent/operation/operationtest"
+	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
@@ -185,18 +187,21 @@ func TestReboot(t *testing.T) {
 		r.starts("a", crashing(r, "a", time.Second))
 		r.Kill(file("a"))
 		r.pass(15 * time.Second) // two of its four starts are spent
-		stop, query := r.submit(process.Reload, "a", a), r.submit(process.Query, "a", a)
+		reload := r.submit(process.Reload, "a", a)
+		synctest.Wait()
+		query := specstore.Entry{Item: "query", Process: id("a"), Op: process.Query, Spec: a, Expires: time.Now().Add(time.Hour), Boot: r.disk.boot}
+		r.disk.accept(query)
 		r.reboot()
 		at := r.starts("a", crashing(r, "a", time.Second))
 		r.begin()
 		r.pass(time.Second)
-		r.expect(stop, process.Failed, "interrupted: the host was rebooted before the operation had ended, and nobody can tell how far it came")
-		r.expect(query, process.None, "success")
+		r.expect(reload, process.Failed, "interrupted: the host was rebooted before the operation had ended, and nobody can tell how far it came")
+		r.expect(query.Item, process.None, "success")
 		r.pass(time.Hour)
 		if len(*at) != 4 {
 			t.Errorf("it was launched at %v after the reboot, want a full budget of 4", *at)
 		}
-		if n := len(r.Lines()); n != 1+1+4+2+4 {
+		if n := len(r.Lines()); n != 1+1+4+2+1+4 {
 			t.Errorf("%d commands have run: %v", n, r.Lines())
 		}
 	})
@@ -210,14 +215,14 @@ func TestBootStarts(t *testing.T) {
 			r.do(process.Start, name, r.spec(name))
 		}
 		r.reboot()
-		under, most := 0, 0
+		var under, most atomic.Int32
 		for _, name := range names {
 			r.Kill(file(name))
 			r.Script(line("start", name), operationtest.Script{
 				Takes: time.Second,
-				Begin: func(string) { under++; most = max(most, under) },
+				Begin: func(string) { most.Store(max(most.Load(), under.Add(1))) },
 				End: func(run string) {
-					under--
+					under.Add(-1)
 					r.Spawn(name, file(name), run)
 				},
 			})
@@ -225,8 +230,8 @@ func TestBootStarts(t *testing.T) {
 		r.boots = 3
 		r.begin()
 		r.pass(time.Minute)
-		if most != 3 {
-			t.Errorf("%d were started at a time, want 3", most)
+		if n := most.Load(); n != 3 {
+			t.Errorf("%d were started at a time, want 3", n)
 		}
 		for _, name := range names {
 			r.state(name, "running", true)

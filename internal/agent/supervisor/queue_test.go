@@ -3,7 +3,6 @@ package supervisor_test
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -28,8 +27,8 @@ func TestOrder(t *testing.T) {
 		if got := sorted(r.Lines()); !slices.Equal(got, []string{"start a", "start b"}) {
 			t.Errorf("%v have run side by side", got)
 		}
-		if want := []string{items[0], items[4]}; !slices.Equal(sorted(r.sink.began), want) {
-			t.Errorf("%v have begun, want %v", r.sink.began, want)
+		if want := []string{items[0], items[4]}; !slices.Equal(r.sink.begun(), want) {
+			t.Errorf("%v have begun, want %v", r.sink.begun(), want)
 		}
 		r.pass(time.Minute)
 		r.expect(items[0], process.None, "success")
@@ -139,7 +138,7 @@ func TestExpiredOrderIsNotBegun(t *testing.T) {
 		r.expect("late", process.Failed, "expired: the operation was not begun by "+expires.UTC().Format(time.RFC3339))
 		r.ran("start a")
 		r.state("a", "running", true)
-		if slices.Contains(r.sink.began, "late") {
+		if slices.Contains(r.sink.begun(), "late") {
 			t.Error("it is said to have begun")
 		}
 	})
@@ -148,7 +147,6 @@ func TestExpiredOrderIsNotBegun(t *testing.T) {
 // TestUnknownProcessesAreForgotten: whatever is asked about a process that nobody knows leaves no goroutine and no record.
 func TestUnknownProcessesAreForgotten(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		before := runtime.NumGoroutine()
 		var items []string
 		for i := range 50 {
 			name := fmt.Sprintf("p%d", i)
@@ -163,8 +161,8 @@ func TestUnknownProcessesAreForgotten(t *testing.T) {
 				t.Errorf("%s has no outcome", item)
 			}
 		}
-		if after := runtime.NumGoroutine(); after > before {
-			t.Errorf("%d goroutines before, %d after", before, after)
+		if n := r.Runners(); n != 0 {
+			t.Errorf("%d processes have a goroutine of their own", n)
 		}
 		if known := r.Known(); len(known) > 0 {
 			t.Errorf("%v are known", known)

@@ -46,6 +46,7 @@ func bubble(t *testing.T, fn func(t *testing.T, r *rig)) {
 
 // begin starts an agent that takes over what is on the disk.
 func (r *rig) begin() {
+	r.Revive()
 	r.handle = &handle{disk: r.disk, World: r.World}
 	r.sink = &sink{handle: r.handle, outcomes: map[string]process.Outcome{}}
 	operator := r.Operator(nil)
@@ -215,6 +216,13 @@ func (s *sink) Finished(item string, o process.Outcome) {
 	}
 	s.outcomes[item] = o
 	s.order = append(s.order, item)
+}
+
+// begun returns the items that have begun, sorted.
+func (s *sink) begun() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return sorted(s.began)
 }
 
 func (s *sink) Changed(process.ID) {

@@ -86,6 +86,8 @@ func (w *World) Trims() int {
 // Crash is the death of the agent: commands at their gate end unrun, nobody watches any more, everything else goes on.
 func (w *World) Crash() {
 	w.mu.Lock()
+	w.alone = true
+	clear(w.exits)
 	var gated []procfs.Identity
 	for _, c := range w.runs {
 		if c.gated {
@@ -99,6 +101,13 @@ func (w *World) Crash() {
 	for _, id := range gated {
 		w.End(id, liveness.Exit{})
 	}
+}
+
+// Revive is the birth of the next agent.
+func (w *World) Revive() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.alone = false
 }
 
 // Launch implements operation.Commands.

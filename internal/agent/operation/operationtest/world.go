@@ -44,6 +44,8 @@ type World struct {
 
 	mu       sync.Mutex
 	procs    map[procfs.Identity]*proc
+	exits    map[procfs.Identity]liveness.Exit // what this life of the agent has seen
+	alone    bool                              // there is no agent
 	files    map[string]procfs.Identity
 	scripts  map[string]Script
 	runs     map[string]*command
@@ -83,7 +85,7 @@ type End struct {
 func New(t testing.TB) *World {
 	return &World{
 		Journal: NewJournal(), t: t, epoch: time.Now(), pids: firstPID - 1,
-		procs: map[procfs.Identity]*proc{}, files: map[string]procfs.Identity{},
+		procs: map[procfs.Identity]*proc{}, exits: map[procfs.Identity]liveness.Exit{}, files: map[string]procfs.Identity{},
 		scripts: map[string]Script{}, runs: map[string]*command{},
 	}
 }
@@ -149,6 +151,9 @@ func (w *World) End(id procfs.Identity, exit liveness.Exit) {
 	var watchers []func(liveness.Exit)
 	if p, ok := w.procs[id]; ok {
 		watchers = slices.Collect(maps.Values(p.watchers))
+		if !w.alone {
+			w.exits[id] = exit
+		}
 	}
 	delete(w.procs, id)
 	w.mu.Unlock()
@@ -232,7 +237,7 @@ func (w *World) Look(spec *process.Spec, rt specstore.Runtime) operation.Sightin
 	return operation.Sighting{ID: &id, PIDFile: file, Matches: matches}
 }
 
-// Watch implements operation.Processes.
+// Watch implements operation.Processes. What ended in this life of the agent is told of at once.
 func (w *World) Watch(id procfs.Identity, fn func(liveness.Exit)) (stop func(), err error) {
 	if w.WatchError != nil {
 		if err := w.WatchError(id); err != nil {
@@ -242,6 +247,10 @@ func (w *World) Watch(id procfs.Identity, fn func(liveness.Exit)) (stop func(), 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p, ok := w.procs[id]
+	if exit, told := w.exits[id]; told {
+		fn(exit)
+		return func() {}, nil
+	}
 	if !ok {
 		return nil, fmt.Errorf("cannot watch pid %d: %w", id.PID, liveness.ErrGone)
 	}
