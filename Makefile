@@ -4,7 +4,7 @@ export CGO_ENABLED := 0
 
 TOOL := go tool -modfile=tools/go.mod
 
-.PHONY: help run build test test-deps short race lint fmt generate check fuzz bench clean
+.PHONY: help run build test test-deps race lint fmt generate check fuzz bench clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
