@@ -63,8 +63,10 @@ func (w *waiter) await(ctx context.Context, cmd *cobra.Command, c *client.Client
 		look = lookSoon
 	}
 	var lost time.Time
-	for !o.Done() {
-		line.show(o)
+	for looks := 0; !o.Done(); looks++ {
+		if looks > 0 || line.rewrite { // lines of their own are for what takes longer than a look
+			line.show(o)
+		}
 		next, err := c.Operation(ctx, o.ID, look)
 		if err == nil {
 			o, lost = next, time.Time{}

@@ -3,6 +3,7 @@ package apiv1
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -61,13 +62,13 @@ func viewApp(a store.App) appView {
 
 // appRequest is the body of a new app and of a change, where only what is given counts.
 type appRequest struct {
-	Code         string          `json:"code"`
-	Note         *string         `json:"note"`
-	Admin        *bool           `json:"admin"`
-	MayNameUsers *bool           `json:"may_name_users"`
-	Disabled     *bool           `json:"disabled"`
-	Grants       *[]access.Grant `json:"grants"`
-	Limits       *access.Limits  `json:"limits"`
+	Code         string          `json:"code,omitempty"`
+	Note         *string         `json:"note,omitempty"`
+	Admin        *bool           `json:"admin,omitempty"`
+	MayNameUsers *bool           `json:"may_name_users,omitempty"`
+	Disabled     *bool           `json:"disabled,omitempty"`
+	Grants       *[]access.Grant `json:"grants,omitempty"`
+	Limits       *access.Limits  `json:"limits,omitempty"`
 }
 
 // validate reports the first field that is wrong.
@@ -135,11 +136,12 @@ func (h *Handler) createApp(ctx context.Context, c *call) (reply, error) {
 	if err := req.validate(); err != nil {
 		return reply{}, err
 	}
+	c.audit.Detail, _ = json.Marshal(req) // it was decoded from JSON, and holds no secret
 	secret, kept, err := h.newSecret()
 	if err != nil {
 		return reply{}, failure("make a secret", err)
 	}
-	a := store.App{Code: req.Code, Secrets: []store.Secret{kept}, Created: h.Now(), Changed: h.Now()}
+	a := store.App{Code: req.Code, Secrets: []store.Secret{kept}, Created: kept.Created, Changed: kept.Created}
 	req.change(&a)
 	if err := h.Apps.CreateApp(ctx, a); err != nil {
 		return reply{}, stored(err, "app", req.Code)
@@ -213,6 +215,7 @@ func (h *Handler) changeApp(ctx context.Context, c *call) (reply, error) {
 	if err := req.validate(); err != nil {
 		return reply{}, err
 	}
+	c.audit.Detail, _ = json.Marshal(req) // it was decoded from JSON, and holds no secret
 	a, err := h.Apps.ChangeApp(ctx, code, func(a *store.App) error {
 		req.change(a)
 		a.Changed = h.Now()

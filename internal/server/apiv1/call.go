@@ -24,6 +24,9 @@ const (
 	maxWait   = 60 * time.Second
 )
 
+// hungUp is what the record says of a call whose caller did not wait for the answer, as many web servers do.
+const hungUp = 499
+
 // call is one request on its way through the API.
 type call struct {
 	w      http.ResponseWriter
@@ -100,7 +103,9 @@ func (h *Handler) record(ctx context.Context, c *call, status int, err error) {
 		if status == http.StatusForbidden {
 			c.audit.Allowed = false
 		}
-		if p.cause != nil && ctx.Err() == nil { // a caller that hung up is no fault of ours
+		if p.cause != nil && ctx.Err() != nil { // a caller that hung up is no fault of ours
+			status, c.audit.Message = hungUp, "the caller hung up"
+		} else if p.cause != nil {
 			h.Log.Error("call failed", "endpoint", c.audit.Action, "request", c.audit.RequestID, "error", p.cause)
 		}
 	}
