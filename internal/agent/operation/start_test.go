@@ -181,7 +181,12 @@ func TestStartCheck(t *testing.T) {
 			text: "start process (nginx) failed, for post-check status not alive: " + missing + "; output: [hello]",
 		},
 		{
-			name: "it dies at once", set: appear(0, func(w *world, id procfs.Identity) { w.Exit(id, 9) }), took: 6 * time.Second, fault: process.CheckFailed,
+			name: "it dies at once", took: 6 * time.Second, fault: process.CheckFailed,
+			set: func(w *world, _ *process.Spec) {
+				w.Script("start", operationtest.Script{Takes: time.Second, Output: "hello", End: func(run string) {
+					w.Exit(w.Spawn("nginx", pidFile, run), 9)
+				}})
+			},
 			text: "start process (nginx) failed, for post-check status not alive: pid 101 in /run/nginx.pid does not run; output: [hello]",
 		},
 		{

@@ -70,6 +70,7 @@ func damages() map[string]func(data []byte) []byte {
 
 // TestDamagedState: a state file that cannot be read is no reason to begin anew without a word, nor to fall over.
 func TestDamagedState(t *testing.T) {
+	t.Parallel()
 	whole := filled(t)
 	for name, damage := range damages() {
 		t.Run(name, func(t *testing.T) {
@@ -105,6 +106,7 @@ func TestDamagedState(t *testing.T) {
 
 // TestDamagedRuntime: a runtime file that cannot be read is made anew.
 func TestDamagedRuntime(t *testing.T) {
+	t.Parallel()
 	whole := filled(t)
 	for name, damage := range damages() {
 		t.Run(name, func(t *testing.T) {
@@ -145,6 +147,7 @@ func TestEmptyFiles(t *testing.T) {
 
 // TestUnreadableRecord: one value that makes no sense is named.
 func TestUnreadableRecord(t *testing.T) {
+	t.Parallel()
 	whole := filled(t)
 	for bucket, read := range map[string]func(*specstore.Store) error{
 		"records": func(s *specstore.Store) error { _, err := s.Records(); return err },
@@ -164,6 +167,7 @@ func TestUnreadableRecord(t *testing.T) {
 
 // TestNewerFormat: a file that a newer version wrote is left alone.
 func TestNewerFormat(t *testing.T) {
+	t.Parallel()
 	dir := filled(t)
 	edit(t, filepath.Join(dir, "state.db"), func(tx *bbolt.Tx) error {
 		return tx.Bucket([]byte("meta")).Put([]byte("format"), binary.BigEndian.AppendUint64(nil, 2))
@@ -176,6 +180,7 @@ func TestNewerFormat(t *testing.T) {
 
 // TestSecondAgent: two agents never work on one directory.
 func TestSecondAgent(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, dir, boot)
 	if err := s.PutRuntime(id(1), specstore.Runtime{Run: "r"}); err != nil {
