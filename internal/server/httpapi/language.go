@@ -63,6 +63,7 @@ func chineseWords() map[string]string {
 		"Request parameters are not valid UTF-8":                        "请求参数不是有效的 UTF-8",
 		"request body is larger than %d MB":                             "请求体超过 %d MB",
 		"request body could not be read to its end":                     "请求体未能读取完整",
+		"too many large requests at the same time, try again later":     "同时处理的大请求过多，请稍后重试",
 		"Method not allowed [method=%.16q path=%.200q]":                 "请求方法不支持 [method=%.16q path=%.200q]",
 		"API not found [method=%.16q path=%.200q]":                      "API 不存在 [method=%.16q path=%.200q]",
 		"parameters error: %v":                                          "参数错误：%v",
