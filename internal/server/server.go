@@ -44,7 +44,15 @@ type Config struct {
 	// Ready adds a condition to /readyz, Notes what an operator should know all the same; both may be nil.
 	Ready func() error
 	Notes func() []string
-	Log   *slog.Logger
+	// Faults is nil but in tests.
+	Faults *Faults
+	Log    *slog.Logger
+}
+
+// Faults stand in front of the database and of the way to the agents, to delay, fail or die at a chosen moment. Both are set.
+type Faults struct {
+	Store func(store.Store) store.Store
+	Link  func(engine.Link) engine.Link
 }
 
 // Server is an assembled server. Its listener is open from New on, so that its address is known.
@@ -87,6 +95,10 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if s.store, err = sqlite.Open(ctx, filepath.Join(cfg.Dir, "drover.db"), cfg.Log); err != nil {
 		return nil, err
 	}
+	var orders engine.Link = s.link
+	if cfg.Faults != nil {
+		s.store, orders = cfg.Faults.Store(s.store), cfg.Faults.Link(s.link)
+	}
 	if s.key, err = fabric.LoadOrCreateKey(filepath.Join(cfg.Dir, "manifest.nkey"), nkeys.PrefixByteAccount); err != nil {
 		return nil, err
 	}
@@ -106,7 +118,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		return nil, err
 	}
 	s.audit = audit.New(s.store, cfg.Log)
-	s.engine = engine.New(engine.Config{Store: s.store, Directory: s.directory, Link: s.link, Key: s.key, Log: cfg.Log})
+	s.engine = engine.New(engine.Config{Store: s.store, Directory: s.directory, Link: orders, Key: s.key, Log: cfg.Log})
 	return s, nil
 }
 

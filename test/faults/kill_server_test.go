@@ -1,0 +1,187 @@
+package faults_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"drover/test/harness"
+)
+
+// TestI1_I2_KillAtEveryCommit kills the server, alone and together with the agent, before and after every commit and every send of
+// an operation, and every second time its successor too, at its first write. A task that was answered with an id is finished by
+// the next server; its command has run once. One that was not answered has run at most once.
+func TestI1_I2_KillAtEveryCommit(t *testing.T) {
+	for _, split := range []bool{false, true} {
+		t.Run(fmt.Sprintf("split %v", split), func(t *testing.T) {
+			all := momentsOf(t, split)
+			t.Logf("%d moments: %s", len(all), strings.Join(all, ", "))
+			for i, moment := range all {
+				t.Run(moment, func(t *testing.T) {
+					t.Parallel()
+					killAt(t, split, moment, i%2 == 1)
+				})
+			}
+		})
+	}
+}
+
+// momentsOf carries out one operation and returns the moments that it passes.
+func momentsOf(t *testing.T, split bool) []string {
+	t.Helper()
+	r := newRig(t)
+	r.start(split, listing)
+	p := r.process("p")
+	if got := r.operate(p, 0); got.Code != 0 {
+		t.Fatalf("start: %d %s", got.Code, got.Msg)
+	}
+	data, err := os.ReadFile(filepath.Join(r.dir, "moments"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := strings.Split(strings.TrimSpace(string(data)), "\n")
+	for _, must := range []string{"CreateTask 1 after", "LeaseItems 1 after", "Send 1 before", "Send 1 after", "MarkAccepted 1 before", "Begin 1 after", "Finish 1 before", "Finish 1 after", "PutObserved 1 after"} {
+		if !slices.Contains(all, must) {
+			t.Errorf("%q was not passed", must)
+		}
+	}
+	// The idle looks of a server at rest prove nothing more.
+	return slices.DeleteFunc(all, func(m string) bool {
+		return strings.HasPrefix(m, "LeaseItems") && !slices.Contains([]string{"1", "2"}, strings.Fields(m)[1])
+	})
+}
+
+func killAt(t *testing.T, split bool, moment string, twice bool) {
+	t.Helper()
+	r := newRig(t)
+	r.start(split, moment)
+	p := r.process("p")
+	task, unanswered := r.submit(p, 0)
+	if !r.server.died(15 * time.Second) {
+		// The looks and reports of a server come in no fixed number: then the operation has simply been carried out.
+		t.Logf("%s was not passed", moment)
+		r.server.kill()
+	}
+	if twice {
+		r.server = r.run(map[bool]string{true: roleServer, false: roleDev}[split], atStart)
+		if !r.server.died(harness.Patience) {
+			t.Error("the second server did not die")
+		}
+	}
+	r.start(split, never)
+	if unanswered == nil {
+		first := r.await(p, task)
+		if first.Code != 0 || !first.Hosted {
+			t.Errorf("outcome %d %q", first.Code, first.Msg)
+		}
+		if again := r.await(p, task); again.Code != first.Code || again.Msg != first.Msg {
+			t.Errorf("the outcome changed from %q to %q", first.Msg, again.Msg)
+		}
+	}
+	// Operations on one process come one after another: what was asked before is over now.
+	r.operate(p, 3)
+	n := r.ran(p, "start")
+	if n > 1 || unanswered == nil && n != 1 {
+		t.Errorf("the command ran %d times (answered: %v)", n, unanswered == nil)
+	}
+}
+
+// TestI2_KillDuringARelaunch kills drover while a hosted process is being launched again: the command of the relaunch runs once.
+func TestI2_KillDuringARelaunch(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	p := r.process("p")
+	start := p.Control["start_cmd"].(string)
+	p.Control["start_cmd"] = start + "; [ ! -p hold ] || { echo held >>run.log; read x <hold; }"
+	r.start(false, never)
+	if got := r.operate(p, 0); got.Code != 0 {
+		t.Fatalf("start: %d %s", got.Code, got.Msg)
+	}
+	fifo := filepath.Join(r.work, "p", "hold")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pid := harness.ReadPID(t, filepath.Join(r.work, "p", "d.pid"))
+	if err := os.Remove(filepath.Join(r.work, "p", "d.pid")); err != nil {
+		t.Fatal(err)
+	}
+	harness.Signal(t, pid, syscall.SIGKILL)
+	for round := range 2 {
+		harness.Eventually(t, "the relaunch to be under way", func() bool { return r.ran(p, "held") == 1 })
+		r.server.kill()
+		r.start(false, never)
+		t.Logf("killed %d times", round+1)
+	}
+	if err := os.WriteFile(fifo, []byte("go\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.operate(p, 2); got.PID <= 1 || got.PID == pid {
+		t.Errorf("pid %d after the relaunch, was %d", got.PID, pid)
+	}
+	if n := r.ran(p, "start"); n != 2 {
+		t.Errorf("started %d times, want once and one relaunch", n)
+	}
+}
+
+// TestI1_I3_KillWithAHundredOperationsQueued: none is lost, none runs twice, each has one outcome.
+func TestI1_I3_KillWithAHundredOperationsQueued(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.start(false, never)
+	processes := make([]*harness.Process, 10)
+	for i := range processes {
+		processes[i] = r.process(fmt.Sprint("p", i))
+	}
+	type asked struct {
+		p    *harness.Process
+		task string
+		word string
+	}
+	var all []asked
+	for _, p := range processes {
+		if task, err := r.submit(p, 0); err == nil {
+			all = append(all, asked{p, task, "start"})
+		}
+	}
+	for n := range 9 {
+		for _, p := range processes {
+			word := fmt.Sprint("reload-", n)
+			p.Control["reload_cmd"] = "echo " + word + " >>run.log"
+			task, err := r.submit(p, 8)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, asked{p, task, word})
+		}
+	}
+	for range 4 {
+		done := len(outcomes(r, all[0].p, "reload"))
+		harness.Eventually(t, "work to go on", func() bool { return len(outcomes(r, all[0].p, "reload")) > done })
+		r.server.kill()
+		r.start(false, never)
+	}
+	for _, a := range all {
+		if got := r.await(a.p, a.task); got.Code != 0 {
+			t.Errorf("%s %s: %d %s", a.p.Name, a.word, got.Code, got.Msg)
+		}
+		if n := r.ran(a.p, a.word); n != 1 {
+			t.Errorf("%s %s ran %d times", a.p.Name, a.word, n)
+		}
+	}
+}
+
+// outcomes returns what a process's commands have noted that begins with a word.
+func outcomes(r *rig, p *harness.Process, word string) (all []string) {
+	data, _ := os.ReadFile(filepath.Join(r.work, p.Name, "run.log"))
+	for w := range strings.FieldsSeq(string(data)) {
+		if strings.HasPrefix(w, word) {
+			all = append(all, w)
+		}
+	}
+	return all
+}
