@@ -1,0 +1,16 @@
+// Package security_test plants secrets wherever a caller may put one, and searches all that drover writes, answers and starts
+// for them.
+package security_test
+
+import (
+	"os"
+	"testing"
+
+	"drover/test/harness"
+)
+
+var drover string
+
+func TestMain(m *testing.M) {
+	os.Exit(harness.Main(m, map[string]*string{"./cmd/drover": &drover}))
+}
