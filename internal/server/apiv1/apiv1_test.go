@@ -1,0 +1,373 @@
+package apiv1_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"drover/client"
+	"drover/internal/process"
+	"drover/internal/server/access"
+	"drover/internal/server/apiv1"
+	"drover/internal/server/store"
+)
+
+func same(t *testing.T, what string, want, got any) {
+	t.Helper()
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("%s (-want +got):\n%s", what, d)
+	}
+}
+
+func TestEveryPathIsDescribed(t *testing.T) {
+	r := newRig(t)
+	var described []string
+	for path, item := range r.doc.Paths.Map() {
+		if strings.HasPrefix(path, apiv1.Prefix) {
+			for method := range item.Operations() {
+				described = append(described, method+" "+path)
+			}
+		}
+	}
+	slices.Sort(described)
+	same(t, "paths", described, slices.Sorted(slices.Values(apiv1.Routes())))
+}
+
+// TestSpecOfTheClient: the client knows none of our types, so its own must have the same names in JSON.
+func TestSpecOfTheClient(t *testing.T) {
+	same(t, "fields", jsonNames(reflect.TypeFor[process.Spec](), ""), jsonNames(reflect.TypeFor[client.Spec](), ""))
+	same(t, "fields", jsonNames(reflect.TypeFor[access.Grant](), ""), jsonNames(reflect.TypeFor[client.Grant](), ""))
+	same(t, "fields", jsonNames(reflect.TypeFor[access.Limits](), ""), jsonNames(reflect.TypeFor[client.Rates](), ""))
+}
+
+func jsonNames(t reflect.Type, at string) []string {
+	if t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return []string{at + " " + t.Kind().String()}
+	}
+	var all []string
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		all = append(all, jsonNames(t.Field(i).Type, at+"."+name)...)
+	}
+	return all
+}
+
+func TestProcesses(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.observe("a/x@"+web+" running", "a/x@"+plain+" stopped", "a/y@"+gone+" running", "b/x@"+web+" backoff", "b/z/w@"+web+" stopped")
+	list := func(query string) []string {
+		return r.want(200, r.call("admin", "GET", "/processes"+query, nil)).items("namespace", "name", "host.id")
+	}
+	all := []string{"a x 0:10.0.0.2", "a x web-1", "a y 3:10.0.0.3", "b x web-1", "b z/w web-1"}
+	same(t, "all", all, list(""))
+	for query, want := range map[string][]string{
+		"?namespace=a":                 all[:3],
+		"?name=x&namespace=*":          {all[0], all[1], all[3]},
+		"?host=web-1":                  {all[1], all[3], all[4]},
+		"?host=0:10.0.0.1&name=x":      {all[1], all[3]},
+		"?host=3:*&host=0:10.0.0.2":    {all[0], all[2]},
+		"?host=web-9":                  nil,
+		"?state=stopped":               {all[0], all[4]},
+		"?state=stopped&state=backoff": {all[0], all[3], all[4]},
+	} {
+		same(t, query, want, list(query))
+	}
+	for limit := 1; limit < 4; limit++ {
+		var walked []string
+		query := url.Values{"limit": {string(rune('0' + limit))}}
+		for {
+			a := r.want(200, r.call("admin", "GET", "/processes?"+query.Encode(), nil))
+			walked = append(walked, a.items("namespace", "name", "host.id")...)
+			if a.cursor() == "" {
+				break
+			}
+			query.Set("cursor", a.cursor())
+		}
+		same(t, "walk", all, walked)
+	}
+	one := r.want(200, r.call("admin", "GET", "/processes/b/z%2Fw", nil))
+	same(t, "a name with a slash", []string{"b z/w z/w"}, one.items("namespace", "name", "spec.identity.proc_name"))
+	states := r.want(200, r.call("admin", "GET", "/processes/a/x", nil))
+	same(t, "states", []string{"stopped false", "running false"}, states.items("state", "stale"))
+	if instance := states.body["items"].([]any)[1].(map[string]any)["instance"].(map[string]any); instance["rss_bytes"] != 2048.0 || instance["pid"] != 42.0 {
+		t.Errorf("instance %v", instance)
+	}
+	same(t, "of a host that is away", []string{"true false"}, r.call("admin", "GET", "/processes/a/y", nil).items("stale", "host.online"))
+	r.refused(r.call("admin", "GET", "/processes/a/none", nil), 404, "")
+}
+
+func TestProcessesOfOthersAreHidden(t *testing.T) {
+	r := newRig(t)
+	r.app("narrow", "read on a at area:0")
+	r.observe("a/x@"+web+" running", "a/x@"+gone+" running", "b/x@"+web+" running")
+	same(t, "list", []string{"a web-1"}, r.want(200, r.call("narrow", "GET", "/processes", nil)).items("namespace", "host.id"))
+	same(t, "get", []string{"web-1"}, r.want(200, r.call("narrow", "GET", "/processes/a/x", nil)).items("host.id"))
+	r.refused(r.call("narrow", "GET", "/processes/b/x", nil), 403, "")
+	r.refused(r.call("narrow", "GET", "/processes/none/x", nil), 403, "")
+	same(t, "hosts", []string{"web-1", "0:10.0.0.2"}, r.want(200, r.call("narrow", "GET", "/agents", nil)).items("id"))
+	r.app("nothing", "start on a")
+	r.refused(r.call("nothing", "GET", "/agents", nil), 403, "")
+}
+
+func TestAgents(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	all := []string{"web-1 true", "0:10.0.0.2 true", "3:10.0.0.3 false"}
+	same(t, "all", all, r.want(200, r.call("admin", "GET", "/agents", nil)).items("id", "online"))
+	same(t, "away", all[2:], r.want(200, r.call("admin", "GET", "/agents?state=away", nil)).items("id", "online"))
+	same(t, "by pattern", all[:2], r.want(200, r.call("admin", "GET", "/agents?host=0:*", nil)).items("id", "online"))
+	first := r.want(200, r.call("admin", "GET", "/agents?limit=2", nil))
+	same(t, "first page", all[:2], first.items("id", "online"))
+	second := r.want(200, r.call("admin", "GET", "/agents?limit=2&cursor="+first.cursor(), nil))
+	same(t, "second page", all[2:], second.items("id", "online"))
+	if second.cursor() != "" {
+		t.Error("the last page leads to another")
+	}
+}
+
+func TestOperationIsSubmitted(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.observe("a/x@"+web+" running", "a/x@"+plain+" running")
+	a := r.want(202, r.call("admin", "POST", "/operations", map[string]any{
+		"op": "restart", "targets": []any{
+			map[string]any{"namespace": "a", "name": "x"},
+			map[string]any{"namespace": "a", "name": "x", "hosts": []string{"0:10.0.0.1", "web-1"}}, // the same host twice more
+			map[string]any{"namespace": "b", "name": "n@w/", "hosts": []string{"3:10.0.0.3"}},
+		},
+	}))
+	id := a.body["id"].(string)
+	same(t, "location", "/api/v1/operations/"+id, a.header.Get("Location"))
+	same(t, "counts", map[string]any{"targets": 3.0, "ok": 0.0, "failed": 0.0, "pending": 3.0}, a.body["counts"].(map[string]any))
+	same(t, "requests", []store.Request{
+		{Op: process.Restart, Process: process.ID{Namespace: "a", Name: "x"}, Targets: []store.Target{
+			{Key: "a/x@0:10.0.0.2", Asked: "0:10.0.0.2", Agent: plain}, {Key: "a/x@web-1", Asked: "web-1", Agent: web},
+		}},
+		{Op: process.Restart, Process: process.ID{Namespace: "b", Name: "n@w/"}, Targets: []store.Target{
+			{Key: "b/n%40w%2F@3:10.0.0.3", Asked: "3:10.0.0.3", Agent: gone},
+		}},
+	}, r.engine.last.Requests)
+	rows, err := r.store.ListAudit(t.Context(), store.AuditFilter{Limit: 10})
+	r.must(err)
+	if len(rows) != 1 || rows[0].Action != "operations.create" || rows[0].Targets != 3 || !rows[0].Allowed || !strings.Contains(string(rows[0].Detail), id) {
+		t.Errorf("audit rows %+v", rows)
+	}
+	same(t, "get", a.body, r.want(200, r.call("admin", "GET", "/operations/"+id, nil)).body)
+}
+
+func TestOperationIsRefused(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.app("narrow", "restart on a at area:0")
+	r.observe("a/x@"+web+" running", "a/x@"+gone+" running", "b/x@"+web+" running")
+	one := `"targets":[{"namespace":"a","name":"x"}]`
+	for _, tt := range []struct {
+		app, body string
+		status    int
+		field     string
+	}{
+		{"admin", `{"op":"query",` + one + `}`, 422, "op"},
+		{"admin", `{` + one + `}`, 422, "op"},
+		{"admin", `{"op":"start"}`, 422, "targets"},
+		{"admin", `{"op":"start","targets":[{"namespace":"a"}]}`, 422, "targets[0].name"},
+		{"admin", `{"op":"start","targets":[{"namespace":"a","name":"\u0007"}]}`, 422, "targets[0].name"},
+		{"admin", `{"op":"start","targets":[{"namespace":"a","name":"none"}]}`, 422, "targets[0]"},
+		{"admin", `{"op":"start","targets":[{"namespace":"a","name":"x","hosts":["9:9.9.9.9"]}]}`, 422, "targets[0].hosts[0]"},
+		{"admin", `{"op":"start","targets":[{"namespace":"a","name":"x","hosts":[""]}]}`, 422, "targets[0].hosts[0]"},
+		{"admin", `{"op":"register",` + one + `}`, 422, "spec"},
+		{"admin", `{"op":"register",` + one + `,"spec":{"identity":{"proc_name":"x","setup_path":"rel","user":"root"}}}`, 422, "spec.identity.setup_path"},
+		{"admin", `{"op":"register",` + one + `,"spec":{"identity":{"proc_name":"x","setup_path":"/","user":"root"},"commands":{"start":"\u0000"}}}`, 422, "spec.commands.start"},
+		{"admin", `{"op":"register",` + one + `,"spec":{"identity":{"proc_name":"x","setup_path":"/","user":"root"},"policy":{"kind":"never"}}}`, 422, "spec.policy.kind"},
+		{"admin", `{"op":"start",` + one + `,"host":"x"}`, 422, "host"},
+		{"admin", `{"op":"start","targets":"x"}`, 422, "targets"},
+		{"admin", `{"op":"start",` + one + `} {}`, 400, ""},
+		{"admin", `{"op":`, 400, ""},
+		{"admin", `[]`, 400, ""},
+		{"admin", ``, 400, ""},
+		{"narrow", `{"op":"restart",` + one + `}`, 403, ""}, // one of the two hosts is out of reach
+		{"narrow", `{"op":"stop",` + one + `}`, 403, ""},
+		{"narrow", `{"op":"restart","targets":[{"namespace":"b","name":"none"}]}`, 403, ""},
+	} {
+		r.refused(r.call(tt.app, "POST", "/operations", tt.body), tt.status, tt.field)
+	}
+	if r.engine.last != nil {
+		t.Errorf("a refused operation was submitted: %+v", r.engine.last)
+	}
+	r.want(202, r.call("narrow", "POST", "/operations", `{"op":"restart","targets":[{"namespace":"a","name":"x","hosts":["web-1"]}]}`))
+}
+
+func TestResults(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.app("mine", "* on *")
+	r.app("theirs", "* on *")
+	targets := []any{map[string]any{"namespace": "a", "name": "x", "hosts": []string{"web-1", "0:10.0.0.2", "3:10.0.0.3"}}}
+	id := r.want(202, r.call("mine", "POST", "/operations", map[string]any{"op": "start", "targets": targets})).body["id"].(string)
+	r.engine.finish(t, web, process.Outcome{Text: process.Success, Hosted: true})
+	results := func(query string) []string {
+		return r.want(200, r.call("mine", "GET", "/operations/"+id+"/results"+query, nil)).items("host", "outcome", "hosted")
+	}
+	all := []string{"web-1 ok true", "0:10.0.0.2 pending false", "3:10.0.0.3 pending false"}
+	same(t, "all", all, results(""))
+	same(t, "ok", all[:1], results("?outcome=ok"))
+	same(t, "pending", all[1:], results("?outcome=pending"))
+	same(t, "failed", []string(nil), results("?outcome=failed"))
+	first := r.want(200, r.call("mine", "GET", "/operations/"+id+"/results?limit=2", nil))
+	same(t, "first page", all[:2], first.items("host", "outcome", "hosted"))
+	same(t, "second page", all[2:], results("?limit=2&cursor="+first.cursor()))
+
+	for _, path := range []string{"/operations/" + id, "/operations/" + id + "/results", "/operations/none"} {
+		r.refused(r.call("theirs", "GET", path, nil), 404, "")
+	}
+	for app, want := range map[string]int{"mine": 1, "theirs": 0, "admin": 1} {
+		for query, n := range map[string]int{"": want, "?state=running": want, "?state=done": 0, "?app=mine": want, "?app=other": 0} {
+			if got := len(r.want(200, r.call(app, "GET", "/operations"+query, nil)).items("id")); got != n {
+				t.Errorf("%s sees %d operations with %q, want %d", app, got, query, n)
+			}
+		}
+	}
+}
+
+func TestLongPoll(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	id := r.want(202, r.call("admin", "POST", "/operations", `{"op":"start","targets":[{"namespace":"a","name":"x","hosts":["web-1"]}]}`)).body["id"].(string)
+
+	begun := time.Now()
+	a := r.want(200, r.call("admin", "GET", "/operations/"+id+"?wait=0.05", nil))
+	if a.body["state"] != "running" || time.Since(begun) < 50*time.Millisecond {
+		t.Errorf("after %s: %v", time.Since(begun), a.body["state"])
+	}
+	answers := make(chan answer, 1)
+	go func() { answers <- r.call("admin", "GET", "/operations/"+id+"?wait=60", nil) }()
+	r.engine.finish(t, web, process.Outcome{Text: process.Success})
+	close(r.engine.woken)
+	if a := <-answers; a.body["state"] != "done" {
+		t.Errorf("after the end: %v", a.body)
+	}
+
+	r.engine.woken = make(chan struct{})
+	id = r.want(202, r.call("admin", "POST", "/operations", `{"op":"start","targets":[{"namespace":"a","name":"x","hosts":["web-1"]}]}`)).body["id"].(string)
+	go func() { answers <- r.call("admin", "GET", "/operations/"+id+"?wait=60", nil) }()
+	r.handler.Stop()
+	if a := <-answers; a.status != 200 || a.body["state"] != "running" {
+		t.Errorf("of a server that stops: HTTP %d, %v", a.status, a.body)
+	}
+}
+
+func TestWhoIsLetIn(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.app("plain", "* on *")
+	r.app("busy", "* on *")
+	r.refused(r.call("", "GET", "/processes", nil), 401, "")
+	r.refused(r.call("nobody", "GET", "/processes", nil), 401, "")
+	r.refused(r.call("", "GET", "/nowhere", nil), 401, "")
+	a := r.call("busy", "GET", "/processes", nil)
+	r.refused(a, 429, "")
+	same(t, "retry", "2", a.header.Get("Retry-After"))
+	for _, route := range apiv1.Routes() {
+		method, path, _ := strings.Cut(route, " ")
+		path = strings.TrimPrefix(path, apiv1.Prefix)
+		if first := strings.Split(path, "/")[1]; first == "apps" || first == "users" || first == "audit" {
+			r.refused(r.call("plain", method, path, nil), 403, "")
+		}
+	}
+	rows, err := r.store.ListAudit(t.Context(), store.AuditFilter{Limit: 100})
+	r.must(err)
+	for _, row := range rows {
+		if row.Allowed || row.Code < http.StatusBadRequest {
+			t.Errorf("a denial is recorded as %+v", row)
+		}
+	}
+	if len(rows) < 10 {
+		t.Errorf("%d denials were recorded", len(rows))
+	}
+
+	ctx := apiv1.WithOperator(t.Context(), access.LocalAdmin(1000))
+	r.want(200, r.send(ctx, "", "GET", "/apps", nil))
+	rows, err = r.store.ListAudit(t.Context(), store.AuditFilter{Limit: 1})
+	r.must(err)
+	same(t, "the operator", "uid:1000 apps.list true", rows[0].User+" "+rows[0].Action+" "+map[bool]string{true: "true"}[rows[0].Allowed])
+}
+
+func TestBadCalls(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	for query, field := range map[string]string{
+		"/processes?nmae=x":               "nmae",
+		"/processes?limit=0":              "limit",
+		"/processes?limit=1001":           "limit",
+		"/processes?limit=x":              "limit",
+		"/processes?limit=1&limit=2":      "limit",
+		"/processes?cursor=x":             "cursor",
+		"/processes?spec=yes":             "spec",
+		"/agents?state=up":                "state",
+		"/operations?state=up":            "state",
+		"/operations/x?wait=61":           "wait",
+		"/operations/x?wait=NaN":          "wait",
+		"/operations/x/results?outcome=x": "outcome",
+		"/audit?since=yesterday":          "since",
+		"/audit?allowed=1":                "allowed",
+		"/users?x=":                       "x",
+	} {
+		r.refused(r.call("admin", "GET", query, nil), 422, field)
+	}
+	r.refused(r.call("admin", "GET", "/nowhere", nil), 404, "")
+	a := r.call("admin", "DELETE", "/operations", nil)
+	r.refused(a, 405, "")
+	same(t, "allowed", "GET, POST", a.header.Get("Allow"))
+	huge := `{"op":"start","targets":[{"namespace":"a","name":"` + strings.Repeat("x", 17<<20) + `"}]}`
+	r.refused(r.call("admin", "POST", "/operations", huge), 413, "")
+}
+
+func TestHangingUpIsNoFailure(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	id := r.want(202, r.call("admin", "POST", "/operations", `{"op":"start","targets":[{"namespace":"a","name":"x","hosts":["web-1"]}]}`)).body["id"].(string)
+	ctx, cancel := context.WithCancel(apiv1.WithOperator(context.Background(), access.LocalAdmin(0)))
+	cancel()
+	r.send(ctx, "", "GET", "/operations/"+id+"?wait=60", nil)
+	rows, err := r.store.ListAudit(t.Context(), store.AuditFilter{Limit: 1})
+	r.must(err)
+	same(t, "code", 499, rows[0].Code)
+}
+
+func TestAudit(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.call("nobody", "GET", "/processes", nil)
+	r.call("admin", "GET", "/agents", nil)
+	r.call("admin", "GET", "/agents", nil)
+	a := r.want(200, r.call("admin", "GET", "/audit?limit=2", nil))
+	same(t, "newest", []string{"agents.list true", "agents.list true"}, a.items("action", "allowed"))
+	a = r.want(200, r.call("admin", "GET", "/audit?limit=2&action=processes.list&cursor="+a.cursor(), nil))
+	same(t, "older", []string{"processes.list false nobody 401"}, a.items("action", "allowed", "app", "code"))
+	a = r.want(200, r.call("admin", "GET", "/audit?allowed=false", nil))
+	same(t, "denied", []string{"processes.list"}, a.items("action"))
+	if future := time.Now().Add(time.Hour).Format(time.RFC3339); len(r.want(200, r.call("admin", "GET", "/audit?since="+url.QueryEscape(future), nil)).items("at")) != 0 {
+		t.Error("there are calls of the future")
+	}
+}
+
+// text is a body as it went over the wire.
+func (a answer) text(t *testing.T) string {
+	t.Helper()
+	data, err := json.Marshal(a.body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}

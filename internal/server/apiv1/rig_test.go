@@ -1,0 +1,297 @@
+package apiv1_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"drover/internal/process"
+	"drover/internal/server/access"
+	"drover/internal/server/apiv1"
+	"drover/internal/server/fleet"
+	"drover/internal/server/gate"
+	"drover/internal/server/store"
+	"drover/internal/server/store/sqlite"
+)
+
+// rig is the API over a real database, with a gate that believes everybody and an engine that does nothing by itself.
+type rig struct {
+	t       *testing.T
+	store   store.Store
+	fleet   *fleet.Directory
+	handler *apiv1.Handler
+	doc     *openapi3.T
+	engine  *engine
+}
+
+// The hosts of a rig: one with an id, one without, one that is away.
+const (
+	web   = "KEYWEB"
+	plain = "KEYPLAIN"
+	gone  = "KEYGONE"
+)
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "drover.db"), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	doc, err := openapi3.NewLoader().LoadFromFile("../../../api/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, store: s, doc: doc, fleet: fleet.New(s, time.Now()), engine: &engine{store: s, woken: make(chan struct{})}}
+	for i, a := range []store.Agent{
+		{Key: web, Cloud: 0, IP: "10.0.0.1", ID: "web-1"}, {Key: plain, Cloud: 0, IP: "10.0.0.2"}, {Key: gone, Cloud: 3, IP: "10.0.0.3"},
+	} {
+		a.Created = time.Unix(int64(i+1), 0).UTC()
+		r.must(r.fleet.Join(t.Context(), a, time.Now()))
+	}
+	r.fleet.Seen(web, time.Now())
+	r.fleet.Seen(plain, time.Now())
+	r.handler = apiv1.New(apiv1.Config{
+		Gate: believing{s}, Engine: r.engine, Directory: r.fleet, Agents: s, Listing: s, Results: s, Apps: s, Users: s, Tokens: s,
+		Audit: recorder{s}, History: s, Log: log,
+	})
+	return r
+}
+
+func (r *rig) must(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// app makes an app with the rights, as people write them.
+func (r *rig) app(code string, rights ...string) {
+	r.t.Helper()
+	a := store.App{Code: code, Admin: len(rights) == 0}
+	for _, text := range rights {
+		g, err := access.ParseGrant(text)
+		r.must(err)
+		a.Grants = append(a.Grants, g)
+	}
+	r.must(r.store.CreateApp(r.t.Context(), a))
+}
+
+// observe stores processes, given as "namespace/name@KEY state".
+func (r *rig) observe(rows ...string) {
+	r.t.Helper()
+	for _, row := range rows {
+		where, state, _ := strings.Cut(row, " ")
+		id, key, _ := strings.Cut(where, "@")
+		namespace, name, _ := strings.Cut(id, "/")
+		o := store.Observed{
+			Agent: key, Process: process.ID{Namespace: namespace, Name: name},
+			Spec:   &process.Spec{Identity: process.Identity{ProcName: name, SetupPath: "/", User: "root"}, Policy: process.Policy{}.Defaulted()},
+			Status: process.Status{Known: true, State: state, Hosted: true, Want: process.WantRunning, Instance: process.Instance{PID: -1}},
+		}
+		if state == "running" {
+			o.Status.Instance = process.Instance{PID: 42, StartedAt: 1700000000, RSS: 2, CPU: 1.5, Threads: 3}
+		}
+		r.must(r.store.PutObserved(r.t.Context(), []store.Observed{o}, nil))
+	}
+}
+
+// answer is what a call was answered with.
+type answer struct {
+	status int
+	header http.Header
+	body   map[string]any
+}
+
+// call makes a call as an app, compares both directions with openapi.yaml and returns the answer.
+func (r *rig) call(app, method, path string, body any) answer {
+	r.t.Helper()
+	return r.send(r.t.Context(), app, method, path, body)
+}
+
+func (r *rig) send(ctx context.Context, app, method, path string, body any) answer {
+	r.t.Helper()
+	data, raw := body.(string)
+	if !raw && body != nil {
+		encoded, err := json.Marshal(body)
+		r.must(err)
+		data = string(encoded)
+	}
+	req := httptest.NewRequestWithContext(ctx, method, "/api/v1"+path, strings.NewReader(data))
+	if app != "" {
+		req.Header.Set("X-Bkapi-Authorization", fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":"s","bk_username":"anna"}`, app))
+	}
+	w := httptest.NewRecorder()
+	r.handler.ServeHTTP(w, req)
+	a := answer{status: w.Code, header: w.Header()}
+	if w.Body.Len() > 0 {
+		r.must(json.Unmarshal(w.Body.Bytes(), &a.body))
+	}
+	r.described(req, data, w)
+	return a
+}
+
+// described fails the test where an exchange is not what openapi.yaml says.
+func (r *rig) described(req *http.Request, sent string, w *httptest.ResponseRecorder) {
+	r.t.Helper()
+	if req.Pattern == "/" {
+		return // no such path
+	}
+	method, template, _ := strings.Cut(req.Pattern, " ")
+	item := r.doc.Paths.Value(template)
+	if item == nil || item.GetOperation(method) == nil {
+		r.t.Fatalf("%s is not described", req.Pattern)
+	}
+	op := item.GetOperation(method)
+	response, media := op.Responses.Status(w.Code), "application/json"
+	if response == nil || w.Code >= 400 {
+		response, media = op.Responses.Default(), "application/problem+json"
+	}
+	if got := w.Header().Get("Content-Type"); got != media && w.Code != http.StatusNoContent {
+		r.t.Errorf("%s: content type %q, want %q", req.Pattern, got, media)
+	}
+	if content := response.Value.Content.Get(media); content != nil {
+		r.visit(req.Pattern+" reply", content, w.Body.Bytes())
+	} else if w.Body.Len() > 0 {
+		r.t.Errorf("%s: %d has a body", req.Pattern, w.Code)
+	}
+	if sent != "" && w.Code < 400 {
+		r.visit(req.Pattern+" request", op.RequestBody.Value.Content.Get("application/json"), []byte(sent))
+	}
+}
+
+func (r *rig) visit(what string, media *openapi3.MediaType, body []byte) {
+	r.t.Helper()
+	var v any
+	r.must(json.NewDecoder(bytes.NewReader(body)).Decode(&v))
+	if err := media.Schema.Value.VisitJSON(v, openapi3.MultiErrors()); err != nil {
+		r.t.Errorf("%s: %v", what, err)
+	}
+}
+
+// want fails the test unless the call was answered with the status.
+func (r *rig) want(status int, a answer) answer {
+	r.t.Helper()
+	if a.status != status {
+		r.t.Fatalf("HTTP %d, want %d: %v", a.status, status, a.body)
+	}
+	return a
+}
+
+// refused fails the test unless the call was refused with the status, and for the field.
+func (r *rig) refused(a answer, status int, field string) {
+	r.t.Helper()
+	r.want(status, a)
+	got := ""
+	if list, ok := a.body["errors"].([]any); ok && len(list) > 0 {
+		got = list[0].(map[string]any)["field"].(string)
+	}
+	if got != field {
+		r.t.Errorf("the field is %q, want %q: %v", got, field, a.body["detail"])
+	}
+}
+
+// items returns one field of each item of a page, as text.
+func (a answer) items(fields ...string) []string {
+	var all []string
+	for _, item := range a.body["items"].([]any) {
+		var parts []string
+		for _, f := range fields {
+			v := any(item)
+			for _, step := range strings.Split(f, ".") {
+				v = v.(map[string]any)[step]
+			}
+			parts = append(parts, fmt.Sprint(v))
+		}
+		all = append(all, strings.Join(parts, " "))
+	}
+	return all
+}
+
+func (a answer) cursor() string {
+	c, _ := a.body["next_cursor"].(string)
+	return c
+}
+
+// believing is a gate that asks for no secret; the app "busy" is over its limit.
+type believing struct{ apps store.Apps }
+
+func (b believing) Admit(ctx context.Context, c gate.Credentials) (access.Principal, error) {
+	a, err := b.apps.GetApp(ctx, c.AppCode)
+	if err != nil {
+		return access.Principal{}, &gate.Refusal{Reason: gate.UnknownApp}
+	}
+	return access.Principal{App: a.Code, User: c.User, Admin: a.Admin, Grants: a.Grants}, nil
+}
+
+func (b believing) Enter(p access.Principal) (func(), gate.Usage, gate.Verdict) {
+	if p.App == "busy" {
+		return nil, gate.Usage{Reset: 1500 * time.Millisecond}, gate.TooOften
+	}
+	return func() {}, gate.Usage{}, gate.Within
+}
+
+// engine stores what it is given. Finish ends items, and wakes who waits.
+type engine struct {
+	store store.Store
+
+	mu    sync.Mutex
+	last  *store.Task
+	woken chan struct{}
+}
+
+func (e *engine) Submit(ctx context.Context, t *store.Task, row store.AuditRow) error {
+	e.mu.Lock()
+	e.last = t
+	e.mu.Unlock()
+	return e.store.CreateTask(ctx, t, row)
+}
+
+func (e *engine) Wait(ctx context.Context, _ string) error {
+	select {
+	case <-e.woken:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// finish gives the open items of an agent an outcome.
+func (e *engine) finish(t *testing.T, agent string, o process.Outcome) {
+	t.Helper()
+	items, err := e.store.LeaseItems(t.Context(), time.Now().Add(time.Hour), time.Now().Add(2*time.Hour), 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcomes := map[string]process.Outcome{}
+	for _, it := range items {
+		if it.Agent == agent {
+			outcomes[it.ID] = o
+		}
+	}
+	if len(outcomes) == 0 {
+		t.Fatalf("agent %s has no items", agent)
+	}
+	if _, err := e.store.Finish(t.Context(), agent, outcomes); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// recorder stores every row at once.
+type recorder struct{ store.Store }
+
+func (r recorder) NoteAudit(ctx context.Context, row store.AuditRow) error {
+	return r.PutAudit(ctx, row)
+}
