@@ -86,7 +86,7 @@ func New(cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read agent key: %w", err)
 	}
-	a := &Agent{cfg: cfg, key: public, enrolment: enrolment, conn: &link{}}
+	a := &Agent{cfg: cfg, key: public, enrolment: enrolment, conn: newLink()}
 	a.dial = fabric.DialConfig{
 		URLs: enrolment.URLs, Identity: fabric.Identity{JWT: enrolment.JWT, Key: key},
 		Name: "agent " + public, Log: cfg.Log,

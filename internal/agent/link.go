@@ -9,6 +9,8 @@ import (
 
 // link is the reporter's way to the server. It exists before there is a connection.
 type link struct {
+	dialled chan struct{} // closed by set
+
 	mu      sync.Mutex
 	conn    *fabric.Conn
 	subject string
@@ -16,10 +18,14 @@ type link struct {
 	serving bool
 }
 
+func newLink() *link { return &link{dialled: make(chan struct{})} }
+
+// set is called once.
 func (l *link) set(conn *fabric.Conn, subject string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.conn, l.subject = conn, subject
+	close(l.dialled)
 }
 
 func (l *link) setUp(up bool) {
@@ -42,13 +48,15 @@ func (l *link) takesOrders() bool {
 	return l.serving && l.up
 }
 
-// Report implements report.Link.
+// Report implements report.Link. It waits for the first attempt at a connection.
 func (l *link) Report(ctx context.Context, data []byte) ([]byte, error) {
+	select {
+	case <-l.dialled:
+	case <-ctx.Done():
+		return nil, fabric.ErrNotConnected
+	}
 	l.mu.Lock()
 	conn, subject := l.conn, l.subject
 	l.mu.Unlock()
-	if conn == nil {
-		return nil, fabric.ErrNotConnected
-	}
 	return conn.Request(ctx, subject, data)
 }

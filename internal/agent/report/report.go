@@ -48,6 +48,8 @@ type Config struct {
 type Reporter struct {
 	cfg  Config
 	wake chan struct{}
+	// linked tells that there is a new link.
+	linked chan struct{}
 
 	mu       sync.Mutex
 	hello    bool
@@ -63,7 +65,7 @@ type Reporter struct {
 // New returns a reporter that introduces the agent first.
 func New(cfg Config) *Reporter {
 	return &Reporter{
-		cfg: cfg, wake: make(chan struct{}, 1), hello: true, begun: map[string]int{}, told: map[string]bool{},
+		cfg: cfg, wake: make(chan struct{}, 1), linked: make(chan struct{}, 1), hello: true, begun: map[string]int{}, told: map[string]bool{},
 		outcomes: map[string]process.Outcome{}, changed: map[process.ID]bool{}, specs: map[process.ID]*process.Spec{},
 	}
 }
@@ -103,6 +105,10 @@ func (r *Reporter) Connected() {
 	r.greet()
 	r.mu.Unlock()
 	r.nudge()
+	select {
+	case r.linked <- struct{}{}:
+	default:
+	}
 }
 
 // greet makes the next report an introduction; the caller holds the lock.
@@ -132,24 +138,23 @@ func (r *Reporter) Run(ctx context.Context) error {
 	failing := false
 	for ctx.Err() == nil {
 		more, err := r.send(ctx)
-		wait := r.cfg.Heartbeat
+		wake := r.wake
 		switch {
 		case err != nil:
 			if !failing && ctx.Err() == nil {
 				r.cfg.Log.Warn("report could not be delivered, trying again", "error", err)
 			}
-			failing, wait = true, retryAfter
-		case failing:
-			r.cfg.Log.Info("reports are delivered again")
-			failing = false
-		}
-		if more && err == nil {
+			failing = true
+			beat.Reset(retryAfter)
+			wake = r.linked // what is new waits with the rest
+		case more:
 			continue
-		}
-		beat.Reset(wait)
-		wake := r.wake
-		if err != nil {
-			wake = nil // what is new waits with the rest
+		default:
+			if failing {
+				r.cfg.Log.Info("reports are delivered again")
+			}
+			failing = false
+			beat.Reset(r.cfg.Heartbeat)
 		}
 		select {
 		case <-wake:
