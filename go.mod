@@ -19,6 +19,8 @@ require (
 	modernc.org/sqlite v1.60.1
 )
 
+require golang.org/x/tools v0.51.0 // indirect
+
 require (
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
