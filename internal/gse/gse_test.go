@@ -143,7 +143,8 @@ func readers() map[string]func([]byte) ([]gse.Operation, error) {
 	}
 	return map[string]func([]byte) ([]gse.Operation, error){
 		"operate_proc_v2": gse.ReadOperate, "operate_proc_multi": gse.ReadOperateMulti,
-		"operate_process": gse.ReadJobOperate, "manage_proc": gse.ReadJobManage,
+		"operate_process": gse.ReadJobOperate, "manage_proc": gse.ReadJobManage, "job's operate_proc": gse.ReadJobScripted,
+		"operate_proc":       gse.ReadOperateRegistered,
 		"register_proc_info": registration(process.Register), "unregister_proc_info": registration(process.Unregister),
 	}
 }
@@ -193,7 +194,7 @@ func checkOperation(t *testing.T, name string, o gse.Operation) {
 		t.Errorf("%s: no problem, but %v", name, err)
 	}
 	if o.Spec == nil {
-		if o.Op != process.Query && o.Op != process.Unhost && o.Op != process.Unregister {
+		if name != "operate_proc" && o.Op != process.Query && o.Op != process.Unhost && o.Op != process.Unregister {
 			t.Errorf("%s: %s without a spec", name, o.Op)
 		}
 		return
@@ -218,10 +219,41 @@ func FuzzQueries(f *testing.F) {
 		if q, err := gse.ReadStatus(body); err == nil && len(q.Targets) == 0 {
 			t.Errorf("query is %+v", q)
 		}
+		checkGroups(t, body)
+		for _, read := range []func([]byte) ([]gse.Target, error){gse.ReadAgentHosts, gse.ReadJobAgents, gse.ReadAgentIDs} {
+			if targets, err := read(body); (err == nil) != (len(targets) > 0) {
+				t.Errorf("%d agents, %v", len(targets), err)
+			}
+		}
+		if upgrades, err := gse.ReadUpgrade(body); err == nil {
+			for _, u := range upgrades {
+				if u.ID == "" || u.Target.Key == "" {
+					t.Errorf("upgrade %+v", u)
+				}
+			}
+		}
+		gse.MeansJob(body)
 		for _, read := range []func([]byte) (string, error){gse.ReadResult, gse.ReadJobResult} {
 			if id, err := read(body); (err == nil) == (id == "") {
 				t.Errorf("task %q, %v", id, err)
 			}
 		}
 	})
+}
+
+func checkGroups(t *testing.T, body []byte) {
+	t.Helper()
+	if targets, err := gse.ReadGetGroups(body); (err == nil) != (len(targets) > 0) {
+		t.Errorf("%d hosts, %v", len(targets), err)
+	}
+	s, err := gse.ReadSetGroups(body)
+	if err != nil || s.Problem != nil {
+		return
+	}
+	for _, g := range s.Groups {
+		l := g.Limits
+		if g.ID == "" || l.CPULimit < 0 || l.CPULimit > 100 || l.MemLimit < 0 || l.MemLimit > 100 || l.CPUWeight>>1 != 0 || l.MemWeight>>1 != 0 {
+			t.Errorf("group %+v", g)
+		}
+	}
 }
