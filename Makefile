@@ -4,7 +4,7 @@ export CGO_ENABLED := 0
 
 TOOL := go tool -modfile=tools/go.mod
 
-.PHONY: help run build test test-deps race lint fmt generate check fuzz bench clean
+.PHONY: help run build test test-deps race lint fmt generate check fuzz chaos bench clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,8 +42,12 @@ T ?= 30s
 fuzz: ## run every fuzz target for T (30s)
 	@tools/fuzz.sh $(T)
 
-bench: ## run the benchmarks
-	go test -run '^$$' -bench . -benchmem ./internal/...
+CHAOS ?= 10m
+chaos: ## kill, crash and restart at random for CHAOS (10m), and every fault in its long form; DROVER_CHAOS_SEED repeats a run
+	DROVER_CHAOS_TIME=$(CHAOS) go test -v -count 1 -timeout 60m ./test/faults/
+
+bench: ## measure drover against the least that any program could do; writes bench/results (as root, needs gcc; 15 minutes)
+	go run ./test/bench/floor -out bench/results
 
 clean: ## remove what was built
 	rm -rf bin

@@ -23,6 +23,7 @@ type rig struct {
 	dir          string // its data
 	work         string // its processes'
 	http, fabric string
+	real         bool   // the built binary
 	server       *child // or both halves
 	agent        *child
 }
@@ -67,6 +68,12 @@ func (r *rig) run(role, moment string) *child {
 	defer log.Close()
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), roleVariable+"="+role, dirVariable+"="+r.dir, httpVariable+"="+r.http, fabricVariable+"="+r.fabric, momentVariable+"="+moment)
+	if r.real {
+		cmd = exec.Command(binaries.drover, "dev", "--data-dir", filepath.Join(r.dir, "data"), "--http", r.http)
+		cmd.Env = []string{
+			"PATH=" + os.Getenv("PATH"), "HOME=" + r.dir, "DROVER_BOOTSTRAP_APP_CODE=" + harness.AppCode, "DROVER_BOOTSTRAP_APP_SECRET=" + harness.AppSecret,
+		}
+	}
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		r.t.Fatal(err)
