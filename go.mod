@@ -15,11 +15,10 @@ require (
 	go.etcd.io/bbolt v1.5.0
 	golang.org/x/sys v0.49.0
 	golang.org/x/term v0.47.0
+	golang.org/x/tools v0.51.0 // indirect
 	golang.org/x/time v0.16.0
 	modernc.org/sqlite v1.60.1
 )
-
-require golang.org/x/tools v0.51.0 // indirect
 
 require (
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
