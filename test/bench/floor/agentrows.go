@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"drover/internal/agent/procfs"
+	"drover/test/bench/lab"
+)
+
+// looks is how often what is cheap is measured.
+const looks = 20
+
+// query measures a query task over all processes of one agent, to the last key.
+func query(ctx context.Context, b *bench) error {
+	a, err := b.arena(ctx, b.many)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	var floor, drover lab.Series
+	for range looks {
+		floor = append(floor, timed(func() { lookAtAll(a.drover) }))
+		var codes map[string]int
+		drover = append(drover, timed(func() { codes, err = a.server.Operate(lab.Query, a.drover.specs...) }))
+		if err == nil {
+			err = lab.Failures(codes, 0)
+		}
+		if err != nil {
+			return err
+		}
+		lab.Pause(restBetween / 10)
+	}
+	b.time(fmt.Sprintf("query task over %d processes of one agent, to the last key", b.many), floor, drover, within(5))
+	return nil
+}
+
+// lookAtAll reads of each process what an answer to a query shows.
+func lookAtAll(s side) {
+	for _, spec := range s.specs {
+		dir := fmt.Sprintf("/proc/%d/", s.PID(spec.Name))
+		for _, file := range []string{"stat", "status", "cmdline"} {
+			_, _ = os.ReadFile(dir + file) // it runs
+		}
+	}
+}
+
+func timed(do func()) float64 {
+	began := time.Now()
+	do()
+	return float64(time.Since(began)) / float64(time.Millisecond)
+}
+
+// sampling measures one look at all processes for their use of processor and memory.
+func sampling(ctx context.Context, b *bench) error {
+	a, err := b.arena(ctx, b.many)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	fs := procfs.New("/proc")
+	sampler := procfs.NewSampler(fs, 2)
+	var ids []procfs.Identity
+	for _, spec := range a.drover.specs {
+		id, err := fs.Identify(a.drover.PID(spec.Name))
+		if err != nil {
+			return err
+		}
+		ids = append(ids, id)
+	}
+	var floor, drover lab.Series
+	for range looks {
+		floor = append(floor, timed(func() {
+			for _, id := range ids {
+				dir := fmt.Sprintf("/proc/%d/", id.PID)
+				_, _ = os.ReadFile(dir + "stat")  // it runs
+				_, _ = os.ReadFile(dir + "statm") // it runs
+			}
+		}))
+		drover = append(drover, timed(func() {
+			for _, id := range ids {
+				if _, e := sampler.Instance(id); e != nil {
+					err = e
+				}
+			}
+		}))
+		if err != nil {
+			return err
+		}
+	}
+	b.time(fmt.Sprintf("one sample of %d processes (floor: read stat and statm)", b.many), floor, drover,
+		aim{"≤ 1 % of a core at 1 Hz", func(_, drover lab.Series) bool { return drover.Quantile(0.5) <= 10 }})
+	return nil
+}
+
+// rest measures what an agent takes that has nothing to do.
+func rest(ctx context.Context, b *bench) error {
+	for _, n := range []int{1, max(b.many/10, 2), b.many} {
+		if err := b.restWith(ctx, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) restWith(ctx context.Context, n int) error {
+	a, err := b.arena(ctx, n)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	lab.Pause(10 * time.Second) // what follows a start is over then, and the garbage of it gone
+	agent, floor := []int{a.server.Agent.PID()}, []int{a.daemon.PID()}
+	before, floorBefore, began := lab.CostOf(agent), lab.CostOf(floor), time.Now()
+	lab.Pause(b.window)
+	after, floorAfter, took := lab.CostOf(agent), lab.CostOf(floor), time.Since(began)
+	idle := 100 * float64(after.CPU-before.CPU) / float64(took)
+	const traced = 30 * time.Second
+	calls, err := lab.Syscalls(ctx, agent[0], min(traced, b.window))
+	if err != nil {
+		return err
+	}
+	total, list := 0, []string{}
+	for name, count := range calls {
+		total += count
+		list = append(list, fmt.Sprintf("%s %s", name, lab.Figure(float64(count)/min(traced, b.window).Seconds())))
+	}
+	slices.SortFunc(list, func(x, y string) int { return calls[word(y)] - calls[word(x)] })
+	b.calls.Add(fmt.Sprint(n), strings.Join(list[:min(len(list), 8)], ", "))
+	b.rest.Add(fmt.Sprint(n), lab.Figure(after.PSS), lab.Figure(after.Heap), fmt.Sprint(after.Threads), lab.Figure(idle),
+		lab.Figure(float64(total)/min(traced, b.window).Seconds()),
+		lab.Figure(floorAfter.PSS), fmt.Sprint(floorAfter.Threads), lab.Figure(100*float64(floorAfter.CPU-floorBefore.CPU)/float64(took)),
+		yes(after.PSS <= 30 && after.Threads <= 12 && idle <= 0.05))
+	return nil
+}
+
+func word(s string) string {
+	first, _, _ := strings.Cut(s, " ")
+	return first
+}

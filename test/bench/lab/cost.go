@@ -1,0 +1,118 @@
+package lab
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Tree returns a process and all that descends from it, but workers.
+func Tree(roots ...int) []int {
+	children := map[int][]int{}
+	dirs, _ := filepath.Glob("/proc/[0-9]*") // the pattern is right
+	for _, dir := range dirs {
+		stat, err := os.ReadFile(dir + "/stat")
+		if err != nil {
+			continue
+		}
+		pid, _ := strconv.Atoi(filepath.Base(dir)) // it is a number
+		name, rest, _ := strings.Cut(string(stat), ") ")
+		if words := strings.Fields(rest); len(words) > 1 && !strings.HasSuffix(name, "(worker") {
+			ppid, _ := strconv.Atoi(words[1]) // it is a number
+			children[ppid] = append(children[ppid], pid)
+		}
+	}
+	var all []int
+	for todo := roots; len(todo) > 0; {
+		pid := todo[0]
+		todo = append(todo[1:len(todo):len(todo)], children[pid]...)
+		all = append(all, pid)
+	}
+	return all
+}
+
+// Cost is what some processes take.
+type Cost struct {
+	Processes, Threads int
+	// PSS is in MB: private memory and the share of what others map too. Heap is the part of it that belongs to no file.
+	PSS, Heap float64
+	// CPU is the time that all threads have spent on a processor so far.
+	CPU time.Duration
+}
+
+// CostOf looks at processes; those that have ended count nothing.
+func CostOf(pids []int) Cost {
+	var c Cost
+	for _, pid := range pids {
+		dir := "/proc/" + strconv.Itoa(pid)
+		rollup, err := os.ReadFile(dir + "/smaps_rollup")
+		if err != nil {
+			continue
+		}
+		c.Processes++
+		c.PSS += megabytes(rollup, "Pss:")
+		c.Heap += megabytes(rollup, "Pss_Anon:")
+		tasks, _ := filepath.Glob(dir + "/task/*/schedstat") // the pattern is right
+		c.Threads += len(tasks)
+		for _, task := range tasks {
+			if data, err := os.ReadFile(task); err == nil {
+				on, _, _ := bytes.Cut(data, []byte(" "))
+				ns, _ := strconv.ParseInt(string(on), 10, 64) // it is a number
+				c.CPU += time.Duration(ns)
+			}
+		}
+	}
+	return c
+}
+
+func megabytes(rollup []byte, key string) float64 {
+	for line := range strings.Lines(string(rollup)) {
+		if rest, ok := strings.CutPrefix(line, key); ok {
+			kib, _ := strconv.ParseFloat(strings.Fields(rest)[0], 64) // it is a number
+			return kib / 1000 * 1.024
+		}
+	}
+	return 0
+}
+
+// Idle watches processes for a while and returns which part of one processor they took, in percent.
+func Idle(pids []int, window time.Duration) float64 {
+	before, began := CostOf(pids), time.Now()
+	Pause(window)
+	return 100 * float64(CostOf(pids).CPU-before.CPU) / float64(time.Since(began))
+}
+
+// Syscalls counts the system calls of a process by name over a while; nil where strace is not installed.
+func Syscalls(ctx context.Context, pid int, window time.Duration) (map[string]int, error) {
+	if _, err := exec.LookPath("strace"); err != nil {
+		return nil, nil //nolint:nilnil // it says what is missing
+	}
+	cmd := exec.CommandContext(ctx, "strace", "-f", "-c", "-U", "calls,name", "-p", strconv.Itoa(pid))
+	var out bytes.Buffer
+	cmd.Stderr = &out
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("cannot start strace: %w", err)
+	}
+	Pause(window)
+	_ = cmd.Process.Signal(syscall.SIGINT) // it is there
+	_ = cmd.Wait()                         // it was interrupted
+	counts := map[string]int{}
+	for scan := bufio.NewScanner(&out); scan.Scan(); {
+		words := strings.Fields(scan.Text())
+		if len(words) != 2 || words[1] == "total" {
+			continue
+		}
+		if n, err := strconv.Atoi(words[0]); err == nil {
+			counts[words[1]] = n
+		}
+	}
+	return counts, nil
+}
