@@ -43,6 +43,12 @@ func (c *caller) call(method, target, header, body string) string {
 	if header != "" {
 		req.Header.Set("X-Bkapi-Authorization", header)
 	}
+	return c.send(req)
+}
+
+// send sends a request and returns the body of its reply.
+func (c *caller) send(req *http.Request) string {
+	c.t.Helper()
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		c.t.Fatal(err)

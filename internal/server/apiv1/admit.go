@@ -87,6 +87,8 @@ func denial(r gate.Reason) string {
 		return "the app may not name users: expected bk_token"
 	case gate.UserTooLong:
 		return "bk_username is too long"
+	case gate.UserUnfit:
+		return "bk_username holds a control character or is not valid UTF-8"
 	case gate.BadToken:
 		return "bk_token is unknown or has expired"
 	case gate.UserDisabled:

@@ -7,7 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"drover/internal/server/access"
 	"drover/internal/server/store"
@@ -82,6 +85,7 @@ const (
 	UserTooLong                   // the name is longer than access.MaxUser
 	BadToken                      // the token is unknown or has expired
 	UserDisabled                  // the user is disabled
+	UserUnfit                     // the name holds a control character or is not valid UTF-8
 	LoginDown                     // the login service did not answer
 	ReasonsEnd                    // the number of reasons
 )
@@ -169,6 +173,8 @@ func (g *Gate) user(ctx context.Context, app store.App, c Credentials) (string, 
 	switch {
 	case c.User != "" && mayName && len(c.User) > access.MaxUser:
 		return "", refuse(UserTooLong)
+	case c.User != "" && mayName && (!utf8.ValidString(c.User) || strings.ContainsFunc(c.User, unicode.IsControl)):
+		return "", refuse(UserUnfit)
 	case c.User != "" && mayName:
 		return c.User, g.enabled(ctx, c.User)
 	case c.Token != "":

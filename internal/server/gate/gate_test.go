@@ -89,6 +89,8 @@ func TestUsers(t *testing.T) {
 		"named beside a token":           {user: "bob", token: "any", mayName: true, want: in, as: "bob"},
 		"named, and disabled":            {user: "gone", mayName: true, want: gate.UserDisabled},
 		"named with a long name":         {user: strings.Repeat("x", 129), mayName: true, want: gate.UserTooLong},
+		"named with an escape":           {user: "a\x1b[2Jb", mayName: true, want: gate.UserUnfit},
+		"named in no UTF-8":              {user: "a\xff", vouched: true, want: gate.UserUnfit},
 		"named by an app that may not":   {user: "bob", want: gate.MayNotName},
 		"named by a gateway":             {user: "bob", vouched: true, want: in, as: "bob"},
 		"named by a gateway, disabled":   {user: "gone", vouched: true, want: gate.UserDisabled},

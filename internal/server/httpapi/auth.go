@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"drover/internal/gse"
 	"drover/internal/server/access"
@@ -194,14 +195,21 @@ func deniedTexts() [gate.ReasonsEnd]deniedText {
 			"User authentication failed, please provide a valid user identity, such as bk_token: the app may not name a user by bk_username", "",
 		},
 		gate.UserTooLong:  {"User authentication failed, bk_username is longer than %d bytes", ""},
+		gate.UserUnfit:    {"User authentication failed, bk_username holds a control character or is not valid UTF-8", ""},
 		gate.BadToken:     {"User authentication failed, please check if the bk_token is valid", ""},
 		gate.UserDisabled: {"User authentication failed, the user is disabled", ""},
 		gate.LoginDown:    {"User authentication failed, the login service could not be asked: try again later", ""},
 	}
 }
 
-// clip cuts a text that goes into a message or a record.
+// clip cuts a text that goes into a message or a record, and takes out what would move the cursor of a terminal that shows it.
 func clip(text string, most int) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return '?'
+		}
+		return r
+	}, text)
 	if len(text) <= most {
 		return text
 	}

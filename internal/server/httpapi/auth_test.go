@@ -50,6 +50,7 @@ func TestCredentials(t *testing.T) {
 		{name: "no user", body: `"bk_app_code": "drover-test", "bk_app_secret": "right-secret-right-secret"`, text: "please provide a valid user identity, such as bk_token, bk_username"},
 		{name: "token alone", body: `"bk_app_code": "drover-test", "bk_app_secret": "right-secret-right-secret", "bk_token": "xxx"`, text: "please check if the bk_token is valid"},
 		{name: "long user", body: `"bk_app_code": "drover-test", "bk_app_secret": "right-secret-right-secret", "bk_username": "` + strings.Repeat("x", 200) + `"`, text: "longer than"},
+		{name: "user with an escape", body: `"bk_app_code": "drover-test", "bk_app_secret": "right-secret-right-secret", "bk_username": "a\u001b[2J"`, text: "control character"},
 		{name: "an app that may not name users", body: `"bk_app_code": "no-names", "bk_app_secret": "third-secret", "bk_username": "admin"`, text: "may not name a user"},
 	}
 	for _, tt := range tests {

@@ -36,6 +36,8 @@ func chineseWords() map[string]string {
 		"app is disabled": "应用已停用",
 		"User authentication failed, bk_username is longer than %d bytes": "用户认证失败，bk_username 超过 %d 字节",
 		"User authentication failed, the user is disabled":                "用户认证失败，该用户已停用",
+		"User authentication failed, bk_username holds a control character or is not valid UTF-8": "用户认证失败，" +
+			"bk_username 含有控制字符或不是有效的 UTF-8",
 		"verify access_token failed, access tokens are not in use here, please provide bk_app_secret": "access_token 校验失败，" +
 			"此处不使用 access_token，请提供 bk_app_secret",
 		"Signature [bk_signature] verification failed, signatures cannot be verified here, please provide bk_app_secret": "签名 [bk_signature] 校验失败，" +

@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -137,9 +138,7 @@ func TestTrustedGateway(t *testing.T) {
 			r.RemoteAddr = tt.peer
 			r.Header.Set("Bk-App-Code", "no-names")
 			r.Header.Set("Bk-Username", "ann")
-			for k, v := range tt.headers {
-				r.Header[k] = v
-			}
+			maps.Copy(r.Header, tt.headers)
 			got := w.send(r)
 			row := w.lastAudit()
 			if tt.code == 0 {
