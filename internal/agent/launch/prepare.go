@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,6 +30,13 @@ func Prepare() error {
 	if len(ignored) > 0 {
 		// Nobody reads: to be caught is all that is wanted.
 		signal.Notify(make(chan os.Signal, 1), ignored...)
+	}
+	for _, s := range []syscall.Signal{sigCancel, sigSetXID} {
+		if slices.Contains(ignored, os.Signal(s)) {
+			if err := reset(s); err != nil {
+				return fmt.Errorf("cannot reset signal %d: %w", int(s), err)
+			}
+		}
 	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("cannot become the reaper of orphans: %w", err)
@@ -50,6 +59,24 @@ func closeOnExec() error {
 		if fd, err := strconv.Atoi(e.Name()); err == nil && fd >= first {
 			unix.CloseOnExec(fd)
 		}
+	}
+	return nil
+}
+
+// The signals that glibc keeps for itself. Its posix_spawn, with which make starts what it runs, leaves them ignored, and Go
+// has no way to catch them.
+const (
+	sigCancel = syscall.Signal(32)
+	sigSetXID = syscall.Signal(33)
+)
+
+// reset gives a signal that nobody here handles its default disposition back.
+func reset(s syscall.Signal) error {
+	var byDefault [8]uint64 // all zero is SIG_DFL on every architecture, and larger than the kernel's struct on all
+	const maskSize = 8
+	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&byDefault)), 0, maskSize, 0, 0) //nolint:gosec // for the kernel
+	if errno != 0 {
+		return os.NewSyscallError("rt_sigaction", errno)
 	}
 	return nil
 }
