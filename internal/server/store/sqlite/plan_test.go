@@ -136,7 +136,10 @@ func use(t *testing.T, db *DB) {
 	_, _, err = db.PageObserved(ctx, "", 0, 1)
 	do(err)
 	for _, f := range []store.ObservedFilter{
-		{}, {Namespace: "n", Name: "a"}, {Namespace: "n*", Name: "a*"}, {Process: process.ID{Namespace: "n", Name: "a"}},
+		{},
+		{Namespace: "n", Name: "a"},
+		{Namespace: "n*", Name: "a*"},
+		{Process: process.ID{Namespace: "n", Name: "a"}},
 		{Agents: []string{"a"}, States: []string{"up"}, Spec: true},
 	} {
 		_, err = db.ListObserved(ctx, f, store.ObservedKey{}, 1)
