@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/pbkdf2"
 	"crypto/sha256"
@@ -163,9 +164,9 @@ func (w *world) TaskItems(_ context.Context, id, app string, fn func(store.ItemV
 			if agent, ok := w.ByKey(target.Agent); ok {
 				v.Cloud, v.IP, v.AgentID = agent.Cloud, agent.IP, agent.ID
 			}
-			if r.Spec != nil {
-				v.ProcName, v.SetupPath = r.Spec.Identity.ProcName, r.Spec.Identity.SetupPath
-				v.FuncID, v.InstanceID = r.Spec.FuncID, r.Spec.InstanceID
+			if spec := cmp.Or(r.Spec, r.Stored); spec != nil {
+				v.ProcName, v.SetupPath = spec.Identity.ProcName, spec.Identity.SetupPath
+				v.FuncID, v.InstanceID = spec.FuncID, spec.InstanceID
 			}
 			if out, ok := w.outcomes[id+target.Key]; ok {
 				v.Done, v.Outcome = true, &out
@@ -288,7 +289,9 @@ func (w *world) User(_ context.Context, token string) (string, error) {
 
 // NoteAudit stores at once what a server stores a little later.
 func (w *world) NoteAudit(ctx context.Context, row store.AuditRow) error {
+	w.mu.Lock()
 	w.noted++
+	w.mu.Unlock()
 	return w.PutAudit(ctx, row)
 }
 

@@ -44,13 +44,18 @@ func (s *server) submit(ctx context.Context, c *call, ops []gse.Operation) (stri
 		RequestID: c.requestID,
 		Created:   s.Now(),
 		Wire:      c.route.dialect.wire(),
-		Requests:  make([]store.Request, len(ops)),
+		Requests:  make([]store.Request, 0, len(ops)),
 	}
 	count := 0
 	may := rights{c: c}
 	for i := range ops {
-		t.Requests[i] = s.request(&ops[i], &may)
+		r := s.request(&ops[i], &may)
 		count += len(ops[i].Targets)
+		parts, err := s.byStored(ctx, &r)
+		if err != nil {
+			return "", failure("read the registered specs", err)
+		}
+		t.Requests = append(t.Requests, parts...)
 	}
 	if err := may.refusal(); err != nil {
 		c.describe(ops, count, "")
@@ -89,6 +94,45 @@ func (s *server) request(o *gse.Operation, may *rights) store.Request {
 		}
 	}
 	return r
+}
+
+// byStored splits a request that brings no spec by the specs that its agents are known to have, so that results can be shown with what
+// the callers know of the process.
+func (s *server) byStored(ctx context.Context, r *store.Request) ([]store.Request, error) {
+	if r.Spec != nil {
+		return []store.Request{*r}, nil
+	}
+	var agents []string
+	for _, t := range r.Targets {
+		if t.Agent != "" {
+			agents = append(agents, t.Agent)
+		}
+	}
+	stored := make(map[string]*process.Spec, len(agents))
+	err := s.Observations.GetObserved(ctx, r.Process, agents, func(o store.Observed) error {
+		stored[o.Agent] = o.Spec
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	type shown struct{ procName, setupPath, funcID, instanceID string }
+	parts, place := []store.Request(nil), map[shown]int{}
+	for _, t := range r.Targets {
+		var key shown
+		spec := stored[t.Agent]
+		if spec != nil {
+			key = shown{spec.Identity.ProcName, spec.Identity.SetupPath, spec.FuncID, spec.InstanceID}
+		}
+		i, ok := place[key]
+		if !ok {
+			i = len(parts)
+			place[key] = i
+			parts = append(parts, store.Request{Op: r.Op, Process: r.Process, Stored: spec})
+		}
+		parts[i].Targets = append(parts[i].Targets, t)
+	}
+	return parts, nil
 }
 
 func (s *server) lookup(t gse.Target) (store.Agent, bool) {

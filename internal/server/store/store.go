@@ -47,8 +47,11 @@ type Task struct {
 type Request struct {
 	Op      process.Op
 	Process process.ID
+	// Spec is nil for the one that the agent has stored.
 	Spec    *process.Spec
 	Targets []Target
+	// Stored is the spec that a poll shows where Spec is nil: the one that the agents were last heard to have; it may be nil.
+	Stored *process.Spec
 }
 
 // Target is one agent as the caller named it.

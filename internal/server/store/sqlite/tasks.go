@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -77,10 +78,7 @@ func insertRequests(ctx context.Context, tx *tx, t *store.Task, l layout, num, f
 	var args []any
 	for i := range t.Requests {
 		r := &t.Requests[i]
-		spec := r.Spec
-		if spec == nil {
-			spec = &process.Spec{}
-		}
+		spec := cmp.Or(r.Spec, r.Stored, &process.Spec{})
 		args = append(args, first+int64(i), num, r.Op, r.Process.Namespace, r.Process.Name,
 			spec.Identity.ProcName, spec.Identity.SetupPath, spec.FuncID, spec.InstanceID, l.specs[i])
 	}

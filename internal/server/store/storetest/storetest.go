@@ -33,6 +33,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"task with repeated keys", repeatedKeys},
 		{"task with odd texts", oddTexts},
 		{"view of an agent", viewOfAgent},
+		{"stored spec is shown", storedSpecShown},
 		{"reader may stop", readerStops},
 		{"lease once", leaseOnce},
 		{"lease in order of a process", leaseInOrder},

@@ -179,6 +179,25 @@ func viewOfAgent(t *testing.T, s store.Store) {
 	same(t, "hosts", []host{{3, "10.0.0.1", "3:10.0.0.1"}, {0, "fe80::1", "0200abc"}, {}}, got)
 }
 
+func storedSpecShown(t *testing.T, s store.Store) {
+	mine, theirs, nobodys := request(process.Start, "a", "x"), request(process.Start, "a", "y"), request(process.Start, "a", "z")
+	mine.Stored = &process.Spec{Identity: process.Identity{ProcName: "not this"}}
+	theirs.Spec, theirs.Stored, nobodys.Spec = nil, theirs.Spec, nil
+	create(t, s, "t", mine, theirs, nobodys)
+	type shown struct{ ProcName, SetupPath, FuncID, InstanceID string }
+	var got []shown
+	for _, v := range views(t, s, "t") {
+		got = append(got, shown{v.ProcName, v.SetupPath, v.FuncID, v.InstanceID})
+	}
+	nginx := shown{"nginx", "/srv/a", "f-a", "i-a"}
+	same(t, "what is shown", []shown{nginx, nginx, {}}, got)
+	for _, it := range lease(t, s, epoch, 10) {
+		if (it.Spec == nil) != (it.Agent != "x") {
+			t.Errorf("agent %s is sent spec %+v", it.Agent, it.Spec)
+		}
+	}
+}
+
 func readerStops(t *testing.T, s store.Store) {
 	create(t, s, "t", request(process.Start, "a", "x", "y", "z"))
 	enough := errors.New("enough")
