@@ -1,0 +1,78 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"drover/test/harness"
+)
+
+var binaries struct{ drover, tickd string }
+
+func TestMain(m *testing.M) {
+	os.Exit(harness.Main(m, map[string]*string{"./cmd/drover": &binaries.drover, "./examples/tickd": &binaries.tickd}))
+}
+
+// TestTranscripts plays testdata/script against one drover dev. Beside the usual commands of a script there are:
+//
+//	drover CODE ARG...   runs drover against the server's socket and compares the exit code
+//	tick NAME            writes NAME.yaml, the spec of a small daemon in a directory of its own
+func TestTranscripts(t *testing.T) {
+	s := harness.Start(t, binaries.drover)
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("PATH", filepath.Dir(binaries.drover)+string(filepath.ListSeparator)+env.Getenv("PATH"))
+			env.Setenv("DATA", s.DataDir)
+			env.Setenv("URL", s.URL)
+			env.Setenv("CODE", harness.AppCode)
+			env.Setenv("SECRET", harness.AppSecret)
+			env.Setenv("HOST", harness.Agent)
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"drover": func(ts *testscript.TestScript, _ bool, args []string) {
+				want := args[0]
+				args = args[1:]
+				if !strings.Contains(strings.Join(args, " "), "--server") {
+					args = append(args, "--data-dir", s.DataDir)
+				}
+				code := 0
+				if err := ts.Exec(binaries.drover, args...); err != nil {
+					if code = exitCode(err); code < 0 {
+						ts.Fatalf("%v", err)
+					}
+				}
+				if strconv.Itoa(code) != want {
+					ts.Fatalf("exit code %d, want %s", code, want)
+				}
+			},
+			"tick": func(ts *testscript.TestScript, _ bool, args []string) {
+				dir := ts.MkAbs(args[0])
+				ts.Check(os.Mkdir(dir, 0o755))
+				ts.Check(os.WriteFile(ts.MkAbs(args[0]+".yaml"), []byte(tickSpec(dir)), 0o644))
+			},
+		},
+	})
+}
+
+// tickSpec is how a daemon of the examples is run in a directory.
+func tickSpec(dir string) string {
+	return `identity: {proc_name: tickd, setup_path: ` + dir + `, pid_path: ` + dir + `/tickd.pid, user: root}
+commands: {start: ` + binaries.tickd + ` start, stop: ` + binaries.tickd + ` stop, reload: ` + binaries.tickd + ` reload}
+policy: {start_check_begin: 1, stop_check: 5}
+`
+}
+
+// exitCode is that of a command that has failed, -1 when it did not run.
+func exitCode(err error) int {
+	if e, ok := err.(interface{ ExitCode() int }); ok { //nolint:errorlint // it comes as it is from the command
+		return e.ExitCode()
+	}
+	return -1
+}

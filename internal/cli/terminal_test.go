@@ -1,0 +1,138 @@
+package cli_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"drover/test/harness"
+)
+
+// run runs drover against a server and returns its output; it fails the test on any exit code but 0.
+func run(t *testing.T, s *harness.Server, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(binaries.drover, append(args, "--data-dir", s.DataDir)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("drover %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// registered makes daemons known under the names.
+func registered(t *testing.T, s *harness.Server, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		dir := harness.Workdir(t)
+		file := filepath.Join(dir, "spec.yaml")
+		// The start check takes long enough for a test to come in between.
+		spec := strings.Replace(tickSpec(dir), "start_check_begin: 1", "start_check_begin: 3", 1)
+		if err := os.WriteFile(file, []byte(spec), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		run(t, s, "register", name, "--hosts", harness.Agent, "--file", file)
+	}
+}
+
+// TestInterruptLeavesTheTask: Ctrl-C ends the waiting, says how to come back, and the operation goes on.
+func TestInterruptLeavesTheTask(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t, binaries.drover)
+	registered(t, s, "ctrl/c")
+	cmd := exec.Command(binaries.drover, "start", "ctrl/c", "--data-dir", s.DataDir)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, "the task to run", func() bool { return strings.Contains(run(t, s, "task", "list", "--state", "running"), "start") })
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); exitCode(err) != 6 {
+		t.Errorf("ended with %v, want exit code 6", err)
+	}
+	id := strings.TrimSpace(run(t, s, "task", "list", "--limit", "1", "-o", "name"))
+	if want := fmt.Sprintf("%[1]s goes on; follow it with: drover task watch %[1]s\n", id); stderr.String() != want {
+		t.Errorf("said %q, want %q", stderr.String(), want)
+	}
+	if out := run(t, s, "task", "watch", id); !strings.Contains(out, "start: 1 ok, 0 failed") {
+		t.Errorf("the task ended with %q", out)
+	}
+}
+
+// terminal is a pseudo-terminal: what is written to it is typed, and what the program prints can be read.
+func terminal(t *testing.T) (person, program *os.File) {
+	t.Helper()
+	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = person.Close() })
+	if err := unix.IoctlSetPointerInt(int(person.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	number, err := unix.IoctlGetInt(int(person.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = program.Close() })
+	return person, program
+}
+
+// converse runs drover at a terminal, types the answer once it is asked, and returns all that it has printed there.
+func converse(t *testing.T, s *harness.Server, answer string, args ...string) (string, error) {
+	t.Helper()
+	person, program := terminal(t)
+	cmd := exec.Command(binaries.drover, append(args, "--data-dir", s.DataDir)...)
+	cmd.Env = append(os.Environ(), "TERM=xterm", "NO_COLOR=")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, program, program
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = program.Close()
+	in := bufio.NewReader(person)
+	var seen strings.Builder
+	for !strings.HasSuffix(seen.String(), "[y/N] ") {
+		c, err := in.ReadByte()
+		if err != nil {
+			t.Fatalf("it did not ask: %q, %v", seen.String(), err)
+		}
+		seen.WriteByte(c)
+	}
+	if _, err := io.WriteString(person, answer+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	rest, _ := io.ReadAll(in) // a terminal that nobody holds any longer ends with an error
+	seen.Write(rest)
+	return seen.String(), cmd.Wait()
+}
+
+func TestQuestionAtATerminal(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t, binaries.drover)
+	registered(t, s, "ask/a", "ask/b")
+	out, err := converse(t, s, "", "start", "ask/*")
+	if exitCode(err) != 1 || !strings.Contains(out, "start 2 processes on 1 host? [y/N] ") || !strings.Contains(out, "nothing was done") {
+		t.Errorf("without a yes: %v, %q", err, out)
+	}
+	if list := run(t, s, "task", "list"); strings.Contains(list, "start") {
+		t.Errorf("it was done all the same: %s", list)
+	}
+	out, err = converse(t, s, "y", "start", "ask/*")
+	if err != nil || !strings.Contains(out, "\r\x1b[Kstart: 0/2 ok, 0 failed, 2 running") || !strings.Contains(out, "\x1b[32mok\x1b[0m") {
+		t.Errorf("with a yes: %v, %q", err, out)
+	}
+}
