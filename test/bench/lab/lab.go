@@ -18,14 +18,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-//go:embed worker.c
+//go:embed worker/worker.c
 var workerSource []byte
 
 // Lab is a place to measure in.
 type Lab struct {
 	// Dir is below a tmpfs where there is one; Disk is on the disk that a user's data would be on.
 	Dir, Disk string
-	// Worker is the supervised program (worker.c).
+	// Worker is the supervised program (worker/worker.c).
 	Worker string
 	// Bin holds the binaries of drover.
 	Bin string
