@@ -92,9 +92,11 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 			return nil, err
 		}
 	}
-	if s.store, err = sqlite.Open(ctx, filepath.Join(cfg.Dir, "drover.db"), cfg.Log); err != nil {
+	db, err := sqlite.Open(ctx, filepath.Join(cfg.Dir, "drover.db"), cfg.Log)
+	if err != nil {
 		return nil, err
 	}
+	s.store = db // only now: a nil *sqlite.DB would be a store to Close
 	var orders engine.Link = s.link
 	if cfg.Faults != nil {
 		s.store, orders = cfg.Faults.Store(s.store), cfg.Faults.Link(s.link)

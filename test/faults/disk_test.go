@@ -1,0 +1,274 @@
+package faults_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"drover/test/harness"
+)
+
+// smallDisk makes the data directory of a rig a file system of its own. The tests run in a mount namespace of their own too.
+func (r *rig) smallDisk(size string) string {
+	r.t.Helper()
+	data := filepath.Join(r.dir, "data")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", data, "tmpfs", 0, "size="+size); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() {
+		r.server.kill()
+		if err := unix.Unmount(data, unix.MNT_DETACH); err != nil {
+			r.t.Error(err)
+		}
+	})
+	return data
+}
+
+// fill leaves no room on the disk of a directory, and returns what frees it again.
+func fill(t *testing.T, dir string) (free func()) {
+	t.Helper()
+	path := filepath.Join(dir, "filler")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for block := make([]byte, 1<<20); len(block) > 0; {
+		if _, err := f.Write(block); err != nil {
+			block = block[:len(block)/2]
+		}
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := os.Remove(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// readiness asks /readyz.
+func (r *rig) readiness() (status int, text string) {
+	resp, err := http.Get("http://" + r.http + "/readyz")
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer resp.Body.Close()
+	var body any
+	if err := json.NewDecoder(resp.Body).Decode(&body); err != nil {
+		return resp.StatusCode, err.Error()
+	}
+	data, _ := json.Marshal(body)
+	return resp.StatusCode, string(data)
+}
+
+// TestI1_I4_FullDisk: with no room left under server and agent, what cannot be stored is refused, /readyz says why, a crash is
+// still followed by a relaunch, a kill -9 loses nothing, and with room again all goes on.
+func TestI1_I4_FullDisk(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.real = true
+	data := r.smallDisk("24m")
+	r.start(false, never)
+	p, q := r.process("p"), r.process("q")
+	task, err := r.submit(p, opStart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := r.await(p, task)
+	free := fill(t, data)
+	harness.Eventually(t, "a call to be refused", func() bool {
+		_, err := r.submit(q, opStart)
+		return err != nil
+	})
+	if status, text := r.readiness(); status != http.StatusServiceUnavailable || !strings.Contains(text, "database") || !strings.Contains(text, "full") {
+		t.Errorf("/readyz: %d %s, want 503 and that the disk of the database is full", status, text)
+	}
+	pid := harness.ReadPID(t, filepath.Join(r.work, "p", "d.pid"))
+	harness.Signal(t, pid, syscall.SIGKILL)
+	harness.Eventually(t, "a relaunch on a full disk", func() bool { return r.ran(p, "start") == 2 && instances(t, filepath.Join(r.work, "p")) == 1 })
+	// The calls that were refused are known to nobody: none is carried out later.
+	refused := r.ran(q, "start")
+	free()
+	harness.Eventually(t, "drover to be ready again", func() bool {
+		status, _ := r.readiness()
+		return status == http.StatusOK
+	})
+	if got := r.operate(p, opQuery); got.PID <= 1 || got.PID == pid || !got.Hosted {
+		t.Errorf("pid %d hosted %v after the relaunch of pid %d", got.PID, got.Hosted, pid)
+	}
+	if after := r.await(p, task); after.Code != before.Code || after.Msg != before.Msg {
+		t.Errorf("the outcome changed from %q to %q", before.Msg, after.Msg)
+	}
+	r.server.kill()
+	r.start(false, never)
+	if got := r.operate(p, opStart); got.Code != 828 {
+		t.Errorf("start after the restart: %d %s, want 828", got.Code, got.Msg)
+	}
+	r.operate(q, opQuery)
+	if n := r.ran(q, "start"); n != refused {
+		t.Errorf("an operation that was refused ran %d times later", n-refused)
+	}
+}
+
+// TestStartOnAFullDisk: drover says that there is no room, and starts nothing by halves.
+func TestStartOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.real = true
+	fill(t, r.smallDisk("1m"))
+	r.refused("full", "drover.db")
+}
+
+// refused runs drover, which must end by itself, fail and say both: what is wrong, and where or what to do.
+func (r *rig) refused(what, where string) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binaries.drover, "dev", "--data-dir", filepath.Join(r.dir, "data"), "--http", r.http)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + r.dir}
+	out, err := cmd.CombinedOutput()
+	if err == nil || ctx.Err() != nil {
+		r.t.Errorf("drover ran: %v\n%s", err, out)
+		return
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	last := lines[len(lines)-1]
+	r.t.Logf("it says: %s", last)
+	if !strings.Contains(last, what) || !strings.Contains(last, where) {
+		r.t.Errorf("it says %q, want both %q and %q", last, what, where)
+	}
+	if strings.Contains(string(out), "goroutine ") {
+		r.t.Errorf("it fell over:\n%s", out)
+	}
+}
+
+// TestReadOnlyDataDirectory: the same.
+func TestReadOnlyDataDirectory(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.real = true
+	data := r.smallDisk("24m")
+	r.start(false, never)
+	p := r.process("p")
+	r.operate(p, opStart)
+	r.server.kill()
+	remount := func(flags uintptr) {
+		if err := unix.Mount("", data, "", unix.MS_REMOUNT|flags, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remount(unix.MS_RDONLY)
+	r.refused("read-only", data)
+	remount(0)
+	r.start(false, never)
+	if got := r.operate(p, opStart); got.Code != 828 {
+		t.Errorf("start when it can be written again: %d %s, want 828", got.Code, got.Msg)
+	}
+}
+
+// TestForeignLocks: a second drover in the same place is refused and the first one goes on; so is one whose files others hold.
+func TestForeignLocks(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.real = true
+	r.start(false, never)
+	r.refused("in use by another drover", "--data-dir")
+	p := r.process("p")
+	if got := r.operate(p, opStart); got.Code != 0 {
+		t.Errorf("start by the first drover: %d %s", got.Code, got.Msg)
+	}
+	r.server.kill()
+	state := filepath.Join(r.dir, "data", "agent", "state.db")
+	f, err := os.OpenFile(state, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	r.refused("another agent", state)
+	f.Close()
+	if got := instances(t, filepath.Join(r.work, "p")); got != 1 {
+		t.Errorf("%d instances of the process, want it untouched", got)
+	}
+}
+
+// TestDamagedFiles cuts, fills and overwrites the files of a drover that was killed. It either takes them as they are or says
+// which file it is and what to do, leaves the file as it was found, and touches no process.
+func TestDamagedFiles(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.real = true
+	r.start(false, never)
+	p := r.process("p")
+	r.operate(p, opStart)
+	if err := r.server.cmd.Process.Signal(syscall.SIGTERM); err != nil { // so that the log is folded into the database
+		t.Fatal(err)
+	}
+	<-r.server.ended
+	garbage := bytes.Repeat([]byte("drover? "), 1024)
+	for _, c := range []struct {
+		file, what string
+		harmless   bool
+		damage     func(data []byte) []byte
+	}{
+		{"agent/state.db", "damaged", false, func(data []byte) []byte { return data[:len(data)/2] }},
+		{"agent/state.db", "", false, func([]byte) []byte { return garbage }},
+		{"agent/state.db", "", false, func(data []byte) []byte { return append(bytes.Clone(garbage), data[len(garbage):]...) }},
+		{"agent/runtime.db", "", true, func(data []byte) []byte { return data[:len(data)/2] }},
+		{"agent/runtime.db", "", true, func([]byte) []byte { return garbage }},
+		{"agent/runtime.db", "", true, func([]byte) []byte { return nil }},
+		{"agent/agent.nkey", "", false, func([]byte) []byte { return []byte("no key") }},
+		{"agent/agent.nkey", "", false, func(data []byte) []byte { return data[:len(data)/2] }},
+		{"server/manifest.nkey", "", false, func([]byte) []byte { return []byte("no key") }},
+		{"server/drover.db", "", false, func(data []byte) []byte { return data[:len(data)/2/4096*4096] }},
+		{"server/drover.db", "", false, func([]byte) []byte { return garbage }},
+		{"server/drover.db", "", false, func(data []byte) []byte { return append(data[:4096:4096], bytes.Repeat([]byte{0xa5}, len(data)-4096)...) }},
+	} {
+		path := filepath.Join(r.dir, "data", c.file)
+		good, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad := c.damage(bytes.Clone(good))
+		if err := os.WriteFile(path, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if c.harmless {
+			r.start(false, never)
+			if got := r.operate(p, opStart); got.Code != 828 {
+				t.Errorf("%s damaged: start: %d %s, want 828", c.file, got.Code, got.Msg)
+			}
+			_ = r.server.cmd.Process.Signal(syscall.SIGTERM)
+			<-r.server.ended
+			continue
+		}
+		r.refused(c.what, path)
+		if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, bad) && !strings.HasSuffix(path, "drover.db") { // SQLite marks its own files
+			t.Errorf("%s was changed by a drover that did not start: %v", c.file, err)
+		}
+		if err := os.WriteFile(path, good, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := instances(t, filepath.Join(r.work, "p")); n != 1 || r.ran(p, "start") != 1 {
+		t.Errorf("%d instances, started %d times", n, r.ran(p, "start"))
+	}
+	r.start(false, never)
+	if got := r.operate(p, opStart); got.Code != 828 {
+		t.Errorf("start with the right files again: %d %s, want 828", got.Code, got.Msg)
+	}
+}
