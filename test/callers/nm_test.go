@@ -83,8 +83,16 @@ func TestNM(t *testing.T) {
 		op   int
 		want float64
 	}{
-		{"install: a restart is the first start", 7, 0}, {"start", 0, 828}, {"delegate", 3, 0}, {"push config: reload fails", 8, 65535}, {"delegate again", 3, 0},
-		{"restart", 7, 0}, {"stop", 1, 0}, {"stop again", 1, 829}, {"undelegate", 4, 0}, {"undelegate again", 4, 0},
+		{"install: a restart is the first start", 7, 0},
+		{"start", 0, 828},
+		{"delegate", 3, 0},
+		{"push config: reload fails", 8, 65535},
+		{"delegate again", 3, 0},
+		{"restart", 7, 0},
+		{"stop", 1, 0},
+		{"stop again", 1, 829},
+		{"undelegate", 4, 0},
+		{"undelegate again", 4, 0},
 	} {
 		if code, e := n.operate(name, step.op, spec); code != step.want {
 			t.Errorf("%s: %v, want %v", step.what, e, step.want)

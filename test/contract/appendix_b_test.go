@@ -62,10 +62,29 @@ func TestAppendixB(t *testing.T) {
 		name string
 		run  func(b bench)
 	}{
-		{"B1", b1AllKeys}, {"B2", b2ContentTypes}, {"B3", b3OneValueOneProcess}, {"B4", b4StoppedPID}, {"B5", b5IsAuto}, {"B6", b6ProcessName},
-		{"B7", b7LogicalFailures}, {"B8", b8UnknownTasks}, {"B9", b9HostAndUnhost}, {"B10", b10RestartFromNothing}, {"B11", b11NothingToDo},
-		{"B12", b12FailedStop}, {"B13", b13EmptyQueries}, {"B14", b14Sizes}, {"B15", b15Offline}, {"B16", b16AllUnknown}, {"B17", b17Verbatim},
-		{"B18", b18Paths}, {"B19", b19QuickSubmits}, {"B20", b20Pages}, {"B21", b21Rows}, {"B22", b22FiveParts}, {"B24", b24AgentTypes},
+		{"B1", b1AllKeys},
+		{"B2", b2ContentTypes},
+		{"B3", b3OneValueOneProcess},
+		{"B4", b4StoppedPID},
+		{"B5", b5IsAuto},
+		{"B6", b6ProcessName},
+		{"B7", b7LogicalFailures},
+		{"B8", b8UnknownTasks},
+		{"B9", b9HostAndUnhost},
+		{"B10", b10RestartFromNothing},
+		{"B11", b11NothingToDo},
+		{"B12", b12FailedStop},
+		{"B13", b13EmptyQueries},
+		{"B14", b14Sizes},
+		{"B15", b15Offline},
+		{"B16", b16AllUnknown},
+		{"B17", b17Verbatim},
+		{"B18", b18Paths},
+		{"B19", b19QuickSubmits},
+		{"B20", b20Pages},
+		{"B21", b21Rows},
+		{"B22", b22FiveParts},
+		{"B24", b24AgentTypes},
 		{"B23", b23Survives}, // the last, as it ends the server
 	} {
 		t.Run(line.name, func(t *testing.T) { line.run(bench{s, t}) })
@@ -257,10 +276,14 @@ func b12FailedStop(b bench) {
 
 func b13EmptyQueries(b bench) {
 	for i, spec := range []any{
-		nil, harness.Object{}, harness.Object{"identity": harness.Object{"proc_name": "b13", "setup_path": "", "pid_path": "", "user": ""}},
-		harness.Object{"identity": harness.Object{"proc_name": "b13", "setup_path": nil, "pid_path": nil, "user": nil}, "control": nil,
+		nil,
+		harness.Object{},
+		harness.Object{"identity": harness.Object{"proc_name": "b13", "setup_path": "", "pid_path": "", "user": ""}},
+		harness.Object{
+			"identity": harness.Object{"proc_name": "b13", "setup_path": nil, "pid_path": nil, "user": nil}, "control": nil,
 			"resource":       harness.Object{"cpu": 0, "mem": 0},
-			"monitor_policy": harness.Object{"auto_type": 0, "op_timeout": nil, "start_check_secs": nil, "start_retries": 0}},
+			"monitor_policy": harness.Object{"auto_type": 0, "op_timeout": nil, "start_check_secs": nil, "start_retries": 0},
+		},
 	} {
 		q := look("b13", fmt.Sprintf("never-seen-%d", i), harness.Agent)
 		q["spec"] = spec

@@ -20,8 +20,14 @@ func TestAppendixD(t *testing.T) {
 		name string
 		run  func(b bench)
 	}{
-		{"D1", d1BothSpellings}, {"D2", d2HeaderAlone}, {"D3", d3FullEnvelope}, {"D4", d4SyncOfNothing}, {"D5", d5NotRunning},
-		{"D6", d6KeysEndTogether}, {"D7", d7EveryKeyEnds}, {"D8", d8QueriesHaveAProcess},
+		{"D1", d1BothSpellings},
+		{"D2", d2HeaderAlone},
+		{"D3", d3FullEnvelope},
+		{"D4", d4SyncOfNothing},
+		{"D5", d5NotRunning},
+		{"D6", d6KeysEndTogether},
+		{"D7", d7EveryKeyEnds},
+		{"D8", d8QueriesHaveAProcess},
 	} {
 		t.Run(line.name, func(t *testing.T) { line.run(bench{s, t}) })
 	}

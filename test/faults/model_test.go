@@ -35,9 +35,9 @@ type answer struct {
 // moment; nothing else happens by itself.
 func processModel() porcupine.Model {
 	model := porcupine.NondeterministicModel{
-		Init: func() []interface{} { return []interface{}{actual{}} },
-		Step: func(state, input, output interface{}) []interface{} {
-			var next []interface{}
+		Init: func() []any { return []any{actual{}} },
+		Step: func(state, input, output any) []any {
+			var next []any
 			for _, s := range relaunched(state.(actual)) {
 				for _, after := range step(s, input.(int), output.(answer)) {
 					next = append(next, after)
@@ -45,7 +45,7 @@ func processModel() porcupine.Model {
 			}
 			return next
 		},
-		DescribeOperation: func(input, output interface{}) string { return fmt.Sprintf("op %v: %+v", input, output) },
+		DescribeOperation: func(input, output any) string { return fmt.Sprintf("op %v: %+v", input, output) },
 	}
 	return model.ToModel()
 }

@@ -66,7 +66,9 @@ func yes(met bool) string {
 }
 
 // note adds a line below the tables.
-func (b *bench) note(format string, args ...any) { b.notes = append(b.notes, fmt.Sprintf(format, args...)) }
+func (b *bench) note(format string, args ...any) {
+	b.notes = append(b.notes, fmt.Sprintf(format, args...))
+}
 
 // write writes all that was gathered as Markdown.
 func (b *bench) write(w io.Writer, machine string) error {

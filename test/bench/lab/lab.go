@@ -5,8 +5,8 @@
 package lab
 
 import (
-	_ "embed"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"os"

@@ -67,7 +67,7 @@ func (d *DB) Put(ctx context.Context, rows []Row) (err error) {
 		return fmt.Errorf("cannot begin: %w", err)
 	}
 	defer tx.Rollback() //nolint:errcheck // does nothing after a commit
-	many := tx.StmtContext(ctx, d.many)
+	many := tx.StmtContext(ctx, d.many) //nolint:sqlclosecheck // the transaction closes it
 	for ; len(rows) >= perInsert; rows = rows[perInsert:] {
 		if _, err := many.ExecContext(ctx, values(rows[:perInsert])...); err != nil {
 			return fmt.Errorf("cannot insert: %w", err)
