@@ -66,7 +66,7 @@ func (d *DB) Put(ctx context.Context, rows []Row) (err error) {
 	if err != nil {
 		return fmt.Errorf("cannot begin: %w", err)
 	}
-	defer tx.Rollback() //nolint:errcheck // does nothing after a commit
+	defer tx.Rollback()                 //nolint:errcheck // does nothing after a commit
 	many := tx.StmtContext(ctx, d.many) //nolint:sqlclosecheck // the transaction closes it
 	for ; len(rows) >= perInsert; rows = rows[perInsert:] {
 		if _, err := many.ExecContext(ctx, values(rows[:perInsert])...); err != nil {
