@@ -3,6 +3,7 @@ package callers_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -95,9 +96,7 @@ func TestJOB(t *testing.T) {
 	}
 	// manage_proc: 1 hosts and 2 unhosts; a hosted process that does not run is started.
 	managed := object{"proc_owner": "admin", "start_cmd": "./start.sh", "stop_cmd": "./stop.sh", "type": 1, "value_key": dir + "/oddd"}
-	for k, v := range process {
-		managed[k] = v
-	}
+	maps.Copy(managed, process)
 	for _, path := range []string{"/api/c/compapi/v2/jobv3/manage_proc/", "/esb/api/v2/manage_proc"} {
 		for op := 1; op <= 2; op++ {
 			if code, content := run(path, object{"bk_scope_type": "biz", "bk_scope_id": "2", "op_type": op, "process_infos": []any{managed}}); code != 0 {

@@ -3,6 +3,7 @@ package callers_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -49,9 +50,7 @@ const (
 func (k kit) item(d daemon, name string, op int, command string) object {
 	control := object{"start_cmd": d.start, "stop_cmd": "", "restart_cmd": "", "reload_cmd": command, "kill_cmd": ""}
 	identity := object{"index_key": ""}
-	for key, v := range d.identity {
-		identity[key] = v
-	}
+	maps.Copy(identity, d.identity)
 	return object{
 		"meta":    object{"namespace": kitNS, "name": name, "labels": object{"bk_process_name": "oddd", "bk_process_id": 77}},
 		"op_type": op, "agent_id_list": []string{harness.Agent},

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"testing"
@@ -47,11 +48,8 @@ func (c *caller) send(method, path string, body any) (int, []byte) {
 	if body != nil {
 		if fields, ok := body.(object); ok {
 			whole := object{}
-			for _, part := range []object{fields, c.inBody} {
-				for k, v := range part {
-					whole[k] = v
-				}
-			}
+			maps.Copy(whole, fields)
+			maps.Copy(whole, c.inBody)
 			body = whole
 		}
 		var err error

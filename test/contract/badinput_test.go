@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -144,7 +145,7 @@ func TestStalledConnections(t *testing.T) {
 	_ = conns[2].SetReadDeadline(time.Now().Add(harness.Patience))
 	if _, err := bufio.NewReader(conns[2]).ReadString('\n'); err == nil {
 		return // it was answered instead, which is as good
-	} else if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+	} else if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
 		t.Error("a stalled head is still waited for")
 	}
 }
