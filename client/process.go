@@ -135,7 +135,7 @@ type ProcessFilter struct {
 	Limit int
 }
 
-// Processes lists processes, ordered by namespace, name and host.
+// Processes lists processes, ordered by namespace and name.
 func (c *Client) Processes(ctx context.Context, f ProcessFilter) iter.Seq2[Process, error] {
 	query := url.Values{}
 	set(query, "namespace", f.Namespace)
@@ -148,7 +148,7 @@ func (c *Client) Processes(ctx context.Context, f ProcessFilter) iter.Seq2[Proce
 	return pages[Process](ctx, c, "/processes", query, f.Limit)
 }
 
-// Process returns one process, with its spec, on all hosts that know it, ordered by host.
+// Process returns one process, with its spec, on all hosts that know it.
 func (c *Client) Process(ctx context.Context, namespace, name string) ([]Process, error) {
 	return Collect(pages[Process](ctx, c, "/processes/"+segment(namespace)+"/"+segment(name), url.Values{}, 0))
 }

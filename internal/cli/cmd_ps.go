@@ -79,6 +79,7 @@ func states() []string {
 func listProcesses(cmd *cobra.Command, c *client.Client, f client.ProcessFilter, args []string) ([]client.Process, error) {
 	if len(args) == 0 {
 		rows, err := client.Collect(c.Processes(cmd.Context(), f))
+		sortProcesses(rows)
 		return rows, exitOf(err)
 	}
 	if f.Namespace+f.Name != "" {

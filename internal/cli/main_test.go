@@ -15,7 +15,8 @@ import (
 var binaries struct{ drover, tickd string }
 
 func TestMain(m *testing.M) {
-	os.Exit(harness.Main(m, map[string]*string{"./cmd/drover": &binaries.drover, "./examples/tickd": &binaries.tickd}))
+	os.Exit(harness.Main(m, map[string]*string{"./cmd/drover": &binaries.drover, "./examples/tickd": &binaries.tickd},
+		harness.Need{Test: "TestSocketIsTheOwnersOnly", Accounts: true}))
 }
 
 // TestTranscripts plays testdata/script against one drover dev. Beside the usual commands of a script there are:

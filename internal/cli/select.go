@@ -54,10 +54,18 @@ func choose(ctx context.Context, c *client.Client, args, hosts []string, spec bo
 			return nil, noSuchf("host %s has no process of %s", host, strings.Join(args, " "))
 		}
 	}
-	slices.SortStableFunc(all, func(a, b client.Process) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Host.Cloud, b.Host.Cloud), cmp.Compare(a.Host.ID, b.Host.ID))
-	})
+	sortProcesses(all)
 	return all, nil
+}
+
+// sortProcesses sorts by namespace, name and host.
+func sortProcesses(all []client.Process) {
+	slices.SortStableFunc(all, func(a, b client.Process) int {
+		return cmp.Or(
+			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
+			cmp.Compare(a.Host.Cloud, b.Host.Cloud), cmp.Compare(a.Host.ID, b.Host.ID),
+		)
+	})
 }
 
 // suggestNamespace completes the refusal of a name without a namespace, where that can be found out.

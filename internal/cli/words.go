@@ -50,7 +50,7 @@ func stamp(t *time.Time) string {
 	if t == nil {
 		return ""
 	}
-	return t.Local().Format("2006-01-02 15:04:05 MST") //nolint:gosmopolitan // for the person at this terminal
+	return t.Local().Format("2006-01-02 15:04:05 MST")
 }
 
 // size is bytes in the unit that suits them.

@@ -56,9 +56,9 @@ func jsonNames(t reflect.Type, at string) []string {
 		return []string{at + " " + t.Kind().String()}
 	}
 	var all []string
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		all = append(all, jsonNames(t.Field(i).Type, at+"."+name)...)
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		all = append(all, jsonNames(f.Type, at+"."+name)...)
 	}
 	return all
 }
@@ -307,7 +307,7 @@ func TestBadCalls(t *testing.T) {
 	r := newRig(t)
 	r.app("admin")
 	for query, field := range map[string]string{
-		"/processes?nmae=x":               "nmae",
+		"/processes?names=x":              "names",
 		"/processes?limit=0":              "limit",
 		"/processes?limit=1001":           "limit",
 		"/processes?limit=x":              "limit",

@@ -209,8 +209,8 @@ func (a answer) items(fields ...string) []string {
 	for _, item := range a.body["items"].([]any) {
 		var parts []string
 		for _, f := range fields {
-			v := any(item)
-			for _, step := range strings.Split(f, ".") {
+			v := item
+			for step := range strings.SplitSeq(f, ".") {
 				v = v.(map[string]any)[step]
 			}
 			parts = append(parts, fmt.Sprint(v))

@@ -1,0 +1,165 @@
+package client_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"drover/client"
+)
+
+// serve returns a client of a server that answers by the function.
+func serve(t *testing.T, answer http.HandlerFunc) *client.Client {
+	t.Helper()
+	s := httptest.NewServer(answer)
+	t.Cleanup(s.Close)
+	c, err := client.New(client.Config{URL: s.URL + "/behind/", AppCode: "app", AppSecret: "secret", User: "anna"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func reply(w http.ResponseWriter, v any) {
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+func TestListsAreWalked(t *testing.T) {
+	var asked []string
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.RequestURI())
+		if got := r.Header.Get("X-Bkapi-Authorization"); got != `{"bk_app_code":"app","bk_app_secret":"secret","bk_username":"anna"}` {
+			t.Errorf("credentials %s", got)
+		}
+		next := map[string]string{"": "two", "two": "three"}[r.URL.Query().Get("cursor")]
+		reply(w, map[string]any{"items": []any{map[string]any{"name": "a" + r.URL.Query().Get("cursor")}}, "next_cursor": next})
+	})
+	all, err := client.Collect(c.Processes(t.Context(), client.ProcessFilter{Namespace: "n/s", Hosts: []string{"x", "y"}}))
+	if err != nil || len(all) != 3 || all[2].Name != "athree" {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if asked[1] != "/behind/api/v1/processes?cursor=two&host=x&host=y&namespace=n%2Fs" {
+		t.Errorf("asked for %s", asked[1])
+	}
+	asked = nil
+	all, err = client.Collect(c.Processes(t.Context(), client.ProcessFilter{Limit: 2}))
+	if err != nil || len(all) != 2 || len(asked) != 2 || !strings.Contains(asked[1], "limit=1") {
+		t.Errorf("with a limit: %+v, %v, asked %q", all, err, asked)
+	}
+}
+
+func TestPartsOfPathsAreEscaped(t *testing.T) {
+	var path string
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		path = r.URL.EscapedPath()
+		reply(w, map[string]any{"items": []any{}})
+	})
+	for name, want := range map[string]string{"a/b?c": "a%2Fb%3Fc", "..": "%2E%2E", "x y": "x%20y"} {
+		if _, err := c.Process(t.Context(), "ns", name); err != nil {
+			t.Fatal(err)
+		}
+		if path != "/behind/api/v1/processes/ns/"+want {
+			t.Errorf("%q was asked for as %s", name, path)
+		}
+	}
+}
+
+func TestRefusal(t *testing.T) {
+	c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		reply(w, client.Error{Title: "T", Detail: "it is wrong", Fields: []client.FieldError{{Field: "op", Detail: "is empty"}}, RequestID: "r"})
+	})
+	_, err := c.Submit(t.Context(), client.Request{})
+	refusal, ok := errors.AsType[*client.Error](err)
+	if !ok || refusal.Status != 422 || refusal.RequestID != "r" || err.Error() != "it is wrong; op: is empty" {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestWhatIsNoDrover(t *testing.T) {
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("credentials were sent on to %s", r.URL)
+	}))
+	t.Cleanup(elsewhere.Close)
+	for name, tt := range map[string]struct {
+		answer http.HandlerFunc
+		want   string
+	}{
+		"another server": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusNotFound) }, "is it a drover server?"},
+		"a web page":     {func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "<html>") }, "cannot read the reply"},
+		"a redirect":     {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, http.StatusFound) }, "redirect"},
+		"a cut reply":    {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "cannot reach the server"},
+		"an endless list": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = fmt.Fprint(w, `{"items":[`+strings.Repeat(" ", 65<<20))
+		}, "is over"},
+	} {
+		c := serve(t, tt.answer)
+		if _, err := c.Operation(t.Context(), "x", time.Second); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	s := httptest.NewServer(nil)
+	s.Close()
+	for name, cfg := range map[string]client.Config{"address": {URL: s.URL}, "socket": {Socket: t.TempDir() + "/" + strings.Repeat("x", 60) + "/drover.sock"}} {
+		c, err := client.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := errors.AsType[*client.UnreachableError](c.DeleteToken(t.Context(), "u", "t")); !ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	c := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		cancel()
+		<-r.Context().Done()
+	})
+	if _, err := c.Operation(ctx, "x", time.Minute); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestBadAddress(t *testing.T) {
+	for _, url := range []string{"", "localhost:7350", "ftp://x", "http://", "http://u:p@x", "http://x?y", "http://%"} {
+		if _, err := client.New(client.Config{URL: url}); err == nil {
+			t.Errorf("%q was taken for an address", url)
+		}
+	}
+}
+
+func Example() {
+	c, err := client.New(client.Config{URL: "http://127.0.0.1:7350", AppCode: "code", AppSecret: "secret", User: "me"})
+	if err != nil {
+		panic(err)
+	}
+	restart := func(ctx context.Context) error {
+		o, err := c.Submit(ctx, client.Request{Op: "restart", Targets: []client.Target{{Namespace: "web", Name: "nginx"}}})
+		for err == nil && !o.Done() {
+			o, err = c.Operation(ctx, o.ID, 30*time.Second)
+		}
+		if err != nil {
+			return err
+		}
+		for r, err := range c.Results(ctx, o.ID, client.ResultFilter{Outcome: "failed"}) {
+			if err != nil {
+				return err
+			}
+			fmt.Println(r.Host, r.Message)
+		}
+		return nil
+	}
+	_ = restart
+	// Output:
+}

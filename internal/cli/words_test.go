@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestAge(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0s", 0: "0s", 999 * time.Millisecond: "0s", 59 * time.Second: "59s", time.Minute: "1m", 61 * time.Second: "1m1s",
+		time.Hour: "1h", time.Hour + time.Second: "1h", 25*time.Hour + 59*time.Minute: "1d1h", 400 * 24 * time.Hour: "400d",
+	} {
+		if got := age(d); got != want {
+			t.Errorf("%s is %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestSize(t *testing.T) {
+	for bytes, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536 << 10: "1.5 MiB", 3 << 40: "3.0 TiB", 5000 << 40: "5000.0 TiB"} {
+		if got := size(bytes); got != want {
+			t.Errorf("%d is %q, want %q", bytes, got, want)
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	words := []string{"web/nginx", "web/nginx2", "web/redis", "db/mysql", "Web/Nginx", "a/nginx-long-name"}
+	for word, want := range map[string][]string{
+		"web/ngnix":  {"web/nginx", "Web/Nginx"},
+		"nginx":      {"web/nginx", "web/nginx2", "Web/Nginx"},
+		"db/mysq":    {"db/mysql"},
+		"else/where": nil,
+	} {
+		if got := nearest(word, words); !slices.Equal(got, want) {
+			t.Errorf("%q is near %q, want %q", word, got, want)
+		}
+	}
+}
+
+// TestTablesSteerNoTerminal: what is printed comes from hosts and callers.
+func TestTablesSteerNoTerminal(t *testing.T) {
+	tab := table{}
+	tab.add("NAME", "MESSAGE")
+	tab.add("é\x1b[31mx", "a\nb\u202ec")
+	tab.add("long-name", "")
+	var out bytes.Buffer
+	if err := tab.write(&out); err != nil {
+		t.Fatal(err)
+	}
+	if want := "NAME       MESSAGE\né?[31mx    a b?c\nlong-name  -\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+}
