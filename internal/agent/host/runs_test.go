@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"drover/internal/agent/cgroup"
+	"drover/internal/agent/host"
 	"drover/internal/agent/pidfd"
 	"drover/internal/agent/pidns"
 	"drover/internal/agent/procfs"
@@ -184,8 +185,18 @@ func TestEndTree(t *testing.T) {
 
 // TestSweep drops what nobody needs, keeps what is in use, and cuts what a daemon still writes to.
 func TestSweep(t *testing.T) {
-	dir := t.TempDir()
-	h := open(t, dir)
+	dir, name := t.TempDir(), treeName()
+	h := open(t, dir, func(cfg *host.Config) { cfg.Name = name })
+	tree, err := cgroup.Open(live(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups := func(want ...string) {
+		t.Helper()
+		if got, err := tree.IDs(); err != nil || h.Groups() != cgroup.ModeNone && !slices.Equal(got, want) {
+			t.Errorf("groups %v are left, want %v (%v)", got, want, err)
+		}
+	}
 	run(t, h, "over", "echo over")
 	h.Output("over")
 	run(t, h, "unread", "echo unread")
@@ -201,6 +212,7 @@ func TestSweep(t *testing.T) {
 	if got, want := outputs(t, dir), []string{"silent", "unread", "writer"}; !slices.Equal(got, want) {
 		t.Errorf("outputs %v are kept, want %v", got, want)
 	}
+	groups("silent", "unread", "writer")
 	if info, err := os.Stat(filepath.Join(dir, "writer")); err != nil || info.Size() > 1<<20 {
 		t.Errorf("the output of a daemon is not cut: %v, %v", info.Size(), err)
 	}
@@ -217,6 +229,7 @@ func TestSweep(t *testing.T) {
 		if got, want := outputs(t, dir), []string{"silent", "writer"}; !slices.Equal(got, want) {
 			t.Errorf("outputs %v are kept, want %v", got, want)
 		}
+		groups("silent", "writer")
 	}
 	for _, run := range []string{"writer", "silent"} {
 		if left, err := h.EndTree(t.Context(), procfs.Identity{}, run); err != nil || len(left) > 0 {
@@ -227,6 +240,7 @@ func TestSweep(t *testing.T) {
 	if left := outputs(t, dir); len(left) > 0 {
 		t.Errorf("outputs of %v are left", left)
 	}
+	groups()
 }
 
 func grow(t *testing.T, path string, size int) {

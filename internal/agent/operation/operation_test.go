@@ -187,6 +187,9 @@ func checkChange(t *testing.T, c scenario, subject operation.Subject, r operatio
 	if rec == nil {
 		return
 	}
+	if seen := r.Runtime.Process != nil; seen != c.alive {
+		t.Errorf("the process is seen %v, and alive %v", seen, c.alive)
+	}
 	want := specstore.Record{ID: nginx(), Spec: *sent, Hosted: c.hosted, Revision: 1}
 	if old := subject.Record; old != nil {
 		want.Revision, want.RegisteredAt, want.Want, want.GivenUp = old.Revision+1, old.RegisteredAt, old.Want, old.GivenUp

@@ -19,16 +19,12 @@ func (n *session) reload() (Result, error) {
 		n.look()
 		return Result{}, commandFailed("reload_cmd", st.Result, "")
 	}
-	run := n.runtime.Run
 	seen, why, err := n.startCheck(st.DoneAt)
 	if err != nil {
 		return Result{}, err
 	}
 	if why != "" {
 		return Result{}, postCheck("reload", n.name(), withOutput(why, st.Result))
-	}
-	if n.runtime.Process != nil && n.subject.Runtime.Process != nil && *n.runtime.Process == *n.subject.Runtime.Process {
-		n.runtime.Run = run
 	}
 	r := Result{
 		Outcome: process.Outcome{

@@ -201,6 +201,9 @@ func TestResume(t *testing.T) {
 				if took := time.Since(began); took != c.took {
 					t.Errorf("it took %v, want %v", took, c.took)
 				}
+				if got := w.Discards(); slices.Contains(got, "earlier-run") != c.script.Unrun {
+					t.Errorf("of the runs %v nothing is kept", got)
+				}
 				if got := len(w.Lines()); got != c.ran {
 					t.Errorf("the command ran %d times, want %d", got, c.ran)
 				}

@@ -11,6 +11,7 @@ import (
 
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/agent/specstore"
+	"drover/internal/agent/supervisor"
 	"drover/internal/process"
 )
 
@@ -35,6 +36,25 @@ func TestAdoptRunning(t *testing.T) {
 		r.pass(2 * time.Second)
 		r.ran("start a", "start a")
 		r.state("a", "running", true)
+		if rt := r.disk.runtime(id("a")); rt.LastExit != "killed by signal 9 (SIGKILL)" {
+			t.Errorf("its last instance is noted to have ended with %q", rt.LastExit)
+		}
+	})
+}
+
+// TestAdoptedIsKnown from the beginning, even before it is supervised: what the server is told first must not leave it out.
+func TestAdoptedIsKnown(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.do(process.Host, "a", r.spec("a"))
+		operator := r.Operator(nil)
+		super := supervisor.New(supervisor.Config{Store: r.handle, Sink: r.sink, Operator: operator, BootStarts: 1, Log: operator.Log})
+		super.Adopt(r.disk.taken())
+		if known := super.Known(); len(known) != 1 || known[0] != id("a") {
+			t.Errorf("%v are known", known)
+		}
+		if s, _, ok := super.Snapshot(id("a")); !ok || !s.Hosted {
+			t.Errorf("status %+v, %v", s, ok)
+		}
 	})
 }
 
@@ -243,13 +263,17 @@ func TestBootStarts(t *testing.T) {
 func TestStopIsPrompt(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.do(process.Start, "a", r.spec("a"))
-		r.spec("b")
+		r.do(process.Start, "b", r.spec("b"))
 		r.Script("start a", operationtest.Script{Takes: time.Hour})
 		r.Kill(file("a"))
-		r.submit(process.Start, "b", r.spec("b"))
+		r.submit(process.Reload, "b", r.spec("b"))
 		synctest.Wait()
+		who := r.instance("b")
 		began := time.Now()
 		r.stop()
+		if n := r.Watched(who); n != 0 {
+			t.Errorf("%d watches are left", n)
+		}
 		if took := time.Since(began); took != 0 {
 			t.Errorf("it took %v", took)
 		}
@@ -258,7 +282,7 @@ func TestStopIsPrompt(t *testing.T) {
 		r.pass(30 * time.Second)
 		r.state("a", "starting", true)
 		r.state("b", "running", true)
-		if got := sorted(r.Lines()); !slices.Equal(got, []string{"start a", "start a", "start b"}) {
+		if got := sorted(r.Lines()); !slices.Equal(got, []string{"reload b", "start a", "start a", "start b"}) {
 			t.Errorf("%v have run", got)
 		}
 	})

@@ -15,11 +15,12 @@ func TestRestartedFromOutside(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.do(process.Start, "a", r.spec("a"))
 		old := r.instance("a")
+		r.pass(10 * time.Second)
 		who := r.Spawn("a", file("a"), "")
 		r.Exit(old, 0)
 		r.pass(time.Second)
 		s := r.state("a", "running", true)
-		if s.Instance.PID != who.PID || !strings.Contains(s.Message, "restarted from outside, pid 102") {
+		if s.Instance.PID != who.PID || !strings.Contains(s.Message, "restarted from outside, pid 102") || s.LastStartAt != s.Instance.StartedAt {
 			t.Errorf("status %+v", s)
 		}
 		if n := r.Watched(who); n != 1 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -192,6 +193,47 @@ func TestOneAfterTheOther(t *testing.T) {
 	})
 }
 
+// TestNothingIsLost: whoever submits what and when, every operation has its outcome, also while processes come and go.
+func TestNothingIsLost(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		const submitters, each = 4, 500
+		var wg sync.WaitGroup
+		for n := range submitters {
+			wg.Go(func() {
+				for i := range each {
+					e := specstore.Entry{
+						Item: fmt.Sprintf("item-%d-%d", n, i), Process: id("a"), Op: process.Query, Spec: &process.Spec{}, BeginBy: r.Clock() + time.Hour, Boot: r.disk.boot,
+					}
+					r.disk.accept(e)
+					r.Submit([]specstore.Entry{e})
+				}
+			})
+		}
+		wg.Wait()
+		r.pass(time.Second)
+		if _, open := r.disk.taken(); len(open) > 0 {
+			t.Errorf("%d of %d operations have no outcome", len(open), submitters*each)
+		}
+	})
+}
+
+// TestRuntimeIsKeptBeforeTheOutcome: an agent that dies just after it has stored an outcome has noted the instance, and the run that
+// it belongs to, before.
+func TestRuntimeIsKeptBeforeTheOutcome(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.spec("a")
+		r.handle.onFinish = func(string) {
+			who := r.instance("a")
+			if rt := r.disk.runtime(id("a")); rt.Process == nil || *rt.Process != who || rt.Run == "" {
+				t.Errorf("%v runs, and noted is %+v", who, rt)
+			}
+		}
+		r.do(process.Start, "a", s)
+		r.do(process.Restart, "a", s)
+		r.do(process.Reload, "a", s)
+	})
+}
+
 func TestUnregister(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
@@ -249,6 +291,9 @@ func TestSnapshot(t *testing.T) {
 		}
 		if _, _, ok := r.Snapshot(id("b")); ok {
 			t.Error("a process that nobody knows has a status")
+		}
+		if diff := cmp.Diff([]process.ID{id("a")}, r.Known()); diff != "" {
+			t.Errorf("known (-want +got): %s", diff)
 		}
 		r.do(process.Stop, "a", s)
 		if s := r.state("a", "stopped", false); s.Instance.PID != -1 || s.RegisteredAt != started+5 || s.LastStartAt != started {

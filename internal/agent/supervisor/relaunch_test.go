@@ -47,6 +47,9 @@ func TestRelaunchUntilGivenUp(t *testing.T) {
 
 		// A start fills the budget again.
 		r.do(process.Start, "a", r.spec("a"))
+		if s := r.state("a", "running", true); s.Message != "" {
+			t.Errorf("message %q of what is over", s.Message)
+		}
 		if rec, _ := r.disk.record(id("a")); rec.GivenUp {
 			t.Error("it is still stored that it was given up")
 		}
@@ -96,6 +99,23 @@ func TestHealthyRunRestoresTheBudget(t *testing.T) {
 			t.Errorf("launched at %v, want %v", *at, want)
 		}
 		r.state("a", "given-up", true)
+	})
+}
+
+// TestRelaunchesSideBySide: only the starts after a reboot wait for each other.
+func TestRelaunchesSideBySide(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		for _, name := range []string{"a", "b"} {
+			r.do(process.Start, name, r.spec(name))
+		}
+		r.kill()
+		r.boots = 1
+		r.begin()
+		r.Kill(file("a"))
+		r.Kill(file("b"))
+		r.pass(time.Second)
+		r.state("a", "running", true)
+		r.state("b", "running", true)
 	})
 }
 

@@ -311,6 +311,9 @@ type handle struct {
 	*disk
 	*operationtest.World
 
+	// onFinish is called when an outcome is about to be stored.
+	onFinish func(item string)
+
 	closing sync.Mutex
 	closed  bool
 }
@@ -346,6 +349,9 @@ func (h *handle) PutRecord(rec specstore.Record) error {
 }
 
 func (h *handle) Finish(item string, id process.ID, o process.Outcome, c specstore.Change) error {
+	if h.onFinish != nil {
+		h.onFinish(item)
+	}
 	return h.write(func() {
 		i := slices.IndexFunc(h.entries, func(e specstore.Entry) bool { return e.Item == item })
 		h.entries[i].Outcome = &o
