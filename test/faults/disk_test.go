@@ -236,7 +236,9 @@ func TestDamagedFiles(t *testing.T) {
 		{"server/manifest.nkey", "", false, func([]byte) []byte { return []byte("no key") }},
 		{"server/drover.db", "", false, func(data []byte) []byte { return data[:len(data)/2/4096*4096] }},
 		{"server/drover.db", "", false, func([]byte) []byte { return garbage }},
-		{"server/drover.db", "", false, func(data []byte) []byte { return append(data[:4096:4096], bytes.Repeat([]byte{0xa5}, len(data)-4096)...) }},
+		{"server/drover.db", "", false, func(data []byte) []byte {
+			return append(data[:4096:4096], bytes.Repeat([]byte{0xa5}, len(data)-4096)...)
+		}},
 	} {
 		path := filepath.Join(r.dir, "data", c.file)
 		good, err := os.ReadFile(path)
