@@ -234,9 +234,11 @@ func pages[T any](ctx context.Context, c *Client, path string, query url.Values,
 	return func(yield func(T, error) bool) {
 		left := limit
 		for {
+			size := maxPage
 			if limit > 0 {
-				query.Set("limit", strconv.Itoa(min(left, maxPage)))
+				size = min(left, maxPage)
 			}
+			query.Set("limit", strconv.Itoa(size))
 			var p page[T]
 			if err := c.get(ctx, path, query, &p); err != nil {
 				var none T

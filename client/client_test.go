@@ -44,7 +44,7 @@ func TestListsAreWalked(t *testing.T) {
 	if err != nil || len(all) != 3 || all[2].Name != "athree" {
 		t.Errorf("%+v, %v", all, err)
 	}
-	if asked[1] != "/behind/api/v1/processes?cursor=two&host=x&host=y&namespace=n%2Fs" {
+	if asked[1] != "/behind/api/v1/processes?cursor=two&host=x&host=y&limit=1000&namespace=n%2Fs" {
 		t.Errorf("asked for %s", asked[1])
 	}
 	asked = nil

@@ -74,7 +74,9 @@ func (c *Client) CreateToken(ctx context.Context, user, note string, ttl time.Du
 
 // Tokens lists the tokens of a user, oldest first.
 func (c *Client) Tokens(ctx context.Context, user string) ([]Token, error) {
-	return Collect(pages[Token](ctx, c, "/users/"+segment(user)+"/tokens", url.Values{}, 0))
+	var all page[Token] // there is but one
+	err := c.get(ctx, "/users/"+segment(user)+"/tokens", nil, &all)
+	return all.Items, err
 }
 
 // DeleteToken ends a token of a user.
