@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ type rig struct {
 	work         string // its processes'
 	http, fabric string
 	real         bool   // the built binary
+	uid          uint32 // that runs as this user
 	server       *child // or both halves
 	agent        *child
 }
@@ -73,6 +75,9 @@ func (r *rig) run(role, moment string) *child {
 		cmd.Env = []string{
 			"PATH=" + os.Getenv("PATH"), "HOME=" + r.dir, "DROVER_BOOTSTRAP_APP_CODE=" + harness.AppCode, "DROVER_BOOTSTRAP_APP_SECRET=" + harness.AppSecret,
 		}
+	}
+	if r.uid != 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: r.uid, Gid: r.uid}}
 	}
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
