@@ -1,0 +1,317 @@
+package faults_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nkeys"
+
+	"drover/internal/agent/operation/operationtest"
+	"drover/internal/agent/report"
+	"drover/internal/agent/specstore"
+	"drover/internal/agent/supervisor"
+	"drover/internal/fabric"
+	"drover/internal/fabric/fabrictest"
+	"drover/internal/group"
+	"drover/internal/process"
+	"drover/internal/server/engine"
+	"drover/internal/server/fleet"
+	"drover/internal/server/store"
+	"drover/internal/server/store/sqlite"
+	"drover/internal/wire"
+)
+
+// both is a server's engine and an agent's supervisor, each on its real disk, joined by a link with faults; the host is made up. It
+// lives in a synctest bubble, so that minutes pass in no time.
+type both struct {
+	t      *testing.T
+	dir    string
+	link   *fabrictest.Link
+	world  *operationtest.World
+	key    nkeys.KeyPair
+	public string
+	agent  string
+	// wall is how far the agent's clock is off.
+	wall time.Duration
+
+	engine    *engine.Engine
+	db        *sqlite.DB
+	stopSrv   func()
+	stopAgent func()
+}
+
+func newKey(t *testing.T) (key nkeys.KeyPair, public string) {
+	t.Helper()
+	key, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if public, err = key.PublicKey(); err != nil {
+		t.Fatal(err)
+	}
+	return key, public
+}
+
+// bubble runs a test with both halves up.
+func bubble(t *testing.T, faults fabrictest.Faults, wall time.Duration, test func(t *testing.T, b *both)) {
+	t.Helper()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		b := &both{t: t, dir: dir, link: fabrictest.NewLink(faults), world: operationtest.New(t), wall: wall}
+		b.key, b.public = newKey(t)
+		_, b.agent = newKey(t)
+		b.startServer()
+		b.startAgent()
+		test(t, b)
+		b.stopSrv()
+		b.stopAgent()
+		b.link.Close()
+	})
+}
+
+// running runs something until it is stopped.
+func running(t *testing.T, run func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- run(ctx) }()
+	return func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// orders is the engine's way to the agent.
+type orders struct{ link *fabrictest.Link }
+
+func (o orders) Send(ctx context.Context, agent string, envelope []byte) ([]byte, error) {
+	reply, err := o.link.Request(ctx, wire.OrderSubject(agent), envelope)
+	if errors.Is(err, fabric.ErrNobody) {
+		return nil, engine.ErrNobody
+	}
+	return reply, err
+}
+
+func (b *both) startServer() {
+	log := slog.New(slog.DiscardHandler)
+	db, err := sqlite.Open(b.t.Context(), filepath.Join(b.dir, "drover.db"), log)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	directory := fleet.New(db, time.Now())
+	err = errors.Join(directory.Load(b.t.Context()), directory.Join(b.t.Context(), store.Agent{Key: b.agent, IP: "10.0.0.1", Created: time.Now()}, time.Now()))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.db = db
+	b.engine = engine.New(engine.Config{Store: db, Directory: directory, Link: orders{b.link}, Key: b.key, Log: log})
+	handle := b.engine.HandleReport
+	unserve, err := b.link.Serve(wire.AnyReportSubject, "servers", 4, func(ctx context.Context, _ string, data []byte) []byte { return handle(ctx, b.agent, data) })
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	stop := running(b.t, b.engine.Run)
+	b.stopSrv = func() {
+		unserve()
+		stop()
+		if err := db.Close(); err != nil {
+			b.t.Error(err)
+		}
+	}
+}
+
+// reports is the agent's way to the server.
+type reports struct {
+	link  *fabrictest.Link
+	agent string
+}
+
+func (r reports) Report(ctx context.Context, data []byte) ([]byte, error) {
+	return r.link.Request(ctx, wire.ReportSubject(r.agent), data)
+}
+
+type sink struct{ *report.Reporter }
+
+func (b *both) startAgent() {
+	disk, err := specstore.Open(filepath.Join(b.dir, "agent"), operationtest.Boot)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	operator := b.world.Operator(nil)
+	operator.Journal = disk
+	tell := &sink{}
+	super := supervisor.New(supervisor.Config{
+		Store: disk, Sink: tell, Operator: operator, HealthyAfter: time.Minute, Relist: 30 * time.Second, BootStarts: 8, Log: log,
+	})
+	tell.Reporter = report.New(report.Config{
+		Link: reports{b.link, b.agent}, Processes: super, Journal: disk, Heartbeat: 5 * time.Second, Log: log,
+		Hello: wire.Hello{IP: "10.0.0.1", BootID: operationtest.Boot},
+	})
+	records, err := disk.Records()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	open, unacked, err := disk.Journal()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, e := range unacked {
+		tell.Finished(e.Item, *e.Outcome)
+	}
+	super.Adopt(records, open)
+	unserve, err := b.link.Serve(wire.OrderSubject(b.agent), "", 2, func(_ context.Context, _ string, data []byte) []byte {
+		return b.take(disk, super, tell, data)
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	tell.Connected()
+	stop := running(b.t, func(ctx context.Context) error {
+		return group.Run(ctx, group.Part{Name: "supervisor", Run: super.Run}, group.Part{Name: "reporter", Run: tell.Run})
+	})
+	b.stopAgent = func() {
+		unserve()
+		stop()
+		if err := disk.Close(); err != nil {
+			b.t.Error(err)
+		}
+	}
+}
+
+// take does what the agent does with a manifest, by a wall clock that is off.
+func (b *both) take(disk *specstore.Store, super *supervisor.Supervisor, tell *sink, data []byte) []byte {
+	m, err := wire.Open(data, []string{b.public}, b.agent)
+	if err != nil {
+		b.t.Error(err)
+		return nil
+	}
+	receipt := wire.Receipt{Version: wire.Version}
+	var entries []specstore.Entry
+	for _, o := range m.Orders {
+		life := m.Expires.Sub(m.Issued)
+		entries = append(entries, specstore.Entry{
+			Item: o.Item, Process: o.Process, Op: o.Op, Spec: o.Spec, BeginBy: b.world.Clock() + life, Expires: time.Now().Add(b.wall + life),
+		})
+		receipt.Accepted = append(receipt.Accepted, o.Item)
+	}
+	fresh, known, err := disk.Accept(entries)
+	if err != nil {
+		b.t.Error(err)
+		return nil
+	}
+	for _, e := range known {
+		if e.Outcome != nil {
+			tell.Finished(e.Item, *e.Outcome)
+		}
+	}
+	super.Submit(fresh)
+	reply, err := json.Marshal(receipt)
+	if err != nil {
+		b.t.Error(err)
+	}
+	return reply
+}
+
+// reload submits an operation whose command is a line of its own.
+func (b *both) reload(id string, took time.Duration) {
+	b.t.Helper()
+	b.world.Script("reload "+id, operationtest.Script{Takes: took})
+	spec := &process.Spec{
+		Identity: process.Identity{ProcName: "a", SetupPath: "/opt", PIDPath: "/run/a.pid", User: "root"},
+		Commands: process.Commands{Reload: "reload " + id}, Policy: process.Policy{OpTimeout: 3600}.Defaulted(),
+	}
+	request := store.Request{Op: process.Reload, Process: process.ID{Namespace: "ns", Name: "a"}, Spec: spec, Targets: []store.Target{{Key: "k", Asked: "0:10.0.0.1", Agent: b.agent}}}
+	if err := b.engine.Submit(b.t.Context(), &store.Task{ID: id, Created: time.Now(), Requests: []store.Request{request}}, store.AuditRow{At: time.Now()}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// ended waits for a task's only outcome.
+func (b *both) ended(id string) (outcome process.Outcome) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.t.Context(), time.Hour)
+	defer cancel()
+	err := b.engine.Wait(ctx, id)
+	if err == nil {
+		err = b.db.TaskItems(ctx, id, "", func(v store.ItemView) error {
+			outcome = *v.Outcome
+			return nil
+		})
+	}
+	if err != nil {
+		b.t.Errorf("task %s: %v", id, err)
+	}
+	return outcome
+}
+
+// TestI1_I2_LossyLink has messages lost, doubled, delayed and cut, both halves restarted, and clocks that disagree: every operation
+// runs once, in order, and its task says so.
+func TestI1_I2_LossyLink(t *testing.T) {
+	for i, wall := range []time.Duration{0, time.Hour, -time.Hour, 24 * time.Hour, -24 * time.Hour} {
+		seed := uint64(i)
+		t.Run(fmt.Sprintf("agent's clock off by %v", wall), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, fabrictest.Faults{Drop: 0.3, Duplicate: 0.3, Delay: 2 * time.Second, Seed: seed}, wall, func(t *testing.T, b *both) {
+				b.world.Spawn("a", "/run/a.pid", "")
+				var want, tasks []string
+				for n := range 8 {
+					id := fmt.Sprint("t", n)
+					tasks, want = append(tasks, id), append(want, "reload "+id)
+					b.reload(id, 3*time.Second)
+				}
+				for round := range 3 {
+					<-time.After(10 * time.Second)
+					b.link.Cut()
+					<-time.After(5 * time.Second)
+					b.link.Restore()
+					if round == 1 {
+						b.stopSrv()
+						b.startServer()
+					}
+				}
+				for _, id := range tasks {
+					if o := b.ended(id); o.Fault != process.None {
+						t.Errorf("%s: %+v", id, o)
+					}
+				}
+				if got := b.world.Lines(); !slices.Equal(got, want) {
+					t.Errorf("%q ran, want %q", got, want)
+				}
+			})
+		})
+	}
+}
+
+// TestI1_I3_ServerAway: the server is away for eight minutes with operations in flight and queued. The agent finishes what it has;
+// what the server had accepted and nobody had begun runs when it is back, unless its time is up, and then it never runs.
+func TestI1_I3_ServerAway(t *testing.T) {
+	bubble(t, fabrictest.Faults{}, 0, func(t *testing.T, b *both) {
+		b.world.Spawn("a", "/run/a.pid", "")
+		b.reload("first", 3*time.Minute)
+		b.reload("second", 8*time.Minute)
+		b.reload("third", time.Second)
+		<-time.After(30 * time.Second)
+		b.stopSrv()
+		<-time.After(8 * time.Minute)
+		b.startServer()
+		for id, done := range map[string]bool{"first": true, "second": true, "third": false} {
+			if o := b.ended(id); (o.Fault == process.None) != done {
+				t.Errorf("%s, which had its turn within ten minutes (%v): %+v", id, done, o)
+			}
+		}
+		<-time.After(time.Hour)
+		if got := b.world.Lines(); !slices.Equal(got, []string{"reload first", "reload second"}) {
+			t.Errorf("%q ran", got)
+		}
+	})
+}
