@@ -187,11 +187,28 @@ func (w *Watcher) reapOrphans(now time.Time) bool {
 		w.log.Error("own session could not be read", "error", err)
 		return false
 	}
+	watched := w.watched()
 	found := false
 	for _, pid := range pids {
-		found = w.reapOrphan(boot, pid, session, now) || found
+		// With a thousand daemons for children, a look at each would hold up the news of every death for milliseconds.
+		if !watched[pid] {
+			found = w.reapOrphan(boot, pid, session, now) || found
+		}
 	}
 	return found
+}
+
+// watched returns the pids of the targets that are not known to have ended: each is still its target's, and no orphan's.
+func (w *Watcher) watched() map[int]bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	pids := make(map[int]bool, len(w.targets))
+	for id, t := range w.targets {
+		if t.ended.IsZero() {
+			pids[id.PID] = true
+		}
+	}
+	return pids
 }
 
 func (w *Watcher) reapOrphan(boot string, pid, session int, now time.Time) bool {
