@@ -17,6 +17,7 @@ import (
 
 // collector takes the reports of agents.
 type collector struct {
+	clock     clock
 	store     Store
 	directory *fleet.Directory
 	log       *slog.Logger
@@ -42,7 +43,7 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte) wire.
 	ack := wire.ReportAck{Version: wire.Version}
 	r, err := readReport(data)
 	if err == nil {
-		c.directory.Seen(agent, time.Now())
+		c.directory.Seen(agent, c.clock.now())
 		err = c.take(ctx, agent, r)
 	}
 	if err != nil {
@@ -81,7 +82,7 @@ func (c *collector) take(ctx context.Context, agent string, r *wire.Report) erro
 		return err
 	}
 	if r.Hello != nil {
-		c.directory.Introduced(agent, factsOf(*r.Hello), time.Now())
+		c.directory.Introduced(agent, factsOf(*r.Hello), c.clock.now())
 		c.returned(agent)
 	}
 	return nil
@@ -98,7 +99,7 @@ func factsOf(h wire.Hello) fleet.Facts {
 // join takes what an agent says of itself into the register. Its area is what it was when it joined: an agent cannot move itself
 // into another. A name that another agent holds is not given to it, but its results still count.
 func (c *collector) join(ctx context.Context, agent string, h wire.Hello) error {
-	now := time.Now()
+	now := c.clock.now()
 	a, known := c.directory.ByKey(agent)
 	if !known {
 		a = store.Agent{Key: agent, Cloud: h.Cloud, Created: now}
@@ -138,7 +139,7 @@ func (c *collector) observe(ctx context.Context, agent string, r *wire.Report) e
 }
 
 func (c *collector) progress(ctx context.Context, agent string, all []wire.Progress) error {
-	now := time.Now()
+	now := c.clock.now()
 	deadlines := map[string]time.Time{}
 	outcomes := map[string]process.Outcome{}
 	for _, p := range all {

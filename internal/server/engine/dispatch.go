@@ -22,6 +22,7 @@ const (
 // dispatcher sends what is due.
 type dispatcher struct {
 	store  Store
+	clock  clock
 	sender *sender
 	log    *slog.Logger
 	lease  time.Duration
@@ -35,9 +36,10 @@ type dispatcher struct {
 	back map[string]bool // agents that have introduced themselves and were not reminded yet
 }
 
-func newDispatcher(c Config, finished func([]string)) *dispatcher {
+func newDispatcher(c Config, clock clock, finished func([]string)) *dispatcher {
 	d := &dispatcher{
 		store:  c.Store,
+		clock:  clock,
 		log:    c.Log,
 		lease:  c.SendTimeout + leaseSlack,
 		wake:   newSignal(),
@@ -46,7 +48,7 @@ func newDispatcher(c Config, finished func([]string)) *dispatcher {
 		back:   map[string]bool{},
 	}
 	d.sender = &sender{
-		store: c.Store, directory: c.Directory, link: c.Link, key: c.Key, log: c.Log, timeout: c.SendTimeout,
+		store: c.Store, clock: clock, directory: c.Directory, link: c.Link, key: c.Key, log: c.Log, timeout: c.SendTimeout,
 		finished: finished, changed: d.wake.raise,
 	}
 	return d
@@ -60,9 +62,9 @@ func (d *dispatcher) run(ctx context.Context) {
 		next, err := d.round(ctx, &sends)
 		if err != nil && ctx.Err() == nil {
 			d.log.ErrorContext(ctx, "due items could not be read", "error", err)
-			next = time.Now().Add(storeRetry)
+			next = d.clock.now().Add(storeRetry)
 		}
-		d.wake.wait(ctx, next)
+		d.clock.wait(ctx, d.wake, next)
 	}
 }
 
@@ -73,7 +75,7 @@ func (d *dispatcher) round(ctx context.Context, sends *sync.WaitGroup) (time.Tim
 	}
 	for {
 		next, ok, err := d.store.NextDue(ctx)
-		now := time.Now()
+		now := d.clock.now()
 		if err != nil || !ok || next.After(now) {
 			return next, err
 		}

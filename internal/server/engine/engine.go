@@ -70,6 +70,7 @@ func (c *Config) setDefaults() {
 // Engine is the task engine of one server. Its methods may be called from any goroutine.
 type Engine struct {
 	store    Store
+	clock    clock
 	waiters  *waiters
 	dispatch *dispatcher
 	collect  *collector
@@ -80,11 +81,11 @@ type Engine struct {
 // New returns an engine. It does nothing on its own before Run.
 func New(c Config) *Engine {
 	c.setDefaults()
-	e := &Engine{store: c.Store, waiters: newWaiters()}
-	e.dispatch = newDispatcher(c, e.finished)
-	e.sweep = newSweeper(c, e.finished)
+	e := &Engine{store: c.Store, clock: newClock(), waiters: newWaiters()}
+	e.dispatch = newDispatcher(c, e.clock, e.finished)
+	e.sweep = newSweeper(c, e.clock, e.finished)
 	e.collect = &collector{
-		store: c.Store, directory: c.Directory, log: c.Log,
+		store: c.Store, clock: e.clock, directory: c.Directory, log: c.Log,
 		begun: e.sweep.wake.raise, finished: e.finished, returned: e.dispatch.returned,
 	}
 	e.clean = &cleaner{store: c.Store, log: c.Log, tasks: c.Retention, audit: c.AuditRetention}
@@ -101,9 +102,10 @@ func (e *Engine) Run(ctx context.Context) error {
 	return nil
 }
 
-// Submit stores the task and has its items sent. When it returns nil the task is on disk, and will be finished by this engine or by
+// Submit stores the task, which was created now by the engine's clock, and has its items sent. When it returns nil the task is on disk, and will be finished by this engine or by
 // a later one.
 func (e *Engine) Submit(ctx context.Context, t *store.Task, row store.AuditRow) error {
+	t.Created = e.clock.now()
 	if err := e.store.CreateTask(ctx, t, row); err != nil {
 		return fmt.Errorf("cannot submit task: %w", err)
 	}
@@ -164,9 +166,8 @@ func machine(it *store.Item) task.Item {
 }
 
 // conclude gives each item the outcome that the machine decides on for the event, if it does, and returns how many it did.
-func conclude(ctx context.Context, s Store, finished func([]string), items []store.Item, event func(*store.Item) task.Event) (int, error) {
+func conclude(ctx context.Context, s Store, now time.Time, finished func([]string), items []store.Item, event func(*store.Item) task.Event) (int, error) {
 	var ended []store.Ended
-	now := time.Now()
 	for i := range items {
 		if next := task.Next(machine(&items[i]), event(&items[i]), now); next.State == task.Done {
 			ended = append(ended, store.Ended{Item: items[i], Outcome: *next.Outcome})

@@ -61,6 +61,7 @@ func encodedSize(spec *process.Spec) int {
 // sender sends manifests and notes what came of it.
 type sender struct {
 	store     Store
+	clock     clock
 	directory *fleet.Directory
 	link      Link
 	key       nkeys.KeyPair
@@ -100,7 +101,7 @@ func (s *sender) send(ctx context.Context, agent string, items []store.Item) {
 		s.note(ctx, log, s.unheard(ctx, items))
 		return
 	}
-	s.directory.Seen(agent, time.Now())
+	s.directory.Seen(agent, s.clock.now())
 	s.note(ctx, log, s.receive(ctx, log, items, receipt))
 }
 
@@ -112,7 +113,7 @@ func (s *sender) note(ctx context.Context, log *slog.Logger, err error) {
 }
 
 func (s *sender) seal(agent string, items []store.Item) ([]byte, error) {
-	now := time.Now()
+	now := s.clock.now()
 	m := wire.Manifest{Agent: agent, Issued: now, Expires: items[0].Created.Add(task.WaitLimit)}
 	for i := range items {
 		it := &items[i]
@@ -166,7 +167,7 @@ func (s *sender) receive(ctx context.Context, log *slog.Logger, items []store.It
 		errs = append(errs, s.store.MarkAccepted(ctx, accepted))
 	}
 	if len(refused) > 0 {
-		_, err := conclude(ctx, s.store, s.finished, refused, func(it *store.Item) task.Event {
+		_, err := conclude(ctx, s.store, s.clock.now(), s.finished, refused, func(it *store.Item) task.Event {
 			return task.Refused{Reason: r.Refused[it.ID]}
 		})
 		errs = append(errs, err)
@@ -178,13 +179,13 @@ func (s *sender) receive(ctx context.Context, log *slog.Logger, items []store.It
 }
 
 func (s *sender) refuse(ctx context.Context, items []store.Item, reason string) error {
-	_, err := conclude(ctx, s.store, s.finished, items, func(*store.Item) task.Event { return task.Refused{Reason: reason} })
+	_, err := conclude(ctx, s.store, s.clock.now(), s.finished, items, func(*store.Item) task.Event { return task.Refused{Reason: reason} })
 	return err
 }
 
 // nobody gives up items that have waited long enough for their agent, and postpones the others.
 func (s *sender) nobody(ctx context.Context, log *slog.Logger, agent string, items []store.Item) error {
-	now := time.Now()
+	now := s.clock.now()
 	presence := s.directory.Presence(agent, now)
 	var lost []store.Item
 	var wait []string
@@ -198,7 +199,7 @@ func (s *sender) nobody(ctx context.Context, log *slog.Logger, agent string, ite
 	var errs []error
 	if len(lost) > 0 {
 		log.InfoContext(ctx, "items were given up, as nobody listens", "given_up", len(lost))
-		_, err := conclude(ctx, s.store, s.finished, lost, func(*store.Item) task.Event { return task.Unreachable{} })
+		_, err := conclude(ctx, s.store, s.clock.now(), s.finished, lost, func(*store.Item) task.Event { return task.Unreachable{} })
 		errs = append(errs, err)
 	}
 	if len(wait) > 0 {
@@ -211,7 +212,7 @@ func (s *sender) nobody(ctx context.Context, log *slog.Logger, agent string, ite
 
 // unheard has items sent again later.
 func (s *sender) unheard(ctx context.Context, items []store.Item) error {
-	now := time.Now()
+	now := s.clock.now()
 	due := map[time.Time][]string{}
 	for i := range items {
 		if next := task.Next(machine(&items[i]), task.Unheard{}, now); next.State == task.Sent {

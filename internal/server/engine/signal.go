@@ -21,14 +21,8 @@ func (s signal) raise() {
 	}
 }
 
-// wait blocks until the signal is raised, the time has come, or the context ends. A zero time never comes.
-func (s signal) wait(ctx context.Context, at time.Time) {
-	var due <-chan time.Time
-	if !at.IsZero() {
-		timer := time.NewTimer(time.Until(at))
-		defer timer.Stop()
-		due = timer.C
-	}
+// wait blocks until the signal is raised, due comes, or the context ends.
+func (s signal) wait(ctx context.Context, due <-chan time.Time) {
 	select {
 	case <-s:
 	case <-due:
@@ -38,8 +32,10 @@ func (s signal) wait(ctx context.Context, at time.Time) {
 
 // pause blocks for the given time, or until the context ends.
 func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
 	var never signal
-	never.wait(ctx, time.Now().Add(d))
+	never.wait(ctx, timer.C)
 }
 
 // waiters holds who waits for which task.

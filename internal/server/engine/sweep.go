@@ -16,14 +16,15 @@ const sweepBatch = 500
 // sweeper ends items whose deadline has passed, so that a dead agent holds up no task.
 type sweeper struct {
 	store     Store
+	clock     clock
 	directory *fleet.Directory
 	log       *slog.Logger
 	finished  func(tasks []string)
 	wake      signal
 }
 
-func newSweeper(c Config, finished func([]string)) *sweeper {
-	return &sweeper{store: c.Store, directory: c.Directory, log: c.Log, finished: finished, wake: newSignal()}
+func newSweeper(c Config, clock clock, finished func([]string)) *sweeper {
+	return &sweeper{store: c.Store, clock: clock, directory: c.Directory, log: c.Log, finished: finished, wake: newSignal()}
 }
 
 func (s *sweeper) run(ctx context.Context) {
@@ -33,16 +34,16 @@ func (s *sweeper) run(ctx context.Context) {
 		next, err := s.pass(ctx)
 		if err != nil && ctx.Err() == nil {
 			s.log.ErrorContext(ctx, "overdue items could not be ended", "error", err)
-			next = time.Now().Add(storeRetry)
+			next = s.clock.now().Add(storeRetry)
 		}
-		s.wake.wait(ctx, next)
+		s.clock.wait(ctx, s.wake, next)
 	}
 }
 
 // pass ends all that is overdue and returns the next deadline, zero when there is none.
 func (s *sweeper) pass(ctx context.Context) (time.Time, error) {
 	for {
-		items, err := s.store.Overdue(ctx, time.Now(), sweepBatch)
+		items, err := s.store.Overdue(ctx, s.clock.now(), sweepBatch)
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -50,8 +51,8 @@ func (s *sweeper) pass(ctx context.Context) (time.Time, error) {
 			next, _, err := s.store.NextDeadline(ctx)
 			return next, err
 		}
-		now := time.Now()
-		ended, err := conclude(ctx, s.store, s.finished, items, func(it *store.Item) task.Event {
+		now := s.clock.now()
+		ended, err := conclude(ctx, s.store, now, s.finished, items, func(it *store.Item) task.Event {
 			return task.Overdue{Away: s.directory.Presence(it.Agent, now).Away}
 		})
 		if err != nil {

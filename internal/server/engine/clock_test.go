@@ -1,0 +1,30 @@
+package engine
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestClockIsNotStepped: the time carries a reading of the monotonic clock, by which Go then counts, however often it is asked, and
+// it advances as that does.
+func TestClockIsNotStepped(t *testing.T) {
+	if now := newClock().now(); !strings.Contains(now.String(), " m=") {
+		t.Errorf("%s has no reading of the monotonic clock", now)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c := newClock()
+		begin := c.now()
+		c.wait(t.Context(), newSignal(), begin.Add(25*time.Hour))
+		if got := c.now().Sub(begin); got != 25*time.Hour {
+			t.Errorf("waited %v, want 25 h", got)
+		}
+		// What comes back from the database has no such reading: it is of this clock all the same.
+		stored := time.Unix(0, c.now().Add(time.Hour).UnixNano())
+		c.wait(t.Context(), newSignal(), stored)
+		if got := c.now().Sub(begin); got != 26*time.Hour {
+			t.Errorf("waited %v, want 26 h", got)
+		}
+	})
+}
