@@ -322,7 +322,7 @@ func (h *Host) EndTree(ctx context.Context, root procfs.Identity, id string) ([]
 }
 
 // Sweep drops the groups and outputs of runs that are over, and cuts the outputs that daemons still write to. needed are
-// the runs whose processes are known to live.
+// the latest runs of the processes that are known, whose groups and outputs are kept.
 func (h *Host) Sweep(needed map[string]bool) {
 	groups, err := h.tree.IDs()
 	if err != nil {
@@ -335,7 +335,8 @@ func (h *Host) Sweep(needed map[string]bool) {
 	active := h.active() // after the lists: whatever is on them and not active is over
 	living := map[string]bool{}
 	for _, id := range groups {
-		living[id] = active[id] || h.sweepGroup(id)
+		// An empty group still proves that nothing is left of a run: without it EndTree has to search all of /proc.
+		living[id] = active[id] || needed[id] || h.sweepGroup(id)
 	}
 	for _, f := range files {
 		id := f.Name()

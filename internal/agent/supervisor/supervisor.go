@@ -184,7 +184,7 @@ func (s *Supervisor) Known() []process.ID {
 	return ids
 }
 
-// Runs returns the ids of the runs whose processes are alive, so that their output and cgroups are kept.
+// Runs returns the ids of the latest runs of all processes, so that their output and cgroups are kept.
 func (s *Supervisor) Runs() map[string]bool {
 	runs := map[string]bool{}
 	for _, r := range s.all() {
