@@ -35,12 +35,19 @@ func (f FS) Info(pid int) (Info, error) {
 	}
 	info.UID, info.Leader = uid, tgid == pid
 	dir := strconv.Itoa(pid)
-	if cmdline, err := f.read(maxSmall, dir+"/cmdline"); err == nil {
-		info.Args = strings0(cmdline)
-	}
+	info.Args = f.args(pid)
 	info.Exe = f.link(dir + "/exe")
 	info.Cwd = f.link(dir + "/cwd")
 	return info, nil
+}
+
+// args returns the arguments that a process was started with, none where they cannot be had.
+func (f FS) args(pid int) []string {
+	cmdline, err := f.read(maxSmall, strconv.Itoa(pid)+"/cmdline")
+	if err != nil {
+		return nil
+	}
+	return strings0(cmdline)
 }
 
 // Environ returns the environment that the process was started with, as far as it has not overwritten it; at most 2 MiB.

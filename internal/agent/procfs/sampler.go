@@ -43,20 +43,14 @@ func NewSampler(f FS, cpus int) *Sampler {
 // first look the whole life of the process. Version and Health stay empty. The error is fs.ErrNotExist when the process has
 // ended.
 func (s *Sampler) Instance(id Identity) (process.Instance, error) {
-	if !s.fs.Same(id) {
-		s.Forget(id)
-		return process.Instance{}, fmt.Errorf("cannot sample process %d: %w", id.PID, fs.ErrNotExist)
-	}
-	info, err := s.fs.Info(id.PID)
-	if err == nil && info.StartTicks != id.StartTicks {
-		err = fmt.Errorf("cannot sample process %d: %w", id.PID, fs.ErrNotExist)
-	}
+	info, err := s.look(id)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			s.Forget(id)
 		}
-		return process.Instance{}, err
+		return process.Instance{}, fmt.Errorf("cannot sample process %d: %w", id.PID, err)
 	}
+	args := s.fs.args(id.PID)
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +82,7 @@ func (s *Sampler) Instance(id Identity) (process.Instance, error) {
 	}
 	return process.Instance{
 		PID:        id.PID,
-		Cmdline:    commandLine(info),
+		Cmdline:    commandLine(info.Comm, args),
 		Stat:       string(info.State),
 		StartedAt:  prev.startedAt.Unix(),
 		Elapsed:    int64(elapsed / time.Second),
@@ -101,6 +95,22 @@ func (s *Sampler) Instance(id Identity) (process.Instance, error) {
 		SystemTime: float64(info.SystemTicks) / TicksPerSecond,
 		Threads:    info.Threads,
 	}, nil
+}
+
+// look reads as little as it can: it is done for every process of the host.
+func (s *Sampler) look(id Identity) (Stat, error) {
+	boot, err := s.fs.BootID()
+	if err != nil {
+		return Stat{}, err
+	}
+	if id.PID <= 1 || boot != id.BootID {
+		return Stat{}, fs.ErrNotExist
+	}
+	st, err := s.fs.Stat(id.PID)
+	if err == nil && (st.StartTicks != id.StartTicks || st.Zombie()) {
+		err = fs.ErrNotExist
+	}
+	return st, err
 }
 
 // Forget drops what is remembered of a process.
@@ -120,10 +130,10 @@ func (s *Sampler) share(ticks uint64, over time.Duration) float64 {
 func round(percent float64) float64 { return math.Round(percent*100) / 100 }
 
 // commandLine joins the arguments as ps does; a process without any shows its name in brackets.
-func commandLine(info Info) string {
-	line := strings.TrimSpace(strings.Join(info.Args, " "))
+func commandLine(comm string, args []string) string {
+	line := strings.TrimSpace(strings.Join(args, " "))
 	if line == "" {
-		return "[" + info.Comm + "]"
+		return "[" + comm + "]"
 	}
 	return strings.ToValidUTF8(line, "\uFFFD")
 }
