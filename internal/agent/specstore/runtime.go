@@ -128,6 +128,15 @@ func (s *Store) GetProgress(item string) (Progress, error) {
 
 // DropProgress forgets it.
 func (s *Store) DropProgress(item string) error {
+	// Most items are questions, which leave no progress: a look is much cheaper than a commit that changes nothing.
+	noted := false
+	err := s.runtime.View(func(tx *bbolt.Tx) error {
+		noted = tx.Bucket([]byte(bucketSteps)).Get([]byte(item)) != nil
+		return nil
+	})
+	if err != nil || !noted {
+		return err
+	}
 	return s.runtime.Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte(bucketSteps)).Delete([]byte(item)) })
 }
 

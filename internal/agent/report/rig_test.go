@@ -1,0 +1,189 @@
+package report_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"drover/internal/agent/report"
+	"drover/internal/process"
+	"drover/internal/wire"
+)
+
+// rig is a reporter and the world around it: a server, processes, a journal. It lives in a synctest bubble.
+type rig struct {
+	*report.Reporter
+	t *testing.T
+
+	mu     sync.Mutex
+	answer func(wire.Report) (wire.ReportAck, error)
+	// got are all reports, sent when each came, in seconds.
+	got   []wire.Report
+	sent  []float64
+	sizes []int
+	known map[process.ID]process.Status
+	specs map[process.ID]*process.Spec
+	acked []string
+	// full is why the journal takes nothing.
+	full error
+}
+
+// bubble runs fn with a reporter that runs; before is called before it does.
+func bubble(t *testing.T, before, fn func(t *testing.T, r *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{t: t, known: map[process.ID]process.Status{}, specs: map[process.ID]*process.Spec{}, answer: accept}
+		r.Reporter = report.New(report.Config{
+			Link: link{r, time.Now()}, Processes: r, Journal: r, Heartbeat: 5 * time.Second,
+			Hello: wire.Hello{IP: "10.0.0.1", Build: "test", BootID: "boot"}, Log: slog.New(slog.DiscardHandler),
+		})
+		if before != nil {
+			before(t, r)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		synctest.Wait()
+		fn(t, r)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func accept(wire.Report) (wire.ReportAck, error) { return wire.ReportAck{Version: wire.Version}, nil }
+
+// link is the way to the server.
+type link struct {
+	r     *rig
+	epoch time.Time
+}
+
+func (l link) Report(ctx context.Context, data []byte) ([]byte, error) {
+	var rep wire.Report
+	if err := json.Unmarshal(data, &rep); err != nil {
+		l.r.t.Errorf("%v: %s", err, data)
+	}
+	if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > 10*time.Second {
+		l.r.t.Error("a report may take for ever")
+	}
+	l.r.mu.Lock()
+	l.r.got = append(l.r.got, rep)
+	l.r.sent = append(l.r.sent, time.Since(l.epoch).Seconds())
+	l.r.sizes = append(l.r.sizes, len(data))
+	answer := l.r.answer
+	l.r.mu.Unlock()
+	if answer == nil {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	ack, err := answer(rep)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(ack)
+}
+
+// answers sets what the server says from now on; nil is a server that says nothing.
+func (r *rig) answers(fn func(wire.Report) (wire.ReportAck, error)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answer = fn
+}
+
+func (r *rig) set(id process.ID, s process.Status) {
+	r.mu.Lock()
+	r.known[id] = s
+	r.mu.Unlock()
+	r.Changed(id)
+}
+
+func (r *rig) Known() []process.ID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var ids []process.ID
+	for id := range r.known {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+func (r *rig) Snapshot(id process.ID) (process.Status, *process.Spec, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s, ok := r.known[id]
+	if !ok {
+		return s, nil, false
+	}
+	if r.specs[id] == nil {
+		r.specs[id] = &process.Spec{Contact: id.Name}
+	}
+	return s, r.specs[id], true
+}
+
+func (r *rig) Acknowledge(items []string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.full != nil {
+		return r.full
+	}
+	r.acked = append(r.acked, items...)
+	return nil
+}
+
+// take lets everything happen that is due, and returns the reports since the last call.
+func (r *rig) take() []wire.Report {
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	got := r.got
+	r.got, r.sent, r.sizes = nil, nil, nil
+	return got
+}
+
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+func id(name string) process.ID { return process.ID{Namespace: "ns", Name: name} }
+
+func outcome(text string) process.Outcome { return process.Outcome{Text: text} }
+
+// want compares reports, whose versions and order of observations are left out.
+func (r *rig) want(got []wire.Report, want ...wire.Report) {
+	r.t.Helper()
+	for i := range got {
+		if got[i].Version != wire.Version {
+			r.t.Errorf("a report has version %d", got[i].Version)
+		}
+		got[i].Version = 0
+		slices.SortFunc(got[i].Observed, func(a, b wire.Observation) int { return strings.Compare(a.Process.Name, b.Process.Name) })
+		slices.SortFunc(got[i].Progress, func(a, b wire.Progress) int { return strings.Compare(a.Item, b.Item) })
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		r.t.Errorf("reports (-want +got): %s", diff)
+	}
+}
+
+func (r *rig) hello() *wire.Hello { return &wire.Hello{IP: "10.0.0.1", Build: "test", BootID: "boot"} }
+
+// seen is what is told of a process whose spec the server has, first what is told before that.
+func seen(name, state string) wire.Observation {
+	return wire.Observation{Process: id(name), Status: process.Status{State: state}}
+}
+
+func first(name, state string) wire.Observation {
+	o := seen(name, state)
+	o.Spec = &process.Spec{Contact: name}
+	return o
+}

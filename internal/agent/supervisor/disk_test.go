@@ -1,0 +1,167 @@
+package supervisor_test
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+
+	"drover/internal/agent/operation/operationtest"
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+)
+
+// disk is what outlives an agent.
+type disk struct {
+	mu       sync.Mutex
+	boot     string
+	records  map[process.ID]specstore.Record
+	runtimes map[process.ID][]byte
+	entries  []specstore.Entry
+	// full refuses every write.
+	full error
+}
+
+func newDisk() *disk {
+	return &disk{boot: operationtest.Boot, records: map[process.ID]specstore.Record{}, runtimes: map[process.ID][]byte{}}
+}
+
+func (d *disk) accept(e specstore.Entry) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.entries = append(d.entries, e)
+}
+
+// taken returns the records and the open operations.
+func (d *disk) taken() (records []specstore.Record, open []specstore.Entry) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, rec := range d.records {
+		records = append(records, rec)
+	}
+	for _, e := range d.entries {
+		if e.Outcome == nil {
+			open = append(open, e)
+		}
+	}
+	return records, open
+}
+
+func (d *disk) record(id process.ID) (specstore.Record, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	rec, ok := d.records[id]
+	return rec, ok
+}
+
+func (d *disk) runtime(id process.ID) (rt specstore.Runtime) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if data := d.runtimes[id]; data != nil {
+		if err := json.Unmarshal(data, &rt); err != nil {
+			panic(err)
+		}
+	}
+	return rt
+}
+
+func (d *disk) fill(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.full = err
+}
+
+// reboot forgets what is good for one boot only.
+func (d *disk) reboot() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.boot = "boot-2"
+	clear(d.runtimes)
+}
+
+// handle is a disk as one life of the agent has it open.
+type handle struct {
+	*disk
+	*operationtest.World
+
+	// onFinish is called when an outcome is about to be stored.
+	onFinish func(item string)
+
+	closing sync.Mutex
+	closed  bool
+}
+
+var errKilled = errors.New("the agent has been killed")
+
+func (h *handle) close() {
+	h.closing.Lock()
+	defer h.closing.Unlock()
+	h.closed = true
+}
+
+// write does something to the disk, unless that is full or the agent is dead.
+func (h *handle) write(do func()) error {
+	h.closing.Lock()
+	defer h.closing.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return errKilled
+	}
+	if h.full != nil {
+		return h.full
+	}
+	do()
+	return nil
+}
+
+func (h *handle) BootID() string { return h.boot }
+
+func (h *handle) PutRecord(rec specstore.Record) error {
+	return h.write(func() { h.records[rec.ID] = rec })
+}
+
+func (h *handle) Finish(item string, id process.ID, o process.Outcome, c specstore.Change) error {
+	if h.onFinish != nil {
+		h.onFinish(item)
+	}
+	return h.write(func() {
+		i := slices.IndexFunc(h.entries, func(e specstore.Entry) bool { return e.Item == item })
+		h.entries[i].Outcome = &o
+		switch {
+		case c.Delete:
+			delete(h.records, id)
+		case c.Put != nil:
+			h.records[id] = *c.Put
+		}
+		_ = h.World.Journal.DropProgress(item)
+	})
+}
+
+func (h *handle) finished(item string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.ContainsFunc(h.entries, func(e specstore.Entry) bool { return e.Item == item && e.Outcome != nil })
+}
+
+func (h *handle) GetRuntime(id process.ID) (specstore.Runtime, error) { return h.runtime(id), nil }
+
+func (h *handle) PutRuntime(id process.ID, rt specstore.Runtime) error {
+	data, err := json.Marshal(rt)
+	if err != nil {
+		return err
+	}
+	return h.write(func() { h.runtimes[id] = data })
+}
+
+func (h *handle) DeleteRuntime(id process.ID) error {
+	return h.write(func() { delete(h.runtimes, id) })
+}
+
+func (h *handle) PutProgress(item string, p specstore.Progress) error {
+	var err error
+	if refused := h.write(func() { err = h.World.Journal.PutProgress(item, p) }); refused != nil {
+		return refused
+	}
+	return err
+}
