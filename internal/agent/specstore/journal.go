@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -125,7 +126,9 @@ func (s *Store) Acknowledge(itemIDs []string) error {
 				return err
 			}
 			e.Acked = true
+			// The id is what must be remembered; of the rest, enough to answer a late question.
 			e.Spec = nil
+			e.Outcome = shortened(e.Outcome)
 			if err := putJSON(journal, seq, e); err != nil {
 				return err
 			}
@@ -235,4 +238,16 @@ func (s *Store) NewestManifest() (issued time.Time, err error) {
 		return nil
 	})
 	return issued, err
+}
+
+// keptText is how much of an outcome's text is kept once the server has all of it, in bytes.
+const keptText = 512
+
+func shortened(o *process.Outcome) *process.Outcome {
+	if o == nil || len(o.Text) <= keptText {
+		return o
+	}
+	short := *o
+	short.Text = strings.ToValidUTF8(o.Text[:keptText], "") + " [...]"
+	return &short
 }
