@@ -1,6 +1,7 @@
 package supervisor_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -81,9 +82,9 @@ func TestHoldEndsWithTheAgent(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.do(process.Start, "a", r.spec("a"))
 		b := shared(r)
-		r.Script("reload a", operationtest.Script{Takes: 30 * time.Second})
-		r.submit(process.Reload, "a", r.spec("a"))
-		r.Script("reload a", operationtest.Script{Takes: 30 * time.Second})
+		a := r.spec("a")
+		r.Script("reload a", operationtest.Script{Takes: 3 * time.Second})
+		r.submit(process.Reload, "a", a)
 		item := r.submit(process.Stop, "b", b)
 		r.pass(time.Second)
 		r.stop()
@@ -92,6 +93,46 @@ func TestHoldEndsWithTheAgent(t *testing.T) {
 		r.pass(time.Hour)
 		r.expect(item, process.None, "success")
 		r.state("a", "stopped", false)
+	})
+}
+
+// TestHoldIsBounded: a stop does not wait for ever for the other key of its process, least of all for one that waits for it.
+func TestHoldIsBounded(t *testing.T) {
+	const busy = "the process is also hosted as %s, which is busy with another operation: nothing was done"
+	bubble(t, func(t *testing.T, r *rig) {
+		r.do(process.Start, "a", r.spec("a"))
+		b := shared(r)
+		a := r.spec("a")
+		r.Script("reload a", operationtest.Script{Takes: 30 * time.Second})
+		r.submit(process.Reload, "a", a)
+		r.pass(0)
+		item := r.submit(process.Stop, "b", b)
+		r.pass(10 * time.Second)
+		r.expect(item, process.Failed, fmt.Sprintf(busy, "ns/a"))
+		r.pass(time.Minute)
+		r.state("a", "running", true)
+		r.Kill(file("a"))
+		r.pass(2 * time.Second)
+		r.state("a", "running", true)
+	})
+	bubble(t, func(t *testing.T, r *rig) {
+		a := r.spec("a")
+		r.do(process.Start, "a", a)
+		b := shared(r)
+		rec, _ := r.disk.record(id("a"))
+		rec.ID, rec.Spec = id("b"), *b
+		r.kill()
+		if err := (&handle{disk: r.disk}).PutRecord(rec); err != nil {
+			t.Fatal(err)
+		}
+		r.begin()
+		first, second := r.submit(process.Stop, "a", a), r.submit(process.Stop, "b", b)
+		r.pass(time.Minute)
+		for _, item := range []string{first, second} {
+			if _, ok := r.sink.outcome(item); !ok {
+				t.Errorf("%s never ends", item)
+			}
+		}
 	})
 }
 

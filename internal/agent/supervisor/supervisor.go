@@ -223,15 +223,24 @@ func (s *Supervisor) Hosting(self process.ID, spec *process.Spec, pidFile string
 	return process.ID{}, false
 }
 
+// holdLimit is how long a hold waits for its turn. It is short because the operation that wants it has begun and its time runs,
+// and because two processes that want to hold each other would wait for ever.
+const holdLimit = 10 * time.Second
+
 // Hold implements operation.Peers: it waits in the other process's queue like an operation, so that nothing else happens
-// to that process until release is called.
+// to that process until release is called. It fails when the other process is busy for longer than holdLimit.
 func (s *Supervisor) Hold(ctx context.Context, id process.ID) (release func(unhost bool), err error) {
 	h := &hold{held: make(chan struct{}), released: make(chan bool, 1)}
 	s.submit(id, task{hold: h})
 	release = func(unhost bool) { h.released <- unhost }
+	limit := time.NewTimer(holdLimit)
+	defer limit.Stop()
 	select {
 	case <-h.held:
 		return release, nil
+	case <-limit.C:
+		release(false)
+		return nil, process.Errorf(process.Failed, "the process is also hosted as %s, which is busy with another operation: nothing was done", id)
 	case <-ctx.Done():
 		release(false)
 		return nil, fmt.Errorf("cannot suspend the watch of %s: %w", id, operation.ErrInterrupted)
