@@ -166,6 +166,9 @@ func TestPrune(t *testing.T) {
 	fresh, known := accept(t, s, entry("old-acked", 1), entry("new-acked", 1))
 	want(t, "fresh", items(fresh), []string{"old-acked"})
 	want(t, "known", items(known), []string{"new-acked"})
+	if known[0].Spec != nil {
+		t.Error("the spec of an acknowledged operation is kept: it is of no use and may be large")
+	}
 }
 
 // TestOrder: the journal is read in the order in which entries were accepted, many times over.
