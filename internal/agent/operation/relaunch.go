@@ -15,17 +15,26 @@ func relaunchKey(id process.ID) string { return "relaunch-" + id.Hash() }
 // Relaunch runs the start command of a hosted process that has ended, and returns as soon as it is seen alive, or with why
 // it was not within its check time. Nothing is run if it is alive already; the runtime then says that it came from outside.
 // It journals its command like an operation, so that a successor of this agent waits for it instead of starting a second
-// one: see Relaunching, and call Relaunched in the end.
+// one: see Relaunching and ResumeRelaunch, and call Relaunched in the end.
 func (o *Operator) Relaunch(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (specstore.Runtime, error) {
+	return o.relaunch(ctx, rec, rt, specstore.Progress{})
+}
+
+// ResumeRelaunch goes on with the relaunch that an earlier agent was in the middle of.
+func (o *Operator) ResumeRelaunch(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (specstore.Runtime, error) {
 	progress, err := o.Journal.GetProgress(relaunchKey(rec.ID))
 	if err != nil {
 		o.Log.Warn("progress of relaunch could not be read", "process", rec.ID, "error", err)
 	}
+	return o.relaunch(ctx, rec, rt, progress)
+}
+
+func (o *Operator) relaunch(ctx context.Context, rec specstore.Record, rt specstore.Runtime, progress specstore.Progress) (specstore.Runtime, error) {
 	n := &session{
 		Operator: o, ctx: ctx, id: rec.ID, op: process.Start, item: relaunchKey(rec.ID), spec: &rec.Spec,
 		subject: Subject{Record: &rec, Runtime: rt}, runtime: rt, progress: progress,
 	}
-	err = n.relaunch() //nolint:contextcheck // the session carries it
+	err := n.relaunch() //nolint:contextcheck // the session carries it
 	return n.runtime, err
 }
 

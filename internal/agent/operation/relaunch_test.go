@@ -166,7 +166,11 @@ func TestRelaunchIsNeverRepeated(t *testing.T) {
 				}
 				return
 			}
-			got, err := w.operator.Relaunch(t.Context(), rec, rt)
+			relaunch := w.operator.Relaunch
+			if w.operator.Relaunching(rec.ID) {
+				relaunch = w.operator.ResumeRelaunch
+			}
+			got, err := relaunch(t.Context(), rec, rt)
 			id, alive := w.Alive(pidFile)
 			if err != nil || !alive || got.Process == nil || *got.Process != id {
 				t.Errorf("killed at %d: alive %v, %+v, %v", n, alive, got, err)
@@ -182,6 +186,24 @@ func TestRelaunchIsNeverRepeated(t *testing.T) {
 			return
 		}
 	}
+}
+
+// TestRelaunchDespiteAnOldNote: the note of an earlier relaunch could not be dropped, as on a full disk, and must not be taken for
+// this one's.
+func TestRelaunchDespiteAnOldNote(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		rec, rt := crashed(w)
+		for n := range 2 {
+			got, err := w.operator.Relaunch(t.Context(), rec, rt)
+			if err != nil || got.Process == nil {
+				t.Fatalf("relaunch %d: %+v, %v", n, got, err)
+			}
+			w.Kill(pidFile)
+		}
+		if lines := w.Lines(); len(lines) != 2 {
+			t.Errorf("%v ran, want two starts", lines)
+		}
+	})
 }
 
 func (w *world) killedRelaunch(t *testing.T, rec specstore.Record, rt specstore.Runtime, n int) (killed bool) {
@@ -221,7 +243,7 @@ func TestRelaunchInterrupted(t *testing.T) {
 			if !w.operator.Relaunching(rec.ID) || w.operator.Relaunching(other()) {
 				t.Error("which relaunch is under way is not known")
 			}
-			got, err := w.operator.Relaunch(t.Context(), rec, rt)
+			got, err := w.operator.ResumeRelaunch(t.Context(), rec, rt)
 			if err != nil || got.Run != "run-1" || got.Process == nil || got.Outside {
 				t.Errorf("%+v, %v", got, err)
 			}

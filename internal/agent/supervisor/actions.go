@@ -62,7 +62,7 @@ func (r *runner) perform(ctx context.Context, actions []lifecycle.Action) {
 		case lifecycle.Watch:
 			r.watch()
 		case lifecycle.Relaunch:
-			r.relaunch(ctx, r.rebooted())
+			r.relaunch(ctx, r.sup.cfg.Operator.Relaunch, r.rebooted())
 		case lifecycle.Arm:
 			r.armed = a.Timer
 			r.timer.Reset(a.After)
@@ -90,8 +90,12 @@ func (r *runner) firstLook(ctx context.Context) {
 	r.step(ctx, lifecycle.NotFound{})
 }
 
-// relaunch runs the start command beside the goroutine of run. After a reboot only a few do so at a time.
-func (r *runner) relaunch(ctx context.Context, queued bool) {
+// relaunch begins a relaunch, or goes on with one, beside the goroutine of run. After a reboot only a few do so at a time.
+func (r *runner) relaunch(
+	ctx context.Context,
+	do func(context.Context, specstore.Record, specstore.Runtime) (specstore.Runtime, error),
+	queued bool,
+) {
 	r.busy = true
 	rec, rt := *r.record, r.runtime
 	r.work.Go(func() {
@@ -103,7 +107,7 @@ func (r *runner) relaunch(ctx context.Context, queued bool) {
 				return
 			}
 		}
-		after, err := r.sup.cfg.Operator.Relaunch(ctx, rec, rt)
+		after, err := do(ctx, rec, rt)
 		if errors.Is(err, operation.ErrInterrupted) {
 			return
 		}

@@ -93,7 +93,7 @@ func (r *runner) begin(ctx context.Context) {
 	if r.sup.cfg.Operator.Relaunching(r.id) {
 		// An earlier agent ended in the middle of a relaunch: its command is waited for, not run again.
 		r.machine.State, r.machine.Awaits = lifecycle.Starting, lifecycle.Launch
-		r.relaunch(ctx, false)
+		r.relaunch(ctx, r.sup.cfg.Operator.ResumeRelaunch, false)
 		r.show()
 		return
 	}
