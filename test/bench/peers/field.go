@@ -1,0 +1,292 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"time"
+
+	"drover/test/bench/lab"
+)
+
+// errNone says that there is no such thing to be measured.
+var errNone = errors.New("none") //nolint:gochecknoglobals // an error
+
+// field is all supervisors, and what was measured of them.
+type field struct {
+	*lab.Lab
+	options
+	list  []*supervisor
+	teams int
+	notes []string
+
+	crash, bulk, cost, death lab.Table
+	floorChild, floorCrash   float64
+}
+
+func (f *field) note(format string, args ...any) {
+	f.notes = append(f.notes, fmt.Sprintf(format, args...))
+}
+
+func (f *field) measure(ctx context.Context) error {
+	f.crash.Head = []string{"crash → runs again, ms", "what", "rounds", "p50", "max", "× floor"}
+	f.cost.Head = []string{"at rest", "PSS MB at 1", "at few", "at many", "processes / threads at many", "CPU % of a core at 1", "at few", "at many"}
+	f.bulk.Head = []string{"many", "start all, s", "a fifth killed: half back, ms", "last back, ms", "× floor", "stop all, s", "status of all, ms", "restart one: returns, ms", "runs, ms"}
+	f.death.Head = []string{"kill -9 of the supervisor", "silent one survives", "talking one survives", "and is heard", "started again"}
+	if err := f.crashes(ctx); err != nil {
+		return fmt.Errorf("crashes: %w", err)
+	}
+	for _, s := range f.list {
+		fmt.Fprintf(os.Stderr, "%s %s\n", time.Now().Format(time.TimeOnly), s.name)
+		if err := f.one(ctx, s); err != nil {
+			f.note("%s: %v", s.name, err)
+		}
+		if err := f.dies(ctx, s); err != nil {
+			f.note("%s, killed: %v", s.name, err)
+		}
+	}
+	return nil
+}
+
+// crashes measures all at once, in turns, with one process each.
+func (f *field) crashes(ctx context.Context) error {
+	var teams []*team
+	defer func() {
+		for _, t := range teams {
+			t.end()
+		}
+	}()
+	for _, s := range f.list {
+		t, err := f.team(s, 1, "")
+		if err != nil {
+			return err
+		}
+		teams = append(teams, t)
+		if err := t.start(ctx, false); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		if _, err := t.Await(1, patience); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	lab.Pause(5 * time.Second)
+	times := make([]lab.Series, len(teams))
+	for round := range f.rounds {
+		began := time.Now()
+		for i := range teams {
+			who := (i + round) % len(teams)
+			back, err := teams[who].Crash(patience, teams[who].units[0].Name)
+			if err != nil {
+				return fmt.Errorf("%s: %w", teams[who].name, err)
+			}
+			times[who] = append(times[who], back...)
+		}
+		lab.Pause(max(1500*time.Millisecond-time.Since(began), 0))
+	}
+	for i, t := range teams {
+		what := "child"
+		if t.daemons {
+			what = "daemon"
+		}
+		p50 := times[i].Quantile(0.5)
+		if t.name == floorName {
+			f.floorCrash = p50
+		}
+		f.crash.Add(t.name, what, fmt.Sprint(f.rounds), lab.Figure(p50), lab.Figure(times[i].Quantile(1)), lab.Figure(p50/f.floorCrash))
+	}
+	return nil
+}
+
+// one measures one supervisor alone, with one, a few and many processes.
+func (f *field) one(ctx context.Context, s *supervisor) error {
+	var costs [3]lab.Cost
+	var idle [3]float64
+	var failed error
+	for i, n := range []int{1, max(f.many/10, 2), f.many} {
+		t, err := f.team(s, n, "")
+		if err != nil {
+			return err
+		}
+		began := lab.Now()
+		if err := t.start(ctx, false); err != nil {
+			return err
+		}
+		stamps, err := t.Await(n, patience+30*time.Second)
+		if err != nil {
+			t.end()
+			return fmt.Errorf("with %d: %w", n, err)
+		}
+		lab.Pause(5 * time.Second)
+		tree := lab.Tree(t.root())
+		idle[i] = lab.Idle(tree, f.window)
+		costs[i] = lab.CostOf(tree)
+		if n == f.many {
+			failed = f.bulkOf(t, lab.Milliseconds(stamps[len(stamps)-1].At-began)/1000)
+		}
+		t.end()
+	}
+	f.cost.Add(s.name, lab.Figure(costs[0].PSS), lab.Figure(costs[1].PSS), lab.Figure(costs[2].PSS),
+		fmt.Sprintf("%d / %d", costs[2].Processes, costs[2].Threads), lab.Figure(idle[0]), lab.Figure(idle[1]), lab.Figure(idle[2]))
+	return failed
+}
+
+// bulkOf measures what is done to many; a cell holds a dash where it could not be done.
+func (f *field) bulkOf(t *team, started float64) error {
+	const times = 3
+	var failed error
+	figure := func(v float64, err error) string {
+		if errors.Is(err, errNone) {
+			return "-"
+		}
+		if err != nil {
+			failed = errors.Join(failed, err)
+			return "-"
+		}
+		return lab.Figure(v)
+	}
+	var half, last lab.Series
+	var crashed error
+	for round := range times {
+		var ids []string
+		for i := range len(t.units) / 5 {
+			ids = append(ids, t.units[(i*5+round)%len(t.units)].Name)
+		}
+		back, err := t.Crash(patience, ids...)
+		if err != nil {
+			crashed = err
+			break
+		}
+		half, last = append(half, lab.Series(back).Quantile(0.5)), append(last, lab.Series(back).Quantile(1))
+		lab.Pause(2 * time.Second)
+	}
+	if t.name == floorName {
+		f.floorChild = last.Quantile(0.5)
+	}
+	var status, restart, runs lab.Series
+	var statusErr, restartErr error
+	for i := range times {
+		ms, err := t.statusOfAll()
+		status, statusErr = append(status, ms), err
+		_, _ = t.Taken() // only what comes now
+		began := lab.Now()
+		ms, restartErr = t.restartOne(t.units[i*5+4])
+		restart = append(restart, ms)
+		if restartErr != nil {
+			break
+		}
+		stamps, err := t.Await(1, patience)
+		if err != nil {
+			restartErr = err
+			break
+		}
+		runs = append(runs, lab.Milliseconds(stamps[0].At-began))
+		lab.Pause(time.Second)
+	}
+	stopped, stopErr := t.stopAll()
+	f.bulk.Add(t.name, lab.Figure(started), figure(half.Quantile(0.5), crashed), figure(last.Quantile(0.5), crashed),
+		lab.Figure(last.Quantile(0.5)/f.floorChild), figure(stopped/1000, stopErr), figure(status.Quantile(0.5), statusErr),
+		figure(restart.Quantile(0.5), restartErr), figure(runs.Quantile(0.5), restartErr))
+	return failed
+}
+
+// dies kills the supervisor itself and starts it again, over a silent and over a talking process.
+func (f *field) dies(ctx context.Context, s *supervisor) error {
+	if s.name == floorName {
+		return nil
+	}
+	cells := []string{s.name}
+	verdict := ""
+	for _, mode := range []string{"", "-t"} {
+		t, err := f.team(s, 1, mode)
+		if err != nil {
+			return err
+		}
+		again, survived, heard, err := t.dies(ctx)
+		t.end()
+		if err != nil {
+			return err
+		}
+		cells = append(cells, word(survived))
+		if mode != "" {
+			cells = append(cells, word(heard))
+		}
+		if verdict != "" && again != verdict {
+			verdict = "silent: " + verdict + "; talking: " + again
+		} else {
+			verdict = again
+		}
+	}
+	f.death.Add(append(cells, verdict)...)
+	return nil
+}
+
+func word(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "**no**"
+}
+
+// dies returns what became of the one process when the supervisor was killed, and what it does when it is started again.
+func (t *team) dies(ctx context.Context) (again string, survived, heard bool, err error) {
+	if err := t.start(ctx, false); err != nil {
+		return "", false, false, err
+	}
+	if _, err := t.Await(1, patience); err != nil {
+		return "", false, false, err
+	}
+	lab.Pause(2 * time.Second)
+	name := t.units[0].Name
+	root := t.root()
+	if err := lab.Signal(root, syscall.SIGKILL); err != nil {
+		return "", false, false, err
+	}
+	lab.Pause(2 * time.Second)
+	survived = len(t.workers()) == 1
+	_, _ = t.Taken() // what was said until now
+	spoken := t.Spoken(name)
+	lab.Pause(time.Second)
+	_, _ = t.Taken() // what was said since
+	heard = t.Spoken(name) > spoken
+	before := t.Starts(name)
+	if err := t.start(ctx, true); err != nil {
+		return "", survived, heard, err
+	}
+	lab.Pause(6 * time.Second)
+	_, _ = t.Taken() // what was started since
+	switch n := len(t.workers()); {
+	case n > 1:
+		again = fmt.Sprintf("**duplicates**: %d run", n)
+	case n == 0:
+		again = "none runs"
+	case t.Starts(name) == before:
+		again = "taken over, not restarted"
+	default:
+		again = "started anew"
+	}
+	return again, survived, heard, nil
+}
+
+// write writes all that was gathered as Markdown.
+func (f *field) write(w io.Writer, machine string) error {
+	if _, err := fmt.Fprintf(w, "# drover, other supervisors and the floor\n\n%s* many is %d, few a tenth of it. Figures of drover are those of drover-agent; its server runs beside it.\n\n", machine, f.many); err != nil {
+		return err
+	}
+	for _, t := range []*lab.Table{&f.crash, &f.cost, &f.bulk, &f.death} {
+		if err := t.Markdown(w); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
+		}
+	}
+	for _, n := range f.notes {
+		if _, err := fmt.Fprintf(w, "* %s\n", n); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"drover/test/bench/lab"
+)
+
+// team is a supervisor at work.
+type team struct {
+	*supervisor
+	*lab.Stamps
+	f      *field
+	dir    string
+	units  []unit
+	child  *lab.Child
+	server *lab.Drover
+}
+
+// patience is how long a supervisor may take for what others do in seconds.
+const patience = 60 * time.Second
+
+// team makes a directory with the configuration of n units; the mode is a flag of the worker.
+func (f *field) team(s *supervisor, n int, mode string) (*team, error) {
+	f.teams++
+	dir := filepath.Join(f.Dir, fmt.Sprintf("%d-%s", f.teams, strings.ReplaceAll(s.name, " ", "-")))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	stamps, err := lab.NewStamps(filepath.Join(dir, "stamps"))
+	if err != nil {
+		return nil, err
+	}
+	t := &team{supervisor: s, Stamps: stamps, f: f, dir: dir}
+	for i := range n {
+		id := fmt.Sprintf("w%d", i)
+		file := filepath.Join(dir, id+".pid")
+		argv := []string{f.Worker}
+		if mode != "" {
+			argv = append(argv, mode)
+		}
+		t.units = append(t.units, unit{
+			Spec: lab.Spec{Name: id, PIDFile: file, Start: strings.Join(append(argv, "-d", file, stamps.Path, id), " ")},
+			Argv: append(argv, stamps.Path, id),
+		})
+	}
+	if s.configure != nil {
+		err = s.configure(dir, t.units)
+	}
+	return t, err
+}
+
+// start starts the supervisor; drover is told what to run, as it is for the first time only.
+func (t *team) start(ctx context.Context, again bool) error {
+	var err error
+	switch {
+	case t.name == floorName:
+		var watched []lab.Watched
+		for _, u := range t.units {
+			watched = append(watched, lab.Watched{Line: u.Start, PIDFile: u.PIDFile})
+		}
+		t.child, err = t.f.Floor(filepath.Base(t.dir), watched, again)
+	case t.name == droverName && again:
+		err = t.server.StartAgent()
+	case t.name == droverName:
+		if t.server, err = t.f.Drover(ctx, filepath.Base(t.dir), false); err == nil {
+			_, err = t.server.Submit(lab.OpStart, t.specs()...)
+		}
+	default:
+		t.child, err = lab.Start(t.command(t.run(t.dir)), filepath.Join(t.dir, "output"))
+		if err == nil && t.pidFile != "" {
+			<-t.child.Ended()
+		}
+	}
+	return err
+}
+
+func (t *team) specs() []lab.Spec {
+	list := make([]lab.Spec, len(t.units))
+	for i, u := range t.units {
+		list[i] = u.Spec
+	}
+	return list
+}
+
+func (t *team) command(words []string) *exec.Cmd {
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Env = os.Environ()
+	if t.env != nil {
+		cmd.Env = append(cmd.Env, t.env(t.dir)...)
+	}
+	return cmd
+}
+
+// root is the pid of the supervisor, 0 while there is none.
+func (t *team) root() int {
+	switch {
+	case t.server != nil:
+		return t.server.Agent.PID()
+	case t.pidFile != "":
+		data, _ := os.ReadFile(filepath.Join(t.dir, t.pidFile)) // then it is not there
+		pid, _ := strconv.Atoi(strings.TrimSpace(string(data))) // then it is not there
+		return pid
+	default:
+		return t.child.PID()
+	}
+}
+
+// typed runs what a user types and returns how long that took, in milliseconds.
+func (t *team) typed(words []string) (float64, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+	cmd.Env = t.command(words).Env
+	if t.server != nil {
+		cmd.Env = t.server.Environment()
+	}
+	cmd.Stdout, cmd.Stderr = io.Discard, io.Discard
+	began := time.Now()
+	err := cmd.Run()
+	return float64(time.Since(began)) / float64(time.Millisecond), err
+}
+
+// The command line of drover.
+func (t *team) drover(words ...string) []string {
+	return append([]string{filepath.Join(t.f.Bin, "drover")}, words...)
+}
+
+func (t *team) statusOfAll() (float64, error) {
+	switch {
+	case t.name == floorName:
+		return 0, errNone
+	case t.server != nil:
+		return t.typed(t.drover("ps"))
+	default:
+		return t.typed(t.status(t.dir, t.units))
+	}
+}
+
+func (t *team) restartOne(u unit) (float64, error) {
+	switch {
+	case t.name == floorName:
+		return 0, errNone
+	case t.server != nil:
+		return t.typed(t.drover("restart", lab.Namespace+"/"+u.Name))
+	default:
+		return t.typed(t.restart(t.dir, u))
+	}
+}
+
+// stopAll stops all and returns after how many milliseconds the last one was gone.
+func (t *team) stopAll() (float64, error) {
+	began := time.Now()
+	var err error
+	switch {
+	case t.name == floorName:
+		return 0, errNone
+	case t.server != nil:
+		_, err = t.server.Submit(lab.OpStop, t.specs()...)
+	default:
+		go t.typed(t.stop(t.dir, t.units)) //nolint:errcheck // whether they are gone is looked at
+	}
+	if err == nil {
+		err = lab.Eventually("all to stop", patience, func() bool { return t.alive() == 0 })
+	}
+	return float64(time.Since(began)) / float64(time.Millisecond), err
+}
+
+// alive counts the workers that run.
+func (t *team) alive() int {
+	_, _ = t.Taken() // what was started since
+	n := 0
+	for _, u := range t.units {
+		if running(t.PID(u.Name)) {
+			n++
+		}
+	}
+	return n
+}
+
+func running(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return rest != "" && rest[0] != 'Z' && rest[0] != 'X'
+}
+
+// end ends the supervisor and all workers, those too that it starts in between.
+func (t *team) end() {
+	if t.server != nil {
+		t.server.Close()
+	} else if t.child != nil {
+		for range 2 {
+			for _, pid := range lab.Tree(t.root()) {
+				_ = lab.Signal(pid, syscall.SIGKILL) // it may have ended
+			}
+		}
+	}
+	for range 3 {
+		for _, pid := range t.workers() {
+			_ = lab.Signal(pid, syscall.SIGKILL) // it may have ended
+		}
+		lab.Pause(20 * time.Millisecond)
+	}
+	t.Close()
+}
+
+// workers returns the processes that note their starts in the file of this team, whoever supervises them.
+func (t *team) workers() []int {
+	var pids []int
+	dirs, _ := filepath.Glob("/proc/[0-9]*") // the pattern is right
+	for _, dir := range dirs {
+		line, err := os.ReadFile(dir + "/cmdline")
+		if err == nil && strings.HasPrefix(string(line), t.f.Worker) && strings.Contains(string(line), t.Path+"\x00") {
+			pid, _ := strconv.Atoi(filepath.Base(dir)) // it is a number
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}

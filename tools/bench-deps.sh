@@ -1,0 +1,33 @@
+#!/bin/sh
+# Installs the supervisors that drover is compared with, without starting their services: from Debian's packages, and pm2 by npm,
+# process-compose and the Go supervisord by the module proxy, below DIR. Says what could not be had; the comparison then goes
+# without it.
+set -u
+dir=${1:?usage: bench-deps.sh DIR}
+mkdir -p "$dir"
+
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+	printf '#!/bin/sh\nexit 101\n' >"$policy"
+	chmod 755 "$policy"
+	trap 'rm -f "$policy"' EXIT
+fi
+export DEBIAN_FRONTEND=noninteractive
+for package in supervisor monit runit s6 daemontools strace; do
+	dpkg -s "$package" >/dev/null 2>&1 && continue
+	apt-get install -y -qq --no-install-recommends "$package" >"$dir/$package.log" 2>&1 || echo "$package cannot be installed: see $dir/$package.log" >&2
+done
+if [ ! -x "$dir/pm2/node_modules/.bin/pm2" ]; then
+	npm install --silent --no-fund --no-audit --prefix "$dir/pm2" pm2@7.0.4 >"$dir/pm2.log" 2>&1 || echo "pm2 cannot be installed: see $dir/pm2.log" >&2
+fi
+from_module() { # from_module PACKAGE@VERSION NAME
+	[ -x "$dir/$2" ] && return
+	mkdir -p "$dir/build"
+	if GOBIN="$dir/build" GOFLAGS=-mod=mod CGO_ENABLED=0 go install "$1" >"$dir/$2.log" 2>&1; then
+		mv "$dir"/build/* "$dir/$2"
+	else
+		echo "$2 cannot be built: see $dir/$2.log" >&2
+	fi
+}
+from_module github.com/ochinchina/supervisord@latest go-supervisord
+from_module github.com/f1bonacc1/process-compose@latest process-compose
