@@ -16,16 +16,14 @@ import (
 	"sync"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"drover/internal/server/store"
 )
 
 // busyTimeout is how long a write waits for another program that holds the file, such as a backup.
 const busyTimeout = 5 * time.Second
-
-// sqliteBusy is SQLite's code for a file that another connection holds.
-const sqliteBusy = 5
 
 var _ store.Store = (*DB)(nil)
 
@@ -46,6 +44,29 @@ type DB struct {
 // Open opens the database file, makes it (readable by its owner only) if it is not there, and brings its schema up to date. It
 // fails on a schema newer than its own. Close must be called.
 func Open(ctx context.Context, path string, log *slog.Logger) (*DB, error) {
+	db, err := openAll(ctx, path, log)
+	if err != nil {
+		return nil, advised(err)
+	}
+	return db, nil
+}
+
+// advised adds what to do about a file that cannot be used.
+func advised(err error) error {
+	broken, ok := errors.AsType[*sqlite.Error](err)
+	if !ok {
+		return err
+	}
+	switch broken.Code() & 0xff { // the rest says more of the same
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return fmt.Errorf("%w; move the file away to begin without it, or restore a copy", err)
+	case sqlite3.SQLITE_FULL:
+		return fmt.Errorf("%w; make room on the disk", err)
+	}
+	return err
+}
+
+func openAll(ctx context.Context, path string, log *slog.Logger) (*DB, error) {
 	if err := private(path); err != nil {
 		return nil, fmt.Errorf("cannot open database: %w", err)
 	}
@@ -92,7 +113,7 @@ func useLog(ctx context.Context, conns *sql.DB) error {
 	for {
 		_, err := conns.ExecContext(ctx, `PRAGMA journal_mode = WAL`)
 		var code interface{ Code() int }
-		if err == nil || !errors.As(err, &code) || code.Code()&0xff != sqliteBusy {
+		if err == nil || !errors.As(err, &code) || code.Code()&0xff != sqlite3.SQLITE_BUSY {
 			return err
 		}
 		select {
