@@ -86,7 +86,7 @@ func names() []string {
 }
 
 func run(ctx context.Context, o options, chosen, disk, out string) error {
-	machine := lab.Machine(ctx, "make bench")
+	machine := lab.Machine(ctx)
 	l, err := lab.New(ctx, disk)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -12,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine describes where and of what the figures are, in lines of Markdown.
-func Machine(ctx context.Context, command string) string {
+// Machine describes where, of what and by which command the figures are, in lines of Markdown.
+func Machine(ctx context.Context) string {
 	var u unix.Utsname
 	_ = unix.Uname(&u) // it cannot fail
 	var info unix.Sysinfo_t
@@ -24,7 +25,7 @@ func Machine(ctx context.Context, command string) string {
 		commit = strings.TrimSpace(string(out))
 	}
 	return fmt.Sprintf("* date %s, commit %s, command `%s`\n* %d × %s, %d GiB of memory, Linux %s, %s\n* load average at the start %s\n",
-		time.Now().UTC().Format("2006-01-02 15:04 MST"), commit, command, runtime.NumCPU(), cpuModel(), (info.Totalram*uint64(info.Unit)+1<<29)>>30,
+		time.Now().UTC().Format("2006-01-02 15:04 MST"), commit, strings.Join(append([]string{filepath.Base(os.Args[0])}, os.Args[1:]...), " "), runtime.NumCPU(), cpuModel(), (info.Totalram*uint64(info.Unit)+1<<29)>>30,
 		unix.ByteSliceToString(u.Release[:]), runtime.Version(), strings.Join(strings.Fields(string(load))[:3], " "))
 }
 

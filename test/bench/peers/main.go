@@ -61,7 +61,7 @@ func (program) Run() int {
 }
 
 func run(ctx context.Context, o options, only, out string) error {
-	machine := lab.Machine(ctx, "make bench-peers")
+	machine := lab.Machine(ctx)
 	l, err := lab.New(ctx, "")
 	if err != nil {
 		return err
