@@ -16,8 +16,9 @@ run: ## run the main job: a server and one agent, on loopback, without configura
 build: ## build bin/drover and bin/drover-agent
 	go build -trimpath -o bin/ ./cmd/...
 
+# Never from the cache: the black-box tests build the binary themselves, and go test would not notice that it is another one.
 test: test-deps ## run all tests, and install what they need
-	go test -timeout 15m ./...
+	go test -count 1 -timeout 15m ./...
 
 test-deps: ## install the real daemons that the tests supervise (as root), or say what is missing
 	@tools/test-deps.sh

@@ -34,6 +34,7 @@ type message struct {
 	kind    kind
 	who     procfs.Identity
 	exit    liveness.Exit
+	item    string
 	result  operation.Result
 	runtime specstore.Runtime
 	unhost  bool

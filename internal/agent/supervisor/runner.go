@@ -165,13 +165,15 @@ func (r *runner) operate(ctx context.Context, e specstore.Entry, subject operati
 	level := slog.LevelInfo
 	if e.Op == process.Query {
 		level = slog.LevelDebug
-		if subject.Record != nil {
-			r.sup.cfg.Sink.Changed(r.id) // what it has just said of itself
-		}
-	} else {
-		r.post(message{kind: operated, result: result})
 	}
 	r.sup.cfg.Log.Log(ctx, level, "operation ended", "process", r.id, "op", e.Op, "item", e.Item, "fault", result.Outcome.Fault, "text", result.Outcome.Text)
+	if e.Op != process.Query {
+		r.post(message{kind: operated, item: e.Item, result: result})
+		return
+	}
+	if subject.Record != nil {
+		r.sup.cfg.Sink.Changed(r.id) // what it has just said of itself
+	}
 	r.sup.cfg.Sink.Finished(e.Item, result.Outcome)
 }
 
@@ -210,6 +212,8 @@ func (r *runner) handle(ctx context.Context, m message) {
 		r.busy = false
 		r.apply(m.result)
 		r.step(ctx, lifecycle.Ended{Alive: r.runtime.Process != nil, Restore: m.result.Restore})
+		// Last: whoever hears of the outcome is to see the state that belongs to it.
+		r.sup.cfg.Sink.Finished(m.item, m.result.Outcome)
 	case released:
 		r.busy = false
 		r.unhostedByPeer(m.unhost)
