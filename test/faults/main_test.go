@@ -24,5 +24,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	os.Exit(harness.Main(m, map[string]*string{"./cmd/drover": &binaries.drover, "./test/daemons/oddd": &binaries.oddd},
-		harness.Need{Test: "TestOrdinaryUser", Accounts: true}))
+		harness.Need{Test: "TestOrdinaryUser", Accounts: true},
+		harness.Need{Test: "TestOperationTimeoutEndsEverything/storm", Groups: true},
+	))
 }

@@ -18,6 +18,8 @@ type Need struct {
 	Test string
 	// Accounts says that it runs commands as other accounts.
 	Accounts bool
+	// Groups says that nothing may escape, which takes control groups.
+	Groups bool
 	// Program is a pattern of paths, one of which must be there.
 	Program string
 }
@@ -78,6 +80,8 @@ func (b *built) leftOut() []string {
 		switch found, _ := filepath.Glob(n.Program); {
 		case n.Accounts:
 			why = "only root can run commands as other accounts"
+		case n.Groups:
+			why = "a fork storm may escape where no control group can be written"
 		case n.Program != "" && len(found) == 0:
 			why = n.Program + " is not installed"
 		default:

@@ -310,7 +310,8 @@ func (h *Host) Discard(id string) {
 // EndTree implements operation.Commands.
 func (h *Host) EndTree(ctx context.Context, root procfs.Identity, id string) ([]int, error) {
 	tree := liveness.Tree{Root: root, Mark: id}
-	if group, ok := h.tree.Group(id); ok {
+	group, ok := h.tree.Group(id)
+	if ok {
 		defer group.Close() //nolint:errcheck // opened to be killed only
 		if !h.fs.Same(root) {
 			// The group holds all that the run has started: there is nothing to search for.
@@ -318,7 +319,11 @@ func (h *Host) EndTree(ctx context.Context, root procfs.Identity, id string) ([]
 		}
 		tree.Groups = append(tree.Groups, group)
 	}
-	return liveness.KillTree(ctx, h.fs, tree)
+	left, err := liveness.KillTree(ctx, h.fs, tree)
+	if err == nil && (!ok || h.tree.Mode() == cgroup.ModeNone) {
+		err = operation.ErrBestEffort
+	}
+	return left, err
 }
 
 // Sweep drops the groups and outputs of runs that are over, and cuts the outputs that daemons still write to. needed are

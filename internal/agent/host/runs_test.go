@@ -14,6 +14,7 @@ import (
 
 	"drover/internal/agent/cgroup"
 	"drover/internal/agent/host"
+	"drover/internal/agent/operation"
 	"drover/internal/agent/pidfd"
 	"drover/internal/agent/pidns"
 	"drover/internal/agent/procfs"
@@ -160,23 +161,26 @@ func TestEndTree(t *testing.T) {
 	h := open(t, t.TempDir())
 	mine, other := daemon(t, h, "run-1", "mine", ">/dev/null 2>&1"), daemon(t, h, "run-2", "other", ">/dev/null 2>&1")
 	outside := start(t, program(t, t.TempDir(), "outside"))
-	left, err := h.EndTree(t.Context(), procfs.Identity{}, "run-1")
-	if err != nil || len(left) > 0 {
-		t.Errorf("left %v, %v", left, err)
+	end := func(root procfs.Identity, run string) {
+		t.Helper()
+		// Without control groups, and for what was started by somebody else, nobody can be sure.
+		if left, err := h.EndTree(t.Context(), root, run); err != nil && !errors.Is(err, operation.ErrBestEffort) || len(left) > 0 {
+			t.Errorf("left %v, %v", left, err)
+		}
 	}
+	end(procfs.Identity{}, "run-1")
 	for who, want := range map[procfs.Identity]bool{mine: false, other: true, outside.Identity: true} {
 		if got := live().Same(who); got != want {
 			t.Errorf("pid %d is alive: %v, want %v", who.PID, got, want)
 		}
 	}
-	if left, err := h.EndTree(t.Context(), outside.Identity, ""); err != nil || len(left) > 0 {
-		t.Errorf("left %v, %v", left, err)
-	}
+	end(outside.Identity, "")
 	if live().Same(outside.Identity) {
 		t.Error("the root of a tree without a run is alive")
 	}
-	if left, err := h.EndTree(t.Context(), other, "run-2"); err != nil || len(left) > 0 || live().Same(other) {
-		t.Errorf("left %v, %v", left, err)
+	end(other, "run-2")
+	if live().Same(other) {
+		t.Error("the root of a tree with a run is alive")
 	}
 	if left, err := h.EndTree(t.Context(), other, "run-2"); err != nil || len(left) > 0 {
 		t.Errorf("once more: left %v, %v", left, err)

@@ -56,7 +56,8 @@ type Commands interface {
 	Output(run string) string
 	Discard(run string)
 	// EndTree kills everything that belongs to the run, unless it is empty, and root with its descendants, unless it is zero.
-	// It returns the pids of what could not be ended.
+	// It returns the pids of what could not be ended, and ErrBestEffort when nothing was found any more but nothing proves
+	// that nothing is left.
 	EndTree(ctx context.Context, root procfs.Identity, run string) ([]int, error)
 }
 
@@ -117,6 +118,9 @@ type Result struct {
 	// Restore says that the relaunch budget is full again.
 	Restore bool
 }
+
+// ErrBestEffort means that a tree was searched for in /proc, where what forks fast enough is not found.
+var ErrBestEffort = errors.New("no control group holds what was started")
 
 // ErrInterrupted is returned when the agent stops in the middle: nothing is decided, and the operation goes on when it is
 // entered again.

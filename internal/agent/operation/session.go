@@ -195,26 +195,37 @@ const endTime = 5 * time.Second
 // expire ends a command whose time is up, and all that it left behind.
 func (n *session) expire(st *specstore.Step) error {
 	text := fmt.Sprintf("timed out after %d s and was ended with all that it had started", n.spec.Policy.OpTimeout)
-	if left := n.endTree(st.Child, st.Run); left != "" {
-		text = fmt.Sprintf("timed out after %d s; %s", n.spec.Policy.OpTimeout, left)
+	switch problem, proven := n.endAll(st.Child, st.Run); {
+	case problem != "":
+		text = fmt.Sprintf("timed out after %d s; %s", n.spec.Policy.OpTimeout, problem)
+	case !proven:
+		text += " and could be found"
 	}
 	n.done(st, specstore.CommandResult{TimedOut: true, Text: text})
 	return nil
 }
 
-// endTree ends a tree and says in words what is left of it; empty when nothing is.
+// endTree ends a tree and says in words what is left of it; empty when nothing is known to be.
 func (n *session) endTree(root procfs.Identity, run string) string {
+	problem, _ := n.endAll(root, run)
+	return problem
+}
+
+// endAll is endTree, and tells besides whether it is proven that nothing is left.
+func (n *session) endAll(root procfs.Identity, run string) (problem string, proven bool) {
 	// An agent that is told to stop finishes this first: half an ended tree helps nobody.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.ctx), endTime)
 	defer cancel()
 	left, err := n.Commands.EndTree(ctx, root, run)
 	switch {
 	case len(left) > 0:
-		return fmt.Sprintf("could not end pids %v", left)
+		return fmt.Sprintf("could not end pids %v", left), false
+	case errors.Is(err, ErrBestEffort):
+		return "", false
 	case err != nil:
-		return fmt.Sprintf("could not make sure that all of it ended: %v", err)
+		return fmt.Sprintf("could not make sure that all of it ended: %v", err), false
 	}
-	return ""
+	return "", true
 }
 
 func (n *session) done(st *specstore.Step, r specstore.CommandResult) {
