@@ -272,7 +272,7 @@ func (t *team) dies(ctx context.Context) (again string, survived, heard bool, er
 
 // write writes all that was gathered as Markdown.
 func (f *field) write(w io.Writer, machine string) error {
-	if _, err := fmt.Fprintf(w, "# drover, other supervisors and the floor\n\n%s* many is %d, few a tenth of it. Figures of drover are those of drover-agent; its server runs beside it.\n\n", machine, f.many); err != nil {
+	if _, err := fmt.Fprintf(w, "# drover, other supervisors and the floor\n\n%s* many is %d, few a tenth of it. Figures of drover are those of drover-agent; its server runs beside it.\n* the floor, drover and monit supervise daemons, which cost a shell and a second fork; the others supervise children, and × floor compares all with the floor's daemons\n* drover is started and stopped through its API; its restart returns after the check time of 1 s\n\n", machine, f.many); err != nil {
 		return err
 	}
 	for _, t := range []*lab.Table{&f.crash, &f.cost, &f.bulk, &f.death} {
