@@ -182,9 +182,7 @@ func TestEndTree(t *testing.T) {
 	if live().Same(other) {
 		t.Error("the root of a tree with a run is alive")
 	}
-	if left, err := h.EndTree(t.Context(), other, "run-2"); err != nil || len(left) > 0 {
-		t.Errorf("once more: left %v, %v", left, err)
-	}
+	end(other, "run-2") // once more
 }
 
 // TestSweep drops what nobody needs, keeps what is in use, and cuts what a daemon still writes to.
@@ -236,7 +234,7 @@ func TestSweep(t *testing.T) {
 		groups("silent", "writer")
 	}
 	for _, run := range []string{"writer", "silent"} {
-		if left, err := h.EndTree(t.Context(), procfs.Identity{}, run); err != nil || len(left) > 0 {
+		if left, err := h.EndTree(t.Context(), procfs.Identity{}, run); err != nil && !errors.Is(err, operation.ErrBestEffort) || len(left) > 0 {
 			t.Fatalf("left %v, %v", left, err)
 		}
 	}
