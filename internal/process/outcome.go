@@ -55,6 +55,23 @@ type Status struct {
 	// State is the lifecycle state, a word of docs/states.md; Message says more where there is more to say.
 	State   string `json:"state"`
 	Message string `json:"message,omitempty"`
+	// Cause is why it is not as it should be, or why it is down; its zero value where there is nothing to explain.
+	Cause Cause `json:"cause,omitzero"`
+	// Flapping says that it was relaunched too often lately; Restarts counts the relaunches of this boot.
+	Flapping bool `json:"flapping,omitempty"`
+	Restarts int  `json:"restarts,omitempty"`
+	// LastExit is how the last instance ended; nil where none was seen to.
+	LastExit *Exit `json:"last_exit,omitempty"`
+	// Health and Version are the last answers of the probes.
+	Health  *Answer `json:"health,omitempty"`
+	Version *Answer `json:"version,omitempty"`
+	// Config lists the configuration files that are not what the spec says.
+	Config []Drift `json:"config,omitempty"`
+	// Usage is of the whole tree.
+	Usage *Usage `json:"usage,omitempty"`
+	// NextRun is when a periodic process is due, in Unix milliseconds; Runs are its last runs, newest first.
+	NextRun int64 `json:"next_run,omitempty"`
+	Runs    []Run `json:"runs,omitempty"`
 	// ProcName is the base name of the executable, from the spec in force.
 	ProcName string `json:"proc_name,omitempty"`
 	// Unix seconds; 0 where it never happened.
@@ -63,6 +80,37 @@ type Status struct {
 	ReportedAt   int64 `json:"reported_at,omitempty"`
 	// Instance is the running process; its PID is -1 when nothing runs.
 	Instance Instance `json:"instance"`
+}
+
+// Answer is what a probe command said last.
+type Answer struct {
+	// OK is whether it ended with status 0 in its time, Text what it wrote, or what went wrong.
+	OK   bool   `json:"ok"`
+	Text string `json:"text,omitempty"`
+	// At is when it ended, in Unix milliseconds.
+	At int64 `json:"at"`
+	// Failures counts the failures in a row; Bad says that they are as many as make a process unhealthy.
+	Failures int  `json:"failures,omitempty"`
+	Bad      bool `json:"bad,omitempty"`
+}
+
+// Drift is a configuration file that is not the one that the spec names.
+type Drift struct {
+	Path string `json:"path"`
+	Want string `json:"want"`
+	// Have is its checksum; empty where it cannot be read, and Problem says why.
+	Have    string `json:"have,omitempty"`
+	Problem string `json:"problem,omitempty"`
+	Since   int64  `json:"since"` // Unix milliseconds
+}
+
+// Usage is what a process uses with its whole tree, in percent of the whole machine.
+type Usage struct {
+	CPU float64 `json:"cpu"`
+	Mem float64 `json:"mem"`
+	// Processes is how many there are in the tree; At is in Unix milliseconds.
+	Processes int   `json:"processes"`
+	At        int64 `json:"at"`
 }
 
 // Want is the state that a process is expected to be in (the "flag" of get_proc_status).

@@ -44,6 +44,10 @@ const (
 	Register   Op = "register"
 	Update     Op = "update"
 	Unregister Op = "unregister"
+	// Retry restores the relaunch budget of a hosted process and starts it now if it is down.
+	Retry Op = "retry"
+	// SetGroups replaces the process groups of a namespace on a host; the process it names has no name.
+	SetGroups Op = "set-groups"
 )
 
 // Kind says how long a process is meant to run (GSE auto_type).
@@ -59,10 +63,15 @@ const (
 // Spec is everything that is known of how to run a process. A spec that is sent counts whole: an empty command is
 // empty, not the stored one.
 type Spec struct {
-	Identity Identity     `json:"identity"`
-	Commands Commands     `json:"commands"`
-	Limits   Limits       `json:"limits,omitzero"`
-	Policy   Policy       `json:"policy"`
+	Identity Identity `json:"identity"`
+	Commands Commands `json:"commands"`
+	Limits   Limits   `json:"limits,omitzero"`
+	Policy   Policy   `json:"policy"`
+	// Schedule, Hard, Ready and Probes can be given by drover's own API only.
+	Schedule Schedule     `json:"schedule,omitzero"`
+	Hard     HardLimits   `json:"hard_limits,omitzero"`
+	Ready    *Readiness   `json:"ready,omitempty"`
+	Probes   Probes       `json:"probes,omitzero"`
 	ReportID int64        `json:"report_id,omitempty"`
 	Config   []ConfigFile `json:"config,omitempty"`
 	// Labels is the caller's own JSON, kept as it came; empty when there was none.
@@ -159,6 +168,82 @@ func (p Policy) Defaulted() Policy {
 		p.Kind = Resident
 	}
 	return p
+}
+
+// Schedule is how a periodic process is run; when is in Policy.Crontab or Policy.CycleTime.
+type Schedule struct {
+	// Overlap is what happens when a run is due while the one before it lasts; Missed what happens with runs that were due
+	// while the agent or its host was away.
+	Overlap Overlap `json:"overlap,omitempty"`
+	Missed  Missed  `json:"missed,omitempty"`
+	// Jitter delays each run by up to so many seconds, at random.
+	Jitter int `json:"jitter,omitempty"`
+	// TimeZone is a name of the IANA database; empty is the zone of the host.
+	TimeZone string `json:"time_zone,omitempty"`
+}
+
+// Overlap is a choice of Schedule; empty is OverlapSkip.
+type Overlap string
+
+// What to do with a run that is due while the one before it lasts: leave it out, run it right afterwards (once, however
+// many were due), or end the old one for it.
+const (
+	OverlapSkip    Overlap = "skip"
+	OverlapWait    Overlap = "wait"
+	OverlapReplace Overlap = "replace"
+)
+
+// Missed is a choice of Schedule; empty is MissedSkip.
+type Missed string
+
+// What to do after an absence: wait for the next time, or run once now.
+const (
+	MissedSkip Missed = "skip"
+	MissedRun  Missed = "run-once"
+)
+
+// HardLimits are enforced by the kernel, through control groups; zero is none.
+type HardLimits struct {
+	// Memory is in bytes, CPU in percent of one processor, Tasks counts processes and threads.
+	Memory int64 `json:"memory,omitempty"`
+	CPU    int   `json:"cpu,omitempty"`
+	Tasks  int64 `json:"tasks,omitempty"`
+}
+
+// Readiness is how a start is known to have succeeded, within the start check time; exactly one of its fields is set.
+// Without it a process is ready when it is alive at the end of that time.
+type Readiness struct {
+	// TCP is an address, "host:port", that accepts a connection.
+	TCP string `json:"tcp,omitempty"`
+	// HTTP is a URL that answers a GET with a status from 200 to 399.
+	HTTP string `json:"http,omitempty"`
+	// Exec is a command line that ends with status 0.
+	Exec string `json:"exec,omitempty"`
+	// Log is a regular expression (RE2) that a line of the output of the start command, or of the log file, matches.
+	Log string `json:"log,omitempty"`
+}
+
+// Probes say how often a running process is asked for its health and version. All times are seconds; 0 is the default.
+type Probes struct {
+	HealthInterval  int `json:"health_interval,omitempty"`  // 60
+	HealthTimeout   int `json:"health_timeout,omitempty"`   // 5
+	VersionInterval int `json:"version_interval,omitempty"` // 600
+	// Grace is how long after a start the health is not judged.
+	Grace int `json:"grace,omitempty"`
+	// Failures in a row make the process unhealthy (3). With Restart it is ended and launched again then; without it is told only.
+	Failures int  `json:"failures,omitempty"`
+	Restart  bool `json:"restart,omitempty"`
+}
+
+// Group is what the processes of a namespace may use together on one host.
+type Group struct {
+	ID string `json:"id"`
+	// CPULimit and MemLimit are percent of the whole machine; 0 is no limit.
+	CPULimit float64 `json:"cpu_limit,omitempty"`
+	MemLimit float64 `json:"mem_limit,omitempty"`
+	// CPUWeight and MemWeight are 0 or 1: whether a process's own limit counts when a victim is chosen.
+	CPUWeight int `json:"cpu_weight,omitempty"`
+	MemWeight int `json:"mem_weight,omitempty"`
 }
 
 // ConfigFile is a configuration file whose checksum is watched.

@@ -46,6 +46,10 @@ type Order struct {
 	Process process.ID    `json:"process"`
 	Op      process.Op    `json:"op"`
 	Spec    *process.Spec `json:"spec,omitempty"`
+	// Actor is whose wish it is.
+	Actor process.Actor `json:"actor,omitzero"`
+	// Groups is for process.SetGroups.
+	Groups []process.Group `json:"groups,omitempty"`
 }
 
 // Manifest is a batch of orders for one agent.
@@ -179,6 +183,8 @@ type Report struct {
 	Hello    *Hello        `json:"hello,omitempty"`
 	Progress []Progress    `json:"progress,omitempty"`
 	Observed []Observation `json:"observed,omitempty"`
+	// Events are in their order. An agent keeps each until it has been acknowledged; a server takes each once.
+	Events []process.Event `json:"events,omitempty"`
 }
 
 // ReportAck answers a report after all of it is committed. An agent keeps an outcome until it has been acknowledged.

@@ -24,7 +24,7 @@ func Limit(op process.Op, spec *process.Spec) time.Duration {
 			return 2*command + stopCheck + startCheck
 		}
 		return command + startCheck
-	case process.Query, process.Host, process.Unhost, process.Register, process.Update, process.Unregister:
+	case process.Query, process.Host, process.Unhost, process.Register, process.Update, process.Unregister, process.Retry, process.SetGroups:
 		return 0
 	}
 	return 0

@@ -199,7 +199,7 @@ func runsCommands(op process.Op) bool {
 	switch op {
 	case process.Start, process.Stop, process.Restart, process.Reload, process.Kill:
 		return true
-	case process.Query, process.Host, process.Unhost, process.Register, process.Update, process.Unregister:
+	case process.Query, process.Host, process.Unhost, process.Register, process.Update, process.Unregister, process.Retry, process.SetGroups:
 		return false
 	}
 	return true
