@@ -59,6 +59,18 @@ func (db *DB) MarkSent(ctx context.Context, ids []string, resend time.Time) erro
 	return nil
 }
 
+// endLeases makes all that waits for a time due at once. It is for the opening of the file, which one server holds at a time: whoever
+// leased or postponed an item before is no more, and the clock that its time is of may have been set since.
+func (db *DB) endLeases(ctx context.Context) error {
+	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+		return tx.exec(ctx, `UPDATE items SET due = ?1 WHERE state < 2 AND due > ?1`, atOnce)
+	})
+	if err != nil {
+		return fmt.Errorf("cannot end the leases of an earlier server: %w", err)
+	}
+	return nil
+}
+
 // Postpone gives items a new due time.
 func (db *DB) Postpone(ctx context.Context, ids []string, due time.Time) error {
 	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {

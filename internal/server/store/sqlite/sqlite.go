@@ -90,6 +90,9 @@ func openAll(ctx context.Context, path string, log *slog.Logger) (*DB, error) {
 	}
 	db := &DB{writer: w, reader: reader}
 	db.close = sync.OnceValue(db.closeAll)
+	if err := db.endLeases(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot open database %s: %w", path, err), db.Close())
+	}
 	return db, nil
 }
 

@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"context"
+	"errors"
 	"database/sql"
 	"fmt"
 	"log/slog"
@@ -82,6 +83,30 @@ func TestReopen(t *testing.T) {
 	items, err := db.LeaseItems(t.Context(), time.Now(), time.Now(), 10)
 	if err != nil || len(items) != 3 {
 		t.Errorf("%d items are due after a restart, want 3; error %v", len(items), err)
+	}
+}
+
+// TestReopenEndsLeases: what an earlier server had leased or postponed is due at once; what waits for an older item still does.
+func TestReopenEndsLeases(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "drover.db")
+	db := open(t, path)
+	for _, id := range []string{"first", "second"} {
+		if err := db.CreateTask(t.Context(), newTask(id, 3), store.AuditRow{At: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	far := time.Now().Add(24 * time.Hour)
+	leased, err := db.LeaseItems(t.Context(), time.Now(), far, 10)
+	if err != nil || len(leased) != 3 {
+		t.Fatalf("%d items were leased, want 3; error %v", len(leased), err)
+	}
+	err = errors.Join(db.MarkSent(t.Context(), []string{leased[1].ID}, far), db.MarkAccepted(t.Context(), []string{leased[2].ID}), db.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := open(t, path).LeaseItems(t.Context(), time.Now(), far, 10)
+	if err != nil || len(again) != 2 || again[0].ID != leased[0].ID || again[1].ID != leased[1].ID {
+		t.Errorf("%v are due after a restart, want the first two of %v; error %v", again, leased, err)
 	}
 }
 
