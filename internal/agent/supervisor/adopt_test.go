@@ -208,6 +208,7 @@ func TestReboot(t *testing.T) {
 		r.Kill(file("a"))
 		r.pass(15 * time.Second) // two of its four starts are spent
 		reload := r.submit(process.Reload, "a", a)
+		queued := r.submit(process.Restart, "a", a)
 		synctest.Wait()
 		query := specstore.Entry{Item: "query", Process: id("a"), Op: process.Query, Spec: a, Expires: time.Now().Add(time.Hour), Boot: r.disk.boot}
 		r.disk.accept(query)
@@ -215,7 +216,8 @@ func TestReboot(t *testing.T) {
 		at := r.starts("a", crashing(r, "a", time.Second))
 		r.begin()
 		r.pass(time.Second)
-		r.expect(reload, process.Failed, "interrupted: the host was rebooted before the operation had ended, and nobody can tell how far it came")
+		r.expect(reload, process.Failed, "interrupted: the host was rebooted before the operation had ended, and nobody can tell whether it had begun or how far it came")
+		r.expect(queued, process.Failed, "not begun: the host was rebooted while the operation waited for an older one")
 		r.expect(query.Item, process.None, "success")
 		r.pass(time.Hour)
 		if len(*at) != 4 {

@@ -16,6 +16,8 @@ import (
 type task struct {
 	entry specstore.Entry
 	hold  *hold
+	// behind says that an earlier agent had accepted it while an older operation on the process was open: that agent never began it.
+	behind bool
 }
 
 // kind says what a message is about.

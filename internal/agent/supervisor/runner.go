@@ -114,7 +114,7 @@ func (r *runner) start(ctx context.Context, t task) {
 			r.relist(ctx)
 		}
 		subject := operation.Subject{Record: r.record, Runtime: r.runtime}
-		r.work.Go(func() { r.operate(ctx, t.entry, subject) })
+		r.work.Go(func() { r.operate(ctx, t, subject) })
 		return
 	}
 	r.busy = true
@@ -131,15 +131,16 @@ func (r *runner) start(ctx context.Context, t task) {
 		return
 	}
 	subject := operation.Subject{Record: r.record, Runtime: r.runtime}
-	r.work.Go(func() { r.operate(ctx, t.entry, subject) })
+	r.work.Go(func() { r.operate(ctx, t, subject) })
 }
 
 // storeAgain is how long an outcome that could not be stored waits for its next try: the disk is full or gone.
 const storeAgain = time.Second
 
 // operate carries out one operation, and stores its outcome before anybody hears of it.
-func (r *runner) operate(ctx context.Context, e specstore.Entry, subject operation.Subject) {
-	result, err := r.outcome(ctx, e, subject)
+func (r *runner) operate(ctx context.Context, t task, subject operation.Subject) {
+	e := t.entry
+	result, err := r.outcome(ctx, t, subject)
 	if err != nil {
 		return // the agent stops, and its successor goes on
 	}
@@ -177,7 +178,8 @@ func (r *runner) operate(ctx context.Context, e specstore.Entry, subject operati
 	r.sup.cfg.Sink.Finished(e.Item, result.Outcome)
 }
 
-func (r *runner) outcome(ctx context.Context, e specstore.Entry, subject operation.Subject) (operation.Result, error) {
+func (r *runner) outcome(ctx context.Context, t task, subject operation.Subject) (operation.Result, error) {
+	e := t.entry
 	failed := func(text string) operation.Result {
 		return operation.Result{
 			Outcome: process.Outcome{Fault: process.Failed, Text: text, Hosted: subject.Hosted()},
@@ -185,7 +187,10 @@ func (r *runner) outcome(ctx context.Context, e specstore.Entry, subject operati
 		}
 	}
 	if e.Boot != r.sup.cfg.Store.BootID() && runsCommands(e.Op) {
-		return failed("interrupted: the host was rebooted before the operation had ended, and nobody can tell how far it came"), nil
+		if t.behind {
+			return failed("not begun: the host was rebooted while the operation waited for an older one"), nil
+		}
+		return failed("interrupted: the host was rebooted before the operation had ended, and nobody can tell whether it had begun or how far it came"), nil
 	}
 	begun := r.sup.cfg.Operator.Begun(e.Item)
 	if !begun && e.Expired(r.sup.cfg.Store.BootID(), r.sup.cfg.Operator.Clock()) {

@@ -75,7 +75,8 @@ func (s *Supervisor) Adopt(records []specstore.Record, open []specstore.Entry) {
 		s.runners[rec.ID] = s.newRunner(rec.ID, &rec)
 	}
 	for _, e := range open {
-		s.runnerOf(e.Process).queue(task{entry: e})
+		r := s.runnerOf(e.Process)
+		r.queue(task{entry: e, behind: r.operationPending()})
 	}
 }
 
