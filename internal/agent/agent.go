@@ -38,6 +38,8 @@ type Config struct {
 	// Build is the version to report.
 	Build string
 	Log   *slog.Logger
+	// Faults is nil but in tests.
+	Faults *Faults
 }
 
 // Times that an operator may come to know; none has had to be a setting so far.
@@ -59,6 +61,8 @@ type Agent struct {
 	key       string
 	enrolment wire.Enrolment
 	store     *specstore.Store
+	disk      Disk // store, behind its faults
+	wall      func() time.Time
 	watcher   *liveness.Watcher
 	host      *host.Host
 	super     *supervisor.Supervisor
@@ -99,14 +103,19 @@ func New(cfg Config) (*Agent, error) {
 	if a.store, err = specstore.Open(cfg.Dir, boot); err != nil {
 		return nil, err
 	}
-	if err := a.assemble(fs, boot); err != nil {
+	a.disk, a.wall = a.store, time.Now
+	var server report.Link = a.conn
+	if f := cfg.Faults; f != nil {
+		a.disk, server, a.wall = f.Disk(a.disk), f.Link(server), f.Wall
+	}
+	if err := a.assemble(fs, boot, server); err != nil {
 		return nil, errors.Join(err, a.store.Close())
 	}
 	return a, nil
 }
 
 // assemble makes the parts and hands them what is on disk.
-func (a *Agent) assemble(fs procfs.FS, boot string) error {
+func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 	newest, err := a.store.NewestManifest()
 	if err != nil {
 		return err
@@ -126,17 +135,17 @@ func (a *Agent) assemble(fs procfs.FS, boot string) error {
 		return err
 	}
 	operator := &operation.Operator{
-		Processes: a.host, Commands: a.host, Journal: a.store, Clock: host.SinceBoot, NewRun: newRun, Log: a.cfg.Log,
+		Processes: a.host, Commands: a.host, Journal: a.disk, Clock: host.SinceBoot, NewRun: newRun, Log: a.cfg.Log,
 	}
 	sink := &sink{}
 	a.super = supervisor.New(supervisor.Config{
-		Store: a.store, Sink: sink, Operator: operator, HealthyAfter: healthyAfter, Relist: relistEvery, BootStarts: bootStarts, Log: a.cfg.Log,
+		Store: a.disk, Sink: sink, Operator: operator, HealthyAfter: healthyAfter, Relist: relistEvery, BootStarts: bootStarts, Log: a.cfg.Log,
 	})
 	a.reporter = report.New(report.Config{
-		Link: a.conn, Processes: a.super, Journal: a.store, Heartbeat: heartbeat, Log: a.cfg.Log,
+		Link: server, Processes: a.super, Journal: a.disk, Heartbeat: heartbeat, Log: a.cfg.Log,
 		Hello: wire.Hello{
 			Cloud: a.enrolment.Cloud, IP: a.enrolment.IP, ID: a.enrolment.ID, Build: a.cfg.Build, BootID: boot,
-			Started: time.Now().Unix(), Root: os.Geteuid() == 0, Host: machine(fs),
+			Started: a.wall().Unix(), Root: os.Geteuid() == 0, Host: machine(fs),
 		},
 	})
 	sink.Reporter = a.reporter
@@ -242,7 +251,7 @@ func (a *Agent) keepHouse(ctx context.Context) error {
 		select {
 		case <-ticker.C:
 			a.host.Sweep(a.super.Runs())
-			if err := a.store.Prune(specstore.Age{SinceBoot: host.SinceBoot(), Wall: time.Now(), Questions: keepQuestions, Commands: keepCommands}); err != nil {
+			if err := a.store.Prune(specstore.Age{SinceBoot: host.SinceBoot(), Wall: a.wall(), Questions: keepQuestions, Commands: keepCommands}); err != nil {
 				a.cfg.Log.Warn("journal could not be pruned", "error", err)
 			}
 		case <-ctx.Done():

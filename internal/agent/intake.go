@@ -2,7 +2,6 @@ package agent
 
 import (
 	"encoding/json"
-	"time"
 
 	"drover/internal/agent/host"
 	"drover/internal/agent/specstore"
@@ -24,7 +23,7 @@ func (a *Agent) take(data []byte) []byte {
 }
 
 func (a *Agent) receive(data []byte) wire.Receipt {
-	now, boot := time.Now(), host.SinceBoot()
+	now, boot := a.wall(), host.SinceBoot()
 	m, err := wire.Open(data, a.enrolment.ManifestKeys, a.key)
 	if err == nil {
 		err = a.freshness.admit(m.Issued, now)
@@ -43,7 +42,7 @@ func (a *Agent) receive(data []byte) wire.Receipt {
 		}
 		entries = append(entries, specstore.Entry{Item: o.Item, Process: o.Process, Op: o.Op, Spec: o.Spec, BeginBy: boot + life, Expires: now.Add(life)})
 	}
-	fresh, known, err := a.store.Accept(entries)
+	fresh, known, err := a.disk.Accept(entries)
 	if err != nil {
 		a.cfg.Log.Error("orders could not be journalled", "error", err)
 		return wire.Receipt{Error: err.Error()}

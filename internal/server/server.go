@@ -49,10 +49,12 @@ type Config struct {
 	Log    *slog.Logger
 }
 
-// Faults stand in front of the database and of the way to the agents, to delay, fail or die at a chosen moment. Both are set.
+// Faults stand in front of the database and of the way to the agents, to delay, fail or die at a chosen moment, and are the wall
+// clock, to be wrong. All are set.
 type Faults struct {
 	Store func(store.Store) store.Store
 	Link  func(engine.Link) engine.Link
+	Wall  func() time.Time
 }
 
 // Server is an assembled server. Its listener is open from New on, so that its address is known.
@@ -97,9 +99,10 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		return nil, err
 	}
 	s.store = db // only now: a nil *sqlite.DB would be a store to Close
+	now := time.Now()
 	var orders engine.Link = s.link
-	if cfg.Faults != nil {
-		s.store, orders = cfg.Faults.Store(s.store), cfg.Faults.Link(s.link)
+	if f := cfg.Faults; f != nil {
+		s.store, orders, now = f.Store(s.store), f.Link(s.link), f.Wall()
 	}
 	if s.key, err = fabric.LoadOrCreateKey(filepath.Join(cfg.Dir, "manifest.nkey"), nkeys.PrefixByteAccount); err != nil {
 		return nil, err
@@ -112,7 +115,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.directory = fleet.New(s.store, time.Now())
+	s.directory = fleet.New(s.store, now)
 	if err := s.directory.Load(ctx); err != nil {
 		return nil, err
 	}
@@ -120,7 +123,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		return nil, err
 	}
 	s.audit = audit.New(s.store, cfg.Log)
-	s.engine = engine.New(engine.Config{Store: s.store, Directory: s.directory, Link: orders, Key: s.key, Log: cfg.Log})
+	s.engine = engine.New(engine.Config{Store: s.store, Directory: s.directory, Link: orders, Key: s.key, Now: now, Log: cfg.Log})
 	return s, nil
 }
 

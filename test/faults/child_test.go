@@ -2,19 +2,14 @@ package faults_test
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync"
-	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"drover/internal/agent"
+	"drover/internal/agent/report"
 	"drover/internal/group"
-	"drover/internal/process"
 	"drover/internal/server"
 	"drover/internal/server/engine"
 	"drover/internal/server/store"
@@ -23,10 +18,11 @@ import (
 
 // What a child is told by its environment.
 const (
-	dirVariable    = "DROVER_TEST_DIR"
-	httpVariable   = "DROVER_TEST_HTTP"
-	fabricVariable = "DROVER_TEST_FABRIC"
-	momentVariable = "DROVER_TEST_DIE_AT" // the name of a moment; "start" begins to count at once
+	dirVariable     = "DROVER_TEST_DIR"
+	httpVariable    = "DROVER_TEST_HTTP"
+	fabricVariable  = "DROVER_TEST_FABRIC"
+	momentVariable  = "DROVER_TEST_DIE_AT"  // the name of a moment; "start" begins to count at once
+	processVariable = "DROVER_TEST_DIE_FOR" // the process whose operation is counted from
 )
 
 // The roles of a child.
@@ -41,14 +37,22 @@ func runChild(role string) error {
 	dir := os.Getenv(dirVariable)
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	ctx := context.Background()
+	moments := newMoments(filepath.Join(dir, "moments"))
+	clock := func(whose string) func() time.Time {
+		return func() time.Time { return time.Now().Add(clockOff(dir, whose)) }
+	}
+	agentFaults := &agent.Faults{
+		Disk: func(d agent.Disk) agent.Disk { return &dyingDisk{d, moments} },
+		Link: func(l report.Link) report.Link { return &dyingReports{l, moments} },
+		Wall: clock(roleAgent),
+	}
 	if role == roleAgent {
-		a, err := agent.New(agent.Config{Dir: filepath.Join(dir, "agent"), Build: "test", Log: log})
+		a, err := agent.New(agent.Config{Dir: filepath.Join(dir, "agent"), Build: "test", Log: log, Faults: agentFaults})
 		if err != nil {
 			return err
 		}
 		return a.Run(ctx)
 	}
-	moments := &moments{at: os.Getenv(momentVariable), seen: map[string]int{}, armed: os.Getenv(momentVariable) == atStart, list: filepath.Join(dir, "moments")}
 	var local *agent.Agent
 	srv, err := server.New(ctx, server.Config{
 		Dir: filepath.Join(dir, "server"), HTTP: os.Getenv(httpVariable), Fabric: os.Getenv(fabricVariable), Log: log,
@@ -59,8 +63,9 @@ func runChild(role string) error {
 			return local.Ready()
 		},
 		Faults: &server.Faults{
-			Store: func(s store.Store) store.Store { return &dyingStore{Store: s, moments: moments} },
-			Link:  func(l engine.Link) engine.Link { return &dyingLink{Link: l, moments: moments} },
+			Store: func(s store.Store) store.Store { return &dyingStore{s, moments} },
+			Link:  func(l engine.Link) engine.Link { return &dyingLink{l, moments} },
+			Wall:  clock(roleServer),
 		},
 	})
 	if err != nil {
@@ -76,12 +81,25 @@ func runChild(role string) error {
 	}
 	parts := []group.Part{{Name: "server", Run: srv.Run}, {Name: "http", Run: srv.Serve}}
 	if role == roleDev {
-		if local, err = agent.New(agent.Config{Dir: enrolled, Build: "test", Log: log}); err != nil {
+		if local, err = agent.New(agent.Config{Dir: enrolled, Build: "test", Log: log, Faults: agentFaults}); err != nil {
 			return err
 		}
 		parts = append(parts, group.Part{Name: "agent", Run: local.Run})
 	}
 	return group.Run(ctx, parts...)
+}
+
+// clockOff is how far the clock of a part is off now, as setClock has left it.
+func clockOff(dir, whose string) time.Duration {
+	text, err := os.ReadFile(filepath.Join(dir, "clock-"+whose))
+	if err != nil {
+		return 0 // it was never set
+	}
+	off, err := time.ParseDuration(string(text))
+	if err != nil {
+		panic(err)
+	}
+	return off
 }
 
 // enrol lets the agent join, whose directory it returns.
@@ -99,114 +117,4 @@ func enrol(ctx context.Context, srv *server.Server, dir string) (string, error) 
 		return "", err
 	}
 	return dir, agent.SaveEnrolment(dir, enrolment)
-}
-
-// Moments that are not one of the list.
-const (
-	never   = ""
-	listing = "list"  // writes down every moment that is passed
-	atStart = "start" // dies at the first write after a start
-)
-
-// moments are the points between which nothing that lasts happens in a server: before and after each commit and each send. They
-// count from the first task on.
-type moments struct {
-	at   string
-	list string
-
-	mu    sync.Mutex
-	armed bool
-	seen  map[string]int
-}
-
-// pass is called at a moment, and does not return from the one to die at.
-func (m *moments) pass(name string, n int, when string) {
-	moment := fmt.Sprintf("%s %d %s", name, n, when)
-	switch m.at {
-	case listing:
-		f, err := os.OpenFile(m.list, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-		if err == nil {
-			_, _ = fmt.Fprintln(f, moment) // the test misses it
-			_ = f.Close()
-		}
-	case moment, atStart:
-		_ = unix.Kill(unix.Getpid(), syscall.SIGKILL)
-		select {}
-	}
-}
-
-func (m *moments) around(name string, do func() error) error {
-	m.mu.Lock()
-	m.armed = m.armed || name == "CreateTask"
-	if !m.armed {
-		m.mu.Unlock()
-		return do()
-	}
-	m.seen[name]++
-	n := m.seen[name]
-	m.mu.Unlock()
-	m.pass(name, n, "before")
-	err := do()
-	m.pass(name, n, "after")
-	return err
-}
-
-// dyingLink dies before a send, or after the agent's receipt has come and nobody has heard of it.
-type dyingLink struct {
-	engine.Link
-	moments *moments
-}
-
-func (l *dyingLink) Send(ctx context.Context, agent string, envelope []byte) (reply []byte, err error) {
-	err = l.moments.around("Send", func() error {
-		reply, err = l.Link.Send(ctx, agent, envelope)
-		return err
-	})
-	return reply, err
-}
-
-// dyingStore dies around the commits of an operation.
-type dyingStore struct {
-	store.Store
-	moments *moments
-}
-
-func (s *dyingStore) CreateTask(ctx context.Context, t *store.Task, row store.AuditRow) error {
-	return s.moments.around("CreateTask", func() error { return s.Store.CreateTask(ctx, t, row) })
-}
-
-func (s *dyingStore) LeaseItems(ctx context.Context, now, until time.Time, limit int) (items []store.Item, err error) {
-	err = s.moments.around("LeaseItems", func() error {
-		items, err = s.Store.LeaseItems(ctx, now, until, limit)
-		return err
-	})
-	return items, err
-}
-
-func (s *dyingStore) MarkSent(ctx context.Context, ids []string, resend time.Time) error {
-	return s.moments.around("MarkSent", func() error { return s.Store.MarkSent(ctx, ids, resend) })
-}
-
-func (s *dyingStore) MarkAccepted(ctx context.Context, ids []string) error {
-	return s.moments.around("MarkAccepted", func() error { return s.Store.MarkAccepted(ctx, ids) })
-}
-
-func (s *dyingStore) Begin(ctx context.Context, agent string, deadlines map[string]time.Time) error {
-	return s.moments.around("Begin", func() error { return s.Store.Begin(ctx, agent, deadlines) })
-}
-
-func (s *dyingStore) Finish(ctx context.Context, agent string, outcomes map[string]process.Outcome) (tasks []string, err error) {
-	err = s.moments.around("Finish", func() error {
-		tasks, err = s.Store.Finish(ctx, agent, outcomes)
-		return err
-	})
-	return tasks, err
-}
-
-func (s *dyingStore) PutObserved(ctx context.Context, rows []store.Observed, gone []store.ObservedKey) error {
-	return s.moments.around("PutObserved", func() error { return s.Store.PutObserved(ctx, rows, gone) })
-}
-
-func (s *dyingStore) ReplaceObserved(ctx context.Context, agent string, rows []store.Observed) error {
-	return s.moments.around("ReplaceObserved", func() error { return s.Store.ReplaceObserved(ctx, agent, rows) })
 }

@@ -4,90 +4,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"drover/test/harness"
 )
-
-// TestI1_I2_KillAtEveryCommit kills the server, alone and together with the agent, before and after every commit and every send of
-// an operation, and every second time its successor too, at its first write. A task that was answered with an id is finished by
-// the next server; its command has run once. One that was not answered has run at most once.
-func TestI1_I2_KillAtEveryCommit(t *testing.T) {
-	for _, split := range []bool{false, true} {
-		t.Run(fmt.Sprintf("split %v", split), func(t *testing.T) {
-			all := momentsOf(t, split)
-			t.Logf("%d moments: %s", len(all), strings.Join(all, ", "))
-			for i, moment := range all {
-				t.Run(moment, func(t *testing.T) {
-					t.Parallel()
-					killAt(t, split, moment, i%2 == 1)
-				})
-			}
-		})
-	}
-}
-
-// momentsOf carries out one operation and returns the moments that it passes.
-func momentsOf(t *testing.T, split bool) []string {
-	t.Helper()
-	r := newRig(t)
-	r.start(split, listing)
-	p := r.process("p")
-	if got := r.operate(p, 0); got.Code != 0 {
-		t.Fatalf("start: %d %s", got.Code, got.Msg)
-	}
-	var all []string
-	for _, must := range []string{"CreateTask 1 after", "LeaseItems 1 after", "Send 1 before", "Send 1 after", "MarkAccepted 1 before", "Begin 1 after", "Finish 1 before", "Finish 1 after", "PutObserved 1 after"} {
-		harness.Eventually(t, must, func() bool {
-			data, _ := os.ReadFile(filepath.Join(r.dir, "moments"))
-			all = strings.Split(strings.TrimSpace(string(data)), "\n")
-			return slices.Contains(all, must)
-		})
-	}
-	// The idle looks of a server at rest prove nothing more.
-	return slices.DeleteFunc(all, func(m string) bool {
-		return strings.HasPrefix(m, "LeaseItems") && !slices.Contains([]string{"1", "2"}, strings.Fields(m)[1])
-	})
-}
-
-func killAt(t *testing.T, split bool, moment string, twice bool) {
-	t.Helper()
-	r := newRig(t)
-	r.start(split, moment)
-	p := r.process("p")
-	task, unanswered := r.submit(p, 0)
-	if !r.server.died(8 * time.Second) {
-		// The looks and reports of a server come in no fixed number: then the operation has simply been carried out.
-		t.Logf("%s was not passed", moment)
-		r.server.kill()
-	}
-	if twice {
-		r.server = r.run(map[bool]string{true: roleServer, false: roleDev}[split], atStart)
-		if !r.server.died(harness.Patience) {
-			t.Error("the second server did not die")
-		}
-	}
-	r.start(split, never)
-	if unanswered == nil {
-		first := r.await(p, task)
-		if first.Code != 0 || !first.Hosted {
-			t.Errorf("outcome %d %q", first.Code, first.Msg)
-		}
-		if again := r.await(p, task); again.Code != first.Code || again.Msg != first.Msg {
-			t.Errorf("the outcome changed from %q to %q", first.Msg, again.Msg)
-		}
-	}
-	// Operations on one process come one after another: what was asked before is over now.
-	r.operate(p, 3)
-	n := r.ran(p, "start")
-	if n > 1 || unanswered == nil && n != 1 {
-		t.Errorf("the command ran %d times (answered: %v)", n, unanswered == nil)
-	}
-}
 
 // TestI2_KillDuringARelaunch kills drover while a hosted process is being launched again: the command of the relaunch runs once.
 func TestI2_KillDuringARelaunch(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -26,6 +27,7 @@ type rig struct {
 	http, fabric string
 	real         bool   // the built binary
 	uid          uint32 // that runs as this user
+	victim       string // the process whose operation the moments are counted from; empty for any
 	server       *child // or both halves
 	agent        *child
 }
@@ -50,9 +52,10 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
+// freeAddress returns an address that stays free while nobody listens there: connections that are made meanwhile begin at 127.0.0.1.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +72,7 @@ func (r *rig) run(role, moment string) *child {
 	}
 	defer log.Close()
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), roleVariable+"="+role, dirVariable+"="+r.dir, httpVariable+"="+r.http, fabricVariable+"="+r.fabric, momentVariable+"="+moment)
+	cmd.Env = append(os.Environ(), roleVariable+"="+role, dirVariable+"="+r.dir, httpVariable+"="+r.http, fabricVariable+"="+r.fabric, momentVariable+"="+moment, processVariable+"="+r.victim)
 	if r.real {
 		cmd = exec.Command(binaries.drover, "dev", "--data-dir", filepath.Join(r.dir, "data"), "--http", r.http)
 		cmd.Env = []string{

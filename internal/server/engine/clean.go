@@ -17,6 +17,7 @@ const (
 // cleaner removes what has been kept long enough.
 type cleaner struct {
 	store Store
+	clock clock
 	log   *slog.Logger
 	// tasks and audit are how long each is kept.
 	tasks, audit time.Duration
@@ -24,7 +25,7 @@ type cleaner struct {
 
 func (c *cleaner) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		if err := c.pass(ctx, time.Now()); err != nil && ctx.Err() == nil {
+		if err := c.pass(ctx, c.clock.now()); err != nil && ctx.Err() == nil {
 			c.log.ErrorContext(ctx, "old rows could not be removed", "error", err)
 		}
 		pause(ctx, cleanInterval)

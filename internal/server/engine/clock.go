@@ -7,12 +7,16 @@ import (
 
 // clock is the engine's time: the wall clock as it was when the engine was made, and what has passed since. Whoever steps the wall
 // clock meanwhile ends no operation early and holds none up. All times that the engine stores and compares are its own.
-type clock struct{ start time.Time }
+type clock struct {
+	wall  time.Time
+	start time.Time
+}
 
-func newClock() clock { return clock{start: time.Now()} }
+// newClock returns a clock that shows the given time now.
+func newClock(wall time.Time) clock { return clock{wall: wall, start: time.Now()} }
 
-// now is the present time, of the clock and of Go's monotonic clock alike.
-func (c clock) now() time.Time { return c.start.Add(time.Since(c.start)) }
+// now is the present time. It has a reading of Go's monotonic clock if the wall clock had.
+func (c clock) now() time.Time { return c.wall.Add(time.Since(c.start)) }
 
 // wait blocks until the signal is raised, the time has come, or the context ends. A zero time never comes.
 func (c clock) wait(ctx context.Context, s signal, at time.Time) {

@@ -10,11 +10,11 @@ import (
 // TestClockIsNotStepped: the time carries a reading of the monotonic clock, by which Go then counts, however often it is asked, and
 // it advances as that does.
 func TestClockIsNotStepped(t *testing.T) {
-	if now := newClock().now(); !strings.Contains(now.String(), " m=") {
+	if now := newClock(time.Now()).now(); !strings.Contains(now.String(), " m=") {
 		t.Errorf("%s has no reading of the monotonic clock", now)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		c := newClock()
+		c := newClock(time.Now())
 		begin := c.now()
 		c.wait(t.Context(), newSignal(), begin.Add(25*time.Hour))
 		if got := c.now().Sub(begin); got != 25*time.Hour {
@@ -27,4 +27,15 @@ func TestClockIsNotStepped(t *testing.T) {
 			t.Errorf("waited %v, want 26 h", got)
 		}
 	})
+}
+
+// TestOneClock: all loops go by the clock that the engine was given, and none by the wall clock as it is later.
+func TestOneClock(t *testing.T) {
+	at := time.Now().Add(-25 * time.Hour)
+	e := New(Config{Now: at})
+	for loop, c := range map[string]clock{"dispatch": e.dispatch.clock, "send": e.dispatch.sender.clock, "collect": e.collect.clock, "sweep": e.sweep.clock, "clean": e.clean.clock} {
+		if c != e.clock || !c.wall.Equal(at) {
+			t.Errorf("%s has a clock of its own, which shows %v", loop, c.now())
+		}
+	}
 }

@@ -45,6 +45,8 @@ type Config struct {
 	Key nkeys.KeyPair
 	Log *slog.Logger
 
+	// Now is the time from which the engine counts (the wall clock's).
+	Now time.Time
 	// Retention is how long tasks are kept after their creation (7 days), AuditRetention how long audit rows are (90 days).
 	Retention, AuditRetention time.Duration
 	// SendTimeout is how long an agent may take to give a receipt (5 s).
@@ -65,6 +67,9 @@ func (c *Config) setDefaults() {
 	if c.Parallel <= 0 {
 		c.Parallel = 1024
 	}
+	if c.Now.IsZero() {
+		c.Now = time.Now()
+	}
 }
 
 // Engine is the task engine of one server. Its methods may be called from any goroutine.
@@ -81,14 +86,14 @@ type Engine struct {
 // New returns an engine. It does nothing on its own before Run.
 func New(c Config) *Engine {
 	c.setDefaults()
-	e := &Engine{store: c.Store, clock: newClock(), waiters: newWaiters()}
+	e := &Engine{store: c.Store, clock: newClock(c.Now), waiters: newWaiters()}
 	e.dispatch = newDispatcher(c, e.clock, e.finished)
 	e.sweep = newSweeper(c, e.clock, e.finished)
 	e.collect = &collector{
 		store: c.Store, clock: e.clock, directory: c.Directory, log: c.Log,
 		begun: e.sweep.wake.raise, finished: e.finished, returned: e.dispatch.returned,
 	}
-	e.clean = &cleaner{store: c.Store, log: c.Log, tasks: c.Retention, audit: c.AuditRetention}
+	e.clean = &cleaner{store: c.Store, clock: e.clock, log: c.Log, tasks: c.Retention, audit: c.AuditRetention}
 	return e
 }
 

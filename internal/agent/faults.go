@@ -1,0 +1,27 @@
+package agent
+
+import (
+	"time"
+
+	"drover/internal/agent/operation"
+	"drover/internal/agent/report"
+	"drover/internal/agent/specstore"
+	"drover/internal/agent/supervisor"
+)
+
+// Disk is what the agent writes to while it works.
+type Disk interface {
+	supervisor.Store
+	operation.Journal
+	report.Journal
+	// Accept journals the entries that are not known yet and returns when they are on disk.
+	Accept(entries []specstore.Entry) (fresh, known []specstore.Entry, err error)
+}
+
+// Faults stand in front of the disk and of the way to the server, to die at a chosen moment, and are the wall clock, to be wrong. All
+// are set.
+type Faults struct {
+	Disk func(Disk) Disk
+	Link func(report.Link) report.Link
+	Wall func() time.Time
+}

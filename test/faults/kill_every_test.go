@@ -1,0 +1,217 @@
+package faults_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"drover/test/harness"
+)
+
+// A short run strikes one moment in so many; a long one (make chaos) strikes them all.
+const shortStride = 6
+
+// TestI1_I2_I3_KillAtEveryMoment kills drover at every moment of every operation: both halves in one process, the server alone, the
+// agent alone; and every second time the successor too, at its first write. A task that was answered with an id ends as it does
+// without a kill, and its commands have run as often; one that was not answered was carried out once or not at all.
+func TestI1_I2_I3_KillAtEveryMoment(t *testing.T) {
+	stride := shortStride
+	if os.Getenv(timeVariable) != "" {
+		stride = 1
+	}
+	for i, victim := range []string{roleDev, roleServer, roleAgent} {
+		for j, op := range []int{opStart, opStop, opQuery, opHost, opUnhost, opRestart, opReload, opKill} {
+			t.Run(fmt.Sprintf("%s op %d", victim, op), func(t *testing.T) {
+				t.Parallel()
+				a := &attack{rig: newRig(t), role: victim, op: op}
+				a.strikeAll(i+j, stride)
+			})
+		}
+	}
+}
+
+// attack is one operation, carried out again and again on processes that are alike, under a drover of which one part dies.
+type attack struct {
+	*rig
+	role string // of the part that dies
+	op   int
+	// before and after are what is to be seen of a process, without a kill.
+	before, after trace
+}
+
+// trace is what an operation leaves.
+type trace struct {
+	hosted, running bool
+	ran             string
+}
+
+func (a *attack) strikeAll(first, stride int) {
+	a.t.Helper()
+	all := a.rehearse()
+	var chosen []string
+	for i, moment := range all {
+		if (i+first)%stride == 0 {
+			chosen = append(chosen, moment)
+		}
+	}
+	processes := make([]*harness.Process, len(chosen))
+	var setups sync.WaitGroup
+	for i := range chosen {
+		setups.Go(func() { processes[i] = a.prepared(fmt.Sprint("p", i+1)) })
+	}
+	setups.Wait()
+	if a.t.Failed() {
+		return
+	}
+	passed := 0
+	for i, moment := range chosen {
+		if a.strike(processes[i], moment, i%2 == 1) {
+			passed++
+		} else {
+			a.t.Logf("%q was not passed", moment)
+		}
+	}
+	a.t.Logf("died at %d of %d moments, tried %d: %s", passed, len(all), len(chosen), strings.Join(chosen, ", "))
+	if passed*2 < len(chosen) {
+		a.t.Errorf("only %d of %d moments were passed: hardly anything was tried", passed, len(chosen))
+	}
+}
+
+// rehearse carries out the operation without a kill, and returns the moments that it passes.
+func (a *attack) rehearse() []string {
+	a.t.Helper()
+	a.begin(never)
+	p := a.prepared("rehearsal")
+	a.before = a.traceOf(p)
+	a.dying().kill()
+	a.victim = p.Name
+	a.begin(listing)
+	if got := a.operate(p, a.op); got.Code != 0 {
+		a.t.Fatalf("op %d: %d %s", a.op, got.Code, got.Msg)
+	}
+	must := map[string]string{roleDev: "agent: Acknowledge 1 after", roleServer: "Finish 1 after", roleAgent: "agent: Acknowledge 1 after"}[a.role]
+	var all []string
+	harness.Eventually(a.t, must, func() bool {
+		data, _ := os.ReadFile(filepath.Join(a.dir, "moments"))
+		all = strings.Split(strings.TrimSpace(string(data)), "\n")
+		return slices.Contains(all, must)
+	})
+	all = all[:slices.Index(all, must)+1]
+	a.after = a.traceOf(p)
+	return all
+}
+
+// begin starts drover: the part that is to die dies at the moment.
+func (a *attack) begin(moment string) {
+	a.t.Helper()
+	switch a.role {
+	case roleDev:
+		a.start(false, moment)
+	case roleServer:
+		a.start(true, moment)
+	case roleAgent:
+		if a.server == nil {
+			a.server = a.run(roleServer, never)
+			a.ready()
+		}
+		a.agent = a.run(roleAgent, moment)
+	}
+}
+
+// dying is the part that dies.
+func (a *attack) dying() *child {
+	if a.role == roleAgent {
+		return a.agent
+	}
+	return a.server
+}
+
+// prepared returns a process on which the operation succeeds.
+func (a *attack) prepared(name string) *harness.Process {
+	p := a.process(name)
+	p.Control["kill_cmd"] = strings.Replace(p.Control["stop_cmd"].(string), "stop", "kill", 1)
+	first := []int{opStart}
+	switch a.op {
+	case opStart:
+		first = nil
+	case opHost:
+		first = []int{opStart, opUnhost}
+	}
+	for _, op := range first {
+		if got := a.operate(p, op); got.Code != 0 {
+			a.t.Errorf("%s: op %d: %d %s", name, op, got.Code, got.Msg)
+		}
+	}
+	return p
+}
+
+// traceOf asks for the state of a process: what was asked of it before is over then.
+func (a *attack) traceOf(p *harness.Process) trace {
+	a.t.Helper()
+	got := a.operate(p, opQuery)
+	data, _ := os.ReadFile(filepath.Join(a.work, p.Name, "run.log"))
+	return trace{hosted: got.Hosted, running: got.PID > 1, ran: strings.Join(strings.Fields(string(data)), " ")}
+}
+
+// grace is how long after its end an operation may still be worked on.
+const grace = 500 * time.Millisecond
+
+// strike kills at one moment of the operation on one process, lets a successor go on, and compares.
+func (a *attack) strike(p *harness.Process, moment string, twice bool) (passed bool) {
+	a.t.Helper()
+	a.dying().kill()
+	a.victim = p.Name
+	a.begin(moment)
+	task, unanswered := a.submit(p, a.op)
+	passed = a.diesDuring(p, task, unanswered)
+	a.dying().kill()
+	if twice {
+		if a.role == roleAgent {
+			a.agent = a.run(roleAgent, atStart)
+		} else {
+			a.server = a.run(a.role, atStart)
+		}
+		if !a.dying().died(harness.Patience) {
+			a.t.Errorf("%s: the successor did not die", moment)
+		}
+	}
+	a.begin(never)
+	if unanswered == nil {
+		first := a.await(p, task)
+		if first.Code != 0 {
+			a.t.Errorf("%s: outcome %d %q", moment, first.Code, first.Msg)
+		}
+		if again := a.await(p, task); again.Code != first.Code || again.Msg != first.Msg {
+			a.t.Errorf("%s: the outcome changed from %q to %q", moment, first.Msg, again.Msg)
+		}
+	}
+	if got := a.traceOf(p); got != a.after && (unanswered == nil || got != a.before) {
+		a.t.Errorf("%s (answered: %v): %+v, want %+v", moment, unanswered == nil, got, a.after)
+	}
+	return passed
+}
+
+// diesDuring waits until the part that is to die has died, or the operation is over and nothing more comes of it.
+func (a *attack) diesDuring(p *harness.Process, task string, unanswered error) bool {
+	if unanswered != nil {
+		return a.dying().died(harness.Patience)
+	}
+	for tick := time.NewTicker(20 * time.Millisecond); ; {
+		select {
+		case <-a.dying().ended:
+			tick.Stop()
+			return true
+		case <-tick.C:
+		}
+		data, err := a.call("get_proc_operate_result_v2", harness.Object{"task_id": task})
+		if e, ok := data[p.Key()].(harness.Object); err == nil && ok && e["error_code"] != 115.0 {
+			tick.Stop()
+			return a.dying().died(grace)
+		}
+	}
+}

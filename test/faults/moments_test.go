@@ -1,0 +1,194 @@
+package faults_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"drover/internal/agent"
+	"drover/internal/agent/report"
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+	"drover/internal/server/engine"
+	"drover/internal/server/store"
+)
+
+// Moments that are not one of the list.
+const (
+	never   = ""
+	listing = "list"  // writes down every moment that is passed
+	atStart = "start" // dies at the first write after a start
+)
+
+// moments are the points between which nothing that lasts happens in a drover: before and after each commit, each journal write, each
+// send, report and acknowledgement. They count from the first order for the process they wait for; every child has one list of them.
+type moments struct {
+	at   string
+	of   string // the process; empty for any
+	list string
+
+	mu    sync.Mutex
+	armed bool
+	seen  map[string]int
+}
+
+func newMoments(list string) *moments {
+	at := os.Getenv(momentVariable)
+	return &moments{at: at, of: os.Getenv(processVariable), list: list, seen: map[string]int{}, armed: at == atStart}
+}
+
+// arm begins to count if the process is the one.
+func (m *moments) arm(process string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.armed = m.armed || m.of == "" || m.of == process
+}
+
+// pass is called at a moment, and does not return from the one to die at.
+func (m *moments) pass(name string, n int, when string) {
+	moment := fmt.Sprintf("%s %d %s", name, n, when)
+	switch m.at {
+	case listing:
+		f, err := os.OpenFile(m.list, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err == nil {
+			_, _ = fmt.Fprintln(f, moment) // the test misses it
+			_ = f.Close()
+		}
+	case moment, atStart:
+		_ = unix.Kill(unix.Getpid(), syscall.SIGKILL)
+		select {}
+	}
+}
+
+func (m *moments) around(name string, do func() error) error {
+	m.mu.Lock()
+	if !m.armed {
+		m.mu.Unlock()
+		return do()
+	}
+	m.seen[name]++
+	n := m.seen[name]
+	m.mu.Unlock()
+	m.pass(name, n, "before")
+	err := do()
+	m.pass(name, n, "after")
+	return err
+}
+
+// dyingLink dies before a send, or after the agent's receipt has come and nobody has heard of it.
+type dyingLink struct {
+	engine.Link
+	*moments
+}
+
+func (l *dyingLink) Send(ctx context.Context, agent string, envelope []byte) (reply []byte, err error) {
+	err = l.around("Send", func() error {
+		reply, err = l.Link.Send(ctx, agent, envelope)
+		return err
+	})
+	return reply, err
+}
+
+// dyingStore dies around the commits of an operation.
+type dyingStore struct {
+	store.Store
+	*moments
+}
+
+func (s *dyingStore) CreateTask(ctx context.Context, t *store.Task, row store.AuditRow) error {
+	s.arm(t.Requests[0].Process.Name)
+	return s.around("CreateTask", func() error { return s.Store.CreateTask(ctx, t, row) })
+}
+
+func (s *dyingStore) LeaseItems(ctx context.Context, now, until time.Time, limit int) (items []store.Item, err error) {
+	err = s.around("LeaseItems", func() error {
+		items, err = s.Store.LeaseItems(ctx, now, until, limit)
+		return err
+	})
+	return items, err
+}
+
+func (s *dyingStore) MarkSent(ctx context.Context, ids []string, resend time.Time) error {
+	return s.around("MarkSent", func() error { return s.Store.MarkSent(ctx, ids, resend) })
+}
+
+func (s *dyingStore) MarkAccepted(ctx context.Context, ids []string) error {
+	return s.around("MarkAccepted", func() error { return s.Store.MarkAccepted(ctx, ids) })
+}
+
+func (s *dyingStore) Begin(ctx context.Context, agent string, deadlines map[string]time.Time) error {
+	return s.around("Begin", func() error { return s.Store.Begin(ctx, agent, deadlines) })
+}
+
+func (s *dyingStore) Finish(ctx context.Context, agent string, outcomes map[string]process.Outcome) (tasks []string, err error) {
+	err = s.around("Finish", func() error {
+		tasks, err = s.Store.Finish(ctx, agent, outcomes)
+		return err
+	})
+	return tasks, err
+}
+
+func (s *dyingStore) PutObserved(ctx context.Context, rows []store.Observed, gone []store.ObservedKey) error {
+	return s.around("PutObserved", func() error { return s.Store.PutObserved(ctx, rows, gone) })
+}
+
+func (s *dyingStore) ReplaceObserved(ctx context.Context, agent string, rows []store.Observed) error {
+	return s.around("ReplaceObserved", func() error { return s.Store.ReplaceObserved(ctx, agent, rows) })
+}
+
+// dyingReports dies before a report, or after it has been acknowledged and nobody here knows.
+type dyingReports struct {
+	report.Link
+	*moments
+}
+
+func (l *dyingReports) Report(ctx context.Context, data []byte) (reply []byte, err error) {
+	err = l.around("agent: Report", func() error {
+		reply, err = l.Link.Report(ctx, data)
+		return err
+	})
+	return reply, err
+}
+
+// dyingDisk dies around the writes of an agent.
+type dyingDisk struct {
+	agent.Disk
+	*moments
+}
+
+func (d *dyingDisk) Accept(entries []specstore.Entry) (fresh, known []specstore.Entry, err error) {
+	if i := slices.IndexFunc(entries, func(e specstore.Entry) bool { return e.Process.Name == d.of }); i >= 0 {
+		d.arm(d.of)
+	}
+	err = d.around("agent: Accept", func() error {
+		fresh, known, err = d.Disk.Accept(entries)
+		return err
+	})
+	return fresh, known, err
+}
+
+func (d *dyingDisk) PutProgress(item string, p specstore.Progress) error {
+	return d.around("agent: PutProgress", func() error { return d.Disk.PutProgress(item, p) })
+}
+
+func (d *dyingDisk) PutRuntime(id process.ID, r specstore.Runtime) error {
+	return d.around("agent: PutRuntime", func() error { return d.Disk.PutRuntime(id, r) })
+}
+
+func (d *dyingDisk) PutRecord(r specstore.Record) error {
+	return d.around("agent: PutRecord", func() error { return d.Disk.PutRecord(r) })
+}
+
+func (d *dyingDisk) Finish(item string, id process.ID, o process.Outcome, c specstore.Change) error {
+	return d.around("agent: Finish", func() error { return d.Disk.Finish(item, id, o, c) })
+}
+
+func (d *dyingDisk) Acknowledge(items []string) error {
+	return d.around("agent: Acknowledge", func() error { return d.Disk.Acknowledge(items) })
+}
