@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Callers send numbers as strings, strings as numbers, and null for anything. The types below take all of that. They
@@ -111,6 +112,9 @@ func scalarText(data []byte) (text string, state presence) {
 	case data[0] == '{' || data[0] == '[':
 		return "", bad
 	case data[0] == '"':
+		if text, ok := plainText(data); ok {
+			return text, given
+		}
 		if err := json.Unmarshal(data, &text); err != nil {
 			return "", bad
 		}
@@ -118,6 +122,21 @@ func scalarText(data []byte) (text string, state presence) {
 	default:
 		return string(data), given
 	}
+}
+
+// plainText returns the text of a JSON string that holds neither escapes nor anything beyond ASCII, as most do: those can be taken as they
+// stand.
+func plainText(data []byte) (string, bool) {
+	if len(data) < 2 || data[len(data)-1] != '"' {
+		return "", false
+	}
+	inner := data[1 : len(data)-1]
+	for _, c := range inner {
+		if c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
+			return "", false
+		}
+	}
+	return string(inner), true
 }
 
 // parseFloat accepts the number grammar of JSON only, which has no infinity, hexadecimal or underscore.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"drover/internal/process"
 )
@@ -12,7 +13,7 @@ import (
 type Operation struct {
 	ID process.ID
 	Op process.Op
-	// Spec is nil when the caller sent none.
+	// Spec is nil when the caller sent none. Operations of one body that sent the same share it: it must not be changed.
 	Spec    *process.Spec
 	Targets []Target
 	// Problem, when not nil, is the outcome of every target: the operation cannot be carried out as it was asked.
@@ -54,8 +55,8 @@ type (
 	operateBody struct {
 		Meta *meta `json:"meta"`
 		targets
-		OpType Int       `json:"op_type"`
-		Spec   *specBody `json:"spec"`
+		OpType Int             `json:"op_type"`
+		Spec   json.RawMessage `json:"spec"`
 	}
 	multiBody struct {
 		Requests []operateBody `json:"proc_operate_req"`
@@ -68,7 +69,7 @@ func ReadOperate(body []byte) ([]Operation, error) {
 	if err := decode(body, &b); err != nil {
 		return nil, err
 	}
-	op, err := b.operation("")
+	op, err := b.operation("", specs{})
 	if err != nil {
 		return nil, err
 	}
@@ -84,9 +85,9 @@ func ReadOperateMulti(body []byte) ([]Operation, error) {
 	if len(b.Requests) == 0 {
 		return nil, errors.New("proc_operate_req is missing")
 	}
-	ops := make([]Operation, 0, len(b.Requests))
+	ops, seen := make([]Operation, 0, len(b.Requests)), make(specs)
 	for i := range b.Requests {
-		op, err := b.Requests[i].operation(fmt.Sprintf("proc_operate_req[%d].", i))
+		op, err := b.Requests[i].operation(fmt.Sprintf("proc_operate_req[%d].", i), seen)
 		if err != nil {
 			return nil, err
 		}
@@ -114,8 +115,12 @@ func ReadOperateRegistered(body []byte) ([]Operation, error) {
 		return nil, err
 	}
 	o := Operation{ID: id, Targets: list}
-	if b.Spec != nil && b.Spec.Identity != nil {
-		o.Spec, o.Problem = b.Spec.translate(b.Meta.Labels, registered)
+	spec, err := readSpec("", b.Spec)
+	if err != nil {
+		return nil, err
+	}
+	if spec != nil && spec.Identity != nil {
+		o.Spec, o.Problem = spec.translate(b.Meta.Labels, registered)
 	}
 	o.setOp(b.OpType, opOf)
 	if o.Spec != nil || o.Problem != nil {
@@ -141,13 +146,17 @@ func ReadRegistration(body []byte, op process.Op) ([]Operation, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec, problem := b.Spec.translate(b.Meta.Labels, registered)
+	sent, err := readSpec("", b.Spec)
+	if err != nil {
+		return nil, err
+	}
+	spec, problem := sent.translate(b.Meta.Labels, registered)
 	o := Operation{ID: id, Op: op, Spec: spec, Targets: list, Problem: problem}
 	o.check()
 	return []Operation{o}, nil
 }
 
-func (b *operateBody) operation(at string) (Operation, error) {
+func (b *operateBody) operation(at string, seen specs) (Operation, error) {
 	id, err := b.Meta.id(at)
 	if err != nil {
 		return Operation{}, err
@@ -159,8 +168,11 @@ func (b *operateBody) operation(at string) (Operation, error) {
 	if err != nil {
 		return Operation{}, err
 	}
-	spec, problem := b.Spec.translate(b.Meta.Labels, operated)
-	o := Operation{ID: id, Spec: spec, Targets: list, Problem: problem}
+	sent, err := seen.read(at, b.Spec, b.Meta.Labels)
+	if err != nil {
+		return Operation{}, err
+	}
+	o := Operation{ID: id, Spec: sent.spec, Targets: list, Problem: sent.problem}
 	o.setOp(b.OpType, opOf)
 	o.check()
 	return o, nil
@@ -252,10 +264,13 @@ func (v Int) required(field string) error {
 }
 
 // decode reads JSON that may hold anything. A value of the wrong shape is named by its path.
-func decode(body []byte, into any) error {
-	err := json.Unmarshal(body, into)
+func decode(body []byte, into any) error { return decodeAt("", body, into) }
+
+// decodeAt reads a part of a body, which is called at and a dot by its sender.
+func decodeAt(at string, part []byte, into any) error {
+	err := json.Unmarshal(part, into)
 	if shape := (*json.UnmarshalTypeError)(nil); errors.As(err, &shape) {
-		field := shape.Field
+		field := strings.TrimSuffix(at+shape.Field, ".")
 		if field == "" {
 			field = "the body"
 		}

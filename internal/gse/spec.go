@@ -62,6 +62,45 @@ type policyBody struct {
 	Crotab Str `json:"crotab_rule"`
 }
 
+// specs are those of one body that were read already. Callers send the same spec with each of a thousand hosts; it is read once then.
+type specs map[specText]readySpec
+
+// specText is a spec as it was sent, with the labels, which are sent elsewhere.
+type specText struct{ spec, labels string }
+
+// readySpec is what translate makes of it.
+type readySpec struct {
+	spec    *process.Spec
+	problem *process.Error
+}
+
+// read returns what an operation's spec means.
+func (s specs) read(at string, text, labels json.RawMessage) (readySpec, error) {
+	if ready, ok := s[specText{string(text), string(labels)}]; ok {
+		return ready, nil
+	}
+	body, err := readSpec(at, text)
+	if err != nil {
+		return readySpec{}, err
+	}
+	var ready readySpec
+	ready.spec, ready.problem = body.translate(labels, operated)
+	s[specText{string(text), string(labels)}] = ready
+	return ready, nil
+}
+
+// readSpec reads the value of the field spec; it returns nil where that is missing or null.
+func readSpec(at string, text json.RawMessage) (*specBody, error) {
+	if len(text) == 0 {
+		return nil, nil
+	}
+	var b *specBody
+	if err := decodeAt(at+"spec.", text, &b); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
 // generation decides which of the two policies counts where both are sent.
 type generation uint8
 

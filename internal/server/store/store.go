@@ -192,7 +192,8 @@ type Agents interface {
 	ListAgents(ctx context.Context) ([]Agent, error)
 }
 
-// Observed is the last word of an agent about one process.
+// Observed is the last word of an agent about one process. Several of those that a method returns may share a Spec: it must not be
+// changed.
 type Observed struct {
 	Agent   string
 	Process process.ID

@@ -62,10 +62,10 @@ func laneOf(id process.ID) int64 { return hash(id.Namespace + "\x00" + id.Name) 
 
 // selectItems reads items for scanItem; its conditions follow.
 const selectItems = `
-	SELECT i.num, i.nonce, t.id, i.agent, i.request, r.namespace, r.name, r.op, i.state, i.attempts, t.created, i.deadline
+	SELECT i.num, i.nonce, t.id, i.agent, coalesce(r.spec_of, r.num), r.namespace, r.name, r.op, i.state, i.attempts, t.created, i.deadline
 	FROM items i CROSS JOIN requests r ON r.num = i.request CROSS JOIN tasks t ON t.num = i.task `
 
-// scanItem reads a row of selectItems. The spec is not in it: many items share one.
+// scanItem reads a row of selectItems. The spec is not in it, as many items share one, but the request that holds it.
 func scanItem(rows *sql.Rows) (it store.Item, request int64, err error) {
 	var id itemID
 	var created, deadline int64
@@ -82,7 +82,7 @@ type queryFunc func(ctx context.Context, scan func(*sql.Rows) error, query strin
 // readItems runs selectItems with the given conditions and completes the items with their specs.
 func readItems(ctx context.Context, query queryFunc, where string, args ...any) ([]store.Item, error) {
 	var items []store.Item
-	var of []int64 // the requests of the items
+	var of []int64 // the requests that hold the specs of the items
 	err := query(ctx, func(rows *sql.Rows) error {
 		it, request, err := scanItem(rows)
 		items, of = append(items, it), append(of, request)

@@ -13,10 +13,17 @@ const hidden = -1
 
 // layout is a task as rows.
 type layout struct {
-	specs []sql.NullString // of the requests, encoded
+	specs []laidSpec // of the requests
 	items []placed
 	// shuffled says that the shown items are not in the order of their keys.
 	shuffled bool
+}
+
+// laidSpec is the spec of a request, encoded, as null for none. It is the same text as that of the request of the number in of,
+// which is the first one that has it.
+type laidSpec struct {
+	text sql.NullString
+	of   int
 }
 
 // placed is one item to be stored.
@@ -35,16 +42,15 @@ func lay(t *store.Task) (layout, error) {
 	for i := range t.Requests {
 		total += len(t.Requests[i].Targets)
 	}
-	l := layout{specs: make([]sql.NullString, len(t.Requests)), items: make([]placed, 0, total)}
+	l := layout{items: make([]placed, 0, total)}
+	if err := l.encode(t); err != nil {
+		return layout{}, err
+	}
 	shown := make(map[string]int, total) // key → its last item
 	busy := make(map[lane]bool, total)
 	keys := 0
 	for r := range t.Requests {
 		request := &t.Requests[r]
-		var err error
-		if l.specs[r], err = encode(request.Spec); err != nil {
-			return layout{}, fmt.Errorf("cannot encode spec of %s: %w", request.Process, err)
-		}
 		for n := range request.Targets {
 			target := &request.Targets[n]
 			if target.Agent == "" && target.Outcome == nil {
@@ -74,6 +80,32 @@ func lay(t *store.Task) (layout, error) {
 	return l, nil
 }
 
+// encode encodes the specs, each once.
+func (l *layout) encode(t *store.Task) error {
+	l.specs = make([]laidSpec, len(t.Requests))
+	seen := make(map[*process.Spec]laidSpec)
+	first := make(map[string]int)
+	for r := range t.Requests {
+		request := &t.Requests[r]
+		spec, ok := seen[request.Spec]
+		if !ok {
+			text, err := encode(request.Spec)
+			if err != nil {
+				return fmt.Errorf("cannot encode spec of %s: %w", request.Process, err)
+			}
+			of, met := first[text.String]
+			if !met {
+				of = r
+				first[text.String] = r
+			}
+			spec = laidSpec{text, of}
+			seen[request.Spec] = spec
+		}
+		l.specs[r] = spec
+	}
+	return nil
+}
+
 // lane names the items that run one after another.
 type lane struct {
 	agent   string
@@ -90,5 +122,5 @@ func (l *layout) repeats(t *store.Task, a, b placed) bool {
 	if p, q := a.target.Outcome, b.target.Outcome; p != nil || q != nil {
 		return p != nil && q != nil && *p == *q
 	}
-	return x.Op == process.Query || l.specs[a.request] == l.specs[b.request]
+	return x.Op == process.Query || l.specs[a.request].of == l.specs[b.request].of
 }

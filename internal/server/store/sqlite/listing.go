@@ -76,8 +76,9 @@ func (db *DB) listObserved(ctx context.Context, f store.ObservedFilter, after st
 		spec = "o.spec"
 	}
 	var rows []store.Observed
+	var scan observedScanner
 	err := db.query(ctx, func(r *sql.Rows) error {
-		o, err := scanObserved(r)
+		o, err := scan.row(r)
 		rows = append(rows, o)
 		return err
 	}, `SELECT o.agent, o.namespace, o.name, o.status, `+spec+` FROM observed o INDEXED BY observed_name WHERE `+

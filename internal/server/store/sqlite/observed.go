@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -15,8 +16,6 @@ const putObserved = `
 	INSERT INTO observed (agent, namespace, name, status, spec) VALUES (?, ?, ?, ?, ?)
 	ON CONFLICT (namespace, agent, name) DO UPDATE SET status = excluded.status, spec = coalesce(excluded.spec, spec)
 	WHERE status <> excluded.status OR (excluded.spec IS NOT NULL AND spec IS NOT excluded.spec)`
-
-const selectObserved = `SELECT o.agent, o.namespace, o.name, o.status, o.spec `
 
 // PutObserved upserts rows and removes those of gone, in one transaction.
 func (db *DB) PutObserved(ctx context.Context, rows []store.Observed, gone []store.ObservedKey) error {
@@ -115,13 +114,18 @@ func (db *DB) GetObserved(ctx context.Context, id process.ID, agents []string, f
 	if err != nil {
 		return fmt.Errorf("cannot read observations: %w", err)
 	}
+	var scan observedScanner
 	return db.query(ctx, func(rows *sql.Rows) error {
-		o, err := scanObserved(rows)
-		if err != nil {
+		var place int
+		if err := rows.Scan(&place, &scan.status, &scan.spec); err != nil {
+			return fmt.Errorf("cannot read observations: %w", err)
+		}
+		o := store.Observed{Agent: agents[place], Process: id}
+		if err := scan.decode(&o); err != nil {
 			return fmt.Errorf("cannot read observations: %w", err)
 		}
 		return fn(o)
-	}, selectObserved+`FROM json_each(?) j CROSS JOIN observed o ON o.namespace = ? AND o.agent = j.value AND o.name = ?
+	}, `SELECT j.key, o.status, o.spec FROM json_each(?) j CROSS JOIN observed o ON o.namespace = ? AND o.agent = j.value AND o.name = ?
 		ORDER BY j.key`, string(list), id.Namespace, id.Name)
 }
 
@@ -130,11 +134,12 @@ func (db *DB) PageObserved(ctx context.Context, namespace string, start, limit i
 	err = db.query(ctx, func(r *sql.Rows) error { return r.Scan(&total) },
 		`SELECT count(*) FROM observed WHERE namespace = ?`, namespace)
 	if err == nil {
+		var scan observedScanner
 		err = db.query(ctx, func(r *sql.Rows) error {
-			o, err := scanObserved(r)
+			o, err := scan.row(r)
 			rows = append(rows, o)
 			return err
-		}, selectObserved+`FROM observed o WHERE o.namespace = ? ORDER BY o.agent, o.name LIMIT ? OFFSET ?`,
+		}, `SELECT o.agent, o.namespace, o.name, o.status, o.spec FROM observed o WHERE o.namespace = ? ORDER BY o.agent, o.name LIMIT ? OFFSET ?`,
 			namespace, max(limit, 0), max(start, 0))
 	}
 	if err != nil {
@@ -143,17 +148,34 @@ func (db *DB) PageObserved(ctx context.Context, namespace string, start, limit i
 	return rows, total, nil
 }
 
-func scanObserved(rows *sql.Rows) (store.Observed, error) {
+// observedScanner reads the rows of one query. Rows whose specs are the same share one, as most of a process or a fleet do.
+type observedScanner struct {
+	status, spec sql.RawBytes
+	statuses     statusReader
+	last         *process.Spec
+	lastText     []byte
+}
+
+// row reads a row of agent, namespace, name, status and spec.
+func (s *observedScanner) row(rows *sql.Rows) (store.Observed, error) {
 	var o store.Observed
-	var status, spec sql.RawBytes
-	if err := rows.Scan(&o.Agent, &o.Process.Namespace, &o.Process.Name, &status, &spec); err != nil {
+	if err := rows.Scan(&o.Agent, &o.Process.Namespace, &o.Process.Name, &s.status, &s.spec); err != nil {
 		return store.Observed{}, err
 	}
-	s, err := decode[process.Status](status)
-	if err != nil {
-		return store.Observed{}, err
+	return o, s.decode(&o)
+}
+
+// decode fills in what the columns status and spec hold.
+func (s *observedScanner) decode(o *store.Observed) (err error) {
+	if o.Status, err = s.statuses.read(s.status); err != nil || s.spec == nil {
+		return err
 	}
-	o.Status = *s
-	o.Spec, err = decode[process.Spec](spec)
-	return o, err
+	if s.last == nil || !bytes.Equal(s.spec, s.lastText) {
+		if s.last, err = decode[process.Spec](s.spec); err != nil {
+			return err
+		}
+		s.lastText = append(s.lastText[:0], s.spec...)
+	}
+	o.Spec = s.last
+	return nil
 }

@@ -75,17 +75,22 @@ func insertTask(ctx context.Context, tx *tx, t *store.Task, l layout, nonce int6
 }
 
 func insertRequests(ctx context.Context, tx *tx, t *store.Task, l layout, num, first int64) error {
-	var args []any
+	none := &process.Spec{}
+	args := make([]any, 0, 11*len(t.Requests))
 	for i := range t.Requests {
 		r := &t.Requests[i]
-		spec := cmp.Or(r.Spec, r.Stored, &process.Spec{})
+		spec := cmp.Or(r.Spec, r.Stored, none)
+		text, of := l.specs[i].text, sql.NullInt64{}
+		if l.specs[i].of != i {
+			text, of = sql.NullString{}, sql.NullInt64{Int64: first + int64(l.specs[i].of), Valid: true}
+		}
 		args = append(args, first+int64(i), num, r.Op, r.Process.Namespace, r.Process.Name,
-			spec.Identity.ProcName, spec.Identity.SetupPath, spec.FuncID, spec.InstanceID, l.specs[i])
+			spec.Identity.ProcName, spec.Identity.SetupPath, spec.FuncID, spec.InstanceID, text, of)
 	}
 	return insert{
-		head:  `INSERT INTO requests (num, task, op, namespace, name, proc_name, setup_path, func_id, instance_id, spec) VALUES `,
-		row:   `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		width: 10,
+		head:  `INSERT INTO requests (num, task, op, namespace, name, proc_name, setup_path, func_id, instance_id, spec, spec_of) VALUES `,
+		row:   `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		width: 11,
 	}.run(ctx, tx, args)
 }
 

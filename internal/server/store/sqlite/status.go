@@ -1,0 +1,211 @@
+package sqlite
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+
+	"drover/internal/process"
+)
+
+// statusReader reads the statuses of many rows. Their JSON was written by encode, so the fields that most rows have are read by a short
+// road of their own, which takes a quarter of the time of encoding/json; a text that has a field unknown here is left to that. It
+// remembers the last one, whose texts are mostly those of the next.
+type statusReader struct{ last process.Status }
+
+func (r *statusReader) read(text []byte) (process.Status, error) {
+	var s process.Status
+	if !eachMember(text, func(key, value []byte) bool { return r.field(&s, key, value) }) {
+		s = process.Status{}
+		if err := json.Unmarshal(text, &s); err != nil {
+			return process.Status{}, fmt.Errorf("cannot decode status: %w", err)
+		}
+	}
+	r.last = s
+	return s, nil
+}
+
+func (r *statusReader) field(s *process.Status, key, value []byte) bool {
+	switch string(key) {
+	case "known":
+		return readFlag(&s.Known, value)
+	case "hosted":
+		return readFlag(&s.Hosted, value)
+	case "want":
+		return readText(&s.Want, r.last.Want, value)
+	case "state":
+		return readText(&s.State, r.last.State, value)
+	case "message":
+		return readText(&s.Message, r.last.Message, value)
+	case "proc_name":
+		return readText(&s.ProcName, r.last.ProcName, value)
+	case "restarts":
+		return readWhole(&s.Restarts, value)
+	case "flapping":
+		return readFlag(&s.Flapping, value)
+	case "cause":
+		return readAny(&s.Cause, value)
+	case "last_exit":
+		return readAny(&s.LastExit, value)
+	case "health":
+		return readAny(&s.Health, value)
+	case "version":
+		return readAny(&s.Version, value)
+	case "config":
+		return readAny(&s.Config, value)
+	case "usage":
+		return readAny(&s.Usage, value)
+	case "next_run":
+		return readWhole(&s.NextRun, value)
+	case "runs":
+		return readAny(&s.Runs, value)
+	case "registered_at":
+		return readWhole(&s.RegisteredAt, value)
+	case "last_start_at":
+		return readWhole(&s.LastStartAt, value)
+	case "reported_at":
+		return readWhole(&s.ReportedAt, value)
+	case "instance":
+		return eachMember(value, func(key, value []byte) bool { return r.instance(&s.Instance, key, value) })
+	default:
+		return false
+	}
+}
+
+func (r *statusReader) instance(i *process.Instance, key, value []byte) bool {
+	last := &r.last.Instance
+	switch string(key) {
+	case "pid":
+		return readWhole(&i.PID, value)
+	case "cmdline":
+		return readText(&i.Cmdline, last.Cmdline, value)
+	case "stat":
+		return readText(&i.Stat, last.Stat, value)
+	case "started_at":
+		return readWhole(&i.StartedAt, value)
+	case "elapsed":
+		return readWhole(&i.Elapsed, value)
+	case "cpu":
+		return readNumber(&i.CPU, value)
+	case "cpu_average":
+		return readNumber(&i.CPUAverage, value)
+	case "mem":
+		return readNumber(&i.Mem, value)
+	case "rss":
+		return readWhole(&i.RSS, value)
+	case "vsize":
+		return readWhole(&i.VSize, value)
+	case "user_time":
+		return readNumber(&i.UserTime, value)
+	case "system_time":
+		return readNumber(&i.SystemTime, value)
+	case "threads":
+		return readWhole(&i.Threads, value)
+	case "version":
+		return readText(&i.Version, last.Version, value)
+	case "health":
+		return readText(&i.Health, last.Health, value)
+	default:
+		return false
+	}
+}
+
+// eachMember calls field with each member of a JSON object without spaces, and returns false for what is not such an object and as soon
+// as field does.
+func eachMember(text []byte, field func(key, value []byte) bool) bool {
+	if len(text) < 2 || text[0] != '{' || text[len(text)-1] != '}' {
+		return false
+	}
+	if len(text) == 2 {
+		return true
+	}
+	for rest := text[1:]; ; rest = rest[1:] {
+		key := valueEnd(rest)
+		if key < 2 || rest[0] != '"' || key == len(rest) || rest[key] != ':' {
+			return false
+		}
+		name := rest[1 : key-1]
+		rest = rest[key+1:]
+		end := valueEnd(rest)
+		if end == 0 || end == len(rest) || !field(name, rest[:end]) {
+			return false
+		}
+		switch rest = rest[end:]; {
+		case rest[0] == '}':
+			return len(rest) == 1
+		case rest[0] != ',':
+			return false
+		}
+	}
+}
+
+// valueEnd returns the length of the JSON value that the text begins with; 0 if it has no end.
+func valueEnd(text []byte) int {
+	depth := 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			for i++; i < len(text) && text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+			if i >= len(text) {
+				return 0
+			}
+			if depth == 0 {
+				return i + 1
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth == 0 {
+				return i
+			}
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		case ',':
+			if depth == 0 {
+				return i
+			}
+		}
+	}
+	return 0
+}
+
+// readAny takes what is seldom there.
+func readAny(v any, text []byte) bool { return json.Unmarshal(text, v) == nil }
+
+func readText[T ~string](v *T, last T, text []byte) bool {
+	if len(text) < 2 || text[0] != '"' {
+		return false
+	}
+	inner := text[1 : len(text)-1]
+	if bytes.IndexByte(inner, '\\') >= 0 || !utf8.Valid(inner) {
+		return readAny(v, text)
+	}
+	if *v = last; string(inner) != string(last) {
+		*v = T(inner)
+	}
+	return true
+}
+
+func readFlag(v *bool, text []byte) bool {
+	*v = string(text) == "true"
+	return *v || string(text) == "false"
+}
+
+func readWhole[T int | int64](v *T, text []byte) bool {
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	*v = T(n)
+	return err == nil
+}
+
+func readNumber(v *float64, text []byte) (ok bool) {
+	n, err := strconv.ParseFloat(string(text), 64)
+	*v = n
+	return err == nil
+}
