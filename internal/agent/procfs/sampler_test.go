@@ -21,11 +21,17 @@ func TestSampler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// In place, as the kernel's files are: the sampler keeps them open.
+	set := func(user, system, start, pages int) {
+		t.Helper()
+		stat := fmt.Sprintf(statFormat, 42, "prog", 'R', 42, 42, 0, user, system, 2, start, 8<<20, pages)
+		if err := os.WriteFile(filepath.Join(root, "42/stat"), []byte(stat), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	use := func(user, system int) {
 		t.Helper()
-		write(t, root, map[string]string{
-			"42/stat": fmt.Sprintf(statFormat, 42, "prog", 'R', 42, 42, 0, user, system, 2, 100, 8<<20, 25),
-		})
+		set(user, system, 100, 25)
 	}
 	synctest.Test(t, func(t *testing.T) {
 		s := procfs.NewSampler(f, 2)
@@ -59,8 +65,11 @@ func TestSampler(t *testing.T) {
 		if later, err := s.Instance(id); err != nil || later.CPU != 1 {
 			t.Errorf("cpu %v %%, want 1: %v", later.CPU, err)
 		}
+		if u, err := s.Use(id); err != nil || u != (procfs.Use{CPU: 2020 * time.Millisecond, RSS: int64(25 * os.Getpagesize())}) {
+			t.Errorf("it has used %+v, %v", u, err)
+		}
 		// The pid is used again, then free.
-		write(t, root, fixture(999, 'S'))
+		set(0, 0, 999, 25)
 		if _, err := s.Instance(id); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("of another process at the pid: %v", err)
 		}
@@ -71,6 +80,100 @@ func TestSampler(t *testing.T) {
 			t.Errorf("of no process: %v", err)
 		}
 	})
+}
+
+// TestGlance: a process is worth a report when its use has moved.
+func TestGlance(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, fixture(100, 'S'))
+	f := procfs.New(root)
+	id, err := f.Identify(42)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := procfs.NewSampler(f, 2)
+		ticks, pages := 0, 25
+		glance := func(what string, after time.Duration, want bool) {
+			t.Helper()
+			time.Sleep(after)
+			stat := fmt.Sprintf(statFormat, 42, "prog", 'S', 42, 42, 0, ticks, 0, 2, 100, 8<<20, pages)
+			if err := os.WriteFile(filepath.Join(root, "42/stat"), []byte(stat), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if alive, moved := s.Glance(id); !alive || moved != want {
+				t.Errorf("%s: alive %v, moved %v, want %v", what, alive, moved, want)
+			}
+		}
+		instance := func() {
+			t.Helper()
+			if _, err := s.Instance(id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		glance("before it was ever described", 0, true)
+		instance()
+		ticks += 1000
+		glance("within a second", 500*time.Millisecond, false)
+		glance("busy", 29*time.Second, true)
+		instance()
+		glance("at rest again", 30*time.Second, true)
+		instance()
+		ticks++
+		glance("all but idle", 30*time.Second, false)
+		pages++ // of a machine of 1000 KiB
+		glance("a little more memory", time.Second, false)
+		pages += 100
+		glance("more memory", time.Second, true)
+		instance()
+		glance("nothing new", time.Minute, false)
+
+		write(t, root, fixture(100, 'Z')) // the held file says S
+		s.Tidy()
+		glance("as long as it is asked for", 0, false)
+		time.Sleep(3 * time.Minute)
+		s.Tidy()
+		write(t, root, fixture(100, 'Z'))
+		if alive, _ := s.Glance(id); alive {
+			t.Error("a process that nobody asked for is remembered")
+		}
+	})
+}
+
+// TestHandles: on a real process, what is held is given back when it has ended.
+func TestHandles(t *testing.T) {
+	f := procfs.New("/proc")
+	id, err := f.Identify(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func() int {
+		t.Helper()
+		names, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(names)
+	}
+	s := procfs.NewSampler(f, 1)
+	before := open()
+	for range 3 {
+		if alive, _ := s.Glance(id); !alive {
+			t.Fatal("this process is not alive")
+		}
+		if n := open(); n != before+1 {
+			t.Errorf("%d descriptors are held, want 1", n-before)
+		}
+	}
+	stranger := id
+	stranger.StartTicks++
+	if alive, _ := s.Glance(stranger); alive {
+		t.Error("another process is taken for this one")
+	}
+	s.Forget(id)
+	if n := open(); n != before {
+		t.Errorf("%d descriptors are held after all", n-before)
+	}
 }
 
 func TestSamplerOnSelf(t *testing.T) {

@@ -22,8 +22,10 @@ type Stat struct {
 	// StartTicks is when the process began, since boot; all ticks are hundredths of a second.
 	StartTicks             uint64
 	UserTicks, SystemTicks uint64
-	Threads                int
-	VSize, RSS             int64 // bytes
+	// ReapedTicks are those of children that have ended and were waited for, and of theirs.
+	ReapedTicks uint64
+	Threads     int
+	VSize, RSS  int64 // bytes
 }
 
 // Zombie reports whether the process has ended and only its exit status is left. A process whose first thread has ended
@@ -51,55 +53,86 @@ const (
 	fieldPPID
 	fieldPGID
 	fieldSession
-	fieldFlags   = 6
-	fieldUser    = 11
-	fieldSystem  = 12
-	fieldThreads = 17
-	fieldStart   = 19
-	fieldVSize   = 20
-	fieldRSS     = 21
+	fieldFlags  = 6
+	fieldUser   = 11
+	fieldSystem = 12
+	// The times of reaped children, in user and in system mode.
+	fieldReapedUser   = 13
+	fieldReapedSystem = 14
+	fieldThreads      = 17
+	fieldStart        = 19
+	fieldVSize        = 20
+	fieldRSS          = 21
 )
 
+// parseStat allocates nothing but the name: it is done for every process of the host.
 func parseStat(data []byte) (Stat, error) {
 	// The name may itself hold brackets, blanks and newlines: only the outermost brackets count.
 	open, shut := bytes.IndexByte(data, '('), bytes.LastIndexByte(data, ')')
 	if open < 1 || shut < open {
 		return Stat{}, fmt.Errorf("unexpected stat %q", data)
 	}
-	fields := bytes.Fields(data[shut+1:])
-	if len(fields) <= fieldRSS || len(fields[fieldState]) != 1 {
+	var fields [fieldRSS + 1][]byte
+	if !split(data[shut+1:], fields[:]) || len(fields[fieldState]) != 1 {
 		return Stat{}, fmt.Errorf("unexpected stat %q", data)
 	}
-	var bad error
-	number := func(word []byte) int64 {
-		n, err := strconv.ParseInt(string(word), 10, 64)
-		if err != nil {
-			bad = fmt.Errorf("unexpected number %q in stat", word)
-		}
-		return n
-	}
-	// Unsigned on the wire: an address space of 2^63 bytes is legal for some tools.
-	unsigned := func(word []byte) uint64 {
-		n, err := strconv.ParseUint(string(word), 10, 64)
-		if err != nil {
-			bad = fmt.Errorf("unexpected number %q in stat", word)
-		}
-		return n
-	}
+	n := numbersOf{}
 	s := Stat{
-		PID:         int(number(bytes.TrimSpace(data[:open]))),
+		PID:         int(n.signed(bytes.TrimSpace(data[:open]))),
 		Comm:        string(data[open+1 : shut]),
 		State:       fields[fieldState][0],
-		PPID:        int(number(fields[fieldPPID])),
-		PGID:        int(number(fields[fieldPGID])),
-		Session:     int(number(fields[fieldSession])),
-		Kernel:      unsigned(fields[fieldFlags])&kernelThread != 0,
-		UserTicks:   unsigned(fields[fieldUser]),
-		SystemTicks: unsigned(fields[fieldSystem]),
-		Threads:     int(number(fields[fieldThreads])),
-		StartTicks:  unsigned(fields[fieldStart]),
-		VSize:       int64(unsigned(fields[fieldVSize])), //nolint:gosec // beyond 2^63 it has no meaning anyway
-		RSS:         number(fields[fieldRSS]) * int64(os.Getpagesize()),
+		PPID:        int(n.signed(fields[fieldPPID])),
+		PGID:        int(n.signed(fields[fieldPGID])),
+		Session:     int(n.signed(fields[fieldSession])),
+		Kernel:      n.unsigned(fields[fieldFlags])&kernelThread != 0,
+		UserTicks:   n.unsigned(fields[fieldUser]),
+		SystemTicks: n.unsigned(fields[fieldSystem]),
+		ReapedTicks: uint64(max(n.signed(fields[fieldReapedUser]), 0) + max(n.signed(fields[fieldReapedSystem]), 0)),
+		Threads:     int(n.signed(fields[fieldThreads])),
+		StartTicks:  n.unsigned(fields[fieldStart]),
+		VSize:       int64(n.unsigned(fields[fieldVSize])), //nolint:gosec // beyond 2^63 it has no meaning anyway
+		RSS:         n.signed(fields[fieldRSS]) * int64(os.Getpagesize()),
 	}
-	return s, bad
+	return s, n.bad
+}
+
+// split cuts the first words off data, and reports whether there were enough.
+func split(data []byte, words [][]byte) bool {
+	data = bytes.TrimRight(data, " \n")
+	for i := range words {
+		for len(data) > 0 && data[0] == ' ' {
+			data = data[1:]
+		}
+		if len(data) == 0 {
+			return false
+		}
+		end := bytes.IndexByte(data, ' ')
+		if end < 0 {
+			end = len(data)
+		}
+		words[i], data = data[:end], data[end:]
+	}
+	return true
+}
+
+// numbersOf reads numbers and remembers the last that was none.
+type numbersOf struct{ bad error }
+
+func (n *numbersOf) signed(word []byte) int64 {
+	v, err := strconv.ParseInt(string(word), 10, 64)
+	n.note(word, err)
+	return v
+}
+
+// unsigned is for what may be 2^63 and more, such as the size of an address space.
+func (n *numbersOf) unsigned(word []byte) uint64 {
+	v, err := strconv.ParseUint(string(word), 10, 64)
+	n.note(word, err)
+	return v
+}
+
+func (n *numbersOf) note(word []byte, err error) {
+	if err != nil {
+		n.bad = fmt.Errorf("unexpected number %q in stat", word)
+	}
 }
