@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/json"
 	"slices"
+	"time"
 
 	"drover/internal/process"
 	"drover/internal/wire"
@@ -23,19 +24,52 @@ type batch struct {
 	changed  []process.ID
 	greeting int // as it was when the report was made
 	more     bool
-	entries  int
 	bytes    int
+	// progress and observed are the entries of the report as they are sent. Each is encoded once, when it is added, because only so
+	// it is known how large the report is: what has to be escaped grows sixfold, and one that is too large is never delivered.
+	progress, observed []json.RawMessage
+	problem            error
 }
 
-// add counts an entry and reports whether there is room for more.
-func (b *batch) add(entry any) bool {
-	b.entries++
-	b.bytes += sizeOf(entry)
-	if b.entries >= maxEntries || b.bytes >= maxBytes {
-		b.more = true
-		return false
+// tell adds an entry and reports whether there is room for more.
+func (b *batch) tell(p wire.Progress) bool {
+	b.report.Progress = append(b.report.Progress, p)
+	b.progress = append(b.progress, b.entry(p))
+	return b.room()
+}
+
+// observe is tell for the state of a process.
+func (b *batch) observe(o wire.Observation) {
+	b.report.Observed = append(b.report.Observed, o)
+	b.observed = append(b.observed, b.entry(o))
+	b.room()
+}
+
+func (b *batch) entry(entry any) json.RawMessage {
+	data, err := json.Marshal(entry)
+	if err != nil {
+		b.problem = err
 	}
-	return true
+	b.bytes += len(data)
+	return data
+}
+
+func (b *batch) room() bool {
+	b.more = len(b.progress)+len(b.observed) >= maxEntries || b.bytes >= maxBytes
+	return !b.more
+}
+
+// encode returns the report as it is sent.
+func (b *batch) encode() ([]byte, error) {
+	if b.problem != nil {
+		return nil, b.problem
+	}
+	return json.Marshal(struct {
+		wire.Report
+		// In place of those in the report.
+		Progress []json.RawMessage `json:"progress,omitempty"`
+		Observed []json.RawMessage `json:"observed,omitempty"`
+	}{b.report, b.progress, b.observed})
 }
 
 // gather takes what there is to tell, outcomes first.
@@ -51,64 +85,49 @@ func (r *Reporter) gather() batch {
 			r.changed[id] = true
 		}
 	}
-	r.gatherProgress(&b)
+	waiting := r.gatherProgress(&b)
 	for id := range r.changed {
 		if b.more {
 			break
 		}
 		delete(r.changed, id)
 		b.changed = append(b.changed, id)
-		o := r.observe(id)
-		b.report.Observed = append(b.report.Observed, o)
-		b.add(o)
+		b.observe(r.observation(id))
 	}
-	left := len(r.changed) + len(r.order) - len(b.finished) + r.untold() - len(b.begun)
-	b.more = b.more && left > 0
+	b.more = b.more && len(r.changed)+len(r.order)-len(b.finished)+waiting-len(b.begun) > 0
 	return b
 }
 
-func (r *Reporter) gatherProgress(b *batch) {
+// gatherProgress takes what there is to tell of operations, and returns how many there are that have begun for long enough to be told
+// of, whether or not there was room for them.
+func (r *Reporter) gatherProgress(b *batch) (waiting int) {
+	now, room := time.Now(), true
 	for _, item := range r.order {
 		outcome := r.outcomes[item]
-		p := wire.Progress{Item: item, Outcome: &outcome}
 		b.finished = append(b.finished, item)
-		b.report.Progress = append(b.report.Progress, p)
-		if !b.add(p) {
-			return
+		if room = b.tell(wire.Progress{Item: item, Outcome: &outcome}); !room {
+			break
 		}
 	}
-	for item, limit := range r.begun {
-		if r.told[item] {
+	for item, begun := range r.begun {
+		if r.told[item] || now.Before(begun.due) {
 			continue
 		}
-		p := wire.Progress{Item: item, Limit: limit}
-		b.begun = append(b.begun, item)
-		b.report.Progress = append(b.report.Progress, p)
-		if !b.add(p) {
-			return
+		waiting++
+		if room {
+			b.begun = append(b.begun, item)
+			room = b.tell(wire.Progress{Item: item, Limit: begun.limit})
 		}
 	}
+	return waiting
 }
 
-// untold counts the begun items that the server has not heard of.
-func (r *Reporter) untold() int { return len(r.begun) - len(r.told) }
-
-func (r *Reporter) observe(id process.ID) wire.Observation {
+func (r *Reporter) observation(id process.ID) wire.Observation {
 	status, spec, ok := r.cfg.Processes.Snapshot(id)
 	if spec == r.specs[id] {
 		spec = nil // a spec is never changed, only replaced: the server has this one
 	}
 	return wire.Observation{Process: id, Status: status, Spec: spec, Gone: !ok}
-}
-
-// sizeOf returns how large an entry is when it is encoded. Guessing is no use: what has to be escaped grows sixfold, and a
-// report that is too large is never delivered.
-func sizeOf(entry any) int {
-	data, err := json.Marshal(entry)
-	if err != nil {
-		return 0 // the report as a whole fails then, and says why
-	}
-	return len(data)
 }
 
 // acknowledged drops what the server has; the caller holds the lock.

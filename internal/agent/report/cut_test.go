@@ -21,6 +21,7 @@ func TestCut(t *testing.T) {
 			r.Began(fmt.Sprintf("begun-%d", i), time.Minute)
 			r.known[id(fmt.Sprint(i))] = process.Status{State: "running"}
 		}
+		pass(tellAfter)
 	}, func(t *testing.T, r *rig) {
 		items, processes := map[string]bool{}, map[string]bool{}
 		order := 0
@@ -68,6 +69,7 @@ func TestCutBetweenOutcomesAndTheRest(t *testing.T) {
 			r.Finished(fmt.Sprintf("item-%d", i), outcome("success"))
 		}
 		r.Began("begun", time.Minute)
+		pass(tellAfter)
 	}, func(t *testing.T, r *rig) {
 		if got := r.take(); len(got) != 2 || len(got[1].Progress) != 1 || got[1].Progress[0].Item != "begun" {
 			t.Errorf("%d reports: the rest waits for the next heartbeat", len(got))

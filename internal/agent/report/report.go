@@ -54,7 +54,8 @@ type Reporter struct {
 	mu       sync.Mutex
 	hello    bool
 	greeting int // counts the introductions
-	begun    map[string]int
+	begun    map[string]beginning
+	timed    bool            // remind will be called
 	told     map[string]bool // begun items that the server has heard of
 	outcomes map[string]process.Outcome
 	order    []string // the items of outcomes, oldest first
@@ -65,17 +66,59 @@ type Reporter struct {
 // New returns a reporter that introduces the agent first.
 func New(cfg Config) *Reporter {
 	return &Reporter{
-		cfg: cfg, wake: make(chan struct{}, 1), linked: make(chan struct{}, 1), hello: true, begun: map[string]int{}, told: map[string]bool{},
+		cfg: cfg, wake: make(chan struct{}, 1), linked: make(chan struct{}, 1), hello: true, begun: map[string]beginning{}, told: map[string]bool{},
 		outcomes: map[string]process.Outcome{}, changed: map[process.ID]bool{}, specs: map[process.ID]*process.Spec{},
 	}
 }
 
+// beginning is an operation that has begun: how long it may take, in seconds, and when the server is to hear of it.
+type beginning struct {
+	limit int
+	due   time.Time
+}
+
+// tellAfter is how long an operation runs before the server hears that it has begun: most are over by then, and their outcome says
+// it all.
+const tellAfter = 100 * time.Millisecond
+
 // Began notes that an operation has begun and how long it may take.
 func (r *Reporter) Began(item string, limit time.Duration) {
 	r.mu.Lock()
-	r.begun[item] = max(1, int(limit/time.Second))
-	r.mu.Unlock()
-	r.nudge()
+	defer r.mu.Unlock()
+	r.begun[item] = beginning{max(1, int(limit/time.Second)), time.Now().Add(tellAfter)}
+	if !r.timed {
+		r.timed = true
+		time.AfterFunc(tellAfter, r.remind)
+	}
+}
+
+// remind has a report made if an operation has begun for long enough to be told of, and comes again for the next.
+func (r *Reporter) remind() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	next := now.Add(tellAfter)
+	r.timed = false
+	for item, b := range r.begun {
+		switch {
+		case r.told[item]:
+		case now.Before(b.due):
+			r.timed = true
+			next = earlier(next, b.due)
+		default:
+			r.nudge()
+		}
+	}
+	if r.timed {
+		time.AfterFunc(next.Sub(now), r.remind)
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // Finished notes an outcome that is on disk.
@@ -172,7 +215,7 @@ func (r *Reporter) send(ctx context.Context) (more bool, err error) {
 	default:
 	}
 	b := r.gather()
-	data, err := json.Marshal(b.report)
+	data, err := b.encode()
 	if err != nil {
 		return false, fmt.Errorf("cannot encode report: %w", err)
 	}

@@ -68,6 +68,9 @@ func TestOutcome(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, r *rig) {
 		r.take()
 		r.Began("item-1", 65*time.Second)
+		pass(tellAfter - time.Millisecond)
+		r.want(r.take())
+		pass(time.Millisecond)
 		r.want(r.take(), wire.Report{Progress: []wire.Progress{{Item: "item-1", Limit: 65}}})
 		pass(4 * time.Second)
 		r.want(r.take())
@@ -142,6 +145,7 @@ func TestBegunIsToldAgain(t *testing.T) {
 		r.take()
 		r.Began("item-1", 65*time.Second)
 		r.Began("item-2", 0)
+		pass(tellAfter)
 		r.take()
 		r.Finished("item-2", outcome("success"))
 		r.take()
@@ -150,6 +154,7 @@ func TestBegunIsToldAgain(t *testing.T) {
 	})
 	bubble(t, func(_ *testing.T, r *rig) {
 		r.Began("short", 0)
+		pass(tellAfter)
 	}, func(_ *testing.T, r *rig) {
 		r.want(r.take(), wire.Report{Hello: r.hello(), Progress: []wire.Progress{{Item: "short", Limit: 1}}})
 	})
@@ -167,6 +172,20 @@ func TestEndedBeforeItIsTold(t *testing.T) {
 		r.answers(accept)
 		pass(time.Second)
 		r.want(r.take(), wire.Report{Progress: []wire.Progress{{Item: "item-1", Outcome: &process.Outcome{Text: "success"}}}})
+	})
+}
+
+// TestShortOperations: of what is over in no time only the outcome is told, and of what has begun meanwhile that it has.
+func TestShortOperations(t *testing.T) {
+	bubble(t, nil, func(_ *testing.T, r *rig) {
+		r.take()
+		r.Began("short", time.Minute)
+		pass(tellAfter / 2)
+		r.Began("long", time.Minute)
+		r.Finished("short", outcome("success"))
+		r.want(r.take(), wire.Report{Progress: []wire.Progress{{Item: "short", Outcome: &process.Outcome{Text: "success"}}}})
+		pass(tellAfter)
+		r.want(r.take(), wire.Report{Progress: []wire.Progress{{Item: "long", Limit: 60}}})
 	})
 }
 

@@ -155,6 +155,9 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
+// tellAfter is how long an operation runs before it is told of.
+const tellAfter = 100 * time.Millisecond
+
 func id(name string) process.ID { return process.ID{Namespace: "ns", Name: name} }
 
 func outcome(text string) process.Outcome { return process.Outcome{Text: text} }
