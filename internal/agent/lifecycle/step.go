@@ -1,12 +1,19 @@
 package lifecycle
 
-import "time"
+import (
+	"time"
+
+	"drover/internal/process"
+)
 
 // Step returns the machine after the event and what must be done about it. now is the time since boot. An event that
 // means nothing in the present state changes nothing.
 func (m Machine) Step(p Policy, ev Event, now time.Duration) (Machine, []Action) {
-	if _, ok := ev.(Began); ok {
+	switch ev.(type) {
+	case Began:
 		return m.begin()
+	case Due:
+		return m.due(p, now)
 	}
 	switch m.State {
 	case Operating:
@@ -21,22 +28,19 @@ func (m Machine) Step(p Policy, ev Event, now time.Duration) (Machine, []Action)
 			return m.gone(p, now)
 		}
 	case Starting:
-		switch ev.(type) {
+		switch e := ev.(type) {
 		case Launched:
 			return m.running(p)
 		case LaunchFailed:
 			return m.gone(p, now)
+		case HeldBack:
+			return m.heldBack(p, e, now)
 		}
 	case Running:
-		switch e := ev.(type) {
-		case Exited, NotFound:
-			return m.gone(p, now)
-		case Found:
-			return m.running(p) // another instance than the one that is watched
-		case Fired:
-			if e.Timer == m.Armed && e.Timer == Healthy {
-				m.Armed, m.Attempts = NoTimer, 0
-			}
+		return m.whileRunning(p, ev, now)
+	case Stopping:
+		if e, ok := ev.(TakenDown); ok {
+			return m.takenDown(p, e, now)
 		}
 	case Backoff:
 		switch e := ev.(type) {
@@ -44,12 +48,28 @@ func (m Machine) Step(p Policy, ev Event, now time.Duration) (Machine, []Action)
 			return m.running(p)
 		case Fired:
 			if e.Timer == m.Armed && e.Timer == Retry {
-				return m.launch(now)
+				return m.launch(p, now)
 			}
 		}
-	case Stopped, GivenUp:
+	case Stopped, GivenUp, Finished, Scheduled:
 		if _, ok := ev.(Found); ok {
 			return m.running(p)
+		}
+	}
+	return m, nil
+}
+
+func (m Machine) whileRunning(p Policy, ev Event, now time.Duration) (Machine, []Action) {
+	switch e := ev.(type) {
+	case Exited, NotFound:
+		return m.gone(p, now)
+	case Found:
+		return m.running(p) // another instance than the one that is watched
+	case Condemned:
+		return m.takeDown(e.Final)
+	case Fired:
+		if e.Timer == m.Armed && e.Timer == Healthy {
+			m.Armed, m.Attempts = NoTimer, 0
 		}
 	}
 	return m, nil
@@ -61,6 +81,7 @@ func (m Machine) begin() (Machine, []Action) {
 		return m, nil
 	}
 	m.State, m.Awaits = Operating, Operation
+	m.Pending, m.Final, m.Held = false, false, false
 	return m.disarm()
 }
 
@@ -73,9 +94,11 @@ func (m Machine) operated(p Policy, e Ended, now time.Duration) (Machine, []Acti
 	case e.Alive:
 		return m.running(p)
 	case !p.keepsAlive():
-		return m.rest(Stopped)
+		return m.over(p, now)
 	case m.Attempts >= p.Retries:
 		return m.rest(GivenUp)
+	case e.Now:
+		return m.launch(p, now)
 	}
 	if m.RetryAt <= now {
 		m.RetryAt = now + p.Interval
@@ -85,7 +108,7 @@ func (m Machine) operated(p Policy, e Ended, now time.Duration) (Machine, []Acti
 
 // running watches a process that is proven alive.
 func (m Machine) running(p Policy) (Machine, []Action) {
-	m.State, m.Awaits, m.RetryAt = Running, Nothing, 0
+	m.State, m.Awaits, m.RetryAt, m.Held = Running, Nothing, 0, false
 	if m.Attempts > 0 {
 		m.Armed = Healthy
 		return m, []Action{Watch{}, Arm{Timer: Healthy, After: p.HealthyAfter}}
@@ -99,27 +122,102 @@ func (m Machine) running(p Policy) (Machine, []Action) {
 func (m Machine) gone(p Policy, now time.Duration) (Machine, []Action) {
 	switch {
 	case !p.keepsAlive():
-		return m.rest(Stopped)
+		return m.over(p, now)
 	case m.Attempts >= p.Retries:
-		m, actions := m.rest(GivenUp)
-		return m, append(actions, GiveUp{})
+		return m.giveUp()
 	case m.RetryAt > now:
 		return m.wait(now)
 	case m.Attempts == 0:
-		return m.launch(now)
+		return m.launch(p, now)
 	}
 	if m.RetryAt = m.LaunchedAt + p.Interval; m.RetryAt <= now {
-		return m.launch(now)
+		return m.launch(p, now)
 	}
 	return m.wait(now)
 }
 
-func (m Machine) launch(now time.Duration) (Machine, []Action) {
-	m.State, m.Awaits = Starting, Launch
-	m.Attempts++
+// over is where a process rests that is not kept alive.
+func (m Machine) over(p Policy, now time.Duration) (Machine, []Action) {
+	switch {
+	case p.runsByTimetable() && p.GivenUp:
+		return m.rest(GivenUp)
+	case p.runsByTimetable() && m.Pending:
+		return m.launch(p, now)
+	case p.runsByTimetable():
+		m, actions := m.rest(Scheduled)
+		m.Awaits = Schedule
+		return m, actions
+	case p.Hosted && p.Kind == process.SingleRun:
+		return m.rest(Finished)
+	}
+	return m.rest(Stopped)
+}
+
+// due begins a run, unless there is one: then the policy says whether it is left out, begun afterwards, or begun instead.
+func (m Machine) due(p Policy, now time.Duration) (Machine, []Action) {
+	if !p.runsByTimetable() {
+		return m, nil
+	}
+	switch m.State {
+	case Scheduled:
+		return m.launch(p, now)
+	case Starting, Running, Stopping:
+		if p.Overlap != process.OverlapWait && p.Overlap != process.OverlapReplace {
+			return m, []Action{Skip{}}
+		}
+		m.Pending = true
+		if p.Overlap == process.OverlapReplace && m.State == Running {
+			return m.takeDown(false)
+		}
+		return m, nil
+	case Operating:
+		return m, []Action{Skip{}}
+	case Unknown, Stopped, Backoff, GivenUp, Finished:
+	}
+	return m, nil
+}
+
+// takeDown has the process ended.
+func (m Machine) takeDown(final bool) (Machine, []Action) {
+	m.State, m.Awaits, m.Final = Stopping, Removal, final
+	m, actions := m.disarm()
+	return m, append(actions, TakeDown{})
+}
+
+// takenDown goes on after the process was ended by policy as after an end of its own, unless that was one end too many.
+func (m Machine) takenDown(p Policy, e TakenDown, now time.Duration) (Machine, []Action) {
+	final := m.Final && (p.keepsAlive() || p.runsByTimetable())
+	m.Final = false
+	switch {
+	case e.Alive:
+		m.Pending = false
+		return m.running(p)
+	case final:
+		m.Pending = false
+		return m.giveUp()
+	}
+	return m.gone(p, now)
+}
+
+func (m Machine) launch(p Policy, now time.Duration) (Machine, []Action) {
+	held := m.Held
+	m.State, m.Awaits, m.Pending, m.Held = Starting, Launch, false, false
+	if p.keepsAlive() {
+		m.Attempts++
+	}
 	m.LaunchedAt, m.RetryAt = now, 0
 	m, actions := m.disarm()
-	return m, append(actions, Relaunch{})
+	return m, append(actions, Relaunch{Held: held})
+}
+
+// heldBack waits for its place in the budget of the host; the relaunch has not been tried and does not count.
+func (m Machine) heldBack(p Policy, e HeldBack, now time.Duration) (Machine, []Action) {
+	if !p.keepsAlive() || e.Until <= now {
+		return m, nil
+	}
+	m.Attempts--
+	m.RetryAt, m.Held = e.Until, true
+	return m.wait(now)
 }
 
 func (m Machine) wait(now time.Duration) (Machine, []Action) {
@@ -127,8 +225,13 @@ func (m Machine) wait(now time.Duration) (Machine, []Action) {
 	return m, []Action{Arm{Timer: Retry, After: m.RetryAt - now}}
 }
 
+func (m Machine) giveUp() (Machine, []Action) {
+	m, actions := m.rest(GivenUp)
+	return m, append(actions, GiveUp{})
+}
+
 func (m Machine) rest(s State) (Machine, []Action) {
-	m.State, m.Awaits, m.RetryAt = s, Nothing, 0
+	m.State, m.Awaits, m.RetryAt, m.Pending, m.Held = s, Nothing, 0, false, false
 	return m.disarm()
 }
 

@@ -34,9 +34,11 @@ func policies() []Policy {
 	hosted, periodic, single := base, base, base
 	hosted.Hosted, hosted.Kind = true, process.Resident
 	periodic.Hosted, periodic.Kind = true, process.Periodic
+	waiting, replacing, givenUp := periodic, periodic, periodic
+	waiting.Overlap, replacing.Overlap, givenUp.GivenUp = process.OverlapWait, process.OverlapReplace, true
 	single.Hosted, single.Kind = true, process.SingleRun
 	base.Kind = process.Resident
-	return []Policy{base, hosted, periodic, single}
+	return []Policy{base, hosted, periodic, waiting, replacing, givenUp, single}
 }
 
 // events are all events, each with the name that the documents use.
@@ -47,11 +49,18 @@ func events() []Event {
 		Ended{Alive: true},
 		Ended{Restore: true},
 		Ended{Alive: true, Restore: true},
+		Ended{Restore: true, Now: true},
 		Found{},
 		NotFound{},
 		Exited{},
 		Launched{},
 		LaunchFailed{},
+		HeldBack{Until: 4 * interval},
+		Due{},
+		Condemned{},
+		Condemned{Final: true},
+		TakenDown{},
+		TakenDown{Alive: true},
 		Fired{Timer: Retry},
 		Fired{Timer: Healthy},
 		Fired{},
@@ -135,6 +144,14 @@ func eventName(ev Event) string {
 		return "relaunch succeeded"
 	case LaunchFailed:
 		return "relaunch failed"
+	case HeldBack:
+		return "held back by the budget of the host"
+	case Due:
+		return "run due"
+	case Condemned:
+		return map[bool]string{false: "condemned", true: "condemned for good"}[e.Final]
+	case TakenDown:
+		return fmt.Sprintf("taken down, process %s", map[bool]string{true: "alive", false: "gone"}[e.Alive])
 	}
 	return fmt.Sprintf("%T", ev)
 }
@@ -155,6 +172,10 @@ func actionNames(actions []Action) string {
 			names = append(names, "disarm the timer")
 		case GiveUp:
 			names = append(names, "remember that it was given up")
+		case TakeDown:
+			names = append(names, "end the process and its tree")
+		case Skip:
+			names = append(names, "leave the run out")
 		}
 	}
 	return strings.Join(names, ", ")

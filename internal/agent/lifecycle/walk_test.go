@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -35,7 +36,7 @@ func TestNoStateIsATrap(t *testing.T) {
 			case Disarm:
 				armed = NoTimer
 			case Relaunch:
-				if !before.policy.keepsAlive() {
+				if !before.policy.keepsAlive() && !before.policy.runsByTimetable() {
 					t.Errorf("%+v --%T--> %+v: relaunched although nobody asked for it", before.machine, ev, m)
 				}
 			}
@@ -57,6 +58,9 @@ func TestAnOperationIsNeverDisturbed(t *testing.T) {
 	walk(func(before visit, ev Event, m Machine, actions []Action) {
 		if _, ended := ev.(Ended); before.machine.State != Operating || ended {
 			return
+		}
+		if _, due := ev.(Due); due {
+			actions = slices.DeleteFunc(actions, func(a Action) bool { return a == Skip{} })
 		}
 		if m != before.machine || len(actions) > 0 {
 			t.Errorf("%+v --%T--> %+v, %v", before.machine, ev, m, actions)
@@ -156,5 +160,83 @@ func TestABudgetSpentBeforeTheAgentRestartedStaysSpent(t *testing.T) {
 	m, _ = m.Step(p, NotFound{}, time.Hour)
 	if m.State != GivenUp {
 		t.Errorf("state %s, want %s", m.State, GivenUp)
+	}
+}
+
+func periodic(o process.Overlap) Policy {
+	return Policy{Hosted: true, Kind: process.Periodic, Overlap: o, Retries: 3, Interval: 10 * time.Second, HealthyAfter: time.Minute}
+}
+
+// scheduled returns a periodic process between two runs.
+func scheduled(t *testing.T, p Policy) Machine {
+	t.Helper()
+	m, _ := New(0, 0, 0)
+	m, _ = m.Step(p, NotFound{}, 0)
+	if m.State != Scheduled {
+		t.Fatalf("state %s, want %s", m.State, Scheduled)
+	}
+	return m
+}
+
+func TestARunThatIsDueDuringAnotherIsLeftOutOrWaitsOrReplacesIt(t *testing.T) {
+	for _, c := range []struct {
+		overlap  process.Overlap
+		events   []at
+		launches int
+		state    State
+	}{
+		{process.OverlapSkip, []at{{1, Due{}}, {2, Launched{}}, {3, Due{}}, {4, Exited{}}}, 1, Scheduled},
+		{process.OverlapWait, []at{{1, Due{}}, {2, Launched{}}, {3, Due{}}, {4, Due{}}, {5, Exited{}}}, 2, Starting},
+		{process.OverlapReplace, []at{{1, Due{}}, {2, Launched{}}, {3, Due{}}}, 1, Stopping},
+		{process.OverlapReplace, []at{{1, Due{}}, {2, Launched{}}, {3, Due{}}, {4, TakenDown{}}}, 2, Starting},
+		{process.OverlapReplace, []at{{1, Due{}}, {2, Launched{}}, {3, Due{}}, {4, TakenDown{Alive: true}}, {5, Exited{}}}, 1, Scheduled},
+	} {
+		p := periodic(c.overlap)
+		m, launches := script(t, p, scheduled(t, p), c.events)
+		if len(launches) != c.launches || m.State != c.state {
+			t.Errorf("overlap %s, %v: %d runs, then %s; want %d, then %s", c.overlap, c.events, len(launches), m.State, c.launches, c.state)
+		}
+	}
+}
+
+func TestAProcessThatIsEndedForItsLimitIsLaunchedAgainUntilItIsCondemnedForGood(t *testing.T) {
+	m, _ := New(0, 0, 0)
+	m, launches := script(t, hosted(), m, []at{
+		{0, Found{}},
+		{100 * time.Second, Condemned{}},
+		{101 * time.Second, TakenDown{}},
+		{102 * time.Second, Launched{}},
+		{200 * time.Second, Fired{Timer: Healthy}},
+		{201 * time.Second, Condemned{Final: true}},
+		{202 * time.Second, TakenDown{}},
+	})
+	if len(launches) != 1 || m.State != GivenUp {
+		t.Errorf("%d launches, then %s: want one, then %s", len(launches), m.State, GivenUp)
+	}
+}
+
+func TestASingleRunIsNeverLaunchedAgain(t *testing.T) {
+	p := Policy{Hosted: true, Kind: process.SingleRun, Retries: 3}
+	for _, end := range [][]at{{{2, Exited{}}}, {{2, Condemned{}}, {3, TakenDown{}}}, {{2, Condemned{Final: true}}, {3, TakenDown{}}}} {
+		m, _ := New(0, 0, 0)
+		m, launches := script(t, p, m, append([]at{{1, Found{}}}, end...))
+		if len(launches) != 0 || m.State != Finished {
+			t.Errorf("after %v: %d launches, then %s; want none, then %s", end, len(launches), m.State, Finished)
+		}
+	}
+}
+
+func TestARelaunchThatIsHeldBackKeepsItsPlaceAndItsBudget(t *testing.T) {
+	m, _ := New(0, 0, 0)
+	p := hosted()
+	m, _ = m.Step(p, Found{}, 0)
+	m, _ = m.Step(p, Exited{}, time.Second)
+	m, _ = m.Step(p, HeldBack{Until: 5 * time.Second}, time.Second)
+	if m.State != Backoff || m.Attempts != 0 || m.RetryAt != 5*time.Second {
+		t.Fatalf("%+v: want %s until 5 s and nothing counted", m, Backoff)
+	}
+	m, actions := m.Step(p, Fired{Timer: Retry}, 5*time.Second)
+	if m.State != Starting || m.Attempts != 1 || !slices.Contains(actions, Action(Relaunch{Held: true})) {
+		t.Errorf("%+v, %v: want a relaunch that is not held back again", m, actions)
 	}
 }

@@ -1,0 +1,52 @@
+package lifecycle
+
+import (
+	"slices"
+	"time"
+)
+
+// Tally remembers when a process was relaunched and when it exceeded a limit, as far as that still counts. Unlike the
+// budget it is not restored by a run that lasts. Times are since boot. The zero value is ready.
+type Tally struct {
+	Relaunches []time.Duration `json:"relaunches,omitempty"`
+	Breaches   []time.Duration `json:"breaches,omitempty"`
+}
+
+// Bounds say how much of what a Tally counts is too much.
+type Bounds struct {
+	// Flaps relaunches within FlapWindow are borne; one more is flapping.
+	Flaps      int
+	FlapWindow time.Duration
+	// BreachWindow is how long a breach counts.
+	BreachWindow time.Duration
+}
+
+// Relaunched returns the tally after one more relaunch.
+func (t Tally) Relaunched(b Bounds, now time.Duration) Tally {
+	t.Relaunches = lately(t.Relaunches, now, b.FlapWindow)
+	t.Relaunches = append(t.Relaunches, now)
+	if extra := len(t.Relaunches) - b.Flaps - 1; extra > 0 {
+		t.Relaunches = t.Relaunches[extra:]
+	}
+	return t
+}
+
+// Flapping reports whether the process was relaunched more often lately than is borne.
+func (t Tally) Flapping(b Bounds, now time.Duration) bool {
+	return len(lately(t.Relaunches, now, b.FlapWindow)) > b.Flaps
+}
+
+// Breached returns the tally after one more breach, and whether there were more than so many lately.
+func (t Tally) Breached(b Bounds, now time.Duration, borne int) (after Tally, spent bool) {
+	t.Breaches = append(lately(t.Breaches, now, b.BreachWindow), now)
+	if extra := len(t.Breaches) - borne - 1; extra > 0 {
+		t.Breaches = t.Breaches[extra:]
+	}
+	return t, len(t.Breaches) > borne
+}
+
+// lately returns a copy of the times that are not older than the window.
+func lately(times []time.Duration, now, window time.Duration) []time.Duration {
+	first, _ := slices.BinarySearch(times, now-window)
+	return slices.Clone(times[first:])
+}
