@@ -106,20 +106,27 @@ func (a *attack) rehearse() []string {
 	return all
 }
 
-// begin starts drover: the part that is to die dies at the moment.
+// begin starts drover, whose part that is to die dies at the moment, and waits until it takes calls.
 func (a *attack) begin(moment string) {
 	a.t.Helper()
-	switch a.role {
-	case roleDev:
-		a.start(false, moment)
-	case roleServer:
-		a.start(true, moment)
-	case roleAgent:
-		if a.server == nil {
-			a.server = a.run(roleServer, never)
-			a.ready()
-		}
+	if a.role == roleAgent && a.server == nil {
+		a.server = a.run(roleServer, never)
+		a.ready() // it has enrolled the agent
+	}
+	a.again(moment)
+	a.ready()
+	if a.role == roleServer && a.agent == nil {
+		a.agent = a.run(roleAgent, never)
+	}
+}
+
+// again starts the part that is to die.
+func (a *attack) again(moment string) {
+	a.t.Helper()
+	if a.role == roleAgent {
 		a.agent = a.run(roleAgent, moment)
+	} else {
+		a.server = a.run(a.role, moment)
 	}
 }
 
@@ -171,11 +178,7 @@ func (a *attack) strike(p *harness.Process, moment string, twice bool) (passed b
 	passed = a.diesDuring(p, task, unanswered)
 	a.dying().kill()
 	if twice {
-		if a.role == roleAgent {
-			a.agent = a.run(roleAgent, atStart)
-		} else {
-			a.server = a.run(a.role, atStart)
-		}
+		a.again(atStart)
 		if !a.dying().died(harness.Patience) {
 			a.t.Errorf("%s: the successor did not die", moment)
 		}

@@ -4,22 +4,32 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"drover/test/harness"
 )
 
-// TestI2_KillDuringARelaunch kills drover while a hosted process is being launched again: the command of the relaunch runs once.
+// TestI2_KillDuringARelaunch kills drover twice while a hosted process is being launched again: the command of the relaunch runs once.
 func TestI2_KillDuringARelaunch(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
+	for _, role := range []string{roleDev, roleServer, roleAgent} {
+		t.Run(role, func(t *testing.T) {
+			t.Parallel()
+			killDuringARelaunch(t, &attack{rig: newRig(t), role: role})
+		})
+	}
+}
+
+func killDuringARelaunch(t *testing.T, r *attack) {
+	t.Helper()
 	p := r.process("p")
 	start := p.Control["start_cmd"].(string)
 	p.Control["start_cmd"] = start + "; [ ! -p hold ] || { echo held >>run.log; read x <hold; }"
-	r.start(false, never)
-	if got := r.operate(p, 0); got.Code != 0 {
+	r.begin(never)
+	if got := r.operate(p, opStart); got.Code != 0 {
 		t.Fatalf("start: %d %s", got.Code, got.Msg)
 	}
 	fifo := filepath.Join(r.work, "p", "hold")
@@ -31,16 +41,15 @@ func TestI2_KillDuringARelaunch(t *testing.T) {
 		t.Fatal(err)
 	}
 	harness.Signal(t, pid, syscall.SIGKILL)
-	for round := range 2 {
+	for range 2 {
 		harness.Eventually(t, "the relaunch to be under way", func() bool { return r.ran(p, "held") == 1 })
-		r.server.kill()
-		r.start(false, never)
-		t.Logf("killed %d times", round+1)
+		r.dying().kill()
+		r.begin(never)
 	}
 	if err := os.WriteFile(fifo, []byte("go\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.operate(p, 2); got.PID <= 1 || got.PID == pid {
+	if got := r.operate(p, opQuery); got.PID <= 1 || got.PID == pid {
 		t.Errorf("pid %d after the relaunch, was %d", got.PID, pid)
 	}
 	if n := r.ran(p, "start"); n != 2 {
@@ -48,43 +57,63 @@ func TestI2_KillDuringARelaunch(t *testing.T) {
 	}
 }
 
-// TestI1_I3_KillWithAHundredOperationsQueued: none is lost, none runs twice, each has one outcome.
+// TestI1_I3_KillWithAHundredOperationsQueued kills drover again and again, each time at another moment, while a hundred operations
+// wait: none is lost, none runs twice, each has one outcome.
 func TestI1_I3_KillWithAHundredOperationsQueued(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.start(false, never)
+	ofServer := []string{"Send 3 after", "LeaseItems 2 after", "MarkAccepted 2 before", "Begin 3 before", "Finish 4 before", "Finish 2 after"}
+	ofAgent := []string{"agent: Accept 2 after", "agent: PutProgress 9 after", "agent: Report 7 after", "agent: Finish 4 before", "agent: Finish 5 after", "agent: Acknowledge 3 before"}
+	for role, at := range map[string][]string{roleDev: slices.Concat(ofServer[2:5], ofAgent[1:4]), roleServer: ofServer, roleAgent: ofAgent} {
+		t.Run(role, func(t *testing.T) {
+			t.Parallel()
+			killWithAHundredQueued(t, &attack{rig: newRig(t), role: role}, at)
+		})
+	}
+}
+
+// asked is an operation that was accepted, and the word that its command notes.
+type asked struct {
+	p    *harness.Process
+	task string
+	word string
+}
+
+func killWithAHundredQueued(t *testing.T, r *attack, at []string) {
+	t.Helper()
+	r.begin(never)
+	var all []asked
+	submit := func(p *harness.Process, op int, word string) {
+		task, err := r.submit(p, op)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, asked{p, task, word})
+	}
 	processes := make([]*harness.Process, 10)
 	for i := range processes {
 		processes[i] = r.process(fmt.Sprint("p", i))
-	}
-	type asked struct {
-		p    *harness.Process
-		task string
-		word string
-	}
-	var all []asked
-	for _, p := range processes {
-		if task, err := r.submit(p, 0); err == nil {
-			all = append(all, asked{p, task, "start"})
-		}
+		submit(processes[i], opStart, "start")
 	}
 	for n := range 9 {
 		for _, p := range processes {
 			word := fmt.Sprint("reload-", n)
-			p.Control["reload_cmd"] = "echo " + word + " >>run.log"
-			task, err := r.submit(p, 8)
-			if err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, asked{p, task, word})
+			p.Control["reload_cmd"] = "echo " + word + " >>run.log; sleep 0.2"
+			submit(p, opReload, word)
 		}
 	}
-	for range 4 {
-		done := len(outcomes(r, all[0].p, "reload"))
-		harness.Eventually(t, "work to go on", func() bool { return len(outcomes(r, all[0].p, "reload")) > done })
-		r.server.kill()
-		r.start(false, never)
+	r.victim = anybody
+	died := 0
+	for _, moment := range at {
+		r.dying().kill()
+		r.again(moment)
+		if r.dying().died(5 * time.Second) {
+			died++
+		}
 	}
+	if died < len(at)/2 {
+		t.Errorf("died at %d of %d moments: hardly anything was tried", died, len(at))
+	}
+	r.dying().kill()
+	r.begin(never)
 	for _, a := range all {
 		if got := r.await(a.p, a.task); got.Code != 0 {
 			t.Errorf("%s %s: %d %s", a.p.Name, a.word, got.Code, got.Msg)
@@ -93,15 +122,9 @@ func TestI1_I3_KillWithAHundredOperationsQueued(t *testing.T) {
 			t.Errorf("%s %s ran %d times", a.p.Name, a.word, n)
 		}
 	}
-}
-
-// outcomes returns what a process's commands have noted that begins with a word.
-func outcomes(r *rig, p *harness.Process, word string) (all []string) {
-	data, _ := os.ReadFile(filepath.Join(r.work, p.Name, "run.log"))
-	for w := range strings.FieldsSeq(string(data)) {
-		if strings.HasPrefix(w, word) {
-			all = append(all, w)
+	for _, p := range processes {
+		if data, _ := os.ReadFile(filepath.Join(r.work, p.Name, "run.log")); !slices.IsSorted(strings.Fields(string(data))[1:]) {
+			t.Errorf("%s: out of order: %s", p.Name, data)
 		}
 	}
-	return all
 }

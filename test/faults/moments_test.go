@@ -26,11 +26,14 @@ const (
 	atStart = "start" // dies at the first write after a start
 )
 
+// anybody is the process of a drover that counts its moments from its start on.
+const anybody = "*"
+
 // moments are the points between which nothing that lasts happens in a drover: before and after each commit, each journal write, each
 // send, report and acknowledgement. They count from the first order for the process they wait for; every child has one list of them.
 type moments struct {
 	at   string
-	of   string // the process; empty for any
+	of   string // the process
 	list string
 
 	mu    sync.Mutex
@@ -40,14 +43,15 @@ type moments struct {
 
 func newMoments(list string) *moments {
 	at := os.Getenv(momentVariable)
-	return &moments{at: at, of: os.Getenv(processVariable), list: list, seen: map[string]int{}, armed: at == atStart}
+	of := os.Getenv(processVariable)
+	return &moments{at: at, of: of, list: list, seen: map[string]int{}, armed: at == atStart || of == anybody}
 }
 
 // arm begins to count if the process is the one.
 func (m *moments) arm(process string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.armed = m.armed || m.of == "" || m.of == process
+	m.armed = m.armed || m.of == process
 }
 
 // pass is called at a moment, and does not return from the one to die at.

@@ -27,7 +27,7 @@ type rig struct {
 	http, fabric string
 	real         bool   // the built binary
 	uid          uint32 // that runs as this user
-	victim       string // the process whose operation the moments are counted from; empty for any
+	victim       string // the process whose operation the moments are counted from
 	server       *child // or both halves
 	agent        *child
 }
