@@ -1,0 +1,101 @@
+package ready
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"regexp"
+
+	"golang.org/x/sys/unix"
+)
+
+// Log is a log file as it was before a start, so that only what is written afterwards counts.
+type Log struct {
+	// Path is absolute; empty where there is no log.
+	Path string
+	// Device, Inode and Size are those of the file; all zero when there was none.
+	Device, Inode uint64
+	Size          int64
+}
+
+// MarkLog notes how long a log file is now. One that is not there, or that cannot be looked at, counts from its beginning.
+func MarkLog(path string) Log {
+	l := Log{Path: path}
+	var st unix.Stat_t
+	if path != "" && unix.Stat(path, &st) == nil {
+		l.Device, l.Inode, l.Size = uint64(st.Dev), st.Ino, st.Size //nolint:unconvert // the width is the architecture's
+	}
+	return l
+}
+
+const (
+	// maxRead is how much of a log one attempt reads, maxLine how long a line may be to be seen whole, in bytes.
+	maxRead = 16 << 20
+	maxLine = 64 << 10
+)
+
+// tail reads a log from where it stood at a start, on and on over its attempts.
+type tail struct {
+	log Log
+	// rest is the beginning of a line whose end is not there yet.
+	rest []byte
+}
+
+var errNoFile = errors.New("not a regular file")
+
+// find reports whether a line that has come since the last call matches. An unfinished last line is looked at too, so that a
+// log without a newline at its end is understood. A file that is not there yet is no error, one that was replaced or cut is
+// read from its beginning.
+func (t *tail) find(line *regexp.Regexp) (bool, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(t.log.Path, &st); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return false, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG { // to open anything else may block, or do something
+		return false, errNoFile
+	}
+	file, err := os.OpenFile(t.log.Path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return false, err
+	}
+	defer file.Close()
+	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
+		return false, err
+	}
+	if device := uint64(st.Dev); device != t.log.Device || st.Ino != t.log.Inode || st.Size < t.log.Size { //nolint:unconvert // as above
+		t.log.Device, t.log.Inode, t.log.Size, t.rest = device, st.Ino, 0, nil
+	}
+	return t.read(io.NewSectionReader(file, t.log.Size, maxRead), line)
+}
+
+// read takes in what is new.
+func (t *tail) read(from io.Reader, line *regexp.Regexp) (bool, error) {
+	buffer := make([]byte, maxLine)
+	for {
+		n, err := from.Read(buffer)
+		t.log.Size += int64(n)
+		text := append(t.rest, buffer[:n]...)
+		for {
+			one, after, whole := bytes.Cut(text, []byte("\n"))
+			if !whole {
+				break
+			}
+			if line.Match(bytes.TrimRight(one, "\r")) {
+				return true, nil
+			}
+			text = after
+		}
+		t.rest = bytes.Clone(text[max(0, len(text)-maxLine):])
+		switch {
+		case errors.Is(err, io.EOF):
+			return len(t.rest) > 0 && line.Match(bytes.TrimRight(t.rest, "\r")), nil
+		case err != nil:
+			return false, err
+		}
+	}
+}

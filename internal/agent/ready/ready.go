@@ -1,0 +1,136 @@
+// Package ready finds out whether a process that was just started can do its work: whether a port accepts, a URL answers, a
+// command succeeds or a line appears in a log. It owns one attempt at a time; how often and how long it is tried, and
+// whether the process lives, is for the caller.
+package ready
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"drover/internal/process"
+)
+
+// Env is what a check needs of its surroundings.
+type Env struct {
+	// Exec runs a command line and returns nil when it ended with status 0. It ends with its context.
+	Exec func(ctx context.Context, line string) error
+	// Output returns what the start command and its children have written so far, shortened if that is much.
+	Output func() string
+	// Log is the log file of the process; the zero value where it has none.
+	Log Log
+}
+
+// Check is the readiness of one start. It is used by one goroutine.
+type Check struct {
+	env  Env
+	try  func(ctx context.Context) error
+	line *regexp.Regexp
+	tail *tail
+}
+
+// New returns the check that a spec asks for. What Spec.Validate accepts has no error.
+func New(r process.Readiness, env Env) (*Check, error) {
+	c := &Check{env: env}
+	switch {
+	case r.TCP != "":
+		c.try = func(ctx context.Context) error { return accepts(ctx, r.TCP) }
+	case r.HTTP != "":
+		c.try = func(ctx context.Context) error { return responds(ctx, r.HTTP) }
+	case r.Exec != "":
+		c.try = func(ctx context.Context) error { return env.Exec(ctx, r.Exec) }
+	case r.Log != "":
+		line, err := regexp.Compile(r.Log)
+		if err != nil {
+			return nil, fmt.Errorf("cannot read the expression for a line of the log: %w", err)
+		}
+		c.line, c.try = line, c.logged
+		if env.Log.Path != "" {
+			c.tail = &tail{log: env.Log}
+		}
+	default:
+		return nil, errors.New("cannot tell readiness: no way to do so is given")
+	}
+	return c, nil
+}
+
+// Try makes one attempt and returns nil when the process is ready, else why it does not seem to be. It blocks until it knows
+// or ctx ends.
+func (c *Check) Try(ctx context.Context) error { return c.try(ctx) }
+
+// accepts connects and hangs up.
+func accepts(ctx context.Context, address string) error {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return short(err)
+	}
+	return conn.Close()
+}
+
+// maxHeader bounds what is read of an answer, in bytes. Its body is not read.
+const maxHeader = 64 << 10
+
+// responds asks once and takes any status from 200 to 399. It goes to that address only: through no proxy, to no place that it is
+// referred to.
+func responds(ctx context.Context, address string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("User-Agent", "drover-agent")
+	client := http.Client{
+		Transport: &http.Transport{
+			DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxHeader,
+			// It is asked whether it answers, not who it is: on its own host a service has no name that a certificate could hold.
+			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above; nothing secret is sent
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		if problem, ok := errors.AsType[*url.Error](err); ok {
+			err = problem.Err
+		}
+		return short(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode < http.StatusOK || response.StatusCode >= http.StatusBadRequest {
+		return fmt.Errorf("GET %s: %s", address, response.Status)
+	}
+	return nil
+}
+
+// short says "no answer in time" in place of the words that the net package has for that.
+func short(err error) error {
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) {
+		return errors.New("no answer in time")
+	}
+	return err
+}
+
+// logged looks for the line in what was written since the start.
+func (c *Check) logged(context.Context) error {
+	for line := range strings.Lines(c.env.Output()) {
+		if c.line.MatchString(strings.TrimRight(line, "\r\n")) {
+			return nil
+		}
+	}
+	if c.tail == nil {
+		return fmt.Errorf("no line of the output matches %s", c.line)
+	}
+	found, err := c.tail.find(c.line)
+	switch {
+	case found:
+		return nil
+	case err != nil:
+		return fmt.Errorf("no line of the output matches %s, and the log cannot be read: %w", c.line, err)
+	}
+	return fmt.Errorf("no line of the output or of %s matches %s", c.env.Log.Path, c.line)
+}
