@@ -1,0 +1,94 @@
+package eventlog
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"drover/internal/process"
+)
+
+// Bounds of the texts and lists of an event; texts in bytes.
+const (
+	maxOutput   = 4 << 10
+	maxText     = 1 << 10
+	maxEvidence = 16
+	maxSamples  = 100
+	// longestLine is the longest line that is written and read.
+	longestLine = 256 << 10
+)
+
+// entry is an event and the line that it is written as.
+type entry struct {
+	event process.Event
+	line  []byte
+}
+
+// encoded returns the entry of an event, which it bounds.
+func encoded(e process.Event) entry {
+	e = bounded(e)
+	for {
+		line, err := json.Marshal(e)
+		switch {
+		case err == nil && len(line) < longestLine:
+			return entry{event: e, line: append(line, '\n')}
+		case err == nil && e.Breach != nil && len(e.Breach.Scores) > 0: // the highest stay
+			b := *e.Breach
+			b.Scores = b.Scores[:len(b.Scores)/2]
+			e.Breach = &b
+		default: // a sample that is no number, or names that nobody has admitted
+			e = process.Event{Stream: e.Stream, Seq: e.Seq, At: e.At, Process: e.Process, Kind: e.Kind, Actor: e.Actor, PID: e.PID, Attempt: e.Attempt}
+			line, _ = json.Marshal(e) // nothing is left that could fail
+			return entry{event: e, line: append(line, '\n')}
+		}
+	}
+}
+
+// bounded returns an event whose texts are short enough and valid UTF-8. It shares no memory with the caller's that would be changed.
+func bounded(e process.Event) process.Event {
+	e.Output = tail(e.Output, maxOutput)
+	e.Cause.Text = head(e.Cause.Text, maxText)
+	evidence := e.Cause.Evidence
+	e.Cause.Evidence = slices.Clone(evidence[:min(len(evidence), maxEvidence)])
+	for i, text := range e.Cause.Evidence {
+		e.Cause.Evidence[i] = head(text, maxText)
+	}
+	if e.Breach != nil {
+		b := *e.Breach
+		b.Samples = b.Samples[max(0, len(b.Samples)-maxSamples):]
+		e.Breach = &b
+	}
+	return e
+}
+
+// tail returns the end of a text, cut between characters.
+func tail(s string, most int) string {
+	if len(s) > 2*most {
+		s = s[len(s)-2*most:]
+	}
+	s = strings.ToValidUTF8(s, "�")
+	if len(s) <= most {
+		return s
+	}
+	s = s[len(s)-most:]
+	for len(s) > 0 && !utf8.RuneStart(s[0]) {
+		s = s[1:]
+	}
+	return s
+}
+
+// head returns the beginning of a text, cut between characters.
+func head(s string, most int) string {
+	if len(s) > 2*most {
+		s = s[:2*most]
+	}
+	s = strings.ToValidUTF8(s, "�")
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most]
+}

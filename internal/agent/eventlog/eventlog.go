@@ -1,0 +1,196 @@
+// Package eventlog keeps what has happened to processes on the agent's disk until the server has it, and for some days more. It owns
+// the files, the numbers of the events and the bounds of both. When something is an event others decide; how it travels, too. An event
+// is with the kernel before Append returns and on the disk a moment later: the death of the agent costs none, that of the power only
+// those of the last moment, whose numbers are never given to others.
+package eventlog
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"drover/internal/process"
+)
+
+// Config is what a log needs.
+type Config struct {
+	// Dir is the log's own directory; it is made with mode 0700.
+	Dir string
+	// OnAppend is called after each event, by the one who appends it; it may be nil.
+	OnAppend func()
+	// Now is the wall clock; time.Now when nil.
+	Now func() time.Time
+	Log *slog.Logger
+}
+
+// maxWaiting is how many events are kept in memory while the disk takes none.
+const maxWaiting = 1000
+
+// Log is an open log. Its methods may be called from any goroutine, but there is one reader: Pending and Acknowledge are not called
+// at the same time.
+type Log struct {
+	cfg    Config
+	stream string
+	// wake tells Run that there is something to sync, or to write.
+	wake  chan struct{}
+	marks *marks
+
+	mu       sync.Mutex
+	seq      uint64
+	files    files
+	position position // what comes before it is acknowledged
+	// waiting are the events that could not be written yet, oldest first, and lost is how many there were too many.
+	waiting []entry
+	lost    int
+	// failing says that the last event could not be written.
+	failing bool
+}
+
+// Open opens the log in a directory, and begins a stream of its own in it. What earlier streams have left is still pending. It fails
+// where the directory cannot be made or read; damage in a file costs what is damaged, no more. Run keeps the log, Close gives it back.
+func Open(cfg Config) (*Log, error) {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("cannot make the directory of the event log: %w", err)
+	}
+	all, err := list(cfg.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the event log: %w", err)
+	}
+	m := openMarks(cfg.Dir, cfg.Log)
+	l := &Log{
+		cfg: cfg, stream: newStream(), wake: make(chan struct{}, 1), marks: m, position: m.read(),
+		files: files{dir: cfg.Dir, limits: standard(), create: create, all: all},
+	}
+	// The position may name a file whose name a power failure has taken: that number is used up too.
+	l.files.next = l.position.segment + 1
+	if n := len(all); n > 0 {
+		l.files.next = max(l.files.next, all[n-1].number+1)
+	}
+	l.trim()
+	return l, nil
+}
+
+// newStream returns the name of a stream, which no other has.
+func newStream() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return hex.EncodeToString(b[:])
+}
+
+// Append adds an event. It gives it its stream and its number, and the present time where At is 0; what of its texts is too long is
+// cut. It does not wait for the disk: where that takes nothing, the event is kept in memory and told from there, and if there are too
+// many such, the oldest are lost and an events-lost event says how many.
+func (l *Log) Append(e process.Event) {
+	l.mu.Lock()
+	l.drain()
+	l.keep(e)
+	l.mu.Unlock()
+	l.nudge()
+	if l.cfg.OnAppend != nil {
+		l.cfg.OnAppend()
+	}
+}
+
+// keep numbers an event and writes it, or has it wait. The caller holds the lock, as that of all that follow does.
+func (l *Log) keep(e process.Event) {
+	l.seq++
+	e.Stream, e.Seq = l.stream, l.seq
+	if e.At == 0 {
+		e.At = l.cfg.Now().UnixMilli()
+	}
+	n := encoded(e)
+	if len(l.waiting) == 0 && l.write(n) {
+		return
+	}
+	l.waiting = append(l.waiting, n)
+	if len(l.waiting) > maxWaiting {
+		l.lost += weight(l.waiting[0].event)
+		l.waiting = slices.Delete(l.waiting, 0, 1)
+	}
+}
+
+// weight is how many events are lost with one.
+func weight(e process.Event) int {
+	if e.Kind == process.EventsLost {
+		return e.Attempt
+	}
+	return 1
+}
+
+// write reports whether an event could be written.
+func (l *Log) write(e entry) bool {
+	rotated, err := l.files.write(e.line, l.cfg.Now())
+	if err != nil {
+		if !l.failing {
+			l.cfg.Log.Error("event could not be written, keeping it in memory", "error", err)
+		}
+		l.failing = true
+		return false
+	}
+	if l.failing {
+		l.cfg.Log.Info("events are written again")
+	}
+	l.failing = false
+	if rotated {
+		l.trim()
+	}
+	return true
+}
+
+// drain writes what waits, as far as that can be done now.
+func (l *Log) drain() {
+	for len(l.waiting) > 0 {
+		if !l.write(l.waiting[0]) {
+			return
+		}
+		l.waiting = slices.Delete(l.waiting, 0, 1)
+	}
+	l.confess()
+}
+
+// confess tells how many events were lost, once nothing waits.
+func (l *Log) confess() {
+	if l.lost == 0 || len(l.waiting) > 0 {
+		return
+	}
+	n := l.lost
+	l.lost = 0
+	l.cfg.Log.Warn("events were lost", "events", n)
+	l.keep(process.Event{Kind: process.EventsLost, Attempt: n, Actor: process.Actor{Kind: process.ActorPolicy}})
+}
+
+// trim removes what need not, or cannot, be kept.
+func (l *Log) trim() {
+	lost, err := l.files.trim(l.position, l.cfg.Now())
+	if err != nil {
+		l.cfg.Log.Warn("old events could not be removed", "error", err)
+	}
+	l.lost += lost
+}
+
+func (l *Log) nudge() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Close closes the files. Run must have returned.
+func (l *Log) Close() error {
+	err := l.sync()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := errors.Join(err, l.files.close(), l.marks.close()); err != nil {
+		return fmt.Errorf("cannot close the event log: %w", err)
+	}
+	return nil
+}

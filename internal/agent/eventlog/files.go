@@ -1,0 +1,196 @@
+package eventlog
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// limits say how much is kept. Sizes are in bytes, of all files together where they are not those of a segment.
+type limits struct {
+	segment int64
+	// acknowledged is when what the server has is removed early, all when what it has not goes too.
+	acknowledged int64
+	all          int64
+	age          time.Duration
+}
+
+func standard() limits {
+	return limits{segment: 1 << 20, acknowledged: 32 << 20, all: 64 << 20, age: 7 * 24 * time.Hour}
+}
+
+// file is what is asked of an open segment.
+type file interface {
+	Write(line []byte) (int, error)
+	Truncate(size int64) error
+	Sync() error
+	Close() error
+}
+
+func create(path string) (file, error) {
+	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
+}
+
+// segment is one file. It holds events of one stream, a line of JSON each, and is never written to by a later one.
+type segment struct {
+	number uint64
+	size   int64
+	// changed is when the last event was written.
+	changed time.Time
+}
+
+const extension = ".jsonl"
+
+func (s segment) path(dir string) string {
+	return filepath.Join(dir, fmt.Sprintf("%016d%s", s.number, extension))
+}
+
+// block is the least that a file takes of a disk.
+const block = 4 << 10
+
+func (s segment) room() int64 { return (s.size + block - 1) / block * block }
+
+// list returns the segments in a directory, oldest first.
+func list(dir string) ([]segment, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var all []segment
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(e.Name(), extension)
+		number, err := strconv.ParseUint(name, 10, 64)
+		if !ok || err != nil || !e.Type().IsRegular() || number == 0 || number > 1<<62 {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, segment{number: number, size: info.Size(), changed: info.ModTime()})
+	}
+	slices.SortFunc(all, func(a, b segment) int { return int(int64(a.number) - int64(b.number)) })
+	return all, nil
+}
+
+// files are the segments of a log. They have no lock of their own.
+type files struct {
+	dir    string
+	limits limits
+	create func(path string) (file, error)
+	all    []segment // oldest first
+	next   uint64    // number of the next segment
+	// open is the last one of all, where this stream has one. full are those before it that still have to be synced and closed.
+	open file
+	full []file
+	// written and created say that the open one, and the name of a segment, are not synced.
+	written, created bool
+}
+
+// write appends a line to the open segment, or to a new one.
+func (f *files) write(line []byte, now time.Time) (rotated bool, err error) {
+	if f.open == nil || f.all[len(f.all)-1].size+int64(len(line)) > f.limits.segment {
+		if err := f.rotate(now); err != nil {
+			return false, err
+		}
+		rotated = true
+	}
+	last := &f.all[len(f.all)-1]
+	n, err := f.open.Write(line)
+	if err != nil {
+		// Half a line must not stay before a whole one.
+		if n > 0 && f.open.Truncate(last.size) != nil {
+			f.retire()
+		}
+		return rotated, err
+	}
+	last.size += int64(n)
+	last.changed = now
+	f.written = true
+	return rotated, nil
+}
+
+func (f *files) rotate(now time.Time) error {
+	s := segment{number: f.next, changed: now}
+	open, err := f.create(s.path(f.dir))
+	if err != nil {
+		return err
+	}
+	f.retire()
+	f.open, f.created = open, true
+	f.all = append(f.all, s)
+	f.next++
+	return nil
+}
+
+// retire takes the open segment out of use.
+func (f *files) retire() {
+	if f.open != nil {
+		f.full = append(f.full, f.open)
+	}
+	f.open, f.written = nil, false
+}
+
+// unsynced returns what has to be synced, and forgets it. Those that are full belong to the caller.
+func (f *files) unsynced() (full []file, open file, created bool) {
+	full, created = f.full, f.created
+	if f.written {
+		open = f.open
+	}
+	f.full, f.written, f.created = nil, false, false
+	return full, open, created
+}
+
+func (f *files) close() error {
+	f.retire()
+	var errs []error
+	for _, open := range f.full {
+		errs = append(errs, open.Close())
+	}
+	f.full = nil
+	return errors.Join(errs...)
+}
+
+// after returns the segments that hold something after a position.
+func (f *files) after(p position) []segment {
+	for i, s := range f.all {
+		if !p.passed(s) {
+			return slices.Clone(f.all[i:])
+		}
+	}
+	return nil
+}
+
+// trim removes the oldest segments: those that the server has when they are old or there is too much, others only when there is far
+// too much. It returns how many events were removed that the server has not.
+func (f *files) trim(p position, now time.Time) (lost int, err error) {
+	var total int64
+	for _, s := range f.all {
+		total += s.room()
+	}
+	for len(f.all) > 0 {
+		s := f.all[0]
+		has := p.passed(s)
+		removable := has && (total > f.limits.acknowledged || now.Sub(s.changed) > f.limits.age) || total > f.limits.all
+		if !removable || f.open != nil && len(f.all) == 1 {
+			break
+		}
+		unread := 0
+		if !has { // what cannot be read cannot be counted either
+			_, _ = walk(f.dir, p, []segment{s}, func(f found) bool { unread += weight(f.event); return true })
+		}
+		if err := os.Remove(s.path(f.dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return lost, err
+		}
+		lost += unread
+		f.all = f.all[1:]
+		total -= s.room()
+	}
+	return lost, nil
+}

@@ -1,0 +1,101 @@
+package eventlog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+)
+
+// position is a place in the log: an offset in a segment.
+type position struct {
+	segment uint64
+	offset  int64
+}
+
+func (p position) before(q position) bool {
+	return p.segment < q.segment || p.segment == q.segment && p.offset < q.offset
+}
+
+// passed reports whether a segment lies before the position.
+func (p position) passed(s segment) bool {
+	return s.number < p.segment || s.number == p.segment && s.size <= p.offset
+}
+
+// marks keeps a position in a file of one line, which is always as long, so that it is written in one piece.
+type marks struct {
+	path    string
+	file    *os.File // nil where it cannot be opened
+	log     *slog.Logger
+	failing bool
+}
+
+const (
+	markForm = "%020d %020d\n"
+	markSize = 42
+)
+
+// openMarks opens the file; a log without it works, and is told once more after a restart.
+func openMarks(dir string, log *slog.Logger) *marks {
+	m := &marks{path: filepath.Join(dir, "acknowledged"), log: log}
+	file, err := os.OpenFile(m.path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		m.complain(err)
+		return m
+	}
+	m.file = file
+	return m
+}
+
+// read returns the position that was written last. Without a readable one everything is told again, which the server knows to deal
+// with.
+func (m *marks) read() position {
+	if m.file == nil {
+		return position{}
+	}
+	data, err := io.ReadAll(io.NewSectionReader(m.file, 0, markSize))
+	if err != nil {
+		m.complain(err)
+		return position{}
+	}
+	var p position
+	n, err := fmt.Sscanf(string(data), markForm, &p.segment, &p.offset)
+	if len(data) == 0 {
+		return position{}
+	}
+	if n != 2 || err != nil || string(data) != fmt.Sprintf(markForm, p.segment, p.offset) || p.offset < 0 || p.segment > 1<<62 {
+		m.log.Warn("note of acknowledged events was damaged, telling all of them again", "path", m.path)
+		return position{}
+	}
+	return p
+}
+
+func (m *marks) write(p position) {
+	if m.file == nil {
+		return
+	}
+	if _, err := m.file.WriteAt(fmt.Appendf(nil, markForm, p.segment, p.offset), 0); err != nil {
+		m.complain(err)
+	}
+}
+
+// complain says once that the file cannot be used.
+func (m *marks) complain(err error) {
+	if !m.failing {
+		m.log.Error("acknowledged events could not be noted", "error", err)
+	}
+	m.failing = true
+}
+
+func (m *marks) close() error {
+	if m.file == nil {
+		return nil
+	}
+	if err := m.file.Close(); err != nil && !errors.Is(err, fs.ErrClosed) {
+		return err
+	}
+	return nil
+}
