@@ -121,6 +121,7 @@ func mayImport() map[string][]string {
 		"internal/agent/supervisor": {
 			"internal/agent/lifecycle", "internal/agent/liveness", "internal/agent/operation", "internal/agent/procfs", "internal/agent/specstore", "internal/process",
 		},
+		"internal/agent/eventlog":         {"internal/process"},
 		"internal/agent/report":           {"internal/process", "internal/wire"},
 		"internal/server/access":          {"internal/process"},
 		"internal/server/store":           {"internal/process", "internal/server/access", "internal/server/task"},
