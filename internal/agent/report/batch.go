@@ -122,6 +122,16 @@ func (r *Reporter) gatherProgress(b *batch) (waiting int) {
 	return waiting
 }
 
+// gatherEvents takes what has happened, as far as there is room for it. It reads a disk, so it does not hold the lock.
+func (r *Reporter) gatherEvents(b *batch) {
+	if r.cfg.Events == nil {
+		return
+	}
+	events, more := r.cfg.Events.Pending(max(0, maxEntries-len(b.progress)-len(b.observed)), max(0, maxBytes-b.bytes))
+	b.report.Events = events
+	b.more = b.more || more
+}
+
 func (r *Reporter) observation(id process.ID) wire.Observation {
 	status, spec, ok := r.cfg.Processes.Snapshot(id)
 	if spec == r.specs[id] {

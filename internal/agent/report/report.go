@@ -1,6 +1,6 @@
-// Package report tells the server what the agent knows: what became of operations, and the state of processes. What the
-// server must not miss it tells again until it is acknowledged; of a state that changes often it tells the latest only. It
-// keeps nothing on disk: outcomes are in the journal until they are acknowledged.
+// Package report tells the server what the agent knows: what became of operations, the state of processes, and what has happened to
+// them. What the server must not miss it tells again until it is acknowledged; of a state that changes often it tells the latest
+// only. It keeps nothing on disk: outcomes are in the journal, and events in their log, until they are acknowledged.
 package report
 
 import (
@@ -32,11 +32,22 @@ type Journal interface {
 	Acknowledge(items []string) error
 }
 
+// Events are what has happened, in its order, until the server has it.
+type Events interface {
+	// Pending returns the oldest events that are not acknowledged: at most maxEvents, and none after those that already take
+	// maxBytes. More says that there are others.
+	Pending(maxEvents, maxBytes int) (events []process.Event, more bool)
+	// Acknowledge drops events that Pending has returned.
+	Acknowledge(events []process.Event)
+}
+
 // Config is what a reporter needs.
 type Config struct {
 	Link      Link
 	Processes Processes
 	Journal   Journal
+	// Events may be nil: then there are none.
+	Events Events
 	// Hello introduces the agent.
 	Hello wire.Hello
 	// Heartbeat is the longest silence.
@@ -142,6 +153,9 @@ func (r *Reporter) Changed(id process.ID) {
 	r.nudge()
 }
 
+// Happened notes that there is a new event.
+func (r *Reporter) Happened() { r.nudge() }
+
 // Connected notes that the link is new: the agent introduces itself again.
 func (r *Reporter) Connected() {
 	r.mu.Lock()
@@ -215,6 +229,7 @@ func (r *Reporter) send(ctx context.Context) (more bool, err error) {
 	default:
 	}
 	b := r.gather()
+	r.gatherEvents(&b)
 	data, err := b.encode()
 	if err != nil {
 		return false, fmt.Errorf("cannot encode report: %w", err)
@@ -240,6 +255,9 @@ func (r *Reporter) answered(b batch, reply []byte) error {
 	}
 	if ack.Error != "" {
 		return errors.New(ack.Error)
+	}
+	if len(b.report.Events) > 0 {
+		r.cfg.Events.Acknowledge(b.report.Events)
 	}
 	if len(b.finished) > 0 {
 		if err := r.cfg.Journal.Acknowledge(b.finished); err != nil {

@@ -32,6 +32,9 @@ type rig struct {
 	known map[process.ID]process.Status
 	specs map[process.ID]*process.Spec
 	acked []string
+	// events are pending; told is what was acknowledged of them.
+	events []process.Event
+	told   []process.Event
 	// full is why the journal takes nothing.
 	full error
 }
@@ -42,7 +45,7 @@ func bubble(t *testing.T, before, fn func(t *testing.T, r *rig)) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{t: t, known: map[process.ID]process.Status{}, specs: map[process.ID]*process.Spec{}, answer: accept}
 		r.Reporter = report.New(report.Config{
-			Link: link{r, time.Now()}, Processes: r, Journal: r, Heartbeat: 5 * time.Second,
+			Link: link{r, time.Now()}, Processes: r, Journal: r, Events: history{r}, Heartbeat: 5 * time.Second,
 			Hello: wire.Hello{IP: "10.0.0.1", Build: "test", BootID: "boot"}, Log: slog.New(slog.DiscardHandler),
 		})
 		if before != nil {
@@ -138,6 +141,39 @@ func (r *rig) Acknowledge(items []string) error {
 	}
 	r.acked = append(r.acked, items...)
 	return nil
+}
+
+// history is the rig's log of events.
+type history struct{ r *rig }
+
+func (h history) Pending(maxEvents, maxBytes int) (events []process.Event, more bool) {
+	h.r.mu.Lock()
+	defer h.r.mu.Unlock()
+	for _, e := range h.r.events {
+		if len(events) >= maxEvents || maxBytes <= 0 {
+			return events, true
+		}
+		events = append(events, e)
+		maxBytes -= len(e.Output)
+	}
+	return events, false
+}
+
+func (h history) Acknowledge(events []process.Event) {
+	h.r.mu.Lock()
+	defer h.r.mu.Unlock()
+	h.r.told = append(h.r.told, events...)
+	h.r.events = h.r.events[len(events):]
+}
+
+// happen makes events that are told apart by their numbers, and wakes the reporter.
+func (r *rig) happen(from, to uint64) {
+	r.mu.Lock()
+	for n := from; n <= to; n++ {
+		r.events = append(r.events, process.Event{Stream: "s", Seq: n})
+	}
+	r.mu.Unlock()
+	r.Happened()
 }
 
 // take lets everything happen that is due, and returns the reports since the last call.
