@@ -70,6 +70,9 @@ func openAll(ctx context.Context, path string, log *slog.Logger) (*DB, error) {
 	if err := private(path); err != nil {
 		return nil, fmt.Errorf("cannot open database: %w", err)
 	}
+	if err := checkWhole(path); err != nil {
+		return nil, fmt.Errorf("cannot open database %s: %w", path, err)
+	}
 	conns, err := open(path, 1)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open database: %w", err)
