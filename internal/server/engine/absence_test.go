@@ -70,6 +70,33 @@ func TestAgentJustLost(t *testing.T) {
 	})
 }
 
+// TestNobodyListens: an agent that nobody finds is away at once, is given up 15 s after that, and is there again with its next word.
+func TestNobodyListens(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.pass(time.Hour)
+		r.report("agent-0", wire.Report{Hello: &wire.Hello{IP: "10.0.0.0"}})
+		r.pass(10 * time.Second)
+		if r.directory.Presence("agent-0", time.Now()).Away {
+			t.Error("an agent that is silent for 10 s is away")
+		}
+		r.answer(nobody)
+		r.submit("t", process.Start, "agent-0")
+		r.pass(14 * time.Second)
+		r.shows("t", "")
+		if !r.directory.Presence("agent-0", time.Now()).Away {
+			t.Error("an agent that nobody listens for is there")
+		}
+		r.pass(2 * time.Second)
+		r.shows("t", unavailable)
+		if ack := r.report("agent-0", wire.Report{}); !ack.Hello {
+			t.Error("an agent that came back was not asked to introduce itself")
+		}
+		if r.directory.Presence("agent-0", time.Now()).Away {
+			t.Error("an agent that came back is away")
+		}
+	})
+}
+
 func TestDeadlines(t *testing.T) {
 	const heartbeat = 10 * time.Second
 	tests := []struct {

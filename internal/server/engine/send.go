@@ -186,6 +186,7 @@ func (s *sender) refuse(ctx context.Context, items []store.Item, reason string) 
 // nobody gives up items that have waited long enough for their agent, and postpones the others.
 func (s *sender) nobody(ctx context.Context, log *slog.Logger, agent string, items []store.Item) error {
 	now := s.clock.now()
+	s.directory.Lost(agent, now) // sooner than its silence would show
 	presence := s.directory.Presence(agent, now)
 	var lost []store.Item
 	var wait []string

@@ -215,11 +215,12 @@ func (d *Directory) Seen(key string, now time.Time) {
 	d.links[key] = l
 }
 
-// Lost notes that the agent's link is gone; it has to introduce itself again.
+// Lost notes that the agent's link is gone: it is away from now on, unless it was presumed to be so already, and has to introduce
+// itself again.
 func (d *Directory) Lost(key string, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if l, ok := d.links[key]; ok && l.lost.IsZero() {
+	if l, ok := d.links[key]; ok && l.lost.IsZero() && now.Sub(l.seen) <= AwayAfter {
 		d.links[key] = link{seen: l.seen, lost: now, facts: l.facts}
 	}
 }
@@ -229,7 +230,7 @@ func (d *Directory) Introduced(key string, facts Facts, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l := d.links[key]
-	l.introduced, l.facts, l.since = true, facts, now
+	l.introduced, l.facts, l.since, l.lost = true, facts, now, time.Time{}
 	d.links[key] = l
 }
 

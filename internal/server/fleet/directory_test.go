@@ -183,6 +183,8 @@ func TestPresence(t *testing.T) {
 	check(26*s, fleet.Presence{LastSeen: at(10 * s), Since: at(20 * s), Away: true})
 	d.Seen("A", at(30*s))
 	check(31*s, fleet.Presence{LastSeen: at(30 * s), Since: at(30 * s)})
+	d.Lost("A", at(61*s)) // it has been away for long: that is not news
+	check(62*s, fleet.Presence{LastSeen: at(30 * s), Since: at(30 * s), Away: true})
 
 	if p := d.Presence("B", start); p.Joined || !p.Away {
 		t.Errorf("an unknown agent is %+v", p)
@@ -202,12 +204,16 @@ func TestIntroduction(t *testing.T) {
 		{"after another report", func() { d.Seen("A", at(2)) }, true},
 		{"after a lost link", func() { d.Lost("A", at(3)) }, false},
 		{"after coming back", func() { d.Seen("A", at(4)) }, false},
+		{"after a hello that the loss overtook", func() { d.Lost("A", at(5)); d.Introduced("A", fleet.Facts{}, at(6)) }, true},
 	}
 	for _, step := range steps {
 		step.do()
 		if got := d.Introduction("A"); got != step.want {
 			t.Errorf("%s: introduced is %v", step.name, got)
 		}
+	}
+	if d.Presence("A", at(7)).Away {
+		t.Error("an agent that has introduced itself is away")
 	}
 }
 
