@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,6 +42,8 @@ type both struct {
 	agent  string
 	// wall is how far the agent's clock is off.
 	wall time.Duration
+	// again counts the orders that the agent had before.
+	again atomic.Int64
 
 	engine    *engine.Engine
 	db        *sqlite.DB
@@ -102,30 +105,37 @@ func (o orders) Send(ctx context.Context, agent string, envelope []byte) ([]byte
 }
 
 func (b *both) startServer() {
-	log := slog.New(slog.DiscardHandler)
-	db, err := sqlite.Open(b.t.Context(), filepath.Join(b.dir, "drover.db"), log)
+	db, err := sqlite.Open(b.t.Context(), filepath.Join(b.dir, "drover.db"), slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	directory := fleet.New(db, time.Now())
-	err = errors.Join(directory.Load(b.t.Context()), directory.Join(b.t.Context(), store.Agent{Key: b.agent, IP: "10.0.0.1", Created: time.Now()}, time.Now()))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	var stop func()
 	b.db = db
-	b.engine = engine.New(engine.Config{Store: db, Directory: directory, Link: orders{b.link}, Key: b.key, Log: log})
-	handle := b.engine.HandleReport
-	unserve, err := b.link.Serve(wire.AnyReportSubject, "servers", 4, func(ctx context.Context, _ string, data []byte) []byte { return handle(ctx, b.agent, data) })
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	stop := running(b.t, b.engine.Run)
+	b.engine, stop = b.runEngine(orders{b.link})
 	b.stopSrv = func() {
-		unserve()
 		stop()
 		if err := db.Close(); err != nil {
 			b.t.Error(err)
 		}
+	}
+}
+
+// runEngine runs an engine over the database, which takes reports too.
+func (b *both) runEngine(link engine.Link) (e *engine.Engine, stop func()) {
+	directory := fleet.New(b.db, time.Now())
+	err := errors.Join(directory.Load(b.t.Context()), directory.Join(b.t.Context(), store.Agent{Key: b.agent, IP: "10.0.0.1", Created: time.Now()}, time.Now()))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	e = engine.New(engine.Config{Store: b.db, Directory: directory, Link: link, Key: b.key, Log: slog.New(slog.DiscardHandler)})
+	unserve, err := b.link.Serve(wire.AnyReportSubject, "servers", 4, func(ctx context.Context, _ string, data []byte) []byte { return e.HandleReport(ctx, b.agent, data) })
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	end := running(b.t, e.Run)
+	return e, func() {
+		unserve()
+		end()
 	}
 }
 
@@ -209,6 +219,7 @@ func (b *both) take(disk *specstore.Store, super *supervisor.Supervisor, tell *s
 		b.t.Error(err)
 		return nil
 	}
+	b.again.Add(int64(len(known)))
 	for _, e := range known {
 		if e.Outcome != nil {
 			tell.Finished(e.Item, *e.Outcome)
@@ -225,13 +236,19 @@ func (b *both) take(disk *specstore.Store, super *supervisor.Supervisor, tell *s
 // reload submits an operation whose command is a line of its own.
 func (b *both) reload(id string, took time.Duration) {
 	b.t.Helper()
+	b.reloadAt(b.engine, id, took)
+}
+
+// reloadAt submits it to one of several engines.
+func (b *both) reloadAt(e *engine.Engine, id string, took time.Duration) {
+	b.t.Helper()
 	b.world.Script("reload "+id, operationtest.Script{Takes: took})
 	spec := &process.Spec{
 		Identity: process.Identity{ProcName: "a", SetupPath: "/opt", PIDPath: "/run/a.pid", User: "root"},
 		Commands: process.Commands{Reload: "reload " + id}, Policy: process.Policy{OpTimeout: 3600}.Defaulted(),
 	}
 	request := store.Request{Op: process.Reload, Process: process.ID{Namespace: "ns", Name: "a"}, Spec: spec, Targets: []store.Target{{Key: "k", Asked: "0:10.0.0.1", Agent: b.agent}}}
-	if err := b.engine.Submit(b.t.Context(), &store.Task{ID: id, Created: time.Now(), Requests: []store.Request{request}}, store.AuditRow{At: time.Now()}); err != nil {
+	if err := e.Submit(b.t.Context(), &store.Task{ID: id, Created: time.Now(), Requests: []store.Request{request}}, store.AuditRow{At: time.Now()}); err != nil {
 		b.t.Fatal(err)
 	}
 }
