@@ -1,0 +1,109 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"drover/internal/agent/liveness"
+	"drover/internal/process"
+)
+
+const (
+	// maxVersion and maxHealth bound what is kept of an answer, in bytes.
+	maxVersion = 64
+	maxHealth  = 256
+	// endTime is how long the end of what a question has started is waited for.
+	endTime = 5 * time.Second
+)
+
+// reply is what came of one question; failure is empty when it ended well.
+type reply struct{ output, failure string }
+
+// question runs a command that changes nothing and ends it, with all that it has started, when its time is up, when it has
+// written too much or when ctx ends.
+func (k *Keeper) question(ctx context.Context, id process.ID, spec *process.Spec, line string, limit time.Duration) reply {
+	q, err := k.cfg.Host.Question(k.cfg.NewRun(id), line, spec)
+	if err != nil {
+		return reply{failure: err.Error()}
+	}
+	r := k.hear(ctx, q, limit)
+	// Also after a good end: a question leaves nothing behind. And also when the agent stops.
+	endCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
+	if left, err := q.End(endCtx); err != nil || len(left) > 0 {
+		k.cfg.Log.Warn("what a question has started could not be ended", "process", id, "left", left, "error", err)
+	}
+	r.output = q.Output()
+	return r
+}
+
+const wroteTooMuch = "ended because it wrote too much"
+
+// hear lets a question run and waits for its end.
+func (k *Keeper) hear(ctx context.Context, q Question, limit time.Duration) reply {
+	exits := make(chan liveness.Exit, 1)
+	stop, err := k.cfg.Host.Watch(q.Identity(), func(e liveness.Exit) { exits <- e })
+	if err != nil {
+		return reply{failure: fmt.Sprintf("cannot watch the command: %v", err)}
+	}
+	defer stop()
+	if err := q.Release(); err != nil {
+		return reply{failure: fmt.Sprintf("cannot let the command run: %v", err)}
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case e := <-exits:
+		select {
+		case <-q.Full(): // that may be what it has ended of
+			return reply{failure: wroteTooMuch}
+		default:
+		}
+		if e.Known && (e.Code != 0 || e.Signal != 0) {
+			return reply{failure: e.String()}
+		}
+		return reply{}
+	case <-timer.C:
+		return reply{failure: fmt.Sprintf("timed out after %v", limit)}
+	case <-q.Full():
+		return reply{failure: wroteTooMuch}
+	case <-ctx.Done():
+		return reply{failure: context.Cause(ctx).Error()}
+	}
+}
+
+// versionText keeps a version that callers can show: without white space, of letters, digits, dots and dashes; else it says
+// what is wrong.
+func versionText(r reply) (ok bool, text string) {
+	if r.failure != "" {
+		return false, healthText(r)
+	}
+	v := strings.Join(strings.Fields(r.output), "")
+	odd := strings.ContainsFunc(v, func(c rune) bool {
+		return (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '.' && c != '-'
+	})
+	if odd || v == "" || len(v) > maxVersion {
+		return false, healthText(reply{failure: "what version_cmd wrote is no version", output: r.output})
+	}
+	return true, v
+}
+
+// healthText puts the answer to health_cmd into one line.
+func healthText(r reply) string {
+	text := strings.Join(strings.Fields(strings.ToValidUTF8(r.output, "\uFFFD")), " ")
+	switch {
+	case r.failure != "" && text != "":
+		text = r.failure + ": " + text
+	case r.failure != "":
+		text = r.failure
+	case text == "":
+		text = "ok"
+	}
+	if len(text) > maxHealth {
+		text = strings.ToValidUTF8(text[:maxHealth], "")
+	}
+	return text
+}
+
