@@ -69,7 +69,8 @@ func pure() []string {
 // TestPurePackagesDoNoIO looks at what they and our packages below them import by themselves: fmt, for one, reaches os.
 func TestPurePackagesDoNoIO(t *testing.T) {
 	harmless := []string{
-		"bytes", "cmp", "crypto/sha256", "encoding", "errors", "fmt", "maps", "math", "net/netip", "path", "slices", "strconv", "strings", "time", "unicode",
+		"bytes", "cmp", "crypto/sha256", "encoding", "errors", "fmt", "maps", "math", "net/netip", "net/url", "path", "regexp/syntax", "slices", "strconv",
+		"strings", "time", "unicode", "github.com/netresearch/go-cron",
 	}
 	for _, short := range pure() {
 		p := find(t, short)
@@ -104,7 +105,9 @@ func mayImport() map[string][]string {
 		"internal/config":          {},
 		"internal/fabric":          {},
 		"internal/group":           {},
-		"internal/process":         {},
+		"internal/crontab":         {},
+		"internal/process":         {"internal/crontab"},
+		"internal/agent/timetable": {"internal/crontab", "internal/process"},
 		"internal/agent/lifecycle": {"internal/process"},
 		"internal/gse":             {"internal/process"},
 		"internal/server/task":     {"internal/process"},
@@ -115,6 +118,7 @@ func mayImport() map[string][]string {
 		"internal/agent/cgroup":    {"internal/agent/pidfd", "internal/agent/procfs"},
 		"internal/agent/launch":    {"internal/agent/cgroup", "internal/agent/pidfd", "internal/agent/procfs", "internal/process"},
 		"internal/agent/liveness":  {"internal/agent/cgroup", "internal/agent/launch", "internal/agent/pidfd", "internal/agent/procfs"},
+		"internal/agent/limit":     {"internal/agent/procfs", "internal/process"},
 		"internal/agent/locate":    {"internal/agent/procfs"},
 		"internal/agent/specstore": {"internal/agent/procfs", "internal/process"},
 		"internal/agent/operation": {"internal/agent/liveness", "internal/agent/procfs", "internal/agent/specstore", "internal/process"},
@@ -156,6 +160,7 @@ func TestDriversStayBehindTheirSeams(t *testing.T) {
 		"github.com/nats-io/nats.go":        {"internal/fabric"},
 		"github.com/nats-io/jwt/v2":         {"internal/fabric"},
 		"go.etcd.io/bbolt":                  {"internal/agent/specstore"},
+		"github.com/netresearch/go-cron":    {"internal/crontab"},
 		"github.com/spf13/cobra":            {"internal/cli", "internal/agentcli", "internal/command"},
 	} {
 		used := false

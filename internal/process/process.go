@@ -1,5 +1,5 @@
 // Package process holds the nouns that the server and the agent share: what a process is called, how it is run, what
-// may be done to it, and what came of it. It imports nothing of drover and does no I/O.
+// may be done to it, and what came of it. Of drover it imports the reader of crontab rules only, and it does no I/O.
 package process
 
 import (

@@ -1,7 +1,6 @@
 package process
 
 import (
-	"fmt"
 	"path"
 	"strings"
 	"unicode"
@@ -17,54 +16,78 @@ const (
 
 // ValidateID reports what is wrong with a name, naming the field as the callers know it.
 func ValidateID(id ID) error {
-	if err := checkText("meta.namespace", id.Namespace, MaxName); err != nil {
-		return err
-	}
-	return checkText("meta.name", id.Name, MaxName)
+	var f faults
+	f.text("meta.namespace", id.Namespace, MaxName)
+	f.text("meta.name", id.Name, MaxName)
+	return JoinFaults(f)
 }
 
-// Validate reports the first thing that makes the spec unfit for op, naming the field as the callers know it. Query and
-// Unhost need no spec at all. What only the host can know (does the directory exist, is there such a user) is not
-// checked here.
+// Validate reports all that makes the spec unfit for op, naming the fields as the callers know them; the error is an *Error. Query,
+// Unhost, Unregister and SetGroups need no spec at all. What only the host can know (does the directory exist, is there such a user) is not checked
+// here.
 func (s *Spec) Validate(op Op) error {
 	switch op {
-	case Query, Unhost, Unregister:
-		return nil
-	case Start, Stop, Host, Restart, Reload, Kill, Register, Update:
+	case Query, Unhost, Unregister, SetGroups, Start, Stop, Host, Restart, Reload, Kill, Register, Update, Retry:
+		return JoinFaults(s.Faults(op))
 	default:
 		return Errorf(IllegalOp, "there is no operation %q", op)
 	}
+}
+
+// Faults returns what Validate tells, one by one.
+func (s *Spec) Faults(op Op) []FieldFault {
+	if op == Query || op == Unhost || op == Unregister || op == SetGroups {
+		return nil
+	}
+	var f faults
+	s.identityFaults(&f)
+	s.commandFaults(&f)
+	if !stores(op) {
+		return f
+	}
+	if s.Policy.Kind == Periodic && (op != Register && op != Update || s.Policy.Crontab != "") {
+		f = append(f, s.TimetableFaults()...)
+	}
+	s.Hard.faults(&f)
+	if s.Ready != nil {
+		s.Ready.faults(&f)
+	}
+	s.Probes.faults(&f)
+	return f
+}
+
+// stores reports whether an operation leaves the process with the spec that was sent. For the others it does not matter when the
+// process is to run, and with which limits.
+func stores(op Op) bool {
+	return op == Start || op == Host || op == Restart || op == Register || op == Update
+}
+
+func (s *Spec) identityFaults(f *faults) {
 	id := s.Identity
 	switch {
 	case id.ProcName == "":
-		return Errorf(Failed, "spec.identity.proc_name is empty: expected the base name of the executable")
+		f.add("spec.identity.proc_name", "is empty: expected the base name of the executable")
 	case strings.Contains(id.ProcName, "/"):
-		return Errorf(Failed, "spec.identity.proc_name %q holds a slash: expected the base name of the executable", id.ProcName)
-	case id.SetupPath == "":
-		return Errorf(Failed, "spec.identity.setup_path is empty: expected an absolute directory")
-	case id.User == "":
-		return Errorf(Failed, "spec.identity.user is empty: expected an account of the host")
+		f.add("spec.identity.proc_name", "%q holds a slash: expected the base name of the executable", id.ProcName)
+	default:
+		f.text("spec.identity.proc_name", id.ProcName, MaxName)
 	}
-	if err := checkText("spec.identity.proc_name", id.ProcName, MaxName); err != nil {
-		return err
+	if id.SetupPath == "" {
+		f.add("spec.identity.setup_path", "is empty: expected an absolute directory")
+	} else {
+		f.absolute("spec.identity.setup_path", id.SetupPath)
 	}
-	if err := checkText("spec.identity.user", id.User, MaxName); err != nil {
-		return err
+	if id.PIDPath != "" {
+		f.absolute("spec.identity.pid_path", id.PIDPath)
 	}
-	for _, p := range []struct{ field, value string }{
-		{"spec.identity.setup_path", id.SetupPath},
-		{"spec.identity.pid_path", id.PIDPath},
-	} {
-		if p.value == "" {
-			continue
-		}
-		if err := checkText(p.field, p.value, MaxPath); err != nil {
-			return err
-		}
-		if !path.IsAbs(p.value) {
-			return Errorf(Failed, "%s %q is not absolute: expected a path that begins with /", p.field, p.value)
-		}
+	if id.User == "" {
+		f.add("spec.identity.user", "is empty: expected an account of the host")
+	} else {
+		f.text("spec.identity.user", id.User, MaxName)
 	}
+}
+
+func (s *Spec) commandFaults(f *faults) {
 	for _, c := range []struct{ field, value string }{
 		{"start_cmd", s.Commands.Start},
 		{"stop_cmd", s.Commands.Stop},
@@ -74,28 +97,39 @@ func (s *Spec) Validate(op Op) error {
 		{"version_cmd", s.Commands.Version},
 		{"health_cmd", s.Commands.Health},
 	} {
-		if strings.ContainsRune(c.value, 0) {
-			return Errorf(Failed, "spec.control.%s holds a NUL byte", c.field)
-		}
-		if len(c.value) > MaxCommand {
-			return Errorf(Failed, "spec.control.%s is %d bytes long: expected at most %d", c.field, len(c.value), MaxCommand)
-		}
+		f.command("spec.control."+c.field, c.value)
 	}
-	return nil
 }
 
-func checkText(field, value string, longest int) error {
-	if value == "" {
-		return Errorf(Failed, "%s is empty", field)
+func (f *faults) command(field, line string) {
+	if strings.ContainsRune(line, 0) {
+		f.add(field, "holds a NUL byte")
 	}
-	if len(value) > longest {
-		return Errorf(Failed, "%s is %d bytes long: expected at most %d", field, len(value), longest)
+	if len(line) > MaxCommand {
+		f.add(field, "is %d bytes long: expected at most %d", len(line), MaxCommand)
 	}
-	if !utf8.ValidString(value) {
-		return Errorf(Failed, "%s is not valid UTF-8", field)
+}
+
+func (f *faults) absolute(field, value string) {
+	if f.text(field, value, MaxPath) && !path.IsAbs(value) {
+		f.add(field, "%q is not absolute: expected a path that begins with /", value)
 	}
-	if i := strings.IndexFunc(value, unicode.IsControl); i >= 0 {
-		return &Error{Fault: Failed, Text: fmt.Sprintf("%s holds a control character at byte %d", field, i)}
+}
+
+// text notes what is wrong with a line of text, and reports whether nothing is.
+func (f *faults) text(field, value string, longest int) bool {
+	control := strings.IndexFunc(value, unicode.IsControl)
+	switch {
+	case value == "":
+		f.add(field, "is empty")
+	case len(value) > longest:
+		f.add(field, "is %d bytes long: expected at most %d", len(value), longest)
+	case !utf8.ValidString(value):
+		f.add(field, "is not valid UTF-8")
+	case control >= 0:
+		f.add(field, "holds a control character at byte %d", control)
+	default:
+		return true
 	}
-	return nil
+	return false
 }

@@ -1,0 +1,296 @@
+package timetable
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"hash/fnv"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"drover/internal/process"
+)
+
+const (
+	// longestSleep is how late a change of the clock may be seen.
+	longestSleep = 30 * time.Second
+	// lateness is how late a run may be begun that nothing has prevented, such as a restart of the agent in the very moment.
+	lateness = time.Minute
+	// step is how far the clock must move by itself to count as changed.
+	step = 2 * time.Second
+	// correction is the longest step back that repeats no time of day.
+	correction = 3 * time.Hour
+)
+
+// Sink is told of the runs. It is called by Run alone, one call after another, and must not block for long. It may call the
+// Scheduler.
+type Sink interface {
+	// Due says that a run is to begin now. at is when it was due by the timetable, without its delay; missed says that it stands for
+	// one or more that were due while nobody was there.
+	Due(id process.ID, at time.Time, missed bool)
+	// Missed says that runs were left out, count of them, the first due at from and the last at to. No more than 3,000 are counted.
+	Missed(id process.ID, from, to time.Time, count int)
+}
+
+// Config is what a Scheduler needs.
+type Config struct {
+	Sink Sink
+	// Now is the wall clock; time.Now outside tests.
+	Now func() time.Time
+	// Host tells this host from others, so that the same process is delayed differently on each of them.
+	Host string
+}
+
+// Scheduler waits for the runs of all processes with one timer, and without any while it has no process. It goes by the wall
+// clock, whatever becomes of that: after a step forward the runs in between count as missed, and a table of seconds goes on as if
+// nothing had happened; after a step back of up to three hours no time of day comes a second time. It is safe for concurrent use.
+type Scheduler struct {
+	cfg  Config
+	wake chan struct{}
+
+	mu      sync.Mutex
+	queue   queue
+	entries map[process.ID]*entry
+	// seen is the wall clock at the last look, and since the moment of it by the clock that nobody sets.
+	seen, since time.Time
+}
+
+// New makes a scheduler without processes.
+func New(cfg Config) *Scheduler {
+	return &Scheduler{cfg: cfg, wake: make(chan struct{}, 1), entries: map[process.ID]*entry{}, seen: cfg.Now().Round(0), since: time.Now()}
+}
+
+// entry is a process that waits for its next run.
+type entry struct {
+	id     process.ID
+	table  Table
+	missed process.Missed
+	// last is the run that was dealt with last, next the one that is waited for, and due is next with its delay.
+	last, next, due time.Time
+	index           int // in the queue
+}
+
+// Set puts a process under a timetable, instead of the one that it may have. last is the run that was dealt with last; what was
+// due since is missed. Without one the table begins now. A table that has no run any more leaves the process without one.
+func (s *Scheduler) Set(id process.ID, t Table, last time.Time, missed process.Missed) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(id)
+	now := s.cfg.Now().Round(0)
+	if last.IsZero() {
+		last = now
+	}
+	e := &entry{id: id, table: t, missed: missed, last: last.Round(0)}
+	if last.After(now) {
+		// The clock was set back while nobody looked.
+		e.rewind(last.Sub(now), now)
+	}
+	if !s.advance(e) {
+		return
+	}
+	s.entries[id] = e
+	heap.Push(&s.queue, e)
+	s.rouse()
+}
+
+// Drop takes a process off its timetable. A call to the sink that is being made may still be about it.
+func (s *Scheduler) Drop(id process.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(id)
+	s.rouse()
+}
+
+func (s *Scheduler) drop(id process.ID) {
+	if e, ok := s.entries[id]; ok {
+		heap.Remove(&s.queue, e.index)
+		delete(s.entries, id)
+	}
+}
+
+// Next returns when the next run of a process will begin, its delay included.
+func (s *Scheduler) Next(id process.ID) (time.Time, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, ok := s.entries[id]
+	if !ok {
+		return time.Time{}, false
+	}
+	return e.due, true
+}
+
+// Run calls the sink for each run that is due, until ctx ends. It returns nil then.
+func (s *Scheduler) Run(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		for _, call := range s.look() {
+			call(s.cfg.Sink)
+		}
+		if sleep, ok := s.sleep(); ok {
+			timer.Reset(sleep)
+		} else {
+			timer.Stop()
+		}
+		select {
+		case <-timer.C:
+		case <-s.wake:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (s *Scheduler) rouse() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// sleep returns how long nothing is to be done; false where there is nothing to wait for.
+func (s *Scheduler) sleep() (time.Duration, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) == 0 {
+		return 0, false
+	}
+	return min(max(s.queue[0].due.Sub(s.cfg.Now()), 0), longestSleep), true
+}
+
+// look takes what is due, puts it in the queue again for its next run, and returns what to tell of it, in the order of the runs.
+func (s *Scheduler) look() []func(Sink) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, moment := s.cfg.Now().Round(0), time.Now()
+	moved := now.Sub(s.seen) - moment.Sub(s.since)
+	s.seen, s.since = now, moment
+	if moved.Abs() >= step {
+		s.adjust(moved, now)
+	}
+	var calls []func(Sink)
+	for len(s.queue) > 0 && !s.queue[0].due.After(now) {
+		e := s.queue[0]
+		calls = append(calls, s.take(e, now)...)
+		if s.advance(e) {
+			heap.Fix(&s.queue, e.index)
+		} else {
+			s.drop(e.id)
+		}
+	}
+	return calls
+}
+
+// take deals with all runs of a process that are due, and returns what to tell of them.
+func (s *Scheduler) take(e *entry, now time.Time) []func(Sink) {
+	id, first := e.id, e.next
+	run, count := s.newest(e, now)
+	e.last = run
+	due := func(missed bool) func(Sink) { return func(to Sink) { to.Due(id, run, missed) } }
+	missed := func(last time.Time, n int) func(Sink) { return func(to Sink) { to.Missed(id, first, last, n) } }
+	late := now.Sub(run.Add(s.delay(e, run))) > lateness
+	switch {
+	case count == 1 && !late:
+		return []func(Sink){due(false)}
+	case e.missed == process.MissedRun:
+		return []func(Sink){due(true)}
+	case late:
+		return []func(Sink){missed(run, count)}
+	default:
+		return []func(Sink){missed(e.table.before(run), count-1), due(false)}
+	}
+}
+
+// newest returns the last run of a process whose delay is over, and how many there are up to it.
+func (s *Scheduler) newest(e *entry, now time.Time) (run time.Time, count int) {
+	run, count = e.next, 1
+	if last, n := e.table.Between(e.last, now.Add(-e.table.jitter)); n > 1 {
+		run, count = last, n
+	}
+	for {
+		next, ok := e.table.Next(run)
+		if !ok || next.Add(s.delay(e, next)).After(now) {
+			return run, count
+		}
+		run = next
+		count++
+	}
+}
+
+// advance sets what a process waits for; it is false where there is nothing.
+func (s *Scheduler) advance(e *entry) bool {
+	next, ok := e.table.Next(e.last)
+	if !ok {
+		return false
+	}
+	e.next, e.due = next, next.Add(s.delay(e, next))
+	return true
+}
+
+// delay spreads the runs of a table over its jitter. The same run has the same delay after a restart of the agent: neither is it
+// lost then, nor begun twice.
+func (s *Scheduler) delay(e *entry, at time.Time) time.Duration {
+	if e.table.jitter <= 0 {
+		return 0
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(s.cfg.Host + "\x00" + e.id.Hash() + strconv.FormatInt(at.Unix(), 16))) // never fails
+	sum := h.Sum64()
+	sum ^= sum >> 32                                                                       // the low bits of the hash alone change too little with the last digit
+	return time.Duration(sum%uint64(e.table.jitter/time.Millisecond+1)) * time.Millisecond //nolint:gosec // below the jitter
+}
+
+// adjust follows a clock that has moved by itself.
+func (s *Scheduler) adjust(moved time.Duration, now time.Time) {
+	for _, e := range slices.Clone(s.queue) {
+		switch {
+		case e.table.every > 0:
+			e.last = e.last.Add(moved)
+		case moved < 0:
+			e.rewind(-moved, now)
+		}
+		if !s.advance(e) {
+			s.drop(e.id)
+		}
+	}
+	heap.Init(&s.queue)
+}
+
+// rewind goes back with the clock, unless times of day would come a second time that way.
+func (e *entry) rewind(back time.Duration, now time.Time) {
+	if !e.table.ofDay() || back > correction {
+		e.last = now
+	}
+}
+
+// queue is a heap of entries, the next run first.
+type queue []*entry
+
+func (q queue) Len() int { return len(q) }
+
+func (q queue) Less(i, j int) bool {
+	return cmp.Or(q[i].due.Compare(q[j].due), cmp.Compare(q[i].id.Namespace, q[j].id.Namespace), cmp.Compare(q[i].id.Name, q[j].id.Name)) < 0
+}
+
+func (q queue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].index, q[j].index = i, j
+}
+
+// Push is for package heap.
+func (q *queue) Push(x any) {
+	e := x.(*entry) //nolint:errcheck,forcetypeassert // nothing else is pushed
+	e.index = len(*q)
+	*q = append(*q, e)
+}
+
+// Pop is for package heap.
+func (q *queue) Pop() any {
+	old := *q
+	e := old[len(old)-1]
+	old[len(old)-1] = nil
+	*q = old[:len(old)-1]
+	return e
+}

@@ -1,0 +1,112 @@
+// Package timetable says when the runs of periodic processes are due, and calls out when they are. It owns the timetables, the
+// delay that spreads runs, what counts as missed, and one timer for all of them. It starts nothing: what a run is, and what
+// happens while the one before it lasts, is for the caller.
+package timetable
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"drover/internal/crontab"
+	"drover/internal/process"
+)
+
+// Table is the timetable of one process: a crontab rule, or every so many seconds. The zero Table has no run. It may be copied
+// and used concurrently.
+type Table struct {
+	rule   crontab.Rule
+	every  time.Duration
+	jitter time.Duration
+}
+
+// Parse makes the table of a periodic process. The error is a *process.Error that names each field that is at fault.
+func Parse(p process.Policy, s process.Schedule) (Table, error) {
+	spec := process.Spec{Policy: p, Schedule: s}
+	spec.Policy.Kind = process.Periodic
+	var faults []string
+	for _, f := range spec.TimetableFaults() {
+		faults = append(faults, f.Text)
+	}
+	if len(faults) > 0 {
+		return Table{}, process.Errorf(process.Failed, "%s", strings.Join(faults, "; "))
+	}
+	t := Table{every: time.Duration(p.CycleTime) * time.Second, jitter: time.Duration(s.Jitter) * time.Second}
+	if p.Crontab == "" {
+		return t, nil
+	}
+	var zone *time.Location
+	var err error
+	if s.TimeZone != "" {
+		if zone, err = crontab.Zone(s.TimeZone); err != nil {
+			return Table{}, fmt.Errorf("cannot find time zone: %w", err)
+		}
+	}
+	if t.rule, err = crontab.Parse(p.Crontab, zone); err != nil {
+		return Table{}, fmt.Errorf("cannot read crontab rule: %w", err)
+	}
+	return t, nil
+}
+
+// Next returns the first run after a moment, without its delay; for a table of seconds that moment is the run before. It is false
+// where there is none.
+func (t Table) Next(after time.Time) (time.Time, bool) {
+	if t.every > 0 {
+		return after.Round(0).Add(t.every), true
+	}
+	return t.rule.Next(after)
+}
+
+// MissedBetween reports whether a run was due after last and not after now.
+func (t Table) MissedBetween(last, now time.Time) bool {
+	next, ok := t.Next(last)
+	return ok && !next.After(now)
+}
+
+// mostCounted is how many runs of the past are counted one by one: of a rule that is due each minute, those of two days.
+const mostCounted = 3000
+
+// Between returns how many runs were due after last and not after now, and when the last of them was. Beyond 3,000 they are not
+// counted any more.
+func (t Table) Between(last, now time.Time) (newest time.Time, count int) {
+	if t.every > 0 {
+		if n := now.Sub(last) / t.every; n > 0 {
+			return last.Round(0).Add(n * t.every), int(min(n, mostCounted))
+		}
+		return time.Time{}, 0
+	}
+	next, ok := t.rule.Next(last)
+	for ; ok && !next.After(now) && count < mostCounted; next, ok = t.rule.Next(newest) {
+		newest = next
+		count++
+	}
+	if count == mostCounted {
+		newest = t.newest(now)
+	}
+	return newest, count
+}
+
+// newest returns the last run that was due not after now, of a rule that has been due often.
+func (t Table) newest(now time.Time) time.Time {
+	for back := time.Hour; ; back *= 4 {
+		at, ok := t.rule.Next(now.Add(-back))
+		if !ok || at.After(now) {
+			continue
+		}
+		for next, ok := t.rule.Next(at); ok && !next.After(now); next, ok = t.rule.Next(at) {
+			at = next
+		}
+		return at
+	}
+}
+
+// before returns the run before another one.
+func (t Table) before(run time.Time) time.Time {
+	if t.every > 0 {
+		return run.Add(-t.every)
+	}
+	return t.newest(run.Add(-1))
+}
+
+// ofDay reports whether the table names times of day, which a small correction of the clock must not repeat.
+func (t Table) ofDay() bool { return t.every == 0 && !t.rule.Hourly() }

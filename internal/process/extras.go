@@ -1,0 +1,142 @@
+package process
+
+import (
+	"net/url"
+	"regexp/syntax"
+	"strconv"
+	"strings"
+	"time"
+
+	"drover/internal/crontab"
+)
+
+// Ranges of the fields that only drover's own API has.
+const (
+	maxInterval = 30 * 24 * 3600 // seconds
+	maxJitter   = 24 * 3600      // seconds
+	maxFailures = 1000
+
+	minHardMemory = 4 << 20 // bytes: less does not even hold the shell
+	maxHardMemory = 1 << 50
+	maxHardCPU    = 100 * 4096 // percent of one processor
+	maxHardTasks  = 4 << 20    // what the kernel has of pids
+)
+
+// TimetableFaults returns what is wrong with the timetable of a periodic process, whatever the kind says.
+func (s *Spec) TimetableFaults() []FieldFault {
+	const rule, cycle, at = "spec.monitor_policy.crontab_rule", "spec.monitor_policy.cycle_time", "spec.schedule."
+	var f faults
+	p := s.Policy
+	switch {
+	case p.Crontab == "" && p.CycleTime == 0:
+		f.add(rule, "is empty: a periodic process (auto_type 0) needs it, such as \"*/5 * * * *\", or a cycle_time in seconds")
+	case p.Crontab != "" && p.CycleTime != 0:
+		f.add(rule, "and cycle_time are both set: expected one of them")
+	}
+	if p.CycleTime < 0 || p.CycleTime > maxInterval {
+		f.add(cycle, "is %d: expected 1 to %d seconds", p.CycleTime, maxInterval)
+	}
+	var zone *time.Location
+	var err error
+	if s.Schedule.TimeZone != "" {
+		if zone, err = crontab.Zone(s.Schedule.TimeZone); err != nil {
+			f.add(at+"time_zone", "%v", err)
+		}
+	}
+	if p.Crontab != "" {
+		if _, err := crontab.Parse(p.Crontab, zone); err != nil {
+			f.add(rule, "%.60q: %v", p.Crontab, err)
+		}
+	}
+	switch s.Schedule.Overlap {
+	case "", OverlapSkip, OverlapWait, OverlapReplace:
+	default:
+		f.add(at+"overlap", "is %.40q: expected skip, wait or replace", s.Schedule.Overlap)
+	}
+	switch s.Schedule.Missed {
+	case "", MissedSkip, MissedRun:
+	default:
+		f.add(at+"missed", "is %.40q: expected skip or run-once", s.Schedule.Missed)
+	}
+	f.upTo(maxJitter, at+"jitter", s.Schedule.Jitter)
+	if p.CycleTime > 0 && s.Schedule.Jitter >= p.CycleTime {
+		f.add(at+"jitter", "is %d: expected less than the cycle_time of %d", s.Schedule.Jitter, p.CycleTime)
+	}
+	return f
+}
+
+func (h HardLimits) faults(f *faults) {
+	const at = "spec.hard_limits."
+	for _, l := range []struct {
+		name         string
+		value, least int64
+		most         int64
+		unit         string
+	}{
+		{"memory", h.Memory, minHardMemory, maxHardMemory, "bytes"},
+		{"cpu", int64(h.CPU), 1, maxHardCPU, "percent of one processor"},
+		{"tasks", h.Tasks, 1, maxHardTasks, "processes and threads"},
+	} {
+		if l.value != 0 && (l.value < l.least || l.value > l.most) {
+			f.add(at+l.name, "is %d: expected %d to %d %s, or 0 for none", l.value, l.least, l.most, l.unit)
+		}
+	}
+}
+
+func (r *Readiness) faults(f *faults) {
+	const at = "spec.ready."
+	given := 0
+	for _, value := range []string{r.TCP, r.HTTP, r.Exec, r.Log} {
+		if value != "" {
+			given++
+		}
+	}
+	if given != 1 {
+		f.add("spec.ready", "has %d ways to be ready: expected one of tcp, http, exec and log", given)
+	}
+	if r.TCP != "" && !isAddress(r.TCP) {
+		f.add(at+"tcp", "is %.80q: expected host:port", r.TCP)
+	}
+	if r.HTTP != "" {
+		u, err := url.Parse(r.HTTP)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			f.add(at+"http", "is %.80q: expected an absolute http or https URL", r.HTTP)
+		}
+	}
+	f.command(at+"exec", r.Exec)
+	if r.Log != "" {
+		if len(r.Log) > MaxPath {
+			f.add(at+"log", "is %d bytes long: expected at most %d", len(r.Log), MaxPath)
+		} else if _, err := syntax.Parse(r.Log, syntax.Perl); err != nil {
+			f.add(at+"log", "is no regular expression (RE2): %v", err)
+		}
+	}
+}
+
+// isAddress reports whether text is host:port, with brackets around an address that holds colons.
+func isAddress(text string) bool {
+	i := strings.LastIndexByte(text, ':')
+	if i < 0 {
+		return false
+	}
+	host, port := text[:i], text[i+1:]
+	if inner, ok := strings.CutPrefix(host, "["); ok {
+		host, ok = strings.CutSuffix(inner, "]")
+		if !ok || !strings.Contains(host, ":") {
+			return false
+		}
+	} else if strings.Contains(host, ":") {
+		return false
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0 && host != "" && !strings.ContainsAny(host, " \t\n/[]")
+}
+
+func (p Probes) faults(f *faults) {
+	const at = "spec.probes."
+	f.upTo(maxInterval, at+"health_interval", p.HealthInterval)
+	f.upTo(maxInterval, at+"health_timeout", p.HealthTimeout)
+	f.upTo(maxInterval, at+"version_interval", p.VersionInterval)
+	f.upTo(maxInterval, at+"grace", p.Grace)
+	f.upTo(maxFailures, at+"failures", p.Failures)
+}

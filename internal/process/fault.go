@@ -1,0 +1,36 @@
+package process
+
+import (
+	"fmt"
+	"strings"
+)
+
+// FieldFault is something that is wrong with one field of a spec. Text begins with the field and says what was expected.
+type FieldFault struct{ Field, Text string }
+
+// faults collects all that is wrong with a spec, in the order in which it was looked at.
+type faults []FieldFault
+
+// add notes a fault; the format begins after the field.
+func (f *faults) add(field, format string, args ...any) {
+	*f = append(*f, FieldFault{Field: field, Text: field + " " + fmt.Sprintf(format, args...)})
+}
+
+// upTo notes a number that is negative or too large. Zero is always right: it means the default.
+func (f *faults) upTo(most int, field string, value int) {
+	if value < 0 || value > most {
+		f.add(field, "is %d: expected 1 to %d, or 0 for the default", value, most)
+	}
+}
+
+// JoinFaults makes one failure that tells all the faults; nil when there are none.
+func JoinFaults(list []FieldFault) error {
+	if len(list) == 0 {
+		return nil
+	}
+	texts := make([]string, 0, len(list))
+	for _, f := range list {
+		texts = append(texts, f.Text)
+	}
+	return Errorf(Failed, "%s", strings.Join(texts, "; "))
+}
