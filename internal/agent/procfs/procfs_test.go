@@ -72,7 +72,7 @@ func TestStat(t *testing.T) {
 			}
 			want := procfs.Stat{
 				PID: 42, PPID: 1, PGID: 40, Session: 41, Comm: comm, State: 'S', StartTicks: 12345,
-				UserTicks: 150, SystemTicks: 250, Threads: 3, VSize: 8192, RSS: 7 * pageSize,
+				UserTicks: 150, SystemTicks: 250, ReapedTicks: 11, Threads: 3, VSize: 8192, RSS: 7 * pageSize,
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("-want +got\n%s", diff)

@@ -1,0 +1,208 @@
+// Package limit keeps processes within their limits: it has them measured regularly with their trees, judges the readings, and
+// says who is to be ended. It owns the judgement, of own limits and of the pools of a namespace, and the last readings. It ends
+// nobody itself and decides nothing about what follows (supervisor does), and reads nothing of the kernel's (procfs does).
+package limit
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"drover/internal/agent/procfs"
+	"drover/internal/process"
+)
+
+// Subject is a running process that is to be measured.
+type Subject struct {
+	ID       process.ID
+	Instance procfs.Identity
+	// Run is the run of ours that it was started in, empty where somebody else started it.
+	Run    string
+	Limits process.Limits
+	// StartedAt is when it was started, since boot. What it uses before StartWindow has passed is not judged.
+	StartedAt   time.Duration
+	StartWindow time.Duration
+}
+
+// Subjects lists the hosted processes that are running. Those that are being operated on, or ended, are left out.
+type Subjects interface {
+	Subjects() []Subject
+}
+
+// Sink hears which instance is to be ended, and why. Exceeded does not block. It may be called again, after a minute or more, for
+// an instance that is still listed.
+type Sink interface {
+	Exceeded(id process.ID, instance procfs.Identity, b process.Breach)
+}
+
+// Groups reads the process groups of this host, by namespace.
+type Groups interface {
+	Groups() (map[string][]process.Group, error)
+}
+
+// Trees measures processes with their trees. The answers are in the order of the roots.
+type Trees interface {
+	Measure(roots []procfs.Root) ([]procfs.TreeUse, error)
+}
+
+// Config is what a Keeper needs. The fields of the second group have defaults.
+type Config struct {
+	Subjects Subjects
+	Sink     Sink
+	Groups   Groups
+	Trees    Trees
+	// Clock is the time since boot.
+	Clock func() time.Duration
+	Log   *slog.Logger
+
+	// Interval is how often processes with limits are measured (5 s; at least 1 s), Leisure how often the others are (30 s).
+	Interval, Leisure time.Duration
+	// Samples is how many readings running must be over a limit (3).
+	Samples int
+}
+
+func (c *Config) setDefaults() {
+	c.Interval = max(cmp.Or(c.Interval, 5*time.Second), time.Second)
+	c.Leisure = max(cmp.Or(c.Leisure, 30*time.Second), c.Interval)
+	c.Samples = max(cmp.Or(c.Samples, 3), 1)
+}
+
+// Keeper measures and judges. Its methods may be called from any goroutine.
+type Keeper struct {
+	cfg Config
+
+	mu   sync.Mutex
+	uses map[process.ID]use
+
+	// What follows belongs to the goroutine of Run.
+	judge   *Judge
+	groups  map[string][]process.Group
+	all     time.Duration   // when all were measured last; negative before that
+	failing map[string]bool // by message
+}
+
+// use is what a process used at the last look.
+type use struct {
+	instance procfs.Identity
+	usage    process.Usage
+}
+
+// gaps is how many intervals may pass between two readings that follow each other.
+const gaps = 2
+
+// NewKeeper returns a keeper that does nothing until Run.
+func NewKeeper(cfg Config) *Keeper {
+	cfg.setDefaults()
+	return &Keeper{cfg: cfg, uses: map[process.ID]use{}, judge: NewJudge(cfg.Samples, gaps*cfg.Interval), all: -1, failing: map[string]bool{}}
+}
+
+// Run measures and judges until ctx ends. While nobody has a limit it measures only as often as the others are to be.
+func (k *Keeper) Run(ctx context.Context) error {
+	ticker := time.NewTicker(k.cfg.Interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			k.round(ctx)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// Usage returns what a process used at the last look; false for one that was not measured yet, or is none of the subjects any more.
+func (k *Keeper) Usage(id process.ID) (process.Usage, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	u, ok := k.uses[id]
+	return u.usage, ok
+}
+
+// round measures whoever it is time for, and judges those that have a limit or share a pool.
+func (k *Keeper) round(ctx context.Context) {
+	at := k.cfg.Clock()
+	k.readGroups(ctx)
+	present := k.cfg.Subjects.Subjects()
+	k.forget(present)
+	everybody := k.all < 0 || at-k.all > k.cfg.Leisure-k.cfg.Interval/2
+	var subjects []Subject
+	var roots []procfs.Root
+	for _, s := range present {
+		if everybody || k.limited(s) {
+			subjects, roots = append(subjects, s), append(roots, procfs.Root{Identity: s.Instance, Run: s.Run})
+		}
+	}
+	if everybody {
+		k.all = at
+	}
+	var uses []procfs.TreeUse
+	if len(roots) > 0 {
+		var err error
+		uses, err = k.cfg.Trees.Measure(roots)
+		k.note(ctx, "processes could not be measured", err)
+	}
+	readings := k.keep(subjects, uses)
+	for _, v := range k.judge.Round(at, readings, k.groups) {
+		k.cfg.Sink.Exceeded(v.ID, v.Instance, v.Breach)
+	}
+}
+
+// readGroups reads the groups. Where that fails, those that were read last stay in force.
+func (k *Keeper) readGroups(ctx context.Context) {
+	groups, err := k.cfg.Groups.Groups()
+	if err == nil {
+		k.groups = groups
+	}
+	k.note(ctx, "process groups could not be read", err)
+}
+
+// note logs a failure that was not there in the round before.
+func (k *Keeper) note(ctx context.Context, message string, err error) {
+	if err != nil && !k.failing[message] {
+		k.cfg.Log.ErrorContext(ctx, message, "error", err) //nolint:sloglint // one of two constants
+	}
+	k.failing[message] = err != nil
+}
+
+// limited reports whether a process has a limit or shares a pool.
+func (k *Keeper) limited(s Subject) bool {
+	return s.Limits.CPU > 0 || s.Limits.Mem > 0 || len(k.groups[s.ID.Namespace]) > 0
+}
+
+// forget drops what is known of those that are not present any more.
+func (k *Keeper) forget(present []Subject) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.uses) == 0 {
+		return
+	}
+	still := make(map[process.ID]use, len(present))
+	for _, s := range present {
+		if u, ok := k.uses[s.ID]; ok && u.instance == s.Instance {
+			still[s.ID] = u
+		}
+	}
+	k.uses = still
+}
+
+// keep remembers what was measured, and returns the readings that are to be judged.
+func (k *Keeper) keep(subjects []Subject, uses []procfs.TreeUse) []Reading {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now().UnixMilli()
+	var readings []Reading
+	for i, u := range uses {
+		s := subjects[i]
+		if u.Processes == 0 {
+			delete(k.uses, s.ID)
+			continue
+		}
+		k.uses[s.ID] = use{s.Instance, process.Usage{CPU: u.CPU, Mem: u.Mem, Processes: u.Processes, At: now}}
+		if k.limited(s) {
+			readings = append(readings, Reading{ID: s.ID, Instance: s.Instance, Limits: s.Limits, Ready: s.StartedAt + s.StartWindow, Use: u})
+		}
+	}
+	return readings
+}

@@ -1,0 +1,203 @@
+package limit_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"drover/internal/agent/limit"
+	"drover/internal/agent/procfs"
+	"drover/internal/process"
+)
+
+// host is a made-up one: what runs there, and what it uses.
+type host struct {
+	began time.Time
+
+	mu       sync.Mutex
+	subjects []limit.Subject
+	cpu      map[int]float64 // by pid
+	groups   map[string][]process.Group
+	fault    error
+	measured []string // names, one round after another
+	told     []string
+	logged   strings.Builder
+	last     map[int]time.Duration
+}
+
+func (h *host) Subjects() []limit.Subject {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.subjects
+}
+
+func (h *host) Exceeded(id process.ID, instance procfs.Identity, b process.Breach) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.told = append(h.told, id.Name+" "+b.Resource+" at "+h.clock().String())
+}
+
+func (h *host) Groups() (map[string][]process.Group, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.fault != nil {
+		return nil, h.fault
+	}
+	return h.groups, nil
+}
+
+func (h *host) Measure(roots []procfs.Root) ([]procfs.TreeUse, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.fault != nil {
+		return nil, h.fault
+	}
+	names, uses := "", make([]procfs.TreeUse, len(roots))
+	for i, r := range roots {
+		names += " " + r.Run
+		cpu, ok := h.cpu[r.Identity.PID]
+		if !ok {
+			continue
+		}
+		uses[i] = procfs.TreeUse{CPU: cpu, Mem: 1, Since: h.last[r.Identity.PID], At: h.clock(), Processes: 2}
+		h.last[r.Identity.PID] = h.clock()
+	}
+	h.measured = append(h.measured, h.clock().String()+names)
+	return uses, nil
+}
+
+func (h *host) clock() time.Duration { return time.Since(h.began) }
+
+func (h *host) Write(p []byte) (int, error) { return h.logged.Write(p) }
+
+func (h *host) set(change func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	change()
+}
+
+func subject(name string, pid int, limits process.Limits) limit.Subject {
+	return limit.Subject{ID: id(name), Instance: procfs.Identity{BootID: "b", PID: pid, StartTicks: 1}, Run: name, Limits: limits}
+}
+
+// keep runs a keeper in virtual time.
+func keep(t *testing.T, fn func(t *testing.T, h *host, k *limit.Keeper)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		h := &host{began: time.Now(), cpu: map[int]float64{}, last: map[int]time.Duration{}}
+		k := limit.NewKeeper(limit.Config{
+			Subjects: h, Sink: h, Groups: h, Trees: h, Clock: h.clock, Log: slog.New(slog.NewTextHandler(h, nil)),
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- k.Run(ctx) }()
+		time.Sleep(time.Millisecond) // after whatever happens at the same time as it looks
+		fn(t, h, k)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestKeeperMeasures(t *testing.T) {
+	keep(t, func(t *testing.T, h *host, k *limit.Keeper) {
+		time.Sleep(20 * time.Second)
+		h.set(func() {
+			h.subjects = []limit.Subject{subject("plain", 2, process.Limits{}), subject("limited", 3, process.Limits{Mem: 50}), subject("gone", 4, process.Limits{})}
+			h.cpu[2], h.cpu[3] = 20, 30
+		})
+		if _, ok := k.Usage(id("plain")); ok {
+			t.Error("somebody is told of who was not measured")
+		}
+		time.Sleep(45 * time.Second)
+		want := []string{
+			"25s limited", "30s limited", "35s plain limited gone", "40s limited", "45s limited", "50s limited", "55s limited", "1m0s limited",
+			"1m5s plain limited gone",
+		}
+		if diff := cmp.Diff(want, h.measured); diff != "" {
+			t.Errorf("measured (-want +got):\n%s", diff)
+		}
+		u, ok := k.Usage(id("plain"))
+		if diff := cmp.Diff(process.Usage{CPU: 20, Mem: 1, Processes: 2, At: h.began.Add(65 * time.Second).UnixMilli()}, u); !ok || diff != "" {
+			t.Errorf("usage %v (-want +got):\n%s", ok, diff)
+		}
+		if _, ok := k.Usage(id("gone")); ok {
+			t.Error("what has ended has a usage")
+		}
+		h.set(func() { h.subjects = []limit.Subject{subject("plain", 5, process.Limits{})} })
+		time.Sleep(beat)
+		if _, ok := k.Usage(id("plain")); ok {
+			t.Error("another instance has the usage of the one before")
+		}
+	})
+}
+
+func TestKeeperTells(t *testing.T) {
+	keep(t, func(t *testing.T, h *host, _ *limit.Keeper) {
+		h.set(func() {
+			h.subjects = []limit.Subject{subject("a", 2, process.Limits{CPU: 10}), subject("b", 3, process.Limits{}), subject("c", 4, process.Limits{})}
+			h.cpu[2], h.cpu[3], h.cpu[4] = 9, 60, 50
+		})
+		time.Sleep(time.Minute)
+		h.set(func() { h.groups = map[string][]process.Group{"ns": {{ID: "g", CPULimit: 100}}} })
+		time.Sleep(time.Minute)
+		h.set(func() { h.cpu[2] = 11 })
+		time.Sleep(20 * time.Second)
+		want := []string{"b cpu at 1m15s", "a cpu at 2m15s"}
+		h.set(func() {
+			if diff := cmp.Diff(want[:1], h.told[:1]); diff != "" {
+				t.Errorf("told (-want +got):\n%s", diff)
+			}
+			if last := h.told[len(h.told)-1]; last != want[1] {
+				t.Errorf("told %q, want %q in the end", h.told, want[1])
+			}
+		})
+	})
+}
+
+// TestKeeperStartWindow: a hog is told within 20 s of the end of its start window, and not before it.
+func TestKeeperStartWindow(t *testing.T) {
+	keep(t, func(t *testing.T, h *host, _ *limit.Keeper) {
+		s := subject("hog", 2, process.Limits{CPU: 10})
+		s.StartedAt, s.StartWindow = 2*time.Second, 11*time.Second
+		h.set(func() { h.subjects, h.cpu[2] = []limit.Subject{s}, 99 })
+		time.Sleep(time.Minute)
+		if diff := cmp.Diff([]string{"hog cpu at 30s"}, h.told); diff != "" {
+			t.Errorf("told (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestKeeperWithoutAHost: a failure is logged once, ends what was counted, and leaves the groups in force.
+func TestKeeperWithoutAHost(t *testing.T) {
+	keep(t, func(t *testing.T, h *host, _ *limit.Keeper) {
+		h.set(func() {
+			h.subjects = []limit.Subject{subject("a", 2, process.Limits{})}
+			h.groups = map[string][]process.Group{"ns": {{ID: "g", CPULimit: 1}}}
+			h.cpu[2] = 50
+		})
+		time.Sleep(2 * beat)
+		h.set(func() { h.fault = errors.New("disk on fire") })
+		time.Sleep(2 * beat)
+		h.set(func() { h.fault = nil })
+		time.Sleep(2 * beat)
+		if len(h.told) != 0 {
+			t.Errorf("told: %q", h.told)
+		}
+		time.Sleep(beat)
+		if diff := cmp.Diff([]string{"a cpu at 35s"}, h.told); diff != "" {
+			t.Errorf("told (-want +got):\n%s", diff)
+		}
+		if n := strings.Count(h.logged.String(), "disk on fire"); n != 2 {
+			t.Errorf("%d lines, want one for the groups and one for the processes:\n%s", n, h.logged.String())
+		}
+	})
+}

@@ -1,0 +1,147 @@
+package limit
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"drover/internal/process"
+)
+
+// noLimit is what counts as the own limit of a process without one when it is weighed.
+const noLimit = 100
+
+type (
+	poolKey struct {
+		namespace, id string
+		resource      resource
+	}
+	// poolRun is how often running the sum was over the limit.
+	poolRun struct {
+		limit float64
+		sums  []float64
+		seen  bool
+	}
+)
+
+// judgePools counts the sums of all namespaces that have groups, in the order of their names, and chooses victims where a pool
+// has been exceeded for long enough. Who is chosen for one pool is not counted for the next.
+func (j *Judge) judgePools(readings []Reading, groups map[string][]process.Group) []Verdict {
+	var verdicts []Verdict
+	for _, namespace := range slices.Sorted(maps.Keys(groups)) {
+		members := make([]Reading, 0, len(readings))
+		for _, r := range readings {
+			if r.ID.Namespace == namespace {
+				members = append(members, r)
+			}
+		}
+		for _, g := range inForce(groups[namespace]) {
+			for _, res := range resources() {
+				key := poolKey{namespace: namespace, id: g.ID, resource: res}
+				chosen := j.judgePool(key, g, members)
+				verdicts = append(verdicts, chosen...)
+				members = slices.DeleteFunc(members, func(r Reading) bool {
+					return slices.ContainsFunc(chosen, func(v Verdict) bool { return v.ID == r.ID })
+				})
+			}
+		}
+	}
+	for key, run := range j.pools {
+		if !run.seen {
+			delete(j.pools, key)
+		}
+		run.seen = false
+	}
+	return verdicts
+}
+
+// inForce returns the groups of a namespace; of those with the same id the last one counts.
+func inForce(groups []process.Group) []process.Group {
+	var kept []process.Group
+	for i, g := range groups {
+		if !slices.ContainsFunc(groups[i+1:], func(later process.Group) bool { return later.ID == g.ID }) {
+			kept = append(kept, g)
+		}
+	}
+	return kept
+}
+
+// judgePool counts one pool, and chooses victims when it is time.
+func (j *Judge) judgePool(key poolKey, g process.Group, members []Reading) []Verdict {
+	limit, weighted := key.resource.pool(g)
+	if limit <= 0 {
+		return nil
+	}
+	stakes := weigh(key.resource, weighted, members)
+	sum := rest(stakes)[0]
+	if sum <= limit {
+		return nil
+	}
+	run := j.pools[key]
+	if run == nil || run.limit != limit {
+		run = &poolRun{limit: limit}
+		j.pools[key] = run
+	}
+	run.seen = true
+	if run.sums = append(run.sums, sum); len(run.sums) < j.samples {
+		return nil
+	}
+	delete(j.pools, key)
+	breach := process.Breach{Resource: string(key.resource), Limit: limit, Samples: run.sums, Group: g.ID, Scores: scores(stakes)}
+	var verdicts []Verdict
+	for i, left := range rest(stakes) {
+		if left <= limit {
+			break
+		}
+		verdicts = append(verdicts, j.condemn(stakes[i].reading, breach))
+	}
+	return verdicts
+}
+
+// stake is how one process stands in a pool.
+type stake struct {
+	reading Reading
+	score   process.Score
+}
+
+// weigh returns who counts, the highest score first, and by name where scores are the same.
+func weigh(res resource, weighted bool, members []Reading) []stake {
+	stakes := make([]stake, 0, len(members))
+	for _, r := range members {
+		if !res.counts(r) {
+			continue
+		}
+		s := process.Score{Process: r.ID, Usage: res.use(r.Use), Limit: max(res.limit(r.Limits), 0)}
+		s.Score = s.Usage
+		if weighted {
+			own := s.Limit
+			if own == 0 {
+				own = noLimit
+			}
+			s.Score = s.Usage / own
+		}
+		stakes = append(stakes, stake{reading: r, score: s})
+	}
+	slices.SortFunc(stakes, func(a, b stake) int {
+		return cmp.Or(cmp.Compare(b.score.Score, a.score.Score), strings.Compare(a.score.Process.Name, b.score.Process.Name))
+	})
+	return stakes
+}
+
+// rest returns what is used in all, without the first, without the first two, and so on to nobody.
+func rest(stakes []stake) []float64 {
+	left := make([]float64, len(stakes)+1)
+	for i := len(stakes) - 1; i >= 0; i-- {
+		left[i] = left[i+1] + stakes[i].score.Usage
+	}
+	return left
+}
+
+func scores(stakes []stake) []process.Score {
+	out := make([]process.Score, len(stakes))
+	for i := range stakes {
+		out[i] = stakes[i].score
+	}
+	return out
+}

@@ -1,0 +1,301 @@
+package procfs
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Root is a process that is measured with its whole tree.
+type Root struct {
+	Identity Identity
+	// Run is the run of ours that it was started in, empty where somebody else started it.
+	Run string
+}
+
+// Account is what control groups tell of a run.
+type Account struct {
+	// PIDs are its processes without zombies.
+	PIDs []int
+	// CPU is the processor time of all that ever belonged to it; it is true only where Accounted is.
+	CPU       time.Duration
+	Accounted bool
+}
+
+// Runs keeps the accounts of runs.
+type Runs interface {
+	// Account returns what is known of a run; false where no control group holds it.
+	Account(run string) (Account, bool)
+}
+
+// TreeUse is what a tree uses, as percent of the whole machine.
+type TreeUse struct {
+	// CPU is the use from Since to At, Mem the use at At; pages that processes share count for each of them. The times are since
+	// boot. At the first look Since is the start of the root.
+	CPU, Mem  float64
+	Since, At time.Duration
+	// Processes is how many there are in the tree; 0 says that the root has ended.
+	Processes int
+}
+
+// Trees measures processes with their trees. What belongs to a tree is what is in the control group of its run, or else the
+// descendants of its root: of those, one whose parent has ended is lost sight of. A process can be in two trees, if the root of
+// one is in the other. It is safe for concurrent use.
+type Trees struct {
+	sampler *Sampler
+	runs    Runs
+	clock   func() time.Duration
+
+	mu   sync.Mutex
+	last map[Identity]*tree
+}
+
+// tree is how a tree was at the last look.
+type tree struct {
+	at time.Duration
+	// account is the processor time of its run; -1 where the members are what counts.
+	account time.Duration
+	members []member // by pid
+}
+
+// member is one process of a tree. own are the ticks that it has used, all includes those of its children that it has reaped.
+type member struct {
+	id       Identity
+	own, all uint64
+}
+
+// NewTrees returns a measure of trees that shares the handles of the sampler. clock is the time since boot.
+func NewTrees(s *Sampler, runs Runs, clock func() time.Duration) *Trees {
+	return &Trees{sampler: s, runs: runs, clock: clock, last: map[Identity]*tree{}}
+}
+
+// Measure looks at trees, which it returns in the order of their roots. Only where one has no control group, all of /proc is
+// read.
+func (t *Trees) Measure(roots []Root) ([]TreeUse, error) {
+	total, err := t.sampler.memory()
+	if err != nil {
+		return nil, err
+	}
+	boot, err := t.sampler.fs.BootID()
+	if err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	uses, seen := make([]TreeUse, len(roots)), make(map[Identity]int, len(roots))
+	var everything family
+	for i, r := range roots {
+		if r.Identity.PID <= 1 || r.Identity.BootID != boot {
+			continue
+		}
+		if first, again := seen[r.Identity]; again {
+			uses[i] = uses[first]
+			continue
+		}
+		seen[r.Identity] = i
+		l := look{Trees: t, root: r.Identity, total: total, at: t.clock(), account: -1}
+		pids, ok := l.byRun(r.Run)
+		if !ok {
+			if everything == nil {
+				if everything, err = t.sampler.fs.family(); err != nil {
+					return nil, err
+				}
+			}
+			pids = everything.of(r.Identity.PID)
+		}
+		uses[i] = l.measure(pids)
+	}
+	t.tidy()
+	return uses, nil
+}
+
+// tidy forgets the trees that nobody has asked for lately; the caller holds the lock.
+func (t *Trees) tidy() {
+	now := t.clock()
+	for id, tree := range t.last {
+		if now-tree.at > unaskedTime {
+			delete(t.last, id)
+		}
+	}
+}
+
+// look is one look at one tree.
+type look struct {
+	*Trees
+	root    Identity
+	total   int64
+	at      time.Duration
+	account time.Duration
+
+	alive   bool // the root
+	members []member
+	living  int
+	rss     int64
+}
+
+// byRun returns the pids that the control group of the run holds, if the root is among them.
+func (l *look) byRun(run string) ([]int, bool) {
+	if run == "" {
+		return nil, false
+	}
+	a, ok := l.runs.Account(run)
+	if _, found := slices.BinarySearch(a.PIDs, l.root.PID); !ok || !found {
+		return nil, false
+	}
+	if a.Accounted {
+		l.account = a.CPU
+	}
+	return a.PIDs, true
+}
+
+// measure looks at every member, remembers how they are, and returns what they have used since they were looked at before.
+func (l *look) measure(pids []int) TreeUse {
+	before := l.last[l.root]
+	l.read(pids, before)
+	if !l.alive {
+		delete(l.last, l.root)
+		return TreeUse{}
+	}
+	now := &tree{at: l.at, account: l.account, members: l.members}
+	l.last[l.root] = now
+	use := TreeUse{At: l.at, Mem: memShare(l.rss, l.total), Processes: l.living}
+	var used time.Duration
+	switch {
+	case before == nil || (before.account < 0) != (now.account < 0):
+		use.Since = min(ticksDuration(l.root.StartTicks), l.at)
+		used = now.lifetime()
+	case now.account >= 0:
+		use.Since, used = before.at, now.account-before.account
+	default:
+		use.Since, used = before.at, now.since(before)
+	}
+	use.CPU = l.sampler.share(uint64(max(used, 0)/(time.Second/TicksPerSecond)), use.At-use.Since)
+	return use
+}
+
+// read looks at the members, and at what has left since the last look.
+func (l *look) read(pids []int, before *tree) {
+	var known []member
+	if before != nil {
+		known = before.members
+	}
+	l.members = make([]member, 0, len(pids))
+	for _, pid := range pids {
+		for len(known) > 0 && known[0].id.PID < pid {
+			l.left(known[0].id)
+			known = known[1:]
+		}
+		if len(known) > 0 && known[0].id.PID == pid {
+			id := known[0].id
+			known = known[1:]
+			if l.add(id) {
+				continue
+			}
+		}
+		if st, err := l.sampler.fs.Stat(pid); err == nil {
+			l.count(Identity{BootID: l.root.BootID, PID: pid, StartTicks: st.StartTicks}, st)
+		}
+	}
+	for _, m := range known {
+		l.left(m.id)
+	}
+}
+
+// add looks at a member that is known, by its handle.
+func (l *look) add(id Identity) bool {
+	st, err := l.sampler.stat(l.sampler.sampleOf(id), id.PID)
+	if err != nil || st.StartTicks != id.StartTicks {
+		l.sampler.Forget(id)
+		return false
+	}
+	l.count(id, st)
+	return true
+}
+
+// left sees to a member that was there before: as a zombie it still has its ticks, which its parent is about to get.
+func (l *look) left(id Identity) {
+	st, err := l.sampler.stat(l.sampler.sampleOf(id), id.PID)
+	if err == nil && st.StartTicks == id.StartTicks && st.Zombie() {
+		l.count(id, st)
+		return
+	}
+	if id != l.root {
+		l.sampler.Forget(id)
+	}
+}
+
+func (l *look) count(id Identity, st Stat) {
+	own := st.UserTicks + st.SystemTicks
+	l.members = append(l.members, member{id: id, own: own, all: own + st.ReapedTicks})
+	if st.Zombie() {
+		return
+	}
+	l.living++
+	l.rss += st.RSS
+	l.alive = l.alive || id == l.root
+}
+
+// lifetime is the processor time that a tree has used so far.
+func (t *tree) lifetime() time.Duration {
+	if t.account >= 0 {
+		return t.account
+	}
+	var ticks uint64
+	for _, m := range t.members {
+		ticks += m.all
+	}
+	return ticksDuration(ticks)
+}
+
+// since returns the processor time that a tree has used since an earlier look. Two sums fall short of it in different ways: that
+// of all ticks, by what processes had used that have ended unreaped; that of what the members have used themselves, by what had
+// ended and was reaped. The greater one is nearer.
+func (t *tree) since(before *tree) time.Duration {
+	var had, have, own uint64
+	old := before.members
+	for _, m := range before.members {
+		had += m.all
+	}
+	for _, m := range t.members {
+		have += m.all
+		i, found := slices.BinarySearchFunc(old, m.id.PID, func(o member, pid int) int { return cmp.Compare(o.id.PID, pid) })
+		switch {
+		case found && old[i].id == m.id:
+			own += m.own - min(old[i].own, m.own)
+		case ticksDuration(m.id.StartTicks+1) < before.at:
+			had += m.all // it has joined: what it did before that was not the tree's
+		default:
+			own += m.own
+		}
+	}
+	return ticksDuration(max(have-min(had, have), own))
+}
+
+// family is the parent of every process.
+type family map[int][]int
+
+// family reads who is whose child. Threads of the kernel are left out.
+func (f FS) family() (family, error) {
+	pids, err := f.PIDs()
+	if err != nil {
+		return nil, err
+	}
+	children := make(family, len(pids))
+	for _, pid := range pids {
+		if st, err := f.Stat(pid); err == nil && !st.Kernel {
+			children[st.PPID] = append(children[st.PPID], pid)
+		}
+	}
+	return children, nil
+}
+
+// of returns the pids of a process and of its descendants, in ascending order.
+func (c family) of(root int) []int {
+	pids := []int{root}
+	for i := 0; i < len(pids); i++ {
+		pids = append(pids, c[pids[i]]...)
+	}
+	slices.Sort(pids)
+	return pids
+}
