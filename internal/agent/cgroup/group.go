@@ -91,13 +91,7 @@ func members(dir string) ([]int, error) {
 	default:
 		return nil, err
 	}
-	var pids []int
-	for word := range bytes.FieldsSeq(data) {
-		// 0 stands for a process outside our pid namespace: it has no name that we could use.
-		if pid, err := strconv.Atoi(string(word)); err == nil && pid > 0 {
-			pids = append(pids, pid)
-		}
-	}
+	pids := numbers(data)
 	subs, err := subgroups(dir)
 	if err != nil {
 		return nil, err
@@ -110,6 +104,17 @@ func members(dir string) ([]int, error) {
 		pids = append(pids, more...)
 	}
 	return pids, nil
+}
+
+// numbers reads a list of pids.
+func numbers(data []byte) (pids []int) {
+	for word := range bytes.FieldsSeq(data) {
+		// 0 stands for a process outside our pid namespace: it has no name that we could use.
+		if pid, err := strconv.Atoi(string(word)); err == nil && pid > 0 {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 // Populated reports whether a process lives in the group or below it.
