@@ -27,6 +27,8 @@ type Event struct {
 	Attempt int `json:"attempt,omitempty"`
 	// Breach is set where a limit was exceeded.
 	Breach *Breach `json:"breach,omitempty"`
+	// ReportID is the alarm id of the spec; 0 where it has none.
+	ReportID int64 `json:"report_id,omitempty"`
 }
 
 // EventKind says what has happened.
@@ -34,34 +36,35 @@ type EventKind string
 
 // The kinds of events.
 const (
-	EventStarted        EventKind = "started"         // an operation brought it up
-	EventFound          EventKind = "found"           // it was seen running, started by somebody else
-	EventExited         EventKind = "exited"          // it ended by itself
-	EventStopped        EventKind = "stopped"         // an operation ended it
-	EventRelaunched     EventKind = "relaunched"      // it was brought up again after it had ended
-	EventRelaunchFailed EventKind = "relaunch-failed" // it could not be
-	EventGivenUp        EventKind = "given-up"        // it will not be tried any more
-	EventRetried        EventKind = "retried"         // somebody asked for another try
-	EventHosted         EventKind = "hosted"          // it is kept running from now on
-	EventUnhosted       EventKind = "unhosted"        // it is left alone from now on
-	EventRegistered     EventKind = "registered"      // its spec became known, or another one
-	EventUnregistered   EventKind = "unregistered"    // it was forgotten
-	EventReloaded       EventKind = "reloaded"        // an operation reloaded it
-	EventFailed         EventKind = "operation-failed"
+	EventStarted        EventKind = "started"              // an operation brought it up
+	EventFound          EventKind = "found"                // it was seen running, started by somebody else
+	EventExited         EventKind = "exited"               // it ended by itself
+	EventStopped        EventKind = "stopped"              // an operation ended it
+	EventRelaunched     EventKind = "relaunched"           // it was brought up again after it had ended
+	EventRelaunchFailed EventKind = "relaunch-failed"      // it could not be
+	EventGivenUp        EventKind = "given-up"             // it will not be tried any more
+	EventRetried        EventKind = "retried"              // somebody asked for another try
+	EventHosted         EventKind = "hosted"               // it is kept running from now on
+	EventUnhosted       EventKind = "unhosted"             // it is left alone from now on
+	EventRegistered     EventKind = "registered"           // its spec became known, or another one
+	EventUnregistered   EventKind = "unregistered"         // it was forgotten
+	EventReloaded       EventKind = "reloaded"             // an operation reloaded it
+	EventFailed         EventKind = "operation-failed"     // an operation did not do what it was asked for
 	EventBreach         EventKind = "limit-exceeded"       // it used more than its own limit, and is ended for it
 	EventGroupBreach    EventKind = "group-limit-exceeded" // its group used more than the pool, and it is the victim
 	EventTakenDown      EventKind = "taken-down"           // what was ended for a limit or its health is gone
 	EventRunStarted     EventKind = "run-started"          // a periodic run began
-	EventRunEnded       EventKind = "run-ended"
-	EventRunSkipped     EventKind = "run-skipped" // the run before it had not ended
-	EventRunMissed      EventKind = "run-missed"  // its time passed while the agent or the host was away
-	EventUnhealthy      EventKind = "unhealthy"
-	EventHealthy        EventKind = "healthy"
-	EventDrifted        EventKind = "config-drifted"  // a configuration file is not the one that the spec names
-	EventRestored       EventKind = "config-restored" // it is again
-	EventFlapping       EventKind = "flapping"        // it was relaunched too often lately
-	EventSteady         EventKind = "steady"          // that is over
-	EventsLost          EventKind = "events-lost"     // the agent's disk was full; Attempt says how many
+	EventRunEnded       EventKind = "run-ended"            // it ended well
+	EventRunFailed      EventKind = "run-failed"           // it did not
+	EventRunSkipped     EventKind = "run-skipped"          // the run before it had not ended
+	EventRunMissed      EventKind = "run-missed"           // its time passed while the agent or the host was away
+	EventUnhealthy      EventKind = "unhealthy"            // its health command has failed too often running
+	EventHealthy        EventKind = "healthy"              // it does not fail any more
+	EventDrifted        EventKind = "config-drifted"       // a configuration file is not the one that the spec names
+	EventRestored       EventKind = "config-restored"      // it is again
+	EventFlapping       EventKind = "flapping"             // it was relaunched too often lately
+	EventSteady         EventKind = "steady"               // that is over
+	EventsLost          EventKind = "events-lost"          // the agent's disk was full; Attempt says how many
 )
 
 // Actor is who or what caused an event.

@@ -1,0 +1,193 @@
+// Package alarm puts events into the form in which programs around GSE have always received them, and folds many of them into a
+// few. It is pure: who hears of alarms, and how they get there, is decided elsewhere.
+package alarm
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"drover/internal/process"
+)
+
+// Event is an event and the host that it happened on.
+type Event struct {
+	process.Event
+	Cloud int
+	IP    string
+}
+
+// Message is one delivery: what GSE's event channel carries.
+type Message struct {
+	DataID int64   `json:"data_id"`
+	Data   []Alarm `json:"data"`
+}
+
+// Alarm is one entry of a message.
+type Alarm struct {
+	Name      string    `json:"event_name"`
+	Target    string    `json:"target"` // "ip|cloud"
+	Timestamp int64     `json:"timestamp"`
+	Dimension Dimension `json:"dimension"`
+	Event     Content   `json:"event"`
+	// Count is how many events the entry stands for; 0 is one.
+	Count int `json:"count,omitempty"`
+	// ReportID is the alarm id of the process's spec (warn_report_policy.report_id).
+	ReportID int64 `json:"report_id,omitempty"`
+}
+
+// Dimension says which process an alarm is about. All values are strings on the wire.
+type Dimension struct {
+	Cloud string `json:"bk_target_cloud_id"`
+	IP    string `json:"bk_target_ip"`
+	// Group is the namespace, Index "namespace:name".
+	Group string `json:"process_group_id"`
+	Index string `json:"process_index"`
+	Name  string `json:"process_name"`
+}
+
+// Content is the text of an alarm.
+type Content struct {
+	Content string `json:"content"`
+	// Cause is the id of the cause, where it is known.
+	Cause process.CauseID `json:"cause,omitempty"`
+}
+
+// DataID is the channel of process events in GSE.
+const DataID = 1100008
+
+// kinds are the events that are alarms, by the names that receivers know. The first five are GSE's, the others are drover's own.
+func kinds() map[process.EventKind]string {
+	return map[process.EventKind]string{
+		process.EventRelaunched:     "process_restart_success",
+		process.EventRelaunchFailed: "process_restart_failed",
+		process.EventGivenUp:        "process_cancel_restart",
+		process.EventBreach:         "process_resource_limit_exceed",
+		process.EventGroupBreach:    "process_group_resource_limit_exceed",
+
+		process.EventFlapping:  "process_flapping",
+		process.EventUnhealthy: "process_unhealthy",
+		process.EventDrifted:   "process_config_drifted",
+		process.EventRunFailed: "process_run_failed",
+		process.EventRunMissed: "process_run_missed",
+	}
+}
+
+// Kinds returns the kinds of events that are alarms, sorted.
+func Kinds() []process.EventKind {
+	var list []process.EventKind
+	for kind := range kinds() {
+		list = append(list, kind)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Of returns the alarm that an event is; ok is false for one that is none.
+func Of(e Event) (a Alarm, ok bool) {
+	name, ok := kinds()[e.Kind]
+	if !ok {
+		return Alarm{}, false
+	}
+	return Alarm{
+		Name: name, Target: e.IP + "|" + strconv.Itoa(e.Cloud), Timestamp: e.At, ReportID: e.ReportID,
+		Dimension: Dimension{
+			Cloud: strconv.Itoa(e.Cloud), IP: e.IP, Group: e.Process.Namespace,
+			Index: e.Process.Namespace + ":" + e.Process.Name, Name: e.Process.Name,
+		},
+		Event: Content{Content: content(e), Cause: e.Cause.ID},
+	}, true
+}
+
+// content is the text of an alarm. What GSE says of a relaunch is said in its words.
+func content(e Event) string {
+	name, why := e.Process.Name, e.Cause.Text
+	switch e.Kind {
+	case process.EventRelaunched:
+		return with(fmt.Sprintf("check %s not running, and restart it success", name), why)
+	case process.EventRelaunchFailed:
+		return with(fmt.Sprintf("check %s not running, and restart it failed", name), why)
+	case process.EventGivenUp:
+		return with(fmt.Sprintf("check %s not running, and it will not be restarted any more", name), why)
+	case process.EventBreach, process.EventGroupBreach:
+		return with(fmt.Sprintf("%s exceeded a resource limit", name), why)
+	default:
+		return with(fmt.Sprintf("%s: %s", name, e.Kind), why)
+	}
+}
+
+func with(text, why string) string {
+	if why == "" {
+		return text
+	}
+	return text + ": " + why
+}
+
+// maxEntries is how many entries a message has at most.
+const maxEntries = 50
+
+// Fold makes one message of alarms, oldest first. Those of one process and name become one entry, the latest, that counts them;
+// where that leaves more than 50 entries, those of one name and namespace become one that is about no process.
+func Fold(alarms []Alarm) Message {
+	entries := merge(alarms, func(a Alarm) any { return [3]string{a.Name, a.Target, a.Dimension.Index} }, func(last Alarm, _ int) Alarm { return last })
+	if len(entries) > maxEntries {
+		entries = merge(entries, func(a Alarm) any { return [2]string{a.Name, a.Dimension.Group} }, storm)
+	}
+	return Message{DataID: DataID, Data: entries}
+}
+
+// storm is the entry that stands for alarms of many processes; last is the latest of them.
+func storm(last Alarm, processes int) Alarm {
+	if processes == 1 {
+		return last
+	}
+	text := fmt.Sprintf("%d processes of %s, %d events; the last one: %s on %s: %s", processes, last.Dimension.Group, max(last.Count, 1), last.Dimension.Name, last.Target, last.Event.Content)
+	last.Target, last.ReportID = "", 0
+	last.Dimension = Dimension{Group: last.Dimension.Group}
+	last.Event.Content = text
+	return last
+}
+
+// merge makes one entry of all that have the same key, in the order of their last ones.
+func merge(alarms []Alarm, key func(Alarm) any, entry func(last Alarm, of int) Alarm) []Alarm {
+	type heap struct {
+		last      Alarm
+		at, count int
+		of        int
+	}
+	heaps := map[any]*heap{}
+	for i, a := range alarms {
+		h := heaps[key(a)]
+		if h == nil {
+			h = &heap{}
+			heaps[key(a)] = h
+		}
+		h.last, h.at = a, i
+		h.count += max(a.Count, 1)
+		h.of++
+	}
+	ordered := make([]*heap, 0, len(heaps))
+	for _, h := range heaps {
+		ordered = append(ordered, h)
+	}
+	slices.SortFunc(ordered, func(a, b *heap) int { return cmp.Compare(a.at, b.at) })
+	list := make([]Alarm, 0, len(ordered))
+	for _, h := range ordered {
+		if h.count > 1 {
+			h.last.Count = h.count
+		}
+		list = append(list, entry(h.last, h.of))
+	}
+	return list
+}
+
+// Encode returns the message as it is delivered.
+func (m Message) Encode() ([]byte, error) {
+	data, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode alarms: %w", err)
+	}
+	return data, nil
+}
