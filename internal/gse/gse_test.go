@@ -2,6 +2,7 @@ package gse_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -255,5 +256,46 @@ func checkGroups(t *testing.T, body []byte) {
 		if g.ID == "" || l.CPULimit < 0 || l.CPULimit > 100 || l.MemLimit < 0 || l.MemLimit > 100 || l.CPUWeight>>1 != 0 || l.MemWeight>>1 != 0 {
 			t.Errorf("group %+v", g)
 		}
+	}
+}
+
+// TestSpecsOfOneBody: the same spec is read once and shared, with other labels or another text it is another, and what is wrong with one is
+// the problem of all that bring it, or an error that names the first.
+func TestSpecsOfOneBody(t *testing.T) {
+	request := func(name, labels, spec string) string {
+		return fmt.Sprintf(`{"meta":{"namespace":"ns","name":%q,"labels":%s},"op_type":0,"agent_id_list":["a"],"spec":%s}`, name, labels, spec)
+	}
+	spec := func(cpu string) string {
+		return `{"identity":{"proc_name":"n","setup_path":"/n","user":"root"},"control":{"start_cmd":"./n"},"resource":{"cpu":` + cpu + `}}`
+	}
+	read := func(requests ...string) ([]gse.Operation, error) {
+		return gse.ReadOperateMulti([]byte(`{"proc_operate_req":[` + strings.Join(requests, ",") + `]}`))
+	}
+	ops, err := read(request("a", `null`, spec("1")), request("b", `null`, spec("1")), request("c", `{"x":1}`, spec("1")), request("d", `null`, spec("2")),
+		request("e", `null`, spec(`"much"`)), request("f", `null`, spec(`"much"`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ops[0].Spec != ops[1].Spec || ops[0].Spec.Limits.CPU != 1 || len(ops[0].Spec.Labels) != 0 {
+		t.Errorf("the same spec is %+v and %+v", ops[0].Spec, ops[1].Spec)
+	}
+	if string(ops[2].Spec.Labels) != `{"x":1}` || ops[3].Spec.Limits.CPU != 2 {
+		t.Errorf("other specs are %+v and %+v", ops[2].Spec, ops[3].Spec)
+	}
+	for _, o := range ops[4:] {
+		if o.Problem == nil || !strings.Contains(o.Problem.Text, "spec.resource.cpu") {
+			t.Errorf("the problem of %s is %v", o.ID, o.Problem)
+		}
+	}
+	_, err = read(request("a", `null`, spec("1")), request("b", `null`, `{"control":[]}`))
+	if err == nil || !strings.Contains(err.Error(), "proc_operate_req[1].spec.control is of the wrong type: array") {
+		t.Errorf("the error is %v", err)
+	}
+	_, err = read(request("a", `null`, `"x"`))
+	if err == nil || !strings.Contains(err.Error(), "proc_operate_req[0].spec is of the wrong type: string") {
+		t.Errorf("the error is %v", err)
+	}
+	if ops, err = read(strings.Replace(request("a", `null`, `null`), `"op_type":0`, `"op_type":2`, 1)); err != nil || ops[0].Spec != nil || ops[0].Problem != nil {
+		t.Errorf("a query without a spec is %+v, %v", ops, err)
 	}
 }

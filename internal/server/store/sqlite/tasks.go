@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"drover/internal/process"
@@ -75,22 +76,21 @@ func insertTask(ctx context.Context, tx *tx, t *store.Task, l layout, nonce int6
 }
 
 func insertRequests(ctx context.Context, tx *tx, t *store.Task, l layout, num, first int64) error {
+	const width = 10
 	none := &process.Spec{}
-	args := make([]any, 0, 11*len(t.Requests))
+	args := make([]any, 0, width*len(t.Requests))
 	for i := range t.Requests {
-		r := &t.Requests[i]
+		r, laid := &t.Requests[i], &l.specs[i]
 		spec := cmp.Or(r.Spec, r.Stored, none)
-		text, of := l.specs[i].text, sql.NullInt64{}
-		if l.specs[i].of != i {
-			text, of = sql.NullString{}, sql.NullInt64{Int64: first + int64(l.specs[i].of), Valid: true}
-		}
-		args = append(args, first+int64(i), num, r.Op, r.Process.Namespace, r.Process.Name,
-			spec.Identity.ProcName, spec.Identity.SetupPath, spec.FuncID, spec.InstanceID, text, of)
+		text := optional(laid.text.String, laid.text.Valid && laid.of == i)
+		args = append(args, first+int64(i), string(r.Op), r.Process.Namespace, r.Process.Name,
+			spec.Identity.ProcName, spec.Identity.SetupPath, spec.FuncID, spec.InstanceID, text, optional(first+int64(laid.of), laid.of != i))
 	}
 	return insert{
-		head:  `INSERT INTO requests (num, task, op, namespace, name, proc_name, setup_path, func_id, instance_id, spec, spec_of) VALUES `,
-		row:   `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		width: 11,
+		head:   `INSERT INTO requests (task, num, op, namespace, name, proc_name, setup_path, func_id, instance_id, spec, spec_of) VALUES `,
+		row:    `(?1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		width:  width,
+		shared: []any{num},
 	}.run(ctx, tx, args)
 }
 
@@ -103,38 +103,49 @@ func insertItems(ctx context.Context, tx *tx, t *store.Task, l layout, base item
 	for i := range t.Requests {
 		lanes[i] = laneOf(t.Requests[i].Process)
 	}
-	open, done := make([]any, 0, 12*len(l.items)), []any(nil)
+	const openWidth, doneWidth = 9, 12
+	open, done := make([]any, 0, openWidth*len(l.items)), []any(nil)
 	for i, it := range l.items {
-		rank := sql.NullInt64{Int64: int64(it.rank), Valid: it.rank != hidden}
-		row := []any{
-			base.item + int64(i), base.nonce, base.task, base.request + int64(it.request), rank,
+		row := [...]any{
+			base.item + int64(i), base.request + int64(it.request), optional(int64(it.rank), it.rank != hidden),
 			it.target.Key, it.target.Asked, it.target.Agent, hash(it.target.Agent), lanes[it.request],
 		}
-		if o := it.target.Outcome; o != nil {
-			status, err := encode(o.Status)
-			if err != nil {
-				return fmt.Errorf("cannot encode status: %w", err)
-			}
-			done = append(append(done, row...), nanos(fresh.Deadline), faultColumn(o.Fault), o.Text, o.Hosted, status)
+		o := it.target.Outcome
+		if o == nil {
+			open = append(append(open, row[:]...), optional(nanos(fresh.Due), !it.blocked))
 			continue
 		}
-		due := sql.NullInt64{Int64: nanos(fresh.Due), Valid: !it.blocked}
-		open = append(append(open, row...), due, nanos(fresh.Deadline))
+		status, err := encode(o.Status)
+		if err != nil {
+			return fmt.Errorf("cannot encode status: %w", err)
+		}
+		done = append(append(done, row[:]...), faultColumn(o.Fault), o.Text, o.Hosted, status)
 	}
+	shared := []any{base.nonce, base.task, nanos(fresh.Deadline)}
 	err := insert{
-		head:  `INSERT INTO items (num, nonce, task, request, rank, key, asked, agent, host, lane, due, deadline, state, attempts) VALUES `,
-		row:   `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)`,
-		width: 12,
+		head:   `INSERT INTO items (nonce, task, deadline, num, request, rank, key, asked, agent, host, lane, due, state, attempts) VALUES `,
+		row:    `(?1, ?2, ?3, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)`,
+		width:  openWidth,
+		shared: shared,
 	}.run(ctx, tx, open)
 	if err != nil {
 		return err
 	}
 	return insert{
-		head: `INSERT INTO items (num, nonce, task, request, rank, key, asked, agent, host, lane, deadline, fault, text, hosted, status,
+		head: `INSERT INTO items (nonce, task, deadline, num, request, rank, key, asked, agent, host, lane, fault, text, hosted, status,
 			state, attempts) VALUES `,
-		row:   `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 4, 0)`,
-		width: 15,
+		row:    `(?1, ?2, ?3, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 4, 0)`,
+		width:  doneWidth,
+		shared: shared,
 	}.run(ctx, tx, done)
+}
+
+// optional is a value, or null. A driver takes it as it is, where a sql.Null has to be asked.
+func optional[T int64 | string](v T, valid bool) any {
+	if !valid {
+		return nil
+	}
+	return v
 }
 
 // TaskItems calls fn for the last item of every key, in the order in which the keys were first given.
@@ -160,7 +171,7 @@ func (db *DB) TaskItems(ctx context.Context, id, app string, fn func(store.ItemV
 	if err != nil {
 		return fmt.Errorf("cannot read task %s: %w", id, err)
 	}
-	requests, err := requestViews(ctx, tx, num)
+	requests, err := readRequestViews(ctx, tx, num)
 	if err != nil {
 		return fmt.Errorf("cannot read task %s: %w", id, err)
 	}
@@ -182,22 +193,29 @@ func (db *DB) TaskItems(ctx context.Context, id, app string, fn func(store.ItemV
 	})
 }
 
-// requestViews returns what the requests of a task add to the views of their items.
-func requestViews(ctx context.Context, tx *sql.Tx, task int64) (map[int64]store.ItemView, error) {
+// requestViews is what the requests of a task, which are numbered without a gap, add to the views of their items.
+type requestViews struct {
+	first int64
+	views []store.ItemView
+}
+
+func readRequestViews(ctx context.Context, tx *sql.Tx, task int64) (r requestViews, err error) {
 	rows, err := tx.QueryContext(ctx, `SELECT num, op, namespace, name, proc_name, setup_path, func_id, instance_id FROM requests
-		WHERE task = ?`, task)
+		WHERE task = ? ORDER BY num`, task)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
-	views := map[int64]store.ItemView{}
 	err = each(rows, func(rows *sql.Rows) error {
 		var num int64
 		var v store.ItemView
 		err := rows.Scan(&num, &v.Op, &v.Process.Namespace, &v.Process.Name, &v.ProcName, &v.SetupPath, &v.FuncID, &v.InstanceID)
-		views[num] = v
+		if len(r.views) == 0 {
+			r.first = num
+		}
+		r.views = append(r.views, v)
 		return err
 	})
-	return views, err
+	return r, err
 }
 
 // What a poll costs is mostly the number of columns that are not null: none is read that can be done without.
@@ -216,27 +234,37 @@ type viewScanner struct {
 	text    sql.NullString
 	hosted  sql.NullBool
 	status  sql.RawBytes
+	// statuses reads the statuses.
+	statuses statusReader
 }
 
-func (s *viewScanner) scan(rows *sql.Rows, requests map[int64]store.ItemView) (store.ItemView, error) {
+func (s *viewScanner) scan(rows *sql.Rows, requests requestViews) (store.ItemView, error) {
 	var key, asked string
 	err := rows.Scan(&s.request, &key, &asked, &s.cloud, &s.ip, &s.id, &s.state, &s.fault, &s.text, &s.hosted, &s.status)
 	if err != nil {
 		return store.ItemView{}, err
 	}
-	v := requests[s.request]
+	place := s.request - requests.first
+	if place < 0 || place >= int64(len(requests.views)) {
+		return store.ItemView{}, fmt.Errorf("item %q has no request", key)
+	}
+	v := requests.views[place]
 	v.Key, v.Asked = key, asked
 	if s.cloud.Valid { // a known agent
 		v.Cloud, v.IP, v.AgentID = int(s.cloud.Int64), s.ip.String, s.id.String
 		if v.AgentID == "" {
-			v.AgentID = fmt.Sprintf("%d:%s", v.Cloud, v.IP)
+			v.AgentID = strconv.Itoa(v.Cloud) + ":" + v.IP
 		}
 	}
 	if v.Done = task.State(s.state) == task.Done; !v.Done {
 		return v, nil
 	}
 	v.Outcome = &process.Outcome{Fault: process.Fault(s.fault.String), Text: s.text.String, Hosted: s.hosted.Bool}
-	v.Outcome.Status, err = decode[process.Status](s.status)
+	if s.status == nil {
+		return v, nil
+	}
+	status, err := s.statuses.read(s.status)
+	v.Outcome.Status = &status
 	return v, err
 }
 
