@@ -1,0 +1,95 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"drover/internal/server/store"
+)
+
+// The headers of a delivery.
+const (
+	// HeaderSignature is "t=<Unix seconds>,v1=<hex>": HMAC-SHA256, under the secret, of the time, a dot and the body.
+	HeaderSignature = "X-Drover-Signature"
+	// HeaderDelivery names the delivery: one that is tried again has the same name.
+	HeaderDelivery = "X-Drover-Delivery"
+)
+
+const (
+	// answerTime bounds one attempt.
+	answerTime = 10 * time.Second
+	// maxAnswer is how much of an answer is read, in bytes.
+	maxAnswer = 4 << 10
+)
+
+// Sign returns the value of HeaderSignature.
+func Sign(secret string, at time.Time, body []byte) string {
+	stamp := strconv.FormatInt(at.Unix(), 10)
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(stamp + "."))
+	mac.Write(body)
+	return "t=" + stamp + ",v1=" + hex.EncodeToString(mac.Sum(nil))
+}
+
+// client is what deliveries are made with: no redirects, no proxy, and no address that is not allowed.
+func client(local bool) *http.Client {
+	dialer := &net.Dialer{Timeout: answerTime}
+	if !local {
+		dialer.Control = control
+	}
+	return &http.Client{
+		Timeout: answerTime,
+		Transport: &http.Transport{
+			DialContext: dialer.DialContext, ForceAttemptHTTP2: true, TLSHandshakeTimeout: answerTime,
+			MaxIdleConns: 1, IdleConnTimeout: time.Minute,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// post makes one attempt. The error is for an operator and holds no secret.
+func post(ctx context.Context, c *http.Client, w *store.Webhook, name string, body []byte) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("cannot make the request: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "drover")
+	req.Header.Set(HeaderDelivery, name)
+	req.Header.Set(HeaderSignature, Sign(w.Secret, time.Now(), body))
+	resp, err := c.Do(req)
+	if err != nil {
+		return plain(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // only read
+	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer)
+	switch {
+	case resp.StatusCode >= 300 && resp.StatusCode < 400:
+		return fmt.Errorf("answered %s, and redirects are not followed", resp.Status)
+	case resp.StatusCode < 200 || resp.StatusCode > 299:
+		return fmt.Errorf("answered %s", resp.Status)
+	}
+	return nil
+}
+
+// plain takes the URL off an error, as its query may hold a token.
+func plain(err error) error {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		if wrapped.Timeout() {
+			return fmt.Errorf("gave no answer within %s", answerTime)
+		}
+		return wrapped.Err
+	}
+	return err
+}

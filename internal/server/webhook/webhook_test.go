@@ -1,0 +1,280 @@
+package webhook_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/server/alarm"
+	"drover/internal/server/store"
+	"drover/internal/server/webhook"
+)
+
+// disk is a store in memory.
+type disk struct {
+	mu         sync.Mutex
+	hooks      []store.Webhook
+	deliveries map[string]store.Delivery
+	events     []store.StoredEvent
+	noted      chan store.Delivery
+}
+
+func newDisk(hooks ...store.Webhook) *disk {
+	return &disk{hooks: hooks, deliveries: map[string]store.Delivery{}, noted: make(chan store.Delivery, 1000)}
+}
+
+func (d *disk) PutWebhook(context.Context, store.Webhook, int64) error { return errors.New("not here") }
+
+func (d *disk) DeleteWebhook(context.Context, string) error { return errors.New("not here") }
+
+func (d *disk) ListWebhooks(context.Context) (hooks []store.Webhook, deliveries []store.Delivery, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, h := range d.hooks {
+		delivery := d.deliveries[h.Name]
+		delivery.Webhook = h.Name
+		hooks, deliveries = append(hooks, h), append(deliveries, delivery)
+	}
+	return hooks, deliveries, nil
+}
+
+func (d *disk) PutDelivery(_ context.Context, delivery store.Delivery) error {
+	d.mu.Lock()
+	d.deliveries[delivery.Webhook] = delivery
+	d.mu.Unlock()
+	d.noted <- delivery
+	return nil
+}
+
+func (d *disk) EventsAfter(_ context.Context, after int64, _ store.EventFilter, limit int) (events []store.StoredEvent, next int64, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	next = after
+	for _, e := range d.events {
+		if e.Cursor > after && len(events) < limit {
+			events, next = append(events, e), e.Cursor
+		}
+	}
+	return events, next, nil
+}
+
+func (d *disk) happen(n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for range n {
+		cursor := int64(len(d.events) + 1)
+		d.events = append(d.events, store.StoredEvent{Cursor: cursor, Agent: "A", Event: process.Event{
+			Kind: process.EventRelaunched, Process: process.ID{Namespace: "ns", Name: fmt.Sprint("p", cursor)}, At: cursor,
+		}})
+	}
+}
+
+func (d *disk) ByKey(key string) (store.Agent, bool) {
+	return store.Agent{Key: key, Cloud: 1, IP: "10.0.0.1"}, key == "A"
+}
+
+// receiver is an HTTP server that remembers what it was told.
+type receiver struct {
+	*httptest.Server
+	got chan delivered
+}
+
+type delivered struct {
+	name, signature string
+	body            []byte
+	message         alarm.Message
+}
+
+func receive(t *testing.T, answer func(n int, w http.ResponseWriter, r *http.Request)) *receiver {
+	t.Helper()
+	r := &receiver{got: make(chan delivered, 1000)}
+	n := 0
+	var mu sync.Mutex
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		mu.Lock()
+		n++
+		count := n
+		mu.Unlock()
+		d := delivered{name: req.Header.Get(webhook.HeaderDelivery), signature: req.Header.Get(webhook.HeaderSignature)}
+		d.body, _ = io.ReadAll(req.Body)
+		if err := json.Unmarshal(d.body, &d.message); err != nil {
+			t.Errorf("body %q: %v", d.body, err)
+		}
+		r.got <- d
+		answer(count, w, req)
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func ok(int, http.ResponseWriter, *http.Request) {}
+
+// run runs a sender until the end of the test.
+func run(t *testing.T, d *disk) *webhook.Sender {
+	t.Helper()
+	s := webhook.New(webhook.Config{Store: d, Hosts: d, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func TestAlarmsAreSignedAndDelivered(t *testing.T) {
+	r := receive(t, ok)
+	d := newDisk(store.Webhook{Name: "ops", URL: r.URL, Secret: "s3cret", Local: true})
+	d.happen(1)
+	s := run(t, d)
+	got := <-r.got
+	var stamp int64
+	if _, err := fmt.Sscanf(got.signature, "t=%d,", &stamp); err != nil {
+		t.Fatalf("signature %q: %v", got.signature, err)
+	}
+	if want := webhook.Sign("s3cret", time.Unix(stamp, 0), got.body); got.signature != want {
+		t.Errorf("signature %q, want %q", got.signature, want)
+	}
+	if len(got.message.Data) != 1 || got.message.Data[0].Target != "10.0.0.1|1" {
+		t.Errorf("%+v: want one alarm of the host", got.message)
+	}
+	if n := <-d.noted; n.Cursor != 1 || n.Failures != 0 || n.Delivered.IsZero() {
+		t.Errorf("noted %+v: want the event as delivered", n)
+	}
+	d.happen(1)
+	s.News()
+	if got := <-r.got; got.name != "ops-2" || got.message.Data[0].Dimension.Name != "p2" {
+		t.Errorf("%q, %+v: want the second event alone", got.name, got.message)
+	}
+}
+
+func TestAFailedDeliveryIsMadeAgainUnderTheSameName(t *testing.T) {
+	r := receive(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+		if n == 1 {
+			w.WriteHeader(http.StatusBadGateway)
+		}
+	})
+	d := newDisk(store.Webhook{Name: "ops", URL: r.URL, Local: true})
+	d.happen(3)
+	run(t, d)
+	first := <-r.got
+	if n := <-d.noted; n.Failures != 1 || n.Cursor != 0 || n.Failing.IsZero() || !strings.Contains(n.Error, "502") {
+		t.Errorf("noted %+v: want one failure", n)
+	}
+	if second := <-r.got; second.name != first.name || string(second.body) != string(first.body) {
+		t.Errorf("%q %s, then %q %s: want the same", first.name, first.body, second.name, second.body)
+	}
+	if n := <-d.noted; n.Failures != 0 || n.Error != "" || n.Cursor != 3 {
+		t.Errorf("noted %+v: want all delivered and no failure", n)
+	}
+}
+
+func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
+	release := make(chan struct{})
+	hanging := receive(t, func(int, http.ResponseWriter, *http.Request) { <-release })
+	t.Cleanup(func() { close(release) })
+	quick := receive(t, ok)
+	d := newDisk(store.Webhook{Name: "hangs", URL: hanging.URL, Local: true}, store.Webhook{Name: "quick", URL: quick.URL, Local: true})
+	d.happen(1)
+	s := run(t, d)
+	<-hanging.got
+	<-quick.got
+	d.happen(1)
+	s.News()
+	if got := <-quick.got; got.message.Data[0].Dimension.Name != "p2" {
+		t.Errorf("%+v: want the second event", got.message)
+	}
+}
+
+func TestADeletedWebhookIsLeftAloneAndAChangedOneGoesOn(t *testing.T) {
+	old, changed := receive(t, ok), receive(t, ok)
+	d := newDisk(store.Webhook{Name: "ops", URL: old.URL, Local: true})
+	d.happen(1)
+	s := run(t, d)
+	<-old.got
+	<-d.noted
+	d.mu.Lock()
+	d.hooks[0].URL = changed.URL
+	d.mu.Unlock()
+	s.Changed()
+	d.happen(1)
+	s.News()
+	// The old worker may have taken the news before it heard of the change: then the new one begins after it.
+	select {
+	case <-old.got:
+		d.happen(1)
+		s.News()
+	case got := <-changed.got:
+		if got.message.Data[0].Dimension.Name != "p2" {
+			t.Errorf("%+v: want only what is new", got.message)
+		}
+		return
+	}
+	if got := <-changed.got; got.message.Data[0].Dimension.Name == "p1" {
+		t.Errorf("%+v: want only what is new", got.message)
+	}
+}
+
+func TestOnlyAllowedAddressesAreDialled(t *testing.T) {
+	r := receive(t, ok)
+	s := webhook.New(webhook.Config{Now: time.Now})
+	for _, address := range []string{
+		r.URL, strings.Replace(r.URL, "127.0.0.1", "localhost", 1), "http://169.254.169.254/latest/meta-data", "http://[::1]:80/",
+		"http://0.0.0.0:1/", "http://100.100.100.200/", "http://[fd00:ec2::254]/", "http://[::ffff:169.254.169.254]/",
+	} {
+		if err := s.Test(t.Context(), store.Webhook{Name: "x", URL: address}); err == nil || !strings.Contains(err.Error(), "not allowed") {
+			t.Errorf("%s: %v, want a refusal", address, err)
+		}
+	}
+	if err := s.Test(t.Context(), store.Webhook{Name: "x", URL: r.URL, Local: true}); err != nil {
+		t.Errorf("allowed: %v", err)
+	}
+	if n := len(r.got); n != 1 {
+		t.Errorf("%d deliveries have arrived, want the one that was allowed", n)
+	}
+}
+
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	target := receive(t, ok)
+	r := receive(t, func(_ int, w http.ResponseWriter, req *http.Request) {
+		http.Redirect(w, req, target.URL, http.StatusTemporaryRedirect)
+	})
+	s := webhook.New(webhook.Config{Now: time.Now})
+	err := s.Test(t.Context(), store.Webhook{Name: "x", URL: r.URL, Local: true})
+	if err == nil || !strings.Contains(err.Error(), "redirects are not followed") || len(target.got) != 0 {
+		t.Errorf("%v, %d redirected: want a refusal", err, len(target.got))
+	}
+}
+
+func TestAnErrorTellsNoSecretOfTheURL(t *testing.T) {
+	s := webhook.New(webhook.Config{Now: time.Now})
+	err := s.Test(t.Context(), store.Webhook{Name: "x", URL: "http://127.0.0.1:1/?token=hidden", Local: true})
+	if err == nil || strings.Contains(err.Error(), "hidden") {
+		t.Errorf("%v: want an error without the query", err)
+	}
+}
+
+func TestCheckURL(t *testing.T) {
+	for address, problem := range map[string]string{
+		"https://alarms.example/hook": "", "http://10.0.0.9:8080/x": "",
+		"": "expected http", "ftp://x/": "expected http", "https://": "no host", "https://u:p@x/": "user and a password", "http://%zz": "no URL",
+	} {
+		err := webhook.CheckURL(address)
+		if (err == nil) != (problem == "") || err != nil && !strings.Contains(err.Error(), problem) {
+			t.Errorf("%q: %v, want %q", address, err, problem)
+		}
+	}
+}
