@@ -16,15 +16,16 @@ import (
 const cpuFile = "cpu.stat"
 
 // AccountFiles is how many descriptors an Account holds at most.
-const AccountFiles = 2
+const AccountFiles = 3
 
 // Account is a group that is looked at again and again. In the version 2 hierarchy its files are held open, so that a look takes
-// three system calls. It is for one goroutine at a time.
+// three short system calls. It is for one goroutine at a time.
 type Account struct {
 	group *Group
-	procs int // -1 where what is held open would answer with an old list, as version 1 does
-	cpu   int // -1 where the hierarchy keeps no such account
-	buf   []byte
+	// dir and procs are -1 in version 1, where a file that is held open answers with an old list.
+	dir, procs int
+	cpu        int // -1 where the kernel keeps no such account
+	buf        []byte
 }
 
 // Reading is one look at an Account.
@@ -41,24 +42,27 @@ func (g *Group) Account() (*Account, error) {
 	if g.mode == ModeNone {
 		return nil, fmt.Errorf("cannot open the account of cgroup %s: %w", g.id, errors.ErrUnsupported)
 	}
-	a := &Account{group: g, procs: -1, cpu: -1}
+	a := &Account{group: g, dir: -1, procs: -1, cpu: -1}
 	if g.mode != ModeV2 {
 		return a, nil
 	}
 	var err error
-	if a.procs, err = openFile(g.dir, procsFile); err != nil {
+	if a.dir, err = openFile(g.dir); err == nil {
+		a.procs, err = openFile(filepath.Join(g.dir, procsFile))
+	}
+	if err != nil {
+		a.Close()
 		return nil, fmt.Errorf("cannot open the account of cgroup %s: %w", g.id, err)
 	}
-	if a.cpu, err = openFile(g.dir, cpuFile); err != nil {
-		a.cpu = -1 // before Linux 4.15 there was none
-	}
+	// Before Linux 4.15 there was none.
+	a.cpu, _ = openFile(filepath.Join(g.dir, cpuFile))
 	a.buf = make([]byte, 1024)
 	return a, nil
 }
 
 // openFile goes around os.File, which would have the poller watch every file of a group.
-func openFile(dir, name string) (int, error) {
-	return retried(func() (int, error) { return unix.Open(filepath.Join(dir, name), unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+func openFile(path string) (int, error) {
+	return retried(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 }
 
 // Look reads the account. It fails once the group has been removed.
@@ -84,12 +88,19 @@ func (a *Account) Look() (Reading, error) {
 }
 
 func (a *Account) pids() ([]int, error) {
+	if a.dir < 0 {
+		pids, err := a.group.PIDs()
+		if err == nil && len(pids) == 0 {
+			err = unix.Access(a.group.dir, unix.F_OK)
+		}
+		return pids, err
+	}
 	var st unix.Stat_t
-	if err := unix.Stat(a.group.dir, &st); err != nil {
+	if err := unix.Fstat(a.dir, &st); err != nil {
 		return nil, err
 	}
 	// A directory has two links, and one for each directory in it.
-	if a.procs < 0 || st.Nlink > 2 {
+	if st.Nlink > 2 {
 		return a.group.PIDs()
 	}
 	data, err := a.read(a.procs)
@@ -127,7 +138,7 @@ func retried(call func() (int, error)) (int, error) {
 
 // Close gives back the descriptors.
 func (a *Account) Close() {
-	for _, fd := range []int{a.procs, a.cpu} {
+	for _, fd := range []int{a.dir, a.procs, a.cpu} {
 		if fd >= 0 {
 			unix.Close(fd) //nolint:errcheck // opened for reading only
 		}
