@@ -42,8 +42,8 @@ func fill(t *testing.T, random *rand.Rand, texts []string, v reflect.Value) {
 	}
 	switch v.Kind() {
 	case reflect.Struct:
-		for i := range v.NumField() {
-			fill(t, random, texts, v.Field(i))
+		for _, field := range v.Fields() {
+			fill(t, random, texts, field)
 		}
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
