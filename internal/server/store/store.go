@@ -22,6 +22,7 @@ type Store interface { //nolint:interfacebloat // the sum of the small ones, for
 	Groups
 	Observations
 	Listing
+	Events
 	Apps
 	Users
 	Tokens
@@ -186,7 +187,8 @@ type Agent struct {
 
 // Agents is the register of hosts.
 type Agents interface {
-	// PutAgent inserts the agent or replaces what is known of it.
+	// PutAgent inserts the agent or replaces what is known of it. One without process groups takes over those of the agent that had
+	// its address before: that is the same host, installed anew.
 	PutAgent(ctx context.Context, a Agent) error
 	// ListAgents returns all agents, ordered by cloud, ip and key.
 	ListAgents(ctx context.Context) ([]Agent, error)

@@ -36,6 +36,8 @@ func TestNoStatementScansATable(t *testing.T) {
 		"SCAN audit USING INDEX audit_denied":   true,
 		"SCAN items USING INDEX items_deadline": true,
 		"SCAN f":                                true, // a page of tasks
+		"SCAN sqlite_sequence":                  true, // a row for each table that has one
+		"SCAN (subquery-1)":                     true, // a batch of the oldest events
 	}
 	var queries []string
 	db.queries.Range(func(query, _ any) bool {
@@ -61,6 +63,9 @@ func TestNoStatementScansATable(t *testing.T) {
 			var step string
 			err := rows.Scan(&id, &parent, &unused, &step)
 			parameter := strings.Contains(step, "VIRTUAL TABLE") || strings.Contains(step, "CONSTANT ROW")
+			if strings.Contains(step, "TEMP B-TREE") && strings.Contains(query, "FROM events") {
+				t.Errorf("%s\n%s", step, query)
+			}
 			if strings.HasPrefix(step, "SCAN") && !allowed[step] && !parameter {
 				t.Errorf("%s\n%s", step, query)
 			}
@@ -150,6 +155,25 @@ func use(t *testing.T, db *DB) {
 		do(err)
 	}
 	_, err = db.GetTask(ctx, "2", "")
+	do(err)
+	_, err = db.PutEvents(ctx, "a", now, []process.Event{{Stream: "s", Seq: 1}})
+	do(err)
+	for _, f := range []store.EventFilter{
+		{},
+		{Namespaces: []string{"n"}, Name: "a"},
+		{Namespaces: []string{"n", "m*"}, Name: "a*", Kinds: []process.EventKind{process.EventExited}},
+		{Agents: []string{"a"}, From: now, Until: now},
+		{Agents: []string{"a", "b"}, Name: "a"},
+		{Kinds: []process.EventKind{process.EventExited}, Name: "a"},
+	} {
+		_, _, err = db.EventsAfter(ctx, 0, f, 1)
+		do(err)
+		_, _, err = db.EventsBefore(ctx, store.EventMark{}, f, 1)
+		do(err)
+	}
+	_, err = db.LastCursor(ctx)
+	do(err)
+	_, err = db.PruneEvents(ctx, now, 1, 1)
 	do(err)
 	do(db.PutAgent(ctx, store.Agent{Key: "a"}))
 	_, err = db.ListAgents(ctx)

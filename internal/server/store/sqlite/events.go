@@ -1,0 +1,284 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/server/store"
+)
+
+// PutEvents stores the events of one agent that are new.
+func (db *DB) PutEvents(ctx context.Context, agent string, received time.Time, events []process.Event) (int, error) {
+	rows := make([][]any, len(events))
+	for i := range events {
+		e := &events[i]
+		body, err := encode(e)
+		if err != nil {
+			return 0, fmt.Errorf("cannot store events: %w", err)
+		}
+		rows[i] = []any{agent, e.Process.Namespace, e.Process.Name, string(e.Kind), e.At, nanos(received), body}
+	}
+	stored := 0
+	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+		known := map[string]uint64{}
+		var args []any
+		for i := range events {
+			e := &events[i]
+			last, err := lastOfStream(ctx, tx, known, agent, e.Stream)
+			if err != nil {
+				return err
+			}
+			if e.Seq > last {
+				known[e.Stream] = e.Seq
+				args = append(args, rows[i]...)
+			}
+		}
+		into := insertEvents()
+		stored = len(args) / into.width
+		if stored == 0 {
+			return nil
+		}
+		for stream, seq := range known {
+			err := tx.exec(ctx, `INSERT INTO event_streams (agent, stream, seq, heard) VALUES (?, ?, ?, ?)
+				ON CONFLICT (agent, stream) DO UPDATE SET seq = excluded.seq, heard = excluded.heard`, agent, stream, int64(seq), nanos(received))
+			if err != nil {
+				return err
+			}
+		}
+		return into.run(ctx, tx, args)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("cannot store events: %w", err)
+	}
+	return stored, nil
+}
+
+// insertEvents inserts rows of agent, namespace, name, kind, at, received and body.
+func insertEvents() insert {
+	return insert{
+		head:  `INSERT INTO events (agent, namespace, name, kind, at, received, body) VALUES `,
+		row:   `(?, ?, ?, ?, ?, ?, ?)`,
+		width: 7,
+	}
+}
+
+// lastOfStream returns the greatest number that is stored of a stream, and remembers it in known.
+func lastOfStream(ctx context.Context, tx *tx, known map[string]uint64, agent, stream string) (uint64, error) {
+	if last, ok := known[stream]; ok {
+		return last, nil
+	}
+	var last int64
+	err := tx.value(ctx, &last, `SELECT seq FROM event_streams WHERE agent = ? AND stream = ?`, agent, stream)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return 0, err
+	}
+	known[stream] = uint64(last)
+	return uint64(last), nil
+}
+
+// LastCursor returns the greatest cursor that was given out.
+func (db *DB) LastCursor(ctx context.Context) (int64, error) {
+	var last int64
+	err := db.query(ctx, func(r *sql.Rows) error { return r.Scan(&last) }, `SELECT seq FROM sqlite_sequence WHERE name = 'events'`)
+	if err != nil {
+		return 0, fmt.Errorf("cannot read the last cursor: %w", err)
+	}
+	return last, nil
+}
+
+// PruneEvents removes those of the oldest events that are too old or too many, and forgets streams that have long ended.
+func (db *DB) PruneEvents(ctx context.Context, before time.Time, keep, limit int) (int, error) {
+	var pruned int
+	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) (err error) {
+		pruned, err = tx.affect(ctx, `DELETE FROM events WHERE cursor IN (
+				SELECT cursor FROM (SELECT cursor, received FROM events WHERE cursor > 0 ORDER BY cursor LIMIT ?)
+				WHERE received < ? OR cursor <= (SELECT max(cursor) FROM events) - ?)`,
+			max(limit, 0), nanos(before), max(keep, 0))
+		if err != nil {
+			return err
+		}
+		// What was acknowledged so long ago no agent has any more, so none tells it again.
+		return tx.exec(ctx, `DELETE FROM event_streams WHERE (agent, stream) IN (
+				SELECT agent, stream FROM event_streams WHERE heard < ? LIMIT ?)`, nanos(before), max(limit, 0))
+	})
+	if err != nil {
+		return 0, fmt.Errorf("cannot prune events: %w", err)
+	}
+	return pruned, nil
+}
+
+// lookAt is how many events a read looks at.
+const lookAt = 20_000
+
+// EventsAfter returns events in the order of their cursors.
+func (db *DB) EventsAfter(ctx context.Context, after int64, f store.EventFilter, limit int) ([]store.StoredEvent, int64, error) {
+	events, next, err := db.eventsAfter(ctx, after, f, limit)
+	if err != nil {
+		return nil, after, fmt.Errorf("cannot list events: %w", err)
+	}
+	return events, next, nil
+}
+
+func (db *DB) eventsAfter(ctx context.Context, after int64, f store.EventFilter, limit int) ([]store.StoredEvent, int64, error) {
+	var first, last sql.NullInt64
+	err := db.query(ctx, func(r *sql.Rows) error { return r.Scan(&first, &last) },
+		`SELECT (SELECT min(cursor) FROM events), (SELECT max(cursor) FROM events)`)
+	if err != nil || last.Int64 <= after || limit <= 0 {
+		return nil, after, err
+	}
+	from := max(after, first.Int64-1)
+	until := min(last.Int64, from+lookAt)
+	var w where
+	w.add("cursor > ? AND cursor <= ?", from, until)
+	if err := w.events(f); err != nil {
+		return nil, after, err
+	}
+	events, err := db.selectEvents(ctx, `NOT INDEXED WHERE `+w.all()+` ORDER BY cursor LIMIT ?`, append(w.args, limit)...)
+	if len(events) == limit {
+		until = events[limit-1].Cursor
+	}
+	return events, until, err
+}
+
+// EventsBefore returns events, the latest to happen first.
+func (db *DB) EventsBefore(ctx context.Context, before store.EventMark, f store.EventFilter, limit int) ([]store.StoredEvent, store.EventMark, error) {
+	events, next, err := db.eventsBefore(ctx, before, f, limit)
+	if err != nil {
+		return nil, before, fmt.Errorf("cannot list events: %w", err)
+	}
+	return events, next, nil
+}
+
+func (db *DB) eventsBefore(ctx context.Context, before store.EventMark, f store.EventFilter, limit int) ([]store.StoredEvent, store.EventMark, error) {
+	var bound store.EventMark
+	if limit <= 0 {
+		return nil, before, nil
+	}
+	if before == bound {
+		before = store.EventMark{At: math.MaxInt64, Cursor: math.MaxInt64}
+	}
+	served, rest, index, err := eventConditions(f, before)
+	if err != nil {
+		return nil, bound, err
+	}
+	from := int64(math.MinInt64)
+	if !f.From.IsZero() {
+		from = f.From.UnixMilli()
+	}
+	if len(rest.text) > 0 { // many events may have to be looked at for the few that match
+		err := db.query(ctx, func(r *sql.Rows) error { return r.Scan(&bound.At, &bound.Cursor) },
+			`SELECT at, cursor FROM events INDEXED BY `+index+` WHERE `+served.all()+` AND at >= ? ORDER BY at DESC, cursor DESC LIMIT 1 OFFSET ?`,
+			append(served.args, from, lookAt-1)...)
+		if err != nil {
+			return nil, bound, err
+		}
+		if bound.Cursor > 0 {
+			from = bound.At
+			rest.add("(+at, cursor) >= (?, ?)", bound.At, bound.Cursor)
+		}
+		served.add(rest.all(), rest.args...)
+	}
+	events, err := db.selectEvents(ctx, `INDEXED BY `+index+` WHERE `+served.all()+` AND at >= ? ORDER BY at DESC, cursor DESC LIMIT ?`,
+		append(served.args, from, limit)...)
+	if len(events) == limit {
+		bound = events[limit-1].Mark()
+	}
+	return events, bound, err
+}
+
+// eventConditions returns the conditions of a filter but From: those that the best index for it serves, and the rest. A plus keeps SQLite from
+// taking a condition on a mark for the range that it walks, in place of the narrower one beside it.
+func eventConditions(f store.EventFilter, before store.EventMark) (served, rest where, index string, err error) {
+	exact := len(f.Namespaces) == 1 && !wild(f.Namespaces[0]) && f.Name != "" && !wild(f.Name)
+	switch {
+	case exact:
+		index = "events_process"
+		served.add("namespace = ? AND name = ?", f.Namespaces[0], f.Name)
+		f.Namespaces, f.Name = nil, ""
+	case len(f.Agents) == 1:
+		index = "events_agent"
+		served.add("agent = ?", f.Agents[0])
+		f.Agents = nil
+	case len(f.Kinds) == 1:
+		index = "events_kind"
+		served.add("kind = ?", string(f.Kinds[0]))
+		f.Kinds = nil
+	default:
+		index = "events_at"
+	}
+	until := before.At
+	if !f.Until.IsZero() {
+		until = min(until, f.Until.UnixMilli()-1)
+	}
+	served.add("at <= ? AND (+at, cursor) < (?, ?)", until, before.At, before.Cursor)
+	f.From, f.Until = time.Time{}, time.Time{}
+	err = rest.events(f)
+	return served, rest, index, err
+}
+
+func wild(pattern string) bool { return strings.ContainsAny(pattern, "*?") }
+
+// events adds the conditions of a filter.
+func (w *where) events(f store.EventFilter) error {
+	if f.Agents != nil {
+		if err := w.among("agent", f.Agents); err != nil {
+			return err
+		}
+	}
+	if len(f.Namespaces) == 1 {
+		w.pattern("namespace", f.Namespaces[0])
+	} else if len(f.Namespaces) > 1 {
+		list := make([]string, len(f.Namespaces))
+		for i, p := range f.Namespaces {
+			list[i] = strings.ReplaceAll(p, "[", "[[]")
+		}
+		patterns, err := json.Marshal(list)
+		if err != nil {
+			return err
+		}
+		w.add("EXISTS (SELECT 1 FROM json_each(?) p WHERE namespace GLOB p.value)", string(patterns))
+	}
+	w.pattern("name", f.Name)
+	if !f.From.IsZero() {
+		w.add("at >= ?", f.From.UnixMilli())
+	}
+	if !f.Until.IsZero() {
+		w.add("at < ?", f.Until.UnixMilli())
+	}
+	if len(f.Kinds) == 0 {
+		return nil
+	}
+	kinds := make([]string, len(f.Kinds))
+	for i, k := range f.Kinds {
+		kinds[i] = string(k)
+	}
+	return w.among("kind", kinds)
+}
+
+func (w *where) all() string { return strings.Join(w.text, " AND ") }
+
+func (db *DB) selectEvents(ctx context.Context, which string, args ...any) ([]store.StoredEvent, error) {
+	var events []store.StoredEvent
+	err := db.query(ctx, func(r *sql.Rows) error {
+		var e store.StoredEvent
+		var received int64
+		var body sql.RawBytes
+		if err := r.Scan(&e.Cursor, &e.Agent, &received, &body); err != nil {
+			return err
+		}
+		e.Received = moment(received)
+		if err := json.Unmarshal(body, &e.Event); err != nil {
+			return fmt.Errorf("event %d: %w", e.Cursor, err)
+		}
+		events = append(events, e)
+		return nil
+	}, `SELECT cursor, agent, received, body FROM events `+which, args...)
+	return events, err
+}
