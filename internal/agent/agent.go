@@ -47,12 +47,11 @@ const (
 	heartbeat    = 5 * time.Second
 	healthyAfter = time.Minute
 	relistEvery  = 30 * time.Second
-	// What was only looked at may be looked at again, so a question is soon forgotten; anything else outlives every manifest
-	// that would still be admitted (replayWindow).
-	keepQuestions = time.Hour
-	keepCommands  = replayWindow + time.Hour
-	bootStarts    = 8
-	orderWorkers  = 4
+	// What was carried out is remembered for longer than any manifest is admitted that could ask for it again.
+	keepCommands = replayWindow + time.Hour
+	pruneEvery   = 10 * time.Minute
+	bootStarts   = 8
+	orderWorkers = 4
 )
 
 // Agent is one host's agent.
@@ -210,6 +209,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		group.Part{Name: "supervisor", Run: a.super.Run},
 		group.Part{Name: "reporter", Run: a.reporter.Run},
 		group.Part{Name: "housekeeping", Run: a.keepHouse},
+		group.Part{Name: "memory", Run: giveBack},
 		group.Part{Name: "link", Run: a.serve},
 	)
 }
@@ -245,13 +245,15 @@ func (a *Agent) serve(ctx context.Context) error {
 
 // keepHouse drops what is not needed any more.
 func (a *Agent) keepHouse(ctx context.Context) error {
-	ticker := time.NewTicker(relistEvery)
-	defer ticker.Stop()
+	sweep, prune := time.NewTicker(relistEvery), time.NewTicker(pruneEvery)
+	defer sweep.Stop()
+	defer prune.Stop()
 	for {
 		select {
-		case <-ticker.C:
+		case <-sweep.C:
 			a.host.Sweep(a.super.Runs())
-			if err := a.store.Prune(specstore.Age{SinceBoot: host.SinceBoot(), Wall: a.wall(), Questions: keepQuestions, Commands: keepCommands}); err != nil {
+		case <-prune.C:
+			if err := a.store.Prune(specstore.Age{SinceBoot: host.SinceBoot(), Wall: a.wall(), Keep: keepCommands}); err != nil {
 				a.cfg.Log.Warn("journal could not be pruned", "error", err)
 			}
 		case <-ctx.Done():

@@ -107,7 +107,7 @@ const (
 // this boot, a process that started after its pid file was written is a stranger at a reused pid.
 func (h *Host) Look(spec *process.Spec, rt specstore.Runtime) operation.Sighting {
 	query := locate.Query{ProcName: spec.Identity.ProcName, PIDPath: spec.Identity.PIDPath, SetupPath: spec.Identity.SetupPath, Count: spec.Policy.Instances > 1}
-	if rt.Process != nil && h.fs.Same(*rt.Process) {
+	if rt.Process != nil && h.alive(*rt.Process) {
 		s := operation.Sighting{ID: rt.Process, PIDFile: rt.PIDFile, Matches: 1}
 		if spec.Policy.Instances > 1 {
 			if found := locate.Find(h.fs, query).Found; found != nil {
@@ -150,7 +150,10 @@ func (h *Host) stranger(f locate.Found) bool {
 // Watch implements operation.Processes. A process that ended before the call, while this agent was there to see it, is told of
 // at once: a command may be over before anybody can ask about it.
 func (h *Host) Watch(id procfs.Identity, fn func(liveness.Exit)) (stop func(), err error) {
-	stop, err = h.watcher.Watch(id, fn)
+	stop, err = h.watcher.Watch(id, func(e liveness.Exit) {
+		h.sampler.Forget(id)
+		fn(e)
+	})
 	if !errors.Is(err, liveness.ErrGone) {
 		return stop, err
 	}
@@ -169,6 +172,14 @@ func (h *Host) Signal(id procfs.Identity, sig syscall.Signal) error {
 
 // Instance implements operation.Processes.
 func (h *Host) Instance(id procfs.Identity) (process.Instance, error) { return h.sampler.Instance(id) }
+
+// Glance implements operation.Processes.
+func (h *Host) Glance(id procfs.Identity) (alive, moved bool) { return h.sampler.Glance(id) }
+
+func (h *Host) alive(id procfs.Identity) bool {
+	alive, _ := h.sampler.Glance(id)
+	return alive
+}
 
 // maxLaunches is how many commands are started side by side.
 const maxLaunches = 8
@@ -329,6 +340,7 @@ func (h *Host) EndTree(ctx context.Context, root procfs.Identity, id string) ([]
 // Sweep drops the groups and outputs of runs that are over, and cuts the outputs that daemons still write to. needed are
 // the latest runs of the processes that are known, whose groups and outputs are kept.
 func (h *Host) Sweep(needed map[string]bool) {
+	h.sampler.Tidy()
 	groups, err := h.tree.IDs()
 	if err != nil {
 		h.log.Warn("control groups could not be listed", "error", err)

@@ -42,6 +42,8 @@ type Processes interface {
 	Signal(id procfs.Identity, sig syscall.Signal) error
 	// Instance describes it as /proc shows it.
 	Instance(id procfs.Identity) (process.Instance, error)
+	// Glance reports, at next to no cost, whether it is alive and whether its Instance is another one than was told last.
+	Glance(id procfs.Identity) (alive, moved bool)
 }
 
 // Commands is the host as far as commands go. A run is one command and all that it starts.
@@ -129,9 +131,12 @@ var ErrInterrupted = errors.New("interrupted by the stop of the agent")
 // Operate carries out one accepted operation, or goes on with one that an earlier agent had begun. It blocks until the
 // outcome is known, or returns ErrInterrupted when ctx ends first. Running commands are left alone then.
 func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (Result, error) {
-	progress, err := o.Journal.GetProgress(e.Item)
-	if err != nil {
-		o.Log.Warn("progress of operation could not be read", "item", e.Item, "error", err)
+	var progress specstore.Progress
+	if e.Op != process.Query {
+		var err error
+		if progress, err = o.Journal.GetProgress(e.Item); err != nil {
+			o.Log.Warn("progress of operation could not be read", "item", e.Item, "error", err)
+		}
 	}
 	n := &session{Operator: o, ctx: ctx, id: e.Process, op: e.Op, item: e.Item, spec: SpecInForce(e, s), subject: s, runtime: s.Runtime, progress: progress}
 	if n.spec == nil {

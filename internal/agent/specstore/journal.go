@@ -19,6 +19,8 @@ type Entry struct {
 	Process process.ID    `json:"process"`
 	Op      process.Op    `json:"op"`
 	Spec    *process.Spec `json:"spec,omitempty"`
+	// Groups is for process.SetGroups.
+	Groups []process.Group `json:"groups,omitempty"`
 	// BeginBy is when it may no longer begin: the time since boot, in the boot in which it was accepted. Expires is the same
 	// by this host's wall clock, which may be stepped: it counts in a later boot only.
 	BeginBy time.Duration `json:"begin_by"`
@@ -38,9 +40,34 @@ func (e *Entry) Expired(boot string, sinceBoot time.Duration) bool {
 	return time.Now().After(e.Expires)
 }
 
-// Accept journals the entries that are not known yet, in order, and returns those; it returns when they are on disk.
-// The entries that are known are returned as they stand in known.
+// Accept journals the entries that are not known yet and returns those, the commands in order before the questions. It returns
+// when the commands are on disk; a question need not be. The entries that are known are returned in known: the commands as they
+// stand, the questions without an outcome, because that is not kept.
 func (s *Store) Accept(entries []Entry) (fresh, known []Entry, err error) {
+	var commands, asked []Entry
+	for _, e := range entries {
+		e.Boot = s.boot
+		if e.Op == process.Query {
+			asked = append(asked, e)
+		} else {
+			commands = append(commands, e)
+		}
+	}
+	asked, answering := s.questions.split(asked)
+	if err := s.putQuestions(asked); err != nil {
+		return nil, nil, fmt.Errorf("cannot note questions: %w", err)
+	}
+	if len(commands) > 0 {
+		if fresh, known, err = s.acceptCommands(commands); err != nil {
+			return nil, nil, fmt.Errorf("cannot journal operations: %w", err)
+		}
+	}
+	// Last: what was refused with the rest is not known when it comes again.
+	s.questions.add(asked)
+	return append(fresh, asked...), append(known, answering...), nil
+}
+
+func (s *Store) acceptCommands(entries []Entry) (fresh, known []Entry, err error) {
 	err = s.state.Batch(func(tx *bbolt.Tx) error {
 		fresh, known = nil, nil // the function may be called again
 		journal, items := tx.Bucket([]byte(bucketJournal)), tx.Bucket([]byte(bucketItems))
@@ -57,7 +84,6 @@ func (s *Store) Accept(entries []Entry) (fresh, known []Entry, err error) {
 			if err != nil {
 				return err
 			}
-			e.Boot = s.boot
 			if err := putJSON(journal, sequenceKey(n), e); err != nil {
 				return err
 			}
@@ -68,21 +94,22 @@ func (s *Store) Accept(entries []Entry) (fresh, known []Entry, err error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, nil, fmt.Errorf("cannot journal operations: %w", err)
-	}
-	return fresh, known, nil
+	return fresh, known, err
 }
 
-// Change is what an operation did to the record of its process.
+// Change is what an operation did to the record of its process, or to the groups of a namespace.
 type Change struct {
 	Put    *Record
 	Delete bool
+	Groups *NamespaceGroups
 }
 
 // Finish stores the outcome of an item and the change of the record in one commit, so that the flag and the answer can
-// never disagree. An item that has an outcome keeps it. It returns when both are on disk.
+// never disagree. An item that has an outcome keeps it. It returns when both are on disk. Of a question nothing is stored.
 func (s *Store) Finish(item string, id process.ID, outcome process.Outcome, change Change) error {
+	if s.questions.has(item) {
+		return nil
+	}
 	err := s.state.Batch(func(tx *bbolt.Tx) error {
 		journal, items := tx.Bucket([]byte(bucketJournal)), tx.Bucket([]byte(bucketItems))
 		seq := items.Get([]byte(item))
@@ -100,6 +127,8 @@ func (s *Store) Finish(item string, id process.ID, outcome process.Outcome, chan
 			err = records.Delete([]byte(id.Hash()))
 		case change.Put != nil:
 			err = putJSON(records, []byte(id.Hash()), change.Put)
+		case change.Groups != nil:
+			err = putGroups(tx, change.Groups)
 		}
 		if err != nil {
 			return err
@@ -114,7 +143,18 @@ func (s *Store) Finish(item string, id process.ID, outcome process.Outcome, chan
 
 // Acknowledge notes that the server has the outcomes of these items.
 func (s *Store) Acknowledge(itemIDs []string) error {
-	err := s.state.Batch(func(tx *bbolt.Tx) error {
+	itemIDs, err := s.dropQuestions(itemIDs)
+	if err == nil && len(itemIDs) > 0 {
+		err = s.acknowledgeCommands(itemIDs)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot note acknowledgements: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) acknowledgeCommands(itemIDs []string) error {
+	return s.state.Batch(func(tx *bbolt.Tx) error {
 		journal, items := tx.Bucket([]byte(bucketJournal)), tx.Bucket([]byte(bucketItems))
 		for _, id := range itemIDs {
 			seq := items.Get([]byte(id))
@@ -127,7 +167,7 @@ func (s *Store) Acknowledge(itemIDs []string) error {
 			}
 			e.Acked = true
 			// The id is what must be remembered; of the rest, enough to answer a late question.
-			e.Spec = nil
+			e.Spec, e.Groups = nil, nil
 			e.Outcome = shortened(e.Outcome)
 			if err := putJSON(journal, seq, e); err != nil {
 				return err
@@ -135,14 +175,10 @@ func (s *Store) Acknowledge(itemIDs []string) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("cannot note acknowledgements: %w", err)
-	}
-	return nil
 }
 
 // Journal returns the entries that are open (no outcome yet) and those whose outcome the server does not have, both in
-// the order in which they were accepted.
+// the order in which they were accepted; open questions come last.
 func (s *Store) Journal() (open, unacked []Entry, err error) {
 	err = s.state.View(func(tx *bbolt.Tx) error {
 		return tx.Bucket([]byte(bucketJournal)).ForEach(func(_, v []byte) error {
@@ -158,10 +194,14 @@ func (s *Store) Journal() (open, unacked []Entry, err error) {
 			return nil
 		})
 	})
+	var asked []Entry
+	if err == nil {
+		asked, err = s.openQuestions()
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot read the journal: %w", err)
 	}
-	return open, unacked, nil
+	return append(open, asked...), unacked, nil
 }
 
 // Age says what is old.
@@ -169,40 +209,41 @@ type Age struct {
 	// SinceBoot and Wall are the present time.
 	SinceBoot time.Duration
 	Wall      time.Time
-	// Questions is how long an acknowledged query is kept after it has expired, Commands how long any other operation is.
-	Questions, Commands time.Duration
+	// Keep is how long an acknowledged operation is kept after it has expired.
+	Keep time.Duration
 }
 
 // old reports whether an entry need not be kept any longer.
 func (a Age) old(e Entry, boot string) bool {
-	keep := a.Commands
-	if e.Op == process.Query {
-		keep = a.Questions
-	}
 	if e.Boot == boot {
-		return a.SinceBoot-e.BeginBy > keep
+		return a.SinceBoot-e.BeginBy > a.Keep
 	}
-	return a.Wall.Sub(e.Expires) > keep
+	return a.Wall.Sub(e.Expires) > a.Keep
 }
 
-// Prune removes acknowledged entries that are old: no server sends them again.
+// Prune removes acknowledged entries that are old: no server sends them again. It writes nothing if there are none.
 func (s *Store) Prune(age Age) error {
-	return s.state.Batch(func(tx *bbolt.Tx) error {
-		journal, items := tx.Bucket([]byte(bucketJournal)), tx.Bucket([]byte(bucketItems))
-		var old []Entry
-		err := journal.ForEach(func(_, v []byte) error {
+	var old []string
+	err := s.state.View(func(tx *bbolt.Tx) error {
+		return tx.Bucket([]byte(bucketJournal)).ForEach(func(_, v []byte) error {
 			e, err := decodeEntry(v)
 			if err == nil && e.Acked && age.old(e, s.boot) {
-				old = append(old, e)
+				old = append(old, e.Item)
 			}
 			return err
 		})
-		if err != nil {
-			return err
-		}
-		for _, e := range old {
-			item := []byte(e.Item)
-			if err := errors.Join(journal.Delete(items.Get(item)), items.Delete(item)); err != nil {
+	})
+	if err != nil || len(old) == 0 {
+		return err
+	}
+	return s.state.Batch(func(tx *bbolt.Tx) error {
+		journal, items := tx.Bucket([]byte(bucketJournal)), tx.Bucket([]byte(bucketItems))
+		for _, item := range old {
+			seq := items.Get([]byte(item))
+			if seq == nil {
+				continue
+			}
+			if err := errors.Join(journal.Delete(seq), items.Delete([]byte(item))); err != nil {
 				return err
 			}
 		}

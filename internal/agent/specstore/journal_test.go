@@ -93,35 +93,30 @@ func TestFinishDeletes(t *testing.T) {
 // uptime is how long the host has been up.
 const uptime = 100 * time.Hour
 
-// TestPruneByKindAndBoot: questions go before commands, and what another boot has left goes by the wall clock.
-func TestPruneByKindAndBoot(t *testing.T) {
+// TestPruneByBoot: what another boot has left goes by the wall clock.
+func TestPruneByBoot(t *testing.T) {
 	dir, now := t.TempDir(), time.Now()
 	s := open(t, dir, boot)
-	question, command := entry("question", 1), entry("command", 1)
-	question.Op = process.Query
-	for _, e := range []*specstore.Entry{&question, &command} {
-		e.BeginBy, e.Expires = uptime-2*time.Hour, now.Add(-2*time.Hour)
-		accept(t, s, *e)
-		finish(t, s, e.Item, 1, success(), specstore.Change{})
-	}
-	if err := s.Acknowledge([]string{"question", "command"}); err != nil {
+	command := entry("command", 1)
+	command.BeginBy, command.Expires = uptime-2*time.Hour, now.Add(-2*time.Hour)
+	accept(t, s, command)
+	finish(t, s, command.Item, 1, success(), specstore.Change{})
+	if err := s.Acknowledge([]string{command.Item}); err != nil {
 		t.Fatal(err)
 	}
 	prune := func(s *specstore.Store, age specstore.Age) (left []string) {
-		age.Questions, age.Commands = time.Hour, 24*time.Hour
+		age.Keep = 24 * time.Hour
 		if err := s.Prune(age); err != nil {
 			t.Fatal(err)
 		}
-		_, known := accept(t, s, question, command)
+		_, known := accept(t, s, command)
 		return items(known)
 	}
 	want(t, "left after two hours", prune(s, specstore.Age{SinceBoot: uptime, Wall: now}), []string{"command"})
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	close(t, s)
 	s = open(t, dir, "another boot")
-	want(t, "left after a reboot", prune(s, specstore.Age{SinceBoot: time.Minute, Wall: now}), []string{"question", "command"})
-	want(t, "left two days after it", prune(s, specstore.Age{SinceBoot: time.Minute, Wall: now.Add(48 * time.Hour)}), []string{"question"})
+	want(t, "left after a reboot", prune(s, specstore.Age{SinceBoot: time.Minute, Wall: now}), []string{"command"})
+	want(t, "left two days after it", prune(s, specstore.Age{SinceBoot: time.Minute, Wall: now.Add(48 * time.Hour)}), []string{})
 }
 
 // TestNewestManifest: it is there again after a restart.
@@ -156,7 +151,7 @@ func TestPrune(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := s.Prune(specstore.Age{SinceBoot: uptime, Wall: now, Questions: time.Minute, Commands: 30 * time.Minute}); err != nil {
+		if err := s.Prune(specstore.Age{SinceBoot: uptime, Wall: now, Keep: 30 * time.Minute}); err != nil {
 			t.Fatal(err)
 		}
 		open, unacked := journal(t, s)

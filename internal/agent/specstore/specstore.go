@@ -2,8 +2,8 @@
 // journal of the operations it has accepted, and what it last knew of the running instances. It decides nothing.
 //
 // There are two files. state.db is synced at every commit: specs, flags, accepted operations, outcomes. runtime.db is
-// not: process identities, retry counters and the progress of running operations survive a kill -9 of the agent in the page
-// cache and mean nothing after a reboot, so the file is thrown away when the boot id changes. They are apart because an
+// not: process identities, retry counters, the progress of running operations and accepted questions survive a kill -9 of the agent
+// in the page cache and mean nothing after a reboot, so the file is thrown away when the boot id changes. They are apart because an
 // unsynced commit in the same bbolt file could leave the synced pages unreadable after a power failure.
 package specstore
 
@@ -37,9 +37,11 @@ type Record struct {
 const (
 	bucketRecords = "records"
 	bucketJournal = "journal"
-	bucketItems   = "items" // item id -> journal sequence
+	bucketItems   = "items"  // item id -> journal sequence
+	bucketGroups  = "groups" // by namespace
 	bucketRuntime = "runtime"
 	bucketSteps   = "steps"
+	bucketAsked   = "questions" // item id -> entry
 	bucketMeta    = "meta"
 	keyBoot       = "boot_id"
 	keyFormat     = "format"
@@ -54,7 +56,10 @@ const format = 1
 type Store struct {
 	state   *bbolt.DB
 	runtime *bbolt.DB
-	boot    string
+	// commits gathers the writes to runtime.
+	commits   commits
+	questions questions
+	boot      string
 }
 
 // Open opens or creates the files in dir, which is made with mode 0700. bootID decides whether the runtime file is still
@@ -63,7 +68,7 @@ func Open(dir, bootID string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot create agent directory: %w", err)
 	}
-	state, err := open(filepath.Join(dir, "state.db"), bucketRecords, bucketJournal, bucketItems)
+	state, err := open(filepath.Join(dir, "state.db"), bucketRecords, bucketJournal, bucketItems, bucketGroups)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +79,7 @@ func Open(dir, bootID string) (*Store, error) {
 		_ = state.Close()
 		return nil, err
 	}
-	return &Store{state: state, runtime: runtime, boot: bootID}, nil
+	return &Store{state: state, runtime: runtime, questions: questions{known: map[string]bool{}}, boot: bootID}, nil
 }
 
 var errInUse = errors.New("another agent uses this data directory")
@@ -125,7 +130,7 @@ func checkFormat(meta *bbolt.Bucket) error {
 // openRuntime opens the unsynced file, or begins a new one when it is of another boot or cannot be read: nothing in it
 // is needed to be right, only to be quick.
 func openRuntime(path, bootID string) (*bbolt.DB, error) {
-	db, err := open(path, bucketRuntime, bucketSteps)
+	db, err := open(path, bucketRuntime, bucketSteps, bucketAsked)
 	if err == nil {
 		var boot string
 		_ = db.View(func(tx *bbolt.Tx) error {
@@ -144,7 +149,7 @@ func openRuntime(path, bootID string) (*bbolt.DB, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("cannot renew %s: %w", path, err)
 	}
-	db, err = open(path, bucketRuntime, bucketSteps)
+	db, err = open(path, bucketRuntime, bucketSteps, bucketAsked)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	goruntime "runtime"
 	"strconv"
 	"time"
 
@@ -29,9 +30,16 @@ func (r *runner) policy() lifecycle.Policy {
 
 // step feeds the machine one event, does what it asks for, and lets others see the new state.
 func (r *runner) step(ctx context.Context, ev lifecycle.Event) {
+	r.stepAndTell(ctx, ev, func() {})
+}
+
+// stepAndTell is step for an event that tell puts into the log. A relaunch waits neither for that nor for the disk.
+func (r *runner) stepAndTell(ctx context.Context, ev lifecycle.Event, tell func()) {
 	before := r.machine
 	next, actions := r.machine.Step(r.policy(), ev, r.now())
 	r.machine = next
+	r.perform(ctx, actions)
+	tell()
 	if next.State != before.State {
 		level := slog.LevelInfo
 		if next.State == lifecycle.Operating || before.State == lifecycle.Operating {
@@ -39,7 +47,6 @@ func (r *runner) step(ctx context.Context, ev lifecycle.Event) {
 		}
 		r.sup.cfg.Log.Log(ctx, level, "state changed", "process", r.id, "from", before.State, "to", next.State)
 	}
-	r.perform(ctx, actions)
 	r.runtime.Attempts, r.runtime.LaunchedAt, r.runtime.RetryAt = r.machine.Attempts, r.machine.LaunchedAt, r.machine.RetryAt
 	if r.record != nil {
 		r.keep(r.runtime)
@@ -64,11 +71,9 @@ func (r *runner) perform(ctx context.Context, actions []lifecycle.Action) {
 		case lifecycle.Relaunch:
 			r.relaunch(ctx, r.sup.cfg.Operator.Relaunch, r.rebooted())
 		case lifecycle.Arm:
-			r.armed = a.Timer
-			r.timer.Reset(a.After)
+			r.arm(a.Timer, a.After)
 		case lifecycle.Disarm:
-			r.armed = lifecycle.NoTimer
-			r.timer.Stop()
+			r.disarm()
 		case lifecycle.GiveUp:
 			r.giveUp()
 		}
@@ -98,7 +103,7 @@ func (r *runner) relaunch(
 ) {
 	r.busy = true
 	rec, rt := *r.record, r.runtime
-	r.work.Go(func() {
+	r.sup.turns.beside(func() {
 		if queued {
 			select {
 			case r.sup.bootSlots <- struct{}{}:
@@ -113,15 +118,21 @@ func (r *runner) relaunch(
 		}
 		r.post(message{kind: relaunched, runtime: after, err: err})
 	})
+	// The relaunch goes first; what this goroutine has to write down can be done meanwhile by another thread.
+	goruntime.Gosched()
 }
 
-func (r *runner) relaunchEnded(ctx context.Context, m message) {
+// relaunchEnded takes in what came of a relaunch, and notes it before its progress is dropped: a successor of this agent must find
+// one or the other.
+func (r *runner) relaunchEnded(ctx context.Context, m *message) {
 	attempts := r.machine.Attempts
 	note := r.runtime.Note
 	r.runtime = m.runtime
 	if m.err != nil {
 		r.runtime.Note = "relaunch " + itoa(attempts) + " failed: " + m.err.Error()
-		r.relaunchOver()
+		// Before the step, which may begin the next relaunch.
+		r.keep(r.runtime)
+		r.sup.cfg.Operator.Relaunched(r.id)
 		r.sup.cfg.Log.Warn("relaunch failed", "process", r.id, "attempt", attempts, "error", m.err)
 		r.step(ctx, lifecycle.LaunchFailed{})
 		return
@@ -132,19 +143,12 @@ func (r *runner) relaunchEnded(ctx context.Context, m message) {
 	} else {
 		r.runtime.Note = join(note, "relaunched as pid "+itoa(pid))
 	}
-	r.relaunchOver()
 	r.sup.cfg.Log.Info("process is up again", "process", r.id, "pid", pid, "attempt", attempts, "outside", r.runtime.Outside)
 	r.step(ctx, lifecycle.Launched{})
+	r.sup.cfg.Operator.Relaunched(r.id)
 }
 
 func startedFromOutside(pid int) string { return "restarted from outside, pid " + itoa(pid) }
-
-// relaunchOver notes what came of a relaunch before its progress is dropped: a successor of this agent must find one or the
-// other.
-func (r *runner) relaunchOver() {
-	r.keep(r.runtime)
-	r.sup.cfg.Operator.Relaunched(r.id)
-}
 
 // giveUp remembers, over a reboot too, that the budget is spent.
 func (r *runner) giveUp() {

@@ -29,6 +29,7 @@ const (
 	relaunched             // the relaunch under way is over
 	relisted               // it is time to compare /proc with what is believed
 	released               // the hold is over
+	fired                  // the timer has run out
 )
 
 // message is something that has happened to a process.
@@ -41,6 +42,8 @@ type message struct {
 	runtime specstore.Runtime
 	unhost  bool
 	err     error
+	timer   lifecycle.Timer
+	alarm   int
 }
 
 // mailbox is an unbounded queue of messages and tasks. Posting never blocks, so that the loop that watches all processes
@@ -49,10 +52,18 @@ type mailbox struct {
 	mu       sync.Mutex
 	messages []message
 	tasks    []task
-	ready    chan struct{}
+	// turn has somebody see to what is here; nil before that can be. awake says that somebody does.
+	turn  func()
+	awake bool
 }
 
-func newMailbox() *mailbox { return &mailbox{ready: make(chan struct{}, 1)} }
+// attend gives the mailbox somebody who sees to it, for the first time at once.
+func (b *mailbox) attend(turn func()) {
+	b.mu.Lock()
+	b.turn = turn
+	b.mu.Unlock()
+	b.wake()
+}
 
 func (b *mailbox) post(m message) {
 	b.mu.Lock()
@@ -69,19 +80,25 @@ func (b *mailbox) queue(t task) {
 }
 
 func (b *mailbox) wake() {
-	select {
-	case b.ready <- struct{}{}:
-	default:
+	b.mu.Lock()
+	turn := b.turn
+	asleep := !b.awake && turn != nil
+	b.awake = b.awake || asleep
+	b.mu.Unlock()
+	if asleep {
+		turn()
 	}
 }
 
-// take returns all messages that have come.
-func (b *mailbox) take() []message {
+// take returns all messages that have come. If there is nothing to see to, neither these nor, for one who is free, a task, it reports
+// false: the caller's turn is over, and whatever comes next begins another one.
+func (b *mailbox) take(free bool) ([]message, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	taken := b.messages
 	b.messages = nil
-	return taken
+	b.awake = len(taken) > 0 || free && len(b.tasks) > 0
+	return taken, b.awake
 }
 
 // next returns the task whose turn it is.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"time"
 
 	"drover/internal/agent/lifecycle"
@@ -15,7 +14,8 @@ import (
 	"drover/internal/process"
 )
 
-// runner is one process: one goroutine that owns the machine, and at most one more that carries out what takes time.
+// runner is one process: one goroutine at a time that owns the machine, and none at rest; and beside it one that carries out what
+// takes time, and those that answer questions.
 type runner struct {
 	*mailbox
 	sup  *Supervisor
@@ -26,16 +26,15 @@ type runner struct {
 	record  *specstore.Record
 	runtime specstore.Runtime
 	machine lifecycle.Machine
-	timer   *time.Timer
-	armed   lifecycle.Timer
+	timer   *time.Timer // nil when none is armed
+	alarm   int         // counts the timers that were armed or disarmed
+	begun   bool
 	busy    bool
 	unwatch func()
-	work    sync.WaitGroup
 }
 
 func (s *Supervisor) newRunner(id process.ID, rec *specstore.Record) *runner {
-	r := &runner{mailbox: newMailbox(), sup: s, id: id, record: rec, timer: time.NewTimer(time.Hour)}
-	r.timer.Stop()
+	r := &runner{mailbox: &mailbox{}, sup: s, id: id, record: rec}
 	if rec != nil {
 		rt, err := s.cfg.Store.GetRuntime(id)
 		if err != nil {
@@ -47,13 +46,14 @@ func (s *Supervisor) newRunner(id process.ID, rec *specstore.Record) *runner {
 	return r
 }
 
-// run is the life of the runner. It returns when ctx has ended and its work has stopped, or when the process is not
-// known (any more).
+// run is one turn of the runner: it sees to all that has come. It returns when there is nothing left, when ctx has ended, or when the
+// process is not known (any more).
 func (r *runner) run(ctx context.Context) {
-	defer r.work.Wait()
-	defer r.stopWatch()
-	r.begin(ctx)
-	for {
+	if !r.begun {
+		r.begun = true
+		r.begin(ctx)
+	}
+	for ctx.Err() == nil {
 		for !r.busy {
 			t, ok := r.next()
 			if !ok {
@@ -62,18 +62,37 @@ func (r *runner) run(ctx context.Context) {
 			r.start(ctx, t)
 		}
 		if !r.busy && r.record == nil && r.sup.retire(r) {
+			r.rest()
 			return
 		}
-		select {
-		case <-r.ready:
-			for _, m := range r.take() {
-				r.handle(ctx, m)
-			}
-		case <-r.timer.C:
-			r.step(ctx, lifecycle.Fired{Timer: r.armed})
-		case <-ctx.Done():
+		messages, more := r.take(!r.busy)
+		if !more {
 			return
 		}
+		for i := range messages {
+			r.handle(ctx, &messages[i])
+		}
+	}
+}
+
+// rest drops the watch and the timer of a runner that has had its last turn.
+func (r *runner) rest() {
+	r.stopWatch()
+	r.disarm()
+}
+
+// arm has the machine hear of a timer; any other is disarmed.
+func (r *runner) arm(t lifecycle.Timer, after time.Duration) {
+	r.disarm()
+	alarm := r.alarm
+	r.timer = time.AfterFunc(after, func() { r.post(message{kind: fired, alarm: alarm, timer: t}) })
+}
+
+func (r *runner) disarm() {
+	r.alarm++ // one that fires at this moment comes too late
+	if r.timer != nil {
+		r.timer.Stop()
+		r.timer = nil
 	}
 }
 
@@ -114,14 +133,14 @@ func (r *runner) start(ctx context.Context, t task) {
 			r.relist(ctx)
 		}
 		subject := operation.Subject{Record: r.record, Runtime: r.runtime}
-		r.work.Go(func() { r.operate(ctx, t, subject) })
+		r.sup.turns.beside(func() { r.operate(ctx, t, subject) })
 		return
 	}
 	r.busy = true
 	r.step(ctx, lifecycle.Began{})
 	if t.hold != nil {
 		close(t.hold.held)
-		r.work.Go(func() {
+		r.sup.turns.beside(func() {
 			select {
 			case unhost := <-t.hold.released:
 				r.post(message{kind: released, unhost: unhost})
@@ -131,7 +150,7 @@ func (r *runner) start(ctx context.Context, t task) {
 		return
 	}
 	subject := operation.Subject{Record: r.record, Runtime: r.runtime}
-	r.work.Go(func() { r.operate(ctx, t, subject) })
+	r.sup.turns.beside(func() { r.operate(ctx, t, subject) })
 }
 
 // storeAgain is how long an outcome that could not be stored waits for its next try: the disk is full or gone.
@@ -172,7 +191,7 @@ func (r *runner) operate(ctx context.Context, t task, subject operation.Subject)
 		r.post(message{kind: operated, item: e.Item, result: result})
 		return
 	}
-	if subject.Record != nil {
+	if rec := subject.Record; rec != nil && (rec.Spec.Commands.Version != "" || rec.Spec.Commands.Health != "") {
 		r.sup.cfg.Sink.Changed(r.id) // what it has just said of itself
 	}
 	r.sup.cfg.Sink.Finished(e.Item, result.Outcome)
@@ -211,7 +230,7 @@ func runsCommands(op process.Op) bool {
 }
 
 // handle takes in one message.
-func (r *runner) handle(ctx context.Context, m message) {
+func (r *runner) handle(ctx context.Context, m *message) {
 	switch m.kind {
 	case operated:
 		r.busy = false
@@ -231,6 +250,10 @@ func (r *runner) handle(ctx context.Context, m message) {
 		r.exited(ctx, m.who, m.exit)
 	case relisted:
 		r.relist(ctx)
+	case fired:
+		if m.alarm == r.alarm {
+			r.step(ctx, lifecycle.Fired{Timer: m.timer})
+		}
 	}
 }
 
@@ -273,25 +296,27 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 		return
 	}
 	r.stopWatch()
-	r.runtime.LastExit = exit.String()
-	r.runtime.Note = "pid " + itoa(who.PID) + " " + exit.String() + " at " + exit.At.UTC().Format(time.RFC3339)
+	how := exit.String()
+	r.runtime.LastExit = how
+	r.runtime.Note = "pid " + itoa(who.PID) + " " + how + " at " + exit.At.UTC().Format(time.RFC3339)
 	if r.busy {
 		r.show() // an operation holds the process: it looks for itself
 		return
 	}
-	r.sup.cfg.Log.Info("process ended", "process", r.id, "pid", who.PID, "exit", exit.String())
 	seen := r.look()
 	r.sighted(seen)
+	var ev lifecycle.Event = lifecycle.Exited{}
 	if seen.Alive() {
-		r.step(ctx, lifecycle.Found{})
-		return
+		ev = lifecycle.Found{}
 	}
-	r.step(ctx, lifecycle.Exited{})
+	r.stepAndTell(ctx, ev, func() {
+		r.sup.cfg.Log.Info("process ended", "process", r.id, "pid", who.PID, "exit", how)
+	})
 }
 
 // relist compares what is believed with what is there.
 func (r *runner) relist(ctx context.Context) {
-	if r.busy || r.record == nil {
+	if r.busy || r.record == nil || r.sup.stands(r) {
 		return
 	}
 	before := r.runtime.Process
@@ -303,7 +328,6 @@ func (r *runner) relist(ctx context.Context) {
 	case !seen.Alive() && before != nil:
 		r.step(ctx, lifecycle.NotFound{})
 	}
-	r.sup.cfg.Sink.Changed(r.id)
 }
 
 func (r *runner) look() operation.Sighting {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
@@ -55,10 +56,10 @@ type Config struct {
 type Supervisor struct {
 	cfg       Config
 	bootSlots chan struct{}
+	turns     turns
 
 	mu      sync.Mutex
 	runners map[process.ID]*runner
-	wg      sync.WaitGroup
 	ctx     context.Context //nolint:containedctx // the life of Run, needed for runners that are added during it
 }
 
@@ -91,20 +92,24 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	s.mu.Unlock()
 	ticker := time.NewTicker(s.cfg.Relist)
 	defer ticker.Stop()
-	for {
+	for n := 1; ; n++ {
 		select {
 		case <-ticker.C:
-			s.relist()
+			s.relist(n%refreshEvery == 0)
 		case <-ctx.Done():
-			s.wg.Wait()
+			s.turns.end()
+			for _, r := range s.all() {
+				r.rest()
+			}
 			return nil
 		}
 	}
 }
 
-// goRun starts a runner; the caller holds the lock.
+// goRun lets a runner begin; the caller holds the lock.
 func (s *Supervisor) goRun(r *runner) {
-	s.wg.Go(func() { r.run(s.ctx) })
+	ctx := s.ctx
+	r.attend(func() { s.turns.begin(func() { r.run(ctx) }) })
 }
 
 // Submit queues accepted operations. Those of one process run in this order.
@@ -144,12 +149,33 @@ func (s *Supervisor) retire(r *runner) bool {
 	return true
 }
 
-func (s *Supervisor) relist() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, r := range s.runners {
-		r.post(message{kind: relisted})
+// refreshEvery is how many relists lie between two reports of a process of which there is nothing new.
+const refreshEvery = 10
+
+// relist compares what is believed with what is there. What runs as it is believed to takes one system call, and its runner sleeps
+// on.
+func (s *Supervisor) relist(refresh bool) {
+	for _, r := range s.all() {
+		if !s.stands(r) {
+			r.post(message{kind: relisted})
+		}
+		if refresh && r.face.load().record != nil {
+			s.cfg.Sink.Changed(r.id)
+		}
 	}
+}
+
+// stands reports whether a process that is believed to run does so. If it uses more or less than was told last, that is told.
+func (s *Supervisor) stands(r *runner) bool {
+	f := r.face.load()
+	if f.record == nil || f.machine.State != lifecycle.Running || f.runtime.Process == nil {
+		return false
+	}
+	alive, moved := s.cfg.Operator.Processes.Glance(*f.runtime.Process)
+	if alive && moved {
+		s.cfg.Sink.Changed(r.id)
+	}
+	return alive
 }
 
 // all returns the runners at this moment.

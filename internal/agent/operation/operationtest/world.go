@@ -308,3 +308,11 @@ func (w *World) Instance(id procfs.Identity) (process.Instance, error) {
 	}
 	return process.Instance{PID: id.PID, Cmdline: p.name, Stat: "S", StartedAt: p.started.Unix()}, nil
 }
+
+// Glance implements operation.Processes. Nothing ever moves.
+func (w *World) Glance(id procfs.Identity) (alive, moved bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, alive = w.procs[id]
+	return alive, false
+}

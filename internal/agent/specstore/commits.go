@@ -1,0 +1,61 @@
+package specstore
+
+import (
+	"sync"
+
+	"go.etcd.io/bbolt"
+)
+
+// commits is the only way to write to a file. Writers that come while a commit is under way share the next one; a writer that is
+// alone waits for nobody. When many processes end at once this is most of what their relaunches cost on disk.
+type commits struct {
+	// turn is held by the one who commits.
+	turn sync.Mutex
+
+	mu    sync.Mutex
+	queue []*change
+}
+
+// change is one writer's part of a commit.
+type change struct {
+	apply func(tx *bbolt.Tx) error
+	over  bool
+	err   error
+}
+
+// update applies a change in a transaction and returns once that is committed. A change that fails takes nobody else with it: apply
+// may then be called again, on a transaction of its own. The change is visible to everybody, also after a crash of this process,
+// before update returns.
+func (c *commits) update(db *bbolt.DB, apply func(tx *bbolt.Tx) error) error {
+	mine := &change{apply: apply}
+	c.mu.Lock()
+	c.queue = append(c.queue, mine)
+	c.mu.Unlock()
+
+	c.turn.Lock()
+	defer c.turn.Unlock()
+	if mine.over {
+		return mine.err
+	}
+	c.mu.Lock()
+	together := c.queue
+	c.queue = nil
+	c.mu.Unlock()
+	err := db.Update(func(tx *bbolt.Tx) error {
+		for _, ch := range together {
+			if err := ch.apply(tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for _, ch := range together {
+		if err != nil && len(together) > 1 {
+			ch.err = db.Update(ch.apply)
+		} else {
+			ch.err = err
+		}
+		ch.over = true
+	}
+	return mine.err
+}
