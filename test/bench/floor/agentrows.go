@@ -83,7 +83,7 @@ func sampling(ctx context.Context, b *bench) error {
 		}))
 		drover = append(drover, timed(func() {
 			for _, id := range ids {
-				if _, e := sampler.Instance(id); e != nil {
+				if _, e := sampler.Use(id); e != nil {
 					err = e
 				}
 			}
