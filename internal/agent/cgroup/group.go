@@ -27,9 +27,13 @@ type Group struct {
 	dir  string // empty in ModeNone
 	mode Mode
 
+	controllers *controllers
+
 	mu     sync.Mutex
 	handle *os.File
 	closed bool
+	// bound are the directories in version 1 hierarchies that keep the limits of the group.
+	bound []bond
 }
 
 // ID returns the name that the group was created with.
@@ -53,8 +57,8 @@ func (g *Group) FD() (int, bool) {
 	return int(g.handle.Fd()), true
 }
 
-// Add moves a process, not its children, into the group. The caller guarantees that pid is what it means, such as a child
-// of its own that nobody has waited for. In ModeNone it does nothing.
+// Add moves a process, not its children, into the group and under its limits. The caller guarantees that pid is what it
+// means, such as a child of its own that nobody has waited for. In ModeNone it does nothing.
 func (g *Group) Add(pid int) error {
 	if g.mode == ModeNone {
 		return nil
@@ -65,7 +69,7 @@ func (g *Group) Add(pid int) error {
 	if err := write(filepath.Join(g.dir, procsFile), strconv.Itoa(pid)); err != nil {
 		return fmt.Errorf("cannot move pid %d into cgroup %s: %w", pid, g.id, err)
 	}
-	return nil
+	return g.Bind(pid)
 }
 
 // PIDs returns the processes of the group and of groups that were made below it, in ascending order. Zombies are not among
@@ -140,7 +144,12 @@ func (g *Group) Remove() error {
 	if g.mode == ModeNone {
 		return nil
 	}
-	if err := removeAll(g.dir); err != nil {
+	// The group itself last: as long as it is there, a sweep comes back to what is left of it elsewhere.
+	err := g.controllers.remove(g.id)
+	if err == nil {
+		err = removeAll(g.dir)
+	}
+	if err != nil {
 		return fmt.Errorf("cannot remove cgroup %s: %w", g.id, err)
 	}
 	return nil

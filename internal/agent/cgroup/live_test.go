@@ -112,11 +112,19 @@ func run(t *testing.T, g *cgroup.Group, script string) {
 		t.Fatal(err)
 	}
 	w.Close()
-	t.Cleanup(func() { _ = cmd.Wait() })
+	t.Cleanup(func() {
+		// Also where the test has failed before it came to that.
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		_ = g.Kill(ctx)
+		_ = cmd.Wait()
+	})
 	if _, ok := g.FD(); !ok {
 		if err := g.Add(cmd.Process.Pid); err != nil {
 			t.Fatal(err)
 		}
+	} else if err := g.Bind(cmd.Process.Pid); err != nil {
+		t.Fatal(err)
 	}
 	if _, err := fmt.Fprintln(in, script); err != nil {
 		t.Fatal(err)

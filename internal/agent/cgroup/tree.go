@@ -1,7 +1,7 @@
 // Package cgroup keeps one control group per run of a process, so that everything a command started can be found and
 // ended, whatever it did to hide. It owns a directory in the version 2 hierarchy, or else in the version 1 freezer, and the
-// groups in it; it needs no controller and limits nothing. Hosts that offer neither get groups that hold nothing and say so.
-// Which group belongs to which run, and when it is removed, is for the caller.
+// groups in it. That needs no controller; for limits on a group it uses those of either version. Hosts that offer neither hierarchy
+// get groups that hold nothing and say so. Which group belongs to which run, and when it is removed, is for the caller.
 package cgroup
 
 import (
@@ -33,8 +33,9 @@ const maxID = 128
 
 // Tree is the directory that all groups of one agent are in. It may be used concurrently.
 type Tree struct {
-	mode Mode
-	base string
+	mode        Mode
+	base        string
+	controllers *controllers
 }
 
 // Open finds a hierarchy that this process may use and makes the directory name in it: at its top where that is allowed, so
@@ -67,12 +68,12 @@ func Open(proc procfs.FS, name string) (*Tree, error) {
 			for _, place := range places {
 				base := filepath.Join(place, name)
 				if usable(base) {
-					return &Tree{mode: hierarchy.mode, base: base}, nil
+					return &Tree{mode: hierarchy.mode, base: base, controllers: openControllers(proc, mounts, hierarchy.mode, base, name)}, nil
 				}
 			}
 		}
 	}
-	return &Tree{mode: ModeNone}, nil
+	return &Tree{mode: ModeNone, controllers: openControllers(proc, mounts, ModeNone, "", name)}, nil
 }
 
 // below returns where the group at path of a hierarchy is seen through a mount that may show only a part of it.
@@ -142,7 +143,7 @@ func (t *Tree) IDs() ([]string, error) {
 	return subgroups(t.base)
 }
 
-// Remove removes the tree's own directory. It fails while there are groups in it.
+// Remove removes the tree's own directories. It fails while there are groups in it.
 func (t *Tree) Remove() error {
 	if t.mode == ModeNone {
 		return nil
@@ -150,11 +151,12 @@ func (t *Tree) Remove() error {
 	if err := os.Remove(t.base); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("cannot remove cgroup: %w", err)
 	}
+	t.controllers.removeBases()
 	return nil
 }
 
 func (t *Tree) group(id string) *Group {
-	g := &Group{id: id, mode: t.mode}
+	g := &Group{id: id, mode: t.mode, controllers: t.controllers}
 	if t.mode != ModeNone {
 		g.dir = filepath.Join(t.base, id)
 	}

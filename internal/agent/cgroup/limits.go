@@ -1,0 +1,314 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"drover/internal/agent/procfs"
+)
+
+// Limits are what the kernel lets the processes of a group have together; zero is no limit.
+type Limits struct {
+	Memory int64 // bytes, swap included; beyond it the kernel ends processes of the group
+	CPU    int   // percent of one processor; beyond it they wait
+	Tasks  int64 // processes and threads; beyond it none can be started
+}
+
+// Unenforced is a limit that is not in force.
+type Unenforced struct {
+	Limit string // memory, cpu or tasks
+	Err   error
+}
+
+// Limit puts limits on an empty group; what is not in force afterwards is returned. In the version 2 hierarchy a child is under
+// them that is born in the group, elsewhere one that Add or Bind was called for before it could start others.
+func (g *Group) Limit(l Limits) []Unenforced {
+	var failed []Unenforced
+	for _, d := range l.demands() {
+		h := g.controllers.home(d.controller)
+		err := h.err
+		if err == nil {
+			err = g.put(h, d)
+			g.controllers.note(d.controller, err)
+		}
+		if err != nil {
+			failed = append(failed, Unenforced{Limit: d.limit, Err: err})
+		}
+	}
+	return failed
+}
+
+// put writes one limit.
+func (g *Group) put(h home, d demand) error {
+	dir, settings := g.dir, d.v2
+	if !h.v2 {
+		dir, settings = filepath.Join(h.dir, g.id), d.v1
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("cannot create cgroup: %w", err)
+		}
+	}
+	for _, s := range settings {
+		err := write(filepath.Join(dir, s.file), s.value)
+		if err != nil && (!s.optional || !errors.Is(err, fs.ErrNotExist)) {
+			return fmt.Errorf("cannot limit cgroup %s: %w", g.id, err)
+		}
+	}
+	if !h.v2 {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.bound = append(g.bound, bond{controller: d.controller, dir: dir})
+	}
+	return nil
+}
+
+// bond ties a group to a directory in the version 1 hierarchy of a controller.
+type bond struct{ controller, dir string }
+
+// Bind puts a child that was born in the group under those limits that only a version 1 hierarchy can keep. Without such limits
+// it does nothing. The child must not have started others yet.
+func (g *Group) Bind(pid int) error {
+	g.mu.Lock()
+	bound := g.bound
+	g.mu.Unlock()
+	var failed error
+	for _, b := range bound {
+		if err := write(filepath.Join(b.dir, procsFile), strconv.Itoa(pid)); err != nil {
+			err = fmt.Errorf("cannot put pid %d under the %s limit of cgroup %s: %w", pid, b.controller, g.id, err)
+			g.controllers.note(b.controller, err)
+			failed = errors.Join(failed, err)
+		}
+	}
+	return failed
+}
+
+// Unenforced tells which of the limits this host cannot keep, as far as that is known before a run, or could not at the last.
+func (t *Tree) Unenforced(l Limits) []Unenforced {
+	var failed []Unenforced
+	for _, d := range l.demands() {
+		if err := t.controllers.trouble(d.controller); err != nil {
+			failed = append(failed, Unenforced{Limit: d.limit, Err: err})
+		}
+	}
+	return failed
+}
+
+// OOMKilled returns how many processes of a group the kernel has ended for want of memory. It is 0 where nobody counts, which is
+// so for most groups without a memory limit.
+func (t *Tree) OOMKilled(id string) (int, error) {
+	if t.mode == ModeNone || checkID(id) != nil {
+		return 0, nil
+	}
+	files := []string{filepath.Join(t.base, id, "memory.events")}
+	for _, base := range t.controllers.v1Bases() {
+		files = append(files, filepath.Join(base, id, "memory.oom_control"))
+	}
+	for _, file := range files {
+		value, err := field(file, "oom_kill")
+		if vanished(err) {
+			continue
+		}
+		if err != nil {
+			return 0, fmt.Errorf("cannot count what was ended in cgroup %s: %w", id, err)
+		}
+		n, err := strconv.Atoi(value)
+		if err != nil {
+			return 0, fmt.Errorf("cannot count what was ended in cgroup %s: %w", id, err)
+		}
+		return n, nil
+	}
+	return 0, nil
+}
+
+// demand is a limit as the files of the two versions know it.
+type demand struct {
+	limit, controller string
+	v2, v1            []setting
+}
+
+// setting is a file of a group. An optional one is missing from kernels that do not account swap.
+type setting struct {
+	file, value string
+	optional    bool
+}
+
+// cpuPeriod is the kernel's default, in microseconds.
+const cpuPeriod = 100_000
+
+func (l Limits) demands() []demand {
+	var list []demand
+	if l.Memory > 0 {
+		bytes := strconv.FormatInt(l.Memory, 10)
+		list = append(list, demand{
+			limit: "memory", controller: "memory",
+			v2: []setting{{file: "memory.max", value: bytes}, {file: "memory.swap.max", value: "0", optional: true}},
+			// In this order: the sum with swap may never be the lower one.
+			v1: []setting{{file: "memory.limit_in_bytes", value: bytes}, {file: "memory.memsw.limit_in_bytes", value: bytes, optional: true}},
+		})
+	}
+	if l.CPU > 0 {
+		quota := strconv.Itoa(l.CPU * (cpuPeriod / 100))
+		period := strconv.Itoa(cpuPeriod)
+		list = append(list, demand{
+			limit: "cpu", controller: "cpu",
+			v2: []setting{{file: "cpu.max", value: quota + " " + period}},
+			v1: []setting{{file: "cpu.cfs_period_us", value: period}, {file: "cpu.cfs_quota_us", value: quota}},
+		})
+	}
+	if l.Tasks > 0 {
+		most := []setting{{file: "pids.max", value: strconv.FormatInt(l.Tasks, 10)}}
+		list = append(list, demand{limit: "tasks", controller: "pids", v2: most, v1: most})
+	}
+	return list
+}
+
+// controllers knows where limits can be put. Nothing is asked of the kernel before the first limit.
+type controllers struct {
+	proc procfs.FS
+	mode Mode
+	base string
+	name string
+
+	mu    sync.Mutex
+	homes map[string]home
+	// last is what came of the last attempt to use a controller.
+	last map[string]error
+	// v1 are our directories in version 1 hierarchies. For each group in one of them there is one in the tree.
+	v1 []string
+}
+
+// home is where a controller keeps the limits of our groups.
+type home struct {
+	v2  bool
+	dir string // of version 1
+	err error
+}
+
+// openControllers finds what an earlier agent has left.
+func openControllers(proc procfs.FS, mounts []procfs.Mount, mode Mode, base, name string) *controllers {
+	c := &controllers{proc: proc, mode: mode, base: base, name: name, homes: map[string]home{}, last: map[string]error{}}
+	if mode == ModeNone {
+		return c
+	}
+	for _, controller := range []string{"memory", "cpu", "pids"} {
+		for _, dir := range c.places(mounts, controller) {
+			if info, err := os.Stat(dir); err == nil && info.IsDir() && !slices.Contains(c.v1, dir) {
+				c.v1 = append(c.v1, dir)
+			}
+		}
+	}
+	return c
+}
+
+// places returns where our directory in the version 1 hierarchy of a controller may be.
+func (c *controllers) places(mounts []procfs.Mount, controller string) []string {
+	var dirs []string
+	for _, m := range mounts {
+		if m.Type != "cgroup" || !slices.Contains(m.Options, controller) {
+			continue
+		}
+		dirs = append(dirs, filepath.Join(m.Point, c.name))
+		if own, ok := c.proc.OwnCgroup(controller); ok {
+			dirs = append(dirs, filepath.Join(below(m, own), c.name))
+		}
+	}
+	return dirs
+}
+
+func (c *controllers) home(controller string) home {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h, ok := c.homes[controller]
+	if !ok {
+		h = c.find(controller)
+		c.homes[controller] = h
+	}
+	return h
+}
+
+// find looks for a controller, in the hierarchy of the tree first.
+func (c *controllers) find(controller string) home {
+	if c.mode == ModeNone {
+		return home{err: errors.New("no control group can be made")}
+	}
+	if c.mode == ModeV2 && enable(c.base, controller) {
+		return home{v2: true}
+	}
+	mounts, err := c.proc.Mounts()
+	if err != nil {
+		return home{err: err}
+	}
+	for _, dir := range c.places(mounts, controller) {
+		if usable(dir) {
+			if !slices.Contains(c.v1, dir) {
+				c.v1 = append(c.v1, dir)
+			}
+			return home{dir: dir}
+		}
+	}
+	return home{err: fmt.Errorf("no %s controller can be written", controller)}
+}
+
+// enable hands a controller down to the groups in base, and reports whether they have it.
+func enable(base, controller string) bool {
+	const offered, handed = "cgroup.controllers", "cgroup.subtree_control"
+	if !lists(filepath.Join(base, offered), controller) {
+		// At the top of the hierarchy it may be that nobody has needed it yet.
+		if write(filepath.Join(filepath.Dir(base), handed), "+"+controller) != nil || !lists(filepath.Join(base, offered), controller) {
+			return false
+		}
+	}
+	return lists(filepath.Join(base, handed), controller) || write(filepath.Join(base, handed), "+"+controller) == nil
+}
+
+// lists reports whether a file of words holds one.
+func lists(path, word string) bool {
+	data, err := os.ReadFile(path)
+	return err == nil && slices.Contains(strings.Fields(string(data)), word)
+}
+
+func (c *controllers) note(controller string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last[controller] = err
+}
+
+func (c *controllers) trouble(controller string) error {
+	if err := c.home(controller).err; err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last[controller]
+}
+
+func (c *controllers) v1Bases() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.v1)
+}
+
+// remove removes what a group has in version 1 hierarchies.
+func (c *controllers) remove(id string) error {
+	for _, base := range c.v1Bases() {
+		if err := removeAll(filepath.Join(base, id)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeBases removes our directories in version 1 hierarchies; those stay that groups are in.
+func (c *controllers) removeBases() {
+	for _, base := range c.v1Bases() {
+		_ = unix.Rmdir(base)
+	}
+}

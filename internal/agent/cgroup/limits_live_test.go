@@ -1,0 +1,162 @@
+package cgroup_test
+
+import (
+	"crypto/rand"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"drover/internal/agent/cgroup"
+	"drover/internal/agent/procfs"
+)
+
+// limitedGroup is a group under the limits in the kernel's own hierarchies; nil where the host can keep none of them for us.
+func limitedGroup(t *testing.T, l cgroup.Limits) (*cgroup.Tree, *cgroup.Group) {
+	t.Helper()
+	proc := procfs.New("/proc")
+	for _, mode := range []cgroup.Mode{cgroup.ModeV2, cgroup.ModeFreezer} {
+		tree := liveTree(t, proc, mode)
+		if tree == nil {
+			continue
+		}
+		g := liveGroup(t, tree)
+		if failed := g.Limit(l); failed != nil {
+			for _, u := range failed {
+				if place := offeredV1(t, proc, map[string]string{"memory": "memory", "cpu": "cpu", "tasks": "pids"}[u.Limit]); place != "" {
+					t.Errorf("%s cannot be limited although %s can be written to: %v", u.Limit, place, u.Err)
+				}
+			}
+			return nil, nil
+		}
+		return tree, g
+	}
+	return nil, nil
+}
+
+// offeredV1 returns where the host has a hierarchy with the controller that groups can be made in, empty if nowhere.
+func offeredV1(t *testing.T, proc procfs.FS, controller string) string {
+	t.Helper()
+	mounts, err := proc.Mounts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range mounts {
+		if m.Type != "cgroup" || !slices.Contains(m.Options, controller) {
+			continue
+		}
+		probe := filepath.Join(m.Point, "drover-test-probe-"+strings.ToLower(rand.Text()[:16]))
+		if os.Mkdir(probe, 0o755) == nil {
+			if err := os.Remove(probe); err != nil {
+				t.Error(err)
+			}
+			return m.Point
+		}
+	}
+	return ""
+}
+
+// kept returns the content of a file of the group in whichever hierarchy keeps it, of those that hold the word.
+func kept(t *testing.T, tree *cgroup.Tree, name, word string) string {
+	t.Helper()
+	mounts, err := procfs.New("/proc").Mounts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range mounts {
+		data, err := os.ReadFile(filepath.Join(m.Point, filepath.Base(tree.Path()), "g", name))
+		if err == nil && strings.Contains(string(data), word) {
+			return strings.TrimSpace(string(data))
+		}
+	}
+	t.Fatalf("no hierarchy keeps %s with %q", name, word)
+	return ""
+}
+
+// TestMemoryHog: what a grandchild takes beyond the limit has the kernel end it, which is counted; what stays below lives.
+func TestMemoryHog(t *testing.T) {
+	tree, g := limitedGroup(t, cgroup.Limits{Memory: 32 << 20})
+	if g == nil {
+		return
+	}
+	if n, err := tree.OOMKilled("g"); n != 0 || err != nil {
+		t.Fatalf("%d ended before the start: %v", n, err)
+	}
+	run(t, g, `(head -c 300000000 /dev/zero | tail -c 300000000 >/dev/null; echo up); exec sleep 1000`)
+	if n, err := tree.OOMKilled("g"); n != 1 || err != nil {
+		t.Errorf("%d ended: %v", n, err)
+	}
+	if pids, err := g.PIDs(); len(pids) == 0 || err != nil {
+		t.Errorf("%v live on: %v", pids, err)
+	}
+	kill(t, g)
+}
+
+func TestTaskHog(t *testing.T) {
+	tree, g := limitedGroup(t, cgroup.Limits{Tasks: 6})
+	if g == nil {
+		return
+	}
+	run(t, g, `(for i in 1 2 3 4 5 6 7 8 9; do sleep 1000 & done) 2>/dev/null; echo up; exec sleep 1000`)
+	pids, err := g.PIDs()
+	if len(pids) > 6 || len(pids) < 4 || err != nil {
+		t.Errorf("%d processes: %v", len(pids), err)
+	}
+	if events := kept(t, tree, "pids.events", ""); events == "max 0" {
+		t.Error("none was refused")
+	}
+	kill(t, g)
+}
+
+func TestCPUHog(t *testing.T) {
+	tree, g := limitedGroup(t, cgroup.Limits{CPU: 10})
+	if g == nil {
+		return
+	}
+	// Far more work than fits into one period of the limit.
+	run(t, g, `i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done; echo up; exec sleep 1000`)
+	defer kill(t, g)
+	throttled := 0
+	for line := range strings.Lines(kept(t, tree, "cpu.stat", "nr_throttled")) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), "nr_throttled "); ok {
+			throttled, _ = strconv.Atoi(value)
+		}
+	}
+	if throttled == 0 {
+		t.Error("a process that works without pause was never made to wait")
+	}
+}
+
+// TestLimitsGoWithTheirGroup: nothing is left in any hierarchy, also where another agent made it.
+func TestLimitsGoWithTheirGroup(t *testing.T) {
+	tree, g := limitedGroup(t, cgroup.Limits{Memory: 32 << 20, CPU: 50, Tasks: 20})
+	if g == nil {
+		return
+	}
+	run(t, g, "echo up; exec sleep 1000")
+	if err := g.Remove(); err == nil {
+		t.Error("a populated group was removed")
+	}
+	if _, ok := tree.Group("g"); !ok {
+		t.Error("what could not be removed is not found again")
+	}
+	again, err := cgroup.Open(procfs.New("/proc"), filepath.Base(tree.Path()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	successor, ok := again.Group("g")
+	if !ok {
+		t.Fatal("the group is not found by a successor")
+	}
+	kill(t, successor)
+	if err := errors.Join(successor.Remove(), again.Remove()); err != nil {
+		t.Fatal(err)
+	}
+	left, err := filepath.Glob("/sys/fs/cgroup/*/" + filepath.Base(tree.Path()))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left are %q: %v", left, err)
+	}
+}
