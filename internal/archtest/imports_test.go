@@ -121,7 +121,12 @@ func mayImport() map[string][]string {
 		"internal/agent/limit":     {"internal/agent/procfs", "internal/process"},
 		"internal/agent/locate":    {"internal/agent/procfs"},
 		"internal/agent/specstore": {"internal/agent/procfs", "internal/process"},
-		"internal/agent/operation": {"internal/agent/liveness", "internal/agent/procfs", "internal/agent/specstore", "internal/process"},
+		"internal/agent/probe":     {"internal/agent/liveness", "internal/agent/procfs", "internal/process"},
+		"internal/agent/drift":     {"internal/process"},
+		"internal/agent/ready":     {"internal/process"},
+		"internal/agent/operation": {
+			"internal/agent/liveness", "internal/agent/probe", "internal/agent/procfs", "internal/agent/ready", "internal/agent/specstore", "internal/process",
+		},
 		"internal/agent/supervisor": {
 			"internal/agent/lifecycle", "internal/agent/liveness", "internal/agent/operation", "internal/agent/procfs", "internal/agent/specstore", "internal/process",
 		},

@@ -158,7 +158,7 @@ func (b *specBody) translate(labels json.RawMessage, g generation) (*process.Spe
 			Path: r.text(fmt.Sprintf("spec.configmap[%d].path", i), c.Path),
 			MD5:  r.text(fmt.Sprintf("spec.configmap[%d].md5", i), c.MD5),
 		}
-		if file.Path != "" { // the documents' own example is an entry of two empty strings
+		if file != (process.ConfigFile{}) { // the documents' own example is an entry of two empty strings
 			s.Config = append(s.Config, file)
 		}
 	}

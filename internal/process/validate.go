@@ -53,6 +53,7 @@ func (s *Spec) Faults(op Op) []FieldFault {
 		s.Ready.faults(&f)
 	}
 	s.Probes.faults(&f)
+	s.configFaults(&f)
 	return f
 }
 

@@ -99,7 +99,8 @@ func (e *entry) is(s Subject) bool {
 
 // about makes the entry one of that instance and spec. What the same instance said by the same command stays.
 func (e *entry) about(s Subject, now time.Duration) {
-	same := e.subject.Instance == s.Instance
+	same := e.subject.Spec != nil && e.subject.Instance == s.Instance
+	there := same && e.subject.Spec.Identity.User == s.Spec.Identity.User && e.subject.Spec.Identity.SetupPath == s.Spec.Identity.SetupPath
 	known := [kinds]*process.Answer{health: s.Health, version: s.Version}
 	parts := plan(s.Spec)
 	for i := range parts {
@@ -108,14 +109,14 @@ func (e *entry) about(s Subject, now time.Duration) {
 			continue
 		}
 		p.wanted = before.wanted
-		if same && before.line == p.line {
+		if there && before.line == p.line {
 			p.answer, p.at = before.answer, before.at
 		} else if a := known[i]; a != nil && !same {
 			p.answer, p.at = a, now-min(max(time.Since(time.UnixMilli(a.At)), 0), now)
 		}
 		p.due = p.first(now)
 	}
-	if !same || e.parts[health].line != parts[health].line || e.parts[version].line != parts[version].line {
+	if !there || e.parts[health].line != parts[health].line || e.parts[version].line != parts[version].line {
 		e.renew()
 	}
 	e.subject = Subject{Instance: s.Instance, StartedAt: s.StartedAt, Revision: s.Revision, Spec: s.Spec}
@@ -254,4 +255,3 @@ func (q *queue) Pop() any {
 	e.index = unqueued
 	return e
 }
-

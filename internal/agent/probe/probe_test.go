@@ -17,7 +17,9 @@ import (
 	"drover/internal/process"
 )
 
-func contextOf(t *testing.T) (context.Context, context.CancelFunc) { return context.WithCancel(t.Context()) }
+func contextOf(t *testing.T) (context.Context, context.CancelFunc) {
+	return context.WithCancel(t.Context())
+}
 
 func TestTheSchedule(t *testing.T) {
 	for _, c := range []struct {
@@ -100,18 +102,24 @@ func TestWhatAnAnswerSays(t *testing.T) {
 		{"what is well", operationtest.Script{Output: " all\nwell "}, operationtest.Script{Output: "1. 24\n.0-rc1"}, true, "all well", true, "1.24.0-rc1"},
 		{"nothing", operationtest.Script{}, operationtest.Script{}, true, "ok", false, "what version_cmd wrote is no version"},
 		{
-			"what nobody can show", operationtest.Script{Output: strings.Repeat("x", 300) + "\xff"}, operationtest.Script{Output: "nginx version: nginx/1.24"},
+			"what nobody can show",
+			operationtest.Script{Output: strings.Repeat("x", 300) + "\xff"},
+			operationtest.Script{Output: "nginx version: nginx/1.24"},
 			true, strings.Repeat("x", 256), false, "what version_cmd wrote is no version: nginx version: nginx/1.24",
 		},
 		{
-			"a failure", operationtest.Script{Output: "port 80 is closed", Code: 3}, operationtest.Script{Output: "1.24", Code: 1},
+			"a failure",
+			operationtest.Script{Output: "port 80 is closed", Code: 3},
+			operationtest.Script{Output: "1.24", Code: 1},
 			false, "exit status 3: port 80 is closed", false, "exit status 1: 1.24",
 		},
 		{"a death", operationtest.Script{Signal: syscall.SIGSEGV}, operationtest.Script{Signal: syscall.SIGKILL}, false, "killed by signal 11 (SIGSEGV)", false, "killed by signal 9 (SIGKILL)"},
 		{"what hangs", operationtest.Script{Takes: time.Hour, Output: "hm"}, operationtest.Script{Takes: time.Hour}, false, "timed out after 5s: hm", false, "timed out after 5s"},
 		{"an unknown user", operationtest.Script{Refuse: unknown}, operationtest.Script{Refuse: unknown}, false, unknown.Text, false, unknown.Text},
 		{
-			"a gigabyte", operationtest.Script{Takes: time.Hour, Flood: true}, operationtest.Script{Flood: true, Signal: syscall.SIGPIPE},
+			"a gigabyte",
+			operationtest.Script{Takes: time.Hour, Flood: true},
+			operationtest.Script{Flood: true, Signal: syscall.SIGPIPE},
 			false, "ended because it wrote too much", false, "ended because it wrote too much",
 		},
 		{"what nobody has seen end", operationtest.Script{Untold: true}, operationtest.Script{Untold: true, Output: "1"}, true, "ok", true, "1"},

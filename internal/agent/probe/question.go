@@ -106,4 +106,3 @@ func healthText(r reply) string {
 	}
 	return text
 }
-
