@@ -10,8 +10,9 @@ import (
 const (
 	cleanInterval = time.Hour
 	// A write of the cleaner is small, so that no other waits long behind it.
-	cleanTasks = 10
-	cleanAudit = 500
+	cleanTasks  = 10
+	cleanAudit  = 500
+	cleanEvents = 500
 )
 
 // cleaner removes what has been kept long enough.
@@ -19,8 +20,9 @@ type cleaner struct {
 	store Store
 	clock clock
 	log   *slog.Logger
-	// tasks and audit are how long each is kept.
-	tasks, audit time.Duration
+	// tasks, audit and events are how long each is kept, mostEvents how many events are.
+	tasks, audit, events time.Duration
+	mostEvents           int
 }
 
 func (c *cleaner) run(ctx context.Context) {
@@ -53,5 +55,8 @@ func (c *cleaner) pass(ctx context.Context, now time.Time) error {
 	return errors.Join(
 		prune("tasks", c.store.PruneTasks, c.tasks, cleanTasks),
 		prune("audit rows", c.store.PruneAudit, c.audit, cleanAudit),
+		prune("events", func(ctx context.Context, before time.Time, limit int) (int, error) {
+			return c.store.PruneEvents(ctx, before, c.mostEvents, limit)
+		}, c.events, cleanEvents),
 	)
 }

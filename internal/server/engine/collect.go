@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"drover/internal/process"
@@ -22,10 +23,11 @@ type collector struct {
 	directory *fleet.Directory
 	log       *slog.Logger
 	// begun is called when deadlines have changed, finished with the tasks of finished items, returned with an agent that has
-	// introduced itself.
+	// introduced itself, happened when there are new events.
 	begun    func()
 	finished func(tasks []string)
 	returned func(agent string)
+	happened func()
 }
 
 // HandleReport stores what an agent reports and returns the encoded wire.ReportAck for it, once all of it is on disk. The agent
@@ -68,7 +70,8 @@ func readReport(data []byte) (*wire.Report, error) {
 	return &r, nil
 }
 
-// take stores a report. Observations come first: whoever sees an outcome sees the state that belongs to it.
+// take stores a report. Observations and events come first: whoever sees an outcome sees the state that belongs to it, and how it
+// came about.
 func (c *collector) take(ctx context.Context, agent string, r *wire.Report) error {
 	if r.Hello != nil {
 		if err := c.join(ctx, agent, *r.Hello); err != nil {
@@ -76,6 +79,9 @@ func (c *collector) take(ctx context.Context, agent string, r *wire.Report) erro
 		}
 	}
 	if err := c.observe(ctx, agent, r); err != nil {
+		return err
+	}
+	if err := c.history(ctx, agent, r.Events); err != nil {
 		return err
 	}
 	if err := c.progress(ctx, agent, r.Progress); err != nil {
@@ -137,6 +143,30 @@ func (c *collector) observe(ctx context.Context, agent string, r *wire.Report) e
 	}
 	return c.store.PutObserved(ctx, rows, gone)
 }
+
+// history stores what has happened, and tells those who wait for it.
+func (c *collector) history(ctx context.Context, agent string, all []process.Event) error {
+	events := make([]process.Event, 0, len(all))
+	for _, e := range all {
+		// One without a name could not be told from others: the agent is out of its mind, and must not be stuck with it.
+		if e.Stream == "" || len(e.Stream) > maxStream || e.Seq == 0 || e.Seq > math.MaxInt64 {
+			c.log.WarnContext(ctx, "event without a name was dropped", "agent", agent, "kind", e.Kind)
+			continue
+		}
+		events = append(events, e)
+	}
+	if len(events) == 0 {
+		return nil
+	}
+	stored, err := c.store.PutEvents(ctx, agent, c.clock.now(), events)
+	if err == nil && stored > 0 {
+		c.happened()
+	}
+	return err
+}
+
+// maxStream is the longest name of a stream of events.
+const maxStream = 64
 
 func (c *collector) progress(ctx context.Context, agent string, all []wire.Progress) error {
 	now := c.clock.now()

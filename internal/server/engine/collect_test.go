@@ -161,6 +161,10 @@ func (s brokenStore) Finish(context.Context, string, map[string]process.Outcome)
 	return nil, s.err
 }
 
+func (s brokenStore) PutEvents(context.Context, string, time.Time, []process.Event) (int, error) {
+	return 0, s.err
+}
+
 func (s brokenStore) CreateTask(context.Context, *store.Task, store.AuditRow) error { return s.err }
 
 func TestNothingIsAcknowledgedThatIsNotStored(t *testing.T) {
@@ -170,6 +174,7 @@ func TestNothingIsAcknowledgedThatIsNotStored(t *testing.T) {
 		`{"progress":[{"item":"1","limit":5}]}`,
 		`{"progress":[{"item":"1","outcome":{"text":"success"}}]}`,
 		`{"observed":[{"process":{"name":"a"}}]}`,
+		`{"events":[{"stream":"s","seq":1}]}`,
 	} {
 		if reply := string(e.HandleReport(t.Context(), "x", []byte(report))); !strings.Contains(reply, "disk full") {
 			t.Errorf("%s was answered with %s", report, reply)
@@ -184,6 +189,7 @@ func FuzzHandleReport(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"version":1,"hello":{"cloud":0,"ip":"10.0.0.1"},"observed":[{"process":{"namespace":"a","name":"b"},"gone":true}]}`,
 		`{"progress":[{"item":"x","limit":9223372036854775807},{"item":"y","outcome":{"fault":"failed","text":"no"}}]}`, `null`, `{"hello":{}}`,
+		`{"events":[{"stream":"s","seq":1,"at":-1,"kind":"exited","breach":{"samples":[1e308]}},{"seq":2}]}`,
 	} {
 		f.Add([]byte(seed))
 	}

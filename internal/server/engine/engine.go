@@ -34,6 +34,7 @@ type Store interface {
 	store.Tasks
 	store.Items
 	store.Observations
+	store.Events
 }
 
 // Config is what an engine is made of. The fields of the second group have defaults.
@@ -47,8 +48,10 @@ type Config struct {
 
 	// Now is the time from which the engine counts (the wall clock's).
 	Now time.Time
-	// Retention is how long tasks are kept after their creation (7 days), AuditRetention how long audit rows are (90 days).
-	Retention, AuditRetention time.Duration
+	// Retention is how long tasks are kept after their creation (7 days), AuditRetention how long audit rows are (90 days), and
+	// EventRetention how long events are after they came (28 days), of which there are at most MostEvents (1,000,000).
+	Retention, AuditRetention, EventRetention time.Duration
+	MostEvents                                int
 	// SendTimeout is how long an agent may take to give a receipt (5 s).
 	SendTimeout time.Duration
 	// Parallel is how many agents are sent to at the same time (1,024). While so many are slow at once, the others wait.
@@ -63,9 +66,13 @@ func (c *Config) setDefaults() {
 	}
 	set(&c.Retention, 7*24*time.Hour)
 	set(&c.AuditRetention, 90*24*time.Hour)
+	set(&c.EventRetention, 28*24*time.Hour)
 	set(&c.SendTimeout, 5*time.Second)
 	if c.Parallel <= 0 {
 		c.Parallel = 1024
+	}
+	if c.MostEvents <= 0 {
+		c.MostEvents = 1_000_000
 	}
 	if c.Now.IsZero() {
 		c.Now = time.Now()
@@ -77,6 +84,7 @@ type Engine struct {
 	store    Store
 	clock    clock
 	waiters  *waiters
+	audience *audience
 	dispatch *dispatcher
 	collect  *collector
 	sweep    *sweeper
@@ -86,14 +94,17 @@ type Engine struct {
 // New returns an engine. It does nothing on its own before Run.
 func New(c Config) *Engine {
 	c.setDefaults()
-	e := &Engine{store: c.Store, clock: newClock(c.Now), waiters: newWaiters()}
+	e := &Engine{store: c.Store, clock: newClock(c.Now), waiters: newWaiters(), audience: newAudience()}
 	e.dispatch = newDispatcher(c, e.clock, e.finished)
 	e.sweep = newSweeper(c, e.clock, e.finished)
 	e.collect = &collector{
 		store: c.Store, clock: e.clock, directory: c.Directory, log: c.Log,
-		begun: e.sweep.wake.raise, finished: e.finished, returned: e.dispatch.returned,
+		begun: e.sweep.wake.raise, finished: e.finished, returned: e.dispatch.returned, happened: e.audience.wake,
 	}
-	e.clean = &cleaner{store: c.Store, clock: e.clock, log: c.Log, tasks: c.Retention, audit: c.AuditRetention}
+	e.clean = &cleaner{
+		store: c.Store, clock: e.clock, log: c.Log,
+		tasks: c.Retention, audit: c.AuditRetention, events: c.EventRetention, mostEvents: c.MostEvents,
+	}
 	return e
 }
 

@@ -1,0 +1,106 @@
+//nolint:thelper // what runs in a bubble is the test itself
+package engine_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/server/store"
+	"drover/internal/wire"
+)
+
+func event(stream string, seq uint64) process.Event {
+	return process.Event{Stream: stream, Seq: seq, Kind: process.EventExited, Process: process.ID{Namespace: "ns", Name: "nginx"}}
+}
+
+// history is what is stored, as "agent stream seq".
+func (r *rig) history() string {
+	r.t.Helper()
+	events, _, err := r.db.EventsAfter(r.t.Context(), 0, store.EventFilter{}, 1000)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var all []string
+	for _, e := range events {
+		all = append(all, fmt.Sprint(e.Agent, " ", e.Event.Stream, " ", e.Event.Seq))
+	}
+	return strings.Join(all, ", ")
+}
+
+// woken reports whether a listener was woken, and makes it ready to be woken again.
+func woken(c <-chan struct{}) bool {
+	synctest.Wait()
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestEventsAreStoredOnce, and who listens hears of those that are new.
+func TestEventsAreStoredOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		heard, stop := r.ListenEvents()
+		other, stopOther := r.ListenEvents()
+		defer stopOther()
+		first := wire.Report{Events: []process.Event{event("s", 1), event("s", 2)}}
+		if ack := r.report("agent-0", first); ack.Error != "" {
+			t.Fatal(ack.Error)
+		}
+		if !woken(heard) || !woken(other) {
+			t.Error("a listener did not hear of new events")
+		}
+		r.report("agent-0", first)
+		r.report("agent-0", wire.Report{})
+		if woken(heard) {
+			t.Error("a listener heard of nothing")
+		}
+		r.report("agent-0", wire.Report{Events: []process.Event{event("s", 2), event("s", 3)}})
+		r.report("agent-1", wire.Report{Events: []process.Event{event("s", 1)}})
+		if !woken(heard) || woken(heard) {
+			t.Error("two reports were not heard of as one")
+		}
+		stop()
+		r.report("agent-1", wire.Report{Events: []process.Event{event("s", 2)}})
+		if woken(heard) || !woken(other) {
+			t.Error("the wrong one was woken")
+		}
+		if got, want := r.history(), "agent-0 s 1, agent-0 s 2, agent-0 s 3, agent-1 s 1, agent-1 s 2"; got != want {
+			t.Errorf("stored are %s, want %s", got, want)
+		}
+	})
+}
+
+// TestEventsWithoutAName are dropped: an agent that sends one is not stuck with it.
+func TestEventsWithoutAName(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		ack := r.report("agent-0", wire.Report{Events: []process.Event{
+			event("", 1), event("s", 0), event("s", math.MaxUint64), event(strings.Repeat("s", 65), 1), event("s", 1),
+		}})
+		if got := r.history(); ack.Error != "" || got != "agent-0 s 1" {
+			t.Errorf("%q; stored are %s", ack.Error, got)
+		}
+	})
+}
+
+// TestOldEventsAreRemoved by the time at which they came.
+func TestOldEventsAreRemoved(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.report("agent-0", wire.Report{Events: []process.Event{event("s", 1)}})
+		r.pass(27 * 24 * time.Hour)
+		r.report("agent-0", wire.Report{Events: []process.Event{event("s", 2)}})
+		if got := r.history(); got != "agent-0 s 1, agent-0 s 2" {
+			t.Errorf("stored are %s", got)
+		}
+		r.pass(26 * time.Hour)
+		if got := r.history(); got != "agent-0 s 2" {
+			t.Errorf("stored are %s", got)
+		}
+	})
+}
