@@ -67,6 +67,16 @@ const (
 	EventsLost          EventKind = "events-lost"          // the agent's disk was full; Attempt says how many
 )
 
+// EventKinds lists them.
+func EventKinds() []EventKind {
+	return []EventKind{
+		EventStarted, EventFound, EventExited, EventStopped, EventRelaunched, EventRelaunchFailed, EventGivenUp, EventRetried, EventHosted,
+		EventUnhosted, EventRegistered, EventUnregistered, EventReloaded, EventFailed, EventBreach, EventGroupBreach, EventTakenDown,
+		EventRunStarted, EventRunEnded, EventRunSkipped, EventRunMissed, EventUnhealthy, EventHealthy, EventDrifted, EventRestored,
+		EventFlapping, EventSteady, EventsLost,
+	}
+}
+
 // Actor is who or what caused an event.
 type Actor struct {
 	Kind ActorKind `json:"kind,omitempty"`

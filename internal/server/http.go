@@ -18,7 +18,7 @@ const shutdownTime = 3 * time.Second
 // Serve answers HTTP until ctx ends.
 func (s *Server) Serve(ctx context.Context) error {
 	own := apiv1.New(apiv1.Config{
-		Gate: s.gate, Engine: s.engine, Directory: s.directory, Agents: s.store, Listing: s.store, Results: s.store,
+		Gate: s.gate, Engine: s.engine, Directory: s.directory, Agents: s.store, Listing: s.store, Events: s.store, Results: s.store,
 		Apps: s.store, Users: s.store, Tokens: s.store, Audit: s.audit, History: s.store, Log: s.cfg.Log,
 	})
 	compatible := httpapi.New(httpapi.Config{

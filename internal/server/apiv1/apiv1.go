@@ -1,5 +1,5 @@
-// Package apiv1 is drover's own API, everything below /api/v1: processes, agents, operations, apps, users and the record of calls,
-// as JSON with cursor paging and with RFC 9457 problems that name the field. It owns how these resources look from outside and who
+// Package apiv1 is drover's own API, everything below /api/v1: processes, agents, operations, events, apps, users and the record of
+// calls, as JSON with cursor paging and with RFC 9457 problems that name the field. It owns how these resources look from outside and who
 // may see them. Who a caller is, the gate says; what an operation does is the engine's business, and what is kept the store's.
 package apiv1
 
@@ -30,10 +30,11 @@ type Gate interface {
 }
 
 // Engine takes tasks. Submit returns once the task and its audit row are on disk. Wait returns when every item of the task has its
-// outcome, or when ctx ends.
+// outcome, or when ctx ends. ListenEvents returns a channel that receives when events have arrived.
 type Engine interface {
 	Submit(ctx context.Context, t *store.Task, row store.AuditRow) error
 	Wait(ctx context.Context, task string) error
+	ListenEvents() (woken <-chan struct{}, stop func())
 }
 
 // Directory knows the agents.
@@ -71,6 +72,7 @@ type Config struct {
 	Directory Directory
 	Agents    Agents
 	Listing   store.Listing
+	Events    store.Events
 	Results   Results
 	Apps      store.Apps
 	Users     store.Users
@@ -85,7 +87,8 @@ type Config struct {
 // Handler serves the API. It starts nothing and is safe for concurrent use.
 type Handler struct {
 	Config
-	mux *http.ServeMux
+	mux     *http.ServeMux
+	streams streams
 	// stopping ends the calls that only wait for something to happen.
 	stopping context.Context //nolint:containedctx // it is the life of the handler, not of a call
 	stop     context.CancelFunc

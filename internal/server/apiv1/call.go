@@ -44,6 +44,8 @@ type reply struct {
 	body   any // nil: no body
 	// location is the path of what was made, below Prefix.
 	location string
+	// written says that the endpoint has written it.
+	written bool
 }
 
 // endpoint answers one call: with a reply, or with why it is refused.
@@ -65,7 +67,7 @@ func (h *Handler) serving(r route) http.HandlerFunc {
 		answer, err := h.answer(ctx, c, r)
 		if err != nil {
 			refuse(w, c, err)
-		} else {
+		} else if !answer.written {
 			if answer.location != "" {
 				w.Header().Set("Location", Prefix+answer.location)
 			}

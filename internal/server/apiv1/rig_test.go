@@ -33,6 +33,8 @@ type rig struct {
 	handler *apiv1.Handler
 	doc     *openapi3.T
 	engine  *engine
+	// numbers counts the events.
+	numbers uint64
 }
 
 // The hosts of a rig: one with an id, one without, one that is away.
@@ -54,7 +56,8 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, store: s, doc: doc, fleet: fleet.New(s, time.Now()), engine: &engine{store: s, woken: make(chan struct{})}}
+	r := &rig{t: t, store: s, doc: doc, fleet: fleet.New(s, time.Now())}
+	r.engine = &engine{store: s, woken: make(chan struct{}), listeners: map[chan struct{}]bool{}}
 	for i, a := range []store.Agent{
 		{Key: web, Cloud: 0, IP: "10.0.0.1", ID: "web-1"}, {Key: plain, Cloud: 0, IP: "10.0.0.2"}, {Key: gone, Cloud: 3, IP: "10.0.0.3"},
 	} {
@@ -64,7 +67,7 @@ func newRig(t *testing.T) *rig {
 	r.fleet.Seen(web, time.Now())
 	r.fleet.Seen(plain, time.Now())
 	r.handler = apiv1.New(apiv1.Config{
-		Gate: believing{s}, Engine: r.engine, Directory: r.fleet, Agents: s, Listing: s, Results: s, Apps: s, Users: s, Tokens: s,
+		Gate: believing{s}, Engine: r.engine, Directory: r.fleet, Agents: s, Listing: s, Events: s, Results: s, Apps: s, Users: s, Tokens: s,
 		Audit: recorder{s}, History: s, Log: log,
 	})
 	return r
@@ -250,6 +253,32 @@ type engine struct {
 	mu    sync.Mutex
 	last  *store.Task
 	woken chan struct{}
+	// listeners wait for events.
+	listeners map[chan struct{}]bool
+}
+
+func (e *engine) ListenEvents() (<-chan struct{}, func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c := make(chan struct{}, 1)
+	e.listeners[c] = true
+	return c, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.listeners, c)
+	}
+}
+
+// happened wakes who waits for events.
+func (e *engine) happened() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for c := range e.listeners {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
 }
 
 func (e *engine) Submit(ctx context.Context, t *store.Task, row store.AuditRow) error {

@@ -23,6 +23,9 @@ func (h *Handler) table() []route {
 		{get, "/processes/{namespace}/{name}", "processes.get", anyone, h.getProcess},
 		{get, "/agents", "agents.list", anyone, h.listAgents},
 
+		{get, "/events", "events.list", anyone, h.listEvents},
+		{get, "/events/stream", "events.stream", anyone, h.streamEvents},
+
 		{post, "/operations", "operations.create", anyone, h.createOperation},
 		{get, "/operations", "operations.list", anyone, h.listOperations},
 		{get, "/operations/{id}", "operations.get", anyone, h.getOperation},

@@ -1,0 +1,183 @@
+package apiv1
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/server/access"
+	"drover/internal/server/store"
+)
+
+// eventView is one event.
+type eventView struct {
+	// Cursor is its place in the order in which events arrived.
+	Cursor     int64     `json:"cursor"`
+	At         time.Time `json:"at"`
+	ReceivedAt time.Time `json:"received_at"`
+	Host       hostView  `json:"host"`
+	Namespace  string    `json:"namespace"`
+	Name       string    `json:"name"`
+
+	Kind  process.EventKind `json:"kind"`
+	From  string            `json:"from,omitempty"`
+	To    string            `json:"to,omitempty"`
+	Cause *causeView        `json:"cause,omitempty"`
+	Actor process.Actor     `json:"actor,omitzero"`
+
+	eventDetail
+}
+
+// eventDetail is what only some events have.
+type eventDetail struct {
+	PID        int             `json:"pid,omitempty"`
+	Exit       *exitView       `json:"exit,omitempty"`
+	RunSeconds float64         `json:"run_seconds,omitempty"`
+	Output     string          `json:"output,omitempty"`
+	Attempt    int             `json:"attempt,omitempty"`
+	Breach     *process.Breach `json:"breach,omitempty"`
+}
+
+type causeView struct {
+	ID       process.CauseID `json:"id,omitempty"`
+	Text     string          `json:"text,omitempty"`
+	Evidence []string        `json:"evidence,omitempty"`
+	Since    *time.Time      `json:"since,omitempty"`
+}
+
+type exitView struct {
+	Known  bool       `json:"known"`
+	Code   int        `json:"code"`
+	Signal int        `json:"signal,omitempty"`
+	Core   bool       `json:"core,omitempty"`
+	OOM    bool       `json:"oom,omitempty"`
+	At     *time.Time `json:"at,omitempty"`
+}
+
+// instant returns Unix milliseconds as a time; 0 is never.
+func instant(milliseconds int64) *time.Time {
+	if milliseconds <= 0 {
+		return nil
+	}
+	t := time.UnixMilli(milliseconds).UTC()
+	return &t
+}
+
+func (h *Handler) viewEvent(s *store.StoredEvent, host hostView) eventView {
+	e := &s.Event
+	v := eventView{
+		Cursor: s.Cursor, At: time.UnixMilli(e.At).UTC(), ReceivedAt: s.Received, Host: host,
+		Namespace: e.Process.Namespace, Name: e.Process.Name, Kind: e.Kind, From: e.From, To: e.To, Actor: e.Actor,
+		eventDetail: eventDetail{
+			PID: e.PID, RunSeconds: float64(e.RunTime) / 1000, Output: e.Output, Attempt: e.Attempt, Breach: e.Breach,
+		},
+	}
+	if c := e.Cause; c.ID != "" || c.Text != "" {
+		v.Cause = &causeView{ID: c.ID, Text: c.Text, Evidence: c.Evidence, Since: instant(c.Since)}
+	}
+	if x := e.Exit; x != nil {
+		v.Exit = &exitView{Known: x.Known, Code: x.Code, Signal: x.Signal, Core: x.Core, OOM: x.OOM, At: instant(x.At)}
+	}
+	return v
+}
+
+// eventPage is a part of the history.
+type eventPage struct {
+	page[eventView]
+	// Last is the cursor of the last event that had arrived when the page was asked for: a stream that begins after it leaves nothing
+	// out.
+	Last int64 `json:"last"`
+}
+
+// searchTime is how long a call looks for the events that match before it hands out what it has.
+const searchTime = 500 * time.Millisecond
+
+// listEvents lists what has happened, the latest first. A page may be shorter than its limit, and still not the last, where few events
+// match or the caller may not see all.
+func (h *Handler) listEvents(ctx context.Context, c *call) (reply, error) {
+	p := &c.params
+	f, hosts := p.events()
+	f.Until = p.time("until")
+	limit := p.limit()
+	var before store.EventMark
+	p.cursor(&before)
+	if err := p.done(); err != nil {
+		return reply{}, err
+	}
+	c.audit.Target = clip(strings.Join(f.Namespaces, " ") + "/" + f.Name)
+	var err error
+	if f.Agents, err = h.agentsNamed(ctx, hosts); err != nil {
+		return reply{}, err
+	}
+	last, err := h.Events.LastCursor(ctx)
+	if err != nil {
+		return reply{}, failure("list the events", err)
+	}
+	var views []eventView
+	r := reader{h: h, who: &c.who}
+	for begun := time.Now(); ; {
+		events, next, err := h.Events.EventsBefore(ctx, before, f, limit-len(views))
+		if err != nil {
+			return reply{}, failure("list the events", err)
+		}
+		views = append(views, r.views(events)...)
+		before = next
+		if before == (store.EventMark{}) || len(views) == limit || time.Since(begun) > searchTime {
+			break
+		}
+	}
+	c.audit.Targets = len(views)
+	if before == (store.EventMark{}) {
+		return ok(eventPage{pageOf(views, nil), last})
+	}
+	return ok(eventPage{pageOf(views, before), last})
+}
+
+// events reads the parameters that choose events, but for their end: hosts are as the caller names them.
+func (p *params) events() (f store.EventFilter, hosts []string) {
+	f = store.EventFilter{Namespaces: p.list("namespace"), Name: p.text("name"), From: p.time("since")}
+	kinds := process.EventKinds()
+	for _, k := range p.list("kind") {
+		if !slices.Contains(kinds, process.EventKind(k)) {
+			p.fail(invalid("kind", "is %.40q: there is no such kind of event", k))
+		}
+		f.Kinds = append(f.Kinds, process.EventKind(k))
+	}
+	return f, p.list("host")
+}
+
+// reader shows events to a caller, as far as it may see them. What the caller may do is found out once for each namespace.
+type reader struct {
+	h     *Handler
+	who   *access.Principal
+	reach map[string]access.Reach
+}
+
+func (r *reader) views(events []store.StoredEvent) []eventView {
+	var views []eventView
+	for i := range events {
+		agent, _ := r.h.Directory.ByKey(events[i].Agent)
+		if r.at(events[i].Event.Process).Covers(rightsOf(agent)) {
+			views = append(views, r.h.viewEvent(&events[i], r.h.viewHost(agent)))
+		}
+	}
+	return views
+}
+
+// at is where the caller may read of a process. An event of no process is about the host.
+func (r *reader) at(id process.ID) access.Reach {
+	if id == (process.ID{}) {
+		return r.who.OnHosts(access.ReadAgents)
+	}
+	at, known := r.reach[id.Namespace]
+	if !known {
+		at = r.who.On(access.OperationOf(process.Query), id.Namespace)
+		if r.reach == nil {
+			r.reach = map[string]access.Reach{}
+		}
+		r.reach[id.Namespace] = at
+	}
+	return at
+}

@@ -1,0 +1,212 @@
+package apiv1
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"drover/internal/server/store"
+)
+
+const (
+	// maxStreams is how many streams an app may have at the same time.
+	maxStreams = 16
+	// streamLife is when a stream ends, so that its reader comes back and is asked again who it is.
+	streamLife = 15 * time.Minute
+	heartbeat  = 15 * time.Second
+	// streamWrite is how long a reader may take to take in what it is sent.
+	streamWrite = 30 * time.Second
+	// streamBatch is how many events are read, and held in memory, at once.
+	streamBatch = 100
+	// streamPause is the least time between two looks for news, so that a storm of them is read in large parts.
+	streamPause = 50 * time.Millisecond
+)
+
+// streams counts the streams of each app.
+type streams struct {
+	mu    sync.Mutex
+	byApp map[string]int
+}
+
+// enter counts one more stream, if there may be one.
+func (s *streams) enter(app string) (leave func(), ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byApp[app] >= maxStreams {
+		return nil, false
+	}
+	if s.byApp == nil {
+		s.byApp = map[string]int{}
+	}
+	s.byApp[app]++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.byApp[app]--; s.byApp[app] == 0 {
+			delete(s.byApp, app)
+		}
+	}, true
+}
+
+// streamEvents sends events as they arrive, as server-sent events, until the caller hangs up, the stream has lasted long enough or the
+// server stops. A reader that comes back with the id of the last event that it has read misses nothing.
+func (h *Handler) streamEvents(ctx context.Context, c *call) (reply, error) {
+	p := &c.params
+	f, hosts := p.events()
+	after, resumed := p.cursorNumber("after", c.r.Header.Get("Last-Event-Id"))
+	if err := p.done(); err != nil {
+		return reply{}, err
+	}
+	var err error
+	if f.Agents, err = h.agentsNamed(ctx, hosts); err != nil {
+		return reply{}, err
+	}
+	last, err := h.Events.LastCursor(ctx)
+	if err != nil {
+		return reply{}, failure("read the events", err)
+	}
+	switch {
+	case !resumed:
+		after = last
+	case after > last: // it is from another database: all that this one has is news
+		after = 0
+	}
+	leave, ok := h.streams.enter(c.who.App)
+	if !ok {
+		return reply{}, busy(fmt.Sprintf("the app has %d streams of events open", maxStreams), int(heartbeat/time.Second))
+	}
+	defer leave()
+	if err := h.Audit.NoteAudit(ctx, c.audit); err != nil {
+		return reply{}, failure("record the call", err)
+	}
+	c.audited = true
+	s := stream{h: h, c: c, filter: f, at: after, reader: reader{h: h, who: &c.who}, control: http.NewResponseController(c.w)}
+	s.run(ctx)
+	return reply{written: true}, nil
+}
+
+// cursorNumber reads a cursor that was given out with an event. The header of a reader that comes back counts more than its address.
+func (p *params) cursorNumber(name, header string) (cursor int64, given bool) {
+	v := p.text(name)
+	if header != "" {
+		v, name = header, "Last-Event-ID"
+	}
+	if v == "" {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil || n < 0 {
+		p.fail(invalid(name, "is %.40q: expected the cursor of an event", v))
+	}
+	return n, true
+}
+
+// stream is one reader of news.
+type stream struct {
+	h      *Handler
+	c      *call
+	filter store.EventFilter
+	reader reader
+	// at is how far the history has been read.
+	at      int64
+	control *http.ResponseController
+}
+
+func (s *stream) run(ctx context.Context) {
+	woken, stop := s.h.Engine.ListenEvents()
+	defer stop()
+	header := s.c.w.Header()
+	header.Set("Content-Type", "text/event-stream")
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Accel-Buffering", "no") // a proxy must not hold events back
+	_ = s.control.SetReadDeadline(time.Time{})
+	s.c.w.WriteHeader(http.StatusOK)
+	beat, end := time.NewTicker(heartbeat), time.NewTimer(streamLife)
+	defer beat.Stop()
+	defer end.Stop()
+	alive := true
+	for tell := true; alive; {
+		if tell {
+			alive = s.send(s.place("still here"))
+		}
+		alive = alive && s.catchUp(ctx)
+		if !alive {
+			return
+		}
+		select {
+		case <-woken:
+			tell = false
+			alive = s.pause(ctx)
+		case <-beat.C:
+			tell = true
+		case <-end.C:
+			return
+		case <-ctx.Done():
+			return
+		case <-s.h.stopping.Done():
+			return
+		}
+	}
+}
+
+// pause gives what comes with the first news the time to arrive; false says that the stream ends.
+func (s *stream) pause(ctx context.Context) bool {
+	timer := time.NewTimer(streamPause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	case <-s.h.stopping.Done():
+		return false
+	}
+}
+
+// place tells the reader, with a comment, how far the history has been read, also where nothing of it was for him.
+func (s *stream) place(comment string) []byte {
+	return fmt.Appendf(nil, ": %s\nid: %d\n\n", comment, s.at)
+}
+
+// catchUp sends all that is new; false says that the stream ends.
+func (s *stream) catchUp(ctx context.Context) bool {
+	for ctx.Err() == nil && s.h.stopping.Err() == nil {
+		events, next, err := s.h.Events.EventsAfter(ctx, s.at, s.filter, streamBatch)
+		if err != nil {
+			if ctx.Err() == nil {
+				s.h.Log.ErrorContext(ctx, "stream of events ended", "request", s.c.audit.RequestID, "error", err)
+			}
+			return false
+		}
+		if next == s.at {
+			return true
+		}
+		var out bytes.Buffer
+		for _, v := range s.reader.views(events) {
+			data, err := json.Marshal(v)
+			if err != nil { // a struct of ours: this always encodes
+				continue
+			}
+			fmt.Fprintf(&out, "id: %d\nevent: %s\ndata: %s\n\n", v.Cursor, v.Kind, data)
+		}
+		s.at = next
+		if out.Len() > 0 && !s.send(out.Bytes()) {
+			return false
+		}
+	}
+	return false
+}
+
+// send writes to the reader; false says that he is gone, or too slow.
+func (s *stream) send(data []byte) bool {
+	_ = s.control.SetWriteDeadline(time.Now().Add(streamWrite)) // a recorder has none
+	if _, err := s.c.w.Write(data); err != nil {
+		return false
+	}
+	return s.control.Flush() == nil
+}
