@@ -326,6 +326,9 @@ func (h *Host) EndTree(ctx context.Context, root procfs.Identity, id string) ([]
 		defer group.Close() //nolint:errcheck // opened to be killed only
 		if !h.fs.Same(root) {
 			// The group holds all that the run has started: there is nothing to search for.
+			if populated, err := group.Populated(); err == nil && !populated {
+				return nil, nil
+			}
 			return nil, group.Kill(ctx)
 		}
 		tree.Groups = append(tree.Groups, group)

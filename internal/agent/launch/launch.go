@@ -78,7 +78,7 @@ func Start(proc procfs.FS, c Command) (*Child, error) {
 		_ = opener.Close()
 		return nil, explain(c, err)
 	}
-	id, err := proc.Identify(pid)
+	id, err := proc.IdentifyChild(pid)
 	if handle >= 0 {
 		// What was identified is the child only if the child had not ended by then.
 		if err == nil && !pidfd.Alive(handle) {

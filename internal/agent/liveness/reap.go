@@ -20,15 +20,17 @@ func (w *Watcher) ended(token uint64, now time.Time) {
 		w.mu.Unlock()
 		return
 	}
-	if t.ended.IsZero() {
-		// Some kernels say so too early when a thread replaces the program.
-		if w.fs.Same(t.id) {
-			w.mu.Unlock()
-			return
-		}
+	fresh := t.ended.IsZero()
+	if fresh {
 		t.ended = now
 	}
 	exit, settled := w.settle(t, now)
+	// Some kernels say so too early when a thread replaces the program. A status that could be taken is proof enough.
+	if fresh && !exit.Known && w.fs.Same(t.id) {
+		t.ended = time.Time{}
+		w.mu.Unlock()
+		return
+	}
 	if !settled {
 		// From now on only being reaped wakes us; the end itself would do so for ever.
 		if err := unix.EpollCtl(w.epoll, unix.EPOLL_CTL_MOD, t.fd, event(0, t.token)); err != nil {

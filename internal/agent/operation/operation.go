@@ -100,6 +100,7 @@ type Operator struct {
 	Log    *slog.Logger
 
 	answers answers
+	rush    rush
 }
 
 // Subject is what is known of the process when an operation begins. Record is nil for an unknown one.

@@ -2,6 +2,7 @@ package operation
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"drover/internal/agent/procfs"
@@ -55,14 +56,17 @@ func (n *session) relaunch() error {
 	if n.spec.Commands.Start == "" {
 		return emptyCommand("start_cmd")
 	}
-	if n.step("start") == nil {
+	st, err := n.commandUnless("start", n.spec.Commands.Start, func() bool {
 		// Time has passed since it was seen to be gone: somebody else may have started it.
 		if n.look().Alive() {
-			return nil
+			return true
 		}
 		n.clearTheWay()
+		return false
+	})
+	if errors.Is(err, errNeedless) {
+		return nil
 	}
-	st, err := n.command("start", n.spec.Commands.Start)
 	if err != nil {
 		return err
 	}

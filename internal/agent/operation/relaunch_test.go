@@ -180,7 +180,7 @@ func TestRelaunchIsNeverRepeated(t *testing.T) {
 			}
 		})
 		if over {
-			if n < 6 {
+			if n < 5 {
 				t.Errorf("only %d deaths were tried", n-1)
 			}
 			return

@@ -104,6 +104,16 @@ func (n *session) step(name string) *specstore.Step {
 // command runs one command line as the step of that name, at most once over all entries of the operation, and waits for
 // its end or its time limit. It fails only where the command could not be started at all.
 func (n *session) command(name, line string) (*specstore.Step, error) {
+	return n.commandUnless(name, line, func() bool { return false })
+}
+
+// errNeedless is returned for a command that was not let run because there was no need for it any more.
+var errNeedless = errors.New("the command is not needed")
+
+// commandUnless is command for one that may turn out to be needless. needless is asked once, while the command is on its way to its
+// gate, which costs nothing then, also where the command cannot be started; what it answers counts only for a command that has not
+// been let run in an earlier entry.
+func (n *session) commandUnless(name, line string, needless func() bool) (*specstore.Step, error) {
 	st := n.step(name)
 	switch {
 	case st != nil && st.Phase == specstore.Done:
@@ -117,30 +127,47 @@ func (n *session) command(name, line string) (*specstore.Step, error) {
 		st = n.step(name)
 	}
 	// A step of an earlier agent that ended at its gate, unrun, is begun anew.
-	st.Run = n.NewRun(n.id)
-	child, err := n.Commands.Launch(st.Run, line, n.spec)
-	if err != nil {
-		n.Commands.Discard(st.Run)
+	if err := n.release(st, line, needless); err != nil {
 		return nil, err
 	}
-	st.Child, st.Phase = child.Identity(), specstore.Gated
-	n.save()
-	if n.ctx.Err() != nil {
-		child.Abandon()
-		return nil, ErrInterrupted
-	}
-	st.Until = n.Clock() + time.Duration(n.spec.Policy.OpTimeout)*time.Second
-	st.Phase = specstore.Released
-	n.save()
-	if err := child.Release(); err != nil {
-		n.Commands.Discard(st.Run)
-		return nil, fmt.Errorf("cannot let %s run: %w", name, err)
-	}
-	err = n.await(st)
+	err := n.await(st)
 	if errors.Is(err, errUnrun) {
 		err = process.Errorf(process.Failed, "the command was ended before it ran anything")
 	}
 	return st, err
+}
+
+// release forks a command and lets it run once that is on record: whoever reads the record can tell from its output whether it has
+// passed its gate.
+func (n *session) release(st *specstore.Step, line string, needless func() bool) error {
+	n.rush.enter()
+	defer n.rush.leave()
+	st.Run = n.NewRun(n.id)
+	child, err := n.Commands.Launch(st.Run, line, n.spec)
+	unneeded := needless()
+	if err != nil {
+		n.Commands.Discard(st.Run)
+		if unneeded {
+			return errNeedless
+		}
+		return err
+	}
+	if unneeded || n.ctx.Err() != nil {
+		child.Abandon()
+		n.Commands.Discard(st.Run)
+		if unneeded {
+			return errNeedless
+		}
+		return ErrInterrupted
+	}
+	st.Child, st.Phase = child.Identity(), specstore.Released
+	st.Until = n.Clock() + time.Duration(n.spec.Policy.OpTimeout)*time.Second
+	n.save()
+	if err := child.Release(); err != nil {
+		n.Commands.Discard(st.Run)
+		return fmt.Errorf("cannot let %s run: %w", st.Name, err)
+	}
+	return nil
 }
 
 // errUnrun is returned for a command that has ended at its gate.
@@ -173,6 +200,7 @@ func (n *session) await(st *specstore.Step) error {
 	for {
 		select {
 		case e := <-exits:
+			n.rush.wait(n.ctx)
 			if !n.Commands.Ran(st.Run) {
 				n.Commands.Discard(st.Run)
 				return errUnrun

@@ -46,6 +46,26 @@ func (f FS) Identify(pid int) (Identity, error) {
 	return Identity{BootID: boot, PID: pid, StartTicks: after.StartTicks}, nil
 }
 
+// IdentifyChild returns the identity of a process that this one has just forked: one look is enough where the caller has, or checks
+// afterwards by, a handle that the pid is still the child's. The errors are those of Identify.
+func (f FS) IdentifyChild(pid int) (Identity, error) {
+	if pid <= 1 {
+		return Identity{}, fmt.Errorf("cannot identify pid %d: %w", pid, ErrNoProcess)
+	}
+	boot, err := f.BootID()
+	if err != nil {
+		return Identity{}, err
+	}
+	st, err := f.Stat(pid)
+	switch {
+	case err != nil:
+		return Identity{}, err
+	case st.Zombie():
+		return Identity{}, fmt.Errorf("cannot identify pid %d: %w", pid, os.ErrProcessDone)
+	}
+	return Identity{BootID: boot, PID: pid, StartTicks: st.StartTicks}, nil
+}
+
 // Same reports whether the process that id names is still alive.
 func (f FS) Same(id Identity) bool {
 	if id.PID <= 1 {

@@ -36,7 +36,7 @@ type Runtime struct {
 
 // PutRuntime stores what is known of a process. It does not wait for the disk.
 func (s *Store) PutRuntime(id process.ID, r Runtime) error {
-	err := s.runtime.Update(func(tx *bbolt.Tx) error { return putJSON(tx.Bucket([]byte(bucketRuntime)), []byte(id.Hash()), r) })
+	err := s.commits.update(s.runtime, func(tx *bbolt.Tx) error { return putJSON(tx.Bucket([]byte(bucketRuntime)), []byte(id.Hash()), r) })
 	if err != nil {
 		return fmt.Errorf("cannot note the state of %s: %w", id, err)
 	}
@@ -45,7 +45,7 @@ func (s *Store) PutRuntime(id process.ID, r Runtime) error {
 
 // DeleteRuntime forgets it.
 func (s *Store) DeleteRuntime(id process.ID) error {
-	return s.runtime.Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte(bucketRuntime)).Delete([]byte(id.Hash())) })
+	return s.commits.update(s.runtime, func(tx *bbolt.Tx) error { return tx.Bucket([]byte(bucketRuntime)).Delete([]byte(id.Hash())) })
 }
 
 // GetRuntime returns what was last known; the zero value when nothing is.
@@ -61,13 +61,13 @@ func (s *Store) GetRuntime(id process.ID) (Runtime, error) {
 	return r, err
 }
 
-// Phase says how far the command of a step has come. A gated command has been forked and recorded but not allowed to
-// run; if the agent dies now it never will. A released one may have run.
+// Phase says how far the command of a step has come. A released one has been forked and recorded and may have run; whether it has
+// passed its gate is seen in its output. A step that is not on record has not run: if the agent dies, what it had forked for it
+// ends at the gate.
 type Phase string
 
 // The phases, rising.
 const (
-	Gated    Phase = "gated"
 	Released Phase = "released"
 	Done     Phase = "done"
 )
@@ -106,7 +106,7 @@ type Progress struct {
 
 // PutProgress stores the progress of an item, or of a relaunch under the key of its process. It does not wait for the disk.
 func (s *Store) PutProgress(item string, p Progress) error {
-	err := s.runtime.Update(func(tx *bbolt.Tx) error { return putJSON(tx.Bucket([]byte(bucketSteps)), []byte(item), p) })
+	err := s.commits.update(s.runtime, func(tx *bbolt.Tx) error { return putJSON(tx.Bucket([]byte(bucketSteps)), []byte(item), p) })
 	if err != nil {
 		return fmt.Errorf("cannot note the progress of %s: %w", item, err)
 	}
@@ -137,14 +137,14 @@ func (s *Store) DropProgress(item string) error {
 	if err != nil || !noted {
 		return err
 	}
-	return s.runtime.Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte(bucketSteps)).Delete([]byte(item)) })
+	return s.commits.update(s.runtime, func(tx *bbolt.Tx) error { return tx.Bucket([]byte(bucketSteps)).Delete([]byte(item)) })
 }
 
 // ClockOffset returns how far the wall clock was ahead of the boot clock when it was first asked for in this boot; now is
 // what it is at present. A difference between the two means that the wall clock was stepped.
 func (s *Store) ClockOffset(now time.Duration) (time.Duration, error) {
 	first := now
-	err := s.runtime.Update(func(tx *bbolt.Tx) error {
+	err := s.commits.update(s.runtime, func(tx *bbolt.Tx) error {
 		meta := tx.Bucket([]byte(bucketMeta))
 		if data := meta.Get([]byte(keyClock)); data != nil {
 			first = time.Duration(binary.BigEndian.Uint64(data))
