@@ -209,6 +209,9 @@ func (h *Host) Launch(id, line string, spec *process.Spec) (operation.Child, err
 		h.log.Warn("control group could not be made", "run", id, "error", err)
 		group = nil
 	}
+	if spec.Hard != (process.HardLimits{}) {
+		h.limit(id, group, spec.Hard)
+	}
 	h.setRun(id, &run{group: group, output: output})
 	child, err := launch.Start(h.fs, launch.Command{
 		Line: line, Dir: spec.Identity.SetupPath, Account: account, Mark: id, Output: file, Group: group,

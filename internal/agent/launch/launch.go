@@ -127,7 +127,7 @@ func fork(c Command, gateFD int, credential *syscall.Credential) (pid, handle in
 	if fd, ok := c.Group.FD(); ok {
 		sys.UseCgroupFD, sys.CgroupFD = true, fd
 		if pid, err = syscall.ForkExec(shell, argv, attr); err == nil {
-			return pid, handle, nil, nil
+			return pid, handle, c.Group.Bind(pid), nil
 		}
 		// Before Linux 5.7, or not allowed: the same failure for another reason comes back below.
 		sys.UseCgroupFD, sys.CgroupFD = false, 0

@@ -1,0 +1,38 @@
+package host
+
+import (
+	"fmt"
+
+	"drover/internal/agent/cgroup"
+	"drover/internal/process"
+)
+
+// limit puts hard limits on the group of a run. A run that cannot be limited is still a run: LimitNotes tells of it.
+func (h *Host) limit(id string, group *cgroup.Group, hard process.HardLimits) {
+	if group == nil {
+		return
+	}
+	for _, u := range group.Limit(cgroup.Limits(hard)) {
+		h.log.Warn("hard limit could not be put in force", "run", id, "limit", u.Limit, "error", u.Err)
+	}
+}
+
+// LimitNotes says, in a caller's words, which of the hard limits this host cannot keep, or could not at the last run that had
+// them; empty where all are kept.
+func (h *Host) LimitNotes(hard process.HardLimits) []string {
+	var notes []string
+	for _, u := range h.tree.Unenforced(cgroup.Limits(hard)) {
+		notes = append(notes, fmt.Sprintf("hard_limits.%s cannot be enforced on this host: %v", u.Limit, u.Err))
+	}
+	return notes
+}
+
+// OOM reports whether the kernel has ended a process of a run for want of memory. It is false where nobody counts, and once the
+// group of the run is gone.
+func (h *Host) OOM(run string) bool {
+	n, err := h.tree.OOMKilled(run)
+	if err != nil {
+		h.log.Warn("memory events could not be read", "run", run, "error", err)
+	}
+	return n > 0
+}
