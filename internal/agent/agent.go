@@ -21,6 +21,7 @@ import (
 	"drover/internal/agent/launch"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation"
+	"drover/internal/agent/probe"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/report"
 	"drover/internal/agent/specstore"
@@ -50,8 +51,8 @@ const (
 	// What was carried out is remembered for longer than any manifest is admitted that could ask for it again.
 	keepCommands = replayWindow + time.Hour
 	pruneEvery   = 10 * time.Minute
-	bootStarts   = 8
-	orderWorkers = 4
+	bootStarts    = 8
+	orderWorkers  = 4
 )
 
 // Agent is one host's agent.
@@ -65,6 +66,7 @@ type Agent struct {
 	watcher   *liveness.Watcher
 	host      *host.Host
 	super     *supervisor.Supervisor
+	prober    *probe.Keeper
 	reporter  *report.Reporter
 	conn      *link
 	freshness *freshness
@@ -133,8 +135,9 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 	if err != nil {
 		return err
 	}
+	a.prober = probe.New(probe.Config{Host: a.host, Clock: host.SinceBoot, NewRun: newRun, Log: a.cfg.Log})
 	operator := &operation.Operator{
-		Processes: a.host, Commands: a.host, Journal: a.disk, Clock: host.SinceBoot, NewRun: newRun, Log: a.cfg.Log,
+		Processes: a.host, Commands: a.host, Journal: a.disk, Asker: a.prober, Clock: host.SinceBoot, NewRun: newRun, Log: a.cfg.Log,
 	}
 	sink := &sink{}
 	a.super = supervisor.New(supervisor.Config{
@@ -206,6 +209,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer a.host.Close()
 	return group.Run(ctx,
 		group.Part{Name: "watcher", Run: a.watcher.Run},
+		group.Part{Name: "prober", Run: a.prober.Run},
 		group.Part{Name: "supervisor", Run: a.super.Run},
 		group.Part{Name: "reporter", Run: a.reporter.Run},
 		group.Part{Name: "housekeeping", Run: a.keepHouse},

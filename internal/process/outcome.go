@@ -1,6 +1,9 @@
 package process
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Fault is the kind of a failure. Its zero value means success. Codes on the wire are made from it at the edge only.
 type Fault string
@@ -20,8 +23,9 @@ const (
 // Outcome is the one final answer to an operation on one process of one agent.
 type Outcome struct {
 	Fault Fault `json:"fault,omitempty"`
-	// Text is "success", or what went wrong in the words a caller sees.
-	Text string `json:"text"`
+	// Text is "success", or what went wrong in the words a caller sees; Cause is what kind of trouble that is, where it is known.
+	Text  string  `json:"text"`
+	Cause CauseID `json:"cause,omitempty"`
 	// Hosted is the hosting flag after the operation.
 	Hosted bool `json:"hosted"`
 	// Status is set for a query only.
@@ -35,6 +39,8 @@ const Success = "success"
 type Error struct {
 	Fault Fault
 	Text  string
+	// Cause is empty where the kind of trouble has no name.
+	Cause CauseID
 }
 
 // Errorf makes an Error.
@@ -44,6 +50,21 @@ func Errorf(f Fault, format string, args ...any) *Error {
 
 // Error returns the text.
 func (e *Error) Error() string { return e.Text }
+
+// Because returns the error with the cause.
+func (e *Error) Because(c CauseID) *Error {
+	named := *e
+	named.Cause = c
+	return &named
+}
+
+// CauseOf returns the cause of an error; it is empty where none is known.
+func CauseOf(err error) CauseID {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Cause
+	}
+	return ""
+}
 
 // Status is what an agent knows of one process at one moment.
 type Status struct {

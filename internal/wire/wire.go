@@ -167,6 +167,8 @@ type Hello struct {
 	Started int64  `json:"started"` // Unix seconds
 	Root    bool   `json:"root"`
 	Host    Host   `json:"host,omitzero"`
+	// Groups are the GroupsDigest of each namespace that the agent has process groups of.
+	Groups map[string]string `json:"groups,omitempty"`
 }
 
 // Host is what an agent's machine is; what is not known is zero.

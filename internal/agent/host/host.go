@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -33,9 +34,12 @@ type Host struct {
 	tree    *cgroup.Tree
 	watcher *liveness.Watcher
 	sampler *procfs.Sampler
-	outputs string
-	offset  time.Duration
-	log     *slog.Logger
+	// accounts are those of the runs, by which trees are measured.
+	accounts *accounts
+	trees    *procfs.Trees
+	outputs  string
+	offset   time.Duration
+	log      *slog.Logger
 	// launches bounds how many commands are being started at a time: each needs a thread for a moment, and threads stay.
 	launches chan struct{}
 
@@ -71,8 +75,10 @@ func New(cfg Config) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open control groups: %w", err)
 	}
+	sampler, accounts := procfs.NewSampler(cfg.FS, runtime.NumCPU()), newAccounts(tree)
 	return &Host{
-		fs: cfg.FS, tree: tree, watcher: cfg.Watcher, sampler: procfs.NewSampler(cfg.FS, runtime.NumCPU()),
+		fs: cfg.FS, tree: tree, watcher: cfg.Watcher, sampler: sampler,
+		accounts: accounts, trees: procfs.NewTrees(sampler, accounts, SinceBoot),
 		outputs: cfg.Outputs, offset: cfg.ClockOffset, log: cfg.Log, runs: map[string]*run{},
 		launches: make(chan struct{}, maxLaunches),
 	}, nil
@@ -82,7 +88,10 @@ func New(cfg Config) (*Host, error) {
 func (h *Host) Groups() cgroup.Mode { return h.tree.Mode() }
 
 // Close removes the agent's control group if nothing lives in it. What does is found again by the next agent.
-func (h *Host) Close() { _ = h.tree.Remove() }
+func (h *Host) Close() {
+	h.accounts.close()
+	_ = h.tree.Remove()
+}
 
 // SinceBoot is the clock that decisions are made by: it never steps, and it counts while the host sleeps.
 func SinceBoot() time.Duration {
@@ -125,10 +134,11 @@ func (h *Host) Look(spec *process.Spec, rt specstore.Runtime) operation.Sighting
 		}
 	}
 	if r.Found == nil {
-		return operation.Sighting{Note: r.Note}
+		return operation.Sighting{Note: r.Note, Cause: r.Cause}
 	}
 	if rt.Process == nil && h.stranger(*r.Found) {
-		return operation.Sighting{Note: fmt.Sprintf("pid %d in %s started after the file was written: the pid was used again by another process", r.Found.ID.PID, r.Found.PIDFile)}
+		note := fmt.Sprintf("pid %d in %s started after the file was written: the pid was used again by another process", r.Found.ID.PID, r.Found.PIDFile)
+		return operation.Sighting{Note: note, Cause: process.CauseOddPIDFile}
 	}
 	file := r.Found.PIDFile
 	if resolved, err := filepath.EvalSymlinks(file); err == nil && file != "" {
@@ -170,6 +180,11 @@ func (h *Host) Signal(id procfs.Identity, sig syscall.Signal) error {
 	return liveness.Signal(h.fs, id, sig)
 }
 
+// SignalGroup implements operation.Processes. While the leader lives, its number cannot be another group's.
+func (h *Host) SignalGroup(id procfs.Identity, sig syscall.Signal) error {
+	return liveness.SignalGroup(h.fs, id, sig)
+}
+
 // Instance implements operation.Processes.
 func (h *Host) Instance(id procfs.Identity) (process.Instance, error) { return h.sampler.Instance(id) }
 
@@ -191,7 +206,11 @@ func (h *Host) Launch(id, line string, spec *process.Spec) (operation.Child, err
 	defer func() { <-h.launches }()
 	account, err := launch.LookupAccount("/", spec.Identity.User)
 	if err != nil {
-		return nil, process.Errorf(process.Failed, "spec.identity.user: %v", err)
+		refused := process.Errorf(process.Failed, "spec.identity.user: %v", err)
+		if errors.Is(err, launch.ErrNoAccount) {
+			refused = refused.Because(process.CauseNoUser)
+		}
+		return nil, refused
 	}
 	// Before anything of it can be seen: a sweep takes away what belongs to no run under way.
 	h.setRun(id, &run{})
@@ -347,6 +366,7 @@ func (h *Host) EndTree(ctx context.Context, root procfs.Identity, id string) ([]
 // the latest runs of the processes that are known, whose groups and outputs are kept.
 func (h *Host) Sweep(needed map[string]bool) {
 	h.sampler.Tidy()
+	h.accounts.tidy()
 	groups, err := h.tree.IDs()
 	if err != nil {
 		h.log.Warn("control groups could not be listed", "error", err)
@@ -393,6 +413,14 @@ func (h *Host) sweepGroup(id string) bool {
 		return false
 	}
 	defer group.Close() //nolint:errcheck // opened for a look only
+	if strings.HasSuffix(id, questionSuffix) {
+		// What an earlier agent has asked hangs: nobody waits for the answer.
+		ctx, cancel := context.WithTimeout(context.Background(), endTime)
+		defer cancel()
+		if err := group.Kill(ctx); err != nil {
+			h.log.Warn("question of an earlier agent could not be ended", "run", id, "error", err)
+		}
+	}
 	populated, err := group.Populated()
 	if err == nil && !populated {
 		err = group.Remove()

@@ -16,6 +16,7 @@ import (
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/specstore"
+	"drover/internal/process"
 )
 
 // TestFirstAdoption: where nothing is known of a process yet, a pid file that is older than the process in it was not written
@@ -51,7 +52,8 @@ func TestFirstAdoption(t *testing.T) {
 			}
 			seen := h.Look(spec(dir, "daemon", file), specstore.Runtime{})
 			if !c.alive {
-				want := operation.Sighting{Note: fmt.Sprintf("pid %d in %s started after the file was written: the pid was used again by another process", who.PID, file)}
+				note := fmt.Sprintf("pid %d in %s started after the file was written: the pid was used again by another process", who.PID, file)
+				want := operation.Sighting{Note: note, Cause: process.CauseOddPIDFile}
 				if diff := cmp.Diff(want, seen); diff != "" {
 					t.Errorf("(-want +got): %s", diff)
 				}

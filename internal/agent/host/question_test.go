@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/agent/cgroup"
 	"drover/internal/agent/host"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/probe"
@@ -183,4 +184,37 @@ func TestAQuestionOfAnEarlierAgent(t *testing.T) {
 		t.Error("it is still there")
 	}
 	end(t, q)
+}
+
+// TestAQuestionWithoutGroups: what holds its output, or outlasts its time, is searched for and ended where nothing else holds it.
+func TestAQuestionWithoutGroups(t *testing.T) {
+	h := open(t, t.TempDir())
+	proc := t.TempDir()
+	if err := os.Mkdir(filepath.Join(proc, "self"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(proc, "self", "mountinfo"), "")
+	tree, err := cgroup.Open(procfs.New(proc), treeName())
+	if err != nil || tree.Mode() != cgroup.ModeNone {
+		t.Fatal(tree.Mode(), err)
+	}
+	h.SetTree(tree)
+	if a := question(t, h, "fine", "echo fine"); a.exit.Code != 0 || a.output != "fine\n" {
+		t.Errorf("%+v", a)
+	}
+	for i, line := range []string{"sleep 1000 & echo $! >%s; wait", "sleep 1000 & echo $! >%s; exit 0"} {
+		file := filepath.Join(t.TempDir(), "pid")
+		q, err := h.Question("bare-"+strconv.Itoa(i), fmt.Sprintf(line, file), spec("/", "sh", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := q.Release(); err != nil {
+			t.Fatal(err)
+		}
+		child := await(t, file)
+		end(t, q)
+		if live().Same(child) || live().Same(q.Identity()) {
+			t.Errorf("of %q something is left", line)
+		}
+	}
 }

@@ -23,7 +23,7 @@ import (
 func live() procfs.FS { return procfs.New("/proc") }
 
 // open makes a host whose outputs are in dir, and lets its watcher run until the test ends.
-func open(t *testing.T, dir string, set ...func(*host.Config)) *host.Host {
+func open(t testing.TB, dir string, set ...func(*host.Config)) *host.Host {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	watcher, err := liveness.New(live(), log)

@@ -144,7 +144,7 @@ func credentialFor(a Account) (*syscall.Credential, error) {
 	euid := os.Geteuid()
 	if euid != 0 {
 		if a.UID != uint32(euid) { //nolint:gosec // uids are 32 bits wide
-			return nil, process.Errorf(process.Failed, "cannot run as user %q: needs root, the agent runs as %q", a.Name, ownName(euid))
+			return nil, process.Errorf(process.Failed, "cannot run as user %q: needs root, the agent runs as %q", a.Name, ownName(euid)).Because(process.CauseNeedsRoot)
 		}
 		return nil, nil //nolint:nilnil // no change is the answer
 	}
@@ -173,18 +173,20 @@ func ownName(uid int) string {
 
 // explain finds out which step of the child failed: the kernel's answer is one number for all of them.
 func explain(c Command, err error) error {
-	failed := func(format string, args ...any) error { return process.Errorf(process.Failed, format, args...) }
+	failed := func(format string, args ...any) *process.Error {
+		return process.Errorf(process.Failed, format, args...)
+	}
 	if info, statErr := os.Stat(c.Dir); statErr != nil {
-		return failed("cannot enter setup_path %s: %v", c.Dir, cause(statErr))
+		return failed("cannot enter setup_path %s: %v", c.Dir, cause(statErr)).Because(process.CauseNoDirectory)
 	} else if !info.IsDir() {
-		return failed("cannot enter setup_path %s: %v", c.Dir, syscall.ENOTDIR)
+		return failed("cannot enter setup_path %s: %v", c.Dir, syscall.ENOTDIR).Because(process.CauseNoDirectory)
 	}
 	if _, statErr := os.Stat(shell); statErr != nil {
 		return failed("cannot start the command: %s: %v", shell, cause(statErr))
 	}
 	switch {
 	case errors.Is(err, syscall.EACCES):
-		return failed("cannot enter setup_path %s as user %s: %v", c.Dir, c.Account.Name, syscall.EACCES)
+		return failed("cannot enter setup_path %s as user %s: %v", c.Dir, c.Account.Name, syscall.EACCES).Because(process.CauseNoDirectory)
 	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EINVAL):
 		return failed("cannot run as user %s: %v", c.Account.Name, err)
 	default:

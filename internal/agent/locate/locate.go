@@ -5,6 +5,7 @@ package locate
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"drover/internal/agent/procfs"
+	"drover/internal/process"
 )
 
 // Query says which process is meant.
@@ -43,8 +45,9 @@ type Found struct {
 type Result struct {
 	// Found is nil when there is no such process.
 	Found *Found
-	// Note says in a caller's words why nothing was found, or what is odd.
-	Note string
+	// Note says in a caller's words why nothing was found, or what is odd; Cause is what kind of trouble that is.
+	Note  string
+	Cause process.CauseID
 }
 
 // Find looks for a process. It never blocks on what it finds at PIDPath, unless the filesystem itself does.
@@ -61,7 +64,7 @@ func Find(proc procfs.FS, q Query) Result {
 	} else if file, err := readPIDFile(q.PIDPath); err == nil {
 		r = result(q.check(proc, file))
 	} else {
-		r = Result{Note: fmt.Sprintf("pid file %s %s", q.PIDPath, err)}
+		r = unreadable(q.PIDPath, err)
 	}
 	if r.Found != nil && q.Count {
 		all, err := q.search(proc)
@@ -79,9 +82,18 @@ func Find(proc procfs.FS, q Query) Result {
 
 func result(found *Found, err error) Result {
 	if err != nil {
-		return Result{Note: err.Error()}
+		return Result{Note: err.Error(), Cause: process.CauseOddPIDFile}
 	}
 	return Result{Found: found}
+}
+
+// unreadable is the result where a pid file is missing or holds no pid.
+func unreadable(path string, err error) Result {
+	r := Result{Note: fmt.Sprintf("pid file %s %s", path, err), Cause: process.CauseOddPIDFile}
+	if errors.Is(err, errNoFile) {
+		r.Cause = process.CauseNoPIDFile
+	}
+	return r
 }
 
 // match is a live process that goes by the name and lives in the place.

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"drover/internal/agent/procfs"
+	"drover/internal/process"
 )
 
 const (
@@ -165,7 +166,7 @@ func (q Query) byDirectory(proc procfs.FS) Result {
 	case err == nil:
 		return result(q.check(proc, file))
 	case !errors.Is(err, errNoFile):
-		return Result{Note: fmt.Sprintf("pid file %s %s", named, err)}
+		return unreadable(named, err)
 	}
 	names, err := pidFileNames(q.PIDPath)
 	if err != nil {
@@ -183,12 +184,12 @@ func (q Query) byDirectory(proc procfs.FS) Result {
 		case found == nil || found.ID == other.ID:
 			found = other
 		default:
-			return Result{Note: fmt.Sprintf("more than one pid file in %s names a live %s: %s and %s",
+			return Result{Cause: process.CauseOddPIDFile, Note: fmt.Sprintf("more than one pid file in %s names a live %s: %s and %s",
 				q.PIDPath, q.ProcName, found.PIDFile, other.PIDFile)}
 		}
 	}
 	if found == nil {
-		return Result{Note: fmt.Sprintf("no pid file in %s names a live %s", q.PIDPath, q.ProcName)}
+		return Result{Cause: process.CauseNoPIDFile, Note: fmt.Sprintf("no pid file in %s names a live %s", q.PIDPath, q.ProcName)}
 	}
 	return Result{Found: found}
 }

@@ -1,11 +1,13 @@
 package operation
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/procfs"
+	"drover/internal/process"
 )
 
 // A process that is about to appear or to go is looked at soon and then less and less often.
@@ -14,9 +16,17 @@ const (
 	slowLook  = 250 * time.Millisecond
 )
 
+// verdict is why a check failed; its zero value says that it did not.
+type verdict struct {
+	text  string
+	cause process.CauseID
+}
+
+func (v verdict) failed() bool { return v.text != "" }
+
 // startCheck waits until the process has been up as the policy wants, counted from since. It returns what was seen last
-// and, when the check failed, why.
-func (n *session) startCheck(since time.Duration) (Sighting, string, error) {
+// and the verdict.
+func (n *session) startCheck(since time.Duration) (Sighting, verdict, error) {
 	policy := n.spec.Policy
 	begin := since + time.Duration(policy.StartCheckBegin)*time.Second
 	end := since + time.Duration(policy.StartCheckEnd)*time.Second
@@ -25,26 +35,26 @@ func (n *session) startCheck(since time.Duration) (Sighting, string, error) {
 
 	seen, err := n.lookUntil(begin, death)
 	if err != nil {
-		return seen, "", err
+		return seen, verdict{}, err
 	}
 	if !seen.Alive() {
 		return seen, death.explain("not alive", seen), nil
 	}
 	if end <= begin {
-		return seen, "", nil
+		return seen, verdict{}, nil
 	}
 	return n.aliveUntil(end, seen, death)
 }
 
 // aliveUntil waits for the end of the check time, through which the instance that was seen must live.
-func (n *session) aliveUntil(end time.Duration, first Sighting, death *deathWatch) (Sighting, string, error) {
+func (n *session) aliveUntil(end time.Duration, first Sighting, death *deathWatch) (Sighting, verdict, error) {
 	const failed = "not alive to the end of its check time"
 	died, err := death.wait(end)
 	if err != nil {
-		return first, "", err
+		return first, verdict{}, err
 	}
 	if !died && death.watching() {
-		return first, "", nil
+		return first, verdict{}, nil
 	}
 	// It has ended, or it could not be watched and nobody would have told.
 	seen := n.look()
@@ -52,9 +62,10 @@ func (n *session) aliveUntil(end time.Duration, first Sighting, death *deathWatc
 	case died || !seen.Alive():
 		return Sighting{}, death.explain(failed, seen), nil
 	case *seen.ID != *first.ID:
-		return Sighting{}, fmt.Sprintf("%s: pid %d is gone, pid %d has taken its place", failed, first.ID.PID, seen.ID.PID), nil
+		text := fmt.Sprintf("%s: pid %d is gone, pid %d has taken its place", failed, first.ID.PID, seen.ID.PID)
+		return Sighting{}, verdict{text: text, cause: process.CauseDiedEarly}, nil
 	}
-	return seen, "", nil
+	return seen, verdict{}, nil
 }
 
 // lookUntil looks again and again until the time has come, so that the first instance to appear is watched early and its
@@ -182,12 +193,12 @@ func (d *deathWatch) stop() {
 }
 
 // explain says why a process is not there.
-func (d *deathWatch) explain(what string, seen Sighting) string {
+func (d *deathWatch) explain(what string, seen Sighting) verdict {
 	switch {
 	case d.last != nil:
-		return fmt.Sprintf("%s: pid %d %s", what, d.lastID.PID, d.last)
+		return verdict{text: fmt.Sprintf("%s: pid %d %s", what, d.lastID.PID, d.last), cause: process.CauseDiedEarly}
 	case seen.Note != "":
-		return fmt.Sprintf("%s: %s", what, seen.Note)
+		return verdict{text: fmt.Sprintf("%s: %s", what, seen.Note), cause: cmp.Or(seen.Cause, process.CauseDiedEarly)}
 	}
-	return what
+	return verdict{text: what, cause: process.CauseDiedEarly}
 }

@@ -58,7 +58,7 @@ func (n *session) unregister() (Result, error) {
 	if n.subject.Record == nil {
 		return Result{}, process.Errorf(process.NotRunning, "the process is not registered")
 	}
-	n.answers.forget(n.id)
+	n.Asker.Drop(n.id)
 	return Result{
 		Outcome: process.Outcome{Text: process.Success},
 		Change:  specstore.Change{Delete: true},
@@ -68,7 +68,7 @@ func (n *session) unregister() (Result, error) {
 // mayHost refuses to host a process that is hosted under another name already.
 func (n *session) mayHost(pidFile string) error {
 	if other, ok := n.Peers.Hosting(n.id, n.spec, pidFile); ok {
-		return process.Errorf(process.Failed, "cannot host the process: it is hosted as %s", other)
+		return process.Errorf(process.Failed, "cannot host the process: it is hosted as %s", other).Because(process.CauseOwnedByOther)
 	}
 	return nil
 }
@@ -87,7 +87,7 @@ func (n *session) record() *specstore.Record {
 func (n *session) failed(err error) Result {
 	r := Result{Outcome: process.Outcome{Fault: process.Failed, Text: err.Error(), Hosted: n.subject.Hosted()}, Runtime: n.runtime}
 	if known, ok := errors.AsType[*process.Error](err); ok {
-		r.Outcome.Fault = known.Fault
+		r.Outcome.Fault, r.Outcome.Cause = known.Fault, known.Cause
 	}
 	if n.op == process.Query {
 		r.Outcome.Status = &process.Status{Hosted: n.subject.Hosted(), ProcName: n.name(), Instance: process.Instance{PID: -1}}

@@ -19,7 +19,7 @@ func TestHost(t *testing.T) {
 		{name: "a stopped process", text: "success", hosted: true},
 		{name: "one that is hosted already", running: true, known: hosted, text: "success", alive: true, hosted: true},
 		{name: "a registered one", known: registered, text: "success", hosted: true},
-		{name: "a periodic one", set: func(_ *world, s *process.Spec) { s.Policy.Kind = process.Periodic }, text: "success: auto_type 0 is stored and shown, this version does not run timers", hosted: true},
+		{name: "a periodic one", set: func(_ *world, s *process.Spec) { everyMinute(s) }, text: "success", hosted: true},
 		{name: "fewer instances than expected", set: func(_ *world, s *process.Spec) { s.Policy.Instances = 2 }, running: true, text: "success: 1 of 2 instances are running", alive: true, hosted: true},
 		{
 			name: "hosted under another name", running: true, alive: true, set: func(w *world, _ *process.Spec) { w.peers.hosting = other() },

@@ -25,8 +25,9 @@ type Sighting struct {
 	PIDFile string
 	// Matches is how many live processes fit the spec.
 	Matches int
-	// Note says what was odd, or why nothing was found.
-	Note string
+	// Note says what was odd, or why nothing was found; Cause is what kind of trouble that is.
+	Note  string
+	Cause process.CauseID
 }
 
 // Alive reports whether an instance was seen.
@@ -40,6 +41,8 @@ type Processes interface {
 	Watch(id procfs.Identity, fn func(liveness.Exit)) (stop func(), err error)
 	// Signal sends a signal to exactly that process, or fails with liveness.ErrGone.
 	Signal(id procfs.Identity, sig syscall.Signal) error
+	// SignalGroup sends one to the process group that it leads.
+	SignalGroup(id procfs.Identity, sig syscall.Signal) error
 	// Instance describes it as /proc shows it.
 	Instance(id procfs.Identity) (process.Instance, error)
 	// Glance reports, at next to no cost, whether it is alive and whether its Instance is another one than was told last.
@@ -93,14 +96,14 @@ type Operator struct {
 	Commands  Commands
 	Journal   Journal
 	Peers     Peers
+	Asker     Asker
 	// Clock is the time since boot.
 	Clock func() time.Duration
 	// NewRun makes a run id: letters, digits and dashes only, never the same twice.
 	NewRun func(process.ID) string
 	Log    *slog.Logger
 
-	answers answers
-	rush    rush
+	rush rush
 }
 
 // Subject is what is known of the process when an operation begins. Record is nil for an unknown one.
@@ -118,8 +121,9 @@ type Result struct {
 	Change  specstore.Change
 	// Runtime is what is known of the instance afterwards; its Process is nil when nothing runs.
 	Runtime specstore.Runtime
-	// Restore says that the relaunch budget is full again.
+	// Restore says that the relaunch budget is full again; Now that a hosted process that is down is to be started at once.
 	Restore bool
+	Now     bool
 }
 
 // ErrBestEffort means that a tree was searched for in /proc, where what forks fast enough is not found.
@@ -139,7 +143,7 @@ func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (R
 			o.Log.Warn("progress of operation could not be read", "item", e.Item, "error", err)
 		}
 	}
-	n := &session{Operator: o, ctx: ctx, id: e.Process, op: e.Op, item: e.Item, spec: SpecInForce(e, s), subject: s, runtime: s.Runtime, progress: progress}
+	n := &session{Operator: o, ctx: ctx, id: e.Process, op: e.Op, item: e.Item, spec: SpecInForce(e, s), groups: e.Groups, subject: s, runtime: s.Runtime, progress: progress}
 	if n.spec == nil {
 		if !speaksForItself(e.Op) {
 			return n.unregistered(), nil
@@ -167,7 +171,7 @@ func SpecInForce(e specstore.Entry, s Subject) *process.Spec {
 
 // speaksForItself reports whether an operation needs no spec.
 func speaksForItself(op process.Op) bool {
-	return op == process.Query || op == process.Unhost || op == process.Unregister
+	return op == process.Query || op == process.Unhost || op == process.Unregister || op == process.SetGroups || op == process.Retry
 }
 
 // unregistered is the result of an operation on the stored spec where none is stored.
@@ -204,6 +208,10 @@ func (n *session) run() (Result, error) {
 		return n.update()
 	case process.Unregister:
 		return n.unregister()
+	case process.SetGroups:
+		return n.setGroups()
+	case process.Retry:
+		return n.retry()
 	}
 	return Result{}, process.Errorf(process.IllegalOp, "there is no operation %q", n.op)
 }

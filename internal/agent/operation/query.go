@@ -31,8 +31,8 @@ func (n *session) query() (Result, error) {
 	}
 	if seen.Alive() {
 		if i, err := n.Processes.Instance(*seen.ID); err == nil {
-			n.ask(*seen.ID, &i)
 			status.Instance = i
+			n.ask(*seen.ID, &status)
 			status.LastStartAt = max(status.LastStartAt, i.StartedAt)
 		}
 	}

@@ -56,6 +56,9 @@ func (n *session) relaunch() error {
 	if n.spec.Commands.Start == "" {
 		return emptyCommand("start_cmd")
 	}
+	if n.spec.Policy.Kind == process.Periodic {
+		return n.beginRun()
+	}
 	st, err := n.commandUnless("start", n.spec.Commands.Start, func() bool {
 		// Time has passed since it was seen to be gone: somebody else may have started it.
 		if n.look().Alive() {
@@ -103,7 +106,8 @@ func (n *session) appear(st *specstore.Step) error {
 		}
 		left := until - n.Clock()
 		if left <= 0 {
-			return postCheck("start", n.name(), withOutput((&deathWatch{session: n}).explain("not alive", seen), st.Result))
+			why := (&deathWatch{session: n}).explain("not alive", seen)
+			return postCheck("start", n.name(), withOutput(why.text, st.Result), why.cause)
 		}
 		if err := n.pause(min(pause, left)); err != nil {
 			return err

@@ -23,8 +23,8 @@ func (n *session) reload() (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if why != "" {
-		return Result{}, postCheck("reload", n.name(), withOutput(why, st.Result))
+	if why.failed() {
+		return Result{}, postCheck("reload", n.name(), withOutput(why.text, st.Result), why.cause)
 	}
 	r := Result{
 		Outcome: process.Outcome{

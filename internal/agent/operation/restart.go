@@ -17,6 +17,9 @@ func (n *session) restart() (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	if n.spec.Policy.Kind == process.Periodic && commands.Start != "" {
+		return n.restartRun(before)
+	}
 	if commands.Restart != "" {
 		notes, err := n.bringUp("restart", "restart_cmd", commands.Restart, before)
 		if err != nil {
@@ -30,7 +33,7 @@ func (n *session) restart() (Result, error) {
 			return Result{}, err
 		}
 		if seen.Alive() {
-			return Result{}, postCheck("restart", n.name(), n.stillAlive(seen, note))
+			return Result{}, postCheck("restart", n.name(), n.stillAlive(seen, note), process.CauseStopFailed)
 		}
 	}
 	notes, err := n.bringUp("start", "start_cmd", commands.Start, nil)

@@ -20,6 +20,7 @@ type session struct {
 	op       process.Op
 	item     string
 	spec     *process.Spec
+	groups   []process.Group
 	subject  Subject
 	runtime  specstore.Runtime
 	progress specstore.Progress
@@ -86,7 +87,7 @@ func (o *Operator) Look(id process.ID, spec *process.Spec, rt specstore.Runtime)
 		return s
 	}
 	if owner, file, ok := o.Peers.Owner(id, *s.ID); ok && file != s.PIDFile {
-		return Sighting{Note: fmt.Sprintf("pid %d belongs to %s", s.ID.PID, owner)}
+		return Sighting{Note: fmt.Sprintf("pid %d belongs to %s", s.ID.PID, owner), Cause: process.CauseOwnedByOther}
 	}
 	return s
 }

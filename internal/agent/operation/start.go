@@ -8,6 +8,9 @@ import (
 
 // start runs start_cmd unless the process is alive, and hosts it once it has stayed up for its check time.
 func (n *session) start() (Result, error) {
+	if n.spec.Policy.Kind == process.Periodic {
+		return n.startRun()
+	}
 	before, err := n.checked(func(before Sighting) error {
 		if before.Alive() {
 			return alreadyRunning(n.name(), before.ID.PID)
@@ -29,6 +32,9 @@ func (n *session) start() (Result, error) {
 
 // bringUp runs the command that is to leave the process running, as the step of that name, and waits for its check time.
 func (n *session) bringUp(step, field, line string, before *procfs.Identity) (notes []string, err error) {
+	if n.step(step) == nil {
+		n.markLog()
+	}
 	st, err := n.command(step, line)
 	if err != nil {
 		return nil, err
@@ -37,15 +43,15 @@ func (n *session) bringUp(step, field, line string, before *procfs.Identity) (no
 		return nil, n.undo(st, field, before)
 	}
 	n.runtime.Run = ""
-	seen, why, err := n.startCheck(st.DoneAt)
+	seen, why, err := n.upCheck(st, before)
 	if err != nil {
 		return nil, err
 	}
-	if why != "" {
+	if why.failed() {
 		if note := unknownStatus(field, st.Result); note != "" {
-			why += "; " + note
+			why.text += "; " + note
 		}
-		return nil, postCheck(string(n.op), n.name(), withOutput(why, st.Result))
+		return nil, postCheck(string(n.op), n.name(), withOutput(why.text, st.Result), why.cause)
 	}
 	n.started(seen, st.Run)
 	return []string{unknownStatus(field, st.Result), n.missing(seen)}, nil
@@ -74,7 +80,6 @@ func (n *session) started(seen Sighting, run string) {
 func (n *session) hosted(notes ...string) (Result, error) {
 	rec := n.record()
 	rec.Spec, rec.Hosted, rec.GivenUp, rec.Want = *n.spec, true, false, process.WantRunning
-	notes = append(notes, periodicNote(n.spec.Policy))
 	return Result{
 		Outcome: process.Outcome{Text: successText(notes...), Hosted: true},
 		Change:  specstore.Change{Put: rec},

@@ -41,11 +41,6 @@ func TestStart(t *testing.T) {
 			fault: process.Failed, text: "cannot host the process: it is hosted as other/nginx",
 		},
 		{
-			name: "a periodic process", set: func(_ *world, s *process.Spec) { s.Policy.Kind = process.Periodic },
-			text: "success: auto_type 0 is stored and shown, this version does not run timers",
-			took: 6 * time.Second, ran: start, alive: true, hosted: true,
-		},
-		{
 			name: "fewer instances than expected", set: func(_ *world, s *process.Spec) { s.Policy.Instances = 3 },
 			text: "success: 1 of 3 instances are running", took: 6 * time.Second, ran: start, alive: true, hosted: true,
 		},

@@ -31,9 +31,15 @@ func (n *session) runOf(target procfs.Identity) string {
 	return n.runtime.Run
 }
 
+// terminateSignal is what asks a process to end.
+const terminateSignal = syscall.SIGTERM
+
 // terminate asks an instance to end, and says in words what hindered it. One that has gone already has done so.
 func (n *session) terminate(target procfs.Identity) string {
-	if err := n.Processes.Signal(target, syscall.SIGTERM); err != nil && !errors.Is(err, liveness.ErrGone) {
+	if n.isRun(target) {
+		return n.signalRun(target)
+	}
+	if err := n.Processes.Signal(target, terminateSignal); err != nil && !errors.Is(err, liveness.ErrGone) {
 		return fmt.Sprintf("SIGTERM could not be sent to pid %d: %v", target.PID, err)
 	}
 	return ""
@@ -41,13 +47,16 @@ func (n *session) terminate(target procfs.Identity) string {
 
 func (n *session) bringDown(verb, field, line string, without func(procfs.Identity) string) (Result, error) {
 	target, err := n.checked(func(before Sighting) error {
-		if !before.Alive() {
+		if !before.Alive() && !n.hasTimetable() {
 			return notRunning(verb, n.name())
 		}
 		return nil
 	})
 	if err != nil {
 		return Result{}, err
+	}
+	if target == nil {
+		return n.withdraw()
 	}
 	release, err := n.holdOther()
 	if err != nil {
@@ -56,12 +65,19 @@ func (n *session) bringDown(verb, field, line string, without func(procfs.Identi
 	unhost := false
 	defer func() { release(unhost) }()
 
+	run := ""
+	if n.isRun(*target) {
+		run = n.runOf(*target)
+	}
 	seen, note, err := n.takeDown(verb, field, line, *target, without)
 	if err != nil {
 		return Result{}, err
 	}
+	if !seen.Alive() && run != "" {
+		note = n.endTree(*target, run)
+	}
 	if seen.Alive() {
-		return Result{}, postCheck(verb, n.name(), n.stillAlive(seen, note))
+		return Result{}, postCheck(verb, n.name(), n.stillAlive(seen, note), process.CauseStopFailed)
 	}
 	unhost = true
 	rec := n.record()

@@ -20,11 +20,17 @@ func notRunning(verb, name string) error {
 	return process.Errorf(process.NotRunning, "no need to %s the process(%s) that is not running", verb, name)
 }
 
-func postCheck(verb, name, detail string) error {
-	return process.Errorf(process.CheckFailed, "%s process (%s) failed, for post-check status %s", verb, name, detail)
+func postCheck(verb, name, detail string, cause process.CauseID) error {
+	return process.Errorf(process.CheckFailed, "%s process (%s) failed, for post-check status %s", verb, name, detail).Because(cause)
 }
 
-func emptyCommand(field string) error { return process.Errorf(process.Failed, "%s is empty", field) }
+func emptyCommand(field string) error {
+	e := process.Errorf(process.Failed, "%s is empty", field)
+	if field == "start_cmd" {
+		return e.Because(process.CauseNoStartCommand)
+	}
+	return e
+}
 
 // commandFailed puts a command's output into the words that callers have always seen, and says before it how the command
 // ended and after it the note, if there is one.
@@ -36,7 +42,21 @@ func commandFailed(field string, r *specstore.CommandResult, note string) error 
 	if note != "" {
 		text += "; " + note
 	}
-	return process.Errorf(process.Failed, "%s", text)
+	return process.Errorf(process.Failed, "%s", text).Because(causeOf(r))
+}
+
+// causeOf says what kind of trouble a failed command had. A shell exits with 127 for a command that it cannot find, and with 126
+// for one that it cannot run (POSIX, sh, "Exit status for commands").
+func causeOf(r *specstore.CommandResult) process.CauseID {
+	switch {
+	case r.TimedOut:
+		return process.CauseCommandTimeout
+	case r.Code == 127:
+		return process.CauseCommandMissing
+	case r.Code == 126:
+		return process.CauseCommandDenied
+	}
+	return process.CauseCommandFailed
 }
 
 // succeeded reports whether a command may be taken as done: it exited with 0, or nobody can know.
@@ -59,14 +79,6 @@ func unknownStatus(field string, r *specstore.CommandResult) string {
 		return ""
 	}
 	return fmt.Sprintf("%s %s, so only the state of the process was checked", field, r.Text)
-}
-
-// periodicNote says what a stored timer does not do yet.
-func periodicNote(p process.Policy) string {
-	if p.Kind != process.Periodic {
-		return ""
-	}
-	return "auto_type 0 is stored and shown, this version does not run timers"
 }
 
 // withOutput appends a command's output to a text, if there is any.

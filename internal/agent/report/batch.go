@@ -132,6 +132,21 @@ func (r *Reporter) gatherEvents(b *batch) {
 	b.more = b.more || more
 }
 
+// gatherGroups adds to an introduction which process groups the agent has. It reads a disk, so it does not hold the lock.
+func (r *Reporter) gatherGroups(b *batch) {
+	if b.report.Hello == nil || r.cfg.Groups == nil {
+		return
+	}
+	groups, err := r.cfg.Groups.Groups()
+	if err != nil {
+		r.cfg.Log.Error("process groups could not be read", "error", err)
+	}
+	b.report.Hello.Groups = make(map[string]string, len(groups))
+	for namespace, list := range groups {
+		b.report.Hello.Groups[namespace] = wire.GroupsDigest(list)
+	}
+}
+
 func (r *Reporter) observation(id process.ID) wire.Observation {
 	status, spec, ok := r.cfg.Processes.Snapshot(id)
 	if spec == r.specs[id] {

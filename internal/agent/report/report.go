@@ -41,6 +41,11 @@ type Events interface {
 	Acknowledge(events []process.Event)
 }
 
+// Groups are the process groups of this host, by namespace.
+type Groups interface {
+	Groups() (map[string][]process.Group, error)
+}
+
 // Config is what a reporter needs.
 type Config struct {
 	Link      Link
@@ -48,8 +53,9 @@ type Config struct {
 	Journal   Journal
 	// Events may be nil: then there are none.
 	Events Events
-	// Hello introduces the agent.
-	Hello wire.Hello
+	// Hello introduces the agent, with the digests of Groups, which may be nil.
+	Hello  wire.Hello
+	Groups Groups
 	// Heartbeat is the longest silence.
 	Heartbeat time.Duration
 	Log       *slog.Logger
@@ -230,6 +236,7 @@ func (r *Reporter) send(ctx context.Context) (more bool, err error) {
 	}
 	b := r.gather()
 	r.gatherEvents(&b)
+	r.gatherGroups(&b)
 	data, err := b.encode()
 	if err != nil {
 		return false, fmt.Errorf("cannot encode report: %w", err)

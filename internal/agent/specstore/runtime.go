@@ -102,6 +102,16 @@ type Progress struct {
 	Checked bool             `json:"checked,omitempty"`
 	Before  *procfs.Identity `json:"before,omitempty"`
 	Steps   []Step           `json:"steps,omitempty"`
+	// Log is the log of the process as it was before its start; nil where nobody looks into it.
+	Log *LogMark `json:"log,omitempty"`
+}
+
+// LogMark is a file as it was at one moment.
+type LogMark struct {
+	Path   string `json:"path"`
+	Device uint64 `json:"device"`
+	Inode  uint64 `json:"inode"`
+	Size   int64  `json:"size"`
 }
 
 // PutProgress stores the progress of an item, or of a relaunch under the key of its process. It does not wait for the disk.

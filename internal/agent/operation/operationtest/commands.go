@@ -34,6 +34,8 @@ type Script struct {
 	Stuck  error
 	// Unrun says that it ends at its gate although it is released.
 	Unrun bool
+	// Flood says that it writes more than a question may, at once.
+	Flood bool
 }
 
 // command is a run.

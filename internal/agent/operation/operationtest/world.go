@@ -15,6 +15,7 @@ import (
 
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation"
+	"drover/internal/agent/probe"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
@@ -90,11 +91,18 @@ func New(t testing.TB) *World {
 	}
 }
 
-// Operator returns an operator that works on this host.
+// Operator returns an operator that works on this host. What it asks processes for is asked until the test ends.
 func (w *World) Operator(peers operation.Peers) *operation.Operator {
+	log := slog.New(slog.DiscardHandler)
+	keeper := probe.New(probe.Config{Host: w, Clock: w.Clock, NewRun: w.newRun, Log: log})
+	ctx := w.t.Context()
+	go func() {
+		if err := keeper.Run(ctx); err != nil {
+			w.t.Error(err)
+		}
+	}()
 	return &operation.Operator{
-		Processes: w, Commands: w, Journal: w.Journal, Peers: peers, Clock: w.Clock, NewRun: w.newRun,
-		Log: slog.New(slog.DiscardHandler),
+		Processes: w, Commands: w, Journal: w.Journal, Peers: peers, Asker: keeper, Clock: w.Clock, NewRun: w.newRun, Log: log,
 	}
 }
 
@@ -114,18 +122,18 @@ func (w *World) Spawn(name, file, run string) procfs.Identity {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := w.add(name, run)
-	p.onTERM = func() { w.End(p.id, liveness.Exit{Known: true, Signal: syscall.SIGTERM}) }
 	if file != "" {
 		w.files[file] = p.id
 	}
 	return p.id
 }
 
-// add makes a process; the caller holds the lock.
+// add makes a process that ends at SIGTERM; the caller holds the lock.
 func (w *World) add(name, run string) *proc {
 	w.pids++
 	id := procfs.Identity{BootID: Boot, PID: w.pids, StartTicks: uint64(w.Clock() / (10 * time.Millisecond))}
 	p := &proc{id: id, name: name, run: run, started: time.Now(), watchers: map[int]func(liveness.Exit){}}
+	p.onTERM = func() { w.End(id, liveness.Exit{Known: true, Signal: syscall.SIGTERM}) }
 	w.procs[id] = p
 	return p
 }
@@ -292,6 +300,9 @@ func (w *World) Signals() []Signal {
 	defer w.mu.Unlock()
 	return slices.Clone(w.signals)
 }
+
+// SignalGroup implements operation.Processes: a process here leads a group of its own.
+func (w *World) SignalGroup(id procfs.Identity, sig syscall.Signal) error { return w.Signal(id, sig) }
 
 // Instance implements operation.Processes.
 func (w *World) Instance(id procfs.Identity) (process.Instance, error) {

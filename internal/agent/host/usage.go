@@ -1,0 +1,103 @@
+package host
+
+import (
+	"sync"
+	"syscall"
+	"time"
+
+	"drover/internal/agent/cgroup"
+	"drover/internal/agent/procfs"
+)
+
+// Measure looks at processes with their whole trees, each at least a second after the look before. It reads all of /proc only
+// where a process was not started by this agent or no control group holds it.
+func (h *Host) Measure(roots []procfs.Root) ([]procfs.TreeUse, error) { return h.trees.Measure(roots) }
+
+const (
+	// accountsPart is how much of the descriptors that this process may have are used to hold accounts open; those that find no
+	// place are opened for each look.
+	accountsPart = 4
+	// unaskedAccount is how long an account is held that nobody asks for.
+	unaskedAccount = 2 * time.Minute
+)
+
+// accounts keeps the accounts of runs open from one look to the next.
+type accounts struct {
+	tree *cgroup.Tree
+	most int
+
+	mu   sync.Mutex
+	held map[string]*heldAccount
+}
+
+type heldAccount struct {
+	*cgroup.Account
+	asked time.Time
+}
+
+func newAccounts(tree *cgroup.Tree) *accounts {
+	a := &accounts{tree: tree, held: map[string]*heldAccount{}}
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil {
+		a.most = int(min(limit.Cur, 1<<20) / accountsPart / cgroup.AccountFiles) //nolint:gosec // small
+	}
+	return a
+}
+
+// Account implements procfs.Runs.
+func (a *accounts) Account(run string) (procfs.Account, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	held, ok := a.held[run]
+	if !ok {
+		group, exists := a.tree.Group(run)
+		if !exists {
+			return procfs.Account{}, false
+		}
+		account, err := group.Account()
+		if err != nil {
+			return procfs.Account{}, false
+		}
+		held = &heldAccount{Account: account}
+		if len(a.held) < a.most {
+			a.held[run] = held
+		} else {
+			defer account.Close()
+		}
+	}
+	held.asked = time.Now()
+	r, err := held.Look()
+	if err != nil {
+		a.drop(run)
+		return procfs.Account{}, false
+	}
+	return procfs.Account{PIDs: r.PIDs, CPU: r.CPU, Accounted: r.Accounted}, true
+}
+
+// drop gives back what is held of a run; the caller holds the lock.
+func (a *accounts) drop(run string) {
+	if held, ok := a.held[run]; ok {
+		held.Close()
+		delete(a.held, run)
+	}
+}
+
+// tidy gives back what nobody has asked for lately.
+func (a *accounts) tidy() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for run, held := range a.held {
+		if time.Since(held.asked) > unaskedAccount {
+			a.drop(run)
+		}
+	}
+}
+
+// close gives back everything.
+func (a *accounts) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for run := range a.held {
+		a.drop(run)
+	}
+}

@@ -1,0 +1,50 @@
+package operationtest
+
+import (
+	"context"
+	"errors"
+
+	"drover/internal/agent/operation"
+	"drover/internal/agent/probe"
+	"drover/internal/process"
+)
+
+// question is a command that only asks.
+type question struct {
+	*command
+	full chan struct{}
+}
+
+// Question implements probe.Host.
+func (w *World) Question(run, line string, spec *process.Spec) (probe.Question, error) {
+	if _, err := w.Launch(run, line, spec); err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return &question{command: w.runs[run], full: make(chan struct{})}, nil
+}
+
+// Release implements probe.Question.
+func (q *question) Release() error {
+	if q.script.Flood {
+		close(q.full)
+	}
+	return q.command.Release()
+}
+
+// Full implements probe.Question.
+func (q *question) Full() <-chan struct{} { return q.full }
+
+// End implements probe.Question.
+func (q *question) End(ctx context.Context) ([]int, error) {
+	q.Abandon()
+	left, err := q.w.EndTree(ctx, q.id, q.run)
+	if errors.Is(err, operation.ErrBestEffort) {
+		err = nil
+	}
+	return left, err
+}
+
+// Output implements probe.Question.
+func (q *question) Output() string { return q.w.Output(q.run) }

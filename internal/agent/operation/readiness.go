@@ -1,0 +1,117 @@
+package operation
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"drover/internal/agent/procfs"
+	"drover/internal/agent/ready"
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+)
+
+const (
+	// attemptLimit is how long one attempt at readiness may take, lastAttempt how long the last one may although the time is up.
+	attemptLimit = 5 * time.Second
+	lastAttempt  = time.Second
+)
+
+// markLog notes how long the log of the process is before its start.
+func (n *session) markLog() {
+	path := n.spec.Identity.LogPath
+	if n.spec.Ready == nil || n.spec.Ready.Log == "" || path == "" {
+		return
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(n.spec.Identity.SetupPath, path)
+	}
+	mark := specstore.LogMark(ready.MarkLog(path))
+	n.progress.Log = &mark
+	n.save()
+}
+
+// upCheck sees whether what a step has started is up, as the spec says how that is known. before is who ran before the step.
+func (n *session) upCheck(st *specstore.Step, before *procfs.Identity) (Sighting, verdict, error) {
+	if n.spec.Ready == nil {
+		return n.startCheck(st.DoneAt)
+	}
+	check, err := ready.New(*n.spec.Ready, n.readyEnv(st))
+	if err != nil {
+		return Sighting{}, verdict{}, process.Errorf(process.Failed, "spec.ready: %v", err)
+	}
+	return n.readyCheck(st, before, check)
+}
+
+func (n *session) readyEnv(st *specstore.Step) ready.Env {
+	env := ready.Env{
+		Exec: func(ctx context.Context, line string) error {
+			limit := attemptLimit
+			if at, ok := ctx.Deadline(); ok {
+				limit = time.Until(at).Round(10 * time.Millisecond)
+			}
+			return n.Asker.Try(n.ctx, n.id, n.spec, line, limit) //nolint:contextcheck // the limit says the same in better words
+		},
+		Output: func() string { return n.Commands.Output(st.Run) },
+	}
+	if n.progress.Log != nil {
+		env.Log = ready.Log(*n.progress.Log)
+	}
+	return env
+}
+
+// readyCheck waits until the process is alive and ready, at most to the end of its check time, counted from the end of the
+// step. An instance that was there before is believed at that end only: it may still be about to go. It returns what was seen
+// last and the verdict.
+func (n *session) readyCheck(st *specstore.Step, before *procfs.Identity, check *ready.Check) (Sighting, verdict, error) {
+	limit := seconds(max(n.spec.Policy.StartCheckBegin, n.spec.Policy.StartCheckEnd))
+	until := st.DoneAt + limit
+	death := &deathWatch{session: n}
+	defer death.stop()
+	for pause := firstLook; ; pause = min(2*pause, slowLook) {
+		seen := n.look()
+		left := until - n.Clock()
+		var problem error
+		if seen.Alive() && (left <= 0 || before == nil || *seen.ID != *before) {
+			death.watch(*seen.ID)
+			problem = n.attempt(check, left)
+			if n.ctx.Err() != nil {
+				return seen, verdict{}, ErrInterrupted
+			}
+			if problem == nil {
+				if seen = n.look(); seen.Alive() {
+					return seen, verdict{}, nil
+				}
+			}
+			left = until - n.Clock()
+		}
+		switch {
+		case left > 0:
+		case problem != nil && seen.Alive():
+			text := fmt.Sprintf("not ready after %d s: %v; pid %d is left as it is", limit/time.Second, problem, seen.ID.PID)
+			return seen, verdict{text: text, cause: process.CauseNotReady}, nil
+		default:
+			return seen, death.explain("not alive", seen), nil
+		}
+		if err := n.rest(min(pause, left), death); err != nil {
+			return seen, verdict{}, err
+		}
+	}
+}
+
+// attempt tries once, with so much of the check time left.
+func (n *session) attempt(check *ready.Check, left time.Duration) error {
+	ctx, cancel := context.WithTimeout(n.ctx, min(attemptLimit, max(left, lastAttempt)))
+	defer cancel()
+	return check.Try(ctx)
+}
+
+// rest pauses, or waits for the end of the instance that is followed, whichever is sooner.
+func (n *session) rest(d time.Duration, death *deathWatch) error {
+	if !death.watching() {
+		return n.pause(d)
+	}
+	_, err := death.wait(n.Clock() + d)
+	return err
+}

@@ -1,0 +1,23 @@
+package wire
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+
+	"drover/internal/process"
+)
+
+// GroupsDigest stands for the process groups of one namespace: it is the same for the same groups in the same order, and empty for
+// none.
+func GroupsDigest(groups []process.Group) string {
+	if len(groups) == 0 {
+		return ""
+	}
+	text, err := json.Marshal(groups)
+	if err != nil { // a number that is none: nobody has the same
+		return "unknown"
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}
