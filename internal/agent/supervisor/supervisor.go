@@ -108,8 +108,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 
 // goRun lets a runner begin; the caller holds the lock.
 func (s *Supervisor) goRun(r *runner) {
-	ctx := s.ctx
-	r.attend(func() { s.turns.begin(func() { r.run(ctx) }) })
+	r.attend(func() { s.turns.begin(func() { r.run(s.ctx) }) })
 }
 
 // Submit queues accepted operations. Those of one process run in this order.
