@@ -4,45 +4,43 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 
 	"drover/internal/process"
 )
 
-// GroupTarget is one host of a group call. Key is its result key, which holds a namespace and no name.
-type GroupTarget struct {
-	Target
-	Namespace string
+// GroupSetting is what set_process_group_info asks for. The process of the operation has no name, only a namespace.
+type GroupSetting struct {
+	Operation
+	// Groups are those that each target is to have from now on, and no others.
+	Groups []process.Group
 }
 
-// GroupLimits is the resource of one process group, in the words of the wire: limits are percent of the whole machine, a
-// weight is 0 or 1.
-type GroupLimits struct {
+// GroupRow is one element of process_group_infos.
+type GroupRow struct {
+	Meta     RowMeta       `json:"meta"`
+	Host     Host          `json:"host"`
+	ID       string        `json:"id"`
+	Resource groupResource `json:"resource"`
+	Usage    GroupUsage    `json:"usage"`
+}
+
+// groupResource is what a group grants: limits are percent of the whole machine, a weight is 0 or 1.
+type groupResource struct {
 	CPULimit  float64 `json:"cpu_pool_limit"`
 	MemLimit  float64 `json:"mem_pool_limit"`
 	CPUWeight int     `json:"cpu_pool_weight"`
 	MemWeight int     `json:"mem_pool_weight"`
 }
 
-// Group is one process group of a namespace on a host.
-type Group struct {
-	ID     string      `json:"id"`
-	Limits GroupLimits `json:"resource"`
-}
-
-// GroupSetting is what set_process_group_info asks for: the groups that each target is to have from now on, and no others.
-type GroupSetting struct {
-	Groups  []Group
-	Targets []GroupTarget
-	// Problem, when not nil, is the outcome of every target.
-	Problem *process.Error
-}
-
-// GroupRow is one element of process_group_infos.
-type GroupRow struct {
-	Meta RowMeta `json:"meta"`
-	Host Host    `json:"host"`
-	Group
+// GroupUsage is what the processes of the namespace use together at present, in percent of the whole machine, and how many were
+// measured. It is drover's own.
+type GroupUsage struct {
+	CPU       float64 `json:"cpu"`
+	Mem       float64 `json:"mem"`
+	Processes int     `json:"processes"`
 }
 
 // maxGroups bounds the groups of one namespace on one host.
@@ -70,45 +68,38 @@ func ReadSetGroups(body []byte) (GroupSetting, error) {
 	if err := decode(body, &b); err != nil {
 		return GroupSetting{}, err
 	}
-	targets, err := b.list()
+	namespace, targets, err := b.list()
 	if err != nil {
 		return GroupSetting{}, err
 	}
 	if b.Spec == nil || b.Spec.Groups == nil {
 		return GroupSetting{}, errors.New("spec.process_group is missing")
 	}
-	s := GroupSetting{Targets: targets}
+	s := GroupSetting{Operation: Operation{ID: process.ID{Namespace: namespace}, Op: process.SetGroups, Targets: targets}}
 	s.Groups, s.Problem = b.groups()
 	return s, nil
 }
 
-// ReadGetGroups reads the body of get_process_group_info.
-func ReadGetGroups(body []byte) ([]GroupTarget, error) {
+// ReadGetGroups reads the body of get_process_group_info: a namespace, and the hosts whose groups are wanted.
+func ReadGetGroups(body []byte) (namespace string, targets []Target, err error) {
 	var b groupBody
 	if err := decode(body, &b); err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	return b.list()
 }
 
-// list returns the hosts that are named. Their keys are those of the first generation, without a name.
-func (b *groupBody) list() ([]GroupTarget, error) {
+// list returns the namespace and the hosts that are named. Their keys are those of the first generation, without a name.
+func (b *groupBody) list() (string, []Target, error) {
 	namespace, err := b.Meta.namespace("")
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	if err := process.ValidateID(process.ID{Namespace: namespace, Name: "any"}); err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	list, err := b.targets.list("", process.ID{Namespace: namespace}, groupKey)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]GroupTarget, len(list))
-	for i, t := range list {
-		out[i] = GroupTarget{Target: t, Namespace: namespace}
-	}
-	return out, nil
+	targets, err := b.targets.list("", process.ID{Namespace: namespace}, groupKey)
+	return namespace, targets, err
 }
 
 func groupKey(t Target, id process.ID) string {
@@ -119,12 +110,13 @@ func groupKey(t Target, id process.ID) string {
 	return strconv.Itoa(h.Cloud) + ":" + strconv.Itoa(h.Supplier) + ":" + h.IP + ":" + id.Namespace
 }
 
-func (b *groupBody) groups() ([]Group, *process.Error) {
+// groups reads the groups; of those with the same id the last one counts.
+func (b *groupBody) groups() ([]process.Group, *process.Error) {
 	if n := len(b.Spec.Groups); n > maxGroups {
 		return nil, process.Errorf(process.Failed, "spec.process_group has %d entries: expected at most %d", n, maxGroups)
 	}
 	var r reader
-	groups, seen := make([]Group, 0, len(b.Spec.Groups)), map[string]bool{}
+	groups := make([]process.Group, 0, len(b.Spec.Groups))
 	for i := range b.Spec.Groups {
 		g, at := &b.Spec.Groups[i], fmt.Sprintf("spec.process_group[%d].", i)
 		id := r.text(at+"id", g.ID)
@@ -133,31 +125,30 @@ func (b *groupBody) groups() ([]Group, *process.Error) {
 			r.fail("%sid is empty: expected the name of the group", at)
 		case len(id) > process.MaxName:
 			r.fail("%sid is %d bytes long: expected at most %d", at, len(id), process.MaxName)
-		case seen[id]:
-			r.fail("%sid %q is there twice", at, id)
 		}
-		seen[id] = true
 		if g.Resource == nil {
 			r.fail("%sresource is missing", at)
 			continue
 		}
-		groups = append(groups, Group{ID: id, Limits: GroupLimits{
+		groups = slices.DeleteFunc(groups, func(before process.Group) bool { return before.ID == id })
+		groups = append(groups, process.Group{
+			ID:        id,
 			CPULimit:  r.pool(at+"resource.cpu_pool_limit", g.Resource.CPULimit),
 			MemLimit:  r.pool(at+"resource.mem_pool_limit", g.Resource.MemLimit),
 			CPUWeight: r.weight(at+"resource.cpu_pool_weight", g.Resource.CPUWeight),
 			MemWeight: r.weight(at+"resource.mem_pool_weight", g.Resource.MemWeight),
-		}})
+		})
 	}
-	return groups, r.problem
+	return groups, problemOf(r.faults)
 }
 
-// pool reads the limit of a pool; zero or absent is no limit.
+// pool reads the limit of a pool; absent, zero and less are no limit, which is 0.
 func (r *reader) pool(field string, v Float) float64 {
 	n := r.number(field, v)
-	if n < 0 || n > 100 {
-		r.fail("%s is %v: expected a percentage from 0 to 100", field, n)
+	if n > 100 {
+		r.fail("%s is %v: expected a percentage of the whole machine, up to 100", field, n)
 	}
-	return n
+	return max(n, 0)
 }
 
 func (r *reader) weight(field string, v Int) int {
@@ -169,6 +160,13 @@ func (r *reader) weight(field string, v Int) int {
 }
 
 // GroupRowOf returns the row of a group on a host.
-func GroupRowOf(namespace string, h Host, g Group) GroupRow {
-	return GroupRow{Meta: RowMeta{Namespace: namespace, Labels: json.RawMessage("{}")}, Host: h, Group: g}
+func GroupRowOf(namespace string, h Host, g process.Group, usage GroupUsage) GroupRow {
+	usage.CPU, usage.Mem = hundredths(usage.CPU), hundredths(usage.Mem)
+	return GroupRow{
+		Meta: RowMeta{Namespace: namespace, Labels: json.RawMessage("{}")}, Host: h, ID: g.ID, Usage: usage,
+		Resource: groupResource{CPULimit: g.CPULimit, MemLimit: g.MemLimit, CPUWeight: g.CPUWeight, MemWeight: g.MemWeight},
+	}
 }
+
+// hundredths rounds what is a sum of numbers of two decimals.
+func hundredths(v float64) float64 { return math.Round(v*100) / 100 }

@@ -244,18 +244,19 @@ func FuzzQueries(f *testing.F) {
 
 func checkGroups(t *testing.T, body []byte) {
 	t.Helper()
-	if targets, err := gse.ReadGetGroups(body); (err == nil) != (len(targets) > 0) {
-		t.Errorf("%d hosts, %v", len(targets), err)
+	if namespace, targets, err := gse.ReadGetGroups(body); (err == nil) != (namespace != "" && len(targets) > 0) {
+		t.Errorf("namespace %q, %d hosts, %v", namespace, len(targets), err)
 	}
 	s, err := gse.ReadSetGroups(body)
 	if err != nil || s.Problem != nil {
 		return
 	}
+	seen := map[string]bool{}
 	for _, g := range s.Groups {
-		l := g.Limits
-		if g.ID == "" || l.CPULimit < 0 || l.CPULimit > 100 || l.MemLimit < 0 || l.MemLimit > 100 || l.CPUWeight>>1 != 0 || l.MemWeight>>1 != 0 {
+		if g.ID == "" || seen[g.ID] || g.CPULimit < 0 || g.CPULimit > 100 || g.MemLimit < 0 || g.MemLimit > 100 || g.CPUWeight>>1 != 0 || g.MemWeight>>1 != 0 {
 			t.Errorf("group %+v", g)
 		}
+		seen[g.ID] = true
 	}
 }
 

@@ -32,7 +32,12 @@ const (
 )
 
 // OperationOf returns the right that a process operation needs.
-func OperationOf(op process.Op) Operation { return Operation(op) }
+func OperationOf(op process.Op) Operation {
+	if op == process.SetGroups {
+		return SetGroup
+	}
+	return Operation(op)
+}
 
 // Operations lists every operation there is.
 func Operations() []Operation {

@@ -28,6 +28,8 @@ type collector struct {
 	finished func(tasks []string)
 	returned func(agent string)
 	happened func()
+	// introduced is called with what an agent that introduces itself says of its process groups.
+	introduced func(ctx context.Context, agent string, groups map[string]string) error
 }
 
 // HandleReport stores what an agent reports and returns the encoded wire.ReportAck for it, once all of it is on disk. The agent
@@ -88,6 +90,9 @@ func (c *collector) take(ctx context.Context, agent string, r *wire.Report) erro
 		return err
 	}
 	if r.Hello != nil {
+		if err := c.introduced(ctx, agent, r.Hello.Groups); err != nil {
+			return err
+		}
 		c.directory.Introduced(agent, factsOf(*r.Hello), c.clock.now())
 		c.returned(agent)
 	}

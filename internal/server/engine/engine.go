@@ -14,6 +14,7 @@ import (
 
 	"github.com/nats-io/nkeys"
 
+	"drover/internal/process"
 	"drover/internal/server/fleet"
 	"drover/internal/server/store"
 	"drover/internal/server/task"
@@ -34,6 +35,8 @@ type Store interface {
 	store.Tasks
 	store.Items
 	store.Observations
+	// AgentGroups returns the process groups that the agent is to have, by namespace.
+	AgentGroups(ctx context.Context, agent string) (map[string][]process.Group, error)
 	store.Events
 }
 
@@ -100,6 +103,7 @@ func New(c Config) *Engine {
 	e.collect = &collector{
 		store: c.Store, clock: e.clock, directory: c.Directory, log: c.Log,
 		begun: e.sweep.wake.raise, finished: e.finished, returned: e.dispatch.returned, happened: e.audience.wake,
+		introduced: e.restore,
 	}
 	e.clean = &cleaner{
 		store: c.Store, clock: e.clock, log: c.Log,

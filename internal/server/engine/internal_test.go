@@ -33,6 +33,13 @@ func TestPack(t *testing.T) {
 		}
 		return all
 	}
+	groups := func(n int) []store.Item {
+		all := items(n, nil, 0)
+		for i := range all {
+			all[i].Op = process.SetGroups
+		}
+		return all
+	}
 	for name, tt := range map[string]struct {
 		items []store.Item
 		want  []int
@@ -44,6 +51,7 @@ func TestPack(t *testing.T) {
 		"larger than a manifest":     {join(items(1, small, 0), items(2, huge, 0), items(1, small, 0)), []int{1, 1, 1, 1}},
 		"of different ages":          {join(items(1, small, 0), items(1, small, time.Minute), items(2, small, time.Minute+1)), []int{2, 2}},
 		"without a spec":             {items(3, nil, 0), []int{3}},
+		"with groups":                {groups(12), []int{5, 5, 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []int
@@ -69,7 +77,7 @@ func TestManifestExpiresWithItsOldestItem(t *testing.T) {
 	created := time.Unix(1e9, 0)
 	envelope, err := (&sender{key: key}).seal("a", []store.Item{
 		{ID: "1", Created: created.Add(time.Second)}, {ID: "2", Created: created}, {ID: "3", Created: created.Add(time.Minute)},
-	})
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

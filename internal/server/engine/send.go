@@ -39,6 +39,9 @@ func pack(items []store.Item) [][]store.Item {
 			size = encodedSize(items[i].Spec)
 			sizes[items[i].Spec] = size
 		}
+		if items[i].Op == process.SetGroups {
+			size += groupsBytes
+		}
 		size += orderOverhead + 6*(len(items[i].Process.Name)+len(items[i].Process.Namespace))
 		apart := items[i].Created.Sub(items[first].Created).Abs()
 		if i > first && (i-first == maxOrders || bytes+size > maxBytes || apart > maxApart) {
@@ -78,7 +81,12 @@ func (s *sender) send(ctx context.Context, agent string, items []store.Item) {
 		return
 	}
 	log := s.log.With("agent", agent, "items", len(items))
-	envelope, err := s.seal(agent, items)
+	groups, err := s.groups(ctx, agent, items)
+	if err != nil {
+		s.note(ctx, log, err)
+		return
+	}
+	envelope, err := s.seal(agent, items, groups)
 	if err != nil {
 		s.note(ctx, log, s.refuse(ctx, items, err.Error()))
 		return
@@ -112,7 +120,7 @@ func (s *sender) note(ctx context.Context, log *slog.Logger, err error) {
 	}
 }
 
-func (s *sender) seal(agent string, items []store.Item) ([]byte, error) {
+func (s *sender) seal(agent string, items []store.Item, groups map[string][]process.Group) ([]byte, error) {
 	now := s.clock.now()
 	m := wire.Manifest{Agent: agent, Issued: now, Expires: items[0].Created.Add(task.WaitLimit)}
 	for i := range items {
@@ -120,7 +128,11 @@ func (s *sender) seal(agent string, items []store.Item) ([]byte, error) {
 		if expires := it.Created.Add(task.WaitLimit); expires.Before(m.Expires) {
 			m.Expires = expires
 		}
-		m.Orders = append(m.Orders, wire.Order{Item: it.ID, Process: it.Process, Op: it.Op, Spec: it.Spec})
+		order := wire.Order{Item: it.ID, Process: it.Process, Op: it.Op, Spec: it.Spec}
+		if it.Op == process.SetGroups {
+			order.Groups = groups[it.Process.Namespace]
+		}
+		m.Orders = append(m.Orders, order)
 	}
 	envelope, err := wire.Seal(m, s.key)
 	if err == nil && len(envelope) > wire.MaxMessage {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/process"
 	"drover/internal/server/fleet"
 	"drover/internal/server/store"
 
@@ -157,28 +158,74 @@ const documentedGroups = `{"meta": {"namespace": "gse", "name": "", "labels": {}
 
 func TestGroups(t *testing.T) {
 	w := newWorld(t)
+	w.answer = func(store.Request, store.Target) *process.Outcome { return &process.Outcome{Text: process.Success} }
 	var set map[string]entry
 	w.post(esbGSE+"set_process_group_info/", documentedGroups).ok(t, &set)
 	if e, ok := set["1:2:10.0.0.1:gse"]; !ok || len(set) != 1 || e.Code != 0 || e.Msg != "success" || string(e.Content) != `""` {
 		t.Errorf("set is answered %v", set)
 	}
-	if diff := cmp.Diff([]store.Group{{ID: "gse", CPULimit: 20, MemLimit: 20}}, w.groups[store.GroupHost{Agent: "UAGENT1", Namespace: "gse"}]); diff != "" {
+	if diff := cmp.Diff([]process.Group{{ID: "gse", CPULimit: 20, MemLimit: 20}}, w.groups[store.GroupHost{Agent: "UAGENT1", Namespace: "gse"}]); diff != "" {
 		t.Errorf("stored (-want +got): %s", diff)
 	}
-	var got map[string][]any
-	w.post(esbGSE+"get_process_group_info/", documentedGroups).ok(t, &got)
-	want := []any{map[string]any{
-		"meta": map[string]any{"namespace": "gse", "name": "", "labels": map[string]any{}},
-		"host": map[string]any{"ip": "10.0.0.1", "bk_cloud_id": 1.0, "bk_supplier_id": 2.0},
-		"id":   "gse", "resource": map[string]any{"cpu_pool_limit": 20.0, "mem_pool_limit": 20.0, "cpu_pool_weight": 0.0, "mem_pool_weight": 0.0},
+	want := []store.Request{{
+		Op: process.SetGroups, Process: process.ID{Namespace: "gse"},
+		Targets: []store.Target{{Key: "1:2:10.0.0.1:gse", Asked: "1:10.0.0.1", Agent: "UAGENT1"}},
 	}}
-	if diff := cmp.Diff(want, got["process_group_infos"]); diff != "" {
-		t.Errorf("get (-want +got): %s", diff)
+	if diff := cmp.Diff(want, w.onlyTask().Requests); diff != "" {
+		t.Errorf("sent (-want +got): %s", diff)
 	}
 	set = nil
 	w.post(gatewayV2+"set_process_group_info", strings.Replace(documentedGroups, `"hosts"`, `"agent_id_list": ["02000000024201", "gone"], "hosts"`, 1)).ok(t, &set)
 	if len(set) != 2 || set["02000000024201:gse"].Code != 0 || set["gone:gse"].Code != 117 {
 		t.Errorf("by id it is answered %v", set)
+	}
+}
+
+// TestGroupsAreShownWithTheirUse: each group is a pool over all processes of the namespace, so the use is the same for all.
+func TestGroupsAreShownWithTheirUse(t *testing.T) {
+	w := newWorld(t)
+	w.groups[store.GroupHost{Agent: "UAGENT1", Namespace: "gse"}] = []process.Group{{ID: "gse", CPULimit: 20, MemLimit: 20}, {ID: "b", CPUWeight: 1}}
+	for name, u := range map[string]*process.Usage{"a": {CPU: 10.1, Mem: 1}, "b": {CPU: 20.2, Mem: 2.5}, "down": nil} {
+		w.observed = append(w.observed, store.Observed{Agent: "UAGENT1", Process: process.ID{Namespace: "gse", Name: name}, Status: process.Status{Usage: u}})
+	}
+	row := func(id string, cpu, mem, weight float64) any {
+		return map[string]any{
+			"meta": map[string]any{"namespace": "gse", "name": "", "labels": map[string]any{}},
+			"host": map[string]any{"ip": "10.0.0.1", "bk_cloud_id": 1.0, "bk_supplier_id": 2.0},
+			"id":   id, "resource": map[string]any{"cpu_pool_limit": cpu, "mem_pool_limit": mem, "cpu_pool_weight": weight, "mem_pool_weight": 0.0},
+			"usage": map[string]any{"cpu": 30.3, "mem": 3.5, "processes": 2.0},
+		}
+	}
+	var got map[string][]any
+	w.post(esbGSE+"get_process_group_info/", documentedGroups).ok(t, &got)
+	if diff := cmp.Diff([]any{row("gse", 20, 20, 0), row("b", 0, 0, 1)}, got["process_group_infos"]); diff != "" {
+		t.Errorf("get (-want +got): %s", diff)
+	}
+}
+
+// TestGroupsOfAHostThatIsAway: the caller is told so, and what he asked for is kept for it.
+func TestGroupsOfAHostThatIsAway(t *testing.T) {
+	w := newWorld(t)
+	w.answer = func(store.Request, store.Target) *process.Outcome {
+		return &process.Outcome{Fault: process.AgentUnavailable, Text: "agent not found or offline"}
+	}
+	var set map[string]entry
+	w.post(esbGSE+"set_process_group_info/", documentedGroups).ok(t, &set)
+	if e := set["1:2:10.0.0.1:gse"]; e.Code != 117 || len(w.groups) != 1 {
+		t.Errorf("answered %v, stored %v", set, w.groups)
+	}
+}
+
+// TestGroupsAreNormal: of the same id the last one counts, and what is no limit is zero.
+func TestGroupsAreNormal(t *testing.T) {
+	w := newWorld(t)
+	w.answer = func(store.Request, store.Target) *process.Outcome { return &process.Outcome{Text: process.Success} }
+	body := strings.Replace(documentedGroups, `[{"id"`, `[{"id": "gse", "resource": {}}, {"id": "b", "resource": {"cpu_pool_limit": -1, "mem_pool_weight": "1"}}, {"id"`, 1)
+	var set map[string]entry
+	w.post(esbGSE+"set_process_group_info/", body).ok(t, &set)
+	want := []process.Group{{ID: "b", MemWeight: 1}, {ID: "gse", CPULimit: 20, MemLimit: 20}}
+	if diff := cmp.Diff(want, w.groups[store.GroupHost{Agent: "UAGENT1", Namespace: "gse"}]); diff != "" {
+		t.Errorf("stored (-want +got): %s", diff)
 	}
 }
 
@@ -188,11 +235,10 @@ func TestGroupsThatCannotBe(t *testing.T) {
 		{`"id": "gse"`, `"id": ""`},
 		{`"id": "gse"`, `"id": []`},
 		{`"cpu_pool_limit": 20`, `"cpu_pool_limit": 101`},
-		{`"mem_pool_limit": 20`, `"mem_pool_limit": -1`},
+		{`"mem_pool_limit": 20`, `"mem_pool_limit": []`},
 		{`"cpu_pool_weight": 0`, `"cpu_pool_weight": 2`},
 		{`"mem_pool_weight": 0`, `"mem_pool_weight": "x"`},
 		{`"resource"`, `"resources"`},
-		{`[{"id"`, `[{"id": "gse", "resource": {}}, {"id"`},
 	} {
 		var set map[string]entry
 		w.post(esbGSE+"set_process_group_info/", strings.Replace(documentedGroups, change[0], change[1], 1)).ok(t, &set)

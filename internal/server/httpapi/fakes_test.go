@@ -50,7 +50,7 @@ type world struct {
 	noted    int // rows that could wait
 	agents   []store.Agent
 	presence map[string]fleet.Presence // by key; who is not there is present
-	groups   map[store.GroupHost][]store.Group
+	groups   map[store.GroupHost][]process.Group
 	notReady error
 
 	// answer gives the outcome of an item as it is submitted; nil leaves it unfinished.
@@ -85,7 +85,7 @@ func newWorld(t *testing.T) *world {
 			{Key: "UAGENT3", Cloud: 0, IP: "2001:db8::7"},
 		},
 		presence: map[string]fleet.Presence{},
-		groups:   map[store.GroupHost][]store.Group{},
+		groups:   map[store.GroupHost][]process.Group{},
 		waited:   func(context.Context) error { return nil },
 	}
 	w.serve()
@@ -215,14 +215,14 @@ func (w *world) Assign(_ context.Context, key, id string) error {
 	return nil
 }
 
-func (w *world) PutGroups(_ context.Context, hosts []store.GroupHost, groups []store.Group) error {
+func (w *world) PutGroups(_ context.Context, hosts []store.GroupHost, groups []process.Group) error {
 	for _, h := range hosts {
 		w.groups[h] = groups
 	}
 	return w.storeErr
 }
 
-func (w *world) GetGroups(_ context.Context, namespace string, agents []string, fn func(string, store.Group) error) error {
+func (w *world) GetGroups(_ context.Context, namespace string, agents []string, fn func(string, process.Group) error) error {
 	for _, agent := range agents {
 		for _, g := range w.groups[store.GroupHost{Agent: agent, Namespace: namespace}] {
 			if err := fn(agent, g); err != nil {
@@ -231,6 +231,17 @@ func (w *world) GetGroups(_ context.Context, namespace string, agents []string, 
 		}
 	}
 	return w.storeErr
+}
+
+func (w *world) GroupUsage(_ context.Context, namespace string, agents []string) (map[string]store.GroupUsage, error) {
+	usage := map[string]store.GroupUsage{}
+	for _, o := range w.observed {
+		if u := o.Status.Usage; u != nil && o.Process.Namespace == namespace && slices.Contains(agents, o.Agent) {
+			sum := usage[o.Agent]
+			usage[o.Agent] = store.GroupUsage{CPU: sum.CPU + u.CPU, Mem: sum.Mem + u.Mem, Processes: sum.Processes + 1}
+		}
+	}
+	return usage, w.storeErr
 }
 
 func (w *world) at(i int) (store.Agent, bool) {

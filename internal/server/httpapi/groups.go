@@ -9,72 +9,46 @@ import (
 	"drover/internal/server/store"
 )
 
-// setGroups answers set_process_group_info: the groups of a namespace are stored for each host that is known.
+// setGroups answers set_process_group_info: the groups of a namespace are stored for each host that is known, which makes them what
+// the host is to have, and then sent like any operation. A host that is away gets them when it comes back.
 func (s *server) setGroups(ctx context.Context, c *call) (payload, error) {
 	setting, err := gse.ReadSetGroups(c.params)
 	if err != nil {
 		return nil, badParameters(err)
 	}
-	c.audit.Target, c.audit.Targets = clip(setting.Targets[0].Namespace, 200), len(setting.Targets)
-	if err := s.mayUseGroups(c, access.SetGroup, setting.Targets); err != nil {
+	namespace, ops := setting.ID.Namespace, []gse.Operation{setting.Operation}
+	c.describe(ops, len(setting.Targets), "")
+	if err := s.mayUseGroups(c, access.SetGroup, namespace, setting.Targets); err != nil {
 		return nil, err
 	}
-	var hosts []store.GroupHost
-	known := make(map[string]bool, len(setting.Targets)) // by result key
-	for _, t := range setting.Targets {
-		if agent, found := s.lookup(t.Target); found {
-			known[t.Key] = true
-			hosts = append(hosts, store.GroupHost{Agent: agent.Key, Namespace: t.Namespace})
-		}
-	}
 	if setting.Problem == nil {
-		if err := s.Groups.PutGroups(ctx, hosts, storedGroups(setting.Groups)); err != nil {
+		var hosts []store.GroupHost
+		for _, t := range setting.Targets {
+			if agent, found := s.lookup(t); found {
+				hosts = append(hosts, store.GroupHost{Agent: agent.Key, Namespace: namespace})
+			}
+		}
+		if err := s.Groups.PutGroups(ctx, hosts, setting.Groups); err != nil {
 			return nil, failure("store the groups", err)
 		}
 	}
-	return func(w *jsonWriter) error {
-		seq, written := sequence{w: w}, make(map[string]bool, len(setting.Targets))
-		w.raw("{")
-		for _, t := range setting.Targets {
-			if written[t.Key] {
-				continue
-			}
-			written[t.Key] = true
-			if err := seq.member(t.Key, gse.RegistrationResult(gse.Item{Outcome: groupOutcome(setting.Problem, known[t.Key])}, "")); err != nil {
-				return err
-			}
-		}
-		w.raw("}")
-		return nil
-	}, nil
-}
-
-func groupOutcome(problem *process.Error, known bool) *process.Outcome {
-	switch {
-	case problem != nil:
-		return &process.Outcome{Fault: problem.Fault, Text: problem.Text}
-	case !known:
-		return absent()
-	default:
-		return &process.Outcome{Text: process.Success}
-	}
+	return s.settled(ctx, c, ops)
 }
 
 // getGroups answers get_process_group_info: a row for each group of each host; a host without groups has none.
 func (s *server) getGroups(ctx context.Context, c *call) (payload, error) {
-	targets, err := gse.ReadGetGroups(c.params)
+	namespace, targets, err := gse.ReadGetGroups(c.params)
 	if err != nil {
 		return nil, badParameters(err)
 	}
-	namespace := targets[0].Namespace
 	c.audit.Target, c.audit.Targets = clip(namespace, 200), len(targets)
-	if err := s.mayUseGroups(c, access.GetGroup, targets); err != nil {
+	if err := s.mayUseGroups(c, access.GetGroup, namespace, targets); err != nil {
 		return nil, err
 	}
 	var agents []string
 	asked := map[string][]gse.Host{} // by agent
 	for _, t := range targets {
-		agent, found := s.lookup(t.Target)
+		agent, found := s.lookup(t)
 		if !found {
 			continue
 		}
@@ -87,12 +61,16 @@ func (s *server) getGroups(ctx context.Context, c *call) (payload, error) {
 		}
 		asked[agent.Key] = append(asked[agent.Key], host)
 	}
+	usage, err := s.Groups.GroupUsage(ctx, namespace, agents)
+	if err != nil {
+		return nil, failure("read the usage of the groups", err)
+	}
 	return func(w *jsonWriter) error {
 		seq := sequence{w: w}
 		w.raw(`{"process_group_infos":[`)
-		err := s.Groups.GetGroups(ctx, namespace, agents, func(agent string, g store.Group) error {
+		err := s.Groups.GetGroups(ctx, namespace, agents, func(agent string, g process.Group) error {
 			for _, host := range asked[agent] {
-				if err := seq.element(gse.GroupRowOf(namespace, host, wireGroup(g))); err != nil {
+				if err := seq.element(gse.GroupRowOf(namespace, host, g, gse.GroupUsage(usage[agent]))); err != nil {
 					return err
 				}
 			}
@@ -104,17 +82,4 @@ func (s *server) getGroups(ctx context.Context, c *call) (payload, error) {
 		w.raw("]}")
 		return nil
 	}, nil
-}
-
-func storedGroups(groups []gse.Group) []store.Group {
-	out := make([]store.Group, len(groups))
-	for i, g := range groups {
-		l := g.Limits
-		out[i] = store.Group{ID: g.ID, CPULimit: l.CPULimit, MemLimit: l.MemLimit, CPUWeight: l.CPUWeight, MemWeight: l.MemWeight}
-	}
-	return out
-}
-
-func wireGroup(g store.Group) gse.Group {
-	return gse.Group{ID: g.ID, Limits: gse.GroupLimits{CPULimit: g.CPULimit, MemLimit: g.MemLimit, CPUWeight: g.CPUWeight, MemWeight: g.MemWeight}}
 }

@@ -44,10 +44,11 @@ type Observations interface {
 	PageObserved(ctx context.Context, namespace string, start, limit int) (rows []store.Observed, total int, err error)
 }
 
-// Groups keeps process groups.
+// Groups keeps the process groups that the hosts are to have, and knows what their processes use.
 type Groups interface {
-	PutGroups(ctx context.Context, hosts []store.GroupHost, groups []store.Group) error
-	GetGroups(ctx context.Context, namespace string, agents []string, fn func(agent string, g store.Group) error) error
+	PutGroups(ctx context.Context, hosts []store.GroupHost, groups []process.Group) error
+	GetGroups(ctx context.Context, namespace string, agents []string, fn func(agent string, g process.Group) error) error
+	GroupUsage(ctx context.Context, namespace string, agents []string) (map[string]store.GroupUsage, error)
 }
 
 // Audit takes the record of every call that is not a submit; those carry theirs to Engine.Submit. PutAudit returns once the row is

@@ -72,18 +72,9 @@ func (s *server) mayUseAgents(c *call, op access.Operation, targets []gse.Target
 	return s.mayOnTargets(c, c.principal.OnHosts(op), op, "", targets)
 }
 
-// mayUseGroups returns a refusal unless the app may do something to the groups of all of the targets' namespaces and hosts.
-func (s *server) mayUseGroups(c *call, op access.Operation, targets []gse.GroupTarget) error {
-	r := rights{c: c}
-	for _, t := range targets {
-		reach := c.principal.On(op, t.Namespace)
-		if reach.Everywhere() {
-			continue
-		}
-		agent, found := s.lookup(t.Target)
-		r.check(reach, op, t.Namespace, rightsHost(t.Target, agent, found))
-	}
-	return r.refusal()
+// mayUseGroups returns a refusal unless the app may do something to the groups of the namespace on all of the targets.
+func (s *server) mayUseGroups(c *call, op access.Operation, namespace string, targets []gse.Target) error {
+	return s.mayOnTargets(c, c.principal.On(op, namespace), op, namespace, targets)
 }
 
 // mayReadNamespace returns a refusal unless the app may query the namespace on every host: a page of a part of it would look like

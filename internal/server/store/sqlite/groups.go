@@ -6,11 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"drover/internal/process"
 	"drover/internal/server/store"
 )
 
 // PutGroups makes the groups all that each of the hosts has.
-func (db *DB) PutGroups(ctx context.Context, hosts []store.GroupHost, groups []store.Group) error {
+func (db *DB) PutGroups(ctx context.Context, hosts []store.GroupHost, groups []process.Group) error {
 	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
 		for _, h := range hosts {
 			if err := putGroups(ctx, tx, h, groups); err != nil {
@@ -25,7 +26,7 @@ func (db *DB) PutGroups(ctx context.Context, hosts []store.GroupHost, groups []s
 	return nil
 }
 
-func putGroups(ctx context.Context, tx *tx, h store.GroupHost, groups []store.Group) error {
+func putGroups(ctx context.Context, tx *tx, h store.GroupHost, groups []process.Group) error {
 	if err := tx.exec(ctx, `DELETE FROM groups WHERE namespace = ? AND agent = ?`, h.Namespace, h.Agent); err != nil {
 		return err
 	}
@@ -40,14 +41,14 @@ func putGroups(ctx context.Context, tx *tx, h store.GroupHost, groups []store.Gr
 }
 
 // GetGroups calls fn for every group of the namespace on the given agents.
-func (db *DB) GetGroups(ctx context.Context, namespace string, agents []string, fn func(string, store.Group) error) error {
+func (db *DB) GetGroups(ctx context.Context, namespace string, agents []string, fn func(string, process.Group) error) error {
 	list, err := json.Marshal(agents)
 	if err != nil {
 		return fmt.Errorf("cannot read process groups: %w", err)
 	}
 	return db.query(ctx, func(rows *sql.Rows) error {
 		var agent string
-		var g store.Group
+		var g process.Group
 		if err := rows.Scan(&agent, &g.ID, &g.CPULimit, &g.MemLimit, &g.CPUWeight, &g.MemWeight); err != nil {
 			return fmt.Errorf("cannot read process groups: %w", err)
 		}
@@ -55,4 +56,58 @@ func (db *DB) GetGroups(ctx context.Context, namespace string, agents []string, 
 	}, `SELECT g.agent, g.id, g.cpu_limit, g.mem_limit, g.cpu_weight, g.mem_weight
 		FROM json_each(?) j CROSS JOIN groups g ON g.namespace = ? AND g.agent = j.value ORDER BY j.key, g.place`,
 		string(list), namespace)
+}
+
+// AgentGroups returns the groups of one agent, by namespace.
+func (db *DB) AgentGroups(ctx context.Context, agent string) (map[string][]process.Group, error) {
+	groups := map[string][]process.Group{}
+	err := db.query(ctx, func(rows *sql.Rows) error {
+		var namespace string
+		var g process.Group
+		err := rows.Scan(&namespace, &g.ID, &g.CPULimit, &g.MemLimit, &g.CPUWeight, &g.MemWeight)
+		groups[namespace] = append(groups[namespace], g)
+		return err
+	}, `SELECT namespace, id, cpu_limit, mem_limit, cpu_weight, mem_weight FROM groups WHERE agent = ? ORDER BY namespace, place`, agent)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the process groups of agent %s: %w", agent, err)
+	}
+	return groups, nil
+}
+
+// GroupUsage adds up what the statuses of a namespace say.
+func (db *DB) GroupUsage(ctx context.Context, namespace string, agents []string) (map[string]store.GroupUsage, error) {
+	list, err := json.Marshal(agents)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the usage of namespace %q: %w", namespace, err)
+	}
+	usage := map[string]store.GroupUsage{}
+	err = db.query(ctx, func(rows *sql.Rows) error {
+		var agent string
+		var u store.GroupUsage
+		err := rows.Scan(&agent, &u.CPU, &u.Mem, &u.Processes)
+		usage[agent] = u
+		return err
+	}, `SELECT o.agent, sum(o.status ->> '$.usage.cpu'), sum(o.status ->> '$.usage.mem'), count(*)
+		FROM json_each(?) j CROSS JOIN observed o ON o.namespace = ? AND o.agent = j.value
+		WHERE o.status ->> '$.usage.at' IS NOT NULL GROUP BY o.agent`, string(list), namespace)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the usage of namespace %q: %w", namespace, err)
+	}
+	return usage, nil
+}
+
+// inheritGroups gives an agent that has no groups those of the latest other one at its address.
+func inheritGroups(ctx context.Context, tx *tx, a store.Agent) error {
+	var from []string
+	err := tx.query(ctx, func(rows *sql.Rows) error {
+		var key string
+		err := rows.Scan(&key)
+		from = append(from, key)
+		return err
+	}, `SELECT a.key FROM agents a WHERE a.cloud = ?1 AND a.ip = ?2 AND a.key <> ?3 AND EXISTS (SELECT 1 FROM groups WHERE agent = a.key)
+		AND NOT EXISTS (SELECT 1 FROM groups WHERE agent = ?3) ORDER BY a.created DESC LIMIT 1`, a.Cloud, a.IP, a.Key)
+	if err != nil || len(from) == 0 {
+		return err
+	}
+	return tx.exec(ctx, `UPDATE groups SET agent = ? WHERE agent = ?`, a.Key, from[0])
 }

@@ -31,7 +31,7 @@ func TestNoStatementScansATable(t *testing.T) {
 
 	// What is meant to walk: all agents, the number of apps; and what stops at once: an end of the audit, the first of an index.
 	allowed := map[string]bool{
-		"SCAN agents": true, "SCAN apps USING COVERING INDEX sqlite_autoindex_apps_1": true,
+		"SCAN agents USING INDEX agents_address": true, "SCAN apps USING COVERING INDEX sqlite_autoindex_apps_1": true,
 		"SCAN audit USING INDEX audit_at":       true,
 		"SCAN audit USING INDEX audit_denied":   true,
 		"SCAN items USING INDEX items_deadline": true,
@@ -139,6 +139,14 @@ func use(t *testing.T, db *DB) {
 	do(db.ReplaceObserved(ctx, "a", []store.Observed{row}))
 	do(db.GetObserved(ctx, process.ID{}, []string{"a"}, func(store.Observed) error { return nil }))
 	_, _, err = db.PageObserved(ctx, "", 0, 1)
+	do(err)
+	do(db.PutGroups(ctx, []store.GroupHost{{Agent: "a"}}, []process.Group{{}}))
+	do(db.PutAgent(ctx, store.Agent{Key: "a"}))
+	do(db.PutAgent(ctx, store.Agent{Key: "c"})) // which takes over the groups
+	do(db.GetGroups(ctx, "", []string{"a"}, func(string, process.Group) error { return nil }))
+	_, err = db.AgentGroups(ctx, "a")
+	do(err)
+	_, err = db.GroupUsage(ctx, "", []string{"a"})
 	do(err)
 	for _, f := range []store.ObservedFilter{
 		{},

@@ -11,6 +11,9 @@ import (
 // PutAgent inserts or replaces an agent.
 func (db *DB) PutAgent(ctx context.Context, a store.Agent) error {
 	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+		if err := inheritGroups(ctx, tx, a); err != nil {
+			return err
+		}
 		return tx.exec(ctx, `INSERT INTO agents (key, cloud, ip, id, assigned, build, created) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE
 			SET cloud = excluded.cloud, ip = excluded.ip, id = excluded.id, assigned = excluded.assigned, build = excluded.build,
 			created = excluded.created`,

@@ -1,0 +1,70 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"slices"
+
+	"drover/internal/process"
+	"drover/internal/server/store"
+	"drover/internal/wire"
+)
+
+// groupsBytes is more than the groups of one namespace take in JSON: a hundred with long names.
+const groupsBytes = 200 << 10
+
+// maxRestored bounds what an agent can cause by what it says of itself, in namespaces.
+const maxRestored = 1000
+
+// groups returns what the agent is to have, if one of the items is to tell it. It is read when it is sent, not when it was asked for:
+// of two settings the later one counts, in whatever order they were stored and sent.
+func (s *sender) groups(ctx context.Context, agent string, items []store.Item) (map[string][]process.Group, error) {
+	if !slices.ContainsFunc(items, func(it store.Item) bool { return it.Op == process.SetGroups }) {
+		return nil, nil
+	}
+	return s.store.AgentGroups(ctx, agent)
+}
+
+// restore has an agent told of the process groups that it should have and has not: it was away when they were set, or has lost its
+// disk. It takes an agent's introduction.
+func (e *Engine) restore(ctx context.Context, agent string, has map[string]string) error {
+	want, err := e.store.AgentGroups(ctx, agent)
+	if err != nil {
+		return err
+	}
+	namespaces := make(map[string]bool, len(has)+len(want))
+	for namespace := range want {
+		namespaces[namespace] = true
+	}
+	for namespace := range has {
+		if process.ValidateID(process.ID{Namespace: namespace, Name: "any"}) == nil {
+			namespaces[namespace] = true
+		}
+	}
+	t := &store.Task{ID: "GROUPS:" + rand.Text(), Wire: "gse"}
+	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
+		if has[namespace] == wire.GroupsDigest(want[namespace]) {
+			continue
+		}
+		if len(t.Requests) == maxRestored {
+			break // the others are seen to when it introduces itself again
+		}
+		t.Requests = append(t.Requests, store.Request{
+			Op: process.SetGroups, Process: process.ID{Namespace: namespace},
+			Targets: []store.Target{{Key: agent + ":" + namespace, Asked: agent, Agent: agent}},
+		})
+	}
+	if len(t.Requests) == 0 {
+		return nil
+	}
+	row := store.AuditRow{
+		At: e.clock.now(), RequestID: t.ID, Action: "restore_process_groups", Target: agent, Targets: len(t.Requests), Allowed: true,
+		Message: process.Success,
+	}
+	if err := e.Submit(ctx, t, row); err != nil {
+		return fmt.Errorf("cannot restore the process groups of an agent: %w", err)
+	}
+	return nil
+}
