@@ -51,8 +51,8 @@ const (
 	// What was carried out is remembered for longer than any manifest is admitted that could ask for it again.
 	keepCommands = replayWindow + time.Hour
 	pruneEvery   = 10 * time.Minute
-	bootStarts    = 8
-	orderWorkers  = 4
+	bootStarts   = 8
+	orderWorkers = 4
 )
 
 // Agent is one host's agent.
@@ -144,7 +144,7 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 		Store: a.disk, Sink: sink, Operator: operator, HealthyAfter: healthyAfter, Relist: relistEvery, BootStarts: bootStarts, Log: a.cfg.Log,
 	})
 	a.reporter = report.New(report.Config{
-		Link: server, Processes: a.super, Journal: a.disk, Heartbeat: heartbeat, Log: a.cfg.Log,
+		Link: server, Processes: a.super, Journal: a.disk, Groups: a.store, Heartbeat: heartbeat, Log: a.cfg.Log,
 		Hello: wire.Hello{
 			Cloud: a.enrolment.Cloud, IP: a.enrolment.IP, ID: a.enrolment.ID, Build: a.cfg.Build, BootID: boot,
 			Started: a.wall().Unix(), Root: os.Geteuid() == 0, Host: machine(fs),
@@ -255,7 +255,7 @@ func (a *Agent) keepHouse(ctx context.Context) error {
 	for {
 		select {
 		case <-sweep.C:
-			a.host.Sweep(a.super.Runs())
+			a.host.Sweep(a.super.Runs()) //nolint:contextcheck // what it has begun to end is ended
 		case <-prune.C:
 			if err := a.store.Prune(specstore.Age{SinceBoot: host.SinceBoot(), Wall: a.wall(), Keep: keepCommands}); err != nil {
 				a.cfg.Log.Warn("journal could not be pruned", "error", err)
