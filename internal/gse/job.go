@@ -140,18 +140,19 @@ func (b *jobBody) operations(meaning func(int64) (process.Op, bool), blank func(
 		if len(p.Hosts) == 0 {
 			return nil, fmt.Errorf("%sip_list is missing", at)
 		}
-		spec, problem := p.translate()
+		spec, faults := p.translate()
 		id := process.ID{Namespace: namespace, Name: p.key(spec)}
 		list, err := listHosts(at+"ip_list", p.Hosts, id, keyOfJob)
 		if err != nil {
 			return nil, err
 		}
-		o := Operation{ID: id, Spec: spec, Targets: list, Problem: problem}
+		o := Operation{ID: id, Spec: spec, Targets: list}
 		o.setOp(b.OpType, meaning)
-		o.check()
-		if o.Problem != nil {
-			o.Problem.Text = jobWords(o.Problem.Text)
+		faults = o.faults(faults)
+		for i := range faults {
+			faults[i].Text = jobWords(faults[i])
 		}
+		o.settle(faults)
 		ops = append(ops, o)
 	}
 	return ops, nil
@@ -190,7 +191,7 @@ func (p *jobProcess) key(spec *process.Spec) string {
 	return dir + "/" + name
 }
 
-func (p *jobProcess) translate() (*process.Spec, *process.Error) {
+func (p *jobProcess) translate() (*process.Spec, []process.FieldFault) {
 	var r reader
 	s := &process.Spec{
 		Identity: process.Identity{
@@ -235,8 +236,9 @@ func (p *jobProcess) translate() (*process.Spec, *process.Error) {
 		OpTimeout:       r.bounded("op_timeout", p.OpTimeout, maxSeconds),
 		CycleTime:       cycle,
 		Instances:       r.bounded("instance_num", p.Instances, maxCount),
+		KindAssumed:     p.Type.state == absent && cycle == 0,
 	}.Defaulted()
-	return s, r.problem
+	return s, r.faults
 }
 
 // percent reads a limit; what is no share of the machine means no limit.
@@ -250,13 +252,17 @@ func (r *reader) percent(field string, v Float) float64 {
 // blank reports whether there is no text, or only white space.
 func (v Str) blank() bool { return strings.TrimSpace(v.value) == "" }
 
-// jobWords turns the field names of a GSE spec into those that a JOB caller sent.
-func jobWords(text string) string {
+// jobWords puts a fault of a GSE spec into the words that a JOB caller sent.
+func jobWords(f process.FieldFault) string {
+	if f.Field == "spec.monitor_policy.crontab_rule" { // JOB has no other timetable than seconds
+		return "cycle_time is missing: type 0 (periodic) needs it, in seconds"
+	}
 	return strings.NewReplacer(
 		"meta.namespace", "the scope",
 		"meta.name", "value_key",
 		"spec.identity.user", "account",
 		"spec.identity.", "",
 		"spec.control.", "",
-	).Replace(text)
+		"spec.monitor_policy.", "",
+	).Replace(f.Text)
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
+	"slices"
 	"strings"
 
 	"drover/internal/process"
@@ -119,12 +121,13 @@ func ReadOperateRegistered(body []byte) ([]Operation, error) {
 	if err != nil {
 		return nil, err
 	}
+	var faults []process.FieldFault
 	if spec != nil && spec.Identity != nil {
-		o.Spec, o.Problem = spec.translate(b.Meta.Labels, registered)
+		o.Spec, faults = spec.translate(b.Meta.Labels, registered)
 	}
 	o.setOp(b.OpType, opOf)
 	if o.Spec != nil || o.Problem != nil {
-		o.check()
+		o.settle(o.faults(faults))
 	} else if problem := (*process.Error)(nil); errors.As(process.ValidateID(id), &problem) {
 		o.Problem = problem
 	}
@@ -150,9 +153,9 @@ func ReadRegistration(body []byte, op process.Op) ([]Operation, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec, problem := sent.translate(b.Meta.Labels, registered)
-	o := Operation{ID: id, Op: op, Spec: spec, Targets: list, Problem: problem}
-	o.check()
+	spec, faults := sent.translate(b.Meta.Labels, registered)
+	o := Operation{ID: id, Op: op, Spec: spec, Targets: list}
+	o.settle(o.faults(faults))
 	return []Operation{o}, nil
 }
 
@@ -172,9 +175,9 @@ func (b *operateBody) operation(at string, seen specs) (Operation, error) {
 	if err != nil {
 		return Operation{}, err
 	}
-	o := Operation{ID: id, Spec: sent.spec, Targets: list, Problem: sent.problem}
+	o := Operation{ID: id, Spec: sent.spec, Targets: list}
 	o.setOp(b.OpType, opOf)
-	o.check()
+	o.settle(o.faults(sent.faults))
 	return o, nil
 }
 
@@ -192,31 +195,41 @@ func (o *Operation) setOp(opType Int, meaning func(int64) (process.Op, bool)) {
 	o.Problem = process.Errorf(process.IllegalOp, "op_type %s is not an operation", shown)
 }
 
-// check sets the problem of an operation that only its own words show to be impossible. Query and unhost look at
-// nothing but the name: callers send them with an almost empty spec.
-func (o *Operation) check() {
-	if o.Problem != nil && o.Problem.Fault == process.IllegalOp {
-		return
+// faults returns all that only the operation's own words show to be wrong with it; read is what could not be read. Query and
+// unhost look at nothing but the name: callers send them with an almost empty spec.
+func (o *Operation) faults(read []process.FieldFault) []process.FieldFault {
+	var list []process.FieldFault
+	if err := process.ValidateID(o.ID); err != nil {
+		list = append(list, process.FieldFault{Field: "meta", Text: err.Error()})
 	}
 	if o.Op == process.Query || o.Op == process.Unhost || o.Op == process.Unregister {
-		o.Problem = nil
+		return list
 	}
-	err := process.ValidateID(o.ID)
-	if err == nil && o.Problem == nil {
-		spec := o.Spec
-		if spec == nil {
-			spec = &process.Spec{}
+	list = append(list, read...)
+	spec := o.Spec
+	if spec == nil {
+		spec = &process.Spec{}
+	}
+	for _, f := range spec.Faults(o.Op) {
+		// What could not be read is empty now: that would be told twice.
+		if !slices.ContainsFunc(read, func(r process.FieldFault) bool { return path.Ext(r.Field) == path.Ext(f.Field) }) {
+			list = append(list, f)
 		}
-		err = spec.Validate(o.Op)
 	}
-	if err == nil {
-		return
+	return list
+}
+
+// settle sets the problem of an operation that cannot be carried out.
+func (o *Operation) settle(faults []process.FieldFault) {
+	if o.Problem == nil {
+		o.Problem = problemOf(faults)
 	}
-	if problem := (*process.Error)(nil); errors.As(err, &problem) {
-		o.Problem = problem
-		return
-	}
-	o.Problem = process.Errorf(process.Failed, "%v", err)
+}
+
+// problemOf makes one problem of all faults; nil when there are none.
+func problemOf(faults []process.FieldFault) *process.Error {
+	problem, _ := errors.AsType[*process.Error](process.JoinFaults(faults))
+	return problem
 }
 
 // id returns the process that is meant; the two words must be there, whatever they are.

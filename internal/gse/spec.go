@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"drover/internal/process"
 )
@@ -70,8 +71,8 @@ type specText struct{ spec, labels string }
 
 // readySpec is what translate makes of it.
 type readySpec struct {
-	spec    *process.Spec
-	problem *process.Error
+	spec   *process.Spec
+	faults []process.FieldFault
 }
 
 // read returns what an operation's spec means.
@@ -84,7 +85,7 @@ func (s specs) read(at string, text, labels json.RawMessage) (readySpec, error) 
 		return readySpec{}, err
 	}
 	var ready readySpec
-	ready.spec, ready.problem = body.translate(labels, operated)
+	ready.spec, ready.faults = body.translate(labels, operated)
 	s[specText{string(text), string(labels)}] = ready
 	return ready, nil
 }
@@ -109,9 +110,9 @@ const (
 	operated                     // alive_monitor_policy before monitor_policy
 )
 
-// translate returns the spec as drover knows it, or nil for no spec. A value that cannot be read is the problem, and its
-// field is then left empty.
-func (b *specBody) translate(labels json.RawMessage, g generation) (*process.Spec, *process.Error) {
+// translate returns the spec as drover knows it, or nil for no spec. A value that cannot be read is a fault, and its field is
+// then left empty.
+func (b *specBody) translate(labels json.RawMessage, g generation) (*process.Spec, []process.FieldFault) {
 	if b == nil {
 		return nil, nil
 	}
@@ -165,7 +166,7 @@ func (b *specBody) translate(labels json.RawMessage, g generation) (*process.Spe
 	if !bytes.Equal(bytes.TrimSpace(labels), []byte("null")) {
 		s.Labels = labels
 	}
-	return &s, r.problem
+	return &s, r.faults
 }
 
 // policy reads the monitor policy that counts; without any, all is default.
@@ -192,13 +193,14 @@ func (b *specBody) policy(r *reader, g generation) process.Policy {
 	}.Defaulted()
 }
 
-// reader takes values out of lenient fields and keeps the first problem that it meets.
-type reader struct{ problem *process.Error }
+// reader takes values out of lenient fields and notes all that is wrong with them.
+type reader struct{ faults []process.FieldFault }
 
+// fail notes a fault; its text begins with the field.
 func (r *reader) fail(format string, args ...any) {
-	if r.problem == nil {
-		r.problem = process.Errorf(process.Failed, format, args...)
-	}
+	text := fmt.Sprintf(format, args...)
+	field, _, _ := strings.Cut(text, " ")
+	r.faults = append(r.faults, process.FieldFault{Field: field, Text: text})
 }
 
 func (r *reader) text(field string, v Str) string {

@@ -120,6 +120,8 @@ type Limits struct {
 // already defaulted: see Defaults.
 type Policy struct {
 	Kind Kind `json:"kind"`
+	// KindAssumed says that the caller left it open what kind of process it is, and is to be told what was made of that.
+	KindAssumed bool `json:"kind_assumed,omitempty"`
 	// StartCheckBegin is how long after a start command the process is looked at. When StartCheckEnd is greater, it is
 	// watched from begin to end and may not die in between.
 	StartCheckBegin int `json:"start_check_begin"`

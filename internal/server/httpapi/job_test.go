@@ -29,7 +29,7 @@ const (
 )
 
 func TestJobDocumentsOwnExamples(t *testing.T) {
-	root := process.Policy{Kind: process.Resident, StartCheckBegin: 5, StopCheck: 5, StartRetries: 4, StartInterval: 10, OpTimeout: 60}
+	root := process.Policy{Kind: process.Resident, KindAssumed: true, StartCheckBegin: 5, StopCheck: 5, StartRetries: 4, StartInterval: 10, OpTimeout: 60}
 	operate := store.Request{
 		Op:      process.Stop,
 		Process: process.ID{Namespace: "job:biz:1", Name: "/usr/local/xxx/gseagent"},
@@ -231,7 +231,7 @@ func TestJobDefaults(t *testing.T) {
 	})
 	t.Run("account, limits, window", func(t *testing.T) {
 		s := submit(t, operate, paths+`, "account": " ", "cpu_lmt": 101, "mem_lmt": -1, "start_check_begin_time": 2, "start_check_end_time": 9, "op_timeout": 0`).Spec
-		want := process.Policy{Kind: process.Resident, StartCheckBegin: 2, StartCheckEnd: 9, StopCheck: 5, StartRetries: 4, StartInterval: 10, OpTimeout: 60}
+		want := process.Policy{Kind: process.Resident, KindAssumed: true, StartCheckBegin: 2, StartCheckEnd: 9, StopCheck: 5, StartRetries: 4, StartInterval: 10, OpTimeout: 60}
 		if s.Identity.User != "root" || s.Limits != (process.Limits{}) || s.Policy != want {
 			t.Errorf("spec is %+v", s)
 		}

@@ -141,7 +141,7 @@ func TestAnItemThatCannotBeCarriedOutFailsItsKeysOnly(t *testing.T) {
 		{"user is null", other(`"user": "root"`, `"user": null`), 65535, "spec.identity.user is empty: expected an account of the host"},
 		{"user is an object", other(`"user": "root"`, `"user": {}`), 65535, "spec.identity.user is not a string: {}"},
 		{"relative pid file", other(`"/data/gsetest/proc-test.pid"`, `"run/x.pid"`), 65535, `spec.identity.pid_path "run/x.pid" is not absolute: expected a path that begins with /`},
-		{"no spec", strings.Replace(other(`"spec"`, `"spec_"`), "x", "x", 1), 65535, "spec.identity.proc_name is empty: expected the base name of the executable"},
+		{"no spec", strings.Replace(other(`"spec"`, `"spec_"`), "x", "x", 1), 65535, "spec.identity.proc_name is empty: expected the base name of the executable; spec.identity.setup_path is empty: expected an absolute directory; spec.identity.user is empty: expected an account of the host"},
 		{"unknown kind", other(`"auto_type": 1`, `"auto_type": 3`), 65535, "spec.alive_monitor_policy.auto_type is 3: expected 0 (periodic), 1 (resident) or 2 (single run)"},
 		{"time is a word", other(`"stop_check_secs": 5`, `"stop_check_secs": "soon"`), 65535, `spec.alive_monitor_policy.stop_check_secs is not an integer: "soon"`},
 		{"time is huge", other(`"stop_check_secs": 5`, `"stop_check_secs": 99999999999`), 65535, "spec.alive_monitor_policy.stop_check_secs is 99999999999: expected at most 2592000"},

@@ -1,0 +1,95 @@
+package gse_test
+
+import (
+	"strings"
+	"testing"
+
+	"drover/internal/gse"
+	"drover/internal/process"
+)
+
+// problem returns the text of the only operation's problem, empty where there is none.
+func problem(t *testing.T, ops []gse.Operation, err error) string {
+	t.Helper()
+	if err != nil || len(ops) != 1 {
+		t.Fatalf("%d operations: %v", len(ops), err)
+	}
+	if p := ops[0].Problem; p != nil {
+		if p.Fault != process.Failed {
+			t.Errorf("fault is %s", p.Fault)
+		}
+		return p.Text
+	}
+	return ""
+}
+
+func operate(t *testing.T, opType, policy, identity string) string {
+	t.Helper()
+	ops, err := gse.ReadOperate([]byte(`{"meta": {"namespace": "n", "name": "p"}, "op_type": ` + opType + `, "agent_id_list": ["a"], "spec": {
+		"identity": ` + identity + `, "control": {"start_cmd": "./start"}, "alive_monitor_policy": ` + policy + `}}`))
+	return problem(t, ops, err)
+}
+
+const identity = `{"proc_name": "p", "setup_path": "/opt", "pid_path": "/run/p.pid", "user": "root"}`
+
+func TestTimetables(t *testing.T) {
+	const missing = `spec.monitor_policy.crontab_rule is empty: a periodic process (auto_type 0) needs it, such as "*/5 * * * *", or a cycle_time in seconds`
+	for _, c := range []struct{ op, policy, want string }{
+		{"0", `{"auto_type": 0, "crontab_rule": "*/5 * * * *"}`, ""},
+		{"3", `{"auto_type": 0, "crotab_rule": "@daily"}`, ""},
+		{"0", `{"auto_type": 0}`, missing},
+		{"3", `{"auto_type": "0", "crontab_rule": null, "crotab_rule": ""}`, missing},
+		{"1", `{"auto_type": 0}`, ""}, // a stop needs no timetable
+		{"4", `{"auto_type": 0, "crontab_rule": "never"}`, ""},
+		{"2", `{"auto_type": 0}`, ""},
+		{"0", `{"auto_type": 1, "crontab_rule": "never"}`, ""}, // stored, not used
+		{"0", `{"auto_type": 0, "crontab_rule": "0 25 * * *"}`, `spec.monitor_policy.crontab_rule "0 25 * * *": hour "25": expected 0 to 23, with * for all, lists 1,2, ranges 1-5 and steps */2`},
+		{"0", `{"auto_type": 0, "crontab_rule": {}}`, "spec.alive_monitor_policy.crontab_rule is not a string: {}"},
+	} {
+		if got := operate(t, c.op, c.policy, identity); got != c.want {
+			t.Errorf("op %s with %s:\n got %s\nwant %s", c.op, c.policy, got, c.want)
+		}
+	}
+}
+
+func TestAllFaultsOfAKeyAreTold(t *testing.T) {
+	got := operate(t, "0", `{"auto_type": 7, "op_timeout": "soon", "start_retries": 99999999}`, `{"proc_name": {}, "setup_path": "opt", "pid_path": "/run/p.pid"}`)
+	want := strings.Join([]string{
+		"spec.identity.proc_name is not a string: {}",
+		"spec.alive_monitor_policy.auto_type is 7: expected 0 (periodic), 1 (resident) or 2 (single run)",
+		"spec.alive_monitor_policy.start_retries is 99999999: expected at most 1000000",
+		`spec.alive_monitor_policy.op_timeout is not an integer: "soon"`,
+		`spec.identity.setup_path "opt" is not absolute: expected a path that begins with /`,
+		"spec.identity.user is empty: expected an account of the host",
+	}, "; ")
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestJobTypes(t *testing.T) {
+	for _, c := range []struct {
+		op, fields, problem string
+		kind                process.Kind
+		assumed             bool
+	}{
+		{"0", ``, "", process.Resident, true},
+		{"0", `, "type": null`, "", process.Resident, true},
+		{"0", `, "cycle_time": 60`, "", process.Periodic, false},
+		{"0", `, "type": 1`, "", process.Resident, false},
+		{"0", `, "type": 0, "cycle_time": 60`, "", process.Periodic, false},
+		{"0", `, "type": 0`, "cycle_time is missing: type 0 (periodic) needs it, in seconds", process.Periodic, false},
+		{"3", `, "type": "0", "cycle_time": "0", "setup_path": "opt"`, `setup_path "opt" is not absolute: expected a path that begins with /; cycle_time is missing: type 0 (periodic) needs it, in seconds`, process.Periodic, false},
+		{"1", `, "type": 0`, "", process.Periodic, false},
+		{"0", `, "type": 3, "op_timeout": 99999999`, "type is 3: expected 0 (periodic), 1 (resident) or 2 (single run); op_timeout is 99999999: expected at most 2592000", process.Resident, false},
+	} {
+		ops, err := gse.ReadJobOperate([]byte(`{"bk_biz_id": 2, "op_type": ` + c.op + `, "process_infos": [{"setup_path": "/opt", "proc_name": "p", "pid_path": "/p.pid",
+			"ip_list": [{"bk_cloud_id": 0, "ip": "10.0.0.1"}]` + c.fields + `}]}`))
+		if got := problem(t, ops, err); got != c.problem {
+			t.Errorf("op %s%s:\n got %s\nwant %s", c.op, c.fields, got, c.problem)
+		}
+		if p := ops[0].Spec.Policy; p.Kind != c.kind || p.KindAssumed != c.assumed {
+			t.Errorf("op %s%s: kind %s, assumed %v", c.op, c.fields, p.Kind, p.KindAssumed)
+		}
+	}
+}
