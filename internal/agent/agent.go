@@ -137,7 +137,8 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 	}
 	a.prober = probe.New(probe.Config{Host: a.host, Clock: host.SinceBoot, NewRun: newRun, Log: a.cfg.Log})
 	operator := &operation.Operator{
-		Processes: a.host, Commands: a.host, Journal: a.disk, Asker: a.prober, Clock: host.SinceBoot, NewRun: newRun, Log: a.cfg.Log,
+		Processes: a.host, Commands: a.host, Journal: a.disk, Asker: a.prober, Clock: host.SinceBoot, NewRun: newRun,
+		LimitNotes: a.host.LimitNotes, Log: a.cfg.Log,
 	}
 	sink := &sink{}
 	a.super = supervisor.New(supervisor.Config{

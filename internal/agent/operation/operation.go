@@ -101,7 +101,9 @@ type Operator struct {
 	Clock func() time.Duration
 	// NewRun makes a run id: letters, digits and dashes only, never the same twice.
 	NewRun func(process.ID) string
-	Log    *slog.Logger
+	// LimitNotes says in a caller's words which hard limits the host does not keep; nil where it is not asked.
+	LimitNotes func(process.HardLimits) []string
+	Log        *slog.Logger
 
 	rush rush
 }

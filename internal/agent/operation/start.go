@@ -1,6 +1,8 @@
 package operation
 
 import (
+	"slices"
+
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
@@ -80,6 +82,7 @@ func (n *session) started(seen Sighting, run string) {
 func (n *session) hosted(notes ...string) (Result, error) {
 	rec := n.record()
 	rec.Spec, rec.Hosted, rec.GivenUp, rec.Want = *n.spec, true, false, process.WantRunning
+	notes = slices.Concat(notes, policyNotes(n.spec.Policy), n.limitNotes())
 	return Result{
 		Outcome: process.Outcome{Text: successText(notes...), Hosted: true},
 		Change:  specstore.Change{Put: rec},

@@ -45,6 +45,23 @@ func TestStart(t *testing.T) {
 			text: "success: 1 of 3 instances are running", took: 6 * time.Second, ran: start, alive: true, hosted: true,
 		},
 		{
+			name: "a policy that is not used, and an assumed kind", set: func(_ *world, s *process.Spec) {
+				s.Policy.Crontab, s.Policy.CycleTime, s.Policy.KindAssumed = "@daily", 60, true
+			},
+			text: "success: crontab_rule is stored and not used: it is for periodic processes (auto_type 0); " +
+				"cycle_time is stored and not used: it is for periodic processes (type 0); neither type nor cycle_time was given, so the process is resident (type 1)",
+			took: 6 * time.Second, ran: start, alive: true, hosted: true,
+		},
+		{
+			name: "limits that the host does not keep", set: func(w *world, s *process.Spec) {
+				s.Hard = process.HardLimits{Tasks: 5}
+				w.operator.LimitNotes = func(process.HardLimits) []string {
+					return []string{"hard_limits.tasks cannot be enforced on this host"}
+				}
+			},
+			text: "success: hard_limits.tasks cannot be enforced on this host", took: 6 * time.Second, ran: start, alive: true, hosted: true,
+		},
+		{
 			name: "a single run that is over before its check", set: func(w *world, s *process.Spec) {
 				s.Policy.Kind = process.SingleRun
 				w.Script("start", operationtest.Script{Takes: time.Second, End: func(run string) {
