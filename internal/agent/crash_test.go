@@ -21,6 +21,7 @@ import (
 	"drover/internal/agent/launch"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation"
+	"drover/internal/agent/probe"
 	"drover/internal/agent/pidns"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
@@ -136,13 +137,12 @@ func runChild(dir string, crashAt int64) error {
 	}
 	over := finished{done: make(chan struct{})}
 	runs := atomic.Int64{}
+	newRun := func(id process.ID) string { return fmt.Sprintf("%s-%d-%d", id.Hash()[:8], os.Getpid(), runs.Add(1)) }
 	super := supervisor.New(supervisor.Config{
 		Store: journal, Sink: over, HealthyAfter: time.Minute, Relist: time.Minute, BootStarts: 8, Log: log,
 		Operator: &operation.Operator{
-			Processes: machine, Commands: machine, Journal: journal, Clock: host.SinceBoot, Log: log,
-			NewRun: func(id process.ID) string {
-				return fmt.Sprintf("%s-%d-%d", id.Hash()[:8], os.Getpid(), runs.Add(1))
-			},
+			Processes: machine, Commands: machine, Journal: journal, Clock: host.SinceBoot, Log: log, NewRun: newRun,
+			Asker: probe.New(probe.Config{Host: machine, Clock: host.SinceBoot, NewRun: newRun, Log: log}),
 		},
 	})
 	return accept(journal, super, watcher, over, dir)
