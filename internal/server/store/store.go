@@ -26,6 +26,7 @@ type Store interface { //nolint:interfacebloat // the sum of the small ones, for
 	Apps
 	Users
 	Tokens
+	Webhooks
 	Audit
 	// Ping fails when the database cannot take a write now.
 	Ping(ctx context.Context) error

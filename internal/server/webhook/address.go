@@ -5,36 +5,51 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"syscall"
 )
 
-// CheckURL reports what is wrong with the address of a webhook, as far as that can be seen without asking for its host.
-func CheckURL(address string) error {
+// CheckURL reports what is wrong with the address of a webhook, as far as that can be seen without asking for its host. The error does
+// not repeat the address: it may hold a token.
+func CheckURL(address string, local bool) error {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%.100q is no URL: expected https://host/path", address)
+		return errors.New("is no URL: expected https://host/path")
 	case u.Scheme != "https" && u.Scheme != "http":
-		return fmt.Errorf("%.100q begins with %.20q: expected http or https", address, u.Scheme)
+		return fmt.Errorf("begins with %.20q: expected http or https", u.Scheme)
 	case u.Hostname() == "":
-		return fmt.Errorf("%.100q names no host: expected https://host/path", address)
+		return errors.New("names no host: expected https://host/path")
 	case u.User != nil:
-		return errors.New("the URL holds a user and a password: use the signature to tell who is calling")
+		return errors.New("holds a user or a password: use the signature to tell who is calling")
+	case len(address) > longestURL:
+		return fmt.Errorf("is %d bytes long: expected at most %d", len(address), longestURL)
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return errors.New("has a port that is none: expected 1 to 65535")
+		}
+	}
+	if ip, err := netip.ParseAddr(u.Hostname()); err == nil && !local {
+		return allowed(ip)
 	}
 	return nil
 }
 
+// longestURL is in bytes.
+const longestURL = 2048
+
 // errForbidden is wrapped by the refusal of an address.
 var errForbidden = errors.New("not allowed without \"local\"")
 
-// allowed refuses to connect to an address through which a caller could reach what only this machine should: itself, its link, the
-// metadata services of clouds. It is asked for the very address that is dialled, so that no name can change its meaning in between.
-func allowed(address string) error {
-	at, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return fmt.Errorf("cannot read the address %q: %w", address, err)
+// allowed refuses an address through which a caller could reach what only this machine should: itself, its link, the metadata services
+// of clouds.
+func allowed(ip netip.Addr) error {
+	ip = ip.Unmap().WithZone("")
+	if translated().Contains(ip) {
+		b := ip.As16()
+		ip = netip.AddrFrom4([4]byte(b[12:]))
 	}
-	ip := at.Addr().Unmap()
 	switch {
 	case ip.IsLoopback(), ip.IsUnspecified():
 		return fmt.Errorf("%s is this machine: %w", ip, errForbidden)
@@ -43,6 +58,9 @@ func allowed(address string) error {
 	}
 	return nil
 }
+
+// translated are the IPv6 addresses behind which a gateway reaches IPv4 ones (RFC 6052).
+func translated() netip.Prefix { return netip.MustParsePrefix("64:ff9b::/96") }
 
 // isMetadata knows the metadata addresses that are not link-local: of Alibaba Cloud, Azure, Oracle Cloud and EC2 over IPv6.
 func isMetadata(ip netip.Addr) bool {
@@ -53,5 +71,11 @@ func isMetadata(ip netip.Addr) bool {
 	return false
 }
 
-// control is for net.Dialer.
-func control(_, address string, _ syscall.RawConn) error { return allowed(address) }
+// control is for net.Dialer. It sees the very address that is dialled, so that no name can change its meaning in between.
+func control(_, address string, _ syscall.RawConn) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("cannot read the address %q: %w", address, err)
+	}
+	return allowed(at.Addr())
+}

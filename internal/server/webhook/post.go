@@ -22,14 +22,15 @@ import (
 const (
 	// HeaderSignature is "t=<Unix seconds>,v1=<hex>": HMAC-SHA256, under the secret, of the time, a dot and the body.
 	HeaderSignature = "X-Drover-Signature"
-	// HeaderDelivery names the delivery: one that is tried again has the same name.
+	// HeaderDelivery names the delivery: one that is tried again has the same name and the same body.
 	HeaderDelivery = "X-Drover-Delivery"
 )
 
 const (
 	// answerTime bounds one attempt.
 	answerTime = 10 * time.Second
-	// maxAnswer is how much of an answer is read, in bytes.
+	// maxHeader and maxAnswer are how much of an answer is read, in bytes.
+	maxHeader = 64 << 10
 	maxAnswer = 4 << 10
 )
 
@@ -52,7 +53,7 @@ func client(local bool) *http.Client {
 		Timeout: answerTime,
 		Transport: &http.Transport{
 			DialContext: dialer.DialContext, ForceAttemptHTTP2: true, TLSHandshakeTimeout: answerTime,
-			MaxIdleConns: 1, IdleConnTimeout: time.Minute,
+			MaxIdleConns: 1, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: maxHeader, DisableCompression: true,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

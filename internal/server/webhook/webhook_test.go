@@ -3,12 +3,12 @@ package webhook_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -33,24 +33,19 @@ func newDisk(hooks ...store.Webhook) *disk {
 	return &disk{hooks: hooks, deliveries: map[string]store.Delivery{}, noted: make(chan store.Delivery, 1000)}
 }
 
-func (d *disk) PutWebhook(context.Context, store.Webhook, int64) error { return errors.New("not here") }
-
-func (d *disk) DeleteWebhook(context.Context, string) error { return errors.New("not here") }
-
-func (d *disk) ListWebhooks(context.Context) (hooks []store.Webhook, deliveries []store.Delivery, err error) {
+func (d *disk) ListWebhooks(context.Context) ([]store.Subscription, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	var list []store.Subscription
 	for _, h := range d.hooks {
-		delivery := d.deliveries[h.Name]
-		delivery.Webhook = h.Name
-		hooks, deliveries = append(hooks, h), append(deliveries, delivery)
+		list = append(list, store.Subscription{Webhook: h, Delivery: d.deliveries[h.Name]})
 	}
-	return hooks, deliveries, nil
+	return list, nil
 }
 
-func (d *disk) PutDelivery(_ context.Context, delivery store.Delivery) error {
+func (d *disk) PutDelivery(_ context.Context, name string, _ time.Time, delivery store.Delivery) error {
 	d.mu.Lock()
-	d.deliveries[delivery.Webhook] = delivery
+	d.deliveries[name] = delivery
 	d.mu.Unlock()
 	d.noted <- delivery
 	return nil
@@ -68,13 +63,18 @@ func (d *disk) EventsAfter(_ context.Context, after int64, _ store.EventFilter, 
 	return events, next, nil
 }
 
-func (d *disk) happen(n int) {
+// happen adds events that are alarms, pass events that are none.
+func (d *disk) happen(n int) { d.add(n, process.EventRelaunched) }
+
+func (d *disk) pass(n int) { d.add(n, process.EventStarted) }
+
+func (d *disk) add(n int, kind process.EventKind) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for range n {
 		cursor := int64(len(d.events) + 1)
 		d.events = append(d.events, store.StoredEvent{Cursor: cursor, Agent: "A", Event: process.Event{
-			Kind: process.EventRelaunched, Process: process.ID{Namespace: "ns", Name: fmt.Sprint("p", cursor)}, At: cursor,
+			Kind: kind, Process: process.ID{Namespace: "ns", Name: fmt.Sprint("p", cursor)}, At: cursor,
 		}})
 	}
 }
@@ -122,7 +122,7 @@ func ok(int, http.ResponseWriter, *http.Request) {}
 // run runs a sender until the end of the test.
 func run(t *testing.T, d *disk) *webhook.Sender {
 	t.Helper()
-	s := webhook.New(webhook.Config{Store: d, Hosts: d, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	s := webhook.New(webhook.Config{Store: d, Hosts: d, Now: time.Now, Log: slog.New(slog.DiscardHandler), Pace: time.Millisecond})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
@@ -269,12 +269,84 @@ func TestAnErrorTellsNoSecretOfTheURL(t *testing.T) {
 
 func TestCheckURL(t *testing.T) {
 	for address, problem := range map[string]string{
-		"https://alarms.example/hook": "", "http://10.0.0.9:8080/x": "",
-		"": "expected http", "ftp://x/": "expected http", "https://": "no host", "https://u:p@x/": "user and a password", "http://%zz": "no URL",
+		"https://alarms.example/hook": "", "http://10.0.0.9:8080/x": "", "https://alarms.example:443": "",
+		"": "expected http", "ftp://x/": "expected http", "https://": "no host", "https://u:p@x/": "user or a password", "http://%zz": "no URL",
+		"http://x:0/": "port", "http://x:65536/": "port", "http://x:y/": "no URL", "https://x/" + strings.Repeat("y", 2048): "at most 2048",
+		"http://127.0.0.1/": "not allowed", "http://[::1]:8080/": "not allowed", "http://169.254.169.254/latest": "not allowed",
+		"http://[64:ff9b::a9fe:a9fe]/": "not allowed", "http://[fe80::1%25eth0]/": "not allowed",
 	} {
-		err := webhook.CheckURL(address)
+		err := webhook.CheckURL(address, false)
 		if (err == nil) != (problem == "") || err != nil && !strings.Contains(err.Error(), problem) {
 			t.Errorf("%q: %v, want %q", address, err, problem)
 		}
+	}
+	if err := webhook.CheckURL("http://127.0.0.1:1/", true); err != nil {
+		t.Errorf("local: %v", err)
+	}
+	if err := webhook.CheckURL("http://user:hidden@x/", false); err == nil || strings.Contains(err.Error(), "hidden") {
+		t.Errorf("%v: want an error without the password", err)
+	}
+}
+
+// TestAStormBecomesAFewMessages: the first alarm arrives at once, and what comes while a message is under way is folded into the next.
+func TestAStormBecomesAFewMessages(t *testing.T) {
+	release := make(chan struct{})
+	r := receive(t, func(n int, _ http.ResponseWriter, _ *http.Request) {
+		if n == 1 {
+			<-release
+		}
+	})
+	d := newDisk(store.Webhook{Name: "ops", URL: r.URL, Local: true})
+	s := run(t, d)
+	d.happen(1)
+	s.News()
+	<-r.got
+	for range 50 {
+		d.happen(100)
+		s.News()
+	}
+	close(release)
+	got := <-r.got
+	if len(got.message.Data) != 1 || got.message.Data[0].Count != 5000 {
+		t.Errorf("%+v: want one entry for 5,000 alarms", got.message)
+	}
+}
+
+// TestWhatIsNoAlarmIsPassedBy: it is seen at once how far a webhook has got, and stored at the end.
+func TestWhatIsNoAlarmIsPassedBy(t *testing.T) {
+	r := receive(t, ok)
+	d := newDisk(store.Webhook{Name: "ops", URL: r.URL, Local: true})
+	d.happen(1)
+	d.pass(1)
+	s := webhook.New(webhook.Config{Store: d, Hosts: d, Now: time.Now, Log: slog.New(slog.DiscardHandler), Pace: time.Millisecond})
+	sub := store.Subscription{Webhook: d.hooks[0]}
+	if got := s.Latest(sub); got.Cursor != 0 {
+		t.Errorf("before Run: %+v, want what is stored", got)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	if n := <-d.noted; n.Cursor != 2 {
+		t.Errorf("noted %+v: want both events behind it", n)
+	}
+	d.pass(1)
+	s.News()
+	for s.Latest(sub).Cursor < 3 {
+		runtime.Gosched()
+	}
+	select {
+	case n := <-d.noted:
+		t.Errorf("noted %+v: want no write for it yet", n)
+	default:
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if n := <-d.noted; n.Cursor != 3 {
+		t.Errorf("noted %+v at the end", n)
+	}
+	if sub.Webhook.Created = time.Unix(1, 0); s.Latest(sub).Cursor != 0 {
+		t.Error("a webhook made anew has got as far as the one before it")
 	}
 }

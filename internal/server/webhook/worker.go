@@ -1,0 +1,221 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"drover/internal/server/alarm"
+	"drover/internal/server/store"
+)
+
+// worker is one webhook.
+type worker struct {
+	*Sender
+	hook     store.Webhook
+	delivery store.Delivery
+	// noted is the cursor that is stored.
+	noted int64
+	// pending is the message that is to be delivered next. It is kept until it has arrived: what was sent once is not sent again under
+	// another name.
+	pending *message
+	// calm is how long to be silent after a message; 0 while alarms come singly.
+	calm time.Duration
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+// message is one delivery.
+type message struct {
+	name string
+	body []byte
+	next int64 // the cursor behind it
+}
+
+// What a worker keeps to.
+const (
+	// readEvents is how many events are read at a time, maxAlarms about how many one message stands for.
+	readEvents = 1000
+	maxAlarms  = 20_000
+	// busiest is how many times Pace the silence between two messages is at most.
+	busiest = 10
+	// firstPause and lastPause bound the wait after a failure; each is twice the one before, and up to half of it is left to
+	// chance.
+	firstPause = time.Second
+	lastPause  = 5 * time.Minute
+	// noteEvery is how many events without an alarm are passed by before that is stored, and noteTime how long that may take at the
+	// end.
+	noteEvery = 10_000
+	noteTime  = 2 * time.Second
+)
+
+func (w *worker) run(ctx context.Context) {
+	c := client(w.hook.Local)
+	defer c.CloseIdleConnections()
+	defer w.noteLast(ctx)
+	for ctx.Err() == nil {
+		w.mu.Lock()
+		news := w.news
+		w.mu.Unlock()
+		// A clock that was set back must not silence it for longer than a failure would.
+		pause := min(max(w.delivery.Next.Sub(w.cfg.Now()), 0), lastPause)
+		if pause == 0 {
+			pause = w.step(ctx, c)
+		}
+		if pause > 0 {
+			news = nil // what is new waits with the rest
+		}
+		if !wait(ctx, pause, news) {
+			return
+		}
+	}
+}
+
+// end stops the worker and waits for it.
+func (w *worker) end() {
+	w.stop()
+	<-w.done
+}
+
+// step delivers what there is, and returns how long to wait for the next one; 0 is until there are news.
+func (w *worker) step(ctx context.Context, c *http.Client) time.Duration {
+	if w.pending == nil {
+		if err := w.gather(ctx); err != nil {
+			if ctx.Err() == nil {
+				w.cfg.Log.WarnContext(ctx, "events could not be read for a webhook", "webhook", w.hook.Name, "error", err)
+			}
+			return again
+		}
+	}
+	if w.pending == nil {
+		w.calm = 0
+		return 0
+	}
+	if err := post(ctx, c, &w.hook, w.pending.name, w.pending.body); err != nil {
+		return w.failed(ctx, err)
+	}
+	w.arrived(ctx)
+	w.calm = min(max(2*w.calm, w.cfg.Pace), busiest*w.cfg.Pace)
+	return w.calm
+}
+
+// gather reads the events that have come and makes one message of the alarms among them, if there are any.
+func (w *worker) gather(ctx context.Context) error {
+	filter := store.EventFilter{Namespaces: w.hook.Namespaces, Kinds: alarm.Kinds()}
+	var alarms []alarm.Alarm
+	cursor := w.delivery.Cursor
+	for len(alarms) < maxAlarms {
+		events, next, err := w.cfg.Store.EventsAfter(ctx, cursor, filter, readEvents)
+		if err != nil {
+			return err
+		}
+		if next == cursor {
+			break
+		}
+		cursor = next
+		for i := range events {
+			host, _ := w.cfg.Hosts.ByKey(events[i].Agent)
+			if a, ok := alarm.Of(alarm.Event{Event: events[i].Event, Cloud: host.Cloud, IP: host.IP}); ok {
+				alarms = append(alarms, a)
+			}
+		}
+		if len(alarms) == 0 {
+			w.passed(ctx, cursor)
+		}
+	}
+	if len(alarms) == 0 {
+		return nil
+	}
+	body, err := alarm.Fold(alarms).Encode()
+	if err != nil {
+		return err
+	}
+	w.pending = &message{name: fmt.Sprintf("%s-%d", w.hook.Name, cursor), body: body, next: cursor}
+	return nil
+}
+
+// passed goes on behind events that are no alarms. That is not worth a write each time.
+func (w *worker) passed(ctx context.Context, cursor int64) {
+	w.delivery.Cursor = cursor
+	w.show()
+	if cursor-w.noted >= noteEvery {
+		w.note(ctx)
+	}
+}
+
+// arrived notes that the pending message has been taken.
+func (w *worker) arrived(ctx context.Context) {
+	if w.delivery.Failures > 0 {
+		w.cfg.Log.InfoContext(ctx, "webhook takes alarms again", "webhook", w.hook.Name, "failures", w.delivery.Failures)
+	}
+	w.delivery = store.Delivery{Cursor: w.pending.next, Delivered: w.cfg.Now()}
+	w.pending = nil
+	w.show()
+	w.note(ctx)
+}
+
+// failed notes a failure and returns how long to wait.
+func (w *worker) failed(ctx context.Context, err error) time.Duration {
+	if ctx.Err() != nil {
+		return 0
+	}
+	d := &w.delivery
+	if d.Failures == 0 {
+		d.Failing = w.cfg.Now()
+		w.cfg.Log.WarnContext(ctx, "webhook could not be reached, trying again", "webhook", w.hook.Name, "error", err)
+	}
+	pause := min(firstPause<<min(d.Failures, 10), lastPause)
+	pause -= rand.N(pause / 2) //nolint:gosec // nobody gains by guessing it
+	d.Failures++
+	d.Error, d.Next = err.Error(), w.cfg.Now().Add(pause)
+	w.show()
+	w.note(ctx)
+	return pause
+}
+
+// show makes known how far the worker has got.
+func (w *worker) show() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.latest[w.hook.Name] = progress{w.hook.Created, w.delivery}
+}
+
+// note stores how far the worker has got. Where that fails, alarms may be delivered once more after a restart.
+func (w *worker) note(ctx context.Context) {
+	if err := w.cfg.Store.PutDelivery(ctx, w.hook.Name, w.hook.Created, w.delivery); err != nil {
+		if ctx.Err() == nil {
+			w.cfg.Log.WarnContext(ctx, "delivery could not be noted", "webhook", w.hook.Name, "error", err)
+		}
+		return
+	}
+	w.noted = w.delivery.Cursor
+}
+
+// noteLast stores what was passed by last, so that it is not read again.
+func (w *worker) noteLast(ctx context.Context) {
+	if w.delivery.Cursor == w.noted {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
+	defer cancel()
+	w.note(ctx)
+}
+
+// wait returns false when ctx has ended, and otherwise once there are news or the pause is over. No pause waits for news alone.
+func wait(ctx context.Context, pause time.Duration, news <-chan struct{}) bool {
+	var over <-chan time.Time
+	if pause > 0 {
+		timer := time.NewTimer(pause)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-news:
+	case <-over:
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
