@@ -27,6 +27,11 @@ func (o *options) daemon() error {
 	if err != nil {
 		return err
 	}
+	if o.is(hogCPU) || o.is(hogMem) {
+		if err := o.startHog(); err != nil {
+			return err
+		}
+	}
 	return o.wait(signals, children)
 }
 

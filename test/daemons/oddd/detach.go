@@ -16,6 +16,8 @@ const (
 	stageSession  = "session"
 	stageDaemon   = "daemon"
 	stageWorker   = "worker"
+	stageParent   = "parent"
+	stageHog      = "hog"
 )
 
 // readyFD is the write end of a pipe to the launcher; the daemon writes to it when its caller may go on.

@@ -14,9 +14,12 @@
 //	workers       starts -workers children, each in a session of its own; they end at SIGTERM, or with SIGKILL, not with it
 //	exit-now      exits 0 at once and leaves no daemon
 //	crash-after   exits with -code after -delay and leaves its pid file
+//	hog-cpu       keeps a processor busy from -delay on, for -span
+//	hog-mem       holds -mb of memory, likewise
+//	grandchild    leaves either to a child of a child, both of which end as workers do
 //
 // What it did is in append-only files, one line each: in -runlog "start PID NS" for every daemon, worker and exit-now that
-// began (NS is Unix time in nanoseconds, workers say "worker"), in -siglog "SIGNAL PID" for every signal that the daemon got.
+// began (NS is Unix time in nanoseconds, workers and children of a hog say "worker"), in -siglog "SIGNAL PID" for every signal that the daemon got.
 package main
 
 import (
@@ -51,6 +54,8 @@ type options struct {
 	every   time.Duration
 	workers int
 	code    int
+	span    time.Duration
+	mb      int
 }
 
 func parse(args []string) (*options, error) {
@@ -64,10 +69,12 @@ func parse(args []string) (*options, error) {
 	f.StringVar(&o.runlog, "runlog", "", "`file` that gets a line for each start")
 	f.StringVar(&o.siglog, "siglog", "", "`file` that gets a line for each signal")
 	f.StringVar(&o.title, "title", "odd", "new `name` with rename")
-	f.DurationVar(&o.delay, "delay", 500*time.Millisecond, "`time` to pass with late and crash-after")
+	f.DurationVar(&o.delay, "delay", 500*time.Millisecond, "`time` to pass with late, crash-after and the hogs")
 	f.DurationVar(&o.every, "every", 50*time.Millisecond, "`time` between two lines with hold-stdout")
 	f.IntVar(&o.workers, "workers", 2, "`number` of children with workers")
 	f.IntVar(&o.code, "code", 3, "exit `code` with crash-after")
+	f.DurationVar(&o.span, "span", 0, "`time` that a hog lasts; 0 is for ever")
+	f.IntVar(&o.mb, "mb", 100, "`MiB` of memory with hog-mem")
 	if err := f.Parse(args[2:]); err != nil {
 		return nil, err
 	}
@@ -89,10 +96,13 @@ const (
 	workers    = "workers"
 	exitNow    = "exit-now"
 	crashAfter = "crash-after"
+	hogCPU     = "hog-cpu"
+	hogMem     = "hog-mem"
+	grandchild = "grandchild"
 )
 
 func modes() []string {
-	return []string{plain, late, holdStdout, ignoreTerm, rename, workers, exitNow, crashAfter}
+	return []string{plain, late, holdStdout, ignoreTerm, rename, workers, exitNow, crashAfter, hogCPU, hogMem, grandchild}
 }
 
 func (o *options) is(mode string) bool { return slices.Contains(o.modes, mode) }
@@ -105,6 +115,11 @@ func (o *options) run(stage string) error {
 	case stageDaemon:
 		return o.daemon()
 	case stageWorker:
+		return o.worker()
+	case stageParent:
+		return o.parent()
+	case stageHog:
+		go o.hog()
 		return o.worker()
 	}
 	if o.is(exitNow) {
