@@ -28,10 +28,12 @@ func (k *Keeper) Ask(ctx context.Context, id process.ID, s Subject) (health, ver
 	e := k.want(id, s)
 	for {
 		k.mu.Lock()
-		told, wanted := e.told, e.wanted()
-		health, version = e.answers()
+		told, over := e.told, !e.wanted()
+		if health, version = e.answers(); e.subject.Instance != s.Instance {
+			health, version, over = nil, nil, true // another one has taken its place
+		}
 		k.mu.Unlock()
-		if !wanted {
+		if over {
 			return health, version
 		}
 		select {

@@ -131,6 +131,20 @@ func TestADroppedProcessIsNotWaitedFor(t *testing.T) {
 	})
 }
 
+// TestAnotherInstanceIsNoAnswer: what it says is not told of the one that was asked about.
+func TestAnotherInstanceIsNoAnswer(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.Script("h", operationtest.Script{Takes: 3 * time.Second})
+		s := r.running(spec("h", "", process.Probes{}))
+		time.AfterFunc(time.Second, func() { r.Set(nginx(), r.running(s.Spec)) })
+		askers(3, func() {
+			if h, v := r.Ask(t.Context(), nginx(), s); h != nil || v != nil {
+				t.Errorf("it says %+v, %+v", h, v)
+			}
+		})
+	})
+}
+
 // TestWhoAsksMakesNobodySick: only the schedule counts failures.
 func TestWhoAsksMakesNobodySick(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
