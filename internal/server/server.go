@@ -25,6 +25,7 @@ import (
 	"drover/internal/server/login"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqlite"
+	"drover/internal/server/webhook"
 	"drover/internal/wire"
 )
 
@@ -66,6 +67,7 @@ type Server struct {
 	engine    *engine.Engine
 	gate      *gate.Gate
 	audit     *audit.Recorder
+	sender    *webhook.Sender
 	listener  net.Listener
 	socket    net.Listener // nil for none
 	key       nkeys.KeyPair
@@ -124,6 +126,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	}
 	s.audit = audit.New(s.store, cfg.Log)
 	s.engine = engine.New(engine.Config{Store: s.store, Directory: s.directory, Link: orders, Key: s.key, Now: now, Log: cfg.Log})
+	s.sender = webhook.New(webhook.Config{Store: s.store, Hosts: s.directory, Now: time.Now, Log: cfg.Log})
 	return s, nil
 }
 
@@ -202,6 +205,8 @@ func (s *Server) Run(ctx context.Context) error {
 	return group.Run(ctx,
 		group.Part{Name: "audit", Run: s.audit.Run},
 		group.Part{Name: "engine", Run: s.engine.Run},
+		group.Part{Name: "alarms", Run: s.sender.Run},
+		group.Part{Name: "news", Run: s.tellNews},
 		group.Part{Name: "fabric", Run: s.serveReports},
 	)
 }

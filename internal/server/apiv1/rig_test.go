@@ -23,6 +23,7 @@ import (
 	"drover/internal/server/gate"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqlite"
+	"drover/internal/server/webhook"
 )
 
 // rig is the API over a real database, with a gate that believes everybody and an engine that does nothing by itself.
@@ -33,6 +34,7 @@ type rig struct {
 	handler *apiv1.Handler
 	doc     *openapi3.T
 	engine  *engine
+	sender  *webhook.Sender
 	// numbers counts the events.
 	numbers uint64
 }
@@ -66,8 +68,10 @@ func newRig(t *testing.T) *rig {
 	}
 	r.fleet.Seen(web, time.Now())
 	r.fleet.Seen(plain, time.Now())
+	r.sender = webhook.New(webhook.Config{Store: s, Hosts: r.fleet, Now: time.Now, Log: log})
 	r.handler = apiv1.New(apiv1.Config{
-		Gate: believing{s}, Engine: r.engine, Directory: r.fleet, Agents: s, Listing: s, Events: s, Results: s, Apps: s, Users: s, Tokens: s,
+		Webhooks: apiv1.Webhooks{Store: s, Sender: r.sender},
+		Gate:     believing{s}, Engine: r.engine, Directory: r.fleet, Agents: s, Listing: s, Events: s, Results: s, Apps: s, Users: s, Tokens: s,
 		Audit: recorder{s}, History: s, Log: log,
 	})
 	return r

@@ -45,6 +45,14 @@ func (h *Handler) table() []route {
 		{get, "/users/{name}/tokens", "users.tokens.list", admin, h.listTokens},
 		{del, "/users/{name}/tokens/{id}", "users.tokens.delete", admin, h.deleteToken},
 
+		{post, "/webhooks", "webhooks.create", admin, h.createWebhook},
+		{get, "/webhooks", "webhooks.list", admin, h.listWebhooks},
+		{get, "/webhooks/{name}", "webhooks.get", admin, h.getWebhook},
+		{patch, "/webhooks/{name}", "webhooks.change", admin, h.changeWebhook},
+		{del, "/webhooks/{name}", "webhooks.delete", admin, h.deleteWebhook},
+		{post, "/webhooks/{name}/secret", "webhooks.secret.create", admin, h.rotateWebhook},
+		{post, "/webhooks/{name}/test", "webhooks.test", admin, h.testWebhook},
+
 		{get, "/audit", "audit.list", admin, h.listAudit},
 	}
 }

@@ -1,0 +1,48 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// tellNews has alarms looked for whenever events have arrived, until ctx ends.
+func (s *Server) tellNews(ctx context.Context) error {
+	woken, stop := s.engine.ListenEvents()
+	defer stop()
+	// What was stored before this was listening is news too.
+	s.sender.News()
+	for {
+		select {
+		case <-woken:
+			s.sender.News()
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// notesTime bounds how long it may take to look for what an operator should know.
+const notesTime = 2 * time.Second
+
+// notes is what an operator should know although calls are taken. It tells no address, as anybody may ask.
+func (s *Server) notes() []string {
+	var notes []string
+	if s.cfg.Notes != nil {
+		notes = s.cfg.Notes()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), notesTime)
+	defer cancel()
+	list, err := s.store.ListWebhooks(ctx)
+	if err != nil {
+		s.cfg.Log.WarnContext(ctx, "webhooks could not be listed", "error", err)
+		return notes
+	}
+	for _, sub := range list {
+		if d := s.sender.Latest(sub); d.Failures > 0 {
+			notes = append(notes, fmt.Sprintf("webhook %s has taken no alarms since %s: %d attempts failed",
+				sub.Webhook.Name, d.Failing.UTC().Format(time.RFC3339), d.Failures))
+		}
+	}
+	return notes
+}
