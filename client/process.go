@@ -60,6 +60,10 @@ type Spec struct {
 	Commands   Commands        `json:"commands"`
 	Limits     Limits          `json:"limits,omitzero"`
 	Policy     Policy          `json:"policy,omitzero"`
+	Schedule   Schedule        `json:"schedule,omitzero"`
+	Hard       HardLimits      `json:"hard_limits,omitzero"`
+	Ready      *Readiness      `json:"ready,omitempty"`
+	Probes     Probes          `json:"probes,omitzero"`
 	ReportID   int64           `json:"report_id,omitempty"`
 	Config     []ConfigFile    `json:"config,omitempty"`
 	Labels     json.RawMessage `json:"labels,omitempty"`
