@@ -18,6 +18,8 @@ type Process struct {
 	Identity  Object
 	Control   Object
 	Policy    Object
+	// Resource is what it may use; nil sends none.
+	Resource Object
 }
 
 // Result is the answer to an operation on it.
@@ -34,11 +36,15 @@ type Result struct {
 func (p *Process) Request(op int) Object {
 	policy := Object{"auto_type": 1, "start_check_secs": 2, "stop_check_secs": 5, "start_interval": 1, "op_timeout": 30}
 	maps.Copy(policy, p.Policy)
+	spec := Object{"identity": p.Identity, "control": p.Control, "alive_monitor_policy": policy}
+	if p.Resource != nil {
+		spec["resource"] = p.Resource
+	}
 	return Object{
 		"meta":          Object{"namespace": p.Namespace, "name": p.Name},
 		"op_type":       op,
 		"agent_id_list": []string{Agent},
-		"spec":          Object{"identity": p.Identity, "control": p.Control, "alive_monitor_policy": policy},
+		"spec":          spec,
 	}
 }
 
