@@ -189,6 +189,7 @@ func TestOperationIsRefused(t *testing.T) {
 		{"admin", `{"op":"register",` + one + `}`, 422, "spec"},
 		{"admin", `{"op":"register",` + one + `,"spec":{"identity":{"proc_name":"x","setup_path":"rel","user":"root"}}}`, 422, "spec.identity.setup_path"},
 		{"admin", `{"op":"register",` + one + `,"spec":{"identity":{"proc_name":"x","setup_path":"/","user":"root"},"commands":{"start":"\u0000"}}}`, 422, "spec.commands.start"},
+		{"admin", `{"op":"register",` + one + `,"spec":{"identity":{"proc_name":"x","setup_path":"/","user":"root"},"policy":{"kind":"periodic","crontab":"61 * * * *"}}}`, 422, "spec.policy.crontab"},
 		{"admin", `{"op":"register",` + one + `,"spec":{"identity":{"proc_name":"x","setup_path":"/","user":"root"},"policy":{"kind":"never"}}}`, 422, "spec.policy.kind"},
 		{"admin", `{"op":"start",` + one + `,"host":"x"}`, 422, "host"},
 		{"admin", `{"op":"start","targets":"x"}`, 422, "targets"},

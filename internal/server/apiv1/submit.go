@@ -111,19 +111,40 @@ func (r *operationRequest) validate() error {
 	default:
 		return invalid("spec.policy.kind", "is %.40q: expected resident, single-run or periodic", r.Spec.Policy.Kind)
 	}
-	if err := r.Spec.Validate(r.Op); err != nil {
-		return invalidPart("", "", err)
+	if faults := r.Spec.Faults(r.Op); len(faults) > 0 {
+		return invalidSpec(faults)
 	}
 	return nil
 }
 
-// invalidPart makes a problem of what package process has to say, which begins with a field in the words of the callers of GSE.
+// invalidPart makes a problem of what package process has to say, which begins with a field.
 func invalidPart(before, cut string, err error) error {
 	field, detail, _ := strings.Cut(strings.TrimPrefix(err.Error(), cut), " ")
-	if command, ok := strings.CutPrefix(field, "spec.control."); ok {
-		field = "spec.commands." + strings.TrimSuffix(command, "_cmd")
-	}
 	return invalid(before+field, "%s", detail)
+}
+
+// invalidSpec makes one problem of all that is wrong with a spec. Package process names the fields in the words of the callers of
+// GSE.
+func invalidSpec(faults []process.FieldFault) error {
+	texts, list := make([]string, 0, len(faults)), make([]fieldError, 0, len(faults))
+	for _, f := range faults {
+		e := fieldError{Field: ownField(f.Field), Detail: strings.TrimPrefix(f.Text, f.Field+" ")}
+		texts, list = append(texts, e.Field+": "+e.Detail), append(list, e)
+	}
+	p := problemf(http.StatusUnprocessableEntity, "%s", strings.Join(texts, "; "))
+	p.Errors = list
+	return p
+}
+
+// ownField is what a field of a spec is called here.
+func ownField(field string) string {
+	if command, ok := strings.CutPrefix(field, "spec.control."); ok {
+		return "spec.commands." + strings.TrimSuffix(command, "_cmd")
+	}
+	if rest, ok := strings.CutPrefix(field, "spec.monitor_policy."); ok {
+		return "spec.policy." + strings.TrimSuffix(rest, "_rule")
+	}
+	return field
 }
 
 // resolve finds the agents of every target and checks the rights to them. It returns the requests and how many items they have.
