@@ -17,8 +17,11 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"drover/internal/agent/cgroup"
+	"drover/internal/agent/eventlog"
 	"drover/internal/agent/host"
 	"drover/internal/agent/launch"
+	"drover/internal/agent/lifecycle"
+	"drover/internal/agent/limit"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/probe"
@@ -26,6 +29,7 @@ import (
 	"drover/internal/agent/report"
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/supervisor"
+	"drover/internal/agent/timetable"
 	"drover/internal/fabric"
 	"drover/internal/group"
 	"drover/internal/process"
@@ -52,8 +56,17 @@ const (
 	keepCommands = replayWindow + time.Hour
 	pruneEvery   = 10 * time.Minute
 	bootStarts   = 8
-	orderWorkers = 4
+	// So many relaunches can be done at once, and so many more in each second after that: more than two hundred processes that
+	// crash together are started again as fast as the host can, and ten thousand within two minutes.
+	relaunchBurst = 500
+	relaunchRate  = 100
+	orderWorkers  = 4
 )
+
+// bounds say what is flapping, and how long a breach of a limit counts.
+func bounds() lifecycle.Bounds {
+	return lifecycle.Bounds{Flaps: 3, FlapWindow: 10 * time.Minute, BreachWindow: time.Hour}
+}
 
 // Agent is one host's agent.
 type Agent struct {
@@ -67,6 +80,9 @@ type Agent struct {
 	host      *host.Host
 	super     *supervisor.Supervisor
 	prober    *probe.Keeper
+	limits    *limit.Keeper
+	timetable *timetable.Scheduler
+	events    *eventlog.Log
 	reporter  *report.Reporter
 	conn      *link
 	freshness *freshness
@@ -135,15 +151,26 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 	if err != nil {
 		return err
 	}
-	a.prober = probe.New(probe.Config{Host: a.host, Clock: host.SinceBoot, NewRun: newRun, Log: a.cfg.Log})
+	sink := &sink{}
+	if a.events, err = eventlog.Open(eventlog.Config{Dir: filepath.Join(a.cfg.Dir, "events"), OnAppend: sink.wake, Log: a.cfg.Log}); err != nil {
+		return err
+	}
+	asked := &asked{}
+	a.prober = probe.New(probe.Config{Host: a.host, Sink: asked, Clock: host.SinceBoot, NewRun: newRun, Log: a.cfg.Log})
 	operator := &operation.Operator{
 		Processes: a.host, Commands: a.host, Journal: a.disk, Asker: a.prober, Clock: host.SinceBoot, NewRun: newRun,
 		LimitNotes: a.host.LimitNotes, Log: a.cfg.Log,
 	}
-	sink := &sink{}
 	a.super = supervisor.New(supervisor.Config{
-		Store: a.disk, Sink: sink, Operator: operator, HealthyAfter: healthyAfter, Relist: relistEvery, BootStarts: bootStarts, Log: a.cfg.Log,
+		Store: a.disk, Histories: a.store, Sink: sink, Operator: operator, HealthyAfter: healthyAfter, Relist: relistEvery, BootStarts: bootStarts,
+		Bounds: bounds(), Burst: relaunchBurst, Rate: relaunchRate, Log: a.cfg.Log,
 	})
+	asked.Supervisor = a.super
+	a.limits = limit.NewKeeper(limit.Config{
+		Subjects: a.super, Sink: a.super, Groups: a.store, Trees: a.host, Clock: host.SinceBoot, Log: a.cfg.Log,
+	})
+	a.timetable = timetable.New(timetable.Config{Sink: a.super, Now: a.wall, Host: a.key})
+	a.super.Join(supervisor.Parts{Timetables: a.timetable, Probes: a.prober, Usages: a.limits, OOM: a.host.OOM})
 	a.reporter = report.New(report.Config{
 		Link: server, Processes: a.super, Journal: a.disk, Groups: a.store, Heartbeat: heartbeat, Log: a.cfg.Log,
 		Hello: wire.Hello{
@@ -151,7 +178,7 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 			Started: a.wall().Unix(), Root: os.Geteuid() == 0, Host: machine(fs),
 		},
 	})
-	sink.Reporter = a.reporter
+	sink.Reporter, sink.events = a.reporter, a.events
 	records, err := a.store.Records()
 	if err != nil {
 		return err
@@ -168,8 +195,23 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 	return nil
 }
 
-// sink is the reporter behind the supervisor; the two know each other, so one of them is set later.
-type sink struct{ *report.Reporter }
+// sink is the reporter behind the supervisor, and the log of events; they know each other, so some of them are set later.
+type sink struct {
+	*report.Reporter
+	events *eventlog.Log
+}
+
+// Happened implements supervisor.Sink.
+func (s *sink) Happened(e process.Event) { s.events.Append(e) }
+
+func (s *sink) wake() {
+	if s.Reporter != nil {
+		s.Reporter.Happened()
+	}
+}
+
+// asked is the supervisor behind the probes, which are made before it.
+type asked struct{ *supervisor.Supervisor }
 
 // groupName is the name of an agent's control group: two agents on one host have two.
 func groupName(key string) string { return "drover-" + strings.ToLower(key[len(key)-16:]) }
@@ -206,11 +248,15 @@ func (a *Agent) Notes() []string {
 
 // Run supervises and takes operations until ctx ends. Losing the server changes nothing but what the server knows.
 func (a *Agent) Run(ctx context.Context) error {
-	defer a.store.Close() //nolint:errcheck // everything that counts has been synced
+	defer a.store.Close()  //nolint:errcheck // everything that counts has been synced
+	defer a.events.Close() //nolint:errcheck // it has been synced
 	defer a.host.Close()
 	return group.Run(ctx,
 		group.Part{Name: "watcher", Run: a.watcher.Run},
 		group.Part{Name: "prober", Run: a.prober.Run},
+		group.Part{Name: "limits", Run: a.limits.Run},
+		group.Part{Name: "timetable", Run: a.timetable.Run},
+		group.Part{Name: "events", Run: a.events.Run},
 		group.Part{Name: "supervisor", Run: a.super.Run},
 		group.Part{Name: "reporter", Run: a.reporter.Run},
 		group.Part{Name: "housekeeping", Run: a.keepHouse},

@@ -19,6 +19,7 @@ import (
 
 	"drover/internal/agent/host"
 	"drover/internal/agent/launch"
+	"drover/internal/agent/limit"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/pidns"
@@ -26,6 +27,7 @@ import (
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/supervisor"
+	"drover/internal/agent/timetable"
 	"drover/internal/group"
 	"drover/internal/process"
 )
@@ -101,6 +103,7 @@ type finished struct{ done chan struct{} }
 
 func (f finished) Began(string, time.Duration) {}
 func (f finished) Changed(process.ID)          {}
+func (f finished) Happened(process.Event)      {}
 func (f finished) Finished(string, process.Outcome) {
 	close(f.done)
 }
@@ -138,12 +141,16 @@ func runChild(dir string, crashAt int64) error {
 	over := finished{done: make(chan struct{})}
 	runs := atomic.Int64{}
 	newRun := func(id process.ID) string { return fmt.Sprintf("%s-%d-%d", id.Hash()[:8], os.Getpid(), runs.Add(1)) }
+	prober := probe.New(probe.Config{Host: machine, Clock: host.SinceBoot, NewRun: newRun, Log: log})
 	super := supervisor.New(supervisor.Config{
-		Store: journal, Sink: over, HealthyAfter: time.Minute, Relist: time.Minute, BootStarts: 8, Log: log,
+		Store: journal, Histories: store, Sink: over, HealthyAfter: time.Minute, Relist: time.Minute, BootStarts: 8, Burst: 100, Rate: 100, Log: log,
 		Operator: &operation.Operator{
-			Processes: machine, Commands: machine, Journal: journal, Clock: host.SinceBoot, Log: log, NewRun: newRun,
-			Asker: probe.New(probe.Config{Host: machine, Clock: host.SinceBoot, NewRun: newRun, Log: log}),
+			Processes: machine, Commands: machine, Journal: journal, Asker: prober, Clock: host.SinceBoot, Log: log, NewRun: newRun,
 		},
+	})
+	super.Join(supervisor.Parts{
+		Timetables: timetable.New(timetable.Config{Sink: super, Now: time.Now}), Probes: prober,
+		Usages: limit.NewKeeper(limit.Config{Subjects: super, Sink: super, Clock: host.SinceBoot, Log: log}), OOM: machine.OOM,
 	})
 	return accept(journal, super, watcher, over, dir)
 }

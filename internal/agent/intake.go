@@ -40,7 +40,7 @@ func (a *Agent) receive(data []byte) wire.Receipt {
 			refused[o.Item] = "the order has no item id"
 			continue
 		}
-		entries = append(entries, specstore.Entry{Item: o.Item, Process: o.Process, Op: o.Op, Spec: o.Spec, Groups: o.Groups, BeginBy: boot + life, Expires: now.Add(life)})
+		entries = append(entries, specstore.Entry{Item: o.Item, Process: o.Process, Op: o.Op, Spec: o.Spec, Groups: o.Groups, Actor: o.Actor, BeginBy: boot + life, Expires: now.Add(life)})
 	}
 	fresh, known, err := a.disk.Accept(entries)
 	if err != nil {

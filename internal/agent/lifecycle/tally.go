@@ -31,6 +31,11 @@ func (t Tally) Relaunched(b Bounds, now time.Duration) Tally {
 	return t
 }
 
+// Recent returns the tally without what does not count any more.
+func (t Tally) Recent(b Bounds, now time.Duration) Tally {
+	return Tally{Relaunches: lately(t.Relaunches, now, b.FlapWindow), Breaches: lately(t.Breaches, now, b.BreachWindow)}
+}
+
 // Flapping reports whether the process was relaunched more often lately than is borne.
 func (t Tally) Flapping(b Bounds, now time.Duration) bool {
 	return len(lately(t.Relaunches, now, b.FlapWindow)) > b.Flaps

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"drover/internal/process"
 )
 
 // Exit is how a process ended.
@@ -37,6 +39,11 @@ func (e Exit) String() string {
 		text += ", core dumped"
 	}
 	return text
+}
+
+// Process returns the exit as the server and its callers know it.
+func (e Exit) Process() *process.Exit {
+	return &process.Exit{Known: e.Known, Code: e.Code, Signal: int(e.Signal), Core: e.CoreDumped, At: e.At.UnixMilli()}
 }
 
 func exitOf(status syscall.WaitStatus, at time.Time) Exit {

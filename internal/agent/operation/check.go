@@ -181,7 +181,7 @@ func (d *deathWatch) wait(until time.Duration) (bool, error) {
 
 func (d *deathWatch) ended(e liveness.Exit) {
 	d.last, d.lastID = &e, d.id
-	d.runtime.LastExit = e.String()
+	d.runtime.LastExit = e.Process()
 	d.stop()
 }
 

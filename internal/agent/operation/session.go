@@ -74,6 +74,7 @@ func Sighted(rt specstore.Runtime, s Sighting) specstore.Runtime {
 	if rt.Process == nil || *rt.Process != *s.ID {
 		rt.Outside = rt.Process != nil || rt.LastStartAt != 0
 		rt.Run = ""
+		rt.Health, rt.Version = nil, nil
 	}
 	rt.Process, rt.PIDFile = s.ID, s.PIDFile
 	return rt

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 )
 
 // ErrNoProcess is returned for an id that can never name a supervised process: at most 1, or a thread's.
@@ -14,6 +15,11 @@ type Identity struct {
 	BootID     string `json:"boot_id"`
 	PID        int    `json:"pid"`
 	StartTicks uint64 `json:"start_ticks"`
+}
+
+// StartedAfterBoot is when the process began, since boot, to a hundredth of a second.
+func (id Identity) StartedAfterBoot() time.Duration {
+	return time.Duration(id.StartTicks) * (time.Second / TicksPerSecond) //nolint:gosec // no host is up for that long
 }
 
 // Identify returns the identity of the live process at pid. The error is fs.ErrNotExist when there is none,

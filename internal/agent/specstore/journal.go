@@ -25,6 +25,8 @@ type Entry struct {
 	// by this host's wall clock, which may be stepped: it counts in a later boot only.
 	BeginBy time.Duration `json:"begin_by"`
 	Expires time.Time     `json:"expires"`
+	// Actor is whose wish it is.
+	Actor process.Actor `json:"actor,omitzero"`
 	// Boot is the boot in which it was accepted: after another one nobody can tell how far it came.
 	Boot string `json:"boot"`
 	// Outcome is set when it is over; Acked when the server has it.
@@ -124,7 +126,7 @@ func (s *Store) Finish(item string, id process.ID, outcome process.Outcome, chan
 		records := tx.Bucket([]byte(bucketRecords))
 		switch {
 		case change.Delete:
-			err = records.Delete([]byte(id.Hash()))
+			err = errors.Join(records.Delete([]byte(id.Hash())), tx.Bucket([]byte(bucketHistory)).Delete([]byte(id.Hash())))
 		case change.Put != nil:
 			err = putJSON(records, []byte(id.Hash()), change.Put)
 		case change.Groups != nil:

@@ -8,6 +8,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"drover/internal/agent/drift"
 	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
@@ -27,11 +28,22 @@ type Runtime struct {
 	Attempts    int           `json:"attempts,omitempty"`
 	LaunchedAt  time.Duration `json:"launched_at,omitempty"`
 	RetryAt     time.Duration `json:"retry_at,omitempty"`
-	// LastExit says how the last instance ended, in words; Note what an operator is to know of it all.
-	LastExit string `json:"last_exit,omitempty"`
-	Note     string `json:"note,omitempty"`
+	// LastExit is how the last instance ended.
+	LastExit *process.Exit `json:"exit,omitempty"`
+	// Note is what an operator is to know of it all, Cause what kind of trouble that is; its text is the note.
+	Note  string        `json:"note,omitempty"`
+	Cause process.Cause `json:"cause,omitzero"`
 	// Outside is set when the instance was started by somebody else.
 	Outside bool `json:"outside,omitempty"`
+	// Restarts counts the relaunches of this boot. Relaunches and Breaches are when the last ones were, since boot.
+	Restarts   int             `json:"restarts,omitempty"`
+	Relaunches []time.Duration `json:"relaunches,omitempty"`
+	Breaches   []time.Duration `json:"breaches,omitempty"`
+	// Health and Version are what the instance said last.
+	Health  *process.Answer `json:"health,omitempty"`
+	Version *process.Answer `json:"version,omitempty"`
+	// Config is what is known of its configuration files.
+	Config []drift.File `json:"config,omitempty"`
 }
 
 // PutRuntime stores what is known of a process. It does not wait for the disk.

@@ -42,6 +42,7 @@ const (
 	bucketRuntime = "runtime"
 	bucketSteps   = "steps"
 	bucketAsked   = "questions" // item id -> entry
+	bucketHistory = "history"
 	bucketMeta    = "meta"
 	keyBoot       = "boot_id"
 	keyFormat     = "format"
@@ -68,7 +69,7 @@ func Open(dir, bootID string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot create agent directory: %w", err)
 	}
-	state, err := open(filepath.Join(dir, "state.db"), bucketRecords, bucketJournal, bucketItems, bucketGroups)
+	state, err := open(filepath.Join(dir, "state.db"), bucketRecords, bucketJournal, bucketItems, bucketGroups, bucketHistory)
 	if err != nil {
 		return nil, err
 	}

@@ -105,7 +105,7 @@ func TestReopen(t *testing.T) {
 		t.Fatal(err)
 	}
 	who := procfs.Identity{BootID: boot, PID: 4711, StartTicks: 99}
-	rt := specstore.Runtime{Process: &who, Run: "r", PIDFile: "/f", LastStartAt: 5, Attempts: 2, LaunchedAt: 3, RetryAt: 4, LastExit: "x", Outside: true, Note: "n"}
+	rt := specstore.Runtime{Process: &who, Run: "r", PIDFile: "/f", LastStartAt: 5, Attempts: 2, LaunchedAt: 3, RetryAt: 4, LastExit: &process.Exit{Known: true, Code: 3}, Outside: true, Note: "n"}
 	progress := specstore.Progress{Checked: true, Before: &who, Steps: []specstore.Step{{
 		Name: "start", Phase: specstore.Done, Run: "r", Child: who, Until: 7, DoneAt: 8,
 		Result: &specstore.CommandResult{Known: true, Code: 3, Text: "exit status 3", Output: "\x00\xffbytes"},

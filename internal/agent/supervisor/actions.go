@@ -24,22 +24,24 @@ func (r *runner) policy() lifecycle.Policy {
 		spec := r.record.Spec.Policy
 		p.Hosted, p.Kind, p.Retries = r.record.Hosted, spec.Kind, spec.StartRetries
 		p.Interval = time.Duration(spec.StartInterval) * time.Second
+		p.Overlap, p.GivenUp = r.record.Spec.Schedule.Overlap, r.record.GivenUp
 	}
 	return p
 }
 
 // step feeds the machine one event, does what it asks for, and lets others see the new state.
 func (r *runner) step(ctx context.Context, ev lifecycle.Event) {
-	r.stepAndTell(ctx, ev, func() {})
+	r.stepAndTell(ctx, ev, func(lifecycle.State, lifecycle.State) {})
 }
 
-// stepAndTell is step for an event that tell puts into the log. A relaunch waits neither for that nor for the disk.
-func (r *runner) stepAndTell(ctx context.Context, ev lifecycle.Event, tell func()) {
+// stepAndTell is step for an event that tell puts into the log and the history, once the new state is known. A relaunch waits
+// neither for that nor for the disk.
+func (r *runner) stepAndTell(ctx context.Context, ev lifecycle.Event, tell func(from, to lifecycle.State)) {
 	before := r.machine
 	next, actions := r.machine.Step(r.policy(), ev, r.now())
 	r.machine = next
 	r.perform(ctx, actions)
-	tell()
+	tell(before.State, next.State)
 	if next.State != before.State {
 		level := slog.LevelInfo
 		if next.State == lifecycle.Operating || before.State == lifecycle.Operating {
@@ -48,6 +50,7 @@ func (r *runner) stepAndTell(ctx context.Context, ev lifecycle.Event, tell func(
 		r.sup.cfg.Log.Log(ctx, level, "state changed", "process", r.id, "from", before.State, "to", next.State)
 	}
 	r.runtime.Attempts, r.runtime.LaunchedAt, r.runtime.RetryAt = r.machine.Attempts, r.machine.LaunchedAt, r.machine.RetryAt
+	r.follow()
 	if r.record != nil {
 		r.keep(r.runtime)
 	}
@@ -69,7 +72,11 @@ func (r *runner) perform(ctx context.Context, actions []lifecycle.Action) {
 		case lifecycle.Watch:
 			r.watch()
 		case lifecycle.Relaunch:
-			r.relaunch(ctx, r.sup.cfg.Operator.Relaunch, r.rebooted())
+			r.relaunchWithin(ctx, a.Held)
+		case lifecycle.TakeDown:
+			r.takeDown(ctx)
+		case lifecycle.Skip:
+			r.skipped()
 		case lifecycle.Arm:
 			r.arm(a.Timer, a.After)
 		case lifecycle.Disarm:
@@ -85,14 +92,51 @@ func (r *runner) rebooted() bool { return r.runtime.LastStartAt == 0 && r.machin
 
 // firstLook sees what became of the process since the agent's last life.
 func (r *runner) firstLook(ctx context.Context) {
+	before := r.runtime.Process
 	seen := r.look()
 	r.sighted(seen)
-	if seen.Alive() {
+	r.schedule()
+	switch {
+	case seen.Alive() && before != nil && *before == *seen.ID:
 		r.step(ctx, lifecycle.Found{})
-		return
+	case seen.Alive():
+		r.stepAndTell(ctx, lifecycle.Found{}, r.tellFound)
+	case before == nil:
+		r.blameAbsence(seen, false)
+		r.step(ctx, lifecycle.NotFound{})
+	default:
+		run, began := r.runtime.Run, r.runtime.LastStartAt
+		r.blameAbsence(seen, true)
+		why := r.cause()
+		r.stepAndTell(ctx, lifecycle.NotFound{}, func(from, to lifecycle.State) { r.tellEnd(from, to, before.PID, nil, why, run, began) })
 	}
-	r.runtime.Note = join(r.runtime.Note, seen.Note)
-	r.step(ctx, lifecycle.NotFound{})
+}
+
+// relaunchWithin begins a relaunch if the budget of the host has room, or the relaunch has its place in it. A run of a timetable
+// needs none.
+func (r *runner) relaunchWithin(ctx context.Context, held bool) {
+	r.unplace = nil
+	if r.record.Spec.Policy.Kind == process.Resident {
+		if !held {
+			if wait, giveBack := r.sup.budget.reserve(r.now()); wait > 0 {
+				r.unplace = giveBack
+				r.post(message{kind: heldBack, until: r.now() + wait})
+				return
+			}
+		}
+		tally := lifecycle.Tally{Relaunches: r.runtime.Relaunches}.Relaunched(r.sup.cfg.Bounds, r.now())
+		r.runtime.Relaunches = tally.Relaunches
+		r.runtime.Restarts++
+	}
+	r.relaunch(ctx, r.sup.cfg.Operator.Relaunch, r.rebooted())
+}
+
+// leaveBudget gives back the place that is waited for.
+func (r *runner) leaveBudget() {
+	if r.unplace != nil {
+		r.unplace(r.now())
+		r.unplace = nil
+	}
 }
 
 // relaunch begins a relaunch, or goes on with one, beside the goroutine of run. After a reboot only a few do so at a time.
@@ -126,25 +170,29 @@ func (r *runner) relaunch(
 // one or the other.
 func (r *runner) relaunchEnded(ctx context.Context, m *message) {
 	attempts := r.machine.Attempts
-	note := r.runtime.Note
+	note, why := r.runtime.Note, r.cause()
+	tallied := r.runtime
 	r.runtime = m.runtime
+	r.runtime.Relaunches, r.runtime.Restarts = tallied.Relaunches, tallied.Restarts
 	if m.err != nil {
-		r.runtime.Note = "relaunch " + itoa(attempts) + " failed: " + m.err.Error()
+		r.blame(causeOf(m.err), "relaunch "+itoa(attempts)+" failed: "+m.err.Error())
+		cause := r.cause()
 		// Before the step, which may begin the next relaunch.
 		r.keep(r.runtime)
 		r.sup.cfg.Operator.Relaunched(r.id)
 		r.sup.cfg.Log.Warn("relaunch failed", "process", r.id, "attempt", attempts, "error", m.err)
-		r.step(ctx, lifecycle.LaunchFailed{})
+		r.stepAndTell(ctx, lifecycle.LaunchFailed{}, func(from, to lifecycle.State) { r.tellRelaunchFailed(from, to, attempts, cause) })
 		return
 	}
 	pid := r.runtime.Process.PID
+	r.runtime.Cause = process.Cause{}
 	if r.runtime.Outside {
-		r.runtime.Note = join(note, startedFromOutside(pid))
+		r.blame(process.CauseOutside, join(note, startedFromOutside(pid)))
 	} else {
 		r.runtime.Note = join(note, "relaunched as pid "+itoa(pid))
 	}
 	r.sup.cfg.Log.Info("process is up again", "process", r.id, "pid", pid, "attempt", attempts, "outside", r.runtime.Outside)
-	r.step(ctx, lifecycle.Launched{})
+	r.stepAndTell(ctx, lifecycle.Launched{}, func(from, to lifecycle.State) { r.tellRelaunched(from, to, attempts, why) })
 	r.sup.cfg.Operator.Relaunched(r.id)
 }
 
@@ -160,60 +208,14 @@ func (r *runner) giveUp() {
 	}
 	r.record = &rec
 	r.sup.cfg.Log.Warn("process given up", "process", r.id, "attempts", r.machine.Attempts)
+	r.schedule()
 }
 
 // show lets others see the state.
 func (r *runner) show() {
 	known := r.face.load().record != nil
-	r.face.store(face{record: r.record, runtime: r.runtime, machine: r.machine})
+	r.face.store(face{record: r.record, runtime: r.runtime, machine: r.machine, runs: r.history.Runs})
 	if known || r.record != nil {
 		r.sup.cfg.Sink.Changed(r.id)
 	}
-}
-
-// snapshot may be called by any goroutine.
-func (r *runner) snapshot() (process.Status, *process.Spec, bool) {
-	f := r.face.load()
-	if f.record == nil {
-		return process.Status{}, nil, false
-	}
-	s := process.Status{
-		Known: true, Hosted: f.record.Hosted, Want: f.record.Want, State: string(f.machine.State), Message: f.message(r.now()),
-		ProcName: f.record.Spec.Identity.ProcName, RegisteredAt: f.record.RegisteredAt, LastStartAt: f.runtime.LastStartAt,
-		ReportedAt: time.Now().Unix(), Instance: process.Instance{PID: -1},
-	}
-	if f.runtime.Process != nil {
-		if i, err := r.sup.cfg.Operator.Processes.Instance(*f.runtime.Process); err == nil {
-			r.sup.cfg.Operator.Describe(r.id, *f.runtime.Process, &i)
-			s.Instance = i
-			s.LastStartAt = max(s.LastStartAt, i.StartedAt)
-		}
-	}
-	return s, &f.record.Spec, true
-}
-
-// message says what an operator needs to know beside the state.
-func (f face) message(now time.Duration) string {
-	p := f.record.Spec.Policy
-	switch f.machine.State {
-	case lifecycle.Backoff:
-		wait := max(f.machine.RetryAt-now, 0).Round(time.Second)
-		return join(f.runtime.Note, "next start in "+wait.String()+", attempt "+itoa(f.machine.Attempts+1)+" of "+itoa(p.StartRetries))
-	case lifecycle.GivenUp:
-		return join("given up after "+itoa(f.machine.Attempts)+" starts that did not last", f.runtime.Note)
-	case lifecycle.Starting:
-		return join(f.runtime.Note, "start "+itoa(f.machine.Attempts)+" of "+itoa(p.StartRetries)+" is under way")
-	case lifecycle.Unknown, lifecycle.Stopped, lifecycle.Running, lifecycle.Operating:
-	}
-	return f.runtime.Note
-}
-
-func join(a, b string) string {
-	switch {
-	case a == "":
-		return b
-	case b == "":
-		return a
-	}
-	return a + "; " + b
 }

@@ -36,8 +36,8 @@ func TestAdoptRunning(t *testing.T) {
 		r.pass(2 * time.Second)
 		r.ran("start a", "start a")
 		r.state("a", "running", true)
-		if rt := r.disk.runtime(id("a")); rt.LastExit != "killed by signal 9 (SIGKILL)" {
-			t.Errorf("its last instance is noted to have ended with %q", rt.LastExit)
+		if rt := r.disk.runtime(id("a")); rt.LastExit == nil || rt.LastExit.Signal != 9 {
+			t.Errorf("its last instance is noted to have ended with %+v", rt.LastExit)
 		}
 	})
 }
@@ -47,7 +47,8 @@ func TestAdoptedIsKnown(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.do(process.Host, "a", r.spec("a"))
 		operator := r.Operator(nil)
-		super := supervisor.New(supervisor.Config{Store: r.handle, Sink: r.sink, Operator: operator, BootStarts: 1, Log: operator.Log})
+		super := supervisor.New(supervisor.Config{Store: r.handle, Histories: r.handle, Sink: r.sink, Operator: operator, BootStarts: 1, Log: operator.Log})
+		super.Join(supervisor.Parts{Timetables: r.timetable, Probes: r.parts, Usages: r.parts})
 		super.Adopt(r.disk.taken())
 		if known := super.Known(); len(known) != 1 || known[0] != id("a") {
 			t.Errorf("%v are known", known)

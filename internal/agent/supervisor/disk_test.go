@@ -13,17 +13,18 @@ import (
 
 // disk is what outlives an agent.
 type disk struct {
-	mu       sync.Mutex
-	boot     string
-	records  map[process.ID]specstore.Record
-	runtimes map[process.ID][]byte
-	entries  []specstore.Entry
+	mu        sync.Mutex
+	boot      string
+	records   map[process.ID]specstore.Record
+	runtimes  map[process.ID][]byte
+	histories map[process.ID]specstore.History
+	entries   []specstore.Entry
 	// full refuses every write.
 	full error
 }
 
 func newDisk() *disk {
-	return &disk{boot: operationtest.Boot, records: map[process.ID]specstore.Record{}, runtimes: map[process.ID][]byte{}}
+	return &disk{boot: operationtest.Boot, records: map[process.ID]specstore.Record{}, runtimes: map[process.ID][]byte{}, histories: map[process.ID]specstore.History{}}
 }
 
 func (d *disk) accept(e specstore.Entry) {
@@ -116,6 +117,16 @@ func (h *handle) write(do func()) error {
 }
 
 func (h *handle) BootID() string { return h.boot }
+
+func (h *handle) GetHistory(id process.ID) (specstore.History, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.histories[id], nil
+}
+
+func (h *handle) PutHistory(id process.ID, past specstore.History) error {
+	return h.write(func() { h.histories[id] = past })
+}
 
 func (h *handle) PutRecord(rec specstore.Record) error {
 	return h.write(func() { h.records[rec.ID] = rec })

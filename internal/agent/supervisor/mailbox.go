@@ -3,6 +3,7 @@ package supervisor
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/liveness"
@@ -30,6 +31,13 @@ const (
 	relisted               // it is time to compare /proc with what is believed
 	released               // the hold is over
 	fired                  // the timer has run out
+	exceeded               // a limit was exceeded
+	takenDown              // the end by policy under way is over
+	answered               // a probe has an answer
+	reviewed               // it is time to look at what changes without an event
+	due                    // a periodic run is due
+	missed                 // runs were missed
+	heldBack               // the budget of the host has no room
 )
 
 // message is something that has happened to a process.
@@ -37,13 +45,22 @@ type message struct {
 	kind    kind
 	who     procfs.Identity
 	exit    liveness.Exit
-	item    string
+	entry   *specstore.Entry
 	result  operation.Result
 	runtime specstore.Runtime
 	unhost  bool
 	err     error
 	timer   lifecycle.Timer
 	alarm   int
+	note    string
+	until   time.Duration
+	breach  *process.Breach
+	// health says that the answer is that of the health command, not of the version command.
+	health bool
+	answer *process.Answer
+	// at is when a run was due, or the last of count runs that were missed.
+	at    time.Time
+	count int
 }
 
 // mailbox is an unbounded queue of messages and tasks. Posting never blocks, so that the loop that watches all processes
@@ -131,6 +148,7 @@ type face struct {
 	record  *specstore.Record
 	runtime specstore.Runtime
 	machine lifecycle.Machine
+	runs    []process.Run
 }
 
 // sharedFace is a face behind a lock.

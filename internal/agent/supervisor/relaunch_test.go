@@ -129,8 +129,8 @@ func TestWhoIsRelaunched(t *testing.T) {
 		hosted bool
 	}{
 		{"resident", process.Resident, process.Start, "running", true},
-		{"single run", process.SingleRun, process.Start, "stopped", true},
-		{"periodic", process.Periodic, process.Start, "stopped", true},
+		{"single run", process.SingleRun, process.Start, "finished", true},
+		{"periodic", process.Periodic, process.Start, "scheduled", true},
 		{"resident, unhosted", process.Resident, process.Unhost, "stopped", false},
 		{"resident, after an update", process.Resident, process.Update, "running", true},
 		{"resident, after a reload", process.Resident, process.Reload, "running", true},
@@ -139,6 +139,9 @@ func TestWhoIsRelaunched(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
 				s := r.spec("a")
 				s.Policy.Kind = c.kind
+				if c.kind == process.Periodic {
+					s.Policy.Crontab = "0 0 1 1 *"
+				}
 				r.do(process.Start, "a", s)
 				if c.op != process.Start {
 					r.do(c.op, "a", s)

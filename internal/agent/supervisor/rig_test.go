@@ -5,15 +5,19 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/operation/operationtest"
+	"drover/internal/agent/probe"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/supervisor"
+	"drover/internal/agent/timetable"
 	"drover/internal/process"
 )
 
@@ -22,20 +26,23 @@ import (
 type rig struct {
 	*operationtest.World
 	*supervisor.Supervisor
-	t      *testing.T
-	disk   *disk
-	handle *handle
-	sink   *sink
-	items  int
-	boots  int
-	stop   func()
+	t         *testing.T
+	disk      *disk
+	handle    *handle
+	sink      *sink
+	items     int
+	boots     int
+	burst     int
+	parts     *parts
+	timetable *timetable.Scheduler
+	stop      func()
 }
 
 // bubble runs fn with a rig whose supervisor runs.
 func bubble(t *testing.T, fn func(t *testing.T, r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := &rig{World: operationtest.New(t), t: t, disk: newDisk(), boots: 8}
+		r := &rig{World: operationtest.New(t), t: t, disk: newDisk(), boots: 8, burst: 1000}
 		r.begin()
 		fn(t, r)
 		r.stop()
@@ -50,16 +57,26 @@ func (r *rig) begin() {
 	operator := r.Operator(nil)
 	operator.Journal = r.handle
 	r.Supervisor = supervisor.New(supervisor.Config{
-		Store: r.handle, Sink: r.sink, Operator: operator, HealthyAfter: time.Minute, Relist: 30 * time.Second,
-		BootStarts: r.boots, Log: slog.New(slog.DiscardHandler),
+		Store: r.handle, Histories: r.handle, Sink: r.sink, Operator: operator, HealthyAfter: time.Minute, Relist: 30 * time.Second,
+		BootStarts: r.boots, Bounds: lifecycle.Bounds{Flaps: 3, FlapWindow: 10 * time.Minute, BreachWindow: time.Hour}, Burst: r.burst, Rate: 10,
+		Log: slog.New(slog.DiscardHandler),
 	})
+	r.parts = &parts{asked: map[process.ID]probe.Subject{}}
+	r.timetable = timetable.New(timetable.Config{Sink: r.Supervisor, Now: time.Now, Host: "host"})
+	r.Join(supervisor.Parts{Timetables: r.timetable, Probes: r.parts, Usages: r.parts, OOM: func(string) bool { return false }})
 	r.Adopt(r.disk.taken())
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	super := r.Supervisor
 	go func() { done <- super.Run(ctx) }()
+	table := r.timetable
+	called := make(chan error, 1)
+	go func() { called <- table.Run(ctx) }()
 	r.stop = func() {
 		cancel()
+		if err := <-called; err != nil {
+			r.t.Error(err)
+		}
 		if err := <-done; err != nil {
 			r.t.Error(err)
 		}
@@ -187,6 +204,34 @@ func (r *rig) starts(name string, s operationtest.Script) *[]float64 {
 	return &at
 }
 
+// parts are the probes and the measurements of the rig: they are what a test says they are.
+type parts struct {
+	mu    sync.Mutex
+	asked map[process.ID]probe.Subject
+}
+
+func (p *parts) Set(id process.ID, s probe.Subject) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked[id] = s
+}
+
+func (p *parts) Drop(id process.ID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.asked, id)
+}
+
+// subject returns how a process is asked, and whether it is.
+func (p *parts) subject(id process.ID) (probe.Subject, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s, ok := p.asked[id]
+	return s, ok
+}
+
+func (p *parts) Usage(process.ID) (process.Usage, bool) { return process.Usage{}, false }
+
 // sink keeps what the server would be told.
 type sink struct {
 	handle *handle
@@ -197,6 +242,26 @@ type sink struct {
 	outcomes map[string]process.Outcome
 	order    []string
 	changed  int
+	events   []process.Event
+}
+
+func (s *sink) Happened(e process.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events = append(s.events, e)
+}
+
+// history returns the events of a process as "kind from→to cause".
+func (s *sink) history(id process.ID) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []string
+	for _, e := range s.events {
+		if e.Process == id {
+			list = append(list, strings.TrimSpace(fmt.Sprintf("%s %s→%s %s", e.Kind, e.From, e.To, e.Cause.ID)))
+		}
+	}
+	return list
 }
 
 func (s *sink) Began(item string, limit time.Duration) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"syscall"
 	"time"
 
 	"drover/internal/agent/lifecycle"
@@ -31,6 +32,16 @@ type runner struct {
 	begun   bool
 	busy    bool
 	unwatch func()
+	// history is kept for periodic and single runs.
+	history specstore.History
+	// prior is the state before the operation that holds the process.
+	prior lifecycle.State
+	// condemned is why the process is being ended by policy.
+	condemned process.Cause
+	// unplace gives the place in the host's budget back; nil when there is none.
+	unplace func(now time.Duration)
+	// flapped is whether the process was flapping when that was looked at last.
+	flapped bool
 }
 
 func (s *Supervisor) newRunner(id process.ID, rec *specstore.Record) *runner {
@@ -41,6 +52,7 @@ func (s *Supervisor) newRunner(id process.ID, rec *specstore.Record) *runner {
 			s.cfg.Log.Warn("state of process could not be read", "process", id, "error", err)
 		}
 		r.runtime = rt
+		r.readHistory()
 	}
 	r.show()
 	return r
@@ -79,6 +91,7 @@ func (r *runner) run(ctx context.Context) {
 func (r *runner) rest() {
 	r.stopWatch()
 	r.disarm()
+	r.leaveBudget()
 }
 
 // arm has the machine hear of a timer; any other is disarmed.
@@ -137,6 +150,9 @@ func (r *runner) start(ctx context.Context, t task) {
 		return
 	}
 	r.busy = true
+	r.prior = r.machine.State
+	r.leaveBudget()
+	r.sup.parts.Probes.Drop(r.id)
 	r.step(ctx, lifecycle.Began{})
 	if t.hold != nil {
 		close(t.hold.held)
@@ -188,7 +204,7 @@ func (r *runner) operate(ctx context.Context, t task, subject operation.Subject)
 	}
 	r.sup.cfg.Log.Log(ctx, level, "operation ended", "process", r.id, "op", e.Op, "item", e.Item, "fault", result.Outcome.Fault, "text", result.Outcome.Text)
 	if e.Op != process.Query {
-		r.post(message{kind: operated, item: e.Item, result: result})
+		r.post(message{kind: operated, entry: &e, result: result})
 		return
 	}
 	if rec := subject.Record; rec != nil && (rec.Spec.Commands.Version != "" || rec.Spec.Commands.Health != "") {
@@ -234,10 +250,12 @@ func (r *runner) handle(ctx context.Context, m *message) {
 	switch m.kind {
 	case operated:
 		r.busy = false
-		r.apply(m.result)
-		r.step(ctx, lifecycle.Ended{Alive: r.runtime.Process != nil, Restore: m.result.Restore})
+		before := r.record
+		r.apply(m.entry, m.result)
+		ended := lifecycle.Ended{Alive: r.runtime.Process != nil, Restore: m.result.Restore, Now: m.result.Now}
+		r.stepAndTell(ctx, ended, func(_, to lifecycle.State) { r.tellOperation(m.entry, m.result, before, to) })
 		// Last: whoever hears of the outcome is to see the state that belongs to it.
-		r.sup.cfg.Sink.Finished(m.item, m.result.Outcome)
+		r.sup.cfg.Sink.Finished(m.entry.Item, m.result.Outcome)
 	case released:
 		r.busy = false
 		r.unhostedByPeer(m.unhost)
@@ -254,11 +272,26 @@ func (r *runner) handle(ctx context.Context, m *message) {
 		if m.alarm == r.alarm {
 			r.step(ctx, lifecycle.Fired{Timer: m.timer})
 		}
+	case reviewed:
+		r.review()
+	case heldBack:
+		r.step(ctx, lifecycle.HeldBack{Until: m.until})
+	case exceeded:
+		r.exceeded(ctx, m.who, m.breach)
+	case takenDown:
+		r.busy = false
+		r.takenDown(ctx, m)
+	case answered:
+		r.answered(ctx, m)
+	case due:
+		r.due(ctx, m.at)
+	case missed:
+		r.missed(m.at, m.count)
 	}
 }
 
 // apply takes over what an operation has left.
-func (r *runner) apply(result operation.Result) {
+func (r *runner) apply(e *specstore.Entry, result operation.Result) {
 	switch {
 	case result.Change.Delete:
 		r.record = nil
@@ -270,10 +303,16 @@ func (r *runner) apply(result operation.Result) {
 	}
 	before := r.runtime
 	r.runtime = result.Runtime
-	r.runtime.Attempts, r.runtime.LaunchedAt, r.runtime.RetryAt, r.runtime.Note = before.Attempts, before.LaunchedAt, before.RetryAt, before.Note
+	r.runtime.Attempts, r.runtime.LaunchedAt, r.runtime.RetryAt = before.Attempts, before.LaunchedAt, before.RetryAt
+	r.runtime.Note, r.runtime.Cause = before.Note, before.Cause
 	if result.Outcome.Fault == process.None && result.Change.Put != nil {
-		r.runtime.Note = ""
+		r.runtime.Note, r.runtime.Cause = "", process.Cause{}
+		r.explainRest(e)
 	}
+	if result.Restore {
+		r.runtime.Relaunches, r.runtime.Breaches = nil, nil
+	}
+	r.schedule()
 }
 
 // unhostedByPeer drops the hosting flag after another process's operation has stopped the instance that both are.
@@ -296,21 +335,26 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 		return
 	}
 	r.stopWatch()
-	how := exit.String()
+	how, run, began := exit.Process(), r.runtime.Run, r.runtime.LastStartAt
+	if exit.Signal == syscall.SIGKILL && run != "" {
+		how.OOM = r.sup.parts.OOM(run)
+	}
 	r.runtime.LastExit = how
-	r.runtime.Note = "pid " + itoa(who.PID) + " " + how + " at " + exit.At.UTC().Format(time.RFC3339)
+	r.blame(causeOfExit(how), "pid "+itoa(who.PID)+" "+exit.String()+oomNote(how)+" at "+exit.At.UTC().Format(time.RFC3339))
 	if r.busy {
 		r.show() // an operation holds the process: it looks for itself
 		return
 	}
+	cause := r.cause()
 	seen := r.look()
 	r.sighted(seen)
 	var ev lifecycle.Event = lifecycle.Exited{}
 	if seen.Alive() {
 		ev = lifecycle.Found{}
 	}
-	r.stepAndTell(ctx, ev, func() {
-		r.sup.cfg.Log.Info("process ended", "process", r.id, "pid", who.PID, "exit", how)
+	r.stepAndTell(ctx, ev, func(from, to lifecycle.State) {
+		r.sup.cfg.Log.Info("process ended", "process", r.id, "pid", who.PID, "exit", exit.String())
+		r.tellEnd(from, to, who.PID, how, cause, run, began)
 	})
 }
 
@@ -324,9 +368,14 @@ func (r *runner) relist(ctx context.Context) {
 	r.sighted(seen)
 	switch {
 	case seen.Alive() && (before == nil || *before != *seen.ID):
-		r.step(ctx, lifecycle.Found{})
+		r.stepAndTell(ctx, lifecycle.Found{}, r.tellFound)
 	case !seen.Alive() && before != nil:
-		r.step(ctx, lifecycle.NotFound{})
+		began := r.runtime.LastStartAt
+		r.blame(process.CauseUnseen, "pid "+itoa(before.PID)+" has ended, and nobody saw how")
+		cause := r.cause()
+		r.stepAndTell(ctx, lifecycle.NotFound{}, func(from, to lifecycle.State) {
+			r.tellEnd(from, to, before.PID, nil, cause, r.runtime.Run, began)
+		})
 	}
 }
 
@@ -340,7 +389,7 @@ func (r *runner) look() operation.Sighting {
 func (r *runner) sighted(seen operation.Sighting) {
 	r.runtime = operation.Sighted(r.runtime, seen)
 	if seen.Alive() && r.runtime.Outside {
-		r.runtime.Note = startedFromOutside(seen.ID.PID)
+		r.blame(process.CauseOutside, startedFromOutside(seen.ID.PID))
 	}
 }
 

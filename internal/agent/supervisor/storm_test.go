@@ -56,7 +56,7 @@ func TestI4_TenThousandCrashes(t *testing.T) {
 		if size := len(r.disk.runtimes[id("a")]); size > 2000 {
 			t.Errorf("the state takes %d bytes", size)
 		}
-		r.state("a", "running", true)
+		r.state("a", "flapping", true)
 	})
 }
 

@@ -13,8 +13,10 @@ import (
 
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/operation"
+	"drover/internal/agent/probe"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
+	"drover/internal/agent/timetable"
 	"drover/internal/process"
 )
 
@@ -28,6 +30,12 @@ type Store interface {
 	BootID() string
 }
 
+// Histories keeps what came of periodic and single runs.
+type Histories interface {
+	GetHistory(id process.ID) (specstore.History, error)
+	PutHistory(id process.ID, h specstore.History) error
+}
+
 // Sink hears of everything that is worth telling the server. Its methods do not block.
 type Sink interface {
 	// Began says that an operation has begun and how long it may take.
@@ -36,15 +44,50 @@ type Sink interface {
 	Finished(item string, outcome process.Outcome)
 	// Changed says that the state of a process is another one; Snapshot tells which.
 	Changed(id process.ID)
+	// Happened tells of an event; its stream and number are still to be set.
+	Happened(e process.Event)
+}
+
+// Timetables calls Due and Missed for the processes that are set.
+type Timetables interface {
+	Set(id process.ID, t timetable.Table, last time.Time, missed process.Missed)
+	Drop(id process.ID)
+	Next(id process.ID) (time.Time, bool)
+}
+
+// Probes asks the processes that are set, and calls Answered.
+type Probes interface {
+	Set(id process.ID, s probe.Subject)
+	Drop(id process.ID)
+}
+
+// Usages knows what processes use.
+type Usages interface {
+	Usage(id process.ID) (process.Usage, bool)
+}
+
+// Parts are what a supervisor works with besides the operator. Most of them know the supervisor, and are made after it.
+type Parts struct {
+	Timetables Timetables
+	Probes     Probes
+	Usages     Usages
+	// OOM reports whether the kernel has ended a process of a run for want of memory.
+	OOM func(run string) bool
 }
 
 // Config is what a supervisor needs.
 type Config struct {
-	Store    Store
+	Store     Store
+	Histories Histories
 	Sink     Sink
 	Operator *operation.Operator
 	// HealthyAfter is how long a run must last to restore the relaunch budget.
 	HealthyAfter time.Duration
+	// Bounds say what is flapping, and how long a breach of a limit counts.
+	Bounds lifecycle.Bounds
+	// Burst relaunches can be done at once on the host, and Rate more in each second after that.
+	Burst int
+	Rate  float64
 	// Relist is how often /proc is compared with what is believed.
 	Relist time.Duration
 	// BootStarts is how many processes are started at a time after a reboot.
@@ -55,7 +98,9 @@ type Config struct {
 // Supervisor is the set of processes of one agent.
 type Supervisor struct {
 	cfg       Config
+	parts     Parts
 	bootSlots chan struct{}
+	budget    *budget
 	turns     turns
 
 	mu      sync.Mutex
@@ -65,10 +110,13 @@ type Supervisor struct {
 
 // New returns a supervisor that does nothing until Run. It makes itself the Peers of the operator.
 func New(cfg Config) *Supervisor {
-	s := &Supervisor{cfg: cfg, bootSlots: make(chan struct{}, cfg.BootStarts), runners: map[process.ID]*runner{}}
+	s := &Supervisor{cfg: cfg, bootSlots: make(chan struct{}, cfg.BootStarts), budget: newBudget(cfg.Burst, cfg.Rate), runners: map[process.ID]*runner{}}
 	cfg.Operator.Peers = s
 	return s
 }
+
+// Join gives the supervisor the parts that it works with. It must be called once, before Adopt.
+func (s *Supervisor) Join(p Parts) { s.parts = p }
 
 // Adopt takes over the processes and the open operations of the agent's last life. It must be called once, before Run.
 func (s *Supervisor) Adopt(records []specstore.Record, open []specstore.Entry) {
@@ -158,7 +206,11 @@ func (s *Supervisor) relist(refresh bool) {
 		if !s.stands(r) {
 			r.post(message{kind: relisted})
 		}
-		if refresh && r.face.load().record != nil {
+		f := r.face.load()
+		if f.record != nil && (len(f.record.Spec.Config) > 0 || len(f.runtime.Relaunches) > 0) {
+			r.post(message{kind: reviewed})
+		}
+		if refresh && f.record != nil {
 			s.cfg.Sink.Changed(r.id)
 		}
 	}

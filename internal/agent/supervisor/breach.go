@@ -1,0 +1,134 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"drover/internal/agent/lifecycle"
+	"drover/internal/agent/limit"
+	"drover/internal/agent/operation"
+	"drover/internal/agent/procfs"
+	"drover/internal/process"
+)
+
+// Subjects implements limit.Subjects.
+func (s *Supervisor) Subjects() []limit.Subject {
+	var list []limit.Subject
+	for _, r := range s.all() {
+		f := r.face.load()
+		if f.record == nil || !f.record.Hosted || f.machine.State != lifecycle.Running || f.runtime.Process == nil {
+			continue
+		}
+		p := f.record.Spec.Policy
+		list = append(list, limit.Subject{
+			ID: r.id, Instance: *f.runtime.Process, Run: f.runtime.Run, Limits: f.record.Spec.Limits,
+			StartedAt:   f.runtime.Process.StartedAfterBoot(),
+			StartWindow: time.Duration(max(p.StartCheckBegin, p.StartCheckEnd)) * time.Second,
+		})
+	}
+	return list
+}
+
+// Exceeded implements limit.Sink.
+func (s *Supervisor) Exceeded(id process.ID, instance procfs.Identity, b process.Breach) {
+	s.tell(id, message{kind: exceeded, who: instance, breach: &b})
+}
+
+// tell posts a message to a process that is known; others have no use for it.
+func (s *Supervisor) tell(id process.ID, m message) {
+	s.mu.Lock()
+	r := s.runners[id]
+	s.mu.Unlock()
+	if r != nil {
+		r.post(m)
+	}
+}
+
+// exceeded has a process ended that uses more than it may. One breach more in an hour than it may be relaunched is the last.
+func (r *runner) exceeded(ctx context.Context, who procfs.Identity, b *process.Breach) {
+	if r.busy || r.record == nil || r.machine.State != lifecycle.Running || r.runtime.Process == nil || *r.runtime.Process != who {
+		return
+	}
+	tally, spent := r.tally().Breached(r.sup.cfg.Bounds, r.now(), r.record.Spec.Policy.StartRetries)
+	r.runtime.Breaches = tally.Breaches
+	kind, cause := process.EventBreach, process.CauseCPULimit
+	switch {
+	case b.Group != "":
+		kind, cause = process.EventGroupBreach, process.CauseGroupLimit
+	case b.Resource == "mem":
+		cause = process.CauseMemLimit
+	}
+	r.blame(cause, breachText(who.PID, b))
+	r.condemned = r.cause()
+	why := r.condemned
+	r.sup.cfg.Log.Warn("process exceeded a limit", "process", r.id, "pid", who.PID, "resource", b.Resource, "limit", b.Limit, "group", b.Group)
+	r.stepAndTell(ctx, lifecycle.Condemned{Final: spent}, func(from, to lifecycle.State) {
+		r.happened(from, to, process.Event{Kind: kind, PID: who.PID, Cause: why, Actor: byPolicy(), Breach: b})
+	})
+}
+
+// breachText puts a breach into words.
+func breachText(pid int, b *process.Breach) string {
+	words := make([]string, len(b.Samples))
+	for i, s := range b.Samples {
+		words[i] = fmt.Sprintf("%.1f", s)
+	}
+	what := map[string]string{"cpu": "of the processors", "mem": "of the memory"}[b.Resource]
+	if b.Group != "" {
+		return fmt.Sprintf("process group %q used %s %% %s and may use %g %%: pid %d had the highest score and was ended", b.Group, strings.Join(words, ", "), what, b.Limit, pid)
+	}
+	return fmt.Sprintf("pid %d used %s %% %s and may use %g %%: it was ended", pid, strings.Join(words, ", "), what, b.Limit)
+}
+
+// takeDown ends the process with its tree, beside the goroutine of run.
+func (r *runner) takeDown(ctx context.Context) {
+	r.busy = true
+	rec, rt := *r.record, r.runtime
+	r.sup.turns.beside(func() {
+		after, note, err := r.sup.cfg.Operator.TakeDown(ctx, rec, rt)
+		if errors.Is(err, operation.ErrInterrupted) {
+			return
+		}
+		r.post(message{kind: takenDown, runtime: after, note: note})
+	})
+}
+
+// takenDown goes on after an end by policy.
+func (r *runner) takenDown(ctx context.Context, m *message) {
+	before, why := r.runtime, r.condemned
+	r.runtime = m.runtime
+	r.runtime.Relaunches, r.runtime.Breaches, r.runtime.Restarts = before.Relaunches, before.Breaches, before.Restarts
+	r.runtime.LastExit = before.LastExit
+	if why.ID == "" {
+		why = before.Cause // an end for the sake of the next run
+		why.Text = before.Note
+	}
+	r.condemned = process.Cause{}
+	why.Text = join(why.Text, m.note)
+	r.runtime.Note, r.runtime.Cause = why.Text, process.Cause{ID: why.ID, Since: why.Since, Evidence: why.Evidence}
+	alive := r.runtime.Process != nil
+	if !alive {
+		r.stopWatch()
+	}
+	r.stepAndTell(ctx, lifecycle.TakenDown{Alive: alive}, func(from, to lifecycle.State) {
+		if alive {
+			r.sup.cfg.Log.Error("process could not be ended", "process", r.id, "note", m.note)
+			r.happened(from, to, process.Event{Kind: process.EventFailed, PID: r.pid(), Cause: process.Cause{ID: process.CauseStopFailed, Text: why.Text}, Actor: byPolicy()})
+			return
+		}
+		if r.keepsHistory() {
+			r.runOver(before.LastExit, "")
+		}
+		e := process.Event{Kind: process.EventTakenDown, Cause: why, Actor: byPolicy(), Exit: before.LastExit}
+		if before.Process != nil {
+			e.PID = before.Process.PID
+		}
+		r.happened(from, to, e)
+		if to == lifecycle.GivenUp {
+			r.tellGivenUp(from)
+		}
+	})
+}

@@ -1,0 +1,104 @@
+package supervisor
+
+import (
+	"cmp"
+	"time"
+
+	"drover/internal/agent/operation"
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+)
+
+// blame notes why the process is as it is, in words for an operator.
+func (r *runner) blame(id process.CauseID, text string) {
+	r.runtime.Note = text
+	r.runtime.Cause = process.Cause{ID: id, Since: time.Now().UnixMilli()}
+}
+
+// cause is what was noted last, with its words.
+func (r *runner) cause() process.Cause {
+	c := r.runtime.Cause
+	c.Text = r.runtime.Note
+	return c
+}
+
+// blameAbsence notes why a process is not there at the first look in this life of the agent. What an earlier life knew of its end
+// stands.
+func (r *runner) blameAbsence(seen operation.Sighting, before bool) {
+	note, cause := join(r.runtime.Note, seen.Note), r.runtime.Cause
+	switch {
+	case before:
+		r.blame(process.CauseUnseen, note)
+	case r.runtime.LastStartAt == 0 && r.record.Hosted:
+		r.blame(process.CauseRebooted, note)
+	case cause.ID == "":
+		r.blame(seen.Cause, note)
+	default:
+		r.runtime.Note = note
+	}
+}
+
+// explainRest notes whose doing it is that the process does not run, or is not kept running.
+func (r *runner) explainRest(e *specstore.Entry) {
+	switch e.Op {
+	case process.Stop, process.Kill:
+		r.blame(process.CauseStopped, by("stopped", e.Actor))
+	case process.Unhost:
+		r.blame(process.CauseUnhosted, by("taken out of hosting", e.Actor))
+	case process.Start, process.Query, process.Host, process.Restart, process.Reload, process.Register, process.Update, process.Unregister,
+		process.Retry, process.SetGroups:
+	}
+}
+
+// by says who did something, as far as that is known.
+func by(what string, a process.Actor) string {
+	switch {
+	case a.User != "":
+		return what + " by " + a.User + " (app " + a.App + ")"
+	case a.App != "":
+		return what + " by app " + a.App
+	}
+	return ""
+}
+
+// causeOf names what a failed start suffers from.
+func causeOf(err error) process.CauseID {
+	return cmp.Or(process.CauseOf(err), process.CauseCommandFailed)
+}
+
+// causeOfExit names how a process ended.
+func causeOfExit(e *process.Exit) process.CauseID {
+	switch {
+	case e.OOM:
+		return process.CauseOOM
+	case !e.Known:
+		return process.CauseUnseen
+	case e.Core:
+		return process.CauseCore
+	case e.Signal != 0:
+		return process.CauseSignal
+	case e.Code != 0:
+		return process.CauseExitStatus
+	}
+	return process.CauseExited
+}
+
+// actorOfExit names who ended a process that ended by itself.
+func actorOfExit(e *process.Exit) process.Actor {
+	switch {
+	case e == nil || !e.Known:
+		return process.Actor{}
+	case e.OOM || e.Core:
+		return process.Actor{Kind: process.ActorKernel}
+	case e.Signal != 0:
+		return process.Actor{Kind: process.ActorOutside}
+	}
+	return process.Actor{Kind: process.ActorSelf}
+}
+
+func oomNote(e *process.Exit) string {
+	if e.OOM {
+		return " by the kernel, for want of memory,"
+	}
+	return ""
+}

@@ -1,0 +1,172 @@
+package supervisor
+
+import (
+	"time"
+
+	"drover/internal/agent/lifecycle"
+	"drover/internal/agent/operation"
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+)
+
+// happened tells of an event of this process.
+func (r *runner) happened(from, to lifecycle.State, e process.Event) {
+	e.Process, e.From, e.To = r.id, string(from), string(to)
+	if e.At == 0 {
+		e.At = time.Now().UnixMilli()
+	}
+	if r.record != nil {
+		e.ReportID = r.record.Spec.ReportID
+	}
+	r.sup.cfg.Sink.Happened(e)
+}
+
+// byPolicy is the actor of what drover does because the spec says so.
+func byPolicy() process.Actor { return process.Actor{Kind: process.ActorPolicy} }
+
+// tellEnd tells that the process ended without an operation. began is in Unix seconds, run the one that it was started in.
+func (r *runner) tellEnd(from, to lifecycle.State, pid int, how *process.Exit, why process.Cause, run string, began int64) {
+	e := process.Event{Kind: process.EventExited, PID: pid, Exit: how, Cause: why, Actor: actorOfExit(how)}
+	if how != nil {
+		e.At = how.At
+	}
+	if began > 0 {
+		e.RunTime = max(time.Now().UnixMilli()-began*1000, 0)
+	}
+	if run != "" {
+		e.Output = r.sup.cfg.Operator.Commands.Output(run)
+	}
+	if r.keepsHistory() && to != lifecycle.Running {
+		e.Kind = r.runOver(how, e.Output)
+	}
+	r.happened(from, to, e)
+	if to == lifecycle.GivenUp {
+		r.tellGivenUp(from)
+	}
+}
+
+func (r *runner) tellGivenUp(from lifecycle.State) {
+	why := r.cause()
+	why.Text = givenUpText(r.machine.Attempts, why.Text)
+	r.happened(from, lifecycle.GivenUp, process.Event{Kind: process.EventGivenUp, Cause: why, Actor: byPolicy(), Attempt: r.machine.Attempts})
+}
+
+// tellFound tells that somebody else has started the process.
+func (r *runner) tellFound(from, to lifecycle.State) {
+	r.happened(from, to, process.Event{
+		Kind: process.EventFound, PID: r.pid(), Cause: r.cause(), Actor: process.Actor{Kind: process.ActorOutside},
+	})
+}
+
+func (r *runner) tellRelaunched(from, to lifecycle.State, attempt int, why process.Cause) {
+	e := process.Event{Kind: process.EventRelaunched, PID: r.pid(), Cause: why, Actor: byPolicy(), Attempt: attempt}
+	switch {
+	case r.record != nil && r.record.Spec.Policy.Kind == process.Periodic:
+		e.Kind = process.EventRunStarted
+		r.runBegun()
+	case r.runtime.Outside:
+		e.Kind, e.Actor, e.Cause = process.EventFound, process.Actor{Kind: process.ActorOutside}, r.cause()
+	}
+	r.happened(from, to, e)
+	r.flapping()
+}
+
+func (r *runner) tellRelaunchFailed(from, to lifecycle.State, attempt int, why process.Cause) {
+	e := process.Event{Kind: process.EventRelaunchFailed, Cause: why, Actor: byPolicy(), Attempt: attempt}
+	if r.record != nil && r.record.Spec.Policy.Kind == process.Periodic {
+		e.Kind = process.EventRunFailed
+		r.runRefused(why.Text)
+	}
+	r.happened(from, to, e)
+	if to == lifecycle.GivenUp {
+		r.tellGivenUp(from)
+	}
+	r.flapping()
+}
+
+// tellOperation tells what an operation has done. One that was not needed, or not allowed to begin, has done nothing.
+func (r *runner) tellOperation(entry *specstore.Entry, result operation.Result, before *specstore.Record, to lifecycle.State) {
+	actor := entry.Actor
+	actor.Kind, actor.Operation = process.ActorCaller, entry.Item
+	e := process.Event{Actor: actor, PID: r.pid()}
+	switch result.Outcome.Fault {
+	case process.None:
+		kind, ok := kindOf(entry.Op)
+		if !ok {
+			return
+		}
+		e.Kind = kind
+	case process.Failed, process.CheckFailed:
+		e.Kind, e.Cause = process.EventFailed, process.Cause{ID: result.Outcome.Cause, Text: result.Outcome.Text}
+	case process.AgentUnavailable, process.AlreadyRunning, process.NotRunning, process.IllegalOp, process.AlreadyRegistered:
+		return
+	}
+	if e.Kind == process.EventStopped {
+		e.Exit = r.runtime.LastExit
+	}
+	known := r.record
+	if known == nil && before != nil {
+		r.record = before // the event of a process that was forgotten still bears its report id
+		defer func() { r.record = known }()
+	}
+	r.happened(r.prior, to, e)
+	if e.Kind == process.EventStarted && r.keepsHistory() {
+		r.runBegun()
+	}
+}
+
+// kindOf is what a successful operation is told as; ok is false for one that changes nothing.
+func kindOf(op process.Op) (kind process.EventKind, ok bool) {
+	switch op {
+	case process.Start, process.Restart:
+		return process.EventStarted, true
+	case process.Stop, process.Kill:
+		return process.EventStopped, true
+	case process.Host:
+		return process.EventHosted, true
+	case process.Unhost:
+		return process.EventUnhosted, true
+	case process.Reload:
+		return process.EventReloaded, true
+	case process.Register, process.Update:
+		return process.EventRegistered, true
+	case process.Unregister:
+		return process.EventUnregistered, true
+	case process.Retry:
+		return process.EventRetried, true
+	case process.Query, process.SetGroups:
+	}
+	return "", false
+}
+
+// pid is that of the instance; 0 where there is none.
+func (r *runner) pid() int {
+	if r.runtime.Process == nil {
+		return 0
+	}
+	return r.runtime.Process.PID
+}
+
+// flapping tells when the process begins to flap, and when that is over.
+func (r *runner) flapping() {
+	now := r.tally().Flapping(r.sup.cfg.Bounds, r.now())
+	if now == r.flapped {
+		return
+	}
+	r.flapped = now
+	e := process.Event{Kind: process.EventSteady, Actor: byPolicy()}
+	if now {
+		e.Kind = process.EventFlapping
+		e.Cause = process.Cause{ID: process.CauseFlapping, Text: r.flappingText()}
+	}
+	r.happened(r.machine.State, r.machine.State, e)
+}
+
+func (r *runner) flappingText() string {
+	b := r.sup.cfg.Bounds
+	return "relaunched more than " + itoa(b.Flaps) + " times in " + b.FlapWindow.String() + "; " + r.runtime.Note
+}
+
+func (r *runner) tally() lifecycle.Tally {
+	return lifecycle.Tally{Relaunches: r.runtime.Relaunches, Breaches: r.runtime.Breaches}
+}

@@ -1,0 +1,123 @@
+package supervisor
+
+import (
+	"context"
+
+	"drover/internal/agent/drift"
+	"drover/internal/agent/lifecycle"
+	"drover/internal/agent/probe"
+	"drover/internal/agent/procfs"
+	"drover/internal/process"
+)
+
+// Answered implements probe.Sink.
+func (s *Supervisor) Answered(id process.ID, instance procfs.Identity, health bool, a process.Answer) {
+	s.tell(id, message{kind: answered, who: instance, health: health, answer: &a})
+}
+
+// follow has a running process asked how it is, and looks at its configuration.
+func (r *runner) follow() {
+	if r.record == nil || r.machine.State != lifecycle.Running || r.runtime.Process == nil {
+		r.sup.parts.Probes.Drop(r.id)
+		return
+	}
+	if c := r.record.Spec.Commands; c.Health != "" || c.Version != "" {
+		r.sup.parts.Probes.Set(r.id, probe.Subject{
+			Instance: *r.runtime.Process, StartedAt: r.runtime.Process.StartedAfterBoot(), Revision: r.record.Revision, Spec: &r.record.Spec,
+			Health: r.runtime.Health, Version: r.runtime.Version,
+		})
+	}
+	r.compare()
+}
+
+// answered takes in what the process said of itself.
+func (r *runner) answered(ctx context.Context, m *message) {
+	if r.record == nil || r.runtime.Process == nil || *r.runtime.Process != m.who {
+		return
+	}
+	if !m.health {
+		r.runtime.Version = m.answer
+		r.keep(r.runtime)
+		r.show()
+		return
+	}
+	sick := r.runtime.Health != nil && r.runtime.Health.Bad
+	r.runtime.Health = m.answer
+	r.keep(r.runtime)
+	r.show()
+	if m.answer.Bad != sick {
+		r.tellHealth(m.answer)
+	}
+	if m.answer.Bad && r.record.Spec.Probes.Restart && r.record.Hosted && !r.busy && r.machine.State == lifecycle.Running && r.sup.budget.spare(r.now()) {
+		r.blame(process.CauseUnhealthy, "pid "+itoa(m.who.PID)+" was ended because it is unhealthy: "+m.answer.Text)
+		r.condemned = r.cause()
+		r.step(ctx, lifecycle.Condemned{})
+	}
+}
+
+func (r *runner) tellHealth(a *process.Answer) {
+	e := process.Event{Kind: process.EventHealthy, PID: r.pid(), Actor: byPolicy()}
+	if a.Bad {
+		e.Kind = process.EventUnhealthy
+		e.Cause = process.Cause{ID: process.CauseUnhealthy, Text: sickText(a)}
+	}
+	r.happened(r.machine.State, r.machine.State, e)
+}
+
+func sickText(a *process.Answer) string {
+	return "health_cmd failed " + itoa(a.Failures) + " times in a row: " + a.Text
+}
+
+// review looks at what changes without an event: the configuration files, and whether the process still counts as flapping.
+func (r *runner) review() {
+	if r.record == nil || r.busy {
+		return
+	}
+	before := len(r.runtime.Relaunches)
+	r.runtime.Relaunches = r.tally().Recent(r.sup.cfg.Bounds, r.now()).Relaunches
+	r.flapping()
+	if r.machine.State == lifecycle.Running {
+		r.compare()
+	}
+	if len(r.record.Spec.Config) > 0 || before != len(r.runtime.Relaunches) {
+		r.keep(r.runtime)
+		r.show()
+	}
+}
+
+// compare compares the configuration files with what the spec says of them.
+func (r *runner) compare() {
+	files := r.record.Spec.Config
+	if len(files) == 0 && len(r.runtime.Config) == 0 {
+		return
+	}
+	before := map[string]bool{}
+	for _, f := range r.runtime.Config {
+		before[f.Path] = f.Since != 0
+	}
+	state, drifted := drift.Check(drift.State{Files: r.runtime.Config}, files)
+	r.runtime.Config = state.Files
+	now := map[string]bool{}
+	for _, d := range drifted {
+		now[d.Path] = true
+		if !before[d.Path] {
+			r.tellDrift(process.EventDrifted, process.Cause{ID: process.CauseDrift, Text: driftText(d), Since: d.Since})
+		}
+	}
+	for _, f := range state.Files {
+		if before[f.Path] && !now[f.Path] {
+			r.tellDrift(process.EventRestored, process.Cause{Text: f.Path + " is again what the spec says"})
+		}
+	}
+}
+
+func (r *runner) tellDrift(kind process.EventKind, why process.Cause) {
+	r.happened(r.machine.State, r.machine.State, process.Event{Kind: kind, PID: r.pid(), Actor: process.Actor{Kind: process.ActorOutside}, Cause: why})
+}
+
+func driftText(d process.Drift) string {
+	if d.Problem != "" {
+		return d.Path + " should have the checksum " + d.Want + ": " + d.Problem
+	}
+	return d.Path + " should have the checksum " + d.Want + " and has " + d.Have
+}

@@ -1,0 +1,161 @@
+package supervisor
+
+import (
+	"time"
+
+	"drover/internal/agent/lifecycle"
+	"drover/internal/process"
+)
+
+// The words that are shown instead of a lifecycle state that would hide something.
+const (
+	shownFlapping  = "flapping"
+	shownUnhealthy = "unhealthy"
+)
+
+// snapshot may be called by any goroutine.
+func (r *runner) snapshot() (process.Status, *process.Spec, bool) {
+	f := r.face.load()
+	if f.record == nil {
+		return process.Status{}, nil, false
+	}
+	flapping := f.flapping(r.sup.cfg.Bounds, r.now())
+	s := process.Status{
+		Known: true, Hosted: f.record.Hosted, Want: f.record.Want, State: f.state(flapping), Message: f.message(r.now()),
+		ProcName: f.record.Spec.Identity.ProcName, RegisteredAt: f.record.RegisteredAt, LastStartAt: f.runtime.LastStartAt,
+		ReportedAt: time.Now().Unix(), Instance: process.Instance{PID: -1},
+		Flapping: flapping, Restarts: f.runtime.Restarts, LastExit: f.runtime.LastExit, Runs: f.runs,
+	}
+	for _, c := range f.runtime.Config {
+		if c.Since != 0 {
+			s.Config = append(s.Config, process.Drift{Path: c.Path, Want: c.Want, Have: c.Have, Problem: c.Problem, Since: c.Since})
+		}
+	}
+	if next, ok := r.sup.parts.Timetables.Next(r.id); ok {
+		s.NextRun = next.UnixMilli()
+	}
+	if f.runtime.Process != nil {
+		r.describe(f, &s)
+	}
+	s.Cause = f.cause(&s)
+	return s, &f.record.Spec, true
+}
+
+// describe adds what is known of the running instance.
+func (r *runner) describe(f face, s *process.Status) {
+	i, err := r.sup.cfg.Operator.Processes.Instance(*f.runtime.Process)
+	if err != nil {
+		return
+	}
+	s.Health, s.Version = f.runtime.Health, f.runtime.Version
+	r.sup.cfg.Operator.Describe(r.id, *f.runtime.Process, &i)
+	s.Instance = i
+	s.LastStartAt = max(s.LastStartAt, i.StartedAt)
+	if u, ok := r.sup.parts.Usages.Usage(r.id); ok {
+		s.Usage = &u
+	}
+}
+
+// state is the word that is shown: a process that only seems to be up is not shown as running.
+func (f face) state(flapping bool) string {
+	switch f.machine.State {
+	case lifecycle.Running:
+		if !flapping && f.runtime.Health != nil && f.runtime.Health.Bad {
+			return shownUnhealthy
+		}
+		fallthrough
+	case lifecycle.Starting, lifecycle.Backoff:
+		if flapping {
+			return shownFlapping
+		}
+	case lifecycle.Unknown, lifecycle.Stopped, lifecycle.Scheduled, lifecycle.Stopping, lifecycle.GivenUp, lifecycle.Finished, lifecycle.Operating:
+	}
+	return string(f.machine.State)
+}
+
+func (f face) flapping(b lifecycle.Bounds, now time.Duration) bool {
+	return lifecycle.Tally{Relaunches: f.runtime.Relaunches}.Flapping(b, now)
+}
+
+// cause is why the process is not as it should be, or why it does not run. Of a running process the worst is told.
+func (f face) cause(s *process.Status) process.Cause {
+	why := f.runtime.Cause
+	if f.machine.State != lifecycle.Running {
+		why.Text = s.Message
+		return f.causeOfRest(why, s)
+	}
+	switch {
+	case s.Flapping:
+		return process.Cause{ID: process.CauseFlapping, Text: s.Message}
+	case s.Health != nil && s.Health.Bad:
+		return process.Cause{ID: process.CauseUnhealthy, Text: sickText(s.Health), Since: s.Health.At}
+	case len(s.Config) > 0:
+		return process.Cause{ID: process.CauseDrift, Text: driftText(s.Config[0]), Since: s.Config[0].Since}
+	case why.ID == process.CauseOutside:
+		why.Text = s.Message
+		return why
+	}
+	return process.Cause{}
+}
+
+// causeOfRest fills in what follows from the state alone.
+func (f face) causeOfRest(why process.Cause, s *process.Status) process.Cause {
+	switch f.machine.State {
+	case lifecycle.Operating:
+		return process.Cause{ID: process.CauseOperating, Text: "an operation is under way"}
+	case lifecycle.Scheduled:
+		if why.ID == "" || why.ID == process.CauseFinished {
+			why.ID = process.CauseWaitsForSchedule
+		}
+	case lifecycle.Stopped, lifecycle.Finished:
+		if why.ID == "" && s.LastStartAt == 0 {
+			why.ID, why.Text = process.CauseNeverStarted, join("it was registered and never started", why.Text)
+		}
+	case lifecycle.Backoff:
+		if f.machine.Held {
+			why.ID = process.CauseHeldBack
+		}
+	case lifecycle.Unknown, lifecycle.Running, lifecycle.Starting, lifecycle.GivenUp, lifecycle.Stopping:
+	}
+	return why
+}
+
+// message says what an operator needs to know beside the state.
+func (f face) message(now time.Duration) string {
+	p := f.record.Spec.Policy
+	switch f.machine.State {
+	case lifecycle.Backoff:
+		wait := max(f.machine.RetryAt-now, 0).Round(time.Second)
+		next := "next start in " + wait.String() + ", attempt " + itoa(f.machine.Attempts+1) + " of " + itoa(p.StartRetries)
+		if f.machine.Held {
+			next += ", held back because many processes of this host are being started"
+		}
+		return join(f.runtime.Note, next)
+	case lifecycle.GivenUp:
+		return givenUpText(f.machine.Attempts, f.runtime.Note)
+	case lifecycle.Starting:
+		if p.Kind == process.Periodic {
+			return join(f.runtime.Note, "a run is being started")
+		}
+		return join(f.runtime.Note, "start "+itoa(f.machine.Attempts)+" of "+itoa(p.StartRetries)+" is under way")
+	case lifecycle.Unknown, lifecycle.Stopped, lifecycle.Running, lifecycle.Operating, lifecycle.Scheduled, lifecycle.Stopping, lifecycle.Finished:
+	}
+	return f.runtime.Note
+}
+
+func givenUpText(attempts int, note string) string {
+	if attempts == 0 {
+		return join("given up", note) // for its breaches, not for its starts
+	}
+	return join("given up after "+itoa(attempts)+" starts that did not last", note)
+}
+
+func join(a, b string) string {
+	switch {
+	case a == "":
+		return b
+	case b == "":
+		return a
+	}
+	return a + "; " + b
+}
