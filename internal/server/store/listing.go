@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"drover/internal/process"
+	"drover/internal/server/task"
 )
 
 // Listing is what the lists of our own API read. A list is walked by handing in the last row of the page before; rows that come
@@ -17,6 +18,8 @@ type Listing interface {
 	ListTasks(ctx context.Context, f TaskFilter, after int64, limit int) ([]TaskSummary, error)
 	// GetTask returns one task; ErrNotFound for an unknown one or one that belongs to another app (an empty app matches any).
 	GetTask(ctx context.Context, id, app string) (TaskSummary, error)
+	// ListWaiting returns up to limit items that are not done, the oldest first; questions are left out.
+	ListWaiting(ctx context.Context, f WaitingFilter, limit int) ([]Waiting, error)
 }
 
 // ObservedFilter chooses rows of Observations. An empty field matches all.
@@ -27,7 +30,7 @@ type ObservedFilter struct {
 	Process process.ID
 	// Agents are keys; nil matches all, and an empty list none.
 	Agents []string
-	// States are those of process.Status.
+	// States are those of process.Status, or what its Condition may say beside them.
 	States []string
 	// Spec asks for the specs too; without, they are nil.
 	Spec bool
@@ -55,4 +58,23 @@ type TaskSummary struct {
 	Requests int
 	// Keys counts the result keys, Open those without an outcome and Failed those with a fault.
 	Keys, Open, Failed int
+}
+
+// WaitingFilter chooses items that are not done. An empty field matches all.
+type WaitingFilter struct {
+	// Process is the one that is meant, to the letter.
+	Process process.ID
+	// Before bounds the time at which they were asked for; it is not included.
+	Before time.Time
+}
+
+// Waiting is an item that is not done, and who asked for it.
+type Waiting struct {
+	Task      string
+	App, User string
+	Created   time.Time
+	Agent     string
+	Process   process.ID
+	Op        process.Op
+	State     task.State
 }

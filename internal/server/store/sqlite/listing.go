@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"drover/internal/process"
@@ -44,6 +45,23 @@ func (w *where) among(column string, values []string) error {
 	return nil
 }
 
+// inState adds that a process is in one of the states, or in a condition that goes with several of them.
+func (w *where) inState(states []string) error {
+	list, err := json.Marshal(states)
+	if err != nil {
+		return err
+	}
+	either := "o.status ->> 'state' IN (SELECT value FROM json_each(?))"
+	if slices.Contains(states, process.Flapping) {
+		either += " OR o.status ->> 'flapping' AND o.status ->> 'state' IN ('running', 'starting', 'backoff')"
+	}
+	if slices.Contains(states, process.Unhealthy) {
+		either += " OR o.status ->> '$.health.bad' AND o.status ->> 'state' = 'running' AND NOT coalesce(o.status ->> 'flapping', 0)"
+	}
+	w.add("("+either+")", string(list))
+	return nil
+}
+
 // ListObserved returns part of the observed processes.
 func (db *DB) ListObserved(ctx context.Context, f store.ObservedFilter, after store.ObservedKey, limit int) ([]store.Observed, error) {
 	rows, err := db.listObserved(ctx, f, after, limit)
@@ -67,7 +85,7 @@ func (db *DB) listObserved(ctx context.Context, f store.ObservedFilter, after st
 		}
 	}
 	if len(f.States) > 0 {
-		if err := w.among("o.status ->> 'state'", f.States); err != nil {
+		if err := w.inState(f.States); err != nil {
 			return nil, err
 		}
 	}
@@ -159,4 +177,30 @@ func scanTask(rows *sql.Rows) (store.TaskSummary, error) {
 	t.Created = moment(created)
 	t.Op, t.Process.Namespace, t.Process.Name = process.Op(op.String), namespace.String, name.String
 	return t, err
+}
+
+// ListWaiting returns items that are not done, the oldest first.
+func (db *DB) ListWaiting(ctx context.Context, f store.WaitingFilter, limit int) ([]store.Waiting, error) {
+	w := where{text: []string{"i.state < 4", "r.op NOT IN ('query', 'set-groups')"}}
+	if f.Process != (process.ID{}) {
+		w.add("r.namespace = ? AND r.name = ?", f.Process.Namespace, f.Process.Name)
+	}
+	if !f.Before.IsZero() {
+		w.add("t.created < ?", nanos(f.Before))
+	}
+	var all []store.Waiting
+	err := db.query(ctx, func(r *sql.Rows) error {
+		var one store.Waiting
+		var created int64
+		err := r.Scan(&one.Task, &one.App, &one.User, &created, &one.Agent, &one.Process.Namespace, &one.Process.Name, &one.Op, &one.State)
+		one.Created = moment(created)
+		all = append(all, one)
+		return err
+	}, `SELECT t.id, t.app, t.user, t.created, i.agent, r.namespace, r.name, r.op, i.state
+		FROM items i INDEXED BY items_deadline JOIN requests r ON r.num = i.request JOIN tasks t ON t.num = i.task
+		WHERE `+strings.Join(w.text, " AND ")+` ORDER BY i.num LIMIT ?`, append(w.args, max(limit, 0))...)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list open items: %w", err)
+	}
+	return all, nil
 }

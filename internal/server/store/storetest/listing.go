@@ -38,6 +38,9 @@ func listObserved(t *testing.T, s store.Store) {
 		observed("x", "ns", "w[e]b", 4), observed("x", "other", "web", 5), observed("y", "*", "a?", 6),
 	}
 	rows[1].Status.State = "stopped"
+	rows[2].Status.State, rows[2].Status.Flapping = "backoff", true
+	rows[3].Status.State, rows[3].Status.Health = "running", &process.Answer{Bad: true}
+	rows[4].Status.State, rows[4].Status.Health, rows[4].Status.Flapping = "running", &process.Answer{Bad: true}, true
 	must(t, s.PutObserved(t.Context(), rows, nil))
 	all := []string{"*/a?@y", "ns/w[e]b@x", "ns/web@x", "ns/web@y", "ns/web2@x", "other/web@x"}
 	for limit := 1; limit <= len(all)+1; limit++ {
@@ -56,8 +59,11 @@ func listObserved(t *testing.T, s store.Store) {
 		{"to the letter", store.ObservedFilter{Process: process.ID{Namespace: "*", Name: "a?"}}, all[:1]},
 		{"agents", store.ObservedFilter{Agents: []string{"y", "nobody"}}, []string{all[0], all[3]}},
 		{"no agents", store.ObservedFilter{Agents: []string{}}, nil},
-		{"states", store.ObservedFilter{States: []string{"stopped", "backoff"}}, all[3:4]},
-		{"all of it", store.ObservedFilter{Namespace: "ns", Name: "w*", Agents: []string{"x"}, States: []string{"up"}, Spec: true}, []string{all[1], all[2], all[4]}},
+		{"states", store.ObservedFilter{States: []string{"stopped", "backoff"}}, all[3:5]},
+		{"a condition", store.ObservedFilter{States: []string{process.Unhealthy}}, all[1:2]},
+		{"the worse condition", store.ObservedFilter{States: []string{process.Flapping}}, all[4:]},
+		{"a state and a condition", store.ObservedFilter{States: []string{"stopped", process.Unhealthy}}, []string{all[1], all[3]}},
+		{"all of it", store.ObservedFilter{Namespace: "ns", Name: "w*", Agents: []string{"x"}, States: []string{"up", "backoff"}, Spec: true}, []string{all[2], all[4]}},
 		{"none", store.ObservedFilter{Namespace: "none"}, nil},
 	} {
 		same(t, tt.name, tt.want, listed(t, s, tt.filter, 2))
@@ -113,6 +119,43 @@ func listTasks(t *testing.T, s store.Store) {
 	} {
 		same(t, tt.name, tt.want, listedTasks(ctx, t, s, tt.filter))
 	}
+}
+
+func listWaiting(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	create(t, s, "first", request(process.Start, "a", "x", "y"), request(process.Query, "a", "x"))
+	must(t, s.CreateTask(ctx, &store.Task{
+		ID: "second", App: "other", User: "u", Created: at(time.Minute), Requests: []store.Request{request(process.Stop, "b", "x")},
+	}, store.AuditRow{At: at(time.Minute)}))
+	leased, err := s.LeaseItems(ctx, at(time.Minute), at(time.Hour), 10)
+	must(t, err)
+	for _, it := range leased {
+		if it.Task == "first" && it.Agent == "x" {
+			must(t, s.Begin(ctx, "x", map[string]time.Time{it.ID: at(time.Hour)}))
+		}
+	}
+	told := func(f store.WaitingFilter, limit int) (all []string) {
+		waiting, err := s.ListWaiting(ctx, f, limit)
+		must(t, err)
+		for _, w := range waiting {
+			all = append(all, fmt.Sprintf("%s %s/%s %s %s@%s %s", w.Task, w.App, w.User, w.Op, w.Process, w.Agent, w.State))
+		}
+		return all
+	}
+	first, second := "first app/ start ns/a@", "second other/u stop ns/b@x pending"
+	all := []string{first + "x begun", first + "y pending", second}
+	same(t, "all", all, told(store.WaitingFilter{}, 10))
+	same(t, "some", all[:1], told(store.WaitingFilter{}, 1))
+	same(t, "of a process", all[2:], told(store.WaitingFilter{Process: process.ID{Namespace: "ns", Name: "b"}}, 10))
+	same(t, "long since", all[:2], told(store.WaitingFilter{Before: at(time.Minute)}, 10))
+	waiting, err := s.ListWaiting(ctx, store.WaitingFilter{}, 10)
+	must(t, err)
+	same(t, "since when", at(time.Minute), waiting[2].Created)
+	for _, it := range leased {
+		_, err := s.Finish(ctx, "", map[string]process.Outcome{it.ID: {Text: process.Success}})
+		must(t, err)
+	}
+	same(t, "done", []string(nil), told(store.WaitingFilter{Before: at(time.Minute)}, 10))
 }
 
 // listedTasks walks a list of tasks one by one.

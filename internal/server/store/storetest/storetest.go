@@ -69,6 +69,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"observations paged", observationsPaged},
 		{"observations listed", listObserved},
 		{"tasks listed", listTasks},
+		{"list waiting", listWaiting},
 		{"events", events},
 		{"events once", eventsOnce},
 		{"events filtered", eventsFiltered},
