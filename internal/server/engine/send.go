@@ -128,7 +128,7 @@ func (s *sender) seal(agent string, items []store.Item, groups map[string][]proc
 		if expires := it.Created.Add(task.WaitLimit); expires.Before(m.Expires) {
 			m.Expires = expires
 		}
-		order := wire.Order{Item: it.ID, Process: it.Process, Op: it.Op, Spec: it.Spec}
+		order := wire.Order{Item: it.ID, Process: it.Process, Op: it.Op, Spec: it.Spec, Actor: process.Actor{App: it.App, User: it.User}}
 		if it.Op == process.SetGroups {
 			order.Groups = groups[it.Process.Namespace]
 		}

@@ -101,8 +101,11 @@ type ItemView struct {
 
 // Item is one operation on one process of one agent.
 type Item struct {
-	ID      string // unique, the id the agent knows it by
-	Task    string
+	ID   string // unique, the id the agent knows it by
+	Task string
+	// App and User are those of the task.
+	App     string
+	User    string
 	Agent   string
 	Process process.ID
 	Op      process.Op
