@@ -172,7 +172,7 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 	a.timetable = timetable.New(timetable.Config{Sink: a.super, Now: a.wall, Host: a.key})
 	a.super.Join(supervisor.Parts{Timetables: a.timetable, Probes: a.prober, Usages: a.limits, OOM: a.host.OOM})
 	a.reporter = report.New(report.Config{
-		Link: server, Processes: a.super, Journal: a.disk, Groups: a.store, Heartbeat: heartbeat, Log: a.cfg.Log,
+		Link: server, Processes: a.super, Journal: a.disk, Events: a.events, Groups: a.store, Heartbeat: heartbeat, Log: a.cfg.Log,
 		Hello: wire.Hello{
 			Cloud: a.enrolment.Cloud, IP: a.enrolment.IP, ID: a.enrolment.ID, Build: a.cfg.Build, BootID: boot,
 			Started: a.wall().Unix(), Root: os.Geteuid() == 0, Host: machine(fs),
