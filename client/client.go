@@ -165,27 +165,9 @@ func (c *Client) get(ctx context.Context, path string, query url.Values, out any
 
 // do sends one call below /api/v1 and reads the answer into out, which may be nil.
 func (c *Client) do(ctx context.Context, method, path string, query url.Values, in, out any) error {
-	var body io.Reader
-	if in != nil {
-		data, err := json.Marshal(in)
-		if err != nil {
-			return fmt.Errorf("cannot encode request: %w", err)
-		}
-		body = bytes.NewReader(data)
-	}
-	target := c.base + "/api/v1" + path
-	if len(query) > 0 {
-		target += "?" + query.Encode()
-	}
-	req, err := http.NewRequestWithContext(ctx, method, target, body)
+	req, err := c.request(ctx, method, path, query, in)
 	if err != nil {
-		return fmt.Errorf("cannot make request: %w", err)
-	}
-	if in != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if c.header != "" {
-		req.Header.Set("X-Bkapi-Authorization", c.header)
+		return err
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
@@ -207,6 +189,33 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 		return fmt.Errorf("cannot read the reply of %s: %w", c.name, err)
 	}
 	return nil
+}
+
+// request makes a call below /api/v1.
+func (c *Client) request(ctx context.Context, method, path string, query url.Values, in any) (*http.Request, error) {
+	var body io.Reader
+	if in != nil {
+		data, err := json.Marshal(in)
+		if err != nil {
+			return nil, fmt.Errorf("cannot encode request: %w", err)
+		}
+		body = bytes.NewReader(data)
+	}
+	target := c.base + "/api/v1" + path
+	if len(query) > 0 {
+		target += "?" + query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, method, target, body)
+	if err != nil {
+		return nil, fmt.Errorf("cannot make request: %w", err)
+	}
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.header != "" {
+		req.Header.Set("X-Bkapi-Authorization", c.header)
+	}
+	return req, nil
 }
 
 // refusal makes an error of a reply that refuses. Another server than drover may have answered.

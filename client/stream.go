@@ -1,0 +1,143 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// silence is how long a stream may say nothing: the server says something every 15 s.
+	silence = 45 * time.Second
+	// maxMessage is the longest line of a stream in bytes.
+	maxMessage = 4 << 20
+	// A lost server is called again after a while that doubles from the one to the other.
+	soonest = time.Second
+	latest  = 15 * time.Second
+)
+
+// errLeft ends a stream whose reader has left the loop.
+var errLeft = errors.New("the loop was left")
+
+// EventsAfter yields each event that arrives after the one with the given cursor, in the order of arrival. It ends as FollowEvents does;
+// a program that keeps the cursor of the last event it has dealt with misses nothing between two of its lives.
+func (c *Client) EventsAfter(ctx context.Context, f EventFilter, cursor int64) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		query := f.query()
+		wait := soonest
+		for ctx.Err() == nil {
+			query.Set("after", strconv.FormatInt(cursor, 10))
+			err := c.stream(ctx, "/events/stream", query, func(id int64, data []byte) error {
+				cursor, wait = id, soonest
+				if data == nil {
+					return nil
+				}
+				var e Event
+				if err := json.Unmarshal(data, &e); err != nil {
+					return fmt.Errorf("cannot read an event of %s: %w", c.name, err)
+				}
+				if !yield(e, nil) {
+					return errLeft
+				}
+				return nil
+			})
+			switch lost := isLost(err); {
+			case errors.Is(err, errLeft):
+				return
+			case ctx.Err() != nil:
+				yield(Event{}, ctx.Err())
+				return
+			case err == nil: // the server ends a stream now and then
+			case !lost:
+				yield(Event{}, err)
+				return
+			default:
+				if refusal, ok := errors.AsType[*Error](err); ok {
+					err = &UnreachableError{Server: c.name, Err: refusal}
+				}
+				if !yield(Event{}, err) {
+					return
+				}
+			}
+			pause(ctx, wait/2+rand.N(wait/2)) //nolint:gosec // it spreads readers over time, and is no secret
+			wait = min(2*wait, latest)
+		}
+	}
+}
+
+// isLost reports whether an error may go away by itself: there was no answer, or one that a gateway gives for a server that is away.
+func isLost(err error) bool {
+	refusal, refused := errors.AsType[*Error](err)
+	_, unreachable := errors.AsType[*UnreachableError](err)
+	return unreachable || refused && refusal.Status >= http.StatusInternalServerError
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// stream reads server-sent events until the server ends them, which is no error, or take returns one. Data is nil where the server only
+// says how far it is.
+func (c *Client) stream(ctx context.Context, path string, query url.Values, take func(id int64, data []byte) error) error {
+	ctx, hangUp := context.WithCancel(ctx)
+	defer hangUp()
+	req, err := c.request(ctx, http.MethodGet, path, query, nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Accept", "text/event-stream")
+	watch := time.AfterFunc(silence, hangUp)
+	defer watch.Stop()
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return &UnreachableError{Server: c.name, Err: err}
+	}
+	defer resp.Body.Close() //nolint:errcheck // nobody wants the rest
+	if kind := resp.Header.Get("Content-Type"); resp.StatusCode >= http.StatusBadRequest || !strings.HasPrefix(kind, "text/event-stream") {
+		data, _ := io.ReadAll(io.LimitReader(resp.Body, maxReply))
+		return c.refusal(resp, data)
+	}
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, maxMessage)
+	var id int64
+	var data []byte
+	for lines.Scan() {
+		watch.Reset(silence)
+		name, value, _ := strings.Cut(lines.Text(), ":")
+		value = strings.TrimPrefix(value, " ")
+		switch {
+		case name == "id":
+			if id, err = strconv.ParseInt(value, 10, 64); err != nil {
+				return fmt.Errorf("cannot read the events of %s: %w", c.name, err)
+			}
+		case name == "data":
+			data = []byte(value)
+		case lines.Text() == "":
+			watch.Stop() // whoever deals with an event may take his time
+			if err := take(id, data); err != nil {
+				return err
+			}
+			data = nil
+			watch.Reset(silence)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return &UnreachableError{Server: c.name, Err: err}
+	}
+	return nil
+}
