@@ -75,30 +75,47 @@ func printList[T any](cmd *cobra.Command, s *session, o output, items []T, colum
 		}
 		return nil
 	}
-	t := table{coloured: s.coloured(w)}
-	var heads []string
-	for _, c := range columns {
-		if !c.wide || o.form == asWide {
-			heads = append(heads, c.head)
-		}
-	}
+	t := tableOf(s, w, columns, o.form == asWide)
 	if !o.noHeaders && len(items) > 0 {
-		t.add(heads...)
+		t.add(heads(columns, o.form == asWide)...)
 	}
 	for _, item := range items {
-		var cells []string
-		for _, c := range columns {
-			if c.wide && o.form != asWide {
-				continue
-			}
-			if c.state {
-				t.state = len(cells) + 1
-			}
-			cells = append(cells, c.cell(item))
-		}
-		t.add(cells...)
+		t.add(cells(columns, o.form == asWide, item)...)
 	}
 	return t.write(w)
+}
+
+// tableOf returns a table with the columns, without a row.
+func tableOf[T any](s *session, w io.Writer, columns []column[T], wide bool) table {
+	t := table{coloured: s.coloured(w)}
+	n := 0
+	for _, c := range columns {
+		if c.wide && !wide {
+			continue
+		}
+		if n++; c.state {
+			t.state = n
+		}
+	}
+	return t
+}
+
+func heads[T any](columns []column[T], wide bool) (all []string) {
+	for _, c := range columns {
+		if !c.wide || wide {
+			all = append(all, c.head)
+		}
+	}
+	return all
+}
+
+func cells[T any](columns []column[T], wide bool, item T) (all []string) {
+	for _, c := range columns {
+		if !c.wide || wide {
+			all = append(all, c.cell(item))
+		}
+	}
+	return all
 }
 
 // printValue writes JSON or YAML, with the same names in the same order.
@@ -128,6 +145,8 @@ type table struct {
 	coloured bool
 	// state is the number of the column with words of state, from 1; 0: none.
 	state int
+	// widths are those of what was written before: columns only widen.
+	widths []int
 }
 
 func (t *table) add(cells ...string) {
@@ -139,14 +158,14 @@ func (t *table) add(cells ...string) {
 	t.rows = append(t.rows, cells)
 }
 
+// write writes the rows that were added since it was last called.
 func (t *table) write(w io.Writer) error {
-	var widths []int
 	for _, row := range t.rows {
 		for i, cell := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
+			if i == len(t.widths) {
+				t.widths = append(t.widths, 0)
 			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+			t.widths[i] = max(t.widths[i], utf8.RuneCountInString(cell))
 		}
 	}
 	var b strings.Builder
@@ -154,7 +173,7 @@ func (t *table) write(w io.Writer) error {
 		for i, cell := range row {
 			padding := ""
 			if i < len(row)-1 {
-				padding = strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2)
+				padding = strings.Repeat(" ", t.widths[i]-utf8.RuneCountInString(cell)+2)
 			}
 			if t.coloured && i+1 == t.state {
 				cell = paint(cell)
@@ -163,6 +182,7 @@ func (t *table) write(w io.Writer) error {
 		}
 		b.WriteByte('\n')
 	}
+	t.rows = nil
 	_, err := io.WriteString(w, b.String())
 	return err
 }

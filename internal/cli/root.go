@@ -42,7 +42,7 @@ timed out, 7 done on some targets only.`,
 		grouped(root, groupProcesses, newOperate(v))
 	}
 	grouped(root, groupProcesses, newRegister())
-	grouped(root, groupRecords, newTask(), newAgents(), newAudit())
+	grouped(root, groupRecords, newTask(), newEvents(), newAgents(), newAudit())
 	grouped(root, groupAccess, newApp(), newUser())
 	grouped(root, groupServer, newDev())
 	root.AddCommand(command.NewVersion())
@@ -69,6 +69,14 @@ func noun(use, short, long string, verbs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.ArbitraryArgs, RunE: command.Subcommands, SuggestionsMinimumDistance: 2}
 	cmd.AddCommand(verbs...)
 	return cmd
+}
+
+// atMostOne refuses more than one argument.
+func atMostOne(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usagef("%s: %q is one argument too many", cmd.CommandPath(), args[1])
+	}
+	return nil
 }
 
 // exactly refuses any other number of arguments than that of the names.

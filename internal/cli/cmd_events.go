@@ -1,0 +1,216 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+)
+
+func newEvents() *cobra.Command {
+	var s session
+	var o output
+	var f client.EventFilter
+	var since, until string
+	var follow bool
+	cmd := &cobra.Command{
+		Use:   "events [NAMESPACE/NAME]",
+		Short: "List what has happened to processes, or follow it",
+		Long: `List what has happened to processes, the latest first: when, where, what, why and by whom. The time is that of the host.
+
+With --follow the last ones come first, the oldest at the top, and then each as it arrives. A server that goes away is waited
+for, and nothing is left out. Ctrl-C ends it. With -o json each event is one line then.`,
+		Example: `  drover events --since 1h
+  drover events 'web/*' --kind exited,given-up
+  drover events -f --host 0:10.2.0.7
+  drover events -f -o json`,
+		Args: atMostOne,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := eventFilter(&f, args, since, until); err != nil {
+				return err
+			}
+			c, err := s.client(cmd)
+			if err != nil {
+				return err
+			}
+			if follow {
+				return followEvents(cmd, &s, o, c, f)
+			}
+			rows, err := client.Collect(c.Events(cmd.Context(), f))
+			if err != nil {
+				return exitOf(err)
+			}
+			if len(rows) == 0 && o.form == asTable {
+				say(cmd, "nothing has happened\n")
+			}
+			return printList(cmd, &s, o, rows, eventColumns(), eventSubject)
+		},
+		ValidArgsFunction: only(completeProcesses(&s)),
+	}
+	flags := cmd.Flags()
+	flags.BoolVarP(&follow, "follow", "f", false, "go on with what happens from now on")
+	flags.StringSliceVar(&f.Hosts, "host", nil, "only on these hosts, or on those of a pattern")
+	flags.StringSliceVar(&f.Kinds, "kind", nil, "only these kinds, such as exited or given-up")
+	flags.StringVar(&since, "since", "", "only from this time on: RFC 3339, or an age such as 1h")
+	flags.StringVar(&until, "until", "", "only before this time: RFC 3339, or an age such as 1h")
+	flags.IntVar(&f.Limit, "limit", 50, "at most so many of the past; 0 is all, with --follow none")
+	completeHosts(cmd, &s, "host")
+	complete(cmd, "kind", eventKinds()...)
+	o.flags(cmd, asTable, asWide, asJSON, asYAML)
+	s.flags(cmd)
+	cmd.PreRunE = chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+		for _, k := range f.Kinds {
+			if !slices.Contains(eventKinds(), k) {
+				return usagef("--kind %q: expected %s", k, orList(eventKinds()))
+			}
+		}
+		switch {
+		case f.Limit < 0:
+			return usagef("--limit %d: expected 0 or more", f.Limit)
+		case follow && until != "":
+			return usagef("--until does not go with --follow")
+		case follow && o.form == asYAML:
+			return usagef("-o yaml does not go with --follow: use -o json")
+		}
+		return nil
+	})
+	return cmd
+}
+
+// eventKinds are the words for what may happen.
+func eventKinds() []string {
+	return []string{
+		"started", "found", "exited", "stopped", "relaunched", "relaunch-failed", "given-up", "retried", "hosted", "unhosted", "registered",
+		"unregistered", "reloaded", "operation-failed", "limit-exceeded", "group-limit-exceeded", "taken-down", "run-started", "run-ended",
+		"run-skipped", "run-missed", "unhealthy", "healthy", "config-drifted", "config-restored", "flapping", "steady", "events-lost",
+	}
+}
+
+// eventFilter completes a filter with what is given as texts.
+func eventFilter(f *client.EventFilter, args []string, since, until string) (err error) {
+	if len(args) > 0 {
+		namespace, name, err := splitID(args[0])
+		if err != nil {
+			return err
+		}
+		f.Namespaces, f.Name = []string{namespace}, name
+	}
+	if f.Since, err = moment("--since", since); err != nil {
+		return err
+	}
+	f.Until, err = moment("--until", until)
+	return err
+}
+
+// followEvents prints events as they arrive, until the command is interrupted.
+func followEvents(cmd *cobra.Command, s *session, o output, c *client.Client, f client.EventFilter) error {
+	rows := newLive(cmd, s, o, eventColumns(), 23, 16, 20, 15, 19, 12)
+	connected, lost := false, false
+	for e, err := range c.FollowEvents(cmd.Context(), f) {
+		_, away := errors.AsType[*client.UnreachableError](err)
+		switch {
+		case errors.Is(err, context.Canceled) && cmd.Context().Err() != nil:
+			return nil
+		case away && connected:
+			if !lost {
+				say(cmd, "%v; trying again\n", err)
+			}
+			lost = true
+			continue
+		case err != nil:
+			return exitOf(err)
+		}
+		connected, lost = true, false
+		if err := rows.print(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eventSubject is the process that an event is about.
+func eventSubject(e client.Event) string {
+	if e.Namespace+e.Name == "" {
+		return ""
+	}
+	return e.Namespace + "/" + e.Name
+}
+
+func eventColumns() []column[client.Event] {
+	return []column[client.Event]{
+		{head: "TIME", cell: func(e client.Event) string { return stamp(&e.At) }},
+		{head: "HOST", cell: func(e client.Event) string { return e.Host.ID }},
+		{head: "PROCESS", cell: eventSubject},
+		{head: "EVENT", cell: func(e client.Event) string { return e.Kind }},
+		{head: "STATE", cell: eventStates},
+		{head: "BY", cell: eventActor},
+		{head: "CAUSE", cell: eventCause},
+		{head: "PID", wide: true, cell: func(e client.Event) string { return number(e.PID) }},
+		{head: "EXIT", wide: true, cell: eventExit},
+		{head: "RAN", wide: true, cell: eventRan},
+		{head: "ATTEMPT", wide: true, cell: func(e client.Event) string { return number(e.Attempt) }},
+		{head: "OUTPUT", wide: true, cell: func(e client.Event) string { return strings.TrimSpace(e.Output) }},
+	}
+}
+
+func eventStates(e client.Event) string {
+	if e.From == e.To || e.From == "" {
+		return e.To
+	}
+	return e.From + " → " + e.To
+}
+
+func eventCause(e client.Event) string {
+	if e.Cause == nil {
+		return ""
+	}
+	if e.Cause.Text == "" {
+		return e.Cause.ID
+	}
+	return e.Cause.Text
+}
+
+// eventActor is who did it; of a caller his name, and what he acted with.
+func eventActor(e client.Event) string {
+	if e.Actor.App+e.Actor.User == "" {
+		return e.Actor.Kind
+	}
+	return by(e.Actor.App, e.Actor.User)
+}
+
+// eventExit is how a process has ended.
+func eventExit(e client.Event) string {
+	switch x := e.Exit; {
+	case x == nil:
+		return ""
+	case x.OOM:
+		return "out of memory"
+	case x.Signal != 0:
+		return fmt.Sprintf("signal %d", x.Signal)
+	case !x.Known:
+		return "unknown"
+	default:
+		return fmt.Sprintf("status %d", x.Code)
+	}
+}
+
+func eventRan(e client.Event) string {
+	if e.RunSeconds == 0 {
+		return ""
+	}
+	return age(time.Duration(e.RunSeconds * float64(time.Second)))
+}
+
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
