@@ -112,3 +112,17 @@ func completeUsers(s *session) completer {
 		return words(c.Users(ctx), func(u client.User) string { return u.Name })
 	}))
 }
+
+func completeWebhooks(s *session) completer {
+	return only(completing(s, func(ctx context.Context, c *client.Client, _ string) []string {
+		list, err := c.Webhooks(ctx)
+		if err != nil {
+			return nil
+		}
+		var all []string
+		for _, w := range list {
+			all = append(all, w.Name)
+		}
+		return all
+	}))
+}

@@ -1,6 +1,8 @@
 package cli_test
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -25,12 +27,15 @@ func TestMain(m *testing.M) {
 //	tick NAME            writes NAME.yaml, the spec of a small daemon in a directory of its own
 func TestTranscripts(t *testing.T) {
 	s := harness.Start(t, binaries.drover)
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(receiver.Close)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", filepath.Dir(binaries.drover)+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			env.Setenv("DATA", s.DataDir)
 			env.Setenv("URL", s.URL)
+			env.Setenv("RECEIVER", receiver.URL)
 			env.Setenv("CODE", harness.AppCode)
 			env.Setenv("SECRET", harness.AppSecret)
 			env.Setenv("HOST", harness.Agent)

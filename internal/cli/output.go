@@ -195,7 +195,7 @@ func paint(word string) string {
 		colour = "32"
 	case "starting", "operating", "backoff", "pending", "unknown":
 		colour = "33"
-	case "given-up", "away", "failed", "denied", "disabled":
+	case "given-up", "away", "failed", "failing", "denied", "disabled":
 		colour = "31"
 	default:
 		return word

@@ -3,6 +3,7 @@ package alarm_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -102,5 +103,35 @@ func TestAStormIsOneEntryANameAndNamespace(t *testing.T) {
 	}
 	if want := "1000 processes of nodeman, 1000 events; the last one: p999 on 127.0.0.1|0"; !strings.HasPrefix(got[1].Event.Content, want) {
 		t.Errorf("%q: want it to begin with %q", got[1].Event.Content, want)
+	}
+}
+
+// TestTheDocumentTellsThem: docs/alarms.md has a row for every alarm, and its example is a message as it is sent.
+func TestTheDocumentTellsThem(t *testing.T) {
+	data, err := os.ReadFile("../../../docs/alarms.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(data)
+	for _, kind := range alarm.Kinds() {
+		a, ok := alarm.Of(alarm.Event{Event: process.Event{Kind: kind}})
+		if row := fmt.Sprintf("| `%s` | `%s` |", a.Name, kind); !ok || !strings.Contains(text, row) {
+			t.Errorf("the document has no row %q", row)
+		}
+	}
+	if n := strings.Count(text, "| `process_"); n != len(alarm.Kinds()) {
+		t.Errorf("the document has %d alarms, want %d", n, len(alarm.Kinds()))
+	}
+	_, rest, _ := strings.Cut(text, "```json\n")
+	example, _, _ := strings.Cut(rest, "```")
+	var m alarm.Message
+	d := json.NewDecoder(strings.NewReader(example))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&m); err != nil {
+		t.Fatalf("the example: %v", err)
+	}
+	again, err := json.MarshalIndent(m, "", "  ")
+	if err != nil || string(again)+"\n" != example {
+		t.Errorf("the example is not all that is sent: %v\n%s", err, again)
 	}
 }

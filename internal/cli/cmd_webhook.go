@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+)
+
+func newWebhook() *cobra.Command {
+	return noun("webhook", "Manage where alarms are delivered to", `Manage the addresses that alarms are delivered to: relaunches, processes that were given up, exceeded limits and the like.
+docs/alarms.md shows a delivery and how its signature is checked. What a receiver misses is kept and delivered when it is
+back. Needs an administrator.`,
+		newWebhookCreate(), newWebhookList(), newWebhookShow(), newWebhookChange(), newWebhookTest(), newWebhookRotate(), newWebhookDelete())
+}
+
+// deliveryText is how it stands with a webhook, in a word.
+func deliveryText(w client.Webhook) string {
+	if w.Delivery.Failures > 0 {
+		return "failing"
+	}
+	return "ok"
+}
+
+// wantedText is whose alarms a webhook is for.
+func wantedText(w client.Webhook) string {
+	if len(w.Namespaces) == 0 {
+		return "all"
+	}
+	return strings.Join(w.Namespaces, ",")
+}
+
+// showWebhook writes a webhook in the form that is asked for.
+func showWebhook(cmd *cobra.Command, o output, w client.Webhook) error {
+	out := cmd.OutOrStdout()
+	if o.form != asText {
+		return printValue(out, o.form, w)
+	}
+	if _, err := fmt.Fprintf(out, "%s: %s\n", printable(w.Name), deliveryText(w)); err != nil {
+		return err
+	}
+	d := w.Delivery
+	fields := []field{
+		{"URL", w.URL}, {"Namespaces", wantedText(w)}, {"Local", yesNo(w.Local)}, {"Note", w.Note},
+		{"Last delivered", stamp(d.DeliveredAt)}, {"Events behind", fmt.Sprint(d.Lag)},
+	}
+	if d.Failures > 0 {
+		fields = append(fields, field{"Failing since", stamp(d.FailingSince)}, field{"Attempts failed", fmt.Sprint(d.Failures)},
+			field{"Error", d.Error}, field{"Next attempt", stamp(d.NextAt)})
+	}
+	return writeFields(out, append(fields, field{"Created", stamp(&w.CreatedAt)}, field{"Changed", stamp(&w.ChangedAt)}))
+}
+
+// showWebhookSecret writes what is shown once.
+func showWebhookSecret(cmd *cobra.Command, o output, w client.Webhook) error {
+	if o.form != asText {
+		if err := printValue(cmd.OutOrStdout(), o.form, w); err != nil {
+			return err
+		}
+	} else if _, err := fmt.Fprintf(cmd.OutOrStdout(), "name    %s\nsecret  %s\n", w.Name, w.Secret); err != nil {
+		return err
+	}
+	say(cmd, "the secret is shown this once; every delivery is signed with it\n")
+	return nil
+}
+
+// changedWebhook does something to a webhook and shows it.
+func changedWebhook(s *session, o *output, do func(ctx context.Context, c *client.Client, args []string) (client.Webhook, error)) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := s.client(cmd)
+		if err != nil {
+			return err
+		}
+		w, err := do(cmd.Context(), c, args)
+		if err != nil {
+			return exitOf(err)
+		}
+		if w.Secret != "" {
+			return showWebhookSecret(cmd, *o, w)
+		}
+		return showWebhook(cmd, *o, w)
+	}
+}
+
+// webhookVerb completes a command about one webhook.
+func webhookVerb(cmd *cobra.Command, s *session, o *output) *cobra.Command {
+	cmd.Args = exactly("NAME")
+	if cmd.ValidArgsFunction == nil {
+		cmd.ValidArgsFunction = completeWebhooks(s)
+	}
+	o.flags(cmd, asText, asJSON, asYAML)
+	s.flags(cmd)
+	return cmd
+}

@@ -1,0 +1,21 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+)
+
+func newWebhookShow() *cobra.Command {
+	var s session
+	var o output
+	return webhookVerb(&cobra.Command{
+		Use:   "show NAME",
+		Short: "Show a webhook, how far it has got, and why not further",
+		RunE: changedWebhook(&s, &o, func(ctx context.Context, c *client.Client, args []string) (client.Webhook, error) {
+			return c.Webhook(ctx, args[0])
+		}),
+	}, &s, &o)
+}

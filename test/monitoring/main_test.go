@@ -1,0 +1,17 @@
+// Package monitoring_test holds the black-box tests of what watches drover: alarms and metrics, and the files in deploy that rest on them.
+package monitoring_test
+
+import (
+	"os"
+	"testing"
+
+	"drover/test/harness"
+)
+
+var binaries struct{ drover, oddd string }
+
+func TestMain(m *testing.M) {
+	os.Exit(harness.Main(m, map[string]*string{
+		"./cmd/drover": &binaries.drover, "./test/daemons/oddd": &binaries.oddd,
+	}))
+}
