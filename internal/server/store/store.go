@@ -27,6 +27,7 @@ type Store interface { //nolint:interfacebloat // the sum of the small ones, for
 	Users
 	Tokens
 	Webhooks
+	Counting
 	Audit
 	// Ping fails when the database cannot take a write now.
 	Ping(ctx context.Context) error

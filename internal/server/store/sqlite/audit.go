@@ -23,6 +23,7 @@ func (db *DB) PutAudit(ctx context.Context, rows ...store.AuditRow) error {
 	if err != nil {
 		return fmt.Errorf("cannot store audit rows: %w", err)
 	}
+	db.watch.Audited(len(rows))
 	return nil
 }
 

@@ -25,10 +25,11 @@ func (db *DB) PutEvents(ctx context.Context, agent string, received time.Time, e
 		}
 		rows[i] = []any{agent, e.Process.Namespace, e.Process.Name, string(e.Kind), e.At, nanos(received), body}
 	}
-	stored := 0
+	var stored []*process.Event
 	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
 		known := map[string]uint64{}
 		var args []any
+		stored = nil
 		for i := range events {
 			e := &events[i]
 			last, err := lastOfStream(ctx, tx, known, agent, e.Stream)
@@ -38,11 +39,10 @@ func (db *DB) PutEvents(ctx context.Context, agent string, received time.Time, e
 			if e.Seq > last {
 				known[e.Stream] = e.Seq
 				args = append(args, rows[i]...)
+				stored = append(stored, e)
 			}
 		}
-		into := insertEvents()
-		stored = len(args) / into.width
-		if stored == 0 {
+		if len(stored) == 0 {
 			return nil
 		}
 		for stream, seq := range known {
@@ -52,12 +52,15 @@ func (db *DB) PutEvents(ctx context.Context, agent string, received time.Time, e
 				return err
 			}
 		}
-		return into.run(ctx, tx, args)
+		return insertEvents().run(ctx, tx, args)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("cannot store events: %w", err)
 	}
-	return stored, nil
+	for _, e := range stored {
+		db.watch.Happened(e.Kind, max(received.Sub(time.UnixMilli(e.At)), 0))
+	}
+	return len(stored), nil
 }
 
 // insertEvents inserts rows of agent, namespace, name, kind, at, received and body.

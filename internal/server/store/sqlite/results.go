@@ -70,11 +70,17 @@ type end struct {
 
 func (db *DB) finish(ctx context.Context, ends []end) ([]string, error) {
 	var names []string
+	var done []finished
 	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
 		tasks := map[int64]bool{}
+		done = nil
 		for _, e := range ends {
-			if err := e.store(ctx, tx, tasks); err != nil {
+			it, ok, err := e.store(ctx, tx, tasks)
+			if err != nil {
 				return err
+			}
+			if ok {
+				done = append(done, it)
 			}
 		}
 		names = nil
@@ -90,25 +96,29 @@ func (db *DB) finish(ctx context.Context, ends []end) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot finish items: %w", err)
 	}
+	db.tell(done)
 	return names, nil
 }
 
-// store ends the item unless it is done or the condition fails, makes the next one of its lane due, and adds its task to tasks.
-func (e end) store(ctx context.Context, tx *tx, tasks map[int64]bool) error {
+// store ends the item unless it is done or the condition fails, makes the next one of its lane due, and adds its task to tasks. ok is
+// whether it ended it.
+func (e end) store(ctx context.Context, tx *tx, tasks map[int64]bool) (it finished, ok bool, err error) {
 	status, err := encode(e.outcome.Status)
 	if err != nil {
-		return fmt.Errorf("cannot encode status: %w", err)
+		return finished{}, false, fmt.Errorf("cannot encode status: %w", err)
 	}
 	var task, host, lane int64
-	err = tx.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&task, &host, &lane) },
+	it.fault = e.outcome.Fault
+	err = tx.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&task, &host, &lane, &it.op, &it.created) },
 		`UPDATE items SET state = 4, due = NULL, fault = ?3, text = ?4, hosted = ?5, status = ?6
-		WHERE num = ?1 AND nonce = ?2 AND state < 4 `+e.condition+` RETURNING task, host, lane`,
+		WHERE num = ?1 AND nonce = ?2 AND state < 4 `+e.condition+` RETURNING task, host, lane,
+			(SELECT op FROM requests WHERE num = items.request), (SELECT created FROM tasks WHERE num = items.task)`,
 		append([]any{e.id.num, e.id.nonce, faultColumn(e.outcome.Fault), e.outcome.Text, e.outcome.Hosted, status}, e.args...)...)
 	if err != nil || task == 0 {
-		return err
+		return finished{}, false, err
 	}
 	tasks[task] = true
-	return tx.exec(ctx, `UPDATE items SET due = ?3 WHERE state < 2 AND due IS NULL AND num = (
+	return it, true, tx.exec(ctx, `UPDATE items SET due = ?3 WHERE state < 2 AND due IS NULL AND num = (
 		SELECT num FROM items WHERE host = ?1 AND lane = ?2 AND state < 4 ORDER BY num LIMIT 1)`, host, lane, atOnce)
 }
 

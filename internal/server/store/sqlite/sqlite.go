@@ -35,6 +35,7 @@ var _ store.Store = (*DB)(nil)
 type DB struct {
 	writer *writer
 	reader *sql.DB
+	watch  Watch
 	// queries holds the prepared reads (string → *sql.Stmt).
 	queries sync.Map
 	// close runs once, and later calls of Close return what it did.
@@ -43,8 +44,8 @@ type DB struct {
 
 // Open opens the database file, makes it (readable by its owner only) if it is not there, and brings its schema up to date. It
 // fails on a schema newer than its own. Close must be called.
-func Open(ctx context.Context, path string, log *slog.Logger) (*DB, error) {
-	db, err := openAll(ctx, path, log)
+func Open(ctx context.Context, path string, log *slog.Logger, options ...Option) (*DB, error) {
+	db, err := openAll(ctx, path, log, options)
 	if err != nil {
 		return nil, advised(err)
 	}
@@ -66,7 +67,7 @@ func advised(err error) error {
 	return err
 }
 
-func openAll(ctx context.Context, path string, log *slog.Logger) (*DB, error) {
+func openAll(ctx context.Context, path string, log *slog.Logger, options []Option) (*DB, error) {
 	if err := private(path); err != nil {
 		return nil, fmt.Errorf("cannot open database: %w", err)
 	}
@@ -87,11 +88,14 @@ func openAll(ctx context.Context, path string, log *slog.Logger) (*DB, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot open database: %w", err), conns.Close())
 	}
-	w, err := newWriter(ctx, conns, log)
+	db := &DB{reader: reader, watch: unwatched{}}
+	for _, o := range options {
+		o(db)
+	}
+	db.writer, err = newWriter(ctx, conns, db.watch, log)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot open database %s: %w", path, err), reader.Close(), conns.Close())
 	}
-	db := &DB{writer: w, reader: reader}
 	db.close = sync.OnceValue(db.closeAll)
 	if err := db.endLeases(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot open database %s: %w", path, err), db.Close())

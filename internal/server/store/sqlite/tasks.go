@@ -34,6 +34,8 @@ func (db *DB) CreateTask(ctx context.Context, t *store.Task, row store.AuditRow)
 	if err != nil {
 		return fmt.Errorf("cannot create task %s: %w", t.ID, err)
 	}
+	db.watch.Audited(1)
+	db.tell(knownFrom(t, l))
 	return nil
 }
 

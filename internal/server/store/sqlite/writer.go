@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 )
 
 // errClosed is returned by writes after Close.
@@ -20,6 +21,7 @@ const largestBatch = 128
 type writer struct {
 	conns *sql.DB
 	tx    *tx
+	watch Watch
 	log   *slog.Logger
 	// jobs is unbuffered: a job is either still with its caller or in work, so Close strands none.
 	jobs chan *job
@@ -33,7 +35,7 @@ type job struct {
 	err chan error
 }
 
-func newWriter(ctx context.Context, conns *sql.DB, log *slog.Logger) (*writer, error) {
+func newWriter(ctx context.Context, conns *sql.DB, watch Watch, log *slog.Logger) (*writer, error) {
 	conn, err := conns.Conn(ctx)
 	if err != nil {
 		return nil, err
@@ -41,6 +43,7 @@ func newWriter(ctx context.Context, conns *sql.DB, log *slog.Logger) (*writer, e
 	w := &writer{
 		conns: conns,
 		tx:    &tx{conn: conn, prepared: map[string]*sql.Stmt{}},
+		watch: watch,
 		log:   log,
 		jobs:  make(chan *job),
 		quit:  make(chan struct{}),
@@ -93,7 +96,10 @@ func (w *writer) run(ctx context.Context) {
 			continue
 		}
 		for _, j := range batch {
-			j.err <- w.alone(ctx, j)
+			begun := time.Now()
+			err := w.alone(ctx, j)
+			w.watch.Wrote(1, time.Since(begun), err)
+			j.err <- err
 		}
 	}
 }
@@ -116,6 +122,7 @@ func (w *writer) alone(ctx context.Context, j *job) error {
 // together runs the jobs in one transaction and answers them. It returns false, having answered nobody and changed nothing, when
 // the transaction as a whole failed.
 func (w *writer) together(ctx context.Context, batch []*job) bool {
+	begun := time.Now()
 	if err := w.tx.control(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return false
 	}
@@ -132,6 +139,7 @@ func (w *writer) together(ctx context.Context, batch []*job) bool {
 		w.rollback(ctx)
 		return false
 	}
+	w.watch.Wrote(len(batch), time.Since(begun), nil)
 	for i, j := range batch {
 		j.err <- errs[i]
 	}

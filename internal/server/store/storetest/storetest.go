@@ -78,6 +78,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"webhooks", webhooks},
 		{"webhooks changed", webhooksChanged},
 		{"deliveries", deliveries},
+		{"figures", figures},
 		{"ping", ping},
 		{"cancelled", cancelled},
 		{"closed", closed},

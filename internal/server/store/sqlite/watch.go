@@ -1,0 +1,60 @@
+package sqlite
+
+import (
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/server/store"
+)
+
+// Watch hears of what was stored, for figures. Its methods return at once and may be called from any goroutine.
+type Watch interface {
+	// Wrote says that a transaction of some writes is on disk, or has failed, after the given time.
+	Wrote(writes int, took time.Duration, err error)
+	// Ended says that an item has its outcome, so long after its task was created.
+	Ended(op process.Op, fault process.Fault, took time.Duration)
+	// Happened says that an event was stored which was not known, so long after it had happened by the clock of its host.
+	Happened(kind process.EventKind, delay time.Duration)
+	// Audited says that rows were added to the record of calls.
+	Audited(rows int)
+}
+
+// Option changes how a database is opened.
+type Option func(*DB)
+
+// WatchedBy has what is stored told to w.
+func WatchedBy(w Watch) Option { return func(db *DB) { db.watch = w } }
+
+// unwatched is a Watch that nobody looks at.
+type unwatched struct{}
+
+func (unwatched) Wrote(int, time.Duration, error)                {}
+func (unwatched) Ended(process.Op, process.Fault, time.Duration) {}
+func (unwatched) Happened(process.EventKind, time.Duration)      {}
+func (unwatched) Audited(int)                                    {}
+
+// finished is an item that has got its outcome.
+type finished struct {
+	op      process.Op
+	fault   process.Fault
+	created int64 // of its task, in Unix nanoseconds
+}
+
+// tell tells of items that have got their outcomes.
+func (db *DB) tell(items []finished) {
+	now := time.Now()
+	for _, it := range items {
+		db.watch.Ended(it.op, it.fault, max(now.Sub(moment(it.created)), 0))
+	}
+}
+
+// knownFrom returns the items of a task whose outcomes were known when it was stored.
+func knownFrom(t *store.Task, l layout) []finished {
+	var list []finished
+	for _, it := range l.items {
+		if o := it.target.Outcome; o != nil {
+			list = append(list, finished{op: t.Requests[it.request].Op, fault: o.Fault, created: nanos(t.Created)})
+		}
+	}
+	return list
+}
