@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -31,10 +32,14 @@ type Subjects interface {
 	Subjects() []Subject
 }
 
-// Sink hears which instance is to be ended, and why. Exceeded does not block. It may be called again, after a minute or more, for
-// an instance that is still listed.
+// Sink hears of what is worth acting on. Its methods do not block.
 type Sink interface {
+	// Exceeded says which instance is to be ended, and why. It may be called again, after a minute or more, for one that is still
+	// listed.
 	Exceeded(id process.ID, instance procfs.Identity, b process.Breach)
+	// Moved says that the Usage of a process is worth telling: it is the first, or another one. It is not called more often than
+	// everybody is measured.
+	Moved(id process.ID)
 }
 
 // Groups reads the process groups of this host, by namespace.
@@ -83,10 +88,18 @@ type Keeper struct {
 	failing map[string]bool // by message
 }
 
-// use is what a process used at the last look.
+// use is what a process used at the last look, and what was told last.
 type use struct {
 	instance procfs.Identity
 	usage    process.Usage
+	told     process.Usage
+}
+
+// Shares that have moved by so many percent of the machine are worth telling.
+const movedCPU, movedMem = 1, 0.5
+
+func (u use) moved() bool {
+	return u.told.At == 0 || math.Abs(u.usage.CPU-u.told.CPU) >= movedCPU || math.Abs(u.usage.Mem-u.told.Mem) >= movedMem
 }
 
 // gaps is how many intervals may pass between two readings that follow each other.
@@ -134,9 +147,6 @@ func (k *Keeper) round(ctx context.Context) {
 			subjects, roots = append(subjects, s), append(roots, procfs.Root{Identity: s.Instance, Run: s.Run})
 		}
 	}
-	if everybody {
-		k.all = at
-	}
 	var uses []procfs.TreeUse
 	if len(roots) > 0 {
 		var err error
@@ -144,6 +154,10 @@ func (k *Keeper) round(ctx context.Context) {
 		k.note(ctx, "processes could not be measured", err)
 	}
 	readings := k.keep(subjects, uses)
+	if everybody {
+		k.all = at
+		k.tell(subjects)
+	}
 	for _, v := range k.judge.Round(at, readings, k.groups) {
 		k.cfg.Sink.Exceeded(v.ID, v.Instance, v.Breach)
 	}
@@ -199,10 +213,30 @@ func (k *Keeper) keep(subjects []Subject, uses []procfs.TreeUse) []Reading {
 			delete(k.uses, s.ID)
 			continue
 		}
-		k.uses[s.ID] = use{s.Instance, process.Usage{CPU: u.CPU, Mem: u.Mem, Processes: u.Processes, At: now}}
+		k.uses[s.ID] = use{
+			instance: s.Instance, told: k.uses[s.ID].told,
+			usage: process.Usage{CPU: u.CPU, Mem: u.Mem, Processes: u.Processes, At: now},
+		}
 		if k.limited(s) {
 			readings = append(readings, Reading{ID: s.ID, Instance: s.Instance, Limits: s.Limits, Ready: s.StartedAt + s.StartWindow, Use: u})
 		}
 	}
 	return readings
+}
+
+// tell says whose use is another one than was told last.
+func (k *Keeper) tell(subjects []Subject) {
+	var moved []process.ID
+	k.mu.Lock()
+	for _, s := range subjects {
+		if u, ok := k.uses[s.ID]; ok && u.moved() {
+			u.told = u.usage
+			k.uses[s.ID] = u
+			moved = append(moved, s.ID)
+		}
+	}
+	k.mu.Unlock()
+	for _, id := range moved {
+		k.cfg.Sink.Moved(id)
+	}
 }

@@ -28,6 +28,7 @@ type host struct {
 	fault    error
 	measured []string // names, one round after another
 	told     []string
+	moved    []string
 	logged   strings.Builder
 	last     map[int]time.Duration
 }
@@ -42,6 +43,12 @@ func (h *host) Exceeded(id process.ID, instance procfs.Identity, b process.Breac
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.told = append(h.told, id.Name+" "+b.Resource+" at "+h.clock().String())
+}
+
+func (h *host) Moved(id process.ID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.moved = append(h.moved, id.Name+" at "+h.clock().String())
 }
 
 func (h *host) Groups() (map[string][]process.Group, error) {
@@ -136,6 +143,28 @@ func TestKeeperMeasures(t *testing.T) {
 		time.Sleep(beat)
 		if _, ok := k.Usage(id("plain")); ok {
 			t.Error("another instance has the usage of the one before")
+		}
+	})
+}
+
+// TestKeeperTellsWhatMoved: at leisure, however often somebody is measured, and nothing that is much as it was.
+func TestKeeperTellsWhatMoved(t *testing.T) {
+	keep(t, func(t *testing.T, h *host, _ *limit.Keeper) {
+		h.set(func() {
+			h.subjects = []limit.Subject{subject("steady", 2, process.Limits{}), subject("wild", 3, process.Limits{CPU: 50})}
+			h.cpu[2], h.cpu[3] = 20, 0
+		})
+		for i := range 26 {
+			time.Sleep(beat)
+			h.set(func() { h.cpu[2], h.cpu[3] = 20+float64(i%2)/2, float64(i%20) })
+		}
+		h.set(func() { h.subjects[0].Instance.StartTicks = 9 })
+		time.Sleep(30 * time.Second)
+		want := []string{
+			"steady at 5s", "wild at 5s", "wild at 35s", "wild at 1m5s", "wild at 1m35s", "wild at 2m5s", "steady at 2m35s", "wild at 2m35s",
+		}
+		if diff := cmp.Diff(want, h.moved); diff != "" {
+			t.Errorf("told (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -37,6 +37,9 @@ func (s *Supervisor) Exceeded(id process.ID, instance procfs.Identity, b process
 	s.tell(id, message{kind: exceeded, who: instance, breach: &b})
 }
 
+// Moved implements limit.Sink.
+func (s *Supervisor) Moved(id process.ID) { s.cfg.Sink.Changed(id) }
+
 // tell posts a message to a process that is known; others have no use for it.
 func (s *Supervisor) tell(id process.ID, m message) {
 	s.mu.Lock()
