@@ -1,0 +1,145 @@
+// Package limits_test holds the black-box tests of limits and of process groups: the built binary ends real hogs, and leaves
+// those alone that only look like one.
+package limits_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"drover/test/harness"
+)
+
+var binaries struct{ drover, oddd string }
+
+func TestMain(m *testing.M) {
+	os.Exit(harness.Main(m, map[string]*string{"./cmd/drover": &binaries.drover, "./test/daemons/oddd": &binaries.oddd}))
+}
+
+// Limits that a hog exceeds and a daemon at rest does not, in percent of the whole machine. Others want their part of the processors:
+// a hog gets a fifth of one at least.
+const hogMiB = 300
+
+func cpuLimit() float64 { return 8 / float64(runtime.NumCPU()) }
+
+func memLimit(t *testing.T) float64 {
+	t.Helper()
+	data, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kib float64
+	if _, err := fmt.Sscanf(string(data), "MemTotal: %f kB", &kib); err != nil {
+		t.Fatal(err)
+	}
+	return 100 * (hogMiB / 2 * 1024) / kib
+}
+
+// daemon is an oddd of a test.
+type daemon struct {
+	*harness.Process
+	t   *testing.T
+	dir string
+}
+
+// run starts an oddd in the namespace. It is relaunched a second after it has ended.
+func run(t *testing.T, s *harness.Server, namespace, name, modes string, set func(p *harness.Process), flags ...string) *daemon {
+	t.Helper()
+	p, dir := harness.Odd(t, s, binaries.oddd, name, modes, flags...)
+	p.Namespace = namespace
+	set(p)
+	d := &daemon{p, t, dir}
+	if r := p.Operate(0); r.Code != 0 || !r.Hosted {
+		t.Fatalf("start: %d %s", r.Code, r.Msg)
+	}
+	return d
+}
+
+// starts is how often it has begun.
+func (d *daemon) starts() int {
+	d.t.Helper()
+	return harness.Starts(d.t, d.dir)
+}
+
+// awaitStarts waits until it has begun so often.
+func (d *daemon) awaitStarts(n int) {
+	d.t.Helper()
+	harness.Eventually(d.t, fmt.Sprintf("%s to be started %d times", d.Name, n), func() bool { return d.starts() >= n })
+}
+
+// pids are those of all daemons and workers that have begun.
+func (d *daemon) pids() []int {
+	d.t.Helper()
+	data, err := os.ReadFile(filepath.Join(d.dir, "run.log"))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	var pids []int
+	for line := range strings.Lines(string(data)) {
+		var what string
+		var pid int
+		if _, err := fmt.Sscan(line, &what, &pid); err != nil {
+			d.t.Fatalf("%q: %v", line, err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// events returns what has happened to it of these kinds, the latest first.
+func (d *daemon) events(kinds ...string) []harness.Object {
+	d.t.Helper()
+	q := url.Values{"namespace": {d.Namespace}, "name": {d.Name}, "kind": kinds, "limit": {"100"}}
+	status, reply := d.Server.Do(http.MethodGet, "/api/v1/events?"+q.Encode(), nil)
+	if status != http.StatusOK {
+		d.t.Fatalf("events: %d %v", status, reply)
+	}
+	var events []harness.Object
+	for _, e := range reply["items"].([]any) {
+		events = append(events, e.(harness.Object))
+	}
+	return events
+}
+
+// awaitEvents waits until so many have happened.
+func (d *daemon) awaitEvents(n int, kind string) []harness.Object {
+	d.t.Helper()
+	var events []harness.Object
+	harness.Eventually(d.t, fmt.Sprintf("%d events %s of %s", n, kind, d.Name), func() bool {
+		events = d.events(kind)
+		return len(events) >= n
+	})
+	return events
+}
+
+// breach returns the proof in an event, and fails the test unless all its samples are over the limit.
+func (d *daemon) breach(event harness.Object) harness.Object {
+	d.t.Helper()
+	b, ok := event["breach"].(harness.Object)
+	if !ok {
+		d.t.Fatalf("no breach in %v", event)
+	}
+	samples := b["samples"].([]any)
+	for _, s := range samples {
+		if s.(float64) <= b["limit"].(float64) {
+			d.t.Errorf("the breach %v has a sample within the limit", b)
+		}
+	}
+	if len(samples) != 3 {
+		d.t.Errorf("the breach %v has %d samples, want 3", b, len(samples))
+	}
+	return b
+}
+
+// undisturbed fails the test if it was ended, or told to have exceeded anything.
+func (d *daemon) undisturbed() {
+	d.t.Helper()
+	if n, told := d.starts(), d.events("limit-exceeded", "group-limit-exceeded", "taken-down"); n != 1 || len(told) > 0 {
+		d.t.Errorf("%s was started %d times, and %v was told of it", d.Name, n, told)
+	}
+}
