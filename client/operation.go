@@ -11,7 +11,7 @@ import (
 
 // Request asks for one operation on processes.
 type Request struct {
-	// Op is start, stop, restart, reload, kill, host, unhost, register, update or unregister.
+	// Op is start, stop, restart, reload, kill, host, unhost, retry, register, update or unregister.
 	Op      string   `json:"op"`
 	Targets []Target `json:"targets"`
 	// Spec is how the processes are to be run; nil is what each host has stored. Register and update need one.

@@ -13,8 +13,8 @@ type Process struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Host      Host   `json:"host"`
-	// State is a word of the state machine: unknown, stopped, running, starting, operating, backoff or given-up. Stale says that the
-	// host is away, so that it is what was last known.
+	// State is a word such as running, flapping or given-up: see docs/cli.md. Stale says that the host is away, so that it is what was
+	// last known.
 	State   string `json:"state"`
 	Stale   bool   `json:"stale"`
 	Message string `json:"message,omitempty"`
@@ -29,6 +29,69 @@ type Process struct {
 	ReportedAt   *time.Time `json:"reported_at,omitempty"`
 	// Spec says how it is run. Lists have it only where it was asked for.
 	Spec *Spec `json:"spec,omitempty"`
+
+	ProcessDetail
+}
+
+// ProcessDetail is what says more of a process than its state.
+type ProcessDetail struct {
+	// Cause is why it is not as it should be, or does not run.
+	Cause *Cause `json:"cause,omitempty"`
+	// Flapping says that it was relaunched too often lately, Restarts counts the relaunches since the host was booted.
+	Flapping bool  `json:"flapping,omitempty"`
+	Restarts int   `json:"restarts,omitempty"`
+	LastExit *Exit `json:"last_exit,omitempty"`
+	// Health and Version are what it said last.
+	Health  *Answer `json:"health,omitempty"`
+	Version *Answer `json:"version,omitempty"`
+	// Config lists the configuration files that are not what the spec says.
+	Config []Drift `json:"config,omitempty"`
+	Usage  *Usage  `json:"usage,omitempty"`
+	// NextRun is when a periodic process is due; Runs are its last runs, newest first.
+	NextRun *time.Time `json:"next_run,omitempty"`
+	Runs    []Run      `json:"runs,omitempty"`
+}
+
+// Answer is what a health or version command said last. Bad says that it has failed so often running that the process is unhealthy.
+type Answer struct {
+	OK       bool       `json:"ok"`
+	Text     string     `json:"text,omitempty"`
+	At       *time.Time `json:"at,omitempty"`
+	Failures int        `json:"failures,omitempty"`
+	Bad      bool       `json:"bad,omitempty"`
+}
+
+// Drift is a configuration file whose MD5 is not the one that the spec names. Have is empty where it cannot be read.
+type Drift struct {
+	Path    string     `json:"path"`
+	Want    string     `json:"want"`
+	Have    string     `json:"have,omitempty"`
+	Problem string     `json:"problem,omitempty"`
+	Since   *time.Time `json:"since,omitempty"`
+}
+
+// Usage is what a process uses with its whole tree, in percent of the whole machine.
+type Usage struct {
+	CPU       float64    `json:"cpu_percent"`
+	Mem       float64    `json:"mem_percent"`
+	Processes int        `json:"processes"`
+	At        *time.Time `json:"at,omitempty"`
+}
+
+// Run is one run of a periodic or single-run process; EndedAt is nil while it lasts.
+type Run struct {
+	StartedAt *time.Time `json:"started_at,omitempty"`
+	EndedAt   *time.Time `json:"ended_at,omitempty"`
+	PID       int        `json:"pid,omitempty"`
+	Exit      *Exit      `json:"exit,omitempty"`
+	Output    string     `json:"output,omitempty"`
+}
+
+// ProcessCounts is how many processes there are: States by their state, and Stale those whose hosts are away.
+type ProcessCounts struct {
+	States map[string]int `json:"states"`
+	Stale  int            `json:"stale"`
+	Total  int            `json:"total"`
 }
 
 // Host is where a process runs.
@@ -107,7 +170,9 @@ type Limits struct {
 // Policy says how a process is watched and how long its operations may take.
 type Policy struct {
 	// Kind is resident, single-run or periodic.
-	Kind            string `json:"kind,omitempty"`
+	Kind string `json:"kind,omitempty"`
+	// KindAssumed says that a caller left it open what kind of process it is.
+	KindAssumed     bool   `json:"kind_assumed,omitempty"`
 	StartCheckBegin int    `json:"start_check_begin,omitempty"`
 	StartCheckEnd   int    `json:"start_check_end,omitempty"`
 	StopCheck       int    `json:"stop_check,omitempty"`
@@ -184,4 +249,15 @@ func (c *Client) Agents(ctx context.Context, f AgentFilter) iter.Seq2[Agent, err
 	set(query, "host", f.Hosts...)
 	set(query, "state", f.State)
 	return pages[Agent](ctx, c, "/agents", query, f.Limit)
+}
+
+// CountProcesses counts the processes that the filter lets pass; States and Limit of it are not looked at.
+func (c *Client) CountProcesses(ctx context.Context, f ProcessFilter) (ProcessCounts, error) {
+	query := url.Values{}
+	set(query, "namespace", f.Namespace)
+	set(query, "name", f.Name)
+	set(query, "host", f.Hosts...)
+	var n ProcessCounts
+	err := c.get(ctx, "/processes/counts", query, &n)
+	return n, err
 }

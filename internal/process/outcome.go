@@ -148,29 +148,6 @@ const (
 // Running reports whether a live process was seen.
 func (s Status) Running() bool { return s.Instance.PID > 0 }
 
-// The conditions that say more than the state which a process in them has.
-const (
-	Flapping  = "flapping"
-	Unhealthy = "unhealthy"
-)
-
-// Condition is the state as an operator should read it: one that was relaunched too often lately is flapping, and one that runs without
-// being well is unhealthy, whatever it is doing at this moment. It is a word of docs/states.md otherwise.
-func (s Status) Condition() string {
-	switch s.State {
-	case "running", "starting", "backoff":
-	default:
-		return s.State
-	}
-	switch {
-	case s.Flapping:
-		return Flapping
-	case s.State == "running" && s.Health != nil && s.Health.Bad:
-		return Unhealthy
-	}
-	return s.State
-}
-
 // Instance is one running process as /proc shows it.
 type Instance struct {
 	PID     int    `json:"pid"`

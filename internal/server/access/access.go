@@ -57,7 +57,7 @@ func Members(group string) []Operation {
 	case Operate:
 		return []Operation{
 			Operation(process.Start), Operation(process.Stop), Operation(process.Restart), Operation(process.Reload),
-			Operation(process.Kill), Operation(process.Host), Operation(process.Unhost),
+			Operation(process.Kill), Operation(process.Host), Operation(process.Unhost), Operation(process.Retry),
 		}
 	case Setup:
 		return []Operation{Operation(process.Register), Operation(process.Update), Operation(process.Unregister), SetGroup}

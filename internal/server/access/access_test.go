@@ -131,7 +131,7 @@ func TestEveryProcessOperationIsARight(t *testing.T) {
 	all := access.Operations()
 	for _, op := range []process.Op{
 		process.Start, process.Stop, process.Query, process.Host, process.Unhost, process.Restart, process.Reload, process.Kill,
-		process.Register, process.Update, process.Unregister,
+		process.Register, process.Update, process.Unregister, process.Retry,
 	} {
 		if !slices.Contains(all, access.OperationOf(op)) {
 			t.Errorf("there is no right to %s", op)

@@ -127,7 +127,7 @@ func WithOperator(ctx context.Context, who access.Principal) context.Context {
 // supported are the operations that can be asked for; a query is none, as the list of processes answers it.
 func supported() []process.Op {
 	return []process.Op{
-		process.Start, process.Stop, process.Restart, process.Reload, process.Kill, process.Host, process.Unhost,
+		process.Start, process.Stop, process.Restart, process.Reload, process.Kill, process.Host, process.Unhost, process.Retry,
 		process.Register, process.Update, process.Unregister,
 	}
 }

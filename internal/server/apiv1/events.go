@@ -75,12 +75,22 @@ func (h *Handler) viewEvent(s *store.StoredEvent, host hostView) eventView {
 		},
 	}
 	if c := e.Cause; c.ID != "" || c.Text != "" {
-		v.Cause = &causeView{ID: c.ID, Text: c.Text, Evidence: c.Evidence, Since: instant(c.Since)}
+		cause := viewCause(c)
+		v.Cause = &cause
 	}
-	if x := e.Exit; x != nil {
-		v.Exit = &exitView{Known: x.Known, Code: x.Code, Signal: x.Signal, Core: x.Core, OOM: x.OOM, At: instant(x.At)}
-	}
+	v.Exit = viewExit(e.Exit)
 	return v
+}
+
+func viewCause(c process.Cause) causeView {
+	return causeView{ID: c.ID, Text: c.Text, Evidence: c.Evidence, Since: instant(c.Since)}
+}
+
+func viewExit(x *process.Exit) *exitView {
+	if x == nil {
+		return nil
+	}
+	return &exitView{Known: x.Known, Code: x.Code, Signal: x.Signal, Core: x.Core, OOM: x.OOM, At: instant(x.At)}
 }
 
 // eventPage is a part of the history.

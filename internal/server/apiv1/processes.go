@@ -25,6 +25,57 @@ type processView struct {
 	LastStartAt  *time.Time    `json:"last_start_at,omitempty"`
 	ReportedAt   *time.Time    `json:"reported_at,omitempty"`
 	Spec         *process.Spec `json:"spec,omitempty"`
+
+	processDetail
+}
+
+// processDetail is what says more than the state.
+type processDetail struct {
+	Cause    *causeView  `json:"cause,omitempty"`
+	Flapping bool        `json:"flapping,omitempty"`
+	Restarts int         `json:"restarts,omitempty"`
+	LastExit *exitView   `json:"last_exit,omitempty"`
+	Health   *answerView `json:"health,omitempty"`
+	Version  *answerView `json:"version,omitempty"`
+	Config   []driftView `json:"config,omitempty"`
+	Usage    *usageView  `json:"usage,omitempty"`
+	NextRun  *time.Time  `json:"next_run,omitempty"`
+	Runs     []runView   `json:"runs,omitempty"`
+}
+
+// answerView is what a health or version command said last.
+type answerView struct {
+	OK       bool       `json:"ok"`
+	Text     string     `json:"text,omitempty"`
+	At       *time.Time `json:"at,omitempty"`
+	Failures int        `json:"failures,omitempty"`
+	Bad      bool       `json:"bad,omitempty"`
+}
+
+// driftView is a configuration file that is not the one that the spec names.
+type driftView struct {
+	Path    string     `json:"path"`
+	Want    string     `json:"want"`
+	Have    string     `json:"have,omitempty"`
+	Problem string     `json:"problem,omitempty"`
+	Since   *time.Time `json:"since,omitempty"`
+}
+
+// usageView is what a process uses with its whole tree.
+type usageView struct {
+	CPU       float64    `json:"cpu_percent"`
+	Mem       float64    `json:"mem_percent"`
+	Processes int        `json:"processes"`
+	At        *time.Time `json:"at,omitempty"`
+}
+
+// runView is one run of a periodic or single-run process.
+type runView struct {
+	StartedAt *time.Time `json:"started_at,omitempty"`
+	EndedAt   *time.Time `json:"ended_at,omitempty"`
+	PID       int        `json:"pid,omitempty"`
+	Exit      *exitView  `json:"exit,omitempty"`
+	Output    string     `json:"output,omitempty"`
 }
 
 // instanceView is a running process.
@@ -54,7 +105,7 @@ func (h *Handler) viewProcess(o store.Observed, host hostView) processView {
 		Namespace: o.Process.Namespace, Name: o.Process.Name, Host: host,
 		State: o.Status.State, Stale: !host.Online, Message: o.Status.Message, Hosted: o.Status.Hosted, Want: o.Status.Want,
 		RegisteredAt: moment(o.Status.RegisteredAt), LastStartAt: moment(o.Status.LastStartAt), ReportedAt: moment(o.Status.ReportedAt),
-		Spec: o.Spec,
+		Spec: o.Spec, processDetail: viewDetail(&o.Status),
 	}
 	if i := o.Status.Instance; o.Status.Running() {
 		v.Instance = &instanceView{
@@ -63,6 +114,34 @@ func (h *Handler) viewProcess(o store.Observed, host hostView) processView {
 		}
 	}
 	return v
+}
+
+func viewDetail(s *process.Status) processDetail {
+	v := processDetail{
+		Flapping: s.Flapping, Restarts: s.Restarts, LastExit: viewExit(s.LastExit),
+		Health: viewAnswer(s.Health), Version: viewAnswer(s.Version), NextRun: instant(s.NextRun),
+	}
+	if s.Cause.ID != "" || s.Cause.Text != "" {
+		cause := viewCause(s.Cause)
+		v.Cause = &cause
+	}
+	for _, d := range s.Config {
+		v.Config = append(v.Config, driftView{Path: d.Path, Want: d.Want, Have: d.Have, Problem: d.Problem, Since: instant(d.Since)})
+	}
+	if u := s.Usage; u != nil {
+		v.Usage = &usageView{CPU: u.CPU, Mem: u.Mem, Processes: u.Processes, At: instant(u.At)}
+	}
+	for _, r := range s.Runs {
+		v.Runs = append(v.Runs, runView{StartedAt: instant(r.Started), EndedAt: instant(r.Ended), PID: r.PID, Exit: viewExit(r.Exit), Output: r.Output})
+	}
+	return v
+}
+
+func viewAnswer(a *process.Answer) *answerView {
+	if a == nil {
+		return nil
+	}
+	return &answerView{OK: a.OK, Text: a.Text, At: instant(a.At), Failures: a.Failures, Bad: a.Bad}
 }
 
 // listProcesses lists what the caller may query.

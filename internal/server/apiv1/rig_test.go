@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -218,6 +219,14 @@ func (a answer) items(fields ...string) []string {
 		for _, f := range fields {
 			v := item
 			for step := range strings.SplitSeq(f, ".") {
+				if list, ok := v.([]any); ok {
+					place, err := strconv.Atoi(step)
+					if err != nil {
+						panic(err)
+					}
+					v = list[place]
+					continue
+				}
 				v = v.(map[string]any)[step]
 			}
 			parts = append(parts, fmt.Sprint(v))

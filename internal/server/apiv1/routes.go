@@ -20,7 +20,9 @@ func (h *Handler) table() []route {
 	)
 	return []route{
 		{get, "/processes", "processes.list", anyone, h.listProcesses},
+		{get, "/processes/counts", "processes.counts", anyone, h.countProcesses},
 		{get, "/processes/{namespace}/{name}", "processes.get", anyone, h.getProcess},
+		{get, "/why", "why.list", anyone, h.explain},
 		{get, "/agents", "agents.list", anyone, h.listAgents},
 
 		{get, "/events", "events.list", anyone, h.listEvents},

@@ -30,7 +30,7 @@ type ObservedFilter struct {
 	Process process.ID
 	// Agents are keys; nil matches all, and an empty list none.
 	Agents []string
-	// States are those of process.Status, or what its Condition may say beside them.
+	// States are those of process.Status.
 	States []string
 	// Spec asks for the specs too; without, they are nil.
 	Spec bool

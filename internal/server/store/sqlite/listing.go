@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"drover/internal/process"
@@ -45,23 +44,6 @@ func (w *where) among(column string, values []string) error {
 	return nil
 }
 
-// inState adds that a process is in one of the states, or in a condition that goes with several of them.
-func (w *where) inState(states []string) error {
-	list, err := json.Marshal(states)
-	if err != nil {
-		return err
-	}
-	either := "o.status ->> 'state' IN (SELECT value FROM json_each(?))"
-	if slices.Contains(states, process.Flapping) {
-		either += " OR o.status ->> 'flapping' AND o.status ->> 'state' IN ('running', 'starting', 'backoff')"
-	}
-	if slices.Contains(states, process.Unhealthy) {
-		either += " OR o.status ->> '$.health.bad' AND o.status ->> 'state' = 'running' AND NOT coalesce(o.status ->> 'flapping', 0)"
-	}
-	w.add("("+either+")", string(list))
-	return nil
-}
-
 // ListObserved returns part of the observed processes.
 func (db *DB) ListObserved(ctx context.Context, f store.ObservedFilter, after store.ObservedKey, limit int) ([]store.Observed, error) {
 	rows, err := db.listObserved(ctx, f, after, limit)
@@ -85,7 +67,7 @@ func (db *DB) listObserved(ctx context.Context, f store.ObservedFilter, after st
 		}
 	}
 	if len(f.States) > 0 {
-		if err := w.inState(f.States); err != nil {
+		if err := w.among("o.status ->> 'state'", f.States); err != nil {
 			return nil, err
 		}
 	}

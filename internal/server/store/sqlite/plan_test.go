@@ -154,7 +154,7 @@ func use(t *testing.T, db *DB) {
 		{Namespace: "n", Name: "a"},
 		{Namespace: "n*", Name: "a*"},
 		{Process: process.ID{Namespace: "n", Name: "a"}},
-		{Agents: []string{"a"}, States: []string{process.Flapping, process.Unhealthy}, Spec: true},
+		{Agents: []string{"a"}, States: []string{"up"}, Spec: true},
 	} {
 		_, err = db.ListObserved(ctx, f, store.ObservedKey{}, 1)
 		do(err)

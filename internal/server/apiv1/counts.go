@@ -1,0 +1,68 @@
+package apiv1
+
+import (
+	"context"
+
+	"drover/internal/server/store"
+)
+
+// countsByState is how many processes there are in each state.
+type countsByState struct {
+	// States counts those whose hosts are there, by state; Stale counts the others, of which nobody knows.
+	States map[string]int `json:"states"`
+	Stale  int            `json:"stale"`
+	Total  int            `json:"total"`
+}
+
+// countProcesses counts what the caller may query.
+func (h *Handler) countProcesses(ctx context.Context, c *call) (reply, error) {
+	p := &c.params
+	f := store.ObservedFilter{Namespace: p.text("namespace"), Name: p.text("name")}
+	hosts := p.list("host")
+	if err := p.done(); err != nil {
+		return reply{}, err
+	}
+	c.audit.Target = clip(f.Namespace + "/" + f.Name)
+	var err error
+	if f.Agents, err = h.agentsNamed(ctx, hosts); err != nil {
+		return reply{}, err
+	}
+	n := countsByState{States: map[string]int{}}
+	r := reader{h: h, who: &c.who}
+	err = h.eachObserved(ctx, f, func(o *store.Observed) {
+		agent, _ := h.Directory.ByKey(o.Agent)
+		switch {
+		case !r.at(o.Process).Covers(rightsOf(agent)):
+			return
+		case h.Directory.Presence(o.Agent, h.Now()).Away:
+			n.Stale++
+		default:
+			n.States[o.Status.State]++
+		}
+		n.Total++
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	c.audit.Targets = n.Total
+	return ok(n)
+}
+
+// eachObserved calls fn for every process of a filter, in pages, so that no read of the database is a long one.
+func (h *Handler) eachObserved(ctx context.Context, f store.ObservedFilter, fn func(*store.Observed)) error {
+	var after store.ObservedKey
+	for {
+		rows, err := h.Listing.ListObserved(ctx, f, after, maxPage)
+		if err != nil {
+			return failure("read the processes", err)
+		}
+		for i := range rows {
+			fn(&rows[i])
+		}
+		if len(rows) < maxPage {
+			return nil
+		}
+		last := &rows[len(rows)-1]
+		after = store.ObservedKey{Agent: last.Agent, Process: last.Process}
+	}
+}

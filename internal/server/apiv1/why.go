@@ -1,0 +1,262 @@
+package apiv1
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/server/access"
+	"drover/internal/server/fleet"
+	"drover/internal/server/store"
+	"drover/internal/server/task"
+	"drover/internal/why"
+)
+
+// findingView is why one process on one host is as it is.
+type findingView struct {
+	Namespace string       `json:"namespace"`
+	Name      string       `json:"name"`
+	Host      hostView     `json:"host"`
+	State     string       `json:"state,omitempty"`
+	Wrong     bool         `json:"wrong"`
+	Severity  why.Severity `json:"severity"`
+	Cause     causeView    `json:"cause"`
+	// Then is what the host had said last, where it is away.
+	Then   *causeView `json:"then,omitempty"`
+	Impact string     `json:"impact"`
+}
+
+// causeCount is how often a cause was found, and what is known of it.
+type causeCount struct {
+	ID       process.CauseID `json:"id"`
+	Title    string          `json:"title"`
+	Severity why.Severity    `json:"severity"`
+	Count    int             `json:"count"`
+	Meaning  string          `json:"meaning"`
+	Remedy   string          `json:"remedy"`
+	Page     string          `json:"page"`
+}
+
+// whyView is the answer to why.
+type whyView struct {
+	// Findings are the worst ones, as many as were asked for.
+	Findings []findingView `json:"findings"`
+	// Causes counts all of them, the worst and most frequent first.
+	Causes []causeCount `json:"causes"`
+	// Wrong counts the processes that are not as they should be, Total all that were looked at.
+	Wrong int `json:"wrong"`
+	Total int `json:"total"`
+}
+
+// explain tells why processes are as they are: those that are not as they should be, and with all=true every one of which there is
+// something to tell.
+func (h *Handler) explain(ctx context.Context, c *call) (reply, error) {
+	p := &c.params
+	q := inquiry{reader: reader{h: h, who: &c.who}, now: h.Now()}
+	q.namespace, q.name, q.hosts, q.most = p.text("namespace"), p.text("name"), p.list("host"), p.limit()
+	if all := p.flag("all"); all != nil {
+		q.all = *all
+	}
+	for _, id := range p.list("cause") {
+		if _, known := why.Lookup(process.CauseID(id)); !known {
+			p.fail(invalid("cause", "is %.40q: there is no such cause", id))
+		}
+		q.causes = append(q.causes, process.CauseID(id))
+	}
+	if err := p.done(); err != nil {
+		return reply{}, err
+	}
+	c.audit.Target = clip(q.namespace + "/" + q.name)
+	if err := q.look(ctx); err != nil {
+		return reply{}, err
+	}
+	c.audit.Targets = q.total
+	return ok(q.view())
+}
+
+// inquiry is one walk over the processes that are asked about.
+type inquiry struct {
+	reader
+	now  time.Time
+	most int
+
+	namespace, name string
+	hosts           []string
+	causes          []process.CauseID
+	all             bool
+
+	waiting map[store.ObservedKey][]why.Operation
+	// seen are the agents that were judged, by key.
+	seen map[string]bool
+
+	found        []findingView
+	counts       map[process.CauseID]*causeCount
+	wrong, total int
+}
+
+// one returns the process that is asked about, if it is a single one.
+func (q *inquiry) one() (process.ID, bool) {
+	id := process.ID{Namespace: q.namespace, Name: q.name}
+	return id, id.Namespace != "" && id.Name != "" && !strings.ContainsAny(q.namespace+q.name, "*?")
+}
+
+// look judges every process that the caller may query.
+func (q *inquiry) look(ctx context.Context) error {
+	q.seen, q.counts = map[string]bool{}, map[process.CauseID]*causeCount{}
+	agents, err := q.h.agentsNamed(ctx, q.hosts)
+	if err != nil {
+		return err
+	}
+	if err := q.readWaiting(ctx); err != nil {
+		return err
+	}
+	f := store.ObservedFilter{Namespace: q.namespace, Name: q.name, Agents: agents}
+	err = q.h.eachObserved(ctx, f, func(o *store.Observed) {
+		agent, joined := q.h.Directory.ByKey(o.Agent)
+		q.judge(o.Process, agent, joined, &o.Status, q.waiting[store.ObservedKey{Agent: o.Agent, Process: o.Process}])
+		delete(q.waiting, store.ObservedKey{Agent: o.Agent, Process: o.Process})
+	})
+	if err != nil {
+		return err
+	}
+	// What is left waits for hosts that have never spoken of the process.
+	for key, operations := range q.waiting {
+		if agent, joined := q.h.Directory.ByKey(key.Agent); joined && (agents == nil || slices.Contains(agents, key.Agent)) && q.asksFor(key.Process) {
+			q.judge(key.Process, agent, joined, nil, operations)
+		}
+	}
+	q.missing()
+	return nil
+}
+
+func (q *inquiry) asksFor(id process.ID) bool {
+	return (q.namespace == "" || access.Match(q.namespace, id.Namespace)) && (q.name == "" || access.Match(q.name, id.Name))
+}
+
+// mostWaiting bounds the operations that are read for one inquiry.
+const mostWaiting = 10_000
+
+// readWaiting reads the operations that are not done. Where all processes are looked at, those that have only just been asked for are
+// left out: they are no reason for anything yet.
+func (q *inquiry) readWaiting(ctx context.Context) error {
+	var f store.WaitingFilter
+	if id, one := q.one(); one {
+		f.Process = id
+	} else if !q.all {
+		f.Before = q.now.Add(-why.Patience)
+	}
+	rows, err := q.h.Listing.ListWaiting(ctx, f, mostWaiting)
+	if err != nil {
+		return failure("list the operations that wait", err)
+	}
+	q.waiting = map[store.ObservedKey][]why.Operation{}
+	for _, w := range rows {
+		key := store.ObservedKey{Agent: w.Agent, Process: w.Process}
+		q.waiting[key] = append(q.waiting[key], why.Operation{
+			Op: w.Op, Task: w.Task, App: w.App, User: w.User, Asked: w.Created, Begun: w.State >= task.Begun, Accepted: w.State >= task.Accepted,
+		})
+	}
+	return nil
+}
+
+// missing adds what is asked for by name and is not there: a process that a host does not know, and a host that nobody knows.
+func (q *inquiry) missing() {
+	id, one := q.one()
+	if !one {
+		return
+	}
+	for _, name := range q.hosts {
+		if strings.ContainsAny(name, "*?") {
+			continue
+		}
+		switch agent, joined := q.h.Directory.LookupID(name); {
+		case !joined:
+			q.judge(id, store.Agent{ID: name}, false, nil, nil)
+		case !q.seen[agent.Key]:
+			q.judge(id, agent, true, nil, nil)
+		}
+	}
+}
+
+// judge takes in one process on one host.
+func (q *inquiry) judge(id process.ID, agent store.Agent, joined bool, status *process.Status, operations []why.Operation) {
+	q.seen[agent.Key] = true
+	if !q.at(id).Covers(rightsOf(agent)) {
+		return
+	}
+	host := q.h.viewHost(agent)
+	v := why.Judge(why.Facts{
+		Process: id, Host: host.ID, Now: q.now, Agent: agentFacts(joined, q.h.Directory.Presence(agent.Key, q.now)), Status: status, Operations: operations,
+	})
+	if status != nil {
+		q.total++
+	}
+	if v.Wrong {
+		q.wrong++
+	}
+	if v.Cause.ID == "" || !v.Wrong && !q.all || len(q.causes) > 0 && !slices.Contains(q.causes, v.Cause.ID) {
+		return
+	}
+	q.count(&v)
+	view := findingView{
+		Namespace: id.Namespace, Name: id.Name, Host: host, Wrong: v.Wrong, Severity: v.Severity, Cause: viewCause(v.Cause), Impact: v.Impact,
+	}
+	if status != nil {
+		view.State = status.State
+	}
+	if v.Then != nil {
+		then := viewCause(*v.Then)
+		view.Then = &then
+	}
+	q.found = append(q.found, view)
+	if len(q.found) >= 4*q.most { // the rest are only counted
+		q.sort()
+		q.found = q.found[:q.most]
+	}
+}
+
+func agentFacts(joined bool, p fleet.Presence) why.Agent {
+	return why.Agent{Joined: joined, Away: p.Away, Since: p.Since, Seen: p.LastSeen}
+}
+
+// count adds a finding to the counts of its cause, whose severity is that of the worst.
+func (q *inquiry) count(v *why.Finding) {
+	n := q.counts[v.Cause.ID]
+	if n == nil {
+		e, _ := why.Lookup(v.Cause.ID)
+		n = &causeCount{ID: v.Cause.ID, Title: e.Title, Severity: v.Severity, Meaning: e.Meaning, Remedy: e.Remedy, Page: e.Page()}
+		q.counts[v.Cause.ID] = n
+	}
+	n.Count++
+	if v.Severity.Compare(n.Severity) < 0 {
+		n.Severity = v.Severity
+	}
+}
+
+// sort puts the worst first, and among equals those that have one cause and one name together.
+func (q *inquiry) sort() {
+	slices.SortStableFunc(q.found, func(a, b findingView) int {
+		return cmp.Or(
+			a.Severity.Compare(b.Severity), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
+			cmp.Compare(a.Cause.ID, b.Cause.ID), cmp.Compare(a.Host.Cloud, b.Host.Cloud), cmp.Compare(a.Host.ID, b.Host.ID),
+		)
+	})
+}
+
+func (q *inquiry) view() whyView {
+	q.sort()
+	v := whyView{Findings: q.found[:min(q.most, len(q.found))], Causes: []causeCount{}, Wrong: q.wrong, Total: q.total}
+	if v.Findings == nil {
+		v.Findings = []findingView{}
+	}
+	for _, n := range q.counts {
+		v.Causes = append(v.Causes, *n)
+	}
+	slices.SortFunc(v.Causes, func(a, b causeCount) int {
+		return cmp.Or(a.Severity.Compare(b.Severity), -cmp.Compare(a.Count, b.Count), cmp.Compare(a.ID, b.ID))
+	})
+	return v
+}

@@ -1,0 +1,151 @@
+package why
+
+import (
+	"fmt"
+	"time"
+
+	"drover/internal/process"
+)
+
+// The states that a judgement rests on: words of docs/states.md, and the two that are shown in their place.
+const (
+	stateGivenUp   = "given-up"
+	stateBackoff   = "backoff"
+	stateStarting  = "starting"
+	stateFlapping  = "flapping"
+	stateUnhealthy = "unhealthy"
+	stateStopping  = "stopping"
+	stateOperating = "operating"
+	stateScheduled = "scheduled"
+	stateFinished  = "finished"
+	stateStopped   = "stopped"
+	stateUnknown   = "unknown"
+)
+
+// Own returns the cause that the agent has found. Where it has none, as one of an earlier version, it is what the state tells; its
+// zero value where there is nothing to explain.
+func Own(s process.Status) process.Cause {
+	if s.Cause.ID != "" {
+		return s.Cause
+	}
+	c := process.Cause{ID: told(&s), Text: s.Message}
+	if e, known := Lookup(c.ID); known && c.Text == "" {
+		c.Text = e.Meaning
+	}
+	return c
+}
+
+// told is the kind of cause that a state without one lets expect.
+func told(s *process.Status) process.CauseID {
+	switch s.State {
+	case stateFlapping:
+		return process.CauseFlapping
+	case stateUnhealthy:
+		return process.CauseUnhealthy
+	case stateGivenUp, stateBackoff, stateStarting:
+		return ended(s.LastExit)
+	case stateStopping, stateOperating:
+		return process.CauseOperating
+	case stateScheduled:
+		return process.CauseWaitsForSchedule
+	case stateFinished:
+		return process.CauseFinished
+	case stateStopped:
+		switch {
+		case s.LastStartAt == 0:
+			return process.CauseNeverStarted
+		case s.Hosted:
+			return ended(s.LastExit)
+		case s.Want == process.WantStopped:
+			return process.CauseStopped
+		}
+		return process.CauseUnhosted
+	}
+	return ""
+}
+
+// ended is the kind of cause that an end is.
+func ended(e *process.Exit) process.CauseID {
+	switch {
+	case e == nil || !e.Known:
+		return process.CauseUnseen
+	case e.OOM:
+		return process.CauseOOM
+	case e.Core:
+		return process.CauseCore
+	case e.Signal != 0:
+		return process.CauseSignal
+	case e.Code != 0:
+		return process.CauseExitStatus
+	}
+	return process.CauseExited
+}
+
+// impact is what the state means for the process.
+func (f *Facts) impact() string {
+	s := f.Status
+	switch {
+	case !f.Agent.Joined:
+		return "nothing can be seen or done there"
+	case f.Agent.Away:
+		return "nobody can see how it is; its host goes on without the server"
+	case s == nil || !s.Known:
+		return "nobody watches it"
+	case s.Running() && s.Hosted:
+		return "it runs, and is watched"
+	case s.Running():
+		return "it runs, and nobody would start it again"
+	}
+	switch s.State {
+	case stateGivenUp:
+		return "it is down, and stays so until it is started or retried"
+	case stateBackoff, stateFlapping:
+		return "it is down, and will be started again"
+	case stateStarting:
+		return "it is down, and is being started"
+	case stateStopping:
+		return "it is being ended"
+	case stateOperating, stateUnknown:
+		return "it is not watched at this moment"
+	case stateScheduled:
+		return "it runs by its timetable"
+	case stateFinished:
+		return "it is over, and is not started again"
+	}
+	if s.Hosted {
+		return "it is down although it is hosted"
+	}
+	return "it is down, and nobody will start it"
+}
+
+// Age is a duration in its two largest units, such as "2d3h"; less than a second is "0s".
+func Age(d time.Duration) string {
+	seconds := max(int64(d/time.Second), 0)
+	units := []struct {
+		length int64
+		name   string
+	}{{86400, "d"}, {3600, "h"}, {60, "m"}, {1, "s"}}
+	for i, u := range units {
+		if seconds < u.length && u.length > 1 {
+			continue
+		}
+		text := fmt.Sprintf("%d%s", seconds/u.length, u.name)
+		if i+1 < len(units) {
+			if rest := seconds % u.length / units[i+1].length; rest > 0 {
+				text += fmt.Sprintf("%d%s", rest, units[i+1].name)
+			}
+		}
+		return text
+	}
+	return "0s"
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// millis is a time in Unix milliseconds; the zero time is 0.
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}

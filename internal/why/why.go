@@ -1,0 +1,252 @@
+// Package why says in one sentence why a process is as it is. It owns the judgement that joins what the agent of the host has said
+// with what only the server knows (whether that agent is there, which operations wait), and the catalogue of all causes: how bad each
+// is, what it means, what to do. It gathers no facts and prints nothing, and of a cause that an agent has found it changes no word.
+package why
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"drover/internal/process"
+)
+
+// Patience is how long an operation may wait for its turn before the waiting itself is what is wrong.
+const Patience = 30 * time.Second
+
+// Facts are what is known of one process on one host at one moment.
+type Facts struct {
+	Process process.ID
+	// Host is what the host is called.
+	Host string
+	Now  time.Time
+	// Agent is what the server knows of the agent there.
+	Agent Agent
+	// Status is the agent's last word of the process; nil where it has never spoken of it.
+	Status *process.Status
+	// Operations are those that are not done yet, the oldest first. Questions are none.
+	Operations []Operation
+}
+
+// Agent is an agent as the server sees it.
+type Agent struct {
+	// Joined says that there is one on the host, Away that it does not answer.
+	Joined, Away bool
+	// Since is the moment from which an absence counts, Seen when the agent was last heard; zero where that is not known.
+	Since, Seen time.Time
+}
+
+// Operation is something that was asked of the process and is not done yet.
+type Operation struct {
+	Op   process.Op
+	Task string
+	// App and User asked for it, at Asked.
+	App, User string
+	Asked     time.Time
+	// Begun says that the agent works on it, Accepted that it has it on disk.
+	Begun, Accepted bool
+}
+
+// Severity says how bad a finding is.
+type Severity string
+
+// The severities: down until somebody does something or out of sight; not right, but running or seen to; as it was asked for, or just
+// passing.
+const (
+	Critical Severity = "critical"
+	Warning  Severity = "warning"
+	Notice   Severity = "notice"
+)
+
+// Severities lists them, the worst first.
+func Severities() []Severity { return []Severity{Critical, Warning, Notice} }
+
+// Compare orders severities, the worst first.
+func (s Severity) Compare(other Severity) int {
+	return cmp.Compare(slices.Index(Severities(), s), slices.Index(Severities(), other))
+}
+
+// Finding is why a process is as it is.
+type Finding struct {
+	// Cause is the one that comes first; its zero value says that there is nothing to explain.
+	Cause process.Cause
+	// Wrong says that the process is not as it should be.
+	Wrong    bool
+	Severity Severity
+	// Impact is what that means for the process, as one clause.
+	Impact string
+	// Then is what the agent had said last, where the cause is that it is away.
+	Then *process.Cause
+}
+
+// Judge finds the cause that comes first. What only the server can know comes before what the agent has said: it is out of date
+// where the agent is away. It is a pure function.
+func Judge(f Facts) Finding {
+	switch {
+	case !f.Agent.Joined:
+		return f.conclude(f.unknownAgent())
+	case f.Agent.Away:
+		return f.away()
+	case f.Status == nil || !f.Status.Known:
+		if len(f.Operations) > 0 {
+			return f.conclude(f.waiting(nil))
+		}
+		return f.conclude(process.Cause{
+			ID: process.CauseUnknown, Text: fmt.Sprintf("the agent on %s knows no process %s", f.Host, f.Process),
+		})
+	}
+	own := Own(*f.Status)
+	if len(f.Operations) == 0 {
+		return f.conclude(own)
+	}
+	if f.Operations[0].Begun {
+		if own.ID == "" || own.ID == process.CauseOperating || !f.wrong(own) {
+			return f.conclude(f.underWay(own))
+		}
+		return f.conclude(own)
+	}
+	if late := f.Now.Sub(f.Operations[0].Asked) > Patience; late || !f.wrong(own) {
+		return f.conclude(f.waiting(&own))
+	}
+	own.Evidence = append(slices.Clone(own.Evidence), f.Operations[0].String()+" is about to begin")
+	return f.conclude(own)
+}
+
+// conclude makes a finding of a cause.
+func (f *Facts) conclude(c process.Cause) Finding {
+	v := Finding{Cause: c, Wrong: f.wrong(c), Severity: Notice, Impact: f.impact()}
+	if v.Wrong {
+		v.Severity = f.severity(c.ID)
+	}
+	return v
+}
+
+// severity is how bad a cause is that is wrong: that of the catalogue, as far as the state bears it out.
+func (f *Facts) severity(id process.CauseID) Severity {
+	e, known := Lookup(id)
+	seen := f.Agent.Joined && !f.Agent.Away && f.Status != nil
+	switch {
+	case seen && f.Status.State == stateGivenUp:
+		return Critical
+	case !known || e.Severity == Notice || seen && f.Status.Running():
+		return Warning
+	}
+	return e.Severity
+}
+
+// wrong reports whether a process with this cause is not as it should be.
+func (f *Facts) wrong(c process.Cause) bool {
+	e, known := Lookup(c.ID)
+	expected := f.Status == nil || f.Status.Hosted || f.Status.Want == process.WantRunning
+	switch {
+	case c.ID == "":
+		return false
+	case c.ID == process.CauseFinished:
+		return f.Status != nil && f.Status.LastExit != nil && failedExit(f.Status.LastExit)
+	case known && e.Severity == Notice:
+		return false
+	case c.ID == process.CauseQueued:
+		return len(f.Operations) > 0 && f.Now.Sub(f.Operations[0].Asked) > Patience
+	case c.ID == process.CauseAgentAway:
+		return expected || len(f.Operations) > 0
+	case slices.ContainsFunc(ends(), func(e Entry) bool { return e.ID == c.ID }):
+		return expected || f.Status.Running() // what nobody expects to run may end as it likes
+	}
+	return true
+}
+
+func failedExit(e *process.Exit) bool { return e.Known && (e.Code != 0 || e.Signal != 0) }
+
+func (f *Facts) unknownAgent() process.Cause {
+	c := process.Cause{ID: process.CauseAgentUnknown, Text: fmt.Sprintf("no agent has ever joined as %s", f.Host)}
+	if f.Status != nil {
+		c.Text = fmt.Sprintf("the agent that reported it is no longer known as %s", f.Host)
+		c.Evidence = append(c.Evidence, "its last word: "+f.Status.State)
+	}
+	return c
+}
+
+// away makes a finding of a process that nobody sees.
+func (f *Facts) away() Finding {
+	c := process.Cause{ID: process.CauseAgentAway, Since: millis(f.Agent.Since)}
+	switch {
+	case f.Agent.Seen.IsZero():
+		c.Text = "the agent of the host has not been heard of since the server was started"
+	default:
+		c.Text = fmt.Sprintf("the agent of the host has been away for %s", Age(f.Now.Sub(f.Agent.Since)))
+		c.Evidence = append(c.Evidence, "last heard at "+stamp(f.Agent.Seen))
+	}
+	var then *process.Cause
+	if s := f.Status; s != nil {
+		c.Text += "; " + asOf(s)
+		if own := Own(*s); own.ID != "" {
+			then = &own
+			c.Evidence = append(c.Evidence, fmt.Sprintf("its last word: %s [%s]", own.Text, own.ID))
+		}
+	}
+	for _, o := range f.Operations {
+		c.Evidence = append(c.Evidence, o.String()+" waits for it")
+	}
+	v := f.conclude(c)
+	v.Then = then
+	return v
+}
+
+// asOf is the state that was last known.
+func asOf(s *process.Status) string {
+	if s.ReportedAt > 0 {
+		return fmt.Sprintf("as of %s the process was %s", stamp(time.Unix(s.ReportedAt, 0)), s.State)
+	}
+	return "when it was last heard the process was " + s.State
+}
+
+// underWay is the cause while the agent works on an operation.
+func (f *Facts) underWay(own process.Cause) process.Cause {
+	o := f.Operations[0]
+	c := process.Cause{ID: process.CauseOperating, Text: o.String() + " is under way", Since: own.Since}
+	if own.ID == process.CauseOperating {
+		c.Evidence = slices.Clone(own.Evidence)
+	}
+	if c.Since == 0 {
+		c.Since = millis(o.Asked)
+	}
+	for _, next := range f.Operations[1:] {
+		c.Evidence = append(c.Evidence, next.String()+" waits for its turn")
+	}
+	return c
+}
+
+// waiting is the cause while an operation has not begun.
+func (f *Facts) waiting(own *process.Cause) process.Cause {
+	if f.Operations[0].Begun {
+		return f.underWay(process.Cause{})
+	}
+	o := f.Operations[0]
+	c := process.Cause{ID: process.CauseQueued, Since: millis(o.Asked)}
+	c.Text = fmt.Sprintf("%s has been waiting for %s", o, Age(f.Now.Sub(o.Asked)))
+	if o.Accepted {
+		c.Evidence = append(c.Evidence, "the agent has accepted it and has not begun")
+	} else {
+		c.Evidence = append(c.Evidence, "the agent has not accepted it")
+	}
+	if own != nil && own.ID != "" {
+		c.Evidence = append(c.Evidence, fmt.Sprintf("until then: %s [%s]", own.Text, own.ID))
+	}
+	for _, next := range f.Operations[1:] {
+		c.Evidence = append(c.Evidence, next.String()+" waits behind it")
+	}
+	return c
+}
+
+// String names an operation: what, its task and who asked.
+func (o Operation) String() string {
+	by := o.User
+	if by == "" {
+		by = o.App
+	}
+	if by != "" {
+		by = " by " + by
+	}
+	return fmt.Sprintf("%s%s (%s)", o.Op, by, o.Task)
+}
