@@ -33,7 +33,7 @@ func Run(ctx context.Context, cfg config.Dev, build string, out io.Writer, log *
 		srv   *server.Server
 	)
 	srv, err = server.New(ctx, server.Config{
-		Dir: filepath.Join(cfg.DataDir, "server"), HTTP: cfg.HTTP, Fabric: "127.0.0.1:0", Log: log.With("part", "server"),
+		Dir: filepath.Join(cfg.DataDir, "server"), HTTP: cfg.HTTP, Fabric: "127.0.0.1:0", Build: build, Log: log.With("part", "server"),
 		Socket:          filepath.Join(cfg.DataDir, config.SocketName),
 		TrustedGateways: cfg.TrustedGateways, LoginURL: cfg.LoginURL,
 		Ready: func() error {

@@ -25,16 +25,16 @@ func (s *Server) Serve(ctx context.Context) error {
 	compatible := httpapi.New(httpapi.Config{
 		Tasks: s.store, Observations: s.store, Groups: s.store, Audit: s.audit, Engine: s.engine, Directory: s.directory,
 		Gate: s.gate, TrustedGateways: s.cfg.TrustedGateways,
-		Ready: s.Ready, Notes: s.notes, Log: s.cfg.Log,
+		Ready: s.Ready, Notes: s.notes, Metrics: s.metrics.Handler(s.cfg.MoreMetrics, s.cfg.Log), Log: s.cfg.Log,
 	})
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := s.metrics.Counted(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The compatible paths are matched by their end, and a mux would redirect one that is not clean.
 		if apiv1.Owns(r.URL.Path) {
 			own.ServeHTTP(w, r)
 			return
 		}
 		compatible.ServeHTTP(w, r)
-	})
+	}))
 	parts := []group.Part{{Name: "tcp", Run: s.serving(handler, own, s.listener, nil)}}
 	if s.socket != nil {
 		parts = append(parts, group.Part{Name: "socket", Run: s.serving(handler, own, s.socket, s.operator)})

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -23,6 +24,7 @@ import (
 	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
 	"drover/internal/server/login"
+	"drover/internal/server/metrics"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqlite"
 	"drover/internal/server/webhook"
@@ -45,6 +47,9 @@ type Config struct {
 	// Ready adds a condition to /readyz, Notes what an operator should know all the same; both may be nil.
 	Ready func() error
 	Notes func() []string
+	// Build is the version that /metrics tells; MoreMetrics adds to it, in the text format of Prometheus, and may be nil.
+	Build       string
+	MoreMetrics func(io.Writer) error
 	// Faults is nil but in tests.
 	Faults *Faults
 	Log    *slog.Logger
@@ -68,6 +73,7 @@ type Server struct {
 	gate      *gate.Gate
 	audit     *audit.Recorder
 	sender    *webhook.Sender
+	metrics   *metrics.Metrics
 	listener  net.Listener
 	socket    net.Listener // nil for none
 	key       nkeys.KeyPair
@@ -82,7 +88,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot create server directory: %w", err)
 	}
-	s := &Server{cfg: cfg, link: &link{}}
+	s := &Server{cfg: cfg, link: &link{}, metrics: metrics.New(cfg.Build)}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -96,7 +102,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 			return nil, err
 		}
 	}
-	db, err := sqlite.Open(ctx, filepath.Join(cfg.Dir, "drover.db"), cfg.Log)
+	db, err := sqlite.Open(ctx, filepath.Join(cfg.Dir, "drover.db"), cfg.Log, sqlite.WatchedBy(s.metrics))
 	if err != nil {
 		return nil, err
 	}
@@ -127,6 +133,9 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	s.audit = audit.New(s.store, cfg.Log)
 	s.engine = engine.New(engine.Config{Store: s.store, Directory: s.directory, Link: orders, Key: s.key, Now: now, Log: cfg.Log})
 	s.sender = webhook.New(webhook.Config{Store: s.store, Hosts: s.directory, Now: time.Now, Log: cfg.Log})
+	s.metrics.Show(metrics.Sources{
+		Store: s.store, Agents: s.directory, Webhooks: s.sender, Waiting: s.engine.Waiting, Now: time.Now, Log: cfg.Log,
+	})
 	return s, nil
 }
 
@@ -225,6 +234,8 @@ func (s *Server) serveReports(ctx context.Context) error {
 			s.cfg.Log.Warn("report refused", "error", err)
 			return nil
 		}
+		begun := time.Now()
+		defer func() { s.metrics.Reported(len(data), time.Since(begun)) }()
 		return s.engine.HandleReport(ctx, agent, data)
 	})
 	if err != nil {

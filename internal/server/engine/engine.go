@@ -170,6 +170,9 @@ func (e *Engine) done(ctx context.Context, id string) (bool, error) {
 	return err == nil, err
 }
 
+// Waiting counts the items that wait in memory while something else is on the way to their agents.
+func (e *Engine) Waiting() int { return e.dispatch.outbox.waiting() }
+
 // finished is called with the tasks of items that have just got their outcome: whoever waits for one looks again, and the next
 // operation on each process may go.
 func (e *Engine) finished(tasks []string) {

@@ -57,3 +57,14 @@ func (o *outbox) take(agent string) ([]store.Item, bool) {
 	}
 	return items, true
 }
+
+// waiting counts what waits for all agents.
+func (o *outbox) waiting() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := 0
+	for _, q := range o.agents {
+		n += len(q.waiting)
+	}
+	return n
+}

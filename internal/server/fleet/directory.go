@@ -248,3 +248,15 @@ func (d *Directory) Presence(key string, now time.Time) Presence {
 	_, joined := d.byKey[key]
 	return d.links[key].presence(joined, d.started, now)
 }
+
+// Count returns how many agents have joined, and how many of them are not away.
+func (d *Directory) Count(now time.Time) (known, online int) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	for key := range d.byKey {
+		if !d.links[key].presence(true, d.started, now).Away {
+			online++
+		}
+	}
+	return len(d.byKey), online
+}

@@ -39,6 +39,9 @@ type call struct {
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{match: s.paths.resolve(r.Method, r.URL.Path), requestID: requestID(r), chinese: wantsChinese(r)}
 	defer func() {
+		if c.route != nil {
+			r.Pattern = c.route.name // as a mux would, for whoever counts calls
+		}
 		if c.leave != nil {
 			c.leave()
 		}
@@ -157,6 +160,7 @@ func (s *server) serveOther(w http.ResponseWriter, r *http.Request, c *call) {
 	// The mux would redirect a path that is not clean, and answer an unknown one in its own words.
 	if path.Clean(r.URL.Path) == r.URL.Path {
 		if h, pattern := s.other.Handler(r); pattern != "" {
+			r.Pattern = pattern
 			h.ServeHTTP(w, r)
 			return
 		}

@@ -58,7 +58,7 @@ type Audit interface {
 	NoteAudit(ctx context.Context, row store.AuditRow) error
 }
 
-// Config is what the edge needs. All but TrustedGateways, Notes and Now is required.
+// Config is what the edge needs. All but TrustedGateways, Notes, Metrics and Now is required.
 type Config struct {
 	Tasks        Tasks
 	Observations Observations
@@ -73,7 +73,9 @@ type Config struct {
 	Ready func() error
 	// Notes says what an operator should know although calls are taken; it may be nil.
 	Notes func() []string
-	Log   *slog.Logger
+	// Metrics answers /metrics; nil where there are none.
+	Metrics http.Handler
+	Log     *slog.Logger
 	// Now is the clock, in the zone of the local times that replies hold; time.Now when nil.
 	Now func() time.Time
 }
@@ -104,6 +106,9 @@ func New(c Config) http.Handler {
 	s.paths = index(s.table())
 	s.other.HandleFunc("GET /healthz", s.healthz)
 	s.other.HandleFunc("GET /readyz", s.readyz)
+	if c.Metrics != nil {
+		s.other.Handle("GET /metrics", c.Metrics)
+	}
 	return s
 }
 

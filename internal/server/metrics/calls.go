@@ -1,0 +1,54 @@
+package metrics
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Counted returns a handler that measures the calls of h. h has to leave the pattern of a request that it knows in it; all others are
+// one endpoint, whatever their paths.
+func (m *Metrics) Counted(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		begun := time.Now()
+		told := &told{ResponseWriter: w, status: http.StatusOK}
+		aborted := true
+		defer func() {
+			endpoint := nameOf(r.Pattern)
+			if strings.HasSuffix(endpoint, "/stream") {
+				return
+			}
+			status := strconv.Itoa(told.status/100) + "xx"
+			if aborted {
+				status = "aborted"
+			}
+			m.requests.WithLabelValues(endpoint, status).Observe(time.Since(begun).Seconds())
+		}()
+		h.ServeHTTP(told, r)
+		aborted = false
+	})
+}
+
+// nameOf is the endpoint of a pattern.
+func nameOf(pattern string) string {
+	if pattern == "" || pattern == "/" {
+		return "unknown"
+	}
+	return pattern
+}
+
+// told remembers the status that a call was answered with.
+type told struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (t *told) WriteHeader(status int) {
+	t.status = status
+	t.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets http.ResponseController reach what is below.
+func (t *told) Unwrap() http.ResponseWriter { return t.ResponseWriter }

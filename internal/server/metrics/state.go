@@ -1,0 +1,188 @@
+package metrics
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"drover/internal/server/store"
+	"drover/internal/server/task"
+)
+
+// Sources are asked when somebody looks.
+type Sources struct {
+	Store    Store
+	Agents   Agents
+	Webhooks Webhooks
+	// Waiting counts the items that wait for something else on the way to their agents.
+	Waiting func() int
+	Now     func() time.Time
+	Log     *slog.Logger
+}
+
+// Store is what is counted of the store.
+type Store interface {
+	store.Counting
+	ListWebhooks(ctx context.Context) ([]store.Subscription, error)
+	LastCursor(ctx context.Context) (int64, error)
+}
+
+// Agents counts the agents that have joined, and those of them that are there.
+type Agents interface {
+	Count(now time.Time) (known, online int)
+}
+
+// Webhooks tells how far a webhook has got.
+type Webhooks interface {
+	Latest(s store.Subscription) store.Delivery
+}
+
+// Show adds the state of a server to its figures.
+func (m *Metrics) Show(s Sources) { m.registry.MustRegister(newState(s)) }
+
+const (
+	// askTime bounds how long the store may take.
+	askTime = 5 * time.Second
+	// countEvery is how often all processes are counted at most, however many look.
+	countEvery = 10 * time.Second
+)
+
+// state is the collector of what is asked when somebody looks.
+type state struct {
+	Sources
+	processes, hosted, flapping, unhealthy, drifted *prometheus.Desc
+	agents, items, outbox                           *prometheus.Desc
+	lag, failing, attempts, delivered               *prometheus.Desc
+
+	mu      sync.Mutex
+	counted time.Time
+	figures store.Figures
+}
+
+func newState(s Sources) *state {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, labels, nil)
+	}
+	return &state{
+		Sources:   s,
+		processes: desc("drover_processes", "Processes by their last known state; counted at most every 10 s, as the next four.", "state"),
+		hosted:    desc("drover_processes_hosted", "Processes that are kept running."),
+		flapping:  desc("drover_processes_flapping", "Processes that were restarted too often lately."),
+		unhealthy: desc("drover_processes_unhealthy", "Processes whose health command has failed too often running."),
+		drifted:   desc("drover_processes_config_drifted", "Processes with a configuration file that is not the one of their spec."),
+		agents:    desc("drover_agents", "Agents that have joined, by whether they are online or away.", "presence"),
+		items:     desc("drover_open_items", "Operations on one process of one host that have no outcome yet, by how far they are.", "state"),
+		outbox:    desc("drover_outbox_items", "Operations that wait in memory while another one is on the way to the same agent."),
+		lag:       desc("drover_webhook_lag_events", "Events that have arrived since the last one that the webhook has dealt with.", "webhook"),
+		failing:   desc("drover_webhook_failing", "1 while the last delivery to the webhook has failed, else 0.", "webhook"),
+		attempts:  desc("drover_webhook_failed_attempts", "Attempts that have failed since the last delivery to the webhook.", "webhook"),
+		delivered: desc("drover_webhook_last_delivery_timestamp_seconds", "When the webhook last took a message, in Unix seconds; 0 is never.", "webhook"),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (s *state) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		s.processes, s.hosted, s.flapping, s.unhealthy, s.drifted, s.agents, s.items, s.outbox, s.lag, s.failing, s.attempts, s.delivered,
+	} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector. What cannot be asked for is left out.
+func (s *state) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), askTime)
+	defer cancel()
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	known, online := s.Agents.Count(s.Now())
+	gauge(s.agents, float64(online), "online")
+	gauge(s.agents, float64(known-online), "away")
+	gauge(s.outbox, float64(s.Waiting()))
+	if f, err := s.count(ctx); err != nil {
+		s.Log.WarnContext(ctx, "processes could not be counted", "error", err)
+	} else {
+		for name, n := range byState(f.Processes) {
+			gauge(s.processes, float64(n), name)
+		}
+		gauge(s.hosted, float64(f.Hosted))
+		gauge(s.flapping, float64(f.Flapping))
+		gauge(s.unhealthy, float64(f.Unhealthy))
+		gauge(s.drifted, float64(f.Drifted))
+		for _, of := range task.States() {
+			if of != task.Done {
+				gauge(s.items, float64(f.Items[of]), of.String())
+			}
+		}
+	}
+	if err := s.webhooks(ctx, gauge); err != nil {
+		s.Log.WarnContext(ctx, "webhooks could not be looked at", "error", err)
+	}
+}
+
+// count counts what the store holds, or returns what was counted shortly before.
+func (s *state) count(ctx context.Context) (store.Figures, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.counted.IsZero() && time.Since(s.counted) < countEvery {
+		return s.figures, nil
+	}
+	f, err := s.Store.Figures(ctx)
+	if err != nil {
+		return store.Figures{}, err
+	}
+	s.figures, s.counted = f, time.Now()
+	return f, nil
+}
+
+func (s *state) webhooks(ctx context.Context, gauge func(d *prometheus.Desc, value float64, labels ...string)) error {
+	list, err := s.Store.ListWebhooks(ctx)
+	if err != nil {
+		return err
+	}
+	last, err := s.Store.LastCursor(ctx)
+	if err != nil {
+		return err
+	}
+	for _, sub := range list {
+		d, name := s.Webhooks.Latest(sub), sub.Webhook.Name
+		failing, delivered := 0.0, 0.0
+		if d.Failures > 0 {
+			failing = 1
+		}
+		if !d.Delivered.IsZero() {
+			delivered = float64(d.Delivered.UnixMilli()) / 1000
+		}
+		gauge(s.lag, float64(max(last-d.Cursor, 0)), name)
+		gauge(s.failing, failing, name)
+		gauge(s.attempts, float64(d.Failures), name)
+		gauge(s.delivered, delivered, name)
+	}
+	return nil
+}
+
+// States are the states of processes (docs/states.md).
+func States() []string {
+	return []string{
+		"unknown", "stopped", "scheduled", "starting", "running", "stopping", "backoff", "given-up", "finished", "operating",
+	}
+}
+
+// byState counts the processes in each state; those in one that is not known here are together, as it comes from elsewhere.
+func byState(counts map[string]int) map[string]int {
+	known := map[string]int{"other": 0}
+	for _, name := range States() {
+		known[name] = 0
+	}
+	for name, n := range counts {
+		if _, ok := known[name]; !ok {
+			name = "other"
+		}
+		known[name] += n
+	}
+	return known
+}
