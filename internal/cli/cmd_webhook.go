@@ -44,8 +44,12 @@ func showWebhook(cmd *cobra.Command, o output, w client.Webhook) error {
 	}
 	d := w.Delivery
 	fields := []field{
-		{"URL", w.URL}, {"Namespaces", wantedText(w)}, {"Local", yesNo(w.Local)}, {"Note", w.Note},
-		{"Last delivered", stamp(d.DeliveredAt)}, {"Events behind", fmt.Sprint(d.Lag)},
+		{"URL", w.URL},
+		{"Namespaces", wantedText(w)},
+		{"Local", yesNo(w.Local)},
+		{"Note", w.Note},
+		{"Last delivered", stamp(d.DeliveredAt)},
+		{"Events behind", fmt.Sprint(d.Lag)},
 	}
 	if d.Failures > 0 {
 		fields = append(fields, field{"Failing since", stamp(d.FailingSince)}, field{"Attempts failed", fmt.Sprint(d.Failures)},
