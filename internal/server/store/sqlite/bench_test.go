@@ -48,6 +48,63 @@ func BenchmarkCreateTask(b *testing.B) {
 	})
 }
 
+// BenchmarkQueries takes 1,000 requests for one agent, a spec each, from their acceptance to the answers.
+func BenchmarkQueries(b *testing.B) {
+	const n = 1000
+	db := open(b, filepath.Join(b.TempDir(), "drover.db"))
+	var took [4]time.Duration
+	round := 0
+	for b.Loop() {
+		round++
+		t := queries(fmt.Sprint(round), n)
+		began := time.Now()
+		lap := func(i int) {
+			took[i] += time.Since(began)
+			began = time.Now()
+		}
+		check(b, db.CreateTask(b.Context(), t, store.AuditRow{At: time.Now()}))
+		lap(0)
+		items, err := db.LeaseItems(b.Context(), time.Now(), time.Now().Add(time.Minute), n)
+		check(b, err)
+		lap(1)
+		for half := range 2 {
+			outcomes := map[string]process.Outcome{}
+			for i := half * n / 2; i < (half+1)*n/2; i++ {
+				outcomes[items[i].ID] = process.Outcome{Text: process.Success, Hosted: true, Status: &process.Status{
+					Known: true, Hosted: true, Want: process.WantRunning, State: "running", ProcName: "worker", LastStartAt: 1_700_000_000,
+					Instance: process.Instance{PID: i, Cmdline: "/usr/sbin/worker --number 12345", Stat: "S", CPU: 0.5, RSS: 1800, Threads: 1},
+				}}
+			}
+			_, err := db.Finish(b.Context(), "agent", outcomes)
+			check(b, err)
+		}
+		lap(2)
+		check(b, db.TaskItems(b.Context(), t.ID, "app", func(store.ItemView) error { return nil }))
+		lap(3)
+	}
+	for i, what := range []string{"create", "lease", "finish", "poll"} {
+		b.ReportMetric(float64(took[i])/float64(b.N)/1e6, what+"-ms/op")
+	}
+}
+
+// queries returns a task of n requests for one agent.
+func queries(id string, n int) *store.Task {
+	t := &store.Task{ID: id, App: "app", User: "user", Created: time.Now(), Wire: "gse"}
+	for i := range n {
+		p := process.ID{Namespace: "ns", Name: fmt.Sprintf("worker-%d", i)}
+		t.Requests = append(t.Requests, store.Request{
+			Op: process.Query, Process: p,
+			Spec: &process.Spec{
+				Identity: process.Identity{ProcName: "worker", SetupPath: "/opt/worker", PIDPath: fmt.Sprintf("/run/worker-%d.pid", i), User: "root"},
+				Commands: process.Commands{Start: fmt.Sprintf("/opt/worker/run %d", i)},
+				Policy:   process.Policy{}.Defaulted(),
+			},
+			Targets: []store.Target{{Key: "0:10.0.0.1:ns:" + p.Name, Asked: "0:10.0.0.1", Agent: "agent"}},
+		})
+	}
+	return t
+}
+
 // BenchmarkTaskItems compares a poll with a bare read of the same texts.
 func BenchmarkTaskItems(b *testing.B) {
 	for _, n := range []int{1000, 30_000} {

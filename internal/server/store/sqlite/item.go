@@ -36,20 +36,21 @@ func parseItemID(s string) (itemID, bool) {
 func idList(ids []string) string {
 	list := []byte{'['}
 	for _, s := range ids {
-		id, ok := parseItemID(s)
-		if !ok {
-			continue
+		if id, ok := parseItemID(s); ok {
+			list = appendPair(list, id.num, id.nonce)
 		}
-		if len(list) > 1 {
-			list = append(list, ',')
-		}
-		list = append(list, '[')
-		list = strconv.AppendInt(list, id.num, 10)
-		list = append(list, ',')
-		list = strconv.AppendInt(list, id.nonce, 10)
-		list = append(list, ']')
 	}
 	return string(append(list, ']'))
+}
+
+// appendPair adds a pair of numbers to a JSON array that is open.
+func appendPair(list []byte, a, b int64) []byte {
+	if len(list) > 1 {
+		list = append(list, ',')
+	}
+	list = strconv.AppendInt(append(list, '['), a, 10)
+	list = strconv.AppendInt(append(list, ','), b, 10)
+	return append(list, ']')
 }
 
 // hash stands for a text in an index. Two texts of one hash wait for each other needlessly, and nothing worse.

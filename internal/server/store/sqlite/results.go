@@ -15,19 +15,19 @@ const atOnce = 1
 
 // Begin notes that the agent works on the items.
 func (db *DB) Begin(ctx context.Context, agent string, deadlines map[string]time.Time) error {
-	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
-		for s, deadline := range deadlines {
-			id, ok := parseItemID(s)
-			if !ok {
-				continue
-			}
-			err := tx.exec(ctx, `UPDATE items SET state = 3, due = NULL, deadline = ?4
-				WHERE num = ?1 AND nonce = ?2 AND (?3 = '' OR agent = ?3) AND state < 4`, id.num, id.nonce, agent, nanos(deadline))
-			if err != nil {
-				return err
-			}
+	args := make([]any, 0, 3*len(deadlines))
+	for s, deadline := range deadlines {
+		if id, ok := parseItemID(s); ok {
+			args = append(args, id.num, id.nonce, nanos(deadline))
 		}
-		return nil
+	}
+	begun := update{
+		insert{head: `WITH v (agent, num, nonce, deadline) AS (VALUES `, row: `(?1, ?, ?, ?)`, width: 3, shared: []any{agent}},
+		`) UPDATE items SET state = 3, due = NULL, deadline = v.deadline FROM v
+			WHERE items.num = v.num AND items.nonce = v.nonce AND (v.agent = '' OR items.agent = v.agent) AND items.state < 4 RETURNING num`,
+	}
+	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+		return begun.run(ctx, tx, args, func(*sql.Rows) error { return nil })
 	})
 	if err != nil {
 		return fmt.Errorf("cannot mark items as begun: %w", err)
@@ -37,61 +37,97 @@ func (db *DB) Begin(ctx context.Context, agent string, deadlines map[string]time
 
 // Finish stores outcomes that agents have given.
 func (db *DB) Finish(ctx context.Context, agent string, outcomes map[string]process.Outcome) ([]string, error) {
-	ends := make([]end, 0, len(outcomes))
+	args := make([]any, 0, endWidth*len(outcomes))
 	for s, outcome := range outcomes {
-		if id, ok := parseItemID(s); ok {
-			ends = append(ends, end{id: id, outcome: outcome, condition: `AND (?7 = '' OR agent = ?7)`, args: []any{agent}})
+		var err error
+		if args, err = appendEnd(args, s, &outcome); err != nil {
+			return nil, err
 		}
 	}
-	return db.finish(ctx, ends)
+	own := endOf(endWidth, `agent, `, `?1, `, `(v.agent = '' OR items.agent = v.agent)`)
+	own.shared = []any{agent}
+	return db.finish(ctx, own, args)
 }
 
 // Conclude stores outcomes that the server has decided on.
 func (db *DB) Conclude(ctx context.Context, ended []store.Ended) ([]string, error) {
-	ends := make([]end, 0, len(ended))
-	for _, e := range ended {
-		if id, ok := parseItemID(e.Item.ID); ok {
-			ends = append(ends, end{
-				id: id, outcome: e.Outcome, condition: `AND state = ?7 AND deadline = ?8`,
-				args: []any{int(e.Item.State), nanos(e.Item.Deadline)},
-			})
+	const width = endWidth + 2
+	args := make([]any, 0, width*len(ended))
+	for i := range ended {
+		e := &ended[i]
+		var err error
+		if args, err = appendEnd(args, e.Item.ID, &e.Outcome, int(e.Item.State), nanos(e.Item.Deadline)); err != nil {
+			return nil, err
 		}
 	}
-	return db.finish(ctx, ends)
+	unchanged := endOf(width, `state, deadline, `, `?, ?, `, `items.state = v.state AND items.deadline = v.deadline`)
+	return db.finish(ctx, unchanged, args)
 }
 
-// end is the end of one item, under a condition whose parameters begin with the seventh.
-type end struct {
-	id        itemID
-	outcome   process.Outcome
-	condition string
-	args      []any
+// endWidth is how many parameters appendEnd adds.
+const endWidth = 6
+
+// appendEnd adds the parameters of the end of an item, behind others, unless its id is that of no item.
+func appendEnd(args []any, item string, o *process.Outcome, others ...any) ([]any, error) {
+	id, ok := parseItemID(item)
+	if !ok {
+		return args, nil
+	}
+	status, err := encode(o.Status)
+	if err != nil {
+		return nil, fmt.Errorf("cannot finish items: cannot encode status: %w", err)
+	}
+	args = append(args, others...)
+	return append(args, id.num, id.nonce, optional(string(o.Fault), o.Fault != process.None), o.Text, o.Hosted, optional(status.String, status.Valid)), nil
 }
 
-func (db *DB) finish(ctx context.Context, ends []end) ([]string, error) {
+// endOf ends items that are not done and meet the condition, for which the columns and parameters before those of appendEnd are.
+func endOf(width int, columns, parameters, condition string) update {
+	return update{
+		insert{
+			head:  `WITH v (` + columns + `num, nonce, fault, text, hosted, status) AS (VALUES `,
+			row:   `(` + parameters + `?, ?, ?, ?, ?, ?)`,
+			width: width,
+		},
+		`) UPDATE items SET state = 4, due = NULL, fault = v.fault, text = v.text, hosted = v.hosted, status = v.status FROM v
+			WHERE items.num = v.num AND items.nonce = v.nonce AND items.state < 4 AND ` + condition + `
+			RETURNING task, host, lane, coalesce(fault, ''), (SELECT op FROM requests WHERE num = items.request)`,
+	}
+}
+
+// finish ends items, makes the next one of each lane due, and returns the tasks.
+func (db *DB) finish(ctx context.Context, ends update, args []any) ([]string, error) {
 	var names []string
 	var done []finished
 	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
-		tasks := map[int64]bool{}
-		done = nil
-		for _, e := range ends {
-			it, ok, err := e.store(ctx, tx, tasks)
-			if err != nil {
-				return err
-			}
-			if ok {
-				done = append(done, it)
-			}
+		names, done = nil, nil
+		var of []int64 // the tasks of those that are done
+		lanes := []byte{'['}
+		err := ends.run(ctx, tx, args, func(rows *sql.Rows) error {
+			var task, host, lane int64
+			var it finished
+			err := rows.Scan(&task, &host, &lane, &it.fault, &it.op)
+			done, of = append(done, it), append(of, task)
+			lanes = appendPair(lanes, host, lane)
+			return err
+		})
+		if err != nil || len(done) == 0 {
+			return err
 		}
-		names = nil
-		for task := range tasks {
-			var name string
-			if err := tx.value(ctx, &name, `SELECT id FROM tasks WHERE num = ?`, task); err != nil {
-				return err
+		created := map[int64]int64{}
+		for i, task := range of {
+			if _, ok := created[task]; !ok {
+				var name string
+				var at int64
+				err := tx.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&name, &at) }, `SELECT id, created FROM tasks WHERE num = ?`, task)
+				if err != nil {
+					return err
+				}
+				names, created[task] = append(names, name), at
 			}
-			names = append(names, name)
+			done[i].created = created[task]
 		}
-		return nil
+		return wakeLanes(ctx, tx, string(append(lanes, ']')))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot finish items: %w", err)
@@ -100,26 +136,16 @@ func (db *DB) finish(ctx context.Context, ends []end) ([]string, error) {
 	return names, nil
 }
 
-// store ends the item unless it is done or the condition fails, makes the next one of its lane due, and adds its task to tasks. ok is
-// whether it ended it.
-func (e end) store(ctx context.Context, tx *tx, tasks map[int64]bool) (it finished, ok bool, err error) {
-	status, err := encode(e.outcome.Status)
-	if err != nil {
-		return finished{}, false, fmt.Errorf("cannot encode status: %w", err)
+// wakeLanes makes the first item that is not done of each lane due, if it has waited for that; lanes is a JSON array of [host, lane].
+func wakeLanes(ctx context.Context, tx *tx, lanes string) error {
+	var waiting bool
+	err := tx.value(ctx, &waiting, `SELECT EXISTS (SELECT 1 FROM items INDEXED BY items_waiting WHERE state < 2 AND due IS NULL)`)
+	if err != nil || !waiting { // as a rule nothing does
+		return err
 	}
-	var task, host, lane int64
-	it.fault = e.outcome.Fault
-	err = tx.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&task, &host, &lane, &it.op, &it.created) },
-		`UPDATE items SET state = 4, due = NULL, fault = ?3, text = ?4, hosted = ?5, status = ?6
-		WHERE num = ?1 AND nonce = ?2 AND state < 4 `+e.condition+` RETURNING task, host, lane,
-			(SELECT op FROM requests WHERE num = items.request), (SELECT created FROM tasks WHERE num = items.task)`,
-		append([]any{e.id.num, e.id.nonce, faultColumn(e.outcome.Fault), e.outcome.Text, e.outcome.Hosted, status}, e.args...)...)
-	if err != nil || task == 0 {
-		return finished{}, false, err
-	}
-	tasks[task] = true
-	return it, true, tx.exec(ctx, `UPDATE items SET due = ?3 WHERE state < 2 AND due IS NULL AND num = (
-		SELECT num FROM items WHERE host = ?1 AND lane = ?2 AND state < 4 ORDER BY num LIMIT 1)`, host, lane, atOnce)
+	return tx.exec(ctx, `UPDATE items SET due = ?2 WHERE state < 2 AND due IS NULL AND num IN (
+		SELECT (SELECT num FROM items WHERE host = j.value ->> 0 AND lane = j.value ->> 1 AND state < 4 ORDER BY num LIMIT 1) FROM json_each(?1) j)`,
+		lanes, atOnce)
 }
 
 // Overdue returns the items that have waited too long.
