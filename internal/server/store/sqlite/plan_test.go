@@ -39,6 +39,8 @@ func TestNoStatementScansATable(t *testing.T) {
 		"SCAN f":                                true, // a page of tasks
 		"SCAN sqlite_sequence":                  true, // a row for each table that has one
 		"SCAN (subquery-1)":                     true, // a batch of the oldest events
+		"SCAN v":                                true, // rows of parameters
+		"SCAN items USING INDEX items_waiting":  true, // the first
 	}
 	var queries []string
 	db.queries.Range(func(query, _ any) bool {
