@@ -39,6 +39,10 @@ func verbs() []verb {
 			"Have processes watched no longer. Those that run go on running, and are not started again when they end.",
 		},
 		{
+			"retry", "Try again what was given up",
+			"Have hosted processes start with a full budget of restarts: one that was given up, or waits for its next try, is started at once.",
+		},
+		{
 			"unregister", "Forget processes, and leave them as they are",
 			"Forget processes. Those that run go on running, and nobody watches them.",
 		},

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -14,24 +15,31 @@ func newPs() *cobra.Command {
 	var s session
 	var o output
 	var f client.ProcessFilter
+	var count bool
 	cmd := &cobra.Command{
 		Use:     "ps [NAMESPACE/NAME...]",
 		Aliases: []string{"list"},
 		Short:   "List processes",
 		Long: `List processes as their hosts last reported them. A state is stale when its host is away.
 
-States: unknown, stopped (EXITED elsewhere), starting, running, operating (an operation is being carried out), backoff (ended
-by itself, will be started again), given-up (FATAL elsewhere: started again too often).
+States: unknown, stopped (EXITED elsewhere), starting, running, unhealthy (running, and its health command says no), flapping
+(started again too often lately, whatever it does right now), stopping (being ended by drover itself, as for a limit), backoff
+(ended by itself, will be started again), given-up (FATAL elsewhere: started again too often), scheduled (between two runs of its
+timetable), finished (a single run that is over), operating (an operation is being carried out). 'drover why' tells the reason.
 
 A filter that matches nothing is an error (exit code 4).`,
 		Example: `  drover ps
-  drover ps 'web/*' --state backoff --state given-up
+  drover ps 'web/*' --state flapping,given-up
+  drover ps --count
   drover ps --host '0:10.2.*' -o wide
   drover ps -o name`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := s.client(cmd)
 			if err != nil {
 				return err
+			}
+			if count {
+				return printCounts(cmd, &s, o, c, f, args)
 			}
 			rows, err := listProcesses(cmd, c, f, args)
 			if err != nil {
@@ -55,6 +63,7 @@ A filter that matches nothing is an error (exit code 4).`,
 	cmd.Flags().StringVar(&f.Name, "name", "", "only of this name, or of those of a pattern")
 	cmd.Flags().StringSliceVar(&f.Hosts, "host", nil, "only on these hosts, or on those of a pattern")
 	cmd.Flags().StringSliceVar(&f.States, "state", nil, "only in these states")
+	cmd.Flags().BoolVar(&count, "count", false, "only how many there are in each state; those of hosts that are away are stale")
 	completeHosts(cmd, &s, "host")
 	complete(cmd, "state", states()...)
 	o.flags(cmd, asTable, asWide, asJSON, asYAML, asName)
@@ -65,14 +74,54 @@ A filter that matches nothing is an error (exit code 4).`,
 				return err
 			}
 		}
+		if count && len(f.States) > 0 {
+			return usagef("--count does not go with --state")
+		}
 		return nil
 	})
 	return cmd
 }
 
-// states are the words of the machine that watches a process.
+// printCounts prints how many processes there are in each state.
+func printCounts(cmd *cobra.Command, s *session, o output, c *client.Client, f client.ProcessFilter, args []string) error {
+	if len(args) > 1 || len(args) > 0 && f.Namespace+f.Name != "" {
+		return usagef("--count takes one NAMESPACE/NAME, or --namespace and --name")
+	}
+	if len(args) > 0 {
+		var err error
+		if f.Namespace, f.Name, err = splitID(args[0]); err != nil {
+			return err
+		}
+	}
+	n, err := c.CountProcesses(cmd.Context(), f)
+	if err != nil {
+		return exitOf(err)
+	}
+	if o.form == asJSON || o.form == asYAML {
+		return printValue(cmd.OutOrStdout(), o.form, n)
+	}
+	type row struct {
+		state string
+		count int
+	}
+	var rows []row
+	for _, state := range slices.Sorted(maps.Keys(n.States)) {
+		rows = append(rows, row{state, n.States[state]})
+	}
+	if n.Stale > 0 {
+		rows = append(rows, row{"stale", n.Stale})
+	}
+	return printList(cmd, s, o, append(rows, row{"all", n.Total}), []column[row]{
+		{head: "STATE", state: true, cell: func(r row) string { return r.state }},
+		{head: "COUNT", cell: func(r row) string { return strconv.Itoa(r.count) }},
+	}, func(r row) string { return r.state })
+}
+
+// states are the words that a process can be in.
 func states() []string {
-	return []string{"unknown", "stopped", "starting", "running", "operating", "backoff", "given-up"}
+	return []string{
+		"unknown", "stopped", "starting", "running", "unhealthy", "flapping", "stopping", "backoff", "given-up", "scheduled", "finished", "operating",
+	}
 }
 
 // listProcesses lists what the filter lets pass, once for each argument.
@@ -119,6 +168,8 @@ func processColumns() []column[client.Process] {
 		{head: "ADDRESS", wide: true, cell: func(p client.Process) string { return address(p.Host) }},
 		{head: "THREADS", wide: true, cell: running(func(i *client.Instance) string { return strconv.Itoa(i.Threads) })},
 		{head: "VERSION", wide: true, cell: running(func(i *client.Instance) string { return i.Version })},
+		{head: "RESTARTS", wide: true, cell: func(p client.Process) string { return number(p.Restarts) }},
+		{head: "CAUSE", wide: true, cell: causeOf},
 		{head: "REPORTED", wide: true, cell: func(p client.Process) string { return since(p.ReportedAt) }},
 		{head: "MESSAGE", wide: true, cell: func(p client.Process) string { return p.Message }},
 	}
@@ -130,6 +181,14 @@ func stateOf(p client.Process) string {
 		return p.State + " (stale)"
 	}
 	return p.State
+}
+
+// causeOf is the name of the cause, where there is one.
+func causeOf(p client.Process) string {
+	if p.Cause == nil {
+		return ""
+	}
+	return p.Cause.ID
 }
 
 func address(h client.Host) string { return fmt.Sprintf("%d:%s", h.Cloud, h.IP) }

@@ -95,7 +95,8 @@ func writeStatus(w io.Writer, processes []client.Process, coloured bool) error {
 		if p.Instance == nil {
 			mark = "○"
 		}
-		if p.State == "given-up" {
+		switch p.State {
+		case "given-up", "flapping", "unhealthy":
 			mark = "×"
 		}
 		if coloured {
@@ -116,7 +117,7 @@ func statusFields(p client.Process) []field {
 	if p.Hosted {
 		hosted = "yes, started again when it ends by itself"
 	}
-	fields := []field{{"Message", p.Message}, {"Hosted", hosted}, {"Wanted", p.Want}}
+	fields := []field{{"Message", p.Message}, {"Cause", causeOf(p)}, {"Hosted", hosted}, {"Wanted", p.Want}, {"Restarts", number(p.Restarts)}}
 	if i := p.Instance; i != nil {
 		fields = append(fields,
 			field{"Started", ago(stamp(i.StartedAt), since(i.StartedAt))},
@@ -136,6 +137,9 @@ func statusFields(p client.Process) []field {
 			field{"Start", spec.Commands.Start},
 			field{"Stop", spec.Commands.Stop},
 		)
+	}
+	if p.NextRun != nil {
+		fields = append(fields, field{"Next run", stamp(p.NextRun)})
 	}
 	fields = append(fields, field{"Last start", ago(stamp(p.LastStartAt), since(p.LastStartAt))}, field{"Reported", ago(stamp(p.ReportedAt), since(p.ReportedAt))})
 	if !p.Host.Online {

@@ -193,9 +193,9 @@ func paint(word string) string {
 	switch strings.TrimSuffix(word, " (stale)") {
 	case "running", "online", "ok":
 		colour = "32"
-	case "starting", "operating", "backoff", "pending", "unknown":
+	case "starting", "operating", "stopping", "backoff", "pending", "unknown", "warning", "stale":
 		colour = "33"
-	case "given-up", "away", "failed", "failing", "denied", "disabled":
+	case "given-up", "flapping", "unhealthy", "critical", "away", "failed", "failing", "denied", "disabled":
 		colour = "31"
 	default:
 		return word

@@ -25,7 +25,7 @@ another.
 
 Data goes to the standard output, talk to the standard error. NO_COLOR, TERM=dumb and --color are minded.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not running (of 'status'), 4 no such thing, 5 not allowed, 6 unreachable or
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not running (of 'status') or not right (of 'why'), 4 no such thing, 5 not allowed, 6 unreachable or
 timed out, 7 done on some targets only.`,
 		Args:                       cobra.ArbitraryArgs,
 		RunE:                       command.Subcommands,
@@ -37,7 +37,7 @@ timed out, 7 done on some targets only.`,
 		&cobra.Group{ID: groupAccess, Title: "Who may do it:"},
 		&cobra.Group{ID: groupServer, Title: "Servers:"},
 	)
-	grouped(root, groupProcesses, newPs(), newStatus())
+	grouped(root, groupProcesses, newPs(), newStatus(), newWhy())
 	for _, v := range verbs() {
 		grouped(root, groupProcesses, newOperate(v))
 	}

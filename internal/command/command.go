@@ -23,6 +23,7 @@ const (
 	Failed      = 1
 	Usage       = 2
 	NotRunning  = 3
+	Wrong       = NotRunning // asked of a process too: it is not as it should be
 	NoSuch      = 4
 	Denied      = 5
 	Unreachable = 6

@@ -102,7 +102,8 @@ func TestJudge(t *testing.T) {
 			"critical [agent-away] the agent of the host has been away for 4m2s; as of 2026-11-20T10:29:00Z the process was running",
 		},
 		"away since the server began": {
-			why.Agent{Joined: true, Away: true, Since: now()}, with(running(), func(s *process.Status) { s.ReportedAt = 0 }), nil,
+			why.Agent{Joined: true, Away: true, Since: now()},
+			with(running(), func(s *process.Status) { s.ReportedAt = 0 }), nil,
 			"critical [agent-away] the agent of the host has not been heard of since the server was started; when it was last heard the process was running",
 		},
 		"away, and nobody minds": {
@@ -110,7 +111,8 @@ func TestJudge(t *testing.T) {
 			"- [agent-away] the agent of the host has been away for 1m; as of 2026-11-20T10:29:00Z the process was stopped",
 		},
 		"away, and somebody waits": {
-			away(time.Minute), nobodys(down("stopped", process.CauseStopped)), []why.Operation{waiting(time.Second)},
+			away(time.Minute), nobodys(down("stopped", process.CauseStopped)),
+			[]why.Operation{waiting(time.Second)},
 			"critical [agent-away] the agent of the host has been away for 1m; as of 2026-11-20T10:29:00Z the process was stopped",
 		},
 		"waits for a moment": {
@@ -123,7 +125,8 @@ func TestJudge(t *testing.T) {
 			here(), down("given-up", process.CauseExitStatus), []why.Operation{waiting(time.Second)}, "critical [exit-status] so it is",
 		},
 		"is down, and help does not come": {
-			here(), down("backoff", process.CauseExitStatus), []why.Operation{waiting(time.Minute)},
+			here(), down("backoff", process.CauseExitStatus),
+			[]why.Operation{waiting(time.Minute)},
 			"warning [operation-queued] restart by anna (op-1) has been waiting for 1m",
 		},
 		"is worked on": {

@@ -1,0 +1,298 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	pages "drover/docs/why"
+	"drover/internal/command"
+)
+
+func newWhy() *cobra.Command {
+	var s session
+	var o output
+	var f client.WhyFilter
+	var page string
+	cmd := &cobra.Command{
+		Use:   "why [NAMESPACE/NAME]",
+		Short: "Say why processes are not as they should be",
+		Long: `Say why processes are not as they should be, the worst first. With a name, of that process, also why it is stopped or waits
+where somebody wants it so, with what has happened to it last and what to do.
+
+Each finding begins with one line that ends with the cause in brackets. Causes have stable names; --page shows what there is to
+know about one. What is the same on many hosts is put together.
+
+Exit codes: 0 nothing is wrong, 3 something is, 4 there is no such process, 6 the server cannot be reached.`,
+		Example: `  drover why
+  drover why web/nginx
+  drover why 'web/*' --host '0:10.2.*'
+  drover why --cause exit-status,out-of-memory -o json
+  drover why --page exit-status`,
+		Args: atMostOne,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if page != "" {
+				return writePage(cmd, page)
+			}
+			c, err := s.client(cmd)
+			if err != nil {
+				return err
+			}
+			if len(args) > 0 {
+				if f.Namespace, f.Name, err = splitID(args[0]); err != nil {
+					return suggestNamespace(cmd.Context(), c, args[0], err)
+				}
+				f.All = true
+			}
+			answer, err := c.Why(cmd.Context(), f)
+			if err != nil {
+				return exitOf(err)
+			}
+			if len(args) > 0 && answer.Total == 0 && len(answer.Findings) == 0 {
+				return noneFound(cmd.Context(), c, args[0], f.Namespace, f.Name, f.Hosts)
+			}
+			w := cmd.OutOrStdout()
+			if o.form != asText {
+				err = printValue(w, o.form, answer)
+			} else {
+				r := reasons{out: w, coloured: s.coloured(w), answer: answer, fully: len(args) > 0}
+				err = r.write(cmd.Context(), c)
+				summariseWhy(cmd, args, answer)
+			}
+			if err != nil {
+				return err
+			}
+			return verdictOnWhy(answer)
+		},
+		ValidArgsFunction: only(completeProcesses(&s)),
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.Hosts, "host", nil, "only on these hosts, or on those of a pattern")
+	flags.StringSliceVar(&f.Causes, "cause", nil, "only these causes, such as exit-status")
+	flags.BoolVar(&f.All, "all", false, "also what is as it should be, where there is something to tell")
+	flags.IntVar(&f.Limit, "limit", 0, "at most so many of the worst findings; 0 is 1000")
+	flags.StringVar(&page, "page", "", "show the page about a cause instead")
+	completeHosts(cmd, &s, "host")
+	complete(cmd, "cause", pages.List()...)
+	complete(cmd, "page", pages.List()...)
+	o.flags(cmd, asText, asJSON, asYAML)
+	s.flags(cmd)
+	cmd.PreRunE = chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+		if f.Limit < 0 || f.Limit > maxFindings {
+			return usagef("--limit %d: expected 0 to %d", f.Limit, maxFindings)
+		}
+		return nil
+	})
+	return cmd
+}
+
+// maxFindings is how many a server gives at most.
+const maxFindings = 1000
+
+// writePage writes what there is to know about a cause.
+func writePage(cmd *cobra.Command, id string) error {
+	text, ok := pages.Page(id)
+	if !ok {
+		hint := ""
+		if near := nearest(id, pages.List()); len(near) > 0 {
+			hint = "; did you mean " + orList(near) + "?"
+		}
+		return noSuchf("there is no cause %q%s", id, hint)
+	}
+	_, err := io.WriteString(cmd.OutOrStdout(), text)
+	return err
+}
+
+// verdictOnWhy is the exit code of an answer, as an error.
+func verdictOnWhy(answer client.Why) error {
+	missing := len(answer.Findings) > 0 && answer.Total == 0
+	for _, f := range answer.Findings {
+		missing = missing && (f.Cause.ID == "process-unknown" || f.Cause.ID == "agent-unknown")
+	}
+	switch {
+	case missing:
+		return &command.ExitError{Code: command.NoSuch}
+	case answer.Wrong > 0:
+		return &command.ExitError{Code: command.Wrong}
+	}
+	return nil
+}
+
+// summariseWhy tells how much is wrong, and what is not shown.
+func summariseWhy(cmd *cobra.Command, args []string, answer client.Why) {
+	found := 0
+	var parts []string
+	for _, c := range answer.Causes {
+		found += c.Count
+		parts = append(parts, fmt.Sprintf("%d %s", c.Count, c.ID))
+	}
+	switch {
+	case answer.Wrong == 0 && len(args) > 0:
+		say(cmd, "%s: nothing is wrong (%s)\n", args[0], count(answer.Total, "process", "processes"))
+	case answer.Wrong == 0 && answer.Total == 0:
+		say(cmd, "there are no processes\n")
+	case answer.Wrong == 0:
+		say(cmd, "nothing is wrong (%s)\n", count(answer.Total, "process", "processes"))
+	case len(args) == 0:
+		say(cmd, "%d of %s not as they should be: %s\n", answer.Wrong, count(answer.Total, "process", "processes"), strings.Join(parts, ", "))
+	}
+	if more := found - len(answer.Findings); more > 0 {
+		say(cmd, "%d more are not shown: choose with NAMESPACE/NAME, --host or --cause\n", more)
+	}
+}
+
+// reasons writes an answer for people.
+type reasons struct {
+	out      io.Writer
+	coloured bool
+	answer   client.Why
+	// fully says that one process is asked about: what has happened to it and what to do are told too.
+	fully bool
+}
+
+func (r *reasons) write(ctx context.Context, c *client.Client) error {
+	var b strings.Builder
+	for i, g := range foldFindings(r.answer.Findings) {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		r.finding(&b, g)
+		if r.fully {
+			if err := r.history(ctx, c, &b, g[0]); err != nil {
+				return err
+			}
+			r.remedy(&b, g[0].Cause.ID)
+		}
+		if _, err := io.WriteString(r.out, b.String()); err != nil {
+			return err
+		}
+		b.Reset()
+	}
+	return nil
+}
+
+// foldFindings puts together what is the same process for the same cause on many hosts, and many processes of a host that is away.
+func foldFindings(all []client.Finding) [][]client.Finding {
+	type key struct{ namespace, name, host, cause string }
+	place := map[key]int{}
+	var groups [][]client.Finding
+	for _, f := range all {
+		k := key{f.Namespace, f.Name, "", f.Cause.ID}
+		if f.Cause.ID == "agent-away" || f.Cause.ID == "agent-unknown" {
+			k = key{"", "", f.Host.ID, f.Cause.ID}
+		}
+		i, ok := place[k]
+		if !ok {
+			i = len(groups)
+			place[k] = i
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], f)
+	}
+	return groups
+}
+
+// shownOfGroup is how many of a group are shown one by one.
+const shownOfGroup = 5
+
+// finding writes the line with the cause, and what it rests on.
+func (r *reasons) finding(b *strings.Builder, g []client.Finding) {
+	first := g[0]
+	if len(g) == 1 {
+		fmt.Fprintf(b, "%s/%s on %s: %s [%s]\n", printable(first.Namespace), printable(first.Name), printable(first.Host.ID), printable(first.Cause.Text), first.Cause.ID)
+		fmt.Fprintf(b, "  %s\n", r.state(first))
+		writeEvidence(b, "  ", first.Cause.Evidence)
+		return
+	}
+	title := first.Cause.ID
+	if c, ok := r.about(first.Cause.ID); ok {
+		title = strings.ToLower(c.Title[:1]) + c.Title[1:]
+	}
+	sameHost := first.Host.ID == g[1].Host.ID
+	if sameHost {
+		fmt.Fprintf(b, "%d processes on %s: %s [%s]\n", len(g), printable(first.Host.ID), title, first.Cause.ID)
+	} else {
+		fmt.Fprintf(b, "%s/%s on %d hosts: %s [%s]\n", printable(first.Namespace), printable(first.Name), len(g), title, first.Cause.ID)
+	}
+	for _, f := range g[:min(len(g), shownOfGroup)] {
+		which := f.Host.ID
+		if sameHost {
+			which = f.Namespace + "/" + f.Name
+		}
+		fmt.Fprintf(b, "  %s: %s\n    %s\n", printable(which), printable(f.Cause.Text), r.state(f))
+	}
+	if more := len(g) - shownOfGroup; more > 0 {
+		fmt.Fprintf(b, "  and %d more\n", more)
+	}
+}
+
+// state says how bad a finding is, since when, and what that means.
+func (r *reasons) state(f client.Finding) string {
+	text := f.Severity
+	if !f.Wrong {
+		text = "as it should be"
+	} else if r.coloured {
+		text = paint(text)
+	}
+	if f.Cause.Since != nil {
+		text += ", for " + since(f.Cause.Since)
+	}
+	return text + ": " + printable(f.Impact)
+}
+
+// writeEvidence writes each piece, one that has many lines as a block.
+func writeEvidence(b *strings.Builder, indent string, evidence []string) {
+	for _, e := range evidence {
+		for i, line := range strings.Split(strings.TrimRight(e, "\n"), "\n") {
+			deeper := ""
+			if i > 0 {
+				deeper = "  "
+			}
+			fmt.Fprintf(b, "%s%s%s\n", indent, deeper, printable(line))
+		}
+	}
+}
+
+// pastEvents is how many of the last events are told.
+const pastEvents = 5
+
+// history writes what has happened to a process last.
+func (r *reasons) history(ctx context.Context, c *client.Client, b *strings.Builder, f client.Finding) error {
+	events, err := client.Collect(c.Events(ctx, client.EventFilter{
+		Namespaces: []string{f.Namespace}, Name: f.Name, Hosts: []string{f.Host.ID}, Limit: pastEvents,
+	}))
+	if err != nil {
+		return exitOf(err)
+	}
+	if len(events) == 0 {
+		return nil
+	}
+	b.WriteString("Last events:\n")
+	t := table{}
+	for _, e := range events {
+		t.add("  "+stamp(&e.At), e.Kind, eventStates(e), eventActor(e), eventCause(e))
+	}
+	return t.write(b)
+}
+
+// remedy writes what to do about a cause, and where more is told of it.
+func (r *reasons) remedy(b *strings.Builder, id string) {
+	c, ok := r.about(id)
+	if !ok {
+		return
+	}
+	fmt.Fprintf(b, "What to do: %s\nMore: drover why --page %s\n", strings.ReplaceAll(c.Remedy, "`", "'"), id)
+}
+
+func (r *reasons) about(id string) (client.CauseCount, bool) {
+	for _, c := range r.answer.Causes {
+		if c.ID == id && c.Title != "" {
+			return c, true
+		}
+	}
+	return client.CauseCount{}, false
+}

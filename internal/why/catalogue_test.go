@@ -1,0 +1,146 @@
+package why_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"drover/internal/process"
+	"drover/internal/why"
+)
+
+const root = "../.."
+
+// causes reads the constants of type CauseID in internal/process/cause.go.
+func causes(t *testing.T) []process.CauseID {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, "internal", "process", "cause.go"), nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []process.CauseID
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		if name, ok := spec.Type.(*ast.Ident); !ok || name.Name != "CauseID" {
+			t.Errorf("%s has no type of its own", spec.Names[0])
+			return true
+		}
+		for _, v := range spec.Values {
+			text, err := strconv.Unquote(v.(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, process.CauseID(text))
+		}
+		return true
+	})
+	if len(all) < 40 {
+		t.Fatalf("found %d causes only", len(all))
+	}
+	slices.Sort(all)
+	return all
+}
+
+func TestCatalogueIsWhole(t *testing.T) {
+	var listed []process.CauseID
+	for _, e := range why.Catalogue() {
+		listed = append(listed, e.ID)
+		for _, text := range []string{e.Title, e.Meaning, e.Remedy} {
+			if text == "" || text != strings.TrimSpace(text) || strings.Contains(text, "\n") {
+				t.Errorf("%s: %q is not one line", e.ID, text)
+			}
+		}
+		if !strings.HasSuffix(e.Meaning, ".") || !strings.HasSuffix(e.Remedy, ".") || strings.HasSuffix(e.Title, ".") {
+			t.Errorf("%s: a title has no full stop, a sentence has one", e.ID)
+		}
+		if found, ok := why.Lookup(e.ID); !ok || found != e {
+			t.Errorf("%s is listed twice", e.ID)
+		}
+	}
+	slices.Sort(listed)
+	if d := cmp.Diff(causes(t), listed); d != "" {
+		t.Errorf("causes of internal/process and of the catalogue (-want +got):\n%s", d)
+	}
+	if _, ok := why.Lookup("weather"); ok {
+		t.Error("what is no cause was found")
+	}
+}
+
+// TestPages: every cause has a page of the same form, and every page is of a cause.
+func TestPages(t *testing.T) {
+	sections := []string{"## What drover has seen", "## Check by hand", "## What to do", "## What drover does next"}
+	bodies := map[string]process.CauseID{}
+	var files []string
+	for _, e := range why.Catalogue() {
+		files = append(files, string(e.ID)+".md")
+		data, err := os.ReadFile(filepath.Join(root, e.Page()))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		text := string(data)
+		if want := "# " + e.Title + " [" + string(e.ID) + "]\n\n" + e.Meaning; !strings.HasPrefix(text, want) {
+			t.Errorf("%s does not begin with %q", e.Page(), want)
+		}
+		if n := strings.Count(text, "\n"); n < 15 || n > 45 {
+			t.Errorf("%s has %d lines", e.Page(), n)
+		}
+		rest := text
+		for i, s := range sections {
+			before, after, found := strings.Cut(rest, "\n"+s+"\n")
+			if !found {
+				t.Errorf("%s lacks %q, or has it elsewhere", e.Page(), s)
+				break
+			}
+			if i > 0 && len(strings.TrimSpace(before)) < 40 {
+				t.Errorf("%s: nothing before %q", e.Page(), s)
+			}
+			if other, twice := bodies[before]; twice {
+				t.Errorf("%s and %s say the same before %q", e.Page(), other, s)
+			}
+			bodies[before] = e.ID
+			rest = after
+		}
+		if !strings.Contains(text, "```\n") {
+			t.Errorf("%s shows no command", e.Page())
+		}
+	}
+	found, err := filepath.Glob(filepath.Join(root, "docs", "why", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range found {
+		if name := filepath.Base(path); name != "README.md" && !slices.Contains(files, name) {
+			t.Errorf("%s is of no cause", path)
+		}
+	}
+}
+
+// TestIndex: docs/why/README.md holds the table that follows from the catalogue.
+func TestIndex(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("| cause | severity | |\n|---|---|---|\n")
+	for _, e := range why.Catalogue() {
+		b.WriteString("| [" + string(e.ID) + "](" + string(e.ID) + ".md) | " + string(e.Severity) + " | " + e.Meaning + " |\n")
+	}
+	data, err := os.ReadFile(filepath.Join(root, "docs", "why", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(data), "<!-- table -->\n")
+	table, _, _ = strings.Cut(table, "<!-- end -->\n")
+	if d := cmp.Diff(b.String(), table); d != "" {
+		t.Errorf("docs/why/README.md (-want +got):\n%s", d)
+	}
+}
