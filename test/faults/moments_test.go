@@ -105,9 +105,13 @@ type dyingStore struct {
 	*moments
 }
 
-func (s *dyingStore) CreateTask(ctx context.Context, t *store.Task, row store.AuditRow) error {
+func (s *dyingStore) CreateLeased(ctx context.Context, t *store.Task, row store.AuditRow, until time.Time, limit int) (items []store.Item, err error) {
 	s.arm(t.Requests[0].Process.Name)
-	return s.around("CreateTask", func() error { return s.Store.CreateTask(ctx, t, row) })
+	err = s.around("CreateLeased", func() error {
+		items, err = s.Store.CreateLeased(ctx, t, row, until, limit)
+		return err
+	})
+	return items, err
 }
 
 func (s *dyingStore) LeaseItems(ctx context.Context, now, until time.Time, limit int) (items []store.Item, err error) {

@@ -28,6 +28,8 @@ type collector struct {
 	finished func(tasks []string)
 	returned func(agent string)
 	happened func()
+	// settled is called with the items of which a report has told.
+	settled func(item string)
 	// introduced is called with what an agent that introduces itself says of its process groups.
 	introduced func(ctx context.Context, agent string, groups map[string]string) error
 }
@@ -197,6 +199,9 @@ func (c *collector) progress(ctx context.Context, agent string, all []wire.Progr
 			return err
 		}
 		c.finished(tasks)
+	}
+	for i := range all {
+		c.settled(all[i].Item)
 	}
 	return nil
 }

@@ -165,7 +165,9 @@ func (s brokenStore) PutEvents(context.Context, string, time.Time, []process.Eve
 	return 0, s.err
 }
 
-func (s brokenStore) CreateTask(context.Context, *store.Task, store.AuditRow) error { return s.err }
+func (s brokenStore) CreateLeased(context.Context, *store.Task, store.AuditRow, time.Time, int) ([]store.Item, error) {
+	return nil, s.err
+}
 
 func TestNothingIsAcknowledgedThatIsNotStored(t *testing.T) {
 	broken := brokenStore{err: errors.New("disk full")}

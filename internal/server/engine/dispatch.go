@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// leaseBatch is how many items are leased at once.
+	// leaseBatch is how many items are leased at once, and about how many wait at most for the dispatcher to hand them over.
 	leaseBatch = 1000
 	// leaseSlack is how much longer than a send a lease lasts. Should the engine die, the next one has to wait for it.
 	leaseSlack = 2 * time.Second
@@ -27,29 +27,32 @@ type dispatcher struct {
 	log    *slog.Logger
 	lease  time.Duration
 
-	wake   signal
-	outbox *outbox
+	wake     signal
+	outbox   *outbox
+	receipts *receipts
 	// slots bounds how many agents are served at the same time.
 	slots chan struct{}
 
-	mu   sync.Mutex
-	back map[string]bool // agents that have introduced themselves and were not reminded yet
+	mu    sync.Mutex
+	back  map[string]bool // agents that have introduced themselves and were not reminded yet
+	fresh []store.Item    // leased, and not handed over yet
 }
 
-func newDispatcher(c Config, clock clock, finished func([]string)) *dispatcher {
+func newDispatcher(c Config, clock clock, receipts *receipts, finished func([]string)) *dispatcher {
 	d := &dispatcher{
-		store:  c.Store,
-		clock:  clock,
-		log:    c.Log,
-		lease:  c.SendTimeout + leaseSlack,
-		wake:   newSignal(),
-		outbox: newOutbox(),
-		slots:  make(chan struct{}, c.Parallel),
-		back:   map[string]bool{},
+		store:    c.Store,
+		clock:    clock,
+		log:      c.Log,
+		lease:    c.SendTimeout + leaseSlack,
+		wake:     newSignal(),
+		outbox:   newOutbox(),
+		receipts: receipts,
+		slots:    make(chan struct{}, c.Parallel),
+		back:     map[string]bool{},
 	}
 	d.sender = &sender{
 		store: c.Store, clock: clock, directory: c.Directory, link: c.Link, key: c.Key, log: c.Log, timeout: c.SendTimeout,
-		finished: finished, changed: d.wake.raise,
+		accepted: receipts.add, finished: finished, changed: d.wake.raise,
 	}
 	return d
 }
@@ -70,6 +73,7 @@ func (d *dispatcher) run(ctx context.Context) {
 
 // round hands over all that is due now, and returns when more will be; zero says that nothing is left.
 func (d *dispatcher) round(ctx context.Context, sends *sync.WaitGroup) (time.Time, error) {
+	d.handOver(ctx, sends, d.given())
 	if err := d.remind(ctx, sends); err != nil {
 		return time.Time{}, err
 	}
@@ -88,6 +92,30 @@ func (d *dispatcher) round(ctx context.Context, sends *sync.WaitGroup) (time.Tim
 			return time.Time{}, ctx.Err()
 		}
 	}
+}
+
+// room is how many items may be given.
+func (d *dispatcher) room() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return max(leaseBatch-len(d.fresh), 0)
+}
+
+// give has items sent that have been leased, and whatever else is due.
+func (d *dispatcher) give(items []store.Item) {
+	d.mu.Lock()
+	d.fresh = append(d.fresh, items...)
+	d.mu.Unlock()
+	d.wake.raise()
+}
+
+// given takes the items that were given.
+func (d *dispatcher) given() []store.Item {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	items := d.fresh
+	d.fresh = nil
+	return items
 }
 
 // handOver gives items to those that serve their agents, and lets new ones begin.
@@ -136,6 +164,9 @@ func (d *dispatcher) remind(ctx context.Context, sends *sync.WaitGroup) error {
 	d.mu.Lock()
 	back := slices.Collect(maps.Keys(d.back))
 	d.mu.Unlock()
+	if len(back) > 0 {
+		d.receipts.write(ctx) // what they have accepted is read next
+	}
 	for _, agent := range back {
 		items, err := d.store.Unfinished(ctx, agent)
 		if err != nil {

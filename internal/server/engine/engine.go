@@ -89,6 +89,7 @@ type Engine struct {
 	waiters  *waiters
 	audience *audience
 	dispatch *dispatcher
+	receipts *receipts
 	collect  *collector
 	sweep    *sweeper
 	clean    *cleaner
@@ -98,12 +99,13 @@ type Engine struct {
 func New(c Config) *Engine {
 	c.setDefaults()
 	e := &Engine{store: c.Store, clock: newClock(c.Now), waiters: newWaiters(), audience: newAudience()}
-	e.dispatch = newDispatcher(c, e.clock, e.finished)
+	e.receipts = newReceipts(c)
+	e.dispatch = newDispatcher(c, e.clock, e.receipts, e.finished)
 	e.sweep = newSweeper(c, e.clock, e.finished)
 	e.collect = &collector{
 		store: c.Store, clock: e.clock, directory: c.Directory, log: c.Log,
 		begun: e.sweep.wake.raise, finished: e.finished, returned: e.dispatch.returned, happened: e.audience.wake,
-		introduced: e.restore,
+		introduced: e.restore, settled: e.receipts.settled,
 	}
 	e.clean = &cleaner{
 		store: c.Store, clock: e.clock, log: c.Log,
@@ -115,21 +117,23 @@ func New(c Config) *Engine {
 // Run runs all loops until the context ends, and returns when they and what they sent have ended.
 func (e *Engine) Run(ctx context.Context) error {
 	var loops sync.WaitGroup
-	for _, run := range []func(context.Context){e.dispatch.run, e.sweep.run, e.clean.run} {
+	for _, run := range []func(context.Context){e.dispatch.run, e.receipts.run, e.sweep.run, e.clean.run} {
 		loops.Go(func() { run(ctx) })
 	}
 	loops.Wait()
+	e.receipts.write(ctx) // those of the last sends
 	return nil
 }
 
-// Submit stores the task, which was created now by the engine's clock, and has its items sent. When it returns nil the task is on disk, and will be finished by this engine or by
-// a later one.
+// Submit stores the task, which is created now by the engine's clock, and has its items sent. When it returns nil the task is on disk,
+// and will be finished by this engine or by a later one.
 func (e *Engine) Submit(ctx context.Context, t *store.Task, row store.AuditRow) error {
 	t.Created = e.clock.now()
-	if err := e.store.CreateTask(ctx, t, row); err != nil {
+	items, err := e.store.CreateLeased(ctx, t, row, t.Created.Add(e.dispatch.lease), e.dispatch.room())
+	if err != nil {
 		return fmt.Errorf("cannot submit task: %w", err)
 	}
-	e.dispatch.wake.raise()
+	e.dispatch.give(items)
 	e.sweep.wake.raise()
 	return nil
 }

@@ -70,7 +70,9 @@ type sender struct {
 	key       nkeys.KeyPair
 	log       *slog.Logger
 	timeout   time.Duration
-	finished  func(tasks []string)
+	// accepted is called with the items that an agent has, finished with the tasks of those that were ended here.
+	accepted func(ids []string)
+	finished func(tasks []string)
 	// changed is called when due times have been set.
 	changed func()
 }
@@ -176,7 +178,7 @@ func (s *sender) receive(ctx context.Context, log *slog.Logger, items []store.It
 	}
 	var errs []error
 	if len(accepted) > 0 {
-		errs = append(errs, s.store.MarkAccepted(ctx, accepted))
+		s.accepted(accepted)
 	}
 	if len(refused) > 0 {
 		_, err := conclude(ctx, s.store, s.clock.now(), s.finished, refused, func(it *store.Item) task.Event {

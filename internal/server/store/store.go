@@ -133,6 +133,9 @@ type Queue interface {
 	// no older item that is not done, oldest first, at most one a process; it marks them as leased until the given time so
 	// that no other caller gets them.
 	LeaseItems(ctx context.Context, now, until time.Time, limit int) ([]Item, error)
+	// CreateLeased is Tasks.CreateTask for one who sends: of the items that LeaseItems would return now, it leases up to limit in the
+	// same transaction, and returns them in their order.
+	CreateLeased(ctx context.Context, t *Task, row AuditRow, until time.Time, limit int) ([]Item, error)
 	// MarkSent moves items to at least Sent, counts the attempt and sets when they are due again, unless they are accepted.
 	MarkSent(ctx context.Context, ids []string, resend time.Time) error
 	// Postpone sets when items are due again, unless they are accepted.

@@ -3,9 +3,11 @@ package sqlite
 import (
 	"database/sql"
 	"fmt"
+	"time"
 
 	"drover/internal/process"
 	"drover/internal/server/store"
+	"drover/internal/server/task"
 )
 
 // hidden is the rank of an item that a later one of the same key replaces in polls.
@@ -17,6 +19,8 @@ type layout struct {
 	items []placed
 	// shuffled says that the shown items are not in the order of their keys.
 	shuffled bool
+	// until is when the leases end.
+	until time.Time
 }
 
 // laidSpec is the spec of a request, encoded, as null for none. It is the same text as that of the request of the number in of,
@@ -33,6 +37,8 @@ type placed struct {
 	target  *store.Target
 	// blocked says that an earlier item of the task has to be done first.
 	blocked bool
+	// leased says that it is leased as it is stored, unless it has to wait for an item of an earlier task.
+	leased bool
 }
 
 // lay places the items of a task: it drops repetitions, finds which item of each key is shown and in which place, and which
@@ -78,6 +84,37 @@ func lay(t *store.Task) (layout, error) {
 		}
 	}
 	return l, nil
+}
+
+// lease leases the first of the items that nothing of the task blocks.
+func (l *layout) lease(until time.Time, limit int) {
+	l.until = until
+	for i := range l.items {
+		it := &l.items[i]
+		if limit > 0 && it.target.Outcome == nil && !it.blocked {
+			it.leased = true
+			limit--
+		}
+	}
+}
+
+// leased returns the items that are leased, but for those that wait.
+func (l *layout) leased(t *store.Task, base itemBase, waiting map[int64]bool) []store.Item {
+	var list []store.Item
+	created := moment(nanos(t.Created))
+	deadline := task.New(created).Deadline
+	for i := range l.items {
+		num := base.item + int64(i)
+		if !l.items[i].leased || waiting[num] {
+			continue
+		}
+		r := &t.Requests[l.items[i].request]
+		list = append(list, store.Item{
+			ID: itemID{num, base.nonce}.String(), Task: t.ID, App: t.App, User: t.User, Agent: l.items[i].target.Agent,
+			Process: r.Process, Op: r.Op, Spec: r.Spec, Created: created, Deadline: deadline,
+		})
+	}
+	return list
 }
 
 // encode encodes the specs, each once.

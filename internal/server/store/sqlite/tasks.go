@@ -18,66 +18,69 @@ import (
 
 // CreateTask stores the task, all its items and the audit row in one transaction.
 func (db *DB) CreateTask(ctx context.Context, t *store.Task, row store.AuditRow) error {
+	_, err := db.CreateLeased(ctx, t, row, time.Time{}, 0)
+	return err
+}
+
+// CreateLeased is CreateTask, and leases the first of the items that are due.
+func (db *DB) CreateLeased(ctx context.Context, t *store.Task, row store.AuditRow, until time.Time, limit int) ([]store.Item, error) {
 	l, err := lay(t)
 	if err != nil {
-		return fmt.Errorf("cannot create task %s: %w", t.ID, err)
+		return nil, fmt.Errorf("cannot create task %s: %w", t.ID, err)
 	}
+	l.lease(until, limit)
 	var secret [8]byte
 	rand.Read(secret[:]) // never fails
-	nonce := int64(binary.LittleEndian.Uint64(secret[:]))
-	err = db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
-		if err := insertTask(ctx, tx, t, l, nonce); err != nil {
+	base := itemBase{nonce: int64(binary.LittleEndian.Uint64(secret[:]))}
+	var waiting map[int64]bool
+	err = db.writer.write(ctx, func(ctx context.Context, tx *tx) (err error) {
+		if err := base.read(ctx, tx); err != nil {
+			return err
+		}
+		if waiting, err = insertTask(ctx, tx, t, l, base); err != nil {
 			return err
 		}
 		return insertAudit(ctx, tx, &row)
 	})
 	if err != nil {
-		return fmt.Errorf("cannot create task %s: %w", t.ID, err)
+		return nil, fmt.Errorf("cannot create task %s: %w", t.ID, err)
 	}
 	db.watch.Audited(1)
 	db.tell(knownFrom(t, l))
-	return nil
+	return l.leased(t, base, waiting), nil
 }
 
-func insertTask(ctx context.Context, tx *tx, t *store.Task, l layout, nonce int64) error {
-	var num, firstRequest, firstItem int64
-	for _, n := range []struct {
-		next  *int64
-		query string
-	}{
-		{&num, `SELECT coalesce(max(num), 0) + 1 FROM tasks`},
-		{&firstRequest, `SELECT coalesce(max(num), 0) + 1 FROM requests`},
-		{&firstItem, `SELECT coalesce(max(num), 0) + 1 FROM items`},
-	} {
-		if err := tx.value(ctx, n.next, n.query); err != nil {
-			return err
-		}
-	}
-	err := tx.exec(ctx, `INSERT INTO tasks (num, id, app, user, request_id, created, wire, first_item, end_item, in_order)
+// insertTask inserts a task with all that belongs to it, and returns the numbers of the items that wait for those of other tasks.
+func insertTask(ctx context.Context, tx *tx, t *store.Task, l layout, base itemBase) (waiting map[int64]bool, err error) {
+	err = tx.exec(ctx, `INSERT INTO tasks (num, id, app, user, request_id, created, wire, first_item, end_item, in_order)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		num, t.ID, t.App, t.User, t.RequestID, nanos(t.Created), t.Wire, firstItem, firstItem+int64(len(l.items)), !l.shuffled)
+		base.task, t.ID, t.App, t.User, t.RequestID, nanos(t.Created), t.Wire, base.item, base.item+int64(len(l.items)), !l.shuffled)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := insertRequests(ctx, tx, t, l, num, firstRequest); err != nil {
-		return err
+	if err := insertRequests(ctx, tx, t, l, base); err != nil {
+		return nil, err
 	}
 	var busy bool
 	if err := tx.value(ctx, &busy, `SELECT EXISTS (SELECT 1 FROM items WHERE state < 4)`); err != nil {
-		return err
+		return nil, err
 	}
-	if err := insertItems(ctx, tx, t, l, itemBase{num, firstRequest, firstItem, nonce}); err != nil {
-		return err
-	}
-	if !busy {
-		return nil
+	if err := insertItems(ctx, tx, t, l, base); err != nil || !busy {
+		return nil, err
 	}
 	// Items wait for the unfinished ones of earlier tasks; those that wait for each other were placed so.
-	return tx.exec(ctx, `UPDATE items SET due = NULL WHERE num >= ?1 AND due IS NOT NULL AND EXISTS (
-		SELECT 1 FROM items o WHERE o.host = items.host AND o.lane = items.lane AND o.state < 4 AND o.num < ?1)`, firstItem)
+	waiting = map[int64]bool{}
+	err = tx.query(ctx, func(rows *sql.Rows) error {
+		var num int64
+		err := rows.Scan(&num)
+		waiting[num] = true
+		return err
+	}, `UPDATE items SET due = NULL WHERE num >= ?1 AND due IS NOT NULL AND EXISTS (
+		SELECT 1 FROM items o WHERE o.host = items.host AND o.lane = items.lane AND o.state < 4 AND o.num < ?1) RETURNING num`, base.item)
+	return waiting, err
 }
 
-func insertRequests(ctx context.Context, tx *tx, t *store.Task, l layout, num, first int64) error {
+func insertRequests(ctx context.Context, tx *tx, t *store.Task, l layout, base itemBase) error {
 	const width = 10
 	none := &process.Spec{}
 	args := make([]any, 0, width*len(t.Requests))
@@ -85,19 +88,25 @@ func insertRequests(ctx context.Context, tx *tx, t *store.Task, l layout, num, f
 		r, laid := &t.Requests[i], &l.specs[i]
 		spec := cmp.Or(r.Spec, r.Stored, none)
 		text := optional(laid.text.String, laid.text.Valid && laid.of == i)
-		args = append(args, first+int64(i), string(r.Op), r.Process.Namespace, r.Process.Name,
-			spec.Identity.ProcName, spec.Identity.SetupPath, spec.FuncID, spec.InstanceID, text, optional(first+int64(laid.of), laid.of != i))
+		args = append(args, base.request+int64(i), string(r.Op), r.Process.Namespace, r.Process.Name,
+			spec.Identity.ProcName, spec.Identity.SetupPath, spec.FuncID, spec.InstanceID, text, optional(base.request+int64(laid.of), laid.of != i))
 	}
 	return insert{
 		head:   `INSERT INTO requests (task, num, op, namespace, name, proc_name, setup_path, func_id, instance_id, spec, spec_of) VALUES `,
 		row:    `(?1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		width:  width,
-		shared: []any{num},
+		shared: []any{base.task},
 	}.run(ctx, tx, args)
 }
 
 // itemBase is what the rows of a task's items count from.
 type itemBase struct{ task, request, item, nonce int64 }
+
+// read finds the next numbers.
+func (b *itemBase) read(ctx context.Context, tx *tx) error {
+	return tx.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&b.task, &b.request, &b.item) },
+		`SELECT (SELECT coalesce(max(num), 0) + 1 FROM tasks), (SELECT coalesce(max(num), 0) + 1 FROM requests), (SELECT coalesce(max(num), 0) + 1 FROM items)`)
+}
 
 func insertItems(ctx context.Context, tx *tx, t *store.Task, l layout, base itemBase) error {
 	fresh := task.New(t.Created)
@@ -114,7 +123,11 @@ func insertItems(ctx context.Context, tx *tx, t *store.Task, l layout, base item
 		}
 		o := it.target.Outcome
 		if o == nil {
-			open = append(append(open, row[:]...), optional(nanos(fresh.Due), !it.blocked))
+			due := fresh.Due
+			if it.leased {
+				due = l.until
+			}
+			open = append(append(open, row[:]...), optional(nanos(due), !it.blocked))
 			continue
 		}
 		status, err := encode(o.Status)

@@ -3,6 +3,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -40,6 +41,36 @@ func leaseOnce(t *testing.T, s store.Store) {
 		ID: want.ID, Task: "t", App: "app", Agent: "x", Process: process.ID{Namespace: "ns", Name: "a"}, Op: process.Start, Spec: spec,
 		State: task.Pending, Created: at(time.Second), Deadline: at(time.Second + task.WaitLimit),
 	}, want)
+}
+
+// createLeased: what is leased with the task is what would have been due, and nobody else gets it before the lease ends.
+func createLeased(t *testing.T, s store.Store) {
+	create(t, s, "earlier", request(process.Start, "a", "x"))
+	earlier := leaseOne(t, s, epoch)
+	known := request(process.Start, "a", "k")
+	known.Targets[0].Outcome = &process.Outcome{Fault: process.AgentUnavailable}
+	now := at(time.Second)
+	items, err := s.CreateLeased(t.Context(), &store.Task{ID: "t", App: "app", User: "user", Created: now, Requests: []store.Request{
+		known, request(process.Stop, "a", "x", "y"), request(process.Start, "b", "x", "y", "z"), request(process.Query, "b", "x"),
+	}}, store.AuditRow{At: now, Action: "operate"}, now.Add(time.Hour), 3)
+	must(t, err)
+	same(t, "leased, but for one that waits for an earlier task", []string{"stop y:a", "start x:b"}, brief(items))
+	same(t, "the rest", []string{"start y:b", "start z:b"}, brief(lease(t, s, now, 10)))
+	same(t, "keys", 6, len(views(t, s, "t")))
+
+	again, err := s.LeaseItems(t.Context(), now.Add(time.Hour), now.Add(2*time.Hour), 10)
+	must(t, err)
+	again = slices.DeleteFunc(again, func(it store.Item) bool { return !slices.Contains(ids(items), it.ID) })
+	same(t, "as they are leased again", items, again)
+	finish(t, s, items[1], success())
+	finish(t, s, earlier, success())
+	same(t, "what they held up", []string{"stop x:a", "query x:b"}, brief(lease(t, s, now, 10)))
+
+	none, err := s.CreateLeased(t.Context(), &store.Task{ID: "u", Created: now, Requests: []store.Request{request(process.Stop, "c", "x")}},
+		store.AuditRow{At: now}, now.Add(time.Hour), 0)
+	must(t, err)
+	same(t, "without room", []string{}, brief(none))
+	same(t, "is due", []string{"stop x:c"}, brief(lease(t, s, now, 10)))
 }
 
 func leaseInOrder(t *testing.T, s store.Store) {

@@ -36,6 +36,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"stored spec is shown", storedSpecShown},
 		{"reader may stop", readerStops},
 		{"lease once", leaseOnce},
+		{"lease with the task", createLeased},
 		{"lease in order of a process", leaseInOrder},
 		{"lease across keys and tasks", leaseAcrossTasks},
 		{"lease survives another agent's flood", leaseBesideFlood},
