@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,6 +24,7 @@ import (
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/limit"
 	"drover/internal/agent/liveness"
+	"drover/internal/agent/metrics"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/probe"
 	"drover/internal/agent/procfs"
@@ -42,7 +44,9 @@ type Config struct {
 	Dir string
 	// Build is the version to report.
 	Build string
-	Log   *slog.Logger
+	// Metrics is where /metrics is answered; the agent closes it. It may be nil.
+	Metrics net.Listener
+	Log     *slog.Logger
 	// Faults is nil but in tests.
 	Faults *Faults
 }
@@ -83,6 +87,7 @@ type Agent struct {
 	limits    *limit.Keeper
 	timetable *timetable.Scheduler
 	events    *eventlog.Log
+	metrics   *metrics.Metrics
 	reporter  *report.Reporter
 	conn      *link
 	freshness *freshness
@@ -107,7 +112,7 @@ func New(cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read agent key: %w", err)
 	}
-	a := &Agent{cfg: cfg, key: public, enrolment: enrolment, conn: newLink()}
+	a := &Agent{cfg: cfg, key: public, enrolment: enrolment, conn: newLink(), metrics: metrics.New(cfg.Build)}
 	a.dial = fabric.DialConfig{
 		URLs: enrolment.URLs, Identity: fabric.Identity{JWT: enrolment.JWT, Key: key},
 		Name: "agent " + public, Log: cfg.Log,
@@ -151,14 +156,14 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 	if err != nil {
 		return err
 	}
-	sink := &sink{}
+	sink := &sink{metrics: a.metrics}
 	if a.events, err = eventlog.Open(eventlog.Config{Dir: filepath.Join(a.cfg.Dir, "events"), OnAppend: sink.wake, Log: a.cfg.Log}); err != nil {
 		return err
 	}
 	asked := &asked{}
 	a.prober = probe.New(probe.Config{Host: a.host, Sink: asked, Clock: host.SinceBoot, NewRun: newRun, Log: a.cfg.Log})
 	operator := &operation.Operator{
-		Processes: a.host, Commands: a.host, Journal: a.disk, Asker: a.prober, Clock: host.SinceBoot, NewRun: newRun,
+		Processes: a.host, Commands: measuredHost{a.host, a.metrics}, Journal: a.disk, Asker: a.prober, Clock: host.SinceBoot, NewRun: newRun,
 		LimitNotes: a.host.LimitNotes, Log: a.cfg.Log,
 	}
 	a.super = supervisor.New(supervisor.Config{
@@ -172,7 +177,7 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 	a.timetable = timetable.New(timetable.Config{Sink: a.super, Now: a.wall, Host: a.key})
 	a.super.Join(supervisor.Parts{Timetables: a.timetable, Probes: a.prober, Usages: a.limits, OOM: a.host.OOM})
 	a.reporter = report.New(report.Config{
-		Link: server, Processes: a.super, Journal: a.disk, Events: a.events, Groups: a.store, Heartbeat: heartbeat, Log: a.cfg.Log,
+		Link: measuredLink{server, a.metrics}, Processes: a.super, Journal: a.disk, Events: a.events, Groups: a.store, Heartbeat: heartbeat, Log: a.cfg.Log,
 		Hello: wire.Hello{
 			Cloud: a.enrolment.Cloud, IP: a.enrolment.IP, ID: a.enrolment.ID, Build: a.cfg.Build, BootID: boot,
 			Started: a.wall().Unix(), Root: os.Geteuid() == 0, Host: machine(fs),
@@ -198,11 +203,21 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 // sink is the reporter behind the supervisor, and the log of events; they know each other, so some of them are set later.
 type sink struct {
 	*report.Reporter
-	events *eventlog.Log
+	events  *eventlog.Log
+	metrics *metrics.Metrics
 }
 
 // Happened implements supervisor.Sink.
-func (s *sink) Happened(e process.Event) { s.events.Append(e) }
+func (s *sink) Happened(e process.Event) {
+	s.metrics.Happened(e.Kind)
+	s.events.Append(e)
+}
+
+// Finished implements supervisor.Sink.
+func (s *sink) Finished(item string, outcome process.Outcome) {
+	s.metrics.Finished()
+	s.Reporter.Finished(item, outcome)
+}
 
 func (s *sink) wake() {
 	if s.Reporter != nil {
@@ -261,6 +276,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		group.Part{Name: "reporter", Run: a.reporter.Run},
 		group.Part{Name: "housekeeping", Run: a.keepHouse},
 		group.Part{Name: "memory", Run: giveBack},
+		group.Part{Name: "metrics", Run: a.serveMetrics},
 		group.Part{Name: "link", Run: a.serve},
 	)
 }

@@ -57,6 +57,7 @@ func (a *Agent) receive(data []byte) wire.Receipt {
 	for _, e := range fresh {
 		accepted = append(accepted, e.Item)
 	}
+	a.metrics.Accepted(len(fresh))
 	a.super.Submit(fresh)
 	return wire.Receipt{Accepted: accepted, Refused: refused}
 }

@@ -2,6 +2,8 @@
 package agentcli
 
 import (
+	"fmt"
+	"net"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -24,7 +26,7 @@ func NewRoot() *cobra.Command {
 }
 
 func newRun() *cobra.Command {
-	var dir, level string
+	var dir, level, address string
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the agent of a data directory that has joined a server",
@@ -38,7 +40,14 @@ directory it picks them up. A data directory of drover dev holds an agent that h
 			if err != nil {
 				return err
 			}
-			a, err := agent.New(agent.Config{Dir: filepath.Join(dir, "agent"), Build: command.Build(), Log: log})
+			cfg := agent.Config{Dir: filepath.Join(dir, "agent"), Build: command.Build(), Log: log}
+			if address != "" {
+				if cfg.Metrics, err = (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", address); err != nil {
+					return fmt.Errorf("cannot listen for metrics: %w (--metrics takes another address)", err)
+				}
+				log.Info("metrics are served", "address", cfg.Metrics.Addr().String())
+			}
+			a, err := agent.New(cfg)
 			if err != nil {
 				return err
 			}
@@ -46,6 +55,7 @@ directory it picks them up. A data directory of drover dev holds an agent that h
 		},
 	}
 	cmd.Flags().StringVar(&dir, "data-dir", config.DataDir(), "directory of everything that is kept")
+	cmd.Flags().StringVar(&address, "metrics", "", "address to answer /metrics on without a password, such as 127.0.0.1:9350; empty for none")
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	return cmd
 }

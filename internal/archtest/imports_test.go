@@ -133,6 +133,7 @@ func mayImport() map[string][]string {
 			"internal/agent/procfs", "internal/agent/specstore", "internal/agent/timetable", "internal/process",
 		},
 		"internal/agent/eventlog":         {"internal/process"},
+		"internal/agent/metrics":          {"internal/process"},
 		"internal/agent/report":           {"internal/process", "internal/wire"},
 		"internal/server/access":          {"internal/process"},
 		"internal/server/store":           {"internal/process", "internal/server/access", "internal/server/task"},

@@ -42,7 +42,8 @@ func Run(ctx context.Context, cfg config.Dev, build string, out io.Writer, log *
 			}
 			return srv.Met(local.Key())
 		},
-		Notes: func() []string { return local.Notes() },
+		Notes:       func() []string { return local.Notes() },
+		MoreMetrics: func(w io.Writer) error { return local.WriteMetrics(w) },
 	})
 	if err != nil {
 		return err

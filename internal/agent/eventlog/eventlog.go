@@ -48,6 +48,8 @@ type Log struct {
 	// waiting are the events that could not be written yet, oldest first, and lost is how many there were too many.
 	waiting []entry
 	lost    int
+	// confessed is how many have been told to be lost.
+	confessed int
 	// failing says that the last event could not be written.
 	failing bool
 }
@@ -163,6 +165,7 @@ func (l *Log) confess() {
 		return
 	}
 	n := l.lost
+	l.confessed += n
 	l.lost = 0
 	l.cfg.Log.Warn("events were lost", "events", n)
 	l.keep(process.Event{Kind: process.EventsLost, Attempt: n, Actor: process.Actor{Kind: process.ActorPolicy}})

@@ -170,3 +170,35 @@ func TestDiskIsTriedAgain(t *testing.T) {
 		must(t, <-done)
 	})
 }
+
+// TestBacklog: how much is still to tell, on disk and in memory, and how much never will be.
+func TestBacklog(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir)
+	if b := l.Backlog(); b != (eventlog.Backlog{}) {
+		t.Errorf("of nothing: %+v", b)
+	}
+	appendAll(l, 1, 10)
+	all := l.Backlog()
+	l.Acknowledge(pending(t, l)[:5])
+	half := l.Backlog()
+	if half.Bytes <= 0 || half.Bytes >= all.Bytes {
+		t.Errorf("of ten events %+v, of five %+v", all, half)
+	}
+	l.Acknowledge(pending(t, l))
+	if b := l.Backlog(); b != (eventlog.Backlog{}) {
+		t.Errorf("of what the server has: %+v", b)
+	}
+	full := open(t, t.TempDir())
+	d := &disk{}
+	full.Disk(d.create)
+	appendAll(full, 1, eventlog.MaxWaiting+30)
+	if b := full.Backlog(); b.Unwritten != eventlog.MaxWaiting || b.Lost != 30 {
+		t.Errorf("on a full disk: %+v", b)
+	}
+	d.has(-1)
+	full.Append(happened(0))
+	if b := full.Backlog(); b.Unwritten != 0 || b.Lost != 30 || b.Bytes == 0 {
+		t.Errorf("once there is room: %+v", b)
+	}
+}

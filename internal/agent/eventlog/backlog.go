@@ -1,0 +1,23 @@
+package eventlog
+
+// Backlog is what the server does not have yet.
+type Backlog struct {
+	// Bytes is the size of the events on disk that are not acknowledged.
+	Bytes int64
+	// Unwritten counts the events that wait in memory because the disk takes none, and Lost those that were lost since Open.
+	Unwritten, Lost int
+}
+
+// Backlog returns how much there is still to tell.
+func (l *Log) Backlog() Backlog {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := Backlog{Unwritten: len(l.waiting), Lost: l.confessed + l.lost}
+	for _, s := range l.files.after(l.position) {
+		b.Bytes += s.size
+		if s.number == l.position.segment {
+			b.Bytes -= l.position.offset
+		}
+	}
+	return b
+}

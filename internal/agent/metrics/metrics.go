@@ -1,0 +1,199 @@
+// Package metrics counts what an agent does and writes it in the text format of Prometheus. It owns the names and their meaning, and
+// the listener that an operator may ask for. It is so little that a library for it would make the agent larger by a quarter: counters,
+// gauges and one sum of times. What is counted besides, such as processes by state, the agent tells when somebody looks.
+package metrics
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"drover/internal/process"
+)
+
+// Metrics are the figures of one agent. Its methods may be called from any goroutine and do not block.
+type Metrics struct {
+	build   string
+	started time.Time
+
+	mu       sync.Mutex
+	events   map[process.EventKind]int64
+	launches struct {
+		count, failed int64
+		time          time.Duration
+	}
+	reports struct {
+		delivered, failed, bytes int64
+		last                     time.Time
+	}
+	accepted, finished int64
+}
+
+// State is what an agent tells when somebody looks.
+type State struct {
+	// Processes counts the known ones by state (docs/states.md); Hosted, Flapping and Unhealthy count those that are so.
+	Processes                   map[string]int
+	Hosted, Flapping, Unhealthy int
+	// Waiting counts operations that wait for others on the same process.
+	Waiting int
+	// PendingBytes are those of events that the server has not acknowledged, Unwritten the events that wait for the disk, and Lost
+	// those that were lost since the start.
+	PendingBytes    int64
+	Unwritten, Lost int
+	// Connected is whether there is a link to the server.
+	Connected bool
+}
+
+// New returns figures that are all zero, of a build of drover that begins now.
+func New(build string) *Metrics {
+	return &Metrics{build: build, started: time.Now(), events: map[process.EventKind]int64{}}
+}
+
+// Happened counts an event.
+func (m *Metrics) Happened(kind process.EventKind) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.events[kind]++
+}
+
+// Launched counts a command that was brought to its gate, or could not be.
+func (m *Metrics) Launched(took time.Duration, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.launches.count++
+	m.launches.time += took
+	if err != nil {
+		m.launches.failed++
+	}
+}
+
+// Reported counts a report that the server has taken, or has not.
+func (m *Metrics) Reported(size int, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err != nil {
+		m.reports.failed++
+		return
+	}
+	m.reports.delivered++
+	m.reports.bytes += int64(size)
+	m.reports.last = time.Now()
+}
+
+// Accepted counts operations that have been taken.
+func (m *Metrics) Accepted(n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.accepted += int64(n)
+}
+
+// Finished counts an operation that has its outcome.
+func (m *Metrics) Finished() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.finished++
+}
+
+// Write writes the figures.
+func (m *Metrics) Write(w io.Writer, s State) error {
+	p := &page{}
+	m.write(p, s)
+	if _, err := w.Write(p.text.Bytes()); err != nil {
+		return fmt.Errorf("cannot write metrics: %w", err)
+	}
+	return nil
+}
+
+func (m *Metrics) write(p *page, s State) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	states := p.family("drover_agent_processes", "gauge", "Processes that the agent knows, by state.")
+	for _, name := range sorted(s.Processes) {
+		states.add(float64(s.Processes[name]), "state", name)
+	}
+	p.gauge("drover_agent_processes_hosted", "Processes that the agent keeps running.", float64(s.Hosted))
+	p.gauge("drover_agent_processes_flapping", "Processes that were restarted too often lately.", float64(s.Flapping))
+	p.gauge("drover_agent_processes_unhealthy", "Processes whose health command has failed too often running.", float64(s.Unhealthy))
+	events := p.family("drover_agent_events_total", "counter", "Events of processes, by kind.")
+	for _, kind := range process.EventKinds() {
+		events.add(float64(m.events[kind]), "kind", string(kind))
+	}
+	p.counter("drover_agent_relaunches_total", "Processes that ended and were started again.", float64(m.events[process.EventRelaunched]))
+	p.gauge("drover_agent_events_pending_bytes", "Size of the events on disk that the server has not acknowledged.", float64(s.PendingBytes))
+	p.gauge("drover_agent_events_unwritten", "Events that wait in memory because the disk takes none.", float64(s.Unwritten))
+	p.counter("drover_agent_events_lost_total", "Events that were lost because there was no room for them.", float64(s.Lost))
+	p.counter("drover_agent_operations_accepted_total", "Operations that were taken.", float64(m.accepted))
+	p.counter("drover_agent_operations_finished_total", "Operations that have their outcome.", float64(m.finished))
+	p.gauge("drover_agent_operations_waiting", "Operations that wait for others on the same process.", float64(s.Waiting))
+	launches := p.family("drover_agent_launch_seconds", "summary", "Time to bring a command to the gate at which it waits for its record.")
+	launches.sample("_sum", m.launches.time.Seconds())
+	launches.sample("_count", float64(m.launches.count))
+	p.counter("drover_agent_launch_failures_total", "Commands that could not be brought that far.", float64(m.launches.failed))
+	p.counter("drover_agent_reports_total", "Reports that the server has taken.", float64(m.reports.delivered))
+	p.counter("drover_agent_report_bytes_total", "Size of those reports.", float64(m.reports.bytes))
+	p.counter("drover_agent_report_failures_total", "Reports that the server has not taken; they are made again.", float64(m.reports.failed))
+	last := m.reports.last
+	if last.IsZero() {
+		last = m.started
+	}
+	p.gauge("drover_agent_report_age_seconds", "Time since the server last took a report, or since the start of the agent.", time.Since(last).Seconds())
+	connected := 0.0
+	if s.Connected {
+		connected = 1
+	}
+	p.gauge("drover_agent_connected", "1 while there is a link to the server, else 0.", connected)
+	p.gauge("drover_agent_start_timestamp_seconds", "When the agent was started, in Unix seconds.", float64(m.started.Unix()))
+	p.family("drover_agent_build_info", "gauge", "1; the labels say which build runs.").add(1, "version", m.build, "go_version", runtime.Version())
+}
+
+func sorted(counts map[string]int) []string {
+	var names []string
+	for name := range counts {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// page is a text in the format of Prometheus.
+type page struct{ text bytes.Buffer }
+
+// family is the samples of one name.
+type family struct {
+	page *page
+	name string
+}
+
+// family begins the samples of a name.
+func (p *page) family(name, kind, help string) family {
+	fmt.Fprintf(&p.text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
+	return family{p, name}
+}
+
+func (p *page) gauge(name, help string, value float64) { p.family(name, "gauge", help).add(value) }
+
+func (p *page) counter(name, help string, value float64) { p.family(name, "counter", help).add(value) }
+
+// add adds a sample with labels, given as names and values.
+func (f family) add(value float64, labels ...string) {
+	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+	var pairs []string
+	for i := 0; i+1 < len(labels); i += 2 {
+		pairs = append(pairs, labels[i]+`="`+escape.Replace(labels[i+1])+`"`)
+	}
+	suffix := ""
+	if len(pairs) > 0 {
+		suffix = "{" + strings.Join(pairs, ",") + "}"
+	}
+	f.sample(suffix, value)
+}
+
+func (f family) sample(suffix string, value float64) {
+	f.page.text.WriteString(f.name + suffix + " " + strconv.FormatFloat(value, 'g', -1, 64) + "\n")
+}
