@@ -105,6 +105,7 @@ func mayImport() map[string][]string {
 		"internal/config":          {},
 		"internal/fabric":          {},
 		"internal/group":           {},
+		"internal/pki":             {},
 		"internal/crontab":         {},
 		"internal/process":         {"internal/crontab"},
 		"internal/agent/timetable": {"internal/crontab", "internal/process"},

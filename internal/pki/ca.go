@@ -1,0 +1,231 @@
+package pki
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const (
+	caLife   = 10 * 365 * 24 * time.Hour
+	leafLife = 90 * 24 * time.Hour
+	// backdated lets in peers whose clocks are behind.
+	backdated = 24 * time.Hour
+
+	caKeyFile  = "ca.key"
+	caCertFile = "ca.pem"
+
+	pemKey  = "PRIVATE KEY"
+	pemCert = "CERTIFICATE"
+)
+
+// ca is the authority itself.
+type ca struct {
+	key  *ecdsa.PrivateKey
+	cert *x509.Certificate
+}
+
+// openCA reads the authority from a directory (mode 0700), or makes it there. The key is written first: a certificate that was
+// lost is made anew for it, and its fingerprint stays.
+func openCA(dir string, now time.Time) (*ca, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	keyPath, certPath := filepath.Join(dir, caKeyFile), filepath.Join(dir, caCertFile)
+	key, err := readKey(keyPath)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(certPath); err == nil {
+			return nil, fmt.Errorf("%s is there and %s is not: restore the key from a backup, or remove the certificate and have every agent join again", certPath, keyPath)
+		}
+		key, err = makeKey(keyPath)
+	}
+	if err != nil {
+		return nil, err
+	}
+	cert, err := readCert(certPath)
+	if errors.Is(err, fs.ErrNotExist) {
+		cert, err = makeCA(certPath, key, now)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !key.PublicKey.Equal(cert.PublicKey) {
+		return nil, fmt.Errorf("%s is not the certificate of the key in %s", certPath, keyPath)
+	}
+	if now.After(cert.NotAfter) {
+		return nil, fmt.Errorf("%s has ended on %s: remove it, and another is made for the same key, which agents go on trusting", certPath, day(cert.NotAfter))
+	}
+	return &ca{key, cert}, nil
+}
+
+func readKey(path string) (*ecdsa.PrivateKey, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("%s is no file that only its owner may read: make sure that nobody has read it, then set mode 0600", path)
+	}
+	block, err := readPEM(path, pemKey)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block)
+	if err != nil {
+		return nil, fmt.Errorf("%s holds no private key", path) // what the parser says may quote it
+	}
+	key, ok := parsed.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("%s holds a key of another kind than ECDSA", path)
+	}
+	return key, nil
+}
+
+func makeKey(path string) (*ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return key, writePEM(path, pemKey, der)
+}
+
+func readCert(path string) (*x509.Certificate, error) {
+	der, err := readPEM(path, pemCert)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", path, err)
+	}
+	return cert, nil
+}
+
+func makeCA(path string, key *ecdsa.PrivateKey, now time.Time) (*x509.Certificate, error) {
+	id, err := keyID(key)
+	if err != nil {
+		return nil, err
+	}
+	cert, der, err := sign(&x509.Certificate{
+		Subject:   pkix.Name{CommonName: "drover CA " + id[:8]},
+		NotBefore: now.Add(-backdated), NotAfter: now.Add(caLife),
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+	}, nil, key, key)
+	if err != nil {
+		return nil, err
+	}
+	return cert, writePEM(path, pemCert, der)
+}
+
+// keyID is the fingerprint of a public key.
+func keyID(key *ecdsa.PrivateKey) (string, error) {
+	der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(der)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// issue makes a certificate for a server that is reached by the names, with a key that is nowhere else. It ends with the authority
+// at the latest.
+func (c *ca) issue(names []string, now time.Time) (*tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	wanted := &x509.Certificate{
+		Subject:   pkix.Name{CommonName: "drover server"},
+		NotBefore: now.Add(-backdated), NotAfter: now.Add(leafLife),
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	if wanted.NotAfter.After(c.cert.NotAfter) {
+		wanted.NotAfter = c.cert.NotAfter
+	}
+	for _, name := range names {
+		if ip, err := netip.ParseAddr(name); err == nil {
+			wanted.IPAddresses = append(wanted.IPAddresses, ip.Unmap().AsSlice())
+		} else {
+			wanted.DNSNames = append(wanted.DNSNames, name)
+		}
+	}
+	leaf, der, err := sign(wanted, c.cert, key, c.key)
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Certificate{Certificate: [][]byte{der, c.cert.Raw}, PrivateKey: key, Leaf: leaf}, nil
+}
+
+// sign makes a certificate for the key of its subject; without an issuer it signs itself.
+func sign(wanted, issuer *x509.Certificate, subject, signer *ecdsa.PrivateKey) (*x509.Certificate, []byte, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, nil, err
+	}
+	wanted.SerialNumber = serial
+	if issuer == nil {
+		issuer = wanted
+	}
+	der, err := x509.CreateCertificate(rand.Reader, wanted, issuer, &subject.PublicKey, signer)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot sign certificate: %w", err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	return cert, der, err
+}
+
+func readPEM(path, kind string) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(data)
+	if block == nil || block.Type != kind {
+		return nil, fmt.Errorf("%s holds no %s in PEM", path, kind)
+	}
+	return block.Bytes, nil
+}
+
+// writePEM writes a synced file of mode 0600 under a name that is free, whole or not at all.
+func writePEM(path, kind string, der []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) //nolint:errcheck // it has another name by then, or the error is returned
+	err = errors.Join(pem.Encode(f, &pem.Block{Type: kind, Bytes: der}), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Link(f.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot write %s: %w", path, err)
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }

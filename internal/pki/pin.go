@@ -1,0 +1,102 @@
+package pki
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// FingerprintLength is how long a fingerprint is, in hexadecimal digits.
+const FingerprintLength = 64
+
+// PinError says that a server is not the one that was meant, or somebody else is in its place.
+type PinError struct {
+	// Want is the fingerprint that was given, Got that of the last certificate that was shown.
+	Want, Got string
+}
+
+// Error returns the text.
+func (e *PinError) Error() string {
+	return fmt.Sprintf("the server shows a certificate with the fingerprint %s, expected %s: it is another server, or somebody is between", e.Got, e.Want)
+}
+
+// ClockError says that a certificate does not count at this time of this host, although it is the right one.
+type ClockError struct {
+	Now, From, Until time.Time
+}
+
+// Error returns the text.
+func (e *ClockError) Error() string {
+	return fmt.Sprintf("the server's certificate counts from %s to %s, and the clock of this host says %s: check the clocks",
+		e.From.UTC().Format(time.RFC3339), e.Until.UTC().Format(time.RFC3339), e.Now.UTC().Format(time.RFC3339))
+}
+
+// Pinned returns the TLS of a client that trusts one authority only, known by its Fingerprint, and no root of the system. A name of
+// the server is not compared: the authority issues certificates to its own servers alone, which may be reached by any address.
+func Pinned(fingerprint string) *tls.Config {
+	return verifying(func(chain []*x509.Certificate) error {
+		return verifyPinned(chain, strings.ToLower(fingerprint), time.Now())
+	})
+}
+
+// Trusting returns the TLS of a client that trusts one authority only, given as its certificate in PEM. It is else as Pinned.
+func Trusting(ca string) (*tls.Config, error) {
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM([]byte(ca)) {
+		return nil, errors.New("cannot read the certificate of the server's authority: it is no certificate in PEM")
+	}
+	return verifying(func(chain []*x509.Certificate) error { return verify(chain, roots, time.Now()) }), nil
+}
+
+func verifying(check func(chain []*x509.Certificate) error) *tls.Config {
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		InsecureSkipVerify: true, //nolint:gosec // the next line verifies, and leaves out the name only
+		VerifyConnection: func(state tls.ConnectionState) error {
+			return check(state.PeerCertificates)
+		},
+	}
+}
+
+func verifyPinned(chain []*x509.Certificate, want string, now time.Time) error {
+	if len(chain) == 0 {
+		return errors.New("the server shows no certificate")
+	}
+	roots := x509.NewCertPool()
+	found := false
+	for _, cert := range chain {
+		if fingerprint(cert) == want {
+			roots.AddCert(cert)
+			found = true
+		}
+	}
+	if !found {
+		return &PinError{Want: want, Got: fingerprint(chain[len(chain)-1])}
+	}
+	return verify(chain, roots, now)
+}
+
+// verify checks that the first certificate is a server's and was issued by one of the roots.
+func verify(chain []*x509.Certificate, roots *x509.CertPool, now time.Time) error {
+	if len(chain) == 0 {
+		return errors.New("the server shows no certificate")
+	}
+	between := x509.NewCertPool()
+	for _, cert := range chain[1:] {
+		between.AddCert(cert)
+	}
+	_, err := chain[0].Verify(x509.VerifyOptions{
+		Roots: roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	})
+	var invalid x509.CertificateInvalidError
+	if errors.As(err, &invalid) && invalid.Reason == x509.Expired {
+		return errors.Join(&ClockError{Now: now, From: invalid.Cert.NotBefore, Until: invalid.Cert.NotAfter}, err)
+	}
+	if err != nil {
+		return fmt.Errorf("the server's certificate is not to be trusted: %w", err)
+	}
+	return nil
+}
