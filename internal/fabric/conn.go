@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -31,6 +32,8 @@ const (
 type DialConfig struct {
 	URLs     []string
 	Identity Identity
+	// TLS is how the broker is verified; nil connects without TLS. With it nothing is said or heard before the handshake.
+	TLS *tls.Config
 	// Name is shown in the broker's log.
 	Name string
 	// InboxPrefix is where replies are awaited; empty means InboxPrefix of the identity's public key.
@@ -112,6 +115,9 @@ func (c *Conn) options(dialing context.Context, cfg DialConfig, up func()) nats.
 	o := nats.GetDefaultOptions()
 	o.Servers = cfg.URLs
 	o.Name = cfg.Name
+	if cfg.TLS != nil {
+		o.Secure, o.TLSConfig, o.TLSHandshakeFirst = true, cfg.TLS, true
+	}
 	o.InboxPrefix = cfg.InboxPrefix
 	o.UserJWT = func() (string, error) { return cfg.Identity.JWT, nil }
 	o.SignatureCB = cfg.Identity.Key.Sign

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/nats-io/jwt/v2"
@@ -26,6 +27,9 @@ type authority struct {
 	operator, account, agentSigner nkeys.KeyPair
 	accountID                      string
 	agentRights                    jwt.UserPermissionLimits
+
+	mu      sync.Mutex      // of what follows, once the server runs
+	revoked map[string]bool // by public key
 }
 
 func openAuthority(dir string, publish, subscribe []string) (*authority, error) {
@@ -35,7 +39,7 @@ func openAuthority(dir string, publish, subscribe []string) (*authority, error) 
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return nil, err
 	}
-	a := &authority{agentRights: agentRights(publish, subscribe)}
+	a := &authority{agentRights: agentRights(publish, subscribe), revoked: map[string]bool{}}
 	for _, k := range []struct {
 		key  *nkeys.KeyPair
 		file string
@@ -88,6 +92,13 @@ func (a *authority) options() (*server.Options, error) {
 	return &server.Options{TrustedOperators: []*jwt.OperatorClaims{operator}, AccountResolver: accounts}, nil
 }
 
+// revokeAll is for before the server runs.
+func (a *authority) revokeAll(agents []string) {
+	for _, key := range agents {
+		a.revoked[key] = true
+	}
+}
+
 func (a *authority) operatorClaims() (*jwt.OperatorClaims, error) {
 	id, err := a.operator.PublicKey()
 	if err != nil {
@@ -103,6 +114,8 @@ func (a *authority) operatorClaims() (*jwt.OperatorClaims, error) {
 }
 
 func (a *authority) accountToken() (string, error) {
+	// Every token that was issued before this moment is refused, and clocks may step back.
+	forGood := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 	signer, err := a.agentSigner.PublicKey()
 	if err != nil {
 		return "", err
@@ -114,6 +127,9 @@ func (a *authority) accountToken() (string, error) {
 	claims := jwt.NewAccountClaims(a.accountID)
 	claims.Name = "fleet"
 	claims.SigningKeys.AddScopedSigner(scope)
+	for key := range a.revoked {
+		claims.RevokeAt(key, forGood)
+	}
 	var faults jwt.ValidationResults
 	claims.Validate(&faults)
 	if errs := faults.Errors(); len(errs) > 0 {

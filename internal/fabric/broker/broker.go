@@ -5,6 +5,7 @@ package broker
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
 
 	"drover/internal/fabric"
@@ -22,6 +24,7 @@ import (
 
 const (
 	authTimeout   = 15 // seconds; a whole fleet comes back at once
+	tlsTimeout    = 15 // seconds
 	pingInterval  = 20 * time.Second
 	maxPingsOut   = 2
 	writeDeadline = 10 * time.Second
@@ -36,6 +39,10 @@ type Config struct {
 	// Listen is the address and port. Port 0 means the port of last time if it is free, else any.
 	Listen string
 	Log    *slog.Logger
+	// TLS is what the listener shows; nil is for loopback only. Whoever connects shakes hands before anything else.
+	TLS *tls.Config
+	// Revoked are the public keys of agents whose credentials do not count.
+	Revoked []string
 	// AgentPublish and AgentSubscribe are the subjects of an agent; {{subject()}} stands for its public key. Beyond them it
 	// may await replies in its own inbox and answer the requests that it got.
 	AgentPublish, AgentSubscribe []string
@@ -70,6 +77,7 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot start broker: %w", err)
 	}
+	auth.revokeAll(cfg.Revoked)
 	b := &Broker{authority: auth}
 	if b.own, err = auth.newServer(); err != nil {
 		return nil, fmt.Errorf("cannot start broker: %w", err)
@@ -115,6 +123,10 @@ func (b *Broker) startServer(cfg Config, host string, port int) error {
 	opts.MaxPingsOut = maxPingsOut
 	opts.WriteDeadline = writeDeadline
 	opts.MaxClosedClients = closedKept
+	opts.Cluster.NoAdvertise = true // addresses of our own network are no business of an agent's
+	if cfg.TLS != nil {
+		opts.TLS, opts.TLSConfig, opts.TLSHandshakeFirst, opts.TLSTimeout = true, cfg.TLS, true, tlsTimeout
+	}
 	srv, err := server.NewServer(opts)
 	if err != nil {
 		return err
@@ -133,8 +145,11 @@ func (b *Broker) startServer(cfg Config, host string, port int) error {
 	return nil
 }
 
-// URL returns where clients connect, such as nats://127.0.0.1:4222.
+// URL returns where clients on this machine connect, such as nats://127.0.0.1:4222, or tls:// with TLS.
 func (b *Broker) URL() string { return b.srv.ClientURL() }
+
+// Port returns the port that is listened on.
+func (b *Broker) Port() int { return b.port }
 
 // ServerIdentity returns the identity of the server itself, made at this start: every right in the account.
 func (b *Broker) ServerIdentity() fabric.Identity { return b.own }
@@ -143,6 +158,41 @@ func (b *Broker) ServerIdentity() fabric.Identity { return b.own }
 // the agents' templates in at each connect, so a later change of them needs no new JWT.
 func (b *Broker) IssueAgent(publicNKey string) (string, error) {
 	return b.authority.issueAgent(publicNKey)
+}
+
+// Revoke ends the credentials of an agent, those that it will be issued too, until Restore: it is cut off before Revoke returns, and
+// refused when it comes back. A later start has to be told again.
+func (b *Broker) Revoke(publicNKey string) error {
+	return b.changeAccount(func() { b.authority.revoked[publicNKey] = true })
+}
+
+// Restore makes the credentials of an agent count again.
+func (b *Broker) Restore(publicNKey string) error {
+	return b.changeAccount(func() { delete(b.authority.revoked, publicNKey) })
+}
+
+// changeAccount tells the running server of a change to who may be in the account.
+func (b *Broker) changeAccount(change func()) error {
+	b.authority.mu.Lock()
+	defer b.authority.mu.Unlock()
+	change()
+	token, err := b.authority.accountToken()
+	if err != nil {
+		return err
+	}
+	if err := b.srv.AccountResolver().Store(b.authority.accountID, token); err != nil {
+		return fmt.Errorf("cannot store account: %w", err)
+	}
+	account, err := b.srv.LookupAccount(b.authority.accountID)
+	if err != nil {
+		return fmt.Errorf("cannot find account: %w", err)
+	}
+	claims, err := jwt.DecodeAccountClaims(token)
+	if err != nil {
+		return fmt.Errorf("cannot read account: %w", err)
+	}
+	b.srv.UpdateAccountClaims(account, claims)
+	return nil
 }
 
 // Shutdown ends the server and every connection, and waits for that. Later calls do nothing.

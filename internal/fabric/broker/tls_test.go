@@ -1,0 +1,135 @@
+package broker_test
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nkeys"
+
+	"drover/internal/fabric"
+	"drover/internal/fabric/broker"
+	"drover/internal/fabric/fabrictest"
+	"drover/internal/pki"
+)
+
+func keeper(t *testing.T) *pki.Keeper {
+	t.Helper()
+	k, err := pki.Open(pki.Config{Dir: t.TempDir(), Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func startTLS(t *testing.T, k *pki.Keeper) *broker.Broker {
+	t.Helper()
+	b, err := broker.Start(t.Context(), broker.Config{
+		Dir: filepath.Join(t.TempDir(), "fabric"), Listen: "127.0.0.1:0", TLS: k.ServerTLS(), Log: testLog(t),
+		AgentPublish: []string{"test.server.{{subject()}}.>"}, AgentSubscribe: []string{"test.agent.{{subject()}}.>"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Shutdown)
+	return b
+}
+
+func dialTLS(t *testing.T, b *broker.Broker, id fabric.Identity, client *tls.Config) *fabric.Conn {
+	t.Helper()
+	c, err := fabric.Dial(t.Context(), fabric.DialConfig{URLs: []string{b.URL()}, Identity: id, TLS: client, Name: t.Name(), Log: testLog(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func trusting(t *testing.T, k *pki.Keeper) *tls.Config {
+	t.Helper()
+	c, err := pki.Trusting(k.CA())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestContractOverTLS(t *testing.T) {
+	k := keeper(t)
+	fabrictest.Run(t, func(t *testing.T) fabrictest.Ends {
+		b := startTLS(t, k)
+		a := identity(t, b)
+		return fabrictest.Ends{
+			Server: dialTLS(t, b, b.ServerIdentity(), trusting(t, k)), Agent: dialTLS(t, b, a.Identity, trusting(t, k)),
+			ServerSubject: reports(a.key), AgentSubject: orders(a.key),
+		}
+	})
+}
+
+func TestOnlyTheServersOwnBrokerIsBelieved(t *testing.T) {
+	k := keeper(t)
+	b := startTLS(t, k)
+	if !strings.HasPrefix(b.URL(), "tls://") {
+		t.Errorf("URL is %s", b.URL())
+	}
+	id := b.ServerIdentity()
+	if !dialTLS(t, b, id, trusting(t, k)).Connected() || !dialTLS(t, b, id, pki.Pinned(k.Fingerprint())).Connected() {
+		t.Error("the right broker is not believed")
+	}
+	if dialTLS(t, b, id, trusting(t, keeper(t))).Connected() {
+		t.Error("a broker of another authority is believed")
+	}
+	plain := startIn(t, filepath.Join(t.TempDir(), "fabric"))
+	if dialTLS(t, plain, plain.ServerIdentity(), trusting(t, k)).Connected() {
+		t.Error("a broker without TLS is believed")
+	}
+}
+
+// TestNothingIsToldBeforeTheHandshake: a stranger on the network learns no name, version or nonce.
+func TestNothingIsToldBeforeTheHandshake(t *testing.T) {
+	b := startTLS(t, keeper(t))
+	conn, err := net.Dial("tcp", strings.TrimPrefix(b.URL(), "tls://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte("CONNECT {}\r\nPING\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	answer := make([]byte, 4096)
+	n, _ := conn.Read(answer) // the end of the connection is an answer too
+	if strings.Contains(string(answer[:n]), "INFO") || strings.Contains(string(answer[:n]), "PONG") {
+		t.Errorf("it is told %q", answer[:n])
+	}
+}
+
+// credential is who an agent is.
+type credential struct {
+	fabric.Identity
+	key string
+}
+
+// identity issues a credential.
+func identity(t *testing.T, b *broker.Broker) credential {
+	t.Helper()
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := pair.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := b.IssueAgent(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return credential{fabric.Identity{JWT: token, Key: pair}, key}
+}
