@@ -128,8 +128,8 @@ func (c *Client) Events(ctx context.Context, f EventFilter) iter.Seq2[Event, err
 }
 
 // FollowEvents yields what has happened last, the oldest first, and then each event once as it arrives, until ctx ends or the loop is
-// left. A server that is lost is yielded as an *UnreachableError; who goes on with the loop has the client come back to the server, and
-// misses nothing. Any other error ends it.
+// left. An error of the first call ends it. A server that is lost later is yielded as an *UnreachableError; who goes on with the loop
+// has the client come back to the server, and misses nothing. Any other error ends it too.
 func (c *Client) FollowEvents(ctx context.Context, f EventFilter) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		past, last, err := c.recentEvents(ctx, f)

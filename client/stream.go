@@ -29,8 +29,9 @@ const (
 // errLeft ends a stream whose reader has left the loop.
 var errLeft = errors.New("the loop was left")
 
-// EventsAfter yields each event that arrives after the one with the given cursor, in the order of arrival. It ends as FollowEvents does;
-// a program that keeps the cursor of the last event it has dealt with misses nothing between two of its lives.
+// EventsAfter yields each event that arrives after the one with the given cursor, in the order of arrival. A server that is
+// not reached is an error as in FollowEvents, already at the first call. A program that keeps the cursor of the last event it has dealt
+// with misses nothing between two of its lives.
 func (c *Client) EventsAfter(ctx context.Context, f EventFilter, cursor int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		query := f.query()
