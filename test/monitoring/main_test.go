@@ -8,10 +8,10 @@ import (
 	"drover/test/harness"
 )
 
-var binaries struct{ drover, oddd string }
+var binaries struct{ drover, agent, oddd string }
 
 func TestMain(m *testing.M) {
 	os.Exit(harness.Main(m, map[string]*string{
-		"./cmd/drover": &binaries.drover, "./test/daemons/oddd": &binaries.oddd,
+		"./cmd/drover": &binaries.drover, "./cmd/drover-agent": &binaries.agent, "./test/daemons/oddd": &binaries.oddd,
 	}))
 }

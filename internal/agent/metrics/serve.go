@@ -49,6 +49,6 @@ func Serve(ctx context.Context, l net.Listener, write func(io.Writer) error, log
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = srv.Close()
 	}
-	<-ended
+	<-ended //nolint:errcheck // it says that it was shut down
 	return err
 }

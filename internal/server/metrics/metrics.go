@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime"
+	"slices"
 	"strconv"
 	"time"
 
@@ -133,10 +134,8 @@ func (m *Metrics) Happened(kind process.EventKind, delay time.Duration) {
 
 // bounded is a kind that is known here: a newer agent may tell of others.
 func bounded(kind process.EventKind) string {
-	for _, known := range process.EventKinds() {
-		if kind == known {
-			return string(kind)
-		}
+	if slices.Contains(process.EventKinds(), kind) {
+		return string(kind)
 	}
 	return "other"
 }

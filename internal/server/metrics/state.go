@@ -165,10 +165,11 @@ func (s *state) webhooks(ctx context.Context, gauge func(d *prometheus.Desc, val
 	return nil
 }
 
-// States are the states of processes (docs/states.md).
+// States are the states that processes are shown in: those of docs/states.md, and what is worse than running.
 func States() []string {
 	return []string{
 		"unknown", "stopped", "scheduled", "starting", "running", "stopping", "backoff", "given-up", "finished", "operating",
+		"flapping", "unhealthy",
 	}
 }
 
