@@ -112,8 +112,9 @@ type stream struct {
 	c      *call
 	filter store.EventFilter
 	reader reader
-	// at is how far the history has been read.
+	// at is how far the history has been read, and looked when that was.
 	at      int64
+	looked  time.Time
 	control *http.ResponseController
 }
 
@@ -154,9 +155,9 @@ func (s *stream) run(ctx context.Context) {
 	}
 }
 
-// pause gives what comes with the first news the time to arrive; false says that the stream ends.
+// pause waits until it is time for another look; false says that the stream ends.
 func (s *stream) pause(ctx context.Context) bool {
-	timer := time.NewTimer(streamPause)
+	timer := time.NewTimer(streamPause - time.Since(s.looked))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -176,6 +177,7 @@ func (s *stream) place(comment string) []byte {
 // catchUp sends all that is new; false says that the stream ends.
 func (s *stream) catchUp(ctx context.Context) bool {
 	for ctx.Err() == nil && s.h.stopping.Err() == nil {
+		s.looked = time.Now()
 		events, next, err := s.h.Events.EventsAfter(ctx, s.at, s.filter, streamBatch)
 		if err != nil {
 			if ctx.Err() == nil {
