@@ -267,6 +267,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer a.events.Close() //nolint:errcheck // it has been synced
 	defer a.host.Close()
 	return group.Run(ctx,
+		group.Part{Name: "host", Run: a.host.Run},
 		group.Part{Name: "watcher", Run: a.watcher.Run},
 		group.Part{Name: "prober", Run: a.prober.Run},
 		group.Part{Name: "limits", Run: a.limits.Run},

@@ -37,6 +37,7 @@ type Host struct {
 	// accounts are those of the runs, by which trees are measured.
 	accounts *accounts
 	trees    *procfs.Trees
+	forker   *launch.Forker
 	outputs  string
 	offset   time.Duration
 	log      *slog.Logger
@@ -78,11 +79,14 @@ func New(cfg Config) (*Host, error) {
 	sampler, accounts := procfs.NewSampler(cfg.FS, runtime.NumCPU()), newAccounts(tree)
 	return &Host{
 		fs: cfg.FS, tree: tree, watcher: cfg.Watcher, sampler: sampler,
-		accounts: accounts, trees: procfs.NewTrees(sampler, accounts, SinceBoot),
+		accounts: accounts, trees: procfs.NewTrees(sampler, accounts, SinceBoot), forker: launch.NewForker(cfg.FS, cfg.Log),
 		outputs: cfg.Outputs, offset: cfg.ClockOffset, log: cfg.Log, runs: map[string]*run{},
 		launches: make(chan struct{}, maxLaunches),
 	}, nil
 }
+
+// Run keeps the thread that commands are forked from, until ctx ends. Commands can be started without it, at a greater cost.
+func (h *Host) Run(ctx context.Context) error { return h.forker.Run(ctx) }
 
 // Groups says what kind of control groups the host offers.
 func (h *Host) Groups() cgroup.Mode { return h.tree.Mode() }
@@ -232,7 +236,7 @@ func (h *Host) Launch(id, line string, spec *process.Spec) (operation.Child, err
 		h.limit(id, group, spec.Hard)
 	}
 	h.setRun(id, &run{group: group, output: output})
-	child, err := launch.Start(h.fs, launch.Command{
+	child, err := h.forker.Start(launch.Command{
 		Line: line, Dir: spec.Identity.SetupPath, Account: account, Mark: id, Output: file, Group: group,
 	})
 	if err != nil {

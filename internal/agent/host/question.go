@@ -67,7 +67,7 @@ func (h *Host) Question(id, line string, spec *process.Spec) (probe.Question, er
 		group = nil
 	}
 	q := &question{host: h, run: id, group: group, pipe: read, full: make(chan struct{}), done: make(chan struct{})}
-	q.child, err = launch.Start(h.fs, launch.Command{
+	q.child, err = h.forker.Start(launch.Command{
 		Line: line, Dir: spec.Identity.SetupPath, Account: account, Mark: id, Output: write, Group: group,
 	})
 	if err != nil {

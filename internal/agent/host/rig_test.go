@@ -30,14 +30,9 @@ func open(t testing.TB, dir string, set ...func(*host.Config)) *host.Host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
+	ended := make(chan error, 2)
 	ctx := t.Context()
 	go func() { ended <- watcher.Run(ctx) }()
-	t.Cleanup(func() {
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
 	cfg := host.Config{
 		FS: live(), Watcher: watcher, Name: treeName(), Outputs: dir, ClockOffset: host.ClockOffset(), Log: log,
 	}
@@ -48,7 +43,13 @@ func open(t testing.TB, dir string, set ...func(*host.Config)) *host.Host {
 	if err != nil {
 		t.Fatal(err)
 	}
+	go func() { ended <- h.Run(ctx) }()
 	t.Cleanup(func() {
+		for range cap(ended) {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
 		h.Sweep(nil)
 		h.Close()
 	})

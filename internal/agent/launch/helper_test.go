@@ -28,6 +28,8 @@ func runHelper(name string) int {
 	switch name {
 	case "agent":
 		err = helperAgent()
+	case "sandboxed":
+		err = helperSandboxed()
 	case "dies":
 		err = helperDies()
 	}
@@ -59,6 +61,11 @@ func helperAgent() error {
 	if err != nil {
 		return err
 	}
+	return finish(child)
+}
+
+// finish lets a command run and waits for its end.
+func finish(child *launch.Child) error {
 	fd, err := pidfd.Open(child.Identity().PID)
 	if err != nil {
 		return err
@@ -67,6 +74,19 @@ func helperAgent() error {
 		return err
 	}
 	return pidns.AwaitEnd(fd)
+}
+
+// sandbox puts all threads of this process behind a filter of system calls.
+func sandbox(filter []unix.SockFilter) error {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program)))
+	if errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 // helperDies starts a child and ends without having released it.

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"drover/internal/agent/cgroup"
-	"drover/internal/agent/pidfd"
 	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
@@ -55,10 +54,15 @@ type Child struct {
 	gate *os.File
 }
 
-// Start forks a child that waits at its gate in a new session, and returns once it does. Nobody waits for the child: it has
-// to be watched or left to the reaper of orphans, both of liveness. Errors are *process.Error in a caller's words; then
-// nothing was run.
+// Start forks a child that waits at its gate in a new session, and returns once it does. It forks on the calling thread; a Forker
+// does the same with less work. Nobody waits for the child: it has to be watched or left to the reaper of orphans, both of
+// liveness. Errors are *process.Error in a caller's words; then nothing was run.
 func Start(proc procfs.FS, c Command) (*Child, error) {
+	return start(c, func(b birth) born { return b.here(proc) })
+}
+
+// start makes a gate and has a child forked behind it.
+func start(c Command, fork func(birth) born) (*Child, error) {
 	if c.Output == nil {
 		return nil, process.Errorf(process.Failed, "cannot start the command: it has no output file")
 	}
@@ -72,103 +76,41 @@ func Start(proc procfs.FS, c Command) (*Child, error) {
 		return nil, process.Errorf(process.Failed, "cannot start the command: %v", os.NewSyscallError("pipe2", err))
 	}
 	opener := os.NewFile(uintptr(gates[1]), "gate")
-	pid, handle, groupErr, err := fork(c, gates[0], credential)
+	b := birth{
+		argv: []string{shell, "-c", gate + c.Line}, env: environment(c), dir: c.Dir, credential: credential,
+		files: files{gate: gates[0], output: int(c.Output.Fd()), group: -1}, //nolint:gosec // descriptors are small
+	}
+	if c.Group != nil {
+		if fd, ok := c.Group.FD(); ok {
+			b.files.group = fd
+		}
+	}
+	child := fork(b)
+	runtime.KeepAlive(c.Output)
+	runtime.KeepAlive(c.Group)
 	unix.Close(gates[0]) //nolint:errcheck // the child has its own
-	if err != nil {
+	switch {
+	case child.err != nil:
 		_ = opener.Close()
-		return nil, explain(c, err)
-	}
-	id, err := proc.IdentifyChild(pid)
-	if handle >= 0 {
-		// What was identified is the child only if the child had not ended by then.
-		if err == nil && !pidfd.Alive(handle) {
-			err = os.ErrProcessDone
-		}
-		unix.Close(handle) //nolint:errcheck // nothing was written
-	}
-	if err != nil {
+		return nil, explain(c, child.err)
+	case child.lost != nil:
 		_ = opener.Close()
-		return nil, process.Errorf(process.Failed, "cannot start the command: the shell was ended before it ran anything: %v", err)
+		return nil, process.Errorf(process.Failed, "cannot start the command: the shell was ended before it ran anything: %v", child.lost)
 	}
-	return &Child{id: id, groupErr: groupErr, gate: opener}, nil
+	return &Child{id: child.id, groupErr: join(c.Group, child), gate: opener}, nil
 }
 
-// fork returns the child's pid and a handle on it, -1 where the kernel has none. groupErr says why the child is not in its
-// group.
-func fork(c Command, gateFD int, credential *syscall.Credential) (pid, handle int, groupErr, err error) {
-	null, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return 0, -1, nil, os.NewSyscallError("open "+os.DevNull, err)
+// join puts a child that was not born there into its group. The child is still behind its gate: whatever it starts is born in the
+// group too.
+func join(group *cgroup.Group, child born) error {
+	switch {
+	case group == nil:
+		return nil
+	case child.grouped:
+		return group.Bind(child.id.PID)
+	default:
+		return group.Add(child.id.PID)
 	}
-	defer unix.Close(null) //nolint:errcheck // opened for reading only
-
-	handle = -1
-	sys := &syscall.SysProcAttr{Setsid: true, Credential: credential, PidFD: &handle}
-	attr := &syscall.ProcAttr{Dir: c.Dir, Env: environment(c), Sys: sys}
-	output := c.Output.Fd()
-	attr.Files = []uintptr{uintptr(null), output, output, uintptr(gateFD)}
-	argv := []string{shell, "-c", gate + c.Line}
-	defer runtime.KeepAlive(c.Output)
-	defer runtime.KeepAlive(c.Group)
-
-	// A child starts with the signal mask of the thread that forks it.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	var empty, old unix.Sigset_t
-	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &empty, &old); err != nil {
-		return 0, -1, nil, os.NewSyscallError("sigprocmask", err)
-	}
-	defer unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil) //nolint:errcheck // undoes what has just worked
-
-	if c.Group == nil {
-		pid, err = syscall.ForkExec(shell, argv, attr)
-		return pid, handle, nil, err
-	}
-	if fd, ok := c.Group.FD(); ok {
-		sys.UseCgroupFD, sys.CgroupFD = true, fd
-		if pid, err = syscall.ForkExec(shell, argv, attr); err == nil {
-			return pid, handle, c.Group.Bind(pid), nil
-		}
-		// Before Linux 5.7, or not allowed: the same failure for another reason comes back below.
-		sys.UseCgroupFD, sys.CgroupFD = false, 0
-	}
-	if pid, err = syscall.ForkExec(shell, argv, attr); err != nil {
-		return 0, -1, nil, err
-	}
-	// The child is still behind its gate: whatever it starts is born in the group too.
-	return pid, handle, c.Group.Add(pid), nil
-}
-
-// credentialFor returns what to change to, nil where nothing needs to change.
-func credentialFor(a Account) (*syscall.Credential, error) {
-	euid := os.Geteuid()
-	if euid != 0 {
-		if a.UID != uint32(euid) { //nolint:gosec // uids are 32 bits wide
-			return nil, process.Errorf(process.Failed, "cannot run as user %q: needs root, the agent runs as %q", a.Name, ownName(euid)).Because(process.CauseNeedsRoot)
-		}
-		return nil, nil //nolint:nilnil // no change is the answer
-	}
-	c := &syscall.Credential{Uid: a.UID, Gid: a.GID, Groups: a.Groups}
-	if a.UID == 0 && groupsFixed() {
-		c.NoSetGroups = true
-	}
-	return c, nil
-}
-
-// groupsFixed reports whether this is a user namespace in which nobody may change supplementary groups.
-func groupsFixed() bool {
-	state, err := os.ReadFile("/proc/self/setgroups")
-	return err == nil && string(state) == "deny\n"
-}
-
-func ownName(uid int) string {
-	passwd, err := os.ReadFile("/etc/passwd")
-	if err == nil {
-		if a, ok := accountByUID(passwd, uid); ok {
-			return a.Name
-		}
-	}
-	return fmt.Sprintf("uid %d", uid)
 }
 
 // explain finds out which step of the child failed: the kernel's answer is one number for all of them.

@@ -43,7 +43,7 @@ func (p prepared) Run() int {
 
 func live() procfs.FS { return procfs.New("/proc") }
 
-func me(t *testing.T) launch.Account {
+func me(t testing.TB) launch.Account {
 	t.Helper()
 	u, err := user.Current()
 	if err != nil {
@@ -56,7 +56,7 @@ func me(t *testing.T) launch.Account {
 	return account
 }
 
-func output(t *testing.T) *launch.Output {
+func output(t testing.TB) *launch.Output {
 	t.Helper()
 	out, err := launch.CreateOutput(t.TempDir(), "out")
 	if err != nil {
@@ -66,13 +66,13 @@ func output(t *testing.T) *launch.Output {
 	return out
 }
 
-func command(t *testing.T, line string, out *launch.Output) launch.Command {
+func command(t testing.TB, line string, out *launch.Output) launch.Command {
 	t.Helper()
 	return launch.Command{Line: line, Dir: "/", Account: me(t), Mark: "m1", Output: out.File()}
 }
 
 // wait blocks until a child has ended and takes its exit status.
-func wait(t *testing.T, child *launch.Child) syscall.WaitStatus {
+func wait(t testing.TB, child *launch.Child) syscall.WaitStatus {
 	t.Helper()
 	pid := child.Identity().PID
 	fd, err := pidfd.Open(pid)

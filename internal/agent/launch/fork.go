@@ -1,0 +1,134 @@
+package launch
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"drover/internal/agent/pidfd"
+	"drover/internal/agent/procfs"
+	"drover/internal/process"
+)
+
+// birth is all that a child is made of.
+type birth struct {
+	argv, env  []string
+	dir        string
+	credential *syscall.Credential
+	// files are numbers in the table of descriptors that everybody shares.
+	files files
+}
+
+// files are descriptors for a child, numbers in the table of the thread that forks.
+type files struct {
+	gate, output int
+	group        int // -1 for none
+}
+
+// born is what came of a birth.
+type born struct {
+	id procfs.Identity
+	// grouped says that the child was born in its group.
+	grouped bool
+	// err says why there is no child, lost why there is none any more.
+	err, lost error
+}
+
+// here forks on the calling thread.
+func (b birth) here(proc procfs.FS) born {
+	null, err := openNull()
+	if err != nil {
+		return born{err: err}
+	}
+	defer unix.Close(null) //nolint:errcheck // opened for reading only
+	// A child starts with the signal mask of the thread that forks it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var old unix.Sigset_t
+	if err := unblock(&old); err != nil {
+		return born{err: err}
+	}
+	defer unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil) //nolint:errcheck // undoes what has just worked
+	return b.fork(proc, b.files, null)
+}
+
+// fork forks and identifies the child. The calling thread blocks no signals; it does nothing that needs more of its descriptors than
+// the files and null.
+func (b birth) fork(proc procfs.FS, f files, null int) born {
+	handle := -1
+	sys := &syscall.SysProcAttr{Setsid: true, Credential: b.credential, PidFD: &handle}
+	attr := &syscall.ProcAttr{Dir: b.dir, Env: b.env, Sys: sys, Files: []uintptr{uintptr(null), uintptr(f.output), uintptr(f.output), uintptr(f.gate)}} //nolint:gosec // descriptors
+	var child born
+	var pid int
+	if f.group >= 0 {
+		sys.UseCgroupFD, sys.CgroupFD = true, f.group
+		var err error
+		pid, err = syscall.ForkExec(shell, b.argv, attr)
+		child.grouped = err == nil
+		sys.UseCgroupFD, sys.CgroupFD = false, 0
+	}
+	if !child.grouped {
+		// There is no group to be born in, or Linux is older than 5.7, or it is not allowed. A failure for another reason comes back.
+		if pid, child.err = syscall.ForkExec(shell, b.argv, attr); child.err != nil {
+			return child
+		}
+	}
+	child.id, child.lost = proc.IdentifyChild(pid)
+	if handle >= 0 {
+		// What was identified is the child only if the child had not ended by then.
+		if child.lost == nil && !pidfd.Alive(handle) {
+			child.lost = os.ErrProcessDone
+		}
+		unix.Close(handle) //nolint:errcheck // nothing was written
+	}
+	return child
+}
+
+func openNull() (int, error) {
+	null, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, os.NewSyscallError("open "+os.DevNull, err)
+	}
+	return null, nil
+}
+
+// unblock lets the calling thread, which is locked, have all signals, and notes in old, unless that is nil, which it had not.
+func unblock(old *unix.Sigset_t) error {
+	var empty unix.Sigset_t
+	return os.NewSyscallError("sigprocmask", unix.PthreadSigmask(unix.SIG_SETMASK, &empty, old))
+}
+
+// credentialFor returns what to change to, nil where nothing needs to change.
+func credentialFor(a Account) (*syscall.Credential, error) {
+	euid := os.Geteuid()
+	if euid != 0 {
+		if a.UID != uint32(euid) { //nolint:gosec // uids are 32 bits wide
+			return nil, process.Errorf(process.Failed, "cannot run as user %q: needs root, the agent runs as %q", a.Name, ownName(euid)).Because(process.CauseNeedsRoot)
+		}
+		return nil, nil //nolint:nilnil // no change is the answer
+	}
+	c := &syscall.Credential{Uid: a.UID, Gid: a.GID, Groups: a.Groups}
+	if a.UID == 0 && groupsFixed() {
+		c.NoSetGroups = true
+	}
+	return c, nil
+}
+
+// groupsFixed reports whether this is a user namespace in which nobody may change supplementary groups.
+func groupsFixed() bool {
+	state, err := os.ReadFile("/proc/self/setgroups")
+	return err == nil && string(state) == "deny\n"
+}
+
+func ownName(uid int) string {
+	passwd, err := os.ReadFile("/etc/passwd")
+	if err == nil {
+		if a, ok := accountByUID(passwd, uid); ok {
+			return a.Name
+		}
+	}
+	return fmt.Sprintf("uid %d", uid)
+}

@@ -1,0 +1,147 @@
+package launch
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"drover/internal/agent/procfs"
+)
+
+// queued is how many commands may wait for the forker's thread before their callers wait at its door.
+const queued = 16
+
+// Forker starts commands from a thread of its own that has next to no open descriptors. A child begins with a copy of the table of
+// descriptors of the thread that forks it and closes nearly all of them: with those that watching a thousand processes takes, this is
+// most of what a start costs. A Forker may be used concurrently.
+type Forker struct {
+	proc procfs.FS
+	log  *slog.Logger
+
+	// mu keeps errands in the order of the descriptors that belong to them.
+	mu      sync.Mutex
+	errands chan errand // nil while no thread takes any
+	socket  int         // where to send the descriptors
+}
+
+// errand is a child to be forked, whose files come through the socket.
+type errand struct {
+	birth birth
+	done  chan born
+}
+
+// NewForker makes a Forker. Until Run, its commands are forked as by Start.
+func NewForker(proc procfs.FS, log *slog.Logger) *Forker { return &Forker{proc: proc, log: log} }
+
+// Run keeps the thread until ctx ends. Where a thread cannot have descriptors of its own (Linux before 5.9, some sandboxes) it says so
+// in the log, once, and commands are forked as by Start.
+func (f *Forker) Run(ctx context.Context) error {
+	stop, err := f.begin()
+	if err != nil {
+		f.log.Warn("commands were left to be forked from the table of all descriptors", "error", err)
+		<-ctx.Done()
+		return nil
+	}
+	<-ctx.Done()
+	stop()
+	return nil
+}
+
+// begin makes the thread and returns once it takes errands. stop lets it finish those that it was given, and waits for it.
+func (f *Forker) begin() (stop func(), err error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socketpair", err)
+	}
+	errands, ready := make(chan errand, queued), make(chan error)
+	var thread sync.WaitGroup
+	thread.Go(func() { onThread(func() { f.fork(pair[1], errands, ready) }) })
+	stop = func() {
+		f.serve(nil, -1)
+		close(errands)
+		thread.Wait()
+		unix.Close(pair[0]) //nolint:errcheck // all that was sent was received
+	}
+	err = <-ready
+	unix.Close(pair[1]) //nolint:errcheck // the thread has its own
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	f.serve(errands, pair[0])
+	return stop, nil
+}
+
+// serve says where to go from now on.
+func (f *Forker) serve(errands chan errand, socket int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.errands, f.socket = errands, socket
+}
+
+// Start is the function Start on the forker's thread.
+func (f *Forker) Start(c Command) (*Child, error) {
+	return start(c, func(b birth) born {
+		e := errand{birth: b, done: make(chan born, 1)}
+		if !f.take(e) {
+			return b.here(f.proc)
+		}
+		return <-e.done
+	})
+}
+
+// take hands an errand to the thread. It reports whether there is one that takes it.
+func (f *Forker) take(e errand) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.errands == nil || send(f.socket, e.birth.files) != nil {
+		return false
+	}
+	f.errands <- e
+	return true
+}
+
+// fork is the life of the thread. It must not log: where the log goes to may be no descriptor of its own.
+func (f *Forker) fork(socket int, errands <-chan errand, ready chan<- error) {
+	null, err := ownTable(socket)
+	if err == nil {
+		err = unblock(nil)
+	}
+	ready <- err
+	if err != nil {
+		return
+	}
+	for e := range errands {
+		e.done <- f.birth(socket, null, e.birth)
+	}
+}
+
+func (f *Forker) birth(socket, null int, b birth) born {
+	own, err := receive(socket, b.files)
+	if err != nil {
+		return born{err: err}
+	}
+	defer own.close()
+	return b.fork(f.proc, own, null)
+}
+
+// onThread calls fn on a thread that ends with it. This is never the first thread, whose descriptors stand for those of the whole
+// process in /proc, and which cannot end.
+func onThread(fn func()) {
+	runtime.LockOSThread()
+	if unix.Gettid() != unix.Getpid() {
+		fn()
+		return // as the goroutine ends locked, the thread ends too
+	}
+	var other sync.WaitGroup
+	other.Go(func() {
+		runtime.LockOSThread()
+		fn()
+	})
+	other.Wait()
+	runtime.UnlockOSThread()
+}

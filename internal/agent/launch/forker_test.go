@@ -1,0 +1,282 @@
+package launch_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"drover/internal/agent/launch"
+)
+
+// forking gives a forker its thread until the test ends.
+func forking(t testing.TB) *launch.Forker {
+	t.Helper()
+	f := launch.NewForker(live(), slog.New(slog.DiscardHandler))
+	stop, err := f.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	return f
+}
+
+// crowd opens many descriptors until the test ends.
+func crowd(t testing.TB, n int) {
+	t.Helper()
+	for range n {
+		fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = unix.Close(fd) })
+	}
+}
+
+// table lists what the descriptors of a thread of this process lead to.
+func table(t *testing.T, tid string) []string {
+	t.Helper()
+	dir := filepath.Join("/proc/self/task", tid, "fd")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil // the thread has ended
+	}
+	var targets []string
+	for _, e := range entries {
+		target, _ := os.Readlink(filepath.Join(dir, e.Name())) // the directory's own is closed by now
+		targets = append(targets, target)
+	}
+	return targets
+}
+
+// small returns the threads whose tables are much smaller than that of the first.
+func small(t *testing.T) []string {
+	t.Helper()
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := len(table(t, strconv.Itoa(os.Getpid())))
+	var tids []string
+	for _, e := range threads {
+		if n := len(table(t, e.Name())); n > 0 && n < all/2 {
+			tids = append(tids, e.Name())
+		}
+	}
+	return tids
+}
+
+// started runs a command to its end and returns what it said.
+func said(t *testing.T, f *launch.Forker, line string) string {
+	t.Helper()
+	out := output(t)
+	child, err := f.Start(command(t, line, out))
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	if err := child.Release(); err != nil {
+		t.Error(err)
+	}
+	wait(t, child)
+	return out.Text()
+}
+
+func TestForkersThreadHasAFewDescriptorsOnly(t *testing.T) {
+	crowd(t, 300)
+	f := forking(t)
+	tids := small(t)
+	if len(tids) != 1 {
+		t.Fatalf("threads with tables of their own: %v", tids)
+	}
+	before, all := table(t, tids[0]), descriptors(t)
+	if len(before) > 12 {
+		t.Errorf("its table: %v", before)
+	}
+	// None of it, and nothing of the large table, reaches a command.
+	if got, want := said(t, f, "ls /proc/self/fd"), "0\n1\n2\n3"; got != want {
+		t.Errorf("a command has %q, want %q", got, want)
+	}
+	for range 200 {
+		if got := said(t, f, "echo a; exit 3"); got != "a" {
+			t.Fatalf("a command said %q", got)
+		}
+	}
+	c := command(t, "echo", output(t))
+	c.Dir = "/none"
+	for range 20 {
+		if _, err := f.Start(c); err == nil || err.Error() != "cannot enter setup_path /none: no such file or directory" {
+			t.Errorf("got %v", err)
+		}
+	}
+	if after := table(t, tids[0]); !slices.Equal(after, before) {
+		t.Errorf("its table is %v, was %v", after, before)
+	}
+	if err := c.Output.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// Each of the outputs is closed when the test ends.
+	if n := descriptors(t); n != all+202-1 {
+		t.Errorf("%d descriptors, %d before", n, all)
+	}
+}
+
+func TestForkerAtOnce(t *testing.T) {
+	crowd(t, 300)
+	f := forking(t)
+	var all sync.WaitGroup
+	for worker := range 20 {
+		all.Go(func() {
+			for i := range 50 {
+				want := fmt.Sprint(worker, i)
+				if got := said(t, f, "echo "+want); got != want {
+					t.Errorf("the output of another command: %q, want %q", got, want)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// The runtime polls for the network on the thread that has begun a collection.
+func TestForkersThreadCollectsGarbage(t *testing.T) {
+	for _, procs := range []int{1, 2, 4} {
+		t.Run(strconv.Itoa(procs), func(t *testing.T) {
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
+			defer debug.SetGCPercent(debug.SetGCPercent(1))
+			f := forking(t)
+			// Each is a large allocation on the forker's thread.
+			line := "# " + strings.Repeat("x", 100<<10) + "\necho a"
+			for range 50 {
+				if got := said(t, f, line); got != "a" {
+					t.Fatalf("a command said %q", got)
+				}
+			}
+		})
+	}
+}
+
+func TestForkerEndsItsThread(t *testing.T) {
+	crowd(t, 300)
+	before := descriptors(t)
+	f := launch.NewForker(live(), slog.New(slog.DiscardHandler))
+	for range 10 {
+		stop, err := f.Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		child, err := f.Start(command(t, "echo a", output(t)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop()
+		// A thread that ends takes no child with it, and what it had given is kept.
+		if err := child.Release(); err != nil {
+			t.Fatal(err)
+		}
+		if status := wait(t, child); status != 0 {
+			t.Errorf("wait status %#x", status)
+		}
+	}
+	if n := descriptors(t); n != before+10 { // the outputs
+		t.Errorf("%d descriptors, %d before", n, before)
+	}
+	if got := said(t, f, "echo a"); got != "a" {
+		t.Errorf("without its thread a command said %q", got)
+	}
+}
+
+func TestForkerRunsUntilToldToEnd(t *testing.T) {
+	f := launch.NewForker(live(), slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- f.Run(ctx) }()
+	for range 20 {
+		// Whether there is a thread yet makes no difference.
+		if got := said(t, f, "echo a"); got != "a" {
+			t.Errorf("a command said %q", got)
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// helperSandboxed runs its first argument where descriptors cannot be closed in numbers.
+func helperSandboxed() error {
+	const denied = uint32(unix.SECCOMP_RET_ERRNO) | uint32(unix.EPERM)
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}, // the number of the system call
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_CLOSE_RANGE, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: denied},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	if err := sandbox(filter); err != nil {
+		return err
+	}
+	if err := launch.Prepare(); err != nil {
+		return err
+	}
+	account, err := launch.LookupAccount("/", os.Args[2])
+	if err != nil {
+		return err
+	}
+	var log bytes.Buffer
+	f := launch.NewForker(live(), slog.New(slog.NewTextHandler(&log, nil)))
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := f.Run(ctx); err != nil {
+		return err
+	}
+	fmt.Print(log.String())
+	child, err := f.Start(launch.Command{Line: os.Args[1], Dir: "/", Account: account, Output: os.Stdout})
+	if err != nil {
+		return err
+	}
+	return finish(child)
+}
+
+func TestForkerWithoutAThread(t *testing.T) {
+	out, err := helper(t, "sandboxed", "true", "echo it ran", me(t).Name).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v", out, err)
+	}
+	if n := strings.Count(string(out), "level=WARN"); n != 1 || !strings.Contains(string(out), "close_range: operation not permitted") || !strings.Contains(string(out), "it ran") {
+		t.Errorf("got %q", out)
+	}
+}
+
+func BenchmarkStart(b *testing.B) {
+	for _, n := range []int{0, 2000} {
+		for name, threads := range map[string]bool{"from all": false, "from few": true} {
+			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
+				crowd(b, n)
+				f := launch.NewForker(live(), slog.New(slog.DiscardHandler))
+				if threads {
+					f = forking(b)
+				}
+				c := command(b, "", output(b))
+				for b.Loop() {
+					child, err := f.Start(c)
+					if err != nil {
+						b.Fatal(err)
+					}
+					child.Abandon()
+					wait(b, child)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// lastFD is no descriptor that anybody has.
+const lastFD = 1<<31 - 1
+
+// ownTable gives the calling thread, which is locked, a table of descriptors of its own and closes everything in it but 0, 1, 2, the
+// socket and those that the Go runtime uses on any thread. It returns a descriptor of /dev/null. After an error the thread must end.
+func ownTable(socket int) (null int, err error) {
+	fail := func(err error) (int, error) {
+		return -1, fmt.Errorf("cannot give a thread descriptors of its own: %w", err)
+	}
+	// The runtime makes its poller when it is first needed. It must be there before it can be kept.
+	r, w, err := os.Pipe()
+	if err != nil {
+		return fail(err)
+	}
+	_, _ = r.Close(), w.Close() // nothing was written
+
+	// Until all else is closed, a file that somebody has written to and closed is still open for writing here: nobody can run it.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	// This closes nothing. It is what unshare(2) does too, but sandboxes that forbid that allow this.
+	if err := unix.CloseRange(lastFD, lastFD, unix.CLOSE_RANGE_UNSHARE); err != nil {
+		return fail(os.NewSyscallError("close_range", err))
+	}
+	keep, err := pollers()
+	if err != nil {
+		return fail(err)
+	}
+	keep = append(keep, 0, 1, 2, socket)
+	slices.Sort(keep)
+	keep = slices.Compact(append(keep, lastFD))
+	for i, fd := range keep[1:] {
+		first, last := keep[i]+1, fd-1
+		if first > last {
+			continue
+		}
+		if err := unix.CloseRange(uint(first), uint(last), 0); err != nil { //nolint:gosec // descriptors are small
+			return fail(os.NewSyscallError("close_range", err))
+		}
+	}
+	if null, err = openNull(); err != nil {
+		return fail(err)
+	}
+	return null, nil
+}
+
+// pollers returns the descriptors of the calling thread that are an epoll set or an event counter. Those of the runtime are among them.
+// It polls for the network when it lets the world go on after a collection of garbage, on the thread that began it, and ends the
+// program when that fails.
+func pollers() ([]int, error) {
+	dir := filepath.Join("/proc/self/task", strconv.Itoa(unix.Gettid()), "fd")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var sets, counters []int
+	for _, e := range entries {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil {
+			return nil, err
+		}
+		// One that is not there any more is the directory's own.
+		switch target, _ := os.Readlink(filepath.Join(dir, e.Name())); target {
+		case "anon_inode:[eventpoll]":
+			sets = append(sets, fd)
+		case "anon_inode:[eventfd]":
+			counters = append(counters, fd)
+		}
+	}
+	if len(sets) == 0 || len(counters) == 0 {
+		return nil, errors.New("the poller of the runtime was not found")
+	}
+	return append(sets, counters...), nil
+}
+
+// send passes files to the thread at the other end of a socket. They stay open here.
+func send(socket int, f files) error {
+	fds := []int{f.gate, f.output}
+	if f.group >= 0 {
+		fds = append(fds, f.group)
+	}
+	rights := unix.UnixRights(fds...)
+	for {
+		err := unix.Sendmsg(socket, []byte{0}, rights, nil, 0)
+		if !errors.Is(err, unix.EINTR) {
+			return os.NewSyscallError("sendmsg", err)
+		}
+	}
+}
+
+// receive takes what was sent for the files sent, and returns them as they are called here.
+func receive(socket int, sent files) (files, error) {
+	const most = 3
+	want := 2
+	if sent.group >= 0 {
+		want = most
+	}
+	data, rights := make([]byte, 1), make([]byte, unix.CmsgSpace(most*4))
+	var n int
+	for {
+		var err error
+		_, n, _, _, err = unix.Recvmsg(socket, data, rights, unix.MSG_CMSG_CLOEXEC)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, unix.EINTR) {
+			return files{}, os.NewSyscallError("recvmsg", err)
+		}
+	}
+	fds, err := parseRights(rights[:n])
+	if err == nil && len(fds) != want {
+		err = unix.EMFILE // what does not fit into the table is left out
+	}
+	if err != nil {
+		closeAll(fds)
+		return files{}, fmt.Errorf("cannot receive descriptors: %w", err)
+	}
+	own := files{gate: fds[0], output: fds[1], group: -1}
+	if want == most {
+		own.group = fds[2]
+	}
+	return own, nil
+}
+
+func parseRights(rights []byte) ([]int, error) {
+	messages, err := unix.ParseSocketControlMessage(rights)
+	if err != nil || len(messages) == 0 {
+		return nil, err
+	}
+	return unix.ParseUnixRights(&messages[0])
+}
+
+func (f files) close() { closeAll([]int{f.gate, f.output, f.group}) }
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		if fd >= 0 {
+			unix.Close(fd) //nolint:errcheck // another table has it too
+		}
+	}
+}
