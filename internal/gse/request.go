@@ -68,7 +68,7 @@ type (
 // ReadOperate reads the body of operate_proc_v2. An error means that there is no key to answer for; it names the field.
 func ReadOperate(body []byte) ([]Operation, error) {
 	var b operateBody
-	if err := decode(body, &b); err != nil {
+	if err := named("", scan(body, b.read)); err != nil {
 		return nil, err
 	}
 	op, err := b.operation("", specs{})
@@ -81,7 +81,7 @@ func ReadOperate(body []byte) ([]Operation, error) {
 // ReadOperateMulti reads the body of operate_proc_multi, as ReadOperate does.
 func ReadOperateMulti(body []byte) ([]Operation, error) {
 	var b multiBody
-	if err := decode(body, &b); err != nil {
+	if err := named("", scan(body, b.read)); err != nil {
 		return nil, err
 	}
 	if len(b.Requests) == 0 {
@@ -102,7 +102,7 @@ func ReadOperateMulti(body []byte) ([]Operation, error) {
 // nil here, unless the body brings one along.
 func ReadOperateRegistered(body []byte) ([]Operation, error) {
 	var b operateBody
-	if err := decode(body, &b); err != nil {
+	if err := named("", scan(body, b.read)); err != nil {
 		return nil, err
 	}
 	id, err := b.Meta.id("")
@@ -138,7 +138,7 @@ func ReadOperateRegistered(body []byte) ([]Operation, error) {
 // supplier.
 func ReadRegistration(body []byte, op process.Op) ([]Operation, error) {
 	var b operateBody
-	if err := decode(body, &b); err != nil {
+	if err := named("", scan(body, b.read)); err != nil {
 		return nil, err
 	}
 	id, err := b.Meta.id("")
@@ -277,11 +277,10 @@ func (v Int) required(field string) error {
 }
 
 // decode reads JSON that may hold anything. A value of the wrong shape is named by its path.
-func decode(body []byte, into any) error { return decodeAt("", body, into) }
+func decode(body []byte, into any) error { return named("", json.Unmarshal(body, into)) }
 
-// decodeAt reads a part of a body, which is called at and a dot by its sender.
-func decodeAt(at string, part []byte, into any) error {
-	err := json.Unmarshal(part, into)
+// named is an error of reading JSON in words for its sender, who calls what was read at and a dot.
+func named(at string, err error) error {
 	if shape := (*json.UnmarshalTypeError)(nil); errors.As(err, &shape) {
 		field := strings.TrimSuffix(at+shape.Field, ".")
 		if field == "" {

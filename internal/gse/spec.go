@@ -15,16 +15,26 @@ const (
 	maxCount   = 1_000_000
 )
 
-type specBody struct {
-	Identity *struct {
+// The tags of the structs below are the names that their readers know.
+type (
+	specBody struct {
+		Identity *identityBody `json:"identity"`
+		Control  *controlBody  `json:"control"`
+		Resource *resourceBody `json:"resource"`
+		Monitor  *policyBody   `json:"monitor_policy"`
+		Alive    *policyBody   `json:"alive_monitor_policy"`
+		Warn     *warnBody     `json:"warn_report_policy"`
+		Configs  []configBody  `json:"configmap"`
+	}
+	identityBody struct {
 		ProcName   Str `json:"proc_name"`
 		SetupPath  Str `json:"setup_path"`
 		PIDPath    Str `json:"pid_path"`
 		ConfigPath Str `json:"config_path"`
 		LogPath    Str `json:"log_path"`
 		User       Str `json:"user"`
-	} `json:"identity"`
-	Control *struct {
+	}
+	controlBody struct {
 		Start   Str `json:"start_cmd"`
 		Stop    Str `json:"stop_cmd"`
 		Restart Str `json:"restart_cmd"`
@@ -32,24 +42,22 @@ type specBody struct {
 		Kill    Str `json:"kill_cmd"`
 		Version Str `json:"version_cmd"`
 		Health  Str `json:"health_cmd"`
-	} `json:"control"`
-	Resource *struct {
+	}
+	resourceBody struct {
 		CPU  Float `json:"cpu"`
 		Mem  Float `json:"mem"`
 		FD   Int   `json:"fd"`
 		Disk Int   `json:"disk"`
 		Net  Int   `json:"net"`
-	} `json:"resource"`
-	Monitor *policyBody `json:"monitor_policy"`
-	Alive   *policyBody `json:"alive_monitor_policy"`
-	Warn    *struct {
+	}
+	warnBody struct {
 		ReportID Int `json:"report_id"`
-	} `json:"warn_report_policy"`
-	Configs []struct {
+	}
+	configBody struct {
 		Path Str `json:"path"`
 		MD5  Str `json:"md5"`
-	} `json:"configmap"`
-}
+	}
+)
 
 type policyBody struct {
 	AutoType      Int `json:"auto_type"`
@@ -96,7 +104,7 @@ func readSpec(at string, text json.RawMessage) (*specBody, error) {
 		return nil, nil
 	}
 	var b *specBody
-	if err := decodeAt(at+"spec.", text, &b); err != nil {
+	if err := named(at+"spec.", scan(text, func(s *scanner) { b = pointed(s, b, func(b *specBody) { b.read(s) }) })); err != nil {
 		return nil, err
 	}
 	return b, nil

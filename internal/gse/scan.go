@@ -1,0 +1,287 @@
+package gse
+
+import (
+	"bytes"
+	"encoding/json"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A body may hold thousands of requests, each with a spec. encoding/json goes over every byte of them several times, and asks each field
+// by way of reflection; a scanner goes over them once. What it reads it reads as encoding/json does: names match in any case, later
+// members of an object replace earlier ones, objects are merged, and one value of the wrong shape does not keep the others from being
+// read.
+
+// scanner reads JSON from left to right. When that is broken, the rest of it counts as read.
+type scanner struct {
+	data  []byte
+	at    int
+	depth int
+	// broken says that the data is no JSON.
+	broken bool
+	// wrong is the first value that is of the wrong type.
+	wrong *json.UnmarshalTypeError
+}
+
+// deepest is how deep values may be nested, which is what encoding/json allows.
+const deepest = 10_000
+
+// scan has read read the one value that data holds, and returns the error that encoding/json would return.
+func scan(data []byte, read func(*scanner)) error {
+	s := scanner{data: data}
+	read(&s)
+	if s.peek() != 0 || s.at < len(s.data) {
+		s.fail()
+	}
+	switch {
+	case s.broken:
+		var nothing struct{}
+		return json.Unmarshal(data, &nothing) // it says what is wrong
+	case s.wrong != nil:
+		return s.wrong
+	}
+	return nil
+}
+
+func (s *scanner) fail() {
+	s.broken, s.at = true, len(s.data)
+}
+
+// peek returns the first byte of the next token, 0 at the end.
+func (s *scanner) peek() byte {
+	for ; s.at < len(s.data); s.at++ {
+		switch c := s.data[s.at]; c {
+		case ' ', '\t', '\r', '\n':
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// next steps over a byte if it is the next token.
+func (s *scanner) next(c byte) bool {
+	if s.peek() != c {
+		return false
+	}
+	s.at++
+	return true
+}
+
+// object reads an object, and reports whether it was one and not null, or of the wrong type. Member is called with the name of each
+// member, in lower case, and reads its value. Field is the name of the value in errors.
+func (s *scanner) object(field string, member func(name []byte)) bool {
+	if s.peek() != '{' {
+		s.other(field)
+		return false
+	}
+	s.list('}', func() {
+		name := s.name()
+		if !s.next(':') {
+			s.fail()
+			return
+		}
+		member(name)
+	})
+	return true
+}
+
+// array is object for an array; element reads each element.
+func (s *scanner) array(field string, element func()) bool {
+	if s.peek() != '[' {
+		s.other(field)
+		return false
+	}
+	s.list(']', element)
+	return true
+}
+
+// list reads what stands between two brackets.
+func (s *scanner) list(end byte, one func()) {
+	s.at++
+	if s.depth++; s.depth > deepest {
+		s.fail()
+	}
+	defer func() { s.depth-- }()
+	if s.next(end) {
+		return
+	}
+	for !s.broken {
+		one()
+		if s.next(end) {
+			return
+		}
+		if !s.next(',') {
+			s.fail()
+		}
+	}
+}
+
+// other reads a value that is not of the type that is expected of the field.
+func (s *scanner) other(field string) {
+	text := s.value()
+	if s.broken || s.wrong != nil {
+		return
+	}
+	kind := ""
+	switch text[0] {
+	case 'n':
+		return
+	case '{':
+		kind = "object"
+	case '[':
+		kind = "array"
+	case '"':
+		kind = "string"
+	case 't', 'f':
+		kind = "bool"
+	default:
+		kind = "number"
+	}
+	s.wrong = &json.UnmarshalTypeError{Field: field, Value: kind}
+}
+
+// name reads the name of a member.
+func (s *scanner) name() []byte {
+	if s.peek() != '"' {
+		s.fail()
+		return nil
+	}
+	text := s.value()
+	if s.broken {
+		return nil
+	}
+	for _, c := range text[1 : len(text)-1] {
+		if (c < 'a' || c > 'z') && c != '_' {
+			return folded(text)
+		}
+	}
+	return text[1 : len(text)-1]
+}
+
+// folded is a name in lower case. Names are in ASCII, but two of its letters have others like them elsewhere.
+func folded(text []byte) []byte {
+	var name string
+	if json.Unmarshal(text, &name) != nil {
+		return nil
+	}
+	return bytes.Map(func(c rune) rune {
+		for f := unicode.SimpleFold(c); f != c; f = unicode.SimpleFold(f) {
+			if f < utf8.RuneSelf && unicode.IsLower(f) {
+				return f
+			}
+		}
+		return c
+	}, []byte(name))
+}
+
+// scalar reads a lenient value.
+func (s *scanner) scalar(v json.Unmarshaler) {
+	if text := s.value(); !s.broken {
+		_ = v.UnmarshalJSON(text) // it never fails
+	}
+}
+
+// value reads whatever is there, and returns its text.
+func (s *scanner) value() []byte {
+	c := s.peek()
+	from := s.at
+	switch {
+	case c == '{':
+		s.object("", func([]byte) { s.value() })
+	case c == '[':
+		s.array("", func() { s.value() })
+	case c == '"':
+		s.text()
+	case c == 't':
+		s.word("true")
+	case c == 'f':
+		s.word("false")
+	case c == 'n':
+		s.word("null")
+	default:
+		s.number()
+	}
+	return s.data[from:s.at]
+}
+
+func (s *scanner) word(w string) {
+	if !bytes.HasPrefix(s.data[s.at:], []byte(w)) {
+		s.fail()
+		return
+	}
+	s.at += len(w)
+}
+
+// text steps over a string.
+func (s *scanner) text() {
+	for s.at++; s.at < len(s.data); s.at++ {
+		switch c := s.data[s.at]; {
+		case c == '"':
+			s.at++
+			return
+		case c == '\\':
+			s.escape()
+		case c < ' ':
+			s.fail()
+		}
+	}
+	s.fail()
+}
+
+// escape steps over all of an escape but its last byte.
+func (s *scanner) escape() {
+	s.at++
+	rest := s.data[min(s.at, len(s.data)):]
+	if len(rest) > 0 && bytes.IndexByte([]byte(`"\/bfnrt`), rest[0]) >= 0 {
+		return
+	}
+	if len(rest) < 5 || rest[0] != 'u' {
+		s.fail()
+		return
+	}
+	for _, c := range rest[1:5] {
+		if (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'f') {
+			s.fail()
+			return
+		}
+	}
+	s.at += 4
+}
+
+// number steps over a number.
+func (s *scanner) number() {
+	s.skip('-')
+	if !s.skip('0') {
+		s.digits()
+	}
+	if s.skip('.') {
+		s.digits()
+	}
+	if s.skip('e') || s.skip('E') {
+		if !s.skip('+') {
+			s.skip('-')
+		}
+		s.digits()
+	}
+}
+
+// skip steps over a byte if it is the very next.
+func (s *scanner) skip(c byte) bool {
+	if s.at >= len(s.data) || s.data[s.at] != c {
+		return false
+	}
+	s.at++
+	return true
+}
+
+// digits steps over digits, of which there must be one.
+func (s *scanner) digits() {
+	from := s.at
+	for s.at < len(s.data) && s.data[s.at] >= '0' && s.data[s.at] <= '9' {
+		s.at++
+	}
+	if s.at == from {
+		s.fail()
+	}
+}
