@@ -12,8 +12,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
+	"drover/internal/gse"
 	"drover/internal/process"
 	"drover/internal/server/store"
 	"drover/internal/server/store/baretest"
@@ -128,12 +130,14 @@ func accept(ctx context.Context, b *bench) error {
 	requests := make([]lab.Object, items)
 	for i := range rows {
 		name := fmt.Sprintf("nginx-%d", i)
+		requests[i] = lab.Spec{
+			Name: name, Start: fmt.Sprintf("/usr/sbin/nginx -c /etc/%s.conf", name), PIDFile: fmt.Sprintf("/run/%s.pid", name),
+		}.Request(lab.OpStart)
+		requests[i]["agent_id_list"] = []string{host(i)}
 		rows[i] = baretest.Row{
 			Key: host(i) + ":" + lab.Namespace + ":" + name, Asked: host(i), Agent: agentKey(i), Op: "start", Namespace: lab.Namespace, Name: name,
 			Deadline: 1 << 60,
 		}
-		requests[i] = lab.Spec{Name: name, Start: "/usr/sbin/nginx", PIDFile: "/run/nginx.pid"}.Request(lab.OpStart)
-		requests[i]["agent_id_list"] = []string{host(i)}
 	}
 	body, err := json.Marshal(lab.Object{"proc_operate_req": requests})
 	if err != nil {
@@ -145,19 +149,28 @@ func accept(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
+	withSpecs := slices.Clone(rows)
+	for i := range withSpecs {
+		stored, err := storedSpec(requests[i])
+		if err != nil {
+			return err
+		}
+		withSpecs[i].Stored = stored
+	}
 	for _, c := range []struct {
 		what string
 		body []byte
+		rows []baretest.Row
 	}{
-		{"accept 1,000 items: 1 request of 1,000 hosts", one},
-		{"accept 1,000 items: 1,000 requests, a spec each", body},
+		{"accept 1,000 items: 1 request of 1,000 hosts", one, rows},
+		{"accept 1,000 items: 1,000 requests, a spec of its own each", body, withSpecs},
 	} {
 		var floor, drover lab.Series
 		for range looks {
 			var reply struct {
 				Task string `json:"task_id"`
 			}
-			floor = append(floor, timed(func() { err = bare.Put(ctx, rows) }))
+			floor = append(floor, timed(func() { err = bare.Put(ctx, c.rows) }))
 			if err != nil {
 				return err
 			}
@@ -172,6 +185,20 @@ func accept(ctx context.Context, b *bench) error {
 		b.time(c.what, floor, drover, within(3))
 	}
 	return nil
+}
+
+// storedSpec is what a server has to keep of a request to send it: its spec.
+func storedSpec(request lab.Object) (string, error) {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return "", err
+	}
+	ops, err := gse.ReadOperate(body)
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(ops[0].Spec)
+	return string(text), err
 }
 
 func hosts(n int) []string {

@@ -185,19 +185,30 @@ func (s Spec) Request(op int) Object {
 // Key is the key of a process in results.
 func (d *Drover) Key(name string) string { return AgentName + ":" + Namespace + ":" + name }
 
-// Submit begins an operation on processes and returns its task.
-func (d *Drover) Submit(op int, specs ...Spec) (string, error) {
+// Body is the body of a call that begins an operation on processes.
+func Body(op int, specs ...Spec) ([]byte, error) {
 	requests := make([]Object, len(specs))
 	for i, s := range specs {
 		requests[i] = s.Request(op)
 	}
+	return json.Marshal(Object{"proc_operate_req": requests})
+}
+
+// Submit begins an operation on processes and returns its task.
+func (d *Drover) Submit(op int, specs ...Spec) (string, error) {
+	body, err := Body(op, specs...)
+	if err != nil {
+		return "", err
+	}
+	return d.SubmitBody(body)
+}
+
+// SubmitBody is Submit for a caller that has made the body before.
+func (d *Drover) SubmitBody(body []byte) (string, error) {
 	var reply struct {
 		Task string `json:"task_id"`
 	}
-	body, err := json.Marshal(Object{"proc_operate_req": requests})
-	if err == nil {
-		err = d.Call("operate_proc_multi", body, &reply)
-	}
+	err := d.Call("operate_proc_multi", body, &reply)
 	return reply.Task, err
 }
 
@@ -210,10 +221,14 @@ func (d *Drover) Operate(op int, specs ...Spec) (map[string]int, error) {
 	return d.Await(task)
 }
 
+// PollPause is how long a caller waits before each poll of a task.
+const PollPause = 20 * time.Millisecond
+
 // Await polls a task until no key of it is pending.
 func (d *Drover) Await(task string) (map[string]int, error) {
 	body := []byte(fmt.Sprintf(`{"task_id":%q}`, task))
-	for until := time.Now().Add(5 * Patience); ; Pause(5 * time.Millisecond) {
+	for until := time.Now().Add(5 * Patience); ; {
+		Pause(PollPause)
 		var reply map[string]struct {
 			Code int `json:"error_code"`
 		}
