@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -86,39 +87,113 @@ func TestAgeOfReports(t *testing.T) {
 	}
 }
 
-func TestServe(t *testing.T) {
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+// serve serves the figures until the end of the test, or until stop is called, and returns where.
+func serve(t *testing.T, l net.Listener) (url string, stop func()) {
+	t.Helper()
 	m := metrics.New("x")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
 		ended <- metrics.Serve(ctx, l, func(w io.Writer) error { return m.Write(w, metrics.State{}) }, slog.New(slog.DiscardHandler))
 	}()
-	get := func(path string) (int, string) {
-		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+l.Addr().String()+path, nil)
-		if err != nil {
-			t.Fatal(err)
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
 		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
+	})
+	t.Cleanup(stop)
+	return "http://" + l.Addr().String(), stop
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func call(t *testing.T, method, url string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+func TestServe(t *testing.T) {
+	url, stop := serve(t, listen(t))
+	for range 10 {
+		if status, body := call(t, http.MethodGet, url+"/metrics"); status != http.StatusOK || !strings.Contains(body, "drover_agent_build_info{") {
+			t.Errorf("HTTP %d: %s", status, body)
 		}
-		defer resp.Body.Close()
-		body, _ := io.ReadAll(resp.Body)
-		return resp.StatusCode, string(body)
 	}
-	if status, body := get("/metrics"); status != http.StatusOK || !strings.Contains(body, "drover_agent_build_info{") {
-		t.Errorf("HTTP %d: %s", status, body)
-	}
-	if status, _ := get("/"); status != http.StatusNotFound {
+	if status, _ := call(t, http.MethodGet, url+"/"); status != http.StatusNotFound {
 		t.Errorf("another path is answered with %d", status)
 	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
+	if status, _ := call(t, http.MethodPost, url+"/metrics"); status != http.StatusMethodNotAllowed {
+		t.Errorf("another method is answered with %d", status)
 	}
+	stop()
+	if conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://")); err == nil {
+		_ = conn.Close()
+		t.Error("it still listens after the end")
+	}
+}
+
+// TestServeBadCallers: what is no call, or never ends, costs nobody else anything, and does not hold up the end.
+func TestServeBadCallers(t *testing.T) {
+	url, stop := serve(t, listen(t))
+	at := strings.TrimPrefix(url, "http://")
+	for _, sent := range []string{"", "GET", "\x00\x01\r\n\r\n", "GET /metrics HTTP/1.1\r\nX: " + strings.Repeat("x", 20<<10)} {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(conn, sent)
+		if strings.HasSuffix(sent, "\r\n\r\n") || len(sent) > 1000 {
+			_, _ = io.ReadAll(conn) // it is closed by the other side
+			_ = conn.Close()
+		} else {
+			defer conn.Close() //nolint:errcheck // it is held open on purpose
+		}
+	}
+	if status, _ := call(t, http.MethodGet, url+"/metrics"); status != http.StatusOK {
+		t.Errorf("beside bad callers: %d", status)
+	}
+	stop()
+}
+
+// TestServeOnWhenNothingCanBeTaken: a host that is short of descriptors must not end its agent for it.
+func TestServeOnWhenNothingCanBeTaken(t *testing.T) {
+	url, _ := serve(t, &short{Listener: listen(t)})
+	if status, _ := call(t, http.MethodGet, url+"/metrics"); status != http.StatusOK {
+		t.Errorf("after a failure: %d", status)
+	}
+}
+
+// short is a listener that fails once.
+type short struct {
+	net.Listener
+	failed bool
+}
+
+func (s *short) Accept() (net.Conn, error) {
+	if !s.failed {
+		s.failed = true
+		return nil, errors.New("too many open files")
+	}
+	return s.Listener.Accept()
 }

@@ -1,54 +1,102 @@
 package metrics
 
 import (
+	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 )
 
-// Times that a caller gets.
+// Bounds of the listener.
 const (
-	headTime  = 5 * time.Second
-	replyTime = 10 * time.Second
-	endTime   = time.Second
+	// callTime is how long a call may take, from its first byte to its last.
+	callTime = 5 * time.Second
+	// maxHead is the largest head of a call, in bytes.
+	maxHead = 16 << 10
+	// maxCalls is how many calls are answered at the same time; others wait.
+	maxCalls = 4
+	// acceptAgain is how long a listener that takes no call is left alone: it may be short of descriptors.
+	acceptAgain = time.Second
 )
 
-// Serve answers GET /metrics on a listener, which it closes, with what write writes, until ctx ends.
+// Serve answers GET /metrics on a listener, which it closes, with what write writes, until ctx ends. It knows no more of HTTP than
+// Prometheus needs, one call on a connection: the server of net/http would make every agent 0.3 MB larger.
 func Serve(ctx context.Context, l net.Listener, write func(io.Writer) error, log *slog.Logger) error {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		var page bytes.Buffer
-		if err := write(&page); err != nil {
-			log.WarnContext(r.Context(), "metrics could not be written", "error", err)
-			http.Error(w, "cannot write metrics", http.StatusInternalServerError)
-			return
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	defer context.AfterFunc(ctx, func() { _ = l.Close() })() // it ends Accept
+	room := make(chan struct{}, maxCalls)
+	failing := false
+	for {
+		conn, err := l.Accept()
+		if ctx.Err() != nil {
+			if err == nil {
+				_ = conn.Close()
+			}
+			return nil
 		}
-		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		_, _ = w.Write(page.Bytes()) // the peer is gone: nothing is left to tell it
-	})
-	srv := &http.Server{
-		Handler: mux, ReadTimeout: headTime, WriteTimeout: replyTime, MaxHeaderBytes: 16 << 10,
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		if err != nil {
+			if !failing {
+				log.WarnContext(ctx, "calls for metrics could not be taken", "error", err)
+			}
+			failing = true
+			pause(ctx)
+			continue
+		}
+		failing = false
+		room <- struct{}{} // each call ends by itself
+		calls.Go(func() {
+			defer func() { <-room }()
+			answer(ctx, conn, write, log)
+		})
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(l) }()
+}
+
+func pause(ctx context.Context) {
+	timer := time.NewTimer(acceptAgain)
+	defer timer.Stop()
 	select {
-	case err := <-ended:
-		return fmt.Errorf("cannot serve metrics: %w", err)
+	case <-timer.C:
 	case <-ctx.Done():
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
-	defer cancel()
-	err := srv.Shutdown(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = srv.Close()
+}
+
+// answer answers one call and closes the connection.
+func answer(ctx context.Context, conn net.Conn, write func(io.Writer) error, log *slog.Logger) {
+	defer conn.Close() //nolint:errcheck // the peer is gone: nothing is left to tell it
+	if err := conn.SetDeadline(time.Now().Add(callTime)); err != nil {
+		return
 	}
-	<-ended //nolint:errcheck // it says that it was shut down
-	return err
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+	r, err := http.ReadRequest(bufio.NewReader(io.LimitReader(conn, maxHead)))
+	if err != nil {
+		return
+	}
+	status, page := http.StatusOK, bytes.Buffer{}
+	switch {
+	case r.URL.Path != "/metrics":
+		status = http.StatusNotFound
+	case r.Method != http.MethodGet:
+		status = http.StatusMethodNotAllowed
+	default:
+		if err := write(&page); err != nil {
+			log.WarnContext(ctx, "metrics could not be written", "error", err)
+			status = http.StatusInternalServerError
+		}
+	}
+	if status != http.StatusOK {
+		page.Reset()
+		page.WriteString(http.StatusText(status) + "\n")
+	}
+	_, err = fmt.Fprintf(conn, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+		status, http.StatusText(status), page.Len(), page.Bytes())
+	if err != nil {
+		log.DebugContext(ctx, "metrics were not taken", "error", err)
+	}
 }
