@@ -73,6 +73,9 @@ type Status struct {
 	Hosted bool `json:"hosted"`
 	// Want is what the last successful operation asked for.
 	Want Want `json:"want,omitempty"`
+	// Revision is that of the record, or of its removal: it rises with every change that an operation makes on this host. 0 is not
+	// known.
+	Revision uint64 `json:"revision,omitempty"`
 	// State is the lifecycle state, a word of docs/states.md; Message says more where there is more to say.
 	State   string `json:"state"`
 	Message string `json:"message,omitempty"`

@@ -60,6 +60,8 @@ type Manifest struct {
 	// Expires is when an order that has not begun may no longer begin.
 	Expires time.Time `json:"expires"`
 	Orders  []Order   `json:"orders"`
+	// Desired is set in the answer to an introduction.
+	Desired *Desired `json:"desired,omitempty"`
 }
 
 // Envelope is a manifest as it travels: the exact bytes that were signed, the public key, the signature.
@@ -151,9 +153,9 @@ type Progress struct {
 type Observation struct {
 	Process process.ID     `json:"process"`
 	Status  process.Status `json:"status"`
-	// Spec is the spec in force; nil leaves the one the server has.
+	// Spec is the spec in force; nil leaves the one the server has. With a revision that was not told before there is always one.
 	Spec *process.Spec `json:"spec,omitempty"`
-	// Gone says that the agent has forgotten the process.
+	// Gone says that the agent has forgotten the process, with the revision in Status.
 	Gone bool `json:"gone,omitempty"`
 }
 
@@ -169,6 +171,8 @@ type Hello struct {
 	Host    Host   `json:"host,omitzero"`
 	// Groups are the GroupsDigest of each namespace that the agent has process groups of.
 	Groups map[string]string `json:"groups,omitempty"`
+	// Disk is nil where the agent can't say what is on it.
+	Disk *Disk `json:"disk,omitempty"`
 }
 
 // Host is what an agent's machine is; what is not known is zero.
@@ -195,6 +199,8 @@ type ReportAck struct {
 	// Hello asks the agent to introduce itself again: this server does not know it.
 	Hello bool   `json:"hello,omitempty"`
 	Error string `json:"error,omitempty"`
+	// Desired is the sealed manifest that answers an introduction; empty where the agent has all that it should have.
+	Desired []byte `json:"desired,omitempty"`
 }
 
 // Enrolment is what a joined agent needs to find its server and to trust it. It holds no secret: the agent's private key is
@@ -203,6 +209,8 @@ type Enrolment struct {
 	// URLs are the addresses of the fabric, JWT the agent's user token for it.
 	URLs []string `json:"urls"`
 	JWT  string   `json:"jwt"`
+	// CA is the certificate of the authority that the fabric's own is verified by, in PEM; empty on loopback, without TLS.
+	CA string `json:"ca,omitempty"`
 	// ManifestKeys are the public keys that may sign orders.
 	ManifestKeys []string `json:"manifest_keys"`
 	// Cloud and IP are the name "cloud:ip" that callers use; ID is a stable id beside it, if there is one.

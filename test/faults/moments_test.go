@@ -142,7 +142,7 @@ func (s *dyingStore) Finish(ctx context.Context, agent string, outcomes map[stri
 	return tasks, err
 }
 
-func (s *dyingStore) PutObserved(ctx context.Context, rows []store.Observed, gone []store.ObservedKey) error {
+func (s *dyingStore) PutObserved(ctx context.Context, rows []store.Observed, gone []store.Removal) error {
 	return s.around("PutObserved", func() error { return s.Store.PutObserved(ctx, rows, gone) })
 }
 

@@ -10,9 +10,10 @@ import (
 const (
 	cleanInterval = time.Hour
 	// A write of the cleaner is small, so that no other waits long behind it.
-	cleanTasks  = 10
-	cleanAudit  = 500
-	cleanEvents = 500
+	cleanTasks    = 10
+	cleanAudit    = 500
+	cleanEvents   = 500
+	cleanRemovals = 500
 )
 
 // cleaner removes what has been kept long enough.
@@ -20,9 +21,9 @@ type cleaner struct {
 	store Store
 	clock clock
 	log   *slog.Logger
-	// tasks, audit and events are how long each is kept, mostEvents how many events are.
-	tasks, audit, events time.Duration
-	mostEvents           int
+	// tasks, audit, events and removals are how long each is kept, mostEvents how many events are.
+	tasks, audit, events, removals time.Duration
+	mostEvents                     int
 }
 
 func (c *cleaner) run(ctx context.Context) {
@@ -58,5 +59,6 @@ func (c *cleaner) pass(ctx context.Context, now time.Time) error {
 		prune("events", func(ctx context.Context, before time.Time, limit int) (int, error) {
 			return c.store.PruneEvents(ctx, before, c.mostEvents, limit)
 		}, c.events, cleanEvents),
+		prune("removals of processes", c.store.PruneConfirmed, c.removals, cleanRemovals),
 	)
 }

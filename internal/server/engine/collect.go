@@ -32,6 +32,8 @@ type collector struct {
 	settled func(item string)
 	// introduced is called with what an agent that introduces itself says of its process groups.
 	introduced func(ctx context.Context, agent string, groups map[string]string) error
+	// reconcile returns the answer to one that says what is on its disk; nil for none.
+	reconcile func(ctx context.Context, agent string, disk *wire.Disk) ([]byte, error)
 }
 
 // HandleReport stores what an agent reports and returns the encoded wire.ReportAck for it, once all of it is on disk. The agent
@@ -50,7 +52,7 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte) wire.
 	r, err := readReport(data)
 	if err == nil {
 		c.directory.Seen(agent, c.clock.now())
-		err = c.take(ctx, agent, r)
+		ack.Desired, err = c.take(ctx, agent, r)
 	}
 	if err != nil {
 		c.log.WarnContext(ctx, "report was not taken", "agent", agent, "error", err)
@@ -74,31 +76,35 @@ func readReport(data []byte) (*wire.Report, error) {
 	return &r, nil
 }
 
-// take stores a report. Observations and events come first: whoever sees an outcome sees the state that belongs to it, and how it
-// came about.
-func (c *collector) take(ctx context.Context, agent string, r *wire.Report) error {
+// take stores a report, and returns the answer to an introduction. Observations and events come first: whoever sees an outcome sees the
+// state that belongs to it, and how it came about.
+func (c *collector) take(ctx context.Context, agent string, r *wire.Report) (desired []byte, err error) {
 	if r.Hello != nil {
 		if err := c.join(ctx, agent, *r.Hello); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if err := c.observe(ctx, agent, r); err != nil {
-		return err
+		return nil, err
 	}
 	if err := c.history(ctx, agent, r.Events); err != nil {
-		return err
+		return nil, err
 	}
 	if err := c.progress(ctx, agent, r.Progress); err != nil {
-		return err
+		return nil, err
 	}
-	if r.Hello != nil {
-		if err := c.introduced(ctx, agent, r.Hello.Groups); err != nil {
-			return err
-		}
-		c.directory.Introduced(agent, factsOf(*r.Hello), c.clock.now())
-		c.returned(agent)
+	if r.Hello == nil {
+		return nil, nil
 	}
-	return nil
+	if desired, err = c.reconcile(ctx, agent, r.Hello.Disk); err != nil {
+		return nil, err
+	}
+	if err := c.introduced(ctx, agent, r.Hello.Groups); err != nil {
+		return nil, err
+	}
+	c.directory.Introduced(agent, factsOf(*r.Hello), c.clock.now())
+	c.returned(agent)
+	return desired, nil
 }
 
 func factsOf(h wire.Hello) fleet.Facts {
@@ -120,7 +126,12 @@ func (c *collector) join(ctx context.Context, agent string, h wire.Hello) error 
 	if h.Cloud != a.Cloud {
 		c.log.WarnContext(ctx, "agent claimed another area", "agent", agent, "area", a.Cloud, "claimed", h.Cloud)
 	}
-	a.IP, a.ID, a.Build = h.IP, h.ID, h.Build
+	if a.Token == "" {
+		a.IP, a.ID = h.IP, h.ID
+	} else if h.IP != a.IP || h.ID != a.ID { // it was let in under its names, and under no others
+		c.log.WarnContext(ctx, "agent claimed other names than it has joined with", "agent", agent, "ip", a.IP, "claimed_ip", h.IP, "claimed_id", h.ID)
+	}
+	a.Build = h.Build
 	err := c.directory.Join(ctx, a, now)
 	if errors.Is(err, fleet.ErrTaken) {
 		c.log.WarnContext(ctx, "agent claimed the name of another", "agent", agent, "error", err)
@@ -137,16 +148,22 @@ func (c *collector) observe(ctx context.Context, agent string, r *wire.Report) e
 		return nil
 	}
 	rows := make([]store.Observed, 0, len(r.Observed))
-	var gone []store.ObservedKey
+	var gone []store.Removal
 	for _, o := range r.Observed {
+		if o.Status.Revision > math.MaxInt64 {
+			o.Status.Revision = 0 // the agent is out of its mind
+		}
 		if o.Gone {
-			gone = append(gone, store.ObservedKey{Agent: agent, Process: o.Process})
+			gone = append(gone, store.Removal{Agent: agent, Process: o.Process, Revision: o.Status.Revision, At: c.clock.now()})
 		} else {
 			rows = append(rows, store.Observed{Agent: agent, Process: o.Process, Status: o.Status, Spec: o.Spec})
 		}
 	}
 	if r.Hello != nil {
-		return c.store.ReplaceObserved(ctx, agent, rows)
+		if err := c.store.ReplaceObserved(ctx, agent, rows); err != nil || len(gone) == 0 {
+			return err
+		}
+		rows = nil
 	}
 	return c.store.PutObserved(ctx, rows, gone)
 }

@@ -149,7 +149,7 @@ type brokenStore struct {
 	err error
 }
 
-func (s brokenStore) PutObserved(context.Context, []store.Observed, []store.ObservedKey) error {
+func (s brokenStore) PutObserved(context.Context, []store.Observed, []store.Removal) error {
 	return s.err
 }
 

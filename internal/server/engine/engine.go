@@ -35,6 +35,7 @@ type Store interface {
 	store.Tasks
 	store.Items
 	store.Observations
+	store.Confirmations
 	// AgentGroups returns the process groups that the agent is to have, by namespace.
 	AgentGroups(ctx context.Context, agent string) (map[string][]process.Group, error)
 	store.Events
@@ -52,9 +53,10 @@ type Config struct {
 	// Now is the time from which the engine counts (the wall clock's).
 	Now time.Time
 	// Retention is how long tasks are kept after their creation (7 days), AuditRetention how long audit rows are (90 days), and
-	// EventRetention how long events are after they came (28 days), of which there are at most MostEvents (1,000,000).
-	Retention, AuditRetention, EventRetention time.Duration
-	MostEvents                                int
+	// EventRetention how long events are after they came (28 days), of which there are at most MostEvents (1,000,000). RemovalRetention
+	// is how long it is known that a process was unregistered, so that an old disk can't bring it back (90 days).
+	Retention, AuditRetention, EventRetention, RemovalRetention time.Duration
+	MostEvents                                                  int
 	// SendTimeout is how long an agent may take to give a receipt (5 s).
 	SendTimeout time.Duration
 	// Parallel is how many agents are sent to at the same time (1,024). While so many are slow at once, the others wait.
@@ -70,6 +72,7 @@ func (c *Config) setDefaults() {
 	set(&c.Retention, 7*24*time.Hour)
 	set(&c.AuditRetention, 90*24*time.Hour)
 	set(&c.EventRetention, 28*24*time.Hour)
+	set(&c.RemovalRetention, 90*24*time.Hour)
 	set(&c.SendTimeout, 5*time.Second)
 	if c.Parallel <= 0 {
 		c.Parallel = 1024
@@ -106,10 +109,11 @@ func New(c Config) *Engine {
 		store: c.Store, clock: e.clock, directory: c.Directory, log: c.Log,
 		begun: e.sweep.wake.raise, finished: e.finished, returned: e.dispatch.returned, happened: e.audience.wake,
 		introduced: e.restore, settled: e.receipts.settled,
+		reconcile: (&reconciler{store: c.Store, clock: e.clock, key: c.Key, log: c.Log}).answer,
 	}
 	e.clean = &cleaner{
 		store: c.Store, clock: e.clock, log: c.Log,
-		tasks: c.Retention, audit: c.AuditRetention, events: c.EventRetention, mostEvents: c.MostEvents,
+		tasks: c.Retention, audit: c.AuditRetention, events: c.EventRetention, removals: c.RemovalRetention, mostEvents: c.MostEvents,
 	}
 	return e
 }

@@ -149,7 +149,8 @@ type oldRows struct {
 	Store
 	tasks, audit  int
 	events, keep  int
-	before        [3]time.Time
+	removals      int
+	before        [4]time.Time
 	largestDelete int
 }
 
@@ -166,6 +167,10 @@ func (o *oldRows) PruneEvents(_ context.Context, before time.Time, keep, limit i
 	return o.prune(2, &o.events, before, limit), nil
 }
 
+func (o *oldRows) PruneConfirmed(_ context.Context, before time.Time, limit int) (int, error) {
+	return o.prune(3, &o.removals, before, limit), nil
+}
+
 func (o *oldRows) prune(which int, left *int, before time.Time, limit int) int {
 	n := min(*left, limit)
 	*left -= n
@@ -175,18 +180,18 @@ func (o *oldRows) prune(which int, left *int, before time.Time, limit int) int {
 }
 
 func TestClean(t *testing.T) {
-	rows := &oldRows{tasks: 105, audit: 1000, events: 1234}
+	rows := &oldRows{tasks: 105, audit: 1000, events: 1234, removals: 501}
 	now := time.Unix(1e9, 0)
 	c := &cleaner{
-		store: rows, log: slog.New(slog.DiscardHandler), tasks: time.Hour, audit: 2 * time.Hour, events: 3 * time.Hour, mostEvents: 7,
+		store: rows, log: slog.New(slog.DiscardHandler), tasks: time.Hour, audit: 2 * time.Hour, events: 3 * time.Hour, removals: 4 * time.Hour, mostEvents: 7,
 	}
 	if err := c.pass(t.Context(), now); err != nil {
 		t.Fatal(err)
 	}
-	if rows.tasks != 0 || rows.audit != 0 || rows.events != 0 || rows.keep != 7 || rows.largestDelete > 500 {
-		t.Errorf("left are %d tasks, %d audit rows and %d events; %d were removed at once", rows.tasks, rows.audit, rows.events, rows.largestDelete)
+	if rows.tasks != 0 || rows.audit != 0 || rows.events != 0 || rows.removals != 0 || rows.keep != 7 || rows.largestDelete > 500 {
+		t.Errorf("left are %d tasks, %d audit rows, %d events and %d removals; %d were removed at once", rows.tasks, rows.audit, rows.events, rows.removals, rows.largestDelete)
 	}
-	if want := [3]time.Time{now.Add(-time.Hour), now.Add(-2 * time.Hour), now.Add(-3 * time.Hour)}; rows.before != want {
+	if want := [4]time.Time{now.Add(-time.Hour), now.Add(-2 * time.Hour), now.Add(-3 * time.Hour), now.Add(-4 * time.Hour)}; rows.before != want {
 		t.Errorf("removed what was older than %v, want %v", rows.before, want)
 	}
 }
@@ -194,8 +199,8 @@ func TestClean(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	c := Config{Retention: -1, SendTimeout: time.Minute}
 	c.setDefaults()
-	got := fmt.Sprint(c.Retention, c.AuditRetention, c.EventRetention, c.MostEvents, c.SendTimeout, c.Parallel)
-	if want := fmt.Sprint(168*time.Hour, 2160*time.Hour, 672*time.Hour, 1000000, time.Minute, 1024); got != want {
+	got := fmt.Sprint(c.Retention, c.AuditRetention, c.EventRetention, c.RemovalRetention, c.MostEvents, c.SendTimeout, c.Parallel)
+	if want := fmt.Sprint(168*time.Hour, 2160*time.Hour, 672*time.Hour, 2160*time.Hour, 1000000, time.Minute, 1024); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

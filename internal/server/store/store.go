@@ -21,6 +21,7 @@ type Store interface { //nolint:interfacebloat // the sum of the small ones, for
 	Agents
 	Groups
 	Observations
+	Confirmations
 	Listing
 	Events
 	Apps
@@ -214,7 +215,7 @@ type Observed struct {
 // Observations is the observed state of processes.
 type Observations interface {
 	// PutObserved upserts rows, and removes those of gone, in one transaction. A row with a nil Spec keeps the stored one.
-	PutObserved(ctx context.Context, rows []Observed, gone []ObservedKey) error
+	PutObserved(ctx context.Context, rows []Observed, gone []Removal) error
 	// ReplaceObserved makes rows all that is known of the agent.
 	ReplaceObserved(ctx context.Context, agent string, rows []Observed) error
 	// GetObserved calls fn for the rows of one process on the given agents, in the order of the agents; a missing row is skipped.

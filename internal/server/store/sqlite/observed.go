@@ -18,19 +18,20 @@ const putObserved = `
 	WHERE status <> excluded.status OR (excluded.spec IS NOT NULL AND spec IS NOT excluded.spec)`
 
 // PutObserved upserts rows and removes those of gone, in one transaction.
-func (db *DB) PutObserved(ctx context.Context, rows []store.Observed, gone []store.ObservedKey) error {
+func (db *DB) PutObserved(ctx context.Context, rows []store.Observed, gone []store.Removal) error {
 	encoded, err := encodeObserved(rows)
 	if err != nil {
 		return fmt.Errorf("cannot store observations: %w", err)
 	}
 	err = db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
-		for _, row := range encoded {
-			if err := tx.exec(ctx, putObserved, row...); err != nil {
+		if err := put(ctx, tx, encoded); err != nil {
+			return err
+		}
+		for _, r := range gone {
+			if err := removeObserved(ctx, tx, store.ObservedKey{Agent: r.Agent, Process: r.Process}); err != nil {
 				return err
 			}
-		}
-		for _, key := range gone {
-			if err := removeObserved(ctx, tx, key); err != nil {
+			if err := confirmRemoval(ctx, tx, r); err != nil {
 				return err
 			}
 		}
@@ -73,12 +74,7 @@ func (db *DB) ReplaceObserved(ctx context.Context, agent string, rows []store.Ob
 				return err
 			}
 		}
-		for _, row := range encoded {
-			if err := tx.exec(ctx, putObserved, row...); err != nil {
-				return err
-			}
-		}
-		return nil
+		return put(ctx, tx, encoded)
 	})
 	if err != nil {
 		return fmt.Errorf("cannot replace observations: %w", err)
@@ -91,9 +87,14 @@ func removeObserved(ctx context.Context, tx *tx, key store.ObservedKey) error {
 		key.Process.Namespace, key.Agent, key.Process.Name)
 }
 
-// encodeObserved returns the parameters of putObserved for each row.
-func encodeObserved(rows []store.Observed) ([][]any, error) {
-	out := make([][]any, len(rows))
+// encodedObserved is a row with what is stored as JSON.
+type encodedObserved struct {
+	*store.Observed
+	status, spec sql.NullString
+}
+
+func encodeObserved(rows []store.Observed) ([]encodedObserved, error) {
+	out := make([]encodedObserved, len(rows))
 	for i := range rows {
 		status, err := encode(&rows[i].Status)
 		if err != nil {
@@ -103,9 +104,22 @@ func encodeObserved(rows []store.Observed) ([][]any, error) {
 		if err != nil {
 			return nil, err
 		}
-		out[i] = []any{rows[i].Agent, rows[i].Process.Namespace, rows[i].Process.Name, status, spec}
+		out[i] = encodedObserved{&rows[i], status, spec}
 	}
 	return out, nil
+}
+
+// put stores rows, and what they confirm.
+func put(ctx context.Context, tx *tx, rows []encodedObserved) error {
+	for _, o := range rows {
+		if err := tx.exec(ctx, putObserved, o.Agent, o.Process.Namespace, o.Process.Name, o.status, o.spec); err != nil {
+			return err
+		}
+		if err := confirm(ctx, tx, o.Observed, o.spec); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // GetObserved calls fn for the rows of one process in the order of the agents.

@@ -137,9 +137,15 @@ func use(t *testing.T, db *DB) {
 		_, err = db.ListAudit(ctx, f)
 		do(err)
 	}
-	row := store.Observed{Agent: "a"}
-	do(db.PutObserved(ctx, []store.Observed{row}, []store.ObservedKey{{Agent: "b"}}))
+	row := store.Observed{Agent: "a", Status: process.Status{Revision: 1}, Spec: &process.Spec{}}
+	do(db.PutObserved(ctx, []store.Observed{row}, []store.Removal{{Agent: "b", Revision: 1}}))
 	do(db.ReplaceObserved(ctx, "a", []store.Observed{row}))
+	_, err = db.AgentConfirmed(ctx, "a")
+	do(err)
+	_, err = db.GetConfirmed(ctx, "a", []process.ID{{}})
+	do(err)
+	_, err = db.PruneConfirmed(ctx, now, 1)
+	do(err)
 	do(db.GetObserved(ctx, process.ID{}, []string{"a"}, func(store.Observed) error { return nil }))
 	_, _, err = db.PageObserved(ctx, "", 0, 1)
 	do(err)

@@ -35,6 +35,8 @@ func (r *statusReader) field(s *process.Status, key, value []byte) bool {
 		return readFlag(&s.Hosted, value)
 	case "want":
 		return readText(&s.Want, r.last.Want, value)
+	case "revision":
+		return readWhole(&s.Revision, value)
 	case "state":
 		return readText(&s.State, r.last.State, value)
 	case "message":
@@ -198,7 +200,7 @@ func readFlag(v *bool, text []byte) bool {
 	return *v || string(text) == "false"
 }
 
-func readWhole[T int | int64](v *T, text []byte) bool {
+func readWhole[T int | int64 | uint64](v *T, text []byte) bool {
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	*v = T(n)
 	return err == nil

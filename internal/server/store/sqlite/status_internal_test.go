@@ -57,6 +57,8 @@ func fill(t *testing.T, random *rand.Rand, texts []string, v reflect.Value) {
 		v.SetString(texts[random.IntN(len(texts))])
 	case reflect.Bool:
 		v.SetBool(true)
+	case reflect.Uint64:
+		v.SetUint(random.Uint64() >> 1)
 	case reflect.Int, reflect.Int64:
 		v.SetInt(random.Int64() - random.Int64())
 	case reflect.Float64:

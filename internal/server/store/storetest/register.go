@@ -99,7 +99,7 @@ func observations(t *testing.T, s store.Store) {
 	newer := xa
 	newer.Status.Instance.PID = 11
 	newer.Spec = nil
-	must(t, s.PutObserved(t.Context(), []store.Observed{newer}, []store.ObservedKey{{Agent: "y", Process: ya.Process}}))
+	must(t, s.PutObserved(t.Context(), []store.Observed{newer}, []store.Removal{{Agent: "y", Process: ya.Process}}))
 	newer.Spec = xa.Spec // kept
 	same(t, "after a change", []store.Observed{newer}, get(t, s, "x", "y"))
 

@@ -69,6 +69,8 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"observations replaced", observationsReplaced},
 		{"observations paged", observationsPaged},
 		{"observations listed", listObserved},
+		{"confirmed", confirmed},
+		{"confirmed removals", confirmedRemovals},
 		{"tasks listed", listTasks},
 		{"list waiting", listWaiting},
 		{"events", events},

@@ -1,0 +1,76 @@
+// Package desired compares what an agent has on its disk with what it had confirmed to the server, and decides which of the two
+// counts. It is pure: it owns no clock, no database and no connection, and it does not know what a spec says.
+//
+// An agent numbers the changes of its records through its whole disk, the removal of a record too, and never goes back. So a disk is
+// known by its latest number, and a record by its own. The agent is right about all that its disk has seen; of what came later, which
+// only an old copy or an empty disk has not seen, the server is.
+package desired
+
+import (
+	"cmp"
+	"slices"
+
+	"drover/internal/process"
+)
+
+// Disk is what an agent says it has.
+type Disk struct {
+	// Revision is that of the latest change.
+	Revision uint64
+	Records  map[process.ID]uint64
+}
+
+// Confirmed is the highest revision of a process that the server has had from the agent. Gone says that it was its removal.
+type Confirmed struct {
+	Process  process.ID
+	Revision uint64
+	Gone     bool
+}
+
+// Verdict is what follows.
+type Verdict struct {
+	// Forget are the processes that the agent has and should not have, in the order of their ids.
+	Forget []Confirmed
+	// Restore are those whose record it has not, or an older one, in the order of their revisions: an agent that has taken over all
+	// up to one revision may say that its disk has seen that.
+	Restore []Confirmed
+	// Removed are those that the agent has removed without the server having heard of it, in the order of their ids. All were when
+	// its disk had the revision that it tells.
+	Removed []Confirmed
+	// Reached is the highest revision of all: the agent must not begin again below it.
+	Reached uint64
+}
+
+// Settled says that the agent has all that it should have.
+func (v Verdict) Settled() bool { return len(v.Forget)+len(v.Restore) == 0 }
+
+// Compare decides, for each process that the server or the agent knows.
+func Compare(confirmed []Confirmed, disk Disk) Verdict {
+	var v Verdict
+	for _, c := range confirmed {
+		v.Reached = max(v.Reached, c.Revision)
+		has, known := disk.Records[c.Process]
+		switch {
+		case c.Gone:
+			if known && has <= c.Revision {
+				v.Forget = append(v.Forget, c)
+			}
+		case known:
+			if has < c.Revision {
+				v.Restore = append(v.Restore, c)
+			}
+		case c.Revision > disk.Revision:
+			v.Restore = append(v.Restore, c)
+		default:
+			v.Removed = append(v.Removed, c)
+		}
+	}
+	slices.SortFunc(v.Forget, byProcess)
+	slices.SortFunc(v.Removed, byProcess)
+	slices.SortFunc(v.Restore, func(a, b Confirmed) int { return cmp.Or(cmp.Compare(a.Revision, b.Revision), byProcess(a, b)) })
+	return v
+}
+
+func byProcess(a, b Confirmed) int {
+	return cmp.Or(cmp.Compare(a.Process.Namespace, b.Process.Namespace), cmp.Compare(a.Process.Name, b.Process.Name))
+}

@@ -1,0 +1,122 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+
+	"github.com/nats-io/nkeys"
+
+	"drover/internal/process"
+	"drover/internal/server/desired"
+	"drover/internal/server/store"
+	"drover/internal/server/task"
+	"drover/internal/wire"
+)
+
+// reconciler answers agents that introduce themselves: it tells one whose disk is an old copy, or a new one, what it has not seen.
+type reconciler struct {
+	store Store
+	clock clock
+	key   nkeys.KeyPair
+	log   *slog.Logger
+}
+
+// answer returns the sealed manifest for an agent that has this disk, nil where it has all that it should have.
+func (r *reconciler) answer(ctx context.Context, agent string, disk *wire.Disk) ([]byte, error) {
+	if disk == nil || disk.Revision > math.MaxInt64 { // it can't tell, or makes it up
+		return nil, nil
+	}
+	confirmed, err := r.store.AgentConfirmed(ctx, agent)
+	if err != nil {
+		return nil, err
+	}
+	verdict := desired.Compare(known(confirmed), held(disk))
+	if len(verdict.Removed) > 0 {
+		if err := r.store.PutObserved(ctx, nil, r.removals(agent, verdict.Removed, disk.Revision)); err != nil {
+			return nil, err
+		}
+	}
+	if verdict.Settled() {
+		return nil, nil
+	}
+	r.log.WarnContext(ctx, "agent came with an old disk", "agent", agent, "revision", disk.Revision, "confirmed", verdict.Reached,
+		"to_restore", len(verdict.Restore), "to_forget", len(verdict.Forget))
+	d, err := r.desires(ctx, agent, verdict)
+	if err != nil {
+		return nil, err
+	}
+	now := r.clock.now()
+	return wire.Seal(wire.Manifest{Agent: agent, Issued: now, Expires: now.Add(task.WaitLimit), Desired: d}, r.key)
+}
+
+func known(confirmed []store.Confirmed) []desired.Confirmed {
+	all := make([]desired.Confirmed, len(confirmed))
+	for i, c := range confirmed {
+		all[i] = desired.Confirmed{Process: c.Process, Revision: c.Revision, Gone: c.Gone}
+	}
+	return all
+}
+
+func held(disk *wire.Disk) desired.Disk {
+	d := desired.Disk{Revision: disk.Revision, Records: make(map[process.ID]uint64, len(disk.Records))}
+	for _, h := range disk.Records {
+		d.Records[h.Process] = h.Revision
+	}
+	return d
+}
+
+func (r *reconciler) removals(agent string, removed []desired.Confirmed, revision uint64) []store.Removal {
+	all := make([]store.Removal, len(removed))
+	for i, c := range removed {
+		all[i] = store.Removal{Agent: agent, Process: c.Process, Revision: revision, At: r.clock.now()}
+	}
+	return all
+}
+
+const (
+	// desiredChunk is how many records are read at once, mostForgotten how many processes an agent is told at once to forget.
+	desiredChunk  = 200
+	mostForgotten = 2000
+)
+
+// desires puts a verdict into an answer, as far as there is room. What is left comes when the agent introduces itself again: until then
+// its disk must not seem to have seen that, so it is told to have reached the last one only that it gets.
+func (r *reconciler) desires(ctx context.Context, agent string, v desired.Verdict) (*wire.Desired, error) {
+	d := &wire.Desired{Revision: v.Reached}
+	if len(v.Forget) > mostForgotten {
+		v.Forget, v.Restore, d.More, d.Revision = v.Forget[:mostForgotten], nil, true, 0
+	}
+	for _, c := range v.Forget {
+		d.Processes = append(d.Processes, wire.Desires{Process: c.Process, Revision: c.Revision, Gone: true})
+	}
+	bytes := 0
+	for len(v.Restore) > 0 {
+		chunk := v.Restore[:min(desiredChunk, len(v.Restore))]
+		v.Restore = v.Restore[len(chunk):]
+		ids := make([]process.ID, len(chunk))
+		for i, c := range chunk {
+			ids[i] = c.Process
+		}
+		records, err := r.store.GetConfirmed(ctx, agent, ids)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range records {
+			if c.Spec == nil {
+				return nil, fmt.Errorf("cannot restore %s on agent %s: its spec is not known", c.Process, agent)
+			}
+			bytes += encodedSize(c.Spec) + orderOverhead
+			if bytes > maxBytes && len(d.Processes) > len(v.Forget) {
+				last := d.Processes[len(d.Processes)-1]
+				d.More, d.Revision = true, last.Revision
+				return d, nil
+			}
+			d.Processes = append(d.Processes, wire.Desires{
+				Process: c.Process, Revision: c.Revision, Spec: c.Spec, Hosted: c.Hosted, Want: c.Want, RegisteredAt: c.RegisteredAt,
+			})
+		}
+	}
+	return d, nil
+}

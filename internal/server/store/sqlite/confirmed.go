@@ -1,0 +1,100 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/server/store"
+)
+
+const (
+	putConfirmed = `
+	INSERT INTO confirmed (agent, namespace, name, revision, gone, hosted, want, registered, spec) VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?)
+	ON CONFLICT (agent, namespace, name) DO UPDATE SET revision = excluded.revision, gone = 0, hosted = excluded.hosted,
+	want = excluded.want, registered = excluded.registered, spec = excluded.spec WHERE excluded.revision > revision`
+	putRemoved = `
+	INSERT INTO confirmed (agent, namespace, name, revision, gone) VALUES (?, ?, ?, ?, ?)
+	ON CONFLICT (agent, namespace, name) DO UPDATE SET revision = excluded.revision, gone = excluded.gone, hosted = 0, want = '',
+	registered = 0, spec = NULL WHERE excluded.revision > revision OR (excluded.revision = revision AND gone = 0)`
+)
+
+// confirm takes down what a row of observations confirms, given its encoded spec.
+func confirm(ctx context.Context, tx *tx, o *store.Observed, spec sql.NullString) error {
+	s := &o.Status
+	if !spec.Valid || s.Revision == 0 {
+		return nil
+	}
+	return tx.exec(ctx, putConfirmed, o.Agent, o.Process.Namespace, o.Process.Name, s.Revision, s.Hosted, s.Want, s.RegisteredAt, spec)
+}
+
+// confirmRemoval takes down that an agent has forgotten a process.
+func confirmRemoval(ctx context.Context, tx *tx, r store.Removal) error {
+	if r.Revision == 0 {
+		return nil
+	}
+	return tx.exec(ctx, putRemoved, r.Agent, r.Process.Namespace, r.Process.Name, r.Revision, max(nanos(r.At), 1))
+}
+
+// AgentConfirmed returns all that is known of the agent.
+func (db *DB) AgentConfirmed(ctx context.Context, agent string) ([]store.Confirmed, error) {
+	var all []store.Confirmed
+	err := db.query(ctx, func(rows *sql.Rows) error {
+		var c store.Confirmed
+		err := rows.Scan(&c.Process.Namespace, &c.Process.Name, &c.Revision, &c.Gone, &c.Hosted, &c.Want, &c.RegisteredAt)
+		all = append(all, c)
+		return err
+	}, `SELECT namespace, name, revision, gone > 0, hosted, want, registered FROM confirmed WHERE agent = ?`, agent)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read what agent %s has confirmed: %w", agent, err)
+	}
+	return all, nil
+}
+
+// GetConfirmed returns what is known of some processes of the agent.
+func (db *DB) GetConfirmed(ctx context.Context, agent string, ids []process.ID) ([]store.Confirmed, error) {
+	list := make([][2]string, len(ids))
+	for i, id := range ids {
+		list[i] = [2]string{id.Namespace, id.Name}
+	}
+	names, err := json.Marshal(list)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read what agent %s has confirmed: %w", agent, err)
+	}
+	var all []store.Confirmed
+	err = db.query(ctx, func(rows *sql.Rows) error {
+		var c store.Confirmed
+		var place int
+		var spec sql.RawBytes
+		err := rows.Scan(&place, &c.Revision, &c.Gone, &c.Hosted, &c.Want, &c.RegisteredAt, &spec)
+		if err == nil && spec != nil {
+			c.Spec, err = decode[process.Spec](spec)
+		}
+		if err == nil {
+			c.Process = ids[place]
+			all = append(all, c)
+		}
+		return err
+	}, `SELECT j.key, c.revision, c.gone > 0, c.hosted, c.want, c.registered, c.spec FROM json_each(?) j
+		CROSS JOIN confirmed c ON c.agent = ? AND c.namespace = j.value ->> 0 AND c.name = j.value ->> 1 ORDER BY j.key`, string(names), agent)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read what agent %s has confirmed: %w", agent, err)
+	}
+	return all, nil
+}
+
+// PruneConfirmed forgets old removals.
+func (db *DB) PruneConfirmed(ctx context.Context, before time.Time, limit int) (removed int, err error) {
+	err = db.writer.write(ctx, func(ctx context.Context, tx *tx) (err error) {
+		removed, err = tx.affect(ctx, `DELETE FROM confirmed WHERE num IN
+			(SELECT num FROM confirmed WHERE gone > 0 AND gone < ? ORDER BY gone LIMIT ?)`, nanos(before), limit)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("cannot prune removals: %w", err)
+	}
+	return removed, nil
+}
