@@ -79,7 +79,6 @@ func (n *session) record() *specstore.Record {
 	if n.subject.Record != nil {
 		rec = *n.subject.Record
 	}
-	rec.Revision++
 	return &rec
 }
 

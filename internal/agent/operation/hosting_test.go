@@ -83,9 +83,9 @@ func TestWhatIsStored(t *testing.T) {
 		known knowledge
 		want  specstore.Change
 	}{
-		{process.Register, unknown, specstore.Change{Put: &specstore.Record{ID: nginx(), Spec: *spec(), Want: process.WantStopped, Revision: 1}}},
-		{process.Host, unknown, specstore.Change{Put: &specstore.Record{ID: nginx(), Spec: *spec(), Want: process.WantRunning, Hosted: true, Revision: 1}}},
-		{process.Stop, unknown, specstore.Change{Put: &specstore.Record{ID: nginx(), Spec: *spec(), Want: process.WantStopped, Revision: 1}}},
+		{process.Register, unknown, specstore.Change{Put: &specstore.Record{ID: nginx(), Spec: *spec(), Want: process.WantStopped}}},
+		{process.Host, unknown, specstore.Change{Put: &specstore.Record{ID: nginx(), Spec: *spec(), Want: process.WantRunning, Hosted: true}}},
+		{process.Stop, unknown, specstore.Change{Put: &specstore.Record{ID: nginx(), Spec: *spec(), Want: process.WantStopped}}},
 		{process.Reload, unknown, specstore.Change{}},
 		{process.Reload, registered, specstore.Change{}},
 		{process.Query, hosted, specstore.Change{}},

@@ -190,9 +190,9 @@ func checkChange(t *testing.T, c scenario, subject operation.Subject, r operatio
 	if seen := r.Runtime.Process != nil; seen != c.alive {
 		t.Errorf("the process is seen %v, and alive %v", seen, c.alive)
 	}
-	want := specstore.Record{ID: nginx(), Spec: *sent, Hosted: c.hosted, Revision: 1}
+	want := specstore.Record{ID: nginx(), Spec: *sent, Hosted: c.hosted}
 	if old := subject.Record; old != nil {
-		want.Revision, want.RegisteredAt, want.Want, want.GivenUp = old.Revision+1, old.RegisteredAt, old.Want, old.GivenUp
+		want.Revision, want.RegisteredAt, want.Want, want.GivenUp = old.Revision, old.RegisteredAt, old.Want, old.GivenUp
 		if c.op == process.Stop || c.op == process.Kill || c.op == process.Unhost {
 			want.Spec = old.Spec
 		}

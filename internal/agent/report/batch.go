@@ -72,7 +72,8 @@ func (b *batch) encode() ([]byte, error) {
 	}{b.report, b.progress, b.observed})
 }
 
-// gather takes what there is to tell, outcomes first.
+// gather takes what there is to tell. States come first: the server is to have what an operation has changed when it hears that the
+// operation has ended.
 func (r *Reporter) gather() batch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,7 +86,6 @@ func (r *Reporter) gather() batch {
 			r.changed[id] = true
 		}
 	}
-	waiting := r.gatherProgress(&b)
 	for id := range r.changed {
 		if b.more {
 			break
@@ -94,6 +94,7 @@ func (r *Reporter) gather() batch {
 		b.changed = append(b.changed, id)
 		b.observe(r.observation(id))
 	}
+	waiting := r.gatherProgress(&b)
 	b.more = b.more && len(r.changed)+len(r.order)-len(b.finished)+waiting-len(b.begun) > 0
 	return b
 }
@@ -101,13 +102,14 @@ func (r *Reporter) gather() batch {
 // gatherProgress takes what there is to tell of operations, and returns how many there are that have begun for long enough to be told
 // of, whether or not there was room for them.
 func (r *Reporter) gatherProgress(b *batch) (waiting int) {
-	now, room := time.Now(), true
+	now, room := time.Now(), !b.more
 	for _, item := range r.order {
-		outcome := r.outcomes[item]
-		b.finished = append(b.finished, item)
-		if room = b.tell(wire.Progress{Item: item, Outcome: &outcome}); !room {
+		if !room {
 			break
 		}
+		outcome := r.outcomes[item]
+		b.finished = append(b.finished, item)
+		room = b.tell(wire.Progress{Item: item, Outcome: &outcome})
 	}
 	for item, begun := range r.begun {
 		if r.told[item] || now.Before(begun.due) {
@@ -147,8 +149,29 @@ func (r *Reporter) gatherGroups(b *batch) {
 	}
 }
 
+// gatherDisk adds to an introduction what is on the agent's disk. Without that it must not be made: it would pass for that of an agent
+// which can't tell.
+func (r *Reporter) gatherDisk(b *batch) error {
+	if b.report.Hello == nil || r.cfg.Disk == nil {
+		return nil
+	}
+	latest, records, err := r.cfg.Disk.Revisions()
+	if err != nil {
+		return err
+	}
+	disk := &wire.Disk{Revision: latest, Records: make([]wire.Held, 0, len(records))}
+	for id, revision := range records {
+		disk.Records = append(disk.Records, wire.Held{Process: id, Revision: revision})
+	}
+	b.report.Hello.Disk = disk
+	return nil
+}
+
 func (r *Reporter) observation(id process.ID) wire.Observation {
 	status, spec, ok := r.cfg.Processes.Snapshot(id)
+	if !ok {
+		status = process.Status{Revision: r.gone[id]}
+	}
 	if spec == r.specs[id] {
 		spec = nil // a spec is never changed, only replaced: the server has this one
 	}
@@ -169,6 +192,11 @@ func (r *Reporter) acknowledged(b batch) {
 		_, ok := r.outcomes[item]
 		return !ok
 	})
+	for _, o := range b.report.Observed {
+		if o.Gone && r.gone[o.Process] == o.Status.Revision {
+			delete(r.gone, o.Process)
+		}
+	}
 	if b.greeting != r.greeting {
 		return // a new introduction tells everything again
 	}

@@ -11,7 +11,7 @@ import (
 	"drover/internal/wire"
 )
 
-// TestCut: what is too much for one report comes in several, one after the other, outcomes first.
+// TestCut: what is too much for one report comes in several, one after the other, states first.
 func TestCut(t *testing.T) {
 	bubble(t, func(_ *testing.T, r *rig) {
 		for i := range 1300 {
@@ -33,6 +33,12 @@ func TestCut(t *testing.T) {
 			if (rep.Hello != nil) != (i == 0) {
 				t.Errorf("report %d: hello is %v", i, rep.Hello)
 			}
+			for _, o := range rep.Observed {
+				if processes[o.Process.Name] {
+					t.Errorf("%s is told twice", o.Process.Name)
+				}
+				processes[o.Process.Name] = true
+			}
 			for _, p := range rep.Progress {
 				if items[p.Item] {
 					t.Errorf("%s is told twice", p.Item)
@@ -41,16 +47,13 @@ func TestCut(t *testing.T) {
 				if p.Outcome == nil {
 					continue
 				}
+				if len(processes) < 700 {
+					t.Fatalf("an outcome comes when %d of 700 states are told", len(processes))
+				}
 				if want := fmt.Sprintf("item-%d", order); p.Item != want {
 					t.Fatalf("outcome %s comes when it is the turn of %s", p.Item, want)
 				}
 				order++
-			}
-			for _, o := range rep.Observed {
-				if processes[o.Process.Name] {
-					t.Errorf("%s is told twice", o.Process.Name)
-				}
-				processes[o.Process.Name] = true
 			}
 		}
 		if len(items) != 2000 || len(processes) != 700 || len(reports) != 6 {

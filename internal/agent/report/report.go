@@ -27,6 +27,12 @@ type Processes interface {
 	Known() []process.ID
 }
 
+// Disk is what the agent has on its own.
+type Disk interface {
+	// Revisions returns those of the records that were there when the latest change had the revision latest.
+	Revisions() (latest uint64, records map[process.ID]uint64, err error)
+}
+
 // Journal hears which outcomes the server has.
 type Journal interface {
 	Acknowledge(items []string) error
@@ -53,9 +59,13 @@ type Config struct {
 	Journal   Journal
 	// Events may be nil: then there are none.
 	Events Events
-	// Hello introduces the agent, with the digests of Groups, which may be nil.
+	// Hello introduces the agent, with the digests of Groups and what is on Disk; both may be nil.
 	Hello  wire.Hello
 	Groups Groups
+	Disk   Disk
+	// Introduced is called when the server has taken in an introduction, with the sealed manifest that answers it, if there is one. It
+	// returns soon, and whether the agent is to introduce itself again. It may be nil.
+	Introduced func(desired []byte) (again bool)
 	// Heartbeat is the longest silence.
 	Heartbeat time.Duration
 	Log       *slog.Logger
@@ -77,14 +87,19 @@ type Reporter struct {
 	outcomes map[string]process.Outcome
 	order    []string // the items of outcomes, oldest first
 	changed  map[process.ID]bool
+	gone     map[process.ID]uint64        // the revisions with which processes were forgotten
 	specs    map[process.ID]*process.Spec // what the server has of them
+
+	// met is whether an introduction was taken in; it belongs to Run.
+	met bool
 }
 
 // New returns a reporter that introduces the agent first.
 func New(cfg Config) *Reporter {
 	return &Reporter{
 		cfg: cfg, wake: make(chan struct{}, 1), linked: make(chan struct{}, 1), hello: true, begun: map[string]beginning{}, told: map[string]bool{},
-		outcomes: map[string]process.Outcome{}, changed: map[process.ID]bool{}, specs: map[process.ID]*process.Spec{},
+		outcomes: map[string]process.Outcome{}, changed: map[process.ID]bool{}, gone: map[process.ID]uint64{},
+		specs: map[process.ID]*process.Spec{},
 	}
 }
 
@@ -159,6 +174,14 @@ func (r *Reporter) Changed(id process.ID) {
 	r.nudge()
 }
 
+// Gone notes that a process was forgotten, and with which revision.
+func (r *Reporter) Gone(id process.ID, revision uint64) {
+	r.mu.Lock()
+	r.gone[id] = revision
+	r.mu.Unlock()
+	r.Changed(id)
+}
+
 // Happened notes that there is a new event.
 func (r *Reporter) Happened() { r.nudge() }
 
@@ -192,13 +215,17 @@ func (r *Reporter) nudge() {
 const (
 	reportTimeout = 10 * time.Second
 	retryAfter    = time.Second
+	// What an agent that has just started waits for is the server's answer to its introduction: so many times it tries
+	// again sooner.
+	soon    = 250 * time.Millisecond
+	soonFor = 20
 )
 
 // Run sends reports until ctx ends. A report that fails is made again, from what is true then.
 func (r *Reporter) Run(ctx context.Context) error {
 	beat := time.NewTimer(r.cfg.Heartbeat)
 	defer beat.Stop()
-	failing := false
+	failing, failures := false, 0
 	for ctx.Err() == nil {
 		more, err := r.send(ctx)
 		wake := r.wake
@@ -208,7 +235,11 @@ func (r *Reporter) Run(ctx context.Context) error {
 				r.cfg.Log.Warn("report could not be delivered, trying again", "error", err)
 			}
 			failing = true
-			beat.Reset(retryAfter)
+			if failures++; !r.met && failures <= soonFor {
+				beat.Reset(soon)
+			} else {
+				beat.Reset(retryAfter)
+			}
 			wake = r.linked // what is new waits with the rest
 		case more:
 			continue
@@ -237,6 +268,10 @@ func (r *Reporter) send(ctx context.Context) (more bool, err error) {
 	b := r.gather()
 	r.gatherEvents(&b)
 	r.gatherGroups(&b)
+	if err := r.gatherDisk(&b); err != nil {
+		r.giveBack(b)
+		return false, err
+	}
 	data, err := b.encode()
 	if err != nil {
 		return false, fmt.Errorf("cannot encode report: %w", err)
@@ -271,10 +306,15 @@ func (r *Reporter) answered(b batch, reply []byte) error {
 			return err
 		}
 	}
+	again := ack.Hello
+	if b.report.Hello != nil {
+		r.met = true
+		again = r.cfg.Introduced != nil && r.cfg.Introduced(ack.Desired)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.acknowledged(b)
-	if ack.Hello && b.report.Hello == nil {
+	if again {
 		r.greet()
 		r.nudge()
 	}

@@ -99,7 +99,8 @@ func (s *Store) acceptCommands(entries []Entry) (fresh, known []Entry, err error
 	return fresh, known, err
 }
 
-// Change is what an operation did to the record of its process, or to the groups of a namespace.
+// Change is what an operation did to the record of its process, or to the groups of a namespace. Put gets a revision when it is
+// stored.
 type Change struct {
 	Put    *Record
 	Delete bool
@@ -107,7 +108,8 @@ type Change struct {
 }
 
 // Finish stores the outcome of an item and the change of the record in one commit, so that the flag and the answer can
-// never disagree. An item that has an outcome keeps it. It returns when both are on disk. Of a question nothing is stored.
+// never disagree. An item that has an outcome keeps it. It returns when both are on disk, and the record that was put has got its
+// revision. Of a question nothing is stored.
 func (s *Store) Finish(item string, id process.ID, outcome process.Outcome, change Change) error {
 	if s.questions.has(item) {
 		return nil
@@ -123,16 +125,7 @@ func (s *Store) Finish(item string, id process.ID, outcome process.Outcome, chan
 			return err
 		}
 		e.Outcome = &outcome
-		records := tx.Bucket([]byte(bucketRecords))
-		switch {
-		case change.Delete:
-			err = errors.Join(records.Delete([]byte(id.Hash())), tx.Bucket([]byte(bucketHistory)).Delete([]byte(id.Hash())))
-		case change.Put != nil:
-			err = putJSON(records, []byte(id.Hash()), change.Put)
-		case change.Groups != nil:
-			err = putGroups(tx, change.Groups)
-		}
-		if err != nil {
+		if err := applyChange(tx, id, change); err != nil {
 			return err
 		}
 		return putJSON(journal, seq, e)

@@ -30,7 +30,8 @@ type Record struct {
 	Want         process.Want `json:"want,omitempty"`
 	GivenUp      bool         `json:"given_up,omitempty"`
 	RegisteredAt int64        `json:"registered_at"` // Unix seconds
-	Revision     uint64       `json:"revision"`      // rises with every change
+	// Revision rises with every change that an operation makes, over all records of a disk. That a process was given up is none.
+	Revision uint64 `json:"revision"`
 }
 
 // The buckets, and the keys of the meta bucket.
@@ -108,7 +109,7 @@ func open(path string, buckets ...string) (*bbolt.DB, error) {
 				return err
 			}
 		}
-		return checkFormat(tx.Bucket([]byte(bucketMeta)))
+		return errors.Join(checkFormat(tx.Bucket([]byte(bucketMeta))), numberRecords(tx.Bucket([]byte(bucketRecords))))
 	})
 	if err != nil {
 		_ = db.Close()
@@ -188,9 +189,15 @@ func (s *Store) Records() ([]Record, error) {
 	return all, nil
 }
 
-// PutRecord stores a record outside any operation and returns when it is on disk.
+// PutRecord stores a record outside any operation, as it is, and returns when it is on disk.
 func (s *Store) PutRecord(r Record) error {
-	err := s.state.Batch(func(tx *bbolt.Tx) error { return putJSON(tx.Bucket([]byte(bucketRecords)), []byte(r.ID.Hash()), r) })
+	err := s.state.Batch(func(tx *bbolt.Tx) error {
+		records := tx.Bucket([]byte(bucketRecords))
+		if err := raiseSequence(records, r.Revision); err != nil {
+			return err
+		}
+		return putJSON(records, []byte(r.ID.Hash()), r)
+	})
 	if err != nil {
 		return fmt.Errorf("cannot store %s: %w", r.ID, err)
 	}

@@ -1,0 +1,169 @@
+package report_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"drover/internal/agent/report"
+	"drover/internal/process"
+	"drover/internal/wire"
+)
+
+// medium is a disk, or why it can't be read.
+type medium struct {
+	latest  uint64
+	records map[process.ID]uint64
+	err     error
+}
+
+func (m *medium) Revisions() (uint64, map[process.ID]uint64, error) {
+	return m.latest, m.records, m.err
+}
+
+// teacher is a server that answers introductions, and keeps them.
+type teacher struct {
+	disks   []*wire.Disk
+	reports int
+	answer  func() []byte
+	broken  error
+}
+
+func (s *teacher) Report(_ context.Context, data []byte) ([]byte, error) {
+	var rep wire.Report
+	if err := json.Unmarshal(data, &rep); err != nil {
+		return nil, err
+	}
+	s.reports++
+	ack := wire.ReportAck{Version: wire.Version}
+	if rep.Hello != nil {
+		s.disks = append(s.disks, rep.Hello.Disk)
+		ack.Desired = s.answer()
+	}
+	return mustJSON(ack), s.broken
+}
+
+func mustJSON(v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+// lesson runs fn beside a reporter that is answered by a teacher.
+func lesson(t *testing.T, m *medium, s *teacher, introduced func([]byte) bool, fn func(r *report.Reporter)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := report.New(report.Config{
+			Link: s, Processes: &rig{t: t}, Disk: m, Introduced: introduced, Heartbeat: time.Hour, Log: slog.New(slog.DiscardHandler),
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		synctest.Wait()
+		fn(r)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestIntroductionIsAnswered: each tells what is on the disk then, and is repeated as often as there is more to learn.
+func TestIntroductionIsAnswered(t *testing.T) {
+	m, s := &medium{latest: 3, records: map[process.ID]uint64{id("a"): 2}}, &teacher{}
+	lessons := []string{"first", "second", ""}
+	s.answer = func() []byte {
+		next := lessons[0]
+		lessons = append(lessons[1:], "")
+		return []byte(next)
+	}
+	var learnt []string
+	again := func(desired []byte) bool {
+		learnt = append(learnt, string(desired))
+		m.latest++
+		return string(desired) == "first"
+	}
+	lesson(t, m, s, again, func(r *report.Reporter) {
+		if diff := cmp.Diff([]string{"first", "second"}, learnt); diff != "" {
+			t.Errorf("learnt (-want +got):\n%s", diff)
+		}
+		r.Happened() // nothing but an introduction is answered
+		synctest.Wait()
+		r.Connected()
+		synctest.Wait()
+	})
+	if diff := cmp.Diff([]string{"first", "second", ""}, learnt); diff != "" {
+		t.Errorf("learnt (-want +got):\n%s", diff)
+	}
+	record := []wire.Held{{Process: id("a"), Revision: 2}}
+	if diff := cmp.Diff([]*wire.Disk{{Revision: 3, Records: record}, {Revision: 4, Records: record}, {Revision: 5, Records: record}}, s.disks); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+}
+
+// TestIntroductionThatIsNotTakenIn is no word of the server's.
+func TestIntroductionThatIsNotTakenIn(t *testing.T) {
+	s := &teacher{answer: func() []byte { return []byte("x") }, broken: errors.New("link lost")}
+	heard := 0
+	lesson(t, &medium{}, s, func([]byte) bool { heard++; return false }, func(*report.Reporter) {
+		pass(time.Minute)
+		if heard > 0 || s.reports == 0 {
+			t.Errorf("%d words in %d reports", heard, s.reports)
+		}
+		s.broken = nil
+		pass(time.Second)
+	})
+	if heard != 1 {
+		t.Errorf("%d words", heard)
+	}
+}
+
+// TestUnreadableDisk: an agent that can't say what it has does not introduce itself as one that has nothing.
+func TestUnreadableDisk(t *testing.T) {
+	m, s := &medium{err: errors.New("disk on fire")}, &teacher{answer: func() []byte { return nil }}
+	lesson(t, m, s, func([]byte) bool { return false }, func(*report.Reporter) {
+		pass(time.Minute)
+		if s.reports > 0 {
+			t.Errorf("%d reports", s.reports)
+		}
+		m.err = nil
+		pass(time.Second)
+	})
+	if len(s.disks) != 1 || s.disks[0] == nil {
+		t.Errorf("told %v", s.disks)
+	}
+}
+
+// TestGoneWithItsRevision: until the server has it, and again if it was not heard.
+func TestGoneWithItsRevision(t *testing.T) {
+	bubble(t, nil, func(_ *testing.T, r *rig) {
+		r.take()
+		gone := func(revision uint64) wire.Report {
+			return wire.Report{Observed: []wire.Observation{{Process: id("a"), Gone: true, Status: process.Status{Revision: revision}}}}
+		}
+		r.answers(func(wire.Report) (wire.ReportAck, error) { return wire.ReportAck{}, errors.New("link lost") })
+		r.Gone(id("a"), 7)
+		r.want(r.take(), gone(7))
+		r.answers(accept)
+		pass(time.Second)
+		r.want(r.take(), gone(7))
+		r.Changed(id("a"))
+		r.want(r.take(), gone(0))
+		r.Gone(id("a"), 9)
+		r.set(id("a"), process.Status{State: "stopped", Revision: 10})
+		pass(0)
+		back := first("a", "stopped")
+		back.Status.Revision = 10
+		if got := r.take(); len(got) > 2 || len(got[len(got)-1].Observed) != 1 || !cmp.Equal(got[len(got)-1].Observed[0], back) {
+			t.Errorf("%+v, want %+v in the end", got, back)
+		}
+	})
+}

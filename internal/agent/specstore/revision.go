@@ -1,0 +1,162 @@
+package specstore
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"go.etcd.io/bbolt"
+
+	"drover/internal/process"
+)
+
+// The changes of records are numbered through the whole file, the removal of a record too, and a number is never given out again.
+// So a file that was brought back from a copy shows its age: by records with low numbers, and by a low last number where records
+// are missing.
+
+// Revision returns the number of the latest change; 0 when there was none.
+func (s *Store) Revision() (latest uint64, err error) {
+	err = s.state.View(func(tx *bbolt.Tx) error {
+		latest = tx.Bucket([]byte(bucketRecords)).Sequence()
+		return nil
+	})
+	return latest, err
+}
+
+// Revisions returns the number of the latest change and those of the records that were there after it.
+func (s *Store) Revisions() (latest uint64, records map[process.ID]uint64, err error) {
+	err = s.state.View(func(tx *bbolt.Tx) error {
+		bucket := tx.Bucket([]byte(bucketRecords))
+		latest, records = bucket.Sequence(), map[process.ID]uint64{}
+		return bucket.ForEach(func(k, v []byte) error {
+			var r struct {
+				ID       process.ID `json:"id"`
+				Revision uint64     `json:"revision"`
+			}
+			if err := json.Unmarshal(v, &r); err != nil {
+				return fmt.Errorf("record %x: %w", k, err)
+			}
+			records[r.ID] = r.Revision
+			return nil
+		})
+	})
+	if err != nil {
+		return 0, nil, fmt.Errorf("cannot read revisions: %w", err)
+	}
+	return latest, records, nil
+}
+
+// NextRevision gives out the number for a change that belongs to no operation, and returns when it is on disk.
+func (s *Store) NextRevision() (n uint64, err error) {
+	err = s.state.Batch(func(tx *bbolt.Tx) error {
+		n, err = tx.Bucket([]byte(bucketRecords)).NextSequence()
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("cannot number a change: %w", err)
+	}
+	return n, nil
+}
+
+// Desired is the record that the server had confirmed last of a process. Where it is Gone the process was removed with that revision,
+// and only the ID and the Revision of the record count.
+type Desired struct {
+	Record Record
+	Gone   bool
+}
+
+// Reconcile makes the file hold what is desired, where that is newer than what it holds, and raises the number of the latest change
+// to reached. It does all of it in one commit, and returns what was newer.
+func (s *Store) Reconcile(all []Desired, reached uint64) (newer []Desired, err error) {
+	err = s.state.Batch(func(tx *bbolt.Tx) error {
+		newer = nil // the function may be called again
+		records := tx.Bucket([]byte(bucketRecords))
+		latest := records.Sequence()
+		for i := range all {
+			changed, err := all[i].put(tx, records, latest)
+			if err != nil {
+				return err
+			}
+			if changed {
+				newer = append(newer, all[i])
+			}
+		}
+		return raiseSequence(records, reached)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot store what the server knows: %w", err)
+	}
+	return newer, nil
+}
+
+// put stores one record if it is newer than what there is, in a file whose latest change has the given number.
+func (d *Desired) put(tx *bbolt.Tx, records *bbolt.Bucket, latest uint64) (bool, error) {
+	key := []byte(d.Record.ID.Hash())
+	data := records.Get(key)
+	if data == nil {
+		// One that is not there was removed by a later change than the one that is desired, unless the file has not seen that yet.
+		if d.Gone || d.Record.Revision <= latest {
+			return false, nil
+		}
+		return true, putJSON(records, key, d.Record)
+	}
+	var have Record
+	if err := json.Unmarshal(data, &have); err != nil {
+		return false, fmt.Errorf("record of %s: %w", d.Record.ID, err)
+	}
+	switch {
+	case d.Gone && have.Revision <= d.Record.Revision:
+		return true, remove(tx, records, key)
+	case !d.Gone && have.Revision < d.Record.Revision:
+		return true, putJSON(records, key, d.Record)
+	}
+	return false, nil
+}
+
+// remove forgets a process for good.
+func remove(tx *bbolt.Tx, records *bbolt.Bucket, key []byte) error {
+	return errors.Join(records.Delete(key), tx.Bucket([]byte(bucketHistory)).Delete(key))
+}
+
+func raiseSequence(records *bbolt.Bucket, to uint64) error {
+	if records.Sequence() >= to {
+		return nil
+	}
+	return records.SetSequence(to)
+}
+
+// applyChange does to the records what an operation has done to its process.
+func applyChange(tx *bbolt.Tx, id process.ID, change Change) error {
+	records, key := tx.Bucket([]byte(bucketRecords)), []byte(id.Hash())
+	switch {
+	case change.Delete:
+		if _, err := records.NextSequence(); err != nil {
+			return err
+		}
+		return remove(tx, records, key)
+	case change.Put != nil:
+		n, err := records.NextSequence()
+		if err != nil {
+			return err
+		}
+		change.Put.Revision = n
+		return putJSON(records, key, change.Put)
+	case change.Groups != nil:
+		return putGroups(tx, change.Groups)
+	}
+	return nil
+}
+
+// numberRecords raises the number of the latest change of a file in which records were numbered each by itself.
+func numberRecords(records *bbolt.Bucket) error {
+	if records == nil || records.Sequence() > 0 {
+		return nil
+	}
+	return records.ForEach(func(_, v []byte) error {
+		var r Record
+		if json.Unmarshal(v, &r) != nil {
+			return nil // whoever reads the records says so
+		}
+		return raiseSequence(records, r.Revision)
+	})
+}
