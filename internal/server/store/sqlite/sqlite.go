@@ -38,6 +38,7 @@ type DB struct {
 	watch  Watch
 	// queries holds the prepared reads (string → *sql.Stmt).
 	queries sync.Map
+	views   viewCache
 	// close runs once, and later calls of Close return what it did.
 	close func() error
 }

@@ -186,7 +186,7 @@ func (db *DB) TaskItems(ctx context.Context, id, app string, fn func(store.ItemV
 	if err != nil {
 		return fmt.Errorf("cannot read task %s: %w", id, err)
 	}
-	requests, err := readRequestViews(ctx, tx, num)
+	requests, err := db.requestViews(ctx, tx, viewKey{num, id})
 	if err != nil {
 		return fmt.Errorf("cannot read task %s: %w", id, err)
 	}
@@ -206,31 +206,6 @@ func (db *DB) TaskItems(ctx context.Context, id, app string, fn func(store.ItemV
 		}
 		return fn(view)
 	})
-}
-
-// requestViews is what the requests of a task, which are numbered without a gap, add to the views of their items.
-type requestViews struct {
-	first int64
-	views []store.ItemView
-}
-
-func readRequestViews(ctx context.Context, tx *sql.Tx, task int64) (r requestViews, err error) {
-	rows, err := tx.QueryContext(ctx, `SELECT num, op, namespace, name, proc_name, setup_path, func_id, instance_id FROM requests
-		WHERE task = ? ORDER BY num`, task)
-	if err != nil {
-		return r, err
-	}
-	err = each(rows, func(rows *sql.Rows) error {
-		var num int64
-		var v store.ItemView
-		err := rows.Scan(&num, &v.Op, &v.Process.Namespace, &v.Process.Name, &v.ProcName, &v.SetupPath, &v.FuncID, &v.InstanceID)
-		if len(r.views) == 0 {
-			r.first = num
-		}
-		r.views = append(r.views, v)
-		return err
-	})
-	return r, err
 }
 
 // What a poll costs is mostly the number of columns that are not null: none is read that can be done without.
