@@ -14,8 +14,9 @@ func (n *session) query() (Result, error) {
 		n.spec = &n.subject.Record.Spec
 	}
 	var seen Sighting
+	var instance *process.Instance
 	if n.spec.Identity.ProcName != "" && (n.subject.Record != nil || n.spec.Identity.SetupPath != "" || n.spec.Identity.PIDPath != "") {
-		seen = n.look()
+		seen, instance = n.lookClosely()
 	}
 	status := process.Status{
 		Known:       n.subject.Record != nil,
@@ -29,17 +30,34 @@ func (n *session) query() (Result, error) {
 	if rec := n.subject.Record; rec != nil {
 		status.RegisteredAt, status.Want = rec.RegisteredAt, rec.Want
 	}
-	if seen.Alive() {
-		if i, err := n.Processes.Instance(*seen.ID); err == nil {
-			status.Instance = i
-			n.ask(*seen.ID, &status)
-			status.LastStartAt = max(status.LastStartAt, i.StartedAt)
-		}
+	if instance != nil {
+		status.Instance = *instance
+		n.ask(*seen.ID, &status)
+		status.LastStartAt = max(status.LastStartAt, instance.StartedAt)
 	}
 	return Result{
 		Outcome: process.Outcome{Text: process.Success, Hosted: n.subject.Hosted(), Status: &status},
 		Runtime: n.runtime,
 	}, nil
+}
+
+// lookClosely is look, and tells of the instance, nil when there is none. One that is on record and alive is it, and telling of it shows
+// that it is: it is not looked at twice.
+func (n *session) lookClosely() (Sighting, *process.Instance) {
+	if known := n.runtime.Process; known != nil && n.spec.Policy.Instances <= 1 {
+		if i, err := n.Processes.Instance(*known); err == nil {
+			return Sighting{ID: known, PIDFile: n.runtime.PIDFile, Matches: 1}, &i
+		}
+	}
+	seen := n.look()
+	if !seen.Alive() {
+		return seen, nil
+	}
+	i, err := n.Processes.Instance(*seen.ID)
+	if err != nil {
+		return seen, nil
+	}
+	return seen, &i
 }
 
 // missing says that fewer instances run than are expected.
