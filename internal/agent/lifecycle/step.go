@@ -34,7 +34,7 @@ func (m Machine) Step(p Policy, ev Event, now time.Duration) (Machine, []Action)
 		case LaunchFailed:
 			return m.gone(p, now)
 		case HeldBack:
-			return m.heldBack(p, e, now)
+			return m.heldBack(e, now)
 		}
 	case Running:
 		return m.whileRunning(p, ev, now)
@@ -211,11 +211,11 @@ func (m Machine) launch(p Policy, now time.Duration) (Machine, []Action) {
 }
 
 // heldBack waits for its place in the budget of the host; the relaunch has not been tried and does not count.
-func (m Machine) heldBack(p Policy, e HeldBack, now time.Duration) (Machine, []Action) {
-	if !p.keepsAlive() || e.Until <= now {
-		return m, nil
+func (m Machine) heldBack(e HeldBack, now time.Duration) (Machine, []Action) {
+	if e.Until <= now {
+		return m, []Action{Relaunch{Held: true}} // its time has come while that was on its way
 	}
-	m.Attempts--
+	m.Attempts = max(m.Attempts-1, 0)
 	m.RetryAt, m.Held = e.Until, true
 	return m.wait(now)
 }

@@ -240,3 +240,14 @@ func TestARelaunchThatIsHeldBackKeepsItsPlaceAndItsBudget(t *testing.T) {
 		t.Errorf("%+v, %v: want a relaunch that is not held back again", m, actions)
 	}
 }
+
+// TestHeldBackUntilNow: an answer that took longer than the wait it asks for is no reason to wait for ever.
+func TestHeldBackUntilNow(t *testing.T) {
+	m, launches := script(t, hosted(), Machine{State: Running}, []at{
+		{10 * time.Second, Exited{}},
+		{12 * time.Second, HeldBack{Until: 11 * time.Second}},
+	})
+	if len(launches) != 2 || m.State != Starting || m.Attempts != 1 {
+		t.Errorf("launched at %v, then %+v", launches, m)
+	}
+}

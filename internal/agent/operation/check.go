@@ -20,6 +20,8 @@ const (
 type verdict struct {
 	text  string
 	cause process.CauseID
+	// told says that the text tells how the instance ended.
+	told bool
 }
 
 func (v verdict) failed() bool { return v.text != "" }
@@ -196,7 +198,7 @@ func (d *deathWatch) stop() {
 func (d *deathWatch) explain(what string, seen Sighting) verdict {
 	switch {
 	case d.last != nil:
-		return verdict{text: fmt.Sprintf("%s: pid %d %s", what, d.lastID.PID, d.last), cause: process.CauseDiedEarly}
+		return verdict{text: fmt.Sprintf("%s: pid %d %s", what, d.lastID.PID, d.last), cause: process.CauseDiedEarly, told: true}
 	case seen.Note != "":
 		return verdict{text: fmt.Sprintf("%s: %s", what, seen.Note), cause: cmp.Or(seen.Cause, process.CauseDiedEarly)}
 	}

@@ -50,8 +50,11 @@ func (n *session) bringUp(step, field, line string, before *procfs.Identity) (no
 		return nil, err
 	}
 	if why.failed() {
-		if note := unknownStatus(field, st.Result); note != "" {
+		switch note := unknownStatus(field, st.Result); {
+		case note != "":
 			why.text += "; " + note
+		case n.spec.Policy.Kind == process.SingleRun && !why.told:
+			why.text += "; " + field + " ended with " + st.Result.Text
 		}
 		return nil, postCheck(string(n.op), n.name(), withOutput(why.text, st.Result), why.cause)
 	}

@@ -14,6 +14,10 @@ import (
 type History struct {
 	// Due is the run of the timetable that was dealt with last.
 	Due time.Time `json:"due,omitzero"`
+	// Owed says that this run is still to begin.
+	Owed bool `json:"owed,omitempty"`
+	// Table is the timetable that Due is one of.
+	Table string `json:"table,omitempty"`
 	// Runs are the last ones, newest first.
 	Runs []process.Run `json:"runs,omitempty"`
 }

@@ -44,6 +44,14 @@ type Runtime struct {
 	Version *process.Answer `json:"version,omitempty"`
 	// Config is what is known of its configuration files.
 	Config []drift.File `json:"config,omitempty"`
+	// Ending is set while the instance is being ended by policy.
+	Ending *Ending `json:"ending,omitempty"`
+}
+
+// Ending is why an instance is being ended by policy; with Final it is not to be started again.
+type Ending struct {
+	Cause process.Cause `json:"cause"`
+	Final bool          `json:"final,omitempty"`
 }
 
 // PutRuntime stores what is known of a process. It does not wait for the disk.
