@@ -88,7 +88,7 @@ for, and nothing is left out. Ctrl-C ends it. With -o json each event is one lin
 func eventKinds() []string {
 	return []string{
 		"started", "found", "exited", "stopped", "relaunched", "relaunch-failed", "given-up", "retried", "hosted", "unhosted", "registered",
-		"unregistered", "reloaded", "operation-failed", "limit-exceeded", "group-limit-exceeded", "taken-down", "run-started", "run-ended",
+		"unregistered", "reloaded", "operation-failed", "limit-exceeded", "group-limit-exceeded", "taken-down", "run-started", "run-ended", "run-failed",
 		"run-skipped", "run-missed", "unhealthy", "healthy", "config-drifted", "config-restored", "flapping", "steady", "events-lost",
 	}
 }

@@ -72,7 +72,7 @@ func EventKinds() []EventKind {
 	return []EventKind{
 		EventStarted, EventFound, EventExited, EventStopped, EventRelaunched, EventRelaunchFailed, EventGivenUp, EventRetried, EventHosted,
 		EventUnhosted, EventRegistered, EventUnregistered, EventReloaded, EventFailed, EventBreach, EventGroupBreach, EventTakenDown,
-		EventRunStarted, EventRunEnded, EventRunSkipped, EventRunMissed, EventUnhealthy, EventHealthy, EventDrifted, EventRestored,
+		EventRunStarted, EventRunEnded, EventRunFailed, EventRunSkipped, EventRunMissed, EventUnhealthy, EventHealthy, EventDrifted, EventRestored,
 		EventFlapping, EventSteady, EventsLost,
 	}
 }
