@@ -17,7 +17,7 @@ const looks = 20
 
 // query measures a query task over all processes of one agent, to the last key.
 func query(ctx context.Context, b *bench) error {
-	a, err := b.arena(ctx, b.many)
+	a, err := b.arena(ctx, b.Many)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func query(ctx context.Context, b *bench) error {
 		}
 		lab.Pause(restBetween / 10)
 	}
-	b.time(fmt.Sprintf("query task over %d processes of one agent, to the last key, polled every %v", b.many, lab.PollPause), floor, drover, within(5))
+	b.time(fmt.Sprintf("query task over %d processes of one agent, to the last key, polled every %v", b.Many, lab.PollPause), floor, drover, within(5))
 	return nil
 }
 
@@ -66,7 +66,7 @@ func timed(do func()) float64 {
 
 // sampling measures one look at all processes for their use of processor and memory.
 func sampling(ctx context.Context, b *bench) error {
-	a, err := b.arena(ctx, b.many)
+	a, err := b.arena(ctx, b.Many)
 	if err != nil {
 		return err
 	}
@@ -101,14 +101,14 @@ func sampling(ctx context.Context, b *bench) error {
 			return err
 		}
 	}
-	b.time(fmt.Sprintf("one sample of %d processes (floor: read stat and statm)", b.many), floor, drover,
+	b.time(fmt.Sprintf("one sample of %d processes (floor: read stat and statm)", b.Many), floor, drover,
 		aim{"≤ 1 % of a core at 1 Hz", func(_, drover lab.Series) bool { return drover.Quantile(0.5) <= 10 }})
 	return nil
 }
 
 // rest measures what an agent takes that has nothing to do.
 func rest(ctx context.Context, b *bench) error {
-	for _, n := range []int{1, max(b.many/10, 2), b.many} {
+	for _, n := range []int{1, max(b.Many/10, 2), b.Many} {
 		if err := b.restWith(ctx, n); err != nil {
 			return err
 		}
@@ -125,25 +125,25 @@ func (b *bench) restWith(ctx context.Context, n int) error {
 	lab.Pause(10 * time.Second) // what follows a start is over then, and the garbage of it gone
 	agent, floor := []int{a.server.Agent.PID()}, []int{a.daemon.PID()}
 	before, floorBefore, began := lab.CostOf(agent), lab.CostOf(floor), time.Now()
-	lab.Pause(b.window)
+	lab.Pause(b.Window)
 	after, floorAfter, took := lab.CostOf(agent), lab.CostOf(floor), time.Since(began)
 	idle := 100 * float64(after.CPU-before.CPU) / float64(took)
 	const traced = 30 * time.Second
-	calls, err := lab.Syscalls(ctx, agent[0], min(traced, b.window))
+	calls, err := lab.Syscalls(ctx, agent[0], min(traced, b.Window))
 	if err != nil {
 		return err
 	}
 	total, list := 0, []string{}
 	for name, count := range calls {
 		total += count
-		list = append(list, fmt.Sprintf("%s %s", name, lab.Figure(float64(count)/min(traced, b.window).Seconds())))
+		list = append(list, fmt.Sprintf("%s %s", name, lab.Figure(float64(count)/min(traced, b.Window).Seconds())))
 	}
 	slices.SortFunc(list, func(x, y string) int { return calls[word(y)] - calls[word(x)] })
 	b.calls.Add(fmt.Sprint(n), strings.Join(list[:min(len(list), 8)], ", "))
 	b.rest.Add(fmt.Sprint(n), lab.Figure(after.PSS), lab.Figure(after.Heap), fmt.Sprint(after.Threads), lab.Figure(idle),
-		lab.Figure(float64(total)/min(traced, b.window).Seconds()),
+		lab.Figure(float64(total)/min(traced, b.Window).Seconds()),
 		lab.Figure(floorAfter.PSS), fmt.Sprint(floorAfter.Threads), lab.Figure(100*float64(floorAfter.CPU-floorBefore.CPU)/float64(took)),
-		yes(after.PSS <= 30 && after.Threads <= 12 && idle <= 0.05))
+		lab.YesNo(after.PSS <= 30 && after.Threads <= 12 && idle <= 0.05))
 	return nil
 }
 

@@ -255,7 +255,7 @@ func status(ctx context.Context, b *bench) error {
 			return err
 		}
 	}
-	b.note("get_proc_status: what a caller of the incumbent has published is 290–410 ms for 200 hosts and 2,200–4,300 ms for 5,000")
+	b.Note("get_proc_status: what a caller of the incumbent has published is 290–410 ms for 200 hosts and 2,200–4,300 ms for 5,000")
 	return nil
 }
 

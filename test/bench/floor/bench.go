@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 
 	"drover/test/bench/lab"
 )
@@ -10,21 +9,21 @@ import (
 // bench gathers the figures.
 type bench struct {
 	*lab.Lab
-	options
-	times lab.Table
-	rest  lab.Table
-	calls lab.Table
-	notes []string
+	lab.Options
+	*lab.Report
+	times, rest, calls *lab.Table
 	// arenas counts those that were made.
 	arenas int
 }
 
-func newBench(l *lab.Lab, o options) *bench {
+func newBench(l *lab.Lab, o lab.Options, r *lab.Report) *bench {
 	return &bench{
-		Lab: l, options: o,
-		times: lab.Table{Head: []string{"what", "rounds", "floor p50", "p99", "max", "drover p50", "p99", "max", "p50 ratio", "aim", "met"}},
-		rest:  lab.Table{Head: []string{"hosted", "PSS MB", "of that, heap", "threads", "CPU % of a core", "system calls/s", "floor: PSS MB", "threads", "CPU %", "met"}},
-		calls: lab.Table{Head: []string{"hosted", "system calls of drover-agent at rest, a second"}},
+		Lab: l, Options: o, Report: r,
+		times: r.Table("Times, in ms. Floor and drover take turns. Below 100 rounds p99 is the maximum.",
+			"what", "rounds", "floor p50", "p99", "max", "drover p50", "p99", "max", "p50 ratio", "aim", "met"),
+		rest: r.Table("`drover-agent` at rest; its server runs beside it and is not counted. Met is about PSS ≤ 30 MB, threads ≤ 12 and CPU ≤ 0.05 % only.",
+			"hosted", "PSS MB", "of that, heap", "threads", "CPU % of a core", "system calls/s", "floor: PSS MB", "threads", "CPU %", "met"),
+		calls: r.Table("", "hosted", "system calls of drover-agent at rest, a second"),
 	}
 }
 
@@ -54,52 +53,6 @@ func (b *bench) time(what string, floor, drover lab.Series, a aim) {
 			cells = append(cells, lab.Figure(s.Quantile(q)))
 		}
 	}
-	cells = append(cells, lab.Figure(drover.Quantile(0.5)/floor.Quantile(0.5)), a.text, yes(a.met(floor, drover)))
+	cells = append(cells, lab.Figure(drover.Quantile(0.5)/floor.Quantile(0.5)), a.text, lab.YesNo(a.met(floor, drover)))
 	b.times.Add(cells...)
-}
-
-func yes(met bool) string {
-	if met {
-		return "yes"
-	}
-	return "**no**"
-}
-
-// note adds a line below the tables.
-func (b *bench) note(format string, args ...any) {
-	b.notes = append(b.notes, fmt.Sprintf(format, args...))
-}
-
-// write writes all that was gathered as Markdown.
-func (b *bench) write(w io.Writer, machine string) error {
-	if _, err := fmt.Fprintf(w, "# drover and the floor\n\n%s\n", machine); err != nil {
-		return err
-	}
-	for _, part := range []struct {
-		title string
-		table *lab.Table
-	}{
-		{"Times, in ms. Floor and drover take turns. Below 100 rounds p99 is the maximum.", &b.times},
-		{"`drover-agent` at rest; its server runs beside it and is not counted. Met is about PSS ≤ 30 MB, threads ≤ 12 and CPU ≤ 0.05 % only.", &b.rest},
-		{"", &b.calls},
-	} {
-		if len(part.table.Rows) == 0 {
-			continue
-		}
-		if _, err := fmt.Fprintf(w, "%s\n\n", part.title); err != nil {
-			return err
-		}
-		if err := part.table.Markdown(w); err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintln(w); err != nil {
-			return err
-		}
-	}
-	for _, n := range b.notes {
-		if _, err := fmt.Fprintf(w, "* %s\n", n); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -62,7 +62,7 @@ func (b *bench) arena(ctx context.Context, n int) (_ *arena, err error) {
 	if err != nil {
 		return nil, err
 	}
-	b.note("starting %d: the last one ran %s s after the first, all keys were answered within %s s of the call (each is looked at for 1 s)",
+	b.Note("starting %d: the last one ran %s s after the first, all keys were answered within %s s of the call (each is looked at for 1 s)",
 		n, lab.Figure(lab.Milliseconds(started[len(started)-1].At-started[0].At)/1000), lab.Figure(took.Seconds()))
 	if err := a.startFloor(false); err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (a *arena) close() {
 func (a *arena) crash() error {
 	var times [2]lab.Series
 	n := len(a.floor.specs)
-	for round := range a.b.rounds {
+	for round := range a.b.Rounds {
 		for i, s := range a.turns(round) {
 			// Stride through all, so that nobody is killed twice in a short time.
 			id := s.specs[round*7%n].Name
@@ -149,7 +149,7 @@ func (a *arena) crash() error {
 			}
 			times[(i+round)%2] = append(times[(i+round)%2], back...)
 		}
-		if n < a.b.rounds*7 {
+		if n < a.b.Rounds*7 {
 			lab.Pause(restBetween)
 		} else {
 			lab.Pause(restBetween / 20)
@@ -202,7 +202,7 @@ func (a *arena) mass() error {
 
 // crashes measures how soon what was killed runs again.
 func crashes(ctx context.Context, b *bench) error {
-	for _, n := range []int{1, b.many} {
+	for _, n := range []int{1, b.Many} {
 		if err := b.crashesOf(ctx, n); err != nil {
 			return err
 		}

@@ -8,54 +8,25 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
-	"drover/internal/agent/pidns"
 	"drover/test/bench/lab"
 )
 
 func main() {
-	if len(os.Args) > 2 {
-		stages := map[string]func([]string) error{lab.FloorStage: lab.Supervise, lab.ServerStage: lab.Serve}
-		if stage := stages[os.Args[1]]; stage != nil {
-			if err := stage(os.Args[2:]); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				os.Exit(1)
-			}
-			return
-		}
-	}
-	os.Exit(pidns.Run(program{}))
-}
-
-// program is what runs in the pid namespace.
-type program struct{}
-
-// Run implements pidns.Main.
-func (program) Run() int {
-	o := options{}
-	rows := flag.String("rows", "", "rows to measure, all if empty: "+strings.Join(names(), ", "))
-	flag.IntVar(&o.many, "n", 1000, "how many processes are many")
-	flag.IntVar(&o.rounds, "rounds", 60, "rounds of a measurement")
-	flag.DurationVar(&o.window, "idle", 60*time.Second, "how long to watch what is at rest")
-	out := flag.String("out", "", "directory of the file of figures; none is written if empty")
-	disk := flag.String("disk", "", "directory on the disk to measure; the default directory for temporary files if empty")
-	flag.Parse()
-	if err := run(context.Background(), o, *rows, *disk, *out); err != nil {
-		fmt.Fprintln(os.Stderr, "floor:", err)
-		return 1
-	}
-	return 0
-}
-
-// options say how much is measured.
-type options struct {
-	many, rounds int
-	window       time.Duration
+	flags := flag.NewFlagSet("floor", flag.ContinueOnError)
+	chosen := flags.String("rows", "", "rows to measure, all if empty: "+strings.Join(names(), ", "))
+	os.Exit(lab.Command{
+		Name: "floor", File: "bench", Title: "drover and the floor",
+		Defaults: lab.Options{Many: 1000, Rounds: 60, Window: 60 * time.Second},
+		Flags:    flags,
+		Measure: func(ctx context.Context, l *lab.Lab, o lab.Options, r *lab.Report) error {
+			return measure(ctx, newBench(l, o, r), *chosen)
+		},
+	}.Main())
 }
 
 // row measures one thing.
@@ -85,23 +56,11 @@ func names() []string {
 	return list
 }
 
-func run(ctx context.Context, o options, chosen, disk, out string) error {
-	machine := lab.Machine(ctx)
-	l, err := lab.New(ctx, disk)
-	if err != nil {
-		return err
-	}
-	b := newBench(l, o)
+// measure measures the rows that were chosen; one that fails does not keep the others from it.
+func measure(ctx context.Context, b *bench, chosen string) error {
 	var failed error
-	defer func() {
-		if failed != nil {
-			fmt.Fprintf(os.Stderr, "logs are kept in %s and %s\n", l.Dir, l.Disk)
-			return
-		}
-		_ = l.Close() // what is left is below a directory for temporary files
-	}()
 	for _, r := range rows() {
-		if chosen != "" && !strings.Contains(","+chosen+",", ","+r.name+",") {
+		if chosen != "" && !slices.Contains(strings.Split(chosen, ","), r.name) {
 			continue
 		}
 		fmt.Fprintf(os.Stderr, "%s measuring %s\n", time.Now().Format(time.TimeOnly), r.name)
@@ -109,15 +68,5 @@ func run(ctx context.Context, o options, chosen, disk, out string) error {
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", r.name, err))
 		}
 	}
-	writers := []io.Writer{os.Stdout}
-	if out != "" {
-		name := filepath.Join(out, time.Now().UTC().Format("2006-01-02")+"-bench.md")
-		f, err := os.Create(name)
-		if err != nil {
-			return errors.Join(failed, err)
-		}
-		defer f.Close()
-		writers = append(writers, f)
-	}
-	return errors.Join(failed, b.write(io.MultiWriter(writers...), machine))
+	return failed
 }

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -18,9 +20,13 @@ type Stamps struct {
 	Path string
 	file *os.File
 	rest []byte
-	// pids is who each worker is now, starts how often each has begun.
+	// pids is who each worker says it is, starts how often each has begun.
 	pids   map[string]int
 	starts map[string]int
+	// init is the first process of the pid namespace that the workers run in, 0 where that is ours; outside is who those that
+	// were asked for are in ours.
+	init    int
+	outside map[string]int
 	// spoken counts the lines of talking workers.
 	spoken map[string]int
 	fresh  []Stamp
@@ -39,7 +45,7 @@ func NewStamps(path string) (*Stamps, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot make the file of stamps: %w", err)
 	}
-	return &Stamps{Path: path, file: f, pids: map[string]int{}, starts: map[string]int{}, spoken: map[string]int{}}, nil
+	return &Stamps{Path: path, file: f, pids: map[string]int{}, outside: map[string]int{}, starts: map[string]int{}, spoken: map[string]int{}}, nil
 }
 
 // Close ends the reading.
@@ -82,6 +88,7 @@ func (s *Stamps) read() error {
 			return fmt.Errorf("cannot read stamp %q: %w", line, err)
 		}
 		s.pids[id] = pid
+		delete(s.outside, id)
 		s.starts[id]++
 		s.fresh = append(s.fresh, Stamp{at, pid, id})
 	}
@@ -111,10 +118,52 @@ func (s *Stamps) Await(n int, patience time.Duration) ([]Stamp, error) {
 // Taken takes all that are there.
 func (s *Stamps) Taken() ([]Stamp, error) { return s.Await(0, 0) }
 
-// PID is who a worker is now, 0 for one that never ran.
-func (s *Stamps) PID(id string) int { return s.pids[id] }
+// Within says that the workers run in a pid namespace of their own, with this first process.
+func (s *Stamps) Within(init int) { s.init = init }
 
-// Starts counts how often a worker has begun, Spoken how often a talking one has got a line out.
+// PID is who a worker is now, 0 for one that never ran; of one in another namespace also where it has ended.
+func (s *Stamps) PID(id string) int {
+	if s.init == 0 {
+		return s.pids[id]
+	}
+	if _, known := s.outside[id]; !known {
+		here := residents(s.init)
+		for name, pid := range s.pids {
+			if _, known := s.outside[name]; !known {
+				s.outside[name] = here[pid]
+			}
+		}
+	}
+	return s.outside[id]
+}
+
+// residents returns who the processes of the pid namespace of init are in ours, by who they are in it.
+func residents(init int) map[int]int {
+	namespace, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", init))
+	if err != nil {
+		return nil
+	}
+	here := map[int]int{}
+	dirs, _ := filepath.Glob("/proc/[0-9]*") // the pattern is right
+	for _, dir := range dirs {
+		if link, err := os.Readlink(dir + "/ns/pid"); err != nil || link != namespace {
+			continue
+		}
+		status, err := os.ReadFile(dir + "/status")
+		if err != nil {
+			continue
+		}
+		_, line, _ := strings.Cut(string(status), "\nNSpid:")
+		line, _, _ = strings.Cut(line, "\n")
+		if words := strings.Fields(line); len(words) > 1 {
+			inside, _ := strconv.Atoi(words[len(words)-1]) // it is a number
+			here[inside], _ = strconv.Atoi(words[0])       // it is a number
+		}
+	}
+	return here
+}
+
+// Starts counts how often a worker has begun.
 func (s *Stamps) Starts(id string) int { return s.starts[id] }
 
 // Spoken counts the lines of a talking worker.
@@ -133,7 +182,7 @@ func (s *Stamps) Crash(patience time.Duration, ids ...string) ([]float64, error)
 		}
 	}()
 	for _, id := range ids {
-		pid := s.pids[id]
+		pid := s.PID(id)
 		if pid <= 1 {
 			return nil, fmt.Errorf("worker %s does not run", id)
 		}

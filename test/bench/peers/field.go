@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"syscall"
 	"time"
@@ -18,34 +17,42 @@ var errNone = errors.New("none") //nolint:gochecknoglobals // an error
 // field is all supervisors, and what was measured of them.
 type field struct {
 	*lab.Lab
-	options
+	lab.Options
+	*lab.Report
 	list  []*supervisor
 	teams int
-	notes []string
 
-	crash, bulk, cost, death lab.Table
+	crash, bulk, cost, death *lab.Table
 	floorChild, floorCrash   float64
 }
 
-func (f *field) note(format string, args ...any) {
-	f.notes = append(f.notes, fmt.Sprintf(format, args...))
+func newField(l *lab.Lab, o lab.Options, r *lab.Report) *field {
+	lead := fmt.Sprintf("* many is %d, few a tenth of it. Figures of drover are those of drover-agent; its server runs beside it\n"+
+		"* the floor, drover, monit and systemd forking supervise daemons, which cost a shell (not with systemd) and a second fork; the others supervise children, and × floor compares all with the floor's daemons\n"+
+		"* drover is started and stopped through its API; its restart returns after the check time of 1 s\n"+
+		"* systemd is PID 1 of namespaces of its own, without journal and bus", o.Many)
+	return &field{
+		Lab: l, Options: o, Report: r,
+		crash: r.Table(lead, "crash → runs again, ms", "what", "rounds", "p50", "max", "× floor"),
+		cost: r.Table("", "at rest", "PSS MB at 1", "PSS MB at few", "PSS MB at many", "processes / threads at many",
+			"CPU % of a core at 1", "CPU % at few", "CPU % at many"),
+		bulk: r.Table("", "many", "start all, s", "a fifth killed: half back, ms", "last back, ms", "× floor", "stop all, s",
+			"status of all, ms", "restart one: returns, ms", "runs, ms"),
+		death: r.Table("", "kill -9 of the supervisor", "silent one survives", "talking one survives", "and is heard", "started again"),
+	}
 }
 
 func (f *field) measure(ctx context.Context) error {
-	f.crash.Head = []string{"crash → runs again, ms", "what", "rounds", "p50", "max", "× floor"}
-	f.cost.Head = []string{"at rest", "PSS MB at 1", "at few", "at many", "processes / threads at many", "CPU % of a core at 1", "at few", "at many"}
-	f.bulk.Head = []string{"many", "start all, s", "a fifth killed: half back, ms", "last back, ms", "× floor", "stop all, s", "status of all, ms", "restart one: returns, ms", "runs, ms"}
-	f.death.Head = []string{"kill -9 of the supervisor", "silent one survives", "talking one survives", "and is heard", "started again"}
 	if err := f.crashes(ctx); err != nil {
 		return fmt.Errorf("crashes: %w", err)
 	}
 	for _, s := range f.list {
 		fmt.Fprintf(os.Stderr, "%s %s\n", time.Now().Format(time.TimeOnly), s.name)
 		if err := f.one(ctx, s); err != nil {
-			f.note("%s: %v", s.name, err)
+			f.Note("%s: %v", s.name, err)
 		}
 		if err := f.dies(ctx, s); err != nil {
-			f.note("%s, killed: %v", s.name, err)
+			f.Note("%s, killed: %v", s.name, err)
 		}
 	}
 	return nil
@@ -59,22 +66,35 @@ func (f *field) crashes(ctx context.Context) error {
 			t.end()
 		}
 	}()
+	able := f.list[:0:0]
 	for _, s := range f.list {
 		t, err := f.team(s, 1, "")
-		if err != nil {
-			return err
+		if t != nil {
+			teams = append(teams, t)
 		}
-		teams = append(teams, t)
-		if err := t.start(ctx, false); err != nil {
+		if err == nil {
+			err = t.start(ctx, false)
+		}
+		if err == nil {
+			_, err = t.Await(1, patience)
+		}
+		if err == nil {
+			able = append(able, s)
+			continue
+		}
+		if s.program == "" {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
-		if _, err := t.Await(1, patience); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+		f.Note("%s does not work here and is left out: %v", s.name, err)
+		if t != nil {
+			t.end()
+			teams = teams[:len(teams)-1]
 		}
 	}
+	f.list = able
 	lab.Pause(5 * time.Second)
 	times := make([]lab.Series, len(teams))
-	for round := range f.rounds {
+	for round := range f.Rounds {
 		began := time.Now()
 		for i := range teams {
 			who := (i + round) % len(teams)
@@ -95,7 +115,7 @@ func (f *field) crashes(ctx context.Context) error {
 		if t.name == floorName {
 			f.floorCrash = p50
 		}
-		f.crash.Add(t.name, what, fmt.Sprint(f.rounds), lab.Figure(p50), lab.Figure(times[i].Quantile(1)), lab.Figure(p50/f.floorCrash))
+		f.crash.Add(t.name, what, fmt.Sprint(f.Rounds), lab.Figure(p50), lab.Figure(times[i].Quantile(1)), lab.Figure(p50/f.floorCrash))
 	}
 	return nil
 }
@@ -105,7 +125,7 @@ func (f *field) one(ctx context.Context, s *supervisor) error {
 	var costs [3]lab.Cost
 	var idle [3]float64
 	var failed error
-	for i, n := range []int{1, max(f.many/10, 2), f.many} {
+	for i, n := range []int{1, max(f.Many/10, 2), f.Many} {
 		t, err := f.team(s, n, "")
 		if err != nil {
 			return err
@@ -121,9 +141,9 @@ func (f *field) one(ctx context.Context, s *supervisor) error {
 		}
 		lab.Pause(5 * time.Second)
 		tree := lab.Tree(t.root())
-		idle[i] = lab.Idle(tree, f.window)
+		idle[i] = lab.Idle(tree, f.Window)
 		costs[i] = lab.CostOf(tree)
-		if n == f.many {
+		if n == f.Many {
 			failed = f.bulkOf(t, lab.Milliseconds(stamps[len(stamps)-1].At-began)/1000)
 		}
 		t.end()
@@ -197,6 +217,10 @@ func (f *field) dies(ctx context.Context, s *supervisor) error {
 	if s.name == floorName {
 		return nil
 	}
+	if s.isolated {
+		f.death.Add(s.name, "-", "-", "-", "PID 1 of a host can't be killed")
+		return nil
+	}
 	cells := []string{s.name}
 	verdict := ""
 	for _, mode := range []string{"", "-t"} {
@@ -209,9 +233,9 @@ func (f *field) dies(ctx context.Context, s *supervisor) error {
 		if err != nil {
 			return err
 		}
-		cells = append(cells, word(survived))
+		cells = append(cells, lab.YesNo(survived))
 		if mode != "" {
-			cells = append(cells, word(heard))
+			cells = append(cells, lab.YesNo(heard))
 		}
 		if verdict != "" && again != verdict {
 			verdict = "silent: " + verdict + "; talking: " + again
@@ -221,13 +245,6 @@ func (f *field) dies(ctx context.Context, s *supervisor) error {
 	}
 	f.death.Add(append(cells, verdict)...)
 	return nil
-}
-
-func word(yes bool) string {
-	if yes {
-		return "yes"
-	}
-	return "**no**"
 }
 
 // dies returns what became of the one process when the supervisor was killed, and what it does when it is started again.
@@ -268,25 +285,4 @@ func (t *team) dies(ctx context.Context) (again string, survived, heard bool, er
 		again = "started anew"
 	}
 	return again, survived, heard, nil
-}
-
-// write writes all that was gathered as Markdown.
-func (f *field) write(w io.Writer, machine string) error {
-	if _, err := fmt.Fprintf(w, "# drover, other supervisors and the floor\n\n%s* many is %d, few a tenth of it. Figures of drover are those of drover-agent; its server runs beside it.\n* the floor, drover and monit supervise daemons, which cost a shell and a second fork; the others supervise children, and × floor compares all with the floor's daemons\n* drover is started and stopped through its API; its restart returns after the check time of 1 s\n\n", machine, f.many); err != nil {
-		return err
-	}
-	for _, t := range []*lab.Table{&f.crash, &f.cost, &f.bulk, &f.death} {
-		if err := t.Markdown(w); err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintln(w); err != nil {
-			return err
-		}
-	}
-	for _, n := range f.notes {
-		if _, err := fmt.Fprintf(w, "* %s\n", n); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -23,8 +24,11 @@ type supervisor struct {
 	name string
 	// daemons says that it supervises daemons by pid files; others supervise children.
 	daemons bool
-	// program must be installed.
-	program string
+	// program must be installed; source is what tools/bench-deps.sh calls it where that is another name.
+	program, source string
+	// isolated says that it is the first process of a pid namespace, and tidy what is to be run after its end.
+	isolated bool
+	tidy     func(dir string) []string
 	// configure writes what the supervisor reads below dir, and run is what to start then; it stays in the foreground unless
 	// pidFile says where the real one is to be found.
 	configure func(dir string, units []unit) error
@@ -36,12 +40,19 @@ type supervisor struct {
 	restart      func(dir string, u unit) []string
 }
 
-func (s *supervisor) missing() bool {
+// missing says why it is not here; empty where it is. dir is where tools/bench-deps.sh has left its reasons.
+func (s *supervisor) missing(dir string) string {
 	if s.program == "" {
-		return false
+		return ""
 	}
 	_, err := exec.LookPath(s.program)
-	return err != nil
+	if err == nil {
+		return ""
+	}
+	if why, err := os.ReadFile(filepath.Join(dir, cmp.Or(s.source, s.name)+".why")); err == nil {
+		return strings.TrimSpace(string(why))
+	}
+	return err.Error()
 }
 
 // builtIn are the two that are no foreign programs.
@@ -55,7 +66,7 @@ func supervisors(dir string) []*supervisor {
 	return []*supervisor{
 		{name: floorName, daemons: true},
 		{name: droverName, daemons: true},
-		runit(), daemontools(), s6(), supervisord(), monit(),
+		runit(), daemontools(), s6(), systemd("systemd", false), systemd("systemd forking", true), supervisord(), monit(),
 		pm2(filepath.Join(dir, "pm2/node_modules/.bin/pm2")),
 		goSupervisord(filepath.Join(dir, "go-supervisord")),
 		processCompose(filepath.Join(dir, "process-compose")),
@@ -117,7 +128,7 @@ func s6() *supervisor {
 func supervisord() *supervisor {
 	ctl := func(dir, words string) []string { return shell("supervisorctl -c %s/conf %s", dir, words) }
 	return &supervisor{
-		name: "supervisord", program: "supervisord",
+		name: "supervisord", source: "supervisor", program: "supervisord",
 		configure: func(dir string, units []unit) error {
 			head := fmt.Sprintf("[unix_http_server]\nfile=%[1]s/sock\n[supervisord]\nnodaemon=true\nuser=root\nminfds=8192\nlogfile=%[1]s/log\npidfile=%[1]s/pid\nchildlogdir=%[1]s\n"+
 				"[rpcinterface:supervisor]\nsupervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface\n[supervisorctl]\nserverurl=unix://%[1]s/sock\n", dir)
@@ -143,7 +154,7 @@ func programs(dir, head, each string, units []unit) error {
 func goSupervisord(binary string) *supervisor {
 	ctl := func(dir, words string) []string { return shell("%s ctl -c %s/conf %s", binary, dir, words) }
 	return &supervisor{
-		name: "Go supervisord", program: binary,
+		name: "Go supervisord", source: "go-supervisord", program: binary,
 		configure: func(dir string, units []unit) error {
 			head := fmt.Sprintf("[unix_http_server]\nfile=%[1]s/sock\n[supervisord]\nlogfile=/dev/null\npidfile=%[1]s/pid\n[supervisorctl]\nserverurl=unix://%[1]s/sock\n", dir)
 			return programs(dir, head, "startsecs=0\nstartretries=1000000\n", units)

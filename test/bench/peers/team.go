@@ -76,9 +76,20 @@ func (t *team) start(ctx context.Context, again bool) error {
 			_, err = t.server.Submit(lab.OpStart, t.specs()...)
 		}
 	default:
-		t.child, err = lab.Start(t.command(t.run(t.dir)), filepath.Join(t.dir, "output"))
-		if err == nil && t.pidFile != "" {
+		cmd := t.command(t.run(t.dir))
+		if t.isolated {
+			cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS}
+		}
+		t.child, err = lab.Start(cmd, filepath.Join(t.dir, "output"))
+		if err != nil {
+			return err
+		}
+		if t.pidFile != "" {
 			<-t.child.Ended()
+		}
+		if t.isolated {
+			t.Within(t.child.PID())
+			err = os.WriteFile(filepath.Join(t.dir, "pid"), []byte(strconv.Itoa(t.child.PID())), 0o600)
 		}
 	}
 	return err
@@ -212,6 +223,11 @@ func (t *team) end() {
 			_ = lab.Signal(pid, syscall.SIGKILL) // it may have ended
 		}
 		lab.Pause(20 * time.Millisecond)
+	}
+	if t.tidy != nil {
+		if _, err := t.typed(t.tidy(t.dir)); err != nil {
+			t.f.Note("%s has left control groups: %v", t.name, err)
+		}
 	}
 	t.Close()
 }
