@@ -75,7 +75,7 @@ func openAll(ctx context.Context, path string, log *slog.Logger, options []Optio
 	if err := checkWhole(path); err != nil {
 		return nil, fmt.Errorf("cannot open database %s: %w", path, err)
 	}
-	conns, err := open(path, 1)
+	conns, err := open(path, 1, fmt.Sprintf("wal_autocheckpoint(%d)", foldAnyway))
 	if err != nil {
 		return nil, fmt.Errorf("cannot open database: %w", err)
 	}

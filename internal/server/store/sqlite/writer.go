@@ -16,6 +16,14 @@ var errClosed = errors.New("database is closed")
 // largestBatch bounds how many writes share a transaction, and so how long the first of them waits.
 const largestBatch = 128
 
+// The write-ahead log is folded back into the file when so many rows have been written and nobody has written for foldPause: within a
+// commit it would be waited for. A log of foldAnyway pages is folded in by the commit that makes it so long.
+const (
+	foldRows   = 1000
+	foldPause  = 10 * time.Millisecond
+	foldAnyway = 16_384
+)
+
 // writer runs all writes on one connection. Writes that wait while it is busy are committed together: one sync to disk for all of
 // them. A write that fails takes nobody with it: it is undone alone, and where that is impossible each is run again alone.
 type writer struct {
@@ -81,6 +89,9 @@ func (w *writer) run(ctx context.Context) {
 		select {
 		case j := <-w.jobs:
 			batch = append(batch, j)
+		case <-w.idle():
+			w.fold(ctx)
+			continue
 		case <-w.quit:
 			return
 		}
@@ -101,6 +112,23 @@ func (w *writer) run(ctx context.Context) {
 			w.watch.Wrote(1, time.Since(begun), err)
 			j.err <- err
 		}
+	}
+}
+
+// idle tells when nobody has written for long enough; never if there is too little to fold in.
+func (w *writer) idle() <-chan time.Time {
+	if w.tx.changed < foldRows {
+		return nil
+	}
+	return time.After(foldPause)
+}
+
+// fold brings the log into the file, as far as no read needs it as it is. What is left waits for the next time.
+func (w *writer) fold(ctx context.Context) {
+	w.tx.changed = 0
+	err := w.tx.query(ctx, func(*sql.Rows) error { return nil }, `PRAGMA wal_checkpoint(PASSIVE)`)
+	if err != nil {
+		w.log.WarnContext(ctx, "write-ahead log could not be folded into the file", "error", err)
 	}
 }
 
@@ -173,6 +201,8 @@ func (w *writer) rollback(ctx context.Context) {
 type tx struct {
 	conn     *sql.Conn
 	prepared map[string]*sql.Stmt
+	// changed is about how many rows were written since the log was folded in.
+	changed int
 }
 
 func (t *tx) statement(ctx context.Context, query string) (*sql.Stmt, error) {
@@ -204,6 +234,7 @@ func (t *tx) affect(ctx context.Context, query string, args ...any) (int, error)
 		return 0, err
 	}
 	n, err := result.RowsAffected()
+	t.changed += int(n)
 	return int(n), err
 }
 
@@ -217,7 +248,10 @@ func (t *tx) query(ctx context.Context, scan func(*sql.Rows) error, query string
 	if err != nil {
 		return err
 	}
-	return each(rows, scan)
+	return each(rows, func(rows *sql.Rows) error {
+		t.changed++ // as a rule the rows are what a change returns
+		return scan(rows)
+	})
 }
 
 // value scans the one row that the statement returns; sql.ErrNoRows says that there is none.
