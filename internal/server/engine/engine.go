@@ -101,6 +101,7 @@ type Engine struct {
 // New returns an engine. It does nothing on its own before Run.
 func New(c Config) *Engine {
 	c.setDefaults()
+	c.Key = ready(c.Key)
 	e := &Engine{store: c.Store, clock: newClock(c.Now), waiters: newWaiters(), audience: newAudience()}
 	e.receipts = newReceipts(c)
 	e.dispatch = newDispatcher(c, e.clock, e.receipts, e.finished)

@@ -30,6 +30,9 @@ const (
 
 // pack divides the items of an agent into those that travel together.
 func pack(items []store.Item) [][]store.Item {
+	if len(items) == 1 {
+		return [][]store.Item{items}
+	}
 	var batches [][]store.Item
 	sizes := map[*process.Spec]int{}
 	first, bytes := 0, 0
