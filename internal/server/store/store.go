@@ -19,6 +19,7 @@ type Store interface { //nolint:interfacebloat // the sum of the small ones, for
 	Tasks
 	Items
 	Agents
+	Joining
 	Groups
 	Observations
 	Confirmations
@@ -192,6 +193,10 @@ type Agent struct {
 	Assigned string
 	Build    string
 	Created  time.Time
+	// Token is the id of the JoinToken that it has joined with; Labels and Business are what that gave it. All may be empty.
+	Token    string
+	Labels   map[string]string
+	Business int64
 }
 
 // Agents is the register of hosts.

@@ -32,15 +32,16 @@ func TestNoStatementScansATable(t *testing.T) {
 	// What is meant to walk: all agents, the number of apps; and what stops at once: an end of the audit, the first of an index.
 	allowed := map[string]bool{
 		"SCAN agents USING INDEX agents_address": true, "SCAN apps USING COVERING INDEX sqlite_autoindex_apps_1": true,
-		"SCAN audit USING INDEX audit_at":       true,
-		"SCAN audit USING INDEX audit_denied":   true,
-		"SCAN items USING INDEX items_deadline": true,
-		"SCAN i USING INDEX items_deadline":     true, // only what is not done is in it
-		"SCAN f":                                true, // a page of tasks
-		"SCAN sqlite_sequence":                  true, // a row for each table that has one
-		"SCAN (subquery-1)":                     true, // a batch of the oldest events
-		"SCAN v":                                true, // rows of parameters
-		"SCAN items USING INDEX items_waiting":  true, // the first
+		"SCAN removed_agents USING COVERING INDEX sqlite_autoindex_removed_agents_1": true,
+		"SCAN audit USING INDEX audit_at":                                            true,
+		"SCAN audit USING INDEX audit_denied":                                        true,
+		"SCAN items USING INDEX items_deadline":                                      true,
+		"SCAN i USING INDEX items_deadline":                                          true, // only what is not done is in it
+		"SCAN f":                                                                     true, // a page of tasks
+		"SCAN sqlite_sequence":                                                       true, // a row for each table that has one
+		"SCAN (subquery-1)":                                                          true, // a batch of the oldest events
+		"SCAN v":                                                                     true, // rows of parameters
+		"SCAN items USING INDEX items_waiting":                                       true, // the first
 	}
 	var queries []string
 	db.queries.Range(func(query, _ any) bool {
@@ -137,6 +138,17 @@ func use(t *testing.T, db *DB) {
 		_, err = db.ListAudit(ctx, f)
 		do(err)
 	}
+	do(db.CreateJoinToken(ctx, store.JoinToken{ID: "t", Created: now, Expires: now}))
+	_, err = db.GetJoinToken(ctx, "t")
+	do(err)
+	_, err = db.ListJoinTokens(ctx, "", 1)
+	do(err)
+	do(db.UseJoinToken(ctx, store.Agent{Key: "joined", Token: "t"}, func(store.JoinToken, bool) error { return nil }))
+	_, err = db.RevokeJoinToken(ctx, "t", now)
+	do(err)
+	do(db.RemoveAgent(ctx, "joined", now))
+	_, err = db.ListRemoved(ctx)
+	do(err)
 	row := store.Observed{Agent: "a", Status: process.Status{Revision: 1}, Spec: &process.Spec{}}
 	do(db.PutObserved(ctx, []store.Observed{row}, []store.Removal{{Agent: "b", Revision: 1}}))
 	do(db.ReplaceObserved(ctx, "a", []store.Observed{row}))

@@ -1,0 +1,206 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"drover/internal/server/store"
+)
+
+// CreateJoinToken inserts a token.
+func (db *DB) CreateJoinToken(ctx context.Context, t store.JoinToken) error {
+	labels, err := encodeLabels(t.Labels)
+	if err == nil {
+		err = db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+			if err := tx.exec(ctx, `DELETE FROM join_tokens WHERE expires < ?`, nanos(t.Created.Add(-store.KeepJoinTokens))); err != nil {
+				return err
+			}
+			return inserted(tx.affect(ctx, `INSERT INTO join_tokens (id, hash, cloud, labels, business, note, uses, used, created, expires, revoked)
+				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+				t.ID, t.Hash, t.Cloud, labels, t.Business, t.Note, t.Uses, t.Used, nanos(t.Created), nanos(t.Expires), nanos(t.Revoked)))
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("cannot create token %q: %w", t.ID, err)
+	}
+	return nil
+}
+
+const selectJoinTokens = `SELECT id, hash, cloud, labels, business, note, uses, used, created, expires, revoked FROM join_tokens `
+
+func scanJoinToken(rows *sql.Rows) (store.JoinToken, error) {
+	var t store.JoinToken
+	var labels []byte
+	var created, expires, revoked int64
+	if err := rows.Scan(&t.ID, &t.Hash, &t.Cloud, &labels, &t.Business, &t.Note, &t.Uses, &t.Used, &created, &expires, &revoked); err != nil {
+		return store.JoinToken{}, err
+	}
+	t.Created, t.Expires, t.Revoked = moment(created), moment(expires), moment(revoked)
+	var err error
+	t.Labels, err = decodeLabels(labels)
+	return t, err
+}
+
+// Labels are stored as an object, of none as {}.
+func encodeLabels(labels map[string]string) (string, error) {
+	if len(labels) == 0 {
+		return "{}", nil
+	}
+	text, err := json.Marshal(labels)
+	if err != nil {
+		return "", fmt.Errorf("cannot encode labels: %w", err)
+	}
+	return string(text), nil
+}
+
+func decodeLabels(text []byte) (map[string]string, error) {
+	if string(text) == "{}" {
+		return nil, nil
+	}
+	var labels map[string]string
+	if err := json.Unmarshal(text, &labels); err != nil {
+		return nil, fmt.Errorf("cannot decode labels: %w", err)
+	}
+	return labels, nil
+}
+
+// GetJoinToken returns one token.
+func (db *DB) GetJoinToken(ctx context.Context, id string) (store.JoinToken, error) {
+	list, err := db.joinTokens(ctx, `WHERE id = ?`, id)
+	switch {
+	case err != nil:
+		return store.JoinToken{}, fmt.Errorf("cannot read token %q: %w", id, err)
+	case len(list) == 0:
+		return store.JoinToken{}, fmt.Errorf("token %q: %w", id, store.ErrNotFound)
+	}
+	return list[0], nil
+}
+
+// ListJoinTokens returns a page of tokens.
+func (db *DB) ListJoinTokens(ctx context.Context, before string, limit int) ([]store.JoinToken, error) {
+	if before == "" {
+		before = "~" // after every id
+	}
+	list, err := db.joinTokens(ctx, `WHERE id < ? ORDER BY id DESC LIMIT ?`, before, max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("cannot list tokens: %w", err)
+	}
+	return list, nil
+}
+
+func (db *DB) joinTokens(ctx context.Context, which string, args ...any) ([]store.JoinToken, error) {
+	var list []store.JoinToken
+	err := db.query(ctx, func(rows *sql.Rows) error {
+		t, err := scanJoinToken(rows)
+		list = append(list, t)
+		return err
+	}, selectJoinTokens+which, args...)
+	return list, err
+}
+
+// RevokeJoinToken ends a token.
+func (db *DB) RevokeJoinToken(ctx context.Context, id string, at time.Time) (store.JoinToken, error) {
+	var t store.JoinToken
+	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) (err error) {
+		if t, err = joinToken(ctx, tx, id); err != nil || !t.Revoked.IsZero() {
+			return err
+		}
+		t.Revoked = moment(nanos(at))
+		return tx.exec(ctx, `UPDATE join_tokens SET revoked = ? WHERE id = ?`, nanos(at), id)
+	})
+	if err != nil {
+		return store.JoinToken{}, fmt.Errorf("cannot revoke token %q: %w", id, err)
+	}
+	return t, nil
+}
+
+// joinToken reads a token within a write.
+func joinToken(ctx context.Context, tx *tx, id string) (t store.JoinToken, err error) {
+	found := false
+	err = tx.query(ctx, func(rows *sql.Rows) (err error) {
+		t, err = scanJoinToken(rows)
+		found = true
+		return err
+	}, selectJoinTokens+`WHERE id = ?`, id)
+	if err == nil && !found {
+		err = store.ErrNotFound
+	}
+	return t, err
+}
+
+// UseJoinToken lets an agent join.
+func (db *DB) UseJoinToken(ctx context.Context, a store.Agent, check func(t store.JoinToken, again bool) error) error {
+	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+		t, err := joinToken(ctx, tx, a.Token)
+		if err != nil {
+			return err
+		}
+		again := false
+		err = tx.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&again) },
+			`SELECT EXISTS (SELECT 1 FROM agents WHERE key = ? AND token = ?)`, a.Key, a.Token)
+		if err != nil {
+			return err
+		}
+		if err := check(t, again); err != nil {
+			return err
+		}
+		if !again {
+			if err := tx.exec(ctx, `UPDATE join_tokens SET used = used + 1 WHERE id = ?`, t.ID); err != nil {
+				return err
+			}
+		}
+		if err := tx.exec(ctx, `DELETE FROM removed_agents WHERE key = ?`, a.Key); err != nil {
+			return err
+		}
+		return putAgent(ctx, tx, a)
+	})
+	if err != nil {
+		return fmt.Errorf("cannot use token %q: %w", a.Token, err)
+	}
+	return nil
+}
+
+// RemoveAgent forgets an agent.
+func (db *DB) RemoveAgent(ctx context.Context, key string, at time.Time) error {
+	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+		n, err := tx.affect(ctx, `DELETE FROM agents WHERE key = ?`, key)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return store.ErrNotFound
+		}
+		for _, statement := range []string{
+			`DELETE FROM observed WHERE agent = ?`,
+			`DELETE FROM confirmed WHERE agent = ?`,
+			`DELETE FROM groups WHERE agent = ?`,
+		} {
+			if err := tx.exec(ctx, statement, key); err != nil {
+				return err
+			}
+		}
+		return tx.exec(ctx, `INSERT INTO removed_agents (key, at) VALUES (?, ?) ON CONFLICT DO NOTHING`, key, nanos(at))
+	})
+	if err != nil {
+		return fmt.Errorf("cannot remove agent %s: %w", key, err)
+	}
+	return nil
+}
+
+// ListRemoved returns the keys of removed agents.
+func (db *DB) ListRemoved(ctx context.Context) ([]string, error) {
+	var keys []string
+	err := db.query(ctx, func(rows *sql.Rows) error {
+		var key string
+		err := rows.Scan(&key)
+		keys = append(keys, key)
+		return err
+	}, `SELECT key FROM removed_agents ORDER BY key`)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list removed agents: %w", err)
+	}
+	return keys, nil
+}

@@ -1,0 +1,175 @@
+//nolint:thelper // these are the tests themselves, and fail at their own lines
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/server/store"
+)
+
+// fullToken is a token with every field set.
+func fullToken() store.JoinToken {
+	return store.JoinToken{
+		ID: "b", Hash: "hash", Cloud: 3, Labels: map[string]string{"role": `w"e'b`, "x": ""}, Business: 7, Note: "for tests", Uses: 2, Used: 1,
+		Created: epoch, Expires: at(time.Hour), Revoked: at(time.Minute),
+	}
+}
+
+func joinTokens(t *testing.T, s store.Store) {
+	bare := store.JoinToken{ID: "a", Uses: 1, Created: epoch, Expires: at(time.Hour)}
+	must(t, s.CreateJoinToken(t.Context(), bare))
+	must(t, s.CreateJoinToken(t.Context(), fullToken()))
+	if err := s.CreateJoinToken(t.Context(), store.JoinToken{ID: "b", Expires: at(time.Hour)}); !errors.Is(err, store.ErrExists) {
+		t.Errorf("a taken id: %v", err)
+	}
+	got, err := s.GetJoinToken(t.Context(), "b")
+	must(t, err)
+	same(t, "token", fullToken(), got)
+	if _, err := s.GetJoinToken(t.Context(), "none"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("an unknown token: %v", err)
+	}
+	for _, c := range []struct {
+		before string
+		limit  int
+		want   []store.JoinToken
+	}{
+		{"", 10, []store.JoinToken{fullToken(), bare}},
+		{"", 1, []store.JoinToken{fullToken()}},
+		{"b", 10, []store.JoinToken{bare}},
+		{"a", 10, nil},
+		{"", 0, nil},
+	} {
+		list, err := s.ListJoinTokens(t.Context(), c.before, c.limit)
+		must(t, err)
+		same(t, fmt.Sprintf("%d before %q", c.limit, c.before), c.want, list)
+	}
+
+	revoked, err := s.RevokeJoinToken(t.Context(), "a", at(time.Second))
+	must(t, err)
+	bare.Revoked = at(time.Second)
+	same(t, "revoked", bare, revoked)
+	revoked, err = s.RevokeJoinToken(t.Context(), "a", at(time.Minute))
+	must(t, err)
+	same(t, "revoked twice", bare, revoked)
+	if _, err := s.RevokeJoinToken(t.Context(), "none", epoch); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("an unknown token revoked: %v", err)
+	}
+
+	must(t, s.CreateJoinToken(t.Context(), store.JoinToken{ID: "c", Created: at(time.Hour + store.KeepJoinTokens), Expires: at(2 * store.KeepJoinTokens)}))
+	list, err := s.ListJoinTokens(t.Context(), "", 10)
+	must(t, err)
+	if len(list) != 3 {
+		t.Errorf("%d tokens are left at the end of the time for which they are kept, want 3", len(list))
+	}
+	must(t, s.CreateJoinToken(t.Context(), store.JoinToken{ID: "d", Created: at(time.Hour + store.KeepJoinTokens + 1), Expires: at(2 * store.KeepJoinTokens)}))
+	list, err = s.ListJoinTokens(t.Context(), "", 10)
+	must(t, err)
+	if len(list) != 2 || list[0].ID != "d" || list[1].ID != "c" {
+		t.Errorf("left are %+v, want d and c", list)
+	}
+}
+
+func joinTokensUsed(t *testing.T, s store.Store) {
+	must(t, s.CreateJoinToken(t.Context(), store.JoinToken{ID: "a", Uses: 9, Created: epoch, Expires: at(time.Hour)}))
+	var seen []string
+	use := func(key string, refusal error) error {
+		a := store.Agent{Key: key, Cloud: 3, IP: "10.0.0." + key, Created: epoch, Token: "a", Labels: map[string]string{"role": "web"}, Business: 7}
+		return s.UseJoinToken(t.Context(), a, func(token store.JoinToken, again bool) error {
+			seen = append(seen, fmt.Sprintf("%s %d %v", key, token.Used, again))
+			return refusal
+		})
+	}
+	no := errors.New("no")
+	if err := use("1", no); !errors.Is(err, no) {
+		t.Errorf("the refusal became %v", err)
+	}
+	must(t, use("1", nil))
+	must(t, use("1", nil)) // its answer was lost
+	must(t, use("2", nil))
+	same(t, "what was checked", []string{"1 0 false", "1 0 false", "1 1 true", "2 1 false"}, seen)
+	token, err := s.GetJoinToken(t.Context(), "a")
+	must(t, err)
+	if token.Used != 2 {
+		t.Errorf("used %d times, want 2", token.Used)
+	}
+	list, err := s.ListAgents(t.Context())
+	must(t, err)
+	agent := store.Agent{Key: "1", Cloud: 3, IP: "10.0.0.1", Created: epoch, Token: "a", Labels: map[string]string{"role": "web"}, Business: 7}
+	second := agent
+	second.Key, second.IP = "2", "10.0.0.2"
+	same(t, "agents", []store.Agent{agent, second}, list)
+	err = s.UseJoinToken(t.Context(), store.Agent{Key: "3", Token: "none"}, func(store.JoinToken, bool) error { return nil })
+	if !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("an unknown token: %v", err)
+	}
+}
+
+// joinTokensRaced has more agents join at the same time than there are uses.
+func joinTokensRaced(t *testing.T, s store.Store) {
+	must(t, s.CreateJoinToken(t.Context(), store.JoinToken{ID: "a", Uses: 3, Created: epoch, Expires: at(time.Hour)}))
+	spent := errors.New("spent")
+	var joined atomic.Int32
+	var all sync.WaitGroup
+	for i := range 12 {
+		all.Go(func() {
+			a := store.Agent{Key: fmt.Sprint(i), IP: fmt.Sprintf("10.0.0.%d", i), Token: "a"}
+			err := s.UseJoinToken(t.Context(), a, func(token store.JoinToken, _ bool) error {
+				if token.Used >= token.Uses {
+					return spent
+				}
+				return nil
+			})
+			if err == nil {
+				joined.Add(1)
+			} else if !errors.Is(err, spent) {
+				t.Errorf("agent %d: %v", i, err)
+			}
+		})
+	}
+	all.Wait()
+	list, err := s.ListAgents(t.Context())
+	must(t, err)
+	if joined.Load() != 3 || len(list) != 3 {
+		t.Errorf("%d joined, %d are stored, want 3", joined.Load(), len(list))
+	}
+}
+
+func agentsRemoved(t *testing.T, s store.Store) {
+	if err := s.RemoveAgent(t.Context(), "x", epoch); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("an unknown agent removed: %v", err)
+	}
+	for i, key := range []string{"x", "y"} {
+		must(t, s.PutAgent(t.Context(), store.Agent{Key: key, IP: fmt.Sprintf("10.0.0.%d", i), Created: epoch}))
+	}
+	must(t, s.PutObserved(t.Context(), []store.Observed{observed("x", "ns", "a", 1), observed("y", "ns", "a", 2)}, nil))
+	must(t, s.PutGroups(t.Context(), []store.GroupHost{{Agent: "x", Namespace: "ns"}, {Agent: "y", Namespace: "ns"}}, []process.Group{{ID: "g"}}))
+	must(t, s.RemoveAgent(t.Context(), "x", epoch))
+	list, err := s.ListAgents(t.Context())
+	must(t, err)
+	if len(list) != 1 || list[0].Key != "y" {
+		t.Errorf("agents are %+v", list)
+	}
+	same(t, "observed", []store.Observed{observed("y", "ns", "a", 2)}, get(t, s, "x", "y"))
+	for key, want := range map[string]int{"x": 0, "y": 1} {
+		groups, err := s.AgentGroups(t.Context(), key)
+		must(t, err)
+		if len(groups) != want {
+			t.Errorf("%s has groups %v", key, groups)
+		}
+	}
+	removed, err := s.ListRemoved(t.Context())
+	must(t, err)
+	same(t, "removed", []string{"x"}, removed)
+
+	must(t, s.CreateJoinToken(t.Context(), store.JoinToken{ID: "a", Uses: 1, Created: epoch, Expires: at(time.Hour)}))
+	must(t, s.UseJoinToken(t.Context(), store.Agent{Key: "x", IP: "10.0.0.9", Token: "a"}, func(store.JoinToken, bool) error { return nil }))
+	removed, err = s.ListRemoved(t.Context())
+	must(t, err)
+	same(t, "removed, after it has joined again", []string(nil), removed)
+}

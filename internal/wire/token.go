@@ -1,0 +1,61 @@
+package wire
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// JoinToken is what a host needs to join: written as dvt1.ID.SECRET.FINGERPRINT. Only its holder and, until it has been shown, the
+// server that makes it know the secret; the fingerprint is that of the authority by which the server's certificate is verified.
+type JoinToken struct {
+	ID, Secret, Fingerprint string
+}
+
+// joinTokenMark begins every token, so that one that got out is easily found by programs that search for secrets. The number is
+// the version of the form.
+const joinTokenMark = "dvt1"
+
+const (
+	joinTokenID    = 18 // hexadecimal digits: the time, so that ids are in the order of their making, and something random
+	joinFinger     = 64 // hexadecimal digits
+	minJoinSecret  = 20
+	maxJoinTokenID = 32
+)
+
+// NewJoinToken makes a token with an id and a secret of 130 random bits.
+func NewJoinToken(fingerprint string, now time.Time) JoinToken {
+	var random [4]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	id := fmt.Sprintf("%011x", now.UnixMilli()) + hex.EncodeToString(random[:])
+	return JoinToken{ID: id[:joinTokenID], Secret: rand.Text(), Fingerprint: fingerprint}
+}
+
+// String returns the token as it is handed on, with its secret.
+func (t JoinToken) String() string {
+	return strings.Join([]string{joinTokenMark, t.ID, t.Secret, t.Fingerprint}, ".")
+}
+
+// ParseJoinToken reads a token. No error quotes any of it.
+func ParseJoinToken(text string) (JoinToken, error) {
+	parts := strings.Split(strings.TrimSpace(text), ".")
+	switch {
+	case !strings.HasPrefix(parts[0], "dvt"):
+		return JoinToken{}, errors.New("it is no token: expected what 'drover token create' has printed, which begins with " + joinTokenMark)
+	case parts[0] != joinTokenMark:
+		return JoinToken{}, errors.New("it is a token of another version: install the agent that belongs to the server")
+	case len(parts) != 4:
+		return JoinToken{}, fmt.Errorf("it has %d parts, expected 4: was all of it copied?", len(parts))
+	}
+	t := JoinToken{ID: parts[1], Secret: parts[2], Fingerprint: strings.ToLower(parts[3])}
+	if _, err := hex.DecodeString(t.Fingerprint); err != nil || len(t.Fingerprint) != joinFinger {
+		return JoinToken{}, errors.New("it is cut short or damaged at its end: was all of it copied?")
+	}
+	if t.ID == "" || len(t.ID) > maxJoinTokenID || len(t.Secret) < minJoinSecret {
+		return JoinToken{}, errors.New("it is damaged: was all of it copied?")
+	}
+	return t, nil
+}
