@@ -78,21 +78,28 @@ func (d *Directory) Load(ctx context.Context) error {
 
 // put indexes an agent, under the lock.
 func (d *Directory) put(a store.Agent) {
-	if old, ok := d.byKey[a.Key]; ok {
-		if addr := addressOf(old.Cloud, old.IP); d.byAddr[addr] == a.Key {
-			delete(d.byAddr, addr)
-		}
-		for _, id := range []string{old.ID, old.Assigned} {
-			if d.byID[id] == a.Key {
-				delete(d.byID, id)
-			}
-		}
-	}
+	d.unname(a.Key)
 	d.byKey[a.Key] = a
 	d.byAddr[addressOf(a.Cloud, a.IP)] = a.Key
 	for _, id := range []string{a.Assigned, a.ID} {
 		if id != "" {
 			d.byID[id] = a.Key
+		}
+	}
+}
+
+// unname takes away the names that lead to an agent, under the lock.
+func (d *Directory) unname(key string) {
+	old, ok := d.byKey[key]
+	if !ok {
+		return
+	}
+	if addr := addressOf(old.Cloud, old.IP); d.byAddr[addr] == key {
+		delete(d.byAddr, addr)
+	}
+	for _, id := range []string{old.ID, old.Assigned} {
+		if d.byID[id] == key {
+			delete(d.byID, id)
 		}
 	}
 }
@@ -115,6 +122,43 @@ func (d *Directory) Join(ctx context.Context, a store.Agent, now time.Time) erro
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.put(a)
+	return nil
+}
+
+// Admit takes an agent into the register, or what is new of it, whose right to it was proven elsewhere: put stores it, whether or not
+// it is known. Otherwise it is as Join.
+func (d *Directory) Admit(ctx context.Context, a store.Agent, now time.Time, put func(context.Context, store.Agent) error) error {
+	d.joining.Lock()
+	defer d.joining.Unlock()
+	a.Assigned = d.assigned(a)
+	if _, err := d.mayJoin(a, now); err != nil {
+		return err
+	}
+	if err := put(ctx, a); err != nil {
+		return fmt.Errorf("cannot admit agent %s: %w", a.Key, err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.put(a)
+	return nil
+}
+
+// Remove takes an agent out of the register, after drop has taken it out of the store. It returns store.ErrNotFound for one that is
+// not there.
+func (d *Directory) Remove(ctx context.Context, key string, drop func(context.Context) error) error {
+	d.joining.Lock()
+	defer d.joining.Unlock()
+	if _, ok := d.ByKey(key); !ok {
+		return fmt.Errorf("cannot remove agent %s: %w", key, store.ErrNotFound)
+	}
+	if err := drop(ctx); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.unname(key)
+	delete(d.byKey, key)
+	delete(d.links, key)
 	return nil
 }
 

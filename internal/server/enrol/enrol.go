@@ -1,0 +1,269 @@
+// Package enrol lets hosts join and takes them out again. It owns what a token is worth, who may join with it and why not, and how often
+// strangers may try. How a request travels is said by package wire, what is kept by the store, and whom the fabric lets in by
+// the Broker.
+package enrol
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+	"unicode"
+
+	"drover/internal/server/access"
+	"drover/internal/server/fleet"
+	"drover/internal/server/store"
+	"drover/internal/wire"
+)
+
+// Store keeps tokens and agents.
+type Store interface {
+	CreateJoinToken(ctx context.Context, t store.JoinToken) error
+	GetJoinToken(ctx context.Context, id string) (store.JoinToken, error)
+	UseJoinToken(ctx context.Context, a store.Agent, check func(t store.JoinToken, again bool) error) error
+	RemoveAgent(ctx context.Context, key string, at time.Time) error
+}
+
+// Directory is the register of agents.
+type Directory interface {
+	ByKey(key string) (store.Agent, bool)
+	Admit(ctx context.Context, a store.Agent, now time.Time, put func(context.Context, store.Agent) error) error
+	Remove(ctx context.Context, key string, drop func(context.Context) error) error
+}
+
+// Broker decides whose credentials count, while it runs.
+type Broker interface {
+	Revoke(publicNKey string) error
+	Restore(publicNKey string) error
+}
+
+// Config is what a Desk needs.
+type Config struct {
+	Store     Store
+	Directory Directory
+	Broker    Broker
+	// Issue makes what an agent needs to find and to trust this server.
+	Issue func(a store.Agent) (wire.Enrolment, error)
+	// Fingerprint is that of the authority by which hosts verify the server that they join.
+	Fingerprint string
+	Now         func() time.Time
+}
+
+// Desk is where hosts join. Its methods may be called from any goroutine.
+type Desk struct {
+	Config
+	failures *failures
+}
+
+// New returns a desk.
+func New(cfg Config) *Desk { return &Desk{Config: cfg, failures: newFailures()} }
+
+// NewToken stores a token that was described by the caller and returns it with the text that hosts join with, which is not kept.
+func (d *Desk) NewToken(ctx context.Context, t store.JoinToken, ttl time.Duration) (store.JoinToken, string, error) {
+	now := d.Now()
+	made := wire.NewJoinToken(d.Fingerprint, now)
+	t.ID, t.Hash, t.Created, t.Expires = made.ID, access.HashToken(made.Secret), now, now.Add(ttl)
+	if err := d.Store.CreateJoinToken(ctx, t); err != nil {
+		return store.JoinToken{}, "", err
+	}
+	return t, made.String(), nil
+}
+
+// Reason is why a host is not let in.
+type Reason uint8
+
+// The reasons.
+const (
+	Malformed Reason = iota + 1 // what was sent is no request, or not signed by its key
+	NoToken                     // unknown token, or wrong secret
+	Ended                       // the token is spent, expired or revoked
+	Unfit                       // the host's clock or names are not as they must be
+	Taken                       // another agent that is there holds the name
+	TooOften                    // too many failures from the same address
+)
+
+// Refusal says why a host is not let in, and what to do about it.
+type Refusal struct {
+	Reason Reason
+	Text   string
+	// Retry is when to try again, for TooOften.
+	Retry time.Duration
+}
+
+// Error returns the text.
+func (r *Refusal) Error() string { return r.Text }
+
+func refuse(reason Reason, format string, args ...any) *Refusal {
+	return &Refusal{Reason: reason, Text: fmt.Sprintf(format, args...)}
+}
+
+// Attempt is what the record of calls keeps of a host that asks to join. It holds no secret, and what was not proven is as the host
+// claimed it.
+type Attempt struct {
+	Token string     `json:"token,omitempty"`
+	Key   string     `json:"key,omitempty"`
+	Cloud *int       `json:"cloud,omitempty"`
+	IP    string     `json:"ip,omitempty"`
+	ID    string     `json:"id,omitempty"`
+	Name  string     `json:"name,omitempty"`
+	Build string     `json:"build,omitempty"`
+	Host  *wire.Host `json:"host,omitempty"`
+}
+
+const (
+	maxID    = 64
+	maxText  = 128 // of what is only recorded
+	maxDrift = 10 * time.Minute
+)
+
+// Join lets a host in that shows a token, or returns a *Refusal. A host whose answer was lost may ask again with the same key and
+// token, which counts as one use. Remote is the address that the request came from.
+func (d *Desk) Join(ctx context.Context, data []byte, remote string) (wire.Enrolment, Attempt, error) {
+	now := d.Now()
+	if wait := d.failures.wait(remote, now); wait > 0 {
+		r := refuse(TooOften, "too many attempts to join from this address have failed: try again in %d s", int(wait.Seconds())+1)
+		r.Retry = wait
+		return wire.Enrolment{}, Attempt{}, r
+	}
+	request, err := wire.OpenJoin(data)
+	if errors.Is(err, wire.ErrVersion) {
+		err = refuse(Malformed, "the agent is newer than the server: upgrade the server first, or install the agent of its version")
+	} else if err != nil {
+		err = refuse(Malformed, "the request was not understood: %v", err)
+	}
+	var attempt Attempt
+	var enrolment wire.Enrolment
+	if err == nil {
+		attempt = attemptOf(request)
+		enrolment, err = d.admit(ctx, request, &attempt, now)
+	}
+	if refusal, ok := errors.AsType[*Refusal](err); ok {
+		if refusal.Reason == Malformed || refusal.Reason == NoToken || refusal.Reason == Ended {
+			d.failures.note(remote, now)
+		}
+		return wire.Enrolment{}, attempt, refusal
+	}
+	return enrolment, attempt, err
+}
+
+func attemptOf(r wire.JoinRequest) Attempt {
+	return Attempt{
+		Token: clip(r.Token), Key: r.Key, IP: clip(r.IP), ID: clip(r.ID), Name: clip(r.Name), Build: clip(r.Build),
+		Host: &wire.Host{OS: clip(r.Host.OS), Arch: clip(r.Host.Arch), CPUs: r.Host.CPUs, Memory: r.Host.Memory},
+	}
+}
+
+func clip(text string) string {
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") + "…"
+	}
+	return text
+}
+
+// admit lets in who has sent the request, if the token does.
+func (d *Desk) admit(ctx context.Context, r wire.JoinRequest, attempt *Attempt, now time.Time) (wire.Enrolment, error) {
+	token, err := d.token(ctx, r)
+	if err != nil {
+		return wire.Enrolment{}, err
+	}
+	attempt.Cloud = &token.Cloud
+	if err := fit(r, now); err != nil {
+		return wire.Enrolment{}, err
+	}
+	a, known := d.Directory.ByKey(r.Key)
+	if !known {
+		a = store.Agent{Key: r.Key, Created: now}
+	}
+	a.Cloud, a.IP, a.ID, a.Build = token.Cloud, r.IP, r.ID, r.Build
+	a.Token, a.Labels, a.Business = token.ID, token.Labels, token.Business
+	err = d.Directory.Admit(ctx, a, now, func(ctx context.Context, a store.Agent) error {
+		return d.Store.UseJoinToken(ctx, a, func(t store.JoinToken, again bool) error { return ended(t, again, now) })
+	})
+	switch {
+	case errors.Is(err, fleet.ErrTaken):
+		return wire.Enrolment{}, refuse(Taken, "%d:%s%s belongs to another agent, which is online: stop that one, remove it ('drover agents remove'), or join with another --ip or --id",
+			a.Cloud, a.IP, orID(a.ID))
+	case errors.Is(err, store.ErrNotFound): // it has just been forgotten
+		return wire.Enrolment{}, unknown()
+	case err != nil:
+		return wire.Enrolment{}, err
+	}
+	// It may have been removed before.
+	if err := d.Broker.Restore(a.Key); err != nil {
+		return wire.Enrolment{}, err
+	}
+	return d.Issue(a)
+}
+
+func orID(id string) string {
+	if id == "" {
+		return ""
+	}
+	return fmt.Sprintf(" or id %q", id)
+}
+
+// token returns the token whose secret the request shows. Who does not know the secret learns nothing of the token.
+func (d *Desk) token(ctx context.Context, r wire.JoinRequest) (store.JoinToken, error) {
+	token, err := d.Store.GetJoinToken(ctx, r.Token)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return store.JoinToken{}, err
+	}
+	// An unknown token has an empty hash, which no secret has.
+	if subtle.ConstantTimeCompare([]byte(access.HashToken(r.Secret)), []byte(token.Hash)) != 1 {
+		return store.JoinToken{}, unknown()
+	}
+	return token, nil
+}
+
+func unknown() error {
+	return refuse(NoToken, "this server does not know the token: was all of it copied, and is this the server that made it?")
+}
+
+// ended refuses a token that does not count any more; again says that the agent has joined with it before.
+func ended(t store.JoinToken, again bool, now time.Time) error {
+	const more = ": make another one with 'drover token create'"
+	switch {
+	case !t.Revoked.IsZero():
+		return refuse(Ended, "the token was revoked on %s"+more, stamp(t.Revoked))
+	case !now.Before(t.Expires):
+		return refuse(Ended, "the token has expired on %s"+more, stamp(t.Expires))
+	case t.Used >= t.Uses && !again:
+		return refuse(Ended, "the token is spent, it was good for %d"+more, t.Uses)
+	default:
+		return nil
+	}
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// fit refuses a host that could not be worked with. Orders bear times, so a clock that is far off would refuse them.
+func fit(r wire.JoinRequest, now time.Time) error {
+	if drift := r.At.Sub(now); drift.Abs() > maxDrift {
+		word := "ahead of"
+		if drift < 0 {
+			word = "behind"
+		}
+		return refuse(Unfit, "the clock of this host is %s %s the server's: set it, and join again", drift.Abs().Round(time.Second), word)
+	}
+	if _, err := netip.ParseAddr(r.IP); err != nil {
+		return refuse(Unfit, "--ip %q is no IP address", clip(r.IP))
+	}
+	if len(r.ID) > maxID || strings.ContainsFunc(r.ID, func(c rune) bool { return !unicode.IsPrint(c) || c == ' ' }) {
+		return refuse(Unfit, "--id is longer than %d bytes or holds a blank or a control character", maxID)
+	}
+	return nil
+}
+
+// Remove takes an agent out: it is cut off at once, refused when it comes back, and forgotten. It returns store.ErrNotFound for one
+// that is not there. What runs on its host goes on.
+func (d *Desk) Remove(ctx context.Context, key string) error {
+	return d.Directory.Remove(ctx, key, func(ctx context.Context) error {
+		if err := d.Store.RemoveAgent(ctx, key, d.Now()); err != nil {
+			return err
+		}
+		return d.Broker.Revoke(key)
+	})
+}

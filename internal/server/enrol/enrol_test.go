@@ -1,0 +1,240 @@
+package enrol_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nkeys"
+
+	"drover/internal/server/enrol"
+	"drover/internal/server/fleet"
+	"drover/internal/server/store"
+	"drover/internal/server/store/sqlite"
+	"drover/internal/wire"
+)
+
+const finger = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+// rig is a desk over a real database, with a clock of its own and a broker that takes notes.
+type rig struct {
+	*enrol.Desk
+	t      *testing.T
+	store  store.Store
+	fleet  *fleet.Directory
+	now    time.Time
+	broker []string
+}
+
+func (r *rig) Revoke(key string) error  { r.broker = append(r.broker, "revoke "+key); return nil }
+func (r *rig) Restore(key string) error { r.broker = append(r.broker, "restore "+key); return nil }
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "drover.db"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	r := &rig{t: t, store: s, now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+	r.fleet = fleet.New(s, r.now.Add(-time.Hour))
+	r.Desk = enrol.New(enrol.Config{
+		Store: s, Directory: r.fleet, Broker: r, Fingerprint: finger, Now: func() time.Time { return r.now },
+		Issue: func(a store.Agent) (wire.Enrolment, error) {
+			return wire.Enrolment{JWT: "jwt of " + a.Key, Cloud: a.Cloud, IP: a.IP, ID: a.ID}, nil
+		},
+	})
+	return r
+}
+
+// token makes a token.
+func (r *rig) token(uses int) wire.JoinToken {
+	r.t.Helper()
+	_, text, err := r.NewToken(r.t.Context(), store.JoinToken{Cloud: 3, Uses: uses, Labels: map[string]string{"role": "web"}, Business: 7}, time.Hour)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	token, err := wire.ParseJoinToken(text)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return token
+}
+
+func newKey(t *testing.T) (nkeys.KeyPair, string) {
+	t.Helper()
+	key, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := key.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key, public
+}
+
+// join asks to join, after change has had its way with a request that is all right.
+func (r *rig) join(token wire.JoinToken, key nkeys.KeyPair, change func(*wire.JoinRequest)) (wire.Enrolment, enrol.Attempt, error) {
+	r.t.Helper()
+	request := wire.JoinRequest{Token: token.ID, Secret: token.Secret, At: r.now, IP: "10.0.0.1", Name: "web-1", Build: "test"}
+	if change != nil {
+		change(&request)
+	}
+	data, err := wire.SealJoin(request, key)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return r.Join(context.Background(), data, "192.0.2.1")
+}
+
+// refused fails the test unless the error is a refusal for the reason, with the words.
+func (r *rig) refused(err error, reason enrol.Reason, words string) {
+	r.t.Helper()
+	refusal, ok := errors.AsType[*enrol.Refusal](err)
+	if !ok || refusal.Reason != reason || !strings.Contains(refusal.Text, words) {
+		r.t.Errorf("error is %v, want one of reason %d about %q", err, reason, words)
+	}
+}
+
+func TestJoin(t *testing.T) {
+	r := newRig(t)
+	token := r.token(1)
+	if token.Fingerprint != finger {
+		t.Errorf("the token is of %s", token.Fingerprint)
+	}
+	key, public := newKey(t)
+	got, attempt, err := r.join(token, key, func(q *wire.JoinRequest) { q.ID = "web-1" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.JWT != "jwt of "+public || got.Cloud != 3 || got.IP != "10.0.0.1" || got.ID != "web-1" {
+		t.Errorf("it got %+v", got)
+	}
+	if attempt.Key != public || attempt.Token != token.ID || attempt.Cloud == nil || *attempt.Cloud != 3 || attempt.Name != "web-1" {
+		t.Errorf("the record is of %+v", attempt)
+	}
+	a, ok := r.fleet.LookupID("web-1")
+	if !ok || a.Key != public || a.Labels["role"] != "web" || a.Business != 7 || a.Token != token.ID || !a.Created.Equal(r.now) {
+		t.Errorf("the register has %+v", a)
+	}
+	r.fleet.Seen(public, r.now)
+	if _, _, err := r.join(token, key, nil); err != nil {
+		t.Errorf("the answer was lost, and a second request is refused: %v", err)
+	}
+	other, _ := newKey(t)
+	_, _, err = r.join(token, other, func(q *wire.JoinRequest) { q.IP = "10.0.0.2" })
+	r.refused(err, enrol.Ended, "is spent, it was good for 1: make another one")
+	if kept, err := r.store.GetJoinToken(t.Context(), token.ID); err != nil || kept.Used != 1 || strings.Contains(kept.Hash, token.Secret) {
+		t.Errorf("kept is %+v, %v", kept, err)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	r := newRig(t)
+	token := r.token(9)
+	key, _ := newKey(t)
+	holder, holderKey := newKey(t)
+	if _, _, err := r.join(token, holder, func(q *wire.JoinRequest) { q.IP = "10.0.0.9" }); err != nil {
+		t.Fatal(err)
+	}
+	r.fleet.Seen(holderKey, r.now)
+	for _, c := range []struct {
+		name   string
+		change func(*wire.JoinRequest)
+		reason enrol.Reason
+		words  string
+	}{
+		{"another secret", func(q *wire.JoinRequest) { q.Secret = strings.Repeat("x", 26) }, enrol.NoToken, "does not know the token"},
+		{"no secret", func(q *wire.JoinRequest) { q.Secret = "" }, enrol.NoToken, "does not know the token"},
+		{"an unknown token", func(q *wire.JoinRequest) { q.Token = "none" }, enrol.NoToken, "does not know the token"},
+		{"neither", func(q *wire.JoinRequest) { q.Token, q.Secret = "", "" }, enrol.NoToken, "does not know the token"},
+		{"a clock ahead", func(q *wire.JoinRequest) { q.At = q.At.Add(time.Hour) }, enrol.Unfit, "is 1h0m0s ahead of the server's"},
+		{"a clock behind", func(q *wire.JoinRequest) { q.At = q.At.Add(-11 * time.Minute) }, enrol.Unfit, "is 11m0s behind the server's"},
+		{"no address", func(q *wire.JoinRequest) { q.IP = "web-1" }, enrol.Unfit, "no IP address"},
+		{"a long id", func(q *wire.JoinRequest) { q.ID = strings.Repeat("x", 65) }, enrol.Unfit, "--id"},
+		{"a blank id", func(q *wire.JoinRequest) { q.ID = "a b" }, enrol.Unfit, "--id"},
+		{"the address of another", func(q *wire.JoinRequest) { q.IP = "10.0.0.9" }, enrol.Taken, "3:10.0.0.9 belongs to another agent, which is online"},
+	} {
+		_, attempt, err := r.join(token, key, c.change)
+		r.refused(err, c.reason, c.words)
+		if text := fmt.Sprintf("%+v %v", attempt, err); strings.Contains(text, token.Secret) || strings.Contains(text, "xxxxxxxxxxxxxxxxxxxxxxxxxx") && c.name == "another secret" {
+			t.Errorf("%s: the record tells the secret: %s", c.name, text)
+		}
+	}
+	if kept, err := r.store.GetJoinToken(t.Context(), token.ID); err != nil || kept.Used != 1 {
+		t.Errorf("refusals were counted: %+v, %v", kept, err)
+	}
+	_, _, err := r.Join(t.Context(), []byte("nothing"), "192.0.2.1")
+	r.refused(err, enrol.Malformed, "was not understood")
+
+	if _, err := r.store.RevokeJoinToken(t.Context(), token.ID, r.now); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = r.join(token, key, nil)
+	r.refused(err, enrol.Ended, "was revoked on 2026-11-20T12:00:00Z")
+	_, _, err = r.join(token, holder, func(q *wire.JoinRequest) { q.IP = "10.0.0.9" })
+	r.refused(err, enrol.Ended, "was revoked")
+	late := r.token(1)
+	r.now = r.now.Add(time.Hour)
+	_, _, err = r.join(late, key, nil)
+	r.refused(err, enrol.Ended, "has expired on 2026-11-20T13:00:00Z")
+}
+
+func TestStrangersAreSlowedDown(t *testing.T) {
+	r := newRig(t)
+	token := r.token(1)
+	key, _ := newKey(t)
+	wrong := func(q *wire.JoinRequest) { q.Secret = strings.Repeat("y", 26) }
+	for range 20 {
+		_, _, err := r.join(token, key, wrong)
+		r.refused(err, enrol.NoToken, "")
+	}
+	_, _, err := r.join(token, key, nil)
+	r.refused(err, enrol.TooOften, "try again in")
+	if refusal, _ := errors.AsType[*enrol.Refusal](err); refusal.Retry <= 0 || refusal.Retry > 3*time.Second {
+		t.Errorf("to be tried again in %v", refusal.Retry)
+	}
+	_, _, err = r.Join(t.Context(), []byte("nothing"), "192.0.2.2")
+	r.refused(err, enrol.Malformed, "") // another address is not
+	r.now = r.now.Add(3 * time.Second)
+	if _, _, err := r.join(token, key, nil); err != nil {
+		t.Errorf("after the wait: %v", err)
+	}
+}
+
+func TestRemove(t *testing.T) {
+	r := newRig(t)
+	token := r.token(2)
+	key, public := newKey(t)
+	if _, _, err := r.join(token, key, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Remove(t.Context(), public); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := r.fleet.ByKey(public); ok {
+		t.Error("it is still there")
+	}
+	removed, err := r.store.ListRemoved(t.Context())
+	if err != nil || len(removed) != 1 || removed[0] != public {
+		t.Errorf("removed are %q, %v", removed, err)
+	}
+	if err := r.Remove(t.Context(), public); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("removed twice: %v", err)
+	}
+	if _, _, err := r.join(token, key, nil); err != nil {
+		t.Errorf("it cannot join again: %v", err)
+	}
+	want := []string{"restore " + public, "revoke " + public, "restore " + public}
+	if strings.Join(r.broker, ", ") != strings.Join(want, ", ") {
+		t.Errorf("the broker was told %q, want %q", r.broker, want)
+	}
+	_, _, err = r.join(r.token(1), key, func(q *wire.JoinRequest) { q.At = time.Time{} })
+	r.refused(err, enrol.Unfit, "clock")
+}

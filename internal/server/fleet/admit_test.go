@@ -1,0 +1,86 @@
+package fleet_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"drover/internal/server/fleet"
+	"drover/internal/server/store"
+)
+
+func TestAdmit(t *testing.T) {
+	r := &register{agents: []store.Agent{{Key: "A", IP: "10.0.0.1", Assigned: "given", Created: start}}}
+	d := load(t, r)
+	d.Seen("A", at(time.Second))
+	var stored []string
+	admit := func(key string, now time.Duration, err error) error {
+		return d.Admit(t.Context(), store.Agent{Key: key, IP: "10.0.0.1", Created: at(now)}, at(now), func(_ context.Context, a store.Agent) error {
+			stored = append(stored, a.Key+" "+a.Assigned)
+			return err
+		})
+	}
+	if err := admit("B", 2*time.Second, nil); !errors.Is(err, fleet.ErrTaken) || len(stored) > 0 {
+		t.Errorf("the address of an agent that is there: %v, stored %q", err, stored)
+	}
+	spent := errors.New("spent")
+	if err := admit("A", 3*time.Second, spent); !errors.Is(err, spent) {
+		t.Errorf("the refusal became %v", err)
+	}
+	if err := admit("A", 3*time.Second, nil); err != nil { // its answer was lost
+		t.Error(err)
+	}
+	d.Lost("A", at(4*time.Second))
+	if err := admit("B", 5*time.Second, spent); !errors.Is(err, spent) {
+		t.Errorf("the refusal became %v", err)
+	}
+	if a, _ := d.Lookup(0, "10.0.0.1"); a.Key != "A" {
+		t.Errorf("one that was refused has the address: %q", a.Key)
+	}
+	if err := admit("B", 5*time.Second, nil); err != nil {
+		t.Error(err)
+	}
+	for name, found := range map[string]func() (store.Agent, bool){
+		"address": func() (store.Agent, bool) { return d.Lookup(0, "10.0.0.1") },
+		"given":   func() (store.Agent, bool) { return d.LookupID("given") },
+	} {
+		if a, _ := found(); a.Key != "B" {
+			t.Errorf("the %s leads to %q", name, a.Key)
+		}
+	}
+	if want := "A given"; len(stored) != 4 || stored[0] != want || stored[3] != "B given" {
+		t.Errorf("stored %q", stored)
+	}
+}
+
+func TestRemove(t *testing.T) {
+	d := load(t, &register{agents: []store.Agent{{Key: "A", IP: "10.0.0.1", ID: "id", Assigned: "given"}, {Key: "B", IP: "10.0.0.2"}}})
+	d.Seen("A", at(time.Second))
+	d.Introduced("A", fleet.Facts{}, at(time.Second))
+	broken := errors.New("broken")
+	if err := d.Remove(t.Context(), "A", func(context.Context) error { return broken }); !errors.Is(err, broken) {
+		t.Errorf("the failure became %v", err)
+	}
+	if _, ok := d.ByKey("A"); !ok {
+		t.Error("it is gone although it is stored")
+	}
+	nothing := func(context.Context) error { return nil }
+	if err := d.Remove(t.Context(), "A", nothing); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"id", "given", "0:10.0.0.1"} {
+		if a, ok := d.LookupID(id); ok {
+			t.Errorf("%s leads to %+v", id, a)
+		}
+	}
+	if p := d.Presence("A", at(2*time.Second)); p.Joined || !p.Away || d.Introduction("A") {
+		t.Errorf("its presence is %+v", p)
+	}
+	if known, _ := d.Count(at(2 * time.Second)); known != 1 {
+		t.Errorf("%d agents are known", known)
+	}
+	if err := d.Remove(t.Context(), "A", nothing); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("removed twice: %v", err)
+	}
+}
