@@ -2,10 +2,14 @@ package agent
 
 import (
 	"context"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -15,6 +19,8 @@ const (
 	// one lookEvery says that the work is over.
 	busyBytes = 8 << 20
 	calmBytes = 1 << 20
+	// restThreads is how many threads an agent at rest has use for: some sleep in the kernel for good, the others do what there is.
+	restThreads = 10
 )
 
 // giveBack returns memory to the system after a burst of work, such as the start of a thousand processes. The runtime would keep it:
@@ -32,6 +38,7 @@ func giveBack(ctx context.Context) error {
 				debug.FreeOSMemory()
 				now = allocated()
 				given = now
+				endThreads(threads() - restThreads)
 			}
 			last = now
 		case <-ctx.Done():
@@ -45,4 +52,33 @@ func allocated() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
+}
+
+// threads returns how many threads this process has.
+func threads() int {
+	entries, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return 0
+	}
+	return len(entries)
+}
+
+// endThreads ends n threads. The runtime makes one whenever all others are held up in the kernel, as in a burst of work, and keeps it for
+// good; one that a goroutine is locked to at its end is ended.
+func endThreads(n int) {
+	for range max(n, 0) {
+		var ended sync.WaitGroup
+		ended.Go(func() {
+			runtime.LockOSThread()
+			if unix.Gettid() != unix.Getpid() {
+				return
+			}
+			// The first thread cannot end. As long as it is taken, what is begun here is done on another.
+			var other sync.WaitGroup
+			other.Go(runtime.LockOSThread)
+			other.Wait()
+			runtime.UnlockOSThread()
+		})
+		ended.Wait()
+	}
 }

@@ -2,12 +2,15 @@ package launch_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
 
 	"drover/internal/agent/launch"
 )
@@ -149,5 +152,39 @@ func TestCreateOutput(t *testing.T) {
 		if got := out.Text(); got != "" {
 			t.Errorf("a closed output says %q", got)
 		}
+	}
+}
+
+func TestProbe(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	early, err := launch.CreateOutput(dir, "early")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer early.File().Close()
+	if err := early.Probe(); err != nil || early.Ran() {
+		t.Errorf("on an empty disk: %v; it is not empty: %v", err, early.Ran())
+	}
+	late, err := launch.CreateOutput(dir, "late")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer late.File().Close()
+	if err := os.WriteFile(filepath.Join(dir, "all"), make([]byte, 1<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
+		t.Fatalf("the disk is not full: %v", err)
+	}
+	if err := late.Probe(); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("on a full disk: %v", err)
+	}
+	if status := do(t, command(t, "true", early)); status != 0 || !early.Ran() {
+		t.Errorf("a command with room set aside: wait status %#x", status)
 	}
 }
