@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Tree returns a process and all that descends from it, but workers.
@@ -44,7 +46,7 @@ type Cost struct {
 	Processes, Threads int
 	// PSS is in MB: private memory and the share of what others map too. Heap is the part of it that belongs to no file.
 	PSS, Heap float64
-	// CPU is the time that all threads have spent on a processor so far.
+	// CPU is the time that all threads, those too that have ended, have spent on a processor so far.
 	CPU time.Duration
 }
 
@@ -60,17 +62,21 @@ func CostOf(pids []int) Cost {
 		c.Processes++
 		c.PSS += megabytes(rollup, "Pss:")
 		c.Heap += megabytes(rollup, "Pss_Anon:")
-		tasks, _ := filepath.Glob(dir + "/task/*/schedstat") // the pattern is right
+		tasks, _ := filepath.Glob(dir + "/task/*") // the pattern is right
 		c.Threads += len(tasks)
-		for _, task := range tasks {
-			if data, err := os.ReadFile(task); err == nil {
-				on, _, _ := bytes.Cut(data, []byte(" "))
-				ns, _ := strconv.ParseInt(string(on), 10, 64) // it is a number
-				c.CPU += time.Duration(ns)
-			}
-		}
+		c.CPU += used(pid)
 	}
 	return c
+}
+
+// used reads the clock of the processor time of a process, which counts nanoseconds; 0 where it has ended.
+func used(pid int) time.Duration {
+	const processClock = 2 // CPUCLOCK_SCHED; the other bits are the pid
+	var ts unix.Timespec
+	if err := unix.ClockGettime(int32(^pid<<3|processClock), &ts); err != nil {
+		return 0
+	}
+	return time.Duration(ts.Nano())
 }
 
 func megabytes(rollup []byte, key string) float64 {
