@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +35,7 @@ import (
 	"drover/internal/agent/timetable"
 	"drover/internal/fabric"
 	"drover/internal/group"
+	"drover/internal/pki"
 	"drover/internal/process"
 	"drover/internal/wire"
 )
@@ -92,6 +94,8 @@ type Agent struct {
 	conn      *link
 	freshness *freshness
 	dial      fabric.DialConfig
+
+	confirmation *confirmation
 }
 
 // New opens the agent's directory, which must hold an enrolment, and takes over what its last life has left. It makes this
@@ -112,10 +116,15 @@ func New(cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read agent key: %w", err)
 	}
-	a := &Agent{cfg: cfg, key: public, enrolment: enrolment, conn: newLink(), metrics: metrics.New(cfg.Build)}
+	a := &Agent{cfg: cfg, key: public, enrolment: enrolment, conn: newLink(), metrics: metrics.New(cfg.Build), confirmation: newConfirmation(cfg.Log)}
 	a.dial = fabric.DialConfig{
 		URLs: enrolment.URLs, Identity: fabric.Identity{JWT: enrolment.JWT, Key: key},
 		Name: "agent " + public, Log: cfg.Log,
+	}
+	if enrolment.CA != "" {
+		if a.dial.TLS, err = pki.Trusting(enrolment.CA); err != nil {
+			return nil, fmt.Errorf("cannot use enrolment: %w", err)
+		}
 	}
 	fs := procfs.New("/proc")
 	boot, err := fs.BootID()
@@ -167,7 +176,7 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 		LimitNotes: a.host.LimitNotes, Log: a.cfg.Log,
 	}
 	a.super = supervisor.New(supervisor.Config{
-		Store: a.disk, Histories: a.store, Sink: sink, Operator: operator, HealthyAfter: healthyAfter, Relist: relistEvery, BootStarts: bootStarts,
+		Store: a.disk, Histories: a.store, Revisions: a.store, Confirmed: a.confirmation.over, Sink: sink, Operator: operator, HealthyAfter: healthyAfter, Relist: relistEvery, BootStarts: bootStarts,
 		Bounds: bounds(), Burst: relaunchBurst, Rate: relaunchRate, Log: a.cfg.Log,
 	})
 	asked.Supervisor = a.super
@@ -177,7 +186,8 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 	a.timetable = timetable.New(timetable.Config{Sink: a.super, Now: a.wall, Host: a.key})
 	a.super.Join(supervisor.Parts{Timetables: a.timetable, Probes: a.prober, Usages: a.limits, OOM: a.host.OOM})
 	a.reporter = report.New(report.Config{
-		Link: measuredLink{server, a.metrics}, Processes: a.super, Journal: a.disk, Events: a.events, Groups: a.store, Heartbeat: heartbeat, Log: a.cfg.Log,
+		Link: measuredLink{server, a.metrics}, Processes: a.super, Journal: a.disk, Events: a.events, Groups: a.store, Disk: a.store, Introduced: a.introduced,
+		Heartbeat: heartbeat, Log: a.cfg.Log,
 		Hello: wire.Hello{
 			Cloud: a.enrolment.Cloud, IP: a.enrolment.IP, ID: a.enrolment.ID, Build: a.cfg.Build, BootID: boot,
 			Started: a.wall().Unix(), Root: os.Geteuid() == 0, Host: machine(fs),
@@ -192,11 +202,29 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 	if err != nil {
 		return err
 	}
-	for _, e := range unacked {
-		a.reporter.Finished(e.Item, *e.Outcome)
+	if err := a.repeat(records, unacked); err != nil {
+		return err
 	}
 	a.super.Adopt(records, open)
 	a.cfg.Log.Info("agent took over", "processes", len(records), "open_operations", len(open), "control_groups", a.host.Groups())
+	return nil
+}
+
+// repeat has the server told what an earlier agent may not have been able to tell it.
+func (a *Agent) repeat(records []specstore.Record, unacked []specstore.Entry) error {
+	latest, err := a.store.Revision()
+	if err != nil {
+		return err
+	}
+	for _, e := range unacked {
+		a.reporter.Finished(e.Item, *e.Outcome)
+		if e.Op != process.Unregister || e.Outcome.Fault != process.None {
+			continue
+		}
+		if !slices.ContainsFunc(records, func(r specstore.Record) bool { return r.ID == e.Process }) {
+			a.reporter.Gone(e.Process, latest)
+		}
+	}
 	return nil
 }
 
@@ -273,6 +301,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		group.Part{Name: "limits", Run: a.limits.Run},
 		group.Part{Name: "timetable", Run: a.timetable.Run},
 		group.Part{Name: "events", Run: a.events.Run},
+		group.Part{Name: "confirmation", Run: a.confirmation.run},
 		group.Part{Name: "supervisor", Run: a.super.Run},
 		group.Part{Name: "reporter", Run: a.reporter.Run},
 		group.Part{Name: "housekeeping", Run: a.keepHouse},
@@ -287,6 +316,7 @@ func (a *Agent) serve(ctx context.Context) error {
 	cfg := a.dial
 	cfg.OnConnected = func() {
 		a.conn.setUp(true)
+		a.confirmation.link()
 		a.reporter.Connected()
 	}
 	cfg.OnLost = func() { a.conn.setUp(false) }

@@ -104,6 +104,7 @@ type finished struct{ done chan struct{} }
 func (f finished) Began(string, time.Duration) {}
 func (f finished) Changed(process.ID)          {}
 func (f finished) Happened(process.Event)      {}
+func (f finished) Gone(process.ID, uint64)     {}
 func (f finished) Finished(string, process.Outcome) {
 	close(f.done)
 }
@@ -143,7 +144,7 @@ func runChild(dir string, crashAt int64) error {
 	newRun := func(id process.ID) string { return fmt.Sprintf("%s-%d-%d", id.Hash()[:8], os.Getpid(), runs.Add(1)) }
 	prober := probe.New(probe.Config{Host: machine, Clock: host.SinceBoot, NewRun: newRun, Log: log})
 	super := supervisor.New(supervisor.Config{
-		Store: journal, Histories: store, Sink: over, HealthyAfter: time.Minute, Relist: time.Minute, BootStarts: 8, Burst: 100, Rate: 100, Log: log,
+		Store: journal, Histories: store, Revisions: store, Sink: over, HealthyAfter: time.Minute, Relist: time.Minute, BootStarts: 8, Burst: 100, Rate: 100, Log: log,
 		Operator: &operation.Operator{
 			Processes: machine, Commands: machine, Journal: journal, Asker: prober, Clock: host.SinceBoot, Log: log, NewRun: newRun,
 		},

@@ -16,9 +16,11 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"drover/internal/agent/operation/operationtest"
+	"drover/internal/agent/probe"
 	"drover/internal/agent/report"
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/supervisor"
+	"drover/internal/agent/timetable"
 	"drover/internal/fabric"
 	"drover/internal/fabric/fabrictest"
 	"drover/internal/group"
@@ -151,6 +153,16 @@ func (r reports) Report(ctx context.Context, data []byte) ([]byte, error) {
 
 type sink struct{ *report.Reporter }
 
+// Happened implements supervisor.Sink: nobody here asks for the history.
+func (sink) Happened(process.Event) {}
+
+// unasked are probes and measurements that nobody makes.
+type unasked struct{}
+
+func (unasked) Set(process.ID, probe.Subject)          {}
+func (unasked) Drop(process.ID)                        {}
+func (unasked) Usage(process.ID) (process.Usage, bool) { return process.Usage{}, false }
+
 func (b *both) startAgent() {
 	disk, err := specstore.Open(filepath.Join(b.dir, "agent"), operationtest.Boot)
 	if err != nil {
@@ -161,10 +173,14 @@ func (b *both) startAgent() {
 	operator.Journal = disk
 	tell := &sink{}
 	super := supervisor.New(supervisor.Config{
-		Store: disk, Sink: tell, Operator: operator, HealthyAfter: time.Minute, Relist: 30 * time.Second, BootStarts: 8, Log: log,
+		Store: disk, Histories: disk, Revisions: disk, Sink: tell, Operator: operator, HealthyAfter: time.Minute, Relist: 30 * time.Second,
+		BootStarts: 8, Burst: 100, Rate: 100, Log: log,
+	})
+	super.Join(supervisor.Parts{
+		Timetables: timetable.New(timetable.Config{Sink: super, Now: time.Now}), Probes: unasked{}, Usages: unasked{}, OOM: func(string) bool { return false },
 	})
 	tell.Reporter = report.New(report.Config{
-		Link: reports{b.link, b.agent}, Processes: super, Journal: disk, Heartbeat: 5 * time.Second, Log: log,
+		Link: reports{b.link, b.agent}, Processes: super, Journal: disk, Disk: disk, Heartbeat: 5 * time.Second, Log: log,
 		Hello: wire.Hello{IP: "10.0.0.1", BootID: operationtest.Boot},
 	})
 	records, err := disk.Records()

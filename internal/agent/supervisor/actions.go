@@ -72,7 +72,7 @@ func (r *runner) perform(ctx context.Context, actions []lifecycle.Action) {
 		case lifecycle.Watch:
 			r.watch()
 		case lifecycle.Relaunch:
-			r.relaunchWithin(ctx, a.Held)
+			r.launch(ctx, func(ctx context.Context) { r.relaunchWithin(ctx, a.Held) })
 		case lifecycle.TakeDown:
 			r.takeDown(ctx)
 		case lifecycle.Skip:
@@ -202,7 +202,6 @@ func startedFromOutside(pid int) string { return "restarted from outside, pid " 
 func (r *runner) giveUp() {
 	rec := *r.record
 	rec.GivenUp = true
-	rec.Revision++
 	if err := r.sup.cfg.Store.PutRecord(rec); err != nil {
 		r.sup.cfg.Log.Error("given-up state could not be stored", "process", r.id, "error", err)
 	}

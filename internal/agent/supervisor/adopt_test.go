@@ -47,7 +47,7 @@ func TestAdoptedIsKnown(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.do(process.Host, "a", r.spec("a"))
 		operator := r.Operator(nil)
-		super := supervisor.New(supervisor.Config{Store: r.handle, Histories: r.handle, Sink: r.sink, Operator: operator, BootStarts: 1, Log: operator.Log})
+		super := supervisor.New(supervisor.Config{Store: r.handle, Histories: r.handle, Revisions: r.handle, Sink: r.sink, Operator: operator, BootStarts: 1, Log: operator.Log})
 		super.Join(supervisor.Parts{Timetables: r.timetable, Probes: r.parts, Usages: r.parts})
 		super.Adopt(r.disk.taken())
 		if known := super.Known(); len(known) != 1 || known[0] != id("a") {

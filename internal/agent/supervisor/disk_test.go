@@ -19,6 +19,7 @@ type disk struct {
 	runtimes  map[process.ID][]byte
 	histories map[process.ID]specstore.History
 	entries   []specstore.Entry
+	revision  uint64
 	// full refuses every write.
 	full error
 }
@@ -132,6 +133,34 @@ func (h *handle) PutRecord(rec specstore.Record) error {
 	return h.write(func() { h.records[rec.ID] = rec })
 }
 
+func (h *handle) Revision() (uint64, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.revision, nil
+}
+
+func (h *handle) NextRevision() (n uint64, err error) {
+	err = h.write(func() {
+		h.revision++
+		n = h.revision
+	})
+	return n, err
+}
+
+// Reconcile takes all for newer, as long as the disk takes anything.
+func (h *handle) Reconcile(all []specstore.Desired, reached uint64) ([]specstore.Desired, error) {
+	return all, h.write(func() {
+		for _, d := range all {
+			if d.Gone {
+				delete(h.records, d.Record.ID)
+			} else {
+				h.records[d.Record.ID] = d.Record
+			}
+		}
+		h.revision = max(h.revision, reached)
+	})
+}
+
 func (h *handle) Finish(item string, id process.ID, o process.Outcome, c specstore.Change) error {
 	if h.onFinish != nil {
 		h.onFinish(item)
@@ -141,8 +170,11 @@ func (h *handle) Finish(item string, id process.ID, o process.Outcome, c specsto
 		h.entries[i].Outcome = &o
 		switch {
 		case c.Delete:
+			h.revision++
 			delete(h.records, id)
 		case c.Put != nil:
+			h.revision++
+			c.Put.Revision = h.revision
 			h.records[id] = *c.Put
 		}
 		_ = h.World.Journal.DropProgress(item)

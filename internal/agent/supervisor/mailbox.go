@@ -19,6 +19,9 @@ type task struct {
 	hold  *hold
 	// behind says that an earlier agent had accepted it while an older operation on the process was open: that agent never began it.
 	behind bool
+	// adopted says that an earlier agent had accepted it, and overtaken that the server knows what has come after it.
+	adopted   bool
+	overtaken bool
 }
 
 // kind says what a message is about.
@@ -38,6 +41,7 @@ const (
 	due                    // a periodic run is due
 	missed                 // runs were missed
 	heldBack               // the budget of the host has no room
+	heard                  // the server's word is not waited for any longer
 )
 
 // message is something that has happened to a process.
@@ -69,6 +73,8 @@ type mailbox struct {
 	mu       sync.Mutex
 	messages []message
 	tasks    []task
+	// newer is what the server knows of the process, until it is taken over.
+	newer *specstore.Desired
 	// turn has somebody see to what is here; nil before that can be. awake says that somebody does.
 	turn  func()
 	awake bool
@@ -107,15 +113,41 @@ func (b *mailbox) wake() {
 	}
 }
 
-// take returns all messages that have come. If there is nothing to see to, neither these nor, for one who is free, a task, it reports
-// false: the caller's turn is over, and whatever comes next begins another one.
-func (b *mailbox) take(free bool) ([]message, bool) {
+// take returns all messages that have come. If there is nothing to see to, neither these nor, for one who is idle, a newer record or,
+// for one who may begin, a task, it reports false: the caller's turn is over, and whatever comes next begins another one.
+func (b *mailbox) take(idle, begins bool) ([]message, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	taken := b.messages
 	b.messages = nil
-	b.awake = len(taken) > 0 || free && len(b.tasks) > 0
+	b.awake = len(taken) > 0 || idle && b.newer != nil || begins && len(b.tasks) > 0
 	return taken, b.awake
+}
+
+// desire leaves what the server knows of the process.
+func (b *mailbox) desire(d *specstore.Desired) {
+	b.mu.Lock()
+	b.newer = d
+	b.mu.Unlock()
+	b.wake()
+}
+
+// desired returns what was left, once.
+func (b *mailbox) desired() *specstore.Desired {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	d := b.newer
+	b.newer = nil
+	return d
+}
+
+// overtake marks the operations that an earlier agent has left, unless they change nothing.
+func (b *mailbox) overtake() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.tasks {
+		b.tasks[i].overtaken = b.tasks[i].adopted && b.tasks[i].entry.Op != process.Query
+	}
 }
 
 // next returns the task whose turn it is.
@@ -140,7 +172,7 @@ func (b *mailbox) operationPending() bool {
 func (b *mailbox) pending() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.tasks) > 0 || len(b.messages) > 0
+	return len(b.tasks) > 0 || len(b.messages) > 0 || b.newer != nil
 }
 
 // face is what others may see of a runner.

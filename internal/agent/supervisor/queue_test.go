@@ -276,7 +276,7 @@ func TestSnapshot(t *testing.T) {
 		got, spec, ok := r.Snapshot(id("a"))
 		started := time.Now().Add(-15 * time.Second).Unix()
 		want := process.Status{
-			Known: true, Hosted: true, Want: process.WantRunning, State: "running", ProcName: "a",
+			Known: true, Hosted: true, Want: process.WantRunning, Revision: 1, State: "running", ProcName: "a",
 			RegisteredAt: started + 5, LastStartAt: started, ReportedAt: time.Now().Unix(),
 			Instance: process.Instance{PID: r.instance("a").PID, Cmdline: "a", Stat: "S", StartedAt: started},
 		}

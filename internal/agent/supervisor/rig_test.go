@@ -35,6 +35,8 @@ type rig struct {
 	burst     int
 	parts     *parts
 	timetable *timetable.Scheduler
+	// confirmed is nil where nobody waits for the server.
+	confirmed chan struct{}
 	stop      func()
 }
 
@@ -53,11 +55,11 @@ func bubble(t *testing.T, fn func(t *testing.T, r *rig)) {
 func (r *rig) begin() {
 	r.Revive()
 	r.handle = &handle{disk: r.disk, World: r.World}
-	r.sink = &sink{handle: r.handle, outcomes: map[string]process.Outcome{}}
+	r.sink = &sink{handle: r.handle, outcomes: map[string]process.Outcome{}, gone: map[process.ID]uint64{}}
 	operator := r.Operator(nil)
 	operator.Journal = r.handle
 	r.Supervisor = supervisor.New(supervisor.Config{
-		Store: r.handle, Histories: r.handle, Sink: r.sink, Operator: operator, HealthyAfter: time.Minute, Relist: 30 * time.Second,
+		Store: r.handle, Histories: r.handle, Revisions: r.handle, Confirmed: r.confirmed, Sink: r.sink, Operator: operator, HealthyAfter: time.Minute, Relist: 30 * time.Second,
 		BootStarts: r.boots, Bounds: lifecycle.Bounds{Flaps: 3, FlapWindow: 10 * time.Minute, BreachWindow: time.Hour}, Burst: r.burst, Rate: 10,
 		Log: slog.New(slog.DiscardHandler),
 	})
@@ -243,6 +245,7 @@ type sink struct {
 	order    []string
 	changed  int
 	events   []process.Event
+	gone     map[process.ID]uint64
 }
 
 func (s *sink) Happened(e process.Event) {
@@ -286,6 +289,12 @@ func (s *sink) begun() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return sorted(s.began)
+}
+
+func (s *sink) Gone(id process.ID, revision uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone[id] = revision
 }
 
 func (s *sink) Changed(process.ID) {

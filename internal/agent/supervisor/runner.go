@@ -40,6 +40,8 @@ type runner struct {
 	condemned process.Cause
 	// unplace gives the place in the host's budget back; nil when there is none.
 	unplace func(now time.Duration)
+	// held begins the relaunch that waits for the server's word; nil where none does.
+	held func(context.Context)
 	// flapped is whether the process was flapping when that was looked at last.
 	flapped bool
 }
@@ -66,7 +68,12 @@ func (r *runner) run(ctx context.Context) {
 		r.begin(ctx)
 	}
 	for ctx.Err() == nil {
-		for !r.busy {
+		waits := r.sup.waits() // asked first: what the server knows is there before the wait ends
+		r.reconcile(ctx)
+		if !waits {
+			r.release(ctx)
+		}
+		for !waits && !r.busy {
 			t, ok := r.next()
 			if !ok {
 				break
@@ -77,7 +84,7 @@ func (r *runner) run(ctx context.Context) {
 			r.rest()
 			return
 		}
-		messages, more := r.take(!r.busy)
+		messages, more := r.take(!r.busy, !r.busy && !waits)
 		if !more {
 			return
 		}
@@ -125,7 +132,7 @@ func (r *runner) begin(ctx context.Context) {
 	if r.sup.cfg.Operator.Relaunching(r.id) {
 		// An earlier agent ended in the middle of a relaunch: its command is waited for, not run again.
 		r.machine.State, r.machine.Awaits = lifecycle.Starting, lifecycle.Launch
-		r.relaunch(ctx, r.sup.cfg.Operator.ResumeRelaunch, false)
+		r.launch(ctx, func(ctx context.Context) { r.relaunch(ctx, r.sup.cfg.Operator.ResumeRelaunch, false) })
 		r.show()
 		return
 	}
@@ -221,6 +228,9 @@ func (r *runner) outcome(ctx context.Context, t task, subject operation.Subject)
 			Runtime: subject.Runtime,
 		}
 	}
+	if t.overtaken {
+		return failed("overtaken: the agent's disk was an old copy, and the operation had ended"), nil
+	}
 	if e.Boot != r.sup.cfg.Store.BootID() && runsCommands(e.Op) {
 		if t.behind {
 			return failed("not begun: the host was rebooted while the operation waited for an older one"), nil
@@ -276,6 +286,7 @@ func (r *runner) handle(ctx context.Context, m *message) {
 		r.review()
 	case heldBack:
 		r.step(ctx, lifecycle.HeldBack{Until: m.until})
+	case heard: // run sees to it
 	case exceeded:
 		r.exceeded(ctx, m.who, m.breach)
 	case takenDown:
@@ -295,9 +306,9 @@ func (r *runner) apply(e *specstore.Entry, result operation.Result) {
 	switch {
 	case result.Change.Delete:
 		r.record = nil
-		if err := r.sup.cfg.Store.DeleteRuntime(r.id); err != nil {
-			r.sup.cfg.Log.Warn("state of process could not be removed", "process", r.id, "error", err)
-		}
+		r.dropRuntime()
+		r.desired() // the removal is newer
+		r.sup.cfg.Sink.Gone(r.id, r.latestRevision())
 	case result.Change.Put != nil:
 		r.record = result.Change.Put
 	}
@@ -322,7 +333,9 @@ func (r *runner) unhostedByPeer(unhost bool) {
 	}
 	rec := *r.record
 	rec.Hosted, rec.GivenUp, rec.Want = false, false, process.WantStopped
-	rec.Revision++
+	if n, err := r.sup.cfg.Revisions.NextRevision(); err == nil { // else the record can't be stored either
+		rec.Revision = n
+	}
 	if err := r.sup.cfg.Store.PutRecord(rec); err != nil {
 		r.sup.cfg.Log.Error("hosting flag could not be stored", "process", r.id, "error", err)
 	}

@@ -21,7 +21,7 @@ func (r *runner) snapshot() (process.Status, *process.Spec, bool) {
 	}
 	flapping := f.flapping(r.sup.cfg.Bounds, r.now())
 	s := process.Status{
-		Known: true, Hosted: f.record.Hosted, Want: f.record.Want, State: f.state(flapping), Message: f.message(r.now()),
+		Known: true, Hosted: f.record.Hosted, Want: f.record.Want, Revision: f.record.Revision, State: f.state(flapping), Message: f.message(r.now()),
 		ProcName: f.record.Spec.Identity.ProcName, RegisteredAt: f.record.RegisteredAt, LastStartAt: f.runtime.LastStartAt,
 		ReportedAt: time.Now().Unix(), Instance: process.Instance{PID: -1},
 		Flapping: flapping, Restarts: f.runtime.Restarts, LastExit: f.runtime.LastExit, Runs: f.runs,

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"drover/internal/agent/lifecycle"
@@ -46,6 +47,8 @@ type Sink interface {
 	Changed(id process.ID)
 	// Happened tells of an event; its stream and number are still to be set.
 	Happened(e process.Event)
+	// Gone says that a process was forgotten, and with which revision.
+	Gone(id process.ID, revision uint64)
 }
 
 // Timetables calls Due and Missed for the processes that are set.
@@ -79,8 +82,12 @@ type Parts struct {
 type Config struct {
 	Store     Store
 	Histories Histories
-	Sink     Sink
-	Operator *operation.Operator
+	Revisions Revisions
+	Sink      Sink
+	Operator  *operation.Operator
+	// Confirmed is closed when the server has said what it knows of this host, or is not waited for any longer. Until then nothing
+	// begins that an old disk could be wrong about: no relaunch and no operation. Nil counts as closed.
+	Confirmed <-chan struct{}
 	// HealthyAfter is how long a run must last to restore the relaunch budget.
 	HealthyAfter time.Duration
 	// Bounds say what is flapping, and how long a breach of a limit counts.
@@ -102,6 +109,7 @@ type Supervisor struct {
 	bootSlots chan struct{}
 	budget    *budget
 	turns     turns
+	confirmed atomic.Bool
 
 	mu      sync.Mutex
 	runners map[process.ID]*runner
@@ -112,6 +120,7 @@ type Supervisor struct {
 func New(cfg Config) *Supervisor {
 	s := &Supervisor{cfg: cfg, bootSlots: make(chan struct{}, cfg.BootStarts), budget: newBudget(cfg.Burst, cfg.Rate), runners: map[process.ID]*runner{}}
 	cfg.Operator.Peers = s
+	s.confirmed.Store(cfg.Confirmed == nil)
 	return s
 }
 
@@ -125,7 +134,7 @@ func (s *Supervisor) Adopt(records []specstore.Record, open []specstore.Entry) {
 	}
 	for _, e := range open {
 		r := s.runnerOf(e.Process)
-		r.queue(task{entry: e, behind: r.operationPending()})
+		r.queue(task{entry: e, adopted: true, behind: r.operationPending()})
 	}
 }
 
@@ -140,10 +149,15 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	s.mu.Unlock()
 	ticker := time.NewTicker(s.cfg.Relist)
 	defer ticker.Stop()
-	for n := 1; ; n++ {
+	confirmed := s.cfg.Confirmed
+	for n := 1; ; {
 		select {
 		case <-ticker.C:
 			s.relist(n%refreshEvery == 0)
+			n++
+		case <-confirmed:
+			s.goOn()
+			confirmed = nil
 		case <-ctx.Done():
 			s.turns.end()
 			for _, r := range s.all() {

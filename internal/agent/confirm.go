@@ -1,0 +1,115 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"drover/internal/agent/specstore"
+	"drover/internal/wire"
+)
+
+// How long an agent that has just started holds back what its disk tells it to begin: until there is a link, and then until the
+// server has said what it knows.
+const (
+	waitForLink = 5 * time.Second
+	waitForWord = 3 * time.Second
+)
+
+// confirmation is the wait for the server's word on what is on the disk. It happens once in the life of an agent.
+type confirmation struct {
+	// over is closed when nobody waits any longer.
+	over   chan struct{}
+	linked chan struct{}
+	given  chan struct{}
+	once   sync.Once
+	log    *slog.Logger
+}
+
+func newConfirmation(log *slog.Logger) *confirmation {
+	return &confirmation{over: make(chan struct{}), linked: make(chan struct{}, 1), given: make(chan struct{}), log: log}
+}
+
+// link notes that there is a link. It does not block.
+func (c *confirmation) link() {
+	select {
+	case c.linked <- struct{}{}:
+	default:
+	}
+}
+
+// give notes that the server has spoken, and that all it said has been handed on.
+func (c *confirmation) give() { c.once.Do(func() { close(c.given) }) }
+
+// run waits, and then until ctx ends.
+func (c *confirmation) run(ctx context.Context) error {
+	limit := time.NewTimer(waitForLink)
+	defer limit.Stop()
+	linked := c.linked
+	for waiting := true; waiting; {
+		select {
+		case <-linked:
+			limit.Reset(waitForWord)
+			linked = nil
+		case <-c.given:
+			waiting = false
+		case <-limit.C:
+			c.log.Warn("server has not confirmed what is on this disk, going on without it")
+			waiting = false
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	close(c.over)
+	<-ctx.Done()
+	return nil
+}
+
+// introduced takes in the server's answer to an introduction, and returns whether there is more of it.
+func (a *Agent) introduced(sealed []byte) (again bool) {
+	if len(sealed) > 0 {
+		var err error
+		if again, err = a.reconcile(sealed); err != nil {
+			a.cfg.Log.Error("what the server knows could not be taken over", "error", err)
+			again = false
+		}
+	}
+	if !again {
+		a.confirmation.give()
+	}
+	return again
+}
+
+// reconcile brings the disk up to what the server knows. It obeys as intake does: only what is signed, fresh and meant for it.
+func (a *Agent) reconcile(sealed []byte) (again bool, err error) {
+	m, err := wire.Open(sealed, a.enrolment.ManifestKeys, a.key)
+	if err == nil {
+		err = a.freshness.admit(m.Issued, a.wall())
+	}
+	if err != nil {
+		return false, fmt.Errorf("answer refused: %w", err)
+	}
+	if m.Desired == nil {
+		return false, errors.New("answer refused: it says nothing of this disk")
+	}
+	all := make([]specstore.Desired, 0, len(m.Desired.Processes))
+	for _, p := range m.Desired.Processes {
+		rec := specstore.Record{ID: p.Process, Hosted: p.Hosted, Want: p.Want, RegisteredAt: p.RegisteredAt, Revision: p.Revision}
+		switch {
+		case p.Spec != nil:
+			rec.Spec = *p.Spec
+		case !p.Gone:
+			return false, fmt.Errorf("answer refused: it has no spec of %s", p.Process)
+		}
+		all = append(all, specstore.Desired{Record: rec, Gone: p.Gone})
+	}
+	older, err := a.super.Reconcile(all, m.Desired.Revision)
+	if older > 0 {
+		a.cfg.Log.Warn("disk was an old copy and was brought up to date", "processes", older)
+	}
+	// One that has changed nothing would be repeated for ever.
+	return m.Desired.More && older > 0, err
+}
