@@ -13,33 +13,28 @@ func (b *multiBody) read(s *scanner) {
 		}
 		b.Requests = nil
 		s.array(list, func() {
+			s.under = list + "."
 			b.Requests = append(b.Requests, operateBody{})
-			b.Requests[len(b.Requests)-1].readAt(list, s)
+			b.Requests[len(b.Requests)-1].read(s)
 		})
+		s.under = ""
 	})
 }
 
-func (b *operateBody) read(s *scanner) { b.readAt("", s) }
-
-// readAt reads the value of the field at.
-func (b *operateBody) readAt(at string, s *scanner) {
-	dot := at
-	if at != "" {
-		dot += "."
-	}
-	s.object(at, func(name []byte) {
+func (b *operateBody) read(s *scanner) {
+	s.object("", func(name []byte) {
 		switch string(name) {
 		case "meta":
-			b.Meta = pointed(s, b.Meta, func(m *meta) { m.read(dot+"meta", s) })
+			b.Meta = pointed(s, b.Meta, func(m *meta) { m.read("meta", s) })
 		case "hosts":
 			b.Hosts = nil
-			s.array(dot+"hosts", func() {
+			s.array("hosts", func() {
 				b.Hosts = append(b.Hosts, host{})
-				b.Hosts[len(b.Hosts)-1].read(dot+"hosts", s)
+				b.Hosts[len(b.Hosts)-1].read("hosts", s)
 			})
 		case "agent_id_list":
 			b.Agents = nil
-			s.array(dot+"agent_id_list", func() {
+			s.array("agent_id_list", func() {
 				b.Agents = append(b.Agents, Str{})
 				s.scalar(&b.Agents[len(b.Agents)-1])
 			})

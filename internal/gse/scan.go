@@ -3,6 +3,7 @@ package gse
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -17,6 +18,8 @@ type scanner struct {
 	data  []byte
 	at    int
 	depth int
+	// under is what the names of fields in errors begin with.
+	under string
 	// broken says that the data is no JSON.
 	broken bool
 	// wrong is the first value that is of the wrong type.
@@ -41,6 +44,13 @@ func scan(data []byte, read func(*scanner)) error {
 		return s.wrong
 	}
 	return nil
+}
+
+// Valid reports whether text is one JSON value.
+func Valid(text []byte) bool {
+	s := scanner{data: text}
+	s.value()
+	return s.peek() == 0 && s.at == len(s.data) && !s.broken
 }
 
 func (s *scanner) fail() {
@@ -138,7 +148,7 @@ func (s *scanner) other(field string) {
 	default:
 		kind = "number"
 	}
-	s.wrong = &json.UnmarshalTypeError{Field: field, Value: kind}
+	s.wrong = &json.UnmarshalTypeError{Field: strings.TrimSuffix(s.under+field, "."), Value: kind}
 }
 
 // name reads the name of a member.

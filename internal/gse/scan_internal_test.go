@@ -36,6 +36,9 @@ func bodies() []string {
 func agree[T any](t *testing.T, body []byte, read func(*T, *scanner)) {
 	t.Helper()
 	var want, got T
+	if got, want := Valid(body), json.Valid(body); got != want {
+		t.Errorf("%.300q is valid: %v, want %v", body, got, want)
+	}
 	wantErr := json.Unmarshal(body, &want)
 	gotErr := scan(body, func(s *scanner) { read(&got, s) })
 	var wantShape, gotShape *json.UnmarshalTypeError

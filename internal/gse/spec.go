@@ -186,23 +186,29 @@ func (b *specBody) policy(r *reader, g generation) process.Policy {
 	if p == nil {
 		return process.Policy{}.Defaulted()
 	}
-	crontab := r.text(at+"crontab_rule", p.Crontab)
+	r.under = at
+	defer func() { r.under = "" }()
+	crontab := r.text("crontab_rule", p.Crontab)
 	if crontab == "" {
-		crontab = r.text(at+"crotab_rule", p.Crotab)
+		crontab = r.text("crotab_rule", p.Crotab)
 	}
 	return process.Policy{
-		Kind:            r.kind(at+"auto_type", p.AutoType, process.Resident),
-		StartCheckBegin: r.bounded(at+"start_check_secs", p.StartCheck, maxSeconds),
-		StopCheck:       r.bounded(at+"stop_check_secs", p.StopCheck, maxSeconds),
-		StartRetries:    r.bounded(at+"start_retries", p.StartRetries, maxCount),
-		StartInterval:   r.bounded(at+"start_interval", p.StartInterval, maxSeconds),
-		OpTimeout:       r.bounded(at+"op_timeout", p.OpTimeout, maxSeconds),
+		Kind:            r.kind("auto_type", p.AutoType, process.Resident),
+		StartCheckBegin: r.bounded("start_check_secs", p.StartCheck, maxSeconds),
+		StopCheck:       r.bounded("stop_check_secs", p.StopCheck, maxSeconds),
+		StartRetries:    r.bounded("start_retries", p.StartRetries, maxCount),
+		StartInterval:   r.bounded("start_interval", p.StartInterval, maxSeconds),
+		OpTimeout:       r.bounded("op_timeout", p.OpTimeout, maxSeconds),
 		Crontab:         crontab,
 	}.Defaulted()
 }
 
 // reader takes values out of lenient fields and notes all that is wrong with them.
-type reader struct{ faults []process.FieldFault }
+type reader struct {
+	// under is what the names of fields begin with.
+	under  string
+	faults []process.FieldFault
+}
 
 // fail notes a fault; its text begins with the field.
 func (r *reader) fail(format string, args ...any) {
@@ -213,21 +219,21 @@ func (r *reader) fail(format string, args ...any) {
 
 func (r *reader) text(field string, v Str) string {
 	if v.state == bad {
-		r.fail("%s is not a string: %s", field, v.raw)
+		r.fail("%s is not a string: %s", r.under+field, v.raw)
 	}
 	return v.value
 }
 
 func (r *reader) number(field string, v Float) float64 {
 	if v.state == bad {
-		r.fail("%s is not a number: %s", field, v.raw)
+		r.fail("%s is not a number: %s", r.under+field, v.raw)
 	}
 	return v.value
 }
 
 func (r *reader) integer(field string, v Int) int64 {
 	if v.state == bad {
-		r.fail("%s is not an integer: %s", field, v.raw)
+		r.fail("%s is not an integer: %s", r.under+field, v.raw)
 	}
 	return v.value
 }
@@ -236,7 +242,7 @@ func (r *reader) integer(field string, v Int) int64 {
 func (r *reader) bounded(field string, v Int, most int64) int {
 	n := r.integer(field, v)
 	if n > most {
-		r.fail("%s is %d: expected at most %d", field, n, most)
+		r.fail("%s is %d: expected at most %d", r.under+field, n, most)
 		return 0
 	}
 	return int(max(n, 0))
@@ -249,6 +255,6 @@ func (r *reader) kind(field string, v Int, missing process.Kind) process.Kind {
 	if kind, ok := kindOf(r.integer(field, v)); ok {
 		return kind
 	}
-	r.fail("%s is %d: expected 0 (periodic), 1 (resident) or 2 (single run)", field, v.value)
+	r.fail("%s is %d: expected 0 (periodic), 1 (resident) or 2 (single run)", r.under+field, v.value)
 	return missing
 }

@@ -32,9 +32,10 @@ func (b bodies) readBody(ctx context.Context, w http.ResponseWriter, r *http.Req
 		return nil, release, bodyTooLarge()
 	}
 	in := http.MaxBytesReader(w, r.Body, maxBody)
-	head, err := io.ReadAll(io.LimitReader(in, smallBody+1))
-	if err != nil || len(head) <= smallBody {
-		return head, release, unreadable(err)
+	var whole bytes.Buffer
+	_, err = whole.ReadFrom(io.LimitReader(in, smallBody+1))
+	if err != nil || whole.Len() <= smallBody {
+		return whole.Bytes(), release, unreadable(err)
 	}
 	size := r.ContentLength
 	if size < 0 {
@@ -50,9 +51,8 @@ func (b bodies) readBody(ctx context.Context, w http.ResponseWriter, r *http.Req
 		return nil, release, refusef(tooMany, "too many large requests at the same time, try again later")
 	}
 	release = sync.OnceFunc(func() { place.leave(size) })
-	whole := bytes.NewBuffer(head)
 	if r.ContentLength > 0 {
-		whole.Grow(int(r.ContentLength) - len(head) + bytes.MinRead) // in one piece, and never copied again
+		whole.Grow(int(r.ContentLength) - whole.Len() + bytes.MinRead) // in one piece, and never copied again
 	}
 	_, err = whole.ReadFrom(in)
 	return whole.Bytes(), release, unreadable(err)

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"unicode/utf8"
+
+	"drover/internal/gse"
 )
 
 // readParams returns the parameters of a request as a JSON object. A body that begins with a brace is JSON whatever its
@@ -35,7 +37,7 @@ func checkJSON(body []byte) ([]byte, error) {
 	if !utf8.Valid(body) {
 		return nil, refusef(badRequest, "Request JSON string is wrong in format, it is not valid UTF-8")
 	}
-	if json.Valid(body) {
+	if gse.Valid(body) {
 		return body, nil
 	}
 	// Only for the words: where it breaks off.
