@@ -62,8 +62,13 @@ func (n *session) lookClosely() (Sighting, *process.Instance) {
 
 // missing says that fewer instances run than are expected.
 func (n *session) missing(seen Sighting) string {
-	if want := n.spec.Policy.Instances; want > 1 && seen.Matches < want {
-		return fmt.Sprintf("%d of %d instances are running", seen.Matches, want)
+	if policy := n.spec.Policy; policy.Instances > 1 && seen.Matches < policy.Instances {
+		return TooFew(seen.Matches, policy)
 	}
 	return ""
+}
+
+// TooFew says in words that fewer instances run than a policy expects.
+func TooFew(matches int, p process.Policy) string {
+	return fmt.Sprintf("%d of %d instances are running", matches, p.Instances)
 }

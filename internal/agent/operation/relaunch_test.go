@@ -133,7 +133,7 @@ func TestRelaunchClearsTheWay(t *testing.T) {
 			t.Errorf("trees (-want +got): %s", diff)
 		}
 		want := specstore.Runtime{
-			Process: got.Process, PIDFile: pidFile, Run: "run-1", LastStartAt: time.Now().Unix(), Attempts: 1,
+			Process: got.Process, PIDFile: pidFile, Matches: 1, Run: "run-1", LastStartAt: time.Now().Unix(), Attempts: 1,
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("runtime (-want +got): %s", diff)

@@ -76,7 +76,7 @@ func Sighted(rt specstore.Runtime, s Sighting) specstore.Runtime {
 		rt.Run = ""
 		rt.Health, rt.Version = nil, nil
 	}
-	rt.Process, rt.PIDFile = s.ID, s.PIDFile
+	rt.Process, rt.PIDFile, rt.Matches = s.ID, s.PIDFile, s.Matches
 	return rt
 }
 

@@ -23,6 +23,8 @@ type Runtime struct {
 	Run string `json:"run,omitempty"`
 	// PIDFile is the file, links resolved, that led to it; empty when it was found by name.
 	PIDFile string `json:"pid_file,omitempty"`
+	// Matches is how many processes fitted the spec at the last look.
+	Matches int `json:"matches,omitempty"`
 	// LastStartAt is in Unix seconds. LaunchedAt and RetryAt are since boot.
 	LastStartAt int64         `json:"last_start_at,omitempty"`
 	Attempts    int           `json:"attempts,omitempty"`

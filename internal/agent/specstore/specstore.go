@@ -32,6 +32,8 @@ type Record struct {
 	RegisteredAt int64        `json:"registered_at"` // Unix seconds
 	// Revision rises with every change that an operation makes, over all records of a disk. That a process was given up is none.
 	Revision uint64 `json:"revision"`
+	// Rest is why it is not to run, or will not be started any more; unlike what a Runtime knows it holds over a reboot.
+	Rest process.Cause `json:"rest,omitzero"`
 }
 
 // The buckets, and the keys of the meta bucket.

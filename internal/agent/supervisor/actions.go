@@ -74,7 +74,7 @@ func (r *runner) perform(ctx context.Context, actions []lifecycle.Action) {
 		case lifecycle.Relaunch:
 			r.launch(ctx, func(ctx context.Context) { r.relaunchWithin(ctx, a.Held) })
 		case lifecycle.TakeDown:
-			r.takeDown(ctx)
+			r.takeDown(ctx, r.sup.cfg.Operator.TakeDown)
 		case lifecycle.Skip:
 			r.skipped()
 		case lifecycle.Arm:
@@ -103,13 +103,20 @@ func (r *runner) firstLook(ctx context.Context) {
 		r.stepAndTell(ctx, lifecycle.Found{}, r.tellFound)
 	case before == nil:
 		r.blameAbsence(seen, false)
-		r.step(ctx, lifecycle.NotFound{})
+		gone := end{why: r.cause()}
+		r.stepAndTell(ctx, lifecycle.NotFound{}, func(from, to lifecycle.State) {
+			if open := r.openRun(); open != nil { // the host went down with it
+				gone.pid, gone.began = open.PID, open.Started/1000
+				r.tellEnd(from, to, gone)
+			}
+		})
 	default:
-		run, began := r.runtime.Run, r.runtime.LastStartAt
+		r.runtime.LastExit = &process.Exit{At: time.Now().UnixMilli()}
 		r.blameAbsence(seen, true)
-		why := r.cause()
-		r.stepAndTell(ctx, lifecycle.NotFound{}, func(from, to lifecycle.State) { r.tellEnd(from, to, before.PID, nil, why, run, began) })
+		gone := end{pid: before.PID, why: r.cause(), run: r.runtime.Run, began: r.runtime.LastStartAt}
+		r.stepAndTell(ctx, lifecycle.NotFound{}, func(from, to lifecycle.State) { r.tellEnd(from, to, gone) })
 	}
+	r.beginOwed(ctx)
 }
 
 // relaunchWithin begins a relaunch if the budget of the host has room, or the relaunch has its place in it. A run of a timetable
@@ -117,7 +124,9 @@ func (r *runner) firstLook(ctx context.Context) {
 func (r *runner) relaunchWithin(ctx context.Context, held bool) {
 	r.unplace = nil
 	if r.record.Spec.Policy.Kind == process.Resident {
-		if !held {
+		placed := held || r.placed
+		r.placed = false
+		if !placed {
 			if wait, giveBack := r.sup.budget.reserve(r.now()); wait > 0 {
 				r.unplace = giveBack
 				r.post(message{kind: heldBack, until: r.now() + wait})
@@ -145,7 +154,7 @@ func (r *runner) relaunch(
 	do func(context.Context, specstore.Record, specstore.Runtime) (specstore.Runtime, error),
 	queued bool,
 ) {
-	r.busy = true
+	r.hold()
 	rec, rt := *r.record, r.runtime
 	r.sup.turns.beside(func() {
 		if queued {
@@ -186,9 +195,12 @@ func (r *runner) relaunchEnded(ctx context.Context, m *message) {
 	}
 	pid := r.runtime.Process.PID
 	r.runtime.Cause = process.Cause{}
-	if r.runtime.Outside {
+	switch {
+	case r.runtime.Outside:
 		r.blame(process.CauseOutside, join(note, startedFromOutside(pid)))
-	} else {
+	case r.record.Spec.Policy.Kind == process.Periodic:
+		r.runtime.Note = "the run of " + r.history.Due.Format(time.RFC3339) + " is under way as pid " + itoa(pid)
+	default:
 		r.runtime.Note = join(note, "relaunched as pid "+itoa(pid))
 	}
 	r.sup.cfg.Log.Info("process is up again", "process", r.id, "pid", pid, "attempt", attempts, "outside", r.runtime.Outside)
@@ -200,8 +212,10 @@ func startedFromOutside(pid int) string { return "restarted from outside, pid " 
 
 // giveUp remembers, over a reboot too, that the budget is spent.
 func (r *runner) giveUp() {
+	// Those that it has left do not count any more, also where it is given up for its breaches.
+	r.machine.Attempts = max(r.machine.Attempts, r.record.Spec.Policy.StartRetries)
 	rec := *r.record
-	rec.GivenUp = true
+	rec.GivenUp, rec.Rest = true, r.cause()
 	if err := r.sup.cfg.Store.PutRecord(rec); err != nil {
 		r.sup.cfg.Log.Error("given-up state could not be stored", "process", r.id, "error", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"drover/internal/agent/limit"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/procfs"
+	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
@@ -65,8 +66,8 @@ func (r *runner) exceeded(ctx context.Context, who procfs.Identity, b *process.B
 		cause = process.CauseMemLimit
 	}
 	r.blame(cause, breachText(who.PID, b))
-	r.condemned = r.cause()
-	why := r.condemned
+	why := r.cause()
+	r.runtime.Ending = &specstore.Ending{Cause: why, Final: spent}
 	r.sup.cfg.Log.Warn("process exceeded a limit", "process", r.id, "pid", who.PID, "resource", b.Resource, "limit", b.Limit, "group", b.Group)
 	r.stepAndTell(ctx, lifecycle.Condemned{Final: spent}, func(from, to lifecycle.State) {
 		r.happened(from, to, process.Event{Kind: kind, PID: who.PID, Cause: why, Actor: byPolicy(), Breach: b})
@@ -86,12 +87,18 @@ func breachText(pid int, b *process.Breach) string {
 	return fmt.Sprintf("pid %d used %s %% %s and may use %g %%: it was ended", pid, strings.Join(words, ", "), what, b.Limit)
 }
 
-// takeDown ends the process with its tree, beside the goroutine of run.
-func (r *runner) takeDown(ctx context.Context) {
-	r.busy = true
+// takeDown ends the process with its tree, beside the goroutine of run. Why is on record before anything is done.
+func (r *runner) takeDown(ctx context.Context, do func(context.Context, specstore.Record, specstore.Runtime) (specstore.Runtime, string, error)) {
+	r.hold()
+	if r.runtime.Ending == nil {
+		r.runtime.Ending = &specstore.Ending{Cause: process.Cause{
+			Text: "pid " + itoa(r.pid()) + " was ended so that its next run can begin", Since: time.Now().UnixMilli(),
+		}}
+	}
+	r.keep(r.runtime)
 	rec, rt := *r.record, r.runtime
 	r.sup.turns.beside(func() {
-		after, note, err := r.sup.cfg.Operator.TakeDown(ctx, rec, rt)
+		after, note, err := do(ctx, rec, rt)
 		if errors.Is(err, operation.ErrInterrupted) {
 			return
 		}
@@ -99,39 +106,59 @@ func (r *runner) takeDown(ctx context.Context) {
 	})
 }
 
+// resumeTakeDown goes on with the end by policy that an earlier agent was in the middle of.
+func (r *runner) resumeTakeDown(ctx context.Context) {
+	r.machine.State, r.machine.Awaits, r.machine.Final = lifecycle.Stopping, lifecycle.Removal, r.runtime.Ending.Final
+	if alive, _ := r.sup.cfg.Operator.Processes.Glance(*r.runtime.Process); alive {
+		r.watch()
+	}
+	r.schedule()
+	r.takeDown(ctx, r.sup.cfg.Operator.ResumeTakeDown)
+	r.show()
+}
+
 // takenDown goes on after an end by policy.
 func (r *runner) takenDown(ctx context.Context, m *message) {
-	before, why := r.runtime, r.condemned
+	before, why := r.runtime, r.runtime.Ending.Cause
 	r.runtime = m.runtime
 	r.runtime.Relaunches, r.runtime.Breaches, r.runtime.Restarts = before.Relaunches, before.Breaches, before.Restarts
-	r.runtime.LastExit = before.LastExit
-	if why.ID == "" {
-		why = before.Cause // an end for the sake of the next run
-		why.Text = before.Note
-	}
-	r.condemned = process.Cause{}
+	r.runtime.LastExit = lastExit(before.LastExit, m.runtime.LastExit)
+	r.runtime.Ending = nil
 	why.Text = join(why.Text, m.note)
 	r.runtime.Note, r.runtime.Cause = why.Text, process.Cause{ID: why.ID, Since: why.Since, Evidence: why.Evidence}
-	alive := r.runtime.Process != nil
-	if !alive {
-		r.stopWatch()
-	}
-	r.stepAndTell(ctx, lifecycle.TakenDown{Alive: alive}, func(from, to lifecycle.State) {
-		if alive {
+	if r.runtime.Process != nil {
+		r.stepAndTell(ctx, lifecycle.TakenDown{Alive: true}, func(from, to lifecycle.State) {
 			r.sup.cfg.Log.Error("process could not be ended", "process", r.id, "note", m.note)
-			r.happened(from, to, process.Event{Kind: process.EventFailed, PID: r.pid(), Cause: process.Cause{ID: process.CauseStopFailed, Text: why.Text}, Actor: byPolicy()})
-			return
-		}
-		if r.keepsHistory() {
-			r.runOver(before.LastExit, "")
-		}
-		e := process.Event{Kind: process.EventTakenDown, Cause: why, Actor: byPolicy(), Exit: before.LastExit}
-		if before.Process != nil {
-			e.PID = before.Process.PID
-		}
+			failed := process.Cause{ID: process.CauseStopFailed, Text: why.Text}
+			r.happened(from, to, process.Event{Kind: process.EventFailed, PID: r.pid(), Cause: failed, Actor: byPolicy()})
+		})
+		return
+	}
+	r.stopWatch()
+	e := process.Event{Kind: process.EventTakenDown, PID: before.Process.PID, Cause: why, Actor: byPolicy(), Exit: r.exitSince(r.since)}
+	r.describeRun(&e, before.Run, before.LastStartAt)
+	r.stepAndTell(ctx, lifecycle.TakenDown{}, func(from, to lifecycle.State) {
+		r.closeRun(&e, before.LastStartAt)
 		r.happened(from, to, e)
 		if to == lifecycle.GivenUp {
 			r.tellGivenUp(from)
 		}
 	})
+	r.beginOwed(ctx)
+}
+
+// lastExit is the later one of two ends that were seen. Where both are of the same instance, the watch knows more of it.
+func lastExit(watched, told *process.Exit) *process.Exit {
+	if watched == nil || told != nil && told.At > watched.At {
+		return told
+	}
+	return watched
+}
+
+// exitSince is the last end, if it was not before a moment in Unix milliseconds: an earlier one was that of another instance.
+func (r *runner) exitSince(moment int64) *process.Exit {
+	if e := r.runtime.LastExit; e != nil && e.At >= moment {
+		return e
+	}
+	return nil
 }

@@ -26,28 +26,39 @@ func (r *runner) cause() process.Cause {
 // stands.
 func (r *runner) blameAbsence(seen operation.Sighting, before bool) {
 	note, cause := join(r.runtime.Note, seen.Note), r.runtime.Cause
+	resident := r.record.Spec.Policy.Kind == process.Resident
 	switch {
 	case before:
-		r.blame(process.CauseUnseen, note)
-	case r.runtime.LastStartAt == 0 && r.record.Hosted:
+		r.blame(process.CauseUnseen, join(note, "it ended while no agent was there to see it"))
+	case cause.ID == "" && (r.record.GivenUp || !r.record.Hosted):
+		r.runtime.Note, r.runtime.Cause = r.record.Rest.Text, r.record.Rest
+	case r.runtime.LastStartAt == 0 && r.record.Hosted && (resident || r.openRun() != nil):
 		r.blame(process.CauseRebooted, note)
-	case cause.ID == "":
+	case cause.ID == "" && resident:
 		r.blame(seen.Cause, note)
 	default:
 		r.runtime.Note = note
 	}
 }
 
-// explainRest notes whose doing it is that the process does not run, or is not kept running.
-func (r *runner) explainRest(e *specstore.Entry) {
+// restAfter is whose doing it is that a process does not run, or is not kept running, after an operation that has ended well; before is
+// what was known of that.
+func restAfter(e *specstore.Entry, before process.Cause) process.Cause {
+	because := func(id process.CauseID, what string) process.Cause {
+		return process.Cause{ID: id, Text: by(what, e.Actor), Since: time.Now().UnixMilli()}
+	}
 	switch e.Op {
 	case process.Stop, process.Kill:
-		r.blame(process.CauseStopped, by("stopped", e.Actor))
+		return because(process.CauseStopped, "stopped")
 	case process.Unhost:
-		r.blame(process.CauseUnhosted, by("taken out of hosting", e.Actor))
-	case process.Start, process.Query, process.Host, process.Restart, process.Reload, process.Register, process.Update, process.Unregister,
-		process.Retry, process.SetGroups:
+		return because(process.CauseUnhosted, "taken out of hosting")
+	case process.Register:
+		return because(process.CauseNeverStarted, "registered and never started")
+	case process.Update, process.Reload:
+		return before
+	case process.Start, process.Query, process.Host, process.Restart, process.Unregister, process.Retry, process.SetGroups:
 	}
+	return process.Cause{}
 }
 
 // by says who did something, as far as that is known.
@@ -58,7 +69,7 @@ func by(what string, a process.Actor) string {
 	case a.App != "":
 		return what + " by app " + a.App
 	}
-	return ""
+	return what
 }
 
 // causeOf names what a failed start suffers from.

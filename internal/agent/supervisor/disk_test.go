@@ -3,6 +3,7 @@ package supervisor_test
 import (
 	"encoding/json"
 	"errors"
+	goruntime "runtime"
 	"slices"
 	"sync"
 
@@ -91,6 +92,22 @@ type handle struct {
 
 	closing sync.Mutex
 	closed  bool
+	// left is how many writes go well before a mortal agent dies.
+	left   int
+	mortal bool
+}
+
+// dieAt has the agent die when it has written so many times.
+func (h *handle) dieAt(writes int) {
+	h.closing.Lock()
+	defer h.closing.Unlock()
+	h.left, h.mortal = writes, true
+}
+
+func (h *handle) dead() bool {
+	h.closing.Lock()
+	defer h.closing.Unlock()
+	return h.closed
 }
 
 var errKilled = errors.New("the agent has been killed")
@@ -107,6 +124,13 @@ func (h *handle) write(do func()) error {
 	defer h.closing.Unlock()
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.mortal && h.left == 0 {
+		h.closed = true
+	}
+	h.left--
+	if h.mortal && h.closed {
+		goruntime.Goexit() // nobody goes on after his death
+	}
 	if h.closed {
 		return errKilled
 	}

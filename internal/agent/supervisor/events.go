@@ -15,6 +15,12 @@ func (r *runner) happened(from, to lifecycle.State, e process.Event) {
 	if e.At == 0 {
 		e.At = time.Now().UnixMilli()
 	}
+	// The end of a run is known to the millisecond, its begin when somebody got round to it: what is told first comes first. A clock
+	// that was set back is another matter.
+	if ahead := r.told - e.At; ahead > 0 && ahead < time.Minute.Milliseconds() {
+		e.At = r.told
+	}
+	r.told = e.At
 	if r.record != nil {
 		e.ReportID = r.record.Spec.ReportID
 	}
@@ -24,30 +30,46 @@ func (r *runner) happened(from, to lifecycle.State, e process.Event) {
 // byPolicy is the actor of what drover does because the spec says so.
 func byPolicy() process.Actor { return process.Actor{Kind: process.ActorPolicy} }
 
-// tellEnd tells that the process ended without an operation. began is in Unix seconds, run the one that it was started in.
-func (r *runner) tellEnd(from, to lifecycle.State, pid int, how *process.Exit, why process.Cause, run string, began int64) {
-	e := process.Event{Kind: process.EventExited, PID: pid, Exit: how, Cause: why, Actor: actorOfExit(how)}
-	if how != nil {
-		e.At = how.At
+// end is how an instance came to its end without an operation. began is in Unix seconds, run the one that it was started in; how is
+// nil where nobody saw it.
+type end struct {
+	pid   int
+	how   *process.Exit
+	why   process.Cause
+	run   string
+	began int64
+}
+
+// tellEnd tells of it.
+func (r *runner) tellEnd(from, to lifecycle.State, was end) {
+	e := process.Event{Kind: process.EventExited, PID: was.pid, Exit: was.how, Cause: was.why, Actor: actorOfExit(was.how)}
+	if was.how != nil {
+		e.At = was.how.At
 	}
-	if began > 0 {
-		e.RunTime = max(time.Now().UnixMilli()-began*1000, 0)
+	r.describeRun(&e, was.run, was.began)
+	if to != lifecycle.Running && r.closeRun(&e, was.began) {
+		r.judgeRun(&e)
 	}
-	if run != "" {
-		e.Output = r.sup.cfg.Operator.Commands.Output(run)
-	}
-	if r.keepsHistory() && to != lifecycle.Running {
-		e.Kind = r.runOver(how, e.Output)
-	}
+	r.attest(&e)
 	r.happened(from, to, e)
 	if to == lifecycle.GivenUp {
 		r.tellGivenUp(from)
 	}
 }
 
+// describeRun adds to the event of an end how long the instance had run and what it wrote.
+func (r *runner) describeRun(e *process.Event, run string, began int64) {
+	if began > 0 {
+		e.RunTime = max(time.Now().UnixMilli()-began*1000, 0)
+	}
+	if run != "" {
+		e.Output = r.sup.cfg.Operator.Commands.Output(run)
+	}
+}
+
 func (r *runner) tellGivenUp(from lifecycle.State) {
 	why := r.cause()
-	why.Text = givenUpText(r.machine.Attempts, why.Text)
+	why.Text = givenUpText(&r.runtime, r.machine.Attempts)
 	r.happened(from, lifecycle.GivenUp, process.Event{Kind: process.EventGivenUp, Cause: why, Actor: byPolicy(), Attempt: r.machine.Attempts})
 }
 
@@ -62,7 +84,7 @@ func (r *runner) tellRelaunched(from, to lifecycle.State, attempt int, why proce
 	e := process.Event{Kind: process.EventRelaunched, PID: r.pid(), Cause: why, Actor: byPolicy(), Attempt: attempt}
 	switch {
 	case r.record != nil && r.record.Spec.Policy.Kind == process.Periodic:
-		e.Kind = process.EventRunStarted
+		e.Kind, e.Cause = process.EventRunStarted, process.Cause{Text: "its timetable has the run at " + r.history.Due.Format(time.RFC3339)}
 		r.runBegun()
 	case r.runtime.Outside:
 		e.Kind, e.Actor, e.Cause = process.EventFound, process.Actor{Kind: process.ActorOutside}, r.cause()
@@ -102,7 +124,7 @@ func (r *runner) tellOperation(entry *specstore.Entry, result operation.Result, 
 		return
 	}
 	if e.Kind == process.EventStopped {
-		e.Exit = r.runtime.LastExit
+		r.tellStopped(&e)
 	}
 	known := r.record
 	if known == nil && before != nil {
@@ -110,9 +132,20 @@ func (r *runner) tellOperation(entry *specstore.Entry, result operation.Result, 
 		defer func() { r.record = known }()
 	}
 	r.happened(r.prior, to, e)
-	if e.Kind == process.EventStarted && r.keepsHistory() {
-		r.runBegun()
+	if e.Kind == process.EventStarted || e.Kind == process.EventFailed {
+		r.runOfOperation(to)
 	}
+	r.flapping()
+}
+
+// tellStopped adds to the event of a stop how the instance ended.
+func (r *runner) tellStopped(e *process.Event) {
+	e.Exit = r.exitSince(r.since)
+	if was := r.runtime.Ended; was != nil {
+		e.PID = was.PID
+	}
+	r.describeRun(e, r.runtime.Run, r.runtime.LastStartAt)
+	r.closeRun(e, r.runtime.LastStartAt)
 }
 
 // kindOf is what a successful operation is told as; ok is false for one that changes nothing.
@@ -157,14 +190,13 @@ func (r *runner) flapping() {
 	e := process.Event{Kind: process.EventSteady, Actor: byPolicy()}
 	if now {
 		e.Kind = process.EventFlapping
-		e.Cause = process.Cause{ID: process.CauseFlapping, Text: r.flappingText()}
+		e.Cause = process.Cause{ID: process.CauseFlapping, Text: flappingText(r.sup.cfg.Bounds, r.runtime.Note)}
 	}
 	r.happened(r.machine.State, r.machine.State, e)
 }
 
-func (r *runner) flappingText() string {
-	b := r.sup.cfg.Bounds
-	return "relaunched more than " + itoa(b.Flaps) + " times in " + b.FlapWindow.String() + "; " + r.runtime.Note
+func flappingText(b lifecycle.Bounds, note string) string {
+	return join("relaunched more than "+itoa(b.Flaps)+" times in "+b.FlapWindow.String(), note)
 }
 
 func (r *runner) tally() lifecycle.Tally {

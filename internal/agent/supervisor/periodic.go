@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"drover/internal/agent/lifecycle"
@@ -17,12 +18,26 @@ func (s *Supervisor) Missed(id process.ID, _, to time.Time, count int) {
 	s.tell(id, message{kind: missed, at: to, count: count})
 }
 
-// maxRuns is how many runs are remembered.
-const maxRuns = 10
+const (
+	// maxRuns is how many runs are remembered.
+	maxRuns = 10
+	// maxRunOutput is how much is remembered of what a run wrote, in bytes.
+	maxRunOutput = 2 << 10
+)
+
+// ending returns the end of what a run wrote.
+func ending(output string) string {
+	return strings.ToValidUTF8(output[max(0, len(output)-maxRunOutput):], "")
+}
 
 // keepsHistory reports whether what came of each run is worth keeping.
 func (r *runner) keepsHistory() bool {
-	return r.record != nil && r.record.Hosted && r.record.Spec.Policy.Kind != process.Resident
+	return r.record != nil && r.record.Spec.Policy.Kind != process.Resident
+}
+
+// runsByTimetable reports whether the timetable of the process counts.
+func (r *runner) runsByTimetable() bool {
+	return r.record != nil && r.record.Hosted && !r.record.GivenUp && r.record.Spec.Policy.Kind == process.Periodic
 }
 
 // readHistory takes up what earlier lives of the agent have kept.
@@ -43,14 +58,19 @@ func (r *runner) writeHistory() {
 	}
 }
 
-// schedule sets the timetable of a periodic process, and drops that of any other.
+// schedule sets the timetable of a periodic process, and drops that of any other. A timetable counts from the moment that it was
+// given: what was due before, or while the process was not hosted, is not missed.
 func (r *runner) schedule() {
-	rec := r.record
-	if rec == nil || !rec.Hosted || rec.GivenUp || rec.Spec.Policy.Kind != process.Periodic {
+	if !r.runsByTimetable() {
 		r.sup.parts.Timetables.Drop(r.id)
+		if r.history.Due != (time.Time{}) || r.history.Owed {
+			r.history.Due, r.history.Owed, r.history.Table = time.Time{}, false, ""
+			r.writeHistory()
+		}
 		return
 	}
-	table, err := timetable.Parse(rec.Spec.Policy, rec.Spec.Schedule)
+	policy, when := r.record.Spec.Policy, r.record.Spec.Schedule
+	table, err := timetable.Parse(policy, when)
 	if err != nil {
 		// No operation stores one; a newer version may have.
 		r.sup.parts.Timetables.Drop(r.id)
@@ -58,69 +78,160 @@ func (r *runner) schedule() {
 		r.sup.cfg.Log.Error("timetable could not be read", "process", r.id, "error", err)
 		return
 	}
-	r.sup.parts.Timetables.Set(r.id, table, r.history.Due, rec.Spec.Schedule.Missed)
+	if name := policy.Crontab + " " + when.TimeZone + " " + itoa(policy.CycleTime); r.history.Table != name {
+		r.history.Due, r.history.Owed, r.history.Table = time.Now(), false, name
+		r.writeHistory()
+	}
+	r.sup.parts.Timetables.Set(r.id, table, r.history.Due, when.Missed)
 }
 
-// due begins a run, or does what the policy says where one is under way.
+// due begins a run, or does what the policy says where one is under way. That it is owed is on record before anything is done.
 func (r *runner) due(ctx context.Context, at time.Time) {
-	if !r.keepsHistory() {
+	if !r.runsByTimetable() {
 		return
 	}
-	r.history.Due = at
+	r.history.Due, r.history.Owed = at, true
 	r.writeHistory()
+	if r.machine.State == lifecycle.Operating && r.record.Spec.Schedule.Overlap == process.OverlapWait {
+		return // until the operation has ended
+	}
+	r.step(ctx, lifecycle.Due{})
+}
+
+// patience is how late a run may be begun that the agent's own death has held up.
+const patience = time.Minute
+
+// beginOwed begins the run that is still to begin, once nothing is in its way.
+func (r *runner) beginOwed(ctx context.Context) {
+	if !r.history.Owed || r.busy || r.machine.Pending || !r.runsByTimetable() {
+		return
+	}
+	if time.Since(r.history.Due) > patience && r.machine.State == lifecycle.Scheduled && r.record.Spec.Schedule.Missed != process.MissedRun {
+		r.missed(r.history.Due, 1)
+		return
+	}
 	r.step(ctx, lifecycle.Due{})
 }
 
 // skipped tells of a run that was left out.
 func (r *runner) skipped() {
-	text := "the run of " + r.history.Due.Format(time.RFC3339) + " was left out: the one before it had not ended"
-	r.happened(r.machine.State, r.machine.State, process.Event{
-		Kind: process.EventRunSkipped, PID: r.pid(), Actor: byPolicy(), Cause: process.Cause{ID: process.CauseRunSkipped, Text: text},
-	})
+	why := "the one before it had not ended"
+	if r.machine.State == lifecycle.Operating {
+		why = "an operation was under way"
+	}
+	text := "the run of " + r.history.Due.Format(time.RFC3339) + " was left out: " + why
+	r.blame(process.CauseRunSkipped, text)
+	r.happened(r.machine.State, r.machine.State, process.Event{Kind: process.EventRunSkipped, PID: r.pid(), Actor: byPolicy(), Cause: r.cause()})
+	r.history.Owed = false
+	r.writeHistory()
 }
 
 // missed tells of runs whose time passed while nobody was there.
 func (r *runner) missed(last time.Time, count int) {
-	if !r.keepsHistory() {
+	if !r.runsByTimetable() {
 		return
 	}
-	r.history.Due = last
+	r.history.Due, r.history.Owed = last, false
+	text := itoa(count) + " runs were missed, the last one that of "
+	if count == 1 {
+		text = "a run was missed, that of "
+	}
+	r.blame(process.CauseRunMissed, text+last.Format(time.RFC3339)+": the agent or its host was away")
+	r.happened(r.machine.State, r.machine.State, process.Event{Kind: process.EventRunMissed, Actor: byPolicy(), Attempt: count, Cause: r.cause()})
 	r.writeHistory()
-	text := itoa(count) + " runs were missed, the last one that of " + last.Format(time.RFC3339) + ": the agent or its host was away"
-	r.happened(r.machine.State, r.machine.State, process.Event{
-		Kind: process.EventRunMissed, Actor: byPolicy(), Cause: process.Cause{ID: process.CauseRunMissed, Text: text}, Attempt: count,
-	})
 	r.show()
+}
+
+// openRun is the run that is under way as far as is known; nil where there is none.
+func (r *runner) openRun() *process.Run {
+	if len(r.history.Runs) == 0 || r.history.Runs[0].Ended != 0 {
+		return nil
+	}
+	return &r.history.Runs[0]
 }
 
 // runBegun notes a run that is under way.
 func (r *runner) runBegun() {
+	r.history.Owed = false
+	if open := r.openRun(); open != nil && open.PID == r.pid() {
+		r.writeHistory() // an earlier agent had come so far
+		return
+	}
 	r.noteRun(process.Run{Started: time.Now().UnixMilli(), PID: r.pid()})
 }
 
 // runRefused notes a run that could not be begun.
 func (r *runner) runRefused(why string) {
 	now := time.Now().UnixMilli()
-	r.noteRun(process.Run{Started: now, Ended: now, Output: why})
+	r.history.Owed = false
+	r.noteRun(process.Run{Started: now, Ended: now, Output: ending(why)})
 }
 
+// runOfOperation notes the run that an operation has begun, and tells how it ended if it has.
+func (r *runner) runOfOperation(to lifecycle.State) {
+	if !r.keepsHistory() || r.runtime.LastStartAt*1000+999 < r.since {
+		return
+	}
+	r.history.Owed = false
+	if r.runtime.Process != nil {
+		r.noteRun(process.Run{Started: r.runtime.LastStartAt * 1000, PID: r.pid()})
+		return
+	}
+	e := process.Event{Kind: process.EventRunEnded, Exit: r.exitSince(r.since)}
+	if was := r.runtime.Ended; was != nil {
+		e.PID = was.PID
+	}
+	r.describeRun(&e, r.runtime.Run, r.runtime.LastStartAt)
+	r.noteRun(process.Run{Started: r.runtime.LastStartAt * 1000, PID: e.PID})
+	r.closeRun(&e, r.runtime.LastStartAt)
+	if r.judgeRun(&e); e.Kind == process.EventRunEnded {
+		e.Actor = actorOfExit(e.Exit)
+		r.runtime.Note = "the run of pid " + itoa(e.PID) + " ended with exit status 0"
+		e.Cause.Text = r.runtime.Note
+		r.happened(r.prior, to, e)
+	}
+}
+
+// noteRun adds a run. One that was taken to be under way is over then.
 func (r *runner) noteRun(run process.Run) {
+	if open := r.openRun(); open != nil {
+		over := *open
+		over.Ended = run.Started
+		r.history.Runs = append([]process.Run{over}, r.history.Runs[1:]...)
+	}
 	r.history.Runs = append([]process.Run{run}, r.history.Runs[:min(len(r.history.Runs), maxRuns-1)]...)
 	r.writeHistory()
 }
 
-// runOver notes the end of the run that is under way, and returns what to tell of it.
-func (r *runner) runOver(how *process.Exit, output string) process.EventKind {
-	if runs := r.history.Runs; len(runs) > 0 && runs[0].Ended == 0 {
-		over := runs[0]
-		over.Ended, over.Exit, over.Output = time.Now().UnixMilli(), how, output
-		r.history.Runs = append([]process.Run{over}, runs[1:]...) // what others see of it is never changed
-		r.writeHistory()
+// closeRun notes the end of the run that an event tells of, whoever has begun it, unless an earlier agent has done so, and reports
+// whether runs are noted at all. began is in Unix seconds.
+func (r *runner) closeRun(e *process.Event, began int64) bool {
+	if !r.keepsHistory() {
+		return false
 	}
-	if how != nil && how.Known && (how.Code != 0 || how.Signal != 0) {
-		r.runtime.Cause.ID = process.CauseRunFailed
-		return process.EventRunFailed
+	if r.openRun() == nil {
+		if runs := r.history.Runs; len(runs) > 0 && runs[0].Started >= began*1000 {
+			return true
+		}
+		r.noteRun(process.Run{Started: began * 1000, PID: e.PID})
 	}
-	r.runtime.Cause.ID = process.CauseFinished
-	return process.EventRunEnded
+	over := r.history.Runs[0]
+	over.Ended, over.Exit, over.Output = time.Now().UnixMilli(), e.Exit, ending(e.Output)
+	r.history.Runs = append([]process.Run{over}, r.history.Runs[1:]...) // what others see of it is never changed
+	r.writeHistory()
+	return true
+}
+
+// judgeRun makes the event of an end, and what is known of the process, one of a run that ended well or did not. Of what nobody saw
+// the event stays as it is.
+func (r *runner) judgeRun(e *process.Event) {
+	switch {
+	case e.Exit == nil || !e.Exit.Known:
+		return
+	case e.Exit.Code != 0 || e.Exit.Signal != 0:
+		e.Kind, e.Cause.ID = process.EventRunFailed, process.CauseRunFailed
+	default:
+		e.Kind, e.Cause.ID = process.EventRunEnded, process.CauseFinished
+	}
+	r.runtime.Cause.ID = e.Cause.ID
 }

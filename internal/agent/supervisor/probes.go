@@ -7,6 +7,7 @@ import (
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/probe"
 	"drover/internal/agent/procfs"
+	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
@@ -48,11 +49,18 @@ func (r *runner) answered(ctx context.Context, m *message) {
 	if m.answer.Bad != sick {
 		r.tellHealth(m.answer)
 	}
-	if m.answer.Bad && r.record.Spec.Probes.Restart && r.record.Hosted && !r.busy && r.machine.State == lifecycle.Running && r.sup.budget.spare(r.now()) {
+	if m.answer.Bad && r.mayRestart() && r.sup.budget.spare(r.now()) {
+		r.placed = true
 		r.blame(process.CauseUnhealthy, "pid "+itoa(m.who.PID)+" was ended because it is unhealthy: "+m.answer.Text)
-		r.condemned = r.cause()
+		r.runtime.Ending = &specstore.Ending{Cause: r.cause()}
 		r.step(ctx, lifecycle.Condemned{})
 	}
+}
+
+// mayRestart reports whether the process is to be started again when it is unhealthy, and nothing else holds it. One that would not
+// come up again is not ended.
+func (r *runner) mayRestart() bool {
+	return r.record.Spec.Probes.Restart && r.record.Hosted && r.record.Spec.Policy.Kind == process.Resident && !r.busy && r.machine.State == lifecycle.Running
 }
 
 func (r *runner) tellHealth(a *process.Answer) {
@@ -73,13 +81,18 @@ func (r *runner) review() {
 	if r.record == nil || r.busy {
 		return
 	}
-	before := len(r.runtime.Relaunches)
+	before, matches := len(r.runtime.Relaunches), r.runtime.Matches
 	r.runtime.Relaunches = r.tally().Recent(r.sup.cfg.Bounds, r.now()).Relaunches
 	r.flapping()
 	if r.machine.State == lifecycle.Running {
 		r.compare()
+		if r.record.Spec.Policy.Instances > 1 {
+			if seen := r.look(); seen.Alive() && *seen.ID == *r.runtime.Process {
+				r.runtime.Matches = seen.Matches
+			}
+		}
 	}
-	if len(r.record.Spec.Config) > 0 || before != len(r.runtime.Relaunches) {
+	if len(r.record.Spec.Config) > 0 || before != len(r.runtime.Relaunches) || matches != r.runtime.Matches {
 		r.keep(r.runtime)
 		r.show()
 	}

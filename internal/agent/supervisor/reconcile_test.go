@@ -2,6 +2,7 @@ package supervisor_test
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -16,11 +17,7 @@ import (
 func (r *rig) copied() (back func()) {
 	r.disk.mu.Lock()
 	defer r.disk.mu.Unlock()
-	records, revision := map[process.ID]specstore.Record{}, r.disk.revision
-	for id, rec := range r.disk.records {
-		records[id] = rec
-	}
-	entries := slices.Clone(r.disk.entries)
+	records, revision, entries := maps.Clone(r.disk.records), r.disk.revision, slices.Clone(r.disk.entries)
 	return func() {
 		r.disk.mu.Lock()
 		defer r.disk.mu.Unlock()

@@ -36,8 +36,14 @@ type runner struct {
 	history specstore.History
 	// prior is the state before the operation that holds the process.
 	prior lifecycle.State
-	// condemned is why the process is being ended by policy.
-	condemned process.Cause
+	// since is when what holds the process began, in Unix milliseconds.
+	since int64
+	// told is when the last event was, in Unix milliseconds.
+	told int64
+	// doubted says that the process was not seen any more, while its watch has not told of its end.
+	doubted bool
+	// placed says that the next relaunch has its place in the host's budget.
+	placed bool
 	// unplace gives the place in the host's budget back; nil when there is none.
 	unplace func(now time.Duration)
 	// held begins the relaunch that waits for the server's word; nil where none does.
@@ -54,6 +60,7 @@ func (s *Supervisor) newRunner(id process.ID, rec *specstore.Record) *runner {
 			s.cfg.Log.Warn("state of process could not be read", "process", id, "error", err)
 		}
 		r.runtime = rt
+		r.flapped = len(rt.Relaunches) > s.cfg.Bounds.Flaps // as it was told last
 		r.readHistory()
 	}
 	r.show()
@@ -132,8 +139,13 @@ func (r *runner) begin(ctx context.Context) {
 	if r.sup.cfg.Operator.Relaunching(r.id) {
 		// An earlier agent ended in the middle of a relaunch: its command is waited for, not run again.
 		r.machine.State, r.machine.Awaits = lifecycle.Starting, lifecycle.Launch
+		r.schedule()
 		r.launch(ctx, func(ctx context.Context) { r.relaunch(ctx, r.sup.cfg.Operator.ResumeRelaunch, false) })
 		r.show()
+		return
+	}
+	if r.runtime.Ending != nil && r.runtime.Process != nil {
+		r.resumeTakeDown(ctx)
 		return
 	}
 	if r.operationPending() {
@@ -151,12 +163,13 @@ func (r *runner) start(ctx context.Context, t task) {
 		// A question changes nothing: the process stays watched as it is, with what a look has just shown.
 		if r.machine.State != lifecycle.Unknown {
 			r.relist(ctx)
+			r.review()
 		}
 		subject := operation.Subject{Record: r.record, Runtime: r.runtime}
 		r.sup.turns.beside(func() { r.operate(ctx, t, subject) })
 		return
 	}
-	r.busy = true
+	r.hold()
 	r.prior = r.machine.State
 	r.leaveBudget()
 	r.sup.parts.Probes.Drop(r.id)
@@ -166,14 +179,19 @@ func (r *runner) start(ctx context.Context, t task) {
 		r.sup.turns.beside(func() {
 			select {
 			case unhost := <-t.hold.released:
-				r.post(message{kind: released, unhost: unhost})
+				r.post(message{kind: released, unhost: unhost, entry: t.hold.by})
 			case <-ctx.Done():
 			}
 		})
 		return
 	}
 	subject := operation.Subject{Record: r.record, Runtime: r.runtime}
-	r.sup.turns.beside(func() { r.operate(ctx, t, subject) })
+	r.sup.turns.beside(func() { r.operate(withHolder(ctx, &t.entry), t, subject) })
+}
+
+// hold notes that something holds the process from now on.
+func (r *runner) hold() {
+	r.busy, r.since, r.doubted = true, time.Now().UnixMilli(), false
 }
 
 // storeAgain is how long an outcome that could not be stored waits for its next try: the disk is full or gone.
@@ -186,8 +204,11 @@ func (r *runner) operate(ctx context.Context, t task, subject operation.Subject)
 	if err != nil {
 		return // the agent stops, and its successor goes on
 	}
-	if rec := result.Change.Put; rec != nil && rec.RegisteredAt == 0 {
-		rec.RegisteredAt = time.Now().Unix()
+	if rec := result.Change.Put; rec != nil {
+		if rec.RegisteredAt == 0 {
+			rec.RegisteredAt = time.Now().Unix()
+		}
+		rec.Rest = restAfter(&e, rec.Rest)
 	}
 	if e.Op != process.Query && !result.Change.Delete && (result.Change.Put != nil || subject.Record != nil) {
 		// Before the outcome, which drops the progress: a successor must find the instance and its run in one or the other.
@@ -264,13 +285,12 @@ func (r *runner) handle(ctx context.Context, m *message) {
 		r.apply(m.entry, m.result)
 		ended := lifecycle.Ended{Alive: r.runtime.Process != nil, Restore: m.result.Restore, Now: m.result.Now}
 		r.stepAndTell(ctx, ended, func(_, to lifecycle.State) { r.tellOperation(m.entry, m.result, before, to) })
+		r.beginOwed(ctx)
 		// Last: whoever hears of the outcome is to see the state that belongs to it.
 		r.sup.cfg.Sink.Finished(m.entry.Item, m.result.Outcome)
 	case released:
 		r.busy = false
-		r.unhostedByPeer(m.unhost)
-		r.sighted(r.look())
-		r.step(ctx, lifecycle.Ended{Alive: r.runtime.Process != nil})
+		r.released(ctx, m)
 	case relaunched:
 		r.busy = false
 		r.relaunchEnded(ctx, m)
@@ -305,7 +325,7 @@ func (r *runner) handle(ctx context.Context, m *message) {
 func (r *runner) apply(e *specstore.Entry, result operation.Result) {
 	switch {
 	case result.Change.Delete:
-		r.record = nil
+		r.record, r.history = nil, specstore.History{}
 		r.dropRuntime()
 		r.desired() // the removal is newer
 		r.sup.cfg.Sink.Gone(r.id, r.latestRevision())
@@ -316,23 +336,44 @@ func (r *runner) apply(e *specstore.Entry, result operation.Result) {
 	r.runtime = result.Runtime
 	r.runtime.Attempts, r.runtime.LaunchedAt, r.runtime.RetryAt = before.Attempts, before.LaunchedAt, before.RetryAt
 	r.runtime.Note, r.runtime.Cause = before.Note, before.Cause
+	r.runtime.LastExit = lastExit(before.LastExit, r.runtime.LastExit)
 	if result.Outcome.Fault == process.None && result.Change.Put != nil {
 		r.runtime.Note, r.runtime.Cause = "", process.Cause{}
-		r.explainRest(e)
+		if r.runtime.Outside && r.runtime.Process != nil {
+			r.blame(process.CauseOutside, startedFromOutside(r.pid()))
+		}
 	}
+	r.blameOperation(e, result.Outcome)
 	if result.Restore {
 		r.runtime.Relaunches, r.runtime.Breaches = nil, nil
 	}
 	r.schedule()
 }
 
+// released goes on after a hold: another process's operation may have ended the instance that both are.
+func (r *runner) released(ctx context.Context, m *message) {
+	was := r.pid()
+	r.unhostedByPeer(m)
+	r.sighted(r.look())
+	r.stepAndTell(ctx, lifecycle.Ended{Alive: r.runtime.Process != nil}, func(_, to lifecycle.State) {
+		if m.unhost && r.record != nil {
+			actor := m.entry.Actor
+			actor.Kind, actor.Operation = process.ActorCaller, m.entry.Item
+			r.happened(r.prior, to, process.Event{Kind: process.EventStopped, PID: was, Exit: r.exitSince(r.since), Actor: actor, Cause: r.record.Rest})
+		}
+	})
+	r.beginOwed(ctx)
+}
+
 // unhostedByPeer drops the hosting flag after another process's operation has stopped the instance that both are.
-func (r *runner) unhostedByPeer(unhost bool) {
-	if !unhost || r.record == nil {
+func (r *runner) unhostedByPeer(m *message) {
+	if !m.unhost || r.record == nil {
 		return
 	}
 	rec := *r.record
 	rec.Hosted, rec.GivenUp, rec.Want = false, false, process.WantStopped
+	rec.Rest = restAfter(m.entry, rec.Rest)
+	rec.Rest.Text = join(rec.Rest.Text, "as "+m.entry.Process.String()+", which it was too")
 	if n, err := r.sup.cfg.Revisions.NextRevision(); err == nil { // else the record can't be stored either
 		rec.Revision = n
 	}
@@ -340,6 +381,8 @@ func (r *runner) unhostedByPeer(unhost bool) {
 		r.sup.cfg.Log.Error("hosting flag could not be stored", "process", r.id, "error", err)
 	}
 	r.record = &rec
+	r.runtime.Note, r.runtime.Cause = "", process.Cause{}
+	r.schedule()
 }
 
 // exited takes in the end of the watched instance.
@@ -353,7 +396,9 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 		how.OOM = r.sup.parts.OOM(run)
 	}
 	r.runtime.LastExit = how
-	r.blame(causeOfExit(how), "pid "+itoa(who.PID)+" "+exit.String()+oomNote(how)+" at "+exit.At.UTC().Format(time.RFC3339))
+	if r.runtime.Ending == nil {
+		r.blame(causeOfExit(how), "pid "+itoa(who.PID)+" "+exit.String()+oomNote(how)+" at "+exit.At.UTC().Format(time.RFC3339))
+	}
 	if r.busy {
 		r.show() // an operation holds the process: it looks for itself
 		return
@@ -364,32 +409,49 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 	var ev lifecycle.Event = lifecycle.Exited{}
 	if seen.Alive() {
 		ev = lifecycle.Found{}
+		if r.record.Spec.Policy.Kind == process.Periodic && run != "" {
+			// The command has left the process of its run behind.
+			r.runtime.Run, r.runtime.Outside, r.runtime.LastStartAt = run, false, began
+			r.runtime.Note, r.runtime.Cause = "the run goes on as pid "+itoa(seen.ID.PID), process.Cause{}
+			r.step(ctx, ev)
+			return
+		}
 	}
 	r.stepAndTell(ctx, ev, func(from, to lifecycle.State) {
 		r.sup.cfg.Log.Info("process ended", "process", r.id, "pid", who.PID, "exit", exit.String())
-		r.tellEnd(from, to, who.PID, how, cause, run, began)
+		r.tellEnd(from, to, end{pid: who.PID, how: how, why: cause, run: run, began: began})
 	})
 }
 
 // relist compares what is believed with what is there.
 func (r *runner) relist(ctx context.Context) {
 	if r.busy || r.record == nil || r.sup.stands(r) {
+		r.doubted = false
 		return
 	}
 	before := r.runtime.Process
+	if before != nil && r.unwatch != nil && !r.doubted {
+		// Its watch is about to tell how it ended. If not, the next look counts.
+		r.doubted = true
+		return
+	}
+	r.doubted = false
 	seen := r.look()
 	r.sighted(seen)
 	switch {
 	case seen.Alive() && (before == nil || *before != *seen.ID):
 		r.stepAndTell(ctx, lifecycle.Found{}, r.tellFound)
 	case !seen.Alive() && before != nil:
-		began := r.runtime.LastStartAt
-		r.blame(process.CauseUnseen, "pid "+itoa(before.PID)+" has ended, and nobody saw how")
-		cause := r.cause()
-		r.stepAndTell(ctx, lifecycle.NotFound{}, func(from, to lifecycle.State) {
-			r.tellEnd(from, to, before.PID, nil, cause, r.runtime.Run, began)
-		})
+		r.unseen(before.PID)
+		gone := end{pid: before.PID, why: r.cause(), run: r.runtime.Run, began: r.runtime.LastStartAt}
+		r.stepAndTell(ctx, lifecycle.NotFound{}, func(from, to lifecycle.State) { r.tellEnd(from, to, gone) })
 	}
+}
+
+// unseen notes an end of which nobody knows how it was.
+func (r *runner) unseen(pid int) {
+	r.runtime.LastExit = &process.Exit{At: time.Now().UnixMilli()}
+	r.blame(process.CauseUnseen, "pid "+itoa(pid)+" has ended, and nobody saw how")
 }
 
 func (r *runner) look() operation.Sighting {

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"drover/internal/agent/lifecycle"
+	"drover/internal/agent/operation"
+	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
 
@@ -34,10 +36,16 @@ func (r *runner) snapshot() (process.Status, *process.Spec, bool) {
 	if next, ok := r.sup.parts.Timetables.Next(r.id); ok {
 		s.NextRun = next.UnixMilli()
 	}
+	if f.machine.State == lifecycle.Scheduled && s.NextRun != 0 {
+		s.Message = join(s.Message, "next run at "+time.UnixMilli(s.NextRun).UTC().Format(time.RFC3339))
+	}
 	if f.runtime.Process != nil {
 		r.describe(f, &s)
 	}
-	s.Cause = f.cause(&s)
+	s.Cause = f.cause(&s, r.sup.cfg.Bounds)
+	if s.Cause.Text != "" {
+		s.Message = s.Cause.Text
+	}
 	return s, &f.record.Spec, true
 }
 
@@ -78,22 +86,24 @@ func (f face) flapping(b lifecycle.Bounds, now time.Duration) bool {
 }
 
 // cause is why the process is not as it should be, or why it does not run. Of a running process the worst is told.
-func (f face) cause(s *process.Status) process.Cause {
+func (f face) cause(s *process.Status, b lifecycle.Bounds) process.Cause {
 	why := f.runtime.Cause
+	why.Text = s.Message
 	if f.machine.State != lifecycle.Running {
-		why.Text = s.Message
 		return f.causeOfRest(why, s)
 	}
+	policy := f.record.Spec.Policy
 	switch {
 	case s.Flapping:
-		return process.Cause{ID: process.CauseFlapping, Text: s.Message}
+		return process.Cause{ID: process.CauseFlapping, Text: flappingText(b, s.Message), Evidence: why.Evidence}
 	case s.Health != nil && s.Health.Bad:
 		return process.Cause{ID: process.CauseUnhealthy, Text: sickText(s.Health), Since: s.Health.At}
 	case len(s.Config) > 0:
 		return process.Cause{ID: process.CauseDrift, Text: driftText(s.Config[0]), Since: s.Config[0].Since}
-	case why.ID == process.CauseOutside:
-		why.Text = s.Message
+	case why.ID != "": // an operation that has failed, a run that was left out, a start by somebody else
 		return why
+	case policy.Instances > 1 && f.runtime.Matches < policy.Instances:
+		return process.Cause{ID: process.CauseTooFew, Text: operation.TooFew(f.runtime.Matches, policy)}
 	}
 	return process.Cause{}
 }
@@ -108,8 +118,8 @@ func (f face) causeOfRest(why process.Cause, s *process.Status) process.Cause {
 			why.ID = process.CauseWaitsForSchedule
 		}
 	case lifecycle.Stopped, lifecycle.Finished:
-		if why.ID == "" && s.LastStartAt == 0 {
-			why.ID, why.Text = process.CauseNeverStarted, join("it was registered and never started", why.Text)
+		if why.ID == "" {
+			why = f.record.Rest
 		}
 	case lifecycle.Backoff:
 		if f.machine.Held {
@@ -132,22 +142,26 @@ func (f face) message(now time.Duration) string {
 		}
 		return join(f.runtime.Note, next)
 	case lifecycle.GivenUp:
-		return givenUpText(f.machine.Attempts, f.runtime.Note)
+		return givenUpText(&f.runtime, f.machine.Attempts)
+	case lifecycle.Running:
+		if f.machine.Pending {
+			return join(f.runtime.Note, "another run is due and begins when this one has ended")
+		}
 	case lifecycle.Starting:
 		if p.Kind == process.Periodic {
 			return join(f.runtime.Note, "a run is being started")
 		}
 		return join(f.runtime.Note, "start "+itoa(f.machine.Attempts)+" of "+itoa(p.StartRetries)+" is under way")
-	case lifecycle.Unknown, lifecycle.Stopped, lifecycle.Running, lifecycle.Operating, lifecycle.Scheduled, lifecycle.Stopping, lifecycle.Finished:
+	case lifecycle.Unknown, lifecycle.Stopped, lifecycle.Operating, lifecycle.Scheduled, lifecycle.Stopping, lifecycle.Finished:
 	}
 	return f.runtime.Note
 }
 
-func givenUpText(attempts int, note string) string {
-	if attempts == 0 {
-		return join("given up", note) // for its breaches, not for its starts
+func givenUpText(rt *specstore.Runtime, attempts int) string {
+	if rt.Cause.ID == process.CauseCPULimit || rt.Cause.ID == process.CauseMemLimit || rt.Cause.ID == process.CauseGroupLimit {
+		return join("given up after "+itoa(len(rt.Breaches))+" breaches of a limit", rt.Note)
 	}
-	return join("given up after "+itoa(attempts)+" starts that did not last", note)
+	return join("given up after "+itoa(attempts)+" starts that did not last", rt.Note)
 }
 
 func join(a, b string) string {

@@ -221,7 +221,7 @@ func (s *Supervisor) relist(refresh bool) {
 			r.post(message{kind: relisted})
 		}
 		f := r.face.load()
-		if f.record != nil && (len(f.record.Spec.Config) > 0 || len(f.runtime.Relaunches) > 0) {
+		if f.record != nil && (len(f.record.Spec.Config) > 0 || f.record.Spec.Policy.Instances > 1 || len(f.runtime.Relaunches) > 0) {
 			r.post(message{kind: reviewed})
 		}
 		if refresh && f.record != nil {
@@ -322,7 +322,7 @@ const holdLimit = 10 * time.Second
 // Hold implements operation.Peers: it waits in the other process's queue like an operation, so that nothing else happens
 // to that process until release is called. It fails when the other process is busy for longer than holdLimit.
 func (s *Supervisor) Hold(ctx context.Context, id process.ID) (release func(unhost bool), err error) {
-	h := &hold{held: make(chan struct{}), released: make(chan bool, 1)}
+	h := &hold{held: make(chan struct{}), released: make(chan bool, 1), by: holder(ctx)}
 	s.submit(id, task{hold: h})
 	release = func(unhost bool) { h.released <- unhost }
 	limit := time.NewTimer(holdLimit)
@@ -343,4 +343,20 @@ func (s *Supervisor) Hold(ctx context.Context, id process.ID) (release func(unho
 type hold struct {
 	held     chan struct{}
 	released chan bool
+	// by is the operation that wants it.
+	by *specstore.Entry
+}
+
+// holderKey is the context key of the operation that is carried out.
+type holderKey struct{}
+
+func withHolder(ctx context.Context, e *specstore.Entry) context.Context {
+	return context.WithValue(ctx, holderKey{}, e)
+}
+
+func holder(ctx context.Context) *specstore.Entry {
+	if e, ok := ctx.Value(holderKey{}).(*specstore.Entry); ok {
+		return e
+	}
+	return &specstore.Entry{}
 }

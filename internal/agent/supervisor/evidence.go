@@ -1,0 +1,46 @@
+package supervisor
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+)
+
+// How much of an output is told as evidence.
+const (
+	proofLines = 5
+	proofBytes = 1000
+)
+
+// attest adds to the cause of an end what its event knows besides: how long the instance had run, and what it wrote last.
+func (r *runner) attest(e *process.Event) {
+	if ran := time.Duration(e.RunTime) * time.Millisecond; ran > 0 {
+		r.runtime.Cause.Evidence = append(r.runtime.Cause.Evidence, "it had run for "+ran.Round(time.Second).String())
+	}
+	if text := lastLines(e.Output); text != "" {
+		r.runtime.Cause.Evidence = append(r.runtime.Cause.Evidence, "its last output:\n"+text)
+	}
+}
+
+// lastLines returns the end of an output.
+func lastLines(output string) string {
+	output = strings.TrimSpace(output)
+	output = strings.ToValidUTF8(output[max(0, len(output)-proofBytes):], "")
+	lines := strings.Split(output, "\n")
+	return strings.Join(lines[max(0, len(lines)-proofLines):], "\n")
+}
+
+// blameOperation notes that an operation on the process has not done what it was asked for. That stands until another one ends well, or
+// until something else happens to the process.
+func (r *runner) blameOperation(e *specstore.Entry, o process.Outcome) {
+	failed := o.Fault == process.Failed || o.Fault == process.CheckFailed
+	acts := []process.Op{process.Start, process.Stop, process.Restart, process.Reload, process.Kill, process.Host}
+	if !failed || o.Cause == "" || !slices.Contains(acts, e.Op) {
+		return
+	}
+	r.blame(o.Cause, o.Text)
+	r.runtime.Cause.Evidence = []string{by(string(e.Op)+" was asked for", e.Actor)}
+}

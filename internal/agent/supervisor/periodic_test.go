@@ -1,0 +1,312 @@
+package supervisor_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"drover/internal/agent/operation/operationtest"
+	"drover/internal/process"
+)
+
+// every returns a process that is run every so many seconds by a command that takes some time and leaves nothing behind.
+func (r *rig) every(name string, cycle int, takes time.Duration, schedule process.Schedule) *process.Spec {
+	s := r.spec(name)
+	s.Policy.Kind, s.Policy.CycleTime, s.Schedule, s.Commands.Stop = process.Periodic, cycle, schedule, ""
+	s.Policy.StartCheckBegin = 1
+	r.Script(line("start", name), operationtest.Script{Takes: takes, Output: "done"})
+	return s
+}
+
+func TestRunsByTheTimetable(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.every("a", 60, 2*time.Second, process.Schedule{})
+		at := r.starts("a", operationtest.Script{Takes: 2 * time.Second, Output: "done"})
+		r.do(process.Host, "a", s)
+		r.state("a", "scheduled", true)
+		r.pass(61 * time.Second)
+		r.state("a", "running", true)
+		r.pass(130 * time.Second)
+		if want := []float64{60, 120, 180}; !slices.Equal(*at, want) {
+			t.Errorf("run at %v, want %v", *at, want)
+		}
+		got := r.state("a", "scheduled", true)
+		if len(got.Runs) != 3 || got.Runs[0].Exit == nil || got.Runs[0].Ended-got.Runs[0].Started != 2000 || got.Runs[0].Output != "done" || got.Cause.ID != process.CauseWaitsForSchedule {
+			t.Errorf("status %+v", got)
+		}
+		if got.NextRun == 0 || !strings.Contains(got.Message, "next run at ") || got.Restarts != 0 {
+			t.Errorf("status %+v", got)
+		}
+		want := []string{"hosted stopped→scheduled"}
+		for range 3 {
+			want = append(want, "run-started starting→running", "run-ended running→scheduled finished")
+		}
+		if d := cmp.Diff(want, r.sink.history(id("a"))); d != "" {
+			t.Errorf("events (-want +got):\n%s", d)
+		}
+		// Twelve runs later only the last ten are remembered, over a restart of the agent too.
+		r.pass(12 * time.Minute)
+		r.kill()
+		r.begin()
+		if n := len(r.state("a", "scheduled", true).Runs); n != 10 {
+			t.Errorf("%d runs are remembered", n)
+		}
+	})
+}
+
+func TestRunThatFails(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.do(process.Host, "a", r.every("a", 60, time.Second, process.Schedule{}))
+		r.Script(line("start", "a"), operationtest.Script{Takes: time.Second, Code: 4, Output: "oh"})
+		r.pass(70 * time.Second)
+		got := r.state("a", "scheduled", true)
+		if got.Cause.ID != process.CauseRunFailed || !strings.Contains(got.Message, "exit status 4") || got.Runs[0].Exit.Code != 4 {
+			t.Errorf("status %+v", got)
+		}
+		r.Script(line("start", "a"), operationtest.Script{Refuse: process.Errorf(process.Failed, "cannot enter /opt").Because(process.CauseNoDirectory)})
+		r.pass(time.Minute)
+		got = r.state("a", "scheduled", true)
+		if got.Cause.ID != process.CauseNoDirectory || len(got.Runs) != 2 || got.Runs[0].Ended == 0 || !strings.Contains(got.Runs[0].Output, "cannot enter /opt") {
+			t.Errorf("status %+v", got)
+		}
+		if d := cmp.Diff("run-failed starting→scheduled no-such-directory", r.sink.history(id("a"))[3]); d != "" {
+			t.Error(d)
+		}
+	})
+}
+
+// TestATimetableBeginsWhenItIsGiven: what was due before, or while nobody wanted it, is not made up for.
+func TestATimetableBeginsWhenItIsGiven(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.every("a", 3600, time.Second, process.Schedule{Missed: process.MissedRun})
+		r.do(process.Host, "a", s)
+		r.pass(90 * time.Minute)
+		r.do(process.Unhost, "a", nil)
+		r.pass(10 * time.Hour)
+		r.do(process.Host, "a", s)
+		r.pass(time.Minute)
+		r.ran("start a")
+		// Another table, of which many runs would have been due.
+		r.pass(50 * time.Minute)
+		r.do(process.Host, "a", r.every("a", 600, time.Second, process.Schedule{Missed: process.MissedRun}))
+		r.pass(time.Minute)
+		r.ran("start a")
+		// The same one again leaves it as it is, and so does an agent that is restarted all the time.
+		for range 3 {
+			r.pass(2 * time.Minute)
+			r.do(process.Host, "a", r.every("a", 600, time.Second, process.Schedule{Missed: process.MissedRun}))
+			r.kill()
+			r.begin()
+		}
+		r.pass(3*time.Minute + 10*time.Second)
+		r.ran("start a", "start a")
+		if told := r.sink.history(id("a")); slices.ContainsFunc(told, func(e string) bool { return strings.Contains(e, "missed") }) {
+			t.Errorf("events %q", told)
+		}
+	})
+}
+
+func TestMissedRuns(t *testing.T) {
+	for _, c := range []struct {
+		missed process.Missed
+		runs   int
+		events []string
+	}{
+		{process.MissedSkip, 1, []string{"run-missed unknown→unknown run-missed"}},
+		{process.MissedRun, 2, []string{"run-started starting→running", "run-ended running→scheduled finished"}},
+	} {
+		t.Run(string(c.missed), func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				r.do(process.Host, "a", r.every("a", 3600, time.Second, process.Schedule{Missed: c.missed}))
+				r.pass(61 * time.Minute)
+				r.kill()
+				r.pass(3*time.Hour + 5*time.Minute)
+				r.begin()
+				r.pass(time.Minute)
+				if n := len(r.Lines()); n != c.runs {
+					t.Errorf("%d runs, want %d", n, c.runs)
+				}
+				got := r.sink.history(id("a"))
+				for i, e := range got {
+					if strings.HasPrefix(e, "run-missed") {
+						got[i] = c.events[0] // whatever the state was
+					}
+				}
+				if d := cmp.Diff(c.events, got); d != "" {
+					t.Errorf("events (-want +got):\n%s", d)
+				}
+				r.pass(56 * time.Minute)
+				if n := len(r.Lines()); n != c.runs+1 {
+					t.Errorf("%d runs in the end, want %d", n, c.runs+1)
+				}
+			})
+		})
+	}
+}
+
+func TestOverlap(t *testing.T) {
+	for _, c := range []struct {
+		overlap process.Overlap
+		at      []float64
+		told    string
+	}{
+		{process.OverlapSkip, []float64{60, 240}, "run-skipped"},
+		{process.OverlapWait, []float64{60, 210}, "run-started"},
+		{process.OverlapReplace, []float64{60, 120, 180, 240}, "taken-down"},
+	} {
+		t.Run(string(c.overlap), func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				s := r.every("a", 60, 0, process.Schedule{Overlap: c.overlap})
+				at := r.starts("a", operationtest.Script{Takes: 150 * time.Second})
+				r.do(process.Host, "a", s)
+				r.pass(250 * time.Second)
+				if !slices.Equal(*at, c.at) {
+					t.Errorf("run at %v, want %v", *at, c.at)
+				}
+				told := r.sink.history(id("a"))
+				if !slices.ContainsFunc(told, func(e string) bool { return strings.HasPrefix(e, c.told) }) {
+					t.Errorf("events %q", told)
+				}
+				if got := r.state("a", "running", true); got.Runs[0].Ended != 0 || len(got.Runs) > 1 && got.Runs[1].Ended == 0 {
+					t.Errorf("runs %+v", got.Runs)
+				}
+			})
+		})
+	}
+}
+
+// TestDueDuringAnOperation: who waits for the run before waits for an operation too.
+func TestDueDuringAnOperation(t *testing.T) {
+	for overlap, runs := range map[process.Overlap]int{process.OverlapSkip: 0, process.OverlapWait: 1} {
+		t.Run(string(overlap), func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				s := r.every("a", 60, time.Second, process.Schedule{Overlap: overlap})
+				r.do(process.Host, "a", s)
+				r.Script(line("reload", "a"), operationtest.Script{Takes: 20 * time.Second})
+				r.pass(50 * time.Second)
+				item := r.submit(process.Reload, "a", s)
+				r.pass(40 * time.Second)
+				if _, ended := r.sink.outcome(item); !ended {
+					t.Fatal("the operation is under way")
+				}
+				n := 0
+				for _, l := range r.Lines() {
+					if l == "start a" {
+						n++
+					}
+				}
+				if n != runs {
+					t.Errorf("%d runs, want %d", n, runs)
+				}
+			})
+		})
+	}
+}
+
+// TestStartOfAPeriodicProcess: the run of op 0 is noted with its end, whether that is inside the check time or later.
+func TestStartOfAPeriodicProcess(t *testing.T) {
+	for takes, want := range map[time.Duration][]string{
+		500 * time.Millisecond: {"started stopped→scheduled", "run-ended stopped→scheduled finished"},
+		5 * time.Second:        {"started stopped→running", "run-ended running→scheduled finished"},
+	} {
+		bubble(t, func(t *testing.T, r *rig) {
+			r.do(process.Start, "a", r.every("a", 3600, takes, process.Schedule{}))
+			r.pass(10 * time.Second)
+			got := r.state("a", "scheduled", true)
+			if len(got.Runs) != 1 || got.Runs[0].Ended == 0 || got.Runs[0].Exit == nil || got.Runs[0].PID == 0 || got.Runs[0].Output != "done" {
+				t.Errorf("%v: runs %+v", takes, got.Runs)
+			}
+			if d := cmp.Diff(want, r.sink.history(id("a"))); d != "" {
+				t.Errorf("%v: events (-want +got):\n%s", takes, d)
+			}
+		})
+	}
+}
+
+// TestRunThatLeavesADaemon: it is one run, from the start of the command to the end of what it has left.
+func TestRunThatLeavesADaemon(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.every("a", 60, 0, process.Schedule{})
+		r.do(process.Host, "a", s)
+		r.Script(line("start", "a"), operationtest.Script{Takes: time.Second, End: func(run string) {
+			who := r.Spawn("a", file("a"), run)
+			time.AfterFunc(20*time.Second, func() { r.Exit(who, 6) })
+		}})
+		r.pass(65 * time.Second)
+		if got := r.state("a", "running", true); got.Cause.ID != "" || len(got.Runs) != 1 || got.Runs[0].Ended != 0 || !strings.Contains(got.Message, "goes on as pid") {
+			t.Errorf("status %+v", got)
+		}
+		if len(r.Runs()) != 1 {
+			t.Error("its run is not kept")
+		}
+		r.pass(20 * time.Second)
+		if got := r.state("a", "scheduled", true); len(got.Runs) != 1 || got.Runs[0].Exit.Code != 6 {
+			t.Errorf("status %+v", got)
+		}
+		want := []string{"hosted stopped→scheduled", "run-started starting→running", "run-failed running→scheduled run-failed"}
+		if d := cmp.Diff(want, r.sink.history(id("a"))); d != "" {
+			t.Errorf("events (-want +got):\n%s", d)
+		}
+	})
+}
+
+// TestAgentDiesAtEachWriteOfARun: whatever the agent had written when it died, the run that was due is begun once, and comes to an end
+// that is known or told to be unknown.
+func TestAgentDiesAtEachWriteOfARun(t *testing.T) {
+	for _, overlap := range []process.Overlap{process.OverlapSkip, process.OverlapReplace} {
+		for at := range 100 {
+			ended := false
+			bubble(t, func(t *testing.T, r *rig) {
+				s := r.every("a", 60, 0, process.Schedule{Overlap: overlap})
+				r.Script(line("start", "a"), operationtest.Script{Takes: 10 * time.Second})
+				if overlap == process.OverlapReplace {
+					r.Script(line("start", "a"), operationtest.Script{Takes: time.Hour})
+				}
+				r.do(process.Host, "a", s)
+				wait := 61 * time.Second
+				if overlap == process.OverlapReplace {
+					r.pass(90 * time.Second)
+					wait = 31 * time.Second
+				}
+				before := len(r.Lines())
+				r.handle.dieAt(at)
+				r.pass(wait)
+				if ended = !r.handle.dead(); ended {
+					return
+				}
+				r.Crash()
+				r.stop()
+				r.begin()
+				r.pass(30 * time.Second)
+				if n := len(r.Lines()) - before; n != 1 {
+					t.Errorf("%s: killed at write %d: %d runs, want 1", overlap, at, n)
+				}
+				r.pass(31 * time.Second)
+				if n := len(r.Lines()) - before; n != 2 {
+					t.Errorf("%s: killed at write %d: %d runs after the next time, want 2", overlap, at, n)
+				}
+				r.pass(20 * time.Second)
+				s1, _, _ := r.Snapshot(id("a"))
+				noted := map[int]bool{}
+				for i, run := range s1.Runs {
+					if run.Ended == 0 && (i > 0 || s1.State != "running") || noted[run.PID] {
+						t.Errorf("%s: killed at write %d: runs %+v", overlap, at, s1.Runs)
+					}
+					noted[run.PID] = true
+				}
+				if n := len(r.Lines()); len(noted) != n {
+					t.Errorf("%s: killed at write %d: %d runs, and noted are %+v", overlap, at, n, s1.Runs)
+				}
+			})
+			if ended {
+				if at < 4 {
+					t.Fatalf("%s: only %d writes", overlap, at)
+				}
+				break
+			}
+		}
+	}
+}
