@@ -1,0 +1,265 @@
+// Package hosting_test holds the black-box tests of what hosting promises beside the relaunch: timetables, single runs, health,
+// configuration, readiness, budgets, and the events of all that. The built binary is called as its callers call it, through the
+// compatible calls first and drover's own API second.
+package hosting_test
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"drover/test/harness"
+)
+
+var binaries struct{ drover, oddd string }
+
+func TestMain(m *testing.M) {
+	os.Exit(harness.Main(m, map[string]*string{"./cmd/drover": &binaries.drover, "./test/daemons/oddd": &binaries.oddd}))
+}
+
+type object = harness.Object
+
+// proc is a process of a test, with a directory of its own. Its start command is a shell line of the test's.
+type proc struct {
+	*harness.Process
+	t   *testing.T
+	dir string
+	// own is the rest of the spec that only drover's own API takes, by section.
+	own object
+}
+
+// command returns a process that is run by a shell line in its directory. It is known by no pid file.
+func command(t *testing.T, s *harness.Server, name, start string) *proc {
+	t.Helper()
+	dir := harness.Workdir(t)
+	return &proc{t: t, dir: dir, own: object{}, Process: &harness.Process{
+		Server: s, Namespace: "hosting", Name: name,
+		Identity: object{"proc_name": "of-" + name, "setup_path": dir, "pid_path": dir + "/none.pid", "user": "root"},
+		Control:  object{"start_cmd": start, "stop_cmd": ""},
+		Policy:   object{"start_check_secs": 1},
+	}}
+}
+
+// daemon returns a process that is an odd daemon.
+func daemon(t *testing.T, s *harness.Server, name, modes string, flags ...string) *proc {
+	t.Helper()
+	p, dir := harness.Odd(t, s, binaries.oddd, name, modes, flags...)
+	p.Namespace, p.Policy = "hosting", object{"start_check_secs": 1}
+	return &proc{t: t, dir: dir, own: object{}, Process: p}
+}
+
+// must carries out an operation, which must end with the code.
+func (p *proc) must(op, code int) harness.Result {
+	p.t.Helper()
+	r := p.Operate(op)
+	if r.Code != code {
+		p.t.Fatalf("op %d on %s: code %d (%s), want %d", op, p.Name, r.Code, r.Msg, code)
+	}
+	return r
+}
+
+// spec is the spec as drover's own API takes it.
+func (p *proc) spec() object {
+	kinds := map[any]string{0: "periodic", 1: "resident", 2: "single-run", nil: "resident"}
+	policy := object{"kind": kinds[p.Policy["auto_type"]], "stop_check": 5, "start_interval": 1, "op_timeout": 30}
+	for ours, theirs := range map[string]string{
+		"start_check_begin": "start_check_secs", "start_interval": "start_interval", "start_retries": "start_retries", "crontab": "crontab_rule",
+		"cycle_time": "cycle_time",
+	} {
+		if v, ok := p.Policy[theirs]; ok {
+			policy[ours] = v
+		}
+	}
+	commands := object{}
+	for name, line := range p.Control {
+		commands[strings.TrimSuffix(name, "_cmd")] = line
+	}
+	spec := object{"identity": p.Identity, "commands": commands, "policy": policy}
+	maps.Copy(spec, p.own)
+	return spec
+}
+
+// ask carries out an operation through /api/v1, with the whole spec if there is one, and returns its result.
+func (p *proc) ask(op string, spec object) object {
+	p.t.Helper()
+	body := object{"op": op, "targets": []any{object{"namespace": p.Namespace, "name": p.Name, "hosts": []string{harness.Agent}}}}
+	if spec != nil {
+		body["spec"] = spec
+	}
+	status, reply := p.Server.Do(http.MethodPost, "/api/v1/operations", body)
+	if status != http.StatusAccepted {
+		p.t.Fatalf("%s %s: %d %v", op, p.Name, status, reply)
+	}
+	id := reply["id"].(string)
+	harness.Eventually(p.t, op+" of "+p.Name+" to end", func() bool {
+		_, o := p.Server.Do(http.MethodGet, "/api/v1/operations/"+id+"?wait=10", nil)
+		return o["state"] == "done"
+	})
+	_, results := p.Server.Do(http.MethodGet, "/api/v1/operations/"+id+"/results", nil)
+	return results["items"].([]any)[0].(object)
+}
+
+// succeed is ask for what must succeed.
+func (p *proc) succeed(op string, spec object) {
+	p.t.Helper()
+	if r := p.ask(op, spec); r["outcome"] != "ok" {
+		p.t.Fatalf("%s %s: %v", op, p.Name, r)
+	}
+}
+
+// status is what /api/v1 shows.
+func (p *proc) status() object {
+	p.t.Helper()
+	status, reply := p.Server.Do(http.MethodGet, "/api/v1/processes/"+url.PathEscape(p.Namespace)+"/"+url.PathEscape(p.Name), nil)
+	if status == http.StatusNotFound {
+		return object{}
+	}
+	if status != http.StatusOK {
+		p.t.Fatalf("status of %s: %d %v", p.Name, status, reply)
+	}
+	items := reply["items"].([]any)
+	if len(items) != 1 {
+		p.t.Fatalf("%s is there %d times", p.Name, len(items))
+	}
+	return items[0].(object)
+}
+
+// await waits until the status is as it should be, and returns it.
+func (p *proc) await(what string, is func(s object) bool) object {
+	p.t.Helper()
+	var s object
+	defer func() {
+		if p.t.Failed() {
+			p.t.Logf("status of %s: %v", p.Name, s)
+		}
+	}()
+	harness.Eventually(p.t, p.Name+" "+what, func() bool {
+		s = p.status()
+		return is(s)
+	})
+	return s
+}
+
+// becomes waits for a condition.
+func (p *proc) becomes(condition string) object {
+	p.t.Helper()
+	return p.await("to be "+condition, func(s object) bool { return cond(s) == condition })
+}
+
+// cond is the condition of a status.
+func cond(status object) any { return cmp.Or(status["condition"], status["state"]) }
+
+// row is what get_proc_status shows.
+func (p *proc) row() object {
+	p.t.Helper()
+	rows := p.Server.Call("get_proc_status", object{"meta": object{"namespace": p.Namespace, "name": p.Name}, "agent_id_list": []string{harness.Agent}})["proc_infos"].([]any)
+	if len(rows) != 1 {
+		p.t.Fatalf("%d rows of %s", len(rows), p.Name)
+	}
+	return rows[0].(object)
+}
+
+// events returns what has happened to it of these kinds, or at all, the oldest first.
+func (p *proc) events(kinds ...string) []object {
+	p.t.Helper()
+	q := url.Values{"namespace": {p.Namespace}, "name": {p.Name}, "kind": kinds, "limit": {"200"}}
+	status, reply := p.Server.Do(http.MethodGet, "/api/v1/events?"+q.Encode(), nil)
+	if status != http.StatusOK {
+		p.t.Fatalf("events: %d %v", status, reply)
+	}
+	var events []object
+	for _, e := range reply["items"].([]any) {
+		events = append(events, e.(object))
+	}
+	slices.Reverse(events)
+	return events
+}
+
+// awaitEvents waits until so many have happened, and returns them.
+func (p *proc) awaitEvents(n int, kind string) []object {
+	p.t.Helper()
+	var events []object
+	harness.Eventually(p.t, fmt.Sprintf("%d events %s of %s", n, kind, p.Name), func() bool {
+		events = p.events(kind)
+		return len(events) >= n
+	})
+	return events
+}
+
+// kinds are the words of events.
+func kinds(events []object) []string {
+	words := make([]string, len(events))
+	for i, e := range events {
+		words[i] = e["kind"].(string)
+	}
+	return words
+}
+
+// part returns a part of an object, empty where it is not there.
+func part(o object, name string) object {
+	inner, _ := o[name].(object)
+	return inner
+}
+
+// runs are those that the status lists, the latest first.
+func runs(status object) []object {
+	var list []object
+	all, _ := status["runs"].([]any)
+	for _, r := range all {
+		list = append(list, r.(object))
+	}
+	return list
+}
+
+// write puts a file into the directory.
+func (p *proc) write(name, text string) {
+	p.t.Helper()
+	if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *proc) remove(name string) {
+	p.t.Helper()
+	if err := os.Remove(filepath.Join(p.dir, name)); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// lines counts the lines of a file in the directory.
+func (p *proc) lines(name string) int {
+	data, _ := os.ReadFile(filepath.Join(p.dir, name))
+	return strings.Count(string(data), "\n")
+}
+
+// awaitLines waits until a file has so many lines.
+func (p *proc) awaitLines(name string, n int) {
+	p.t.Helper()
+	harness.Eventually(p.t, fmt.Sprintf("%s of %s to have %d lines", name, p.Name, n), func() bool { return p.lines(name) >= n })
+}
+
+// pid is that of an odd daemon.
+func (p *proc) pid() int {
+	p.t.Helper()
+	return harness.ReadPID(p.t, p.dir+"/oddd.pid")
+}
+
+// together runs subtests side by side on one server.
+func together(t *testing.T, tests map[string]func(t *testing.T, s *harness.Server)) {
+	t.Helper()
+	t.Parallel()
+	s := harness.Start(t, binaries.drover)
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, s)
+		})
+	}
+}
