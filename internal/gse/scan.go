@@ -78,12 +78,12 @@ func (s *scanner) next(c byte) bool {
 	return true
 }
 
-// object reads an object, and reports whether it was one and not null, or of the wrong type. Member is called with the name of each
-// member, in lower case, and reads its value. Field is the name of the value in errors.
-func (s *scanner) object(field string, member func(name []byte)) bool {
+// object reads an object, or null. Member is called with the name of each member, in lower case, and reads its value. Field is the name
+// of the value in errors.
+func (s *scanner) object(field string, member func(name []byte)) {
 	if s.peek() != '{' {
 		s.other(field)
-		return false
+		return
 	}
 	s.list('}', func() {
 		name := s.name()
@@ -93,17 +93,15 @@ func (s *scanner) object(field string, member func(name []byte)) bool {
 		}
 		member(name)
 	})
-	return true
 }
 
 // array is object for an array; element reads each element.
-func (s *scanner) array(field string, element func()) bool {
+func (s *scanner) array(field string, element func()) {
 	if s.peek() != '[' {
 		s.other(field)
-		return false
+		return
 	}
 	s.list(']', element)
-	return true
 }
 
 // list reads what stands between two brackets.
@@ -194,20 +192,20 @@ func (s *scanner) scalar(v json.Unmarshaler) {
 
 // value reads whatever is there, and returns its text.
 func (s *scanner) value() []byte {
-	c := s.peek()
+	first := s.peek()
 	from := s.at
-	switch {
-	case c == '{':
+	switch first {
+	case '{':
 		s.object("", func([]byte) { s.value() })
-	case c == '[':
+	case '[':
 		s.array("", func() { s.value() })
-	case c == '"':
+	case '"':
 		s.text()
-	case c == 't':
+	case 't':
 		s.word("true")
-	case c == 'f':
+	case 'f':
 		s.word("false")
-	case c == 'n':
+	case 'n':
 		s.word("null")
 	default:
 		s.number()

@@ -78,6 +78,9 @@ type Tasks interface {
 	// CreateTask stores the task, all its items and the audit row in one transaction. When it returns nil they are on disk.
 	// It refuses a task whose id is taken, and a target that has neither an agent nor an outcome.
 	CreateTask(ctx context.Context, t *Task, row AuditRow) error
+	// CreateLeased is CreateTask for one who sends: of the items that Queue.LeaseItems would return now, it leases up to limit in the
+	// same transaction, and returns them in their order.
+	CreateLeased(ctx context.Context, t *Task, row AuditRow, until time.Time, limit int) ([]Item, error)
 	// TaskItems calls fn for the last item of every key of the task, in the order in which the keys were first given. It
 	// returns ErrNotFound for an unknown task or one that belongs to another app (an empty app matches any).
 	TaskItems(ctx context.Context, id, app string, fn func(ItemView) error) error
@@ -135,9 +138,6 @@ type Queue interface {
 	// no older item that is not done, oldest first, at most one a process; it marks them as leased until the given time so
 	// that no other caller gets them.
 	LeaseItems(ctx context.Context, now, until time.Time, limit int) ([]Item, error)
-	// CreateLeased is Tasks.CreateTask for one who sends: of the items that LeaseItems would return now, it leases up to limit in the
-	// same transaction, and returns them in their order.
-	CreateLeased(ctx context.Context, t *Task, row AuditRow, until time.Time, limit int) ([]Item, error)
 	// MarkSent moves items to at least Sent, counts the attempt and sets when they are due again, unless they are accepted.
 	MarkSent(ctx context.Context, ids []string, resend time.Time) error
 	// Postpone sets when items are due again, unless they are accepted.
