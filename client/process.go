@@ -231,6 +231,9 @@ type Agent struct {
 	// LastSeen is missing when it was not heard since the server's start.
 	LastSeen *time.Time `json:"last_seen,omitempty"`
 	JoinedAt time.Time  `json:"joined_at"`
+	// Labels and Business are those of the token that it has joined with; both may be empty.
+	Labels   map[string]string `json:"labels,omitempty"`
+	Business int64             `json:"business,omitempty"`
 }
 
 // AgentFilter chooses hosts. An empty field matches all.

@@ -55,6 +55,7 @@ type Conn struct {
 
 	link      atomic.Pointer[link] // nil while there is none
 	searching atomic.Bool          // a failed attempt has been told of since there was a link
+	refused   atomic.Bool          // so has a refusal
 
 	calls  sync.Mutex // held while a callback runs
 	silent bool       // Close is through: no further callbacks
@@ -151,6 +152,10 @@ func (c *Conn) options(dialing context.Context, cfg DialConfig, up func()) nats.
 			c.log.Warn("fabric dropped messages", "subject", sub.Subject, "error", err)
 			return
 		}
+		if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrAuthExpired) {
+			c.turnedAway(err)
+			return
+		}
 		c.log.Warn("fabric reported an error", "error", err)
 	}
 	return o
@@ -177,6 +182,7 @@ func (c *Conn) up(url string, first func()) {
 	}
 	ctx, lose := context.WithCancel(context.Background())
 	c.searching.Store(false)
+	c.refused.Store(false)
 	c.link.Store(&link{
 		afterLoss: func(f func()) func() bool { return context.AfterFunc(ctx, f) },
 		lose:      lose,
@@ -209,6 +215,15 @@ func (c *Conn) unreached(err error) {
 		return
 	}
 	c.log.Warn("fabric could not be reached, trying again until it is", "error", err)
+}
+
+// turnedAway tells of the first refusal of many. It may be taken back, so attempts go on.
+func (c *Conn) turnedAway(err error) {
+	if c.refused.Swap(true) {
+		c.log.Debug("fabric refused the credentials again", "error", err)
+		return
+	}
+	c.log.Warn("fabric refused the credentials: they were revoked, or are those of another server", "error", err)
 }
 
 // Connected reports whether there is a link now. It never blocks.

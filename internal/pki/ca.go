@@ -20,14 +20,16 @@ import (
 	"time"
 )
 
+// CAFile is the name of the certificate of an authority, in its directory.
+const CAFile = "ca.pem"
+
 const (
 	caLife   = 10 * 365 * 24 * time.Hour
 	leafLife = 90 * 24 * time.Hour
 	// backdated lets in peers whose clocks are behind.
 	backdated = 24 * time.Hour
 
-	caKeyFile  = "ca.key"
-	caCertFile = "ca.pem"
+	caKeyFile = "ca.key"
 
 	pemKey  = "PRIVATE KEY"
 	pemCert = "CERTIFICATE"
@@ -45,7 +47,7 @@ func openCA(dir string, now time.Time) (*ca, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	keyPath, certPath := filepath.Join(dir, caKeyFile), filepath.Join(dir, caCertFile)
+	keyPath, certPath := filepath.Join(dir, caKeyFile), filepath.Join(dir, CAFile)
 	key, err := readKey(keyPath)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Lstat(certPath); err == nil {

@@ -19,8 +19,8 @@ const shutdownTime = 3 * time.Second
 func (s *Server) Serve(ctx context.Context) error {
 	own := apiv1.New(apiv1.Config{
 		Gate: s.gate, Engine: s.engine, Directory: s.directory, Agents: s.store, Listing: s.store, Events: s.store, Results: s.store,
-		Webhooks: apiv1.Webhooks{Store: s.store, Sender: s.sender},
-		Apps:     s.store, Users: s.store, Tokens: s.store, Audit: s.audit, History: s.store, Log: s.cfg.Log,
+		Webhooks: apiv1.Webhooks{Store: s.store, Sender: s.sender}, Joining: s.joiningAPI(),
+		Apps: s.store, Users: s.store, Tokens: s.store, Audit: s.audit, History: s.store, Log: s.cfg.Log,
 	})
 	compatible := httpapi.New(httpapi.Config{
 		Tasks: s.store, Observations: s.store, Groups: s.store, Audit: s.audit, Engine: s.engine, Directory: s.directory,

@@ -50,6 +50,8 @@ type Config struct {
 	// Build is the version that /metrics tells; MoreMetrics adds to it, in the text format of Prometheus, and may be nil.
 	Build       string
 	MoreMetrics func(io.Writer) error
+	// Fleet is how agents on other machines join and reach the server. Without it HTTP and Fabric are on loopback and without TLS.
+	Fleet *Fleet
 	// Faults is nil but in tests.
 	Faults *Faults
 	Log    *slog.Logger
@@ -78,6 +80,7 @@ type Server struct {
 	socket    net.Listener // nil for none
 	key       nkeys.KeyPair
 	link      *link
+	joining   *joining // nil where agents on other machines do not join
 }
 
 // Many agents report at the same time, and each report waits for a commit.
@@ -94,9 +97,13 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 			s.Close()
 		}
 	}()
+	if s.joining, err = openJoining(cfg); err != nil {
+		return nil, err
+	}
 	if s.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.HTTP); err != nil {
 		return nil, fmt.Errorf("cannot listen for HTTP: %w (--http takes another address)", err)
 	}
+	s.listener = s.joining.listener(s.listener)
 	if cfg.Socket != "" {
 		if s.socket, err = listenSocket(ctx, cfg.Socket); err != nil {
 			return nil, err
@@ -115,12 +122,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if s.key, err = fabric.LoadOrCreateKey(filepath.Join(cfg.Dir, "manifest.nkey"), nkeys.PrefixByteAccount); err != nil {
 		return nil, err
 	}
-	s.broker, err = broker.Start(ctx, broker.Config{
-		Dir: filepath.Join(cfg.Dir, "broker"), Listen: cfg.Fabric, Log: cfg.Log,
-		AgentPublish:   []string{wire.ReportSubject("{{subject()}}")},
-		AgentSubscribe: []string{wire.OrderSubject("{{subject()}}")},
-	})
-	if err != nil {
+	if err := s.startBroker(ctx); err != nil {
 		return nil, err
 	}
 	s.directory = fleet.New(s.store, now)
@@ -134,9 +136,26 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	s.engine = engine.New(engine.Config{Store: s.store, Directory: s.directory, Link: orders, Key: s.key, Now: now, Log: cfg.Log})
 	s.sender = webhook.New(webhook.Config{Store: s.store, Hosts: s.directory, Now: time.Now, Log: cfg.Log})
 	s.metrics.Show(metrics.Sources{
-		Store: s.store, Agents: s.directory, Webhooks: s.sender, Waiting: s.engine.Waiting, Now: time.Now, Log: cfg.Log,
+		Store: s.store, Agents: s.directory, Webhooks: s.sender, Waiting: s.engine.Waiting, Certificates: s.joining.certificates, Now: time.Now,
+		Log: cfg.Log,
 	})
+	s.openDesk()
 	return s, nil
+}
+
+// startBroker starts the fabric, where nobody who was removed is let in.
+func (s *Server) startBroker(ctx context.Context) error {
+	removed, err := s.store.ListRemoved(ctx)
+	if err != nil {
+		return err
+	}
+	shown, _ := s.joining.brokerTLS()
+	s.broker, err = broker.Start(ctx, broker.Config{
+		Dir: filepath.Join(s.cfg.Dir, "broker"), Listen: s.cfg.Fabric, TLS: shown, Revoked: removed, Log: s.cfg.Log,
+		AgentPublish:   []string{wire.ReportSubject("{{subject()}}")},
+		AgentSubscribe: []string{wire.OrderSubject("{{subject()}}")},
+	})
+	return err
 }
 
 // newGate returns the gate of a server.
@@ -170,7 +189,13 @@ func (s *Server) Close() {
 }
 
 // URL returns where the API is.
-func (s *Server) URL() string { return "http://" + s.listener.Addr().String() }
+func (s *Server) URL() string {
+	scheme := "https://"
+	if s.joining == nil || s.joining.fleet.InsecureHTTP {
+		scheme = "http://"
+	}
+	return scheme + s.listener.Addr().String()
+}
 
 // Ready returns nil once calls can be taken, else why not.
 func (s *Server) Ready() error {
@@ -188,16 +213,8 @@ func (s *Server) Ready() error {
 	return nil
 }
 
-// Enrol lets an agent join: it is written into the register and gets its token for the fabric.
+// Enrol lets the agent of this machine join, without a token: it is written into the register and gets its token for the fabric.
 func (s *Server) Enrol(ctx context.Context, publicKey string, cloud int, ip, id string) (wire.Enrolment, error) {
-	jwt, err := s.broker.IssueAgent(publicKey)
-	if err != nil {
-		return wire.Enrolment{}, err
-	}
-	manifestKey, err := s.key.PublicKey()
-	if err != nil {
-		return wire.Enrolment{}, fmt.Errorf("cannot read manifest key: %w", err)
-	}
 	known, ok := s.directory.ByKey(publicKey)
 	if !ok {
 		known = store.Agent{Key: publicKey, Created: time.Now()}
@@ -206,7 +223,7 @@ func (s *Server) Enrol(ctx context.Context, publicKey string, cloud int, ip, id 
 	if err := s.directory.Join(ctx, known, time.Now()); err != nil {
 		return wire.Enrolment{}, err
 	}
-	return wire.Enrolment{URLs: []string{s.broker.URL()}, JWT: jwt, ManifestKeys: []string{manifestKey}, Cloud: cloud, IP: ip, ID: id}, nil
+	return s.enrolment(known)
 }
 
 // Run carries tasks to the agents and takes in what they report, until ctx ends.
@@ -217,12 +234,14 @@ func (s *Server) Run(ctx context.Context) error {
 		group.Part{Name: "alarms", Run: s.sender.Run},
 		group.Part{Name: "news", Run: s.tellNews},
 		group.Part{Name: "fabric", Run: s.serveReports},
+		group.Part{Name: "certificates", Run: s.joining.run},
 	)
 }
 
 func (s *Server) serveReports(ctx context.Context) error {
+	_, verified := s.joining.brokerTLS()
 	conn, err := fabric.Dial(ctx, fabric.DialConfig{
-		URLs: []string{s.broker.URL()}, Identity: s.broker.ServerIdentity(), Name: "server", Log: s.cfg.Log,
+		URLs: []string{s.broker.URL()}, Identity: s.broker.ServerIdentity(), TLS: verified, Name: "server", Log: s.cfg.Log,
 	})
 	if err != nil {
 		return err
@@ -233,6 +252,9 @@ func (s *Server) serveReports(ctx context.Context) error {
 		if err != nil {
 			s.cfg.Log.Warn("report refused", "error", err)
 			return nil
+		}
+		if reply, refused := s.stranger(ctx, agent); refused {
+			return reply
 		}
 		begun := time.Now()
 		defer func() { s.metrics.Reported(len(data), time.Since(begun)) }()

@@ -26,6 +26,9 @@ type agentView struct {
 	Build    string     `json:"build"`
 	LastSeen *time.Time `json:"last_seen,omitempty"`
 	JoinedAt time.Time  `json:"joined_at"`
+	// Labels and Business are those of the token that it has joined with.
+	Labels   map[string]string `json:"labels,omitempty"`
+	Business int64             `json:"business,omitempty"`
 }
 
 // nameOf is what an agent is called: its stable id, or cloud:ip.
@@ -90,7 +93,7 @@ func (h *Handler) listAgents(ctx context.Context, c *call) (reply, error) {
 }
 
 func (h *Handler) viewAgent(a store.Agent) agentView {
-	v := agentView{hostView: h.viewHost(a), Key: a.Key, Build: a.Build, JoinedAt: a.Created}
+	v := agentView{hostView: h.viewHost(a), Key: a.Key, Build: a.Build, JoinedAt: a.Created, Labels: a.Labels, Business: a.Business}
 	if seen := h.Directory.Presence(a.Key, h.Now()).LastSeen; !seen.IsZero() {
 		v.LastSeen = &seen
 	}

@@ -1,5 +1,5 @@
-// Package apiv1 is drover's own API, everything below /api/v1: processes, agents, operations, events, apps, users, webhooks and the
-// record of calls, as JSON with cursor paging and with RFC 9457 problems that name the field. It owns how these resources look from outside and who
+// Package apiv1 is drover's own API, everything below /api/v1: processes, agents and how they join, operations, events, apps, users,
+// webhooks and the record of calls, as JSON with cursor paging and with RFC 9457 problems that name the field. It owns how these resources look from outside and who
 // may see them. Who a caller is, the gate says; what an operation does is the engine's business, and what is kept the store's.
 package apiv1
 
@@ -78,6 +78,7 @@ type Config struct {
 	Users     store.Users
 	Tokens    store.Tokens
 	Webhooks  Webhooks
+	Joining   Joining
 	Audit     Audit
 	History   History
 	Log       *slog.Logger

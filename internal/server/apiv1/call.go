@@ -83,12 +83,15 @@ func (h *Handler) serving(r route) http.HandlerFunc {
 
 // answer finds out who calls and runs the endpoint.
 func (h *Handler) answer(ctx context.Context, c *call, r route) (reply, error) {
+	if r.need == noApp {
+		return r.serve(ctx, c)
+	}
 	leave, err := h.admit(ctx, c)
 	if err != nil {
 		return reply{}, err
 	}
 	defer leave()
-	if r.admin && !c.who.Admin {
+	if r.need == admin && !c.who.Admin {
 		return reply{}, problemf(http.StatusForbidden, "app %q is no administrator", c.who.App)
 	}
 	c.audit.Allowed = true
@@ -120,8 +123,8 @@ func (h *Handler) record(ctx context.Context, c *call, status int, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTime)
 	defer cancel()
 	put := func(ctx context.Context, row store.AuditRow) error { return h.Audit.PutAudit(ctx, row) }
-	if c.audit.Allowed && c.r.Method == http.MethodGet {
-		put = h.Audit.NoteAudit // a poll is not worth a sync of its own
+	if c.audit.Allowed && c.r.Method == http.MethodGet || status == http.StatusTooManyRequests {
+		put = h.Audit.NoteAudit // a poll is not worth a sync of its own, and one over a limit shall cost none
 	}
 	if err := put(ctx, c.audit); err != nil {
 		h.Log.Error("audit row was lost", "endpoint", c.audit.Action, "request", c.audit.RequestID, "app", c.audit.App, "error", err)

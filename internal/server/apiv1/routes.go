@@ -7,16 +7,25 @@ type route struct {
 	method, path string
 	// name is what the audit record calls it.
 	name string
-	// admin says that only administrators may.
-	admin bool
+	// need is what a caller must be.
+	need  need
 	serve endpoint
 }
+
+// need is what a caller must be.
+type need uint8
+
+const (
+	// noApp is for what asks for its own proof.
+	noApp need = iota + 1
+	anyone
+	admin
+)
 
 // table lists every path below Prefix.
 func (h *Handler) table() []route {
 	const (
 		get, post, patch, del = http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete
-		anyone, admin         = false, true
 	)
 	return []route{
 		{get, "/processes", "processes.list", anyone, h.listProcesses},
@@ -24,6 +33,13 @@ func (h *Handler) table() []route {
 		{get, "/processes/{namespace}/{name}", "processes.get", anyone, h.getProcess},
 		{get, "/why", "why.list", anyone, h.explain},
 		{get, "/agents", "agents.list", anyone, h.listAgents},
+		{del, "/agents/{id}", "agents.remove", admin, h.removeAgent},
+
+		{post, "/join", "join", noApp, h.join},
+		{post, "/tokens", "tokens.create", admin, h.createJoinToken},
+		{get, "/tokens", "tokens.list", admin, h.listJoinTokens},
+		{get, "/tokens/{id}", "tokens.get", admin, h.getJoinToken},
+		{del, "/tokens/{id}", "tokens.revoke", admin, h.revokeJoinToken},
 
 		{get, "/events", "events.list", anyone, h.listEvents},
 		{get, "/events/stream", "events.stream", anyone, h.streamEvents},

@@ -19,8 +19,16 @@ type Sources struct {
 	Webhooks Webhooks
 	// Waiting counts the items that wait for something else on the way to their agents.
 	Waiting func() int
-	Now     func() time.Time
-	Log     *slog.Logger
+	// Certificates are those that the server shows or vouches by; none without TLS.
+	Certificates func() []Certificate
+	Now          func() time.Time
+	Log          *slog.Logger
+}
+
+// Certificate is when a certificate ends.
+type Certificate struct {
+	Name string
+	Ends time.Time
 }
 
 // Store is what is counted of the store.
@@ -56,6 +64,7 @@ type state struct {
 	processes, hosted, flapping, unhealthy, drifted *prometheus.Desc
 	agents, items, outbox                           *prometheus.Desc
 	lag, failing, attempts, delivered               *prometheus.Desc
+	certificates                                    *prometheus.Desc
 
 	mu      sync.Mutex
 	counted time.Time
@@ -80,6 +89,8 @@ func newState(s Sources) *state {
 		failing:   desc("drover_webhook_failing", "1 while the last delivery to the webhook has failed, else 0.", "webhook"),
 		attempts:  desc("drover_webhook_failed_attempts", "Attempts that have failed since the last delivery to the webhook.", "webhook"),
 		delivered: desc("drover_webhook_last_delivery_timestamp_seconds", "When the webhook last took a message, in Unix seconds; 0 is never.", "webhook"),
+
+		certificates: desc("drover_certificate_expiry_timestamp_seconds", "When a certificate of the server ends, in Unix seconds.", "certificate"),
 	}
 }
 
@@ -87,6 +98,7 @@ func newState(s Sources) *state {
 func (s *state) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		s.processes, s.hosted, s.flapping, s.unhealthy, s.drifted, s.agents, s.items, s.outbox, s.lag, s.failing, s.attempts, s.delivered,
+		s.certificates,
 	} {
 		out <- d
 	}
@@ -103,6 +115,9 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 	gauge(s.agents, float64(online), "online")
 	gauge(s.agents, float64(known-online), "away")
 	gauge(s.outbox, float64(s.Waiting()))
+	for _, c := range s.Certificates() {
+		gauge(s.certificates, float64(c.Ends.Unix()), c.Name)
+	}
 	if f, err := s.count(ctx); err != nil {
 		s.Log.WarnContext(ctx, "processes could not be counted", "error", err)
 	} else {

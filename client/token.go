@@ -1,0 +1,77 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// JoinToken lets hosts join.
+type JoinToken struct {
+	ID string `json:"id"`
+	// State is open, spent, expired or revoked.
+	State     string            `json:"state"`
+	Cloud     int               `json:"cloud"`
+	Labels    map[string]string `json:"labels"`
+	Business  int64             `json:"business,omitempty"`
+	Note      string            `json:"note,omitempty"`
+	Uses      int               `json:"uses"`
+	Used      int               `json:"used"`
+	CreatedAt time.Time         `json:"created_at"`
+	ExpiresAt time.Time         `json:"expires_at"`
+	RevokedAt *time.Time        `json:"revoked_at,omitempty"`
+	// Token is set only in the answer to the call that made it. It cannot be shown again.
+	Token string `json:"token,omitempty"`
+}
+
+// NewJoinToken says what a token is to be.
+type NewJoinToken struct {
+	// Cloud is the area that hosts join; Labels and Business are what they get.
+	Cloud    int
+	Labels   map[string]string
+	Business int64
+	Note     string
+	// Uses is how many hosts may join with it, 1 to 100,000.
+	Uses int
+	// TTL is how long it counts, in whole seconds, at most 366 days.
+	TTL time.Duration
+}
+
+// CreateJoinToken makes a token that hosts join with, which is in the answer.
+func (c *Client) CreateJoinToken(ctx context.Context, t NewJoinToken) (JoinToken, error) {
+	var made JoinToken
+	body := struct {
+		Cloud    int               `json:"cloud"`
+		Labels   map[string]string `json:"labels,omitempty"`
+		Business int64             `json:"business,omitempty"`
+		Note     string            `json:"note,omitempty"`
+		Uses     int               `json:"uses"`
+		TTL      int64             `json:"ttl_seconds"`
+	}{t.Cloud, t.Labels, t.Business, t.Note, t.Uses, int64(t.TTL / time.Second)}
+	err := c.do(ctx, http.MethodPost, "/tokens", nil, body, &made)
+	return made, err
+}
+
+// JoinTokens lists the tokens that hosts join with, the latest first.
+func (c *Client) JoinTokens(ctx context.Context) iter.Seq2[JoinToken, error] {
+	return pages[JoinToken](ctx, c, "/tokens", url.Values{}, 0)
+}
+
+// JoinToken returns one token, without its secret.
+func (c *Client) JoinToken(ctx context.Context, id string) (JoinToken, error) {
+	var t JoinToken
+	err := c.get(ctx, "/tokens/"+segment(id), nil, &t)
+	return t, err
+}
+
+// RevokeJoinToken ends a token. Hosts that have joined with it stay.
+func (c *Client) RevokeJoinToken(ctx context.Context, id string) error {
+	return c.do(ctx, http.MethodDelete, "/tokens/"+segment(id), nil, nil, nil)
+}
+
+// RemoveAgent takes a host out, named by its id, cloud:ip or key: it is cut off at once and refused when it comes back.
+func (c *Client) RemoveAgent(ctx context.Context, host string) error {
+	return c.do(ctx, http.MethodDelete, "/agents/"+segment(host), nil, nil, nil)
+}

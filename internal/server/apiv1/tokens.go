@@ -1,0 +1,209 @@
+package apiv1
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+	"unicode"
+
+	"drover/internal/server/enrol"
+	"drover/internal/server/store"
+	"drover/internal/wire"
+)
+
+// Joining is how hosts join and leave. Desk is nil where none may: in drover dev.
+type Joining struct {
+	Store JoinTokens
+	Desk  Desk
+}
+
+// JoinTokens is the register of tokens that hosts join with.
+type JoinTokens interface {
+	GetJoinToken(ctx context.Context, id string) (store.JoinToken, error)
+	ListJoinTokens(ctx context.Context, before string, limit int) ([]store.JoinToken, error)
+	RevokeJoinToken(ctx context.Context, id string, at time.Time) (store.JoinToken, error)
+}
+
+// Desk lets hosts in, and takes them out.
+type Desk interface {
+	NewToken(ctx context.Context, t store.JoinToken, ttl time.Duration) (made store.JoinToken, text string, err error)
+	Join(ctx context.Context, data []byte, remote string) (wire.Enrolment, enrol.Attempt, error)
+	Remove(ctx context.Context, key string) error
+}
+
+// Bounds of tokens.
+const (
+	maxUses       = 100_000
+	maxTokenTTL   = 366 * 24 * time.Hour
+	maxLabels     = 32
+	maxLabelKey   = 63
+	maxLabelValue = 128
+	maxNote       = 1024
+	maxArea       = 1<<31 - 1
+)
+
+// joinTokenView is a token without its secret.
+type joinTokenView struct {
+	ID        string            `json:"id"`
+	State     string            `json:"state"`
+	Cloud     int               `json:"cloud"`
+	Labels    map[string]string `json:"labels"`
+	Business  int64             `json:"business,omitempty"`
+	Note      string            `json:"note,omitempty"`
+	Uses      int               `json:"uses"`
+	Used      int               `json:"used"`
+	CreatedAt time.Time         `json:"created_at"`
+	ExpiresAt time.Time         `json:"expires_at"`
+	RevokedAt *time.Time        `json:"revoked_at,omitempty"`
+	// Token is shown once, in the answer to the call that made it.
+	Token string `json:"token,omitempty"`
+}
+
+func (h *Handler) viewJoinToken(t store.JoinToken) joinTokenView {
+	v := joinTokenView{
+		ID: t.ID, State: "open", Cloud: t.Cloud, Labels: t.Labels, Business: t.Business, Note: t.Note, Uses: t.Uses, Used: t.Used,
+		CreatedAt: t.Created, ExpiresAt: t.Expires, RevokedAt: given(t.Revoked),
+	}
+	if v.Labels == nil {
+		v.Labels = map[string]string{}
+	}
+	switch {
+	case !t.Revoked.IsZero():
+		v.State = "revoked"
+	case !h.Now().Before(t.Expires):
+		v.State = "expired"
+	case t.Used >= t.Uses:
+		v.State = "spent"
+	}
+	return v
+}
+
+// joinTokenRequest is the body of a new token.
+type joinTokenRequest struct {
+	Cloud      int               `json:"cloud"`
+	Labels     map[string]string `json:"labels,omitempty"`
+	Business   int64             `json:"business,omitempty"`
+	Note       string            `json:"note,omitempty"`
+	Uses       int               `json:"uses"`
+	TTLSeconds int64             `json:"ttl_seconds"`
+}
+
+func (r *joinTokenRequest) check() error {
+	switch most := int64(maxTokenTTL / time.Second); {
+	case r.Cloud < 0 || r.Cloud > maxArea:
+		return invalid("cloud", "is %d: expected 0 to %d", r.Cloud, maxArea)
+	case r.Business < 0:
+		return invalid("business", "is %d: expected 0 or more", r.Business)
+	case r.Uses < 1 || r.Uses > maxUses:
+		return invalid("uses", "is %d: expected 1 to %d", r.Uses, maxUses)
+	case r.TTLSeconds < 1 || r.TTLSeconds > most:
+		return invalid("ttl_seconds", "is %d: expected 1 to %d", r.TTLSeconds, most)
+	case len(r.Note) > maxNote:
+		return invalid("note", "is %d bytes long: expected at most %d", len(r.Note), maxNote)
+	case len(r.Labels) > maxLabels:
+		return invalid("labels", "has %d entries: expected at most %d", len(r.Labels), maxLabels)
+	}
+	for key, value := range r.Labels {
+		if err := checkLabel(key, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkLabel refuses a label that could not stand in a list as key=value.
+func checkLabel(key, value string) error {
+	strange := func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune("-_./", r)
+	}
+	if key == "" || len(key) > maxLabelKey || strings.ContainsFunc(key, strange) {
+		return invalid("labels", "has the key %q: expected 1 to %d letters, digits, -, _, . and /", clip(key), maxLabelKey)
+	}
+	if len(value) > maxLabelValue || strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) || r == ',' }) {
+		return invalid("labels", "has for %s a value that is longer than %d bytes or holds a comma or a control character", key, maxLabelValue)
+	}
+	return nil
+}
+
+// noDesk says that hosts do not join this server.
+func noDesk() error {
+	return problemf(http.StatusConflict, "this is drover dev, which other hosts do not join: run 'drover server'")
+}
+
+// createJoinToken makes a token that hosts can join with. It is shown this once.
+func (h *Handler) createJoinToken(ctx context.Context, c *call) (reply, error) {
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	var req joinTokenRequest
+	if err := c.decode(&req); err != nil {
+		return reply{}, err
+	}
+	c.audit.Detail, _ = json.Marshal(req) // it was decoded from JSON
+	if err := req.check(); err != nil {
+		return reply{}, err
+	}
+	if h.Joining.Desk == nil {
+		return reply{}, noDesk()
+	}
+	t, text, err := h.Joining.Desk.NewToken(ctx, store.JoinToken{
+		Cloud: req.Cloud, Labels: req.Labels, Business: req.Business, Note: req.Note, Uses: req.Uses,
+	}, time.Duration(req.TTLSeconds)*time.Second)
+	if err != nil {
+		return reply{}, stored(err, "token", t.ID)
+	}
+	c.audit.Target = t.ID
+	v := h.viewJoinToken(t)
+	v.Token = text
+	return reply{status: http.StatusCreated, body: v, location: "/tokens/" + url.PathEscape(t.ID)}, nil
+}
+
+func (h *Handler) listJoinTokens(ctx context.Context, c *call) (reply, error) {
+	limit := c.params.limit()
+	var before string
+	c.params.cursor(&before)
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	list, err := h.Joining.Store.ListJoinTokens(ctx, before, limit)
+	if err != nil {
+		return reply{}, failure("list the tokens", err)
+	}
+	views := make([]joinTokenView, len(list))
+	for i := range list {
+		views[i] = h.viewJoinToken(list[i])
+	}
+	if len(list) < limit {
+		return ok(pageOf(views, nil))
+	}
+	return ok(pageOf(views, list[len(list)-1].ID))
+}
+
+func (h *Handler) getJoinToken(ctx context.Context, c *call) (reply, error) {
+	id := c.r.PathValue("id")
+	c.audit.Target = clip(id)
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	t, err := h.Joining.Store.GetJoinToken(ctx, id)
+	if err != nil {
+		return reply{}, stored(err, "token", id)
+	}
+	return ok(h.viewJoinToken(t))
+}
+
+// revokeJoinToken ends a token. Hosts that have joined with it stay.
+func (h *Handler) revokeJoinToken(ctx context.Context, c *call) (reply, error) {
+	id := c.r.PathValue("id")
+	c.audit.Target = clip(id)
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	if _, err := h.Joining.Store.RevokeJoinToken(ctx, id, h.Now()); err != nil {
+		return reply{}, stored(err, "token", id)
+	}
+	return reply{status: http.StatusNoContent}, nil
+}

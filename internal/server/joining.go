@@ -1,0 +1,223 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"drover/internal/fabric/broker"
+	"drover/internal/group"
+	"drover/internal/pki"
+	"drover/internal/server/apiv1"
+	"drover/internal/server/enrol"
+	"drover/internal/server/metrics"
+	"drover/internal/server/store"
+	"drover/internal/wire"
+)
+
+// Fleet is how agents on other machines reach a server.
+type Fleet struct {
+	// Advertise are the addresses, host:port, that agents connect to; without any it is that of the fabric.
+	Advertise []string
+	// Names are host names and addresses by which callers and hosts reach the server.
+	Names []string
+	// CertFile and KeyFile are certificates of the API that somebody else has issued; without them it shows one of the server's own
+	// authority, as the fabric always does.
+	CertFile, KeyFile string
+	// InsecureHTTP has the API speak without TLS. The fabric has it all the same.
+	InsecureHTTP bool
+}
+
+// joining is what a server has that agents on other machines join.
+type joining struct {
+	fleet Fleet
+	// fabric keeps the certificate of the fabric, api that of the API: the same one unless certificates were given.
+	fabric, api *pki.Keeper
+	// trust is how the server itself verifies its fabric.
+	trust *tls.Config
+	desk  *enrol.Desk
+}
+
+// openJoining opens what the listeners need. It returns nil for a server that nobody joins.
+func openJoining(cfg Config) (*joining, error) {
+	if cfg.Fleet == nil {
+		return nil, nil //nolint:nilnil // a part that is not there
+	}
+	j := &joining{fleet: *cfg.Fleet}
+	common := pki.Config{Dir: filepath.Join(cfg.Dir, "pki"), Names: cfg.Fleet.Names, Now: time.Now, Log: cfg.Log}
+	var err error
+	if j.fabric, err = pki.Open(common); err != nil {
+		return nil, err
+	}
+	j.api = j.fabric
+	if cfg.Fleet.CertFile != "" {
+		common.CertFile, common.KeyFile = cfg.Fleet.CertFile, cfg.Fleet.KeyFile
+		if j.api, err = pki.Open(common); err != nil {
+			return nil, err
+		}
+	}
+	if j.trust, err = pki.Trusting(j.fabric.CA()); err != nil {
+		return nil, err
+	}
+	j.logTrust(cfg.Log)
+	return j, nil
+}
+
+// run keeps the certificates, until ctx ends.
+func (j *joining) run(ctx context.Context) error {
+	if j == nil {
+		<-ctx.Done()
+		return nil
+	}
+	parts := []group.Part{{Name: "certificates of the fabric", Run: j.fabric.Run}}
+	if j.api != j.fabric {
+		parts = append(parts, group.Part{Name: "certificates of the API", Run: j.api.Run})
+	}
+	return group.Run(ctx, parts...)
+}
+
+// listener has the API speak TLS, where it does. HTTP/1.1 is spoken as without it: deadlines and streams are proven on that.
+func (j *joining) listener(l net.Listener) net.Listener {
+	if j == nil || j.fleet.InsecureHTTP {
+		return l
+	}
+	cfg := j.api.ServerTLS()
+	cfg.NextProtos = []string{"http/1.1"}
+	return tls.NewListener(l, cfg)
+}
+
+// brokerTLS returns what the fabric's listener shows, and how the server verifies it; nil without TLS.
+func (j *joining) brokerTLS() (shown, verified *tls.Config) {
+	if j == nil {
+		return nil, nil
+	}
+	return j.fabric.ServerTLS(), j.trust
+}
+
+// openDesk opens the desk where hosts join.
+func (s *Server) openDesk() {
+	if s.joining == nil {
+		return
+	}
+	s.joining.desk = enrol.New(enrol.Config{
+		Store: s.store, Directory: s.directory, Broker: s.broker, Issue: s.enrolment, Fingerprint: s.joining.api.Fingerprint(), Now: time.Now,
+	})
+}
+
+// joiningAPI is what the API offers of it.
+func (s *Server) joiningAPI() apiv1.Joining {
+	offered := apiv1.Joining{Store: s.store}
+	if s.joining != nil {
+		offered.Desk = s.joining.desk
+	}
+	return offered
+}
+
+// enrolment makes what an agent needs to find and to trust this server.
+func (s *Server) enrolment(a store.Agent) (wire.Enrolment, error) {
+	jwt, err := s.broker.IssueAgent(a.Key)
+	if err != nil {
+		return wire.Enrolment{}, err
+	}
+	manifestKey, err := s.key.PublicKey()
+	if err != nil {
+		return wire.Enrolment{}, fmt.Errorf("cannot read manifest key: %w", err)
+	}
+	e := wire.Enrolment{URLs: s.FabricURLs(), JWT: jwt, ManifestKeys: []string{manifestKey}, Cloud: a.Cloud, IP: a.IP, ID: a.ID}
+	if s.joining != nil {
+		e.CA = s.joining.fabric.CA()
+	}
+	return e, nil
+}
+
+// urls are the addresses of the fabric as agents are told them.
+func (j *joining) urls(listen string, b *broker.Broker) []string {
+	var urls []string
+	for _, address := range j.fleet.Advertise {
+		urls = append(urls, "tls://"+address)
+	}
+	if len(urls) == 0 {
+		host, _, _ := net.SplitHostPort(listen) // the broker listens on it
+		urls = []string{"tls://" + net.JoinHostPort(host, strconv.Itoa(b.Port()))}
+	}
+	return urls
+}
+
+// stranger answers the report of an agent that is not in the register: it was removed a moment ago, or the database is older than
+// the agent's joining. It must not come in again under names that it chooses.
+func (s *Server) stranger(ctx context.Context, agent string) (reply []byte, refused bool) {
+	if s.joining == nil {
+		return nil, false
+	}
+	if _, known := s.directory.ByKey(agent); known {
+		return nil, false
+	}
+	s.cfg.Log.WarnContext(ctx, "report of an agent that is not in the register was refused", "agent", agent)
+	reply, err := json.Marshal(wire.ReportAck{Version: wire.Version, Error: "this server does not know the agent: have it join again"})
+	if err != nil { // a struct of a number and two texts
+		return nil, true
+	}
+	return reply, true
+}
+
+// certificates tells /metrics when certificates end.
+func (j *joining) certificates() []metrics.Certificate {
+	if j == nil {
+		return nil
+	}
+	var list []metrics.Certificate
+	for _, c := range j.fabric.Certificates() {
+		list = append(list, metrics.Certificate{Name: c.Name, Ends: c.Ends})
+	}
+	if j.api != j.fabric {
+		for _, c := range j.api.Certificates() {
+			list = append(list, metrics.Certificate{Name: "api", Ends: c.Ends})
+		}
+	}
+	return list
+}
+
+// Trust is what an operator is told of a server's certificates.
+type Trust struct {
+	// CAFile is the certificate that callers verify the API by; empty where it was given or there is no TLS.
+	CAFile string
+	// Fingerprint is what tokens hold.
+	Fingerprint string
+}
+
+// Trust returns what those who connect have to trust.
+func (s *Server) Trust() Trust {
+	j := s.joining
+	if j == nil {
+		return Trust{}
+	}
+	t := Trust{Fingerprint: j.api.Fingerprint()}
+	if j.api == j.fabric && !j.fleet.InsecureHTTP {
+		t.CAFile = filepath.Join(s.cfg.Dir, "pki", pki.CAFile)
+	}
+	return t
+}
+
+// logTrust says once what has been opened.
+func (j *joining) logTrust(log *slog.Logger) {
+	for _, c := range j.certificates() {
+		log.Info("certificate was opened", "certificate", c.Name, "ends", c.Ends)
+	}
+	if j.fleet.InsecureHTTP {
+		log.Warn("API speaks without TLS: secrets and tokens cross the network as they are")
+	}
+}
+
+// FabricURLs returns what agents connect to, as they are told it.
+func (s *Server) FabricURLs() []string {
+	if s.joining == nil {
+		return []string{s.broker.URL()}
+	}
+	return s.joining.urls(s.cfg.Fabric, s.broker)
+}
