@@ -16,6 +16,7 @@ func newAgents() *cobra.Command {
 		Short:   "List the hosts that have joined",
 		Long: `List the hosts that have joined: all, or those of the given ids, CLOUD:IP or patterns. A filter that matches nothing is an
 error (exit code 4).`,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := s.client(cmd)
 			if err != nil {
@@ -50,6 +51,7 @@ error (exit code 4).`,
 		}
 		return oneOf("--state", f.State, "online", "away")
 	})
+	cmd.AddCommand(newAgentsRemove())
 	return cmd
 }
 
@@ -65,6 +67,8 @@ func agentColumns() []column[client.Agent] {
 		}},
 		{head: "SEEN", cell: func(a client.Agent) string { return since(a.LastSeen) }},
 		{head: "BUILD", cell: func(a client.Agent) string { return a.Build }},
+		{head: "LABELS", cell: func(a client.Agent) string { return labelText(a.Labels) }},
+		{head: "BUSINESS", wide: true, cell: func(a client.Agent) string { return businessText(a.Business) }},
 		{head: "JOINED", wide: true, cell: func(a client.Agent) string { return stamp(&a.JoinedAt) }},
 		{head: "KEY", wide: true, cell: func(a client.Agent) string { return a.Key }},
 	}

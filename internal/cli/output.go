@@ -191,7 +191,7 @@ func (t *table) write(w io.Writer) error {
 func paint(word string) string {
 	colour := ""
 	switch strings.TrimSuffix(word, " (stale)") {
-	case "running", "online", "ok":
+	case "running", "online", "ok", "open":
 		colour = "32"
 	case "starting", "operating", "stopping", "backoff", "pending", "unknown", "warning", "stale":
 		colour = "33"

@@ -91,14 +91,20 @@ func (d *Dev) Validate() error {
 	if len(d.AgentID) > 64 {
 		fault("--agent-id is %d characters long: expected at most 64", len(d.AgentID))
 	}
-	b := d.Bootstrap
-	if (b.AppCode == "") != (b.AppSecret == "") {
-		fault("DROVER_BOOTSTRAP_APP_CODE and DROVER_BOOTSTRAP_APP_SECRET: expected both or none")
+	return errors.Join(append(faults, d.Bootstrap.Validate())...)
+}
+
+// Validate reports what is wrong. It quotes no secret.
+func (b Bootstrap) Validate() error {
+	const names = "DROVER_BOOTSTRAP_APP_CODE and DROVER_BOOTSTRAP_APP_SECRET: expected "
+	switch {
+	case (b.AppCode == "") != (b.AppSecret == ""):
+		return errors.New(names + "both or none")
+	case len(b.AppCode) > maxAppCode || len(b.AppSecret) > maxAppSecret:
+		return fmt.Errorf(names+"at most %d and %d characters", maxAppCode, maxAppSecret)
+	default:
+		return nil
 	}
-	if len(b.AppCode) > maxAppCode || len(b.AppSecret) > maxAppSecret {
-		fault("DROVER_BOOTSTRAP_APP_CODE and DROVER_BOOTSTRAP_APP_SECRET: expected at most %d and %d characters", maxAppCode, maxAppSecret)
-	}
-	return errors.Join(faults...)
 }
 
 // Lock takes hold of a data directory, which is made with mode 0700, until the returned file is closed or the process

@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"drover/internal/command"
+	"drover/internal/config/serverconfig"
+	"drover/internal/serve"
+)
+
+func newServer() *cobra.Command {
+	given := serverconfig.Default() // what the flags say
+	var file string
+	cmd := &cobra.Command{
+		Use:   "server",
+		Short: "Run a server that agents on other machines join",
+		Long: `Run a server that agents on other machines join. It has no agent of its own.
+
+Settings come from the file of --config, over it from the environment (DROVER_HTTP is --http, and so on; lists have commas), over
+both from flags. 'drover config check' says what is wrong with a file.
+
+The API and the fabric, which agents connect to, speak TLS. At the first start the server makes an authority of its own below the data
+directory; hosts verify it by the fingerprint in their token, callers by server/pki/ca.pem.
+
+It runs in the foreground; SIGTERM or Ctrl-C ends it. Agents go on without it, and come back to it.
+
+Environment: DROVER_BOOTSTRAP_APP_CODE and DROVER_BOOTSTRAP_APP_SECRET, when both are set, name the first app of a new data
+directory; otherwise it is generated and printed once.`,
+		Example: `  drover server --advertise drover.example.com:7351
+  drover server --config /etc/drover/server.yaml`,
+		Args: command.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := serverSettings(cmd, &given, file)
+			if err != nil {
+				return &command.UsageError{Err: err}
+			}
+			log, err := command.Log(cmd.ErrOrStderr(), cfg.LogLevel)
+			if err != nil {
+				return err
+			}
+			return serve.Run(cmd.Context(), cfg, command.Build(), cmd.OutOrStdout(), log)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&file, "config", "", "YAML file of settings, named as the flags")
+	for _, s := range given.Settings() {
+		switch {
+		case s.Text != nil:
+			flags.StringVar(s.Text, s.Name, *s.Text, s.Help)
+		case s.List != nil:
+			flags.StringArrayVar(s.List, s.Name, nil, s.Help)
+		default:
+			flags.BoolVar(s.Bool, s.Name, false, s.Help)
+		}
+	}
+	return cmd
+}
+
+// serverSettings puts file, environment and the flags that were given over the defaults.
+func serverSettings(cmd *cobra.Command, given *serverconfig.Config, file string) (serverconfig.Config, error) {
+	cfg := serverconfig.Default()
+	if file != "" {
+		if err := cfg.ReadFile(file); err != nil {
+			return cfg, err
+		}
+	}
+	faults := cfg.ReadEnvironment()
+	flags := given.Settings()
+	for i, s := range cfg.Settings() {
+		if !cmd.Flags().Changed(s.Name) {
+			continue
+		}
+		switch {
+		case s.Text != nil:
+			*s.Text = *flags[i].Text
+		case s.List != nil:
+			*s.List = *flags[i].List
+		default:
+			*s.Bool = *flags[i].Bool
+		}
+	}
+	return cfg, errors.Join(faults, cfg.Validate())
+}

@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"drover/client"
+)
+
+func newToken() *cobra.Command {
+	return noun("token", "Manage the tokens that hosts join with", `Manage the tokens that hosts join with ('drover-agent join'). A token is shown once, when it is made, and stored only as a hash; it
+holds the fingerprint by which a host verifies this server. Needs an administrator.`,
+		newTokenCreate(), newTokenList(), newTokenRevoke())
+}
+
+func newTokenCreate() *cobra.Command {
+	var s session
+	var o output
+	var t client.NewJoinToken
+	cmd := &cobra.Command{
+		Use:   "create --area N --uses N --ttl DURATION",
+		Short: "Make a token that hosts join with, and print it once",
+		Long: `Make a token that hosts join with, and print it. It is shown this once. Each host that joins with it is in the area, and has the
+labels and the business. A host that asks again with the same key, since it has not got its answer, counts once.`,
+		Example: `  drover token create --area 0 --uses 1 --ttl 1h
+  drover token create --area 3 --uses 200 --ttl 24h --labels role=web,rack=4 --note 'rack 4'`,
+		Args: exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, name := range []string{"area", "uses", "ttl"} {
+				if !cmd.Flags().Changed(name) {
+					return usagef("--%s is missing", name)
+				}
+			}
+			if t.TTL < time.Second {
+				return usagef("--ttl %s: expected 1s or more", t.TTL)
+			}
+			c, err := s.client(cmd)
+			if err != nil {
+				return err
+			}
+			made, err := c.CreateJoinToken(cmd.Context(), t)
+			if err != nil {
+				return exitOf(err)
+			}
+			if o.form != asText {
+				return printValue(cmd.OutOrStdout(), o.form, made)
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), made.Token)
+			say(cmd, "the token is shown this once, and stored only as a hash; it is good for %s until %s\n",
+				count(made.Uses, "host", "hosts"), stamp(&made.ExpiresAt))
+			return err
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&t.Cloud, "area", 0, "cloud area that hosts join")
+	flags.IntVar(&t.Uses, "uses", 0, "how many hosts may join with it")
+	flags.DurationVar(&t.TTL, "ttl", 0, "how long it counts, such as 1h or 720h")
+	flags.StringToStringVar(&t.Labels, "labels", nil, "labels of these hosts, key=value with commas")
+	flags.Int64Var(&t.Business, "business", 0, "business of these hosts; 0 is none")
+	flags.StringVar(&t.Note, "note", "", "a note for people")
+	o.flags(cmd, asText, asJSON, asYAML)
+	s.flags(cmd)
+	return cmd
+}
+
+func newTokenList() *cobra.Command {
+	var s session
+	var o output
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List tokens, the latest first, without their secrets",
+		Args:  exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := s.client(cmd)
+			if err != nil {
+				return err
+			}
+			tokens, err := client.Collect(c.JoinTokens(cmd.Context()))
+			if err != nil {
+				return exitOf(err)
+			}
+			if len(tokens) == 0 {
+				say(cmd, "no tokens\n")
+			}
+			return printList(cmd, &s, o, tokens, joinTokenColumns(), func(t client.JoinToken) string { return t.ID })
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	o.flags(cmd, asTable, asWide, asJSON, asYAML, asName)
+	s.flags(cmd)
+	return cmd
+}
+
+func joinTokenColumns() []column[client.JoinToken] {
+	return []column[client.JoinToken]{
+		{head: "ID", cell: func(t client.JoinToken) string { return t.ID }},
+		{head: "STATE", state: true, cell: func(t client.JoinToken) string { return t.State }},
+		{head: "AREA", cell: func(t client.JoinToken) string { return fmt.Sprint(t.Cloud) }},
+		{head: "USED", cell: func(t client.JoinToken) string { return fmt.Sprintf("%d/%d", t.Used, t.Uses) }},
+		{head: "ENDS", cell: func(t client.JoinToken) string { return stamp(&t.ExpiresAt) }},
+		{head: "LABELS", cell: func(t client.JoinToken) string { return labelText(t.Labels) }},
+		{head: "NOTE", cell: func(t client.JoinToken) string { return t.Note }},
+		{head: "BUSINESS", wide: true, cell: func(t client.JoinToken) string { return businessText(t.Business) }},
+		{head: "CREATED", wide: true, cell: func(t client.JoinToken) string { return stamp(&t.CreatedAt) }},
+		{head: "REVOKED", wide: true, cell: func(t client.JoinToken) string { return stamp(t.RevokedAt) }},
+	}
+}
+
+// labelText is "key=value,…", in the order of the keys.
+func labelText(labels map[string]string) string {
+	var all []string
+	for key, value := range labels {
+		all = append(all, key+"="+value)
+	}
+	slices.Sort(all)
+	return strings.Join(all, ",")
+}
+
+func businessText(id int64) string {
+	if id == 0 {
+		return ""
+	}
+	return fmt.Sprint(id)
+}
+
+func newTokenRevoke() *cobra.Command {
+	var s session
+	cmd := &cobra.Command{
+		Use:   "revoke ID",
+		Short: "End a token now",
+		Long:  `End a token now. Hosts that have joined with it stay; 'drover agents remove' takes one out.`,
+		Args:  exactly("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := s.client(cmd)
+			if err != nil {
+				return err
+			}
+			if err := c.RevokeJoinToken(cmd.Context(), args[0]); err != nil {
+				return exitOf(err)
+			}
+			say(cmd, "token %s was revoked\n", args[0])
+			return nil
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	s.flags(cmd)
+	return cmd
+}

@@ -1,0 +1,155 @@
+package serverconfig_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"drover/internal/config"
+	"drover/internal/config/serverconfig"
+)
+
+func valid(t *testing.T) serverconfig.Config {
+	t.Helper()
+	c := serverconfig.Default()
+	c.DataDir, c.Fabric = t.TempDir(), "192.0.2.1:7351"
+	return c
+}
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "server.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestReadFile(t *testing.T) {
+	c := serverconfig.Default()
+	if err := c.ReadFile(write(t, "data-dir: /d\nhttp: 192.0.2.1:1\nfabric: '[::]:2'\nadvertise: [a:1, 'b:2']\ninsecure-http: true\ntls-cert: c\ntls-key: k\n"+
+		"trusted-gateway: [10.0.0.0/8]\nlogin-url: https://l\nlog-level: debug\n")); err != nil {
+		t.Fatal(err)
+	}
+	want := serverconfig.Config{
+		DataDir: "/d", HTTP: "192.0.2.1:1", Fabric: "[::]:2", Advertise: []string{"a:1", "b:2"}, InsecureHTTP: true, TLSCert: "c", TLSKey: "k",
+		TrustedGateway: []string{"10.0.0.0/8"}, LoginURL: "https://l", LogLevel: "debug",
+	}
+	if diff := cmp.Diff(want, c); diff != "" {
+		t.Error(diff)
+	}
+	for text, want := range map[string]string{
+		"htpp: x":           "htpp",
+		"http: [1, 2]":      "http",
+		"advertise: {a: b}": "advertise",
+		"http: 'x":          "cannot read configuration",
+	} {
+		c := serverconfig.Default()
+		if err := c.ReadFile(write(t, text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want an error about %s", text, err, want)
+		}
+	}
+	c = serverconfig.Default()
+	if err := c.ReadFile(write(t, "# nothing yet\n")); err != nil {
+		t.Errorf("an empty file: %v", err)
+	}
+	if err := c.ReadFile("/none"); err == nil {
+		t.Error("a file that is not there")
+	}
+}
+
+// TestEverySettingHasAKey: the names of flags, variables and keys are the same.
+func TestEverySettingHasAKey(t *testing.T) {
+	var c serverconfig.Config
+	for _, s := range c.Settings() {
+		value := map[bool]string{true: "true", false: "x"}[s.Bool != nil]
+		if s.List != nil {
+			value = "[x]"
+		}
+		var fresh serverconfig.Config
+		if err := fresh.ReadFile(write(t, s.Name+": "+value)); err != nil {
+			t.Errorf("%s: %v", s.Name, err)
+		}
+		if cmp.Equal(fresh, serverconfig.Config{}) {
+			t.Errorf("%s changes nothing", s.Name)
+		}
+	}
+}
+
+func TestReadEnvironment(t *testing.T) {
+	t.Setenv("DROVER_HTTP", "h:1")
+	t.Setenv("DROVER_ADVERTISE", "a:1,b:2, c:3")
+	t.Setenv("DROVER_INSECURE_HTTP", "true")
+	t.Setenv("DROVER_BOOTSTRAP_APP_CODE", "code")
+	c := serverconfig.Default()
+	c.Advertise = []string{"old:1"}
+	if err := c.ReadEnvironment(); err != nil {
+		t.Fatal(err)
+	}
+	want := serverconfig.Default()
+	want.HTTP, want.Advertise, want.InsecureHTTP, want.Bootstrap = "h:1", []string{"a:1", "b:2", "c:3"}, true, config.Bootstrap{AppCode: "code"}
+	if diff := cmp.Diff(want, c); diff != "" {
+		t.Error(diff)
+	}
+	t.Setenv("DROVER_INSECURE_HTTP", "perhaps")
+	if err := c.ReadEnvironment(); err == nil || !strings.Contains(err.Error(), `DROVER_INSECURE_HTTP="perhaps"`) {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	file := write(t, "x")
+	for _, c := range []struct {
+		name string
+		set  func(*serverconfig.Config)
+		want string
+	}{
+		{"one address", func(*serverconfig.Config) {}, ""},
+		{"every address, and a name", func(c *serverconfig.Config) { c.Fabric, c.Advertise = "0.0.0.0:7351", []string{"drover.example:7351"} }, ""},
+		{"any port", func(c *serverconfig.Config) { c.HTTP, c.Fabric = "127.0.0.1:0", "127.0.0.1:0" }, ""},
+		{"certificates", func(c *serverconfig.Config) { c.TLSCert, c.TLSKey = file, file }, ""},
+
+		{"every address alone", func(c *serverconfig.Config) { c.Fabric = "0.0.0.0:7351" }, "say with advertise"},
+		{"every address in short", func(c *serverconfig.Config) { c.Fabric = ":7351" }, "say with advertise"},
+		{"nobody's address advertised", func(c *serverconfig.Config) { c.Advertise = []string{"[::]:1"} }, `advertise "[::]:1"`},
+		{"any port advertised", func(c *serverconfig.Config) { c.Advertise = []string{"x:0"} }, "expected a port"},
+		{"a URL advertised", func(c *serverconfig.Config) { c.Advertise = []string{"tls://x:1"} }, "expected HOST:PORT"},
+		{"no port", func(c *serverconfig.Config) { c.HTTP = "x" }, `http "x": expected HOST:PORT`},
+		{"a port that is none", func(c *serverconfig.Config) { c.Fabric = "x:nats" }, `fabric "x:nats"`},
+		{"half a certificate", func(c *serverconfig.Config) { c.TLSCert = file }, "expected both or none"},
+		{"a certificate that is not there", func(c *serverconfig.Config) { c.TLSCert, c.TLSKey = "/none", file }, "tls-cert: open /none"},
+		{"both", func(c *serverconfig.Config) { c.TLSCert, c.TLSKey, c.InsecureHTTP = file, file, true }, "exclude each other"},
+		{"a gateway that is everybody", func(c *serverconfig.Config) { c.TrustedGateway = []string{"0.0.0.0/0"} }, "trusted-gateway"},
+		{"a level", func(c *serverconfig.Config) { c.LogLevel = "loud" }, "log-level"},
+		{"half an app", func(c *serverconfig.Config) { c.Bootstrap.AppCode = "x" }, "DROVER_BOOTSTRAP_APP_CODE"},
+		{"no directory", func(c *serverconfig.Config) { c.DataDir = "" }, "data-dir"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := valid(t)
+			c.set(&cfg)
+			err := cfg.Validate()
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error is %v, want one about %q", err, c.want)
+			}
+		})
+	}
+	all := serverconfig.Config{HTTP: "x", Fabric: "y", LogLevel: "z"}
+	if err := all.Validate(); strings.Count(err.Error(), "\n") != 3 {
+		t.Errorf("not everything is told: %v", err)
+	}
+}
+
+func TestNames(t *testing.T) {
+	c := serverconfig.Config{HTTP: "0.0.0.0:1", Fabric: "192.0.2.1:2", Advertise: []string{"drover.example:3", "192.0.2.1:4", "[2001:db8::1]:5"}}
+	names := c.Names()
+	if diff := cmp.Diff([]string{"192.0.2.1", "drover.example", "2001:db8::1"}, names[:3]); diff != "" {
+		t.Error(diff)
+	}
+	if !slices.Contains(names, "127.0.0.1") || slices.Contains(names, "0.0.0.0") {
+		t.Errorf("names are %q", names)
+	}
+}

@@ -1,0 +1,108 @@
+// Package serve is the assembly of drover server: a server that agents on other machines join, and no agent. Listening, certificates and
+// what a call means are the server's; this says in which order it starts, and what its operator is told.
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"drover/internal/config"
+	"drover/internal/config/serverconfig"
+	"drover/internal/group"
+	"drover/internal/server"
+)
+
+// Run runs until ctx ends or a part fails, and tells on out, once calls are taken, where the API is and what to trust.
+func Run(ctx context.Context, cfg serverconfig.Config, build string, out io.Writer, log *slog.Logger) error {
+	lock, err := config.Lock(cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close() //nolint:errcheck // nothing was written
+	srv, err := server.New(ctx, server.Config{
+		Dir: filepath.Join(cfg.DataDir, "server"), HTTP: cfg.HTTP, Fabric: cfg.Fabric, Build: build, Log: log,
+		Socket:          filepath.Join(cfg.DataDir, config.SocketName),
+		TrustedGateways: cfg.Gateways, LoginURL: cfg.LoginURL,
+		Fleet: &server.Fleet{
+			Advertise: cfg.Advertise, Names: cfg.Names(), CertFile: cfg.TLSCert, KeyFile: cfg.TLSKey, InsecureHTTP: cfg.InsecureHTTP,
+		},
+	})
+	if err != nil {
+		return err
+	}
+	defer srv.Close()
+	hello := banner{url: srv.URL(), dataDir: cfg.DataDir, trust: srv.Trust(), agents: srv.FabricURLs()}
+	if hello.code, hello.secret, hello.made, err = srv.FirstApp(ctx, cfg.Bootstrap.AppCode, cfg.Bootstrap.AppSecret); err != nil {
+		return err
+	}
+	hello.made = hello.made && cfg.Bootstrap.AppCode == ""
+	return group.Run(ctx,
+		group.Part{Name: "server", Run: srv.Run},
+		group.Part{Name: "http", Run: srv.Serve},
+		group.Part{Name: "banner", Run: func(ctx context.Context) error { return hello.show(ctx, srv.Ready, out) }},
+	)
+}
+
+// readyPoll is how often the banner asks whether calls are taken; it stops with the first yes.
+const readyPoll = 20 * time.Millisecond
+
+type banner struct {
+	url, dataDir string
+	code, secret string
+	made         bool
+	trust        server.Trust
+	agents       []string
+}
+
+// show waits for readiness, writes the banner and then waits for the end: as a part it must not end before.
+func (b banner) show(ctx context.Context, ready func() error, out io.Writer) error {
+	ticker := time.NewTicker(readyPoll)
+	defer ticker.Stop()
+	for ready() != nil {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	if _, err := io.WriteString(out, b.text()); err != nil {
+		return errors.New("cannot write to standard output")
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func (b banner) text() string {
+	var text strings.Builder
+	line := func(label, value string) { fmt.Fprintf(&text, "  %-11s  %s\n", label, value) }
+	text.WriteString("\ndrover server is ready.\n\n")
+	line("URL", b.url)
+	line("agents", strings.Join(b.agents, " "))
+	if b.trust.CAFile != "" {
+		line("CA", b.trust.CAFile)
+	}
+	line("fingerprint", b.trust.Fingerprint)
+	line("data", b.dataDir)
+	if b.made {
+		line("app code", b.code)
+		line("app secret", b.secret+"   (shown this once, stored only as a hash)")
+	}
+	at := ""
+	if b.dataDir != config.DataDir() {
+		at = " --data-dir " + b.dataDir
+	}
+	fmt.Fprintf(&text, `
+Let a host join area 0, within the next hour:
+
+  drover token create --area 0 --uses 1 --ttl 1h%s
+  drover-agent join --server URL --token -      # on the host; URL is the one above as the host reaches it
+
+`, at)
+	return text.String()
+}
