@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"drover/internal/agent/procfs"
 	"drover/internal/wire"
 )
 
@@ -50,3 +51,6 @@ func SaveEnrolment(dir string, e wire.Enrolment) error {
 	}
 	return nil
 }
+
+// Machine returns what this host is, as far as it can be told.
+func Machine() wire.Host { return machine(procfs.New("/proc")) }

@@ -21,7 +21,7 @@ func NewRoot() *cobra.Command {
 		Args:  cobra.ArbitraryArgs,
 		RunE:  command.Subcommands,
 	}
-	root.AddCommand(newRun(), command.NewVersion())
+	root.AddCommand(newJoin(), newRun(), command.NewVersion())
 	return root
 }
 

@@ -1,0 +1,82 @@
+package agentcli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"drover/internal/agent/admission"
+	"drover/internal/command"
+	"drover/internal/config"
+)
+
+func newJoin() *cobra.Command {
+	var dir string
+	var cfg admission.Config
+	cmd := &cobra.Command{
+		Use:   "join --server URL --token TOKEN",
+		Short: "Have this host join a server",
+		Long: `Have this host join a server, with a token that 'drover token create' has printed there. 'drover-agent run' then serves it.
+
+The agent's key is made here and stays here. The server is verified by the fingerprint in the token, not by the roots of this system.
+Of a token on the command line others may read in the list of processes: with --token - it is read from the standard input.
+
+A host that joins again with the same data directory keeps its key and its processes.
+
+Exit codes: 0 joined, 1 failed, 2 wrong usage, 5 not allowed (token, fingerprint, clock), 6 unreachable.`,
+		Example: `  drover-agent join --server https://drover.example.com:7350 --token - < token`,
+		Args:    command.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cfg.Server == "" || cfg.Token == "" {
+				return &command.UsageError{Err: errors.New("--server and --token are needed")}
+			}
+			if cfg.Token == "-" {
+				text, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), 4096))
+				if err != nil {
+					return fmt.Errorf("cannot read the token: %w", err)
+				}
+				cfg.Token = strings.TrimSpace(string(text))
+			}
+			cfg.Dir, cfg.Build = filepath.Join(dir, "agent"), command.Build()
+			e, err := admission.Join(cmd.Context(), cfg)
+			if err != nil {
+				return exitOf(err)
+			}
+			name := fmt.Sprintf("%d:%s", e.Cloud, e.IP)
+			if e.ID != "" {
+				name += " (" + e.ID + ")"
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "joined as %s; start it with: drover-agent run --data-dir %s\n", name, dir)
+			return err
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&cfg.Server, "server", "", "URL of the server's API, such as https://drover.example.com:7350")
+	flags.StringVar(&cfg.Token, "token", "", "the token; - reads it from the standard input")
+	flags.StringVar(&dir, "data-dir", config.DataDir(), "directory of everything that is kept")
+	flags.StringVar(&cfg.IP, "ip", "", "address that callers name this host by (default: the one that leads to the server)")
+	flags.StringVar(&cfg.ID, "id", "", "stable id beside the address; empty for none")
+	flags.BoolVar(&cfg.InsecureHTTP, "insecure-http", false, "allow http:// to another machine: only where nobody else is on the network")
+	return cmd
+}
+
+// exitOf gives an error the exit code that its kind has.
+func exitOf(err error) error {
+	if denied, ok := errors.AsType[*admission.DeniedError](err); ok {
+		code := command.Denied
+		switch denied.Status {
+		case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError:
+			code = command.Failed
+		}
+		return &command.ExitError{Code: code, Err: err}
+	}
+	if _, ok := errors.AsType[*admission.UnreachableError](err); ok {
+		return &command.ExitError{Code: command.Unreachable, Err: err}
+	}
+	return err
+}
