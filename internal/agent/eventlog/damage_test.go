@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"drover/internal/process"
@@ -87,6 +88,27 @@ func TestFileThatIsGone(t *testing.T) {
 	same(t, "pending", append(upTo(1, 10), upTo(21, 30)...), pids(all))
 	l.Acknowledge(all)
 	same(t, "left", []int{}, pids(pending(t, l)))
+}
+
+// TestNoDescriptors: an agent that can open no file now loses nothing that it had written.
+func TestNoDescriptors(t *testing.T) {
+	l := open(t, t.TempDir())
+	appendAll(l, 1, 5)
+	var limit syscall.Rlimit
+	must(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
+	restore := func() { must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)) }
+	none := syscall.Rlimit{Cur: 1, Max: limit.Max}
+	defer restore()
+	must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none))
+	same(t, "pending without descriptors", []int{}, pids(pending(t, l)))
+	restore()
+	all := pending(t, l)
+	same(t, "pending", upTo(1, 5), pids(all))
+	must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none))
+	l.Acknowledge(all[:2])
+	restore()
+	l.Acknowledge(all[:2])
+	same(t, "left", upTo(3, 5), pids(pending(t, l)))
 }
 
 // TestDamagedNote: without a note of what the server has, all of it is told again.

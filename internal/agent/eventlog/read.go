@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"syscall"
 
 	"drover/internal/process"
 )
@@ -26,7 +27,8 @@ type tally struct {
 
 // walk reads the events after a position, oldest first, until there are no more or visit says that it is enough; the one that it says
 // it of is not passed. What is damaged is skipped, and so is the half line that a power failure may leave at the end. A segment that
-// cannot be read is passed over, and is the error.
+// cannot be read is passed over, and is the error, unless it is the agent that is short of something: then nothing behind it is read
+// now.
 func walk(dir string, from position, segments []segment, visit func(found) bool) (t tally, err error) {
 	t.end = from
 	for _, s := range segments {
@@ -36,12 +38,17 @@ func walk(dir string, from position, segments []segment, visit func(found) bool)
 		}
 		goOn, failure := t.segment(dir, at, s, visit)
 		err = errors.Join(err, failure)
-		if !goOn {
+		if !goOn || short(failure) {
 			return t, err
 		}
 		t.end = position{segment: s.number, offset: s.size}
 	}
 	return t, err
+}
+
+// short reports whether the next try may well find what this one did not: descriptors or memory.
+func short(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }
 
 // segment walks one of them; false says that it is enough.
@@ -119,7 +126,10 @@ func (l *Log) Pending(maxEvents, maxBytes int) (events []process.Event, more boo
 	}
 	if len(segments) > 0 {
 		t, err := walk(l.cfg.Dir, from, segments, func(f found) bool { return take(f.event, f.size) })
-		if len(events) == 0 && !more {
+		switch {
+		case short(err):
+			return events, false // what comes later waits with the rest
+		case len(events) == 0 && !more:
 			l.advance(from, t, err) // nothing but damage: it need not be read again
 		}
 	}
@@ -169,7 +179,7 @@ func (l *Log) Acknowledge(events []process.Event) {
 // advance moves the position over what has been looked at.
 func (l *Log) advance(from position, t tally, err error) {
 	if err != nil {
-		l.cfg.Log.Error("a part of the event log could not be read and was skipped", "error", err)
+		l.cfg.Log.Error("a part of the event log could not be read", "error", err, "skipped", !short(err))
 	}
 	if t.damaged > 0 {
 		l.cfg.Log.Warn("damaged lines of the event log were skipped", "lines", t.damaged, "segment", from.segment)
