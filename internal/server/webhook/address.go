@@ -46,9 +46,11 @@ var errForbidden = errors.New("not allowed without \"local\"")
 // of clouds.
 func allowed(ip netip.Addr) error {
 	ip = ip.Unmap().WithZone("")
-	if translated().Contains(ip) {
-		b := ip.As16()
-		ip = netip.AddrFrom4([4]byte(b[12:]))
+	for _, prefix := range translated() {
+		if prefix.Contains(ip) {
+			b := ip.As16()
+			ip = netip.AddrFrom4([4]byte(b[12:]))
+		}
 	}
 	switch {
 	case ip.IsLoopback(), ip.IsUnspecified():
@@ -59,13 +61,16 @@ func allowed(ip netip.Addr) error {
 	return nil
 }
 
-// translated are the IPv6 addresses behind which a gateway reaches IPv4 ones (RFC 6052).
-func translated() netip.Prefix { return netip.MustParsePrefix("64:ff9b::/96") }
+// translated are the IPv6 addresses behind which a gateway reaches the IPv4 ones of their last four bytes (RFC 6052, RFC 8215).
+func translated() []netip.Prefix {
+	return []netip.Prefix{netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48")}
+}
 
-// isMetadata knows the metadata addresses that are not link-local: of Alibaba Cloud, Azure, Oracle Cloud and EC2 over IPv6.
+// isMetadata knows the metadata addresses that are not link-local: of Alibaba Cloud, Azure and Oracle Cloud, and over IPv6 of EC2,
+// Google Cloud and Scaleway.
 func isMetadata(ip netip.Addr) bool {
 	switch ip.String() {
-	case "100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254":
+	case "100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254", "fd00:42::42":
 		return true
 	}
 	return false

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"drover/internal/server/store"
@@ -77,20 +78,29 @@ func post(ctx context.Context, c *http.Client, w *store.Webhook, name string, bo
 	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer)
 	switch {
 	case resp.StatusCode >= 300 && resp.StatusCode < 400:
-		return fmt.Errorf("answered %s, and redirects are not followed", resp.Status)
+		return fmt.Errorf("answered %s, and redirects are not followed", status(resp.StatusCode))
 	case resp.StatusCode < 200 || resp.StatusCode > 299:
-		return fmt.Errorf("answered %s", resp.Status)
+		return fmt.Errorf("answered %s", status(resp.StatusCode))
 	}
 	return nil
 }
 
-// plain takes the URL off an error, as its query may hold a token.
+// status puts a status into our own words: those of the receiver may be as long as it likes.
+func status(code int) string { return strings.TrimSpace(strconv.Itoa(code) + " " + http.StatusText(code)) }
+
+// maxProblem is how much of an error is kept, in bytes: it may quote what has answered.
+const maxProblem = 300
+
+// plain takes the URL off an error, as its query may hold a token, and cuts it to a length that can be shown.
 func plain(err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		if wrapped.Timeout() {
 			return fmt.Errorf("gave no answer within %s", answerTime)
 		}
-		return wrapped.Err
+		err = wrapped.Err
+	}
+	if text := err.Error(); len(text) > maxProblem {
+		return errors.New(strings.ToValidUTF8(text[:maxProblem], "") + " …")
 	}
 	return err
 }

@@ -233,7 +233,8 @@ func TestOnlyAllowedAddressesAreDialled(t *testing.T) {
 	s := webhook.New(webhook.Config{Now: time.Now})
 	for _, address := range []string{
 		r.URL, strings.Replace(r.URL, "127.0.0.1", "localhost", 1), "http://169.254.169.254/latest/meta-data", "http://[::1]:80/",
-		"http://0.0.0.0:1/", "http://100.100.100.200/", "http://[fd00:ec2::254]/", "http://[::ffff:169.254.169.254]/",
+		"http://0.0.0.0:1/", "http://100.100.100.200/", "http://[fd00:ec2::254]/", "http://[fd20:ce::254]/",
+		"http://[::ffff:169.254.169.254]/", "http://[64:ff9b:1::a9fe:a9fe]/",
 	} {
 		if err := s.Test(t.Context(), store.Webhook{Name: "x", URL: address}); err == nil || !strings.Contains(err.Error(), "not allowed") {
 			t.Errorf("%s: %v, want a refusal", address, err)
@@ -256,6 +257,30 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	err := s.Test(t.Context(), store.Webhook{Name: "x", URL: r.URL, Local: true})
 	if err == nil || !strings.Contains(err.Error(), "redirects are not followed") || len(target.got) != 0 {
 		t.Errorf("%v, %d redirected: want a refusal", err, len(target.got))
+	}
+}
+
+// TestAnErrorIsShort: it is stored, logged and shown, and whoever answers could make it as long as it likes.
+func TestAnErrorIsShort(t *testing.T) {
+	for _, answer := range []string{
+		"HTTP/1.1 500 " + strings.Repeat("x", 50_000) + "\r\nContent-Length: 0\r\n\r\n",
+		strings.Repeat("garbage", 5_000) + "\r\n\r\n",
+	} {
+		r := receive(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			if _, err := io.WriteString(conn, answer); err != nil {
+				t.Error(err)
+			}
+		})
+		s := webhook.New(webhook.Config{Now: time.Now})
+		if err := s.Test(t.Context(), store.Webhook{Name: "x", URL: r.URL, Local: true}); err == nil || len(err.Error()) > 400 {
+			t.Errorf("%.20q…: error of %d bytes, want a short one", answer, len(fmt.Sprint(err)))
+		}
 	}
 }
 
