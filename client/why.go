@@ -12,7 +12,8 @@ type Why struct {
 	Findings []Finding `json:"findings"`
 	// Causes counts all that were found, the worst and most frequent first.
 	Causes []CauseCount `json:"causes"`
-	// Wrong counts the processes that are not as they should be, Total all that were looked at.
+	// Wrong counts the processes that are not as they should be, for one of the causes that were asked for; Total all that were
+	// looked at.
 	Wrong int `json:"wrong"`
 	Total int `json:"total"`
 }

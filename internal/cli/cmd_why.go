@@ -61,7 +61,7 @@ Exit codes: 0 nothing is wrong, 3 something is, 4 there is no such process, 6 th
 			} else {
 				r := reasons{out: w, coloured: s.coloured(w), answer: answer, fully: len(args) > 0}
 				err = r.write(cmd.Context(), c)
-				summariseWhy(cmd, args, answer)
+				summariseWhy(cmd, args, f, answer)
 			}
 			if err != nil {
 				return err
@@ -123,7 +123,7 @@ func verdictOnWhy(answer client.Why) error {
 }
 
 // summariseWhy tells how much is wrong, and what is not shown.
-func summariseWhy(cmd *cobra.Command, args []string, answer client.Why) {
+func summariseWhy(cmd *cobra.Command, args []string, f client.WhyFilter, answer client.Why) {
 	found := 0
 	var parts []string
 	for _, c := range answer.Causes {
@@ -131,6 +131,8 @@ func summariseWhy(cmd *cobra.Command, args []string, answer client.Why) {
 		parts = append(parts, fmt.Sprintf("%d %s", c.Count, c.ID))
 	}
 	switch {
+	case answer.Wrong == 0 && len(f.Causes) > 0:
+		say(cmd, "of these causes none was found (%s)\n", count(answer.Total, "process", "processes"))
 	case answer.Wrong == 0 && len(args) > 0:
 		say(cmd, "%s: nothing is wrong (%s)\n", args[0], count(answer.Total, "process", "processes"))
 	case answer.Wrong == 0 && answer.Total == 0:

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -99,14 +100,14 @@ func StartIn(t testing.TB, binary string, env []string, flags ...string) *Server
 
 func tail(b []byte, n int) []byte { return b[max(0, len(b)-n):] }
 
-// Run starts the server again after Kill or Terminate, and waits until it takes calls.
-func (s *Server) Run() {
+// Run starts the server again after Kill or Terminate, with these flags besides its own, and waits until it takes calls.
+func (s *Server) Run(flags ...string) {
 	s.t.Helper()
 	listen := "127.0.0.1:0"
 	if s.URL != "" {
 		listen = strings.TrimPrefix(s.URL, "http://")
 	}
-	s.cmd = exec.Command(s.binary, append([]string{"dev", "--data-dir", s.DataDir, "--http", listen, "--log-level", "info"}, s.flags...)...)
+	s.cmd = exec.Command(s.binary, append([]string{"dev", "--data-dir", s.DataDir, "--http", listen, "--log-level", "info"}, slices.Concat(s.flags, flags)...)...)
 	s.cmd.Env = s.env
 	s.cmd.Stderr = s.log
 	s.out = newOutput()

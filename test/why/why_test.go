@@ -1,0 +1,343 @@
+package why_test
+
+import (
+	"crypto/md5"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"syscall"
+	"testing"
+
+	"drover/test/harness"
+)
+
+// Exit codes of `drover why`.
+const (
+	right  = 0
+	wrong  = 3
+	noSuch = 4
+)
+
+// injection brings one kind of trouble about.
+type injection struct {
+	cause  string
+	code   int
+	inject func(t *testing.T, s *harness.Server, name string) *subject
+	// shows are parts of what the answer must say besides.
+	shows []string
+}
+
+func TestWhy(t *testing.T) {
+	s := harness.Start(t, binaries.drover)
+	for _, group := range [][]injection{asked(), ends(), failures(), findings(), limits(), timetables()} {
+		for _, i := range group {
+			t.Run(i.cause, func(t *testing.T) {
+				t.Parallel()
+				o := i.inject(t, s, i.cause)
+				o.shows(o.names(i.cause, i.code), i.shows...)
+			})
+		}
+	}
+}
+
+// asked are the states that somebody wanted.
+func asked() []injection {
+	return []injection{
+		{"never-started", right, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := newSubject(t, s, name, "plain")
+			o.does("register", true)
+			return o
+		}, []string{"registered"}},
+		{"stopped-by-operation", right, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := newSubject(t, s, name, "plain")
+			o.does("start", true)
+			o.does("stop", false)
+			return o
+		}, []string{"stopped by tester", "as it should be"}},
+		{"unhosted", right, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := newSubject(t, s, name, "plain")
+			o.part("policy")["start_interval"] = 3600
+			o.part("commands")["start"] = "[ -e begun ] && exit 1; touch begun; " + o.daemon("plain")
+			o.does("start", true)
+			harness.Signal(t, o.pid(), syscall.SIGKILL)
+			o.names("command-failed", wrong)
+			o.does("unhost", false)
+			return o
+		}, []string{"by tester"}},
+		{"finished", right, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := newSubject(t, s, name, "crash-after", "-delay", "3s", "-code", "0")
+			o.part("policy")["kind"] = "single-run"
+			o.does("start", true)
+			return o
+		}, nil},
+		{"started-outside", right, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := newSubject(t, s, name, "plain")
+			o.does("start", true)
+			o.does("stop", false)
+			run(t, o.dir, o.daemon("plain"))
+			o.does("host", false)
+			return o
+		}, nil},
+		{"operation-under-way", right, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := newSubject(t, s, name, "plain")
+			o.does("start", true)
+			o.ask("restart", false)
+			o.ask("stop", false)
+			return o
+		}, []string{"restart by tester", "stop by tester"}},
+	}
+}
+
+// ends are those of the process by itself.
+func ends() []injection {
+	return []injection{
+		{"exited", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := newSubject(t, s, name, "crash-after", "-delay", "3s", "-code", "0")
+			o.does("start", true)
+			return o
+		}, []string{"exit status 0"}},
+		{"exit-status", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := newSubject(t, s, name, "crash-after,hold-stdout", "-delay", "3s", "-code", "3")
+			o.does("start", true)
+			return o
+		}, []string{"exit status 3", "still here"}},
+		{"killed-by-signal", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := newSubject(t, s, name, "plain")
+			o.does("start", true)
+			harness.Signal(t, o.pid(), syscall.SIGKILL)
+			return o
+		}, []string{"SIGKILL"}},
+		{"crashed", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := newSubject(t, s, name, "plain")
+			o.part("identity")["proc_name"] = "sleep"
+			o.part("commands")["start"] = o.once("ulimit -c unlimited; sleep 1000 >/dev/null 2>&1 & echo $! >oddd.pid")
+			o.does("start", true)
+			harness.Signal(t, o.pid(), syscall.SIGSEGV)
+			return o
+		}, []string{"SIGSEGV", "core dumped"}},
+		{"out-of-memory", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := newSubject(t, s, name, "hog-mem", "-delay", "3s", "-mb", "200")
+			o.spec["hard_limits"] = harness.Object{"memory": 64 << 20}
+			o.does("start", true)
+			return o
+		}, []string{"for want of memory"}},
+		{"flapping", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := newSubject(t, s, name, "plain")
+			o.part("commands")["start"] = o.daemon("plain")
+			o.does("start", true)
+			for n := range 4 {
+				harness.Signal(t, o.pid(), syscall.SIGKILL)
+				harness.Eventually(t, "it to be started again", func() bool {
+					return harness.Starts(t, o.dir) == n+2 && slices.Contains([]string{"running", "flapping"}, o.state())
+				})
+			}
+			return o
+		}, []string{"more than 3 times"}},
+		{"stop-failed", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := newSubject(t, s, name, "ignore-term")
+			o.does("start", true)
+			o.fails("stop")
+			return o
+		}, []string{"still alive"}},
+	}
+}
+
+// failures are those of operations.
+func failures() []injection {
+	return []injection{
+		{"no-start-command", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := newSubject(t, s, name, "plain")
+			o.part("commands")["start"] = ""
+			o.failsToStart()
+			return o
+		}, []string{"start_cmd"}},
+		{"command-not-found", wrong, commandFails("./missing"), []string{"./missing"}},
+		{"command-not-executable", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := newSubject(t, s, name, "plain")
+			o.script("script", "#!/bin/sh\n", 0o644)
+			o.part("commands")["start"] = "./script"
+			o.failsToStart()
+			return o
+		}, []string{"126"}},
+		{"command-failed", wrong, commandFails("echo the port is taken; exit 7"), []string{"the port is taken", "exit status 7"}},
+		{"command-timed-out", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := newSubject(t, s, name, "plain")
+			o.part("commands")["start"] = "sleep 1000"
+			o.part("policy")["op_timeout"] = 1
+			o.failsToStart()
+			return o
+		}, nil},
+		{"no-such-directory", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := newSubject(t, s, name, "plain")
+			o.part("identity")["setup_path"] = o.dir + "/missing"
+			o.failsToStart()
+			return o
+		}, []string{"/missing"}},
+		{"no-such-user", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := newSubject(t, s, name, "plain")
+			o.part("identity")["user"] = "nobody-of-that-name"
+			o.failsToStart()
+			return o
+		}, []string{"nobody-of-that-name"}},
+		{"no-pid-file", wrong, commandFails("sleep 1000 >/dev/null 2>&1 &"), []string{"oddd.pid"}},
+		{"odd-pid-file", wrong, commandFails("echo what >oddd.pid"), []string{`"what"`}},
+		{"owned-by-another", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
+			first := newSubject(t, s, name+"-first", "plain")
+			second := newSubject(t, s, name, "plain")
+			second.dir, second.spec = first.dir, first.spec
+			second.does("register", true)
+			first.does("start", true)
+			second.fails("host")
+			return second
+		}, []string{"owned-by-another-first"}},
+		{"died-in-start-check", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := newSubject(t, s, name, "crash-after", "-delay", "200ms", "-code", "9")
+			o.failsToStart()
+			return o
+		}, []string{"exit status 9"}},
+		{"not-ready", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := newSubject(t, s, name, "plain")
+			o.spec["ready"] = harness.Object{"tcp": closedPort(t)}
+			o.failsToStart()
+			return o
+		}, []string{"not ready"}},
+		{"operation-queued", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := newSubject(t, s, name, "plain")
+			o.does("start", true)
+			harness.Signal(t, o.pid(), syscall.SIGKILL)
+			harness.Eventually(t, "the relaunch to hang", func() bool {
+				_, err := os.Stat(o.dir + "/fifo")
+				return err == nil
+			})
+			o.ask("reload", false)
+			return o
+		}, []string{"reload by tester", "the agent has accepted it", "[killed-by-signal]"}},
+	}
+}
+
+// findings are what is wrong with a process that runs.
+func findings() []injection {
+	return []injection{
+		{"unhealthy", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := newSubject(t, s, name, "plain")
+			o.part("commands")["health"] = "echo no answer from the database; exit 1"
+			o.spec["probes"] = harness.Object{"health_interval": 1, "failures": 2}
+			o.does("start", true)
+			return o
+		}, []string{"no answer from the database"}},
+		{"config-drift", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := newSubject(t, s, name, "plain")
+			o.script("some.conf", "port = 1\n", 0o644)
+			o.spec["config"] = []any{harness.Object{"path": o.dir + "/some.conf", "md5": fmt.Sprintf("%x", md5.Sum([]byte("port = 2\n")))}}
+			o.does("start", true)
+			return o
+		}, []string{"some.conf"}},
+		{"too-few-instances", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := newSubject(t, s, name, "plain")
+			o.part("policy")["instances"] = 40
+			o.does("start", true)
+			return o
+		}, []string{"of 40 instances"}},
+	}
+}
+
+// limits are exceeded.
+func limits() []injection {
+	return []injection{
+		{"cpu-limit", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := newSubject(t, s, name, "hog-cpu")
+			o.spec["limits"] = harness.Object{"cpu": 2}
+			o.does("start", true)
+			return o
+		}, []string{"may use 2 %"}},
+		{"memory-limit", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := newSubject(t, s, name, "hog-mem", "-mb", "200")
+			o.spec["limits"] = harness.Object{"mem": 100 * share(t)}
+			o.does("start", true)
+			return o
+		}, []string{"of the memory"}},
+		{"group-limit", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := newSubject(t, s, name, "hog-mem", "-mb", "200")
+			o.namespace = "pool"
+			o.does("start", true)
+			s.Call("set_process_group_info", harness.Object{
+				"meta": harness.Object{"namespace": o.namespace}, "agent_id_list": []string{harness.Agent},
+				"spec": harness.Object{"process_group": []any{harness.Object{"id": "one", "resource": harness.Object{"mem_pool_limit": 100 * share(t)}}}},
+			})
+			return o
+		}, []string{`process group "one"`}},
+	}
+}
+
+// timetables are those of periodic processes.
+func timetables() []injection {
+	return []injection{
+		{"waits-for-schedule", right, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := periodic(t, s, name, "true")
+			delete(o.part("policy"), "cycle_time")
+			o.part("policy")["crontab"] = "0 0 1 1 *"
+			o.does("host", true)
+			return o
+		}, []string{"next run"}},
+		{"run-failed", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := periodic(t, s, name, "echo the disk is full; exit 5")
+			o.part("policy")["cycle_time"] = 5
+			o.does("host", true)
+			return o
+		}, []string{"exit status 5", "the disk is full"}},
+		{"run-skipped", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := periodic(t, s, name, "sleep 1000")
+			o.part("policy")["cycle_time"] = 2
+			o.does("host", true)
+			return o
+		}, []string{"left out"}},
+	}
+}
+
+// periodic returns one that runs the command every few seconds.
+func periodic(t *testing.T, s *harness.Server, name, command string) *subject {
+	t.Helper()
+	o := newSubject(t, s, name, "plain")
+	o.part("identity")["proc_name"] = "no-process-of-that-name"
+	o.part("commands")["start"] = command
+	o.part("policy")["kind"] = "periodic"
+	o.part("policy")["cycle_time"] = 1
+	return o
+}
+
+// commandFails returns an injection of a start command that does not bring the process up.
+func commandFails(command string) func(t *testing.T, s *harness.Server, name string) *subject {
+	return func(t *testing.T, s *harness.Server, name string) *subject {
+		t.Helper()
+		o := newSubject(t, s, name, "plain")
+		o.part("commands")["start"] = command
+		o.failsToStart()
+		return o
+	}
+}
+
+// closedPort is an address where nobody listens.
+func closedPort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// share is 100 MiB as a part of the machine's memory.
+func share(t *testing.T) float64 {
+	t.Helper()
+	data, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kib float64
+	if _, err := fmt.Sscanf(string(data), "MemTotal: %f kB", &kib); err != nil {
+		t.Fatal(err)
+	}
+	return 100 * 1024 / kib
+}
