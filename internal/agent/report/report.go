@@ -274,6 +274,7 @@ func (r *Reporter) send(ctx context.Context) (more bool, err error) {
 	}
 	data, err := b.encode()
 	if err != nil {
+		r.giveBack(b)
 		return false, fmt.Errorf("cannot encode report: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
