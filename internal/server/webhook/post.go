@@ -86,7 +86,9 @@ func post(ctx context.Context, c *http.Client, w *store.Webhook, name string, bo
 }
 
 // status puts a status into our own words: those of the receiver may be as long as it likes.
-func status(code int) string { return strings.TrimSpace(strconv.Itoa(code) + " " + http.StatusText(code)) }
+func status(code int) string {
+	return strings.TrimSpace(strconv.Itoa(code) + " " + http.StatusText(code))
+}
 
 // maxProblem is how much of an error is kept, in bytes: it may quote what has answered.
 const maxProblem = 300
