@@ -57,6 +57,22 @@ func (r *runner) answered(ctx context.Context, m *message) {
 	}
 }
 
+// withoutAnswers returns what is known of an instance without what it said to commands that its spec does not name any more.
+func withoutAnswers(rt specstore.Runtime, before, after *specstore.Record) specstore.Runtime {
+	if before == nil {
+		return rt
+	}
+	was, is := &before.Spec, &after.Spec
+	elsewhere := was.Identity.User != is.Identity.User || was.Identity.SetupPath != is.Identity.SetupPath
+	if elsewhere || was.Commands.Health != is.Commands.Health {
+		rt.Health = nil
+	}
+	if elsewhere || was.Commands.Version != is.Commands.Version {
+		rt.Version = nil
+	}
+	return rt
+}
+
 // mayRestart reports whether the process is to be started again when it is unhealthy, and nothing else holds it. One that would not
 // come up again is not ended.
 func (r *runner) mayRestart() bool {

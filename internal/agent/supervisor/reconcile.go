@@ -83,6 +83,7 @@ func (r *runner) reconcile(ctx context.Context) {
 		rec.RegisteredAt = cmp.Or(rec.RegisteredAt, before.RegisteredAt)
 	}
 	r.record = &rec
+	r.runtime = withoutAnswers(r.runtime, before, r.record)
 	r.schedule()
 	r.tellReconciled(before)
 	if r.held != nil && rec.Hosted && rec.Spec.Policy.Kind == process.Resident {

@@ -209,6 +209,7 @@ func (r *runner) operate(ctx context.Context, t task, subject operation.Subject)
 			rec.RegisteredAt = time.Now().Unix()
 		}
 		rec.Rest = restAfter(&e, rec.Rest)
+		result.Runtime = withoutAnswers(result.Runtime, subject.Record, rec)
 	}
 	if e.Op != process.Query && !result.Change.Delete && (result.Change.Put != nil || subject.Record != nil) {
 		// Before the outcome, which drops the progress: a successor must find the instance and its run in one or the other.
