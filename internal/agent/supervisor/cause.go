@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	"drover/internal/agent/operation"
@@ -25,16 +26,20 @@ func (r *runner) cause() process.Cause {
 // blameAbsence notes why a process is not there at the first look in this life of the agent. What an earlier life knew of its end
 // stands.
 func (r *runner) blameAbsence(seen operation.Sighting, before bool) {
-	note, cause := join(r.runtime.Note, seen.Note), r.runtime.Cause
+	note := r.runtime.Note
+	if !strings.HasSuffix(note, seen.Note) { // an earlier life may have seen the same
+		note = join(note, seen.Note)
+	}
 	resident := r.record.Spec.Policy.Kind == process.Resident
 	switch {
 	case before:
 		r.blame(process.CauseUnseen, join(note, "it ended while no agent was there to see it"))
-	case cause.ID == "" && (r.record.GivenUp || !r.record.Hosted):
+	case r.runtime.Cause.ID != "":
+	case r.record.GivenUp || !r.record.Hosted:
 		r.runtime.Note, r.runtime.Cause = r.record.Rest.Text, r.record.Rest
-	case r.runtime.LastStartAt == 0 && r.record.Hosted && (resident || r.openRun() != nil):
+	case r.runtime.LastStartAt == 0 && (resident || r.openRun() != nil):
 		r.blame(process.CauseRebooted, note)
-	case cause.ID == "" && resident:
+	case resident:
 		r.blame(seen.Cause, note)
 	default:
 		r.runtime.Note = note
