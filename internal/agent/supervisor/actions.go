@@ -155,6 +155,7 @@ func (r *runner) relaunch(
 	queued bool,
 ) {
 	r.hold()
+	r.runtime.Ending = nil // also where an earlier agent died before it had noted that: what it was ending has gone
 	rec, rt := *r.record, r.runtime
 	r.sup.turns.beside(func() {
 		if queued {

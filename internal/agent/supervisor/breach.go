@@ -126,6 +126,10 @@ func (r *runner) takenDown(ctx context.Context, m *message) {
 	r.runtime.Ending = nil
 	why.Text = join(why.Text, m.note)
 	r.runtime.Note, r.runtime.Cause = why.Text, process.Cause{ID: why.ID, Since: why.Since, Evidence: why.Evidence}
+	if now := r.runtime.Process; now != nil && *now != *before.Process {
+		// Somebody else was quicker to start it again. That instance is nobody's doing here, and is found like any other.
+		r.runtime.Process, r.runtime.Ended = nil, before.Process
+	}
 	if r.runtime.Process != nil {
 		r.stepAndTell(ctx, lifecycle.TakenDown{Alive: true}, func(from, to lifecycle.State) {
 			r.sup.cfg.Log.Error("process could not be ended", "process", r.id, "note", m.note)
