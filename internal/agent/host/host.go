@@ -41,7 +41,7 @@ type Host struct {
 	outputs  string
 	offset   time.Duration
 	log      *slog.Logger
-	// launches bounds how many commands are being started at a time: each needs a thread for a moment, and threads stay.
+	// launches bounds how many commands are being started at a time: until it is forked, each may hold up a thread in the kernel.
 	launches chan struct{}
 
 	mu   sync.Mutex
