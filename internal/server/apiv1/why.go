@@ -46,7 +46,8 @@ type whyView struct {
 	Findings []findingView `json:"findings"`
 	// Causes counts all of them, the worst and most frequent first.
 	Causes []causeCount `json:"causes"`
-	// Wrong counts the processes that are not as they should be, Total all that were looked at.
+	// Wrong counts the processes that are not as they should be, for one of the causes that were asked for; Total all that were
+	// looked at.
 	Wrong int `json:"wrong"`
 	Total int `json:"total"`
 }
@@ -194,10 +195,13 @@ func (q *inquiry) judge(id process.ID, agent store.Agent, joined bool, status *p
 	if status != nil {
 		q.total++
 	}
+	if len(q.causes) > 0 && !slices.Contains(q.causes, v.Cause.ID) {
+		return
+	}
 	if v.Wrong {
 		q.wrong++
 	}
-	if v.Cause.ID == "" || !v.Wrong && !q.all || len(q.causes) > 0 && !slices.Contains(q.causes, v.Cause.ID) {
+	if v.Cause.ID == "" || !v.Wrong && !q.all {
 		return
 	}
 	q.count(&v)

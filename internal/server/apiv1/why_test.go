@@ -104,6 +104,9 @@ func TestWhy(t *testing.T) {
 	same(t, "causes", []string{
 		"critical exit-status 2 docs/why/exit-status.md", "critical agent-away 1 docs/why/agent-away.md", "warning unhealthy 1 docs/why/unhealthy.md",
 	}, causes)
+	a = r.call("admin", "GET", "/why?cause=exited", nil)
+	same(t, "counts of another cause", []any{0.0, 7.0}, []any{a.body["wrong"], a.body["total"]})
+	a = r.call("admin", "GET", "/why?limit=1", nil)
 	first := a.body["findings"].([]any)[0].(map[string]any)
 	same(t, "cause", any(map[string]any{
 		"id": "exit-status", "text": "given up after 4 starts", "evidence": []any{"exit status 3"}, "since": "2023-11-14T22:13:20Z",
