@@ -49,11 +49,13 @@ chaos: ## kill, crash and restart at random for CHAOS (10m), and every fault in 
 
 bench: ## measure drover against the least that any program could do; writes bench/results (as root, needs gcc; 15 minutes)
 	go run ./test/bench/floor -out bench/results
+	go run ./test/bench/table -w
 
 PEERS ?= /var/tmp/drover-peers
 bench-peers: ## measure drover beside other supervisors, which it installs (as root on Debian; half an hour)
 	tools/bench-deps.sh $(PEERS)
 	go run ./test/bench/peers -peers $(PEERS) -out bench/results
+	go run ./test/bench/table -w
 
 clean: ## remove what was built
 	rm -rf bin

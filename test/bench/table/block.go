@@ -1,0 +1,160 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"drover/test/bench/lab"
+)
+
+// What stands before and after the table in the README.
+const (
+	begins = "<!-- figures: made by go run ./test/bench/table -w -->\n"
+	ends   = "<!-- end of figures -->\n"
+)
+
+// cut parts a README at its table, which includes its marks.
+func cut(readme string) (before, block, after string, err error) {
+	from := strings.Index(readme, begins)
+	to := strings.Index(readme, ends)
+	if from < 0 || to < from {
+		return "", "", "", errors.New("the comments around the table of figures are missing")
+	}
+	to += len(ends)
+	return readme[:from], readme[from:to], readme[to:], nil
+}
+
+// Peers are those that are shown beside drover: the one that does the same job (daemons, with a control group each), and the one
+// that most programs are under.
+const (
+	firstPeer  = "systemd forking"
+	secondPeer = "supervisord"
+)
+
+// line is a line of the table: a row of the comparison with the floor, or a column of the comparison with peers.
+type line struct {
+	what string
+	// row is how the row of the first begins; its aim is in it.
+	row string
+	// table and column are where the figures of the second are, and ratio the column of drover's ratio to the floor; where it is
+	// empty, that is reckoned. aim is what drover should reach there.
+	table, column, ratio, aim string
+}
+
+// lines are all there are. many is how many processes the peers had.
+func lines(many int) []line {
+	return []line{
+		{what: "crash → runs again, ms", table: "crash → runs again, ms", column: "p50", ratio: "× floor", aim: "≤ 1.50×"},
+		{row: "crash → runs again, adopted daemon"},
+		{what: fmt.Sprintf("%d of %d killed, last one back, ms", many/5, many), table: "many", column: "last back, ms", ratio: "× floor", aim: "≤ 1.50×"},
+		{row: "query task over "},
+		{row: "accept 1,000 items: 1 request"},
+		{row: "poll "},
+		{row: "get_proc_status"},
+		{what: fmt.Sprintf("status of %d, by the command line, ms", many), table: "many", column: "status of all, ms"},
+		{what: fmt.Sprintf("memory with %d, MB (PSS)", many), table: "at rest", column: "PSS MB at many", aim: "≤ 30 MB"},
+		{what: fmt.Sprintf("idle with %d, %% of a core", many), table: "at rest", column: "CPU % at many", aim: "≤ 0.05 %"},
+	}
+}
+
+// block makes the table with its marks from the newest files of figures in a directory.
+func block(dir string) (string, error) {
+	bench, err := newest(dir, "bench")
+	if err != nil {
+		return "", err
+	}
+	peers, err := newest(dir, "peers")
+	if err != nil {
+		return "", err
+	}
+	many, err := strconv.Atoi(peers.after("* many is "))
+	if err != nil {
+		return "", fmt.Errorf("%s does not say how many processes there were: %w", peers.name, err)
+	}
+	t := lab.Table{Head: []string{"median", "floor", "drover", "× floor", "aim", firstPeer, secondPeer}}
+	for _, l := range lines(many) {
+		var cells []string
+		if l.row != "" {
+			cells, err = l.ofBench(bench)
+		} else {
+			cells, err = l.ofPeers(peers)
+		}
+		if err != nil {
+			return "", err
+		}
+		t.Add(cells...)
+	}
+	var b strings.Builder
+	b.WriteString(begins)
+	if err := t.Markdown(&b); err != nil {
+		return "", err
+	}
+	fmt.Fprintf(&b, "\nFrom [%s](%s/%s) (%s) and [%s](%s/%s) (%s).\n", bench.name, dir, bench.name, bench.after("* date "), peers.name, dir, peers.name, peers.after("* date "))
+	b.WriteString(ends)
+	return b.String(), nil
+}
+
+// ofBench takes a row of the comparison with the floor.
+func (l line) ofBench(f *figures) ([]string, error) {
+	t, err := f.table("what")
+	if err != nil {
+		return nil, err
+	}
+	row, err := t.last(l.row)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.name, err)
+	}
+	var cells []string
+	for _, column := range []string{"what", "floor p50", "drover p50", "p50 ratio", "aim"} {
+		cell, err := t.cell(row, column)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.name, err)
+		}
+		cells = append(cells, cell)
+	}
+	what, _, _ := strings.Cut(cells[0], ", polled every")
+	cells[0] = what + ", ms"
+	return append(cells, "-", "-"), nil
+}
+
+// ofPeers takes a column of the comparison with peers; of those, who was not there has a dash.
+func (l line) ofPeers(f *figures) ([]string, error) {
+	t, err := f.table(l.table)
+	if err != nil {
+		return nil, err
+	}
+	var cells []string
+	for _, who := range []string{"floor", "drover", firstPeer, secondPeer} {
+		cell, row := "-", t.row(who)
+		switch {
+		case row != nil:
+			cell, err = t.cell(row, l.column)
+		case who == "floor" || who == "drover":
+			err = fmt.Errorf("there is no %s in the table %q", who, l.table)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.name, err)
+		}
+		cells = append(cells, cell)
+	}
+	times := ratio(cells[1], cells[0])
+	if l.ratio != "" {
+		if times, err = t.cell(t.row("drover"), l.ratio); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.name, err)
+		}
+	}
+	return []string{l.what, cells[0], cells[1], times, cmp.Or(l.aim, "-"), cells[2], cells[3]}, nil
+}
+
+// ratio divides two figures; a dash where one is none, or zero.
+func ratio(drover, floor string) string {
+	a, err := strconv.ParseFloat(drover, 64)
+	b, errFloor := strconv.ParseFloat(floor, 64)
+	if err != nil || errFloor != nil || b == 0 {
+		return "-"
+	}
+	return lab.Figure(a / b)
+}
