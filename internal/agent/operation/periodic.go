@@ -148,8 +148,10 @@ func (n *session) retry() (Result, error) {
 	switch {
 	case n.look().Alive():
 		text = successText("it is running; its budget of relaunches is full again")
-	case rec.Spec.Policy.Kind != process.Resident:
+	case rec.Spec.Policy.Kind == process.Periodic:
 		text = successText("it goes on by its timetable")
+	case rec.Spec.Policy.Kind == process.SingleRun:
+		text = successText("it is not started: a single run is over, and only a start begins another one")
 	}
 	rec.GivenUp = false
 	return Result{

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drover/internal/agent/lifecycle"
+	"drover/internal/agent/specstore"
 	"drover/internal/agent/timetable"
 	"drover/internal/process"
 )
@@ -63,8 +64,12 @@ func (r *runner) writeHistory() {
 func (r *runner) schedule() {
 	if !r.runsByTimetable() {
 		r.sup.parts.Timetables.Drop(r.id)
-		if r.history.Due != (time.Time{}) || r.history.Owed {
-			r.history.Due, r.history.Owed, r.history.Table = time.Time{}, false, ""
+		runs := r.history.Runs
+		if r.record == nil || !r.keepsHistory() {
+			runs = nil
+		}
+		if r.history.Table != "" || len(runs) != len(r.history.Runs) {
+			r.history = specstore.History{Runs: runs}
 			r.writeHistory()
 		}
 		return

@@ -310,3 +310,43 @@ func TestAgentDiesAtEachWriteOfARun(t *testing.T) {
 		}
 	}
 }
+
+// TestOtherKind: the runs of a process that is resident from now on do not show any more, and its timetable is gone.
+func TestOtherKind(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.do(process.Host, "a", r.every("a", 60, time.Second, process.Schedule{}))
+		r.pass(190 * time.Second)
+		r.do(process.Start, "a", r.spec("a"))
+		r.pass(3 * time.Minute)
+		got := r.state("a", "running", true)
+		if len(got.Runs) > 0 || got.NextRun != 0 {
+			t.Errorf("status %+v", got)
+		}
+		if h := r.disk.histories[id("a")]; len(h.Runs) > 0 || !h.Due.IsZero() {
+			t.Errorf("on disk: %+v", h)
+		}
+	})
+}
+
+func TestRetryByKind(t *testing.T) {
+	for kind, text := range map[process.Kind]string{
+		process.Resident:  "success: it is being started",
+		process.Periodic:  "success: it goes on by its timetable",
+		process.SingleRun: "success: it is not started: a single run is over, and only a start begins another one",
+	} {
+		bubble(t, func(t *testing.T, r *rig) {
+			s := r.spec("a")
+			if kind == process.Periodic {
+				s = r.every("a", 3600, time.Second, process.Schedule{})
+			}
+			s.Policy.Kind = kind
+			r.do(process.Start, "a", s)
+			r.Script(line("start", "a"), operationtest.Script{Code: 1})
+			r.Kill(file("a"))
+			r.pass(10 * time.Minute)
+			item := r.submit(process.Retry, "a", nil)
+			r.pass(time.Second)
+			r.expect(item, process.None, text)
+		})
+	}
+}

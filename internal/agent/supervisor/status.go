@@ -90,7 +90,7 @@ func (f face) cause(s *process.Status, b lifecycle.Bounds) process.Cause {
 	why := f.runtime.Cause
 	why.Text = s.Message
 	if f.machine.State != lifecycle.Running {
-		return f.causeOfRest(why, s)
+		return f.causeOfRest(why)
 	}
 	policy := f.record.Spec.Policy
 	switch {
@@ -109,7 +109,7 @@ func (f face) cause(s *process.Status, b lifecycle.Bounds) process.Cause {
 }
 
 // causeOfRest fills in what follows from the state alone.
-func (f face) causeOfRest(why process.Cause, s *process.Status) process.Cause {
+func (f face) causeOfRest(why process.Cause) process.Cause {
 	switch f.machine.State {
 	case lifecycle.Operating:
 		return process.Cause{ID: process.CauseOperating, Text: "an operation is under way"}
