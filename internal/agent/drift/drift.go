@@ -3,6 +3,7 @@
 package drift
 
 import (
+	"context"
 	"crypto/md5" //nolint:gosec // it is what the callers give, and tells change, not forgery
 	"encoding/hex"
 	"errors"
@@ -48,11 +49,15 @@ type File struct {
 
 // Check compares the files with what the spec says of them, and returns those that differ in its order. A file of which nothing
 // has changed since prev costs one system call; one that has is read, at most 256 MiB and three seconds long. It blocks as
-// long as that takes, and no shorter than the file system lets it. An entry without checksum is not looked at.
-func Check(prev State, files []process.ConfigFile) (State, []process.Drift) {
+// long as that takes, and no shorter than the file system lets it. An entry without checksum is not
+// looked at, and none any more once ctx has ended.
+func Check(ctx context.Context, prev State, files []process.ConfigFile) (State, []process.Drift) {
 	var next State
 	var drifts []process.Drift
 	for _, f := range files {
+		if ctx.Err() != nil {
+			break
+		}
 		if f.MD5 == "" {
 			continue
 		}

@@ -50,7 +50,7 @@ func (r *runner) stepAndTell(ctx context.Context, ev lifecycle.Event, tell func(
 		r.sup.cfg.Log.Log(ctx, level, "state changed", "process", r.id, "from", before.State, "to", next.State)
 	}
 	r.runtime.Attempts, r.runtime.LaunchedAt, r.runtime.RetryAt = r.machine.Attempts, r.machine.LaunchedAt, r.machine.RetryAt
-	r.follow()
+	r.follow(ctx)
 	if r.record != nil {
 		r.keep(r.runtime)
 	}

@@ -42,23 +42,25 @@ const (
 	missed                 // runs were missed
 	heldBack               // the budget of the host has no room
 	heard                  // the server's word is not waited for any longer
+	compared               // the configuration files have been looked at
 )
 
 // message is something that has happened to a process.
 type message struct {
-	kind    kind
-	who     procfs.Identity
-	exit    liveness.Exit
-	entry   *specstore.Entry
-	result  operation.Result
-	runtime specstore.Runtime
-	unhost  bool
-	err     error
-	timer   lifecycle.Timer
-	alarm   int
-	note    string
-	until   time.Duration
-	breach  *process.Breach
+	kind       kind
+	who        procfs.Identity
+	exit       liveness.Exit
+	entry      *specstore.Entry
+	result     operation.Result
+	runtime    specstore.Runtime
+	unhost     bool
+	err        error
+	timer      lifecycle.Timer
+	alarm      int
+	note       string
+	until      time.Duration
+	breach     *process.Breach
+	comparison *comparison
 	// health says that the answer is that of the health command, not of the version command.
 	health bool
 	answer *process.Answer

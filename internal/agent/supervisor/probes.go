@@ -3,7 +3,6 @@ package supervisor
 import (
 	"context"
 
-	"drover/internal/agent/drift"
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/probe"
 	"drover/internal/agent/procfs"
@@ -17,7 +16,7 @@ func (s *Supervisor) Answered(id process.ID, instance procfs.Identity, health bo
 }
 
 // follow has a running process asked how it is, and looks at its configuration.
-func (r *runner) follow() {
+func (r *runner) follow(ctx context.Context) {
 	if r.record == nil || r.machine.State != lifecycle.Running || r.runtime.Process == nil {
 		r.sup.parts.Probes.Drop(r.id)
 		return
@@ -28,7 +27,7 @@ func (r *runner) follow() {
 			Health: r.runtime.Health, Version: r.runtime.Version,
 		})
 	}
-	r.compare()
+	r.compare(ctx)
 }
 
 // answered takes in what the process said of itself.
@@ -93,7 +92,7 @@ func sickText(a *process.Answer) string {
 }
 
 // review looks at what changes without an event: the configuration files, and whether the process still counts as flapping.
-func (r *runner) review() {
+func (r *runner) review(ctx context.Context) {
 	if r.record == nil || r.busy {
 		return
 	}
@@ -101,52 +100,15 @@ func (r *runner) review() {
 	r.runtime.Relaunches = r.tally().Recent(r.sup.cfg.Bounds, r.now()).Relaunches
 	r.flapping()
 	if r.machine.State == lifecycle.Running {
-		r.compare()
+		r.compare(ctx)
 		if r.record.Spec.Policy.Instances > 1 {
 			if seen := r.look(); seen.Alive() && *seen.ID == *r.runtime.Process {
 				r.runtime.Matches = seen.Matches
 			}
 		}
 	}
-	if len(r.record.Spec.Config) > 0 || before != len(r.runtime.Relaunches) || matches != r.runtime.Matches {
+	if before != len(r.runtime.Relaunches) || matches != r.runtime.Matches {
 		r.keep(r.runtime)
 		r.show()
 	}
-}
-
-// compare compares the configuration files with what the spec says of them.
-func (r *runner) compare() {
-	files := r.record.Spec.Config
-	if len(files) == 0 && len(r.runtime.Config) == 0 {
-		return
-	}
-	before := map[string]bool{}
-	for _, f := range r.runtime.Config {
-		before[f.Path] = f.Since != 0
-	}
-	state, drifted := drift.Check(drift.State{Files: r.runtime.Config}, files)
-	r.runtime.Config = state.Files
-	now := map[string]bool{}
-	for _, d := range drifted {
-		now[d.Path] = true
-		if !before[d.Path] {
-			r.tellDrift(process.EventDrifted, process.Cause{ID: process.CauseDrift, Text: driftText(d), Since: d.Since})
-		}
-	}
-	for _, f := range state.Files {
-		if before[f.Path] && !now[f.Path] {
-			r.tellDrift(process.EventRestored, process.Cause{Text: f.Path + " is again what the spec says"})
-		}
-	}
-}
-
-func (r *runner) tellDrift(kind process.EventKind, why process.Cause) {
-	r.happened(r.machine.State, r.machine.State, process.Event{Kind: kind, PID: r.pid(), Actor: process.Actor{Kind: process.ActorOutside}, Cause: why})
-}
-
-func driftText(d process.Drift) string {
-	if d.Problem != "" {
-		return d.Path + " should have the checksum " + d.Want + ": " + d.Problem
-	}
-	return d.Path + " should have the checksum " + d.Want + " and has " + d.Have
 }

@@ -48,6 +48,8 @@ type runner struct {
 	unplace func(now time.Duration)
 	// held begins the relaunch that waits for the server's word; nil where none does.
 	held func(context.Context)
+	// comparing is closed when the configuration files have been looked at; nil while nobody does.
+	comparing chan struct{}
 	// flapped is whether the process was flapping when that was looked at last.
 	flapped bool
 }
@@ -163,10 +165,14 @@ func (r *runner) start(ctx context.Context, t task) {
 		// A question changes nothing: the process stays watched as it is, with what a look has just shown.
 		if r.machine.State != lifecycle.Unknown {
 			r.relist(ctx)
-			r.review()
+			r.review(ctx)
 		}
 		subject := operation.Subject{Record: r.record, Runtime: r.runtime}
-		r.sup.turns.beside(func() { r.operate(ctx, t, subject) })
+		over := r.comparing
+		r.sup.turns.beside(func() {
+			afterComparison(ctx, over)
+			r.operate(ctx, t, subject)
+		})
 		return
 	}
 	r.hold()
@@ -304,7 +310,9 @@ func (r *runner) handle(ctx context.Context, m *message) {
 			r.step(ctx, lifecycle.Fired{Timer: m.timer})
 		}
 	case reviewed:
-		r.review()
+		r.review(ctx)
+	case compared:
+		r.compared(ctx, m.comparison)
 	case heldBack:
 		r.step(ctx, lifecycle.HeldBack{Until: m.until})
 	case heard: // run sees to it
