@@ -159,7 +159,8 @@ type Observation struct {
 	Gone bool `json:"gone,omitempty"`
 }
 
-// Hello introduces an agent after each (re)connect. The report that carries it holds every process it knows.
+// Hello introduces an agent after each (re)connect. The report that carries it holds the state of every process it knows; where it tells
+// what is on the disk, the next reports may hold some or all of these.
 type Hello struct {
 	Cloud   int    `json:"cloud"`
 	IP      string `json:"ip"`

@@ -146,8 +146,8 @@ func (s *dyingStore) PutObserved(ctx context.Context, rows []store.Observed, gon
 	return s.around("PutObserved", func() error { return s.Store.PutObserved(ctx, rows, gone) })
 }
 
-func (s *dyingStore) ReplaceObserved(ctx context.Context, agent string, rows []store.Observed) error {
-	return s.around("ReplaceObserved", func() error { return s.Store.ReplaceObserved(ctx, agent, rows) })
+func (s *dyingStore) ReplaceObserved(ctx context.Context, agent string, rows []store.Observed, keep []process.ID) error {
+	return s.around("ReplaceObserved", func() error { return s.Store.ReplaceObserved(ctx, agent, rows, keep) })
 }
 
 // dyingReports dies before a report, or after it has been acknowledged and nobody here knows.

@@ -25,6 +25,9 @@ type batch struct {
 	greeting int // as it was when the report was made
 	more     bool
 	bytes    int
+	// alone says that it is an introduction which tells of the disk. Whoever waits for the server's answer does not wait for all the
+	// states, too: these and all else come in the next report.
+	alone bool
 	// progress and observed are the entries of the report as they are sent. Each is encoded once, when it is added, because only so
 	// it is known how large the report is: what has to be escaped grows sixfold, and one that is too large is never delivered.
 	progress, observed []json.RawMessage
@@ -85,6 +88,10 @@ func (r *Reporter) gather() batch {
 		for _, id := range r.cfg.Processes.Known() {
 			r.changed[id] = true
 		}
+		if b.alone = r.cfg.Disk != nil; b.alone {
+			b.more = true
+			return b
+		}
 	}
 	for id := range r.changed {
 		if b.more {
@@ -126,7 +133,7 @@ func (r *Reporter) gatherProgress(b *batch) (waiting int) {
 
 // gatherEvents takes what has happened, as far as there is room for it. It reads a disk, so it does not hold the lock.
 func (r *Reporter) gatherEvents(b *batch) {
-	if r.cfg.Events == nil {
+	if r.cfg.Events == nil || b.alone {
 		return
 	}
 	events, more := r.cfg.Events.Pending(max(0, maxEntries-len(b.progress)-len(b.observed)), max(0, maxBytes-b.bytes))

@@ -167,3 +167,30 @@ func TestGoneWithItsRevision(t *testing.T) {
 		}
 	})
 }
+
+// TestIntroductionGoesAlone: what waits for its answer does not wait for a thousand states.
+func TestIntroductionGoesAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		world := &rig{t: t, known: map[process.ID]process.Status{id("a"): {State: "running"}}, specs: map[process.ID]*process.Spec{}, answer: accept}
+		r := report.New(report.Config{
+			Link: link{world, time.Now()}, Processes: world, Journal: world, Events: history{world}, Disk: &medium{latest: 1}, Heartbeat: time.Hour,
+			Log: slog.New(slog.DiscardHandler),
+		})
+		r.Finished("item", outcome("success"))
+		world.events = []process.Event{{Stream: "s", Seq: 1}}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		world.want(
+			world.take(), wire.Report{Hello: &wire.Hello{Disk: &wire.Disk{Revision: 1, Records: nil}}},
+			wire.Report{
+				Observed: []wire.Observation{first("a", "running")}, Events: []process.Event{{Stream: "s", Seq: 1}},
+				Progress: []wire.Progress{{Item: "item", Outcome: &process.Outcome{Text: "success"}}},
+			},
+		)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}

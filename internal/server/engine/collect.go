@@ -160,7 +160,13 @@ func (c *collector) observe(ctx context.Context, agent string, r *wire.Report) e
 		}
 	}
 	if r.Hello != nil {
-		if err := c.store.ReplaceObserved(ctx, agent, rows); err != nil || len(gone) == 0 {
+		var keep []process.ID
+		if r.Hello.Disk != nil { // the states of these follow
+			for _, h := range r.Hello.Disk.Records {
+				keep = append(keep, h.Process)
+			}
+		}
+		if err := c.store.ReplaceObserved(ctx, agent, rows, keep); err != nil || len(gone) == 0 {
 			return err
 		}
 		rows = nil

@@ -153,7 +153,9 @@ func (s brokenStore) PutObserved(context.Context, []store.Observed, []store.Remo
 	return s.err
 }
 
-func (s brokenStore) ReplaceObserved(context.Context, string, []store.Observed) error { return s.err }
+func (s brokenStore) ReplaceObserved(context.Context, string, []store.Observed, []process.ID) error {
+	return s.err
+}
 
 func (s brokenStore) Begin(context.Context, string, map[string]time.Time) error { return s.err }
 

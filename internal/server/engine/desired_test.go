@@ -218,3 +218,16 @@ func TestAnswerThatCannotBeMade(t *testing.T) {
 		}
 	})
 }
+
+// TestIntroductionKeepsStates: what an agent still has is known all the time, although it tells the states only after its introduction.
+func TestIntroductionKeepsStates(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.states("kept", 1, true)
+		r.states("removed", 2, true)
+		r.introduces(3, has("kept", 1))
+		rows, _, err := r.db.PageObserved(t.Context(), "ns", 0, 10)
+		if err != nil || len(rows) != 1 || rows[0].Process != proc("kept") {
+			t.Errorf("%+v, %v", rows, err)
+		}
+	})
+}

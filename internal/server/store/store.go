@@ -221,8 +221,8 @@ type Observed struct {
 type Observations interface {
 	// PutObserved upserts rows, and removes those of gone, in one transaction. A row with a nil Spec keeps the stored one.
 	PutObserved(ctx context.Context, rows []Observed, gone []Removal) error
-	// ReplaceObserved makes rows all that is known of the agent.
-	ReplaceObserved(ctx context.Context, agent string, rows []Observed) error
+	// ReplaceObserved makes rows all that is known of the agent, beside what is known already of the processes to keep.
+	ReplaceObserved(ctx context.Context, agent string, rows []Observed, keep []process.ID) error
 	// GetObserved calls fn for the rows of one process on the given agents, in the order of the agents; a missing row is skipped.
 	GetObserved(ctx context.Context, id process.ID, agents []string, fn func(Observed) error) error
 	// PageObserved returns the rows of a namespace from start, ordered by agent and name, and how many there are in all.

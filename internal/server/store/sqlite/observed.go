@@ -43,14 +43,17 @@ func (db *DB) PutObserved(ctx context.Context, rows []store.Observed, gone []sto
 	return nil
 }
 
-// ReplaceObserved makes rows all that is known of the agent.
-func (db *DB) ReplaceObserved(ctx context.Context, agent string, rows []store.Observed) error {
-	keep := make(map[process.ID]bool, len(rows))
+// ReplaceObserved makes rows all that is known of the agent, beside what is known already of the processes to keep.
+func (db *DB) ReplaceObserved(ctx context.Context, agent string, rows []store.Observed, keep []process.ID) error {
+	kept := make(map[process.ID]bool, len(rows)+len(keep))
+	for _, id := range keep {
+		kept[id] = true
+	}
 	for i := range rows {
 		if rows[i].Agent != agent {
 			return fmt.Errorf("cannot replace observations of agent %s: a row is of agent %q", agent, rows[i].Agent)
 		}
-		keep[rows[i].Process] = true
+		kept[rows[i].Process] = true
 	}
 	encoded, err := encodeObserved(rows)
 	if err != nil {
@@ -61,7 +64,7 @@ func (db *DB) ReplaceObserved(ctx context.Context, agent string, rows []store.Ob
 		err := tx.query(ctx, func(rows *sql.Rows) error {
 			key := store.ObservedKey{Agent: agent}
 			err := rows.Scan(&key.Process.Namespace, &key.Process.Name)
-			if !keep[key.Process] {
+			if !kept[key.Process] {
 				gone = append(gone, key)
 			}
 			return err

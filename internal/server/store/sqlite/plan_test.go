@@ -151,7 +151,7 @@ func use(t *testing.T, db *DB) {
 	do(err)
 	row := store.Observed{Agent: "a", Status: process.Status{Revision: 1}, Spec: &process.Spec{}}
 	do(db.PutObserved(ctx, []store.Observed{row}, []store.Removal{{Agent: "b", Revision: 1}}))
-	do(db.ReplaceObserved(ctx, "a", []store.Observed{row}))
+	do(db.ReplaceObserved(ctx, "a", []store.Observed{row}, nil))
 	_, err = db.AgentConfirmed(ctx, "a")
 	do(err)
 	_, err = db.GetConfirmed(ctx, "a", []process.ID{{}})

@@ -117,20 +117,24 @@ func observations(t *testing.T, s store.Store) {
 
 func observationsReplaced(t *testing.T, s store.Store) {
 	xa, xb, xc, ya := observed("x", "ns", "a", 1), observed("x", "ns", "b", 2), observed("x", "ns", "c", 3), observed("y", "ns", "a", 4)
-	must(t, s.ReplaceObserved(t.Context(), "x", []store.Observed{xa, xb}))
-	must(t, s.ReplaceObserved(t.Context(), "y", []store.Observed{ya}))
+	must(t, s.ReplaceObserved(t.Context(), "x", []store.Observed{xa, xb}, nil))
+	must(t, s.ReplaceObserved(t.Context(), "y", []store.Observed{ya}, nil))
 	changed := xb
 	changed.Status.State, changed.Spec = "down", nil
-	must(t, s.ReplaceObserved(t.Context(), "x", []store.Observed{changed, xc}))
+	must(t, s.ReplaceObserved(t.Context(), "x", []store.Observed{changed, xc}, nil))
 	changed.Spec = xb.Spec
 	rows, total, err := s.PageObserved(t.Context(), "ns", 0, 10)
 	must(t, err)
 	same(t, "all", []store.Observed{changed, xc, ya}, rows)
 	same(t, "total", 3, total)
-	if s.ReplaceObserved(t.Context(), "x", []store.Observed{ya}) == nil {
+	if s.ReplaceObserved(t.Context(), "x", []store.Observed{ya}, nil) == nil {
 		t.Error("one agent's rows were replaced by another's")
 	}
-	must(t, s.ReplaceObserved(t.Context(), "x", nil))
+	must(t, s.ReplaceObserved(t.Context(), "x", []store.Observed{xa}, []process.ID{xb.Process, {Namespace: "ns", Name: "unheard of"}}))
+	rows, _, err = s.PageObserved(t.Context(), "ns", 0, 10)
+	must(t, err)
+	same(t, "some kept", []store.Observed{xa, changed, ya}, rows)
+	must(t, s.ReplaceObserved(t.Context(), "x", nil, nil))
 	rows, _, err = s.PageObserved(t.Context(), "ns", 0, 10)
 	must(t, err)
 	same(t, "the other agent's", []store.Observed{ya}, rows)
