@@ -42,6 +42,8 @@ type attack struct {
 	op   int
 	// before and after are what is to be seen of a process, without a kill.
 	before, after trace
+	// other is a process from which nothing is counted.
+	other *harness.Process
 }
 
 // trace is what an operation leaves.
@@ -91,6 +93,7 @@ func (a *attack) rehearse() []string {
 	a.dying().kill()
 	a.victim = p.Name
 	a.begin(listing)
+	a.linked()
 	if got := a.operate(p, a.op); got.Code != 0 {
 		a.t.Fatalf("op %d: %d %s", a.op, got.Code, got.Msg)
 	}
@@ -118,6 +121,15 @@ func (a *attack) begin(moment string) {
 	if a.role == roleServer && a.agent == nil {
 		a.agent = a.run(roleAgent, never)
 	}
+}
+
+// linked waits until the agent has introduced itself to the server: an operation that comes before passes other moments, by chance.
+func (a *attack) linked() {
+	a.t.Helper()
+	if a.other == nil {
+		a.other = a.process("other")
+	}
+	a.operate(a.other, opQuery)
 }
 
 // again starts the part that is to die.
@@ -174,6 +186,7 @@ func (a *attack) strike(p *harness.Process, moment string, twice bool) (passed b
 	a.dying().kill()
 	a.victim = p.Name
 	a.begin(moment)
+	a.linked()
 	task, unanswered := a.submit(p, a.op)
 	passed = a.diesDuring(p, task, unanswered)
 	a.dying().kill()
