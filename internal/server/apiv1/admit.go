@@ -27,16 +27,34 @@ const (
 
 // admit finds out who calls, and enters it into the call. Leave is called when the call has ended.
 func (h *Handler) admit(ctx context.Context, c *call) (leave func(), err error) {
-	if operator, ok := ctx.Value(operatorKey{}).(access.Principal); ok {
-		c.who = operator
-		c.audit.User = operator.User
+	if c.who, err = h.identify(ctx, c); err != nil {
+		return nil, err
+	}
+	c.audit.App, c.audit.User = c.who.App, c.who.User
+	if c.who.App == "" { // the operator of this machine
 		return func() {}, nil
+	}
+	leave, usage, verdict := h.Gate.Enter(c.who)
+	switch verdict {
+	case gate.TooOften:
+		return nil, busy("the app calls more often than its limit", int(math.Ceil(usage.Reset.Seconds())))
+	case gate.TooMany:
+		return nil, busy("the app has as many calls under way as its limit", 1)
+	default:
+		return leave, nil
+	}
+}
+
+// identify finds out who calls by the credentials of the call.
+func (h *Handler) identify(ctx context.Context, c *call) (access.Principal, error) {
+	if operator, ok := ctx.Value(operatorKey{}).(access.Principal); ok {
+		return operator, nil
 	}
 	var given credentials
 	if text := c.r.Header.Get("X-Bkapi-Authorization"); text == "" {
-		return nil, problemf(http.StatusUnauthorized, "there are no credentials: expected them in X-Bkapi-Authorization")
+		return access.Principal{}, problemf(http.StatusUnauthorized, "there are no credentials: expected them in X-Bkapi-Authorization")
 	} else if err := json.Unmarshal([]byte(text), &given); err != nil {
-		return nil, problemf(http.StatusUnauthorized, "X-Bkapi-Authorization is not a JSON object of texts")
+		return access.Principal{}, problemf(http.StatusUnauthorized, "X-Bkapi-Authorization is not a JSON object of texts")
 	}
 	c.audit.App, c.audit.User = clipTo(given.AppCode, maxCode), clipTo(given.User, maxUser)
 	who, err := h.Gate.Admit(ctx, gate.Credentials{
@@ -47,22 +65,12 @@ func (h *Handler) admit(ctx context.Context, c *call) (leave func(), err error) 
 		if refusal.Cause != nil {
 			p = failure("check the user's token", refusal.Cause)
 		}
-		return nil, p
+		return access.Principal{}, p
 	}
 	if err != nil {
-		return nil, failure("check the credentials", err)
+		return access.Principal{}, failure("check the credentials", err)
 	}
-	c.who = who
-	c.audit.App, c.audit.User = who.App, who.User
-	leave, usage, verdict := h.Gate.Enter(who)
-	switch verdict {
-	case gate.TooOften:
-		return nil, busy("the app calls more often than its limit", int(math.Ceil(usage.Reset.Seconds())))
-	case gate.TooMany:
-		return nil, busy("the app has as many calls under way as its limit", 1)
-	default:
-		return leave, nil
-	}
+	return who, nil
 }
 
 // busy says that an app asks for more than its limits, and when to come back, in seconds.

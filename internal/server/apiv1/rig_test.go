@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,6 +39,8 @@ type rig struct {
 	sender  *webhook.Sender
 	// numbers counts the events.
 	numbers uint64
+	// ahead is how far the clock of the handler is ahead, in nanoseconds.
+	ahead atomic.Int64
 }
 
 // The hosts of a rig: one with an id, one without, one that is away.
@@ -74,6 +77,7 @@ func newRig(t *testing.T) *rig {
 		Webhooks: apiv1.Webhooks{Store: s, Sender: r.sender},
 		Gate:     believing{s}, Engine: r.engine, Directory: r.fleet, Agents: s, Listing: s, Events: s, Results: s, Apps: s, Users: s, Tokens: s,
 		Audit: recorder{s}, History: s, Log: log,
+		Now: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) },
 	})
 	return r
 }
@@ -246,7 +250,7 @@ type believing struct{ apps store.Apps }
 
 func (b believing) Admit(ctx context.Context, c gate.Credentials) (access.Principal, error) {
 	a, err := b.apps.GetApp(ctx, c.AppCode)
-	if err != nil {
+	if err != nil || a.Disabled {
 		return access.Principal{}, &gate.Refusal{Reason: gate.UnknownApp}
 	}
 	return access.Principal{App: a.Code, User: c.User, Admin: a.Admin, Grants: a.Grants}, nil

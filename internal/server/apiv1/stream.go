@@ -19,6 +19,8 @@ const (
 	// streamLife is when a stream ends, so that its reader comes back and is asked again who it is.
 	streamLife = 15 * time.Minute
 	heartbeat  = 15 * time.Second
+	// recheck is how long a stream may go on before it is looked up again what its reader may see.
+	recheck = 10 * time.Second
 	// streamWrite is how long a reader may take to take in what it is sent.
 	streamWrite = 30 * time.Second
 	// streamBatch is how many events are read, and held in memory, at once.
@@ -85,7 +87,7 @@ func (h *Handler) streamEvents(ctx context.Context, c *call) (reply, error) {
 		return reply{}, failure("record the call", err)
 	}
 	c.audited = true
-	s := stream{h: h, c: c, filter: f, at: after, reader: reader{h: h, who: &c.who}, control: http.NewResponseController(c.w)}
+	s := stream{h: h, c: c, filter: f, at: after, reader: reader{h: h, who: &c.who}, checked: h.Now(), control: http.NewResponseController(c.w)}
 	s.run(ctx)
 	return reply{written: true}, nil
 }
@@ -115,6 +117,8 @@ type stream struct {
 	// at is how far the history has been read, and looked when that was.
 	at      int64
 	looked  time.Time
+	// checked is when the rights of the reader were read.
+	checked time.Time
 	control *http.ResponseController
 }
 
@@ -174,9 +178,25 @@ func (s *stream) place(comment string) []byte {
 	return fmt.Appendf(nil, ": %s\nid: %d\n\n", comment, s.at)
 }
 
+// allowed reads the rights of the reader again when it is time; false says that he has none any more. He will be told so when he comes
+// back.
+func (s *stream) allowed(ctx context.Context) bool {
+	now := s.h.Now()
+	if now.Sub(s.checked).Abs() < recheck {
+		return true
+	}
+	who, err := s.h.identify(ctx, s.c)
+	if err != nil {
+		return false
+	}
+	s.c.who, s.checked = who, now
+	s.reader = reader{h: s.h, who: &s.c.who}
+	return true
+}
+
 // catchUp sends all that is new; false says that the stream ends.
 func (s *stream) catchUp(ctx context.Context) bool {
-	for ctx.Err() == nil && s.h.stopping.Err() == nil {
+	for ctx.Err() == nil && s.h.stopping.Err() == nil && s.allowed(ctx) {
 		s.looked = time.Now()
 		events, next, err := s.h.Events.EventsAfter(ctx, s.at, s.filter, streamBatch)
 		if err != nil {

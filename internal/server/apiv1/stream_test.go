@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,6 +14,9 @@ import (
 	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
+
+	"drover/internal/server/access"
+	"drover/internal/server/store"
 )
 
 // follower reads a stream over a real connection.
@@ -161,6 +165,35 @@ func (e *engine) gone(t *testing.T) {
 		e.mu.Unlock()
 		<-time.After(time.Millisecond)
 		e.mu.Lock()
+	}
+}
+
+// TestRightsOnAStream: what is taken from an app, or given to it, soon counts for the streams that it has open.
+func TestRightsOnAStream(t *testing.T) {
+	r := newRig(t)
+	r.app("reader", "query on a")
+	s := r.listen()
+	f, _ := r.follow(t.Context(), s, "reader", "", "")
+	f.wants("0")
+	r.happen("a/x@"+web+" exited 1", "b/x@"+web+" exited 2")
+	f.wants("1 exited x")
+	change := func(change func(*store.App)) {
+		_, err := r.store.ChangeApp(t.Context(), "reader", func(a *store.App) error {
+			change(a)
+			return nil
+		})
+		r.must(err)
+		r.ahead.Add(int64(10 * time.Second))
+	}
+	grant, err := access.ParseGrant("query on b")
+	r.must(err)
+	change(func(a *store.App) { a.Grants = []access.Grant{grant} })
+	r.happen("a/y@"+web+" exited 3", "b/y@"+web+" exited 4")
+	f.wants("4 exited y")
+	change(func(a *store.App) { a.Disabled = true })
+	r.happen("b/z@" + web + " exited 5")
+	if m, err := f.next(); !errors.Is(err, io.EOF) {
+		t.Errorf("%+v, %v: want the end of the stream of a disabled app", m, err)
 	}
 }
 
