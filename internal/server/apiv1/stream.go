@@ -115,8 +115,8 @@ type stream struct {
 	filter store.EventFilter
 	reader reader
 	// at is how far the history has been read, and looked when that was.
-	at      int64
-	looked  time.Time
+	at     int64
+	looked time.Time
 	// checked is when the rights of the reader were read.
 	checked time.Time
 	control *http.ResponseController
