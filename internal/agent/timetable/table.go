@@ -57,12 +57,6 @@ func (t Table) Next(after time.Time) (time.Time, bool) {
 	return t.rule.Next(after)
 }
 
-// MissedBetween reports whether a run was due after last and not after now.
-func (t Table) MissedBetween(last, now time.Time) bool {
-	next, ok := t.Next(last)
-	return ok && !next.After(now)
-}
-
 // mostCounted is how many runs of the past are counted one by one: of a rule that is due each minute, those of two days.
 const mostCounted = 3000
 
