@@ -225,6 +225,7 @@ func (t *team) end() {
 		lab.Pause(20 * time.Millisecond)
 	}
 	if t.tidy != nil {
+		t.child.End(syscall.SIGKILL) // with it, all of its namespace has ended
 		if _, err := t.typed(t.tidy(t.dir)); err != nil {
 			t.f.Note("%s has left control groups: %v", t.name, err)
 		}
