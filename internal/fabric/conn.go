@@ -152,7 +152,7 @@ func (c *Conn) options(dialing context.Context, cfg DialConfig, up func()) nats.
 			c.log.Warn("fabric dropped messages", "subject", sub.Subject, "error", err)
 			return
 		}
-		if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrAuthExpired) {
+		if unauthorised(err) {
 			c.turnedAway(err)
 			return
 		}
@@ -210,11 +210,19 @@ func (c *Conn) down(err error) {
 
 // unreached tells of the first failed attempt of many.
 func (c *Conn) unreached(err error) {
+	if unauthorised(err) {
+		c.turnedAway(err)
+		return
+	}
 	if c.searching.Swap(true) {
 		c.log.Debug("fabric could not be reached", "error", err)
 		return
 	}
 	c.log.Warn("fabric could not be reached, trying again until it is", "error", err)
+}
+
+func unauthorised(err error) bool {
+	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrAuthExpired)
 }
 
 // turnedAway tells of the first refusal of many. It may be taken back, so attempts go on.

@@ -1,0 +1,231 @@
+package fleet_test
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nkeys"
+
+	"drover/internal/agent"
+	"drover/internal/fabric"
+	"drover/internal/pki"
+	"drover/internal/process"
+	"drover/internal/wire"
+	"drover/test/harness"
+)
+
+// stolen is who an agent is, from its disk.
+type stolen struct {
+	key string
+	fabric.Identity
+	enrolment wire.Enrolment
+	tls       *tls.Config
+}
+
+func (f *fleet) steal(name string) stolen {
+	f.t.Helper()
+	dir := filepath.Join(f.agentDir(name), "agent")
+	e, err := agent.LoadEnrolment(dir)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	key, err := agent.OwnKey(dir)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	public, err := key.PublicKey()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	trust, err := pki.Trusting(e.CA)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return stolen{public, fabric.Identity{JWT: e.JWT, Key: key}, e, trust}
+}
+
+// connect dials the fabric.
+func (f *fleet) connect(id fabric.Identity, s stolen) *fabric.Conn {
+	f.t.Helper()
+	conn, err := fabric.Dial(f.t.Context(), fabric.DialConfig{
+		URLs: s.enrolment.URLs, Identity: id, TLS: s.tls, Name: "intruder", Log: slog.New(slog.NewTextHandler(f.t.Output(), nil)),
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(conn.Close)
+	harness.Eventually(f.t, "the intruder to be connected", conn.Connected)
+	return conn
+}
+
+// silence is how long an intruder waits for an answer that must not come.
+const silence = 2 * time.Second
+
+func ask(conn *fabric.Conn, subject string, data []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), silence)
+	defer cancel()
+	return conn.Request(ctx, subject, data)
+}
+
+// TestAStolenAgentIsWorthOneHost: with the credentials of one agent nobody listens to another, speaks for it or commands it.
+func TestAStolenAgentIsWorthOneHost(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.agent("one", "127.0.0.2", 0)
+	f.agent("two", "127.0.0.3", 3)
+	thief, victim := f.steal("one"), f.steal("two")
+	conn := f.connect(thief.Identity, thief)
+	for _, subject := range []string{wire.OrderSubject(victim.key), wire.OrderSubject("*"), wire.AnyReportSubject, wire.ReportSubject(victim.key), "drover.>", ">", "_INBOX.>", fabric.InboxPrefix(victim.key) + ".>"} {
+		stop, err := conn.Serve(subject, "", 1, func(context.Context, string, []byte) []byte { return nil })
+		if !errors.Is(err, fabric.ErrForbidden) {
+			t.Errorf("it listens on %s: %v", subject, err)
+			if err == nil {
+				stop()
+			}
+		}
+	}
+	report, err := json.Marshal(wire.Report{Version: wire.Version, Hello: &wire.Hello{Cloud: 3, IP: "127.0.0.3", Build: "forged"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, subject := range []string{wire.ReportSubject(victim.key), wire.OrderSubject(victim.key)} {
+		if reply, err := ask(conn, subject, report); err == nil {
+			t.Errorf("it is answered on %s: %s", subject, reply)
+		}
+	}
+	// It may speak for itself, but not under other names than it has joined with.
+	if reply, err := ask(conn, wire.ReportSubject(thief.key), report); err != nil || strings.Contains(string(reply), "error") {
+		t.Errorf("it cannot speak for itself: %s, %v", reply, err)
+	}
+	list := f.drover("agents", "-o", "wide")
+	if strings.Count(list, "3:127.0.0.3 ") != 2 || !strings.Contains(list, "0:127.0.0.2 ") || !strings.Contains(list, victim.key) {
+		t.Errorf("it has moved:\n%s", list)
+	}
+	for line := range strings.Lines(list) {
+		if strings.Contains(line, "forged") && !strings.Contains(line, thief.key) {
+			t.Errorf("it has spoken for another: %s", line)
+		}
+	}
+	// The key alone, with a credential that it signs itself, is nobody.
+	claims := jwt.NewUserClaims(thief.key)
+	forged, err := claims.Encode(ownAccount(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := fabric.Dial(t.Context(), fabric.DialConfig{
+		URLs: thief.enrolment.URLs, Identity: fabric.Identity{JWT: forged, Key: thief.Key}, TLS: thief.tls, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(self.Close)
+	if self.Connected() {
+		t.Error("a credential of a stranger's account is let in")
+	}
+}
+
+func ownAccount(t *testing.T) nkeys.KeyPair {
+	t.Helper()
+	key, err := nkeys.CreateAccount()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// TestAHijackedFabricCommandsNobody: who holds every key of the fabric can reach an agent, and is refused there.
+func TestAHijackedFabricCommandsNobody(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.agent("one", "127.0.0.2", 0)
+	f.agent("two", "127.0.0.3", 3)
+	one, two := f.steal("one"), f.steal("two")
+	account, err := fabric.LoadOrCreateKey(filepath.Join(f.serverDir(), "server", "broker", "account.nk"), nkeys.PrefixByteAccount)
+	if err != nil {
+		t.Fatal(err)
+	}
+	user, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := user.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := jwt.NewUserClaims(public).Encode(account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := f.connect(fabric.Identity{JWT: token, Key: user}, one)
+	manifestKey, err := fabric.LoadOrCreateKey(filepath.Join(f.serverDir(), "server", "manifest.nkey"), nkeys.PrefixByteAccount)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, dir := f.daemon("p")
+	manifest := func(to string, expires time.Duration) wire.Manifest {
+		return wire.Manifest{Agent: to, Issued: time.Now(), Expires: time.Now().Add(expires), Orders: []wire.Order{{
+			Item: "1", Process: process.ID{Namespace: p.Namespace, Name: p.Name}, Op: process.Start,
+			Spec: &process.Spec{
+				Identity: process.Identity{ProcName: "oddd", SetupPath: dir, PIDPath: dir + "/oddd.pid", User: "root"},
+				Commands: process.Commands{Start: p.Control["start_cmd"].(string)},
+			},
+		}}}
+	}
+	sealed := func(m wire.Manifest, key nkeys.KeyPair) []byte {
+		t.Helper()
+		data, err := wire.Seal(m, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	unsigned, err := json.Marshal(manifest(one.key, time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var altered wire.Envelope
+	if err := json.Unmarshal(sealed(manifest(one.key, time.Minute), manifestKey), &altered); err != nil {
+		t.Fatal(err)
+	}
+	altered.Manifest = []byte(strings.Replace(string(altered.Manifest), "plain", "plain,late", 1))
+	changed, err := json.Marshal(altered)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{
+		"unsigned":                 unsigned,
+		"signed by another key":    sealed(manifest(one.key, time.Minute), account),
+		"altered":                  changed,
+		"for another agent":        sealed(manifest(two.key, time.Minute), manifestKey),
+		"expired":                  sealed(manifest(one.key, -time.Hour), manifestKey),
+		"no manifest at all":       []byte("{}"),
+		"nothing that can be read": []byte("\xff"),
+	} {
+		reply, err := ask(conn, wire.OrderSubject(one.key), data)
+		var receipt wire.Receipt
+		if err != nil || json.Unmarshal(reply, &receipt) != nil {
+			t.Errorf("%s: it is answered %s, %v", name, reply, err)
+			continue
+		}
+		if receipt.Error == "" && name != "expired" {
+			t.Errorf("%s: it was not refused: %s", name, reply)
+		}
+	}
+	// What is signed and has expired is taken, and its outcome is that it was not begun. A query waits for its turn behind it.
+	f.operate(p, 2, first)
+	if n := harness.Starts(t, dir); n != 0 {
+		t.Errorf("forged orders were carried out %d times", n)
+	}
+	f.want(0, f.operate(p, 0, first)) // the agent still does what its server says
+	if n := harness.Starts(t, dir); n != 1 {
+		t.Errorf("a real order was carried out %d times", n)
+	}
+}

@@ -1,0 +1,130 @@
+package fleet_test
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"drover/test/harness"
+)
+
+// TestWhoMayNotJoin: each refusal says why, in the words of the person at the host, and is on record.
+func TestWhoMayNotJoin(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	other := newFleet(t)
+	f.agent("one", "127.0.0.2", 0)
+
+	open, revoked, short := f.token(0, "--uses", "9"), f.token(0), f.token(0, "--ttl", "1s")
+	parts := strings.Split(open, ".")
+	f.drover("token", "revoke", strings.Split(revoked, ".")[1])
+	harness.Eventually(t, "the token to expire", func() bool { return strings.Contains(f.drover("token", "list"), "expired") })
+	altered := func(part int, text string) string {
+		p := append([]string{}, parts...)
+		p[part] = text
+		return strings.Join(p, ".")
+	}
+	for _, c := range []struct {
+		name, token string
+		flags       []string
+		code        int
+		words       string
+	}{
+		{"no token", "hunter2", nil, 1, "cannot use the token"},
+		{"half a token", open[:60], nil, 1, "was all of it copied?"},
+		{"another secret", altered(2, strings.Repeat("A", 26)), nil, 5, "does not know the token"},
+		{"the token of another server", other.token(0), nil, 5, "is this the server that made the token?"},
+		{"another fingerprint", altered(3, strings.Repeat("ab", 32)), nil, 5, "is this the server that made the token?"},
+		{"a revoked token", revoked, nil, 5, "was revoked on"},
+		{"an expired token", short, nil, 5, "has expired on"},
+		{"a taken address", open, []string{"--ip", "127.0.0.2"}, 1, "0:127.0.0.2 belongs to another agent, which is online"},
+		{"no address", open, []string{"--ip", "host"}, 1, "no IP address"},
+		{"no TLS", open, []string{"--server", "http://192.0.2.1:7350"}, 1, "is without TLS"},
+		{"nobody there", open, []string{"--server", "https://127.0.0.1:1"}, 6, "cannot reach the server"},
+	} {
+		code, errs := f.join("refused", "127.0.0.9", c.token, c.flags...)
+		if code != c.code || !strings.Contains(errs, c.words) || strings.Contains(errs, "hunter2") || strings.Contains(errs, parts[2]) {
+			t.Errorf("%s: exit code %d, want %d; it says %q, want %q", c.name, code, c.code, errs, c.words)
+		}
+	}
+	if code, _, errs := f.run("", binaries.agent, "run", "--data-dir", f.agentDir("refused")); code == 0 || !strings.Contains(errs, "has not joined") {
+		t.Errorf("one that was refused runs: %d %s", code, errs)
+	}
+
+	var rows []struct {
+		Action, Message string
+		Allowed         bool
+	}
+	if err := json.Unmarshal([]byte(f.drover("audit", "--action", "join", "-o", "json")), &rows); err != nil {
+		t.Fatal(err)
+	}
+	denied := map[string]bool{}
+	for _, row := range rows {
+		if !row.Allowed {
+			denied[row.Message] = true
+		}
+	}
+	for _, words := range []string{"does not know the token", "was revoked", "has expired", "belongs to another agent"} {
+		found := false
+		for message := range denied {
+			found = found || strings.Contains(message, words)
+		}
+		if !found {
+			t.Errorf("no denial on record about %q: %v", words, denied)
+		}
+	}
+	if len(f.drover("agents", "-o", "name")) != len(first+"\n") {
+		t.Error("somebody else has joined")
+	}
+}
+
+// TestRemoval: an agent that was removed is cut off and stays out, its processes live, and with a new token it has them again.
+func TestRemoval(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	one := f.agent("one", "127.0.0.2", 0)
+	f.agent("two", "127.0.0.3", 3)
+	p, dir := f.daemon("p")
+	f.want(0, f.operate(p, 0, first))
+	pid := harness.ReadPID(t, filepath.Join(dir, "oddd.pid"))
+
+	f.drover("agents", "remove", first)
+	if code, _, errs := f.run("", binaries.drover, "agents", "remove", first, "--data-dir", f.serverDir()); code != 4 {
+		t.Errorf("removed twice: exit code %d, %s", code, errs)
+	}
+	harness.Eventually(t, "the agent to be refused", func() bool {
+		return strings.Contains(f.logs["one"].String(), "fabric refused the credentials")
+	})
+	f.want(117, f.operate(p, 1, first))
+	one.end(syscall.SIGTERM)
+	f.server.end(syscall.SIGTERM)
+	f.startServer() // it is remembered
+	said := len(f.logs["one"].String())
+	one = f.startAgent("one")
+	harness.Eventually(t, "the agent to be refused again", func() bool {
+		return strings.Contains(f.logs["one"].String()[said:], "fabric refused the credentials")
+	})
+	f.online(second)
+	if list := f.drover("agents", "-o", "name"); list != second+"\n" {
+		t.Errorf("hosts are %q", list)
+	}
+	if list := f.drover("ps", "-o", "name"); list != "" {
+		t.Errorf("processes are %q", list)
+	}
+	if !harness.Alive(pid) || harness.Starts(t, dir) != 1 {
+		t.Error("the process did not go on")
+	}
+
+	one.end(syscall.SIGTERM)
+	if code, errs := f.join("one", "127.0.0.2", f.token(0)); code != 0 {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	f.startAgent("one")
+	f.online(first)
+	if r := f.operate(p, 2, first)[first]; r.PID != pid {
+		t.Errorf("it has pid %d, want %d", r.PID, pid)
+	}
+	f.want(0, f.operate(p, 1, first))
+}
