@@ -85,6 +85,11 @@ Exit codes: 0 nothing is wrong, 3 something is, 4 there is no such process, 6 th
 		if f.Limit < 0 || f.Limit > maxFindings {
 			return usagef("--limit %d: expected 0 to %d", f.Limit, maxFindings)
 		}
+		for _, id := range f.Causes {
+			if _, ok := pages.Page(id); !ok {
+				return usagef("--cause %q: there is no such cause%s", id, nearCause(id))
+			}
+		}
 		return nil
 	})
 	return cmd
@@ -97,14 +102,18 @@ const maxFindings = 1000
 func writePage(cmd *cobra.Command, id string) error {
 	text, ok := pages.Page(id)
 	if !ok {
-		hint := ""
-		if near := nearest(id, pages.List()); len(near) > 0 {
-			hint = "; did you mean " + orList(near) + "?"
-		}
-		return noSuchf("there is no cause %q%s", id, hint)
+		return noSuchf("there is no cause %q%s", id, nearCause(id))
 	}
 	_, err := io.WriteString(cmd.OutOrStdout(), text)
 	return err
+}
+
+// nearCause asks whether a cause was meant that is spelt nearly so.
+func nearCause(id string) string {
+	if near := nearest(id, pages.List()); len(near) > 0 {
+		return "; did you mean " + orList(near) + "?"
+	}
+	return ""
 }
 
 // verdictOnWhy is the exit code of an answer, as an error.

@@ -42,7 +42,7 @@ func told(s *process.Status) process.CauseID {
 		return process.CauseFlapping
 	case stateUnhealthy:
 		return process.CauseUnhealthy
-	case stateGivenUp, stateBackoff, stateStarting:
+	case stateGivenUp, stateBackoff:
 		return ended(s.LastExit)
 	case stateStopping, stateOperating:
 		return process.CauseOperating

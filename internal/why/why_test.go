@@ -199,8 +199,9 @@ func TestAgentOfAnEarlierVersion(t *testing.T) {
 		{process.Status{State: "given-up", LastExit: exit(process.Exit{})}, process.CauseExited},
 		{process.Status{State: "backoff", LastExit: exit(process.Exit{Code: 1})}, process.CauseExitStatus},
 		{process.Status{State: "backoff", LastExit: exit(process.Exit{Signal: 15})}, process.CauseSignal},
-		{process.Status{State: "starting", LastExit: exit(process.Exit{Signal: 11, Core: true})}, process.CauseCore},
-		{process.Status{State: "starting", LastExit: exit(process.Exit{Signal: 9, OOM: true})}, process.CauseOOM},
+		{process.Status{State: "backoff", LastExit: exit(process.Exit{Signal: 11, Core: true})}, process.CauseCore},
+		{process.Status{State: "backoff", LastExit: exit(process.Exit{Signal: 9, OOM: true})}, process.CauseOOM},
+		{process.Status{State: "starting"}, ""}, // it may be a run that is due
 		{process.Status{State: "operating"}, process.CauseOperating},
 		{process.Status{State: "stopping"}, process.CauseOperating},
 		{process.Status{State: "scheduled"}, process.CauseWaitsForSchedule},
