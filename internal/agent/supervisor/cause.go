@@ -12,8 +12,18 @@ import (
 
 // blame notes why the process is as it is, in words for an operator.
 func (r *runner) blame(id process.CauseID, text string) {
-	r.runtime.Note = text
+	r.runtime.Note = shortened(text)
 	r.runtime.Cause = process.Cause{ID: id, Since: time.Now().UnixMilli()}
+}
+
+// maxNote is how long a note may be, in bytes: it is stored and told with every change, and what a command wrote may be in it.
+const maxNote = 2 << 10
+
+func shortened(text string) string {
+	if len(text) <= maxNote {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxNote], "") + " [...]"
 }
 
 // cause is what was noted last, with its words.
@@ -49,16 +59,16 @@ func (r *runner) blameAbsence(seen operation.Sighting, before bool) {
 // restAfter is whose doing it is that a process does not run, or is not kept running, after an operation that has ended well; before is
 // what was known of that.
 func restAfter(e *specstore.Entry, before process.Cause) process.Cause {
-	because := func(id process.CauseID, what string) process.Cause {
-		return process.Cause{ID: id, Text: by(what, e.Actor), Since: time.Now().UnixMilli()}
+	because := func(id process.CauseID, text string) process.Cause {
+		return process.Cause{ID: id, Text: text, Since: time.Now().UnixMilli()}
 	}
 	switch e.Op {
 	case process.Stop, process.Kill:
-		return because(process.CauseStopped, "stopped")
+		return because(process.CauseStopped, by("stopped", e.Actor))
 	case process.Unhost:
-		return because(process.CauseUnhosted, "taken out of hosting")
+		return because(process.CauseUnhosted, by("taken out of hosting", e.Actor))
 	case process.Register:
-		return because(process.CauseNeverStarted, "registered and never started")
+		return because(process.CauseNeverStarted, by("registered", e.Actor)+" and never started")
 	case process.Update, process.Reload:
 		return before
 	case process.Start, process.Query, process.Host, process.Restart, process.Unregister, process.Retry, process.SetGroups:
@@ -69,8 +79,10 @@ func restAfter(e *specstore.Entry, before process.Cause) process.Cause {
 // by says who did something, as far as that is known.
 func by(what string, a process.Actor) string {
 	switch {
-	case a.User != "":
+	case a.User != "" && a.App != "":
 		return what + " by " + a.User + " (app " + a.App + ")"
+	case a.User != "":
+		return what + " by " + a.User
 	case a.App != "":
 		return what + " by app " + a.App
 	}
