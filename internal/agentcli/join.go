@@ -70,7 +70,8 @@ func exitOf(err error) error {
 	if denied, ok := errors.AsType[*admission.DeniedError](err); ok {
 		code := command.Denied
 		switch denied.Status {
-		case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError:
+		case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError,
+			http.StatusServiceUnavailable:
 			code = command.Failed
 		}
 		return &command.ExitError{Code: code, Err: err}

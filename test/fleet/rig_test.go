@@ -54,14 +54,16 @@ type fleet struct {
 	url    string
 	server *program
 	client *http.Client
+	// flags are further ones of the server.
+	flags []string
 	// logs are those of every program that has run, by name.
 	logs map[string]*watched
 }
 
 // newFleet starts a server.
-func newFleet(t *testing.T) *fleet {
+func newFleet(t *testing.T, flags ...string) *fleet {
 	t.Helper()
-	f := &fleet{t: t, dir: harness.Workdir(t), logs: map[string]*watched{}}
+	f := &fleet{t: t, dir: harness.Workdir(t), flags: flags, logs: map[string]*watched{}}
 	t.Cleanup(func() {
 		if t.Failed() {
 			for name, log := range f.logs {
@@ -116,9 +118,11 @@ func (f *fleet) startServer() {
 	f.t.Helper()
 	listen := "127.0.0.1:0"
 	if f.url != "" {
-		listen = strings.TrimPrefix(f.url, "https://")
+		_, listen, _ = strings.Cut(f.url, "://")
 	}
-	f.server = f.start("server", binaries.drover, "server", "--data-dir", f.serverDir(), "--http", listen, "--fabric", "127.0.0.1:0", "--log-level", "debug")
+	f.server = f.start("server", binaries.drover, append([]string{
+		"server", "--data-dir", f.serverDir(), "--http", listen, "--fabric", "127.0.0.1:0", "--log-level", "debug",
+	}, f.flags...)...)
 	harness.Eventually(f.t, "the server to be ready", func() bool {
 		select {
 		case err := <-f.server.ended:

@@ -55,6 +55,8 @@ func joinStatus(r enrol.Reason) int {
 		return http.StatusConflict
 	case enrol.TooOften:
 		return http.StatusTooManyRequests
+	case enrol.NotYet:
+		return http.StatusServiceUnavailable
 	default:
 		return http.StatusForbidden
 	}

@@ -83,13 +83,14 @@ const (
 	Unfit                       // the host's clock or names are not as they must be
 	Taken                       // another agent that is there holds the name
 	TooOften                    // too many failures from the same address
+	NotYet                      // the server was just started, and another agent may hold the name
 )
 
 // Refusal says why a host is not let in, and what to do about it.
 type Refusal struct {
 	Reason Reason
 	Text   string
-	// Retry is when to try again, for TooOften.
+	// Retry is when to try again, for TooOften and NotYet.
 	Retry time.Duration
 }
 
@@ -186,6 +187,11 @@ func (d *Desk) admit(ctx context.Context, r wire.JoinRequest, attempt *Attempt, 
 	case errors.Is(err, fleet.ErrTaken):
 		return wire.Enrolment{}, refuse(Taken, "%d:%s%s belongs to another agent, which is online: stop that one, remove it ('drover agents remove'), or join with another --ip or --id",
 			a.Cloud, a.IP, orID(a.ID))
+	case errors.Is(err, fleet.ErrUnsettled):
+		r := refuse(NotYet, "%d:%s%s belongs to another agent, and the server was started too lately to know whether that one is online: try again in %d s",
+			a.Cloud, a.IP, orID(a.ID), int(fleet.AwayAfter.Seconds()))
+		r.Retry = fleet.AwayAfter
+		return wire.Enrolment{}, r
 	case errors.Is(err, store.ErrNotFound): // it has just been forgotten
 		return wire.Enrolment{}, unknown()
 	case err != nil:

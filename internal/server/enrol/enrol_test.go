@@ -186,6 +186,27 @@ func TestRefusals(t *testing.T) {
 	r.refused(err, enrol.Ended, "has expired on 2026-11-20T13:00:00Z")
 }
 
+func TestJoinAfterAStart(t *testing.T) {
+	r := newRig(t)
+	holder, _ := newKey(t)
+	token := r.token(2)
+	if _, _, err := r.join(token, holder, nil); err != nil {
+		t.Fatal(err)
+	}
+	restarted := fleet.New(r.store, r.now)
+	if err := restarted.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.Directory = restarted
+	key, _ := newKey(t)
+	_, _, err := r.join(token, key, nil)
+	r.refused(err, enrol.NotYet, "try again in 30 s")
+	r.now = r.now.Add(time.Minute)
+	if _, _, err := r.join(token, key, nil); err != nil {
+		t.Errorf("the other one has not come back: %v", err)
+	}
+}
+
 func TestStrangersAreSlowedDown(t *testing.T) {
 	r := newRig(t)
 	token := r.token(1)

@@ -54,6 +54,25 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
+// TestAdmitAfterAStart: agents come back to a server one after another, and none may lose its name meanwhile.
+func TestAdmitAfterAStart(t *testing.T) {
+	d := load(t, &register{agents: []store.Agent{{Key: "A", IP: "10.0.0.1", ID: "id"}}})
+	nothing := func(context.Context, store.Agent) error { return nil }
+	for _, b := range []store.Agent{{Key: "B", IP: "10.0.0.1"}, {Key: "B", IP: "10.0.0.2", ID: "id"}} {
+		if err := d.Admit(t.Context(), b, at(29*time.Second), nothing); !errors.Is(err, fleet.ErrUnsettled) {
+			t.Errorf("%+v took a name away: %v", b, err)
+		}
+	}
+	for _, a := range []store.Agent{{Key: "A", IP: "10.0.0.1", ID: "id"}, {Key: "C", IP: "10.0.0.3"}} {
+		if err := d.Admit(t.Context(), a, at(time.Second), nothing); err != nil {
+			t.Errorf("%+v: %v", a, err)
+		}
+	}
+	if err := d.Admit(t.Context(), store.Agent{Key: "B", IP: "10.0.0.1"}, at(31*time.Second), nothing); err != nil {
+		t.Errorf("the agent has not come back: %v", err)
+	}
+}
+
 func TestRemove(t *testing.T) {
 	d := load(t, &register{agents: []store.Agent{{Key: "A", IP: "10.0.0.1", ID: "id", Assigned: "given"}, {Key: "B", IP: "10.0.0.2"}}})
 	d.Seen("A", at(time.Second))

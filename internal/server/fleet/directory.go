@@ -20,6 +20,10 @@ import (
 // ErrTaken is returned by Join for an address or id that another agent holds, and that agent is there.
 var ErrTaken = errors.New("held by another agent that is online")
 
+// ErrUnsettled is returned by Admit for a name that another agent holds, while the server has been up for too short a time to know
+// whether that agent is there.
+var ErrUnsettled = errors.New("held by another agent, and it is not known yet whether that is online")
+
 // Directory is the register of agents and their presence. Its methods may be called from any goroutine.
 type Directory struct {
 	agents store.Agents
@@ -134,6 +138,9 @@ func (d *Directory) Admit(ctx context.Context, a store.Agent, now time.Time, put
 	if _, err := d.mayJoin(a, now); err != nil {
 		return err
 	}
+	if d.unsettled(a, now) {
+		return fmt.Errorf("cannot admit agent %s as %d:%s %q: %w", a.Key, a.Cloud, a.IP, a.ID, ErrUnsettled)
+	}
 	if err := put(ctx, a); err != nil {
 		return fmt.Errorf("cannot admit agent %s: %w", a.Key, err)
 	}
@@ -141,6 +148,22 @@ func (d *Directory) Admit(ctx context.Context, a store.Agent, now time.Time, put
 	defer d.mu.Unlock()
 	d.put(a)
 	return nil
+}
+
+// unsettled reports whether another agent holds a name of this one and may still be on its way back to a server that has just been
+// started.
+func (d *Directory) unsettled(a store.Agent, now time.Time) bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if now.Sub(d.started) > AwayAfter {
+		return false
+	}
+	for _, holder := range []string{d.byAddr[addressOf(a.Cloud, a.IP)], d.byID[a.ID]} {
+		if holder != "" && holder != a.Key && d.links[holder].seen.IsZero() {
+			return true
+		}
+	}
+	return false
 }
 
 // Remove takes an agent out of the register, after drop has taken it out of the store. It returns store.ErrNotFound for one that is

@@ -1,0 +1,124 @@
+package fleet_test
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"drover/internal/pki"
+	"drover/internal/wire"
+)
+
+// get reads a path of the API without credentials.
+func (f *fleet) get(path string) string {
+	f.t.Helper()
+	req, err := http.NewRequestWithContext(f.t.Context(), http.MethodGet, f.url+path, nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	resp, err := f.client.Do(req)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestSettingsFromAFile: flags count over the file, and agents are told what is advertised.
+func TestSettingsFromAFile(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "server.yaml")
+	if err := os.WriteFile(file, []byte("data-dir: /none\nhttp: 192.0.2.1:1\nadvertise: ['192.0.2.1:7351', 'drover.example:7351']\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := newFleet(t, "--config", file)
+	if text := f.server.out.String(); !strings.Contains(text, "tls://192.0.2.1:7351 tls://drover.example:7351") {
+		t.Errorf("agents are to connect to another address:\n%s", text)
+	}
+	if code, errs := f.join("one", "127.0.0.2", f.token(0)); code != 0 {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	if one := f.steal("one"); len(one.enrolment.URLs) != 2 || one.enrolment.URLs[1] != "tls://drover.example:7351" {
+		t.Errorf("it was told %q", one.enrolment.URLs)
+	}
+	if text := f.get("/metrics"); !strings.Contains(text, `drover_certificate_expiry_timestamp_seconds{certificate="ca"}`) {
+		t.Error("the end of the authority is no metric")
+	}
+}
+
+// TestWithoutTLS: the API may be without, the fabric never is; a host is let in knowingly only.
+func TestWithoutTLS(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, "--insecure-http")
+	if !strings.HasPrefix(f.url, "http://127.0.0.1:") || !strings.Contains(f.get("/healthz"), "ok") {
+		t.Errorf("URL is %s", f.url)
+	}
+	f.agent("one", "127.0.0.2", 0)
+	if one := f.steal("one"); one.enrolment.CA == "" || !strings.HasPrefix(one.enrolment.URLs[0], "tls://") {
+		t.Errorf("its fabric is %q", one.enrolment.URLs)
+	}
+	p, _ := f.daemon("p")
+	f.want(0, f.operate(p, 0, first))
+	f.want(0, f.operate(p, 1, first))
+	// The same address, spoken to as if it had TLS.
+	plain := f.url
+	f.url = "https" + strings.TrimPrefix(plain, "http")
+	if code, errs := f.join("two", "127.0.0.3", f.token(0)); code != 6 || !strings.Contains(errs, "speaks no TLS") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+}
+
+// TestAGivenCertificate: tokens pin what was given, and the fabric keeps to the server's own authority.
+func TestAGivenCertificate(t *testing.T) {
+	t.Parallel()
+	issuer, err := pki.Open(pki.Config{Dir: t.TempDir(), Names: []string{"127.0.0.1"}, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := issuer.ServerTLS().GetCertificate(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var chain bytes.Buffer
+	for _, der := range cert.Certificate {
+		if err := pem.Encode(&chain, &pem.Block{Type: "CERTIFICATE", Bytes: der}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := t.TempDir()
+	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	if err := os.WriteFile(certFile, chain.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := newFleet(t, "--tls-cert", certFile, "--tls-key", keyFile)
+	token, err := wire.ParseJoinToken(f.token(0))
+	if err != nil || token.Fingerprint != issuer.Fingerprint() {
+		t.Errorf("the token pins %s (%v), want %s", token.Fingerprint, err, issuer.Fingerprint())
+	}
+	f.agent("one", "127.0.0.2", 0)
+	one := f.steal("one")
+	own, err := os.ReadFile(filepath.Join(f.serverDir(), "server", "pki", "ca.pem"))
+	if err != nil || one.enrolment.CA != string(own) {
+		t.Errorf("the fabric is verified by another authority (%v)", err)
+	}
+	f.connect(one.Identity, one)
+}
