@@ -1,6 +1,7 @@
 package daemons_test
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"os"
@@ -191,10 +192,10 @@ func TestHoldStdout(t *testing.T) {
 	}
 	write.Close()
 	d := o.daemon()
-	buf := make([]byte, 64)
+	lines := bufio.NewReader(read)
 	for range 3 {
-		if n, err := read.Read(buf); err != nil || !strings.Contains(string(buf[:n]), "still here") {
-			t.Fatalf("read %q and %v", buf[:n], err)
+		if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, "still here") {
+			t.Fatalf("read %q and %v", line, err)
 		}
 	}
 	read.Close()
