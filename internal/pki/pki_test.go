@@ -1,7 +1,6 @@
 package pki_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -211,7 +210,7 @@ func TestAWrongClockIsNamed(t *testing.T) {
 func TestRenewalAndWarnings(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
+		var out lines
 		k := open(t, pki.Config{Dir: dir, Log: slog.New(slog.NewTextHandler(&out, nil))})
 		config := k.ServerTLS()
 		ends := func() time.Time {
