@@ -94,6 +94,12 @@ func subject(name string, pid int, limits process.Limits) limit.Subject {
 	return limit.Subject{ID: id(name), Instance: procfs.Identity{BootID: "b", PID: pid, StartTicks: 1}, Run: name, Limits: limits}
 }
 
+// pass lets virtual time pass, and everything happen that is due.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
 // keep runs a keeper in virtual time.
 func keep(t *testing.T, fn func(t *testing.T, h *host, k *limit.Keeper)) {
 	t.Helper()
@@ -105,7 +111,6 @@ func keep(t *testing.T, fn func(t *testing.T, h *host, k *limit.Keeper)) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- k.Run(ctx) }()
-		time.Sleep(time.Millisecond) // after whatever happens at the same time as it looks
 		fn(t, h, k)
 		cancel()
 		if err := <-done; err != nil {
@@ -116,7 +121,7 @@ func keep(t *testing.T, fn func(t *testing.T, h *host, k *limit.Keeper)) {
 
 func TestKeeperMeasures(t *testing.T) {
 	keep(t, func(t *testing.T, h *host, k *limit.Keeper) {
-		time.Sleep(20 * time.Second)
+		pass(20 * time.Second)
 		h.set(func() {
 			h.subjects = []limit.Subject{subject("plain", 2, process.Limits{}), subject("limited", 3, process.Limits{Mem: 50}), subject("gone", 4, process.Limits{})}
 			h.cpu[2], h.cpu[3] = 20, 30
@@ -124,7 +129,7 @@ func TestKeeperMeasures(t *testing.T) {
 		if _, ok := k.Usage(id("plain")); ok {
 			t.Error("somebody is told of who was not measured")
 		}
-		time.Sleep(45 * time.Second)
+		pass(45 * time.Second)
 		want := []string{
 			"25s limited", "30s limited", "35s plain limited gone", "40s limited", "45s limited", "50s limited", "55s limited", "1m0s limited",
 			"1m5s plain limited gone",
@@ -140,7 +145,7 @@ func TestKeeperMeasures(t *testing.T) {
 			t.Error("what has ended has a usage")
 		}
 		h.set(func() { h.subjects = []limit.Subject{subject("plain", 5, process.Limits{})} })
-		time.Sleep(beat)
+		pass(beat)
 		if _, ok := k.Usage(id("plain")); ok {
 			t.Error("another instance has the usage of the one before")
 		}
@@ -155,11 +160,11 @@ func TestKeeperTellsWhatMoved(t *testing.T) {
 			h.cpu[2], h.cpu[3] = 20, 0
 		})
 		for i := range 26 {
-			time.Sleep(beat)
+			pass(beat)
 			h.set(func() { h.cpu[2], h.cpu[3] = 20+float64(i%2)/2, float64(i%20) })
 		}
 		h.set(func() { h.subjects[0].Instance.StartTicks = 9 })
-		time.Sleep(30 * time.Second)
+		pass(30 * time.Second)
 		want := []string{
 			"steady at 5s", "wild at 5s", "wild at 35s", "wild at 1m5s", "wild at 1m35s", "wild at 2m5s", "steady at 2m35s", "wild at 2m35s",
 		}
@@ -175,11 +180,11 @@ func TestKeeperTells(t *testing.T) {
 			h.subjects = []limit.Subject{subject("a", 2, process.Limits{CPU: 10}), subject("b", 3, process.Limits{}), subject("c", 4, process.Limits{})}
 			h.cpu[2], h.cpu[3], h.cpu[4] = 9, 60, 50
 		})
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		h.set(func() { h.groups = map[string][]process.Group{"ns": {{ID: "g", CPULimit: 100}}} })
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		h.set(func() { h.cpu[2] = 11 })
-		time.Sleep(20 * time.Second)
+		pass(20 * time.Second)
 		want := []string{"b cpu at 1m15s", "a cpu at 2m15s"}
 		h.set(func() {
 			if diff := cmp.Diff(want[:1], h.told[:1]); diff != "" {
@@ -198,7 +203,7 @@ func TestKeeperStartWindow(t *testing.T) {
 		s := subject("hog", 2, process.Limits{CPU: 10})
 		s.StartedAt, s.StartWindow = 2*time.Second, 11*time.Second
 		h.set(func() { h.subjects, h.cpu[2] = []limit.Subject{s}, 99 })
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if diff := cmp.Diff([]string{"hog cpu at 30s"}, h.told); diff != "" {
 			t.Errorf("told (-want +got):\n%s", diff)
 		}
@@ -213,15 +218,15 @@ func TestKeeperWithoutAHost(t *testing.T) {
 			h.groups = map[string][]process.Group{"ns": {{ID: "g", CPULimit: 1}}}
 			h.cpu[2] = 50
 		})
-		time.Sleep(2 * beat)
+		pass(2 * beat)
 		h.set(func() { h.fault = errors.New("disk on fire") })
-		time.Sleep(2 * beat)
+		pass(2 * beat)
 		h.set(func() { h.fault = nil })
-		time.Sleep(2 * beat)
+		pass(2 * beat)
 		if len(h.told) != 0 {
 			t.Errorf("told: %q", h.told)
 		}
-		time.Sleep(beat)
+		pass(beat)
 		if diff := cmp.Diff([]string{"a cpu at 35s"}, h.told); diff != "" {
 			t.Errorf("told (-want +got):\n%s", diff)
 		}
