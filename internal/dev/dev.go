@@ -5,13 +5,11 @@ package dev
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"drover/internal/agent"
 	"drover/internal/config"
@@ -61,7 +59,7 @@ func Run(ctx context.Context, cfg config.Dev, build string, out io.Writer, log *
 		group.Part{Name: "server", Run: srv.Run},
 		group.Part{Name: "agent", Run: local.Run},
 		group.Part{Name: "http", Run: srv.Serve},
-		group.Part{Name: "banner", Run: func(ctx context.Context) error { return hello.show(ctx, srv.Ready, out) }},
+		group.Part{Name: "banner", Run: func(ctx context.Context) error { return srv.Announce(ctx, out, hello.text()) }},
 	)
 }
 
@@ -86,32 +84,11 @@ func join(ctx context.Context, srv *server.Server, cfg config.Dev, build string,
 	return agent.New(agent.Config{Dir: dir, Build: build, Log: log})
 }
 
-// readyPoll is how often the banner asks whether calls are taken; it stops with the first yes.
-const readyPoll = 20 * time.Millisecond
-
 type banner struct {
 	url, code, secret string
 	made              bool
 	cfg               config.Dev
 	notes             []string
-}
-
-// show waits for readiness, writes the banner and then waits for the end: as a part it must not end before.
-func (b banner) show(ctx context.Context, ready func() error, out io.Writer) error {
-	ticker := time.NewTicker(readyPoll)
-	defer ticker.Stop()
-	for ready() != nil {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-	if _, err := io.WriteString(out, b.text()); err != nil {
-		return errors.New("cannot write to standard output")
-	}
-	<-ctx.Done()
-	return nil
 }
 
 func (b banner) text() string {

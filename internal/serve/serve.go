@@ -4,13 +4,11 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"drover/internal/config"
 	"drover/internal/config/serverconfig"
@@ -45,12 +43,9 @@ func Run(ctx context.Context, cfg serverconfig.Config, build string, out io.Writ
 	return group.Run(ctx,
 		group.Part{Name: "server", Run: srv.Run},
 		group.Part{Name: "http", Run: srv.Serve},
-		group.Part{Name: "banner", Run: func(ctx context.Context) error { return hello.show(ctx, srv.Ready, out) }},
+		group.Part{Name: "banner", Run: func(ctx context.Context) error { return srv.Announce(ctx, out, hello.text()) }},
 	)
 }
-
-// readyPoll is how often the banner asks whether calls are taken; it stops with the first yes.
-const readyPoll = 20 * time.Millisecond
 
 type banner struct {
 	url, dataDir string
@@ -58,24 +53,6 @@ type banner struct {
 	made         bool
 	trust        server.Trust
 	agents       []string
-}
-
-// show waits for readiness, writes the banner and then waits for the end: as a part it must not end before.
-func (b banner) show(ctx context.Context, ready func() error, out io.Writer) error {
-	ticker := time.NewTicker(readyPoll)
-	defer ticker.Stop()
-	for ready() != nil {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-	if _, err := io.WriteString(out, b.text()); err != nil {
-		return errors.New("cannot write to standard output")
-	}
-	<-ctx.Done()
-	return nil
 }
 
 func (b banner) text() string {

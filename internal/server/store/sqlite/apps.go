@@ -55,17 +55,9 @@ func appRow(a store.App) ([]any, error) {
 func (db *DB) ChangeApp(ctx context.Context, code string, change func(*store.App) error) (store.App, error) {
 	var changed store.App
 	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
-		a, found := store.App{}, false
-		err := tx.query(ctx, func(rows *sql.Rows) (err error) {
-			a, err = scanApp(rows)
-			found = true
+		a, err := one(ctx, tx.query, scanApp, selectApps+`WHERE code = ?`, code)
+		if err != nil {
 			return err
-		}, selectApps+`WHERE code = ?`, code)
-		switch {
-		case err != nil:
-			return err
-		case !found:
-			return store.ErrNotFound
 		}
 		created := a.Created
 		if err := change(&a); err != nil {
@@ -105,29 +97,16 @@ func scanApp(rows *sql.Rows) (store.App, error) {
 
 // GetApp returns one app.
 func (db *DB) GetApp(ctx context.Context, code string) (store.App, error) {
-	a, found := store.App{}, false
-	err := db.query(ctx, func(rows *sql.Rows) (err error) {
-		a, err = scanApp(rows)
-		found = true
-		return err
-	}, selectApps+`WHERE code = ?`, code)
-	switch {
-	case err != nil:
+	a, err := one(ctx, db.query, scanApp, selectApps+`WHERE code = ?`, code)
+	if err != nil {
 		return store.App{}, fmt.Errorf("cannot read app %q: %w", code, err)
-	case !found:
-		return store.App{}, fmt.Errorf("app %q: %w", code, store.ErrNotFound)
 	}
 	return a, nil
 }
 
 // ListApps returns a page of apps.
 func (db *DB) ListApps(ctx context.Context, after string, limit int) ([]store.App, error) {
-	var apps []store.App
-	err := db.query(ctx, func(rows *sql.Rows) error {
-		a, err := scanApp(rows)
-		apps = append(apps, a)
-		return err
-	}, selectApps+`WHERE code > ? ORDER BY code LIMIT ?`, after, max(limit, 0))
+	apps, err := all(ctx, db.query, scanApp, selectApps+`WHERE code > ? ORDER BY code LIMIT ?`, after, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("cannot list apps: %w", err)
 	}

@@ -69,14 +69,11 @@ func decodeLabels(text []byte) (map[string]string, error) {
 
 // GetJoinToken returns one token.
 func (db *DB) GetJoinToken(ctx context.Context, id string) (store.JoinToken, error) {
-	list, err := db.joinTokens(ctx, `WHERE id = ?`, id)
-	switch {
-	case err != nil:
+	t, err := one(ctx, db.query, scanJoinToken, selectJoinTokens+`WHERE id = ?`, id)
+	if err != nil {
 		return store.JoinToken{}, fmt.Errorf("cannot read token %q: %w", id, err)
-	case len(list) == 0:
-		return store.JoinToken{}, fmt.Errorf("token %q: %w", id, store.ErrNotFound)
 	}
-	return list[0], nil
+	return t, nil
 }
 
 // ListJoinTokens returns a page of tokens.
@@ -84,28 +81,18 @@ func (db *DB) ListJoinTokens(ctx context.Context, before string, limit int) ([]s
 	if before == "" {
 		before = "~" // after every id
 	}
-	list, err := db.joinTokens(ctx, `WHERE id < ? ORDER BY id DESC LIMIT ?`, before, max(limit, 0))
+	list, err := all(ctx, db.query, scanJoinToken, selectJoinTokens+`WHERE id < ? ORDER BY id DESC LIMIT ?`, before, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("cannot list tokens: %w", err)
 	}
 	return list, nil
 }
 
-func (db *DB) joinTokens(ctx context.Context, which string, args ...any) ([]store.JoinToken, error) {
-	var list []store.JoinToken
-	err := db.query(ctx, func(rows *sql.Rows) error {
-		t, err := scanJoinToken(rows)
-		list = append(list, t)
-		return err
-	}, selectJoinTokens+which, args...)
-	return list, err
-}
-
 // RevokeJoinToken ends a token.
 func (db *DB) RevokeJoinToken(ctx context.Context, id string, at time.Time) (store.JoinToken, error) {
 	var t store.JoinToken
 	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) (err error) {
-		if t, err = joinToken(ctx, tx, id); err != nil || !t.Revoked.IsZero() {
+		if t, err = one(ctx, tx.query, scanJoinToken, selectJoinTokens+`WHERE id = ?`, id); err != nil || !t.Revoked.IsZero() {
 			return err
 		}
 		t.Revoked = moment(nanos(at))
@@ -117,24 +104,10 @@ func (db *DB) RevokeJoinToken(ctx context.Context, id string, at time.Time) (sto
 	return t, nil
 }
 
-// joinToken reads a token within a write.
-func joinToken(ctx context.Context, tx *tx, id string) (t store.JoinToken, err error) {
-	found := false
-	err = tx.query(ctx, func(rows *sql.Rows) (err error) {
-		t, err = scanJoinToken(rows)
-		found = true
-		return err
-	}, selectJoinTokens+`WHERE id = ?`, id)
-	if err == nil && !found {
-		err = store.ErrNotFound
-	}
-	return t, err
-}
-
 // UseJoinToken lets an agent join.
 func (db *DB) UseJoinToken(ctx context.Context, a store.Agent, check func(t store.JoinToken, again bool) error) error {
 	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
-		t, err := joinToken(ctx, tx, a.Token)
+		t, err := one(ctx, tx.query, scanJoinToken, selectJoinTokens+`WHERE id = ?`, a.Token)
 		if err != nil {
 			return err
 		}

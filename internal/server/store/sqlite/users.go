@@ -24,17 +24,9 @@ func (db *DB) CreateUser(ctx context.Context, u store.User) error {
 func (db *DB) ChangeUser(ctx context.Context, name string, change func(*store.User) error) (store.User, error) {
 	var changed store.User
 	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
-		u, found := store.User{}, false
-		err := tx.query(ctx, func(rows *sql.Rows) (err error) {
-			u, err = scanUser(rows)
-			found = true
+		u, err := one(ctx, tx.query, scanUser, selectUsers+`WHERE name = ?`, name)
+		if err != nil {
 			return err
-		}, selectUsers+`WHERE name = ?`, name)
-		switch {
-		case err != nil:
-			return err
-		case !found:
-			return store.ErrNotFound
 		}
 		created := u.Created
 		if err := change(&u); err != nil {
@@ -62,29 +54,16 @@ func scanUser(rows *sql.Rows) (store.User, error) {
 
 // GetUser returns one user.
 func (db *DB) GetUser(ctx context.Context, name string) (store.User, error) {
-	u, found := store.User{}, false
-	err := db.query(ctx, func(rows *sql.Rows) (err error) {
-		u, err = scanUser(rows)
-		found = true
-		return err
-	}, selectUsers+`WHERE name = ?`, name)
-	switch {
-	case err != nil:
+	u, err := one(ctx, db.query, scanUser, selectUsers+`WHERE name = ?`, name)
+	if err != nil {
 		return store.User{}, fmt.Errorf("cannot read user %q: %w", name, err)
-	case !found:
-		return store.User{}, fmt.Errorf("user %q: %w", name, store.ErrNotFound)
 	}
 	return u, nil
 }
 
 // ListUsers returns a page of users.
 func (db *DB) ListUsers(ctx context.Context, after string, limit int) ([]store.User, error) {
-	var users []store.User
-	err := db.query(ctx, func(rows *sql.Rows) error {
-		u, err := scanUser(rows)
-		users = append(users, u)
-		return err
-	}, selectUsers+`WHERE name > ? ORDER BY name LIMIT ?`, after, max(limit, 0))
+	users, err := all(ctx, db.query, scanUser, selectUsers+`WHERE name > ? ORDER BY name LIMIT ?`, after, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("cannot list users: %w", err)
 	}

@@ -39,17 +39,9 @@ func webhookRow(w store.Webhook) ([]any, error) {
 func (db *DB) ChangeWebhook(ctx context.Context, name string, change func(*store.Webhook) error) (store.Subscription, error) {
 	var changed store.Subscription
 	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
-		s, found := store.Subscription{}, false
-		err := tx.query(ctx, func(rows *sql.Rows) (err error) {
-			s, err = scanWebhook(rows)
-			found = true
+		s, err := one(ctx, tx.query, scanWebhook, selectWebhooks+`WHERE name = ?`, name)
+		if err != nil {
 			return err
-		}, selectWebhooks+`WHERE name = ?`, name)
-		switch {
-		case err != nil:
-			return err
-		case !found:
-			return store.ErrNotFound
 		}
 		created := s.Webhook.Created
 		if err := change(&s.Webhook); err != nil {
@@ -92,33 +84,20 @@ func scanWebhook(rows *sql.Rows) (store.Subscription, error) {
 
 // GetWebhook returns one webhook.
 func (db *DB) GetWebhook(ctx context.Context, name string) (store.Subscription, error) {
-	list, err := db.webhooks(ctx, `WHERE name = ?`, name)
-	switch {
-	case err != nil:
+	s, err := one(ctx, db.query, scanWebhook, selectWebhooks+`WHERE name = ?`, name)
+	if err != nil {
 		return store.Subscription{}, fmt.Errorf("cannot read webhook %q: %w", name, err)
-	case len(list) == 0:
-		return store.Subscription{}, fmt.Errorf("webhook %q: %w", name, store.ErrNotFound)
 	}
-	return list[0], nil
+	return s, nil
 }
 
 // ListWebhooks returns all webhooks.
 func (db *DB) ListWebhooks(ctx context.Context) ([]store.Subscription, error) {
-	list, err := db.webhooks(ctx, `ORDER BY name`)
+	list, err := all(ctx, db.query, scanWebhook, selectWebhooks+`ORDER BY name`)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list webhooks: %w", err)
 	}
 	return list, nil
-}
-
-func (db *DB) webhooks(ctx context.Context, which string, args ...any) ([]store.Subscription, error) {
-	var list []store.Subscription
-	err := db.query(ctx, func(rows *sql.Rows) error {
-		s, err := scanWebhook(rows)
-		list = append(list, s)
-		return err
-	}, selectWebhooks+which, args...)
-	return list, err
 }
 
 // DeleteWebhook removes a webhook.

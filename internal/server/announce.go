@@ -1,0 +1,30 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+)
+
+// readyPoll is how often Announce asks whether calls are taken; it stops with the first yes.
+const readyPoll = 20 * time.Millisecond
+
+// Announce writes text once calls can be taken, and then blocks until ctx ends: it is meant to be a part of a program, which must
+// not end before the others. It fails only when the text cannot be written.
+func (s *Server) Announce(ctx context.Context, out io.Writer, text string) error {
+	ticker := time.NewTicker(readyPoll)
+	defer ticker.Stop()
+	for s.Ready() != nil { //nolint:contextcheck // it has a limit of its own
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	if _, err := io.WriteString(out, text); err != nil {
+		return errors.New("cannot write to standard output")
+	}
+	<-ctx.Done()
+	return nil
+}

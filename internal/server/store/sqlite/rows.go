@@ -1,0 +1,35 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+
+	"drover/internal/server/store"
+)
+
+// scanFunc reads the row that rows stands on.
+type scanFunc[T any] func(rows *sql.Rows) (T, error)
+
+// all returns what the rows of a query hold, in their order; nil where there is none.
+func all[T any](ctx context.Context, query queryFunc, scan scanFunc[T], text string, args ...any) ([]T, error) {
+	var list []T
+	err := query(ctx, func(rows *sql.Rows) error {
+		v, err := scan(rows)
+		list = append(list, v)
+		return err
+	}, text, args...)
+	return list, err
+}
+
+// one returns what the only row of a query holds, or store.ErrNotFound where there is none.
+func one[T any](ctx context.Context, query queryFunc, scan scanFunc[T], text string, args ...any) (T, error) {
+	list, err := all(ctx, query, scan, text, args...)
+	if err == nil && len(list) == 0 {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return list[0], nil
+}
