@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"drover/client"
+	"drover/internal/why"
 )
 
 func newEvents() *cobra.Command {
@@ -205,7 +206,7 @@ func eventRan(e client.Event) string {
 	if e.RunSeconds == 0 {
 		return ""
 	}
-	return age(time.Duration(e.RunSeconds * float64(time.Second)))
+	return why.Age(time.Duration(e.RunSeconds * float64(time.Second)))
 }
 
 func number(n int) string {

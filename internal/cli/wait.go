@@ -13,6 +13,7 @@ import (
 
 	"drover/client"
 	"drover/internal/command"
+	"drover/internal/why"
 )
 
 // waiter waits for an operation and tells what came of it.
@@ -116,7 +117,7 @@ func (p *progress) show(o client.Operation) {
 	text := fmt.Sprintf("%d/%d ok, %d failed, %d running", n.OK, n.Targets, n.Failed, n.Pending)
 	if over := n.OK + n.Failed; p.rewrite && over > 0 && n.Pending > 0 {
 		left := time.Since(o.CreatedAt) * time.Duration(n.Pending) / time.Duration(over)
-		text += ", about " + age(left) + " left"
+		text += ", about " + why.Age(left) + " left"
 	}
 	switch {
 	case p.rewrite:

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"drover/internal/why"
 )
 
 // count is "1 process" or "2 processes".
@@ -14,35 +16,12 @@ func count(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// age is a duration in its two largest units, such as "2d3h".
-func age(d time.Duration) string {
-	if d < 0 {
-		d = 0
-	}
-	seconds := int64(d / time.Second)
-	units := []struct {
-		length int64
-		name   string
-	}{{86400, "d"}, {3600, "h"}, {60, "m"}, {1, "s"}}
-	for i, u := range units {
-		if seconds < u.length && u.length > 1 {
-			continue
-		}
-		text := fmt.Sprintf("%d%s", seconds/u.length, u.name)
-		if rest := seconds % u.length; i+1 < len(units) && rest >= units[i+1].length {
-			text += fmt.Sprintf("%d%s", rest/units[i+1].length, units[i+1].name)
-		}
-		return text
-	}
-	return "0s"
-}
-
 // since is the age of a moment; nothing where there is none.
 func since(t *time.Time) string {
 	if t == nil {
 		return ""
 	}
-	return age(time.Since(*t))
+	return why.Age(time.Since(*t))
 }
 
 // stamp is a moment in the local zone; nothing where there is none.

@@ -4,19 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"testing"
-	"time"
 )
-
-func TestAge(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		-time.Second: "0s", 0: "0s", 999 * time.Millisecond: "0s", 59 * time.Second: "59s", time.Minute: "1m", 61 * time.Second: "1m1s",
-		time.Hour: "1h", time.Hour + time.Second: "1h", 25*time.Hour + 59*time.Minute: "1d1h", 400 * 24 * time.Hour: "400d",
-	} {
-		if got := age(d); got != want {
-			t.Errorf("%s is %q, want %q", d, got, want)
-		}
-	}
-}
 
 func TestSize(t *testing.T) {
 	for bytes, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536 << 10: "1.5 MiB", 3 << 40: "3.0 TiB", 5000 << 40: "5000.0 TiB"} {

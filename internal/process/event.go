@@ -112,6 +112,25 @@ type Exit struct {
 	At int64 `json:"at,omitempty"`
 }
 
+// Cause names how it ended. Without an Exit (nil) nobody saw it.
+func (e *Exit) Cause() CauseID {
+	switch {
+	case e == nil:
+		return CauseUnseen
+	case e.OOM: // which is counted apart, so it may be all that is known
+		return CauseOOM
+	case !e.Known:
+		return CauseUnseen
+	case e.Core:
+		return CauseCore
+	case e.Signal != 0:
+		return CauseSignal
+	case e.Code != 0:
+		return CauseExitStatus
+	}
+	return CauseExited
+}
+
 // Breach is the proof of an exceeded limit.
 type Breach struct {
 	// Resource is "cpu" or "mem"; Limit and Samples are percent of the whole machine, oldest sample first.

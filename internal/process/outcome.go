@@ -137,6 +137,13 @@ type Usage struct {
 	At        int64 `json:"at"`
 }
 
+// MovedFrom reports whether it differs from what was told so much that it is worth telling: by 1 percent of the processors, or 0.5
+// percent of the memory.
+func (u Usage) MovedFrom(told Usage) bool {
+	const cpu, mem = 1, 0.5
+	return max(u.CPU-told.CPU, told.CPU-u.CPU) >= cpu || max(u.Mem-told.Mem, told.Mem-u.Mem) >= mem
+}
+
 // Want is the state that a process is expected to be in (the "flag" of get_proc_status).
 type Want string
 

@@ -43,7 +43,7 @@ func told(s *process.Status) process.CauseID {
 	case stateUnhealthy:
 		return process.CauseUnhealthy
 	case stateGivenUp, stateBackoff:
-		return ended(s.LastExit)
+		return s.LastExit.Cause()
 	case stateStopping, stateOperating:
 		return process.CauseOperating
 	case stateScheduled:
@@ -55,30 +55,13 @@ func told(s *process.Status) process.CauseID {
 		case s.LastStartAt == 0:
 			return process.CauseNeverStarted
 		case s.Hosted:
-			return ended(s.LastExit)
+			return s.LastExit.Cause()
 		case s.Want == process.WantStopped:
 			return process.CauseStopped
 		}
 		return process.CauseUnhosted
 	}
 	return ""
-}
-
-// ended is the kind of cause that an end is.
-func ended(e *process.Exit) process.CauseID {
-	switch {
-	case e == nil || !e.Known:
-		return process.CauseUnseen
-	case e.OOM:
-		return process.CauseOOM
-	case e.Core:
-		return process.CauseCore
-	case e.Signal != 0:
-		return process.CauseSignal
-	case e.Code != 0:
-		return process.CauseExitStatus
-	}
-	return process.CauseExited
 }
 
 // impact is what the state means for the process.

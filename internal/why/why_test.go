@@ -236,8 +236,8 @@ func TestImpact(t *testing.T) {
 
 func TestAge(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		-time.Second: "0s", 999 * time.Millisecond: "0s", 59 * time.Second: "59s", time.Minute: "1m", 61 * time.Second: "1m1s",
-		time.Hour + time.Second: "1h", 50 * time.Hour: "2d2h",
+		-time.Second: "0s", 0: "0s", 999 * time.Millisecond: "0s", 59 * time.Second: "59s", time.Minute: "1m", 61 * time.Second: "1m1s",
+		time.Hour: "1h", time.Hour + time.Second: "1h", 25*time.Hour + 59*time.Minute: "1d1h", 50 * time.Hour: "2d2h", 400 * 24 * time.Hour: "400d",
 	} {
 		if got := why.Age(d); got != want {
 			t.Errorf("%s is %s, want %s", d, got, want)

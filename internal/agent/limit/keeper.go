@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"math"
 	"sync"
 	"time"
 
@@ -95,11 +94,8 @@ type use struct {
 	told     process.Usage
 }
 
-// Shares that have moved by so many percent of the machine are worth telling.
-const movedCPU, movedMem = 1, 0.5
-
 func (u use) moved() bool {
-	return u.told.At == 0 || math.Abs(u.usage.CPU-u.told.CPU) >= movedCPU || math.Abs(u.usage.Mem-u.told.Mem) >= movedMem
+	return u.told.At == 0 || u.usage.MovedFrom(u.told)
 }
 
 // gaps is how many intervals may pass between two readings that follow each other.

@@ -18,15 +18,7 @@ const stepRun = "run"
 
 // startRun runs a periodic process now and hosts its timetable. A run that ends within the check time must end well.
 func (n *session) startRun() (Result, error) {
-	_, err := n.checked(func(before Sighting) error {
-		if before.Alive() {
-			return alreadyRunning(n.name(), before.ID.PID)
-		}
-		if n.spec.Commands.Start == "" {
-			return emptyCommand("start_cmd")
-		}
-		return n.mayHost("")
-	})
+	_, err := n.checked(n.mayStart)
 	if err != nil {
 		return Result{}, err
 	}

@@ -13,15 +13,7 @@ func (n *session) start() (Result, error) {
 	if n.spec.Policy.Kind == process.Periodic {
 		return n.startRun()
 	}
-	before, err := n.checked(func(before Sighting) error {
-		if before.Alive() {
-			return alreadyRunning(n.name(), before.ID.PID)
-		}
-		if n.spec.Commands.Start == "" {
-			return emptyCommand("start_cmd")
-		}
-		return n.mayHost("")
-	})
+	before, err := n.checked(n.mayStart)
 	if err != nil {
 		return Result{}, err
 	}
@@ -30,6 +22,17 @@ func (n *session) start() (Result, error) {
 		return Result{}, err
 	}
 	return n.hosted(notes...)
+}
+
+// mayStart is the pre-check of a start.
+func (n *session) mayStart(before Sighting) error {
+	if before.Alive() {
+		return alreadyRunning(n.name(), before.ID.PID)
+	}
+	if n.spec.Commands.Start == "" {
+		return emptyCommand("start_cmd")
+	}
+	return n.mayHost("")
 }
 
 // bringUp runs the command that is to leave the process running, as the step of that name, and waits for its check time.

@@ -18,8 +18,6 @@ const (
 	// minWindow is the shortest time that a share of the processor is measured over: within less, one tick of the clock would
 	// show as a large share. Looks in between repeat the last figure.
 	minWindow = time.Second
-	// Shares that have moved by so many percent of the machine are worth telling.
-	movedCPU, movedMem = 1, 0.5
 	// unaskedTime is how long what is known of a process is kept that nobody asks for.
 	unaskedTime = 2 * time.Minute
 	// heldPart is how much of the descriptors that this process may have are used to hold handles.
@@ -154,8 +152,8 @@ func (s *Sampler) Glance(id Identity) (alive, moved bool) {
 		return true, false
 	}
 	ticks := stat.UserTicks + stat.SystemTicks
-	cpu := s.share(ticks-min(p.ticks, ticks), window)
-	return true, math.Abs(cpu-p.cpu) >= movedCPU || math.Abs(memShare(stat.RSS, total)-p.mem) >= movedMem
+	now := process.Usage{CPU: s.share(ticks-min(p.ticks, ticks), window), Mem: memShare(stat.RSS, total)}
+	return true, now.MovedFrom(process.Usage{CPU: p.cpu, Mem: p.mem})
 }
 
 // look sees whether the process that id names is alive. It reads as little as it can: it is done for every process of the host.

@@ -94,23 +94,6 @@ func causeOf(err error) process.CauseID {
 	return cmp.Or(process.CauseOf(err), process.CauseCommandFailed)
 }
 
-// causeOfExit names how a process ended.
-func causeOfExit(e *process.Exit) process.CauseID {
-	switch {
-	case e.OOM:
-		return process.CauseOOM
-	case !e.Known:
-		return process.CauseUnseen
-	case e.Core:
-		return process.CauseCore
-	case e.Signal != 0:
-		return process.CauseSignal
-	case e.Code != 0:
-		return process.CauseExitStatus
-	}
-	return process.CauseExited
-}
-
 // actorOfExit names who ended a process that ended by itself.
 func actorOfExit(e *process.Exit) process.Actor {
 	switch {

@@ -406,7 +406,7 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 	}
 	r.runtime.LastExit = how
 	if r.runtime.Ending == nil {
-		r.blame(causeOfExit(how), "pid "+itoa(who.PID)+" "+exit.String()+oomNote(how)+" at "+exit.At.UTC().Format(time.RFC3339))
+		r.blame(how.Cause(), "pid "+itoa(who.PID)+" "+exit.String()+oomNote(how)+" at "+exit.At.UTC().Format(time.RFC3339))
 	}
 	if r.busy {
 		r.show() // an operation holds the process: it looks for itself

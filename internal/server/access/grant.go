@@ -31,9 +31,6 @@ type Grant struct {
 	Hosts []string `json:"hosts,omitempty"`
 }
 
-// Everything is the grant of every operation, everywhere.
-func Everything() Grant { return Grant{Operations: []string{All}, Namespaces: []string{All}} }
-
 // NamespacesOf returns the namespaces that processes of a business are kept in: those that callers of JOB get, and
 // that of the process configuration manager.
 func NamespacesOf(business int64) []string {

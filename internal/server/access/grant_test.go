@@ -13,7 +13,7 @@ import (
 
 func TestGrantsAsText(t *testing.T) {
 	for text, want := range map[string]access.Grant{
-		"* on *": access.Everything(),
+		"* on *": {Operations: []string{access.All}, Namespaces: []string{access.All}},
 		"start,read on GSEKIT_BIZ_*,biz:7": {
 			Operations: []string{"start", "read"}, Namespaces: []string{"GSEKIT_BIZ_*"}, Businesses: []int64{7},
 		},

@@ -65,7 +65,7 @@ func TestUsers(t *testing.T) {
 	gone, goneHash := access.NewToken()
 	strange, _ := access.NewToken()
 	reg := &register{
-		app: store.App{Code: "app", Admin: true, Grants: []access.Grant{access.Everything()}, Limits: access.Limits{Burst: 1}},
+		app: store.App{Code: "app", Admin: true, Grants: []access.Grant{{Operations: []string{access.All}, Namespaces: []string{access.All}}}, Limits: access.Limits{Burst: 1}},
 		users: map[string]store.User{
 			"ann": {Name: "ann"}, "gone": {Name: "gone", Disabled: true},
 		},
