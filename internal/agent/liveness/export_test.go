@@ -1,6 +1,9 @@
 package liveness
 
 import (
+	"fmt"
+	"os"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -18,3 +21,17 @@ func (w *Watcher) TellsExit() bool { return w.tellsExit }
 
 // SleepAtRest is how long the loop would sleep now, in milliseconds, if no child of ours had died.
 func (w *Watcher) SleepAtRest() int { return w.timeout(false, time.Now(), time.Now()) }
+
+// Poke makes the loop look around.
+func (w *Watcher) Poke() { w.poke() }
+
+// Pokes counts those that the loop has not taken note of yet.
+func (w *Watcher) Pokes() (n int, err error) {
+	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", w.wake))
+	if err != nil {
+		return 0, err
+	}
+	_, count, _ := strings.Cut(string(info), "eventfd-count:")
+	_, err = fmt.Sscanf(count, "%x", &n)
+	return n, err
+}

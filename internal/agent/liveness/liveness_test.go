@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -433,6 +434,59 @@ func TestNoWakeUpsAtRest(t *testing.T) {
 		t.Error(err)
 	}
 	s.next(t)
+}
+
+// lateEnd is a context that ends, and has called whoever waits for that, right after somebody was told that it had not ended.
+type lateEnd struct {
+	context.Context
+	end    func()
+	called []func()
+	asked  sync.Once
+}
+
+// AfterFunc is what package context asks for where a context is not its own.
+func (l *lateEnd) AfterFunc(f func()) (stop func() bool) {
+	l.called = append(l.called, f)
+	return func() bool { return false }
+}
+
+func (l *lateEnd) Err() (err error) {
+	err = l.Context.Err()
+	l.asked.Do(l.end)
+	return err
+}
+
+// A watcher that is told to stop in the very moment in which it is woken for another reason stops.
+func TestStopWhileAwake(t *testing.T) {
+	w, err := liveness.New(live(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Poke()
+	inner, cancel := context.WithCancel(t.Context())
+	ctx := &lateEnd{Context: inner}
+	ctx.end = func() {
+		cancel()
+		for _, f := range ctx.called {
+			f()
+		}
+		for n := 0; n < 2; runtime.Gosched() {
+			if n, err = w.Pokes(); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(patience):
+		t.Fatal("it goes on")
+	}
 }
 
 func TestRunGivesEverythingBack(t *testing.T) {

@@ -139,13 +139,11 @@ func (w *Watcher) loop(ctx context.Context) error {
 	events := make([]unix.EpollEvent, 128)
 	var lastReap, lastPoll time.Time
 	reapDue := true // orphans that came before Run
-	for {
+	// Asked right before each sleep: the call that is to wake this loop at the end of ctx may be drained with another one.
+	for ctx.Err() == nil {
 		n, err := unix.EpollWait(w.epoll, events, w.timeout(reapDue, lastReap, lastPoll))
 		if err != nil && !errors.Is(err, syscall.EINTR) {
 			return fmt.Errorf("cannot watch processes: %w", os.NewSyscallError("epoll_wait", err))
-		}
-		if ctx.Err() != nil {
-			return nil
 		}
 		now := time.Now()
 		for _, e := range events[:max(n, 0)] {
@@ -167,6 +165,7 @@ func (w *Watcher) loop(ctx context.Context) error {
 			lastReap = now
 		}
 	}
+	return nil
 }
 
 // Watch calls fn exactly once when the process has ended, from the goroutine of Run; fn must not block and must not call
