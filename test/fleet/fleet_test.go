@@ -20,7 +20,7 @@ const (
 func TestAFleet(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
-	agents := map[string]*program{first: f.agent("one", "127.0.0.2", 0), second: f.agent("two", "127.0.0.3", 3)}
+	agents := map[string]*harness.Program{first: f.JoinAndStart("one", "127.0.0.2", 0), second: f.JoinAndStart("two", "127.0.0.3", 3)}
 	type daemon struct {
 		*harness.Process
 		dir string
@@ -29,14 +29,14 @@ func TestAFleet(t *testing.T) {
 	daemons := map[string]*daemon{}
 	for host, name := range map[string]string{first: "p1", second: "p2"} {
 		p, dir := f.daemon(name)
-		f.want(0, f.operate(p, 0, host))
+		f.Want(0, f.Operate(p, 0, host))
 		daemons[host] = &daemon{p, dir, harness.ReadPID(t, filepath.Join(dir, "oddd.pid"))}
 	}
 	// untouched fails the test unless every process is still the one that was started first, and known as such.
 	untouched := func(after string) {
 		t.Helper()
 		for host, d := range daemons {
-			if r := f.operate(d.Process, 2, host)[host]; r.Code != 0 || r.PID != d.pid || !harness.Alive(d.pid) || harness.Starts(t, d.dir) != 1 {
+			if r := f.Operate(d.Process, 2, host)[host]; r.Code != 0 || r.PID != d.pid || !harness.Alive(d.pid) || harness.Starts(t, d.dir) != 1 {
 				t.Errorf("after %s: %s has pid %d (%d %s), want %d; started %d times", after, host, r.PID, r.Code, r.Msg, d.pid, harness.Starts(t, d.dir))
 			}
 		}
@@ -44,33 +44,33 @@ func TestAFleet(t *testing.T) {
 	untouched("the start")
 
 	for host, name := range map[string]string{first: "one", second: "two"} {
-		agents[host].end(syscall.SIGKILL)
-		agents[host] = f.startAgent(name)
+		agents[host].End(syscall.SIGKILL)
+		agents[host] = f.StartAgent(name)
 	}
-	f.online(first)
-	f.online(second)
+	f.Online(first)
+	f.Online(second)
 	untouched("kill -9 of the agents")
 
-	f.server.end(syscall.SIGKILL)
-	f.startServer()
-	f.online(first)
-	f.online(second)
+	f.Server.End(syscall.SIGKILL)
+	f.StartServer()
+	f.Online(first)
+	f.Online(second)
 	untouched("kill -9 of the server")
 
-	f.server.end(syscall.SIGTERM)
-	f.startServer()
-	f.online(first)
-	f.online(second)
+	f.Server.End(syscall.SIGTERM)
+	f.StartServer()
+	f.Online(first)
+	f.Online(second)
 	untouched("a restart of the server")
 
 	// A hosted process that dies is started again, without the server's help.
-	f.server.end(syscall.SIGTERM)
+	f.Server.End(syscall.SIGTERM)
 	harness.Signal(t, daemons[first].pid, syscall.SIGKILL)
 	harness.Eventually(t, "the relaunch", func() bool { return harness.Starts(t, daemons[first].dir) == 2 })
-	f.startServer()
+	f.StartServer()
 	for host, d := range daemons {
-		f.online(host)
-		f.want(0, f.operate(d.Process, 1, host))
+		f.Online(host)
+		f.Want(0, f.Operate(d.Process, 1, host))
 		if host == second && harness.Alive(d.pid) {
 			t.Errorf("%s: the process was not stopped", host)
 		}
@@ -81,22 +81,22 @@ func TestAFleet(t *testing.T) {
 func TestNoSecretIsKept(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
-	used, open := f.token(0, "--labels", "role=web"), f.token(0)
-	if code, errs := f.join("one", "127.0.0.2", used); code != 0 {
+	used, open := f.Token(0, "--labels", "role=web"), f.Token(0)
+	if code, errs := f.Join("one", "127.0.0.2", used); code != 0 {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
-	if code, _ := f.join("two", "127.0.0.3", used); code != 5 {
+	if code, _ := f.Join("two", "127.0.0.3", used); code != 5 {
 		t.Errorf("a spent token: exit code %d", code)
 	}
-	one := f.startAgent("one")
-	f.online(first)
-	key, err := os.ReadFile(filepath.Join(f.agentDir("one"), "agent", "agent.nkey"))
+	one := f.StartAgent("one")
+	f.Online(first)
+	key, err := os.ReadFile(filepath.Join(f.AgentDir("one"), "agent", "agent.nkey"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	listings := f.drover("token", "list", "-o", "json") + f.drover("audit", "-o", "json") + f.drover("agents", "-o", "json")
-	one.end(syscall.SIGTERM)
-	f.server.end(syscall.SIGTERM)
+	listings := f.CLI("token", "list", "-o", "json") + f.CLI("audit", "-o", "json") + f.CLI("agents", "-o", "json")
+	one.End(syscall.SIGTERM)
+	f.Server.End(syscall.SIGTERM)
 
 	secrets := map[string]string{
 		"a used token": strings.Split(used, ".")[2], "an open token": strings.Split(open, ".")[2], "the agent's key": strings.TrimSpace(string(key)),
@@ -110,12 +110,12 @@ func TestNoSecretIsKept(t *testing.T) {
 		}
 	}
 	search("a listing", listings)
-	for name, log := range f.logs {
+	for name, log := range f.Logs {
 		search("the log of "+name, log.String())
 	}
-	search("the server's output", f.server.out.String())
+	search("the server's output", f.Server.Out.String())
 	var seen []string
-	err = filepath.WalkDir(f.dir, func(path string, d os.DirEntry, err error) error {
+	err = filepath.WalkDir(f.Dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() || d.Name() == "agent.nkey" {
 			return err
 		}

@@ -31,38 +31,38 @@ type stolen struct {
 }
 
 func (f *fleet) steal(name string) stolen {
-	f.t.Helper()
-	dir := filepath.Join(f.agentDir(name), "agent")
+	f.T.Helper()
+	dir := filepath.Join(f.AgentDir(name), "agent")
 	e, err := agent.LoadEnrolment(dir)
 	if err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 	key, err := agent.OwnKey(dir)
 	if err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 	public, err := key.PublicKey()
 	if err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 	trust, err := pki.Trusting(e.CA)
 	if err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 	return stolen{public, fabric.Identity{JWT: e.JWT, Key: key}, e, trust}
 }
 
 // connect dials the fabric.
 func (f *fleet) connect(id fabric.Identity, s stolen) *fabric.Conn {
-	f.t.Helper()
-	conn, err := fabric.Dial(f.t.Context(), fabric.DialConfig{
-		URLs: s.enrolment.URLs, Identity: id, TLS: s.tls, Name: "intruder", Log: slog.New(slog.NewTextHandler(f.t.Output(), nil)),
+	f.T.Helper()
+	conn, err := fabric.Dial(f.T.Context(), fabric.DialConfig{
+		URLs: s.enrolment.URLs, Identity: id, TLS: s.tls, Name: "intruder", Log: slog.New(slog.NewTextHandler(f.T.Output(), nil)),
 	})
 	if err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
-	f.t.Cleanup(conn.Close)
-	harness.Eventually(f.t, "the intruder to be connected", conn.Connected)
+	f.T.Cleanup(conn.Close)
+	harness.Eventually(f.T, "the intruder to be connected", conn.Connected)
 	return conn
 }
 
@@ -79,8 +79,8 @@ func ask(conn *fabric.Conn, subject string, data []byte) ([]byte, error) {
 func TestAStolenAgentIsWorthOneHost(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
-	f.agent("one", "127.0.0.2", 0)
-	f.agent("two", "127.0.0.3", 3)
+	f.JoinAndStart("one", "127.0.0.2", 0)
+	f.JoinAndStart("two", "127.0.0.3", 3)
 	thief, victim := f.steal("one"), f.steal("two")
 	conn := f.connect(thief.Identity, thief)
 	for _, subject := range []string{wire.OrderSubject(victim.key), wire.OrderSubject("*"), wire.AnyReportSubject, wire.ReportSubject(victim.key), "drover.>", ">", "_INBOX.>", fabric.InboxPrefix(victim.key) + ".>"} {
@@ -105,7 +105,7 @@ func TestAStolenAgentIsWorthOneHost(t *testing.T) {
 	if reply, err := ask(conn, wire.ReportSubject(thief.key), report); err != nil || strings.Contains(string(reply), "error") {
 		t.Errorf("it cannot speak for itself: %s, %v", reply, err)
 	}
-	list := f.drover("agents", "-o", "wide")
+	list := f.CLI("agents", "-o", "wide")
 	if strings.Count(list, "3:127.0.0.3 ") != 2 || !strings.Contains(list, "0:127.0.0.2 ") || !strings.Contains(list, victim.key) {
 		t.Errorf("it has moved:\n%s", list)
 	}
@@ -145,10 +145,10 @@ func ownAccount(t *testing.T) nkeys.KeyPair {
 func TestAHijackedFabricCommandsNobody(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
-	f.agent("one", "127.0.0.2", 0)
-	f.agent("two", "127.0.0.3", 3)
+	f.JoinAndStart("one", "127.0.0.2", 0)
+	f.JoinAndStart("two", "127.0.0.3", 3)
 	one, two := f.steal("one"), f.steal("two")
-	account, err := fabric.LoadOrCreateKey(filepath.Join(f.serverDir(), "server", "broker", "account.nk"), nkeys.PrefixByteAccount)
+	account, err := fabric.LoadOrCreateKey(filepath.Join(f.ServerDir(), "server", "broker", "account.nk"), nkeys.PrefixByteAccount)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestAHijackedFabricCommandsNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn := f.connect(fabric.Identity{JWT: token, Key: user}, one)
-	manifestKey, err := fabric.LoadOrCreateKey(filepath.Join(f.serverDir(), "server", "manifest.nkey"), nkeys.PrefixByteAccount)
+	manifestKey, err := fabric.LoadOrCreateKey(filepath.Join(f.ServerDir(), "server", "manifest.nkey"), nkeys.PrefixByteAccount)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,11 +220,11 @@ func TestAHijackedFabricCommandsNobody(t *testing.T) {
 		}
 	}
 	// What is signed and has expired is taken, and its outcome is that it was not begun. A query waits for its turn behind it.
-	f.operate(p, 2, first)
+	f.Operate(p, 2, first)
 	if n := harness.Starts(t, dir); n != 0 {
 		t.Errorf("forged orders were carried out %d times", n)
 	}
-	f.want(0, f.operate(p, 0, first)) // the agent still does what its server says
+	f.Want(0, f.Operate(p, 0, first)) // the agent still does what its server says
 	if n := harness.Starts(t, dir); n != 1 {
 		t.Errorf("a real order was carried out %d times", n)
 	}

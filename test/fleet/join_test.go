@@ -15,12 +15,12 @@ func TestWhoMayNotJoin(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	other := newFleet(t)
-	f.agent("one", "127.0.0.2", 0)
+	f.JoinAndStart("one", "127.0.0.2", 0)
 
-	open, revoked, short := f.token(0, "--uses", "9"), f.token(0), f.token(0, "--ttl", "1s")
+	open, revoked, short := f.Token(0, "--uses", "9"), f.Token(0), f.Token(0, "--ttl", "1s")
 	parts := strings.Split(open, ".")
-	f.drover("token", "revoke", strings.Split(revoked, ".")[1])
-	harness.Eventually(t, "the token to expire", func() bool { return strings.Contains(f.drover("token", "list"), "expired") })
+	f.CLI("token", "revoke", strings.Split(revoked, ".")[1])
+	harness.Eventually(t, "the token to expire", func() bool { return strings.Contains(f.CLI("token", "list"), "expired") })
 	altered := func(part int, text string) string {
 		p := append([]string{}, parts...)
 		p[part] = text
@@ -35,7 +35,7 @@ func TestWhoMayNotJoin(t *testing.T) {
 		{"no token", "hunter2", nil, 1, "cannot use the token"},
 		{"half a token", open[:60], nil, 1, "was all of it copied?"},
 		{"another secret", altered(2, strings.Repeat("A", 26)), nil, 5, "does not know the token"},
-		{"the token of another server", other.token(0), nil, 5, "is this the server that made the token?"},
+		{"the token of another server", other.Token(0), nil, 5, "is this the server that made the token?"},
 		{"another fingerprint", altered(3, strings.Repeat("ab", 32)), nil, 5, "is this the server that made the token?"},
 		{"a revoked token", revoked, nil, 5, "was revoked on"},
 		{"an expired token", short, nil, 5, "has expired on"},
@@ -44,12 +44,12 @@ func TestWhoMayNotJoin(t *testing.T) {
 		{"no TLS", open, []string{"--server", "http://192.0.2.1:7350"}, 1, "is without TLS"},
 		{"nobody there", open, []string{"--server", "https://127.0.0.1:1"}, 6, "cannot reach the server"},
 	} {
-		code, errs := f.join("refused", "127.0.0.9", c.token, c.flags...)
+		code, errs := f.Join("refused", "127.0.0.9", c.token, c.flags...)
 		if code != c.code || !strings.Contains(errs, c.words) || strings.Contains(errs, "hunter2") || strings.Contains(errs, parts[2]) {
 			t.Errorf("%s: exit code %d, want %d; it says %q, want %q", c.name, code, c.code, errs, c.words)
 		}
 	}
-	if code, _, errs := f.run("", binaries.agent, "run", "--data-dir", f.agentDir("refused")); code == 0 || !strings.Contains(errs, "has not joined") {
+	if code, _, errs := f.Run("server", "", binaries.agent, "run", "--data-dir", f.AgentDir("refused")); code == 0 || !strings.Contains(errs, "has not joined") {
 		t.Errorf("one that was refused runs: %d %s", code, errs)
 	}
 
@@ -57,7 +57,7 @@ func TestWhoMayNotJoin(t *testing.T) {
 		Action, Message string
 		Allowed         bool
 	}
-	if err := json.Unmarshal([]byte(f.drover("audit", "--action", "join", "-o", "json")), &rows); err != nil {
+	if err := json.Unmarshal([]byte(f.CLI("audit", "--action", "join", "-o", "json")), &rows); err != nil {
 		t.Fatal(err)
 	}
 	denied := map[string]bool{}
@@ -75,7 +75,7 @@ func TestWhoMayNotJoin(t *testing.T) {
 			t.Errorf("no denial on record about %q: %v", words, denied)
 		}
 	}
-	if len(f.drover("agents", "-o", "name")) != len(first+"\n") {
+	if len(f.CLI("agents", "-o", "name")) != len(first+"\n") {
 		t.Error("somebody else has joined")
 	}
 }
@@ -84,47 +84,47 @@ func TestWhoMayNotJoin(t *testing.T) {
 func TestRemoval(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
-	one := f.agent("one", "127.0.0.2", 0)
-	f.agent("two", "127.0.0.3", 3)
+	one := f.JoinAndStart("one", "127.0.0.2", 0)
+	f.JoinAndStart("two", "127.0.0.3", 3)
 	p, dir := f.daemon("p")
-	f.want(0, f.operate(p, 0, first))
+	f.Want(0, f.Operate(p, 0, first))
 	pid := harness.ReadPID(t, filepath.Join(dir, "oddd.pid"))
 
-	f.drover("agents", "remove", first)
-	if code, _, errs := f.run("", binaries.drover, "agents", "remove", first, "--data-dir", f.serverDir()); code != 4 {
+	f.CLI("agents", "remove", first)
+	if code, _, errs := f.Run("server", "", binaries.drover, "agents", "remove", first, "--data-dir", f.ServerDir()); code != 4 {
 		t.Errorf("removed twice: exit code %d, %s", code, errs)
 	}
 	harness.Eventually(t, "the agent to be refused", func() bool {
-		return strings.Contains(f.logs["one"].String(), "fabric refused the credentials")
+		return strings.Contains(f.Logs["one"].String(), "fabric refused the credentials")
 	})
-	f.want(117, f.operate(p, 1, first))
-	one.end(syscall.SIGTERM)
-	f.server.end(syscall.SIGTERM)
-	f.startServer() // it is remembered
-	said := len(f.logs["one"].String())
-	one = f.startAgent("one")
+	f.Want(117, f.Operate(p, 1, first))
+	one.End(syscall.SIGTERM)
+	f.Server.End(syscall.SIGTERM)
+	f.StartServer() // it is remembered
+	said := len(f.Logs["one"].String())
+	one = f.StartAgent("one")
 	harness.Eventually(t, "the agent to be refused again", func() bool {
-		return strings.Contains(f.logs["one"].String()[said:], "fabric refused the credentials")
+		return strings.Contains(f.Logs["one"].String()[said:], "fabric refused the credentials")
 	})
-	f.online(second)
-	if list := f.drover("agents", "-o", "name"); list != second+"\n" {
+	f.Online(second)
+	if list := f.CLI("agents", "-o", "name"); list != second+"\n" {
 		t.Errorf("hosts are %q", list)
 	}
-	if list := f.drover("ps", "-o", "name"); list != "" {
+	if list := f.CLI("ps", "-o", "name"); list != "" {
 		t.Errorf("processes are %q", list)
 	}
 	if !harness.Alive(pid) || harness.Starts(t, dir) != 1 {
 		t.Error("the process did not go on")
 	}
 
-	one.end(syscall.SIGTERM)
-	if code, errs := f.join("one", "127.0.0.2", f.token(0)); code != 0 {
+	one.End(syscall.SIGTERM)
+	if code, errs := f.Join("one", "127.0.0.2", f.Token(0)); code != 0 {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
-	f.startAgent("one")
-	f.online(first)
-	if r := f.operate(p, 2, first)[first]; r.PID != pid {
+	f.StartAgent("one")
+	f.Online(first)
+	if r := f.Operate(p, 2, first)[first]; r.PID != pid {
 		t.Errorf("it has pid %d, want %d", r.PID, pid)
 	}
-	f.want(0, f.operate(p, 1, first))
+	f.Want(0, f.Operate(p, 1, first))
 }

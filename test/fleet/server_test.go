@@ -19,19 +19,19 @@ import (
 
 // get reads a path of the API without credentials.
 func (f *fleet) get(path string) string {
-	f.t.Helper()
-	req, err := http.NewRequestWithContext(f.t.Context(), http.MethodGet, f.url+path, nil)
+	f.T.Helper()
+	req, err := http.NewRequestWithContext(f.T.Context(), http.MethodGet, f.URL+path, nil)
 	if err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
-	resp, err := f.client.Do(req)
+	resp, err := f.Client.Do(req)
 	if err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 	return string(text)
 }
@@ -44,10 +44,10 @@ func TestSettingsFromAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := newFleet(t, "--config", file)
-	if text := f.server.out.String(); !strings.Contains(text, "tls://192.0.2.1:7351 tls://drover.example:7351") {
+	if text := f.Server.Out.String(); !strings.Contains(text, "tls://192.0.2.1:7351 tls://drover.example:7351") {
 		t.Errorf("agents are to connect to another address:\n%s", text)
 	}
-	if code, errs := f.join("one", "127.0.0.2", f.token(0)); code != 0 {
+	if code, errs := f.Join("one", "127.0.0.2", f.Token(0)); code != 0 {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
 	if one := f.steal("one"); len(one.enrolment.URLs) != 2 || one.enrolment.URLs[1] != "tls://drover.example:7351" {
@@ -62,20 +62,20 @@ func TestSettingsFromAFile(t *testing.T) {
 func TestWithoutTLS(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "--insecure-http")
-	if !strings.HasPrefix(f.url, "http://127.0.0.1:") || !strings.Contains(f.get("/healthz"), "ok") {
-		t.Errorf("URL is %s", f.url)
+	if !strings.HasPrefix(f.URL, "http://127.0.0.1:") || !strings.Contains(f.get("/healthz"), "ok") {
+		t.Errorf("URL is %s", f.URL)
 	}
-	f.agent("one", "127.0.0.2", 0)
+	f.JoinAndStart("one", "127.0.0.2", 0)
 	if one := f.steal("one"); one.enrolment.CA == "" || !strings.HasPrefix(one.enrolment.URLs[0], "tls://") {
 		t.Errorf("its fabric is %q", one.enrolment.URLs)
 	}
 	p, _ := f.daemon("p")
-	f.want(0, f.operate(p, 0, first))
-	f.want(0, f.operate(p, 1, first))
+	f.Want(0, f.Operate(p, 0, first))
+	f.Want(0, f.Operate(p, 1, first))
 	// The same address, spoken to as if it had TLS.
-	plain := f.url
-	f.url = "https" + strings.TrimPrefix(plain, "http")
-	if code, errs := f.join("two", "127.0.0.3", f.token(0)); code != 6 || !strings.Contains(errs, "speaks no TLS") {
+	plain := f.URL
+	f.URL = "https" + strings.TrimPrefix(plain, "http")
+	if code, errs := f.Join("two", "127.0.0.3", f.Token(0)); code != 6 || !strings.Contains(errs, "speaks no TLS") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 }
@@ -110,13 +110,13 @@ func TestAGivenCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := newFleet(t, "--tls-cert", certFile, "--tls-key", keyFile)
-	token, err := wire.ParseJoinToken(f.token(0))
+	token, err := wire.ParseJoinToken(f.Token(0))
 	if err != nil || token.Fingerprint != issuer.Fingerprint() {
 		t.Errorf("the token pins %s (%v), want %s", token.Fingerprint, err, issuer.Fingerprint())
 	}
-	f.agent("one", "127.0.0.2", 0)
+	f.JoinAndStart("one", "127.0.0.2", 0)
 	one := f.steal("one")
-	own, err := os.ReadFile(filepath.Join(f.serverDir(), "server", "pki", "ca.pem"))
+	own, err := os.ReadFile(filepath.Join(f.ServerDir(), "server", "pki", "ca.pem"))
 	if err != nil || one.enrolment.CA != string(own) {
 		t.Errorf("the fabric is verified by another authority (%v)", err)
 	}
