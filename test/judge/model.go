@@ -1,0 +1,127 @@
+// Package judge tries processes of drover at random and judges what its callers were told: for each process there must be one order of
+// its operations that explains every Answer. It owns the model of a process, and the callers and crashes of a random run; what drover
+// itself suffers meanwhile is the tests' that use it.
+package judge
+
+import (
+	"fmt"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// actual is one process as a caller can know it.
+type actual struct{ hosted, running bool }
+
+// The operations of the model, by the numbers that GSE gives them; Crash is what the test does to the process behind drover's back.
+const (
+	Start   = 0
+	Stop    = 1
+	Query   = 2
+	Host    = 3
+	Unhost  = 4
+	Restart = 7
+	Reload  = 8
+	Kill    = 9
+	Crash   = -1
+)
+
+// Answer is what a caller was told.
+type Answer struct {
+	Known   bool // else the call was never answered, and may have been carried out or not
+	Code    int
+	Hosted  bool // of a query
+	Running bool
+	Text    string
+}
+
+// model says which answers are explainable, one operation after another. A hosted process that is down may come up at any
+// moment; nothing else happens by itself.
+func model() porcupine.Model {
+	m := porcupine.NondeterministicModel{
+		Init: func() []any { return []any{actual{}} },
+		Step: func(state, input, output any) []any {
+			var next []any
+			for _, s := range relaunched(state.(actual)) {
+				for _, after := range step(s, input.(int), output.(Answer)) {
+					next = append(next, after)
+				}
+			}
+			return next
+		},
+		DescribeOperation: func(input, output any) string { return fmt.Sprintf("op %v: %+v", input, output) },
+	}
+	return m.ToModel()
+}
+
+func relaunched(s actual) []actual {
+	if s.hosted && !s.running {
+		return []actual{s, {hosted: true, running: true}}
+	}
+	return []actual{s}
+}
+
+// step returns what the process can be after an operation that was answered so; nothing where the Answer cannot be explained.
+func step(s actual, op int, a Answer) []actual {
+	if !a.Known {
+		return append(effect(s, op), append(failure(s), s)...)
+	}
+	switch a.Code {
+	case 0:
+		if op == Query && (s.hosted != a.Hosted || s.running != a.Running) {
+			return nil
+		}
+		return effect(s, op)
+	case 117:
+		return []actual{s}
+	case 828:
+		if op == Start && s.running {
+			return []actual{s}
+		}
+	case 829:
+		if (op == Stop || op == Kill) && !s.running {
+			return []actual{s}
+		}
+	case 836, 65535:
+		return failure(s)
+	}
+	return nil
+}
+
+// effect is what a success does; nothing where there cannot be one.
+func effect(s actual, op int) []actual {
+	switch op {
+	case Start:
+		if s.running {
+			return nil
+		}
+		return []actual{{hosted: true, running: true}}
+	case Restart:
+		return []actual{{hosted: true, running: true}}
+	case Reload:
+		if !s.running {
+			return nil
+		}
+		return []actual{s}
+	case Stop, Kill:
+		if !s.running {
+			return nil
+		}
+		return []actual{{}}
+	case Host:
+		return []actual{{hosted: true, running: s.running}}
+	case Unhost:
+		return []actual{{running: s.running}}
+	case Crash:
+		if !s.running {
+			return nil
+		}
+		return []actual{{hosted: s.hosted}}
+	default:
+		return []actual{s}
+	}
+}
+
+// failure leaves the flag alone; the process may be there or not.
+func failure(s actual) []actual {
+	return []actual{{hosted: s.hosted}, {hosted: s.hosted, running: true}}
+}
