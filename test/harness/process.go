@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"os"
@@ -12,7 +13,9 @@ import (
 
 // Process is a process as a caller knows it: the spec that every operation sends.
 type Process struct {
-	Server    *Server
+	Server *Server
+	// Host is the one it runs on, as callers name it; empty is that of drover dev.
+	Host      string
 	Namespace string
 	Name      string
 	Identity  Object
@@ -43,7 +46,7 @@ func (p *Process) Request(op int) Object {
 	return Object{
 		"meta":          Object{"namespace": p.Namespace, "name": p.Name},
 		"op_type":       op,
-		"agent_id_list": []string{Agent},
+		"agent_id_list": []string{p.host()},
 		"spec":          spec,
 	}
 }
@@ -61,7 +64,9 @@ func (p *Process) Operate(op int) Result {
 }
 
 // Key is the key of results.
-func (p *Process) Key() string { return Agent + ":" + p.Namespace + ":" + p.Name }
+func (p *Process) Key() string { return p.host() + ":" + p.Namespace + ":" + p.Name }
+
+func (p *Process) host() string { return cmp.Or(p.Host, Agent) }
 
 // Await polls a task until it has ended.
 func (p *Process) Await(task string) Result {
@@ -73,22 +78,6 @@ func (p *Process) Await(task string) Result {
 func (p *Process) Query() Result {
 	p.Server.t.Helper()
 	return p.Operate(2)
-}
-
-// AwaitTask polls until no key of the task is at 115.
-func (s *Server) AwaitTask(task string) Object {
-	s.t.Helper()
-	var data Object
-	Eventually(s.t, "task "+task+" to end", func() bool {
-		data = s.Call("get_proc_operate_result_v2", Object{"task_id": task})
-		for _, v := range data {
-			if v.(Object)["error_code"] == 115.0 {
-				return false
-			}
-		}
-		return len(data) > 0
-	})
-	return data
 }
 
 // ParseResult reads one entry of a result map.

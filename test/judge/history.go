@@ -23,6 +23,7 @@ type history struct {
 	t       testing.TB
 	post    func(name string, body any) (harness.Object, error)
 	process *harness.Process
+	cut     bool
 	// over is closed when nobody is to begin anything more.
 	over  <-chan struct{}
 	begin time.Time
@@ -44,7 +45,7 @@ func (h *history) note(op int, called time.Time, a Answer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	o := porcupine.Operation{ClientId: len(h.all), Input: op, Output: a, Call: int64(called.Sub(h.begin)), Return: int64(time.Since(h.begin))}
-	if !a.Known {
+	if !a.heard(h.cut).Known {
 		o.Return = -1 // settle knows
 	}
 	h.all = append(h.all, o)
@@ -184,7 +185,7 @@ func (h *history) settle() {
 	if n := Instances(h.t, dir); n > 1 || (n == 1) != last.Running {
 		h.t.Errorf("%s: %d instances, and a query said running: %v", h.process.Name, n, last.Running)
 	}
-	if result := porcupine.CheckOperationsTimeout(model(), h.all, time.Minute); result != porcupine.Ok {
+	if result := porcupine.CheckOperationsTimeout(model(h.cut), h.all, time.Minute); result != porcupine.Ok {
 		var lines strings.Builder
 		for _, o := range h.all {
 			fmt.Fprintf(&lines, "%7.3f-%7.3f op %2d %+v\n", float64(o.Call)/1e9, float64(o.Return)/1e9, o.Input, o.Output)

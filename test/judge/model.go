@@ -25,6 +25,9 @@ const (
 	Crash   = -1
 )
 
+// away is the code of an operation whose agent is not there.
+const away = 117
+
 // Answer is what a caller was told.
 type Answer struct {
 	Known   bool // else the call was never answered, and may have been carried out or not
@@ -36,13 +39,13 @@ type Answer struct {
 
 // model says which answers are explainable, one operation after another. A hosted process that is down may come up at any
 // moment; nothing else happens by itself.
-func model() porcupine.Model {
+func model(cut bool) porcupine.Model {
 	m := porcupine.NondeterministicModel{
 		Init: func() []any { return []any{actual{}} },
 		Step: func(state, input, output any) []any {
 			var next []any
 			for _, s := range relaunched(state.(actual)) {
-				for _, after := range step(s, input.(int), output.(Answer)) {
+				for _, after := range step(s, input.(int), output.(Answer).heard(cut)) {
 					next = append(next, after)
 				}
 			}
@@ -51,6 +54,15 @@ func model() porcupine.Model {
 		DescribeOperation: func(input, output any) string { return fmt.Sprintf("op %v: %+v", input, output) },
 	}
 	return m.ToModel()
+}
+
+// heard is the answer without what it does not say: where links are cut, that an agent is away may be told long after it was sent the
+// operation.
+func (a Answer) heard(cut bool) Answer {
+	if cut && a.Code == away {
+		a.Known = false
+	}
+	return a
 }
 
 func relaunched(s actual) []actual {
@@ -71,7 +83,7 @@ func step(s actual, op int, a Answer) []actual {
 			return nil
 		}
 		return effect(s, op)
-	case 117:
+	case away:
 		return []actual{s}
 	case 828:
 		if op == Start && s.running {

@@ -18,24 +18,27 @@ func TestModel(t *testing.T) {
 		name   string
 		events []event
 		ok     bool
+		cut    bool
 	}{
-		{"start, stop", []event{{Start, done(0)}, {Query, seen(true, true)}, {Stop, done(0)}, {Query, seen(false, false)}}, true},
-		{"a second start succeeds", []event{{Start, done(0)}, {Start, done(0)}}, false},
-		{"a crash, and then it is back", []event{{Start, done(0)}, {Crash, done(0)}, {Query, seen(true, true)}}, true},
-		{"a crash, and then a second start", []event{{Start, done(0)}, {Crash, done(0)}, {Start, done(0)}}, true},
-		{"it is back after a stop", []event{{Start, done(0)}, {Stop, done(0)}, {Query, seen(false, true)}}, false},
-		{"it is hosted after a stop", []event{{Start, done(0)}, {Stop, done(0)}, {Query, seen(true, false)}}, false},
-		{"it is gone without a crash", []event{{Start, done(0)}, {Query, seen(true, false)}}, false},
-		{"it is back unhosted", []event{{Start, done(0)}, {Unhost, done(0)}, {Crash, done(0)}, {Query, seen(false, true)}}, false},
-		{"a failed stop takes the flag away", []event{{Start, done(0)}, {Stop, done(836)}, {Query, seen(false, false)}}, false},
-		{"a start that was not answered, then a start refused", []event{{Start, Answer{}}, {Start, done(828)}}, true},
-		{"a stop of what is not there succeeds", []event{{Stop, done(0)}}, false},
+		{"start, stop", []event{{Start, done(0)}, {Query, seen(true, true)}, {Stop, done(0)}, {Query, seen(false, false)}}, true, false},
+		{"a second start succeeds", []event{{Start, done(0)}, {Start, done(0)}}, false, false},
+		{"a crash, and then it is back", []event{{Start, done(0)}, {Crash, done(0)}, {Query, seen(true, true)}}, true, false},
+		{"a crash, and then a second start", []event{{Start, done(0)}, {Crash, done(0)}, {Start, done(0)}}, true, false},
+		{"it is back after a stop", []event{{Start, done(0)}, {Stop, done(0)}, {Query, seen(false, true)}}, false, false},
+		{"it is hosted after a stop", []event{{Start, done(0)}, {Stop, done(0)}, {Query, seen(true, false)}}, false, false},
+		{"it is gone without a crash", []event{{Start, done(0)}, {Query, seen(true, false)}}, false, false},
+		{"it is back unhosted", []event{{Start, done(0)}, {Unhost, done(0)}, {Crash, done(0)}, {Query, seen(false, true)}}, false, false},
+		{"a failed stop takes the flag away", []event{{Start, done(0)}, {Stop, done(836)}, {Query, seen(false, false)}}, false, false},
+		{"a start that was not answered, then a start refused", []event{{Start, Answer{}}, {Start, done(828)}}, true, false},
+		{"a stop of what is not there succeeds", []event{{Stop, done(0)}}, false, false},
+		{"a start of an agent that was away, then it runs", []event{{Start, done(away)}, {Query, seen(true, true)}}, false, false},
+		{"the same where links are cut", []event{{Start, done(away)}, {Query, seen(true, true)}}, true, true},
 	} {
 		var history []porcupine.Operation
 		for i, e := range c.events {
 			history = append(history, porcupine.Operation{Input: e.op, Output: e.a, Call: int64(2 * i), Return: int64(2*i + 1)})
 		}
-		if ok := porcupine.CheckOperations(model(), history); ok != c.ok {
+		if ok := porcupine.CheckOperations(model(c.cut), history); ok != c.ok {
 			t.Errorf("%s: explained %v, want %v", c.name, ok, c.ok)
 		}
 	}

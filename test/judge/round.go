@@ -51,6 +51,8 @@ type Round struct {
 	Callers   int
 	Random    *rand.Rand
 	Length    time.Duration
+	// Cut says that Disturb cuts links, so that an answer may be that nobody knows.
+	Cut bool
 	// Disturb does something to drover and returns; it is called every few seconds.
 	Disturb func(random *rand.Rand)
 	// Mend, if set, ends what Disturb has left, before the processes are judged.
@@ -65,7 +67,7 @@ func (r Round) Run(t testing.TB) {
 	var parties sync.WaitGroup
 	histories := make([]*history, len(r.Processes))
 	for i, p := range r.Processes {
-		h := &history{t: t, post: r.Post, process: p, over: over, begin: time.Now()}
+		h := &history{t: t, post: r.Post, process: p, cut: r.Cut, over: over, begin: time.Now()}
 		histories[i] = h
 		for range r.Callers {
 			own := rand.New(rand.NewPCG(r.Random.Uint64(), 0))
