@@ -102,7 +102,7 @@ func New(build string) *Metrics {
 	return m
 }
 
-// Wrote implements sqlite.Watch.
+// Wrote implements sqlstore.Watch.
 func (m *Metrics) Wrote(writes int, took time.Duration, err error) {
 	m.writeTime.Observe(took.Seconds())
 	m.writes.Add(float64(writes))
@@ -113,7 +113,7 @@ func (m *Metrics) Wrote(writes int, took time.Duration, err error) {
 	}
 }
 
-// Ended implements sqlite.Watch.
+// Ended implements sqlstore.Watch.
 func (m *Metrics) Ended(op process.Op, fault process.Fault, took time.Duration) {
 	outcome := "ok"
 	if fault != process.None {
@@ -123,7 +123,7 @@ func (m *Metrics) Ended(op process.Op, fault process.Fault, took time.Duration) 
 	m.took.WithLabelValues(string(op)).Observe(took.Seconds())
 }
 
-// Happened implements sqlite.Watch.
+// Happened implements sqlstore.Watch.
 func (m *Metrics) Happened(kind process.EventKind, delay time.Duration) {
 	m.events.WithLabelValues(bounded(kind)).Inc()
 	if kind == process.EventRelaunched {
@@ -140,7 +140,7 @@ func bounded(kind process.EventKind) string {
 	return "other"
 }
 
-// Audited implements sqlite.Watch.
+// Audited implements sqlstore.Watch.
 func (m *Metrics) Audited(rows int) { m.audited.Add(float64(rows)) }
 
 // Reported counts a report of an agent.

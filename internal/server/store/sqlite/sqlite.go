@@ -1,6 +1,6 @@
-// Package sqlite keeps the server's state in one SQLite file. It owns the file, its schema and how writes are batched; what
-// the state means is said by package store and proven by storetest. All writes go through one connection, and those that wait
-// for it at the same time share a transaction and a sync to disk; reads have connections of their own and never wait for writes.
+// Package sqlite keeps the server's state in one SQLite file. It owns the file, its schema and how writes are batched; the statements
+// are those of package sqlstore. All writes go through one connection, and those that wait for it at the same time share a transaction
+// and a sync to disk; reads have connections of their own and never wait for writes.
 package sqlite
 
 import (
@@ -19,34 +19,30 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"drover/internal/server/store"
+	"drover/internal/server/store/sqlstore"
 )
 
 // busyTimeout is how long a write waits for another program that holds the file, such as a backup.
 const busyTimeout = 5 * time.Second
 
-var _ store.Store = (*DB)(nil)
-
-// DB is an open database. Its methods may be called from any goroutine.
-//
-// A write that has begun is not cut short by its context: it returns when the disk has it or has refused it. The functions that
-// TaskItems and GetObserved call while they read must not call the DB, and must not wait for a slow peer: as long as they run, the
-// write-ahead log cannot be folded back into the file.
+// DB is an open database: the store, in a file. As long as one of its reads runs, the write-ahead log cannot be folded back into the file.
 type DB struct {
-	writer *writer
-	reader *sql.DB
-	watch  Watch
-	// queries holds the prepared reads (string → *sql.Stmt).
-	queries sync.Map
-	views   viewCache
-	// close runs once, and later calls of Close return what it did.
-	close func() error
+	*sqlstore.Store
+	backend *backend
 }
+
+// Option changes how a database is opened.
+type Option func(*options)
+
+type options struct{ watch sqlstore.Watch }
+
+// WatchedBy has what is stored told to w.
+func WatchedBy(w sqlstore.Watch) Option { return func(o *options) { o.watch = w } }
 
 // Open opens the database file, makes it (readable by its owner only) if it is not there, and brings its schema up to date. It
 // fails on a schema newer than its own. Close must be called.
-func Open(ctx context.Context, path string, log *slog.Logger, options ...Option) (*DB, error) {
-	db, err := openAll(ctx, path, log, options)
+func Open(ctx context.Context, path string, log *slog.Logger, chosen ...Option) (*DB, error) {
+	db, err := openAll(ctx, path, log, chosen)
 	if err != nil {
 		return nil, advised(err)
 	}
@@ -68,7 +64,7 @@ func advised(err error) error {
 	return err
 }
 
-func openAll(ctx context.Context, path string, log *slog.Logger, options []Option) (*DB, error) {
+func openAll(ctx context.Context, path string, log *slog.Logger, chosen []Option) (*DB, error) {
 	if err := private(path); err != nil {
 		return nil, fmt.Errorf("cannot open database: %w", err)
 	}
@@ -89,16 +85,18 @@ func openAll(ctx context.Context, path string, log *slog.Logger, options []Optio
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot open database: %w", err), conns.Close())
 	}
-	db := &DB{reader: reader, watch: unwatched{}}
-	for _, o := range options {
-		o(db)
+	var wanted options
+	for _, o := range chosen {
+		o(&wanted)
 	}
-	db.writer, err = newWriter(ctx, conns, db.watch, log)
+	b := &backend{reader: reader, speller: sqlstore.NewSpeller(dialect())}
+	b.writer, err = newWriter(ctx, conns, b.speller, wanted.watch, log)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot open database %s: %w", path, err), reader.Close(), conns.Close())
 	}
-	db.close = sync.OnceValue(db.closeAll)
-	if err := db.endLeases(ctx); err != nil {
+	b.close = sync.OnceValue(b.closeAll)
+	db := &DB{Store: sqlstore.New(b, wanted.watch), backend: b}
+	if err := db.EndLeases(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot open database %s: %w", path, err), db.Close())
 	}
 	return db, nil
@@ -158,85 +156,4 @@ func open(path string, n int, pragmas ...string) (*sql.DB, error) {
 	db.SetMaxOpenConns(n)
 	db.SetMaxIdleConns(n)
 	return db, nil
-}
-
-// Close waits for the writes that have begun and closes the file. Later calls of other methods fail.
-func (db *DB) Close() error { return db.close() }
-
-func (db *DB) closeAll() error {
-	var errs []error
-	db.queries.Range(func(_, s any) bool {
-		errs = append(errs, s.(*sql.Stmt).Close())
-		return true
-	})
-	errs = append(errs, db.reader.Close(), db.writer.close())
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("cannot close database: %w", err)
-	}
-	return nil
-}
-
-// Ping writes a row, and fails when that does not reach the disk.
-func (db *DB) Ping(ctx context.Context) error {
-	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
-		return tx.exec(ctx, `UPDATE ping SET at = ? WHERE num = 1`, nanos(time.Now()))
-	})
-	if err != nil {
-		return fmt.Errorf("cannot write to database: %w", err)
-	}
-	return nil
-}
-
-// prepared returns the prepared form of a read; each distinct query is prepared once, and closed with the database.
-func (db *DB) prepared(ctx context.Context, query string) (*sql.Stmt, error) {
-	if s, ok := db.queries.Load(query); ok {
-		return s.(*sql.Stmt), nil
-	}
-	s, err := db.reader.PrepareContext(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	if earlier, ok := db.queries.LoadOrStore(query, s); ok {
-		return earlier.(*sql.Stmt), s.Close() //nolint:sqlclosecheck // this one is not needed
-	}
-	return s, nil
-}
-
-// query runs a read and calls scan for each of its rows.
-func (db *DB) query(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) error {
-	s, err := db.prepared(ctx, query) //nolint:sqlclosecheck // kept, and closed with the database
-	if err != nil {
-		return err
-	}
-	rows, err := s.QueryContext(ctx, args...)
-	if err != nil {
-		return err
-	}
-	return each(rows, scan)
-}
-
-// each calls scan for the rows and closes them.
-func each(rows *sql.Rows, scan func(*sql.Rows) error) (err error) {
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		if err := scan(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}
-
-// nanos and moment turn times into columns and back.
-func nanos(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixNano()
-}
-
-func moment(n int64) time.Time {
-	if n == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, n).UTC()
 }

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"drover/internal/server/store/sqlstore"
 )
 
 // errClosed is returned by writes after Close.
@@ -29,7 +31,7 @@ const (
 type writer struct {
 	conns *sql.DB
 	tx    *tx
-	watch Watch
+	watch sqlstore.Watch // nil for none
 	log   *slog.Logger
 	// jobs is unbuffered: a job is either still with its caller or in work, so Close strands none.
 	jobs chan *job
@@ -39,18 +41,18 @@ type writer struct {
 
 // job is one write. Its function may be run more than once, and must start anew each time.
 type job struct {
-	do  func(context.Context, *tx) error
+	do  func(context.Context, sqlstore.Session) error
 	err chan error
 }
 
-func newWriter(ctx context.Context, conns *sql.DB, watch Watch, log *slog.Logger) (*writer, error) {
+func newWriter(ctx context.Context, conns *sql.DB, speller *sqlstore.Speller, watch sqlstore.Watch, log *slog.Logger) (*writer, error) {
 	conn, err := conns.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
 	w := &writer{
 		conns: conns,
-		tx:    &tx{conn: conn, prepared: map[string]*sql.Stmt{}},
+		tx:    &tx{conn: conn, speller: speller, prepared: map[string]*sql.Stmt{}},
 		watch: watch,
 		log:   log,
 		jobs:  make(chan *job),
@@ -62,7 +64,7 @@ func newWriter(ctx context.Context, conns *sql.DB, watch Watch, log *slog.Logger
 
 // write has do run in a transaction and returns once it is on disk or undone. The context counts only until the
 // write begins.
-func (w *writer) write(ctx context.Context, do func(context.Context, *tx) error) error {
+func (w *writer) write(ctx context.Context, do func(context.Context, sqlstore.Session) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -109,9 +111,16 @@ func (w *writer) run(ctx context.Context) {
 		for _, j := range batch {
 			begun := time.Now()
 			err := w.alone(ctx, j)
-			w.watch.Wrote(1, time.Since(begun), err)
+			w.wrote(1, begun, err)
 			j.err <- err
 		}
+	}
+}
+
+// wrote tells of a transaction.
+func (w *writer) wrote(writes int, begun time.Time, err error) {
+	if w.watch != nil {
+		w.watch.Wrote(writes, time.Since(begun), err)
 	}
 }
 
@@ -126,7 +135,7 @@ func (w *writer) idle() <-chan time.Time {
 // fold brings the log into the file, as far as no read needs it as it is. What is left waits for the next time.
 func (w *writer) fold(ctx context.Context) {
 	w.tx.changed = 0
-	err := w.tx.query(ctx, func(*sql.Rows) error { return nil }, `PRAGMA wal_checkpoint(PASSIVE)`)
+	err := w.tx.Query(ctx, func(*sql.Rows) error { return nil }, `PRAGMA wal_checkpoint(PASSIVE)`)
 	if err != nil {
 		w.log.WarnContext(ctx, "write-ahead log could not be folded into the file", "error", err)
 	}
@@ -167,7 +176,7 @@ func (w *writer) together(ctx context.Context, batch []*job) bool {
 		w.rollback(ctx)
 		return false
 	}
-	w.watch.Wrote(len(batch), time.Since(begun), nil)
+	w.wrote(len(batch), begun, nil)
 	for i, j := range batch {
 		j.err <- errs[i]
 	}
@@ -200,32 +209,27 @@ func (w *writer) rollback(ctx context.Context) {
 // was interrupted would have to be undone, and none is slow.
 type tx struct {
 	conn     *sql.Conn
+	speller  *sqlstore.Speller
 	prepared map[string]*sql.Stmt
 	// changed is about how many rows were written since the log was folded in.
 	changed int
 }
 
-func (t *tx) statement(ctx context.Context, query string) (*sql.Stmt, error) {
-	if s, ok := t.prepared[query]; ok {
+func (t *tx) statement(ctx context.Context, text string) (*sql.Stmt, error) {
+	if s, ok := t.prepared[text]; ok {
 		return s, nil
 	}
-	s, err := t.conn.PrepareContext(ctx, query)
+	s, err := t.conn.PrepareContext(ctx, t.speller.Spell(text))
 	if err != nil {
 		return nil, fmt.Errorf("cannot prepare statement: %w", err)
 	}
-	t.prepared[query] = s
+	t.prepared[text] = s
 	return s, nil
 }
 
-// exec runs a statement that returns no rows.
-func (t *tx) exec(ctx context.Context, query string, args ...any) error {
-	_, err := t.affect(ctx, query, args...)
-	return err
-}
-
-// affect runs a statement that returns no rows and says how many it changed.
-func (t *tx) affect(ctx context.Context, query string, args ...any) (int, error) {
-	s, err := t.statement(ctx, query) //nolint:sqlclosecheck // kept, and closed with the database
+// Exec runs a statement that returns no rows and says how many it changed.
+func (t *tx) Exec(ctx context.Context, statement string, args ...any) (int, error) {
+	s, err := t.statement(ctx, statement) //nolint:sqlclosecheck // kept, and closed with the database
 	if err != nil {
 		return 0, err
 	}
@@ -238,9 +242,9 @@ func (t *tx) affect(ctx context.Context, query string, args ...any) (int, error)
 	return int(n), err
 }
 
-// query calls scan for each row that the statement returns.
-func (t *tx) query(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) error {
-	s, err := t.statement(ctx, query) //nolint:sqlclosecheck // kept, and closed with the database
+// Query calls scan for each row that the statement returns.
+func (t *tx) Query(ctx context.Context, scan func(*sql.Rows) error, statement string, args ...any) error {
+	s, err := t.statement(ctx, statement) //nolint:sqlclosecheck // kept, and closed with the database
 	if err != nil {
 		return err
 	}
@@ -248,24 +252,15 @@ func (t *tx) query(ctx context.Context, scan func(*sql.Rows) error, query string
 	if err != nil {
 		return err
 	}
-	return each(rows, func(rows *sql.Rows) error {
+	return sqlstore.Each(rows, func(rows *sql.Rows) error {
 		t.changed++ // as a rule the rows are what a change returns
 		return scan(rows)
 	})
 }
 
-// value scans the one row that the statement returns; sql.ErrNoRows says that there is none.
-func (t *tx) value(ctx context.Context, dest any, query string, args ...any) error {
-	s, err := t.statement(ctx, query) //nolint:sqlclosecheck // kept, and closed with the database
-	if err != nil {
-		return err
-	}
-	return s.QueryRowContext(ctx, args...).Scan(dest)
-}
-
 // control runs a transaction statement.
 func (t *tx) control(ctx context.Context, statement string) error {
-	if err := t.exec(ctx, statement); err != nil {
+	if _, err := t.Exec(ctx, statement); err != nil {
 		return fmt.Errorf("%s: %w", statement, err)
 	}
 	return nil

@@ -3,6 +3,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 
 	"drover/internal/process"
 	"drover/internal/server/store"
+	"drover/internal/server/store/sqlstore"
 )
 
 // bubble runs fn with a new database inside synctest, where "everybody waits" is a moment that a test can wait for.
@@ -37,7 +39,7 @@ func together(t *testing.T, db *DB, writes ...func(context.Context) error) []err
 	release := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := db.writer.write(t.Context(), func(context.Context, *tx) error { <-release; return nil }); err != nil {
+		if err := db.backend.writer.write(t.Context(), func(context.Context, sqlstore.Session) error { <-release; return nil }); err != nil {
 			t.Error(err)
 		}
 	})
@@ -52,14 +54,22 @@ func together(t *testing.T, db *DB, writes ...func(context.Context) error) []err
 	return errs
 }
 
+func exec(ctx context.Context, tx sqlstore.Session, statement string, args ...any) error {
+	_, err := tx.Exec(ctx, statement, args...)
+	return err
+}
+
 func limitPages(t *testing.T, db *DB, spare int) {
 	t.Helper()
-	err := db.writer.write(t.Context(), func(ctx context.Context, tx *tx) error {
+	err := db.backend.writer.write(t.Context(), func(ctx context.Context, tx sqlstore.Session) error {
 		var pages, limit int
-		if err := tx.value(ctx, &pages, `PRAGMA page_count`); err != nil {
+		value := func(dest *int, statement string) error {
+			return tx.Query(ctx, func(rows *sql.Rows) error { return rows.Scan(dest) }, statement)
+		}
+		if err := value(&pages, `PRAGMA page_count`); err != nil {
 			return err
 		}
-		return tx.value(ctx, &limit, fmt.Sprintf(`PRAGMA max_page_count = %d`, pages+spare))
+		return value(&limit, fmt.Sprintf(`PRAGMA max_page_count = %d`, pages+spare))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -108,9 +118,9 @@ func TestFailedWriteTakesNobodyWithIt(t *testing.T) {
 		errs := together(t, db,
 			func(ctx context.Context) error { return db.CreateApp(ctx, store.App{Code: "a"}) },
 			func(ctx context.Context) error {
-				return db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+				return db.backend.writer.write(ctx, func(ctx context.Context, tx sqlstore.Session) error {
 					begun++
-					return errors.Join(tx.exec(ctx, `DELETE FROM apps`), tx.exec(ctx, `INSERT INTO apps (code) VALUES (NULL)`))
+					return errors.Join(exec(ctx, tx, `DELETE FROM apps`), exec(ctx, tx, `INSERT INTO apps (code) VALUES (NULL)`))
 				})
 			},
 			func(ctx context.Context) error { return db.CreateApp(ctx, store.App{Code: "b"}) },
@@ -140,11 +150,11 @@ func TestWritesShareATransaction(t *testing.T) {
 		var writes []func(context.Context) error
 		for i := range 20 {
 			writes = append(writes, func(ctx context.Context) error {
-				return db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+				return db.backend.writer.write(ctx, func(ctx context.Context, tx sqlstore.Session) error {
 					ran++
 					n, err := db.CountApps(ctx)
 					seen = max(seen, n)
-					return errors.Join(err, tx.exec(ctx, `INSERT INTO apps (code, may_name_users, created) VALUES (?, 0, 0)`, fmt.Sprint(i)))
+					return errors.Join(err, exec(ctx, tx, `INSERT INTO apps (code, may_name_users, created) VALUES (?, 0, 0)`, fmt.Sprint(i)))
 				})
 			})
 		}
@@ -164,8 +174,8 @@ func TestTransactionThatEndsUnderAWrite(t *testing.T) {
 		errs := together(t, db,
 			func(ctx context.Context) error { return db.CreateApp(ctx, store.App{Code: "a"}) },
 			func(ctx context.Context) error {
-				return db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
-					return errors.Join(broken, tx.exec(ctx, `INSERT INTO apps (code, may_name_users, created) VALUES ('x', 0, 0)`), tx.control(ctx, "ROLLBACK"))
+				return db.backend.writer.write(ctx, func(ctx context.Context, tx sqlstore.Session) error {
+					return errors.Join(broken, exec(ctx, tx, `INSERT INTO apps (code, may_name_users, created) VALUES ('x', 0, 0)`), exec(ctx, tx, "ROLLBACK"))
 				})
 			},
 			func(ctx context.Context) error { return db.CreateApp(ctx, store.App{Code: "b"}) },
@@ -186,7 +196,7 @@ func TestClosedWhileWritesWait(t *testing.T) {
 		errs := make([]error, 5)
 		for i := range errs {
 			wg.Go(func() {
-				errs[i] = db.writer.write(t.Context(), func(context.Context, *tx) error { <-release; return nil })
+				errs[i] = db.backend.writer.write(t.Context(), func(context.Context, sqlstore.Session) error { <-release; return nil })
 			})
 		}
 		synctest.Wait()

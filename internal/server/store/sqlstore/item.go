@@ -1,4 +1,4 @@
-package sqlite
+package sqlstore
 
 import (
 	"context"
@@ -32,7 +32,7 @@ func parseItemID(s string) (itemID, bool) {
 	return id, err == nil && id.String() == s
 }
 
-// idList is the ids as a JSON array of [num, nonce], for json_each; ids of no item are left out.
+// idList is the ids as a JSON array of [num, nonce], for pairs(?); ids of no item are left out.
 func idList(ids []string) string {
 	list := []byte{'['}
 	for _, s := range ids {
@@ -63,7 +63,7 @@ func laneOf(id process.ID) int64 { return hash(id.Namespace + "\x00" + id.Name) 
 
 // selectItems reads items for scanItem; its conditions follow.
 const selectItems = `
-	SELECT i.num, i.nonce, t.id, i.agent, coalesce(r.spec_of, r.num), r.namespace, r.name, r.op, i.state, i.attempts, t.created, i.deadline, t.app, t.user
+	SELECT i.num, i.nonce, t.id, i.agent, coalesce(r.spec_of, r.num), r.namespace, r.name, r.op, i.state, i.attempts, t.created, i.deadline, t.app, t."user"
 	FROM items i CROSS JOIN requests r ON r.num = i.request CROSS JOIN tasks t ON t.num = i.task `
 
 // scanItem reads a row of selectItems. The spec is not in it, as many items share one, but the request that holds it.
@@ -77,7 +77,7 @@ func scanItem(rows *sql.Rows) (it store.Item, request int64, err error) {
 	return it, request, err
 }
 
-// queryFunc is tx.query or DB.query.
+// queryFunc is tx.query or Store.query.
 type queryFunc func(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) error
 
 // readItems runs selectItems with the given conditions and completes the items with their specs.
@@ -113,7 +113,7 @@ func readItems(ctx context.Context, query queryFunc, where string, args ...any) 
 		spec, err := decode[process.Spec](text)
 		specs[request] = spec
 		return err
-	}, `SELECT r.num, r.spec FROM json_each(?) j CROSS JOIN requests r ON r.num = j.value`, string(list))
+	}, `SELECT r.num, r.spec FROM numbers(?) j CROSS JOIN requests r ON r.num = j.value`, string(list))
 	if err != nil {
 		return nil, err
 	}

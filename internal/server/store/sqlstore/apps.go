@@ -1,4 +1,4 @@
-package sqlite
+package sqlstore
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 )
 
 // CreateApp inserts an app.
-func (db *DB) CreateApp(ctx context.Context, a store.App) error {
-	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+func (db *Store) CreateApp(ctx context.Context, a store.App) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
 		row, err := appRow(a)
 		if err != nil {
 			return err
@@ -52,10 +52,10 @@ func appRow(a store.App) ([]any, error) {
 }
 
 // ChangeApp alters an app in one transaction.
-func (db *DB) ChangeApp(ctx context.Context, code string, change func(*store.App) error) (store.App, error) {
+func (db *Store) ChangeApp(ctx context.Context, code string, change func(*store.App) error) (store.App, error) {
 	var changed store.App
-	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
-		a, err := one(ctx, tx.query, scanApp, selectApps+`WHERE code = ?`, code)
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		a, err := one(ctx, tx.query, scanApp, selectApps+`WHERE code = ?`+db.dialect.Locked, code)
 		if err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func scanApp(rows *sql.Rows) (store.App, error) {
 }
 
 // GetApp returns one app.
-func (db *DB) GetApp(ctx context.Context, code string) (store.App, error) {
+func (db *Store) GetApp(ctx context.Context, code string) (store.App, error) {
 	a, err := one(ctx, db.query, scanApp, selectApps+`WHERE code = ?`, code)
 	if err != nil {
 		return store.App{}, fmt.Errorf("cannot read app %q: %w", code, err)
@@ -105,7 +105,7 @@ func (db *DB) GetApp(ctx context.Context, code string) (store.App, error) {
 }
 
 // ListApps returns a page of apps.
-func (db *DB) ListApps(ctx context.Context, after string, limit int) ([]store.App, error) {
+func (db *Store) ListApps(ctx context.Context, after string, limit int) ([]store.App, error) {
 	apps, err := all(ctx, db.query, scanApp, selectApps+`WHERE code > ? ORDER BY code LIMIT ?`, after, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("cannot list apps: %w", err)
@@ -114,7 +114,7 @@ func (db *DB) ListApps(ctx context.Context, after string, limit int) ([]store.Ap
 }
 
 // CountApps returns how many apps there are.
-func (db *DB) CountApps(ctx context.Context) (int, error) {
+func (db *Store) CountApps(ctx context.Context) (int, error) {
 	var n int
 	if err := db.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&n) }, `SELECT count(*) FROM apps`); err != nil {
 		return 0, fmt.Errorf("cannot count apps: %w", err)

@@ -1,10 +1,9 @@
-package sqlite
+package sqlstore
 
 import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -14,10 +13,10 @@ import (
 
 // LeaseItems takes what is due, by moving it to the end of the lease. An item whose lane is busy has no due time, so that none is
 // looked at in vain.
-func (db *DB) LeaseItems(ctx context.Context, now, until time.Time, limit int) ([]store.Item, error) {
+func (db *Store) LeaseItems(ctx context.Context, now, until time.Time, limit int) ([]store.Item, error) {
 	var leased []store.Item
-	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
-		items, err := readItems(ctx, tx.query, `WHERE i.state < 2 AND i.due <= ? ORDER BY i.due, i.num LIMIT ?`, nanos(now), limit)
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		items, err := readItems(ctx, tx.query, `WHERE i.state < 2 AND i.due <= ? ORDER BY i.due, i.num LIMIT ?`+db.dialect.Skipping, nanos(now), limit)
 		if err != nil || len(items) == 0 {
 			leased = nil
 			return err
@@ -45,12 +44,12 @@ func number(it store.Item) int64 {
 // updateListed is an update of the items that idList gave as the first parameter, as far as they meet the condition.
 func updateListed(set, condition string) string {
 	return `UPDATE items SET ` + set + ` WHERE num IN (
-		SELECT i.num FROM json_each(?1) j CROSS JOIN items i ON i.num = j.value ->> 0 AND i.nonce = j.value ->> 1) ` + condition
+		SELECT i.num FROM pairs(?1) j CROSS JOIN items i ON i.num = j.a AND i.nonce = j.b) ` + condition
 }
 
 // MarkSent notes an attempt that brought no receipt.
-func (db *DB) MarkSent(ctx context.Context, ids []string, resend time.Time) error {
-	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+func (db *Store) MarkSent(ctx context.Context, ids []string, resend time.Time) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
 		return tx.exec(ctx, updateListed(`state = 1, attempts = attempts + 1, due = ?2`, `AND state < 2`), idList(ids), nanos(resend))
 	})
 	if err != nil {
@@ -59,10 +58,10 @@ func (db *DB) MarkSent(ctx context.Context, ids []string, resend time.Time) erro
 	return nil
 }
 
-// endLeases makes all that waits for a time due at once. It is for the opening of the file, which one server holds at a time: whoever
+// EndLeases makes all that waits for a time due at once. It is for the opening of a database that one server holds at a time: whoever
 // leased or postponed an item before is no more, and the clock that its time is of may have been set since.
-func (db *DB) endLeases(ctx context.Context) error {
-	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+func (db *Store) EndLeases(ctx context.Context) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
 		return tx.exec(ctx, `UPDATE items SET due = ?1 WHERE state < 2 AND due > ?1`, atOnce)
 	})
 	if err != nil {
@@ -72,8 +71,8 @@ func (db *DB) endLeases(ctx context.Context) error {
 }
 
 // Postpone gives items a new due time.
-func (db *DB) Postpone(ctx context.Context, ids []string, due time.Time) error {
-	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+func (db *Store) Postpone(ctx context.Context, ids []string, due time.Time) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
 		return tx.exec(ctx, updateListed(`due = ?2`, `AND state < 2`), idList(ids), nanos(due))
 	})
 	if err != nil {
@@ -83,8 +82,8 @@ func (db *DB) Postpone(ctx context.Context, ids []string, due time.Time) error {
 }
 
 // MarkAccepted notes a receipt.
-func (db *DB) MarkAccepted(ctx context.Context, ids []string) error {
-	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+func (db *Store) MarkAccepted(ctx context.Context, ids []string) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
 		return tx.exec(ctx, updateListed(`state = 2, due = NULL`, `AND state < 2`), idList(ids))
 	})
 	if err != nil {
@@ -94,7 +93,7 @@ func (db *DB) MarkAccepted(ctx context.Context, ids []string) error {
 }
 
 // NextDue returns the earliest due time.
-func (db *DB) NextDue(ctx context.Context) (at time.Time, ok bool, err error) {
+func (db *Store) NextDue(ctx context.Context) (at time.Time, ok bool, err error) {
 	at, ok, err = db.earliest(ctx, `SELECT due FROM items WHERE state < 2 AND due IS NOT NULL ORDER BY due LIMIT 1`)
 	if err != nil {
 		return time.Time{}, false, fmt.Errorf("cannot find the next due item: %w", err)
@@ -103,21 +102,18 @@ func (db *DB) NextDue(ctx context.Context) (at time.Time, ok bool, err error) {
 }
 
 // earliest reads a time that may not be there.
-func (db *DB) earliest(ctx context.Context, query string) (time.Time, bool, error) {
-	s, err := db.prepared(ctx, query) //nolint:sqlclosecheck // kept, and closed with the database
-	if err != nil {
-		return time.Time{}, false, err
-	}
+func (db *Store) earliest(ctx context.Context, query string) (time.Time, bool, error) {
 	var at int64
-	err = s.QueryRowContext(ctx).Scan(&at)
-	if errors.Is(err, sql.ErrNoRows) {
-		return time.Time{}, false, nil
-	}
-	return moment(at), err == nil, err
+	found := false
+	err := db.query(ctx, func(rows *sql.Rows) error {
+		found = true
+		return rows.Scan(&at)
+	}, query)
+	return moment(at), found && err == nil, err
 }
 
 // Unfinished returns what one agent has or may have, and has not finished.
-func (db *DB) Unfinished(ctx context.Context, agent string) ([]store.Item, error) {
+func (db *Store) Unfinished(ctx context.Context, agent string) ([]store.Item, error) {
 	items, err := readItems(ctx, db.query, `WHERE i.host = ? AND i.state < 4 AND i.state > 0 AND i.agent = ? ORDER BY i.num`,
 		hash(agent), agent)
 	if err != nil {

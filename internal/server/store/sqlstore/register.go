@@ -1,4 +1,4 @@
-package sqlite
+package sqlstore
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 )
 
 // PutAgent inserts or replaces an agent.
-func (db *DB) PutAgent(ctx context.Context, a store.Agent) error {
-	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+func (db *Store) PutAgent(ctx context.Context, a store.Agent) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
 		return putAgent(ctx, tx, a)
 	})
 	if err != nil {
@@ -19,7 +19,7 @@ func (db *DB) PutAgent(ctx context.Context, a store.Agent) error {
 	return nil
 }
 
-func putAgent(ctx context.Context, tx *tx, a store.Agent) error {
+func putAgent(ctx context.Context, tx tx, a store.Agent) error {
 	if err := inheritGroups(ctx, tx, a); err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func putAgent(ctx context.Context, tx *tx, a store.Agent) error {
 }
 
 // ListAgents returns all agents.
-func (db *DB) ListAgents(ctx context.Context) ([]store.Agent, error) {
+func (db *Store) ListAgents(ctx context.Context) ([]store.Agent, error) {
 	var agents []store.Agent
 	err := db.query(ctx, func(rows *sql.Rows) error {
 		var a store.Agent

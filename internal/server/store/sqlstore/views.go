@@ -1,4 +1,4 @@
-package sqlite
+package sqlstore
 
 import (
 	"context"
@@ -51,16 +51,11 @@ func (c *viewCache) put(key viewKey, r requestViews) {
 }
 
 // requestViews returns the requests of a task.
-func (db *DB) requestViews(ctx context.Context, tx *sql.Tx, key viewKey) (r requestViews, err error) {
+func (db *Store) requestViews(ctx context.Context, s Session, key viewKey) (r requestViews, err error) {
 	if r, ok := db.views.get(key); ok {
 		return r, nil
 	}
-	rows, err := tx.QueryContext(ctx, `SELECT num, op, namespace, name, proc_name, setup_path, func_id, instance_id FROM requests
-		WHERE task = ? ORDER BY num`, key.num)
-	if err != nil {
-		return r, err
-	}
-	err = each(rows, func(rows *sql.Rows) error {
+	err = s.Query(ctx, func(rows *sql.Rows) error {
 		var num int64
 		var v store.ItemView
 		err := rows.Scan(&num, &v.Op, &v.Process.Namespace, &v.Process.Name, &v.ProcName, &v.SetupPath, &v.FuncID, &v.InstanceID)
@@ -69,7 +64,7 @@ func (db *DB) requestViews(ctx context.Context, tx *sql.Tx, key viewKey) (r requ
 		}
 		r.views = append(r.views, v)
 		return err
-	})
+	}, `SELECT num, op, namespace, name, proc_name, setup_path, func_id, instance_id FROM requests WHERE task = ? ORDER BY num`, key.num)
 	if err == nil {
 		db.views.put(key, r)
 	}

@@ -1,4 +1,4 @@
-package sqlite
+package sqlstore
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 )
 
 // CreateWebhook inserts a webhook.
-func (db *DB) CreateWebhook(ctx context.Context, w store.Webhook, after int64) error {
-	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+func (db *Store) CreateWebhook(ctx context.Context, w store.Webhook, after int64) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
 		row, err := webhookRow(w)
 		if err != nil {
 			return err
@@ -36,10 +36,10 @@ func webhookRow(w store.Webhook) ([]any, error) {
 }
 
 // ChangeWebhook alters a webhook in one transaction.
-func (db *DB) ChangeWebhook(ctx context.Context, name string, change func(*store.Webhook) error) (store.Subscription, error) {
+func (db *Store) ChangeWebhook(ctx context.Context, name string, change func(*store.Webhook) error) (store.Subscription, error) {
 	var changed store.Subscription
-	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
-		s, err := one(ctx, tx.query, scanWebhook, selectWebhooks+`WHERE name = ?`, name)
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		s, err := one(ctx, tx.query, scanWebhook, selectWebhooks+`WHERE name = ?`+db.dialect.Locked, name)
 		if err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func scanWebhook(rows *sql.Rows) (store.Subscription, error) {
 }
 
 // GetWebhook returns one webhook.
-func (db *DB) GetWebhook(ctx context.Context, name string) (store.Subscription, error) {
+func (db *Store) GetWebhook(ctx context.Context, name string) (store.Subscription, error) {
 	s, err := one(ctx, db.query, scanWebhook, selectWebhooks+`WHERE name = ?`, name)
 	if err != nil {
 		return store.Subscription{}, fmt.Errorf("cannot read webhook %q: %w", name, err)
@@ -92,7 +92,7 @@ func (db *DB) GetWebhook(ctx context.Context, name string) (store.Subscription, 
 }
 
 // ListWebhooks returns all webhooks.
-func (db *DB) ListWebhooks(ctx context.Context) ([]store.Subscription, error) {
+func (db *Store) ListWebhooks(ctx context.Context) ([]store.Subscription, error) {
 	list, err := all(ctx, db.query, scanWebhook, selectWebhooks+`ORDER BY name`)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list webhooks: %w", err)
@@ -101,8 +101,8 @@ func (db *DB) ListWebhooks(ctx context.Context) ([]store.Subscription, error) {
 }
 
 // DeleteWebhook removes a webhook.
-func (db *DB) DeleteWebhook(ctx context.Context, name string) error {
-	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+func (db *Store) DeleteWebhook(ctx context.Context, name string) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
 		n, err := tx.affect(ctx, `DELETE FROM webhooks WHERE name = ?`, name)
 		if err == nil && n == 0 {
 			return store.ErrNotFound
@@ -116,8 +116,8 @@ func (db *DB) DeleteWebhook(ctx context.Context, name string) error {
 }
 
 // PutDelivery notes how far a webhook has got.
-func (db *DB) PutDelivery(ctx context.Context, name string, created time.Time, d store.Delivery) error {
-	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+func (db *Store) PutDelivery(ctx context.Context, name string, created time.Time, d store.Delivery) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
 		return tx.exec(ctx, `UPDATE webhooks SET cursor = ?, failures = ?, failing = ?, error = ?, next = ?, delivered = ?
 			WHERE name = ? AND created = ?`,
 			d.Cursor, d.Failures, nanos(d.Failing), d.Error, nanos(d.Next), nanos(d.Delivered), name, nanos(created))

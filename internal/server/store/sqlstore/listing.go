@@ -1,9 +1,8 @@
-package sqlite
+package sqlstore
 
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"math"
 	"strings"
@@ -14,8 +13,9 @@ import (
 
 // where collects conditions and their parameters.
 type where struct {
-	text []string
-	args []any
+	dialect *Dialect
+	text    []string
+	args    []any
 }
 
 func (w *where) add(condition string, args ...any) {
@@ -27,25 +27,28 @@ func (w *where) add(condition string, args ...any) {
 func (w *where) pattern(column, pattern string) {
 	switch {
 	case pattern == "":
-	case !strings.ContainsAny(pattern, "*?"):
+	case !wild(pattern):
 		w.add(column+" = ?", pattern)
-	default: // to SQLite a bracket would begin a set
-		w.add(column+" GLOB ?", strings.ReplaceAll(pattern, "[", "[[]"))
+	default:
+		w.add(column+" "+w.dialect.Match+" ?", w.dialect.Pattern(pattern))
 	}
 }
 
+// wild reports whether a pattern has wildcards.
+func wild(pattern string) bool { return strings.ContainsAny(pattern, "*?") }
+
 // among adds that a column is one of the values.
 func (w *where) among(column string, values []string) error {
-	list, err := json.Marshal(values)
+	list, err := w.dialect.list(values)
 	if err != nil {
 		return err
 	}
-	w.add(column+" IN (SELECT value FROM json_each(?))", string(list))
+	w.add(column+" IN (SELECT value FROM texts(?) j)", list)
 	return nil
 }
 
 // ListObserved returns part of the observed processes.
-func (db *DB) ListObserved(ctx context.Context, f store.ObservedFilter, after store.ObservedKey, limit int) ([]store.Observed, error) {
+func (db *Store) ListObserved(ctx context.Context, f store.ObservedFilter, after store.ObservedKey, limit int) ([]store.Observed, error) {
 	rows, err := db.listObserved(ctx, f, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list observations: %w", err)
@@ -53,8 +56,8 @@ func (db *DB) ListObserved(ctx context.Context, f store.ObservedFilter, after st
 	return rows, nil
 }
 
-func (db *DB) listObserved(ctx context.Context, f store.ObservedFilter, after store.ObservedKey, limit int) ([]store.Observed, error) {
-	var w where
+func (db *Store) listObserved(ctx context.Context, f store.ObservedFilter, after store.ObservedKey, limit int) ([]store.Observed, error) {
+	w := where{dialect: db.dialect}
 	w.add("(o.namespace, o.name, o.agent) > (?, ?, ?)", after.Process.Namespace, after.Process.Name, after.Agent)
 	if f.Process.Name != "" || f.Process.Namespace != "" {
 		w.add("o.namespace = ? AND o.name = ?", f.Process.Namespace, f.Process.Name)
@@ -87,7 +90,7 @@ func (db *DB) listObserved(ctx context.Context, f store.ObservedFilter, after st
 }
 
 const selectTasks = `
-	SELECT t.num, t.id, t.app, t.user, t.request_id, t.created,
+	SELECT t.num, t.id, t.app, t."user", t.request_id, t.created,
 		(SELECT count(*) FROM requests r WHERE r.task = t.num), r.op, r.namespace, r.name, c.keys, c.open, c.failed
 	FROM tasks t
 	LEFT JOIN requests r ON r.num = (SELECT min(num) FROM requests WHERE task = t.num)
@@ -102,11 +105,11 @@ func counted(tasks string) string {
 }
 
 // ListTasks returns part of the tasks, newest first.
-func (db *DB) ListTasks(ctx context.Context, f store.TaskFilter, after int64, limit int) ([]store.TaskSummary, error) {
+func (db *Store) ListTasks(ctx context.Context, f store.TaskFilter, after int64, limit int) ([]store.TaskSummary, error) {
 	if after <= 0 {
 		after = math.MaxInt64
 	}
-	var w where
+	w := where{dialect: db.dialect}
 	w.add("num < ?", after)
 	if f.App != "" {
 		w.add("app = ?", f.App)
@@ -132,7 +135,7 @@ func (db *DB) ListTasks(ctx context.Context, f store.TaskFilter, after int64, li
 }
 
 // GetTask returns one task.
-func (db *DB) GetTask(ctx context.Context, id, app string) (store.TaskSummary, error) {
+func (db *Store) GetTask(ctx context.Context, id, app string) (store.TaskSummary, error) {
 	var t store.TaskSummary
 	found := false
 	err := db.query(ctx, func(r *sql.Rows) (err error) {
@@ -162,8 +165,8 @@ func scanTask(rows *sql.Rows) (store.TaskSummary, error) {
 }
 
 // ListWaiting returns items that are not done, the oldest first.
-func (db *DB) ListWaiting(ctx context.Context, f store.WaitingFilter, limit int) ([]store.Waiting, error) {
-	w := where{text: []string{"i.state < 4", "r.op NOT IN ('query', 'set-groups')"}}
+func (db *Store) ListWaiting(ctx context.Context, f store.WaitingFilter, limit int) ([]store.Waiting, error) {
+	w := where{dialect: db.dialect, text: []string{"i.state < 4", "r.op NOT IN ('query', 'set-groups')"}}
 	if f.Process != (process.ID{}) {
 		w.add("r.namespace = ? AND r.name = ?", f.Process.Namespace, f.Process.Name)
 	}
@@ -178,7 +181,7 @@ func (db *DB) ListWaiting(ctx context.Context, f store.WaitingFilter, limit int)
 		one.Created = moment(created)
 		all = append(all, one)
 		return err
-	}, `SELECT t.id, t.app, t.user, t.created, i.agent, r.namespace, r.name, r.op, i.state
+	}, `SELECT t.id, t.app, t."user", t.created, i.agent, r.namespace, r.name, r.op, i.state
 		FROM items i INDEXED BY items_deadline JOIN requests r ON r.num = i.request JOIN tasks t ON t.num = i.task
 		WHERE `+strings.Join(w.text, " AND ")+` ORDER BY i.num LIMIT ?`, append(w.args, max(limit, 0))...)
 	if err != nil {

@@ -1,4 +1,4 @@
-package sqlite
+package sqlstore
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 )
 
 // Figures counts what is observed and what is not done.
-func (db *DB) Figures(ctx context.Context) (store.Figures, error) {
+func (db *Store) Figures(ctx context.Context) (store.Figures, error) {
 	f := store.Figures{Processes: map[string]int{}, Items: map[task.State]int{}}
 	err := db.query(ctx, func(r *sql.Rows) error {
 		var state string
@@ -29,8 +29,8 @@ func (db *DB) Figures(ctx context.Context) (store.Figures, error) {
 			}
 		}
 		return nil
-	}, `SELECT status ->> 'state', coalesce(status ->> 'hosted', 0), coalesce(status ->> 'flapping', 0),
-		coalesce(status ->> '$.health.bad', 0), status ->> 'config' IS NOT NULL, count(*)
+	}, `SELECT status ->> 'state', coalesce(CAST(status ->> 'hosted' AS TEXT), '0'), coalesce(CAST(status ->> 'flapping' AS TEXT), '0'),
+		coalesce(CAST(status ->> '$.health.bad' AS TEXT), '0'), status ->> 'config' IS NOT NULL, count(*)
 		FROM observed GROUP BY 1, 2, 3, 4, 5`)
 	if err != nil {
 		return store.Figures{}, fmt.Errorf("cannot count processes: %w", err)

@@ -1,9 +1,8 @@
-package sqlite
+package sqlstore
 
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 
 	"drover/internal/process"
@@ -11,8 +10,8 @@ import (
 )
 
 // PutGroups makes the groups all that each of the hosts has.
-func (db *DB) PutGroups(ctx context.Context, hosts []store.GroupHost, groups []process.Group) error {
-	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+func (db *Store) PutGroups(ctx context.Context, hosts []store.GroupHost, groups []process.Group) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
 		for _, h := range hosts {
 			if err := putGroups(ctx, tx, h, groups); err != nil {
 				return err
@@ -26,7 +25,7 @@ func (db *DB) PutGroups(ctx context.Context, hosts []store.GroupHost, groups []p
 	return nil
 }
 
-func putGroups(ctx context.Context, tx *tx, h store.GroupHost, groups []process.Group) error {
+func putGroups(ctx context.Context, tx tx, h store.GroupHost, groups []process.Group) error {
 	if err := tx.exec(ctx, `DELETE FROM groups WHERE namespace = ? AND agent = ?`, h.Namespace, h.Agent); err != nil {
 		return err
 	}
@@ -41,8 +40,8 @@ func putGroups(ctx context.Context, tx *tx, h store.GroupHost, groups []process.
 }
 
 // GetGroups calls fn for every group of the namespace on the given agents.
-func (db *DB) GetGroups(ctx context.Context, namespace string, agents []string, fn func(string, process.Group) error) error {
-	list, err := json.Marshal(agents)
+func (db *Store) GetGroups(ctx context.Context, namespace string, agents []string, fn func(string, process.Group) error) error {
+	list, err := db.dialect.list(agents)
 	if err != nil {
 		return fmt.Errorf("cannot read process groups: %w", err)
 	}
@@ -54,12 +53,12 @@ func (db *DB) GetGroups(ctx context.Context, namespace string, agents []string, 
 		}
 		return fn(agent, g)
 	}, `SELECT g.agent, g.id, g.cpu_limit, g.mem_limit, g.cpu_weight, g.mem_weight
-		FROM json_each(?) j CROSS JOIN groups g ON g.namespace = ? AND g.agent = j.value ORDER BY j.key, g.place`,
-		string(list), namespace)
+		FROM texts(?) j CROSS JOIN groups g ON g.namespace = ? AND g.agent = j.value ORDER BY j.key, g.place`,
+		list, namespace)
 }
 
 // AgentGroups returns the groups of one agent, by namespace.
-func (db *DB) AgentGroups(ctx context.Context, agent string) (map[string][]process.Group, error) {
+func (db *Store) AgentGroups(ctx context.Context, agent string) (map[string][]process.Group, error) {
 	groups := map[string][]process.Group{}
 	err := db.query(ctx, func(rows *sql.Rows) error {
 		var namespace string
@@ -75,8 +74,8 @@ func (db *DB) AgentGroups(ctx context.Context, agent string) (map[string][]proce
 }
 
 // GroupUsage adds up what the statuses of a namespace say.
-func (db *DB) GroupUsage(ctx context.Context, namespace string, agents []string) (map[string]store.GroupUsage, error) {
-	list, err := json.Marshal(agents)
+func (db *Store) GroupUsage(ctx context.Context, namespace string, agents []string) (map[string]store.GroupUsage, error) {
+	list, err := db.dialect.list(agents)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the usage of namespace %q: %w", namespace, err)
 	}
@@ -87,9 +86,9 @@ func (db *DB) GroupUsage(ctx context.Context, namespace string, agents []string)
 		err := rows.Scan(&agent, &u.CPU, &u.Mem, &u.Processes)
 		usage[agent] = u
 		return err
-	}, `SELECT o.agent, sum(o.status ->> '$.usage.cpu'), sum(o.status ->> '$.usage.mem'), count(*)
-		FROM json_each(?) j CROSS JOIN observed o ON o.namespace = ? AND o.agent = j.value
-		WHERE o.status ->> '$.usage.at' IS NOT NULL GROUP BY o.agent`, string(list), namespace)
+	}, `SELECT o.agent, sum(CAST(o.status ->> '$.usage.cpu' AS DOUBLE PRECISION)), sum(CAST(o.status ->> '$.usage.mem' AS DOUBLE PRECISION)), count(*)
+		FROM texts(?) j CROSS JOIN observed o ON o.namespace = ? AND o.agent = j.value
+		WHERE o.status ->> '$.usage.at' IS NOT NULL GROUP BY o.agent`, list, namespace)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the usage of namespace %q: %w", namespace, err)
 	}
@@ -97,7 +96,7 @@ func (db *DB) GroupUsage(ctx context.Context, namespace string, agents []string)
 }
 
 // inheritGroups gives an agent that has no groups those of the latest other one at its address.
-func inheritGroups(ctx context.Context, tx *tx, a store.Agent) error {
+func inheritGroups(ctx context.Context, tx tx, a store.Agent) error {
 	var from []string
 	err := tx.query(ctx, func(rows *sql.Rows) error {
 		var key string

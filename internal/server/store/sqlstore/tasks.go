@@ -1,4 +1,4 @@
-package sqlite
+package sqlstore
 
 import (
 	"cmp"
@@ -17,13 +17,13 @@ import (
 )
 
 // CreateTask stores the task, all its items and the audit row in one transaction.
-func (db *DB) CreateTask(ctx context.Context, t *store.Task, row store.AuditRow) error {
+func (db *Store) CreateTask(ctx context.Context, t *store.Task, row store.AuditRow) error {
 	_, err := db.CreateLeased(ctx, t, row, time.Time{}, 0)
 	return err
 }
 
 // CreateLeased is CreateTask, and leases the first of the items that are due.
-func (db *DB) CreateLeased(ctx context.Context, t *store.Task, row store.AuditRow, until time.Time, limit int) ([]store.Item, error) {
+func (db *Store) CreateLeased(ctx context.Context, t *store.Task, row store.AuditRow, until time.Time, limit int) ([]store.Item, error) {
 	l, err := lay(t)
 	if err != nil {
 		return nil, fmt.Errorf("cannot create task %s: %w", t.ID, err)
@@ -33,8 +33,8 @@ func (db *DB) CreateLeased(ctx context.Context, t *store.Task, row store.AuditRo
 	rand.Read(secret[:]) // never fails
 	base := itemBase{nonce: int64(binary.LittleEndian.Uint64(secret[:]))}
 	var waiting map[int64]bool
-	err = db.writer.write(ctx, func(ctx context.Context, tx *tx) (err error) {
-		if err := base.read(ctx, tx); err != nil {
+	err = db.write(ctx, func(ctx context.Context, tx tx) (err error) {
+		if err := base.read(ctx, tx, db.dialect); err != nil {
 			return err
 		}
 		if waiting, err = insertTask(ctx, tx, t, l, base); err != nil {
@@ -51,8 +51,8 @@ func (db *DB) CreateLeased(ctx context.Context, t *store.Task, row store.AuditRo
 }
 
 // insertTask inserts a task with all that belongs to it, and returns the numbers of the items that wait for those of other tasks.
-func insertTask(ctx context.Context, tx *tx, t *store.Task, l layout, base itemBase) (waiting map[int64]bool, err error) {
-	err = tx.exec(ctx, `INSERT INTO tasks (num, id, app, user, request_id, created, wire, first_item, end_item, in_order)
+func insertTask(ctx context.Context, tx tx, t *store.Task, l layout, base itemBase) (waiting map[int64]bool, err error) {
+	err = tx.exec(ctx, `INSERT INTO tasks (num, id, app, "user", request_id, created, wire, first_item, end_item, in_order)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		base.task, t.ID, t.App, t.User, t.RequestID, nanos(t.Created), t.Wire, base.item, base.item+int64(len(l.items)), !l.shuffled)
 	if err != nil {
@@ -75,12 +75,13 @@ func insertTask(ctx context.Context, tx *tx, t *store.Task, l layout, base itemB
 		err := rows.Scan(&num)
 		waiting[num] = true
 		return err
-	}, `UPDATE items SET due = NULL WHERE num >= ?1 AND due IS NOT NULL AND EXISTS (
-		SELECT 1 FROM items o WHERE o.host = items.host AND o.lane = items.lane AND o.state < 4 AND o.num < ?1) RETURNING num`, base.item)
+	}, `UPDATE items SET due = NULL WHERE num >= ?1 AND num < ?2 AND due IS NOT NULL AND EXISTS (
+		SELECT 1 FROM items o WHERE o.host = items.host AND o.lane = items.lane AND o.state < 4 AND o.num < ?1) RETURNING num`,
+		base.item, base.item+int64(len(l.items)))
 	return waiting, err
 }
 
-func insertRequests(ctx context.Context, tx *tx, t *store.Task, l layout, base itemBase) error {
+func insertRequests(ctx context.Context, tx tx, t *store.Task, l layout, base itemBase) error {
 	const width = 10
 	none := &process.Spec{}
 	args := make([]any, 0, width*len(t.Requests))
@@ -103,12 +104,11 @@ func insertRequests(ctx context.Context, tx *tx, t *store.Task, l layout, base i
 type itemBase struct{ task, request, item, nonce int64 }
 
 // read finds the next numbers.
-func (b *itemBase) read(ctx context.Context, tx *tx) error {
-	return tx.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&b.task, &b.request, &b.item) },
-		`SELECT (SELECT coalesce(max(num), 0) + 1 FROM tasks), (SELECT coalesce(max(num), 0) + 1 FROM requests), (SELECT coalesce(max(num), 0) + 1 FROM items)`)
+func (b *itemBase) read(ctx context.Context, tx tx, d *Dialect) error {
+	return tx.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&b.task, &b.request, &b.item) }, d.Numbers)
 }
 
-func insertItems(ctx context.Context, tx *tx, t *store.Task, l layout, base itemBase) error {
+func insertItems(ctx context.Context, tx tx, t *store.Task, l layout, base itemBase) error {
 	fresh := task.New(t.Created)
 	lanes := make([]int64, len(t.Requests))
 	for i := range t.Requests {
@@ -164,48 +164,44 @@ func optional[T int64 | string](v T, valid bool) any {
 }
 
 // TaskItems calls fn for the last item of every key, in the order in which the keys were first given.
-func (db *DB) TaskItems(ctx context.Context, id, app string, fn func(store.ItemView) error) (err error) {
-	// One transaction, so that the task cannot be pruned between two statements.
-	tx, err := db.reader.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return fmt.Errorf("cannot read task %s: %w", id, err)
-	}
-	defer func() {
-		// A read has nothing to commit. Its transaction is over already when the context has ended.
-		if end := tx.Rollback(); !errors.Is(end, sql.ErrTxDone) {
-			err = errors.Join(err, end)
+func (db *Store) TaskItems(ctx context.Context, id, app string, fn func(store.ItemView) error) error {
+	// What fn fails with is its caller's, and stays as it is.
+	var stopped error
+	err := db.backend.Snapshot(ctx, func(ctx context.Context, s Session) error { // so that the task cannot be pruned between two statements
+		var num, first, end int64
+		var inOrder bool
+		err := tx{s}.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&num, &first, &end, &inOrder) },
+			`SELECT num, first_item, end_item, in_order FROM tasks WHERE id = ?1 AND (?2 = '' OR app = ?2)`, id, app)
+		if err == nil && num == 0 {
+			err = store.ErrNotFound
 		}
-	}()
-	var num, first, end int64
-	var inOrder bool
-	err = tx.QueryRowContext(ctx, `SELECT num, first_item, end_item, in_order FROM tasks WHERE id = ?1 AND (?2 = '' OR app = ?2)`,
-		id, app).Scan(&num, &first, &end, &inOrder)
-	if errors.Is(err, sql.ErrNoRows) {
-		return fmt.Errorf("task %s: %w", id, store.ErrNotFound)
-	}
-	if err != nil {
-		return fmt.Errorf("cannot read task %s: %w", id, err)
-	}
-	requests, err := db.requestViews(ctx, tx, viewKey{num, id})
-	if err != nil {
-		return fmt.Errorf("cannot read task %s: %w", id, err)
-	}
-	query := selectViews + `ORDER BY i.num`
-	if !inOrder {
-		query = selectViews + `ORDER BY i.rank`
-	}
-	rows, err := tx.QueryContext(ctx, query, first, end)
-	if err != nil {
-		return fmt.Errorf("cannot read task %s: %w", id, err)
-	}
-	var v viewScanner
-	return each(rows, func(rows *sql.Rows) error {
-		view, err := v.scan(rows, requests)
 		if err != nil {
-			return fmt.Errorf("cannot read task %s: %w", id, err)
+			return err
 		}
-		return fn(view)
+		requests, err := db.requestViews(ctx, s, viewKey{num, id})
+		if err != nil {
+			return err
+		}
+		query := selectViews + `ORDER BY i.num`
+		if !inOrder {
+			query = selectViews + `ORDER BY i.rank`
+		}
+		var v viewScanner
+		return s.Query(ctx, func(rows *sql.Rows) error {
+			view, err := v.scan(rows, requests)
+			if err == nil {
+				stopped = fn(view)
+			}
+			return errors.Join(err, stopped)
+		}, query, first, end)
 	})
+	switch {
+	case stopped != nil:
+		return stopped
+	case err != nil:
+		return fmt.Errorf("cannot read task %s: %w", id, err)
+	}
+	return nil
 }
 
 // What a poll costs is mostly the number of columns that are not null: none is read that can be done without.
@@ -259,9 +255,9 @@ func (s *viewScanner) scan(rows *sql.Rows, requests requestViews) (store.ItemVie
 }
 
 // PruneTasks removes old tasks whose items are all done.
-func (db *DB) PruneTasks(ctx context.Context, before time.Time, limit int) (int, error) {
+func (db *Store) PruneTasks(ctx context.Context, before time.Time, limit int) (int, error) {
 	var pruned int
-	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
 		type span struct{ num, first, end int64 }
 		var old []span
 		err := tx.query(ctx, func(rows *sql.Rows) error {

@@ -1,4 +1,4 @@
-package sqlite
+package sqlstore
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 const atOnce = 1
 
 // Begin notes that the agent works on the items.
-func (db *DB) Begin(ctx context.Context, agent string, deadlines map[string]time.Time) error {
+func (db *Store) Begin(ctx context.Context, agent string, deadlines map[string]time.Time) error {
 	args := make([]any, 0, 3*len(deadlines))
 	for s, deadline := range deadlines {
 		if id, ok := parseItemID(s); ok {
@@ -22,11 +22,11 @@ func (db *DB) Begin(ctx context.Context, agent string, deadlines map[string]time
 		}
 	}
 	begun := update{
-		insert{head: `WITH v (agent, num, nonce, deadline) AS (VALUES `, row: `(?1, ?, ?, ?)`, width: 3, shared: []any{agent}},
+		insert{head: `WITH v (agent, num, nonce, deadline) AS (VALUES `, row: `(CAST(?1 AS TEXT), CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS BIGINT))`, width: 3, shared: []any{agent}},
 		`) UPDATE items SET state = 3, due = NULL, deadline = v.deadline FROM v
-			WHERE items.num = v.num AND items.nonce = v.nonce AND (v.agent = '' OR items.agent = v.agent) AND items.state < 4 RETURNING num`,
+			WHERE items.num = v.num AND items.nonce = v.nonce AND (v.agent = '' OR items.agent = v.agent) AND items.state < 4 RETURNING items.num`,
 	}
-	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
 		return begun.run(ctx, tx, args, func(*sql.Rows) error { return nil })
 	})
 	if err != nil {
@@ -36,7 +36,7 @@ func (db *DB) Begin(ctx context.Context, agent string, deadlines map[string]time
 }
 
 // Finish stores outcomes that agents have given.
-func (db *DB) Finish(ctx context.Context, agent string, outcomes map[string]process.Outcome) ([]string, error) {
+func (db *Store) Finish(ctx context.Context, agent string, outcomes map[string]process.Outcome) ([]string, error) {
 	args := make([]any, 0, endWidth*len(outcomes))
 	for s, outcome := range outcomes {
 		var err error
@@ -44,13 +44,13 @@ func (db *DB) Finish(ctx context.Context, agent string, outcomes map[string]proc
 			return nil, err
 		}
 	}
-	own := endOf(endWidth, `agent, `, `?1, `, `(v.agent = '' OR items.agent = v.agent)`)
+	own := endOf(endWidth, `agent, `, `CAST(?1 AS TEXT), `, `(v.agent = '' OR items.agent = v.agent)`)
 	own.shared = []any{agent}
 	return db.finish(ctx, own, args)
 }
 
 // Conclude stores outcomes that the server has decided on.
-func (db *DB) Conclude(ctx context.Context, ended []store.Ended) ([]string, error) {
+func (db *Store) Conclude(ctx context.Context, ended []store.Ended) ([]string, error) {
 	const width = endWidth + 2
 	args := make([]any, 0, width*len(ended))
 	for i := range ended {
@@ -60,7 +60,7 @@ func (db *DB) Conclude(ctx context.Context, ended []store.Ended) ([]string, erro
 			return nil, err
 		}
 	}
-	unchanged := endOf(width, `state, deadline, `, `?, ?, `, `items.state = v.state AND items.deadline = v.deadline`)
+	unchanged := endOf(width, `state, deadline, `, `CAST(? AS BIGINT), CAST(? AS BIGINT), `, `items.state = v.state AND items.deadline = v.deadline`)
 	return db.finish(ctx, unchanged, args)
 }
 
@@ -86,20 +86,20 @@ func endOf(width int, columns, parameters, condition string) update {
 	return update{
 		insert{
 			head:  `WITH v (` + columns + `num, nonce, fault, text, hosted, status) AS (VALUES `,
-			row:   `(` + parameters + `?, ?, ?, ?, ?, ?)`,
+			row:   `(` + parameters + `CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS TEXT), CAST(? AS TEXT), CAST(? AS BIGINT), CAST(? AS TEXT))`,
 			width: width,
 		},
 		`) UPDATE items SET state = 4, due = NULL, fault = v.fault, text = v.text, hosted = v.hosted, status = v.status FROM v
 			WHERE items.num = v.num AND items.nonce = v.nonce AND items.state < 4 AND ` + condition + `
-			RETURNING task, host, lane, coalesce(fault, ''), (SELECT op FROM requests WHERE num = items.request)`,
+			RETURNING items.task, items.host, items.lane, coalesce(items.fault, ''), (SELECT op FROM requests WHERE num = items.request)`,
 	}
 }
 
 // finish ends items, makes the next one of each lane due, and returns the tasks.
-func (db *DB) finish(ctx context.Context, ends update, args []any) ([]string, error) {
+func (db *Store) finish(ctx context.Context, ends update, args []any) ([]string, error) {
 	var names []string
 	var done []finished
-	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
 		names, done = nil, nil
 		var of []int64 // the tasks of those that are done
 		lanes := []byte{'['}
@@ -137,19 +137,19 @@ func (db *DB) finish(ctx context.Context, ends update, args []any) ([]string, er
 }
 
 // wakeLanes makes the first item that is not done of each lane due, if it has waited for that; lanes is a JSON array of [host, lane].
-func wakeLanes(ctx context.Context, tx *tx, lanes string) error {
+func wakeLanes(ctx context.Context, tx tx, lanes string) error {
 	var waiting bool
 	err := tx.value(ctx, &waiting, `SELECT EXISTS (SELECT 1 FROM items INDEXED BY items_waiting WHERE state < 2 AND due IS NULL)`)
 	if err != nil || !waiting { // as a rule nothing does
 		return err
 	}
 	return tx.exec(ctx, `UPDATE items SET due = ?2 WHERE state < 2 AND due IS NULL AND num IN (
-		SELECT (SELECT num FROM items WHERE host = j.value ->> 0 AND lane = j.value ->> 1 AND state < 4 ORDER BY num LIMIT 1) FROM json_each(?1) j)`,
+		SELECT (SELECT num FROM items WHERE host = j.a AND lane = j.b AND state < 4 ORDER BY num LIMIT 1) FROM pairs(?1) j)`,
 		lanes, atOnce)
 }
 
 // Overdue returns the items that have waited too long.
-func (db *DB) Overdue(ctx context.Context, now time.Time, limit int) ([]store.Item, error) {
+func (db *Store) Overdue(ctx context.Context, now time.Time, limit int) ([]store.Item, error) {
 	items, err := readItems(ctx, db.query, `WHERE i.state < 4 AND i.deadline <= ? ORDER BY i.deadline, i.num LIMIT ?`, nanos(now), limit)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read overdue items: %w", err)
@@ -158,7 +158,7 @@ func (db *DB) Overdue(ctx context.Context, now time.Time, limit int) ([]store.It
 }
 
 // NextDeadline returns the earliest deadline.
-func (db *DB) NextDeadline(ctx context.Context) (at time.Time, ok bool, err error) {
+func (db *Store) NextDeadline(ctx context.Context) (at time.Time, ok bool, err error) {
 	at, ok, err = db.earliest(ctx, `SELECT deadline FROM items WHERE state < 4 ORDER BY deadline LIMIT 1`)
 	if err != nil {
 		return time.Time{}, false, fmt.Errorf("cannot find the next deadline: %w", err)

@@ -1,4 +1,4 @@
-package sqlite
+package sqlstore
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 )
 
 // PutEvents stores the events of one agent that are new.
-func (db *DB) PutEvents(ctx context.Context, agent string, received time.Time, events []process.Event) (int, error) {
+func (db *Store) PutEvents(ctx context.Context, agent string, received time.Time, events []process.Event) (int, error) {
 	rows := make([][]any, len(events))
 	for i := range events {
 		e := &events[i]
@@ -26,7 +26,7 @@ func (db *DB) PutEvents(ctx context.Context, agent string, received time.Time, e
 		rows[i] = []any{agent, e.Process.Namespace, e.Process.Name, string(e.Kind), e.At, nanos(received), body}
 	}
 	var stored []*process.Event
-	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
 		known := map[string]uint64{}
 		var args []any
 		stored = nil
@@ -73,7 +73,7 @@ func insertEvents() insert {
 }
 
 // lastOfStream returns the greatest number that is stored of a stream, and remembers it in known.
-func lastOfStream(ctx context.Context, tx *tx, known map[string]uint64, agent, stream string) (uint64, error) {
+func lastOfStream(ctx context.Context, tx tx, known map[string]uint64, agent, stream string) (uint64, error) {
 	if last, ok := known[stream]; ok {
 		return last, nil
 	}
@@ -87,7 +87,7 @@ func lastOfStream(ctx context.Context, tx *tx, known map[string]uint64, agent, s
 }
 
 // LastCursor returns the greatest cursor that was given out.
-func (db *DB) LastCursor(ctx context.Context) (int64, error) {
+func (db *Store) LastCursor(ctx context.Context) (int64, error) {
 	var last int64
 	err := db.query(ctx, func(r *sql.Rows) error { return r.Scan(&last) }, `SELECT seq FROM sqlite_sequence WHERE name = 'events'`)
 	if err != nil {
@@ -97,11 +97,11 @@ func (db *DB) LastCursor(ctx context.Context) (int64, error) {
 }
 
 // PruneEvents removes those of the oldest events that are too old or too many, and forgets streams that have long ended.
-func (db *DB) PruneEvents(ctx context.Context, before time.Time, keep, limit int) (int, error) {
+func (db *Store) PruneEvents(ctx context.Context, before time.Time, keep, limit int) (int, error) {
 	var pruned int
-	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) (err error) {
+	err := db.write(ctx, func(ctx context.Context, tx tx) (err error) {
 		pruned, err = tx.affect(ctx, `DELETE FROM events WHERE cursor IN (
-				SELECT cursor FROM (SELECT cursor, received FROM events WHERE cursor > 0 ORDER BY cursor LIMIT ?)
+				SELECT cursor FROM (SELECT cursor, received FROM events WHERE cursor > 0 ORDER BY cursor LIMIT ?) AS oldest
 				WHERE received < ? OR cursor <= (SELECT max(cursor) FROM events) - ?)`,
 			max(limit, 0), nanos(before), max(keep, 0))
 		if err != nil {
@@ -121,7 +121,7 @@ func (db *DB) PruneEvents(ctx context.Context, before time.Time, keep, limit int
 const lookAt = 20_000
 
 // EventsAfter returns events in the order of their cursors.
-func (db *DB) EventsAfter(ctx context.Context, after int64, f store.EventFilter, limit int) ([]store.StoredEvent, int64, error) {
+func (db *Store) EventsAfter(ctx context.Context, after int64, f store.EventFilter, limit int) ([]store.StoredEvent, int64, error) {
 	events, next, err := db.eventsAfter(ctx, after, f, limit)
 	if err != nil {
 		return nil, after, fmt.Errorf("cannot list events: %w", err)
@@ -129,7 +129,7 @@ func (db *DB) EventsAfter(ctx context.Context, after int64, f store.EventFilter,
 	return events, next, nil
 }
 
-func (db *DB) eventsAfter(ctx context.Context, after int64, f store.EventFilter, limit int) ([]store.StoredEvent, int64, error) {
+func (db *Store) eventsAfter(ctx context.Context, after int64, f store.EventFilter, limit int) ([]store.StoredEvent, int64, error) {
 	var first, last sql.NullInt64
 	err := db.query(ctx, func(r *sql.Rows) error { return r.Scan(&first, &last) },
 		`SELECT (SELECT min(cursor) FROM events), (SELECT max(cursor) FROM events)`)
@@ -138,7 +138,7 @@ func (db *DB) eventsAfter(ctx context.Context, after int64, f store.EventFilter,
 	}
 	from := max(after, first.Int64-1)
 	until := min(last.Int64, from+lookAt)
-	var w where
+	w := where{dialect: db.dialect}
 	w.add("cursor > ? AND cursor <= ?", from, until)
 	if err := w.events(f); err != nil {
 		return nil, after, err
@@ -151,7 +151,7 @@ func (db *DB) eventsAfter(ctx context.Context, after int64, f store.EventFilter,
 }
 
 // EventsBefore returns events, the latest to happen first.
-func (db *DB) EventsBefore(ctx context.Context, before store.EventMark, f store.EventFilter, limit int) ([]store.StoredEvent, store.EventMark, error) {
+func (db *Store) EventsBefore(ctx context.Context, before store.EventMark, f store.EventFilter, limit int) ([]store.StoredEvent, store.EventMark, error) {
 	events, next, err := db.eventsBefore(ctx, before, f, limit)
 	if err != nil {
 		return nil, before, fmt.Errorf("cannot list events: %w", err)
@@ -159,7 +159,7 @@ func (db *DB) EventsBefore(ctx context.Context, before store.EventMark, f store.
 	return events, next, nil
 }
 
-func (db *DB) eventsBefore(ctx context.Context, before store.EventMark, f store.EventFilter, limit int) ([]store.StoredEvent, store.EventMark, error) {
+func (db *Store) eventsBefore(ctx context.Context, before store.EventMark, f store.EventFilter, limit int) ([]store.StoredEvent, store.EventMark, error) {
 	var bound store.EventMark
 	if limit <= 0 {
 		return nil, before, nil
@@ -167,7 +167,7 @@ func (db *DB) eventsBefore(ctx context.Context, before store.EventMark, f store.
 	if before == bound {
 		before = store.EventMark{At: math.MaxInt64, Cursor: math.MaxInt64}
 	}
-	served, rest, index, err := eventConditions(f, before)
+	served, rest, index, err := db.eventConditions(f, before)
 	if err != nil {
 		return nil, bound, err
 	}
@@ -198,7 +198,8 @@ func (db *DB) eventsBefore(ctx context.Context, before store.EventMark, f store.
 
 // eventConditions returns the conditions of a filter but From: those that the best index for it serves, and the rest. A plus keeps SQLite from
 // taking a condition on a mark for the range that it walks, in place of the narrower one beside it.
-func eventConditions(f store.EventFilter, before store.EventMark) (served, rest where, index string, err error) {
+func (db *Store) eventConditions(f store.EventFilter, before store.EventMark) (served, rest where, index string, err error) {
+	served.dialect, rest.dialect = db.dialect, db.dialect
 	exact := len(f.Namespaces) == 1 && !wild(f.Namespaces[0]) && f.Name != "" && !wild(f.Name)
 	switch {
 	case exact:
@@ -226,8 +227,6 @@ func eventConditions(f store.EventFilter, before store.EventMark) (served, rest 
 	return served, rest, index, err
 }
 
-func wild(pattern string) bool { return strings.ContainsAny(pattern, "*?") }
-
 // events adds the conditions of a filter.
 func (w *where) events(f store.EventFilter) error {
 	if f.Agents != nil {
@@ -238,15 +237,11 @@ func (w *where) events(f store.EventFilter) error {
 	if len(f.Namespaces) == 1 {
 		w.pattern("namespace", f.Namespaces[0])
 	} else if len(f.Namespaces) > 1 {
-		list := make([]string, len(f.Namespaces))
-		for i, p := range f.Namespaces {
-			list[i] = strings.ReplaceAll(p, "[", "[[]")
-		}
-		patterns, err := json.Marshal(list)
+		patterns, err := w.dialect.patterns(f.Namespaces)
 		if err != nil {
 			return err
 		}
-		w.add("EXISTS (SELECT 1 FROM json_each(?) p WHERE namespace GLOB p.value)", string(patterns))
+		w.add("EXISTS (SELECT 1 FROM texts(?) p WHERE namespace "+w.dialect.Match+" p.value)", patterns)
 	}
 	w.pattern("name", f.Name)
 	if !f.From.IsZero() {
@@ -267,7 +262,7 @@ func (w *where) events(f store.EventFilter) error {
 
 func (w *where) all() string { return strings.Join(w.text, " AND ") }
 
-func (db *DB) selectEvents(ctx context.Context, which string, args ...any) ([]store.StoredEvent, error) {
+func (db *Store) selectEvents(ctx context.Context, which string, args ...any) ([]store.StoredEvent, error) {
 	var events []store.StoredEvent
 	err := db.query(ctx, func(r *sql.Rows) error {
 		var e store.StoredEvent

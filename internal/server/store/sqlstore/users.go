@@ -1,4 +1,4 @@
-package sqlite
+package sqlstore
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 )
 
 // CreateUser inserts a user.
-func (db *DB) CreateUser(ctx context.Context, u store.User) error {
-	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+func (db *Store) CreateUser(ctx context.Context, u store.User) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
 		return inserted(tx.affect(ctx, `INSERT INTO users (name, note, disabled, created) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 			u.Name, u.Note, u.Disabled, nanos(u.Created)))
 	})
@@ -21,10 +21,10 @@ func (db *DB) CreateUser(ctx context.Context, u store.User) error {
 }
 
 // ChangeUser alters a user in one transaction.
-func (db *DB) ChangeUser(ctx context.Context, name string, change func(*store.User) error) (store.User, error) {
+func (db *Store) ChangeUser(ctx context.Context, name string, change func(*store.User) error) (store.User, error) {
 	var changed store.User
-	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
-		u, err := one(ctx, tx.query, scanUser, selectUsers+`WHERE name = ?`, name)
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		u, err := one(ctx, tx.query, scanUser, selectUsers+`WHERE name = ?`+db.dialect.Locked, name)
 		if err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ func scanUser(rows *sql.Rows) (store.User, error) {
 }
 
 // GetUser returns one user.
-func (db *DB) GetUser(ctx context.Context, name string) (store.User, error) {
+func (db *Store) GetUser(ctx context.Context, name string) (store.User, error) {
 	u, err := one(ctx, db.query, scanUser, selectUsers+`WHERE name = ?`, name)
 	if err != nil {
 		return store.User{}, fmt.Errorf("cannot read user %q: %w", name, err)
@@ -62,7 +62,7 @@ func (db *DB) GetUser(ctx context.Context, name string) (store.User, error) {
 }
 
 // ListUsers returns a page of users.
-func (db *DB) ListUsers(ctx context.Context, after string, limit int) ([]store.User, error) {
+func (db *Store) ListUsers(ctx context.Context, after string, limit int) ([]store.User, error) {
 	users, err := all(ctx, db.query, scanUser, selectUsers+`WHERE name > ? ORDER BY name LIMIT ?`, after, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("cannot list users: %w", err)
@@ -71,8 +71,8 @@ func (db *DB) ListUsers(ctx context.Context, after string, limit int) ([]store.U
 }
 
 // CreateToken inserts a token.
-func (db *DB) CreateToken(ctx context.Context, t store.Token) error {
-	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+func (db *Store) CreateToken(ctx context.Context, t store.Token) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
 		var users int
 		if err := tx.value(ctx, &users, `SELECT count(*) FROM users WHERE name = ?`, t.User); err != nil {
 			return err
@@ -80,7 +80,7 @@ func (db *DB) CreateToken(ctx context.Context, t store.Token) error {
 		if users == 0 {
 			return store.ErrNotFound
 		}
-		return inserted(tx.affect(ctx, `INSERT INTO tokens (id, user, hash, note, created, expires) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		return inserted(tx.affect(ctx, `INSERT INTO tokens (id, "user", hash, note, created, expires) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 			t.ID, t.User, t.Hash, t.Note, nanos(t.Created), nanos(t.Expires)))
 	})
 	if err != nil {
@@ -90,7 +90,7 @@ func (db *DB) CreateToken(ctx context.Context, t store.Token) error {
 }
 
 // FindToken returns the token of a hash.
-func (db *DB) FindToken(ctx context.Context, hash string) (store.Token, store.User, error) {
+func (db *Store) FindToken(ctx context.Context, hash string) (store.Token, store.User, error) {
 	t, u, found := store.Token{Hash: hash}, store.User{}, false
 	err := db.query(ctx, func(rows *sql.Rows) error {
 		var created, expires, userCreated int64
@@ -99,7 +99,7 @@ func (db *DB) FindToken(ctx context.Context, hash string) (store.Token, store.Us
 		u.Name, u.Created = t.User, moment(userCreated)
 		found = true
 		return err
-	}, `SELECT t.id, t.user, t.note, t.created, t.expires, u.note, u.disabled, u.created FROM tokens t JOIN users u ON u.name = t.user
+	}, `SELECT t.id, t."user", t.note, t.created, t.expires, u.note, u.disabled, u.created FROM tokens t JOIN users u ON u.name = t."user"
 		WHERE t.hash = ?`, hash)
 	switch {
 	case err != nil:
@@ -111,7 +111,7 @@ func (db *DB) FindToken(ctx context.Context, hash string) (store.Token, store.Us
 }
 
 // ListTokens returns the tokens of a user.
-func (db *DB) ListTokens(ctx context.Context, user string) ([]store.Token, error) {
+func (db *Store) ListTokens(ctx context.Context, user string) ([]store.Token, error) {
 	var tokens []store.Token
 	err := db.query(ctx, func(rows *sql.Rows) error {
 		var t store.Token
@@ -120,7 +120,7 @@ func (db *DB) ListTokens(ctx context.Context, user string) ([]store.Token, error
 		t.Created, t.Expires = moment(created), moment(expires)
 		tokens = append(tokens, t)
 		return err
-	}, `SELECT id, user, hash, note, created, expires FROM tokens WHERE user = ? ORDER BY created, id`, user)
+	}, `SELECT id, "user", hash, note, created, expires FROM tokens WHERE "user" = ? ORDER BY created, id`, user)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list tokens of user %q: %w", user, err)
 	}
@@ -128,9 +128,9 @@ func (db *DB) ListTokens(ctx context.Context, user string) ([]store.Token, error
 }
 
 // DeleteToken removes a token.
-func (db *DB) DeleteToken(ctx context.Context, user, id string) error {
-	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
-		n, err := tx.affect(ctx, `DELETE FROM tokens WHERE user = ? AND id = ?`, user, id)
+func (db *Store) DeleteToken(ctx context.Context, user, id string) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		n, err := tx.affect(ctx, `DELETE FROM tokens WHERE "user" = ? AND id = ?`, user, id)
 		if err == nil && n == 0 {
 			err = store.ErrNotFound
 		}

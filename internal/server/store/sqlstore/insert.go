@@ -1,4 +1,4 @@
-package sqlite
+package sqlstore
 
 import (
 	"context"
@@ -17,7 +17,7 @@ type insert struct {
 }
 
 // run inserts rows whose own parameters lie one after another in args.
-func (i insert) run(ctx context.Context, tx *tx, args []any) error {
+func (i insert) run(ctx context.Context, tx tx, args []any) error {
 	return many(i).each(args, func(query string, values []any) error { return tx.exec(ctx, query, values...) })
 }
 
@@ -28,7 +28,7 @@ type update struct {
 }
 
 // run updates the rows whose parameters lie one after another in args, and calls scan for each row that the tail returns.
-func (u update) run(ctx context.Context, tx *tx, args []any, scan func(*sql.Rows) error) error {
+func (u update) run(ctx context.Context, tx tx, args []any, scan func(*sql.Rows) error) error {
 	return many(u.insert).each(args, func(query string, values []any) error { return tx.query(ctx, scan, query+u.tail, values...) })
 }
 

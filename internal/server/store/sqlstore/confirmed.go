@@ -1,9 +1,8 @@
-package sqlite
+package sqlstore
 
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -15,15 +14,15 @@ const (
 	putConfirmed = `
 	INSERT INTO confirmed (agent, namespace, name, revision, gone, hosted, want, registered, spec) VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?)
 	ON CONFLICT (agent, namespace, name) DO UPDATE SET revision = excluded.revision, gone = 0, hosted = excluded.hosted,
-	want = excluded.want, registered = excluded.registered, spec = excluded.spec WHERE excluded.revision > revision`
+	want = excluded.want, registered = excluded.registered, spec = excluded.spec WHERE excluded.revision > confirmed.revision`
 	putRemoved = `
 	INSERT INTO confirmed (agent, namespace, name, revision, gone) VALUES (?, ?, ?, ?, ?)
 	ON CONFLICT (agent, namespace, name) DO UPDATE SET revision = excluded.revision, gone = excluded.gone, hosted = 0, want = '',
-	registered = 0, spec = NULL WHERE excluded.revision > revision OR (excluded.revision = revision AND gone = 0)`
+	registered = 0, spec = NULL WHERE excluded.revision > confirmed.revision OR (excluded.revision = confirmed.revision AND confirmed.gone = 0)`
 )
 
 // confirm takes down what a row of observations confirms, given its encoded spec.
-func confirm(ctx context.Context, tx *tx, o *store.Observed, spec sql.NullString) error {
+func confirm(ctx context.Context, tx tx, o *store.Observed, spec sql.NullString) error {
 	s := &o.Status
 	if !spec.Valid || s.Revision == 0 {
 		return nil
@@ -32,7 +31,7 @@ func confirm(ctx context.Context, tx *tx, o *store.Observed, spec sql.NullString
 }
 
 // confirmRemoval takes down that an agent has forgotten a process.
-func confirmRemoval(ctx context.Context, tx *tx, r store.Removal) error {
+func confirmRemoval(ctx context.Context, tx tx, r store.Removal) error {
 	if r.Revision == 0 {
 		return nil
 	}
@@ -40,7 +39,7 @@ func confirmRemoval(ctx context.Context, tx *tx, r store.Removal) error {
 }
 
 // AgentConfirmed returns all that is known of the agent.
-func (db *DB) AgentConfirmed(ctx context.Context, agent string) ([]store.Confirmed, error) {
+func (db *Store) AgentConfirmed(ctx context.Context, agent string) ([]store.Confirmed, error) {
 	var all []store.Confirmed
 	err := db.query(ctx, func(rows *sql.Rows) error {
 		var c store.Confirmed
@@ -55,12 +54,8 @@ func (db *DB) AgentConfirmed(ctx context.Context, agent string) ([]store.Confirm
 }
 
 // GetConfirmed returns what is known of some processes of the agent.
-func (db *DB) GetConfirmed(ctx context.Context, agent string, ids []process.ID) ([]store.Confirmed, error) {
-	list := make([][2]string, len(ids))
-	for i, id := range ids {
-		list[i] = [2]string{id.Namespace, id.Name}
-	}
-	names, err := json.Marshal(list)
+func (db *Store) GetConfirmed(ctx context.Context, agent string, ids []process.ID) ([]store.Confirmed, error) {
+	names, err := db.dialect.names(ids)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read what agent %s has confirmed: %w", agent, err)
 	}
@@ -78,8 +73,8 @@ func (db *DB) GetConfirmed(ctx context.Context, agent string, ids []process.ID) 
 			all = append(all, c)
 		}
 		return err
-	}, `SELECT j.key, c.revision, c.gone > 0, c.hosted, c.want, c.registered, c.spec FROM json_each(?) j
-		CROSS JOIN confirmed c ON c.agent = ? AND c.namespace = j.value ->> 0 AND c.name = j.value ->> 1 ORDER BY j.key`, string(names), agent)
+	}, `SELECT j.key, c.revision, c.gone > 0, c.hosted, c.want, c.registered, c.spec FROM names(?) j
+		CROSS JOIN confirmed c ON c.agent = ? AND c.namespace = j.a AND c.name = j.b ORDER BY j.key`, names, agent)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read what agent %s has confirmed: %w", agent, err)
 	}
@@ -87,8 +82,8 @@ func (db *DB) GetConfirmed(ctx context.Context, agent string, ids []process.ID) 
 }
 
 // PruneConfirmed forgets old removals.
-func (db *DB) PruneConfirmed(ctx context.Context, before time.Time, limit int) (removed int, err error) {
-	err = db.writer.write(ctx, func(ctx context.Context, tx *tx) (err error) {
+func (db *Store) PruneConfirmed(ctx context.Context, before time.Time, limit int) (removed int, err error) {
+	err = db.write(ctx, func(ctx context.Context, tx tx) (err error) {
 		removed, err = tx.affect(ctx, `DELETE FROM confirmed WHERE num IN
 			(SELECT num FROM confirmed WHERE gone > 0 AND gone < ? ORDER BY gone LIMIT ?)`, nanos(before), limit)
 		return err

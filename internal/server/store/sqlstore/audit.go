@@ -1,4 +1,4 @@
-package sqlite
+package sqlstore
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 )
 
 // PutAudit appends rows.
-func (db *DB) PutAudit(ctx context.Context, rows ...store.AuditRow) error {
-	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+func (db *Store) PutAudit(ctx context.Context, rows ...store.AuditRow) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
 		var errs []error
 		for i := range rows {
 			errs = append(errs, insertAudit(ctx, tx, &rows[i]))
@@ -27,15 +27,15 @@ func (db *DB) PutAudit(ctx context.Context, rows ...store.AuditRow) error {
 	return nil
 }
 
-func insertAudit(ctx context.Context, tx *tx, r *store.AuditRow) error {
+func insertAudit(ctx context.Context, tx tx, r *store.AuditRow) error {
 	detail := sql.NullString{String: string(r.Detail), Valid: r.Detail != nil}
-	return tx.exec(ctx, `INSERT INTO audit (at, app, user, remote, request_id, action, target, targets, allowed, code, message, detail)
+	return tx.exec(ctx, `INSERT INTO audit (at, app, "user", remote, request_id, action, target, targets, allowed, code, message, detail)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		nanos(r.At), r.App, r.User, r.Remote, r.RequestID, r.Action, r.Target, r.Targets, r.Allowed, r.Code, r.Message, detail)
 }
 
 // ListAudit returns the rows that the filter lets pass, newest first.
-func (db *DB) ListAudit(ctx context.Context, f store.AuditFilter) ([]store.AuditRow, error) {
+func (db *Store) ListAudit(ctx context.Context, f store.AuditFilter) ([]store.AuditRow, error) {
 	where, args := auditConditions(f)
 	var rows []store.AuditRow
 	err := db.query(ctx, func(r *sql.Rows) error {
@@ -46,7 +46,7 @@ func (db *DB) ListAudit(ctx context.Context, f store.AuditFilter) ([]store.Audit
 		row.At = moment(at)
 		rows = append(rows, row)
 		return err
-	}, `SELECT num, at, app, user, remote, request_id, action, target, targets, allowed, code, message, detail FROM audit
+	}, `SELECT num, at, app, "user", remote, request_id, action, target, targets, allowed, code, message, detail FROM audit
 		`+where+` ORDER BY at DESC, num DESC LIMIT ?`, append(args, max(f.Limit, 0))...)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list audit rows: %w", err)
@@ -67,7 +67,7 @@ func auditConditions(f store.AuditFilter) (string, []any) {
 	where(!f.Since.IsZero(), "at >= ?", nanos(f.Since))
 	where(!f.Until.IsZero(), "at < ?", nanos(f.Until))
 	where(f.App != "", "app = ?", f.App)
-	where(f.User != "", "user = ?", f.User)
+	where(f.User != "", `"user" = ?`, f.User)
 	where(f.Action != "", "action = ?", f.Action)
 	where(f.RequestID != "", "request_id = ?", f.RequestID)
 	if f.Allowed != nil && *f.Allowed {
@@ -83,9 +83,9 @@ func auditConditions(f store.AuditFilter) (string, []any) {
 }
 
 // PruneAudit removes the oldest rows.
-func (db *DB) PruneAudit(ctx context.Context, before time.Time, limit int) (int, error) {
+func (db *Store) PruneAudit(ctx context.Context, before time.Time, limit int) (int, error) {
 	var pruned int
-	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) (err error) {
+	err := db.write(ctx, func(ctx context.Context, tx tx) (err error) {
 		pruned, err = tx.affect(ctx, `DELETE FROM audit WHERE num IN (SELECT num FROM audit WHERE at < ? ORDER BY at LIMIT ?)`,
 			nanos(before), max(limit, 0))
 		return err

@@ -1,4 +1,4 @@
-package sqlite
+package sqlstore
 
 import (
 	"context"
@@ -11,10 +11,10 @@ import (
 )
 
 // CreateJoinToken inserts a token.
-func (db *DB) CreateJoinToken(ctx context.Context, t store.JoinToken) error {
+func (db *Store) CreateJoinToken(ctx context.Context, t store.JoinToken) error {
 	labels, err := encodeLabels(t.Labels)
 	if err == nil {
-		err = db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+		err = db.write(ctx, func(ctx context.Context, tx tx) error {
 			if err := tx.exec(ctx, `DELETE FROM join_tokens WHERE expires < ?`, nanos(t.Created.Add(-store.KeepJoinTokens))); err != nil {
 				return err
 			}
@@ -68,7 +68,7 @@ func decodeLabels(text []byte) (map[string]string, error) {
 }
 
 // GetJoinToken returns one token.
-func (db *DB) GetJoinToken(ctx context.Context, id string) (store.JoinToken, error) {
+func (db *Store) GetJoinToken(ctx context.Context, id string) (store.JoinToken, error) {
 	t, err := one(ctx, db.query, scanJoinToken, selectJoinTokens+`WHERE id = ?`, id)
 	if err != nil {
 		return store.JoinToken{}, fmt.Errorf("cannot read token %q: %w", id, err)
@@ -77,7 +77,7 @@ func (db *DB) GetJoinToken(ctx context.Context, id string) (store.JoinToken, err
 }
 
 // ListJoinTokens returns a page of tokens.
-func (db *DB) ListJoinTokens(ctx context.Context, before string, limit int) ([]store.JoinToken, error) {
+func (db *Store) ListJoinTokens(ctx context.Context, before string, limit int) ([]store.JoinToken, error) {
 	if before == "" {
 		before = "~" // after every id
 	}
@@ -89,10 +89,10 @@ func (db *DB) ListJoinTokens(ctx context.Context, before string, limit int) ([]s
 }
 
 // RevokeJoinToken ends a token.
-func (db *DB) RevokeJoinToken(ctx context.Context, id string, at time.Time) (store.JoinToken, error) {
+func (db *Store) RevokeJoinToken(ctx context.Context, id string, at time.Time) (store.JoinToken, error) {
 	var t store.JoinToken
-	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) (err error) {
-		if t, err = one(ctx, tx.query, scanJoinToken, selectJoinTokens+`WHERE id = ?`, id); err != nil || !t.Revoked.IsZero() {
+	err := db.write(ctx, func(ctx context.Context, tx tx) (err error) {
+		if t, err = one(ctx, tx.query, scanJoinToken, selectJoinTokens+`WHERE id = ?`+db.dialect.Locked, id); err != nil || !t.Revoked.IsZero() {
 			return err
 		}
 		t.Revoked = moment(nanos(at))
@@ -105,9 +105,9 @@ func (db *DB) RevokeJoinToken(ctx context.Context, id string, at time.Time) (sto
 }
 
 // UseJoinToken lets an agent join.
-func (db *DB) UseJoinToken(ctx context.Context, a store.Agent, check func(t store.JoinToken, again bool) error) error {
-	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
-		t, err := one(ctx, tx.query, scanJoinToken, selectJoinTokens+`WHERE id = ?`, a.Token)
+func (db *Store) UseJoinToken(ctx context.Context, a store.Agent, check func(t store.JoinToken, again bool) error) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		t, err := one(ctx, tx.query, scanJoinToken, selectJoinTokens+`WHERE id = ?`+db.dialect.Locked, a.Token)
 		if err != nil {
 			return err
 		}
@@ -137,8 +137,8 @@ func (db *DB) UseJoinToken(ctx context.Context, a store.Agent, check func(t stor
 }
 
 // RemoveAgent forgets an agent.
-func (db *DB) RemoveAgent(ctx context.Context, key string, at time.Time) error {
-	err := db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+func (db *Store) RemoveAgent(ctx context.Context, key string, at time.Time) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
 		n, err := tx.affect(ctx, `DELETE FROM agents WHERE key = ?`, key)
 		if err != nil {
 			return err
@@ -164,7 +164,7 @@ func (db *DB) RemoveAgent(ctx context.Context, key string, at time.Time) error {
 }
 
 // ListRemoved returns the keys of removed agents.
-func (db *DB) ListRemoved(ctx context.Context) ([]string, error) {
+func (db *Store) ListRemoved(ctx context.Context) ([]string, error) {
 	var keys []string
 	err := db.query(ctx, func(rows *sql.Rows) error {
 		var key string

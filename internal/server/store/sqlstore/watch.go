@@ -1,4 +1,4 @@
-package sqlite
+package sqlstore
 
 import (
 	"time"
@@ -19,12 +19,6 @@ type Watch interface {
 	Audited(rows int)
 }
 
-// Option changes how a database is opened.
-type Option func(*DB)
-
-// WatchedBy has what is stored told to w.
-func WatchedBy(w Watch) Option { return func(db *DB) { db.watch = w } }
-
 // unwatched is a Watch that nobody looks at.
 type unwatched struct{}
 
@@ -41,7 +35,7 @@ type finished struct {
 }
 
 // tell tells of items that have got their outcomes.
-func (db *DB) tell(items []finished) {
+func (db *Store) tell(items []finished) {
 	now := time.Now()
 	for _, it := range items {
 		db.watch.Ended(it.op, it.fault, max(now.Sub(moment(it.created)), 0))

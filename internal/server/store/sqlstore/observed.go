@@ -1,10 +1,9 @@
-package sqlite
+package sqlstore
 
 import (
 	"bytes"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 
 	"drover/internal/process"
@@ -14,16 +13,16 @@ import (
 // A row that would not change is not written, so that an agent which only comes back costs no sync to disk.
 const putObserved = `
 	INSERT INTO observed (agent, namespace, name, status, spec) VALUES (?, ?, ?, ?, ?)
-	ON CONFLICT (namespace, agent, name) DO UPDATE SET status = excluded.status, spec = coalesce(excluded.spec, spec)
-	WHERE status <> excluded.status OR (excluded.spec IS NOT NULL AND spec IS NOT excluded.spec)`
+	ON CONFLICT (namespace, agent, name) DO UPDATE SET status = excluded.status, spec = coalesce(excluded.spec, observed.spec)
+	WHERE observed.status <> excluded.status OR (excluded.spec IS NOT NULL AND observed.spec IS DISTINCT FROM excluded.spec)`
 
 // PutObserved upserts rows and removes those of gone, in one transaction.
-func (db *DB) PutObserved(ctx context.Context, rows []store.Observed, gone []store.Removal) error {
+func (db *Store) PutObserved(ctx context.Context, rows []store.Observed, gone []store.Removal) error {
 	encoded, err := encodeObserved(rows)
 	if err != nil {
 		return fmt.Errorf("cannot store observations: %w", err)
 	}
-	err = db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+	err = db.write(ctx, func(ctx context.Context, tx tx) error {
 		if err := put(ctx, tx, encoded); err != nil {
 			return err
 		}
@@ -44,7 +43,7 @@ func (db *DB) PutObserved(ctx context.Context, rows []store.Observed, gone []sto
 }
 
 // ReplaceObserved makes rows all that is known of the agent, beside what is known already of the processes to keep.
-func (db *DB) ReplaceObserved(ctx context.Context, agent string, rows []store.Observed, keep []process.ID) error {
+func (db *Store) ReplaceObserved(ctx context.Context, agent string, rows []store.Observed, keep []process.ID) error {
 	kept := make(map[process.ID]bool, len(rows)+len(keep))
 	for _, id := range keep {
 		kept[id] = true
@@ -59,7 +58,7 @@ func (db *DB) ReplaceObserved(ctx context.Context, agent string, rows []store.Ob
 	if err != nil {
 		return fmt.Errorf("cannot replace observations: %w", err)
 	}
-	err = db.writer.write(ctx, func(ctx context.Context, tx *tx) error {
+	err = db.write(ctx, func(ctx context.Context, tx tx) error {
 		var gone []store.ObservedKey
 		err := tx.query(ctx, func(rows *sql.Rows) error {
 			key := store.ObservedKey{Agent: agent}
@@ -85,7 +84,7 @@ func (db *DB) ReplaceObserved(ctx context.Context, agent string, rows []store.Ob
 	return nil
 }
 
-func removeObserved(ctx context.Context, tx *tx, key store.ObservedKey) error {
+func removeObserved(ctx context.Context, tx tx, key store.ObservedKey) error {
 	return tx.exec(ctx, `DELETE FROM observed WHERE namespace = ? AND agent = ? AND name = ?`,
 		key.Process.Namespace, key.Agent, key.Process.Name)
 }
@@ -113,7 +112,7 @@ func encodeObserved(rows []store.Observed) ([]encodedObserved, error) {
 }
 
 // put stores rows, and what they confirm.
-func put(ctx context.Context, tx *tx, rows []encodedObserved) error {
+func put(ctx context.Context, tx tx, rows []encodedObserved) error {
 	for _, o := range rows {
 		if err := tx.exec(ctx, putObserved, o.Agent, o.Process.Namespace, o.Process.Name, o.status, o.spec); err != nil {
 			return err
@@ -126,8 +125,8 @@ func put(ctx context.Context, tx *tx, rows []encodedObserved) error {
 }
 
 // GetObserved calls fn for the rows of one process in the order of the agents.
-func (db *DB) GetObserved(ctx context.Context, id process.ID, agents []string, fn func(store.Observed) error) error {
-	list, err := json.Marshal(agents)
+func (db *Store) GetObserved(ctx context.Context, id process.ID, agents []string, fn func(store.Observed) error) error {
+	list, err := db.dialect.list(agents)
 	if err != nil {
 		return fmt.Errorf("cannot read observations: %w", err)
 	}
@@ -142,12 +141,12 @@ func (db *DB) GetObserved(ctx context.Context, id process.ID, agents []string, f
 			return fmt.Errorf("cannot read observations: %w", err)
 		}
 		return fn(o)
-	}, `SELECT j.key, o.status, o.spec FROM json_each(?) j CROSS JOIN observed o ON o.namespace = ? AND o.agent = j.value AND o.name = ?
-		ORDER BY j.key`, string(list), id.Namespace, id.Name)
+	}, `SELECT j.key, o.status, o.spec FROM texts(?) j CROSS JOIN observed o ON o.namespace = ? AND o.agent = j.value AND o.name = ?
+		ORDER BY j.key`, list, id.Namespace, id.Name)
 }
 
 // PageObserved returns part of a namespace.
-func (db *DB) PageObserved(ctx context.Context, namespace string, start, limit int) (rows []store.Observed, total int, err error) {
+func (db *Store) PageObserved(ctx context.Context, namespace string, start, limit int) (rows []store.Observed, total int, err error) {
 	err = db.query(ctx, func(r *sql.Rows) error { return r.Scan(&total) },
 		`SELECT count(*) FROM observed WHERE namespace = ?`, namespace)
 	if err == nil {

@@ -1,0 +1,42 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Cluster is what several servers on one database agree on.
+type Cluster interface {
+	// Shared reports whether others may have the database open at the same time.
+	Shared() bool
+	// Clock returns the time of the database's own clock.
+	Clock(ctx context.Context) (time.Time, error)
+	// TakeLease gives a lease to the holder for so long from now, by the database's clock, unless another one has it: then it returns
+	// false. Who has it takes it again to keep it.
+	TakeLease(ctx context.Context, name, holder string, hold time.Duration) (bool, error)
+	// DropLease gives a lease back before its end, if the holder has it.
+	DropLease(ctx context.Context, name, holder string) error
+	// Identify stores those of the facts about the fleet that are not stored yet, and returns all that are.
+	Identify(ctx context.Context, facts map[string]string) (map[string]string, error)
+	// SetFact replaces one of them.
+	SetFact(ctx context.Context, name, value string) error
+}
+
+// ReportMark is the place of a report among those of its agent. Each run of an agent has a session, in which reports have rising numbers;
+// a new session begins with an introduction.
+type ReportMark struct {
+	Agent   string
+	Session string // empty: an agent that does not number its reports; they are taken as they come
+	Number  int64
+	// Hello says that it is an introduction.
+	Hello bool
+}
+
+// Reasons why an observation is not taken.
+var (
+	// ErrOvertaken is returned for a report that is older than one which was taken.
+	ErrOvertaken = errors.New("overtaken by a later report")
+	// ErrOtherSession is returned for a report of another session than that of the agent's last introduction.
+	ErrOtherSession = errors.New("the agent has introduced itself in another session")
+)

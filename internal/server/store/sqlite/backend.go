@@ -1,0 +1,128 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"drover/internal/server/store/sqlstore"
+)
+
+// backend runs the statements of the store in the file.
+type backend struct {
+	writer  *writer
+	reader  *sql.DB
+	speller *sqlstore.Speller
+	// queries holds the prepared reads (string → *sql.Stmt).
+	queries sync.Map
+	// close runs once, and later calls of Close return what it did.
+	close func() error
+}
+
+// dialect is how SQLite says what others say differently.
+func dialect() *sqlstore.Dialect {
+	return &sqlstore.Dialect{
+		Lists: map[string]string{
+			"texts":   "json_each(%s)",
+			"numbers": "json_each(%s)",
+			"pairs":   "(SELECT key, value ->> 0 AS a, value ->> 1 AS b FROM json_each(%s))",
+			"names":   "(SELECT key, value ->> 0 AS a, value ->> 1 AS b FROM json_each(%s))",
+		},
+		Match:   "GLOB",
+		Pattern: func(pattern string) string { return strings.ReplaceAll(pattern, "[", "[[]") }, // a bracket would begin a set
+		Numbers: `SELECT (SELECT coalesce(max(num), 0) + 1 FROM tasks), (SELECT coalesce(max(num), 0) + 1 FROM requests),
+			(SELECT coalesce(max(num), 0) + 1 FROM items)`,
+	}
+}
+
+func (b *backend) Dialect() *sqlstore.Dialect { return b.speller.Dialect() }
+
+// Close waits for the writes that have begun and closes the file.
+func (b *backend) Close() error { return b.close() }
+
+func (b *backend) closeAll() error {
+	var errs []error
+	b.queries.Range(func(_, s any) bool {
+		errs = append(errs, s.(*sql.Stmt).Close())
+		return true
+	})
+	errs = append(errs, b.reader.Close(), b.writer.close())
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("cannot close database: %w", err)
+	}
+	return nil
+}
+
+func (b *backend) Write(ctx context.Context, do func(context.Context, sqlstore.Session) error) error {
+	return b.writer.write(ctx, do)
+}
+
+// InTurn is Write: all writes are one after another.
+func (b *backend) InTurn(ctx context.Context, do func(context.Context, sqlstore.Session) error) error {
+	return b.writer.write(ctx, do)
+}
+
+// Query runs a read, which is prepared once for each distinct text and kept.
+func (b *backend) Query(ctx context.Context, scan func(*sql.Rows) error, statement string, args ...any) error {
+	s, err := b.prepared(ctx, statement) //nolint:sqlclosecheck // kept, and closed with the database
+	if err != nil {
+		return err
+	}
+	rows, err := s.QueryContext(ctx, args...)
+	if err != nil {
+		return err
+	}
+	return sqlstore.Each(rows, scan)
+}
+
+func (b *backend) prepared(ctx context.Context, statement string) (*sql.Stmt, error) {
+	if s, ok := b.queries.Load(statement); ok {
+		return s.(*sql.Stmt), nil
+	}
+	s, err := b.reader.PrepareContext(ctx, b.speller.Spell(statement))
+	if err != nil {
+		return nil, err
+	}
+	if earlier, ok := b.queries.LoadOrStore(statement, s); ok {
+		return earlier.(*sql.Stmt), s.Close() //nolint:sqlclosecheck // this one is not needed
+	}
+	return s, nil
+}
+
+// Snapshot has do read in one transaction.
+func (b *backend) Snapshot(ctx context.Context, do func(context.Context, sqlstore.Session) error) (err error) {
+	tx, err := b.reader.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		// A read has nothing to commit. Its transaction is over already when the context has ended.
+		if end := tx.Rollback(); !errors.Is(end, sql.ErrTxDone) {
+			err = errors.Join(err, end)
+		}
+	}()
+	return do(ctx, snapshot{b, tx})
+}
+
+// snapshot is a transaction that only reads.
+type snapshot struct {
+	backend *backend
+	tx      *sql.Tx
+}
+
+// Exec fails: nothing is changed here.
+func (s snapshot) Exec(ctx context.Context, statement string, args ...any) (int, error) {
+	_, err := s.tx.ExecContext(ctx, s.backend.speller.Spell(statement), args...)
+	return 0, err
+}
+
+func (s snapshot) Query(ctx context.Context, scan func(*sql.Rows) error, statement string, args ...any) error {
+	rows, err := s.tx.QueryContext(ctx, s.backend.speller.Spell(statement), args...)
+	if err != nil {
+		return err
+	}
+	return sqlstore.Each(rows, scan)
+}

@@ -1,0 +1,146 @@
+// Package sqlstore keeps the server's state in a database that speaks SQL. It owns the statements, what they mean and how rows become
+// values; it does not own the connections, the schema or the ways in which databases differ: those are of the packages beside it, each
+// of which is a Backend. What the state means is said by package store and proven by storetest.
+//
+// Statements are written once, in the SQL that the databases share, and in a few words of their own that a Dialect puts into theirs.
+// Times are Unix nanoseconds, 0 for the zero time; flags are 0 or 1; what is structured is JSON as text.
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"drover/internal/server/store"
+)
+
+var _ store.Store = (*Store)(nil)
+
+// Session runs statements.
+type Session interface {
+	// Exec runs a statement that returns no rows and says how many it changed.
+	Exec(ctx context.Context, statement string, args ...any) (int, error)
+	// Query calls scan for each row that the statement returns. What scan reads into a sql.RawBytes holds until it returns.
+	Query(ctx context.Context, scan func(*sql.Rows) error, statement string, args ...any) error
+}
+
+// Backend is a database that statements run in.
+type Backend interface {
+	// Query reads what is committed.
+	Query(ctx context.Context, scan func(*sql.Rows) error, statement string, args ...any) error
+	// Snapshot has do read the database as it is at one moment.
+	Snapshot(ctx context.Context, do func(context.Context, Session) error) error
+	// Write has do run in a transaction and returns once it is stored for good or undone. It runs do again where the database asks for
+	// that, so do must begin anew each time.
+	Write(ctx context.Context, do func(context.Context, Session) error) error
+	// InTurn is Write for transactions of which each has to wait for the end of the one before it. Those that wait at the same time may
+	// share one.
+	InTurn(ctx context.Context, do func(context.Context, Session) error) error
+	Dialect() *Dialect
+	// Close waits for the writes that have begun. Later calls of other methods fail.
+	Close() error
+}
+
+// Store is the state in a database. Its methods may be called from any goroutine.
+//
+// A write that has begun is not cut short by its context: it returns when the database has it or has refused it. The functions that
+// TaskItems and GetObserved call while they read must not call the Store, and must not wait for a slow peer: they hold a connection, and
+// what the database needs to show its state at that moment.
+type Store struct {
+	backend Backend
+	dialect *Dialect
+	watch   Watch
+	views   viewCache
+}
+
+// New returns the state in a database whose schema is up to date. What is stored is told to watch, unless that is nil.
+func New(backend Backend, watch Watch) *Store {
+	if watch == nil {
+		watch = unwatched{}
+	}
+	return &Store{backend: backend, dialect: backend.Dialect(), watch: watch}
+}
+
+// Close waits for the writes that have begun and closes the database. Later calls of other methods fail.
+func (db *Store) Close() error { return db.backend.Close() }
+
+// Ping writes a row, and fails when that is not stored for good.
+func (db *Store) Ping(ctx context.Context) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		return tx.exec(ctx, `UPDATE ping SET at = ? WHERE num = 1`, nanos(time.Now()))
+	})
+	if err != nil {
+		return fmt.Errorf("cannot write to database: %w", err)
+	}
+	return nil
+}
+
+// query runs a read and calls scan for each of its rows.
+func (db *Store) query(ctx context.Context, scan func(*sql.Rows) error, statement string, args ...any) error {
+	return db.backend.Query(ctx, scan, statement, args...)
+}
+
+// write has do run in a transaction.
+func (db *Store) write(ctx context.Context, do func(context.Context, tx) error) error {
+	return db.backend.Write(ctx, func(ctx context.Context, s Session) error { return do(ctx, tx{s}) })
+}
+
+// tx is a transaction that a write runs in.
+type tx struct{ session Session }
+
+// exec runs a statement that returns no rows.
+func (t tx) exec(ctx context.Context, statement string, args ...any) error {
+	_, err := t.session.Exec(ctx, statement, args...)
+	return err
+}
+
+// affect runs a statement that returns no rows and says how many it changed.
+func (t tx) affect(ctx context.Context, statement string, args ...any) (int, error) {
+	return t.session.Exec(ctx, statement, args...)
+}
+
+// query calls scan for each row that the statement returns.
+func (t tx) query(ctx context.Context, scan func(*sql.Rows) error, statement string, args ...any) error {
+	return t.session.Query(ctx, scan, statement, args...)
+}
+
+// value scans the one row that the statement returns; sql.ErrNoRows says that there is none.
+func (t tx) value(ctx context.Context, dest any, statement string, args ...any) error {
+	found := false
+	err := t.session.Query(ctx, func(rows *sql.Rows) error {
+		found = true
+		return rows.Scan(dest)
+	}, statement, args...)
+	if err == nil && !found {
+		err = sql.ErrNoRows
+	}
+	return err
+}
+
+// Each calls scan for the rows and closes them.
+func Each(rows *sql.Rows, scan func(*sql.Rows) error) (err error) {
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// nanos and moment turn times into columns and back.
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+func moment(n int64) time.Time {
+	if n == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, n).UTC()
+}

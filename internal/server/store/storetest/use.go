@@ -1,0 +1,165 @@
+package storetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/server/store"
+)
+
+// Use calls every method of a store once and more, so that all its statements are run.
+func Use(t *testing.T, db store.Store) {
+	t.Helper()
+	ctx, now := t.Context(), time.Now()
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range []string{"1", "2"} {
+		do(db.CreateTask(ctx, &store.Task{ID: id, Created: now, Requests: []store.Request{
+			{Op: process.Start, Spec: &process.Spec{}, Targets: []store.Target{{Key: "k", Agent: "a"}}},
+		}}, store.AuditRow{At: now}))
+	}
+	items, err := db.LeaseItems(ctx, now, now, 10)
+	do(err)
+	if len(items) != 1 {
+		t.Fatalf("%d items are due", len(items))
+	}
+	ids := []string{items[0].ID}
+	do(db.MarkSent(ctx, ids, now))
+	do(db.Postpone(ctx, ids, now))
+	do(db.MarkAccepted(ctx, ids))
+	do(db.Begin(ctx, "a", map[string]time.Time{ids[0]: now}))
+	_, err = db.Unfinished(ctx, "a")
+	do(err)
+	_, err = db.Overdue(ctx, now, 1)
+	do(err)
+	_, err = db.Conclude(ctx, []store.Ended{{Item: items[0]}})
+	do(err)
+	_, err = db.Finish(ctx, "a", map[string]process.Outcome{ids[0]: {}})
+	do(err)
+	_, _, err = db.NextDue(ctx)
+	do(err)
+	_, _, err = db.NextDeadline(ctx)
+	do(err)
+	do(db.TaskItems(ctx, "1", "", func(store.ItemView) error { return nil }))
+	_, err = db.PruneTasks(ctx, now.Add(time.Hour), 1)
+	do(err)
+	_, err = db.PruneAudit(ctx, now, 1)
+	do(err)
+	do(db.PutAudit(ctx, store.AuditRow{}))
+	allowed := false
+	for _, f := range []store.AuditFilter{
+		{},
+		{Since: now, Until: now},
+		{App: "a"},
+		{User: "u"},
+		{RequestID: "r"},
+		{Action: "x"},
+		{Allowed: &allowed},
+		{Before: store.AuditMark{At: now, Num: 1}},
+	} {
+		_, err = db.ListAudit(ctx, f)
+		do(err)
+	}
+	do(db.CreateJoinToken(ctx, store.JoinToken{ID: "t", Created: now, Expires: now}))
+	_, err = db.GetJoinToken(ctx, "t")
+	do(err)
+	_, err = db.ListJoinTokens(ctx, "", 1)
+	do(err)
+	do(db.UseJoinToken(ctx, store.Agent{Key: "joined", Token: "t"}, func(store.JoinToken, bool) error { return nil }))
+	_, err = db.RevokeJoinToken(ctx, "t", now)
+	do(err)
+	do(db.RemoveAgent(ctx, "joined", now))
+	_, err = db.ListRemoved(ctx)
+	do(err)
+	row := store.Observed{Agent: "a", Status: process.Status{Revision: 1}, Spec: &process.Spec{}}
+	do(db.PutObserved(ctx, []store.Observed{row}, []store.Removal{{Agent: "b", Revision: 1}}))
+	do(db.ReplaceObserved(ctx, "a", []store.Observed{row}, nil))
+	_, err = db.AgentConfirmed(ctx, "a")
+	do(err)
+	_, err = db.GetConfirmed(ctx, "a", []process.ID{{}})
+	do(err)
+	_, err = db.PruneConfirmed(ctx, now, 1)
+	do(err)
+	do(db.GetObserved(ctx, process.ID{}, []string{"a"}, func(store.Observed) error { return nil }))
+	_, _, err = db.PageObserved(ctx, "", 0, 1)
+	do(err)
+	do(db.PutGroups(ctx, []store.GroupHost{{Agent: "a"}}, []process.Group{{}}))
+	do(db.PutAgent(ctx, store.Agent{Key: "a"}))
+	do(db.PutAgent(ctx, store.Agent{Key: "c"})) // which takes over the groups
+	do(db.GetGroups(ctx, "", []string{"a"}, func(string, process.Group) error { return nil }))
+	_, err = db.AgentGroups(ctx, "a")
+	do(err)
+	_, err = db.GroupUsage(ctx, "", []string{"a"})
+	do(err)
+	for _, f := range []store.ObservedFilter{
+		{},
+		{Namespace: "n", Name: "a"},
+		{Namespace: "n*", Name: "a*"},
+		{Process: process.ID{Namespace: "n", Name: "a"}},
+		{Agents: []string{"a"}, States: []string{"up"}, Spec: true},
+	} {
+		_, err = db.ListObserved(ctx, f, store.ObservedKey{}, 1)
+		do(err)
+	}
+	for _, f := range []store.TaskFilter{{}, {App: "a"}, {Done: &allowed}} {
+		_, err = db.ListTasks(ctx, f, 0, 1)
+		do(err)
+	}
+	_, err = db.GetTask(ctx, "2", "")
+	do(err)
+	for _, f := range []store.WaitingFilter{{}, {Process: process.ID{Name: "p"}, Before: now}} {
+		_, err = db.ListWaiting(ctx, f, 1)
+		do(err)
+	}
+	_, err = db.PutEvents(ctx, "a", now, []process.Event{{Stream: "s", Seq: 1}})
+	do(err)
+	for _, f := range []store.EventFilter{
+		{},
+		{Namespaces: []string{"n"}, Name: "a"},
+		{Namespaces: []string{"n", "m*"}, Name: "a*", Kinds: []process.EventKind{process.EventExited}},
+		{Agents: []string{"a"}, From: now, Until: now},
+		{Agents: []string{"a", "b"}, Name: "a"},
+		{Kinds: []process.EventKind{process.EventExited}, Name: "a"},
+	} {
+		_, _, err = db.EventsAfter(ctx, 0, f, 1)
+		do(err)
+		_, _, err = db.EventsBefore(ctx, store.EventMark{}, f, 1)
+		do(err)
+	}
+	_, err = db.LastCursor(ctx)
+	do(err)
+	_, err = db.PruneEvents(ctx, now, 1, 1)
+	do(err)
+	do(db.PutAgent(ctx, store.Agent{Key: "a"}))
+	_, err = db.ListAgents(ctx)
+	do(err)
+	do(db.CreateApp(ctx, store.App{Code: "a"}))
+	_, err = db.GetApp(ctx, "a")
+	do(err)
+	_, err = db.ChangeApp(ctx, "a", func(*store.App) error { return nil })
+	do(err)
+	_, err = db.ListApps(ctx, "", 1)
+	do(err)
+	_, err = db.CountApps(ctx)
+	do(err)
+	do(db.CreateUser(ctx, store.User{Name: "u"}))
+	_, err = db.ChangeUser(ctx, "u", func(*store.User) error { return nil })
+	do(err)
+	_, err = db.GetUser(ctx, "u")
+	do(err)
+	_, err = db.ListUsers(ctx, "", 1)
+	do(err)
+	do(db.CreateToken(ctx, store.Token{ID: "t", User: "u", Hash: "h"}))
+	_, _, err = db.FindToken(ctx, "h")
+	do(err)
+	_, err = db.ListTokens(ctx, "u")
+	do(err)
+	do(db.DeleteToken(ctx, "u", "t"))
+	do(db.Ping(context.WithoutCancel(ctx)))
+}
