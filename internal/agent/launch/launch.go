@@ -77,7 +77,7 @@ func start(c Command, fork func(birth) born) (*Child, error) {
 	}
 	opener := os.NewFile(uintptr(gates[1]), "gate")
 	b := birth{
-		argv: []string{shell, "-c", gate + c.Line}, env: environment(c), dir: c.Dir, credential: credential,
+		argv: []string{shell, "-c", exposure() + gate + c.Line}, env: environment(c), dir: c.Dir, credential: credential,
 		files: files{gate: gates[0], output: int(c.Output.Fd()), group: -1}, //nolint:gosec // descriptors are small
 	}
 	if c.Group != nil {
