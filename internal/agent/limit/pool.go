@@ -9,8 +9,12 @@ import (
 	"drover/internal/process"
 )
 
-// noLimit is what counts as the own limit of a process without one when it is weighed.
-const noLimit = 100
+const (
+	// noLimit is what counts as the own limit of a process without one when it is weighed.
+	noLimit = 100
+	// leastLimit is the least that counts as one, in percent: nothing smaller is measured.
+	leastLimit = 0.01
+)
 
 type (
 	poolKey struct {
@@ -119,7 +123,7 @@ func weigh(res resource, weighted bool, members []Reading) []stake {
 			if own == 0 {
 				own = noLimit
 			}
-			s.Score = s.Usage / own
+			s.Score = s.Usage / max(own, leastLimit)
 		}
 		stakes = append(stakes, stake{reading: r, score: s})
 	}

@@ -279,7 +279,7 @@ func (s *Sampler) share(ticks uint64, over time.Duration) float64 {
 	return min(round(100*float64(ticks)/TicksPerSecond/over.Seconds()/float64(s.cpus)), 100)
 }
 
-func memShare(rss, total int64) float64 { return round(100 * float64(rss) / float64(total)) }
+func memShare(rss, total int64) float64 { return round(100 * float64(rss) / float64(max(total, 1))) }
 
 func round(percent float64) float64 { return math.Round(percent*100) / 100 }
 

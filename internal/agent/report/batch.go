@@ -31,30 +31,34 @@ type batch struct {
 	// progress and observed are the entries of the report as they are sent. Each is encoded once, when it is added, because only so
 	// it is known how large the report is: what has to be escaped grows sixfold, and one that is too large is never delivered.
 	progress, observed []json.RawMessage
-	problem            error
 }
 
-// tell adds an entry and reports whether there is room for more.
-func (b *batch) tell(p wire.Progress) bool {
-	b.report.Progress = append(b.report.Progress, p)
-	b.progress = append(b.progress, b.entry(p))
-	return b.room()
-}
-
-// observe is tell for the state of a process.
-func (b *batch) observe(o wire.Observation) {
-	b.report.Observed = append(b.report.Observed, o)
-	b.observed = append(b.observed, b.entry(o))
-	b.room()
-}
-
-func (b *batch) entry(entry any) json.RawMessage {
-	data, err := json.Marshal(entry)
+// tell adds an entry and reports whether there is room for more. An outcome that cannot be encoded is told without what came with it,
+// and as failed: the server must hear that the operation has ended. The error says so.
+func (b *batch) tell(p wire.Progress) (room bool, err error) {
+	data, err := json.Marshal(p)
 	if err != nil {
-		b.problem = err
+		unsent := process.Outcome{Fault: process.Failed, Text: "the outcome cannot be told: " + err.Error(), Hosted: p.Outcome != nil && p.Outcome.Hosted}
+		p = wire.Progress{Item: p.Item, Outcome: &unsent}
+		data, _ = json.Marshal(p) // nothing is left that could fail
 	}
+	b.report.Progress = append(b.report.Progress, p)
+	b.progress = append(b.progress, data)
 	b.bytes += len(data)
-	return data
+	return b.room(), err
+}
+
+// observe adds the state of a process. One that cannot be encoded is left out, which the error says.
+func (b *batch) observe(o wire.Observation) error {
+	data, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	b.report.Observed = append(b.report.Observed, o)
+	b.observed = append(b.observed, data)
+	b.bytes += len(data)
+	b.room()
+	return nil
 }
 
 func (b *batch) room() bool {
@@ -64,9 +68,6 @@ func (b *batch) room() bool {
 
 // encode returns the report as it is sent.
 func (b *batch) encode() ([]byte, error) {
-	if b.problem != nil {
-		return nil, b.problem
-	}
 	return json.Marshal(struct {
 		wire.Report
 		// In place of those in the report.
@@ -99,7 +100,7 @@ func (r *Reporter) gather() batch {
 		}
 		delete(r.changed, id)
 		b.changed = append(b.changed, id)
-		b.observe(r.observation(id))
+		r.encoded(id.String(), b.observe(r.observation(id)))
 	}
 	waiting := r.gatherProgress(&b)
 	b.more = b.more && len(r.changed)+len(r.order)-len(b.finished)+waiting-len(b.begun) > 0
@@ -116,19 +117,34 @@ func (r *Reporter) gatherProgress(b *batch) (waiting int) {
 		}
 		outcome := r.outcomes[item]
 		b.finished = append(b.finished, item)
-		room = b.tell(wire.Progress{Item: item, Outcome: &outcome})
+		var err error
+		room, err = b.tell(wire.Progress{Item: item, Outcome: &outcome})
+		r.encoded(item, err)
 	}
 	for item, begun := range r.begun {
-		if r.told[item] || now.Before(begun.due) {
+		if begun.told || now.Before(begun.due) {
 			continue
 		}
 		waiting++
 		if room {
 			b.begun = append(b.begun, item)
-			room = b.tell(wire.Progress{Item: item, Limit: begun.limit})
+			room, _ = b.tell(wire.Progress{Item: item, Limit: begun.limit}) // a number can be encoded
 		}
 	}
 	return waiting
+}
+
+// encoded notes whether an item's outcome or the state of a process could be put into a report. What cannot be stays out of it, so that
+// the rest gets there, and is logged when it begins; the caller holds the lock.
+func (r *Reporter) encoded(of string, err error) {
+	if err == nil {
+		delete(r.unsent, of)
+		return
+	}
+	if !r.unsent[of] {
+		r.unsent[of] = true
+		r.cfg.Log.Error("something was left out of a report, because it cannot be encoded", "of", of, "error", err)
+	}
 }
 
 // gatherEvents takes what has happened, as far as there is room for it. It reads a disk, so it does not hold the lock.
@@ -188,12 +204,14 @@ func (r *Reporter) observation(id process.ID) wire.Observation {
 // acknowledged drops what the server has; the caller holds the lock.
 func (r *Reporter) acknowledged(b batch) {
 	for _, item := range b.begun {
-		if _, ok := r.begun[item]; ok {
-			r.told[item] = true
+		if begun, ok := r.begun[item]; ok {
+			begun.told = true
+			r.begun[item] = begun
 		}
 	}
 	for _, item := range b.finished {
 		delete(r.outcomes, item)
+		delete(r.unsent, item)
 	}
 	r.order = slices.DeleteFunc(r.order, func(item string) bool {
 		_, ok := r.outcomes[item]

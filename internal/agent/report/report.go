@@ -82,13 +82,13 @@ type Reporter struct {
 	hello    bool
 	greeting int // counts the introductions
 	begun    map[string]beginning
-	timed    bool            // remind will be called
-	told     map[string]bool // begun items that the server has heard of
+	timed    bool // remind will be called
 	outcomes map[string]process.Outcome
 	order    []string // the items of outcomes, oldest first
 	changed  map[process.ID]bool
 	gone     map[process.ID]uint64        // the revisions with which processes were forgotten
 	specs    map[process.ID]*process.Spec // what the server has of them
+	unsent   map[string]bool              // items and processes of which something could not be encoded
 
 	// met is whether an introduction was taken in; it belongs to Run.
 	met bool
@@ -97,16 +97,17 @@ type Reporter struct {
 // New returns a reporter that introduces the agent first.
 func New(cfg Config) *Reporter {
 	return &Reporter{
-		cfg: cfg, wake: make(chan struct{}, 1), linked: make(chan struct{}, 1), hello: true, begun: map[string]beginning{}, told: map[string]bool{},
+		cfg: cfg, wake: make(chan struct{}, 1), linked: make(chan struct{}, 1), hello: true, begun: map[string]beginning{},
 		outcomes: map[string]process.Outcome{}, changed: map[process.ID]bool{}, gone: map[process.ID]uint64{},
-		specs: map[process.ID]*process.Spec{},
+		specs: map[process.ID]*process.Spec{}, unsent: map[string]bool{},
 	}
 }
 
-// beginning is an operation that has begun: how long it may take, in seconds, and when the server is to hear of it.
+// beginning is an operation that has begun: how long it may take, in seconds, when the server is to hear of it, and whether it has.
 type beginning struct {
 	limit int
 	due   time.Time
+	told  bool
 }
 
 // tellAfter is how long an operation runs before the server hears that it has begun: most are over by then, and their outcome says
@@ -117,7 +118,7 @@ const tellAfter = 100 * time.Millisecond
 func (r *Reporter) Began(item string, limit time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.begun[item] = beginning{max(1, int(limit/time.Second)), time.Now().Add(tellAfter)}
+	r.begun[item] = beginning{limit: max(1, int(limit/time.Second)), due: time.Now().Add(tellAfter)}
 	if !r.timed {
 		r.timed = true
 		time.AfterFunc(tellAfter, r.remind)
@@ -131,9 +132,9 @@ func (r *Reporter) remind() {
 	now := time.Now()
 	next := now.Add(tellAfter)
 	r.timed = false
-	for item, b := range r.begun {
+	for _, b := range r.begun {
 		switch {
-		case r.told[item]:
+		case b.told:
 		case now.Before(b.due):
 			r.timed = true
 			next = earlier(next, b.due)
@@ -157,7 +158,6 @@ func earlier(a, b time.Time) time.Time {
 func (r *Reporter) Finished(item string, outcome process.Outcome) {
 	r.mu.Lock()
 	delete(r.begun, item)
-	delete(r.told, item)
 	if _, ok := r.outcomes[item]; !ok {
 		r.order = append(r.order, item)
 	}
@@ -201,7 +201,10 @@ func (r *Reporter) Connected() {
 func (r *Reporter) greet() {
 	r.hello = true
 	r.greeting++
-	clear(r.told)
+	for item, b := range r.begun {
+		b.told = false
+		r.begun[item] = b
+	}
 	clear(r.specs)
 }
 

@@ -3,7 +3,6 @@ package report_test
 import (
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -52,21 +51,6 @@ func TestHelloIsRepeatedUntilItArrives(t *testing.T) {
 		r.want(r.take(), everything)
 		pass(time.Second)
 		r.want(r.take())
-	})
-}
-
-// TestWhatCannotBeEncoded: it is not told, and nothing is lost by that, least of all the introduction.
-func TestWhatCannotBeEncoded(t *testing.T) {
-	bubble(t, func(_ *testing.T, r *rig) {
-		r.set(id("a"), process.Status{State: "running", Usage: &process.Usage{CPU: math.NaN()}})
-	}, func(_ *testing.T, r *rig) {
-		pass(time.Second)
-		r.want(r.take())
-		r.mu.Lock()
-		r.known[id("a")] = process.Status{State: "running"}
-		r.mu.Unlock()
-		pass(time.Second)
-		r.want(r.take(), wire.Report{Hello: r.hello(), Observed: []wire.Observation{first("a", "running")}})
 	})
 }
 
