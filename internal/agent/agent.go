@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -118,7 +119,7 @@ func New(cfg Config) (*Agent, error) {
 	}
 	a := &Agent{cfg: cfg, key: public, enrolment: enrolment, conn: newLink(), metrics: metrics.New(cfg.Build), confirmation: newConfirmation(cfg.Log)}
 	a.dial = fabric.DialConfig{
-		URLs: enrolment.URLs, Identity: fabric.Identity{JWT: enrolment.JWT, Key: key},
+		URLs: enrolment.URLs, Identity: fabric.Identity{JWT: enrolment.JWT, Key: key, Area: strconv.Itoa(enrolment.Cloud)},
 		Name: "agent " + public, Log: cfg.Log,
 	}
 	if enrolment.CA != "" {
@@ -328,8 +329,8 @@ func (a *Agent) serve(ctx context.Context) error {
 		return fmt.Errorf("cannot dial: %w", err)
 	}
 	defer conn.Close()
-	a.conn.set(conn, wire.ReportSubject(a.key))
-	_, err = conn.Serve(wire.OrderSubject(a.key), "", orderWorkers, //nolint:contextcheck // Close ends it
+	a.conn.set(conn, wire.ReportSubject(a.enrolment.Cloud, a.key))
+	_, err = conn.Serve(wire.OrderSubject(a.enrolment.Cloud, a.key), "", orderWorkers, //nolint:contextcheck // Close ends it
 		func(_ context.Context, _ string, data []byte) []byte {
 			return a.take(data)
 		})

@@ -32,13 +32,13 @@ const (
 type DialConfig struct {
 	URLs     []string
 	Identity Identity
+	// Token returns the user JWT to show at each connect, for one that may be renewed; nil is that of Identity.
+	Token func() string
 	// TLS is how the broker is verified; nil connects without TLS. With it nothing is said or heard before the handshake.
 	TLS *tls.Config
 	// Name is shown in the broker's log.
 	Name string
-	// InboxPrefix is where replies are awaited; empty means InboxPrefix of the identity's public key.
-	InboxPrefix string
-	Log         *slog.Logger
+	Log  *slog.Logger
 	// OnConnected and OnLost, if set, are called one at a time whenever the link comes up and goes down, beginning with
 	// the first time it comes up, which may be before Dial has returned; never once Close has returned. They must not block
 	// for long and must not call Close.
@@ -76,15 +76,12 @@ type link struct {
 // after refused credentials too, with delays that grow to 8 s and are spread at random. It blocks for at most 5 s per URL,
 // or until ctx ends, which is an error. Other errors are faults of the configuration.
 func Dial(ctx context.Context, cfg DialConfig) (*Conn, error) {
-	if len(cfg.URLs) == 0 {
-		return nil, errors.New("cannot connect to the fabric: no URL given")
+	if len(cfg.URLs) == 0 || cfg.Identity.Area == "" {
+		return nil, errors.New("cannot connect to the fabric: no URL or no area given")
 	}
 	public, err := cfg.Identity.Key.PublicKey()
 	if err != nil {
 		return nil, fmt.Errorf("cannot connect to the fabric: %w", err)
-	}
-	if cfg.InboxPrefix == "" {
-		cfg.InboxPrefix = InboxPrefix(public)
 	}
 	dialing, stopDialing := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Conn{
@@ -96,7 +93,7 @@ func Dial(ctx context.Context, cfg DialConfig) (*Conn, error) {
 	}
 	up := make(chan struct{})
 	stopWatching := context.AfterFunc(ctx, stopDialing)
-	c.nc, err = c.options(dialing, cfg, sync.OnceFunc(func() { close(up) })).Connect()
+	c.nc, err = c.options(dialing, cfg, InboxPrefix(cfg.Identity.Area, public), sync.OnceFunc(func() { close(up) })).Connect()
 	if err != nil {
 		stopDialing()
 		return nil, fmt.Errorf("cannot connect to the fabric: %w", err)
@@ -112,15 +109,20 @@ func Dial(ctx context.Context, cfg DialConfig) (*Conn, error) {
 }
 
 // options overrides every default of the library that gives up, that floods, or that waits too long.
-func (c *Conn) options(dialing context.Context, cfg DialConfig, up func()) nats.Options {
+func (c *Conn) options(dialing context.Context, cfg DialConfig, inbox string, up func()) nats.Options {
 	o := nats.GetDefaultOptions()
 	o.Servers = cfg.URLs
 	o.Name = cfg.Name
 	if cfg.TLS != nil {
 		o.Secure, o.TLSConfig, o.TLSHandshakeFirst = true, cfg.TLS, true
 	}
-	o.InboxPrefix = cfg.InboxPrefix
-	o.UserJWT = func() (string, error) { return cfg.Identity.JWT, nil }
+	o.InboxPrefix = inbox
+	o.UserJWT = func() (string, error) {
+		if cfg.Token != nil {
+			return cfg.Token(), nil
+		}
+		return cfg.Identity.JWT, nil
+	}
 	o.SignatureCB = cfg.Identity.Key.Sign
 	o.CustomDialer = dialer{func(network, address string) (net.Conn, error) {
 		d := net.Dialer{Timeout: connectTimeout}
@@ -263,6 +265,17 @@ func (c *Conn) Request(ctx context.Context, subject string, data []byte) ([]byte
 		return nil, fmt.Errorf("%w: %d bytes of at most %d", ErrTooLarge, len(data), c.nc.MaxPayload())
 	}
 	return nil, fmt.Errorf("cannot send request: %w", err)
+}
+
+// Elsewhere ends the present connection, if there is more than one URL, and has it made anew, with another one first. It does not wait.
+func (c *Conn) Elsewhere() {
+	if len(c.nc.Servers()) < 2 {
+		return
+	}
+	c.log.Warn("fabric connection was given up for another address", "url", c.nc.ConnectedUrlRedacted())
+	if err := c.nc.ForceReconnect(); err != nil { // it was closed
+		c.log.Debug("fabric connection was not given up", "error", err)
+	}
 }
 
 // Close stops every Serve as its stop function does, side by side, and ends the connection. It waits for handlers: for

@@ -31,7 +31,12 @@ var (
 type Identity struct {
 	JWT string
 	Key nkeys.KeyPair
+	// Area is where replies are awaited: the number of an agent's or a proxy's area, or ServerArea.
+	Area string
 }
+
+// ServerArea is the Area of servers, which belong to none.
+const ServerArea = "server"
 
 // Handler answers one request. What it returns is the reply; nil sends none. The context ends when the handler was told
 // to stop and has not done so in time.
@@ -40,6 +45,8 @@ type Handler = func(ctx context.Context, subject string, data []byte) []byte
 // inboxRoot begins every subject on which replies are awaited.
 const inboxRoot = "_INBOX"
 
-// InboxPrefix returns the subject prefix below which the holder of a public key awaits replies. Nobody else may listen
-// there. The key may also be a template that the broker fills in.
-func InboxPrefix(publicKey string) string { return inboxRoot + "_" + publicKey }
+// InboxPrefix returns the subject prefix below which the holder of a public key awaits replies. Nobody else may listen there, but for a
+// proxy of the same area. Both may also be templates that the broker fills in.
+func InboxPrefix(area, publicKey string) string {
+	return inboxRoot + "." + area + "." + publicKey
+}

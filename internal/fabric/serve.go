@@ -101,7 +101,7 @@ func (s *service) reply(m *nats.Msg, data []byte) {
 	if data == nil || m.Reply == "" {
 		return
 	}
-	if !strings.HasPrefix(m.Reply, inboxRoot) {
+	if !strings.HasPrefix(m.Reply, inboxRoot+".") {
 		s.conn.log.Warn("reply to a subject that is no inbox was refused", "subject", m.Subject, "reply", m.Reply)
 		return
 	}

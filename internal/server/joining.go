@@ -121,7 +121,7 @@ func (s *Server) joiningAPI() apiv1.Joining {
 
 // enrolment makes what an agent needs to find and to trust this server.
 func (s *Server) enrolment(a store.Agent) (wire.Enrolment, error) {
-	jwt, err := s.broker.IssueAgent(a.Key)
+	jwt, err := s.broker.IssueAgent(a.Key, a.Cloud)
 	if err != nil {
 		return wire.Enrolment{}, err
 	}
@@ -149,13 +149,19 @@ func (j *joining) urls(listen string, b *broker.Broker) []string {
 	return urls
 }
 
+// areaOf returns the area that an agent has joined.
+func (s *Server) areaOf(agent string) (area int, known bool) {
+	a, known := s.directory.ByKey(agent)
+	return a.Cloud, known
+}
+
 // stranger answers the report of an agent that is not in the register: it was removed a moment ago, or the database is older than
-// the agent's joining. It must not come in again under names that it chooses.
-func (s *Server) stranger(ctx context.Context, agent string) (reply []byte, refused bool) {
+// the agent's joining. It must not come in again under names that it chooses, nor go on in an area that it has left.
+func (s *Server) stranger(ctx context.Context, area int, agent string) (reply []byte, refused bool) {
 	if s.joining == nil {
 		return nil, false
 	}
-	if _, known := s.directory.ByKey(agent); known {
+	if joined, known := s.areaOf(agent); known && joined == area {
 		return nil, false
 	}
 	s.cfg.Log.WarnContext(ctx, "report of an agent that is not in the register was refused", "agent", agent)

@@ -12,6 +12,9 @@ import (
 
 // link is the engine's way to the agents. It exists before there is a connection.
 type link struct {
+	// area tells where an agent has joined. It is set before the first Send.
+	area func(agent string) (int, bool)
+
 	mu   sync.Mutex
 	conn *fabric.Conn
 }
@@ -39,7 +42,11 @@ func (l *link) Send(ctx context.Context, agent string, envelope []byte) ([]byte,
 	if conn == nil {
 		return nil, fabric.ErrNotConnected
 	}
-	reply, err := conn.Request(ctx, wire.OrderSubject(agent), envelope)
+	area, known := l.area(agent)
+	if !known { // it was removed a moment ago
+		return nil, engine.ErrNobody
+	}
+	reply, err := conn.Request(ctx, wire.OrderSubject(area, agent), envelope)
 	if errors.Is(err, fabric.ErrNobody) {
 		return nil, engine.ErrNobody
 	}

@@ -126,6 +126,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		return nil, err
 	}
 	s.directory = fleet.New(s.store, now)
+	s.link.area = s.areaOf
 	if err := s.directory.Load(ctx); err != nil {
 		return nil, err
 	}
@@ -152,10 +153,14 @@ func (s *Server) startBroker(ctx context.Context) error {
 	shown, _ := s.joining.brokerTLS()
 	s.broker, err = broker.Start(ctx, broker.Config{
 		Dir: filepath.Join(s.cfg.Dir, "broker"), Listen: s.cfg.Fabric, TLS: shown, Revoked: removed, Log: s.cfg.Log,
-		AgentPublish:   []string{wire.ReportSubject("{{subject()}}")},
-		AgentSubscribe: []string{wire.OrderSubject("{{subject()}}")},
+		Agents: rights(wire.AgentSubjects()),
 	})
 	return err
+}
+
+// rights are subjects as the broker takes them.
+func rights(publish, subscribe []string) broker.Rights {
+	return broker.Rights{Publish: publish, Subscribe: subscribe}
 }
 
 // newGate returns the gate of a server.
@@ -248,12 +253,12 @@ func (s *Server) serveReports(ctx context.Context) error {
 	}
 	defer conn.Close()
 	_, err = conn.Serve(wire.AnyReportSubject, "servers", reportWorkers, func(ctx context.Context, subject string, data []byte) []byte { //nolint:contextcheck // Close ends it
-		agent, err := wire.ReportAgent(subject)
+		area, agent, err := wire.ReportAgent(subject)
 		if err != nil {
 			s.cfg.Log.Warn("report refused", "error", err)
 			return nil
 		}
-		if reply, refused := s.stranger(ctx, agent); refused {
+		if reply, refused := s.stranger(ctx, area, agent); refused {
 			return reply
 		}
 		begun := time.Now()

@@ -19,26 +19,6 @@ const Version = 1
 // MaxMessage is the largest message in bytes that either side sends or reads.
 const MaxMessage = 8 << 20
 
-// Subjects carry only the agent's public nkey, never a caller's string.
-
-// OrderSubject is where the agent listens for signed manifests (a request; the reply is a Receipt).
-func OrderSubject(agent string) string { return "drover.v1.agent." + agent + ".orders" }
-
-// ReportSubject is where the agent sends its Reports (a request; the reply is a ReportAck).
-func ReportSubject(agent string) string { return "drover.v1.server." + agent + ".reports" }
-
-// AnyReportSubject matches the ReportSubject of every agent.
-const AnyReportSubject = "drover.v1.server.*.reports"
-
-// ReportAgent takes the agent's nkey out of a ReportSubject. The broker lets an agent publish under its own key only.
-func ReportAgent(subject string) (string, error) {
-	var agent string
-	if n, err := fmt.Sscanf(subject, "drover.v1.server.%56s", &agent); n != 1 || err != nil || ReportSubject(agent) != subject || !nkeys.IsValidPublicUserKey(agent) {
-		return "", fmt.Errorf("subject %q is not a report subject", subject)
-	}
-	return agent, nil
-}
-
 // Order asks for one operation on one process. Item is its id: an agent that has seen it answers with what came of it
 // and never runs it again.
 type Order struct {

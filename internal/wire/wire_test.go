@@ -193,29 +193,6 @@ func TestSealNeedsAPrivateKey(t *testing.T) {
 	}
 }
 
-func TestSubjects(t *testing.T) {
-	_, agent := key(t, "a")
-	if got, err := wire.ReportAgent(wire.ReportSubject(agent)); err != nil || got != agent {
-		t.Errorf("got %q, %v", got, err)
-	}
-	if got := wire.OrderSubject(agent); got == wire.ReportSubject(agent) || !strings.Contains(got, agent) {
-		t.Errorf("orders go to %s", got)
-	}
-	if !strings.HasPrefix(wire.AnyReportSubject, strings.SplitN(wire.ReportSubject("*"), "*", 2)[0]) || wire.ReportSubject("*") != wire.AnyReportSubject {
-		t.Errorf("%s does not match %s", wire.AnyReportSubject, wire.ReportSubject("*"))
-	}
-	for _, subject := range []string{
-		"", "drover", wire.AnyReportSubject, wire.OrderSubject(agent), wire.ReportSubject(""), wire.ReportSubject(agent[:55]),
-		wire.ReportSubject(agent + "A"), wire.ReportSubject(agent + "."), wire.ReportSubject(agent) + ".more", " " + wire.ReportSubject(agent),
-		wire.ReportSubject(agent) + " ", wire.ReportSubject(agent + " "), "drover.v2.server." + agent + ".reports",
-		wire.ReportSubject(agent[:27] + "." + agent[28:]), wire.ReportSubject(agent[:27] + "*" + agent[28:]), wire.ReportSubject(strings.ToLower(agent)),
-	} {
-		if got, err := wire.ReportAgent(subject); err == nil {
-			t.Errorf("%q is a report of %q", subject, got)
-		}
-	}
-}
-
 // FuzzOpen: nothing makes Open panic, and what it lets through was signed as it is.
 func FuzzOpen(f *testing.F) {
 	server, public := key(f, "s")
@@ -239,18 +216,6 @@ func FuzzOpen(f *testing.F) {
 		}
 		if err := server.Verify(e.Manifest, e.Signature); err != nil || m.Agent != agent || m.Version > wire.Version {
 			t.Errorf("opened although it is not signed (%v) or not for us: %+v", err, m)
-		}
-	})
-}
-
-// FuzzReportAgent: a subject names an agent only if it is that agent's.
-func FuzzReportAgent(f *testing.F) {
-	_, agent := key(f, "a")
-	f.Add(wire.ReportSubject(agent))
-	f.Add(wire.AnyReportSubject)
-	f.Fuzz(func(t *testing.T, subject string) {
-		if got, err := wire.ReportAgent(subject); err == nil && (wire.ReportSubject(got) != subject || len(got) != 56 || strings.ContainsAny(got, ".*> \t\n")) {
-			t.Errorf("%q is a report of %q", subject, got)
 		}
 	})
 }

@@ -99,7 +99,7 @@ func running(t *testing.T, run func(context.Context) error) (stop func()) {
 type orders struct{ link *fabrictest.Link }
 
 func (o orders) Send(ctx context.Context, agent string, envelope []byte) ([]byte, error) {
-	reply, err := o.link.Request(ctx, wire.OrderSubject(agent), envelope)
+	reply, err := o.link.Request(ctx, wire.OrderSubject(0, agent), envelope)
 	if errors.Is(err, fabric.ErrNobody) {
 		return nil, engine.ErrNobody
 	}
@@ -148,7 +148,7 @@ type reports struct {
 }
 
 func (r reports) Report(ctx context.Context, data []byte) ([]byte, error) {
-	return r.link.Request(ctx, wire.ReportSubject(r.agent), data)
+	return r.link.Request(ctx, wire.ReportSubject(0, r.agent), data)
 }
 
 type sink struct{ *report.Reporter }
@@ -195,7 +195,7 @@ func (b *both) startAgent() {
 		tell.Finished(e.Item, *e.Outcome)
 	}
 	super.Adopt(records, open)
-	unserve, err := b.link.Serve(wire.OrderSubject(b.agent), "", 2, func(_ context.Context, _ string, data []byte) []byte {
+	unserve, err := b.link.Serve(wire.OrderSubject(0, b.agent), "", 2, func(_ context.Context, _ string, data []byte) []byte {
 		return b.take(disk, super, tell, data)
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -49,7 +50,7 @@ func (f *fleet) steal(name string) stolen {
 	if err != nil {
 		f.T.Fatal(err)
 	}
-	return stolen{public, fabric.Identity{JWT: e.JWT, Key: key}, e, trust}
+	return stolen{public, fabric.Identity{JWT: e.JWT, Key: key, Area: strconv.Itoa(e.Cloud)}, e, trust}
 }
 
 // connect dials the fabric.
@@ -83,7 +84,11 @@ func TestAStolenAgentIsWorthOneHost(t *testing.T) {
 	f.JoinAndStart("two", "127.0.0.3", 3)
 	thief, victim := f.steal("one"), f.steal("two")
 	conn := f.connect(thief.Identity, thief)
-	for _, subject := range []string{wire.OrderSubject(victim.key), wire.OrderSubject("*"), wire.AnyReportSubject, wire.ReportSubject(victim.key), "drover.>", ">", "_INBOX.>", fabric.InboxPrefix(victim.key) + ".>"} {
+	for _, subject := range []string{
+		wire.OrderSubject(3, victim.key), wire.OrderSubject(0, victim.key), wire.OrderSubject(0, "*"), wire.OrderSubject(3, thief.key), wire.AnyReportSubject,
+		wire.ReportsOf(0), wire.ReportSubject(3, victim.key), "drover.>", ">", "_INBOX.>", "_INBOX.0.>", fabric.InboxPrefix("3", victim.key) + ".>",
+		fabric.InboxPrefix("3", thief.key) + ".>", fabric.InboxPrefix(fabric.ServerArea, ">"),
+	} {
 		stop, err := conn.Serve(subject, "", 1, func(context.Context, string, []byte) []byte { return nil })
 		if !errors.Is(err, fabric.ErrForbidden) {
 			t.Errorf("it listens on %s: %v", subject, err)
@@ -96,13 +101,13 @@ func TestAStolenAgentIsWorthOneHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, subject := range []string{wire.ReportSubject(victim.key), wire.OrderSubject(victim.key)} {
+	for _, subject := range []string{wire.ReportSubject(3, victim.key), wire.ReportSubject(0, victim.key), wire.ReportSubject(3, thief.key), wire.OrderSubject(3, victim.key)} {
 		if reply, err := ask(conn, subject, report); err == nil {
 			t.Errorf("it is answered on %s: %s", subject, reply)
 		}
 	}
 	// It may speak for itself, but not under other names than it has joined with.
-	if reply, err := ask(conn, wire.ReportSubject(thief.key), report); err != nil || strings.Contains(string(reply), "error") {
+	if reply, err := ask(conn, wire.ReportSubject(0, thief.key), report); err != nil || strings.Contains(string(reply), "error") {
 		t.Errorf("it cannot speak for itself: %s, %v", reply, err)
 	}
 	list := f.CLI("agents", "-o", "wide")
@@ -121,7 +126,7 @@ func TestAStolenAgentIsWorthOneHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	self, err := fabric.Dial(t.Context(), fabric.DialConfig{
-		URLs: thief.enrolment.URLs, Identity: fabric.Identity{JWT: forged, Key: thief.Key}, TLS: thief.tls, Log: slog.New(slog.DiscardHandler),
+		URLs: thief.enrolment.URLs, Identity: fabric.Identity{JWT: forged, Key: thief.Key, Area: "0"}, TLS: thief.tls, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +169,7 @@ func TestAHijackedFabricCommandsNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn := f.connect(fabric.Identity{JWT: token, Key: user}, one)
+	conn := f.connect(fabric.Identity{JWT: token, Key: user, Area: fabric.ServerArea}, one)
 	manifestKey, err := fabric.LoadOrCreateKey(filepath.Join(f.ServerDir(), "server", "manifest.nkey"), nkeys.PrefixByteAccount)
 	if err != nil {
 		t.Fatal(err)
@@ -209,7 +214,7 @@ func TestAHijackedFabricCommandsNobody(t *testing.T) {
 		"no manifest at all":       []byte("{}"),
 		"nothing that can be read": []byte("\xff"),
 	} {
-		reply, err := ask(conn, wire.OrderSubject(one.key), data)
+		reply, err := ask(conn, wire.OrderSubject(one.enrolment.Cloud, one.key), data)
 		var receipt wire.Receipt
 		if err != nil || json.Unmarshal(reply, &receipt) != nil {
 			t.Errorf("%s: it is answered %s, %v", name, reply, err)

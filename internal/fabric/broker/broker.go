@@ -1,51 +1,41 @@
 // Package broker embeds a NATS server for the fabric: operator mode, one account, core NATS over TCP, nothing else. It owns
-// the server, its keys and the rights of those who connect; it knows neither messages nor who may join. Who only talks
-// to a broker imports fabric instead and links no server.
+// the server, its keys and the rights of those who connect, and the relay by which a proxy joins another network to it; it knows
+// neither messages nor who may join. Who only talks to a broker imports fabric instead and links no server.
 package broker
 
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
-	"time"
 
-	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
 
 	"drover/internal/fabric"
 )
 
-const (
-	authTimeout   = 15 // seconds; a whole fleet comes back at once
-	tlsTimeout    = 15 // seconds
-	pingInterval  = 20 * time.Second
-	maxPingsOut   = 2
-	writeDeadline = 10 * time.Second
-	closedKept    = 16 // ended connections remembered; nobody asks about them
-	portFile      = "port"
-)
+// Rights are the subjects of a role, as templates: {{subject()}} stands for the public key of who connects, {{tag(area)}} for its area.
+type Rights struct {
+	Publish, Subscribe []string
+}
 
-// Config says where the broker listens and what agents may do.
+// Config says where the broker listens and what agents and proxies may do.
 type Config struct {
-	// Dir holds the keys and the last port. It is made (0700) at the first start.
+	// Dir holds the keys and the last ports. It is made (0700) at the first start.
 	Dir string
 	// Listen is the address and port. Port 0 means the port of last time if it is free, else any.
 	Listen string
+	// Leaves is the address and port where proxies connect; empty for none. Port 0 is any.
+	Leaves string
 	Log    *slog.Logger
-	// TLS is what the listener shows; nil is for loopback only. Whoever connects shakes hands before anything else.
+	// TLS is what the listeners show; nil is for loopback only. Whoever connects shakes hands before anything else.
 	TLS *tls.Config
-	// Revoked are the public keys of agents whose credentials do not count.
+	// Revoked are the public keys of agents and proxies whose credentials do not count.
 	Revoked []string
-	// AgentPublish and AgentSubscribe are the subjects of an agent; {{subject()}} stands for its public key. Beyond them it
-	// may await replies in its own inbox and answer the requests that it got.
-	AgentPublish, AgentSubscribe []string
+	// Agents are the rights of an agent. Beyond them it may await replies in its own inbox and answer the requests that it got.
+	Agents Rights
+	// Proxies are the rights of a proxy. Beyond them it may await replies for its whole area, and reply to servers.
+	Proxies Rights
 }
 
 // Broker is a running embedded server.
@@ -53,120 +43,111 @@ type Broker struct {
 	authority *authority
 	srv       *server.Server
 	port      int
+	leafPort  int // 0 for none
 	own       fabric.Identity
 }
 
-// errListen marks a failure of the address alone.
-var errListen = errors.New("cannot listen")
-
 // Start opens or makes the keys and starts the server; it takes connections when Start returns. It fails if ctx has
-// ended, if a key can't be used or if the address can't be listened on.
+// ended, if a key can't be used or if an address can't be listened on.
 func Start(ctx context.Context, cfg Config) (*Broker, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("cannot start broker: %w", err)
-	}
-	host, portText, err := net.SplitHostPort(cfg.Listen)
+	b, err := start(ctx, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("cannot start broker: %w", err)
-	}
-	port, err := strconv.ParseUint(portText, 10, 16)
-	if err != nil {
-		return nil, fmt.Errorf("cannot start broker: port %q is no number from 0 to 65535", portText)
-	}
-	auth, err := openAuthority(cfg.Dir, cfg.AgentPublish, cfg.AgentSubscribe)
-	if err != nil {
-		return nil, fmt.Errorf("cannot start broker: %w", err)
-	}
-	auth.revokeAll(cfg.Revoked)
-	b := &Broker{authority: auth}
-	if b.own, err = auth.newServer(); err != nil {
-		return nil, fmt.Errorf("cannot start broker: %w", err)
-	}
-	if err := b.listen(cfg, host, int(port)); err != nil {
-		return nil, fmt.Errorf("cannot start broker: %w", err)
-	}
-	if err := rememberPort(cfg.Dir, b.port); err != nil {
-		b.Shutdown()
 		return nil, fmt.Errorf("cannot start broker: %w", err)
 	}
 	return b, nil
 }
 
-// listen starts the server on the port wanted: agents know only the one of last time, so that one is worth a try.
-func (b *Broker) listen(cfg Config, host string, port int) error {
-	if port != 0 {
-		return b.startServer(cfg, host, port)
+func start(ctx context.Context, cfg Config) (*Broker, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
-	if last := lastPort(cfg.Dir); last != 0 {
-		err := b.startServer(cfg, host, last)
-		if !errors.Is(err, errListen) {
-			return err
+	at, err := newEndpoint(cfg.Dir, cfg.Listen, cfg.TLS, cfg.Log)
+	if err != nil {
+		return nil, err
+	}
+	b := &Broker{}
+	if b.authority, err = openAuthority(cfg.Dir, cfg.Agents, cfg.Proxies); err != nil {
+		return nil, err
+	}
+	b.authority.revokeAll(cfg.Revoked)
+	if b.own, err = b.authority.newServer(); err != nil {
+		return nil, err
+	}
+	var opts *server.Options
+	b.srv, b.port, err = at.start(func() (*server.Options, error) {
+		if opts, err = b.authority.options(); err != nil {
+			return nil, err
 		}
-		cfg.Log.Warn("broker port of last time was taken by another program", "port", last)
+		opts.ServerName = "drover"
+		return opts, hubOptions(opts, cfg)
+	})
+	if err != nil {
+		return nil, err
 	}
-	return b.startServer(cfg, host, server.RANDOM_PORT)
+	b.leafPort = opts.LeafNode.Port // the server has put a port that it chose there
+	return b, nil
 }
 
-func (b *Broker) startServer(cfg Config, host string, port int) error {
-	opts, err := b.authority.options()
+// hubOptions has a server take proxies, where that is asked for.
+func hubOptions(opts *server.Options, cfg Config) error {
+	if cfg.Leaves == "" {
+		return nil
+	}
+	host, port, err := splitAddress(cfg.Leaves)
 	if err != nil {
 		return err
 	}
-	opts.Host = host
-	opts.Port = port
-	opts.ServerName = "drover"
-	opts.NoSigs = true
-	opts.NoSystemAccount = true
-	opts.MaxPayload = fabric.MaxMessage
-	opts.AuthTimeout = authTimeout
-	opts.PingInterval = pingInterval
-	opts.MaxPingsOut = maxPingsOut
-	opts.WriteDeadline = writeDeadline
-	opts.MaxClosedClients = closedKept
-	opts.Cluster.NoAdvertise = true // addresses of our own network are no business of an agent's
+	if port == 0 {
+		port = server.RANDOM_PORT
+	}
+	opts.LeafNode.Host, opts.LeafNode.Port = host, port
+	opts.LeafNode.NoAdvertise = true
+	opts.LeafNode.AuthTimeout = authTimeout
+	// What is behind one proxy is no business of another.
+	opts.LeafNode.IsolateLeafnodeInterest = true
 	if cfg.TLS != nil {
-		opts.TLS, opts.TLSConfig, opts.TLSHandshakeFirst, opts.TLSTimeout = true, cfg.TLS, true, tlsTimeout
+		opts.LeafNode.TLSConfig, opts.LeafNode.TLSHandshakeFirst, opts.LeafNode.TLSTimeout = cfg.TLS, true, tlsTimeout
 	}
-	srv, err := server.NewServer(opts)
-	if err != nil {
-		return err
-	}
-	log := &logBridge{log: cfg.Log}
-	srv.SetLoggerV2(log, false, false, false)
-	srv.Start() // returns once it accepts connections, or once it has logged why it can't
-	reason := log.begun()
-	addr, ok := srv.Addr().(*net.TCPAddr)
-	if !ok {
-		srv.Shutdown()
-		srv.WaitForShutdown()
-		return fmt.Errorf("%w on %s: %s", errListen, net.JoinHostPort(host, strconv.Itoa(port)), reason)
-	}
-	b.srv, b.port = srv, addr.Port
 	return nil
 }
 
 // URL returns where clients on this machine connect, such as nats://127.0.0.1:4222, or tls:// with TLS.
 func (b *Broker) URL() string { return b.srv.ClientURL() }
 
-// Port returns the port that is listened on.
+// Port returns the port that is listened on for clients.
 func (b *Broker) Port() int { return b.port }
+
+// LeafPort returns the port that is listened on for proxies, 0 for none.
+func (b *Broker) LeafPort() int { return b.leafPort }
 
 // ServerIdentity returns the identity of the server itself, made at this start: every right in the account.
 func (b *Broker) ServerIdentity() fabric.Identity { return b.own }
 
-// IssueAgent returns a user JWT for the holder of a public user nkey. It carries no rights of its own: the broker fills
+// IssueAgent returns a user JWT for the holder of a public user nkey in an area. It carries no rights of its own: the broker fills
 // the agents' templates in at each connect, so a later change of them needs no new JWT.
-func (b *Broker) IssueAgent(publicNKey string) (string, error) {
-	return b.authority.issueAgent(publicNKey)
+func (b *Broker) IssueAgent(publicNKey string, area int) (string, error) {
+	return b.authority.issue(b.authority.agents, publicNKey, area)
 }
 
-// Revoke ends the credentials of an agent, those that it will be issued too, until Restore: it is cut off before Revoke returns, and
-// refused when it comes back. A later start has to be told again.
+// IssueProxy returns a user JWT for a proxy of an area, as IssueAgent does for an agent.
+func (b *Broker) IssueProxy(publicNKey string, area int) (string, error) {
+	return b.authority.issue(b.authority.proxies, publicNKey, area)
+}
+
+// Trust returns what a Relay lets users in by. It changes with Revoke and Restore.
+func (b *Broker) Trust() (Trust, error) {
+	b.authority.mu.Lock()
+	defer b.authority.mu.Unlock()
+	return b.authority.trust()
+}
+
+// Revoke ends the credentials of an agent or a proxy, those that it will be issued too, until Restore: it is cut off before Revoke
+// returns, and refused when it comes back. A later start has to be told again.
 func (b *Broker) Revoke(publicNKey string) error {
 	return b.changeAccount(func() { b.authority.revoked[publicNKey] = true })
 }
 
-// Restore makes the credentials of an agent count again.
+// Restore makes the credentials of an agent or a proxy count again.
 func (b *Broker) Restore(publicNKey string) error {
 	return b.changeAccount(func() { delete(b.authority.revoked, publicNKey) })
 }
@@ -176,44 +157,12 @@ func (b *Broker) changeAccount(change func()) error {
 	b.authority.mu.Lock()
 	defer b.authority.mu.Unlock()
 	change()
-	token, err := b.authority.accountToken()
+	trust, err := b.authority.trust()
 	if err != nil {
 		return err
 	}
-	if err := b.srv.AccountResolver().Store(b.authority.accountID, token); err != nil {
-		return fmt.Errorf("cannot store account: %w", err)
-	}
-	account, err := b.srv.LookupAccount(b.authority.accountID)
-	if err != nil {
-		return fmt.Errorf("cannot find account: %w", err)
-	}
-	claims, err := jwt.DecodeAccountClaims(token)
-	if err != nil {
-		return fmt.Errorf("cannot read account: %w", err)
-	}
-	b.srv.UpdateAccountClaims(account, claims)
-	return nil
+	return trust.apply(b.srv)
 }
 
 // Shutdown ends the server and every connection, and waits for that. Later calls do nothing.
-func (b *Broker) Shutdown() {
-	b.srv.Shutdown()
-	b.srv.WaitForShutdown()
-}
-
-// lastPort returns the port of the last start, or 0 when that is not known.
-func lastPort(dir string) int {
-	text, err := os.ReadFile(filepath.Join(dir, portFile))
-	if err != nil {
-		return 0
-	}
-	port, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 16)
-	if err != nil {
-		return 0
-	}
-	return int(port)
-}
-
-func rememberPort(dir string, port int) error {
-	return os.WriteFile(filepath.Join(dir, portFile), []byte(strconv.Itoa(port)+"\n"), 0o600)
-}
+func (b *Broker) Shutdown() { shutdown(b.srv) }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,7 +21,10 @@ import (
 	"drover/internal/fabric/fabrictest"
 )
 
-const patience = 30 * time.Second
+const (
+	patience = 30 * time.Second
+	testArea = 5
+)
 
 func orders(agent string) string  { return "test.agent." + agent + ".orders" }
 func reports(agent string) string { return "test.server." + agent + ".reports" }
@@ -30,20 +34,22 @@ func testLog(t *testing.T) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-func startIn(t *testing.T, dir string) *broker.Broker {
+// startWith starts a broker on loopback, with the rights of agents that these tests go by.
+func startWith(t *testing.T, c broker.Config) *broker.Broker {
 	t.Helper()
-	b, err := broker.Start(t.Context(), broker.Config{
-		Dir:            dir,
-		Listen:         "127.0.0.1:0",
-		Log:            testLog(t),
-		AgentPublish:   []string{"test.server.{{subject()}}.>"},
-		AgentSubscribe: []string{"test.agent.{{subject()}}.>"},
-	})
+	c.Listen, c.Log = "127.0.0.1:0", testLog(t)
+	c.Agents = broker.Rights{Publish: []string{"test.server.{{subject()}}.>"}, Subscribe: []string{"test.agent.{{subject()}}.>"}}
+	b, err := broker.Start(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.Shutdown)
 	return b
+}
+
+func startIn(t *testing.T, dir string) *broker.Broker {
+	t.Helper()
+	return startWith(t, broker.Config{Dir: dir})
 }
 
 func start(t *testing.T) *broker.Broker { return startIn(t, filepath.Join(t.TempDir(), "fabric")) }
@@ -55,8 +61,14 @@ type agent struct {
 	up, down chan struct{}
 }
 
-// newAgent issues a credential and connects with it.
-func newAgent(t *testing.T, b *broker.Broker) *agent {
+// credential is who an agent is.
+type credential struct {
+	fabric.Identity
+	key string
+}
+
+// issue makes an agent's credential.
+func issue(t *testing.T, b *broker.Broker) credential {
 	t.Helper()
 	pair, err := nkeys.CreateUser()
 	if err != nil {
@@ -66,12 +78,19 @@ func newAgent(t *testing.T, b *broker.Broker) *agent {
 	if err != nil {
 		t.Fatal(err)
 	}
-	token, err := b.IssueAgent(key)
+	token, err := b.IssueAgent(key, testArea)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := connect(t, b.URL(), fabric.Identity{JWT: token, Key: pair})
-	a.key = key
+	return credential{fabric.Identity{JWT: token, Key: pair, Area: strconv.Itoa(testArea)}, key}
+}
+
+// newAgent issues a credential and connects with it.
+func newAgent(t *testing.T, b *broker.Broker) *agent {
+	t.Helper()
+	who := issue(t, b)
+	a := connect(t, b.URL(), who.Identity)
+	a.key = who.key
 	return a
 }
 
@@ -125,7 +144,7 @@ func TestAgentCannotListenBeyondItsOwn(t *testing.T) {
 		">", "*", "test.>", "test.*.*.orders", "_INBOX.>", "$SYS.>",
 		orders(other.key), "test.agent." + other.key + ".>", "test.agent.*.orders", "test.agent.>",
 		reports(a.key), reports(other.key),
-		fabric.InboxPrefix(other.key) + ".>", fabric.InboxPrefix("*") + ".>",
+		fabric.InboxPrefix("5", other.key) + ".>", fabric.InboxPrefix("*", "*") + ".>",
 	} {
 		for _, queue := range []string{"", "q"} {
 			stop, err := a.Serve(subject, queue, 1, echo)
@@ -149,7 +168,7 @@ func TestAgentCannotPublishBeyondItsOwn(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		// The server also hears its own replies to the reports that are allowed.
-		if subject != reports(a.key) && !strings.HasPrefix(subject, fabric.InboxPrefix(a.key)) {
+		if subject != reports(a.key) && !strings.HasPrefix(subject, fabric.InboxPrefix("5", a.key)) {
 			heard = append(heard, subject)
 		}
 		return []byte{}
@@ -162,7 +181,7 @@ func TestAgentCannotPublishBeyondItsOwn(t *testing.T) {
 	var asking sync.WaitGroup
 	for _, subject := range []string{
 		reports(other.key), orders(other.key), orders(a.key), "test.server.reports", "anything",
-		fabric.InboxPrefix(other.key) + ".x", "$SYS.REQ.SERVER.PING",
+		fabric.InboxPrefix("5", other.key) + ".x", "$SYS.REQ.SERVER.PING",
 	} {
 		asking.Go(func() {
 			if _, err := a.Request(ended, subject, nil); !errors.Is(err, context.Canceled) {
@@ -248,27 +267,16 @@ func TestReplyGoesToInboxesOnly(t *testing.T) {
 func TestWrongCredentialsAreRefused(t *testing.T) {
 	b, stranger := start(t), start(t)
 	own := newAgent(t, b)
-	other, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
-	otherKey, err := other.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	foreign, err := stranger.IssueAgent(otherKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stolen, err := b.IssueAgent(own.key)
+	foreign := issue(t, stranger)
+	stolen, err := b.IssueAgent(own.key, testArea)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, id := range map[string]fabric.Identity{
-		"another operator's agent":  {JWT: foreign, Key: other},
+		"another operator's agent":  foreign.Identity,
 		"another operator's server": stranger.ServerIdentity(),
-		"a JWT without its key":     {JWT: stolen, Key: other},
-		"no JWT":                    {Key: other},
+		"a JWT without its key":     {JWT: stolen, Key: foreign.Key, Area: "5"},
+		"no JWT":                    {Key: foreign.Key, Area: "5"},
 	} {
 		a := connect(t, b.URL(), id)
 		if a.Connected() {
@@ -291,7 +299,7 @@ func TestIssueAgentWantsAUserKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"", "x", "U123", public} {
-		if token, err := b.IssueAgent(key); err == nil {
+		if token, err := b.IssueAgent(key, testArea); err == nil {
 			t.Errorf("key %q got a JWT: %s", key, token)
 		}
 	}
@@ -358,20 +366,9 @@ func TestLostLinkEndsRequestsUnderWay(t *testing.T) {
 func TestConnectsOnceThereIsABroker(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "fabric")
 	b := startIn(t, dir)
-	key, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, err := key.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	token, err := b.IssueAgent(public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := issue(t, b).Identity
 	b.Shutdown()
-	a := connect(t, b.URL(), fabric.Identity{JWT: token, Key: key})
+	a := connect(t, b.URL(), id)
 	if a.Connected() {
 		t.Fatal("connected to nothing")
 	}
@@ -418,7 +415,7 @@ func TestKeysArePrivate(t *testing.T) {
 		modes[e.Name()] = info.Mode().String()
 	}
 	want := fmt.Sprint(map[string]string{
-		"operator.nk": "-rw-------", "account.nk": "-rw-------", "agent-signer.nk": "-rw-------", "port": "-rw-------",
+		"operator.nk": "-rw-------", "account.nk": "-rw-------", "agent-signer.nk": "-rw-------", "proxy-signer.nk": "-rw-------", "port": "-rw-------",
 	})
 	if got := fmt.Sprint(modes); got != want {
 		t.Errorf("files are %v, want %v", got, want)

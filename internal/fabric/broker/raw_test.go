@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nkeys"
 
 	"drover/internal/fabric/broker"
 )
@@ -17,22 +16,11 @@ type rawAgent struct {
 
 func dialRaw(t *testing.T, b *broker.Broker) rawAgent {
 	t.Helper()
-	pair, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := pair.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	token, err := b.IssueAgent(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := nats.Connect(b.URL(), nats.UserJWT(func() (string, error) { return token, nil }, pair.Sign))
+	who := issue(t, b)
+	conn, err := nats.Connect(b.URL(), nats.UserJWT(func() (string, error) { return who.JWT, nil }, who.Key.Sign))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	return rawAgent{conn: conn, key: key}
+	return rawAgent{conn: conn, key: who.key}
 }

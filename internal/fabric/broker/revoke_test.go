@@ -48,15 +48,10 @@ func TestRevokedAtTheStart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "fabric")
 	start := func(revoked ...string) *broker.Broker {
 		t.Helper()
-		b, err := broker.Start(t.Context(), broker.Config{Dir: dir, Listen: "127.0.0.1:0", Log: testLog(t), Revoked: revoked})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(b.Shutdown)
-		return b
+		return startWith(t, broker.Config{Dir: dir, Revoked: revoked})
 	}
 	zeroth := start()
-	agent := identity(t, zeroth)
+	agent := issue(t, zeroth)
 	zeroth.Shutdown()
 	first := start(agent.key)
 	refused := connect(t, first.URL(), agent.Identity)

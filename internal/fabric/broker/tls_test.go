@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nkeys"
-
 	"drover/internal/fabric"
 	"drover/internal/fabric/broker"
 	"drover/internal/fabric/fabrictest"
@@ -28,15 +26,7 @@ func keeper(t *testing.T) *pki.Keeper {
 
 func startTLS(t *testing.T, k *pki.Keeper) *broker.Broker {
 	t.Helper()
-	b, err := broker.Start(t.Context(), broker.Config{
-		Dir: filepath.Join(t.TempDir(), "fabric"), Listen: "127.0.0.1:0", TLS: k.ServerTLS(), Log: testLog(t),
-		AgentPublish: []string{"test.server.{{subject()}}.>"}, AgentSubscribe: []string{"test.agent.{{subject()}}.>"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(b.Shutdown)
-	return b
+	return startWith(t, broker.Config{Dir: filepath.Join(t.TempDir(), "fabric"), TLS: k.ServerTLS()})
 }
 
 func dialTLS(t *testing.T, b *broker.Broker, id fabric.Identity, client *tls.Config) *fabric.Conn {
@@ -62,7 +52,7 @@ func TestContractOverTLS(t *testing.T) {
 	k := keeper(t)
 	fabrictest.Run(t, func(t *testing.T) fabrictest.Ends {
 		b := startTLS(t, k)
-		a := identity(t, b)
+		a := issue(t, b)
 		return fabrictest.Ends{
 			Server: dialTLS(t, b, b.ServerIdentity(), trusting(t, k)), Agent: dialTLS(t, b, a.Identity, trusting(t, k)),
 			ServerSubject: reports(a.key), AgentSubject: orders(a.key),
@@ -108,28 +98,4 @@ func TestNothingIsToldBeforeTheHandshake(t *testing.T) {
 	if strings.Contains(string(answer[:n]), "INFO") || strings.Contains(string(answer[:n]), "PONG") {
 		t.Errorf("it is told %q", answer[:n])
 	}
-}
-
-// credential is who an agent is.
-type credential struct {
-	fabric.Identity
-	key string
-}
-
-// identity issues a credential.
-func identity(t *testing.T, b *broker.Broker) credential {
-	t.Helper()
-	pair, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := pair.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	token, err := b.IssueAgent(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return credential{fabric.Identity{JWT: token, Key: pair}, key}
 }

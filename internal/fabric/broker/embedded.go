@@ -1,0 +1,138 @@
+package broker
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"drover/internal/fabric"
+)
+
+const (
+	authTimeout   = 15 // seconds; a whole fleet comes back at once
+	tlsTimeout    = 15 // seconds
+	pingInterval  = 20 * time.Second
+	maxPingsOut   = 2
+	writeDeadline = 10 * time.Second
+	closedKept    = 16 // ended connections remembered; nobody asks about them
+	portFile      = "port"
+)
+
+// errListen marks a failure of the address alone.
+var errListen = errors.New("cannot listen")
+
+// endpoint is where a server listens for clients, and what it shows them.
+type endpoint struct {
+	// dir keeps the last port; port 0 means that one if it is free, else any.
+	dir, host string
+	port      int
+	tls       *tls.Config
+	log       *slog.Logger
+}
+
+func newEndpoint(dir, listen string, tls *tls.Config, log *slog.Logger) (endpoint, error) {
+	host, port, err := splitAddress(listen)
+	return endpoint{dir: dir, host: host, port: port, tls: tls, log: log}, err
+}
+
+func splitAddress(listen string) (host string, port int, err error) {
+	host, text, err := net.SplitHostPort(listen)
+	if err != nil {
+		return "", 0, err
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return "", 0, fmt.Errorf("port %q is no number from 0 to 65535", text)
+	}
+	return host, int(n), nil
+}
+
+// start starts a server; configure returns fresh options for each attempt. Agents know only the port of last time, so that one is worth
+// a try.
+func (e endpoint) start(configure func() (*server.Options, error)) (*server.Server, int, error) {
+	if e.port == 0 {
+		if last := lastPort(e.dir); last != 0 {
+			srv, port, err := e.startOn(last, configure)
+			if !errors.Is(err, errListen) {
+				return srv, port, err
+			}
+			e.log.Warn("broker port of last time was taken by another program", "port", last)
+		}
+		e.port = server.RANDOM_PORT
+	}
+	srv, port, err := e.startOn(e.port, configure)
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := os.WriteFile(filepath.Join(e.dir, portFile), []byte(strconv.Itoa(port)+"\n"), 0o600); err != nil {
+		shutdown(srv)
+		return nil, 0, err
+	}
+	return srv, port, nil
+}
+
+func (e endpoint) startOn(port int, configure func() (*server.Options, error)) (*server.Server, int, error) {
+	opts, err := configure()
+	if err != nil {
+		return nil, 0, err
+	}
+	opts.Host = e.host
+	opts.Port = port
+	opts.NoSigs = true
+	opts.NoSystemAccount = true
+	opts.MaxPayload = fabric.MaxMessage
+	opts.AuthTimeout = authTimeout
+	opts.PingInterval = pingInterval
+	opts.MaxPingsOut = maxPingsOut
+	opts.WriteDeadline = writeDeadline
+	opts.MaxClosedClients = closedKept
+	opts.Cluster.NoAdvertise = true // addresses of our own network are no business of an agent's
+	if e.tls != nil {
+		opts.TLS, opts.TLSConfig, opts.TLSHandshakeFirst, opts.TLSTimeout = true, e.tls, true, tlsTimeout
+	}
+	srv, err := server.NewServer(opts)
+	if err != nil {
+		return nil, 0, err
+	}
+	log := &logBridge{log: e.log}
+	srv.SetLoggerV2(log, false, false, false)
+	srv.Start() // returns once it accepts connections, or once it has logged why it can't
+	reason := log.begun()
+	addr, ok := srv.Addr().(*net.TCPAddr)
+	switch {
+	case !ok:
+		shutdown(srv)
+		return nil, 0, fmt.Errorf("%w on %s: %s", errListen, net.JoinHostPort(e.host, strconv.Itoa(port)), reason)
+	case reason != "":
+		shutdown(srv)
+		return nil, 0, errors.New(reason)
+	}
+	return srv, addr.Port, nil
+}
+
+func shutdown(srv *server.Server) {
+	srv.Shutdown()
+	srv.WaitForShutdown()
+}
+
+// lastPort returns the port of the last start, or 0 when that is not known.
+func lastPort(dir string) int {
+	text, err := os.ReadFile(filepath.Join(dir, portFile))
+	if err != nil {
+		return 0
+	}
+	port, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 16)
+	if err != nil {
+		return 0
+	}
+	return int(port)
+}
