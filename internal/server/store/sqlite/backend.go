@@ -60,8 +60,8 @@ func (b *backend) Write(ctx context.Context, do func(context.Context, sqlstore.S
 	return b.writer.write(ctx, do)
 }
 
-// InTurn is Write: all writes are one after another.
-func (b *backend) InTurn(ctx context.Context, do func(context.Context, sqlstore.Session) error) error {
+// WriteSerially is Write: all writes are one after another.
+func (b *backend) WriteSerially(ctx context.Context, do func(context.Context, sqlstore.Session) error) error {
 	return b.writer.write(ctx, do)
 }
 

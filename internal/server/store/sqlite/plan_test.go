@@ -38,7 +38,6 @@ func TestNoStatementScansATable(t *testing.T) {
 		"SCAN items USING INDEX items_deadline":                                      true,
 		"SCAN i USING INDEX items_deadline":                                          true, // only what is not done is in it
 		"SCAN f":                                                                     true, // a page of tasks
-		"SCAN sqlite_sequence":                                                       true, // a row for each table that has one
 		"SCAN oldest":                                                                true, // a batch of the oldest events
 		"SCAN v":                                                                     true, // rows of parameters
 		"SCAN items USING INDEX items_waiting":                                       true, // the first
@@ -86,8 +85,8 @@ func (r *recorder) Write(ctx context.Context, do func(context.Context, sqlstore.
 	return r.backend.Write(ctx, r.in(do))
 }
 
-func (r *recorder) InTurn(ctx context.Context, do func(context.Context, sqlstore.Session) error) error {
-	return r.backend.InTurn(ctx, r.in(do))
+func (r *recorder) WriteSerially(ctx context.Context, do func(context.Context, sqlstore.Session) error) error {
+	return r.backend.WriteSerially(ctx, r.in(do))
 }
 
 func (r *recorder) Snapshot(ctx context.Context, do func(context.Context, sqlstore.Session) error) error {

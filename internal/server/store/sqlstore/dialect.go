@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
-	"strconv"
-	"strings"
 	"sync"
 
 	"drover/internal/process"
@@ -21,10 +19,8 @@ type Dialect struct {
 	//	pairs    a and b, whole numbers, of an array of pairs
 	//	names    a and b, texts, of an array of pairs
 	Lists map[string]string
-	// Phrases are replaced as they stand, in turn: what, by what. Statements use the phrases of SQLite for what serves it alone.
-	Phrases []string
-	// Numbered has "?" written as "$1", "$2" and so on.
-	Numbered bool
+	// Rewrite, unless it is nil, puts the rest of a statement into the dialect: parameters, and what serves SQLite alone.
+	Rewrite func(statement string) string
 	// Match compares a text with a pattern, as in "name GLOB ?"; Pattern turns a pattern of ours, in which * is any text and ? any one
 	// character, into one for it.
 	Match   string
@@ -37,9 +33,12 @@ type Dialect struct {
 	// Numbers is a SELECT of the numbers of a new task, and of the first of its requests and of its items. As many as a task may have
 	// follow it that no other gets.
 	Numbers string
-	// LockLanes keeps other writers, until the transaction ends, from ending or adding items of the hosts in the list that is its
-	// parameter. It is empty where there is one writer at a time.
+	// LockLanes keeps other writers, until the transaction ends, from ending or adding items of the hosts in the list numbers(?). It is
+	// empty where there is one writer at a time.
 	LockLanes string
+	// Clock is a SELECT of the database's time, in Unix nanoseconds; empty where that is the time of this process, which is the only
+	// one that has the database open.
+	Clock string
 }
 
 // Speller puts statements into a dialect, each distinct one once. Its zero value is not usable.
@@ -70,40 +69,10 @@ func (d *Dialect) spell(statement string) string {
 		parts := list.FindStringSubmatch(call)
 		return fmt.Sprintf(d.Lists[parts[1]], parts[2])
 	})
-	statement = strings.NewReplacer(d.Phrases...).Replace(statement)
-	if d.Numbered {
-		statement = numbered(statement)
+	if d.Rewrite != nil {
+		statement = d.Rewrite(statement)
 	}
 	return statement
-}
-
-// numbered writes parameters with a dollar and a number, by SQLite's rule: a bare one has the number after the greatest so far.
-func numbered(statement string) string {
-	var out strings.Builder
-	greatest := 0
-	for len(statement) > 0 {
-		at := strings.IndexAny(statement, "?'")
-		if at < 0 {
-			break
-		}
-		out.WriteString(statement[:at])
-		if statement[at] == '\'' { // a literal has no parameters
-			end := at + 1 + strings.IndexByte(statement[at+1:], '\'') + 1
-			out.WriteString(statement[at:end])
-			statement = statement[end:]
-			continue
-		}
-		statement = statement[at+1:]
-		digits := len(statement) - len(strings.TrimLeft(statement, "0123456789"))
-		n := greatest + 1
-		if digits > 0 {
-			n, _ = strconv.Atoi(statement[:digits]) // digits are a number
-		}
-		greatest = max(greatest, n)
-		out.WriteString("$" + strconv.Itoa(n))
-		statement = statement[digits:]
-	}
-	return out.String() + statement
 }
 
 // list is texts as the parameter of texts(?).

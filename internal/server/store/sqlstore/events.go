@@ -26,10 +26,15 @@ func (db *Store) PutEvents(ctx context.Context, agent string, received time.Time
 		rows[i] = []any{agent, e.Process.Namespace, e.Process.Name, string(e.Kind), e.At, nanos(received), body}
 	}
 	var stored []*process.Event
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+	err := db.writeSerially(ctx, func(ctx context.Context, tx tx) error {
 		known := map[string]uint64{}
 		var args []any
 		stored = nil
+		// Until this transaction ends nobody else gets a cursor, so that nobody reads a later one before it.
+		var cursor int64
+		if err := tx.value(ctx, &cursor, `SELECT value FROM counters WHERE name = 'events'`+db.dialect.Locked); err != nil {
+			return err
+		}
 		for i := range events {
 			e := &events[i]
 			last, err := lastOfStream(ctx, tx, known, agent, e.Stream)
@@ -38,7 +43,8 @@ func (db *Store) PutEvents(ctx context.Context, agent string, received time.Time
 			}
 			if e.Seq > last {
 				known[e.Stream] = e.Seq
-				args = append(args, rows[i]...)
+				cursor++
+				args = append(append(args, cursor), rows[i]...)
 				stored = append(stored, e)
 			}
 		}
@@ -52,6 +58,9 @@ func (db *Store) PutEvents(ctx context.Context, agent string, received time.Time
 				return err
 			}
 		}
+		if err := tx.exec(ctx, `UPDATE counters SET value = ? WHERE name = 'events'`, cursor); err != nil {
+			return err
+		}
 		return insertEvents().run(ctx, tx, args)
 	})
 	if err != nil {
@@ -63,12 +72,12 @@ func (db *Store) PutEvents(ctx context.Context, agent string, received time.Time
 	return len(stored), nil
 }
 
-// insertEvents inserts rows of agent, namespace, name, kind, at, received and body.
+// insertEvents inserts rows of cursor, agent, namespace, name, kind, at, received and body.
 func insertEvents() insert {
 	return insert{
-		head:  `INSERT INTO events (agent, namespace, name, kind, at, received, body) VALUES `,
-		row:   `(?, ?, ?, ?, ?, ?, ?)`,
-		width: 7,
+		head:  `INSERT INTO events (cursor, agent, namespace, name, kind, at, received, body) VALUES `,
+		row:   `(?, ?, ?, ?, ?, ?, ?, ?)`,
+		width: 8,
 	}
 }
 
@@ -89,7 +98,7 @@ func lastOfStream(ctx context.Context, tx tx, known map[string]uint64, agent, st
 // LastCursor returns the greatest cursor that was given out.
 func (db *Store) LastCursor(ctx context.Context) (int64, error) {
 	var last int64
-	err := db.query(ctx, func(r *sql.Rows) error { return r.Scan(&last) }, `SELECT seq FROM sqlite_sequence WHERE name = 'events'`)
+	err := db.query(ctx, func(r *sql.Rows) error { return r.Scan(&last) }, `SELECT value FROM counters WHERE name = 'events'`)
 	if err != nil {
 		return 0, fmt.Errorf("cannot read the last cursor: %w", err)
 	}

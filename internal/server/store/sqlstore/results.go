@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"iter"
+	"slices"
 	"time"
 
 	"drover/internal/process"
@@ -46,7 +48,7 @@ func (db *Store) Finish(ctx context.Context, agent string, outcomes map[string]p
 	}
 	own := endOf(endWidth, `agent, `, `CAST(?1 AS TEXT), `, `(v.agent = '' OR items.agent = v.agent)`)
 	own.shared = []any{agent}
-	return db.finish(ctx, own, args)
+	return db.finish(ctx, own, args, slices.Values([]string{agent}))
 }
 
 // Conclude stores outcomes that the server has decided on.
@@ -61,7 +63,13 @@ func (db *Store) Conclude(ctx context.Context, ended []store.Ended) ([]string, e
 		}
 	}
 	unchanged := endOf(width, `state, deadline, `, `CAST(? AS BIGINT), CAST(? AS BIGINT), `, `items.state = v.state AND items.deadline = v.deadline`)
-	return db.finish(ctx, unchanged, args)
+	return db.finish(ctx, unchanged, args, func(yield func(string) bool) {
+		for i := range ended {
+			if !yield(ended[i].Item.Agent) {
+				return
+			}
+		}
+	})
 }
 
 // endWidth is how many parameters appendEnd adds.
@@ -95,12 +103,15 @@ func endOf(width int, columns, parameters, condition string) update {
 	}
 }
 
-// finish ends items, makes the next one of each lane due, and returns the tasks.
-func (db *Store) finish(ctx context.Context, ends update, args []any) ([]string, error) {
+// finish ends items of some agents, makes the next one of each lane due, and returns the tasks.
+func (db *Store) finish(ctx context.Context, ends update, args []any, agents iter.Seq[string]) ([]string, error) {
 	var names []string
 	var done []finished
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
 		names, done = nil, nil
+		if err := db.lockLanes(ctx, tx, agents); err != nil {
+			return err
+		}
 		var of []int64 // the tasks of those that are done
 		lanes := []byte{'['}
 		err := ends.run(ctx, tx, args, func(rows *sql.Rows) error {

@@ -35,9 +35,9 @@ type Backend interface {
 	// Write has do run in a transaction and returns once it is stored for good or undone. It runs do again where the database asks for
 	// that, so do must begin anew each time.
 	Write(ctx context.Context, do func(context.Context, Session) error) error
-	// InTurn is Write for transactions of which each has to wait for the end of the one before it. Those that wait at the same time may
+	// WriteSerially is Write for transactions of which each has to wait for the end of the one before it. Those that wait at the same time may
 	// share one.
-	InTurn(ctx context.Context, do func(context.Context, Session) error) error
+	WriteSerially(ctx context.Context, do func(context.Context, Session) error) error
 	Dialect() *Dialect
 	// Close waits for the writes that have begun. Later calls of other methods fail.
 	Close() error
@@ -85,6 +85,11 @@ func (db *Store) query(ctx context.Context, scan func(*sql.Rows) error, statemen
 // write has do run in a transaction.
 func (db *Store) write(ctx context.Context, do func(context.Context, tx) error) error {
 	return db.backend.Write(ctx, func(ctx context.Context, s Session) error { return do(ctx, tx{s}) })
+}
+
+// writeSerially is write for transactions of which each has to wait for the one before it.
+func (db *Store) writeSerially(ctx context.Context, do func(context.Context, tx) error) error {
+	return db.backend.WriteSerially(ctx, func(ctx context.Context, s Session) error { return do(ctx, tx{s}) })
 }
 
 // tx is a transaction that a write runs in.

@@ -1,0 +1,96 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+)
+
+// Shared reports whether others may have the database open at the same time.
+func (db *Store) Shared() bool { return db.dialect.Clock != "" }
+
+// Clock returns the time of the database.
+func (db *Store) Clock(ctx context.Context) (time.Time, error) {
+	now, err := db.clock(ctx, db.backend.Query)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("cannot read the clock of the database: %w", err)
+	}
+	return now, nil
+}
+
+// clock reads the clock; that of a database in this process is our own.
+func (db *Store) clock(ctx context.Context, query queryFunc) (time.Time, error) {
+	if db.dialect.Clock == "" {
+		return time.Now(), nil
+	}
+	return one(ctx, query, func(rows *sql.Rows) (time.Time, error) {
+		var now int64
+		err := rows.Scan(&now)
+		return moment(now), err
+	}, db.dialect.Clock)
+}
+
+// TakeLease gives a lease to the holder, or leaves it to whom it has.
+func (db *Store) TakeLease(ctx context.Context, name, holder string, hold time.Duration) (taken bool, err error) {
+	err = db.write(ctx, func(ctx context.Context, tx tx) error {
+		now, err := db.clock(ctx, tx.query)
+		if err != nil {
+			return err
+		}
+		n, err := tx.affect(ctx, `INSERT INTO leases (name, holder, until) VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE
+			SET holder = excluded.holder, until = excluded.until WHERE leases.holder = excluded.holder OR leases.until <= ?`,
+			name, holder, nanos(now.Add(hold)), nanos(now))
+		taken = n > 0
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("cannot take lease %q: %w", name, err)
+	}
+	return taken, nil
+}
+
+// DropLease gives a lease back.
+func (db *Store) DropLease(ctx context.Context, name, holder string) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		return tx.exec(ctx, `DELETE FROM leases WHERE name = ? AND holder = ?`, name, holder)
+	})
+	if err != nil {
+		return fmt.Errorf("cannot drop lease %q: %w", name, err)
+	}
+	return nil
+}
+
+// Identify stores the facts that are not stored yet, and returns all.
+func (db *Store) Identify(ctx context.Context, facts map[string]string) (map[string]string, error) {
+	var all map[string]string
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		all = map[string]string{}
+		for key, value := range facts {
+			if err := tx.exec(ctx, `INSERT INTO fleet (key, value) VALUES (?, ?) ON CONFLICT DO NOTHING`, key, value); err != nil {
+				return err
+			}
+		}
+		return tx.query(ctx, func(rows *sql.Rows) error {
+			var key, value string
+			err := rows.Scan(&key, &value)
+			all[key] = value
+			return err
+		}, `SELECT key, value FROM fleet ORDER BY key`)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot identify the fleet: %w", err)
+	}
+	return all, nil
+}
+
+// SetFact replaces a fact about the fleet.
+func (db *Store) SetFact(ctx context.Context, key, value string) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		return tx.exec(ctx, `INSERT INTO fleet (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, key, value)
+	})
+	if err != nil {
+		return fmt.Errorf("cannot store the %s of the fleet: %w", key, err)
+	}
+	return nil
+}
