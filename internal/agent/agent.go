@@ -25,7 +25,6 @@ import (
 	"drover/internal/agent/launch"
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/limit"
-	"drover/internal/agent/liveness"
 	"drover/internal/agent/metrics"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/probe"
@@ -50,6 +49,8 @@ type Config struct {
 	// Metrics is where /metrics is answered; the agent closes it. It may be nil.
 	Metrics net.Listener
 	Log     *slog.Logger
+	// Host is the machine to work on; nil is the one that this process runs on, which is then the agent's alone.
+	Host Host
 	// Faults is nil but in tests.
 	Faults *Faults
 }
@@ -83,8 +84,7 @@ type Agent struct {
 	store     *specstore.Store
 	disk      Disk // store, behind its faults
 	wall      func() time.Time
-	watcher   *liveness.Watcher
-	host      *host.Host
+	host      Host
 	super     *supervisor.Supervisor
 	prober    *probe.Keeper
 	limits    *limit.Keeper
@@ -99,11 +99,13 @@ type Agent struct {
 	confirmation *confirmation
 }
 
-// New opens the agent's directory, which must hold an enrolment, and takes over what its last life has left. It makes this
-// process the reaper of orphans and sets its umask (launch.Prepare). Nothing is started before Run.
+// New opens the agent's directory, which must hold an enrolment, and takes over what its last life has left. Unless it is given a
+// Host it makes this process the reaper of orphans and sets its umask (launch.Prepare). Nothing is started before Run.
 func New(cfg Config) (*Agent, error) {
-	if err := launch.Prepare(); err != nil {
-		return nil, fmt.Errorf("cannot prepare to start commands: %w", err)
+	if cfg.Host == nil {
+		if err := launch.Prepare(); err != nil {
+			return nil, fmt.Errorf("cannot prepare to start commands: %w", err)
+		}
 	}
 	enrolment, err := LoadEnrolment(cfg.Dir)
 	if err != nil {
@@ -157,14 +159,10 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 	if err != nil {
 		a.cfg.Log.Warn("clock offset could not be noted", "error", err)
 	}
-	if a.watcher, err = liveness.New(fs, a.cfg.Log); err != nil {
-		return err
-	}
-	a.host, err = host.New(host.Config{
-		FS: fs, Watcher: a.watcher, Name: groupName(a.key), Outputs: filepath.Join(a.cfg.Dir, "output"), ClockOffset: offset, Log: a.cfg.Log,
-	})
-	if err != nil {
-		return err
+	if a.host = a.cfg.Host; a.host == nil {
+		if a.host, err = openMachine(a.cfg, fs, a.key, offset); err != nil {
+			return err
+		}
 	}
 	sink := &sink{metrics: a.metrics}
 	if a.events, err = eventlog.Open(eventlog.Config{Dir: filepath.Join(a.cfg.Dir, "events"), OnAppend: sink.wake, Log: a.cfg.Log}); err != nil {
@@ -297,7 +295,6 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer a.host.Close()
 	return group.Run(ctx,
 		group.Part{Name: "host", Run: a.host.Run},
-		group.Part{Name: "watcher", Run: a.watcher.Run},
 		group.Part{Name: "prober", Run: a.prober.Run},
 		group.Part{Name: "limits", Run: a.limits.Run},
 		group.Part{Name: "timetable", Run: a.timetable.Run},
@@ -306,7 +303,6 @@ func (a *Agent) Run(ctx context.Context) error {
 		group.Part{Name: "supervisor", Run: a.super.Run},
 		group.Part{Name: "reporter", Run: a.reporter.Run},
 		group.Part{Name: "housekeeping", Run: a.keepHouse},
-		group.Part{Name: "memory", Run: giveBack},
 		group.Part{Name: "metrics", Run: a.serveMetrics},
 		group.Part{Name: "link", Run: a.serve},
 	)

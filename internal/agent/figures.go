@@ -5,7 +5,6 @@ import (
 	"io"
 	"time"
 
-	"drover/internal/agent/host"
 	"drover/internal/agent/metrics"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/report"
@@ -45,7 +44,7 @@ func (l measuredLink) Report(ctx context.Context, data []byte) ([]byte, error) {
 
 // measuredHost measures launches.
 type measuredHost struct {
-	*host.Host
+	Host
 	metrics *metrics.Metrics
 }
 

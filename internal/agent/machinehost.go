@@ -1,0 +1,72 @@
+package agent
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"drover/internal/agent/cgroup"
+	"drover/internal/agent/host"
+	"drover/internal/agent/limit"
+	"drover/internal/agent/liveness"
+	"drover/internal/agent/operation"
+	"drover/internal/agent/probe"
+	"drover/internal/agent/procfs"
+	"drover/internal/group"
+	"drover/internal/process"
+)
+
+// Host is the machine below an agent: its processes, and the commands that are run on it. It is safe for concurrent use.
+type Host interface {
+	operation.Processes
+	operation.Commands
+	probe.Host
+	limit.Trees
+	Machinery
+}
+
+// Machinery is what keeps a Host going.
+type Machinery interface {
+	// Run does what has to be done all the time, until ctx ends; Close gives everything back after that.
+	Run(ctx context.Context) error
+	Close()
+	// Sweep drops what is kept of runs that are over; the needed ones are the latest of the processes that are known.
+	Sweep(needed map[string]bool)
+	// Groups says what kind of control groups there are.
+	Groups() cgroup.Mode
+	// OOM reports whether a process of the run was ended for want of memory.
+	OOM(run string) bool
+	// LimitNotes says in a caller's words which of the hard limits are not kept.
+	LimitNotes(hard process.HardLimits) []string
+}
+
+// machineHost is the machine that this process runs on.
+type machineHost struct {
+	*host.Host
+	watcher *liveness.Watcher
+}
+
+// openMachine opens it for the agent with this key; offset is by how much its wall clock was ahead of the boot clock when the
+// agent first ran in this boot.
+func openMachine(cfg Config, fs procfs.FS, key string, offset time.Duration) (Host, error) {
+	watcher, err := liveness.New(fs, cfg.Log)
+	if err != nil {
+		return nil, err
+	}
+	h, err := host.New(host.Config{
+		FS: fs, Watcher: watcher, Name: groupName(key), Outputs: filepath.Join(cfg.Dir, "output"), ClockOffset: offset, Log: cfg.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return machineHost{h, watcher}, nil
+}
+
+// Run implements Machinery. The machine is this agent's alone, and so is the process: its memory is given back, too.
+func (m machineHost) Run(ctx context.Context) error {
+	return group.Run(ctx,
+		group.Part{Name: "commands", Run: m.Host.Run},
+		group.Part{Name: "watcher", Run: m.watcher.Run},
+		group.Part{Name: "memory", Run: giveBack},
+	)
+}
