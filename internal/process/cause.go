@@ -41,6 +41,7 @@ const (
 	CauseNeedsRoot        CauseID = "needs-root"
 	CauseNoPIDFile        CauseID = "no-pid-file"
 	CauseOddPIDFile       CauseID = "odd-pid-file"
+	CauseFileHangs        CauseID = "file-system-hangs"
 	CauseOwnedByOther     CauseID = "owned-by-another"
 	CauseDiedEarly        CauseID = "died-in-start-check"
 	CauseNotReady         CauseID = "not-ready"

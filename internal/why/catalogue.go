@@ -176,6 +176,10 @@ func starts() []Entry {
 			"Remove the file once nothing runs, and see who writes it.", Critical,
 		},
 		{
+			process.CauseFileHangs, "File system hangs", "A file of the process is on a file system that does not answer, so nobody can tell whether it runs.",
+			"Bring the file server back, or keep `pid_path` on a disk of the host.", Critical,
+		},
+		{
 			process.CauseOwnedByOther, "Hosted under another name", "What its pid file names is another process of drover already.",
 			"Keep one of the two names: unhost or unregister the other.", Critical,
 		},

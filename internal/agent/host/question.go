@@ -46,6 +46,9 @@ type question struct {
 
 // Question implements probe.Host: the command is born in a control group of its own where there are any.
 func (h *Host) Question(id, line string, spec *process.Spec) (probe.Question, error) {
+	if err := h.reach(spec.Identity.SetupPath); err != nil {
+		return nil, err
+	}
 	h.launches <- struct{}{}
 	defer func() { <-h.launches }()
 	account, err := launch.LookupAccount("/", spec.Identity.User)

@@ -130,6 +130,8 @@ type (
 	LaunchFailed struct{}
 	// HeldBack answers Relaunch: the budget of the host has no room before the given time, but will have then.
 	HeldBack struct{ Until time.Duration }
+	// PutOff answers Relaunch: it could not be tried, for a reason that is not the process's own, and is to be at the given time.
+	PutOff struct{ Until time.Duration }
 	// Due says that a periodic process is to run by its timetable.
 	Due struct{}
 	// Condemned says that the running process must be ended, and with Final that it is not to be started again.
@@ -148,6 +150,7 @@ func (Exited) event()       {}
 func (Launched) event()     {}
 func (LaunchFailed) event() {}
 func (HeldBack) event()     {}
+func (PutOff) event()       {}
 func (Due) event()          {}
 func (Condemned) event()    {}
 func (TakenDown) event()    {}
@@ -162,12 +165,12 @@ type (
 	Look struct{}
 	// Watch asks to be told, by Exited, when the process that was seen last ends.
 	Watch struct{}
-	// Relaunch asks for the start command, answered by Launched, LaunchFailed or, unless it has its place in the budget
+	// Relaunch asks for the start command, answered by Launched, LaunchFailed, PutOff or, unless it has its place in the budget
 	// already, HeldBack.
 	Relaunch struct{ Held bool }
 	// TakeDown asks for the end of the process and of all that it has started, answered by TakenDown.
 	TakeDown struct{}
-	// Skip says that a run that was due is left out.
+	// Skip says that a run that was due is left out: it comes to nothing.
 	Skip struct{}
 	// Arm sets the one timer, replacing any other.
 	Arm struct {

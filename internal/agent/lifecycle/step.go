@@ -35,6 +35,8 @@ func (m Machine) Step(p Policy, ev Event, now time.Duration) (Machine, []Action)
 			return m.gone(p, now)
 		case HeldBack:
 			return m.heldBack(e, now)
+		case PutOff:
+			return m.putOff(p, e, now)
 		}
 	case Running:
 		return m.whileRunning(p, ev, now)
@@ -190,8 +192,13 @@ func (m Machine) takenDown(p Policy, e TakenDown, now time.Duration) (Machine, [
 	m.Final = false
 	switch {
 	case e.Alive:
+		left := m.Pending // the run that was to take its place
 		m.Pending = false
-		return m.running(p)
+		m, actions := m.running(p)
+		if left {
+			actions = append(actions, Skip{})
+		}
+		return m, actions
 	case final:
 		m.Pending = false
 		return m.giveUp()
@@ -217,6 +224,16 @@ func (m Machine) heldBack(e HeldBack, now time.Duration) (Machine, []Action) {
 	}
 	m.Attempts = max(m.Attempts-1, 0)
 	m.RetryAt, m.Held = e.Until, true
+	return m.wait(now)
+}
+
+// putOff waits for the time at which the relaunch may be tried; it has not been and does not count. A run by a timetable is over.
+func (m Machine) putOff(p Policy, e PutOff, now time.Duration) (Machine, []Action) {
+	if !p.keepsAlive() {
+		return m.gone(p, now)
+	}
+	m.Attempts = max(m.Attempts-1, 0)
+	m.RetryAt = e.Until
 	return m.wait(now)
 }
 

@@ -56,6 +56,7 @@ func events() []Event {
 		Launched{},
 		LaunchFailed{},
 		HeldBack{Until: 4 * interval},
+		PutOff{Until: 4 * interval},
 		Due{},
 		Condemned{},
 		Condemned{Final: true},
@@ -146,6 +147,8 @@ func eventName(ev Event) string {
 		return "relaunch failed"
 	case HeldBack:
 		return "held back by the budget of the host"
+	case PutOff:
+		return "put off"
 	case Due:
 		return "run due"
 	case Condemned:

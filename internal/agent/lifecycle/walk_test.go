@@ -241,6 +241,22 @@ func TestARelaunchThatIsHeldBackKeepsItsPlaceAndItsBudget(t *testing.T) {
 	}
 }
 
+// TestPutOff: what could not be tried does not count, and is tried when it is said.
+func TestPutOff(t *testing.T) {
+	m, launches := script(t, hosted(), Machine{State: Running}, []at{
+		{10 * time.Second, Exited{}},
+		{11 * time.Second, PutOff{Until: 40 * time.Second}},
+		{12 * time.Second, Fired{Timer: Healthy}},
+	})
+	if len(launches) != 1 || m.State != Backoff || m.Attempts != 0 || m.Held || m.RetryAt != 40*time.Second {
+		t.Errorf("launched at %v, then %+v", launches, m)
+	}
+	m, _ = m.Step(hosted(), Fired{Timer: Retry}, 40*time.Second)
+	if m.State != Starting || m.Attempts != 1 {
+		t.Errorf("then %+v", m)
+	}
+}
+
 // TestHeldBackUntilNow: an answer that took longer than the wait it asks for is no reason to wait for ever.
 func TestHeldBackUntilNow(t *testing.T) {
 	m, launches := script(t, hosted(), Machine{State: Running}, []at{

@@ -33,6 +33,9 @@ type Sighting struct {
 // Alive reports whether an instance was seen.
 func (s Sighting) Alive() bool { return s.ID != nil }
 
+// Unsure reports whether there may be one all the same, because what would tell does not answer.
+func (s Sighting) Unsure() bool { return s.ID == nil && s.Cause == process.CauseFileHangs }
+
 // Processes is the host as far as running processes go.
 type Processes interface {
 	// Look finds the live instance of the process. An identity recorded in rt decides alone.

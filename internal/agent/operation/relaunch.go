@@ -59,15 +59,19 @@ func (n *session) relaunch() error {
 	if n.spec.Policy.Kind == process.Periodic {
 		return n.beginRun()
 	}
+	var seen Sighting
 	st, err := n.commandUnless("start", n.spec.Commands.Start, func() bool {
 		// Time has passed since it was seen to be gone: somebody else may have started it.
-		if n.look().Alive() {
+		if seen = n.look(); seen.Alive() || seen.Unsure() {
 			return true
 		}
 		n.clearTheWay()
 		return false
 	})
-	if errors.Is(err, errNeedless) {
+	switch {
+	case errors.Is(err, errNeedless) && seen.Unsure():
+		return unsure(seen)
+	case errors.Is(err, errNeedless):
 		return nil
 	}
 	if err != nil {

@@ -36,12 +36,15 @@ func (n *session) save() {
 	}
 }
 
-// checked runs the pre-check once over all entries of the operation, and remembers who was running.
+// checked runs the pre-check once over all entries of the operation, and remembers who was running. It fails where nobody can tell.
 func (n *session) checked(precheck func(before Sighting) error) (*procfs.Identity, error) {
 	if n.progress.Checked {
 		return n.progress.Before, nil
 	}
 	before := n.look()
+	if before.Unsure() {
+		return nil, unsure(before)
+	}
 	if err := precheck(before); err != nil {
 		return nil, err
 	}

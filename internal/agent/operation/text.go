@@ -20,6 +20,11 @@ func notRunning(verb, name string) error {
 	return process.Errorf(process.NotRunning, "no need to %s the process(%s) that is not running", verb, name)
 }
 
+// unsure is the failure of what must not be begun while nobody can tell whether the process runs.
+func unsure(seen Sighting) error {
+	return process.Errorf(process.Failed, "nothing was done, because nobody can tell whether the process runs: %s", seen.Note).Because(seen.Cause)
+}
+
 func postCheck(verb, name, detail string, cause process.CauseID) error {
 	return process.Errorf(process.CheckFailed, "%s process (%s) failed, for post-check status %s", verb, name, detail).Because(cause)
 }

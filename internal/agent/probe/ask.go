@@ -51,7 +51,10 @@ func (k *Keeper) want(id process.ID, s Subject) *entry {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	e := k.entries[id]
-	if e == nil || !e.is(s) {
+	switch {
+	case e != nil && e.watched && e.subject.Instance == s.Instance && e.subject.Revision >= s.Revision:
+		// It is asked as it is to be: whoever asks may know an older spec than the schedule.
+	case e == nil || !e.is(s):
 		if e != nil && e.subject.Instance == s.Instance {
 			s.StartedAt = e.subject.StartedAt
 		}

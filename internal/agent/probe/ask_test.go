@@ -61,6 +61,27 @@ func TestOneAsksForAll(t *testing.T) {
 	})
 }
 
+// TestOlderSpec: who asks by a spec that has been replaced meanwhile is answered by the present one, and leaves the schedule as it is.
+func TestOlderSpec(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.Script("v", operationtest.Script{Output: "1"})
+		r.Script("w", operationtest.Script{Output: "2"})
+		old := r.running(spec("", "v", process.Probes{}))
+		s := old
+		s.Revision, s.Spec = 2, spec("", "w", process.Probes{})
+		r.Set(nginx(), s)
+		if _, v := r.Ask(t.Context(), nginx(), old); v == nil || v.Text != "2" {
+			t.Errorf("the answer is %+v", v)
+		}
+		pass(time.Hour)
+		for _, e := range r.take(false) {
+			if e.revision != 2 || e.Text != "2" {
+				t.Errorf("told by revision %d: %q", e.revision, e.Text)
+			}
+		}
+	})
+}
+
 func TestAnotherSpecOrInstanceIsAskedAnew(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.Script("v", operationtest.Script{Output: "1"})

@@ -39,9 +39,9 @@ type Question interface {
 }
 
 // Sink hears of every answer to a question of the schedule or of Ask. Answered does not block; for one process it is called
-// for one answer after another.
+// for one answer after another. Revision is that of the spec whose command gave the answer.
 type Sink interface {
-	Answered(id process.ID, instance procfs.Identity, health bool, a process.Answer)
+	Answered(id process.ID, instance procfs.Identity, revision uint64, health bool, a process.Answer)
 }
 
 // Config is what a Keeper needs.
@@ -207,9 +207,9 @@ func (k *Keeper) begin(ctx context.Context) (jobs []job, wait time.Duration) {
 func (k *Keeper) carryOut(j job) {
 	defer j.cancel()
 	r := k.question(j.ctx, j.entry.id, j.spec, j.line, j.limit)
-	a, instance, ok := k.note(j, r)
+	a, about, ok := k.note(j, r)
 	if ok && k.cfg.Sink != nil {
-		k.cfg.Sink.Answered(j.entry.id, instance, j.kind == health, a)
+		k.cfg.Sink.Answered(j.entry.id, about.Instance, about.Revision, j.kind == health, a)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -222,16 +222,17 @@ func (k *Keeper) carryOut(j job) {
 	k.arrange(j.entry)
 }
 
-// note keeps an answer, unless it is none any more: the process was dropped or is another one, or the agent stops.
-func (k *Keeper) note(j job, r reply) (a process.Answer, instance procfs.Identity, ok bool) {
+// note keeps an answer and says about whom it is, unless it is none any more: the process was dropped or is another one, or the agent
+// stops.
+func (k *Keeper) note(j job, r reply) (a process.Answer, about Subject, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	e := j.entry
 	if e.life != j.life || j.ctx.Err() != nil {
-		return process.Answer{}, procfs.Identity{}, false
+		return process.Answer{}, Subject{}, false
 	}
 	now := k.cfg.Clock()
-	return e.answered(j, r, now), e.subject.Instance, true
+	return e.answered(j, r, now), e.subject, true
 }
 
 // drop forgets a process; the caller holds the lock.

@@ -73,6 +73,7 @@ type told struct {
 	at       time.Duration
 	id       process.ID
 	instance procfs.Identity
+	revision uint64
 	health   bool
 	process.Answer
 }
@@ -88,10 +89,10 @@ type sink struct {
 }
 
 // Answered implements probe.Sink.
-func (s *sink) Answered(id process.ID, instance procfs.Identity, health bool, a process.Answer) {
+func (s *sink) Answered(id process.ID, instance procfs.Identity, revision uint64, health bool, a process.Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := told{time.Since(s.epoch), id, instance, health, a}
+	e := told{time.Since(s.epoch), id, instance, revision, health, a}
 	s.heard = append(s.heard, e)
 	if s.on != nil {
 		s.on(e)

@@ -140,8 +140,9 @@ func (r *runner) relaunchWithin(ctx context.Context, held bool) {
 	r.relaunch(ctx, r.sup.cfg.Operator.Relaunch, r.rebooted())
 }
 
-// leaveBudget gives back the place that is waited for.
+// leaveBudget gives back the place that is waited for; one that was taken is used up.
 func (r *runner) leaveBudget() {
+	r.placed = false
 	if r.unplace != nil {
 		r.unplace(r.now())
 		r.unplace = nil
@@ -184,6 +185,10 @@ func (r *runner) relaunchEnded(ctx context.Context, m *message) {
 	tallied := r.runtime
 	r.runtime = m.runtime
 	r.runtime.Relaunches, r.runtime.Restarts = tallied.Relaunches, tallied.Restarts
+	if process.CauseOf(m.err) == process.CauseFileHangs && r.record.Spec.Policy.Kind == process.Resident {
+		r.putOff(ctx, m.err, why)
+		return
+	}
 	if m.err != nil {
 		r.blame(causeOf(m.err), "relaunch "+itoa(attempts)+" failed: "+m.err.Error())
 		cause := r.cause()
@@ -207,6 +212,29 @@ func (r *runner) relaunchEnded(ctx context.Context, m *message) {
 	r.sup.cfg.Log.Info("process is up again", "process", r.id, "pid", pid, "attempt", attempts, "outside", r.runtime.Outside)
 	r.stepAndTell(ctx, lifecycle.Launched{}, func(from, to lifecycle.State) { r.tellRelaunched(from, to, attempts, why) })
 	r.sup.cfg.Operator.Relaunched(r.id)
+}
+
+// putOffTime is how long a relaunch waits for a file system that does not answer.
+const putOffTime = 30 * time.Second
+
+// putOff has a relaunch wait that could not be tried because nobody can tell whether the process runs: it counts for nothing. before is
+// what was known until then; that it is put off again is not told again.
+func (r *runner) putOff(ctx context.Context, hindrance error, before process.Cause) {
+	if n := len(r.runtime.Relaunches); n > 0 {
+		r.runtime.Relaunches = r.runtime.Relaunches[:n-1]
+	}
+	r.runtime.Restarts = max(r.runtime.Restarts-1, 0)
+	attempts := r.machine.Attempts
+	r.blame(process.CauseFileHangs, "relaunch put off: "+hindrance.Error())
+	cause := r.cause()
+	r.keep(r.runtime)
+	r.sup.cfg.Operator.Relaunched(r.id)
+	r.stepAndTell(ctx, lifecycle.PutOff{Until: r.now() + putOffTime}, func(from, to lifecycle.State) {
+		if before.ID != process.CauseFileHangs {
+			r.sup.cfg.Log.Warn("relaunch was put off", "process", r.id, "error", hindrance)
+			r.tellRelaunchFailed(from, to, attempts, cause)
+		}
+	})
 }
 
 func startedFromOutside(pid int) string { return "restarted from outside, pid " + itoa(pid) }

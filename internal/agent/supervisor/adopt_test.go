@@ -122,7 +122,7 @@ func TestAdoptRelaunch(t *testing.T) {
 				r.pass(10 * time.Second)
 				r.ran("start a", "start a")
 				r.state("a", "running", true)
-				if o, ok := r.sink.outcome(item); !ok || !o.Status.Running() {
+				if o, ok := r.sink.outcome(item); !ok || !o.Status.Hosted {
 					t.Errorf("the query is answered with %+v", o)
 				}
 				if rt := r.disk.runtime(id("a")); rt.Run != "run-2" || rt.Outside {

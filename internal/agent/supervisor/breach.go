@@ -124,17 +124,20 @@ func (r *runner) takenDown(ctx context.Context, m *message) {
 	r.runtime.Relaunches, r.runtime.Breaches, r.runtime.Restarts = before.Relaunches, before.Breaches, before.Restarts
 	r.runtime.LastExit = lastExit(before.LastExit, m.runtime.LastExit)
 	r.runtime.Ending = nil
-	why.Text = join(why.Text, m.note)
+	reason := why.Text
+	why.Text = join(reason, m.note)
 	r.runtime.Note, r.runtime.Cause = why.Text, process.Cause{ID: why.ID, Since: why.Since, Evidence: why.Evidence}
 	if now := r.runtime.Process; now != nil && *now != *before.Process {
 		// Somebody else was quicker to start it again. That instance is nobody's doing here, and is found like any other.
 		r.runtime.Process, r.runtime.Ended = nil, before.Process
 	}
 	if r.runtime.Process != nil {
+		r.placed = false // nothing is to be started again
 		r.stepAndTell(ctx, lifecycle.TakenDown{Alive: true}, func(from, to lifecycle.State) {
 			r.sup.cfg.Log.Error("process could not be ended", "process", r.id, "note", m.note)
-			failed := process.Cause{ID: process.CauseStopFailed, Text: why.Text}
-			r.happened(from, to, process.Event{Kind: process.EventFailed, PID: r.pid(), Cause: failed, Actor: byPolicy()})
+			r.blame(process.CauseStopFailed, join("pid "+itoa(r.pid())+" could not be ended", m.note))
+			r.runtime.Cause.Evidence = append([]string{reason}, why.Evidence...)
+			r.happened(from, to, process.Event{Kind: process.EventFailed, PID: r.pid(), Cause: r.cause(), Actor: byPolicy()})
 		})
 		return
 	}

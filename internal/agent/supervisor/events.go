@@ -196,7 +196,7 @@ func (r *runner) flapping() {
 }
 
 func flappingText(b lifecycle.Bounds, note string) string {
-	return join("relaunched more than "+itoa(b.Flaps)+" times in "+b.FlapWindow.String(), note)
+	return join("relaunched more than "+process.Count(b.Flaps, "time", "times")+" in "+b.FlapWindow.String(), note)
 }
 
 func (r *runner) tally() lifecycle.Tally {

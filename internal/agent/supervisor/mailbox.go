@@ -61,9 +61,10 @@ type message struct {
 	until      time.Duration
 	breach     *process.Breach
 	comparison *comparison
-	// health says that the answer is that of the health command, not of the version command.
-	health bool
-	answer *process.Answer
+	// health says that the answer is that of the health command, not of the version command, revision of which spec.
+	health   bool
+	revision uint64
+	answer   *process.Answer
 	// at is when a run was due, or the last of count runs that were missed.
 	at    time.Time
 	count int
@@ -115,14 +116,14 @@ func (b *mailbox) wake() {
 	}
 }
 
-// take returns all messages that have come. If there is nothing to see to, neither these nor, for one who is idle, a newer record or,
-// for one who may begin, a task, it reports false: the caller's turn is over, and whatever comes next begins another one.
-func (b *mailbox) take(idle, begins bool) ([]message, bool) {
+// take returns all messages that have come. If there is nothing to see to, neither these nor, for one who is idle, a newer record or a
+// first task that may begin, it reports false: the caller's turn is over, and whatever comes next begins another one.
+func (b *mailbox) take(idle bool, begins func(*task) bool) ([]message, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	taken := b.messages
 	b.messages = nil
-	b.awake = len(taken) > 0 || idle && b.newer != nil || begins && len(b.tasks) > 0
+	b.awake = len(taken) > 0 || idle && b.newer != nil || len(b.tasks) > 0 && begins(&b.tasks[0])
 	return taken, b.awake
 }
 
@@ -152,11 +153,11 @@ func (b *mailbox) overtake() {
 	}
 }
 
-// next returns the task whose turn it is.
-func (b *mailbox) next() (task, bool) {
+// next returns the task whose turn it is, if it may begin.
+func (b *mailbox) next(begins func(*task) bool) (task, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.tasks) == 0 {
+	if len(b.tasks) == 0 || !begins(&b.tasks[0]) {
 		return task{}, false
 	}
 	t := b.tasks[0]

@@ -106,9 +106,9 @@ func (r *runner) due(ctx context.Context, at time.Time) {
 // patience is how late a run may be begun that the agent's own death has held up.
 const patience = time.Minute
 
-// beginOwed begins the run that is still to begin, once nothing is in its way.
+// beginOwed begins the run that is still to begin, once nothing is in its way. One that is being started is it.
 func (r *runner) beginOwed(ctx context.Context) {
-	if !r.history.Owed || r.busy || r.machine.Pending || !r.runsByTimetable() {
+	if !r.history.Owed || r.busy || r.machine.Pending || r.machine.State == lifecycle.Starting || !r.runsByTimetable() {
 		return
 	}
 	if time.Since(r.history.Due) > patience && r.machine.State == lifecycle.Scheduled && r.record.Spec.Schedule.Missed != process.MissedRun {
@@ -121,8 +121,11 @@ func (r *runner) beginOwed(ctx context.Context) {
 // skipped tells of a run that was left out.
 func (r *runner) skipped() {
 	why := "the one before it had not ended"
-	if r.machine.State == lifecycle.Operating {
+	switch {
+	case r.machine.State == lifecycle.Operating:
 		why = "an operation was under way"
+	case r.record.Spec.Schedule.Overlap == process.OverlapReplace:
+		why = "the one before it could not be ended"
 	}
 	text := "the run of " + r.history.Due.Format(time.RFC3339) + " was left out: " + why
 	r.blame(process.CauseRunSkipped, text)
@@ -137,9 +140,9 @@ func (r *runner) missed(last time.Time, count int) {
 		return
 	}
 	r.history.Due, r.history.Owed = last, false
-	text := itoa(count) + " runs were missed, the last one that of "
-	if count == 1 {
-		text = "a run was missed, that of "
+	text := "a run was missed, that of "
+	if count > 1 {
+		text = process.Count(count, "run", "runs") + " were missed, the last one that of "
 	}
 	r.blame(process.CauseRunMissed, text+last.Format(time.RFC3339)+": the agent or its host was away")
 	r.happened(r.machine.State, r.machine.State, process.Event{Kind: process.EventRunMissed, Actor: byPolicy(), Attempt: count, Cause: r.cause()})

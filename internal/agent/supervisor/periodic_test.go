@@ -178,6 +178,43 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
+// TestRunThatCannotBeReplaced: the run that was to take the place of one that will not go is left out, and told of; it is begun neither
+// when that one has ended after all, nor by the agent's next life.
+func TestRunThatCannotBeReplaced(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.every("a", 60, 95*time.Second, process.Schedule{Overlap: process.OverlapReplace})
+		s.Commands.Stop = line("stop", "a")
+		at := r.starts("a", operationtest.Script{Takes: 95 * time.Second})
+		r.Script(line("stop", "a"), operationtest.Script{Code: 1})
+		r.OnEndTree = func(operationtest.End) ([]int, error) { return []int{7}, nil }
+		r.do(process.Host, "a", s)
+		r.pass(130 * time.Second)
+		got := r.state("a", "running", true)
+		if got.Cause.ID != process.CauseStopFailed || !slices.Equal(*at, []float64{60}) {
+			t.Errorf("run at %v, then %+v", *at, got.Cause)
+		}
+		if r.disk.histories[id("a")].Owed {
+			t.Error("the run is still owed")
+		}
+		told := r.sink.all(id("a"))
+		if !slices.ContainsFunc(told, func(e process.Event) bool {
+			return e.Kind == process.EventRunSkipped && strings.Contains(e.Cause.Text, "could not be ended")
+		}) {
+			t.Errorf("events %q", r.sink.history(id("a")))
+		}
+		r.pass(30 * time.Second) // the run has ended
+		r.state("a", "scheduled", true)
+		r.kill()
+		r.begin()
+		r.pass(10 * time.Second)
+		r.state("a", "scheduled", true)
+		r.pass(15 * time.Second)
+		if !slices.Equal(*at, []float64{60, 180}) {
+			t.Errorf("run at %v", *at)
+		}
+	})
+}
+
 // TestDueDuringAnOperation: who waits for the run before waits for an operation too.
 func TestDueDuringAnOperation(t *testing.T) {
 	for overlap, runs := range map[process.Overlap]int{process.OverlapSkip: 0, process.OverlapWait: 1} {

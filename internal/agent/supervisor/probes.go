@@ -11,8 +11,8 @@ import (
 )
 
 // Answered implements probe.Sink.
-func (s *Supervisor) Answered(id process.ID, instance procfs.Identity, health bool, a process.Answer) {
-	s.tell(id, message{kind: answered, who: instance, health: health, answer: &a})
+func (s *Supervisor) Answered(id process.ID, instance procfs.Identity, revision uint64, health bool, a process.Answer) {
+	s.tell(id, message{kind: answered, who: instance, revision: revision, health: health, answer: &a})
 }
 
 // follow has a running process asked how it is, and looks at its configuration.
@@ -30,9 +30,10 @@ func (r *runner) follow(ctx context.Context) {
 	r.compare(ctx)
 }
 
-// answered takes in what the process said of itself.
+// answered takes in what the process said of itself, unless that was another instance, or to a command of a spec that is not in force any
+// more.
 func (r *runner) answered(ctx context.Context, m *message) {
-	if r.record == nil || r.runtime.Process == nil || *r.runtime.Process != m.who {
+	if r.record == nil || r.record.Revision != m.revision || r.runtime.Process == nil || *r.runtime.Process != m.who {
 		return
 	}
 	if !m.health {
@@ -88,6 +89,9 @@ func (r *runner) tellHealth(a *process.Answer) {
 }
 
 func sickText(a *process.Answer) string {
+	if a.Failures == 1 {
+		return "health_cmd failed: " + a.Text
+	}
 	return "health_cmd failed " + itoa(a.Failures) + " times in a row: " + a.Text
 }
 

@@ -6,12 +6,15 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"drover/internal/agent/operation/operationtest"
+	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
 
@@ -22,6 +25,16 @@ func sick() process.Answer {
 
 func well() process.Answer {
 	return process.Answer{OK: true, Text: "fine", At: time.Now().UnixMilli()}
+}
+
+// answers has an instance answer to a command of the spec that is in force.
+func (r *rig) answers(name string, who procfs.Identity, health bool, a process.Answer) {
+	r.t.Helper()
+	s, _, ok := r.Snapshot(id(name))
+	if !ok {
+		r.t.Fatalf("%s is not known", name)
+	}
+	r.Answered(id(name), who, s.Revision, health, a)
 }
 
 func TestWhoIsAsked(t *testing.T) {
@@ -56,11 +69,11 @@ func TestHealthIsToldAndKept(t *testing.T) {
 		s.Commands.Health = "health a"
 		r.do(process.Start, "a", s)
 		who := r.instance("a")
-		r.Answered(id("a"), who, true, well())
+		r.answers("a", who, true, well())
 		for range 3 {
-			r.Answered(id("a"), who, true, sick())
+			r.answers("a", who, true, sick())
 		}
-		r.Answered(id("a"), who, false, process.Answer{OK: true, Text: "1.2"})
+		r.answers("a", who, false, process.Answer{OK: true, Text: "1.2"})
 		r.pass(0)
 		got := r.state("a", "unhealthy", true)
 		if got.Cause.ID != process.CauseUnhealthy || !strings.Contains(got.Cause.Text, "3 times in a row: tired") || got.Version == nil || got.Version.Text != "1.2" {
@@ -75,8 +88,8 @@ func TestHealthIsToldAndKept(t *testing.T) {
 		if asked, _ := r.parts.subject(id("a")); asked.Health == nil || !asked.Health.Bad || asked.Version == nil {
 			t.Errorf("asked as %+v", asked)
 		}
-		r.Answered(id("a"), who, true, sick())
-		r.Answered(id("a"), who, true, well())
+		r.answers("a", who, true, sick())
+		r.answers("a", who, true, well())
 		r.pass(time.Hour)
 		r.state("a", "running", true)
 		told = append(told, r.sink.history(id("a"))...)
@@ -86,10 +99,66 @@ func TestHealthIsToldAndKept(t *testing.T) {
 		r.ran("start a")
 		// What is said of another instance is not believed.
 		r.do(process.Restart, "a", s)
-		r.Answered(id("a"), who, true, sick())
+		r.answers("a", who, true, sick())
 		r.pass(0)
 		if got := r.state("a", "running", true); got.Health != nil {
 			t.Errorf("health %+v of another instance", got.Health)
+		}
+	})
+}
+
+// TestAnswerToAnOlderSpec: what comes late, when another command asks, says nothing of the process.
+func TestAnswerToAnOlderSpec(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.spec("a")
+		s.Commands.Health, s.Commands.Version = "health a", "version a"
+		r.do(process.Start, "a", s)
+		who, asked := r.instance("a"), r.state("a", "running", true).Revision
+		other := *s
+		other.Commands.Health, other.Commands.Version = "other health a", "other version a"
+		r.do(process.Update, "a", &other)
+		r.Answered(id("a"), who, asked, true, sick())
+		r.Answered(id("a"), who, asked, false, process.Answer{OK: true, Text: "1.2"})
+		r.pass(0)
+		if got := r.state("a", "running", true); got.Health != nil || got.Version != nil {
+			t.Errorf("health %+v, version %+v", got.Health, got.Version)
+		}
+		r.answers("a", who, true, sick())
+		r.pass(0)
+		r.state("a", "unhealthy", true)
+	})
+}
+
+// TestEndOfTheUnhealthyThatFails: who was to be restarted and will not go is watched on, and its next relaunch has no place in the
+// host's budget from that.
+func TestEndOfTheUnhealthyThatFails(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.stop()
+		r.burst = 1
+		r.begin()
+		s := r.spec("a")
+		s.Commands.Health, s.Probes.Restart = "health a", true
+		r.do(process.Start, "a", s)
+		r.do(process.Start, "b", r.spec("b"))
+		who := r.instance("a")
+		r.Script(line("stop", "a"), operationtest.Script{Takes: time.Second, Code: 1})
+		r.OnEndTree = func(operationtest.End) ([]int, error) { return []int{who.PID}, nil }
+		r.answers("a", who, true, sick())
+		r.pass(10 * time.Second)
+		r.OnEndTree = nil
+		r.answers("a", who, true, well())
+		r.pass(0)
+		got := r.state("a", "running", true)
+		if got.Cause.ID != process.CauseStopFailed || !strings.HasPrefix(got.Cause.Text, "pid "+strconv.Itoa(who.PID)+" could not be ended") || len(got.Cause.Evidence) == 0 {
+			t.Errorf("cause %+v", got.Cause)
+		}
+		// The budget has room for one in a tenth of a second, and that is for who comes first.
+		r.Kill(file("b"))
+		r.pass(0)
+		r.Kill(file("a"))
+		r.pass(0)
+		if got := r.state("a", "backoff", true); got.Cause.ID != process.CauseHeldBack {
+			t.Errorf("cause %+v", got.Cause)
 		}
 	})
 }
@@ -104,7 +173,7 @@ func TestRestartOfTheUnhealthy(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.do(process.Start, "a", restarting(r, "a"))
 		was := r.instance("a")
-		r.Answered(id("a"), was, true, sick())
+		r.answers("a", was, true, sick())
 		r.pass(20 * time.Second)
 		r.state("a", "running", true)
 		if r.instance("a") == was {
@@ -118,13 +187,13 @@ func TestRestartOfTheUnhealthy(t *testing.T) {
 		}
 		// Not while an operation holds it, and not where it would stay down.
 		item := r.submit(process.Reload, "a", restarting(r, "a"))
-		r.Answered(id("a"), r.instance("a"), true, sick())
+		r.answers("a", r.instance("a"), true, sick())
 		r.pass(time.Minute)
 		r.expect(item, process.None, process.Success)
 		s := restarting(r, "b")
 		s.Policy.Kind = process.SingleRun
 		r.do(process.Start, "b", s)
-		r.Answered(id("b"), r.instance("b"), true, sick())
+		r.answers("b", r.instance("b"), true, sick())
 		r.pass(time.Minute)
 		r.state("b", "unhealthy", true)
 		if slices.Contains(r.Lines(), "stop b") {
@@ -140,7 +209,7 @@ func TestRestartOfTheUnhealthy(t *testing.T) {
 			r.do(process.Start, n, restarting(r, n))
 		}
 		for _, n := range names {
-			r.Answered(id(n), r.instance(n), true, sick())
+			r.answers(n, r.instance(n), true, sick())
 		}
 		r.pass(0)
 		waits := slices.DeleteFunc(slices.Clone(names), func(n string) bool {
@@ -152,7 +221,7 @@ func TestRestartOfTheUnhealthy(t *testing.T) {
 		}
 		r.pass(10 * time.Second)
 		r.state(waits[0], "unhealthy", true)
-		r.Answered(id(waits[0]), r.instance(waits[0]), true, sick())
+		r.answers(waits[0], r.instance(waits[0]), true, sick())
 		r.pass(20 * time.Second)
 		for _, n := range names {
 			r.state(n, "running", true)

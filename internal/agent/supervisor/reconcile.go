@@ -99,6 +99,7 @@ func (r *runner) reconcile(ctx context.Context) {
 		r.blame(restOf(rec.Want), reconciledText)
 	}
 	// From here on it is as after an operation.
+	r.leaveBudget()
 	r.step(ctx, lifecycle.Began{})
 	r.sighted(r.look())
 	r.step(ctx, lifecycle.Ended{Alive: r.runtime.Process != nil, Restore: true, Now: true})
@@ -113,6 +114,7 @@ func (r *runner) forget(ctx context.Context, revision uint64) {
 	r.dropRuntime()
 	r.record, r.runtime, r.history = nil, specstore.Runtime{}, specstore.History{}
 	r.schedule()
+	r.leaveBudget()
 	r.step(ctx, lifecycle.Began{})
 	r.step(ctx, lifecycle.Ended{})
 }

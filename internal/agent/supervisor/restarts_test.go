@@ -71,7 +71,7 @@ func TestAnswersToOtherCommands(t *testing.T) {
 		s := r.spec("a")
 		s.Commands.Health = "health a"
 		r.do(process.Start, "a", s)
-		r.Answered(id("a"), r.instance("a"), true, sick())
+		r.answers("a", r.instance("a"), true, sick())
 		r.pass(0)
 		contact := *s
 		contact.Contact = "somebody else"
@@ -84,7 +84,7 @@ func TestAnswersToOtherCommands(t *testing.T) {
 		if asked, _ := r.parts.subject(id("a")); asked.Health != nil {
 			t.Errorf("another command goes on with what was said to the one before: %+v", asked.Health)
 		}
-		r.Answered(id("a"), r.instance("a"), true, sick())
+		r.answers("a", r.instance("a"), true, sick())
 		r.pass(0)
 		r.state("a", "unhealthy", true)
 		none := *s

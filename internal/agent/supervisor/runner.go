@@ -82,18 +82,15 @@ func (r *runner) run(ctx context.Context) {
 		if !waits {
 			r.release(ctx)
 		}
-		for !waits && !r.busy {
-			t, ok := r.next()
-			if !ok {
-				break
-			}
+		begins := func(t *task) bool { return !waits && r.admits(t) }
+		for t, ok := r.next(begins); ok; t, ok = r.next(begins) {
 			r.start(ctx, t)
 		}
 		if !r.busy && r.record == nil && r.sup.retire(r) {
 			r.rest()
 			return
 		}
-		messages, more := r.take(!r.busy, !r.busy && !waits)
+		messages, more := r.take(!r.busy, begins)
 		if !more {
 			return
 		}
@@ -101,6 +98,12 @@ func (r *runner) run(ctx context.Context) {
 			r.handle(ctx, &messages[i])
 		}
 	}
+}
+
+// admits reports whether a task may begin. A query comes after the operations that were asked for before it, so that it shows what they
+// have done; for what is done by policy, a relaunch or the end of a process, it does not wait.
+func (r *runner) admits(t *task) bool {
+	return !r.busy || t.entry.Op == process.Query && r.machine.State != lifecycle.Operating
 }
 
 // rest drops the watch and the timer of a runner that has had its last turn.

@@ -159,9 +159,9 @@ func (f face) message(now time.Duration) string {
 
 func givenUpText(rt *specstore.Runtime, attempts int) string {
 	if rt.Cause.ID == process.CauseCPULimit || rt.Cause.ID == process.CauseMemLimit || rt.Cause.ID == process.CauseGroupLimit {
-		return join("given up after "+itoa(len(rt.Breaches))+" breaches of a limit", rt.Note)
+		return join("given up after "+process.Count(len(rt.Breaches), "breach", "breaches")+" of a limit", rt.Note)
 	}
-	return join("given up after "+itoa(attempts)+" starts that did not last", rt.Note)
+	return join("given up after "+process.Count(attempts, "start", "starts")+" that did not last", rt.Note)
 }
 
 func join(a, b string) string {

@@ -48,6 +48,7 @@ type World struct {
 	exits    map[procfs.Identity]liveness.Exit // what this life of the agent has seen
 	alone    bool                              // there is no agent
 	files    map[string]procfs.Identity
+	hung     map[string]bool
 	scripts  map[string]Script
 	runs     map[string]*command
 	pids     int
@@ -87,7 +88,7 @@ func New(t testing.TB) *World {
 	return &World{
 		Journal: NewJournal(), t: t, epoch: time.Now(), pids: firstPID - 1,
 		procs: map[procfs.Identity]*proc{}, exits: map[procfs.Identity]liveness.Exit{}, files: map[string]procfs.Identity{},
-		scripts: map[string]Script{}, runs: map[string]*command{},
+		hung: map[string]bool{}, scripts: map[string]Script{}, runs: map[string]*command{},
 	}
 }
 
@@ -150,6 +151,13 @@ func (w *World) Write(file string, id procfs.Identity) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.files[file] = id
+}
+
+// Hang says whether a pid file is on a file system that does not answer.
+func (w *World) Hang(file string, hangs bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hung[file] = hangs
 }
 
 // End ends a process; one that has ended already stays so.
@@ -231,6 +239,9 @@ func (w *World) Look(spec *process.Spec, rt specstore.Runtime) operation.Sightin
 		return operation.Sighting{ID: rt.Process, PIDFile: rt.PIDFile, Matches: matches}
 	}
 	file := spec.Identity.PIDPath
+	if w.hung[file] {
+		return operation.Sighting{Note: file + " did not answer", Cause: process.CauseFileHangs}
+	}
 	id, ok := w.files[file]
 	if !ok {
 		return operation.Sighting{Note: "pid file " + file + " does not exist"}

@@ -1,0 +1,102 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"drover/internal/process"
+)
+
+const (
+	// patience is how long a file system is given to answer.
+	patience = 5 * time.Second
+	// maxAsked is how many answers may be due at a time. One that never comes costs a goroutine and a thread for as long as the
+	// file system hangs: nothing can take a thread out of the kernel.
+	maxAsked = 256
+)
+
+// files asks file systems that are not the agent's own and may hang, as one on the network does when its server is gone: who asks is
+// answered in time, and whoever is asking for him is left behind. It is safe for concurrent use.
+type files struct {
+	slots chan struct{}
+
+	mu sync.Mutex
+	// hung counts the answers, by path, that are not waited for any longer and have not come.
+	hung map[string]int
+}
+
+func newFiles() *files { return &files{slots: make(chan struct{}, maxAsked), hung: map[string]int{}} }
+
+// asking is one question: whether it is answered, and whether it was left.
+type asking struct{ over, left bool }
+
+// within returns what ask answers, which looks at path or below. It fails when that takes longer than patience, or at once where an
+// earlier answer about the same path has not come yet; in words that follow the path. A late answer counts for nothing.
+func within[T any](f *files, path string, ask func() T) (answer T, err error) {
+	if f.hangs(path) {
+		return answer, errors.New("has not answered for a while: its file system hangs")
+	}
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	select {
+	case f.slots <- struct{}{}:
+	case <-limit.C:
+		return answer, fmt.Errorf("was not looked at: %d looks at files hang", maxAsked)
+	}
+	answers, a := make(chan T, 1), &asking{}
+	go func() {
+		answers <- ask()
+		<-f.slots
+		f.ended(path, a)
+	}()
+	select {
+	case answer = <-answers:
+		return answer, nil
+	case <-limit.C:
+		f.leave(path, a)
+		return answer, fmt.Errorf("did not answer within %v: its file system hangs", patience)
+	}
+}
+
+func (f *files) hangs(path string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.hung[path] > 0
+}
+
+// leave notes that nobody waits for an answer any longer.
+func (f *files) leave(path string, a *asking) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if a.left = !a.over; a.left {
+		f.hung[path]++
+	}
+}
+
+// ended notes that the answer has come.
+func (f *files) ended(path string, a *asking) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if a.over = true; !a.left {
+		return
+	}
+	if f.hung[path]--; f.hung[path] == 0 {
+		delete(f.hung, path)
+	}
+}
+
+// reach fails where a command cannot be run in a directory because nothing answers there: it would hold up the thread that forks for
+// everybody. What else is wrong with the directory the command finds out.
+func (h *Host) reach(dir string) error {
+	_, err := within(h.files, dir, func() error {
+		_, err := os.Stat(dir)
+		return err
+	})
+	if err != nil {
+		return process.Errorf(process.Failed, "cannot enter setup_path %s: it %v", dir, err).Because(process.CauseFileHangs)
+	}
+	return nil
+}

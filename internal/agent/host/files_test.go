@@ -1,0 +1,86 @@
+package host
+
+import (
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestAnswerInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFiles()
+		got, err := within(f, "/x", func() int {
+			<-time.After(patience - time.Second)
+			return 7
+		})
+		if got != 7 || err != nil {
+			t.Errorf("%d, %v", got, err)
+		}
+	})
+}
+
+// TestAnswerThatDoesNotCome: who asks gets away in time, the next one at once and without another look, and all is well again when the
+// answer has come.
+func TestAnswerThatDoesNotCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFiles()
+		hang := make(chan struct{})
+		var looks atomic.Int32
+		look := func() int {
+			looks.Add(1)
+			<-hang
+			return 7
+		}
+		began := time.Now()
+		_, err := within(f, "/x", look)
+		if err == nil || !strings.Contains(err.Error(), "did not answer within 5s") || time.Since(began) != patience {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		began = time.Now()
+		if _, err = within(f, "/x", look); err == nil || time.Since(began) != 0 || looks.Load() != 1 {
+			t.Errorf("%v after %v and %d looks", err, time.Since(began), looks.Load())
+		}
+		if got, err := within(f, "/y", func() int { return 1 }); got != 1 || err != nil {
+			t.Errorf("elsewhere: %d, %v", got, err)
+		}
+		close(hang)
+		synctest.Wait()
+		if got, err := within(f, "/x", look); got != 7 || err != nil || len(f.hung) > 0 || len(f.slots) > 0 {
+			t.Errorf("afterwards: %d, %v; hung %v", got, err, f.hung)
+		}
+	})
+}
+
+// TestLooksThatHangAreBounded: each costs a thread.
+func TestLooksThatHangAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFiles()
+		hang := make(chan struct{})
+		var looks atomic.Int32
+		for i := range maxAsked + 50 {
+			go func() {
+				_, _ = within(f, strconv.Itoa(i), func() int {
+					looks.Add(1)
+					<-hang
+					return 0
+				})
+			}()
+		}
+		<-time.After(2 * patience)
+		synctest.Wait()
+		if n := looks.Load(); n != maxAsked {
+			t.Errorf("%d looks, want %d", n, maxAsked)
+		}
+		if _, err := within(f, "another", func() int { return 0 }); err == nil || !strings.Contains(err.Error(), "looks at files hang") {
+			t.Errorf("one more: %v", err)
+		}
+		close(hang)
+		synctest.Wait()
+		if _, err := within(f, "another", func() int { return 0 }); err != nil || len(f.hung) > 0 {
+			t.Errorf("afterwards: %v; hung %v", err, f.hung)
+		}
+	})
+}

@@ -1,0 +1,191 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"drover/internal/agent/cgroup"
+	"drover/internal/agent/launch"
+	"drover/internal/agent/liveness"
+	"drover/internal/agent/operation"
+	"drover/internal/agent/procfs"
+	"drover/internal/process"
+)
+
+// run is a command under way, or one whose output has not been dropped yet.
+type run struct {
+	group  *cgroup.Group
+	output *launch.Output
+}
+
+// maxLaunches is how many commands are started side by side.
+const maxLaunches = 8
+
+// Launch implements operation.Commands: the command is born in a control group of its own where there are any, and its
+// output goes to a file that is named for the run.
+func (h *Host) Launch(id, line string, spec *process.Spec) (operation.Child, error) {
+	if err := h.reach(spec.Identity.SetupPath); err != nil {
+		return nil, err
+	}
+	h.launches <- struct{}{}
+	defer func() { <-h.launches }()
+	account, err := launch.LookupAccount("/", spec.Identity.User)
+	if err != nil {
+		refused := process.Errorf(process.Failed, "spec.identity.user: %v", err)
+		if errors.Is(err, launch.ErrNoAccount) {
+			refused = refused.Because(process.CauseNoUser)
+		}
+		return nil, refused
+	}
+	// Before anything of it can be seen: a sweep takes away what belongs to no run under way.
+	h.setRun(id, &run{})
+	output, file, err := h.createOutput(id)
+	if err != nil {
+		h.close(id)
+		return nil, err
+	}
+	if output == nil {
+		defer file.Close() //nolint:errcheck // nothing is written to it here
+	}
+	group, err := h.tree.Create(id)
+	if err != nil {
+		// A run without a group is still a run: its end is found by descent and by mark.
+		h.log.Warn("control group could not be made", "run", id, "error", err)
+		group = nil
+	}
+	if spec.Hard != (process.HardLimits{}) {
+		h.limit(id, group, spec.Hard)
+	}
+	h.setRun(id, &run{group: group, output: output})
+	child, err := h.forker.Start(launch.Command{
+		Line: line, Dir: spec.Identity.SetupPath, Account: account, Mark: id, Output: file, Group: group,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := child.GroupError(); err != nil {
+		h.log.Warn("command could not be put into its control group", "run", id, "error", err)
+	}
+	return child, nil
+}
+
+func (h *Host) setRun(id string, r *run) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.runs[id] = r
+}
+
+// createOutput makes the output file of a run. A disk that takes no file must not keep a process from being started: its
+// output is dropped then, and output is nil.
+func (h *Host) createOutput(id string) (output *launch.Output, file *os.File, err error) {
+	output, err = launch.CreateOutput(h.outputs, id)
+	if err == nil {
+		if err = output.Probe(); err == nil {
+			return output, output.File(), nil
+		}
+		_ = output.Close()
+	}
+	h.log.Warn("output of command is dropped", "run", id, "error", err)
+	file, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		return nil, nil, process.Errorf(process.Failed, "cannot drop the output of the command: %v", err)
+	}
+	return nil, file, nil
+}
+
+// runOf returns a run, one that an earlier agent began included; output is nil when its file is not there any more.
+func (h *Host) runOf(id string) *run {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if r, ok := h.runs[id]; ok {
+		return r
+	}
+	r := &run{}
+	if output, err := launch.OpenOutput(h.outputs, id); err == nil {
+		r.output = output
+	}
+	if group, ok := h.tree.Group(id); ok {
+		r.group = group
+	}
+	h.runs[id] = r
+	return r
+}
+
+// Trim implements operation.Commands.
+func (h *Host) Trim(id string) {
+	if r := h.runOf(id); r.output != nil {
+		if err := r.output.Trim(); err != nil {
+			h.log.Warn("output could not be cut", "run", id, "error", err)
+		}
+	}
+}
+
+// Ran implements operation.Commands.
+func (h *Host) Ran(id string) bool {
+	r := h.runOf(id)
+	return r.output == nil || r.output.Ran()
+}
+
+// Output implements operation.Commands. It gives back what the run holds open.
+func (h *Host) Output(id string) string {
+	r := h.runOf(id)
+	text := ""
+	if r.output != nil {
+		text = r.output.Text()
+	}
+	h.close(id)
+	return text
+}
+
+func (h *Host) close(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := h.runs[id]
+	if r == nil {
+		return
+	}
+	delete(h.runs, id)
+	if r.output != nil {
+		_ = r.output.Close()
+	}
+	if r.group != nil {
+		_ = r.group.Close()
+	}
+}
+
+// Discard implements operation.Commands.
+func (h *Host) Discard(id string) {
+	h.close(id)
+	if err := os.Remove(filepath.Join(h.outputs, id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		h.log.Warn("output could not be removed", "run", id, "error", err)
+	}
+	if group, ok := h.tree.Group(id); ok {
+		_ = group.Remove() // what still lives there keeps it, and the next sweep sees to it
+		_ = group.Close()
+	}
+}
+
+// EndTree implements operation.Commands.
+func (h *Host) EndTree(ctx context.Context, root procfs.Identity, id string) ([]int, error) {
+	tree := liveness.Tree{Root: root, Mark: id}
+	group, ok := h.tree.Group(id)
+	if ok {
+		defer group.Close() //nolint:errcheck // opened to be killed only
+		if !h.fs.Same(root) {
+			// The group holds all that the run has started: there is nothing to search for.
+			if populated, err := group.Populated(); err == nil && !populated {
+				return nil, nil
+			}
+			return nil, group.Kill(ctx)
+		}
+		tree.Groups = append(tree.Groups, group)
+	}
+	left, err := liveness.KillTree(ctx, h.fs, tree)
+	if err == nil && (!ok || h.tree.Mode() == cgroup.ModeNone) {
+		err = operation.ErrBestEffort
+	}
+	return left, err
+}

@@ -1,0 +1,76 @@
+package host
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"drover/internal/agent/launch"
+)
+
+// Sweep drops the groups and outputs of runs that are over, and cuts the outputs that daemons still write to. needed are
+// the latest runs of the processes that are known, whose groups and outputs are kept.
+func (h *Host) Sweep(needed map[string]bool) {
+	h.sampler.Tidy()
+	h.accounts.tidy()
+	groups, err := h.tree.IDs()
+	if err != nil {
+		h.log.Warn("control groups could not be listed", "error", err)
+	}
+	files, err := os.ReadDir(h.outputs)
+	if err != nil {
+		h.log.Warn("outputs could not be listed", "error", err)
+	}
+	active := h.active() // after the lists: whatever is on them and not active is over
+	living := map[string]bool{}
+	for _, id := range groups {
+		// An empty group still proves that nothing is left of a run: without it EndTree has to search all of /proc.
+		living[id] = active[id] || needed[id] || h.sweepGroup(id)
+	}
+	for _, f := range files {
+		id := f.Name()
+		switch {
+		case active[id]:
+		case needed[id] || living[id]:
+			if err := launch.TrimFile(filepath.Join(h.outputs, id)); err != nil {
+				h.log.Warn("output could not be cut", "run", id, "error", err)
+			}
+		default:
+			h.Discard(id)
+		}
+	}
+}
+
+// active returns the runs that are under way, or whose output has not been dropped yet.
+func (h *Host) active() map[string]bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	active := make(map[string]bool, len(h.runs))
+	for id := range h.runs {
+		active[id] = true
+	}
+	return active
+}
+
+// sweepGroup removes a group that is empty and reports whether it is still there.
+func (h *Host) sweepGroup(id string) bool {
+	group, ok := h.tree.Group(id)
+	if !ok {
+		return false
+	}
+	defer group.Close() //nolint:errcheck // opened for a look only
+	if strings.HasSuffix(id, questionSuffix) {
+		// What an earlier agent has asked hangs: nobody waits for the answer.
+		ctx, cancel := context.WithTimeout(context.Background(), endTime)
+		defer cancel()
+		if err := group.Kill(ctx); err != nil {
+			h.log.Warn("question of an earlier agent could not be ended", "run", id, "error", err)
+		}
+	}
+	populated, err := group.Populated()
+	if err == nil && !populated {
+		err = group.Remove()
+	}
+	return err != nil || populated
+}

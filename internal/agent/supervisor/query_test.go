@@ -1,0 +1,70 @@
+package supervisor_test
+
+import (
+	"testing"
+	"time"
+
+	"drover/internal/agent/operation/operationtest"
+	"drover/internal/process"
+)
+
+// answered fails unless a query has ended by now.
+func (r *rig) answered(item, when string) process.Status {
+	r.t.Helper()
+	o, ok := r.sink.outcome(item)
+	if !ok || o.Fault != process.None || o.Status == nil {
+		r.t.Fatalf("%s: outcome %+v (%v)", when, o, ok)
+	}
+	return *o.Status
+}
+
+// TestQueryDoesNotWaitForPolicy: neither for a relaunch nor for the end of a process that has used too much.
+func TestQueryDoesNotWaitForPolicy(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.spec("a")
+		r.do(process.Start, "a", s)
+		r.Script(line("stop", "a"), operationtest.Script{Takes: 20 * time.Second, End: func(string) { r.Kill(file("a")) }})
+		r.Exceeded(id("a"), r.instance("a"), overMem())
+		r.pass(time.Second)
+		r.state("a", "stopping", true)
+		item := r.submit(process.Query, "a", s)
+		r.pass(time.Second)
+		if got := r.answered(item, "while it is ended"); !got.Hosted || got.Instance.PID != r.instance("a").PID {
+			t.Errorf("status %+v", got)
+		}
+		r.Script(line("start", "a"), operationtest.Script{Takes: 20 * time.Second, End: func(run string) { r.Spawn("a", file("a"), run) }})
+		r.pass(25 * time.Second)
+		r.state("a", "starting", true)
+		item = r.submit(process.Query, "a", s)
+		r.pass(time.Second)
+		if got := r.answered(item, "while it is relaunched"); !got.Hosted || got.Instance.PID != -1 {
+			t.Errorf("status %+v", got)
+		}
+		// What was asked for before it comes before it.
+		r.submit(process.Reload, "a", s)
+		item = r.submit(process.Query, "a", s)
+		r.pass(time.Second)
+		if _, ended := r.sink.outcome(item); ended {
+			t.Error("a query has overtaken an operation")
+		}
+		r.pass(time.Minute)
+		r.answered(item, "after the operation")
+	})
+}
+
+// TestQueryWaitsForOperations: it shows what they have done.
+func TestQueryWaitsForOperations(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.spec("a")
+		r.submit(process.Start, "a", s)
+		item := r.submit(process.Query, "a", s)
+		r.pass(500 * time.Millisecond)
+		if _, ended := r.sink.outcome(item); ended {
+			t.Error("a query has overtaken an operation")
+		}
+		r.pass(time.Minute)
+		if got := r.answered(item, "after the start"); !got.Hosted || got.Instance.PID != r.instance("a").PID {
+			t.Errorf("status %+v", got)
+		}
+	})
+}
