@@ -134,29 +134,7 @@ func encode[T any](v *T) (sql.NullString, error) {
 		return sql.NullString{}, nil
 	}
 	text, err := json.Marshal(v)
-	return sql.NullString{String: withoutNUL(string(text)), Valid: true}, err
-}
-
-// withoutNUL replaces NUL bytes in the texts of a JSON value, which not every database can read.
-func withoutNUL(text string) string {
-	const escaped = `\u0000`
-	if !strings.Contains(text, escaped) {
-		return text
-	}
-	var out strings.Builder
-	for i := 0; i < len(text); i++ {
-		switch {
-		case text[i] != '\\':
-			out.WriteByte(text[i])
-		case strings.HasPrefix(text[i:], escaped):
-			out.WriteString("\uFFFD")
-			i += len(escaped) - 1
-		default: // whatever is escaped is no backslash that escapes
-			out.WriteString(text[i : i+2])
-			i++
-		}
-	}
-	return out.String()
+	return sql.NullString{String: string(text), Valid: true}, err
 }
 
 // decode reads what encode wrote.
