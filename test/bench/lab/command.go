@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -29,6 +30,10 @@ type Command struct {
 	Defaults Options
 	// Flags are those that only this program has. They are parsed when Measure is called.
 	Flags *flag.FlagSet
+	// Light says that nothing is supervised: there is no Worker, and gcc is not needed.
+	Light bool
+	// Stages are further ones of this program, as those of Main; they may be nil.
+	Stages map[string]func([]string) error
 	// Measure adds to the report what it can, also when it fails in the end.
 	Measure func(context.Context, *Lab, Options, *Report) error
 }
@@ -38,6 +43,7 @@ type Command struct {
 func (c Command) Main() int {
 	if len(os.Args) > 2 {
 		stages := map[string]func([]string) error{FloorStage: Supervise, ServerStage: Serve}
+		maps.Copy(stages, c.Stages)
 		if stage := stages[os.Args[1]]; stage != nil {
 			return c.code(stage(os.Args[2:]))
 		}
@@ -78,7 +84,7 @@ const leastMany = 20
 
 func (c Command) measure(ctx context.Context, o Options, disk, out string) error {
 	machine, began := Machine(ctx), time.Now()
-	l, err := New(ctx, disk)
+	l, err := New(ctx, disk, !c.Light)
 	if err != nil {
 		return err
 	}

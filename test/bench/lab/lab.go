@@ -25,14 +25,14 @@ var workerSource []byte
 type Lab struct {
 	// Dir is below a tmpfs where there is one; Disk is on the disk that a user's data would be on.
 	Dir, Disk string
-	// Worker is the supervised program (worker/worker.c).
+	// Worker is the supervised program (worker/worker.c); there may be none.
 	Worker string
 	// Bin holds the binaries of drover.
 	Bin string
 }
 
-// New makes the directories and builds what is run in them.
-func New(ctx context.Context, disk string) (*Lab, error) {
+// New makes the directories and builds what is run in them: drover and, if it is asked for, the worker.
+func New(ctx context.Context, disk string, worker bool) (*Lab, error) {
 	memory := "/dev/shm"
 	if _, err := os.Stat(memory); err != nil {
 		memory = ""
@@ -41,18 +41,20 @@ func New(ctx context.Context, disk string) (*Lab, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a directory: %w", err)
 	}
-	l := &Lab{Dir: dir, Worker: filepath.Join(dir, "worker"), Bin: filepath.Join(dir, "bin")}
+	l := &Lab{Dir: dir, Bin: filepath.Join(dir, "bin")}
 	if l.Disk, err = os.MkdirTemp(disk, "drover-bench-"); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot make a directory: %w", err), l.Close())
 	}
-	source := filepath.Join(dir, "worker.c")
-	if err := os.WriteFile(source, workerSource, 0o600); err != nil {
-		return nil, errors.Join(err, l.Close())
+	builds := [][]string{{"go", "build", "-trimpath", "-o", l.Bin + "/", "./cmd/..."}}
+	if worker {
+		source := filepath.Join(dir, "worker.c")
+		if err := os.WriteFile(source, workerSource, 0o600); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+		l.Worker = filepath.Join(dir, "worker")
+		builds = append(builds, []string{"gcc", "-O2", "-static", "-o", l.Worker, source})
 	}
-	for _, args := range [][]string{
-		{"gcc", "-O2", "-static", "-o", l.Worker, source},
-		{"go", "build", "-trimpath", "-o", l.Bin + "/", "./cmd/..."},
-	} {
+	for _, args := range builds {
 		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {

@@ -1,0 +1,257 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"drover/internal/pki"
+	"drover/internal/process"
+	"drover/internal/wire"
+	"drover/test/bench/lab"
+)
+
+// The bare server is core NATS with the same TLS and timeouts as drover's fabric, and nothing else: no accounts, no credentials.
+
+// runBareServer is the stage of the bare server; args are the directory of its authority.
+func runBareServer(args []string) error {
+	keeper, err := pki.Open(pki.Config{Dir: args[0], Names: []string{"127.0.0.1"}, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	srv, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, AuthTimeout: 15, PingInterval: 20 * time.Second, MaxPayload: wire.MaxMessage,
+		TLS: true, TLSConfig: keeper.ServerTLS(), TLSHandshakeFirst: true, TLSTimeout: 15,
+	})
+	if err != nil {
+		return err
+	}
+	srv.Start()
+	if !srv.ReadyForConnections(patience) {
+		return errors.New("the bare server does not listen")
+	}
+	return obey(context.Background(), map[string]func(context.Context) (string, error){
+		"listen": func(context.Context) (string, error) { return srv.ClientURL(), nil },
+	})
+}
+
+// bareConn connects to the bare server at url, whose authority is in dir.
+func bareConn(dir, url string) (*nats.Conn, error) {
+	pem, err := os.ReadFile(filepath.Join(dir, pki.CAFile))
+	if err != nil {
+		return nil, err
+	}
+	trust, err := pki.Trusting(string(pem))
+	if err != nil {
+		return nil, err
+	}
+	return nats.Connect(url, nats.Secure(trust), nats.TLSHandshakeFirst(), nats.Timeout(patience), nats.MaxReconnects(0))
+}
+
+func bareSubject(i int) string { return "bare." + strconv.Itoa(i) }
+
+// barePeers are connections that answer requests.
+type barePeers struct {
+	dir, url     string
+	first, count int
+	answer       []byte
+}
+
+// runBarePeers is the stage of a process of peers: the directory of the authority, the URL, the first number, how many there are, and how many
+// bytes each answers with.
+func runBarePeers(args []string) error {
+	if len(args) != 5 {
+		return errors.New("five arguments are needed")
+	}
+	p := &barePeers{dir: args[0], url: args[1]}
+	var size int
+	for i, n := range []*int{&p.first, &p.count, &size} {
+		var err error
+		if *n, err = strconv.Atoi(args[2+i]); err != nil {
+			return err
+		}
+	}
+	p.answer = make([]byte, size)
+	return obey(context.Background(), map[string]func(context.Context) (string, error){"connect": p.connect})
+}
+
+// connect makes the connections and listens on each.
+func (p *barePeers) connect(context.Context) (string, error) {
+	var next atomic.Int64
+	errs := make([]error, joiners)
+	var workers sync.WaitGroup
+	for w := range joiners {
+		workers.Go(func() {
+			for errs[w] == nil {
+				i := int(next.Add(1)) - 1
+				if i >= p.count {
+					return
+				}
+				errs[w] = p.listen(p.first + i)
+			}
+		})
+	}
+	workers.Wait()
+	return "", errors.Join(errs...)
+}
+
+func (p *barePeers) listen(i int) error {
+	conn, err := bareConn(p.dir, p.url)
+	if err != nil {
+		return err
+	}
+	if _, err := conn.Subscribe(bareSubject(i), func(m *nats.Msg) { _ = m.Respond(p.answer) }); err != nil { // a lost answer is missed by who has asked
+		return err
+	}
+	return conn.Flush()
+}
+
+// exchange is how many bytes go to an agent and come back from it in one operation that asks how a process is: the order and the
+// acknowledgement, the receipt and the report.
+type exchange struct{ down, up int }
+
+// exchanged takes the sizes from messages as drover makes them.
+func exchanged(spec *process.Spec) (exchange, error) {
+	key, err := nkeys.CreateAccount()
+	if err != nil {
+		return exchange{}, err
+	}
+	item, agent := "12345-1234567890123456789", "UAIPQ4M6PVQBFIQQ2MUXM2DDKSOPIJXKYJ6ZN5IQ6FXVPZ3LTAVFFTGC"
+	order, err := wire.Seal(wire.Manifest{Agent: agent, Issued: time.Now(), Expires: time.Now(), Orders: []wire.Order{{
+		Item: item, Process: process.ID{Namespace: namespace, Name: procName}, Op: process.Query, Spec: spec, Actor: process.Actor{App: appCode, User: appCode},
+	}}}, key)
+	if err != nil {
+		return exchange{}, err
+	}
+	outcome := process.Outcome{Text: process.Success, Status: &process.Status{
+		ProcName: procName, Instance: process.Instance{PID: -1}, ReportedAt: time.Now().Unix(), Message: "no process is in " + spec.Identity.PIDPath,
+	}}
+	e := exchange{down: len(order)}
+	for _, m := range []struct {
+		message any
+		way     *int
+	}{
+		{wire.ReportAck{Version: wire.Version}, &e.down},
+		{wire.Receipt{Version: wire.Version, Accepted: []string{item}}, &e.up},
+		{wire.Report{Version: wire.Version, Progress: []wire.Progress{{Item: item, Outcome: &outcome}}}, &e.up},
+	} {
+		data, err := json.Marshal(m.message)
+		if err != nil {
+			return exchange{}, err
+		}
+		*m.way += len(data)
+	}
+	return e, nil
+}
+
+// bare measures bare NATS: the memory of its connections, and a request to each with the answers of all.
+func (b *bench) bare(context.Context) (err error) {
+	if b.bytes, err = exchanged(b.spec()); err != nil {
+		return err
+	}
+	dir := filepath.Join(b.lab.Dir, "bare")
+	srv, err := enlist(filepath.Join(b.lab.Dir, "bare-server.log"), bareServerStage, dir)
+	if err != nil {
+		return err
+	}
+	defer srv.dismiss()
+	url, err := srv.tell("listen")
+	if err != nil {
+		return err
+	}
+	empty := lab.CostOf([]int{srv.PID()})
+	peers, err := b.divide(barePerProcess, func(name string, first, count int) (*member, error) {
+		return enlist(filepath.Join(b.lab.Dir, name+".log"), barePeersStage, dir, url, strconv.Itoa(first), strconv.Itoa(count), strconv.Itoa(b.bytes.up))
+	}, "peers")
+	defer peers.dismiss()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := peers.tell("connect"); err != nil {
+		return err
+	}
+	took := time.Since(began)
+	b.floor.connect = took.Seconds()
+	full := lab.CostOf([]int{srv.PID()})
+	b.floor.memory = (full.Heap - empty.Heap) * 1000 / float64(b.n)
+	b.report.Note("bare NATS: %d TLS connections in %.1f s, server CPU %.1f s, %d at a time in each process", b.n, took.Seconds(), (full.CPU - empty.CPU).Seconds(), joiners)
+	conn, err := bareConn(dir, url)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	for range b.rounds {
+		before := lab.CostOf([]int{srv.PID()}).CPU
+		took, err := b.ask(conn)
+		if err != nil {
+			return err
+		}
+		b.floor.ask = append(b.floor.ask, took.Seconds())
+		b.floor.askCPU = append(b.floor.askCPU, (lab.CostOf([]int{srv.PID()}).CPU - before).Seconds())
+	}
+	lab.Pause(settle)
+	b.floor.idle = lab.Idle([]int{srv.PID()}, b.window)
+	return nil
+}
+
+// ask sends a request to every peer and waits for every answer.
+func (b *bench) ask(conn *nats.Conn) (time.Duration, error) {
+	inbox := conn.NewInbox()
+	answers := make(chan struct{})
+	left := b.n
+	sub, err := conn.Subscribe(inbox, func(*nats.Msg) {
+		if left--; left == 0 {
+			close(answers)
+		}
+	})
+	if err != nil {
+		return 0, err
+	}
+	defer sub.Unsubscribe() //nolint:errcheck // the connection goes with it
+	if err := sub.SetPendingLimits(-1, -1); err != nil {
+		return 0, err
+	}
+	request := make([]byte, b.bytes.down)
+	began := time.Now()
+	for i := range b.n {
+		if err := conn.PublishRequest(bareSubject(i), inbox, request); err != nil {
+			return 0, err
+		}
+	}
+	select {
+	case <-answers:
+		return time.Since(began), nil
+	case <-time.After(patience):
+		return 0, io.ErrUnexpectedEOF
+	}
+}
+
+// barePerProcess is how many peers are in a process: each has one descriptor.
+const barePerProcess = 10_000
+
+// divide starts the members that b.n agents or peers take, per of them in each.
+func (b *bench) divide(per int, start func(name string, first, count int) (*member, error), kind string) (crew, error) {
+	var all crew
+	for first := 0; first < b.n; first += per {
+		m, err := start(fmt.Sprintf("%s-%d", kind, len(all)), first, min(per, b.n-first))
+		if err != nil {
+			return all, err
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}

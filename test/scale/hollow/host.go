@@ -1,0 +1,256 @@
+// Package hollow is a made-up host for real agents, so that many of them can run in one process: commands end at once, and what they are
+// said to start is alive as long as nobody ends it. It owns no process, writes nothing and reads only the boot id of the machine.
+package hollow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	"drover/internal/agent/cgroup"
+	"drover/internal/agent/host"
+	"drover/internal/agent/liveness"
+	"drover/internal/agent/operation"
+	"drover/internal/agent/probe"
+	"drover/internal/agent/procfs"
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+)
+
+// Host is one made-up machine. It implements agent.Host and may be used from any goroutine.
+type Host struct {
+	boot string
+	// output is what each command is said to have written.
+	output string
+
+	mu    sync.Mutex
+	pids  int
+	alive map[procfs.Identity]*instance
+	files map[string]procfs.Identity // pid file → who is in it
+	ended map[string]liveness.Exit   // run → how its command ended
+	runs  map[procfs.Identity]string // of the commands, until they are discarded
+}
+
+// instance is a process that is alive.
+type instance struct {
+	name     string
+	started  time.Time
+	watchers map[int]func(liveness.Exit)
+	watches  int
+}
+
+// New returns a machine that runs nothing, whose commands write output.
+func New(boot, output string) *Host {
+	return &Host{
+		boot: boot, output: output, pids: 1, alive: map[procfs.Identity]*instance{}, files: map[string]procfs.Identity{},
+		ended: map[string]liveness.Exit{}, runs: map[procfs.Identity]string{},
+	}
+}
+
+// newIdentity makes a process id; the caller holds the lock.
+func (h *Host) newIdentity() procfs.Identity {
+	h.pids++
+	return procfs.Identity{BootID: h.boot, PID: h.pids, StartTicks: uint64(host.SinceBoot() / (time.Second / procfs.TicksPerSecond))}
+}
+
+// Look implements operation.Processes: a recorded identity decides alone, else it is the pid file.
+func (h *Host) Look(spec *process.Spec, rt specstore.Runtime) operation.Sighting {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if rt.Process != nil && h.alive[*rt.Process] != nil {
+		return operation.Sighting{ID: rt.Process, PIDFile: rt.PIDFile, Matches: 1}
+	}
+	id, ok := h.files[spec.Identity.PIDPath]
+	if !ok || h.alive[id] == nil {
+		return operation.Sighting{Note: "no process is in " + spec.Identity.PIDPath}
+	}
+	return operation.Sighting{ID: &id, PIDFile: spec.Identity.PIDPath, Matches: 1}
+}
+
+// Watch implements operation.Processes and probe.Host. The end of a command is told of at once.
+func (h *Host) Watch(id procfs.Identity, fn func(liveness.Exit)) (stop func(), err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if p := h.alive[id]; p != nil {
+		n := p.watches
+		p.watches++
+		p.watchers[n] = fn
+		return func() {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			delete(p.watchers, n)
+		}, nil
+	}
+	if exit, ok := h.ended[h.runs[id]]; ok {
+		fn(exit)
+		return func() {}, nil
+	}
+	return nil, fmt.Errorf("cannot watch pid %d: %w", id.PID, liveness.ErrGone)
+}
+
+// Signal implements operation.Processes: every signal ends the process.
+func (h *Host) Signal(id procfs.Identity, sig syscall.Signal) error {
+	if !h.end(id, liveness.Exit{Known: true, Signal: sig}) {
+		return fmt.Errorf("cannot signal pid %d: %w", id.PID, liveness.ErrGone)
+	}
+	return nil
+}
+
+// SignalGroup implements operation.Processes.
+func (h *Host) SignalGroup(id procfs.Identity, sig syscall.Signal) error { return h.Signal(id, sig) }
+
+// end ends a process and reports whether it was alive.
+func (h *Host) end(id procfs.Identity, exit liveness.Exit) bool {
+	exit.At = time.Now()
+	h.mu.Lock()
+	p := h.alive[id]
+	delete(h.alive, id)
+	h.mu.Unlock()
+	if p == nil {
+		return false
+	}
+	for _, fn := range p.watchers { // nobody adds one to a process that is not there
+		fn(exit)
+	}
+	return true
+}
+
+// Instance implements operation.Processes.
+func (h *Host) Instance(id procfs.Identity) (process.Instance, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.alive[id]
+	if p == nil {
+		return process.Instance{}, fmt.Errorf("cannot look at pid %d: %w", id.PID, liveness.ErrGone)
+	}
+	return process.Instance{PID: id.PID, Cmdline: "/opt/hollow/" + p.name + " --config /opt/hollow/etc/" + p.name + ".conf", Stat: "S", StartedAt: p.started.Unix()}, nil
+}
+
+// Glance implements operation.Processes.
+func (h *Host) Glance(id procfs.Identity) (alive, moved bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.alive[id] != nil, false
+}
+
+// Measure implements limit.Trees: everybody uses a little, always the same.
+func (h *Host) Measure(roots []procfs.Root) ([]procfs.TreeUse, error) {
+	now := host.SinceBoot()
+	uses := make([]procfs.TreeUse, len(roots))
+	for i, r := range roots {
+		if alive, _ := h.Glance(r.Identity); alive {
+			uses[i] = procfs.TreeUse{CPU: 0.5, Mem: 0.25, Since: now - time.Second, At: now, Processes: 1}
+		}
+	}
+	return uses, nil
+}
+
+// Question implements probe.Host. There is nobody to ask.
+func (h *Host) Question(string, string, *process.Spec) (probe.Question, error) {
+	return nil, errors.New("a hollow host answers no questions")
+}
+
+// Launch implements operation.Commands.
+func (h *Host) Launch(run, line string, spec *process.Spec) (operation.Child, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := &command{h: h, id: h.newIdentity(), run: run, line: line, spec: spec}
+	h.runs[c.id] = run
+	return c, nil
+}
+
+// command waits at its gate.
+type command struct {
+	h    *Host
+	id   procfs.Identity
+	run  string
+	line string
+	spec *process.Spec
+}
+
+// Identity implements operation.Child.
+func (c *command) Identity() procfs.Identity { return c.id }
+
+// Release implements operation.Child: the command does what it is for, and has ended.
+func (c *command) Release() error {
+	file := c.spec.Identity.PIDPath
+	switch c.line {
+	case c.spec.Commands.Stop, c.spec.Commands.Kill:
+		c.h.mu.Lock()
+		id := c.h.files[file]
+		c.h.mu.Unlock()
+		c.h.end(id, liveness.Exit{Known: true, Signal: syscall.SIGTERM})
+	case c.spec.Commands.Start, c.spec.Commands.Restart:
+		c.h.mu.Lock()
+		id := c.h.newIdentity()
+		c.h.alive[id] = &instance{name: c.spec.Identity.ProcName, started: time.Now(), watchers: map[int]func(liveness.Exit){}}
+		c.h.files[file] = id
+		c.h.mu.Unlock()
+	}
+	c.h.mu.Lock()
+	defer c.h.mu.Unlock()
+	c.h.ended[c.run] = liveness.Exit{Known: true, At: time.Now()}
+	return nil
+}
+
+// Abandon implements operation.Child.
+func (c *command) Abandon() { c.h.Discard(c.run) }
+
+// Ran implements operation.Commands.
+func (h *Host) Ran(run string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, ok := h.ended[run]
+	return ok
+}
+
+// Trim implements operation.Commands.
+func (h *Host) Trim(string) {}
+
+// Output implements operation.Commands. Nothing of the run is kept after that.
+func (h *Host) Output(run string) string {
+	h.Discard(run)
+	return h.output
+}
+
+// Discard implements operation.Commands.
+func (h *Host) Discard(run string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.ended, run)
+	for id, of := range h.runs {
+		if of == run {
+			delete(h.runs, id)
+		}
+	}
+}
+
+// EndTree implements operation.Commands.
+func (h *Host) EndTree(_ context.Context, root procfs.Identity, _ string) ([]int, error) {
+	h.end(root, liveness.Exit{Known: true, Signal: syscall.SIGKILL})
+	return nil, nil
+}
+
+// Run implements agent.Machinery.
+func (h *Host) Run(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
+// Close implements agent.Machinery.
+func (h *Host) Close() {}
+
+// Sweep implements agent.Machinery. There is nothing to drop.
+func (h *Host) Sweep(map[string]bool) {}
+
+// Groups implements agent.Machinery.
+func (h *Host) Groups() cgroup.Mode { return cgroup.ModeV2 }
+
+// OOM implements agent.Machinery.
+func (h *Host) OOM(string) bool { return false }
+
+// LimitNotes implements agent.Machinery.
+func (h *Host) LimitNotes(process.HardLimits) []string { return nil }

@@ -1,0 +1,93 @@
+// Command scale measures what one server does with as many agents as this machine lets connect, beside bare NATS with as many
+// connections and bytes in the same run. The agents are hollow: the code of drover-agent over the real fabric with TLS, each with a key and
+// a state of its own (on a tmpfs), above a made-up host. Server, agents and bare NATS share the machine's processors; what the server
+// alone has used is told beside each time. It needs root, and writes to standard output and to a file below bench/results.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"drover/test/bench/lab"
+)
+
+// The stages that the program starts of itself.
+const (
+	agentsStage     = "hollow-agents"
+	bareServerStage = "bare-server"
+	barePeersStage  = "bare-peers"
+)
+
+func main() {
+	flags := flag.NewFlagSet("scale", flag.ContinueOnError)
+	chosen := flags.String("rows", "", "rows to measure, all if empty: "+strings.Join(names(), ", "))
+	per := flags.Int("per", 3200, "how many agents are in a process")
+	os.Exit(lab.Command{
+		Name: "scale", File: "scale", Title: "drover at scale",
+		Defaults: lab.Options{Many: most(), Rounds: 5, Window: 60 * time.Second},
+		Flags:    flags,
+		Light:    true,
+		Stages: map[string]func([]string) error{
+			agentsStage: runAgents, bareServerStage: runBareServer, barePeersStage: runBarePeers,
+		},
+		Measure: func(ctx context.Context, l *lab.Lab, o lab.Options, r *lab.Report) error {
+			b, err := newBench(ctx, l, o, r, *per)
+			if err != nil {
+				return err
+			}
+			return b.measure(ctx, *chosen)
+		},
+	}.Main())
+}
+
+// row measures one thing.
+type row struct {
+	name    string
+	measure func(*bench, context.Context) error
+}
+
+// rows are all there are, in the order in which they are measured: each needs what those before it have left.
+func rows() []row {
+	return []row{
+		{"bare", (*bench).bare},
+		{"join", (*bench).join},
+		{"connect", (*bench).connect},
+		{"rest", (*bench).rest},
+		{"query", (*bench).query},
+		{"start", (*bench).start},
+		{"status", (*bench).status},
+		{"absent", (*bench).absent},
+		{"herd", (*bench).herd},
+	}
+}
+
+func names() []string {
+	var list []string
+	for _, r := range rows() {
+		list = append(list, r.name)
+	}
+	return list
+}
+
+// measure measures the rows that were chosen, and ends with the first that fails: those after it would say nothing.
+func (b *bench) measure(ctx context.Context, chosen string) error {
+	defer b.close()
+	for _, r := range rows() {
+		// Without agents that have joined and are connected there is nothing else to measure.
+		needed := r.name == "join" || r.name == "connect"
+		if chosen != "" && !needed && !slices.Contains(strings.Split(chosen, ","), r.name) {
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "%s measuring %s\n", time.Now().Format(time.TimeOnly), r.name)
+		if err := r.measure(b, ctx); err != nil {
+			return errors.Join(fmt.Errorf("%s: %w", r.name, err), b.explain())
+		}
+	}
+	return nil
+}
