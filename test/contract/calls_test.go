@@ -234,7 +234,7 @@ func TestLenientBodies(t *testing.T) {
 			t.Errorf("started %d times", n)
 		}
 		harness.Eventually(t, "the labels to be shown", func() bool {
-			return fmt.Sprint(row(t, p)["meta"]) == "map[labels:map[bk_process_id:77 deep:[<nil> 1.5]] name:lenient namespace:odd]"
+			return fmt.Sprint(p.Row()["meta"]) == "map[labels:map[bk_process_id:77 deep:[<nil> 1.5]] name:lenient namespace:odd]"
 		})
 		want(t, "stop", p.Operate(1), 0)
 	})
@@ -252,7 +252,7 @@ func TestMisspeltTimer(t *testing.T) {
 		if n := harness.Starts(t, dir); n != 0 {
 			t.Errorf("started %d times", n)
 		}
-		harness.Eventually(t, "the row to be there", func() bool { return row(t, p)["isauto"] == true })
+		harness.Eventually(t, "the row to be there", func() bool { return p.Row()["isauto"] == true })
 	}
 	if err := s.Terminate(); err != nil {
 		t.Fatal(err)

@@ -113,16 +113,3 @@ func rows(s *harness.Server, namespace string) (count int, list []harness.Object
 	}
 	return int(data["count"].(float64)), list
 }
-
-// row returns the row of one process.
-func row(t *testing.T, p *harness.Process) harness.Object {
-	t.Helper()
-	data := p.Server.Call("get_proc_status_v2", harness.Object{
-		"meta": harness.Object{"namespace": p.Namespace, "name": p.Name}, "agent_id_list": []string{harness.Agent},
-	})
-	list := data["proc_infos"].([]any)
-	if len(list) != 1 {
-		t.Fatalf("%d rows: %v", len(list), list)
-	}
-	return list[0].(harness.Object)
-}

@@ -77,7 +77,7 @@ func TestUnhostOfUnknownStoresNothing(t *testing.T) {
 	if n, _ := rows(s, p.Namespace); n != 0 {
 		t.Errorf("%d processes are registered", n)
 	}
-	if r := row(t, p); r["flag"] != 0.0 || r["status"] != 0.0 {
+	if r := p.Row(); r["flag"] != 0.0 || r["status"] != 0.0 {
 		t.Errorf("row %v, want flag and status 0", r)
 	}
 }

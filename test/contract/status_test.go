@@ -85,7 +85,7 @@ func TestRowsFollowTheOperations(t *testing.T) {
 		var listed []harness.Object
 		// What an agent observes reaches the server a moment after the result.
 		harness.Eventually(t, step.name+" to be seen in the rows", func() bool {
-			status = row(t, p)
+			status = p.Row()
 			var count int
 			count, listed = rows(s, p.Namespace)
 			known := min(1, step.flag+step.status)
@@ -221,7 +221,7 @@ func TestValuesAreThoseOfProc(t *testing.T) {
 
 	var r harness.Object
 	harness.Eventually(t, "the row to show the process", func() bool {
-		r = row(t, p)
+		r = p.Row()
 		return r["pid"] == float64(pid)
 	})
 	between("last_start_time of the row", number(t, r, "last_start_time"), started-2, started+2)

@@ -2,7 +2,9 @@ package harness
 
 import (
 	"fmt"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -77,4 +79,58 @@ func Stat(pid int) []string {
 		return nil
 	}
 	return strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+}
+
+// Running is an odd daemon that has been started and is hosted, looked at once, after a second.
+func Running(t testing.TB, s *Server, oddd, name string) (p *Process, dir string) {
+	t.Helper()
+	p, dir = Odd(t, s, oddd, name, "plain")
+	p.Policy = Object{"start_check_secs": 1}
+	if r := p.Operate(0); r.Code != 0 {
+		t.Fatalf("start: %d %s", r.Code, r.Msg)
+	}
+	return p, dir
+}
+
+// MemoryPercent is how many percent of the machine's memory so many MiB are.
+func MemoryPercent(t testing.TB, mib float64) float64 {
+	t.Helper()
+	data, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kib float64
+	if _, err := fmt.Sscanf(string(data), "MemTotal: %f kB", &kib); err != nil {
+		t.Fatal(err)
+	}
+	return 100 * mib * 1024 / kib
+}
+
+// FreePort returns a port of 127.0.0.1 that nobody listens on.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// Sleeper copies a program that does nothing for long (sleep) under another name into a directory, and returns its path.
+func Sleeper(t testing.TB, dir, name string) string {
+	t.Helper()
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(sleep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

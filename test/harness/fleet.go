@@ -1,53 +1,17 @@
 package harness
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
-	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
-	"time"
 )
-
-// Program is one process of drover.
-type Program struct {
-	// Out is what it has written to its standard output.
-	Out *Log
-
-	t     testing.TB
-	cmd   *exec.Cmd
-	ended chan error
-}
-
-// Log keeps what a program writes and can be read meanwhile.
-type Log struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (w *Log) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.Write(p)
-}
-
-// String returns all of it.
-func (w *Log) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.String()
-}
 
 // Fleet is a server of its own and where its agents are kept, looked at from outside.
 type Fleet struct {
@@ -65,6 +29,8 @@ type Fleet struct {
 	// Place returns what to begin the command line of a program with, by its name, so that it runs in a network of its own; nil has all
 	// share that of the test.
 	Place func(name string) []string
+	// Dial is how the test's calls reach the server; nil is from where the test is.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Logs are those of every program that has run, by name.
 	Logs map[string]*Log
 }
@@ -72,25 +38,16 @@ type Fleet struct {
 // NewFleet starts a server of the program drover, which agents of the other program may join.
 func NewFleet(t testing.TB, drover, agent string, flags ...string) *Fleet {
 	t.Helper()
-	f := &Fleet{T: t, Dir: Workdir(t), Drover: drover, Agent: agent, Flags: flags, Logs: map[string]*Log{}}
-	t.Cleanup(func() {
-		if t.Failed() {
-			for name, log := range f.Logs {
-				text := log.String()
-				t.Logf("log of %s:\n%s", name, text[max(0, len(text)-8000):])
-			}
-		}
-	})
-	f.StartServer()
+	f := &Fleet{T: t, Drover: drover, Agent: agent, Flags: flags}
+	f.Begin()
 	return f
 }
 
-// environment is what the programs are given.
-func environment() []string {
-	return []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent",
-		"DROVER_BOOTSTRAP_APP_CODE=" + AppCode, "DROVER_BOOTSTRAP_APP_SECRET=" + AppSecret,
-	}
+// Begin starts the server of a fleet that says how.
+func (f *Fleet) Begin() {
+	f.T.Helper()
+	f.Dir, f.Logs = Workdir(f.T), map[string]*Log{}
+	f.StartServer()
 }
 
 // Start runs a program until the test ends.
@@ -98,29 +55,10 @@ func (f *Fleet) Start(name, binary string, args ...string) *Program {
 	f.T.Helper()
 	if f.Logs[name] == nil {
 		f.Logs[name] = &Log{}
+		f.Logs[name].ShowIfFailed(f.T, name)
 	}
 	line := f.place(name, binary, args)
-	p := &Program{t: f.T, cmd: exec.Command(line[0], line[1:]...), ended: make(chan error, 1), Out: &Log{}}
-	p.cmd.Env = environment()
-	p.cmd.Stdout, p.cmd.Stderr = p.Out, f.Logs[name]
-	if err := p.cmd.Start(); err != nil {
-		f.T.Fatal(err)
-	}
-	go func() { p.ended <- p.cmd.Wait() }()
-	f.T.Cleanup(func() { p.End(syscall.SIGKILL) })
-	return p
-}
-
-// End signals the program and waits until it has ended. It may be called again.
-func (p *Program) End(sig syscall.Signal) {
-	p.t.Helper()
-	_ = p.cmd.Process.Signal(sig) // it may have ended
-	select {
-	case err := <-p.ended:
-		p.ended <- err
-	case <-time.After(Patience):
-		p.t.Error("a program did not end")
-	}
+	return Launch(f.T, f.Logs[name], Environment("/nonexistent", FirstApp()...), line[0], line[1:]...)
 }
 
 // StartServer starts the server, again where it was before, and waits until it takes calls.
@@ -133,21 +71,7 @@ func (f *Fleet) StartServer() {
 	f.Server = f.Start("server", f.Drover, append([]string{
 		"server", "--data-dir", f.ServerDir(), "--http", listen, "--fabric", "127.0.0.1:0", "--log-level", "debug",
 	}, f.Flags...)...)
-	Eventually(f.T, "the server to be ready", func() bool {
-		select {
-		case err := <-f.Server.ended:
-			f.Server.ended <- err
-			f.T.Fatalf("the server ended: %v", err)
-		default:
-		}
-		for line := range strings.Lines(f.Server.Out.String()) {
-			if url, ok := strings.CutPrefix(strings.TrimSpace(line), "URL "); ok && strings.HasSuffix(line, "\n") {
-				f.URL = strings.TrimSpace(url)
-				return true
-			}
-		}
-		return false
-	})
+	f.URL = f.Server.url()
 	pem, err := os.ReadFile(filepath.Join(f.ServerDir(), "server", "pki", "ca.pem"))
 	if err != nil {
 		f.T.Fatal(err)
@@ -156,7 +80,7 @@ func (f *Fleet) StartServer() {
 	if !roots.AppendCertsFromPEM(pem) {
 		f.T.Fatal("ca.pem holds no certificate")
 	}
-	f.Client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	f.Client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DialContext: f.Dial}}
 	f.T.Cleanup(f.Client.CloseIdleConnections)
 }
 
@@ -178,23 +102,9 @@ func (f *Fleet) place(name, binary string, args []string) []string {
 // Run runs a command to its end, where the program of that name runs, and returns its exit code and what it has written.
 func (f *Fleet) Run(name, stdin, binary string, args ...string) (code int, stdout, stderr string) {
 	f.T.Helper()
-	ctx, cancel := context.WithTimeout(f.T.Context(), Patience)
-	defer cancel()
 	line := f.place(name, binary, args)
-	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
-	cmd.Env = environment()
-	cmd.Stdin = strings.NewReader(stdin)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	err := cmd.Run()
-	exit, ok := errors.AsType[*exec.ExitError](err)
-	if err != nil && !ok {
-		f.T.Fatal(err)
-	}
-	if ok {
-		code = exit.ExitCode()
-	}
-	return code, out.String(), errs.String()
+	r := Finish(f.T, stdin, Environment("/nonexistent", FirstApp()...), line[0], line[1:]...)
+	return r.Code, r.Out, r.Errors
 }
 
 // CLI runs a command of drover against the server, which must succeed, and returns what it prints.
@@ -255,51 +165,26 @@ func (f *Fleet) Online(host string) {
 // Call calls a GSE endpoint as a caller from outside does, and fails the test unless its code is 0.
 func (f *Fleet) Call(name string, body any) Object {
 	f.T.Helper()
-	data, err := json.Marshal(body)
+	data, err := f.caller().GSE(name, body)
 	if err != nil {
 		f.T.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(f.T.Context(), Patience)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.URL+"/api/c/compapi/v2/gse/"+name+"/", bytes.NewReader(data))
-	if err != nil {
-		f.T.Fatal(err)
-	}
-	req.Header.Set("X-Bkapi-Authorization", fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":%q,"bk_username":"tester"}`, AppCode, AppSecret))
-	resp, err := f.Client.Do(req)
-	if err != nil {
-		f.T.Fatal(err)
-	}
-	defer resp.Body.Close()
-	reply := Object{}
-	if err := json.NewDecoder(resp.Body).Decode(&reply); err != nil {
-		f.T.Fatal(err)
-	}
-	if reply["code"] != 0.0 {
-		f.T.Fatalf("%s: %v", name, reply)
-	}
-	got, _ := reply["data"].(Object)
-	return got
+	return data
 }
+
+func (f *Fleet) caller() Caller { return Caller{f.URL, f.Client} }
 
 // Operate carries an operation out on hosts and returns the results by host.
 func (f *Fleet) Operate(p *Process, op int, hosts ...string) map[string]Result {
 	f.T.Helper()
 	request := p.Request(op)
 	request["agent_id_list"] = hosts
-	task := f.Call("operate_proc_v2", request)["task_id"]
+	task, _ := f.Call("operate_proc_v2", request)["task_id"].(string)
+	data := f.caller().Await(f.T, task)
 	results := map[string]Result{}
-	Eventually(f.T, "the task to end", func() bool {
-		data := f.Call("get_proc_operate_result_v2", Object{"task_id": task})
-		for _, host := range hosts {
-			entry := data[host+":"+p.Namespace+":"+p.Name]
-			if e, ok := entry.(Object); !ok || e["error_code"] == 115.0 {
-				return false
-			}
-			results[host] = ParseResult(f.T, entry)
-		}
-		return true
-	})
+	for _, host := range hosts {
+		results[host] = ParseResult(f.T, data[host+":"+p.Namespace+":"+p.Name])
+	}
 	return results
 }
 

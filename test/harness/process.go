@@ -80,6 +80,19 @@ func (p *Process) Query() Result {
 	return p.Operate(2)
 }
 
+// Row is its row of get_proc_status_v2.
+func (p *Process) Row() Object {
+	p.Server.t.Helper()
+	data := p.Server.Call("get_proc_status_v2", Object{
+		"meta": Object{"namespace": p.Namespace, "name": p.Name}, "agent_id_list": []string{p.host()},
+	})
+	rows := data["proc_infos"].([]any)
+	if len(rows) != 1 {
+		p.Server.t.Fatalf("%d rows: %v", len(rows), rows)
+	}
+	return rows[0].(Object)
+}
+
 // ParseResult reads one entry of a result map.
 func ParseResult(t testing.TB, entry any) Result {
 	t.Helper()

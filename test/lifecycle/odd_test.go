@@ -133,7 +133,7 @@ func TestRelaunch(t *testing.T) {
 		want(t, "start", p.Operate(0), 0)
 		var message string
 		harness.Eventually(t, "the process to be given up", func() bool {
-			row := status(t, p)
+			row := p.Row()
 			message = row["message"].(string)
 			return strings.Contains(message, "given up")
 		})
@@ -158,7 +158,7 @@ func TestRelaunch(t *testing.T) {
 			t.Error("hosted after op 4")
 		}
 		signal(t, pid, syscall.SIGKILL)
-		harness.Eventually(t, "the end to be noticed", func() bool { return status(t, p)["pid"] == -1.0 })
+		harness.Eventually(t, "the end to be noticed", func() bool { return p.Row()["pid"] == -1.0 })
 		if n := starts(t, dir); n != 1 {
 			t.Errorf("started %d times after op 4", n)
 		}
@@ -169,7 +169,7 @@ func TestRelaunch(t *testing.T) {
 		p.Policy = harness.Object{"auto_type": 2}
 		want(t, "start", p.Operate(0), 0)
 		signal(t, harness.ReadPID(t, dir+"/oddd.pid"), syscall.SIGKILL)
-		harness.Eventually(t, "the end to be noticed", func() bool { return status(t, p)["pid"] == -1.0 })
+		harness.Eventually(t, "the end to be noticed", func() bool { return p.Row()["pid"] == -1.0 })
 		if n := starts(t, dir); n != 1 {
 			t.Errorf("started %d times", n)
 		}
@@ -184,17 +184,4 @@ func TestRelaunch(t *testing.T) {
 			t.Errorf("started %d times", n)
 		}
 	})
-}
-
-// status returns the row of get_proc_status_v2.
-func status(t *testing.T, p *harness.Process) harness.Object {
-	t.Helper()
-	data := p.Server.Call("get_proc_status_v2", harness.Object{
-		"meta": harness.Object{"namespace": p.Namespace, "name": p.Name}, "agent_id_list": []string{harness.Agent},
-	})
-	rows := data["proc_infos"].([]any)
-	if len(rows) != 1 {
-		t.Fatalf("%d rows: %v", len(rows), rows)
-	}
-	return rows[0].(harness.Object)
 }

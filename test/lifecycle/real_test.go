@@ -2,7 +2,6 @@ package lifecycle_test
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,17 +18,6 @@ type daemon struct {
 	control  harness.Object
 	// reloads says that reload_cmd must keep the master's pid.
 	reloads bool
-}
-
-// freePort returns a port that nobody listens on.
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 func write(t *testing.T, path, text string) {
@@ -51,7 +39,7 @@ http {
     client_body_temp_path %[1]s; proxy_temp_path %[1]s; fastcgi_temp_path %[1]s; uwsgi_temp_path %[1]s; scgi_temp_path %[1]s;
     server { listen 127.0.0.1:%[2]d; }
 }
-`, dir, freePort(t)))
+`, dir, harness.FreePort(t)))
 	command := "/usr/sbin/nginx -c " + conf
 	return daemon{
 		name:     "nginx",
@@ -63,7 +51,7 @@ http {
 
 func redis(t *testing.T) daemon {
 	dir := workdir(t)
-	port := freePort(t)
+	port := harness.FreePort(t)
 	command := fmt.Sprintf("redis-server --port %d --bind 127.0.0.1 --daemonize yes --dir %s --pidfile %s/redis.pid --logfile %s/redis.log --save ''", port, dir, dir, dir)
 	return daemon{
 		name:     "redis-server",
@@ -78,7 +66,7 @@ func memcached(t *testing.T) daemon {
 		name:     "memcached",
 		identity: harness.Object{"proc_name": "memcached", "setup_path": dir, "pid_path": dir + "/memcached.pid", "user": "root"},
 		control: harness.Object{
-			"start_cmd":   fmt.Sprintf("memcached -d -u root -l 127.0.0.1 -p %d -P %s/memcached.pid", freePort(t), dir),
+			"start_cmd":   fmt.Sprintf("memcached -d -u root -l 127.0.0.1 -p %d -P %s/memcached.pid", harness.FreePort(t), dir),
 			"stop_cmd":    "kill $(cat memcached.pid)",
 			"restart_cmd": "",
 		},
@@ -93,7 +81,7 @@ func postgres(t *testing.T) daemon {
 	}
 	run(t, "chown", "postgres", dir)
 	run(t, "su", "postgres", "-s", "/bin/sh", "-c", fmt.Sprintf("%s/initdb -D %s/data -A trust --no-sync >/dev/null", bin[0], dir))
-	ctl := fmt.Sprintf("%s/pg_ctl -D %s/data -s -w -o '-p %d -c listen_addresses=127.0.0.1 -k %s'", bin[0], dir, freePort(t), dir)
+	ctl := fmt.Sprintf("%s/pg_ctl -D %s/data -s -w -o '-p %d -c listen_addresses=127.0.0.1 -k %s'", bin[0], dir, harness.FreePort(t), dir)
 	return daemon{
 		name:     "postgres",
 		identity: harness.Object{"proc_name": "postgres", "setup_path": dir, "pid_path": dir + "/data/postmaster.pid", "user": "postgres"},

@@ -27,18 +27,7 @@ const hogMiB = 300
 
 func cpuLimit() float64 { return 8 / float64(runtime.NumCPU()) }
 
-func memLimit(t *testing.T) float64 {
-	t.Helper()
-	data, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var kib float64
-	if _, err := fmt.Sscanf(string(data), "MemTotal: %f kB", &kib); err != nil {
-		t.Fatal(err)
-	}
-	return 100 * (hogMiB / 2 * 1024) / kib
-}
+func memLimit(t *testing.T) float64 { return harness.MemoryPercent(t, hogMiB/2) }
 
 // daemon is an oddd of a test.
 type daemon struct {

@@ -130,11 +130,7 @@ func TestAlarmOfAProcessThatDied(t *testing.T) {
 	mine, others := receive(t), receive(t)
 	secret := webhook(t, s, "mine", mine, "o?d")
 	webhook(t, s, "others", others, "other")
-	p, dir := harness.Odd(t, s, binaries.oddd, "cart", "plain")
-	p.Policy = harness.Object{"start_check_secs": 1}
-	if r := p.Operate(0); r.Code != 0 {
-		t.Fatalf("start: %d %s", r.Code, r.Msg)
-	}
+	p, dir := harness.Running(t, s, binaries.oddd, "cart")
 	before := time.Now().Add(-time.Minute).UnixMilli()
 	kill(t, p, dir)
 	a := mine.next(t, secret, "process_restart_success", "cart")
@@ -154,11 +150,7 @@ func TestAlarmsOutliveReceiverAndServer(t *testing.T) {
 	s := harness.Start(t, binaries.drover)
 	r := receive(t)
 	secret := webhook(t, s, "ops", r)
-	p, dir := harness.Odd(t, s, binaries.oddd, "cart", "plain")
-	p.Policy = harness.Object{"start_check_secs": 1}
-	if r := p.Operate(0); r.Code != 0 {
-		t.Fatalf("start: %d %s", r.Code, r.Msg)
-	}
+	p, dir := harness.Running(t, s, binaries.oddd, "cart")
 	r.refuses.Store(true)
 	kill(t, p, dir)
 	<-r.refused

@@ -1,11 +1,11 @@
 package quickstart_test
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"drover/test/harness"
 )
@@ -15,21 +15,19 @@ import (
 func TestAgentAlone(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)
-	p, dir := harness.Odd(t, s, binaries.oddd, "orphan", "plain")
-	p.Policy = harness.Object{"start_check_secs": 1}
-	if r := p.Operate(0); r.Code != 0 {
-		t.Fatalf("start: %+v", r)
-	}
+	p, dir := harness.Running(t, s, binaries.oddd, "orphan")
 	first := harness.ReadPID(t, dir+"/oddd.pid")
 	if err := s.Terminate(); err != nil {
 		t.Fatal(err)
 	}
 
-	agent := start(t, binaries.agent, "run", "--data-dir", s.DataDir)
+	log := &harness.Log{}
+	log.ShowIfFailed(t, "drover-agent")
+	agent := harness.Launch(t, log, harness.Environment("/"), binaries.agent, "run", "--data-dir", s.DataDir)
 	harness.Eventually(t, "the agent to say that it cannot reach the server", func() bool {
-		return strings.Contains(agent.text(), "fabric could not be reached")
+		return strings.Contains(log.String(), "fabric could not be reached")
 	})
-	if text := agent.text(); !strings.Contains(text, "connection refused") || strings.Contains(text, "goroutine ") {
+	if text := log.String(); !strings.Contains(text, "connection refused") || strings.Contains(text, "goroutine ") {
 		t.Error("the agent did not say cleanly why")
 	}
 	harness.Signal(t, first, syscall.SIGKILL)
@@ -41,7 +39,13 @@ func TestAgentAlone(t *testing.T) {
 		second = harness.ReadPID(t, dir+"/oddd.pid")
 		return second != first && harness.Alive(second)
 	})
-	agent.terminate()
+	before := time.Now()
+	if err := agent.Terminate(); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+	if took := time.Since(before); took > stopTime {
+		t.Errorf("took %v, want at most %v", took, stopTime)
+	}
 	if !harness.Alive(second) {
 		t.Error("the process ended with the agent")
 	}
@@ -59,8 +63,8 @@ func TestAgentAlone(t *testing.T) {
 func TestAgentThatNeverJoined(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
-	r := run(t, []string{"PATH=" + os.Getenv("PATH"), "HOME=/"}, binaries.agent, "run", "--data-dir", dir)
-	if r.code != 1 || !strings.Contains(r.errors, "join") {
-		t.Errorf("exit code %d, says %q, want 1 and a word about joining", r.code, r.errors)
+	r := harness.Finish(t, "", harness.Environment("/"), binaries.agent, "run", "--data-dir", dir)
+	if r.Code != 1 || !strings.Contains(r.Errors, "join") {
+		t.Errorf("exit code %d, says %q, want 1 and a word about joining", r.Code, r.Errors)
 	}
 }

@@ -33,10 +33,10 @@ func curl(t *testing.T, s *harness.Server) string {
 // paste runs a command line as a shell would, with these variables beside PATH, and returns the code of the answer.
 func paste(t *testing.T, line string, env ...string) any {
 	t.Helper()
-	r := run(t, append(env, "PATH="+os.Getenv("PATH")), "sh", "-c", line)
+	r := harness.Finish(t, "", harness.Environment("/", env...), "sh", "-c", line)
 	var reply harness.Object
-	if err := json.Unmarshal([]byte(r.out), &reply); err != nil || r.code != 0 {
-		t.Fatalf("%s: exit code %d: %s%s", line, r.code, r.out, r.errors)
+	if err := json.Unmarshal([]byte(r.Out), &reply); err != nil || r.Code != 0 {
+		t.Fatalf("%s: exit code %d: %s%s", line, r.Code, r.Out, r.Errors)
 	}
 	return reply["code"]
 }
@@ -109,9 +109,9 @@ func TestDevListensOnLoopbackOnly(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:7350", "drover.example:80"} {
 		dir := filepath.Join(t.TempDir(), "data")
-		r := run(t, []string{"PATH=" + os.Getenv("PATH"), "HOME=/"}, binaries.drover, "dev", "--data-dir", dir, "--http", address)
-		if r.code != 2 || !strings.Contains(r.errors, "loopback") {
-			t.Errorf("--http %s: exit code %d, says %q, want 2 and a word about loopback", address, r.code, r.errors)
+		r := harness.Finish(t, "", harness.Environment("/"), binaries.drover, "dev", "--data-dir", dir, "--http", address)
+		if r.Code != 2 || !strings.Contains(r.Errors, "loopback") {
+			t.Errorf("--http %s: exit code %d, says %q, want 2 and a word about loopback", address, r.Code, r.Errors)
 		}
 		if exists(dir) {
 			t.Errorf("--http %s: the data directory was made", address)
@@ -122,18 +122,18 @@ func TestDevListensOnLoopbackOnly(t *testing.T) {
 func TestSecondDroverIsRefused(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)
-	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=/"}
-	r := run(t, env, binaries.drover, "dev", "--data-dir", s.DataDir, "--http", "127.0.0.1:0")
-	if r.code != 1 || !strings.Contains(r.errors, s.DataDir+" is in use by another drover") {
-		t.Errorf("on the same data directory: exit code %d, says %q", r.code, r.errors)
+	env := harness.Environment("/")
+	r := harness.Finish(t, "", env, binaries.drover, "dev", "--data-dir", s.DataDir, "--http", "127.0.0.1:0")
+	if r.Code != 1 || !strings.Contains(r.Errors, s.DataDir+" is in use by another drover") {
+		t.Errorf("on the same data directory: exit code %d, says %q", r.Code, r.Errors)
 	}
-	r = run(t, env, binaries.agent, "run", "--data-dir", s.DataDir)
-	if r.code != 1 || !strings.Contains(r.errors, "another agent uses this data directory") {
-		t.Errorf("drover-agent on the same data directory: exit code %d, says %q", r.code, r.errors)
+	r = harness.Finish(t, "", env, binaries.agent, "run", "--data-dir", s.DataDir)
+	if r.Code != 1 || !strings.Contains(r.Errors, "another agent uses this data directory") {
+		t.Errorf("drover-agent on the same data directory: exit code %d, says %q", r.Code, r.Errors)
 	}
-	r = run(t, env, binaries.drover, "dev", "--data-dir", filepath.Join(t.TempDir(), "data"), "--http", strings.TrimPrefix(s.URL, "http://"))
-	if r.code != 1 || !strings.Contains(r.errors, "address already in use") {
-		t.Errorf("on the same port: exit code %d, says %q", r.code, r.errors)
+	r = harness.Finish(t, "", env, binaries.drover, "dev", "--data-dir", filepath.Join(t.TempDir(), "data"), "--http", strings.TrimPrefix(s.URL, "http://"))
+	if r.Code != 1 || !strings.Contains(r.Errors, "address already in use") {
+		t.Errorf("on the same port: exit code %d, says %q", r.Code, r.Errors)
 	}
 	resp, err := http.Get(s.URL + "/readyz")
 	if err != nil {
@@ -149,11 +149,7 @@ func TestSecondDroverIsRefused(t *testing.T) {
 func TestSIGTERMEndsInTime(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)
-	running, dir := harness.Odd(t, s, binaries.oddd, "running", "plain")
-	running.Policy = harness.Object{"start_check_secs": 1}
-	if r := running.Operate(0); r.Code != 0 {
-		t.Fatalf("start: %+v", r)
-	}
+	running, dir := harness.Running(t, s, binaries.oddd, "running")
 	pid := harness.ReadPID(t, dir+"/oddd.pid")
 	// A command that never ends, a caller that waits for one, and callers that say nothing.
 	stuck, stuckDir := harness.Odd(t, s, binaries.oddd, "stuck", "plain")

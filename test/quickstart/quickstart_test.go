@@ -2,7 +2,6 @@ package quickstart_test
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,9 +32,9 @@ done
 $`)
 }
 
-func script(t *testing.T, env ...string) finished {
+func script(t *testing.T, env ...string) harness.Finished {
 	t.Helper()
-	return run(t, append(os.Environ(), env...), filepath.Join(harness.Root(), "examples", "quickstart.sh"))
+	return harness.Finish(t, "", append(os.Environ(), env...), filepath.Join(harness.Root(), "examples", "quickstart.sh"))
 }
 
 // TestQuickstart runs examples/quickstart.sh: with nginx, where that is installed, and with the daemon of this repository.
@@ -51,15 +50,15 @@ func TestQuickstart(t *testing.T) {
 		name, daemon string
 		env          []string
 	}{
-		{"as it comes", usual, []string{fmt.Sprintf("QUICKSTART_PORT=%d", freePort(t))}},
+		{"as it comes", usual, []string{fmt.Sprintf("QUICKSTART_PORT=%d", harness.FreePort(t))}},
 		{"with tickd", "tickd", []string{"QUICKSTART_TICKD=1"}},
 	} {
 		// One after the other: without nginx they would be the same process.
 		t.Run(c.name, func(t *testing.T) {
 			r := script(t, append(caller, c.env...)...)
-			parts := story(c.daemon).FindStringSubmatch(r.out)
-			if r.code != 0 || parts == nil {
-				t.Fatalf("exit code %d:\n%s%s", r.code, r.out, r.errors)
+			parts := story(c.daemon).FindStringSubmatch(r.Out)
+			if r.Code != 0 || parts == nil {
+				t.Fatalf("exit code %d:\n%s%s", r.Code, r.Out, r.Errors)
 			}
 			if first, killed, second, reloaded := parts[1], parts[2], parts[3], parts[5]; first != killed || second == first || reloaded != second {
 				t.Errorf("pid %s was started, %s killed, %s launched, %s reloaded", first, killed, second, reloaded)
@@ -84,8 +83,8 @@ func TestQuickstartSaysWhatIsWrong(t *testing.T) {
 		{[]string{"DROVER_APP_SECRET=x", "DROVER_SERVER=http://127.0.0.1:1"}, "no drover at http://127.0.0.1:1"},
 		{[]string{"DROVER_APP_SECRET=x", "DROVER_SERVER=" + s.URL, "DROVER_APP_CODE=" + harness.AppCode}, "APP Secret verification failed"},
 	} {
-		if r := script(t, append(c.env, "QUICKSTART_TICKD=1")...); r.code == 0 || !strings.Contains(r.errors, c.text) {
-			t.Errorf("%q: exit code %d, says %q, want %q", c.env, r.code, r.errors, c.text)
+		if r := script(t, append(c.env, "QUICKSTART_TICKD=1")...); r.Code == 0 || !strings.Contains(r.Errors, c.text) {
+			t.Errorf("%q: exit code %d, says %q, want %q", c.env, r.Code, r.Errors, c.text)
 		}
 	}
 }
@@ -93,14 +92,4 @@ func TestQuickstartSaysWhatIsWrong(t *testing.T) {
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }

@@ -3,7 +3,6 @@
 package why_test
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -161,32 +160,17 @@ func (o *subject) why(flags ...string) answer {
 }
 
 // answer is what `drover why` has printed, and its exit code.
-type answer struct {
-	out, said string
-	code      int
-}
+type answer struct{ harness.Finished }
 
 // first is the first line.
 func (a answer) first() string {
-	line, _, _ := strings.Cut(a.out, "\n")
+	line, _, _ := strings.Cut(a.Out, "\n")
 	return line
 }
 
 func why(t *testing.T, s *harness.Server, args ...string) answer {
 	t.Helper()
-	var out, said strings.Builder
-	cmd := exec.Command(binaries.drover, append([]string{"why", "--data-dir", s.DataDir}, args...)...)
-	cmd.Stdout, cmd.Stderr = &out, &said
-	a := answer{}
-	if err := cmd.Run(); err != nil {
-		exit, ok := errors.AsType[*exec.ExitError](err)
-		if !ok {
-			t.Fatal(err)
-		}
-		a.code = exit.ExitCode()
-	}
-	a.out, a.said = out.String(), said.String()
-	return a
+	return answer{harness.Finish(t, "", os.Environ(), binaries.drover, append([]string{"why", "--data-dir", s.DataDir}, args...)...)}
 }
 
 // names waits until the first line names the cause, and fails the test if the exit code does not go with it.
@@ -201,11 +185,11 @@ func (o *subject) names(cause string, code int, flags ...string) answer {
 	if !strings.HasPrefix(a.first(), begin) || len(a.first()) <= len(begin+end) {
 		o.t.Errorf("the first line is %q", a.first())
 	}
-	if a.code != code {
-		o.t.Errorf("exit code %d, want %d:\n%s", a.code, code, a.out)
+	if a.Code != code {
+		o.t.Errorf("exit code %d, want %d:\n%s", a.Code, code, a.Out)
 	}
-	if !strings.Contains(a.out, "\nWhat to do: ") || !strings.Contains(a.out, "\nMore: drover why --page "+cause+"\n") {
-		o.t.Errorf("it does not say what to do:\n%s", a.out)
+	if !strings.Contains(a.Out, "\nWhat to do: ") || !strings.Contains(a.Out, "\nMore: drover why --page "+cause+"\n") {
+		o.t.Errorf("it does not say what to do:\n%s", a.Out)
 	}
 	return a
 }
@@ -214,8 +198,8 @@ func (o *subject) names(cause string, code int, flags ...string) answer {
 func (o *subject) shows(a answer, texts ...string) {
 	o.t.Helper()
 	for _, text := range texts {
-		if !strings.Contains(a.out, text) {
-			o.t.Errorf("it does not say %q:\n%s", text, a.out)
+		if !strings.Contains(a.Out, text) {
+			o.t.Errorf("it does not say %q:\n%s", text, a.Out)
 		}
 	}
 }

@@ -16,8 +16,8 @@ func TestNothingIsWrong(t *testing.T) {
 	s := harness.Start(t, binaries.drover)
 	silent := func(when string) {
 		t.Helper()
-		if a := why(t, s); a.code != right || a.out != "" || !strings.HasPrefix(a.said, "nothing is wrong") && !strings.HasPrefix(a.said, "there are no") {
-			t.Errorf("%s: exit code %d, %s%s", when, a.code, a.out, a.said)
+		if a := why(t, s); a.Code != right || a.Out != "" || !strings.HasPrefix(a.Errors, "nothing is wrong") && !strings.HasPrefix(a.Errors, "there are no") {
+			t.Errorf("%s: exit code %d, %s%s", when, a.Code, a.Out, a.Errors)
 		}
 	}
 	silent("without processes")
@@ -39,8 +39,8 @@ func TestNothingIsWrong(t *testing.T) {
 		busy.outcome(operation)
 		silent("restarted")
 	}
-	if a := busy.why(); a.code != right || a.out != "" || a.said != "why/busy: nothing is wrong (1 process)\n" {
-		t.Errorf("by name: exit code %d, %s%s", a.code, a.out, a.said)
+	if a := busy.why(); a.Code != right || a.Out != "" || a.Errors != "why/busy: nothing is wrong (1 process)\n" {
+		t.Errorf("by name: exit code %d, %s%s", a.Code, a.Out, a.Errors)
 	}
 	busy.does("unhost", false)
 	harness.Signal(t, busy.pid(), syscall.SIGKILL)
@@ -57,18 +57,18 @@ func TestNothingIsWrong(t *testing.T) {
 func TestUnknown(t *testing.T) {
 	s := harness.Start(t, binaries.drover)
 	o := &subject{t: t, s: s, namespace: "why", name: "nginx"}
-	if a := o.why(); a.code != noSuch || a.out != "" || !strings.Contains(a.said, "no process matches why/nginx") {
-		t.Errorf("no host named: exit code %d, %s%s", a.code, a.out, a.said)
+	if a := o.why(); a.Code != noSuch || a.Out != "" || !strings.Contains(a.Errors, "no process matches why/nginx") {
+		t.Errorf("no host named: exit code %d, %s%s", a.Code, a.Out, a.Errors)
 	}
 	o.names("process-unknown", noSuch, "--host", harness.Agent)
-	if a := o.why("--host", "7:10.0.0.7"); a.code != noSuch || !strings.HasSuffix(a.first(), "[agent-unknown]") {
-		t.Errorf("an unknown host: exit code %d, %s", a.code, a.out)
+	if a := o.why("--host", "7:10.0.0.7"); a.Code != noSuch || !strings.HasSuffix(a.first(), "[agent-unknown]") {
+		t.Errorf("an unknown host: exit code %d, %s", a.Code, a.Out)
 	}
 	if err := s.Terminate(); err != nil {
 		t.Fatal(err)
 	}
-	if a := o.why(); a.code != 6 {
-		t.Errorf("without a server: exit code %d", a.code)
+	if a := o.why(); a.Code != 6 {
+		t.Errorf("without a server: exit code %d", a.Code)
 	}
 }
 
@@ -90,8 +90,8 @@ func TestAway(t *testing.T) {
 	a := o.names("agent-away", wrong)
 	o.shows(a, "the process was running", "critical")
 	idle.names("agent-away", right)
-	if a := why(t, s); a.code != wrong || !strings.HasPrefix(a.first(), "why/lost on ") || strings.Contains(a.out, "idle") {
-		t.Errorf("without a name: exit code %d\n%s", a.code, a.out)
+	if a := why(t, s); a.Code != wrong || !strings.HasPrefix(a.first(), "why/lost on ") || strings.Contains(a.Out, "idle") {
+		t.Errorf("without a name: exit code %d\n%s", a.Code, a.Out)
 	}
 }
 
@@ -150,14 +150,14 @@ func TestFolding(t *testing.T) {
 		commandFails("exit 1")(t, s, name)
 	}
 	a := why(t, s)
-	if a.code != wrong || strings.Count(a.out, "[command-failed]") != 2 || strings.Contains(a.out, "What to do") {
-		t.Errorf("exit code %d\n%s", a.code, a.out)
+	if a.Code != wrong || strings.Count(a.Out, "[command-failed]") != 2 || strings.Contains(a.Out, "What to do") {
+		t.Errorf("exit code %d\n%s", a.Code, a.Out)
 	}
-	if want := "2 of 2 processes not as they should be: 2 command-failed\n"; a.said != want {
-		t.Errorf("said %q, want %q", a.said, want)
+	if want := "2 of 2 processes not as they should be: 2 command-failed\n"; a.Errors != want {
+		t.Errorf("said %q, want %q", a.Errors, want)
 	}
-	if a := why(t, s, "--cause", "exited"); a.code != right || a.out != "" || a.said != "of these causes none was found (2 processes)\n" {
-		t.Errorf("another cause: exit code %d\n%s%s", a.code, a.out, a.said)
+	if a := why(t, s, "--cause", "exited"); a.Code != right || a.Out != "" || a.Errors != "of these causes none was found (2 processes)\n" {
+		t.Errorf("another cause: exit code %d\n%s%s", a.Code, a.Out, a.Errors)
 	}
 }
 
@@ -181,7 +181,7 @@ func TestGivenUp(t *testing.T) {
 	}
 	o.does("retry", false)
 	harness.Eventually(t, "it to run again", func() bool { return o.state() == "running" })
-	if a := o.why(); a.code != right || a.out != "" {
-		t.Errorf("after another try: exit code %d\n%s", a.code, a.out)
+	if a := o.why(); a.Code != right || a.Out != "" {
+		t.Errorf("after another try: exit code %d\n%s", a.Code, a.Out)
 	}
 }

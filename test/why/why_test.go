@@ -3,7 +3,6 @@ package why_test
 import (
 	"crypto/md5"
 	"fmt"
-	"net"
 	"os"
 	"slices"
 	"syscall"
@@ -198,7 +197,7 @@ func failures() []injection {
 		}, []string{"exit status 9"}},
 		{"not-ready", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
 			o := newSubject(t, s, name, "plain")
-			o.spec["ready"] = harness.Object{"tcp": closedPort(t)}
+			o.spec["ready"] = harness.Object{"tcp": fmt.Sprintf("127.0.0.1:%d", harness.FreePort(t))}
 			o.failsToStart()
 			return o
 		}, []string{"not ready"}},
@@ -253,7 +252,7 @@ func limits() []injection {
 		}, []string{"may use 2 %"}},
 		{"memory-limit", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
 			o := newSubject(t, s, name, "hog-mem", "-mb", "200")
-			o.spec["limits"] = harness.Object{"mem": 100 * share(t)}
+			o.spec["limits"] = harness.Object{"mem": harness.MemoryPercent(t, 100)}
 			o.does("start", true)
 			return o
 		}, []string{"of the memory"}},
@@ -263,7 +262,7 @@ func limits() []injection {
 			o.does("start", true)
 			s.Call("set_process_group_info", harness.Object{
 				"meta": harness.Object{"namespace": o.namespace}, "agent_id_list": []string{harness.Agent},
-				"spec": harness.Object{"process_group": []any{harness.Object{"id": "one", "resource": harness.Object{"mem_pool_limit": 100 * share(t)}}}},
+				"spec": harness.Object{"process_group": []any{harness.Object{"id": "one", "resource": harness.Object{"mem_pool_limit": harness.MemoryPercent(t, 100)}}}},
 			})
 			return o
 		}, []string{`process group "one"`}},
@@ -315,29 +314,4 @@ func commandFails(command string) func(t *testing.T, s *harness.Server, name str
 		o.failsToStart()
 		return o
 	}
-}
-
-// closedPort is an address where nobody listens.
-func closedPort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
-// share is 100 MiB as a part of the machine's memory.
-func share(t *testing.T) float64 {
-	t.Helper()
-	data, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var kib float64
-	if _, err := fmt.Sscanf(string(data), "MemTotal: %f kB", &kib); err != nil {
-		t.Fatal(err)
-	}
-	return 100 * 1024 / kib
 }
