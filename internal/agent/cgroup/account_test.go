@@ -16,16 +16,9 @@ import (
 )
 
 func TestAccount(t *testing.T) {
-	h := fakeHost(t, v2Mount, "0::/\n")
-	h.put(t, "d-1/cgroup.procs", "")
-	tree, err := cgroup.Open(h.proc, "d-1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := tree.Create("g")
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := v2Host(t)
+	tree := open(t, h)
+	g := create(t, tree, "g")
 	if _, err := g.Account(); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("account of a group without files: %v", err)
 	}
@@ -63,14 +56,8 @@ func TestAccount(t *testing.T) {
 }
 
 func TestAccountOfNoGroup(t *testing.T) {
-	tree, err := cgroup.Open(fakeHost(t, pidsMount, "").proc, "d-1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := tree.Create("g")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := open(t, fakeHost(t, pidsMount, ""))
+	g := create(t, tree, "g")
 	if _, err := g.Account(); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("got %v, want ErrUnsupported", err)
 	}

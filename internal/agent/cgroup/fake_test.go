@@ -58,6 +58,32 @@ const (
 	pidsMount    = "36 31 0:33 / ROOT rw - cgroup cgroup rw,pids\n"
 )
 
+// v2Host is a host with an empty v2 hierarchy for us.
+func v2Host(t *testing.T) host {
+	t.Helper()
+	h := fakeHost(t, v2Mount, "0::/\n")
+	h.put(t, "d-1/cgroup.procs", "")
+	return h
+}
+
+func open(t *testing.T, h host) *cgroup.Tree {
+	t.Helper()
+	tree, err := cgroup.Open(h.proc, "d-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+func create(t *testing.T, tree *cgroup.Tree, id string) *cgroup.Group {
+	t.Helper()
+	g, err := tree.Create(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
 func TestOpenFindsAHierarchy(t *testing.T) {
 	for name, tc := range map[string]struct {
 		mounts, own string
@@ -100,12 +126,8 @@ func TestOpenFindsAHierarchy(t *testing.T) {
 }
 
 func TestNamesAreSafe(t *testing.T) {
-	h := fakeHost(t, v2Mount, "0::/\n")
-	h.put(t, "d-1/cgroup.procs", "")
-	tree, err := cgroup.Open(h.proc, "d-1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := v2Host(t)
+	tree := open(t, h)
 	for _, name := range []string{"", ".", "..", "a/b", "A", "a b", "a.b", "ä", "a\n", strings.Repeat("a", 129)} {
 		if _, err := tree.Create(name); err == nil {
 			t.Errorf("group %q was created", name)
@@ -120,16 +142,9 @@ func TestNamesAreSafe(t *testing.T) {
 }
 
 func TestGroupsComeAndGo(t *testing.T) {
-	h := fakeHost(t, v2Mount, "0::/\n")
-	h.put(t, "d-1/cgroup.procs", "")
-	tree, err := cgroup.Open(h.proc, "d-1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := open(t, v2Host(t))
 	for _, id := range []string{"b", "a"} {
-		if _, err := tree.Create(id); err != nil {
-			t.Fatal(err)
-		}
+		create(t, tree, id)
 	}
 	if _, err := tree.Create("a"); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a second group of the same name: %v", err)
@@ -160,16 +175,9 @@ func TestGroupsComeAndGo(t *testing.T) {
 }
 
 func TestMembers(t *testing.T) {
-	h := fakeHost(t, v2Mount, "0::/\n")
-	h.put(t, "d-1/cgroup.procs", "")
-	tree, err := cgroup.Open(h.proc, "d-1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := tree.Create("g")
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := v2Host(t)
+	tree := open(t, h)
+	g := create(t, tree, "g")
 	h.put(t, "d-1/g/cgroup.procs", "30\n10\n0\n")
 	h.put(t, "d-1/g/sub/sub/cgroup.procs", "20\n10\n")
 	h.put(t, "d-1/g/cgroup.events", "populated 1\nfrozen 0\n")
@@ -200,14 +208,8 @@ func TestMembers(t *testing.T) {
 func TestKillNeverEndsItself(t *testing.T) {
 	h := fakeHost(t, freezerMount, "3:freezer:/\n")
 	h.put(t, "d-1/cgroup.procs", "")
-	tree, err := cgroup.Open(h.proc, "d-1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := tree.Create("g")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := open(t, h)
+	g := create(t, tree, "g")
 	h.put(t, "d-1/g/cgroup.procs", fmt.Sprintf("%d\n", os.Getpid()))
 	h.put(t, "d-1/g/freezer.state", "FROZEN")
 	if err := g.Kill(t.Context()); err == nil || !strings.Contains(err.Error(), "this process itself") {
@@ -216,16 +218,9 @@ func TestKillNeverEndsItself(t *testing.T) {
 }
 
 func TestKillSaysWhatIsLeft(t *testing.T) {
-	h := fakeHost(t, v2Mount, "0::/\n")
-	h.put(t, "d-1/cgroup.procs", "")
-	tree, err := cgroup.Open(h.proc, "d-1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := tree.Create("g")
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := v2Host(t)
+	tree := open(t, h)
+	g := create(t, tree, "g")
 	// A hierarchy in which nothing ever dies.
 	h.put(t, "d-1/g/cgroup.procs", "4000001\n4000002\n")
 	h.put(t, "d-1/g/cgroup.events", "populated 1\n")
@@ -233,7 +228,7 @@ func TestKillSaysWhatIsLeft(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stuck := errors.New("out of patience")
 	cancel(stuck)
-	err = g.Kill(ctx)
+	err := g.Kill(ctx)
 	if !errors.Is(err, stuck) || !strings.Contains(err.Error(), "[4000001 4000002]") {
 		t.Errorf("got %v", err)
 	}
@@ -243,14 +238,8 @@ func TestKillSaysWhatIsLeft(t *testing.T) {
 }
 
 func TestNoHierarchy(t *testing.T) {
-	tree, err := cgroup.Open(fakeHost(t, "", "").proc, "d-1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := tree.Create("g")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := open(t, fakeHost(t, "", ""))
+	g := create(t, tree, "g")
 	if _, ok := g.FD(); ok {
 		t.Error("a descriptor of nothing")
 	}

@@ -1,11 +1,9 @@
 package cgroup_test
 
 import (
-	"crypto/rand"
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,7 +24,7 @@ func limitedGroup(t *testing.T, l cgroup.Limits) (*cgroup.Tree, *cgroup.Group) {
 		g := liveGroup(t, tree)
 		if failed := g.Limit(l); failed != nil {
 			for _, u := range failed {
-				if place := offeredV1(t, proc, map[string]string{"memory": "memory", "cpu": "cpu", "tasks": "pids"}[u.Limit]); place != "" {
+				if place := offered(t, proc, v1(map[string]string{"memory": "memory", "cpu": "cpu", "tasks": "pids"}[u.Limit])); place != "" {
 					t.Errorf("%s cannot be limited although %s can be written to: %v", u.Limit, place, u.Err)
 				}
 			}
@@ -35,28 +33,6 @@ func limitedGroup(t *testing.T, l cgroup.Limits) (*cgroup.Tree, *cgroup.Group) {
 		return tree, g
 	}
 	return nil, nil
-}
-
-// offeredV1 returns where the host has a hierarchy with the controller that groups can be made in, empty if nowhere.
-func offeredV1(t *testing.T, proc procfs.FS, controller string) string {
-	t.Helper()
-	mounts, err := proc.Mounts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range mounts {
-		if m.Type != "cgroup" || !slices.Contains(m.Options, controller) {
-			continue
-		}
-		probe := filepath.Join(m.Point, "drover-test-probe-"+strings.ToLower(rand.Text()[:16]))
-		if os.Mkdir(probe, 0o755) == nil {
-			if err := os.Remove(probe); err != nil {
-				t.Error(err)
-			}
-			return m.Point
-		}
-	}
-	return ""
 }
 
 // kept returns the content of a file of the group in whichever hierarchy keeps it, of those that hold the word.

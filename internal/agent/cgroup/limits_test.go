@@ -25,24 +25,6 @@ func texts(failed []cgroup.Unenforced) []string {
 	return list
 }
 
-func open(t *testing.T, h host) *cgroup.Tree {
-	t.Helper()
-	tree, err := cgroup.Open(h.proc, "d-1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tree
-}
-
-func create(t *testing.T, tree *cgroup.Tree, id string) *cgroup.Group {
-	t.Helper()
-	g, err := tree.Create(id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
-}
-
 func (h host) content(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(h.root, path))
@@ -202,8 +184,7 @@ func TestLimitsWithoutGroups(t *testing.T) {
 }
 
 func TestOOMKilled(t *testing.T) {
-	h := fakeHost(t, v2Mount, "0::/\n")
-	h.put(t, "d-1/cgroup.procs", "")
+	h := v2Host(t)
 	tree := open(t, h)
 	for id, want := range map[string]int{"none": 0, "limited": 0, "ended": 3, "../d-1": 0, "gone": 0} {
 		switch id {

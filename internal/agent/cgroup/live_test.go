@@ -39,7 +39,11 @@ func liveTree(t *testing.T, proc procfs.FS, mode cgroup.Mode) *cgroup.Tree {
 		t.Fatal(err)
 	}
 	if tree.Mode() != mode {
-		if place := offered(t, proc, mode); place != "" {
+		fits := v2
+		if mode == cgroup.ModeFreezer {
+			fits = v1("freezer")
+		}
+		if place := offered(t, proc, fits); place != "" {
 			t.Errorf("got %s although %s can be written to", tree.Mode(), place)
 		}
 		return nil
@@ -52,15 +56,15 @@ func liveTree(t *testing.T, proc procfs.FS, mode cgroup.Mode) *cgroup.Tree {
 	return tree
 }
 
-// offered returns where the host has a hierarchy that groups can be made in, empty if nowhere.
-func offered(t *testing.T, proc procfs.FS, mode cgroup.Mode) string {
+// offered returns where the host has a hierarchy of the kind that groups can be made in, empty if nowhere.
+func offered(t *testing.T, proc procfs.FS, fits func(procfs.Mount) bool) string {
 	t.Helper()
 	mounts, err := proc.Mounts()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range mounts {
-		if mode == cgroup.ModeV2 && m.Type != "cgroup2" || mode == cgroup.ModeFreezer && !slices.Contains(m.Options, "freezer") {
+		if !fits(m) {
 			continue
 		}
 		probe := filepath.Join(m.Point, "drover-test-probe-"+strings.ToLower(rand.Text()[:16]))
@@ -74,12 +78,17 @@ func offered(t *testing.T, proc procfs.FS, mode cgroup.Mode) string {
 	return ""
 }
 
+// v2 is the unified hierarchy.
+func v2(m procfs.Mount) bool { return m.Type == "cgroup2" }
+
+// v1 is a hierarchy of version 1 with the controller.
+func v1(controller string) func(procfs.Mount) bool {
+	return func(m procfs.Mount) bool { return m.Type == "cgroup" && slices.Contains(m.Options, controller) }
+}
+
 func liveGroup(t *testing.T, tree *cgroup.Tree) *cgroup.Group {
 	t.Helper()
-	g, err := tree.Create("g")
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := create(t, tree, "g")
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
@@ -153,28 +162,36 @@ func kill(t *testing.T, g *cgroup.Group) {
 	}
 }
 
+// each runs the test with a group in which processes of either kind are.
+func each(t *testing.T, tree *cgroup.Tree, test func(t *testing.T, g *cgroup.Group)) {
+	t.Helper()
+	for name, script := range map[string]string{"still": still, "storm": storm} {
+		t.Run(name, func(t *testing.T) {
+			g := liveGroup(t, tree)
+			run(t, g, script)
+			test(t, g)
+		})
+	}
+}
+
 func TestKillV2(t *testing.T) {
 	tree := liveTree(t, procfs.New("/proc"), cgroup.ModeV2)
 	if tree == nil {
 		return
 	}
-	for name, script := range map[string]string{"still": still, "storm": storm} {
-		t.Run(name, func(t *testing.T) {
-			g := liveGroup(t, tree)
-			run(t, g, script)
-			again, ok := tree.Group("g")
-			if !ok {
-				t.Fatal("the group is not found again")
-			}
-			if populated, err := again.Populated(); !populated || err != nil {
-				t.Errorf("populated %v: %v", populated, err)
-			}
-			if pids, err := again.PIDs(); len(pids) < 4 || err != nil {
-				t.Errorf("only %v are in the group: %v", pids, err)
-			}
-			kill(t, again)
-		})
-	}
+	each(t, tree, func(t *testing.T, g *cgroup.Group) {
+		again, ok := tree.Group("g")
+		if !ok {
+			t.Fatal("the group is not found again")
+		}
+		if populated, err := again.Populated(); !populated || err != nil {
+			t.Errorf("populated %v: %v", populated, err)
+		}
+		if pids, err := again.PIDs(); len(pids) < 4 || err != nil {
+			t.Errorf("only %v are in the group: %v", pids, err)
+		}
+		kill(t, again)
+	})
 }
 
 func TestKillFreezer(t *testing.T) {
@@ -183,16 +200,12 @@ func TestKillFreezer(t *testing.T) {
 	if tree == nil {
 		return
 	}
-	for name, script := range map[string]string{"still": still, "storm": storm} {
-		t.Run(name, func(t *testing.T) {
-			g := liveGroup(t, tree)
-			run(t, g, script)
-			if pids, err := g.PIDs(); len(pids) < 4 || err != nil {
-				t.Errorf("only %v are in the group: %v", pids, err)
-			}
-			kill(t, g)
-		})
-	}
+	each(t, tree, func(t *testing.T, g *cgroup.Group) {
+		if pids, err := g.PIDs(); len(pids) < 4 || err != nil {
+			t.Errorf("only %v are in the group: %v", pids, err)
+		}
+		kill(t, g)
+	})
 }
 
 // Kernels before 5.14 have the hierarchy but cannot kill a group.
@@ -201,21 +214,17 @@ func TestKillV2ByFreezing(t *testing.T) {
 	if tree == nil {
 		return
 	}
-	for name, script := range map[string]string{"still": still, "storm": storm} {
-		t.Run(name, func(t *testing.T) {
-			g := liveGroup(t, tree)
-			run(t, g, script)
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-			defer cancel()
-			if err := g.KillByFreezing(ctx); err != nil {
-				t.Fatal(err)
-			}
-			events, err := os.ReadFile(filepath.Join(tree.Path(), "g", "cgroup.events"))
-			if err != nil || string(events) != "populated 0\nfrozen 0\n" {
-				t.Errorf("%q are left: %v", events, err)
-			}
-		})
-	}
+	each(t, tree, func(t *testing.T, g *cgroup.Group) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if err := g.KillByFreezing(ctx); err != nil {
+			t.Fatal(err)
+		}
+		events, err := os.ReadFile(filepath.Join(tree.Path(), "g", "cgroup.events"))
+		if err != nil || string(events) != "populated 0\nfrozen 0\n" {
+			t.Errorf("%q are left: %v", events, err)
+		}
+	})
 }
 
 func TestKillReachesGroupsBelow(t *testing.T) {
@@ -242,10 +251,7 @@ func TestDescriptorEndsWithClose(t *testing.T) {
 	if tree == nil {
 		return
 	}
-	g, err := tree.Create("g")
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := create(t, tree, "g")
 	first, ok := g.FD()
 	second, _ := g.FD()
 	if !ok || first != second {
