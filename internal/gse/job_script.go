@@ -75,12 +75,12 @@ func share(v Float, missing float64) Float {
 	if v.state == bad || v.state == given && v.value >= 0 && v.value <= 100 {
 		return v
 	}
-	return Float{value: missing, state: given}
+	return Float{lenient[float64]{value: missing, state: given}}
 }
 
-func words(s string) Str { return Str{value: s, state: given} }
+func words(s string) Str { return Str{lenient[string]{value: s, state: given}} }
 
-func whole(n int64) Int { return Int{value: n, state: given} }
+func whole(n int64) Int { return Int{lenient[int64]{value: n, state: given}} }
 
 // shellWord quotes a word for /bin/sh, if it needs that.
 func shellWord(s string) string {

@@ -3,6 +3,7 @@ package gse
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -24,71 +25,80 @@ const (
 // shownBytes bounds how much of a value that cannot be read is shown to its sender.
 const shownBytes = 40
 
-// Int reads an integer: a number, a number with an integral fraction part, or either in a string. The empty string
-// counts as absent.
-type Int struct {
-	value int64
+// lenient is a value that was sent, or why there is none.
+type lenient[T any] struct {
+	value T
 	state presence
 	raw   string
 }
 
+// read takes what parse makes of the text of a scalar. The empty string counts as absent.
+func (v *lenient[T]) read(data []byte, parse func(text string) (T, bool)) {
+	*v = lenient[T]{}
+	text, state := scalarText(data)
+	if state == given {
+		if text = strings.TrimSpace(text); text == "" {
+			return
+		}
+		value, ok := parse(text)
+		if ok {
+			v.value, v.state = value, given
+			return
+		}
+		state = bad
+	}
+	v.state, v.raw = state, shown(data)
+}
+
+// kind is what the value should be, in words.
+func (v lenient[T]) kind() string {
+	switch any(v.value).(type) {
+	case string:
+		return "a string"
+	case int64:
+		return "an integer"
+	default:
+		return "a number"
+	}
+}
+
+// fault says that the field cannot be read; nil where it can, or is absent.
+func (v lenient[T]) fault(field string) error {
+	if v.state == bad {
+		return fmt.Errorf("%s is not %s: %s", field, v.kind(), v.raw)
+	}
+	return nil
+}
+
+// required is fault for a field that must be there.
+func (v lenient[T]) required(field string) error {
+	if v.state == absent {
+		return fmt.Errorf("%s is missing", field)
+	}
+	return v.fault(field)
+}
+
+// Int reads an integer: a number, a number with an integral fraction part, or either in a string. The empty string
+// counts as absent.
+type Int struct{ lenient[int64] }
+
 // UnmarshalJSON always returns nil.
 func (v *Int) UnmarshalJSON(data []byte) error {
-	*v = Int{}
-	text, state := scalarText(data)
-	if state != given {
-		v.state, v.raw = state, shown(data)
-		return nil
-	}
-	if text = strings.TrimSpace(text); text == "" {
-		return nil
-	}
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-		v.value, v.state = n, given
-		return nil
-	}
-	// Floats hold integers exactly up to 2^53 only; beyond that a fraction could not be seen.
-	if f, ok := parseFloat(text); ok && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
-		v.value, v.state = int64(f), given
-		return nil
-	}
-	v.state, v.raw = bad, shown(data)
+	v.read(data, parseInt)
 	return nil
 }
 
 // Float reads a finite number, or one in a string. The empty string counts as absent.
-type Float struct {
-	value float64
-	state presence
-	raw   string
-}
+type Float struct{ lenient[float64] }
 
 // UnmarshalJSON always returns nil.
 func (v *Float) UnmarshalJSON(data []byte) error {
-	*v = Float{}
-	text, state := scalarText(data)
-	if state != given {
-		v.state, v.raw = state, shown(data)
-		return nil
-	}
-	if text = strings.TrimSpace(text); text == "" {
-		return nil
-	}
-	f, ok := parseFloat(text)
-	if !ok {
-		v.state, v.raw = bad, shown(data)
-		return nil
-	}
-	v.value, v.state = f, given
+	v.read(data, parseFloat)
 	return nil
 }
 
 // Str reads a string, or the text of a number or a boolean.
-type Str struct {
-	value string
-	state presence
-	raw   string
-}
+type Str struct{ lenient[string] }
 
 // UnmarshalJSON always returns nil.
 func (v *Str) UnmarshalJSON(data []byte) error {
@@ -137,6 +147,15 @@ func plainText(data []byte) (string, bool) {
 		}
 	}
 	return string(inner), true
+}
+
+func parseInt(text string) (int64, bool) {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n, true
+	}
+	// Floats hold integers exactly up to 2^53 only; beyond that a fraction could not be seen.
+	f, ok := parseFloat(text)
+	return int64(f), ok && f == math.Trunc(f) && math.Abs(f) < 1<<53
 }
 
 // parseFloat accepts the number grammar of JSON only, which has no infinity, hexadecimal or underscore.

@@ -254,28 +254,6 @@ func (m *meta) namespace(at string) (string, error) {
 	return m.Namespace.value, nil
 }
 
-func (v Str) required(field string) error {
-	switch v.state {
-	case absent:
-		return fmt.Errorf("%s is missing", field)
-	case bad:
-		return fmt.Errorf("%s is not a string: %s", field, v.raw)
-	default:
-		return nil
-	}
-}
-
-func (v Int) required(field string) error {
-	switch v.state {
-	case absent:
-		return fmt.Errorf("%s is missing", field)
-	case bad:
-		return fmt.Errorf("%s is not an integer: %s", field, v.raw)
-	default:
-		return nil
-	}
-}
-
 // decode reads JSON that may hold anything. A value of the wrong shape is named by its path.
 func decode(body []byte, into any) error { return named("", json.Unmarshal(body, into)) }
 

@@ -217,23 +217,13 @@ func (r *reader) fail(format string, args ...any) {
 	r.faults = append(r.faults, process.FieldFault{Field: field, Text: text})
 }
 
-func (r *reader) text(field string, v Str) string {
-	if v.state == bad {
-		r.fail("%s is not a string: %s", r.under+field, v.raw)
-	}
-	return v.value
-}
+func (r *reader) text(field string, v Str) string      { return taken(r, field, v.lenient) }
+func (r *reader) number(field string, v Float) float64 { return taken(r, field, v.lenient) }
+func (r *reader) integer(field string, v Int) int64    { return taken(r, field, v.lenient) }
 
-func (r *reader) number(field string, v Float) float64 {
+func taken[T any](r *reader, field string, v lenient[T]) T {
 	if v.state == bad {
-		r.fail("%s is not a number: %s", r.under+field, v.raw)
-	}
-	return v.value
-}
-
-func (r *reader) integer(field string, v Int) int64 {
-	if v.state == bad {
-		r.fail("%s is not an integer: %s", r.under+field, v.raw)
+		r.fail("%v", v.fault(r.under+field))
 	}
 	return v.value
 }
