@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"drover/internal/pki"
+	"drover/test/harness"
 )
 
 func pool(t *testing.T, ca string) *x509.CertPool {
@@ -66,7 +67,7 @@ func TestGivenCertificates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		issuer := open(t, pki.Config{Dir: authority, Names: []string{"given.example"}})
 		writePair(t, issuer, certFile, keyFile)
-		var out lines
+		var out harness.Log
 		k := open(t, pki.Config{CertFile: certFile, KeyFile: keyFile, Log: slog.New(slog.NewTextHandler(&out, nil))})
 		if k.Fingerprint() != issuer.Fingerprint() {
 			t.Error("not the last certificate is pinned")

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"drover/internal/pki"
+	"drover/test/harness"
 )
 
 func open(t *testing.T, cfg pki.Config) *pki.Keeper {
@@ -210,7 +211,7 @@ func TestAWrongClockIsNamed(t *testing.T) {
 func TestRenewalAndWarnings(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		var out lines
+		var out harness.Log
 		k := open(t, pki.Config{Dir: dir, Log: slog.New(slog.NewTextHandler(&out, nil))})
 		config := k.ServerTLS()
 		ends := func() time.Time {
