@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"drover/client"
+	"drover/internal/process"
 )
 
 func newPs() *cobra.Command {
@@ -65,12 +66,12 @@ A filter that matches nothing is an error (exit code 4).`,
 	cmd.Flags().StringSliceVar(&f.States, "state", nil, "only in these states")
 	cmd.Flags().BoolVar(&count, "count", false, "only how many there are in each state; those of hosts that are away are stale")
 	completeHosts(cmd, &s, "host")
-	complete(cmd, "state", states()...)
+	complete(cmd, "state", process.States()...)
 	o.flags(cmd, asTable, asWide, asJSON, asYAML, asName)
 	s.flags(cmd)
 	cmd.PreRunE = chain(cmd.PreRunE, func(*cobra.Command, []string) error {
 		for _, state := range f.States {
-			if err := oneOf("--state", state, states()...); err != nil {
+			if err := oneOf("--state", state, process.States()...); err != nil {
 				return err
 			}
 		}
@@ -115,13 +116,6 @@ func printCounts(cmd *cobra.Command, s *session, o output, c *client.Client, f c
 		{head: "STATE", state: true, cell: func(r row) string { return r.state }},
 		{head: "COUNT", cell: func(r row) string { return strconv.Itoa(r.count) }},
 	}, func(r row) string { return r.state })
-}
-
-// states are the words that a process can be in.
-func states() []string {
-	return []string{
-		"unknown", "stopped", "starting", "running", "unhealthy", "flapping", "stopping", "backoff", "given-up", "scheduled", "finished", "operating",
-	}
 }
 
 // listProcesses lists what the filter lets pass, once for each argument.

@@ -9,6 +9,7 @@ import (
 
 	"drover/client"
 	"drover/internal/command"
+	"drover/internal/process"
 )
 
 func newStatus() *cobra.Command {
@@ -96,7 +97,7 @@ func writeStatus(w io.Writer, processes []client.Process, coloured bool) error {
 			mark = "○"
 		}
 		switch p.State {
-		case "given-up", "flapping", "unhealthy":
+		case process.StateGivenUp, process.StateFlapping, process.StateUnhealthy:
 			mark = "×"
 		}
 		if coloured {

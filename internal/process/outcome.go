@@ -76,7 +76,7 @@ type Status struct {
 	// Revision is that of the record, or of its removal: it rises with every change that an operation makes on this host. 0 is not
 	// known.
 	Revision uint64 `json:"revision,omitempty"`
-	// State is the lifecycle state, a word of docs/states.md; Message says more where there is more to say.
+	// State is one of States; Message says more where there is more to say.
 	State   string `json:"state"`
 	Message string `json:"message,omitempty"`
 	// Cause is why it is not as it should be, or why it is down; its zero value where there is nothing to explain.
@@ -104,6 +104,30 @@ type Status struct {
 	ReportedAt   int64 `json:"reported_at,omitempty"`
 	// Instance is the running process; its PID is -1 when nothing runs.
 	Instance Instance `json:"instance"`
+}
+
+// The states that a process is shown in: those of docs/states.md, and two that are shown in the place of one that says less.
+const (
+	StateUnknown   = "unknown"
+	StateStopped   = "stopped"
+	StateScheduled = "scheduled"
+	StateStarting  = "starting"
+	StateRunning   = "running"
+	StateFlapping  = "flapping"  // it was relaunched too often lately, whatever it does right now
+	StateUnhealthy = "unhealthy" // it runs, and its health command says no
+	StateStopping  = "stopping"
+	StateBackoff   = "backoff"
+	StateGivenUp   = "given-up"
+	StateFinished  = "finished"
+	StateOperating = "operating"
+)
+
+// States lists them.
+func States() []string {
+	return []string{
+		StateUnknown, StateStopped, StateScheduled, StateStarting, StateRunning, StateFlapping, StateUnhealthy, StateStopping, StateBackoff,
+		StateGivenUp, StateFinished, StateOperating,
+	}
 }
 
 // Answer is what a probe command said last.

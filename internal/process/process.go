@@ -30,7 +30,7 @@ func (id ID) Hash() string {
 // Op is something that can be asked of a process.
 type Op string
 
-// The operations. The first eight are the callers' (GSE op_type 0, 1, 2, 3, 4, 7, 8, 9); the last three carry the
+// The operations. The first eight are the callers' (GSE op_type 0, 1, 2, 3, 4, 7, 8, 9); the three after them carry the
 // synchronous registration calls.
 const (
 	Start      Op = "start"

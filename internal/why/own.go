@@ -7,21 +7,6 @@ import (
 	"drover/internal/process"
 )
 
-// The states that a judgement rests on: words of docs/states.md, and the two that are shown in their place.
-const (
-	stateGivenUp   = "given-up"
-	stateBackoff   = "backoff"
-	stateStarting  = "starting"
-	stateFlapping  = "flapping"
-	stateUnhealthy = "unhealthy"
-	stateStopping  = "stopping"
-	stateOperating = "operating"
-	stateScheduled = "scheduled"
-	stateFinished  = "finished"
-	stateStopped   = "stopped"
-	stateUnknown   = "unknown"
-)
-
 // Own returns the cause that the agent has found. Where it has none, as one of an earlier version, it is what the state tells; its
 // zero value where there is nothing to explain.
 func Own(s process.Status) process.Cause {
@@ -38,19 +23,19 @@ func Own(s process.Status) process.Cause {
 // told is the kind of cause that a state without one lets expect.
 func told(s *process.Status) process.CauseID {
 	switch s.State {
-	case stateFlapping:
+	case process.StateFlapping:
 		return process.CauseFlapping
-	case stateUnhealthy:
+	case process.StateUnhealthy:
 		return process.CauseUnhealthy
-	case stateGivenUp, stateBackoff:
+	case process.StateGivenUp, process.StateBackoff:
 		return s.LastExit.Cause()
-	case stateStopping, stateOperating:
+	case process.StateStopping, process.StateOperating:
 		return process.CauseOperating
-	case stateScheduled:
+	case process.StateScheduled:
 		return process.CauseWaitsForSchedule
-	case stateFinished:
+	case process.StateFinished:
 		return process.CauseFinished
-	case stateStopped:
+	case process.StateStopped:
 		switch {
 		case s.LastStartAt == 0:
 			return process.CauseNeverStarted
@@ -80,19 +65,19 @@ func (f *Facts) impact() string {
 		return "it runs, and nobody would start it again"
 	}
 	switch s.State {
-	case stateGivenUp:
+	case process.StateGivenUp:
 		return "it is down, and stays so until it is started or retried"
-	case stateBackoff, stateFlapping:
+	case process.StateBackoff, process.StateFlapping:
 		return "it is down, and will be started again"
-	case stateStarting:
+	case process.StateStarting:
 		return "it is down, and is being started"
-	case stateStopping:
+	case process.StateStopping:
 		return "it is being ended"
-	case stateOperating, stateUnknown:
+	case process.StateOperating, process.StateUnknown:
 		return "it is not watched at this moment"
-	case stateScheduled:
+	case process.StateScheduled:
 		return "it runs by its timetable"
-	case stateFinished:
+	case process.StateFinished:
 		return "it is over, and is not started again"
 	}
 	if s.Hosted {

@@ -127,7 +127,7 @@ func (f *Facts) severity(id process.CauseID) Severity {
 	e, known := Lookup(id)
 	seen := f.Agent.Joined && !f.Agent.Away && f.Status != nil
 	switch {
-	case seen && f.Status.State == stateGivenUp:
+	case seen && f.Status.State == process.StateGivenUp:
 		return Critical
 	case !known || e.Severity == Notice || seen && f.Status.Running():
 		return Warning

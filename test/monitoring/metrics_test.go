@@ -20,7 +20,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"drover/internal/agent/lifecycle"
-	"drover/internal/server/metrics"
+	"drover/internal/process"
 	"drover/test/harness"
 )
 
@@ -85,11 +85,7 @@ func lively(t *testing.T) figures {
 	s := harness.Start(t, binaries.drover)
 	r := receive(t)
 	secret := webhook(t, s, "ops", r)
-	p, dir := harness.Odd(t, s, binaries.oddd, "cart", "plain")
-	p.Policy = harness.Object{"start_check_secs": 1}
-	if r := p.Operate(0); r.Code != 0 {
-		t.Fatalf("start: %d %s", r.Code, r.Msg)
-	}
+	p, dir := harness.Running(t, s, binaries.oddd, "cart")
 	kill(t, p, dir)
 	r.next(t, secret, "process_restart_success", "cart")
 	scrape(t, s.URL) // the next one shows how long this took
@@ -135,10 +131,10 @@ func tellWhatHasHappened(t *testing.T, f figures) {
 			t.Errorf("%s %q is %v, want at least %v", c.name, c.labels, got, c.least)
 		}
 	}
-	known := metrics.States()
+	known := process.States()
 	for _, state := range lifecycle.States() {
 		if !slices.Contains(known, string(state)) {
-			t.Errorf("the server does not know the state %q", state)
+			t.Errorf("a process is never shown in the state %q", state)
 		}
 	}
 	if n := f.value("drover_processes", "state=other"); n != 0 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"drover/internal/process"
 	"drover/internal/server/store"
 	"drover/internal/server/task"
 )
@@ -180,18 +181,10 @@ func (s *state) webhooks(ctx context.Context, gauge func(d *prometheus.Desc, val
 	return nil
 }
 
-// States are the states that processes are shown in: those of docs/states.md, and what is worse than running.
-func States() []string {
-	return []string{
-		"unknown", "stopped", "scheduled", "starting", "running", "stopping", "backoff", "given-up", "finished", "operating",
-		"flapping", "unhealthy",
-	}
-}
-
 // byState counts the processes in each state; those in one that is not known here are together, as it comes from elsewhere.
 func byState(counts map[string]int) map[string]int {
 	known := map[string]int{"other": 0}
-	for _, name := range States() {
+	for _, name := range process.States() {
 		known[name] = 0
 	}
 	for name, n := range counts {
