@@ -95,44 +95,18 @@ func showApp(cmd *cobra.Command, o output, a client.App) error {
 	return writeFields(w, append(fields, field{"Created", stamp(&a.CreatedAt)}, field{"Changed", stamp(&a.ChangedAt)}))
 }
 
-// showSecret writes what is shown once.
-func showSecret(cmd *cobra.Command, o output, a client.App) error {
-	if o.form != asText {
-		if err := printValue(cmd.OutOrStdout(), o.form, a); err != nil {
-			return err
-		}
-	} else if _, err := fmt.Fprintf(cmd.OutOrStdout(), "code    %s\nsecret  %s\n", a.Code, a.Secret); err != nil {
-		return err
-	}
-	say(cmd, "the secret is shown this once, and stored only as a hash\n")
-	return nil
-}
-
-// changed does something to an app and shows it.
-func changed(s *session, o *output, do func(ctx context.Context, c *client.Client, args []string) (client.App, error)) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		c, err := s.client(cmd)
-		if err != nil {
-			return err
-		}
-		a, err := do(cmd.Context(), c, args)
-		if err != nil {
-			return exitOf(err)
-		}
+// changed returns the run of a command that does something to an app and shows it, or the secret that it has got.
+func changed(s *session, o *output, do func(ctx context.Context, c *client.Client, args []string) (client.App, error)) run {
+	return asking(s, do, func(cmd *cobra.Command, _ []string, a client.App) error {
 		if a.Secret != "" {
-			return showSecret(cmd, *o, a)
+			return showOnce(cmd, *o, a, fmt.Sprintf("code    %s\nsecret  %s\n", a.Code, a.Secret), "the secret is shown this once, and stored only as a hash")
 		}
 		return showApp(cmd, *o, a)
-	}
+	})
 }
 
 // appVerb completes a command about one app.
 func appVerb(cmd *cobra.Command, s *session, o *output) *cobra.Command {
-	if cmd.Args == nil {
-		cmd.Args = exactly("CODE")
-	}
-	cmd.ValidArgsFunction = completeApps(s)
 	o.flags(cmd, asText, asJSON, asYAML)
-	s.flags(cmd)
-	return cmd
+	return about(cmd, s, "CODE", completeApps(s))
 }

@@ -1,7 +1,11 @@
 package cli
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
+
+	"drover/client"
 )
 
 func newAppChange() *cobra.Command {
@@ -13,21 +17,14 @@ func newAppChange() *cobra.Command {
 		Short: "Change an app's note, powers or limits",
 		Example: `  drover app change viewer --rate 20 --burst 40
   drover app change viewer --admin=false`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := s.client(cmd)
-			if err != nil {
-				return err
-			}
-			a, err := c.App(cmd.Context(), args[0])
-			if err != nil {
-				return exitOf(err)
-			}
-			if a, err = c.ChangeApp(cmd.Context(), args[0], f.change(cmd, a.Limits)); err != nil {
-				return exitOf(err)
-			}
-			return showApp(cmd, o, a)
-		},
 	}
+	cmd.RunE = changed(&s, &o, func(ctx context.Context, c *client.Client, args []string) (client.App, error) {
+		a, err := c.App(ctx, args[0])
+		if err != nil {
+			return client.App{}, err
+		}
+		return c.ChangeApp(ctx, args[0], f.change(cmd, a.Limits))
+	})
 	f.flags(cmd)
 	return appVerb(cmd, &s, &o)
 }

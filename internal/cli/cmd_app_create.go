@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"crypto/rand"
 	"strings"
 
@@ -76,32 +77,23 @@ nothing until it is granted a right.`,
 			}
 			return exactly("CODE")(cmd, args)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			change := f.change(cmd, client.Rates{})
-			if change.Code = "app-" + strings.ToLower(rand.Text()[:8]); len(args) == 1 {
-				change.Code = args[0]
-			}
-			if len(grants) > 0 {
-				parsed, err := grantsOf(grants)
-				if err != nil {
-					return err
-				}
-				change.Grants = &parsed
-			}
-			c, err := s.client(cmd)
-			if err != nil {
-				return err
-			}
-			a, err := c.CreateApp(cmd.Context(), change)
-			if err != nil {
-				return exitOf(err)
-			}
-			return showSecret(cmd, o, a)
-		},
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
+	cmd.RunE = changed(&s, &o, func(ctx context.Context, c *client.Client, args []string) (client.App, error) {
+		change := f.change(cmd, client.Rates{})
+		if change.Code = "app-" + strings.ToLower(rand.Text()[:8]); len(args) == 1 {
+			change.Code = args[0]
+		}
+		if len(grants) > 0 {
+			parsed, err := grantsOf(grants)
+			if err != nil {
+				return client.App{}, err
+			}
+			change.Grants = &parsed
+		}
+		return c.CreateApp(ctx, change)
+	})
 	f.flags(cmd)
 	cmd.Flags().StringArrayVar(&grants, "grant", nil, "a right; may be given several times")
-	appVerb(cmd, &s, &o)
-	cmd.ValidArgsFunction = cobra.NoFileCompletions
-	return cmd
+	return appVerb(cmd, &s, &o)
 }

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"drover/client"
@@ -13,17 +15,10 @@ func newAppList() *cobra.Command {
 		Use:   "list",
 		Short: "List apps",
 		Args:  exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := s.client(cmd)
-			if err != nil {
-				return err
-			}
-			apps, err := client.Collect(c.Apps(cmd.Context()))
-			if err != nil {
-				return exitOf(err)
-			}
-			return printList(cmd, &s, o, apps, appColumns(), func(a client.App) string { return a.Code })
-		},
+		RunE: listing(&s, &o, "no apps", appColumns(), func(a client.App) string { return a.Code },
+			func(ctx context.Context, c *client.Client, _ []string) ([]client.App, error) {
+				return client.Collect(c.Apps(ctx))
+			}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.flags(cmd, asTable, asWide, asJSON, asYAML, asName)

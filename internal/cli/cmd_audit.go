@@ -1,8 +1,8 @@
 package cli
 
 import (
+	"context"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +13,7 @@ func newAudit() *cobra.Command {
 	var s session
 	var o output
 	var f client.AuditFilter
-	var since, until string
+	var when span
 	var denied bool
 	cmd := &cobra.Command{
 		Use:   "audit",
@@ -22,33 +22,21 @@ func newAudit() *cobra.Command {
 		Example: `  drover audit --denied --since 24h
   drover audit --app bk_nodeman --since 2026-11-20T00:00:00Z -o json`,
 		Args: exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var err error
-			if f.Since, err = moment("--since", since); err != nil {
-				return err
-			}
-			if f.Until, err = moment("--until", until); err != nil {
-				return err
-			}
-			if denied {
-				allowed := false
-				f.Allowed = &allowed
-			}
-			c, err := s.client(cmd)
-			if err != nil {
-				return err
-			}
-			rows, err := client.Collect(c.Audit(cmd.Context(), f))
-			if err != nil {
-				return exitOf(err)
-			}
-			return printList(cmd, &s, o, rows, auditColumns(), func(r client.AuditRow) string { return r.RequestID })
-		},
+		RunE: listing(&s, &o, "nothing is on record", auditColumns(), func(r client.AuditRow) string { return r.RequestID },
+			func(ctx context.Context, c *client.Client, _ []string) ([]client.AuditRow, error) {
+				var err error
+				if f.Since, f.Until, err = when.times(); err != nil {
+					return nil, err
+				}
+				if denied {
+					f.Allowed = new(false)
+				}
+				return client.Collect(c.Audit(ctx, f))
+			}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&since, "since", "", "only from this time on: RFC 3339, or an age such as 24h")
-	flags.StringVar(&until, "until", "", "only before this time: RFC 3339, or an age such as 1h")
+	when.flags(cmd)
 	flags.StringVar(&f.App, "app", "", "only of this app")
 	flags.StringVar(&f.User, "user", "", "only of this user")
 	flags.StringVar(&f.Action, "action", "", "only of this endpoint")
@@ -60,21 +48,6 @@ func newAudit() *cobra.Command {
 	o.flags(cmd, asTable, asWide, asJSON, asYAML)
 	s.flags(cmd)
 	return cmd
-}
-
-// moment reads a time, or an age.
-func moment(flag, text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
-		return time.Now().Add(-d), nil
-	}
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return time.Time{}, usagef("%s %q: expected a time such as 2026-11-20T10:30:00Z, or an age such as 24h", flag, text)
-	}
-	return t, nil
 }
 
 func auditColumns() []column[client.AuditRow] {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"drover/client"
+	"drover/internal/process"
 	"drover/internal/why"
 )
 
@@ -19,7 +20,7 @@ func newEvents() *cobra.Command {
 	var s session
 	var o output
 	var f client.EventFilter
-	var since, until string
+	var when span
 	var follow bool
 	cmd := &cobra.Command{
 		Use:   "events [NAMESPACE/NAME]",
@@ -34,7 +35,7 @@ for, and nothing is left out. Ctrl-C ends it. With -o json each event is one lin
   drover events -f -o json`,
 		Args: atMostOne,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := eventFilter(&f, args, since, until); err != nil {
+			if err := eventFilter(&f, args, when); err != nil {
 				return err
 			}
 			c, err := s.client(cmd)
@@ -59,8 +60,7 @@ for, and nothing is left out. Ctrl-C ends it. With -o json each event is one lin
 	flags.BoolVarP(&follow, "follow", "f", false, "go on with what happens from now on")
 	flags.StringSliceVar(&f.Hosts, "host", nil, "only on these hosts, or on those of a pattern")
 	flags.StringSliceVar(&f.Kinds, "kind", nil, "only these kinds, such as exited or given-up")
-	flags.StringVar(&since, "since", "", "only from this time on: RFC 3339, or an age such as 1h")
-	flags.StringVar(&until, "until", "", "only before this time: RFC 3339, or an age such as 1h")
+	when.flags(cmd)
 	flags.IntVar(&f.Limit, "limit", 50, "at most so many of the past; 0 is all, with --follow none")
 	completeHosts(cmd, &s, "host")
 	complete(cmd, "kind", eventKinds()...)
@@ -75,7 +75,7 @@ for, and nothing is left out. Ctrl-C ends it. With -o json each event is one lin
 		switch {
 		case f.Limit < 0:
 			return usagef("--limit %d: expected 0 or more", f.Limit)
-		case follow && until != "":
+		case follow && when.until != "":
 			return usagef("--until does not go with --follow")
 		case follow && o.form == asYAML:
 			return usagef("-o yaml does not go with --follow: use -o json")
@@ -87,15 +87,15 @@ for, and nothing is left out. Ctrl-C ends it. With -o json each event is one lin
 
 // eventKinds are the words for what may happen.
 func eventKinds() []string {
-	return []string{
-		"started", "found", "exited", "stopped", "relaunched", "relaunch-failed", "given-up", "retried", "hosted", "unhosted", "registered",
-		"unregistered", "reloaded", "operation-failed", "limit-exceeded", "group-limit-exceeded", "taken-down", "run-started", "run-ended", "run-failed",
-		"run-skipped", "run-missed", "unhealthy", "healthy", "config-drifted", "config-restored", "flapping", "steady", "events-lost",
+	var words []string
+	for _, kind := range process.EventKinds() {
+		words = append(words, string(kind))
 	}
+	return words
 }
 
 // eventFilter completes a filter with what is given as texts.
-func eventFilter(f *client.EventFilter, args []string, since, until string) (err error) {
+func eventFilter(f *client.EventFilter, args []string, when span) (err error) {
 	if len(args) > 0 {
 		namespace, name, err := splitID(args[0])
 		if err != nil {
@@ -103,10 +103,7 @@ func eventFilter(f *client.EventFilter, args []string, since, until string) (err
 		}
 		f.Namespaces, f.Name = []string{namespace}, name
 	}
-	if f.Since, err = moment("--since", since); err != nil {
-		return err
-	}
-	f.Until, err = moment("--until", until)
+	f.Since, f.Until, err = when.times()
 	return err
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -16,20 +17,10 @@ func newTaskList() *cobra.Command {
 		Use:   "list",
 		Short: "List tasks, newest first",
 		Args:  exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := s.client(cmd)
-			if err != nil {
-				return err
-			}
-			tasks, err := client.Collect(c.Operations(cmd.Context(), f))
-			if err != nil {
-				return exitOf(err)
-			}
-			if len(tasks) == 0 {
-				say(cmd, "no tasks\n")
-			}
-			return printList(cmd, &s, o, tasks, taskColumns(), func(t client.Operation) string { return t.ID })
-		},
+		RunE: listing(&s, &o, "no tasks", taskColumns(), func(t client.Operation) string { return t.ID },
+			func(ctx context.Context, c *client.Client, _ []string) ([]client.Operation, error) {
+				return client.Collect(c.Operations(ctx, f))
+			}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().StringVar(&f.State, "state", "", "only running or done ones")

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,31 +30,12 @@ labels and the business. A host that asks again with the same key, since it has 
 		Example: `  drover token create --area 0 --uses 1 --ttl 1h
   drover token create --area 3 --uses 200 --ttl 24h --labels role=web,rack=4 --note 'rack 4'`,
 		Args: exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			for _, name := range []string{"area", "uses", "ttl"} {
-				if !cmd.Flags().Changed(name) {
-					return usagef("--%s is missing", name)
-				}
-			}
-			if t.TTL < time.Second {
-				return usagef("--ttl %s: expected 1s or more", t.TTL)
-			}
-			c, err := s.client(cmd)
-			if err != nil {
-				return err
-			}
-			made, err := c.CreateJoinToken(cmd.Context(), t)
-			if err != nil {
-				return exitOf(err)
-			}
-			if o.form != asText {
-				return printValue(cmd.OutOrStdout(), o.form, made)
-			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), made.Token)
-			say(cmd, "the token is shown this once, and stored only as a hash; it is good for %s until %s\n",
-				count(made.Uses, "host", "hosts"), stamp(&made.ExpiresAt))
-			return err
-		},
+		RunE: asking(&s, func(ctx context.Context, c *client.Client, _ []string) (client.JoinToken, error) {
+			return c.CreateJoinToken(ctx, t)
+		}, func(cmd *cobra.Command, _ []string, made client.JoinToken) error {
+			return showOnce(cmd, o, made, made.Token+"\n", fmt.Sprintf("the token is shown this once, and stored only as a hash; it is good for %s until %s",
+				count(made.Uses, "host", "hosts"), stamp(&made.ExpiresAt)))
+		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	flags := cmd.Flags()
@@ -65,6 +47,17 @@ labels and the business. A host that asks again with the same key, since it has 
 	flags.StringVar(&t.Note, "note", "", "a note for people")
 	o.flags(cmd, asText, asJSON, asYAML)
 	s.flags(cmd)
+	cmd.PreRunE = chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+		for _, name := range []string{"area", "uses", "ttl"} {
+			if !flags.Changed(name) {
+				return usagef("--%s is missing", name)
+			}
+		}
+		if t.TTL < time.Second {
+			return usagef("--ttl %s: expected 1s or more", t.TTL)
+		}
+		return nil
+	})
 	return cmd
 }
 
@@ -75,20 +68,10 @@ func newTokenList() *cobra.Command {
 		Use:   "list",
 		Short: "List tokens, the latest first, without their secrets",
 		Args:  exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := s.client(cmd)
-			if err != nil {
-				return err
-			}
-			tokens, err := client.Collect(c.JoinTokens(cmd.Context()))
-			if err != nil {
-				return exitOf(err)
-			}
-			if len(tokens) == 0 {
-				say(cmd, "no tokens\n")
-			}
-			return printList(cmd, &s, o, tokens, joinTokenColumns(), func(t client.JoinToken) string { return t.ID })
-		},
+		RunE: listing(&s, &o, "no tokens", joinTokenColumns(), func(t client.JoinToken) string { return t.ID },
+			func(ctx context.Context, c *client.Client, _ []string) ([]client.JoinToken, error) {
+				return client.Collect(c.JoinTokens(ctx))
+			}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.flags(cmd, asTable, asWide, asJSON, asYAML, asName)
@@ -130,24 +113,12 @@ func businessText(id int64) string {
 
 func newTokenRevoke() *cobra.Command {
 	var s session
-	cmd := &cobra.Command{
+	return about(&cobra.Command{
 		Use:   "revoke ID",
 		Short: "End a token now",
 		Long:  `End a token now. Hosts that have joined with it stay; 'drover agents remove' takes one out.`,
-		Args:  exactly("ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := s.client(cmd)
-			if err != nil {
-				return err
-			}
-			if err := c.RevokeJoinToken(cmd.Context(), args[0]); err != nil {
-				return exitOf(err)
-			}
-			say(cmd, "token %s was revoked\n", args[0])
-			return nil
-		},
-		ValidArgsFunction: cobra.NoFileCompletions,
-	}
-	s.flags(cmd)
-	return cmd
+		RunE: telling(&s, "token %s was revoked", func(ctx context.Context, c *client.Client, args []string) error {
+			return c.RevokeJoinToken(ctx, args[0])
+		}),
+	}, &s, "ID", cobra.NoFileCompletions)
 }

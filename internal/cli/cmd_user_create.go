@@ -12,14 +12,14 @@ func newUserCreate() *cobra.Command {
 	var s session
 	var note string
 	cmd := userVerb(&cobra.Command{
-		Use:   "create NAME",
-		Short: "Make a user",
-		RunE: telling(&s, "was made; 'drover user token' gives it a token", func(ctx context.Context, c *client.Client, args []string) error {
+		Use:               "create NAME",
+		Short:             "Make a user",
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: telling(&s, "user %s was made; 'drover user token' gives it a token", func(ctx context.Context, c *client.Client, args []string) error {
 			_, err := c.CreateUser(ctx, client.UserChange{Name: args[0], Note: &note})
 			return err
 		}),
 	}, &s)
 	cmd.Flags().StringVar(&note, "note", "", "a note for people")
-	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	return cmd
 }

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"drover/client"
@@ -13,20 +15,10 @@ func newUserList() *cobra.Command {
 		Use:   "list",
 		Short: "List users",
 		Args:  exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := s.client(cmd)
-			if err != nil {
-				return err
-			}
-			users, err := client.Collect(c.Users(cmd.Context()))
-			if err != nil {
-				return exitOf(err)
-			}
-			if len(users) == 0 {
-				say(cmd, "no users\n")
-			}
-			return printList(cmd, &s, o, users, userColumns(), func(u client.User) string { return u.Name })
-		},
+		RunE: listing(&s, &o, "no users", userColumns(), func(u client.User) string { return u.Name },
+			func(ctx context.Context, c *client.Client, _ []string) ([]client.User, error) {
+				return client.Collect(c.Users(ctx))
+			}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.flags(cmd, asTable, asJSON, asYAML, asName)

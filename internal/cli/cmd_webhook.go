@@ -58,44 +58,18 @@ func showWebhook(cmd *cobra.Command, o output, w client.Webhook) error {
 	return writeFields(out, append(fields, field{"Created", stamp(&w.CreatedAt)}, field{"Changed", stamp(&w.ChangedAt)}))
 }
 
-// showWebhookSecret writes what is shown once.
-func showWebhookSecret(cmd *cobra.Command, o output, w client.Webhook) error {
-	if o.form != asText {
-		if err := printValue(cmd.OutOrStdout(), o.form, w); err != nil {
-			return err
-		}
-	} else if _, err := fmt.Fprintf(cmd.OutOrStdout(), "name    %s\nsecret  %s\n", w.Name, w.Secret); err != nil {
-		return err
-	}
-	say(cmd, "the secret is shown this once; every delivery is signed with it\n")
-	return nil
-}
-
-// changedWebhook does something to a webhook and shows it.
-func changedWebhook(s *session, o *output, do func(ctx context.Context, c *client.Client, args []string) (client.Webhook, error)) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		c, err := s.client(cmd)
-		if err != nil {
-			return err
-		}
-		w, err := do(cmd.Context(), c, args)
-		if err != nil {
-			return exitOf(err)
-		}
+// changedWebhook returns the run of a command that does something to a webhook and shows it, or the secret that it has got.
+func changedWebhook(s *session, o *output, do func(ctx context.Context, c *client.Client, args []string) (client.Webhook, error)) run {
+	return asking(s, do, func(cmd *cobra.Command, _ []string, w client.Webhook) error {
 		if w.Secret != "" {
-			return showWebhookSecret(cmd, *o, w)
+			return showOnce(cmd, *o, w, fmt.Sprintf("name    %s\nsecret  %s\n", w.Name, w.Secret), "the secret is shown this once; every delivery is signed with it")
 		}
 		return showWebhook(cmd, *o, w)
-	}
+	})
 }
 
 // webhookVerb completes a command about one webhook.
 func webhookVerb(cmd *cobra.Command, s *session, o *output) *cobra.Command {
-	cmd.Args = exactly("NAME")
-	if cmd.ValidArgsFunction == nil {
-		cmd.ValidArgsFunction = completeWebhooks(s)
-	}
 	o.flags(cmd, asText, asJSON, asYAML)
-	s.flags(cmd)
-	return cmd
+	return about(cmd, s, "NAME", completeWebhooks(s))
 }

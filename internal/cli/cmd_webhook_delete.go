@@ -1,28 +1,20 @@
 package cli
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
+
+	"drover/client"
 )
 
 func newWebhookDelete() *cobra.Command {
 	var s session
-	cmd := &cobra.Command{
+	return about(&cobra.Command{
 		Use:   "delete NAME",
 		Short: "Deliver no alarms to an address any more",
-		Args:  exactly("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := s.client(cmd)
-			if err != nil {
-				return err
-			}
-			if err := c.DeleteWebhook(cmd.Context(), args[0]); err != nil {
-				return exitOf(err)
-			}
-			say(cmd, "webhook %s was deleted\n", args[0])
-			return nil
-		},
-		ValidArgsFunction: completeWebhooks(&s),
-	}
-	s.flags(cmd)
-	return cmd
+		RunE: telling(&s, "webhook %s was deleted", func(ctx context.Context, c *client.Client, args []string) error {
+			return c.DeleteWebhook(ctx, args[0])
+		}),
+	}, &s, "NAME", completeWebhooks(&s))
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -15,20 +16,10 @@ func newWebhookList() *cobra.Command {
 		Use:   "list",
 		Short: "List webhooks, and how far each has got",
 		Args:  exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := s.client(cmd)
-			if err != nil {
-				return err
-			}
-			list, err := c.Webhooks(cmd.Context())
-			if err != nil {
-				return exitOf(err)
-			}
-			if len(list) == 0 {
-				say(cmd, "no webhooks\n")
-			}
-			return printList(cmd, &s, o, list, webhookColumns(), func(w client.Webhook) string { return w.Name })
-		},
+		RunE: listing(&s, &o, "no webhooks", webhookColumns(), func(w client.Webhook) string { return w.Name },
+			func(ctx context.Context, c *client.Client, _ []string) ([]client.Webhook, error) {
+				return c.Webhooks(ctx)
+			}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.flags(cmd, asTable, asWide, asJSON, asYAML, asName)

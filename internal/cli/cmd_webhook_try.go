@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"drover/client"
 	"drover/internal/command"
 )
 
@@ -16,15 +18,9 @@ func newWebhookTest() *cobra.Command {
 		Short: "Deliver a made-up alarm now, and tell what came of it",
 		Long: `Deliver a made-up alarm now, and tell what came of it: it is a process_restart_success of drover:test. The exit code is 1 when
 it was not taken.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := s.client(cmd)
-			if err != nil {
-				return err
-			}
-			t, err := c.TestWebhook(cmd.Context(), args[0])
-			if err != nil {
-				return exitOf(err)
-			}
+		RunE: asking(&s, func(ctx context.Context, c *client.Client, args []string) (client.WebhookTest, error) {
+			return c.TestWebhook(ctx, args[0])
+		}, func(cmd *cobra.Command, args []string, t client.WebhookTest) error {
 			if o.form != asText {
 				if err := printValue(cmd.OutOrStdout(), o.form, t); err != nil {
 					return err
@@ -37,6 +33,6 @@ it was not taken.`,
 				return &command.ExitError{Code: command.Failed, Err: fmt.Errorf("cannot deliver to %s: %s", args[0], printable(t.Error))}
 			}
 			return nil
-		},
+		}),
 	}, &s, &o)
 }
