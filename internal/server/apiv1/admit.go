@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"drover/internal/server/access"
+	"drover/internal/server/audit"
 	"drover/internal/server/gate"
 )
 
@@ -56,7 +57,7 @@ func (h *Handler) identify(ctx context.Context, c *call) (access.Principal, erro
 	} else if err := json.Unmarshal([]byte(text), &given); err != nil {
 		return access.Principal{}, problemf(http.StatusUnauthorized, "X-Bkapi-Authorization is not a JSON object of texts")
 	}
-	c.audit.App, c.audit.User = clipTo(given.AppCode, maxCode), clipTo(given.User, maxUser)
+	c.audit.App, c.audit.User = audit.Clip(given.AppCode, maxCode), audit.Clip(given.User, maxUser)
 	who, err := h.Gate.Admit(ctx, gate.Credentials{
 		AppCode: given.AppCode, AppSecret: given.AppSecret, User: given.User, Token: given.Token,
 	})

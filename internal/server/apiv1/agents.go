@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drover/internal/server/access"
+	"drover/internal/server/gate"
 	"drover/internal/server/store"
 )
 
@@ -41,14 +42,6 @@ func nameOf(a store.Agent) string {
 
 func addressOf(a store.Agent) string { return fmt.Sprintf("%d:%s", a.Cloud, a.IP) }
 
-// rightsOf is the agent as rights see it. One that is no longer in the register is in no area.
-func rightsOf(a store.Agent) access.Host {
-	if a.Key == "" {
-		return access.Host{Area: access.NoArea}
-	}
-	return access.Host{Area: a.Cloud, IP: a.IP, ID: a.ID}
-}
-
 func (h *Handler) viewHost(a store.Agent) hostView {
 	return hostView{ID: nameOf(a), Cloud: a.Cloud, IP: a.IP, Online: !h.Directory.Presence(a.Key, h.Now()).Away}
 }
@@ -79,7 +72,7 @@ func (h *Handler) listAgents(ctx context.Context, c *call) (reply, error) {
 	var last any
 	for _, a := range all {
 		v := h.viewAgent(a)
-		if !reach.Covers(rightsOf(a)) || !anyMatches(hosts, a) || state != "" && v.Online != (state == "online") {
+		if !reach.Covers(gate.Host(a)) || !anyMatches(hosts, a) || state != "" && v.Online != (state == "online") {
 			continue
 		}
 		if len(views) == limit {

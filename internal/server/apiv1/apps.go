@@ -122,9 +122,6 @@ func checkName(field, name string, longest int) error {
 
 // createApp makes an app and its first secret, which is shown this once.
 func (h *Handler) createApp(ctx context.Context, c *call) (reply, error) {
-	if err := c.params.done(); err != nil {
-		return reply{}, err
-	}
 	var req appRequest
 	if err := c.decode(&req); err != nil {
 		return reply{}, err
@@ -165,29 +162,20 @@ func (h *Handler) newSecret() (string, store.Secret, error) {
 func newID() string { return strings.ToLower(rand.Text()[:8]) }
 
 func (h *Handler) listApps(ctx context.Context, c *call) (reply, error) {
-	limit := c.params.limit()
 	var after string
-	c.params.cursor(&after)
-	if err := c.params.done(); err != nil {
+	limit, err := c.params.page(&after)
+	if err != nil {
 		return reply{}, err
 	}
 	apps, err := h.Apps.ListApps(ctx, after, limit)
 	if err != nil {
 		return reply{}, failure("list the apps", err)
 	}
-	views := make([]appView, len(apps))
-	for i, a := range apps {
-		views[i] = viewApp(a)
-	}
-	if len(apps) < limit {
-		return ok(pageOf(views, nil))
-	}
-	return ok(pageOf(views, apps[len(apps)-1].Code))
+	return ok(pageOfRows(apps, limit, viewApp, func(a store.App) any { return a.Code }))
 }
 
 func (h *Handler) getApp(ctx context.Context, c *call) (reply, error) {
-	code := c.r.PathValue("code")
-	c.audit.Target = clip(code)
+	code := c.subject("code")
 	if err := c.params.done(); err != nil {
 		return reply{}, err
 	}
@@ -200,11 +188,7 @@ func (h *Handler) getApp(ctx context.Context, c *call) (reply, error) {
 
 // changeApp changes what is given.
 func (h *Handler) changeApp(ctx context.Context, c *call) (reply, error) {
-	code := c.r.PathValue("code")
-	c.audit.Target = clip(code)
-	if err := c.params.done(); err != nil {
-		return reply{}, err
-	}
+	code := c.subject("code")
 	var req appRequest
 	if err := c.decode(&req); err != nil {
 		return reply{}, err
@@ -238,11 +222,7 @@ const maxKeep = 90 * 24 * time.Hour
 
 // createSecret gives an app another secret, which is shown this once.
 func (h *Handler) createSecret(ctx context.Context, c *call) (reply, error) {
-	code := c.r.PathValue("code")
-	c.audit.Target = clip(code)
-	if err := c.params.done(); err != nil {
-		return reply{}, err
-	}
+	code := c.subject("code")
 	var req secretRequest
 	if err := c.decode(&req); err != nil {
 		return reply{}, err

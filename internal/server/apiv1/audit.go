@@ -29,26 +29,23 @@ func (h *Handler) listAudit(ctx context.Context, c *call) (reply, error) {
 	p := &c.params
 	f := store.AuditFilter{
 		Since: p.time("since"), Until: p.time("until"), App: p.text("app"), User: p.text("user"), Action: p.text("action"),
-		RequestID: p.text("request_id"), Allowed: p.flag("allowed"), Limit: p.limit(),
+		RequestID: p.text("request_id"), Allowed: p.flag("allowed"),
 	}
-	p.cursor(&f.Before)
-	if err := p.done(); err != nil {
+	var err error
+	if f.Limit, err = p.page(&f.Before); err != nil {
 		return reply{}, err
 	}
 	rows, err := h.History.ListAudit(ctx, f)
 	if err != nil {
 		return reply{}, failure("list the record of calls", err)
 	}
-	views := make([]auditView, len(rows))
-	for i, r := range rows {
-		views[i] = auditView{
-			At: r.At, App: r.App, User: r.User, Remote: r.Remote, RequestID: r.RequestID, Action: r.Action, Target: r.Target,
-			Targets: r.Targets, Allowed: r.Allowed, Code: r.Code, Message: r.Message, Detail: r.Detail,
-		}
+	c.audit.Targets = len(rows)
+	return ok(pageOfRows(rows, f.Limit, viewAudit, func(r store.AuditRow) any { return r.Mark() }))
+}
+
+func viewAudit(r store.AuditRow) auditView {
+	return auditView{
+		At: r.At, App: r.App, User: r.User, Remote: r.Remote, RequestID: r.RequestID, Action: r.Action, Target: r.Target,
+		Targets: r.Targets, Allowed: r.Allowed, Code: r.Code, Message: r.Message, Detail: r.Detail,
 	}
-	c.audit.Targets = len(views)
-	if len(rows) < f.Limit {
-		return ok(pageOf(views, nil))
-	}
-	return ok(pageOf(views, rows[len(rows)-1].Mark()))
 }

@@ -2,16 +2,15 @@ package apiv1
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"time"
 
 	"drover/internal/server/access"
+	"drover/internal/server/audit"
 	"drover/internal/server/store"
 )
 
@@ -58,7 +57,7 @@ func (h *Handler) serving(r route) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		ctx := req.Context()
 		c := &call{w: w, r: req, params: params{values: req.URL.Query(), read: map[string]bool{}}}
-		c.audit = store.AuditRow{At: h.Now(), Remote: remote(req), RequestID: requestID(req), Action: r.name}
+		c.audit = store.AuditRow{At: h.Now(), Remote: audit.Remote(req), RequestID: audit.RequestID(req.Header.Get("X-Request-Id")), Action: r.name}
 		w.Header().Set("X-Request-Id", c.audit.RequestID)
 		// A recorder or a wrapped writer has no deadlines; the server's own then apply.
 		control := http.NewResponseController(w)
@@ -148,8 +147,18 @@ func (h *Handler) noSuchPath(_ context.Context, c *call) (reply, error) {
 	return reply{}, problemf(http.StatusNotFound, "there is no %.200s", c.r.URL.Path)
 }
 
-// decode reads the body into v. An unknown field is refused: it may be a filter that was misspelt.
+// subject returns what a part of the path names, and has the record name it.
+func (c *call) subject(part string) string {
+	name := c.r.PathValue(part)
+	c.audit.Target = clip(name)
+	return name
+}
+
+// decode reads the body of a call without parameters into v. An unknown field is refused: it may be one that was misspelt.
 func (c *call) decode(v any) error {
+	if err := c.params.done(); err != nil {
+		return err
+	}
 	d := json.NewDecoder(http.MaxBytesReader(c.w, c.r.Body, maxBody))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
@@ -169,33 +178,12 @@ func (c *call) app() string {
 	return c.who.App
 }
 
-// requestID returns the caller's own id of the request, if it is fit to be echoed and stored, else a new one.
-func requestID(r *http.Request) string {
-	id := r.Header.Get("X-Request-Id")
-	fit := id != "" && len(id) <= 64 && !strings.ContainsFunc(id, func(c rune) bool {
-		return (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && !strings.ContainsRune("-_.:", c)
+// plain reports whether a text is of ASCII letters, digits and the given marks only.
+func plain(text, marks string) bool {
+	return !strings.ContainsFunc(text, func(c rune) bool {
+		return (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && !strings.ContainsRune(marks, c)
 	})
-	if fit {
-		return id
-	}
-	return strings.ToLower(rand.Text())
-}
-
-// remote returns the address that the request came from, without its port, or "socket".
-func remote(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return "socket"
-	}
-	return host
 }
 
 // clip cuts a text that goes into a record.
-func clip(text string) string { return clipTo(text, 200) }
-
-func clipTo(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
-}
+func clip(text string) string { return audit.Clip(text, 200) }

@@ -3,6 +3,7 @@ package apiv1
 import (
 	"context"
 
+	"drover/internal/server/gate"
 	"drover/internal/server/store"
 )
 
@@ -32,7 +33,7 @@ func (h *Handler) countProcesses(ctx context.Context, c *call) (reply, error) {
 	err = h.eachObserved(ctx, f, func(o *store.Observed) {
 		agent, _ := h.Directory.ByKey(o.Agent)
 		switch {
-		case !r.at(o.Process).Covers(rightsOf(agent)):
+		case !r.at(o.Process).Covers(gate.Host(agent)):
 			return
 		case h.Directory.Presence(o.Agent, h.Now()).Away:
 			n.Stale++

@@ -8,6 +8,7 @@ import (
 
 	"drover/internal/process"
 	"drover/internal/server/access"
+	"drover/internal/server/gate"
 	"drover/internal/server/store"
 )
 
@@ -169,7 +170,7 @@ func (r *reader) views(events []store.StoredEvent) []eventView {
 	var views []eventView
 	for i := range events {
 		agent, _ := r.h.Directory.ByKey(events[i].Agent)
-		if r.at(events[i].Event.Process).Covers(rightsOf(agent)) {
+		if r.at(events[i].Event.Process).Covers(gate.Host(agent)) {
 			views = append(views, r.h.viewEvent(&events[i], r.h.viewHost(agent)))
 		}
 	}

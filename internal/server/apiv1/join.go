@@ -64,8 +64,7 @@ func joinStatus(r enrol.Reason) int {
 
 // removeAgent takes a host out, by its key or any of its names. What runs there goes on.
 func (h *Handler) removeAgent(ctx context.Context, c *call) (reply, error) {
-	id := c.r.PathValue("id")
-	c.audit.Target = clip(id)
+	id := c.subject("id")
 	if err := c.params.done(); err != nil {
 		return reply{}, err
 	}

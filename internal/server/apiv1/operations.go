@@ -59,10 +59,9 @@ func (h *Handler) listOperations(ctx context.Context, c *call) (reply, error) {
 		over := state == done
 		f.Done = &over
 	}
-	limit := p.limit()
 	var after int64
-	p.cursor(&after)
-	if err := p.done(); err != nil {
+	limit, err := p.page(&after)
+	if err != nil {
 		return reply{}, err
 	}
 	if own := c.app(); own != "" {
@@ -75,21 +74,13 @@ func (h *Handler) listOperations(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, failure("list the operations", err)
 	}
-	views := make([]operationView, len(tasks))
-	for i, t := range tasks {
-		views[i] = viewOperation(t)
-	}
-	c.audit.Targets = len(views)
-	if len(tasks) < limit {
-		return ok(pageOf(views, nil))
-	}
-	return ok(pageOf(views, tasks[len(tasks)-1].Number))
+	c.audit.Targets = len(tasks)
+	return ok(pageOfRows(tasks, limit, viewOperation, func(t store.TaskSummary) any { return t.Number }))
 }
 
 // getOperation returns a task; with ?wait= once it is done, or when that time has passed.
 func (h *Handler) getOperation(ctx context.Context, c *call) (reply, error) {
-	id := c.r.PathValue("id")
-	c.audit.Target = clip(id)
+	id := c.subject("id")
 	wait := c.params.wait()
 	if err := c.params.done(); err != nil {
 		return reply{}, err
@@ -147,19 +138,17 @@ func viewResult(v store.ItemView) resultView {
 
 // listResults lists what became of the targets of a task.
 func (h *Handler) listResults(ctx context.Context, c *call) (reply, error) {
-	id := c.r.PathValue("id")
-	c.audit.Target = clip(id)
+	id := c.subject("id")
 	outcome := c.params.choice("outcome", success, failed, pending)
-	limit := c.params.limit()
 	skip := 0
-	c.params.cursor(&skip)
-	if err := c.params.done(); err != nil {
+	limit, err := c.params.page(&skip)
+	if err != nil {
 		return reply{}, err
 	}
 	var views []resultView
 	seen := 0
 	errFull := errors.New("page is full")
-	err := h.Results.TaskItems(ctx, id, c.app(), func(v store.ItemView) error {
+	err = h.Results.TaskItems(ctx, id, c.app(), func(v store.ItemView) error {
 		if len(views) == limit {
 			return errFull
 		}

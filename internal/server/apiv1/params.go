@@ -121,6 +121,13 @@ func (p *params) cursor(at any) {
 	}
 }
 
+// page reads the size of the page, and where the page before ended into at, where there are no other parameters left to read.
+func (p *params) page(at any) (limit int, err error) {
+	limit = p.limit()
+	p.cursor(at)
+	return limit, p.done()
+}
+
 // done returns the first fault, or that a parameter is unknown. It is called after all were read.
 func (p *params) done() error {
 	var unknown []string
@@ -154,4 +161,21 @@ func pageOf[T any](items []T, last any) page[T] {
 		p.NextCursor = base64.RawURLEncoding.EncodeToString(data)
 	}
 	return p
+}
+
+// viewed shows all of a list.
+func viewed[T, V any](rows []T, view func(T) V) []V {
+	views := make([]V, len(rows))
+	for i, row := range rows {
+		views[i] = view(row)
+	}
+	return views
+}
+
+// pageOfRows shows the rows of a page, which is the last one where they are fewer than the limit. Place is where a row stands.
+func pageOfRows[T, V any](rows []T, limit int, view func(T) V, place func(T) any) page[V] {
+	if len(rows) < limit {
+		return pageOf(viewed(rows, view), nil)
+	}
+	return pageOf(viewed(rows, view), place(rows[len(rows)-1]))
 }

@@ -7,6 +7,7 @@ import (
 
 	"drover/internal/process"
 	"drover/internal/server/access"
+	"drover/internal/server/gate"
 	"drover/internal/server/store"
 )
 
@@ -175,14 +176,12 @@ func (p *params) given(name string) bool { return p.values.Has(name) }
 // processPage reads a page of processes. A page may be shorter than its limit where the caller may not see all.
 func (h *Handler) processPage(ctx context.Context, c *call, f store.ObservedFilter) (reply, error) {
 	p := &c.params
-	limit := p.limit()
-	var after store.ObservedKey
-	p.cursor(&after)
 	hosts := p.list("host")
-	if err := p.done(); err != nil {
+	var after store.ObservedKey
+	limit, err := p.page(&after)
+	if err != nil {
 		return reply{}, err
 	}
-	var err error
 	if f.Agents, err = h.agentsNamed(ctx, hosts); err != nil {
 		return reply{}, err
 	}
@@ -190,16 +189,11 @@ func (h *Handler) processPage(ctx context.Context, c *call, f store.ObservedFilt
 	if err != nil {
 		return reply{}, failure("list the processes", err)
 	}
-	reach := map[string]access.Reach{}
+	r := reader{h: h, who: &c.who}
 	var views []processView
 	for _, o := range rows {
-		at, known := reach[o.Process.Namespace]
-		if !known {
-			at = c.who.On(access.OperationOf(process.Query), o.Process.Namespace)
-			reach[o.Process.Namespace] = at
-		}
 		agent, _ := h.Directory.ByKey(o.Agent)
-		if at.Covers(rightsOf(agent)) {
+		if r.at(o.Process).Covers(gate.Host(agent)) {
 			views = append(views, h.viewProcess(o, h.viewHost(agent)))
 		}
 	}
@@ -213,9 +207,8 @@ func (h *Handler) processPage(ctx context.Context, c *call, f store.ObservedFilt
 
 // forbidden says which right is lacking.
 func forbidden(m access.Missing) error {
-	more := ""
 	if m.More > 0 {
 		return problemf(http.StatusForbidden, "not allowed: %s, and %d more", m.What(), m.More)
 	}
-	return problemf(http.StatusForbidden, "not allowed: %s%s", m.What(), more)
+	return problemf(http.StatusForbidden, "not allowed: %s", m.What())
 }

@@ -12,6 +12,7 @@ import (
 
 	"drover/internal/process"
 	"drover/internal/server/access"
+	"drover/internal/server/gate"
 	"drover/internal/server/store"
 )
 
@@ -39,9 +40,6 @@ func (t *targetRequest) id() process.ID { return process.ID{Namespace: t.Namespa
 
 // createOperation stores an operation and answers with it; the engine carries it out.
 func (h *Handler) createOperation(ctx context.Context, c *call) (reply, error) {
-	if err := c.params.done(); err != nil {
-		return reply{}, err
-	}
 	var req operationRequest
 	if err := c.decode(&req); err != nil {
 		return reply{}, err
@@ -181,7 +179,7 @@ func (h *Handler) resolve(ctx context.Context, c *call, req *operationRequest) (
 				continue
 			}
 			seen[key] = true
-			if host := rightsOf(a); !reach.Covers(host) {
+			if host := gate.Host(a); !reach.Covers(host) {
 				missing.Found(right, id.String(), host.Address())
 			}
 			r.Targets = append(r.Targets, store.Target{Key: keyOf(id, nameOf(a)), Asked: nameOf(a), Agent: a.Key})
@@ -216,20 +214,10 @@ func (h *Handler) agentsOf(ctx context.Context, t *targetRequest, field string) 
 	if len(t.Hosts) > 0 {
 		return agents, nil
 	}
-	var after store.ObservedKey
-	for {
-		rows, err := h.Listing.ListObserved(ctx, store.ObservedFilter{Process: t.id()}, after, maxPage)
-		if err != nil {
-			return nil, failure("find the hosts of the process", err)
+	err := h.eachObserved(ctx, store.ObservedFilter{Process: t.id()}, func(o *store.Observed) {
+		if a, found := h.Directory.ByKey(o.Agent); found {
+			agents = append(agents, a)
 		}
-		for _, o := range rows {
-			if a, found := h.Directory.ByKey(o.Agent); found {
-				agents = append(agents, a)
-			}
-			after = store.ObservedKey{Agent: o.Agent, Process: o.Process}
-		}
-		if len(rows) < maxPage {
-			return agents, nil
-		}
-	}
+	})
+	return agents, err
 }

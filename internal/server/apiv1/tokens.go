@@ -116,10 +116,7 @@ func (r *joinTokenRequest) check() error {
 
 // checkLabel refuses a label that could not stand in a list as key=value.
 func checkLabel(key, value string) error {
-	strange := func(r rune) bool {
-		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune("-_./", r)
-	}
-	if key == "" || len(key) > maxLabelKey || strings.ContainsFunc(key, strange) {
+	if key == "" || len(key) > maxLabelKey || !plain(key, "-_./") {
 		return invalid("labels", "has the key %q: expected 1 to %d letters, digits, -, _, . and /", clip(key), maxLabelKey)
 	}
 	if len(value) > maxLabelValue || strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) || r == ',' }) {
@@ -135,9 +132,6 @@ func noDesk() error {
 
 // createJoinToken makes a token that hosts can join with. It is shown this once.
 func (h *Handler) createJoinToken(ctx context.Context, c *call) (reply, error) {
-	if err := c.params.done(); err != nil {
-		return reply{}, err
-	}
 	var req joinTokenRequest
 	if err := c.decode(&req); err != nil {
 		return reply{}, err
@@ -162,29 +156,20 @@ func (h *Handler) createJoinToken(ctx context.Context, c *call) (reply, error) {
 }
 
 func (h *Handler) listJoinTokens(ctx context.Context, c *call) (reply, error) {
-	limit := c.params.limit()
 	var before string
-	c.params.cursor(&before)
-	if err := c.params.done(); err != nil {
+	limit, err := c.params.page(&before)
+	if err != nil {
 		return reply{}, err
 	}
 	list, err := h.Joining.Store.ListJoinTokens(ctx, before, limit)
 	if err != nil {
 		return reply{}, failure("list the tokens", err)
 	}
-	views := make([]joinTokenView, len(list))
-	for i := range list {
-		views[i] = h.viewJoinToken(list[i])
-	}
-	if len(list) < limit {
-		return ok(pageOf(views, nil))
-	}
-	return ok(pageOf(views, list[len(list)-1].ID))
+	return ok(pageOfRows(list, limit, h.viewJoinToken, func(t store.JoinToken) any { return t.ID }))
 }
 
 func (h *Handler) getJoinToken(ctx context.Context, c *call) (reply, error) {
-	id := c.r.PathValue("id")
-	c.audit.Target = clip(id)
+	id := c.subject("id")
 	if err := c.params.done(); err != nil {
 		return reply{}, err
 	}
@@ -197,8 +182,7 @@ func (h *Handler) getJoinToken(ctx context.Context, c *call) (reply, error) {
 
 // revokeJoinToken ends a token. Hosts that have joined with it stay.
 func (h *Handler) revokeJoinToken(ctx context.Context, c *call) (reply, error) {
-	id := c.r.PathValue("id")
-	c.audit.Target = clip(id)
+	id := c.subject("id")
 	if err := c.params.done(); err != nil {
 		return reply{}, err
 	}

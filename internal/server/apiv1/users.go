@@ -35,9 +35,6 @@ func (r *userRequest) change(u *store.User) {
 }
 
 func (h *Handler) createUser(ctx context.Context, c *call) (reply, error) {
-	if err := c.params.done(); err != nil {
-		return reply{}, err
-	}
 	var req userRequest
 	if err := c.decode(&req); err != nil {
 		return reply{}, err
@@ -55,29 +52,20 @@ func (h *Handler) createUser(ctx context.Context, c *call) (reply, error) {
 }
 
 func (h *Handler) listUsers(ctx context.Context, c *call) (reply, error) {
-	limit := c.params.limit()
 	var after string
-	c.params.cursor(&after)
-	if err := c.params.done(); err != nil {
+	limit, err := c.params.page(&after)
+	if err != nil {
 		return reply{}, err
 	}
 	users, err := h.Users.ListUsers(ctx, after, limit)
 	if err != nil {
 		return reply{}, failure("list the users", err)
 	}
-	views := make([]userView, len(users))
-	for i, u := range users {
-		views[i] = viewUser(u)
-	}
-	if len(users) < limit {
-		return ok(pageOf(views, nil))
-	}
-	return ok(pageOf(views, users[len(users)-1].Name))
+	return ok(pageOfRows(users, limit, viewUser, func(u store.User) any { return u.Name }))
 }
 
 func (h *Handler) getUser(ctx context.Context, c *call) (reply, error) {
-	name := c.r.PathValue("name")
-	c.audit.Target = clip(name)
+	name := c.subject("name")
 	if err := c.params.done(); err != nil {
 		return reply{}, err
 	}
@@ -89,11 +77,7 @@ func (h *Handler) getUser(ctx context.Context, c *call) (reply, error) {
 }
 
 func (h *Handler) changeUser(ctx context.Context, c *call) (reply, error) {
-	name := c.r.PathValue("name")
-	c.audit.Target = clip(name)
-	if err := c.params.done(); err != nil {
-		return reply{}, err
-	}
+	name := c.subject("name")
 	var req userRequest
 	if err := c.decode(&req); err != nil {
 		return reply{}, err
@@ -138,11 +122,7 @@ const maxTTL = 10 * 365 * 24 * time.Hour
 
 // createToken gives a user a token, which is shown this once.
 func (h *Handler) createToken(ctx context.Context, c *call) (reply, error) {
-	name := c.r.PathValue("name")
-	c.audit.Target = clip(name)
-	if err := c.params.done(); err != nil {
-		return reply{}, err
-	}
+	name := c.subject("name")
 	var req tokenRequest
 	if err := c.decode(&req); err != nil {
 		return reply{}, err
@@ -165,8 +145,7 @@ func (h *Handler) createToken(ctx context.Context, c *call) (reply, error) {
 
 // listTokens lists all tokens of a user: they are few.
 func (h *Handler) listTokens(ctx context.Context, c *call) (reply, error) {
-	name := c.r.PathValue("name")
-	c.audit.Target = clip(name)
+	name := c.subject("name")
 	if err := c.params.done(); err != nil {
 		return reply{}, err
 	}
@@ -177,11 +156,7 @@ func (h *Handler) listTokens(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, failure("list the tokens", err)
 	}
-	views := make([]tokenView, len(tokens))
-	for i, t := range tokens {
-		views[i] = viewToken(t)
-	}
-	return ok(pageOf(views, nil))
+	return ok(pageOf(viewed(tokens, viewToken), nil))
 }
 
 func (h *Handler) deleteToken(ctx context.Context, c *call) (reply, error) {

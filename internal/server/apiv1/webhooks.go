@@ -129,9 +129,7 @@ func checkWebhookName(name string) error {
 	if err := checkName("name", name, maxWebhookName); err != nil {
 		return err
 	}
-	if strings.ContainsFunc(name, func(r rune) bool {
-		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune("-_.", r)
-	}) {
+	if !plain(name, "-_.") {
 		return invalid("name", "is %q: expected letters, digits, -, _ and .", clip(name))
 	}
 	return nil
@@ -158,9 +156,6 @@ func secretOf(given *string) (string, error) {
 
 // createWebhook makes a webhook, whose alarms begin now. Its secret is shown this once.
 func (h *Handler) createWebhook(ctx context.Context, c *call) (reply, error) {
-	if err := c.params.done(); err != nil {
-		return reply{}, err
-	}
 	var req webhookRequest
 	if err := c.decode(&req); err != nil {
 		return reply{}, err
@@ -212,11 +207,7 @@ func (h *Handler) listWebhooks(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, failure("list the webhooks", err)
 	}
-	views := make([]webhookView, len(list))
-	for i := range list {
-		views[i] = h.viewWebhook(list[i], last)
-	}
-	return ok(pageOf(views, nil))
+	return ok(pageOf(viewed(list, func(s store.Subscription) webhookView { return h.viewWebhook(s, last) }), nil))
 }
 
 func (h *Handler) getWebhook(ctx context.Context, c *call) (reply, error) {
@@ -229,8 +220,7 @@ func (h *Handler) getWebhook(ctx context.Context, c *call) (reply, error) {
 
 // webhookNamed reads the webhook that a path names, of a call without parameters.
 func (h *Handler) webhookNamed(ctx context.Context, c *call) (store.Subscription, error) {
-	name := c.r.PathValue("name")
-	c.audit.Target = clip(name)
+	name := c.subject("name")
 	if err := c.params.done(); err != nil {
 		return store.Subscription{}, err
 	}
@@ -251,11 +241,7 @@ func (h *Handler) webhookReply(ctx context.Context, status int, s store.Subscrip
 
 // changeWebhook changes what is given. How far it has got stays as it is, and what failed is tried again at once.
 func (h *Handler) changeWebhook(ctx context.Context, c *call) (reply, error) {
-	name := c.r.PathValue("name")
-	c.audit.Target = clip(name)
-	if err := c.params.done(); err != nil {
-		return reply{}, err
-	}
+	name := c.subject("name")
 	var req webhookRequest
 	if err := c.decode(&req); err != nil {
 		return reply{}, err
@@ -286,11 +272,7 @@ type webhookSecretRequest struct {
 
 // rotateWebhook gives a webhook another secret, which is shown this once and signs from now on.
 func (h *Handler) rotateWebhook(ctx context.Context, c *call) (reply, error) {
-	name := c.r.PathValue("name")
-	c.audit.Target = clip(name)
-	if err := c.params.done(); err != nil {
-		return reply{}, err
-	}
+	name := c.subject("name")
 	var req webhookSecretRequest
 	if err := c.decode(&req); err != nil {
 		return reply{}, err
@@ -334,8 +316,7 @@ func (h *Handler) testWebhook(ctx context.Context, c *call) (reply, error) {
 }
 
 func (h *Handler) deleteWebhook(ctx context.Context, c *call) (reply, error) {
-	name := c.r.PathValue("name")
-	c.audit.Target = clip(name)
+	name := c.subject("name")
 	if err := c.params.done(); err != nil {
 		return reply{}, err
 	}

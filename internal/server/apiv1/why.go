@@ -10,6 +10,7 @@ import (
 	"drover/internal/process"
 	"drover/internal/server/access"
 	"drover/internal/server/fleet"
+	"drover/internal/server/gate"
 	"drover/internal/server/store"
 	"drover/internal/server/task"
 	"drover/internal/why"
@@ -185,7 +186,7 @@ func (q *inquiry) missing() {
 // judge takes in one process on one host.
 func (q *inquiry) judge(id process.ID, agent store.Agent, joined bool, status *process.Status, operations []why.Operation) {
 	q.seen[agent.Key] = true
-	if !q.at(id).Covers(rightsOf(agent)) {
+	if !q.at(id).Covers(gate.Host(agent)) {
 		return
 	}
 	host := q.h.viewHost(agent)

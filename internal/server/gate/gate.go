@@ -236,3 +236,11 @@ func (g *Gate) session(ctx context.Context, token string) (string, error) {
 		return name, g.enabled(ctx, name)
 	}
 }
+
+// Host is an agent as rights see it. One that is no longer in the register, and so has no key, is in no area.
+func Host(a store.Agent) access.Host {
+	if a.Key == "" {
+		return access.Host{Area: access.NoArea}
+	}
+	return access.Host{Area: a.Cloud, IP: a.IP, ID: a.ID, Alias: a.Assigned}
+}

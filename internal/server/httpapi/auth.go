@@ -9,12 +9,11 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
-	"unicode"
 
 	"drover/internal/gse"
 	"drover/internal/server/access"
+	"drover/internal/server/audit"
 	"drover/internal/server/gate"
 )
 
@@ -115,7 +114,7 @@ func paramCredentials(params []byte, query url.Values) (gate.Credentials, error)
 
 // authenticate checks who calls and whether it may call now, and enters the principal into the call.
 func (s *server) authenticate(ctx context.Context, w http.ResponseWriter, c *call, creds gate.Credentials) error {
-	c.audit.App, c.audit.User = clip(creds.AppCode, access.MaxAppCode), clip(creds.User, access.MaxUser)
+	c.audit.App, c.audit.User = audit.Clip(creds.AppCode, access.MaxAppCode), audit.Clip(creds.User, access.MaxUser)
 	p, err := s.Gate.Admit(ctx, creds)
 	if err != nil {
 		return c.notAdmitted(err, c.audit.App)
@@ -200,18 +199,4 @@ func deniedTexts() [gate.ReasonsEnd]deniedText {
 		gate.UserDisabled: {"User authentication failed, the user is disabled", ""},
 		gate.LoginDown:    {"User authentication failed, the login service could not be asked: try again later", ""},
 	}
-}
-
-// clip cuts a text that goes into a message or a record, and takes out what would move the cursor of a terminal that shows it.
-func clip(text string, most int) string {
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return '?'
-		}
-		return r
-	}, text)
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
 }

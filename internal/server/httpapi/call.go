@@ -2,16 +2,14 @@ package httpapi
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"path"
-	"strings"
 	"time"
 
 	"drover/internal/gse"
 	"drover/internal/server/access"
+	"drover/internal/server/audit"
 	"drover/internal/server/store"
 )
 
@@ -37,7 +35,7 @@ type call struct {
 
 // ServeHTTP answers one request.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &call{match: s.paths.resolve(r.Method, r.URL.Path), requestID: requestID(r), chinese: wantsChinese(r)}
+	c := &call{match: s.paths.resolve(r.Method, r.URL.Path), requestID: audit.RequestID(r.Header.Get("X-Bkapi-Request-Id")), chinese: wantsChinese(r)}
 	defer func() {
 		if c.route != nil {
 			r.Pattern = c.route.name // as a mux would, for whoever counts calls
@@ -58,7 +56,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.serveOther(w, r, c)
 		return
 	}
-	c.audit = store.AuditRow{At: s.Now(), Remote: remote(r), RequestID: c.requestID, Action: c.route.name}
+	c.audit = store.AuditRow{At: s.Now(), Remote: audit.Remote(r), RequestID: c.requestID, Action: c.route.name}
 	if !c.allows(r.Method) {
 		refuse(w, c, methodNotAllowed(r))
 		return
@@ -166,28 +164,6 @@ func (s *server) serveOther(w http.ResponseWriter, r *http.Request, c *call) {
 		}
 	}
 	refuse(w, c, pathNotFound(r))
-}
-
-// requestID returns the caller's own id of the request, if it is fit to be echoed and stored, else a new one.
-func requestID(r *http.Request) string {
-	id := r.Header.Get("X-Bkapi-Request-Id")
-	fit := id != "" && len(id) <= 64 && !strings.ContainsFunc(id, func(c rune) bool {
-		return (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && !strings.ContainsRune("-_.:", c)
-	})
-	if fit {
-		return id
-	}
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
-	return hex.EncodeToString(b[:])
-}
-
-// remote returns the address that the request came from, without its port.
-func remote(r *http.Request) string {
-	if i := strings.LastIndexByte(r.RemoteAddr, ':'); i > 0 {
-		return r.RemoteAddr[:i]
-	}
-	return r.RemoteAddr
 }
 
 func (s *server) healthz(w http.ResponseWriter, _ *http.Request) {

@@ -6,6 +6,8 @@ import (
 	"drover/internal/gse"
 	"drover/internal/process"
 	"drover/internal/server/access"
+	"drover/internal/server/audit"
+	"drover/internal/server/gate"
 	"drover/internal/server/store"
 )
 
@@ -33,9 +35,9 @@ func (r *rights) refusal() error {
 	case !r.missing.Any():
 		return nil
 	case r.missing.More > 0:
-		return refusef(forbidden, "app %s has no right to %s (and %d more)", r.c.principal.App, clip(r.missing.What(), 600), r.missing.More)
+		return refusef(forbidden, "app %s has no right to %s (and %d more)", r.c.principal.App, audit.Clip(r.missing.What(), 600), r.missing.More)
 	default:
-		return refusef(forbidden, "app %s has no right to %s", r.c.principal.App, clip(r.missing.What(), 600))
+		return refusef(forbidden, "app %s has no right to %s", r.c.principal.App, audit.Clip(r.missing.What(), 600))
 	}
 }
 
@@ -44,7 +46,7 @@ func (r *rights) refusal() error {
 func rightsHost(t gse.Target, agent store.Agent, found bool) access.Host {
 	switch {
 	case found:
-		return access.Host{Area: agent.Cloud, IP: agent.IP, ID: agent.ID, Alias: agent.Assigned}
+		return gate.Host(agent)
 	case t.AgentID == "":
 		return access.Host{Area: t.Host.Cloud, IP: t.Host.IP}
 	}

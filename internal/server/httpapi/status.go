@@ -6,6 +6,7 @@ import (
 	"drover/internal/gse"
 	"drover/internal/process"
 	"drover/internal/server/access"
+	"drover/internal/server/audit"
 	"drover/internal/server/store"
 )
 
@@ -16,7 +17,7 @@ func (s *server) status(ctx context.Context, c *call) (payload, error) {
 	if err != nil {
 		return nil, badParameters(err)
 	}
-	c.audit.Target, c.audit.Targets = clip(q.ID.String(), 200), len(q.Targets)
+	c.audit.Target, c.audit.Targets = audit.Clip(q.ID.String(), 200), len(q.Targets)
 	op := access.OperationOf(process.Query)
 	if err := s.mayOnTargets(c, c.principal.On(op, q.ID.Namespace), op, q.ID.String(), q.Targets); err != nil {
 		return nil, err
@@ -141,7 +142,7 @@ func (s *server) sync(ctx context.Context, c *call) (payload, error) {
 	if err != nil {
 		return nil, badParameters(err)
 	}
-	c.audit.Target = clip(q.Namespace, 200)
+	c.audit.Target = audit.Clip(q.Namespace, 200)
 	if err := c.mayReadNamespace(q.Namespace); err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"drover/internal/gse"
 	"drover/internal/process"
 	"drover/internal/server/access"
+	"drover/internal/server/audit"
 	"drover/internal/server/store"
 )
 
@@ -150,7 +151,7 @@ func newTaskID(t *store.Task, items int) string {
 // describe enters into the audit row what is acted on.
 func (c *call) describe(ops []gse.Operation, targets int, task string) {
 	c.audit.Targets = targets
-	c.audit.Target = clip(ops[0].ID.String(), 200)
+	c.audit.Target = audit.Clip(ops[0].ID.String(), 200)
 	if n := len(ops) - 1; n > 0 {
 		c.audit.Target += fmt.Sprintf(" and %d more", n)
 	}
@@ -168,7 +169,7 @@ func (s *server) result(ctx context.Context, c *call) (payload, error) {
 	if err != nil {
 		return nil, badParameters(err)
 	}
-	c.audit.Target = clip(task, 200)
+	c.audit.Target = audit.Clip(task, 200)
 	return func(w *jsonWriter) error {
 		w.raw("{")
 		err := s.entries(ctx, c, task, w, func(it gse.Item) gse.Entry { return gse.Result(it, s.Now()) })
@@ -183,7 +184,7 @@ func (s *server) jobResult(ctx context.Context, c *call) (payload, error) {
 	if err != nil {
 		return nil, badParameters(err)
 	}
-	c.audit.Target = clip(task, 200)
+	c.audit.Target = audit.Clip(task, 200)
 	return func(w *jsonWriter) error {
 		status := gse.CodeSuccess
 		w.raw(`{"result":{`)
@@ -209,7 +210,7 @@ func (s *server) entries(ctx context.Context, c *call, task string, w *jsonWrite
 	case err == nil:
 		return nil
 	case errors.Is(err, store.ErrNotFound):
-		return refusef(unknownTask, "task_id %q does not exist", clip(task, 100))
+		return refusef(unknownTask, "task_id %q does not exist", audit.Clip(task, 100))
 	case errors.As(err, &refused):
 		return err
 	default:

@@ -1,0 +1,49 @@
+package audit
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"net"
+	"net/http"
+	"strings"
+	"unicode"
+)
+
+// longestRequestID is how long an id of a caller's own may be, in bytes.
+const longestRequestID = 64
+
+// RequestID returns the id that a caller has given its request, if it is fit to be echoed and stored, else a new one.
+func RequestID(given string) string {
+	if given != "" && len(given) <= longestRequestID && !strings.ContainsFunc(given, func(c rune) bool {
+		return (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && !strings.ContainsRune("-_.:", c)
+	}) {
+		return given
+	}
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
+	return hex.EncodeToString(b[:])
+}
+
+// Remote returns the address that a request came from, without its port; of one that has none, "socket".
+func Remote(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return "socket"
+	}
+	return host
+}
+
+// Clip cuts a text that goes into the record or a message to so many bytes, and takes out what would move the cursor of a terminal that
+// shows it.
+func Clip(text string, most int) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return '?'
+		}
+		return r
+	}, text)
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
