@@ -17,13 +17,14 @@ import (
 	"drover/internal/agent/operation"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
+	"drover/test/harness"
 )
 
 // TestFirstAdoption: where nothing is known of a process yet, a pid file that is older than the process in it was not written
 // for that process.
 func TestFirstAdoption(t *testing.T) {
 	dir := t.TempDir()
-	path := program(t, dir, "daemon")
+	path := harness.Sleeper(t, dir, "daemon")
 	for _, c := range []struct {
 		name string
 		// age is how much older than the process the pid file is, stepped how far the wall clock has been set since the agent first ran.
@@ -69,7 +70,7 @@ func TestFirstAdoption(t *testing.T) {
 // TestRecordedIdentityDecides: a process that was proven stays the one, whatever became of its pid file, for as long as it lives.
 func TestRecordedIdentityDecides(t *testing.T) {
 	dir := t.TempDir()
-	path := program(t, dir, "daemon")
+	path := harness.Sleeper(t, dir, "daemon")
 	h := open(t, t.TempDir())
 	who, other := start(t, path), start(t, path)
 	file := pidFile(t, other.PID)
@@ -111,7 +112,7 @@ func TestRecordedIdentityDecides(t *testing.T) {
 func TestLookByName(t *testing.T) {
 	dir := t.TempDir()
 	h := open(t, t.TempDir())
-	who := start(t, program(t, dir, "daemon"))
+	who := start(t, harness.Sleeper(t, dir, "daemon"))
 	if diff := cmp.Diff(operation.Sighting{ID: &who.Identity, Matches: 1}, h.Look(spec(dir, "daemon", ""), specstore.Runtime{})); diff != "" {
 		t.Errorf("(-want +got): %s", diff)
 	}
@@ -121,7 +122,7 @@ func TestLookByName(t *testing.T) {
 func TestPIDFileIsResolved(t *testing.T) {
 	dir := t.TempDir()
 	h := open(t, t.TempDir())
-	who := start(t, program(t, dir, "daemon"))
+	who := start(t, harness.Sleeper(t, dir, "daemon"))
 	file := pidFile(t, who.PID)
 	link := filepath.Join(t.TempDir(), "link.pid")
 	if err := os.Symlink(file, link); err != nil {
@@ -135,7 +136,7 @@ func TestPIDFileIsResolved(t *testing.T) {
 // TestInstances: where several are expected they are counted, and one of them is enough.
 func TestInstances(t *testing.T) {
 	dir := t.TempDir()
-	path := program(t, dir, "daemon")
+	path := harness.Sleeper(t, dir, "daemon")
 	h := open(t, t.TempDir())
 	first, second := start(t, path), start(t, path)
 	file := pidFile(t, first.PID)
@@ -159,7 +160,7 @@ func TestInstances(t *testing.T) {
 
 func TestSignalAndInstance(t *testing.T) {
 	h := open(t, t.TempDir())
-	who := start(t, program(t, t.TempDir(), "daemon"))
+	who := start(t, harness.Sleeper(t, t.TempDir(), "daemon"))
 	i, err := h.Instance(who.Identity)
 	if err != nil || i.PID != who.PID || !strings.Contains(i.Cmdline, "daemon 1000") || i.Threads != 1 || time.Since(time.Unix(i.StartedAt, 0)).Abs() > time.Minute {
 		t.Errorf("instance %+v, %v", i, err)

@@ -86,11 +86,17 @@ func TestQuestion(t *testing.T) {
 // TestAQuestionIsEndedWhole: with all that it has started, whether that holds its output or not.
 func TestAQuestionIsEndedWhole(t *testing.T) {
 	h := open(t, t.TempDir())
-	for i, line := range []string{
-		"sleep 1000 & echo $! >%[1]s; wait",
-		"setsid sleep 1000 & echo $! >%[1]s; exit 0",
-		"trap '' TERM; sleep 1000 & echo $! >%[1]s; exit 0",
-	} {
+	endedWhole(t, h,
+		"sleep 1000 & echo $! >%s; wait",
+		"setsid sleep 1000 & echo $! >%s; exit 0",
+		"trap '' TERM; sleep 1000 & echo $! >%s; exit 0",
+	)
+}
+
+// endedWhole asks by commands that start another process and write its pid to a file, and ends the questions: then nothing is left.
+func endedWhole(t *testing.T, h *host.Host, lines ...string) {
+	t.Helper()
+	for i, line := range lines {
 		file := filepath.Join(t.TempDir(), "pid")
 		q, err := h.Question("tree-"+strconv.Itoa(i), fmt.Sprintf(line, file), spec("/", "sh", ""))
 		if err != nil {
@@ -202,19 +208,5 @@ func TestAQuestionWithoutGroups(t *testing.T) {
 	if a := question(t, h, "fine", "echo fine"); a.exit.Code != 0 || a.output != "fine\n" {
 		t.Errorf("%+v", a)
 	}
-	for i, line := range []string{"sleep 1000 & echo $! >%s; wait", "sleep 1000 & echo $! >%s; exit 0"} {
-		file := filepath.Join(t.TempDir(), "pid")
-		q, err := h.Question("bare-"+strconv.Itoa(i), fmt.Sprintf(line, file), spec("/", "sh", ""))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := q.Release(); err != nil {
-			t.Fatal(err)
-		}
-		child := await(t, file)
-		end(t, q)
-		if live().Same(child) || live().Same(q.Identity()) {
-			t.Errorf("of %q something is left", line)
-		}
-	}
+	endedWhole(t, h, "sleep 1000 & echo $! >%s; wait", "sleep 1000 & echo $! >%s; exit 0")
 }

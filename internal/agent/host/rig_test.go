@@ -2,7 +2,6 @@ package host_test
 
 import (
 	"crypto/rand"
-	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -18,6 +17,7 @@ import (
 	"drover/internal/agent/pidns"
 	"drover/internal/agent/procfs"
 	"drover/internal/process"
+	"drover/test/harness"
 )
 
 func live() procfs.FS { return procfs.New("/proc") }
@@ -58,31 +58,6 @@ func open(t testing.TB, dir string, set ...func(*host.Config)) *host.Host {
 
 // treeName is one that no other test uses, not even one that runs at the same time: control groups are the whole machine's.
 func treeName() string { return "drover-test-" + strings.ToLower(rand.Text()) }
-
-// program copies a program that does nothing for long under another name into dir.
-func program(t *testing.T, dir, name string) string {
-	t.Helper()
-	path, err := exec.LookPath("sleep")
-	if err != nil {
-		t.Fatal(err)
-	}
-	from, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer from.Close()
-	to, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.Copy(to, from); err != nil {
-		t.Fatal(err)
-	}
-	if err := to.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return to.Name()
-}
 
 // started is a process that a test has started from outside.
 type started struct {
@@ -166,7 +141,7 @@ func release(t *testing.T, child operation.Child) {
 func daemon(t *testing.T, h *host.Host, id, name, redirect string) procfs.Identity {
 	t.Helper()
 	dir := t.TempDir()
-	path := program(t, dir, name)
+	path := harness.Sleeper(t, dir, name)
 	run(t, h, id, "setsid "+path+" 1000 </dev/null "+redirect+" & echo $! >"+dir+"/pid")
 	text, err := os.ReadFile(dir + "/pid")
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"drover/internal/agent/pidns"
 	"drover/internal/agent/procfs"
 	"drover/internal/process"
+	"drover/test/harness"
 )
 
 // outputs are the runs of which an output is kept.
@@ -160,7 +161,7 @@ func TestOutputThatCannotBeKept(t *testing.T) {
 func TestEndTree(t *testing.T) {
 	h := open(t, t.TempDir())
 	mine, other := daemon(t, h, "run-1", "mine", ">/dev/null 2>&1"), daemon(t, h, "run-2", "other", ">/dev/null 2>&1")
-	outside := start(t, program(t, t.TempDir(), "outside"))
+	outside := start(t, harness.Sleeper(t, t.TempDir(), "outside"))
 	end := func(root procfs.Identity, run string) {
 		t.Helper()
 		// Without control groups, and for what was started by somebody else, nobody can be sure.

@@ -143,24 +143,30 @@ func TestOldRecordOfAStoppedProcess(t *testing.T) {
 	}
 }
 
+// forgets starts a process, stops it, and begins an agent whose disk knows of the start alone. It returns what was true.
+func (r *rig) forgets() specstore.Desired {
+	s := r.spec("a")
+	r.do(process.Start, "a", s)
+	back := r.copied()
+	r.do(process.Stop, "a", s)
+	truth := r.truth("a")
+	r.kill()
+	back()
+	r.asks()
+	return truth
+}
+
 // TestReconcileStaysTrue: what was taken over stands in the next life too, and what comes next is newer.
 func TestReconcileStaysTrue(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		s := r.spec("a")
-		r.do(process.Start, "a", s)
-		back := r.copied()
-		r.do(process.Stop, "a", s)
-		truth := r.truth("a")
-		r.kill()
-		back()
-		r.asks()
+		truth := r.forgets()
 		r.told(truth.Record.Revision, truth)
 		r.kill()
 		r.confirmed = nil
 		r.begin()
 		r.pass(time.Hour)
 		r.state("a", "stopped", false)
-		r.do(process.Start, "a", s)
+		r.do(process.Start, "a", r.spec("a"))
 		if got := r.state("a", "running", true); got.Revision <= truth.Record.Revision {
 			t.Errorf("revision %d after %d", got.Revision, truth.Record.Revision)
 		}
@@ -341,14 +347,7 @@ func TestOldRecordInTheMiddleOfARelaunch(t *testing.T) {
 // TestReconcileOnAFullDisk: the server's word holds, though it can't be written down.
 func TestReconcileOnAFullDisk(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		s := r.spec("a")
-		r.do(process.Start, "a", s)
-		back := r.copied()
-		r.do(process.Stop, "a", s)
-		truth := r.truth("a")
-		r.kill()
-		back()
-		r.asks()
+		truth := r.forgets()
 		r.disk.fill(errors.New("no space left on device"))
 		if n, err := r.Reconcile([]specstore.Desired{truth}, truth.Record.Revision); err == nil || n != 1 {
 			t.Errorf("%d, %v", n, err)
