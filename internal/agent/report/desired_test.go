@@ -64,15 +64,7 @@ func lesson(t *testing.T, m *medium, s *teacher, introduced func([]byte) bool, f
 		r := report.New(report.Config{
 			Link: s, Processes: &rig{t: t}, Disk: m, Introduced: introduced, Heartbeat: time.Hour, Log: slog.New(slog.DiscardHandler),
 		})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- r.Run(ctx) }()
-		synctest.Wait()
-		fn(r)
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		during(t, r, func() { fn(r) })
 	})
 }
 
@@ -178,19 +170,14 @@ func TestIntroductionGoesAlone(t *testing.T) {
 		})
 		r.Finished("item", outcome("success"))
 		world.events = []process.Event{{Stream: "s", Seq: 1}}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- r.Run(ctx) }()
-		world.want(
-			world.take(), wire.Report{Hello: &wire.Hello{Disk: &wire.Disk{Revision: 1, Records: nil}}},
-			wire.Report{
-				Observed: []wire.Observation{first("a", "running")}, Events: []process.Event{{Stream: "s", Seq: 1}},
-				Progress: []wire.Progress{{Item: "item", Outcome: &process.Outcome{Text: "success"}}},
-			},
-		)
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		during(t, r, func() {
+			world.want(
+				world.take(), wire.Report{Hello: &wire.Hello{Disk: &wire.Disk{Revision: 1, Records: nil}}},
+				wire.Report{
+					Observed: []wire.Observation{first("a", "running")}, Events: []process.Event{{Stream: "s", Seq: 1}},
+					Progress: []wire.Progress{{Item: "item", Outcome: &process.Outcome{Text: "success"}}},
+				},
+			)
+		})
 	})
 }

@@ -44,20 +44,14 @@ func TestHelloTellsOfGroups(t *testing.T) {
 		g := []process.Group{{ID: "g", CPULimit: 20}}
 		p, l := &pools{}, &introductions{}
 		r := report.New(report.Config{Link: l, Processes: &rig{t: t}, Groups: p, Heartbeat: time.Minute, Log: slog.New(slog.DiscardHandler)})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- r.Run(ctx) }()
-		synctest.Wait()
-		p.groups = map[string][]process.Group{"ns": g}
-		r.Connected()
-		synctest.Wait()
-		p.groups, p.err = nil, errors.New("disk on fire")
-		r.Connected()
-		synctest.Wait()
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		during(t, r, func() {
+			p.groups = map[string][]process.Group{"ns": g}
+			r.Connected()
+			synctest.Wait()
+			p.groups, p.err = nil, errors.New("disk on fire")
+			r.Connected()
+			synctest.Wait()
+		})
 		if diff := cmp.Diff([]map[string]string{nil, {"ns": wire.GroupsDigest(g)}, nil}, l.groups); diff != "" {
 			t.Errorf("told (-want +got):\n%s", diff)
 		}

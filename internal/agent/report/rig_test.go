@@ -51,16 +51,22 @@ func bubble(t *testing.T, before, fn func(t *testing.T, r *rig)) {
 		if before != nil {
 			before(t, r)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- r.Run(ctx) }()
-		synctest.Wait()
-		fn(t, r)
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		during(t, r.Reporter, func() { fn(t, r) })
 	})
+}
+
+// during has the reporter run while fn does.
+func during(t *testing.T, r *report.Reporter, fn func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	synctest.Wait()
+	fn()
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 }
 
 func accept(wire.Report) (wire.ReportAck, error) { return wire.ReportAck{Version: wire.Version}, nil }
