@@ -11,6 +11,7 @@ import (
 
 	"drover/client"
 	"drover/internal/command"
+	"drover/internal/process"
 )
 
 // act is an operation from the question to the summary.
@@ -91,7 +92,7 @@ func (a *act) confirm(cmd *cobra.Command, targets []chosen) error {
 	for _, t := range targets {
 		hosts[t.host] = true
 	}
-	what := fmt.Sprintf("%s %s on %s", a.op, count(len(targets), "process", "processes"), count(len(hosts), "host", "hosts"))
+	what := fmt.Sprintf("%s %s on %s", a.op, process.Count(len(targets), "process", "processes"), process.Count(len(hosts), "host", "hosts"))
 	switch {
 	case len(targets) == 1:
 		return nil

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"drover/client"
+	"drover/internal/process"
 )
 
 func newTaskList() *cobra.Command {
@@ -39,7 +40,7 @@ func taskColumns() []column[client.Operation] {
 		{head: "OPERATION", cell: func(t client.Operation) string { return t.Op }},
 		{head: "PROCESS", cell: func(t client.Operation) string {
 			if t.Requests > 1 {
-				return t.Subject + " and " + count(t.Requests-1, "other", "others")
+				return t.Subject + " and " + process.Count(t.Requests-1, "other", "others")
 			}
 			return t.Subject
 		}},

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"drover/client"
+	"drover/internal/process"
 )
 
 func newToken() *cobra.Command {
@@ -34,7 +35,7 @@ labels and the business. A host that asks again with the same key, since it has 
 			return c.CreateJoinToken(ctx, t)
 		}, func(cmd *cobra.Command, _ []string, made client.JoinToken) error {
 			return showOnce(cmd, o, made, made.Token+"\n", fmt.Sprintf("the token is shown this once, and stored only as a hash; it is good for %s until %s",
-				count(made.Uses, "host", "hosts"), stamp(&made.ExpiresAt)))
+				process.Count(made.Uses, "host", "hosts"), stamp(&made.ExpiresAt)))
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}

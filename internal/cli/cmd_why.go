@@ -11,6 +11,7 @@ import (
 	"drover/client"
 	pages "drover/docs/why"
 	"drover/internal/command"
+	"drover/internal/process"
 )
 
 func newWhy() *cobra.Command {
@@ -141,15 +142,15 @@ func summariseWhy(cmd *cobra.Command, args []string, f client.WhyFilter, answer 
 	}
 	switch {
 	case answer.Wrong == 0 && len(f.Causes) > 0:
-		say(cmd, "of these causes none was found (%s)\n", count(answer.Total, "process", "processes"))
+		say(cmd, "of these causes none was found (%s)\n", process.Count(answer.Total, "process", "processes"))
 	case answer.Wrong == 0 && len(args) > 0:
-		say(cmd, "%s: nothing is wrong (%s)\n", args[0], count(answer.Total, "process", "processes"))
+		say(cmd, "%s: nothing is wrong (%s)\n", args[0], process.Count(answer.Total, "process", "processes"))
 	case answer.Wrong == 0 && answer.Total == 0:
 		say(cmd, "there are no processes\n")
 	case answer.Wrong == 0:
-		say(cmd, "nothing is wrong (%s)\n", count(answer.Total, "process", "processes"))
+		say(cmd, "nothing is wrong (%s)\n", process.Count(answer.Total, "process", "processes"))
 	case len(args) == 0:
-		say(cmd, "%d of %s not as they should be: %s\n", answer.Wrong, count(answer.Total, "process", "processes"), strings.Join(parts, ", "))
+		say(cmd, "%d of %s not as they should be: %s\n", answer.Wrong, process.Count(answer.Total, "process", "processes"), strings.Join(parts, ", "))
 	}
 	if more := found - len(answer.Findings); more > 0 {
 		say(cmd, "%d more are not shown: choose with NAMESPACE/NAME, --host or --cause\n", more)

@@ -8,14 +8,6 @@ import (
 	"drover/internal/why"
 )
 
-// count is "1 process" or "2 processes".
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
 // since is the age of a moment; nothing where there is none.
 func since(t *time.Time) string {
 	if t == nil {
