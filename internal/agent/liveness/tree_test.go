@@ -40,31 +40,22 @@ func checkGone(t *testing.T, ids []procfs.Identity) {
 }
 
 func TestKillTreeByDescent(t *testing.T) {
+	killTree(t, func(_ stage, root procfs.Identity) liveness.Tree { return liveness.Tree{Root: root} })
+}
+
+func TestKillTreeByMark(t *testing.T) {
+	killTree(t, func(s stage, _ procfs.Identity) liveness.Tree { return liveness.Tree{Mark: "stage " + s.dir} })
+}
+
+// killTree ends a family that is known as the given tree, whole, and leaves a bystander alone.
+func killTree(t *testing.T, known func(s stage, root procfs.Identity) liveness.Tree) {
+	t.Helper()
 	watcher(t)
 	s, other := newStage(t), newStage(t)
 	root := s.start(t, family, nil)
 	ids := s.said(t)
 	bystander := other.start(t, "exec sleep 1000", nil)
-	left, err := liveness.KillTree(bounded(t), live(), liveness.Tree{Root: root})
-	if len(left) != 0 || err != nil {
-		t.Errorf("%v are left: %v", left, err)
-	}
-	checkGone(t, ids)
-	if !live().Same(bystander) {
-		t.Error("a bystander was ended")
-	}
-	if err := liveness.Signal(live(), bystander, syscall.SIGKILL); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestKillTreeByMark(t *testing.T) {
-	watcher(t)
-	s, other := newStage(t), newStage(t)
-	s.start(t, family, nil)
-	ids := s.said(t)
-	bystander := other.start(t, "exec sleep 1000", nil)
-	left, err := liveness.KillTree(bounded(t), live(), liveness.Tree{Mark: "stage " + s.dir})
+	left, err := liveness.KillTree(bounded(t), live(), known(s, root))
 	if len(left) != 0 || err != nil {
 		t.Errorf("%v are left: %v", left, err)
 	}
