@@ -57,6 +57,7 @@ const (
 	CauseBadSchedule      CauseID = "bad-schedule"
 	CauseFinished         CauseID = "finished"
 	CauseStopFailed       CauseID = "stop-failed"
+	CausePolicy           CauseID = "refused-by-policy"
 )
 
 // The causes that only the server can find.

@@ -168,6 +168,10 @@ func starts() []Entry {
 			"Run the agent as root, or the process as the agent's own user.", Critical,
 		},
 		{
+			process.CausePolicy, "Refused by policy", "The owner of the host does not let drover do this there.",
+			"Leave it, or have the owner of the host change the line of the policy that is named.", Critical,
+		},
+		{
 			process.CauseNoPIDFile, "No pid file", "The process wrote no pid file where its spec says.",
 			"Correct `pid_path`, or have the program write it there.", Critical,
 		},

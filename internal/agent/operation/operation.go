@@ -93,6 +93,14 @@ type Peers interface {
 	Hold(ctx context.Context, id process.ID) (release func(unhost bool), err error)
 }
 
+// Policy is what the owner of the host lets be done there.
+type Policy interface {
+	// Allow returns nil if an operation may be carried out with the spec, else why not, in a caller's words.
+	Allow(id process.ID, op process.Op, spec *process.Spec) error
+	// MayAsk returns nil if the commands of the spec may be run that only ask.
+	MayAsk(id process.ID, spec *process.Spec) error
+}
+
 // Operator carries out operations. Its fields are set once, before the first call; it is safe for concurrent use.
 type Operator struct {
 	Processes Processes
@@ -100,6 +108,8 @@ type Operator struct {
 	Journal   Journal
 	Peers     Peers
 	Asker     Asker
+	// Policy may be nil: then everything is allowed.
+	Policy Policy
 	// Clock is the time since boot.
 	Clock func() time.Duration
 	// NewRun makes a run id: letters, digits and dashes only, never the same twice.
@@ -154,6 +164,9 @@ func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (R
 			return n.unregistered(), nil
 		}
 		n.spec = &process.Spec{}
+	}
+	if err := o.Allow(e.Process, e.Op, n.spec); err != nil {
+		return n.failed(err), nil
 	}
 	result, err := n.run() //nolint:contextcheck // the session carries it
 	if err != nil {

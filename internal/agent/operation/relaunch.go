@@ -56,6 +56,9 @@ func (n *session) relaunch() error {
 	if n.spec.Commands.Start == "" {
 		return emptyCommand("start_cmd")
 	}
+	if err := n.Allow(n.id, process.Start, n.spec); err != nil && len(n.progress.Steps) == 0 {
+		return err
+	}
 	if n.spec.Policy.Kind == process.Periodic {
 		return n.beginRun()
 	}

@@ -124,8 +124,13 @@ func (r *runner) firstLook(ctx context.Context) {
 func (r *runner) relaunchWithin(ctx context.Context, held bool) {
 	r.unplace = nil
 	if r.record.Spec.Policy.Kind == process.Resident {
-		placed := held || r.placed
-		r.placed = false
+		if r.mayNotStart() {
+			r.unbudgeted = true
+			r.post(message{kind: heldBack, until: r.now() + askAgain})
+			return
+		}
+		placed := (held || r.placed) && !r.unbudgeted
+		r.placed, r.unbudgeted = false, false
 		if !placed {
 			if wait, giveBack := r.sup.budget.reserve(r.now()); wait > 0 {
 				r.unplace = giveBack

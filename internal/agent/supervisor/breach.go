@@ -56,6 +56,9 @@ func (r *runner) exceeded(ctx context.Context, who procfs.Identity, b *process.B
 	if r.busy || r.record == nil || r.machine.State != lifecycle.Running || r.runtime.Process == nil || *r.runtime.Process != who {
 		return
 	}
+	if r.mayNotEnd(who, "uses more than it may") {
+		return
+	}
 	tally, spent := r.tally().Breached(r.sup.cfg.Bounds, r.now(), r.record.Spec.Policy.StartRetries)
 	r.runtime.Breaches = tally.Breaches
 	kind, cause := process.EventBreach, process.CauseCPULimit

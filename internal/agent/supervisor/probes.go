@@ -21,7 +21,11 @@ func (r *runner) follow(ctx context.Context) {
 		r.sup.parts.Probes.Drop(r.id)
 		return
 	}
-	if c := r.record.Spec.Commands; c.Health != "" || c.Version != "" {
+	switch c := r.record.Spec.Commands; {
+	case c.Health == "" && c.Version == "":
+	case !r.sup.cfg.Operator.MayAsk(r.id, &r.record.Spec):
+		r.sup.parts.Probes.Drop(r.id)
+	default:
 		r.sup.parts.Probes.Set(r.id, probe.Subject{
 			Instance: *r.runtime.Process, StartedAt: r.runtime.Process.StartedAfterBoot(), Revision: r.record.Revision, Spec: &r.record.Spec,
 			Health: r.runtime.Health, Version: r.runtime.Version,
@@ -49,7 +53,7 @@ func (r *runner) answered(ctx context.Context, m *message) {
 	if m.answer.Bad != sick {
 		r.tellHealth(m.answer)
 	}
-	if m.answer.Bad && r.mayRestart() && r.sup.budget.spare(r.now()) {
+	if m.answer.Bad && r.mayRestart() && !r.mayNotEnd(m.who, "is unhealthy") && r.sup.budget.spare(r.now()) {
 		r.placed = true
 		r.blame(process.CauseUnhealthy, "pid "+itoa(m.who.PID)+" was ended because it is unhealthy: "+m.answer.Text)
 		r.runtime.Ending = &specstore.Ending{Cause: r.cause()}

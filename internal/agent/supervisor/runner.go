@@ -50,6 +50,11 @@ type runner struct {
 	held func(context.Context)
 	// comparing is closed when the configuration files have been looked at; nil while nobody does.
 	comparing chan struct{}
+	// refusal is why it is not started again, as it was told; spared the instance that was last told not to be ended.
+	refusal string
+	spared  procfs.Identity
+	// unbudgeted says that the relaunch which waits has no place in the host's budget, because it waits for the policy.
+	unbudgeted bool
 	// flapped is whether the process was flapping when that was looked at last.
 	flapped bool
 }

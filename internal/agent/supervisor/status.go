@@ -122,7 +122,7 @@ func (f face) causeOfRest(why process.Cause) process.Cause {
 			why = f.record.Rest
 		}
 	case lifecycle.Backoff:
-		if f.machine.Held {
+		if f.machine.Held && !f.heldByPolicy() {
 			why.ID = process.CauseHeldBack
 		}
 	case lifecycle.Unknown, lifecycle.Running, lifecycle.Starting, lifecycle.GivenUp, lifecycle.Stopping:
@@ -135,6 +135,9 @@ func (f face) message(now time.Duration) string {
 	p := f.record.Spec.Policy
 	switch f.machine.State {
 	case lifecycle.Backoff:
+		if f.machine.Held && f.heldByPolicy() {
+			return f.runtime.Note
+		}
 		wait := max(f.machine.RetryAt-now, 0).Round(time.Second)
 		next := "next start in " + wait.String() + ", attempt " + itoa(f.machine.Attempts+1) + " of " + itoa(p.StartRetries)
 		if f.machine.Held {

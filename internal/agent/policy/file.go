@@ -1,0 +1,235 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"drover/internal/process"
+)
+
+// maxFile is the largest file that is read, in bytes.
+const maxFile = 64 << 10
+
+// stamp tells one content of a file from another without reading it.
+type stamp struct {
+	there            bool
+	modified, change time.Time
+	size             int64
+	inode            uint64
+}
+
+func stampOf(path string) (stamp, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return stamp{}, nil
+	}
+	if err != nil {
+		return stamp{}, err
+	}
+	return stampFrom(info), nil
+}
+
+func stampFrom(info fs.FileInfo) stamp {
+	s := stamp{there: true, modified: info.ModTime(), size: info.Size()}
+	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
+		s.inode, s.change = sys.Ino, time.Unix(sys.Ctim.Unix())
+	}
+	return s
+}
+
+// read reads a policy. The stamp is that of what was read.
+func read(path string) (*rules, stamp, error) {
+	// O_NONBLOCK: opening must not wait for the other end of a FIFO.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, stamp{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, stamp{}, err
+	}
+	seen := stampFrom(info)
+	if err := trusted(path, info); err != nil {
+		return nil, seen, err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, seen, err
+	}
+	if len(text) > maxFile {
+		return nil, seen, fmt.Errorf("%s is larger than %d bytes", path, maxFile)
+	}
+	r, err := parse(string(text))
+	if err != nil {
+		return nil, seen, fmt.Errorf("%s %w", path, err)
+	}
+	return r, seen, nil
+}
+
+// trusted refuses a file that somebody else than root or the agent's own account could have written.
+func trusted(path string, info fs.FileInfo) error {
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is no regular file", path)
+	}
+	if perm := info.Mode().Perm(); perm&0o022 != 0 {
+		return fmt.Errorf("%s may be written by others: its mode is %#o, expected 0644", path, perm)
+	}
+	if sys, ok := info.Sys().(*syscall.Stat_t); ok && sys.Uid != 0 && int(sys.Uid) != os.Geteuid() {
+		return fmt.Errorf("%s belongs to uid %d: expected root or uid %d", path, sys.Uid, os.Geteuid())
+	}
+	return nil
+}
+
+// rules are what a file says. A kind of line that is not there refuses nothing.
+type rules struct {
+	users, paths, namespaces, operations []entry
+	// observe is the line that says so, 0 where none does.
+	observe int
+}
+
+// entry is one word of a line.
+type entry struct {
+	text string
+	line int
+}
+
+// parse reads the text of a file: a kind and its words on each line, "#" begins a comment. Lines of one kind add up.
+func parse(text string) (*rules, error) {
+	r := &rules{}
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		line, _, _ = strings.Cut(line, "#")
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		if err := r.add(number, words[0], words[1:]); err != nil {
+			return nil, fmt.Errorf("line %d: %w", number, err)
+		}
+	}
+	return r, nil
+}
+
+func (r *rules) add(line int, kind string, words []string) error {
+	if kind == "observe-only" {
+		if len(words) > 0 {
+			return fmt.Errorf("observe-only stands alone, and %q follows it", words[0])
+		}
+		r.observe = line
+		return nil
+	}
+	list, ok := map[string]*[]entry{"users": &r.users, "paths": &r.paths, "namespaces": &r.namespaces, "operations": &r.operations}[kind]
+	if !ok {
+		return fmt.Errorf("%q is unknown: expected users, paths, namespaces, operations or observe-only", kind)
+	}
+	if len(words) == 0 {
+		return fmt.Errorf("%s needs at least one word behind it", kind)
+	}
+	for _, word := range words {
+		switch kind {
+		case "paths":
+			if !filepath.IsAbs(word) {
+				return fmt.Errorf("path %q is not absolute", word)
+			}
+			*list = append(*list, entry{filepath.Clean(word), line})
+		case "operations":
+			ops, ok := operationsOf(word)
+			if !ok {
+				return fmt.Errorf("there is no operation %q", word)
+			}
+			for _, op := range ops {
+				*list = append(*list, entry{string(op), line})
+			}
+		default:
+			*list = append(*list, entry{word, line})
+		}
+	}
+	return nil
+}
+
+// operationsOf returns the operations that a word stands for; the groups are those of the rights of apps.
+func operationsOf(word string) ([]process.Op, bool) {
+	operate := []process.Op{
+		process.Start, process.Stop, process.Restart, process.Reload, process.Kill, process.Host, process.Unhost, process.Retry,
+	}
+	setup := []process.Op{process.Register, process.Update, process.Unregister, process.SetGroups}
+	switch word {
+	case "read":
+		return []process.Op{process.Query}, true
+	case "operate":
+		return operate, true
+	case "setup":
+		return setup, true
+	case "set-group":
+		return []process.Op{process.SetGroups}, true
+	}
+	for _, op := range append(append([]process.Op{process.Query}, operate...), setup...) {
+		if string(op) == word {
+			return []process.Op{op}, true
+		}
+	}
+	return nil, false
+}
+
+func (r *rules) summary() string {
+	var parts []string
+	if r.observe != 0 {
+		parts = append(parts, "observe only")
+	}
+	for _, list := range []struct {
+		name string
+		list []entry
+	}{{"users", r.users}, {"paths", r.paths}, {"namespaces", r.namespaces}, {"operations", r.operations}} {
+		if len(list.list) > 0 {
+			parts = append(parts, list.name+" "+texts(list.list))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return strings.Join(parts, "; ")
+}
+
+// matchesAny reports whether a text is one of the patterns, in which * is any text and ? one character.
+func matchesAny(patterns []entry, text string) bool {
+	for _, p := range patterns {
+		if match(p.text, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// match takes time proportional to the product of both lengths at worst.
+func match(pattern, text string) bool {
+	p, t := []rune(pattern), []rune(text)
+	star, mark, i, j := -1, 0, 0, 0
+	for j < len(t) {
+		switch {
+		case i < len(p) && p[i] == '*':
+			star, mark = i, j
+			i++
+		case i < len(p) && (p[i] == '?' || p[i] == t[j]):
+			i++
+			j++
+		case star >= 0:
+			mark++
+			i, j = star+1, mark
+		default:
+			return false
+		}
+	}
+	for i < len(p) && p[i] == '*' {
+		i++
+	}
+	return i == len(p)
+}

@@ -1,0 +1,199 @@
+// Package policy is what the owner of a host lets drover do there, whatever a server orders: a file on the host that no server can
+// change. It owns how the file is written, when it is read, and what each line refuses. Who asks for permission, and what becomes of a
+// refusal, is the caller's.
+package policy
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+
+	"drover/internal/process"
+)
+
+// DefaultFile is where the policy is looked for, unless the agent is told otherwise.
+const DefaultFile = "/etc/drover/policy.conf"
+
+// Keeper answers by the file as it is at that moment. Without a file everything is allowed; with one that cannot be read, understood or
+// trusted nothing is. Its methods may be called from any goroutine; each costs one look at the file's status.
+type Keeper struct {
+	path string
+	log  *slog.Logger
+
+	mu     sync.Mutex
+	seen   stamp
+	rules  *rules // nil where there is no file
+	broken error  // why nothing is allowed
+	known  bool   // the file was looked at before
+}
+
+// New returns the keeper of the policy in a file, which is read at the first question.
+func New(path string, log *slog.Logger) *Keeper { return &Keeper{path: path, log: log} }
+
+// Allow returns nil if an operation may be carried out, else a *process.Error that names the line which refuses it. The spec is what it
+// would be carried out with; operations that run and store nothing of it are not judged by it. A relaunch and a periodic run are a
+// process.Start, an end for a limit or for bad health is a process.Stop.
+func (k *Keeper) Allow(id process.ID, op process.Op, spec *process.Spec) error {
+	return k.ask(func(r *rules) *refusal {
+		if no := r.operation(op); no != nil {
+			return no
+		}
+		if no := r.namespace(id.Namespace); no != nil {
+			return no
+		}
+		if !concernsSpec(op) {
+			return nil
+		}
+		return r.spec(spec)
+	})
+}
+
+// MayAsk returns nil if the commands of a spec may be run that only ask a process how it is, else as Allow.
+func (k *Keeper) MayAsk(id process.ID, spec *process.Spec) error {
+	return k.ask(func(r *rules) *refusal {
+		if r.observe != 0 {
+			return &refusal{r.observe, "drover only observes here, and runs no command"}
+		}
+		if no := r.namespace(id.Namespace); no != nil {
+			return no
+		}
+		return r.spec(spec)
+	})
+}
+
+func (k *Keeper) ask(judge func(*rules) *refusal) error {
+	r, err := k.current()
+	if err != nil {
+		return process.Errorf(process.Failed, "refused: the policy of this host cannot be used, so nothing is allowed: %v", err).Because(process.CausePolicy)
+	}
+	if r == nil {
+		return nil
+	}
+	if no := judge(r); no != nil {
+		return process.Errorf(process.Failed, "refused by the policy of this host, %s line %d: %s", k.path, no.line, no.why).Because(process.CausePolicy)
+	}
+	return nil
+}
+
+// Summary says in one line what the policy is, for lists of hosts: empty where there is none.
+func (k *Keeper) Summary() string {
+	r, err := k.current()
+	switch {
+	case err != nil:
+		return "nothing is allowed: " + err.Error()
+	case r == nil:
+		return ""
+	}
+	return r.summary()
+}
+
+// Err returns why nothing is allowed; nil where the file is in order, or there is none.
+func (k *Keeper) Err() error {
+	_, err := k.current()
+	return err
+}
+
+// current returns what is in force, and reads the file if it has changed.
+func (k *Keeper) current() (*rules, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	seen, err := stampOf(k.path)
+	if k.known && err == nil && k.broken == nil && seen == k.seen {
+		return k.rules, nil
+	}
+	before, first := k.describe(), !k.known
+	k.known, k.seen, k.rules, k.broken = true, seen, nil, err
+	if err == nil && seen.there {
+		k.rules, k.seen, k.broken = read(k.path)
+	}
+	if now := k.describe(); now != before || first && now != "" {
+		k.tell(now)
+	}
+	return k.rules, k.broken
+}
+
+func (k *Keeper) describe() string {
+	switch {
+	case k.broken != nil:
+		return k.broken.Error()
+	case k.rules != nil:
+		return k.rules.summary()
+	}
+	return ""
+}
+
+func (k *Keeper) tell(now string) {
+	switch {
+	case k.broken != nil:
+		k.log.Error("policy of this host cannot be used, nothing is allowed", "file", k.path, "error", k.broken)
+	case k.rules == nil:
+		k.log.Info("policy of this host was taken away, everything is allowed", "file", k.path)
+	default:
+		k.log.Info("policy of this host was read", "file", k.path, "policy", now)
+	}
+}
+
+// refusal is a line of the file that refuses something.
+type refusal struct {
+	line int
+	why  string
+}
+
+// concernsSpec reports whether an operation runs commands of the spec or stores it.
+func concernsSpec(op process.Op) bool {
+	switch op {
+	case process.Query, process.Unhost, process.Unregister, process.SetGroups, process.Retry: // what a retry leads to is asked for as a start
+		return false
+	case process.Start, process.Stop, process.Host, process.Restart, process.Reload, process.Kill, process.Register, process.Update:
+		return true
+	}
+	return true
+}
+
+// observes reports whether an operation neither runs nor ends anything, now or later.
+func observes(op process.Op) bool {
+	switch op {
+	case process.Query, process.Unhost, process.Register, process.Update, process.Unregister, process.SetGroups:
+		return true
+	case process.Start, process.Stop, process.Host, process.Restart, process.Reload, process.Kill, process.Retry:
+		return false
+	}
+	return false
+}
+
+func (r *rules) operation(op process.Op) *refusal {
+	if r.observe != 0 && !observes(op) {
+		return &refusal{r.observe, "drover only observes here, and does not " + string(op)}
+	}
+	if len(r.operations) == 0 || slices.ContainsFunc(r.operations, func(e entry) bool { return e.text == string(op) }) {
+		return nil
+	}
+	return &refusal{r.operations[0].line, fmt.Sprintf("%s is not among the operations %s", op, texts(r.operations))}
+}
+
+func (r *rules) namespace(name string) *refusal {
+	if len(r.namespaces) == 0 || matchesAny(r.namespaces, name) {
+		return nil
+	}
+	return &refusal{r.namespaces[0].line, fmt.Sprintf("namespace %q is not among %s", name, texts(r.namespaces))}
+}
+
+func (r *rules) spec(spec *process.Spec) *refusal {
+	if spec == nil {
+		return nil
+	}
+	if len(r.users) > 0 && !matchesAny(r.users, spec.Identity.User) {
+		return &refusal{r.users[0].line, fmt.Sprintf("user %q is not among %s", spec.Identity.User, texts(r.users))}
+	}
+	return r.places(spec)
+}
+
+func texts(list []entry) string {
+	words := make([]string, 0, len(list))
+	for _, e := range list {
+		words = append(words, e.text)
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,229 @@
+package policy_test
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"drover/internal/agent/policy"
+	"drover/internal/process"
+)
+
+func keeper(t *testing.T, text string) (*policy.Keeper, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "policy.conf")
+	write(t, path, text)
+	return policy.New(path, slog.New(slog.NewTextHandler(t.Output(), nil))), path
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func spec(user, dir, start string) *process.Spec {
+	return &process.Spec{Identity: process.Identity{ProcName: "p", User: user, SetupPath: dir}, Commands: process.Commands{Start: start}}
+}
+
+func id(namespace string) process.ID { return process.ID{Namespace: namespace, Name: "p"} }
+
+// refused fails the test unless an error is a refusal by policy with the words.
+func refused(t *testing.T, err error, words string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), words) {
+		t.Errorf("error is %v, want one about %q", err, words)
+		return
+	}
+	if known, ok := errors.AsType[*process.Error](err); !ok || known.Fault != process.Failed || known.Cause != process.CausePolicy {
+		t.Errorf("error is %#v, want one of the policy", err)
+	}
+}
+
+func TestWithoutAFileEverythingIsAllowed(t *testing.T) {
+	k := policy.New(filepath.Join(t.TempDir(), "none", "policy.conf"), slog.New(slog.DiscardHandler))
+	if err := k.Allow(id("a"), process.Kill, spec("root", "/", "rm -rf /")); err != nil {
+		t.Error(err)
+	}
+	if k.Summary() != "" || k.Err() != nil {
+		t.Errorf("it says %q, %v", k.Summary(), k.Err())
+	}
+}
+
+func TestEachLineNarrows(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		name, text string
+		ns         string
+		op         process.Op
+		spec       *process.Spec
+		refusal    string // empty where it is allowed
+	}{
+		{"user", "users app www-*\n", "n", process.Start, spec("www-data", "/", "x"), ""},
+		{"other user", "\n# who\nusers app www-*", "n", process.Start, spec("root", "/", "x"), `line 3: user "root" is not among app www-*`},
+		{"user of a query", "users app", "n", process.Query, spec("root", "/", "x"), ""},
+		{"stored user", "users app", "n", process.Register, spec("root", "/", "x"), "line 1"},
+		{"two lines add up", "users app\nusers root", "n", process.Start, spec("root", "/", "x"), ""},
+		{"namespace", "namespaces biz-*", "biz-7", process.Start, spec("a", "/", "x"), ""},
+		{"other namespace", "namespaces biz-*", "ops", process.Query, nil, `namespace "ops" is not among biz-*`},
+		{"operation", "operations read stop", "n", process.Stop, spec("a", "/", "x"), ""},
+		{"other operation", "operations read stop", "n", process.Start, spec("a", "/", "x"), "start is not among the operations query stop"},
+		{"group", "operations operate", "n", process.Retry, spec("a", "/", "x"), ""},
+		{"observing", "observe-only", "n", process.Query, nil, ""},
+		{"observing registers", "observe-only", "n", process.Register, spec("a", "/", "x"), ""},
+		{"observing starts nothing", "observe-only", "n", process.Start, spec("a", "/", "x"), "line 1: drover only observes here, and does not start"},
+		{"observing hosts nothing", "observe-only", "n", process.Host, spec("a", "/", "x"), "only observes"},
+		{"observing ends nothing", "observe-only", "n", process.Kill, spec("a", "/", "x"), "only observes"},
+		{"path", "paths " + dir, "n", process.Start, spec("a", dir, "./run --all"), ""},
+		{"path of the program", "paths " + dir, "n", process.Start, spec("a", dir, dir+"/bin/run x"), ""},
+		{"other directory", "paths " + dir, "n", process.Start, spec("a", "/usr", dir+"/run"), `setup_path "/usr" is not below ` + dir},
+		{"a name that only begins alike", "paths " + dir, "n", process.Start, spec("a", dir+"x", dir+"/run"), "setup_path"},
+		{"upwards", "paths " + dir, "n", process.Start, spec("a", dir, dir+"/../../bin/sh"), "which is not below"},
+		{"other program", "paths " + dir, "n", process.Start, spec("a", dir, "/bin/sh -c x"), `start_cmd runs "/bin/sh"`},
+		{"a builtin", "paths " + dir, "n", process.Start, spec("a", dir, "eval x"), "begins with the path of a program"},
+		{"a second command", "paths " + dir, "n", process.Start, spec("a", dir, "./run; rm -rf /"), `holds ';'`},
+		{"a substitution", "paths " + dir, "n", process.Start, spec("a", dir, "./run $(id)"), `holds '$'`},
+		{"a variable first", "paths " + dir, "n", process.Start, spec("a", dir, "LD_PRELOAD=/x ./run"), "begins with"},
+		{"a quoted program", "paths " + dir, "n", process.Start, spec("a", dir, `"`+dir+`/../x"`), "begins with"},
+		{"everywhere", "paths /", "n", process.Start, spec("a", "/usr", "/bin/true"), ""},
+	} {
+		k, path := keeper(t, c.text)
+		err := k.Allow(id(c.ns), c.op, c.spec)
+		if c.refusal == "" {
+			if err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			continue
+		}
+		refused(t, err, c.refusal)
+		if err != nil && !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v does not name the file", c.name, err)
+		}
+	}
+}
+
+// TestEveryCommandIsJudged: one that is run later, or only asks, is no way around.
+func TestEveryCommandIsJudged(t *testing.T) {
+	dir := t.TempDir()
+	k, _ := keeper(t, "paths "+dir)
+	for field, change := range map[string]func(*process.Spec){
+		"stop_cmd":    func(s *process.Spec) { s.Commands.Stop = "kill 1" },
+		"restart_cmd": func(s *process.Spec) { s.Commands.Restart = "kill 1" },
+		"reload_cmd":  func(s *process.Spec) { s.Commands.Reload = "kill 1" },
+		"kill_cmd":    func(s *process.Spec) { s.Commands.Kill = "kill 1" },
+		"version_cmd": func(s *process.Spec) { s.Commands.Version = "kill 1" },
+		"health_cmd":  func(s *process.Spec) { s.Commands.Health = "kill 1" },
+		"ready.exec":  func(s *process.Spec) { s.Ready = &process.Readiness{Exec: "kill 1"} },
+	} {
+		s := spec("a", dir, "./run")
+		change(s)
+		refused(t, k.Allow(id("n"), process.Start, s), field)
+		refused(t, k.MayAsk(id("n"), s), field)
+	}
+	if err := k.MayAsk(id("n"), spec("a", dir, "./run")); err != nil {
+		t.Error(err)
+	}
+	k, _ = keeper(t, "observe-only")
+	refused(t, k.MayAsk(id("n"), spec("a", dir, "./run")), "runs no command")
+}
+
+// TestALinkLeadsOut: a path counts by where it is and by where it leads to.
+func TestALinkLeadsOut(t *testing.T) {
+	base := t.TempDir()
+	for _, dir := range []string{"allowed", "elsewhere"} {
+		if err := os.Mkdir(filepath.Join(base, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	allowed := filepath.Join(base, "allowed")
+	for link, to := range map[string]string{"allowed/sh": "/bin/sh", "allowed/inner": allowed, "alias": allowed, "allowed/out": filepath.Join(base, "elsewhere")} {
+		if err := os.Symlink(to, filepath.Join(base, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k, _ := keeper(t, "paths "+allowed)
+	refused(t, k.Allow(id("n"), process.Start, spec("a", allowed, "./sh")), "which is not below")
+	refused(t, k.Allow(id("n"), process.Start, spec("a", allowed, "out/x")), "which is not below")
+	refused(t, k.Allow(id("n"), process.Start, spec("a", filepath.Join(base, "alias"), "./x")), "setup_path")
+	if err := k.Allow(id("n"), process.Start, spec("a", allowed, "inner/x")); err != nil {
+		t.Error(err)
+	}
+	k, _ = keeper(t, "paths "+filepath.Join(base, "alias"))
+	if err := k.Allow(id("n"), process.Start, spec("a", filepath.Join(base, "alias"), "./x")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestABrokenFileAllowsNothing: whatever is wrong with it, and what is wrong is said.
+func TestABrokenFileAllowsNothing(t *testing.T) {
+	for text, words := range map[string]string{
+		"user app":            `line 1: "user" is unknown`,
+		"\nusers":             "line 2: users needs at least one word",
+		"paths opt":           `path "opt" is not absolute`,
+		"operations fly":      `there is no operation "fly"`,
+		"observe-only really": "observe-only stands alone",
+		"# " + strings.Repeat("x", 65<<10) + "\n": "larger than",
+	} {
+		k, _ := keeper(t, text)
+		refused(t, k.Allow(id("n"), process.Query, nil), words)
+		refused(t, k.MayAsk(id("n"), nil), "nothing is allowed")
+		if k.Err() == nil || !strings.HasPrefix(k.Summary(), "nothing is allowed: ") {
+			t.Errorf("%.20q: it says %q, %v", text, k.Summary(), k.Err())
+		}
+	}
+	k, path := keeper(t, "users app")
+	if err := os.Chmod(path, 0o622); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, k.Allow(id("n"), process.Query, nil), "may be written by others")
+	k = policy.New(t.TempDir(), slog.New(slog.DiscardHandler))
+	refused(t, k.Allow(id("n"), process.Query, nil), "no regular file")
+}
+
+// TestAChangeCountsAtOnce: nobody has to restart or signal the agent.
+func TestAChangeCountsAtOnce(t *testing.T) {
+	k, path := keeper(t, "operations read")
+	refused(t, k.Allow(id("n"), process.Start, spec("a", "/", "x")), "not among the operations")
+	if got := k.Summary(); got != "operations query" {
+		t.Errorf("it says %q", got)
+	}
+	write(t, path, "operations read start\n")
+	if err := k.Allow(id("n"), process.Start, spec("a", "/", "x")); err != nil {
+		t.Error(err)
+	}
+	write(t, path, "operation read start\n")
+	refused(t, k.Allow(id("n"), process.Start, spec("a", "/", "x")), "nothing is allowed")
+	write(t, path, "observe-only\nnamespaces n\n")
+	refused(t, k.Allow(id("n"), process.Start, spec("a", "/", "x")), "only observes")
+	if got := k.Summary(); got != "observe only; namespaces n" {
+		t.Errorf("it says %q", got)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Allow(id("n"), process.Start, spec("a", "/", "x")); err != nil {
+		t.Errorf("without a file: %v", err)
+	}
+}
+
+func TestPatterns(t *testing.T) {
+	for _, c := range []struct {
+		pattern, text string
+		want          bool
+	}{
+		{"a", "a", true}, {"a", "b", false}, {"*", "", true}, {"a*", "abc", true}, {"*c", "abc", true}, {"a*c", "abbc", true}, {"a*c", "abb", false},
+		{"a?c", "abc", true}, {"a?c", "ac", false}, {"*a*b*", "xxaxxbxx", true}, {"", "a", false}, {"ü?", "üß", true}, {"**", "x", true},
+	} {
+		k, _ := keeper(t, "namespaces x"+c.pattern)
+		if got := k.Allow(id("x"+c.text), process.Query, nil) == nil; got != c.want {
+			t.Errorf("%q matches %q: %v, want %v", c.pattern, c.text, got, c.want)
+		}
+	}
+}
