@@ -17,6 +17,7 @@ import (
 
 const (
 	leafRetry       = time.Second // and up to as much again, at random
+	leafReports     = 600         // of so many failed attempts one is told of
 	leafDialTimeout = 5 * time.Second
 	leafInfoTimeout = 5 * time.Second
 )
@@ -87,6 +88,7 @@ func startRelay(ctx context.Context, cfg RelayConfig) (*Relay, error) {
 		}
 		opts.ServerName = "proxy-" + public
 		opts.LeafNode.ReconnectInterval = leafRetry
+		opts.ReconnectErrorReports = leafReports
 		opts.LeafNode.Remotes = []*server.RemoteLeafOpts{remote(cfg, account.Subject)}
 		return opts, nil
 	})
