@@ -45,16 +45,7 @@ directory; otherwise it is generated and printed once.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&file, "config", "", "YAML file of settings, named as the flags")
-	for _, s := range given.Settings() {
-		switch {
-		case s.Text != nil:
-			flags.StringVar(s.Text, s.Name, *s.Text, s.Help)
-		case s.List != nil:
-			flags.StringArrayVar(s.List, s.Name, nil, s.Help)
-		default:
-			flags.BoolVar(s.Bool, s.Name, false, s.Help)
-		}
-	}
+	settingFlags(cmd, given.Settings())
 	return cmd
 }
 
@@ -67,19 +58,6 @@ func serverSettings(cmd *cobra.Command, given *serverconfig.Config, file string)
 		}
 	}
 	faults := cfg.ReadEnvironment()
-	flags := given.Settings()
-	for i, s := range cfg.Settings() {
-		if !cmd.Flags().Changed(s.Name) {
-			continue
-		}
-		switch {
-		case s.Text != nil:
-			*s.Text = *flags[i].Text
-		case s.List != nil:
-			*s.List = *flags[i].List
-		default:
-			*s.Bool = *flags[i].Bool
-		}
-	}
+	givenFlags(cmd, given.Settings(), cfg.Settings())
 	return cfg, errors.Join(faults, cfg.Validate())
 }

@@ -1,24 +1,15 @@
-// Package serverconfig holds the settings of drover server: a YAML file, environment variables of the same names over it, and flags
-// over both. It owns their names, defaults and what is wrong with them. It is apart from package config so that the agent does not link
-// a reader of YAML.
+// Package serverconfig holds the settings of drover server. It owns their names, defaults and what is wrong with them; package settings
+// reads them.
 package serverconfig
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
-
-	"github.com/goccy/go-yaml"
 
 	"drover/internal/config"
+	"drover/internal/config/settings"
 )
 
 // Config is what drover server is told. The keys of the file are the names of the flags.
@@ -50,30 +41,14 @@ const (
 	DefaultFabric = "0.0.0.0:7351"
 )
 
-// Setting is one of the settings, with its flag.
-type Setting struct {
-	// Name is that of the flag and of the key in the file.
-	Name string
-	Help string
-	// One of these is set.
-	Text *string
-	List *[]string
-	Bool *bool
-}
-
-// Variable is the name of its environment variable.
-func (s Setting) Variable() string {
-	return "DROVER_" + strings.ToUpper(strings.ReplaceAll(s.Name, "-", "_"))
-}
-
 // Default returns the settings of a server that is told nothing.
 func Default() Config {
 	return Config{DataDir: config.DataDir(), HTTP: DefaultHTTP, Fabric: DefaultFabric, LogLevel: "info"}
 }
 
 // Settings lists the settings of a Config, in the order in which the help shows them.
-func (c *Config) Settings() []Setting {
-	return []Setting{
+func (c *Config) Settings() []settings.Setting {
+	return []settings.Setting{
 		{Name: "data-dir", Help: "directory of everything that is kept", Text: &c.DataDir},
 		{Name: "http", Help: "address of the API", Text: &c.HTTP},
 		{Name: "fabric", Help: "address that agents connect to", Text: &c.Fabric},
@@ -88,41 +63,12 @@ func (c *Config) Settings() []Setting {
 }
 
 // ReadFile reads a file over the settings. An unknown key is an error.
-func (c *Config) ReadFile(path string) error {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Errorf("cannot read configuration: %w", err)
-	}
-	d := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict())
-	if err := d.Decode(c); err != nil && !errors.Is(err, io.EOF) { // an empty file says nothing
-		return fmt.Errorf("cannot read configuration %s: %s", path, strings.TrimSpace(yaml.FormatError(err, false, true)))
-	}
-	return nil
-}
+func (c *Config) ReadFile(path string) error { return settings.ReadFile(path, c) }
 
-// ReadEnvironment reads the environment over the settings. Lists have commas.
+// ReadEnvironment reads the environment over the settings.
 func (c *Config) ReadEnvironment() error {
 	c.Bootstrap = config.FromEnvironment()
-	var faults []error
-	for _, s := range c.Settings() {
-		value, set := os.LookupEnv(s.Variable())
-		if !set {
-			continue
-		}
-		switch {
-		case s.Text != nil:
-			*s.Text = value
-		case s.List != nil:
-			*s.List = strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
-		default:
-			yes, err := strconv.ParseBool(value)
-			if err != nil {
-				faults = append(faults, fmt.Errorf("%s=%q: expected true or false", s.Variable(), value))
-			}
-			*s.Bool = yes
-		}
-	}
-	return errors.Join(faults...)
+	return settings.ReadEnvironment(c.Settings())
 }
 
 // Validate reports everything that is wrong, and makes the data directory absolute.
@@ -134,16 +80,20 @@ func (c *Config) Validate() error {
 	} else {
 		c.DataDir = abs
 	}
-	checkAddress("http", c.HTTP, DefaultHTTP, fault)
-	if host, ok := checkAddress("fabric", c.Fabric, DefaultFabric, fault); ok && everywhere(host) && len(c.Advertise) == 0 {
+	check := func(err error) {
+		if err != nil {
+			faults = append(faults, err)
+		}
+	}
+	_, err := settings.Address("http", c.HTTP, DefaultHTTP)
+	check(err)
+	host, err := settings.Address("fabric", c.Fabric, DefaultFabric)
+	check(err)
+	if err == nil && settings.Everywhere(host) && len(c.Advertise) == 0 {
 		fault("fabric %q is every address: say with advertise which one agents connect to, such as drover.example.com:7351", c.Fabric)
 	}
 	for _, a := range c.Advertise {
-		if host, ok := checkAddress("advertise", a, "drover.example.com:7351", fault); ok && everywhere(host) {
-			fault("advertise %q: expected the name or address of this server, such as drover.example.com:7351", a)
-		} else if ok && strings.HasSuffix(a, ":0") {
-			fault("advertise %q: expected a port", a)
-		}
+		check(settings.Advertised("advertise", a, "drover.example.com:7351"))
 	}
 	c.checkTLS(fault)
 	for _, g := range c.TrustedGateway {
@@ -151,12 +101,8 @@ func (c *Config) Validate() error {
 			fault("trusted-gateway: %w", err)
 		}
 	}
-	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel) {
-		fault("log-level %q: expected debug, info, warn or error", c.LogLevel)
-	}
-	if err := c.Bootstrap.Validate(); err != nil {
-		faults = append(faults, err)
-	}
+	check(settings.LogLevel(c.LogLevel))
+	check(c.Bootstrap.Validate())
 	return errors.Join(faults...)
 }
 
@@ -179,44 +125,8 @@ func (c *Config) checkTLS(fault func(string, ...any)) {
 	}
 }
 
-// checkAddress reports an address that is not host:port, and returns its host.
-func checkAddress(name, address, example string, fault func(string, ...any)) (host string, ok bool) {
-	host, port, err := net.SplitHostPort(address)
-	if err == nil {
-		_, err = strconv.ParseUint(port, 10, 16)
-	}
-	if err != nil || strings.ContainsAny(host, " /@") {
-		fault("%s %q: expected HOST:PORT, such as %s", name, address, example)
-		return "", false
-	}
-	return host, true
-}
-
-// everywhere reports whether a host stands for all addresses of the machine.
-func everywhere(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "" || err == nil && ip.IsUnspecified()
-}
-
 // Names are the host names and addresses by which the server is reached: those it listens on, those it advertises, its own name and
 // loopback.
 func (c *Config) Names() []string {
-	var names []string
-	add := func(name string) {
-		if name != "" && !everywhere(name) && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	for _, address := range append([]string{c.HTTP, c.Fabric}, c.Advertise...) {
-		if host, _, err := net.SplitHostPort(address); err == nil {
-			add(host)
-		}
-	}
-	if name, err := os.Hostname(); err == nil {
-		add(name)
-	}
-	for _, name := range []string{"localhost", "127.0.0.1", "::1"} {
-		add(name)
-	}
-	return names
+	return settings.Hosts(append([]string{c.HTTP, c.Fabric}, c.Advertise...)...)
 }
