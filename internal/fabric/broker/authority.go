@@ -136,6 +136,12 @@ func (a *authority) revokeAll(keys []string) {
 	}
 }
 
+func (a *authority) isRevoked(key string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.revoked[key]
+}
+
 func (a *authority) operatorToken() (string, error) {
 	id, err := a.operator.PublicKey()
 	if err != nil {

@@ -149,6 +149,10 @@ func (b *Broker) Revoke(publicNKey string) error {
 
 // Restore makes the credentials of an agent or a proxy count again.
 func (b *Broker) Restore(publicNKey string) error {
+	// A change is told to every connection, so none is made for those who join for the first time.
+	if !b.authority.isRevoked(publicNKey) {
+		return nil
+	}
 	return b.changeAccount(func() { delete(b.authority.revoked, publicNKey) })
 }
 

@@ -84,6 +84,9 @@ type Tasks interface {
 	// TaskItems calls fn for the last item of every key of the task, in the order in which the keys were first given. It
 	// returns ErrNotFound for an unknown task or one that belongs to another app (an empty app matches any).
 	TaskItems(ctx context.Context, id, app string, fn func(ItemView) error) error
+	// TaskOpen reports whether a task has keys whose last item is not done; ErrNotFound for an unknown one. It costs little, however large the
+	// task is.
+	TaskOpen(ctx context.Context, id string) (bool, error)
 }
 
 // ItemView is an item as a poll shows it.

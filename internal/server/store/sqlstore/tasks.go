@@ -213,6 +213,23 @@ func (db *Store) TaskItems(ctx context.Context, id, app string, fn func(store.It
 	return nil
 }
 
+// TaskOpen reports whether a task has keys whose last item is not done.
+func (db *Store) TaskOpen(ctx context.Context, id string) (bool, error) {
+	var found, open bool
+	err := db.backend.Query(ctx, func(rows *sql.Rows) error {
+		found = true
+		return rows.Scan(&open)
+	}, `SELECT EXISTS (SELECT 1 FROM items i WHERE i.num >= t.first_item AND i.num < t.end_item AND i.rank IS NOT NULL AND +i.state < 4)
+		FROM tasks t WHERE t.id = ?1`, id)
+	if err == nil && !found {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		return false, fmt.Errorf("cannot look at task %s: %w", id, err)
+	}
+	return open, nil
+}
+
 // What a poll costs is mostly the number of columns that are not null: none is read that can be done without.
 const selectViews = `
 	SELECT i.request, i.key, i.asked, a.cloud, a.ip, CASE a.assigned WHEN '' THEN a.id ELSE a.assigned END, i.state, i.fault, i.text, i.hosted, i.status

@@ -26,6 +26,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		run  func(*testing.T, store.Store)
 	}{
 		{"task with many targets", manyTargets},
+		{"task that is open", openTask},
 		{"task read by app", taskByApp},
 		{"task with a taken id", takenID},
 		{"task without agent or outcome", nobodyToAsk},

@@ -48,6 +48,29 @@ func taskByApp(t *testing.T, s store.Store) {
 	}
 }
 
+func openTask(t *testing.T, s store.Store) {
+	open := func(id string, want bool) {
+		t.Helper()
+		got, err := s.TaskOpen(t.Context(), id)
+		must(t, err)
+		if got != want {
+			t.Errorf("task %s is open: %v", id, got)
+		}
+	}
+	create(t, s, "t", request(process.Start, "a", "x", "y"))
+	create(t, s, "u", request(process.Start, "b", "x"))
+	items := lease(t, s, epoch, 10)
+	for i, it := range items {
+		open("t", i < 2)
+		open("u", true)
+		finish(t, s, it, success())
+	}
+	open("u", false)
+	if _, err := s.TaskOpen(t.Context(), "v"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("unknown task: %v", err)
+	}
+}
+
 func takenID(t *testing.T, s store.Store) {
 	create(t, s, "t", request(process.Start, "a", "x"))
 	err := s.CreateTask(t.Context(), &store.Task{ID: "t", Created: epoch, Requests: []store.Request{request(process.Stop, "b", "y")}},
