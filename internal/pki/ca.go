@@ -12,7 +12,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/big"
 	"net/netip"
 	"os"
@@ -39,39 +38,6 @@ const (
 type ca struct {
 	key  *ecdsa.PrivateKey
 	cert *x509.Certificate
-}
-
-// openCA reads the authority from a directory (mode 0700), or makes it there. The key is written first: a certificate that was
-// lost is made anew for it, and its fingerprint stays.
-func openCA(dir string, now time.Time) (*ca, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	keyPath, certPath := filepath.Join(dir, caKeyFile), filepath.Join(dir, CAFile)
-	key, err := readKey(keyPath)
-	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Lstat(certPath); err == nil {
-			return nil, fmt.Errorf("%s is there and %s is not: restore the key from a backup, or remove the certificate and have every agent join again", certPath, keyPath)
-		}
-		key, err = makeKey(keyPath)
-	}
-	if err != nil {
-		return nil, err
-	}
-	cert, err := readCert(certPath)
-	if errors.Is(err, fs.ErrNotExist) {
-		cert, err = makeCA(certPath, key, now)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if !key.PublicKey.Equal(cert.PublicKey) {
-		return nil, fmt.Errorf("%s is not the certificate of the key in %s", certPath, keyPath)
-	}
-	if now.After(cert.NotAfter) {
-		return nil, fmt.Errorf("%s has ended on %s: remove it, and another is made for the same key, which agents go on trusting", certPath, day(cert.NotAfter))
-	}
-	return &ca{key, cert}, nil
 }
 
 func readKey(path string) (*ecdsa.PrivateKey, error) {
@@ -129,9 +95,9 @@ func makeCA(path string, key *ecdsa.PrivateKey, now time.Time) (*x509.Certificat
 	cert, der, err := sign(&x509.Certificate{
 		Subject:   pkix.Name{CommonName: "drover CA " + id[:8]},
 		NotBefore: now.Add(-backdated), NotAfter: now.Add(caLife),
-		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
+		IsCA: true, BasicConstraintsValid: true, MaxPathLen: 1, // it may vouch for its successor
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
-	}, nil, key, key)
+	}, nil, &key.PublicKey, key)
 	if err != nil {
 		return nil, err
 	}
@@ -148,15 +114,46 @@ func keyID(key *ecdsa.PrivateKey) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// issue makes a certificate for a server that is reached by the names, with a key that is nowhere else. It ends with the authority
-// at the latest.
+// issue makes a certificate for a server that is reached by the names, with a key that is nowhere else.
 func (c *ca) issue(names []string, now time.Time) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
+	wanted := c.leaf("drover server", now)
+	for _, name := range names {
+		if ip, err := netip.ParseAddr(name); err == nil {
+			wanted.IPAddresses = append(wanted.IPAddresses, ip.Unmap().AsSlice())
+		} else {
+			wanted.DNSNames = append(wanted.DNSNames, name)
+		}
+	}
+	leaf, der, err := sign(wanted, c.cert, &key.PublicKey, c.key)
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, nil
+}
+
+// vouch signs the key of another authority, so that those who trust this one alone believe what the other one issues.
+func (c *ca) vouch(other *ca, now time.Time) ([]byte, error) {
 	wanted := &x509.Certificate{
-		Subject:   pkix.Name{CommonName: "drover server"},
+		Subject:   other.cert.Subject,
+		NotBefore: now.Add(-backdated), NotAfter: other.cert.NotAfter,
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+	}
+	if wanted.NotAfter.After(c.cert.NotAfter) {
+		wanted.NotAfter = c.cert.NotAfter
+	}
+	_, der, err := sign(wanted, c.cert, &other.key.PublicKey, c.key)
+	return der, err
+}
+
+// leaf describes a certificate for whoever is connected to. It ends with the authority at the latest.
+func (c *ca) leaf(name string, now time.Time) *x509.Certificate {
+	wanted := &x509.Certificate{
+		Subject:   pkix.Name{CommonName: name},
 		NotBefore: now.Add(-backdated), NotAfter: now.Add(leafLife),
 		BasicConstraintsValid: true,
 		KeyUsage:              x509.KeyUsageDigitalSignature,
@@ -165,22 +162,11 @@ func (c *ca) issue(names []string, now time.Time) (*tls.Certificate, error) {
 	if wanted.NotAfter.After(c.cert.NotAfter) {
 		wanted.NotAfter = c.cert.NotAfter
 	}
-	for _, name := range names {
-		if ip, err := netip.ParseAddr(name); err == nil {
-			wanted.IPAddresses = append(wanted.IPAddresses, ip.Unmap().AsSlice())
-		} else {
-			wanted.DNSNames = append(wanted.DNSNames, name)
-		}
-	}
-	leaf, der, err := sign(wanted, c.cert, key, c.key)
-	if err != nil {
-		return nil, err
-	}
-	return &tls.Certificate{Certificate: [][]byte{der, c.cert.Raw}, PrivateKey: key, Leaf: leaf}, nil
+	return wanted
 }
 
 // sign makes a certificate for the key of its subject; without an issuer it signs itself.
-func sign(wanted, issuer *x509.Certificate, subject, signer *ecdsa.PrivateKey) (*x509.Certificate, []byte, error) {
+func sign(wanted, issuer *x509.Certificate, subject *ecdsa.PublicKey, signer *ecdsa.PrivateKey) (*x509.Certificate, []byte, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
 		return nil, nil, err
@@ -189,7 +175,7 @@ func sign(wanted, issuer *x509.Certificate, subject, signer *ecdsa.PrivateKey) (
 	if issuer == nil {
 		issuer = wanted
 	}
-	der, err := x509.CreateCertificate(rand.Reader, wanted, issuer, &subject.PublicKey, signer)
+	der, err := x509.CreateCertificate(rand.Reader, wanted, issuer, subject, signer)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot sign certificate: %w", err)
 	}
@@ -223,11 +209,7 @@ func writePEM(path, kind string, der []byte) error {
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", path, err)
 	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return syncDir(filepath.Dir(path))
 }
 
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }

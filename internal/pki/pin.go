@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -42,13 +43,37 @@ func Pinned(fingerprint string) *tls.Config {
 	})
 }
 
-// Trusting returns the TLS of a client that trusts one authority only, given as its certificate in PEM. It is else as Pinned.
+// Trusting returns the TLS of a client that trusts some authorities only, given as their certificates in PEM. It is else as Pinned.
 func Trusting(ca string) (*tls.Config, error) {
+	t, err := NewTrust(ca)
+	if err != nil {
+		return nil, err
+	}
+	return t.TLS(), nil
+}
+
+// Trust is the authorities that a client trusts. They may be changed at any time, and count with the next connection.
+type Trust struct{ roots atomic.Pointer[x509.CertPool] }
+
+// NewTrust returns the trust in authorities that are given as their certificates in PEM.
+func NewTrust(ca string) (*Trust, error) {
+	t := &Trust{}
+	return t, t.Set(ca)
+}
+
+// Set replaces the authorities. It changes nothing where there is no certificate.
+func (t *Trust) Set(ca string) error {
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM([]byte(ca)) {
-		return nil, errors.New("cannot read the certificate of the server's authority: it is no certificate in PEM")
+		return errors.New("cannot read the certificate of the server's authority: it is no certificate in PEM")
 	}
-	return verifying(func(chain []*x509.Certificate) error { return verify(chain, roots, time.Now()) }), nil
+	t.roots.Store(roots)
+	return nil
+}
+
+// TLS returns what a client needs. It trusts no root of the system and compares no name, as Pinned.
+func (t *Trust) TLS() *tls.Config {
+	return verifying(func(chain []*x509.Certificate) error { return verify(chain, t.roots.Load(), time.Now()) })
 }
 
 func verifying(check func(chain []*x509.Certificate) error) *tls.Config {

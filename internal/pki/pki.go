@@ -9,11 +9,11 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -23,7 +23,9 @@ const (
 	lookEvery = time.Hour
 	// warnBefore is how long before an end that nobody has seen to it is warned of, once a day.
 	warnBefore = 30 * 24 * time.Hour
-	warnEvery  = 24 * time.Hour
+	// An authority has to be followed by another one before its end, which takes as long as hosts may be away.
+	warnBeforeCA = 365 * 24 * time.Hour
+	warnEvery    = 24 * time.Hour
 )
 
 // Certificate is when one of a server's certificates ends.
@@ -40,10 +42,14 @@ type Keeper struct {
 	// renew returns the certificate to show from now on; the present one when it will do, nil at first.
 	renew func(present *tls.Certificate, now time.Time) (*tls.Certificate, error)
 	shown atomic.Pointer[tls.Certificate]
-	// pinned is what peers are told to trust; it does not change.
-	pinned *x509.Certificate
-	own    bool
-	warned map[string]time.Time // by name; Run's alone
+	// authorities are the server's own; nil where certificates were given. Then pinned is what peers are told to trust, which does not
+	// change.
+	authorities atomic.Pointer[authorities]
+	pinned      *x509.Certificate
+	own         bool
+	dir         string
+	names       []string
+	warned      map[string]time.Time // by name; Run's alone
 }
 
 // Config is what a Keeper needs.
@@ -62,20 +68,15 @@ type Config struct {
 // Open reads or makes the authority and issues a certificate, or reads the given one. It blocks for the disk only, and fails on a
 // key that others may read, that does not fit, or that has ended.
 func Open(cfg Config) (*Keeper, error) {
-	k := &Keeper{log: cfg.Log, now: cfg.Now, warned: map[string]time.Time{}, own: cfg.CertFile == ""}
+	k := &Keeper{log: cfg.Log, now: cfg.Now, dir: cfg.Dir, names: cfg.Names, warned: map[string]time.Time{}, own: cfg.CertFile == ""}
 	now := cfg.Now()
 	if k.own {
-		authority, err := openCA(cfg.Dir, now)
+		set, err := openAuthorities(cfg.Dir, now)
 		if err != nil {
 			return nil, fmt.Errorf("cannot open certificate authority: %w", err)
 		}
-		k.pinned = authority.cert
-		k.renew = func(present *tls.Certificate, now time.Time) (*tls.Certificate, error) {
-			if present != nil && (now.Before(renewal(present.Leaf)) || !present.Leaf.NotAfter.Before(authority.cert.NotAfter)) {
-				return present, nil
-			}
-			return authority.issue(cfg.Names, now)
-		}
+		k.authorities.Store(set)
+		k.renew = k.issued
 	} else {
 		k.renew = given(cfg.CertFile, cfg.KeyFile)
 	}
@@ -93,6 +94,20 @@ func Open(cfg Config) (*Keeper, error) {
 	}
 	k.shown.Store(cert)
 	return k, nil
+}
+
+// issued returns a certificate of the present authority, unless the present one will do.
+func (k *Keeper) issued(present *tls.Certificate, now time.Time) (*tls.Certificate, error) {
+	set := k.authorities.Load()
+	if present != nil && (now.Before(renewal(present.Leaf)) || !present.Leaf.NotAfter.Before(set.present.cert.NotAfter)) {
+		return present, nil
+	}
+	cert, err := set.present.issue(k.names, now)
+	if err != nil {
+		return nil, err
+	}
+	cert.Certificate = append(cert.Certificate, set.behind...)
+	return cert, nil
 }
 
 // renewal is when two thirds of a certificate's life have passed.
@@ -133,13 +148,26 @@ func (k *Keeper) ServerTLS() *tls.Config {
 	}
 }
 
-// CA returns the certificate that peers trust, in PEM.
+// CA returns the certificates that peers trust, in PEM, that of the present authority first.
 func (k *Keeper) CA() string {
-	return string(pem.EncodeToMemory(&pem.Block{Type: pemCert, Bytes: k.pinned.Raw}))
+	set := k.authorities.Load()
+	if set == nil {
+		return encode(k.pinned.Raw)
+	}
+	var all strings.Builder
+	for _, cert := range set.trusted {
+		all.WriteString(encode(cert.Raw))
+	}
+	return all.String()
 }
 
-// Fingerprint returns the SHA-256 of the public key of the certificate that peers trust, in hexadecimal digits.
-func (k *Keeper) Fingerprint() string { return fingerprint(k.pinned) }
+// Fingerprint returns the SHA-256 of the public key of the authority that issues, in hexadecimal digits.
+func (k *Keeper) Fingerprint() string {
+	if set := k.authorities.Load(); set != nil {
+		return fingerprint(set.present.cert)
+	}
+	return fingerprint(k.pinned)
+}
 
 func fingerprint(cert *x509.Certificate) string {
 	sum := sha256.Sum256(cert.RawSubjectPublicKeyInfo)
@@ -149,8 +177,8 @@ func fingerprint(cert *x509.Certificate) string {
 // Certificates returns when the certificates end.
 func (k *Keeper) Certificates() []Certificate {
 	list := []Certificate{{Name: "server", Ends: k.shown.Load().Leaf.NotAfter}}
-	if k.own {
-		list = append(list, Certificate{Name: "ca", Ends: k.pinned.NotAfter})
+	if set := k.authorities.Load(); set != nil {
+		list = append(list, Certificate{Name: "ca", Ends: set.present.cert.NotAfter})
 	}
 	return list
 }
@@ -177,12 +205,15 @@ func (k *Keeper) look(ctx context.Context, now time.Time) {
 		k.log.ErrorContext(ctx, "certificate could not be renewed", "error", err)
 	case next != present && k.unpinned(next):
 		k.log.ErrorContext(ctx, "certificate was not taken up: it is not issued by what agents were told to trust", "pinned", k.Fingerprint())
-	case next != present:
-		k.shown.Store(next)
+	case next != present && k.shown.CompareAndSwap(present, next): // Use may have been quicker
 		k.log.InfoContext(ctx, "certificate was renewed", "ends", next.Leaf.NotAfter)
 	}
 	for _, c := range k.Certificates() {
-		if c.Ends.Sub(now) < warnBefore && now.Sub(k.warned[c.Name]) >= warnEvery {
+		before := warnBefore
+		if c.Name == "ca" {
+			before = warnBeforeCA
+		}
+		if c.Ends.Sub(now) < before && now.Sub(k.warned[c.Name]) >= warnEvery {
 			k.warned[c.Name] = now
 			k.log.WarnContext(ctx, "certificate ends soon", "certificate", c.Name, "ends", c.Ends)
 		}

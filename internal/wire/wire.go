@@ -3,12 +3,7 @@
 package wire
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
 	"time"
-
-	"github.com/nats-io/nkeys"
 
 	"drover/internal/process"
 )
@@ -42,74 +37,8 @@ type Manifest struct {
 	Orders  []Order   `json:"orders"`
 	// Desired is set in the answer to an introduction.
 	Desired *Desired `json:"desired,omitempty"`
-}
-
-// Envelope is a manifest as it travels: the exact bytes that were signed, the public key, the signature.
-type Envelope struct {
-	Manifest  []byte `json:"manifest"`
-	Key       string `json:"key"`
-	Signature []byte `json:"signature"`
-}
-
-// Seal encodes and signs a manifest with the server's operation key.
-func Seal(m Manifest, key nkeys.KeyPair) ([]byte, error) {
-	m.Version = Version
-	body, err := json.Marshal(m)
-	if err != nil {
-		return nil, fmt.Errorf("cannot encode manifest: %w", err)
-	}
-	signature, err := key.Sign(body)
-	if err != nil {
-		return nil, fmt.Errorf("cannot sign manifest: %w", err)
-	}
-	public, err := key.PublicKey()
-	if err != nil {
-		return nil, fmt.Errorf("cannot sign manifest: %w", err)
-	}
-	return json.Marshal(Envelope{Manifest: body, Key: public, Signature: signature})
-}
-
-// Reasons why an envelope is refused.
-var (
-	ErrUnknownKey = errors.New("signed by a key that is not pinned")
-	ErrForged     = errors.New("signature does not match")
-	ErrNotForMe   = errors.New("addressed to another agent")
-	ErrExpired    = errors.New("expired")
-	ErrVersion    = errors.New("written by a newer version")
-)
-
-// Open verifies an envelope against the pinned public keys and the reader's own name, and returns the manifest. It does
-// not look at Expires: an order that was already accepted may still be asked about.
-func Open(data []byte, pinned []string, agent string) (*Manifest, error) {
-	var e Envelope
-	if err := json.Unmarshal(data, &e); err != nil {
-		return nil, fmt.Errorf("cannot read envelope: %w", err)
-	}
-	known := false
-	for _, k := range pinned {
-		known = known || k == e.Key
-	}
-	if !known {
-		return nil, ErrUnknownKey
-	}
-	public, err := nkeys.FromPublicKey(e.Key)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read key: %w", err)
-	}
-	if err := public.Verify(e.Manifest, e.Signature); err != nil {
-		return nil, ErrForged
-	}
-	var m Manifest
-	if err := json.Unmarshal(e.Manifest, &m); err != nil {
-		return nil, fmt.Errorf("cannot read manifest: %w", err)
-	}
-	switch {
-	case m.Version > Version:
-		return nil, ErrVersion
-	case m.Agent != agent:
-		return nil, ErrNotForMe
-	}
-	return &m, nil
+	// Trust is what the agent is to go by from now on, in the place of an older Enrolment.
+	Trust *Enrolment `json:"trust,omitempty"`
 }
 
 // Receipt answers a manifest once every order in it is journalled. Refused holds the orders that were not, with why.
@@ -154,6 +83,9 @@ type Hello struct {
 	Groups map[string]string `json:"groups,omitempty"`
 	// Disk is nil where the agent can't say what is on it.
 	Disk *Disk `json:"disk,omitempty"`
+	// Name is what the host calls itself. Policy is what its owner lets drover do there, in one line; empty where there is no policy.
+	Name   string `json:"name,omitempty"`
+	Policy string `json:"policy,omitempty"`
 }
 
 // Host is what an agent's machine is; what is not known is zero.
@@ -166,12 +98,23 @@ type Host struct {
 
 // Report is what an agent tells: any part may be empty; an empty report is a heartbeat.
 type Report struct {
-	Version  int           `json:"version"`
+	Version int `json:"version"`
+	// Session is that of this run of the agent, Number the place of the report in it: each has a higher one than those before. A server
+	// takes no state from a report after it has had a later one.
+	Session string `json:"session,omitempty"`
+	Number  int64  `json:"number,omitempty"`
+	// At is the clock of the host, in Unix milliseconds.
+	At       int64         `json:"at,omitempty"`
 	Hello    *Hello        `json:"hello,omitempty"`
 	Progress []Progress    `json:"progress,omitempty"`
 	Observed []Observation `json:"observed,omitempty"`
 	// Events are in their order. An agent keeps each until it has been acknowledged; a server takes each once.
 	Events []process.Event `json:"events,omitempty"`
+	// Trust is which Enrolment the agent goes by; nil from one that cannot take another.
+	Trust *TrustHeld `json:"trust,omitempty"`
+	// Place tells the host and data directory that the report comes from from every other, so that a copy of an agent is noticed.
+	// It means nothing by itself, and changes when the host is rebooted.
+	Place string `json:"place,omitempty"`
 }
 
 // ReportAck answers a report after all of it is committed. An agent keeps an outcome until it has been acknowledged.
@@ -182,20 +125,8 @@ type ReportAck struct {
 	Error string `json:"error,omitempty"`
 	// Desired is the sealed manifest that answers an introduction; empty where the agent has all that it should have.
 	Desired []byte `json:"desired,omitempty"`
-}
-
-// Enrolment is what a joined agent needs to find its server and to trust it. It holds no secret: the agent's private key is
-// made on the host and never leaves it.
-type Enrolment struct {
-	// URLs are the addresses of the fabric, JWT the agent's user token for it.
-	URLs []string `json:"urls"`
-	JWT  string   `json:"jwt"`
-	// CA is the certificate of the authority that the fabric's own is verified by, in PEM; empty on loopback, without TLS.
-	CA string `json:"ca,omitempty"`
-	// ManifestKeys are the public keys that may sign orders.
-	ManifestKeys []string `json:"manifest_keys"`
-	// Cloud and IP are the name "cloud:ip" that callers use; ID is a stable id beside it, if there is one.
-	Cloud int    `json:"cloud"`
-	IP    string `json:"ip"`
-	ID    string `json:"id,omitempty"`
+	// Trust is a sealed manifest with what the agent is to go by from now on; empty where it does already.
+	Trust []byte `json:"trust,omitempty"`
+	// Stranger is set, beside Error, where the agent may not be the one whose key it has.
+	Stranger *Stranger `json:"stranger,omitempty"`
 }

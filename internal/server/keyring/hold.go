@@ -1,0 +1,280 @@
+package keyring
+
+import (
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/nats-io/nkeys"
+
+	"drover/internal/fabric"
+	"drover/internal/pki"
+)
+
+// apply has a state count for all that is signed, issued and shown here.
+func (r *Ring) apply(s State) error {
+	held, err := r.readHeld()
+	if err != nil {
+		return err
+	}
+	manifest, err := best(s, Manifest, held)
+	if err != nil {
+		return err
+	}
+	if _, err := best(s, AgentSigner, held); err != nil {
+		return err
+	}
+	if err := r.useAuthorities(s); err != nil {
+		return err
+	}
+	r.signer.use(manifest)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	told := r.state.Revision == s.Revision
+	r.state, r.held = s, held
+	if told {
+		return nil
+	}
+	for _, kind := range []Kind{Manifest, AgentSigner} {
+		if k, ok := s.in(kind, Present); ok && held[k.ID] == nil {
+			r.cfg.Log.Error("present key is not on this server, an older one is used: import the keys of another server", "kind", kind, "key", k.ID)
+		}
+	}
+	return nil
+}
+
+// readHeld reads the key files, whatever their names.
+func (r *Ring) readHeld() (map[string]nkeys.KeyPair, error) {
+	held := map[string]nkeys.KeyPair{}
+	for _, pattern := range []string{filepath.Join(r.cfg.Dir, "manifest*.nkey"), filepath.Join(r.cfg.Dir, "broker", "agent-signer*.nk")} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range paths {
+			key, err := fabric.LoadOrCreateKey(path, nkeys.PrefixByteAccount)
+			if err != nil {
+				return nil, err
+			}
+			id, err := key.PublicKey()
+			if err != nil {
+				return nil, err
+			}
+			held[id] = key
+		}
+	}
+	return held, nil
+}
+
+// best returns the key of a kind to use: the present one, else the latest former one that is held here.
+func best(s State, kind Kind, held map[string]nkeys.KeyPair) (nkeys.KeyPair, error) {
+	for _, stage := range []Stage{Present, Former} {
+		for _, k := range slices.Backward(s.Keys[kind]) {
+			if k.Stage == stage && held[k.ID] != nil {
+				return held[k.ID], nil
+			}
+		}
+	}
+	present, _ := s.in(kind, Present)
+	return nil, fmt.Errorf("no %s key that agents know is on this server: %s is the present one; import the keys of another server", kind, present.ID)
+}
+
+// useAuthorities gives the authorities their roles. Where the present one is not on this server, the one that was used goes on.
+func (r *Ring) useAuthorities(s State) error {
+	if r.cfg.Authorities == nil {
+		return nil
+	}
+	roles := pki.Roles{}
+	for _, k := range s.Keys[CA] {
+		roles.Trusted = append(roles.Trusted, k.PEM)
+		switch k.Stage {
+		case Present:
+			roles.Present = k.ID
+		case Former:
+			roles.Former = append(roles.Former, k.ID)
+		case Next:
+		}
+	}
+	err := r.cfg.Authorities.Use(roles)
+	if err == nil {
+		return nil
+	}
+	own := r.cfg.Authorities.Authority().Fingerprint
+	if own == roles.Present || !slices.Contains(roles.Former, own) {
+		return err
+	}
+	r.cfg.Log.Error("present authority is not on this server, an older one is used: import the keys of another server", "fingerprint", roles.Present, "error", err)
+	roles.Present = own
+	return r.cfg.Authorities.Use(roles)
+}
+
+// dropFiles removes the files of keys that a later state does not have any more. Only files with the name of their key are removed: the
+// first key of a kind is overwritten when it is dropped, so that nobody makes another one in its place.
+func (r *Ring) dropFiles(before, after State) {
+	for kind, list := range before.Keys {
+		for _, k := range list {
+			if slices.ContainsFunc(after.Keys[kind], func(a Key) bool { return a.ID == k.ID }) {
+				continue
+			}
+			if err := r.dropFile(kind, k.ID, after); err != nil {
+				r.cfg.Log.Error("file of a key that was dropped could not be removed", "kind", kind, "key", k.ID, "error", err)
+			}
+		}
+	}
+}
+
+func (r *Ring) dropFile(kind Kind, id string, after State) error {
+	if kind == CA {
+		if r.cfg.Authorities == nil {
+			return nil
+		}
+		return r.cfg.Authorities.Drop(id)
+	}
+	if err := os.Remove(r.path(kind, id)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	present, ok := after.in(kind, Present)
+	if !ok {
+		return nil
+	}
+	// It has the name of the first one, which the present one takes over.
+	err := os.Rename(r.path(kind, present.ID), r.path(kind, ""))
+	if errors.Is(err, fs.ErrNotExist) { // it is not held here
+		return nil
+	}
+	return err
+}
+
+// ManifestKey returns the key pair that signs manifests. It goes over to another key by itself.
+func (r *Ring) ManifestKey() nkeys.KeyPair { return r.signer }
+
+// ManifestKeys returns the public keys that agents are to take manifests from, in a fixed order.
+func (r *Ring) ManifestKeys() []string {
+	var ids []string
+	for _, k := range r.State().Keys[Manifest] {
+		ids = append(ids, k.ID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Further returns the other manifest keys that are held here, for what has to be believed by agents that know an old one only.
+func (r *Ring) Further() []nkeys.KeyPair {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	own, _ := r.signer.PublicKey()
+	var pairs []nkeys.KeyPair
+	for _, k := range r.state.Keys[Manifest] {
+		if pair := r.held[k.ID]; pair != nil && k.ID != own {
+			pairs = append(pairs, pair)
+		}
+	}
+	return pairs
+}
+
+// Signers returns the key pair that issues agents' tokens, and the public keys of all whose tokens count.
+func (r *Ring) Signers() (issues nkeys.KeyPair, counting []string) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	issues, _ = best(r.state, AgentSigner, r.held) // it was there when the state was applied
+	for _, k := range r.state.Keys[AgentSigner] {
+		counting = append(counting, k.ID)
+	}
+	return issues, counting
+}
+
+// Whole reports whether every present key is on this server, so that it may tell agents what to trust.
+func (r *Ring) Whole() bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, kind := range []Kind{Manifest, AgentSigner} {
+		if k, ok := r.state.in(kind, Present); !ok || r.held[k.ID] == nil {
+			return false
+		}
+	}
+	if r.cfg.Authorities == nil {
+		return true
+	}
+	k, ok := r.state.in(CA, Present)
+	return ok && r.cfg.Authorities.Authority().Fingerprint == k.ID
+}
+
+// Digest names what agents are told of keys and authorities; equal names are equal contents.
+func (r *Ring) Digest() string {
+	s := r.State()
+	var parts []string
+	for _, kind := range Kinds() {
+		for _, k := range s.Keys[kind] {
+			if kind == AgentSigner && k.Stage != Present { // agents are given tokens, and no signers
+				continue
+			}
+			parts = append(parts, string(kind)+" "+k.ID)
+		}
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, "\n")
+}
+
+// signer is a key pair that can be exchanged. It has the two halves at hand: those of nkeys derive them from the seed with every signature,
+// which takes longer than to sign.
+type signer struct{ now atomic.Pointer[halves] }
+
+type halves struct {
+	public  string
+	private ed25519.PrivateKey
+	pair    nkeys.KeyPair
+}
+
+func (s *signer) use(pair nkeys.KeyPair) {
+	h := &halves{pair: pair}
+	h.public, _ = pair.PublicKey() // it was read by that
+	if encoded, err := pair.PrivateKey(); err == nil {
+		if private, err := nkeys.Decode(nkeys.PrefixBytePrivate, encoded); err == nil && len(private) == ed25519.PrivateKeySize {
+			h.private = private
+		}
+	}
+	s.now.Store(h)
+}
+
+// errSealed is returned for what a signer does not give away.
+var errSealed = errors.New("the key is for signing only")
+
+// PublicKey returns the encoded public half.
+func (s *signer) PublicKey() (string, error) { return s.now.Load().public, nil }
+
+// Sign signs the input.
+func (s *signer) Sign(input []byte) ([]byte, error) {
+	h := s.now.Load()
+	if h.private == nil {
+		return h.pair.Sign(input)
+	}
+	return ed25519.Sign(h.private, input), nil
+}
+
+// Verify verifies a signature.
+func (s *signer) Verify(input, sig []byte) error { return s.now.Load().pair.Verify(input, sig) }
+
+// Seed gives nothing away, as all that follows.
+func (s *signer) Seed() ([]byte, error) { return nil, errSealed }
+
+// PrivateKey gives nothing away.
+func (s *signer) PrivateKey() ([]byte, error) { return nil, errSealed }
+
+// Wipe does nothing: the key is in use.
+func (s *signer) Wipe() {}
+
+// Seal is not for this kind of key.
+func (s *signer) Seal([]byte, string) ([]byte, error) { return nil, errSealed }
+
+// SealWithRand is not for this kind of key.
+func (s *signer) SealWithRand([]byte, string, io.Reader) ([]byte, error) { return nil, errSealed }
+
+// Open is not for this kind of key.
+func (s *signer) Open([]byte, string) ([]byte, error) { return nil, errSealed }

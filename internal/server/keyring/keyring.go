@@ -1,0 +1,283 @@
+// Package keyring holds the keys by which agents trust a server, and replaces them while agents run: each goes through the stages next,
+// present and former, so that nobody is met with a key that it has not been told of. It owns the stages, which all servers of a fleet
+// share through the database, and the key files of this server. What is signed, issued or shown with a key is the business of those who
+// are given it.
+package keyring
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nkeys"
+
+	"drover/internal/fabric"
+	"drover/internal/pki"
+)
+
+// Keep is how long a former key is kept where nothing else is said: as long as that a host may be away and come back by itself.
+const Keep = 180 * 24 * time.Hour
+
+const (
+	stateFile = "keys.json"
+	// factName is what the state is called among the facts of the fleet.
+	factName = "keys"
+	// pollEvery is how often it is looked for what another server has changed.
+	pollEvery = 10 * time.Second
+)
+
+// Facts are what the servers of a fleet agree on, in their database.
+type Facts interface {
+	// Identify stores those facts that are not stored yet, and returns all that are.
+	Identify(ctx context.Context, facts map[string]string) (map[string]string, error)
+	SetFact(ctx context.Context, name, value string) error
+}
+
+// Authorities are the server's own, whose files are their own business.
+type Authorities interface {
+	Authority() pki.Authority
+	NewAuthority() (pki.Authority, error)
+	Use(r pki.Roles) error
+	Drop(fingerprint string) error
+}
+
+// Config is what a Ring needs.
+type Config struct {
+	// Dir is the server's own directory, which must exist.
+	Dir string
+	// Authorities may be nil: then there are none, as in drover dev.
+	Authorities Authorities
+	Now         func() time.Time
+	Log         *slog.Logger
+}
+
+// Ring holds the keys. Its methods may be called from any goroutine.
+type Ring struct {
+	cfg Config
+	// changed is called, one at a time, when other keys count.
+	changed func()
+
+	changing sync.Mutex // held through a change
+
+	mu     sync.RWMutex
+	facts  Facts // nil until Join
+	state  State
+	held   map[string]nkeys.KeyPair // nkeys by public key
+	signer *signer                  // of manifests
+}
+
+// Open reads the keys of a directory, or makes the first ones there. It blocks for the disk only, and needs no database.
+func Open(cfg Config) (*Ring, error) {
+	r := &Ring{cfg: cfg, changed: func() {}, signer: &signer{}}
+	if err := os.MkdirAll(filepath.Join(cfg.Dir, "broker"), 0o700); err != nil {
+		return nil, fmt.Errorf("cannot open keys: %w", err)
+	}
+	state, err := r.readState()
+	if err != nil {
+		return nil, fmt.Errorf("cannot open keys: %w", err)
+	}
+	if err := r.apply(state); err != nil {
+		return nil, fmt.Errorf("cannot open keys: %w", err)
+	}
+	return r, nil
+}
+
+// readState reads what was noted last, or what the first keys are.
+func (r *Ring) readState() (State, error) {
+	var s State
+	path := filepath.Join(r.cfg.Dir, stateFile)
+	data, err := os.ReadFile(path)
+	if err == nil {
+		if json.Unmarshal(data, &s) != nil || !s.sound() {
+			return s, fmt.Errorf("%s is damaged: restore it from a backup, or remove it where keys were never replaced", path)
+		}
+		return r.withMissing(s)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return s, err
+	}
+	return r.withMissing(State{Revision: 1, Keys: map[Kind][]Key{}})
+}
+
+// withMissing adds the first key of each kind that has none.
+func (r *Ring) withMissing(s State) (State, error) {
+	for _, kind := range []Kind{Manifest, AgentSigner} {
+		if len(s.Keys[kind]) > 0 {
+			continue
+		}
+		key, err := fabric.LoadOrCreateKey(r.path(kind, ""), nkeys.PrefixByteAccount)
+		if err != nil {
+			return s, err
+		}
+		id, err := key.PublicKey()
+		if err != nil {
+			return s, err
+		}
+		s.Keys[kind] = []Key{{ID: id, Stage: Present, Since: r.cfg.Now().UTC()}}
+	}
+	if r.cfg.Authorities != nil && len(s.Keys[CA]) == 0 {
+		a := r.cfg.Authorities.Authority()
+		s.Keys[CA] = []Key{{ID: a.Fingerprint, PEM: a.PEM, Ends: a.Ends, Stage: Present, Since: r.cfg.Now().UTC()}}
+	}
+	return s, nil
+}
+
+// path is where a key is; without an id that of the first one.
+func (r *Ring) path(kind Kind, id string) string {
+	base := "manifest"
+	dir, ending := r.cfg.Dir, ".nkey"
+	if kind == AgentSigner {
+		dir, base, ending = filepath.Join(dir, "broker"), "agent-signer", ".nk"
+	}
+	if id != "" {
+		base += "-" + id
+	}
+	return filepath.Join(dir, base+ending)
+}
+
+// Join has the ring share its state with the other servers of the fleet from now on. Of this server's and theirs the later one counts.
+func (r *Ring) Join(ctx context.Context, facts Facts) error {
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	r.mu.Lock()
+	r.facts = facts
+	r.mu.Unlock()
+	return r.sync(ctx)
+}
+
+// OnChange sets what is called when other keys count. It is for before Run.
+func (r *Ring) OnChange(fn func()) { r.changed = fn }
+
+// Run drops former keys whose time has come, and takes up what other servers have changed, until ctx ends.
+func (r *Ring) Run(ctx context.Context) error {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+		if err := r.tick(ctx); err != nil && ctx.Err() == nil {
+			r.cfg.Log.WarnContext(ctx, "keys could not be looked at", "error", err)
+		}
+	}
+}
+
+func (r *Ring) tick(ctx context.Context) error {
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	if err := r.sync(ctx); err != nil {
+		return err
+	}
+	next, dropped := r.State().expire(r.cfg.Now())
+	if !dropped {
+		return nil
+	}
+	return r.change(ctx, next)
+}
+
+// sync takes over the state of the database if it is later, and stores this server's there if that is; the caller holds changing.
+func (r *Ring) sync(ctx context.Context) error {
+	if r.facts == nil {
+		return nil
+	}
+	own := r.State()
+	text, err := json.Marshal(own)
+	if err != nil {
+		return err
+	}
+	facts, err := r.facts.Identify(ctx, map[string]string{factName: string(text)})
+	if err != nil {
+		return fmt.Errorf("cannot share keys: %w", err)
+	}
+	var theirs State
+	if json.Unmarshal([]byte(facts[factName]), &theirs) != nil || !theirs.sound() {
+		return errors.New("cannot share keys: what the database holds of them is damaged")
+	}
+	switch {
+	case theirs.Revision > own.Revision:
+		return r.take(theirs)
+	case theirs.Revision < own.Revision:
+		return r.facts.SetFact(ctx, factName, string(text))
+	case theirs.names() != own.names():
+		return fmt.Errorf("the keys in %s are those of another fleet than the database's: bring its keys here ('drover server keys'), or choose another database; here are\n%s\nand there\n%s",
+			r.cfg.Dir, own.names(), theirs.names())
+	}
+	return r.takeUp(own)
+}
+
+// takeUp has keys used that were brought to this server after it was started.
+func (r *Ring) takeUp(s State) error {
+	if r.Whole() {
+		return nil
+	}
+	if err := r.apply(s); err != nil {
+		return err
+	}
+	if r.Whole() {
+		r.cfg.Log.Info("keys that were missing are there")
+		r.changed()
+	}
+	return nil
+}
+
+// change makes another state count, everywhere; the caller holds changing. The database has it first, so that it counts for all or none.
+func (r *Ring) change(ctx context.Context, s State) error {
+	if r.facts != nil {
+		text, err := json.Marshal(s)
+		if err != nil {
+			return err
+		}
+		if err := r.facts.SetFact(ctx, factName, string(text)); err != nil {
+			return fmt.Errorf("cannot store keys: %w", err)
+		}
+	}
+	return r.take(s)
+}
+
+// take makes another state count here.
+func (r *Ring) take(s State) error {
+	if err := r.writeState(s); err != nil {
+		return fmt.Errorf("cannot store keys: %w", err)
+	}
+	before := r.State()
+	if err := r.apply(s); err != nil {
+		return err
+	}
+	r.dropFiles(before, s)
+	r.changed()
+	return nil
+}
+
+// writeState writes the state, whole or not at all.
+func (r *Ring) writeState(s State) error {
+	data, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(r.cfg.Dir, stateFile)
+	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+// State returns which keys there are.
+func (r *Ring) State() State {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.state
+}

@@ -1,0 +1,181 @@
+package keyring
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Kind is what keys are for.
+type Kind string
+
+// The kinds of keys that are replaced while agents run.
+const (
+	// Manifest keys sign what agents obey.
+	Manifest Kind = "manifest"
+	// CA keys issue the certificates of servers and proxies.
+	CA Kind = "ca"
+	// AgentSigner keys issue the agents' tokens for the fabric.
+	AgentSigner Kind = "agent-signer"
+)
+
+// Kinds lists them.
+func Kinds() []Kind { return []Kind{Manifest, CA, AgentSigner} }
+
+// Stage is how far the life of a key has come.
+type Stage string
+
+// The stages, in their order. Agents trust a key in each of them.
+const (
+	// Next is made known to agents and not used yet.
+	Next Stage = "next"
+	// Present is the one that is used.
+	Present Stage = "present"
+	// Former is used only for agents that do not know a later one, until it is dropped.
+	Former Stage = "former"
+)
+
+// Key is what everybody may know of a key.
+type Key struct {
+	// ID is the public nkey, or the fingerprint of an authority.
+	ID    string    `json:"id"`
+	Stage Stage     `json:"stage"`
+	Since time.Time `json:"since"` // when it came to its stage
+	// Until is when a former one is dropped.
+	Until time.Time `json:"until,omitzero"`
+	// PEM and Ends are the certificate of an authority and its end.
+	PEM  string    `json:"pem,omitempty"`
+	Ends time.Time `json:"ends,omitzero"`
+}
+
+// State is which keys there are. Every server of a fleet has the same; it holds no secret.
+type State struct {
+	// Revision counts the changes: of two states the one with the higher one counts.
+	Revision int            `json:"revision"`
+	Keys     map[Kind][]Key `json:"keys"`
+}
+
+// Reasons why a stage cannot be reached.
+var (
+	ErrUnderWay = errors.New("a next key is there already: take it into use, or withdraw it")
+	ErrNoNext   = errors.New("there is no next key")
+	ErrNoSuch   = errors.New("there is no such former key")
+)
+
+// in returns the key of that kind and stage; of several former ones the latest.
+func (s State) in(kind Kind, stage Stage) (Key, bool) {
+	keys := s.Keys[kind]
+	for i := len(keys) - 1; i >= 0; i-- {
+		if keys[i].Stage == stage {
+			return keys[i], true
+		}
+	}
+	return Key{}, false
+}
+
+// next returns a copy that may be changed, with the next revision.
+func (s State) next() State {
+	keys := make(map[Kind][]Key, len(s.Keys))
+	for kind, list := range s.Keys {
+		keys[kind] = slices.Clone(list)
+	}
+	return State{Revision: s.Revision + 1, Keys: keys}
+}
+
+// announce adds the next key of a kind.
+func (s State) announce(kind Kind, k Key, now time.Time) (State, error) {
+	if _, ok := s.in(kind, Next); ok {
+		return s, ErrUnderWay
+	}
+	k.Stage, k.Since = Next, now
+	n := s.next()
+	n.Keys[kind] = append(n.Keys[kind], k)
+	return n, nil
+}
+
+// advance takes the next key of a kind into use. The present one is kept as a former one until then.
+func (s State) advance(kind Kind, now, until time.Time) (State, error) {
+	if _, ok := s.in(kind, Next); !ok {
+		return s, ErrNoNext
+	}
+	n := s.next()
+	for i := range n.Keys[kind] {
+		switch k := &n.Keys[kind][i]; k.Stage {
+		case Present:
+			k.Stage, k.Since, k.Until = Former, now, until
+		case Next:
+			k.Stage, k.Since = Present, now
+		case Former:
+		}
+	}
+	return n, nil
+}
+
+// withdraw gives the next key of a kind up.
+func (s State) withdraw(kind Kind) (State, error) {
+	if _, ok := s.in(kind, Next); !ok {
+		return s, ErrNoNext
+	}
+	n := s.next()
+	n.Keys[kind] = slices.DeleteFunc(n.Keys[kind], func(k Key) bool { return k.Stage == Next })
+	return n, nil
+}
+
+// retire drops a former key now.
+func (s State) retire(kind Kind, id string) (State, error) {
+	n := s.next()
+	n.Keys[kind] = slices.DeleteFunc(n.Keys[kind], func(k Key) bool { return k.Stage == Former && k.ID == id })
+	if len(n.Keys[kind]) == len(s.Keys[kind]) {
+		return s, fmt.Errorf("%w: %s", ErrNoSuch, id)
+	}
+	return n, nil
+}
+
+// expire drops the former keys whose time has come, and reports whether there were any.
+func (s State) expire(now time.Time) (State, bool) {
+	n, dropped := s.next(), false
+	for kind, list := range n.Keys {
+		n.Keys[kind] = slices.DeleteFunc(list, func(k Key) bool {
+			over := k.Stage == Former && !now.Before(k.Until)
+			dropped = dropped || over
+			return over
+		})
+	}
+	if !dropped {
+		return s, false
+	}
+	return n, true
+}
+
+// names are the keys with their stages, for comparing and for people.
+func (s State) names() string {
+	var lines []string
+	for _, kind := range Kinds() {
+		for _, k := range s.Keys[kind] {
+			lines = append(lines, fmt.Sprintf("%s %s (%s)", kind, k.ID, k.Stage))
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// sound reports whether each kind has exactly one present key.
+func (s State) sound() bool {
+	for _, kind := range Kinds() {
+		present := 0
+		for _, k := range s.Keys[kind] {
+			if k.ID == "" {
+				return false
+			}
+			if k.Stage == Present {
+				present++
+			}
+		}
+		if present > 1 || present == 0 && len(s.Keys[kind]) > 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,115 @@
+package wire
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/nats-io/nkeys"
+)
+
+// Envelope is a manifest as it travels: the exact bytes that were signed, the public key, the signature.
+type Envelope struct {
+	Manifest  []byte `json:"manifest"`
+	Key       string `json:"key"`
+	Signature []byte `json:"signature"`
+	// Others are signatures of the same bytes by further keys, for a reader who does not know the first one.
+	Others []Signature `json:"others,omitempty"`
+}
+
+// Signature is one by a further key.
+type Signature struct {
+	Key       string `json:"key"`
+	Signature []byte `json:"signature"`
+}
+
+// Seal encodes and signs a manifest with the server's operation key, and with the others where there are any.
+func Seal(m Manifest, key nkeys.KeyPair, others ...nkeys.KeyPair) ([]byte, error) {
+	m.Version = Version
+	body, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode manifest: %w", err)
+	}
+	first, err := signature(body, key)
+	if err != nil {
+		return nil, err
+	}
+	e := Envelope{Manifest: body, Key: first.Key, Signature: first.Signature}
+	for _, other := range others {
+		s, err := signature(body, other)
+		if err != nil {
+			return nil, err
+		}
+		e.Others = append(e.Others, s)
+	}
+	return json.Marshal(e)
+}
+
+func signature(body []byte, key nkeys.KeyPair) (Signature, error) {
+	made, err := key.Sign(body)
+	if err != nil {
+		return Signature{}, fmt.Errorf("cannot sign manifest: %w", err)
+	}
+	public, err := key.PublicKey()
+	if err != nil {
+		return Signature{}, fmt.Errorf("cannot sign manifest: %w", err)
+	}
+	return Signature{Key: public, Signature: made}, nil
+}
+
+// Reasons why an envelope is refused.
+var (
+	ErrUnknownKey = errors.New("signed by a key that is not pinned")
+	ErrForged     = errors.New("signature does not match")
+	ErrNotForMe   = errors.New("addressed to another agent")
+	ErrExpired    = errors.New("expired")
+	ErrVersion    = errors.New("written by a newer version")
+)
+
+// Open verifies an envelope against the pinned public keys and the reader's own name, and returns the manifest. It does
+// not look at Expires: an order that was already accepted may still be asked about.
+func Open(data []byte, pinned []string, agent string) (*Manifest, error) {
+	var e Envelope
+	if err := json.Unmarshal(data, &e); err != nil {
+		return nil, fmt.Errorf("cannot read envelope: %w", err)
+	}
+	if err := e.verify(pinned); err != nil {
+		return nil, err
+	}
+	var m Manifest
+	if err := json.Unmarshal(e.Manifest, &m); err != nil {
+		return nil, fmt.Errorf("cannot read manifest: %w", err)
+	}
+	switch {
+	case m.Version > Version:
+		return nil, ErrVersion
+	case m.Agent != agent:
+		return nil, ErrNotForMe
+	}
+	return &m, nil
+}
+
+// verify looks for a signature by a pinned key; the first one that is there decides.
+func (e *Envelope) verify(pinned []string) error {
+	if slices.Contains(pinned, e.Key) {
+		return verify(e.Manifest, e.Key, e.Signature)
+	}
+	for _, other := range e.Others {
+		if slices.Contains(pinned, other.Key) {
+			return verify(e.Manifest, other.Key, other.Signature)
+		}
+	}
+	return ErrUnknownKey
+}
+
+func verify(body []byte, key string, made []byte) error {
+	public, err := nkeys.FromPublicKey(key)
+	if err != nil {
+		return fmt.Errorf("cannot read key: %w", err)
+	}
+	if err := public.Verify(body, made); err != nil {
+		return ErrForged
+	}
+	return nil
+}
