@@ -2,7 +2,6 @@ package supervisor_test
 
 import (
 	"encoding/json"
-	"errors"
 	goruntime "runtime"
 	"slices"
 	"sync"
@@ -91,7 +90,8 @@ type handle struct {
 	onFinish func(item string)
 
 	closing sync.Mutex
-	closed  bool
+	// closed says that the agent is dead: whoever would write ends there.
+	closed bool
 	// left is how many writes go well before a mortal agent dies.
 	left   int
 	mortal bool
@@ -110,8 +110,6 @@ func (h *handle) dead() bool {
 	return h.closed
 }
 
-var errKilled = errors.New("the agent has been killed")
-
 func (h *handle) close() {
 	h.closing.Lock()
 	defer h.closing.Unlock()
@@ -128,11 +126,8 @@ func (h *handle) write(do func()) error {
 		h.closed = true
 	}
 	h.left--
-	if h.mortal && h.closed {
-		goruntime.Goexit() // nobody goes on after his death
-	}
 	if h.closed {
-		return errKilled
+		goruntime.Goexit() // nobody goes on after his death
 	}
 	if h.full != nil {
 		return h.full
