@@ -9,7 +9,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -60,7 +59,7 @@ func names() []string {
 func measure(ctx context.Context, b *bench, chosen string) error {
 	var failed error
 	for _, r := range rows() {
-		if chosen != "" && !slices.Contains(strings.Split(chosen, ","), r.name) {
+		if !lab.Chosen(chosen, r.name) {
 			continue
 		}
 		fmt.Fprintf(os.Stderr, "%s measuring %s\n", time.Now().Format(time.TimeOnly), r.name)

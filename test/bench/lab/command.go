@@ -9,6 +9,8 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"drover/internal/agent/pidns"
@@ -36,6 +38,11 @@ type Command struct {
 	Stages map[string]func([]string) error
 	// Measure adds to the report what it can, also when it fails in the end.
 	Measure func(context.Context, *Lab, Options, *Report) error
+}
+
+// Chosen reports whether a list of names with commas between them holds one. All are chosen by an empty list.
+func Chosen(list, name string) bool {
+	return list == "" || slices.Contains(strings.Split(list, ","), name)
 }
 
 // Main is the life of the program, and returns its exit code: in the processes that it starts of itself that of a supervisor or a

@@ -7,8 +7,6 @@ import (
 	"context"
 	"flag"
 	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"drover/test/bench/lab"
@@ -25,7 +23,7 @@ func main() {
 		Measure: func(ctx context.Context, l *lab.Lab, o lab.Options, r *lab.Report) error {
 			f := newField(l, o, r)
 			for _, s := range supervisors(*dir) {
-				if *only != "" && !slices.Contains(strings.Split(*only, ","), s.name) {
+				if !lab.Chosen(*only, s.name) {
 					continue
 				}
 				if why := s.missing(*dir); why != "" {
