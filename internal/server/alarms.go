@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"drover/internal/server/webhook"
 )
 
 // tellNews has alarms looked for whenever events have arrived, until ctx ends.
@@ -27,9 +29,9 @@ const notesTime = 2 * time.Second
 
 // notes is what an operator should know although calls are taken. It tells no address, as anybody may ask.
 func (s *Server) notes() []string {
-	var notes []string
+	notes := s.clockNotes()
 	if s.cfg.Notes != nil {
-		notes = s.cfg.Notes()
+		notes = append(notes, s.cfg.Notes()...)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), notesTime)
 	defer cancel()
@@ -45,4 +47,16 @@ func (s *Server) notes() []string {
 		}
 	}
 	return notes
+}
+
+// alarms is the sender of alarms as the API knows it: what is changed here another server may have to know.
+type alarms struct {
+	*webhook.Sender
+	cluster *cluster
+}
+
+// Changed says that webhooks were changed, to whichever server delivers alarms.
+func (a alarms) Changed() {
+	a.Sender.Changed()
+	a.cluster.webhooksChanged()
 }

@@ -19,13 +19,13 @@ const shutdownTime = 3 * time.Second
 func (s *Server) Serve(ctx context.Context) error {
 	own := apiv1.New(apiv1.Config{
 		Gate: s.gate, Engine: s.engine, Directory: s.directory, Agents: s.store, Listing: s.store, Events: s.store, Results: s.store,
-		Webhooks: apiv1.Webhooks{Store: s.store, Sender: s.sender}, Joining: s.joiningAPI(),
-		Apps: s.store, Users: s.store, Tokens: s.store, Audit: s.audit, History: s.store, Log: s.cfg.Log,
+		Webhooks: apiv1.Webhooks{Store: s.store, Sender: alarms{s.sender, s.cluster}}, Joining: s.joiningAPI(), Keys: apiv1.Keys{Ring: s.keys, Reached: s.trust.reached},
+		Apps: s.store, Users: s.store, Tokens: s.store, Audit: s.audit, History: s.store, Now: s.clock.Wall, Log: s.cfg.Log,
 	})
 	compatible := httpapi.New(httpapi.Config{
 		Tasks: s.store, Observations: s.store, Groups: s.store, Audit: s.audit, Engine: s.engine, Directory: s.directory,
 		Gate: s.gate, TrustedGateways: s.cfg.TrustedGateways,
-		Ready: s.Ready, Notes: s.notes, Metrics: s.metrics.Handler(s.cfg.MoreMetrics, s.cfg.Log), Log: s.cfg.Log,
+		Ready: s.Ready, Notes: s.notes, Metrics: s.metrics.Handler(s.cfg.MoreMetrics, s.cfg.Log), Now: s.clock.Wall, Log: s.cfg.Log,
 	})
 	handler := s.metrics.Counted(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The compatible paths are matched by their end, and a mux would redirect one that is not clean.

@@ -4,20 +4,16 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"net"
 	"path/filepath"
-	"strconv"
 	"time"
 
-	"drover/internal/fabric/broker"
 	"drover/internal/group"
 	"drover/internal/pki"
 	"drover/internal/server/apiv1"
 	"drover/internal/server/enrol"
 	"drover/internal/server/metrics"
-	"drover/internal/server/store"
 	"drover/internal/wire"
 )
 
@@ -40,7 +36,7 @@ type joining struct {
 	// fabric keeps the certificate of the fabric, api that of the API: the same one unless certificates were given.
 	fabric, api *pki.Keeper
 	// trust is how the server itself verifies its fabric.
-	trust *tls.Config
+	trust *pki.Trust
 	desk  *enrol.Desk
 }
 
@@ -62,7 +58,7 @@ func openJoining(cfg Config) (*joining, error) {
 			return nil, err
 		}
 	}
-	if j.trust, err = pki.Trusting(j.fabric.CA()); err != nil {
+	if j.trust, err = pki.NewTrust(j.fabric.CA()); err != nil {
 		return nil, err
 	}
 	j.logTrust(cfg.Log)
@@ -97,7 +93,7 @@ func (j *joining) brokerTLS() (shown, verified *tls.Config) {
 	if j == nil {
 		return nil, nil
 	}
-	return j.fabric.ServerTLS(), j.trust
+	return j.fabric.ServerTLS(), j.trust.TLS()
 }
 
 // openDesk opens the desk where hosts join.
@@ -106,7 +102,7 @@ func (s *Server) openDesk() {
 		return
 	}
 	s.joining.desk = enrol.New(enrol.Config{
-		Store: s.store, Directory: s.directory, Broker: s.broker, Issue: s.enrolment, Fingerprint: s.joining.api.Fingerprint(), Now: time.Now,
+		Store: s.store, Directory: s.directory, Broker: s.broker, Issue: s.trust.enrolment, Fingerprint: s.joining.api.Fingerprint, Now: s.clock.Wall,
 	})
 }
 
@@ -119,40 +115,10 @@ func (s *Server) joiningAPI() apiv1.Joining {
 	return offered
 }
 
-// enrolment makes what an agent needs to find and to trust this server.
-func (s *Server) enrolment(a store.Agent) (wire.Enrolment, error) {
-	jwt, err := s.broker.IssueAgent(a.Key, a.Cloud)
-	if err != nil {
-		return wire.Enrolment{}, err
-	}
-	manifestKey, err := s.key.PublicKey()
-	if err != nil {
-		return wire.Enrolment{}, fmt.Errorf("cannot read manifest key: %w", err)
-	}
-	e := wire.Enrolment{URLs: s.FabricURLs(), JWT: jwt, ManifestKeys: []string{manifestKey}, Cloud: a.Cloud, IP: a.IP, ID: a.ID}
-	if s.joining != nil {
-		e.CA = s.joining.fabric.CA()
-	}
-	return e, nil
-}
-
-// urls are the addresses of the fabric as agents are told them.
-func (j *joining) urls(listen string, b *broker.Broker) []string {
-	var urls []string
-	for _, address := range j.fleet.Advertise {
-		urls = append(urls, "tls://"+address)
-	}
-	if len(urls) == 0 {
-		host, _, _ := net.SplitHostPort(listen) // the broker listens on it
-		urls = []string{"tls://" + net.JoinHostPort(host, strconv.Itoa(b.Port()))}
-	}
-	return urls
-}
-
-// areaOf returns the area that an agent has joined.
-func (s *Server) areaOf(agent string) (area int, known bool) {
-	a, known := s.directory.ByKey(agent)
-	return a.Cloud, known
+// areaOf returns the area that an agent has joined, perhaps a moment ago and at another server.
+func (s *Server) areaOf(ctx context.Context, agent string) (area int, known bool, err error) {
+	a, known, err := s.directory.Find(ctx, agent)
+	return a.Cloud, known, err
 }
 
 // stranger answers the report of an agent that is not in the register: it was removed a moment ago, or the database is older than
@@ -161,11 +127,16 @@ func (s *Server) stranger(ctx context.Context, area int, agent string) (reply []
 	if s.joining == nil {
 		return nil, false
 	}
-	if joined, known := s.areaOf(agent); known && joined == area {
+	joined, known, err := s.areaOf(ctx, agent)
+	if known && joined == area {
 		return nil, false
 	}
-	s.cfg.Log.WarnContext(ctx, "report of an agent that is not in the register was refused", "agent", agent)
-	reply, err := json.Marshal(wire.ReportAck{Version: wire.Version, Error: "this server does not know the agent: have it join again"})
+	ack := wire.ReportAck{Version: wire.Version, Error: "this server does not know the agent: have it join again"}
+	if err != nil {
+		ack.Error = "this server cannot find out whether the agent has joined: " + err.Error()
+	}
+	s.cfg.Log.WarnContext(ctx, "report of an agent that is not in the register was refused", "agent", agent, "error", err)
+	reply, err = json.Marshal(ack)
 	if err != nil { // a struct of a number and two texts
 		return nil, true
 	}
@@ -218,12 +189,4 @@ func (j *joining) logTrust(log *slog.Logger) {
 	if j.fleet.InsecureHTTP {
 		log.Warn("API speaks without TLS: secrets and tokens cross the network as they are")
 	}
-}
-
-// FabricURLs returns what agents connect to, as they are told it.
-func (s *Server) FabricURLs() []string {
-	if s.joining == nil {
-		return []string{s.broker.URL()}
-	}
-	return s.joining.urls(s.cfg.Fabric, s.broker)
 }

@@ -13,7 +13,7 @@ import (
 // link is the engine's way to the agents. It exists before there is a connection.
 type link struct {
 	// area tells where an agent has joined. It is set before the first Send.
-	area func(agent string) (int, bool)
+	area func(ctx context.Context, agent string) (area int, known bool, err error)
 
 	mu   sync.Mutex
 	conn *fabric.Conn
@@ -42,7 +42,10 @@ func (l *link) Send(ctx context.Context, agent string, envelope []byte) ([]byte,
 	if conn == nil {
 		return nil, fabric.ErrNotConnected
 	}
-	area, known := l.area(agent)
+	area, known, err := l.area(ctx, agent)
+	if err != nil {
+		return nil, err
+	}
 	if !known { // it was removed a moment ago
 		return nil, engine.ErrNobody
 	}

@@ -14,15 +14,14 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/nats-io/nkeys"
-
-	"drover/internal/fabric"
 	"drover/internal/fabric/broker"
 	"drover/internal/group"
 	"drover/internal/server/audit"
+	"drover/internal/server/dbclock"
 	"drover/internal/server/engine"
 	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
+	"drover/internal/server/keyring"
 	"drover/internal/server/login"
 	"drover/internal/server/metrics"
 	"drover/internal/server/store"
@@ -38,6 +37,8 @@ type Config struct {
 	// HTTP and Fabric are the addresses to listen on, host:port; port 0 is any.
 	HTTP   string
 	Fabric string
+	// NATS are the URLs of brokers that somebody else runs; with them none is embedded, and Fabric is not listened on.
+	NATS []string
 	// Socket is the path of a socket for the operators of this machine; empty for none.
 	Socket string
 	// TrustedGateways are peers that are believed whom they call for; LoginURL is the login service that knows users' sessions. Both
@@ -69,7 +70,11 @@ type Faults struct {
 type Server struct {
 	cfg       Config
 	store     store.Store
-	broker    *broker.Broker
+	clock     *dbclock.Clock
+	cluster   *cluster // nil where there are no other servers
+	broker    brokers
+	embedded  *broker.Broker   // one of these two
+	external  *broker.External // is nil
 	directory *fleet.Directory
 	engine    *engine.Engine
 	gate      *gate.Gate
@@ -78,7 +83,8 @@ type Server struct {
 	metrics   *metrics.Metrics
 	listener  net.Listener
 	socket    net.Listener // nil for none
-	key       nkeys.KeyPair
+	keys      *keyring.Ring
+	trust     *trust
 	link      *link
 	joining   *joining // nil where agents on other machines do not join
 }
@@ -97,7 +103,11 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 			s.Close()
 		}
 	}()
+	s.trust = newTrust(s)
 	if s.joining, err = openJoining(cfg); err != nil {
+		return nil, err
+	}
+	if err := s.openKeys(); err != nil {
 		return nil, err
 	}
 	if s.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.HTTP); err != nil {
@@ -114,58 +124,47 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		return nil, err
 	}
 	s.store = db // only now: a nil *sqlite.DB would be a store to Close
-	now := time.Now()
 	var orders engine.Link = s.link
 	if f := cfg.Faults; f != nil {
-		s.store, orders, now = f.Store(s.store), f.Link(s.link), f.Wall()
+		s.store, orders = f.Store(s.store), f.Link(s.link)
 	}
-	if s.key, err = fabric.LoadOrCreateKey(filepath.Join(cfg.Dir, "manifest.nkey"), nkeys.PrefixByteAccount); err != nil {
+	if err := s.openClock(ctx); err != nil {
+		return nil, err
+	}
+	database, err := s.identify(ctx)
+	if err != nil {
 		return nil, err
 	}
 	if err := s.startBroker(ctx); err != nil {
 		return nil, err
 	}
-	s.directory = fleet.New(s.store, now)
+	s.directory = fleet.New(s.store, s.clock.Now())
+	s.openCluster(database)
 	s.link.area = s.areaOf
 	if err := s.directory.Load(ctx); err != nil {
 		return nil, err
 	}
-	if s.gate, err = newGate(cfg, s.store); err != nil {
+	if s.gate, err = newGate(cfg, s.store, s.clock.Wall); err != nil {
 		return nil, err
 	}
 	s.audit = audit.New(s.store, cfg.Log)
-	s.engine = engine.New(engine.Config{Store: s.store, Directory: s.directory, Link: orders, Key: s.key, Now: now, Log: cfg.Log})
-	s.sender = webhook.New(webhook.Config{Store: s.store, Hosts: s.directory, Now: time.Now, Log: cfg.Log})
+	s.engine = engine.New(engine.Config{Store: s.store, Directory: s.directory, Link: orders, Key: s.keys.ManifestKey(), Guard: engine.Guard{Trust: s.trust.renew, Cloned: s.cloned}, Now: s.clock.Now, Shared: s.cluster.shared(), Log: cfg.Log})
+	s.sender = webhook.New(webhook.Config{Store: s.store, Hosts: s.directory, Now: s.clock.Wall, Log: cfg.Log})
 	s.metrics.Show(metrics.Sources{
-		Store: s.store, Agents: s.directory, Webhooks: s.sender, Waiting: s.engine.Waiting, Certificates: s.joining.certificates, Now: time.Now,
+		Store: s.store, Agents: s.directory, Webhooks: s.sender, Waiting: s.engine.Waiting, Certificates: s.joining.certificates, Now: s.clock.Wall,
 		Log: cfg.Log,
 	})
 	s.openDesk()
+	s.keys.OnChange(s.keysChanged)
+	if err := s.keys.Join(ctx, s.store); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 
-// startBroker starts the fabric, where nobody who was removed is let in.
-func (s *Server) startBroker(ctx context.Context) error {
-	removed, err := s.store.ListRemoved(ctx)
-	if err != nil {
-		return err
-	}
-	shown, _ := s.joining.brokerTLS()
-	s.broker, err = broker.Start(ctx, broker.Config{
-		Dir: filepath.Join(s.cfg.Dir, "broker"), Listen: s.cfg.Fabric, TLS: shown, Revoked: removed, Log: s.cfg.Log,
-		Agents: rights(wire.AgentSubjects()),
-	})
-	return err
-}
-
-// rights are subjects as the broker takes them.
-func rights(publish, subscribe []string) broker.Rights {
-	return broker.Rights{Publish: publish, Subscribe: subscribe}
-}
-
 // newGate returns the gate of a server.
-func newGate(cfg Config, s store.Store) (*gate.Gate, error) {
-	c := gate.Config{Store: s}
+func newGate(cfg Config, s store.Store, now func() time.Time) (*gate.Gate, error) {
+	c := gate.Config{Store: s, Now: now}
 	if cfg.LoginURL != "" {
 		client, err := login.New(cfg.LoginURL)
 		if err != nil {
@@ -178,9 +177,7 @@ func newGate(cfg Config, s store.Store) (*gate.Gate, error) {
 
 // Close gives back everything. It may be called at any time after Run and Serve have returned.
 func (s *Server) Close() {
-	if s.broker != nil {
-		s.broker.Shutdown()
-	}
+	s.stopBroker()
 	if s.store != nil {
 		if err := s.store.Close(); err != nil {
 			s.cfg.Log.Error("database could not be closed", "error", err)
@@ -212,6 +209,9 @@ func (s *Server) Ready() error {
 	if err := s.store.Ping(ctx); err != nil {
 		return fmt.Errorf("the database takes no writes: %w", err)
 	}
+	if err := s.cluster.ready(); err != nil {
+		return err
+	}
 	if s.cfg.Ready != nil {
 		return s.cfg.Ready()
 	}
@@ -228,7 +228,7 @@ func (s *Server) Enrol(ctx context.Context, publicKey string, cloud int, ip, id 
 	if err := s.directory.Join(ctx, known, time.Now()); err != nil {
 		return wire.Enrolment{}, err
 	}
-	return s.enrolment(known)
+	return s.trust.enrolment(known)
 }
 
 // Run carries tasks to the agents and takes in what they report, until ctx ends.
@@ -236,39 +236,12 @@ func (s *Server) Run(ctx context.Context) error {
 	return group.Run(ctx,
 		group.Part{Name: "audit", Run: s.audit.Run},
 		group.Part{Name: "engine", Run: s.engine.Run},
-		group.Part{Name: "alarms", Run: s.sender.Run},
+		group.Part{Name: "alarms", Run: s.cluster.alone("alarms", s.sender.Run)},
 		group.Part{Name: "news", Run: s.tellNews},
-		group.Part{Name: "fabric", Run: s.serveReports},
+		group.Part{Name: "others", Run: s.cluster.run},
+		group.Part{Name: "brokers", Run: s.runBrokers},
+		group.Part{Name: "fabric", Run: s.serveFabric},
 		group.Part{Name: "certificates", Run: s.joining.run},
+		group.Part{Name: "keys", Run: s.keys.Run},
 	)
-}
-
-func (s *Server) serveReports(ctx context.Context) error {
-	_, verified := s.joining.brokerTLS()
-	conn, err := fabric.Dial(ctx, fabric.DialConfig{
-		URLs: []string{s.broker.URL()}, Identity: s.broker.ServerIdentity(), TLS: verified, Name: "server", Log: s.cfg.Log,
-	})
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	_, err = conn.Serve(wire.AnyReportSubject, "servers", reportWorkers, func(ctx context.Context, subject string, data []byte) []byte { //nolint:contextcheck // Close ends it
-		area, agent, err := wire.ReportAgent(subject)
-		if err != nil {
-			s.cfg.Log.Warn("report refused", "error", err)
-			return nil
-		}
-		if reply, refused := s.stranger(ctx, area, agent); refused {
-			return reply
-		}
-		begun := time.Now()
-		defer func() { s.metrics.Reported(len(data), time.Since(begun)) }()
-		return s.engine.HandleReport(ctx, agent, data)
-	})
-	if err != nil {
-		return fmt.Errorf("cannot listen for reports: %w", err)
-	}
-	s.link.set(conn)
-	<-ctx.Done()
-	return nil
 }

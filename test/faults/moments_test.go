@@ -142,12 +142,12 @@ func (s *dyingStore) Finish(ctx context.Context, agent string, outcomes map[stri
 	return tasks, err
 }
 
-func (s *dyingStore) PutObserved(ctx context.Context, rows []store.Observed, gone []store.Removal) error {
-	return s.around("PutObserved", func() error { return s.Store.PutObserved(ctx, rows, gone) })
+func (s *dyingStore) PutObserved(ctx context.Context, from store.ReportMark, rows []store.Observed, gone []store.Removal) error {
+	return s.around("PutObserved", func() error { return s.Store.PutObserved(ctx, from, rows, gone) })
 }
 
-func (s *dyingStore) ReplaceObserved(ctx context.Context, agent string, rows []store.Observed, keep []process.ID) error {
-	return s.around("ReplaceObserved", func() error { return s.Store.ReplaceObserved(ctx, agent, rows, keep) })
+func (s *dyingStore) ReplaceObserved(ctx context.Context, from store.ReportMark, rows []store.Observed, keep []process.ID) error {
+	return s.around("ReplaceObserved", func() error { return s.Store.ReplaceObserved(ctx, from, rows, keep) })
 }
 
 // dyingReports dies before a report, or after it has been acknowledged and nobody here knows.

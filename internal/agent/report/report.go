@@ -5,6 +5,7 @@ package report
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -66,6 +67,14 @@ type Config struct {
 	// Introduced is called when the server has taken in an introduction, with the sealed manifest that answers it, if there is one. It
 	// returns soon, and whether the agent is to introduce itself again. It may be nil.
 	Introduced func(desired []byte) (again bool)
+	// Complete adds to a report what the agent is at that moment. It returns soon, and may be nil.
+	Complete func(r *wire.Report)
+	// Trusted is called with a sealed manifest by which the agent is to renew what it trusts, and Strange when the server does not take
+	// the agent for the one whose key it has. Both return soon, and may be nil.
+	Trusted func(sealed []byte)
+	Strange func(s wire.Stranger)
+	// Wall is the clock of the host, which the server is told; time.Now when nil.
+	Wall func() time.Time
 	// Heartbeat is the longest silence.
 	Heartbeat time.Duration
 	Log       *slog.Logger
@@ -77,6 +86,10 @@ type Reporter struct {
 	wake chan struct{}
 	// linked tells that there is a new link.
 	linked chan struct{}
+
+	// session is told with every report, and number counts them; it belongs to Run.
+	session string
+	number  int64
 
 	mu       sync.Mutex
 	hello    bool
@@ -90,14 +103,17 @@ type Reporter struct {
 	specs    map[process.ID]*process.Spec // what the server has of them
 	unsent   map[string]bool              // items and processes of which something could not be encoded
 
-	// met is whether an introduction was taken in; it belongs to Run.
-	met bool
+	// met is whether an introduction was taken in, strange whether the last one was taken for that of a copy; they belong to Run.
+	met, strange bool
 }
 
 // New returns a reporter that introduces the agent first.
 func New(cfg Config) *Reporter {
+	if cfg.Wall == nil {
+		cfg.Wall = time.Now
+	}
 	return &Reporter{
-		cfg: cfg, wake: make(chan struct{}, 1), linked: make(chan struct{}, 1), hello: true, begun: map[string]beginning{},
+		cfg: cfg, session: rand.Text(), wake: make(chan struct{}, 1), linked: make(chan struct{}, 1), hello: true, begun: map[string]beginning{},
 		outcomes: map[string]process.Outcome{}, changed: map[process.ID]bool{}, gone: map[process.ID]uint64{},
 		specs: map[process.ID]*process.Spec{}, unsent: map[string]bool{},
 	}
@@ -197,6 +213,14 @@ func (r *Reporter) Connected() {
 	}
 }
 
+// Introduce has the agent introduce itself again: what it says of itself has changed.
+func (r *Reporter) Introduce() {
+	r.mu.Lock()
+	r.greet()
+	r.mu.Unlock()
+	r.nudge()
+}
+
 // greet makes the next report an introduction; the caller holds the lock.
 func (r *Reporter) greet() {
 	r.hello = true
@@ -222,6 +246,8 @@ const (
 	// again sooner.
 	soon    = 250 * time.Millisecond
 	soonFor = 20
+	// strangerAfter is when an agent comes again that is not taken for the one whose key it has.
+	strangerAfter = 3 * time.Second
 )
 
 // Run sends reports until ctx ends. A report that fails is made again, from what is true then.
@@ -238,9 +264,13 @@ func (r *Reporter) Run(ctx context.Context) error {
 				r.cfg.Log.Warn("report could not be delivered, trying again", "error", err)
 			}
 			failing = true
-			if failures++; !r.met && failures <= soonFor {
+			failures++
+			switch {
+			case r.strange:
+				beat.Reset(strangerAfter)
+			case !r.met && failures <= soonFor:
 				beat.Reset(soon)
-			} else {
+			default:
 				beat.Reset(retryAfter)
 			}
 			wake = r.linked // what is new waits with the rest
@@ -269,11 +299,16 @@ func (r *Reporter) send(ctx context.Context) (more bool, err error) {
 	default:
 	}
 	b := r.gather()
+	r.number++
+	b.report.Session, b.report.Number, b.report.At = r.session, r.number, r.cfg.Wall().UnixMilli()
 	r.gatherEvents(&b)
 	r.gatherGroups(&b)
 	if err := r.gatherDisk(&b); err != nil {
 		r.giveBack(b)
 		return false, err
+	}
+	if r.cfg.Complete != nil {
+		r.cfg.Complete(&b.report)
 	}
 	data, err := b.encode()
 	if err != nil {
@@ -293,11 +328,28 @@ func (r *Reporter) send(ctx context.Context) (more bool, err error) {
 	return b.more, nil
 }
 
+// estranged has the agent introduce itself until it is taken for the one whose key it has.
+func (r *Reporter) estranged(s wire.Stranger) {
+	if r.cfg.Strange != nil {
+		r.cfg.Strange(s)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.greet()
+}
+
 // answered takes in the server's answer.
 func (r *Reporter) answered(b batch, reply []byte) error {
 	var ack wire.ReportAck
 	if err := json.Unmarshal(reply, &ack); err != nil {
 		return fmt.Errorf("cannot read answer: %w", err)
+	}
+	if len(ack.Trust) > 0 && r.cfg.Trusted != nil {
+		r.cfg.Trusted(ack.Trust)
+	}
+	r.strange = ack.Stranger != nil
+	if r.strange {
+		r.estranged(*ack.Stranger)
 	}
 	if ack.Error != "" {
 		return errors.New(ack.Error)

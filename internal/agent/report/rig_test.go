@@ -37,6 +37,9 @@ type rig struct {
 	told   []process.Event
 	// full is why the journal takes nothing.
 	full error
+	// session and number are those of the last report.
+	session string
+	number  int64
 }
 
 // bubble runs fn with a reporter that runs; before is called before it does.
@@ -86,6 +89,12 @@ func (l link) Report(ctx context.Context, data []byte) ([]byte, error) {
 		l.r.t.Error("a report may take for ever")
 	}
 	l.r.mu.Lock()
+	// Every report has its place, which the tests need not look at.
+	if rep.Session == "" || l.r.session != "" && rep.Session != l.r.session || rep.Number <= l.r.number || rep.At != time.Now().UnixMilli() {
+		l.r.t.Errorf("report %d of session %q at %d follows %d of %q", rep.Number, rep.Session, rep.At, l.r.number, l.r.session)
+	}
+	l.r.session, l.r.number = rep.Session, rep.Number
+	rep.Session, rep.Number, rep.At = "", 0, 0
 	l.r.got = append(l.r.got, rep)
 	l.r.sent = append(l.r.sent, time.Since(l.epoch).Seconds())
 	l.r.sizes = append(l.r.sizes, len(data))

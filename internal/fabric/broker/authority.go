@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/jwt/v2"
@@ -34,7 +36,8 @@ const (
 type authority struct {
 	operator, account nkeys.KeyPair
 	accountID         string
-	agents, proxies   signer
+	agents            atomic.Pointer[signer]
+	proxies           signer
 
 	mu      sync.Mutex      // of what follows, once the server runs
 	revoked map[string]bool // by public key
@@ -45,9 +48,30 @@ type signer struct {
 	role   string
 	key    nkeys.KeyPair
 	rights jwt.UserPermissionLimits
+	// others are the public keys of further ones whose users are let in: those that were used before, and the one that comes next.
+	others []string
 }
 
-func openAuthority(dir string, agents, proxies Rights) (*authority, error) {
+// Signers are the keys that issue agents' credentials, while one takes the place of another.
+type Signers struct {
+	// Issue issues them from now on; nil is the key in the directory.
+	Issue nkeys.KeyPair
+	// Others are the public keys of further ones whose credentials count.
+	Others []string
+}
+
+// agentSigner returns what issues to agents.
+func (s Signers) agentSigner(dir string, rights jwt.UserPermissionLimits) (*signer, error) {
+	made := &signer{role: "agent", key: s.Issue, rights: rights, others: s.Others}
+	if made.key != nil {
+		return made, nil
+	}
+	var err error
+	made.key, err = fabric.LoadOrCreateKey(filepath.Join(dir, "agent-signer.nk"), nkeys.PrefixByteAccount)
+	return made, err
+}
+
+func openAuthority(dir string, signers Signers, agents, proxies Rights) (*authority, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -55,7 +79,6 @@ func openAuthority(dir string, agents, proxies Rights) (*authority, error) {
 		return nil, err
 	}
 	a := &authority{
-		agents:  signer{role: "agent", rights: agentRights(agents)},
 		proxies: signer{role: "proxy", rights: proxyRights(proxies)},
 		revoked: map[string]bool{},
 	}
@@ -66,7 +89,6 @@ func openAuthority(dir string, agents, proxies Rights) (*authority, error) {
 	}{
 		{&a.operator, "operator.nk", nkeys.PrefixByteOperator},
 		{&a.account, "account.nk", nkeys.PrefixByteAccount},
-		{&a.agents.key, "agent-signer.nk", nkeys.PrefixByteAccount},
 		{&a.proxies.key, "proxy-signer.nk", nkeys.PrefixByteAccount},
 	} {
 		var err error
@@ -74,9 +96,20 @@ func openAuthority(dir string, agents, proxies Rights) (*authority, error) {
 			return nil, err
 		}
 	}
-	var err error
+	signer, err := signers.agentSigner(dir, agentRights(agents))
+	if err != nil {
+		return nil, err
+	}
+	a.agents.Store(signer)
 	a.accountID, err = a.account.PublicKey()
 	return a, err
+}
+
+// setAgentSigners exchanges the keys that issue agents' credentials; the caller holds the lock, and tells of the account.
+func (a *authority) setAgentSigners(s Signers) {
+	made := *a.agents.Load()
+	made.key, made.others = s.Issue, s.Others
+	a.agents.Store(&made)
 }
 
 // agentRights is the template that the broker fills in for each agent.
@@ -121,7 +154,7 @@ func (a *authority) options() (*server.Options, error) {
 
 // trust returns what another broker needs to let in the same users.
 func (a *authority) trust() (Trust, error) {
-	operator, err := a.operatorToken()
+	operator, err := a.operatorToken("")
 	if err != nil {
 		return Trust{}, err
 	}
@@ -129,11 +162,19 @@ func (a *authority) trust() (Trust, error) {
 	return Trust{Operator: operator, Account: account}, err
 }
 
-// revokeAll is for before the server runs.
-func (a *authority) revokeAll(keys []string) {
+// setRevoked makes these all that are revoked; the caller holds the lock, once the server runs.
+func (a *authority) setRevoked(keys []string) {
+	clear(a.revoked)
 	for _, key := range keys {
 		a.revoked[key] = true
 	}
+}
+
+// alreadyRevoked reports whether just these are.
+func (a *authority) alreadyRevoked(keys []string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(keys) == len(a.revoked) && !slices.ContainsFunc(keys, func(key string) bool { return !a.revoked[key] })
 }
 
 func (a *authority) isRevoked(key string) bool {
@@ -142,13 +183,14 @@ func (a *authority) isRevoked(key string) bool {
 	return a.revoked[key]
 }
 
-func (a *authority) operatorToken() (string, error) {
+// operatorToken returns the operator's JWT, which may name a system account.
+func (a *authority) operatorToken(system string) (string, error) {
 	id, err := a.operator.PublicKey()
 	if err != nil {
 		return "", err
 	}
 	claims := jwt.NewOperatorClaims(id)
-	claims.Name = "drover"
+	claims.Name, claims.SystemAccount = "drover", system
 	token, err := claims.Encode(a.operator)
 	if err != nil {
 		return "", fmt.Errorf("cannot sign operator: %w", err)
@@ -161,15 +203,16 @@ func (a *authority) accountToken() (string, error) {
 	forGood := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 	claims := jwt.NewAccountClaims(a.accountID)
 	claims.Name = "fleet"
-	for _, s := range []signer{a.agents, a.proxies} {
-		scope := jwt.NewUserScope()
-		var err error
-		if scope.Key, err = s.key.PublicKey(); err != nil {
+	for _, s := range []signer{*a.agents.Load(), a.proxies} {
+		public, err := s.key.PublicKey()
+		if err != nil {
 			return "", err
 		}
-		scope.Role = s.role
-		scope.Template = s.rights
-		claims.SigningKeys.AddScopedSigner(scope)
+		for _, key := range append([]string{public}, s.others...) {
+			scope := jwt.NewUserScope()
+			scope.Key, scope.Role, scope.Template = key, s.role, s.rights
+			claims.SigningKeys.AddScopedSigner(scope)
+		}
 	}
 	for key := range a.revoked {
 		claims.RevokeAt(key, forGood)
@@ -222,4 +265,16 @@ func (a *authority) newServer() (fabric.Identity, error) {
 		return fabric.Identity{}, fmt.Errorf("cannot sign server user: %w", err)
 	}
 	return fabric.Identity{JWT: token, Key: key, Area: fabric.ServerArea}, nil
+}
+
+// AccountKey returns the public key of the account whose keys are in a directory, and makes it if there is none. It names the fleet.
+func AccountKey(dir string) (string, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("cannot read account key: %w", err)
+	}
+	key, err := fabric.LoadOrCreateKey(filepath.Join(dir, "account.nk"), nkeys.PrefixByteAccount)
+	if err != nil {
+		return "", err
+	}
+	return key.PublicKey()
 }

@@ -32,6 +32,8 @@ type Config struct {
 	TLS *tls.Config
 	// Revoked are the public keys of agents and proxies whose credentials do not count.
 	Revoked []string
+	// Signers issue the credentials of agents.
+	Signers Signers
 	// Agents are the rights of an agent. Beyond them it may await replies in its own inbox and answer the requests that it got.
 	Agents Rights
 	// Proxies are the rights of a proxy. Beyond them it may await replies for its whole area, and reply to servers.
@@ -66,10 +68,10 @@ func start(ctx context.Context, cfg Config) (*Broker, error) {
 		return nil, err
 	}
 	b := &Broker{}
-	if b.authority, err = openAuthority(cfg.Dir, cfg.Agents, cfg.Proxies); err != nil {
+	if b.authority, err = openAuthority(cfg.Dir, cfg.Signers, cfg.Agents, cfg.Proxies); err != nil {
 		return nil, err
 	}
-	b.authority.revokeAll(cfg.Revoked)
+	b.authority.setRevoked(cfg.Revoked)
 	if b.own, err = b.authority.newServer(); err != nil {
 		return nil, err
 	}
@@ -126,7 +128,7 @@ func (b *Broker) ServerIdentity() fabric.Identity { return b.own }
 // IssueAgent returns a user JWT for the holder of a public user nkey in an area. It carries no rights of its own: the broker fills
 // the agents' templates in at each connect, so a later change of them needs no new JWT.
 func (b *Broker) IssueAgent(publicNKey string, area int) (string, error) {
-	return b.authority.issue(b.authority.agents, publicNKey, area)
+	return b.authority.issue(*b.authority.agents.Load(), publicNKey, area)
 }
 
 // IssueProxy returns a user JWT for a proxy of an area, as IssueAgent does for an agent.
@@ -154,6 +156,20 @@ func (b *Broker) Restore(publicNKey string) error {
 		return nil
 	}
 	return b.changeAccount(func() { delete(b.authority.revoked, publicNKey) })
+}
+
+// SetAgentSigners has credentials of agents be issued by another key from now on. Those that were issued by one which is not named any
+// more end at once: who has one is cut off, and let in again with one of the others.
+func (b *Broker) SetAgentSigners(s Signers) error {
+	return b.changeAccount(func() { b.authority.setAgentSigners(s) })
+}
+
+// SetRevoked makes these all that are revoked: another server has changed that.
+func (b *Broker) SetRevoked(publicNKeys []string) error {
+	if b.authority.alreadyRevoked(publicNKeys) {
+		return nil
+	}
+	return b.changeAccount(func() { b.authority.setRevoked(publicNKeys) })
 }
 
 // changeAccount tells the running server of a change to who may be in the account.

@@ -30,6 +30,10 @@ type agentView struct {
 	// Labels and Business are those of the token that it has joined with.
 	Labels   map[string]string `json:"labels,omitempty"`
 	Business int64             `json:"business,omitempty"`
+	// Policy is what the owner of the host lets be done there, as it said last; empty where there is no policy.
+	Policy string `json:"policy,omitempty"`
+	// Notes say what is not right with the host itself.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // nameOf is what an agent is called: its stable id, or cloud:ip.
@@ -87,8 +91,16 @@ func (h *Handler) listAgents(ctx context.Context, c *call) (reply, error) {
 
 func (h *Handler) viewAgent(a store.Agent) agentView {
 	v := agentView{hostView: h.viewHost(a), Key: a.Key, Build: a.Build, JoinedAt: a.Created, Labels: a.Labels, Business: a.Business}
-	if seen := h.Directory.Presence(a.Key, h.Now()).LastSeen; !seen.IsZero() {
+	p := h.Directory.Presence(a.Key, h.Now())
+	if seen := p.LastSeen; !seen.IsZero() {
 		v.LastSeen = &seen
+	}
+	v.Policy = p.Facts.Policy
+	if note := h.Directory.Remarked(a.Key); note != "" {
+		v.Notes = append(v.Notes, note)
+	}
+	if rival, there := h.Directory.Rival(a.Key, h.Now()); there {
+		v.Notes = append(v.Notes, fmt.Sprintf("a second host (%s) uses the key of this one: it is refused; there run: drover-agent join --new-identity", clip(rival.Name)))
 	}
 	return v
 }

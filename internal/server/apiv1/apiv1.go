@@ -42,6 +42,9 @@ type Directory interface {
 	LookupID(id string) (store.Agent, bool)
 	ByKey(key string) (store.Agent, bool)
 	Presence(key string, now time.Time) fleet.Presence
+	// Remarked says what keeps an agent from being of use, Rival whether a second host uses its key.
+	Remarked(key string) string
+	Rival(key string, now time.Time) (fleet.Rival, bool)
 }
 
 // Agents is the register of hosts.
@@ -79,6 +82,7 @@ type Config struct {
 	Tokens    store.Tokens
 	Webhooks  Webhooks
 	Joining   Joining
+	Keys      Keys
 	Audit     Audit
 	History   History
 	Log       *slog.Logger

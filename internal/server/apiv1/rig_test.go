@@ -116,7 +116,7 @@ func (r *rig) observe(rows ...string) {
 		if state == "running" {
 			o.Status.Instance = process.Instance{PID: 42, StartedAt: 1700000000, RSS: 2, CPU: 1.5, Threads: 3}
 		}
-		r.must(r.store.PutObserved(r.t.Context(), []store.Observed{o}, nil))
+		r.must(r.store.PutObserved(r.t.Context(), store.ReportMark{}, []store.Observed{o}, nil))
 	}
 }
 

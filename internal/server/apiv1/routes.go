@@ -41,6 +41,10 @@ func (h *Handler) table() []route {
 		{get, "/tokens/{id}", "tokens.get", admin, h.getJoinToken},
 		{del, "/tokens/{id}", "tokens.revoke", admin, h.revokeJoinToken},
 
+		{get, "/keys", "keys.list", admin, h.listKeys},
+		{post, "/keys/{kind}/rotate", "keys.rotate", admin, h.rotateKeys},
+		{del, "/keys/{kind}/{id}", "keys.drop", admin, h.dropKey},
+
 		{get, "/events", "events.list", anyone, h.listEvents},
 		{get, "/events/stream", "events.stream", anyone, h.streamEvents},
 

@@ -20,7 +20,7 @@ func (r *rig) report(where string, s process.Status) {
 	if s.Instance.PID == 0 {
 		s.Instance.PID = -1
 	}
-	r.must(r.store.PutObserved(r.t.Context(), []store.Observed{{Agent: key, Process: process.ID{Namespace: namespace, Name: name}, Status: s}}, nil))
+	r.must(r.store.PutObserved(r.t.Context(), store.ReportMark{}, []store.Observed{{Agent: key, Process: process.ID{Namespace: namespace, Name: name}, Status: s}}, nil))
 }
 
 // asked stores an operation that was asked for so long ago.

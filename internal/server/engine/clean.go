@@ -20,7 +20,9 @@ const (
 type cleaner struct {
 	store Store
 	clock clock
-	log   *slog.Logger
+	// turn reports whether it is for this engine to clean now.
+	turn func(ctx context.Context, what string, every time.Duration) (bool, error)
+	log  *slog.Logger
 	// tasks, audit, events and removals are how long each is kept, mostEvents how many events are.
 	tasks, audit, events, removals time.Duration
 	mostEvents                     int
@@ -28,7 +30,11 @@ type cleaner struct {
 
 func (c *cleaner) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		if err := c.pass(ctx, c.clock.now()); err != nil && ctx.Err() == nil {
+		mine, err := c.turn(ctx, "retention", cleanInterval)
+		if mine {
+			err = c.pass(ctx, c.clock.now())
+		}
+		if err != nil && ctx.Err() == nil {
 			c.log.ErrorContext(ctx, "old rows could not be removed", "error", err)
 		}
 		pause(ctx, cleanInterval)

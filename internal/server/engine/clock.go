@@ -5,18 +5,15 @@ import (
 	"time"
 )
 
-// clock is the engine's time: the wall clock as it was when the engine was made, and what has passed since. Whoever steps the wall
-// clock meanwhile ends no operation early and holds none up. All times that the engine stores and compares are its own.
-type clock struct {
-	wall  time.Time
-	start time.Time
+// clock is the engine's time. All times that the engine stores and compares are of it; it is not the wall clock, so that whoever sets that
+// ends no operation early and holds none up.
+type clock struct{ now func() time.Time }
+
+// steady returns a clock that shows the wall clock as it is now, and what has passed since.
+func steady() func() time.Time {
+	start := time.Now()
+	return func() time.Time { return start.Add(time.Since(start)) }
 }
-
-// newClock returns a clock that shows the given time now.
-func newClock(wall time.Time) clock { return clock{wall: wall, start: time.Now()} }
-
-// now is the present time. It has a reading of Go's monotonic clock if the wall clock had.
-func (c clock) now() time.Time { return c.wall.Add(time.Since(c.start)) }
 
 // wait blocks until the signal is raised, the time has come, or the context ends. A zero time never comes.
 func (c clock) wait(ctx context.Context, s signal, at time.Time) {

@@ -28,12 +28,13 @@ type collector struct {
 	finished func(tasks []string)
 	returned func(agent string)
 	happened func()
+	guard    Guard
 	// settled is called with the items of which a report has told.
 	settled func(item string)
 	// introduced is called with what an agent that introduces itself says of its process groups.
 	introduced func(ctx context.Context, agent string, groups map[string]string) error
 	// reconcile returns the answer to one that says what is on its disk; nil for none.
-	reconcile func(ctx context.Context, agent string, disk *wire.Disk) ([]byte, error)
+	reconcile func(ctx context.Context, from store.ReportMark, disk *wire.Disk) ([]byte, error)
 }
 
 // HandleReport stores what an agent reports and returns the encoded wire.ReportAck for it, once all of it is on disk. The agent
@@ -51,8 +52,29 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte) wire.
 	ack := wire.ReportAck{Version: wire.Version}
 	r, err := readReport(data)
 	if err == nil {
-		c.directory.Seen(agent, c.clock.now())
+		now := c.clock.now()
+		if stranger := c.identify(ctx, agent, r, now); stranger != nil {
+			ack.Stranger, ack.Error = stranger, errStranger.Error()
+			return ack
+		}
+		c.directory.Seen(agent, now)
+		if r.Trust != nil {
+			ack.Trust = c.guard.Trust(ctx, agent, *r.Trust)
+		}
+		if r.At != 0 {
+			c.directory.Clock(agent, time.UnixMilli(r.At).Sub(now))
+		}
 		ack.Desired, err = c.take(ctx, agent, r)
+	}
+	if errors.Is(err, store.ErrOtherSession) {
+		// What it tells of its processes was not taken. It tells all of that again when it introduces itself.
+		ack.Hello = true
+		return ack
+	}
+	if errors.Is(err, wire.ErrVersion) {
+		c.unreadable(ctx, agent)
+		ack.Error = fmt.Sprintf("this server speaks version %d of the protocol, and the agent a later one: upgrade the servers before the agents", wire.Version)
+		return ack
 	}
 	if err != nil {
 		c.log.WarnContext(ctx, "report was not taken", "agent", agent, "error", err)
@@ -79,13 +101,15 @@ func readReport(data []byte) (*wire.Report, error) {
 // take stores a report, and returns the answer to an introduction. Observations and events come first: whoever sees an outcome sees the
 // state that belongs to it, and how it came about.
 func (c *collector) take(ctx context.Context, agent string, r *wire.Report) (desired []byte, err error) {
+	from := store.ReportMark{Agent: agent, Session: r.Session, Number: r.Number, Hello: r.Hello != nil}
 	if r.Hello != nil {
 		if err := c.join(ctx, agent, *r.Hello); err != nil {
 			return nil, err
 		}
 	}
-	if err := c.observe(ctx, agent, r); err != nil {
-		return nil, err
+	other := c.observe(ctx, from, r)
+	if other != nil && !errors.Is(other, store.ErrOtherSession) {
+		return nil, other
 	}
 	if err := c.history(ctx, agent, r.Events); err != nil {
 		return nil, err
@@ -94,21 +118,21 @@ func (c *collector) take(ctx context.Context, agent string, r *wire.Report) (des
 		return nil, err
 	}
 	if r.Hello == nil {
-		return nil, nil
+		return nil, other
 	}
-	if desired, err = c.reconcile(ctx, agent, r.Hello.Disk); err != nil {
+	if desired, err = c.reconcile(ctx, from, r.Hello.Disk); err != nil {
 		return nil, err
 	}
 	if err := c.introduced(ctx, agent, r.Hello.Groups); err != nil {
 		return nil, err
 	}
-	c.directory.Introduced(agent, factsOf(*r.Hello), c.clock.now())
+	c.directory.Introduced(agent, factsOf(*r.Hello, r.Place), c.clock.now())
 	c.returned(agent)
 	return desired, nil
 }
 
-func factsOf(h wire.Hello) fleet.Facts {
-	facts := fleet.Facts{OS: h.Host.OS, Arch: h.Host.Arch, CPUs: h.Host.CPUs, Memory: h.Host.Memory}
+func factsOf(h wire.Hello, place string) fleet.Facts {
+	facts := fleet.Facts{OS: h.Host.OS, Arch: h.Host.Arch, CPUs: h.Host.CPUs, Memory: h.Host.Memory, Place: place, Policy: h.Policy}
 	if h.Started > 0 {
 		facts.Started = time.Unix(h.Started, 0)
 	}
@@ -143,7 +167,8 @@ func (c *collector) join(ctx context.Context, agent string, h wire.Hello) error 
 	return err
 }
 
-func (c *collector) observe(ctx context.Context, agent string, r *wire.Report) error {
+func (c *collector) observe(ctx context.Context, from store.ReportMark, r *wire.Report) error {
+	agent := from.Agent
 	if r.Hello == nil && len(r.Observed) == 0 {
 		return nil
 	}
@@ -166,12 +191,12 @@ func (c *collector) observe(ctx context.Context, agent string, r *wire.Report) e
 				keep = append(keep, h.Process)
 			}
 		}
-		if err := c.store.ReplaceObserved(ctx, agent, rows, keep); err != nil || len(gone) == 0 {
+		if err := c.store.ReplaceObserved(ctx, from, rows, keep); err != nil || len(gone) == 0 {
 			return err
 		}
 		rows = nil
 	}
-	return c.store.PutObserved(ctx, rows, gone)
+	return c.store.PutObserved(ctx, from, rows, gone)
 }
 
 // history stores what has happened, and tells those who wait for it.

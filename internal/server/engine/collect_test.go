@@ -149,11 +149,11 @@ type brokenStore struct {
 	err error
 }
 
-func (s brokenStore) PutObserved(context.Context, []store.Observed, []store.Removal) error {
+func (s brokenStore) PutObserved(context.Context, store.ReportMark, []store.Observed, []store.Removal) error {
 	return s.err
 }
 
-func (s brokenStore) ReplaceObserved(context.Context, string, []store.Observed, []process.ID) error {
+func (s brokenStore) ReplaceObserved(context.Context, store.ReportMark, []store.Observed, []process.ID) error {
 	return s.err
 }
 

@@ -24,7 +24,8 @@ type reconciler struct {
 }
 
 // answer returns the sealed manifest for an agent that has this disk, nil where it has all that it should have.
-func (r *reconciler) answer(ctx context.Context, agent string, disk *wire.Disk) ([]byte, error) {
+func (r *reconciler) answer(ctx context.Context, from store.ReportMark, disk *wire.Disk) ([]byte, error) {
+	agent := from.Agent
 	if disk == nil || disk.Revision > math.MaxInt64 { // it can't tell, or makes it up
 		return nil, nil
 	}
@@ -34,7 +35,7 @@ func (r *reconciler) answer(ctx context.Context, agent string, disk *wire.Disk) 
 	}
 	verdict := desired.Compare(known(confirmed), held(disk))
 	if len(verdict.Removed) > 0 {
-		if err := r.store.PutObserved(ctx, nil, r.removals(agent, verdict.Removed, disk.Revision)); err != nil {
+		if err := r.store.PutObserved(ctx, from, nil, r.removals(agent, verdict.Removed, disk.Revision)); err != nil {
 			return nil, err
 		}
 	}

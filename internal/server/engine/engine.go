@@ -18,6 +18,7 @@ import (
 	"drover/internal/server/fleet"
 	"drover/internal/server/store"
 	"drover/internal/server/task"
+	"drover/internal/wire"
 )
 
 // ErrNobody is returned by a Link, at once, when nobody listens for the agent.
@@ -48,10 +49,15 @@ type Config struct {
 	Link      Link
 	// Key signs the manifests; agents have its public half pinned.
 	Key nkeys.KeyPair
-	Log *slog.Logger
+	// Guard looks after who reports.
+	Guard Guard
+	Log   *slog.Logger
 
-	// Now is the time from which the engine counts (the wall clock's).
-	Now time.Time
+	// Now is the time that all servers of the database go by; it goes on however the wall clock is set. (The wall clock's as it was when
+	// the engine was made, and what has passed since.)
+	Now func() time.Time
+	// Shared is how an engine lives with others on its database; without it there are none.
+	Shared *Shared
 	// Retention is how long tasks are kept after their creation (7 days), AuditRetention how long audit rows are (90 days), and
 	// EventRetention how long events are after they came (28 days), of which there are at most MostEvents (1,000,000). RemovalRetention
 	// is how long it is known that a process was unregistered, so that an old disk can't bring it back (90 days).
@@ -61,6 +67,16 @@ type Config struct {
 	SendTimeout time.Duration
 	// Parallel is how many agents are sent to at the same time (1,024). While so many are slow at once, the others wait.
 	Parallel int
+}
+
+// Shared is what an engine tells others on its database, and how often it looks for what they have done, should it not be told (2 s).
+type Shared struct {
+	// Finished gets the tasks of which an item got its outcome, Happened is called when there are new events. Neither may block.
+	Finished func(tasks []string)
+	Happened func()
+	// Turn reports whether it is for this engine to do what one at a time does, and not again before the time has passed.
+	Turn func(ctx context.Context, what string, every time.Duration) (bool, error)
+	Look time.Duration
 }
 
 func (c *Config) setDefaults() {
@@ -80,8 +96,22 @@ func (c *Config) setDefaults() {
 	if c.MostEvents <= 0 {
 		c.MostEvents = 1_000_000
 	}
-	if c.Now.IsZero() {
-		c.Now = time.Now()
+	if c.Now == nil {
+		c.Now = steady()
+	}
+	if c.Guard.Trust == nil {
+		c.Guard.Trust = func(context.Context, string, wire.TrustHeld) []byte { return nil }
+	}
+	if c.Guard.Cloned == nil {
+		c.Guard.Cloned = func(context.Context, string, fleet.Rival) {}
+	}
+	if c.Shared == nil {
+		c.Shared = &Shared{
+			Finished: func([]string) {}, Happened: func() {},
+			Turn: func(context.Context, string, time.Duration) (bool, error) { return true, nil },
+		}
+	} else if c.Shared.Look <= 0 {
+		c.Shared.Look = 2 * time.Second
 	}
 }
 
@@ -89,6 +119,7 @@ func (c *Config) setDefaults() {
 type Engine struct {
 	store    Store
 	clock    clock
+	shared   *Shared
 	waiters  *waiters
 	audience *audience
 	dispatch *dispatcher
@@ -101,19 +132,18 @@ type Engine struct {
 // New returns an engine. It does nothing on its own before Run.
 func New(c Config) *Engine {
 	c.setDefaults()
-	c.Key = ready(c.Key)
-	e := &Engine{store: c.Store, clock: newClock(c.Now), waiters: newWaiters(), audience: newAudience()}
+	e := &Engine{store: c.Store, clock: clock{c.Now}, shared: c.Shared, waiters: newWaiters(), audience: newAudience()}
 	e.receipts = newReceipts(c)
 	e.dispatch = newDispatcher(c, e.clock, e.receipts, e.finished)
 	e.sweep = newSweeper(c, e.clock, e.finished)
 	e.collect = &collector{
 		store: c.Store, clock: e.clock, directory: c.Directory, log: c.Log,
-		begun: e.sweep.wake.raise, finished: e.finished, returned: e.dispatch.returned, happened: e.audience.wake,
-		introduced: e.restore, settled: e.receipts.settled,
+		begun: e.sweep.wake.raise, finished: e.finished, returned: e.dispatch.returned, happened: e.happened,
+		introduced: e.restore, settled: e.receipts.settled, guard: c.Guard,
 		reconcile: (&reconciler{store: c.Store, clock: e.clock, key: c.Key, log: c.Log}).answer,
 	}
 	e.clean = &cleaner{
-		store: c.Store, clock: e.clock, log: c.Log,
+		store: c.Store, clock: e.clock, turn: c.Shared.Turn, log: c.Log,
 		tasks: c.Retention, audit: c.AuditRetention, events: c.EventRetention, removals: c.RemovalRetention, mostEvents: c.MostEvents,
 	}
 	return e
@@ -122,7 +152,7 @@ func New(c Config) *Engine {
 // Run runs all loops until the context ends, and returns when they and what they sent have ended.
 func (e *Engine) Run(ctx context.Context) error {
 	var loops sync.WaitGroup
-	for _, run := range []func(context.Context){e.dispatch.run, e.receipts.run, e.sweep.run, e.clean.run} {
+	for _, run := range []func(context.Context){e.dispatch.run, e.receipts.run, e.sweep.run, e.clean.run, e.look} {
 		loops.Go(func() { run(ctx) })
 	}
 	loops.Wait()
@@ -144,7 +174,7 @@ func (e *Engine) Submit(ctx context.Context, t *store.Task, row store.AuditRow) 
 }
 
 // Wait blocks until every key of the task has its outcome. It returns the context's error when that ends first, and store.ErrNotFound
-// for an unknown task. It sees what this engine finishes; outcomes written by another server do not wake it.
+// for an unknown task.
 func (e *Engine) Wait(ctx context.Context, id string) error {
 	woken, stop := e.waiters.watch(id)
 	defer stop()
@@ -183,6 +213,13 @@ func (e *Engine) finished(tasks []string) {
 	}
 	e.waiters.wake(tasks)
 	e.dispatch.wake.raise()
+	e.shared.Finished(tasks)
+}
+
+// happened is called when events were stored.
+func (e *Engine) happened() {
+	e.audience.wake()
+	e.shared.Happened()
 }
 
 // machine returns what package task needs to know of a stored item.

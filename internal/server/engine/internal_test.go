@@ -75,7 +75,7 @@ func TestManifestExpiresWithItsOldestItem(t *testing.T) {
 		t.Fatal(err)
 	}
 	created := time.Unix(1e9, 0)
-	envelope, err := (&sender{key: key}).seal("a", []store.Item{
+	envelope, err := (&sender{key: key, clock: clock{time.Now}}).seal("a", []store.Item{
 		{ID: "1", Created: created.Add(time.Second)}, {ID: "2", Created: created}, {ID: "3", Created: created.Add(time.Minute)},
 	}, nil)
 	if err != nil {

@@ -74,3 +74,13 @@ func (w *waiters) wake(tasks []string) {
 		}
 	}
 }
+
+func (w *waiters) wakeAll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, signals := range w.byTask {
+		for woken := range signals {
+			woken.raise()
+		}
+	}
+}

@@ -47,8 +47,8 @@ type Config struct {
 	Broker    Broker
 	// Issue makes what an agent needs to find and to trust this server.
 	Issue func(a store.Agent) (wire.Enrolment, error)
-	// Fingerprint is that of the authority by which hosts verify the server that they join.
-	Fingerprint string
+	// Fingerprint returns that of the authority by which hosts verify the server that they join.
+	Fingerprint func() string
 	Now         func() time.Time
 }
 
@@ -64,7 +64,7 @@ func New(cfg Config) *Desk { return &Desk{Config: cfg, failures: newFailures()} 
 // NewToken stores a token that was described by the caller and returns it with the text that hosts join with, which is not kept.
 func (d *Desk) NewToken(ctx context.Context, t store.JoinToken, ttl time.Duration) (store.JoinToken, string, error) {
 	now := d.Now()
-	made := wire.NewJoinToken(d.Fingerprint, now)
+	made := wire.NewJoinToken(d.Fingerprint(), now)
 	t.ID, t.Hash, t.Created, t.Expires = made.ID, access.HashToken(made.Secret), now, now.Add(ttl)
 	if err := d.Store.CreateJoinToken(ctx, t); err != nil {
 		return store.JoinToken{}, "", err

@@ -44,7 +44,7 @@ func newRig(t *testing.T) *rig {
 	r := &rig{t: t, store: s, now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 	r.fleet = fleet.New(s, r.now.Add(-time.Hour))
 	r.Desk = enrol.New(enrol.Config{
-		Store: s, Directory: r.fleet, Broker: r, Fingerprint: finger, Now: func() time.Time { return r.now },
+		Store: s, Directory: r.fleet, Broker: r, Fingerprint: func() string { return finger }, Now: func() time.Time { return r.now },
 		Issue: func(a store.Agent) (wire.Enrolment, error) {
 			return wire.Enrolment{JWT: "jwt of " + a.Key, Cloud: a.Cloud, IP: a.IP, ID: a.ID}, nil
 		},

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -37,6 +36,12 @@ type Directory struct {
 	byID    map[string]string  // stable id, its own or assigned → key
 	byAddr  map[address]string // → key
 	links   map[string]link    // by key
+	rivals  map[string]Rival   // by the key that they use
+	remarks map[string]string  // by key
+	// news are the links that have changed by what was heard here, and whether by an introduction; nil where nobody wants to know.
+	news map[string]bool
+	// changed is called with an agent whose row was changed here.
+	changed func(agent string)
 }
 
 // address is where an agent lives, as a key.
@@ -62,25 +67,60 @@ func New(agents store.Agents, started time.Time) *Directory {
 		byID:    map[string]string{},
 		byAddr:  map[address]string{},
 		links:   map[string]link{},
+		rivals:  map[string]Rival{},
+		remarks: map[string]string{},
+		changed: func(string) {},
 	}
 }
 
-// Load reads the register from the store. Where several agents are stored under one name, the one that joined last has it.
+// Load reads the register from the store, also again. Where several agents are stored under one name, the one that joined last has it.
 func (d *Directory) Load(ctx context.Context) error {
+	d.joining.Lock()
+	defer d.joining.Unlock()
 	all, err := d.agents.ListAgents(ctx)
 	if err != nil {
 		return fmt.Errorf("cannot load agents: %w", err)
 	}
-	slices.SortStableFunc(all, func(a, b store.Agent) int { return a.Created.Compare(b.Created) })
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	there := make(map[string]bool, len(all))
 	for _, a := range all {
-		d.put(a)
+		there[a.Key] = true
+		d.take(a)
+	}
+	for key := range d.byKey {
+		if !there[key] {
+			d.forget(key)
+		}
 	}
 	return nil
 }
 
-// put indexes an agent, under the lock.
+// forget takes an agent out, under the lock.
+func (d *Directory) forget(key string) {
+	d.unname(key)
+	delete(d.byKey, key)
+	delete(d.links, key)
+	delete(d.rivals, key)
+	delete(d.remarks, key)
+}
+
+// take indexes an agent as the store has it, under the lock: a name that several have leads to the one that joined last.
+func (d *Directory) take(a store.Agent) {
+	d.unname(a.Key)
+	d.byKey[a.Key] = a
+	free := func(holder string) bool { return holder == "" || !d.byKey[holder].Created.After(a.Created) }
+	if addr := addressOf(a.Cloud, a.IP); free(d.byAddr[addr]) {
+		d.byAddr[addr] = a.Key
+	}
+	for _, id := range []string{a.Assigned, a.ID} {
+		if id != "" && free(d.byID[id]) {
+			d.byID[id] = a.Key
+		}
+	}
+}
+
+// put indexes an agent that takes over its names, under the lock.
 func (d *Directory) put(a store.Agent) {
 	d.unname(a.Key)
 	d.byKey[a.Key] = a
@@ -120,13 +160,27 @@ func (d *Directory) Join(ctx context.Context, a store.Agent, now time.Time) erro
 	if err != nil || known {
 		return err
 	}
-	if err := d.agents.PutAgent(ctx, a); err != nil {
+	if err := d.write(ctx, a); err != nil {
 		return fmt.Errorf("cannot join agent %s: %w", a.Key, err)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.put(a)
+	d.written(a)
 	return nil
+}
+
+// written takes in a row that was stored.
+func (d *Directory) written(a store.Agent) {
+	d.mu.Lock()
+	d.put(a)
+	d.mu.Unlock()
+	d.changed(a.Key)
+}
+
+// write stores an agent. One that is in the register is changed and never added: another server may have removed it a moment ago.
+func (d *Directory) write(ctx context.Context, a store.Agent) error {
+	if _, known := d.ByKey(a.Key); known {
+		return d.agents.ChangeAgent(ctx, a)
+	}
+	return d.agents.PutAgent(ctx, a)
 }
 
 // Admit takes an agent into the register, or what is new of it, whose right to it was proven elsewhere: put stores it, whether or not
@@ -144,9 +198,7 @@ func (d *Directory) Admit(ctx context.Context, a store.Agent, now time.Time, put
 	if err := put(ctx, a); err != nil {
 		return fmt.Errorf("cannot admit agent %s: %w", a.Key, err)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.put(a)
+	d.written(a)
 	return nil
 }
 
@@ -178,10 +230,9 @@ func (d *Directory) Remove(ctx context.Context, key string, drop func(context.Co
 		return err
 	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.unname(key)
-	delete(d.byKey, key)
-	delete(d.links, key)
+	d.forget(key)
+	d.mu.Unlock()
+	d.changed(key)
 	return nil
 }
 
@@ -213,12 +264,10 @@ func (d *Directory) Assign(ctx context.Context, key, id string) error {
 		return nil
 	}
 	a.Assigned = id
-	if err := d.agents.PutAgent(ctx, a); err != nil {
+	if err := d.agents.ChangeAgent(ctx, a); err != nil {
 		return fmt.Errorf("cannot assign an id to agent %s: %w", key, err)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.put(a)
+	d.written(a)
 	return nil
 }
 
@@ -228,7 +277,7 @@ func (d *Directory) mayJoin(a store.Agent, now time.Time) (known bool, err error
 	defer d.mu.RUnlock()
 	addr := addressOf(a.Cloud, a.IP)
 	for _, holder := range []string{d.byAddr[addr], d.byID[a.ID]} {
-		if holder != "" && holder != a.Key && !d.links[holder].presence(true, d.started, now).Away {
+		if holder != "" && holder != a.Key && !d.links[holder].presence(true, d.started, now).Vacant {
 			return false, fmt.Errorf("cannot join agent %s as %d:%s %q: %w (%s)", a.Key, a.Cloud, a.IP, a.ID, ErrTaken, holder)
 		}
 	}
@@ -280,6 +329,7 @@ func (d *Directory) Seen(key string, now time.Time) {
 	l := d.links[key]
 	l.seen, l.lost = now, time.Time{}
 	d.links[key] = l
+	d.tell(key, false)
 }
 
 // Lost notes that the agent's link is gone: it is away from now on, unless it was presumed to be so already, and has to introduce
@@ -288,7 +338,8 @@ func (d *Directory) Lost(key string, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if l, ok := d.links[key]; ok && l.lost.IsZero() && now.Sub(l.seen) <= AwayAfter {
-		d.links[key] = link{seen: l.seen, lost: now, facts: l.facts}
+		d.links[key] = link{seen: l.seen, lost: now, facts: l.facts, ahead: l.ahead}
+		d.tell(key, false)
 	}
 }
 
@@ -299,6 +350,8 @@ func (d *Directory) Introduced(key string, facts Facts, now time.Time) {
 	l := d.links[key]
 	l.introduced, l.facts, l.since, l.lost = true, facts, now, time.Time{}
 	d.links[key] = l
+	delete(d.remarks, key)
+	d.tell(key, true)
 }
 
 // Introduction reports whether the agent has introduced itself since its link was made and the server was started.

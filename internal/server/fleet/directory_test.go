@@ -3,6 +3,7 @@ package fleet_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -30,6 +31,29 @@ func (r *register) PutAgent(_ context.Context, a store.Agent) error {
 	r.puts++
 	r.agents = append(r.agents, a)
 	return nil
+}
+
+func (r *register) ChangeAgent(_ context.Context, a store.Agent) error {
+	if r.err != nil {
+		return r.err
+	}
+	i := slices.IndexFunc(r.agents, func(b store.Agent) bool { return b.Key == a.Key })
+	if i < 0 {
+		return store.ErrNotFound
+	}
+	r.puts++
+	r.agents[i] = a
+	return nil
+}
+
+func (r *register) GetAgents(_ context.Context, keys []string) ([]store.Agent, error) {
+	var found []store.Agent
+	for _, a := range r.agents {
+		if slices.Contains(keys, a.Key) {
+			found = append(found, a)
+		}
+	}
+	return found, r.err
 }
 
 func (r *register) ListAgents(context.Context) ([]store.Agent, error) { return r.agents, r.err }
@@ -172,19 +196,21 @@ func TestPresence(t *testing.T) {
 			t.Errorf("after %v:\n%s", now, diff)
 		}
 	}
-	check(5*s, fleet.Presence{Away: true, Since: start})
+	check(5*s, fleet.Presence{Away: true, Vacant: true, Since: start})
 	d.Lost("A", at(6*s)) // never seen: nothing is lost
-	check(7*s, fleet.Presence{Away: true, Since: start})
+	check(7*s, fleet.Presence{Away: true, Vacant: true, Since: start})
 	d.Seen("A", at(10*s))
-	check(40*s, fleet.Presence{LastSeen: at(10 * s), Since: at(10 * s)})
-	check(41*s, fleet.Presence{LastSeen: at(10 * s), Since: at(10 * s), Away: true})
+	check(23*s, fleet.Presence{LastSeen: at(10 * s), Since: at(10 * s)})
+	check(24*s, fleet.Presence{LastSeen: at(10 * s), Since: at(10 * s), Away: true})
+	check(40*s, fleet.Presence{LastSeen: at(10 * s), Since: at(10 * s), Away: true})
+	check(41*s, fleet.Presence{LastSeen: at(10 * s), Since: at(10 * s), Away: true, Vacant: true})
 	d.Lost("A", at(20*s))
 	d.Lost("A", at(25*s)) // it is lost once
-	check(26*s, fleet.Presence{LastSeen: at(10 * s), Since: at(20 * s), Away: true})
+	check(26*s, fleet.Presence{LastSeen: at(10 * s), Since: at(20 * s), Away: true, Vacant: true})
 	d.Seen("A", at(30*s))
 	check(31*s, fleet.Presence{LastSeen: at(30 * s), Since: at(30 * s)})
 	d.Lost("A", at(61*s)) // it has been away for long: that is not news
-	check(62*s, fleet.Presence{LastSeen: at(30 * s), Since: at(30 * s), Away: true})
+	check(62*s, fleet.Presence{LastSeen: at(30 * s), Since: at(30 * s), Away: true, Vacant: true})
 
 	if p := d.Presence("B", start); p.Joined || !p.Away {
 		t.Errorf("an unknown agent is %+v", p)

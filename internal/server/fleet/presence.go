@@ -3,8 +3,10 @@ package fleet
 import "time"
 
 const (
-	// AwayAfter is how long an agent that was never heard to leave counts as present after its last word. Agents report more
-	// often than that, if only to say that they are there.
+	// SilentAfter is how long an agent that was never heard to leave is shown as present after its last word. Agents report every five
+	// seconds, if only to say that they are there.
+	SilentAfter = 13 * time.Second
+	// AwayAfter is how long such an agent is waited for, and keeps its names.
 	AwayAfter = 30 * time.Second
 	// ReturnTime is what a known agent gets to come back before an operation gives up on it: after the server's start, and after
 	// its link was lost.
@@ -17,8 +19,8 @@ type Presence struct {
 	Joined bool
 	// LastSeen is when it was last heard; zero when that was not since the server's start.
 	LastSeen time.Time
-	// Away is whether the link is known or presumed to be lost.
-	Away bool
+	// Away is whether the link is known or presumed to be lost, Vacant whether that is beyond doubt.
+	Away, Vacant bool
 	// Since is the moment from which an absence counts: when the link was lost, else when the agent was last heard, and never before
 	// the server's start.
 	Since time.Time
@@ -35,6 +37,8 @@ type Facts struct {
 	Arch    string
 	CPUs    int
 	Memory  int64 // bytes
+	// Place tells its host and data directory from every other; Policy is what its owner lets be done there. Both may be empty.
+	Place, Policy string
 }
 
 // GivenUp reports whether an operation that was asked for at the given time, and now finds nobody at the agent's end, has waited
@@ -55,6 +59,8 @@ type link struct {
 	introduced bool
 	since      time.Time
 	facts      Facts
+	// ahead is how far the clock of the host was ahead when it was last heard.
+	ahead time.Duration
 }
 
 // presence judges a link at one moment. Started is when the server was.
@@ -67,6 +73,7 @@ func (l link) presence(joined bool, started, now time.Time) Presence {
 	if last.After(started) {
 		p.Since = last
 	}
-	p.Away = l.seen.IsZero() || !l.lost.IsZero() || now.Sub(l.seen) > AwayAfter
+	gone := l.seen.IsZero() || !l.lost.IsZero()
+	p.Away, p.Vacant = gone || now.Sub(l.seen) > SilentAfter, gone || now.Sub(l.seen) > AwayAfter
 	return p
 }

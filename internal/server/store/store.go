@@ -20,6 +20,7 @@ type Store interface { //nolint:interfacebloat // the sum of the small ones, for
 	Items
 	Agents
 	Joining
+	Proxies
 	Groups
 	Observations
 	Confirmations
@@ -31,6 +32,7 @@ type Store interface { //nolint:interfacebloat // the sum of the small ones, for
 	Webhooks
 	Counting
 	Audit
+	Cluster
 	// Ping fails when the database cannot take a write now.
 	Ping(ctx context.Context) error
 	Close() error
@@ -207,6 +209,10 @@ type Agents interface {
 	// PutAgent inserts the agent or replaces what is known of it. One without process groups takes over those of the agent that had
 	// its address before: that is the same host, installed anew.
 	PutAgent(ctx context.Context, a Agent) error
+	// ChangeAgent is PutAgent for an agent that is there; ErrNotFound for one that is not.
+	ChangeAgent(ctx context.Context, a Agent) error
+	// GetAgents returns those of the given keys that are there, in no order.
+	GetAgents(ctx context.Context, keys []string) ([]Agent, error)
 	// ListAgents returns all agents, ordered by cloud, ip and key.
 	ListAgents(ctx context.Context) ([]Agent, error)
 }
@@ -222,10 +228,12 @@ type Observed struct {
 
 // Observations is the observed state of processes.
 type Observations interface {
-	// PutObserved upserts rows, and removes those of gone, in one transaction. A row with a nil Spec keeps the stored one.
-	PutObserved(ctx context.Context, rows []Observed, gone []Removal) error
-	// ReplaceObserved makes rows all that is known of the agent, beside what is known already of the processes to keep.
-	ReplaceObserved(ctx context.Context, agent string, rows []Observed, keep []process.ID) error
+	// PutObserved upserts rows, and removes those of gone, in one transaction. A row with a nil Spec keeps the stored one. It does nothing
+	// and returns ErrOvertaken or ErrOtherSession where the report that told them is not in its turn.
+	PutObserved(ctx context.Context, from ReportMark, rows []Observed, gone []Removal) error
+	// ReplaceObserved makes rows all that is known of the agent of the report, beside what is known already of the processes to keep. It is
+	// else as PutObserved.
+	ReplaceObserved(ctx context.Context, from ReportMark, rows []Observed, keep []process.ID) error
 	// GetObserved calls fn for the rows of one process on the given agents, in the order of the agents; a missing row is skipped.
 	GetObserved(ctx context.Context, id process.ID, agents []string, fn func(Observed) error) error
 	// PageObserved returns the rows of a namespace from start, ordered by agent and name, and how many there are in all.

@@ -91,7 +91,7 @@ func plant(ctx context.Context, db *sqlite.DB) error {
 			return err
 		}
 	}
-	if err := db.PutObserved(ctx, rows, nil); err != nil {
+	if err := db.PutObserved(ctx, store.ReportMark{}, rows, nil); err != nil {
 		return err
 	}
 	for _, n := range tasks() {

@@ -20,7 +20,7 @@ func BenchmarkFigures(b *testing.B) {
 				Status: process.Status{Known: true, State: "running", Hosted: true, Usage: &process.Usage{}, Health: &process.Answer{OK: true, Text: "fine"}},
 			}
 		}
-		if err := db.PutObserved(b.Context(), rows, nil); err != nil {
+		if err := db.PutObserved(b.Context(), store.ReportMark{}, rows, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

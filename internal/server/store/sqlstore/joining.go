@@ -18,9 +18,9 @@ func (db *Store) CreateJoinToken(ctx context.Context, t store.JoinToken) error {
 			if err := tx.exec(ctx, `DELETE FROM join_tokens WHERE expires < ?`, nanos(t.Created.Add(-store.KeepJoinTokens))); err != nil {
 				return err
 			}
-			return inserted(tx.affect(ctx, `INSERT INTO join_tokens (id, hash, cloud, labels, business, note, uses, used, created, expires, revoked)
-				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-				t.ID, t.Hash, t.Cloud, labels, t.Business, t.Note, t.Uses, t.Used, nanos(t.Created), nanos(t.Expires), nanos(t.Revoked)))
+			return inserted(tx.affect(ctx, `INSERT INTO join_tokens (id, hash, role, cloud, labels, business, note, uses, used, created, expires, revoked)
+				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+				t.ID, t.Hash, string(t.Role), t.Cloud, labels, t.Business, t.Note, t.Uses, t.Used, nanos(t.Created), nanos(t.Expires), nanos(t.Revoked)))
 		})
 	}
 	if err != nil {
@@ -29,13 +29,13 @@ func (db *Store) CreateJoinToken(ctx context.Context, t store.JoinToken) error {
 	return nil
 }
 
-const selectJoinTokens = `SELECT id, hash, cloud, labels, business, note, uses, used, created, expires, revoked FROM join_tokens `
+const selectJoinTokens = `SELECT id, hash, role, cloud, labels, business, note, uses, used, created, expires, revoked FROM join_tokens `
 
 func scanJoinToken(rows *sql.Rows) (store.JoinToken, error) {
 	var t store.JoinToken
 	var labels []byte
 	var created, expires, revoked int64
-	if err := rows.Scan(&t.ID, &t.Hash, &t.Cloud, &labels, &t.Business, &t.Note, &t.Uses, &t.Used, &created, &expires, &revoked); err != nil {
+	if err := rows.Scan(&t.ID, &t.Hash, &t.Role, &t.Cloud, &labels, &t.Business, &t.Note, &t.Uses, &t.Used, &created, &expires, &revoked); err != nil {
 		return store.JoinToken{}, err
 	}
 	t.Created, t.Expires, t.Revoked = moment(created), moment(expires), moment(revoked)
@@ -107,23 +107,9 @@ func (db *Store) RevokeJoinToken(ctx context.Context, id string, at time.Time) (
 // UseJoinToken lets an agent join.
 func (db *Store) UseJoinToken(ctx context.Context, a store.Agent, check func(t store.JoinToken, again bool) error) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		t, err := one(ctx, tx.query, scanJoinToken, selectJoinTokens+`WHERE id = ?`+db.dialect.Locked, a.Token)
+		err := db.countUse(ctx, tx, a.Token, `SELECT EXISTS (SELECT 1 FROM agents WHERE key = ? AND token = ?)`, a.Key, check)
 		if err != nil {
 			return err
-		}
-		again := false
-		err = tx.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&again) },
-			`SELECT EXISTS (SELECT 1 FROM agents WHERE key = ? AND token = ?)`, a.Key, a.Token)
-		if err != nil {
-			return err
-		}
-		if err := check(t, again); err != nil {
-			return err
-		}
-		if !again {
-			if err := tx.exec(ctx, `UPDATE join_tokens SET used = used + 1 WHERE id = ?`, t.ID); err != nil {
-				return err
-			}
 		}
 		if err := tx.exec(ctx, `DELETE FROM removed_agents WHERE key = ?`, a.Key); err != nil {
 			return err
@@ -134,6 +120,22 @@ func (db *Store) UseJoinToken(ctx context.Context, a store.Agent, check func(t s
 		return fmt.Errorf("cannot use token %q: %w", a.Token, err)
 	}
 	return nil
+}
+
+// countUse counts a use of a token, unless whoever has the key has joined with it before, which the query asks for.
+func (db *Store) countUse(ctx context.Context, tx tx, token, known, key string, check func(t store.JoinToken, again bool) error) error {
+	t, err := one(ctx, tx.query, scanJoinToken, selectJoinTokens+`WHERE id = ?`+db.dialect.Locked, token)
+	if err != nil {
+		return err
+	}
+	again := false
+	if err := tx.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&again) }, known, key, token); err != nil {
+		return err
+	}
+	if err := check(t, again); err != nil || again {
+		return err
+	}
+	return tx.exec(ctx, `UPDATE join_tokens SET used = used + 1 WHERE id = ?`, t.ID)
 }
 
 // RemoveAgent forgets an agent.
@@ -150,6 +152,7 @@ func (db *Store) RemoveAgent(ctx context.Context, key string, at time.Time) erro
 			`DELETE FROM observed WHERE agent = ?`,
 			`DELETE FROM confirmed WHERE agent = ?`,
 			`DELETE FROM groups WHERE agent = ?`,
+			`DELETE FROM agent_reports WHERE agent = ?`,
 		} {
 			if err := tx.exec(ctx, statement, key); err != nil {
 				return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 
 	"drover/internal/process"
 	"drover/internal/server/store"
@@ -17,12 +18,15 @@ const putObserved = `
 	WHERE observed.status <> excluded.status OR (excluded.spec IS NOT NULL AND observed.spec IS DISTINCT FROM excluded.spec)`
 
 // PutObserved upserts rows and removes those of gone, in one transaction.
-func (db *Store) PutObserved(ctx context.Context, rows []store.Observed, gone []store.Removal) error {
+func (db *Store) PutObserved(ctx context.Context, from store.ReportMark, rows []store.Observed, gone []store.Removal) error {
 	encoded, err := encodeObserved(rows)
 	if err != nil {
 		return fmt.Errorf("cannot store observations: %w", err)
 	}
 	err = db.write(ctx, func(ctx context.Context, tx tx) error {
+		if err := db.admit(ctx, tx, from, len(rows)+len(gone) > 0); err != nil {
+			return err
+		}
 		if err := put(ctx, tx, encoded); err != nil {
 			return err
 		}
@@ -43,7 +47,8 @@ func (db *Store) PutObserved(ctx context.Context, rows []store.Observed, gone []
 }
 
 // ReplaceObserved makes rows all that is known of the agent, beside what is known already of the processes to keep.
-func (db *Store) ReplaceObserved(ctx context.Context, agent string, rows []store.Observed, keep []process.ID) error {
+func (db *Store) ReplaceObserved(ctx context.Context, from store.ReportMark, rows []store.Observed, keep []process.ID) error {
+	agent := from.Agent
 	kept := make(map[process.ID]bool, len(rows)+len(keep))
 	for _, id := range keep {
 		kept[id] = true
@@ -59,6 +64,9 @@ func (db *Store) ReplaceObserved(ctx context.Context, agent string, rows []store
 		return fmt.Errorf("cannot replace observations: %w", err)
 	}
 	err = db.write(ctx, func(ctx context.Context, tx tx) error {
+		if err := db.admit(ctx, tx, from, len(rows) > 0); err != nil {
+			return err
+		}
 		var gone []store.ObservedKey
 		err := tx.query(ctx, func(rows *sql.Rows) error {
 			key := store.ObservedKey{Agent: agent}
@@ -106,9 +114,32 @@ func encodeObserved(rows []store.Observed) ([]encodedObserved, error) {
 		if err != nil {
 			return nil, err
 		}
+		status.String = withoutNUL(status.String)
 		out[i] = encodedObserved{&rows[i], status, spec}
 	}
 	return out, nil
+}
+
+// withoutNUL replaces NUL bytes in the texts of a JSON value, since not every database can look into a value that has them.
+func withoutNUL(text string) string {
+	const escaped = `\u0000`
+	if !strings.Contains(text, escaped) {
+		return text
+	}
+	var out strings.Builder
+	for i := 0; i < len(text); i++ {
+		switch {
+		case text[i] != '\\':
+			out.WriteByte(text[i])
+		case strings.HasPrefix(text[i:], escaped):
+			out.WriteString("\uFFFD")
+			i += len(escaped) - 1
+		default: // whatever is escaped is no backslash that escapes
+			out.WriteString(text[i : i+2])
+			i++
+		}
+	}
+	return out.String()
 }
 
 // put stores rows, and what they confirm.

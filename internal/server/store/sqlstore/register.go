@@ -34,23 +34,61 @@ func putAgent(ctx context.Context, tx tx, a store.Agent) error {
 		a.Key, a.Cloud, a.IP, a.ID, a.Assigned, a.Build, nanos(a.Created), a.Token, labels, a.Business)
 }
 
+// ChangeAgent replaces an agent that is there.
+func (db *Store) ChangeAgent(ctx context.Context, a store.Agent) error {
+	labels, err := encodeLabels(a.Labels)
+	if err != nil {
+		return fmt.Errorf("cannot change agent %s: %w", a.Key, err)
+	}
+	err = db.write(ctx, func(ctx context.Context, tx tx) error {
+		n, err := tx.affect(ctx, `UPDATE agents SET cloud = ?, ip = ?, id = ?, assigned = ?, build = ?, created = ?, token = ?, labels = ?, business = ?
+			WHERE key = ?`, a.Cloud, a.IP, a.ID, a.Assigned, a.Build, nanos(a.Created), a.Token, labels, a.Business, a.Key)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return store.ErrNotFound
+		}
+		return inheritGroups(ctx, tx, a)
+	})
+	if err != nil {
+		return fmt.Errorf("cannot change agent %s: %w", a.Key, err)
+	}
+	return nil
+}
+
+const selectAgents = `SELECT key, cloud, ip, id, assigned, build, created, token, labels, business FROM agents `
+
+func scanAgent(rows *sql.Rows) (store.Agent, error) {
+	var a store.Agent
+	var created int64
+	var labels sql.RawBytes
+	err := rows.Scan(&a.Key, &a.Cloud, &a.IP, &a.ID, &a.Assigned, &a.Build, &created, &a.Token, &labels, &a.Business)
+	if err == nil {
+		a.Labels, err = decodeLabels(labels)
+	}
+	a.Created = moment(created)
+	return a, err
+}
+
 // ListAgents returns all agents.
 func (db *Store) ListAgents(ctx context.Context) ([]store.Agent, error) {
-	var agents []store.Agent
-	err := db.query(ctx, func(rows *sql.Rows) error {
-		var a store.Agent
-		var created int64
-		var labels sql.RawBytes
-		err := rows.Scan(&a.Key, &a.Cloud, &a.IP, &a.ID, &a.Assigned, &a.Build, &created, &a.Token, &labels, &a.Business)
-		if err == nil {
-			a.Labels, err = decodeLabels(labels)
-		}
-		a.Created = moment(created)
-		agents = append(agents, a)
-		return err
-	}, `SELECT key, cloud, ip, id, assigned, build, created, token, labels, business FROM agents ORDER BY cloud, ip, key`)
+	agents, err := all(ctx, db.query, scanAgent, selectAgents+`ORDER BY cloud, ip, key`)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list agents: %w", err)
+	}
+	return agents, nil
+}
+
+// GetAgents returns agents by their keys.
+func (db *Store) GetAgents(ctx context.Context, keys []string) ([]store.Agent, error) {
+	list, err := db.dialect.list(keys)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read agents: %w", err)
+	}
+	agents, err := all(ctx, db.query, scanAgent, selectAgents+`WHERE key IN (SELECT value FROM texts(?) j)`, list)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read agents: %w", err)
 	}
 	return agents, nil
 }

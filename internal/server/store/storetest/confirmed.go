@@ -51,22 +51,22 @@ func allConfirmed(t *testing.T, s store.Store, agent string) []store.Confirmed {
 
 func confirmed(t *testing.T, s store.Store) {
 	a, b := told("x", "a", 3, true), told("x", "b", 4, false)
-	must(t, s.PutObserved(t.Context(), []store.Observed{a}, nil))
-	must(t, s.ReplaceObserved(t.Context(), "x", []store.Observed{a, b}, nil))
-	must(t, s.PutObserved(t.Context(), []store.Observed{told("y", "a", 9, true), observed("x", "ns", "of an agent that cannot tell", 1)}, nil))
+	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{a}, nil))
+	must(t, s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, []store.Observed{a, b}, nil))
+	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{told("y", "a", 9, true), observed("x", "ns", "of an agent that cannot tell", 1)}, nil))
 	same(t, "told", []store.Confirmed{confirmedBy(a), confirmedBy(b)}, allConfirmed(t, s, "x"))
 
 	newer, older, unchanged := told("x", "a", 7, false), told("x", "b", 2, true), told("x", "a", 8, true)
 	newer.Spec = &process.Spec{Contact: "another"}
 	unchanged.Spec = nil
-	must(t, s.PutObserved(t.Context(), []store.Observed{newer, older}, nil))
+	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{newer, older}, nil))
 	same(t, "a newer one, and an older", []store.Confirmed{confirmedBy(newer), confirmedBy(b)}, allConfirmed(t, s, "x"))
 	same(t, "the present state is what was told last", []string{"b true"}, states(t, s))
-	must(t, s.PutObserved(t.Context(), []store.Observed{unchanged}, nil))
+	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{unchanged}, nil))
 	same(t, "one without a spec", []store.Confirmed{confirmedBy(newer), confirmedBy(b)}, allConfirmed(t, s, "x"))
 
 	// An agent that introduces itself with an old disk takes nothing away.
-	must(t, s.ReplaceObserved(t.Context(), "x", nil, nil))
+	must(t, s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, nil, nil))
 	same(t, "after an empty introduction", []store.Confirmed{confirmedBy(newer), confirmedBy(b)}, allConfirmed(t, s, "x"))
 	same(t, "of an unknown agent", []store.Confirmed(nil), allConfirmed(t, s, "nobody"))
 }
@@ -87,11 +87,11 @@ func states(t *testing.T, s store.Store) []string {
 
 func confirmedRemovals(t *testing.T, s store.Store) {
 	a, b := told("x", "a", 3, true), told("x", "b", 4, false)
-	must(t, s.PutObserved(t.Context(), []store.Observed{a, b}, nil))
+	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{a, b}, nil))
 	removal := func(name string, revision uint64, after time.Duration) {
 		t.Helper()
 		r := store.Removal{Agent: "x", Process: process.ID{Namespace: "ns", Name: name}, Revision: revision, At: at(after)}
-		must(t, s.PutObserved(t.Context(), nil, []store.Removal{r}))
+		must(t, s.PutObserved(t.Context(), store.ReportMark{}, nil, []store.Removal{r}))
 	}
 	gone := func(name string, revision uint64) store.Confirmed {
 		return store.Confirmed{Process: process.ID{Namespace: "ns", Name: name}, Revision: revision, Gone: true}
@@ -104,10 +104,10 @@ func confirmedRemovals(t *testing.T, s store.Store) {
 	removal("never heard of", 6, 2*time.Hour)
 	want := []store.Confirmed{gone("a", 5), gone("b", 4), gone("never heard of", 6)}
 	same(t, "removed", want, allConfirmed(t, s, "x"))
-	must(t, s.PutObserved(t.Context(), []store.Observed{a, b}, nil))
+	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{a, b}, nil))
 	same(t, "an old disk", want, allConfirmed(t, s, "x"))
 	again := told("x", "a", 7, true)
-	must(t, s.PutObserved(t.Context(), []store.Observed{again}, nil))
+	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{again}, nil))
 	want[0] = confirmedBy(again)
 	same(t, "registered again", want, allConfirmed(t, s, "x"))
 

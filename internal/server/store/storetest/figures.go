@@ -17,7 +17,7 @@ func figures(t *testing.T, s store.Store) {
 	row := func(name string, status process.Status) store.Observed {
 		return store.Observed{Agent: "x", Process: process.ID{Namespace: "ns", Name: name}, Status: status}
 	}
-	must(t, s.PutObserved(t.Context(), []store.Observed{
+	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{
 		row("a", process.Status{State: "running", Hosted: true}),
 		row("b", process.Status{State: "running", Flapping: true, Hosted: true}),
 		row("c", process.Status{State: "running", Health: &process.Answer{Bad: true}}),

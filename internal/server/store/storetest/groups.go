@@ -71,7 +71,7 @@ func groupUsage(t *testing.T, s store.Store) {
 	row := func(agent, namespace, name string, u *process.Usage) store.Observed {
 		return store.Observed{Agent: agent, Process: process.ID{Namespace: namespace, Name: name}, Status: process.Status{Usage: u}}
 	}
-	must(t, s.PutObserved(t.Context(), []store.Observed{
+	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{
 		row("x", "ns", "a", &process.Usage{CPU: 10.5, Mem: 1, Processes: 3, At: 1}),
 		row("x", "ns", "b", &process.Usage{CPU: 4, Mem: 2.25, Processes: 1, At: 2}),
 		row("x", "ns", "down", nil),

@@ -16,7 +16,7 @@ import (
 // fullToken is a token with every field set.
 func fullToken() store.JoinToken {
 	return store.JoinToken{
-		ID: "b", Hash: "hash", Cloud: 3, Labels: map[string]string{"role": `w"e'b`, "x": ""}, Business: 7, Note: "for tests", Uses: 2, Used: 1,
+		ID: "b", Hash: "hash", Role: store.RoleProxy, Cloud: 3, Labels: map[string]string{"role": `w"e'b`, "x": ""}, Business: 7, Note: "for tests", Uses: 2, Used: 1,
 		Created: epoch, Expires: at(time.Hour), Revoked: at(time.Minute),
 	}
 }
@@ -147,7 +147,7 @@ func agentsRemoved(t *testing.T, s store.Store) {
 	for i, key := range []string{"x", "y"} {
 		must(t, s.PutAgent(t.Context(), store.Agent{Key: key, IP: fmt.Sprintf("10.0.0.%d", i), Created: epoch}))
 	}
-	must(t, s.PutObserved(t.Context(), []store.Observed{observed("x", "ns", "a", 1), observed("y", "ns", "a", 2)}, nil))
+	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{observed("x", "ns", "a", 1), observed("y", "ns", "a", 2)}, nil))
 	must(t, s.PutGroups(t.Context(), []store.GroupHost{{Agent: "x", Namespace: "ns"}, {Agent: "y", Namespace: "ns"}}, []process.Group{{ID: "g"}}))
 	must(t, s.RemoveAgent(t.Context(), "x", epoch))
 	list, err := s.ListAgents(t.Context())

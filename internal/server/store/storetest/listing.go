@@ -38,7 +38,7 @@ func listObserved(t *testing.T, s store.Store) {
 		observed("x", "ns", "w[e]b", 4), observed("x", "other", "web", 5), observed("y", "*", "a?", 6),
 	}
 	rows[1].Status.State = "stopped"
-	must(t, s.PutObserved(t.Context(), rows, nil))
+	must(t, s.PutObserved(t.Context(), store.ReportMark{}, rows, nil))
 	all := []string{"*/a?@y", "ns/w[e]b@x", "ns/web@x", "ns/web@y", "ns/web2@x", "other/web@x"}
 	for limit := 1; limit <= len(all)+1; limit++ {
 		same(t, fmt.Sprintf("pages of %d", limit), all, listed(t, s, store.ObservedFilter{}, limit))

@@ -92,20 +92,20 @@ func get(t *testing.T, s store.Store, agents ...string) []store.Observed {
 
 func observations(t *testing.T, s store.Store) {
 	xa, ya, xb, other := observed("x", "ns", "a", 1), observed("y", "ns", "a", 2), observed("x", "ns", "b", 3), observed("x", "other", "a", 4)
-	must(t, s.PutObserved(t.Context(), []store.Observed{xa, ya, xb, other}, nil))
+	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{xa, ya, xb, other}, nil))
 	same(t, "in the order asked", []store.Observed{ya, xa}, get(t, s, "y", "nobody", "x"))
 	same(t, "nobody", []store.Observed(nil), get(t, s))
 
 	newer := xa
 	newer.Status.Instance.PID = 11
 	newer.Spec = nil
-	must(t, s.PutObserved(t.Context(), []store.Observed{newer}, []store.Removal{{Agent: "y", Process: ya.Process}}))
+	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{newer}, []store.Removal{{Agent: "y", Process: ya.Process}}))
 	newer.Spec = xa.Spec // kept
 	same(t, "after a change", []store.Observed{newer}, get(t, s, "x", "y"))
 
 	respecified := newer
 	_, respecified.Spec = nginx("respecified")
-	must(t, s.PutObserved(t.Context(), []store.Observed{respecified}, nil))
+	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{respecified}, nil))
 	same(t, "a new spec under the same status", []store.Observed{respecified}, get(t, s, "x"))
 
 	enough := errors.New("enough")
@@ -117,24 +117,24 @@ func observations(t *testing.T, s store.Store) {
 
 func observationsReplaced(t *testing.T, s store.Store) {
 	xa, xb, xc, ya := observed("x", "ns", "a", 1), observed("x", "ns", "b", 2), observed("x", "ns", "c", 3), observed("y", "ns", "a", 4)
-	must(t, s.ReplaceObserved(t.Context(), "x", []store.Observed{xa, xb}, nil))
-	must(t, s.ReplaceObserved(t.Context(), "y", []store.Observed{ya}, nil))
+	must(t, s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, []store.Observed{xa, xb}, nil))
+	must(t, s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "y"}, []store.Observed{ya}, nil))
 	changed := xb
 	changed.Status.State, changed.Spec = "down", nil
-	must(t, s.ReplaceObserved(t.Context(), "x", []store.Observed{changed, xc}, nil))
+	must(t, s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, []store.Observed{changed, xc}, nil))
 	changed.Spec = xb.Spec
 	rows, total, err := s.PageObserved(t.Context(), "ns", 0, 10)
 	must(t, err)
 	same(t, "all", []store.Observed{changed, xc, ya}, rows)
 	same(t, "total", 3, total)
-	if s.ReplaceObserved(t.Context(), "x", []store.Observed{ya}, nil) == nil {
+	if s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, []store.Observed{ya}, nil) == nil {
 		t.Error("one agent's rows were replaced by another's")
 	}
-	must(t, s.ReplaceObserved(t.Context(), "x", []store.Observed{xa}, []process.ID{xb.Process, {Namespace: "ns", Name: "unheard of"}}))
+	must(t, s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, []store.Observed{xa}, []process.ID{xb.Process, {Namespace: "ns", Name: "unheard of"}}))
 	rows, _, err = s.PageObserved(t.Context(), "ns", 0, 10)
 	must(t, err)
 	same(t, "some kept", []store.Observed{xa, changed, ya}, rows)
-	must(t, s.ReplaceObserved(t.Context(), "x", nil, nil))
+	must(t, s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, nil, nil))
 	rows, _, err = s.PageObserved(t.Context(), "ns", 0, 10)
 	must(t, err)
 	same(t, "the other agent's", []store.Observed{ya}, rows)
@@ -147,8 +147,8 @@ func observationsPaged(t *testing.T, s store.Store) {
 			all = append(all, observed(agent, "ns", name, len(all)+1))
 		}
 	}
-	must(t, s.PutObserved(t.Context(), []store.Observed{all[8], all[3], all[5], all[0]}, nil))
-	must(t, s.PutObserved(t.Context(), append(all[:9:9], observed("a", "other", "1", 1)), nil))
+	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{all[8], all[3], all[5], all[0]}, nil))
+	must(t, s.PutObserved(t.Context(), store.ReportMark{}, append(all[:9:9], observed("a", "other", "1", 1)), nil))
 	for _, tt := range []struct {
 		start, limit int
 		want         []store.Observed

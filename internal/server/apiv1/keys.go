@@ -1,0 +1,170 @@
+package apiv1
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"drover/internal/server/keyring"
+	"drover/internal/server/store"
+)
+
+// Keys are those by which agents trust the server, and how many agents go by the present ones.
+type Keys struct {
+	Ring Ring
+	// Reached counts, of some agents, those that are online and those of them that have taken what the ring says.
+	Reached func(agents []store.Agent) (online, reached int)
+}
+
+// Ring replaces keys while agents run.
+type Ring interface {
+	State() keyring.State
+	Announce(ctx context.Context, kind keyring.Kind) (keyring.State, error)
+	Advance(ctx context.Context, kind keyring.Kind, keep time.Duration) (keyring.State, error)
+	Withdraw(ctx context.Context, kind keyring.Kind) (keyring.State, error)
+	Retire(ctx context.Context, kind keyring.Kind, id string) (keyring.State, error)
+}
+
+// Bounds of how long a former key is kept.
+const (
+	leastKeep = time.Minute
+	mostKeep = 10 * 366 * 24 * time.Hour
+)
+
+// keyView is a key as it is shown. None of it is secret.
+type keyView struct {
+	Kind  keyring.Kind  `json:"kind"`
+	ID    string        `json:"id"`
+	Stage keyring.Stage `json:"stage"`
+	Since time.Time     `json:"since"`
+	Until *time.Time    `json:"until,omitempty"`
+	Ends  *time.Time    `json:"ends,omitempty"`
+}
+
+// keysView are all keys, and whom they have reached.
+type keysView struct {
+	Keys    []keyView `json:"keys"`
+	Online  int       `json:"online"`
+	Reached int       `json:"reached"`
+}
+
+func (h *Handler) viewKeys(ctx context.Context, s keyring.State) (keysView, error) {
+	v := keysView{Keys: []keyView{}}
+	for _, kind := range keyring.Kinds() {
+		for _, k := range s.Keys[kind] {
+			v.Keys = append(v.Keys, keyView{Kind: kind, ID: k.ID, Stage: k.Stage, Since: k.Since, Until: given(k.Until), Ends: given(k.Ends)})
+		}
+	}
+	agents, err := h.Agents.ListAgents(ctx)
+	if err != nil {
+		return v, failure("list the agents", err)
+	}
+	v.Online, v.Reached = h.Keys.Reached(agents)
+	return v, nil
+}
+
+func (h *Handler) listKeys(ctx context.Context, c *call) (reply, error) {
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	v, err := h.viewKeys(ctx, h.Keys.Ring.State())
+	if err != nil {
+		return reply{}, err
+	}
+	return ok(v)
+}
+
+// rotateRequest is the body of a step of a rotation.
+type rotateRequest struct {
+	// KeepSeconds is how long the key that is replaced is kept for agents that were away; 0 is the default.
+	KeepSeconds int64 `json:"keep_seconds,omitempty"`
+	// Force does not wait for agents that are online and have not taken the next key.
+	Force bool `json:"force,omitempty"`
+}
+
+// rotateKeys goes one step further: it makes the next key known to agents, or takes it into use.
+func (h *Handler) rotateKeys(ctx context.Context, c *call) (reply, error) {
+	kind := keyring.Kind(c.subject("kind"))
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	var req rotateRequest
+	if err := c.decode(&req); err != nil {
+		return reply{}, err
+	}
+	c.audit.Detail, _ = json.Marshal(req) // it was decoded from JSON
+	keep := time.Duration(req.KeepSeconds) * time.Second
+	if req.KeepSeconds != 0 && (req.KeepSeconds < int64(leastKeep/time.Second) || req.KeepSeconds > int64(mostKeep/time.Second)) {
+		return reply{}, invalid("keep_seconds", "is %d: expected %d to %d, or 0 for the default", req.KeepSeconds, int64(leastKeep/time.Second), int64(mostKeep/time.Second))
+	}
+	if keep == 0 {
+		keep = keyring.Keep
+	}
+	s, err := h.Keys.Ring.Announce(ctx, kind)
+	if errors.Is(err, keyring.ErrUnderWay) {
+		s, err = h.advanceKeys(ctx, kind, keep, req.Force)
+	}
+	if err != nil {
+		return reply{}, keysProblem(err, kind)
+	}
+	v, err := h.viewKeys(ctx, s)
+	if err != nil {
+		return reply{}, err
+	}
+	return ok(v)
+}
+
+// advanceKeys takes the next key into use, once the agents that are there know it.
+func (h *Handler) advanceKeys(ctx context.Context, kind keyring.Kind, keep time.Duration, force bool) (keyring.State, error) {
+	v, err := h.viewKeys(ctx, h.Keys.Ring.State())
+	if err != nil {
+		return keyring.State{}, err
+	}
+	if v.Reached < v.Online && !force {
+		return keyring.State{}, problemf(http.StatusConflict, "%d of %d hosts that are online have not taken the next key yet: try again in some seconds, or force it", v.Online-v.Reached, v.Online)
+	}
+	return h.Keys.Ring.Advance(ctx, kind, keep)
+}
+
+// dropKey gives up a next key, or drops a former one.
+func (h *Handler) dropKey(ctx context.Context, c *call) (reply, error) {
+	kind, id := keyring.Kind(c.subject("kind")), c.r.PathValue("id")
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	c.audit.Target = clip(string(kind) + " " + id)
+	for _, k := range h.Keys.Ring.State().Keys[kind] {
+		if k.ID != id {
+			continue
+		}
+		var err error
+		switch k.Stage {
+		case keyring.Next:
+			_, err = h.Keys.Ring.Withdraw(ctx, kind)
+		case keyring.Former:
+			_, err = h.Keys.Ring.Retire(ctx, kind, id)
+		case keyring.Present:
+			err = problemf(http.StatusConflict, "%s is the present key: rotate it first", id)
+		}
+		if err != nil {
+			return reply{}, keysProblem(err, kind)
+		}
+		return reply{status: http.StatusNoContent}, nil
+	}
+	return reply{}, problemf(http.StatusNotFound, "there is no %s key %q", clip(string(kind)), clip(id))
+}
+
+func keysProblem(err error, kind keyring.Kind) error {
+	if p, ok := errors.AsType[*problem](err); ok {
+		return p
+	}
+	switch {
+	case errors.Is(err, keyring.ErrNoKind):
+		return problemf(http.StatusNotFound, "there are no keys of the kind %q: expected manifest, ca or agent-signer; drover dev has no ca", clip(string(kind)))
+	case errors.Is(err, keyring.ErrNotHeld), errors.Is(err, keyring.ErrNoNext), errors.Is(err, keyring.ErrNoSuch):
+		return problemf(http.StatusConflict, "%v", err)
+	}
+	return failure("change the keys", err)
+}

@@ -1,0 +1,387 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"drover/internal/fabric"
+	"drover/internal/fabric/broker"
+	"drover/internal/group"
+	"drover/internal/server/dbclock"
+	"drover/internal/server/engine"
+	"drover/internal/server/peers"
+	"drover/internal/server/store"
+)
+
+// cluster is how a server lives with others on its database or on its fabric. It is nil where there cannot be any.
+type cluster struct {
+	s   *Server
+	id  string
+	hub *peers.Hub
+	// stale are the agents whose rows are to be read again, all says that those of all are.
+	mu    sync.Mutex
+	stale map[string]bool
+	all   bool
+	wake  chan struct{}
+}
+
+const (
+	// reloadEvery is how often the register is read again, should news of a change have been lost.
+	reloadEvery = time.Minute
+	// reloadAgain is how long a read that failed waits.
+	reloadAgain = time.Second
+	// A lease is taken again so often, and lost leaseTime after it was taken last. Whoever has one stops leaseMargin before that.
+	leaseEvery  = 5 * time.Second
+	leaseTime   = 15 * time.Second
+	leaseMargin = 3 * time.Second
+	// clockBound is how far a clock may be off without being told of.
+	clockBound = 30 * time.Second
+)
+
+// Facts about the fleet that its database holds.
+const (
+	factID      = "id"      // of the database, random
+	factAccount = "account" // public key of the fabric's account, which names the fleet
+)
+
+// openClock opens the time that the server goes by.
+func (s *Server) openClock(ctx context.Context) error {
+	own := time.Now
+	if s.cfg.Faults != nil {
+		own = s.cfg.Faults.Wall
+	}
+	if !s.store.Shared() {
+		s.clock = dbclock.Alone(own)
+		return nil
+	}
+	clock, err := dbclock.New(ctx, dbclock.Config{Ask: s.store.Clock, Own: own, Log: s.cfg.Log})
+	if err != nil {
+		return err
+	}
+	clock.OnStep(func(by time.Duration) { s.directory.Shift(by) })
+	s.clock = clock
+	return nil
+}
+
+// identify refuses a database that belongs to other keys than this server has, and returns the id of it.
+func (s *Server) identify(ctx context.Context) (id string, err error) {
+	account, err := broker.AccountKey(brokerDir(s.cfg.Dir))
+	if err != nil {
+		return "", err
+	}
+	stored, err := s.store.Identify(ctx, map[string]string{factID: rand.Text(), factAccount: account})
+	if err != nil {
+		return "", err
+	}
+	if stored[factAccount] != account {
+		return "", fmt.Errorf("the database is that of the fleet %s, and the keys in %s are those of the fleet %s: "+
+			"bring that fleet's keys here ('drover server keys export' on one of its servers, 'drover server keys import' into a new data directory here), "+
+			"or choose another database; where those keys are lost for good, 'drover server keys adopt' gives the database to these, and every host joins again",
+			stored[factAccount], s.cfg.Dir, account)
+	}
+	return stored[factID], nil
+}
+
+// openCluster prepares to live with others. It is for after the directory was made and before the engine is.
+func (s *Server) openCluster(database string) {
+	if !s.store.Shared() && len(s.cfg.NATS) == 0 {
+		return
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		name = "unknown"
+	}
+	c := &cluster{s: s, id: rand.Text(), stale: map[string]bool{}, wake: make(chan struct{}, 1)}
+	c.hub = peers.New(peers.Config{
+		ID: c.id, Name: name, Build: s.cfg.Build, Database: database, Presence: s.directory, Now: s.clock.Now, Log: s.cfg.Log,
+		Listener: peers.Listener{
+			Agents: c.reread, Tasks: func(ids []string) { s.engine.TasksEnded(ids) }, Events: func() { s.engine.EventsArrived() },
+			Webhooks: func() { s.sender.Changed() }, Missed: c.missed,
+		},
+	})
+	s.directory.Share(func(agent string) { c.hub.TellAgents(agent) })
+	s.cluster = c
+}
+
+// shared is what the engine is told of others.
+func (c *cluster) shared() *engine.Shared {
+	if c == nil {
+		return nil
+	}
+	return &engine.Shared{Finished: c.hub.TellTasks, Happened: c.hub.TellEvents, Turn: c.turn}
+}
+
+// turn reports whether it is for this server to do what one at a time does.
+func (c *cluster) turn(ctx context.Context, what string, every time.Duration) (bool, error) {
+	return c.s.store.TakeLease(ctx, what, c.id, every-every/10)
+}
+
+// alone returns what runs a part on one server at a time: on whichever has the lease of that name.
+func (c *cluster) alone(name string, run func(context.Context) error) func(context.Context) error {
+	if c == nil {
+		return run
+	}
+	return func(ctx context.Context) error {
+		for ctx.Err() == nil {
+			taken := time.Now()
+			mine, err := c.s.store.TakeLease(ctx, name, c.id, leaseTime)
+			if err != nil && ctx.Err() == nil {
+				c.s.cfg.Log.WarnContext(ctx, "lease could not be asked for", "lease", name, "error", err)
+			}
+			if mine {
+				c.s.cfg.Log.InfoContext(ctx, "lease was taken", "lease", name)
+				if err := c.hold(ctx, name, taken, run); err != nil {
+					return err
+				}
+				continue
+			}
+			pause(ctx, leaseEvery)
+		}
+		return nil
+	}
+}
+
+// hold runs a part while its lease is kept, and gives the lease back.
+func (c *cluster) hold(ctx context.Context, name string, taken time.Time, run func(context.Context) error) error {
+	life, end := context.WithCancel(ctx)
+	var keeper sync.WaitGroup
+	keeper.Go(func() {
+		defer end()
+		for c.kept(life, name, &taken) {
+			pause(life, leaseEvery)
+		}
+	})
+	err := run(life)
+	end()
+	keeper.Wait()
+	drop, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseMargin)
+	defer cancel()
+	if dropped := c.s.store.DropLease(drop, name, c.id); dropped != nil {
+		c.s.cfg.Log.WarnContext(ctx, "lease could not be given back", "lease", name, "error", dropped)
+	}
+	return err
+}
+
+// kept takes the lease again, and reports whether the server may go on.
+func (c *cluster) kept(ctx context.Context, name string, taken *time.Time) bool {
+	attempt, cancel := context.WithDeadline(ctx, taken.Add(leaseTime-leaseMargin))
+	defer cancel()
+	for attempt.Err() == nil {
+		now := time.Now()
+		mine, err := c.s.store.TakeLease(attempt, name, c.id, leaseTime)
+		switch {
+		case err == nil && mine:
+			*taken = now
+			return true
+		case err == nil:
+			c.s.cfg.Log.WarnContext(ctx, "lease was lost", "lease", name)
+			return false
+		}
+		pause(attempt, reloadAgain)
+	}
+	if ctx.Err() == nil {
+		c.s.cfg.Log.WarnContext(ctx, "lease could not be kept, as the database does not answer", "lease", name)
+	}
+	return false
+}
+
+// pause waits for so long, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// reread has the rows of agents read again.
+func (c *cluster) reread(agents []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, key := range agents {
+		c.stale[key] = true
+	}
+	c.raise()
+}
+
+// missed has everything looked at again.
+func (c *cluster) missed() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = true
+	c.raise()
+	c.s.engine.Look()
+	c.s.sender.Changed()
+}
+
+func (c *cluster) raise() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run keeps the register as the database has it, and the clock, until ctx ends.
+func (c *cluster) run(ctx context.Context) error {
+	if c == nil {
+		<-ctx.Done()
+		return nil
+	}
+	parts := []group.Part{{Name: "register", Run: c.keepRegister}}
+	if c.s.store.Shared() {
+		parts = append(parts, group.Part{Name: "clock", Run: c.s.clock.Run})
+	}
+	return group.Run(ctx, parts...)
+}
+
+func (c *cluster) keepRegister(ctx context.Context) error {
+	ticker := time.NewTicker(reloadEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-c.wake:
+		case <-ticker.C:
+			c.mu.Lock()
+			c.all = true
+			c.mu.Unlock()
+		case <-ctx.Done():
+			return nil
+		}
+		if err := c.refresh(ctx); err != nil && ctx.Err() == nil {
+			c.s.cfg.Log.WarnContext(ctx, "register could not be read again", "error", err)
+			pause(ctx, reloadAgain)
+			c.raise()
+		}
+	}
+}
+
+// refresh reads what may have changed. What could not be read stays to be read.
+func (c *cluster) refresh(ctx context.Context) error {
+	c.mu.Lock()
+	all, stale := c.all, c.stale
+	c.all, c.stale = false, map[string]bool{}
+	c.mu.Unlock()
+	if err := c.read(ctx, all, stale); err != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.all = c.all || all
+		for key := range stale {
+			c.stale[key] = true
+		}
+		return err
+	}
+	return nil
+}
+
+func (c *cluster) read(ctx context.Context, all bool, stale map[string]bool) error {
+	if !all && len(stale) == 0 {
+		return nil
+	}
+	removed, err := c.s.store.ListRemoved(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.s.broker.SetRevoked(removed); err != nil {
+		return err
+	}
+	if all {
+		return c.s.directory.Load(ctx)
+	}
+	keys := make([]string, 0, len(stale))
+	for key := range stale {
+		keys = append(keys, key)
+	}
+	return c.s.directory.Refresh(ctx, keys)
+}
+
+// meet joins the other servers over a link.
+func (c *cluster) meet(ctx context.Context, conn *fabric.Conn) error {
+	if c == nil {
+		return nil
+	}
+	return c.hub.Meet(ctx, conn)
+}
+
+// tell tells the others what is new until ctx ends.
+func (c *cluster) tell(ctx context.Context, conn *fabric.Conn) error {
+	if c == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return c.hub.Run(ctx, conn)
+}
+
+// connected is called whenever there is a link.
+func (c *cluster) connected() {
+	if c != nil {
+		c.hub.Connected()
+	}
+}
+
+// webhooksChanged tells the others.
+func (c *cluster) webhooksChanged() {
+	if c != nil {
+		c.hub.TellWebhooks()
+	}
+}
+
+// ready returns why calls should not be taken, as far as other servers are concerned.
+func (c *cluster) ready() error {
+	if c == nil {
+		return nil
+	}
+	return c.hub.Foreign()
+}
+
+// servers counts those that are there.
+func (c *cluster) servers() int {
+	if c == nil {
+		return 1
+	}
+	return c.hub.Count()
+}
+
+// clockNotes tells of clocks that are wrong.
+func (s *Server) clockNotes() []string {
+	var notes []string
+	if skew := s.clock.Skew(); skew.Abs() >= clockBound {
+		notes = append(notes, fmt.Sprintf("the clock of this server is %s the database's, by which operations are timed: set it", aside(skew)))
+	}
+	if n, worst := s.directory.Unsteady(s.clock.Now(), clockBound); n > 0 {
+		notes = append(notes, fmt.Sprintf("the clocks of %d hosts are off by more than %s, that of one is %s the server's", n, clockBound, aside(worst)))
+	}
+	return notes
+}
+
+// aside says in words how far a clock is ahead.
+func aside(ahead time.Duration) string {
+	if ahead < 0 {
+		return (-ahead).Round(time.Second).String() + " behind"
+	}
+	return ahead.Round(time.Second).String() + " ahead of"
+}
+
+// errNoFleet is for what takes keys of a fleet.
+var errNoFleet = errors.New("the database belongs to no fleet yet")
+
+// Adopt makes a database that of the keys below a server's directory, for whoever has lost those that it belonged to.
+func Adopt(ctx context.Context, dir string, db store.Cluster) error {
+	account, err := broker.AccountKey(brokerDir(dir))
+	if err != nil {
+		return err
+	}
+	stored, err := db.Identify(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if stored[factAccount] == "" {
+		return errNoFleet
+	}
+	return db.SetFact(ctx, factAccount, account)
+}

@@ -1,0 +1,139 @@
+// Package dbclock is the time that all servers of a fleet go by: that of the database which they share. What one server writes down
+// (when an item is due, a lease ends, a token expires) another one reads, so a server whose own clock is an hour off must not count by
+// that. It owns the difference between the two clocks and tells it; it sets no clock.
+package dbclock
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+const (
+	// every is how often the database is asked.
+	every = time.Minute
+	// asking bounds one question.
+	asking = 5 * time.Second
+	// step is the least change that is no drift: it is logged, and told to those who hold times in memory.
+	step = time.Second
+)
+
+// Config is what a Clock needs.
+type Config struct {
+	// Ask returns the database's time.
+	Ask func(ctx context.Context) (time.Time, error)
+	// Own is this machine's clock; time.Now when nil.
+	Own func() time.Time
+	Log *slog.Logger
+}
+
+// Clock tells the time of the database. Its methods may be called from any goroutine; none but Run blocks.
+type Clock struct {
+	cfg Config
+
+	mu sync.RWMutex
+	// base was the time when start was read.
+	base, start time.Time
+	skew        time.Duration
+	// stepped is called with how far the clock has jumped.
+	stepped func(by time.Duration)
+}
+
+// New asks for the time once, and returns a clock that goes on by itself from there.
+func New(ctx context.Context, cfg Config) (*Clock, error) {
+	if cfg.Own == nil {
+		cfg.Own = time.Now
+	}
+	c := &Clock{cfg: cfg, stepped: func(time.Duration) {}}
+	skew, err := c.measure(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.adopt(skew)
+	if skew.Abs() >= step {
+		cfg.Log.WarnContext(ctx, "clock of this machine is not that of the database, which counts", "ahead", skew)
+	}
+	return c, nil
+}
+
+// Alone returns the clock of a server whose database nobody shares: this machine's as it was now, and what has passed since.
+func Alone(own func() time.Time) *Clock {
+	return &Clock{cfg: Config{Own: own}, base: own(), start: time.Now()}
+}
+
+// OnStep has f called whenever the clock jumps, with how far. It is for before Run.
+func (c *Clock) OnStep(f func(by time.Duration)) { c.stepped = f }
+
+// Now is the present time. Whoever sets the clock of this machine does not change it.
+func (c *Clock) Now() time.Time {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.base.Add(time.Since(c.start))
+}
+
+// Wall is what people take for the present time: for a clock that is Alone that of this machine as it is set now, else Now.
+func (c *Clock) Wall() time.Time {
+	if c.cfg.Ask == nil {
+		return c.cfg.Own()
+	}
+	return c.Now()
+}
+
+// Skew is how far the clock of this machine is ahead of the database's.
+func (c *Clock) Skew() time.Duration {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.skew
+}
+
+// Run follows the database's clock, until ctx ends. It is not for a clock that is Alone.
+func (c *Clock) Run(ctx context.Context) error {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			c.follow(ctx)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// follow asks the database once more.
+func (c *Clock) follow(ctx context.Context) {
+	skew, err := c.measure(ctx)
+	if err != nil {
+		c.cfg.Log.WarnContext(ctx, "clock of the database could not be read", "error", err)
+		return
+	}
+	before := c.Now()
+	c.adopt(skew)
+	if by := c.Now().Sub(before); by.Abs() >= step {
+		c.cfg.Log.WarnContext(ctx, "clock of the database was set", "by", by)
+		c.stepped(by)
+	}
+}
+
+// measure returns how far the clock of this machine is ahead. What the answer has taken is split between its two ways.
+func (c *Clock) measure(ctx context.Context) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
+	begun := time.Now()
+	before := c.cfg.Own()
+	theirs, err := c.cfg.Ask(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("cannot read the clock of the database: %w", err)
+	}
+	return before.Add(time.Since(begun) / 2).Sub(theirs), nil
+}
+
+func (c *Clock) adopt(skew time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.skew, c.start = skew, time.Now()
+	// Without the reading of Go's monotonic clock, which knows nothing of the database's.
+	c.base = c.cfg.Own().Round(0).Add(-skew)
+}

@@ -1,0 +1,143 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"drover/internal/fabric"
+	"drover/internal/fabric/broker"
+	"drover/internal/group"
+	"drover/internal/wire"
+)
+
+// brokers decide who may use the fabric: the one that the server embeds, or those that somebody else runs.
+type brokers interface { //nolint:interfacebloat // what both kinds of broker offer, for the parts that each take some of it
+	IssueAgent(publicNKey string, area int) (string, error)
+	IssueProxy(publicNKey string, area int) (string, error)
+	Trust() (broker.Trust, error)
+	Revoke(publicNKey string) error
+	Restore(publicNKey string) error
+	SetRevoked(publicNKeys []string) error
+	SetAgentSigners(s broker.Signers) error
+	ServerIdentity() fabric.Identity
+}
+
+// startBroker starts the fabric, or prepares to use that of others. Nobody who was removed is let in.
+func (s *Server) startBroker(ctx context.Context) error {
+	removed, err := s.store.ListRemoved(ctx)
+	if err != nil {
+		return err
+	}
+	shown, verified := s.joining.brokerTLS()
+	dir := brokerDir(s.cfg.Dir)
+	if len(s.cfg.NATS) > 0 {
+		s.external, err = broker.OpenExternal(broker.ExternalConfig{
+			Dir: dir, URLs: s.cfg.NATS, TLS: verified, Revoked: removed, Signers: s.signers(), Log: s.cfg.Log, Agents: rights(wire.AgentSubjects()),
+		})
+		s.broker = s.external
+		return err
+	}
+	s.embedded, err = broker.Start(ctx, broker.Config{
+		Dir: dir, Listen: s.cfg.Fabric, TLS: shown, Revoked: removed, Signers: s.signers(), Log: s.cfg.Log, Agents: rights(wire.AgentSubjects()),
+	})
+	s.broker = s.embedded
+	return err
+}
+
+func brokerDir(dir string) string { return filepath.Join(dir, "broker") }
+
+// rights are subjects as the broker takes them.
+func rights(publish, subscribe []string) broker.Rights {
+	return broker.Rights{Publish: publish, Subscribe: subscribe}
+}
+
+// stopBroker ends the embedded broker, if there is one.
+func (s *Server) stopBroker() {
+	if s.embedded != nil {
+		s.embedded.Shutdown()
+	}
+}
+
+// fabricURLs are where the server itself connects.
+func (s *Server) fabricURLs() []string {
+	if s.external != nil {
+		return s.external.URLs()
+	}
+	return []string{s.embedded.URL()}
+}
+
+// FabricURLs returns what agents connect to, as they are told it.
+func (s *Server) FabricURLs() []string {
+	if s.joining == nil {
+		return s.fabricURLs()
+	}
+	var urls []string
+	for _, address := range s.joining.fleet.Advertise {
+		urls = append(urls, "tls://"+address)
+	}
+	switch {
+	case len(urls) > 0:
+		return urls
+	case s.external != nil:
+		return s.external.URLs()
+	default:
+		host, _, _ := net.SplitHostPort(s.cfg.Fabric) // the broker listens on it
+		return []string{"tls://" + net.JoinHostPort(host, strconv.Itoa(s.embedded.Port()))}
+	}
+}
+
+// serveFabric connects to the fabric, joins the other servers on it, and takes the reports of agents, until ctx ends.
+func (s *Server) serveFabric(ctx context.Context) error {
+	_, verified := s.joining.brokerTLS()
+	conn, err := fabric.Dial(ctx, fabric.DialConfig{
+		URLs: s.fabricURLs(), Identity: s.broker.ServerIdentity(), TLS: verified, Name: "server", Log: s.cfg.Log, OnConnected: s.cluster.connected,
+	})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := s.cluster.meet(ctx, conn); err != nil {
+		return err
+	}
+	return group.Run(ctx,
+		group.Part{Name: "other servers", Run: func(ctx context.Context) error { return s.cluster.tell(ctx, conn) }},
+		group.Part{Name: "reports", Run: func(ctx context.Context) error { return s.serveReports(ctx, conn) }},
+	)
+}
+
+// serveReports takes the reports of agents over a link, until ctx ends.
+func (s *Server) serveReports(ctx context.Context, conn *fabric.Conn) error {
+	stop, err := conn.Serve(wire.AnyReportSubject, "servers", reportWorkers, func(ctx context.Context, subject string, data []byte) []byte { //nolint:contextcheck // stop ends it
+		area, agent, err := wire.ReportAgent(subject)
+		if err != nil {
+			s.cfg.Log.Warn("report refused", "error", err)
+			return nil
+		}
+		if reply, refused := s.stranger(ctx, area, agent); refused {
+			return reply
+		}
+		begun := time.Now()
+		defer func() { s.metrics.Reported(len(data), time.Since(begun)) }()
+		return s.engine.HandleReport(ctx, agent, data)
+	})
+	if err != nil {
+		return fmt.Errorf("cannot listen for reports: %w", err)
+	}
+	defer stop()
+	s.link.set(conn)
+	<-ctx.Done()
+	return nil
+}
+
+// runBrokers keeps the brokers of others told of who may use them, until ctx ends.
+func (s *Server) runBrokers(ctx context.Context) error {
+	if s.external == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return s.external.Run(ctx)
+}

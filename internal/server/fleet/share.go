@@ -1,0 +1,183 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"drover/internal/server/store"
+)
+
+// Word is what one server knows of an agent's link, for the others.
+type Word struct {
+	Key string
+	// Seen and Lost are when the agent was last heard, and found to be gone; zero: never.
+	Seen, Lost time.Time
+	// Introduced says that the agent has said what it is, Since when that was, Facts what it said.
+	Introduced bool
+	Since      time.Time
+	Facts      Facts
+}
+
+// Share says that other servers write to the same register: the directory notes what it hears itself, for News, and calls changed when it
+// has changed the row of an agent; that must not block. It is for before anything is heard.
+func (d *Directory) Share(changed func(agent string)) {
+	d.news, d.changed = map[string]bool{}, changed
+}
+
+// Find finds an agent by its public nkey, also one that has just joined elsewhere.
+func (d *Directory) Find(ctx context.Context, key string) (a store.Agent, known bool, err error) {
+	if a, known = d.ByKey(key); known || d.news == nil {
+		return a, known, nil
+	}
+	if err := d.Refresh(ctx, []string{key}); err != nil {
+		return store.Agent{}, false, err
+	}
+	a, known = d.ByKey(key)
+	return a, known, nil
+}
+
+// News returns the links that have changed by what was heard here, each once, and at most so many.
+func (d *Directory) News(limit int) []Word {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	words := make([]Word, 0, min(limit, len(d.news)))
+	for key, met := range d.news {
+		if len(words) == limit {
+			break
+		}
+		delete(d.news, key)
+		if l, ok := d.links[key]; ok {
+			w := l.word(key)
+			w.Introduced = w.Introduced && met // the others have heard of it
+			words = append(words, w)
+		}
+	}
+	return words
+}
+
+// Links returns what is known of links, in the order of their keys, beginning behind one.
+func (d *Directory) Links(after string, limit int) []Word {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	keys := make([]string, 0, len(d.links))
+	for key := range d.links {
+		if key > after {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	words := make([]Word, 0, min(limit, len(keys)))
+	for _, key := range keys[:cap(words)] {
+		words = append(words, d.links[key].word(key))
+	}
+	return words
+}
+
+// Hear takes what another server knows. Of two words the later one counts, whatever the order in which they arrive.
+func (d *Directory) Hear(words []Word) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, w := range words {
+		if _, joined := d.byKey[w.Key]; !joined {
+			continue // its row is still on the way, and its next heartbeat comes in seconds
+		}
+		d.links[w.Key] = d.links[w.Key].merge(w)
+	}
+}
+
+// Refresh reads the rows of some agents again, which another server may have changed or removed.
+func (d *Directory) Refresh(ctx context.Context, keys []string) error {
+	d.joining.Lock()
+	defer d.joining.Unlock()
+	rows, err := d.agents.GetAgents(ctx, keys)
+	if err != nil {
+		return fmt.Errorf("cannot read agents again: %w", err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	there := make(map[string]bool, len(rows))
+	for _, a := range rows {
+		there[a.Key] = true
+		d.take(a)
+	}
+	for _, key := range keys {
+		if !there[key] {
+			d.forget(key)
+		}
+	}
+	return nil
+}
+
+// Shift moves all that is remembered by as much as the clock has been set.
+func (d *Directory) Shift(by time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.started = d.started.Add(by)
+	for key, l := range d.links {
+		for _, t := range []*time.Time{&l.seen, &l.lost, &l.since} {
+			if !t.IsZero() {
+				*t = t.Add(by)
+			}
+		}
+		d.links[key] = l
+	}
+}
+
+// Clock notes how far the clock of an agent's host is ahead.
+func (d *Directory) Clock(key string, ahead time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l, ok := d.links[key]; ok && (l.ahead-ahead).Abs() >= time.Second {
+		l.ahead = ahead
+		d.links[key] = l
+	}
+}
+
+// Unsteady counts the agents that are there and whose clocks are off by more than a bound, and returns how far the worst is ahead.
+func (d *Directory) Unsteady(now time.Time, bound time.Duration) (count int, worst time.Duration) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	for key, l := range d.links {
+		if l.ahead.Abs() <= bound {
+			continue
+		}
+		if _, joined := d.byKey[key]; !joined || l.presence(true, d.started, now).Away {
+			continue
+		}
+		count++
+		if l.ahead.Abs() > worst.Abs() {
+			worst = l.ahead
+		}
+	}
+	return count, worst
+}
+
+// tell notes that a link has changed by what was heard here, under the lock; met says that the agent has introduced itself.
+func (d *Directory) tell(key string, met bool) {
+	if d.news != nil {
+		d.news[key] = d.news[key] || met
+	}
+}
+
+func (l link) word(key string) Word {
+	return Word{Key: key, Seen: l.seen, Lost: l.lost, Introduced: l.introduced, Since: l.since, Facts: l.facts}
+}
+
+// merge returns the link as it is by what is known here and elsewhere.
+func (l link) merge(w Word) link {
+	if w.Seen.After(l.seen) {
+		l.seen = w.Seen
+	}
+	if w.Lost.After(l.lost) && w.Lost.After(l.seen) {
+		l = link{seen: l.seen, lost: w.Lost, facts: l.facts, ahead: l.ahead}
+	}
+	if w.Introduced && w.Since.After(l.since) && !w.Since.Before(l.lost) {
+		l.introduced, l.since, l.facts = true, w.Since, w.Facts
+	}
+	if l.seen.After(l.lost) {
+		l.lost = time.Time{}
+	}
+	return l
+}

@@ -1,0 +1,135 @@
+package peers
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"drover/internal/server/fleet"
+)
+
+// version is that of the messages here. A newer one is not read: what it tells is found in the database, later.
+const version = 1
+
+// The subjects. Agents and proxies have no right to any of them.
+const (
+	newsSubject  = "drover.v1.server.news"
+	knownSubject = "drover.v1.server.known"
+	// knownQueue is the queue of those who answer on knownSubject.
+	knownQueue = "servers"
+)
+
+// sender is who says something.
+type sender struct {
+	Version int    `json:"version"`
+	ID      string `json:"id"`
+	Name    string `json:"name"`
+	Build   string `json:"build"`
+	// Database is the id of the database that the sender keeps its state in.
+	Database string `json:"database"`
+}
+
+// news is what a server tells all others.
+type news struct {
+	sender
+	// Agents are the keys of those whose rows in the register have changed, Tasks the ids of those of which an item got its outcome.
+	Agents []string `json:"agents,omitempty"`
+	Tasks  []string `json:"tasks,omitempty"`
+	// Events says that there are new ones, Webhooks that these were changed.
+	Events   bool   `json:"events,omitempty"`
+	Webhooks bool   `json:"webhooks,omitempty"`
+	Links    []word `json:"links,omitempty"`
+	// Leaving says that nothing more will come.
+	Leaving bool `json:"leaving,omitempty"`
+}
+
+// question asks what a server knows of links, beginning behind a key.
+type question struct {
+	sender
+	After string `json:"after,omitempty"`
+}
+
+// known answers a question. More follow where Links are not empty.
+type known struct {
+	sender
+	Links []word `json:"links,omitempty"`
+}
+
+// word is what is known of one agent's link. Times are how long ago it was, in milliseconds: no two clocks are compared.
+type word struct {
+	Key  string `json:"k"`
+	Seen *int64 `json:"s,omitempty"`
+	Lost *int64 `json:"l,omitempty"`
+	Met  *met   `json:"m,omitempty"`
+}
+
+// met is what an agent has said of itself.
+type met struct {
+	Ago     int64     `json:"ago"`
+	Started time.Time `json:"started,omitzero"`
+	OS      string    `json:"os,omitempty"`
+	Arch    string    `json:"arch,omitempty"`
+	CPUs    int       `json:"cpus,omitempty"`
+	Memory  int64     `json:"memory,omitempty"`
+	Place   string    `json:"place,omitempty"`
+	Policy  string    `json:"policy,omitempty"`
+}
+
+// wordsOf writes down what a directory says at a time.
+func wordsOf(words []fleet.Word, now time.Time) []word {
+	list := make([]word, len(words))
+	for i, w := range words {
+		list[i] = word{Key: w.Key, Seen: ago(w.Seen, now), Lost: ago(w.Lost, now)}
+		if w.Introduced {
+			list[i].Met = &met{
+				Ago: now.Sub(w.Since).Milliseconds(), Started: w.Facts.Started, OS: w.Facts.OS, Arch: w.Facts.Arch, CPUs: w.Facts.CPUs, Memory: w.Facts.Memory,
+				Place: w.Facts.Place, Policy: w.Facts.Policy,
+			}
+		}
+	}
+	return list
+}
+
+// ago is nil for a time that never was.
+func ago(t, now time.Time) *int64 {
+	if t.IsZero() {
+		return nil
+	}
+	ms := max(now.Sub(t).Milliseconds(), 0)
+	return &ms
+}
+
+// read puts words into the terms of a directory at a time.
+func read(list []word, now time.Time) []fleet.Word {
+	words := make([]fleet.Word, len(list))
+	for i, w := range list {
+		words[i] = fleet.Word{Key: w.Key, Seen: at(w.Seen, now), Lost: at(w.Lost, now)}
+		if m := w.Met; m != nil {
+			words[i].Introduced, words[i].Since = true, at(&m.Ago, now)
+			words[i].Facts = fleet.Facts{Started: m.Started, OS: m.OS, Arch: m.Arch, CPUs: m.CPUs, Memory: m.Memory, Place: m.Place, Policy: m.Policy}
+		}
+	}
+	return words
+}
+
+func at(ago *int64, now time.Time) time.Time {
+	if ago == nil {
+		return time.Time{}
+	}
+	return now.Add(-time.Duration(max(*ago, 0)) * time.Millisecond)
+}
+
+// errVersion refuses the message of a newer server.
+var errVersion = errors.New("written by a newer version")
+
+// decode reads a message into m and returns who has sent it.
+func decode(data []byte, m any, from *sender) error {
+	if err := json.Unmarshal(data, m); err != nil {
+		return fmt.Errorf("cannot read message: %w", err)
+	}
+	if from.Version > version {
+		return fmt.Errorf("cannot read message of server %s, build %s: %w", from.Name, from.Build, errVersion)
+	}
+	return nil
+}

@@ -1,0 +1,411 @@
+// Package peers is what the servers of one fleet tell each other over the fabric: which agents were heard, what has changed in the
+// register, which tasks have come to an end, that events have arrived. It owns these messages, and who is there. It decides nothing
+// and keeps nothing: any message may be lost, and all that counts is in the database, where each server finds it by a slow look; which
+// agents are there is told again with their next heartbeat.
+package peers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"drover/internal/fabric"
+	"drover/internal/server/fleet"
+)
+
+// Link is the way to the other servers.
+type Link interface {
+	Publish(subject string, data []byte) error
+	Request(ctx context.Context, subject string, data []byte) ([]byte, error)
+	Serve(subject, queue string, workers int, fn fabric.Handler) (stop func(), err error)
+}
+
+// Presence is what is known of the agents' links.
+type Presence interface {
+	// News returns the links that have changed by what this server has heard itself, each once.
+	News(limit int) []fleet.Word
+	// Links returns what is known of links, in the order of their keys, beginning behind one.
+	Links(after string, limit int) []fleet.Word
+	// Hear takes what another server knows.
+	Hear(words []fleet.Word)
+}
+
+// Listener is who does something with news. Its functions return soon.
+type Listener struct {
+	// Agents gets the keys of agents whose rows in the register have changed, Tasks the ids of tasks of which an item got its outcome.
+	Agents, Tasks func(ids []string)
+	// Events is called when there are new ones, Webhooks when these were changed.
+	Events, Webhooks func()
+	// Missed is called when something may have been missed, as the link was lost.
+	Missed func()
+}
+
+// Config is what a Hub needs.
+type Config struct {
+	// ID is that of this run of this server, Name its host's, Database that of the database.
+	ID, Name, Build, Database string
+	Presence                  Presence
+	Listener                  Listener
+	// Now is the clock of Presence.
+	Now func() time.Time
+	Log *slog.Logger
+}
+
+const (
+	// beat is how often a server says that it is there, and which agents it has heard.
+	beat = time.Second
+	// gather is how long news wait for others.
+	gather = 5 * time.Millisecond
+	// goneAfter is how long a server that says nothing counts as there.
+	goneAfter = 5 * beat
+	// A message holds so many links or ids at most, and stays far below what the fabric takes.
+	mostLinks = 10_000
+	mostIDs   = 20_000
+	// askTime bounds one question to another server.
+	askTime = 5 * time.Second
+)
+
+// Hub tells and hears. Its methods but Run and Meet do not block.
+type Hub struct {
+	cfg    Config
+	self   sender
+	wake   chan struct{}
+	missed chan struct{}
+
+	mu               sync.Mutex
+	agents, tasks    map[string]struct{}
+	events, webhooks bool
+	members          map[string]member
+	foreign          string
+}
+
+// member is another server.
+type member struct {
+	sender
+	heard time.Time
+}
+
+// New returns a hub that says nothing before Run.
+func New(cfg Config) *Hub {
+	return &Hub{
+		cfg: cfg, self: sender{Version: version, ID: cfg.ID, Name: cfg.Name, Build: cfg.Build, Database: cfg.Database},
+		wake: make(chan struct{}, 1), missed: make(chan struct{}, 1),
+		agents: map[string]struct{}{}, tasks: map[string]struct{}{}, members: map[string]member{},
+	}
+}
+
+// TellAgents says that rows of the register have changed.
+func (h *Hub) TellAgents(keys ...string) { h.tell(func() { add(h.agents, keys) }) }
+
+// TellTasks says that items of tasks got their outcomes.
+func (h *Hub) TellTasks(ids []string) { h.tell(func() { add(h.tasks, ids) }) }
+
+// TellEvents says that there are new events.
+func (h *Hub) TellEvents() { h.tell(func() { h.events = true }) }
+
+// TellWebhooks says that webhooks were changed.
+func (h *Hub) TellWebhooks() { h.tell(func() { h.webhooks = true }) }
+
+// tell notes news, if anybody is there to hear them.
+func (h *Hub) tell(note func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.members) == 0 {
+		return
+	}
+	note()
+	raise(h.wake)
+}
+
+func add(set map[string]struct{}, ids []string) {
+	for _, id := range ids {
+		set[id] = struct{}{}
+	}
+}
+
+func raise(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Connected says that the link is new, so that something may have been missed.
+func (h *Hub) Connected() { raise(h.missed) }
+
+// Count returns how many servers are there, this one among them.
+func (h *Hub) Count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return 1 + len(h.members)
+}
+
+// Foreign returns what is wrong where a server with another database uses the same fabric; else nil. Each of the two would take a part
+// of every agent's reports.
+func (h *Hub) Foreign() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.foreign == "" {
+		return nil
+	}
+	return errors.New(h.foreign)
+}
+
+// Meet joins the others: it hears what they say from now on, takes over what one of them knows of the agents, and then answers such
+// questions itself. It fails where the others have another database. What it listens with ends with the link.
+func (h *Hub) Meet(ctx context.Context, link Link) error {
+	_, err := link.Serve(newsSubject, "", 1, func(_ context.Context, _ string, data []byte) []byte {
+		h.hear(data)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("cannot listen to other servers: %w", err)
+	}
+	if err := h.ask(ctx, link); err != nil {
+		return err
+	}
+	_, err = link.Serve(knownSubject, knownQueue, 1, func(_ context.Context, _ string, data []byte) []byte { return h.answer(data) })
+	if err != nil {
+		return fmt.Errorf("cannot listen to other servers: %w", err)
+	}
+	return nil
+}
+
+// ask takes over what another server knows. Where nobody answers, agents tell it themselves.
+func (h *Hub) ask(ctx context.Context, link Link) error {
+	asked, after := h.cfg.Now(), ""
+	total := 0
+	for {
+		data, err := json.Marshal(question{sender: h.self, After: after})
+		if err != nil {
+			return fmt.Errorf("cannot ask other servers: %w", err)
+		}
+		attempt, cancel := context.WithTimeout(ctx, askTime)
+		reply, err := link.Request(attempt, knownSubject, data)
+		cancel()
+		if errors.Is(err, fabric.ErrNobody) {
+			return nil
+		}
+		var k known
+		if err == nil {
+			err = decode(reply, &k, &k.sender)
+		}
+		if err != nil {
+			h.cfg.Log.WarnContext(ctx, "another server could not be asked which agents are there", "error", err)
+			return nil
+		}
+		if err := h.compare(k.sender); err != nil {
+			return err
+		}
+		if len(k.Links) == 0 {
+			h.cfg.Log.InfoContext(ctx, "another server has told which agents are there", "server", k.Name, "agents", total,
+				"took", h.cfg.Now().Sub(asked))
+			return nil
+		}
+		h.note(k.sender)
+		h.cfg.Presence.Hear(read(k.Links, h.cfg.Now()))
+		total += len(k.Links)
+		after = k.Links[len(k.Links)-1].Key
+	}
+}
+
+// answer tells another server which agents are there.
+func (h *Hub) answer(data []byte) []byte {
+	var q question
+	if err := decode(data, &q, &q.sender); err != nil {
+		h.cfg.Log.Warn("question of another server was not answered", "error", err)
+		return nil
+	}
+	k := known{sender: h.self}
+	if h.compare(q.sender) == nil {
+		h.note(q.sender)
+		k.Links = wordsOf(h.cfg.Presence.Links(q.After, mostLinks), h.cfg.Now())
+	}
+	reply, err := json.Marshal(k)
+	if err != nil { // texts and numbers
+		return nil
+	}
+	return reply
+}
+
+// compare returns what is wrong where a server has another database.
+func (h *Hub) compare(s sender) error {
+	if s.Database == h.self.Database {
+		return nil
+	}
+	return fmt.Errorf("server %s uses the same fabric with another database (%s, here %s): give all servers of a fleet one PostgreSQL, and each fleet a fabric and keys of its own",
+		s.Name, s.Database, h.self.Database)
+}
+
+// note remembers that a server is there.
+func (h *Hub) note(s sender) {
+	h.mu.Lock()
+	_, known := h.members[s.ID]
+	h.members[s.ID] = member{s, h.cfg.Now()}
+	h.mu.Unlock()
+	if !known {
+		h.cfg.Log.Info("another server is there", "server", s.Name, "id", s.ID, "build", s.Build)
+	}
+}
+
+// hear takes the news of another server.
+func (h *Hub) hear(data []byte) {
+	var n news
+	if err := decode(data, &n, &n.sender); err != nil {
+		h.cfg.Log.Warn("news of another server were not taken", "error", err)
+		return
+	}
+	if n.ID == h.self.ID {
+		return
+	}
+	if err := h.compare(n.sender); err != nil {
+		h.alarm(err)
+		return
+	}
+	if n.Leaving {
+		h.drop(n.ID)
+	} else {
+		h.note(n.sender)
+	}
+	if len(n.Links) > 0 {
+		h.cfg.Presence.Hear(read(n.Links, h.cfg.Now()))
+	}
+	l := &h.cfg.Listener
+	if len(n.Agents) > 0 {
+		l.Agents(n.Agents)
+	}
+	if len(n.Tasks) > 0 {
+		l.Tasks(n.Tasks)
+	}
+	if n.Events {
+		l.Events()
+	}
+	if n.Webhooks {
+		l.Webhooks()
+	}
+}
+
+// alarm makes known, once, that a server with another database is there.
+func (h *Hub) alarm(err error) {
+	h.mu.Lock()
+	told := h.foreign == err.Error()
+	h.foreign = err.Error()
+	h.mu.Unlock()
+	if !told {
+		h.cfg.Log.Error("server of another fleet uses the same fabric", "error", err)
+	}
+}
+
+func (h *Hub) drop(id string) {
+	h.mu.Lock()
+	m, known := h.members[id]
+	delete(h.members, id)
+	h.mu.Unlock()
+	if known {
+		h.cfg.Log.Info("another server has left", "server", m.Name, "id", id)
+	}
+}
+
+// expire drops servers that were silent for too long.
+func (h *Hub) expire() {
+	h.mu.Lock()
+	var gone []string
+	now := h.cfg.Now()
+	for id, m := range h.members {
+		if now.Sub(m.heard) > goneAfter {
+			gone = append(gone, id)
+		}
+	}
+	h.mu.Unlock()
+	for _, id := range gone {
+		h.drop(id)
+	}
+}
+
+// Run tells news over a link that was met, until ctx ends.
+func (h *Hub) Run(ctx context.Context, link Link) error {
+	ticker := time.NewTicker(beat)
+	defer ticker.Stop()
+	h.publish(link, true)
+	for {
+		select {
+		case <-h.wake:
+			timer := time.NewTimer(gather)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+			timer.Stop()
+			h.publish(link, false)
+		case <-ticker.C:
+			h.expire()
+			h.publish(link, true)
+		case <-h.missed:
+			if err := h.ask(ctx, link); err != nil {
+				h.alarm(err)
+			}
+			h.cfg.Listener.Missed()
+		case <-ctx.Done():
+			h.publish(link, false)
+			h.send(link, news{sender: h.self, Leaving: true})
+			return nil
+		}
+	}
+}
+
+// publish tells what there is to tell, and with alive that this server is there and whom it has heard.
+func (h *Hub) publish(link Link, alive bool) {
+	for {
+		n := news{sender: h.self}
+		h.mu.Lock()
+		n.Agents, n.Tasks = take(h.agents), take(h.tasks)
+		n.Events, n.Webhooks = h.events, h.webhooks
+		h.events, h.webhooks = false, false
+		h.mu.Unlock()
+		if alive {
+			n.Links = wordsOf(h.cfg.Presence.News(mostLinks), h.cfg.Now())
+		}
+		if !alive && len(n.Agents)+len(n.Tasks) == 0 && !n.Events && !n.Webhooks {
+			return
+		}
+		if !h.send(link, n) || len(n.Links) < mostLinks && len(n.Agents) < mostIDs && len(n.Tasks) < mostIDs {
+			return
+		}
+	}
+}
+
+// take removes ids from a set and returns them.
+func take(set map[string]struct{}) []string {
+	if len(set) <= mostIDs {
+		ids := slices.Collect(maps.Keys(set))
+		clear(set)
+		return ids
+	}
+	ids := make([]string, 0, mostIDs)
+	for id := range set {
+		if len(ids) == mostIDs {
+			break
+		}
+		delete(set, id)
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// send returns whether the message has gone out. One that has not is not sent again: what it told is in the database.
+func (h *Hub) send(link Link, n news) bool {
+	data, err := json.Marshal(n)
+	if err == nil {
+		err = link.Publish(newsSubject, data)
+	}
+	if err != nil {
+		h.cfg.Log.Debug("news were not told to other servers", "error", err)
+	}
+	return err == nil
+}

@@ -1,0 +1,305 @@
+package peers_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"drover/internal/fabric"
+	"drover/internal/server/fleet"
+	"drover/internal/server/peers"
+)
+
+// air is a fabric in memory: what is published reaches all at once, and a request the first that serves.
+type air struct {
+	mu     sync.Mutex
+	served map[string][]fabric.Handler
+	queued map[string][]fabric.Handler
+	mute   bool
+	sent   int
+}
+
+func newAir() *air {
+	return &air{served: map[string][]fabric.Handler{}, queued: map[string][]fabric.Handler{}}
+}
+
+func (a *air) Publish(subject string, data []byte) error {
+	a.mu.Lock()
+	all, mute := slices.Clone(a.served[subject]), a.mute
+	a.sent++
+	a.mu.Unlock()
+	if mute {
+		return fabric.ErrNotConnected
+	}
+	for _, fn := range all {
+		fn(context.Background(), subject, data)
+	}
+	return nil
+}
+
+func (a *air) Request(ctx context.Context, subject string, data []byte) ([]byte, error) {
+	a.mu.Lock()
+	all := slices.Clone(a.queued[subject])
+	a.mu.Unlock()
+	if len(all) == 0 {
+		return nil, fabric.ErrNobody
+	}
+	return all[0](ctx, subject, data), nil
+}
+
+func (a *air) Serve(subject, queue string, _ int, fn fabric.Handler) (func(), error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if queue == "" {
+		a.served[subject] = append(a.served[subject], fn)
+	} else {
+		a.queued[subject] = append(a.queued[subject], fn)
+	}
+	return func() {}, nil
+}
+
+func (a *air) silence(mute bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mute = mute
+}
+
+// links is the presence that a server knows of.
+type links struct {
+	mu    sync.Mutex
+	known map[string]fleet.Word
+	fresh []fleet.Word
+}
+
+func (l *links) News(limit int) []fleet.Word {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := min(limit, len(l.fresh))
+	news := l.fresh[:n]
+	l.fresh = l.fresh[n:]
+	return news
+}
+
+func (l *links) Links(after string, limit int) []fleet.Word {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var words []fleet.Word
+	for key, w := range l.known {
+		if key > after {
+			words = append(words, w)
+		}
+	}
+	slices.SortFunc(words, func(a, b fleet.Word) int { return strings.Compare(a.Key, b.Key) })
+	return words[:min(limit, len(words))]
+}
+
+func (l *links) Hear(words []fleet.Word) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, w := range words {
+		l.known[w.Key] = w
+	}
+}
+
+// see has the server hear an agent.
+func (l *links) see(w fleet.Word) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.known[w.Key] = w
+	l.fresh = append(l.fresh, w)
+}
+
+// server is a hub and what it was told.
+type server struct {
+	*peers.Hub
+	links *links
+	mu    sync.Mutex
+	told  []string
+}
+
+func (s *server) note(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.told = append(s.told, fmt.Sprintf(format, args...))
+}
+
+// heard returns what the server was told since the last call, in order.
+func (s *server) heard() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	told := s.told
+	s.told = nil
+	slices.Sort(told)
+	return strings.Join(told, "; ")
+}
+
+func newServer(name, database string) *server {
+	s := &server{links: &links{known: map[string]fleet.Word{}}}
+	s.Hub = peers.New(peers.Config{
+		ID: name + "-run", Name: name, Build: "test", Database: database, Presence: s.links, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Listener: peers.Listener{
+			Agents:   func(keys []string) { slices.Sort(keys); s.note("agents %v", keys) },
+			Tasks:    func(ids []string) { slices.Sort(ids); s.note("tasks %v", ids) },
+			Events:   func() { s.note("events") },
+			Webhooks: func() { s.note("webhooks") },
+			Missed:   func() { s.note("missed") },
+		},
+	})
+	return s
+}
+
+// run has a server meet the others and run, until the returned function is called.
+func (s *server) run(t *testing.T, on *air) (stop func()) {
+	t.Helper()
+	if err := s.Meet(t.Context(), on); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- s.Run(ctx, on) }()
+	synctest.Wait()
+	return func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func TestNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		on := newAir()
+		a, b, c := newServer("a", "db"), newServer("b", "db"), newServer("c", "db")
+		a.TellTasks([]string{"nobody hears of it"})
+		stopA := a.run(t, on)
+		stopB := b.run(t, on)
+		stopC := c.run(t, on)
+		pass(time.Second)
+		if a.Count() != 3 || b.Count() != 3 || c.Count() != 3 {
+			t.Errorf("%d, %d and %d servers are there", a.Count(), b.Count(), c.Count())
+		}
+		a.TellTasks([]string{"t1", "t2"})
+		a.TellTasks([]string{"t2", "t3"})
+		a.TellAgents("k")
+		a.TellEvents()
+		a.TellWebhooks()
+		pass(10 * time.Millisecond)
+		for _, s := range []*server{b, c} {
+			if got := s.heard(); got != "agents [k]; events; tasks [t1 t2 t3]; webhooks" {
+				t.Errorf("heard %q", got)
+			}
+		}
+		if got := a.heard(); got != "" {
+			t.Errorf("it hears itself: %q", got)
+		}
+		stopC() // it says so
+		if a.Count() != 2 || b.Count() != 2 {
+			t.Errorf("%d and %d servers are there", a.Count(), b.Count())
+		}
+		on.silence(true) // a link that is lost takes the news with it
+		a.TellTasks([]string{"lost"})
+		pass(7 * time.Second)
+		if a.Count() != 1 {
+			t.Errorf("%d servers are there", a.Count())
+		}
+		on.silence(false)
+		b.Connected()
+		pass(time.Second)
+		if got := b.heard(); got != "missed" || b.Count() != 2 {
+			t.Errorf("heard %q, %d servers are there", got, b.Count())
+		}
+		stopA()
+		stopB()
+	})
+}
+
+func TestPresenceIsShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		on := newAir()
+		a, b := newServer("a", "db"), newServer("b", "db")
+		const many = 25_000 // more than one answer holds
+		for i := range many {
+			w := fleet.Word{Key: fmt.Sprintf("k%05d", i), Seen: time.Now()}
+			a.links.known[w.Key] = w
+		}
+		facts := fleet.Facts{OS: "linux", Arch: "x86_64", CPUs: 2, Memory: 1 << 30, Started: time.Now().Add(-time.Hour)}
+		a.links.known["k00000"] = fleet.Word{Key: "k00000", Seen: time.Now(), Introduced: true, Since: time.Now().Add(-time.Minute), Facts: facts}
+		stopA := a.run(t, on)
+		time.Sleep(3 * time.Second)
+		stopB := b.run(t, on)
+		if len(b.links.known) != many {
+			t.Errorf("the new server knows of %d agents", len(b.links.known))
+		}
+		first := b.links.known["k00000"]
+		if !first.Introduced || !first.Since.Equal(time.Now().Add(-time.Minute-3*time.Second)) || !first.Seen.Equal(time.Now().Add(-3*time.Second)) ||
+			first.Facts.OS != "linux" || first.Facts.CPUs != 2 || !first.Facts.Started.Equal(facts.Started) {
+			t.Errorf("of one it knows %+v", first)
+		}
+		lost := fleet.Word{Key: "gone", Seen: time.Now().Add(-2 * time.Second), Lost: time.Now()}
+		a.links.see(lost)
+		pass(time.Second)
+		if got := b.links.known["gone"]; got.Lost.IsZero() || got.Seen.After(got.Lost) || got.Introduced {
+			t.Errorf("of the lost one it knows %+v", got)
+		}
+		stopA()
+		stopB()
+	})
+}
+
+func TestAnotherDatabase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		on := newAir()
+		a, b := newServer("a", "db"), newServer("b", "another")
+		stop := a.run(t, on)
+		if err := b.Meet(t.Context(), on); err == nil || !strings.Contains(err.Error(), "server a uses the same fabric with another database (db, here another)") {
+			t.Errorf("a server of another database is let in: %v", err)
+		}
+		if a.Count() != 1 || a.Foreign() != nil {
+			t.Errorf("%d servers are there, %v", a.Count(), a.Foreign())
+		}
+		// One that has been there before, while the link was down, cannot be kept out.
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- b.Run(ctx, on) }()
+		pass(2 * time.Second)
+		if err := a.Foreign(); err == nil || !strings.Contains(err.Error(), "server b uses the same fabric") {
+			t.Errorf("it is not told of: %v", err)
+		}
+		if got := a.heard(); got != "" {
+			t.Errorf("it was believed: %q", got)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		stop()
+	})
+}
+
+func TestNewerServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		on := newAir()
+		a := newServer("a", "db")
+		stop := a.run(t, on)
+		for _, text := range []string{`{"version":2,"id":"x","database":"db","tasks":["t"]}`, `nothing`} {
+			if err := on.Publish("drover.v1.server.news", []byte(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := a.heard(); got != "" || a.Count() != 1 {
+			t.Errorf("heard %q, %d servers are there", got, a.Count())
+		}
+		stop()
+	})
+}

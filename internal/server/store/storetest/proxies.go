@@ -1,0 +1,62 @@
+//nolint:thelper // these are the tests themselves, and fail at their own lines
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"drover/internal/server/store"
+)
+
+func proxies(t *testing.T, s store.Store) {
+	must(t, s.CreateJoinToken(t.Context(), store.JoinToken{ID: "a", Role: store.RoleProxy, Uses: 9, Created: epoch, Expires: at(time.Hour)}))
+	var seen []string
+	use := func(p store.Proxy, refusal error) error {
+		return s.UseProxyToken(t.Context(), p, func(token store.JoinToken, again bool) error {
+			seen = append(seen, fmt.Sprintf("%s %s %d %v", p.Key, token.Role, token.Used, again))
+			return refusal
+		})
+	}
+	first := store.Proxy{Key: "1", Area: 3, Name: "b", Advertise: "192.0.2.1:7351", Build: "x", Token: "a", Created: epoch}
+	second := store.Proxy{Key: "2", Area: 3, Name: "a", Token: "a", Created: epoch}
+	no := errors.New("no")
+	if err := use(first, no); !errors.Is(err, no) {
+		t.Errorf("the refusal became %v", err)
+	}
+	must(t, use(first, nil))
+	first.Advertise, first.Build = "192.0.2.2:7351", "y"
+	must(t, use(first, nil))
+	must(t, use(second, nil))
+	same(t, "what was checked", []string{"1 proxy 0 false", "1 proxy 0 false", "1 proxy 1 true", "2 proxy 1 false"}, seen)
+	third := store.Proxy{Key: "3", Area: 4, Name: "a", Token: "a", Created: epoch}
+	if err := use(third, nil); !errors.Is(err, store.ErrExists) {
+		t.Errorf("a name that is taken: %v", err)
+	}
+	token, err := s.GetJoinToken(t.Context(), "a")
+	must(t, err)
+	if token.Used != 2 {
+		t.Errorf("used %d times, want 2", token.Used)
+	}
+	if err := use(store.Proxy{Key: "4", Name: "d", Token: "none"}, nil); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("an unknown token: %v", err)
+	}
+	list, err := s.ListProxies(t.Context())
+	must(t, err)
+	same(t, "proxies", []store.Proxy{second, first}, list)
+
+	must(t, s.RemoveProxy(t.Context(), "2", epoch))
+	if err := s.RemoveProxy(t.Context(), "2", epoch); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("removed twice: %v", err)
+	}
+	removed, err := s.ListRemoved(t.Context())
+	must(t, err)
+	same(t, "removed", []string{"2"}, removed)
+	must(t, use(third, nil)) // the name is free now
+	must(t, s.RemoveProxy(t.Context(), "3", epoch))
+	must(t, use(second, nil))
+	removed, err = s.ListRemoved(t.Context())
+	must(t, err)
+	same(t, "removed, after one has joined again", []string{"3"}, removed)
+}
