@@ -148,6 +148,7 @@ func mayImport() map[string][]string {
 		"internal/server/fleet":           {"internal/process", "internal/server/store"},
 		"internal/server/engine":          {"internal/process", "internal/server/desired", "internal/server/fleet", "internal/server/store", "internal/server/task", "internal/wire"},
 		"internal/server/store/sqlite":    {"internal/server/store/sqlstore"},
+		"internal/server/store/postgres":  {"internal/server/store/sqlstore"},
 		"internal/server/store/sqlstore":  {"internal/process", "internal/server/store", "internal/server/task"},
 		"internal/agent/pidns":            {},
 		"internal/fabric/fabrictest":      {"internal/fabric"},
@@ -170,6 +171,7 @@ func TestDriversStayBehindTheirSeams(t *testing.T) {
 	for library, homes := range map[string][]string{
 		"database/sql":                      {"internal/server/store"},
 		"modernc.org":                       {"internal/server/store"},
+		"github.com/jackc":                  {"internal/server/store/postgres", "test/pgtest"},
 		"github.com/nats-io/nats-server/v2": {"internal/fabric", "test/scale"}, // drover is measured beside bare NATS
 		"github.com/nats-io/nats.go":        {"internal/fabric", "test/scale"},
 		"github.com/nats-io/jwt/v2":         {"internal/fabric"},

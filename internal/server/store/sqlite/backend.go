@@ -71,11 +71,7 @@ func (b *backend) Query(ctx context.Context, scan func(*sql.Rows) error, stateme
 	if err != nil {
 		return err
 	}
-	rows, err := s.QueryContext(ctx, args...)
-	if err != nil {
-		return err
-	}
-	return sqlstore.Each(rows, scan)
+	return sqlstore.Each(func() (*sql.Rows, error) { return s.QueryContext(ctx, args...) }, scan)
 }
 
 func (b *backend) prepared(ctx context.Context, statement string) (*sql.Stmt, error) {
@@ -120,9 +116,5 @@ func (s snapshot) Exec(ctx context.Context, statement string, args ...any) (int,
 }
 
 func (s snapshot) Query(ctx context.Context, scan func(*sql.Rows) error, statement string, args ...any) error {
-	rows, err := s.tx.QueryContext(ctx, s.backend.speller.Spell(statement), args...)
-	if err != nil {
-		return err
-	}
-	return sqlstore.Each(rows, scan)
+	return sqlstore.Each(func() (*sql.Rows, error) { return s.tx.QueryContext(ctx, s.backend.speller.Spell(statement), args...) }, scan)
 }

@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strconv"
-	"strings"
+
+	"drover/internal/server/store/sqlstore"
 )
 
 // The files are named <version>_<what>.sql, are applied in order, and are never changed once released.
@@ -19,46 +19,53 @@ var migrations embed.FS
 
 // migrate applies the migrations that the database has not had, each in a transaction of its own.
 func migrate(ctx context.Context, db *sql.DB, log *slog.Logger) (err error) {
-	entries, err := migrations.ReadDir("migrations")
+	all, err := sqlstore.ReadMigrations(migrations, "migrations")
 	if err != nil {
-		return fmt.Errorf("cannot read migrations: %w", err)
+		return err
 	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	slices.Sort(names)
-
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	for _, name := range append([]string{""}, names...) {
-		if err := apply(ctx, conn, name, len(names), log); err != nil {
+	err = locked(ctx, conn, `CREATE TABLE IF NOT EXISTS schema_version (one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL) STRICT;
+		INSERT OR IGNORE INTO schema_version VALUES (1, 0)`, nil)
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		if err := apply(ctx, conn, all, i, log); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// apply brings the schema to the version of the named file unless it is there; an empty name is version 0. The version is read
-// under the write lock, so that two programs which start at the same moment do not both migrate.
-func apply(ctx context.Context, conn *sql.Conn, name string, newest int, log *slog.Logger) (err error) {
-	version, script := 0, ""
-	if name != "" {
-		if version, err = strconv.Atoi(strings.SplitN(name, "_", 2)[0]); err != nil {
-			return fmt.Errorf("migration %q has no number: %w", name, err)
+// apply brings the schema to the version of one of the migrations unless it is there. The version is read under the write lock, so that
+// two programs which start at the same moment do not both migrate.
+func apply(ctx context.Context, conn *sql.Conn, all []sqlstore.Migration, which int, log *slog.Logger) error {
+	m := all[which]
+	needed := false
+	err := locked(ctx, conn, m.Script+"; UPDATE schema_version SET version = "+strconv.Itoa(m.Version), func() (bool, error) {
+		var have int
+		if err := conn.QueryRowContext(ctx, "SELECT version FROM schema_version").Scan(&have); err != nil {
+			return false, fmt.Errorf("cannot read schema version: %w", err)
 		}
-		text, err := migrations.ReadFile("migrations/" + name)
-		if err != nil {
-			return fmt.Errorf("cannot read migration: %w", err)
-		}
-		script = string(text) + "; UPDATE schema_version SET version = " + strconv.Itoa(version)
-	} else {
-		script = `CREATE TABLE IF NOT EXISTS schema_version (one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL) STRICT;
-			INSERT OR IGNORE INTO schema_version VALUES (1, 0)`
+		_, err := sqlstore.Missing(all, have)
+		needed = have < m.Version
+		return needed, err
+	})
+	if err != nil {
+		return fmt.Errorf("cannot apply migration %q: %w", m.Name, err)
 	}
+	if needed {
+		log.InfoContext(ctx, "schema was migrated", "version", m.Version)
+	}
+	return nil
+}
+
+// locked runs a script under the write lock, unless wanted, which is asked under it too, says that it is not.
+func locked(ctx context.Context, conn *sql.Conn, script string, wanted func() (bool, error)) (err error) {
 	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
@@ -68,28 +75,17 @@ func apply(ctx context.Context, conn *sql.Conn, name string, newest int, log *sl
 			err = errors.Join(err, rollback)
 		}
 	}()
-	if name != "" {
-		var have int
-		if err := conn.QueryRowContext(ctx, "SELECT version FROM schema_version").Scan(&have); err != nil {
-			return fmt.Errorf("cannot read schema version: %w", err)
-		}
-		switch {
-		case have > newest:
-			return fmt.Errorf("its schema is version %d and this build knows versions up to %d: run a newer drover", have, newest)
-		case have >= version:
-			script = ""
+	run := true
+	if wanted != nil {
+		if run, err = wanted(); err != nil {
+			return err
 		}
 	}
-	if script != "" {
+	if run {
 		if _, err := conn.ExecContext(ctx, script); err != nil {
-			return fmt.Errorf("cannot apply migration %q: %w", name, err)
+			return err
 		}
 	}
-	if _, err := conn.ExecContext(ctx, "COMMIT"); err != nil {
-		return fmt.Errorf("cannot apply migration %q: %w", name, err)
-	}
-	if script != "" && name != "" {
-		log.InfoContext(ctx, "schema was migrated", "version", version)
-	}
-	return nil
+	_, err = conn.ExecContext(ctx, "COMMIT")
+	return err
 }

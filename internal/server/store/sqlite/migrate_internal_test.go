@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"drover/internal/server/store"
+	"drover/internal/server/store/sqlstore"
 )
 
 // TestAppsOfTheFirstSchema: an app from before there were rights keeps its secret and can do what it could: everything.
@@ -54,18 +55,18 @@ func atVersion(t *testing.T, path, last, statement string, args ...any) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	entries, err := migrations.ReadDir("migrations")
+	all, err := sqlstore.ReadMigrations(migrations, "migrations")
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := []string{""}
-	for _, e := range entries {
-		if e.Name() <= last {
-			names = append(names, e.Name())
-		}
+	if _, err := conn.ExecContext(ctx, "CREATE TABLE schema_version (one INTEGER PRIMARY KEY, version INTEGER NOT NULL) STRICT; INSERT INTO schema_version VALUES (1, 0)"); err != nil {
+		t.Fatal(err)
 	}
-	for _, name := range names {
-		if err := apply(ctx, conn, name, len(entries), slog.New(slog.DiscardHandler)); err != nil {
+	for i, m := range all {
+		if m.Name > last {
+			break
+		}
+		if err := apply(ctx, conn, all, i, slog.New(slog.DiscardHandler)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -248,11 +248,7 @@ func (t *tx) Query(ctx context.Context, scan func(*sql.Rows) error, statement st
 	if err != nil {
 		return err
 	}
-	rows, err := s.QueryContext(ctx, args...)
-	if err != nil {
-		return err
-	}
-	return sqlstore.Each(rows, func(rows *sql.Rows) error {
+	return sqlstore.Each(func() (*sql.Rows, error) { return s.QueryContext(ctx, args...) }, func(rows *sql.Rows) error {
 		t.changed++ // as a rule the rows are what a change returns
 		return scan(rows)
 	})

@@ -124,8 +124,12 @@ func (t tx) value(ctx context.Context, dest any, statement string, args ...any) 
 	return err
 }
 
-// Each calls scan for the rows and closes them.
-func Each(rows *sql.Rows, scan func(*sql.Rows) error) (err error) {
+// Each calls scan for the rows that a query returns, and closes them.
+func Each(query func() (*sql.Rows, error), scan func(*sql.Rows) error) (err error) {
+	rows, err := query()
+	if err != nil {
+		return err
+	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		if err := scan(rows); err != nil {

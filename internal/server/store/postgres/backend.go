@@ -1,0 +1,138 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"drover/internal/server/store/sqlstore"
+)
+
+// attempts is how often a transaction is tried that others are in the way of, or whose connection is lost before its end.
+const attempts = 5
+
+// backend runs the statements of the store over a pool of connections.
+type backend struct {
+	pool    *sql.DB
+	speller *sqlstore.Speller
+	watch   sqlstore.Watch // nil for none
+	turn    *turn
+	log     *slog.Logger
+}
+
+func (b *backend) Dialect() *sqlstore.Dialect { return b.speller.Dialect() }
+
+// Close waits for the transactions that have begun.
+func (b *backend) Close() error {
+	if err := b.pool.Close(); err != nil {
+		return fmt.Errorf("cannot close database: %w", err)
+	}
+	return nil
+}
+
+// Query runs a read. One that finds its connection lost before the first row is run again on another.
+func (b *backend) Query(ctx context.Context, scan func(*sql.Rows) error, statement string, args ...any) error {
+	query := func() (*sql.Rows, error) { return b.pool.QueryContext(ctx, b.speller.Spell(statement), args...) }
+	begun := false
+	noted := func(rows *sql.Rows) error {
+		begun = true
+		return scan(rows)
+	}
+	err := sqlstore.Each(query, noted)
+	if err != nil && !begun && lost(err) && ctx.Err() == nil {
+		err = sqlstore.Each(query, noted)
+	}
+	return err
+}
+
+// Snapshot has do read in one transaction.
+func (b *backend) Snapshot(ctx context.Context, do func(context.Context, sqlstore.Session) error) (err error) {
+	tx, err := b.pool.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		// A read has nothing to commit. Its transaction is over already when the context has ended.
+		if end := tx.Rollback(); !errors.Is(end, sql.ErrTxDone) {
+			err = errors.Join(err, end)
+		}
+	}()
+	return do(ctx, session{b, tx})
+}
+
+// Write runs do in a transaction. It is run again when others were in its way, and when the connection was lost before the commit, of
+// which nothing is left then. A connection that is lost during the commit is an error: what was written may be stored.
+func (b *backend) Write(ctx context.Context, do func(context.Context, sqlstore.Session) error) error {
+	begun := time.Now()
+	var err error
+	for attempt := range attempts {
+		var again bool
+		if again, err = b.once(ctx, do); err == nil || !again || ctx.Err() != nil {
+			break
+		}
+		b.log.DebugContext(ctx, "transaction was undone", "attempt", attempt+1, "error", err)
+	}
+	if b.watch != nil {
+		b.watch.Wrote(1, time.Since(begun), err)
+	}
+	return err
+}
+
+// once runs do in a transaction, and says whether one that failed may be run again.
+func (b *backend) once(ctx context.Context, do func(context.Context, sqlstore.Session) error) (again bool, err error) {
+	conn, err := b.pool.Conn(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer func() {
+		if lost(err) { // it may still be open, to a server that is no primary any more
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+		}
+		_ = conn.Close() // it goes back to the pool, or is gone
+	}()
+	// The end of the caller's context ends the statements, but not a commit, of which nobody could say then whether it was one.
+	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
+	defer cancel()
+	tx, err := conn.BeginTx(whole, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return lost(err), err
+	}
+	statements, stop := context.WithTimeout(ctx, writeLimit)
+	defer stop()
+	if err := do(statements, session{b, tx}); err != nil {
+		if end := tx.Rollback(); end != nil && !errors.Is(end, sql.ErrTxDone) && !lost(end) {
+			err = errors.Join(err, end)
+		}
+		return crossed(err) || lost(err), err
+	}
+	err = tx.Commit()
+	return crossed(err), err
+}
+
+// WriteSerially is Write, and lets those that wait for each other share a transaction and its way to the disk.
+func (b *backend) WriteSerially(ctx context.Context, do func(context.Context, sqlstore.Session) error) error {
+	return b.turn.run(ctx, do, b.Write)
+}
+
+// session is an open transaction.
+type session struct {
+	backend *backend
+	tx      *sql.Tx
+}
+
+func (s session) Exec(ctx context.Context, statement string, args ...any) (int, error) {
+	result, err := s.tx.ExecContext(ctx, s.backend.speller.Spell(statement), args...)
+	if err != nil {
+		return 0, err
+	}
+	n, err := result.RowsAffected()
+	return int(n), err
+}
+
+func (s session) Query(ctx context.Context, scan func(*sql.Rows) error, statement string, args ...any) error {
+	return sqlstore.Each(func() (*sql.Rows, error) { return s.tx.QueryContext(ctx, s.backend.speller.Spell(statement), args...) }, scan)
+}

@@ -1,0 +1,83 @@
+package postgres
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	"drover/internal/server/store/sqlstore"
+)
+
+// laneLocks tells the locks of lanes from the others of the database.
+const laneLocks = 1819240
+
+// dialect is how PostgreSQL says what others say differently.
+func dialect() *sqlstore.Dialect {
+	return &sqlstore.Dialect{
+		Lists: map[string]string{
+			"texts":   list(`value #>> '{}' AS value`),
+			"numbers": list(`CAST(value AS bigint) AS value`),
+			"pairs":   list(`CAST(value ->> 0 AS bigint) AS a, CAST(value ->> 1 AS bigint) AS b`),
+			"names":   list(`value ->> 0 AS a, value ->> 1 AS b`),
+		},
+		Rewrite:  rewriter(),
+		Match:    "LIKE",
+		Pattern:  strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`, `*`, `%`, `?`, `_`).Replace,
+		Text:     escape,
+		Locked:   ` FOR UPDATE`,
+		Skipping: ` FOR UPDATE OF i SKIP LOCKED`,
+		// No two tasks share a number, and each has a range of its own for its requests and items, which is told without a lock.
+		Numbers:   `SELECT num, num << 24, num << 24 FROM nextval('task_numbers') num`,
+		LockLanes: `SELECT pg_advisory_xact_lock(` + strconv.Itoa(laneLocks) + `, CAST(value AS integer)) FROM numbers(?) j`,
+		Clock:     `SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint) * 1000`,
+	}
+}
+
+// list is a table of a JSON array.
+func list(columns string) string {
+	return `(SELECT place - 1 AS key, ` + columns + ` FROM jsonb_array_elements(CAST(CAST(%s AS text) AS jsonb)) WITH ORDINALITY AS l (value, place))`
+}
+
+// rewriter returns what puts a statement into PostgreSQL's words: what tells SQLite how to run it is left out, paths into JSON and
+// parameters are written as here.
+func rewriter() func(string) string {
+	hint := regexp.MustCompile(`\s(NOT INDEXED|INDEXED BY \w+)\b`)
+	path := regexp.MustCompile(`((?:\w+\.)?status) ->> '(?:\$\.)?([\w.]+)'`)
+	return func(statement string) string {
+		statement = hint.ReplaceAllString(statement, "")
+		statement = strings.ReplaceAll(statement, "CROSS JOIN", "JOIN")
+		statement = path.ReplaceAllStringFunc(statement, func(s string) string {
+			parts := path.FindStringSubmatch(s)
+			return `CAST(` + parts[1] + ` AS json) #>> '{` + strings.ReplaceAll(parts[2], ".", ",") + `}'`
+		})
+		return numbered(statement)
+	}
+}
+
+// numbered writes parameters with a dollar and a number, by SQLite's rule: a bare one has the number after the greatest so far.
+func numbered(statement string) string {
+	var out strings.Builder
+	greatest := 0
+	for {
+		at := strings.IndexAny(statement, "?'")
+		if at < 0 {
+			return out.String() + statement
+		}
+		out.WriteString(statement[:at])
+		if statement[at] == '\'' { // a literal has no parameters
+			end := at + 1 + strings.IndexByte(statement[at+1:], '\'') + 1
+			out.WriteString(statement[at:end])
+			statement = statement[end:]
+			continue
+		}
+		statement = statement[at+1:]
+		digits := len(statement) - len(strings.TrimLeft(statement, "0123456789"))
+		n := greatest + 1
+		if digits > 0 {
+			n, _ = strconv.Atoi(statement[:digits]) // digits are a number
+		}
+		greatest = max(greatest, n)
+		out.WriteString("$" + strconv.Itoa(n))
+		statement = statement[digits:]
+	}
+}

@@ -1,0 +1,95 @@
+package postgres
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// connector makes connections that take and give values as the statements of the store mean them.
+type connector struct{ driver.Connector }
+
+func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
+	inner, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pgx, ok := inner.(*stdlib.Conn)
+	if !ok {
+		return nil, fmt.Errorf("the driver has made a %T", inner)
+	}
+	return &conn{pgx}, nil
+}
+
+// conn is a connection to which flags are numbers, as in every database of the store, and which keeps NUL bytes in texts.
+type conn struct{ *stdlib.Conn }
+
+// CheckNamedValue makes a parameter one of the few types that have a column.
+func (c *conn) CheckNamedValue(v *driver.NamedValue) error {
+	value, err := driver.DefaultParameterConverter.ConvertValue(v.Value)
+	if err != nil {
+		return err
+	}
+	switch x := value.(type) {
+	case bool:
+		value = int64(0)
+		if x {
+			value = int64(1)
+		}
+	case string:
+		value = escape(x)
+	case []byte:
+		value = escape(string(x))
+	}
+	v.Value = value
+	return nil
+}
+
+// QueryContext runs a statement that returns rows.
+func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	inner, err := c.Conn.QueryContext(ctx, query, args)
+	if err != nil {
+		return nil, err
+	}
+	return &rows{inner}, nil
+}
+
+// rows are rows whose texts are as they were given.
+type rows struct{ driver.Rows }
+
+// Next reads a row.
+func (r *rows) Next(dest []driver.Value) error {
+	if err := r.Rows.Next(dest); err != nil {
+		return err
+	}
+	for i, v := range dest {
+		if s, ok := v.(string); ok {
+			dest[i] = unescape(s)
+		}
+	}
+	return nil
+}
+
+// PostgreSQL has no texts with NUL bytes, nor ones that are not UTF-8. The former may come in what callers name, which they get back to
+// the letter; so a NUL is stored as two bytes of 1, and a byte of 1 as 1 and 2, which keeps the order of texts.
+const (
+	mark     = "\x01"
+	nul, one = "\x01\x01", "\x01\x02"
+)
+
+func escape(s string) string {
+	if strings.ContainsAny(s, "\x00\x01") {
+		s = strings.NewReplacer("\x00", nul, mark, one).Replace(s)
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+func unescape(s string) string {
+	if !strings.Contains(s, mark) {
+		return s
+	}
+	return strings.NewReplacer(nul, "\x00", one, mark).Replace(s)
+}

@@ -1,0 +1,159 @@
+// Package postgres keeps the server's state in PostgreSQL, where any number of servers share it. It owns the connections, the schema and
+// what is to be done when a connection or its server is lost; the statements are those of package sqlstore. Nothing here holds a
+// password but the configuration of the connections: neither errors nor the log tell the URL as it was given.
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"golang.org/x/sys/unix"
+
+	"drover/internal/server/store/sqlstore"
+)
+
+// ErrUnavailable is returned by Open where a later attempt may succeed: nobody answers at the address, or the database is starting,
+// stopping or waiting to be promoted.
+var ErrUnavailable = errors.New("the database is not available")
+
+const (
+	// connections bounds how many connections a server has, for reads and writes.
+	connections = 24
+	// writeLimit bounds how long a transaction may take: one that waits for a database which has stopped answering ends then.
+	writeLimit = 30 * time.Second
+	// deadAfter is how long a connection may be silent while an answer is due, before the other side counts as gone.
+	deadAfter = 20 * time.Second
+	// connectTimeout bounds an attempt at one address, unless the URL says otherwise.
+	connectTimeout = 5 * time.Second
+	// oldest is the oldest version of PostgreSQL, as server_version_num tells it, that has all that the statements use.
+	oldest = 130000
+)
+
+// DB is an open database: the store, in PostgreSQL.
+type DB struct {
+	*sqlstore.Store
+	backend *backend
+}
+
+// Option changes how a database is opened.
+type Option func(*options)
+
+type options struct{ watch sqlstore.Watch }
+
+// WatchedBy has what is stored told to w.
+func WatchedBy(w sqlstore.Watch) Option { return func(o *options) { o.watch = w } }
+
+// Is reports whether a name of a database is the URL of one for Open.
+func Is(name string) bool {
+	return strings.HasPrefix(name, "postgres://") || strings.HasPrefix(name, "postgresql://")
+}
+
+// Open connects to the database of a URL, and brings its schema up to date, which only the first of several servers does while the others
+// wait. It fails with ErrUnavailable where waiting may help, and for good on a schema newer than its own, on a wrong password or name and
+// on a database that cannot hold what is stored. Close must be called.
+//
+// The URL takes several hosts and the parameters of libpq, among them target_session_attrs=read-write, which finds the primary of several
+// servers. What it leaves out is taken from PGPASSWORD, PGPASSFILE and the like.
+func Open(ctx context.Context, url string, log *slog.Logger, chosen ...Option) (*DB, error) {
+	cfg, err := parse(url)
+	if err != nil {
+		return nil, err
+	}
+	var wanted options
+	for _, o := range chosen {
+		o(&wanted)
+	}
+	pool := sql.OpenDB(connector{stdlib.GetConnector(*cfg)})
+	pool.SetMaxOpenConns(connections)
+	pool.SetMaxIdleConns(connections)
+	pool.SetConnMaxIdleTime(5 * time.Minute)
+	b := &backend{pool: pool, speller: sqlstore.NewSpeller(dialect()), watch: wanted.watch, turn: newTurn(), log: log}
+	if err := b.prepare(ctx, log.With("database", shown(cfg))); err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot open database %s: %w", shown(cfg), unavailable(err)), pool.Close())
+	}
+	return &DB{Store: sqlstore.New(b, wanted.watch), backend: b}, nil
+}
+
+// parse reads a URL. Its errors do not tell it, as a password may stand anywhere in one that is wrong.
+func parse(url string) (*pgx.ConnConfig, error) {
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, errors.New("cannot read the URL of the database (it is not shown here as it may hold a password): " +
+			"it should be like postgres://USER@HOST:5432/NAME?sslmode=verify-full")
+	}
+	cfg.RuntimeParams["application_name"] = "drover"
+	if cfg.ConnectTimeout == 0 {
+		cfg.ConnectTimeout = connectTimeout
+	}
+	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: deadAfter / 2, Interval: deadAfter / 8, Count: 4}}
+	cfg.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dialer.DialContext(ctx, network, address)
+		if tcp, ok := c.(*net.TCPConn); ok && err == nil {
+			err = giveUp(tcp)
+		}
+		return c, err
+	}
+	return cfg, nil
+}
+
+// giveUp has the kernel end a connection whose peer takes no data for deadAfter.
+func giveUp(c *net.TCPConn) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var set error
+	err = raw.Control(func(fd uintptr) {
+		set = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(deadAfter.Milliseconds()))
+	})
+	return errors.Join(err, set)
+}
+
+// shown is a database as it may be told: without the user's name and password.
+func shown(cfg *pgx.ConnConfig) string {
+	hosts := []string{net.JoinHostPort(cfg.Host, fmt.Sprint(cfg.Port))}
+	for _, f := range cfg.Fallbacks {
+		if h := net.JoinHostPort(f.Host, fmt.Sprint(f.Port)); h != hosts[len(hosts)-1] { // the same again without TLS
+			hosts = append(hosts, h)
+		}
+	}
+	return "postgres://" + strings.Join(hosts, ",") + "/" + cfg.Database
+}
+
+// Shown is a URL as it may be told: without the user's name and password.
+func Shown(url string) string {
+	cfg, err := parse(url)
+	if err != nil {
+		return "postgres://…"
+	}
+	return shown(cfg)
+}
+
+// prepare checks that the database can hold the store, and brings its schema up to date.
+func (b *backend) prepare(ctx context.Context, log *slog.Logger) error {
+	conn, err := b.pool.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close() //nolint:errcheck // it goes back to the pool
+	var version int
+	var encoding string
+	err = conn.QueryRowContext(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_encoding')`).Scan(&version, &encoding)
+	switch {
+	case err != nil:
+		return err
+	case version < oldest:
+		return fmt.Errorf("it is PostgreSQL %d, and drover needs %d or later", version/10000, oldest/10000)
+	case encoding != "UTF8":
+		return fmt.Errorf("its encoding is %s, and drover needs UTF8: create it with ENCODING 'UTF8' TEMPLATE template0", encoding)
+	}
+	return migrate(ctx, conn, log)
+}
