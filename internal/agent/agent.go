@@ -33,6 +33,7 @@ import (
 	"drover/internal/agent/specstore"
 	"drover/internal/agent/supervisor"
 	"drover/internal/agent/timetable"
+	"drover/internal/config"
 	"drover/internal/fabric"
 	"drover/internal/group"
 	"drover/internal/pki"
@@ -46,6 +47,10 @@ type Config struct {
 	Dir string
 	// Build is the version to report.
 	Build string
+	// Policy is the file that says what may be done on this host; empty is policy.DefaultFile.
+	Policy string
+	// Settings say how processes are watched over; the zero value stands for config.DefaultAgent.
+	Settings config.Agent
 	// Metrics is where /metrics is answered; the agent closes it. It may be nil.
 	Metrics net.Listener
 	Log     *slog.Logger
@@ -64,17 +69,10 @@ const (
 	keepCommands = replayWindow + time.Hour
 	pruneEvery   = 10 * time.Minute
 	bootStarts   = 8
-	// So many relaunches can be done at once, and so many more in each second after that: more than two hundred processes that
-	// crash together are started again as fast as the host can, and ten thousand within two minutes.
-	relaunchBurst = 500
-	relaunchRate  = 100
-	orderWorkers  = 4
+	orderWorkers = 4
+	// breachWindow is how long a breach of a limit counts.
+	breachWindow = time.Hour
 )
-
-// bounds say what is flapping, and how long a breach of a limit counts.
-func bounds() lifecycle.Bounds {
-	return lifecycle.Bounds{Flaps: 3, FlapWindow: 10 * time.Minute, BreachWindow: time.Hour}
-}
 
 // Agent is one host's agent.
 type Agent struct {
@@ -102,6 +100,9 @@ type Agent struct {
 // New opens the agent's directory, which must hold an enrolment, and takes over what its last life has left. Unless it is given a
 // Host it makes this process the reaper of orphans and sets its umask (launch.Prepare). Nothing is started before Run.
 func New(cfg Config) (*Agent, error) {
+	if cfg.Settings == (config.Agent{}) {
+		cfg.Settings = config.DefaultAgent()
+	}
 	if cfg.Host == nil {
 		if err := launch.Prepare(); err != nil {
 			return nil, fmt.Errorf("cannot prepare to start commands: %w", err)
@@ -165,7 +166,7 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 		}
 	}
 	sink := &sink{metrics: a.metrics}
-	if a.events, err = eventlog.Open(eventlog.Config{Dir: filepath.Join(a.cfg.Dir, "events"), OnAppend: sink.wake, Log: a.cfg.Log}); err != nil {
+	if a.events, err = eventlog.Open(eventlog.Config{Dir: filepath.Join(a.cfg.Dir, "events"), Age: a.cfg.Settings.EventAge, OnAppend: sink.wake, Log: a.cfg.Log}); err != nil {
 		return err
 	}
 	asked := &asked{}
@@ -176,11 +177,12 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 	}
 	a.super = supervisor.New(supervisor.Config{
 		Store: a.disk, Histories: a.store, Revisions: a.store, Confirmed: a.confirmation.over, Sink: sink, Operator: operator, HealthyAfter: healthyAfter, Relist: relistEvery, BootStarts: bootStarts,
-		Bounds: bounds(), Burst: relaunchBurst, Rate: relaunchRate, Log: a.cfg.Log,
+		Bounds: lifecycle.Bounds{Flaps: a.cfg.Settings.Flaps, FlapWindow: a.cfg.Settings.FlapWindow, BreachWindow: breachWindow},
+		Burst:  a.cfg.Settings.RelaunchBurst, Rate: float64(a.cfg.Settings.RelaunchRate), Log: a.cfg.Log,
 	})
 	asked.Supervisor = a.super
 	a.limits = limit.NewKeeper(limit.Config{
-		Subjects: a.super, Sink: a.super, Groups: a.store, Trees: a.host, Clock: host.SinceBoot, Log: a.cfg.Log,
+		Subjects: a.super, Sink: a.super, Groups: a.store, Trees: a.host, Clock: host.SinceBoot, Interval: a.cfg.Settings.LimitInterval, Log: a.cfg.Log,
 	})
 	a.timetable = timetable.New(timetable.Config{Sink: a.super, Now: a.wall, Host: a.key})
 	a.super.Join(supervisor.Parts{Timetables: a.timetable, Probes: a.prober, Usages: a.limits, OOM: a.host.OOM})
@@ -288,8 +290,11 @@ func (a *Agent) Notes() []string {
 	return notes
 }
 
-// Run supervises and takes operations until ctx ends. Losing the server changes nothing but what the server knows.
-func (a *Agent) Run(ctx context.Context) error {
+// Run supervises and takes operations until ctx ends. Losing the server changes nothing but what the server knows. Where something of the
+// host hangs it returns stopTime after ctx has ended, and leaves that to the end of this process.
+func (a *Agent) Run(ctx context.Context) error { return stopWithin(ctx, stopTime, a.run) }
+
+func (a *Agent) run(ctx context.Context) error {
 	defer a.store.Close()  //nolint:errcheck // everything that counts has been synced
 	defer a.events.Close() //nolint:errcheck // it has been synced
 	defer a.host.Close()

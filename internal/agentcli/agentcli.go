@@ -21,12 +21,13 @@ func NewRoot() *cobra.Command {
 		Args:  cobra.ArbitraryArgs,
 		RunE:  command.Subcommands,
 	}
-	root.AddCommand(newJoin(), newRun(), command.NewVersion())
+	root.AddCommand(newJoin(), newRun(), newPolicy(), command.NewVersion())
 	return root
 }
 
 func newRun() *cobra.Command {
-	var dir, level, address string
+	var dir, level, address, policyFile string
+	settings := config.DefaultAgent()
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the agent of a data directory that has joined a server",
@@ -40,7 +41,10 @@ directory it picks them up. A data directory of drover dev holds an agent that h
 			if err != nil {
 				return err
 			}
-			cfg := agent.Config{Dir: filepath.Join(dir, "agent"), Build: command.Build(), Log: log}
+			if err := settings.Validate(); err != nil {
+				return &command.UsageError{Err: err}
+			}
+			cfg := agent.Config{Dir: filepath.Join(dir, "agent"), Build: command.Build(), Policy: policyFile, Settings: settings, Log: log}
 			if address != "" {
 				if cfg.Metrics, err = (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", address); err != nil {
 					return fmt.Errorf("cannot listen for metrics: %w (--metrics takes another address)", err)
@@ -56,6 +60,8 @@ directory it picks them up. A data directory of drover dev holds an agent that h
 	}
 	cmd.Flags().StringVar(&dir, "data-dir", config.DataDir(), "directory of everything that is kept")
 	cmd.Flags().StringVar(&address, "metrics", "", "address to answer /metrics on without a password, such as 127.0.0.1:9350; empty for none")
+	policyFlag(cmd, &policyFile)
+	settings.Flags(cmd.Flags())
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	return cmd
 }

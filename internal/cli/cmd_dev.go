@@ -42,6 +42,7 @@ directory; otherwise it is generated and printed once.`,
 	flags.StringVar(&cfg.AgentID, "agent-id", cfg.AgentID, "stable id of the local agent, beside cloud:ip")
 	flags.Var(&cfg.TrustedGateways, "trusted-gateway", "network whose peers are believed, on /procapi and /esb/api, whom they call for; may be repeated")
 	flags.StringVar(&cfg.LoginURL, "login-url", "", "BlueKing login service to ask about a bk_token, such as https://paas.example.com/login")
+	cfg.Agent.Flags(flags)
 	flags.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	return cmd
 }

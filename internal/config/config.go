@@ -29,6 +29,8 @@ type Dev struct {
 	// LoginURL is a BlueKing login service that knows users' sessions; empty for none.
 	LoginURL  string
 	Bootstrap Bootstrap
+	// Agent is how the local agent watches over its processes.
+	Agent Agent
 }
 
 // Bootstrap is the first app. Both parts are empty when it is to be generated.
@@ -45,7 +47,7 @@ const (
 
 // DefaultDev returns the values of drover dev when it is told nothing.
 func DefaultDev() Dev {
-	return Dev{DataDir: DataDir(), HTTP: DefaultHTTP, AgentIP: "127.0.0.1"}
+	return Dev{DataDir: DataDir(), HTTP: DefaultHTTP, AgentIP: "127.0.0.1", Agent: DefaultAgent()}
 }
 
 // DataDir returns the default data directory: /var/lib/drover as root, else drover below $XDG_STATE_HOME.
@@ -91,7 +93,7 @@ func (d *Dev) Validate() error {
 	if len(d.AgentID) > 64 {
 		fault("--agent-id is %d characters long: expected at most 64", len(d.AgentID))
 	}
-	return errors.Join(append(faults, d.Bootstrap.Validate())...)
+	return errors.Join(append(faults, d.Bootstrap.Validate(), d.Agent.Validate())...)
 }
 
 // Validate reports what is wrong. It quotes no secret.

@@ -81,7 +81,7 @@ func join(ctx context.Context, srv *server.Server, cfg config.Dev, build string,
 	if err := agent.SaveEnrolment(dir, enrolment); err != nil {
 		return nil, err
 	}
-	return agent.New(agent.Config{Dir: dir, Build: build, Log: log})
+	return agent.New(agent.Config{Dir: dir, Build: build, Settings: cfg.Agent, Log: log})
 }
 
 type banner struct {

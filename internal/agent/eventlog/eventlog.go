@@ -22,6 +22,8 @@ import (
 type Config struct {
 	// Dir is the log's own directory; it is made with mode 0700.
 	Dir string
+	// Age is how long an event is kept at most; a week when 0.
+	Age time.Duration
 	// OnAppend is called after each event, by the one who appends it; it may be nil.
 	OnAppend func()
 	// Now is the wall clock; time.Now when nil.
@@ -70,7 +72,7 @@ func Open(cfg Config) (*Log, error) {
 	m := openMarks(cfg.Dir, cfg.Log)
 	l := &Log{
 		cfg: cfg, stream: newStream(), wake: make(chan struct{}, 1), marks: m, position: m.read(),
-		files: files{dir: cfg.Dir, limits: standard(), create: create, all: all},
+		files: files{dir: cfg.Dir, limits: standard(cfg.Age), create: create, all: all},
 	}
 	// The position may name a file whose name a power failure has taken: that number is used up too.
 	l.files.next = l.position.segment + 1

@@ -1,6 +1,7 @@
 package eventlog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,8 +22,8 @@ type limits struct {
 	age          time.Duration
 }
 
-func standard() limits {
-	return limits{segment: 1 << 20, acknowledged: 32 << 20, all: 64 << 20, age: 7 * 24 * time.Hour}
+func standard(age time.Duration) limits {
+	return limits{segment: 1 << 20, acknowledged: 32 << 20, all: 64 << 20, age: cmp.Or(age, 7*24*time.Hour)}
 }
 
 // file is what is asked of an open segment.

@@ -1,0 +1,67 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Agent is how an agent watches over its processes.
+type Agent struct {
+	// LimitInterval is how often processes with limits are measured.
+	LimitInterval time.Duration
+	// Flaps relaunches within FlapWindow are borne; a process with one more is flapping.
+	Flaps      int
+	FlapWindow time.Duration
+	// RelaunchBurst relaunches can be done at once on the host, and RelaunchRate more in each second after that.
+	RelaunchBurst int
+	RelaunchRate  int
+	// EventAge is how long an event stays on the host at most.
+	EventAge time.Duration
+}
+
+// DefaultAgent returns how an agent does it that is told nothing. More than two hundred processes that crash together are started again
+// as fast as the host can, and ten thousand within two minutes.
+func DefaultAgent() Agent {
+	return Agent{
+		LimitInterval: 5 * time.Second, Flaps: 3, FlapWindow: 10 * time.Minute, RelaunchBurst: 500, RelaunchRate: 100, EventAge: 7 * 24 * time.Hour,
+	}
+}
+
+// flagSet is where flags are declared.
+type flagSet interface {
+	DurationVar(p *time.Duration, name string, value time.Duration, usage string)
+	IntVar(p *int, name string, value int, usage string)
+}
+
+// Flags declares the flags, with the present values for defaults.
+func (a *Agent) Flags(flags flagSet) {
+	flags.DurationVar(&a.LimitInterval, "limit-interval", a.LimitInterval, "how often processes with limits are measured, 1s to 1m")
+	flags.IntVar(&a.Flaps, "flap-relaunches", a.Flaps, "how many relaunches within --flap-window are borne before a process is flapping")
+	flags.DurationVar(&a.FlapWindow, "flap-window", a.FlapWindow, "how long a relaunch counts for flapping, 1m to 24h")
+	flags.IntVar(&a.RelaunchBurst, "relaunch-burst", a.RelaunchBurst, "how many relaunches the host bears at once")
+	flags.IntVar(&a.RelaunchRate, "relaunch-rate", a.RelaunchRate, "how many relaunches the host bears in each second after that")
+	flags.DurationVar(&a.EventAge, "event-age", a.EventAge, "how long events stay on the host at most, 1h to 2160h")
+}
+
+// Validate reports everything that is out of range.
+func (a *Agent) Validate() error {
+	var faults []error
+	span := func(name string, d, least, most time.Duration) {
+		if d < least || d > most {
+			faults = append(faults, fmt.Errorf("--%s %v: expected %v to %v", name, d, least, most))
+		}
+	}
+	number := func(name string, n, most int) {
+		if n < 1 || n > most {
+			faults = append(faults, fmt.Errorf("--%s %d: expected 1 to %d", name, n, most))
+		}
+	}
+	span("limit-interval", a.LimitInterval, time.Second, time.Minute)
+	number("flap-relaunches", a.Flaps, 1000)
+	span("flap-window", a.FlapWindow, time.Minute, 24*time.Hour)
+	number("relaunch-burst", a.RelaunchBurst, 100_000)
+	number("relaunch-rate", a.RelaunchRate, 10_000)
+	span("event-age", a.EventAge, time.Hour, 90*24*time.Hour)
+	return errors.Join(faults...)
+}
