@@ -97,7 +97,7 @@ func (e endpoint) startOn(port int, configure func() (*server.Options, error)) (
 	opts.MaxClosedClients = closedKept
 	opts.Cluster.NoAdvertise = true // addresses of our own network are no business of an agent's
 	if e.tls != nil {
-		opts.TLS, opts.TLSConfig, opts.TLSHandshakeFirst, opts.TLSTimeout = true, e.tls, true, tlsTimeout
+		opts.TLS, opts.TLSConfig, opts.TLSHandshakeFirst, opts.TLSTimeout = true, guarded(e.tls), true, tlsTimeout
 	}
 	srv, err := server.NewServer(opts)
 	if err != nil {

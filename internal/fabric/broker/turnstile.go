@@ -1,0 +1,91 @@
+package broker
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"runtime"
+	"sync/atomic"
+	"time"
+)
+
+// A whole fleet comes back at once when a server is started again. To shake hands with all of it at the same time would take so long that
+// everybody gives up and comes again before anybody is through; so few are let in at a time, the next wait for a short while, and
+// the rest are sent away before they have cost anything. Those come again after a random time of some seconds.
+const (
+	// handshakesPerProcessor is how many handshakes are worked on at a time: each waits for the network most of the time.
+	handshakesPerProcessor = 32
+	// turnTime is how long one may wait for its turn, well below the time that a client has for its handshake (5 s); so that it
+	// is over soon then, no more than waitingPerPlace wait for each place.
+	turnTime        = 2 * time.Second
+	waitingPerPlace = 16
+	// placeTime is how long a handshake that makes no progress keeps others out.
+	placeTime = time.Second
+)
+
+// errBusy ends the connection of a client that is to come again later.
+var errBusy = errors.New("too many clients connect at the same time")
+
+// turnstile lets handshakes begin. It may be used from any goroutine.
+type turnstile struct {
+	places  chan struct{}
+	waiting atomic.Int64
+	most    int64
+}
+
+func newTurnstile(places, waiting int) *turnstile {
+	return &turnstile{places: make(chan struct{}, places), most: int64(waiting)}
+}
+
+// guarded returns the TLS of a listener whose handshakes begin in their turn.
+func guarded(cfg *tls.Config) *tls.Config {
+	places := handshakesPerProcessor * runtime.GOMAXPROCS(0)
+	t := newTurnstile(places, places*waitingPerPlace)
+	cfg = cfg.Clone()
+	inner := cfg.GetConfigForClient
+	cfg.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if err := t.enter(hello.Context()); err != nil {
+			return nil, err
+		}
+		if inner == nil {
+			return nil, nil //nolint:nilnil // the configuration at hand counts
+		}
+		return inner(hello)
+	}
+	return cfg
+}
+
+// enter waits for a place, which is given back when the handshake ends, and its context with it.
+func (t *turnstile) enter(handshake context.Context) error {
+	if !t.take(handshake) {
+		return errBusy
+	}
+	ctx, cancel := context.WithTimeout(handshake, placeTime)
+	context.AfterFunc(ctx, func() {
+		cancel()
+		<-t.places
+	})
+	return nil
+}
+
+func (t *turnstile) take(ctx context.Context) bool {
+	select {
+	case t.places <- struct{}{}:
+		return true
+	default:
+	}
+	defer t.waiting.Add(-1)
+	if t.waiting.Add(1) > t.most {
+		return false
+	}
+	timer := time.NewTimer(turnTime)
+	defer timer.Stop()
+	select {
+	case t.places <- struct{}{}:
+		return true
+	case <-timer.C:
+		return false
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,69 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestTurnstile: who finds no place waits for one for a while; who finds no place to wait is sent away at once.
+func TestTurnstile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTurnstile(1, 1)
+		first, leave := context.WithCancel(t.Context())
+		if err := s.enter(first); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		second := make(chan error, 1)
+		go func() { second <- s.enter(t.Context()) }()
+		synctest.Wait()
+		if err := s.enter(t.Context()); !errors.Is(err, errBusy) || time.Since(begun) > 0 {
+			t.Errorf("the third came in, or waited for %s: %v", time.Since(begun), err)
+		}
+		leave()
+		if err := <-second; err != nil || time.Since(begun) > 0 {
+			t.Errorf("the second was not let in when the first had left: %v after %s", err, time.Since(begun))
+		}
+		time.Sleep(placeTime)
+		synctest.Wait()
+	})
+}
+
+// TestTurnstileIsNotBlocked: handshakes that never end keep others out for a moment only.
+func TestTurnstileIsNotBlocked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const places = 3
+		s := newTurnstile(places, places)
+		for range places {
+			if err := s.enter(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		begun := time.Now()
+		if err := s.enter(t.Context()); err != nil || time.Since(begun) != placeTime {
+			t.Errorf("it was let in after %s: %v", time.Since(begun), err)
+		}
+		time.Sleep(placeTime)
+		synctest.Wait()
+	})
+}
+
+// TestTurnstileSendsAway: nobody waits for longer than a client has patience, and who has hung up does not wait at all.
+func TestTurnstileSendsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTurnstile(0, 8)
+		begun := time.Now()
+		if err := s.enter(t.Context()); !errors.Is(err, errBusy) || time.Since(begun) != turnTime {
+			t.Errorf("after %s: %v", time.Since(begun), err)
+		}
+		gone, hangUp := context.WithCancel(t.Context())
+		hangUp()
+		begun = time.Now()
+		if err := s.enter(gone); !errors.Is(err, errBusy) || time.Since(begun) != 0 {
+			t.Errorf("one that had hung up waited for %s: %v", time.Since(begun), err)
+		}
+	})
+}
