@@ -2,14 +2,11 @@ package supervisor
 
 import (
 	"context"
-	"errors"
 	"log/slog"
-	goruntime "runtime"
 	"strconv"
 	"time"
 
 	"drover/internal/agent/lifecycle"
-	"drover/internal/agent/operation"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
@@ -64,6 +61,17 @@ func (r *runner) keep(rt specstore.Runtime) {
 	}
 }
 
+// arm has the machine hear of a timer.
+func (r *runner) arm(t lifecycle.Timer, after time.Duration) {
+	r.alarm.arm(after, func(number int) {
+		r.post(func(ctx context.Context, r *runner) {
+			if r.alarm.stands(number) {
+				r.step(ctx, lifecycle.Fired{Timer: t})
+			}
+		})
+	})
+}
+
 func (r *runner) perform(ctx context.Context, actions []lifecycle.Action) {
 	for _, a := range actions {
 		switch a := a.(type) {
@@ -80,7 +88,7 @@ func (r *runner) perform(ctx context.Context, actions []lifecycle.Action) {
 		case lifecycle.Arm:
 			r.arm(a.Timer, a.After)
 		case lifecycle.Disarm:
-			r.disarm()
+			r.alarm.disarm()
 		case lifecycle.GiveUp:
 			r.giveUp()
 		}
@@ -118,131 +126,6 @@ func (r *runner) firstLook(ctx context.Context) {
 	}
 	r.beginOwed(ctx)
 }
-
-// relaunchWithin begins a relaunch if the budget of the host has room, or the relaunch has its place in it. A run of a timetable
-// needs none.
-func (r *runner) relaunchWithin(ctx context.Context, held bool) {
-	r.unplace = nil
-	if r.record.Spec.Policy.Kind == process.Resident {
-		if r.mayNotStart() {
-			r.unbudgeted = true
-			r.post(message{kind: heldBack, until: r.now() + askAgain})
-			return
-		}
-		placed := (held || r.placed) && !r.unbudgeted
-		r.placed, r.unbudgeted = false, false
-		if !placed {
-			if wait, giveBack := r.sup.budget.reserve(r.now()); wait > 0 {
-				r.unplace = giveBack
-				r.post(message{kind: heldBack, until: r.now() + wait})
-				return
-			}
-		}
-		tally := lifecycle.Tally{Relaunches: r.runtime.Relaunches}.Relaunched(r.sup.cfg.Bounds, r.now())
-		r.runtime.Relaunches = tally.Relaunches
-		r.runtime.Restarts++
-	}
-	r.relaunch(ctx, r.sup.cfg.Operator.Relaunch, r.rebooted())
-}
-
-// leaveBudget gives back the place that is waited for; one that was taken is used up.
-func (r *runner) leaveBudget() {
-	r.placed = false
-	if r.unplace != nil {
-		r.unplace(r.now())
-		r.unplace = nil
-	}
-}
-
-// relaunch begins a relaunch, or goes on with one, beside the goroutine of run. After a reboot only a few do so at a time.
-func (r *runner) relaunch(
-	ctx context.Context,
-	do func(context.Context, specstore.Record, specstore.Runtime) (specstore.Runtime, error),
-	queued bool,
-) {
-	r.hold()
-	r.runtime.Ending = nil // also where an earlier agent died before it had noted that: what it was ending has gone
-	rec, rt := *r.record, r.runtime
-	r.sup.turns.beside(func() {
-		if queued {
-			select {
-			case r.sup.bootSlots <- struct{}{}:
-				defer func() { <-r.sup.bootSlots }()
-			case <-ctx.Done():
-				return
-			}
-		}
-		after, err := do(ctx, rec, rt)
-		if errors.Is(err, operation.ErrInterrupted) {
-			return
-		}
-		r.post(message{kind: relaunched, runtime: after, err: err})
-	})
-	// The relaunch goes first; what this goroutine has to write down can be done meanwhile by another thread.
-	goruntime.Gosched()
-}
-
-// relaunchEnded takes in what came of a relaunch, and notes it before its progress is dropped: a successor of this agent must find
-// one or the other.
-func (r *runner) relaunchEnded(ctx context.Context, m *message) {
-	attempts := r.machine.Attempts
-	note, why := r.runtime.Note, r.cause()
-	tallied := r.runtime
-	r.runtime = m.runtime
-	r.runtime.Relaunches, r.runtime.Restarts = tallied.Relaunches, tallied.Restarts
-	if process.CauseOf(m.err) == process.CauseFileHangs && r.record.Spec.Policy.Kind == process.Resident {
-		r.putOff(ctx, m.err, why)
-		return
-	}
-	if m.err != nil {
-		r.blame(causeOf(m.err), "relaunch "+itoa(attempts)+" failed: "+m.err.Error())
-		cause := r.cause()
-		// Before the step, which may begin the next relaunch.
-		r.keep(r.runtime)
-		r.sup.cfg.Operator.Relaunched(r.id)
-		r.sup.cfg.Log.Warn("relaunch failed", "process", r.id, "attempt", attempts, "error", m.err)
-		r.stepAndTell(ctx, lifecycle.LaunchFailed{}, func(from, to lifecycle.State) { r.tellRelaunchFailed(from, to, attempts, cause) })
-		return
-	}
-	pid := r.runtime.Process.PID
-	r.runtime.Cause = process.Cause{}
-	switch {
-	case r.runtime.Outside:
-		r.blame(process.CauseOutside, join(note, startedFromOutside(pid)))
-	case r.record.Spec.Policy.Kind == process.Periodic:
-		r.runtime.Note = "the run of " + r.history.Due.Format(time.RFC3339) + " is under way as pid " + itoa(pid)
-	default:
-		r.runtime.Note = join(note, "relaunched as pid "+itoa(pid))
-	}
-	r.sup.cfg.Log.Info("process is up again", "process", r.id, "pid", pid, "attempt", attempts, "outside", r.runtime.Outside)
-	r.stepAndTell(ctx, lifecycle.Launched{}, func(from, to lifecycle.State) { r.tellRelaunched(from, to, attempts, why) })
-	r.sup.cfg.Operator.Relaunched(r.id)
-}
-
-// putOffTime is how long a relaunch waits for a file system that does not answer.
-const putOffTime = 30 * time.Second
-
-// putOff has a relaunch wait that could not be tried because nobody can tell whether the process runs: it counts for nothing. before is
-// what was known until then; that it is put off again is not told again.
-func (r *runner) putOff(ctx context.Context, hindrance error, before process.Cause) {
-	if n := len(r.runtime.Relaunches); n > 0 {
-		r.runtime.Relaunches = r.runtime.Relaunches[:n-1]
-	}
-	r.runtime.Restarts = max(r.runtime.Restarts-1, 0)
-	attempts := r.machine.Attempts
-	r.blame(process.CauseFileHangs, "relaunch put off: "+hindrance.Error())
-	cause := r.cause()
-	r.keep(r.runtime)
-	r.sup.cfg.Operator.Relaunched(r.id)
-	r.stepAndTell(ctx, lifecycle.PutOff{Until: r.now() + putOffTime}, func(from, to lifecycle.State) {
-		if before.ID != process.CauseFileHangs {
-			r.sup.cfg.Log.Warn("relaunch was put off", "process", r.id, "error", hindrance)
-			r.tellRelaunchFailed(from, to, attempts, cause)
-		}
-	})
-}
-
-func startedFromOutside(pid int) string { return "restarted from outside, pid " + itoa(pid) }
 
 // giveUp remembers, over a reboot too, that the budget is spent.
 func (r *runner) giveUp() {

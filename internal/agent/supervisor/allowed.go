@@ -11,19 +11,26 @@ import (
 // askAgain is how long a relaunch waits that the policy of the host refuses, until it is asked for again.
 const askAgain = 15 * time.Second
 
+// refused is what the policy of the host has kept drover from and was told: why the process is not started again, and the instance that
+// is not ended.
+type refused struct {
+	start string
+	end   procfs.Identity
+}
+
 // mayNotStart reports whether the policy of the host keeps drover from starting the process by itself, and tells so once until that is
 // over.
 func (r *runner) mayNotStart() bool {
 	err := r.sup.cfg.Operator.Allow(r.id, process.Start, &r.record.Spec)
 	if err == nil {
-		r.refusal = ""
+		r.refused.start = ""
 		return false
 	}
-	if r.refusal != err.Error() {
-		r.refusal = err.Error()
+	if r.refused.start != err.Error() {
+		r.refused.start = err.Error()
 		note := r.runtime.Note
-		if !strings.HasSuffix(note, r.refusal) { // an earlier life of the agent has told it
-			note = join(note, "it is not started again: "+r.refusal)
+		if !strings.HasSuffix(note, r.refused.start) { // an earlier life of the agent has told it
+			note = join(note, "it is not started again: "+r.refused.start)
 		}
 		r.tellRefusal(note)
 	}
@@ -37,8 +44,8 @@ func (r *runner) mayNotEnd(who procfs.Identity, why string) bool {
 	if err == nil {
 		return false
 	}
-	if r.spared != who {
-		r.spared = who
+	if r.refused.end != who {
+		r.refused.end = who
 		r.tellRefusal("pid " + itoa(who.PID) + " " + why + " and is not ended: " + err.Error())
 		r.keep(r.runtime)
 		r.show()
@@ -51,6 +58,3 @@ func (r *runner) tellRefusal(note string) {
 	r.sup.cfg.Log.Warn("policy of this host kept drover from what it would have done", "process", r.id, "note", note)
 	r.happened(r.machine.State, r.machine.State, process.Event{Kind: process.EventFailed, PID: r.pid(), Cause: r.cause(), Actor: byPolicy()})
 }
-
-// heldByPolicy reports whether a relaunch that waits is held back by the owner of the host, and not by its budget.
-func (f face) heldByPolicy() bool { return f.runtime.Cause.ID == process.CausePolicy }

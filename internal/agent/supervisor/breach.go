@@ -35,7 +35,7 @@ func (s *Supervisor) Subjects() []limit.Subject {
 
 // Exceeded implements limit.Sink.
 func (s *Supervisor) Exceeded(id process.ID, instance procfs.Identity, b process.Breach) {
-	s.tell(id, message{kind: exceeded, who: instance, breach: &b})
+	s.tell(id, func(ctx context.Context, r *runner) { r.exceeded(ctx, instance, &b) })
 }
 
 // Moved implements limit.Sink.
@@ -53,7 +53,7 @@ func (s *Supervisor) tell(id process.ID, m message) {
 
 // exceeded has a process ended that uses more than it may. One breach more in an hour than it may be relaunched is the last.
 func (r *runner) exceeded(ctx context.Context, who procfs.Identity, b *process.Breach) {
-	if r.busy || r.record == nil || r.machine.State != lifecycle.Running || r.runtime.Process == nil || *r.runtime.Process != who {
+	if r.work.busy || r.record == nil || r.machine.State != lifecycle.Running || r.runtime.Process == nil || *r.runtime.Process != who {
 		return
 	}
 	if r.mayNotEnd(who, "uses more than it may") {
@@ -105,7 +105,7 @@ func (r *runner) takeDown(ctx context.Context, do func(context.Context, specstor
 		if errors.Is(err, operation.ErrInterrupted) {
 			return
 		}
-		r.post(message{kind: takenDown, runtime: after, note: note})
+		r.post(func(ctx context.Context, r *runner) { r.takenDown(ctx, after, note) })
 	})
 }
 
@@ -121,31 +121,32 @@ func (r *runner) resumeTakeDown(ctx context.Context) {
 }
 
 // takenDown goes on after an end by policy.
-func (r *runner) takenDown(ctx context.Context, m *message) {
+func (r *runner) takenDown(ctx context.Context, after specstore.Runtime, note string) {
+	r.work.busy = false
 	before, why := r.runtime, r.runtime.Ending.Cause
-	r.runtime = m.runtime
+	r.runtime = after
 	r.runtime.Relaunches, r.runtime.Breaches, r.runtime.Restarts = before.Relaunches, before.Breaches, before.Restarts
-	r.runtime.LastExit = lastExit(before.LastExit, m.runtime.LastExit)
+	r.runtime.LastExit = lastExit(before.LastExit, after.LastExit)
 	r.runtime.Ending = nil
 	reason := why.Text
-	why.Text = join(reason, m.note)
+	why.Text = join(reason, note)
 	r.runtime.Note, r.runtime.Cause = why.Text, process.Cause{ID: why.ID, Since: why.Since, Evidence: why.Evidence}
 	if now := r.runtime.Process; now != nil && *now != *before.Process {
 		// Somebody else was quicker to start it again. That instance is nobody's doing here, and is found like any other.
 		r.runtime.Process, r.runtime.Ended = nil, before.Process
 	}
 	if r.runtime.Process != nil {
-		r.placed = false // nothing is to be started again
+		r.coming.placed = false // nothing is to be started again
 		r.stepAndTell(ctx, lifecycle.TakenDown{Alive: true}, func(from, to lifecycle.State) {
-			r.sup.cfg.Log.Error("process could not be ended", "process", r.id, "note", m.note)
-			r.blame(process.CauseStopFailed, join("pid "+itoa(r.pid())+" could not be ended", m.note))
+			r.sup.cfg.Log.Error("process could not be ended", "process", r.id, "note", note)
+			r.blame(process.CauseStopFailed, join("pid "+itoa(r.pid())+" could not be ended", note))
 			r.runtime.Cause.Evidence = append([]string{reason}, why.Evidence...)
 			r.happened(from, to, process.Event{Kind: process.EventFailed, PID: r.pid(), Cause: r.cause(), Actor: byPolicy()})
 		})
 		return
 	}
 	r.stopWatch()
-	e := process.Event{Kind: process.EventTakenDown, PID: before.Process.PID, Cause: why, Actor: byPolicy(), Exit: r.exitSince(r.since)}
+	e := process.Event{Kind: process.EventTakenDown, PID: before.Process.PID, Cause: why, Actor: byPolicy(), Exit: r.exitSince(r.work.since)}
 	r.describeRun(&e, before.Run, before.LastStartAt)
 	r.stepAndTell(ctx, lifecycle.TakenDown{}, func(from, to lifecycle.State) {
 		r.closeRun(&e, before.LastStartAt)

@@ -29,7 +29,7 @@ func (r *runner) compare(ctx context.Context) {
 	r.sup.turns.beside(func() {
 		c := comparison{files: files}
 		c.state, c.drifted = drift.Check(ctx, before, files)
-		r.post(message{kind: compared, comparison: &c})
+		r.post(func(ctx context.Context, r *runner) { r.compared(ctx, &c) })
 	})
 }
 
@@ -38,7 +38,7 @@ func (r *runner) compare(ctx context.Context) {
 func (r *runner) compared(ctx context.Context, c *comparison) {
 	close(r.comparing)
 	r.comparing = nil
-	if r.record == nil || r.busy || r.machine.State != lifecycle.Running {
+	if r.record == nil || r.work.busy || r.machine.State != lifecycle.Running {
 		return
 	}
 	if !slices.Equal(c.files, r.record.Spec.Config) {

@@ -17,10 +17,10 @@ func (r *runner) happened(from, to lifecycle.State, e process.Event) {
 	}
 	// The end of a run is known to the millisecond, its begin when somebody got round to it: what is told first comes first. A clock
 	// that was set back is another matter.
-	if ahead := r.told - e.At; ahead > 0 && ahead < time.Minute.Milliseconds() {
-		e.At = r.told
+	if ahead := r.telling.at - e.At; ahead > 0 && ahead < time.Minute.Milliseconds() {
+		e.At = r.telling.at
 	}
-	r.told = e.At
+	r.telling.at = e.At
 	if r.record != nil {
 		e.ReportID = r.record.Spec.ReportID
 	}
@@ -131,7 +131,7 @@ func (r *runner) tellOperation(entry *specstore.Entry, result operation.Result, 
 		r.record = before // the event of a process that was forgotten still bears its report id
 		defer func() { r.record = known }()
 	}
-	r.happened(r.prior, to, e)
+	r.happened(r.work.prior, to, e)
 	if e.Kind == process.EventStarted || e.Kind == process.EventFailed {
 		r.runOfOperation(to)
 	}
@@ -140,7 +140,7 @@ func (r *runner) tellOperation(entry *specstore.Entry, result operation.Result, 
 
 // tellStopped adds to the event of a stop how the instance ended.
 func (r *runner) tellStopped(e *process.Event) {
-	e.Exit = r.exitSince(r.since)
+	e.Exit = r.exitSince(r.work.since)
 	if was := r.runtime.Ended; was != nil {
 		e.PID = was.PID
 	}
@@ -183,10 +183,10 @@ func (r *runner) pid() int {
 // flapping tells when the process begins to flap, and when that is over.
 func (r *runner) flapping() {
 	now := r.tally().Flapping(r.sup.cfg.Bounds, r.now())
-	if now == r.flapped {
+	if now == r.telling.flapping {
 		return
 	}
-	r.flapped = now
+	r.telling.flapping = now
 	e := process.Event{Kind: process.EventSteady, Actor: byPolicy()}
 	if now {
 		e.Kind = process.EventFlapping

@@ -1,14 +1,11 @@
 package supervisor
 
 import (
+	"context"
 	"slices"
 	"sync"
-	"time"
 
 	"drover/internal/agent/lifecycle"
-	"drover/internal/agent/liveness"
-	"drover/internal/agent/operation"
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
@@ -24,51 +21,8 @@ type task struct {
 	overtaken bool
 }
 
-// kind says what a message is about.
-type kind int
-
-const (
-	exited     kind = iota // the watched instance has ended
-	operated               // the operation under way is over
-	relaunched             // the relaunch under way is over
-	relisted               // it is time to compare /proc with what is believed
-	released               // the hold is over
-	fired                  // the timer has run out
-	exceeded               // a limit was exceeded
-	takenDown              // the end by policy under way is over
-	answered               // a probe has an answer
-	reviewed               // it is time to look at what changes without an event
-	due                    // a periodic run is due
-	missed                 // runs were missed
-	heldBack               // the budget of the host has no room
-	heard                  // the server's word is not waited for any longer
-	compared               // the configuration files have been looked at
-)
-
-// message is something that has happened to a process.
-type message struct {
-	kind       kind
-	who        procfs.Identity
-	exit       liveness.Exit
-	entry      *specstore.Entry
-	result     operation.Result
-	runtime    specstore.Runtime
-	unhost     bool
-	err        error
-	timer      lifecycle.Timer
-	alarm      int
-	note       string
-	until      time.Duration
-	breach     *process.Breach
-	comparison *comparison
-	// health says that the answer is that of the health command, not of the version command, revision of which spec.
-	health   bool
-	revision uint64
-	answer   *process.Answer
-	// at is when a run was due, or the last of count runs that were missed.
-	at    time.Time
-	count int
-}
+// message is something that has happened to a process: what its runner is to do about it.
+type message func(ctx context.Context, r *runner)
 
 // mailbox is an unbounded queue of messages and tasks. Posting never blocks, so that the loop that watches all processes
 // never waits for one of them.

@@ -12,11 +12,13 @@ import (
 )
 
 // Due implements timetable.Sink.
-func (s *Supervisor) Due(id process.ID, at time.Time, _ bool) { s.tell(id, message{kind: due, at: at}) }
+func (s *Supervisor) Due(id process.ID, at time.Time, _ bool) {
+	s.tell(id, func(ctx context.Context, r *runner) { r.due(ctx, at) })
+}
 
 // Missed implements timetable.Sink.
 func (s *Supervisor) Missed(id process.ID, _, to time.Time, count int) {
-	s.tell(id, message{kind: missed, at: to, count: count})
+	s.tell(id, func(_ context.Context, r *runner) { r.missed(to, count) })
 }
 
 const (
@@ -108,7 +110,7 @@ const patience = time.Minute
 
 // beginOwed begins the run that is still to begin, once nothing is in its way. One that is being started is it.
 func (r *runner) beginOwed(ctx context.Context) {
-	if !r.history.Owed || r.busy || r.machine.Pending || r.machine.State == lifecycle.Starting || !r.runsByTimetable() {
+	if !r.history.Owed || r.work.busy || r.machine.Pending || r.machine.State == lifecycle.Starting || !r.runsByTimetable() {
 		return
 	}
 	if time.Since(r.history.Due) > patience && r.machine.State == lifecycle.Scheduled && r.record.Spec.Schedule.Missed != process.MissedRun {
@@ -177,7 +179,7 @@ func (r *runner) runRefused(why string) {
 
 // runOfOperation notes the run that an operation has begun, and tells how it ended if it has.
 func (r *runner) runOfOperation(to lifecycle.State) {
-	if !r.keepsHistory() || r.runtime.LastStartAt*1000+999 < r.since {
+	if !r.keepsHistory() || r.runtime.LastStartAt*1000+999 < r.work.since {
 		return
 	}
 	r.history.Owed = false
@@ -185,7 +187,7 @@ func (r *runner) runOfOperation(to lifecycle.State) {
 		r.noteRun(process.Run{Started: r.runtime.LastStartAt * 1000, PID: r.pid()})
 		return
 	}
-	e := process.Event{Kind: process.EventRunEnded, Exit: r.exitSince(r.since)}
+	e := process.Event{Kind: process.EventRunEnded, Exit: r.exitSince(r.work.since)}
 	if was := r.runtime.Ended; was != nil {
 		e.PID = was.PID
 	}
@@ -196,7 +198,7 @@ func (r *runner) runOfOperation(to lifecycle.State) {
 		e.Actor = actorOfExit(e.Exit)
 		r.runtime.Note = "the run of pid " + itoa(e.PID) + " ended with exit status 0"
 		e.Cause.Text = r.runtime.Note
-		r.happened(r.prior, to, e)
+		r.happened(r.work.prior, to, e)
 	}
 }
 

@@ -12,7 +12,12 @@ import (
 
 // Answered implements probe.Sink.
 func (s *Supervisor) Answered(id process.ID, instance procfs.Identity, revision uint64, health bool, a process.Answer) {
-	s.tell(id, message{kind: answered, who: instance, revision: revision, health: health, answer: &a})
+	s.tell(id, func(ctx context.Context, r *runner) {
+		// Of another instance, or to a command of a spec that is not in force any more, it says nothing.
+		if r.record != nil && r.record.Revision == revision && r.runtime.Process != nil && *r.runtime.Process == instance {
+			r.answered(ctx, health, &a)
+		}
+	})
 }
 
 // follow has a running process asked how it is, and looks at its configuration.
@@ -34,28 +39,24 @@ func (r *runner) follow(ctx context.Context) {
 	r.compare(ctx)
 }
 
-// answered takes in what the process said of itself, unless that was another instance, or to a command of a spec that is not in force any
-// more.
-func (r *runner) answered(ctx context.Context, m *message) {
-	if r.record == nil || r.record.Revision != m.revision || r.runtime.Process == nil || *r.runtime.Process != m.who {
-		return
-	}
-	if !m.health {
-		r.runtime.Version = m.answer
+// answered takes in what the process said of itself.
+func (r *runner) answered(ctx context.Context, health bool, a *process.Answer) {
+	if !health {
+		r.runtime.Version = a
 		r.keep(r.runtime)
 		r.show()
 		return
 	}
 	sick := r.runtime.Health != nil && r.runtime.Health.Bad
-	r.runtime.Health = m.answer
+	r.runtime.Health = a
 	r.keep(r.runtime)
 	r.show()
-	if m.answer.Bad != sick {
-		r.tellHealth(m.answer)
+	if a.Bad != sick {
+		r.tellHealth(a)
 	}
-	if m.answer.Bad && r.mayRestart() && !r.mayNotEnd(m.who, "is unhealthy") && r.sup.budget.spare(r.now()) {
-		r.placed = true
-		r.blame(process.CauseUnhealthy, "pid "+itoa(m.who.PID)+" was ended because it is unhealthy: "+m.answer.Text)
+	if a.Bad && r.mayRestart() && !r.mayNotEnd(*r.runtime.Process, "is unhealthy") && r.sup.budget.spare(r.now()) {
+		r.coming.placed = true
+		r.blame(process.CauseUnhealthy, "pid "+itoa(r.pid())+" was ended because it is unhealthy: "+a.Text)
 		r.runtime.Ending = &specstore.Ending{Cause: r.cause()}
 		r.step(ctx, lifecycle.Condemned{})
 	}
@@ -80,7 +81,7 @@ func withoutAnswers(rt specstore.Runtime, before, after *specstore.Record) specs
 // mayRestart reports whether the process is to be started again when it is unhealthy, and nothing else holds it. One that would not
 // come up again is not ended.
 func (r *runner) mayRestart() bool {
-	return r.record.Spec.Probes.Restart && r.record.Hosted && r.record.Spec.Policy.Kind == process.Resident && !r.busy && r.machine.State == lifecycle.Running
+	return r.record.Spec.Probes.Restart && r.record.Hosted && r.record.Spec.Policy.Kind == process.Resident && !r.work.busy && r.machine.State == lifecycle.Running
 }
 
 func (r *runner) tellHealth(a *process.Answer) {
@@ -101,7 +102,7 @@ func sickText(a *process.Answer) string {
 
 // review looks at what changes without an event: the configuration files, and whether the process still counts as flapping.
 func (r *runner) review(ctx context.Context) {
-	if r.record == nil || r.busy {
+	if r.record == nil || r.work.busy {
 		return
 	}
 	before, matches := len(r.runtime.Relaunches), r.runtime.Matches

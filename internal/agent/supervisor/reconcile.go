@@ -40,14 +40,14 @@ func (s *Supervisor) waits() bool { return !s.confirmed.Load() }
 func (s *Supervisor) goOn() {
 	s.confirmed.Store(true)
 	for _, r := range s.all() {
-		r.post(message{kind: heard})
+		r.post(func(context.Context, *runner) {}) // run sees to it
 	}
 }
 
 // launch begins a relaunch: now, or once the server has had its say.
 func (r *runner) launch(ctx context.Context, begin func(context.Context)) {
 	if r.sup.waits() {
-		r.held = begin
+		r.coming.held = begin
 		return
 	}
 	begin(ctx)
@@ -55,15 +55,15 @@ func (r *runner) launch(ctx context.Context, begin func(context.Context)) {
 
 // release begins the relaunch that has waited.
 func (r *runner) release(ctx context.Context) {
-	if begin := r.held; begin != nil {
-		r.held = nil
+	if begin := r.coming.held; begin != nil {
+		r.coming.held = nil
 		begin(ctx)
 	}
 }
 
 // reconcile takes over the record that the server knows in place of an older one. The disk has it already.
 func (r *runner) reconcile(ctx context.Context) {
-	if r.busy {
+	if r.work.busy {
 		return // when the operation is over
 	}
 	d := r.desired()
@@ -86,12 +86,12 @@ func (r *runner) reconcile(ctx context.Context) {
 	r.runtime = withoutAnswers(r.runtime, before, r.record)
 	r.schedule()
 	r.tellReconciled(before)
-	if r.held != nil && rec.Hosted && rec.Spec.Policy.Kind == process.Resident {
+	if r.coming.held != nil && rec.Hosted && rec.Spec.Policy.Kind == process.Resident {
 		r.show() // it begins as it would have
 		return
 	}
-	if r.held != nil {
-		r.held = nil
+	if r.coming.held != nil {
+		r.coming.held = nil
 		r.sup.cfg.Operator.Relaunched(r.id)
 	}
 	r.runtime.Note, r.runtime.Cause = "", process.Cause{}
@@ -108,7 +108,7 @@ func (r *runner) reconcile(ctx context.Context) {
 // forget drops a process that was removed with the given revision.
 func (r *runner) forget(ctx context.Context, revision uint64) {
 	r.tellForgotten()
-	r.held = nil
+	r.coming.held = nil
 	r.sup.cfg.Operator.Relaunched(r.id)
 	r.sup.cfg.Sink.Gone(r.id, revision)
 	r.dropRuntime()

@@ -122,7 +122,7 @@ func (f face) causeOfRest(why process.Cause) process.Cause {
 			why = f.record.Rest
 		}
 	case lifecycle.Backoff:
-		if f.machine.Held && !f.heldByPolicy() {
+		if f.machine.Held {
 			why.ID = process.CauseHeldBack
 		}
 	case lifecycle.Unknown, lifecycle.Running, lifecycle.Starting, lifecycle.GivenUp, lifecycle.Stopping:
@@ -135,7 +135,7 @@ func (f face) message(now time.Duration) string {
 	p := f.record.Spec.Policy
 	switch f.machine.State {
 	case lifecycle.Backoff:
-		if f.machine.Held && f.heldByPolicy() {
+		if f.runtime.Cause.ID == process.CausePolicy {
 			return f.runtime.Note
 		}
 		wait := max(f.machine.RetryAt-now, 0).Round(time.Second)

@@ -1,0 +1,215 @@
+package supervisor
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"drover/internal/agent/lifecycle"
+	"drover/internal/agent/operation"
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+)
+
+// start begins a task.
+func (r *runner) start(ctx context.Context, t task) {
+	if t.entry.Op == process.Query {
+		// A question changes nothing: the process stays watched as it is, with what a look has just shown.
+		if r.machine.State != lifecycle.Unknown {
+			r.relist(ctx)
+			r.review(ctx)
+		}
+		subject := operation.Subject{Record: r.record, Runtime: r.runtime}
+		over := r.comparing
+		r.sup.turns.beside(func() {
+			afterComparison(ctx, over)
+			r.operate(ctx, t, subject)
+		})
+		return
+	}
+	r.hold()
+	r.work.prior = r.machine.State
+	r.leaveBudget()
+	r.sup.parts.Probes.Drop(r.id)
+	r.step(ctx, lifecycle.Began{})
+	if t.hold != nil {
+		close(t.hold.held)
+		r.sup.turns.beside(func() {
+			select {
+			case unhost := <-t.hold.released:
+				r.post(func(ctx context.Context, r *runner) { r.released(ctx, unhost, t.hold.by) })
+			case <-ctx.Done():
+			}
+		})
+		return
+	}
+	subject := operation.Subject{Record: r.record, Runtime: r.runtime}
+	r.sup.turns.beside(func() { r.operate(withHolder(ctx, &t.entry), t, subject) })
+}
+
+// hold notes that something holds the process from now on.
+func (r *runner) hold() {
+	r.work.busy, r.work.since, r.watching.doubted = true, time.Now().UnixMilli(), false
+}
+
+// storeAgain is how long an outcome that could not be stored waits for its next try: the disk is full or gone.
+const storeAgain = time.Second
+
+// operate carries out one operation, and stores its outcome before anybody hears of it.
+func (r *runner) operate(ctx context.Context, t task, subject operation.Subject) {
+	e := t.entry
+	result, err := r.outcome(ctx, t, subject)
+	if err != nil {
+		return // the agent stops, and its successor goes on
+	}
+	if rec := result.Change.Put; rec != nil {
+		if rec.RegisteredAt == 0 {
+			rec.RegisteredAt = time.Now().Unix()
+		}
+		rec.Rest = restAfter(&e, rec.Rest)
+		result.Runtime = withoutAnswers(result.Runtime, subject.Record, rec)
+	}
+	if e.Op != process.Query && !result.Change.Delete && (result.Change.Put != nil || subject.Record != nil) {
+		// Before the outcome, which drops the progress: a successor must find the instance and its run in one or the other.
+		r.keep(result.Runtime)
+	}
+	for {
+		err := r.sup.cfg.Store.Finish(e.Item, r.id, result.Outcome, result.Change)
+		if err == nil {
+			break
+		}
+		r.sup.cfg.Log.Error("outcome could not be stored, trying again", "process", r.id, "item", e.Item, "error", err)
+		select {
+		case <-time.After(storeAgain):
+		case <-ctx.Done():
+			return
+		}
+	}
+	level := slog.LevelInfo
+	if e.Op == process.Query {
+		level = slog.LevelDebug
+	}
+	r.sup.cfg.Log.Log(ctx, level, "operation ended", "process", r.id, "op", e.Op, "item", e.Item, "fault", result.Outcome.Fault, "text", result.Outcome.Text)
+	if e.Op != process.Query {
+		r.post(func(ctx context.Context, r *runner) { r.operated(ctx, &e, result) })
+		return
+	}
+	if rec := subject.Record; rec != nil && (rec.Spec.Commands.Version != "" || rec.Spec.Commands.Health != "") {
+		r.sup.cfg.Sink.Changed(r.id) // what it has just said of itself
+	}
+	r.sup.cfg.Sink.Finished(e.Item, result.Outcome)
+}
+
+func (r *runner) outcome(ctx context.Context, t task, subject operation.Subject) (operation.Result, error) {
+	e := t.entry
+	failed := func(text string) operation.Result {
+		return operation.Result{
+			Outcome: process.Outcome{Fault: process.Failed, Text: text, Hosted: subject.Hosted()},
+			Runtime: subject.Runtime,
+		}
+	}
+	if t.overtaken {
+		return failed("overtaken: the agent's disk was an old copy, and the operation had ended"), nil
+	}
+	if e.Boot != r.sup.cfg.Store.BootID() && runsCommands(e.Op) {
+		if t.behind {
+			return failed("not begun: the host was rebooted while the operation waited for an older one"), nil
+		}
+		return failed("interrupted: the host was rebooted before the operation had ended, and nobody can tell whether it had begun or how far it came"), nil
+	}
+	begun := r.sup.cfg.Operator.Begun(e.Item)
+	if !begun && e.Expired(r.sup.cfg.Store.BootID(), r.sup.cfg.Operator.Clock()) {
+		return failed("expired: the operation was not begun by " + e.Expires.UTC().Format(time.RFC3339)), nil
+	}
+	r.sup.cfg.Sink.Began(e.Item, operation.Limit(e.Op, operation.SpecInForce(e, subject)))
+	return r.sup.cfg.Operator.Operate(ctx, e, subject)
+}
+
+func runsCommands(op process.Op) bool {
+	switch op {
+	case process.Start, process.Stop, process.Restart, process.Reload, process.Kill:
+		return true
+	case process.Query, process.Host, process.Unhost, process.Register, process.Update, process.Unregister, process.Retry, process.SetGroups:
+		return false
+	}
+	return true
+}
+
+// operated goes on after an operation.
+func (r *runner) operated(ctx context.Context, e *specstore.Entry, result operation.Result) {
+	r.work.busy = false
+	before := r.record
+	r.apply(e, result)
+	ended := lifecycle.Ended{Alive: r.runtime.Process != nil, Restore: result.Restore, Now: result.Now}
+	r.stepAndTell(ctx, ended, func(_, to lifecycle.State) { r.tellOperation(e, result, before, to) })
+	r.beginOwed(ctx)
+	// Last: whoever hears of the outcome is to see the state that belongs to it.
+	r.sup.cfg.Sink.Finished(e.Item, result.Outcome)
+}
+
+// apply takes over what an operation has left.
+func (r *runner) apply(e *specstore.Entry, result operation.Result) {
+	switch {
+	case result.Change.Delete:
+		r.record, r.history = nil, specstore.History{}
+		r.dropRuntime()
+		r.desired() // the removal is newer
+		r.sup.cfg.Sink.Gone(r.id, r.latestRevision())
+	case result.Change.Put != nil:
+		r.record = result.Change.Put
+	}
+	before := r.runtime
+	r.runtime = result.Runtime
+	r.runtime.Attempts, r.runtime.LaunchedAt, r.runtime.RetryAt = before.Attempts, before.LaunchedAt, before.RetryAt
+	r.runtime.Note, r.runtime.Cause = before.Note, before.Cause
+	r.runtime.LastExit = lastExit(before.LastExit, r.runtime.LastExit)
+	if result.Outcome.Fault == process.None && result.Change.Put != nil {
+		r.runtime.Note, r.runtime.Cause = "", process.Cause{}
+		if r.runtime.Outside && r.runtime.Process != nil {
+			r.blame(process.CauseOutside, startedFromOutside(r.pid()))
+		}
+	}
+	r.blameOperation(e, result.Outcome)
+	if result.Restore {
+		r.runtime.Relaunches, r.runtime.Breaches = nil, nil
+	}
+	r.schedule()
+}
+
+// released goes on after a hold: another process's operation may have ended the instance that both are.
+func (r *runner) released(ctx context.Context, unhost bool, by *specstore.Entry) {
+	r.work.busy = false
+	was := r.pid()
+	if unhost {
+		r.unhostedByPeer(by)
+	}
+	r.sighted(r.look())
+	r.stepAndTell(ctx, lifecycle.Ended{Alive: r.runtime.Process != nil}, func(_, to lifecycle.State) {
+		if unhost && r.record != nil {
+			actor := by.Actor
+			actor.Kind, actor.Operation = process.ActorCaller, by.Item
+			r.happened(r.work.prior, to, process.Event{Kind: process.EventStopped, PID: was, Exit: r.exitSince(r.work.since), Actor: actor, Cause: r.record.Rest})
+		}
+	})
+	r.beginOwed(ctx)
+}
+
+// unhostedByPeer drops the hosting flag after another process's operation has stopped the instance that both are.
+func (r *runner) unhostedByPeer(by *specstore.Entry) {
+	if r.record == nil {
+		return
+	}
+	rec := *r.record
+	rec.Hosted, rec.GivenUp, rec.Want = false, false, process.WantStopped
+	rec.Rest = restAfter(by, rec.Rest)
+	rec.Rest.Text = join(rec.Rest.Text, "as "+by.Process.String()+", which it was too")
+	if n, err := r.sup.cfg.Revisions.NextRevision(); err == nil { // else the record can't be stored either
+		rec.Revision = n
+	}
+	if err := r.sup.cfg.Store.PutRecord(rec); err != nil {
+		r.sup.cfg.Log.Error("hosting flag could not be stored", "process", r.id, "error", err)
+	}
+	r.record = &rec
+	r.runtime.Note, r.runtime.Cause = "", process.Cause{}
+	r.schedule()
+}

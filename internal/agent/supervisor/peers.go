@@ -1,0 +1,86 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"drover/internal/agent/operation"
+	"drover/internal/agent/procfs"
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+)
+
+// Owner implements operation.Peers.
+func (s *Supervisor) Owner(self process.ID, instance procfs.Identity) (process.ID, string, bool) {
+	for _, r := range s.all() {
+		f := r.face.load()
+		if r.id != self && f.record != nil && f.runtime.Process != nil && *f.runtime.Process == instance {
+			return r.id, f.runtime.PIDFile, true
+		}
+	}
+	return process.ID{}, "", false
+}
+
+// Hosting implements operation.Peers.
+func (s *Supervisor) Hosting(self process.ID, spec *process.Spec, pidFile string) (process.ID, bool) {
+	for _, r := range s.all() {
+		f := r.face.load()
+		if r.id == self || f.record == nil || !f.record.Hosted {
+			continue
+		}
+		theirs := f.record.Spec.Identity
+		sameFile := pidFile != "" && f.runtime.PIDFile == pidFile
+		sameName := theirs.PIDPath != "" && theirs.PIDPath == spec.Identity.PIDPath && theirs.ProcName == spec.Identity.ProcName
+		if sameFile || sameName {
+			return r.id, true
+		}
+	}
+	return process.ID{}, false
+}
+
+// holdLimit is how long a hold waits for its turn. It is short because the operation that wants it has begun and its time runs,
+// and because two processes that want to hold each other would wait for ever.
+const holdLimit = 10 * time.Second
+
+// Hold implements operation.Peers: it waits in the other process's queue like an operation, so that nothing else happens
+// to that process until release is called. It fails when the other process is busy for longer than holdLimit.
+func (s *Supervisor) Hold(ctx context.Context, id process.ID) (release func(unhost bool), err error) {
+	h := &hold{held: make(chan struct{}), released: make(chan bool, 1), by: holder(ctx)}
+	s.submit(id, task{hold: h})
+	release = func(unhost bool) { h.released <- unhost }
+	limit := time.NewTimer(holdLimit)
+	defer limit.Stop()
+	select {
+	case <-h.held:
+		return release, nil
+	case <-limit.C:
+		release(false)
+		return nil, process.Errorf(process.Failed, "the process is also hosted as %s, which is busy with another operation: nothing was done", id)
+	case <-ctx.Done():
+		release(false)
+		return nil, fmt.Errorf("cannot suspend the watch of %s: %w", id, operation.ErrInterrupted)
+	}
+}
+
+// hold is a process kept still on behalf of another one.
+type hold struct {
+	held     chan struct{}
+	released chan bool
+	// by is the operation that wants it.
+	by *specstore.Entry
+}
+
+// holderKey is the context key of the operation that is carried out.
+type holderKey struct{}
+
+func withHolder(ctx context.Context, e *specstore.Entry) context.Context {
+	return context.WithValue(ctx, holderKey{}, e)
+}
+
+func holder(ctx context.Context) *specstore.Entry {
+	if e, ok := ctx.Value(holderKey{}).(*specstore.Entry); ok {
+		return e
+	}
+	return &specstore.Entry{}
+}

@@ -1,0 +1,150 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	goruntime "runtime"
+	"time"
+
+	"drover/internal/agent/lifecycle"
+	"drover/internal/agent/operation"
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+)
+
+// coming is the next relaunch.
+type coming struct {
+	// held begins the one that waits for the server's word; nil where none does.
+	held func(context.Context)
+	// placed says that it has its place in the host's budget.
+	placed bool
+	// giveBack gives back the place that is waited for; nil where there is none.
+	giveBack func(now time.Duration)
+}
+
+// relaunchWithin begins a relaunch if the budget of the host has room, or the relaunch has its place in it. A run of a timetable
+// needs none.
+func (r *runner) relaunchWithin(ctx context.Context, held bool) {
+	r.coming.giveBack = nil
+	if r.record.Spec.Policy.Kind == process.Resident {
+		placed := held || r.coming.placed
+		r.coming.placed = false
+		if r.mayNotStart() {
+			until := r.now() + askAgain
+			r.post(func(ctx context.Context, r *runner) { r.step(ctx, lifecycle.PutOff{Until: until}) })
+			return
+		}
+		if !placed {
+			if wait, giveBack := r.sup.budget.reserve(r.now()); wait > 0 {
+				r.coming.giveBack = giveBack
+				until := r.now() + wait
+				r.post(func(ctx context.Context, r *runner) { r.step(ctx, lifecycle.HeldBack{Until: until}) })
+				return
+			}
+		}
+		tally := lifecycle.Tally{Relaunches: r.runtime.Relaunches}.Relaunched(r.sup.cfg.Bounds, r.now())
+		r.runtime.Relaunches = tally.Relaunches
+		r.runtime.Restarts++
+	}
+	r.relaunch(ctx, r.sup.cfg.Operator.Relaunch, r.rebooted())
+}
+
+// leaveBudget gives back the place that is waited for; one that was taken is used up.
+func (r *runner) leaveBudget() {
+	r.coming.placed = false
+	if r.coming.giveBack != nil {
+		r.coming.giveBack(r.now())
+		r.coming.giveBack = nil
+	}
+}
+
+// relaunch begins a relaunch, or goes on with one, beside the goroutine of run. After a reboot only a few do so at a time.
+func (r *runner) relaunch(
+	ctx context.Context,
+	do func(context.Context, specstore.Record, specstore.Runtime) (specstore.Runtime, error),
+	queued bool,
+) {
+	r.hold()
+	r.runtime.Ending = nil // also where an earlier agent died before it had noted that: what it was ending has gone
+	rec, rt := *r.record, r.runtime
+	r.sup.turns.beside(func() {
+		if queued {
+			select {
+			case r.sup.bootSlots <- struct{}{}:
+				defer func() { <-r.sup.bootSlots }()
+			case <-ctx.Done():
+				return
+			}
+		}
+		after, err := do(ctx, rec, rt)
+		if errors.Is(err, operation.ErrInterrupted) {
+			return
+		}
+		r.post(func(ctx context.Context, r *runner) { r.relaunchEnded(ctx, after, err) })
+	})
+	// The relaunch goes first; what this goroutine has to write down can be done meanwhile by another thread.
+	goruntime.Gosched()
+}
+
+// relaunchEnded takes in what came of a relaunch, and notes it before its progress is dropped: a successor of this agent must find
+// one or the other.
+func (r *runner) relaunchEnded(ctx context.Context, after specstore.Runtime, err error) {
+	r.work.busy = false
+	attempts := r.machine.Attempts
+	note, why := r.runtime.Note, r.cause()
+	tallied := r.runtime
+	r.runtime = after
+	r.runtime.Relaunches, r.runtime.Restarts = tallied.Relaunches, tallied.Restarts
+	if process.CauseOf(err) == process.CauseFileHangs && r.record.Spec.Policy.Kind == process.Resident {
+		r.putOff(ctx, err, why)
+		return
+	}
+	if err != nil {
+		r.blame(causeOf(err), "relaunch "+itoa(attempts)+" failed: "+err.Error())
+		cause := r.cause()
+		// Before the step, which may begin the next relaunch.
+		r.keep(r.runtime)
+		r.sup.cfg.Operator.Relaunched(r.id)
+		r.sup.cfg.Log.Warn("relaunch failed", "process", r.id, "attempt", attempts, "error", err)
+		r.stepAndTell(ctx, lifecycle.LaunchFailed{}, func(from, to lifecycle.State) { r.tellRelaunchFailed(from, to, attempts, cause) })
+		return
+	}
+	pid := r.runtime.Process.PID
+	r.runtime.Cause = process.Cause{}
+	switch {
+	case r.runtime.Outside:
+		r.blame(process.CauseOutside, join(note, startedFromOutside(pid)))
+	case r.record.Spec.Policy.Kind == process.Periodic:
+		r.runtime.Note = "the run of " + r.history.Due.Format(time.RFC3339) + " is under way as pid " + itoa(pid)
+	default:
+		r.runtime.Note = join(note, "relaunched as pid "+itoa(pid))
+	}
+	r.sup.cfg.Log.Info("process is up again", "process", r.id, "pid", pid, "attempt", attempts, "outside", r.runtime.Outside)
+	r.stepAndTell(ctx, lifecycle.Launched{}, func(from, to lifecycle.State) { r.tellRelaunched(from, to, attempts, why) })
+	r.sup.cfg.Operator.Relaunched(r.id)
+}
+
+// putOffTime is how long a relaunch waits for a file system that does not answer.
+const putOffTime = 30 * time.Second
+
+// putOff has a relaunch wait that could not be tried because nobody can tell whether the process runs: it counts for nothing. before is
+// what was known until then; that it is put off again is not told again.
+func (r *runner) putOff(ctx context.Context, hindrance error, before process.Cause) {
+	if n := len(r.runtime.Relaunches); n > 0 {
+		r.runtime.Relaunches = r.runtime.Relaunches[:n-1]
+	}
+	r.runtime.Restarts = max(r.runtime.Restarts-1, 0)
+	attempts := r.machine.Attempts
+	r.blame(process.CauseFileHangs, "relaunch put off: "+hindrance.Error())
+	cause := r.cause()
+	r.keep(r.runtime)
+	r.sup.cfg.Operator.Relaunched(r.id)
+	r.stepAndTell(ctx, lifecycle.PutOff{Until: r.now() + putOffTime}, func(from, to lifecycle.State) {
+		if before.ID != process.CauseFileHangs {
+			r.sup.cfg.Log.Warn("relaunch was put off", "process", r.id, "error", hindrance)
+			r.tellRelaunchFailed(from, to, attempts, cause)
+		}
+	})
+}
+
+func startedFromOutside(pid int) string { return "restarted from outside, pid " + itoa(pid) }

@@ -1,0 +1,130 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"time"
+
+	"drover/internal/agent/lifecycle"
+	"drover/internal/agent/liveness"
+	"drover/internal/agent/operation"
+	"drover/internal/agent/procfs"
+	"drover/internal/process"
+)
+
+// watching is the watch on the instance.
+type watching struct {
+	stop func() // nil where there is none
+	// doubted says that the process was not seen any more, while its watch has not told of its end.
+	doubted bool
+}
+
+// exited takes in the end of the watched instance.
+func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.Exit) {
+	if r.runtime.Process == nil || *r.runtime.Process != who {
+		return
+	}
+	r.stopWatch()
+	how, run, began := exit.Process(), r.runtime.Run, r.runtime.LastStartAt
+	if exit.Signal == syscall.SIGKILL && run != "" {
+		how.OOM = r.sup.parts.OOM(run)
+	}
+	r.runtime.LastExit = how
+	if r.runtime.Ending == nil {
+		r.blame(how.Cause(), "pid "+itoa(who.PID)+" "+exit.String()+oomNote(how)+" at "+exit.At.UTC().Format(time.RFC3339))
+	}
+	if r.work.busy {
+		r.show() // an operation holds the process: it looks for itself
+		return
+	}
+	cause := r.cause()
+	seen := r.look()
+	r.sighted(seen)
+	var ev lifecycle.Event = lifecycle.Exited{}
+	if seen.Alive() {
+		ev = lifecycle.Found{}
+		if r.record.Spec.Policy.Kind == process.Periodic && run != "" {
+			// The command has left the process of its run behind.
+			r.runtime.Run, r.runtime.Outside, r.runtime.LastStartAt = run, false, began
+			r.runtime.Note, r.runtime.Cause = "the run goes on as pid "+itoa(seen.ID.PID), process.Cause{}
+			r.step(ctx, ev)
+			return
+		}
+	}
+	r.stepAndTell(ctx, ev, func(from, to lifecycle.State) {
+		r.sup.cfg.Log.Info("process ended", "process", r.id, "pid", who.PID, "exit", exit.String())
+		r.tellEnd(from, to, end{pid: who.PID, how: how, why: cause, run: run, began: began})
+	})
+}
+
+// relist compares what is believed with what is there.
+func (r *runner) relist(ctx context.Context) {
+	if r.work.busy || r.record == nil || r.sup.stands(r) {
+		r.watching.doubted = false
+		return
+	}
+	before := r.runtime.Process
+	if before != nil && r.watching.stop != nil && !r.watching.doubted {
+		// Its watch is about to tell how it ended. If not, the next look counts.
+		r.watching.doubted = true
+		return
+	}
+	r.watching.doubted = false
+	seen := r.look()
+	r.sighted(seen)
+	switch {
+	case seen.Alive() && (before == nil || *before != *seen.ID):
+		r.stepAndTell(ctx, lifecycle.Found{}, r.tellFound)
+	case !seen.Alive() && before != nil:
+		r.unseen(before.PID)
+		gone := end{pid: before.PID, why: r.cause(), run: r.runtime.Run, began: r.runtime.LastStartAt}
+		r.stepAndTell(ctx, lifecycle.NotFound{}, func(from, to lifecycle.State) { r.tellEnd(from, to, gone) })
+	}
+}
+
+// unseen notes an end of which nobody knows how it was.
+func (r *runner) unseen(pid int) {
+	r.runtime.LastExit = &process.Exit{At: time.Now().UnixMilli()}
+	r.blame(process.CauseUnseen, "pid "+itoa(pid)+" has ended, and nobody saw how")
+}
+
+func (r *runner) look() operation.Sighting {
+	if r.record == nil {
+		return operation.Sighting{}
+	}
+	return r.sup.cfg.Operator.Look(r.id, &r.record.Spec, r.runtime)
+}
+
+func (r *runner) sighted(seen operation.Sighting) {
+	r.runtime = operation.Sighted(r.runtime, seen)
+	if seen.Alive() && r.runtime.Outside {
+		r.blame(process.CauseOutside, startedFromOutside(seen.ID.PID))
+	}
+}
+
+// stopWatch ends the watch, if there is one.
+func (r *runner) stopWatch() {
+	if r.watching.stop != nil {
+		r.watching.stop()
+		r.watching.stop = nil
+	}
+}
+
+// watch follows the instance that was seen last.
+func (r *runner) watch() {
+	r.stopWatch()
+	who := *r.runtime.Process
+	stop, err := r.sup.cfg.Operator.Processes.Watch(who, func(e liveness.Exit) {
+		r.post(func(ctx context.Context, r *runner) { r.exited(ctx, who, e) })
+	})
+	switch {
+	case errors.Is(err, liveness.ErrGone):
+		unseen := liveness.Exit{At: time.Now()}
+		r.post(func(ctx context.Context, r *runner) { r.exited(ctx, who, unseen) })
+	case err != nil:
+		r.sup.cfg.Log.Error("process could not be watched, only the regular listing sees it", "process", r.id, "pid", who.PID, "error", err)
+	default:
+		r.watching.stop = stop
+	}
+}
