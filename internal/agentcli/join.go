@@ -13,6 +13,7 @@ import (
 	"drover/internal/agent/admission"
 	"drover/internal/command"
 	"drover/internal/config"
+	"drover/internal/joining"
 )
 
 func newJoin() *cobra.Command {
@@ -67,7 +68,7 @@ Exit codes: 0 joined, 1 failed, 2 wrong usage, 5 not allowed (token, fingerprint
 
 // exitOf gives an error the exit code that its kind has.
 func exitOf(err error) error {
-	if denied, ok := errors.AsType[*admission.DeniedError](err); ok {
+	if denied, ok := errors.AsType[*joining.DeniedError](err); ok {
 		code := command.Denied
 		switch denied.Status {
 		case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError,
@@ -76,7 +77,7 @@ func exitOf(err error) error {
 		}
 		return &command.ExitError{Code: code, Err: err}
 	}
-	if _, ok := errors.AsType[*admission.UnreachableError](err); ok {
+	if _, ok := errors.AsType[*joining.UnreachableError](err); ok {
 		return &command.ExitError{Code: command.Unreachable, Err: err}
 	}
 	return err

@@ -29,6 +29,8 @@ type JoinRequest struct {
 	// Build is the agent's version.
 	Build string `json:"build"`
 	Host  Host   `json:"host,omitzero"`
+	// Proxy is set by a proxy; IP and ID are empty then, and the answer is a ProxyEnrolment.
+	Proxy *ProxyFacts `json:"proxy,omitempty"`
 }
 
 // sealedJoin is a join request as it travels: the exact bytes that were signed, and the signature.

@@ -17,6 +17,7 @@ import (
 
 	"drover/internal/agent"
 	"drover/internal/agent/admission"
+	"drover/internal/joining"
 	"drover/internal/pki"
 	"drover/internal/wire"
 )
@@ -128,7 +129,7 @@ func TestTheTokenIsSentToItsServerOnly(t *testing.T) {
 	cfg := r.config(t)
 	cfg.Token = other.config(t).Token
 	_, err := admission.Join(t.Context(), cfg)
-	if _, ok := errors.AsType[*admission.DeniedError](err); !ok || !strings.Contains(err.Error(), "is this the server that made the token?") {
+	if _, ok := errors.AsType[*joining.DeniedError](err); !ok || !strings.Contains(err.Error(), "is this the server that made the token?") {
 		t.Errorf("error is %v", err)
 	}
 	if len(r.asked) != 0 {

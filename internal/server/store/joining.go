@@ -10,7 +10,9 @@ type JoinToken struct {
 	// ID is no secret; ids are in the order in which tokens were made.
 	ID string
 	// Hash is access.HashToken of its secret.
-	Hash  string
+	Hash string
+	// Role is what joins with it.
+	Role  Role
 	Cloud int
 	// Labels and Business are what every host that joins with it gets; Business 0 is none.
 	Labels   map[string]string
@@ -24,6 +26,15 @@ type JoinToken struct {
 	// Revoked is when it was ended by hand; zero: never.
 	Revoked time.Time
 }
+
+// Role is what joins with a token.
+type Role string
+
+// The roles.
+const (
+	RoleAgent Role = "agent"
+	RoleProxy Role = "proxy"
+)
 
 // KeepJoinTokens is how long tokens are remembered after their end.
 const KeepJoinTokens = 90 * 24 * time.Hour
@@ -46,6 +57,6 @@ type Joining interface { //nolint:interfacebloat // one table and what hangs on 
 	// RemoveAgent forgets an agent, what was observed and confirmed of it and its process groups, and remembers that it was removed.
 	// Tasks and events stay. ErrNotFound for an unknown one.
 	RemoveAgent(ctx context.Context, key string, at time.Time) error
-	// ListRemoved returns the keys of the agents that were removed and have not joined again.
+	// ListRemoved returns the keys of the agents and proxies that were removed and have not joined again.
 	ListRemoved(ctx context.Context) ([]string, error)
 }

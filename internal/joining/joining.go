@@ -1,0 +1,166 @@
+// Package joining carries the one question that is asked before there is an identity: an agent's or a proxy's request to join. It owns whom
+// such a question may reach, and what a refusal means to the person who is there. What is asked and what is done with the answer is the
+// affair of those who join.
+package joining
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"drover/internal/pki"
+	"drover/internal/wire"
+)
+
+const (
+	callTime = 30 * time.Second
+	maxReply = 1 << 20
+)
+
+// DeniedError says that the server does not let this host in, and why.
+type DeniedError struct {
+	Status int
+	Text   string
+}
+
+// Error returns the text.
+func (e *DeniedError) Error() string { return e.Text }
+
+// UnreachableError says that there was no answer.
+type UnreachableError struct {
+	Server string
+	Err    error
+}
+
+// Error returns the text.
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("cannot reach the server at %s: %v", e.Server, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// ServerURL reads the address of a server.
+func ServerURL(text string, insecure bool) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("--server %q: expected https://HOST:PORT", text)
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	if loopback := err == nil && ip.IsLoopback() || u.Hostname() == "localhost"; u.Scheme == "http" && !loopback && !insecure {
+		return nil, fmt.Errorf("--server %q is without TLS: anybody on the way could take the token and command this host; use https, or --insecure-http on a network that you trust", text)
+	}
+	return u, nil
+}
+
+// AddressTowards returns the address of this host on the way to a server. Nothing is sent.
+func AddressTowards(ctx context.Context, server *url.URL) (string, error) {
+	port := server.Port()
+	if port == "" {
+		port = server.Scheme
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", net.JoinHostPort(server.Hostname(), port))
+	if err != nil {
+		return "", &UnreachableError{Server: server.Host, Err: err}
+	}
+	defer conn.Close() //nolint:errcheck // nothing was sent
+	address, ok := conn.LocalAddr().(*net.UDPAddr)
+	if !ok {
+		return "", errors.New("cannot tell this host's address: give it with --ip")
+	}
+	return address.AddrPort().Addr().Unmap().WithZone("").String(), nil
+}
+
+// Ask sends a sealed request to the server whose certificate leads to the fingerprint, or to one of its proxies, and to nobody else, and
+// returns the answer. What a proxy passes on counts only if the server has signed it. It blocks for 30 s at most. Errors are of the types
+// above, but for an answer that is not to be believed.
+func Ask(ctx context.Context, server *url.URL, fingerprint string, body []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: pki.Pinned(fingerprint), DisableKeepAlives: true}
+	client := http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return errors.New("it answered with a redirect: expected the address of a drover server")
+	}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(server.String(), "/")+wire.JoinPath, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("cannot make request: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, unreached(server, err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // all of it was read, or nobody wants it
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxReply))
+	if err != nil {
+		return nil, unreached(server, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, denied(server, resp, data)
+	}
+	return data, proven(resp, fingerprint, body, data)
+}
+
+// unreached says why there was no answer, and what to do.
+func unreached(server *url.URL, err error) error {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok { // its text repeats the method and the whole address
+		err = wrapped.Err
+	}
+	if pin, ok := errors.AsType[*pki.PinError](err); ok {
+		return &DeniedError{Text: fmt.Sprintf("cannot verify the server at %s: %v; is this the server that made the token?", server.Host, pin)}
+	}
+	if clock, ok := errors.AsType[*pki.ClockError](err); ok {
+		return &DeniedError{Text: fmt.Sprintf("cannot verify the server at %s: %v", server.Host, clock)}
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok || strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
+		err = errors.New("it speaks no TLS there: is it the address of the API (--http of the server)?")
+	} else if server.Scheme == "http" && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
+		err = fmt.Errorf("%w (if it speaks TLS there, use https)", err)
+	}
+	return &UnreachableError{Server: server.Host, Err: err}
+}
+
+// denied makes an error of a refusal. Another server than drover may have answered.
+func denied(server *url.URL, resp *http.Response, data []byte) error {
+	var problem struct {
+		Title  string `json:"title"`
+		Detail string `json:"detail"`
+	}
+	switch {
+	case json.Unmarshal(data, &problem) == nil && problem.Detail != "":
+		return &DeniedError{Status: resp.StatusCode, Text: problem.Detail}
+	case server.Scheme == "http" && bytes.Contains(data, []byte("HTTP request to an HTTPS server")):
+		return &UnreachableError{Server: server.Host, Err: errors.New("it speaks TLS there: use https")}
+	default:
+		return &DeniedError{Status: resp.StatusCode, Text: fmt.Sprintf("%s answered %s: is it a drover server?", server.Host, resp.Status)}
+	}
+}
+
+// proven refuses what a proxy has answered if the server has not signed it: a proxy could else give a host keys of its own to obey.
+func proven(resp *http.Response, fingerprint string, request, answer []byte) error {
+	if resp.TLS == nil {
+		return nil
+	}
+	if _, proxy := pki.ProxyArea(resp.TLS.PeerCertificates[0]); !proxy {
+		return nil
+	}
+	var proof pki.Proof
+	if json.Unmarshal([]byte(resp.Header.Get(wire.ProofHeader)), &proof) != nil {
+		return errors.New("cannot believe the answer: it came through a proxy, and the server has not signed it")
+	}
+	if err := proof.Verify(fingerprint, wire.Proven(request, answer), time.Now()); err != nil {
+		return fmt.Errorf("cannot believe the answer that came through a proxy: %w", err)
+	}
+	return nil
+}

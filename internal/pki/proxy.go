@@ -1,0 +1,172 @@
+package pki
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A proxy shows a certificate of the server's authority, so that what is pinned counts for it too. The certificate says whose it is, and
+// those who must not take a proxy for a server, or for one of their own area, look at that.
+const (
+	proxyScheme = "drover"
+	proxyHost   = "proxy"
+)
+
+// CertifyProxy issues a certificate for a proxy of an area, to the key of a PKCS #10 request in DER; key is the proxy's public nkey. Of the
+// request nothing else counts. It returns the certificate and its issuers in PEM, and fails where certificates were given.
+func (k *Keeper) CertifyProxy(request []byte, area int, key string) (string, error) {
+	set := k.authorities.Load()
+	if set == nil {
+		return "", errors.New("cannot certify a proxy: the certificates are somebody else's")
+	}
+	csr, err := x509.ParseCertificateRequest(request)
+	if err == nil {
+		err = csr.CheckSignature()
+	}
+	if err != nil {
+		return "", fmt.Errorf("cannot certify a proxy: %w", err)
+	}
+	public, ok := csr.PublicKey.(*ecdsa.PublicKey)
+	if !ok {
+		return "", errors.New("cannot certify a proxy: its key is not of ECDSA")
+	}
+	wanted := set.present.leaf("drover proxy", k.now())
+	wanted.URIs = []*url.URL{{Scheme: proxyScheme, Host: proxyHost, Path: "/" + strconv.Itoa(area) + "/" + key}}
+	_, der, err := sign(wanted, set.present.cert, public, set.present.key)
+	if err != nil {
+		return "", err
+	}
+	chain := encode(der)
+	for _, issuer := range set.behind {
+		chain += encode(issuer)
+	}
+	return chain, nil
+}
+
+// ProxyKey returns the private key in a file (mode 0600), and makes both if there is none. It goes with CertifyProxy.
+func ProxyKey(path string) (crypto.Signer, error) {
+	key, err := readKey(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		key, err = makeKey(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot open key: %w", err)
+	}
+	return key, nil
+}
+
+// RequestCertificate returns what CertifyProxy takes, for a private key of ECDSA.
+func RequestCertificate(key crypto.Signer) ([]byte, error) {
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	if err != nil {
+		return nil, fmt.Errorf("cannot ask for a certificate: %w", err)
+	}
+	return der, nil
+}
+
+// RenewalDue reports whether two thirds of a certificate's life have passed.
+func RenewalDue(leaf *x509.Certificate, now time.Time) bool { return !now.Before(renewal(leaf)) }
+
+// ProxyArea returns the area of the proxy whose certificate it is; proxy is false for that of a server.
+func ProxyArea(leaf *x509.Certificate) (area int, proxy bool) {
+	for _, uri := range leaf.URIs {
+		if uri.Scheme != proxyScheme || uri.Host != proxyHost {
+			continue
+		}
+		first, _, _ := strings.Cut(strings.TrimPrefix(uri.Path, "/"), "/")
+		area, err := strconv.Atoi(first)
+		if err != nil {
+			return -1, true
+		}
+		return area, true
+	}
+	return 0, false
+}
+
+// NoProxies has the TLS of a client believe servers only: whoever has the key of a proxy must not stand in for the server.
+func NoProxies(cfg *tls.Config) *tls.Config {
+	return further(cfg, func(leaf *x509.Certificate) error {
+		if area, proxy := ProxyArea(leaf); proxy {
+			return fmt.Errorf("expected a server, and a proxy of area %d has answered", area)
+		}
+		return nil
+	})
+}
+
+// ProxiesOf has the TLS of a client believe servers, and the proxies of one area.
+func ProxiesOf(area int, cfg *tls.Config) *tls.Config {
+	return further(cfg, func(leaf *x509.Certificate) error {
+		if its, proxy := ProxyArea(leaf); proxy && its != area {
+			return fmt.Errorf("expected a proxy of area %d, and one of area %d has answered", area, its)
+		}
+		return nil
+	})
+}
+
+// further looks at a certificate that the TLS of a client believes.
+func further(cfg *tls.Config, check func(*x509.Certificate) error) *tls.Config {
+	narrow := cfg.Clone()
+	narrow.VerifyConnection = func(state tls.ConnectionState) error {
+		if err := cfg.VerifyConnection(state); err != nil {
+			return err
+		}
+		return check(state.PeerCertificates[0])
+	}
+	return narrow
+}
+
+// Proof is a signature by a server whose certificate leads to the authority. It travels with what somebody else passes on.
+type Proof struct {
+	Signature []byte `json:"signature"`
+	// Chain is the server's certificate and its issuers, in DER.
+	Chain [][]byte `json:"chain"`
+}
+
+// Prove signs data as this server.
+func (k *Keeper) Prove(data []byte) (Proof, error) {
+	cert := k.shown.Load()
+	key, ok := cert.PrivateKey.(crypto.Signer)
+	if !ok {
+		return Proof{}, errors.New("cannot sign: the key of the certificate signs nothing")
+	}
+	sum := sha256.Sum256(data)
+	signature, err := key.Sign(rand.Reader, sum[:], crypto.SHA256)
+	if err != nil {
+		return Proof{}, fmt.Errorf("cannot sign: %w", err)
+	}
+	return Proof{Signature: signature, Chain: cert.Certificate}, nil
+}
+
+// Verify checks that a server of the authority with the fingerprint, and no proxy, has signed data.
+func (p Proof) Verify(fingerprint string, data []byte, now time.Time) error {
+	chain := make([]*x509.Certificate, len(p.Chain))
+	for i, der := range p.Chain {
+		var err error
+		if chain[i], err = x509.ParseCertificate(der); err != nil {
+			return fmt.Errorf("cannot read its certificate: %w", err)
+		}
+	}
+	if err := verifyPinned(chain, strings.ToLower(fingerprint), now); err != nil {
+		return err
+	}
+	if area, proxy := ProxyArea(chain[0]); proxy {
+		return fmt.Errorf("a proxy of area %d has signed it, not a server", area)
+	}
+	key, ok := chain[0].PublicKey.(*ecdsa.PublicKey)
+	sum := sha256.Sum256(data)
+	if !ok || !ecdsa.VerifyASN1(key, sum[:], p.Signature) {
+		return errors.New("its signature does not match")
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"drover/internal/joining"
+	"drover/internal/pki"
+	"drover/internal/wire"
+)
+
+// JoinConfig says where a proxy joins, and as what.
+type JoinConfig struct {
+	// Dir is the proxy's own directory.
+	Dir string
+	// Server is the URL of the server's API, Token what 'drover token create --role proxy' has printed.
+	Server, Token string
+	// Name is what people call the proxy, Advertise where the agents of its area reach its fabric, host:port.
+	Name, Advertise string
+	Build           string
+}
+
+// Join makes the proxy's keys, unless it has them, has the server let it in and keeps what it was given. One that has joined before keeps
+// its keys. Nothing is changed when it fails, but that there are keys. No error holds the token; errors are those of joining.Ask and of what
+// was given.
+func Join(ctx context.Context, cfg JoinConfig) (wire.ProxyEnrolment, error) {
+	token, err := wire.ParseJoinToken(cfg.Token)
+	if err != nil {
+		return wire.ProxyEnrolment{}, fmt.Errorf("cannot use the token: %w", err)
+	}
+	server, err := joining.ServerURL(cfg.Server, false)
+	if err != nil {
+		return wire.ProxyEnrolment{}, err
+	}
+	id, err := ownIdentity(cfg.Dir)
+	if err != nil {
+		return wire.ProxyEnrolment{}, err
+	}
+	csr, err := pki.RequestCertificate(id.tls)
+	if err != nil {
+		return wire.ProxyEnrolment{}, err
+	}
+	body, err := wire.SealJoin(wire.JoinRequest{
+		Token: token.ID, Secret: token.Secret, At: time.Now().UTC(), Build: cfg.Build,
+		Proxy: &wire.ProxyFacts{Name: cfg.Name, Advertise: cfg.Advertise, Certificate: csr},
+	}, id.key)
+	if err != nil {
+		return wire.ProxyEnrolment{}, err
+	}
+	data, err := joining.Ask(ctx, server, token.Fingerprint, body)
+	if err != nil {
+		return wire.ProxyEnrolment{}, err
+	}
+	var e wire.ProxyEnrolment
+	if err := json.Unmarshal(data, &e); err != nil {
+		return wire.ProxyEnrolment{}, fmt.Errorf("cannot read the answer of %s: is it a drover server?", server.Host)
+	}
+	if err := check(e); err != nil {
+		return wire.ProxyEnrolment{}, err
+	}
+	if _, err := id.certificate(e); err != nil {
+		return wire.ProxyEnrolment{}, err
+	}
+	return e, save(cfg.Dir, e)
+}

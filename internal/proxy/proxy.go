@@ -1,0 +1,122 @@
+// Package proxy is the assembly of drover proxy: it serves the agents of one area that have no route to the servers. It runs a NATS server of
+// its own that is joined to the servers' as a leaf node, and passes on requests to join. It owns the way up, and that agents which
+// were removed are turned away here too; it reads no message that it carries, and may carry those of its own area only.
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+
+	"drover/internal/fabric"
+	"drover/internal/fabric/broker"
+	"drover/internal/group"
+	"drover/internal/wire"
+)
+
+// Config is what a proxy needs.
+type Config struct {
+	// Dir is the proxy's own directory, in which it has joined a server.
+	Dir string
+	// Listen is the address and port for the fabric, HTTP that for hosts that join; port 0 is any.
+	Listen, HTTP string
+	// Build is the version to report.
+	Build string
+	Log   *slog.Logger
+}
+
+// Proxy is an assembled proxy. Its HTTP listener is open from New on, so that its address is known.
+type Proxy struct {
+	cfg     Config
+	holding *holding
+	http    net.Listener
+}
+
+// New opens the directory and the HTTP listener. The caller runs it with Run.
+func New(ctx context.Context, cfg Config) (*Proxy, error) {
+	h, err := open(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.HTTP)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen for hosts that join: %w (--http takes another address)", err)
+	}
+	return &Proxy{cfg: cfg, holding: h, http: l}, nil
+}
+
+// Enrolment returns what the proxy goes by.
+func (p *Proxy) Enrolment() wire.ProxyEnrolment { return p.holding.enrolment() }
+
+// Key returns the proxy's public key.
+func (p *Proxy) Key() string { return p.holding.id.public }
+
+// URL returns where hosts join.
+func (p *Proxy) URL() string { return "https://" + p.http.Addr().String() }
+
+// Run serves agents until ctx ends, whether a server is reached or not. Tell is called each time that agents can connect, with where.
+func (p *Proxy) Run(ctx context.Context, tell func(fabric string)) error {
+	defer p.http.Close() //nolint:errcheck // it was closed already if it was served
+	switching := &switcher{}
+	return group.Run(ctx,
+		group.Part{Name: "fabric", Run: func(ctx context.Context) error {
+			for ctx.Err() == nil {
+				if err := p.serve(ctx, switching, tell); err != nil {
+					return err
+				}
+			}
+			return nil
+		}},
+		group.Part{Name: "http", Run: func(ctx context.Context) error {
+			return newDoor(switching.join, switching.ready, p.cfg.Log).serve(ctx, p.http, p.holding.listening())
+		}},
+	)
+}
+
+// serve runs a relay until ctx ends, or until there is another way to the servers.
+func (p *Proxy) serve(ctx context.Context, switching *switcher, tell func(fabric string)) error {
+	e := p.holding.enrolment()
+	relay, err := broker.StartRelay(ctx, broker.RelayConfig{
+		Dir: filepath.Join(p.cfg.Dir, relayDir), Listen: p.cfg.Listen, TLS: p.holding.listening(),
+		Trust: broker.Trust{Operator: e.Operator, Account: e.Account},
+		Hubs:  e.Hubs, HubTLS: p.holding.upwards(), Identity: p.holding.id.fabric(e), Log: p.cfg.Log,
+	})
+	if err != nil {
+		return err
+	}
+	defer relay.Shutdown()
+	conn, err := fabric.Dial(ctx, fabric.DialConfig{
+		URLs: []string{relay.URL()}, Identity: p.holding.id.fabric(e), TLS: p.holding.inwards(), Name: "proxy", Log: p.cfg.Log.With("connection", "own"),
+	})
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	defer conn.Close()
+	up := newUplink(conn, relay, p.holding, p.cfg.Build, p.cfg.Log)
+	_, err = conn.Serve(wire.ProxyNewsSubject(e.Area, p.holding.id.public), "", 1, func(context.Context, string, []byte) []byte { //nolint:contextcheck // Close ends it
+		up.hear()
+		return []byte("{}")
+	})
+	if err != nil {
+		return fmt.Errorf("cannot listen for news: %w", err)
+	}
+	switching.set(up)
+	tell(relay.URL())
+	return group.Run(ctx,
+		group.Part{Name: "watchdog", Run: up.watch},
+		group.Part{Name: "enrolment", Run: up.keep},
+		group.Part{Name: "way", Run: func(ctx context.Context) error {
+			select {
+			case <-up.moved:
+				p.cfg.Log.InfoContext(ctx, "servers are elsewhere, going there", "servers", p.holding.enrolment().Hubs)
+			case <-ctx.Done():
+			}
+			return nil
+		}},
+	)
+}

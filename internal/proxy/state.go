@@ -1,0 +1,108 @@
+package proxy
+
+import (
+	"crypto"
+	"crypto/tls"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/nats-io/nkeys"
+
+	"drover/internal/fabric"
+	"drover/internal/pki"
+	"drover/internal/wire"
+)
+
+// The files of a proxy, in its directory.
+const (
+	keyFile       = "proxy.nk"
+	tlsKeyFile    = "tls.key"
+	enrolmentFile = "enrolment.json"
+	relayDir      = "relay"
+)
+
+// identity is what a proxy has made itself, and never gives away.
+type identity struct {
+	key    nkeys.KeyPair
+	public string
+	tls    crypto.Signer
+}
+
+// ownIdentity reads the keys of a directory (mode 0700), or makes them there.
+func ownIdentity(dir string) (identity, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return identity{}, fmt.Errorf("cannot create proxy directory: %w", err)
+	}
+	key, err := fabric.LoadOrCreateKey(filepath.Join(dir, keyFile), nkeys.PrefixByteUser)
+	if err != nil {
+		return identity{}, err
+	}
+	public, err := key.PublicKey()
+	if err != nil {
+		return identity{}, fmt.Errorf("cannot read proxy key: %w", err)
+	}
+	signer, err := pki.ProxyKey(filepath.Join(dir, tlsKeyFile))
+	return identity{key: key, public: public, tls: signer}, err
+}
+
+// fabric is who the proxy is to a broker.
+func (id identity) fabric(e wire.ProxyEnrolment) fabric.Identity {
+	return fabric.Identity{JWT: e.JWT, Key: id.key, Area: strconv.Itoa(e.Area)}
+}
+
+// certificate returns what the proxy shows.
+func (id identity) certificate(e wire.ProxyEnrolment) (*tls.Certificate, error) {
+	cert := &tls.Certificate{PrivateKey: id.tls}
+	for block, rest := pem.Decode([]byte(e.Certificate)); block != nil; block, rest = pem.Decode(rest) {
+		cert.Certificate = append(cert.Certificate, block.Bytes)
+	}
+	if len(cert.Certificate) == 0 {
+		return nil, errors.New("cannot read certificate: it is not in PEM")
+	}
+	return checked(cert)
+}
+
+// load reads what the proxy was given.
+func load(dir string) (wire.ProxyEnrolment, error) {
+	var e wire.ProxyEnrolment
+	path := filepath.Join(dir, enrolmentFile)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return e, fmt.Errorf("the proxy in %s has not joined a server: 'drover proxy join' does that", dir)
+	}
+	if err != nil {
+		return e, fmt.Errorf("cannot read enrolment: %w", err)
+	}
+	if err := json.Unmarshal(data, &e); err != nil {
+		return e, fmt.Errorf("cannot read enrolment %s: %w", path, err)
+	}
+	return e, nil
+}
+
+// save writes what the proxy was given, whole or not at all.
+func save(dir string, e wire.ProxyEnrolment) error {
+	data, err := json.MarshalIndent(e, "", "  ") //nolint:gosec // the tokens are no secrets without the private key
+	if err != nil {
+		return fmt.Errorf("cannot encode enrolment: %w", err)
+	}
+	f, err := os.CreateTemp(dir, "."+enrolmentFile+".*")
+	if err != nil {
+		return fmt.Errorf("cannot write enrolment: %w", err)
+	}
+	defer os.Remove(f.Name()) //nolint:errcheck // it has its name by then, or the error is returned
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), filepath.Join(dir, enrolmentFile))
+	}
+	if err != nil {
+		return fmt.Errorf("cannot write enrolment: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,41 @@
+package proxy
+
+import (
+	"context"
+	"sync"
+
+	"drover/internal/fabric"
+	"drover/internal/wire"
+)
+
+// switcher is the present uplink. It exists before there is one.
+type switcher struct {
+	mu  sync.Mutex
+	now *uplink
+}
+
+func (s *switcher) set(u *uplink) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = u
+}
+
+func (s *switcher) get() *uplink {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now
+}
+
+func (s *switcher) ready() error {
+	if u := s.get(); u != nil {
+		return u.ready()
+	}
+	return fabric.ErrNotConnected
+}
+
+func (s *switcher) join(ctx context.Context, r wire.RelayedJoin) (wire.RelayedAnswer, error) {
+	if u := s.get(); u != nil {
+		return u.join(ctx, r)
+	}
+	return wire.RelayedAnswer{}, fabric.ErrNotConnected
+}

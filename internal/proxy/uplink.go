@@ -1,0 +1,212 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"drover/internal/wire"
+)
+
+const (
+	beatEvery   = 5 * time.Second
+	beatTime    = 4 * time.Second
+	beatsMissed = 3 // in a row, over a way that looks whole: then it is made anew
+	refreshTime = 10 * time.Second
+	// refreshEvery is how often the proxy asks for its enrolment although nothing says that it has changed, refreshAgain how soon after an
+	// attempt that failed.
+	refreshEvery = time.Hour
+	refreshAgain = 10 * time.Second
+)
+
+// asker asks the servers.
+type asker interface {
+	Request(ctx context.Context, subject string, data []byte) ([]byte, error)
+}
+
+// way is the proxy's connection to the servers, as its own side sees it.
+type way interface {
+	Joined() bool
+	Rejoin() error
+	Clients() int
+	Update(account string) error
+}
+
+// uplink watches the way to the servers and keeps what the proxy goes by up to date. That a connection looks whole says little: only an
+// answer proves that messages pass in both directions.
+type uplink struct {
+	asker   asker
+	way     way
+	holding *holding
+	build   string
+	log     *slog.Logger
+	// news tells that the enrolment has changed.
+	news chan struct{}
+	// moved tells that there is another way to the servers.
+	moved chan struct{}
+
+	mu sync.Mutex
+	up bool
+}
+
+func newUplink(a asker, w way, h *holding, build string, log *slog.Logger) *uplink {
+	return &uplink{asker: a, way: w, holding: h, build: build, log: log, news: make(chan struct{}, 1), moved: make(chan struct{}, 1)}
+}
+
+// ready returns why no server can be reached, nil when one can.
+func (u *uplink) ready() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.up {
+		return errors.New("this proxy does not reach its servers")
+	}
+	return nil
+}
+
+// hear notes that the enrolment has changed. It does not block.
+func (u *uplink) hear() { raise(u.news) }
+
+func raise(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// watch proves the way again and again, until ctx ends.
+func (u *uplink) watch(ctx context.Context) error {
+	tick := time.NewTicker(beatEvery)
+	defer tick.Stop()
+	for missed := 0; ; {
+		if err := u.beat(ctx); err == nil {
+			missed = 0
+		} else if ctx.Err() == nil {
+			missed++
+			u.log.DebugContext(ctx, "no answer of a server", "missed", missed, "error", err)
+		}
+		u.note(ctx, missed)
+		if missed >= beatsMissed {
+			missed = 0
+			if u.way.Joined() {
+				u.log.WarnContext(ctx, "connection to the server was given up: it looks whole and nothing comes through")
+				if err := u.way.Rejoin(); err != nil {
+					u.log.ErrorContext(ctx, "connection to the server could not be made anew", "error", err)
+				}
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// note keeps whether there is a way, and tells when that changes. What may have changed while there was none is asked for.
+func (u *uplink) note(ctx context.Context, missed int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case missed == 0 && !u.up:
+		u.up = true
+		u.log.InfoContext(ctx, "servers were reached")
+		u.hear()
+	case missed >= beatsMissed && u.up:
+		u.up = false
+		u.log.WarnContext(ctx, "servers are not reached any more")
+	}
+}
+
+func (u *uplink) beat(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, beatTime)
+	defer cancel()
+	// One of the clients is the proxy itself.
+	return u.ask(ctx, wire.ProxyBeatSubject, wire.Beat{Version: wire.Version, Build: u.build, Agents: max(u.way.Clients()-1, 0)}, &wire.Beat{})
+}
+
+// ask sends one message and reads the answer.
+func (u *uplink) ask(ctx context.Context, subject func(area int, proxy string) string, question, answer any) error {
+	data, err := json.Marshal(question)
+	if err != nil {
+		return fmt.Errorf("cannot encode question: %w", err)
+	}
+	reply, err := u.asker.Request(ctx, subject(u.holding.enrolment().Area, u.holding.id.public), data)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(reply, answer); err != nil {
+		return fmt.Errorf("cannot read answer: %w", err)
+	}
+	return nil
+}
+
+// join passes on a host's request to join.
+func (u *uplink) join(ctx context.Context, r wire.RelayedJoin) (wire.RelayedAnswer, error) {
+	var answer wire.RelayedAnswer
+	err := u.ask(ctx, wire.ProxyJoinSubject, r, &answer)
+	if err == nil && (answer.Status < 200 || answer.Status > 599) {
+		err = fmt.Errorf("cannot pass on the status %d", answer.Status)
+	}
+	return answer, err
+}
+
+// keep asks for the enrolment whenever it may have changed, until ctx ends.
+func (u *uplink) keep(ctx context.Context) error {
+	timer := time.NewTimer(refreshEvery)
+	defer timer.Stop()
+	for {
+		select {
+		case <-u.news:
+		case <-timer.C:
+		case <-ctx.Done():
+			return nil
+		}
+		next := refreshEvery
+		if err := u.refresh(ctx); err != nil && ctx.Err() == nil {
+			u.log.WarnContext(ctx, "enrolment could not be renewed", "error", err)
+			next = refreshAgain
+		}
+		timer.Reset(next)
+	}
+}
+
+func (u *uplink) refresh(ctx context.Context) error {
+	csr, err := u.holding.request(time.Now())
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, refreshTime)
+	defer cancel()
+	var answer wire.RefreshAnswer
+	if err := u.ask(ctx, wire.ProxyRefreshSubject, wire.RefreshRequest{Version: wire.Version, Certificate: csr}, &answer); err != nil {
+		return err
+	}
+	switch {
+	case answer.Version > wire.Version:
+		return wire.ErrVersion
+	case answer.Error != "":
+		return errors.New(answer.Error)
+	case answer.Enrolment == nil:
+		return errors.New("the answer is empty")
+	}
+	made, err := u.holding.take(*answer.Enrolment)
+	if err != nil {
+		return err
+	}
+	if made.account {
+		if err := u.way.Update(answer.Enrolment.Account); err != nil {
+			return err
+		}
+	}
+	if made.uplink {
+		raise(u.moved)
+	}
+	if len(csr) > 0 {
+		u.log.InfoContext(ctx, "certificate was renewed", "ends", u.holding.certificate().Leaf.NotAfter)
+	}
+	return nil
+}

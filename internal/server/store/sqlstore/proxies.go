@@ -1,0 +1,65 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"drover/internal/server/store"
+)
+
+// UseProxyToken lets a proxy join.
+func (db *Store) UseProxyToken(ctx context.Context, p store.Proxy, check func(t store.JoinToken, again bool) error) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		err := db.countUse(ctx, tx, p.Token, `SELECT EXISTS (SELECT 1 FROM proxies WHERE key = ? AND token = ?)`, p.Key, check)
+		if err != nil {
+			return err
+		}
+		if err := tx.exec(ctx, `DELETE FROM removed_agents WHERE key = ?`, p.Key); err != nil {
+			return err
+		}
+		if err := tx.exec(ctx, `DELETE FROM proxies WHERE key = ?`, p.Key); err != nil {
+			return err
+		}
+		return inserted(tx.affect(ctx, `INSERT INTO proxies (key, area, name, advertise, build, token, created) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+			p.Key, p.Area, p.Name, p.Advertise, p.Build, p.Token, nanos(p.Created)))
+	})
+	if err != nil {
+		return fmt.Errorf("cannot use token %q: %w", p.Token, err)
+	}
+	return nil
+}
+
+// ListProxies returns all proxies.
+func (db *Store) ListProxies(ctx context.Context) ([]store.Proxy, error) {
+	list, err := all(ctx, db.query, func(rows *sql.Rows) (store.Proxy, error) {
+		var p store.Proxy
+		var created int64
+		err := rows.Scan(&p.Key, &p.Area, &p.Name, &p.Advertise, &p.Build, &p.Token, &created)
+		p.Created = moment(created)
+		return p, err
+	}, `SELECT key, area, name, advertise, build, token, created FROM proxies ORDER BY area, name`)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list proxies: %w", err)
+	}
+	return list, nil
+}
+
+// RemoveProxy forgets a proxy.
+func (db *Store) RemoveProxy(ctx context.Context, key string, at time.Time) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		n, err := tx.affect(ctx, `DELETE FROM proxies WHERE key = ?`, key)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return store.ErrNotFound
+		}
+		return tx.exec(ctx, `INSERT INTO removed_agents (key, at) VALUES (?, ?) ON CONFLICT DO NOTHING`, key, nanos(at))
+	})
+	if err != nil {
+		return fmt.Errorf("cannot remove proxy %s: %w", key, err)
+	}
+	return nil
+}
