@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"time"
 
 	"drover/internal/fabric/broker"
@@ -25,7 +24,6 @@ import (
 	"drover/internal/server/login"
 	"drover/internal/server/metrics"
 	"drover/internal/server/store"
-	"drover/internal/server/store/sqlite"
 	"drover/internal/server/webhook"
 	"drover/internal/wire"
 )
@@ -39,6 +37,8 @@ type Config struct {
 	Fabric string
 	// NATS are the URLs of brokers that somebody else runs; with them none is embedded, and Fabric is not listened on.
 	NATS []string
+	// Database is the URL of a PostgreSQL database, or the path of a SQLite file; empty: drover.db in Dir.
+	Database string
 	// Socket is the path of a socket for the operators of this machine; empty for none.
 	Socket string
 	// TrustedGateways are peers that are believed whom they call for; LoginURL is the login service that knows users' sessions. Both
@@ -113,17 +113,16 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if s.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.HTTP); err != nil {
 		return nil, fmt.Errorf("cannot listen for HTTP: %w (--http takes another address)", err)
 	}
-	s.listener = s.joining.listener(s.listener)
+	tcp := s.listener
+	s.listener = s.joining.listener(tcp)
 	if cfg.Socket != "" {
 		if s.socket, err = listenSocket(ctx, cfg.Socket); err != nil {
 			return nil, err
 		}
 	}
-	db, err := sqlite.Open(ctx, filepath.Join(cfg.Dir, "drover.db"), cfg.Log, sqlite.WatchedBy(s.metrics))
-	if err != nil {
+	if s.store, err = s.openStore(ctx, tcp); err != nil {
 		return nil, err
 	}
-	s.store = db // only now: a nil *sqlite.DB would be a store to Close
 	var orders engine.Link = s.link
 	if f := cfg.Faults; f != nil {
 		s.store, orders = f.Store(s.store), f.Link(s.link)

@@ -5,8 +5,10 @@ package serverconfig
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"drover/internal/config"
 	"drover/internal/config/settings"
@@ -18,7 +20,11 @@ type Config struct {
 	// HTTP and Fabric are what is listened on.
 	HTTP   string `yaml:"http"`
 	Fabric string `yaml:"fabric"`
-	// Advertise is what agents connect to, host:port; empty: what Fabric says, where that is one address.
+	// Database is the URL of a PostgreSQL database, or the path of a SQLite file; empty: server/drover.db in the data directory.
+	Database string `yaml:"database"`
+	// NATS are the URLs of brokers that somebody else runs: then none is embedded, and Fabric is not listened on.
+	NATS []string `yaml:"nats"`
+	// Advertise is what agents connect to, host:port; empty: NATS, or what Fabric says, where that is one address.
 	Advertise []string `yaml:"advertise"`
 	// InsecureHTTP has the API speak without TLS.
 	InsecureHTTP bool `yaml:"insecure-http"`
@@ -52,6 +58,8 @@ func (c *Config) Settings() []settings.Setting {
 		{Name: "data-dir", Help: "directory of everything that is kept", Text: &c.DataDir},
 		{Name: "http", Help: "address of the API", Text: &c.HTTP},
 		{Name: "fabric", Help: "address that agents connect to", Text: &c.Fabric},
+		{Name: "database", Help: "URL of a PostgreSQL database, such as postgres://drover@db.example.com/drover, or path of a SQLite file; default server/drover.db in the data directory. A password goes into the file, the environment or PGPASSFILE", Text: &c.Database},
+		{Name: "nats", Help: "URL of a NATS broker to use instead of an embedded one, such as tls://nats1.example.com:4222; may be repeated", List: &c.NATS},
 		{Name: "advertise", Help: "HOST:PORT of the fabric as agents reach it, also through NAT; may be repeated; needed where --fabric is every address", List: &c.Advertise},
 		{Name: "insecure-http", Help: "speak HTTP without TLS: for loopback, or behind a proxy on this machine that speaks it", Bool: &c.InsecureHTTP},
 		{Name: "tls-cert", Help: "file of a certificate for the API and its issuers, in PEM; without it the server is its own authority", Text: &c.TLSCert},
@@ -89,12 +97,18 @@ func (c *Config) Validate() error {
 	check(err)
 	host, err := settings.Address("fabric", c.Fabric, DefaultFabric)
 	check(err)
-	if err == nil && settings.Everywhere(host) && len(c.Advertise) == 0 {
+	if err == nil && settings.Everywhere(host) && len(c.Advertise)+len(c.NATS) == 0 {
 		fault("fabric %q is every address: say with advertise which one agents connect to, such as drover.example.com:7351", c.Fabric)
+	}
+	for _, u := range c.NATS {
+		if !wellFormed(u) {
+			fault("nats %q: expected tls://HOST:PORT, such as tls://nats1.example.com:4222", u)
+		}
 	}
 	for _, a := range c.Advertise {
 		check(settings.Advertised("advertise", a, "drover.example.com:7351"))
 	}
+	check(Database(c.Database))
 	c.checkTLS(fault)
 	for _, g := range c.TrustedGateway {
 		if err := c.Gateways.Set(g); err != nil {
@@ -104,6 +118,45 @@ func (c *Config) Validate() error {
 	check(settings.LogLevel(c.LogLevel))
 	check(c.Bootstrap.Validate())
 	return errors.Join(faults...)
+}
+
+// Database returns what is wrong with the name of a database. It does not quote a URL, in which a password may be anywhere.
+func Database(name string) error {
+	scheme, _, isURL := strings.Cut(name, "://")
+	if !isURL {
+		return nil
+	}
+	if scheme != "postgres" && scheme != "postgresql" {
+		return fmt.Errorf("database: expected the path of a file or a URL like %s", exampleDatabase)
+	}
+	u, err := url.Parse(name)
+	if err != nil || strings.Trim(u.Path, "/") == "" && !u.Query().Has("dbname") {
+		return fmt.Errorf("database: expected a URL like %s; the one that was given is not shown, as it may hold a password", exampleDatabase)
+	}
+	return nil
+}
+
+const exampleDatabase = "postgres://drover@db.example.com:5432/drover?sslmode=verify-full"
+
+// HasPassword reports whether the name of a database holds a password, which must not stand on a command line.
+func HasPassword(name string) bool {
+	u, err := url.Parse(name)
+	if err != nil {
+		return strings.Contains(name, "://") // it may
+	}
+	_, set := u.User.Password()
+	return set || u.Query().Has("password")
+}
+
+// wellFormed reports whether a URL is that of a broker. Without TLS the reports of agents would cross the network as they are, and agents
+// would not connect.
+func wellFormed(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "tls" || u.User != nil || u.Path != "" || u.RawQuery != "" {
+		return false
+	}
+	_, err = settings.Address("nats", u.Host, "")
+	return err == nil && !settings.Everywhere(u.Hostname())
 }
 
 func (c *Config) checkTLS(fault func(string, ...any)) {

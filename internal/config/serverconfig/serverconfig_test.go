@@ -31,13 +31,13 @@ func write(t *testing.T, text string) string {
 
 func TestReadFile(t *testing.T) {
 	c := serverconfig.Default()
-	if err := c.ReadFile(write(t, "data-dir: /d\nhttp: 192.0.2.1:1\nfabric: '[::]:2'\nadvertise: [a:1, 'b:2']\ninsecure-http: true\ntls-cert: c\ntls-key: k\n"+
-		"trusted-gateway: [10.0.0.0/8]\nlogin-url: https://l\nlog-level: debug\n")); err != nil {
+	if err := c.ReadFile(write(t, "data-dir: /d\nhttp: 192.0.2.1:1\nfabric: '[::]:2'\nnats: [tls://n:1]\nadvertise: [a:1, 'b:2']\ninsecure-http: true\ntls-cert: c\ntls-key: k\n"+
+		"trusted-gateway: [10.0.0.0/8]\nlogin-url: https://l\nlog-level: debug\ndatabase: postgres://u@h/d\n")); err != nil {
 		t.Fatal(err)
 	}
 	want := serverconfig.Config{
-		DataDir: "/d", HTTP: "192.0.2.1:1", Fabric: "[::]:2", Advertise: []string{"a:1", "b:2"}, InsecureHTTP: true, TLSCert: "c", TLSKey: "k",
-		TrustedGateway: []string{"10.0.0.0/8"}, LoginURL: "https://l", LogLevel: "debug",
+		DataDir: "/d", HTTP: "192.0.2.1:1", Fabric: "[::]:2", NATS: []string{"tls://n:1"}, Advertise: []string{"a:1", "b:2"}, InsecureHTTP: true, TLSCert: "c", TLSKey: "k",
+		TrustedGateway: []string{"10.0.0.0/8"}, LoginURL: "https://l", LogLevel: "debug", Database: "postgres://u@h/d",
 	}
 	if diff := cmp.Diff(want, c); diff != "" {
 		t.Error(diff)
@@ -113,6 +113,15 @@ func TestValidate(t *testing.T) {
 		{"any port", func(c *serverconfig.Config) { c.HTTP, c.Fabric = "127.0.0.1:0", "127.0.0.1:0" }, ""},
 		{"certificates", func(c *serverconfig.Config) { c.TLSCert, c.TLSKey = file, file }, ""},
 
+		{"a file of its own", func(c *serverconfig.Config) { c.Database = "/srv/drover.db" }, ""},
+		{"several hosts", func(c *serverconfig.Config) {
+			c.Database = "postgres://u:p@a:5432,b:5432/d?target_session_attrs=read-write"
+		}, ""},
+		{"a socket", func(c *serverconfig.Config) { c.Database = "postgres:///d?host=/run/postgresql" }, ""},
+
+		{"another database", func(c *serverconfig.Config) { c.Database = "mysql://u:secret@h/d" }, "database: expected"},
+		{"a server without a database", func(c *serverconfig.Config) { c.Database = "postgres://u:secret@h" }, "database: expected"},
+		{"a password to be escaped", func(c *serverconfig.Config) { c.Database = "postgres://u:sec%ret@h/d" }, "not shown"},
 		{"every address alone", func(c *serverconfig.Config) { c.Fabric = "0.0.0.0:7351" }, "say with advertise"},
 		{"every address in short", func(c *serverconfig.Config) { c.Fabric = ":7351" }, "say with advertise"},
 		{"nobody's address advertised", func(c *serverconfig.Config) { c.Advertise = []string{"[::]:1"} }, `advertise "[::]:1"`},

@@ -1,0 +1,74 @@
+// Package storeopen opens the database of a server by its name: the URL of a PostgreSQL database, or the path of a SQLite file. It owns
+// which of them a name means and how one that is not there yet is waited for; what they are is of the packages that it opens.
+package storeopen
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"drover/internal/server/store"
+	"drover/internal/server/store/postgres"
+	"drover/internal/server/store/sqlite"
+	"drover/internal/server/store/sqlstore"
+)
+
+// Shown is a name as it may be told, without a password.
+func Shown(name string) string {
+	if postgres.Is(name) {
+		return postgres.Shown(name)
+	}
+	return name
+}
+
+// Open opens a database and brings its schema up to date. What is stored is told to watch, unless that is nil. An error that is
+// postgres.ErrUnavailable may be gone at a later attempt.
+func Open(ctx context.Context, name string, watch sqlstore.Watch, log *slog.Logger) (store.Store, error) {
+	if postgres.Is(name) {
+		db, err := postgres.Open(ctx, name, log, postgres.WatchedBy(watch))
+		if err != nil {
+			return nil, err // a nil *postgres.DB would be a store
+		}
+		return db, nil
+	}
+	db, err := sqlite.Open(ctx, name, log, sqlite.WatchedBy(watch))
+	if err != nil {
+		return nil, err
+	}
+	return db, nil
+}
+
+// Attempts are made after firstWait, and then after twice as long each, up to longestWait.
+const (
+	firstWait   = 250 * time.Millisecond
+	longestWait = 5 * time.Second
+)
+
+// Wait is Open, and tries again for as long as the database is not available. It hands each such error to unavailable. The log tells the
+// first one and the end of the wait.
+func Wait(ctx context.Context, name string, watch sqlstore.Watch, log *slog.Logger, unavailable func(error)) (store.Store, error) {
+	begun := time.Now()
+	for wait := firstWait; ; wait = min(2*wait, longestWait) {
+		s, err := Open(ctx, name, watch, log)
+		switch {
+		case err == nil && wait > firstWait:
+			log.InfoContext(ctx, "database became available", "database", Shown(name), "after", time.Since(begun).Round(time.Millisecond))
+			return s, nil
+		case err == nil || !errors.Is(err, postgres.ErrUnavailable):
+			return s, err
+		case wait == firstWait:
+			log.WarnContext(ctx, "database was not available, it is tried again", "database", Shown(name), "error", err)
+		}
+		unavailable(err)
+		// Servers that wait for the same database do not all come at once.
+		again := time.NewTimer(wait/2 + rand.N(wait/2)) //nolint:gosec // no secret
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			again.Stop()
+			return nil, errors.Join(err, ctx.Err())
+		}
+	}
+}
