@@ -158,11 +158,11 @@ func b4StoppedPID(b bench) {
 	if r := p.Query(); r.PID != -1 {
 		b.t.Errorf("never seen: pid %d", r.PID)
 	}
-	want(b.t, "start", p.Operate(0), 0)
+	p.Operate(0).Want(b.t, "start", 0)
 	if r := p.Query(); r.PID <= 0 {
 		b.t.Errorf("running: pid %d", r.PID)
 	}
-	want(b.t, "stop", p.Operate(1), 0)
+	p.Operate(1).Want(b.t, "stop", 0)
 	if r := p.Query(); r.PID != -1 {
 		b.t.Errorf("stopped: pid %d", r.PID)
 	}
@@ -219,25 +219,25 @@ func b8UnknownTasks(b bench) {
 
 func b9HostAndUnhost(b bench) {
 	p, _ := b.process("b9")
-	want(b.t, "unhost of an unknown process", p.Operate(4), 0)
-	want(b.t, "start", p.Operate(0), 0)
+	p.Operate(4).Want(b.t, "unhost of an unknown process", 0)
+	p.Operate(0).Want(b.t, "start", 0)
 	p.Control["stop_cmd"] = "echo it is the new one; exit 9"
-	want(b.t, "host of a managed process", p.Operate(3), 0)
+	p.Operate(3).Want(b.t, "host of a managed process", 0)
 	data := b.call(gsePath+"operate_proc/", harness.Object{
 		"meta": harness.Object{"namespace": "odd", "name": "b9"}, "op_type": 1, "hosts": []any{harness.Object{"ip": "127.0.0.1", "bk_cloud_id": 0, "bk_supplier_id": 0}},
 	})
 	r := harness.ParseResult(b.t, b.AwaitTask(data.(harness.Object)["task_id"].(string))["0:0:127.0.0.1:odd:b9"])
-	if want(b.t, "stop by the stored spec", r, 65535); !strings.Contains(r.Msg, "it is the new one") {
+	if r.Want(b.t, "stop by the stored spec", 65535); !strings.Contains(r.Msg, "it is the new one") {
 		b.t.Errorf("the old spec was used: %s", r.Msg)
 	}
-	want(b.t, "unhost", p.Operate(4), 0)
-	want(b.t, "unhost again", p.Operate(4), 0)
+	p.Operate(4).Want(b.t, "unhost", 0)
+	p.Operate(4).Want(b.t, "unhost again", 0)
 }
 
 func b10RestartFromNothing(b bench) {
 	p, _ := b.process("b10")
 	p.Control["restart_cmd"] = p.Control["start_cmd"]
-	if r := want(b.t, "restart", p.Operate(7), 0); !r.Hosted {
+	if r := p.Operate(7).Want(b.t, "restart", 0); !r.Hosted {
 		b.t.Error("not hosted after a restart")
 	}
 	if r := p.Query(); r.PID <= 0 || !r.Hosted {
@@ -248,28 +248,28 @@ func b10RestartFromNothing(b bench) {
 func b11NothingToDo(b bench) {
 	p, dir := b.process("b11")
 	p.Control["stop_cmd"] = "touch " + dir + "/stopped"
-	if r := want(b.t, "stop", p.Operate(1), 829); r.Hosted || !strings.Contains(r.Msg, "oddd") {
+	if r := p.Operate(1).Want(b.t, "stop", 829); r.Hosted || !strings.Contains(r.Msg, "oddd") {
 		b.t.Errorf("%q, hosted %v", r.Msg, r.Hosted)
 	}
 	p.Control["stop_cmd"] = ""
-	want(b.t, "start", p.Operate(0), 0)
-	if r := want(b.t, "start again", p.Operate(0), 828); !r.Hosted || !strings.Contains(r.Msg, "oddd") || harness.Starts(b.t, dir) != 1 {
+	p.Operate(0).Want(b.t, "start", 0)
+	if r := p.Operate(0).Want(b.t, "start again", 828); !r.Hosted || !strings.Contains(r.Msg, "oddd") || harness.Starts(b.t, dir) != 1 {
 		b.t.Errorf("%q, hosted %v, %d starts", r.Msg, r.Hosted, harness.Starts(b.t, dir))
 	}
-	want(b.t, "unhost", p.Operate(4), 0)
-	if r := want(b.t, "start of an unhosted one", p.Operate(0), 828); r.Hosted {
+	p.Operate(4).Want(b.t, "unhost", 0)
+	if r := p.Operate(0).Want(b.t, "start of an unhosted one", 828); r.Hosted {
 		b.t.Error("828 has changed the flag")
 	}
-	want(b.t, "kill", p.Operate(9), 0)
-	want(b.t, "kill again", p.Operate(9), 829)
+	p.Operate(9).Want(b.t, "kill", 0)
+	p.Operate(9).Want(b.t, "kill again", 829)
 }
 
 func b12FailedStop(b bench) {
 	p, _ := b.process("b12")
 	p.Policy["stop_check_secs"] = 1
-	want(b.t, "start", p.Operate(0), 0)
+	p.Operate(0).Want(b.t, "start", 0)
 	p.Control["stop_cmd"] = "true"
-	if r := want(b.t, "stop", p.Operate(1), 836); !strings.HasPrefix(r.Msg, "stop") {
+	if r := p.Operate(1).Want(b.t, "stop", 836); !strings.HasPrefix(r.Msg, "stop") {
 		b.t.Errorf("%q", r.Msg)
 	}
 }
@@ -339,7 +339,7 @@ func b15Offline(b bench) {
 		b.t.Errorf("it took %v", took)
 	}
 	for key, code := range map[string]int{nobodyID: 117, nobodyHost: 117, harness.Agent: 0} {
-		want(b.t, key, harness.ParseResult(b.t, data[key+":odd:b15"]), code)
+		harness.ParseResult(b.t, data[key+":odd:b15"]).Want(b.t, key, code)
 	}
 }
 
@@ -428,7 +428,7 @@ func b20Pages(b bench) {
 		}
 	}
 	for key, e := range b.AwaitTask(b.submit(items...)) {
-		want(b.t, key, harness.ParseResult(b.t, e), 0)
+		harness.ParseResult(b.t, e).Want(b.t, key, 0)
 	}
 	harness.Eventually(b.t, "all rows to be there", func() bool {
 		count, _ := rows(b.Server, "b20")
@@ -469,7 +469,7 @@ func b20Pages(b bench) {
 
 func b21Rows(b bench) {
 	p, _ := b.process("b21")
-	want(b.t, "start", p.Operate(0), 0)
+	p.Operate(0).Want(b.t, "start", 0)
 	data := b.call(procPath+"get_proc_status_v2/", harness.Object{
 		"meta": harness.Object{"namespace": "odd", "name": "b21"}, "agent_id_list": []string{harness.Agent, nobodyID, nobodyHost},
 	}).(harness.Object)["proc_infos"].([]any)
@@ -507,7 +507,7 @@ func b22FiveParts(b bench) {
 
 func b23Survives(b bench) {
 	p, _ := b.process("b23")
-	want(b.t, "start", p.Operate(0), 0)
+	p.Operate(0).Want(b.t, "start", 0)
 	before := p.Query()
 	b.Kill()
 	b.Run()
@@ -520,7 +520,7 @@ func b23Survives(b bench) {
 		r := p.Query()
 		return r.PID > 0 && r.PID != before.PID
 	})
-	want(b.t, "stop", p.Operate(1), 0)
+	p.Operate(1).Want(b.t, "stop", 0)
 }
 
 func b24AgentTypes(b bench) {

@@ -39,7 +39,7 @@ func d1BothSpellings(b bench) {
 	p, _ := b.process("d1")
 	start := p.Request(0)
 	start["agent_id_list"] = []string{ownID}
-	want(b.t, "start by id", harness.ParseResult(b.t, b.AwaitTask(b.submit(start))[ownID+":odd:d1"]), 0)
+	harness.ParseResult(b.t, b.AwaitTask(b.submit(start))[ownID+":odd:d1"]).Want(b.t, "start by id", 0)
 	data := b.AwaitTask(b.submit(look("odd", "d1", ownID, harness.Agent)))
 	byID, byAddress := harness.ParseResult(b.t, data[ownID+":odd:d1"]), harness.ParseResult(b.t, data[harness.Agent+":odd:d1"])
 	if byID.PID <= 0 || byID.PID != byAddress.PID {
@@ -98,13 +98,13 @@ func d4SyncOfNothing(b bench) {
 
 func d5NotRunning(b bench) {
 	p, _ := b.process("d5")
-	want(b.t, "host", p.Operate(3), 0)
-	want(b.t, "unhost", p.Operate(4), 0)
-	want(b.t, "stop, third generation", p.Operate(1), 829)
+	p.Operate(3).Want(b.t, "host", 0)
+	p.Operate(4).Want(b.t, "unhost", 0)
+	p.Operate(1).Want(b.t, "stop, third generation", 829)
 	task := b.call(gsePath+"operate_proc/", harness.Object{
 		"meta": harness.Object{"namespace": "odd", "name": "d5"}, "op_type": 1, "hosts": []any{harness.Object{"ip": "127.0.0.1", "bk_cloud_id": 0, "bk_supplier_id": 0}},
 	}).(harness.Object)["task_id"].(string)
-	want(b.t, "stop, first generation", harness.ParseResult(b.t, b.AwaitTask(task)["0:0:127.0.0.1:odd:d5"]), 829)
+	harness.ParseResult(b.t, b.AwaitTask(task)["0:0:127.0.0.1:odd:d5"]).Want(b.t, "stop, first generation", 829)
 }
 
 func d6KeysEndTogether(b bench) {
@@ -135,7 +135,7 @@ func d7EveryKeyEnds(b bench) {
 	p, _ := b.process("d7")
 	p.Control["start_cmd"], p.Policy["op_timeout"] = "exec sleep 600", 1
 	began := time.Now()
-	want(b.t, "a start that hangs", p.Operate(0), 65535)
+	p.Operate(0).Want(b.t, "a start that hangs", 65535)
 	if took := time.Since(began); took > 20*time.Second {
 		b.t.Errorf("it took %v", took)
 	}

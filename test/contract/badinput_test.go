@@ -139,8 +139,8 @@ func TestStalledConnections(t *testing.T) {
 		alive(t, s)
 	}
 	p, _ := odd(t, s, "beside-the-stalled")
-	want(t, "start", p.Operate(0), 0)
-	want(t, "stop", p.Operate(1), 0)
+	p.Operate(0).Want(t, "start", 0)
+	p.Operate(1).Want(t, "stop", 0)
 	// One that sent no more than the beginning of its head is cut off.
 	_ = conns[2].SetReadDeadline(time.Now().Add(harness.Patience))
 	if _, err := bufio.NewReader(conns[2]).ReadString('\n'); err == nil {

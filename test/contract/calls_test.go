@@ -139,7 +139,7 @@ func TestCredentials(t *testing.T) {
 	}
 	refused++
 	p, _ := odd(t, s, "audited")
-	want(t, "query", p.Operate(2), 0)
+	p.Operate(2).Want(t, "query", 0)
 
 	if err := s.Terminate(); err != nil {
 		t.Fatal(err)
@@ -229,14 +229,14 @@ func TestLenientBodies(t *testing.T) {
 		spec["identity"].(harness.Object)["index_key"] = ""
 		spec["monitor_policy"] = harness.Object{"auto_type": "1", "start_check_secs": "1", "stop_check_secs": "5", "op_timeout": nil, "start_retries": 0}
 		spec["resource"] = harness.Object{"cpu": "10.0", "mem": nil}
-		want(t, "start", p.Await(s.Call("operate_proc_v2", request)["task_id"].(string)), 0)
+		p.Await(s.Call("operate_proc_v2", request)["task_id"].(string)).Want(t, "start", 0)
 		if n := harness.Starts(t, dir); n != 1 {
 			t.Errorf("started %d times", n)
 		}
 		harness.Eventually(t, "the labels to be shown", func() bool {
 			return fmt.Sprint(p.Row()["meta"]) == "map[labels:map[bk_process_id:77 deep:[<nil> 1.5]] name:lenient namespace:odd]"
 		})
-		want(t, "stop", p.Operate(1), 0)
+		p.Operate(1).Want(t, "stop", 0)
 	})
 }
 
@@ -248,7 +248,7 @@ func TestMisspeltTimer(t *testing.T) {
 	for _, spelling := range []string{"crotab_rule", "crontab_rule"} {
 		p, dir := odd(t, s, spelling)
 		p.Policy = harness.Object{"auto_type": 0, "start_check_secs": 1, spelling: rule}
-		want(t, "host", p.Operate(3), 0)
+		p.Operate(3).Want(t, "host", 0)
 		if n := harness.Starts(t, dir); n != 0 {
 			t.Errorf("started %d times", n)
 		}

@@ -103,7 +103,7 @@ func TestDocumentedGSE(t *testing.T) {
 		if !strings.HasPrefix(task, "GSETASK:") {
 			t.Errorf("task id %q", task)
 		}
-		return want(t, fmt.Sprintf("op %d", op), harness.ParseResult(t, s.AwaitTask(task)[key]), code)
+		return harness.ParseResult(t, s.AwaitTask(task)[key]).Want(t, fmt.Sprintf("op %d", op), code)
 	}
 	started := operate(0, 0)
 	wantJSON(t, "content of a start", any(started.Content), fmt.Sprintf(`{"<json>": {"value": [{

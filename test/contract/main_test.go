@@ -73,14 +73,6 @@ func odd(t *testing.T, s *harness.Server, name string) (*harness.Process, string
 	return p, dir
 }
 
-func want(t *testing.T, what string, r harness.Result, code int) harness.Result {
-	t.Helper()
-	if r.Code != code {
-		t.Fatalf("%s: code %d (%s), want %d", what, r.Code, r.Msg, code)
-	}
-	return r
-}
-
 // wantJSON compares a decoded answer with JSON that may hold the holes of api/examples.
 func wantJSON(t *testing.T, what string, got any, text string) {
 	t.Helper()

@@ -33,7 +33,7 @@ func TestQueryWithAlmostEmptySpec(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)
 	p, dir := odd(t, s, "known")
-	want(t, "start", p.Operate(0), 0)
+	p.Operate(0).Want(t, "start", 0)
 	pid := harness.ReadPID(t, dir+"/oddd.pid")
 	harness.Eventually(t, "the process to be listed", func() bool {
 		n, _ := rows(s, p.Namespace)
@@ -68,12 +68,12 @@ func TestUnhostOfUnknownStoresNothing(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)
 	p, _ := odd(t, s, "unheard of")
-	if r := want(t, "unhost", p.Operate(4), 0); r.Hosted {
+	if r := p.Operate(4).Want(t, "unhost", 0); r.Hosted {
 		t.Error("hosted after an unhost")
 	}
 	request := p.Request(4)
 	request["spec"] = harness.Object{}
-	want(t, "unhost without a spec", p.Await(s.Call("operate_proc_v2", request)["task_id"].(string)), 0)
+	p.Await(s.Call("operate_proc_v2", request)["task_id"].(string)).Want(t, "unhost without a spec", 0)
 	if n, _ := rows(s, p.Namespace); n != 0 {
 		t.Errorf("%d processes are registered", n)
 	}
@@ -87,10 +87,10 @@ func TestHostOnManagedTakesTheNewSpec(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)
 	p, dir := odd(t, s, "updated")
-	want(t, "start", p.Operate(0), 0)
+	p.Operate(0).Want(t, "start", 0)
 	pid := harness.ReadPID(t, dir+"/oddd.pid")
 	p.Control["start_cmd"] = p.Control["start_cmd"].(string) + "; echo new >>new.log"
-	if r := want(t, "host", p.Operate(3), 0); !r.Hosted || !harness.Alive(pid) {
+	if r := p.Operate(3).Want(t, "host", 0); !r.Hosted || !harness.Alive(pid) {
 		t.Errorf("hosted %v, pid %d alive %v", r.Hosted, pid, harness.Alive(pid))
 	}
 	harness.Signal(t, pid, syscall.SIGKILL)

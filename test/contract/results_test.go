@@ -79,7 +79,7 @@ func TestMultiMixesOperations(t *testing.T) {
 		}
 	}
 	for key, entry := range s.AwaitTask(multi(s, starts...)) {
-		want(t, key, harness.ParseResult(t, entry), 0)
+		harness.ParseResult(t, entry).Want(t, key, 0)
 	}
 	processes["bad"].Identity["user"] = ""
 	before := map[string]int{}
@@ -126,7 +126,7 @@ func TestDuplicatesInOneCall(t *testing.T) {
 		t.Parallel()
 		p, dir := odd(t, s, "identical")
 		data := s.AwaitTask(multi(s, p.Request(0), p.Request(0)))
-		want(t, "start", harness.ParseResult(t, data[p.Key()]), 0)
+		harness.ParseResult(t, data[p.Key()]).Want(t, "start", 0)
 		if n := harness.Starts(t, dir); n != 1 || len(data) != 1 {
 			t.Errorf("started %d times, %d keys", n, len(data))
 		}
@@ -135,7 +135,7 @@ func TestDuplicatesInOneCall(t *testing.T) {
 		t.Parallel()
 		p, dir := odd(t, s, "ordered")
 		data := s.AwaitTask(multi(s, p.Request(0), p.Request(1), p.Request(0)))
-		if r := want(t, "second start", harness.ParseResult(t, data[p.Key()]), 0); !r.Hosted || len(data) != 1 {
+		if r := harness.ParseResult(t, data[p.Key()]).Want(t, "second start", 0); !r.Hosted || len(data) != 1 {
 			t.Errorf("hosted %v, %d keys", r.Hosted, len(data))
 		}
 		if n := harness.Starts(t, dir); n != 2 {
@@ -152,7 +152,7 @@ func TestDuplicatesInOneCall(t *testing.T) {
 		first := p.Request(0)
 		p.Policy = harness.Object{"start_check_secs": 1, "start_retries": 9}
 		data := s.AwaitTask(multi(s, first, p.Request(0)))
-		want(t, "second start", harness.ParseResult(t, data[p.Key()]), 828)
+		harness.ParseResult(t, data[p.Key()]).Want(t, "second start", 828)
 		if n := harness.Starts(t, dir); n != 1 {
 			t.Errorf("started %d times", n)
 		}

@@ -45,7 +45,7 @@ func TestRowsFollowTheOperations(t *testing.T) {
 	s := harness.Start(t, binaries.drover)
 	p, _ := odd(t, s, "followed")
 	operate := func(op int) func(*testing.T) {
-		return func(t *testing.T) { want(t, fmt.Sprintf("op %d", op), p.Operate(op), 0) }
+		return func(t *testing.T) { p.Operate(op).Want(t, fmt.Sprintf("op %d", op), 0) }
 	}
 	const running = -2 // any pid
 	for _, step := range []struct {
@@ -160,7 +160,7 @@ func TestValuesAreThoseOfProc(t *testing.T) {
 		Identity: harness.Object{"proc_name": "burner", "setup_path": dir, "pid_path": dir + "/burner.pid", "user": "root"},
 		Control:  harness.Object{"start_cmd": "./burner & echo $! >burner.pid"},
 	}
-	want(t, "start", p.Operate(0), 0)
+	p.Operate(0).Want(t, "start", 0)
 	pid := harness.ReadPID(t, dir+"/burner.pid")
 	var q harness.Result
 	harness.Eventually(t, "the use of the processor to be measured", func() bool {
@@ -229,7 +229,7 @@ func TestValuesAreThoseOfProc(t *testing.T) {
 	between("register_time of the row", number(t, r, "register_time"), started-2, float64(time.Now().Unix()+1))
 	between("cpu_usage of the row", number(t, r, "cpu_usage"), 0, 100)
 	between("mem_usage of the row", number(t, r, "mem_usage"), rss/total*50, rss/total*200)
-	want(t, "kill", p.Operate(9), 0)
+	p.Operate(9).Want(t, "kill", 0)
 }
 
 // number returns a field that is a number, or a text that holds one.

@@ -50,6 +50,28 @@ func Starts(t testing.TB, dir string) int {
 	return strings.Count(string(data), "start ")
 }
 
+// PIDs are those of all odd daemons of a directory, and of their workers, that have begun.
+func PIDs(t testing.TB, dir string) []int {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "run.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pids []int
+	for line := range strings.Lines(string(data)) {
+		var what string
+		var pid int
+		if _, err := fmt.Sscan(line, &what, &pid); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		pids = append(pids, pid)
+	}
+	if len(pids) == 0 {
+		t.Fatal("nothing has begun")
+	}
+	return pids
+}
+
 // Signal sends a signal to a process of the test's own pid namespace, through a pidfd.
 func Signal(t testing.TB, pid int, sig syscall.Signal) {
 	t.Helper()
@@ -86,9 +108,7 @@ func Running(t testing.TB, s *Server, oddd, name string) (p *Process, dir string
 	t.Helper()
 	p, dir = Odd(t, s, oddd, name, "plain")
 	p.Policy = Object{"start_check_secs": 1}
-	if r := p.Operate(0); r.Code != 0 {
-		t.Fatalf("start: %d %s", r.Code, r.Msg)
-	}
+	p.Operate(0).Want(t, "start", 0)
 	return p, dir
 }
 

@@ -123,6 +123,15 @@ func ParseResult(t testing.TB, entry any) Result {
 	return r
 }
 
+// Want fails the test unless the result has the code, and returns it.
+func (r Result) Want(t testing.TB, what string, code int) Result {
+	t.Helper()
+	if r.Code != code {
+		t.Fatalf("%s: code %d (%s), want %d", what, r.Code, r.Msg, code)
+	}
+	return r
+}
+
 // Eventually asks again and again until the answer is yes.
 func Eventually(t testing.TB, what string, yes func() bool) {
 	t.Helper()

@@ -25,7 +25,7 @@ func TestEventsOutliveTheAgent(t *testing.T) {
 	relaunched := func(n int) {
 		t.Helper()
 		harness.Signal(t, p.pid(), syscall.SIGKILL)
-		p.awaitEvents(n, "relaunched")
+		p.AwaitEvents(n, "relaunched")
 	}
 	crash := func() {
 		t.Helper()
@@ -42,15 +42,15 @@ func TestEventsOutliveTheAgent(t *testing.T) {
 	harness.Signal(t, pid, syscall.SIGKILL)
 	harness.Eventually(t, "it to end", func() bool { return !harness.Alive(pid) })
 	s.Run()
-	p.awaitEvents(3, "relaunched")
+	p.AwaitEvents(3, "relaunched")
 	// One is told to end in the very moment.
 	pid = p.pid()
 	harness.Signal(t, pid, syscall.SIGKILL)
 	crash()
-	p.awaitEvents(4, "relaunched")
+	p.AwaitEvents(4, "relaunched")
 	p.must(1, 0)
 	crash()
-	events := p.events()
+	events := p.Events()
 	want := "started exited relaunched exited relaunched exited relaunched exited relaunched flapping stopped"
 	if got := strings.Join(kinds(events), " "); got != want {
 		t.Fatalf("events %s,\nwant   %s", got, want)

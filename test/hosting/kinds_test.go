@@ -29,11 +29,11 @@ func TestSingleRun(t *testing.T) {
 			if part(r, "exit")["code"] != 5.0 || r["pid"] != float64(pid) || !strings.Contains(fmt.Sprint(r["output"]), "still here") {
 				t.Errorf("the run is shown as %v", r)
 			}
-			e := p.awaitEvents(1, "run-failed")[0]
+			e := p.AwaitEvents(1, "run-failed")[0]
 			if part(e, "exit")["code"] != 5.0 || e["to"] != "finished" || part(e, "actor")["kind"] != "self" || e["output"] == nil {
 				t.Errorf("told as %v", e)
 			}
-			if row := p.row(); row["status"] != 2.0 || row["isauto"] != true || !strings.Contains(row["message"].(string), "exit status 5") {
+			if row := p.Row(); row["status"] != 2.0 || row["isauto"] != true || !strings.Contains(row["message"].(string), "exit status 5") {
 				t.Errorf("row %v", row)
 			}
 			if q := p.Query(); q.PID > 0 || harness.Starts(t, p.dir) != 1 {
@@ -43,7 +43,7 @@ func TestSingleRun(t *testing.T) {
 			p.must(0, 0)
 			harness.Signal(t, p.pid(), syscall.SIGKILL)
 			p.becomes("finished")
-			if list := runs(p.status()); len(list) != 2 || part(list[0], "exit")["signal"] != 9.0 {
+			if list := runs(p.Status()); len(list) != 2 || part(list[0], "exit")["signal"] != 9.0 {
 				t.Errorf("runs %v", list)
 			}
 			if harness.Starts(t, p.dir) != 2 {
@@ -104,29 +104,29 @@ func TestGivenUpAndFlapping(t *testing.T) {
 			p.write("broken", "")
 			harness.Signal(t, p.pid(), syscall.SIGKILL)
 			status := p.becomes("given-up")
-			for _, text := range []string{status["message"].(string), p.row()["message"].(string)} {
+			for _, text := range []string{status["message"].(string), p.Row()["message"].(string)} {
 				if !strings.Contains(text, "given up after 2 starts") || !strings.Contains(text, "no way") {
 					t.Errorf("message %q", text)
 				}
 			}
-			got := kinds(p.events())
+			got := kinds(p.Events())
 			if want := "started exited relaunch-failed relaunch-failed given-up"; strings.Join(got, " ") != want {
 				t.Errorf("events %v, want %s", got, want)
 			}
-			exited := p.events("exited")[0]
+			exited := p.Events("exited")[0]
 			if part(exited, "cause")["id"] != "killed-by-signal" || part(exited, "exit")["signal"] != 9.0 || part(exited, "actor")["kind"] != "outside" {
 				t.Errorf("the end is told as %v", exited)
 			}
-			if e := p.events("relaunch-failed")[1]; e["attempt"] != 2.0 || part(e, "cause")["id"] != "command-failed" || part(e, "actor")["kind"] != "policy" {
+			if e := p.Events("relaunch-failed")[1]; e["attempt"] != 2.0 || part(e, "cause")["id"] != "command-failed" || part(e, "actor")["kind"] != "policy" {
 				t.Errorf("a failed relaunch is told as %v", e)
 			}
 			// Asked in vain, it is given up again; asked when it can be, it runs.
 			p.succeed("retry", nil)
-			p.awaitEvents(2, "given-up")
+			p.AwaitEvents(2, "given-up")
 			p.remove("broken")
 			p.succeed("retry", nil)
 			p.becomes("running")
-			e := p.awaitEvents(2, "retried")[1]
+			e := p.AwaitEvents(2, "retried")[1]
 			if a := part(e, "actor"); a["kind"] != "caller" || a["app"] != harness.AppCode || a["user"] != "tester" || a["operation"] == nil {
 				t.Errorf("retried by %v", a)
 			}
@@ -141,18 +141,18 @@ func TestGivenUpAndFlapping(t *testing.T) {
 			p.must(0, 0)
 			for n := range 4 {
 				harness.Signal(t, p.pid(), syscall.SIGKILL)
-				p.awaitEvents(n+1, "relaunched")
+				p.AwaitEvents(n+1, "relaunched")
 			}
 			status := p.becomes("flapping")
 			if status["flapping"] != true || status["restarts"] != 4.0 || part(status, "cause")["id"] != "flapping" {
 				t.Errorf("status %v", status)
 			}
-			if told := p.events("flapping"); len(told) != 1 || part(told[0], "cause")["id"] != "flapping" {
+			if told := p.Events("flapping"); len(told) != 1 || part(told[0], "cause")["id"] != "flapping" {
 				t.Errorf("told as %v", told)
 			}
 			p.must(7, 0)
 			p.becomes("running")
-			p.awaitEvents(1, "steady")
+			p.AwaitEvents(1, "steady")
 		},
 	})
 }
@@ -172,7 +172,7 @@ func TestOneInstanceUnderTwoNames(t *testing.T) {
 	if status["hosted"] == true || !strings.Contains(fmt.Sprint(status["message"]), "hosting/twin") {
 		t.Errorf("status %v", status)
 	}
-	e := p.awaitEvents(1, "stopped")[0]
+	e := p.AwaitEvents(1, "stopped")[0]
 	if a := part(e, "actor"); a["user"] != "tester" || a["operation"] == nil || e["pid"] == nil || part(e, "cause")["id"] != "stopped-by-operation" {
 		t.Errorf("told as %v", e)
 	}

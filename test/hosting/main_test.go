@@ -7,11 +7,8 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -58,11 +55,7 @@ func daemon(t *testing.T, s *harness.Server, name, modes string, flags ...string
 // must carries out an operation, which must end with the code.
 func (p *proc) must(op, code int) harness.Result {
 	p.t.Helper()
-	r := p.Operate(op)
-	if r.Code != code {
-		p.t.Fatalf("op %d on %s: code %d (%s), want %d", op, p.Name, r.Code, r.Msg, code)
-	}
-	return r
+	return p.Operate(op).Want(p.t, fmt.Sprintf("operation %d of %s", op, p.Name), code)
 }
 
 // spec is the spec as drover's own API takes it.
@@ -89,21 +82,7 @@ func (p *proc) spec() object {
 // ask carries out an operation through /api/v1, with the whole spec if there is one, and returns its result.
 func (p *proc) ask(op string, spec object) object {
 	p.t.Helper()
-	body := object{"op": op, "targets": []any{object{"namespace": p.Namespace, "name": p.Name, "hosts": []string{harness.Agent}}}}
-	if spec != nil {
-		body["spec"] = spec
-	}
-	status, reply := p.Server.Do(http.MethodPost, "/api/v1/operations", body)
-	if status != http.StatusAccepted {
-		p.t.Fatalf("%s %s: %d %v", op, p.Name, status, reply)
-	}
-	id := reply["id"].(string)
-	harness.Eventually(p.t, op+" of "+p.Name+" to end", func() bool {
-		_, o := p.Server.Do(http.MethodGet, "/api/v1/operations/"+id+"?wait=10", nil)
-		return o["state"] == "done"
-	})
-	_, results := p.Server.Do(http.MethodGet, "/api/v1/operations/"+id+"/results", nil)
-	return results["items"].([]any)[0].(object)
+	return p.Server.Outcome(p.Ask(op, spec))
 }
 
 // succeed is ask for what must succeed.
@@ -112,23 +91,6 @@ func (p *proc) succeed(op string, spec object) {
 	if r := p.ask(op, spec); r["outcome"] != "ok" {
 		p.t.Fatalf("%s %s: %v", op, p.Name, r)
 	}
-}
-
-// status is what /api/v1 shows.
-func (p *proc) status() object {
-	p.t.Helper()
-	status, reply := p.Server.Do(http.MethodGet, "/api/v1/processes/"+url.PathEscape(p.Namespace)+"/"+url.PathEscape(p.Name), nil)
-	if status == http.StatusNotFound {
-		return object{}
-	}
-	if status != http.StatusOK {
-		p.t.Fatalf("status of %s: %d %v", p.Name, status, reply)
-	}
-	items := reply["items"].([]any)
-	if len(items) != 1 {
-		p.t.Fatalf("%s is there %d times", p.Name, len(items))
-	}
-	return items[0].(object)
 }
 
 // await waits until the status is as it should be, and returns it.
@@ -141,7 +103,7 @@ func (p *proc) await(what string, is func(s object) bool) object {
 		}
 	}()
 	harness.Eventually(p.t, p.Name+" "+what, func() bool {
-		s = p.status()
+		s = p.Status()
 		return is(s)
 	})
 	return s
@@ -155,43 +117,6 @@ func (p *proc) becomes(condition string) object {
 
 // cond is the condition of a status.
 func cond(status object) any { return cmp.Or(status["condition"], status["state"]) }
-
-// row is what get_proc_status shows.
-func (p *proc) row() object {
-	p.t.Helper()
-	rows := p.Server.Call("get_proc_status", object{"meta": object{"namespace": p.Namespace, "name": p.Name}, "agent_id_list": []string{harness.Agent}})["proc_infos"].([]any)
-	if len(rows) != 1 {
-		p.t.Fatalf("%d rows of %s", len(rows), p.Name)
-	}
-	return rows[0].(object)
-}
-
-// events returns what has happened to it of these kinds, or at all, the oldest first.
-func (p *proc) events(kinds ...string) []object {
-	p.t.Helper()
-	q := url.Values{"namespace": {p.Namespace}, "name": {p.Name}, "kind": kinds, "limit": {"200"}}
-	status, reply := p.Server.Do(http.MethodGet, "/api/v1/events?"+q.Encode(), nil)
-	if status != http.StatusOK {
-		p.t.Fatalf("events: %d %v", status, reply)
-	}
-	var events []object
-	for _, e := range reply["items"].([]any) {
-		events = append(events, e.(object))
-	}
-	slices.Reverse(events)
-	return events
-}
-
-// awaitEvents waits until so many have happened, and returns them.
-func (p *proc) awaitEvents(n int, kind string) []object {
-	p.t.Helper()
-	var events []object
-	harness.Eventually(p.t, fmt.Sprintf("%d events %s of %s", n, kind, p.Name), func() bool {
-		events = p.events(kind)
-		return len(events) >= n
-	})
-	return events
-}
 
 // kinds are the words of events.
 func kinds(events []object) []string {

@@ -51,10 +51,10 @@ func startRunsNow(t *testing.T, s *harness.Server) {
 		if err != nil || next.UTC().Format("01-02 15:04:05") != "12-31 16:00:00" {
 			t.Errorf("the next run is %v", status["next_run"])
 		}
-		if row := p.row(); row["isauto"] != true || row["status"] != 2.0 || !strings.Contains(row["message"].(string), "exit status 0") {
+		if row := p.Row(); row["isauto"] != true || row["status"] != 2.0 || !strings.Contains(row["message"].(string), "exit status 0") {
 			t.Errorf("row %v", row)
 		}
-		if got := kinds(p.events()); strings.Join(got, " ") != "started run-ended" {
+		if got := kinds(p.Events()); strings.Join(got, " ") != "started run-ended" {
 			t.Errorf("events %v", got)
 		}
 	}
@@ -67,7 +67,7 @@ func firstRunFails(t *testing.T, s *harness.Server) {
 	if r.Hosted || !strings.Contains(r.Msg, "exit status 7") || !strings.Contains(r.Msg, "broken") {
 		t.Errorf("start is answered %+v", r)
 	}
-	if status := p.status(); status["hosted"] == true || status["next_run"] != nil {
+	if status := p.Status(); status["hosted"] == true || status["next_run"] != nil {
 		t.Errorf("status %v", status)
 	}
 }
@@ -81,7 +81,7 @@ func longRun(t *testing.T, s *harness.Server) {
 	if list := runs(status); len(list) != 1 || list[0]["ended_at"] != nil || list[0]["pid"] != part(status, "instance")["pid"] {
 		t.Errorf("runs %v of %v", list, status)
 	}
-	if row := p.row(); row["status"] != 1.0 {
+	if row := p.Row(); row["status"] != 1.0 {
 		t.Errorf("row %v", row)
 	}
 	if r := p.must(0, 828); !strings.Contains(r.Msg, "already running") {
@@ -101,7 +101,7 @@ func longRun(t *testing.T, s *harness.Server) {
 	if list := runs(status); len(list) != 1 || list[0]["ended_at"] == nil {
 		t.Errorf("runs %v after the stop", list)
 	}
-	events := p.events()
+	events := p.Events()
 	if got := strings.Join(kinds(events), " "); got != "started stopped" {
 		t.Fatalf("events %s", got)
 	}
@@ -131,7 +131,7 @@ func hostWaits(t *testing.T, s *harness.Server) {
 	}
 	p.must(1, 0)
 	var pairs []string
-	for _, e := range p.events("run-started", "run-ended", "run-failed") {
+	for _, e := range p.Events("run-started", "run-ended", "run-failed") {
 		pairs = append(pairs, e["kind"].(string))
 		if part(e, "actor")["kind"] == nil {
 			t.Errorf("%v has no actor", e)
@@ -140,10 +140,10 @@ func hostWaits(t *testing.T, s *harness.Server) {
 	if got := strings.Join(pairs, " "); !strings.HasPrefix(got, "run-started run-ended run-started run-failed run-started run-ended") {
 		t.Errorf("events %s", got)
 	}
-	if e := p.events("run-failed")[0]; part(e, "exit")["code"] != 9.0 || part(e, "cause")["id"] != "run-failed" || e["output"] != "out" {
+	if e := p.Events("run-failed")[0]; part(e, "exit")["code"] != 9.0 || part(e, "cause")["id"] != "run-failed" || e["output"] != "out" {
 		t.Errorf("the failed run is told as %v", e)
 	}
-	if events := p.events(); strings.Contains(strings.Join(kinds(events), " "), "relaunched") {
+	if events := p.Events(); strings.Contains(strings.Join(kinds(events), " "), "relaunched") {
 		t.Errorf("events %v", kinds(events))
 	}
 }
@@ -162,14 +162,14 @@ func runIsADaemon(t *testing.T, s *harness.Server) {
 		p.await("to be ended", func(s object) bool { return len(runs(s)) > n && runs(s)[len(runs(s))-1-n]["ended_at"] != nil })
 	}
 	p.must(4, 0)
-	list := runs(p.status())
+	list := runs(p.Status())
 	if r := list[len(list)-1]; part(r, "exit")["code"] != 4.0 {
 		t.Errorf("the daemon's end is shown as %v", r)
 	}
-	if e := p.events("run-failed")[0]; part(e, "exit")["code"] != 4.0 || e["run_seconds"].(float64) < 2 {
+	if e := p.Events("run-failed")[0]; part(e, "exit")["code"] != 4.0 || e["run_seconds"].(float64) < 2 {
 		t.Errorf("the daemon's end is told as %v", e)
 	}
-	if odd := p.events("exited", "found"); len(odd) > 0 {
+	if odd := p.Events("exited", "found"); len(odd) > 0 {
 		t.Errorf("besides %v", odd)
 	}
 }
@@ -296,7 +296,7 @@ func TestOverlap(t *testing.T) {
 	together(t, map[string]func(*testing.T, *harness.Server){
 		"skip": func(t *testing.T, s *harness.Server) {
 			p := overlapping(t, s, "skip")
-			e := p.awaitEvents(2, "run-skipped")[0]
+			e := p.AwaitEvents(2, "run-skipped")[0]
 			if part(e, "cause")["id"] != "run-skipped" || part(e, "actor")["kind"] != "policy" {
 				t.Errorf("told as %v", e)
 			}
@@ -316,7 +316,7 @@ func TestOverlap(t *testing.T) {
 			p.write("go", "")
 			p.awaitLines("ends", 2)
 			p.must(1, 0)
-			if skipped := p.events("run-skipped"); len(skipped) > 0 {
+			if skipped := p.Events("run-skipped"); len(skipped) > 0 {
 				t.Errorf("%v", skipped)
 			}
 		},
@@ -328,7 +328,7 @@ func TestOverlap(t *testing.T) {
 			if p.lines("runs") < p.lines("ends")+1 {
 				t.Error("the first run was not ended")
 			}
-			e := p.awaitEvents(1, "taken-down")[0]
+			e := p.AwaitEvents(1, "taken-down")[0]
 			if c := part(e, "cause"); part(e, "actor")["kind"] != "policy" || !strings.Contains(fmt.Sprint(c["text"]), "next run") {
 				t.Errorf("told as %v", e)
 			}
@@ -356,18 +356,18 @@ func TestMissed(t *testing.T) {
 	before := procs["run-once"].lines("runs")
 	s.Run()
 	procs["run-once"].awaitLines("runs", before+1)
-	e := procs["skip"].awaitEvents(1, "run-missed")[0]
+	e := procs["skip"].AwaitEvents(1, "run-missed")[0]
 	if n := e["attempt"].(float64); n < 2 || n > 30 || part(e, "cause")["id"] != "run-missed" {
 		t.Errorf("told as %v", e)
 	}
 	procs["skip"].awaitLines("runs", 3)
 	for name, p := range procs {
 		p.must(1, 0)
-		if list := runs(p.status()); len(list) < 2 {
+		if list := runs(p.Status()); len(list) < 2 {
 			t.Errorf("%s: the runs of before are forgotten: %v", name, list)
 		}
 	}
-	if told := procs["run-once"].events("run-missed"); len(told) > 0 {
+	if told := procs["run-once"].Events("run-missed"); len(told) > 0 {
 		t.Errorf("made up for, and told as missed: %v", told)
 	}
 }

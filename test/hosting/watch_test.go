@@ -33,17 +33,17 @@ func TestHealth(t *testing.T) {
 			if h := part(status, "health"); h["bad"] != true || h["failures"].(float64) < 2 || part(status, "cause")["id"] != "unhealthy" {
 				t.Errorf("status %v", status)
 			}
-			if row := p.row(); row["status"] != 1.0 || !strings.Contains(row["message"].(string), "tired") {
+			if row := p.Row(); row["status"] != 1.0 || !strings.Contains(row["message"].(string), "tired") {
 				t.Errorf("row %v", row)
 			}
-			e := p.awaitEvents(1, "unhealthy")[0]
+			e := p.AwaitEvents(1, "unhealthy")[0]
 			if c := part(e, "cause"); c["id"] != "unhealthy" || !strings.Contains(fmt.Sprint(c["text"]), "tired") || e["pid"] != float64(pid) {
 				t.Errorf("told as %v", e)
 			}
 			p.remove("sick")
 			p.becomes("running")
-			p.awaitEvents(1, "healthy")
-			if p.pid() != pid || len(p.events("taken-down")) > 0 {
+			p.AwaitEvents(1, "healthy")
+			if p.pid() != pid || len(p.Events("taken-down")) > 0 {
 				t.Error("it was restarted, and nobody asked for that")
 			}
 			if q := p.Query(); q.Item["health"] != "fine" || q.Item["version"] != "1.2.3" {
@@ -56,14 +56,14 @@ func TestHealth(t *testing.T) {
 			p.succeed("start", p.spec())
 			pid := p.pid()
 			p.write("sick", "tired\n")
-			e := p.awaitEvents(1, "relaunched")[0]
+			e := p.AwaitEvents(1, "relaunched")[0]
 			if part(e, "cause")["id"] != "unhealthy" || p.pid() == pid || p.lines("asked") != 1 {
 				t.Errorf("told as %v", e)
 			}
-			if got := strings.Join(kinds(p.events()), " "); got != "started unhealthy taken-down relaunched" {
+			if got := strings.Join(kinds(p.Events()), " "); got != "started unhealthy taken-down relaunched" {
 				t.Errorf("events %s", got)
 			}
-			if e := p.events("taken-down")[0]; part(e, "exit")["signal"] == nil && part(e, "exit")["code"] == nil || part(e, "actor")["kind"] != "policy" {
+			if e := p.Events("taken-down")[0]; part(e, "exit")["signal"] == nil && part(e, "exit")["code"] == nil || part(e, "actor")["kind"] != "policy" {
 				t.Errorf("its end is told as %v", e)
 			}
 		},
@@ -74,7 +74,7 @@ func TestHealth(t *testing.T) {
 			p.await("to have failed", func(s object) bool {
 				return part(s, "health")["failures"] != nil && part(s, "health")["failures"].(float64) >= 2
 			})
-			if status := p.becomes("running"); part(status, "health")["bad"] == true || len(p.events("unhealthy")) > 0 {
+			if status := p.becomes("running"); part(status, "health")["bad"] == true || len(p.Events("unhealthy")) > 0 {
 				t.Errorf("status %v", status)
 			}
 		},
@@ -133,29 +133,29 @@ func TestConfiguration(t *testing.T) {
 	drifts := func() []string {
 		p.Query() // has it looked at now, and not at the next regular look only
 		var paths []string
-		list, _ := p.status()["config"].([]any)
+		list, _ := p.Status()["config"].([]any)
 		for _, d := range list {
 			paths = append(paths, filepath.Base(d.(object)["path"].(string)))
 		}
 		return paths
 	}
 	harness.Eventually(t, "one of the files to be shown as another one", func() bool { return fmt.Sprint(drifts()) == "[other.conf]" })
-	if cause := part(p.status(), "cause"); cause["id"] != "config-drift" || !strings.Contains(fmt.Sprint(cause["text"]), sum("other")) {
+	if cause := part(p.Status(), "cause"); cause["id"] != "config-drift" || !strings.Contains(fmt.Sprint(cause["text"]), sum("other")) {
 		t.Errorf("cause %v", cause)
 	}
-	if row := p.row(); !strings.Contains(row["message"].(string), "other.conf") {
+	if row := p.Row(); !strings.Contains(row["message"].(string), "other.conf") {
 		t.Errorf("row %v", row)
 	}
 	p.write("other.conf", "another")
 	harness.Eventually(t, "it to be right", func() bool { return len(drifts()) == 0 })
 	p.remove("good.conf")
 	harness.Eventually(t, "the missing one to be shown", func() bool { return fmt.Sprint(drifts()) == "[good.conf]" })
-	p.awaitEvents(2, "config-drifted")
-	got := kinds(p.events("config-drifted", "config-restored"))
+	p.AwaitEvents(2, "config-drifted")
+	got := kinds(p.Events("config-drifted", "config-restored"))
 	if strings.Join(got, " ") != "config-drifted config-restored config-drifted" {
 		t.Errorf("events %v", got)
 	}
-	if status := p.status(); cond(status) != "running" {
+	if status := p.Status(); cond(status) != "running" {
 		t.Errorf("a drift makes it %v", cond(status))
 	}
 }

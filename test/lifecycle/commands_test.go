@@ -15,7 +15,7 @@ import (
 // script returns a process whose reload command is the given one: the shortest way to run any command.
 func script(t *testing.T, s *harness.Server, name, command string) (*harness.Process, string) {
 	t.Helper()
-	p, dir := odd(t, s, name, "plain")
+	p, dir := harness.Odd(t, s, binaries.oddd, name, "plain")
 	p.Control["reload_cmd"] = command
 	p.Policy = harness.Object{"start_check_secs": 1, "op_timeout": 1}
 	return p, dir
@@ -72,7 +72,7 @@ func TestCommands(t *testing.T) {
 	t.Run("that fail say so with their output", func(t *testing.T) {
 		t.Parallel()
 		p, _ := script(t, s, "failing", "echo on stdout; echo on stderr >&2; exit 3")
-		r := want(t, "reload", p.Operate(8), 65535)
+		r := p.Operate(8).Want(t, "reload", 65535)
 		for _, part := range []string{"Script exit code non-zero. Error msessage: [", "on stdout", "on stderr", "exit status 3"} {
 			if !strings.Contains(r.Msg, part) {
 				t.Errorf("text %q lacks %q", r.Msg, part)
@@ -86,7 +86,7 @@ func TestCommands(t *testing.T) {
 		t.Parallel()
 		p, _ := script(t, s, "talker", "echo first; head -c 5000000 /dev/zero | tr '\\0' x; echo; echo last; exit 1")
 		p.Policy = harness.Object{"op_timeout": 30}
-		r := want(t, "reload", p.Operate(8), 65535)
+		r := p.Operate(8).Want(t, "reload", 65535)
 		if len(r.Msg) > 70000 || !strings.Contains(r.Msg, "[first") || !strings.Contains(r.Msg, "last]") {
 			t.Errorf("text of %d bytes, want both ends and at most 64 KiB of output", len(r.Msg))
 		}
@@ -94,12 +94,12 @@ func TestCommands(t *testing.T) {
 	t.Run("that take too long are ended with all that they started", func(t *testing.T) {
 		t.Parallel()
 		p, dir := script(t, s, "slow", "setsid sh -c 'echo $$ >child.pid; sleep 1000' & echo $$ >self.pid; sleep 1000")
-		r := want(t, "reload", p.Operate(8), 65535)
+		r := p.Operate(8).Want(t, "reload", 65535)
 		if !strings.Contains(r.Msg, "timed out after 1 s") {
 			t.Errorf("text %q", r.Msg)
 		}
 		for _, file := range []string{"child.pid", "self.pid"} {
-			if alive(harness.ReadPID(t, filepath.Join(dir, file))) {
+			if harness.Alive(harness.ReadPID(t, filepath.Join(dir, file))) {
 				t.Errorf("%s is alive", file)
 			}
 		}
@@ -107,19 +107,19 @@ func TestCommands(t *testing.T) {
 	t.Run("that end well keep their helpers", func(t *testing.T) {
 		t.Parallel()
 		p, dir := script(t, s, "helper", "setsid sh -c 'echo $$ >helper.pid; exec sleep 1000' & true")
-		want(t, "start", p.Operate(0), 0)
-		want(t, "reload", p.Operate(8), 0)
-		if !alive(harness.ReadPID(t, filepath.Join(dir, "helper.pid"))) {
+		p.Operate(0).Want(t, "start", 0)
+		p.Operate(8).Want(t, "reload", 0)
+		if !harness.Alive(harness.ReadPID(t, filepath.Join(dir, "helper.pid"))) {
 			t.Error("the helper was ended")
 		}
 	})
 	t.Run("of a start that fails leave nothing behind", func(t *testing.T) {
 		t.Parallel()
-		p, dir := odd(t, s, "halfway", "plain")
+		p, dir := harness.Odd(t, s, binaries.oddd, "halfway", "plain")
 		p.Control["start_cmd"] = p.Control["start_cmd"].(string) + "; exit 5"
-		want(t, "start", p.Operate(0), 65535)
-		for _, pid := range recorded(t, dir) {
-			if alive(pid) {
+		p.Operate(0).Want(t, "start", 65535)
+		for _, pid := range harness.PIDs(t, dir) {
+			if harness.Alive(pid) {
 				t.Errorf("pid %d is alive after a failed start", pid)
 			}
 		}
@@ -133,12 +133,12 @@ func TestEmptyCommands(t *testing.T) {
 	s := harness.Start(t, binaries.drover)
 	t.Run("restart stops and starts", func(t *testing.T) {
 		t.Parallel()
-		p, dir := odd(t, s, "restart", "plain")
-		want(t, "restart of nothing", p.Operate(7), 0)
+		p, dir := harness.Odd(t, s, binaries.oddd, "restart", "plain")
+		p.Operate(7).Want(t, "restart of nothing", 0)
 		first := harness.ReadPID(t, dir+"/oddd.pid")
-		r := want(t, "restart", p.Operate(7), 0)
+		r := p.Operate(7).Want(t, "restart", 0)
 		second := harness.ReadPID(t, dir+"/oddd.pid")
-		if first == second || alive(first) || !alive(second) || !r.Hosted {
+		if first == second || harness.Alive(first) || !harness.Alive(second) || !r.Hosted {
 			t.Errorf("pid %d then %d, hosted %v", first, second, r.Hosted)
 		}
 		if log := read(t, dir, "sig.log"); !strings.Contains(log, fmt.Sprint(first)) {
@@ -147,18 +147,18 @@ func TestEmptyCommands(t *testing.T) {
 	})
 	t.Run("restart without any command touches nothing", func(t *testing.T) {
 		t.Parallel()
-		p, dir := odd(t, s, "nothing", "plain")
-		want(t, "start", p.Operate(0), 0)
+		p, dir := harness.Odd(t, s, binaries.oddd, "nothing", "plain")
+		p.Operate(0).Want(t, "start", 0)
 		pid := harness.ReadPID(t, dir+"/oddd.pid")
 		p.Control = harness.Object{}
-		want(t, "restart", p.Operate(7), 65535)
-		if !alive(pid) {
+		p.Operate(7).Want(t, "restart", 65535)
+		if !harness.Alive(pid) {
 			t.Error("the process was ended")
 		}
-		want(t, "start while it runs", p.Operate(0), 828)
-		want(t, "stop", p.Operate(1), 0)
+		p.Operate(0).Want(t, "start while it runs", 828)
+		p.Operate(1).Want(t, "stop", 0)
 		for op, field := range map[int]string{0: "start_cmd is empty", 8: "reload_cmd is empty"} {
-			if r := want(t, field, p.Operate(op), 65535); !strings.Contains(r.Msg, field) {
+			if r := p.Operate(op).Want(t, field, 65535); !strings.Contains(r.Msg, field) {
 				t.Errorf("op %d says %q, want %q", op, r.Msg, field)
 			}
 		}
@@ -181,23 +181,23 @@ func TestBadConfiguration(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, dir := odd(t, s, "bad", "plain")
+			p, dir := harness.Odd(t, s, binaries.oddd, "bad", "plain")
 			p.Name = strings.ReplaceAll(name, " ", "-")
 			if c.name != "" {
 				p.Name = c.name
 			}
 			maps.Copy(p.Identity, c.identity)
-			r := want(t, "start", p.Operate(0), 65535)
+			r := p.Operate(0).Want(t, "start", 65535)
 			if !strings.Contains(r.Msg, c.text) {
 				t.Errorf("text %q does not name %q", r.Msg, c.text)
 			}
-			if n := starts(t, dir); n != 0 {
+			if n := harness.Starts(t, dir); n != 0 {
 				t.Errorf("something was run %d times", n)
 			}
 		})
 	}
-	p, _ := odd(t, s, "wrong-op", "plain")
-	want(t, "op 5", p.Operate(5), 832)
+	p, _ := harness.Odd(t, s, binaries.oddd, "wrong-op", "plain")
+	p.Operate(5).Want(t, "op 5", 832)
 }
 
 func TestPIDFiles(t *testing.T) {
@@ -205,7 +205,7 @@ func TestPIDFiles(t *testing.T) {
 	// Each case runs the daemon, then changes the pid file and asks under another name, so that nothing but the file tells.
 	ask := func(t *testing.T, change func(dir string, pid int) string, found bool) {
 		t.Helper()
-		p, dir := odd(t, s, "owner-"+filepath.Base(t.Name()), "plain")
+		p, dir := harness.Odd(t, s, binaries.oddd, "owner-"+filepath.Base(t.Name()), "plain")
 		run(t, "/bin/sh", "-c", p.Control["start_cmd"].(string))
 		pid := harness.ReadPID(t, dir+"/oddd.pid")
 		p.Name = "asker-" + filepath.Base(t.Name())
@@ -256,7 +256,7 @@ func TestPIDFiles(t *testing.T) {
 	}
 	t.Run("names a stranger", func(t *testing.T) {
 		t.Parallel()
-		p, dir := odd(t, s, "stranger", "plain")
+		p, dir := harness.Odd(t, s, binaries.oddd, "stranger", "plain")
 		self := os.Getpid()
 		if err := os.WriteFile(dir+"/oddd.pid", fmt.Appendf(nil, "%d\n", self), 0o644); err != nil {
 			t.Fatal(err)
@@ -264,24 +264,24 @@ func TestPIDFiles(t *testing.T) {
 		if r := p.Query(); r.PID != -1 {
 			t.Errorf("pid %d is this test, not the daemon", r.PID)
 		}
-		want(t, "stop", p.Operate(1), 829)
-		want(t, "kill", p.Operate(9), 829)
+		p.Operate(1).Want(t, "stop", 829)
+		p.Operate(9).Want(t, "kill", 829)
 	})
 	t.Run("under two names is one process", func(t *testing.T) {
 		t.Parallel()
-		a, dir := odd(t, s, "first", "plain")
-		b, _ := odd(t, s, "second", "plain")
+		a, dir := harness.Odd(t, s, binaries.oddd, "first", "plain")
+		b, _ := harness.Odd(t, s, binaries.oddd, "second", "plain")
 		b.Identity, b.Control = a.Identity, a.Control
-		want(t, "start", a.Operate(0), 0)
-		want(t, "start of the other", b.Operate(0), 828)
-		if r := want(t, "host the other", b.Operate(3), 65535); !strings.Contains(r.Msg, "hosted as odd/first") {
+		a.Operate(0).Want(t, "start", 0)
+		b.Operate(0).Want(t, "start of the other", 828)
+		if r := b.Operate(3).Want(t, "host the other", 65535); !strings.Contains(r.Msg, "hosted as odd/first") {
 			t.Errorf("text %q", r.Msg)
 		}
-		want(t, "stop of the other", b.Operate(1), 0)
+		b.Operate(1).Want(t, "stop of the other", 0)
 		if r := a.Query(); r.PID != -1 || r.Hosted {
 			t.Errorf("the first is pid %d, hosted %v after the other was stopped", r.PID, r.Hosted)
 		}
-		if n := starts(t, dir); n != 1 {
+		if n := harness.Starts(t, dir); n != 1 {
 			t.Errorf("started %d times", n)
 		}
 	})

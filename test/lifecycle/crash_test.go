@@ -25,17 +25,17 @@ func TestDroverDies(t *testing.T) {
 		t.Run(end.name, func(t *testing.T) {
 			t.Parallel()
 			s := harness.Start(t, binaries.drover)
-			steady, steadyDir := odd(t, s, "steady", "hold-stdout", "-every", "10ms")
-			victim, victimDir := odd(t, s, "victim", "plain")
-			want(t, "start", steady.Operate(0), 0)
-			want(t, "start", victim.Operate(0), 0)
+			steady, steadyDir := harness.Odd(t, s, binaries.oddd, "steady", "hold-stdout", "-every", "10ms")
+			victim, victimDir := harness.Odd(t, s, binaries.oddd, "victim", "plain")
+			steady.Operate(0).Want(t, "start", 0)
+			victim.Operate(0).Want(t, "start", 0)
 			steadyPID, victimPID := harness.ReadPID(t, steadyDir+"/oddd.pid"), harness.ReadPID(t, victimDir+"/oddd.pid")
 
 			end.how(s)
-			if !alive(steadyPID) || !alive(victimPID) {
+			if !harness.Alive(steadyPID) || !harness.Alive(victimPID) {
 				t.Fatal("a process ended with drover")
 			}
-			signal(t, victimPID, syscall.SIGKILL)
+			harness.Signal(t, victimPID, syscall.SIGKILL)
 			s.Run()
 
 			if r := steady.Query(); r.PID != steadyPID || !r.Hosted {
@@ -43,7 +43,7 @@ func TestDroverDies(t *testing.T) {
 			}
 			harness.Eventually(t, "the victim to be relaunched", func() bool { return victim.Query().PID > 1 })
 			killed(t, steady, steadyPID)
-			if a, b := starts(t, steadyDir), starts(t, victimDir); a != 2 || b != 2 {
+			if a, b := harness.Starts(t, steadyDir), harness.Starts(t, victimDir); a != 2 || b != 2 {
 				t.Errorf("started %d and %d times, want 2 and 2", a, b)
 			}
 		})
@@ -53,7 +53,7 @@ func TestDroverDies(t *testing.T) {
 // TestDroverDiesDuringAnOperation: an accepted operation is finished by the next drover and its command runs once.
 func TestDroverDiesDuringAnOperation(t *testing.T) {
 	s := harness.Start(t, binaries.drover)
-	p, dir := odd(t, s, "slow", "plain")
+	p, dir := harness.Odd(t, s, binaries.oddd, "slow", "plain")
 	start := p.Control["start_cmd"].(string)
 	p.Control["start_cmd"] = fmt.Sprintf("echo begin >>%s/cmd.log; read x <%s/go; echo end >>%s/cmd.log; exec %s", dir, dir, dir, start)
 	run(t, "mkfifo", dir+"/go")
@@ -62,14 +62,14 @@ func TestDroverDiesDuringAnOperation(t *testing.T) {
 	s.Kill()
 	s.Run()
 	run(t, "sh", "-c", fmt.Sprintf("echo go >%s/go", dir))
-	r := want(t, "start", p.Await(task), 0)
+	r := p.Await(task).Want(t, "start", 0)
 	if !r.Hosted {
 		t.Errorf("not hosted: %s", r.Msg)
 	}
 	if n := lines(dir + "/cmd.log"); n != 2 {
 		t.Errorf("the command wrote %d lines, want 2", n)
 	}
-	if n := starts(t, dir); n != 1 {
+	if n := harness.Starts(t, dir); n != 1 {
 		t.Errorf("started %d times", n)
 	}
 	// An outcome never changes.

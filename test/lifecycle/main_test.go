@@ -5,7 +5,6 @@ package lifecycle_test
 import (
 	"os"
 	"os/exec"
-	"syscall"
 	"testing"
 
 	"drover/test/harness"
@@ -21,36 +20,6 @@ func TestMain(m *testing.M) {
 		harness.Need{Test: "TestRealDaemons/redis-server", Accounts: true},
 		harness.Need{Test: "TestRealDaemons/postgres", Accounts: true},
 	))
-}
-
-func workdir(t *testing.T) string {
-	t.Helper()
-	return harness.Workdir(t)
-}
-
-func signal(t *testing.T, pid int, sig syscall.Signal) {
-	t.Helper()
-	harness.Signal(t, pid, sig)
-}
-
-func alive(pid int) bool { return harness.Alive(pid) }
-
-func odd(t *testing.T, s *harness.Server, name, modes string, flags ...string) (*harness.Process, string) {
-	t.Helper()
-	return harness.Odd(t, s, binaries.oddd, name, modes, flags...)
-}
-
-func starts(t *testing.T, dir string) int {
-	t.Helper()
-	return harness.Starts(t, dir)
-}
-
-func want(t *testing.T, what string, r harness.Result, code int) harness.Result {
-	t.Helper()
-	if r.Code != code {
-		t.Fatalf("%s: code %d (%s), want %d", what, r.Code, r.Msg, code)
-	}
-	return r
 }
 
 // run runs a command of the test itself and returns its output.

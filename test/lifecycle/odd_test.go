@@ -14,71 +14,71 @@ func TestOddDaemons(t *testing.T) {
 	s := harness.Start(t, binaries.drover)
 	t.Run("pid file comes late", func(t *testing.T) {
 		t.Parallel()
-		p, _ := odd(t, s, "late", "late", "-delay", "700ms")
-		want(t, "start", p.Operate(0), 0)
-		want(t, "stop", p.Operate(1), 0)
+		p, _ := harness.Odd(t, s, binaries.oddd, "late", "late", "-delay", "700ms")
+		p.Operate(0).Want(t, "start", 0)
+		p.Operate(1).Want(t, "stop", 0)
 	})
 	t.Run("holds stdout", func(t *testing.T) {
 		t.Parallel()
-		p, dir := odd(t, s, "holder", "hold-stdout", "-every", "1ms")
-		want(t, "start", p.Operate(0), 0)
-		if n := starts(t, dir); n != 1 {
+		p, dir := harness.Odd(t, s, binaries.oddd, "holder", "hold-stdout", "-every", "1ms")
+		p.Operate(0).Want(t, "start", 0)
+		if n := harness.Starts(t, dir); n != 1 {
 			t.Errorf("started %d times", n)
 		}
-		want(t, "stop", p.Operate(1), 0)
+		p.Operate(1).Want(t, "stop", 0)
 	})
 	t.Run("ignores SIGTERM", func(t *testing.T) {
 		t.Parallel()
-		p, dir := odd(t, s, "stubborn", "ignore-term")
+		p, dir := harness.Odd(t, s, binaries.oddd, "stubborn", "ignore-term")
 		p.Policy = harness.Object{"stop_check_secs": 1}
-		want(t, "start", p.Operate(0), 0)
-		r := want(t, "stop", p.Operate(1), 836)
+		p.Operate(0).Want(t, "start", 0)
+		r := p.Operate(1).Want(t, "stop", 836)
 		if !strings.HasPrefix(r.Msg, "stop") || !r.Hosted {
 			t.Errorf("stop says %q, hosted %v: want a text that begins with stop, still hosted", r.Msg, r.Hosted)
 		}
 		pid := harness.ReadPID(t, dir+"/oddd.pid")
 		killed(t, p, pid) // it is watched as before
-		want(t, "kill", p.Operate(9), 0)
-		if alive(harness.ReadPID(t, dir+"/oddd.pid")) {
+		p.Operate(9).Want(t, "kill", 0)
+		if harness.Alive(harness.ReadPID(t, dir+"/oddd.pid")) {
 			t.Error("alive after a kill")
 		}
 	})
 	t.Run("renames itself", func(t *testing.T) {
 		t.Parallel()
-		p, _ := odd(t, s, "renamed", "rename", "-title", "somebody")
-		want(t, "start", p.Operate(0), 0)
-		want(t, "stop", p.Operate(1), 0)
+		p, _ := harness.Odd(t, s, binaries.oddd, "renamed", "rename", "-title", "somebody")
+		p.Operate(0).Want(t, "start", 0)
+		p.Operate(1).Want(t, "stop", 0)
 	})
 	t.Run("has workers in sessions of their own", func(t *testing.T) {
 		t.Parallel()
-		p, dir := odd(t, s, "workers", "workers", "-workers", "5")
-		want(t, "start", p.Operate(0), 0)
-		want(t, "kill", p.Operate(9), 0)
-		for _, pid := range recorded(t, dir) {
-			if alive(pid) {
+		p, dir := harness.Odd(t, s, binaries.oddd, "workers", "workers", "-workers", "5")
+		p.Operate(0).Want(t, "start", 0)
+		p.Operate(9).Want(t, "kill", 0)
+		for _, pid := range harness.PIDs(t, dir) {
+			if harness.Alive(pid) {
 				t.Errorf("pid %d of the tree is alive after a kill", pid)
 			}
 		}
 	})
 	t.Run("exits 0 at once", func(t *testing.T) {
 		t.Parallel()
-		p, dir := odd(t, s, "brief", "exit-now")
-		r := want(t, "start", p.Operate(0), 836)
-		if r.Hosted || starts(t, dir) != 1 {
-			t.Errorf("hosted %v, started %d times: want neither hosted nor relaunched", r.Hosted, starts(t, dir))
+		p, dir := harness.Odd(t, s, binaries.oddd, "brief", "exit-now")
+		r := p.Operate(0).Want(t, "start", 836)
+		if r.Hosted || harness.Starts(t, dir) != 1 {
+			t.Errorf("hosted %v, started %d times: want neither hosted nor relaunched", r.Hosted, harness.Starts(t, dir))
 		}
 	})
 	t.Run("dies in its check time", func(t *testing.T) {
 		t.Parallel()
-		p, _ := odd(t, s, "dying", "crash-after", "-delay", "300ms", "-code", "7")
-		r := want(t, "start", p.Operate(0), 836)
+		p, _ := harness.Odd(t, s, binaries.oddd, "dying", "crash-after", "-delay", "300ms", "-code", "7")
+		r := p.Operate(0).Want(t, "start", 836)
 		if !strings.Contains(r.Msg, "exit status 7") {
 			t.Errorf("836 says %q, want the exit status in it", r.Msg)
 		}
 	})
 	t.Run("has a long name", func(t *testing.T) {
 		t.Parallel()
-		p, dir := odd(t, s, "long", "plain")
+		p, dir := harness.Odd(t, s, binaries.oddd, "long", "plain")
 		long := filepath.Join(dir, "a-daemon-with-a-name-of-many-characters")
 		data, err := os.ReadFile(binaries.oddd)
 		if err != nil {
@@ -89,55 +89,30 @@ func TestOddDaemons(t *testing.T) {
 		}
 		p.Identity["proc_name"] = filepath.Base(long)
 		p.Control["start_cmd"] = strings.Replace(p.Control["start_cmd"].(string), binaries.oddd, long, 1)
-		want(t, "start", p.Operate(0), 0)
+		p.Operate(0).Want(t, "start", 0)
 		p.Identity["proc_name"] = filepath.Base(long)[:15] + "-another-daemon-altogether"
 		if r := p.Query(); r.PID > 0 && r.Item["procname"] == p.Identity["proc_name"] {
 			t.Errorf("a daemon with the same first 15 characters was taken for it: %v", r.Item)
 		}
 		p.Identity["proc_name"] = filepath.Base(long)
-		want(t, "stop", p.Operate(1), 0)
+		p.Operate(1).Want(t, "stop", 0)
 	})
-}
-
-// recorded returns the pids that the daemon has written down.
-func recorded(t *testing.T, dir string) []int {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join(dir, "run.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var pids []int
-	for line := range strings.Lines(string(data)) {
-		fields := strings.Fields(line)
-		if len(fields) < 2 {
-			continue
-		}
-		pid := 0
-		for _, c := range fields[1] {
-			pid = pid*10 + int(c-'0')
-		}
-		pids = append(pids, pid)
-	}
-	if len(pids) == 0 {
-		t.Fatal("nothing was recorded")
-	}
-	return pids
 }
 
 func TestRelaunch(t *testing.T) {
 	s := harness.Start(t, binaries.drover)
 	t.Run("is given up after start_retries", func(t *testing.T) {
 		t.Parallel()
-		p, dir := odd(t, s, "loop", "crash-after", "-delay", "1500ms", "-code", "3")
+		p, dir := harness.Odd(t, s, binaries.oddd, "loop", "crash-after", "-delay", "1500ms", "-code", "3")
 		p.Policy = harness.Object{"start_check_secs": 1, "start_retries": 2}
-		want(t, "start", p.Operate(0), 0)
+		p.Operate(0).Want(t, "start", 0)
 		var message string
 		harness.Eventually(t, "the process to be given up", func() bool {
 			row := p.Row()
 			message = row["message"].(string)
 			return strings.Contains(message, "given up")
 		})
-		if n := starts(t, dir); n != 3 {
+		if n := harness.Starts(t, dir); n != 3 {
 			t.Errorf("started %d times, want once and two relaunches", n)
 		}
 		if !strings.Contains(message, "exit status 3") {
@@ -146,41 +121,41 @@ func TestRelaunch(t *testing.T) {
 	})
 	t.Run("of a stopped process that is hosted comes after the interval", func(t *testing.T) {
 		t.Parallel()
-		p, dir := odd(t, s, "hosted", "plain")
-		want(t, "host", p.Operate(3), 0)
+		p, dir := harness.Odd(t, s, binaries.oddd, "hosted", "plain")
+		p.Operate(3).Want(t, "host", 0)
 		harness.Eventually(t, "the process to be started", func() bool { return p.Query().PID > 1 })
-		want(t, "host again", p.Operate(3), 0)
-		if n := starts(t, dir); n != 1 {
+		p.Operate(3).Want(t, "host again", 0)
+		if n := harness.Starts(t, dir); n != 1 {
 			t.Errorf("started %d times", n)
 		}
 		pid := p.Query().PID
-		if r := want(t, "unhost", p.Operate(4), 0); r.Hosted {
+		if r := p.Operate(4).Want(t, "unhost", 0); r.Hosted {
 			t.Error("hosted after op 4")
 		}
-		signal(t, pid, syscall.SIGKILL)
+		harness.Signal(t, pid, syscall.SIGKILL)
 		harness.Eventually(t, "the end to be noticed", func() bool { return p.Row()["pid"] == -1.0 })
-		if n := starts(t, dir); n != 1 {
+		if n := harness.Starts(t, dir); n != 1 {
 			t.Errorf("started %d times after op 4", n)
 		}
 	})
 	t.Run("never happens to a single run", func(t *testing.T) {
 		t.Parallel()
-		p, dir := odd(t, s, "single", "plain")
+		p, dir := harness.Odd(t, s, binaries.oddd, "single", "plain")
 		p.Policy = harness.Object{"auto_type": 2}
-		want(t, "start", p.Operate(0), 0)
-		signal(t, harness.ReadPID(t, dir+"/oddd.pid"), syscall.SIGKILL)
+		p.Operate(0).Want(t, "start", 0)
+		harness.Signal(t, harness.ReadPID(t, dir+"/oddd.pid"), syscall.SIGKILL)
 		harness.Eventually(t, "the end to be noticed", func() bool { return p.Row()["pid"] == -1.0 })
-		if n := starts(t, dir); n != 1 {
+		if n := harness.Starts(t, dir); n != 1 {
 			t.Errorf("started %d times", n)
 		}
 	})
 	t.Run("does not follow a stop that kills", func(t *testing.T) {
 		t.Parallel()
-		p, dir := odd(t, s, "killed", "plain")
+		p, dir := harness.Odd(t, s, binaries.oddd, "killed", "plain")
 		p.Control["stop_cmd"] = "kill -9 $(cat oddd.pid)"
-		want(t, "start", p.Operate(0), 0)
-		want(t, "stop", p.Operate(1), 0)
-		if n := starts(t, dir); n != 1 {
+		p.Operate(0).Want(t, "start", 0)
+		p.Operate(1).Want(t, "stop", 0)
+		if n := harness.Starts(t, dir); n != 1 {
 			t.Errorf("started %d times", n)
 		}
 	})

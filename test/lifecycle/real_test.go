@@ -28,7 +28,7 @@ func write(t *testing.T, path, text string) {
 }
 
 func nginx(t *testing.T) daemon {
-	dir := workdir(t)
+	dir := harness.Workdir(t)
 	conf := filepath.Join(dir, "nginx.conf")
 	write(t, conf, fmt.Sprintf(`user root;
 pid %[1]s/nginx.pid;
@@ -50,7 +50,7 @@ http {
 }
 
 func redis(t *testing.T) daemon {
-	dir := workdir(t)
+	dir := harness.Workdir(t)
 	port := harness.FreePort(t)
 	command := fmt.Sprintf("redis-server --port %d --bind 127.0.0.1 --daemonize yes --dir %s --pidfile %s/redis.pid --logfile %s/redis.log --save ''", port, dir, dir, dir)
 	return daemon{
@@ -61,7 +61,7 @@ func redis(t *testing.T) daemon {
 }
 
 func memcached(t *testing.T) daemon {
-	dir := workdir(t)
+	dir := harness.Workdir(t)
 	return daemon{
 		name:     "memcached",
 		identity: harness.Object{"proc_name": "memcached", "setup_path": dir, "pid_path": dir + "/memcached.pid", "user": "root"},
@@ -74,7 +74,7 @@ func memcached(t *testing.T) daemon {
 }
 
 func postgres(t *testing.T) daemon {
-	dir := workdir(t)
+	dir := harness.Workdir(t)
 	bin, err := filepath.Glob("/usr/lib/postgresql/*/bin")
 	if err != nil || len(bin) == 0 {
 		t.Fatal("PostgreSQL is not installed: run make test-deps")
@@ -110,35 +110,35 @@ func life(t *testing.T, s *harness.Server, d daemon) {
 	if r := p.Query(); r.PID != -1 || r.Hosted {
 		t.Fatalf("query before the first start: pid %d, hosted %v", r.PID, r.Hosted)
 	}
-	if r := want(t, "start", p.Operate(0), 0); !r.Hosted {
+	if r := p.Operate(0).Want(t, "start", 0); !r.Hosted {
 		t.Error("not hosted after a start")
 	}
 	pid := harness.ReadPID(t, d.identity["pid_path"].(string))
 	if r := p.Query(); r.PID != pid || !r.Hosted || r.Item["procName"] == "" {
 		t.Errorf("query: %v, want pid %d, hosted", r.Item, pid)
 	}
-	if r := want(t, "second start", p.Operate(0), 828); !strings.Contains(r.Msg, d.identity["proc_name"].(string)) {
+	if r := p.Operate(0).Want(t, "second start", 828); !strings.Contains(r.Msg, d.identity["proc_name"].(string)) {
 		t.Errorf("828 says %q, want the binary's name in it", r.Msg)
 	}
 	pid = killed(t, p, pid)
 	if d.reloads {
-		want(t, "reload", p.Operate(8), 0)
+		p.Operate(8).Want(t, "reload", 0)
 		if r := p.Query(); r.PID != pid {
 			t.Errorf("pid %d after a reload, want the same as before, %d", r.PID, pid)
 		}
 	}
-	want(t, "restart", p.Operate(7), 0)
+	p.Operate(7).Want(t, "restart", 0)
 	restarted := p.Query()
 	if restarted.PID == pid || restarted.PID <= 1 {
 		t.Errorf("pid %d after a restart, %d before", restarted.PID, pid)
 	}
-	if r := want(t, "stop", p.Operate(1), 0); r.Hosted {
+	if r := p.Operate(1).Want(t, "stop", 0); r.Hosted {
 		t.Error("hosted after a stop")
 	}
-	if alive(restarted.PID) {
+	if harness.Alive(restarted.PID) {
 		t.Errorf("pid %d is alive after a stop", restarted.PID)
 	}
-	want(t, "second stop", p.Operate(1), 829)
+	p.Operate(1).Want(t, "second stop", 829)
 	if r := p.Query(); r.PID != -1 || r.Hosted {
 		t.Errorf("query after a stop: pid %d, hosted %v", r.PID, r.Hosted)
 	}
@@ -147,7 +147,7 @@ func life(t *testing.T, s *harness.Server, d daemon) {
 // killed kills the process and waits until it has been launched again; it returns the new pid.
 func killed(t *testing.T, p *harness.Process, pid int) int {
 	t.Helper()
-	signal(t, pid, syscall.SIGKILL)
+	harness.Signal(t, pid, syscall.SIGKILL)
 	var now int
 	harness.Eventually(t, p.Name+" to be relaunched", func() bool {
 		now = p.Query().PID

@@ -22,8 +22,8 @@ func TestLimits(t *testing.T) {
 			p.Control["stop_cmd"] = "echo asked >> asked; kill $(cat oddd.pid)"
 		})
 		d.awaitStarts(2) // ended, and relaunched
-		events := d.awaitEvents(1, "limit-exceeded")
-		if b := d.breach(events[len(events)-1]); b["resource"] != "cpu" {
+		event := d.AwaitEvents(1, "limit-exceeded")[0]
+		if b := d.breach(event); b["resource"] != "cpu" {
 			t.Errorf("breach %v, want one of cpu", b)
 		}
 		if asked, err := filepath.Glob(d.dir + "/asked"); err != nil || len(asked) != 1 {
@@ -36,11 +36,11 @@ func TestLimits(t *testing.T) {
 			p.Resource = harness.Object{"mem": memLimit(t)}
 			p.Control["stop_cmd"] = "kill $(cat oddd.pid)"
 		}, "-mb", fmt.Sprint(hogMiB))
-		harness.Eventually(t, "the daemon, its child and its grandchild to begin", func() bool { return len(d.pids()) >= 3 })
-		tree := d.pids()[:3]
+		harness.Eventually(t, "the daemon, its child and its grandchild to begin", func() bool { return len(harness.PIDs(t, d.dir)) >= 3 })
+		tree := harness.PIDs(t, d.dir)[:3]
 		d.awaitStarts(2)
-		events := d.awaitEvents(1, "limit-exceeded")
-		if b := d.breach(events[len(events)-1]); b["resource"] != "mem" {
+		event := d.AwaitEvents(1, "limit-exceeded")[0]
+		if b := d.breach(event); b["resource"] != "mem" {
 			t.Errorf("breach %v, want one of mem", b)
 		}
 		for _, pid := range tree {
@@ -55,11 +55,11 @@ func TestLimits(t *testing.T) {
 			p.Resource = harness.Object{"cpu": cpuLimit()}
 			p.Policy = harness.Object{"start_retries": 1}
 		})
-		d.awaitEvents(1, "given-up")
+		d.AwaitEvents(1, "given-up")
 		if n := d.starts(); n != 2 {
 			t.Errorf("it was started %d times, want twice", n)
 		}
-		if n := len(d.events("limit-exceeded")); n != 2 {
+		if n := len(d.Events("limit-exceeded")); n != 2 {
 			t.Errorf("%d breaches, want 2", n)
 		}
 	})
@@ -69,7 +69,7 @@ func TestLimits(t *testing.T) {
 			p.Resource = harness.Object{"cpu": cpuLimit()}
 			p.Policy = harness.Object{"auto_type": 2}
 		})
-		d.awaitEvents(1, "taken-down")
+		d.AwaitEvents(1, "taken-down")
 		if r := d.Query(); r.PID > 0 || d.starts() != 1 {
 			t.Errorf("pid %d runs, started %d times: want it down for good", r.PID, d.starts())
 		}
@@ -118,7 +118,7 @@ func TestGroups(t *testing.T) {
 	if e, ok := set[harness.Agent+":pool"].(harness.Object); !ok || e["error_code"] != 0.0 {
 		t.Fatalf("set is answered %v", set)
 	}
-	b := big.breach(big.awaitEvents(1, "group-limit-exceeded")[0])
+	b := big.breach(big.AwaitEvents(1, "group-limit-exceeded")[0])
 	scores := b["scores"].([]any)
 	if b["resource"] != "mem" || b["group"] != "one" || len(scores) != 3 {
 		t.Errorf("breach %v, want one of mem in the group, with three scores", b)

@@ -4,12 +4,8 @@ package limits_test
 
 import (
 	"fmt"
-	"net/http"
-	"net/url"
 	"os"
-	"path/filepath"
 	"runtime"
-	"strings"
 	"testing"
 
 	"drover/test/harness"
@@ -43,8 +39,8 @@ func run(t *testing.T, s *harness.Server, namespace, name, modes string, set fun
 	p.Namespace = namespace
 	set(p)
 	d := &daemon{p, t, dir}
-	if r := p.Operate(0); r.Code != 0 || !r.Hosted {
-		t.Fatalf("start: %d %s", r.Code, r.Msg)
+	if r := p.Operate(0).Want(t, "start", 0); !r.Hosted {
+		t.Fatal("it is not hosted")
 	}
 	return d
 }
@@ -59,51 +55,6 @@ func (d *daemon) starts() int {
 func (d *daemon) awaitStarts(n int) {
 	d.t.Helper()
 	harness.Eventually(d.t, fmt.Sprintf("%s to be started %d times", d.Name, n), func() bool { return d.starts() >= n })
-}
-
-// pids are those of all daemons and workers that have begun.
-func (d *daemon) pids() []int {
-	d.t.Helper()
-	data, err := os.ReadFile(filepath.Join(d.dir, "run.log"))
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	var pids []int
-	for line := range strings.Lines(string(data)) {
-		var what string
-		var pid int
-		if _, err := fmt.Sscan(line, &what, &pid); err != nil {
-			d.t.Fatalf("%q: %v", line, err)
-		}
-		pids = append(pids, pid)
-	}
-	return pids
-}
-
-// events returns what has happened to it of these kinds, the latest first.
-func (d *daemon) events(kinds ...string) []harness.Object {
-	d.t.Helper()
-	q := url.Values{"namespace": {d.Namespace}, "name": {d.Name}, "kind": kinds, "limit": {"100"}}
-	status, reply := d.Server.Do(http.MethodGet, "/api/v1/events?"+q.Encode(), nil)
-	if status != http.StatusOK {
-		d.t.Fatalf("events: %d %v", status, reply)
-	}
-	var events []harness.Object
-	for _, e := range reply["items"].([]any) {
-		events = append(events, e.(harness.Object))
-	}
-	return events
-}
-
-// awaitEvents waits until so many have happened.
-func (d *daemon) awaitEvents(n int, kind string) []harness.Object {
-	d.t.Helper()
-	var events []harness.Object
-	harness.Eventually(d.t, fmt.Sprintf("%d events %s of %s", n, kind, d.Name), func() bool {
-		events = d.events(kind)
-		return len(events) >= n
-	})
-	return events
 }
 
 // breach returns the proof in an event, and fails the test unless all its samples are over the limit.
@@ -128,7 +79,7 @@ func (d *daemon) breach(event harness.Object) harness.Object {
 // undisturbed fails the test if it was ended, or told to have exceeded anything.
 func (d *daemon) undisturbed() {
 	d.t.Helper()
-	if n, told := d.starts(), d.events("limit-exceeded", "group-limit-exceeded", "taken-down"); n != 1 || len(told) > 0 {
+	if n, told := d.starts(), d.Events("limit-exceeded", "group-limit-exceeded", "taken-down"); n != 1 || len(told) > 0 {
 		d.t.Errorf("%s was started %d times, and %v was told of it", d.Name, n, told)
 	}
 }

@@ -4,7 +4,6 @@ package why_test
 
 import (
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,12 +25,15 @@ func TestMain(m *testing.M) {
 
 // subject is a process that something is wrong with.
 type subject struct {
-	t         *testing.T
-	s         *harness.Server
-	namespace string
-	name      string
-	dir       string
-	spec      harness.Object
+	*harness.Process
+	t    *testing.T
+	dir  string
+	spec harness.Object
+}
+
+// named is one whose directory and spec do not matter.
+func named(t *testing.T, s *harness.Server, name string) *subject {
+	return &subject{Process: &harness.Process{Server: s, Namespace: "why", Name: name}, t: t}
 }
 
 // newSubject returns a process that would run well: an oddd in a directory of its own, which is relaunched by the rules. Its relaunches
@@ -39,7 +41,8 @@ type subject struct {
 func newSubject(t *testing.T, s *harness.Server, name, modes string, flags ...string) *subject {
 	t.Helper()
 	dir := harness.Workdir(t)
-	o := &subject{t: t, s: s, namespace: "why", name: name, dir: dir}
+	o := named(t, s, name)
+	o.dir = dir
 	o.spec = harness.Object{
 		"identity": harness.Object{"proc_name": "oddd", "setup_path": dir, "pid_path": dir + "/oddd.pid", "user": "root"},
 		"commands": harness.Object{"start": o.once(o.daemon(modes, flags...))},
@@ -72,28 +75,16 @@ func (o *subject) part(name string) harness.Object {
 // ask asks for an operation and returns its id. With a spec it is carried out with that, else with the stored one.
 func (o *subject) ask(op string, withSpec bool) string {
 	o.t.Helper()
-	body := harness.Object{
-		"op": op, "targets": []any{harness.Object{"namespace": o.namespace, "name": o.name, "hosts": []string{harness.Agent}}},
-	}
 	if withSpec {
-		body["spec"] = o.spec
+		return o.Ask(op, o.spec)
 	}
-	status, reply := o.s.Do(http.MethodPost, "/api/v1/operations", body)
-	if status != http.StatusAccepted {
-		o.t.Fatalf("%s: HTTP %d %v", op, status, reply)
-	}
-	return reply["id"].(string)
+	return o.Ask(op, nil)
 }
 
 // outcome waits for an operation, and returns what came of it.
 func (o *subject) outcome(id string) (outcome, message string) {
 	o.t.Helper()
-	harness.Eventually(o.t, id+" to be done", func() bool {
-		_, reply := o.s.Do(http.MethodGet, "/api/v1/operations/"+id+"?wait=20", nil)
-		return reply["state"] == "done"
-	})
-	_, reply := o.s.Do(http.MethodGet, "/api/v1/operations/"+id+"/results", nil)
-	result := reply["items"].([]any)[0].(harness.Object)
+	result := o.Server.Outcome(id)
 	message, _ = result["message"].(string)
 	return result["outcome"].(string), message
 }
@@ -102,7 +93,7 @@ func (o *subject) outcome(id string) (outcome, message string) {
 func (o *subject) does(op string, withSpec bool) {
 	o.t.Helper()
 	if outcome, message := o.outcome(o.ask(op, withSpec)); outcome != "ok" {
-		o.t.Fatalf("%s of %s: %s, %s", op, o.name, outcome, message)
+		o.t.Fatalf("%s of %s: %s, %s", op, o.Name, outcome, message)
 	}
 }
 
@@ -110,7 +101,7 @@ func (o *subject) does(op string, withSpec bool) {
 func (o *subject) fails(op string) {
 	o.t.Helper()
 	if outcome, message := o.outcome(o.ask(op, false)); outcome == "ok" {
-		o.t.Fatalf("%s of %s has succeeded: %s", op, o.name, message)
+		o.t.Fatalf("%s of %s has succeeded: %s", op, o.Name, message)
 	}
 }
 
@@ -124,8 +115,7 @@ func (o *subject) failsToStart() {
 // state is what the list shows of it.
 func (o *subject) state() string {
 	o.t.Helper()
-	_, reply := o.s.Do(http.MethodGet, "/api/v1/processes/"+o.namespace+"/"+o.name, nil)
-	state, _ := reply["items"].([]any)[0].(harness.Object)["state"].(string)
+	state, _ := o.Status()["state"].(string)
 	return state
 }
 
@@ -156,7 +146,7 @@ func (o *subject) script(name, text string, mode os.FileMode) {
 // why asks why it is as it is.
 func (o *subject) why(flags ...string) answer {
 	o.t.Helper()
-	return why(o.t, o.s, append([]string{o.namespace + "/" + o.name}, flags...)...)
+	return why(o.t, o.Server, append([]string{o.Namespace + "/" + o.Name}, flags...)...)
 }
 
 // answer is what `drover why` has printed, and its exit code.
@@ -177,7 +167,7 @@ func why(t *testing.T, s *harness.Server, args ...string) answer {
 func (o *subject) names(cause string, code int, flags ...string) answer {
 	o.t.Helper()
 	var a answer
-	begin, end := fmt.Sprintf("%s/%s on %s: ", o.namespace, o.name, harness.Agent), " ["+cause+"]"
+	begin, end := fmt.Sprintf("%s/%s on %s: ", o.Namespace, o.Name, harness.Agent), " ["+cause+"]"
 	harness.Eventually(o.t, "the first line to end with"+end, func() bool {
 		a = o.why(flags...)
 		return strings.HasSuffix(a.first(), end)

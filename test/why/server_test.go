@@ -27,7 +27,7 @@ func TestNothingIsWrong(t *testing.T) {
 	}
 	timed := periodic(t, s, "timed", "true")
 	timed.does("host", true)
-	stopped := &subject{t: t, s: s, namespace: "why", name: "stopped"}
+	stopped := named(t, s, "stopped")
 	stopped.does("start", false)
 	silent("started")
 	stopped.does("stop", false)
@@ -56,7 +56,7 @@ func TestNothingIsWrong(t *testing.T) {
 // TestUnknown: what is asked for by name and is not there.
 func TestUnknown(t *testing.T) {
 	s := harness.Start(t, binaries.drover)
-	o := &subject{t: t, s: s, namespace: "why", name: "nginx"}
+	o := named(t, s, "nginx")
 	if a := o.why(); a.Code != noSuch || a.Out != "" || !strings.Contains(a.Errors, "no process matches why/nginx") {
 		t.Errorf("no host named: exit code %d, %s%s", a.Code, a.Out, a.Errors)
 	}
@@ -170,7 +170,7 @@ func TestGivenUp(t *testing.T) {
 	o.does("start", true)
 	harness.Signal(t, o.pid(), syscall.SIGKILL)
 	harness.Eventually(t, "it to be given up", func() bool { return o.state() == "given-up" })
-	o.shows(o.names("command-failed", wrong), "given up after 1 starts", "critical", "no licence", "given-up")
+	o.shows(o.names("command-failed", wrong), "given up after 1 start that", "critical", "no licence", "given-up")
 	if err := s.Terminate(); err != nil {
 		t.Fatal(err)
 	}

@@ -258,10 +258,10 @@ func limits() []injection {
 		}, []string{"of the memory"}},
 		{"group-limit", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
 			o := newSubject(t, s, name, "hog-mem", "-mb", "200")
-			o.namespace = "pool"
+			o.Namespace = "pool"
 			o.does("start", true)
 			s.Call("set_process_group_info", harness.Object{
-				"meta": harness.Object{"namespace": o.namespace}, "agent_id_list": []string{harness.Agent},
+				"meta": harness.Object{"namespace": o.Namespace}, "agent_id_list": []string{harness.Agent},
 				"spec": harness.Object{"process_group": []any{harness.Object{"id": "one", "resource": harness.Object{"mem_pool_limit": harness.MemoryPercent(t, 100)}}}},
 			})
 			return o
