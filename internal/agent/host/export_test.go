@@ -1,6 +1,8 @@
 package host
 
 import (
+	"time"
+
 	"drover/internal/agent/cgroup"
 	"drover/internal/agent/locate"
 	"drover/internal/agent/procfs"
@@ -9,5 +11,7 @@ import (
 // SetTree has control groups made elsewhere from now on.
 func (h *Host) SetTree(t *cgroup.Tree) { h.tree = t }
 
-// SetFind has processes looked for by another function.
-func (h *Host) SetFind(find func(procfs.FS, locate.Query) locate.Result) { h.find = find }
+// SetFind has processes looked for by another function, which is waited for so long.
+func (h *Host) SetFind(find func(procfs.FS, locate.Query) locate.Result, patience time.Duration) {
+	h.find, h.files = find, newFiles(patience)
+}

@@ -21,14 +21,18 @@ const (
 // files asks file systems that are not the agent's own and may hang, as one on the network does when its server is gone: who asks is
 // answered in time, and whoever is asking for him is left behind. It is safe for concurrent use.
 type files struct {
-	slots chan struct{}
+	// patience is how long an answer is waited for.
+	patience time.Duration
+	slots    chan struct{}
 
 	mu sync.Mutex
 	// hung counts the answers, by path, that are not waited for any longer and have not come.
 	hung map[string]int
 }
 
-func newFiles() *files { return &files{slots: make(chan struct{}, maxAsked), hung: map[string]int{}} }
+func newFiles(patience time.Duration) *files {
+	return &files{patience: patience, slots: make(chan struct{}, maxAsked), hung: map[string]int{}}
+}
 
 // asking is one question: whether it is answered, and whether it was left.
 type asking struct{ over, left bool }
@@ -39,7 +43,7 @@ func within[T any](f *files, path string, ask func() T) (answer T, err error) {
 	if f.hangs(path) {
 		return answer, errors.New("has not answered for a while: its file system hangs")
 	}
-	limit := time.NewTimer(patience)
+	limit := time.NewTimer(f.patience)
 	defer limit.Stop()
 	select {
 	case f.slots <- struct{}{}:
@@ -57,7 +61,7 @@ func within[T any](f *files, path string, ask func() T) (answer T, err error) {
 		return answer, nil
 	case <-limit.C:
 		f.leave(path, a)
-		return answer, fmt.Errorf("did not answer within %v: its file system hangs", patience)
+		return answer, fmt.Errorf("did not answer within %v: its file system hangs", f.patience)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 func TestAnswerInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFiles()
+		f := newFiles(patience)
 		got, err := within(f, "/x", func() int {
 			<-time.After(patience - time.Second)
 			return 7
@@ -26,7 +26,7 @@ func TestAnswerInTime(t *testing.T) {
 // answer has come.
 func TestAnswerThatDoesNotCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFiles()
+		f := newFiles(patience)
 		hang := make(chan struct{})
 		var looks atomic.Int32
 		look := func() int {
@@ -57,7 +57,7 @@ func TestAnswerThatDoesNotCome(t *testing.T) {
 // TestLooksThatHangAreBounded: each costs a thread.
 func TestLooksThatHangAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFiles()
+		f := newFiles(patience)
 		hang := make(chan struct{})
 		var looks atomic.Int32
 		for i := range maxAsked + 50 {

@@ -3,6 +3,7 @@ package host_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"drover/internal/agent/locate"
 	"drover/internal/agent/procfs"
@@ -22,7 +23,7 @@ func TestLookAtAFileSystemThatHangs(t *testing.T) {
 		<-hang
 		close(over)
 		return locate.Result{}
-	})
+	}, 50*time.Millisecond)
 	seen := h.Look(spec(dir, "daemon", file), specstore.Runtime{})
 	if seen.Alive() || !seen.Unsure() || !strings.HasPrefix(seen.Note, file+" did not answer") {
 		t.Errorf("%+v", seen)

@@ -69,7 +69,7 @@ func New(cfg Config) (*Host, error) {
 	return &Host{
 		fs: cfg.FS, tree: tree, watcher: cfg.Watcher, sampler: sampler,
 		accounts: accounts, trees: procfs.NewTrees(sampler, accounts, SinceBoot), forker: launch.NewForker(cfg.FS, cfg.Log),
-		files: newFiles(), find: locate.Find, outputs: cfg.Outputs, offset: cfg.ClockOffset, log: cfg.Log, runs: map[string]*run{},
+		files: newFiles(patience), find: locate.Find, outputs: cfg.Outputs, offset: cfg.ClockOffset, log: cfg.Log, runs: map[string]*run{},
 		launches: make(chan struct{}, maxLaunches),
 	}, nil
 }
