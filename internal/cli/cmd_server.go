@@ -46,6 +46,7 @@ directory; otherwise it is generated and printed once.`,
 	flags := cmd.Flags()
 	flags.StringVar(&file, "config", "", "YAML file of settings, named as the flags")
 	settingFlags(cmd, given.Settings())
+	cmd.AddCommand(newServerKeys(), newServerNATSConfig())
 	return cmd
 }
 
@@ -59,5 +60,8 @@ func serverSettings(cmd *cobra.Command, given *serverconfig.Config, file string)
 	}
 	faults := cfg.ReadEnvironment()
 	givenFlags(cmd, given.Settings(), cfg.Settings())
+	if cmd.Flags().Changed("database") && serverconfig.HasPassword(given.Database) {
+		return cfg, errors.New("a password on the command line can be read by everybody on this machine: put it into the file of --config, DROVER_DATABASE or PGPASSFILE")
+	}
 	return cfg, errors.Join(faults, cfg.Validate())
 }

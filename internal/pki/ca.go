@@ -121,6 +121,16 @@ func (c *ca) issue(names []string, now time.Time) (*tls.Certificate, error) {
 		return nil, err
 	}
 	wanted := c.leaf("drover server", now)
+	name(wanted, names)
+	leaf, der, err := sign(wanted, c.cert, &key.PublicKey, c.key)
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, nil
+}
+
+// name has a certificate count for host names and IP addresses.
+func name(wanted *x509.Certificate, names []string) {
 	for _, name := range names {
 		if ip, err := netip.ParseAddr(name); err == nil {
 			wanted.IPAddresses = append(wanted.IPAddresses, ip.Unmap().AsSlice())
@@ -128,11 +138,6 @@ func (c *ca) issue(names []string, now time.Time) (*tls.Certificate, error) {
 			wanted.DNSNames = append(wanted.DNSNames, name)
 		}
 	}
-	leaf, der, err := sign(wanted, c.cert, &key.PublicKey, c.key)
-	if err != nil {
-		return nil, err
-	}
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, nil
 }
 
 // vouch signs the key of another authority, so that those who trust this one alone believe what the other one issues.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -37,6 +38,9 @@ func (s *Server) FirstApp(ctx context.Context, code, secret string) (usedCode, u
 		MayNameUsers: true, Admin: true,
 		Created: now, Changed: now,
 	})
+	if errors.Is(err, store.ErrExists) { // another server has been started at the same time
+		return firstAppCode, "", false, nil
+	}
 	if err != nil {
 		return "", "", false, fmt.Errorf("cannot store the first app: %w", err)
 	}

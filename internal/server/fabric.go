@@ -11,6 +11,7 @@ import (
 	"drover/internal/fabric"
 	"drover/internal/fabric/broker"
 	"drover/internal/group"
+	"drover/internal/server/keyring"
 	"drover/internal/wire"
 )
 
@@ -35,9 +36,9 @@ func (s *Server) startBroker(ctx context.Context) error {
 	shown, verified := s.joining.brokerTLS()
 	dir := brokerDir(s.cfg.Dir)
 	if len(s.cfg.NATS) > 0 {
-		s.external, err = broker.OpenExternal(broker.ExternalConfig{
-			Dir: dir, URLs: s.cfg.NATS, TLS: verified, Revoked: removed, Signers: s.signers(), Log: s.cfg.Log, Agents: rights(wire.AgentSubjects()),
-		})
+		cfg := externalKeys(s.cfg.Dir, s.keys)
+		cfg.URLs, cfg.TLS, cfg.Revoked, cfg.Log = s.cfg.NATS, verified, removed, s.cfg.Log
+		s.external, err = broker.OpenExternal(cfg)
 		s.broker = s.external
 		return err
 	}
@@ -46,6 +47,11 @@ func (s *Server) startBroker(ctx context.Context) error {
 	})
 	s.broker = s.embedded
 	return err
+}
+
+// externalKeys are the keys and rights by which brokers of somebody else let in the same as an embedded one.
+func externalKeys(dir string, keys *keyring.Ring) broker.ExternalConfig {
+	return broker.ExternalConfig{Dir: brokerDir(dir), Signers: signersOf(keys), Agents: rights(wire.AgentSubjects())}
 }
 
 func brokerDir(dir string) string { return filepath.Join(dir, "broker") }

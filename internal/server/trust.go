@@ -162,8 +162,10 @@ func (s *Server) openKeys() error {
 }
 
 // signers are the keys that issue the credentials of agents.
-func (s *Server) signers() broker.Signers {
-	issue, counting := s.keys.Signers()
+func (s *Server) signers() broker.Signers { return signersOf(s.keys) }
+
+func signersOf(keys *keyring.Ring) broker.Signers {
+	issue, counting := keys.Signers()
 	own, _ := issue.PublicKey() // it was read by that
 	return broker.Signers{Issue: issue, Others: slices.DeleteFunc(counting, func(key string) bool { return key == own })}
 }

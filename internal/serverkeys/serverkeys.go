@@ -5,10 +5,12 @@ package serverkeys
 import (
 	"archive/tar"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -21,6 +23,9 @@ const (
 	// mostBytes and mostFiles are far more than the keys of a fleet need.
 	mostBytes = 1 << 20
 	mostFiles = 200
+	// account names the fleet, and stages says which keys of it count.
+	account = "broker/account.nk"
+	stages  = "keys.json"
 )
 
 // ours reports whether a path below the directory of a server, with slashes, is one of its keys.
@@ -31,11 +36,11 @@ func ours(name string) bool {
 	}
 	switch dir {
 	case "":
-		return strings.HasSuffix(file, ".nkey")
+		return strings.HasSuffix(file, ".nkey") || name == stages
 	case "broker/":
 		return strings.HasSuffix(file, ".nk")
-	case "pki/", "trust/":
-		return true
+	case "pki/":
+		return strings.HasSuffix(file, ".key") || strings.HasSuffix(file, ".pem")
 	default:
 		return false
 	}
@@ -44,7 +49,7 @@ func ours(name string) bool {
 // list returns the keys below the directory of a server, in order.
 func list(dir string) ([]string, error) {
 	var names []string
-	for _, sub := range []string{".", "broker", "pki", "trust"} {
+	for _, sub := range []string{".", "broker", "pki"} {
 		entries, err := os.ReadDir(filepath.Join(dir, sub))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -93,8 +98,9 @@ func Export(dir string, out io.Writer) (int, error) {
 	return len(names), nil
 }
 
-// Import puts the keys of an archive below the directory of a server, which no server may use meanwhile, and returns how many were new. It
-// changes nothing where a key is there already that is another one, or where the archive holds anything else than keys.
+// Import puts the keys of an archive below the directory of a server, which no server may use meanwhile, and returns how many were new. Keys
+// of the same fleet that are there are brought up to date. It changes nothing where those of another fleet or later ones are there, or
+// where the archive holds anything else than keys.
 func Import(dir string, in io.Reader) (int, error) {
 	files, err := unpack(in)
 	if err != nil {
@@ -104,22 +110,40 @@ func Import(dir string, in io.Reader) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("cannot read keys: %w", err)
 	}
+	held := map[string][]byte{}
 	for _, name := range there {
-		data, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
+		if held[name], err = os.ReadFile(filepath.Join(dir, name)); err != nil {
 			return 0, fmt.Errorf("cannot read keys: %w", err)
 		}
-		if wanted, ok := files[name]; !ok || !bytes.Equal(wanted, data) {
-			return 0, fmt.Errorf("%s has keys of its own, of another server (%s): nothing was changed; take a new data directory", dir, name)
-		}
-		delete(files, name)
 	}
-	for name, data := range files {
-		if err := write(filepath.Join(dir, filepath.FromSlash(name)), data); err != nil {
-			return 0, fmt.Errorf("cannot write keys: %w", err)
-		}
+	if own, ok := held[account]; ok && !bytes.Equal(own, files[account]) {
+		return 0, fmt.Errorf("%s has the keys of another fleet: nothing was changed; take a new data directory", dir)
 	}
-	return len(files), nil
+	if revision(held[stages]) > revision(files[stages]) {
+		return 0, fmt.Errorf("the keys in %s are later than those of the archive: nothing was changed; export them again", dir)
+	}
+	written := 0
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if bytes.Equal(held[name], files[name]) {
+			continue
+		}
+		if err := write(filepath.Join(dir, filepath.FromSlash(name)), files[name]); err != nil {
+			return written, fmt.Errorf("cannot write keys: %w", err)
+		}
+		written++
+	}
+	return written, nil
+}
+
+// revision is how late a file of stages is; 0 where there is none.
+func revision(file []byte) int64 {
+	var s struct {
+		Revision int64 `json:"revision"`
+	}
+	if json.Unmarshal(file, &s) != nil {
+		return 0
+	}
+	return s.Revision
 }
 
 // unpack reads an archive into memory.
@@ -150,6 +174,9 @@ func unpack(in io.Reader) (map[string][]byte, error) {
 	if len(files) == 0 {
 		return nil, errors.New("it is no archive of 'drover server keys export': it holds no keys")
 	}
+	if files[account] == nil {
+		return nil, errors.New("it is no archive of 'drover server keys export': the key of the fleet is not in it")
+	}
 	return files, nil
 }
 
@@ -167,7 +194,7 @@ func write(name string, data []byte) error {
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := os.Link(f.Name(), name); err != nil {
+	if err := os.Rename(f.Name(), name); err != nil {
 		return err
 	}
 	d, err := os.Open(filepath.Dir(name))

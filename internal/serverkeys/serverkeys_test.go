@@ -70,12 +70,34 @@ func TestKeysTravel(t *testing.T) {
 func TestOtherKeysStay(t *testing.T) {
 	archive := export(t, keys(t))
 	to := t.TempDir()
-	put(t, filepath.Join(to, "broker/operator.nk"), "another")
-	if _, err := serverkeys.Import(to, bytes.NewReader(archive)); err == nil || !strings.Contains(err.Error(), "keys of its own") {
-		t.Errorf("import over other keys: %v", err)
+	put(t, filepath.Join(to, "broker/account.nk"), "another")
+	if _, err := serverkeys.Import(to, bytes.NewReader(archive)); err == nil || !strings.Contains(err.Error(), "keys of another fleet") {
+		t.Errorf("import over those of another fleet: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(to, "manifest.nkey")); err == nil {
 		t.Error("some keys were written")
+	}
+}
+
+func TestLaterKeys(t *testing.T) {
+	from, to := keys(t), keys(t)
+	put(t, filepath.Join(from, "keys.json"), `{"revision":2}`)
+	put(t, filepath.Join(from, "manifest.nkey"), "new")
+	var later, earlier bytes.Buffer
+	if _, err := serverkeys.Export(from, &later); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := serverkeys.Export(to, &earlier); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := serverkeys.Import(to, &later); n != 2 || err != nil {
+		t.Errorf("later keys: %d were written, %v", n, err)
+	}
+	if got, err := os.ReadFile(filepath.Join(to, "manifest.nkey")); string(got) != "new" || err != nil {
+		t.Errorf("the key is %q, %v", got, err)
+	}
+	if _, err := serverkeys.Import(to, &earlier); err == nil || !strings.Contains(err.Error(), "are later than those of the archive") {
+		t.Errorf("earlier keys: %v", err)
 	}
 }
 

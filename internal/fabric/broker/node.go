@@ -32,14 +32,14 @@ const (
 	accountDir = "accounts"
 )
 
-// ConfigureNode writes the configuration of a broker that lets in whom a server of these keys does. It holds no secret. The keys are
-// opened or made in dir, where servers have them. Who is revoked is told to the brokers by the servers.
-func ConfigureNode(out io.Writer, dir string, agents, proxies Rights, n Node) error {
-	a, err := openAuthority(dir, Signers{}, agents, proxies)
+// ConfigureNode writes the configuration of a broker that lets in whom a server with these keys and rights does; the rest of keys is not
+// looked at. It holds no secret. Keys are made where there are none. Who is revoked the servers tell the brokers.
+func ConfigureNode(out io.Writer, keys ExternalConfig, n Node) error {
+	a, err := openAuthority(keys.Dir, keys.Signers, keys.Agents, keys.Proxies)
 	if err != nil {
 		return fmt.Errorf("cannot configure broker: %w", err)
 	}
-	system, err := openSystem(dir)
+	system, err := openSystem(keys.Dir)
 	if err != nil {
 		return fmt.Errorf("cannot configure broker: %w", err)
 	}

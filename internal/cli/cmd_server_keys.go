@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"drover/internal/config"
+	"drover/internal/process"
+	"drover/internal/serverkeys"
+)
+
+func newServerKeys() *cobra.Command {
+	return noun("keys", "Carry the keys of a fleet from one of its servers to another", `Carry the keys of a fleet from one of its servers to another: all servers of a fleet have the same ones (docs/ops/servers.md). Whoever
+has them commands every host of the fleet.`,
+		newServerKeysExport(), newServerKeysImport())
+}
+
+// serverDir is where a server below a data directory has its own files.
+func serverDir(dataDir string) string { return filepath.Join(dataDir, "server") }
+
+func newServerKeysExport() *cobra.Command {
+	dataDir := config.DataDir()
+	cmd := &cobra.Command{
+		Use:   "export FILE",
+		Short: "Write the keys of the server on this host into a file",
+		Long: `Write the keys of the server on this host into a file that only its owner may read, which must not be there yet. The server may run
+meanwhile. The file is worth as much as the fleet: carry it by a safe way, and remove it once it was imported.`,
+		Example: `  drover server keys export /root/fleet-keys.tar`,
+		Args:    exactly("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			n, err := exportKeys(serverDir(dataDir), args[0])
+			if err != nil {
+				return err
+			}
+			say(cmd, "%s written to %s\n", process.Count(n, "key was", "keys were"), args[0])
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&dataDir, "data-dir", dataDir, "data directory of the server")
+	return cmd
+}
+
+// exportKeys writes a file that was not there, or none.
+func exportKeys(dir, path string) (n int, err error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return 0, fmt.Errorf("cannot write keys: %w", err)
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err != nil {
+			err = errors.Join(err, os.Remove(path))
+		}
+	}()
+	if n, err = serverkeys.Export(dir, f); err != nil {
+		return 0, err
+	}
+	return n, f.Sync()
+}
+
+func newServerKeysImport() *cobra.Command {
+	dataDir := config.DataDir()
+	cmd := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Take over the keys that another server of the fleet has exported",
+		Long: `Take over the keys that another server of the fleet has exported. The server of the data directory must not run. Keys of the same fleet that are there are brought up to
+date; those of another fleet, and later ones, are not touched, and that is an error.`,
+		Example: `  drover server keys import /root/fleet-keys.tar`,
+		Args:    exactly("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			lock, err := config.Lock(dataDir)
+			if err != nil {
+				return err
+			}
+			defer lock.Close() //nolint:errcheck // nothing was written
+			f, err := os.Open(args[0])
+			if err != nil {
+				return fmt.Errorf("cannot read keys: %w", err)
+			}
+			defer f.Close() //nolint:errcheck // it was only read
+			n, err := serverkeys.Import(serverDir(dataDir), f)
+			if err != nil {
+				return err
+			}
+			say(cmd, "%s written to %s; remove %s now\n", process.Count(n, "key was", "keys were"), serverDir(dataDir), args[0])
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&dataDir, "data-dir", dataDir, "data directory of the server")
+	return cmd
+}

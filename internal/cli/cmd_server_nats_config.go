@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"drover/internal/command"
+	"drover/internal/config"
+	"drover/internal/config/settings"
+	"drover/internal/serve"
+)
+
+func newServerNATSConfig() *cobra.Command {
+	dataDir, node, logLevel := config.DataDir(), serve.Node{}, "warn"
+	var names []string
+	cmd := &cobra.Command{
+		Use:   "nats-config --name NAME",
+		Short: "Make the configuration of a NATS broker that servers use instead of an embedded one",
+		Long: `Make the configuration of a NATS broker (nats-server 2.14 or later) that servers use instead of an embedded one ('drover server --nats', docs/ops/servers.md): it lets in the agents,
+proxies and servers of this fleet and nobody else, each with its own rights. It needs the keys of the fleet, and no database.
+
+Without --out the configuration is printed; it holds no secret. With --out it is written there with a certificate of the fleet's authority
+and its key, which count for a year. To renew them run the command again, and send nats-server SIGHUP.`,
+		Example: `  drover server nats-config --name n1 --host nats1.example.com --cluster 0.0.0.0:6222 \
+      --route nats2.example.com:6222 --route nats3.example.com:6222 --out n1 --dir /etc/nats
+  nats-server -c /etc/nats/nats-server.conf                # on the host of n1`,
+		Args: exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			node.Names = settings.Hosts()
+			node.Names = append(names, node.Names...)
+			if err := checkNode(&node); err != nil {
+				return err
+			}
+			log, err := command.Log(cmd.ErrOrStderr(), logLevel)
+			if err != nil {
+				return err
+			}
+			return serve.ConfigureNode(serverDir(dataDir), node, cmd.OutOrStdout(), log)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&dataDir, "data-dir", dataDir, "data directory of a server, which has the keys")
+	f.StringVar(&node.Name, "name", "", "name of the broker, another one for each")
+	f.StringVar(&node.Listen, "listen", "0.0.0.0:4222", "address that agents and servers connect to")
+	f.StringVar(&node.Leaves, "proxies", "", "address that proxies connect to, such as 0.0.0.0:7422; none without it")
+	f.StringVar(&node.Cluster, "cluster", "", "address that the other brokers connect to, such as 0.0.0.0:6222; none without it")
+	f.StringArrayVar(&node.Routes, "route", nil, "HOST:PORT of another broker's --cluster; may be repeated")
+	f.StringArrayVar(&names, "host", nil, "host name or IP address by which the broker is reached; may be repeated")
+	f.StringVar(&node.Dir, "dir", "/etc/nats", "directory where the broker finds its files, and keeps what it is told")
+	f.StringVar(&node.Out, "out", "", "directory to write the files to")
+	return cmd
+}
+
+// checkNode reports what is wrong with the description of a broker.
+func checkNode(n *serve.Node) error {
+	if n.Name == "" {
+		return usagef("--name is missing")
+	}
+	if !filepath.IsAbs(n.Dir) {
+		return usagef("--dir %q: expected an absolute path", n.Dir)
+	}
+	if len(n.Routes) > 0 && n.Cluster == "" {
+		return usagef("--route needs --cluster")
+	}
+	for _, a := range []struct{ name, address string }{{"listen", n.Listen}, {"proxies", n.Leaves}, {"cluster", n.Cluster}} {
+		if a.address == "" && a.name != "listen" {
+			continue
+		}
+		if _, err := settings.Address("--"+a.name, a.address, "0.0.0.0:4222"); err != nil {
+			return usagef("%v", err)
+		}
+	}
+	for _, r := range n.Routes {
+		if err := settings.Advertised("--route", r, "nats2.example.com:6222"); err != nil {
+			return usagef("%v", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,48 @@
+package pki
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// nodeLife is how long the certificate of a broker counts: whoever runs it renews that by hand, or by a timer.
+const nodeLife = 365 * 24 * time.Hour
+
+// IssueNode makes a certificate and its key, in PEM, for a broker that others connect to by the names, and that connects to brokers of its
+// kind. Behind the certificate are its issuers. It fails where certificates were given.
+func (k *Keeper) IssueNode(names []string) (cert, key []byte, err error) {
+	set := k.authorities.Load()
+	if set == nil {
+		return nil, nil, errors.New("cannot certify a broker: the certificates are somebody else's")
+	}
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot certify a broker: %w", err)
+	}
+	now := k.now()
+	wanted := set.present.leaf("drover broker", now)
+	if ends := now.Add(nodeLife); ends.Before(set.present.cert.NotAfter) {
+		wanted.NotAfter = ends
+	}
+	wanted.ExtKeyUsage = append(wanted.ExtKeyUsage, x509.ExtKeyUsageClientAuth)
+	name(wanted, names)
+	_, der, err := sign(wanted, set.present.cert, &private.PublicKey, set.present.key)
+	if err != nil {
+		return nil, nil, err
+	}
+	encoded, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot certify a broker: %w", err)
+	}
+	chain := encode(der)
+	for _, issuer := range set.behind {
+		chain += encode(issuer)
+	}
+	return []byte(chain), pem.EncodeToMemory(&pem.Block{Type: pemKey, Bytes: encoded}), nil
+}

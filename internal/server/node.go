@@ -1,0 +1,82 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"drover/internal/fabric/broker"
+	"drover/internal/pki"
+	"drover/internal/server/keyring"
+)
+
+// Node is a broker that somebody else runs, as part of the fabric.
+type Node struct {
+	broker.Node
+	// Names are the host names and IP addresses by which it is reached, by agents and by the others.
+	Names []string
+	// Out is where its files are written, to be brought to its Dir; empty: only its configuration is made.
+	Out string
+}
+
+// ConfigureNode writes the configuration of a broker to out, by the keys below a server's directory, and its files where that is asked for:
+// configuration, certificate and key, and what the others are verified by. Files that are there are replaced, so that it also renews a
+// certificate.
+func ConfigureNode(dir string, n Node, out io.Writer, log *slog.Logger) error {
+	keeper, err := pki.Open(pki.Config{Dir: filepath.Join(dir, "pki"), Now: time.Now, Log: log})
+	if err != nil {
+		return err
+	}
+	keys, err := keyring.Open(keyring.Config{Dir: dir, Authorities: keeper, Now: time.Now, Log: log})
+	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	if err := broker.ConfigureNode(&text, externalKeys(dir, keys), n.Node); err != nil {
+		return err
+	}
+	if n.Out == "" {
+		_, err := out.Write(text.Bytes())
+		return err
+	}
+	cert, key, err := keeper.IssueNode(n.Names)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(n.Out, 0o700); err != nil {
+		return fmt.Errorf("cannot write files of a broker: %w", err)
+	}
+	for _, file := range []struct {
+		name string
+		data []byte
+		mode os.FileMode
+	}{
+		{broker.KeyFile, key, 0o600}, {broker.CertFile, cert, 0o644}, {broker.CAFile, []byte(keeper.CA()), 0o644}, {broker.ConfigFile, text.Bytes(), 0o644},
+	} {
+		if err := replace(filepath.Join(n.Out, file.name), file.data, file.mode); err != nil {
+			return fmt.Errorf("cannot write files of a broker: %w", err)
+		}
+	}
+	_, err = fmt.Fprintf(out, "%s has %s, %s, %s and %s: bring them to %s on the host of %s, and run nats-server -c %s there\n", n.Out,
+		broker.ConfigFile, broker.CertFile, broker.KeyFile, broker.CAFile, n.Dir, n.Name, filepath.Join(n.Dir, broker.ConfigFile))
+	return err
+}
+
+// replace writes a file whole or not at all.
+func replace(path string, data []byte, mode os.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) //nolint:errcheck // it has another name by then, or the error is returned
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
