@@ -4,7 +4,7 @@ export CGO_ENABLED := 0
 
 TOOL := go tool -modfile=tools/go.mod
 
-.PHONY: help run build test test-deps race lint fmt generate check fuzz chaos bench clean
+.PHONY: help run build test test-deps race lint fmt generate check fuzz chaos bench package clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,5 +57,12 @@ bench-peers: ## measure drover beside other supervisors, which it installs (as r
 	go run ./test/bench/peers -peers $(PEERS) -out bench/results
 	go run ./test/bench/table -w
 
+# A release says VERSION=1.2.3; else the commit does.
+VERSION ?= $(shell git log -1 --date=format:%Y%m%d%H%M%S --format='0.0.0~%cd.%h')
+package: ## build packages for amd64 and arm64 into dist/ (Debian, and an archive with install.sh); VERSION=1.2.3 for a release
+	rm -rf dist
+	tools/package.sh '$(VERSION)' amd64 dist
+	tools/package.sh '$(VERSION)' arm64 dist
+
 clean: ## remove what was built
-	rm -rf bin
+	rm -rf bin dist

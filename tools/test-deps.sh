@@ -17,6 +17,9 @@ need nginx-light /usr/sbin/nginx
 need redis-server /usr/bin/redis-server
 need memcached /usr/bin/memcached
 need postgresql /usr/lib/postgresql/*/bin/postgres
+need systemd /lib/systemd/systemd
+need iproute2 /sbin/ip /usr/sbin/ip /bin/ip
+need curl /usr/bin/curl
 
 if [ "$(id -u)" -ne 0 ]; then
 	echo "LEFT OUT: the tests that run commands as other accounts, redis and PostgreSQL among them: they need root" >&2

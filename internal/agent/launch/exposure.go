@@ -10,7 +10,14 @@ import (
 // Any account may do it, as it only takes away; where it cannot be done the command runs all the same.
 func exposure() string {
 	score, err := os.ReadFile("/proc/self/oom_score_adj")
-	if err != nil || !bytes.HasPrefix(score, []byte("-")) {
+	if err != nil {
+		return ""
+	}
+	return exposureFor(score)
+}
+
+func exposureFor(score []byte) string {
+	if !bytes.HasPrefix(score, []byte("-")) {
 		return ""
 	}
 	return "{ echo 0 >/proc/self/oom_score_adj; } 2>/dev/null; "

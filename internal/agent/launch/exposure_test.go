@@ -1,14 +1,14 @@
 package launch_test
 
 import (
-	"errors"
-	"io/fs"
 	"os"
 	"testing"
+
+	"drover/internal/agent/launch"
 )
 
-// TestCommandsAreNotSpared: where the agent is set apart from what the kernel ends when memory runs out, a command is not. Only root can
-// set it apart; for others the score is what it should be anyway.
+// TestCommandsAreNotSpared: where the agent is set apart from what the kernel ends when memory runs out, a command is not; where it is more
+// exposed than others, so is a command. To set a process apart takes a capability, so what undoes that is tried on one that is exposed.
 func TestCommandsAreNotSpared(t *testing.T) {
 	const own = "/proc/self/oom_score_adj"
 	before, err := os.ReadFile(own)
@@ -20,16 +20,16 @@ func TestCommandsAreNotSpared(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for _, score := range []string{"-100", "0", "300"} {
-		want := "0\n"
-		if score[0] != '-' {
-			want = score + "\n"
-		}
-		if err := os.WriteFile(own, []byte(score), 0); err != nil && !errors.Is(err, fs.ErrPermission) {
+	for _, test := range []struct{ score, line, want string }{
+		{"300", "", "300\n"},
+		{"300", launch.ExposureFor([]byte("0\n")), "300\n"},
+		{"300", launch.ExposureFor([]byte("-500\n")), "0\n"},
+	} {
+		if err := os.WriteFile(own, []byte(test.score), 0); err != nil {
 			t.Fatal(err)
 		}
 		out := output(t)
-		if status := do(t, command(t, "cat "+own, out)); status.ExitStatus() != 0 {
+		if status := do(t, command(t, test.line+"cat "+own, out)); status.ExitStatus() != 0 {
 			t.Fatalf("ended with %d", status.ExitStatus())
 		}
 		text, err := os.ReadFile(out.File().Name())
@@ -37,8 +37,8 @@ func TestCommandsAreNotSpared(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The gate leaves an empty line first.
-		if got := string(text); got != "\n"+want {
-			t.Errorf("with a score of %s the command has %q, want %q", score, got, "\n"+want)
+		if got, want := string(text), "\n"+test.want; got != want {
+			t.Errorf("with %q, under a score of %s, the command has %q, want %q", test.line, test.score, got, want)
 		}
 	}
 }

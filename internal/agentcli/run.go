@@ -1,0 +1,84 @@
+package agentcli
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"drover/internal/agent"
+	"drover/internal/command"
+	"drover/internal/config"
+)
+
+// running is what 'drover-agent run' is told.
+type running struct {
+	// file holds settings that the flags do not give.
+	file                        string
+	dir, metrics, policy, level string
+	watching                    config.Agent
+}
+
+// declare makes the flags.
+func (r *running) declare(cmd *cobra.Command) {
+	r.watching = config.DefaultAgent()
+	flags := cmd.Flags()
+	flags.StringVar(&r.dir, "data-dir", config.DataDir(), "directory of everything that is kept")
+	flags.StringVar(&r.metrics, "metrics", "", "address to answer /metrics on without a password, such as 127.0.0.1:9350; empty for none")
+	policyFlag(cmd, &r.policy)
+	r.watching.Flags(flags)
+	flags.StringVar(&r.level, "log-level", "info", "debug, info, warn or error")
+}
+
+// read takes over the file and returns the log, or what is wrong with the settings.
+func (r *running) read(cmd *cobra.Command) (*slog.Logger, error) {
+	if r.file != "" {
+		if err := command.ReadSettings(cmd, r.file); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.watching.Validate(); err != nil {
+		return nil, &command.UsageError{Err: err}
+	}
+	return command.Log(cmd.ErrOrStderr(), r.level)
+}
+
+func newRun() *cobra.Command {
+	r := &running{}
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run the agent of a data directory that has joined a server",
+		Long: `Run the agent of a data directory that has joined a server.
+
+It runs in the foreground. SIGTERM ends it and leaves the supervised processes running; started again with the same data
+directory it picks them up. A data directory of drover dev holds an agent that has joined.
+
+Settings come from the file of --config, a line NAME: VALUE each, named as the flags; over it from flags. 'drover-agent config check'
+says what is wrong with a file. With wrong settings the exit code is 2.`,
+		Example: `  drover-agent run --config /etc/drover/agent.conf`,
+		Args:    command.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := r.read(cmd)
+			if err != nil {
+				return err
+			}
+			cfg := agent.Config{Dir: filepath.Join(r.dir, "agent"), Build: command.Build(), Policy: r.policy, Settings: r.watching, Log: log}
+			if r.metrics != "" {
+				if cfg.Metrics, err = (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", r.metrics); err != nil {
+					return fmt.Errorf("cannot listen for metrics: %w (--metrics takes another address)", err)
+				}
+				log.Info("metrics are served", "address", cfg.Metrics.Addr().String())
+			}
+			a, err := agent.New(cfg)
+			if err != nil {
+				return err
+			}
+			return a.Run(cmd.Context())
+		},
+	}
+	cmd.Flags().StringVar(&r.file, "config", "", "file of settings, named as the flags")
+	r.declare(cmd)
+	return cmd
+}

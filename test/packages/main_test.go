@@ -1,0 +1,22 @@
+// Package packages_test installs drover as people do, by the pages in docs/ops and the packages that tools/package.sh makes, on machines
+// made of namespaces that run systemd.
+package packages_test
+
+import (
+	"os"
+	"testing"
+
+	"drover/test/harness"
+)
+
+var binaries struct{ drover, agent string }
+
+func TestMain(m *testing.M) {
+	os.Exit(harness.Main(m, map[string]*string{"./cmd/drover": &binaries.drover, "./cmd/drover-agent": &binaries.agent},
+		harness.Need{Test: "TestPages", Accounts: true, Program: "/lib/systemd/systemd"},
+		harness.Need{Test: "TestPackages", Accounts: true, Program: "/lib/systemd/systemd"},
+		harness.Need{Test: "TestInstallScript", Accounts: true, Program: "/lib/systemd/systemd"},
+		harness.Need{Test: "TestSameBytes", Program: "/usr/bin/dpkg-deb"},
+		harness.Need{Test: "TestHardening", Program: "/usr/bin/systemd-analyze"},
+	))
+}

@@ -1,0 +1,147 @@
+package packages_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"drover/test/harness"
+)
+
+// TestPackages is the life of both packages on one machine: nothing runs before it is set up, what cannot be read by others is not, a
+// wrong setting is not tried again and again, a removal keeps what a purge takes, and a process lives through all of it.
+func TestPackages(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "drover")
+	m := l.machines["drover"]
+	m.give(build(t, "1.0.0") + "/*.deb")
+	m.run("dpkg -i drover_*.deb drover-agent_*.deb")
+	for _, unit := range []string{"drover-server", "drover-proxy", "drover-agent"} {
+		if r := m.try("systemctl is-active " + unit); r.out != "inactive\n" {
+			t.Errorf("%s is %q after the installation", unit, r.out)
+		}
+	}
+	for path, want := range map[string]string{
+		"/etc/drover/server.yaml": "640 root drover", "/var/lib/drover": "700 drover drover", "/var/lib/drover-agent": "700 root root", "/usr/bin/drover": "755 root root",
+	} {
+		if got := strings.TrimSpace(m.run("stat -c '%a %U %G' " + path)); got != want {
+			t.Errorf("%s is %s, want %s", path, got, want)
+		}
+	}
+
+	// As it is installed, one setting is missing.
+	if r := m.try("drover config check /etc/drover/server.yaml"); r.err == nil || !strings.Contains(r.out, "advertise") {
+		t.Errorf("the check of what is not set up says %q", r.out)
+	}
+	m.run("systemctl start drover-server")
+	harness.Eventually(t, "systemd to give up what cannot work", func() bool { return m.try("systemctl is-failed drover-server").out == "failed\n" })
+	if n := strings.TrimSpace(m.run("systemctl show -P NRestarts drover-server")); n != "0" {
+		t.Errorf("a server with wrong settings was started again %s times", n)
+	}
+
+	m.run("echo 'advertise: [127.0.0.1:7351]' >>/etc/drover/server.yaml; systemctl start drover-server")
+	l.settle()
+	m.run("drover token create --area 0 --uses 1 --ttl 1h 2>/dev/null | drover-agent join --server https://127.0.0.1:7350 --token - --data-dir /var/lib/drover-agent; systemctl start drover-agent")
+	l.settle()
+	m.run(`drover register a/sleeper --hosts '*' --file - <<'END'
+identity: {proc_name: sleep, setup_path: /, pid_path: /run/sleeper.pid, user: nobody}
+commands: {start: "touch /run/sleeper.pid; sleep 1000 & echo $! >/run/sleeper.pid", stop: "kill $(cat /run/sleeper.pid)"}
+policy: {kind: resident}
+END
+install -o nobody -m 644 /dev/null /run/sleeper.pid
+drover start a/sleeper`)
+	pid := strings.TrimSpace(m.run("cat /run/sleeper.pid"))
+	lives := func(after string) {
+		t.Helper()
+		if r := m.try("cat /proc/" + pid + "/comm"); r.out != "sleep\n" {
+			t.Fatalf("the process is gone after %s: %s\n%s", after, r.out, m.journal())
+		}
+	}
+	if got := m.run("cat /proc/" + pid + "/oom_score_adj"); got != "0\n" {
+		t.Errorf("oom_score_adj of the process is %q, want 0", got)
+	}
+	for _, step := range []string{
+		"systemctl restart drover-agent", "systemctl stop drover-agent", "systemctl start drover-agent", "systemctl kill --kill-whom=main --signal KILL drover-agent",
+		"until systemctl is-active --quiet drover-agent; do sleep 0.1; done",
+	} {
+		m.run(step)
+		l.settle()
+		lives(step)
+	}
+
+	m.run("dpkg --remove drover-agent drover")
+	lives("the removal")
+	m.run("test -e /var/lib/drover/server/pki/ca.key; test -e /var/lib/drover-agent/agent/enrolment.json; test -e /etc/drover/server.yaml; ! test -e /usr/bin/drover")
+	m.run("dpkg -i drover_*.deb drover-agent_*.deb; systemctl start drover-server drover-agent")
+	l.settle()
+	if ps := m.run("drover ps --no-headers"); !strings.Contains(ps, "running") || !strings.Contains(ps, " "+pid+" ") {
+		t.Errorf("after the packages came back there is\n%swant pid %s", ps, pid)
+	}
+	m.run("dpkg --purge drover-agent drover")
+	lives("the purge")
+	if left := m.run("ls -d /etc/drover /var/lib/drover* /usr/lib/systemd/system/drover* /etc/systemd/system/*/drover* 2>/dev/null || true"); left != "" {
+		t.Errorf("the purge leaves\n%s", left)
+	}
+}
+
+// TestHardening: the server and the proxy can do nothing on their machine but their work.
+func TestHardening(t *testing.T) {
+	for _, role := range []string{"server", "proxy"} {
+		unit := filepath.Join(harness.Root(), "deploy", "systemd", "drover-"+role+".service")
+		out, err := exec.Command("systemd-analyze", "security", "--offline=true", "--threshold=15", "--no-pager", unit).CombinedOutput()
+		if err != nil {
+			t.Errorf("%s is more exposed than 1.5 of 10: %v\n%s", role, err, out)
+		}
+	}
+}
+
+// TestSameBytes: the same commit gives the same packages, whoever builds them and when.
+func TestSameBytes(t *testing.T) {
+	t.Parallel()
+	one, two := build(t, "1.2.3~rc1"), build(t, "1.2.3~rc1", "TZ=Asia/Shanghai", "LC_ALL=C")
+	first, err := os.ReadFile(filepath.Join(one, "SHA256SUMS"))
+	must(t, err)
+	second, err := os.ReadFile(filepath.Join(two, "SHA256SUMS"))
+	must(t, err)
+	if string(first) != string(second) || strings.Count(string(first), "\n") != 4 {
+		t.Errorf("the first time\n%sthe second time\n%s", first, second)
+	}
+	if out, err := exec.Command("sh", "-c", "cd "+one+" && sha256sum --check SHA256SUMS").CombinedOutput(); err != nil {
+		t.Errorf("%s", out)
+	}
+	fields, err := exec.Command("dpkg-deb", "-f", one+"/drover-agent_1.2.3~rc1_"+architecture()+".deb", "Package", "Version", "Architecture").Output()
+	must(t, err)
+	if want := "Package: drover-agent\nVersion: 1.2.3~rc1\nArchitecture: " + architecture() + "\n"; string(fields) != want {
+		t.Errorf("the package says\n%swant\n%s", fields, want)
+	}
+	contents, err := exec.Command("dpkg-deb", "-c", one+"/drover_1.2.3~rc1_"+architecture()+".deb").Output()
+	must(t, err)
+	for line := range strings.Lines(string(contents)) {
+		if !strings.Contains(line, " root/root ") {
+			t.Errorf("not of root: %s", line)
+		}
+	}
+}
+
+// TestSizeOfTheAgent: it is on every host. Its programs are built as they are for a package.
+func TestSizeOfTheAgent(t *testing.T) {
+	const most = 10 << 20
+	binary := filepath.Join(t.TempDir(), "drover-agent")
+	// What is in a path of a source file does not count, and would have everything compiled once more.
+	cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-o", binary, "./cmd/drover-agent")
+	cmd.Dir = harness.Root()
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	info, err := os.Stat(binary)
+	must(t, err)
+	if info.Size() > most {
+		t.Errorf("the agent has %d bytes, want at most %d", info.Size(), most)
+	}
+	if out, _ := exec.Command("file", "-b", binary).Output(); len(out) > 0 && !strings.Contains(string(out), "statically linked") {
+		t.Errorf("the agent is %s", out)
+	}
+}
