@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"drover/test/harness"
+	"drover/test/judge"
 )
 
 // setClock sets how far the clock of a part is off. An agent sees it at once, a server when it starts: it reads its clock only then.
@@ -52,14 +53,12 @@ func TestI2_I3_SteppedClocks(t *testing.T) {
 			p := r.process("p")
 			starts := 1
 			reload := p.Control["reload_cmd"].(string)
-			if got := r.operate(p, opStart); got.Code != 0 {
-				t.Fatalf("start: %d %s", got.Code, got.Msg)
-			}
+			r.does(p, judge.Start)
 			for round := range 2 {
 				p.Control["reload_cmd"] = "echo begun >>run.log; sleep 1; " + reload
 				begin := time.Now()
-				tasks := []string{r.accepted(p, opReload), r.accepted(p, opRestart)}
-				harness.Eventually(t, "the first to be under way", func() bool { return r.ran(p, "begun") == round+1 })
+				tasks := []string{r.accepted(p, judge.Reload), r.accepted(p, judge.Restart)}
+				harness.Eventually(t, "the first to be under way", func() bool { return judge.Ran(p, "begun") == round+1 })
 				r.setClock(roleAgent, c.agent+c.agentStep)
 				r.setClock(roleServer, c.server+c.serverStep)
 				if round == 0 {
@@ -85,12 +84,14 @@ func TestI2_I3_SteppedClocks(t *testing.T) {
 				c.agent, c.agentStep = c.agent+c.agentStep, -c.agentStep
 				c.server, c.serverStep = c.server+c.serverStep, -c.serverStep
 			}
-			if started, reloaded := r.ran(p, "start"), r.ran(p, "reload"); started != starts || reloaded != 2 {
+			if started, reloaded := judge.Ran(p, "start"), judge.Ran(p, "reload"); started != starts || reloaded != 2 {
 				t.Errorf("started %d times, want %d; reloaded %d times, want 2", started, starts, reloaded)
 			}
 			harness.Signal(t, harness.ReadPID(t, filepath.Join(r.work, "p", "d.pid")), syscall.SIGKILL)
 			begin := time.Now()
-			harness.Eventually(t, "a relaunch", func() bool { return r.ran(p, "start") == starts+1 && instances(t, filepath.Join(r.work, "p")) == 1 })
+			harness.Eventually(t, "a relaunch", func() bool {
+				return judge.Ran(p, "start") == starts+1 && judge.Instances(t, filepath.Join(r.work, "p")) == 1
+			})
 			if took := time.Since(begin); took > promptly {
 				t.Errorf("the relaunch took %v", took)
 			}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"drover/test/harness"
+	"drover/test/judge"
 )
 
 // smallDisk makes the data directory of a rig a file system of its own. The tests run in a mount namespace of their own too.
@@ -83,14 +84,14 @@ func TestI1_I4_FullDisk(t *testing.T) {
 	data := r.smallDisk("24m")
 	r.start(false, never)
 	p, q := r.process("p"), r.process("q")
-	task, err := r.submit(p, opStart)
+	task, err := r.submit(p, judge.Start)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := r.await(p, task)
 	free := fill(t, data)
 	harness.Eventually(t, "a call to be refused", func() bool {
-		_, err := r.submit(q, opStart)
+		_, err := r.submit(q, judge.Start)
 		return err != nil
 	})
 	if status, text := r.readiness(); status != http.StatusServiceUnavailable || !strings.Contains(text, "database") || !strings.Contains(text, "full") {
@@ -98,15 +99,15 @@ func TestI1_I4_FullDisk(t *testing.T) {
 	}
 	pid := harness.ReadPID(t, filepath.Join(r.work, "p", "d.pid"))
 	harness.Signal(t, pid, syscall.SIGKILL)
-	harness.Eventually(t, "a relaunch on a full disk", func() bool { return r.ran(p, "start") == 2 && instances(t, filepath.Join(r.work, "p")) == 1 })
+	harness.Eventually(t, "a relaunch on a full disk", func() bool { return judge.Ran(p, "start") == 2 && judge.Instances(t, filepath.Join(r.work, "p")) == 1 })
 	// The calls that were refused are known to nobody: none is carried out later.
-	refused := r.ran(q, "start")
+	refused := judge.Ran(q, "start")
 	free()
 	harness.Eventually(t, "drover to be ready again", func() bool {
 		status, _ := r.readiness()
 		return status == http.StatusOK
 	})
-	if got := r.operate(p, opQuery); got.PID <= 1 || got.PID == pid || !got.Hosted {
+	if got := r.operate(p, judge.Query); got.PID <= 1 || got.PID == pid || !got.Hosted {
 		t.Errorf("pid %d hosted %v after the relaunch of pid %d", got.PID, got.Hosted, pid)
 	}
 	if after := r.await(p, task); after.Code != before.Code || after.Msg != before.Msg {
@@ -114,11 +115,11 @@ func TestI1_I4_FullDisk(t *testing.T) {
 	}
 	r.server.kill()
 	r.start(false, never)
-	if got := r.operate(p, opStart); got.Code != 828 {
+	if got := r.operate(p, judge.Start); got.Code != 828 {
 		t.Errorf("start after the restart: %d %s, want 828", got.Code, got.Msg)
 	}
-	r.operate(q, opQuery)
-	if n := r.ran(q, "start"); n != refused {
+	r.operate(q, judge.Query)
+	if n := judge.Ran(q, "start"); n != refused {
 		t.Errorf("an operation that was refused ran %d times later", n-refused)
 	}
 }
@@ -128,8 +129,9 @@ func TestStartOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.real = true
-	fill(t, r.smallDisk("1m"))
-	r.refused("full", "drover.db")
+	data := r.smallDisk("1m")
+	fill(t, data)
+	r.refused("no space left on device", data)
 }
 
 // refused runs drover, which must end by itself, fail and say both: what is wrong, and where or what to do.
@@ -138,7 +140,7 @@ func (r *rig) refused(what, where string) {
 	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binaries.drover, "dev", "--data-dir", filepath.Join(r.dir, "data"), "--http", r.http)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + r.dir}
+	cmd.Env = harness.Environment(r.dir)
 	out, err := cmd.CombinedOutput()
 	if err == nil || ctx.Err() != nil {
 		r.t.Errorf("drover ran: %v\n%s", err, out)
@@ -163,7 +165,7 @@ func TestReadOnlyDataDirectory(t *testing.T) {
 	data := r.smallDisk("24m")
 	r.start(false, never)
 	p := r.process("p")
-	r.operate(p, opStart)
+	r.operate(p, judge.Start)
 	r.server.kill()
 	remount := func(flags uintptr) {
 		if err := unix.Mount("", data, "", unix.MS_REMOUNT|flags, ""); err != nil {
@@ -174,7 +176,7 @@ func TestReadOnlyDataDirectory(t *testing.T) {
 	r.refused("read-only", data)
 	remount(0)
 	r.start(false, never)
-	if got := r.operate(p, opStart); got.Code != 828 {
+	if got := r.operate(p, judge.Start); got.Code != 828 {
 		t.Errorf("start when it can be written again: %d %s, want 828", got.Code, got.Msg)
 	}
 }
@@ -182,12 +184,10 @@ func TestReadOnlyDataDirectory(t *testing.T) {
 // TestForeignLocks: a second drover in the same place is refused and the first one goes on; so is one whose files others hold.
 func TestForeignLocks(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	r.real = true
-	r.start(false, never)
+	r := startReal(t)
 	r.refused("in use by another drover", "--data-dir")
 	p := r.process("p")
-	if got := r.operate(p, opStart); got.Code != 0 {
+	if got := r.operate(p, judge.Start); got.Code != 0 {
 		t.Errorf("start by the first drover: %d %s", got.Code, got.Msg)
 	}
 	r.server.kill()
@@ -201,7 +201,7 @@ func TestForeignLocks(t *testing.T) {
 	}
 	r.refused("another agent", state)
 	f.Close()
-	if got := instances(t, filepath.Join(r.work, "p")); got != 1 {
+	if got := judge.Instances(t, filepath.Join(r.work, "p")); got != 1 {
 		t.Errorf("%d instances of the process, want it untouched", got)
 	}
 }
@@ -210,11 +210,9 @@ func TestForeignLocks(t *testing.T) {
 // which file it is and what to do, leaves the file as it was found, and touches no process.
 func TestDamagedFiles(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	r.real = true
-	r.start(false, never)
+	r := startReal(t)
 	p := r.process("p")
-	r.operate(p, opStart)
+	r.operate(p, judge.Start)
 	if err := r.server.cmd.Process.Signal(syscall.SIGTERM); err != nil { // so that the log is folded into the database
 		t.Fatal(err)
 	}
@@ -251,7 +249,7 @@ func TestDamagedFiles(t *testing.T) {
 		}
 		if c.harmless {
 			r.start(false, never)
-			if got := r.operate(p, opStart); got.Code != 828 {
+			if got := r.operate(p, judge.Start); got.Code != 828 {
 				t.Errorf("%s damaged: start: %d %s, want 828", c.file, got.Code, got.Msg)
 			}
 			_ = r.server.cmd.Process.Signal(syscall.SIGTERM)
@@ -266,11 +264,11 @@ func TestDamagedFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := instances(t, filepath.Join(r.work, "p")); n != 1 || r.ran(p, "start") != 1 {
-		t.Errorf("%d instances, started %d times", n, r.ran(p, "start"))
+	if n := judge.Instances(t, filepath.Join(r.work, "p")); n != 1 || judge.Ran(p, "start") != 1 {
+		t.Errorf("%d instances, started %d times", n, judge.Ran(p, "start"))
 	}
 	r.start(false, never)
-	if got := r.operate(p, opStart); got.Code != 828 {
+	if got := r.operate(p, judge.Start); got.Code != 828 {
 		t.Errorf("start with the right files again: %d %s, want 828", got.Code, got.Msg)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"drover/test/harness"
+	"drover/test/judge"
 )
 
 // A short run strikes one moment in so many; a long one (make chaos) strikes them all.
@@ -21,11 +22,11 @@ const shortStride = 6
 // without a kill, and its commands have run as often; one that was not answered was carried out once or not at all.
 func TestI1_I2_I3_KillAtEveryMoment(t *testing.T) {
 	stride := shortStride
-	if os.Getenv(timeVariable) != "" {
+	if judge.Long() {
 		stride = 1
 	}
 	for i, victim := range []string{roleDev, roleServer, roleAgent} {
-		for j, op := range []int{opStart, opStop, opQuery, opHost, opUnhost, opRestart, opReload, opKill} {
+		for j, op := range []int{judge.Start, judge.Stop, judge.Query, judge.Host, judge.Unhost, judge.Restart, judge.Reload, judge.Kill} {
 			t.Run(fmt.Sprintf("%s op %d", victim, op), func(t *testing.T) {
 				t.Parallel()
 				a := &attack{rig: newRig(t), role: victim, op: op}
@@ -129,7 +130,7 @@ func (a *attack) linked() {
 	if a.other == nil {
 		a.other = a.process("other")
 	}
-	a.operate(a.other, opQuery)
+	a.operate(a.other, judge.Query)
 }
 
 // again starts the part that is to die.
@@ -154,12 +155,12 @@ func (a *attack) dying() *child {
 func (a *attack) prepared(name string) *harness.Process {
 	p := a.process(name)
 	p.Control["kill_cmd"] = strings.Replace(p.Control["stop_cmd"].(string), "stop", "kill", 1)
-	first := []int{opStart}
+	first := []int{judge.Start}
 	switch a.op {
-	case opStart:
+	case judge.Start:
 		first = nil
-	case opHost:
-		first = []int{opStart, opUnhost}
+	case judge.Host:
+		first = []int{judge.Start, judge.Unhost}
 	}
 	for _, op := range first {
 		if got := a.operate(p, op); got.Code != 0 {
@@ -172,7 +173,7 @@ func (a *attack) prepared(name string) *harness.Process {
 // traceOf asks for the state of a process: what was asked of it before is over then.
 func (a *attack) traceOf(p *harness.Process) trace {
 	a.t.Helper()
-	got := a.operate(p, opQuery)
+	got := a.operate(p, judge.Query)
 	data, _ := os.ReadFile(filepath.Join(a.work, p.Name, "run.log"))
 	return trace{hosted: got.Hosted, running: got.PID > 1, ran: strings.Join(strings.Fields(string(data)), " ")}
 }
@@ -224,7 +225,7 @@ func (a *attack) diesDuring(p *harness.Process, task string, unanswered error) b
 			return true
 		case <-tick.C:
 		}
-		data, err := a.call("get_proc_operate_result_v2", harness.Object{"task_id": task})
+		data, err := a.caller().GSE("get_proc_operate_result_v2", harness.Object{"task_id": task})
 		if e, ok := data[p.Key()].(harness.Object); err == nil && ok && e["error_code"] != 115.0 {
 			tick.Stop()
 			return a.dying().died(grace)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"drover/test/harness"
+	"drover/test/judge"
 )
 
 // TestI2_KillDuringARelaunch kills drover twice while a hosted process is being launched again: the command of the relaunch runs once.
@@ -29,9 +30,7 @@ func killDuringARelaunch(t *testing.T, r *attack) {
 	start := p.Control["start_cmd"].(string)
 	p.Control["start_cmd"] = start + "; [ ! -p hold ] || { echo held >>run.log; read x <hold; }"
 	r.begin(never)
-	if got := r.operate(p, opStart); got.Code != 0 {
-		t.Fatalf("start: %d %s", got.Code, got.Msg)
-	}
+	r.does(p, judge.Start)
 	fifo := filepath.Join(r.work, "p", "hold")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
@@ -42,17 +41,17 @@ func killDuringARelaunch(t *testing.T, r *attack) {
 	}
 	harness.Signal(t, pid, syscall.SIGKILL)
 	for range 2 {
-		harness.Eventually(t, "the relaunch to be under way", func() bool { return r.ran(p, "held") == 1 })
+		harness.Eventually(t, "the relaunch to be under way", func() bool { return judge.Ran(p, "held") == 1 })
 		r.dying().kill()
 		r.begin(never)
 	}
 	if err := os.WriteFile(fifo, []byte("go\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.operate(p, opQuery); got.PID <= 1 || got.PID == pid {
+	if got := r.operate(p, judge.Query); got.PID <= 1 || got.PID == pid {
 		t.Errorf("pid %d after the relaunch, was %d", got.PID, pid)
 	}
-	if n := r.ran(p, "start"); n != 2 {
+	if n := judge.Ran(p, "start"); n != 2 {
 		t.Errorf("started %d times, want once and one relaunch", n)
 	}
 }
@@ -91,13 +90,13 @@ func killWithAHundredQueued(t *testing.T, r *attack, at []string) {
 	processes := make([]*harness.Process, 10)
 	for i := range processes {
 		processes[i] = r.process(fmt.Sprint("p", i))
-		submit(processes[i], opStart, "start")
+		submit(processes[i], judge.Start, "start")
 	}
 	for n := range 9 {
 		for _, p := range processes {
 			word := fmt.Sprint("reload-", n)
 			p.Control["reload_cmd"] = "echo " + word + " >>run.log; sleep 0.2"
-			submit(p, opReload, word)
+			submit(p, judge.Reload, word)
 		}
 	}
 	r.victim = anybody
@@ -118,7 +117,7 @@ func killWithAHundredQueued(t *testing.T, r *attack, at []string) {
 		if got := r.await(a.p, a.task); got.Code != 0 {
 			t.Errorf("%s %s: %d %s", a.p.Name, a.word, got.Code, got.Msg)
 		}
-		if n := r.ran(a.p, a.word); n != 1 {
+		if n := judge.Ran(a.p, a.word); n != 1 {
 			t.Errorf("%s %s ran %d times", a.p.Name, a.word, n)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"drover/test/harness"
+	"drover/test/judge"
 )
 
 const (
@@ -24,16 +25,14 @@ const (
 
 // TestI4_TwoHundredOfAThousand kills two hundred of a thousand hosted processes at once: all are back, the others are as they were.
 func TestI4_TwoHundredOfAThousand(t *testing.T) {
-	r := newRig(t)
-	r.real = true
-	r.start(false, never)
+	r := startReal(t)
 	all := make([]*harness.Process, hostedMany)
 	todo := make(chan *harness.Process)
 	var callers sync.WaitGroup
 	for range starters {
 		callers.Go(func() {
 			for p := range todo {
-				if got := r.operate(p, opStart); got.Code != 0 {
+				if got := r.operate(p, judge.Start); got.Code != 0 {
 					t.Errorf("%s: start: %d %s", p.Name, got.Code, got.Msg)
 				}
 			}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"drover/test/harness"
+	"drover/test/judge"
 )
 
 // copyDisk keeps what is on the agent's disk, which must not be in use. What is returned brings it back: all of it, or without what
@@ -55,9 +56,9 @@ func (r *rig) put(p *harness.Process, what string) {
 	r.t.Helper()
 	switch what {
 	case "unregister":
-		body := p.Request(opQuery)
+		body := p.Request(judge.Query)
 		delete(body, "op_type")
-		result, err := r.call("unregister_proc_info", body)
+		result, err := r.caller().GSE("unregister_proc_info", body)
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -65,7 +66,7 @@ func (r *rig) put(p *harness.Process, what string) {
 			r.t.Fatalf("unregister: %v", result)
 		}
 	default:
-		if got := r.operate(p, map[string]int{"stop": opStop, "unhost": opUnhost}[what]); got.Code != 0 {
+		if got := r.operate(p, map[string]int{"stop": judge.Stop, "unhost": judge.Unhost}[what]); got.Code != 0 {
 			r.t.Fatalf("%s: %d %s", what, got.Code, got.Msg)
 		}
 	}
@@ -93,15 +94,13 @@ func oldDisk(t *testing.T, what string, alone bool) {
 	r := newRig(t)
 	r.start(true, never)
 	p := r.process("p")
-	if got := r.operate(p, opStart); got.Code != 0 {
-		t.Fatalf("start: %d %s", got.Code, got.Msg)
-	}
+	r.does(p, judge.Start)
 	r.agent.kill()
 	back := r.copyDisk()
 	r.agent = r.run(roleAgent, never)
 	r.put(p, what)
 	for _, runtime := range []bool{false, true} {
-		starts := r.ran(p, "start")
+		starts := judge.Ran(p, "start")
 		r.agent.kill()
 		r.end(p)
 		back(runtime)
@@ -110,37 +109,37 @@ func oldDisk(t *testing.T, what string, alone bool) {
 		}
 		r.agent = r.run(roleAgent, never)
 		if alone {
-			harness.Eventually(t, "the agent to go on by itself", func() bool { return r.ran(p, "start") > starts && instances(t, filepath.Join(r.work, "p")) == 1 })
+			harness.Eventually(t, "the agent to go on by itself", func() bool {
+				return judge.Ran(p, "start") > starts && judge.Instances(t, filepath.Join(r.work, "p")) == 1
+			})
 			starts++
 			r.server = r.run(roleServer, never)
 			r.ready()
 			harness.Eventually(t, "the server's word to come", func() bool {
-				got := r.operate(p, opQuery)
+				got := r.operate(p, judge.Query)
 				return got.PID > 1 && !got.Hosted
 			})
 			r.end(p)
 		}
 		// A question is answered after whatever was to be begun at the start.
-		if got := r.operate(p, opQuery); got.PID > 1 || got.Hosted {
+		if got := r.operate(p, judge.Query); got.PID > 1 || got.Hosted {
 			t.Errorf("runtime.db restored %v: pid %d, hosted %v", runtime, got.PID, got.Hosted)
 		}
-		if n := r.ran(p, "start"); n != starts || instances(t, filepath.Join(r.work, "p")) != 0 {
+		if n := judge.Ran(p, "start"); n != starts || judge.Instances(t, filepath.Join(r.work, "p")) != 0 {
 			t.Errorf("runtime.db restored %v: started %d times, want %d", runtime, n, starts)
 		}
 		// What has been made good stands without the server, too.
 		r.agent.kill()
 		r.agent = r.run(roleAgent, never)
-		if got := r.operate(p, opQuery); got.PID > 1 || got.Hosted {
+		if got := r.operate(p, judge.Query); got.PID > 1 || got.Hosted {
 			t.Errorf("after another restart: pid %d, hosted %v", got.PID, got.Hosted)
 		}
 	}
 	// And it is not in the way of what comes next.
-	if got := r.operate(p, opStart); got.Code != 0 {
-		t.Fatalf("start: %d %s", got.Code, got.Msg)
-	}
+	r.does(p, judge.Start)
 	r.agent.kill()
 	r.agent = r.run(roleAgent, never)
-	if got := r.operate(p, opQuery); got.PID <= 1 || !got.Hosted {
+	if got := r.operate(p, judge.Query); got.PID <= 1 || !got.Hosted {
 		t.Errorf("a new start did not last: pid %d, hosted %v", got.PID, got.Hosted)
 	}
 }
@@ -155,16 +154,12 @@ func TestI4_WipedDisk(t *testing.T) {
 			r := newRig(t)
 			r.start(true, never)
 			first, up, down, stopped := r.process("first"), r.process("up"), r.process("down"), r.process("stopped")
-			if got := r.operate(first, opStart); got.Code != 0 {
-				t.Fatalf("start: %d %s", got.Code, got.Msg)
-			}
+			r.does(first, judge.Start)
 			r.agent.kill()
 			back := r.copyDisk()
 			r.agent = r.run(roleAgent, never)
 			for _, p := range []*harness.Process{up, down, stopped} {
-				if got := r.operate(p, opStart); got.Code != 0 {
-					t.Fatalf("start %s: %d %s", p.Name, got.Code, got.Msg)
-				}
+				r.does(p, judge.Start)
 			}
 			r.put(stopped, "stop")
 			pid := harness.ReadPID(t, filepath.Join(r.work, "up", "d.pid"))
@@ -177,30 +172,32 @@ func TestI4_WipedDisk(t *testing.T) {
 			}
 			r.agent = r.run(roleAgent, never)
 			harness.Eventually(t, "what was hosted to be back", func() bool {
-				got := r.operate(down, opQuery)
+				got := r.operate(down, judge.Query)
 				return got.PID > 1 && got.Hosted
 			})
-			if got := r.operate(up, opQuery); got.PID != pid || !got.Hosted {
+			if got := r.operate(up, judge.Query); got.PID != pid || !got.Hosted {
 				t.Errorf("up: pid %d hosted %v, want pid %d, hosted", got.PID, got.Hosted, pid)
 			}
-			if got := r.operate(stopped, opQuery); got.PID > 1 || got.Hosted {
+			if got := r.operate(stopped, judge.Query); got.PID > 1 || got.Hosted {
 				t.Errorf("stopped: pid %d, hosted %v", got.PID, got.Hosted)
 			}
 			for p, want := range map[*harness.Process]int{first: 1, up: 1, down: 2, stopped: 1} {
-				if n := r.ran(p, "start"); n != want {
+				if n := judge.Ran(p, "start"); n != want {
 					t.Errorf("%s was started %d times, want %d", p.Name, n, want)
 				}
 			}
 			// It is watched, and what comes next counts.
 			harness.Signal(t, pid, syscall.SIGKILL)
-			harness.Eventually(t, "a relaunch", func() bool { return r.ran(up, "start") == 2 && instances(t, filepath.Join(r.work, "up")) == 1 })
+			harness.Eventually(t, "a relaunch", func() bool {
+				return judge.Ran(up, "start") == 2 && judge.Instances(t, filepath.Join(r.work, "up")) == 1
+			})
 			r.put(down, "stop")
 			r.agent.kill()
 			r.agent = r.run(roleAgent, never)
-			if got := r.operate(down, opQuery); got.PID > 1 || got.Hosted {
+			if got := r.operate(down, judge.Query); got.PID > 1 || got.Hosted {
 				t.Errorf("stopped after all: pid %d, hosted %v", got.PID, got.Hosted)
 			}
-			if got := r.operate(first, opQuery); got.PID <= 1 || !got.Hosted {
+			if got := r.operate(first, judge.Query); got.PID <= 1 || !got.Hosted {
 				t.Errorf("first: pid %d, hosted %v", got.PID, got.Hosted)
 			}
 		})

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"drover/test/harness"
+	"drover/test/judge"
 )
 
 // TestI3_DeadAgent: an operation for a host whose agent is gone ends by itself, and keeps its outcome when the agent is back.
@@ -22,11 +23,9 @@ func TestI3_DeadAgent(t *testing.T) {
 	r := newRig(t)
 	r.start(true, never)
 	p := r.process("p")
-	if got := r.operate(p, opStart); got.Code != 0 {
-		t.Fatalf("start: %d %s", got.Code, got.Msg)
-	}
+	r.does(p, judge.Start)
 	r.agent.kill()
-	task, err := r.submit(p, opRestart)
+	task, err := r.submit(p, judge.Restart)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,11 +34,11 @@ func TestI3_DeadAgent(t *testing.T) {
 		t.Errorf("code %d %s, want 117", first.Code, first.Msg)
 	}
 	r.agent = r.run(roleAgent, never)
-	harness.Eventually(t, "the agent to be back", func() bool { return r.operate(p, opQuery).PID > 1 })
+	harness.Eventually(t, "the agent to be back", func() bool { return r.operate(p, judge.Query).PID > 1 })
 	if again := r.await(p, task); again.Code != first.Code || again.Msg != first.Msg {
 		t.Errorf("the outcome changed from %q to %q", first.Msg, again.Msg)
 	}
-	if n := r.ran(p, "start"); n != 1 {
+	if n := judge.Ran(p, "start"); n != 1 {
 		t.Errorf("what was given up ran later: %d starts", n)
 	}
 }
@@ -50,9 +49,7 @@ func TestI5_AgentDies(t *testing.T) {
 	r := newRig(t)
 	r.start(true, never)
 	p := r.process("p")
-	if got := r.operate(p, opStart); got.Code != 0 {
-		t.Fatalf("start: %d %s", got.Code, got.Msg)
-	}
+	r.does(p, judge.Start)
 	pid := harness.ReadPID(t, filepath.Join(r.work, "p", "d.pid"))
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
 		_ = r.agent.cmd.Process.Signal(sig) // it runs
@@ -61,7 +58,7 @@ func TestI5_AgentDies(t *testing.T) {
 			t.Fatalf("the process ended with the agent (%v)", sig)
 		}
 		r.agent = r.run(roleAgent, never)
-		if got := r.operate(p, opQuery); got.PID != pid || !got.Hosted {
+		if got := r.operate(p, judge.Query); got.PID != pid || !got.Hosted {
 			t.Errorf("after %v: pid %d hosted %v, want pid %d, hosted", sig, got.PID, got.Hosted, pid)
 		}
 	}
@@ -70,37 +67,33 @@ func TestI5_AgentDies(t *testing.T) {
 	r.agent = r.run(roleAgent, never)
 	harness.Signal(t, pid, syscall.SIGKILL)
 	harness.Eventually(t, "a relaunch by an agent without a server", func() bool {
-		return r.ran(p, "start") == 2 && instances(t, filepath.Join(r.work, "p")) == 1
+		return judge.Ran(p, "start") == 2 && judge.Instances(t, filepath.Join(r.work, "p")) == 1
 	})
 }
 
 // TestI7_StoppedStaysStopped: neither a restart of drover nor an unregistration brings back what was stopped.
 func TestI7_StoppedStaysStopped(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	r.real = true
-	r.start(false, never)
+	r := startReal(t)
 	p := r.process("p")
-	for _, op := range []int{opStart, opStop} {
-		if got := r.operate(p, op); got.Code != 0 {
-			t.Fatalf("op %d: %d %s", op, got.Code, got.Msg)
-		}
+	for _, op := range []int{judge.Start, judge.Stop} {
+		r.does(p, op)
 	}
 	for _, unregister := range []bool{false, true} {
 		if unregister {
-			body := p.Request(opQuery)
+			body := p.Request(judge.Query)
 			delete(body, "op_type")
-			if _, err := r.call("unregister_proc_info", body); err != nil {
+			if _, err := r.caller().GSE("unregister_proc_info", body); err != nil {
 				t.Fatal(err)
 			}
 		}
 		r.server.kill()
 		r.start(false, never)
-		if got := r.operate(p, opQuery); got.PID > 1 || got.Hosted {
+		if got := r.operate(p, judge.Query); got.PID > 1 || got.Hosted {
 			t.Errorf("unregistered %v: pid %d hosted %v after a restart", unregister, got.PID, got.Hosted)
 		}
 	}
-	if n := r.ran(p, "start"); n != 1 || instances(t, filepath.Join(r.work, "p")) != 0 {
+	if n := judge.Ran(p, "start"); n != 1 || judge.Instances(t, filepath.Join(r.work, "p")) != 0 {
 		t.Errorf("started %d times", n)
 	}
 }
@@ -108,13 +101,9 @@ func TestI7_StoppedStaysStopped(t *testing.T) {
 // TestI9_NoCredentials: nobody gets in without them, and the secret is in no file of the data directory and in no log.
 func TestI9_NoCredentials(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	r.real = true
-	r.start(false, never)
+	r := startReal(t)
 	p := r.process("p")
-	if got := r.operate(p, opStart); got.Code != 0 {
-		t.Fatalf("start: %d %s", got.Code, got.Msg)
-	}
+	r.does(p, judge.Start)
 	for _, header := range []string{"", `{"bk_app_code":"tests"}`, `{"bk_app_code":"tests","bk_app_secret":"wrong"}`, `{"bk_app_code":"nobody","bk_app_secret":"` + harness.AppSecret + `"}`} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+r.http+"/api/c/compapi/v2/gse/operate_proc_v2/", strings.NewReader("{}"))
 		if err != nil {
@@ -176,7 +165,7 @@ func TestOrdinaryUser(t *testing.T) {
 	if err := os.Chown(dir, nobody, nobody); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.operate(p, opStart); got.Code != 65535 || !strings.Contains(got.Msg, "needs root") {
+	if got := r.operate(p, judge.Start); got.Code != 65535 || !strings.Contains(got.Msg, "needs root") {
 		t.Errorf("start as root: %d %s, want 65535 and that it needs root", got.Code, got.Msg)
 	}
 	name, err := exec.Command("id", "-nu", "65534").Output()
@@ -184,24 +173,22 @@ func TestOrdinaryUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Identity["user"] = strings.TrimSpace(string(name))
-	if got := r.operate(p, opStart); got.Code != 0 {
-		t.Fatalf("start as oneself: %d %s", got.Code, got.Msg)
-	}
-	if got := r.operate(p, opReload); got.Code != 0 {
+	r.does(p, judge.Start)
+	if got := r.operate(p, judge.Reload); got.Code != 0 {
 		t.Errorf("reload: %d %s", got.Code, got.Msg)
 	}
 	pid := harness.ReadPID(t, filepath.Join(dir, "d.pid"))
 	r.server.kill()
 	r.start(false, never)
-	if got := r.operate(p, opQuery); got.PID != pid || !got.Hosted {
+	if got := r.operate(p, judge.Query); got.PID != pid || !got.Hosted {
 		t.Errorf("after a kill of drover: pid %d hosted %v, want pid %d, hosted", got.PID, got.Hosted, pid)
 	}
 	harness.Signal(t, pid, syscall.SIGKILL)
-	harness.Eventually(t, "a relaunch", func() bool { return r.ran(p, "start") == 2 && instances(t, dir) == 1 })
-	if got := r.operate(p, opRestart); got.Code != 0 {
+	harness.Eventually(t, "a relaunch", func() bool { return judge.Ran(p, "start") == 2 && judge.Instances(t, dir) == 1 })
+	if got := r.operate(p, judge.Restart); got.Code != 0 {
 		t.Errorf("restart: %d %s", got.Code, got.Msg)
 	}
-	if got := r.operate(p, opStop); got.Code != 0 || instances(t, dir) != 0 {
+	if got := r.operate(p, judge.Stop); got.Code != 0 || judge.Instances(t, dir) != 0 {
 		t.Errorf("stop: %d %s", got.Code, got.Msg)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -21,6 +20,7 @@ import (
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 	"drover/test/harness"
+	"drover/test/judge"
 )
 
 // How often a pid is used again: in the ordinary tests, and in the long run.
@@ -34,7 +34,7 @@ const (
 // by its recorded identity or by its stale pid file, must not reach the victim: a signal would end it.
 func TestI6_ReusedPIDs(t *testing.T) {
 	want := reuses
-	if os.Getenv(timeVariable) != "" {
+	if judge.Long() {
 		want = reusesLong
 	}
 	fs := procfs.New("/proc")
@@ -58,7 +58,7 @@ func TestI6_ReusedPIDs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	r := reuser{t: t, fs: fs, host: h, dir: dir, owner: copySleep(t, dir, "ownerd"), victim: copySleep(t, dir, "victimd")}
+	r := reuser{t: t, fs: fs, host: h, dir: dir, owner: harness.Sleeper(t, dir, "ownerd"), victim: harness.Sleeper(t, dir, "victimd")}
 	for tries := 0; r.done < want; tries++ {
 		if tries > 3*want/reuseBatch {
 			t.Fatalf("the kernel gave only %d pids again", r.done)
@@ -69,30 +69,6 @@ func TestI6_ReusedPIDs(t *testing.T) {
 		}
 	}
 	t.Logf("%d pids were used again", r.done)
-}
-
-// copySleep makes a program of another name that only waits.
-func copySleep(t *testing.T, dir, name string) string {
-	t.Helper()
-	sleep, err := exec.LookPath("sleep")
-	if err != nil {
-		t.Fatal(err)
-	}
-	from, err := os.Open(sleep)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer from.Close()
-	path := filepath.Join(dir, name)
-	to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o755)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = io.Copy(to, from)
-	if err := errors.Join(err, to.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
 
 type reuser struct {

@@ -1,9 +1,6 @@
 package faults_test
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -11,12 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"drover/test/harness"
+	"drover/test/judge"
 )
 
 // rig is a drover of children that die; its addresses stay the same.
@@ -52,6 +49,15 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
+// startReal starts the built drover dev.
+func startReal(t *testing.T) *rig {
+	t.Helper()
+	r := newRig(t)
+	r.real = true
+	r.start(false, never)
+	return r
+}
+
 // freeAddress returns an address that stays free while nobody listens there: connections that are made meanwhile begin at 127.0.0.1.
 func freeAddress(t *testing.T) string {
 	t.Helper()
@@ -75,9 +81,7 @@ func (r *rig) run(role, moment string) *child {
 	cmd.Env = append(os.Environ(), roleVariable+"="+role, dirVariable+"="+r.dir, httpVariable+"="+r.http, fabricVariable+"="+r.fabric, momentVariable+"="+moment, processVariable+"="+r.victim)
 	if r.real {
 		cmd = exec.Command(binaries.drover, "dev", "--data-dir", filepath.Join(r.dir, "data"), "--http", r.http)
-		cmd.Env = []string{
-			"PATH=" + os.Getenv("PATH"), "HOME=" + r.dir, "DROVER_BOOTSTRAP_APP_CODE=" + harness.AppCode, "DROVER_BOOTSTRAP_APP_SECRET=" + harness.AppSecret,
-		}
+		cmd.Env = harness.Environment(r.dir, harness.FirstApp()...)
 	}
 	if r.uid != 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: r.uid, Gid: r.uid}}
@@ -144,38 +148,14 @@ func (c *child) died(within time.Duration) bool {
 	}
 }
 
-// call posts to a GSE endpoint; an error means that nobody knows what became of it.
-func (r *rig) call(name string, body any) (harness.Object, error) {
-	data, err := json.Marshal(body)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+r.http+"/api/c/compapi/v2/gse/"+name+"/", bytes.NewReader(data))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	req.Header.Set("X-Bkapi-Authorization", fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":%q,"bk_username":"tester"}`, harness.AppCode, harness.AppSecret))
-	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	reply := harness.Object{}
-	if err := json.NewDecoder(resp.Body).Decode(&reply); err != nil {
-		return nil, err
-	}
-	if reply["code"] != 0.0 {
-		return nil, fmt.Errorf("%s: HTTP %d, %v", name, resp.StatusCode, reply)
-	}
-	result, _ := reply["data"].(harness.Object)
-	return result, nil
+// caller makes a connection for each call, as those of before lead to a drover that died.
+func (r *rig) caller() harness.Caller {
+	return harness.Caller{URL: "http://" + r.http, Client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
 }
 
 // submit begins an operation and returns the task's id.
 func (r *rig) submit(p *harness.Process, op int) (string, error) {
-	data, err := r.call("operate_proc_v2", p.Request(op))
+	data, err := r.caller().GSE("operate_proc_v2", p.Request(op))
 	if err != nil {
 		return "", err
 	}
@@ -186,20 +166,7 @@ func (r *rig) submit(p *harness.Process, op int) (string, error) {
 // await polls a task to its end.
 func (r *rig) await(p *harness.Process, task string) harness.Result {
 	r.t.Helper()
-	var entry any
-	harness.Eventually(r.t, "task "+task+" to end", func() bool {
-		data, err := r.call("get_proc_operate_result_v2", harness.Object{"task_id": task})
-		if err != nil {
-			r.t.Fatalf("task %s, which was answered: %v", task, err)
-		}
-		entry = data[p.Key()]
-		e, ok := entry.(harness.Object)
-		if !ok {
-			r.t.Fatalf("task %s has no entry for %s: %v", task, p.Key(), data)
-		}
-		return e["error_code"] != 115.0
-	})
-	return harness.ParseResult(r.t, entry)
+	return harness.ParseResult(r.t, r.caller().Await(r.t, task)[p.Key()])
 }
 
 // operate carries out an operation.
@@ -212,31 +179,16 @@ func (r *rig) operate(p *harness.Process, op int) harness.Result {
 	return r.await(p, task)
 }
 
-// process is a daemon in shell, each of whose commands notes in a log of its own that it has really run.
-func (r *rig) process(name string) *harness.Process {
-	dir := filepath.Join(r.work, name)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		r.t.Fatal(err)
-	}
-	start := "echo start >>run.log; setsid sh -c 'echo $$ >d.pid; exec sleep 100000' >/dev/null 2>&1 & " +
-		`until [ -s d.pid ] && [ "$(cat /proc/$(cat d.pid)/comm)" = sleep ]; do sleep 0.01; done`
-	stop := "kill -9 $(cat d.pid); while kill -0 $(cat d.pid) 2>/dev/null; do sleep 0.01; done; rm d.pid"
-	return &harness.Process{
-		Namespace: "faults", Name: name,
-		Identity: harness.Object{"proc_name": "sleep", "setup_path": dir, "pid_path": dir + "/d.pid", "user": "root"},
-		Control:  harness.Object{"start_cmd": start, "stop_cmd": "echo stop >>run.log; " + stop, "reload_cmd": "echo reload >>run.log"},
-		Policy:   harness.Object{"start_check_secs": 1},
+// does carries out an operation, which must end well.
+func (r *rig) does(p *harness.Process, op int) {
+	r.t.Helper()
+	if got := r.operate(p, op); got.Code != 0 {
+		r.t.Fatalf("operation %d of %s: %d %s", op, p.Name, got.Code, got.Msg)
 	}
 }
 
-// ran counts a word in what the commands of a process have noted.
-func (r *rig) ran(p *harness.Process, word string) int {
-	data, _ := os.ReadFile(filepath.Join(r.work, p.Name, "run.log"))
-	n := 0
-	for w := range strings.FieldsSeq(string(data)) {
-		if w == word {
-			n++
-		}
-	}
-	return n
+// process is a daemon whose commands note that they have run.
+func (r *rig) process(name string) *harness.Process {
+	r.t.Helper()
+	return judge.Daemon(r.t, r.work, name)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"drover/test/harness"
+	"drover/test/judge"
 )
 
 // storm is a script that is never there for long: each process starts the next one, in a session of its own, and ends. It stops by
@@ -42,9 +43,7 @@ func inside(t *testing.T, dir string) (pids []int) {
 // TestOperationTimeoutEndsEverything: what a command has started is gone when the time is up, or the text names what is left.
 func TestOperationTimeoutEndsEverything(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	r.real = true
-	r.start(false, never)
+	r := startReal(t)
 	for name, command := range map[string]string{
 		"storm":      "for i in 1 2 3 4 5 6 7 8; do ./storm 0; done; sleep 1000",
 		"setsid":     "setsid sh -c 'sleep 1000 & sleep 1000' & (setsid sleep 1000 &) & sleep 1000",
@@ -60,7 +59,7 @@ func TestOperationTimeoutEndsEverything(t *testing.T) {
 			}
 			p.Control["start_cmd"] = command
 			p.Policy = harness.Object{"op_timeout": 2, "start_check_secs": 1}
-			got := r.operate(p, opStart)
+			got := r.operate(p, judge.Start)
 			if got.Code != 65535 || got.Hosted {
 				t.Errorf("code %d hosted %v: %s", got.Code, got.Hosted, got.Msg)
 			}
@@ -78,24 +77,20 @@ func TestOperationTimeoutEndsEverything(t *testing.T) {
 // TestStoppedProcess: a process that does not even get its signals is not said to have ended by a stop, and ended by a kill.
 func TestStoppedProcess(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	r.real = true
-	r.start(false, never)
+	r := startReal(t)
 	p := r.process("p")
 	p.Control["stop_cmd"] = ""
 	p.Policy = harness.Object{"start_check_secs": 1, "stop_check_secs": 1}
-	if got := r.operate(p, opStart); got.Code != 0 {
-		t.Fatalf("start: %d %s", got.Code, got.Msg)
-	}
+	r.does(p, judge.Start)
 	pid := harness.ReadPID(t, filepath.Join(r.work, "p", "d.pid"))
 	harness.Signal(t, pid, syscall.SIGSTOP)
-	if got := r.operate(p, opStop); got.Code != 836 || !got.Hosted || !strings.Contains(got.Msg, strconv.Itoa(pid)) {
+	if got := r.operate(p, judge.Stop); got.Code != 836 || !got.Hosted || !strings.Contains(got.Msg, strconv.Itoa(pid)) {
 		t.Errorf("stop of a stopped process: %d hosted %v %q, want 836, hosted, and its pid", got.Code, got.Hosted, got.Msg)
 	}
-	if got := r.operate(p, opKill); got.Code != 0 || harness.Alive(pid) {
+	if got := r.operate(p, judge.Kill); got.Code != 0 || harness.Alive(pid) {
 		t.Errorf("kill: %d %s, alive %v", got.Code, got.Msg, harness.Alive(pid))
 	}
-	if n := r.ran(p, "start"); n != 1 {
+	if n := judge.Ran(p, "start"); n != 1 {
 		t.Errorf("started %d times", n)
 	}
 }
@@ -103,13 +98,9 @@ func TestStoppedProcess(t *testing.T) {
 // TestI6_PIDFilesThatLie: none of them makes drover signal, adopt or report what is not the process.
 func TestI6_PIDFilesThatLie(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	r.real = true
-	r.start(false, never)
+	r := startReal(t)
 	other := r.process("other")
-	if got := r.operate(other, opStart); got.Code != 0 {
-		t.Fatalf("start: %d %s", got.Code, got.Msg)
-	}
+	r.does(other, judge.Start)
 	bystander := harness.ReadPID(t, filepath.Join(r.work, "other", "d.pid"))
 	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", r.server.cmd.Process.Pid))
 	if err != nil || len(threads) < 2 {
@@ -128,16 +119,16 @@ func TestI6_PIDFilesThatLie(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.Control["stop_cmd"], p.Control["kill_cmd"] = "", ""
-		if got := r.operate(p, opQuery); got.PID != -1 {
+		if got := r.operate(p, judge.Query); got.PID != -1 {
 			t.Errorf("%s: shown as pid %d", name, got.PID)
 		}
-		for _, op := range []int{opStop, opKill} {
+		for _, op := range []int{judge.Stop, judge.Kill} {
 			if got := r.operate(p, op); got.Code != 829 {
 				t.Errorf("%s: op %d: %d %s, want 829", name, op, got.Code, got.Msg)
 			}
 		}
 	}
-	if got := r.operate(other, opQuery); got.PID != bystander {
+	if got := r.operate(other, judge.Query); got.PID != bystander {
 		t.Errorf("the bystander is pid %d, was %d", got.PID, bystander)
 	}
 }
