@@ -233,30 +233,20 @@ func (s *Server) Log() string {
 	return string(text[max(0, len(text)-4096):])
 }
 
-// Signal sends a signal to the server's main process, such as SIGSTOP.
-func (s *Server) Signal(sig syscall.Signal) error { return s.cmd.Process.Signal(sig) }
+// Kill ends the first process of the server by SIGKILL; the others end as they notice it.
+func (s *Server) Kill() error { return s.end(syscall.SIGKILL) }
 
-// Kill ends the server at once, as a loss of power would: all its processes.
-func (s *Server) Kill() error {
-	if s.cmd == nil {
-		return nil
-	}
-	// They are in a session and, before they change it, in a process group of their own; those that have left it end when the first does.
-	err := s.cmd.Process.Kill()
-	<-s.ended
-	s.cmd = nil
-	if errors.Is(err, os.ErrProcessDone) {
-		return nil
-	}
-	return err
-}
+// Crash ends all processes of the server at once, without writing anything more.
+func (s *Server) Crash() error { return s.end(syscall.SIGQUIT) }
 
 // Stop ends the server in order.
-func (s *Server) Stop() error {
+func (s *Server) Stop() error { return s.end(syscall.SIGINT) }
+
+func (s *Server) end(sig syscall.Signal) error {
 	if s.cmd == nil {
 		return nil
 	}
-	if err := s.cmd.Process.Signal(syscall.SIGINT); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := s.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
 	select {
@@ -264,7 +254,7 @@ func (s *Server) Stop() error {
 		s.cmd = nil
 		return nil
 	case <-time.After(patience):
-		return errors.Join(errors.New("the server does not stop"), s.Kill())
+		return fmt.Errorf("the server does not end: %s", s.Log())
 	}
 }
 

@@ -12,8 +12,9 @@ import (
 	"drover/internal/server/store/sqlstore"
 )
 
-// attempts is how often a transaction is tried that others are in the way of, or whose connection is lost before its end.
-const attempts = 5
+// attempts is how often something is tried whose connection turns out to be lost, or that others are in the way of. After a restart of the
+// database that may be so with each connection of the pool.
+const attempts = connections + 1
 
 // backend runs the statements of the store over a pool of connections.
 type backend struct {
@@ -34,7 +35,7 @@ func (b *backend) Close() error {
 	return nil
 }
 
-// Query runs a read. One that finds its connection lost before the first row is run again on another.
+// Query runs a read. One that finds its connection lost before the first row is run again.
 func (b *backend) Query(ctx context.Context, scan func(*sql.Rows) error, statement string, args ...any) error {
 	query := func() (*sql.Rows, error) { return b.pool.QueryContext(ctx, b.speller.Spell(statement), args...) }
 	begun := false
@@ -42,16 +43,24 @@ func (b *backend) Query(ctx context.Context, scan func(*sql.Rows) error, stateme
 		begun = true
 		return scan(rows)
 	}
-	err := sqlstore.Each(query, noted)
-	if err != nil && !begun && lost(err) && ctx.Err() == nil {
-		err = sqlstore.Each(query, noted)
+	var err error
+	for range attempts {
+		if err = sqlstore.Each(query, noted); err == nil || begun || !gone(err) || ctx.Err() != nil {
+			break
+		}
 	}
 	return err
 }
 
 // Snapshot has do read in one transaction.
 func (b *backend) Snapshot(ctx context.Context, do func(context.Context, sqlstore.Session) error) (err error) {
-	tx, err := b.pool.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	var tx *sql.Tx
+	for range attempts {
+		tx, err = b.pool.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+		if err == nil || !gone(err) || ctx.Err() != nil {
+			break
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -99,7 +108,7 @@ func (b *backend) once(ctx context.Context, do func(context.Context, sqlstore.Se
 	defer cancel()
 	tx, err := conn.BeginTx(whole, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
-		return lost(err), err
+		return gone(err), err
 	}
 	statements, stop := context.WithTimeout(ctx, writeLimit)
 	defer stop()
@@ -107,7 +116,7 @@ func (b *backend) once(ctx context.Context, do func(context.Context, sqlstore.Se
 		if end := tx.Rollback(); end != nil && !errors.Is(end, sql.ErrTxDone) && !lost(end) {
 			err = errors.Join(err, end)
 		}
-		return crossed(err) || lost(err), err
+		return crossed(err) || gone(err), err
 	}
 	err = tx.Commit()
 	return crossed(err), err

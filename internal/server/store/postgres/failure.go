@@ -40,6 +40,12 @@ func lost(err error) bool {
 		errors.Is(err, pgconn.ErrConnClosed) || errors.Is(err, net.ErrClosed)
 }
 
+// gone is lost without those errors that the next connection would have too, as there is nobody to connect to.
+func gone(err error) bool {
+	_, nobody := errors.AsType[*pgconn.ConnectError](err)
+	return lost(err) && !nobody
+}
+
 // crossed reports whether a transaction was undone because it was in the way of another one, and should be run again.
 func crossed(err error) bool {
 	refusal, ok := errors.AsType[*pgconn.PgError](err)
