@@ -18,6 +18,7 @@ import (
 	"drover/internal/server/access"
 	"drover/internal/server/apiv1"
 	"drover/internal/server/store"
+	"drover/internal/server/task"
 )
 
 func same(t *testing.T, what string, want, got any) {
@@ -165,6 +166,17 @@ func TestOperationIsSubmitted(t *testing.T) {
 		t.Errorf("audit rows %+v", rows)
 	}
 	same(t, "get", a.body, r.want(200, r.call("admin", "GET", "/operations/"+id, nil)).body)
+}
+
+func TestNoRoomForAnOperation(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.observe("a/x@" + web + " running")
+	r.engine.full = &task.BusyError{Open: 9, Most: 10, Retry: 2 * time.Second}
+	a := r.call("admin", "POST", "/operations", `{"op":"start","targets":[{"namespace":"a","name":"x","hosts":["web-1"]}]}`)
+	r.refused(a, 429, "")
+	same(t, "retry", "2", a.header.Get("Retry-After"))
+	same(t, "detail", any("9 operations are under way, of at most 10: try again in 2 s"), a.body["detail"])
 }
 
 func TestOperationIsRefused(t *testing.T) {

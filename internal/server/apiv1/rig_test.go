@@ -269,6 +269,7 @@ type engine struct {
 
 	mu    sync.Mutex
 	last  *store.Task
+	full  error // refuses every task
 	woken chan struct{}
 	// listeners wait for events.
 	listeners map[chan struct{}]bool
@@ -301,7 +302,11 @@ func (e *engine) happened() {
 func (e *engine) Submit(ctx context.Context, t *store.Task, row store.AuditRow) error {
 	e.mu.Lock()
 	e.last = t
+	full := e.full
 	e.mu.Unlock()
+	if full != nil {
+		return full
+	}
 	return e.store.CreateTask(ctx, t, row)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -14,6 +15,7 @@ import (
 	"drover/internal/server/access"
 	"drover/internal/server/gate"
 	"drover/internal/server/store"
+	"drover/internal/server/task"
 )
 
 // Limits of one operation.
@@ -61,7 +63,7 @@ func (h *Handler) createOperation(ctx context.Context, c *call) (reply, error) {
 	row := c.audit
 	row.Message = process.Success
 	if err := h.Engine.Submit(ctx, t, row); err != nil {
-		return reply{}, failure("accept the operation", err)
+		return reply{}, accepting(err)
 	}
 	c.audited = true
 	stored := store.TaskSummary{
@@ -69,6 +71,16 @@ func (h *Handler) createOperation(ctx context.Context, c *call) (reply, error) {
 		Requests: len(requests), Keys: items, Open: items,
 	}
 	return reply{status: http.StatusAccepted, body: viewOperation(stored), location: "/operations/" + url.PathEscape(t.ID)}, nil
+}
+
+// accepting is the refusal of an operation that was not accepted.
+func accepting(err error) error {
+	if busy, ok := errors.AsType[*task.BusyError](err); ok {
+		p := problemf(http.StatusTooManyRequests, "%v", busy)
+		p.retryAfter = busy.Seconds()
+		return p
+	}
+	return failure("accept the operation", err)
 }
 
 // newTaskID returns an id that is short enough to be typed. Its 60 random bits need only be unique: what a caller may see depends on

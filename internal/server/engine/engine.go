@@ -65,6 +65,8 @@ type Config struct {
 	MostEvents                                                  int
 	// SendTimeout is how long an agent may take to give a receipt (5 s).
 	SendTimeout time.Duration
+	// MostOpen is how many items of all servers may be open before further tasks are refused (500,000).
+	MostOpen int
 	// Parallel is how many agents are sent to at the same time (1,024). While so many are slow at once, the others wait.
 	Parallel int
 }
@@ -93,6 +95,9 @@ func (c *Config) setDefaults() {
 	if c.Parallel <= 0 {
 		c.Parallel = 1024
 	}
+	if c.MostOpen <= 0 {
+		c.MostOpen = 500_000
+	}
 	if c.MostEvents <= 0 {
 		c.MostEvents = 1_000_000
 	}
@@ -120,6 +125,7 @@ type Engine struct {
 	store    Store
 	clock    clock
 	shared   *Shared
+	room     *room
 	waiters  *waiters
 	audience *audience
 	dispatch *dispatcher
@@ -133,6 +139,7 @@ type Engine struct {
 func New(c Config) *Engine {
 	c.setDefaults()
 	e := &Engine{store: c.Store, clock: clock{c.Now}, shared: c.Shared, waiters: newWaiters(), audience: newAudience()}
+	e.room = newRoom(c, e.clock)
 	e.receipts = newReceipts(c)
 	e.dispatch = newDispatcher(c, e.clock, e.receipts, e.finished)
 	e.sweep = newSweeper(c, e.clock, e.finished)
@@ -161,8 +168,18 @@ func (e *Engine) Run(ctx context.Context) error {
 }
 
 // Submit stores the task, which is created now by the engine's clock, and has its items sent. When it returns nil the task is on disk,
-// and will be finished by this engine or by a later one.
+// and will be finished by this engine or by a later one. It returns a *task.BusyError, at once, where too much is under way.
 func (e *Engine) Submit(ctx context.Context, t *store.Task, row store.AuditRow) error {
+	stored, err := e.room.enter(ctx, t)
+	if err != nil {
+		return fmt.Errorf("cannot submit task: %w", err)
+	}
+	defer stored()
+	return e.submit(ctx, t, row)
+}
+
+// submit is Submit for what the engine itself asks for.
+func (e *Engine) submit(ctx context.Context, t *store.Task, row store.AuditRow) error {
 	t.Created = e.clock.now()
 	items, err := e.store.CreateLeased(ctx, t, row, t.Created.Add(e.dispatch.lease), e.dispatch.room())
 	if err != nil {

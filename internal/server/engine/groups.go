@@ -63,7 +63,7 @@ func (e *Engine) restore(ctx context.Context, agent string, has map[string]strin
 		At: e.clock.now(), RequestID: t.ID, Action: "restore_process_groups", Target: agent, Targets: len(t.Requests), Allowed: true,
 		Message: process.Success,
 	}
-	if err := e.Submit(ctx, t, row); err != nil {
+	if err := e.submit(ctx, t, row); err != nil {
 		return fmt.Errorf("cannot restore the process groups of an agent: %w", err)
 	}
 	return nil

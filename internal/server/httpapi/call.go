@@ -130,7 +130,7 @@ func (s *server) record(ctx context.Context, c *call, err error) {
 	if err != nil {
 		refusal := refusalOf(err)
 		c.audit.Code, c.audit.Message = refusal.code(c), refusal.reason
-		limited = refusal.kind == tooOften || refusal.kind == tooMany
+		limited = refusal.kind == tooOften || refusal.kind == tooMany || refusal.kind == overloaded
 		if refusal.kind == forbidden {
 			c.audit.Allowed = false
 		}

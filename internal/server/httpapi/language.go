@@ -58,6 +58,8 @@ func chineseWords() map[string]string {
 		"API rate limit exceeded by app %s":               "应用 %s 的请求频率超过限制",
 		"Request concurrency exceeds the limit of app %s": "应用 %s 的并发请求数超过限制",
 
+		"%d operations are under way, of at most %d: try again in %d s": "正在执行的操作有 %d 个，上限为 %d 个：请在 %d 秒后重试",
+
 		// requests
 		"Request JSON string is wrong in format, %v":                    "请求的 JSON 格式错误：%v",
 		"Request JSON string is wrong in format, it is not valid UTF-8": "请求的 JSON 格式错误：不是有效的 UTF-8",

@@ -13,6 +13,7 @@ import (
 
 	"drover/internal/server/access"
 	"drover/internal/server/store"
+	"drover/internal/server/task"
 )
 
 // request is a POST with credentials in the header; an empty secret leaves it out.
@@ -213,6 +214,29 @@ func waitFor(entered chan<- struct{}, release <-chan struct{}) func(context.Cont
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
+		}
+	}
+}
+
+// TestTooMuchUnderWay: a task that there is no room for is refused with a hint when to try again, and nothing of it is stored.
+func TestTooMuchUnderWay(t *testing.T) {
+	for path, want := range map[string]struct{ status, code int }{
+		esbGSE + "operate_proc_v2/":   {200, 1306429},
+		gatewayV2 + "operate_proc_v2": {429, 1642901},
+		"/procapi/v2/proc/operate":    {200, 1306429},
+	} {
+		w := newWorld(t)
+		w.storeErr = fmt.Errorf("cannot submit task: %w", &task.BusyError{Open: 499_000, Most: 500_000, Retry: 4500 * time.Millisecond})
+		got := w.post(path, exampleOperate(0))
+		got.refused(t, want.status, want.code)
+		if want.status == http.StatusTooManyRequests && got.Header.Get("Retry-After") != "5" {
+			t.Errorf("%s: the headers are %v", path, got.Header)
+		}
+		if text := "499000 operations are under way, of at most 500000: try again in 5 s"; !strings.Contains(string(got.Raw), text) {
+			t.Errorf("%s: answered is %s", path, got.Raw)
+		}
+		if row := w.lastAudit(); row.Code != want.code || w.noted != 1 {
+			t.Errorf("%s: recorded is %+v; %d rows may wait", path, row, w.noted)
 		}
 	}
 }

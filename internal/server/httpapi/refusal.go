@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
+
+	"drover/internal/server/task"
 )
 
 // kind is why a call is refused. Which code and which HTTP status it has depends on the family and the dialect.
@@ -17,6 +20,7 @@ const (
 	forbidden                   // the app lacks a right
 	tooOften                    // the app calls more often than it may
 	tooMany                     // the app has more calls under way than it may
+	overloaded                  // the server has more operations under way than it may
 	tooLarge                    // the body is over maxBody
 	wrongMethod                 // known path, other method
 	unknownPath                 // no such path
@@ -33,6 +37,8 @@ type refusal struct {
 	// format and args are what reason was made of, for other languages.
 	format string
 	args   []any
+	// retry is when to try again, in seconds; 0 says nothing.
+	retry int
 	// cause is for the log; it is set where the fault is ours.
 	cause error
 }
@@ -57,6 +63,16 @@ func methodNotAllowed(r *http.Request) *refusal {
 
 func pathNotFound(r *http.Request) *refusal {
 	return refusef(unknownPath, "API not found [method=%.16q path=%.200q]", r.Method, r.URL.Path)
+}
+
+// accepting is the refusal of a task that was not accepted.
+func accepting(err error) *refusal {
+	if busy, ok := errors.AsType[*task.BusyError](err); ok {
+		r := refusef(overloaded, "%d operations are under way, of at most %d: try again in %d s", busy.Open, busy.Most, busy.Seconds())
+		r.retry = busy.Seconds()
+		return r
+	}
+	return failure("accept the task", err)
 }
 
 // refusalOf returns the refusal in an error.
@@ -86,6 +102,7 @@ func outwards() [refusalKindsEnd]outward {
 		forbidden:    {1306403, 0, 1640301, http.StatusForbidden, "APP_NO_PERMISSION"},
 		tooOften:     {1306429, 0, 1642902, http.StatusTooManyRequests, "RATE_LIMIT_RESTRICTION"},
 		tooMany:      {1306429, 0, 1642904, http.StatusTooManyRequests, "CONCURRENCY_LIMIT_RESTRICTION"},
+		overloaded:   {1306429, 0, 1642901, http.StatusTooManyRequests, "RATE_LIMIT_RESTRICTION"},
 		tooLarge:     {1306000, 0, 1641301, http.StatusRequestEntityTooLarge, "BODY_TOO_LARGE"},
 		wrongMethod:  {1306209, 0, 1640501, http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED"},
 		unknownPath:  {1306404, 0, 1640401, http.StatusNotFound, "API_NOT_FOUND"},
@@ -147,6 +164,9 @@ func refuse(w http.ResponseWriter, c *call, err error) {
 		}
 		w.Header().Set("X-Bkapi-Error-Code", fmt.Sprint(body.Code))
 		w.Header().Set("X-Bkapi-Error-Message", headerText(r.reason))
+	}
+	if r.retry > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(r.retry))
 	}
 	if r.kind == wrongMethod {
 		for _, m := range c.methods {

@@ -67,7 +67,7 @@ func (s *server) submit(ctx context.Context, c *call, ops []gse.Operation) (stri
 	row := c.audit
 	row.Message = process.Success
 	if err := s.Engine.Submit(ctx, t, row); err != nil {
-		return "", failure("accept the task", err)
+		return "", accepting(err)
 	}
 	c.audited = true
 	return t.ID, nil

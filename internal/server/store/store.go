@@ -89,6 +89,8 @@ type Tasks interface {
 	// TaskOpen reports whether a task has keys whose last item is not done; ErrNotFound for an unknown one. It costs little, however large the
 	// task is.
 	TaskOpen(ctx context.Context, id string) (bool, error)
+	// OpenItems counts the items of all tasks that are not done.
+	OpenItems(ctx context.Context) (int, error)
 }
 
 // ItemView is an item as a poll shows it.

@@ -61,6 +61,11 @@ func openTask(t *testing.T, s store.Store) {
 	create(t, s, "u", request(process.Start, "b", "x"))
 	items := lease(t, s, epoch, 10)
 	for i, it := range items {
+		n, err := s.OpenItems(t.Context())
+		must(t, err)
+		if n != len(items)-i {
+			t.Errorf("%d items are open, want %d", n, len(items)-i)
+		}
 		open("t", i < 2)
 		open("u", true)
 		finish(t, s, it, success())
