@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -27,6 +28,7 @@ import (
 	"drover/internal/agent/limit"
 	"drover/internal/agent/metrics"
 	"drover/internal/agent/operation"
+	"drover/internal/agent/policy"
 	"drover/internal/agent/probe"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/report"
@@ -36,7 +38,6 @@ import (
 	"drover/internal/config"
 	"drover/internal/fabric"
 	"drover/internal/group"
-	"drover/internal/pki"
 	"drover/internal/process"
 	"drover/internal/wire"
 )
@@ -78,7 +79,7 @@ const (
 type Agent struct {
 	cfg       Config
 	key       string
-	enrolment wire.Enrolment
+	trust     *trust
 	store     *specstore.Store
 	disk      Disk // store, behind its faults
 	wall      func() time.Time
@@ -90,11 +91,13 @@ type Agent struct {
 	events    *eventlog.Log
 	metrics   *metrics.Metrics
 	reporter  *report.Reporter
+	policy    *policy.Keeper
 	conn      *link
 	freshness *freshness
 	dial      fabric.DialConfig
 
 	confirmation *confirmation
+	acceptance   *acceptance
 }
 
 // New opens the agent's directory, which must hold an enrolment, and takes over what its last life has left. Unless it is given a
@@ -108,10 +111,6 @@ func New(cfg Config) (*Agent, error) {
 			return nil, fmt.Errorf("cannot prepare to start commands: %w", err)
 		}
 	}
-	enrolment, err := LoadEnrolment(cfg.Dir)
-	if err != nil {
-		return nil, err
-	}
 	key, err := OwnKey(cfg.Dir)
 	if err != nil {
 		return nil, err
@@ -120,21 +119,21 @@ func New(cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read agent key: %w", err)
 	}
-	a := &Agent{cfg: cfg, key: public, enrolment: enrolment, conn: newLink(), metrics: metrics.New(cfg.Build), confirmation: newConfirmation(cfg.Log)}
-	a.dial = fabric.DialConfig{
-		URLs: enrolment.URLs, Identity: fabric.Identity{JWT: enrolment.JWT, Key: key, Area: strconv.Itoa(enrolment.Cloud)},
-		Name: "agent " + public, Log: cfg.Log,
+	trust, err := openTrust(cfg.Dir, public, cfg.Log)
+	if err != nil {
+		return nil, err
 	}
-	if enrolment.CA != "" {
-		if a.dial.TLS, err = pki.Trusting(enrolment.CA); err != nil {
-			return nil, fmt.Errorf("cannot use enrolment: %w", err)
-		}
+	a := &Agent{cfg: cfg, key: public, trust: trust, policy: policy.New(cmp.Or(cfg.Policy, policy.DefaultFile), cfg.Log), conn: newLink(), metrics: metrics.New(cfg.Build), confirmation: newConfirmation(cfg.Log)}
+	a.dial = fabric.DialConfig{
+		Identity: fabric.Identity{Key: key, Area: strconv.Itoa(trust.current().Cloud)}, Token: func() string { return trust.current().JWT },
+		TLS: trust.tls(), Name: "agent " + public, Log: cfg.Log,
 	}
 	fs := procfs.New("/proc")
 	boot, err := fs.BootID()
 	if err != nil {
 		return nil, fmt.Errorf("cannot read boot id: %w", err)
 	}
+	a.acceptance = newAcceptance(placeOf(cfg.Dir, boot))
 	if a.store, err = specstore.Open(cfg.Dir, boot); err != nil {
 		return nil, err
 	}
@@ -172,6 +171,7 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 	asked := &asked{}
 	a.prober = probe.New(probe.Config{Host: a.host, Sink: asked, Clock: host.SinceBoot, NewRun: newRun, Log: a.cfg.Log})
 	operator := &operation.Operator{
+		Policy: a.policy,
 		Processes: a.host, Commands: measuredHost{a.host, a.metrics}, Journal: a.disk, Asker: a.prober, Clock: host.SinceBoot, NewRun: newRun,
 		LimitNotes: a.host.LimitNotes, Log: a.cfg.Log,
 	}
@@ -187,10 +187,10 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 	a.timetable = timetable.New(timetable.Config{Sink: a.super, Now: a.wall, Host: a.key})
 	a.super.Join(supervisor.Parts{Timetables: a.timetable, Probes: a.prober, Usages: a.limits, OOM: a.host.OOM})
 	a.reporter = report.New(report.Config{
-		Link: measuredLink{server, a.metrics}, Processes: a.super, Journal: a.disk, Events: a.events, Groups: a.store, Disk: a.store, Introduced: a.introduced,
-		Heartbeat: heartbeat, Log: a.cfg.Log,
+		Link: measuredLink{server, a.metrics}, Processes: a.super, Journal: a.disk, Events: a.events, Groups: a.store, Disk: a.store, Introduced: a.introduced, Complete: a.complete, Trusted: a.renewed, Strange: a.estranged,
+		Wall: a.wall, Heartbeat: heartbeat, Log: a.cfg.Log,
 		Hello: wire.Hello{
-			Cloud: a.enrolment.Cloud, IP: a.enrolment.IP, ID: a.enrolment.ID, Build: a.cfg.Build, BootID: boot,
+			Build: a.cfg.Build, BootID: boot, Name: hostname(),
 			Started: a.wall().Unix(), Root: os.Geteuid() == 0, Host: machine(fs),
 		},
 	})
@@ -287,6 +287,9 @@ func (a *Agent) Notes() []string {
 	if mode := a.host.Groups(); mode == cgroup.ModeNone {
 		notes = append(notes, "no control group can be written: what a command leaves behind is searched for in /proc, and a fork storm may escape")
 	}
+	if summary := a.policy.Summary(); summary != "" {
+		notes = append(notes, "the policy of this host narrows what may be done: "+summary)
+	}
 	return notes
 }
 
@@ -313,44 +316,19 @@ func (a *Agent) run(ctx context.Context) error {
 	)
 }
 
-// serve keeps the link to the server.
-func (a *Agent) serve(ctx context.Context) error {
-	cfg := a.dial
-	cfg.OnConnected = func() {
-		a.conn.setUp(true)
-		a.confirmation.link()
-		a.reporter.Connected()
-	}
-	cfg.OnLost = func() { a.conn.setUp(false) }
-	conn, err := fabric.Dial(ctx, cfg)
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
-		return fmt.Errorf("cannot dial: %w", err)
-	}
-	defer conn.Close()
-	a.conn.set(conn, wire.ReportSubject(a.enrolment.Cloud, a.key))
-	_, err = conn.Serve(wire.OrderSubject(a.enrolment.Cloud, a.key), "", orderWorkers, //nolint:contextcheck // Close ends it
-		func(_ context.Context, _ string, data []byte) []byte {
-			return a.take(data)
-		})
-	if err != nil {
-		return fmt.Errorf("cannot listen for orders: %w", err)
-	}
-	a.conn.serves()
-	<-ctx.Done()
-	return nil
-}
-
 // keepHouse drops what is not needed any more.
 func (a *Agent) keepHouse(ctx context.Context) error {
 	sweep, prune := time.NewTicker(relistEvery), time.NewTicker(pruneEvery)
 	defer sweep.Stop()
 	defer prune.Stop()
+	told := a.policy.Summary()
 	for {
 		select {
 		case <-sweep.C:
+			if now := a.policy.Summary(); now != told {
+				told = now
+				a.reporter.Introduce()
+			}
 			a.host.Sweep(a.super.Runs()) //nolint:contextcheck // what it has begun to end is ended
 		case <-prune.C:
 			if err := a.store.Prune(specstore.Age{SinceBoot: host.SinceBoot(), Wall: a.wall(), Keep: keepCommands}); err != nil {

@@ -17,6 +17,9 @@ import (
 const (
 	waitForLink = 5 * time.Second
 	waitForWord = 3 * time.Second
+	// waitForHolder is how long it does after the server has said that another host has used the same key a moment ago. The server
+	// takes less time to find out whether that one is still there.
+	waitForHolder = 30 * time.Second
 )
 
 // confirmation is the wait for the server's word on what is on the disk. It happens once in the life of an agent.
@@ -25,12 +28,14 @@ type confirmation struct {
 	over   chan struct{}
 	linked chan struct{}
 	given  chan struct{}
-	once   sync.Once
-	log    *slog.Logger
+	// strange tells what the server says of an agent that it does not take for the one whose key it has.
+	strange chan wire.Stranger
+	once    sync.Once
+	log     *slog.Logger
 }
 
 func newConfirmation(log *slog.Logger) *confirmation {
-	return &confirmation{over: make(chan struct{}), linked: make(chan struct{}, 1), given: make(chan struct{}), log: log}
+	return &confirmation{over: make(chan struct{}), linked: make(chan struct{}, 1), given: make(chan struct{}), strange: make(chan wire.Stranger, 1), log: log}
 }
 
 // link notes that there is a link. It does not block.
@@ -38,6 +43,14 @@ func (c *confirmation) link() {
 	select {
 	case c.linked <- struct{}{}:
 	default:
+	}
+}
+
+// estrange notes that the server does not take this agent for the one whose key it has. It does not block.
+func (c *confirmation) estrange(s wire.Stranger) {
+	select {
+	case c.strange <- s:
+	default: // it is told again soon
 	}
 }
 
@@ -56,6 +69,12 @@ func (c *confirmation) run(ctx context.Context) error {
 			linked = nil
 		case <-c.given:
 			waiting = false
+		case s := <-c.strange:
+			linked = nil // it has come over a link
+			limit.Reset(waitForHolder)
+			if s.Clone {
+				limit.Stop() // whatever its disk says is another host's
+			}
 		case <-limit.C:
 			c.log.Warn("server has not confirmed what is on this disk, going on without it")
 			waiting = false
@@ -77,6 +96,7 @@ func (a *Agent) introduced(sealed []byte) (again bool) {
 			again = false
 		}
 	}
+	a.acceptance.give()
 	if !again {
 		a.confirmation.give()
 	}
@@ -85,7 +105,7 @@ func (a *Agent) introduced(sealed []byte) (again bool) {
 
 // reconcile brings the disk up to what the server knows. It obeys as intake does: only what is signed, fresh and meant for it.
 func (a *Agent) reconcile(sealed []byte) (again bool, err error) {
-	m, err := wire.Open(sealed, a.enrolment.ManifestKeys, a.key)
+	m, err := a.trust.open(sealed)
 	if err == nil {
 		err = a.freshness.admit(m.Issued, a.wall())
 	}

@@ -81,7 +81,10 @@ func TestI8_AnswersAreVerified(t *testing.T) {
 	now := time.Now()
 	newAgent := func() *Agent {
 		log := slog.New(slog.DiscardHandler)
-		a := &Agent{cfg: Config{Log: log}, key: "me", enrolment: wire.Enrolment{ManifestKeys: []string{public}}, confirmation: newConfirmation(log)}
+		a := &Agent{
+			cfg: Config{Log: log}, key: "me", confirmation: newConfirmation(log), acceptance: newAcceptance("here"),
+			trust: &trust{key: "me", now: enrolment{Enrolment: wire.Enrolment{ManifestKeys: []string{public}}}},
+		}
 		a.wall = func() time.Time { return now }
 		a.freshness = &freshness{note: func(time.Time) error { return nil }, newest: now, noted: now}
 		return a

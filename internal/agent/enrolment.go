@@ -14,9 +14,21 @@ import (
 
 const enrolmentFile = "enrolment.json"
 
-// LoadEnrolment reads what SaveEnrolment has written.
+// enrolment is what an agent has on its disk of the server that it belongs to.
+type enrolment struct {
+	wire.Enrolment
+	// Former are the addresses that counted before the present ones. They are tried when those lead nowhere.
+	Former []string `json:"former_urls,omitempty"`
+}
+
+// LoadEnrolment reads what SaveEnrolment has written, or what the server has sent since.
 func LoadEnrolment(dir string) (wire.Enrolment, error) {
-	var e wire.Enrolment
+	e, err := loadEnrolment(dir)
+	return e.Enrolment, err
+}
+
+func loadEnrolment(dir string) (enrolment, error) {
+	var e enrolment
 	data, err := os.ReadFile(filepath.Join(dir, enrolmentFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return e, fmt.Errorf("the agent in %s has not joined a server", dir)
@@ -30,8 +42,12 @@ func LoadEnrolment(dir string) (wire.Enrolment, error) {
 	return e, nil
 }
 
-// SaveEnrolment writes an enrolment, whole or not at all.
+// SaveEnrolment writes the enrolment of an agent that has just joined, whole or not at all.
 func SaveEnrolment(dir string, e wire.Enrolment) error {
+	return saveEnrolment(dir, enrolment{Enrolment: e})
+}
+
+func saveEnrolment(dir string, e enrolment) error {
 	data, err := json.MarshalIndent(e, "", "  ") //nolint:gosec // the token is no secret without the private key
 	if err != nil {
 		return fmt.Errorf("cannot encode enrolment: %w", err)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"encoding/json"
 
 	"drover/internal/agent/host"
@@ -11,7 +12,10 @@ import (
 // take verifies a manifest, journals its orders and queues those that are new. The receipt is made after that, so that an
 // accepted order survives everything but the loss of the disk. An order that came before is answered with what is known
 // of it and never run again.
-func (a *Agent) take(data []byte) []byte {
+func (a *Agent) take(ctx context.Context, data []byte) []byte {
+	if !a.acceptance.wait(ctx, waitForAcceptance) {
+		return nil // no receipt: it is sent again
+	}
 	receipt := a.receive(data)
 	receipt.Version = wire.Version
 	reply, err := json.Marshal(receipt)
@@ -24,7 +28,7 @@ func (a *Agent) take(data []byte) []byte {
 
 func (a *Agent) receive(data []byte) wire.Receipt {
 	now, boot := a.wall(), host.SinceBoot()
-	m, err := wire.Open(data, a.enrolment.ManifestKeys, a.key)
+	m, err := a.trust.open(data)
 	if err == nil {
 		err = a.freshness.admit(m.Issued, now)
 	}

@@ -2,7 +2,9 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"time"
 
 	"drover/internal/fabric"
 )
@@ -16,16 +18,50 @@ type link struct {
 	subject string
 	up      bool
 	serving bool
+	unheard unheard
+}
+
+const (
+	// unheardFor is how long reports go without an answer over a link that is up before another address is tried: three heartbeats. A
+	// proxy that has lost its own way to the servers looks like that.
+	unheardFor = 3 * heartbeat
+	// unheardMost is how long at most, once that has led nowhere several times.
+	unheardMost = 8 * unheardFor
+)
+
+// unheard counts how long there has been no answer.
+type unheard struct {
+	since    time.Time     // of the first report without one; zero: the last one had one
+	patience time.Duration // 0 is unheardFor
+}
+
+// note takes in what became of a report, and returns whether to try another address.
+func (u *unheard) note(err error, now time.Time) bool {
+	switch {
+	case err == nil:
+		*u = unheard{}
+	case errors.Is(err, fabric.ErrNotConnected): // other addresses are being tried
+		u.since = time.Time{}
+	case u.since.IsZero():
+		u.since = now
+	case now.Sub(u.since) >= max(u.patience, unheardFor):
+		*u = unheard{patience: min(2*max(u.patience, unheardFor), unheardMost)}
+		return true
+	}
+	return false
 }
 
 func newLink() *link { return &link{dialled: make(chan struct{})} }
 
-// set is called once.
+// set is called again when the link is made anew elsewhere.
 func (l *link) set(conn *fabric.Conn, subject string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	first := l.conn == nil
 	l.conn, l.subject = conn, subject
-	close(l.dialled)
+	if first {
+		close(l.dialled)
+	}
 }
 
 func (l *link) setUp(up bool) {
@@ -48,7 +84,8 @@ func (l *link) takesOrders() bool {
 	return l.serving && l.up
 }
 
-// Report implements report.Link. It waits for the first attempt at a connection.
+// Report implements report.Link. It waits for the first attempt at a connection. When reports have not been answered for some time, the
+// next address is tried.
 func (l *link) Report(ctx context.Context, data []byte) ([]byte, error) {
 	select {
 	case <-l.dialled:
@@ -58,5 +95,12 @@ func (l *link) Report(ctx context.Context, data []byte) ([]byte, error) {
 	l.mu.Lock()
 	conn, subject := l.conn, l.subject
 	l.mu.Unlock()
-	return conn.Request(ctx, subject, data)
+	reply, err := conn.Request(ctx, subject, data)
+	l.mu.Lock()
+	elsewhere := l.unheard.note(err, time.Now())
+	l.mu.Unlock()
+	if elsewhere {
+		conn.Elsewhere()
+	}
+	return reply, err
 }

@@ -1,0 +1,182 @@
+package agent
+
+import (
+	"encoding/base64"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nkeys"
+
+	"drover/internal/pki"
+	"drover/internal/wire"
+)
+
+// token is what looks like that of a subject; the fabric verifies it, not the agent.
+func token(subject string) string {
+	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"`+subject+`"}`)) + ".x"
+}
+
+// school is a server that has an agent trust other things.
+type school struct {
+	t           *testing.T
+	key, second nkeys.KeyPair
+	ca          string
+	dir         string
+	trust       *trust
+}
+
+func newSchool(t *testing.T) *school {
+	t.Helper()
+	k, err := pki.Open(pki.Config{Dir: t.TempDir(), Names: []string{"x"}, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &school{t: t, key: mustKey(t), second: mustKey(t), ca: k.CA(), dir: t.TempDir()}
+	if err := SaveEnrolment(s.dir, s.enrolment(1, s.key)); err != nil {
+		t.Fatal(err)
+	}
+	s.open()
+	return s
+}
+
+func (s *school) open() {
+	s.t.Helper()
+	var err error
+	if s.trust, err = openTrust(s.dir, "me", slog.New(slog.DiscardHandler)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// enrolment is one with the public halves of the keys.
+func (s *school) enrolment(generation uint64, keys ...nkeys.KeyPair) wire.Enrolment {
+	s.t.Helper()
+	e := wire.Enrolment{
+		URLs: []string{"tls://192.0.2.1:1"}, JWT: token("me"), CA: s.ca, Cloud: 3, IP: "192.0.2.7",
+		TrustHeld: wire.TrustHeld{Generation: generation, Digest: "d"},
+	}
+	for _, k := range keys {
+		public, err := k.PublicKey()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		e.ManifestKeys = append(e.ManifestKeys, public)
+	}
+	return e
+}
+
+// teach sends an enrolment, signed by the keys.
+func (s *school) teach(e wire.Enrolment, key nkeys.KeyPair, others ...nkeys.KeyPair) (bool, error) {
+	s.t.Helper()
+	sealed, err := wire.Seal(wire.Manifest{Agent: "me", Issued: time.Now(), Trust: &e}, key, others...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return s.trust.adopt(sealed)
+}
+
+// TestTrustIsTakenOver: what a known key has signed counts at once and after a start, and only once.
+func TestTrustIsTakenOver(t *testing.T) {
+	s := newSchool(t)
+	next := s.enrolment(2, s.key, s.second)
+	next.URLs, next.JWT = []string{"tls://192.0.2.2:1"}, token("me")+"2"
+	if taken, err := s.teach(next, s.key); !taken || err != nil {
+		t.Fatalf("%v, %v", taken, err)
+	}
+	if d := cmp.Diff(next, s.trust.current().Enrolment); d != "" {
+		t.Errorf("what counts (-want +got):\n%s", d)
+	}
+	select {
+	case <-s.trust.moved:
+	default:
+		t.Error("nobody is told of other addresses")
+	}
+	s.open()
+	if d := cmp.Diff(next, s.trust.current().Enrolment); d != "" {
+		t.Errorf("after a start (-want +got):\n%s", d)
+	}
+	if a, b := s.trust.addresses(0), s.trust.addresses(1); a[0] != "tls://192.0.2.2:1" || b[0] != "tls://192.0.2.1:1" {
+		t.Errorf("it looks for the fabric at %q, then at %q", a, b)
+	}
+	for _, old := range []uint64{0, 1, 2} {
+		if taken, err := s.teach(s.enrolment(old, s.key), s.key); taken || err != nil {
+			t.Errorf("generation %d: %v, %v", old, taken, err)
+		}
+	}
+	// The first key goes: the second one vouches.
+	if taken, err := s.teach(s.enrolment(3, s.second), s.second); !taken || err != nil {
+		t.Errorf("by the second key: %v, %v", taken, err)
+	}
+	if _, err := s.teach(s.enrolment(4, s.key), s.key); err == nil {
+		t.Error("a key that was dropped is believed")
+	}
+}
+
+// TestAnAgentThatWasAway: it knows a key only that signs nothing else any more.
+func TestAnAgentThatWasAway(t *testing.T) {
+	s := newSchool(t)
+	third := mustKey(t)
+	if taken, err := s.teach(s.enrolment(2, s.second, third), third, s.second, s.key); !taken || err != nil {
+		t.Errorf("%v, %v", taken, err)
+	}
+	if _, err := s.teach(s.enrolment(3, s.key), mustKey(t), mustKey(t)); err == nil {
+		t.Error("strangers are believed")
+	}
+}
+
+func TestTrustIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*wire.Enrolment)
+		want   string
+	}{
+		"no address":          {func(e *wire.Enrolment) { e.URLs = nil }, "not whole"},
+		"no token":            {func(e *wire.Enrolment) { e.JWT = "" }, "not whole"},
+		"no keys":             {func(e *wire.Enrolment) { e.ManifestKeys = nil }, "not whole"},
+		"the token of others": {func(e *wire.Enrolment) { e.JWT = token("you") }, `that of "you"`},
+		"no token at all":     {func(e *wire.Enrolment) { e.JWT = "x" }, `that of ""`},
+		"no authority":        {func(e *wire.Enrolment) { e.CA = "" }, "no certificate"},
+		"an odd authority":    {func(e *wire.Enrolment) { e.CA = "x" }, "no certificate"},
+		"no TLS":              {func(e *wire.Enrolment) { e.URLs = append(e.URLs, "nats://192.0.2.1:1") }, "without TLS"},
+		"another area":        {func(e *wire.Enrolment) { e.Cloud = 4 }, "area 4"},
+	} {
+		s := newSchool(t)
+		before := s.trust.current()
+		e := s.enrolment(2, s.key)
+		c.change(&e)
+		if taken, err := s.teach(e, s.key); taken || err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, %v; want an error about %q", name, taken, err, c.want)
+		}
+		if d := cmp.Diff(before, s.trust.current()); d != "" {
+			t.Errorf("%s: it counts:\n%s", name, d)
+		}
+		s.open()
+		if d := cmp.Diff(before, s.trust.current()); d != "" {
+			t.Errorf("%s: it is on disk:\n%s", name, d)
+		}
+	}
+	s := newSchool(t)
+	for name, sealed := range map[string][]byte{"nothing": nil, "orders": must(wire.Seal(wire.Manifest{Agent: "me"}, s.key)), "another agent's": must(wire.Seal(wire.Manifest{Agent: "you", Trust: &wire.Enrolment{}}, s.key))} {
+		if taken, err := s.trust.adopt(sealed); taken || err == nil {
+			t.Errorf("%s: %v, %v", name, taken, err)
+		}
+	}
+}
+
+func must(data []byte, err error) []byte {
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+// TestTrustThatCannotBeStored: what is not on the disk does not count, as it would be gone after a start.
+func TestTrustThatCannotBeStored(t *testing.T) {
+	s := newSchool(t)
+	s.trust.dir = filepath.Join(s.dir, "gone")
+	if taken, err := s.teach(s.enrolment(2, s.second), s.key); taken || err == nil || s.trust.current().Generation != 1 {
+		t.Errorf("%v, %v, generation %d", taken, err, s.trust.current().Generation)
+	}
+}

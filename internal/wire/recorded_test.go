@@ -1,0 +1,130 @@
+package wire_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nkeys"
+
+	"drover/internal/process"
+	"drover/internal/wire"
+)
+
+// recorded reads what the first build wrote, version 1 of every message. Such a file is never made anew: it is what agents and servers
+// that are out there send.
+func recorded(t *testing.T, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", "v1", name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// theirs is the public key that the recorded messages were signed with.
+func theirs(t *testing.T, kind nkeys.PrefixByte, seed string) string {
+	t.Helper()
+	raw := sha256.Sum256([]byte(seed))
+	k, err := nkeys.FromRawSeed(kind, raw[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := k.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return public
+}
+
+// TestRecordedMessages: what the first build wrote is understood, all of it, and what is written of it today says the same to the first
+// build.
+func TestRecordedMessages(t *testing.T) {
+	for name, message := range map[string]any{
+		"enrolment": &wire.Enrolment{}, "introduction": &wire.Report{}, "heartbeat": &wire.Report{}, "report": &wire.Report{},
+		"answer": &wire.ReportAck{}, "refusal": &wire.ReportAck{}, "receipt": &wire.Receipt{}, "orders": &wire.Envelope{}, "desired": &wire.Envelope{},
+	} {
+		data := recorded(t, name)
+		d := json.NewDecoder(bytes.NewReader(data))
+		d.DisallowUnknownFields()
+		if err := d.Decode(message); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		written, err := json.Marshal(message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(plain(t, data), plain(t, written)); diff != "" {
+			t.Errorf("%s is another one when it is written again (-recorded +written):\n%s", name, diff)
+		}
+	}
+}
+
+func plain(t *testing.T, data []byte) any {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal(data, &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// TestRecordedSignatures: they count still.
+func TestRecordedSignatures(t *testing.T) {
+	agent, server := theirs(t, nkeys.PrefixByteUser, "agent"), theirs(t, nkeys.PrefixByteAccount, "server")
+	m, err := wire.Open(recorded(t, "orders"), []string{server}, agent)
+	if err != nil || len(m.Orders) != 2 || m.Orders[0].Op != process.Start || m.Orders[0].Spec.Commands.Start != "./nginx" || m.Orders[1].Groups[0].CPULimit != 20 || m.Trust != nil {
+		t.Errorf("orders are %+v, %v", m, err)
+	}
+	m, err = wire.Open(recorded(t, "desired"), []string{server}, agent)
+	if err != nil || m.Desired == nil || len(m.Desired.Processes) != 2 || !m.Desired.Processes[0].Hosted || !m.Desired.Processes[1].Gone {
+		t.Errorf("what is desired is %+v, %v", m, err)
+	}
+	r, err := wire.OpenJoin(recorded(t, "join"))
+	if err != nil || r.Key != agent || r.IP != "192.0.2.7" || r.ID != "web-1" || r.Proxy != nil {
+		t.Errorf("the request to join is %+v, %v", r, err)
+	}
+}
+
+// TestFormerKeys: with several signatures a reader takes the first by a key that it knows, and that one has to be right.
+func TestFormerKeys(t *testing.T) {
+	present, presentKey := key(t, "p")
+	former, formerKey := key(t, "f")
+	_, strangerKey := key(t, "z")
+	_, agent := key(t, "a")
+	data, err := wire.Seal(wire.Manifest{Agent: agent}, present, former)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		pinned []string
+		want   error
+	}{
+		"the present one": {[]string{presentKey}, nil}, "the former one": {[]string{formerKey}, nil}, "both": {[]string{formerKey, presentKey}, nil},
+		"another": {[]string{strangerKey}, wire.ErrUnknownKey}, "none": {nil, wire.ErrUnknownKey},
+	} {
+		if _, err := wire.Open(data, c.pinned, agent); err != c.want {
+			t.Errorf("who knows %s: %v, want %v", name, err, c.want)
+		}
+	}
+	var e wire.Envelope
+	if err := json.Unmarshal(data, &e); err != nil {
+		t.Fatal(err)
+	}
+	e.Others[0].Signature[0] ^= 1
+	forged, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := wire.Open(forged, []string{formerKey}, agent); err != wire.ErrForged {
+		t.Errorf("a forged signature: %v", err)
+	}
+	if _, err := wire.Open(forged, []string{presentKey}, agent); err != nil {
+		t.Errorf("who does not need the forged one: %v", err)
+	}
+}
