@@ -215,6 +215,28 @@ func TestRunThatCannotBeReplaced(t *testing.T) {
 	})
 }
 
+// TestOwedRunThatWaitsForTheServer: the run that is held back until the server has spoken is the one that is owed, and no second one.
+func TestOwedRunThatWaitsForTheServer(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.every("a", 60, 0, process.Schedule{Overlap: process.OverlapReplace})
+		s.Commands.Stop = line("stop", "a")
+		at := r.starts("a", operationtest.Script{Takes: time.Hour})
+		r.Script(line("stop", "a"), operationtest.Script{Takes: 5 * time.Second})
+		r.do(process.Host, "a", s)
+		r.pass(115 * time.Second)
+		r.kill()
+		r.confirmed = make(chan struct{})
+		r.begin()
+		r.pass(20 * time.Second)
+		r.state("a", "starting", true)
+		close(r.confirmed)
+		r.pass(time.Second)
+		if got := r.state("a", "running", true); strings.Contains(got.Message, "another run is due") || len(*at) != 2 {
+			t.Errorf("run at %v, then %q", *at, got.Message)
+		}
+	})
+}
+
 // TestDueDuringAnOperation: who waits for the run before waits for an operation too.
 func TestDueDuringAnOperation(t *testing.T) {
 	for overlap, runs := range map[process.Overlap]int{process.OverlapSkip: 0, process.OverlapWait: 1} {
