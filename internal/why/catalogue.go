@@ -18,18 +18,33 @@ type Entry struct {
 // Page is where the entry is described in full, below the root of the repository.
 func (e Entry) Page() string { return "docs/why/" + string(e.ID) + ".md" }
 
-// Catalogue lists every cause there is, by theme.
-func Catalogue() []Entry {
+// Entries lists every cause there is, by theme.
+func Entries() []Entry {
 	return slices.Concat(asked(), ends(), troubles(), limits(), starts(), findings(), timetables(), server())
 }
 
-// Lookup finds an entry.
-func Lookup(id process.CauseID) (Entry, bool) {
-	all := Catalogue()
-	if i := slices.IndexFunc(all, func(e Entry) bool { return e.ID == id }); i >= 0 {
-		return all[i], true
+// Catalogue is all causes, and the judge who knows them. It does not change, and may be used from any goroutine.
+type Catalogue struct {
+	entries map[process.CauseID]Entry
+	ends    map[process.CauseID]bool
+}
+
+// Open returns the catalogue. Whoever judges many processes opens it once.
+func Open() Catalogue {
+	c := Catalogue{entries: map[process.CauseID]Entry{}, ends: map[process.CauseID]bool{}}
+	for _, e := range Entries() {
+		c.entries[e.ID] = e
 	}
-	return Entry{}, false
+	for _, e := range ends() {
+		c.ends[e.ID] = true
+	}
+	return c
+}
+
+// Lookup finds an entry.
+func (c Catalogue) Lookup(id process.CauseID) (Entry, bool) {
+	e, ok := c.entries[id]
+	return e, ok
 }
 
 // asked are the states that somebody has asked for.

@@ -54,7 +54,7 @@ func causes(t *testing.T) []process.CauseID {
 
 func TestCatalogueIsWhole(t *testing.T) {
 	var listed []process.CauseID
-	for _, e := range why.Catalogue() {
+	for _, e := range why.Entries() {
 		listed = append(listed, e.ID)
 		for _, text := range []string{e.Title, e.Meaning, e.Remedy} {
 			if text == "" || text != strings.TrimSpace(text) || strings.Contains(text, "\n") {
@@ -64,7 +64,7 @@ func TestCatalogueIsWhole(t *testing.T) {
 		if !strings.HasSuffix(e.Meaning, ".") || !strings.HasSuffix(e.Remedy, ".") || strings.HasSuffix(e.Title, ".") {
 			t.Errorf("%s: a title has no full stop, a sentence has one", e.ID)
 		}
-		if found, ok := why.Lookup(e.ID); !ok || found != e {
+		if found, ok := why.Open().Lookup(e.ID); !ok || found != e {
 			t.Errorf("%s is listed twice", e.ID)
 		}
 	}
@@ -72,7 +72,7 @@ func TestCatalogueIsWhole(t *testing.T) {
 	if d := cmp.Diff(causes(t), listed); d != "" {
 		t.Errorf("causes of internal/process and of the catalogue (-want +got):\n%s", d)
 	}
-	if _, ok := why.Lookup("weather"); ok {
+	if _, ok := why.Open().Lookup("weather"); ok {
 		t.Error("what is no cause was found")
 	}
 }
@@ -82,7 +82,7 @@ func TestPages(t *testing.T) {
 	sections := []string{"## What drover has seen", "## Check by hand", "## What to do", "## What drover does next"}
 	bodies := map[string]process.CauseID{}
 	var files []string
-	for _, e := range why.Catalogue() {
+	for _, e := range why.Entries() {
 		files = append(files, string(e.ID)+".md")
 		data, err := os.ReadFile(filepath.Join(root, e.Page()))
 		if err != nil {
@@ -131,7 +131,7 @@ func TestPages(t *testing.T) {
 func TestIndex(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("| cause | severity | |\n|---|---|---|\n")
-	for _, e := range why.Catalogue() {
+	for _, e := range why.Entries() {
 		b.WriteString("| [" + string(e.ID) + "](" + string(e.ID) + ".md) | " + string(e.Severity) + " | " + e.Meaning + " |\n")
 	}
 	data, err := os.ReadFile(filepath.Join(root, "docs", "why", "README.md"))

@@ -7,14 +7,15 @@ import (
 	"drover/internal/process"
 )
 
-// Own returns the cause that the agent has found. Where it has none, as one of an earlier version, it is what the state tells; its
+// own returns the cause that the agent has found. Where it has none, as one of an earlier version, it is what the state tells; its
 // zero value where there is nothing to explain.
-func Own(s process.Status) process.Cause {
+func (f *judgement) own() process.Cause {
+	s := f.Status
 	if s.Cause.ID != "" {
 		return s.Cause
 	}
-	c := process.Cause{ID: told(&s), Text: s.Message}
-	if e, known := Lookup(c.ID); known && c.Text == "" {
+	c := process.Cause{ID: told(s), Text: s.Message}
+	if e, known := f.Lookup(c.ID); known && c.Text == "" {
 		c.Text = e.Meaning
 	}
 	return c
@@ -50,7 +51,7 @@ func told(s *process.Status) process.CauseID {
 }
 
 // impact is what the state means for the process.
-func (f *Facts) impact() string {
+func (f *judgement) impact() string {
 	s := f.Status
 	switch {
 	case !f.Agent.Joined:

@@ -80,9 +80,16 @@ type Finding struct {
 	Then *process.Cause
 }
 
+// judgement is what is known of a process, and of causes.
+type judgement struct {
+	Facts
+	Catalogue
+}
+
 // Judge finds the cause that comes first. What only the server can know comes before what the agent has said: it is out of date
 // where the agent is away. It is a pure function.
-func Judge(f Facts) Finding {
+func (c Catalogue) Judge(facts Facts) Finding {
+	f := judgement{facts, c}
 	switch {
 	case !f.Agent.Joined:
 		return f.conclude(f.unknownAgent())
@@ -96,7 +103,7 @@ func Judge(f Facts) Finding {
 			ID: process.CauseUnknown, Text: fmt.Sprintf("the agent on %s knows no process %s", f.Host, f.Process),
 		})
 	}
-	own := Own(*f.Status)
+	own := f.own()
 	if len(f.Operations) == 0 {
 		return f.conclude(own)
 	}
@@ -114,7 +121,7 @@ func Judge(f Facts) Finding {
 }
 
 // conclude makes a finding of a cause.
-func (f *Facts) conclude(c process.Cause) Finding {
+func (f *judgement) conclude(c process.Cause) Finding {
 	v := Finding{Cause: c, Wrong: f.wrong(c), Severity: Notice, Impact: f.impact()}
 	if v.Wrong {
 		v.Severity = f.severity(c.ID)
@@ -123,8 +130,8 @@ func (f *Facts) conclude(c process.Cause) Finding {
 }
 
 // severity is how bad a cause is that is wrong: that of the catalogue, as far as the state bears it out.
-func (f *Facts) severity(id process.CauseID) Severity {
-	e, known := Lookup(id)
+func (f *judgement) severity(id process.CauseID) Severity {
+	e, known := f.Lookup(id)
 	seen := f.Agent.Joined && !f.Agent.Away && f.Status != nil
 	switch {
 	case seen && f.Status.State == process.StateGivenUp:
@@ -136,8 +143,8 @@ func (f *Facts) severity(id process.CauseID) Severity {
 }
 
 // wrong reports whether a process with this cause is not as it should be.
-func (f *Facts) wrong(c process.Cause) bool {
-	e, known := Lookup(c.ID)
+func (f *judgement) wrong(c process.Cause) bool {
+	e, known := f.Lookup(c.ID)
 	expected := f.Status == nil || f.Status.Hosted || f.Status.Want == process.WantRunning
 	switch {
 	case c.ID == "":
@@ -150,7 +157,7 @@ func (f *Facts) wrong(c process.Cause) bool {
 		return len(f.Operations) > 0 && f.Now.Sub(f.Operations[0].Asked) > Patience
 	case c.ID == process.CauseAgentAway:
 		return expected || len(f.Operations) > 0
-	case slices.ContainsFunc(ends(), func(e Entry) bool { return e.ID == c.ID }):
+	case f.ends[c.ID]:
 		return expected || f.Status.Running() // what nobody expects to run may end as it likes
 	}
 	return true
@@ -158,7 +165,7 @@ func (f *Facts) wrong(c process.Cause) bool {
 
 func failedExit(e *process.Exit) bool { return e.Known && (e.Code != 0 || e.Signal != 0) }
 
-func (f *Facts) unknownAgent() process.Cause {
+func (f *judgement) unknownAgent() process.Cause {
 	c := process.Cause{ID: process.CauseAgentUnknown, Text: fmt.Sprintf("no agent has ever joined as %s", f.Host)}
 	if f.Status != nil {
 		c.Text = fmt.Sprintf("the agent that reported it is no longer known as %s", f.Host)
@@ -168,7 +175,7 @@ func (f *Facts) unknownAgent() process.Cause {
 }
 
 // away makes a finding of a process that nobody sees.
-func (f *Facts) away() Finding {
+func (f *judgement) away() Finding {
 	c := process.Cause{ID: process.CauseAgentAway, Since: millis(f.Agent.Since)}
 	switch {
 	case f.Agent.Seen.IsZero():
@@ -180,7 +187,7 @@ func (f *Facts) away() Finding {
 	var then *process.Cause
 	if s := f.Status; s != nil {
 		c.Text += "; " + asOf(s)
-		if own := Own(*s); own.ID != "" {
+		if own := f.own(); own.ID != "" {
 			then = &own
 			c.Evidence = append(c.Evidence, fmt.Sprintf("its last word: %s [%s]", own.Text, own.ID))
 		}
@@ -202,7 +209,7 @@ func asOf(s *process.Status) string {
 }
 
 // underWay is the cause while the agent works on an operation.
-func (f *Facts) underWay(own process.Cause) process.Cause {
+func (f *judgement) underWay(own process.Cause) process.Cause {
 	o := f.Operations[0]
 	c := process.Cause{ID: process.CauseOperating, Text: o.String() + " is under way", Since: own.Since}
 	if own.ID == process.CauseOperating {
@@ -218,7 +225,7 @@ func (f *Facts) underWay(own process.Cause) process.Cause {
 }
 
 // waiting is the cause while an operation has not begun.
-func (f *Facts) waiting(own *process.Cause) process.Cause {
+func (f *judgement) waiting(own *process.Cause) process.Cause {
 	if f.Operations[0].Begun {
 		return f.underWay(process.Cause{})
 	}

@@ -140,7 +140,7 @@ func TestJudge(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := why.Judge(why.Facts{
+			got := why.Open().Judge(why.Facts{
 				Process: process.ID{Namespace: "web", Name: "nginx"}, Host: "h1", Now: now(), Agent: tt.agent, Status: tt.status, Operations: tt.operations,
 			})
 			if d := cmp.Diff(tt.want, told(got)); d != "" {
@@ -161,7 +161,7 @@ func TestEvidence(t *testing.T) {
 	sick := down("given-up", process.CauseExitStatus)
 	sick.Cause.Evidence = []string{"exit status 3"}
 	facts := why.Facts{Host: "h1", Now: now(), Agent: away(time.Minute), Status: sick, Operations: []why.Operation{waiting(time.Second)}}
-	v := why.Judge(facts)
+	v := why.Open().Judge(facts)
 	want := []string{"last heard at 2026-11-20T10:29:00Z", "its last word: so it is [exit-status]", "restart by anna (op-1) waits for it"}
 	if d := cmp.Diff(want, v.Cause.Evidence); d != "" {
 		t.Errorf("away (-want +got):\n%s", d)
@@ -170,7 +170,7 @@ func TestEvidence(t *testing.T) {
 		t.Errorf("then %v, since %d", v.Then, v.Cause.Since)
 	}
 	facts.Agent = here()
-	v = why.Judge(facts)
+	v = why.Open().Judge(facts)
 	if d := cmp.Diff([]string{"exit status 3", "restart by anna (op-1) is about to begin"}, v.Cause.Evidence); d != "" {
 		t.Errorf("help is near (-want +got):\n%s", d)
 	}
@@ -179,7 +179,7 @@ func TestEvidence(t *testing.T) {
 	}
 	facts.Operations = []why.Operation{waiting(time.Hour), waiting(time.Minute)}
 	facts.Operations[0].Accepted = true
-	v = why.Judge(facts)
+	v = why.Open().Judge(facts)
 	want = []string{"the agent has accepted it and has not begun", "until then: so it is [exit-status]", "restart by anna (op-1) waits behind it"}
 	if d := cmp.Diff(want, v.Cause.Evidence); d != "" {
 		t.Errorf("waits (-want +got):\n%s", d)
@@ -213,7 +213,8 @@ func TestAgentOfAnEarlierVersion(t *testing.T) {
 		{process.Status{State: "stopped", LastStartAt: 1}, process.CauseUnhosted},
 		{process.Status{State: "stopped", LastStartAt: 1, Hosted: true}, process.CauseUnseen},
 	} {
-		c := why.Own(tt.status)
+		tt.status.Known = true
+		c := why.Open().Judge(why.Facts{Agent: here(), Now: now(), Status: &tt.status}).Cause
 		if c.ID != tt.want {
 			t.Errorf("%+v: %q, want %q", tt.status, c.ID, tt.want)
 		}
@@ -226,7 +227,7 @@ func TestAgentOfAnEarlierVersion(t *testing.T) {
 func TestImpact(t *testing.T) {
 	seen := map[string]string{}
 	for _, state := range []string{"given-up", "backoff", "starting", "stopping", "operating", "scheduled", "finished", "stopped"} {
-		v := why.Judge(why.Facts{Agent: here(), Now: now(), Status: down(state, process.CauseExitStatus)})
+		v := why.Open().Judge(why.Facts{Agent: here(), Now: now(), Status: down(state, process.CauseExitStatus)})
 		if other, twice := seen[v.Impact]; twice {
 			t.Errorf("%s and %s are %q alike", state, other, v.Impact)
 		}
@@ -249,7 +250,7 @@ func TestSeverities(t *testing.T) {
 	if why.Critical.Compare(why.Warning) >= 0 || why.Warning.Compare(why.Notice) >= 0 || why.Notice.Compare(why.Notice) != 0 {
 		t.Error("the worst does not come first")
 	}
-	for _, e := range why.Catalogue() {
+	for _, e := range why.Entries() {
 		if strings.TrimSpace(string(e.Severity)) == "" {
 			t.Errorf("%s has no severity", e.ID)
 		}

@@ -57,13 +57,13 @@ type whyView struct {
 // something to tell.
 func (h *Handler) explain(ctx context.Context, c *call) (reply, error) {
 	p := &c.params
-	q := inquiry{reader: reader{h: h, who: &c.who}, now: h.Now()}
+	q := inquiry{reader: reader{h: h, who: &c.who}, catalogue: why.Open(), now: h.Now()}
 	q.namespace, q.name, q.hosts, q.most = p.text("namespace"), p.text("name"), p.list("host"), p.limit()
 	if all := p.flag("all"); all != nil {
 		q.all = *all
 	}
 	for _, id := range p.list("cause") {
-		if _, known := why.Lookup(process.CauseID(id)); !known {
+		if _, known := q.catalogue.Lookup(process.CauseID(id)); !known {
 			p.fail(invalid("cause", "is %.40q: there is no such cause", id))
 		}
 		q.causes = append(q.causes, process.CauseID(id))
@@ -82,8 +82,9 @@ func (h *Handler) explain(ctx context.Context, c *call) (reply, error) {
 // inquiry is one walk over the processes that are asked about.
 type inquiry struct {
 	reader
-	now  time.Time
-	most int
+	catalogue why.Catalogue
+	now       time.Time
+	most      int
 
 	namespace, name string
 	hosts           []string
@@ -190,7 +191,7 @@ func (q *inquiry) judge(id process.ID, agent store.Agent, joined bool, status *p
 		return
 	}
 	host := q.h.viewHost(agent)
-	v := why.Judge(why.Facts{
+	v := q.catalogue.Judge(why.Facts{
 		Process: id, Host: host.ID, Now: q.now, Agent: agentFacts(joined, q.h.Directory.Presence(agent.Key, q.now)), Status: status, Operations: operations,
 	})
 	if status != nil {
@@ -231,7 +232,7 @@ func agentFacts(joined bool, p fleet.Presence) why.Agent {
 func (q *inquiry) count(v *why.Finding) {
 	n := q.counts[v.Cause.ID]
 	if n == nil {
-		e, _ := why.Lookup(v.Cause.ID)
+		e, _ := q.catalogue.Lookup(v.Cause.ID)
 		n = &causeCount{ID: v.Cause.ID, Title: e.Title, Severity: v.Severity, Meaning: e.Meaning, Remedy: e.Remedy, Page: e.Page()}
 		q.counts[v.Cause.ID] = n
 	}
