@@ -23,6 +23,17 @@ func script(t *testing.T, s *harness.Server, name, command string) (*harness.Pro
 
 func TestCommands(t *testing.T) {
 	s := harness.Start(t, binaries.drover)
+	t.Run("write 100 MB", func(t *testing.T) {
+		t.Parallel()
+		p, _ := script(t, s, "talkative", "echo begin; head -c 100000000 /dev/zero | tr '\\0' x; echo end; exit 3")
+		p.Policy = harness.Object{"start_check_secs": 1, "op_timeout": 60}
+		p.Operate(0).Want(t, "start", 0)
+		r := p.Operate(8)
+		const most = 66 << 10
+		if !strings.Contains(r.Msg, "begin\nx") || !strings.Contains(r.Msg, "xend") || len(r.Msg) > most {
+			t.Errorf("the result has %d bytes: %.100q", len(r.Msg), r.Msg)
+		}
+	})
 	t.Run("run in an environment that is exactly known", func(t *testing.T) {
 		t.Parallel()
 		p, dir := script(t, s, "environment", "env >env.txt; umask >umask.txt; pwd >pwd.txt; ls -l /proc/self/fd >fd.txt; cat >stdin.txt; "+

@@ -181,7 +181,7 @@ func (c *collector) observe(ctx context.Context, from store.ReportMark, r *wire.
 		if o.Gone {
 			gone = append(gone, store.Removal{Agent: agent, Process: o.Process, Revision: o.Status.Revision, At: c.clock.now()})
 		} else {
-			rows = append(rows, store.Observed{Agent: agent, Process: o.Process, Status: o.Status, Spec: o.Spec})
+			rows = append(rows, store.Observed{Agent: agent, Process: o.Process, Status: boundedStatus(o.Status), Spec: o.Spec})
 		}
 	}
 	if r.Hello != nil {
@@ -229,7 +229,7 @@ func (c *collector) progress(ctx context.Context, agent string, all []wire.Progr
 	outcomes := map[string]process.Outcome{}
 	for _, p := range all {
 		if p.Outcome != nil {
-			outcomes[p.Item] = *p.Outcome
+			outcomes[p.Item] = bounded(*p.Outcome)
 			continue
 		}
 		limit := time.Duration(min(p.Limit, int(task.LongestRun/time.Second))) * time.Second

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -210,3 +211,42 @@ func FuzzHandleReport(f *testing.F) {
 type discard struct{ store.Agents }
 
 func (discard) PutAgent(context.Context, store.Agent) error { return nil }
+
+// TestLongTexts: of what an agent has not cut the server keeps the two ends.
+func TestLongTexts(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.submit("t", process.Query, "agent-0")
+		item := r.takenOne().Item
+		long := "begin" + strings.Repeat("é", 1<<20) + "end"
+		status := process.Status{Message: long, Instance: process.Instance{Cmdline: "short"}}
+		r.report("agent-0", wire.Report{
+			Observed: []wire.Observation{{Process: process.ID{Namespace: "ns", Name: "nginx"}, Status: status, Spec: &process.Spec{}}},
+			Progress: []wire.Progress{{Item: item, Outcome: &process.Outcome{Fault: process.Failed, Text: long, Status: &status}}},
+		})
+		check := func(what, text string) {
+			t.Helper()
+			const most = 129 << 10
+			if len(text) > most || !strings.HasPrefix(text, "begin") || !strings.HasSuffix(text, "end") || !strings.Contains(text, "bytes were left out") || !utf8.ValidString(text) {
+				t.Errorf("%s has %d bytes: %.20q … %q", what, len(text), text, text[max(0, len(text)-20):])
+			}
+		}
+		err := r.db.TaskItems(t.Context(), "t", "", func(v store.ItemView) error {
+			check("outcome", v.Outcome.Text)
+			check("status of the outcome", v.Outcome.Status.Message)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = r.db.GetObserved(t.Context(), process.ID{Namespace: "ns", Name: "nginx"}, []string{"agent-0"}, func(o store.Observed) error {
+			check("state", o.Status.Message)
+			if o.Status.Instance.Cmdline != "short" {
+				t.Errorf("command line %q", o.Status.Instance.Cmdline)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
