@@ -46,32 +46,17 @@ func (s *server) getGroups(ctx context.Context, c *call) (payload, error) {
 	if err := s.mayUseGroups(c, access.GetGroup, namespace, targets); err != nil {
 		return nil, err
 	}
-	var agents []string
-	asked := map[string][]gse.Host{} // by agent
-	for _, t := range targets {
-		agent, found := s.lookup(t)
-		if !found {
-			continue
-		}
-		if len(asked[agent.Key]) == 0 {
-			agents = append(agents, agent.Key)
-		}
-		host := t.Host
-		if t.AgentID != "" {
-			host = hostOf(agent)
-		}
-		asked[agent.Key] = append(asked[agent.Key], host)
-	}
-	usage, err := s.Groups.GroupUsage(ctx, namespace, agents)
+	hosts := s.roster(targets)
+	usage, err := s.Groups.GroupUsage(ctx, namespace, hosts.agents)
 	if err != nil {
 		return nil, failure("read the usage of the groups", err)
 	}
 	return func(w *jsonWriter) error {
 		seq := sequence{w: w}
 		w.raw(`{"process_group_infos":[`)
-		err := s.Groups.GetGroups(ctx, namespace, agents, func(agent string, g process.Group) error {
-			for _, host := range asked[agent] {
-				if err := seq.element(gse.GroupRowOf(namespace, host, g, gse.GroupUsage(usage[agent]))); err != nil {
+		err := s.Groups.GetGroups(ctx, namespace, hosts.agents, func(agent string, g process.Group) error {
+			for _, a := range hosts.asked[agent] {
+				if err := seq.element(gse.GroupRowOf(namespace, a.host(), g, gse.GroupUsage(usage[agent]))); err != nil {
 					return err
 				}
 			}

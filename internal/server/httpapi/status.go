@@ -22,7 +22,7 @@ func (s *server) status(ctx context.Context, c *call) (payload, error) {
 	if err := s.mayOnTargets(c, c.principal.On(op, q.ID.Namespace), op, q.ID.String(), q.Targets); err != nil {
 		return nil, err
 	}
-	rows := newStatusRows(s, q)
+	rows := statusRows{s.roster(q.Targets), s, q}
 	return func(w *jsonWriter) error {
 		seq := sequence{w: w}
 		w.raw(`{"proc_infos":[`)
@@ -32,11 +32,9 @@ func (s *server) status(ctx context.Context, c *call) (payload, error) {
 	}, nil
 }
 
-// statusRows matches the rows of the store, which are keyed by agent, with the agents in the callers' spellings, several
-// of which may mean one agent.
-type statusRows struct {
-	s *server
-	q gse.StatusQuery
+// roster matches rows of the store, which are keyed by agent, with the agents in the callers' spellings, several of which may mean one
+// agent.
+type roster struct {
 	// agents are the keys of the known agents, each once, in the order of the request.
 	agents []string
 	asked  map[string][]asked
@@ -50,9 +48,9 @@ type asked struct {
 	agent  store.Agent
 }
 
-func newStatusRows(s *server, q gse.StatusQuery) *statusRows {
-	r := &statusRows{s: s, q: q, asked: make(map[string][]asked, len(q.Targets))}
-	for _, t := range q.Targets {
+func (s *server) roster(targets []gse.Target) roster {
+	r := roster{asked: make(map[string][]asked, len(targets))}
+	for _, t := range targets {
 		agent, found := s.lookup(t)
 		if !found {
 			r.strangers = append(r.strangers, t)
@@ -64,6 +62,13 @@ func newStatusRows(s *server, q gse.StatusQuery) *statusRows {
 		r.asked[agent.Key] = append(r.asked[agent.Key], asked{t, agent})
 	}
 	return r
+}
+
+// statusRows are the rows of one process.
+type statusRows struct {
+	roster
+	s *server
+	q gse.StatusQuery
 }
 
 // write writes the rows in the order of the request; an agent that has told nothing of the process has a row that says
