@@ -77,20 +77,16 @@ const (
 
 // Agent is one host's agent.
 type Agent struct {
-	cfg       Config
-	key       string
-	trust     *trust
-	store     *specstore.Store
-	disk      Disk // store, behind its faults
-	wall      func() time.Time
-	host      Host
-	super     *supervisor.Supervisor
-	prober    *probe.Keeper
-	limits    *limit.Keeper
-	timetable *timetable.Scheduler
-	events    *eventlog.Log
+	cfg   Config
+	key   string
+	trust *trust
+	store *specstore.Store
+	disk  Disk // store, behind its faults
+	wall  func() time.Time
+	host  Host
+	parts
+
 	metrics   *metrics.Metrics
-	reporter  *report.Reporter
 	policy    *policy.Keeper
 	conn      *link
 	freshness *freshness
@@ -98,6 +94,16 @@ type Agent struct {
 
 	confirmation *confirmation
 	acceptance   *acceptance
+}
+
+// parts are what runs on the host.
+type parts struct {
+	super     *supervisor.Supervisor
+	prober    *probe.Keeper
+	limits    *limit.Keeper
+	timetable *timetable.Scheduler
+	events    *eventlog.Log
+	reporter  *report.Reporter
 }
 
 // New opens the agent's directory, which must hold an enrolment, and takes over what its last life has left. Unless it is given a
@@ -171,7 +177,7 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 	asked := &asked{}
 	a.prober = probe.New(probe.Config{Host: a.host, Sink: asked, Clock: host.SinceBoot, NewRun: newRun, Log: a.cfg.Log})
 	operator := &operation.Operator{
-		Policy: a.policy,
+		Policy:    a.policy,
 		Processes: a.host, Commands: measuredHost{a.host, a.metrics}, Journal: a.disk, Asker: a.prober, Clock: host.SinceBoot, NewRun: newRun,
 		LimitNotes: a.host.LimitNotes, Log: a.cfg.Log,
 	}
