@@ -58,37 +58,45 @@ type Content struct {
 // DataID is the channel of process events in GSE.
 const DataID = 1100008
 
-// kinds are the events that are alarms, by the names that receivers know. The first five are GSE's, the others are drover's own.
-func kinds() map[process.EventKind]string {
-	return map[process.EventKind]string{
-		process.EventRelaunched:     "process_restart_success",
-		process.EventRelaunchFailed: "process_restart_failed",
-		process.EventGivenUp:        "process_cancel_restart",
-		process.EventBreach:         "process_resource_limit_exceed",
-		process.EventGroupBreach:    "process_group_resource_limit_exceed",
+// nameOf returns the name that receivers know an event's kind by; empty for one that is no alarm. The first five are GSE's, the others
+// are drover's own.
+func nameOf(kind process.EventKind) string {
+	switch kind {
+	case process.EventRelaunched:
+		return "process_restart_success"
+	case process.EventRelaunchFailed:
+		return "process_restart_failed"
+	case process.EventGivenUp:
+		return "process_cancel_restart"
+	case process.EventBreach:
+		return "process_resource_limit_exceed"
+	case process.EventGroupBreach:
+		return "process_group_resource_limit_exceed"
 
-		process.EventFlapping:  "process_flapping",
-		process.EventUnhealthy: "process_unhealthy",
-		process.EventDrifted:   "process_config_drifted",
-		process.EventRunFailed: "process_run_failed",
-		process.EventRunMissed: "process_run_missed",
+	case process.EventFlapping:
+		return "process_flapping"
+	case process.EventUnhealthy:
+		return "process_unhealthy"
+	case process.EventDrifted:
+		return "process_config_drifted"
+	case process.EventRunFailed:
+		return "process_run_failed"
+	case process.EventRunMissed:
+		return "process_run_missed"
+	default:
+		return ""
 	}
 }
 
-// Kinds returns the kinds of events that are alarms, sorted.
+// Kinds returns the kinds of events that are alarms.
 func Kinds() []process.EventKind {
-	var list []process.EventKind
-	for kind := range kinds() {
-		list = append(list, kind)
-	}
-	slices.Sort(list)
-	return list
+	return slices.DeleteFunc(process.EventKinds(), func(kind process.EventKind) bool { return nameOf(kind) == "" })
 }
 
 // Of returns the alarm that an event is; ok is false for one that is none.
 func Of(e Event) (a Alarm, ok bool) {
-	name, ok := kinds()[e.Kind]
-	if !ok {
+	name := nameOf(e.Kind)
+	if name == "" {
 		return Alarm{}, false
 	}
 	return Alarm{
