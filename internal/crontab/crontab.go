@@ -14,8 +14,8 @@ import (
 	"github.com/netresearch/go-cron"
 )
 
-// MaxRule is the longest rule that is read, in bytes.
-const MaxRule = 512
+// maxRule is the longest rule that is read, in bytes.
+const maxRule = 512
 
 // Rule is a rule that has been read. Its zero value never comes due. It may be copied and used concurrently.
 //
@@ -33,8 +33,8 @@ type Rule struct {
 // not nil is meant for a rule that names none; without either it is the host's. The error tells all that is wrong, without
 // repeating the rule. Where both a day of month and a day of week are given, either will do, as ever.
 func Parse(text string, zone *time.Location) (Rule, error) {
-	if len(text) > MaxRule {
-		return Rule{}, fmt.Errorf("is %d bytes long: expected at most %d", len(text), MaxRule)
+	if len(text) > maxRule {
+		return Rule{}, fmt.Errorf("is %d bytes long: expected at most %d", len(text), maxRule)
 	}
 	fields := strings.Fields(text)
 	zone, fields, err := prefixed(zone, fields)

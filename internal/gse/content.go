@@ -62,7 +62,7 @@ func RegistrationResult(it Item, unfinished string) Entry {
 	return entryOf(it.Outcome)
 }
 
-func handling() Entry { return Entry{ErrorCode: CodeHandling, ErrorMsg: TextHandling, Content: ""} }
+func handling() Entry { return Entry{ErrorCode: CodeHandling, ErrorMsg: textHandling, Content: ""} }
 
 func entryOf(o *process.Outcome) Entry {
 	e := Entry{ErrorCode: Code(o.Fault), ErrorMsg: o.Text, Content: ""}

@@ -11,8 +11,8 @@ const (
 	CodeHandling = 115
 )
 
-// TextHandling is the error_msg of a result that is not there yet.
-const TextHandling = "handling"
+// textHandling is the error_msg of a result that is not there yet.
+const textHandling = "handling"
 
 // Code returns the error_code of a fault. A fault it does not know is a plain failure.
 func Code(f process.Fault) int {

@@ -59,12 +59,12 @@ const (
 	Notice   Severity = "notice"
 )
 
-// Severities lists them, the worst first.
-func Severities() []Severity { return []Severity{Critical, Warning, Notice} }
+// severities lists them, the worst first.
+func severities() []Severity { return []Severity{Critical, Warning, Notice} }
 
 // Compare orders severities, the worst first.
 func (s Severity) Compare(other Severity) int {
-	return cmp.Compare(slices.Index(Severities(), s), slices.Index(Severities(), other))
+	return cmp.Compare(slices.Index(severities(), s), slices.Index(severities(), other))
 }
 
 // Finding is why a process is as it is.

@@ -31,9 +31,9 @@ type Grant struct {
 	Hosts []string `json:"hosts,omitempty"`
 }
 
-// NamespacesOf returns the namespaces that processes of a business are kept in: those that callers of JOB get, and
+// namespacesOf returns the namespaces that processes of a business are kept in: those that callers of JOB get, and
 // that of the process configuration manager.
-func NamespacesOf(business int64) []string {
+func namespacesOf(business int64) []string {
 	id := strconv.FormatInt(business, 10)
 	return []string{"job:biz:" + id, "GSEKIT_BIZ_" + id}
 }
@@ -108,7 +108,7 @@ func (g *Grant) allows(op Operation) bool {
 
 func (g *Grant) inScope(namespace string) bool {
 	return slices.ContainsFunc(g.Namespaces, func(p string) bool { return Match(p, namespace) }) ||
-		slices.ContainsFunc(g.Businesses, func(b int64) bool { return slices.Contains(NamespacesOf(b), namespace) })
+		slices.ContainsFunc(g.Businesses, func(b int64) bool { return slices.Contains(namespacesOf(b), namespace) })
 }
 
 func (g *Grant) everywhere() bool {
