@@ -61,7 +61,7 @@ func serverSettings(cmd *cobra.Command, given *serverconfig.Config, file string)
 	faults := cfg.ReadEnvironment()
 	givenFlags(cmd, given.Settings(), cfg.Settings())
 	if cmd.Flags().Changed("database") && serverconfig.HasPassword(given.Database) {
-		return cfg, errors.New("a password on the command line can be read by everybody on this machine: put it into the file of --config, DROVER_DATABASE or PGPASSFILE")
+		return cfg, errPassword
 	}
 	return cfg, errors.Join(faults, cfg.Validate())
 }

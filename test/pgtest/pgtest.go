@@ -176,7 +176,7 @@ func (s *Server) Await(what func(context.Context, *pgx.Conn) error) error {
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
 	for {
-		err := s.do(ctx, what)
+		err := s.do(ctx, "postgres", what)
 		if err == nil {
 			return nil
 		}
@@ -190,8 +190,8 @@ func (s *Server) Await(what func(context.Context, *pgx.Conn) error) error {
 	}
 }
 
-func (s *Server) do(ctx context.Context, what func(context.Context, *pgx.Conn) error) error {
-	c, err := pgx.Connect(ctx, s.URL("postgres"))
+func (s *Server) do(ctx context.Context, database string, what func(context.Context, *pgx.Conn) error) error {
+	c, err := pgx.Connect(ctx, s.URL(database))
 	if err != nil {
 		return err
 	}
@@ -199,10 +199,13 @@ func (s *Server) do(ctx context.Context, what func(context.Context, *pgx.Conn) e
 }
 
 // Exec runs a statement as the owner of everything.
-func (s *Server) Exec(statement string) error {
+func (s *Server) Exec(statement string) error { return s.ExecIn("postgres", statement) }
+
+// ExecIn is Exec in one of the databases.
+func (s *Server) ExecIn(database, statement string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	return s.do(ctx, func(ctx context.Context, c *pgx.Conn) error {
+	return s.do(ctx, database, func(ctx context.Context, c *pgx.Conn) error {
 		_, err := c.Exec(ctx, statement)
 		return err
 	})

@@ -72,3 +72,24 @@ func Wait(ctx context.Context, name string, watch sqlstore.Watch, log *slog.Logg
 		}
 	}
 }
+
+// Shareable reports whether a name is that of a database that several servers can share.
+func Shareable(name string) bool { return postgres.Is(name) }
+
+// Backup writes a copy of the SQLite database at path to a new file, while a server may have it open.
+func Backup(ctx context.Context, path, to string) error {
+	if postgres.Is(path) {
+		return errors.New("a PostgreSQL database is copied with pg_dump")
+	}
+	return sqlite.Backup(ctx, path, to)
+}
+
+// Copy copies the SQLite database at path, which no server has open, into the empty PostgreSQL database of a URL, and returns how many rows
+// each table has got.
+func Copy(ctx context.Context, path, url string, log *slog.Logger) (filled []postgres.Filled, err error) {
+	err = sqlite.Read(ctx, path, log, func(from sqlstore.Source) (err error) {
+		filled, err = postgres.Fill(ctx, url, from, log)
+		return err
+	})
+	return filled, err
+}

@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"drover/internal/command"
+	"drover/internal/config"
+	"drover/internal/config/serverconfig"
+	"drover/internal/server/store/storeopen"
+)
+
+func newDatabase() *cobra.Command {
+	return noun("database", "Copy the database of a server", "Copy the database of a server, to keep it or to move to another kind.",
+		newDatabaseBackup(), newDatabaseCopy())
+}
+
+func newDatabaseBackup() *cobra.Command {
+	dataDir := config.DataDir()
+	var from string
+	cmd := &cobra.Command{
+		Use:   "backup FILE",
+		Short: "Write a copy of a SQLite database, while the server runs",
+		Long: `Write a copy of a SQLite database to a new FILE, as it is at one moment. The server goes on meanwhile. To restore it, stop the server and put
+the copy in the place of the database; no other file of that name (-wal, -shm) may be left beside it.
+
+The copy holds hashes of secrets and everything that was recorded, not the server's keys: keep server/ of the data directory too.
+A PostgreSQL database is copied with pg_dump.`,
+		Example: `  drover database backup /srv/backup/drover-$(date +%F).db`,
+		Args:    exactly("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if from == "" {
+				from = filepath.Join(dataDir, "server", "drover.db")
+			}
+			if err := storeopen.Backup(cmd.Context(), strings.TrimPrefix(from, sqlitePrefix), args[0]); err != nil {
+				return err
+			}
+			info, err := os.Stat(args[0])
+			if err != nil {
+				return err
+			}
+			say(cmd, "%s was written: %d bytes\n", args[0], info.Size())
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&dataDir, "data-dir", dataDir, "data directory of the server")
+	cmd.Flags().StringVar(&from, "from", "", "path of the database, where it is not server/drover.db in the data directory")
+	return cmd
+}
+
+// sqlitePrefix may stand before the path of a SQLite file.
+const sqlitePrefix = "sqlite:"
+
+func newDatabaseCopy() *cobra.Command {
+	var from, to string
+	cmd := &cobra.Command{
+		Use:   "copy --from sqlite:PATH --to postgres://…",
+		Short: "Copy a SQLite database into an empty PostgreSQL database",
+		Long: `Copy everything that a SQLite database holds into an empty PostgreSQL database, to go on with that one. Stop the server first.
+
+The copy is one transaction: when it fails, nothing is there. The rows of each table are counted on both sides. The SQLite file is kept as
+it is but for its schema, which is brought up to date. A database that holds anything is refused.
+
+A password must not stand in --to, which everybody on the machine can read: without --to, the URL is taken from DROVER_DATABASE, and a
+password from PGPASSWORD or PGPASSFILE.`,
+		Example: `  drover database copy --from sqlite:/var/lib/drover/server/drover.db --to postgres://drover@db.example.com/drover`,
+		Args:    command.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			path, ok := strings.CutPrefix(from, sqlitePrefix)
+			if !ok || path == "" {
+				return usagef("--from: expected %sPATH", sqlitePrefix)
+			}
+			if cmd.Flags().Changed("to") && serverconfig.HasPassword(to) {
+				return usagef("--to: %w", errPassword)
+			}
+			if to == "" {
+				cfg := serverconfig.Default()
+				if err := cfg.ReadEnvironment(); err != nil {
+					return usagef("%w", err)
+				}
+				to = cfg.Database
+			}
+			if err := serverconfig.Database(to); err != nil || !storeopen.Shareable(to) {
+				return usagef("--to: %w", errors.Join(err, errors.New("expected the URL of a PostgreSQL database")))
+			}
+			unlock, err := lockServerOf(path)
+			if err != nil {
+				return err
+			}
+			defer unlock()
+			tables, err := storeopen.Copy(cmd.Context(), path, to, slog.New(slog.DiscardHandler))
+			if err != nil {
+				return err
+			}
+			rows := int64(0)
+			for _, t := range tables {
+				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%-15s %d\n", t.Table, t.Rows); err != nil {
+					return err
+				}
+				rows += t.Rows
+			}
+			say(cmd, "%d rows were copied to %s; start the server with --database\n", rows, storeopen.Shown(to))
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&from, "from", "", "the SQLite database, as sqlite:PATH")
+	cmd.Flags().StringVar(&to, "to", "", "URL of the PostgreSQL database; default DROVER_DATABASE")
+	_ = cmd.MarkFlagRequired("from") // there is one
+	return cmd
+}
+
+var errPassword = errors.New("a password on the command line can be read by everybody on this machine: put it into a file of --config, DROVER_DATABASE or PGPASSFILE")
+
+// lockServerOf keeps the server from starting whose database lies in its usual place below a data directory, and fails while it runs.
+func lockServerOf(path string) (unlock func(), err error) {
+	dir, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(path); err != nil || filepath.Base(dir) != "server" {
+		return func() {}, nil //nolint:nilerr // that there is no such file is told when it is read
+	}
+	lock, err := config.Lock(filepath.Dir(dir))
+	if err != nil {
+		return nil, fmt.Errorf("cannot copy the database of a server that runs: %w", err)
+	}
+	return func() { _ = lock.Close() }, nil // nothing was written
+}

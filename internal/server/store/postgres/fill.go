@@ -1,0 +1,140 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"drover/internal/server/store/sqlstore"
+)
+
+// Filled is how many rows of a table were copied.
+type Filled struct {
+	Table string
+	Rows  int64
+}
+
+// Fill copies a database into an empty one, in one transaction: either all is there afterwards, counted in both, or nothing. It makes the
+// schema first, and refuses a database that holds anything.
+func Fill(ctx context.Context, url string, from sqlstore.Source, log *slog.Logger) (_ []Filled, err error) {
+	db, err := Open(ctx, url, log)
+	if err != nil {
+		return nil, err
+	}
+	if err := db.Close(); err != nil {
+		return nil, err
+	}
+	cfg, err := parse(url)
+	if err != nil {
+		return nil, err
+	}
+	filled, err := fill(ctx, cfg, from)
+	if err != nil {
+		return nil, fmt.Errorf("cannot fill database %s: %w", shown(cfg), err)
+	}
+	return filled, nil
+}
+
+func fill(ctx context.Context, cfg *pgx.ConnConfig, from sqlstore.Source) (filled []Filled, err error) {
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	tables, err := from.Tables(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		// A server that has it open could write meanwhile.
+		if _, err := tx.Exec(ctx, `LOCK TABLE tasks, agents, apps, users, fleet, events IN ACCESS EXCLUSIVE MODE`); err != nil {
+			return err
+		}
+		if err := checkEmpty(ctx, tx, tables); err != nil {
+			return err
+		}
+		for _, t := range tables {
+			n, err := fillTable(ctx, tx, t, from)
+			if err != nil {
+				return fmt.Errorf("table %s: %w", t.Name, err)
+			}
+			filled = append(filled, Filled{t.Name, n})
+		}
+		return countOn(ctx, tx)
+	})
+	if err != nil {
+		return nil, err
+	}
+	// Without figures about the rows the first statements would be planned badly.
+	if _, err := conn.Exec(ctx, `ANALYZE`); err != nil {
+		return nil, err
+	}
+	return filled, nil
+}
+
+// checkEmpty fails where a table holds something. That of counters has its row from the start.
+func checkEmpty(ctx context.Context, tx pgx.Tx, tables []sqlstore.Table) error {
+	for _, t := range tables {
+		if t.Name == "counters" {
+			continue
+		}
+		var full bool
+		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM `+pgx.Identifier{t.Name}.Sanitize()+`)`).Scan(&full); err != nil {
+			return err
+		}
+		if full {
+			return fmt.Errorf("it is not empty: there are rows in %s; use a new database", t.Name)
+		}
+	}
+	_, err := tx.Exec(ctx, `DELETE FROM counters`)
+	return err
+}
+
+// fillTable copies a table, and counts what has arrived.
+func fillTable(ctx context.Context, tx pgx.Tx, t sqlstore.Table, from sqlstore.Source) (int64, error) {
+	next, stop := iter.Pull2(from.Rows(ctx, t))
+	defer stop()
+	sent := int64(0)
+	_, err := tx.CopyFrom(ctx, pgx.Identifier{t.Name}, t.Columns, pgx.CopyFromFunc(func() ([]any, error) {
+		row, err, more := next()
+		if !more || err != nil {
+			return nil, err
+		}
+		for i, v := range row {
+			if s, ok := v.(string); ok {
+				row[i] = escape(s)
+			}
+		}
+		sent++
+		return row, nil
+	}))
+	if err != nil {
+		return 0, err
+	}
+	var arrived int64
+	if err := tx.QueryRow(ctx, `SELECT count(*) FROM `+pgx.Identifier{t.Name}.Sanitize()).Scan(&arrived); err != nil {
+		return 0, err
+	}
+	if arrived != sent {
+		return 0, fmt.Errorf("%d rows were sent and %d have arrived", sent, arrived)
+	}
+	return arrived, nil
+}
+
+// countOn has the numbers of new rows follow those that were copied.
+func countOn(ctx context.Context, tx pgx.Tx) error {
+	var statements []string
+	for _, table := range []string{"observed", "confirmed", "audit"} {
+		statements = append(statements, fmt.Sprintf(
+			`SELECT setval(pg_get_serial_sequence('%[1]s', 'num'), (SELECT coalesce(max(num), 0) + 1 FROM %[1]s), false)`, table))
+	}
+	statements = append(statements, `SELECT setval('task_numbers', 1 + greatest((SELECT coalesce(max(num), 0) FROM tasks),
+		(SELECT coalesce(max(num), 0) >> 24 FROM requests), (SELECT coalesce(max(num), 0) >> 24 FROM items)), false)`)
+	_, err := tx.Exec(ctx, strings.Join(statements, "; "))
+	return err
+}

@@ -1,0 +1,113 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+
+	"drover/internal/server/store/sqlstore"
+)
+
+// Backup writes a copy of the database at path, as it is at one moment, to a new file that only its owner can read. A server may have the
+// database open, and goes on meanwhile. A copy that fails is removed.
+func Backup(ctx context.Context, path, to string) (err error) {
+	if _, err := os.Stat(path); err != nil {
+		return fmt.Errorf("cannot copy database: %w", err)
+	}
+	f, err := os.OpenFile(to, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("cannot copy database: %w", err)
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err != nil {
+			err = errors.Join(fmt.Errorf("cannot copy database %s to %s: %w", path, to, err), os.Remove(to))
+		}
+	}()
+	conns, err := open(path, 1)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conns.Close()) }()
+	if _, err := conns.ExecContext(ctx, `VACUUM INTO ?`, to); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// Read has do read all that the database at path holds, after its schema was brought up to date. No server may have it open.
+func Read(ctx context.Context, path string, log *slog.Logger, do func(sqlstore.Source) error) error {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("cannot read database: %w", err) // Open would make one
+	}
+	db, err := Open(ctx, path, log)
+	if err != nil {
+		return err
+	}
+	err = db.backend.Snapshot(ctx, func(_ context.Context, s sqlstore.Session) error { return do(source{s}) })
+	return errors.Join(err, db.Close())
+}
+
+// source is a database that is copied.
+type source struct{ session sqlstore.Session }
+
+// Tables returns the tables but those that belong to the file.
+func (s source) Tables(ctx context.Context) ([]sqlstore.Table, error) {
+	var tables []sqlstore.Table
+	err := s.session.Query(ctx, func(rows *sql.Rows) error {
+		var name, column string
+		if err := rows.Scan(&name, &column); err != nil {
+			return err
+		}
+		if n := len(tables); n == 0 || tables[n-1].Name != name {
+			tables = append(tables, sqlstore.Table{Name: name})
+		}
+		last := &tables[len(tables)-1]
+		last.Columns = append(last.Columns, column)
+		return nil
+	}, `SELECT t.name, c.name FROM sqlite_schema t JOIN pragma_table_info(t.name) c
+		WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite\_%' ESCAPE '\' AND t.name NOT IN ('schema_version', 'ping', 'leases')
+		ORDER BY t.name, c.cid`)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the schema: %w", err)
+	}
+	referred := func(t sqlstore.Table) int { return slices.Index([]string{"users", "tasks"}, t.Name) }
+	slices.SortStableFunc(tables, func(a, b sqlstore.Table) int { return referred(b) - referred(a) })
+	return tables, nil
+}
+
+// errStopped ends a query whose rows nobody wants any more.
+var errStopped = errors.New("stopped")
+
+// Rows goes through a table.
+func (s source) Rows(ctx context.Context, t sqlstore.Table) iter.Seq2[[]any, error] {
+	return func(yield func([]any, error) bool) {
+		columns := make([]string, len(t.Columns))
+		for i, c := range t.Columns {
+			columns[i] = `"` + c + `"`
+		}
+		values := make([]any, len(columns))
+		into := make([]any, len(columns))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		err := s.session.Query(ctx, func(rows *sql.Rows) error {
+			if err := rows.Scan(into...); err != nil {
+				return err
+			}
+			if !yield(values, nil) {
+				return errStopped
+			}
+			return nil
+		}, `SELECT `+strings.Join(columns, ", ")+` FROM "`+t.Name+`"`)
+		if err != nil && !errors.Is(err, errStopped) {
+			yield(nil, fmt.Errorf("cannot read table %s: %w", t.Name, err))
+		}
+	}
+}

@@ -1,0 +1,293 @@
+package storeopen_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"drover/internal/process"
+	"drover/internal/server/store"
+	"drover/internal/server/store/postgres"
+	"drover/internal/server/store/storeopen"
+	"drover/internal/server/store/storetest"
+	"drover/test/pgtest"
+)
+
+// server is the PostgreSQL that the tests of this package share.
+var server *pgtest.Server
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m, &server)) }
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func open(t *testing.T, name string) store.Store {
+	t.Helper()
+	s, err := storeopen.Open(t.Context(), name, nil, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// odd is a text that is not the same in every database.
+const odd = "Ω \x00 \x01 'x' \\u0000"
+
+// fill stores something in every table.
+func fill(t *testing.T, s store.Store) {
+	t.Helper()
+	storetest.Use(t, s)
+	spec := &process.Spec{Identity: process.Identity{ProcName: odd}}
+	request := store.Request{Op: process.Start, Process: process.ID{Namespace: "ns", Name: odd}, Spec: spec}
+	for i := range 300 {
+		a := fmt.Sprint("agent", i)
+		request.Targets = append(request.Targets, store.Target{Key: a + odd, Asked: a, Agent: a})
+	}
+	_, events := s.PutEvents(t.Context(), "agent0", time.Now(), []process.Event{{Stream: "more", Seq: 1, Kind: process.EventExited}})
+	_, facts := s.Identify(t.Context(), map[string]string{"id": "fleet"})
+	err := errors.Join(
+		s.CreateTask(t.Context(), &store.Task{ID: "copied", App: "app", Created: time.Now(), Requests: []store.Request{request}}, store.AuditRow{At: time.Now()}),
+		s.CreateUser(t.Context(), store.User{Name: "u2"}),
+		s.CreateToken(t.Context(), store.Token{ID: "t2", User: "u2", Hash: "h2"}),
+		s.CreateWebhook(t.Context(), store.Webhook{Name: "w", Created: time.Now()}, 0),
+		s.PutObserved(t.Context(), store.ReportMark{Agent: "a", Session: "s", Number: 1, Hello: true},
+			[]store.Observed{{Agent: "a", Process: process.ID{Name: "p"}, Status: process.Status{Revision: 1}, Spec: spec}}, nil),
+		events, facts,
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// shown is what the lists of a store show.
+func shown(t *testing.T, s store.Store) map[string]any {
+	t.Helper()
+	out := map[string]any{}
+	add := func(what string, v any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[what] = v
+	}
+	ctx := t.Context()
+	tasks, err := s.ListTasks(ctx, store.TaskFilter{}, 0, 100)
+	add("tasks", tasks, err)
+	for _, task := range tasks {
+		var views []store.ItemView
+		add("items of "+task.ID, &views, s.TaskItems(ctx, task.ID, "", func(v store.ItemView) error { views = append(views, v); return nil }))
+	}
+	agents, err := s.ListAgents(ctx)
+	add("agents", agents, err)
+	observed, err := s.ListObserved(ctx, store.ObservedFilter{Spec: true}, store.ObservedKey{}, 100)
+	add("observed", observed, err)
+	confirmed, err := s.AgentConfirmed(ctx, "a")
+	add("confirmed", confirmed, err)
+	groups, err := s.AgentGroups(ctx, "c")
+	add("groups", groups, err)
+	events, _, err := s.EventsAfter(ctx, 0, store.EventFilter{}, 100)
+	add("events", events, err)
+	last, err := s.LastCursor(ctx)
+	add("last cursor", last, err)
+	audit, err := s.ListAudit(ctx, store.AuditFilter{Limit: 100})
+	add("audit", audit, err)
+	apps, err := s.ListApps(ctx, "", 100)
+	add("apps", apps, err)
+	users, err := s.ListUsers(ctx, "", 100)
+	add("users", users, err)
+	tokens, err := s.ListTokens(ctx, "u2")
+	add("tokens", tokens, err)
+	joins, err := s.ListJoinTokens(ctx, "", 100)
+	add("join tokens", joins, err)
+	webhooks, err := s.ListWebhooks(ctx)
+	add("webhooks", webhooks, err)
+	facts, err := s.Identify(ctx, nil)
+	add("facts", facts, err)
+	removed, err := s.ListRemoved(ctx)
+	add("removed", removed, err)
+	return out
+}
+
+func TestCopy(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "drover.db")
+	from, err := storeopen.Open(t.Context(), path, nil, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, from)
+	want := shown(t, from)
+	if err := from.Close(); err != nil {
+		t.Fatal(err)
+	}
+	url := server.Database(t)
+	tables, err := storeopen.Copy(t.Context(), path, url, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range tables {
+		// What Use has removed again.
+		if f.Rows == 0 && f.Table != "proxies" && f.Table != "hosts" {
+			t.Errorf("no row of %s was copied: the test proves nothing about it", f.Table)
+		}
+	}
+	to := open(t, url)
+	if d := cmp.Diff(want, shown(t, to)); d != "" {
+		t.Errorf("what is shown after the copy (-before +after):\n%s", d)
+	}
+	// The copied items are due, and new rows do not meet old ones.
+	leased, err := to.LeaseItems(t.Context(), time.Now(), time.Now().Add(time.Hour), 1000)
+	if err != nil || len(leased) != 301 { // one of them is of Use
+		t.Errorf("%d items are due, want 301; error %v", len(leased), err)
+	}
+	request := store.Request{Op: process.Stop, Process: process.ID{Namespace: "ns", Name: odd}, Targets: []store.Target{{Key: "k", Agent: "agent0"}, {Key: "l", Agent: "new"}}}
+	err = errors.Join(
+		to.CreateTask(t.Context(), &store.Task{ID: "new", Created: time.Now(), Requests: []store.Request{request}}, store.AuditRow{}),
+		to.PutObserved(t.Context(), store.ReportMark{Agent: "new"}, []store.Observed{{Agent: "new", Status: process.Status{Revision: 1}, Spec: &process.Spec{}}}, nil),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := to.PutEvents(t.Context(), "agent0", time.Now(), []process.Event{{Stream: "more", Seq: 1}, {Stream: "more", Seq: 2}}); n != 1 || err != nil {
+		t.Errorf("%d events are new, want the second of two; error %v", n, err)
+	}
+	leased, err = to.LeaseItems(t.Context(), time.Now(), time.Now().Add(time.Hour), 1000)
+	if err != nil || len(leased) != 1 || leased[0].Agent != "new" {
+		t.Errorf("%v are due, want that of the new agent, as the other has an older one; error %v", leased, err)
+	}
+	if _, err := storeopen.Copy(t.Context(), path, url, quiet()); err == nil || !strings.Contains(err.Error(), "not empty") {
+		t.Errorf("copied into what is not empty: %v", err)
+	}
+}
+
+// TestCopyIsAllOrNothing: of a copy that fails nothing is left, and the next one succeeds.
+func TestCopyIsAllOrNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "drover.db")
+	from, err := storeopen.Open(t.Context(), path, nil, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, from)
+	if err := from.Close(); err != nil {
+		t.Fatal(err)
+	}
+	url := server.Database(t)
+	to := open(t, url)
+	agents := func() int {
+		list, err := to.ListAgents(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	name := url[strings.Index(url, "/test")+1 : strings.Index(url, "?")]
+	refuse := func(statement string) {
+		t.Helper()
+		if err := server.ExecIn(name, statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refuse("ALTER TABLE webhooks ADD CONSTRAINT none CHECK (name = '')") // the last table
+	if _, err := storeopen.Copy(t.Context(), path, url, quiet()); err == nil || !strings.Contains(err.Error(), "webhooks") {
+		t.Errorf("error is %v", err)
+	}
+	if n := agents(); n != 0 {
+		t.Errorf("%d agents are left of a copy that failed", n)
+	}
+	refuse("ALTER TABLE webhooks DROP CONSTRAINT none")
+	if _, err := storeopen.Copy(t.Context(), path, url, quiet()); err != nil {
+		t.Fatal(err)
+	}
+	if agents() == 0 {
+		t.Error("nothing was copied")
+	}
+}
+
+func TestCopyOfNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "none.db")
+	if _, err := storeopen.Copy(t.Context(), path, server.Database(t), quiet()); err == nil {
+		t.Error("a file that is not there was copied")
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("the source was made")
+	}
+}
+
+func TestBackup(t *testing.T) {
+	dir := t.TempDir()
+	path, to := filepath.Join(dir, "drover.db"), filepath.Join(dir, "copy.db")
+	s := open(t, path)
+	fill(t, s)
+	if err := storeopen.Backup(t.Context(), path, to); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(to)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the copy is %v; error %v", info.Mode(), err)
+	}
+	want := shown(t, s)
+	if err := s.CreateUser(t.Context(), store.User{Name: "later"}); err != nil { // the server goes on
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, shown(t, open(t, to))); d != "" {
+		t.Errorf("what the copy shows (-then +copy):\n%s", d)
+	}
+	if err := storeopen.Backup(t.Context(), path, to); err == nil {
+		t.Error("a file that is there was written over")
+	}
+	if err := storeopen.Backup(t.Context(), filepath.Join(dir, "none.db"), filepath.Join(dir, "c")); err == nil {
+		t.Error("nothing was copied without an error")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "c")); err == nil {
+		t.Error("a copy that failed is left")
+	}
+}
+
+// TestWait: a server that starts before its database goes on once that is there.
+func TestWait(t *testing.T) {
+	own, err := pgtest.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := own.Remove(); err != nil {
+			t.Error(err)
+		}
+	})
+	told := make(chan error, 100)
+	started := make(chan error, 1)
+	go func() {
+		if err := <-told; err != nil { // it waits
+			started <- own.Start()
+			return
+		}
+		started <- errors.New("it was told of no error")
+	}()
+	s, err := storeopen.Wait(t.Context(), own.URL("postgres"), nil, quiet(), func(err error) { told <- err })
+	if err := errors.Join(err, <-started); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Ping(t.Context()), s.Close()); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err = storeopen.Wait(ctx, "postgres://127.0.0.1:1/x", nil, quiet(), func(error) { cancel() })
+	if !errors.Is(err, context.Canceled) || !errors.Is(err, postgres.ErrUnavailable) {
+		t.Errorf("a wait that was given up: %v", err)
+	}
+	_, err = storeopen.Wait(t.Context(), own.URL("none"), nil, quiet(), func(err error) { t.Error("it is waited for", err) })
+	if err == nil {
+		t.Error("a database that nobody has made was opened")
+	}
+}
