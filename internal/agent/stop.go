@@ -9,7 +9,7 @@ import (
 
 // stopTime is how long a stop may take: what ends a process is finished first, and that may take five seconds. Nothing else takes
 // time, unless it waits for the kernel, which may be for ever: a file system that does not answer lets nobody go.
-const stopTime = 8 * time.Second
+const stopTime = 6 * time.Second
 
 // errHangs is why a stop was not waited for any longer.
 var errHangs = errors.New("something of the host does not answer; everything that counts is on the disk")
