@@ -134,18 +134,7 @@ func (f *fleet) call(name string, body []byte, data any) error {
 	if err != nil {
 		return err
 	}
-	envelope := struct {
-		Code    int    `json:"code"`
-		Message string `json:"message"`
-		Data    any    `json:"data"`
-	}{Data: data}
-	if err := json.Unmarshal(text, &envelope); err != nil {
-		return fmt.Errorf("cannot read the reply of %s: %w: %.300s", name, err, text)
-	}
-	if envelope.Code != 0 {
-		return fmt.Errorf("%s failed: %d %s", name, envelope.Code, envelope.Message)
-	}
-	return nil
+	return lab.Decode(name, text, data)
 }
 
 // online returns how many agents are there, as /metrics tells it.

@@ -257,6 +257,11 @@ func (d *Drover) Call(name string, body []byte, data any) error {
 	if err != nil {
 		return err
 	}
+	return Decode(name, text, data)
+}
+
+// Decode takes the data out of the reply of an endpoint; a reply that says failure is an error.
+func Decode(name string, text []byte, data any) error {
 	envelope := struct {
 		Code    int    `json:"code"`
 		Message string `json:"message"`
