@@ -234,6 +234,9 @@ type Agent struct {
 	// Labels and Business are those of the token that it has joined with; both may be empty.
 	Labels   map[string]string `json:"labels,omitempty"`
 	Business int64             `json:"business,omitempty"`
+	// Policy is what the owner of the host lets be done there; empty where there is no policy. Notes say what is not right with the host.
+	Policy string   `json:"policy,omitempty"`
+	Notes  []string `json:"notes,omitempty"`
 }
 
 // AgentFilter chooses hosts. An empty field matches all.

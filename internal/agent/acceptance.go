@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -84,7 +85,11 @@ func (a *Agent) estranged(s wire.Stranger) {
 	a.acceptance.withdraw()
 	a.confirmation.estrange(s)
 	if a.acceptance.refused(s) {
-		a.cfg.Log.Error("server does not take this agent for the one whose key it has", "reason", s.Reason, "certain", s.Clone)
+		level := slog.LevelWarn
+		if s.Clone {
+			level = slog.LevelError
+		}
+		a.cfg.Log.Log(context.Background(), level, "server does not take this agent for the one whose key it has", "reason", s.Reason)
 	}
 }
 

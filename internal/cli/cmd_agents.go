@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"drover/client"
@@ -68,6 +70,8 @@ func agentColumns() []column[client.Agent] {
 		{head: "SEEN", cell: func(a client.Agent) string { return since(a.LastSeen) }},
 		{head: "BUILD", cell: func(a client.Agent) string { return a.Build }},
 		{head: "LABELS", cell: func(a client.Agent) string { return labelText(a.Labels) }},
+		{head: "NOTES", cell: func(a client.Agent) string { return strings.Join(a.Notes, "; ") }},
+		{head: "POLICY", wide: true, cell: func(a client.Agent) string { return a.Policy }},
 		{head: "BUSINESS", wide: true, cell: func(a client.Agent) string { return businessText(a.Business) }},
 		{head: "JOINED", wide: true, cell: func(a client.Agent) string { return stamp(&a.JoinedAt) }},
 		{head: "KEY", wide: true, cell: func(a client.Agent) string { return a.Key }},

@@ -103,7 +103,7 @@ func readReport(data []byte) (*wire.Report, error) {
 func (c *collector) take(ctx context.Context, agent string, r *wire.Report) (desired []byte, err error) {
 	from := store.ReportMark{Agent: agent, Session: r.Session, Number: r.Number, Hello: r.Hello != nil}
 	if r.Hello != nil {
-		if err := c.join(ctx, agent, *r.Hello); err != nil {
+		if err := c.join(ctx, agent, r.Place, *r.Hello); err != nil {
 			return nil, err
 		}
 	}
@@ -141,7 +141,7 @@ func factsOf(h wire.Hello, place string) fleet.Facts {
 
 // join takes what an agent says of itself into the register. Its area is what it was when it joined: an agent cannot move itself
 // into another. A name that another agent holds is not given to it, but its results still count.
-func (c *collector) join(ctx context.Context, agent string, h wire.Hello) error {
+func (c *collector) join(ctx context.Context, agent, place string, h wire.Hello) error {
 	now := c.clock.now()
 	a, known := c.directory.ByKey(agent)
 	if !known {
@@ -155,7 +155,10 @@ func (c *collector) join(ctx context.Context, agent string, h wire.Hello) error 
 	} else if h.IP != a.IP || h.ID != a.ID { // it was let in under its names, and under no others
 		c.log.WarnContext(ctx, "agent claimed other names than it has joined with", "agent", agent, "ip", a.IP, "claimed_ip", h.IP, "claimed_id", h.ID)
 	}
-	a.Build = h.Build
+	a.Build, a.Place = h.Build, place
+	if h.Name != "" {
+		a.Name = h.Name
+	}
 	err := c.directory.Join(ctx, a, now)
 	if errors.Is(err, fleet.ErrTaken) {
 		c.log.WarnContext(ctx, "agent claimed the name of another", "agent", agent, "error", err)

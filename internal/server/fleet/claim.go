@@ -36,10 +36,14 @@ func (d *Directory) Claim(key, place, name string, introduces bool, now time.Tim
 	defer d.mu.Unlock()
 	l := d.links[key]
 	holder := l.facts.Place
+	if holder == "" && now.Sub(d.started) <= AwayAfter {
+		holder = d.byKey[key].Place // it may be on its way back
+		l.seen = d.started
+	}
 	if place == "" || holder == "" || place == holder {
 		return Granted, Rival{}, false
 	}
-	if now.Sub(l.seen) > holdFor && introduces {
+	if now.Sub(l.seen) > holdFor && introduces { // it has gone
 		delete(d.rivals, key)
 		return Granted, Rival{}, false
 	}

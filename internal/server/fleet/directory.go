@@ -184,7 +184,8 @@ func (d *Directory) write(ctx context.Context, a store.Agent) error {
 }
 
 // Admit takes an agent into the register, or what is new of it, whose right to it was proven elsewhere: put stores it, whether or not
-// it is known. Otherwise it is as Join.
+// it is known. One that is new and has the address and the id of another, which is away, replaces that one: it is the same host with an
+// empty disk. Where both hosts have said what they call themselves, that has to be the same, too. Otherwise it is as Join.
 func (d *Directory) Admit(ctx context.Context, a store.Agent, now time.Time, put func(context.Context, store.Agent) error) error {
 	d.joining.Lock()
 	defer d.joining.Unlock()
@@ -192,14 +193,37 @@ func (d *Directory) Admit(ctx context.Context, a store.Agent, now time.Time, put
 	if _, err := d.mayJoin(a, now); err != nil {
 		return err
 	}
+	a.Replaces = d.predecessor(a)
 	if d.unsettled(a, now) {
 		return fmt.Errorf("cannot admit agent %s as %d:%s %q: %w", a.Key, a.Cloud, a.IP, a.ID, ErrUnsettled)
 	}
 	if err := put(ctx, a); err != nil {
 		return fmt.Errorf("cannot admit agent %s: %w", a.Key, err)
 	}
+	if old := a.Replaces; old != "" {
+		a.Replaces = ""
+		d.mu.Lock()
+		d.forget(old)
+		d.mu.Unlock()
+		d.changed(old)
+	}
 	d.written(a)
 	return nil
+}
+
+// predecessor returns the key of the agent that was on the host of a new one; empty where there was none. Whether that is away is known.
+func (d *Directory) predecessor(a store.Agent) string {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if _, known := d.byKey[a.Key]; known {
+		return ""
+	}
+	old, there := d.byKey[d.byAddr[addressOf(a.Cloud, a.IP)]]
+	sameName := old.Name == a.Name || old.Name == "" || a.Name == ""
+	if !there || old.ID != a.ID || !sameName {
+		return ""
+	}
+	return old.Key
 }
 
 // unsettled reports whether another agent holds a name of this one and may still be on its way back to a server that has just been
@@ -284,7 +308,8 @@ func (d *Directory) mayJoin(a store.Agent, now time.Time) (known bool, err error
 	old, ok := d.byKey[a.Key]
 	named := d.byAddr[addr] == a.Key && (a.ID == "" || d.byID[a.ID] == a.Key)
 	return ok && named && old.Created.Equal(a.Created) && cmp.Or(
-		cmp.Compare(old.Cloud, a.Cloud), cmp.Compare(old.IP, a.IP), cmp.Compare(old.ID, a.ID), cmp.Compare(old.Build, a.Build)) == 0, nil
+		cmp.Compare(old.Cloud, a.Cloud), cmp.Compare(old.IP, a.IP), cmp.Compare(old.ID, a.ID), cmp.Compare(old.Build, a.Build),
+		cmp.Compare(old.Name, a.Name), cmp.Compare(old.Place, a.Place)) == 0, nil
 }
 
 // Lookup finds an agent by cloud area and IP address, in any spelling of the address.

@@ -51,7 +51,8 @@ type Joining interface { //nolint:interfacebloat // one table and what hangs on 
 	RevokeJoinToken(ctx context.Context, id string, at time.Time) (JoinToken, error)
 	// UseJoinToken stores an agent as PutAgent does, counts a use of the token that the agent names, and lets the agent be there again
 	// if it was removed, all in one transaction. Check is given the token as it is stored, and whether this agent has joined with it
-	// already, in which case no use is counted; nothing happens when it fails, and its error is returned. ErrNotFound for an unknown
+	// already, in which case no use is counted. If the agent replaces another one, it gets what that one had confirmed, its process groups
+	// and its events, and that one is removed. Nothing happens when it fails, and its error is returned. ErrNotFound for an unknown
 	// token. Check may be called more than once and must not call the store.
 	UseJoinToken(ctx context.Context, a Agent, check func(t JoinToken, again bool) error) error
 	// RemoveAgent forgets an agent, what was observed and confirmed of it and its process groups, and remembers that it was removed.

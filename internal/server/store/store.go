@@ -204,6 +204,11 @@ type Agent struct {
 	Token    string
 	Labels   map[string]string
 	Business int64
+	// Name is what its host calls itself; Place tells host and data directory from every other, and changes with a reboot. Both may be
+	// empty.
+	Name, Place string
+	// Replaces is the key of the agent whose place this one takes as it joins; it is not stored.
+	Replaces string
 }
 
 // Agents is the register of hosts.

@@ -114,12 +114,34 @@ func (db *Store) UseJoinToken(ctx context.Context, a store.Agent, check func(t s
 		if err := tx.exec(ctx, `DELETE FROM removed_agents WHERE key = ?`, a.Key); err != nil {
 			return err
 		}
+		if a.Replaces == "" {
+			return putAgent(ctx, tx, a)
+		}
+		if err := replaceAgent(ctx, tx, a.Replaces, a.Key, a.Created); err != nil {
+			return err
+		}
 		return putAgent(ctx, tx, a)
 	})
 	if err != nil {
 		return fmt.Errorf("cannot use token %q: %w", a.Token, err)
 	}
 	return nil
+}
+
+// replaceAgent has one agent take the place of another: what it had confirmed, its process groups and its events are the new one's, and it is
+// removed. What was observed of it was true of a disk that is gone.
+func replaceAgent(ctx context.Context, tx tx, old, key string, at time.Time) error {
+	for _, statement := range []string{
+		`UPDATE confirmed SET agent = ?1 WHERE agent = ?2 AND NOT EXISTS (SELECT 1 FROM confirmed WHERE agent = ?1)`,
+		`UPDATE groups SET agent = ?1 WHERE agent = ?2 AND NOT EXISTS (SELECT 1 FROM groups WHERE agent = ?1)`,
+		`UPDATE events SET agent = ?1 WHERE agent = ?2`,
+		`UPDATE event_streams SET agent = ?1 WHERE agent = ?2`,
+	} {
+		if err := tx.exec(ctx, statement, key, old); err != nil {
+			return err
+		}
+	}
+	return forgetAgent(ctx, tx, old, at)
 }
 
 // countUse counts a use of a token, unless whoever has the key has joined with it before, which the query asks for.
@@ -140,30 +162,32 @@ func (db *Store) countUse(ctx context.Context, tx tx, token, known, key string, 
 
 // RemoveAgent forgets an agent.
 func (db *Store) RemoveAgent(ctx context.Context, key string, at time.Time) error {
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		n, err := tx.affect(ctx, `DELETE FROM agents WHERE key = ?`, key)
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			return store.ErrNotFound
-		}
-		for _, statement := range []string{
-			`DELETE FROM observed WHERE agent = ?`,
-			`DELETE FROM confirmed WHERE agent = ?`,
-			`DELETE FROM groups WHERE agent = ?`,
-			`DELETE FROM agent_reports WHERE agent = ?`,
-		} {
-			if err := tx.exec(ctx, statement, key); err != nil {
-				return err
-			}
-		}
-		return tx.exec(ctx, `INSERT INTO removed_agents (key, at) VALUES (?, ?) ON CONFLICT DO NOTHING`, key, nanos(at))
-	})
+	err := db.write(ctx, func(ctx context.Context, tx tx) error { return forgetAgent(ctx, tx, key, at) })
 	if err != nil {
 		return fmt.Errorf("cannot remove agent %s: %w", key, err)
 	}
 	return nil
+}
+
+func forgetAgent(ctx context.Context, tx tx, key string, at time.Time) error {
+	n, err := tx.affect(ctx, `DELETE FROM agents WHERE key = ?`, key)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return store.ErrNotFound
+	}
+	for _, statement := range []string{
+		`DELETE FROM observed WHERE agent = ?`,
+		`DELETE FROM confirmed WHERE agent = ?`,
+		`DELETE FROM groups WHERE agent = ?`,
+		`DELETE FROM agent_reports WHERE agent = ?`,
+	} {
+		if err := tx.exec(ctx, statement, key); err != nil {
+			return err
+		}
+	}
+	return tx.exec(ctx, `INSERT INTO removed_agents (key, at) VALUES (?, ?) ON CONFLICT DO NOTHING`, key, nanos(at))
 }
 
 // ListRemoved returns the keys of removed agents.

@@ -27,11 +27,12 @@ func putAgent(ctx context.Context, tx tx, a store.Agent) error {
 	if err != nil {
 		return err
 	}
-	return tx.exec(ctx, `INSERT INTO agents (key, cloud, ip, id, assigned, build, created, token, labels, business)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE
+	return tx.exec(ctx, `INSERT INTO agents (key, cloud, ip, id, assigned, build, created, token, labels, business, name, place)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE
 		SET cloud = excluded.cloud, ip = excluded.ip, id = excluded.id, assigned = excluded.assigned, build = excluded.build,
-		created = excluded.created, token = excluded.token, labels = excluded.labels, business = excluded.business`,
-		a.Key, a.Cloud, a.IP, a.ID, a.Assigned, a.Build, nanos(a.Created), a.Token, labels, a.Business)
+		created = excluded.created, token = excluded.token, labels = excluded.labels, business = excluded.business,
+		name = excluded.name, place = excluded.place`,
+		a.Key, a.Cloud, a.IP, a.ID, a.Assigned, a.Build, nanos(a.Created), a.Token, labels, a.Business, a.Name, a.Place)
 }
 
 // ChangeAgent replaces an agent that is there.
@@ -41,8 +42,9 @@ func (db *Store) ChangeAgent(ctx context.Context, a store.Agent) error {
 		return fmt.Errorf("cannot change agent %s: %w", a.Key, err)
 	}
 	err = db.write(ctx, func(ctx context.Context, tx tx) error {
-		n, err := tx.affect(ctx, `UPDATE agents SET cloud = ?, ip = ?, id = ?, assigned = ?, build = ?, created = ?, token = ?, labels = ?, business = ?
-			WHERE key = ?`, a.Cloud, a.IP, a.ID, a.Assigned, a.Build, nanos(a.Created), a.Token, labels, a.Business, a.Key)
+		n, err := tx.affect(ctx, `UPDATE agents SET cloud = ?, ip = ?, id = ?, assigned = ?, build = ?, created = ?, token = ?, labels = ?, business = ?,
+			name = ?, place = ? WHERE key = ?`,
+			a.Cloud, a.IP, a.ID, a.Assigned, a.Build, nanos(a.Created), a.Token, labels, a.Business, a.Name, a.Place, a.Key)
 		if err != nil {
 			return err
 		}
@@ -57,13 +59,13 @@ func (db *Store) ChangeAgent(ctx context.Context, a store.Agent) error {
 	return nil
 }
 
-const selectAgents = `SELECT key, cloud, ip, id, assigned, build, created, token, labels, business FROM agents `
+const selectAgents = `SELECT key, cloud, ip, id, assigned, build, created, token, labels, business, name, place FROM agents `
 
 func scanAgent(rows *sql.Rows) (store.Agent, error) {
 	var a store.Agent
 	var created int64
 	var labels sql.RawBytes
-	err := rows.Scan(&a.Key, &a.Cloud, &a.IP, &a.ID, &a.Assigned, &a.Build, &created, &a.Token, &labels, &a.Business)
+	err := rows.Scan(&a.Key, &a.Cloud, &a.IP, &a.ID, &a.Assigned, &a.Build, &created, &a.Token, &labels, &a.Business, &a.Name, &a.Place)
 	if err == nil {
 		a.Labels, err = decodeLabels(labels)
 	}

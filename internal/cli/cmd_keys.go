@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"drover/client"
+	"drover/internal/process"
+)
+
+func newKeys() *cobra.Command {
+	return noun("keys", "Replace the keys by which hosts trust this server", `Replace the keys by which hosts trust this server, without touching a host (docs/ops/rotation.md). There are three kinds: manifest
+keys sign what agents obey, ca keys issue the certificates of servers and proxies, and agent-signer keys the credentials of agents.
+Each key goes through the stages next, present and former. Needs an administrator.`,
+		newKeysList(), newKeysRotate(), newKeysDrop())
+}
+
+func newKeysList() *cobra.Command {
+	var s session
+	var o output
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the keys, and how many hosts go by them",
+		Args:  exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := s.client(cmd)
+			if err != nil {
+				return err
+			}
+			keys, err := c.Keys(cmd.Context())
+			if err != nil {
+				return exitOf(err)
+			}
+			return printKeys(cmd, &s, o, keys)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	o.flags(cmd, asTable, asWide, asJSON, asYAML, asName)
+	s.flags(cmd)
+	return cmd
+}
+
+func printKeys(cmd *cobra.Command, s *session, o output, keys client.Keys) error {
+	if o.form == asJSON || o.form == asYAML {
+		return printValue(cmd.OutOrStdout(), o.form, keys)
+	}
+	if err := printList(cmd, s, o, keys.Keys, keyColumns(), func(k client.Key) string { return k.ID }); err != nil {
+		return err
+	}
+	say(cmd, "%d of %s online go by these keys\n", keys.Reached, process.Count(keys.Online, "host", "hosts"))
+	return nil
+}
+
+func keyColumns() []column[client.Key] {
+	return []column[client.Key]{
+		{head: "KIND", cell: func(k client.Key) string { return k.Kind }},
+		{head: "STAGE", cell: func(k client.Key) string { return k.Stage }},
+		{head: "SINCE", cell: func(k client.Key) string { return stamp(&k.Since) }},
+		{head: "KEPT UNTIL", cell: func(k client.Key) string { return stamp(k.Until) }},
+		{head: "ENDS", cell: func(k client.Key) string { return stamp(k.Ends) }},
+		{head: "KEY", cell: func(k client.Key) string { return k.ID }},
+	}
+}
+
+// keyKinds are the words for the kinds of keys.
+func keyKinds(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return []cobra.Completion{"manifest", "ca", "agent-signer"}, cobra.ShellCompDirectiveNoFileComp
+}

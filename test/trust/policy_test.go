@@ -1,0 +1,100 @@
+package trust_test
+
+import (
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"drover/test/harness"
+)
+
+// agentWith joins an agent and starts it with a policy of its own.
+func (f *fleet) agentWith(name, ip, policy string) *harness.Program {
+	f.T.Helper()
+	if code, errs := f.Join(name, ip, f.Token(0)); code != 0 {
+		f.T.Fatalf("%s cannot join: exit code %d: %s", name, code, errs)
+	}
+	p := f.Start(name, f.Agent, "run", "--data-dir", f.AgentDir(name), "--log-level", "debug", "--policy", policy)
+	f.Online("0:" + ip)
+	return p
+}
+
+// TestTheOwnerOfAHostDecides: what the file forbids nobody can have done, a change counts at once, and everybody can see it.
+func TestTheOwnerOfAHostDecides(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	policy := f.write("policy.conf", "# only what belongs to others\nnamespaces other-*\n")
+	f.agentWith("one", "127.0.0.2", policy)
+	p, dir := f.daemon("p")
+	r := f.Operate(p, 0, first)[first]
+	if r.Code != 65535 || !strings.Contains(r.Msg, policy+" line 2: namespace") {
+		t.Errorf("it answered %d %s", r.Code, r.Msg)
+	}
+	if list := f.CLI("agents", "-o", "wide"); !strings.Contains(list, "namespaces other-*") {
+		t.Errorf("hosts are\n%s", list)
+	}
+	f.write("policy.conf", "operations read start\n")
+	f.Want(0, f.Operate(p, 0, first))
+	f.Want(65535, f.Operate(p, 1, first))
+	pid := harness.ReadPID(t, filepath.Join(dir, "oddd.pid"))
+	if !harness.Alive(pid) || harness.Starts(t, dir) != 1 {
+		t.Error("it was ended")
+	}
+	f.write("policy.conf", "operation read\n")
+	if r := f.Operate(p, 2, first)[first]; r.Code != 65535 || !strings.Contains(r.Msg, `line 1: "operation" is unknown`) {
+		t.Errorf("with a broken file it answered %d %s", r.Code, r.Msg)
+	}
+	code, _, errs := f.Run("one", "", f.Agent, "policy", "--policy", policy)
+	if code != 1 || !strings.Contains(errs, "nothing is allowed") {
+		t.Errorf("it says %d %s", code, errs)
+	}
+	f.write("policy.conf", "users root "+f.user()+"\n")
+	f.Want(0, f.Operate(p, 1, first))
+	if events := f.CLI("events", "-o", "json"); !strings.Contains(events, "refused-by-policy") {
+		t.Errorf("no event tells of it:\n%s", events)
+	}
+}
+
+// user is who the daemons of the test run as.
+func (f *fleet) user() string {
+	p, _ := f.daemon("user")
+	spec, _ := p.Request(0)["spec"].(harness.Object)
+	identity, _ := spec["identity"].(harness.Object)
+	name, _ := identity["user"].(string)
+	return name
+}
+
+// TestObserveOnly: drover tells what it sees, and neither starts nor ends anything, also not by itself.
+func TestObserveOnly(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	policy := f.write("policy.conf", "")
+	f.agentWith("one", "127.0.0.2", policy)
+	p, dir := f.daemon("p")
+	f.Want(0, f.Operate(p, 0, first))
+	pid := harness.ReadPID(t, filepath.Join(dir, "oddd.pid"))
+
+	f.write("policy.conf", "observe-only\n")
+	for _, op := range []int{1, restart, 9} {
+		f.Want(65535, f.Operate(p, op, first))
+	}
+	if !harness.Alive(pid) {
+		t.Fatal("it was ended")
+	}
+	if r := f.Operate(p, 2, first)[first]; r.Code != 0 || r.PID != pid {
+		t.Errorf("it answered %+v", r)
+	}
+	harness.Signal(t, pid, syscall.SIGKILL)
+	harness.Eventually(t, "the refusal to be told", func() bool {
+		return strings.Contains(f.CLI("events", "-o", "json"), "it is not started again: refused by the policy")
+	})
+	if _, status, _ := f.Run("server", "", f.Drover, "why", "--data-dir", f.ServerDir()); !strings.Contains(status, "[refused-by-policy]") {
+		t.Errorf("the cause is\n%s", status)
+	}
+	if n := harness.Starts(t, dir); n != 1 {
+		t.Errorf("it was started %d times", n)
+	}
+	f.write("policy.conf", "")
+	harness.Eventually(t, "it to be started again", func() bool { return harness.Starts(t, dir) == 2 })
+}

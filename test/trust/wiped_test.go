@@ -1,0 +1,92 @@
+package trust_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"drover/test/harness"
+)
+
+// TestAnEmptiedHost: a host that has lost its disk and joins again under its address has its hosted processes started and its history; its
+// old key is refused from then on.
+func TestAnEmptiedHost(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	one := f.JoinAndStart("one", "127.0.0.2", 0)
+	p, dir := f.daemon("p")
+	q, other := f.daemon("q")
+	f.Want(0, f.Operate(p, 0, first))
+	f.Want(0, f.Operate(q, 0, first))
+	f.Want(0, f.Operate(q, 1, first))
+	one.End(syscall.SIGTERM)
+	pid := harness.ReadPID(t, filepath.Join(dir, "oddd.pid"))
+	harness.Signal(t, pid, syscall.SIGKILL)
+	old := f.publicKey("one")
+	if err := os.Rename(f.AgentDir("one"), f.AgentDir("former")); err != nil {
+		t.Fatal(err)
+	}
+	token := f.Token(0)
+	harness.Eventually(t, "the host to be let in, once its old agent is away", func() bool {
+		code, errs := f.Join("one", "127.0.0.2", token)
+		if code != 0 && !strings.Contains(errs, "belongs to another agent") {
+			t.Fatalf("exit code %d: %s", code, errs)
+		}
+		return code == 0
+	})
+	f.StartAgent("one")
+	harness.Eventually(t, "the hosted process to be started", func() bool { return harness.Starts(t, dir) == 2 })
+	if r := f.Operate(p, 2, first)[first]; r.Code != 0 || r.PID == pid {
+		t.Errorf("it answered %+v", r)
+	}
+	if n := harness.Starts(t, other); n != 1 {
+		t.Errorf("the process that was stopped was started %d times", n)
+	}
+	if list := f.CLI("agents", "-o", "wide"); strings.Contains(list, old) || strings.Count(list, "0:127.0.0.2") != 2 {
+		t.Errorf("hosts are\n%s", list)
+	}
+	if events := f.CLI("events", "-o", "json"); strings.Count(events, `"kind": "started"`)+strings.Count(events, `"kind":"started"`) < 2 {
+		t.Errorf("its history is gone:\n%s", events)
+	}
+	if log := f.CLI("audit", "--action", "join", "-o", "json"); !strings.Contains(log, old) {
+		t.Errorf("the record does not name the old key:\n%s", log)
+	}
+	f.StartAgent("former")
+	harness.Eventually(t, "the old disk to be refused", func() bool {
+		return strings.Contains(f.Logs["former"].String(), "fabric refused the credentials")
+	})
+}
+
+// TestAnAddressThatWasGivenOutAgain: another host under the address of one that is away gets nothing but the address.
+func TestAnAddressThatWasGivenOutAgain(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	if code, errs := f.Join("one", "127.0.0.2", f.Token(0), "--id", "web-1"); code != 0 {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	one := f.StartAgent("one")
+	f.Online("web-1")
+	p, dir := f.daemon("p")
+	f.Want(0, f.Operate(p, 0, "web-1"))
+	one.End(syscall.SIGTERM)
+	token := f.Token(0)
+	harness.Eventually(t, "the other host to be let in", func() bool {
+		code, _ := f.Join("two", "127.0.0.2", token, "--id", "web-2")
+		return code == 0
+	})
+	f.StartAgent("two")
+	f.Online("web-2")
+	if list := f.CLI("ps", "-o", "json"); strings.Contains(list, "web-2") {
+		t.Errorf("the other host has\n%s", list)
+	}
+	if n := harness.Starts(t, dir); n != 1 {
+		t.Errorf("it was started %d times", n)
+	}
+	f.StartAgent("one")
+	harness.Eventually(t, "the first one to be back", func() bool {
+		r := f.Operate(p, 2, "web-1")["web-1"]
+		return r.Code == 0 && r.PID > 0
+	})
+}
