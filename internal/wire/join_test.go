@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/nats-io/nkeys"
 
+	"drover/internal/fabric/fabrictest"
 	"drover/internal/wire"
 )
 
@@ -52,14 +52,7 @@ func TestBadJoinTokens(t *testing.T) {
 }
 
 func TestJoinRequest(t *testing.T) {
-	key, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, err := key.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	key, public := fabrictest.NewKey(t)
 	r := wire.JoinRequest{
 		Token: "t", Secret: "s3cret", At: time.Now().UTC().Truncate(time.Second), IP: "10.0.0.1", ID: "id", Name: "web", Build: "b",
 		Host: wire.Host{OS: "linux", CPUs: 2},
@@ -90,14 +83,7 @@ func TestJoinRequest(t *testing.T) {
 		}
 		return changed
 	}
-	other, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stranger, err := other.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, stranger := fabrictest.NewKey(t)
 	for name, data := range map[string][]byte{
 		"another address": change("10.0.0.1", "10.0.0.2"),
 		"another key":     change(public, stranger),

@@ -17,6 +17,7 @@ import (
 
 	"drover/internal/agent"
 	"drover/internal/fabric"
+	"drover/internal/fabric/fabrictest"
 	"drover/internal/pki"
 	"drover/internal/process"
 	"drover/internal/wire"
@@ -157,14 +158,7 @@ func TestAHijackedFabricCommandsNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	user, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, err := user.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	user, public := fabrictest.NewKey(t)
 	token, err := jwt.NewUserClaims(public).Encode(account)
 	if err != nil {
 		t.Fatal(err)

@@ -70,14 +70,7 @@ type credential struct {
 // issue makes an agent's credential.
 func issue(t *testing.T, b *broker.Broker) credential {
 	t.Helper()
-	pair, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := pair.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair, key := fabrictest.NewKey(t)
 	token, err := b.IssueAgent(key, testArea)
 	if err != nil {
 		t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/nats-io/nkeys"
 
+	"drover/internal/fabric/fabrictest"
 	"drover/internal/process"
 	"drover/internal/server/store"
 	"drover/internal/wire"
@@ -66,14 +66,7 @@ func TestPack(t *testing.T) {
 }
 
 func TestManifestExpiresWithItsOldestItem(t *testing.T) {
-	key, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, err := key.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	key, public := fabrictest.NewKey(t)
 	created := time.Unix(1e9, 0)
 	envelope, err := (&sender{key: key, clock: clock{time.Now}}).seal("a", []store.Item{
 		{ID: "1", Created: created.Add(time.Second)}, {ID: "2", Created: created}, {ID: "3", Created: created.Add(time.Minute)},

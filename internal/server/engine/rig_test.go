@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nkeys"
 
+	"drover/internal/fabric/fabrictest"
 	"drover/internal/process"
 	"drover/internal/server/engine"
 	"drover/internal/server/fleet"
@@ -90,14 +91,7 @@ func bubble(t *testing.T, test func(t *testing.T, r *rig)) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "drover.db")
 	synctest.Test(t, func(t *testing.T) {
-		key, err := nkeys.CreateUser()
-		if err != nil {
-			t.Fatal(err)
-		}
-		public, err := key.PublicKey()
-		if err != nil {
-			t.Fatal(err)
-		}
+		key, public := fabrictest.NewKey(t)
 		r := &rig{t: t, path: path, key: key, public: public, link: accept}
 		r.start()
 		for i := range 4 {

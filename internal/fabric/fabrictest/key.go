@@ -1,0 +1,20 @@
+package fabrictest
+
+import (
+	"testing"
+
+	"github.com/nats-io/nkeys"
+)
+
+// NewKey makes a key, as an agent's, and returns it with its public part.
+func NewKey(t testing.TB) (key nkeys.KeyPair, public string) {
+	t.Helper()
+	key, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if public, err = key.PublicKey(); err != nil {
+		t.Fatal(err)
+	}
+	return key, public
+}
