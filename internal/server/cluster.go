@@ -324,6 +324,13 @@ func (c *cluster) connected() {
 	}
 }
 
+// rightsChanged tells the others that somebody was let in or removed.
+func (c *cluster) rightsChanged(key string) {
+	if c != nil {
+		c.hub.TellAgents(key)
+	}
+}
+
 // webhooksChanged tells the others.
 func (c *cluster) webhooksChanged() {
 	if c != nil {
@@ -357,6 +364,12 @@ func (s *Server) clockNotes() []string {
 		notes = append(notes, fmt.Sprintf("the clocks of %d hosts are off by more than %s, that of one is %s the server's", n, clockBound, aside(worst)))
 	}
 	return notes
+}
+
+// clocksOff counts the hosts whose clocks are wrong.
+func (s *Server) clocksOff() int {
+	n, _ := s.directory.Unsteady(s.clock.Now(), clockBound)
+	return n
 }
 
 // aside says in words how far a clock is ahead.

@@ -71,7 +71,7 @@ func (f *Fleet) StartServer() {
 	f.Server = f.Start("server", f.Drover, append([]string{
 		"server", "--data-dir", f.ServerDir(), "--http", listen, "--fabric", "127.0.0.1:0", "--log-level", "debug",
 	}, f.Flags...)...)
-	f.URL = f.Server.url()
+	f.URL = f.Server.URL()
 	pem, err := os.ReadFile(filepath.Join(f.ServerDir(), "server", "pki", "ca.pem"))
 	if err != nil {
 		f.T.Fatal(err)

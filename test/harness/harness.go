@@ -89,7 +89,7 @@ func (s *Server) Run(flags ...string) {
 	}
 	s.Program = Launch(s.t, s.log, s.env, s.binary,
 		append([]string{"dev", "--data-dir", s.DataDir, "--http", listen, "--log-level", "info"}, slices.Concat(s.flags, flags)...)...)
-	s.URL = s.url()
+	s.URL = s.Program.URL()
 }
 
 // Output is what the server has written to its standard output since Run.

@@ -94,8 +94,8 @@ func (p *Program) Terminate() error {
 // PID is its process.
 func (p *Program) PID() int { return p.cmd.Process.Pid }
 
-// url waits until it says where it takes calls, which it does once it does.
-func (p *Program) url() string {
+// URL waits until it says where it takes calls, which it does once it does.
+func (p *Program) URL() string {
 	p.t.Helper()
 	at := ""
 	Eventually(p.t, "drover to be ready", func() bool {

@@ -189,7 +189,10 @@ func (x *External) Run(ctx context.Context) error {
 		URLs: x.cfg.URLs, Identity: x.system, TLS: x.cfg.TLS, Name: "server, for the system account", Log: x.cfg.Log.With("account", "system"),
 		OnConnected: x.again,
 	})
-	if err != nil {
+	switch {
+	case ctx.Err() != nil && err != nil:
+		return nil
+	case err != nil:
 		return err
 	}
 	defer conn.Close()

@@ -22,8 +22,13 @@ type Sources struct {
 	Waiting func() int
 	// Certificates are those that the server shows or vouches by; none without TLS.
 	Certificates func() []Certificate
-	Now          func() time.Time
-	Log          *slog.Logger
+	// Servers counts those of the fleet that are there, Skew is how far the clock of this machine is ahead of the database's, and ClocksOff
+	// counts the hosts whose clocks are wrong.
+	Servers   func() int
+	Skew      func() time.Duration
+	ClocksOff func() int
+	Now       func() time.Time
+	Log       *slog.Logger
 }
 
 // Certificate is when a certificate ends.
@@ -66,6 +71,7 @@ type state struct {
 	agents, items, outbox                           *prometheus.Desc
 	lag, failing, attempts, delivered               *prometheus.Desc
 	certificates                                    *prometheus.Desc
+	servers, skew, clocksOff                        *prometheus.Desc
 
 	mu      sync.Mutex
 	counted time.Time
@@ -91,6 +97,10 @@ func newState(s Sources) *state {
 		attempts:  desc("drover_webhook_failed_attempts", "Attempts that have failed since the last delivery to the webhook.", "webhook"),
 		delivered: desc("drover_webhook_last_delivery_timestamp_seconds", "When the webhook last took a message, in Unix seconds; 0 is never.", "webhook"),
 
+		servers:   desc("drover_servers", "Servers of the fleet that are there, as this one hears them; itself among them."),
+		skew:      desc("drover_clock_skew_seconds", "How far the clock of this machine is ahead of the database's, by which operations are timed."),
+		clocksOff: desc("drover_agents_clock_off", "Agents that are there and whose host's clock is off by more than 30 s, as this server heard them last."),
+
 		certificates: desc("drover_certificate_expiry_timestamp_seconds", "When a certificate of the server ends, in Unix seconds.", "certificate"),
 	}
 }
@@ -99,7 +109,7 @@ func newState(s Sources) *state {
 func (s *state) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		s.processes, s.hosted, s.flapping, s.unhealthy, s.drifted, s.agents, s.items, s.outbox, s.lag, s.failing, s.attempts, s.delivered,
-		s.certificates,
+		s.certificates, s.servers, s.skew, s.clocksOff,
 	} {
 		out <- d
 	}
@@ -116,6 +126,9 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 	gauge(s.agents, float64(online), "online")
 	gauge(s.agents, float64(known-online), "away")
 	gauge(s.outbox, float64(s.Waiting()))
+	gauge(s.servers, float64(s.Servers()))
+	gauge(s.skew, s.Skew().Seconds())
+	gauge(s.clocksOff, float64(s.ClocksOff()))
 	for _, c := range s.Certificates() {
 		gauge(s.certificates, float64(c.Ends.Unix()), c.Name)
 	}

@@ -120,6 +120,6 @@ func reportsInTurn(t *testing.T, s store.Store) {
 	other := of("one", 1, false)
 	other.Agent = "y"
 	must(t, s.PutObserved(t.Context(), other, nil, []store.Removal{{Agent: "y", Process: process.ID{Namespace: "n", Name: "p"}}})) // each agent counts by itself
-	must(t, s.PutObserved(t.Context(), store.ReportMark{Agent: "x"}, row(11), nil))                                               // one that does not count
+	must(t, s.PutObserved(t.Context(), store.ReportMark{Agent: "x"}, row(11), nil))                                                // one that does not count
 	shows("without a number", 11)
 }

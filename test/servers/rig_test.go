@@ -1,0 +1,268 @@
+package servers_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"drover/test/harness"
+	"drover/test/pgtest"
+)
+
+// site is a fleet of several servers: one database, a cluster of brokers, and whoever uses them.
+type site struct {
+	t        *testing.T
+	dir      string
+	database string
+	brokers  []*node
+	servers  []*node
+	agents   map[string]*node
+	client   *http.Client
+}
+
+// node is a program of the site, which may be killed and started again.
+type node struct {
+	s    *site
+	name string
+	// dir is its data directory, url where its API is, port where it listens for clients.
+	dir, url string
+	port     int
+	binary   string
+	args     []string
+	log      *harness.Log
+
+	mu      sync.Mutex
+	running *harness.Program
+}
+
+// newSite starts brokers and servers.
+func newSite(t *testing.T, brokers, servers int) *site {
+	t.Helper()
+	pg, err := pgtest.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := pg.Remove(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := pg.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s := &site{t: t, dir: harness.Workdir(t), database: pg.Database(t), agents: map[string]*node{}}
+	first := filepath.Join(s.dir, "server1")
+	s.startBrokers(first, brokers)
+	keys := filepath.Join(s.dir, "keys.tar")
+	s.must("server", "keys", "export", keys, "--data-dir", first)
+	for i := range servers {
+		dir := filepath.Join(s.dir, fmt.Sprintf("server%d", i+1))
+		if i > 0 {
+			s.must("server", "keys", "import", keys, "--data-dir", dir)
+		}
+		s.startServer(dir)
+	}
+	s.trust(first)
+	return s
+}
+
+// startBrokers starts a cluster of brokers for the keys in a data directory.
+func (s *site) startBrokers(keys string, count int) {
+	s.t.Helper()
+	var routes []string
+	for range count {
+		routes = append(routes, fmt.Sprintf("127.0.0.1:%d", harness.FreePort(s.t)))
+	}
+	for i, cluster := range routes {
+		n := s.node(fmt.Sprintf("nats%d", i+1), binaries.nats)
+		n.port = harness.FreePort(s.t)
+		args := []string{
+			"server", "nats-config", "--data-dir", keys, "--name", n.name, "--host", "127.0.0.1", "--listen", fmt.Sprintf("127.0.0.1:%d", n.port),
+			"--out", n.dir, "--dir", n.dir,
+		}
+		if count > 1 {
+			args = append(args, "--cluster", cluster)
+			for j, route := range routes {
+				if j != i {
+					args = append(args, "--route", route)
+				}
+			}
+		}
+		s.must(args...)
+		n.args = []string{"-c", filepath.Join(n.dir, "nats-server.conf")}
+		s.brokers = append(s.brokers, n)
+		n.start()
+	}
+	for _, n := range s.brokers {
+		harness.Eventually(s.t, n.name+" to listen", n.listens)
+	}
+}
+
+// listens reports whether a broker takes connections.
+func (n *node) listens() bool {
+	conn, err := (&net.Dialer{}).DialContext(n.s.t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", n.port))
+	if err != nil {
+		return false
+	}
+	_ = conn.Close() // nothing was said
+	return true
+}
+
+// startServer starts one more server, on a data directory that has the keys.
+func (s *site) startServer(dir string, flags ...string) *node {
+	s.t.Helper()
+	n := s.node(filepath.Base(dir), binaries.drover)
+	n.dir = dir
+	n.args = append([]string{
+		"server", "--data-dir", dir, "--http", fmt.Sprintf("127.0.0.1:%d", harness.FreePort(s.t)), "--database", s.database, "--log-level", "debug",
+	}, flags...)
+	for _, b := range s.brokers {
+		n.args = append(n.args, "--nats", fmt.Sprintf("tls://127.0.0.1:%d", b.port))
+	}
+	s.servers = append(s.servers, n)
+	n.start()
+	n.url = n.program().URL()
+	return n
+}
+
+func (s *site) node(name, binary string) *node {
+	n := &node{s: s, name: name, dir: filepath.Join(s.dir, name), binary: binary, log: &harness.Log{}}
+	n.log.ShowIfFailed(s.t, name)
+	return n
+}
+
+// start starts the program, again after it has ended.
+func (n *node) start() {
+	n.s.t.Helper()
+	p := harness.Launch(n.s.t, n.log, harness.Environment("/nonexistent", harness.FirstApp()...), n.binary, n.args...)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.running = p
+}
+
+func (n *node) program() *harness.Program {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.running
+}
+
+// restart starts a program that was killed, and waits until it is there again.
+func (n *node) restart() {
+	n.s.t.Helper()
+	n.start()
+	if n.binary == binaries.drover {
+		n.program().URL()
+	}
+}
+
+// run runs drover to its end.
+func (s *site) run(args ...string) harness.Finished {
+	s.t.Helper()
+	return harness.Finish(s.t, "", harness.Environment("/nonexistent", harness.FirstApp()...), binaries.drover, args...)
+}
+
+// must runs drover, which must succeed, and returns what it prints.
+func (s *site) must(args ...string) string {
+	s.t.Helper()
+	r := s.run(args...)
+	if r.Code != 0 {
+		s.t.Fatalf("drover %q: exit code %d: %s", args, r.Code, r.Errors)
+	}
+	return r.Out
+}
+
+// trust makes a client that verifies the servers.
+func (s *site) trust(dir string) {
+	s.t.Helper()
+	pem, err := os.ReadFile(filepath.Join(dir, "server", "pki", "ca.pem"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		s.t.Fatal("ca.pem holds no certificate")
+	}
+	s.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	s.t.Cleanup(s.client.CloseIdleConnections)
+}
+
+// agent has a host join by a server, starts its agent, and waits until every server shows it.
+func (s *site) agent(name, ip string, by *node) *node {
+	s.t.Helper()
+	a := s.node(name, binaries.agent)
+	token := s.must("token", "create", "--area", "0", "--uses", "1", "--ttl", "1h", "--data-dir", by.dir)
+	r := harness.Finish(s.t, token, harness.Environment("/nonexistent"), binaries.agent,
+		"join", "--server", by.url, "--token", "-", "--data-dir", a.dir, "--ip", ip)
+	if r.Code != 0 {
+		s.t.Fatalf("%s cannot join: exit code %d: %s", name, r.Code, r.Errors)
+	}
+	a.args = []string{"run", "--data-dir", a.dir, "--log-level", "debug"}
+	a.start()
+	s.agents[ip] = a
+	for _, n := range s.servers {
+		n.shows("0:"+ip, "online")
+	}
+	return a
+}
+
+// presence is what a server shows of a host; empty where it does not know it.
+func (n *node) presence(host string) string {
+	n.s.t.Helper()
+	for line := range strings.Lines(n.s.must("agents", "--data-dir", n.dir)) {
+		if fields := strings.Fields(line); len(fields) > 2 && fields[0] == host {
+			return fields[2]
+		}
+	}
+	return ""
+}
+
+// shows waits until a server shows so.
+func (n *node) shows(host, presence string) {
+	n.s.t.Helper()
+	harness.Eventually(n.s.t, fmt.Sprintf("%s to show %s as %q", n.name, host, presence), func() bool { return n.presence(host) == presence })
+}
+
+// caller calls one server.
+func (n *node) caller() harness.Caller { return harness.Caller{URL: n.url, Client: n.s.client} }
+
+// post calls the servers in turn, beginning with one, as a load balancer does: the next one where nobody answers.
+func (s *site) post(first int, name string, body any) (data harness.Object, err error) {
+	for i := range s.servers {
+		data, err = s.servers[(first+i)%len(s.servers)].caller().GSE(name, body)
+		if _, refused := errors.AsType[*net.OpError](err); !refused {
+			return data, err
+		}
+	}
+	return data, err
+}
+
+// get reads a path of a server without credentials.
+func (n *node) get(path string) (status int, text string) {
+	n.s.t.Helper()
+	ctx, cancel := context.WithTimeout(n.s.t.Context(), harness.Patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, n.url+path, nil)
+	if err != nil {
+		n.s.t.Fatal(err)
+	}
+	resp, err := n.s.client.Do(req)
+	if err != nil {
+		n.s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		n.s.t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}

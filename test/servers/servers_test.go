@@ -1,0 +1,155 @@
+package servers_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"drover/test/harness"
+	"drover/test/judge"
+)
+
+// operate has one server carry out an operation on hosts, and has another one tell how it ended.
+func (s *site) operate(at, poll *node, p *harness.Process, op int) harness.Result {
+	s.t.Helper()
+	data, err := at.caller().GSE("operate_proc_v2", p.Request(op))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return harness.ParseResult(s.t, poll.caller().Await(s.t, data["task_id"].(string))[p.Key()])
+}
+
+// daemon is a process of a host, which the caller must have joined.
+func (s *site) daemon(ip, name string) *harness.Process {
+	p := judge.Daemon(s.t, s.dir, name)
+	p.Host = "0:" + ip
+	return p
+}
+
+// TestAnyServer: whichever server is asked, it knows what the others do.
+func TestAnyServer(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 3, 3)
+	a, b, c := s.servers[0], s.servers[1], s.servers[2]
+	one := s.agent("one", "127.0.0.2", a)
+	two := s.agent("two", "127.0.0.3", b)
+	p := s.daemon("127.0.0.2", "p")
+	for i, op := range []int{judge.Start, judge.Stop, judge.Start, judge.Restart} {
+		at, poll := s.servers[i%3], s.servers[(i+1)%3]
+		s.operate(at, poll, p, op).Want(t, fmt.Sprintf("operation %d", op), 0)
+	}
+	if got := judge.Ran(p, "start"); got != 3 {
+		t.Errorf("%d starts were run, want 3", got)
+	}
+
+	// A call that is waited for ends when another server has the result.
+	data, err := c.caller().GSE("register_proc_info", p.Request(0))
+	if err != nil || len(data) == 0 {
+		t.Errorf("registered: %v, %v", data, err)
+	}
+
+	// An app that one has made is let in by the others, with its own rights.
+	s.must("app", "create", "other", "--data-dir", a.dir)
+	if !strings.Contains(s.must("app", "list", "--data-dir", c.dir), "other") {
+		t.Error("an app is not known to another server")
+	}
+
+	begun := time.Now()
+	one.program().Kill()
+	for _, n := range s.servers {
+		n.shows("0:127.0.0.2", "away")
+		if took := time.Since(begun); took > 15*time.Second {
+			t.Errorf("%s shows the loss after %v", n.name, took)
+		}
+	}
+	one.restart()
+	for _, n := range s.servers {
+		n.shows("0:127.0.0.2", "online")
+	}
+
+	// Who is removed by one is refused by all brokers, and unknown to all servers.
+	s.must("agents", "remove", "0:127.0.0.3", "--data-dir", c.dir)
+	for _, n := range s.servers {
+		n.shows("0:127.0.0.3", "")
+	}
+	harness.Eventually(t, "the removed agent to be refused", func() bool {
+		return strings.Contains(two.log.String(), "fabric refused the credentials")
+	})
+	for _, n := range s.servers {
+		if status, text := n.get("/readyz"); status != 200 {
+			t.Errorf("%s: %s", n.name, text)
+		}
+		if _, text := n.get("/metrics"); !strings.Contains(text, "drover_servers 3\n") {
+			t.Errorf("%s does not count 3 servers", n.name)
+		}
+	}
+}
+
+// TestAServerDies: what one server has accepted and not sent another one sends, and a task that was answered with an id ends.
+func TestAServerDies(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1, 2)
+	a, b := s.servers[0], s.servers[1]
+	agent := s.agent("one", "127.0.0.2", a)
+	p := s.daemon("127.0.0.2", "p")
+	s.operate(a, b, p, judge.Start).Want(t, "start", 0)
+	// The agent takes nothing, so that the items are leased by the server that took the call when that dies.
+	harness.Signal(t, agent.program().PID(), syscall.SIGSTOP)
+	var tasks []string
+	for range 5 {
+		data, err := a.caller().GSE("operate_proc_v2", p.Request(judge.Reload))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tasks = append(tasks, data["task_id"].(string))
+	}
+	a.program().Kill()
+	harness.Signal(t, agent.program().PID(), syscall.SIGCONT)
+	for _, task := range tasks {
+		harness.ParseResult(t, b.caller().Await(t, task)[p.Key()]).Want(t, "reload", 0)
+	}
+	if got := judge.Ran(p, "reload"); got != len(tasks) {
+		t.Errorf("%d reloads were run, want %d", got, len(tasks))
+	}
+	a.restart()
+	a.shows("0:127.0.0.2", "online")
+	s.operate(a, b, p, judge.Stop).Want(t, "stop", 0)
+}
+
+// refused starts a server, which must end by itself and say why.
+func (s *site) refused(why string, flags ...string) {
+	s.t.Helper()
+	n := s.node("refused", binaries.drover)
+	args := append([]string{"server", "--http", "127.0.0.1:0", "--log-level", "debug"}, flags...)
+	for _, b := range s.brokers {
+		args = append(args, "--nats", fmt.Sprintf("tls://127.0.0.1:%d", b.port))
+	}
+	r := harness.Finish(s.t, "", harness.Environment(n.dir, harness.FirstApp()...), binaries.drover, args...)
+	if r.Code != 1 || !strings.Contains(r.Errors, why) {
+		s.t.Errorf("exit code %d, %s; want an error about %q", r.Code, r.Errors, why)
+	}
+}
+
+// TestMixedUp: a server with the keys of another fleet, or with another database, is refused and told why.
+func TestMixedUp(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1, 1)
+	keys := filepath.Join(s.dir, "keys.tar")
+	s.refused("the database is that of the fleet A", "--data-dir", filepath.Join(s.dir, "stranger"), "--database", s.database)
+
+	second := filepath.Join(s.dir, "second")
+	s.must("server", "keys", "import", keys, "--data-dir", second)
+	s.refused("uses the same fabric with another database", "--data-dir", second) // its own file
+	if r := s.run("server", "keys", "import", keys, "--data-dir", filepath.Join(s.dir, "stranger")); r.Code != 1 || !strings.Contains(r.Errors, "keys of another fleet") {
+		t.Errorf("keys of another fleet: exit code %d, %s", r.Code, r.Errors)
+	}
+	if r := s.run("server", "keys", "export", keys, "--data-dir", second); r.Code != 1 || !strings.Contains(r.Errors, "exists") {
+		t.Errorf("export over a file: exit code %d, %s", r.Code, r.Errors)
+	}
+	if r := s.run("server", "keys", "import", keys, "--data-dir", s.servers[0].dir); r.Code != 1 || !strings.Contains(r.Errors, "in use") {
+		t.Errorf("import below a server that runs: exit code %d, %s", r.Code, r.Errors)
+	}
+}
