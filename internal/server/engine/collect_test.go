@@ -135,7 +135,7 @@ func TestReportsOfAnotherAgent(t *testing.T) {
 
 func TestBadReports(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		for _, data := range []string{"", "{", `[]`, `{"version":2}`, `{"progress":{}}`, strings.Repeat(" ", wire.MaxMessage+1)} {
+		for _, data := range []string{"", "{", `[]`, `{"progress":{}}`, strings.Repeat(" ", wire.MaxMessage+1)} {
 			reply := string(r.HandleReport(t.Context(), "agent-0", []byte(data)))
 			if !strings.Contains(reply, `"error":"cannot read report`) {
 				t.Errorf("%.20q was answered with %s", data, reply)

@@ -34,6 +34,8 @@ type rig struct {
 	key       nkeys.KeyPair
 	public    string
 	stop      func()
+	// cloned are the agents of which a second host was told.
+	cloned []string
 
 	mu   sync.Mutex
 	link linkFunc
@@ -117,7 +119,7 @@ func (r *rig) start() {
 	if err := r.directory.Load(r.t.Context()); err != nil {
 		r.t.Fatal(err)
 	}
-	r.Engine = engine.New(engine.Config{Store: db, Directory: r.directory, Link: r, Key: r.key, Log: log})
+	r.Engine = engine.New(engine.Config{Store: db, Directory: r.directory, Link: r, Key: r.key, Guard: r.guard(), Log: log})
 	ctx, cancel := context.WithCancel(r.t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
