@@ -46,6 +46,8 @@ func (w *world) Latest(s store.Subscription) store.Delivery { return s.Delivery 
 
 func (w *world) Count(time.Time) (known, online int) { return 7, 5 }
 
+func (w *world) Rivals(time.Time) int { return 1 }
+
 // scrape returns the samples of the figures.
 func scrape(t *testing.T, m *metrics.Metrics, more func(io.Writer) error) []string {
 	t.Helper()
@@ -123,7 +125,7 @@ func TestTheStateIsShown(t *testing.T) {
 			`drover_webhook_lag_events{webhook="gone"} 10`, `drover_webhook_failing{webhook="gone"} 1`, `drover_webhook_failing{webhook="fine"} 0`,
 			`drover_webhook_failed_attempts{webhook="gone"} 3`, `drover_webhook_last_delivery_timestamp_seconds{webhook="fine"} 1.5`,
 			`drover_webhook_last_delivery_timestamp_seconds{webhook="gone"} 0`, `drover_certificate_expiry_timestamp_seconds{certificate="ca"} 1.8e+09`,
-			`drover_servers 3`, `drover_clock_skew_seconds -90`, `drover_agents_clock_off 2`,
+			`drover_servers 3`, `drover_clock_skew_seconds -90`, `drover_agents_clock_off 2`, `drover_agents_copied 1`,
 		)
 	}
 	if w.asked != 1 {

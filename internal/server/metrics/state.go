@@ -47,6 +47,8 @@ type Store interface {
 // Agents counts the agents that have joined, and those of them that are there.
 type Agents interface {
 	Count(now time.Time) (known, online int)
+	// Rivals counts those whose key a second host uses.
+	Rivals(now time.Time) int
 }
 
 // Webhooks tells how far a webhook has got.
@@ -71,7 +73,7 @@ type state struct {
 	agents, items, outbox                           *prometheus.Desc
 	lag, failing, attempts, delivered               *prometheus.Desc
 	certificates                                    *prometheus.Desc
-	servers, skew, clocksOff                        *prometheus.Desc
+	servers, skew, clocksOff, copied                *prometheus.Desc
 
 	mu      sync.Mutex
 	counted time.Time
@@ -101,6 +103,8 @@ func newState(s Sources) *state {
 		skew:      desc("drover_clock_skew_seconds", "How far the clock of this machine is ahead of the database's, by which operations are timed."),
 		clocksOff: desc("drover_agents_clock_off", "Agents that are there and whose host's clock is off by more than 30 s, as this server heard them last."),
 
+		copied: desc("drover_agents_copied", "Agents whose key a second host uses: one of the two is a copy, and the later one is refused."),
+
 		certificates: desc("drover_certificate_expiry_timestamp_seconds", "When a certificate of the server ends, in Unix seconds.", "certificate"),
 	}
 }
@@ -109,7 +113,7 @@ func newState(s Sources) *state {
 func (s *state) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		s.processes, s.hosted, s.flapping, s.unhealthy, s.drifted, s.agents, s.items, s.outbox, s.lag, s.failing, s.attempts, s.delivered,
-		s.certificates, s.servers, s.skew, s.clocksOff,
+		s.certificates, s.servers, s.skew, s.clocksOff, s.copied,
 	} {
 		out <- d
 	}
@@ -125,6 +129,7 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 	known, online := s.Agents.Count(s.Now())
 	gauge(s.agents, float64(online), "online")
 	gauge(s.agents, float64(known-online), "away")
+	gauge(s.copied, float64(s.Agents.Rivals(s.Now())))
 	gauge(s.outbox, float64(s.Waiting()))
 	gauge(s.servers, float64(s.Servers()))
 	gauge(s.skew, s.Skew().Seconds())
