@@ -88,10 +88,10 @@ func TestPurePackagesDoNoIO(t *testing.T) {
 	}
 }
 
-// TestBrokerBelongsToTheServer: all others speak to whatever broker they are given.
-func TestBrokerBelongsToTheServer(t *testing.T) {
+// TestBrokerBelongsToServersAndProxies: all others speak to whatever broker they are given.
+func TestBrokerBelongsToServersAndProxies(t *testing.T) {
 	for _, p := range ours(t) {
-		if slices.Contains(p.Imports, module+"internal/fabric/broker") && p.short() != "internal/server" && !p.forTests() {
+		if slices.Contains(p.Imports, module+"internal/fabric/broker") && !slices.Contains([]string{"internal/proxy", "internal/server"}, p.short()) && !p.forTests() {
 			t.Errorf("%s imports internal/fabric/broker", p.ImportPath)
 		}
 	}
@@ -116,6 +116,8 @@ func mayImport() map[string][]string {
 		"internal/why":             {"internal/process"},
 		"internal/wire":            {"internal/process"},
 		"internal/fabric/broker":   {"internal/fabric"},
+		"internal/joining":         {"internal/pki", "internal/wire"},
+		"internal/proxy":           {"internal/fabric", "internal/fabric/broker", "internal/group", "internal/joining", "internal/pki", "internal/wire"},
 		"internal/agent/pidfd":     {},
 		"internal/agent/procfs":    {"internal/process"},
 		"internal/agent/cgroup":    {"internal/agent/pidfd", "internal/agent/procfs"},
@@ -145,6 +147,9 @@ func mayImport() map[string][]string {
 		"internal/server/metrics":         {"internal/gse", "internal/process", "internal/server/store", "internal/server/task"},
 		"internal/server/audit":           {"internal/server/store"},
 		"internal/server/login":           {"internal/server/gate"},
+		"internal/server/peers":           {"internal/fabric", "internal/server/fleet"},
+		"internal/server/dbclock":         {},
+		"internal/serverkeys":             {},
 		"internal/server/fleet":           {"internal/process", "internal/server/store"},
 		"internal/server/engine":          {"internal/process", "internal/server/desired", "internal/server/fleet", "internal/server/store", "internal/server/task", "internal/wire"},
 		"internal/server/store/sqlite":    {"internal/server/store/sqlstore"},
@@ -171,7 +176,7 @@ func TestDriversStayBehindTheirSeams(t *testing.T) {
 	for library, homes := range map[string][]string{
 		"database/sql":                      {"internal/server/store"},
 		"modernc.org":                       {"internal/server/store"},
-		"github.com/jackc":                  {"internal/server/store/postgres", "test/pgtest"},
+		"github.com/jackc":                  {"internal/server/store/postgres", "test/pgtest", "test/failover"},
 		"github.com/nats-io/nats-server/v2": {"internal/fabric", "test/scale"}, // drover is measured beside bare NATS
 		"github.com/nats-io/nats.go":        {"internal/fabric", "test/scale"},
 		"github.com/nats-io/jwt/v2":         {"internal/fabric"},

@@ -69,7 +69,15 @@ func Clone(primary *Server, name string, settings ...string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s, s.run("pg_basebackup", "-D", s.data(), "-R", "-X", "stream", "-c", "fast", "--no-sync",
+	return s, s.Follow(primary, name)
+}
+
+// Follow makes a server that is stopped a standby of a running one, with none of the data that it had.
+func (s *Server) Follow(primary *Server, name string) error {
+	if err := os.RemoveAll(s.data()); err != nil {
+		return err
+	}
+	return s.run("pg_basebackup", "-D", s.data(), "-R", "-X", "stream", "-c", "fast", "--no-sync",
 		"-d", fmt.Sprintf("host=%s user=drover application_name=%s", primary.Dir, name))
 }
 
