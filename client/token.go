@@ -12,7 +12,9 @@ import (
 type JoinToken struct {
 	ID string `json:"id"`
 	// State is open, spent, expired or revoked.
-	State     string            `json:"state"`
+	State string `json:"state"`
+	// Role is what joins with it: agent or proxy.
+	Role      string            `json:"role"`
 	Cloud     int               `json:"cloud"`
 	Labels    map[string]string `json:"labels"`
 	Business  int64             `json:"business,omitempty"`
@@ -28,6 +30,8 @@ type JoinToken struct {
 
 // NewJoinToken says what a token is to be.
 type NewJoinToken struct {
+	// Role is what joins with it: agent, which empty means too, or proxy.
+	Role string
 	// Cloud is the area that hosts join; Labels and Business are what they get.
 	Cloud    int
 	Labels   map[string]string
@@ -43,13 +47,14 @@ type NewJoinToken struct {
 func (c *Client) CreateJoinToken(ctx context.Context, t NewJoinToken) (JoinToken, error) {
 	var made JoinToken
 	body := struct {
+		Role     string            `json:"role,omitempty"`
 		Cloud    int               `json:"cloud"`
 		Labels   map[string]string `json:"labels,omitempty"`
 		Business int64             `json:"business,omitempty"`
 		Note     string            `json:"note,omitempty"`
 		Uses     int               `json:"uses"`
 		TTL      int64             `json:"ttl_seconds"`
-	}{t.Cloud, t.Labels, t.Business, t.Note, t.Uses, int64(t.TTL / time.Second)}
+	}{t.Role, t.Cloud, t.Labels, t.Business, t.Note, t.Uses, int64(t.TTL / time.Second)}
 	err := c.do(ctx, http.MethodPost, "/tokens", nil, body, &made)
 	return made, err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -100,11 +99,9 @@ func joinAnew(talk io.Writer) func(context.Context, admission.Config) (wire.Enro
 // exitOf gives an error the exit code that its kind has.
 func exitOf(err error) error {
 	if denied, ok := errors.AsType[*joining.DeniedError](err); ok {
-		code := command.Denied
-		switch denied.Status {
-		case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError,
-			http.StatusServiceUnavailable:
-			code = command.Failed
+		code := command.Failed
+		if denied.Forbidden() {
+			code = command.Denied
 		}
 		return &command.ExitError{Code: code, Err: err}
 	}

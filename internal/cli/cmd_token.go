@@ -27,9 +27,12 @@ func newTokenCreate() *cobra.Command {
 		Use:   "create --area N --uses N --ttl DURATION",
 		Short: "Make a token that hosts join with, and print it once",
 		Long: `Make a token that hosts join with, and print it. It is shown this once. Each host that joins with it is in the area, and has the
-labels and the business. A host that asks again with the same key, since it has not got its answer, counts once.`,
+labels and the business. A host that asks again with the same key, since it has not got its answer, counts once.
+
+With --role proxy it is for a proxy of the area, and has neither labels nor a business. Make it before the tokens of its hosts.`,
 		Example: `  drover token create --area 0 --uses 1 --ttl 1h
-  drover token create --area 3 --uses 200 --ttl 24h --labels role=web,rack=4 --note 'rack 4'`,
+  drover token create --area 3 --uses 200 --ttl 24h --labels role=web,rack=4 --note 'rack 4'
+  drover token create --role proxy --area 3 --uses 2 --ttl 1h`,
 		Args: exactly(),
 		RunE: asking(&s, func(ctx context.Context, c *client.Client, _ []string) (client.JoinToken, error) {
 			return c.CreateJoinToken(ctx, t)
@@ -40,6 +43,8 @@ labels and the business. A host that asks again with the same key, since it has 
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	flags := cmd.Flags()
+	flags.StringVar(&t.Role, "role", "agent", "what joins with it: agent or proxy")
+	complete(cmd, "role", "agent", "proxy")
 	flags.IntVar(&t.Cloud, "area", 0, "cloud area that hosts join")
 	flags.IntVar(&t.Uses, "uses", 0, "how many hosts may join with it")
 	flags.DurationVar(&t.TTL, "ttl", 0, "how long it counts, such as 1h or 720h")
@@ -53,6 +58,9 @@ labels and the business. A host that asks again with the same key, since it has 
 			if !flags.Changed(name) {
 				return usagef("--%s is missing", name)
 			}
+		}
+		if err := oneOf("--role", t.Role, "agent", "proxy"); err != nil {
+			return err
 		}
 		if t.TTL < time.Second {
 			return usagef("--ttl %s: expected 1s or more", t.TTL)
@@ -84,6 +92,7 @@ func joinTokenColumns() []column[client.JoinToken] {
 	return []column[client.JoinToken]{
 		{head: "ID", cell: func(t client.JoinToken) string { return t.ID }},
 		{head: "STATE", state: true, cell: func(t client.JoinToken) string { return t.State }},
+		{head: "ROLE", cell: func(t client.JoinToken) string { return t.Role }},
 		{head: "AREA", cell: func(t client.JoinToken) string { return fmt.Sprint(t.Cloud) }},
 		{head: "USED", cell: func(t client.JoinToken) string { return fmt.Sprintf("%d/%d", t.Used, t.Uses) }},
 		{head: "ENDS", cell: func(t client.JoinToken) string { return stamp(&t.ExpiresAt) }},

@@ -44,7 +44,7 @@ timed out, 7 done on some targets only.`,
 	grouped(root, groupProcesses, newRegister())
 	grouped(root, groupRecords, newTask(), newEvents(), newAgents(), newAudit())
 	grouped(root, groupAccess, newApp(), newUser())
-	grouped(root, groupServer, newServer(), newDev(), newConfig(), newDatabase(), newToken(), newWebhook())
+	grouped(root, groupServer, newServer(), newProxy(), newProxies(), newDev(), newConfig(), newDatabase(), newToken(), newKeys(), newWebhook())
 	root.AddCommand(command.NewVersion())
 	return root
 }

@@ -37,6 +37,18 @@ type DeniedError struct {
 // Error returns the text.
 func (e *DeniedError) Error() string { return e.Text }
 
+// Forbidden reports whether it is a matter of rights: the token, or whom it was shown to. Else the same may be let in at another time, or
+// under another name.
+func (e *DeniedError) Forbidden() bool {
+	switch e.Status {
+	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError,
+		http.StatusServiceUnavailable:
+		return false
+	default:
+		return true
+	}
+}
+
 // UnreachableError says that there was no answer.
 type UnreachableError struct {
 	Server string

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/fabric/broker"
 	"drover/internal/pki"
 	"drover/internal/wire"
 )
@@ -77,6 +78,10 @@ func (h *holding) certificate() *tls.Certificate {
 	return h.shown
 }
 
+func trustOf(e wire.ProxyEnrolment) broker.Trust {
+	return broker.Trust{Operator: e.Operator, Account: e.Account}
+}
+
 // change is what a new enrolment has changed.
 type change struct {
 	// account says that others are let in than before, uplink that the way to the servers is another.
@@ -88,9 +93,10 @@ type change struct {
 func (h *holding) take(e wire.ProxyEnrolment) (change, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if e.Area != h.now.Area || e.Operator != h.now.Operator {
+	if e.Area != h.now.Area || !trustOf(h.now).SameOperator(trustOf(e)) {
 		return change{}, errors.New("cannot take enrolment: it is that of another area or another fleet")
 	}
+	e.Operator = h.now.Operator // each is signed anew, and says the same
 	shown := h.shown
 	if e.Certificate == "" {
 		e.Certificate = h.now.Certificate
@@ -102,6 +108,9 @@ func (h *holding) take(e wire.ProxyEnrolment) (change, error) {
 	}
 	if err := check(e); err != nil {
 		return change{}, err
+	}
+	if broker.SameUser(e.JWT, h.now.JWT) { // likewise
+		e.JWT = h.now.JWT
 	}
 	made := change{account: e.Account != h.now.Account, uplink: e.JWT != h.now.JWT || !slices.Equal(e.Hubs, h.now.Hubs)}
 	if err := save(h.dir, e); err != nil {

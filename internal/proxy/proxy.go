@@ -80,7 +80,7 @@ func (p *Proxy) serve(ctx context.Context, switching *switcher, tell func(fabric
 	e := p.holding.enrolment()
 	relay, err := broker.StartRelay(ctx, broker.RelayConfig{
 		Dir: filepath.Join(p.cfg.Dir, relayDir), Listen: p.cfg.Listen, TLS: p.holding.listening(),
-		Trust: broker.Trust{Operator: e.Operator, Account: e.Account},
+		Trust: trustOf(e),
 		Hubs:  e.Hubs, HubTLS: p.holding.upwards(), Identity: p.holding.id.fabric(e), Log: p.cfg.Log,
 	})
 	if err != nil {
@@ -100,7 +100,7 @@ func (p *Proxy) serve(ctx context.Context, switching *switcher, tell func(fabric
 	up := newUplink(conn, relay, p.holding, p.cfg.Build, p.cfg.Log)
 	_, err = conn.Serve(wire.ProxyNewsSubject(e.Area, p.holding.id.public), "", 1, func(context.Context, string, []byte) []byte { //nolint:contextcheck // Close ends it
 		up.hear()
-		return []byte("{}")
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("cannot listen for news: %w", err)

@@ -125,7 +125,15 @@ func (u *uplink) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, beatTime)
 	defer cancel()
 	// One of the clients is the proxy itself.
-	return u.ask(ctx, wire.ProxyBeatSubject, wire.Beat{Version: wire.Version, Build: u.build, Agents: max(u.way.Clients()-1, 0)}, &wire.Beat{})
+	beat := wire.Beat{Version: wire.Version, Build: u.build, Agents: max(u.way.Clients()-1, 0)}
+	var ack wire.BeatAck
+	if err := u.ask(ctx, wire.ProxyBeatSubject, beat, &ack); err != nil {
+		return err
+	}
+	if ack.Digest != "" && ack.Digest != u.holding.enrolment().Digest { // the news was lost
+		u.hear()
+	}
+	return nil
 }
 
 // ask sends one message and reads the answer.

@@ -28,7 +28,7 @@ func Run(ctx context.Context, cfg serverconfig.Config, build string, out io.Writ
 		Socket:          filepath.Join(cfg.DataDir, config.SocketName),
 		TrustedGateways: cfg.Gateways, LoginURL: cfg.LoginURL,
 		Fleet: &server.Fleet{
-			Advertise: cfg.Advertise, Names: cfg.Names(), CertFile: cfg.TLSCert, KeyFile: cfg.TLSKey, InsecureHTTP: cfg.InsecureHTTP,
+			Advertise: cfg.Advertise, Proxies: cfg.Listen, AdvertiseProxies: cfg.AdvertiseProxies, Names: cfg.Names(), CertFile: cfg.TLSCert, KeyFile: cfg.TLSKey, InsecureHTTP: cfg.InsecureHTTP,
 		},
 	})
 	if err != nil {

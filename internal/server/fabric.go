@@ -43,7 +43,7 @@ func (s *Server) startBroker(ctx context.Context) error {
 		return err
 	}
 	s.embedded, err = broker.Start(ctx, broker.Config{
-		Dir: dir, Listen: s.cfg.Fabric, TLS: shown, Revoked: removed, Signers: s.signers(), Log: s.cfg.Log, Agents: rights(wire.AgentSubjects()),
+		Dir: dir, Listen: s.cfg.Fabric, Leaves: s.joining.leaves(), Proxies: rights(wire.ProxySubjects()), TLS: shown, Revoked: removed, Signers: s.signers(), Log: s.cfg.Log, Agents: rights(wire.AgentSubjects()),
 	})
 	s.broker = s.embedded
 	return err
@@ -51,8 +51,11 @@ func (s *Server) startBroker(ctx context.Context) error {
 
 // externalKeys are the keys and rights by which brokers of somebody else let in the same as an embedded one.
 func externalKeys(dir string, keys *keyring.Ring) broker.ExternalConfig {
-	return broker.ExternalConfig{Dir: brokerDir(dir), Signers: signersOf(keys), Agents: rights(wire.AgentSubjects())}
+	return broker.ExternalConfig{Dir: brokerDir(dir), Signers: signersOf(keys), Agents: rights(wire.AgentSubjects()), Proxies: rights(wire.ProxySubjects())}
 }
+
+// serverQueue is the name by which servers share what is to reach one of them.
+const serverQueue = "servers"
 
 func brokerDir(dir string) string { return filepath.Join(dir, "broker") }
 
@@ -112,24 +115,13 @@ func (s *Server) serveFabric(ctx context.Context) error {
 	return group.Run(ctx,
 		group.Part{Name: "other servers", Run: func(ctx context.Context) error { return s.cluster.tell(ctx, conn) }},
 		group.Part{Name: "reports", Run: func(ctx context.Context) error { return s.serveReports(ctx, conn) }},
+		group.Part{Name: "proxies", Run: func(ctx context.Context) error { return s.serveProxies(ctx, conn) }},
 	)
 }
 
 // serveReports takes the reports of agents over a link, until ctx ends.
 func (s *Server) serveReports(ctx context.Context, conn *fabric.Conn) error {
-	stop, err := conn.Serve(wire.AnyReportSubject, "servers", reportWorkers, func(ctx context.Context, subject string, data []byte) []byte { //nolint:contextcheck // stop ends it
-		area, agent, err := wire.ReportAgent(subject)
-		if err != nil {
-			s.cfg.Log.Warn("report refused", "error", err)
-			return nil
-		}
-		if reply, refused := s.stranger(ctx, area, agent); refused {
-			return reply
-		}
-		begun := time.Now()
-		defer func() { s.metrics.Reported(len(data), time.Since(begun)) }()
-		return s.engine.HandleReport(ctx, agent, data)
-	})
+	stop, err := conn.Serve(wire.AnyReportSubject, serverQueue, reportWorkers, s.report) //nolint:contextcheck // stop ends it
 	if err != nil {
 		return fmt.Errorf("cannot listen for reports: %w", err)
 	}
@@ -137,6 +129,21 @@ func (s *Server) serveReports(ctx context.Context, conn *fabric.Conn) error {
 	s.link.set(conn)
 	<-ctx.Done()
 	return nil
+}
+
+// report takes one report of an agent.
+func (s *Server) report(ctx context.Context, subject string, data []byte) []byte {
+	area, agent, err := wire.ReportAgent(subject)
+	if err != nil {
+		s.cfg.Log.WarnContext(ctx, "report refused", "error", err)
+		return nil
+	}
+	if reply, refused := s.stranger(ctx, area, agent); refused {
+		return reply
+	}
+	begun := time.Now()
+	defer func() { s.metrics.Reported(len(data), time.Since(begun)) }()
+	return s.engine.HandleReport(ctx, agent, data)
 }
 
 // runBrokers keeps the brokers of others told of who may use them, until ctx ends.

@@ -22,6 +22,9 @@ func (s *Server) Serve(ctx context.Context) error {
 		Webhooks: apiv1.Webhooks{Store: s.store, Sender: alarms{s.sender, s.cluster}}, Joining: s.joiningAPI(), Keys: apiv1.Keys{Ring: s.keys, Reached: s.trust.reached},
 		Apps: s.store, Users: s.store, Tokens: s.store, Audit: s.audit, History: s.store, Now: s.clock.Wall, Log: s.cfg.Log,
 	})
+	if s.joining != nil {
+		s.joining.proxies.takeJoins(own)
+	}
 	compatible := httpapi.New(httpapi.Config{
 		Tasks: s.store, Observations: s.store, Groups: s.store, Audit: s.audit, Engine: s.engine, Directory: s.directory,
 		Gate: s.gate, TrustedGateways: s.cfg.TrustedGateways,

@@ -14,6 +14,7 @@ import (
 	"drover/internal/server/apiv1"
 	"drover/internal/server/enrol"
 	"drover/internal/server/metrics"
+	"drover/internal/server/store"
 	"drover/internal/wire"
 )
 
@@ -26,6 +27,10 @@ type Fleet struct {
 	// CertFile and KeyFile are certificates of the API that somebody else has issued; without them it shows one of the server's own
 	// authority, as the fabric always does.
 	CertFile, KeyFile string
+	// Proxies is where proxies connect to the embedded fabric, host:port; empty where none do. AdvertiseProxies are the addresses by which
+	// they reach it; without any it is that one, or the hosts of Advertise with its port.
+	Proxies          string
+	AdvertiseProxies []string
 	// InsecureHTTP has the API speak without TLS. The fabric has it all the same.
 	InsecureHTTP bool
 }
@@ -36,8 +41,9 @@ type joining struct {
 	// fabric keeps the certificate of the fabric, api that of the API: the same one unless certificates were given.
 	fabric, api *pki.Keeper
 	// trust is how the server itself verifies its fabric.
-	trust *pki.Trust
-	desk  *enrol.Desk
+	trust   *pki.Trust
+	desk    *enrol.Desk
+	proxies *proxies
 }
 
 // openJoining opens what the listeners need. It returns nil for a server that nobody joins.
@@ -93,24 +99,47 @@ func (j *joining) brokerTLS() (shown, verified *tls.Config) {
 	if j == nil {
 		return nil, nil
 	}
-	return j.fabric.ServerTLS(), j.trust.TLS()
+	return j.fabric.ServerTLS(), pki.NoProxies(j.trust.TLS())
 }
 
 // openDesk opens the desk where hosts join.
-func (s *Server) openDesk() {
+func (s *Server) openDesk(ctx context.Context) error {
 	if s.joining == nil {
-		return
+		return nil
+	}
+	s.joining.proxies = newProxies(s)
+	if err := s.joining.proxies.load(ctx); err != nil {
+		return err
 	}
 	s.joining.desk = enrol.New(enrol.Config{
-		Store: s.store, Directory: s.directory, Broker: s.broker, Issue: s.trust.enrolment, Fingerprint: s.joining.api.Fingerprint, Now: s.clock.Wall,
+		Store: s.store, Directory: s.directory, Broker: telling{s.broker, s.joining.proxies}, Issue: s.trust.enrolment, Proxies: s.joining.proxies,
+		Fingerprint: s.joining.fingerprint, Now: s.clock.Wall,
 	})
+	return nil
+}
+
+// leaves is where proxies connect; empty for nowhere.
+func (j *joining) leaves() string {
+	if j == nil {
+		return ""
+	}
+	return j.fleet.Proxies
+}
+
+// fingerprint is that of the authority by which whoever joins with a token knows whom to believe. What hosts of an area with a proxy join
+// through is of the server's own authority, whatever the API shows.
+func (j *joining) fingerprint(t store.JoinToken) string {
+	if t.Role == store.RoleAgent && j.proxies.serves(t.Cloud) {
+		return j.fabric.Fingerprint()
+	}
+	return j.api.Fingerprint()
 }
 
 // joiningAPI is what the API offers of it.
 func (s *Server) joiningAPI() apiv1.Joining {
 	offered := apiv1.Joining{Store: s.store}
 	if s.joining != nil {
-		offered.Desk = s.joining.desk
+		offered.Desk, offered.Proxies = s.joining.desk, s.joining.proxies
 	}
 	return offered
 }

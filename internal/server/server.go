@@ -153,7 +153,9 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		Store: s.store, Agents: s.directory, Webhooks: s.sender, Waiting: s.engine.Waiting, Certificates: s.joining.certificates,
 		Servers: s.cluster.servers, Skew: s.clock.Skew, ClocksOff: s.clocksOff, Now: s.clock.Wall, Log: cfg.Log,
 	})
-	s.openDesk()
+	if err := s.openDesk(ctx); err != nil {
+		return nil, err
+	}
 	s.keys.OnChange(s.keysChanged)
 	if err := s.keys.Join(ctx, s.store); err != nil {
 		return nil, err

@@ -180,12 +180,20 @@ func (s *Server) keysChanged() {
 		if err := s.joining.trust.Set(s.joining.fabric.CA()); err != nil {
 			s.cfg.Log.Error("authorities of the fabric could not be taken over", "error", err)
 		}
+		s.joining.proxies.look()
 	}
 	s.cfg.Log.Info("keys were changed", "revision", s.keys.State().Revision)
 }
 
 // addresses are where the agents of an area find the fabric.
-func (s *Server) addresses(int) []string { return s.FabricURLs() }
+func (s *Server) addresses(area int) []string {
+	if s.joining != nil {
+		if urls := s.joining.proxies.urls(area); len(urls) > 0 {
+			return urls
+		}
+	}
+	return s.FabricURLs()
+}
 
 // cloned puts on record that a second host uses the key of an agent.
 func (s *Server) cloned(ctx context.Context, agent string, rival fleet.Rival) {
@@ -194,7 +202,7 @@ func (s *Server) cloned(ctx context.Context, agent string, rival fleet.Rival) {
 	row := store.AuditRow{
 		At: time.Now(), Action: "agents.copy", Target: fmt.Sprintf("%d:%s", a.Cloud, a.IP), Targets: 1, Detail: detail, Message: "two hosts use the key of one agent: the second one was refused",
 	}
-	if err := s.audit.NoteAudit(ctx, row); err != nil {
+	if err := s.audit.PutAudit(ctx, row); err != nil {
 		s.cfg.Log.ErrorContext(ctx, "record of a copy could not be stored", "error", err)
 	}
 }

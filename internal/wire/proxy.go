@@ -11,10 +11,10 @@ func ProxyJoinSubject(area int, proxy string) string { return proxySubject(area,
 // ProxyRefreshSubject is where a proxy asks for its enrolment anew (a RefreshRequest; the reply is a RefreshAnswer).
 func ProxyRefreshSubject(area int, proxy string) string { return proxySubject(area, proxy, "refresh") }
 
-// ProxyBeatSubject is where a proxy shows that it is there, and finds out whether its way to the servers is (a Beat; the reply is the same).
+// ProxyBeatSubject is where a proxy shows that it is there, and finds out whether its way to the servers is (a Beat; the reply is a BeatAck).
 func ProxyBeatSubject(area int, proxy string) string { return proxySubject(area, proxy, "beat") }
 
-// ProxyNewsSubject is where a proxy is told that its enrolment has changed (a request without content; so is the reply).
+// ProxyNewsSubject is where a proxy is told that its enrolment has changed (a message without content).
 func ProxyNewsSubject(area int, proxy string) string { return proxySubject(area, proxy, "news") }
 
 func proxySubject(area int, proxy, verb string) string {
@@ -48,8 +48,10 @@ type ProxyEnrolment struct {
 	// Operator and Account are the JWTs by which agents are known; the account's says who was removed.
 	Operator string `json:"operator"`
 	Account  string `json:"account"`
-	// Certificate is what the proxy shows, with its issuer, in PEM; empty in an answer to who asked for none.
+	// Certificate is what the proxy shows, with its issuers, in PEM; empty in an answer to who asked for none.
 	Certificate string `json:"certificate,omitempty"`
+	// Digest is the servers' name for the rest; equal names are equal contents.
+	Digest string `json:"digest,omitempty"`
 }
 
 // RelayedJoin is a host's request to join as a proxy passes it on.
@@ -101,4 +103,10 @@ type Beat struct {
 	Version int    `json:"version"`
 	Build   string `json:"build,omitempty"`
 	Agents  int    `json:"agents,omitempty"` // connected now
+}
+
+// BeatAck answers a Beat. A proxy whose enrolment has another digest asks for it anew.
+type BeatAck struct {
+	Version int    `json:"version"`
+	Digest  string `json:"digest,omitempty"`
 }

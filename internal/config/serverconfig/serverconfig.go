@@ -26,6 +26,7 @@ type Config struct {
 	NATS []string `yaml:"nats"`
 	// Advertise is what agents connect to, host:port; empty: NATS, or what Fabric says, where that is one address.
 	Advertise []string `yaml:"advertise"`
+	Proxies   `yaml:",inline"`
 	// InsecureHTTP has the API speak without TLS.
 	InsecureHTTP bool `yaml:"insecure-http"`
 	// TLSCert and TLSKey are files of a certificate that somebody else has issued, for the API.
@@ -41,10 +42,19 @@ type Config struct {
 	Gateways config.Prefixes `yaml:"-"`
 }
 
+// Proxies is where proxies connect.
+type Proxies struct {
+	// Listen is what is listened on for them; empty where there are none.
+	Listen string `yaml:"proxies"`
+	// AdvertiseProxies is what they connect to, host:port; empty: Listen, where that is one address, else the hosts of Advertise with its port.
+	AdvertiseProxies []string `yaml:"advertise-proxies"`
+}
+
 // Default ports.
 const (
-	DefaultHTTP   = "0.0.0.0:7350"
-	DefaultFabric = "0.0.0.0:7351"
+	DefaultHTTP    = "0.0.0.0:7350"
+	DefaultFabric  = "0.0.0.0:7351"
+	DefaultProxies = "0.0.0.0:7352"
 )
 
 // Default returns the settings of a server that is told nothing.
@@ -61,6 +71,8 @@ func (c *Config) Settings() []settings.Setting {
 		{Name: "database", Help: "URL of a PostgreSQL database, such as postgres://drover@db.example.com/drover, or path of a SQLite file; default server/drover.db in the data directory. A password goes into the file, the environment or PGPASSFILE", Text: &c.Database},
 		{Name: "nats", Help: "URL of a NATS broker to use instead of an embedded one, such as tls://nats1.example.com:4222; may be repeated", List: &c.NATS},
 		{Name: "advertise", Help: "HOST:PORT of the fabric as agents reach it, also through NAT; may be repeated; needed where --fabric is every address", List: &c.Advertise},
+		{Name: "proxies", Help: "address that proxies connect to, such as " + DefaultProxies + "; without it none do", Text: &c.Listen},
+		{Name: "advertise-proxies", Help: "HOST:PORT as proxies reach it, of each server or broker; may be repeated; default: --proxies, where that is one address, else the hosts of --advertise with its port", List: &c.AdvertiseProxies},
 		{Name: "insecure-http", Help: "speak HTTP without TLS: for loopback, or behind a proxy on this machine that speaks it", Bool: &c.InsecureHTTP},
 		{Name: "tls-cert", Help: "file of a certificate for the API and its issuers, in PEM; without it the server is its own authority", Text: &c.TLSCert},
 		{Name: "tls-key", Help: "file of the key that belongs to --tls-cert", Text: &c.TLSKey},
@@ -109,6 +121,7 @@ func (c *Config) Validate() error {
 		check(settings.Advertised("advertise", a, "drover.example.com:7351"))
 	}
 	check(Database(c.Database))
+	c.checkProxies(check)
 	c.checkTLS(fault)
 	for _, g := range c.TrustedGateway {
 		if err := c.Gateways.Set(g); err != nil {
@@ -157,6 +170,22 @@ func wellFormed(text string) bool {
 	}
 	_, err = settings.Address("nats", u.Host, "")
 	return err == nil && !settings.Everywhere(u.Hostname())
+}
+
+func (c *Config) checkProxies(check func(error)) {
+	if c.Listen != "" {
+		host, err := settings.Address("proxies", c.Listen, DefaultProxies)
+		check(err)
+		if err == nil && settings.Everywhere(host) && len(c.Advertise)+len(c.AdvertiseProxies) == 0 {
+			check(fmt.Errorf("proxies %q is every address: say with advertise-proxies which one proxies connect to, such as drover.example.com:7352", c.Listen))
+		}
+		if len(c.NATS) > 0 {
+			check(errors.New("proxies and nats exclude each other: those brokers listen for proxies, and advertise-proxies says where"))
+		}
+	}
+	for _, a := range c.AdvertiseProxies {
+		check(settings.Advertised("advertise-proxies", a, "drover.example.com:7352"))
+	}
 }
 
 func (c *Config) checkTLS(fault func(string, ...any)) {

@@ -288,7 +288,9 @@ func TestAProxyIsWorthOneArea(t *testing.T) {
 	heard := make(chan string, 64)
 	for _, subject := range []string{"test.4.>", "test.*.server.>", areaOrders(4, "*"), areaOrders(4, victim.key), "_INBOX.4.>", "_INBOX.server.>"} {
 		for _, subscribe := range []func(string, nats.MsgHandler) (*nats.Subscription, error){
-			insider.Subscribe, func(s string, h nats.MsgHandler) (*nats.Subscription, error) { return insider.QueueSubscribe(s, "servers", h) },
+			insider.Subscribe, func(s string, h nats.MsgHandler) (*nats.Subscription, error) {
+				return insider.QueueSubscribe(s, "servers", h)
+			},
 		} {
 			if _, err := subscribe(subject, func(m *nats.Msg) { heard <- m.Subject }); err != nil {
 				t.Fatal(err)

@@ -1,7 +1,11 @@
 package broker
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
@@ -11,6 +15,45 @@ import (
 // revoked and what each role may do, so it changes; the operator's vouches for it.
 type Trust struct {
 	Operator, Account string
+}
+
+// Digest returns a name for what the account says: the same for the same contents, whenever they were signed.
+func (t Trust) Digest() (string, error) {
+	account, err := t.account()
+	if err != nil {
+		return "", err
+	}
+	account.ID, account.IssuedAt = "", 0
+	text, err := json.Marshal(account)
+	if err != nil {
+		return "", fmt.Errorf("cannot encode account: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16]), nil
+}
+
+// SameOperator reports whether the other one is vouched for by the same operator, and may take its place.
+func (t Trust) SameOperator(other Trust) bool {
+	own, err := jwt.DecodeOperatorClaims(t.Operator)
+	if err != nil {
+		return false
+	}
+	its, err := jwt.DecodeOperatorClaims(other.Operator)
+	if err != nil || own.Subject != its.Subject {
+		return false
+	}
+	_, err = other.account()
+	return err == nil
+}
+
+// SameUser reports whether two user JWTs are for the same key, area and signer.
+func SameUser(a, b string) bool {
+	one, err := jwt.DecodeUserClaims(a)
+	if err != nil {
+		return false
+	}
+	other, err := jwt.DecodeUserClaims(b)
+	return err == nil && one.Subject == other.Subject && one.Issuer == other.Issuer && slices.Equal(one.Tags, other.Tags)
 }
 
 // options returns the part of a server's options that says whom to trust.

@@ -27,7 +27,11 @@ func (h *Handler) join(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, decodeProblem(err)
 	}
-	enrolment, attempt, err := h.Joining.Desk.Join(ctx, data, c.audit.Remote)
+	from := enrol.From{Remote: c.audit.Remote}
+	if relay, ok := ctx.Value(relayKey{}).(enrol.Relay); ok {
+		from.Relay = &relay
+	}
+	enrolment, attempt, err := h.Joining.Desk.Join(ctx, data, from)
 	c.audit.Detail, _ = json.Marshal(attempt) // a struct of texts and numbers
 	c.audit.Target = attempt.Key
 	if attempt.Cloud != nil {
@@ -43,6 +47,14 @@ func (h *Handler) join(ctx context.Context, c *call) (reply, error) {
 	}
 	c.audit.Allowed = true
 	return ok(enrolment)
+}
+
+// relayKey is the context key of the proxy that passes a call on.
+type relayKey struct{}
+
+// WithRelay marks a call as one that a proxy passes on, whom the fabric has vouched for.
+func WithRelay(ctx context.Context, by enrol.Relay) context.Context {
+	return context.WithValue(ctx, relayKey{}, by)
 }
 
 func joinStatus(r enrol.Reason) int {

@@ -35,6 +35,9 @@ func (h *Handler) table() []route {
 		{get, "/agents", "agents.list", anyone, h.listAgents},
 		{del, "/agents/{id}", "agents.remove", admin, h.removeAgent},
 
+		{get, "/proxies", "proxies.list", admin, h.listProxies},
+		{del, "/proxies/{id}", "proxies.remove", admin, h.removeProxy},
+
 		{post, "/join", "join", noApp, h.join},
 		{post, "/tokens", "tokens.create", admin, h.createJoinToken},
 		{get, "/tokens", "tokens.list", admin, h.listJoinTokens},

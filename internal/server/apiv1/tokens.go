@@ -11,13 +11,14 @@ import (
 
 	"drover/internal/server/enrol"
 	"drover/internal/server/store"
-	"drover/internal/wire"
 )
 
 // Joining is how hosts join and leave. Desk is nil where none may: in drover dev.
 type Joining struct {
 	Store JoinTokens
 	Desk  Desk
+	// Proxies is nil where Desk is.
+	Proxies Proxies
 }
 
 // JoinTokens is the register of tokens that hosts join with.
@@ -30,8 +31,9 @@ type JoinTokens interface {
 // Desk lets hosts in, and takes them out.
 type Desk interface {
 	NewToken(ctx context.Context, t store.JoinToken, ttl time.Duration) (made store.JoinToken, text string, err error)
-	Join(ctx context.Context, data []byte, remote string) (wire.Enrolment, enrol.Attempt, error)
+	Join(ctx context.Context, data []byte, from enrol.From) (answer any, attempt enrol.Attempt, err error)
 	Remove(ctx context.Context, key string) error
+	RemoveProxy(ctx context.Context, key string) error
 }
 
 // Bounds of tokens.
@@ -49,6 +51,7 @@ const (
 type joinTokenView struct {
 	ID        string            `json:"id"`
 	State     string            `json:"state"`
+	Role      string            `json:"role"`
 	Cloud     int               `json:"cloud"`
 	Labels    map[string]string `json:"labels"`
 	Business  int64             `json:"business,omitempty"`
@@ -64,7 +67,7 @@ type joinTokenView struct {
 
 func (h *Handler) viewJoinToken(t store.JoinToken) joinTokenView {
 	v := joinTokenView{
-		ID: t.ID, State: "open", Cloud: t.Cloud, Labels: t.Labels, Business: t.Business, Note: t.Note, Uses: t.Uses, Used: t.Used,
+		ID: t.ID, State: "open", Role: string(t.Role), Cloud: t.Cloud, Labels: t.Labels, Business: t.Business, Note: t.Note, Uses: t.Uses, Used: t.Used,
 		CreatedAt: t.Created, ExpiresAt: t.Expires, RevokedAt: given(t.Revoked),
 	}
 	if v.Labels == nil {
@@ -83,6 +86,8 @@ func (h *Handler) viewJoinToken(t store.JoinToken) joinTokenView {
 
 // joinTokenRequest is the body of a new token.
 type joinTokenRequest struct {
+	// Role is "agent" or "proxy"; empty is "agent".
+	Role       string            `json:"role,omitempty"`
 	Cloud      int               `json:"cloud"`
 	Labels     map[string]string `json:"labels,omitempty"`
 	Business   int64             `json:"business,omitempty"`
@@ -93,6 +98,10 @@ type joinTokenRequest struct {
 
 func (r *joinTokenRequest) check() error {
 	switch most := int64(maxTokenTTL / time.Second); {
+	case r.Role != "" && r.Role != string(store.RoleAgent) && r.Role != string(store.RoleProxy):
+		return invalid("role", "is %q: expected %s or %s", r.Role, store.RoleAgent, store.RoleProxy)
+	case r.Role == string(store.RoleProxy) && (len(r.Labels) > 0 || r.Business != 0):
+		return invalid("role", "is %s, and a proxy has neither labels nor a business", store.RoleProxy)
 	case r.Cloud < 0 || r.Cloud > maxArea:
 		return invalid("cloud", "is %d: expected 0 to %d", r.Cloud, maxArea)
 	case r.Business < 0:
@@ -144,7 +153,7 @@ func (h *Handler) createJoinToken(ctx context.Context, c *call) (reply, error) {
 		return reply{}, noDesk()
 	}
 	t, text, err := h.Joining.Desk.NewToken(ctx, store.JoinToken{
-		Cloud: req.Cloud, Labels: req.Labels, Business: req.Business, Note: req.Note, Uses: req.Uses,
+		Role: store.Role(req.Role), Cloud: req.Cloud, Labels: req.Labels, Business: req.Business, Note: req.Note, Uses: req.Uses,
 	}, time.Duration(req.TTLSeconds)*time.Second)
 	if err != nil {
 		return reply{}, stored(err, "token", t.ID)

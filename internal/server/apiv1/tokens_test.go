@@ -30,7 +30,7 @@ func withDesk(t *testing.T) *rig {
 		Gate: believing{r.store}, Engine: r.engine, Directory: r.fleet, Agents: r.store, Audit: recorder{r.store}, History: r.store,
 		Log: r.handler.Log,
 		Joining: apiv1.Joining{Store: r.store, Desk: enrol.New(enrol.Config{
-			Store: r.store, Directory: r.fleet, Broker: quiet{}, Fingerprint: func() string { return strings.Repeat("ab", 32) }, Now: time.Now,
+			Store: r.store, Directory: r.fleet, Broker: quiet{}, Fingerprint: func(store.JoinToken) string { return strings.Repeat("ab", 32) }, Now: time.Now,
 			Issue: func(a store.Agent) (wire.Enrolment, error) {
 				return wire.Enrolment{URLs: []string{"tls://x:1"}, JWT: "j", CA: "c", ManifestKeys: []string{"A"}, Cloud: a.Cloud, IP: a.IP, ID: a.ID}, nil
 			},

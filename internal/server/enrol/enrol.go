@@ -1,4 +1,4 @@
-// Package enrol lets hosts join and takes them out again. It owns what a token is worth, who may join with it and why not, and how often
+// Package enrol lets hosts and proxies join and takes them out again. It owns what a token is worth, who may join with it and why not, and how often
 // strangers may try. How a request travels is said by package wire, what is kept by the store, and whom the fabric lets in by
 // the Broker.
 package enrol
@@ -47,8 +47,10 @@ type Config struct {
 	Broker    Broker
 	// Issue makes what an agent needs to find and to trust this server.
 	Issue func(a store.Agent) (wire.Enrolment, error)
-	// Fingerprint returns that of the authority by which hosts verify the server that they join.
-	Fingerprint func() string
+	// Proxies is the register of proxies.
+	Proxies Proxies
+	// Fingerprint returns that of the authority by which whoever joins with a token verifies whom it joins.
+	Fingerprint func(t store.JoinToken) string
 	Now         func() time.Time
 }
 
@@ -64,7 +66,10 @@ func New(cfg Config) *Desk { return &Desk{Config: cfg, failures: newFailures()} 
 // NewToken stores a token that was described by the caller and returns it with the text that hosts join with, which is not kept.
 func (d *Desk) NewToken(ctx context.Context, t store.JoinToken, ttl time.Duration) (store.JoinToken, string, error) {
 	now := d.Now()
-	made := wire.NewJoinToken(d.Fingerprint(), now)
+	if t.Role == "" {
+		t.Role = store.RoleAgent
+	}
+	made := wire.NewJoinToken(d.Fingerprint(t), now)
 	t.ID, t.Hash, t.Created, t.Expires = made.ID, access.HashToken(made.Secret), now, now.Add(ttl)
 	if err := d.Store.CreateJoinToken(ctx, t); err != nil {
 		return store.JoinToken{}, "", err
@@ -104,6 +109,8 @@ func refuse(reason Reason, format string, args ...any) *Refusal {
 // Attempt is what the record of calls keeps of a host that asks to join. It holds no secret, and what was not proven is as the host
 // claimed it.
 type Attempt struct {
+	// Via is the key of the proxy that has passed it on.
+	Via   string     `json:"via,omitempty"`
 	Token string     `json:"token,omitempty"`
 	Key   string     `json:"key,omitempty"`
 	Cloud *int       `json:"cloud,omitempty"`
@@ -112,6 +119,24 @@ type Attempt struct {
 	Name  string     `json:"name,omitempty"`
 	Build string     `json:"build,omitempty"`
 	Host  *wire.Host `json:"host,omitempty"`
+	// Replaced is the key of the agent that was on the same host before, and whose processes the host has got.
+	Replaced string `json:"replaced,omitempty"`
+	// Proxy is set where it is a proxy that asks; Name is its own then.
+	Proxy bool `json:"proxy,omitempty"`
+}
+
+// From is where a request came from.
+type From struct {
+	// Remote is an address; of a host behind a proxy it is what the proxy says.
+	Remote string
+	// Relay is the proxy that has passed it on; nil for none.
+	Relay *Relay
+}
+
+// Relay is a proxy that passes on requests of its area.
+type Relay struct {
+	Key  string
+	Area int
 }
 
 const (
@@ -120,14 +145,17 @@ const (
 	maxDrift = 10 * time.Minute
 )
 
-// Join lets a host in that shows a token, or returns a *Refusal. A host whose answer was lost may ask again with the same key and
-// token, which counts as one use. Remote is the address that the request came from.
-func (d *Desk) Join(ctx context.Context, data []byte, remote string) (wire.Enrolment, Attempt, error) {
+// Join lets a host or a proxy in that shows a token, or returns a *Refusal. One whose answer was lost may ask again with the same key and
+// token, which counts as one use. The answer is a wire.Enrolment, that to a proxy a wire.ProxyEnrolment.
+func (d *Desk) Join(ctx context.Context, data []byte, from From) (answer any, attempt Attempt, err error) {
 	now := d.Now()
-	if wait := d.failures.wait(remote, now); wait > 0 {
+	if from.Relay != nil {
+		attempt.Via = from.Relay.Key
+	}
+	if wait := d.failures.wait(from.Remote, now); wait > 0 {
 		r := refuse(TooOften, "too many attempts to join from this address have failed: try again in %d s", int(wait.Seconds())+1)
 		r.Retry = wait
-		return wire.Enrolment{}, Attempt{}, r
+		return nil, attempt, r
 	}
 	request, err := wire.OpenJoin(data)
 	if errors.Is(err, wire.ErrVersion) {
@@ -135,26 +163,27 @@ func (d *Desk) Join(ctx context.Context, data []byte, remote string) (wire.Enrol
 	} else if err != nil {
 		err = refuse(Malformed, "the request was not understood: %v", err)
 	}
-	var attempt Attempt
-	var enrolment wire.Enrolment
 	if err == nil {
-		attempt = attemptOf(request)
-		enrolment, err = d.admit(ctx, request, &attempt, now)
+		attempt.of(request)
+		answer, err = d.admit(ctx, request, from, &attempt, now)
 	}
 	if refusal, ok := errors.AsType[*Refusal](err); ok {
 		if refusal.Reason == Malformed || refusal.Reason == NoToken || refusal.Reason == Ended {
-			d.failures.note(remote, now)
+			d.failures.note(from.Remote, now)
 		}
-		return wire.Enrolment{}, attempt, refusal
+		return nil, attempt, refusal
 	}
-	return enrolment, attempt, err
+	return answer, attempt, err
 }
 
-func attemptOf(r wire.JoinRequest) Attempt {
-	return Attempt{
-		Token: clip(r.Token), Key: r.Key, IP: clip(r.IP), ID: clip(r.ID), Name: clip(r.Name), Build: clip(r.Build),
-		Host: &wire.Host{OS: clip(r.Host.OS), Arch: clip(r.Host.Arch), CPUs: r.Host.CPUs, Memory: r.Host.Memory},
+// of takes over what a request says.
+func (a *Attempt) of(r wire.JoinRequest) {
+	a.Token, a.Key, a.IP, a.ID, a.Name, a.Build = clip(r.Token), r.Key, clip(r.IP), clip(r.ID), clip(r.Name), clip(r.Build)
+	if r.Proxy != nil {
+		a.Proxy, a.Name = true, clip(r.Proxy.Name)
+		return
 	}
+	a.Host = &wire.Host{OS: clip(r.Host.OS), Arch: clip(r.Host.Arch), CPUs: r.Host.CPUs, Memory: r.Host.Memory}
 }
 
 func clip(text string) string {
@@ -165,41 +194,80 @@ func clip(text string) string {
 }
 
 // admit lets in who has sent the request, if the token does.
-func (d *Desk) admit(ctx context.Context, r wire.JoinRequest, attempt *Attempt, now time.Time) (wire.Enrolment, error) {
+func (d *Desk) admit(ctx context.Context, r wire.JoinRequest, from From, attempt *Attempt, now time.Time) (any, error) {
 	token, err := d.token(ctx, r)
 	if err != nil {
-		return wire.Enrolment{}, err
+		return nil, err
 	}
 	attempt.Cloud = &token.Cloud
-	if err := fit(r, now); err != nil {
-		return wire.Enrolment{}, err
+	if err := suits(token, r, from.Relay); err != nil {
+		return nil, err
+	}
+	if err := punctual(r, now); err != nil {
+		return nil, err
+	}
+	if r.Proxy != nil {
+		return d.admitProxy(ctx, r, token, now)
+	}
+	return d.admitAgent(ctx, r, token, attempt, now)
+}
+
+// suits refuses a token that is for something else, and one of another area than the proxy's that has passed it on: whoever is in one area
+// must not get into another.
+func suits(t store.JoinToken, r wire.JoinRequest, relay *Relay) error {
+	switch {
+	case r.Proxy != nil && relay != nil:
+		return refuse(Unfit, "a proxy joins the server itself, not through another proxy")
+	case r.Proxy != nil && t.Role != store.RoleProxy:
+		return refuse(Unfit, "the token is for agents: make one with 'drover token create --role proxy'")
+	case r.Proxy == nil && t.Role == store.RoleProxy:
+		return refuse(Unfit, "the token is for a proxy: make one for agents with 'drover token create'")
+	case relay != nil && t.Cloud != relay.Area:
+		return refuse(Unfit, "the token is for area %d, and this proxy serves area %d", t.Cloud, relay.Area)
+	default:
+		return nil
+	}
+}
+
+// admitAgent lets in an agent.
+func (d *Desk) admitAgent(ctx context.Context, r wire.JoinRequest, token store.JoinToken, attempt *Attempt, now time.Time) (any, error) {
+	if err := fit(r); err != nil {
+		return nil, err
 	}
 	a, known := d.Directory.ByKey(r.Key)
 	if !known {
 		a = store.Agent{Key: r.Key, Created: now}
 	}
-	a.Cloud, a.IP, a.ID, a.Build = token.Cloud, r.IP, r.ID, r.Build
+	a.Cloud, a.IP, a.ID, a.Build, a.Name = token.Cloud, r.IP, r.ID, r.Build, clip(r.Name)
 	a.Token, a.Labels, a.Business = token.ID, token.Labels, token.Business
-	err = d.Directory.Admit(ctx, a, now, func(ctx context.Context, a store.Agent) error {
+	replaced := ""
+	err := d.Directory.Admit(ctx, a, now, func(ctx context.Context, a store.Agent) error {
+		replaced = a.Replaces
 		return d.Store.UseJoinToken(ctx, a, func(t store.JoinToken, again bool) error { return ended(t, again, now) })
 	})
 	switch {
 	case errors.Is(err, fleet.ErrTaken):
-		return wire.Enrolment{}, refuse(Taken, "%d:%s%s belongs to another agent, which is online: stop that one, remove it ('drover agents remove'), or join with another --ip or --id",
+		return nil, refuse(Taken, "%d:%s%s belongs to another agent, which is online: stop that one, remove it ('drover agents remove'), or join with another --ip or --id",
 			a.Cloud, a.IP, orID(a.ID))
 	case errors.Is(err, fleet.ErrUnsettled):
 		r := refuse(NotYet, "%d:%s%s belongs to another agent, and the server was started too lately to know whether that one is online: try again in %d s",
 			a.Cloud, a.IP, orID(a.ID), int(fleet.AwayAfter.Seconds()))
 		r.Retry = fleet.AwayAfter
-		return wire.Enrolment{}, r
+		return nil, r
 	case errors.Is(err, store.ErrNotFound): // it has just been forgotten
-		return wire.Enrolment{}, unknown()
+		return nil, unknown()
 	case err != nil:
-		return wire.Enrolment{}, err
+		return nil, err
+	}
+	if replaced != "" {
+		attempt.Replaced = replaced
+		if err := d.Broker.Revoke(replaced); err != nil {
+			return nil, err
+		}
 	}
 	// It may have been removed before.
 	if err := d.Broker.Restore(a.Key); err != nil {
-		return wire.Enrolment{}, err
+		return nil, err
 	}
 	return d.Issue(a)
 }
@@ -245,8 +313,8 @@ func ended(t store.JoinToken, again bool, now time.Time) error {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// fit refuses a host that could not be worked with. Orders bear times, so a clock that is far off would refuse them.
-func fit(r wire.JoinRequest, now time.Time) error {
+// punctual refuses a host whose clock is far off. Orders bear times, and it would refuse them.
+func punctual(r wire.JoinRequest, now time.Time) error {
 	if drift := r.At.Sub(now); drift.Abs() > maxDrift {
 		word := "ahead of"
 		if drift < 0 {
@@ -254,6 +322,11 @@ func fit(r wire.JoinRequest, now time.Time) error {
 		}
 		return refuse(Unfit, "the clock of this host is %s %s the server's: set it, and join again", drift.Abs().Round(time.Second), word)
 	}
+	return nil
+}
+
+// fit refuses a host that could not be worked with.
+func fit(r wire.JoinRequest) error {
 	if _, err := netip.ParseAddr(r.IP); err != nil {
 		return refuse(Unfit, "--ip %q is no IP address", clip(r.IP))
 	}

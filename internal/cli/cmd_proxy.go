@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"drover/internal/command"
+	"drover/internal/config"
+	"drover/internal/config/proxyconfig"
+	"drover/internal/proxy"
+)
+
+// proxyDir is where a proxy keeps what it has, in its data directory.
+const proxyDir = "proxy"
+
+func newProxy() *cobra.Command {
+	cmd := newProxyRun()
+	cmd.Use = "proxy"
+	cmd.Short = "Serve the agents of an area that have no route to the servers"
+	cmd.Args = cobra.ArbitraryArgs
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return command.Subcommands(cmd, args)
+		}
+		return run(cmd, args)
+	}
+	cmd.AddCommand(newProxyJoin(), newProxyRun())
+	return cmd
+}
+
+func newProxyRun() *cobra.Command {
+	given := proxyconfig.Default() // what the flags say
+	var file string
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Serve the agents of an area, as 'drover proxy' does",
+		Long: `Serve the agents of an area that have no route to the servers: they join and work through this host, which 'drover proxy join' has made
+a proxy of their area. An area may have several; agents go to another one when theirs leads nowhere.
+
+Settings come from the file of --config, over it from the environment (DROVER_FABRIC is --fabric, and so on), over both from flags.
+'drover config check --role proxy' says what is wrong with a file.
+
+It runs in the foreground; SIGTERM or Ctrl-C ends it. It starts without the servers too, and lets in the agents that it knew of.`,
+		Example: `  drover proxy --config /etc/drover/proxy.yaml
+  drover proxy run --data-dir /var/lib/drover-proxy`,
+		Args: command.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := proxySettings(cmd, &given, file)
+			if err != nil {
+				return &command.UsageError{Err: err}
+			}
+			return runProxy(cmd, cfg)
+		},
+	}
+	cmd.Flags().StringVar(&file, "config", "", "YAML file of settings, named as the flags")
+	settingFlags(cmd, given.Settings())
+	return cmd
+}
+
+// proxySettings puts file, environment and the flags that were given over the defaults.
+func proxySettings(cmd *cobra.Command, given *proxyconfig.Config, file string) (proxyconfig.Config, error) {
+	cfg := proxyconfig.Default()
+	if file != "" {
+		if err := cfg.ReadFile(file); err != nil {
+			return cfg, err
+		}
+	}
+	faults := cfg.ReadEnvironment()
+	givenFlags(cmd, given.Settings(), cfg.Settings())
+	return cfg, errors.Join(faults, cfg.Validate())
+}
+
+func runProxy(cmd *cobra.Command, cfg proxyconfig.Config) error {
+	log, err := command.Log(cmd.ErrOrStderr(), cfg.LogLevel)
+	if err != nil {
+		return err
+	}
+	lock, err := config.Lock(cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close() //nolint:errcheck // nothing was written
+	p, err := proxy.New(cmd.Context(), proxy.Config{
+		Dir: filepath.Join(cfg.DataDir, proxyDir), Listen: cfg.Fabric, HTTP: cfg.HTTP, Build: command.Build(), Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	told := false
+	return p.Run(cmd.Context(), func(fabric string) {
+		if told {
+			return
+		}
+		told = true
+		e := p.Enrolment()
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "\ndrover proxy is ready.\n\n  %-8s  %s, area %d\n  %-8s  %s\n  %-8s  %s\n  %-8s  %s\n  %-8s  %s\n\n",
+			"name", e.Name, e.Area, "join", p.URL(), "agents", fabric, "servers", strings.Join(e.Hubs, " "), "data", cfg.DataDir)
+		if err != nil {
+			log.Warn("standard output takes nothing", "error", err)
+		}
+	})
+}

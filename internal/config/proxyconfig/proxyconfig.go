@@ -1,0 +1,62 @@
+// Package proxyconfig holds the settings of drover proxy. It owns their names, defaults and what is wrong with them; package settings reads
+// them. What a proxy is and where its servers are it was told when it joined.
+package proxyconfig
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"drover/internal/config"
+	"drover/internal/config/settings"
+)
+
+// Config is what drover proxy is told. The keys of the file are the names of the flags.
+type Config struct {
+	DataDir string `yaml:"data-dir"`
+	// Fabric is where agents connect, HTTP where hosts join.
+	Fabric   string `yaml:"fabric"`
+	HTTP     string `yaml:"http"`
+	LogLevel string `yaml:"log-level"`
+}
+
+// Default addresses, which are those of servers: agents need not know what they connect to.
+const (
+	DefaultHTTP   = "0.0.0.0:7350"
+	DefaultFabric = "0.0.0.0:7351"
+)
+
+// Default returns the settings of a proxy that is told nothing.
+func Default() Config {
+	return Config{DataDir: config.DataDir(), Fabric: DefaultFabric, HTTP: DefaultHTTP, LogLevel: "info"}
+}
+
+// Settings lists the settings of a Config, in the order in which the help shows them.
+func (c *Config) Settings() []settings.Setting {
+	return []settings.Setting{
+		{Name: "data-dir", Help: "directory of everything that is kept", Text: &c.DataDir},
+		{Name: "fabric", Help: "address that agents connect to", Text: &c.Fabric},
+		{Name: "http", Help: "address that hosts join at", Text: &c.HTTP},
+		{Name: "log-level", Help: "debug, info, warn or error", Text: &c.LogLevel},
+	}
+}
+
+// ReadFile reads a file over the settings. An unknown key is an error.
+func (c *Config) ReadFile(path string) error { return settings.ReadFile(path, c) }
+
+// ReadEnvironment reads the environment over the settings.
+func (c *Config) ReadEnvironment() error { return settings.ReadEnvironment(c.Settings()) }
+
+// Validate reports everything that is wrong, and makes the data directory absolute.
+func (c *Config) Validate() error {
+	var faults []error
+	if abs, err := filepath.Abs(c.DataDir); err != nil || c.DataDir == "" {
+		faults = append(faults, fmt.Errorf("data-dir %q: expected a directory", c.DataDir))
+	} else {
+		c.DataDir = abs
+	}
+	_, err := settings.Address("fabric", c.Fabric, DefaultFabric)
+	faults = append(faults, err)
+	_, err = settings.Address("http", c.HTTP, DefaultHTTP)
+	return errors.Join(append(faults, err, settings.LogLevel(c.LogLevel))...)
+}

@@ -1,0 +1,97 @@
+package apiv1
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"drover/internal/server/store"
+)
+
+// Proxies is the register of proxies.
+type Proxies interface {
+	// List returns all proxies, ordered by area and name.
+	List() []Proxy
+}
+
+// Proxy is a proxy as it is known now.
+type Proxy struct {
+	store.Proxy
+	Online bool
+	// LastSeen is zero for one that this server has not heard of since its start.
+	LastSeen time.Time
+	// Agents is how many are connected to it.
+	Agents int
+}
+
+// proxyView is a proxy in the list.
+type proxyView struct {
+	Name      string     `json:"name"`
+	Area      int        `json:"area"`
+	Key       string     `json:"key"`
+	Advertise string     `json:"advertise"`
+	Online    bool       `json:"online"`
+	Agents    int        `json:"agents"`
+	Build     string     `json:"build"`
+	LastSeen  *time.Time `json:"last_seen,omitempty"`
+	JoinedAt  time.Time  `json:"joined_at"`
+}
+
+// proxies returns the register, or none where no proxy joins.
+func (h *Handler) proxies() []Proxy {
+	if h.Joining.Proxies == nil {
+		return nil
+	}
+	return h.Joining.Proxies.List()
+}
+
+// listProxies lists the proxies that have joined.
+func (h *Handler) listProxies(_ context.Context, c *call) (reply, error) {
+	limit := c.params.limit()
+	var after string
+	c.params.cursor(&after)
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	list := h.proxies()
+	if i := slices.IndexFunc(list, func(p Proxy) bool { return p.Key == after }); i >= 0 {
+		list = list[i+1:]
+	}
+	var last any
+	if len(list) > limit {
+		list = list[:limit]
+		last = list[limit-1].Key
+	}
+	views := make([]proxyView, len(list))
+	for i, p := range list {
+		views[i] = proxyView{
+			Name: p.Name, Area: p.Area, Key: p.Key, Advertise: p.Advertise, Online: p.Online, Agents: p.Agents, Build: p.Build, LastSeen: given(p.LastSeen),
+			JoinedAt: p.Created,
+		}
+	}
+	return ok(pageOf(views, last))
+}
+
+// removeProxy takes a proxy out, by its key or name.
+func (h *Handler) removeProxy(ctx context.Context, c *call) (reply, error) {
+	id := c.r.PathValue("id")
+	c.audit.Target = clip(id)
+	if err := c.params.done(); err != nil {
+		return reply{}, err
+	}
+	if h.Joining.Desk == nil {
+		return reply{}, noDesk()
+	}
+	list := h.proxies()
+	i := slices.IndexFunc(list, func(p Proxy) bool { return p.Key == id || p.Name == id })
+	if i < 0 {
+		return reply{}, problemf(http.StatusNotFound, "there is no proxy %q", clip(id))
+	}
+	c.audit.Target = clip(fmt.Sprintf("%d:%s %s", list[i].Area, list[i].Name, list[i].Key))
+	if err := h.Joining.Desk.RemoveProxy(ctx, list[i].Key); err != nil {
+		return reply{}, stored(err, "proxy", id)
+	}
+	return reply{status: http.StatusNoContent}, nil
+}

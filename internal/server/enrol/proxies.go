@@ -1,0 +1,80 @@
+package enrol
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"drover/internal/server/store"
+	"drover/internal/wire"
+)
+
+// Proxies is the register of proxies, and what they need.
+type Proxies interface {
+	// Admit stores a proxy as store.Proxies has it.
+	Admit(ctx context.Context, p store.Proxy, check func(t store.JoinToken, again bool) error) error
+	// Remove forgets a proxy; store.ErrNotFound for one that is not there.
+	Remove(ctx context.Context, key string, at time.Time) error
+	// Issue makes what a proxy needs to serve its area, with a certificate for the key of a request in DER.
+	Issue(p store.Proxy, certificate []byte) (wire.ProxyEnrolment, error)
+}
+
+// admitProxy lets in a proxy.
+func (d *Desk) admitProxy(ctx context.Context, r wire.JoinRequest, token store.JoinToken, now time.Time) (any, error) {
+	if err := fitProxy(r.Proxy); err != nil {
+		return nil, err
+	}
+	p := store.Proxy{
+		Key: r.Key, Area: token.Cloud, Name: r.Proxy.Name, Advertise: r.Proxy.Advertise, Build: clip(r.Build), Token: token.ID, Created: now,
+	}
+	// First, as it needs nothing that is stored: a proxy without a certificate is none.
+	enrolment, err := d.Proxies.Issue(p, r.Proxy.Certificate)
+	if err != nil {
+		return nil, refuse(Unfit, "%v", err)
+	}
+	err = d.Proxies.Admit(ctx, p, func(t store.JoinToken, again bool) error { return ended(t, again, now) })
+	switch {
+	case errors.Is(err, store.ErrExists):
+		return nil, refuse(Taken, "another proxy is called %q: remove that one ('drover proxies remove'), or join with another --name", p.Name)
+	case errors.Is(err, store.ErrNotFound):
+		return nil, unknown()
+	case err != nil:
+		return nil, err
+	}
+	// It may have been removed before.
+	if err := d.Broker.Restore(p.Key); err != nil {
+		return nil, err
+	}
+	return enrolment, nil
+}
+
+// fitProxy refuses a proxy that agents could not be told of.
+func fitProxy(p *wire.ProxyFacts) error {
+	strange := func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'z') && r != '-' && r != '.' }
+	if p.Name == "" || len(p.Name) > maxID || strings.ContainsFunc(p.Name, strange) {
+		return refuse(Unfit, "--name %q: expected 1 to %d lower-case letters, digits, dots and dashes", clip(p.Name), maxID)
+	}
+	host, port, err := net.SplitHostPort(p.Advertise)
+	if err == nil {
+		var number uint64
+		if number, err = strconv.ParseUint(port, 10, 16); number == 0 {
+			err = errors.New("no port")
+		}
+	}
+	if err != nil || host == "" || len(p.Advertise) > maxText || strings.ContainsAny(p.Advertise, " /@,") {
+		return refuse(Unfit, "--advertise %q: expected HOST:PORT, as the agents of the area reach the proxy", clip(p.Advertise))
+	}
+	return nil
+}
+
+// RemoveProxy takes a proxy out: it is cut off at once and refused when it comes back, and agents are told other addresses. It returns
+// store.ErrNotFound for one that is not there.
+func (d *Desk) RemoveProxy(ctx context.Context, key string) error {
+	if err := d.Proxies.Remove(ctx, key, d.Now()); err != nil {
+		return err
+	}
+	return d.Broker.Revoke(key)
+}

@@ -1,0 +1,241 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"drover/internal/config/settings"
+	"drover/internal/server/apiv1"
+	"drover/internal/server/store"
+	"drover/internal/wire"
+)
+
+const (
+	// proxiesEvery is how often the register is read again: another server may have let a proxy in.
+	proxiesEvery = 5 * time.Second
+	// proxyAwayAfter is how long after its last word a proxy counts as away.
+	proxyAwayAfter = 15 * time.Second
+)
+
+// proxies is the register of proxies, and what they go by. It implements enrol.Proxies. It is safe for concurrent use.
+type proxies struct {
+	s *Server
+	// changed is raised when who is in the register or what proxies go by may have changed.
+	changed chan struct{}
+
+	mu     sync.Mutex
+	list   []store.Proxy
+	beats  map[string]heard
+	digest string
+	// joins takes the requests of hosts; nil until calls are taken.
+	joins http.Handler
+}
+
+// heard is what a proxy has told of itself last.
+type heard struct {
+	at time.Time
+	wire.Beat
+}
+
+func newProxies(s *Server) *proxies {
+	return &proxies{s: s, changed: make(chan struct{}, 1), beats: map[string]heard{}}
+}
+
+// load reads the register.
+func (p *proxies) load(ctx context.Context) error {
+	list, err := p.s.store.ListProxies(ctx)
+	if err != nil {
+		return err
+	}
+	digest, err := p.digestNow()
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.list, p.digest = list, digest
+	return nil
+}
+
+func (p *proxies) all() []store.Proxy {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.list
+}
+
+// urls are where the agents of an area find its proxies; none where it has no proxy.
+func (p *proxies) urls(area int) []string {
+	var urls []string
+	for _, one := range p.all() {
+		if one.Area == area {
+			urls = append(urls, "tls://"+one.Advertise)
+		}
+	}
+	return urls
+}
+
+// serves reports whether an area has a proxy.
+func (p *proxies) serves(area int) bool { return len(p.urls(area)) > 0 }
+
+// Admit implements enrol.Proxies.
+func (p *proxies) Admit(ctx context.Context, one store.Proxy, check func(store.JoinToken, bool) error) error {
+	if err := p.s.store.UseProxyToken(ctx, one, check); err != nil {
+		return err
+	}
+	return p.reload(ctx, one.Key)
+}
+
+// Remove implements enrol.Proxies.
+func (p *proxies) Remove(ctx context.Context, key string, at time.Time) error {
+	if err := p.s.store.RemoveProxy(ctx, key, at); err != nil {
+		return err
+	}
+	return p.reload(ctx, key)
+}
+
+// reload takes in a change of the register that was made here, and tells other servers.
+func (p *proxies) reload(ctx context.Context, key string) error {
+	if err := p.load(ctx); err != nil {
+		return err
+	}
+	p.s.trust.changed()
+	raise(p.changed)
+	p.s.cluster.rightsChanged(key)
+	return nil
+}
+
+func raise(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Issue implements enrol.Proxies.
+func (p *proxies) Issue(one store.Proxy, certificate []byte) (wire.ProxyEnrolment, error) {
+	hubs := p.hubs()
+	if len(hubs) == 0 {
+		return wire.ProxyEnrolment{}, errors.New("this server takes no proxies: start it with --proxies, or with --advertise-proxies where the fabric is somebody else's")
+	}
+	jwt, err := p.s.broker.IssueProxy(one.Key, one.Area)
+	if err != nil {
+		return wire.ProxyEnrolment{}, err
+	}
+	trust, err := p.s.broker.Trust()
+	if err != nil {
+		return wire.ProxyEnrolment{}, err
+	}
+	e := wire.ProxyEnrolment{
+		Area: one.Area, Name: one.Name, JWT: jwt, Hubs: hubs, CA: p.s.joining.fabric.CA(), Operator: trust.Operator, Account: trust.Account,
+	}
+	if e.Digest, err = p.digestNow(); err != nil {
+		return wire.ProxyEnrolment{}, err
+	}
+	if len(certificate) > 0 {
+		if e.Certificate, err = p.s.joining.fabric.CertifyProxy(certificate, one.Area, one.Key); err != nil {
+			return wire.ProxyEnrolment{}, err
+		}
+	}
+	return e, nil
+}
+
+// digestNow names what all proxies go by.
+func (p *proxies) digestNow() (string, error) {
+	trust, err := p.s.broker.Trust()
+	if err != nil {
+		return "", err
+	}
+	account, err := trust.Digest()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256([]byte(account + "\n" + strings.Join(p.hubs(), " ") + "\n" + p.s.joining.fabric.CA()))
+	return hex.EncodeToString(sum[:8]), nil
+}
+
+// hubs are where proxies find servers, host:port; none where they are not taken.
+func (p *proxies) hubs() []string {
+	fleet := p.s.joining.fleet
+	if len(fleet.AdvertiseProxies) > 0 {
+		return fleet.AdvertiseProxies
+	}
+	if p.s.embedded == nil || p.s.embedded.LeafPort() == 0 {
+		return nil
+	}
+	port := strconv.Itoa(p.s.embedded.LeafPort())
+	host, _, _ := net.SplitHostPort(fleet.Proxies) // the broker listens on it
+	if !settings.Everywhere(host) {
+		return []string{net.JoinHostPort(host, port)}
+	}
+	var hubs []string
+	for _, address := range fleet.Advertise {
+		if host, _, err := net.SplitHostPort(address); err == nil {
+			hubs = append(hubs, net.JoinHostPort(host, port))
+		}
+	}
+	return hubs
+}
+
+// List implements apiv1.Proxies.
+func (p *proxies) List() []apiv1.Proxy {
+	now := time.Now()
+	list := p.all()
+	views := make([]apiv1.Proxy, len(list))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, one := range list {
+		last := p.beats[one.Key]
+		views[i] = apiv1.Proxy{Proxy: one, Online: !last.at.IsZero() && now.Sub(last.at) < proxyAwayAfter, LastSeen: last.at, Agents: last.Agents}
+		if last.Build != "" {
+			views[i].Build = last.Build
+		}
+	}
+	return views
+}
+
+// latest names what proxies go by, as it was read last.
+func (p *proxies) latest() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.digest
+}
+
+// look has proxies told if what they go by has changed. It does not block, and does nothing where there are none.
+func (p *proxies) look() {
+	if p != nil {
+		raise(p.changed)
+	}
+}
+
+// telling is the broker for those who change whose credentials count: proxies, which let agents in by themselves, are told.
+type telling struct {
+	brokers
+	proxies *proxies
+}
+
+// Revoke implements enrol.Broker.
+func (t telling) Revoke(key string) error {
+	defer t.proxies.look()
+	return t.brokers.Revoke(key)
+}
+
+// Restore implements enrol.Broker.
+func (t telling) Restore(key string) error {
+	defer t.proxies.look()
+	return t.brokers.Restore(key)
+}
+
+// takeJoins has the requests of hosts behind proxies answered from now on.
+func (p *proxies) takeJoins(h http.Handler) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.joins = h
+}

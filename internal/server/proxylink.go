@@ -1,0 +1,225 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"drover/internal/fabric"
+	"drover/internal/server/apiv1"
+	"drover/internal/server/enrol"
+	"drover/internal/server/store"
+	"drover/internal/wire"
+)
+
+// relayWorkers is how many hosts are let in at the same time through one proxy.
+const relayWorkers = 4
+
+// proxyLink is the servers' side of the proxies: what each of them asks, and what their agents report.
+type proxyLink struct {
+	*proxies
+	conn *fabric.Conn
+	// served are the subjects that are listened on, with what ends that.
+	served map[string]func()
+}
+
+// serveProxies answers the proxies over a link until ctx ends.
+func (s *Server) serveProxies(ctx context.Context, conn *fabric.Conn) error {
+	if s.joining == nil {
+		<-ctx.Done()
+		return nil
+	}
+	l := &proxyLink{proxies: s.joining.proxies, conn: conn, served: map[string]func(){}}
+	defer l.stop()
+	tick := time.NewTicker(proxiesEvery)
+	defer tick.Stop()
+	for told := l.latest(); ; {
+		if err := l.arrange(); err != nil && ctx.Err() == nil {
+			s.cfg.Log.WarnContext(ctx, "proxies could not be listened to", "error", err)
+		}
+		if now := l.latest(); now != told {
+			told = now
+			l.publish(ctx)
+		}
+		select {
+		case <-l.changed:
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+		if err := l.load(ctx); err != nil && ctx.Err() == nil {
+			s.cfg.Log.WarnContext(ctx, "register of proxies could not be read", "error", err)
+		}
+	}
+}
+
+// subject is one that is listened on.
+type subject struct {
+	queue   string
+	workers int
+	answer  fabric.Handler
+}
+
+// wanted are the subjects to listen on. A leaf node hears of nothing wider than what it has a right to, so each area and each proxy is
+// listened to by itself.
+func (l *proxyLink) wanted() map[string]subject {
+	all := map[string]subject{}
+	for _, p := range l.all() {
+		all[wire.ReportsOf(p.Area)] = subject{serverQueue, reportWorkers, l.s.report}
+		all[wire.ProxyJoinSubject(p.Area, p.Key)] = subject{serverQueue, relayWorkers, func(ctx context.Context, _ string, data []byte) []byte {
+			return l.answer(l.join(ctx, p, data))
+		}}
+		all[wire.ProxyRefreshSubject(p.Area, p.Key)] = subject{serverQueue, 1, func(ctx context.Context, _ string, data []byte) []byte {
+			return l.answer(l.refresh(ctx, p, data))
+		}}
+		// Each server hears each beat: every one of them says who is there.
+		all[wire.ProxyBeatSubject(p.Area, p.Key)] = subject{"", 1, func(_ context.Context, _ string, data []byte) []byte {
+			return l.answer(l.beat(p, data))
+		}}
+	}
+	return all
+}
+
+// arrange listens to those that have come, and no longer to those that have gone.
+func (l *proxyLink) arrange() error {
+	wanted := l.wanted()
+	for name, stop := range l.served {
+		if _, ok := wanted[name]; !ok {
+			stop()
+			delete(l.served, name)
+		}
+	}
+	for name, w := range wanted {
+		if l.served[name] != nil {
+			continue
+		}
+		stop, err := l.conn.Serve(name, w.queue, w.workers, w.answer)
+		if err != nil {
+			return err
+		}
+		l.served[name] = stop
+	}
+	return nil
+}
+
+func (l *proxyLink) stop() {
+	for _, stop := range l.served {
+		stop()
+	}
+}
+
+// publish tells all proxies that what they go by has changed. One that does not hear it finds out with its next beat.
+func (l *proxyLink) publish(ctx context.Context) {
+	for _, p := range l.all() {
+		if err := l.conn.Publish(wire.ProxyNewsSubject(p.Area, p.Key), nil); err != nil {
+			l.s.cfg.Log.DebugContext(ctx, "proxy was not told of a change", "proxy", p.Name, "error", err)
+		}
+	}
+}
+
+// answer encodes what a proxy is answered.
+func (l *proxyLink) answer(v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil { // structs of texts and numbers
+		l.s.cfg.Log.Error("answer to a proxy could not be encoded", "error", err)
+		return nil
+	}
+	return data
+}
+
+func (l *proxyLink) beat(p store.Proxy, data []byte) wire.BeatAck {
+	var b wire.Beat
+	if err := json.Unmarshal(data, &b); err != nil {
+		l.s.cfg.Log.Warn("beat of a proxy was not understood", "proxy", p.Name, "error", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.beats[p.Key] = heard{at: time.Now(), Beat: b}
+	return wire.BeatAck{Version: wire.Version, Digest: l.digest}
+}
+
+func (l *proxyLink) refresh(ctx context.Context, p store.Proxy, data []byte) wire.RefreshAnswer {
+	answer := wire.RefreshAnswer{Version: wire.Version}
+	e, err := l.renew(ctx, p, data)
+	if err != nil {
+		l.s.cfg.Log.ErrorContext(ctx, "enrolment of a proxy could not be issued anew", "proxy", p.Name, "error", err)
+		answer.Error = err.Error()
+		return answer
+	}
+	answer.Enrolment = &e
+	return answer
+}
+
+func (l *proxyLink) renew(ctx context.Context, p store.Proxy, data []byte) (wire.ProxyEnrolment, error) {
+	var q wire.RefreshRequest
+	if err := json.Unmarshal(data, &q); err != nil {
+		return wire.ProxyEnrolment{}, fmt.Errorf("cannot read request: %w", err)
+	}
+	if q.Version > wire.Version {
+		return wire.ProxyEnrolment{}, wire.ErrVersion
+	}
+	// Another server may have removed an agent a moment ago, and this one not have heard of it.
+	removed, err := l.s.store.ListRemoved(ctx)
+	if err == nil {
+		err = l.s.broker.SetRevoked(removed)
+	}
+	if err != nil {
+		return wire.ProxyEnrolment{}, err
+	}
+	return l.Issue(p, q.Certificate)
+}
+
+// join has a host that asks through a proxy answered as if it had asked the API itself, and signs the answer.
+func (l *proxyLink) join(ctx context.Context, p store.Proxy, data []byte) wire.RelayedAnswer {
+	l.mu.Lock()
+	handler := l.joins
+	l.mu.Unlock()
+	var q wire.RelayedJoin
+	if err := json.Unmarshal(data, &q); err != nil || handler == nil {
+		l.s.cfg.Log.WarnContext(ctx, "request to join could not be taken from a proxy", "proxy", p.Name, "error", err)
+		return wire.RelayedAnswer{Version: wire.Version, Status: http.StatusServiceUnavailable}
+	}
+	ctx = apiv1.WithRelay(ctx, enrol.Relay{Key: p.Key, Area: p.Area})
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, wire.JoinPath, bytes.NewReader(q.Request))
+	if err != nil { // both are constants
+		return wire.RelayedAnswer{Version: wire.Version, Status: http.StatusInternalServerError}
+	}
+	req.RemoteAddr = net.JoinHostPort(q.Remote, "0")
+	req.Header.Set("Content-Type", "application/json")
+	w := &recorded{header: http.Header{}, answer: wire.RelayedAnswer{Version: wire.Version, Status: http.StatusOK, Header: map[string]string{}}}
+	handler.ServeHTTP(w, req)
+	for _, name := range []string{"Content-Type", "Retry-After", "X-Request-Id"} {
+		if value := w.header.Get(name); value != "" {
+			w.answer.Header[name] = value
+		}
+	}
+	proof, err := l.s.joining.fabric.Prove(wire.Proven(q.Request, w.answer.Body))
+	if err == nil {
+		w.answer.Header[wire.ProofHeader] = string(l.answer(proof))
+	} else {
+		l.s.cfg.Log.ErrorContext(ctx, "answer to a host could not be signed", "proxy", p.Name, "error", err)
+	}
+	return w.answer
+}
+
+// recorded is an answer of the API that goes by another way than HTTP.
+type recorded struct {
+	header http.Header
+	answer wire.RelayedAnswer
+}
+
+// Header implements http.ResponseWriter.
+func (r *recorded) Header() http.Header { return r.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (r *recorded) WriteHeader(status int) { r.answer.Status = status }
+
+// Write implements http.ResponseWriter.
+func (r *recorded) Write(data []byte) (int, error) {
+	r.answer.Body = append(r.answer.Body, data...)
+	return len(data), nil
+}

@@ -1,0 +1,193 @@
+package proxy_test
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"drover/test/harness"
+)
+
+// TestTheSameAddressInTwoAreas: agents join and work through the proxies of their areas, and each is a host of its own.
+func TestTheSameAddressInTwoAreas(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	one, two := f.proxy("one", 1), f.proxy("two", 2)
+	f.agent("first", "10.0.0.5", 1, one)
+	f.agent("second", "10.0.0.5", 2, two)
+	f.JoinAndStart("direct", "10.0.0.5", 0)
+	f.carries("one", 1)
+	f.carries("two", 1)
+
+	p, dir := harness.Odd(t, nil, binaries.oddd, "here", "plain")
+	f.Want(0, f.Operate(p, 0, "1:10.0.0.5"))
+	if n := harness.Starts(t, dir); n != 1 {
+		t.Errorf("started %d times", n)
+	}
+	f.Want(0, f.Operate(p, 1, "1:10.0.0.5"))
+	f.works("0:10.0.0.5", "1:10.0.0.5", "2:10.0.0.5")
+	f.Want(117, f.Operate(p, 0, "1:10.0.0.6")) // nobody
+
+	// What the agents were told: the proxies, and not the server.
+	if list := f.CLI("agents", "-o", "wide"); strings.Count(list, ":10.0.0.5 ") != 3*2 {
+		t.Errorf("hosts are\n%s", list)
+	}
+}
+
+// TestJoiningThroughAProxy: a proxy lets in what the server lets in, for its own area, and takes nothing else.
+func TestJoiningThroughAProxy(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	p := f.proxy("one", 1)
+	through := "https://" + p.http
+	for name, c := range map[string]struct {
+		token, words string
+		code         int
+	}{
+		"another area's token": {f.Token(2), "the token is for area 2, and this proxy serves area 1", 1},
+		"a proxy's token":      {f.Token(1, "--role", "proxy"), "the token is for a proxy", 1},
+		"a token of nobody":    {strings.Replace(f.Token(1), "dvt1.", "dvt1.0", 1), "does not know the token", 5},
+	} {
+		code, errs := f.Join("x", "10.0.0.1", c.token, "--server", through)
+		if code != c.code || !strings.Contains(errs, c.words) {
+			t.Errorf("%s: exit code %d: %s", name, code, errs)
+		}
+	}
+	again := &relay{name: "two", http: p.http, nats: p.nats}
+	if code, errs := f.joinProxy(again, f.Token(1), "--server", f.URL); code != 1 || !strings.Contains(errs, "the token is for agents") {
+		t.Errorf("an agent's token: exit code %d: %s", code, errs)
+	}
+	if code, errs := f.joinProxy(again, f.Token(1, "--role", "proxy"), "--server", through); code != 1 || !strings.Contains(errs, "joins the server itself") {
+		t.Errorf("a proxy through a proxy: exit code %d: %s", code, errs)
+	}
+	again.name = "one"
+	code, _, errs := f.Run("y", f.Token(1, "--role", "proxy"), f.Drover, "proxy", "join", "--server", f.URL, "--token", "-", "--name", "one",
+		"--advertise", p.nats, "--data-dir", f.AgentDir("y"))
+	if code != 1 || !strings.Contains(errs, `another proxy is called "one"`) {
+		t.Errorf("a name that is taken: exit code %d: %s", code, errs)
+	}
+
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // what it answers is looked at, not believed
+	defer client.CloseIdleConnections()
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/api/v1/agents": 404, "/api/v1/join/": 404, "/metrics": 404, "/": 404} {
+		resp, err := client.Get(through + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%s answers %d, want %d", path, resp.StatusCode, want)
+		}
+	}
+	audit := f.CLI("audit", "--action", "join", "-o", "json")
+	if !strings.Contains(audit, `"via"`) || !strings.Contains(audit, "10.0.0.1") {
+		t.Errorf("the record says\n%s", audit)
+	}
+}
+
+// TestEitherProxyMayDie: agents are back through the other one, with what was under way.
+func TestEitherProxyMayDie(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	one, two := f.proxy("one", 1), f.proxy("two", 1)
+	f.agent("first", "10.0.0.5", 1, one)
+	for range 2 {
+		carrying, idle := f.carrier(one, two)
+		carrying.Kill()
+		f.carries(idle.name, 1)
+		f.works("1:10.0.0.5")
+		f.run(carrying)
+		f.reached(carrying.name)
+	}
+}
+
+// TestTheServerDies: proxies and agents go on without it, even from a start of their own, and come back to it.
+func TestTheServerDies(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	one := f.proxy("one", 1)
+	agent := f.agent("first", "10.0.0.5", 1, one)
+	f.Server.Kill()
+	one.Kill()
+	f.run(one)
+	agent.Kill()
+	f.StartAgent("first")
+	harness.Eventually(t, "an agent to be let in without a server", func() bool {
+		log := f.Logs["first"].String()
+		return strings.Count(log, "fabric was connected") >= 2
+	})
+	if code, errs := f.Join("late", "10.0.0.6", "dvt1.x."+strings.Repeat("y", 26)+"."+strings.Repeat("0", 64), "--server", "https://"+one.http); code == 0 {
+		t.Errorf("joined without a server: %s", errs)
+	}
+	f.StartServer()
+	f.reached("one")
+	f.Online("1:10.0.0.5")
+	f.works("1:10.0.0.5")
+}
+
+// TestARemovedProxyIsCutOff: at once, for good, and its agents go to the other one.
+func TestARemovedProxyIsCutOff(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	one, two := f.proxy("one", 1), f.proxy("two", 1)
+	f.agent("first", "10.0.0.5", 1, one)
+	carrying, idle := f.carrier(one, two)
+	f.CLI("proxies", "remove", carrying.name)
+	f.carries(idle.name, 1)
+	f.works("1:10.0.0.5")
+	carrying.Kill()
+	f.run(carrying)
+	harness.Eventually(t, "the removed proxy to be refused", func() bool {
+		return strings.Contains(f.Logs[carrying.name].String(), "Revoked") || strings.Contains(f.Logs[carrying.name].String(), "Authorization Violation")
+	})
+	if line := f.line(carrying.name); line != nil {
+		t.Errorf("it is still listed: %q", line)
+	}
+	// It may join again, with what it has.
+	if code, errs := f.joinProxy(carrying, f.Token(1, "--role", "proxy")); code != 0 {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	f.reached(carrying.name)
+}
+
+// TestARemovedAgentIsCutOffFromItsProxy: within seconds, although the proxy lets agents in by itself.
+func TestARemovedAgentIsCutOffFromItsProxy(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	one := f.proxy("one", 1)
+	f.agent("first", "10.0.0.5", 1, one)
+	f.agent("second", "10.0.0.6", 1, one)
+	f.CLI("agents", "remove", "1:10.0.0.5")
+	harness.Eventually(t, "the removed agent to be refused", func() bool {
+		return strings.Contains(f.Logs["first"].String(), "fabric refused the credentials")
+	})
+	f.works("1:10.0.0.6")
+	if strings.Contains(f.Logs["second"].String(), "fabric connection was lost") {
+		t.Error("the other agent was cut off too")
+	}
+	// It is refused by a proxy that was not there when it was removed, too.
+	one.Kill()
+	f.run(one)
+	f.carries("one", 1)
+	if code, errs := f.Join("first", "10.0.0.5", f.Token(1), "--server", "https://"+one.http); code != 0 {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	f.Online("1:10.0.0.5")
+	f.works("1:10.0.0.5")
+}
+
+// TestAnAreaGetsItsFirstProxy: agents that are there are told of it.
+func TestAnAreaGetsItsFirstProxy(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.JoinAndStart("first", "10.0.0.5", 1)
+	f.proxy("one", 1)
+	f.carries("one", 1)
+	f.works("1:10.0.0.5")
+	f.CLI("proxies", "remove", "one")
+	harness.Eventually(t, "the agent to be told of the server again", func() bool {
+		return strings.Contains(f.CLI("agents"), fmt.Sprintf("%d:%s", 1, "10.0.0.5"))
+	})
+}
