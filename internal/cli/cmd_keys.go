@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"drover/client"
@@ -21,17 +23,11 @@ func newKeysList() *cobra.Command {
 		Use:   "list",
 		Short: "List the keys, and how many hosts go by them",
 		Args:  exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := s.client(cmd)
-			if err != nil {
-				return err
-			}
-			keys, err := c.Keys(cmd.Context())
-			if err != nil {
-				return exitOf(err)
-			}
+		RunE: asking(&s, func(ctx context.Context, c *client.Client, _ []string) (client.Keys, error) {
+			return c.Keys(ctx)
+		}, func(cmd *cobra.Command, _ []string, keys client.Keys) error {
 			return printKeys(cmd, &s, o, keys)
-		},
+		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	o.flags(cmd, asTable, asWide, asJSON, asYAML, asName)

@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"context"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"drover/client"
 )
 
 func newKeysRotate() *cobra.Command {
@@ -24,30 +27,27 @@ keys of this one into the others between the two steps ('drover server keys').`,
   drover keys list                # until all hosts that are online go by it
   drover keys rotate manifest     # it is taken into use`,
 		Args: exactly("KIND"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if cmd.Flags().Changed("keep") && keep < time.Minute {
-				return usagef("--keep %s: expected 1m or more", keep)
-			}
-			c, err := s.client(cmd)
-			if err != nil {
-				return err
-			}
-			keys, err := c.RotateKeys(cmd.Context(), args[0], keep, force)
-			if err != nil {
-				return exitOf(err)
-			}
+		RunE: asking(&s, func(ctx context.Context, c *client.Client, args []string) (client.Keys, error) {
+			return c.RotateKeys(ctx, args[0], keep, force)
+		}, func(cmd *cobra.Command, args []string, keys client.Keys) error {
 			for _, k := range keys.Keys {
 				if k.Kind == args[0] && k.Stage == "next" {
 					say(cmd, "the next key is made known to hosts; run this again once they have it, to take it into use\n")
 				}
 			}
 			return printKeys(cmd, &s, o, keys)
-		},
+		}),
 		ValidArgsFunction: keyKinds,
 	}
 	cmd.Flags().DurationVar(&keep, "keep", 0, "how long the present key is kept for hosts that are away, such as 4320h (default 4320h, 180 days)")
 	cmd.Flags().BoolVar(&force, "force", false, "do not wait for hosts that are online and have not taken the next key")
 	o.flags(cmd, asTable, asWide, asJSON, asYAML, asName)
 	s.flags(cmd)
+	cmd.PreRunE = chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+		if cmd.Flags().Changed("keep") && keep < time.Minute {
+			return usagef("--keep %s: expected 1m or more", keep)
+		}
+		return nil
+	})
 	return cmd
 }
