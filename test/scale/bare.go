@@ -63,11 +63,20 @@ func bareConn(dir, url string) (*nats.Conn, error) {
 
 func bareSubject(i int) string { return "bare." + strconv.Itoa(i) }
 
+// beatSubject is where peers say that they are there, and beatEvery how often each does, as agents do.
+const (
+	beatSubject = "beats"
+	beatEvery   = 5 * time.Second
+)
+
 // barePeers are connections that answer requests.
 type barePeers struct {
 	dir, url     string
 	first, count int
 	answer       []byte
+
+	mu    sync.Mutex
+	conns []*nats.Conn
 }
 
 // runBarePeers is the stage of a process of peers: the directory of the authority, the URL, the first number, how many there are, and how many
@@ -85,7 +94,22 @@ func runBarePeers(args []string) error {
 		}
 	}
 	p.answer = make([]byte, size)
-	return obey(context.Background(), map[string]func(context.Context) (string, error){"connect": p.connect})
+	return obey(context.Background(), map[string]func(context.Context) (string, error){"connect": p.connect, "beat": p.beat})
+}
+
+// beat has every peer say that it is there from now on, one after the other, and wait for the answer.
+func (p *barePeers) beat(context.Context) (string, error) {
+	pause := time.NewTicker(beatEvery / time.Duration(p.count))
+	beat := []byte(`{"version":1}`)
+	go func() {
+		for i := 0; ; i++ {
+			<-pause.C
+			conn := p.conns[i%len(p.conns)]
+			// As many beats are under way as take longer than a pause.
+			go func() { _, _ = conn.Request(beatSubject, beat, patience) }()
+		}
+	}()
+	return "", nil
 }
 
 // connect makes the connections and listens on each.
@@ -116,6 +140,9 @@ func (p *barePeers) listen(i int) error {
 	if _, err := conn.Subscribe(bareSubject(i), func(m *nats.Msg) { _ = m.Respond(p.answer) }); err != nil { // a lost answer is missed by who has asked
 		return err
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.conns = append(p.conns, conn)
 	return conn.Flush()
 }
 
@@ -187,7 +214,7 @@ func (b *bench) bare(context.Context) (err error) {
 	took := time.Since(began)
 	b.floor.connect = took.Seconds()
 	full := lab.CostOf([]int{srv.PID()})
-	b.floor.memory = (full.Heap - empty.Heap) * 1000 / float64(b.n)
+	b.floor.connectCPU = (full.CPU - empty.CPU).Seconds()
 	b.report.Note("bare NATS: %d TLS connections in %.1f s, server CPU %.1f s, %d at a time in each process", b.n, took.Seconds(), (full.CPU - empty.CPU).Seconds(), joiners)
 	conn, err := bareConn(dir, url)
 	if err != nil {
@@ -203,8 +230,15 @@ func (b *bench) bare(context.Context) (err error) {
 		b.floor.ask = append(b.floor.ask, took.Seconds())
 		b.floor.askCPU = append(b.floor.askCPU, (lab.CostOf([]int{srv.PID()}).CPU - before).Seconds())
 	}
-	lab.Pause(settle)
+	if _, err := conn.Subscribe(beatSubject, func(m *nats.Msg) { _ = m.Respond([]byte(`{"version":1}`)) }); err != nil { // nobody waits for it
+		return err
+	}
+	if err := peers.tell("beat"); err != nil {
+		return err
+	}
+	lab.Pause(b.window / settlePart)
 	b.floor.idle = lab.Idle([]int{srv.PID()}, b.window)
+	b.floor.memory = (lab.CostOf([]int{srv.PID()}).Heap - empty.Heap) * 1000 / float64(b.n)
 	return nil
 }
 

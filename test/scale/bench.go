@@ -32,14 +32,13 @@ type bench struct {
 
 // bareFigures are those of bare NATS: seconds, and what one connection takes of the server, in kB.
 type bareFigures struct {
-	connect     float64
-	ask, askCPU lab.Series
-	memory      float64
-	idle        float64
+	connect, connectCPU float64
+	ask, askCPU         lab.Series
+	memory, idle        float64
 }
 
-// settle is how long a server is left alone before what it does at rest is looked at.
-const settle = 15 * time.Second
+// settlePart is the part of the time for which a server at rest is watched that it is left alone before that.
+const settlePart = 4
 
 func newBench(_ context.Context, l *lab.Lab, o lab.Options, r *lab.Report, per int) (*bench, error) {
 	if per < 1 {

@@ -10,7 +10,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -33,9 +32,7 @@ func main() {
 		Defaults: lab.Options{Many: most(), Rounds: 5, Window: 60 * time.Second},
 		Flags:    flags,
 		Light:    true,
-		Stages: map[string]func([]string) error{
-			agentsStage: runAgents, bareServerStage: runBareServer, barePeersStage: runBarePeers,
-		},
+		Stages: stages(),
 		Measure: func(ctx context.Context, l *lab.Lab, o lab.Options, r *lab.Report) error {
 			b, err := newBench(ctx, l, o, r, *per)
 			if err != nil {
@@ -44,6 +41,10 @@ func main() {
 			return b.measure(ctx, *chosen)
 		},
 	}.Main())
+}
+
+func stages() map[string]func([]string) error {
+	return map[string]func([]string) error{agentsStage: runAgents, bareServerStage: runBareServer, barePeersStage: runBarePeers}
 }
 
 // row measures one thing.
@@ -64,6 +65,7 @@ func rows() []row {
 		{"status", (*bench).status},
 		{"absent", (*bench).absent},
 		{"herd", (*bench).herd},
+		{"gone", (*bench).gone},
 	}
 }
 
@@ -81,7 +83,7 @@ func (b *bench) measure(ctx context.Context, chosen string) error {
 	for _, r := range rows() {
 		// Without agents that have joined and are connected there is nothing else to measure.
 		needed := r.name == "join" || r.name == "connect"
-		if chosen != "" && !needed && !slices.Contains(strings.Split(chosen, ","), r.name) {
+		if !needed && !lab.Chosen(chosen, r.name) {
 			continue
 		}
 		fmt.Fprintf(os.Stderr, "%s measuring %s\n", time.Now().Format(time.TimeOnly), r.name)

@@ -16,7 +16,6 @@ const (
 
 // join has every host join.
 func (b *bench) join(ctx context.Context) error {
-	lab.Pause(settle / 5)
 	b.empty = b.cost()
 	if err := b.enlist(ctx); err != nil {
 		return err
@@ -43,13 +42,13 @@ func (b *bench) connect(context.Context) error {
 	if err := b.fleet.awaitOnline(b.n); err != nil {
 		return err
 	}
-	b.compare("every agent is started at once, connects and introduces itself", b.floor.connect, 0, time.Since(began).Seconds(), (b.cost().CPU - before).Seconds(), 0)
+	b.compare("every agent is started at once, connects and introduces itself", b.floor.connect, b.floor.connectCPU, time.Since(began).Seconds(), (b.cost().CPU - before).Seconds(), 0)
 	return b.agents.tell("await")
 }
 
 // rest looks at a server whose agents have nothing to tell.
 func (b *bench) rest(context.Context) error {
-	lab.Pause(settle)
+	lab.Pause(b.window / settlePart)
 	idle := lab.Idle([]int{b.fleet.server.PID()}, b.window)
 	c := b.cost()
 	memory := (c.Heap - b.empty.Heap) * 1000 / float64(b.n)
@@ -62,7 +61,7 @@ func (b *bench) rest(context.Context) error {
 }
 
 // measured is one kind of operation, a number of times.
-type measured struct{ accepted, answered, cpu lab.Series }
+type measured struct{ accepted, answered, cpu, agents lab.Series }
 
 // operate carries out an operation on every agent, and fails unless every key has one of the codes.
 func (b *bench) operate(m *measured, op, absent int, codes ...int) error {
@@ -70,12 +69,13 @@ func (b *bench) operate(m *measured, op, absent int, codes ...int) error {
 	if err != nil {
 		return err
 	}
-	before := b.cost().CPU
+	before, hollow := b.cost().CPU, lab.CostOf(b.agents.pids()).CPU
 	got, accepted, answered, err := b.fleet.operate(body)
 	if err != nil {
 		return err
 	}
 	m.cpu = append(m.cpu, (b.cost().CPU - before).Seconds())
+	m.agents = append(m.agents, (lab.CostOf(b.agents.pids()).CPU - hollow).Seconds())
 	m.accepted, m.answered = append(m.accepted, accepted.Seconds()), append(m.answered, answered.Seconds())
 	if len(got) != b.n+absent {
 		return fmt.Errorf("%d keys were answered, want %d", len(got), b.n+absent)
@@ -93,6 +93,8 @@ func (b *bench) query(context.Context) error {
 	}
 	b.compare("query to all, every answer back", b.floor.ask.Quantile(0.5), b.floor.askCPU.Quantile(0.5), m.answered.Quantile(0.5), m.cpu.Quantile(0.5), 3)
 	b.add("of that: until the task is accepted", m.accepted.Quantile(0.5), 0, "", false)
+	b.report.Note("a query takes %.3f ms of a processor of the server's for each agent (bare NATS: %.3f ms), and %.3f ms of the agent's own, which here is on the same processors",
+		m.cpu.Quantile(0.5)*1000/float64(b.n), b.floor.askCPU.Quantile(0.5)*1000/float64(b.n), m.agents.Quantile(0.5)*1000/float64(b.n))
 	b.report.Note("an operation sends %d bytes to an agent and brings %d back; bare NATS does so in one request", b.bytes.down, b.bytes.up)
 	return nil
 }
@@ -130,6 +132,22 @@ func (b *bench) absent(context.Context) error {
 
 // mostOfRequest is how many hosts one request is for at most.
 const mostOfRequest = 30_000
+
+// gone asks agents that have been away for a while: nobody waits for them.
+func (b *bench) gone(context.Context) error {
+	b.agents.dismiss()
+	b.agents = nil
+	lab.Pause(goneFor)
+	var m measured
+	if err := b.operate(&m, opQuery, 0, codeAway); err != nil {
+		return err
+	}
+	b.add("query to all when every agent has gone, every key answered", m.answered.Quantile(1), m.cpu.Quantile(1), "", false)
+	return nil
+}
+
+// goneFor is longer than a server waits for an agent that it has lost.
+const goneFor = 35 * time.Second
 
 // herd kills the server and starts it again.
 func (b *bench) herd(context.Context) error {
