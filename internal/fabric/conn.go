@@ -114,7 +114,7 @@ func (c *Conn) options(dialing context.Context, cfg DialConfig, inbox string, up
 	o.Servers = cfg.URLs
 	o.Name = cfg.Name
 	if cfg.TLS != nil {
-		o.Secure, o.TLSConfig, o.TLSHandshakeFirst = true, cfg.TLS, true
+		o.Secure, o.TLSConfig, o.TLSHandshakeFirst = true, c.telling(cfg.TLS), true
 	}
 	o.InboxPrefix = inbox
 	o.UserJWT = func() (string, error) {
@@ -161,6 +161,22 @@ func (c *Conn) options(dialing context.Context, cfg DialConfig, inbox string, up
 		c.log.Warn("fabric reported an error", "error", err)
 	}
 	return o
+}
+
+// telling has a broker told of that is not believed: of a link that is restored the library keeps that to itself.
+func (c *Conn) telling(cfg *tls.Config) *tls.Config {
+	told := cfg.Clone()
+	if told.VerifyConnection == nil {
+		return told
+	}
+	told.VerifyConnection = func(state tls.ConnectionState) error {
+		err := cfg.VerifyConnection(state)
+		if err != nil {
+			c.unreached(err)
+		}
+		return err
+	}
+	return told
 }
 
 type dialer struct {

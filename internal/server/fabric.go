@@ -43,7 +43,7 @@ func (s *Server) startBroker(ctx context.Context) error {
 		return err
 	}
 	s.embedded, err = broker.Start(ctx, broker.Config{
-		Dir: dir, Listen: s.cfg.Fabric, Leaves: s.joining.leaves(), Proxies: rights(wire.ProxySubjects()), TLS: shown, Revoked: removed, Signers: s.signers(), Log: s.cfg.Log, Agents: rights(wire.AgentSubjects()),
+		Dir: dir, Listen: s.cfg.Fabric, Leaves: s.joining.leaves(), Proxies: rights(wire.ProxySubjects()), TLS: shown, Revoked: removed, Signers: s.signers(), Denied: newDenials(s.audit, s.cfg.Log).note, Log: s.cfg.Log, Agents: rights(wire.AgentSubjects()),
 	})
 	s.broker = s.embedded
 	return err

@@ -134,6 +134,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
+	s.audit = audit.New(s.store, cfg.Log)
 	if err := s.startBroker(ctx); err != nil {
 		return nil, err
 	}
@@ -146,7 +147,6 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if s.gate, err = newGate(cfg, s.store, s.clock.Wall); err != nil {
 		return nil, err
 	}
-	s.audit = audit.New(s.store, cfg.Log)
 	s.engine = engine.New(engine.Config{Store: s.store, Directory: s.directory, Link: orders, Key: s.keys.ManifestKey(), Guard: engine.Guard{Trust: s.trust.renew, Cloned: s.cloned}, Now: s.clock.Now, Shared: s.cluster.shared(), Log: cfg.Log})
 	s.sender = webhook.New(webhook.Config{Store: s.store, Hosts: s.directory, Now: s.clock.Wall, Log: cfg.Log})
 	s.metrics.Show(metrics.Sources{

@@ -30,6 +30,9 @@ type Config struct {
 	Log    *slog.Logger
 	// TLS is what the listeners show; nil is for loopback only. Whoever connects shakes hands before anything else.
 	TLS *tls.Config
+	// Denied, unless it is nil, is called with a text for each attempt of somebody to do or to be what he has no right to, for some in a
+	// second at most. It does not block for long.
+	Denied func(text string)
 	// Revoked are the public keys of agents and proxies whose credentials do not count.
 	Revoked []string
 	// Signers issue the credentials of agents.
@@ -67,6 +70,7 @@ func start(ctx context.Context, cfg Config) (*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
+	at.denied = cfg.Denied
 	b := &Broker{}
 	if b.authority, err = openAuthority(cfg.Dir, cfg.Signers, cfg.Agents, cfg.Proxies); err != nil {
 		return nil, err

@@ -37,6 +37,7 @@ type endpoint struct {
 	port      int
 	tls       *tls.Config
 	log       *slog.Logger
+	denied    func(text string) // may be nil
 }
 
 func newEndpoint(dir, listen string, tls *tls.Config, log *slog.Logger) (endpoint, error) {
@@ -103,7 +104,7 @@ func (e endpoint) startOn(port int, configure func() (*server.Options, error)) (
 	if err != nil {
 		return nil, 0, err
 	}
-	log := &logBridge{log: e.log}
+	log := &logBridge{log: e.log, denied: e.denied}
 	srv.SetLoggerV2(log, false, false, false)
 	srv.Start() // returns once it accepts connections, or once it has logged why it can't
 	reason := log.begun()

@@ -3,6 +3,7 @@ package broker
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 )
@@ -12,6 +13,8 @@ import (
 // one client, so it is a warning here; and as a client can cause as many as it likes, no more than a few a second.
 type logBridge struct {
 	log *slog.Logger
+	// denied, unless it is nil, gets those lines that tell of somebody who wanted what he has no right to.
+	denied func(text string)
 
 	mu        sync.Mutex
 	started   bool
@@ -55,7 +58,11 @@ func (b *logBridge) warn(format string, v []any) {
 		return
 	}
 	b.spent++
-	b.log.Warn(bridged, "text", fmt.Sprintf(format, v...))
+	text := fmt.Sprintf(format, v...)
+	b.log.Warn(bridged, "text", text)
+	if b.denied != nil && (strings.Contains(text, "Violation") || strings.Contains(text, "authentication error")) {
+		b.denied(text)
+	}
 }
 
 // Fatalf keeps the line: before the server has started, whoever starts it reports why it could not.

@@ -30,7 +30,7 @@ type Ring interface {
 // Bounds of how long a former key is kept.
 const (
 	leastKeep = time.Minute
-	mostKeep = 10 * 366 * 24 * time.Hour
+	mostKeep  = 10 * 366 * 24 * time.Hour
 )
 
 // keyView is a key as it is shown. None of it is secret.

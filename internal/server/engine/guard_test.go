@@ -25,7 +25,9 @@ func (r *rig) guard() engine.Guard {
 			}
 			return []byte("new for " + agent)
 		},
-		Cloned: func(_ context.Context, agent string, rival fleet.Rival) { r.cloned = append(r.cloned, agent+" "+rival.Name) },
+		Cloned: func(_ context.Context, agent string, rival fleet.Rival) {
+			r.cloned = append(r.cloned, agent+" "+rival.Name)
+		},
 	}
 }
 
@@ -86,7 +88,9 @@ func TestACopyIsRefused(t *testing.T) {
 // TestACopyThatIsQuicker: after a start of the server the one that was there last has its key kept for some seconds.
 func TestACopyThatIsQuicker(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		hello := func(place string) wire.ReportAck { return r.report("agent-0", wire.Report{Place: place, Hello: &wire.Hello{}}) }
+		hello := func(place string) wire.ReportAck {
+			return r.report("agent-0", wire.Report{Place: place, Hello: &wire.Hello{}})
+		}
 		if ack := hello("a"); ack.Error != "" {
 			t.Fatalf("the first one got %+v", ack)
 		}
