@@ -23,19 +23,22 @@ const (
 	restThreads = 10
 )
 
-// giveBack returns memory to the system after a burst of work, such as the start of a thousand processes. The runtime would keep it:
-// it collects when the heap has doubled, which does not happen at rest, and a goroutine keeps the stack that it once needed.
+// giveBack returns memory to the system after a burst of work, such as the start of a thousand processes or that of the agent. The runtime
+// would keep it: it collects when the heap has doubled, which does not happen at rest, and a goroutine keeps the stack that it once needed.
 func giveBack(ctx context.Context) error {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	var given, last uint64
+	started := false
 	for {
 		select {
 		case <-ticker.C:
 			now := allocated()
-			if now-given >= busyBytes && now-last <= calmBytes {
+			if (!started || now-given >= busyBytes) && now-last <= calmBytes {
+				started = true
 				runtime.GC() // each collection halves the stacks that are too large
 				debug.FreeOSMemory()
+				unmapProgram()
 				now = allocated()
 				given = now
 				endThreads(threads() - restThreads)

@@ -1,8 +1,10 @@
 package agent
 
 import (
+	"fmt"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -35,6 +37,29 @@ func TestEndThreads(t *testing.T) {
 	endThreads(threads() - few)
 	// A thread ends a moment after its goroutine, and those that were woken for it go to sleep.
 	until(t, func() bool { return threads() <= 2*few })
+}
+
+// TestUnmapProgram: what was used long ago is no longer resident, and what is used again comes back.
+func TestUnmapProgram(t *testing.T) {
+	before := residentFile(t)
+	unmapProgram()
+	if after := residentFile(t); after >= before {
+		t.Errorf("%d kB of files are resident, and were %d before", after, before)
+	}
+}
+
+// residentFile returns how much of what this process has mapped from files is in memory, in kB.
+func residentFile(t *testing.T) (kB int) {
+	t.Helper()
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "\nRssFile:")
+	if _, err := fmt.Sscan(rest, &kB); err != nil {
+		t.Fatalf("%s: %v", status, err)
+	}
+	return kB
 }
 
 // until asks again and again until the answer is yes.

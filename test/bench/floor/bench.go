@@ -21,7 +21,7 @@ func newBench(l *lab.Lab, o lab.Options, r *lab.Report) *bench {
 		Lab: l, Options: o, Report: r,
 		times: r.Table("Times, in ms. Floor and drover take turns. Below 100 rounds p99 is the maximum.",
 			"what", "rounds", "floor p50", "p99", "max", "drover p50", "p99", "max", "p50 ratio", "aim", "met"),
-		rest: r.Table("`drover-agent` at rest; its server runs beside it and is not counted. Met is about PSS ≤ 30 MB, threads ≤ 12 and CPU ≤ 0.05 % only.",
+		rest: r.Table("`drover-agent` at rest; its server runs beside it and is not counted. Met is about PSS ≤ 30 MB (12 MB with up to 10), threads ≤ 12 and CPU ≤ 0.05 % only.",
 			"hosted", "PSS MB", "of that, heap", "threads", "CPU % of a core", "system calls/s", "floor: PSS MB", "threads", "CPU %", "met"),
 		calls: r.Table("", "hosted", "system calls of drover-agent at rest, a second"),
 	}
