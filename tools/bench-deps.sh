@@ -7,21 +7,14 @@ dir=${1:?usage: bench-deps.sh DIR}
 mkdir -p "$dir"
 rm -f "$dir"/*.why
 
-policy=/usr/sbin/policy-rc.d
-if [ ! -e "$policy" ]; then
-	printf '#!/bin/sh\nexit 101\n' >"$policy"
-	chmod 755 "$policy"
-	trap 'rm -f "$policy"' EXIT
-fi
 missing() { # missing NAME: the end of its log is why
 	why=$(tail -n 2 "$dir/$1.log" | tr -s '\n\t ' ' ' | sed 's/^ //; s/ $//')
 	printf '%s\n' "$why" >"$dir/$1.why"
 	echo "$1 cannot be had: $why" >&2
 }
-export DEBIAN_FRONTEND=noninteractive
 for package in supervisor monit runit s6 daemontools systemd strace; do
 	dpkg -s "$package" >/dev/null 2>&1 && continue
-	apt-get install -y -qq --no-install-recommends "$package" >"$dir/$package.log" 2>&1 || missing "$package"
+	"$(dirname "$0")/apt-install.sh" "$package" >"$dir/$package.log" 2>&1 || missing "$package"
 done
 if [ ! -x "$dir/pm2/node_modules/.bin/pm2" ]; then
 	npm install --silent --no-fund --no-audit --prefix "$dir/pm2" pm2@7.0.4 >"$dir/pm2.log" 2>&1 || missing pm2

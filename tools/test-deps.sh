@@ -32,15 +32,7 @@ if ! command -v apt-get >/dev/null; then
 	exit 1
 fi
 
-# A package must not start its service: policy-rc.d is Debian's way to say so.
-policy=/usr/sbin/policy-rc.d
-if [ ! -e "$policy" ]; then
-	printf '#!/bin/sh\nexit 101\n' >"$policy"
-	chmod 755 "$policy"
-	trap 'rm -f "$policy"' EXIT
-fi
-export DEBIAN_FRONTEND=noninteractive
 # A broken list of one source must not keep the others from being used.
-apt-get update -qq || true
+DEBIAN_FRONTEND=noninteractive apt-get update -qq || true
 # shellcheck disable=SC2086 # a list of words
-apt-get install -y -qq --no-install-recommends $missing
+"$(dirname "$0")/apt-install.sh" $missing
