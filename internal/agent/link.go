@@ -31,19 +31,20 @@ const (
 
 // unheard counts how long there has been no answer.
 type unheard struct {
-	since    time.Time     // of the first report without one; zero: the last one had one
+	since    time.Time     // when the first report without one was sent; zero: the last one had one
 	patience time.Duration // 0 is unheardFor
 }
 
-// note takes in what became of a report, and returns whether to try another address.
-func (u *unheard) note(err error, now time.Time) bool {
+// note takes in what became of a report that was sent at a time, and returns whether to try another address.
+func (u *unheard) note(err error, sent, now time.Time) bool {
+	if u.since.IsZero() {
+		u.since = sent
+	}
 	switch {
 	case err == nil:
 		*u = unheard{}
 	case errors.Is(err, fabric.ErrNotConnected): // other addresses are being tried
 		u.since = time.Time{}
-	case u.since.IsZero():
-		u.since = now
 	case now.Sub(u.since) >= max(u.patience, unheardFor):
 		*u = unheard{patience: min(2*max(u.patience, unheardFor), unheardMost)}
 		return true
@@ -95,9 +96,10 @@ func (l *link) Report(ctx context.Context, data []byte) ([]byte, error) {
 	l.mu.Lock()
 	conn, subject := l.conn, l.subject
 	l.mu.Unlock()
+	sent := time.Now()
 	reply, err := conn.Request(ctx, subject, data)
 	l.mu.Lock()
-	elsewhere := l.unheard.note(err, time.Now())
+	elsewhere := l.unheard.note(err, sent, time.Now())
 	l.mu.Unlock()
 	if elsewhere {
 		conn.Elsewhere()

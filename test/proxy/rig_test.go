@@ -25,7 +25,9 @@ type relay struct {
 
 func newFleet(t *testing.T, flags ...string) *fleet {
 	t.Helper()
-	flags = append([]string{"--proxies", loopback(harness.FreePort(t))}, flags...)
+	if len(flags) == 0 {
+		flags = []string{"--proxies", loopback(harness.FreePort(t))}
+	}
 	return &fleet{harness.NewFleet(t, binaries.drover, binaries.agent, flags...), map[string]*relay{}}
 }
 

@@ -1,0 +1,127 @@
+package joining_test
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"drover/internal/joining"
+	"drover/internal/pki"
+	"drover/internal/wire"
+)
+
+// TestAnAnswerThroughAProxy: what a proxy passes on counts if the server has signed it for this very question.
+func TestAnAnswerThroughAProxy(t *testing.T) {
+	k := newKeeper(t)
+	header := func(request, answer string) string {
+		proof, err := k.Prove(wire.Proven([]byte(request), []byte(answer)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(proof)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	stranger, err := newKeeper(t).Prove(wire.Proven([]byte("question"), []byte("answer")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged, err := json.Marshal(stranger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ proof, words string }{
+		"signed":                {header("question", "answer"), ""},
+		"not signed":            {"", "the server has not signed it"},
+		"no signature":          {"{}", "cannot believe the answer"},
+		"of another question":   {header("another", "answer"), "signature does not match"},
+		"another answer":        {header("question", "x"), "signature does not match"},
+		"signed by a stranger":  {string(forged), "cannot believe the answer"},
+		"nothing that was read": {"x", "the server has not signed it"},
+	} {
+		server := serve(t, proxyTLS(t, k), func(w http.ResponseWriter) {
+			if c.proof != "" {
+				w.Header().Set(wire.ProofHeader, c.proof)
+			}
+			_, _ = io.WriteString(w, "answer")
+		})
+		answer, err := joining.Ask(t.Context(), server, k.Fingerprint(), []byte("question"))
+		if (err == nil) != (c.words == "") || err != nil && !strings.Contains(err.Error(), c.words) {
+			t.Errorf("%s: %q, %v, want an error about %q", name, answer, err, c.words)
+		}
+	}
+	// A server speaks for itself.
+	server := serve(t, k.ServerTLS(), func(w http.ResponseWriter) { _, _ = io.WriteString(w, "answer") })
+	if answer, err := joining.Ask(t.Context(), server, k.Fingerprint(), []byte("question")); err != nil || string(answer) != "answer" {
+		t.Errorf("a server: %q, %v", answer, err)
+	}
+}
+
+func newKeeper(t *testing.T) *pki.Keeper {
+	t.Helper()
+	k, err := pki.Open(pki.Config{Dir: t.TempDir(), Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// proxyTLS is what a proxy shows.
+func proxyTLS(t *testing.T, k *pki.Keeper) *tls.Config {
+	t.Helper()
+	key, err := pki.ProxyKey(filepath.Join(t.TempDir(), "tls.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := pki.RequestCertificate(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := k.CertifyProxy(request, 3, "UKEY")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert := tls.Certificate{PrivateKey: key}
+	for block, rest := pem.Decode([]byte(text)); block != nil; block, rest = pem.Decode(rest) {
+		cert.Certificate = append(cert.Certificate, block.Bytes)
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}}
+}
+
+func serve(t *testing.T, shown *tls.Config, answer func(http.ResponseWriter)) *url.URL {
+	t.Helper()
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != wire.JoinPath {
+			t.Errorf("asked at %s", r.URL.Path)
+		}
+		answer(w)
+	}))
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
+	s.Listener = tls.NewListener(s.Listener, shown) // StartTLS would put a certificate of its own in
+	s.Start()
+	t.Cleanup(s.Close)
+	u, err := joining.ServerURL("https://"+s.Listener.Addr().String(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func TestForbidden(t *testing.T) {
+	for status, want := range map[int]bool{0: true, 401: true, 403: true, 404: true, 400: false, 409: false, 422: false, 429: false, 500: false, 503: false} {
+		if got := (&joining.DeniedError{Status: status}).Forbidden(); got != want {
+			t.Errorf("%d: %v", status, got)
+		}
+	}
+}
