@@ -4,7 +4,7 @@ export CGO_ENABLED := 0
 
 TOOL := go tool -modfile=tools/go.mod
 
-.PHONY: help run build test test-deps race lint fmt generate check fuzz chaos failover bench package clean
+.PHONY: help run build test test-deps race lint fmt generate check fuzz chaos netns failover bench package clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,12 @@ fuzz: ## run every fuzz target for T (30s)
 CHAOS ?= 10m
 chaos: ## kill, crash and restart at random for CHAOS (10m), and every fault in its long form; DROVER_CHAOS_SEED repeats a run
 	DROVER_CHAOS_TIME=$(CHAOS) go test -v -count 1 -timeout 60m ./test/faults/
+	@if [ "$$(id -u)" -eq 0 ]; then $(MAKE) netns NETNS=$(CHAOS); else echo "LEFT OUT: faults between hosts, which take root"; fi
+
+NETNS ?= 1m
+netns: ## cut links and kill parts of a fleet of network namespaces, at random for NETNS (1m) (as root, needs iproute2 and iptables)
+	tools/netns-deps.sh
+	DROVER_CHAOS_TIME=$(NETNS) go test -tags netns -v -count 1 -timeout 60m ./test/netns/
 
 FAILOVER ?= 60s
 failover: ## end the primary of a PostgreSQL pair again and again for FAILOVER (60s), with drover at work over it

@@ -150,11 +150,16 @@ func (f *Fleet) StartAgent(name string) *Program {
 }
 
 // Online waits until a host is.
-func (f *Fleet) Online(host string) {
+func (f *Fleet) Online(host string) { f.awaitState(host, "online") }
+
+// Away waits until the loss of a host is noticed.
+func (f *Fleet) Away(host string) { f.awaitState(host, "away") }
+
+func (f *Fleet) awaitState(host, state string) {
 	f.T.Helper()
-	Eventually(f.T, host+" to be online", func() bool {
+	Eventually(f.T, host+" to be "+state, func() bool {
 		for line := range strings.Lines(f.CLI("agents")) {
-			if fields := strings.Fields(line); len(fields) > 2 && fields[0] == host && fields[2] == "online" {
+			if fields := strings.Fields(line); len(fields) > 2 && fields[0] == host && fields[2] == state {
 				return true
 			}
 		}
