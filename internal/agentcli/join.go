@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,7 +15,6 @@ import (
 	"drover/internal/agent/admission"
 	"drover/internal/command"
 	"drover/internal/config"
-	"drover/internal/joining"
 	"drover/internal/wire"
 )
 
@@ -42,12 +40,9 @@ Exit codes: 0 joined, 1 failed, 2 wrong usage, 5 not allowed (token, fingerprint
 			if cfg.Server == "" || cfg.Token == "" {
 				return &command.UsageError{Err: errors.New("--server and --token are needed")}
 			}
-			if cfg.Token == "-" {
-				text, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), 4096))
-				if err != nil {
-					return fmt.Errorf("cannot read the token: %w", err)
-				}
-				cfg.Token = strings.TrimSpace(string(text))
+			var err error
+			if cfg.Token, err = command.Token(cfg.Token, cmd.InOrStdin()); err != nil {
+				return err
 			}
 			cfg.Dir, cfg.Build = filepath.Join(dir, "agent"), command.Build()
 			join := admission.Join
@@ -56,7 +51,7 @@ Exit codes: 0 joined, 1 failed, 2 wrong usage, 5 not allowed (token, fingerprint
 			}
 			e, err := join(cmd.Context(), cfg)
 			if err != nil {
-				return exitOf(err)
+				return command.NotJoined(err)
 			}
 			name := fmt.Sprintf("%d:%s", e.Cloud, e.IP)
 			if e.ID != "" {
@@ -94,19 +89,4 @@ func joinAnew(talk io.Writer) func(context.Context, admission.Config) (wire.Enro
 		}
 		return e, err
 	}
-}
-
-// exitOf gives an error the exit code that its kind has.
-func exitOf(err error) error {
-	if denied, ok := errors.AsType[*joining.DeniedError](err); ok {
-		code := command.Failed
-		if denied.Forbidden() {
-			code = command.Denied
-		}
-		return &command.ExitError{Code: code, Err: err}
-	}
-	if _, ok := errors.AsType[*joining.UnreachableError](err); ok {
-		return &command.ExitError{Code: command.Unreachable, Err: err}
-	}
-	return err
 }

@@ -101,7 +101,7 @@ func TestBrokerBelongsToServersAndProxies(t *testing.T) {
 func mayImport() map[string][]string {
 	return map[string][]string{
 		"client":                   {},
-		"internal/command":         {},
+		"internal/command":         {"internal/joining"},
 		"internal/config":          {},
 		"internal/fabric":          {},
 		"internal/group":           {},

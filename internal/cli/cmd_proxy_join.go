@@ -1,23 +1,16 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"drover/internal/command"
 	"drover/internal/config"
 	"drover/internal/config/settings"
-	"drover/internal/joining"
 	"drover/internal/proxy"
 )
-
-// maxToken is far more than a token needs.
-const maxToken = 4096
 
 func newProxyJoin() *cobra.Command {
 	var dir string
@@ -35,25 +28,22 @@ Exit codes: 0 joined, 1 failed, 2 wrong usage, 5 not allowed (token, fingerprint
 		Example: `  drover proxy join --server https://drover.example.com:7350 --token - --name dmz-1 --advertise 10.1.0.2:7351 < token`,
 		Args:    command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			for name, value := range map[string]string{"server": cfg.Server, "token": cfg.Token, "name": cfg.Name, "advertise": cfg.Advertise} {
-				if value == "" {
+			for _, name := range []string{"server", "token", "name", "advertise"} {
+				if cmd.Flag(name).Value.String() == "" {
 					return usagef("--%s is missing", name)
 				}
 			}
 			if err := settings.Advertised("advertise", cfg.Advertise, "10.1.0.2:7351"); err != nil {
 				return &command.UsageError{Err: err}
 			}
-			if cfg.Token == "-" {
-				text, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), maxToken))
-				if err != nil {
-					return fmt.Errorf("cannot read the token: %w", err)
-				}
-				cfg.Token = strings.TrimSpace(string(text))
+			var err error
+			if cfg.Token, err = command.Token(cfg.Token, cmd.InOrStdin()); err != nil {
+				return err
 			}
 			cfg.Dir, cfg.Build = filepath.Join(dir, proxyDir), command.Build()
 			e, err := proxy.Join(cmd.Context(), cfg)
 			if err != nil {
-				return joinExit(err)
+				return command.NotJoined(err)
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "joined as %s, a proxy of area %d; start it with: drover proxy --data-dir %s\n", e.Name, e.Area, dir)
 			return err
@@ -67,19 +57,4 @@ Exit codes: 0 joined, 1 failed, 2 wrong usage, 5 not allowed (token, fingerprint
 	flags.StringVar(&cfg.Advertise, "advertise", "", "HOST:PORT by which the agents of the area reach this proxy")
 	flags.StringVar(&dir, "data-dir", config.DataDir(), "directory of everything that is kept")
 	return cmd
-}
-
-// joinExit gives an error the exit code that its kind has.
-func joinExit(err error) error {
-	if denied, ok := errors.AsType[*joining.DeniedError](err); ok {
-		code := command.Failed
-		if denied.Forbidden() {
-			code = command.Denied
-		}
-		return &command.ExitError{Code: code, Err: err}
-	}
-	if _, ok := errors.AsType[*joining.UnreachableError](err); ok {
-		return &command.ExitError{Code: command.Unreachable, Err: err}
-	}
-	return err
 }
