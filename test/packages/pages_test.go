@@ -1,6 +1,7 @@
 package packages_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -118,6 +119,9 @@ func TestPages(t *testing.T) {
 		t.Errorf("the agent is pid %s as before the upgrade", strings.TrimSpace(agent))
 	}
 	unchanged("the upgrade")
+	l.follow("policy.md")
+	l.follow("rotation.md")
+	unchanged("keys that were replaced")
 	l.follow("backup.md")
 	unchanged("a restore")
 	l.follow("disaster.md")
@@ -169,6 +173,13 @@ func (l *lab) settle() {
 		online := strings.Count(seen.out, "online")
 		return seen.err == nil && (agents == 0 || online == strings.Count(seen.out, "\n") || strings.Contains(seen.out, "no hosts have joined"))
 	})
+	harness.Eventually(l.t, "the agents to go by the server's keys", func() bool {
+		seen = server.try("drover keys list --no-headers")
+		lines := strings.Split(strings.TrimSpace(seen.out), "\n")
+		var some, all int
+		_, err := fmt.Sscanf(lines[len(lines)-1], "%d of %d host", &some, &all)
+		return seen.err == nil && (agents == 0 || err == nil && some == all)
+	})
 	settled = true
 }
 
@@ -191,5 +202,5 @@ func TestEveryPageIsRun(t *testing.T) {
 
 // followed are the pages that the tests here follow.
 func followed() []string {
-	return []string{"install.md", "join.md", "upgrade.md", "backup.md", "disaster.md"}
+	return []string{"install.md", "join.md", "upgrade.md", "policy.md", "rotation.md", "backup.md", "disaster.md"}
 }
