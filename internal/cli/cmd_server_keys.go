@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -8,15 +9,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"drover/internal/command"
 	"drover/internal/config"
+	"drover/internal/config/serverconfig"
 	"drover/internal/process"
+	"drover/internal/serve"
 	"drover/internal/serverkeys"
 )
 
 func newServerKeys() *cobra.Command {
 	return noun("keys", "Carry the keys of a fleet from one of its servers to another", `Carry the keys of a fleet from one of its servers to another: all servers of a fleet have the same ones (docs/ops/servers.md). Whoever
 has them commands every host of the fleet.`,
-		newServerKeysExport(), newServerKeysImport())
+		newServerKeysExport(), newServerKeysImport(), newServerKeysAdopt())
 }
 
 // serverDir is where a server below a data directory has its own files.
@@ -90,5 +94,50 @@ date; those of another fleet, and later ones, are not touched, and that is an er
 		},
 	}
 	cmd.Flags().StringVar(&dataDir, "data-dir", dataDir, "data directory of the server")
+	return cmd
+}
+
+func newServerKeysAdopt() *cobra.Command {
+	dataDir := config.DataDir()
+	var database string
+	cmd := &cobra.Command{
+		Use:   "adopt",
+		Short: "Give a database whose keys are lost to the keys of this data directory",
+		Long: `Give a database to the keys of this data directory, which are made where there are none. It is for the day when the keys that the database
+belonged to are lost on all servers: then every host has to join again. No server of the fleet may run.
+
+The database is that of --database or DROVER_DATABASE, as for 'drover server'; without both the file in the data directory.`,
+		Example: `  drover server keys adopt --database postgres://drover@db.example.com/drover`,
+		Args:    exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if serverconfig.HasPassword(database) {
+				return usagef("--database: %w", errPassword)
+			}
+			cfg := serverconfig.Default()
+			if err := cfg.ReadEnvironment(); err != nil {
+				return usagef("%w", err)
+			}
+			database = cmp.Or(database, cfg.Database)
+			if err := serverconfig.Database(database); err != nil {
+				return usagef("%w", err)
+			}
+			lock, err := config.Lock(dataDir)
+			if err != nil {
+				return err
+			}
+			defer lock.Close() //nolint:errcheck // nothing was written
+			log, err := command.Log(cmd.ErrOrStderr(), "warn")
+			if err != nil {
+				return err
+			}
+			if err := serve.Adopt(cmd.Context(), serverDir(dataDir), database, log); err != nil {
+				return err
+			}
+			say(cmd, "the database is that of the keys in %s; every host has to join again\n", serverDir(dataDir))
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&dataDir, "data-dir", dataDir, "data directory of the server")
+	cmd.Flags().StringVar(&database, "database", "", "URL of a PostgreSQL database, without a password, or path of a SQLite file")
 	return cmd
 }

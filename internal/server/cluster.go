@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -15,7 +14,6 @@ import (
 	"drover/internal/server/dbclock"
 	"drover/internal/server/engine"
 	"drover/internal/server/peers"
-	"drover/internal/server/store"
 )
 
 // cluster is how a server lives with others on its database or on its fabric. It is nil where there cannot be any.
@@ -378,23 +376,4 @@ func aside(ahead time.Duration) string {
 		return (-ahead).Round(time.Second).String() + " behind"
 	}
 	return ahead.Round(time.Second).String() + " ahead of"
-}
-
-// errNoFleet is for what takes keys of a fleet.
-var errNoFleet = errors.New("the database belongs to no fleet yet")
-
-// Adopt makes a database that of the keys below a server's directory, for whoever has lost those that it belonged to.
-func Adopt(ctx context.Context, dir string, db store.Cluster) error {
-	account, err := broker.AccountKey(brokerDir(dir))
-	if err != nil {
-		return err
-	}
-	stored, err := db.Identify(ctx, nil)
-	if err != nil {
-		return err
-	}
-	if stored[factAccount] == "" {
-		return errNoFleet
-	}
-	return db.SetFact(ctx, factAccount, account)
 }

@@ -28,11 +28,7 @@ type Node struct {
 // configuration, certificate and key, and what the others are verified by. Files that are there are replaced, so that it also renews a
 // certificate.
 func ConfigureNode(dir string, n Node, out io.Writer, log *slog.Logger) error {
-	keeper, err := pki.Open(pki.Config{Dir: filepath.Join(dir, "pki"), Now: time.Now, Log: log})
-	if err != nil {
-		return err
-	}
-	keys, err := keyring.Open(keyring.Config{Dir: dir, Authorities: keeper, Now: time.Now, Log: log})
+	keys, keeper, err := offlineKeys(dir, log)
 	if err != nil {
 		return err
 	}
@@ -65,6 +61,16 @@ func ConfigureNode(dir string, n Node, out io.Writer, log *slog.Logger) error {
 	_, err = fmt.Fprintf(out, "%s has %s, %s, %s and %s: bring them to %s on the host of %s, and run nats-server -c %s there\n", n.Out,
 		broker.ConfigFile, broker.CertFile, broker.KeyFile, broker.CAFile, n.Dir, n.Name, filepath.Join(n.Dir, broker.ConfigFile))
 	return err
+}
+
+// offlineKeys opens the keys below a server's directory for a command; the server may run meanwhile.
+func offlineKeys(dir string, log *slog.Logger) (*keyring.Ring, *pki.Keeper, error) {
+	keeper, err := pki.Open(pki.Config{Dir: filepath.Join(dir, "pki"), Now: time.Now, Log: log})
+	if err != nil {
+		return nil, nil, err
+	}
+	keys, err := keyring.Open(keyring.Config{Dir: dir, Authorities: keeper, Now: time.Now, Log: log})
+	return keys, keeper, err
 }
 
 // replace writes a file whole or not at all.

@@ -152,6 +152,18 @@ func (r *Ring) Join(ctx context.Context, facts Facts) error {
 	return r.sync(ctx)
 }
 
+// Impose has the state of this server count for a database, whatever that holds. It is for one whose keys are lost.
+func (r *Ring) Impose(ctx context.Context, facts Facts) error {
+	text, err := json.Marshal(r.State())
+	if err != nil {
+		return err
+	}
+	if err := facts.SetFact(ctx, factName, string(text)); err != nil {
+		return fmt.Errorf("cannot store keys: %w", err)
+	}
+	return nil
+}
+
 // OnChange sets what is called when other keys count. It is for before Run.
 func (r *Ring) OnChange(fn func()) { r.changed = fn }
 

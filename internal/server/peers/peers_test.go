@@ -233,7 +233,7 @@ func TestPresenceIsShared(t *testing.T) {
 			w := fleet.Word{Key: fmt.Sprintf("k%05d", i), Seen: time.Now()}
 			a.links.known[w.Key] = w
 		}
-		facts := fleet.Facts{OS: "linux", Arch: "x86_64", CPUs: 2, Memory: 1 << 30, Started: time.Now().Add(-time.Hour)}
+		facts := fleet.Facts{Place: "here", OS: "linux", Arch: "x86_64", CPUs: 2, Memory: 1 << 30, Started: time.Now().Add(-time.Hour)}
 		a.links.known["k00000"] = fleet.Word{Key: "k00000", Seen: time.Now(), Introduced: true, Since: time.Now().Add(-time.Minute), Facts: facts}
 		stopA := a.run(t, on)
 		time.Sleep(3 * time.Second)
@@ -243,7 +243,7 @@ func TestPresenceIsShared(t *testing.T) {
 		}
 		first := b.links.known["k00000"]
 		if !first.Introduced || !first.Since.Equal(time.Now().Add(-time.Minute-3*time.Second)) || !first.Seen.Equal(time.Now().Add(-3*time.Second)) ||
-			first.Facts.OS != "linux" || first.Facts.CPUs != 2 || !first.Facts.Started.Equal(facts.Started) {
+			first.Facts.OS != "linux" || first.Facts.Place != "here" || first.Facts.CPUs != 2 || !first.Facts.Started.Equal(facts.Started) {
 			t.Errorf("of one it knows %+v", first)
 		}
 		lost := fleet.Word{Key: "gone", Seen: time.Now().Add(-2 * time.Second), Lost: time.Now()}

@@ -93,8 +93,10 @@ func (s *Sender) Latest(sub store.Subscription) store.Delivery {
 // again is how long a read of the store that failed waits for the next try.
 const again = 5 * time.Second
 
-// Run delivers until ctx ends; deliveries under way are given up then, and made again by the next Run.
+// Run delivers until ctx ends; deliveries under way are given up then, and made again by the next Run, here or of another server. It may be
+// called again after it has returned.
 func (s *Sender) Run(ctx context.Context) error {
+	defer s.forget()
 	var group sync.WaitGroup
 	defer group.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -112,6 +114,14 @@ func (s *Sender) Run(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// forget drops what was known of deliveries: from now on another sender may know more.
+func (s *Sender) forget() {
+	clear(s.workers)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.latest)
 }
 
 // arrange makes the workers those of the stored webhooks.

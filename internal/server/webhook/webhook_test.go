@@ -119,20 +119,55 @@ func receive(t *testing.T, answer func(n int, w http.ResponseWriter, r *http.Req
 
 func ok(int, http.ResponseWriter, *http.Request) {}
 
+func sender(d *disk) *webhook.Sender {
+	return webhook.New(webhook.Config{Store: d, Hosts: d, Now: time.Now, Log: slog.New(slog.DiscardHandler), Pace: time.Millisecond})
+}
+
 // run runs a sender until the end of the test.
 func run(t *testing.T, d *disk) *webhook.Sender {
 	t.Helper()
-	s := webhook.New(webhook.Config{Store: d, Hosts: d, Now: time.Now, Log: slog.New(slog.DiscardHandler), Pace: time.Millisecond})
+	s := sender(d)
+	t.Cleanup(begin(t, s))
+	return s
+}
+
+// begin runs a sender until the returned function is called.
+func begin(t *testing.T, s *webhook.Sender) (end func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
+	return func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-	})
-	return s
+	}
+}
+
+// TestSendersTakeTurns: of two senders that run one after the other, each goes on where the other one has ended, and knows that.
+func TestSendersTakeTurns(t *testing.T) {
+	r := receive(t, ok)
+	d := newDisk(store.Webhook{Name: "ops", URL: r.URL, Local: true})
+	first, second := sender(d), sender(d)
+	for i, s := range []*webhook.Sender{first, second, first, second} {
+		d.happen(1)
+		end := begin(t, s)
+		if got, want := <-r.got, fmt.Sprint("ops-", i+1); got.name != want || len(got.message.Data) != 1 {
+			t.Errorf("turn %d: %q with %d alarms, want %q with one", i, got.name, len(got.message.Data), want)
+		}
+		<-d.noted
+		end()
+		for _, s := range []*webhook.Sender{first, second} {
+			list, err := d.ListWebhooks(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := s.Latest(list[0]).Cursor; got != int64(i+1) {
+				t.Errorf("turn %d: a sender knows of event %d as the last one", i, got)
+			}
+		}
+	}
 }
 
 func TestAlarmsAreSignedAndDelivered(t *testing.T) {
