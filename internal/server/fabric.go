@@ -102,6 +102,9 @@ func (s *Server) FabricURLs() []string {
 // serveFabric connects to the fabric, joins the other servers on it, and takes the reports of agents, until ctx ends.
 func (s *Server) serveFabric(ctx context.Context) error {
 	_, verified := s.joining.brokerTLS()
+	if s.embedded != nil {
+		verified = s.embedded.OwnTLS(verified)
+	}
 	conn, err := fabric.Dial(ctx, fabric.DialConfig{
 		URLs: s.fabricURLs(), Identity: s.broker.ServerIdentity(), TLS: verified, Name: "server", Log: s.cfg.Log, OnConnected: s.cluster.connected,
 	})

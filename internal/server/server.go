@@ -90,7 +90,7 @@ type Server struct {
 }
 
 // Many agents report at the same time, and each report waits for a commit.
-const reportWorkers = 64
+const reportWorkers = 256
 
 // New opens everything that the server stands on. The caller runs it with Run and Serve, or gives it back with Close.
 func New(ctx context.Context, cfg Config) (_ *Server, err error) {

@@ -37,15 +37,22 @@ func newTurnstile(places, waiting int) *turnstile {
 	return &turnstile{places: make(chan struct{}, places), most: int64(waiting)}
 }
 
-// guarded returns the TLS of a listener whose handshakes begin in their turn.
-func guarded(cfg *tls.Config) *tls.Config {
+// forProcessors returns a turnstile that is as wide as this machine.
+func forProcessors() *turnstile {
 	places := handshakesPerProcessor * runtime.GOMAXPROCS(0)
-	t := newTurnstile(places, places*waitingPerPlace)
+	return newTurnstile(places, places*waitingPerPlace)
+}
+
+// guard returns the TLS of a listener whose handshakes begin in their turn, but those of a client that asks for the name first, which is
+// let in at once; an empty name is nobody's.
+func (t *turnstile) guard(cfg *tls.Config, first string) *tls.Config {
 	cfg = cfg.Clone()
 	inner := cfg.GetConfigForClient
 	cfg.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		if err := t.enter(hello.Context()); err != nil {
-			return nil, err
+		if first == "" || hello.ServerName != first {
+			if err := t.enter(hello.Context()); err != nil {
+				return nil, err
+			}
 		}
 		if inner == nil {
 			return nil, nil //nolint:nilnil // the configuration at hand counts

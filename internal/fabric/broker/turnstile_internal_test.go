@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -66,4 +67,23 @@ func TestTurnstileSendsAway(t *testing.T) {
 			t.Errorf("one that had hung up waited for %s: %v", time.Since(begun), err)
 		}
 	})
+}
+
+// TestTurnstileKnowsItsOwn: the server itself does not queue with its agents.
+func TestTurnstileKnowsItsOwn(t *testing.T) {
+	inner := errors.New("asked")
+	for name, tt := range map[string]struct {
+		first, asked string
+		want         error
+	}{
+		"its own":             {"own.invalid", "own.invalid", inner},
+		"another":             {"own.invalid", "drover.example.com", errBusy},
+		"without a name":      {"own.invalid", "", errBusy},
+		"where there is none": {"", "", errBusy},
+	} {
+		cfg := newTurnstile(0, 0).guard(&tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, inner }}, tt.first)
+		if _, err := cfg.GetConfigForClient(&tls.ClientHelloInfo{ServerName: tt.asked}); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v, want %v", name, err, tt.want)
+		}
+	}
 }
