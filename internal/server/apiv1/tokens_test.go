@@ -84,10 +84,12 @@ func TestTokensRefused(t *testing.T) {
 		`{"uses":1,"ttl_seconds":1,"labels":{"a":"x,y"}}`:                       "labels",
 		`{"uses":1,"ttl_seconds":1,"note":"` + strings.Repeat("x", 1025) + `"}`: "note",
 		`{"uses":1,"ttl_seconds":1,"area":3}`:                                   "area",
+		`{"uses":1,"ttl_seconds":1,"role":"king"}`:                              "role",
+		`{"uses":1,"ttl_seconds":1,"role":"proxy","business":7}`:                "role",
 	} {
 		r.refused(r.call("admin", "POST", "/tokens", body), 422, field)
 	}
-	for _, call := range [][2]string{{"POST", "/tokens"}, {"GET", "/tokens"}, {"GET", "/tokens/x"}, {"DELETE", "/tokens/x"}, {"DELETE", "/agents/web-1"}} {
+	for _, call := range [][2]string{{"POST", "/tokens"}, {"GET", "/tokens"}, {"GET", "/tokens/x"}, {"DELETE", "/tokens/x"}, {"DELETE", "/agents/web-1"}, {"GET", "/proxies"}, {"DELETE", "/proxies/x"}} {
 		r.refused(r.call("viewer", call[0], call[1], nil), 403, "")
 	}
 	r.refused(r.call("admin", "GET", "/tokens/none", nil), 404, "")

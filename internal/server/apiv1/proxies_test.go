@@ -1,0 +1,105 @@
+package apiv1_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nkeys"
+
+	"drover/internal/server/apiv1"
+	"drover/internal/server/enrol"
+	"drover/internal/server/store"
+	"drover/internal/wire"
+)
+
+// relays is a register of proxies that takes in everybody.
+type relays struct {
+	list []apiv1.Proxy
+	gone []string
+}
+
+func (r *relays) List() []apiv1.Proxy { return r.list }
+
+func (r *relays) Admit(_ context.Context, p store.Proxy, _ func(store.JoinToken, bool) error) error {
+	r.list = append(r.list, apiv1.Proxy{Proxy: p, Online: true, LastSeen: time.Now(), Agents: 7})
+	return nil
+}
+
+func (r *relays) Remove(_ context.Context, key string, _ time.Time) error {
+	r.gone = append(r.gone, key)
+	return nil
+}
+
+func (r *relays) Issue(p store.Proxy, _ []byte) (wire.ProxyEnrolment, error) {
+	return wire.ProxyEnrolment{
+		Area: p.Area, Name: p.Name, JWT: "j", Hubs: []string{"x:1"}, CA: "c", Operator: "o", Account: "a", Certificate: "p", Digest: "d",
+	}, nil
+}
+
+// sealed is a request to join, by a key of its own.
+func sealed(t *testing.T, q wire.JoinRequest) string {
+	t.Helper()
+	key, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := wire.SealJoin(q, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func TestProxies(t *testing.T) {
+	r := withDesk(t)
+	all := &relays{}
+	r.handler.Joining.Proxies = all
+	r.handler.Joining.Desk.(*enrol.Desk).Proxies = all
+	made := r.want(201, r.call("admin", "POST", "/tokens", `{"role":"proxy","cloud":3,"uses":2,"ttl_seconds":60}`))
+	if made.body["role"] != "proxy" {
+		t.Errorf("made %v", made.body)
+	}
+	token, err := wire.ParseJoinToken(made.body["token"].(string))
+	r.must(err)
+	for _, name := range []string{"dmz-1", "dmz-2"} {
+		answer := r.want(200, r.call("", "POST", "/join", sealed(t, wire.JoinRequest{
+			Token: token.ID, Secret: token.Secret, At: time.Now(), Build: "test", Proxy: &wire.ProxyFacts{Name: name, Advertise: "10.1.0.2:7351"},
+		})))
+		if answer.body["name"] != name || answer.body["area"] != 3.0 {
+			t.Errorf("answered %v", answer.body)
+		}
+	}
+	first := r.want(200, r.call("admin", "GET", "/proxies?limit=1", nil))
+	second := r.want(200, r.call("admin", "GET", "/proxies?limit=1&cursor="+first.cursor(), nil))
+	same(t, "the first page", []string{"dmz-1 3 true 7 10.1.0.2:7351"}, first.items("name", "area", "online", "agents", "advertise"))
+	same(t, "the second page", []string{"dmz-2"}, second.items("name"))
+	r.want(204, r.call("admin", "DELETE", "/proxies/dmz-2", nil))
+	r.want(204, r.call("admin", "DELETE", "/proxies/"+all.list[0].Key, nil))
+	same(t, "removed", []string{all.list[1].Key, all.list[0].Key}, all.gone)
+	r.refused(r.call("admin", "DELETE", "/proxies/none", nil), 404, "")
+	rows, err := r.store.ListAudit(t.Context(), store.AuditFilter{Action: "proxies.remove", Limit: 10})
+	r.must(err)
+	if len(rows) != 3 || rows[2].Target != "3:dmz-2 "+all.list[1].Key {
+		t.Errorf("recorded as %+v", rows)
+	}
+
+	dev := newRig(t)
+	dev.app("admin")
+	dev.refused(dev.call("admin", "DELETE", "/proxies/x", nil), 409, "")
+	same(t, "proxies of drover dev", []string(nil), dev.want(200, dev.call("admin", "GET", "/proxies", nil)).items("name"))
+}
+
+// TestAHostThatAsksThroughAProxy is judged by the area of that.
+func TestAHostThatAsksThroughAProxy(t *testing.T) {
+	r := withDesk(t)
+	made := r.want(201, r.call("admin", "POST", "/tokens", `{"cloud":3,"uses":2,"ttl_seconds":60}`))
+	token, err := wire.ParseJoinToken(made.body["token"].(string))
+	r.must(err)
+	body := sealed(t, wire.JoinRequest{Token: token.ID, Secret: token.Secret, At: time.Now(), Build: "test", IP: "10.0.0.9"})
+	through := func(area int) context.Context {
+		return apiv1.WithRelay(t.Context(), enrol.Relay{Key: "UPROXY", Area: area})
+	}
+	r.refused(r.send(through(4), "", "POST", "/join", body), 422, "")
+	r.want(200, r.send(through(3), "", "POST", "/join", body))
+}
