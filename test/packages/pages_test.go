@@ -85,7 +85,7 @@ func (m *machine) give(files ...string) {
 func TestPages(t *testing.T) {
 	t.Parallel()
 	old, fresh := build(t, "1.0.0"), build(t, "1.1.0")
-	l := newLab(t, "drover", "host-1", "host-2")
+	l := newLab(t, "drover", "host-1", "host-2", "db")
 	server := l.machines["drover"]
 	server.give(old + "/drover_*.deb")
 	for _, name := range []string{"host-1", "host-2"} {
@@ -126,6 +126,8 @@ func TestPages(t *testing.T) {
 	unchanged("a restore")
 	l.follow("disaster.md")
 	unchanged("disasters")
+	l.follow("database.md")
+	unchanged("the move to PostgreSQL")
 }
 
 // follow runs the commands of a page, in order.
@@ -202,5 +204,5 @@ func TestEveryPageIsRun(t *testing.T) {
 
 // followed are the pages that the tests here follow.
 func followed() []string {
-	return []string{"install.md", "join.md", "upgrade.md", "policy.md", "rotation.md", "backup.md", "disaster.md"}
+	return []string{"install.md", "join.md", "upgrade.md", "policy.md", "rotation.md", "backup.md", "disaster.md", "database.md"}
 }
