@@ -127,15 +127,7 @@ func TestFailover(t *testing.T) {
 // TestServerWaitsForItsDatabase: a server that starts before its database says so, and takes calls once it is there.
 func TestServerWaitsForItsDatabase(t *testing.T) {
 	t.Parallel()
-	db, err := pgtest.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Remove(); err != nil {
-			t.Error(err)
-		}
-	})
+	db := pgtest.Own(t)
 	f := &harness.Fleet{T: t, Drover: drover, Agent: agent, Dir: harness.Workdir(t), Logs: map[string]*harness.Log{}}
 	f.URL = fmt.Sprintf("http://127.0.0.1:%d", harness.FreePort(t))
 	f.Server = f.Start("server", drover, "server", "--data-dir", f.ServerDir(), "--http", strings.TrimPrefix(f.URL, "http://"),

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"crypto/x509"
 	"encoding/pem"
-	"io"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,25 +13,14 @@ import (
 
 	"drover/internal/pki"
 	"drover/internal/wire"
+	"drover/test/harness"
 )
 
 // get reads a path of the API without credentials.
 func (f *fleet) get(path string) string {
 	f.T.Helper()
-	req, err := http.NewRequestWithContext(f.T.Context(), http.MethodGet, f.URL+path, nil)
-	if err != nil {
-		f.T.Fatal(err)
-	}
-	resp, err := f.Client.Do(req)
-	if err != nil {
-		f.T.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		f.T.Fatal(err)
-	}
-	return string(text)
+	_, text := harness.Get(f.T, f.Client, f.URL+path)
+	return text
 }
 
 // TestSettingsFromAFile: flags count over the file, and agents are told what is advertised.

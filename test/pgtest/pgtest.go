@@ -63,6 +63,21 @@ func New(settings ...string) (*Server, error) {
 	return s, s.run("initdb", "-D", s.data(), "-U", "drover", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
 }
 
+// Own is New for one test, at whose end the server is removed.
+func Own(tb testing.TB, settings ...string) *Server {
+	tb.Helper()
+	s, err := New(settings...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := s.Remove(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return s
+}
+
 // Clone makes a standby of a running server, which is not started. It is known to the other one by the name.
 func Clone(primary *Server, name string, settings ...string) (*Server, error) {
 	s, err := empty(settings)

@@ -3,7 +3,6 @@ package servers_test
 import (
 	"bytes"
 	"context"
-	"io"
 	"log/slog"
 	"net/http"
 	"path/filepath"
@@ -57,35 +56,15 @@ func run(t *testing.T, part func(context.Context) error) (stop func()) {
 
 func read(t *testing.T, url string) string {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	_, text := harness.Get(t, http.DefaultClient, url)
+	return text
 }
 
 // TestAClockIsWrong: servers go by the clock of their database. One whose own is an hour ahead says so, and what it has accepted is due for
 // the others at once, and not in an hour.
 func TestAClockIsWrong(t *testing.T) {
 	t.Parallel()
-	pg, err := pgtest.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := pg.Remove(); err != nil {
-			t.Error(err)
-		}
-	})
+	pg := pgtest.Own(t)
 	if err := pg.Start(); err != nil {
 		t.Fatal(err)
 	}

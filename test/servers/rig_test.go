@@ -1,12 +1,10 @@
 package servers_test
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -48,15 +46,7 @@ type node struct {
 // newSite starts brokers and servers.
 func newSite(t *testing.T, brokers, servers int) *site {
 	t.Helper()
-	pg, err := pgtest.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := pg.Remove(); err != nil {
-			t.Error(err)
-		}
-	})
+	pg := pgtest.Own(t)
 	if err := pg.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -249,20 +239,5 @@ func (s *site) post(first int, name string, body any) (data harness.Object, err 
 // get reads a path of a server without credentials.
 func (n *node) get(path string) (status int, text string) {
 	n.s.t.Helper()
-	ctx, cancel := context.WithTimeout(n.s.t.Context(), harness.Patience)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, n.url+path, nil)
-	if err != nil {
-		n.s.t.Fatal(err)
-	}
-	resp, err := n.s.client.Do(req)
-	if err != nil {
-		n.s.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		n.s.t.Fatal(err)
-	}
-	return resp.StatusCode, string(body)
+	return harness.Get(n.s.t, n.s.client, n.url+path)
 }

@@ -137,11 +137,7 @@ func TestAHostThatKnowsDroppedKeysOnly(t *testing.T) {
 		t.Error("the process did not go on")
 	}
 	lost.End(syscall.SIGTERM)
-	if code, errs := f.Join("one", "127.0.0.2", f.Token(0)); code != 0 {
-		t.Fatalf("exit code %d: %s", code, errs)
-	}
-	f.StartAgent("one")
-	f.Online(first)
+	f.JoinAndStart("one", "127.0.0.2", 0)
 	if r := f.Operate(p, 2, first)[first]; r.PID != pid {
 		t.Errorf("it has pid %d, want %d", r.PID, pid)
 	}

@@ -150,15 +150,7 @@ func TestPingEndsWithItsContext(t *testing.T) {
 
 // TestServerIsRestarted: what was stored is there, and the connections come back by themselves.
 func TestServerIsRestarted(t *testing.T) {
-	own, err := pgtest.New("synchronous_commit=on")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := own.Remove(); err != nil {
-			t.Error(err)
-		}
-	})
+	own := pgtest.Own(t, "synchronous_commit=on")
 	if err := errors.Join(own.Start(), own.Exec("CREATE DATABASE d")); err != nil {
 		t.Fatal(err)
 	}

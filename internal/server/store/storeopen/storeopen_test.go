@@ -256,15 +256,7 @@ func TestBackup(t *testing.T) {
 
 // TestWait: a server that starts before its database goes on once that is there.
 func TestWait(t *testing.T) {
-	own, err := pgtest.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := own.Remove(); err != nil {
-			t.Error(err)
-		}
-	})
+	own := pgtest.Own(t)
 	told := make(chan error, 100)
 	started := make(chan error, 1)
 	go func() {
