@@ -1,13 +1,12 @@
 package agent
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"log/slog"
 
 	"drover/internal/wire"
 )
@@ -47,7 +46,7 @@ func TestACopyBeginsNothing(t *testing.T) {
 	}{"certain": {true, 0}, "not certain": {false, waitForHolder}} {
 		synctest.Test(t, func(t *testing.T) {
 			conf := newConfirmation(slog.New(slog.DiscardHandler))
-			go conf.run(t.Context())
+			go func() { _ = conf.run(t.Context()) }() // it returns nil
 			conf.link()
 			conf.estrange(wire.Stranger{Reason: "x", Clone: c.certain})
 			select {

@@ -117,12 +117,7 @@ func (c *Conn) options(dialing context.Context, cfg DialConfig, inbox string, up
 		o.Secure, o.TLSConfig, o.TLSHandshakeFirst = true, c.telling(cfg.TLS), true
 	}
 	o.InboxPrefix = inbox
-	o.UserJWT = func() (string, error) {
-		if cfg.Token != nil {
-			return cfg.Token(), nil
-		}
-		return cfg.Identity.JWT, nil
-	}
+	o.UserJWT = cfg.token
 	o.SignatureCB = cfg.Identity.Key.Sign
 	o.CustomDialer = dialer{func(network, address string) (net.Conn, error) {
 		d := net.Dialer{Timeout: connectTimeout}
@@ -161,6 +156,14 @@ func (c *Conn) options(dialing context.Context, cfg DialConfig, inbox string, up
 		c.log.Warn("fabric reported an error", "error", err)
 	}
 	return o
+}
+
+// token returns the user JWT to show now.
+func (cfg *DialConfig) token() (string, error) {
+	if cfg.Token != nil {
+		return cfg.Token(), nil
+	}
+	return cfg.Identity.JWT, nil
 }
 
 // telling has a broker told of that is not believed: of a link that is restored the library keeps that to itself.

@@ -43,6 +43,16 @@ func authorityOf(cert *x509.Certificate) Authority {
 	return Authority{Fingerprint: fingerprint(cert), PEM: encode(cert.Raw), Ends: cert.NotAfter}
 }
 
+// chain returns a certificate and what is shown behind it, in PEM.
+func (a *authorities) chain(der []byte) string {
+	var all strings.Builder
+	all.WriteString(encode(der))
+	for _, issuer := range a.behind {
+		all.WriteString(encode(issuer))
+	}
+	return all.String()
+}
+
 func encode(der []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: pemCert, Bytes: der}))
 }

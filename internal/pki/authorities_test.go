@@ -177,4 +177,3 @@ func TestTrustIsRenewed(t *testing.T) {
 		}
 	}
 }
-

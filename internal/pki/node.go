@@ -40,9 +40,6 @@ func (k *Keeper) IssueNode(names []string) (cert, key []byte, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot certify a broker: %w", err)
 	}
-	chain := encode(der)
-	for _, issuer := range set.behind {
-		chain += encode(issuer)
-	}
+	chain := set.chain(der)
 	return []byte(chain), pem.EncodeToMemory(&pem.Block{Type: pemKey, Bytes: encoded}), nil
 }

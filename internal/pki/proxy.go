@@ -47,10 +47,7 @@ func (k *Keeper) CertifyProxy(request []byte, area int, key string) (string, err
 	if err != nil {
 		return "", err
 	}
-	chain := encode(der)
-	for _, issuer := range set.behind {
-		chain += encode(issuer)
-	}
+	chain := set.chain(der)
 	return chain, nil
 }
 

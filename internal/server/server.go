@@ -37,6 +37,10 @@ type Config struct {
 	Fabric string
 	// NATS are the URLs of brokers that somebody else runs; with them none is embedded, and Fabric is not listened on.
 	NATS []string
+	// Cluster is the address where the embedded brokers of other servers connect, and Routes are those of others; both may be empty, and
+	// are only with a Fleet.
+	Cluster string
+	Routes  []string
 	// Database is the URL of a PostgreSQL database, or the path of a SQLite file; empty: drover.db in Dir.
 	Database string
 	// Socket is the path of a socket for the operators of this machine; empty for none.
@@ -103,22 +107,12 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 			s.Close()
 		}
 	}()
-	s.trust = newTrust(s)
-	if s.joining, err = openJoining(cfg); err != nil {
-		return nil, err
-	}
 	if err := s.openKeys(); err != nil {
 		return nil, err
 	}
-	if s.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.HTTP); err != nil {
-		return nil, fmt.Errorf("cannot listen for HTTP: %w (--http takes another address)", err)
-	}
-	tcp := s.listener
-	s.listener = s.joining.listener(tcp)
-	if cfg.Socket != "" {
-		if s.socket, err = listenSocket(ctx, cfg.Socket); err != nil {
-			return nil, err
-		}
+	tcp, err := s.listen(ctx)
+	if err != nil {
+		return nil, err
 	}
 	if s.store, err = s.openStore(ctx, tcp); err != nil {
 		return nil, err
@@ -156,11 +150,19 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if err := s.openDesk(ctx); err != nil {
 		return nil, err
 	}
-	s.keys.OnChange(s.keysChanged)
-	if err := s.keys.Join(ctx, s.store); err != nil {
-		return nil, err
+	return s, s.shareKeys(ctx)
+}
+
+// listen opens the listeners of the API, and returns that of TCP without its TLS.
+func (s *Server) listen(ctx context.Context) (tcp net.Listener, err error) {
+	if tcp, err = (&net.ListenConfig{}).Listen(ctx, "tcp", s.cfg.HTTP); err != nil {
+		return nil, fmt.Errorf("cannot listen for HTTP: %w (--http takes another address)", err)
 	}
-	return s, nil
+	s.listener = s.joining.listener(tcp)
+	if s.cfg.Socket != "" {
+		s.socket, err = listenSocket(ctx, s.cfg.Socket)
+	}
+	return tcp, err
 }
 
 // newGate returns the gate of a server.

@@ -150,15 +150,25 @@ func (t *trust) reached(agents []store.Agent) (online, reached int) {
 	return online, reached
 }
 
-// openKeys opens the keys by which agents trust this server.
+// openKeys opens the keys by which agents trust this server, and what the listeners need.
 func (s *Server) openKeys() error {
+	s.trust = newTrust(s)
+	var err error
+	if s.joining, err = openJoining(s.cfg); err != nil {
+		return err
+	}
 	cfg := keyring.Config{Dir: s.cfg.Dir, Now: time.Now, Log: s.cfg.Log}
 	if s.joining != nil {
 		cfg.Authorities = s.joining.fabric
 	}
-	var err error
 	s.keys, err = keyring.Open(cfg)
 	return err
+}
+
+// shareKeys has the keys be those of all servers on the database.
+func (s *Server) shareKeys(ctx context.Context) error {
+	s.keys.OnChange(s.keysChanged)
+	return s.keys.Join(ctx, s.store)
 }
 
 // signers are the keys that issue the credentials of agents.

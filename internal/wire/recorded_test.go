@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -108,7 +109,7 @@ func TestFormerKeys(t *testing.T) {
 		"the present one": {[]string{presentKey}, nil}, "the former one": {[]string{formerKey}, nil}, "both": {[]string{formerKey, presentKey}, nil},
 		"another": {[]string{strangerKey}, wire.ErrUnknownKey}, "none": {nil, wire.ErrUnknownKey},
 	} {
-		if _, err := wire.Open(data, c.pinned, agent); err != c.want {
+		if _, err := wire.Open(data, c.pinned, agent); !errors.Is(err, c.want) {
 			t.Errorf("who knows %s: %v, want %v", name, err, c.want)
 		}
 	}
@@ -121,7 +122,7 @@ func TestFormerKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := wire.Open(forged, []string{formerKey}, agent); err != wire.ErrForged {
+	if _, err := wire.Open(forged, []string{formerKey}, agent); !errors.Is(err, wire.ErrForged) {
 		t.Errorf("a forged signature: %v", err)
 	}
 	if _, err := wire.Open(forged, []string{presentKey}, agent); err != nil {

@@ -51,8 +51,13 @@ type commandLine struct{ field, text string }
 func commandsOf(spec *process.Spec) []commandLine {
 	c := spec.Commands
 	list := []commandLine{
-		{"start_cmd", c.Start}, {"stop_cmd", c.Stop}, {"restart_cmd", c.Restart}, {"reload_cmd", c.Reload}, {"kill_cmd", c.Kill},
-		{"version_cmd", c.Version}, {"health_cmd", c.Health},
+		{"start_cmd", c.Start},
+		{"stop_cmd", c.Stop},
+		{"restart_cmd", c.Restart},
+		{"reload_cmd", c.Reload},
+		{"kill_cmd", c.Kill},
+		{"version_cmd", c.Version},
+		{"health_cmd", c.Health},
 	}
 	if spec.Ready != nil {
 		list = append(list, commandLine{"ready.exec", spec.Ready.Exec})

@@ -66,10 +66,9 @@ var (
 
 // in returns the key of that kind and stage; of several former ones the latest.
 func (s State) in(kind Kind, stage Stage) (Key, bool) {
-	keys := s.Keys[kind]
-	for i := len(keys) - 1; i >= 0; i-- {
-		if keys[i].Stage == stage {
-			return keys[i], true
+	for _, k := range slices.Backward(s.Keys[kind]) {
+		if k.Stage == stage {
+			return k, true
 		}
 	}
 	return Key{}, false
