@@ -29,8 +29,8 @@ func (db *Store) Figures(ctx context.Context) (store.Figures, error) {
 			}
 		}
 		return nil
-	}, `SELECT status ->> 'state', coalesce(CAST(status ->> 'hosted' AS TEXT), '0'), coalesce(CAST(status ->> 'flapping' AS TEXT), '0'),
-		coalesce(CAST(status ->> '$.health.bad' AS TEXT), '0'), status ->> 'config' IS NOT NULL, count(*)
+	}, `SELECT status ->> 'state', coalesce(status ->> 'hosted', '0'), coalesce(status ->> 'flapping', '0'),
+		coalesce(status ->> '$.health.bad', '0'), status ->> 'config' IS NOT NULL, count(*)
 		FROM observed GROUP BY 1, 2, 3, 4, 5`)
 	if err != nil {
 		return store.Figures{}, fmt.Errorf("cannot count processes: %w", err)
