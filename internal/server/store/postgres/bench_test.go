@@ -1,0 +1,108 @@
+package postgres_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"drover/internal/process"
+	"drover/internal/server/store"
+	"drover/internal/server/store/postgres"
+	"drover/test/pgtest"
+)
+
+// durable starts a server of its own whose commits wait for the disk, as in production, and opens a database there.
+func durable(b *testing.B) *postgres.DB {
+	b.Helper()
+	s, err := pgtest.New("fsync=on", "synchronous_commit=on", "full_page_writes=on")
+	if err == nil {
+		err = s.Start()
+	}
+	b.Cleanup(func() {
+		if err := s.Remove(); err != nil {
+			b.Error(err)
+		}
+	})
+	check(b, err)
+	return open(b, s.Database(b))
+}
+
+func check(b *testing.B, err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func agents(n int) []string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf("UA%054d", i)
+	}
+	return list
+}
+
+// BenchmarkCreateTask stores a task of many items.
+func BenchmarkCreateTask(b *testing.B) {
+	for _, n := range []int{1, 1000, 30_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			db, hosts, i := durable(b), agents(n), 0
+			for b.Loop() {
+				i++
+				check(b, db.CreateTask(b.Context(), taskFor(fmt.Sprint(i), fmt.Sprint(i), hosts...), store.AuditRow{At: time.Now()}))
+			}
+		})
+	}
+}
+
+// BenchmarkTaskItems polls a task of 30,000 items.
+func BenchmarkTaskItems(b *testing.B) {
+	db := durable(b)
+	check(b, db.CreateTask(b.Context(), taskFor("t", "p", agents(30_000)...), store.AuditRow{At: time.Now()}))
+	for b.Loop() {
+		check(b, db.TaskItems(b.Context(), "t", "", func(store.ItemView) error { return nil }))
+	}
+}
+
+// BenchmarkItemLife takes single items from the lease to the outcome, many at a time as agents would.
+func BenchmarkItemLife(b *testing.B) {
+	db := durable(b)
+	const n = 10_000
+	var items []store.Item
+	for i := range b.N/n + 1 {
+		check(b, db.CreateTask(b.Context(), taskFor(fmt.Sprint(i), fmt.Sprint(i), agents(n)...), store.AuditRow{At: time.Now()}))
+		more, err := db.LeaseItems(b.Context(), time.Now(), time.Now().Add(time.Hour), n)
+		check(b, err)
+		items = append(items, more...)
+	}
+	var next atomic.Int64
+	b.SetParallelism(32)
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			it := items[next.Add(1)-1]
+			check(b, db.MarkAccepted(b.Context(), []string{it.ID}))
+			check(b, db.Begin(b.Context(), it.Agent, map[string]time.Time{it.ID: time.Now().Add(time.Hour)}))
+			_, err := db.Finish(b.Context(), it.Agent, map[string]process.Outcome{it.ID: {Text: process.Success}})
+			check(b, err)
+		}
+	})
+}
+
+// BenchmarkEvents stores single events of many agents at a time.
+func BenchmarkEvents(b *testing.B) {
+	db := durable(b)
+	var number atomic.Int64
+	b.SetParallelism(32)
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		stream := fmt.Sprint(number.Add(1))
+		seq := uint64(0)
+		for pb.Next() {
+			seq++
+			_, err := db.PutEvents(b.Context(), stream, time.Now(), []process.Event{{Stream: stream, Seq: seq, Kind: process.EventExited}})
+			check(b, err)
+		}
+	})
+}
