@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"drover/internal/agent/lifecycle"
+	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/agent/probe"
 	"drover/internal/agent/procfs"
@@ -35,6 +36,8 @@ type rig struct {
 	burst     int
 	parts     *parts
 	timetable *timetable.Scheduler
+	// policy is nil where everything is allowed.
+	policy operation.Policy
 	// confirmed is nil where nobody waits for the server.
 	confirmed chan struct{}
 	stop      func()
@@ -57,7 +60,7 @@ func (r *rig) begin() {
 	r.handle = &handle{disk: r.disk, World: r.World}
 	r.sink = &sink{handle: r.handle, outcomes: map[string]process.Outcome{}, gone: map[process.ID]uint64{}}
 	operator := r.Operator(nil)
-	operator.Journal = r.handle
+	operator.Journal, operator.Policy = r.handle, r.policy
 	r.Supervisor = supervisor.New(supervisor.Config{
 		Store: r.handle, Histories: r.handle, Revisions: r.handle, Confirmed: r.confirmed, Sink: r.sink, Operator: operator, HealthyAfter: time.Minute, Relist: 30 * time.Second,
 		BootStarts: r.boots, Bounds: lifecycle.Bounds{Flaps: 3, FlapWindow: 10 * time.Minute, BreachWindow: time.Hour}, Burst: r.burst, Rate: 10,

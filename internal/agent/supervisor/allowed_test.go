@@ -1,0 +1,153 @@
+package supervisor_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"drover/internal/agent/operation/operationtest"
+	"drover/internal/process"
+)
+
+// owner is the policy of a host whose owner forbids operations from time to time.
+type owner struct {
+	mu     sync.Mutex
+	forbid map[process.Op]bool
+}
+
+func (o *owner) forbids(ops ...process.Op) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.forbid = map[process.Op]bool{}
+	for _, op := range ops {
+		o.forbid[op] = true
+	}
+}
+
+func (o *owner) Allow(_ process.ID, op process.Op, _ *process.Spec) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.forbid[op] {
+		return process.Errorf(process.Failed, "no %s here", op).Because(process.CausePolicy)
+	}
+	return nil
+}
+
+func (o *owner) MayAsk(process.ID, *process.Spec) error { return o.Allow(process.ID{}, process.Query, nil) }
+
+// owned runs fn with a rig on the host of an owner.
+func owned(t *testing.T, fn func(t *testing.T, r *rig, o *owner)) {
+	t.Helper()
+	bubble(t, func(t *testing.T, r *rig) {
+		o := &owner{}
+		r.stop()
+		r.policy = o
+		r.begin()
+		fn(t, r, o)
+	})
+}
+
+// TestWhoMayNotBeStartedAgainWaits: it costs him no attempt and no other his place, is told once, outlives the agent, and ends soon after
+// it is allowed again.
+func TestWhoMayNotBeStartedAgainWaits(t *testing.T) {
+	owned(t, func(t *testing.T, r *rig, o *owner) {
+		s := r.spec("a")
+		s.Policy.StartRetries = 1
+		r.do(process.Start, "a", s)
+		o.forbids(process.Start)
+		item := r.submit(process.Start, "b", r.spec("b"))
+		r.pass(time.Second)
+		r.expect(item, process.Failed, "no start here")
+		r.Kill(file("a"))
+		r.pass(time.Hour)
+		got := r.state("a", "backoff", true)
+		if got.Cause.ID != process.CausePolicy || !strings.HasSuffix(got.Message, "it is not started again: no start here") {
+			t.Errorf("it is shown as %+v", got)
+		}
+		r.kill()
+		r.begin()
+		r.pass(time.Hour)
+		r.ran("start a")
+		told := 0
+		for _, e := range r.sink.history(id("a")) {
+			if strings.Contains(e, string(process.CausePolicy)) {
+				told++
+			}
+		}
+		if told != 1 {
+			t.Errorf("this life of the agent has told of it %d times: %q", told, r.sink.history(id("a")))
+		}
+		o.forbids()
+		r.pass(17 * time.Second)
+		r.state("a", "running", true)
+		r.ran("start a", "start a")
+	})
+}
+
+// TestWhoMayNotBeEndedIsSpared: neither a limit nor bad health ends him, which is told once for each instance.
+func TestWhoMayNotBeEndedIsSpared(t *testing.T) {
+	owned(t, func(t *testing.T, r *rig, o *owner) {
+		r.do(process.Start, "a", r.spec("a"))
+		o.forbids(process.Stop)
+		for range 3 {
+			r.Exceeded(id("a"), r.instance("a"), overMem())
+			r.pass(time.Minute)
+		}
+		got := r.state("a", "running", true)
+		if got.Cause.ID != process.CausePolicy || !strings.Contains(got.Message, "uses more than it may and is not ended: no stop here") {
+			t.Errorf("it is shown as %+v", got)
+		}
+		if d := cmp.Diff([]string{"operation-failed running→running refused-by-policy"}, r.sink.history(id("a"))[1:]); d != "" {
+			t.Errorf("events (-want +got):\n%s", d)
+		}
+		r.ran("start a")
+		o.forbids()
+		r.Exceeded(id("a"), r.instance("a"), overMem())
+		r.pass(time.Minute)
+		r.ran("start a", "stop a", "start a")
+	})
+}
+
+// TestTheTimetableObeys: a run that is not allowed is over as failed, and the next one that is takes place.
+func TestTheTimetableObeys(t *testing.T) {
+	owned(t, func(t *testing.T, r *rig, o *owner) {
+		s := r.every("a", 60, 2*time.Second, process.Schedule{})
+		at := r.starts("a", operationtest.Script{Takes: 2 * time.Second, Output: "done"})
+		r.do(process.Host, "a", s)
+		o.forbids(process.Start)
+		r.pass(130 * time.Second)
+		if len(*at) != 0 {
+			t.Errorf("run at %v", *at)
+		}
+		got := r.state("a", "scheduled", true)
+		if len(got.Runs) != 2 || !strings.Contains(got.Runs[0].Output, "no start here") {
+			t.Errorf("its runs are %+v", got.Runs)
+		}
+		o.forbids()
+		r.pass(time.Minute)
+		if len(*at) != 1 {
+			t.Errorf("run at %v", *at)
+		}
+	})
+}
+
+// TestWhoMayNotBeAskedIsNot: the probes know nothing of him.
+func TestWhoMayNotBeAskedIsNot(t *testing.T) {
+	owned(t, func(t *testing.T, r *rig, o *owner) {
+		s := r.spec("a")
+		s.Commands.Health = "health a"
+		o.forbids(process.Query)
+		r.do(process.Start, "a", s)
+		if _, asked := r.parts.subject(id("a")); asked {
+			t.Error("it is asked")
+		}
+		o.forbids()
+		r.do(process.Restart, "a", s)
+		if _, asked := r.parts.subject(id("a")); !asked {
+			t.Error("it is not asked")
+		}
+	})
+}
