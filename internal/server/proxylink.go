@@ -38,7 +38,7 @@ func (s *Server) serveProxies(ctx context.Context, conn *fabric.Conn) error {
 	tick := time.NewTicker(proxiesEvery)
 	defer tick.Stop()
 	for told := l.latest(); ; {
-		if err := l.arrange(); err != nil && ctx.Err() == nil {
+		if err := l.arrange(); err != nil && ctx.Err() == nil { //nolint:contextcheck // what is listened on is ended by stop
 			s.cfg.Log.WarnContext(ctx, "proxies could not be listened to", "error", err)
 		}
 		if now := l.latest(); now != told {

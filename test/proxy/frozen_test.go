@@ -125,7 +125,7 @@ func (p *pipe) pass(c *passage, from, to net.Conn) {
 // TestAWayThatOnlyLooksWhole: the agent goes to the other proxy, and the one that leads nowhere makes its way to the server anew.
 func TestAWayThatOnlyLooksWhole(t *testing.T) {
 	t.Parallel()
-	hub := loopback(harness.FreePort(t))
+	hub := address(hubPort)
 	p := newPipe(t, hub)
 	f := newFleet(t, "--proxies", hub, "--advertise-proxies", p.address())
 	one, two := f.proxy("one", 1), f.proxy("two", 1)

@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"strconv"
 	"strings"
@@ -26,17 +27,27 @@ type relay struct {
 func newFleet(t *testing.T, flags ...string) *fleet {
 	t.Helper()
 	if len(flags) == 0 {
-		flags = []string{"--proxies", loopback(harness.FreePort(t))}
+		flags = []string{"--proxies", address(hubPort)}
 	}
 	return &fleet{harness.NewFleet(t, binaries.drover, binaries.agent, flags...), map[string]*relay{}}
 }
 
-func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+// Ports as they are by default.
+const (
+	httpPort   = "7350"
+	fabricPort = "7351"
+	hubPort    = "7352"
+)
+
+// address returns a port of an address of its own on loopback: nobody else listens there, nor does a connection have it as its own end.
+func address(port string) string {
+	return net.JoinHostPort(fmt.Sprintf("127.%d.%d.%d", 64+rand.IntN(63), rand.IntN(256), 1+rand.IntN(254)), port)
+}
 
 // proxy has a proxy join an area and starts it.
 func (f *fleet) proxy(name string, area int) *relay {
 	f.T.Helper()
-	p := &relay{name: name, http: loopback(harness.FreePort(f.T)), nats: loopback(harness.FreePort(f.T))}
+	p := &relay{name: name, http: address(httpPort), nats: address(fabricPort)}
 	if code, errs := f.joinProxy(p, f.Token(area, "--role", "proxy")); code != 0 {
 		f.T.Fatalf("proxy %s cannot join: exit code %d: %s", name, code, errs)
 	}

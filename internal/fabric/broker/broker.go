@@ -84,7 +84,7 @@ func start(ctx context.Context, cfg Config) (*Broker, error) {
 		return nil, err
 	}
 	var opts *server.Options
-	b.srv, b.port, err = at.start(func() (*server.Options, error) {
+	b.srv, b.port, err = at.start(func() (*server.Options, error) { //nolint:contextcheck // a handshake outlives the start
 		if opts, err = b.authority.options(); err != nil {
 			return nil, err
 		}

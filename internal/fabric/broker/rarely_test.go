@@ -26,7 +26,7 @@ func TestARefusedRelayIsToldOfRarely(t *testing.T) {
 			}
 		}
 		for i := range 2 * maxTold {
-			log.Warn(strings.Repeat("x", i))
+			log.Warn("said", "text", strings.Repeat("x", i))
 		}
 	})
 }

@@ -81,7 +81,7 @@ func startRelay(ctx context.Context, cfg RelayConfig) (*Relay, error) {
 		return nil, err
 	}
 	r := &Relay{trust: cfg.Trust.Operator}
-	r.srv, r.port, err = at.start(func() (*server.Options, error) {
+	r.srv, r.port, err = at.start(func() (*server.Options, error) { //nolint:contextcheck // a handshake outlives the start
 		opts, err := cfg.Trust.options()
 		if err != nil {
 			return nil, err
