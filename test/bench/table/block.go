@@ -92,9 +92,58 @@ func block(dir string) (string, error) {
 	if err := t.Markdown(&b); err != nil {
 		return "", err
 	}
-	fmt.Fprintf(&b, "\nFrom [%s](%s/%s) (%s) and [%s](%s/%s) (%s).\n", bench.name, dir, bench.name, bench.after("* date "), peers.name, dir, peers.name, peers.after("* date "))
+	scale, err := newest(dir, "scale")
+	if err != nil {
+		return "", err
+	}
+	fleet, err := ofScale(scale)
+	if err != nil {
+		return "", err
+	}
+	b.WriteString("\n")
+	if err := fleet.Markdown(&b); err != nil {
+		return "", err
+	}
+	fmt.Fprintf(&b, "\nFrom %s, %s and %s.\n", bench.link(dir), peers.link(dir), scale.link(dir))
 	b.WriteString(ends)
 	return b.String(), nil
+}
+
+// link names a file of figures, and when they were measured.
+func (f *figures) link(dir string) string {
+	return fmt.Sprintf("[%s](%s/%s) (%s)", f.name, dir, f.name, f.after("* date "))
+}
+
+// ofScale takes the figures of a server with many agents.
+func ofScale(f *figures) (*lab.Table, error) {
+	all, err := f.table("what")
+	if err != nil {
+		return nil, err
+	}
+	many, _, _ := strings.Cut(f.text, " agents, each with TLS")
+	many = many[strings.LastIndexByte(many, '\n')+1:]
+	table := &lab.Table{Head: []string{many + " agents, one server", "bare NATS", "drover", "× bare", "aim"}}
+	for _, l := range []struct{ row, what string }{
+		{"every host joins", "every host joins, s"},
+		{"query to all, every answer back", "one query to all, every answer back, s"},
+		{"server killed and started", "server killed and started, every agent back, s"},
+		{"memory of the server", "memory of the server per idle agent, kB"},
+	} {
+		row, err := all.last(l.row)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.name, err)
+		}
+		cells := []string{l.what}
+		for _, column := range []string{"bare NATS", "drover", "ratio", "aim"} {
+			cell, err := all.cell(row, column)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", f.name, err)
+			}
+			cells = append(cells, cell)
+		}
+		table.Add(cells...)
+	}
+	return table, nil
 }
 
 // ofBench takes a row of the comparison with the floor.
