@@ -4,7 +4,7 @@ export CGO_ENABLED := 0
 
 TOOL := go tool -modfile=tools/go.mod
 
-.PHONY: help run build test test-deps race lint fmt generate check fuzz chaos netns failover scale bench package clean
+.PHONY: help run build test test-deps race lint fmt generate check fuzz chaos netns failover servers scale bench package clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,10 @@ netns: ## cut links and kill parts of a fleet of network namespaces, at random f
 FAILOVER ?= 60s
 failover: ## end the primary of a PostgreSQL pair again and again for FAILOVER (60s), with drover at work over it
 	DROVER_CHAOS_TIME=$(FAILOVER) go test -v -count 1 -timeout 10m ./test/failover/
+
+SERVERS ?= 5m
+servers: ## kill servers and NATS brokers of a fleet with several at random for SERVERS (5m), while callers operate
+	DROVER_CHAOS_TIME=$(SERVERS) go test -v -count 1 -timeout 60m ./test/servers/
 
 scale: ## measure a server with as many agents as this machine lets connect, beside bare NATS; writes bench/results (as root; half an hour)
 	go run ./test/scale -out bench/results

@@ -24,7 +24,7 @@ func Run(ctx context.Context, cfg serverconfig.Config, build string, out io.Writ
 	}
 	defer lock.Close() //nolint:errcheck // nothing was written
 	srv, err := server.New(ctx, server.Config{
-		Dir: filepath.Join(cfg.DataDir, "server"), HTTP: cfg.HTTP, Fabric: cfg.Fabric, NATS: cfg.NATS, Database: cfg.Database, Build: build, Log: log,
+		Dir: filepath.Join(cfg.DataDir, "server"), HTTP: cfg.HTTP, Fabric: cfg.Fabric, NATS: cfg.NATS, Cluster: cfg.Cluster, Routes: cfg.Routes, Database: cfg.Database, Build: build, Log: log,
 		Socket:          filepath.Join(cfg.DataDir, config.SocketName),
 		TrustedGateways: cfg.Gateways, LoginURL: cfg.LoginURL,
 		Fleet: &server.Fleet{

@@ -87,7 +87,7 @@ func (s *Server) identify(ctx context.Context) (id string, err error) {
 
 // openCluster prepares to live with others. It is for after the directory was made and before the engine is.
 func (s *Server) openCluster(database string) {
-	if !s.store.Shared() && len(s.cfg.NATS) == 0 {
+	if !s.store.Shared() && len(s.cfg.NATS) == 0 && s.cfg.Cluster == "" {
 		return
 	}
 	name, err := os.Hostname()

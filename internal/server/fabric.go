@@ -42,11 +42,28 @@ func (s *Server) startBroker(ctx context.Context) error {
 		s.broker = s.external
 		return err
 	}
+	routes, err := s.routes()
+	if err != nil {
+		return err
+	}
 	s.embedded, err = broker.Start(ctx, broker.Config{
-		Dir: dir, Listen: s.cfg.Fabric, Leaves: s.joining.leaves(), Proxies: rights(wire.ProxySubjects()), TLS: shown, Revoked: removed, Signers: s.signers(), Denied: newDenials(s.audit, s.cfg.Log).note, Log: s.cfg.Log, Agents: rights(wire.AgentSubjects()),
+		Dir: dir, Listen: s.cfg.Fabric, Leaves: s.joining.leaves(), Cluster: routes, TLS: shown, Revoked: removed, Signers: s.signers(),
+		Denied: newDenials(s.audit, s.cfg.Log).note, Agents: rights(wire.AgentSubjects()), Proxies: rights(wire.ProxySubjects()), Log: s.cfg.Log,
 	})
 	s.broker = s.embedded
 	return err
+}
+
+// routes is how the embedded broker is joined to those of other servers; nil where it is not.
+func (s *Server) routes() (*broker.Cluster, error) {
+	if s.cfg.Cluster == "" {
+		return nil, nil //nolint:nilnil // a part that is not there
+	}
+	between, err := s.joining.fabric.PeerTLS()
+	if err != nil {
+		return nil, err
+	}
+	return &broker.Cluster{Listen: s.cfg.Cluster, Routes: s.cfg.Routes, TLS: between}, nil
 }
 
 // externalKeys are the keys and rights by which brokers of somebody else let in the same as an embedded one.

@@ -43,27 +43,64 @@ type node struct {
 	running *harness.Program
 }
 
-// newSite starts brokers and servers.
+// newSite starts brokers and servers. Without brokers the servers embed them, and join those to each other.
 func newSite(t *testing.T, brokers, servers int) *site {
 	t.Helper()
-	pg := pgtest.Own(t)
-	if err := pg.Start(); err != nil {
-		t.Fatal(err)
-	}
-	s := &site{t: t, dir: harness.Workdir(t), database: pg.Database(t), agents: map[string]*node{}}
+	s := newDatabase(t)
 	first := filepath.Join(s.dir, "server1")
 	s.startBrokers(first, brokers)
+	var together [][]string
+	if brokers == 0 {
+		together = s.together(servers)
+	}
 	keys := filepath.Join(s.dir, "keys.tar")
-	s.must("server", "keys", "export", keys, "--data-dir", first)
 	for i := range servers {
 		dir := filepath.Join(s.dir, fmt.Sprintf("server%d", i+1))
 		if i > 0 {
 			s.must("server", "keys", "import", keys, "--data-dir", dir)
 		}
-		s.startServer(dir)
+		if brokers == 0 {
+			s.startServer(dir, together[i]...)
+		} else {
+			s.startServer(dir)
+		}
+		if i == 0 {
+			s.must("server", "keys", "export", keys, "--data-dir", first)
+		}
 	}
 	s.trust(first)
 	return s
+}
+
+// together are the flags of servers that embed brokers.
+func (s *site) together(servers int) [][]string {
+	s.t.Helper()
+	var fabrics, clusters []string
+	for range servers {
+		fabrics = append(fabrics, fmt.Sprintf("127.0.0.1:%d", harness.FreePort(s.t)))
+		clusters = append(clusters, fmt.Sprintf("127.0.0.1:%d", harness.FreePort(s.t)))
+	}
+	flags := make([][]string, servers)
+	for i := range flags {
+		flags[i] = []string{"--fabric", fabrics[i], "--cluster", clusters[i]}
+		for j := range fabrics {
+			flags[i] = append(flags[i], "--advertise", fabrics[j])
+			if j != i {
+				flags[i] = append(flags[i], "--route", clusters[j])
+			}
+		}
+	}
+	return flags
+}
+
+// newDatabase starts a database for a site.
+func newDatabase(t *testing.T) *site {
+	t.Helper()
+	pg := pgtest.Own(t)
+	if err := pg.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return &site{t: t, dir: harness.Workdir(t), database: pg.Database(t), agents: map[string]*node{}}
 }
 
 // startBrokers starts a cluster of brokers for the keys in a data directory.

@@ -119,6 +119,43 @@ func TestAServerDies(t *testing.T) {
 	s.operate(a, b, p, judge.Stop).Want(t, "stop", 0)
 }
 
+// TestBrokersOfServers: two servers that embed their brokers, and nothing else but a database. The agents of one that dies go to the other.
+func TestBrokersOfServers(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 0, 2)
+	a, b := s.servers[0], s.servers[1]
+	one := s.agent("one", "127.0.0.2", a)
+	two := s.agent("two", "127.0.0.3", b)
+	p, q := s.daemon("127.0.0.2", "p"), s.daemon("127.0.0.3", "q")
+	for i, process := range []*harness.Process{p, q, p, q} { // each by each
+		s.operate(s.servers[i/2], s.servers[1-i/2], process, []int{judge.Start, judge.Restart}[i/2]).Want(t, "operation", 0)
+	}
+	for _, dead := range s.servers {
+		dead.program().Kill()
+		other := s.servers[0]
+		if dead == a {
+			other = b
+		}
+		for _, process := range []*harness.Process{p, q} {
+			s.operate(other, other, process, judge.Restart).Want(t, "with one server", 0)
+		}
+		dead.restart()
+		for _, host := range []string{"0:127.0.0.2", "0:127.0.0.3"} {
+			dead.shows(host, "online")
+		}
+	}
+	for _, process := range []*harness.Process{p, q} {
+		if got := judge.Ran(process, "start"); got != 4 {
+			t.Errorf("%s was started %d times, want 4", process.Name, got)
+		}
+	}
+	s.must("agents", "remove", "0:127.0.0.2", "--data-dir", b.dir)
+	s.must("agents", "remove", "0:127.0.0.3", "--data-dir", b.dir)
+	for _, agent := range []*node{one, two} {
+		harness.Eventually(t, agent.name+" to be refused", func() bool { return strings.Contains(agent.log.String(), "fabric refused the credentials") })
+	}
+}
+
 // refused starts a server, which must end by itself and say why.
 func (s *site) refused(why string, flags ...string) {
 	s.t.Helper()

@@ -24,6 +24,9 @@ type Config struct {
 	Database string `yaml:"database"`
 	// NATS are the URLs of brokers that somebody else runs: then none is embedded, and Fabric is not listened on.
 	NATS []string `yaml:"nats"`
+	// Cluster is where the embedded brokers of other servers connect, Routes are those of others, host:port.
+	Cluster string   `yaml:"cluster"`
+	Routes  []string `yaml:"route"`
 	// Advertise is what agents connect to, host:port; empty: NATS, or what Fabric says, where that is one address.
 	Advertise []string `yaml:"advertise"`
 	Proxies   `yaml:",inline"`
@@ -70,6 +73,8 @@ func (c *Config) Settings() []settings.Setting {
 		{Name: "fabric", Help: "address that agents connect to", Text: &c.Fabric},
 		{Name: "database", Help: "URL of a PostgreSQL database, such as postgres://drover@db.example.com/drover, or path of a SQLite file; default server/drover.db in the data directory. A password goes into the file, the environment or PGPASSFILE", Text: &c.Database},
 		{Name: "nats", Help: "URL of a NATS broker to use instead of an embedded one, such as tls://nats1.example.com:4222; may be repeated", List: &c.NATS},
+		{Name: "cluster", Help: "address that the embedded brokers of other servers connect to, such as 0.0.0.0:7353; none without it", Text: &c.Cluster},
+		{Name: "route", Help: "HOST:PORT of another server's --cluster; may be repeated", List: &c.Routes},
 		{Name: "advertise", Help: "HOST:PORT of the fabric as agents reach it, also through NAT; may be repeated; needed where --fabric is every address", List: &c.Advertise},
 		{Name: "proxies", Help: "address that proxies connect to, such as " + DefaultProxies + "; without it none do", Text: &c.Listen},
 		{Name: "advertise-proxies", Help: "HOST:PORT as proxies reach it, of each server or broker; may be repeated; default: --proxies, where that is one address, else the hosts of --advertise with its port", List: &c.AdvertiseProxies},
@@ -117,6 +122,7 @@ func (c *Config) Validate() error {
 			fault("nats %q: expected tls://HOST:PORT, such as tls://nats1.example.com:4222", u)
 		}
 	}
+	c.checkCluster(fault)
 	for _, a := range c.Advertise {
 		check(settings.Advertised("advertise", a, "drover.example.com:7351"))
 	}
@@ -159,6 +165,25 @@ func HasPassword(name string) bool {
 	}
 	_, set := u.User.Password()
 	return set || u.Query().Has("password")
+}
+
+func (c *Config) checkCluster(fault func(string, ...any)) {
+	if c.Cluster != "" {
+		if _, err := settings.Address("cluster", c.Cluster, "0.0.0.0:7353"); err != nil {
+			fault("%w", err)
+		}
+		if len(c.NATS) > 0 {
+			fault("cluster and nats exclude each other: with nats there is no embedded broker")
+		}
+	}
+	for _, r := range c.Routes {
+		if err := settings.Advertised("route", r, "drover2.example.com:7353"); err != nil {
+			fault("%w", err)
+		}
+	}
+	if len(c.Routes) > 0 && c.Cluster == "" {
+		fault("route: expected cluster, too")
+	}
 }
 
 // wellFormed reports whether a URL is that of a broker. Without TLS the reports of agents would cross the network as they are, and agents

@@ -31,12 +31,12 @@ func write(t *testing.T, text string) string {
 
 func TestReadFile(t *testing.T) {
 	c := serverconfig.Default()
-	if err := c.ReadFile(write(t, "data-dir: /d\nhttp: 192.0.2.1:1\nfabric: '[::]:2'\nnats: [tls://n:1]\nadvertise: [a:1, 'b:2']\ninsecure-http: true\ntls-cert: c\ntls-key: k\n"+
+	if err := c.ReadFile(write(t, "data-dir: /d\nhttp: 192.0.2.1:1\nfabric: '[::]:2'\nnats: [tls://n:1]\ncluster: c:1\nroute: ['r:1']\nadvertise: [a:1, 'b:2']\ninsecure-http: true\ntls-cert: c\ntls-key: k\n"+
 		"trusted-gateway: [10.0.0.0/8]\nlogin-url: https://l\nlog-level: debug\ndatabase: postgres://u@h/d\n")); err != nil {
 		t.Fatal(err)
 	}
 	want := serverconfig.Config{
-		DataDir: "/d", HTTP: "192.0.2.1:1", Fabric: "[::]:2", NATS: []string{"tls://n:1"}, Advertise: []string{"a:1", "b:2"}, InsecureHTTP: true, TLSCert: "c", TLSKey: "k",
+		DataDir: "/d", HTTP: "192.0.2.1:1", Fabric: "[::]:2", NATS: []string{"tls://n:1"}, Cluster: "c:1", Routes: []string{"r:1"}, Advertise: []string{"a:1", "b:2"}, InsecureHTTP: true, TLSCert: "c", TLSKey: "k",
 		TrustedGateway: []string{"10.0.0.0/8"}, LoginURL: "https://l", LogLevel: "debug", Database: "postgres://u@h/d",
 	}
 	if diff := cmp.Diff(want, c); diff != "" {
@@ -119,6 +119,16 @@ func TestValidate(t *testing.T) {
 		}, ""},
 		{"a socket", func(c *serverconfig.Config) { c.Database = "postgres:///d?host=/run/postgresql" }, ""},
 
+		{"brokers of others", func(c *serverconfig.Config) { c.Fabric, c.NATS = "0.0.0.0:7351", []string{"tls://a:4222", "tls://[2001:db8::1]:4222"} }, ""},
+		{"brokers together", func(c *serverconfig.Config) { c.Cluster, c.Routes = "0.0.0.0:7353", []string{"b:7353"} }, ""},
+
+		{"a broker without TLS", func(c *serverconfig.Config) { c.NATS = []string{"nats://a:4222"} }, `nats "nats://a:4222": expected tls://HOST:PORT`},
+		{"a broker without a port", func(c *serverconfig.Config) { c.NATS = []string{"tls://a"} }, "expected tls://HOST:PORT"},
+		{"a broker with a password", func(c *serverconfig.Config) { c.NATS = []string{"tls://u:p@a:4222"} }, "expected tls://HOST:PORT"},
+		{"both kinds of brokers", func(c *serverconfig.Config) { c.NATS, c.Cluster = []string{"tls://a:4222"}, "0.0.0.0:7353" }, "exclude each other"},
+		{"routes alone", func(c *serverconfig.Config) { c.Routes = []string{"b:7353"} }, "route: expected cluster"},
+		{"a route to everywhere", func(c *serverconfig.Config) { c.Cluster, c.Routes = "0.0.0.0:7353", []string{":7353"} }, `route ":7353"`},
+		{"a cluster nowhere", func(c *serverconfig.Config) { c.Cluster = "here" }, `cluster "here"`},
 		{"another database", func(c *serverconfig.Config) { c.Database = "mysql://u:secret@h/d" }, "database: expected"},
 		{"a server without a database", func(c *serverconfig.Config) { c.Database = "postgres://u:secret@h" }, "database: expected"},
 		{"a password to be escaped", func(c *serverconfig.Config) { c.Database = "postgres://u:sec%ret@h/d" }, "not shown"},

@@ -29,7 +29,9 @@ type Config struct {
 	Listen string
 	// Leaves is the address and port where proxies connect; empty for none. Port 0 is any.
 	Leaves string
-	Log    *slog.Logger
+	// Cluster joins the broker to those of other servers; nil leaves it alone.
+	Cluster *Cluster
+	Log     *slog.Logger
 	// TLS is what the listeners show; nil is for loopback only. Whoever connects shakes hands before anything else.
 	TLS *tls.Config
 	// Denied, unless it is nil, is called with a text for each attempt of somebody to do or to be what he has no right to, for some in a
@@ -89,6 +91,11 @@ func start(ctx context.Context, cfg Config) (*Broker, error) {
 			return nil, err
 		}
 		opts.ServerName = "drover"
+		if cfg.Cluster != nil {
+			if err := cfg.Cluster.options(opts); err != nil {
+				return nil, err
+			}
+		}
 		return opts, hubOptions(opts, cfg)
 	})
 	if err != nil {

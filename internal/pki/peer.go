@@ -1,0 +1,82 @@
+package pki
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// PeerTLS returns the TLS between the brokers of the servers of a fleet, for those who listen and for those who connect: each shows a
+// certificate that only a server can have, and names are not compared. The certificate is renewed by itself. It fails where certificates
+// were given.
+func (k *Keeper) PeerTLS() (*tls.Config, error) {
+	p := &peer{k: k}
+	if _, err := p.certificate(); err != nil {
+		return nil, err
+	}
+	return &tls.Config{
+		MinVersion:           tls.VersionTLS12,
+		GetCertificate:       func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return p.certificate() },
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return p.certificate() },
+		ClientAuth:           tls.RequireAnyClientCert,
+		InsecureSkipVerify:   true, //nolint:gosec // the next line verifies, and leaves out the name only
+		VerifyConnection:     func(state tls.ConnectionState) error { return k.verifyPeer(state.PeerCertificates, k.now()) },
+	}, nil
+}
+
+// peer holds the certificate that is shown to other servers.
+type peer struct {
+	k *Keeper
+
+	mu     sync.Mutex
+	shown  *tls.Certificate
+	issuer []byte
+}
+
+// certificate returns the one to show: a new one where the present one has seen most of its life, or another authority issues now.
+func (p *peer) certificate() (*tls.Certificate, error) {
+	set := p.k.authorities.Load()
+	if set == nil {
+		return nil, errors.New("cannot certify a broker: the certificates are somebody else's")
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.shown != nil && bytes.Equal(p.issuer, set.present.cert.Raw) && !RenewalDue(p.shown.Leaf, p.k.CA(), p.k.now()) {
+		return p.shown, nil
+	}
+	cert, key, err := p.k.IssueNode(p.k.names)
+	if err != nil {
+		return nil, err
+	}
+	made, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, fmt.Errorf("cannot certify a broker: %w", err)
+	}
+	p.shown, p.issuer = &made, set.present.cert.Raw
+	return p.shown, nil
+}
+
+// verifyPeer checks that the first certificate is a broker's, which servers and brokers have and agents and proxies have not.
+func (k *Keeper) verifyPeer(chain []*x509.Certificate, now time.Time) error {
+	if len(chain) == 0 {
+		return errors.New("the peer shows no certificate")
+	}
+	roots, between := x509.NewCertPool(), x509.NewCertPool()
+	for _, cert := range k.authorities.Load().trusted {
+		roots.AddCert(cert)
+	}
+	for _, cert := range chain[1:] {
+		between.AddCert(cert)
+	}
+	_, err := chain[0].Verify(x509.VerifyOptions{
+		Roots: roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	if err != nil {
+		return fmt.Errorf("the peer's certificate is not that of a broker of this fleet: %w", err)
+	}
+	return nil
+}
