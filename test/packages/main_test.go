@@ -14,6 +14,7 @@ var binaries struct{ drover, agent string }
 func TestMain(m *testing.M) {
 	os.Exit(harness.Main(m, map[string]*string{"./cmd/drover": &binaries.drover, "./cmd/drover-agent": &binaries.agent},
 		harness.Need{Test: "TestPages", Accounts: true, Program: "/lib/systemd/systemd"},
+		harness.Need{Test: "TestPageOfProxies", Accounts: true, Program: "/lib/systemd/systemd"},
 		harness.Need{Test: "TestPackages", Accounts: true, Program: "/lib/systemd/systemd"},
 		harness.Need{Test: "TestInstallScript", Accounts: true, Program: "/lib/systemd/systemd"},
 		harness.Need{Test: "TestSameBytes", Program: "/usr/bin/dpkg-deb"},

@@ -130,6 +130,41 @@ func TestPages(t *testing.T) {
 	unchanged("the move to PostgreSQL")
 }
 
+// TestPageOfProxies follows the page about an area that only its proxies reach.
+func TestPageOfProxies(t *testing.T) {
+	t.Parallel()
+	packages := build(t, "1.0.0")
+	l := newLab(t, "drover", "dmz-1", "dmz-2", "host-3")
+	for _, name := range []string{"drover", "dmz-1", "dmz-2"} {
+		l.machines[name].give(packages + "/drover_*.deb")
+	}
+	l.machines["host-3"].give(packages + "/drover-agent_*.deb")
+	server := l.machines["drover"]
+	l.follow("install.md")
+	server.cut(l.machines["host-3"])
+	l.follow("proxy.md")
+	// The proxy that the host has joined through is removed by now.
+	if list := server.run("drover proxies list --no-headers"); !strings.Contains(list, "dmz-2") || strings.Contains(list, "dmz-1") {
+		t.Errorf("the proxies are\n%s", list)
+	}
+	harness.Eventually(t, "the host to come through the other proxy", func() bool {
+		words := strings.Fields(server.run("drover proxies list --no-headers"))
+		return len(words) > 3 && words[3] == "1" // NAME AREA STATE AGENTS
+	})
+	server.run(`drover register a/sleeper --hosts '3:*' --file - <<'END'
+identity: {proc_name: sleep, setup_path: /, pid_path: /run/sleeper.pid, user: root}
+commands: {start: "sleep 1000 & echo $! >/run/sleeper.pid"}
+policy: {kind: resident}
+END
+drover start a/sleeper`)
+}
+
+// cut has two machines not reach each other.
+func (m *machine) cut(other *machine) {
+	m.t.Helper()
+	m.run("ip route add blackhole $(getent ahostsv4 " + other.name + " | head -n 1 | cut -d ' ' -f 1)")
+}
+
 // follow runs the commands of a page, in order.
 func (l *lab) follow(page string) {
 	l.t.Helper()
@@ -157,10 +192,13 @@ func (l *lab) settle() {
 	if !active(server, "drover-server") {
 		return
 	}
-	agents := 0
+	agents, proxies := 0, 0
 	for _, m := range l.machines {
 		if active(m, "drover-agent") {
 			agents++
+		}
+		if active(m, "drover-proxy") {
+			proxies++
 		}
 	}
 	var seen outcome
@@ -181,6 +219,10 @@ func (l *lab) settle() {
 		var some, all int
 		_, err := fmt.Sscanf(lines[len(lines)-1], "%d of %d host", &some, &all)
 		return seen.err == nil && (agents == 0 || err == nil && some == all)
+	})
+	harness.Eventually(l.t, "the proxies to be there", func() bool {
+		seen = server.try("drover proxies list --no-headers")
+		return seen.err == nil && (proxies == 0 || !strings.Contains(seen.out, "away"))
 	})
 	settled = true
 }
@@ -204,5 +246,5 @@ func TestEveryPageIsRun(t *testing.T) {
 
 // followed are the pages that the tests here follow.
 func followed() []string {
-	return []string{"install.md", "join.md", "upgrade.md", "policy.md", "rotation.md", "backup.md", "disaster.md", "database.md"}
+	return []string{"install.md", "join.md", "upgrade.md", "policy.md", "rotation.md", "backup.md", "disaster.md", "database.md", "proxy.md"}
 }
