@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -72,8 +73,19 @@ func RequestCertificate(key crypto.Signer) ([]byte, error) {
 	return der, nil
 }
 
-// RenewalDue reports whether two thirds of a certificate's life have passed.
-func RenewalDue(leaf *x509.Certificate, now time.Time) bool { return !now.Before(renewal(leaf)) }
+// RenewalDue reports whether two thirds of a certificate's life have passed, or another authority is the present one: the first of those in
+// ca, in PEM.
+func RenewalDue(leaf *x509.Certificate, ca string, now time.Time) bool {
+	if !now.Before(renewal(leaf)) {
+		return true
+	}
+	block, _ := pem.Decode([]byte(ca))
+	if block == nil {
+		return false
+	}
+	present, err := x509.ParseCertificate(block.Bytes)
+	return err == nil && leaf.CheckSignatureFrom(present) != nil
+}
 
 // ProxyArea returns the area of the proxy whose certificate it is; proxy is false for that of a server.
 func ProxyArea(leaf *x509.Certificate) (area int, proxy bool) {

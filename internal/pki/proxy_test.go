@@ -99,8 +99,11 @@ func TestAProxyIsBelievedInItsAreaOnly(t *testing.T) {
 		t.Errorf("it is of area %d, %v", area, proxy)
 	}
 	now := time.Now()
-	if pki.RenewalDue(cert.Leaf, now) || !pki.RenewalDue(cert.Leaf, now.Add(61*24*time.Hour)) {
+	if pki.RenewalDue(cert.Leaf, k.CA(), now) || !pki.RenewalDue(cert.Leaf, k.CA(), now.Add(61*24*time.Hour)) {
 		t.Error("it is not renewed at two thirds of its life")
+	}
+	if other := openKeeper(t, t.TempDir()).CA(); pki.RenewalDue(cert.Leaf, k.CA()+other, now) || !pki.RenewalDue(cert.Leaf, other+k.CA(), now) {
+		t.Error("it is not renewed when another authority is the present one")
 	}
 }
 

@@ -134,9 +134,10 @@ func check(e wire.ProxyEnrolment) error {
 	return nil
 }
 
-// request returns the request for another certificate, nil as long as the present one will do.
+// request returns the request for another certificate, nil as long as the present one will do. One of an authority that has been followed by
+// another will not: agents know that one only for so long.
 func (h *holding) request(now time.Time) ([]byte, error) {
-	if !pki.RenewalDue(h.certificate().Leaf, now) {
+	if !pki.RenewalDue(h.certificate().Leaf, h.enrolment().CA, now) {
 		return nil, nil
 	}
 	return pki.RequestCertificate(h.id.tls)

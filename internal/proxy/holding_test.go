@@ -71,6 +71,14 @@ func TestACertificateIsRenewedInTime(t *testing.T) {
 	if request, err := h.request(now.Add(61 * 24 * time.Hour)); err != nil || len(request) == 0 {
 		t.Errorf("one of 61 days is not renewed: %v", err)
 	}
+	e := h.enrolment()
+	e.Certificate, e.CA = "", newAuthority(t).keeper.CA()+e.CA
+	if _, err := h.take(e); err != nil {
+		t.Fatal(err)
+	}
+	if request, err := h.request(now); err != nil || len(request) == 0 {
+		t.Errorf("one of an authority that was followed by another is not renewed: %v", err)
+	}
 	if n := pemOf(h.enrolment().Certificate); n != 2 {
 		t.Errorf("it shows %d certificates, want its own and the issuer's", n)
 	}

@@ -215,6 +215,10 @@ func (u *uplink) refresh(ctx context.Context) error {
 	}
 	if len(csr) > 0 {
 		u.log.InfoContext(ctx, "certificate was renewed", "ends", u.holding.certificate().Leaf.NotAfter)
+		return nil
 	}
-	return nil
+	if csr, err = u.holding.request(time.Now()); err == nil && len(csr) > 0 { // the answer has told of another authority
+		raise(u.news)
+	}
+	return err
 }
