@@ -26,7 +26,7 @@ type pair struct {
 
 func newPair(t *testing.T) *pair {
 	t.Helper()
-	first, err := pgtest.New("fsync=on", "synchronous_commit=on", "full_page_writes=on")
+	first, err := pgtest.New("fsync=on", "synchronous_commit=on", "full_page_writes=on", "autovacuum=on")
 	p := &pair{t: t, primary: first}
 	t.Cleanup(func() {
 		for _, s := range []*pgtest.Server{p.standby, p.primary} {

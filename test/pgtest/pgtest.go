@@ -54,9 +54,10 @@ type Server struct {
 	count    atomic.Int64
 }
 
-// New makes a server that is not started. Its data need not survive the machine, so nothing waits for a disk unless the settings say so.
+// New makes a server that is not started. Its data need not survive the machine, so nothing waits for a disk, and its databases are small and
+// many, so nobody vacuums, unless the settings say so.
 func New(settings ...string) (*Server, error) {
-	s, err := empty(append([]string{"fsync=off", "synchronous_commit=off", "full_page_writes=off"}, settings...))
+	s, err := empty(append([]string{"fsync=off", "synchronous_commit=off", "full_page_writes=off", "autovacuum=off"}, settings...))
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 // durable starts a server of its own whose commits wait for the disk, as in production, and opens a database there.
 func durable(b *testing.B) *postgres.DB {
 	b.Helper()
-	s, err := pgtest.New("fsync=on", "synchronous_commit=on", "full_page_writes=on")
+	s, err := pgtest.New("fsync=on", "synchronous_commit=on", "full_page_writes=on", "autovacuum=on")
 	if err == nil {
 		err = s.Start()
 	}
