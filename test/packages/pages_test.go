@@ -85,7 +85,7 @@ func (m *machine) give(files ...string) {
 func TestPages(t *testing.T) {
 	t.Parallel()
 	old, fresh := build(t, "1.0.0"), build(t, "1.1.0")
-	l := newLab(t, "drover", "host-1", "host-2", "db")
+	l := newLab(t, "drover", "drover-2", "host-1", "host-2", "db")
 	server := l.machines["drover"]
 	server.give(old + "/drover_*.deb")
 	for _, name := range []string{"host-1", "host-2"} {
@@ -114,6 +114,7 @@ func TestPages(t *testing.T) {
 		m.run("rm -f *.deb")
 	}
 	server.give(fresh + "/*.deb")
+	l.machines["drover-2"].give(fresh + "/drover_*.deb")
 	l.follow("upgrade.md")
 	if again := l.machines["host-1"].run("systemctl show -P MainPID drover-agent"); again == agent {
 		t.Errorf("the agent is pid %s as before the upgrade", strings.TrimSpace(agent))
@@ -128,6 +129,11 @@ func TestPages(t *testing.T) {
 	unchanged("disasters")
 	l.follow("database.md")
 	unchanged("the move to PostgreSQL")
+	l.follow("servers.md")
+	unchanged("a second server")
+	server.run("systemctl stop drover-server")
+	l.settle()
+	l.machines["drover-2"].run("drover restart web/nginx --yes")
 }
 
 // TestPageOfProxies follows the page about an area that only its proxies reach.
@@ -188,10 +194,6 @@ func (l *lab) follow(page string) {
 func (l *lab) settle() {
 	l.t.Helper()
 	active := func(m *machine, unit string) bool { return m.try("systemctl is-active --quiet "+unit).err == nil }
-	server := l.machines["drover"]
-	if !active(server, "drover-server") {
-		return
-	}
 	agents, proxies := 0, 0
 	for _, m := range l.machines {
 		if active(m, "drover-agent") {
@@ -201,27 +203,37 @@ func (l *lab) settle() {
 			proxies++
 		}
 	}
+	for _, m := range l.machines {
+		if active(m, "drover-server") {
+			m.sees(agents, proxies)
+		}
+	}
+}
+
+// sees waits until a server that runs on the machine has the agents and the proxies that have joined it.
+func (m *machine) sees(agents, proxies int) {
+	m.t.Helper()
 	var seen outcome
 	settled := false
 	defer func() {
 		if !settled {
-			l.t.Logf("the server last said\n%s--- its journal ends with\n%s", seen.out, server.journal())
+			m.t.Logf("%s last said\n%s--- its journal ends with\n%s", m.name, seen.out, m.journal())
 		}
 	}()
-	harness.Eventually(l.t, "the server to see the agents that have joined it", func() bool {
-		seen = server.try("drover agents --no-headers")
+	harness.Eventually(m.t, "the server to see the agents that have joined it", func() bool {
+		seen = m.try("drover agents --no-headers")
 		online := strings.Count(seen.out, "online")
 		return seen.err == nil && (agents == 0 || online == strings.Count(seen.out, "\n") || strings.Contains(seen.out, "no hosts have joined"))
 	})
-	harness.Eventually(l.t, "the agents to go by the server's keys", func() bool {
-		seen = server.try("drover keys list --no-headers")
+	harness.Eventually(m.t, "the agents to go by the server's keys", func() bool {
+		seen = m.try("drover keys list --no-headers")
 		lines := strings.Split(strings.TrimSpace(seen.out), "\n")
 		var some, all int
 		_, err := fmt.Sscanf(lines[len(lines)-1], "%d of %d host", &some, &all)
 		return seen.err == nil && (agents == 0 || err == nil && some == all)
 	})
-	harness.Eventually(l.t, "the proxies to be there", func() bool {
-		seen = server.try("drover proxies list --no-headers")
+	harness.Eventually(m.t, "the proxies to be there", func() bool {
+		seen = m.try("drover proxies list --no-headers")
 		return seen.err == nil && (proxies == 0 || !strings.Contains(seen.out, "away"))
 	})
 	settled = true
@@ -246,5 +258,5 @@ func TestEveryPageIsRun(t *testing.T) {
 
 // followed are the pages that the tests here follow.
 func followed() []string {
-	return []string{"install.md", "join.md", "upgrade.md", "policy.md", "rotation.md", "backup.md", "disaster.md", "database.md", "proxy.md"}
+	return []string{"install.md", "join.md", "upgrade.md", "policy.md", "rotation.md", "backup.md", "disaster.md", "database.md", "servers.md", "proxy.md"}
 }
