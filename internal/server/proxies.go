@@ -208,6 +208,20 @@ func (p *proxies) latest() string {
 	return p.digest
 }
 
+// countProxies counts the proxies that have joined, and those of them that are there.
+func (s *Server) countProxies() (known, online int) {
+	if s.joining == nil || s.joining.proxies == nil {
+		return 0, 0
+	}
+	for _, one := range s.joining.proxies.List() {
+		known++
+		if one.Online {
+			online++
+		}
+	}
+	return known, online
+}
+
 // look has proxies told if what they go by has changed. It does not block, and does nothing where there are none.
 func (p *proxies) look() {
 	if p != nil {

@@ -145,7 +145,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	s.sender = webhook.New(webhook.Config{Store: s.store, Hosts: s.directory, Now: s.clock.Wall, Log: cfg.Log})
 	s.metrics.Show(metrics.Sources{
 		Store: s.store, Agents: s.directory, Webhooks: s.sender, Waiting: s.engine.Waiting, Certificates: s.joining.certificates,
-		Servers: s.cluster.servers, Skew: s.clock.Skew, ClocksOff: s.clocksOff, Now: s.clock.Wall, Log: cfg.Log,
+		Servers: s.cluster.servers, Skew: s.clock.Skew, ClocksOff: s.clocksOff, Proxies: s.countProxies, Now: s.clock.Wall, Log: cfg.Log,
 	})
 	if err := s.openDesk(ctx); err != nil {
 		return nil, err

@@ -113,7 +113,8 @@ func TestTheStateIsShown(t *testing.T) {
 		Store: w, Agents: w, Webhooks: w, Waiting: func() int { return 9 }, Now: time.Now,
 		Certificates: func() []metrics.Certificate { return []metrics.Certificate{{Name: "ca", Ends: time.Unix(1.8e9, 0)}} },
 		Servers:      func() int { return 3 }, Skew: func() time.Duration { return -90 * time.Second }, ClocksOff: func() int { return 2 },
-		Log: slog.New(slog.DiscardHandler),
+		Proxies: func() (known, online int) { return 3, 2 },
+		Log:     slog.New(slog.DiscardHandler),
 	})
 	for range 2 {
 		wantSamples(t, scrape(t, m, nil),
@@ -126,6 +127,7 @@ func TestTheStateIsShown(t *testing.T) {
 			`drover_webhook_failed_attempts{webhook="gone"} 3`, `drover_webhook_last_delivery_timestamp_seconds{webhook="fine"} 1.5`,
 			`drover_webhook_last_delivery_timestamp_seconds{webhook="gone"} 0`, `drover_certificate_expiry_timestamp_seconds{certificate="ca"} 1.8e+09`,
 			`drover_servers 3`, `drover_clock_skew_seconds -90`, `drover_agents_clock_off 2`, `drover_agents_copied 1`,
+			`drover_proxies{presence="online"} 2`, `drover_proxies{presence="away"} 1`,
 		)
 	}
 	if w.asked != 1 {
@@ -139,6 +141,7 @@ func TestAStoreThatFailsHidesTheRestOnly(t *testing.T) {
 	m.Show(metrics.Sources{
 		Store: w, Agents: w, Webhooks: w, Waiting: func() int { return 0 }, Certificates: func() []metrics.Certificate { return nil },
 		Servers: func() int { return 1 }, Skew: func() time.Duration { return 0 }, ClocksOff: func() int { return 0 }, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Proxies: func() (known, online int) { return 0, 0 },
 	})
 	got := scrape(t, m, func(io.Writer) error { return errors.New("no") })
 	wantSamples(t, got, `drover_agents{presence="online"} 5`, `drover_webhook_failing{webhook="gone"} 1`)

@@ -27,8 +27,10 @@ type Sources struct {
 	Servers   func() int
 	Skew      func() time.Duration
 	ClocksOff func() int
-	Now       func() time.Time
-	Log       *slog.Logger
+	// Proxies counts those that have joined, and those of them that are there.
+	Proxies func() (known, online int)
+	Now     func() time.Time
+	Log     *slog.Logger
 }
 
 // Certificate is when a certificate ends.
@@ -73,7 +75,7 @@ type state struct {
 	agents, items, outbox                           *prometheus.Desc
 	lag, failing, attempts, delivered               *prometheus.Desc
 	certificates                                    *prometheus.Desc
-	servers, skew, clocksOff, copied                *prometheus.Desc
+	servers, skew, clocksOff, copied, proxies       *prometheus.Desc
 
 	mu      sync.Mutex
 	counted time.Time
@@ -105,6 +107,8 @@ func newState(s Sources) *state {
 
 		copied: desc("drover_agents_copied", "Agents whose key a second host uses: one of the two is a copy, and the later one is refused."),
 
+		proxies: desc("drover_proxies", "Proxies that have joined, by whether they are online or away as this server hears them.", "presence"),
+
 		certificates: desc("drover_certificate_expiry_timestamp_seconds", "When a certificate of the server ends, in Unix seconds.", "certificate"),
 	}
 }
@@ -113,7 +117,7 @@ func newState(s Sources) *state {
 func (s *state) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		s.processes, s.hosted, s.flapping, s.unhealthy, s.drifted, s.agents, s.items, s.outbox, s.lag, s.failing, s.attempts, s.delivered,
-		s.certificates, s.servers, s.skew, s.clocksOff, s.copied,
+		s.certificates, s.servers, s.skew, s.clocksOff, s.copied, s.proxies,
 	} {
 		out <- d
 	}
@@ -131,6 +135,9 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 	gauge(s.agents, float64(known-online), "away")
 	gauge(s.copied, float64(s.Agents.Rivals(s.Now())))
 	gauge(s.outbox, float64(s.Waiting()))
+	known, online = s.Proxies()
+	gauge(s.proxies, float64(online), "online")
+	gauge(s.proxies, float64(known-online), "away")
 	gauge(s.servers, float64(s.Servers()))
 	gauge(s.skew, s.Skew().Seconds())
 	gauge(s.clocksOff, float64(s.ClocksOff()))
