@@ -95,6 +95,9 @@ func (s *Server) Run(flags ...string) {
 // Output is what the server has written to its standard output since Run.
 func (s *Server) Output() string { return s.Out.String() }
 
+// Log returns what it has written to its standard error, in all its lives.
+func (s *Server) Log() string { return s.log.String() }
+
 // caller checks each exchange against the document of the API.
 func (s *Server) caller() Caller {
 	return Caller{s.URL, openapi.NewClient(s.t, http.DefaultClient)}
