@@ -189,4 +189,12 @@ func TestMixedUp(t *testing.T) {
 	if r := s.run("server", "keys", "import", keys, "--data-dir", s.servers[0].dir); r.Code != 1 || !strings.Contains(r.Errors, "in use") {
 		t.Errorf("import below a server that runs: exit code %d, %s", r.Code, r.Errors)
 	}
+
+	// The keys are lost on all servers: the database goes to those of the stranger.
+	old := s.servers[0].dir
+	s.servers[0].program().Kill()
+	s.must("server", "keys", "adopt", "--data-dir", filepath.Join(s.dir, "stranger"), "--database", s.database)
+	s.refused("the database is that of the fleet A", "--data-dir", old, "--database", s.database)
+	s.brokers = nil
+	s.startServer(filepath.Join(s.dir, "stranger"), "--fabric", "127.0.0.1:0")
 }
