@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nkeys"
 
+	"drover/internal/process"
 	"drover/internal/server/enrol"
 	"drover/internal/server/fleet"
 	"drover/internal/server/store"
@@ -260,4 +262,56 @@ func TestRemove(t *testing.T) {
 	}
 	_, _, err = r.join(r.token(1), key, func(q *wire.JoinRequest) { q.At = time.Time{} })
 	r.refused(err, enrol.Unfit, "clock")
+}
+
+// TestAnEmptiedHost: a new key with the address, the id and the name of an agent that is away gets what that one had, and that one is
+// refused from then on.
+func TestAnEmptiedHost(t *testing.T) {
+	for name, c := range map[string]struct {
+		change   func(*wire.JoinRequest)
+		replaces bool
+	}{
+		"the same host":              {nil, true},
+		"a host without a name":      {func(q *wire.JoinRequest) { q.Name = "" }, true},
+		"another name":               {func(q *wire.JoinRequest) { q.Name = "web-2" }, false},
+		"another id":                 {func(q *wire.JoinRequest) { q.ID = "x" }, false},
+		"another spelling of it":     {func(q *wire.JoinRequest) { q.IP = "::ffff:10.0.0.1" }, true},
+		"another address":            {func(q *wire.JoinRequest) { q.IP = "10.0.0.2" }, false},
+		"an address in its vicinity": {func(q *wire.JoinRequest) { q.IP = "10.0.0.10" }, false},
+	} {
+		r := newRig(t)
+		token := r.token(9)
+		old, oldKey := newKey(t)
+		if _, _, err := r.join(token, old, nil); err != nil {
+			t.Fatal(err)
+		}
+		id := process.ID{Namespace: "ns", Name: "p"}
+		status := process.Status{Known: true, Hosted: true, Revision: 5}
+		if err := r.store.PutObserved(t.Context(), store.ReportMark{Agent: oldKey}, []store.Observed{{Agent: oldKey, Process: id, Status: status, Spec: &process.Spec{}}}, nil); err != nil {
+			t.Fatal(err)
+		}
+		r.fleet.Seen(oldKey, r.now)
+		r.now = r.now.Add(time.Minute)
+		key, public := newKey(t)
+		_, attempt, err := r.join(token, key, c.change)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		confirmed, err := r.store.AgentConfirmed(t.Context(), public)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, there := r.fleet.ByKey(oldKey)
+		removed, err := r.store.ListRemoved(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(confirmed) == 1; got != c.replaces || there == c.replaces || (len(removed) == 1) != c.replaces || (attempt.Replaced == oldKey) != c.replaces {
+			t.Errorf("%s: it has %+v, the old one is there: %v, removed are %q, on record is %q", name, confirmed, there, removed, attempt.Replaced)
+		}
+		if revoked := slices.Contains(r.broker, "revoke "+oldKey); revoked != c.replaces {
+			t.Errorf("%s: the broker was told %q", name, r.broker)
+		}
+	}
 }
