@@ -172,3 +172,15 @@ func TestNames(t *testing.T) {
 		t.Errorf("names are %q", names)
 	}
 }
+
+// TestHasPassword: what may hold a password counts as if it did.
+func TestHasPassword(t *testing.T) {
+	for name, want := range map[string]bool{
+		"": false, "/srv/drover.db": false, "postgres://u@h/d": false, "postgres:///d?host=/run/postgresql": false,
+		"postgres://u:p@h/d": true, "postgres://h/d?user=u&password=p": true, "postgres://u:p%zz@h/d": true, "postgres://u:p@a:1,b:2/d": true,
+	} {
+		if got := serverconfig.HasPassword(name); got != want {
+			t.Errorf("%q: %v", name, got)
+		}
+	}
+}
