@@ -24,7 +24,6 @@ type site struct {
 	database string
 	brokers  []*node
 	servers  []*node
-	agents   map[string]*node
 	client   *http.Client
 }
 
@@ -32,12 +31,12 @@ type site struct {
 type node struct {
 	s    *site
 	name string
-	// dir is its data directory, url where its API is, port where it listens for clients.
-	dir, url string
-	port     int
-	binary   string
-	args     []string
-	log      *harness.Log
+	// dir is its data directory, url where its API is, port where it listens for clients, leaves where it does for proxies.
+	dir, url     string
+	port, leaves int
+	binary       string
+	args         []string
+	log          *harness.Log
 
 	mu      sync.Mutex
 	running *harness.Program
@@ -100,7 +99,7 @@ func newDatabase(t *testing.T) *site {
 	if err := pg.Start(); err != nil {
 		t.Fatal(err)
 	}
-	return &site{t: t, dir: harness.Workdir(t), database: pg.Database(t), agents: map[string]*node{}}
+	return &site{t: t, dir: harness.Workdir(t), database: pg.Database(t)}
 }
 
 // startBrokers starts a cluster of brokers for the keys in a data directory.
@@ -112,10 +111,10 @@ func (s *site) startBrokers(keys string, count int) {
 	}
 	for i, cluster := range routes {
 		n := s.node(fmt.Sprintf("nats%d", i+1), binaries.nats)
-		n.port = harness.FreePort(s.t)
+		n.port, n.leaves = harness.FreePort(s.t), harness.FreePort(s.t)
 		args := []string{
 			"server", "nats-config", "--data-dir", keys, "--name", n.name, "--host", "127.0.0.1", "--listen", fmt.Sprintf("127.0.0.1:%d", n.port),
-			"--out", n.dir, "--dir", n.dir,
+			"--proxies", fmt.Sprintf("127.0.0.1:%d", n.leaves), "--out", n.dir, "--dir", n.dir,
 		}
 		if count > 1 {
 			args = append(args, "--cluster", cluster)
@@ -154,7 +153,7 @@ func (s *site) startServer(dir string, flags ...string) *node {
 		"server", "--data-dir", dir, "--http", fmt.Sprintf("127.0.0.1:%d", harness.FreePort(s.t)), "--database", s.database, "--log-level", "debug",
 	}, flags...)
 	for _, b := range s.brokers {
-		n.args = append(n.args, "--nats", fmt.Sprintf("tls://127.0.0.1:%d", b.port))
+		n.args = append(n.args, "--nats", fmt.Sprintf("tls://127.0.0.1:%d", b.port), "--advertise-proxies", fmt.Sprintf("127.0.0.1:%d", b.leaves))
 	}
 	s.servers = append(s.servers, n)
 	n.start()
@@ -223,23 +222,55 @@ func (s *site) trust(dir string) {
 	s.t.Cleanup(s.client.CloseIdleConnections)
 }
 
-// agent has a host join by a server, starts its agent, and waits until every server shows it.
+// agent has a host join area 0 by a server, starts its agent, and waits until every server shows it.
 func (s *site) agent(name, ip string, by *node) *node {
 	s.t.Helper()
+	return s.agentOf(0, name, ip, by, by.url)
+}
+
+// agentOf is agent for any area, and for a host that joins at a proxy, with a token of a server.
+func (s *site) agentOf(area int, name, ip string, by *node, at string) *node {
+	s.t.Helper()
 	a := s.node(name, binaries.agent)
-	token := s.must("token", "create", "--area", "0", "--uses", "1", "--ttl", "1h", "--data-dir", by.dir)
-	r := harness.Finish(s.t, token, harness.Environment("/nonexistent"), binaries.agent,
-		"join", "--server", by.url, "--token", "-", "--data-dir", a.dir, "--ip", ip)
-	if r.Code != 0 {
-		s.t.Fatalf("%s cannot join: exit code %d: %s", name, r.Code, r.Errors)
-	}
+	s.join(binaries.agent, by, area, "", "join", "--server", at, "--token", "-", "--data-dir", a.dir, "--ip", ip)
 	a.args = []string{"run", "--data-dir", a.dir, "--log-level", "debug"}
 	a.start()
-	s.agents[ip] = a
 	for _, n := range s.servers {
-		n.shows("0:"+ip, "online")
+		n.shows(fmt.Sprintf("%d:%s", area, ip), "online")
 	}
 	return a
+}
+
+// join runs a command that reads a token, of a role or of an agent, which a server makes.
+func (s *site) join(binary string, by *node, area int, role string, args ...string) {
+	s.t.Helper()
+	create := []string{"token", "create", "--area", fmt.Sprint(area), "--uses", "1", "--ttl", "1h", "--data-dir", by.dir}
+	if role != "" {
+		create = append(create, "--role", role)
+	}
+	r := harness.Finish(s.t, s.must(create...), harness.Environment("/nonexistent"), binary, args...)
+	if r.Code != 0 {
+		s.t.Fatalf("%q: exit code %d: %s", args, r.Code, r.Errors)
+	}
+}
+
+// proxy has a proxy join an area by a server and starts it. It returns where hosts join.
+func (s *site) proxy(name string, area int, by *node) (p *node, url string) {
+	s.t.Helper()
+	p = s.node(name, binaries.drover)
+	http, fabric := fmt.Sprintf("127.0.0.1:%d", harness.FreePort(s.t)), fmt.Sprintf("127.0.0.1:%d", harness.FreePort(s.t))
+	s.join(binaries.drover, by, area, "proxy", "proxy", "join", "--server", by.url, "--token", "-", "--name", name, "--advertise", fabric, "--data-dir", p.dir)
+	p.args = []string{"proxy", "--data-dir", p.dir, "--fabric", fabric, "--http", http, "--log-level", "debug"}
+	p.start()
+	harness.Eventually(s.t, name+" to be online", func() bool {
+		for line := range strings.Lines(s.must("proxies", "list", "--data-dir", by.dir)) {
+			if fields := strings.Fields(line); len(fields) > 2 && fields[0] == name && fields[2] == "online" {
+				return true
+			}
+		}
+		return false
+	})
+	return p, "https://" + http
 }
 
 // presence is what a server shows of a host; empty where it does not know it.

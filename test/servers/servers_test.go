@@ -156,6 +156,37 @@ func TestBrokersOfServers(t *testing.T) {
 	}
 }
 
+// TestAProxy: a proxy goes by whichever broker is there, and whichever server is asked knows its hosts.
+func TestAProxy(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 2, 2)
+	a, b := s.servers[0], s.servers[1]
+	proxy, at := s.proxy("gate", 3, a)
+	s.agentOf(3, "one", "127.0.0.2", b, at)
+	p := s.daemon("127.0.0.2", "p")
+	p.Host = "3:127.0.0.2"
+	s.operate(a, b, p, judge.Start).Want(t, "start", 0)
+	for _, dead := range s.brokers {
+		dead.program().Kill()
+		for _, n := range s.servers {
+			harness.Eventually(t, n.name+" to be ready with one broker", func() bool {
+				status, _ := n.get("/readyz")
+				return status == 200
+			})
+		}
+		s.operate(b, a, p, judge.Restart).Want(t, "with one broker", 0)
+		dead.restart()
+		harness.Eventually(t, dead.name+" to listen", dead.listens)
+	}
+	s.must("proxies", "remove", "gate", "--data-dir", b.dir)
+	for _, n := range s.servers {
+		n.shows("3:127.0.0.2", "away")
+	}
+	if log := proxy.log.String(); strings.Contains(log, "panic") {
+		t.Error("the proxy has crashed")
+	}
+}
+
 // refused starts a server, which must end by itself and say why.
 func (s *site) refused(why string, flags ...string) {
 	s.t.Helper()
