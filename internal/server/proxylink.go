@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"drover/internal/fabric"
@@ -179,7 +180,14 @@ func (l *proxyLink) join(ctx context.Context, p store.Proxy, data []byte) wire.R
 	handler := l.joins
 	l.mu.Unlock()
 	var q wire.RelayedJoin
-	if err := json.Unmarshal(data, &q); err != nil || handler == nil {
+	err := json.Unmarshal(data, &q)
+	if err == nil && q.Version > wire.Version {
+		err = wire.ErrVersion
+	}
+	if err == nil {
+		_, err = netip.ParseAddr(q.Remote) // it goes into the record
+	}
+	if err != nil || handler == nil {
 		l.s.cfg.Log.WarnContext(ctx, "request to join could not be taken from a proxy", "proxy", p.Name, "error", err)
 		return wire.RelayedAnswer{Version: wire.Version, Status: http.StatusServiceUnavailable}
 	}

@@ -3,9 +3,12 @@ package broker_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"path/filepath"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -166,13 +169,16 @@ func TestContractThroughARelay(t *testing.T) {
 		}
 		reaches(t, agent, areaReports(3, id.key))
 		stop()
+		absent(t, agent, areaReports(3, id.key))
 		if stop, err = agent.Serve(areaOrders(3, id.key), "", 1, echo); err != nil {
 			t.Fatal(err)
 		}
 		reaches(t, n.server, areaOrders(3, id.key))
 		stop()
+		absent(t, n.server, areaOrders(3, id.key))
+		marks := &atomic.Int64{}
 		return fabrictest.Ends{
-			Server: through{n.server, agent, areaReports(3, id.key)}, Agent: through{agent, n.server, areaOrders(3, id.key)},
+			Server: through{n.server, agent, areaReports(3, id.key), marks}, Agent: through{agent, n.server, areaOrders(3, id.key), marks},
 			ServerSubject: areaReports(3, id.key), AgentSubject: areaOrders(3, id.key),
 		}
 	})
@@ -183,6 +189,7 @@ type through struct {
 	*fabric.Conn
 	other   *fabric.Conn
 	subject string
+	marks   *atomic.Int64
 }
 
 // Serve implements fabrictest.Messenger.
@@ -191,18 +198,30 @@ func (e through) Serve(subject, queue string, workers int, fn fabric.Handler) (f
 	if err != nil {
 		return nil, err
 	}
-	mark := e.subject + ".mark"
+	ended := func() {
+		stop()
+		_ = e.settle() // the test says what is missing
+	}
+	return sync.OnceFunc(ended), e.settle()
+}
+
+// settle waits until the other end has heard of all that this one began and ended to listen to: it hears of that in order.
+func (e through) settle() error {
+	mark := fmt.Sprintf("%s.mark%d", e.subject, e.marks.Add(1))
 	unmark, err := e.Conn.Serve(mark, "", 1, echo)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer unmark()
-	for ctx, until := context.Background(), time.Now().Add(patience); time.Now().Before(until); {
-		if _, err := e.other.Request(ctx, mark, nil); err == nil {
-			return stop, nil
+	for until := time.Now().Add(patience); time.Now().Before(until); {
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		_, err := e.other.Request(ctx, mark, nil)
+		cancel()
+		if err == nil {
+			return nil
 		}
 	}
-	return nil, errors.New("interest did not arrive")
+	return errors.New("interest did not arrive")
 }
 
 // absent asks until it is answered that nobody listens. What is under way when a relay loses its hub gets no answer at all.
@@ -214,6 +233,41 @@ func absent(t *testing.T, c *fabric.Conn, subject string) {
 		_, err := c.Request(ctx, subject, nil)
 		return errors.Is(err, fabric.ErrNobody)
 	})
+}
+
+// TestAReportReachesOneServer: although servers listen for all areas, and for each that has a proxy by itself.
+func TestAReportReachesOneServer(t *testing.T) {
+	n := newNetwork(t)
+	var heard atomic.Int64
+	for _, server := range []*fabric.Conn{n.server, n.dial(n.URL(), n.ServerIdentity())} {
+		for _, subject := range []string{"test.*.server.*.reports", areaReports(3, "*")} {
+			_, err := server.Serve(subject, "servers", 4, func(_ context.Context, _ string, data []byte) []byte {
+				if string(data) == "count" {
+					heard.Add(1)
+				}
+				return data
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	r, _ := n.relay(3)
+	for name, url := range map[string]string{"direct": n.URL(), "through a relay": r.URL()} {
+		id := n.user(3, n.IssueAgent)
+		agent := n.dial(url, id.Identity)
+		reaches(t, agent, areaReports(3, id.key))
+		heard.Store(0)
+		for range 100 {
+			if _, err := agent.Request(t.Context(), areaReports(3, id.key), []byte("count")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		reaches(t, agent, areaReports(3, id.key))
+		if got := heard.Load(); got != 100 {
+			t.Errorf("%s: 100 reports reached servers %d times", name, got)
+		}
+	}
 }
 
 func TestAbsenceCrossesARelay(t *testing.T) {
