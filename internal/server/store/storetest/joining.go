@@ -173,3 +173,56 @@ func agentsRemoved(t *testing.T, s store.Store) {
 	must(t, err)
 	same(t, "removed, after it has joined again", []string(nil), removed)
 }
+
+// agentsReplaced: who takes the place of another has what that one had confirmed, its process groups and its events, and that one is
+// removed; others keep theirs.
+func agentsReplaced(t *testing.T, s store.Store) {
+	for i, key := range []string{"x", "y"} {
+		must(t, s.PutAgent(t.Context(), store.Agent{Key: key, IP: fmt.Sprintf("10.0.0.%d", i), Created: epoch, Name: "host-" + key, Place: "here"}))
+	}
+	a, other := told("x", "a", 3, true), told("y", "a", 4, true)
+	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{a, other}, nil))
+	must(t, s.PutGroups(t.Context(), []store.GroupHost{{Agent: "x", Namespace: "ns"}}, []process.Group{{ID: "g"}}))
+	for _, agent := range []string{"x", "y"} {
+		_, err := s.PutEvents(t.Context(), agent, epoch, []process.Event{event("s", 1, 1, process.EventStarted, "a")})
+		must(t, err)
+	}
+	must(t, s.CreateJoinToken(t.Context(), store.JoinToken{ID: "a", Uses: 2, Created: epoch, Expires: at(time.Hour)}))
+	free := func(store.JoinToken, bool) error { return nil }
+	must(t, s.UseJoinToken(t.Context(), store.Agent{Key: "z", IP: "10.0.0.0", Token: "a", Name: "host-x", Created: at(time.Minute), Replaces: "x"}, free))
+
+	same(t, "confirmed by the new one", []store.Confirmed{confirmedBy(a)}, allConfirmed(t, s, "z"))
+	same(t, "confirmed by the old one", []store.Confirmed{}, append([]store.Confirmed{}, allConfirmed(t, s, "x")...))
+	same(t, "confirmed by another", []store.Confirmed{confirmedBy(other)}, allConfirmed(t, s, "y"))
+	same(t, "observed", []store.Observed{other}, get(t, s, "x", "y", "z"))
+	groups, err := s.AgentGroups(t.Context(), "z")
+	must(t, err)
+	if len(groups) != 1 {
+		t.Errorf("the new one has groups %v", groups)
+	}
+	list, err := s.ListAgents(t.Context())
+	must(t, err)
+	if len(list) != 2 || list[0].Key != "z" || list[0].Name != "host-x" || list[1].Place != "here" {
+		t.Errorf("agents are %+v", list)
+	}
+	removed, err := s.ListRemoved(t.Context())
+	must(t, err)
+	same(t, "removed", []string{"x"}, removed)
+	hosts := map[string]int{}
+	for _, e := range upwards(t, s, store.EventFilter{}, 5) {
+		hosts[e.Agent]++
+	}
+	same(t, "events", map[string]int{"z": 1, "y": 1}, hosts)
+	again, err := s.PutEvents(t.Context(), "z", epoch, []process.Event{event("s", 1, 1, process.EventStarted, "a")})
+	must(t, err)
+	if again != 0 {
+		t.Error("an event that the old one has told is new when the new one tells it")
+	}
+	err = s.UseJoinToken(t.Context(), store.Agent{Key: "w", IP: "10.0.0.5", Token: "a", Created: epoch, Replaces: "x"}, free)
+	if !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("one that is gone is replaced: %v", err)
+	}
+	if token, err := s.GetJoinToken(t.Context(), "a"); err != nil || token.Used != 1 {
+		t.Errorf("the token is %+v, %v", token, err)
+	}
+}

@@ -55,6 +55,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"prune audit", pruneAudit},
 		{"agents", agents},
 		{"agents removed", agentsRemoved},
+		{"agents replaced", agentsReplaced},
 		{"join tokens", joinTokens},
 		{"join tokens used", joinTokensUsed},
 		{"join tokens raced", joinTokensRaced},
