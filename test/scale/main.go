@@ -32,7 +32,7 @@ func main() {
 		Defaults: lab.Options{Many: most(), Rounds: 5, Window: 60 * time.Second},
 		Flags:    flags,
 		Light:    true,
-		Stages: stages(),
+		Stages:   stages(),
 		Measure: func(ctx context.Context, l *lab.Lab, o lab.Options, r *lab.Report) error {
 			b, err := newBench(ctx, l, o, r, *per)
 			if err != nil {
