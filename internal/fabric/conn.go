@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	connectTimeout = 5 * time.Second  // one attempt at one URL, handshake included
+	connectTimeout = 5 * time.Second  // to reach one URL
+	shakeTimeout   = 12 * time.Second // until one is let in there: with a whole fleet at the door it takes its turn
 	pingInterval   = 20 * time.Second // a silent link is given up after three of them
 	maxPingsOut    = 2
 	firstDelay     = 250 * time.Millisecond
@@ -73,8 +74,8 @@ type link struct {
 }
 
 // Dial makes one attempt at each URL and returns, connected or not; from then on it keeps trying in the background,
-// after refused credentials too, with delays that grow to 8 s and are spread at random. It blocks for at most 5 s per URL,
-// or until ctx ends, which is an error. Other errors are faults of the configuration.
+// after refused credentials too, with delays that grow to 8 s and are spread at random. It blocks for at most 5 s per URL that can't be
+// reached and 12 s per URL that says nothing, or until ctx ends, which is an error. Other errors are faults of the configuration.
 func Dial(ctx context.Context, cfg DialConfig) (*Conn, error) {
 	if len(cfg.URLs) == 0 || cfg.Identity.Area == "" {
 		return nil, errors.New("cannot connect to the fabric: no URL or no area given")
@@ -122,12 +123,15 @@ func (c *Conn) options(dialing context.Context, cfg DialConfig, inbox string, up
 	o.CustomDialer = dialer{func(network, address string) (net.Conn, error) {
 		d := net.Dialer{Timeout: connectTimeout}
 		conn, err := d.DialContext(dialing, network, address)
-		if err != nil && dialing.Err() == nil {
-			c.unreached(err) // the library keeps the reason to itself
+		if err != nil {
+			if dialing.Err() == nil {
+				c.unreached(err) // the library keeps the reason to itself
+			}
+			return nil, err
 		}
-		return conn, err
+		return newCut(dialing, conn), nil
 	}}
-	o.Timeout = connectTimeout
+	o.Timeout = shakeTimeout
 	o.PingInterval = pingInterval
 	o.MaxPingsOut = maxPingsOut
 	o.AllowReconnect = true
@@ -188,6 +192,22 @@ type dialer struct {
 
 // Dial connects; the library asks for a type with this method.
 func (d dialer) Dial(network, address string) (net.Conn, error) { return d.dial(network, address) }
+
+// cut is a connection that ends with a context, so that nobody who stops has to wait for a broker that says nothing.
+type cut struct {
+	net.Conn
+	stop func() bool
+}
+
+func newCut(ctx context.Context, conn net.Conn) *cut {
+	return &cut{conn, context.AfterFunc(ctx, func() { _ = conn.Close() })}
+}
+
+// Close ends the connection.
+func (c *cut) Close() error {
+	c.stop()
+	return c.Conn.Close()
+}
 
 // fullJitter returns a random delay before the n-th attempt (from 1), so that a fleet doesn't come back all at once.
 func fullJitter(n int) time.Duration {
@@ -320,11 +340,13 @@ func (c *Conn) Close() {
 			c.log.Warn("fabric could not be flushed", "error", err)
 		}
 	}
+	c.calls.Lock()
+	c.silent = true // before the connection is cut: that is no loss to tell of
+	c.calls.Unlock()
 	c.stopDialing()
 	c.nc.Close()
 	c.calls.Lock()
 	defer c.calls.Unlock()
-	c.silent = true
 	if l := c.link.Swap(nil); l != nil {
 		l.lose()
 	}

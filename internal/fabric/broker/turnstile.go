@@ -15,10 +15,10 @@ import (
 const (
 	// handshakesPerProcessor is how many handshakes are worked on at a time: each waits for the network most of the time.
 	handshakesPerProcessor = 32
-	// turnTime is how long one may wait for its turn, well below the time that a client has for its handshake (5 s). To wait costs less
-	// than to come again, so many may, but what they hold in memory is bounded: about 20 kB each.
-	turnTime        = 2 * time.Second
-	waitingPerPlace = 128
+	// turnTime is how long one may wait for its turn, well below the time that a client has for its handshake (fabric.Dial, 12 s). To wait
+	// costs far less than to come again, so many may, but what they hold in memory is bounded: about 20 kB each.
+	turnTime        = 8 * time.Second
+	waitingPerPlace = 512
 	// placeTime is how long a handshake that makes no progress keeps others out.
 	placeTime = time.Second
 )
