@@ -7,15 +7,19 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 
 	"drover/internal/process"
 	"drover/internal/server/store"
 	"drover/internal/server/store/postgres"
+	"drover/internal/server/store/sqlite"
+	"drover/internal/server/store/sqlstore"
 	"drover/internal/server/store/storeopen"
 	"drover/internal/server/store/storetest"
 	"drover/test/pgtest"
@@ -211,6 +215,45 @@ func TestCopyIsAllOrNothing(t *testing.T) {
 	}
 	if agents() == 0 {
 		t.Error("nothing was copied")
+	}
+}
+
+// TestSchemasAreTheSame: the databases have the same tables, columns and version, so that what is added to one is added to the other.
+func TestSchemasAreTheSame(t *testing.T) {
+	path, url := filepath.Join(t.TempDir(), "drover.db"), server.Database(t)
+	if err := errors.Join(open(t, path).Close(), open(t, url).Close()); err != nil {
+		t.Fatal(err)
+	}
+	var file, shared []string
+	err := sqlite.Read(t.Context(), path, quiet(), func(from sqlstore.Source) error {
+		tables, err := from.Tables(t.Context())
+		for _, table := range tables {
+			for _, column := range table.Columns {
+				file = append(file, table.Name+"."+column)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background()) //nolint:errcheck // the test is over
+	rows, err := c.Query(t.Context(), `SELECT table_name || '.' || column_name FROM information_schema.columns
+		WHERE table_schema = 'public' AND table_name NOT IN ('schema_version', 'ping', 'leases')`)
+	if err == nil {
+		shared, err = pgx.CollectRows(rows, pgx.RowTo[string])
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(file)
+	slices.Sort(shared)
+	if d := cmp.Diff(file, shared); d != "" {
+		t.Errorf("columns (-SQLite +PostgreSQL):\n%s", d)
 	}
 }
 
