@@ -22,11 +22,16 @@ func TestUnheard(t *testing.T) {
 		err   error
 		want  bool
 	}{
-		{unheardFor - 1, lost, false}, {1, lost, true},
+		{unheardFor - 1, lost, false},
+		{1, lost, true},
 		// The next time it waits for twice as long.
-		{unheardFor, lost, false}, {unheardFor, fabric.ErrNobody, true},
+		{unheardFor, lost, false},
+		{unheardFor, fabric.ErrNobody, true},
 		// A link that is down is the library's to mend, and an answer ends it all.
-		{time.Second, lost, false}, {time.Hour, fabric.ErrNotConnected, false}, {4*unheardFor - 1, lost, false}, {time.Second, nil, false},
+		{time.Second, lost, false},
+		{time.Hour, fabric.ErrNotConnected, false},
+		{4*unheardFor - 1, lost, false},
+		{time.Second, nil, false},
 		{unheardFor, lost, true},
 	} {
 		if got := after(c.after, c.err); got != c.want {

@@ -119,7 +119,9 @@ func TestValidate(t *testing.T) {
 		}, ""},
 		{"a socket", func(c *serverconfig.Config) { c.Database = "postgres:///d?host=/run/postgresql" }, ""},
 
-		{"brokers of others", func(c *serverconfig.Config) { c.Fabric, c.NATS = "0.0.0.0:7351", []string{"tls://a:4222", "tls://[2001:db8::1]:4222"} }, ""},
+		{"brokers of others", func(c *serverconfig.Config) {
+			c.Fabric, c.NATS = "0.0.0.0:7351", []string{"tls://a:4222", "tls://[2001:db8::1]:4222"}
+		}, ""},
 		{"brokers together", func(c *serverconfig.Config) { c.Cluster, c.Routes = "0.0.0.0:7353", []string{"b:7353"} }, ""},
 
 		{"a broker without TLS", func(c *serverconfig.Config) { c.NATS = []string{"nats://a:4222"} }, `nats "nats://a:4222": expected tls://HOST:PORT`},
@@ -132,6 +134,12 @@ func TestValidate(t *testing.T) {
 		{"another database", func(c *serverconfig.Config) { c.Database = "mysql://u:secret@h/d" }, "database: expected"},
 		{"a server without a database", func(c *serverconfig.Config) { c.Database = "postgres://u:secret@h" }, "database: expected"},
 		{"a password to be escaped", func(c *serverconfig.Config) { c.Database = "postgres://u:sec%ret@h/d" }, "not shown"},
+		{"proxies", func(c *serverconfig.Config) { c.Listen = "192.0.2.1:7352" }, ""},
+		{"proxies at every address", func(c *serverconfig.Config) { c.Listen = ":7352" }, "say with advertise-proxies"},
+		{"proxies at every address, and a name", func(c *serverconfig.Config) { c.Listen, c.AdvertiseProxies = ":7352", []string{"x:7352"} }, ""},
+		{"proxies beside brokers of others", func(c *serverconfig.Config) { c.Listen, c.NATS = "192.0.2.1:7352", []string{"tls://x:1"} }, "exclude each other"},
+		{"nobody's address advertised to proxies", func(c *serverconfig.Config) { c.AdvertiseProxies = []string{"0.0.0.0:1"} }, "advertise-proxies"},
+
 		{"every address alone", func(c *serverconfig.Config) { c.Fabric = "0.0.0.0:7351" }, "say with advertise"},
 		{"every address in short", func(c *serverconfig.Config) { c.Fabric = ":7351" }, "say with advertise"},
 		{"nobody's address advertised", func(c *serverconfig.Config) { c.Advertise = []string{"[::]:1"} }, `advertise "[::]:1"`},
