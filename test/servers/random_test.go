@@ -3,6 +3,7 @@ package servers_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,8 +16,18 @@ import (
 // must be explainable by some order of what was really run: nothing is lost, and nothing is run twice.
 func TestRandomDeaths(t *testing.T) {
 	t.Parallel()
+	for name, brokers := range map[string]int{"with brokers": 3, "with brokers of their own": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			randomDeaths(t, brokers)
+		})
+	}
+}
+
+func randomDeaths(t *testing.T, brokers int) {
+	t.Helper()
 	length, seed := judge.Choices(t, 20*time.Second)
-	s := newSite(t, 3, 3)
+	s := newSite(t, brokers, 3)
 	var processes []*harness.Process
 	for i := range 3 {
 		ip := fmt.Sprintf("127.0.0.%d", i+2)
@@ -37,9 +48,8 @@ func TestRandomDeaths(t *testing.T) {
 // killOne kills one or two programs of the site, and starts them again after a while.
 func (s *site) killOne(random *rand.Rand) {
 	s.t.Helper()
-	kinds := [][]*node{s.servers, s.brokers}
-	victims := []*node{pick(random, kinds[random.IntN(2)])}
-	if random.IntN(3) == 0 { // both at once
+	victims := []*node{pick(random, slices.Concat(s.servers, s.brokers))}
+	if len(s.brokers) > 0 && random.IntN(3) == 0 { // both at once
 		victims = []*node{pick(random, s.servers), pick(random, s.brokers)}
 	}
 	for _, v := range victims {
