@@ -36,7 +36,9 @@ func (o *owner) Allow(_ process.ID, op process.Op, _ *process.Spec) error {
 	return nil
 }
 
-func (o *owner) MayAsk(process.ID, *process.Spec) error { return o.Allow(process.ID{}, process.Query, nil) }
+func (o *owner) MayAsk(process.ID, *process.Spec) error {
+	return o.Allow(process.ID{}, process.Query, nil)
+}
 
 // owned runs fn with a rig on the host of an owner.
 func owned(t *testing.T, fn func(t *testing.T, r *rig, o *owner)) {
