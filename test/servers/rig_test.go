@@ -293,11 +293,12 @@ func (n *node) shows(host, presence string) {
 // caller calls one server.
 func (n *node) caller() harness.Caller { return harness.Caller{URL: n.url, Client: n.s.client} }
 
-// post calls the servers in turn, beginning with one, as a load balancer does: the next one where nobody answers.
+// post calls the servers in turn, beginning with one, as a load balancer does: the next one where nobody listens. A call that was under way
+// when its server died is not made again: it may have been taken.
 func (s *site) post(first int, name string, body any) (data harness.Object, err error) {
 	for i := range s.servers {
 		data, err = s.servers[(first+i)%len(s.servers)].caller().GSE(name, body)
-		if _, refused := errors.AsType[*net.OpError](err); !refused {
+		if failure, ok := errors.AsType[*net.OpError](err); !ok || failure.Op != "dial" {
 			return data, err
 		}
 	}
