@@ -15,6 +15,7 @@ import (
 	"github.com/anishathalye/porcupine"
 	"golang.org/x/sys/unix"
 
+	"drover/internal/agent/pidns"
 	"drover/test/harness"
 )
 
@@ -114,12 +115,19 @@ func (h *history) crash(random *rand.Rand) {
 	for h.pause(random, 6*time.Second) {
 		called := time.Now()
 		if h.killed() {
-			h.note(Crash, called, Answer{Known: true})
+			a := Answer{Known: true}
+			if time.Since(called) > atOnce {
+				a.Text = dying
+			}
+			h.note(Crash, called, a)
 		}
 	}
 }
 
-// killed kills the instance that the pid file names, if it is one.
+// atOnce is how long a process takes to end where nothing is slow.
+const atOnce = time.Millisecond
+
+// killed kills the instance that the pid file names, if it is one, and waits until it has ended.
 func (h *history) killed() bool {
 	dir := Dir(h.process)
 	data, err := os.ReadFile(filepath.Join(dir, "d.pid"))
@@ -138,7 +146,7 @@ func (h *history) killed() bool {
 	if !IsInstance(pid, dir) {
 		return false
 	}
-	return unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil
+	return unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil && pidns.AwaitEnd(fd) == nil
 }
 
 // IsInstance reports whether a pid is a live daemon of the directory.

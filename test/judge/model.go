@@ -25,6 +25,9 @@ const (
 	Crash   = -1
 )
 
+// dying is the text of a Crash that has taken a while to end the process: what else ended it meanwhile has done so, too.
+const dying = "dying"
+
 // away is the code of an operation whose agent is not there.
 const away = 117
 
@@ -79,6 +82,9 @@ func step(s actual, op int, a Answer) []actual {
 	}
 	switch a.Code {
 	case 0:
+		if op == Crash && a.Text == dying && !s.running {
+			return []actual{s}
+		}
 		if op == Query && (s.hosted != a.Hosted || s.running != a.Running) {
 			return nil
 		}
