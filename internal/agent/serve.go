@@ -46,6 +46,7 @@ func (a *Agent) serveAt(ctx context.Context, urls []string) (moved bool, err err
 		return false, fmt.Errorf("cannot dial: %w", err)
 	}
 	defer a.conn.setUp(false)
+	defer a.acceptance.withdraw() // closing is no loss that anybody is told of
 	defer conn.Close()
 	cloud := a.trust.current().Cloud
 	a.conn.set(conn, wire.ReportSubject(cloud, a.key))

@@ -242,6 +242,38 @@ func TestResumedPreCheckIsNotRepeated(t *testing.T) {
 	}
 }
 
+// forbidding is a policy that allows nothing.
+type forbidding struct{}
+
+func (forbidding) Allow(process.ID, process.Op, *process.Spec) error {
+	return process.Errorf(process.Failed, "refused").Because(process.CausePolicy)
+}
+
+func (f forbidding) MayAsk(id process.ID, spec *process.Spec) error { return f.Allow(id, process.Query, spec) }
+
+// TestResumedAgainstThePolicy: what has begun before the owner forbade it is carried through; what has not, is not.
+func TestResumedAgainstThePolicy(t *testing.T) {
+	for _, begun := range []bool{true, false} {
+		bubble(t, func(t *testing.T, w *world) {
+			id := w.Spawn("nginx", pidFile, "")
+			w.operator.Policy = forbidding{}
+			if begun {
+				w.Kill(pidFile)
+				err := w.PutProgress(item, specstore.Progress{Checked: true, Before: &id, Steps: []specstore.Step{{
+					Name: string(process.Stop), Phase: specstore.Done, Run: "earlier", DoneAt: w.Clock(), Result: &specstore.CommandResult{Known: true},
+				}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			r, err := w.operator.Operate(t.Context(), entry(process.Stop, spec()), unknown.subject())
+			if err != nil || (r.Outcome.Fault == process.None) != begun || len(w.Lines()) > 0 {
+				t.Errorf("begun %v: %+v, %v, ran %v", begun, r.Outcome, err, w.Lines())
+			}
+		})
+	}
+}
+
 // TestInterrupted: an agent that is told to stop leaves the operation as it is, at whatever moment, and the next one finishes it.
 func TestInterrupted(t *testing.T) {
 	for _, op := range []process.Op{process.Start, process.Stop, process.Restart, process.Reload} {

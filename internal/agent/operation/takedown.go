@@ -37,7 +37,7 @@ func (o *Operator) endByPolicy(
 		Operator: o, ctx: ctx, id: rec.ID, op: process.Stop, item: takeDownKey(rec.ID), spec: &rec.Spec,
 		subject: Subject{Record: &rec, Runtime: rt}, runtime: rt, progress: progress,
 	}
-	if refusal := o.Allow(rec.ID, process.Stop, n.spec); refusal != nil {
+	if refusal := o.Allow(rec.ID, process.Stop, n.spec); refusal != nil && len(progress.Steps) == 0 {
 		note = refusal.Error()
 	} else {
 		note, err = n.end(*rt.Process) //nolint:contextcheck // the session carries it

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -28,6 +29,9 @@ type stamp struct {
 func stampOf(path string) (stamp, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		if _, link := os.Lstat(path); link == nil {
+			return stamp{}, fmt.Errorf("%s is a link that leads nowhere", path)
+		}
 		return stamp{}, nil
 	}
 	if err != nil {
@@ -66,6 +70,10 @@ func read(path string) (*rules, stamp, error) {
 	}
 	if len(text) > maxFile {
 		return nil, seen, fmt.Errorf("%s is larger than %d bytes", path, maxFile)
+	}
+	if len(bytes.TrimSpace(text)) == 0 {
+		// A disk without room leaves it so, and so does whoever is about to write it.
+		return nil, seen, fmt.Errorf("%s is empty: remove it to allow everything", path)
 	}
 	r, err := parse(string(text))
 	if err != nil {

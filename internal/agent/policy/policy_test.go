@@ -57,6 +57,27 @@ func TestWithoutAFileEverythingIsAllowed(t *testing.T) {
 	}
 }
 
+// A file that says nothing at all was not meant to: its disk was full, or it is still being written.
+func TestAnEmptyFileAllowsNothing(t *testing.T) {
+	for _, text := range []string{"", " \n\n"} {
+		k, _ := keeper(t, text)
+		refused(t, k.Allow(id("a"), process.Start, spec("root", "/", "x")), "is empty")
+	}
+	k, _ := keeper(t, "# nothing is narrowed\n")
+	if err := k.Allow(id("a"), process.Start, spec("root", "/", "x")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestALinkThatLeadsNowhereAllowsNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "policy.conf")
+	if err := os.Symlink(path+".missing", path); err != nil {
+		t.Fatal(err)
+	}
+	k := policy.New(path, slog.New(slog.DiscardHandler))
+	refused(t, k.Allow(id("a"), process.Start, spec("root", "/", "x")), "leads nowhere")
+}
+
 func TestEachLineNarrows(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {
