@@ -8,7 +8,7 @@ mkdir -p "$dir"
 rm -f "$dir"/*.why
 
 missing() { # missing NAME: the end of its log is why
-	why=$(tail -n 2 "$dir/$1.log" | tr -s '\n\t ' ' ' | sed 's/^ //; s/ $//')
+	why=$(tail -n 2 "$dir/$1.log" | tr -s '\n\t ' ' ' | sed 's/^ //; s/ $//; s,https://[^ ]*: ,it: ,')
 	printf '%s\n' "$why" >"$dir/$1.why"
 	echo "$1 cannot be had: $why" >&2
 }
