@@ -36,6 +36,7 @@ type Directory struct {
 	byID    map[string]string  // stable id, its own or assigned → key
 	byAddr  map[address]string // → key
 	links   map[string]link    // by key
+	early   map[string]link    // by key, of agents whose rows are still on the way
 	rivals  map[string]Rival   // by the key that they use
 	remarks map[string]string  // by key
 	// news are the links that have changed by what was heard here, and whether by an introduction; nil where nobody wants to know.
@@ -67,6 +68,7 @@ func New(agents store.Agents, started time.Time) *Directory {
 		byID:    map[string]string{},
 		byAddr:  map[address]string{},
 		links:   map[string]link{},
+		early:   map[string]link{},
 		rivals:  map[string]Rival{},
 		remarks: map[string]string{},
 		changed: func(string) {},
@@ -109,6 +111,7 @@ func (d *Directory) forget(key string) {
 func (d *Directory) take(a store.Agent) {
 	d.unname(a.Key)
 	d.byKey[a.Key] = a
+	d.catchUp(a.Key)
 	free := func(holder string) bool { return holder == "" || !d.byKey[holder].Created.After(a.Created) }
 	if addr := addressOf(a.Cloud, a.IP); free(d.byAddr[addr]) {
 		d.byAddr[addr] = a.Key
@@ -124,6 +127,7 @@ func (d *Directory) take(a store.Agent) {
 func (d *Directory) put(a store.Agent) {
 	d.unname(a.Key)
 	d.byKey[a.Key] = a
+	d.catchUp(a.Key)
 	d.byAddr[addressOf(a.Cloud, a.IP)] = a.Key
 	for _, id := range []string{a.Assigned, a.ID} {
 		if id != "" {

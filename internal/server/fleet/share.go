@@ -81,9 +81,37 @@ func (d *Directory) Hear(words []Word) {
 	defer d.mu.Unlock()
 	for _, w := range words {
 		if _, joined := d.byKey[w.Key]; !joined {
-			continue // its row is still on the way, and its next heartbeat comes in seconds
+			d.hearEarly(w)
+			continue
 		}
 		d.links[w.Key] = d.links[w.Key].merge(w)
+	}
+}
+
+// mostEarly bounds the links of agents whose rows are not here.
+const mostEarly = 10_000
+
+// hearEarly takes a word of an agent whose row is still on the way, under the lock. That it has introduced itself is told only once, so
+// it is kept; all else comes again with its next heartbeat.
+func (d *Directory) hearEarly(w Word) {
+	l, kept := d.early[w.Key]
+	if !kept && !w.Introduced {
+		return
+	}
+	if !kept && len(d.early) >= mostEarly {
+		for key := range d.early { // of an agent that was removed, most likely: rows are seconds behind
+			delete(d.early, key)
+			break
+		}
+	}
+	d.early[w.Key] = l.merge(w)
+}
+
+// catchUp takes in what was heard of an agent before its row was here, under the lock.
+func (d *Directory) catchUp(key string) {
+	if l, kept := d.early[key]; kept {
+		delete(d.early, key)
+		d.links[key] = d.links[key].merge(l.word(key))
 	}
 }
 
@@ -115,13 +143,15 @@ func (d *Directory) Shift(by time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.started = d.started.Add(by)
-	for key, l := range d.links {
-		for _, t := range []*time.Time{&l.seen, &l.lost, &l.since} {
-			if !t.IsZero() {
-				*t = t.Add(by)
+	for _, links := range []map[string]link{d.links, d.early} {
+		for key, l := range links {
+			for _, t := range []*time.Time{&l.seen, &l.lost, &l.since} {
+				if !t.IsZero() {
+					*t = t.Add(by)
+				}
 			}
+			links[key] = l
 		}
-		d.links[key] = l
 	}
 }
 

@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -69,6 +70,74 @@ func TestPresenceIsHeardElsewhere(t *testing.T) {
 	b.Hear([]fleet.Word{{Key: "stranger", Seen: at(27 * s)}})
 	if words := b.Links("", 10); len(words) != 1 || words[0].Key != "A" {
 		t.Errorf("it knows the links %+v", words)
+	}
+}
+
+// TestAnIntroductionAheadOfItsRow: that an agent has introduced itself is told once, and counts even where its row comes later.
+func TestAnIntroductionAheadOfItsRow(t *testing.T) {
+	const s = time.Second
+	learn := map[string]func(t *testing.T, d *fleet.Directory){
+		"its row is read": func(t *testing.T, d *fleet.Directory) {
+			t.Helper()
+			if err := d.Refresh(t.Context(), []string{"B"}); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"all are read": func(t *testing.T, d *fleet.Directory) {
+			t.Helper()
+			if err := d.Load(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"it joins here": func(t *testing.T, d *fleet.Directory) {
+			t.Helper()
+			if err := d.Join(t.Context(), store.Agent{Key: "B", IP: "10.0.0.2", Created: start, Build: "2"}, at(12*s)); err != nil {
+				t.Fatal(err)
+			}
+		},
+	}
+	for name, learn := range learn {
+		t.Run(name, func(t *testing.T) {
+			a, b, _ := pair(t, &register{})
+			if err := a.Join(t.Context(), store.Agent{Key: "B", IP: "10.0.0.2", Created: start}, at(9*s)); err != nil {
+				t.Fatal(err)
+			}
+			a.Seen("B", at(10*s))
+			a.Introduced("B", fleet.Facts{Place: "its own"}, at(10*s))
+			b.Hear(a.News(10))
+			a.Seen("B", at(11*s))
+			b.Hear(a.News(10))
+			if b.Introduction("B") || len(b.Links("", 10)) != 0 {
+				t.Fatal("a link is known before the row")
+			}
+			b.Shift(s)
+			learn(t, b)
+			p := b.Presence("B", at(13*s))
+			if !b.Introduction("B") || p.Facts.Place != "its own" || !p.LastSeen.Equal(at(12*s)) {
+				t.Errorf("introduced %t, presence %+v", b.Introduction("B"), p)
+			}
+			if c, _, _ := b.Claim("B", "a copy's", "", true, at(13*s)); c == fleet.Granted {
+				t.Error("its key is granted to a copy")
+			}
+		})
+	}
+}
+
+// TestWordsOfAgentsWithoutRows: they are bounded, and the last ones count.
+func TestWordsOfAgentsWithoutRows(t *testing.T) {
+	const many = 10_001
+	r := &register{}
+	_, b, _ := pair(t, r)
+	for i := range many {
+		key := strconv.Itoa(i)
+		b.Hear([]fleet.Word{{Key: key, Seen: at(time.Second), Introduced: true, Since: at(time.Second)}})
+		r.agents = append(r.agents, store.Agent{Key: key, IP: "10.0.0.1"})
+	}
+	if err := b.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(b.Links("", many)); n != many-1 || !b.Introduction(strconv.Itoa(many-1)) {
+		t.Errorf("%d links were kept", n)
 	}
 }
 
