@@ -3,10 +3,14 @@ package engine_test
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"drover/internal/process"
+	"drover/internal/server/engine"
+	"drover/internal/server/store"
 	"drover/internal/wire"
 )
 
@@ -174,6 +178,74 @@ func TestServerThatWasAway(t *testing.T) {
 		r.pass(5 * time.Second)
 		r.shows("t", process.Success, unavailable)
 	})
+}
+
+// outage is a store whose database is away, or hangs, while it is told to be.
+type outage struct {
+	engine.Store
+	away  atomic.Bool
+	hangs atomic.Int64 // how long the next look at what is overdue takes
+}
+
+func (s *outage) Overdue(ctx context.Context, now time.Time, limit int) ([]store.Item, error) {
+	if s.away.Load() {
+		return nil, errors.New("nobody answers")
+	}
+	time.Sleep(time.Duration(s.hangs.Swap(0))) // the bubble's time
+	return s.Store.Overdue(ctx, now, limit)
+}
+
+func (s *outage) NextDeadline(ctx context.Context) (time.Time, bool, error) {
+	if s.away.Load() {
+		return time.Time{}, false, errors.New("nobody answers")
+	}
+	return s.Store.NextDeadline(ctx)
+}
+
+// TestDatabaseThatWasAway: outcomes that could not be stored while the database was away are at the agents, which get the time to come
+// back with them, whether or not a deadline lay in the outage.
+func TestDatabaseThatWasAway(t *testing.T) {
+	const deadline = 45 * time.Second // of an operation that has begun with a limit of 30 s
+	tests := []struct {
+		name    string
+		from    time.Duration
+		lasts   time.Duration
+		hanging bool
+	}{
+		{"over the deadline", 20 * time.Second, 40 * time.Second, false},
+		{"until just before it", deadline - 11*time.Second, 10 * time.Second, false},
+		{"hanging", deadline - 5*time.Second, 40 * time.Second, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				r.stop()
+				db := &outage{}
+				r.wrap = func(s engine.Store) engine.Store { db.Store = s; return db }
+				r.start()
+				r.pass(time.Minute)
+				r.submit("t", process.Start, "agent-0", "agent-1")
+				items := map[string]string{}
+				for _, m := range r.taken() {
+					items[m.Agent] = m.Orders[0].Item
+					r.progress(m.Agent, wire.Progress{Item: m.Orders[0].Item, Limit: 30})
+				}
+				r.pass(tt.from - time.Millisecond)
+				if tt.hanging {
+					db.hangs.Store(int64(tt.lasts))
+				} else {
+					db.away.Store(true)
+				}
+				r.pass(tt.lasts)
+				db.away.Store(false)
+				r.pass(11 * time.Second) // an agent whose report was on the way gives it up and tries again
+				r.shows("t", "", "")
+				r.finish("agent-0", items["agent-0"])
+				r.pass(15 * time.Second)
+				r.shows("t", process.Success, unavailable)
+			})
+		})
+	}
 }
 
 // TestReceiptAsTheServerStops: a receipt that comes in the last moment is written down.

@@ -170,6 +170,41 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
+// TestRefusalOfWhatMayBeRunning: a refusal of a whole manifest ends only what is in it for the first time. The agent may have journalled
+// the others when they came before, and its outcomes of those count.
+func TestRefusalOfWhatMayBeRunning(t *testing.T) {
+	full := func(context.Context, string, *wire.Manifest) (*wire.Receipt, error) {
+		return &wire.Receipt{Error: "cannot journal operations: no space left on device"}, nil
+	}
+	bubble(t, func(t *testing.T, r *rig) {
+		r.answer(accept)
+		r.submit("accepted", process.Start, "agent-0")
+		accepted := r.takenOne().Item
+		r.answer(silence)
+		r.submit("sent", process.Start, "agent-1")
+		sent := r.takenOne().Item
+		r.pass(5*time.Second - time.Millisecond)
+		r.answer(full)
+		r.report("agent-0", wire.Report{Hello: &wire.Hello{IP: "10.0.0.0"}}) // it is reminded
+		r.submit("new", process.Start, "agent-2")
+		r.pass(2 * time.Second)
+		again := map[string]bool{}
+		for _, m := range r.taken() {
+			again[m.Orders[0].Item] = true
+		}
+		if !again[accepted] || !again[sent] {
+			t.Fatalf("sent again were %v: nothing is tried", again)
+		}
+		r.shows("new", "cannot journal operations: no space left on device")
+		r.shows("accepted", "")
+		r.shows("sent", "")
+		r.finish("agent-0", accepted)
+		r.finish("agent-1", sent)
+		r.shows("accepted", process.Success)
+		r.shows("sent", process.Success)
+	})
+}
+
 func TestTooLarge(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		labels, err := json.Marshal(make([]byte, wire.MaxMessage*3/4))

@@ -34,6 +34,8 @@ type rig struct {
 	key       nkeys.KeyPair
 	public    string
 	stop      func()
+	// wrap puts something between the engine and the database.
+	wrap func(engine.Store) engine.Store
 	// cloned are the agents of which a second host was told.
 	cloned []string
 
@@ -119,7 +121,11 @@ func (r *rig) start() {
 	if err := r.directory.Load(r.t.Context()); err != nil {
 		r.t.Fatal(err)
 	}
-	r.Engine = engine.New(engine.Config{Store: db, Directory: r.directory, Link: r, Key: r.key, Guard: r.guard(), Log: log})
+	var state engine.Store = db
+	if r.wrap != nil {
+		state = r.wrap(db)
+	}
+	r.Engine = engine.New(engine.Config{Store: state, Directory: r.directory, Link: r, Key: r.key, Guard: r.guard(), Log: log})
 	ctx, cancel := context.WithCancel(r.t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {

@@ -161,7 +161,7 @@ func readReceipt(reply []byte) (wire.Receipt, error) {
 func (s *sender) receive(ctx context.Context, log *slog.Logger, items []store.Item, r wire.Receipt) error {
 	if r.Error != "" {
 		log.WarnContext(ctx, "items were refused", "reason", r.Error)
-		return s.refuse(ctx, items, r.Error)
+		return s.refuseNew(ctx, items, r.Error)
 	}
 	listed := make(map[string]bool, len(r.Accepted))
 	for _, id := range r.Accepted {
@@ -191,6 +191,27 @@ func (s *sender) receive(ctx context.Context, log *slog.Logger, items []store.It
 	}
 	if len(silent) > 0 {
 		errs = append(errs, s.unheard(ctx, silent))
+	}
+	return errors.Join(errs...)
+}
+
+// refuseNew refuses the items that were sent for the first time. The reason is that of the whole manifest: the agent may have the others
+// in its journal and carry them out, so that they count as unheard.
+func (s *sender) refuseNew(ctx context.Context, items []store.Item, reason string) error {
+	var first, again []store.Item
+	for _, it := range items {
+		if it.State == task.Pending {
+			first = append(first, it)
+		} else {
+			again = append(again, it)
+		}
+	}
+	var errs []error
+	if len(first) > 0 {
+		errs = append(errs, s.refuse(ctx, first, reason))
+	}
+	if len(again) > 0 {
+		errs = append(errs, s.unheard(ctx, again))
 	}
 	return errors.Join(errs...)
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -10,8 +11,16 @@ import (
 	"drover/internal/server/task"
 )
 
-// sweepBatch is how many items are ended at once.
-const sweepBatch = 500
+const (
+	// sweepBatch is how many items are ended at once.
+	sweepBatch = 500
+	// sweepLook is how often the store is asked at least while any item is open, so that no outage that lasts goes unnoticed, and how
+	// long it may take to answer. What is shorter than that is covered by task.Grace.
+	sweepLook = 5 * time.Second
+)
+
+// errLate says that the store has answered after so long a time that nobody else may have been heard meanwhile.
+var errLate = errors.New("the store was late to answer")
 
 // sweeper ends items whose deadline has passed, so that a dead agent holds up no task.
 type sweeper struct {
@@ -34,16 +43,35 @@ func (s *sweeper) run(ctx context.Context) {
 		next, err := s.pass(ctx)
 		if err != nil && ctx.Err() == nil {
 			s.log.ErrorContext(ctx, "overdue items could not be ended", "error", err)
-			next = s.clock.now().Add(storeRetry)
+			s.outlast(ctx)
+			continue
+		}
+		if look := s.clock.now().Add(sweepLook); !next.IsZero() && next.After(look) {
+			next = look
 		}
 		s.clock.wait(ctx, s.wake, next)
 	}
 }
 
+// outlast waits until the store answers again, and for the agents, which have kept what they could not report meanwhile.
+func (s *sweeper) outlast(ctx context.Context) {
+	for ctx.Err() == nil {
+		pause(ctx, storeRetry)
+		if _, _, err := s.store.NextDeadline(ctx); err == nil {
+			break
+		}
+	}
+	pause(ctx, fleet.ReturnTime)
+}
+
 // pass ends all that is overdue and returns the next deadline, zero when there is none.
 func (s *sweeper) pass(ctx context.Context) (time.Time, error) {
 	for {
-		items, err := s.store.Overdue(ctx, s.clock.now(), sweepBatch)
+		asked := s.clock.now()
+		items, err := s.store.Overdue(ctx, asked, sweepBatch)
+		if err == nil && s.clock.now().Sub(asked) > sweepLook {
+			err = errLate
+		}
 		if err != nil {
 			return time.Time{}, err
 		}
