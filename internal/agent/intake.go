@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"syscall"
 
 	"drover/internal/agent/host"
 	"drover/internal/agent/specstore"
@@ -16,7 +18,10 @@ func (a *Agent) take(ctx context.Context, data []byte) []byte {
 	if !a.acceptance.wait(ctx, waitForAcceptance) {
 		return nil // no receipt: it is sent again
 	}
-	receipt := a.receive(data)
+	receipt, certain := a.receive(data)
+	if !certain {
+		return nil
+	}
 	receipt.Version = wire.Version
 	reply, err := json.Marshal(receipt)
 	if err != nil {
@@ -26,7 +31,9 @@ func (a *Agent) take(ctx context.Context, data []byte) []byte {
 	return reply
 }
 
-func (a *Agent) receive(data []byte) wire.Receipt {
+// receive is take without the encoding. It is not certain where the disk failed in a way that leaves open what is on it: an order that
+// is refused and is in the journal all the same would be carried out by the next agent here, and by whoever was told that it failed.
+func (a *Agent) receive(data []byte) (receipt wire.Receipt, certain bool) {
 	now, boot := a.wall(), host.SinceBoot()
 	m, err := a.trust.open(data)
 	if err == nil {
@@ -34,7 +41,7 @@ func (a *Agent) receive(data []byte) wire.Receipt {
 	}
 	if err != nil {
 		a.cfg.Log.Warn("manifest refused", "error", err)
-		return wire.Receipt{Error: "manifest refused: " + err.Error()}
+		return wire.Receipt{Error: "manifest refused: " + err.Error()}, true
 	}
 	life := lifeOf(m)
 	entries := make([]specstore.Entry, 0, len(m.Orders))
@@ -49,7 +56,7 @@ func (a *Agent) receive(data []byte) wire.Receipt {
 	fresh, known, err := a.disk.Accept(entries)
 	if err != nil {
 		a.cfg.Log.Error("orders could not be journalled", "error", err)
-		return wire.Receipt{Error: err.Error()}
+		return wire.Receipt{Error: err.Error()}, !errors.Is(err, syscall.EIO)
 	}
 	accepted := make([]string, 0, len(entries))
 	for _, e := range known {
@@ -63,5 +70,5 @@ func (a *Agent) receive(data []byte) wire.Receipt {
 	}
 	a.metrics.Accepted(len(fresh))
 	a.super.Submit(fresh)
-	return wire.Receipt{Accepted: accepted, Refused: refused}
+	return wire.Receipt{Accepted: accepted, Refused: refused}, true
 }
