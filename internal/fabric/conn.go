@@ -49,6 +49,7 @@ type DialConfig struct {
 // Conn is a link to the broker that is restored for ever until it is closed. It is safe for concurrent use.
 type Conn struct {
 	nc          *nats.Conn
+	replies     *replies
 	log         *slog.Logger
 	onConnected func()
 	onLost      func()
@@ -68,9 +69,8 @@ type Conn struct {
 
 // link is one uninterrupted connection.
 type link struct {
-	// afterLoss arranges for f to run when the link is lost, unless stop is called first.
-	afterLoss func(f func()) (stop func() bool)
-	lose      context.CancelFunc
+	lost <-chan struct{} // closed by lose
+	lose context.CancelFunc
 }
 
 // Dial makes one attempt at each URL and returns, connected or not; from then on it keeps trying in the background,
@@ -86,6 +86,7 @@ func Dial(ctx context.Context, cfg DialConfig) (*Conn, error) {
 	}
 	dialing, stopDialing := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Conn{
+		replies:     newReplies(InboxPrefix(cfg.Identity.Area, public)),
 		log:         cfg.Log,
 		onConnected: cfg.OnConnected,
 		onLost:      cfg.OnLost,
@@ -94,7 +95,7 @@ func Dial(ctx context.Context, cfg DialConfig) (*Conn, error) {
 	}
 	up := make(chan struct{})
 	stopWatching := context.AfterFunc(ctx, stopDialing)
-	c.nc, err = c.options(dialing, cfg, InboxPrefix(cfg.Identity.Area, public), sync.OnceFunc(func() { close(up) })).Connect()
+	c.nc, err = c.options(dialing, cfg, sync.OnceFunc(func() { close(up) })).Connect()
 	if err != nil {
 		stopDialing()
 		return nil, fmt.Errorf("cannot connect to the fabric: %w", err)
@@ -110,14 +111,13 @@ func Dial(ctx context.Context, cfg DialConfig) (*Conn, error) {
 }
 
 // options overrides every default of the library that gives up, that floods, or that waits too long.
-func (c *Conn) options(dialing context.Context, cfg DialConfig, inbox string, up func()) nats.Options {
+func (c *Conn) options(dialing context.Context, cfg DialConfig, up func()) nats.Options {
 	o := nats.GetDefaultOptions()
 	o.Servers = cfg.URLs
 	o.Name = cfg.Name
 	if cfg.TLS != nil {
 		o.Secure, o.TLSConfig, o.TLSHandshakeFirst = true, c.telling(cfg.TLS), true
 	}
-	o.InboxPrefix = inbox
 	o.UserJWT = cfg.token
 	o.SignatureCB = cfg.Identity.Key.Sign
 	o.CustomDialer = dialer{func(network, address string) (net.Conn, error) {
@@ -224,10 +224,7 @@ func (c *Conn) up(url string, first func()) {
 	ctx, lose := context.WithCancel(context.Background())
 	c.searching.Store(false)
 	c.refused.Store(false)
-	c.link.Store(&link{
-		afterLoss: func(f func()) func() bool { return context.AfterFunc(ctx, f) },
-		lose:      lose,
-	})
+	c.link.Store(&link{lost: ctx.Done(), lose: lose})
 	c.log.Info("fabric was connected", "url", url)
 	if c.onConnected != nil {
 		c.onConnected()
@@ -277,34 +274,6 @@ func (c *Conn) turnedAway(err error) {
 
 // Connected reports whether there is a link now. It never blocks.
 func (c *Conn) Connected() bool { return c.link.Load() != nil }
-
-// Request sends data and returns the first reply. It blocks until then or until ctx ends; it fails at once with ErrNobody
-// when nobody listens, with ErrNotConnected when the link is down or goes down, and with ErrTooLarge. A subject that
-// the identity may not publish to is dropped by the broker without an answer, so there ctx decides.
-func (c *Conn) Request(ctx context.Context, subject string, data []byte) ([]byte, error) {
-	l := c.link.Load()
-	if l == nil {
-		return nil, ErrNotConnected
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	stop := l.afterLoss(func() { cancel(ErrNotConnected) })
-	defer stop()
-	msg, err := c.nc.RequestWithContext(ctx, subject, data)
-	switch {
-	case err == nil:
-		return msg.Data, nil
-	case errors.Is(err, nats.ErrNoResponders):
-		return nil, ErrNobody
-	case errors.Is(context.Cause(ctx), ErrNotConnected),
-		errors.Is(err, nats.ErrReconnectBufExceeded),
-		errors.Is(err, nats.ErrConnectionClosed):
-		return nil, ErrNotConnected
-	case errors.Is(err, nats.ErrMaxPayload):
-		return nil, fmt.Errorf("%w: %d bytes of at most %d", ErrTooLarge, len(data), c.nc.MaxPayload())
-	}
-	return nil, fmt.Errorf("cannot send request: %w", err)
-}
 
 // Elsewhere ends the present connection, if there is more than one URL, and has it made anew, with another one first. It does not wait.
 func (c *Conn) Elsewhere() {

@@ -130,11 +130,9 @@ func (s *service) drain(ctx context.Context) {
 	if l == nil || s.sub.Drain() != nil {
 		return
 	}
-	lost := make(chan struct{})
-	defer l.afterLoss(func() { close(lost) })()
 	select {
 	case <-s.drained:
-	case <-lost:
+	case <-l.lost:
 	case <-ctx.Done():
 	}
 }

@@ -1,0 +1,113 @@
+package fabric
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+)
+
+// What the broker says in place of a reply when nobody listens: a message without data, with this header.
+const (
+	statusHeader = "Status"
+	statusNobody = "503"
+)
+
+// Request sends data and returns the first reply. It blocks until then or until ctx ends; it fails at once with ErrNobody
+// when nobody listens, with ErrNotConnected when the link is down or goes down, and with ErrTooLarge. A subject that
+// the identity may not publish to is dropped by the broker without an answer, so there ctx decides.
+func (c *Conn) Request(ctx context.Context, subject string, data []byte) ([]byte, error) {
+	l := c.link.Load()
+	if l == nil {
+		return nil, ErrNotConnected
+	}
+	msg, err := c.replies.request(ctx, l.lost, c.nc, subject, data)
+	switch {
+	case err == nil && len(msg.Data) == 0 && msg.Header.Get(statusHeader) == statusNobody:
+		return nil, ErrNobody
+	case err == nil:
+		return msg.Data, nil
+	case errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrConnectionClosed):
+		return nil, ErrNotConnected
+	case errors.Is(err, nats.ErrMaxPayload):
+		return nil, fmt.Errorf("%w: %d bytes of at most %d", ErrTooLarge, len(data), c.nc.MaxPayload())
+	case errors.Is(err, ErrNotConnected):
+		return nil, err
+	}
+	return nil, fmt.Errorf("cannot send request: %w", err)
+}
+
+// replies leads what arrives on one subscription to those who wait for it. Each request has a reply subject of its own that nobody can
+// guess from others: a proxy may publish to every inbox of the servers, and must not answer for agents of other areas. The library's
+// reply subjects do not serve for that.
+type replies struct {
+	prefix string
+
+	mu         sync.Mutex
+	subscribed bool
+	waiting    map[string]chan<- *nats.Msg
+}
+
+func newReplies(inbox string) *replies {
+	return &replies{prefix: inbox + ".r.", waiting: make(map[string]chan<- *nats.Msg)}
+}
+
+// request returns the first reply, unless ctx ends, or lost is closed, which is ErrNotConnected.
+func (r *replies) request(ctx context.Context, lost <-chan struct{}, nc *nats.Conn, subject string, data []byte) (*nats.Msg, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	token, reply, err := r.await(nc)
+	if err != nil {
+		return nil, err
+	}
+	defer r.forget(token)
+	if err := nc.PublishRequest(subject, r.prefix+token, data); err != nil {
+		return nil, err
+	}
+	select {
+	case msg := <-reply:
+		return msg, nil
+	case <-lost:
+		return nil, ErrNotConnected
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// await makes a reply subject, and subscribes with the first: the library does so again with every new link.
+func (r *replies) await(nc *nats.Conn) (token string, reply <-chan *nats.Msg, err error) {
+	token = rand.Text()
+	ch := make(chan *nats.Msg, 1)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.subscribed {
+		if _, err := nc.Subscribe(r.prefix+"*", r.take); err != nil {
+			return "", nil, err
+		}
+		r.subscribed = true
+	}
+	r.waiting[token] = ch
+	return token, ch, nil
+}
+
+// take hands a reply over. It never blocks: only the first counts.
+func (r *replies) take(msg *nats.Msg) {
+	token := strings.TrimPrefix(msg.Subject, r.prefix)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ch, ok := r.waiting[token]; ok {
+		delete(r.waiting, token)
+		ch <- msg
+	}
+}
+
+func (r *replies) forget(token string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.waiting, token)
+}
