@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -65,6 +66,28 @@ func TestAnAnswerThroughAProxy(t *testing.T) {
 	server := serve(t, k.ServerTLS(), func(w http.ResponseWriter) { _, _ = io.WriteString(w, "answer") })
 	if answer, err := joining.Ask(t.Context(), server, k.Fingerprint(), []byte("question")); err != nil || string(answer) != "answer" {
 		t.Errorf("a server: %q, %v", answer, err)
+	}
+}
+
+// TestABrokerIsNoServer: what the same authority has certified as a broker is shown no token.
+func TestABrokerIsNoServer(t *testing.T) {
+	k := newKeeper(t)
+	chain, key, err := k.IssueNode([]string{"127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := tls.X509KeyPair(chain, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := serve(t, &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}}, func(w http.ResponseWriter) {
+		t.Error("it was asked")
+		_, _ = io.WriteString(w, "keys to obey")
+	})
+	answer, err := joining.Ask(t.Context(), server, k.Fingerprint(), []byte("question"))
+	denied, ok := errors.AsType[*joining.DeniedError](err)
+	if !ok || !denied.Forbidden() || !strings.Contains(denied.Text, "that of a broker") {
+		t.Errorf("got %q, %v, want a denial about a broker", answer, err)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net/url"
+	"slices"
 	"time"
 )
 
@@ -15,7 +17,8 @@ import (
 const nodeLife = 365 * 24 * time.Hour
 
 // IssueNode makes a certificate and its key, in PEM, for a broker that others connect to by the names, and that connects to brokers of its
-// kind. Behind the certificate are its issuers. It fails where certificates were given.
+// kind. The certificate says that it is a broker's, so that nobody who joins takes a broker for a server. Behind it are its issuers. It
+// fails where certificates were given.
 func (k *Keeper) IssueNode(names []string) (cert, key []byte, err error) {
 	set := k.authorities.Load()
 	if set == nil {
@@ -30,6 +33,7 @@ func (k *Keeper) IssueNode(names []string) (cert, key []byte, err error) {
 	if ends := now.Add(nodeLife); ends.Before(set.present.cert.NotAfter) {
 		wanted.NotAfter = ends
 	}
+	wanted.URIs = []*url.URL{{Scheme: ownScheme, Host: brokerHost}}
 	wanted.ExtKeyUsage = append(wanted.ExtKeyUsage, x509.ExtKeyUsageClientAuth)
 	name(wanted, names)
 	_, der, err := sign(wanted, set.present.cert, &private.PublicKey, set.present.key)
@@ -42,4 +46,8 @@ func (k *Keeper) IssueNode(names []string) (cert, key []byte, err error) {
 	}
 	chain := set.chain(der)
 	return []byte(chain), pem.EncodeToMemory(&pem.Block{Type: pemKey, Bytes: encoded}), nil
+}
+
+func isBroker(leaf *x509.Certificate) bool {
+	return slices.ContainsFunc(leaf.URIs, func(uri *url.URL) bool { return uri.Scheme == ownScheme && uri.Host == brokerHost })
 }

@@ -17,10 +17,15 @@ const FingerprintLength = 64
 type PinError struct {
 	// Want is the fingerprint that was given, Got that of the last certificate that was shown.
 	Want, Got string
+	// Broker is true where the authority is the right one, and has certified the one who answers as a broker only.
+	Broker bool
 }
 
 // Error returns the text.
 func (e *PinError) Error() string {
+	if e.Broker {
+		return "the certificate that is shown is that of a broker, not of a server: it is the address of a broker, or somebody is between"
+	}
 	return fmt.Sprintf("the server shows a certificate with the fingerprint %s, expected %s: it is another server, or somebody is between", e.Got, e.Want)
 }
 
@@ -43,7 +48,8 @@ func Pinned(fingerprint string) *tls.Config {
 	})
 }
 
-// Trusting returns the TLS of a client that trusts some authorities only, given as their certificates in PEM. It is else as Pinned.
+// Trusting returns the TLS of a client that trusts some authorities only, given as their certificates in PEM, in servers,
+// proxies and brokers. No name is compared.
 func Trusting(ca string) (*tls.Config, error) {
 	t, err := NewTrust(ca)
 	if err != nil {
@@ -71,7 +77,7 @@ func (t *Trust) Set(ca string) error {
 	return nil
 }
 
-// TLS returns what a client needs. It trusts no root of the system and compares no name, as Pinned.
+// TLS returns what a client needs. It trusts no root of the system and compares no name, and believes servers, proxies and brokers.
 func (t *Trust) TLS() *tls.Config {
 	return verifying(func(chain []*x509.Certificate) error { return verify(chain, t.roots.Load(), time.Now()) })
 }
@@ -101,7 +107,13 @@ func verifyPinned(chain []*x509.Certificate, want string, now time.Time) error {
 	if !found {
 		return &PinError{Want: want, Got: fingerprint(chain[len(chain)-1])}
 	}
-	return verify(chain, roots, now)
+	if err := verify(chain, roots, now); err != nil {
+		return err
+	}
+	if isBroker(chain[0]) {
+		return &PinError{Want: want, Got: fingerprint(chain[len(chain)-1]), Broker: true}
+	}
+	return nil
 }
 
 // verify checks that the first certificate is a server's and was issued by one of the roots.

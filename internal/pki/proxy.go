@@ -17,11 +17,12 @@ import (
 	"time"
 )
 
-// A proxy shows a certificate of the server's authority, so that what is pinned counts for it too. The certificate says whose it is, and
-// those who must not take a proxy for a server, or for one of their own area, look at that.
+// A proxy shows a certificate of the server's authority, so that what is pinned counts for it too, and so does a broker of its own. The
+// certificate says whose it is, and those who must not take one for a server, or a proxy for one of their own area, look at that.
 const (
-	proxyScheme = "drover"
-	proxyHost   = "proxy"
+	ownScheme  = "drover"
+	proxyHost  = "proxy"
+	brokerHost = "broker"
 )
 
 // CertifyProxy issues a certificate for a proxy of an area, to the key of a PKCS #10 request in DER; key is the proxy's public nkey. Of the
@@ -43,7 +44,7 @@ func (k *Keeper) CertifyProxy(request []byte, area int, key string) (string, err
 		return "", errors.New("cannot certify a proxy: its key is not of ECDSA")
 	}
 	wanted := set.present.leaf("drover proxy", k.now())
-	wanted.URIs = []*url.URL{{Scheme: proxyScheme, Host: proxyHost, Path: "/" + strconv.Itoa(area) + "/" + key}}
+	wanted.URIs = []*url.URL{{Scheme: ownScheme, Host: proxyHost, Path: "/" + strconv.Itoa(area) + "/" + key}}
 	_, der, err := sign(wanted, set.present.cert, public, set.present.key)
 	if err != nil {
 		return "", err
@@ -90,7 +91,7 @@ func RenewalDue(leaf *x509.Certificate, ca string, now time.Time) bool {
 // ProxyArea returns the area of the proxy whose certificate it is; proxy is false for that of a server.
 func ProxyArea(leaf *x509.Certificate) (area int, proxy bool) {
 	for _, uri := range leaf.URIs {
-		if uri.Scheme != proxyScheme || uri.Host != proxyHost {
+		if uri.Scheme != ownScheme || uri.Host != proxyHost {
 			continue
 		}
 		first, _, _ := strings.Cut(strings.TrimPrefix(uri.Path, "/"), "/")
@@ -157,7 +158,7 @@ func (k *Keeper) Prove(data []byte) (Proof, error) {
 	return Proof{Signature: signature, Chain: cert.Certificate}, nil
 }
 
-// Verify checks that a server of the authority with the fingerprint, and no proxy, has signed data.
+// Verify checks that a server of the authority with the fingerprint, and no proxy or broker, has signed data.
 func (p Proof) Verify(fingerprint string, data []byte, now time.Time) error {
 	chain := make([]*x509.Certificate, len(p.Chain))
 	for i, der := range p.Chain {
