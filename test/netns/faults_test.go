@@ -153,14 +153,13 @@ type trouble struct {
 // cause kills a part and starts it again, or cuts a link, or heals one.
 func (tr *trouble) cause(random *rand.Rand) {
 	tr.t.Helper()
-	switch random.IntN(4) {
+	switch random.IntN(5) {
 	case 0:
-		victims := slices.Concat([]string{"server"}, tr.all(), []string{"north-p1", "north-p2", "south-p1", "south-p2"})
-		victim := victims[random.IntN(len(victims))]
-		tr.t.Logf("%s is killed", victim)
-		tr.kill(victim)
-		tr.restart(victim)
-	case 1, 2:
+		tr.strike("server")
+	case 1:
+		victims := slices.Concat(tr.all(), []string{"north-p1", "north-p2", "south-p1", "south-p2"})
+		tr.strike(victims[random.IntN(len(victims))])
+	case 2, 3:
 		w := ways()[random.IntN(len(ways()))]
 		c := struct {
 			link
@@ -169,9 +168,17 @@ func (tr *trouble) cause(random *rand.Rand) {
 		tr.t.Logf("link %v is cut %s", c.link, c.direction)
 		tr.cut(c.link, c.direction)
 		tr.cuts = append(tr.cuts, c)
-	case 3:
+	case 4:
 		tr.mend()
 	}
+}
+
+// strike kills a part and starts it again.
+func (tr *trouble) strike(victim string) {
+	tr.t.Helper()
+	tr.t.Logf("%s is killed", victim)
+	tr.kill(victim)
+	tr.restart(victim)
 }
 
 // mend heals every link.
