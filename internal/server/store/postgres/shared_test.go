@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -241,5 +242,36 @@ func TestTokenOfTwoServers(t *testing.T) {
 	wg.Wait()
 	if let.Load() != 5 {
 		t.Errorf("%d joined with a token for 5", let.Load())
+	}
+}
+
+// TestFirstReportsToTwoServers: the agent has told the other server something later, which is not stored for good yet. It has no row until then.
+func TestFirstReportsToTwoServers(t *testing.T) {
+	url := fresh()(t)
+	db, beside, look := open(t, url), connect(t, url), connect(t, url)
+	other, err := beside.Begin(t.Context())
+	if err == nil {
+		_, err = other.Exec(t.Context(), "INSERT INTO agent_reports (agent, session, number) VALUES ('a', 's', 2)")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan error, 1)
+	go func() {
+		row := store.Observed{Agent: "a", Process: process.ID{Namespace: "ns", Name: "p"}}
+		told <- db.PutObserved(t.Context(), store.ReportMark{Agent: "a", Session: "s", Number: 1}, []store.Observed{row}, nil)
+	}()
+	for waits := false; !waits; {
+		err := look.QueryRow(t.Context(),
+			"SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')").Scan(&waits)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := other.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-told; !errors.Is(err, store.ErrOvertaken) {
+		t.Errorf("the earlier report: %v", err)
 	}
 }

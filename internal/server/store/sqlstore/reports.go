@@ -13,10 +13,7 @@ func (db *Store) admit(ctx context.Context, tx tx, from store.ReportMark, tells 
 	if from.Session == "" {
 		return nil
 	}
-	var session string
-	var number int64
-	err := tx.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&session, &number) },
-		`SELECT session, number FROM agent_reports WHERE agent = ?`+db.dialect.Locked, from.Agent)
+	session, number, err := db.lastReport(ctx, tx, from.Agent)
 	switch {
 	case err != nil:
 		return err
@@ -29,4 +26,24 @@ func (db *Store) admit(ctx context.Context, tx tx, from store.ReportMark, tells 
 	}
 	return tx.exec(ctx, `INSERT INTO agent_reports (agent, session, number) VALUES (?, ?, ?)
 		ON CONFLICT (agent) DO UPDATE SET session = excluded.session, number = excluded.number`, from.Agent, from.Session, from.Number)
+}
+
+// lastReport returns the place of the last report of an agent, with an empty session where there is none, and locks it.
+func (db *Store) lastReport(ctx context.Context, tx tx, agent string) (session string, number int64, err error) {
+	found := false
+	read := func() error {
+		return tx.query(ctx, func(rows *sql.Rows) error {
+			found = true
+			return rows.Scan(&session, &number)
+		}, `SELECT session, number FROM agent_reports WHERE agent = ?`+db.dialect.Locked, agent)
+	}
+	if err = read(); err != nil || found {
+		return session, number, err
+	}
+	// A row that is not there cannot be locked. Where another first report has just made it, this waits for that one's end.
+	if err = tx.exec(ctx, `INSERT INTO agent_reports (agent, session, number) VALUES (?, '', 0) ON CONFLICT DO NOTHING`, agent); err != nil {
+		return "", 0, err
+	}
+	err = read()
+	return session, number, err
 }
