@@ -12,7 +12,8 @@ import (
 const largestBatch = 128
 
 // turn lets writes that have to be one after another share transactions: those that come while one is at work are run together by one of
-// their callers. A write that fails takes nobody with it: then each is run again alone.
+// their callers. A write that is refused takes nobody with it: then each is run again alone. A lost connection is everybody's: what they
+// wrote may be stored.
 type turn struct {
 	mu      sync.Mutex
 	waiting []*job
@@ -82,7 +83,7 @@ func (t *turn) withdraw(j *job) bool {
 	return true
 }
 
-// work runs writes in one transaction, or alone where that fails, and answers them.
+// work runs writes in one transaction, or alone where one of them is refused, and answers them.
 func work(ctx context.Context, batch []*job, write writeFunc) {
 	if len(batch) > 1 {
 		err := write(ctx, func(ctx context.Context, s sqlstore.Session) error {
@@ -93,9 +94,9 @@ func work(ctx context.Context, batch []*job, write writeFunc) {
 			}
 			return nil
 		})
-		if err == nil {
+		if err == nil || lost(err) {
 			for _, j := range batch {
-				j.err <- nil
+				j.err <- err
 			}
 			return
 		}
