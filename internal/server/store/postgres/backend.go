@@ -23,6 +23,9 @@ type backend struct {
 	watch   sqlstore.Watch // nil for none
 	turn    *turn
 	log     *slog.Logger
+	// patience bounds a write, and each wait of a read for the database.
+	patience time.Duration
+	silence  *silence
 }
 
 func (b *backend) Dialect() *sqlstore.Dialect { return b.speller.Dialect() }
@@ -35,9 +38,12 @@ func (b *backend) Close() error {
 	return nil
 }
 
-// Query runs a read. One that finds its connection lost before the first row is run again.
+// Query runs a read. One that finds its connection lost before the first row is run again, and one that waits longer than patience for the
+// database is ended.
 func (b *backend) Query(ctx context.Context, scan func(*sql.Rows) error, statement string, args ...any) error {
-	query := func() (*sql.Rows, error) { return b.pool.QueryContext(ctx, b.speller.Spell(statement), args...) }
+	limited, wait, done := b.waiting(ctx)
+	defer done()
+	query := func() (*sql.Rows, error) { return b.pool.QueryContext(limited, b.speller.Spell(statement), args...) }
 	begun := false
 	noted := func(rows *sql.Rows) error {
 		begun = true
@@ -45,45 +51,60 @@ func (b *backend) Query(ctx context.Context, scan func(*sql.Rows) error, stateme
 	}
 	var err error
 	for range attempts {
-		if err = sqlstore.Each(query, noted); err == nil || begun || !gone(err) || ctx.Err() != nil {
+		if err = wait.each(query, noted); err == nil || begun || !gone(err) || limited.Err() != nil {
 			break
 		}
 	}
-	return err
+	return told(limited, err)
 }
 
-// Snapshot has do read in one transaction.
+// Snapshot has do read in one transaction. It is ended like a Query that waits for too long.
 func (b *backend) Snapshot(ctx context.Context, do func(context.Context, sqlstore.Session) error) (err error) {
+	limited, wait, done := b.waiting(ctx)
+	defer func() {
+		err = told(limited, err)
+		done()
+	}()
 	var tx *sql.Tx
 	for range attempts {
-		tx, err = b.pool.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
-		if err == nil || !gone(err) || ctx.Err() != nil {
+		tx, err = b.pool.BeginTx(limited, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+		if err == nil || !gone(err) || limited.Err() != nil {
 			break
 		}
 	}
 	if err != nil {
 		return err
 	}
+	wait.rest()
 	defer func() {
+		wait.begin()
 		// A read has nothing to commit. Its transaction is over already when the context has ended.
 		if end := tx.Rollback(); !errors.Is(end, sql.ErrTxDone) {
 			err = errors.Join(err, end)
 		}
 	}()
-	return do(ctx, session{b, tx})
+	return do(limited, reading{session{b, tx}, wait})
 }
 
 // Write runs do in a transaction. It is run again when others were in its way, and when the connection was lost before the commit, of
-// which nothing is left then. A connection that is lost during the commit is an error: what was written may be stored.
+// which nothing is left then. A connection that is lost during the commit is an error: what was written may be stored. All attempts together
+// take no longer than patience.
 func (b *backend) Write(ctx context.Context, do func(context.Context, sqlstore.Session) error) error {
 	begun := time.Now()
+	end := begun.Add(b.patience)
+	limited, cancel := context.WithDeadline(ctx, end)
+	defer cancel()
 	var err error
 	for attempt := range attempts {
 		var again bool
-		if again, err = b.once(ctx, do); err == nil || !again || ctx.Err() != nil {
+		if again, err = b.once(limited, end, do); err == nil || !again || limited.Err() != nil {
 			break
 		}
 		b.log.DebugContext(ctx, "transaction was undone", "attempt", attempt+1, "error", err)
+	}
+	if lost(err) && limited.Err() != nil && ctx.Err() == nil {
+		b.silence.began(begun)
+		err = fmt.Errorf("%w: %w", errSilent, err)
 	}
 	if b.watch != nil {
 		b.watch.Wrote(1, time.Since(begun), err)
@@ -91,8 +112,8 @@ func (b *backend) Write(ctx context.Context, do func(context.Context, sqlstore.S
 	return err
 }
 
-// once runs do in a transaction, and says whether one that failed may be run again.
-func (b *backend) once(ctx context.Context, do func(context.Context, sqlstore.Session) error) (again bool, err error) {
+// once runs do in a transaction that is over at end, and says whether one that failed may be run again.
+func (b *backend) once(ctx context.Context, end time.Time, do func(context.Context, sqlstore.Session) error) (again bool, err error) {
 	conn, err := b.pool.Conn(ctx)
 	if err != nil {
 		return false, err
@@ -104,17 +125,15 @@ func (b *backend) once(ctx context.Context, do func(context.Context, sqlstore.Se
 		_ = conn.Close() // it goes back to the pool, or is gone
 	}()
 	// The end of the caller's context ends the statements, but not a commit, of which nobody could say then whether it was one.
-	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
+	whole, cancel := context.WithDeadline(context.WithoutCancel(ctx), end)
 	defer cancel()
 	tx, err := conn.BeginTx(whole, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return gone(err), err
 	}
-	statements, stop := context.WithTimeout(ctx, writeLimit)
-	defer stop()
-	if err := do(statements, session{b, tx}); err != nil {
-		if end := tx.Rollback(); end != nil && !errors.Is(end, sql.ErrTxDone) && !lost(end) {
-			err = errors.Join(err, end)
+	if err := do(ctx, session{b, tx}); err != nil {
+		if undone := tx.Rollback(); undone != nil && !errors.Is(undone, sql.ErrTxDone) && !lost(undone) {
+			err = errors.Join(err, undone)
 		}
 		return crossed(err) || gone(err), err
 	}

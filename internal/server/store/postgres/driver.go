@@ -5,14 +5,19 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
 // connector makes connections that take and give values as the statements of the store mean them.
-type connector struct{ driver.Connector }
+type connector struct {
+	driver.Connector
+	silence *silence
+}
 
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
+	begun := time.Now()
 	inner, err := c.Connector.Connect(ctx)
 	if err != nil {
 		return nil, err
@@ -21,11 +26,23 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if !ok {
 		return nil, fmt.Errorf("the driver has made a %T", inner)
 	}
-	return &conn{pgx}, nil
+	return &conn{pgx, begun, c.silence}, nil
 }
 
 // conn is a connection to which flags are numbers, as in every database of the store, and which keeps NUL bytes in texts.
-type conn struct{ *stdlib.Conn }
+type conn struct {
+	*stdlib.Conn
+	begun   time.Time
+	silence *silence
+}
+
+// ResetSession is called before a connection is used again. One that may lead to a server which hangs is given up.
+func (c *conn) ResetSession(ctx context.Context) error {
+	if c.silence.covers(c.begun) {
+		return driver.ErrBadConn
+	}
+	return c.Conn.ResetSession(ctx)
+}
 
 // CheckNamedValue makes a parameter one of the few types that have a column.
 func (c *conn) CheckNamedValue(v *driver.NamedValue) error {

@@ -27,8 +27,9 @@ var ErrUnavailable = errors.New("the database is not available")
 const (
 	// connections bounds how many connections a server has, for reads and writes.
 	connections = 24
-	// writeLimit bounds how long a transaction may take: one that waits for a database which has stopped answering ends then.
-	writeLimit = 30 * time.Second
+	// patience bounds how long a write may take, and how long a read waits for the next word of the database: what waits for one that has
+	// stopped answering ends then.
+	patience = 30 * time.Second
 	// deadAfter is how long a connection may be silent while an answer is due, before the other side counts as gone.
 	deadAfter = 20 * time.Second
 	// connectTimeout bounds an attempt at one address, unless the URL says otherwise.
@@ -46,7 +47,10 @@ type DB struct {
 // Option changes how a database is opened.
 type Option func(*options)
 
-type options struct{ watch sqlstore.Watch }
+type options struct {
+	watch    sqlstore.Watch
+	patience time.Duration
+}
 
 // WatchedBy has what is stored told to w.
 func WatchedBy(w sqlstore.Watch) Option { return func(o *options) { o.watch = w } }
@@ -67,15 +71,19 @@ func Open(ctx context.Context, url string, log *slog.Logger, chosen ...Option) (
 	if err != nil {
 		return nil, err
 	}
-	var wanted options
+	wanted := options{patience: patience}
 	for _, o := range chosen {
 		o(&wanted)
 	}
-	pool := sql.OpenDB(connector{stdlib.GetConnector(*cfg)})
+	silence := &silence{}
+	pool := sql.OpenDB(connector{stdlib.GetConnector(*cfg), silence})
 	pool.SetMaxOpenConns(connections)
 	pool.SetMaxIdleConns(connections)
 	pool.SetConnMaxIdleTime(5 * time.Minute)
-	b := &backend{pool: pool, speller: sqlstore.NewSpeller(dialect()), watch: wanted.watch, turn: newTurn(), log: log}
+	b := &backend{
+		pool: pool, speller: sqlstore.NewSpeller(dialect()), watch: wanted.watch, turn: newTurn(), log: log,
+		patience: wanted.patience, silence: silence,
+	}
 	if err := b.prepare(ctx, log.With("database", shown(cfg))); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot open database %s: %w", shown(cfg), unavailable(err)), pool.Close())
 	}
