@@ -125,6 +125,11 @@ func (p *proxies) Issue(one store.Proxy, certificate []byte) (wire.ProxyEnrolmen
 	if len(hubs) == 0 {
 		return wire.ProxyEnrolment{}, errors.New("this server takes no proxies: start it with --proxies, or with --advertise-proxies where the fabric is somebody else's")
 	}
+	// The name is taken before the contents: of two changes at once the later one is asked for again.
+	digest, err := p.digestNow()
+	if err != nil {
+		return wire.ProxyEnrolment{}, err
+	}
 	jwt, err := p.s.broker.IssueProxy(one.Key, one.Area)
 	if err != nil {
 		return wire.ProxyEnrolment{}, err
@@ -134,10 +139,7 @@ func (p *proxies) Issue(one store.Proxy, certificate []byte) (wire.ProxyEnrolmen
 		return wire.ProxyEnrolment{}, err
 	}
 	e := wire.ProxyEnrolment{
-		Area: one.Area, Name: one.Name, JWT: jwt, Hubs: hubs, CA: p.s.joining.fabric.CA(), Operator: trust.Operator, Account: trust.Account,
-	}
-	if e.Digest, err = p.digestNow(); err != nil {
-		return wire.ProxyEnrolment{}, err
+		Area: one.Area, Name: one.Name, JWT: jwt, Hubs: hubs, CA: p.s.joining.fabric.CA(), Operator: trust.Operator, Account: trust.Account, Digest: digest,
 	}
 	if len(certificate) > 0 {
 		if e.Certificate, err = p.s.joining.fabric.CertifyProxy(certificate, one.Area, one.Key); err != nil {

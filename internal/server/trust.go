@@ -44,27 +44,35 @@ func newTrust(s *Server) *trust {
 	return &trust{s: s, digests: map[int]digest{}, held: map[string]string{}}
 }
 
-// of returns what the agents of an area are to go by, but for what is each one's own.
+// of returns what the agents of an area are to go by, but for what is each one's own. The name is taken before the contents: where keys
+// are replaced meanwhile, an agent has new contents by an old name, which a later report of it puts right.
 func (t *trust) of(area int) wire.Enrolment {
+	keys, revision := t.s.keys.Digest()
 	e := wire.Enrolment{URLs: t.s.addresses(area), ManifestKeys: t.s.keys.ManifestKeys(), Cloud: area}
+	e.Revision = revision
 	if t.s.joining != nil {
 		e.CA = t.s.joining.fabric.CA()
 	}
 	urls := slices.Clone(e.URLs)
 	slices.Sort(urls)
-	sum := sha256.Sum256([]byte(strings.Join(urls, "\n") + "\n\n" + t.s.keys.Digest()))
+	sum := sha256.Sum256([]byte(strings.Join(urls, "\n") + "\n\n" + keys))
 	e.Digest = hex.EncodeToString(sum[:8])
 	return e
 }
 
-// enrolment makes all that an agent needs to find and to trust this server.
+// enrolment makes all that an agent needs to find and to trust this server. Where that is not by the present keys, it has no name, so that
+// the agent is told anew as soon as it can be.
 func (t *trust) enrolment(a store.Agent) (wire.Enrolment, error) {
+	e := t.of(a.Cloud)
+	signer := t.s.keys.Signer()
 	jwt, err := t.s.broker.IssueAgent(a.Key, a.Cloud)
 	if err != nil {
 		return wire.Enrolment{}, err
 	}
-	e := t.of(a.Cloud)
 	e.JWT, e.IP, e.ID, e.Generation = jwt, a.IP, a.ID, 1
+	if broker.IssuerOf(jwt) != signer || !t.s.keys.Whole() {
+		e.Digest = ""
+	}
 	return e, nil
 }
 
@@ -99,7 +107,7 @@ func (t *trust) renew(ctx context.Context, agent string, held wire.TrustHeld) []
 		return nil
 	}
 	t.note(agent, held.Digest)
-	if held.Digest == t.digest(a.Cloud) || !t.s.keys.Whole() {
+	if held.Digest == t.digest(a.Cloud) || t.s.keys.Behind(held.Revision) || !t.s.keys.Whole() {
 		return nil
 	}
 	e, err := t.enrolment(a)
@@ -182,7 +190,7 @@ func signersOf(keys *keyring.Ring) broker.Signers {
 
 // keysChanged has other keys count for everything that this server signs, issues and verifies.
 func (s *Server) keysChanged() {
-	s.trust.changed()
+	defer s.trust.changed()
 	if err := s.broker.SetAgentSigners(s.signers()); err != nil {
 		s.cfg.Log.Error("fabric could not be told whose credentials count", "error", err)
 	}

@@ -24,6 +24,8 @@ type TrustHeld struct {
 	Generation uint64 `json:"generation,omitempty"`
 	// Digest is the server's name for what it says of addresses, authorities and keys; equal names are equal contents.
 	Digest string `json:"digest,omitempty"`
+	// Revision is that of the keys which the server went by: one that goes by an earlier one has no say.
+	Revision int `json:"revision,omitempty"`
 }
 
 // Stranger says why an agent is not taken for the one whose key it has: another host reports with the same key.

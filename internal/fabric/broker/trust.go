@@ -105,3 +105,12 @@ func (t Trust) apply(srv *server.Server) error {
 	srv.UpdateAccountClaims(account, claims)
 	return nil
 }
+
+// IssuerOf returns the public key that has issued a user JWT; empty where the JWT is none that counts.
+func IssuerOf(token string) string {
+	claims, err := jwt.DecodeUserClaims(token)
+	if err != nil {
+		return ""
+	}
+	return claims.Issuer
+}

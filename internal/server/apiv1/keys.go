@@ -163,7 +163,8 @@ func keysProblem(err error, kind keyring.Kind) error {
 	switch {
 	case errors.Is(err, keyring.ErrNoKind):
 		return problemf(http.StatusNotFound, "there are no keys of the kind %q: expected manifest, ca or agent-signer; drover dev has no ca", clip(string(kind)))
-	case errors.Is(err, keyring.ErrNotHeld), errors.Is(err, keyring.ErrNoNext), errors.Is(err, keyring.ErrNoSuch):
+	case errors.Is(err, keyring.ErrNotHeld), errors.Is(err, keyring.ErrNoNext), errors.Is(err, keyring.ErrNoSuch),
+		errors.Is(err, keyring.ErrChanged):
 		return problemf(http.StatusConflict, "%v", err)
 	}
 	return failure("change the keys", err)

@@ -144,12 +144,31 @@ func (r *Ring) dropFile(kind Kind, id string, after State) error {
 	if !ok {
 		return nil
 	}
-	// It has the name of the first one, which the present one takes over.
-	err := os.Rename(r.path(kind, present.ID), r.path(kind, ""))
+	// It has the name of the first one, which the present one takes over; or it was never here.
+	first, err := idOf(r.path(kind, ""))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && first != id {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	err = os.Rename(r.path(kind, present.ID), r.path(kind, ""))
 	if errors.Is(err, fs.ErrNotExist) { // it is not held here
 		return nil
 	}
 	return err
+}
+
+// idOf reads the public half of the key in a file, which has to be there.
+func idOf(path string) (string, error) {
+	if _, err := os.Stat(path); err != nil {
+		return "", err
+	}
+	pair, err := fabric.LoadOrCreateKey(path, nkeys.PrefixByteAccount)
+	if err != nil {
+		return "", err
+	}
+	return pair.PublicKey()
 }
 
 // ManifestKey returns the key pair that signs manifests. It goes over to another key by itself.
@@ -206,8 +225,30 @@ func (r *Ring) Whole() bool {
 	return ok && r.cfg.Authorities.Authority().Fingerprint == k.ID
 }
 
-// Digest names what agents are told of keys and authorities; equal names are equal contents.
-func (r *Ring) Digest() string {
+// Signer returns the public key that is to issue agents' tokens, whether it is held here or not.
+func (r *Ring) Signer() string {
+	k, _ := r.State().in(AgentSigner, Present)
+	return k.ID
+}
+
+// Behind reports whether somebody goes by a later revision of the keys than this server, as far as it knows: then it is looked for now.
+// Where the database turns out to have no such revision either, as when it was restored, the one who goes by it is.
+func (r *Ring) Behind(revision int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if revision <= max(r.state.Revision, r.missed) {
+		return false
+	}
+	r.heard = max(r.heard, revision)
+	select {
+	case r.look <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// Digest names what agents are told of keys and authorities; equal names are equal contents. The revision is that of the keys it is of.
+func (r *Ring) Digest() (text string, revision int) {
 	s := r.State()
 	var parts []string
 	for _, kind := range Kinds() {
@@ -219,7 +260,7 @@ func (r *Ring) Digest() string {
 		}
 	}
 	slices.Sort(parts)
-	return strings.Join(parts, "\n")
+	return strings.Join(parts, "\n"), s.Revision
 }
 
 // signer is a key pair that can be exchanged. It has the two halves at hand: those of nkeys derive them from the seed with every signature,

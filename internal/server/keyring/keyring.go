@@ -38,6 +38,8 @@ type Facts interface {
 	// Identify stores those facts that are not stored yet, and returns all that are.
 	Identify(ctx context.Context, facts map[string]string) (map[string]string, error)
 	SetFact(ctx context.Context, name, value string) error
+	// SwapFact replaces a fact that still has a value, and returns false where it has another one.
+	SwapFact(ctx context.Context, name, before, value string) (bool, error)
 }
 
 // Authorities are the server's own, whose files are their own business.
@@ -64,18 +66,23 @@ type Ring struct {
 	// changed is called, one at a time, when other keys count.
 	changed func()
 
+	look chan struct{} // raised to have it looked at once for what was changed
+
 	changing sync.Mutex // held through a change
+	shared   string     // what the database held last, as a text; guarded by changing
 
 	mu     sync.RWMutex
 	facts  Facts // nil until Join
 	state  State
 	held   map[string]nkeys.KeyPair // nkeys by public key
 	signer *signer                  // of manifests
+	heard  int                      // the latest revision that somebody goes by
+	missed int                      // the latest of those that the database has not got
 }
 
 // Open reads the keys of a directory, or makes the first ones there. It blocks for the disk only, and needs no database.
 func Open(cfg Config) (*Ring, error) {
-	r := &Ring{cfg: cfg, changed: func() {}, signer: &signer{}}
+	r := &Ring{cfg: cfg, changed: func() {}, signer: &signer{}, look: make(chan struct{}, 1)}
 	if err := os.MkdirAll(filepath.Join(cfg.Dir, "broker"), 0o700); err != nil {
 		return nil, fmt.Errorf("cannot open keys: %w", err)
 	}
@@ -174,6 +181,7 @@ func (r *Ring) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-tick.C:
+		case <-r.look:
 		case <-ctx.Done():
 			return nil
 		}
@@ -186,9 +194,15 @@ func (r *Ring) Run(ctx context.Context) error {
 func (r *Ring) tick(ctx context.Context) error {
 	r.changing.Lock()
 	defer r.changing.Unlock()
+	r.mu.RLock()
+	heard := r.heard
+	r.mu.RUnlock()
 	if err := r.sync(ctx); err != nil {
 		return err
 	}
+	r.mu.Lock()
+	r.missed = heard
+	r.mu.Unlock()
 	next, dropped := r.State().expire(r.cfg.Now())
 	if !dropped {
 		return nil
@@ -214,11 +228,14 @@ func (r *Ring) sync(ctx context.Context) error {
 	if json.Unmarshal([]byte(facts[factName]), &theirs) != nil || !theirs.sound() {
 		return errors.New("cannot share keys: what the database holds of them is damaged")
 	}
+	r.shared = facts[factName]
 	switch {
 	case theirs.Revision > own.Revision:
 		return r.take(theirs)
 	case theirs.Revision < own.Revision:
-		return r.facts.SetFact(ctx, factName, string(text))
+		return r.swap(ctx, string(text))
+	case theirs.names() != own.names() && theirs.follows(own): // this server has lost a race
+		return r.take(theirs)
 	case theirs.names() != own.names():
 		return fmt.Errorf("the keys in %s are those of another fleet than the database's: bring its keys here ('drover server keys'), or choose another database; here are\n%s\nand there\n%s",
 			r.cfg.Dir, own.names(), theirs.names())
@@ -248,11 +265,24 @@ func (r *Ring) change(ctx context.Context, s State) error {
 		if err != nil {
 			return err
 		}
-		if err := r.facts.SetFact(ctx, factName, string(text)); err != nil {
-			return fmt.Errorf("cannot store keys: %w", err)
+		if err := r.swap(ctx, string(text)); err != nil {
+			return err
 		}
 	}
 	return r.take(s)
+}
+
+// swap replaces what the database was seen to hold; the caller holds changing.
+func (r *Ring) swap(ctx context.Context, text string) error {
+	ok, err := r.facts.SwapFact(ctx, factName, r.shared, text)
+	if err != nil {
+		return fmt.Errorf("cannot store keys: %w", err)
+	}
+	if !ok {
+		return ErrChanged
+	}
+	r.shared = text
+	return nil
 }
 
 // take makes another state count here.

@@ -17,6 +17,8 @@ var (
 	ErrNoKind = errors.New("there are no such keys here")
 	// ErrNotHeld is returned where the next key is another server's.
 	ErrNotHeld = errors.New("the next key is not on this server: import the keys of the one that has made it")
+	// ErrChanged is returned where another server has made a change at the same time.
+	ErrChanged = errors.New("the keys were changed at another server meanwhile: look at them again")
 )
 
 // Announce makes the next key of a kind and has it made known to agents. Nothing is signed with it yet.

@@ -160,6 +160,17 @@ func (s State) names() string {
 	return strings.Join(lines, "\n")
 }
 
+// follows reports whether each key that is present in another state is known in this one, so that agents of that one can be met by this one.
+func (s State) follows(other State) bool {
+	for _, kind := range Kinds() {
+		k, ok := other.in(kind, Present)
+		if ok && !slices.ContainsFunc(s.Keys[kind], func(own Key) bool { return own.ID == k.ID }) {
+			return false
+		}
+	}
+	return true
+}
+
 // sound reports whether each kind has exactly one present key.
 func (s State) sound() bool {
 	for _, kind := range Kinds() {

@@ -17,10 +17,16 @@ type Cluster interface {
 	TakeLease(ctx context.Context, name, holder string, hold time.Duration) (bool, error)
 	// DropLease gives a lease back before its end, if the holder has it.
 	DropLease(ctx context.Context, name, holder string) error
+}
+
+// Facts are what the servers of a fleet agree on.
+type Facts interface {
 	// Identify stores those of the facts about the fleet that are not stored yet, and returns all that are.
 	Identify(ctx context.Context, facts map[string]string) (map[string]string, error)
 	// SetFact replaces one of them.
 	SetFact(ctx context.Context, name, value string) error
+	// SwapFact replaces one of them that still has the value before, and returns false where it has another one.
+	SwapFact(ctx context.Context, name, before, value string) (bool, error)
 }
 
 // ReportMark is the place of a report among those of its agent. Each run of an agent has a session, in which reports have rising numbers;

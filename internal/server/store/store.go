@@ -33,6 +33,7 @@ type Store interface { //nolint:interfacebloat // the sum of the small ones, for
 	Counting
 	Audit
 	Cluster
+	Facts
 	// Ping fails when the database cannot take a write now.
 	Ping(ctx context.Context) error
 	Close() error

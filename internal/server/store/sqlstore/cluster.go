@@ -84,6 +84,19 @@ func (db *Store) Identify(ctx context.Context, facts map[string]string) (map[str
 	return all, nil
 }
 
+// SwapFact replaces a fact that still has a value.
+func (db *Store) SwapFact(ctx context.Context, key, before, value string) (swapped bool, err error) {
+	err = db.write(ctx, func(ctx context.Context, tx tx) error {
+		n, err := tx.affect(ctx, `UPDATE fleet SET value = ? WHERE key = ? AND value = ?`, value, key, before)
+		swapped = n > 0
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("cannot store the %s of the fleet: %w", key, err)
+	}
+	return swapped, nil
+}
+
 // SetFact replaces a fact about the fleet.
 func (db *Store) SetFact(ctx context.Context, key, value string) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {

@@ -39,6 +39,13 @@ func identity(t *testing.T, s store.Store) {
 	same(t, "second", map[string]string{"id": "1", "account": "A", "authority": "C"}, second)
 	must(t, s.SetFact(t.Context(), "account", "B"))
 	must(t, s.SetFact(t.Context(), "new", "N"))
+	for before, want := range map[string]bool{"M": false, "N": true} {
+		swapped, err := s.SwapFact(t.Context(), "new", before, "N")
+		must(t, err)
+		if swapped != want {
+			t.Errorf("a fact that has not %q is replaced: %t", before, swapped)
+		}
+	}
 	third, err := s.Identify(t.Context(), nil)
 	must(t, err)
 	same(t, "third", map[string]string{"id": "1", "account": "B", "authority": "C", "new": "N"}, third)
