@@ -86,8 +86,8 @@ const (
 	NoToken                     // unknown token, or wrong secret
 	Ended                       // the token is spent, expired or revoked
 	Unfit                       // the host's clock or names are not as they must be
-	Taken                       // another agent that is there holds the name
-	TooOften                    // too many failures from the same address
+	Taken                       // another agent that is there, or is of another area, holds the name; or the key is another's
+	TooOften                    // too many failures from the same address, by the same way
 	NotYet                      // the server was just started, and another agent may hold the name
 )
 
@@ -133,6 +133,14 @@ type From struct {
 	Relay *Relay
 }
 
+// limited is whose failures bound its further attempts. A proxy says the addresses itself, and must not shut out those of others.
+func (f From) limited() string {
+	if f.Relay == nil {
+		return f.Remote
+	}
+	return f.Relay.Key + " " + f.Remote
+}
+
 // Relay is a proxy that passes on requests of its area.
 type Relay struct {
 	Key  string
@@ -152,7 +160,7 @@ func (d *Desk) Join(ctx context.Context, data []byte, from From) (answer any, at
 	if from.Relay != nil {
 		attempt.Via = from.Relay.Key
 	}
-	if wait := d.failures.wait(from.Remote, now); wait > 0 {
+	if wait := d.failures.wait(from.limited(), now); wait > 0 {
 		r := refuse(TooOften, "too many attempts to join from this address have failed: try again in %d s", int(wait.Seconds())+1)
 		r.Retry = wait
 		return nil, attempt, r
@@ -169,7 +177,7 @@ func (d *Desk) Join(ctx context.Context, data []byte, from From) (answer any, at
 	}
 	if refusal, ok := errors.AsType[*Refusal](err); ok {
 		if refusal.Reason == Malformed || refusal.Reason == NoToken || refusal.Reason == Ended {
-			d.failures.note(from.Remote, now)
+			d.failures.note(from.limited(), now)
 		}
 		return nil, attempt, refusal
 	}
@@ -246,6 +254,10 @@ func (d *Desk) admitAgent(ctx context.Context, r wire.JoinRequest, token store.J
 		return d.Store.UseJoinToken(ctx, a, func(t store.JoinToken, again bool) error { return ended(t, again, now) })
 	})
 	switch {
+	case errors.Is(err, store.ErrKeyUsed):
+		return nil, refuse(Taken, "this identity is or was that of a proxy: make a new one with --new-identity")
+	case errors.Is(err, fleet.ErrElsewhere):
+		return nil, refuse(Taken, "id %q belongs to an agent of another area: remove that one ('drover agents remove'), or join with another --id", a.ID)
 	case errors.Is(err, fleet.ErrTaken):
 		return nil, refuse(Taken, "%d:%s%s belongs to another agent, which is online: stop that one, remove it ('drover agents remove'), or join with another --ip or --id",
 			a.Cloud, a.IP, orID(a.ID))

@@ -39,6 +39,8 @@ func (d *Desk) admitProxy(ctx context.Context, r wire.JoinRequest, token store.J
 	switch {
 	case errors.Is(err, store.ErrExists):
 		return nil, refuse(Taken, "another proxy is called %q: remove that one ('drover proxies remove'), or join with another --name", p.Name)
+	case errors.Is(err, store.ErrKeyUsed):
+		return nil, refuse(Taken, "this identity is or was that of an agent, or of a proxy of another area: make a new one, in an empty directory")
 	case errors.Is(err, store.ErrNotFound):
 		return nil, unknown()
 	case err != nil:

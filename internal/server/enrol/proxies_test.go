@@ -147,3 +147,67 @@ func TestProxiesRefused(t *testing.T) {
 		t.Errorf("answered %+v, %+v, %v", answer, attempt, err)
 	}
 }
+
+// TestRemovedProxiesStayOut: the key of a proxy that was removed gets in as nothing else, and its credential counts no more.
+func TestRemovedProxiesStayOut(t *testing.T) {
+	r := newRig(t)
+	r.Proxies = register{r.store}
+	proxy, public := newKey(t)
+	agent, _ := newKey(t)
+	proxies, agents := r.roleToken(store.RoleProxy), r.roleToken(store.RoleAgent)
+	if _, _, err := r.joinAs(proxies, proxy, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.RemoveProxy(t.Context(), public); err != nil {
+		t.Fatal(err)
+	}
+	r.broker = nil
+	_, _, err := r.join(agents, proxy, nil)
+	r.refused(err, enrol.Taken, "was that of a proxy: make a new one")
+	if _, there := r.fleet.ByKey(public); there || len(r.broker) > 0 {
+		t.Errorf("it is there: %v, the broker was told %q", there, r.broker)
+	}
+	if _, _, err := r.join(agents, agent, nil); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = r.joinAs(proxies, agent, nil, nil)
+	r.refused(err, enrol.Taken, "that of an agent")
+	if _, _, err := r.joinAs(proxies, proxy, nil, nil); err != nil || !slices.Contains(r.broker, "restore "+public) {
+		t.Errorf("in its own area it is let in again: %v, the broker was told %q", err, r.broker)
+	}
+}
+
+// TestProxiesSlowDownTheirOwn: a proxy that makes up addresses shuts out nobody who comes by another way.
+func TestProxiesSlowDownTheirOwn(t *testing.T) {
+	r := newRig(t)
+	key, _ := newKey(t)
+	agents := r.roleToken(store.RoleAgent)
+	agent := func(q *wire.JoinRequest) { q.Proxy, q.IP = nil, "10.0.0.1" }
+	wrong := func(q *wire.JoinRequest) { agent(q); q.Secret = "x" }
+	one, other := &enrol.Relay{Area: 3, Key: "U1"}, &enrol.Relay{Area: 3, Key: "U2"}
+	for range 20 {
+		_, _, err := r.joinAs(agents, key, one, wrong)
+		r.refused(err, enrol.NoToken, "")
+	}
+	_, _, err := r.joinAs(agents, key, one, agent)
+	r.refused(err, enrol.TooOften, "")
+	for name, relay := range map[string]*enrol.Relay{"itself": nil, "through another proxy": other} {
+		if _, _, err := r.joinAs(agents, key, relay, agent); err != nil {
+			t.Errorf("one that comes %s: %v", name, err)
+		}
+	}
+}
+
+// TestIDsOfOtherAreas: the refusal says what to do.
+func TestIDsOfOtherAreas(t *testing.T) {
+	r := newRig(t)
+	if err := r.store.PutAgent(t.Context(), store.Agent{Key: "A", Cloud: 4, IP: "10.0.0.1", ID: "web-1"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.fleet.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	key, _ := newKey(t)
+	_, _, err := r.join(r.token(1), key, func(q *wire.JoinRequest) { q.ID = "web-1" })
+	r.refused(err, enrol.Taken, `id "web-1" belongs to an agent of another area`)
+}

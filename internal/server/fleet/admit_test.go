@@ -103,3 +103,26 @@ func TestRemove(t *testing.T) {
 		t.Errorf("removed twice: %v", err)
 	}
 }
+
+// TestIDsOfOtherAreas: who may join one area gets no id of an agent of another one, be that away or not.
+func TestIDsOfOtherAreas(t *testing.T) {
+	d := load(t, &register{agents: []store.Agent{
+		{Key: "A", Cloud: 2, IP: "10.0.0.1", ID: "id", Created: start}, {Key: "B", Cloud: 2, IP: "10.0.0.2", Assigned: "given", Created: start},
+	}})
+	nothing := func(context.Context, store.Agent) error { return nil }
+	now := at(time.Hour) // both are away
+	for _, id := range []string{"id", "given"} {
+		c := store.Agent{Key: "C", Cloud: 1, IP: "10.0.0.3", ID: id, Created: now}
+		if err := d.Admit(t.Context(), c, now, nothing); !errors.Is(err, fleet.ErrElsewhere) {
+			t.Errorf("%s was given away: %v", id, err)
+		}
+		if err := d.Join(t.Context(), c, now); !errors.Is(err, fleet.ErrElsewhere) {
+			t.Errorf("%s was taken: %v", id, err)
+		}
+	}
+	for _, a := range []store.Agent{{Key: "A", Cloud: 1, IP: "10.0.0.1", ID: "id"}, {Key: "C", Cloud: 1, IP: "10.0.0.3", ID: "id"}} {
+		if err := d.Admit(t.Context(), a, now, nothing); err != nil { // the holder itself may move, and in its own area the id is free
+			t.Errorf("%+v: %v", a, err)
+		}
+	}
+}

@@ -19,6 +19,10 @@ import (
 // ErrTaken is returned by Join for an address or id that another agent holds, and that agent is there.
 var ErrTaken = errors.New("held by another agent that is online")
 
+// ErrElsewhere is returned by Join and Admit for an id that an agent of another area holds, whether or not that is there: whoever may join
+// one area has no right to what belongs to another.
+var ErrElsewhere = errors.New("held by an agent of another area")
+
 // ErrUnsettled is returned by Admit for a name that another agent holds, while the server has been up for too short a time to know
 // whether that agent is there.
 var ErrUnsettled = errors.New("held by another agent, and it is not known yet whether that is online")
@@ -154,7 +158,7 @@ func (d *Directory) unname(key string) {
 
 // Join stores the agent, or what is new of it, and takes it into the register; one that is known as it is costs no write. It takes
 // over the address and id of an agent that is away, as a host that was installed anew must; while the other is online it returns
-// ErrTaken. The id that was assigned to it stays, whatever the caller says; one that takes over an address takes over the id that
+// ErrTaken, and for the id of one of another area ErrElsewhere. The id that was assigned to it stays, whatever the caller says; one that takes over an address takes over the id that
 // was assigned to the host there.
 func (d *Directory) Join(ctx context.Context, a store.Agent, now time.Time) error {
 	d.joining.Lock()
@@ -304,6 +308,9 @@ func (d *Directory) mayJoin(a store.Agent, now time.Time) (known bool, err error
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	addr := addressOf(a.Cloud, a.IP)
+	if holder, held := d.byKey[d.byID[a.ID]]; held && a.ID != "" && holder.Key != a.Key && holder.Cloud != a.Cloud {
+		return false, fmt.Errorf("cannot join agent %s as %d:%s %q: %w (%s)", a.Key, a.Cloud, a.IP, a.ID, ErrElsewhere, holder.Key)
+	}
 	for _, holder := range []string{d.byAddr[addr], d.byID[a.ID]} {
 		if holder != "" && holder != a.Key && !d.links[holder].presence(true, d.started, now).Vacant {
 			return false, fmt.Errorf("cannot join agent %s as %d:%s %q: %w (%s)", a.Key, a.Cloud, a.IP, a.ID, ErrTaken, holder)

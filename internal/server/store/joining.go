@@ -2,8 +2,13 @@ package store
 
 import (
 	"context"
+	"errors"
 	"time"
 )
+
+// ErrKeyUsed is returned for a key that joins as something else than it is, or was when it was removed: its former credential would count
+// again.
+var ErrKeyUsed = errors.New("the key is or was used for something else")
 
 // JoinToken lets hosts join an area.
 type JoinToken struct {
@@ -53,7 +58,7 @@ type Joining interface { //nolint:interfacebloat // one table and what hangs on 
 	// if it was removed, all in one transaction. Check is given the token as it is stored, and whether this agent has joined with it
 	// already, in which case no use is counted. If the agent replaces another one, it gets what that one had confirmed, its process groups
 	// and its events, and that one is removed. Nothing happens when it fails, and its error is returned. ErrNotFound for an unknown
-	// token. Check may be called more than once and must not call the store.
+	// token, ErrKeyUsed for a key that is or was a proxy's. Check may be called more than once and must not call the store.
 	UseJoinToken(ctx context.Context, a Agent, check func(t JoinToken, again bool) error) error
 	// RemoveAgent forgets an agent, what was observed and confirmed of it and its process groups, and remembers that it was removed.
 	// Tasks and events stay. ErrNotFound for an unknown one.

@@ -111,7 +111,9 @@ func (db *Store) UseJoinToken(ctx context.Context, a store.Agent, check func(t s
 		if err != nil {
 			return err
 		}
-		if err := tx.exec(ctx, `DELETE FROM removed_agents WHERE key = ?`, a.Key); err != nil {
+		err = restore(ctx, tx, a.Key, `SELECT EXISTS (SELECT 1 FROM proxies WHERE key = ?1)
+			OR EXISTS (SELECT 1 FROM removed_agents WHERE key = ?1 AND role <> 'agent')`, a.Key)
+		if err != nil {
 			return err
 		}
 		if a.Replaces == "" {
@@ -160,6 +162,18 @@ func (db *Store) countUse(ctx context.Context, tx tx, token, known, key string, 
 	return tx.exec(ctx, `UPDATE join_tokens SET used = used + 1 WHERE id = ?`, t.ID)
 }
 
+// restore lets a key be there again that was removed, unless the query says that it is or was somebody else's.
+func restore(ctx context.Context, tx tx, key, others string, args ...any) error {
+	used := false
+	if err := tx.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&used) }, others, args...); err != nil {
+		return err
+	}
+	if used {
+		return store.ErrKeyUsed
+	}
+	return tx.exec(ctx, `DELETE FROM removed_agents WHERE key = ?`, key)
+}
+
 // RemoveAgent forgets an agent.
 func (db *Store) RemoveAgent(ctx context.Context, key string, at time.Time) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error { return forgetAgent(ctx, tx, key, at) })
@@ -170,6 +184,11 @@ func (db *Store) RemoveAgent(ctx context.Context, key string, at time.Time) erro
 }
 
 func forgetAgent(ctx context.Context, tx tx, key string, at time.Time) error {
+	err := tx.exec(ctx, `INSERT INTO removed_agents (key, at, role, area) SELECT key, ?, 'agent', cloud FROM agents WHERE key = ? ON CONFLICT DO NOTHING`,
+		nanos(at), key)
+	if err != nil {
+		return err
+	}
 	n, err := tx.affect(ctx, `DELETE FROM agents WHERE key = ?`, key)
 	if err != nil {
 		return err
@@ -187,7 +206,7 @@ func forgetAgent(ctx context.Context, tx tx, key string, at time.Time) error {
 			return err
 		}
 	}
-	return tx.exec(ctx, `INSERT INTO removed_agents (key, at) VALUES (?, ?) ON CONFLICT DO NOTHING`, key, nanos(at))
+	return nil
 }
 
 // ListRemoved returns the keys of removed agents.

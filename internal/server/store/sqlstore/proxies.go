@@ -16,7 +16,9 @@ func (db *Store) UseProxyToken(ctx context.Context, p store.Proxy, check func(t 
 		if err != nil {
 			return err
 		}
-		if err := tx.exec(ctx, `DELETE FROM removed_agents WHERE key = ?`, p.Key); err != nil {
+		err = restore(ctx, tx, p.Key, `SELECT EXISTS (SELECT 1 FROM agents WHERE key = ?1) OR EXISTS (SELECT 1 FROM proxies WHERE key = ?1 AND area <> ?2)
+			OR EXISTS (SELECT 1 FROM removed_agents WHERE key = ?1 AND (role <> 'proxy' OR area <> ?2))`, p.Key, p.Area)
+		if err != nil {
 			return err
 		}
 		if err := tx.exec(ctx, `DELETE FROM proxies WHERE key = ?`, p.Key); err != nil {
@@ -49,6 +51,11 @@ func (db *Store) ListProxies(ctx context.Context) ([]store.Proxy, error) {
 // RemoveProxy forgets a proxy.
 func (db *Store) RemoveProxy(ctx context.Context, key string, at time.Time) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		err := tx.exec(ctx, `INSERT INTO removed_agents (key, at, role, area) SELECT key, ?, 'proxy', area FROM proxies WHERE key = ?
+			ON CONFLICT (key) DO UPDATE SET role = excluded.role, area = excluded.area`, nanos(at), key)
+		if err != nil {
+			return err
+		}
 		n, err := tx.affect(ctx, `DELETE FROM proxies WHERE key = ?`, key)
 		if err != nil {
 			return err
@@ -56,7 +63,7 @@ func (db *Store) RemoveProxy(ctx context.Context, key string, at time.Time) erro
 		if n == 0 {
 			return store.ErrNotFound
 		}
-		return tx.exec(ctx, `INSERT INTO removed_agents (key, at) VALUES (?, ?) ON CONFLICT DO NOTHING`, key, nanos(at))
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("cannot remove proxy %s: %w", key, err)

@@ -60,3 +60,46 @@ func proxies(t *testing.T, s store.Store) {
 	must(t, err)
 	same(t, "removed, after one has joined again", []string{"3"}, removed)
 }
+
+// keysOfOthers: nobody's former credential counts again because its key joins as something else.
+func keysOfOthers(t *testing.T, s store.Store) {
+	for id, role := range map[string]store.Role{"a": store.RoleAgent, "p": store.RoleProxy} {
+		must(t, s.CreateJoinToken(t.Context(), store.JoinToken{ID: id, Role: role, Uses: 9, Created: epoch, Expires: at(time.Hour)}))
+	}
+	free := func(store.JoinToken, bool) error { return nil }
+	agent := func(key string, area int) error {
+		return s.UseJoinToken(t.Context(), store.Agent{Key: key, Cloud: area, IP: "10.0.0." + key, Token: "a", Created: epoch}, free)
+	}
+	proxy := func(key string, area int) error {
+		return s.UseProxyToken(t.Context(), store.Proxy{Key: key, Area: area, Name: key, Token: "p", Created: epoch}, free)
+	}
+	refused := func(when string) {
+		t.Helper()
+		for what, err := range map[string]error{
+			"a proxy's as an agent": agent("1", 3), "a proxy's in another area": proxy("1", 4), "an agent's as a proxy": proxy("2", 3),
+		} {
+			if !errors.Is(err, store.ErrKeyUsed) {
+				t.Errorf("%s: a key of %s: %v", when, what, err)
+			}
+		}
+	}
+	must(t, proxy("1", 3))
+	must(t, agent("2", 3))
+	refused("there")
+	must(t, s.RemoveProxy(t.Context(), "1", epoch))
+	must(t, s.RemoveAgent(t.Context(), "2", epoch))
+	refused("removed")
+	removed, err := s.ListRemoved(t.Context())
+	must(t, err)
+	same(t, "removed", []string{"1", "2"}, removed)
+	for id, want := range map[string]int{"a": 1, "p": 1} {
+		if token, err := s.GetJoinToken(t.Context(), id); err != nil || token.Used != want {
+			t.Errorf("refusals were counted: %+v, %v", token, err)
+		}
+	}
+	must(t, proxy("1", 3))
+	must(t, agent("2", 3))
+	removed, err = s.ListRemoved(t.Context())
+	must(t, err)
+	same(t, "removed, after they have joined again", []string(nil), removed)
+}
