@@ -281,11 +281,7 @@ func (c *cluster) read(ctx context.Context, all bool, stale map[string]bool) err
 	if !all && len(stale) == 0 {
 		return nil
 	}
-	removed, err := c.s.store.ListRemoved(ctx)
-	if err != nil {
-		return err
-	}
-	if err := c.s.broker.SetRevoked(removed); err != nil {
+	if err := c.s.refreshRevoked(ctx); err != nil {
 		return err
 	}
 	if all {

@@ -22,7 +22,7 @@ type brokers interface { //nolint:interfacebloat // what both kinds of broker of
 	Trust() (broker.Trust, error)
 	Revoke(publicNKey string) error
 	Restore(publicNKey string) error
-	SetRevoked(publicNKeys []string) error
+	RefreshRevoked(read func() ([]string, error)) error
 	SetAgentSigners(s broker.Signers) error
 	ServerIdentity() fabric.Identity
 }
@@ -37,7 +37,7 @@ func (s *Server) startBroker(ctx context.Context) error {
 	dir := brokerDir(s.cfg.Dir)
 	if len(s.cfg.NATS) > 0 {
 		cfg := externalKeys(s.cfg.Dir, s.keys)
-		cfg.URLs, cfg.TLS, cfg.Revoked, cfg.Log = s.cfg.NATS, verified, removed, s.cfg.Log
+		cfg.URLs, cfg.TLS, cfg.Revoked, cfg.Reread, cfg.Log = s.cfg.NATS, verified, removed, s.store.ListRemoved, s.cfg.Log
 		s.external, err = broker.OpenExternal(cfg)
 		s.broker = s.external
 		return err
@@ -52,6 +52,11 @@ func (s *Server) startBroker(ctx context.Context) error {
 	})
 	s.broker = s.embedded
 	return err
+}
+
+// refreshRevoked has the broker go by who was removed as the database has it.
+func (s *Server) refreshRevoked(ctx context.Context) error {
+	return s.broker.RefreshRevoked(func() ([]string, error) { return s.store.ListRemoved(ctx) })
 }
 
 // routes is how the embedded broker is joined to those of other servers; nil where it is not.

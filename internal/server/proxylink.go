@@ -164,11 +164,7 @@ func (l *proxyLink) renew(ctx context.Context, p store.Proxy, data []byte) (wire
 		return wire.ProxyEnrolment{}, wire.ErrVersion
 	}
 	// Another server may have removed an agent a moment ago, and this one not have heard of it.
-	removed, err := l.s.store.ListRemoved(ctx)
-	if err == nil {
-		err = l.s.broker.SetRevoked(removed)
-	}
-	if err != nil {
+	if err := l.s.refreshRevoked(ctx); err != nil {
 		return wire.ProxyEnrolment{}, err
 	}
 	return l.Issue(p, q.Certificate)

@@ -3,9 +3,9 @@ package broker
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -39,8 +39,12 @@ type authority struct {
 	agents            atomic.Pointer[signer]
 	proxies           signer
 
+	refreshing sync.Mutex // held from the reading of who is revoked until that is taken in
+
 	mu      sync.Mutex      // of what follows, once the server runs
 	revoked map[string]bool // by public key
+	// meanwhile is who was revoked or restored since a reading began, which may know nothing of it; nil while there is none.
+	meanwhile map[string]bool
 }
 
 // signer issues users of one role, whose rights are looked up by the signing key at each connect.
@@ -162,25 +166,66 @@ func (a *authority) trust() (Trust, error) {
 	return Trust{Operator: operator, Account: account}, err
 }
 
-// setRevoked makes these all that are revoked; the caller holds the lock, once the server runs.
-func (a *authority) setRevoked(keys []string) {
-	clear(a.revoked)
-	for _, key := range keys {
+// setRevoked makes these all that are revoked, before the server runs.
+func (a *authority) setRevoked(keys []string) { a.revoked = a.amended(keys) }
+
+// mark revokes a key, or restores it; the caller holds the lock.
+func (a *authority) mark(key string, revoked bool) {
+	if a.meanwhile != nil {
+		a.meanwhile[key] = revoked
+	}
+	if revoked {
 		a.revoked[key] = true
+	} else {
+		delete(a.revoked, key)
 	}
 }
 
-// alreadyRevoked reports whether just these are.
-func (a *authority) alreadyRevoked(keys []string) bool {
+// toRestore reports whether a key is revoked. One that is not stays so, whatever a list says that is just being read.
+func (a *authority) toRestore(key string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return len(keys) == len(a.revoked) && !slices.ContainsFunc(keys, func(key string) bool { return !a.revoked[key] })
+	if a.meanwhile != nil {
+		a.meanwhile[key] = false
+	}
+	return a.revoked[key]
 }
 
-func (a *authority) isRevoked(key string) bool {
+// refresh makes those that read returns all that are revoked, but for what has changed here since it was called. Change is given what
+// changes them, unless they are the same, and calls it with the lock held.
+func (a *authority) refresh(read func() ([]string, error), change func(func()) error) error {
+	a.refreshing.Lock()
+	defer a.refreshing.Unlock()
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.revoked[key]
+	a.meanwhile = map[string]bool{}
+	a.mu.Unlock()
+	defer func() {
+		a.mu.Lock()
+		a.meanwhile = nil
+		a.mu.Unlock()
+	}()
+	keys, err := read()
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	same := maps.Equal(a.amended(keys), a.revoked)
+	a.mu.Unlock()
+	if same {
+		return nil
+	}
+	return change(func() { a.revoked = a.amended(keys) })
+}
+
+// amended returns a list that was read with the changes since then; the caller holds the lock.
+func (a *authority) amended(keys []string) map[string]bool {
+	all := make(map[string]bool, len(keys))
+	for _, key := range keys {
+		all[key] = true
+	}
+	maps.Copy(all, a.meanwhile)
+	maps.DeleteFunc(all, func(_ string, revoked bool) bool { return !revoked })
+	return all
 }
 
 // operatorToken returns the operator's JWT, which may name a system account.

@@ -171,16 +171,16 @@ func (b *Broker) Trust() (Trust, error) {
 // Revoke ends the credentials of an agent or a proxy, those that it will be issued too, until Restore: it is cut off before Revoke
 // returns, and refused when it comes back. A later start has to be told again.
 func (b *Broker) Revoke(publicNKey string) error {
-	return b.changeAccount(func() { b.authority.revoked[publicNKey] = true })
+	return b.changeAccount(func() { b.authority.mark(publicNKey, true) })
 }
 
 // Restore makes the credentials of an agent or a proxy count again.
 func (b *Broker) Restore(publicNKey string) error {
 	// A change is told to every connection, so none is made for those who join for the first time.
-	if !b.authority.isRevoked(publicNKey) {
+	if !b.authority.toRestore(publicNKey) {
 		return nil
 	}
-	return b.changeAccount(func() { delete(b.authority.revoked, publicNKey) })
+	return b.changeAccount(func() { b.authority.mark(publicNKey, false) })
 }
 
 // SetAgentSigners has credentials of agents be issued by another key from now on. Those that were issued by one which is not named any
@@ -189,12 +189,10 @@ func (b *Broker) SetAgentSigners(s Signers) error {
 	return b.changeAccount(func() { b.authority.setAgentSigners(s) })
 }
 
-// SetRevoked makes these all that are revoked: another server has changed that.
-func (b *Broker) SetRevoked(publicNKeys []string) error {
-	if b.authority.alreadyRevoked(publicNKeys) {
-		return nil
-	}
-	return b.changeAccount(func() { b.authority.setRevoked(publicNKeys) })
+// RefreshRevoked makes those that read returns all that are revoked: another server may have changed that. Who is revoked or restored here
+// while it reads stays so, whether or not it has seen that. One refresh waits for another; its error is that of read, or of the change.
+func (b *Broker) RefreshRevoked(read func() ([]string, error)) error {
+	return b.authority.refresh(read, b.changeAccount)
 }
 
 // changeAccount tells the running server of a change to who may be in the account.

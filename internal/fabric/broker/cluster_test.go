@@ -56,7 +56,7 @@ func TestBrokersTogether(t *testing.T) {
 		eventually(t, "an answer", func() bool { return answered(t, b, k, who.key) })
 	}
 	for _, b := range []*broker.Broker{third, first} { // the last one is where it is
-		if err := b.SetRevoked([]string{who.key}); err != nil {
+		if err := b.RefreshRevoked(func() ([]string, error) { return []string{who.key}, nil }); err != nil {
 			t.Fatal(err)
 		}
 	}

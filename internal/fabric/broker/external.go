@@ -39,7 +39,9 @@ type ExternalConfig struct {
 	TLS *tls.Config
 	Log *slog.Logger
 	// Revoked, Signers, Agents and Proxies are as in Config.
-	Revoked         []string
+	Revoked []string
+	// Reread returns who is revoked by now, which other servers change too; nil: nobody else does.
+	Reread          func(ctx context.Context) ([]string, error)
 	Signers         Signers
 	Agents, Proxies Rights
 }
@@ -130,17 +132,23 @@ func (x *External) Trust() (Trust, error) {
 // Revoke ends the credentials of an agent or a proxy, as that of Broker. The brokers that are there have been told when it returns;
 // where there is no link they are told once there is one.
 func (x *External) Revoke(publicNKey string) error {
-	x.change(func() { x.authority.revoked[publicNKey] = true })
+	x.mark(publicNKey, true)
 	return nil
 }
 
 // Restore makes the credentials of an agent or a proxy count again.
 func (x *External) Restore(publicNKey string) error {
-	if !x.authority.isRevoked(publicNKey) {
-		return nil
+	if x.authority.toRestore(publicNKey) {
+		x.mark(publicNKey, false)
 	}
-	x.change(func() { delete(x.authority.revoked, publicNKey) })
 	return nil
+}
+
+// mark revokes or restores one. As the brokers are told of all that are revoked, those that another server has changed must be among them.
+func (x *External) mark(publicNKey string, revoked bool) {
+	x.set(func() { x.authority.mark(publicNKey, revoked) })
+	x.reread(context.Background())
+	x.tell()
 }
 
 // SetAgentSigners is as that of Broker.
@@ -149,20 +157,45 @@ func (x *External) SetAgentSigners(s Signers) error {
 	return nil
 }
 
-// SetRevoked makes these all that are revoked: another server has changed that.
-func (x *External) SetRevoked(publicNKeys []string) error {
-	if x.authority.alreadyRevoked(publicNKeys) {
+// RefreshRevoked is as that of Broker.
+func (x *External) RefreshRevoked(read func() ([]string, error)) error {
+	return x.authority.refresh(read, func(change func()) error {
+		x.change(change)
 		return nil
+	})
+}
+
+// reread takes in who is revoked by now. Where that cannot be read, what was known before counts on.
+func (x *External) reread(ctx context.Context) {
+	if x.cfg.Reread == nil {
+		return
 	}
-	x.change(func() { x.authority.setRevoked(publicNKeys) })
-	return nil
+	ctx, cancel := context.WithTimeout(ctx, pushTime)
+	defer cancel()
+	err := x.authority.refresh(func() ([]string, error) { return x.cfg.Reread(ctx) }, func(change func()) error {
+		x.set(change)
+		return nil
+	})
+	if err != nil {
+		x.cfg.Log.WarnContext(ctx, "who is revoked could not be read again", "error", err)
+	}
+}
+
+// set changes the account, and tells nobody.
+func (x *External) set(change func()) {
+	x.authority.mu.Lock()
+	defer x.authority.mu.Unlock()
+	change()
 }
 
 // change changes the account, and tells the brokers.
 func (x *External) change(change func()) {
-	x.authority.mu.Lock()
-	change()
-	x.authority.mu.Unlock()
+	x.set(change)
+	x.tell()
+}
+
+// tell tells the brokers of the account.
+func (x *External) tell() {
 	x.mu.Lock()
 	conn := x.conn
 	x.mu.Unlock()
@@ -202,6 +235,7 @@ func (x *External) Run(ctx context.Context) error {
 	ticker := time.NewTicker(pushEvery)
 	defer ticker.Stop()
 	for {
+		x.reread(ctx)
 		if err := x.push(ctx, conn); err != nil && ctx.Err() == nil && !errors.Is(err, fabric.ErrNotConnected) {
 			x.cfg.Log.WarnContext(ctx, "brokers could not be told who is revoked", "error", err)
 		}

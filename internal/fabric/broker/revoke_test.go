@@ -1,8 +1,14 @@
 package broker_test
 
 import (
+	"context"
+	"errors"
+	"maps"
 	"path/filepath"
+	"slices"
 	"testing"
+
+	"github.com/nats-io/jwt/v2"
 
 	"drover/internal/fabric/broker"
 )
@@ -61,4 +67,71 @@ func TestRevokedAtTheStart(t *testing.T) {
 	first.Shutdown()
 	start()
 	await(t, "the agent to be let in by a start that does not revoke it", refused.up)
+}
+
+// TestAStaleList: who is removed, or joins, while the list of those who were removed is read stays so, although the list knows nothing of it.
+func TestAStaleList(t *testing.T) {
+	const removed, joined, kept = "removed", "joined", "kept"
+	b := startWith(t, broker.Config{Dir: filepath.Join(t.TempDir(), "fabric"), Revoked: []string{joined}})
+	x, err := broker.OpenExternal(broker.ExternalConfig{Dir: filepath.Join(t.TempDir(), "external"), Revoked: []string{joined}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, one := range map[string]interface {
+		Revoke(key string) error
+		Restore(key string) error
+		RefreshRevoked(read func() ([]string, error)) error
+		Trust() (broker.Trust, error)
+	}{"embedded": b, "external": x} {
+		revoked := func() []string {
+			t.Helper()
+			trust, err := one.Trust()
+			if err != nil {
+				t.Fatal(err)
+			}
+			claims, err := jwt.DecodeAccountClaims(trust.Account)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return slices.Sorted(maps.Keys(claims.Revocations))
+		}
+		list := func(keys []string, err error) func() ([]string, error) {
+			return func() ([]string, error) { return keys, err }
+		}
+		err := one.RefreshRevoked(func() ([]string, error) {
+			return []string{joined, kept, "new"}, errors.Join(one.Revoke(removed), one.Restore(joined), one.Restore("new"))
+		})
+		if got := revoked(); err != nil || !slices.Equal(got, []string{kept, removed}) {
+			t.Errorf("%s: revoked are %q, %v", name, got, err)
+		}
+		// What has changed before counts no more.
+		if err := one.RefreshRevoked(list([]string{joined}, nil)); err != nil || !slices.Equal(revoked(), []string{joined}) {
+			t.Errorf("%s: after the next reading %q are revoked, %v", name, revoked(), err)
+		}
+		broken := errors.New("broken")
+		if err := one.RefreshRevoked(list(nil, broken)); !errors.Is(err, broken) || !slices.Equal(revoked(), []string{joined}) {
+			t.Errorf("%s: after a reading that failed %q are revoked, %v", name, revoked(), err)
+		}
+	}
+}
+
+// TestOutsideIsReadAgain: a server that tells the brokers of a change here tells them of those by others, too.
+func TestOutsideIsReadAgain(t *testing.T) {
+	x, err := broker.OpenExternal(broker.ExternalConfig{
+		Dir: t.TempDir(), Reread: func(context.Context) ([]string, error) { return []string{"elsewhere", "here"}, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Revoke("here"); err != nil {
+		t.Fatal(err)
+	}
+	trust, err := x.Trust()
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims, err := jwt.DecodeAccountClaims(trust.Account)
+	if err != nil || len(claims.Revocations) != 2 {
+		t.Errorf("revoked are %v, %v", claims.Revocations, err)
+	}
 }
