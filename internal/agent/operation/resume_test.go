@@ -249,7 +249,9 @@ func (forbidding) Allow(process.ID, process.Op, *process.Spec) error {
 	return process.Errorf(process.Failed, "refused").Because(process.CausePolicy)
 }
 
-func (f forbidding) MayAsk(id process.ID, spec *process.Spec) error { return f.Allow(id, process.Query, spec) }
+func (f forbidding) MayAsk(id process.ID, spec *process.Spec) error {
+	return f.Allow(id, process.Query, spec)
+}
 
 // TestResumedAgainstThePolicy: what has begun before the owner forbade it is carried through; what has not, is not.
 func TestResumedAgainstThePolicy(t *testing.T) {
