@@ -69,7 +69,7 @@ func (f *fleet) user() string {
 func TestObserveOnly(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
-	policy := f.write("policy.conf", "")
+	policy := f.write("policy.conf", "# nothing is narrowed\n")
 	f.agentWith("one", "127.0.0.2", policy)
 	p, dir := f.daemon("p")
 	f.Want(0, f.Operate(p, 0, first))
@@ -95,6 +95,6 @@ func TestObserveOnly(t *testing.T) {
 	if n := harness.Starts(t, dir); n != 1 {
 		t.Errorf("it was started %d times", n)
 	}
-	f.write("policy.conf", "")
+	f.write("policy.conf", "# nothing is narrowed\n")
 	harness.Eventually(t, "it to be started again", func() bool { return harness.Starts(t, dir) == 2 })
 }
