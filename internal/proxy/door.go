@@ -4,21 +4,20 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"time"
 
+	"drover/internal/httpd"
 	"drover/internal/wire"
 )
 
 const (
-	maxJoin      = 16 << 10 // bytes of a request to join
-	joinTime     = 25 * time.Second
-	joinsAtOnce  = 32
-	shutdownTime = 3 * time.Second
+	maxJoin     = 16 << 10 // bytes of a request to join
+	joinTime    = 25 * time.Second
+	joinsAtOnce = 32
 )
 
 // door is where hosts of the area ask to join: the one path that they need, passed on to a server, whose affair everything else is.
@@ -97,19 +96,5 @@ func (d *door) serve(ctx context.Context, l net.Listener, shown *tls.Config) err
 		Handler: d.handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 20 * time.Second, WriteTimeout: joinTime + 10*time.Second,
 		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelDebug),
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(tls.NewListener(l, shown)) }()
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
-	defer cancel()
-	err := srv.Shutdown(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = srv.Close()
-	}
-	<-ended //nolint:errcheck // it says that it was shut down
-	return err
+	return httpd.Serve(ctx, srv, tls.NewListener(l, shown))
 }

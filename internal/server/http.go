@@ -2,18 +2,14 @@ package server
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/http"
-	"time"
 
 	"drover/internal/group"
+	"drover/internal/httpd"
 	"drover/internal/server/apiv1"
 	"drover/internal/server/httpapi"
 )
-
-// shutdownTime is how long calls under way may take to end, on each of two listeners one after the other.
-const shutdownTime = 3 * time.Second
 
 // Serve answers HTTP until ctx ends.
 func (s *Server) Serve(ctx context.Context) error {
@@ -51,20 +47,6 @@ func (s *Server) serving(handler http.Handler, own *apiv1.Handler, l net.Listene
 		srv := httpapi.NewServer(handler, s.cfg.Log)
 		srv.ConnContext = accepted
 		srv.RegisterOnShutdown(own.Stop)
-		ended := make(chan error, 1)
-		go func() { ended <- srv.Serve(l) }()
-		select {
-		case err := <-ended:
-			return err
-		case <-ctx.Done():
-		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
-		defer cancel()
-		err := srv.Shutdown(ctx)
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = srv.Close()
-		}
-		<-ended //nolint:errcheck // it says that it was shut down
-		return err
+		return httpd.Serve(ctx, srv, l)
 	}
 }

@@ -6,48 +6,25 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"drover/internal/httpd/httpdtest"
 	"drover/internal/server/httpapi"
 )
-
-// pipes is a listener whose connections are pipes in memory, so that deadlines run on the bubble's clock.
-type pipes struct {
-	conns chan net.Conn
-	done  chan struct{}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, errors.New("closed")
-	}
-}
-
-func (p *pipes) Close() error {
-	close(p.done)
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
 
 // stall sends the beginning of a request and reads what the server makes of its never going on.
 func stall(t *testing.T, beginning string) (after time.Duration, status int, body string) {
 	t.Helper()
 	w := newWorld(t)
-	listener := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+	listener := httpdtest.NewPipes()
 	server := httpapi.NewServer(w.handler, slog.New(slog.DiscardHandler))
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
-	client, conn := net.Pipe()
-	listener.conns <- conn
+	client := listener.Dial()
 	began := time.Now()
 	if _, err := io.WriteString(client, beginning); err != nil {
 		t.Fatal(err)

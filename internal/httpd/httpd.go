@@ -1,0 +1,34 @@
+// Package httpd answers HTTP on a listener for as long as a context lasts. It owns how a server ends; what is answered, and the limits of a
+// call, belong to whoever made the server.
+package httpd
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+)
+
+// grace is how long calls under way may take to end.
+const grace = 3 * time.Second
+
+// Serve answers HTTP on a listener, which it closes, and blocks until ctx ends or nothing can be accepted any more. When ctx ends, calls
+// under way have 3 s to end; those that are left are cut off, which is no error.
+func Serve(ctx context.Context, srv *http.Server, l net.Listener) error {
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(l) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	err := srv.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = srv.Close()
+	}
+	<-ended //nolint:errcheck // it says that it was shut down
+	return err
+}
