@@ -26,14 +26,6 @@ func (db *Store) CreateApp(ctx context.Context, a store.App) error {
 	return nil
 }
 
-// inserted turns an insert that changed nothing into ErrExists.
-func inserted(n int, err error) error {
-	if err == nil && n == 0 {
-		return store.ErrExists
-	}
-	return err
-}
-
 // appRow returns the columns of an app that may change: note, secrets, may_name_users, admin, disabled, grants, limits, changed.
 func appRow(a store.App) ([]any, error) {
 	secrets, err := json.Marshal(a.Secrets)
@@ -53,22 +45,16 @@ func appRow(a store.App) ([]any, error) {
 
 // ChangeApp alters an app in one transaction.
 func (db *Store) ChangeApp(ctx context.Context, code string, change func(*store.App) error) (store.App, error) {
-	var changed store.App
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		a, err := one(ctx, tx.query, scanApp, selectApps+`WHERE code = ?`+db.dialect.Locked, code)
-		if err != nil {
-			return err
-		}
+	changed, err := altered(ctx, db, scanApp, selectApps+`WHERE code = ?`, code, func(ctx context.Context, tx tx, a *store.App) error {
 		created := a.Created
-		if err := change(&a); err != nil {
+		if err := change(a); err != nil {
 			return err
 		}
 		a.Code, a.Created = code, created
-		row, err := appRow(a)
+		row, err := appRow(*a)
 		if err != nil {
 			return err
 		}
-		changed = a
 		return tx.exec(ctx, `UPDATE apps SET note = ?, secrets = ?, may_name_users = ?, admin = ?, disabled = ?, grants = ?, limits = ?, changed = ?
 			WHERE code = ?`, append(row, code)...)
 	})

@@ -40,17 +40,15 @@ func confirmRemoval(ctx context.Context, tx tx, r store.Removal) error {
 
 // AgentConfirmed returns all that is known of the agent.
 func (db *Store) AgentConfirmed(ctx context.Context, agent string) ([]store.Confirmed, error) {
-	var all []store.Confirmed
-	err := db.query(ctx, func(rows *sql.Rows) error {
+	list, err := all(ctx, db.query, func(rows *sql.Rows) (store.Confirmed, error) {
 		var c store.Confirmed
 		err := rows.Scan(&c.Process.Namespace, &c.Process.Name, &c.Revision, &c.Gone, &c.Hosted, &c.Want, &c.RegisteredAt)
-		all = append(all, c)
-		return err
+		return c, err
 	}, `SELECT namespace, name, revision, gone > 0, hosted, want, registered FROM confirmed WHERE agent = ?`, agent)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read what agent %s has confirmed: %w", agent, err)
 	}
-	return all, nil
+	return list, nil
 }
 
 // GetConfirmed returns what is known of some processes of the agent.
@@ -59,8 +57,7 @@ func (db *Store) GetConfirmed(ctx context.Context, agent string, ids []process.I
 	if err != nil {
 		return nil, fmt.Errorf("cannot read what agent %s has confirmed: %w", agent, err)
 	}
-	var all []store.Confirmed
-	err = db.query(ctx, func(rows *sql.Rows) error {
+	list, err := all(ctx, db.query, func(rows *sql.Rows) (store.Confirmed, error) {
 		var c store.Confirmed
 		var place int
 		var spec sql.RawBytes
@@ -70,15 +67,14 @@ func (db *Store) GetConfirmed(ctx context.Context, agent string, ids []process.I
 		}
 		if err == nil {
 			c.Process = ids[place]
-			all = append(all, c)
 		}
-		return err
+		return c, err
 	}, `SELECT j.key, c.revision, c.gone > 0, c.hosted, c.want, c.registered, c.spec FROM names(?) j
 		CROSS JOIN confirmed c ON c.agent = ? AND c.namespace = j.a AND c.name = j.b ORDER BY j.key`, names, agent)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read what agent %s has confirmed: %w", agent, err)
 	}
-	return all, nil
+	return list, nil
 }
 
 // PruneConfirmed forgets old removals.

@@ -90,10 +90,9 @@ func (db *Store) ListJoinTokens(ctx context.Context, before string, limit int) (
 
 // RevokeJoinToken ends a token.
 func (db *Store) RevokeJoinToken(ctx context.Context, id string, at time.Time) (store.JoinToken, error) {
-	var t store.JoinToken
-	err := db.write(ctx, func(ctx context.Context, tx tx) (err error) {
-		if t, err = one(ctx, tx.query, scanJoinToken, selectJoinTokens+`WHERE id = ?`+db.dialect.Locked, id); err != nil || !t.Revoked.IsZero() {
-			return err
+	revoked, err := altered(ctx, db, scanJoinToken, selectJoinTokens+`WHERE id = ?`, id, func(ctx context.Context, tx tx, t *store.JoinToken) error {
+		if !t.Revoked.IsZero() {
+			return nil
 		}
 		t.Revoked = moment(nanos(at))
 		return tx.exec(ctx, `UPDATE join_tokens SET revoked = ? WHERE id = ?`, nanos(at), id)
@@ -101,7 +100,7 @@ func (db *Store) RevokeJoinToken(ctx context.Context, id string, at time.Time) (
 	if err != nil {
 		return store.JoinToken{}, fmt.Errorf("cannot revoke token %q: %w", id, err)
 	}
-	return t, nil
+	return revoked, nil
 }
 
 // UseJoinToken lets an agent join.
@@ -189,12 +188,8 @@ func forgetAgent(ctx context.Context, tx tx, key string, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	n, err := tx.affect(ctx, `DELETE FROM agents WHERE key = ?`, key)
-	if err != nil {
+	if err := affected(tx.affect(ctx, `DELETE FROM agents WHERE key = ?`, key)); err != nil {
 		return err
-	}
-	if n == 0 {
-		return store.ErrNotFound
 	}
 	for _, statement := range []string{
 		`DELETE FROM observed WHERE agent = ?`,
@@ -211,12 +206,9 @@ func forgetAgent(ctx context.Context, tx tx, key string, at time.Time) error {
 
 // ListRemoved returns the keys of removed agents.
 func (db *Store) ListRemoved(ctx context.Context) ([]string, error) {
-	var keys []string
-	err := db.query(ctx, func(rows *sql.Rows) error {
-		var key string
-		err := rows.Scan(&key)
-		keys = append(keys, key)
-		return err
+	keys, err := all(ctx, db.query, func(rows *sql.Rows) (key string, err error) {
+		err = rows.Scan(&key)
+		return key, err
 	}, `SELECT key FROM removed_agents ORDER BY key`)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list removed agents: %w", err)

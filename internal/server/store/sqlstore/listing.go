@@ -121,12 +121,7 @@ func (db *Store) ListTasks(ctx context.Context, f store.TaskFilter, after int64,
 		}
 		w.add(open)
 	}
-	var tasks []store.TaskSummary
-	err := db.query(ctx, func(r *sql.Rows) error {
-		t, err := scanTask(r)
-		tasks = append(tasks, t)
-		return err
-	}, counted(`SELECT num, first_item, end_item FROM tasks WHERE `+strings.Join(w.text, " AND ")+` ORDER BY num DESC LIMIT ?`)+
+	tasks, err := all(ctx, db.query, scanTask, counted(`SELECT num, first_item, end_item FROM tasks WHERE `+strings.Join(w.text, " AND ")+` ORDER BY num DESC LIMIT ?`)+
 		selectTasks+`WHERE t.num IN (SELECT num FROM found) ORDER BY t.num DESC`, append(w.args, max(limit, 0))...)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list tasks: %w", err)
@@ -136,19 +131,10 @@ func (db *Store) ListTasks(ctx context.Context, f store.TaskFilter, after int64,
 
 // GetTask returns one task.
 func (db *Store) GetTask(ctx context.Context, id, app string) (store.TaskSummary, error) {
-	var t store.TaskSummary
-	found := false
-	err := db.query(ctx, func(r *sql.Rows) (err error) {
-		found = true
-		t, err = scanTask(r)
-		return err
-	}, counted(`SELECT num, first_item, end_item FROM tasks WHERE id = ?1 AND (?2 = '' OR app = ?2)`)+
+	t, err := one(ctx, db.query, scanTask, counted(`SELECT num, first_item, end_item FROM tasks WHERE id = ?1 AND (?2 = '' OR app = ?2)`)+
 		selectTasks+`WHERE t.num IN (SELECT num FROM found)`, id, app)
-	switch {
-	case err != nil:
+	if err != nil {
 		return store.TaskSummary{}, fmt.Errorf("cannot read task %s: %w", id, err)
-	case !found:
-		return store.TaskSummary{}, fmt.Errorf("task %s: %w", id, store.ErrNotFound)
 	}
 	return t, nil
 }

@@ -56,14 +56,7 @@ func (db *Store) RemoveProxy(ctx context.Context, key string, at time.Time) erro
 		if err != nil {
 			return err
 		}
-		n, err := tx.affect(ctx, `DELETE FROM proxies WHERE key = ?`, key)
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			return store.ErrNotFound
-		}
-		return nil
+		return affected(tx.affect(ctx, `DELETE FROM proxies WHERE key = ?`, key))
 	})
 	if err != nil {
 		return fmt.Errorf("cannot remove proxy %s: %w", key, err)

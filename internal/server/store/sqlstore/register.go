@@ -42,14 +42,11 @@ func (db *Store) ChangeAgent(ctx context.Context, a store.Agent) error {
 		return fmt.Errorf("cannot change agent %s: %w", a.Key, err)
 	}
 	err = db.write(ctx, func(ctx context.Context, tx tx) error {
-		n, err := tx.affect(ctx, `UPDATE agents SET cloud = ?, ip = ?, id = ?, assigned = ?, build = ?, created = ?, token = ?, labels = ?, business = ?,
+		err := affected(tx.affect(ctx, `UPDATE agents SET cloud = ?, ip = ?, id = ?, assigned = ?, build = ?, created = ?, token = ?, labels = ?, business = ?,
 			name = ?, place = ? WHERE key = ?`,
-			a.Cloud, a.IP, a.ID, a.Assigned, a.Build, nanos(a.Created), a.Token, labels, a.Business, a.Name, a.Place, a.Key)
+			a.Cloud, a.IP, a.ID, a.Assigned, a.Build, nanos(a.Created), a.Token, labels, a.Business, a.Name, a.Place, a.Key))
 		if err != nil {
 			return err
-		}
-		if n == 0 {
-			return store.ErrNotFound
 		}
 		return inheritGroups(ctx, tx, a)
 	})

@@ -33,3 +33,31 @@ func one[T any](ctx context.Context, query queryFunc, scan scanFunc[T], text str
 	}
 	return list[0], nil
 }
+
+// altered reads the only row of a query, locked, has alter change and store it, and returns it, all in one transaction.
+func altered[T any](ctx context.Context, db *Store, scan scanFunc[T], text string, key string, alter func(context.Context, tx, *T) error) (T, error) {
+	var row T
+	err := db.write(ctx, func(ctx context.Context, tx tx) (err error) {
+		if row, err = one(ctx, tx.query, scan, text+db.dialect.Locked, key); err != nil {
+			return err
+		}
+		return alter(ctx, tx, &row)
+	})
+	return row, err
+}
+
+// inserted turns an insert that changed nothing into ErrExists.
+func inserted(n int, err error) error {
+	if err == nil && n == 0 {
+		return store.ErrExists
+	}
+	return err
+}
+
+// affected turns a change of a row that is not there into ErrNotFound.
+func affected(n int, err error) error {
+	if err == nil && n == 0 {
+		return store.ErrNotFound
+	}
+	return err
+}

@@ -22,18 +22,12 @@ func (db *Store) CreateUser(ctx context.Context, u store.User) error {
 
 // ChangeUser alters a user in one transaction.
 func (db *Store) ChangeUser(ctx context.Context, name string, change func(*store.User) error) (store.User, error) {
-	var changed store.User
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		u, err := one(ctx, tx.query, scanUser, selectUsers+`WHERE name = ?`+db.dialect.Locked, name)
-		if err != nil {
-			return err
-		}
+	changed, err := altered(ctx, db, scanUser, selectUsers+`WHERE name = ?`, name, func(ctx context.Context, tx tx, u *store.User) error {
 		created := u.Created
-		if err := change(&u); err != nil {
+		if err := change(u); err != nil {
 			return err
 		}
 		u.Name, u.Created = name, created
-		changed = u
 		return tx.exec(ctx, `UPDATE users SET note = ?, disabled = ? WHERE name = ?`, u.Note, u.Disabled, name)
 	})
 	if err != nil {
@@ -112,14 +106,12 @@ func (db *Store) FindToken(ctx context.Context, hash string) (store.Token, store
 
 // ListTokens returns the tokens of a user.
 func (db *Store) ListTokens(ctx context.Context, user string) ([]store.Token, error) {
-	var tokens []store.Token
-	err := db.query(ctx, func(rows *sql.Rows) error {
+	tokens, err := all(ctx, db.query, func(rows *sql.Rows) (store.Token, error) {
 		var t store.Token
 		var created, expires int64
 		err := rows.Scan(&t.ID, &t.User, &t.Hash, &t.Note, &created, &expires)
 		t.Created, t.Expires = moment(created), moment(expires)
-		tokens = append(tokens, t)
-		return err
+		return t, err
 	}, `SELECT id, "user", hash, note, created, expires FROM tokens WHERE "user" = ? ORDER BY created, id`, user)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list tokens of user %q: %w", user, err)
@@ -130,11 +122,7 @@ func (db *Store) ListTokens(ctx context.Context, user string) ([]store.Token, er
 // DeleteToken removes a token.
 func (db *Store) DeleteToken(ctx context.Context, user, id string) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		n, err := tx.affect(ctx, `DELETE FROM tokens WHERE "user" = ? AND id = ?`, user, id)
-		if err == nil && n == 0 {
-			err = store.ErrNotFound
-		}
-		return err
+		return affected(tx.affect(ctx, `DELETE FROM tokens WHERE "user" = ? AND id = ?`, user, id))
 	})
 	if err != nil {
 		return fmt.Errorf("cannot remove token %q of user %q: %w", id, user, err)

@@ -37,12 +37,7 @@ func webhookRow(w store.Webhook) ([]any, error) {
 
 // ChangeWebhook alters a webhook in one transaction.
 func (db *Store) ChangeWebhook(ctx context.Context, name string, change func(*store.Webhook) error) (store.Subscription, error) {
-	var changed store.Subscription
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		s, err := one(ctx, tx.query, scanWebhook, selectWebhooks+`WHERE name = ?`+db.dialect.Locked, name)
-		if err != nil {
-			return err
-		}
+	changed, err := altered(ctx, db, scanWebhook, selectWebhooks+`WHERE name = ?`, name, func(ctx context.Context, tx tx, s *store.Subscription) error {
 		created := s.Webhook.Created
 		if err := change(&s.Webhook); err != nil {
 			return err
@@ -52,7 +47,6 @@ func (db *Store) ChangeWebhook(ctx context.Context, name string, change func(*st
 		if err != nil {
 			return err
 		}
-		changed = s
 		return tx.exec(ctx, `UPDATE webhooks SET url = ?, secret = ?, namespaces = ?, local = ?, note = ?, changed = ? WHERE name = ?`,
 			append(row, name)...)
 	})
@@ -103,11 +97,7 @@ func (db *Store) ListWebhooks(ctx context.Context) ([]store.Subscription, error)
 // DeleteWebhook removes a webhook.
 func (db *Store) DeleteWebhook(ctx context.Context, name string) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		n, err := tx.affect(ctx, `DELETE FROM webhooks WHERE name = ?`, name)
-		if err == nil && n == 0 {
-			return store.ErrNotFound
-		}
-		return err
+		return affected(tx.affect(ctx, `DELETE FROM webhooks WHERE name = ?`, name))
 	})
 	if err != nil {
 		return fmt.Errorf("cannot delete webhook %q: %w", name, err)
