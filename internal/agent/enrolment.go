@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"drover/internal/agent/procfs"
+	"drover/internal/durable"
 	"drover/internal/wire"
 )
 
@@ -52,17 +53,7 @@ func saveEnrolment(dir string, e enrolment) error {
 	if err != nil {
 		return fmt.Errorf("cannot encode enrolment: %w", err)
 	}
-	temporary := filepath.Join(dir, enrolmentFile+".new")
-	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return fmt.Errorf("cannot write enrolment: %w", err)
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(temporary, filepath.Join(dir, enrolmentFile))
-	}
-	if err != nil {
+	if err := durable.Replace(filepath.Join(dir, enrolmentFile), data, 0o600); err != nil {
 		return fmt.Errorf("cannot write enrolment: %w", err)
 	}
 	return nil

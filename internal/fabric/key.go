@@ -7,10 +7,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"syscall"
 
 	"github.com/nats-io/nkeys"
+
+	"drover/internal/durable"
 )
 
 // maxKeyFile is far more than a seed needs.
@@ -80,8 +81,7 @@ func checkKeyFile(f *os.File) error {
 	return nil
 }
 
-// createKey writes a fresh seed beside path and links it there, so that path is never partly written and a file that
-// appeared meanwhile wins.
+// createKey writes a fresh seed; a file that appeared meanwhile wins.
 func createKey(path string, kind nkeys.PrefixByte) error {
 	key, err := nkeys.CreatePair(kind)
 	if err != nil {
@@ -93,35 +93,7 @@ func createKey(path string, kind nkeys.PrefixByte) error {
 		return err
 	}
 	defer clear(seed)
-	temp, err := writeTemp(path, append(bytes.Clone(seed), '\n'))
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temp) //nolint:errcheck // the key has its name already, or the error is returned
-	if err := os.Link(temp, path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-// writeTemp writes data to a new synced file of mode 0600 beside path.
-func writeTemp(path string, data []byte) (name string, err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return "", err
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err != nil {
-		return "", errors.Join(err, os.Remove(f.Name()))
-	}
-	return f.Name(), nil
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	text := append(bytes.Clone(seed), '\n')
+	defer clear(text)
+	return durable.Create(path, text, 0o600)
 }

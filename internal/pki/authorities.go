@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"drover/internal/durable"
 )
 
 // Authority is one of a server's own authorities.
@@ -271,7 +273,7 @@ func makePresent(dir, id string) error {
 			return err
 		}
 	}
-	return syncDir(dir)
+	return durable.SyncDir(dir)
 }
 
 // Drop removes an authority that has no role any more. One that is not there is no error; the present one is.
@@ -290,11 +292,3 @@ func (k *Keeper) Drop(fingerprint string) error {
 
 // Authority returns the present authority. It is for a server's own ones only.
 func (k *Keeper) Authority() Authority { return authorityOf(k.authorities.Load().present.cert) }
-
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
-}

@@ -10,13 +10,13 @@ import (
 	"crypto/x509/pkix"
 	"encoding/hex"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"math/big"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"time"
+
+	"drover/internal/durable"
 )
 
 // CAFile is the name of the certificate of an authority, in its directory.
@@ -200,21 +200,12 @@ func readPEM(path, kind string) ([]byte, error) {
 	return block.Bytes, nil
 }
 
-// writePEM writes a synced file of mode 0600 under a name that is free, whole or not at all.
+// writePEM writes a file of mode 0600 under a name that is free, whole or not at all.
 func writePEM(path, kind string, der []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) //nolint:errcheck // it has another name by then, or the error is returned
-	err = errors.Join(pem.Encode(f, &pem.Block{Type: kind, Bytes: der}), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Link(f.Name(), path)
-	}
-	if err != nil {
+	if err := durable.Create(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
 		return fmt.Errorf("cannot write %s: %w", path, err)
 	}
-	return syncDir(filepath.Dir(path))
+	return nil
 }
 
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }

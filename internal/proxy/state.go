@@ -14,6 +14,7 @@ import (
 
 	"github.com/nats-io/nkeys"
 
+	"drover/internal/durable"
 	"drover/internal/fabric"
 	"drover/internal/pki"
 	"drover/internal/wire"
@@ -91,17 +92,7 @@ func save(dir string, e wire.ProxyEnrolment) error {
 	if err != nil {
 		return fmt.Errorf("cannot encode enrolment: %w", err)
 	}
-	f, err := os.CreateTemp(dir, "."+enrolmentFile+".*")
-	if err != nil {
-		return fmt.Errorf("cannot write enrolment: %w", err)
-	}
-	defer os.Remove(f.Name()) //nolint:errcheck // it has its name by then, or the error is returned
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, enrolmentFile))
-	}
-	if err != nil {
+	if err := durable.Replace(filepath.Join(dir, enrolmentFile), data, 0o600); err != nil {
 		return fmt.Errorf("cannot write enrolment: %w", err)
 	}
 	return nil

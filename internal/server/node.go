@@ -2,7 +2,6 @@ package server
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"drover/internal/durable"
 	"drover/internal/fabric/broker"
 	"drover/internal/pki"
 	"drover/internal/server/keyring"
@@ -54,7 +54,7 @@ func ConfigureNode(dir string, n Node, out io.Writer, log *slog.Logger) error {
 	}{
 		{broker.KeyFile, key, 0o600}, {broker.CertFile, cert, 0o644}, {broker.CAFile, []byte(keeper.CA()), 0o644}, {broker.ConfigFile, text.Bytes(), 0o644},
 	} {
-		if err := replace(filepath.Join(n.Out, file.name), file.data, file.mode); err != nil {
+		if err := durable.Replace(filepath.Join(n.Out, file.name), file.data, file.mode); err != nil {
 			return fmt.Errorf("cannot write files of a broker: %w", err)
 		}
 	}
@@ -71,18 +71,4 @@ func offlineKeys(dir string, log *slog.Logger) (*keyring.Ring, *pki.Keeper, erro
 	}
 	keys, err := keyring.Open(keyring.Config{Dir: dir, Authorities: keeper, Now: time.Now, Log: log})
 	return keys, keeper, err
-}
-
-// replace writes a file whole or not at all.
-func replace(path string, data []byte, mode os.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) //nolint:errcheck // it has another name by then, or the error is returned
-	_, err = f.Write(data)
-	if err := errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

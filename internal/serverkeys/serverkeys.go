@@ -17,6 +17,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"drover/internal/durable"
 )
 
 const (
@@ -180,26 +182,10 @@ func unpack(in io.Reader) (map[string][]byte, error) {
 	return files, nil
 }
 
-// write makes a synced file of mode 0600 in a directory of mode 0700, whole or not at all.
+// write makes a file of mode 0600 in a directory of mode 0700, whole or not at all.
 func write(name string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".import-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) //nolint:errcheck // it has another name by then, or the error is returned
-	_, err = f.Write(data)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), name); err != nil {
-		return err
-	}
-	d, err := os.Open(filepath.Dir(name))
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return durable.Replace(name, data, 0o600)
 }

@@ -3,8 +3,9 @@ package eventlog
 import (
 	"context"
 	"errors"
-	"os"
 	"time"
+
+	"drover/internal/durable"
 )
 
 const (
@@ -77,16 +78,7 @@ func (l *Log) sync() error {
 		errs = append(errs, open.Sync())
 	}
 	if created {
-		errs = append(errs, syncDirectory(l.cfg.Dir))
+		errs = append(errs, durable.SyncDir(l.cfg.Dir))
 	}
 	return errors.Join(errs...)
-}
-
-// syncDirectory brings the names of new files to the disk.
-func syncDirectory(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

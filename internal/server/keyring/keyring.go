@@ -18,6 +18,7 @@ import (
 
 	"github.com/nats-io/nkeys"
 
+	"drover/internal/durable"
 	"drover/internal/fabric"
 	"drover/internal/pki"
 )
@@ -305,16 +306,7 @@ func (r *Ring) writeState(s State) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(r.cfg.Dir, stateFile)
-	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
+	return durable.Replace(filepath.Join(r.cfg.Dir, stateFile), data, 0o600)
 }
 
 // State returns which keys there are.
