@@ -129,11 +129,12 @@ func New(cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{cfg: cfg, key: public, trust: trust, policy: policy.New(cmp.Or(cfg.Policy, policy.DefaultFile), cfg.Log), conn: newLink(), metrics: metrics.New(cfg.Build), confirmation: newConfirmation(cfg.Log)}
+	a := &Agent{cfg: cfg, key: public, trust: trust, policy: policy.New(cmp.Or(cfg.Policy, policy.DefaultFile), cfg.Log), metrics: metrics.New(cfg.Build), confirmation: newConfirmation(cfg.Log)}
 	a.dial = fabric.DialConfig{
 		Identity: fabric.Identity{Key: key, Area: strconv.Itoa(trust.current().Cloud)}, Token: func() string { return trust.current().JWT },
 		TLS: trust.tls(), Name: "agent " + public, Log: cfg.Log,
 	}
+	a.conn = newLink(a.dial.Identity, trust)
 	fs := procfs.New("/proc")
 	boot, err := fs.BootID()
 	if err != nil {

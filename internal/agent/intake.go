@@ -24,6 +24,9 @@ func (a *Agent) take(ctx context.Context, data []byte) []byte {
 	}
 	receipt.Version = wire.Version
 	reply, err := json.Marshal(receipt)
+	if err == nil {
+		reply, err = wire.SealReceipt(reply, data, a.dial.Identity.Key)
+	}
 	if err != nil {
 		a.cfg.Log.Error("receipt could not be encoded", "error", err)
 		return nil

@@ -9,7 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nkeys"
+
 	"drover/internal/agent/specstore"
+	"drover/internal/fabric"
 	"drover/internal/process"
 	"drover/internal/wire"
 )
@@ -29,6 +32,14 @@ func (d badDisk) Accept([]specstore.Entry) (fresh, known []specstore.Entry, err 
 func TestOrdersThatCannotBeJournalled(t *testing.T) {
 	key := mustKey(t)
 	public, err := key.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ownPublic, err := own.PublicKey()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,6 +64,7 @@ func TestOrdersThatCannotBeJournalled(t *testing.T) {
 			cfg: Config{Log: log}, key: "me", disk: badDisk{err: c.err}, acceptance: newAcceptance("here"),
 			trust: &trust{key: "me", now: enrolment{Enrolment: wire.Enrolment{ManifestKeys: []string{public}}}},
 			wall:  func() time.Time { return now },
+			dial:  fabric.DialConfig{Identity: fabric.Identity{Key: own}},
 		}
 		a.freshness = &freshness{note: func(time.Time) error { return nil }, newest: now, noted: now}
 		a.acceptance.give()
@@ -64,6 +76,9 @@ func TestOrdersThatCannotBeJournalled(t *testing.T) {
 			continue
 		}
 		var r wire.Receipt
+		if reply, err = wire.OpenReceipt(reply, sealed, ownPublic); err != nil {
+			t.Error(err)
+		}
 		if err := json.Unmarshal(reply, &r); err != nil || !strings.Contains(r.Error, c.want) {
 			t.Errorf("%v is answered with %s (%v), want %q", c.err, reply, err, c.want)
 		}

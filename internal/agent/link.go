@@ -7,10 +7,14 @@ import (
 	"time"
 
 	"drover/internal/fabric"
+	"drover/internal/wire"
 )
 
-// link is the reporter's way to the server. It exists before there is a connection.
+// link is the reporter's way to the server. It exists before there is a connection. What the server is to keep it signs, and whose answers
+// to that count it finds out.
 type link struct {
+	self    fabric.Identity
+	trust   *trust
 	dialled chan struct{} // closed by set
 
 	mu      sync.Mutex
@@ -52,7 +56,9 @@ func (u *unheard) note(err error, sent, now time.Time) bool {
 	return false
 }
 
-func newLink() *link { return &link{dialled: make(chan struct{})} }
+func newLink(self fabric.Identity, t *trust) *link {
+	return &link{self: self, trust: t, dialled: make(chan struct{})}
+}
 
 // set is called again when the link is made anew elsewhere.
 func (l *link) set(conn *fabric.Conn, subject string) {
@@ -85,8 +91,8 @@ func (l *link) takesOrders() bool {
 	return l.serving && l.up
 }
 
-// Report implements report.Link. It waits for the first attempt at a connection. When reports have not been answered for some time, the
-// next address is tried.
+// Report implements report.Link. It waits for the first attempt at a connection. When reports have not been answered by the server for some
+// time, the next address is tried.
 func (l *link) Report(ctx context.Context, data []byte) ([]byte, error) {
 	select {
 	case <-l.dialled:
@@ -97,7 +103,7 @@ func (l *link) Report(ctx context.Context, data []byte) ([]byte, error) {
 	conn, subject := l.conn, l.subject
 	l.mu.Unlock()
 	sent := time.Now()
-	reply, err := conn.Request(ctx, subject, data)
+	reply, err := l.ask(ctx, conn, subject, data)
 	l.mu.Lock()
 	elsewhere := l.unheard.note(err, sent, time.Now())
 	l.mu.Unlock()
@@ -105,4 +111,20 @@ func (l *link) Report(ctx context.Context, data []byte) ([]byte, error) {
 		conn.Elsewhere()
 	}
 	return reply, err
+}
+
+// ask sends a report and returns the server's answer. That to a heartbeat is nobody's in particular: nothing hangs on it.
+func (l *link) ask(ctx context.Context, conn *fabric.Conn, subject string, data []byte) ([]byte, error) {
+	if !wire.Tells(data) {
+		return conn.Request(ctx, subject, data)
+	}
+	signed, err := wire.SealReport(data, l.self.Key)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := conn.Request(ctx, subject, signed)
+	if err != nil {
+		return nil, err
+	}
+	return l.trust.answer(reply, data)
 }

@@ -69,6 +69,18 @@ func (t *trust) open(sealed []byte) (*wire.Manifest, error) {
 	return wire.Open(sealed, t.current().ManifestKeys, t.key)
 }
 
+// answer returns the server's answer to a report. Where it is signed by a key that is new, it brings what proves that key.
+func (t *trust) answer(sealed, report []byte) ([]byte, error) {
+	answer, err := wire.OpenAnswer(sealed, report, t.current().ManifestKeys)
+	if !errors.Is(err, wire.ErrUnknownKey) {
+		return answer, err
+	}
+	if _, untrusted := t.adopt(wire.SealedTrust(sealed)); untrusted != nil {
+		return nil, err
+	}
+	return wire.OpenAnswer(sealed, report, t.current().ManifestKeys)
+}
+
 // adopt takes over what the server has sent, and returns whether it is new.
 func (t *trust) adopt(sealed []byte) (bool, error) {
 	m, err := t.open(sealed)

@@ -163,12 +163,24 @@ func (s *Server) report(ctx context.Context, subject string, data []byte) []byte
 		s.cfg.Log.WarnContext(ctx, "report refused", "error", err)
 		return nil
 	}
-	if reply, refused := s.stranger(ctx, area, agent); refused {
-		return reply
+	report, signed, err := wire.OpenReport(data, agent)
+	if err != nil {
+		s.cfg.Log.WarnContext(ctx, "report refused", "agent", agent, "error", err)
+		return nil
 	}
-	begun := time.Now()
-	defer func() { s.metrics.Reported(len(data), time.Since(begun)) }()
-	return s.engine.HandleReport(ctx, agent, data)
+	reply, refused := s.stranger(ctx, area, agent)
+	if !refused {
+		begun := time.Now()
+		reply = s.engine.HandleReport(ctx, agent, report)
+		s.metrics.Reported(len(data), time.Since(begun))
+	}
+	if signed {
+		if reply, err = wire.SealAnswer(reply, report, s.keys.ManifestKey()); err != nil {
+			s.cfg.Log.ErrorContext(ctx, "answer to a report could not be signed", "agent", agent, "error", err)
+			return nil
+		}
+	}
+	return reply
 }
 
 // runBrokers keeps the brokers of others told of who may use them, until ctx ends.

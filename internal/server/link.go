@@ -53,5 +53,8 @@ func (l *link) Send(ctx context.Context, agent string, envelope []byte) ([]byte,
 	if errors.Is(err, fabric.ErrNobody) {
 		return nil, engine.ErrNobody
 	}
-	return reply, err
+	if err != nil {
+		return nil, err
+	}
+	return wire.OpenReceipt(reply, envelope, agent)
 }

@@ -102,13 +102,17 @@ func TestAStolenAgentIsWorthOneHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	signed, err := wire.SealReport(report, thief.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, subject := range []string{wire.ReportSubject(3, victim.key), wire.ReportSubject(0, victim.key), wire.ReportSubject(3, thief.key), wire.OrderSubject(3, victim.key)} {
-		if reply, err := ask(conn, subject, report); err == nil {
+		if reply, err := ask(conn, subject, signed); err == nil {
 			t.Errorf("it is answered on %s: %s", subject, reply)
 		}
 	}
 	// It may speak for itself, but not under other names than it has joined with.
-	if reply, err := ask(conn, wire.ReportSubject(0, thief.key), report); err != nil || strings.Contains(string(reply), "error") {
+	if reply, err := ask(conn, wire.ReportSubject(0, thief.key), signed); err != nil || strings.Contains(string(reply), "error") {
 		t.Errorf("it cannot speak for itself: %s, %v", reply, err)
 	}
 	list := f.CLI("agents", "-o", "wide")
@@ -209,6 +213,9 @@ func TestAHijackedFabricCommandsNobody(t *testing.T) {
 		"nothing that can be read": []byte("\xff"),
 	} {
 		reply, err := ask(conn, wire.OrderSubject(one.enrolment.Cloud, one.key), data)
+		if err == nil {
+			reply, err = wire.OpenReceipt(reply, data, one.key)
+		}
 		var receipt wire.Receipt
 		if err != nil || json.Unmarshal(reply, &receipt) != nil {
 			t.Errorf("%s: it is answered %s, %v", name, reply, err)
