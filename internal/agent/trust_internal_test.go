@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nkeys"
 
-	"drover/internal/pki"
+	"drover/internal/pki/pkitest"
 	"drover/internal/wire"
 )
 
@@ -31,11 +31,7 @@ type school struct {
 
 func newSchool(t *testing.T) *school {
 	t.Helper()
-	k, err := pki.Open(pki.Config{Dir: t.TempDir(), Names: []string{"x"}, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &school{t: t, key: mustKey(t), second: mustKey(t), ca: k.CA(), dir: t.TempDir()}
+	s := &school{t: t, key: mustKey(t), second: mustKey(t), ca: pkitest.New(t).CA(), dir: t.TempDir()}
 	if err := SaveEnrolment(s.dir, s.enrolment(1, s.key)); err != nil {
 		t.Fatal(err)
 	}

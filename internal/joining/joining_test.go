@@ -3,26 +3,24 @@ package joining_test
 import (
 	"crypto/tls"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"drover/internal/joining"
 	"drover/internal/pki"
+	"drover/internal/pki/pkitest"
 	"drover/internal/wire"
 )
 
 // TestAnAnswerThroughAProxy: what a proxy passes on counts if the server has signed it for this very question.
 func TestAnAnswerThroughAProxy(t *testing.T) {
-	k := newKeeper(t)
+	k := pkitest.New(t)
 	header := func(request, answer string) string {
 		proof, err := k.Prove(wire.Proven([]byte(request), []byte(answer)))
 		if err != nil {
@@ -34,7 +32,7 @@ func TestAnAnswerThroughAProxy(t *testing.T) {
 		}
 		return string(text)
 	}
-	stranger, err := newKeeper(t).Prove(wire.Proven([]byte("question"), []byte("answer")))
+	stranger, err := pkitest.New(t).Prove(wire.Proven([]byte("question"), []byte("answer")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +69,7 @@ func TestAnAnswerThroughAProxy(t *testing.T) {
 
 // TestABrokerIsNoServer: what the same authority has certified as a broker is shown no token.
 func TestABrokerIsNoServer(t *testing.T) {
-	k := newKeeper(t)
+	k := pkitest.New(t)
 	chain, key, err := k.IssueNode([]string{"127.0.0.1"})
 	if err != nil {
 		t.Fatal(err)
@@ -91,35 +89,10 @@ func TestABrokerIsNoServer(t *testing.T) {
 	}
 }
 
-func newKeeper(t *testing.T) *pki.Keeper {
-	t.Helper()
-	k, err := pki.Open(pki.Config{Dir: t.TempDir(), Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
-
 // proxyTLS is what a proxy shows.
 func proxyTLS(t *testing.T, k *pki.Keeper) *tls.Config {
 	t.Helper()
-	key, err := pki.ProxyKey(filepath.Join(t.TempDir(), "tls.key"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request, err := pki.RequestCertificate(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := k.CertifyProxy(request, 3, "UKEY")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert := tls.Certificate{PrivateKey: key}
-	for block, rest := pem.Decode([]byte(text)); block != nil; block, rest = pem.Decode(rest) {
-		cert.Certificate = append(cert.Certificate, block.Bytes)
-	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}}
+	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*pkitest.ProxyCertificate(t, k, 3)}}
 }
 
 func serve(t *testing.T, shown *tls.Config, answer func(http.ResponseWriter)) *url.URL {

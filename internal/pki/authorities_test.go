@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"drover/internal/pki"
+	"drover/internal/pki/pkitest"
 )
 
 // TestAnotherAuthority: who trusts the former authority alone, the present one alone or both believes the server, before and after the
 // change, and a token that pins either of them counts.
 func TestAnotherAuthority(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pki")
-	k := open(t, pki.Config{Dir: dir, Names: []string{"x"}})
+	k := pkitest.Open(t, pki.Config{Dir: dir, Names: []string{"x"}})
 	first := k.Authority()
 	second, err := k.NewAuthority()
 	if err != nil {
@@ -67,7 +68,7 @@ func TestAnotherAuthority(t *testing.T) {
 		t.Errorf("an ordinary caller with the former certificate: %v", err)
 	}
 
-	k = open(t, pki.Config{Dir: dir, Names: []string{"x"}})
+	k = pkitest.Open(t, pki.Config{Dir: dir, Names: []string{"x"}})
 	if k.Fingerprint() != second.Fingerprint {
 		t.Error("a start forgets which one is the present one")
 	}
@@ -114,7 +115,7 @@ func TestAChangeThatWasCutShort(t *testing.T) {
 		},
 	} {
 		dir := filepath.Join(t.TempDir(), "pki")
-		k := open(t, pki.Config{Dir: dir, Names: []string{"x"}})
+		k := pkitest.Open(t, pki.Config{Dir: dir, Names: []string{"x"}})
 		first := k.Authority()
 		second, err := k.NewAuthority()
 		if err != nil {
@@ -123,13 +124,13 @@ func TestAChangeThatWasCutShort(t *testing.T) {
 		if err := cut(dir, first.Fingerprint, second.Fingerprint); err != nil {
 			t.Fatal(err)
 		}
-		k = open(t, pki.Config{Dir: dir, Names: []string{"x"}})
+		k = pkitest.Open(t, pki.Config{Dir: dir, Names: []string{"x"}})
 		roles := pki.Roles{Present: second.Fingerprint, Former: []string{first.Fingerprint}, Trusted: []string{first.PEM, second.PEM}}
 		if err := k.Use(roles); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if k = open(t, pki.Config{Dir: dir, Names: []string{"x"}}); k.Fingerprint() != second.Fingerprint {
+		if k = pkitest.Open(t, pki.Config{Dir: dir, Names: []string{"x"}}); k.Fingerprint() != second.Fingerprint {
 			t.Errorf("%s: the present one is not the one that it was told to be", name)
 		}
 	}
@@ -137,8 +138,8 @@ func TestAChangeThatWasCutShort(t *testing.T) {
 
 func TestUseRefuses(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pki")
-	k := open(t, pki.Config{Dir: dir, Names: []string{"x"}})
-	stranger := open(t, pki.Config{Dir: t.TempDir(), Names: []string{"x"}}).Authority()
+	k := pkitest.Open(t, pki.Config{Dir: dir, Names: []string{"x"}})
+	stranger := pkitest.Open(t, pki.Config{Dir: t.TempDir(), Names: []string{"x"}}).Authority()
 	before := k.CA()
 	for name, r := range map[string]pki.Roles{
 		"one that is elsewhere": {Present: stranger.Fingerprint, Trusted: []string{stranger.PEM}},
@@ -156,7 +157,7 @@ func TestUseRefuses(t *testing.T) {
 
 // TestTrustIsRenewed: what a client trusts can be changed between two connections.
 func TestTrustIsRenewed(t *testing.T) {
-	one, two := open(t, pki.Config{Dir: t.TempDir(), Names: []string{"x"}}), open(t, pki.Config{Dir: t.TempDir(), Names: []string{"x"}})
+	one, two := pkitest.Open(t, pki.Config{Dir: t.TempDir(), Names: []string{"x"}}), pkitest.Open(t, pki.Config{Dir: t.TempDir(), Names: []string{"x"}})
 	trust, err := pki.NewTrust(one.CA())
 	if err != nil {
 		t.Fatal(err)

@@ -1,11 +1,9 @@
 package pki_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -15,6 +13,7 @@ import (
 	"time"
 
 	"drover/internal/pki"
+	"drover/internal/pki/pkitest"
 	"drover/test/harness"
 )
 
@@ -25,31 +24,6 @@ func pool(t *testing.T, ca string) *x509.CertPool {
 		t.Fatal("no certificate")
 	}
 	return p
-}
-
-// writePair writes the certificate that an authority issues for a server, with its key.
-func writePair(t *testing.T, issuer *pki.Keeper, certFile, keyFile string) {
-	t.Helper()
-	cert, err := issuer.ServerTLS().GetCertificate(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var chain bytes.Buffer
-	for _, der := range cert.Certificate {
-		if err := pem.Encode(&chain, &pem.Block{Type: "CERTIFICATE", Bytes: der}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	key, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(certFile, chain.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}), 0o600); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func shown(t *testing.T, c *tls.Config) string {
@@ -65,10 +39,10 @@ func TestGivenCertificates(t *testing.T) {
 	dir, authority := t.TempDir(), t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	synctest.Test(t, func(t *testing.T) {
-		issuer := open(t, pki.Config{Dir: authority, Names: []string{"given.example"}})
-		writePair(t, issuer, certFile, keyFile)
+		issuer := pkitest.Open(t, pki.Config{Dir: authority, Names: []string{"given.example"}})
+		pkitest.WritePair(t, issuer, certFile, keyFile)
 		var out harness.Log
-		k := open(t, pki.Config{CertFile: certFile, KeyFile: keyFile, Log: slog.New(slog.NewTextHandler(&out, nil))})
+		k := pkitest.Open(t, pki.Config{CertFile: certFile, KeyFile: keyFile, Log: slog.New(slog.NewTextHandler(&out, nil))})
 		if k.Fingerprint() != issuer.Fingerprint() {
 			t.Error("not the last certificate is pinned")
 		}
@@ -78,7 +52,7 @@ func TestGivenCertificates(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- k.Run(ctx) }()
 		replace := func(issuer *pki.Keeper) string {
-			writePair(t, issuer, certFile, keyFile)
+			pkitest.WritePair(t, issuer, certFile, keyFile)
 			stamp := time.Now()
 			for _, f := range []string{certFile, keyFile} {
 				if err := os.Chtimes(f, stamp, stamp); err != nil {
@@ -89,11 +63,11 @@ func TestGivenCertificates(t *testing.T) {
 			synctest.Wait()
 			return shown(t, config)
 		}
-		second := replace(open(t, pki.Config{Dir: authority, Names: []string{"given.example"}}))
+		second := replace(pkitest.Open(t, pki.Config{Dir: authority, Names: []string{"given.example"}}))
 		if second == first {
 			t.Errorf("a new certificate was not taken up:\n%s", out.String())
 		}
-		if replace(open(t, pki.Config{Dir: filepath.Join(dir, "strange")})) != second || !strings.Contains(out.String(), "was not taken up") {
+		if replace(pkitest.Open(t, pki.Config{Dir: filepath.Join(dir, "strange")})) != second || !strings.Contains(out.String(), "was not taken up") {
 			t.Errorf("one of another authority was taken up:\n%s", out.String())
 		}
 		if err := os.WriteFile(keyFile, []byte("broken"), 0o600); err != nil {
@@ -115,8 +89,8 @@ func TestGivenCertificates(t *testing.T) {
 		}
 	})
 	later := func() time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).AddDate(0, 5, 0) }
-	issuer := open(t, pki.Config{Dir: authority, Now: func() time.Time { return later().AddDate(0, -4, 0) }})
-	writePair(t, issuer, certFile, keyFile)
+	issuer := pkitest.Open(t, pki.Config{Dir: authority, Now: func() time.Time { return later().AddDate(0, -4, 0) }})
+	pkitest.WritePair(t, issuer, certFile, keyFile)
 	if _, err := pki.Open(pki.Config{CertFile: certFile, KeyFile: keyFile, Now: later, Log: slog.New(slog.DiscardHandler)}); err == nil || !strings.Contains(err.Error(), "has ended") {
 		t.Errorf("one that has ended: %v", err)
 	}

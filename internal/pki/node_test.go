@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"drover/internal/pki"
+	"drover/internal/pki/pkitest"
 )
 
 // TestABrokerStandsInForNoServer: those on the fabric believe a broker's certificate, and those who join, and what is signed, do not.
 func TestABrokerStandsInForNoServer(t *testing.T) {
-	k := openKeeper(t, t.TempDir())
+	k := pkitest.New(t, "localhost")
 	chain, key, err := k.IssueNode([]string{"broker.example"})
 	if err != nil {
 		t.Fatal(err)

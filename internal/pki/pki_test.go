@@ -15,23 +15,9 @@ import (
 	"time"
 
 	"drover/internal/pki"
+	"drover/internal/pki/pkitest"
 	"drover/test/harness"
 )
-
-func open(t *testing.T, cfg pki.Config) *pki.Keeper {
-	t.Helper()
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
-	k, err := pki.Open(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
 
 // shake lets a client shake hands with a server and returns what the client says.
 func shake(t *testing.T, server, client *tls.Config) (tls.ConnectionState, error) {
@@ -75,8 +61,8 @@ func trusting(t *testing.T, ca string) *tls.Config {
 
 func TestAgentsTrustTheirServerOnly(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pki")
-	own := open(t, pki.Config{Dir: dir, Names: []string{"drover.example", "192.0.2.1"}})
-	other := open(t, pki.Config{Dir: t.TempDir(), Names: []string{"drover.example", "192.0.2.1"}})
+	own := pkitest.Open(t, pki.Config{Dir: dir, Names: []string{"drover.example", "192.0.2.1"}})
+	other := pkitest.Open(t, pki.Config{Dir: t.TempDir(), Names: []string{"drover.example", "192.0.2.1"}})
 	for name, c := range map[string]struct {
 		server, client *tls.Config
 		ok             bool
@@ -106,8 +92,8 @@ func TestAgentsTrustTheirServerOnly(t *testing.T) {
 
 // TestABorrowedAuthorityIsNoProof: anybody can show the authority's certificate behind one of their own.
 func TestABorrowedAuthorityIsNoProof(t *testing.T) {
-	own := open(t, pki.Config{Dir: t.TempDir(), Names: []string{"x"}})
-	other := open(t, pki.Config{Dir: t.TempDir(), Names: []string{"x"}})
+	own := pkitest.Open(t, pki.Config{Dir: t.TempDir(), Names: []string{"x"}})
+	other := pkitest.Open(t, pki.Config{Dir: t.TempDir(), Names: []string{"x"}})
 	theirs, err := other.ServerTLS().GetCertificate(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +111,7 @@ func TestABorrowedAuthorityIsNoProof(t *testing.T) {
 }
 
 func TestOrdinaryClientsCanVerifyToo(t *testing.T) {
-	k := open(t, pki.Config{Dir: t.TempDir(), Names: []string{"drover.example", "192.0.2.1", "::1"}})
+	k := pkitest.Open(t, pki.Config{Dir: t.TempDir(), Names: []string{"drover.example", "192.0.2.1", "::1"}})
 	strict := trusting(t, k.CA()).Clone()
 	strict.InsecureSkipVerify, strict.VerifyConnection = false, nil
 	strict.RootCAs = pool(t, k.CA())
@@ -139,8 +125,8 @@ func TestOrdinaryClientsCanVerifyToo(t *testing.T) {
 
 func TestTheAuthorityStays(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pki")
-	first := open(t, pki.Config{Dir: dir, Names: []string{"a"}})
-	if again := open(t, pki.Config{Dir: dir, Names: []string{"b"}}); again.Fingerprint() != first.Fingerprint() || again.CA() != first.CA() {
+	first := pkitest.Open(t, pki.Config{Dir: dir, Names: []string{"a"}})
+	if again := pkitest.Open(t, pki.Config{Dir: dir, Names: []string{"b"}}); again.Fingerprint() != first.Fingerprint() || again.CA() != first.CA() {
 		t.Error("a second start has another authority")
 	}
 	for _, name := range []string{"ca.key", "ca.pem"} {
@@ -152,7 +138,7 @@ func TestTheAuthorityStays(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "ca.pem")); err != nil {
 		t.Fatal(err)
 	}
-	if again := open(t, pki.Config{Dir: dir}); again.Fingerprint() != first.Fingerprint() {
+	if again := pkitest.Open(t, pki.Config{Dir: dir}); again.Fingerprint() != first.Fingerprint() {
 		t.Error("a certificate that was made anew has another fingerprint")
 	}
 	files, err := os.ReadDir(dir)
@@ -179,8 +165,8 @@ func TestBadAuthorities(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			top := t.TempDir()
 			dir := filepath.Join(top, "pki")
-			open(t, pki.Config{Dir: dir})
-			open(t, pki.Config{Dir: filepath.Join(top, "other")})
+			pkitest.Open(t, pki.Config{Dir: dir})
+			pkitest.Open(t, pki.Config{Dir: filepath.Join(top, "other")})
 			if err := c.spoil(dir); err != nil {
 				t.Fatal(err)
 			}
@@ -191,7 +177,7 @@ func TestBadAuthorities(t *testing.T) {
 		})
 	}
 	dir := t.TempDir()
-	open(t, pki.Config{Dir: dir})
+	pkitest.Open(t, pki.Config{Dir: dir})
 	later := func() time.Time { return time.Now().AddDate(11, 0, 0) }
 	if _, err := pki.Open(pki.Config{Dir: dir, Now: later, Log: slog.New(slog.DiscardHandler)}); err == nil || !strings.Contains(err.Error(), "has ended") {
 		t.Errorf("after eleven years: %v", err)
@@ -200,7 +186,7 @@ func TestBadAuthorities(t *testing.T) {
 
 func TestAWrongClockIsNamed(t *testing.T) {
 	ahead := func() time.Time { return time.Now().Add(48 * time.Hour) }
-	k := open(t, pki.Config{Dir: t.TempDir(), Now: ahead})
+	k := pkitest.Open(t, pki.Config{Dir: t.TempDir(), Now: ahead})
 	_, err := shake(t, k.ServerTLS(), pki.Pinned(k.Fingerprint()))
 	var clock *pki.ClockError
 	if !errors.As(err, &clock) || !strings.Contains(err.Error(), "check the clocks") {
@@ -212,7 +198,7 @@ func TestRenewalAndWarnings(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		var out harness.Log
-		k := open(t, pki.Config{Dir: dir, Log: slog.New(slog.NewTextHandler(&out, nil))})
+		k := pkitest.Open(t, pki.Config{Dir: dir, Log: slog.New(slog.NewTextHandler(&out, nil))})
 		config := k.ServerTLS()
 		ends := func() time.Time {
 			cert, err := config.GetCertificate(nil)

@@ -5,9 +5,6 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
-	"log/slog"
 	"net"
 	"path/filepath"
 	"strings"
@@ -15,32 +12,8 @@ import (
 	"time"
 
 	"drover/internal/pki"
+	"drover/internal/pki/pkitest"
 )
-
-// proxyCertificate has a proxy of an area certified.
-func proxyCertificate(t *testing.T, k *pki.Keeper, area int) *tls.Certificate {
-	t.Helper()
-	key, err := pki.ProxyKey(filepath.Join(t.TempDir(), "tls.key"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request, err := pki.RequestCertificate(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := k.CertifyProxy(request, area, "UKEY")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert := &tls.Certificate{PrivateKey: key}
-	for block, rest := pem.Decode([]byte(text)); block != nil; block, rest = pem.Decode(rest) {
-		cert.Certificate = append(cert.Certificate, block.Bytes)
-	}
-	if cert.Leaf, err = x509.ParseCertificate(cert.Certificate[0]); err != nil {
-		t.Fatal(err)
-	}
-	return cert
-}
 
 // shaken returns what a client makes of a server that shows a certificate.
 func shaken(t *testing.T, client *tls.Config, shown *tls.Config) error {
@@ -59,19 +32,10 @@ func shaken(t *testing.T, client *tls.Config, shown *tls.Config) error {
 	return err
 }
 
-func openKeeper(t *testing.T, dir string) *pki.Keeper {
-	t.Helper()
-	k, err := pki.Open(pki.Config{Dir: dir, Names: []string{"localhost"}, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
-
 // TestAProxyIsBelievedInItsAreaOnly: what is pinned counts for it, and yet it stands in for no server.
 func TestAProxyIsBelievedInItsAreaOnly(t *testing.T) {
-	k := openKeeper(t, t.TempDir())
-	cert := proxyCertificate(t, k, 3)
+	k := pkitest.New(t, "localhost")
+	cert := pkitest.ProxyCertificate(t, k, 3)
 	shown := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*cert}}
 	trusting, err := pki.Trusting(k.CA())
 	if err != nil {
@@ -88,7 +52,7 @@ func TestAProxyIsBelievedInItsAreaOnly(t *testing.T) {
 		"who wants a server":           {pki.NoProxies(trusting), shown, "expected a server, and a proxy of area 3 has answered"},
 		"an area, by a server":         {pki.ProxiesOf(4, trusting), k.ServerTLS(), ""},
 		"who wants a server, and gets": {pki.NoProxies(trusting), k.ServerTLS(), ""},
-		"another authority":            {pki.ProxiesOf(3, pki.Pinned(openKeeper(t, t.TempDir()).Fingerprint())), shown, "another server"},
+		"another authority":            {pki.ProxiesOf(3, pki.Pinned(pkitest.New(t, "localhost").Fingerprint())), shown, "another server"},
 	} {
 		err := shaken(t, c.client, c.shown)
 		if (err == nil) != (c.words == "") || err != nil && !strings.Contains(err.Error(), c.words) {
@@ -102,13 +66,13 @@ func TestAProxyIsBelievedInItsAreaOnly(t *testing.T) {
 	if pki.RenewalDue(cert.Leaf, k.CA(), now) || !pki.RenewalDue(cert.Leaf, k.CA(), now.Add(61*24*time.Hour)) {
 		t.Error("it is not renewed at two thirds of its life")
 	}
-	if other := openKeeper(t, t.TempDir()).CA(); pki.RenewalDue(cert.Leaf, k.CA()+other, now) || !pki.RenewalDue(cert.Leaf, other+k.CA(), now) {
+	if other := pkitest.New(t, "localhost").CA(); pki.RenewalDue(cert.Leaf, k.CA()+other, now) || !pki.RenewalDue(cert.Leaf, other+k.CA(), now) {
 		t.Error("it is not renewed when another authority is the present one")
 	}
 }
 
 func TestWhatIsNotCertified(t *testing.T) {
-	k := openKeeper(t, t.TempDir())
+	k := pkitest.New(t, "localhost")
 	_, other, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +114,7 @@ func TestAProxyKeepsItsKey(t *testing.T) {
 
 // TestProof: what a server has signed is believed, and what a proxy has is not.
 func TestProof(t *testing.T) {
-	k, other := openKeeper(t, t.TempDir()), openKeeper(t, t.TempDir())
+	k, other := pkitest.New(t, "localhost"), pkitest.New(t, "localhost")
 	data := []byte("an answer")
 	made, err := k.Prove(data)
 	if err != nil {
@@ -160,7 +124,7 @@ func TestProof(t *testing.T) {
 	if err := made.Verify(k.Fingerprint(), data, now); err != nil {
 		t.Error(err)
 	}
-	cert := proxyCertificate(t, k, 3)
+	cert := pkitest.ProxyCertificate(t, k, 3)
 	for name, refused := range map[string]error{
 		"other data":         made.Verify(k.Fingerprint(), []byte("another answer"), now),
 		"another authority":  made.Verify(other.Fingerprint(), data, now),

@@ -9,13 +9,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nkeys"
 
 	"drover/internal/fabric"
 	"drover/internal/fabric/broker"
 	"drover/internal/pki"
+	"drover/internal/pki/pkitest"
 	"drover/internal/wire"
 )
 
@@ -27,17 +27,12 @@ type authority struct {
 
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
-	log := slog.New(slog.DiscardHandler)
-	k, err := pki.Open(pki.Config{Dir: t.TempDir(), Now: time.Now, Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := broker.Start(t.Context(), broker.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: log})
+	b, err := broker.Start(t.Context(), broker.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.Shutdown)
-	return &authority{k, b}
+	return &authority{pkitest.New(t), b}
 }
 
 // enrolment is what it gives a proxy.

@@ -1,17 +1,12 @@
 package fleet_test
 
 import (
-	"bytes"
-	"crypto/x509"
-	"encoding/pem"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"drover/internal/pki"
+	"drover/internal/pki/pkitest"
 	"drover/internal/wire"
 	"drover/test/harness"
 )
@@ -70,32 +65,9 @@ func TestWithoutTLS(t *testing.T) {
 // TestAGivenCertificate: tokens pin what was given, and the fabric keeps to the server's own authority.
 func TestAGivenCertificate(t *testing.T) {
 	t.Parallel()
-	issuer, err := pki.Open(pki.Config{Dir: t.TempDir(), Names: []string{"127.0.0.1"}, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := issuer.ServerTLS().GetCertificate(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var chain bytes.Buffer
-	for _, der := range cert.Certificate {
-		if err := pem.Encode(&chain, &pem.Block{Type: "CERTIFICATE", Bytes: der}); err != nil {
-			t.Fatal(err)
-		}
-	}
 	dir := t.TempDir()
-	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	if err := os.WriteFile(certFile, chain.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	issuer, certFile, keyFile := pkitest.New(t, "127.0.0.1"), filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	pkitest.WritePair(t, issuer, certFile, keyFile)
 	f := newFleet(t, "--tls-cert", certFile, "--tls-key", keyFile)
 	token, err := wire.ParseJoinToken(f.Token(0))
 	if err != nil || token.Fingerprint != issuer.Fingerprint() {

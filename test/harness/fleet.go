@@ -132,21 +132,21 @@ func (f *Fleet) Join(name, ip, token string, flags ...string) (code int, stderr 
 	return code, stderr
 }
 
-// JoinAndStart joins and starts an agent.
-func (f *Fleet) JoinAndStart(name, ip string, area int) *Program {
+// JoinAndStart joins and starts an agent, the latter with further flags.
+func (f *Fleet) JoinAndStart(name, ip string, area int, flags ...string) *Program {
 	f.T.Helper()
 	if code, errs := f.Join(name, ip, f.Token(area)); code != 0 {
 		f.T.Fatalf("%s cannot join: exit code %d: %s", name, code, errs)
 	}
-	p := f.StartAgent(name)
+	p := f.StartAgent(name, flags...)
 	f.Online(fmt.Sprintf("%d:%s", area, ip))
 	return p
 }
 
 // StartAgent starts an agent that has joined.
-func (f *Fleet) StartAgent(name string) *Program {
+func (f *Fleet) StartAgent(name string, flags ...string) *Program {
 	f.T.Helper()
-	return f.Start(name, f.Agent, "run", "--data-dir", f.AgentDir(name), "--log-level", "debug")
+	return f.Start(name, f.Agent, append([]string{"run", "--data-dir", f.AgentDir(name), "--log-level", "debug"}, flags...)...)
 }
 
 // Online waits until a host is.

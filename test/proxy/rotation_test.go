@@ -1,32 +1,9 @@
 package proxy_test
 
 import (
-	"encoding/json"
 	"syscall"
 	"testing"
-
-	"drover/client"
-	"drover/test/harness"
 )
-
-// keys are those of the servers.
-func (f *fleet) keys() client.Keys {
-	f.T.Helper()
-	var k client.Keys
-	if err := json.Unmarshal([]byte(f.CLI("keys", "list", "-o", "json")), &k); err != nil {
-		f.T.Fatal(err)
-	}
-	return k
-}
-
-// taken waits until all hosts that are online go by the keys.
-func (f *fleet) taken(hosts int) {
-	f.T.Helper()
-	harness.Eventually(f.T, "all hosts to go by the keys", func() bool {
-		k := f.keys()
-		return k.Online == hosts && k.Reached == hosts
-	})
-}
 
 // TestKeysAreReplacedBehindAProxy: agents that reach the servers through a proxy only, and the proxy itself, take other keys as all do, and
 // nobody is met with a key that was dropped.
@@ -38,17 +15,14 @@ func TestKeysAreReplacedBehindAProxy(t *testing.T) {
 	const host = "3:10.0.0.1"
 	f.works(host)
 	for _, kind := range []string{"ca", "agent-signer", "manifest"} {
-		f.CLI("keys", "rotate", kind)
-		f.taken(1)
-		f.CLI("keys", "rotate", kind)
-		f.taken(1)
+		f.RotateKey(kind, 1)
 		f.works(host)
-		for _, k := range f.keys().Keys {
+		for _, k := range f.Keys().Keys {
 			if k.Stage == "former" {
 				f.CLI("keys", "drop", k.Kind, k.ID)
 			}
 		}
-		f.taken(1)
+		f.Keyed(1)
 		f.Online(host)
 		f.works(host)
 	}

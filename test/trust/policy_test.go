@@ -9,23 +9,12 @@ import (
 	"drover/test/harness"
 )
 
-// agentWith joins an agent and starts it with a policy of its own.
-func (f *fleet) agentWith(name, ip, policy string) *harness.Program {
-	f.T.Helper()
-	if code, errs := f.Join(name, ip, f.Token(0)); code != 0 {
-		f.T.Fatalf("%s cannot join: exit code %d: %s", name, code, errs)
-	}
-	p := f.Start(name, f.Agent, "run", "--data-dir", f.AgentDir(name), "--log-level", "debug", "--policy", policy)
-	f.Online("0:" + ip)
-	return p
-}
-
 // TestTheOwnerOfAHostDecides: what the file forbids nobody can have done, a change counts at once, and everybody can see it.
 func TestTheOwnerOfAHostDecides(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	policy := f.write("policy.conf", "# only what belongs to others\nnamespaces other-*\n")
-	f.agentWith("one", "127.0.0.2", policy)
+	f.JoinAndStart("one", "127.0.0.2", 0, "--policy", policy)
 	p, dir := f.daemon("p")
 	r := f.Operate(p, 0, first)[first]
 	if r.Code != 65535 || !strings.Contains(r.Msg, policy+" line 2: namespace") {
@@ -70,7 +59,7 @@ func TestObserveOnly(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	policy := f.write("policy.conf", "# nothing is narrowed\n")
-	f.agentWith("one", "127.0.0.2", policy)
+	f.JoinAndStart("one", "127.0.0.2", 0, "--policy", policy)
 	p, dir := f.daemon("p")
 	f.Want(0, f.Operate(p, 0, first))
 	pid := harness.ReadPID(t, filepath.Join(dir, "oddd.pid"))

@@ -1,56 +1,25 @@
 package trust_test
 
 import (
-	"encoding/json"
-	"fmt"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
-	"drover/client"
 	"drover/internal/agent"
 	"drover/test/harness"
 )
 
-// keys are the server's.
-func (f *fleet) keys() client.Keys {
-	f.T.Helper()
-	var k client.Keys
-	if err := json.Unmarshal([]byte(f.CLI("keys", "list", "-o", "json")), &k); err != nil {
-		f.T.Fatal(err)
-	}
-	return k
-}
-
 // key is that of a kind and stage.
 func (f *fleet) key(kind, stage string) string {
 	f.T.Helper()
-	for _, k := range f.keys().Keys {
+	for _, k := range f.Keys().Keys {
 		if k.Kind == kind && k.Stage == stage {
 			return k.ID
 		}
 	}
 	f.T.Fatalf("there is no %s %s key", stage, kind)
 	return ""
-}
-
-// reached waits until all hosts that are online go by the keys.
-func (f *fleet) reached(online int) {
-	f.T.Helper()
-	harness.Eventually(f.T, fmt.Sprintf("%d hosts to go by the keys", online), func() bool {
-		k := f.keys()
-		return k.Online == online && k.Reached == online
-	})
-}
-
-// rotate replaces the keys of a kind.
-func (f *fleet) rotate(kind string, online int) {
-	f.T.Helper()
-	f.CLI("keys", "rotate", kind)
-	f.reached(online)
-	f.CLI("keys", "rotate", kind)
-	f.reached(online)
 }
 
 // TestKeysAreReplacedWhileAgentsRun: nobody touches a host, no operation fails, and a host that was away meanwhile comes back by itself.
@@ -69,10 +38,10 @@ func TestKeysAreReplacedWhileAgentsRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	away.End(syscall.SIGTERM)
-	harness.Eventually(t, "a host to be away", func() bool { return f.keys().Online == 1 })
+	harness.Eventually(t, "a host to be away", func() bool { return f.Keys().Online == 1 })
 
 	for n, kind := range []string{"manifest", "ca", "agent-signer"} {
-		f.rotate(kind, 1)
+		f.RotateKey(kind, 1)
 		f.Want(0, f.Operate(p, restart, first))
 		if got := harness.Starts(t, dir); got != n+2 {
 			t.Errorf("after the %s key was replaced the process was started %d times, want %d", kind, got, n+2)
@@ -92,7 +61,7 @@ func TestKeysAreReplacedWhileAgentsRun(t *testing.T) {
 
 	f.StartAgent("two")
 	f.Online(second)
-	f.reached(2)
+	f.Keyed(2)
 	f.Want(0, f.Operate(q, restart, second))
 	if n := harness.Starts(t, other); n != 2 {
 		t.Errorf("the process of the host that was away was started %d times, want 2", n)
@@ -103,7 +72,7 @@ func TestKeysAreReplacedWhileAgentsRun(t *testing.T) {
 	for _, kind := range []string{"manifest", "ca", "agent-signer"} {
 		f.CLI("keys", "drop", kind, f.key(kind, "former"))
 	}
-	f.reached(2)
+	f.Keyed(2)
 	f.Want(0, f.Operate(p, restart, first))
 	f.Want(0, f.Operate(q, restart, second))
 	if code, errs := f.Join("four", "127.0.0.5", f.Token(0)); code != 0 {
@@ -123,9 +92,9 @@ func TestAHostThatKnowsDroppedKeysOnly(t *testing.T) {
 	f.Want(0, f.Operate(p, 0, first))
 	pid := harness.ReadPID(t, filepath.Join(dir, "oddd.pid"))
 	away.End(syscall.SIGTERM)
-	harness.Eventually(t, "the host to be away", func() bool { return f.keys().Online == 0 })
+	harness.Eventually(t, "the host to be away", func() bool { return f.Keys().Online == 0 })
 	for _, kind := range []string{"manifest", "ca", "agent-signer"} {
-		f.rotate(kind, 0)
+		f.RotateKey(kind, 0)
 		f.CLI("keys", "drop", kind, f.key(kind, "former"))
 	}
 	lost := f.StartAgent("one")
@@ -171,7 +140,7 @@ func TestARotationIsRefused(t *testing.T) {
 		t.Errorf("it prints %q", next)
 	}
 	f.CLI("keys", "drop", "manifest", f.key("manifest", "next"))
-	if k := f.keys(); len(k.Keys) != 3 {
+	if k := f.Keys(); len(k.Keys) != 3 {
 		t.Errorf("there are %+v", k)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"drover/internal/agent/admission"
 	"drover/internal/joining"
 	"drover/internal/pki"
+	"drover/internal/pki/pkitest"
 	"drover/internal/wire"
 )
 
@@ -33,10 +34,7 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	k, err := pki.Open(pki.Config{Dir: t.TempDir(), Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := pkitest.New(t)
 	r := &rig{keeper: k}
 	r.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		data, err := io.ReadAll(req.Body)

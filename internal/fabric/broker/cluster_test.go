@@ -11,6 +11,7 @@ import (
 
 	"drover/internal/fabric/broker"
 	"drover/internal/pki"
+	"drover/internal/pki/pkitest"
 	"drover/test/harness"
 )
 
@@ -42,7 +43,7 @@ func answered(t *testing.T, b *broker.Broker, k *pki.Keeper, key string) bool {
 
 // TestBrokersTogether: an agent at one broker is reached through another one, and through a third that knows only one of them.
 func TestBrokersTogether(t *testing.T) {
-	k, dir := keeper(t), filepath.Join(t.TempDir(), "fabric")
+	k, dir := pkitest.New(t), filepath.Join(t.TempDir(), "fabric")
 	one, two, three := freeAddress(t), freeAddress(t), freeAddress(t)
 	first := joined(t, dir, one, peerTLS(t, k), k)
 	second := joined(t, dir, two, peerTLS(t, k), k, one)
@@ -65,7 +66,7 @@ func TestBrokersTogether(t *testing.T) {
 
 // TestBrokersOfOthers: a broker without a certificate of this fleet's, and one with that of a server, are not let in.
 func TestBrokersOfOthers(t *testing.T) {
-	k, other, dir := keeper(t), keeper(t), filepath.Join(t.TempDir(), "fabric")
+	k, other, dir := pkitest.New(t), pkitest.New(t), filepath.Join(t.TempDir(), "fabric")
 	at := freeAddress(t)
 	log := &harness.Log{}
 	first, err := broker.Start(t.Context(), broker.Config{
@@ -106,7 +107,7 @@ func TestBrokersOfOthers(t *testing.T) {
 }
 
 func TestClusterAddresses(t *testing.T) {
-	k := keeper(t)
+	k := pkitest.New(t)
 	for _, c := range []*broker.Cluster{{Listen: "nowhere"}, {Listen: "127.0.0.1:0", Routes: []string{"%zz"}}} {
 		c.TLS = peerTLS(t, k)
 		_, err := broker.Start(t.Context(), broker.Config{Dir: filepath.Join(t.TempDir(), "fabric"), Listen: "127.0.0.1:0", Log: testLog(t), Cluster: c})

@@ -21,6 +21,7 @@ import (
 	"drover/internal/fabric/broker"
 	"drover/internal/fabric/fabrictest"
 	"drover/internal/pki"
+	"drover/internal/pki/pkitest"
 )
 
 // outside is a cluster of brokers with the configuration that ConfigureNode makes, as somebody else runs them.
@@ -35,7 +36,7 @@ type outside struct {
 
 func startOutside(t *testing.T, nodes int) *outside {
 	t.Helper()
-	o := &outside{t: t, k: keeper(t), keys: broker.ExternalConfig{
+	o := &outside{t: t, k: pkitest.New(t), keys: broker.ExternalConfig{
 		Dir: filepath.Join(t.TempDir(), "fabric"), Log: testLog(t),
 		Agents: broker.Rights{Publish: []string{"test.server.{{subject()}}.>"}, Subscribe: []string{"test.agent.{{subject()}}.>"}},
 	}}

@@ -19,6 +19,7 @@ import (
 	"drover/internal/fabric/broker"
 	"drover/internal/fabric/fabrictest"
 	"drover/internal/pki"
+	"drover/internal/pki/pkitest"
 )
 
 // Subjects as drover has them: the area first, then who it is about.
@@ -42,7 +43,7 @@ type network struct {
 
 func newNetwork(t *testing.T) *network {
 	t.Helper()
-	n := &network{t: t, keeper: keeper(t), dir: filepath.Join(t.TempDir(), "hub")}
+	n := &network{t: t, keeper: pkitest.New(t), dir: filepath.Join(t.TempDir(), "hub")}
 	n.config = broker.Config{
 		Dir: n.dir, Listen: "127.0.0.1:0", Leaves: "127.0.0.1:0", TLS: n.keeper.ServerTLS(), Log: testLog(t),
 		Agents: broker.Rights{

@@ -2,7 +2,6 @@ package broker_test
 
 import (
 	"crypto/tls"
-	"log/slog"
 	"net"
 	"path/filepath"
 	"strings"
@@ -13,16 +12,8 @@ import (
 	"drover/internal/fabric/broker"
 	"drover/internal/fabric/fabrictest"
 	"drover/internal/pki"
+	"drover/internal/pki/pkitest"
 )
-
-func keeper(t *testing.T) *pki.Keeper {
-	t.Helper()
-	k, err := pki.Open(pki.Config{Dir: t.TempDir(), Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
 
 func startTLS(t *testing.T, k *pki.Keeper) *broker.Broker {
 	t.Helper()
@@ -49,7 +40,7 @@ func trusting(t *testing.T, k *pki.Keeper) *tls.Config {
 }
 
 func TestContractOverTLS(t *testing.T) {
-	k := keeper(t)
+	k := pkitest.New(t)
 	fabrictest.Run(t, func(t *testing.T) fabrictest.Ends {
 		b := startTLS(t, k)
 		a := issue(t, b)
@@ -61,7 +52,7 @@ func TestContractOverTLS(t *testing.T) {
 }
 
 func TestOnlyTheServersOwnBrokerIsBelieved(t *testing.T) {
-	k := keeper(t)
+	k := pkitest.New(t)
 	b := startTLS(t, k)
 	if !strings.HasPrefix(b.URL(), "tls://") {
 		t.Errorf("URL is %s", b.URL())
@@ -70,7 +61,7 @@ func TestOnlyTheServersOwnBrokerIsBelieved(t *testing.T) {
 	if !dialTLS(t, b, id, trusting(t, k)).Connected() || !dialTLS(t, b, id, pki.Pinned(k.Fingerprint())).Connected() {
 		t.Error("the right broker is not believed")
 	}
-	if dialTLS(t, b, id, trusting(t, keeper(t))).Connected() {
+	if dialTLS(t, b, id, trusting(t, pkitest.New(t))).Connected() {
 		t.Error("a broker of another authority is believed")
 	}
 	plain := startIn(t, filepath.Join(t.TempDir(), "fabric"))
@@ -81,7 +72,7 @@ func TestOnlyTheServersOwnBrokerIsBelieved(t *testing.T) {
 
 // TestNothingIsToldBeforeTheHandshake: a stranger on the network learns no name, version or nonce.
 func TestNothingIsToldBeforeTheHandshake(t *testing.T) {
-	b := startTLS(t, keeper(t))
+	b := startTLS(t, pkitest.New(t))
 	conn, err := net.Dial("tcp", strings.TrimPrefix(b.URL(), "tls://"))
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"drover/internal/pki"
+	"drover/internal/pki/pkitest"
 	"drover/internal/server/keyring"
 	"drover/internal/wire"
 )
@@ -76,10 +77,7 @@ func digest(r *keyring.Ring) string {
 func open(t *testing.T, dir string, db *facts) *keyring.Ring {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	authorities, err := pki.Open(pki.Config{Dir: filepath.Join(dir, "pki"), Names: []string{"x"}, Now: time.Now, Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	authorities := pkitest.Open(t, pki.Config{Dir: filepath.Join(dir, "pki"), Names: []string{"x"}})
 	r, err := keyring.Open(keyring.Config{Dir: dir, Authorities: authorities, Now: time.Now, Log: log})
 	if err != nil {
 		t.Fatal(err)
