@@ -46,15 +46,11 @@ type question struct {
 
 // Question implements probe.Host: the command is born in a control group of its own where there are any.
 func (h *Host) Question(id, line string, spec *process.Spec) (probe.Question, error) {
-	if err := h.reach(spec.Identity.SetupPath); err != nil {
+	account, started, err := h.prepare(spec)
+	if err != nil {
 		return nil, err
 	}
-	h.launches <- struct{}{}
-	defer func() { <-h.launches }()
-	account, err := launch.LookupAccount("/", spec.Identity.User)
-	if err != nil {
-		return nil, process.Errorf(process.Failed, "spec.identity.user: %v", err)
-	}
+	defer started()
 	id += questionSuffix
 	// Before anything of it can be seen: a sweep takes away what belongs to no run under way.
 	h.setRun(id, &run{})
@@ -64,21 +60,13 @@ func (h *Host) Question(id, line string, spec *process.Spec) (probe.Question, er
 		return nil, process.Errorf(process.Failed, "cannot start the command: %v", err)
 	}
 	defer write.Close()
-	group, err := h.tree.Create(id)
-	if err != nil {
-		h.log.Warn("control group could not be made", "run", id, "error", err)
-		group = nil
-	}
-	q := &question{host: h, run: id, group: group, pipe: read, full: make(chan struct{}), done: make(chan struct{})}
-	q.child, err = h.forker.Start(launch.Command{
-		Line: line, Dir: spec.Identity.SetupPath, Account: account, Mark: id, Output: write, Group: group,
+	q := &question{host: h, run: id, group: h.createGroup(id), pipe: read, full: make(chan struct{}), done: make(chan struct{})}
+	q.child, err = h.start(launch.Command{
+		Line: line, Dir: spec.Identity.SetupPath, Account: account, Mark: id, Output: write, Group: q.group,
 	})
 	if err != nil {
 		q.forget()
 		return nil, err
-	}
-	if err := q.child.GroupError(); err != nil {
-		h.log.Warn("command could not be put into its control group", "run", id, "error", err)
 	}
 	q.reader.Go(q.read)
 	return q, nil

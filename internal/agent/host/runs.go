@@ -27,19 +27,11 @@ const maxLaunches = 8
 // Launch implements operation.Commands: the command is born in a control group of its own where there are any, and its
 // output goes to a file that is named for the run.
 func (h *Host) Launch(id, line string, spec *process.Spec) (operation.Child, error) {
-	if err := h.reach(spec.Identity.SetupPath); err != nil {
+	account, started, err := h.prepare(spec)
+	if err != nil {
 		return nil, err
 	}
-	h.launches <- struct{}{}
-	defer func() { <-h.launches }()
-	account, err := launch.LookupAccount("/", spec.Identity.User)
-	if err != nil {
-		refused := process.Errorf(process.Failed, "spec.identity.user: %v", err)
-		if errors.Is(err, launch.ErrNoAccount) {
-			refused = refused.Because(process.CauseNoUser)
-		}
-		return nil, refused
-	}
+	defer started()
 	// Before anything of it can be seen: a sweep takes away what belongs to no run under way.
 	h.setRun(id, &run{})
 	output, file, err := h.createOutput(id)
@@ -50,24 +42,57 @@ func (h *Host) Launch(id, line string, spec *process.Spec) (operation.Child, err
 	if output == nil {
 		defer file.Close() //nolint:errcheck // nothing is written to it here
 	}
-	group, err := h.tree.Create(id)
-	if err != nil {
-		// A run without a group is still a run: its end is found by descent and by mark.
-		h.log.Warn("control group could not be made", "run", id, "error", err)
-		group = nil
-	}
+	group := h.createGroup(id)
 	if spec.Hard != (process.HardLimits{}) {
 		h.limit(id, group, spec.Hard)
 	}
 	h.setRun(id, &run{group: group, output: output})
-	child, err := h.forker.Start(launch.Command{
+	child, err := h.start(launch.Command{
 		Line: line, Dir: spec.Identity.SetupPath, Account: account, Mark: id, Output: file, Group: group,
 	})
 	if err != nil {
 		return nil, err
 	}
+	return child, nil
+}
+
+// prepare waits until few enough others are being started, and returns whom a command is run as. started gives the place back.
+func (h *Host) prepare(spec *process.Spec) (account launch.Account, started func(), err error) {
+	if err := h.reach(spec.Identity.SetupPath); err != nil {
+		return launch.Account{}, nil, err
+	}
+	h.launches <- struct{}{}
+	started = func() { <-h.launches }
+	account, err = launch.LookupAccount("/", spec.Identity.User)
+	if err != nil {
+		started()
+		refused := process.Errorf(process.Failed, "spec.identity.user: %v", err)
+		if errors.Is(err, launch.ErrNoAccount) {
+			refused = refused.Because(process.CauseNoUser)
+		}
+		return launch.Account{}, nil, refused
+	}
+	return account, started, nil
+}
+
+// createGroup makes the control group of a run. A run without one is still a run: its end is found by descent and by mark.
+func (h *Host) createGroup(id string) *cgroup.Group {
+	group, err := h.tree.Create(id)
+	if err != nil {
+		h.log.Warn("control group could not be made", "run", id, "error", err)
+		return nil
+	}
+	return group
+}
+
+// start forks a command, which waits at its gate.
+func (h *Host) start(c launch.Command) (*launch.Child, error) {
+	child, err := h.forker.Start(c)
+	if err != nil {
+		return nil, err
+	}
 	if err := child.GroupError(); err != nil {
-		h.log.Warn("command could not be put into its control group", "run", id, "error", err)
+		h.log.Warn("command could not be put into its control group", "run", c.Mark, "error", err)
 	}
 	return child, nil
 }
