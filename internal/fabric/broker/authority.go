@@ -294,6 +294,12 @@ func (a *authority) issue(s signer, public string, area int) (string, error) {
 // newServer makes a user with every right in the account. Its key is in memory only: who can read the account key could
 // make one anyway, and a new inbox at each start keeps late replies from reaching the wrong request.
 func (a *authority) newServer() (fabric.Identity, error) {
+	return newServerUser(a.account)
+}
+
+// newServerUser makes a user of an account for a server. It may only publish to the subjects and hear the answers, or do all where none
+// is given.
+func newServerUser(account nkeys.KeyPair, publish ...string) (fabric.Identity, error) {
 	key, err := nkeys.CreateUser()
 	if err != nil {
 		return fabric.Identity{}, err
@@ -304,10 +310,14 @@ func (a *authority) newServer() (fabric.Identity, error) {
 	}
 	claims := jwt.NewUserClaims(public)
 	claims.Name = "server"
+	if len(publish) > 0 {
+		claims.Pub.Allow.Add(publish...)
+		claims.Sub.Allow.Add(fabric.InboxPrefix(fabric.ServerArea, public) + ".>")
+	}
 	claims.AllowedConnectionTypes = jwt.StringList{jwt.ConnectionTypeStandard}
-	token, err := claims.Encode(a.account)
+	token, err := claims.Encode(account)
 	if err != nil {
-		return fabric.Identity{}, fmt.Errorf("cannot sign server user: %w", err)
+		return fabric.Identity{}, fmt.Errorf("cannot sign user of server: %w", err)
 	}
 	return fabric.Identity{JWT: token, Key: key, Area: fabric.ServerArea}, nil
 }

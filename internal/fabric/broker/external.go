@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
 
 	"drover/internal/fabric"
@@ -72,7 +71,7 @@ func OpenExternal(cfg ExternalConfig) (*External, error) {
 	}
 	account, err := openSystem(cfg.Dir)
 	if err == nil {
-		x.system, err = newSystemUser(account)
+		x.system, err = newServerUser(account, claimsUpdate)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot open fabric: %w", err)
@@ -82,28 +81,6 @@ func OpenExternal(cfg ExternalConfig) (*External, error) {
 
 func openSystem(dir string) (nkeys.KeyPair, error) {
 	return fabric.LoadOrCreateKey(filepath.Join(dir, systemKey), nkeys.PrefixByteAccount)
-}
-
-// newSystemUser makes a user of the system account that may tell of accounts, and nothing else.
-func newSystemUser(account nkeys.KeyPair) (fabric.Identity, error) {
-	key, err := nkeys.CreateUser()
-	if err != nil {
-		return fabric.Identity{}, err
-	}
-	public, err := key.PublicKey()
-	if err != nil {
-		return fabric.Identity{}, err
-	}
-	claims := jwt.NewUserClaims(public)
-	claims.Name = "server"
-	claims.Pub.Allow.Add(claimsUpdate)
-	claims.Sub.Allow.Add(fabric.InboxPrefix(fabric.ServerArea, public) + ".>")
-	claims.AllowedConnectionTypes = jwt.StringList{jwt.ConnectionTypeStandard}
-	token, err := claims.Encode(account)
-	if err != nil {
-		return fabric.Identity{}, fmt.Errorf("cannot sign system user: %w", err)
-	}
-	return fabric.Identity{JWT: token, Key: key, Area: fabric.ServerArea}, nil
 }
 
 // URLs returns where servers connect.
