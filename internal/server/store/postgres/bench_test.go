@@ -9,6 +9,7 @@ import (
 	"drover/internal/process"
 	"drover/internal/server/store"
 	"drover/internal/server/store/postgres"
+	"drover/internal/server/store/storetest"
 	"drover/test/pgtest"
 )
 
@@ -65,30 +66,8 @@ func BenchmarkTaskItems(b *testing.B) {
 	}
 }
 
-// BenchmarkItemLife takes single items from the lease to the outcome, many at a time as agents would.
-func BenchmarkItemLife(b *testing.B) {
-	db := durable(b)
-	const n = 10_000
-	var items []store.Item
-	for i := range b.N/n + 1 {
-		check(b, db.CreateTask(b.Context(), taskFor(fmt.Sprint(i), fmt.Sprint(i), agents(n)...), store.AuditRow{At: time.Now()}))
-		more, err := db.LeaseItems(b.Context(), time.Now(), time.Now().Add(time.Hour), n)
-		check(b, err)
-		items = append(items, more...)
-	}
-	var next atomic.Int64
-	b.SetParallelism(32)
-	b.ResetTimer()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			it := items[next.Add(1)-1]
-			check(b, db.MarkAccepted(b.Context(), []string{it.ID}))
-			check(b, db.Begin(b.Context(), it.Agent, map[string]time.Time{it.ID: time.Now().Add(time.Hour)}))
-			_, err := db.Finish(b.Context(), it.Agent, map[string]process.Outcome{it.ID: {Text: process.Success}})
-			check(b, err)
-		}
-	})
-}
+// BenchmarkItemLife measures items from the lease to the outcome.
+func BenchmarkItemLife(b *testing.B) { storetest.ItemLife(b, durable(b), 32) }
 
 // BenchmarkEvents stores single events of many agents at a time.
 func BenchmarkEvents(b *testing.B) {

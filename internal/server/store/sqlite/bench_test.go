@@ -4,13 +4,13 @@ import (
 	"database/sql"
 	"fmt"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"drover/internal/process"
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqlite"
+	"drover/internal/server/store/storetest"
 )
 
 // BenchmarkCreateTask compares a task of 1,000 items with the least that any design would do: the same texts as one multi-row
@@ -75,7 +75,7 @@ func BenchmarkQueries(b *testing.B) {
 					Instance: process.Instance{PID: i, Cmdline: "/usr/sbin/worker --number 12345", Stat: "S", CPU: 0.5, RSS: 1800, Threads: 1},
 				}}
 			}
-			_, err := db.Finish(b.Context(), "agent", outcomes)
+			_, err := db.Finish(b.Context(), store.GivenBy("agent", outcomes))
 			check(b, err)
 		}
 		lap(2)
@@ -161,41 +161,13 @@ func finishAll(b *testing.B, db *sqlite.DB, n int) {
 	for _, it := range items {
 		outcomes[it.ID] = process.Outcome{Text: process.Success, Hosted: true}
 	}
-	_, err = db.Finish(b.Context(), "", outcomes)
+	_, err = db.Finish(b.Context(), store.GivenBy("", outcomes))
 	check(b, err)
 }
 
-// BenchmarkItemLife takes single items from the lease to the outcome, many at a time as agents would: what one costs when
-// commits are shared.
+// BenchmarkItemLife measures items from the lease to the outcome.
 func BenchmarkItemLife(b *testing.B) {
-	db := open(b, filepath.Join(b.TempDir(), "drover.db"))
-	const n = 10_000
-	var items []store.Item
-	var next atomic.Int64
-	tasks := 0
-	refill := func() {
-		tasks++
-		task := newTask(fmt.Sprint(tasks), n)
-		task.Requests[0].Process.Name = task.ID
-		check(b, db.CreateTask(b.Context(), task, store.AuditRow{At: time.Now()}))
-		more, err := db.LeaseItems(b.Context(), time.Now(), time.Now().Add(time.Hour), n)
-		check(b, err)
-		items = append(items, more...)
-	}
-	for range b.N/n + 1 {
-		refill()
-	}
-	b.SetParallelism(64)
-	b.ResetTimer()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			it := items[next.Add(1)-1]
-			check(b, db.MarkAccepted(b.Context(), []string{it.ID}))
-			check(b, db.Begin(b.Context(), it.Agent, map[string]time.Time{it.ID: time.Now().Add(time.Hour)}))
-			_, err := db.Finish(b.Context(), it.Agent, map[string]process.Outcome{it.ID: {Text: process.Success}})
-			check(b, err)
-		}
-	})
+	storetest.ItemLife(b, open(b, filepath.Join(b.TempDir(), "drover.db")), 64)
 }
 
 func check(b *testing.B, err error) {

@@ -204,7 +204,7 @@ func concurrent(t *testing.T, s store.Store) {
 					mu.Lock()
 					leased[it.ID]++
 					mu.Unlock()
-					if _, err := s.Finish(t.Context(), "", map[string]process.Outcome{it.ID: success()}); err != nil {
+					if _, err := s.Finish(t.Context(), store.GivenBy("", map[string]process.Outcome{it.ID: success()})); err != nil {
 						t.Error(err)
 					}
 				}

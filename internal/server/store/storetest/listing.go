@@ -79,7 +79,7 @@ func listTasks(t *testing.T, s store.Store) {
 			item = it.ID
 		}
 	}
-	_, err = s.Finish(ctx, "y", map[string]process.Outcome{item: {Text: process.Success}})
+	_, err = s.Finish(ctx, store.GivenBy("y", map[string]process.Outcome{item: {Text: process.Success}}))
 	must(t, err)
 
 	second := store.TaskSummary{
@@ -146,7 +146,7 @@ func listWaiting(t *testing.T, s store.Store) {
 	must(t, err)
 	same(t, "since when", at(time.Minute), waiting[2].Created)
 	for _, it := range leased {
-		_, err := s.Finish(ctx, "", map[string]process.Outcome{it.ID: {Text: process.Success}})
+		_, err := s.Finish(ctx, store.GivenBy("", map[string]process.Outcome{it.ID: {Text: process.Success}}))
 		must(t, err)
 	}
 	same(t, "done", []string(nil), told(store.WaitingFilter{Before: at(time.Minute)}, 10))

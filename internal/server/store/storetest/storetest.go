@@ -116,10 +116,10 @@ var epoch = time.Date(2026, 11, 20, 10, 30, 0, 123456789, time.UTC) //nolint:goc
 
 func at(d time.Duration) time.Time { return epoch.Add(d) }
 
-func must(t *testing.T, err error) {
-	t.Helper()
+func must(tb testing.TB, err error) {
+	tb.Helper()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 
@@ -151,14 +151,14 @@ func request(op process.Op, name string, agents ...string) store.Request {
 }
 
 // create stores a task that was created at epoch.
-func create(t *testing.T, s store.Store, id string, requests ...store.Request) {
-	t.Helper()
-	createAt(t, s, id, epoch, requests...)
+func create(tb testing.TB, s store.Store, id string, requests ...store.Request) {
+	tb.Helper()
+	createAt(tb, s, id, epoch, requests...)
 }
 
-func createAt(t *testing.T, s store.Store, id string, created time.Time, requests ...store.Request) {
-	t.Helper()
-	must(t, s.CreateTask(t.Context(), &store.Task{ID: id, App: "app", Created: created, Wire: "gse", Requests: requests},
+func createAt(tb testing.TB, s store.Store, id string, created time.Time, requests ...store.Request) {
+	tb.Helper()
+	must(tb, s.CreateTask(tb.Context(), &store.Task{ID: id, App: "app", Created: created, Wire: "gse", Requests: requests},
 		store.AuditRow{At: created, Action: "operate", Target: id}))
 }
 
@@ -174,10 +174,10 @@ func views(t *testing.T, s store.Store, id string) []store.ItemView {
 }
 
 // lease leases for a minute.
-func lease(t *testing.T, s store.Store, now time.Time, limit int) []store.Item {
-	t.Helper()
-	items, err := s.LeaseItems(t.Context(), now, now.Add(time.Minute), limit)
-	must(t, err)
+func lease(tb testing.TB, s store.Store, now time.Time, limit int) []store.Item {
+	tb.Helper()
+	items, err := s.LeaseItems(tb.Context(), now, now.Add(time.Minute), limit)
+	must(tb, err)
 	return items
 }
 
@@ -210,7 +210,7 @@ func ids(items []store.Item) []string {
 
 func finish(t *testing.T, s store.Store, it store.Item, o process.Outcome) []string {
 	t.Helper()
-	tasks, err := s.Finish(t.Context(), it.Agent, map[string]process.Outcome{it.ID: o})
+	tasks, err := s.Finish(t.Context(), store.GivenBy(it.Agent, map[string]process.Outcome{it.ID: o}))
 	must(t, err)
 	slices.Sort(tasks)
 	return tasks
