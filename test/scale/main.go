@@ -8,9 +8,7 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"drover/test/bench/lab"
@@ -25,7 +23,7 @@ const (
 
 func main() {
 	flags := flag.NewFlagSet("scale", flag.ContinueOnError)
-	chosen := flags.String("rows", "", "rows to measure, all if empty: "+strings.Join(names(), ", "))
+	chosen := flags.String("rows", "", "rows to measure, all if empty: "+rows().String())
 	per := flags.Int("per", 3200, "how many agents are in a process")
 	os.Exit(lab.Command{
 		Name: "scale", File: "scale", Title: "drover at scale",
@@ -47,48 +45,29 @@ func stages() map[string]func([]string) error {
 	return map[string]func([]string) error{agentsStage: runAgents, bareServerStage: runBareServer, barePeersStage: runBarePeers}
 }
 
-// row measures one thing.
-type row struct {
-	name    string
-	measure func(*bench, context.Context) error
-}
-
-// rows are all there are, in the order in which they are measured: each needs what those before it have left.
-func rows() []row {
-	return []row{
-		{"bare", (*bench).bare},
-		{"join", (*bench).join},
-		{"connect", (*bench).connect},
-		{"rest", (*bench).rest},
-		{"query", (*bench).query},
-		{"start", (*bench).start},
-		{"status", (*bench).status},
-		{"absent", (*bench).absent},
-		{"herd", (*bench).herd},
-		{"gone", (*bench).gone},
+// rows are all there are, in the order in which they are measured: each needs what those before it have left. Without agents that have
+// joined and are connected there is nothing else to measure.
+func rows() lab.Rows[*bench] {
+	return lab.Rows[*bench]{
+		{Name: "bare", Measure: (*bench).bare},
+		{Name: "join", Measure: (*bench).join, Always: true},
+		{Name: "connect", Measure: (*bench).connect, Always: true},
+		{Name: "rest", Measure: (*bench).rest},
+		{Name: "query", Measure: (*bench).query},
+		{Name: "start", Measure: (*bench).start},
+		{Name: "status", Measure: (*bench).status},
+		{Name: "absent", Measure: (*bench).absent},
+		{Name: "herd", Measure: (*bench).herd},
+		{Name: "gone", Measure: (*bench).gone},
 	}
-}
-
-func names() []string {
-	var list []string
-	for _, r := range rows() {
-		list = append(list, r.name)
-	}
-	return list
 }
 
 // measure measures the rows that were chosen, and ends with the first that fails: those after it would say nothing.
 func (b *bench) measure(ctx context.Context, chosen string) error {
 	defer b.close()
-	for _, r := range rows() {
-		// Without agents that have joined and are connected there is nothing else to measure.
-		needed := r.name == "join" || r.name == "connect"
-		if !needed && !lab.Chosen(chosen, r.name) {
-			continue
-		}
-		fmt.Fprintf(os.Stderr, "%s measuring %s\n", time.Now().Format(time.TimeOnly), r.name)
-		if err := r.measure(b, ctx); err != nil {
-			return errors.Join(fmt.Errorf("%s: %w", r.name, err), b.explain())
+	for _, r := range rows().Chosen(chosen) {
+		if err := r.Run(ctx, b); err != nil {
+			return errors.Join(err, b.explain())
 		}
 	}
 	return nil

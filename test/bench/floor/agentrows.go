@@ -16,7 +16,7 @@ import (
 const looks = 20
 
 // query measures a query task over all processes of one agent, to the last key.
-func query(ctx context.Context, b *bench) error {
+func (b *bench) query(ctx context.Context) error {
 	a, err := b.arena(ctx, b.Many)
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func timed(do func()) float64 {
 }
 
 // sampling measures one look at all processes for their use of processor and memory.
-func sampling(ctx context.Context, b *bench) error {
+func (b *bench) sampling(ctx context.Context) error {
 	a, err := b.arena(ctx, b.Many)
 	if err != nil {
 		return err
@@ -109,8 +109,8 @@ func sampling(ctx context.Context, b *bench) error {
 // few processes are what most hosts have.
 const few = 10
 
-// rest measures what an agent takes that has nothing to do.
-func rest(ctx context.Context, b *bench) error {
+// resting measures what an agent takes that has nothing to do.
+func (b *bench) resting(ctx context.Context) error {
 	for _, n := range []int{1, few, max(b.Many/10, few+1), b.Many} {
 		if err := b.restWith(ctx, n); err != nil {
 			return err

@@ -106,7 +106,7 @@ func plant(ctx context.Context, db *sqlite.DB) error {
 		for _, it := range items {
 			outcomes[it.ID] = process.Outcome{Text: process.Success, Hosted: true}
 		}
-		if _, err := db.Finish(ctx, "", outcomes); err != nil {
+		if _, err := db.Finish(ctx, store.GivenBy("", outcomes)); err != nil {
 			return err
 		}
 	}
@@ -114,7 +114,7 @@ func plant(ctx context.Context, db *sqlite.DB) error {
 }
 
 // accept measures one call that begins 1,000 operations.
-func accept(ctx context.Context, b *bench) error {
+func (b *bench) accept(ctx context.Context) error {
 	s, err := b.serve(ctx, "accept")
 	if err != nil {
 		return err
@@ -210,7 +210,7 @@ func hosts(n int) []string {
 }
 
 // poll measures one poll of tasks that are done.
-func poll(ctx context.Context, b *bench) error {
+func (b *bench) poll(ctx context.Context) error {
 	s, err := b.serve(ctx, "poll")
 	if err != nil {
 		return err
@@ -230,7 +230,7 @@ func poll(ctx context.Context, b *bench) error {
 }
 
 // status measures one look at the states of many hosts.
-func status(ctx context.Context, b *bench) error {
+func (b *bench) status(ctx context.Context) error {
 	s, err := b.serve(ctx, "status")
 	if err != nil {
 		return err

@@ -201,7 +201,7 @@ func (a *arena) mass() error {
 }
 
 // crashes measures how soon what was killed runs again.
-func crashes(ctx context.Context, b *bench) error {
+func (b *bench) crashes(ctx context.Context) error {
 	for _, n := range []int{1, b.Many} {
 		if err := b.crashesOf(ctx, n); err != nil {
 			return err
