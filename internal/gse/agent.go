@@ -38,11 +38,12 @@ func ReadAgentIDs(body []byte) ([]Target, error) { return ReadAgentHosts(body) }
 // Upgrade asks for a host to be known by an id beside its address.
 type Upgrade struct {
 	Target Target
-	// ID is the agent id to be; one of the form cloud:ip takes an earlier one back.
+	// ID is the agent id to be; the host's own cloud:ip takes an earlier one back.
 	ID string
 }
 
-// ReadUpgrade reads the body of upgrade_to_agent_id.
+// ReadUpgrade reads the body of upgrade_to_agent_id. It refuses an id that reads as the address of another host: whoever asks for that
+// host would reach this one.
 func ReadUpgrade(body []byte) ([]Upgrade, error) {
 	var b struct {
 		Hosts []struct {
@@ -66,9 +67,12 @@ func ReadUpgrade(body []byte) ([]Upgrade, error) {
 	}
 	out := make([]Upgrade, len(list))
 	for i, t := range list {
-		id := b.Hosts[i].ID
-		if err := checkTarget(id, func() string { return fmt.Sprintf("hosts[%d].bk_agent_id", i) }); err != nil {
+		id, field := b.Hosts[i].ID, func() string { return fmt.Sprintf("hosts[%d].bk_agent_id", i) }
+		if err := checkTarget(id, field); err != nil {
 			return nil, err
+		}
+		if h := HostOf(id.value); h.IP != "" && !sameAddress(h, t.Host) {
+			return nil, fmt.Errorf("%s: %q is the address of another host than %s", field(), id.value, t.Host.Agent())
 		}
 		out[i] = Upgrade{Target: t, ID: id.value}
 	}

@@ -24,17 +24,31 @@ type Host struct {
 // Agent returns the id that a host without one of its own is known by.
 func (h Host) Agent() string { return strconv.Itoa(h.Cloud) + ":" + h.IP }
 
-// HostOf takes apart an agent id of the form cloud:ip. It returns a host without address for any other id.
+// HostOf takes apart an agent id of the form cloud:ip; the address of an IPv6 host may stand in brackets. It returns a host without
+// address for any other id.
 func HostOf(agentID string) Host {
 	left, ip, found := strings.Cut(agentID, ":")
 	cloud, err := strconv.Atoi(left)
 	if !found || err != nil {
 		return Host{}
 	}
+	if inner, ok := strings.CutPrefix(ip, "["); ok {
+		ip = strings.TrimSuffix(inner, "]")
+	}
 	if _, err := netip.ParseAddr(ip); err != nil {
 		return Host{}
 	}
 	return Host{IP: ip, Cloud: cloud}
+}
+
+// sameAddress reports whether two hosts are one, whatever the spelling of their addresses.
+func sameAddress(a, b Host) bool {
+	first, err := netip.ParseAddr(a.IP)
+	if err != nil {
+		return false
+	}
+	second, err := netip.ParseAddr(b.IP)
+	return err == nil && a.Cloud == b.Cloud && first.Unmap() == second.Unmap()
 }
 
 // keyFunc makes the result key of a process on a target.

@@ -256,6 +256,8 @@ func (d *Desk) admitAgent(ctx context.Context, r wire.JoinRequest, token store.J
 	switch {
 	case errors.Is(err, store.ErrKeyUsed):
 		return nil, refuse(Taken, "this identity is or was that of a proxy: make a new one with --new-identity")
+	case errors.Is(err, fleet.ErrMisleading):
+		return nil, refuse(Unfit, "--id %q reads as the address of another host than %d:%s: join with another --id, or without", a.ID, a.Cloud, a.IP)
 	case errors.Is(err, fleet.ErrElsewhere):
 		return nil, refuse(Taken, "id %q belongs to an agent of another area: remove that one ('drover agents remove'), or join with another --id", a.ID)
 	case errors.Is(err, fleet.ErrTaken):

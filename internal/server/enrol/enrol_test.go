@@ -163,6 +163,7 @@ func TestRefusals(t *testing.T) {
 		{"no address", func(q *wire.JoinRequest) { q.IP = "web-1" }, enrol.Unfit, "no IP address"},
 		{"a long id", func(q *wire.JoinRequest) { q.ID = strings.Repeat("x", 65) }, enrol.Unfit, "--id"},
 		{"a blank id", func(q *wire.JoinRequest) { q.ID = "a b" }, enrol.Unfit, "--id"},
+		{"an id that reads as an address", func(q *wire.JoinRequest) { q.ID = "0:10.0.0.1" }, enrol.Unfit, `--id "0:10.0.0.1" reads as the address of another host than 3:`},
 		{"the address of another", func(q *wire.JoinRequest) { q.IP = "10.0.0.9" }, enrol.Taken, "3:10.0.0.9 belongs to another agent, which is online"},
 	} {
 		_, attempt, err := r.join(token, key, c.change)

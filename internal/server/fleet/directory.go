@@ -7,9 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +19,9 @@ var ErrTaken = errors.New("held by another agent that is online")
 // ErrElsewhere is returned by Join and Admit for an id that an agent of another area holds, whether or not that is there: whoever may join
 // one area has no right to what belongs to another.
 var ErrElsewhere = errors.New("held by an agent of another area")
+
+// ErrMisleading is returned by Join, Admit and Assign for an id that reads as the address of another host, whether or not there is one.
+var ErrMisleading = errors.New("it reads as the address of another host")
 
 // ErrUnsettled is returned by Admit for a name that another agent holds, while the server has been up for too short a time to know
 // whether that agent is there.
@@ -47,20 +47,6 @@ type Directory struct {
 	news map[string]bool
 	// changed is called with an agent whose row was changed here.
 	changed func(agent string)
-}
-
-// address is where an agent lives, as a key.
-type address struct {
-	cloud int
-	ip    string
-}
-
-// addressOf lets every spelling of an IP address name the same agent.
-func addressOf(cloud int, ip string) address {
-	if parsed, err := netip.ParseAddr(ip); err == nil {
-		ip = parsed.Unmap().String()
-	}
-	return address{cloud, ip}
 }
 
 // New returns an empty directory of a server that was started at the given time. Load fills it.
@@ -158,8 +144,8 @@ func (d *Directory) unname(key string) {
 
 // Join stores the agent, or what is new of it, and takes it into the register; one that is known as it is costs no write. It takes
 // over the address and id of an agent that is away, as a host that was installed anew must; while the other is online it returns
-// ErrTaken, and for the id of one of another area ErrElsewhere. The id that was assigned to it stays, whatever the caller says; one that takes over an address takes over the id that
-// was assigned to the host there.
+// ErrTaken, for the id of one of another area ErrElsewhere, and for one that reads as another host's address ErrMisleading. The id that was
+// assigned to it stays, whatever the caller says; one that takes over an address takes over the id that was assigned to the host there.
 func (d *Directory) Join(ctx context.Context, a store.Agent, now time.Time) error {
 	d.joining.Lock()
 	defer d.joining.Unlock()
@@ -279,7 +265,8 @@ func (d *Directory) assigned(a store.Agent) string {
 }
 
 // Assign gives the agent an id beside its own and its address, or takes it back when id is empty, and stores that. It returns
-// ErrTaken for an id that means another host, and store.ErrNotFound for an agent that is not in the register.
+// ErrTaken for an id that means another host, ErrMisleading for one that reads as the address of another, and store.ErrNotFound for an agent
+// that is not in the register.
 func (d *Directory) Assign(ctx context.Context, key, id string) error {
 	d.joining.Lock()
 	defer d.joining.Unlock()
@@ -290,6 +277,8 @@ func (d *Directory) Assign(ctx context.Context, key, id string) error {
 	switch {
 	case !ok:
 		return fmt.Errorf("cannot assign an id to agent %s: %w", key, store.ErrNotFound)
+	case misleads(id, a):
+		return fmt.Errorf("cannot assign id %q to agent %s: %w", id, key, ErrMisleading)
 	case held && id != "" && holder.Key != key && addressOf(holder.Cloud, holder.IP) != addressOf(a.Cloud, a.IP):
 		return fmt.Errorf("cannot assign id %q to agent %s: %w (%s)", id, key, ErrTaken, holder.Key)
 	case a.Assigned == id || id != "" && a.ID == id && a.Assigned == "":
@@ -308,6 +297,11 @@ func (d *Directory) mayJoin(a store.Agent, now time.Time) (known bool, err error
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	addr := addressOf(a.Cloud, a.IP)
+	old, ok := d.byKey[a.Key]
+	// One that has got in with such an id before it was refused goes on.
+	if misleads(a.ID, a) && (old.ID != a.ID || addressOf(old.Cloud, old.IP) != addr) {
+		return false, fmt.Errorf("cannot join agent %s as %d:%s %q: %w", a.Key, a.Cloud, a.IP, a.ID, ErrMisleading)
+	}
 	if holder, held := d.byKey[d.byID[a.ID]]; held && a.ID != "" && holder.Key != a.Key && holder.Cloud != a.Cloud {
 		return false, fmt.Errorf("cannot join agent %s as %d:%s %q: %w (%s)", a.Key, a.Cloud, a.IP, a.ID, ErrElsewhere, holder.Key)
 	}
@@ -316,7 +310,6 @@ func (d *Directory) mayJoin(a store.Agent, now time.Time) (known bool, err error
 			return false, fmt.Errorf("cannot join agent %s as %d:%s %q: %w (%s)", a.Key, a.Cloud, a.IP, a.ID, ErrTaken, holder)
 		}
 	}
-	old, ok := d.byKey[a.Key]
 	named := d.byAddr[addr] == a.Key && (a.ID == "" || d.byID[a.ID] == a.Key)
 	return ok && named && old.Created.Equal(a.Created) && cmp.Or(
 		cmp.Compare(old.Cloud, a.Cloud), cmp.Compare(old.IP, a.IP), cmp.Compare(old.ID, a.ID), cmp.Compare(old.Build, a.Build),
@@ -331,23 +324,18 @@ func (d *Directory) Lookup(cloud int, ip string) (store.Agent, bool) {
 	return a, ok
 }
 
-// LookupID finds an agent by its stable id, or by "cloud:ip" (the address of an IPv6 host may stand in brackets).
+// LookupID finds an agent by "cloud:ip" (the address of an IPv6 host may stand in brackets), or by its stable id. Where both lead
+// somewhere the address counts: an id must not be taken for a host that has the address.
 func (d *Directory) LookupID(id string) (store.Agent, bool) {
 	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if addr, spelt := addressIn(id); spelt {
+		if a, ok := d.byKey[d.byAddr[addr]]; ok {
+			return a, true
+		}
+	}
 	a, ok := d.byKey[d.byID[id]]
-	d.mu.RUnlock()
-	if ok {
-		return a, true
-	}
-	area, ip, _ := strings.Cut(id, ":")
-	cloud, err := strconv.Atoi(area)
-	if err != nil {
-		return store.Agent{}, false
-	}
-	if inner, ok := strings.CutPrefix(ip, "["); ok {
-		ip = strings.TrimSuffix(inner, "]")
-	}
-	return d.Lookup(cloud, ip)
+	return a, ok
 }
 
 // ByKey finds an agent by its public nkey.

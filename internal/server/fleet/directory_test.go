@@ -73,6 +73,7 @@ func TestLookup(t *testing.T) {
 		{Key: "B", Cloud: 1, IP: "10.0.0.1", ID: "0200abcd"},
 		{Key: "C", Cloud: 2, IP: "fe80::1"},
 		{Key: "D", Cloud: 3, IP: "10.0.0.3", ID: "0:10.0.0.9"},
+		{Key: "E", Cloud: 3, IP: "10.0.0.4", ID: "2:[fe80::1]", Assigned: "0:10.0.0.1"},
 	}})
 	for id, want := range map[string]string{
 		"0:10.0.0.1":           "A",
@@ -101,8 +102,47 @@ func TestLookup(t *testing.T) {
 	if a, ok := d.ByKey("C"); !ok || a.IP != "fe80::1" {
 		t.Errorf("C is %+v", a)
 	}
-	if _, ok := d.ByKey("E"); ok {
-		t.Error("E is there")
+	if _, ok := d.ByKey("F"); ok {
+		t.Error("F is there")
+	}
+}
+
+// TestMisleadingIDs: no agent gets an id that reads as the address of another host, and one that has had it from before goes on.
+func TestMisleadingIDs(t *testing.T) {
+	r := &register{agents: []store.Agent{
+		{Key: "A", Cloud: 3, IP: "10.0.0.9", Created: start}, {Key: "B", IP: "10.0.0.1", Created: start}, {Key: "C", IP: "10.0.0.2", ID: "3:10.0.0.9", Created: start},
+	}}
+	d := load(t, r)
+	now := at(time.Hour) // all are away
+	nothing := func(context.Context, store.Agent) error { return nil }
+	for _, id := range []string{"3:10.0.0.9", "3:::ffff:10.0.0.9", "+3:10.0.0.9", "4:10.0.0.1", "0:[fe80::1]"} {
+		b := store.Agent{Key: "B", IP: "10.0.0.1", ID: id, Created: start}
+		if err := d.Join(t.Context(), b, now); !errors.Is(err, fleet.ErrMisleading) {
+			t.Errorf("joined as %s: %v", id, err)
+		}
+		if err := d.Admit(t.Context(), b, now, nothing); !errors.Is(err, fleet.ErrMisleading) {
+			t.Errorf("admitted as %s: %v", id, err)
+		}
+		if err := d.Assign(t.Context(), "B", id); !errors.Is(err, fleet.ErrMisleading) {
+			t.Errorf("was given %s: %v", id, err)
+		}
+	}
+	for _, id := range []string{"0:10.0.0.1", "0:::ffff:10.0.0.1", "7:rack", "02000000024201"} {
+		if err := d.Join(t.Context(), store.Agent{Key: "B", IP: "10.0.0.1", ID: id, Created: start}, now); err != nil {
+			t.Errorf("as %s: %v", id, err)
+		}
+	}
+	c := r.agents[2]
+	c.Build = "next"
+	if err := d.Join(t.Context(), c, now); err != nil {
+		t.Errorf("one of before: %v", err)
+	}
+	c.IP = "10.0.0.5"
+	if err := d.Join(t.Context(), c, now); !errors.Is(err, fleet.ErrMisleading) {
+		t.Errorf("one of before at another address: %v", err)
+	}
+	if a, _ := d.LookupID("3:10.0.0.9"); a.Key != "A" {
+		t.Errorf("3:10.0.0.9 is %q", a.Key)
 	}
 }
 

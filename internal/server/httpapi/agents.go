@@ -118,7 +118,7 @@ func millis(t time.Time) int64 {
 }
 
 // upgradeAgents answers upgrade_to_agent_id. What is stored of a host is kept under its agent's own key, so all of it is found under
-// either name from then on. A name of the form cloud:ip takes an id back; it must be the host's own.
+// either name from then on. The host's own cloud:ip takes an id back.
 func (s *server) upgradeAgents(ctx context.Context, c *call) (payload, error) {
 	upgrades, err := gse.ReadUpgrade(c.params)
 	if err != nil {
@@ -160,10 +160,7 @@ func (s *server) upgradeAgent(ctx context.Context, u gse.Upgrade) (bool, error) 
 		return false, nil
 	}
 	id := u.ID
-	if host := gse.HostOf(id); host.IP != "" {
-		if named, ok := s.Directory.Lookup(host.Cloud, host.IP); !ok || named.Key != agent.Key {
-			return false, nil
-		}
+	if gse.HostOf(id).IP != "" { // its own address
 		id = ""
 	}
 	err := s.Directory.Assign(ctx, agent.Key, id)

@@ -129,8 +129,8 @@ func TestUpgradeToAgentID(t *testing.T) {
 		return data.Success, data.Failed
 	}
 	success, failed := upgrade(`{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": "new-id"}, {"ip": "10.9.9.9", "bk_cloud_id": 0, "bk_agent_id": "x"},
-		{"ip": "2001:db8::7", "bk_cloud_id": 0, "bk_agent_id": "02000000024201"}, {"ip": "2001:db8::7", "bk_cloud_id": 0, "bk_agent_id": "0:10.0.0.1"}`)
-	if diff := cmp.Diff([][]string{{"0:10.0.0.1"}, {"0:10.9.9.9", "0:2001:db8::7", "0:2001:db8::7"}}, [][]string{success, failed}); diff != "" {
+		{"ip": "2001:db8::7", "bk_cloud_id": 0, "bk_agent_id": "02000000024201"}`)
+	if diff := cmp.Diff([][]string{{"0:10.0.0.1"}, {"0:10.9.9.9", "0:2001:db8::7"}}, [][]string{success, failed}); diff != "" {
 		t.Errorf("upgrade (-want +got): %s", diff)
 	}
 	// Both names reach the host, and each is echoed as it was written.
@@ -148,6 +148,18 @@ func TestUpgradeToAgentID(t *testing.T) {
 	}
 	for _, body := range []string{`{}`, `{"hosts": []}`, `{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 0}]}`, `{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": ""}]}`} {
 		w.post(gatewayV2+"upgrade_to_agent_id", body).refused(t, 200, 1306406)
+	}
+	// The address of another host is no id for this one, in whatever spelling, and nothing of the call is done.
+	for _, id := range []string{"3:10.0.0.9", "0:10.0.0.2", "1:10.0.0.1", "0:[fe80::9]", "0:::ffff:10.0.0.9"} {
+		answer := w.post(gatewayV2+"upgrade_to_agent_id", `{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": "fine"},
+			{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": "`+id+`"}]}`)
+		answer.refused(t, 200, 1306406)
+		if want := `hosts[1].bk_agent_id: "` + id + `" is the address of another host than 0:10.0.0.1`; !strings.Contains(*answer.Message, want) {
+			t.Errorf("%s is refused with %q", id, *answer.Message)
+		}
+		if w.agents[1].Assigned != "" {
+			t.Errorf("half of the call was carried out: %+v", w.agents[1])
+		}
 	}
 	w.storeErr = errors.New("disk full")
 	w.post(gatewayV2+"upgrade_to_agent_id", `{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": "x"}]}`).refused(t, 502, 1650201)
