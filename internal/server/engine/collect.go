@@ -160,7 +160,7 @@ func (c *collector) join(ctx context.Context, agent, place string, h wire.Hello)
 		a.Name = h.Name
 	}
 	err := c.directory.Join(ctx, a, now)
-	if errors.Is(err, fleet.ErrTaken) || errors.Is(err, fleet.ErrElsewhere) {
+	if errors.Is(err, fleet.ErrTaken) || errors.Is(err, fleet.ErrElsewhere) || errors.Is(err, fleet.ErrMisleading) {
 		c.log.WarnContext(ctx, "agent claimed the name of another", "agent", agent, "error", err)
 		return nil
 	}
