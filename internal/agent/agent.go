@@ -89,6 +89,7 @@ type Agent struct {
 	metrics   *metrics.Metrics
 	policy    *policy.Keeper
 	conn      *link
+	answers   *answers
 	freshness *freshness
 	dial      fabric.DialConfig
 
@@ -134,7 +135,7 @@ func New(cfg Config) (*Agent, error) {
 		Identity: fabric.Identity{Key: key, Area: strconv.Itoa(trust.current().Cloud)}, Token: func() string { return trust.current().JWT },
 		TLS: trust.tls(), Name: "agent " + public, Log: cfg.Log,
 	}
-	a.conn = newLink(a.dial.Identity, trust)
+	a.conn, a.answers = newLink(a.dial.Identity, trust), newAnswers()
 	fs := procfs.New("/proc")
 	boot, err := fs.BootID()
 	if err != nil {
@@ -171,7 +172,7 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 			return err
 		}
 	}
-	sink := &sink{metrics: a.metrics}
+	sink := &sink{metrics: a.metrics, answers: a.answers}
 	if a.events, err = eventlog.Open(eventlog.Config{Dir: filepath.Join(a.cfg.Dir, "events"), Age: a.cfg.Settings.EventAge, OnAppend: sink.wake, Log: a.cfg.Log}); err != nil {
 		return err
 	}
@@ -241,6 +242,14 @@ type sink struct {
 	*report.Reporter
 	events  *eventlog.Log
 	metrics *metrics.Metrics
+	answers *answers
+}
+
+// Began implements supervisor.Sink.
+func (s *sink) Began(item string, limit time.Duration) {
+	if !s.answers.began(item, limit) {
+		s.Reporter.Began(item, limit)
+	}
 }
 
 // Happened implements supervisor.Sink.
@@ -252,7 +261,9 @@ func (s *sink) Happened(e process.Event) {
 // Finished implements supervisor.Sink.
 func (s *sink) Finished(item string, outcome process.Outcome) {
 	s.metrics.Finished()
-	s.Reporter.Finished(item, outcome)
+	if !s.answers.give(item, outcome) {
+		s.Reporter.Finished(item, outcome)
+	}
 }
 
 func (s *sink) wake() {

@@ -46,6 +46,9 @@ type Receipt struct {
 	Version  int               `json:"version"`
 	Accepted []string          `json:"accepted,omitempty"`
 	Refused  map[string]string `json:"refused,omitempty"`
+	// Answers are the outcomes of the queries among the orders that were answered at once. They are told here and nowhere else: the
+	// agent keeps nothing of them, and is asked again if the receipt is lost.
+	Answers map[string]process.Outcome `json:"answers,omitempty"`
 	// Error refuses the whole manifest.
 	Error string `json:"error,omitempty"`
 }

@@ -134,9 +134,9 @@ func (s *dyingStore) Begin(ctx context.Context, agent string, deadlines map[stri
 	return s.around("Begin", func() error { return s.Store.Begin(ctx, agent, deadlines) })
 }
 
-func (s *dyingStore) Finish(ctx context.Context, agent string, outcomes map[string]process.Outcome) (tasks []string, err error) {
+func (s *dyingStore) Finish(ctx context.Context, given []store.Given) (tasks []string, err error) {
 	err = s.around("Finish", func() error {
-		tasks, err = s.Store.Finish(ctx, agent, outcomes)
+		tasks, err = s.Store.Finish(ctx, given)
 		return err
 	})
 	return tasks, err

@@ -109,11 +109,8 @@ type Change struct {
 
 // Finish stores the outcome of an item and the change of the record in one commit, so that the flag and the answer can
 // never disagree. An item that has an outcome keeps it. It returns when both are on disk, and the record that was put has got its
-// revision. Of a question nothing is stored.
+// revision. There is none for a question, of which nothing is stored.
 func (s *Store) Finish(item string, id process.ID, outcome process.Outcome, change Change) error {
-	if s.questions.has(item) {
-		return nil
-	}
 	err := s.state.Batch(func(tx *bbolt.Tx) error {
 		journal, items := tx.Bucket([]byte(bucketJournal)), tx.Bucket([]byte(bucketItems))
 		seq := items.Get([]byte(item))

@@ -200,10 +200,15 @@ func (h *handle) Finish(item string, id process.ID, o process.Outcome, c specsto
 	})
 }
 
-func (h *handle) finished(item string) bool {
+// told hears what has come of an item, and reports whether that is on disk, where it has to be. A question is over once its answer was told.
+func (h *handle) told(item string, o process.Outcome) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.ContainsFunc(h.entries, func(e specstore.Entry) bool { return e.Item == item && e.Outcome != nil })
+	i := slices.IndexFunc(h.entries, func(e specstore.Entry) bool { return e.Item == item })
+	if i >= 0 && h.entries[i].Op == process.Query {
+		h.entries[i].Outcome = &o
+	}
+	return i >= 0 && h.entries[i].Outcome != nil
 }
 
 func (h *handle) GetRuntime(id process.ID) (specstore.Runtime, error) { return h.runtime(id), nil }

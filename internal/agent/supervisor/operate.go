@@ -73,7 +73,7 @@ func (r *runner) operate(ctx context.Context, t task, subject operation.Subject)
 		// Before the outcome, which drops the progress: a successor must find the instance and its run in one or the other.
 		r.keep(result.Runtime)
 	}
-	for {
+	for e.Op != process.Query { // of a question nothing is kept
 		err := r.sup.cfg.Store.Finish(e.Item, r.id, result.Outcome, result.Change)
 		if err == nil {
 			break

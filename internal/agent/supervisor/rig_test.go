@@ -280,7 +280,7 @@ func (s *sink) Began(item string, limit time.Duration) {
 func (s *sink) Finished(item string, o process.Outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.handle.finished(item) {
+	if !s.handle.told(item, o) {
 		panic("an outcome is told before it is stored")
 	}
 	s.outcomes[item] = o

@@ -335,7 +335,7 @@ func (e *engine) finish(t *testing.T, agent string, o process.Outcome) {
 	if len(outcomes) == 0 {
 		t.Fatalf("agent %s has no items", agent)
 	}
-	if _, err := e.store.Finish(t.Context(), agent, outcomes); err != nil {
+	if _, err := e.store.Finish(t.Context(), store.GivenBy(agent, outcomes)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -175,8 +175,8 @@ func TestRightsOnAStream(t *testing.T) {
 	s := r.listen()
 	f, _ := r.follow(t.Context(), s, "reader", "", "")
 	f.wants("0")
-	r.happen("a/x@"+web+" exited 1", "b/x@"+web+" exited 2")
-	f.wants("1 exited x")
+	r.happen("a/x@"+web+" exited 1", "b/x@"+web+" exited 2", "a/x@"+web+" exited 3")
+	f.wants("1 exited x", "3 exited x") // what is between them has passed
 	change := func(change func(*store.App)) {
 		_, err := r.store.ChangeApp(t.Context(), "reader", func(a *store.App) error {
 			change(a)
@@ -188,10 +188,10 @@ func TestRightsOnAStream(t *testing.T) {
 	grant, err := access.ParseGrant("query on b")
 	r.must(err)
 	change(func(a *store.App) { a.Grants = []access.Grant{grant} })
-	r.happen("a/y@"+web+" exited 3", "b/y@"+web+" exited 4")
-	f.wants("4 exited y")
+	r.happen("a/y@"+web+" exited 4", "b/y@"+web+" exited 5")
+	f.wants("5 exited y")
 	change(func(a *store.App) { a.Disabled = true })
-	r.happen("b/z@" + web + " exited 5")
+	r.happen("b/z@" + web + " exited 6")
 	if m, err := f.next(); !errors.Is(err, io.EOF) {
 		t.Errorf("%+v, %v: want the end of the stream of a disabled app", m, err)
 	}

@@ -22,10 +22,10 @@ type collector struct {
 	store     Store
 	directory *fleet.Directory
 	log       *slog.Logger
-	// begun is called when deadlines have changed, finished with the tasks of finished items, returned with an agent that has
-	// introduced itself, happened when there are new events.
+	// begun is called when deadlines have changed, returned with an agent that has introduced itself, happened when there are new
+	// events.
 	begun    func()
-	finished func(tasks []string)
+	outcomes *outcomes
 	returned func(agent string)
 	happened func()
 	guard    Guard
@@ -229,10 +229,10 @@ const maxStream = 64
 func (c *collector) progress(ctx context.Context, agent string, all []wire.Progress) error {
 	now := c.clock.now()
 	deadlines := map[string]time.Time{}
-	outcomes := map[string]process.Outcome{}
+	var given []store.Given
 	for _, p := range all {
 		if p.Outcome != nil {
-			outcomes[p.Item] = bounded(*p.Outcome)
+			given = append(given, store.Given{Agent: agent, Item: p.Item, Outcome: bounded(*p.Outcome)})
 			continue
 		}
 		limit := time.Duration(min(p.Limit, int(task.LongestRun/time.Second))) * time.Second
@@ -244,12 +244,10 @@ func (c *collector) progress(ctx context.Context, agent string, all []wire.Progr
 		}
 		c.begun()
 	}
-	if len(outcomes) > 0 {
-		tasks, err := c.store.Finish(ctx, agent, outcomes)
-		if err != nil {
+	if len(given) > 0 {
+		if err := c.outcomes.put(ctx, given); err != nil {
 			return err
 		}
-		c.finished(tasks)
 	}
 	for i := range all {
 		c.settled(all[i].Item)

@@ -160,7 +160,7 @@ func (s brokenStore) ReplaceObserved(context.Context, store.ReportMark, []store.
 
 func (s brokenStore) Begin(context.Context, string, map[string]time.Time) error { return s.err }
 
-func (s brokenStore) Finish(context.Context, string, map[string]process.Outcome) ([]string, error) {
+func (s brokenStore) Finish(context.Context, []store.Given) ([]string, error) {
 	return nil, s.err
 }
 

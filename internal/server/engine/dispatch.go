@@ -38,7 +38,7 @@ type dispatcher struct {
 	fresh []store.Item    // leased, and not handed over yet
 }
 
-func newDispatcher(c Config, clock clock, receipts *receipts, finished func([]string)) *dispatcher {
+func newDispatcher(c Config, clock clock, receipts *receipts, told *outcomes) *dispatcher {
 	d := &dispatcher{
 		store:    c.Store,
 		clock:    clock,
@@ -52,7 +52,7 @@ func newDispatcher(c Config, clock clock, receipts *receipts, finished func([]st
 	}
 	d.sender = &sender{
 		store: c.Store, clock: clock, directory: c.Directory, link: c.Link, key: c.Key, log: c.Log, timeout: c.SendTimeout,
-		accepted: receipts.add, finished: finished, changed: d.wake.raise,
+		accepted: receipts.add, outcomes: told, finished: told.finished, changed: d.wake.raise,
 	}
 	return d
 }

@@ -141,11 +141,12 @@ func New(c Config) *Engine {
 	e := &Engine{store: c.Store, clock: clock{c.Now}, shared: c.Shared, waiters: newWaiters(), audience: newAudience()}
 	e.room = newRoom(c, e.clock)
 	e.receipts = newReceipts(c)
-	e.dispatch = newDispatcher(c, e.clock, e.receipts, e.finished)
+	told := &outcomes{store: c.Store, finished: e.finished}
+	e.dispatch = newDispatcher(c, e.clock, e.receipts, told)
 	e.sweep = newSweeper(c, e.clock, e.finished)
 	e.collect = &collector{
 		store: c.Store, clock: e.clock, directory: c.Directory, log: c.Log,
-		begun: e.sweep.wake.raise, finished: e.finished, returned: e.dispatch.returned, happened: e.happened,
+		begun: e.sweep.wake.raise, outcomes: told, returned: e.dispatch.returned, happened: e.happened,
 		introduced: e.restore, settled: e.receipts.settled, guard: c.Guard,
 		reconcile: (&reconciler{store: c.Store, clock: e.clock, key: c.Key, log: c.Log}).answer,
 	}

@@ -73,8 +73,10 @@ type sender struct {
 	key       nkeys.KeyPair
 	log       *slog.Logger
 	timeout   time.Duration
-	// accepted is called with the items that an agent has, finished with the tasks of those that were ended here.
+	// accepted is called with the items that an agent has, finished with the tasks of those that were ended here; outcomes gets what
+	// receipts tell.
 	accepted func(ids []string)
+	outcomes *outcomes
 	finished func(tasks []string)
 	// changed is called when due times have been set.
 	changed func()
@@ -115,7 +117,7 @@ func (s *sender) send(ctx context.Context, agent string, items []store.Item) {
 		return
 	}
 	s.directory.Seen(agent, s.clock.now())
-	s.note(ctx, log, s.receive(ctx, log, items, receipt))
+	s.note(ctx, log, s.receive(ctx, log, agent, items, receipt))
 }
 
 // note logs a failed write. Nobody else can be told; the lease brings the items back.
@@ -158,7 +160,7 @@ func readReceipt(reply []byte) (wire.Receipt, error) {
 }
 
 // receive does what the receipt says. An item that it does not mention counts as unheard.
-func (s *sender) receive(ctx context.Context, log *slog.Logger, items []store.Item, r wire.Receipt) error {
+func (s *sender) receive(ctx context.Context, log *slog.Logger, agent string, items []store.Item, r wire.Receipt) error {
 	if r.Error != "" {
 		log.WarnContext(ctx, "items were refused", "reason", r.Error)
 		return s.refuseNew(ctx, items, r.Error)
@@ -168,9 +170,13 @@ func (s *sender) receive(ctx context.Context, log *slog.Logger, items []store.It
 		listed[id] = true
 	}
 	var accepted []string
+	var given []store.Given
 	var refused, silent []store.Item
 	for _, it := range items {
+		outcome, answered := r.Answers[it.ID]
 		switch {
+		case answered:
+			given = append(given, store.Given{Agent: agent, Item: it.ID, Outcome: bounded(outcome)})
 		case listed[it.ID]:
 			accepted = append(accepted, it.ID)
 		case r.Refused[it.ID] != "":
@@ -180,6 +186,9 @@ func (s *sender) receive(ctx context.Context, log *slog.Logger, items []store.It
 		}
 	}
 	var errs []error
+	if len(given) > 0 {
+		errs = append(errs, s.outcomes.put(ctx, given))
+	}
 	if len(accepted) > 0 {
 		s.accepted(accepted)
 	}

@@ -97,7 +97,7 @@ func TestLanesOfTwoServers(t *testing.T) {
 		for _, it := range items {
 			// From here on the next one may be leased.
 			open.Delete(it.Agent + it.Process.Name)
-			if _, err := db.Finish(ctx, it.Agent, map[string]process.Outcome{it.ID: {Text: process.Success}}); err != nil {
+			if _, err := db.Finish(ctx, store.GivenBy(it.Agent, map[string]process.Outcome{it.ID: {Text: process.Success}})); err != nil {
 				return err
 			}
 			done.Add(1)

@@ -76,7 +76,7 @@ func TestWatch(t *testing.T) {
 	items, err := db.LeaseItems(t.Context(), time.Now(), time.Now().Add(time.Minute), 10)
 	must(t, err)
 	for range 2 { // the second has nothing left to finish
-		_, err = db.Finish(t.Context(), "", map[string]process.Outcome{items[0].ID: {Fault: process.CheckFailed}})
+		_, err = db.Finish(t.Context(), store.GivenBy("", map[string]process.Outcome{items[0].ID: {Fault: process.CheckFailed}}))
 		must(t, err)
 	}
 	want("outcome", `ended stop "check-failed" true`)

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"iter"
-	"slices"
 	"time"
 
 	"drover/internal/process"
@@ -38,17 +37,24 @@ func (db *Store) Begin(ctx context.Context, agent string, deadlines map[string]t
 }
 
 // Finish stores outcomes that agents have given.
-func (db *Store) Finish(ctx context.Context, agent string, outcomes map[string]process.Outcome) ([]string, error) {
-	args := make([]any, 0, endWidth*len(outcomes))
-	for s, outcome := range outcomes {
+func (db *Store) Finish(ctx context.Context, given []store.Given) ([]string, error) {
+	const width = endWidth + 1
+	args := make([]any, 0, width*len(given))
+	for i := range given {
+		g := &given[i]
 		var err error
-		if args, err = appendEnd(args, s, &outcome); err != nil {
+		if args, err = appendEnd(args, g.Item, &g.Outcome, g.Agent); err != nil {
 			return nil, err
 		}
 	}
-	own := endOf(endWidth, `agent, `, `CAST(?1 AS TEXT), `, `(v.agent = '' OR items.agent = v.agent)`)
-	own.shared = []any{agent}
-	return db.finish(ctx, own, args, slices.Values([]string{agent}))
+	own := endOf(width, `agent, `, `CAST(? AS TEXT), `, `(v.agent = '' OR items.agent = v.agent)`)
+	return db.finish(ctx, own, args, func(yield func(string) bool) {
+		for i := range given {
+			if !yield(given[i].Agent) {
+				return
+			}
+		}
+	})
 }
 
 // Conclude stores outcomes that the server has decided on.

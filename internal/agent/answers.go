@@ -1,0 +1,188 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+	"drover/internal/wire"
+)
+
+// answerWithin is how long a receipt waits for the answers to the questions that came with its orders. Most take less than a millisecond;
+// those that take longer are told in a report.
+const answerWithin = 100 * time.Millisecond
+
+// maxAnswers is how many bytes of answers there are in a receipt; what is beyond that is told in reports.
+const maxAnswers = wire.MaxMessage / 4
+
+// answers are the questions whose answers receipts wait for.
+type answers struct {
+	mu   sync.Mutex
+	open map[string]*answer // by item
+}
+
+// answer is what becomes of one question.
+type answer struct {
+	done    chan struct{} // closed when outcome is set
+	outcome process.Outcome
+	// limit is how long it may take, once that is known; late that the answer goes into a report.
+	limit time.Duration
+	late  bool
+}
+
+func newAnswers() *answers { return &answers{open: map[string]*answer{}} }
+
+// expect returns the answers that are waited for from now on, and the questions that are still to be asked: one that came before, and is
+// not answered, is not asked twice.
+func (a *answers) expect(questions []specstore.Entry) (expected []*answer, ask []specstore.Entry) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, q := range questions {
+		e, known := a.open[q.Item]
+		if !known {
+			e = &answer{done: make(chan struct{})}
+			a.open[q.Item] = e
+			ask = append(ask, q)
+		}
+		expected = append(expected, e)
+	}
+	return expected, ask
+}
+
+// began notes how long the answer may take; false says that no receipt waits for it.
+func (a *answers) began(item string, limit time.Duration) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	e, ok := a.open[item]
+	if !ok || e.late {
+		return false
+	}
+	e.limit = limit
+	return true
+}
+
+// give hands over an answer; false says that no receipt waits for it.
+func (a *answers) give(item string, outcome process.Outcome) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	e, ok := a.open[item]
+	if !ok {
+		return false
+	}
+	delete(a.open, item)
+	if e.late {
+		return false
+	}
+	e.outcome = outcome
+	close(e.done)
+	return true
+}
+
+// settle ends the wait for an answer: if it is not there now it goes into a report, and began is called if the question has begun, before
+// anybody can hear that it is over.
+func (a *answers) settle(e *answer, began func(limit time.Duration)) (outcome process.Outcome, answered bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	select {
+	case <-e.done:
+		return e.outcome, true
+	default:
+	}
+	if !e.late && e.limit > 0 {
+		began(e.limit)
+	}
+	e.late = true
+	return process.Outcome{}, false
+}
+
+// await returns when all have been answered, when that has taken too long, or when ctx has ended; and which were not.
+func await(ctx context.Context, expected []*answer) (open []int) {
+	patience := time.NewTimer(answerWithin)
+	defer patience.Stop()
+	over := false
+	for i, e := range expected {
+		if !over {
+			select {
+			case <-e.done:
+			case <-patience.C:
+				over = true
+			case <-ctx.Done():
+				over = true
+			}
+		}
+		select {
+		case <-e.done:
+		default:
+			open = append(open, i)
+		}
+	}
+	return open
+}
+
+// answer has questions answered. It returns the outcomes of those that are so at once, and the items of those that are noted on disk, to
+// be answered in a report. What is neither has to be sent again.
+func (a *Agent) answer(ctx context.Context, questions []specstore.Entry) (soon map[string]process.Outcome, noted []string) {
+	expected, ask := a.answers.expect(questions)
+	a.metrics.Accepted(len(ask))
+	a.super.Submit(ask)
+	isNoted, err := a.note(questions, await(ctx, expected))
+	if err != nil {
+		a.cfg.Log.Error("questions could not be noted", "error", err)
+	}
+	soon = map[string]process.Outcome{}
+	var answered []string
+	size := 0
+	for i, e := range expected {
+		item := questions[i].Item
+		outcome, ok := a.answers.settle(e, func(limit time.Duration) { a.reporter.Began(item, limit) })
+		if ok && isNoted[item] {
+			answered = append(answered, item)
+		}
+		switch size += sizeOf(outcome); {
+		case ok && size > maxAnswers:
+			a.reporter.Finished(item, outcome)
+		case ok:
+			soon[item] = outcome
+		case isNoted[item]:
+			noted = append(noted, item)
+		}
+	}
+	if len(answered) > 0 {
+		if err := a.disk.Acknowledge(answered); err != nil {
+			a.cfg.Log.Warn("answered questions could not be forgotten", "error", err)
+		}
+	}
+	return soon, noted
+}
+
+// note has the open questions noted on disk, for this agent's successor. It comes before their answers go into reports: a report that was
+// acknowledged first would leave the note behind.
+func (a *Agent) note(questions []specstore.Entry, open []int) (noted map[string]bool, err error) {
+	if len(open) == 0 {
+		return nil, nil
+	}
+	entries := make([]specstore.Entry, 0, len(open))
+	for _, i := range open {
+		entries = append(entries, questions[i])
+	}
+	if _, _, err := a.disk.Accept(entries); err != nil {
+		return nil, err
+	}
+	noted = map[string]bool{}
+	for _, e := range entries {
+		noted[e.Item] = true
+	}
+	return noted, nil
+}
+
+// sizeOf is about how many bytes an outcome takes in a receipt.
+func sizeOf(o process.Outcome) int {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return maxAnswers // it travels alone, and whoever encodes it says why it can't
+	}
+	return len(text)
+}
