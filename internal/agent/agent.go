@@ -347,7 +347,7 @@ func (a *Agent) keepHouse(ctx context.Context) error {
 				told = now
 				a.reporter.Introduce()
 			}
-			a.host.Sweep(a.super.Runs()) //nolint:contextcheck // what it has begun to end is ended
+			a.host.Sweep(a.super.Runs) //nolint:contextcheck // what it has begun to end is ended
 		case <-prune.C:
 			if err := a.store.Prune(specstore.Age{SinceBoot: host.SinceBoot(), Wall: a.wall(), Keep: keepCommands}); err != nil {
 				a.cfg.Log.Warn("journal could not be pruned", "error", err)

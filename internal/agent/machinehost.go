@@ -30,8 +30,9 @@ type Machinery interface {
 	// Run does what has to be done all the time, until ctx ends; Close gives everything back after that.
 	Run(ctx context.Context) error
 	Close()
-	// Sweep drops what is kept of runs that are over; the needed ones are the latest of the processes that are known.
-	Sweep(needed map[string]bool)
+	// Sweep drops what is kept of runs that are over; the needed ones are the latest of the processes that are known, and those of what is
+	// under way.
+	Sweep(needed func() map[string]bool)
 	// Groups says what kind of control groups there are.
 	Groups() cgroup.Mode
 	// OOM reports whether a process of the run was ended for want of memory.

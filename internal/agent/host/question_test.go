@@ -185,7 +185,7 @@ func TestAQuestionOfAnEarlierAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	child := await(t, file)
-	open(t, t.TempDir(), tree).Sweep(nil)
+	open(t, t.TempDir(), tree).Sweep(nothing)
 	if live().Same(child) || live().Same(q.Identity()) {
 		t.Error("it is still there")
 	}

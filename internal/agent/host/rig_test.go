@@ -20,6 +20,9 @@ import (
 	"drover/test/harness"
 )
 
+// nothing is needed.
+func nothing() map[string]bool { return nil }
+
 func live() procfs.FS { return procfs.New("/proc") }
 
 // open makes a host whose outputs are in dir, and lets its watcher run until the test ends.
@@ -50,7 +53,7 @@ func open(t testing.TB, dir string, set ...func(*host.Config)) *host.Host {
 				t.Error(err)
 			}
 		}
-		h.Sweep(nil)
+		h.Sweep(nothing)
 		h.Close()
 	})
 	return h

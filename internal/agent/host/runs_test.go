@@ -81,7 +81,7 @@ func TestLaunchFails(t *testing.T) {
 		t.Errorf("no such directory: %#v", err)
 	}
 	h.Discard("run-2")
-	h.Sweep(nil)
+	h.Sweep(nothing)
 	if left := outputs(t, dir); len(left) > 0 {
 		t.Errorf("outputs of %v are left", left)
 	}
@@ -211,7 +211,7 @@ func TestSweep(t *testing.T) {
 	write(t, filepath.Join(dir, "from-an-earlier-agent"), "x")
 
 	needed := map[string]bool{"writer": true, "silent": true}
-	h.Sweep(needed)
+	h.Sweep(func() map[string]bool { return needed })
 	if got, want := outputs(t, dir), []string{"silent", "unread", "writer"}; !slices.Equal(got, want) {
 		t.Errorf("outputs %v are kept, want %v", got, want)
 	}
@@ -228,7 +228,7 @@ func TestSweep(t *testing.T) {
 
 	if h.Groups() != cgroup.ModeNone {
 		// A group that is not empty says by itself that its run is in use.
-		h.Sweep(nil)
+		h.Sweep(nothing)
 		if got, want := outputs(t, dir), []string{"silent", "writer"}; !slices.Equal(got, want) {
 			t.Errorf("outputs %v are kept, want %v", got, want)
 		}
@@ -239,7 +239,7 @@ func TestSweep(t *testing.T) {
 			t.Fatalf("left %v, %v", left, err)
 		}
 	}
-	h.Sweep(nil)
+	h.Sweep(nothing)
 	if left := outputs(t, dir); len(left) > 0 {
 		t.Errorf("outputs of %v are left", left)
 	}
@@ -270,7 +270,7 @@ func TestSweepLeavesNewRunsAlone(t *testing.T) {
 				swept <- n
 				return
 			default:
-				h.Sweep(nil)
+				h.Sweep(nothing)
 				n++
 			}
 		}

@@ -9,9 +9,9 @@ import (
 	"drover/internal/agent/launch"
 )
 
-// Sweep drops the groups and outputs of runs that are over, and cuts the outputs that daemons still write to. needed are
-// the latest runs of the processes that are known, whose groups and outputs are kept.
-func (h *Host) Sweep(needed map[string]bool) {
+// Sweep drops the groups and outputs of runs that are over, and cuts the outputs that daemons still write to. needed
+// returns the runs whose groups and outputs are kept: the latest of the processes that are known, and those of what is under way.
+func (h *Host) Sweep(needed func() map[string]bool) {
 	h.sampler.Tidy()
 	h.accounts.tidy()
 	groups, err := h.tree.IDs()
@@ -22,17 +22,18 @@ func (h *Host) Sweep(needed map[string]bool) {
 	if err != nil {
 		h.log.Warn("outputs could not be listed", "error", err)
 	}
-	active := h.active() // after the lists: whatever is on them and not active is over
+	// After the lists: whatever is on them and neither needed nor active is over.
+	keep, active := needed(), h.active()
 	living := map[string]bool{}
 	for _, id := range groups {
 		// An empty group still proves that nothing is left of a run: without it EndTree has to search all of /proc.
-		living[id] = active[id] || needed[id] || h.sweepGroup(id)
+		living[id] = active[id] || keep[id] || h.sweepGroup(id)
 	}
 	for _, f := range files {
 		id := f.Name()
 		switch {
 		case active[id]:
-		case needed[id] || living[id]:
+		case keep[id] || living[id]:
 			if err := launch.TrimFile(filepath.Join(h.outputs, id)); err != nil {
 				h.log.Warn("output could not be cut", "run", id, "error", err)
 			}

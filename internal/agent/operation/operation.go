@@ -118,7 +118,8 @@ type Operator struct {
 	LimitNotes func(process.HardLimits) []string
 	Log        *slog.Logger
 
-	rush rush
+	rush     rush
+	underway underway
 }
 
 // Subject is what is known of the process when an operation begins. Record is nil for an unknown one.

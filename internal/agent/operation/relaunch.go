@@ -44,6 +44,7 @@ func (o *Operator) Relaunched(id process.ID) {
 	if err := o.Journal.PutProgress(relaunchKey(id), specstore.Progress{}); err != nil {
 		o.Log.Warn("progress of relaunch could not be dropped", "process", id, "error", err)
 	}
+	o.underway.drop(relaunchKey(id))
 }
 
 // Relaunching reports whether an earlier agent was in the middle of a relaunch of the process.

@@ -148,6 +148,7 @@ func (n *session) release(st *specstore.Step, line string, needless func() bool)
 	n.rush.enter()
 	defer n.rush.leave()
 	st.Run = n.NewRun(n.id)
+	n.underway.add(n.item, st.Run)
 	child, err := n.Commands.Launch(st.Run, line, n.spec)
 	unneeded := needless()
 	if err != nil {
@@ -205,21 +206,31 @@ func (n *session) await(st *specstore.Step) error {
 	for {
 		select {
 		case e := <-exits:
-			n.rush.wait(n.ctx)
-			if !n.Commands.Ran(st.Run) {
-				n.Commands.Discard(st.Run)
-				return errUnrun
-			}
-			n.done(st, specstore.CommandResult{Known: e.Known, Code: exitCode(e), Text: e.String()})
-			return nil
+			return n.exited(st, e)
 		case <-limit.C:
-			return n.expire(st)
+			select {
+			case e := <-exits: // of an earlier agent's command, which was looked after late
+				return n.exited(st, e)
+			default:
+				return n.expire(st)
+			}
 		case <-trim.C:
 			n.Commands.Trim(st.Run)
 		case <-n.ctx.Done():
 			return ErrInterrupted
 		}
 	}
+}
+
+// exited takes in the end of a command.
+func (n *session) exited(st *specstore.Step, e liveness.Exit) error {
+	n.rush.wait(n.ctx)
+	if !n.Commands.Ran(st.Run) {
+		n.Commands.Discard(st.Run)
+		return errUnrun
+	}
+	n.done(st, specstore.CommandResult{Known: e.Known, Code: exitCode(e), Text: e.String()})
+	return nil
 }
 
 // endTime is how long the end of a tree is waited for.

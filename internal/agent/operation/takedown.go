@@ -48,6 +48,7 @@ func (o *Operator) endByPolicy(
 	if dropped := o.Journal.PutProgress(n.item, specstore.Progress{}); dropped != nil {
 		o.Log.Warn("progress of an end by policy could not be dropped", "process", rec.ID, "error", dropped)
 	}
+	o.underway.drop(n.item)
 	return n.runtime, note, err
 }
 

@@ -143,6 +143,7 @@ func (r *runner) operated(ctx context.Context, e *specstore.Entry, result operat
 	ended := lifecycle.Ended{Alive: r.runtime.Process != nil, Restore: result.Restore, Now: result.Now}
 	r.stepAndTell(ctx, ended, func(_, to lifecycle.State) { r.tellOperation(e, result, before, to) })
 	r.beginOwed(ctx)
+	r.sup.cfg.Operator.Ended(e.Item) // the latest run is shown by now
 	// Last: whoever hears of the outcome is to see the state that belongs to it.
 	r.sup.cfg.Sink.Finished(e.Item, result.Outcome)
 }

@@ -129,9 +129,11 @@ func (s *Supervisor) Join(p Parts) { s.parts = p }
 func (s *Supervisor) Adopt(records []specstore.Record, open []specstore.Entry) {
 	for _, rec := range records {
 		s.runners[rec.ID] = s.newRunner(rec.ID, &rec)
+		s.cfg.Operator.AdoptPolicy(rec.ID)
 	}
 	for _, e := range open {
 		r := s.runnerOf(e.Process)
+		s.cfg.Operator.Adopt(e.Item)
 		r.queue(task{entry: e, adopted: true, behind: r.operationPending()})
 	}
 }
@@ -274,9 +276,14 @@ func (s *Supervisor) Known() []process.ID {
 	return ids
 }
 
-// Runs returns the ids of the latest runs of all processes, so that their output and cgroups are kept.
+// Runs returns the ids of the latest runs of all processes and of all runs of what is under way, so that their output and cgroups are
+// kept.
 func (s *Supervisor) Runs() map[string]bool {
 	runs := map[string]bool{}
+	// First: what ends meanwhile is shown before it is no longer under way.
+	for _, run := range s.cfg.Operator.Runs() {
+		runs[run] = true
+	}
 	for _, r := range s.all() {
 		if run := r.face.load().runtime.Run; run != "" {
 			runs[run] = true

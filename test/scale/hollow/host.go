@@ -244,7 +244,7 @@ func (h *Host) Run(ctx context.Context) error {
 func (h *Host) Close() {}
 
 // Sweep implements agent.Machinery. There is nothing to drop.
-func (h *Host) Sweep(map[string]bool) {}
+func (h *Host) Sweep(func() map[string]bool) {}
 
 // Groups implements agent.Machinery.
 func (h *Host) Groups() cgroup.Mode { return cgroup.ModeV2 }
