@@ -50,6 +50,12 @@ const (
 	SetGroups Op = "set-groups"
 )
 
+// Operating lists what is done to a process that is set up already, but for the query that changes nothing.
+func Operating() []Op { return []Op{Start, Stop, Restart, Reload, Kill, Host, Unhost, Retry} }
+
+// SettingUp lists what is done to have a process be known, or no longer, and to the limits that processes share.
+func SettingUp() []Op { return []Op{Register, Update, Unregister, SetGroups} }
+
 // Kind says how long a process is meant to run (GSE auto_type).
 type Kind string
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"drover/internal/group"
 	"drover/internal/server/dbclock"
 	"drover/internal/server/engine"
+	"drover/internal/server/lease"
 	"drover/internal/server/peers"
 )
 
@@ -33,10 +36,6 @@ const (
 	reloadEvery = time.Minute
 	// reloadAgain is how long a read that failed waits.
 	reloadAgain = time.Second
-	// A lease is taken again so often, and lost leaseTime after it was taken last. Whoever has one stops leaseMargin before that.
-	leaseEvery  = 5 * time.Second
-	leaseTime   = 15 * time.Second
-	leaseMargin = 3 * time.Second
 	// clockBound is how far a clock may be off without being told of.
 	clockBound = 30 * time.Second
 )
@@ -119,82 +118,13 @@ func (c *cluster) turn(ctx context.Context, what string, every time.Duration) (b
 	return c.s.store.TakeLease(ctx, what, c.id, every-every/10)
 }
 
-// alone returns what runs a part on one server at a time: on whichever has the lease of that name.
+// alone returns what runs a part on one server at a time.
 func (c *cluster) alone(name string, run func(context.Context) error) func(context.Context) error {
 	if c == nil {
 		return run
 	}
 	return func(ctx context.Context) error {
-		for ctx.Err() == nil {
-			taken := time.Now()
-			mine, err := c.s.store.TakeLease(ctx, name, c.id, leaseTime)
-			if err != nil && ctx.Err() == nil {
-				c.s.cfg.Log.WarnContext(ctx, "lease could not be asked for", "lease", name, "error", err)
-			}
-			if mine {
-				c.s.cfg.Log.InfoContext(ctx, "lease was taken", "lease", name)
-				if err := c.hold(ctx, name, taken, run); err != nil {
-					return err
-				}
-				continue
-			}
-			pause(ctx, leaseEvery)
-		}
-		return nil
-	}
-}
-
-// hold runs a part while its lease is kept, and gives the lease back.
-func (c *cluster) hold(ctx context.Context, name string, taken time.Time, run func(context.Context) error) error {
-	life, end := context.WithCancel(ctx)
-	var keeper sync.WaitGroup
-	keeper.Go(func() {
-		defer end()
-		for c.kept(life, name, &taken) {
-			pause(life, leaseEvery)
-		}
-	})
-	err := run(life)
-	end()
-	keeper.Wait()
-	drop, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseMargin)
-	defer cancel()
-	if dropped := c.s.store.DropLease(drop, name, c.id); dropped != nil {
-		c.s.cfg.Log.WarnContext(ctx, "lease could not be given back", "lease", name, "error", dropped)
-	}
-	return err
-}
-
-// kept takes the lease again, and reports whether the server may go on.
-func (c *cluster) kept(ctx context.Context, name string, taken *time.Time) bool {
-	attempt, cancel := context.WithDeadline(ctx, taken.Add(leaseTime-leaseMargin))
-	defer cancel()
-	for attempt.Err() == nil {
-		now := time.Now()
-		mine, err := c.s.store.TakeLease(attempt, name, c.id, leaseTime)
-		switch {
-		case err == nil && mine:
-			*taken = now
-			return true
-		case err == nil:
-			c.s.cfg.Log.WarnContext(ctx, "lease was lost", "lease", name)
-			return false
-		}
-		pause(attempt, reloadAgain)
-	}
-	if ctx.Err() == nil {
-		c.s.cfg.Log.WarnContext(ctx, "lease could not be kept, as the database does not answer", "lease", name)
-	}
-	return false
-}
-
-// pause waits for so long, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
+		return lease.Alone(ctx, lease.Config{Store: c.s.store, Name: name, Holder: c.id, Log: c.s.cfg.Log}, run)
 	}
 }
 
@@ -205,7 +135,7 @@ func (c *cluster) reread(agents []string) {
 	for _, key := range agents {
 		c.stale[key] = true
 	}
-	c.raise()
+	raise(c.wake)
 }
 
 // missed has everything looked at again.
@@ -213,16 +143,9 @@ func (c *cluster) missed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.all = true
-	c.raise()
+	raise(c.wake)
 	c.s.engine.Look()
 	c.s.sender.Changed()
-}
-
-func (c *cluster) raise() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
 }
 
 // run keeps the register as the database has it, and the clock, until ctx ends.
@@ -253,8 +176,11 @@ func (c *cluster) keepRegister(ctx context.Context) error {
 		}
 		if err := c.refresh(ctx); err != nil && ctx.Err() == nil {
 			c.s.cfg.Log.WarnContext(ctx, "register could not be read again", "error", err)
-			pause(ctx, reloadAgain)
-			c.raise()
+			select {
+			case <-time.After(reloadAgain):
+			case <-ctx.Done():
+			}
+			raise(c.wake)
 		}
 	}
 }
@@ -269,9 +195,7 @@ func (c *cluster) refresh(ctx context.Context) error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.all = c.all || all
-		for key := range stale {
-			c.stale[key] = true
-		}
+		maps.Copy(c.stale, stale)
 		return err
 	}
 	return nil
@@ -287,11 +211,7 @@ func (c *cluster) read(ctx context.Context, all bool, stale map[string]bool) err
 	if all {
 		return c.s.directory.Load(ctx)
 	}
-	keys := make([]string, 0, len(stale))
-	for key := range stale {
-		keys = append(keys, key)
-	}
-	return c.s.directory.Refresh(ctx, keys)
+	return c.s.directory.Refresh(ctx, slices.Collect(maps.Keys(stale)))
 }
 
 // meet joins the other servers over a link.

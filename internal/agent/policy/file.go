@@ -8,11 +8,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"drover/internal/process"
+	"drover/internal/wildcard"
 )
 
 // maxFile is the largest file that is read, in bytes.
@@ -166,26 +168,19 @@ func (r *rules) add(line int, kind string, words []string) error {
 
 // operationsOf returns the operations that a word stands for; the groups are those of the rights of apps.
 func operationsOf(word string) ([]process.Op, bool) {
-	operate := []process.Op{
-		process.Start, process.Stop, process.Restart, process.Reload, process.Kill, process.Host, process.Unhost, process.Retry,
-	}
-	setup := []process.Op{process.Register, process.Update, process.Unregister, process.SetGroups}
 	switch word {
 	case "read":
 		return []process.Op{process.Query}, true
 	case "operate":
-		return operate, true
+		return process.Operating(), true
 	case "setup":
-		return setup, true
+		return process.SettingUp(), true
 	case "set-group":
 		return []process.Op{process.SetGroups}, true
 	}
-	for _, op := range append(append([]process.Op{process.Query}, operate...), setup...) {
-		if string(op) == word {
-			return []process.Op{op}, true
-		}
-	}
-	return nil, false
+	op := process.Op(word)
+	known := slices.Contains(slices.Concat([]process.Op{process.Query}, process.Operating(), process.SettingUp()), op)
+	return []process.Op{op}, known
 }
 
 func (r *rules) summary() string {
@@ -207,37 +202,7 @@ func (r *rules) summary() string {
 	return strings.Join(parts, "; ")
 }
 
-// matchesAny reports whether a text is one of the patterns, in which * is any text and ? one character.
+// matchesAny reports whether a text is one of the patterns.
 func matchesAny(patterns []entry, text string) bool {
-	for _, p := range patterns {
-		if match(p.text, text) {
-			return true
-		}
-	}
-	return false
-}
-
-// match takes time proportional to the product of both lengths at worst.
-func match(pattern, text string) bool {
-	p, t := []rune(pattern), []rune(text)
-	star, mark, i, j := -1, 0, 0, 0
-	for j < len(t) {
-		switch {
-		case i < len(p) && p[i] == '*':
-			star, mark = i, j
-			i++
-		case i < len(p) && (p[i] == '?' || p[i] == t[j]):
-			i++
-			j++
-		case star >= 0:
-			mark++
-			i, j = star+1, mark
-		default:
-			return false
-		}
-	}
-	for i < len(p) && p[i] == '*' {
-		i++
-	}
-	return i == len(p)
+	return slices.ContainsFunc(patterns, func(p entry) bool { return wildcard.Match(p.text, text) })
 }

@@ -55,15 +55,20 @@ func Members(group string) []Operation {
 	case Read:
 		return []Operation{Operation(process.Query), GetGroup, ReadAgents}
 	case Operate:
-		return []Operation{
-			Operation(process.Start), Operation(process.Stop), Operation(process.Restart), Operation(process.Reload),
-			Operation(process.Kill), Operation(process.Host), Operation(process.Unhost), Operation(process.Retry),
-		}
+		return operationsOf(process.Operating())
 	case Setup:
-		return []Operation{Operation(process.Register), Operation(process.Update), Operation(process.Unregister), SetGroup}
+		return operationsOf(process.SettingUp())
 	default:
 		return nil
 	}
+}
+
+func operationsOf(ops []process.Op) []Operation {
+	list := make([]Operation, len(ops))
+	for i, op := range ops {
+		list[i] = OperationOf(op)
+	}
+	return list
 }
 
 // Host is an agent as rights see it. What is not known of it is empty, and the area of one that nobody knows is

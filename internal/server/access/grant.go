@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"drover/internal/wildcard"
 )
 
 // MaxGrants is how many grants an app may have, maxParts how many parts one list of a grant, maxPattern how long one of
@@ -107,7 +109,7 @@ func (g *Grant) allows(op Operation) bool {
 }
 
 func (g *Grant) inScope(namespace string) bool {
-	return slices.ContainsFunc(g.Namespaces, func(p string) bool { return Match(p, namespace) }) ||
+	return slices.ContainsFunc(g.Namespaces, func(p string) bool { return wildcard.Match(p, namespace) }) ||
 		slices.ContainsFunc(g.Businesses, func(b int64) bool { return slices.Contains(namespacesOf(b), namespace) })
 }
 
@@ -117,34 +119,8 @@ func (g *Grant) everywhere() bool {
 
 func (g *Grant) onHost(h Host) bool {
 	return g.everywhere() || slices.Contains(g.Areas, h.Area) || slices.ContainsFunc(g.Hosts, func(p string) bool {
-		return h.IP != "" && Match(p, h.Address()) || h.ID != "" && Match(p, h.ID) || h.Alias != "" && Match(p, h.Alias)
+		return h.IP != "" && wildcard.Match(p, h.Address()) || h.ID != "" && wildcard.Match(p, h.ID) || h.Alias != "" && wildcard.Match(p, h.Alias)
 	})
-}
-
-// Match reports whether the whole text is of the pattern, in which "*" is any text and "?" any one character.
-func Match(pattern, text string) bool {
-	star, retry := -1, 0 // where the last star is, and the text that it has not eaten yet
-	p, t := 0, 0
-	for t < len(text) {
-		size := 1
-		if p < len(pattern) && pattern[p] == '?' {
-			_, size = utf8.DecodeRuneInString(text[t:])
-		}
-		switch {
-		case p < len(pattern) && pattern[p] == '*':
-			star, retry = p, t
-			p++
-		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == text[t]):
-			p++
-			t += size
-		case star >= 0:
-			retry++
-			p, t = star+1, retry
-		default:
-			return false
-		}
-	}
-	return strings.Trim(pattern[p:], "*") == ""
 }
 
 // The words of a grant as text, and the marks of its parts that are no patterns.

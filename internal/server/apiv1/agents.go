@@ -10,6 +10,7 @@ import (
 	"drover/internal/server/access"
 	"drover/internal/server/gate"
 	"drover/internal/server/store"
+	"drover/internal/wildcard"
 )
 
 // hostView is a host as it is named everywhere.
@@ -108,7 +109,7 @@ func (h *Handler) viewAgent(a store.Agent) agentView {
 // anyMatches reports whether an agent is of one of the patterns; without any, it is.
 func anyMatches(patterns []string, a store.Agent) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
-		return access.Match(p, addressOf(a)) || a.ID != "" && access.Match(p, a.ID)
+		return wildcard.Match(p, addressOf(a)) || a.ID != "" && wildcard.Match(p, a.ID)
 	})
 }
 

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"drover/internal/process"
-	"drover/internal/server/access"
 	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
 	"drover/internal/server/store"
 	"drover/internal/server/task"
 	"drover/internal/why"
+	"drover/internal/wildcard"
 )
 
 // findingView is why one process on one host is as it is.
@@ -136,7 +136,7 @@ func (q *inquiry) look(ctx context.Context) error {
 }
 
 func (q *inquiry) asksFor(id process.ID) bool {
-	return (q.namespace == "" || access.Match(q.namespace, id.Namespace)) && (q.name == "" || access.Match(q.name, id.Name))
+	return (q.namespace == "" || wildcard.Match(q.namespace, id.Namespace)) && (q.name == "" || wildcard.Match(q.name, id.Name))
 }
 
 // mostWaiting bounds the operations that are read for one inquiry.
