@@ -111,7 +111,7 @@ func Advertised(name, address, example string) error {
 		return err
 	case Everywhere(host):
 		return fmt.Errorf("%s %q: expected the name or address of this host, such as %s", name, address, example)
-	case strings.HasSuffix(address, ":0"):
+	case strings.Trim(address[strings.LastIndexByte(address, ':')+1:], "0") == "":
 		return fmt.Errorf("%s %q: expected a port", name, address)
 	default:
 		return nil

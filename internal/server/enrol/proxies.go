@@ -3,11 +3,10 @@ package enrol
 import (
 	"context"
 	"errors"
-	"net"
-	"strconv"
 	"strings"
 	"time"
 
+	"drover/internal/config/settings"
 	"drover/internal/server/store"
 	"drover/internal/wire"
 )
@@ -59,15 +58,11 @@ func fitProxy(p *wire.ProxyFacts) error {
 	if p.Name == "" || len(p.Name) > maxID || strings.ContainsFunc(p.Name, strange) {
 		return refuse(Unfit, "--name %q: expected 1 to %d lower-case letters, digits, dots and dashes", clip(p.Name), maxID)
 	}
-	host, port, err := net.SplitHostPort(p.Advertise)
-	if err == nil {
-		var number uint64
-		if number, err = strconv.ParseUint(port, 10, 16); number == 0 {
-			err = errors.New("no port")
-		}
-	}
-	if err != nil || host == "" || len(p.Advertise) > maxText || strings.ContainsAny(p.Advertise, " /@,") {
+	if len(p.Advertise) > maxText || strings.ContainsRune(p.Advertise, ',') {
 		return refuse(Unfit, "--advertise %q: expected HOST:PORT, as the agents of the area reach the proxy", clip(p.Advertise))
+	}
+	if err := settings.Advertised("--advertise", p.Advertise, "10.1.0.2:7351"); err != nil {
+		return refuse(Unfit, "%v", err)
 	}
 	return nil
 }

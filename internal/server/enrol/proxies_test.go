@@ -123,6 +123,8 @@ func TestProxiesRefused(t *testing.T) {
 		"a strange name":               {proxies, nil, facts(func(p *wire.ProxyFacts) { p.Name = "a b" }), enrol.Unfit, "--name"},
 		"no address":                   {proxies, nil, facts(func(p *wire.ProxyFacts) { p.Advertise = "" }), enrol.Unfit, "--advertise"},
 		"no port":                      {proxies, nil, facts(func(p *wire.ProxyFacts) { p.Advertise = "x:0" }), enrol.Unfit, "--advertise"},
+		"a port of zeros":              {proxies, nil, facts(func(p *wire.ProxyFacts) { p.Advertise = "x:00" }), enrol.Unfit, "--advertise"},
+		"every address":                {proxies, nil, facts(func(p *wire.ProxyFacts) { p.Advertise = "0.0.0.0:7351" }), enrol.Unfit, "--advertise"},
 		"a URL":                        {proxies, nil, facts(func(p *wire.ProxyFacts) { p.Advertise = "tls://x:1" }), enrol.Unfit, "--advertise"},
 		"two addresses":                {proxies, nil, facts(func(p *wire.ProxyFacts) { p.Advertise = "a,b:1" }), enrol.Unfit, "--advertise"},
 		"no certificate to be issued":  {proxies, nil, facts(func(p *wire.ProxyFacts) { p.Certificate = nil }), enrol.Unfit, "cannot certify"},
