@@ -30,11 +30,7 @@ type Config struct {
 	// Advertise is what agents connect to, host:port; empty: NATS, or what Fabric says, where that is one address.
 	Advertise []string `yaml:"advertise"`
 	Proxies   `yaml:",inline"`
-	// InsecureHTTP has the API speak without TLS.
-	InsecureHTTP bool `yaml:"insecure-http"`
-	// TLSCert and TLSKey are files of a certificate that somebody else has issued, for the API.
-	TLSCert string `yaml:"tls-cert"`
-	TLSKey  string `yaml:"tls-key"`
+	TLS       `yaml:",inline"`
 	// TrustedGateway and LoginURL are as in config.Dev.
 	TrustedGateway []string `yaml:"trusted-gateway"`
 	LoginURL       string   `yaml:"login-url"`
@@ -51,6 +47,15 @@ type Proxies struct {
 	Listen string `yaml:"proxies"`
 	// AdvertiseProxies is what they connect to, host:port; empty: Listen, where that is one address, else the hosts of Advertise with its port.
 	AdvertiseProxies []string `yaml:"advertise-proxies"`
+}
+
+// TLS is how the API speaks.
+type TLS struct {
+	// InsecureHTTP has it speak without TLS.
+	InsecureHTTP bool `yaml:"insecure-http"`
+	// TLSCert and TLSKey are files of a certificate that somebody else has issued.
+	TLSCert string `yaml:"tls-cert"`
+	TLSKey  string `yaml:"tls-key"`
 }
 
 // Default ports.

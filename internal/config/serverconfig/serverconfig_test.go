@@ -36,7 +36,7 @@ func TestReadFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := serverconfig.Config{
-		DataDir: "/d", HTTP: "192.0.2.1:1", Fabric: "[::]:2", NATS: []string{"tls://n:1"}, Cluster: "c:1", Routes: []string{"r:1"}, Advertise: []string{"a:1", "b:2"}, InsecureHTTP: true, TLSCert: "c", TLSKey: "k",
+		DataDir: "/d", HTTP: "192.0.2.1:1", Fabric: "[::]:2", NATS: []string{"tls://n:1"}, Cluster: "c:1", Routes: []string{"r:1"}, Advertise: []string{"a:1", "b:2"}, TLS: serverconfig.TLS{InsecureHTTP: true, TLSCert: "c", TLSKey: "k"},
 		TrustedGateway: []string{"10.0.0.0/8"}, LoginURL: "https://l", LogLevel: "debug", Database: "postgres://u@h/d",
 	}
 	if diff := cmp.Diff(want, c); diff != "" {
