@@ -50,9 +50,6 @@ func New(ctx context.Context, cfg Config) (*Proxy, error) {
 // Enrolment returns what the proxy goes by.
 func (p *Proxy) Enrolment() wire.ProxyEnrolment { return p.holding.enrolment() }
 
-// Key returns the proxy's public key.
-func (p *Proxy) Key() string { return p.holding.id.public }
-
 // URL returns where hosts join.
 func (p *Proxy) URL() string { return "https://" + p.http.Addr().String() }
 

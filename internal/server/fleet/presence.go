@@ -3,9 +3,9 @@ package fleet
 import "time"
 
 const (
-	// SilentAfter is how long an agent that was never heard to leave is shown as present after its last word. Agents report every five
+	// silentAfter is how long an agent that was never heard to leave is shown as present after its last word. Agents report every five
 	// seconds, if only to say that they are there.
-	SilentAfter = 13 * time.Second
+	silentAfter = 13 * time.Second
 	// AwayAfter is how long such an agent is waited for, and keeps its names.
 	AwayAfter = 30 * time.Second
 	// ReturnTime is what a known agent gets to come back before an operation gives up on it: after the server's start, and after
@@ -74,6 +74,6 @@ func (l link) presence(joined bool, started, now time.Time) Presence {
 		p.Since = last
 	}
 	gone := l.seen.IsZero() || !l.lost.IsZero()
-	p.Away, p.Vacant = gone || now.Sub(l.seen) > SilentAfter, gone || now.Sub(l.seen) > AwayAfter
+	p.Away, p.Vacant = gone || now.Sub(l.seen) > silentAfter, gone || now.Sub(l.seen) > AwayAfter
 	return p
 }
