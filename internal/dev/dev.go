@@ -34,14 +34,16 @@ func Run(ctx context.Context, cfg config.Dev, build string, out io.Writer, log *
 		Dir: filepath.Join(cfg.DataDir, "server"), HTTP: cfg.HTTP, Fabric: "127.0.0.1:0", Build: build, Log: log.With("part", "server"),
 		Socket:          filepath.Join(cfg.DataDir, config.SocketName),
 		TrustedGateways: cfg.TrustedGateways, LoginURL: cfg.LoginURL,
-		Ready: func() error {
-			if err := local.Ready(); err != nil {
-				return err
-			}
-			return srv.Met(local.Key())
+		Beside: server.Beside{
+			Ready: func() error {
+				if err := local.Ready(); err != nil {
+					return err
+				}
+				return srv.Met(local.Key())
+			},
+			Notes:   func() []string { return local.Notes() },
+			Metrics: func(w io.Writer) error { return local.WriteMetrics(w) },
 		},
-		Notes:       func() []string { return local.Notes() },
-		MoreMetrics: func(w io.Writer) error { return local.WriteMetrics(w) },
 	})
 	if err != nil {
 		return err

@@ -30,8 +30,8 @@ const notesTime = 2 * time.Second
 // notes is what an operator should know although calls are taken. It tells no address, as anybody may ask.
 func (s *Server) notes() []string {
 	notes := s.clockNotes()
-	if s.cfg.Notes != nil {
-		notes = append(notes, s.cfg.Notes()...)
+	if s.cfg.Beside.Notes != nil {
+		notes = append(notes, s.cfg.Beside.Notes()...)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), notesTime)
 	defer cancel()

@@ -24,7 +24,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	compatible := httpapi.New(httpapi.Config{
 		Tasks: s.store, Observations: s.store, Groups: s.store, Audit: s.audit, Engine: s.engine, Directory: s.directory,
 		Gate: s.gate, TrustedGateways: s.cfg.TrustedGateways,
-		Ready: s.Ready, Notes: s.notes, Metrics: s.metrics.Handler(s.cfg.MoreMetrics, s.cfg.Log), Now: s.clock.Wall, Log: s.cfg.Log,
+		Ready: s.Ready, Notes: s.notes, Metrics: s.metrics.Handler(s.cfg.Beside.Metrics, s.cfg.Log), Now: s.clock.Wall, Log: s.cfg.Log,
 	})
 	handler := s.metrics.Counted(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The compatible paths are matched by their end, and a mux would redirect one that is not clean.

@@ -5,8 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -62,6 +64,9 @@ func (p *proxies) load(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.list, p.digest = list, digest
+	maps.DeleteFunc(p.beats, func(key string, _ heard) bool {
+		return !slices.ContainsFunc(list, func(one store.Proxy) bool { return one.Key == key })
+	})
 	return nil
 }
 

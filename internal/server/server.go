@@ -49,17 +49,24 @@ type Config struct {
 	// may be empty.
 	TrustedGateways []netip.Prefix
 	LoginURL        string
-	// Ready adds a condition to /readyz, Notes what an operator should know all the same; both may be nil.
-	Ready func() error
-	Notes func() []string
-	// Build is the version that /metrics tells; MoreMetrics adds to it, in the text format of Prometheus, and may be nil.
-	Build       string
-	MoreMetrics func(io.Writer) error
+	// Beside is what runs in the same program.
+	Beside Beside
+	// Build is the version that /metrics tells.
+	Build string
 	// Fleet is how agents on other machines join and reach the server. Without it HTTP and Fabric are on loopback and without TLS.
 	Fleet *Fleet
 	// Faults is nil but in tests.
 	Faults *Faults
 	Log    *slog.Logger
+}
+
+// Beside is what another part of the program adds to what the server tells of itself. Each may be nil.
+type Beside struct {
+	// Ready adds a condition to /readyz, Notes what an operator should know all the same.
+	Ready func() error
+	Notes func() []string
+	// Metrics adds to /metrics, in the text format of Prometheus.
+	Metrics func(io.Writer) error
 }
 
 // Faults stand in front of the database and of the way to the agents, to delay, fail or die at a chosen moment, and are the wall
@@ -72,25 +79,35 @@ type Faults struct {
 
 // Server is an assembled server. Its listener is open from New on, so that its address is known.
 type Server struct {
-	cfg       Config
-	store     store.Store
-	clock     *dbclock.Clock
-	cluster   *cluster // nil where there are no other servers
-	broker    brokers
-	embedded  *broker.Broker   // one of these two
-	external  *broker.External // is nil
+	cfg     Config
+	store   store.Store
+	clock   *dbclock.Clock
+	cluster *cluster // nil where there are no other servers
+	ground
 	directory *fleet.Directory
 	engine    *engine.Engine
 	gate      *gate.Gate
 	audit     *audit.Recorder
 	sender    *webhook.Sender
 	metrics   *metrics.Metrics
-	listener  net.Listener
-	socket    net.Listener // nil for none
-	keys      *keyring.Ring
-	trust     *trust
-	link      *link
-	joining   *joining // nil where agents on other machines do not join
+	doors
+	keys    *keyring.Ring
+	trust   *trust
+	joining *joining // nil where agents on other machines do not join
+}
+
+// ground is what the fabric stands on, and the way over it.
+type ground struct {
+	broker   brokers
+	embedded *broker.Broker   // one of these two
+	external *broker.External // is nil
+	link     *link
+}
+
+// doors are where calls come in.
+type doors struct {
+	listener net.Listener
+	socket   net.Listener // nil for none
 }
 
 // Many agents report at the same time, and each report waits for a commit.
@@ -101,7 +118,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot create server directory: %w", err)
 	}
-	s := &Server{cfg: cfg, link: &link{}, metrics: metrics.New(cfg.Build)}
+	s := &Server{cfg: cfg, ground: ground{link: &link{}}, metrics: metrics.New(cfg.Build)}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -215,8 +232,8 @@ func (s *Server) Ready() error {
 	if err := s.cluster.ready(); err != nil {
 		return err
 	}
-	if s.cfg.Ready != nil {
-		return s.cfg.Ready()
+	if s.cfg.Beside.Ready != nil {
+		return s.cfg.Beside.Ready()
 	}
 	return nil
 }

@@ -56,12 +56,12 @@ func runChild(role string) error {
 	var local *agent.Agent
 	srv, err := server.New(ctx, server.Config{
 		Dir: filepath.Join(dir, "server"), HTTP: os.Getenv(httpVariable), Fabric: os.Getenv(fabricVariable), Log: log,
-		Ready: func() error {
+		Beside: server.Beside{Ready: func() error {
 			if local == nil {
 				return nil
 			}
 			return local.Ready()
-		},
+		}},
 		Faults: &server.Faults{
 			Store: func(s store.Store) store.Store { return &dyingStore{s, moments} },
 			Link:  func(l engine.Link) engine.Link { return &dyingLink{l, moments} },
