@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io"
@@ -25,14 +26,50 @@ const maxKeyFile = 1 << 10
 // somebody else, and never changes or replaces a file that is there.
 func LoadOrCreateKey(path string, kind nkeys.PrefixByte) (nkeys.KeyPair, error) {
 	key, err := loadKey(path, kind)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return key, err
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := createKey(path, kind); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, fmt.Errorf("cannot create key file %s: %w", path, err)
+		}
+		key, err = loadKey(path, kind)
 	}
-	if err := createKey(path, kind); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("cannot create key file %s: %w", path, err)
+	if err != nil {
+		return nil, err
 	}
-	return loadKey(path, kind)
+	return AtHand(key), nil
 }
+
+// atHand is a pair that keeps what nkeys derives from the seed with every signature, which takes as long as to sign.
+type atHand struct {
+	nkeys.KeyPair
+	public  string
+	private ed25519.PrivateKey
+}
+
+// AtHand returns a pair that signs sooner than one of nkeys, and is the same otherwise. A pair without a private half is returned as it is.
+func AtHand(pair nkeys.KeyPair) nkeys.KeyPair {
+	if _, is := pair.(*atHand); is {
+		return pair
+	}
+	public, err := pair.PublicKey()
+	if err != nil {
+		return pair
+	}
+	encoded, err := pair.PrivateKey()
+	if err != nil {
+		return pair
+	}
+	private, err := nkeys.Decode(nkeys.PrefixBytePrivate, encoded)
+	if err != nil || len(private) != ed25519.PrivateKeySize {
+		return pair
+	}
+	return &atHand{KeyPair: pair, public: public, private: private}
+}
+
+// PublicKey returns the encoded public half.
+func (a *atHand) PublicKey() (string, error) { return a.public, nil }
+
+// Sign signs the input.
+func (a *atHand) Sign(input []byte) ([]byte, error) { return ed25519.Sign(a.private, input), nil }
 
 func loadKey(path string, kind nkeys.PrefixByte) (nkeys.KeyPair, error) {
 	// O_NONBLOCK: opening must not wait for the other end of a FIFO.

@@ -185,3 +185,26 @@ func TestKeyFileMayBePadded(t *testing.T) {
 		t.Errorf("got key %s, want %s", got, want)
 	}
 }
+
+// TestAtHand: a pair with its halves at hand signs as the one that it was made of.
+func TestAtHand(t *testing.T) {
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	quick := fabric.AtHand(pair)
+	sig, err := quick.Sign([]byte("said"))
+	if err != nil || pair.Verify([]byte("said"), sig) != nil || quick.Verify([]byte("other"), sig) == nil {
+		t.Errorf("signature %x, %v", sig, err)
+	}
+	if name := public(t, quick, nil); name != public(t, pair, nil) || fabric.AtHand(quick) != quick {
+		t.Errorf("it is %s", name)
+	}
+	half, err := nkeys.FromPublicKey(public(t, pair, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fabric.AtHand(half) != half {
+		t.Error("a half is taken for a whole pair")
+	}
+}

@@ -1,7 +1,6 @@
 package keyring
 
 import (
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io"
@@ -263,44 +262,27 @@ func (r *Ring) Digest() (text string, revision int) {
 	return strings.Join(parts, "\n"), s.Revision
 }
 
-// signer is a key pair that can be exchanged. It has the two halves at hand: those of nkeys derive them from the seed with every signature,
-// which takes longer than to sign.
-type signer struct{ now atomic.Pointer[halves] }
-
-type halves struct {
-	public  string
-	private ed25519.PrivateKey
-	pair    nkeys.KeyPair
-}
+// signer is a key pair that can be exchanged.
+type signer struct{ now atomic.Pointer[nkeys.KeyPair] }
 
 func (s *signer) use(pair nkeys.KeyPair) {
-	h := &halves{pair: pair}
-	h.public, _ = pair.PublicKey() // it was read by that
-	if encoded, err := pair.PrivateKey(); err == nil {
-		if private, err := nkeys.Decode(nkeys.PrefixBytePrivate, encoded); err == nil && len(private) == ed25519.PrivateKeySize {
-			h.private = private
-		}
-	}
-	s.now.Store(h)
+	pair = fabric.AtHand(pair)
+	s.now.Store(&pair)
 }
+
+func (s *signer) pair() nkeys.KeyPair { return *s.now.Load() }
 
 // errSealed is returned for what a signer does not give away.
 var errSealed = errors.New("the key is for signing only")
 
 // PublicKey returns the encoded public half.
-func (s *signer) PublicKey() (string, error) { return s.now.Load().public, nil }
+func (s *signer) PublicKey() (string, error) { return s.pair().PublicKey() }
 
 // Sign signs the input.
-func (s *signer) Sign(input []byte) ([]byte, error) {
-	h := s.now.Load()
-	if h.private == nil {
-		return h.pair.Sign(input)
-	}
-	return ed25519.Sign(h.private, input), nil
-}
+func (s *signer) Sign(input []byte) ([]byte, error) { return s.pair().Sign(input) }
 
 // Verify verifies a signature.
-func (s *signer) Verify(input, sig []byte) error { return s.now.Load().pair.Verify(input, sig) }
+func (s *signer) Verify(input, sig []byte) error { return s.pair().Verify(input, sig) }
 
 // Seed gives nothing away, as all that follows.
 func (s *signer) Seed() ([]byte, error) { return nil, errSealed }
