@@ -1,6 +1,7 @@
 package apiv1
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -55,7 +56,7 @@ func (h *Handler) viewHost(a store.Agent) hostView {
 func (h *Handler) listAgents(ctx context.Context, c *call) (reply, error) {
 	p := &c.params
 	hosts, state, limit := p.list("host"), p.choice("state", "online", "away"), p.limit()
-	var after string
+	var after agentPlace
 	p.cursor(&after)
 	if err := p.done(); err != nil {
 		return reply{}, err
@@ -69,25 +70,35 @@ func (h *Handler) listAgents(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, failure("list the agents", err)
 	}
-	// The place of the last one is found by its key: the list has no gaps and its order does not change.
-	if i := slices.IndexFunc(all, func(a store.Agent) bool { return a.Key == after }); i >= 0 {
-		all = all[i+1:]
-	}
 	var views []agentView
 	var last any
-	for _, a := range all {
+	for _, a := range behind(all, after.before) {
+		if !reach.Covers(gate.Host(a)) || !anyMatches(hosts, a) {
+			continue
+		}
 		v := h.viewAgent(a)
-		if !reach.Covers(gate.Host(a)) || !anyMatches(hosts, a) || state != "" && v.Online != (state == "online") {
+		if state != "" && v.Online != (state == "online") {
 			continue
 		}
 		if len(views) == limit {
-			last = views[limit-1].Key
+			last = agentPlace{views[limit-1].Cloud, views[limit-1].IP, views[limit-1].Key}
 			break
 		}
 		views = append(views, v)
 	}
 	c.audit.Targets = len(views)
 	return ok(pageOf(views, last))
+}
+
+// agentPlace is the place of an agent in the list of all; nobody has the zero place, which is before every other.
+type agentPlace struct {
+	Cloud   int
+	IP, Key string
+}
+
+// before reports whether an agent comes after the place.
+func (p agentPlace) before(a store.Agent) bool {
+	return cmp.Or(cmp.Compare(p.Cloud, a.Cloud), cmp.Compare(p.IP, a.IP), cmp.Compare(p.Key, a.Key)) < 0
 }
 
 func (h *Handler) viewAgent(a store.Agent) agentView {

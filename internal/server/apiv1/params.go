@@ -143,6 +143,14 @@ func (p *params) done() error {
 	return p.fault
 }
 
+// behind returns what of an ordered list comes after a place, at which nobody need be any more.
+func behind[T any](list []T, before func(T) bool) []T {
+	if i := slices.IndexFunc(list, before); i >= 0 {
+		return list[i:]
+	}
+	return nil
+}
+
 // page is one part of a list.
 type page[T any] struct {
 	Items []T `json:"items"`

@@ -1,6 +1,7 @@
 package apiv1
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -50,19 +51,16 @@ func (h *Handler) proxies() []Proxy {
 // listProxies lists the proxies that have joined.
 func (h *Handler) listProxies(_ context.Context, c *call) (reply, error) {
 	limit := c.params.limit()
-	var after string
+	var after proxyPlace
 	c.params.cursor(&after)
 	if err := c.params.done(); err != nil {
 		return reply{}, err
 	}
-	list := h.proxies()
-	if i := slices.IndexFunc(list, func(p Proxy) bool { return p.Key == after }); i >= 0 {
-		list = list[i+1:]
-	}
+	list := behind(h.proxies(), after.before)
 	var last any
 	if len(list) > limit {
 		list = list[:limit]
-		last = list[limit-1].Key
+		last = proxyPlace{list[limit-1].Area, list[limit-1].Name}
 	}
 	views := make([]proxyView, len(list))
 	for i, p := range list {
@@ -72,6 +70,17 @@ func (h *Handler) listProxies(_ context.Context, c *call) (reply, error) {
 		}
 	}
 	return ok(pageOf(views, last))
+}
+
+// proxyPlace is the place of a proxy in the list of all; nobody has the zero place, which is before every other.
+type proxyPlace struct {
+	Area int
+	Name string
+}
+
+// before reports whether a proxy comes after the place.
+func (p proxyPlace) before(one Proxy) bool {
+	return cmp.Or(cmp.Compare(p.Area, one.Area), cmp.Compare(p.Name, one.Name)) < 0
 }
 
 // removeProxy takes a proxy out, by its key or name.

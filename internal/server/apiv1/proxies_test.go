@@ -74,6 +74,11 @@ func TestProxies(t *testing.T) {
 	second := r.want(200, r.call("admin", "GET", "/proxies?limit=1&cursor="+first.cursor(), nil))
 	same(t, "the first page", []string{"dmz-1 3 true 7 10.1.0.2:7351"}, first.items("name", "area", "online", "agents", "advertise"))
 	same(t, "the second page", []string{"dmz-2"}, second.items("name"))
+	both := all.list
+	all.list = both[1:]
+	same(t, "the second page, when the first was removed", []string{"dmz-2"},
+		r.want(200, r.call("admin", "GET", "/proxies?limit=1&cursor="+first.cursor(), nil)).items("name"))
+	all.list = both
 	r.want(204, r.call("admin", "DELETE", "/proxies/dmz-2", nil))
 	r.want(204, r.call("admin", "DELETE", "/proxies/"+all.list[0].Key, nil))
 	same(t, "removed", []string{all.list[1].Key, all.list[0].Key}, all.gone)
