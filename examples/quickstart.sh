@@ -18,7 +18,7 @@ user=$(id -un)
 
 # --- the daemon -------------------------------------------------------------------------------------------------------
 if [ -z "${QUICKSTART_TICKD:-}" ] && nginx=$(PATH=$PATH:/usr/sbin command -v nginx); then
-	port=${QUICKSTART_PORT:-18080}
+	listen=${QUICKSTART_LISTEN:-127.0.0.1:18080}
 	cat >"$work/nginx.conf" <<-CONF
 		pid $work/daemon.pid;
 		error_log $work/error.log;
@@ -26,7 +26,7 @@ if [ -z "${QUICKSTART_TICKD:-}" ] && nginx=$(PATH=$PATH:/usr/sbin command -v ngi
 		http {
 		    access_log off;
 		    client_body_temp_path $work; proxy_temp_path $work; fastcgi_temp_path $work; uwsgi_temp_path $work; scgi_temp_path $work;
-		    server { listen 127.0.0.1:$port; }
+		    server { listen $listen; }
 		}
 	CONF
 	proc=nginx

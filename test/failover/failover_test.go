@@ -129,7 +129,7 @@ func TestServerWaitsForItsDatabase(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Own(t)
 	f := &harness.Fleet{T: t, Drover: drover, Agent: agent, Dir: harness.Workdir(t), Logs: map[string]*harness.Log{}}
-	f.URL = fmt.Sprintf("http://127.0.0.1:%d", harness.FreePort(t))
+	f.URL = "http://" + harness.FreeAddress(t)
 	f.Server = f.Start("server", drover, "server", "--data-dir", f.ServerDir(), "--http", strings.TrimPrefix(f.URL, "http://"),
 		"--fabric", "127.0.0.1:0", "--insecure-http", "--database", db.URL("postgres"))
 	harness.Eventually(t, "the server to wait", func() bool {

@@ -1,9 +1,6 @@
 package faults_test
 
 import (
-	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -37,7 +34,7 @@ type child struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{t: t, dir: t.TempDir(), work: harness.Workdir(t), http: freeAddress(t), fabric: freeAddress(t)}
+	r := &rig{t: t, dir: t.TempDir(), work: harness.Workdir(t), http: harness.FreeAddress(t), fabric: harness.FreeAddress(t)}
 	t.Cleanup(func() {
 		r.server.kill()
 		r.agent.kill()
@@ -56,17 +53,6 @@ func startReal(t *testing.T) *rig {
 	r.real = true
 	r.start(false, never)
 	return r
-}
-
-// freeAddress returns an address that stays free while nobody listens there: connections that are made meanwhile begin at 127.0.0.1.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // run starts a part; it dies at the moment.

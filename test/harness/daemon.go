@@ -2,7 +2,6 @@ package harness
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -124,17 +123,6 @@ func MemoryPercent(t testing.TB, mib float64) float64 {
 		t.Fatal(err)
 	}
 	return 100 * mib * 1024 / kib
-}
-
-// FreePort returns a port of 127.0.0.1 that nobody listens on.
-func FreePort(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // Sleeper copies a program that does nothing for long (sleep) under another name into a directory, and returns its path.

@@ -37,9 +37,9 @@ events {}
 http {
     access_log off;
     client_body_temp_path %[1]s; proxy_temp_path %[1]s; fastcgi_temp_path %[1]s; uwsgi_temp_path %[1]s; scgi_temp_path %[1]s;
-    server { listen 127.0.0.1:%[2]d; }
+    server { listen %[2]s; }
 }
-`, dir, harness.FreePort(t)))
+`, dir, harness.FreeAddress(t)))
 	command := "/usr/sbin/nginx -c " + conf
 	return daemon{
 		name:     "nginx",
@@ -51,22 +51,23 @@ http {
 
 func redis(t *testing.T) daemon {
 	dir := harness.Workdir(t)
-	port := harness.FreePort(t)
-	command := fmt.Sprintf("redis-server --port %d --bind 127.0.0.1 --daemonize yes --dir %s --pidfile %s/redis.pid --logfile %s/redis.log --save ''", port, dir, dir, dir)
+	host, port := harness.SplitAddress(t, harness.FreeAddress(t))
+	command := fmt.Sprintf("redis-server --port %s --bind %s --daemonize yes --dir %s --pidfile %s/redis.pid --logfile %s/redis.log --save ''", port, host, dir, dir, dir)
 	return daemon{
 		name:     "redis-server",
 		identity: harness.Object{"proc_name": "redis-server", "setup_path": dir, "pid_path": dir + "/redis.pid", "user": "redis"},
-		control:  harness.Object{"start_cmd": command, "stop_cmd": fmt.Sprintf("redis-cli -p %d shutdown nosave", port)},
+		control:  harness.Object{"start_cmd": command, "stop_cmd": fmt.Sprintf("redis-cli -h %s -p %s shutdown nosave", host, port)},
 	}
 }
 
 func memcached(t *testing.T) daemon {
 	dir := harness.Workdir(t)
+	host, port := harness.SplitAddress(t, harness.FreeAddress(t))
 	return daemon{
 		name:     "memcached",
 		identity: harness.Object{"proc_name": "memcached", "setup_path": dir, "pid_path": dir + "/memcached.pid", "user": "root"},
 		control: harness.Object{
-			"start_cmd":   fmt.Sprintf("memcached -d -u root -l 127.0.0.1 -p %d -P %s/memcached.pid", harness.FreePort(t), dir),
+			"start_cmd":   fmt.Sprintf("memcached -d -u root -l %s -p %s -P %s/memcached.pid", host, port, dir),
 			"stop_cmd":    "kill $(cat memcached.pid)",
 			"restart_cmd": "",
 		},
@@ -81,7 +82,8 @@ func postgres(t *testing.T) daemon {
 	}
 	run(t, "chown", "postgres", dir)
 	run(t, "su", "postgres", "-s", "/bin/sh", "-c", fmt.Sprintf("%s/initdb -D %s/data -A trust --no-sync >/dev/null", bin[0], dir))
-	ctl := fmt.Sprintf("%s/pg_ctl -D %s/data -s -w -o '-p %d -c listen_addresses=127.0.0.1 -k %s'", bin[0], dir, harness.FreePort(t), dir)
+	host, port := harness.SplitAddress(t, harness.FreeAddress(t))
+	ctl := fmt.Sprintf("%s/pg_ctl -D %s/data -s -w -o '-p %s -c listen_addresses=%s -k %s'", bin[0], dir, port, host, dir)
 	return daemon{
 		name:     "postgres",
 		identity: harness.Object{"proc_name": "postgres", "setup_path": dir, "pid_path": dir + "/data/postmaster.pid", "user": "postgres"},

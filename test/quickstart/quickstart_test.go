@@ -1,7 +1,6 @@
 package quickstart_test
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,7 +49,7 @@ func TestQuickstart(t *testing.T) {
 		name, daemon string
 		env          []string
 	}{
-		{"as it comes", usual, []string{fmt.Sprintf("QUICKSTART_PORT=%d", harness.FreePort(t))}},
+		{"as it comes", usual, []string{"QUICKSTART_LISTEN=" + harness.FreeAddress(t)}},
 		{"with tickd", "tickd", []string{"QUICKSTART_TICKD=1"}},
 	} {
 		// One after the other: without nginx they would be the same process.

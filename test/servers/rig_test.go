@@ -31,12 +31,12 @@ type site struct {
 type node struct {
 	s    *site
 	name string
-	// dir is its data directory, url where its API is, port where it listens for clients, leaves where it does for proxies.
-	dir, url     string
-	port, leaves int
-	binary       string
-	args         []string
-	log          *harness.Log
+	// dir is its data directory, url where its API is, clients where it listens for them, leaves where it does for proxies.
+	dir, url        string
+	clients, leaves string
+	binary          string
+	args            []string
+	log             *harness.Log
 
 	mu      sync.Mutex
 	running *harness.Program
@@ -76,8 +76,8 @@ func (s *site) together(servers int) [][]string {
 	s.t.Helper()
 	var fabrics, clusters []string
 	for range servers {
-		fabrics = append(fabrics, fmt.Sprintf("127.0.0.1:%d", harness.FreePort(s.t)))
-		clusters = append(clusters, fmt.Sprintf("127.0.0.1:%d", harness.FreePort(s.t)))
+		fabrics = append(fabrics, harness.FreeAddress(s.t))
+		clusters = append(clusters, harness.FreeAddress(s.t))
 	}
 	flags := make([][]string, servers)
 	for i := range flags {
@@ -107,14 +107,18 @@ func (s *site) startBrokers(keys string, count int) {
 	s.t.Helper()
 	var routes []string
 	for range count {
-		routes = append(routes, fmt.Sprintf("127.0.0.1:%d", harness.FreePort(s.t)))
+		routes = append(routes, harness.FreeAddress(s.t))
 	}
 	for i, cluster := range routes {
 		n := s.node(fmt.Sprintf("nats%d", i+1), binaries.nats)
-		n.port, n.leaves = harness.FreePort(s.t), harness.FreePort(s.t)
+		n.clients, n.leaves = harness.FreeAddress(s.t), harness.FreeAddress(s.t)
 		args := []string{
-			"server", "nats-config", "--data-dir", keys, "--name", n.name, "--host", "127.0.0.1", "--listen", fmt.Sprintf("127.0.0.1:%d", n.port),
-			"--proxies", fmt.Sprintf("127.0.0.1:%d", n.leaves), "--out", n.dir, "--dir", n.dir,
+			"server", "nats-config", "--data-dir", keys, "--name", n.name, "--listen", n.clients,
+			"--proxies", n.leaves, "--out", n.dir, "--dir", n.dir,
+		}
+		for _, address := range []string{n.clients, n.leaves, cluster} {
+			host, _ := harness.SplitAddress(s.t, address)
+			args = append(args, "--host", host)
 		}
 		if count > 1 {
 			args = append(args, "--cluster", cluster)
@@ -136,7 +140,7 @@ func (s *site) startBrokers(keys string, count int) {
 
 // listens reports whether a broker takes connections.
 func (n *node) listens() bool {
-	conn, err := (&net.Dialer{}).DialContext(n.s.t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", n.port))
+	conn, err := (&net.Dialer{}).DialContext(n.s.t.Context(), "tcp", n.clients)
 	if err != nil {
 		return false
 	}
@@ -150,10 +154,10 @@ func (s *site) startServer(dir string, flags ...string) *node {
 	n := s.node(filepath.Base(dir), binaries.drover)
 	n.dir = dir
 	n.args = append([]string{
-		"server", "--data-dir", dir, "--http", fmt.Sprintf("127.0.0.1:%d", harness.FreePort(s.t)), "--database", s.database, "--log-level", "debug",
+		"server", "--data-dir", dir, "--http", harness.FreeAddress(s.t), "--database", s.database, "--log-level", "debug",
 	}, flags...)
 	for _, b := range s.brokers {
-		n.args = append(n.args, "--nats", fmt.Sprintf("tls://127.0.0.1:%d", b.port), "--advertise-proxies", fmt.Sprintf("127.0.0.1:%d", b.leaves))
+		n.args = append(n.args, "--nats", "tls://"+b.clients, "--advertise-proxies", b.leaves)
 	}
 	s.servers = append(s.servers, n)
 	n.start()
@@ -258,7 +262,7 @@ func (s *site) join(binary string, by *node, area int, role string, args ...stri
 func (s *site) proxy(name string, area int, by *node) (p *node, url string) {
 	s.t.Helper()
 	p = s.node(name, binaries.drover)
-	http, fabric := fmt.Sprintf("127.0.0.1:%d", harness.FreePort(s.t)), fmt.Sprintf("127.0.0.1:%d", harness.FreePort(s.t))
+	http, fabric := harness.FreeAddress(s.t), harness.FreeAddress(s.t)
 	s.join(binaries.drover, by, area, "proxy", "proxy", "join", "--server", by.url, "--token", "-", "--name", name, "--advertise", fabric, "--data-dir", p.dir)
 	p.args = []string{"proxy", "--data-dir", p.dir, "--fabric", fabric, "--http", http, "--log-level", "debug"}
 	p.start()

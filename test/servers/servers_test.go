@@ -193,7 +193,7 @@ func (s *site) refused(why string, flags ...string) {
 	n := s.node("refused", binaries.drover)
 	args := append([]string{"server", "--http", "127.0.0.1:0", "--log-level", "debug"}, flags...)
 	for _, b := range s.brokers {
-		args = append(args, "--nats", fmt.Sprintf("tls://127.0.0.1:%d", b.port))
+		args = append(args, "--nats", "tls://"+b.clients)
 	}
 	r := harness.Finish(s.t, "", harness.Environment(n.dir, harness.FirstApp()...), binaries.drover, args...)
 	if r.Code != 1 || !strings.Contains(r.Errors, why) {

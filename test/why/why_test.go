@@ -197,7 +197,7 @@ func failures() []injection {
 		}, []string{"exit status 9"}},
 		{"not-ready", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
 			o := newSubject(t, s, name, "plain")
-			o.spec["ready"] = harness.Object{"tcp": fmt.Sprintf("127.0.0.1:%d", harness.FreePort(t))}
+			o.spec["ready"] = harness.Object{"tcp": harness.FreeAddress(t)}
 			o.failsToStart()
 			return o
 		}, []string{"not ready"}},
