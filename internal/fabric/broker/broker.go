@@ -49,16 +49,17 @@ type Config struct {
 
 // Broker is a running embedded server.
 type Broker struct {
-	authority *authority
-	srv       *server.Server
-	port      int
-	leafPort  int // 0 for none
-	own       fabric.Identity
-	first     string // the name by which the server itself is let in before all others
+	authority   *authority
+	srv         *server.Server
+	port        int
+	leafPort    int // 0 for none
+	clusterPort int // 0 for none
+	own         fabric.Identity
+	first       string // the name by which the server itself is let in before all others
 }
 
-// Start opens or makes the keys and starts the server; it takes connections when Start returns. It fails if ctx has
-// ended, if a key can't be used or if an address can't be listened on.
+// Start opens or makes the keys and starts the server; it takes the connections of clients, proxies and other brokers when Start returns.
+// It fails if ctx has ended, if a key can't be used or if one of the addresses can't be listened on.
 func Start(ctx context.Context, cfg Config) (*Broker, error) {
 	b, err := start(ctx, cfg)
 	if err != nil {
@@ -102,6 +103,9 @@ func start(ctx context.Context, cfg Config) (*Broker, error) {
 		return nil, err
 	}
 	b.leafPort = opts.LeafNode.Port // the server has put a port that it chose there
+	if addr := b.srv.ClusterAddr(); addr != nil {
+		b.clusterPort = addr.Port
+	}
 	return b, nil
 }
 
@@ -136,6 +140,9 @@ func (b *Broker) Port() int { return b.port }
 
 // LeafPort returns the port that is listened on for proxies, 0 for none.
 func (b *Broker) LeafPort() int { return b.leafPort }
+
+// ClusterPort returns the port that is listened on for other brokers, 0 for none.
+func (b *Broker) ClusterPort() int { return b.clusterPort }
 
 // ServerIdentity returns the identity of the server itself, made at this start: every right in the account.
 func (b *Broker) ServerIdentity() fabric.Identity { return b.own }

@@ -12,9 +12,10 @@ import (
 // Cluster is how the embedded brokers of several servers are one fabric: each connects to each, and an agent that is connected to one is
 // reached through all.
 type Cluster struct {
-	// Listen is the address and port where the others connect.
+	// Listen is the address and port where the others connect. Port 0 is any.
 	Listen string
-	// Routes are the addresses, host:port, of others. Those that they know are found through them.
+	// Routes are the addresses, host:port, of others. Those that they know are found through them, if each listens on the address that its
+	// connections begin at.
 	Routes []string
 	// TLS is what is shown to the others, on both sides, and how they are verified.
 	TLS *tls.Config

@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
+	"net"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,10 +17,14 @@ import (
 	"drover/test/harness"
 )
 
-// joined starts a broker that others may join, which knows the addresses of some.
-func joined(t *testing.T, dir, listen string, between *tls.Config, k *pki.Keeper, routes ...string) *broker.Broker {
+// joined starts a broker that others may join, which knows some.
+func joined(t *testing.T, dir string, between *tls.Config, k *pki.Keeper, known ...*broker.Broker) *broker.Broker {
 	t.Helper()
-	return startWith(t, broker.Config{Dir: dir, TLS: k.ServerTLS(), Cluster: &broker.Cluster{Listen: listen, Routes: routes, TLS: between}})
+	c := &broker.Cluster{Listen: "127.0.0.1:0", TLS: between}
+	for _, b := range known {
+		c.Routes = append(c.Routes, net.JoinHostPort("127.0.0.1", strconv.Itoa(b.ClusterPort())))
+	}
+	return startWith(t, broker.Config{Dir: dir, TLS: k.ServerTLS(), Cluster: c})
 }
 
 func peerTLS(t *testing.T, k *pki.Keeper) *tls.Config {
@@ -44,10 +50,9 @@ func answered(t *testing.T, b *broker.Broker, k *pki.Keeper, key string) bool {
 // TestBrokersTogether: an agent at one broker is reached through another one, and through a third that knows only one of them.
 func TestBrokersTogether(t *testing.T) {
 	k, dir := pkitest.New(t), filepath.Join(t.TempDir(), "fabric")
-	one, two, three := freeAddress(t), freeAddress(t), freeAddress(t)
-	first := joined(t, dir, one, peerTLS(t, k), k)
-	second := joined(t, dir, two, peerTLS(t, k), k, one)
-	third := joined(t, dir, three, peerTLS(t, k), k, two)
+	first := joined(t, dir, peerTLS(t, k), k)
+	second := joined(t, dir, peerTLS(t, k), k, first)
+	third := joined(t, dir, peerTLS(t, k), k, second)
 	who := issue(t, first)
 	agent := dialTLS(t, first, who.Identity, trusting(t, k))
 	if _, err := agent.Serve(orders(who.key), "", 1, echo); err != nil {
@@ -67,12 +72,11 @@ func TestBrokersTogether(t *testing.T) {
 // TestBrokersOfOthers: a broker without a certificate of this fleet's, and one with that of a server, are not let in.
 func TestBrokersOfOthers(t *testing.T) {
 	k, other, dir := pkitest.New(t), pkitest.New(t), filepath.Join(t.TempDir(), "fabric")
-	at := freeAddress(t)
 	log := &harness.Log{}
 	first, err := broker.Start(t.Context(), broker.Config{
 		Dir: dir, Listen: "127.0.0.1:0", Log: slog.New(slog.NewTextHandler(log, nil)), TLS: k.ServerTLS(),
 		Agents:  broker.Rights{Subscribe: []string{"test.agent.{{subject()}}.>"}},
-		Cluster: &broker.Cluster{Listen: at, TLS: peerTLS(t, k)},
+		Cluster: &broker.Cluster{Listen: "127.0.0.1:0", TLS: peerTLS(t, k)},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +99,7 @@ func TestBrokersOfOthers(t *testing.T) {
 		"of another fleet": trustful(peerTLS(t, other)), "with the certificate of a server": trustful(leaf), "with none": {InsecureSkipVerify: true},
 	} {
 		before := refused()
-		stranger := joined(t, dir, freeAddress(t), between, k, at)
+		stranger := joined(t, dir, between, k, first)
 		eventually(t, "a broker "+name+" to be refused", func() bool { return refused() > before })
 		if answered(t, stranger, k, who.key) {
 			t.Errorf("a broker %s is let in", name)

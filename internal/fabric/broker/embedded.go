@@ -25,9 +25,11 @@ const (
 	writeDeadline = 10 * time.Second
 	closedKept    = 16 // ended connections remembered; nobody asks about them
 	portFile      = "port"
+	settleTimeout = time.Minute // of what takes microseconds where the machine is not overloaded
+	settleEvery   = time.Millisecond
 )
 
-// errListen marks a failure of the address alone.
+// errListen marks a failure of the address for clients alone.
 var errListen = errors.New("cannot listen")
 
 // endpoint is where a server listens for clients, and what it shows them.
@@ -59,7 +61,7 @@ func splitAddress(listen string) (host string, port int, err error) {
 }
 
 // start starts a server; configure returns fresh options for each attempt. Agents know only the port of last time, so that one is worth
-// a try.
+// a try. It fails unless the server listens wherever its options say.
 func (e endpoint) start(configure func() (*server.Options, error)) (*server.Server, int, error) {
 	if e.port == 0 {
 		if last := lastPort(e.dir); last != 0 {
@@ -107,18 +109,44 @@ func (e endpoint) startOn(port int, configure func() (*server.Options, error)) (
 	}
 	log := &logBridge{log: e.log, denied: e.denied}
 	srv.SetLoggerV2(log, false, false, false)
-	srv.Start() // returns once it accepts connections, or once it has logged why it can't
-	reason := log.begun()
-	addr, ok := srv.Addr().(*net.TCPAddr)
-	switch {
-	case !ok:
+	clustered := opts.Cluster.Port != 0
+	srv.Start() // returns once clients and proxies are listened for, or once it has logged why they can't be
+	chosen, err := settle(srv, clustered, log)
+	if err != nil {
 		shutdown(srv)
-		return nil, 0, fmt.Errorf("%w on %s: %s", errListen, net.JoinHostPort(e.host, strconv.Itoa(port)), reason)
-	case reason != "":
-		shutdown(srv)
-		return nil, 0, errors.New(reason)
+		return nil, 0, err
 	}
-	return srv, addr.Port, nil
+	return srv, chosen, nil
+}
+
+// settle waits until a server that was started listens everywhere, and returns its port for clients, or why it does not. Other brokers are
+// listened for a little later than everybody else. That is waited for even where clients can't be: a server that is shut down meanwhile
+// would go on listening, in the way of the next attempt.
+func settle(srv *server.Server, clustered bool, log *logBridge) (port int, err error) {
+	addr, listens := srv.Addr().(*net.TCPAddr)
+	known := 0 // failures, of the listener for clients
+	if !listens {
+		known = 1
+	}
+	deadline := time.NewTimer(settleTimeout)
+	defer deadline.Stop()
+	look := time.NewTicker(settleEvery)
+	defer look.Stop()
+	for clustered && srv.ClusterAddr() == nil && log.failures() <= known {
+		select {
+		case <-deadline.C:
+			return 0, fmt.Errorf("cannot tell in %v whether other brokers are listened for", settleTimeout)
+		case <-look.C:
+		}
+	}
+	reasons := log.begun()
+	switch text := strings.Join(reasons, "; "); {
+	case len(reasons) > known:
+		return 0, errors.New(text)
+	case !listens:
+		return 0, fmt.Errorf("%w: %s", errListen, text)
+	}
+	return addr.Port, nil
 }
 
 func shutdown(srv *server.Server) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -22,6 +21,7 @@ import (
 	"drover/internal/fabric/fabrictest"
 	"drover/internal/pki"
 	"drover/internal/pki/pkitest"
+	"drover/test/harness"
 )
 
 // outside is a cluster of brokers with the configuration that ConfigureNode makes, as somebody else runs them.
@@ -42,10 +42,10 @@ func startOutside(t *testing.T, nodes int) *outside {
 	}}
 	var clusters []string
 	for range nodes {
-		clusters = append(clusters, freeAddress(t))
+		clusters = append(clusters, harness.FreeAddress(t))
 	}
 	for i, cluster := range clusters {
-		n := broker.Node{Name: "n" + strconv.Itoa(i), Listen: freeAddress(t), Leaves: freeAddress(t), Cluster: cluster, Dir: t.TempDir()}
+		n := broker.Node{Name: "n" + strconv.Itoa(i), Listen: harness.FreeAddress(t), Leaves: harness.FreeAddress(t), Cluster: cluster, Dir: t.TempDir()}
 		for j, other := range clusters {
 			if j != i {
 				n.Routes = append(n.Routes, other)
@@ -55,7 +55,7 @@ func startOutside(t *testing.T, nodes int) *outside {
 		if err := broker.ConfigureNode(&text, o.keys, n); err != nil {
 			t.Fatal(err)
 		}
-		cert, key, err := o.k.IssueNode([]string{"127.0.0.1"})
+		cert, key, err := o.k.IssueNode([]string{host(t, n.Listen), host(t, n.Cluster)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,6 +89,12 @@ func (o *outside) holdsNoSecret(text string) {
 			o.t.Errorf("the configuration holds the seed of %s", filepath.Base(file))
 		}
 	}
+}
+
+func host(t *testing.T, address string) string {
+	t.Helper()
+	host, _ := harness.SplitAddress(t, address)
+	return host
 }
 
 // run starts a broker, again after it has ended.
@@ -125,16 +131,6 @@ func (o *outside) whole() {
 		}
 		return true
 	})
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func (o *outside) tls() *tls.Config { return trusting(o.t, o.k) }
@@ -281,7 +277,7 @@ func TestStrangersOutside(t *testing.T) {
 	if reply, err := a.Request(ctx, "$SYS.REQ.CLAIMS.UPDATE", []byte("x")); err == nil {
 		t.Errorf("an agent speaks to the system account: %s", reply)
 	}
-	if text := fmt.Sprint(x.URLs()); !strings.Contains(text, "tls://127.0.0.1:") {
+	if text := fmt.Sprint(x.URLs()); !strings.Contains(text, "tls://127.") {
 		t.Errorf("URLs are %s", text)
 	}
 }

@@ -16,12 +16,12 @@ type logBridge struct {
 	// denied, unless it is nil, gets those lines that tell of somebody who wanted what he has no right to.
 	denied func(text string)
 
-	mu        sync.Mutex
-	started   bool
-	lastFatal string
-	second    time.Time // the second that spent and dropped belong to
-	spent     int
-	dropped   int
+	mu      sync.Mutex
+	started bool
+	fatal   []string  // what was said before that
+	second  time.Time // the second that spent and dropped belong to
+	spent   int
+	dropped int
 }
 
 const (
@@ -69,16 +69,25 @@ func (b *logBridge) warn(format string, v []any) {
 func (b *logBridge) Fatalf(format string, v ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.lastFatal = fmt.Sprintf(format, v...)
+	text := fmt.Sprintf(format, v...)
 	if b.started {
-		b.log.Error(bridged, "text", b.lastFatal)
+		b.log.Error(bridged, "text", text)
+		return
 	}
+	b.fatal = append(b.fatal, text)
 }
 
-// begun says that the server has started; it returns why it has not, if it gave a reason.
-func (b *logBridge) begun() string {
+// failures counts the reasons that begun is going to return.
+func (b *logBridge) failures() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.fatal)
+}
+
+// begun says that the server has started; it returns the reasons why it has not, if it gave some, in their order.
+func (b *logBridge) begun() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.started = true
-	return b.lastFatal
+	return b.fatal
 }
