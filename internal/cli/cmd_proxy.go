@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -50,8 +49,8 @@ It runs in the foreground; SIGTERM or Ctrl-C ends it. It starts without the serv
   drover proxy run --data-dir /var/lib/drover-proxy`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := proxySettings(cmd, &given, file)
-			if err != nil {
+			cfg := proxyconfig.Default()
+			if err := readSettings(cmd, &given, &cfg, file); err != nil {
 				return &command.UsageError{Err: err}
 			}
 			return runProxy(cmd, cfg)
@@ -60,19 +59,6 @@ It runs in the foreground; SIGTERM or Ctrl-C ends it. It starts without the serv
 	cmd.Flags().StringVar(&file, "config", "", "YAML file of settings, named as the flags")
 	settingFlags(cmd, given.Settings())
 	return cmd
-}
-
-// proxySettings puts file, environment and the flags that were given over the defaults.
-func proxySettings(cmd *cobra.Command, given *proxyconfig.Config, file string) (proxyconfig.Config, error) {
-	cfg := proxyconfig.Default()
-	if file != "" {
-		if err := cfg.ReadFile(file); err != nil {
-			return cfg, err
-		}
-	}
-	faults := cfg.ReadEnvironment()
-	givenFlags(cmd, given.Settings(), cfg.Settings())
-	return cfg, errors.Join(faults, cfg.Validate())
 }
 
 func runProxy(cmd *cobra.Command, cfg proxyconfig.Config) error {

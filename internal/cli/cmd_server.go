@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"errors"
-
 	"github.com/spf13/cobra"
 
 	"drover/internal/command"
@@ -53,15 +51,8 @@ directory; otherwise it is generated and printed once.`,
 // serverSettings puts file, environment and the flags that were given over the defaults.
 func serverSettings(cmd *cobra.Command, given *serverconfig.Config, file string) (serverconfig.Config, error) {
 	cfg := serverconfig.Default()
-	if file != "" {
-		if err := cfg.ReadFile(file); err != nil {
-			return cfg, err
-		}
-	}
-	faults := cfg.ReadEnvironment()
-	givenFlags(cmd, given.Settings(), cfg.Settings())
 	if cmd.Flags().Changed("database") && serverconfig.HasPassword(given.Database) {
 		return cfg, errPassword
 	}
-	return cfg, errors.Join(faults, cfg.Validate())
+	return cfg, readSettings(cmd, given, &cfg, file)
 }

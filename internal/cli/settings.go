@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"errors"
+
 	"github.com/spf13/cobra"
 
 	"drover/internal/config/settings"
@@ -28,4 +30,24 @@ func givenFlags(cmd *cobra.Command, given, into []settings.Setting) {
 			s.Take(given[i])
 		}
 	}
+}
+
+// configured are the settings of a role.
+type configured interface {
+	checked
+	ReadEnvironment() error
+	Settings() []settings.Setting
+}
+
+// readSettings puts file, environment and the flags that were given over what a configuration is, and checks that. A file without a name is
+// none.
+func readSettings(cmd *cobra.Command, given, into configured, file string) error {
+	if file != "" {
+		if err := into.ReadFile(file); err != nil {
+			return err
+		}
+	}
+	faults := into.ReadEnvironment()
+	givenFlags(cmd, given.Settings(), into.Settings())
+	return errors.Join(faults, into.Validate())
 }

@@ -4,8 +4,6 @@ package proxyconfig
 
 import (
 	"errors"
-	"fmt"
-	"path/filepath"
 
 	"drover/internal/config"
 	"drover/internal/config/settings"
@@ -49,14 +47,7 @@ func (c *Config) ReadEnvironment() error { return settings.ReadEnvironment(c.Set
 
 // Validate reports everything that is wrong, and makes the data directory absolute.
 func (c *Config) Validate() error {
-	var faults []error
-	if abs, err := filepath.Abs(c.DataDir); err != nil || c.DataDir == "" {
-		faults = append(faults, fmt.Errorf("data-dir %q: expected a directory", c.DataDir))
-	} else {
-		c.DataDir = abs
-	}
-	_, err := settings.Address("fabric", c.Fabric, DefaultFabric)
-	faults = append(faults, err)
-	_, err = settings.Address("http", c.HTTP, DefaultHTTP)
-	return errors.Join(append(faults, err, settings.LogLevel(c.LogLevel))...)
+	_, fabric := settings.Address("fabric", c.Fabric, DefaultFabric)
+	_, http := settings.Address("http", c.HTTP, DefaultHTTP)
+	return errors.Join(settings.DataDir(&c.DataDir), fabric, http, settings.LogLevel(c.LogLevel))
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"drover/internal/config"
@@ -105,16 +104,12 @@ func (c *Config) ReadEnvironment() error {
 func (c *Config) Validate() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	if abs, err := filepath.Abs(c.DataDir); err != nil || c.DataDir == "" {
-		fault("data-dir %q: expected a directory", c.DataDir)
-	} else {
-		c.DataDir = abs
-	}
 	check := func(err error) {
 		if err != nil {
 			faults = append(faults, err)
 		}
 	}
+	check(settings.DataDir(&c.DataDir))
 	_, err := settings.Address("http", c.HTTP, DefaultHTTP)
 	check(err)
 	host, err := settings.Address("fabric", c.Fabric, DefaultFabric)

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,6 +82,16 @@ func ReadEnvironment(all []Setting) error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// DataDir makes the data directory absolute, and returns what is wrong with it.
+func DataDir(dir *string) error {
+	abs, err := filepath.Abs(*dir)
+	if err != nil || *dir == "" {
+		return fmt.Errorf("data-dir %q: expected a directory", *dir)
+	}
+	*dir = abs
+	return nil
 }
 
 // LogLevel returns what is wrong with the name of a log level.
