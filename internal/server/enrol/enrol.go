@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"drover/internal/server/access"
+	"drover/internal/server/audit"
 	"drover/internal/server/fleet"
 	"drover/internal/server/store"
 	"drover/internal/wire"
@@ -194,12 +195,8 @@ func (a *Attempt) of(r wire.JoinRequest) {
 	a.Host = &wire.Host{OS: clip(r.Host.OS), Arch: clip(r.Host.Arch), CPUs: r.Host.CPUs, Memory: r.Host.Memory}
 }
 
-func clip(text string) string {
-	if len(text) > maxText {
-		text = strings.ToValidUTF8(text[:maxText], "") + "…"
-	}
-	return text
-}
+// clip is for texts that nobody has proven.
+func clip(text string) string { return audit.Clip(text, maxText) }
 
 // admit lets in who has sent the request, if the token does.
 func (d *Desk) admit(ctx context.Context, r wire.JoinRequest, from From, attempt *Attempt, now time.Time) (any, error) {
@@ -246,7 +243,7 @@ func (d *Desk) admitAgent(ctx context.Context, r wire.JoinRequest, token store.J
 	if !known {
 		a = store.Agent{Key: r.Key, Created: now}
 	}
-	a.Cloud, a.IP, a.ID, a.Build, a.Name = token.Cloud, r.IP, r.ID, r.Build, clip(r.Name)
+	a.Cloud, a.IP, a.ID, a.Build, a.Name = token.Cloud, r.IP, r.ID, clip(r.Build), clip(r.Name)
 	a.Token, a.Labels, a.Business = token.ID, token.Labels, token.Business
 	replaced := ""
 	err := d.Directory.Admit(ctx, a, now, func(ctx context.Context, a store.Agent) error {
