@@ -1,8 +1,8 @@
 package agent
 
 import (
-	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -21,13 +21,19 @@ func unmapProgram() {
 		return
 	}
 	for line := range strings.Lines(string(maps)) {
-		var from, to uintptr
-		var rights string
-		if _, err := fmt.Sscanf(line, "%x-%x %s", &from, &to, &rights); err != nil {
+		if !strings.HasSuffix(line, " "+self+"\n") {
+			continue
+		}
+		span, rest, _ := strings.Cut(line, " ")
+		rights, _, _ := strings.Cut(rest, " ")
+		first, end, _ := strings.Cut(span, "-")
+		from, errFrom := strconv.ParseUint(first, 16, strconv.IntSize)
+		to, errTo := strconv.ParseUint(end, 16, strconv.IntSize)
+		if errFrom != nil || errTo != nil {
 			return
 		}
-		if strings.HasSuffix(line, " "+self+"\n") && !strings.Contains(rights, "w") {
-			_, _, _ = unix.Syscall(unix.SYS_MADVISE, from, to-from, unix.MADV_DONTNEED) // what is kept is kept
+		if !strings.Contains(rights, "w") {
+			_, _, _ = unix.Syscall(unix.SYS_MADVISE, uintptr(from), uintptr(to-from), unix.MADV_DONTNEED) // what is kept is kept
 		}
 	}
 }

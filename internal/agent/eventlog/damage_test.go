@@ -90,6 +90,20 @@ func TestFileThatIsGone(t *testing.T) {
 	same(t, "left", []int{}, pids(pending(t, l)))
 }
 
+// TestNumbersThatOutgrowTheirNames: files are read by their numbers, also where a name has one digit more than the others.
+func TestNumbersThatOutgrowTheirNames(t *testing.T) {
+	dir := t.TempDir()
+	for life := range 2 {
+		l := open(t, dir)
+		appendAll(l, 10*life+1, 10*life+10)
+		must(t, l.Close())
+	}
+	for i, old := range segments(t, dir) {
+		must(t, os.Rename(old, filepath.Join(dir, []string{"9999999999999999.jsonl", "10000000000000000.jsonl"}[i])))
+	}
+	same(t, "pending", upTo(1, 20), pids(pending(t, open(t, dir))))
+}
+
 // TestNoDescriptors: an agent that can open no file now loses nothing that it had written.
 func TestNoDescriptors(t *testing.T) {
 	l := open(t, t.TempDir())

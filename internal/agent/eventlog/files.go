@@ -74,9 +74,10 @@ func list(dir string) ([]segment, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, segment{number: number, size: info.Size(), changed: info.ModTime()})
+		// They come by name, which nearly always is by number.
+		at, _ := slices.BinarySearchFunc(all, number, func(s segment, number uint64) int { return cmp.Compare(s.number, number) })
+		all = slices.Insert(all, at, segment{number: number, size: info.Size(), changed: info.ModTime()})
 	}
-	slices.SortFunc(all, func(a, b segment) int { return int(int64(a.number) - int64(b.number)) })
 	return all, nil
 }
 

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 )
 
 // position is a place in the log: an offset in a segment.
@@ -61,16 +63,26 @@ func (m *marks) read() position {
 		m.complain(err)
 		return position{}
 	}
-	var p position
-	n, err := fmt.Sscanf(string(data), markForm, &p.segment, &p.offset)
 	if len(data) == 0 {
 		return position{}
 	}
-	if n != 2 || err != nil || string(data) != fmt.Sprintf(markForm, p.segment, p.offset) || p.offset < 0 || p.segment > 1<<62 {
+	p, ok := parseMark(string(data))
+	if !ok {
 		m.log.Warn("note of acknowledged events was damaged, telling all of them again", "path", m.path)
 		return position{}
 	}
 	return p
+}
+
+// parseMark reads what write wrote, and nothing else.
+func parseMark(line string) (position, bool) {
+	first, second, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+	segment, errSegment := strconv.ParseUint(first, 10, 64)
+	offset, errOffset := strconv.ParseInt(second, 10, 64)
+	if errSegment != nil || errOffset != nil || segment > 1<<62 || offset < 0 || line != fmt.Sprintf(markForm, segment, offset) {
+		return position{}, false
+	}
+	return position{segment: segment, offset: offset}, true
 }
 
 func (m *marks) write(p position) {

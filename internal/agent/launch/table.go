@@ -112,7 +112,8 @@ func receive(socket int, sent files) (files, error) {
 	var n int
 	for {
 		var err error
-		_, n, _, _, err = unix.Recvmsg(socket, data, rights, unix.MSG_CMSG_CLOEXEC)
+		// The one of package unix reads the addresses of every family that there is: 50 kB of program.
+		_, n, _, _, err = syscall.Recvmsg(socket, data, rights, unix.MSG_CMSG_CLOEXEC)
 		if err == nil {
 			break
 		}

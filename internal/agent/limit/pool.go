@@ -110,8 +110,8 @@ type stake struct {
 }
 
 // weigh returns who counts, the highest score first, and by name where scores are the same.
-func weigh(res resource, weighted bool, members []Reading) []stake {
-	stakes := make([]stake, 0, len(members))
+func weigh(res resource, weighted bool, members []Reading) []*stake {
+	stakes := make([]*stake, 0, len(members))
 	for _, r := range members {
 		if !res.counts(r) {
 			continue
@@ -125,16 +125,16 @@ func weigh(res resource, weighted bool, members []Reading) []stake {
 			}
 			s.Score = s.Usage / max(own, leastLimit)
 		}
-		stakes = append(stakes, stake{reading: r, score: s})
+		stakes = append(stakes, &stake{reading: r, score: s})
 	}
-	slices.SortFunc(stakes, func(a, b stake) int {
+	slices.SortFunc(stakes, func(a, b *stake) int {
 		return cmp.Or(cmp.Compare(b.score.Score, a.score.Score), strings.Compare(a.score.Process.Name, b.score.Process.Name))
 	})
 	return stakes
 }
 
 // rest returns what is used in all, without the first, without the first two, and so on to nobody.
-func rest(stakes []stake) []float64 {
+func rest(stakes []*stake) []float64 {
 	left := make([]float64, len(stakes)+1)
 	for i := len(stakes) - 1; i >= 0; i-- {
 		left[i] = left[i+1] + stakes[i].score.Usage
@@ -142,7 +142,7 @@ func rest(stakes []stake) []float64 {
 	return left
 }
 
-func scores(stakes []stake) []process.Score {
+func scores(stakes []*stake) []process.Score {
 	out := make([]process.Score, len(stakes))
 	for i := range stakes {
 		out[i] = stakes[i].score

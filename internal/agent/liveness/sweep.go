@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 
@@ -55,12 +56,11 @@ func (s *sweep) find() (alive []procfs.Identity, err error) {
 	if err := s.grow(all); err != nil {
 		return nil, err
 	}
-	for pid, id := range s.members {
+	for _, pid := range slices.Sorted(maps.Keys(s.members)) {
 		if !all[pid].Zombie() {
-			alive = append(alive, id)
+			alive = append(alive, s.members[pid])
 		}
 	}
-	slices.SortFunc(alive, func(a, b procfs.Identity) int { return a.PID - b.PID })
 	return alive, nil
 }
 

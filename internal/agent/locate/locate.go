@@ -117,12 +117,12 @@ func (q Query) byName(proc procfs.FS) Result {
 	if len(heads) == 0 {
 		heads = all // their parents changed during the look
 	}
-	slices.SortFunc(heads, func(a, b match) int {
+	oldest := slices.MinFunc(heads, func(a, b match) int {
 		return cmp.Or(cmp.Compare(a.id.StartTicks, b.id.StartTicks), cmp.Compare(a.id.PID, b.id.PID))
-	})
-	r := Result{Found: &Found{ID: heads[0].id, Matches: len(all)}}
+	}).id
+	r := Result{Found: &Found{ID: oldest, Matches: len(all)}}
 	if len(heads) > 1 {
-		r.Note = fmt.Sprintf("%d processes %s run in or from %s: pid %d is the oldest", len(heads), q.ProcName, q.SetupPath, heads[0].id.PID)
+		r.Note = fmt.Sprintf("%d processes %s run in or from %s: pid %d is the oldest", len(heads), q.ProcName, q.SetupPath, oldest.PID)
 	}
 	return r
 }
