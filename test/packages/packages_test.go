@@ -130,10 +130,19 @@ func TestSameBytes(t *testing.T) {
 
 // TestSizeOfTheAgent: it is on every host. It is built as for a package.
 func TestSizeOfTheAgent(t *testing.T) {
-	const most = 10 << 20
+	const (
+		most  = 10_000_000
+		tags  = "nethttpomithttp2"
+		flags = "-s -w -funcalign=16"
+	)
+	script, err := os.ReadFile(filepath.Join(harness.Root(), "tools/package.sh"))
+	must(t, err)
+	if form := "-tags " + tags + " -ldflags '" + flags + "' "; !strings.Contains(string(script), form) {
+		t.Errorf("tools/package.sh does not build with %s", form)
+	}
 	binary := filepath.Join(t.TempDir(), "drover-agent")
 	// What is in a path of a source file does not count, and would have everything compiled once more.
-	cmd := exec.Command("go", "build", "-tags", "nethttpomithttp2", "-ldflags", "-s -w", "-o", binary, "./cmd/drover-agent")
+	cmd := exec.Command("go", "build", "-tags", tags, "-ldflags", flags, "-o", binary, "./cmd/drover-agent")
 	cmd.Dir = harness.Root()
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
