@@ -61,27 +61,45 @@ func (db *Store) DropLease(ctx context.Context, name, holder string) error {
 	return nil
 }
 
-// Identify stores the facts that are not stored yet, and returns all.
+// Identify stores the facts that are not stored yet, and returns all. It writes only where one is missing, as it is asked again and again.
 func (db *Store) Identify(ctx context.Context, facts map[string]string) (map[string]string, error) {
-	var all map[string]string
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		all = map[string]string{}
-		for key, value := range facts {
-			if err := tx.exec(ctx, `INSERT INTO fleet (key, value) VALUES (?, ?) ON CONFLICT DO NOTHING`, key, value); err != nil {
-				return err
+	stored, err := readFacts(ctx, db.query)
+	if err == nil && !holds(stored, facts) {
+		err = db.write(ctx, func(ctx context.Context, tx tx) error {
+			for key, value := range facts {
+				if err := tx.exec(ctx, `INSERT INTO fleet (key, value) VALUES (?, ?) ON CONFLICT DO NOTHING`, key, value); err != nil {
+					return err
+				}
 			}
-		}
-		return tx.query(ctx, func(rows *sql.Rows) error {
-			var key, value string
-			err := rows.Scan(&key, &value)
-			all[key] = value
+			stored, err = readFacts(ctx, tx.query)
 			return err
-		}, `SELECT key, value FROM fleet ORDER BY key`)
-	})
+		})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot identify the fleet: %w", err)
 	}
-	return all, nil
+	return stored, nil
+}
+
+func readFacts(ctx context.Context, query queryFunc) (map[string]string, error) {
+	facts := map[string]string{}
+	err := query(ctx, func(rows *sql.Rows) error {
+		var key, value string
+		err := rows.Scan(&key, &value)
+		facts[key] = value
+		return err
+	}, `SELECT key, value FROM fleet ORDER BY key`)
+	return facts, err
+}
+
+// holds reports whether facts are stored, with whatever values.
+func holds(stored, facts map[string]string) bool {
+	for key := range facts {
+		if _, ok := stored[key]; !ok {
+			return false
+		}
+	}
+	return true
 }
 
 // SwapFact replaces a fact that still has a value.
