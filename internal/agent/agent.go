@@ -86,12 +86,12 @@ type Agent struct {
 	host  Host
 	parts
 
-	metrics   *metrics.Metrics
-	policy    *policy.Keeper
-	conn      *link
-	answers   *answers
-	freshness *freshness
-	dial      fabric.DialConfig
+	metrics *metrics.Metrics
+	policy  *policy.Keeper
+	conn    *link
+	answers *answers
+	intake  *intake
+	dial    fabric.DialConfig
 
 	confirmation *confirmation
 	acceptance   *acceptance
@@ -162,7 +162,7 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 	if err != nil {
 		return err
 	}
-	a.freshness = &freshness{note: a.store.NoteManifest, newest: newest, noted: newest}
+	a.intake = newIntake(a.disk, &freshness{note: a.store.NoteManifest, newest: newest, noted: newest})
 	offset, err := a.store.ClockOffset(host.ClockOffset())
 	if err != nil {
 		a.cfg.Log.Warn("clock offset could not be noted", "error", err)

@@ -107,7 +107,7 @@ func (a *Agent) introduced(sealed []byte) (again bool) {
 func (a *Agent) reconcile(sealed []byte) (again bool, err error) {
 	m, err := a.trust.open(sealed)
 	if err == nil {
-		err = a.freshness.admit(m.Issued, a.wall())
+		err = a.intake.freshness.admit(m.Issued, a.wall())
 	}
 	if err != nil {
 		return false, fmt.Errorf("answer refused: %w", err)

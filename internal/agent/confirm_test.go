@@ -86,7 +86,7 @@ func TestI8_AnswersAreVerified(t *testing.T) {
 			trust: &trust{key: "me", now: enrolment{Enrolment: wire.Enrolment{ManifestKeys: []string{public}}}},
 		}
 		a.wall = func() time.Time { return now }
-		a.freshness = &freshness{note: func(time.Time) error { return nil }, newest: now, noted: now}
+		a.intake = newIntake(nil, fresh(now))
 		return a
 	}
 	desired := &wire.Desired{Processes: []wire.Desires{{Process: process.ID{Namespace: "ns", Name: "a"}, Revision: 1}}}

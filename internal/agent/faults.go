@@ -14,6 +14,8 @@ type Disk interface {
 	supervisor.Store
 	operation.Journal
 	report.Journal
+	// Known returns the entries of those items that are in the journal.
+	Known(items []string) ([]specstore.Entry, error)
 	// Accept journals the entries that are not known yet and returns when they are on disk.
 	Accept(entries []specstore.Entry) (fresh, known []specstore.Entry, err error)
 }

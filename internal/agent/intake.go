@@ -3,8 +3,8 @@ package agent
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"syscall"
+	"fmt"
+	"time"
 
 	"drover/internal/agent/host"
 	"drover/internal/agent/specstore"
@@ -14,7 +14,7 @@ import (
 
 // take verifies a manifest, journals its orders and queues those that are new. The receipt is made after that, so that an
 // accepted order survives everything but the loss of the disk. An order that came before is answered with what is known
-// of it and never run again. A question changes nothing: as a rule it is answered in the receipt, and nothing is kept of it.
+// of it, whatever stands against new ones, and never run again. A question changes nothing: as a rule it is answered in the receipt, and nothing is kept of it.
 func (a *Agent) take(ctx context.Context, data []byte) []byte {
 	if !a.acceptance.wait(ctx, waitForAcceptance) {
 		return nil // no receipt: it is sent again
@@ -38,58 +38,57 @@ func (a *Agent) take(ctx context.Context, data []byte) []byte {
 // receive is take without the encoding. It is not certain where the disk failed in a way that leaves open what is on it: an order that
 // is refused and is in the journal all the same would be carried out by the next agent here, and by whoever was told that it failed.
 func (a *Agent) receive(ctx context.Context, data []byte) (receipt wire.Receipt, certain bool) {
-	now, boot := a.wall(), host.SinceBoot()
+	now := a.wall()
 	m, err := a.trust.open(data)
-	if err == nil {
-		err = a.freshness.admit(m.Issued, now)
-	}
 	if err != nil {
 		a.cfg.Log.Warn("manifest refused", "error", err)
 		return wire.Receipt{Error: "manifest refused: " + err.Error()}, true
 	}
-	life := lifeOf(m)
-	var commands, questions []specstore.Entry
-	refused := map[string]string{}
-	for _, o := range m.Orders {
-		if o.Item == "" {
-			refused[o.Item] = "the order has no item id"
-			continue
-		}
-		e := specstore.Entry{Item: o.Item, Process: o.Process, Op: o.Op, Spec: o.Spec, Groups: o.Groups, Actor: o.Actor, BeginBy: boot + life, Expires: now.Add(life)}
-		if o.Op == process.Query {
-			questions = append(questions, e)
-		} else {
-			commands = append(commands, e)
-		}
+	stale := a.intake.freshness.admit(m.Issued, now)
+	if stale != nil {
+		stale = fmt.Errorf("manifest refused: %w", stale)
 	}
-	accepted, err := a.accept(commands)
+	commands, questions, refused := entriesOf(m, now)
+	taken, err := a.intake.take(commands, stale)
 	if err != nil {
-		a.cfg.Log.Error("orders could not be journalled", "error", err)
-		return wire.Receipt{Error: err.Error()}, !errors.Is(err, syscall.EIO)
+		a.cfg.Log.Error("nobody can tell whether orders were journalled, waiting for them to come again", "error", err)
+		return wire.Receipt{}, false
 	}
-	answers, noted := a.answer(ctx, questions)
-	return wire.Receipt{Accepted: append(accepted, noted...), Refused: refused, Answers: answers}, true
-}
-
-// accept journals commands, has those done that are new, and returns the items of all.
-func (a *Agent) accept(commands []specstore.Entry) (items []string, err error) {
-	if len(commands) == 0 {
-		return nil, nil
+	receipt = wire.Receipt{Accepted: taken.items(), Refused: refused}
+	if taken.refusal != nil {
+		a.cfg.Log.Warn("orders were refused", "error", taken.refusal)
+		receipt.Error = taken.refusal.Error()
 	}
-	fresh, known, err := a.disk.Accept(commands)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range known {
-		items = append(items, e.Item)
+	for _, e := range taken.known {
 		if e.Outcome != nil {
 			a.reporter.Finished(e.Item, *e.Outcome)
 		}
 	}
-	for _, e := range fresh {
-		items = append(items, e.Item)
+	a.metrics.Accepted(len(taken.fresh))
+	a.super.Submit(taken.fresh)
+	if stale == nil && len(questions) > 0 {
+		answers, noted := a.answer(ctx, questions)
+		receipt.Answers, receipt.Accepted = answers, append(receipt.Accepted, noted...)
 	}
-	a.metrics.Accepted(len(fresh))
-	a.super.Submit(fresh)
-	return items, nil
+	return receipt, true
+}
+
+// entriesOf returns what a manifest that has come now orders: what changes something, and what only asks. An order without an item could
+// not be told from others.
+func entriesOf(m *wire.Manifest, now time.Time) (commands, questions []specstore.Entry, refused map[string]string) {
+	life, boot := lifeOf(m), host.SinceBoot()
+	for _, o := range m.Orders {
+		e := specstore.Entry{
+			Item: o.Item, Process: o.Process, Op: o.Op, Spec: o.Spec, Groups: o.Groups, Actor: o.Actor, BeginBy: boot + life, Expires: now.Add(life),
+		}
+		switch {
+		case o.Item == "":
+			refused = map[string]string{"": "the order has no item id"}
+		case o.Op == process.Query:
+			questions = append(questions, e)
+		default:
+			commands = append(commands, e)
+		}
+	}
+	return commands, questions, refused
 }

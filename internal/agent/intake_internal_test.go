@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nkeys"
 
+	"drover/internal/agent/metrics"
 	"drover/internal/agent/specstore"
 	"drover/internal/fabric"
 	"drover/internal/process"
@@ -23,8 +24,15 @@ type badDisk struct {
 	err error
 }
 
+func (d badDisk) Known([]string) ([]specstore.Entry, error) { return nil, nil }
+
 func (d badDisk) Accept([]specstore.Entry) (fresh, known []specstore.Entry, err error) {
 	return nil, nil, fmt.Errorf("cannot journal operations: %w", d.err)
+}
+
+// fresh admits what is issued now.
+func fresh(now time.Time) *freshness {
+	return &freshness{note: func(time.Time) error { return nil }, newest: now, noted: now}
 }
 
 // TestOrdersThatCannotBeJournalled: a full disk is a clear refusal; one that may have the orders all the same is answered with nothing, so
@@ -61,12 +69,13 @@ func TestOrdersThatCannotBeJournalled(t *testing.T) {
 	} {
 		log := slog.New(slog.DiscardHandler)
 		a := &Agent{
-			cfg: Config{Log: log}, key: "me", disk: badDisk{err: c.err}, acceptance: newAcceptance("here"),
-			trust: &trust{key: "me", now: enrolment{Enrolment: wire.Enrolment{ManifestKeys: []string{public}}}},
-			wall:  func() time.Time { return now },
-			dial:  fabric.DialConfig{Identity: fabric.Identity{Key: own}},
+			cfg: Config{Log: log}, key: "me", acceptance: newAcceptance("here"),
+			trust:   &trust{key: "me", now: enrolment{Enrolment: wire.Enrolment{ManifestKeys: []string{public}}}},
+			wall:    func() time.Time { return now },
+			dial:    fabric.DialConfig{Identity: fabric.Identity{Key: own}},
+			metrics: metrics.New("test"),
 		}
-		a.freshness = &freshness{note: func(time.Time) error { return nil }, newest: now, noted: now}
+		a.intake = newIntake(badDisk{err: c.err}, fresh(now))
 		a.acceptance.give()
 		reply := a.take(t.Context(), sealed)
 		if c.want == "" {

@@ -41,7 +41,8 @@ type Manifest struct {
 	Trust *Enrolment `json:"trust,omitempty"`
 }
 
-// Receipt answers a manifest once every order in it is journalled. Refused holds the orders that were not, with why.
+// Receipt answers a manifest once every order that Accepted mentions is journalled, now or when it came before. Refused holds orders that
+// were not, with why.
 type Receipt struct {
 	Version  int               `json:"version"`
 	Accepted []string          `json:"accepted,omitempty"`
@@ -49,7 +50,7 @@ type Receipt struct {
 	// Answers are the outcomes of the queries among the orders that were answered at once. They are told here and nowhere else: the
 	// agent keeps nothing of them, and is asked again if the receipt is lost.
 	Answers map[string]process.Outcome `json:"answers,omitempty"`
-	// Error refuses the whole manifest.
+	// Error refuses every order that the receipt does not mention otherwise.
 	Error string `json:"error,omitempty"`
 }
 

@@ -99,6 +99,29 @@ func (s *Store) acceptCommands(entries []Entry) (fresh, known []Entry, err error
 	return fresh, known, err
 }
 
+// Known returns the entries of those items that are in the journal, as they stand. A question is in none.
+func (s *Store) Known(itemIDs []string) (known []Entry, err error) {
+	err = s.state.View(func(tx *bbolt.Tx) error {
+		journal, items := tx.Bucket([]byte(bucketJournal)), tx.Bucket([]byte(bucketItems))
+		for _, id := range itemIDs {
+			seq := items.Get([]byte(id))
+			if seq == nil {
+				continue
+			}
+			e, err := decodeEntry(journal.Get(seq))
+			if err != nil {
+				return err
+			}
+			known = append(known, e)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot look into the journal: %w", err)
+	}
+	return known, nil
+}
+
 // Change is what an operation did to the record of its process, or to the groups of a namespace. Put gets a revision when it is
 // stored.
 type Change struct {

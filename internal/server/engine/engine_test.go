@@ -205,6 +205,29 @@ func TestRefusalOfWhatMayBeRunning(t *testing.T) {
 	})
 }
 
+// TestRefusalOfWhatAnotherHasSent: of items that are sent for the first time as far as this server knows, those that the agent knows are
+// not ended by a refusal of the others. A server that died after it had sent them has left them so.
+func TestRefusalOfWhatAnotherHasSent(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.answer(func(_ context.Context, agent string, m *wire.Manifest) (*wire.Receipt, error) {
+			receipt := &wire.Receipt{Error: "cannot journal operations: no space left on device"}
+			if agent == "agent-0" {
+				receipt.Accepted = []string{m.Orders[0].Item}
+			}
+			return receipt, nil
+		})
+		r.submit("known", process.Start, "agent-0")
+		known := r.takenOne().Item
+		r.submit("new", process.Start, "agent-1")
+		r.shows("new", "cannot journal operations: no space left on device")
+		r.pass(time.Minute)
+		r.shows("known", "")
+		r.taken()
+		r.finish("agent-0", known)
+		r.shows("known", process.Success)
+	})
+}
+
 func TestTooLarge(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		labels, err := json.Marshal(make([]byte, wire.MaxMessage*3/4))

@@ -159,11 +159,10 @@ func readReceipt(reply []byte) (wire.Receipt, error) {
 	return r, nil
 }
 
-// receive does what the receipt says. An item that it does not mention counts as unheard.
+// receive does what the receipt says. An item that it does not mention counts as unheard, or is refused with all others.
 func (s *sender) receive(ctx context.Context, log *slog.Logger, agent string, items []store.Item, r wire.Receipt) error {
 	if r.Error != "" {
 		log.WarnContext(ctx, "items were refused", "reason", r.Error)
-		return s.refuseNew(ctx, items, r.Error)
 	}
 	listed := make(map[string]bool, len(r.Accepted))
 	for _, id := range r.Accepted {
@@ -198,7 +197,10 @@ func (s *sender) receive(ctx context.Context, log *slog.Logger, agent string, it
 		})
 		errs = append(errs, err)
 	}
-	if len(silent) > 0 {
+	switch {
+	case len(silent) > 0 && r.Error != "":
+		errs = append(errs, s.refuseNew(ctx, silent, r.Error))
+	case len(silent) > 0:
 		errs = append(errs, s.unheard(ctx, silent))
 	}
 	return errors.Join(errs...)
