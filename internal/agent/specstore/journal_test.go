@@ -3,6 +3,8 @@ package specstore_test
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -32,6 +34,44 @@ func TestAcceptIsIdempotent(t *testing.T) {
 	want(t, "unacknowledged", unacked, []string{"item-1"})
 	if fresh, known := accept(t, s); fresh != nil || known != nil {
 		t.Errorf("nothing is accepted as %v, %v", fresh, known)
+	}
+}
+
+func TestKnown(t *testing.T) {
+	s := open(t, t.TempDir(), boot)
+	accept(t, s, entry("item-1", 1), entry("item-2", 2))
+	finish(t, s, "item-1", 1, success(), specstore.Change{})
+	known, err := s.Known([]string{"item-2", "item-3", "item-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "known", items(known), []string{"item-2", "item-1"})
+	if known[0].Outcome != nil || known[1].Outcome == nil {
+		t.Errorf("known entries %+v", known)
+	}
+}
+
+// TestAcceptOfTheKnownCommits: that nothing new is accepted still writes a meta page, by which a commit stands whose own could not be
+// synced.
+func TestAcceptOfTheKnownCommits(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, boot)
+	meta := func() string {
+		t.Helper()
+		data, err := os.ReadFile(filepath.Join(dir, "state.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data[:2*os.Getpagesize()])
+	}
+	accept(t, s, entry("item-1", 1))
+	before := meta()
+	if _, err := s.Known([]string{"item-1"}); err != nil || meta() != before {
+		t.Errorf("a look is a commit, or fails: %v", err)
+	}
+	accept(t, s, entry("item-1", 1))
+	if meta() == before {
+		t.Error("nothing was written")
 	}
 }
 
