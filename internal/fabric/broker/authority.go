@@ -35,9 +35,12 @@ const (
 // one role only. Only keys are on disk; JWTs of operator and account are made anew at each start.
 type authority struct {
 	operator, account nkeys.KeyPair
-	accountID         string
-	agents            atomic.Pointer[signer]
-	proxies           signer
+	// system is the key of the system account, which only brokers that somebody else runs have. It is made with the others all the same, so
+	// that whoever carries the keys to another server carries this one, too.
+	system    nkeys.KeyPair
+	accountID string
+	agents    atomic.Pointer[signer]
+	proxies   signer
 
 	refreshing sync.Mutex // held from the reading of who is revoked until that is taken in
 
@@ -93,6 +96,7 @@ func openAuthority(dir string, signers Signers, agents, proxies Rights) (*author
 	}{
 		{&a.operator, "operator.nk", nkeys.PrefixByteOperator},
 		{&a.account, "account.nk", nkeys.PrefixByteAccount},
+		{&a.system, "system.nk", nkeys.PrefixByteAccount},
 		{&a.proxies.key, "proxy-signer.nk", nkeys.PrefixByteAccount},
 	} {
 		var err error

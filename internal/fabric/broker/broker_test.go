@@ -24,6 +24,9 @@ import (
 const (
 	patience = 30 * time.Second
 	testArea = 5
+	// Some of these tests come back to the port of last time: at 127.0.0.1 another program would have it by chance.
+	ownHost = "127.93.0.1"
+	anyPort = ownHost + ":0"
 )
 
 func orders(agent string) string  { return "test.agent." + agent + ".orders" }
@@ -37,7 +40,7 @@ func testLog(t *testing.T) *slog.Logger {
 // startWith starts a broker on loopback, with the rights of agents that these tests go by.
 func startWith(t *testing.T, c broker.Config) *broker.Broker {
 	t.Helper()
-	c.Listen, c.Log = "127.0.0.1:0", testLog(t)
+	c.Listen, c.Log = anyPort, testLog(t)
 	c.Agents = broker.Rights{Publish: []string{"test.server.{{subject()}}.>"}, Subscribe: []string{"test.agent.{{subject()}}.>"}}
 	b, err := broker.Start(t.Context(), c)
 	if err != nil {
@@ -408,7 +411,8 @@ func TestKeysArePrivate(t *testing.T) {
 		modes[e.Name()] = info.Mode().String()
 	}
 	want := fmt.Sprint(map[string]string{
-		"operator.nk": "-rw-------", "account.nk": "-rw-------", "agent-signer.nk": "-rw-------", "proxy-signer.nk": "-rw-------", "port": "-rw-------",
+		"operator.nk": "-rw-------", "account.nk": "-rw-------", "system.nk": "-rw-------", "agent-signer.nk": "-rw-------", "proxy-signer.nk": "-rw-------",
+		"port": "-rw-------",
 	})
 	if got := fmt.Sprint(modes); got != want {
 		t.Errorf("files are %v, want %v", got, want)

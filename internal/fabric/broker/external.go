@@ -7,18 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"sync"
 	"time"
-
-	"github.com/nats-io/nkeys"
 
 	"drover/internal/fabric"
 )
 
 const (
-	// systemKey is the file of the key of the system account, by which brokers are told of accounts that have changed.
-	systemKey    = "system.nk"
+	// claimsUpdate is where brokers are told of accounts that have changed.
 	claimsUpdate = "$SYS.REQ.CLAIMS.UPDATE"
 	// pushEvery is how often all brokers are told again: one that was down has missed what the others were told.
 	pushEvery = time.Minute
@@ -69,18 +65,10 @@ func OpenExternal(cfg ExternalConfig) (*External, error) {
 	if x.own, err = x.authority.newServer(); err != nil {
 		return nil, fmt.Errorf("cannot open fabric: %w", err)
 	}
-	account, err := openSystem(cfg.Dir)
-	if err == nil {
-		x.system, err = newServerUser(account, claimsUpdate)
-	}
-	if err != nil {
+	if x.system, err = newServerUser(x.authority.system, claimsUpdate); err != nil {
 		return nil, fmt.Errorf("cannot open fabric: %w", err)
 	}
 	return x, nil
-}
-
-func openSystem(dir string) (nkeys.KeyPair, error) {
-	return fabric.LoadOrCreateKey(filepath.Join(dir, systemKey), nkeys.PrefixByteAccount)
 }
 
 // URLs returns where servers connect.

@@ -39,11 +39,7 @@ func ConfigureNode(out io.Writer, keys ExternalConfig, n Node) error {
 	if err != nil {
 		return fmt.Errorf("cannot configure broker: %w", err)
 	}
-	system, err := openSystem(keys.Dir)
-	if err != nil {
-		return fmt.Errorf("cannot configure broker: %w", err)
-	}
-	systemID, err := system.PublicKey()
+	systemID, err := a.system.PublicKey()
 	if err != nil {
 		return fmt.Errorf("cannot configure broker: %w", err)
 	}
