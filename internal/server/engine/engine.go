@@ -141,7 +141,7 @@ func New(c Config) *Engine {
 	e := &Engine{store: c.Store, clock: clock{c.Now}, shared: c.Shared, waiters: newWaiters(), audience: newAudience()}
 	e.room = newRoom(c, e.clock)
 	e.receipts = newReceipts(c)
-	told := &outcomes{store: c.Store, finished: e.finished}
+	told := newOutcomes(c.Store, e.finished)
 	e.dispatch = newDispatcher(c, e.clock, e.receipts, told)
 	e.sweep = newSweeper(c, e.clock, e.finished)
 	e.collect = &collector{

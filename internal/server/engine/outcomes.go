@@ -16,8 +16,8 @@ type outcomes struct {
 	store Store
 	// finished is called with the tasks of the items that have got their outcome now.
 	finished func(tasks []string)
-	// turn is held by who stores.
-	turn sync.Mutex
+	// turn holds something while one stores.
+	turn chan struct{}
 
 	mu   sync.Mutex
 	next *outcomeGroup // nil for none
@@ -31,14 +31,18 @@ type outcomeGroup struct {
 	err    error
 }
 
+func newOutcomes(s Store, finished func(tasks []string)) *outcomes {
+	return &outcomes{store: s, finished: finished, turn: make(chan struct{}, 1)}
+}
+
 // put returns when the outcomes are on disk, or could not be stored. What others have told does not make those of a giver fail.
 func (o *outcomes) put(ctx context.Context, given []store.Given) error {
 	g, first := o.join(given)
 	if first {
-		o.turn.Lock()
+		o.turn <- struct{}{}
 		o.leave(g)
 		g.err = o.write(ctx, g.given)
-		o.turn.Unlock()
+		<-o.turn
 		close(g.stored)
 	}
 	<-g.stored
