@@ -45,7 +45,7 @@ func newNetwork(t *testing.T) *network {
 	t.Helper()
 	n := &network{t: t, keeper: pkitest.New(t), dir: filepath.Join(t.TempDir(), "hub")}
 	n.config = broker.Config{
-		Dir: n.dir, Listen: "127.0.0.1:0", Leaves: "127.0.0.1:0", TLS: n.keeper.ServerTLS(), Log: testLog(t),
+		Dir: n.dir, Listen: anyPort, Leaves: anyPort, TLS: n.keeper.ServerTLS(), Log: testLog(t),
 		Agents: broker.Rights{
 			Publish: []string{"test.{{tag(area)}}.server.{{subject()}}.>"}, Subscribe: []string{"test.{{tag(area)}}.agent.{{subject()}}.>"},
 		},
@@ -66,7 +66,7 @@ func (n *network) start() {
 		n.t.Fatal(err)
 	}
 	n.t.Cleanup(n.Shutdown)
-	n.config.Leaves = net.JoinHostPort("127.0.0.1", strconv.Itoa(n.LeafPort()))
+	n.config.Leaves = net.JoinHostPort(ownHost, strconv.Itoa(n.LeafPort()))
 	n.server = n.dial(n.URL(), n.ServerIdentity())
 }
 
