@@ -144,7 +144,9 @@ func (r *runner) giveUp() {
 // show lets others see the state.
 func (r *runner) show() {
 	known := r.face.load().record != nil
-	r.face.store(face{record: r.record, runtime: r.runtime, machine: r.machine, runs: r.history.Runs})
+	f := face{record: r.record, runtime: r.runtime, machine: r.machine, runs: r.history.Runs}
+	r.face.store(f)
+	r.sup.peers.put(r.id, marksOf(&f))
 	if known || r.record != nil {
 		r.sup.cfg.Sink.Changed(r.id)
 	}

@@ -13,30 +13,12 @@ import (
 
 // Owner implements operation.Peers.
 func (s *Supervisor) Owner(self process.ID, instance procfs.Identity) (process.ID, string, bool) {
-	for _, r := range s.all() {
-		f := r.face.load()
-		if r.id != self && f.record != nil && f.runtime.Process != nil && *f.runtime.Process == instance {
-			return r.id, f.runtime.PIDFile, true
-		}
-	}
-	return process.ID{}, "", false
+	return s.peers.owner(self, instance)
 }
 
 // Hosting implements operation.Peers.
 func (s *Supervisor) Hosting(self process.ID, spec *process.Spec, pidFile string) (process.ID, bool) {
-	for _, r := range s.all() {
-		f := r.face.load()
-		if r.id == self || f.record == nil || !f.record.Hosted {
-			continue
-		}
-		theirs := f.record.Spec.Identity
-		sameFile := pidFile != "" && f.runtime.PIDFile == pidFile
-		sameName := theirs.PIDPath != "" && theirs.PIDPath == spec.Identity.PIDPath && theirs.ProcName == spec.Identity.ProcName
-		if sameFile || sameName {
-			return r.id, true
-		}
-	}
-	return process.ID{}, false
+	return s.peers.host(self, pidFile, pidNameOf(spec))
 }
 
 // holdLimit is how long a hold waits for its turn. It is short because the operation that wants it has begun and its time runs,

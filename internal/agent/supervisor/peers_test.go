@@ -136,6 +136,28 @@ func TestHoldIsBounded(t *testing.T) {
 	})
 }
 
+// TestOwnersOfOneInstance: of two keys of one process each sees the other, and what is left when one is forgotten.
+func TestOwnersOfOneInstance(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.do(process.Start, "a", r.spec("a"))
+		b := shared(r)
+		r.do(process.Register, "b", b)
+		who := r.instance("a")
+		for self, want := range map[string]string{"a": "b", "b": "a"} {
+			if owner, by, ok := r.Owner(id(self), who); owner != id(want) || by != file("a") || !ok {
+				t.Errorf("beside %s: owner %v by %q, %v", self, owner, by, ok)
+			}
+		}
+		r.do(process.Unregister, "b", nil)
+		if owner, _, ok := r.Owner(id("a"), who); ok {
+			t.Errorf("beside a: owner %v, which was forgotten", owner)
+		}
+		if owner, _, ok := r.Owner(id("c"), who); owner != id("a") || !ok {
+			t.Errorf("beside c: owner %v, %v", owner, ok)
+		}
+	})
+}
+
 // TestOwner: which key has an instance, and which one hosts what a pid file names.
 func TestOwner(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
@@ -170,9 +192,24 @@ func TestOwner(t *testing.T) {
 				t.Errorf("%s: hosted by %v, %v", c.name, host, ok)
 			}
 		}
+		r.do(process.Restart, "a", s)
+		if owner, _, ok := r.Owner(id("b"), who); ok {
+			t.Errorf("%v still owns what it was before its restart", owner)
+		}
+		who = r.instance("a")
+		if owner, _, ok := r.Owner(id("b"), who); owner != id("a") || !ok {
+			t.Errorf("owner %v, %v after a restart", owner, ok)
+		}
+		if _, ok := r.Hosting(id("b"), &process.Spec{}, ""); ok {
+			t.Error("what has no pid file is hosted by one that has")
+		}
 		r.do(process.Unhost, "a", nil)
 		if host, ok := r.Hosting(id("b"), s, file("a")); ok {
 			t.Errorf("hosted by %v although it is not hosted", host)
+		}
+		r.do(process.Unregister, "a", nil)
+		if owner, _, ok := r.Owner(id("b"), who); ok {
+			t.Errorf("owned by %v although that was forgotten", owner)
 		}
 	})
 }

@@ -107,6 +107,7 @@ type Supervisor struct {
 	bootSlots chan struct{}
 	budget    *budget
 	turns     turns
+	peers     peerIndex
 	confirmed atomic.Bool
 
 	mu      sync.Mutex

@@ -1,0 +1,45 @@
+package supervisor_test
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"drover/internal/agent/operation/operationtest"
+	"drover/internal/agent/procfs"
+	"drover/internal/agent/specstore"
+	"drover/internal/agent/supervisor"
+	"drover/internal/process"
+)
+
+// BenchmarkPeers is what one process asks about all others when it is looked at, where there are 5,000.
+func BenchmarkPeers(b *testing.B) {
+	const n = 5000
+	world := operationtest.New(b)
+	h := &handle{disk: newDisk(), World: world}
+	s := supervisor.New(supervisor.Config{
+		Store: h, Histories: h, Revisions: h, Sink: &sink{handle: h}, Operator: world.Operator(nil), BootStarts: 1, Log: slog.New(slog.DiscardHandler),
+	})
+	records := make([]specstore.Record, n)
+	instances := make([]procfs.Identity, n)
+	for i := range n {
+		name := fmt.Sprint(i)
+		spec := process.Spec{Identity: process.Identity{ProcName: name, PIDPath: file(name)}}
+		records[i] = specstore.Record{ID: id(name), Spec: spec, Hosted: true}
+		instances[i] = procfs.Identity{BootID: operationtest.Boot, PID: i + 2, StartTicks: 1}
+		if err := h.PutRuntime(id(name), specstore.Runtime{Process: &instances[i], PIDFile: file(name)}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	s.Adopt(records, nil)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i = (i + 1) % n {
+		rec := &records[i]
+		if owner, _, ok := s.Owner(rec.ID, instances[i]); ok {
+			b.Fatalf("%s belongs to %s", rec.ID, owner)
+		}
+		if other, ok := s.Hosting(rec.ID, &rec.Spec, file(rec.ID.Name)); ok {
+			b.Fatalf("%s is hosted as %s", rec.ID, other)
+		}
+	}
+}
