@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"drover/internal/agent/cgroup"
 	"drover/internal/agent/host"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/probe"
@@ -195,16 +194,7 @@ func TestAQuestionOfAnEarlierAgent(t *testing.T) {
 // TestAQuestionWithoutGroups: what holds its output, or outlasts its time, is searched for and ended where nothing else holds it.
 func TestAQuestionWithoutGroups(t *testing.T) {
 	h := open(t, t.TempDir())
-	proc := t.TempDir()
-	if err := os.Mkdir(filepath.Join(proc, "self"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	write(t, filepath.Join(proc, "self", "mountinfo"), "")
-	tree, err := cgroup.Open(procfs.New(proc), treeName())
-	if err != nil || tree.Mode() != cgroup.ModeNone {
-		t.Fatal(tree.Mode(), err)
-	}
-	h.SetTree(tree)
+	ungroup(t, h)
 	if a := question(t, h, "fine", "echo fine"); a.exit.Code != 0 || a.output != "fine\n" {
 		t.Errorf("%+v", a)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"drover/internal/agent/cgroup"
 	"drover/internal/agent/host"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation"
@@ -57,6 +58,21 @@ func open(t testing.TB, dir string, set ...func(*host.Config)) *host.Host {
 		h.Close()
 	})
 	return h
+}
+
+// ungroup takes the control groups away from a host that has none of its commands yet.
+func ungroup(t *testing.T, h *host.Host) {
+	t.Helper()
+	proc := t.TempDir()
+	if err := os.Mkdir(filepath.Join(proc, "self"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(proc, "self", "mountinfo"), "")
+	tree, err := cgroup.Open(procfs.New(proc), treeName())
+	if err != nil || tree.Mode() != cgroup.ModeNone {
+		t.Fatal(tree.Mode(), err)
+	}
+	h.SetTree(tree)
 }
 
 // treeName is one that no other test uses, not even one that runs at the same time: control groups are the whole machine's.

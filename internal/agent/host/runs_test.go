@@ -186,10 +186,16 @@ func TestEndTree(t *testing.T) {
 	end(other, "run-2") // once more
 }
 
-// TestSweep drops what nobody needs, keeps what is in use, and cuts what a daemon still writes to.
+// TestSweep drops what nobody needs, keeps what is in use, and cuts what a daemon still writes to, with control groups and without.
 func TestSweep(t *testing.T) {
+	t.Run("groups", func(t *testing.T) { sweep(t, func(*testing.T, *host.Host) {}) })
+	t.Run("no groups", func(t *testing.T) { sweep(t, ungroup) })
+}
+
+func sweep(t *testing.T, prepare func(*testing.T, *host.Host)) {
 	dir, name := t.TempDir(), treeName()
 	h := open(t, dir, func(cfg *host.Config) { cfg.Name = name })
+	prepare(t, h)
 	tree, err := cgroup.Open(live(), name)
 	if err != nil {
 		t.Fatal(err)
@@ -226,14 +232,12 @@ func TestSweep(t *testing.T) {
 		t.Error("a sweep has ended a daemon")
 	}
 
-	if h.Groups() != cgroup.ModeNone {
-		// A group that is not empty says by itself that its run is in use.
-		h.Sweep(nothing)
-		if got, want := outputs(t, dir), []string{"silent", "writer"}; !slices.Equal(got, want) {
-			t.Errorf("outputs %v are kept, want %v", got, want)
-		}
-		groups("silent", "writer")
+	// A group that is not empty says by itself that its run is in use; where there are none, its mark does.
+	h.Sweep(nothing)
+	if got, want := outputs(t, dir), []string{"silent", "writer"}; !slices.Equal(got, want) {
+		t.Errorf("outputs %v are kept, want %v", got, want)
 	}
+	groups("silent", "writer")
 	for _, run := range []string{"writer", "silent"} {
 		if left, err := h.EndTree(t.Context(), procfs.Identity{}, run); err != nil && !errors.Is(err, operation.ErrBestEffort) || len(left) > 0 {
 			t.Fatalf("left %v, %v", left, err)

@@ -2,11 +2,15 @@ package host
 
 import (
 	"context"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"drover/internal/agent/cgroup"
 	"drover/internal/agent/launch"
+	"drover/internal/agent/liveness"
 )
 
 // Sweep drops the groups and outputs of runs that are over, and cuts the outputs that daemons still write to. needed
@@ -28,6 +32,13 @@ func (h *Host) Sweep(needed func() map[string]bool) {
 	for _, id := range groups {
 		// An empty group still proves that nothing is left of a run: without it EndTree has to search all of /proc.
 		living[id] = active[id] || keep[id] || h.sweepGroup(id)
+	}
+	if h.tree.Mode() == cgroup.ModeNone && slices.ContainsFunc(files, func(f fs.DirEntry) bool { return !keep[f.Name()] && !active[f.Name()] }) {
+		// No group tells that a run lives on: what it has left behind may still write to its output, which must not grow unseen.
+		if living, err = liveness.Marks(h.fs); err != nil {
+			h.log.Warn("outputs that nobody needs are kept", "error", err)
+			return
+		}
 	}
 	for _, f := range files {
 		id := f.Name()
