@@ -279,7 +279,7 @@ func makePresent(dir, id string) error {
 // Drop removes an authority that has no role any more. One that is not there is no error; the present one is.
 func (k *Keeper) Drop(fingerprint string) error {
 	set := k.authorities.Load()
-	if set == nil || fingerprint == k.Fingerprint() || len(fingerprint) != FingerprintLength || strings.ContainsRune(fingerprint, filepath.Separator) {
+	if set == nil || fingerprint == k.Fingerprint() || len(fingerprint) != fingerprintLength || strings.ContainsRune(fingerprint, filepath.Separator) {
 		return fmt.Errorf("cannot drop the authority with the fingerprint %q", fingerprint)
 	}
 	for _, ending := range []string{".key", ".pem"} {

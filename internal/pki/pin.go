@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -10,8 +11,8 @@ import (
 	"time"
 )
 
-// FingerprintLength is how long a fingerprint is, in hexadecimal digits.
-const FingerprintLength = 64
+// fingerprintLength is how long a fingerprint is, in hexadecimal digits.
+const fingerprintLength = 2 * sha256.Size
 
 // PinError says that a server is not the one that was meant, or somebody else is in its place.
 type PinError struct {

@@ -82,7 +82,7 @@ func TestAgentsTrustTheirServerOnly(t *testing.T) {
 	if !errors.As(err, &pin) || pin.Want != own.Fingerprint() || pin.Got != other.Fingerprint() {
 		t.Errorf("another server is told of as %v", err)
 	}
-	if len(own.Fingerprint()) != pki.FingerprintLength {
+	if len(own.Fingerprint()) != 64 {
 		t.Errorf("fingerprint %q", own.Fingerprint())
 	}
 	if _, err := pki.Trusting("nothing"); err == nil {
