@@ -22,12 +22,7 @@ type enrolment struct {
 	Former []string `json:"former_urls,omitempty"`
 }
 
-// LoadEnrolment reads what SaveEnrolment has written, or what the server has sent since.
-func LoadEnrolment(dir string) (wire.Enrolment, error) {
-	e, err := loadEnrolment(dir)
-	return e.Enrolment, err
-}
-
+// loadEnrolment reads what SaveEnrolment has written, or what the server has sent since.
 func loadEnrolment(dir string) (enrolment, error) {
 	var e enrolment
 	data, err := os.ReadFile(filepath.Join(dir, enrolmentFile))

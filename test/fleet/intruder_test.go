@@ -35,10 +35,7 @@ type stolen struct {
 func (f *fleet) steal(name string) stolen {
 	f.T.Helper()
 	dir := filepath.Join(f.AgentDir(name), "agent")
-	e, err := agent.LoadEnrolment(dir)
-	if err != nil {
-		f.T.Fatal(err)
-	}
+	e := harness.Enrolment(f.T, f.AgentDir(name))
 	key, err := agent.OwnKey(dir)
 	if err != nil {
 		f.T.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"drover/client"
-	"drover/internal/agent"
 	"drover/test/harness"
 )
 
@@ -23,11 +22,7 @@ func TestAHostJoinsAtAServerWithoutThePresentSigner(t *testing.T) {
 
 	dir := filepath.Join(s.dir, "host")
 	s.join(binaries.agent, two, 0, "", "join", "--server", two.url, "--token", "-", "--data-dir", dir, "--ip", "127.0.0.2")
-	joined, err := agent.LoadEnrolment(filepath.Join(dir, "agent"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if joined.Digest != "" {
+	if joined := harness.Enrolment(t, dir); joined.Digest != "" {
 		t.Errorf("the host counts as one that goes by the present keys: %q", joined.Digest)
 	}
 }

@@ -33,11 +33,7 @@ const silence = 2 * time.Second
 // enrolment is what an agent goes by.
 func (f *fleet) enrolment(name string) wire.Enrolment {
 	f.T.Helper()
-	e, err := agent.LoadEnrolment(filepath.Join(f.AgentDir(name), "agent"))
-	if err != nil {
-		f.T.Fatal(err)
-	}
-	return e
+	return harness.Enrolment(f.T, f.AgentDir(name))
 }
 
 // insider is somebody with every right on the fabric: who has stolen the key of its account.

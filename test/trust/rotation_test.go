@@ -6,7 +6,6 @@ import (
 	"syscall"
 	"testing"
 
-	"drover/internal/agent"
 	"drover/test/harness"
 )
 
@@ -33,10 +32,7 @@ func TestKeysAreReplacedWhileAgentsRun(t *testing.T) {
 	f.Want(0, f.Operate(p, 0, first))
 	f.Want(0, f.Operate(q, 0, second))
 	token := f.Token(0) // of before
-	before, err := agent.LoadEnrolment(filepath.Join(f.AgentDir("one"), "agent"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := f.enrolment("one")
 	away.End(syscall.SIGTERM)
 	harness.Eventually(t, "a host to be away", func() bool { return f.Keys().Online == 1 })
 
@@ -47,10 +43,7 @@ func TestKeysAreReplacedWhileAgentsRun(t *testing.T) {
 			t.Errorf("after the %s key was replaced the process was started %d times, want %d", kind, got, n+2)
 		}
 	}
-	after, err := agent.LoadEnrolment(filepath.Join(f.AgentDir("one"), "agent"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	after := f.enrolment("one")
 	if after.CA == before.CA || after.JWT == before.JWT || len(after.ManifestKeys) != 2 || after.Generation <= before.Generation {
 		t.Errorf("the agent goes by %+v, before by %+v", after, before)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -15,12 +16,12 @@ import (
 	"testing"
 	"time"
 
-	"drover/internal/agent"
 	"drover/internal/agent/admission"
 	"drover/internal/joining"
 	"drover/internal/pki"
 	"drover/internal/pki/pkitest"
 	"drover/internal/wire"
+	"drover/test/harness"
 )
 
 // rig is a server that lets everybody in, or answers as it is told.
@@ -92,9 +93,8 @@ func TestJoin(t *testing.T) {
 	if e.IP != "127.0.0.1" || e.ID != "web-1" || e.Cloud != 3 {
 		t.Errorf("joined as %+v", e)
 	}
-	kept, err := agent.LoadEnrolment(cfg.Dir)
-	if err != nil || kept.CA != e.CA || kept.JWT != "jwt" {
-		t.Errorf("kept is %+v, %v", kept, err)
+	if kept := harness.Enrolment(t, filepath.Dir(cfg.Dir)); kept.CA != e.CA || kept.JWT != "jwt" {
+		t.Errorf("kept is %+v", kept)
 	}
 	cfg.IP = "192.0.2.7"
 	if e, err = admission.Join(t.Context(), cfg); err != nil || e.IP != "192.0.2.7" {
@@ -133,8 +133,20 @@ func TestTheTokenIsSentToItsServerOnly(t *testing.T) {
 	if len(r.asked) != 0 {
 		t.Error("the token was sent")
 	}
-	if _, err := agent.LoadEnrolment(cfg.Dir); err == nil {
-		t.Error("there is an enrolment")
+	nothingKept(t, cfg.Dir)
+}
+
+// nothingKept fails unless an agent that was refused has its key at most.
+func nothingKept(t *testing.T, dir string) {
+	t.Helper()
+	files, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if f.Name() != "agent.nkey" {
+			t.Errorf("%s is in the directory of an agent that was refused", f.Name())
+		}
 	}
 }
 
@@ -173,9 +185,7 @@ func TestRefusals(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want an error about %q", name, err, c.want)
 		}
-		if _, err := agent.LoadEnrolment(cfg.Dir); err == nil {
-			t.Errorf("%s: there is an enrolment", name)
-		}
+		nothingKept(t, cfg.Dir)
 	}
 }
 
