@@ -103,8 +103,8 @@ type Host struct {
 // Report is what an agent tells: any part may be empty; an empty report is a heartbeat.
 type Report struct {
 	Version int `json:"version"`
-	// Session is that of this run of the agent, Number the place of the report in it: each has a higher one than those before. A server
-	// takes no state from a report after it has had a later one.
+	// Session is that of this run of the agent, and as a text greater than those of earlier runs; Number is the place of the report in it:
+	// each has a higher one than those before. A server takes no state from a report after it has had a later one.
 	Session string `json:"session,omitempty"`
 	Number  int64  `json:"number,omitempty"`
 	// At is the clock of the host, in Unix milliseconds.
@@ -127,6 +127,9 @@ type ReportAck struct {
 	// Hello asks the agent to introduce itself again: this server does not know it.
 	Hello bool   `json:"hello,omitempty"`
 	Error string `json:"error,omitempty"`
+	// Session is set, beside Error, where the introduction was refused because the agent has introduced itself in this session, which is a
+	// greater one: its clock was set back, and it is to take a session beyond that.
+	Session string `json:"session,omitempty"`
 	// Desired is the sealed manifest that answers an introduction; empty where the agent has all that it should have.
 	Desired []byte `json:"desired,omitempty"`
 	// Trust is a sealed manifest with what the agent is to go by from now on; empty where it does already.

@@ -5,7 +5,6 @@ package report
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -113,7 +112,7 @@ func New(cfg Config) *Reporter {
 		cfg.Wall = time.Now
 	}
 	return &Reporter{
-		cfg: cfg, session: rand.Text(), wake: make(chan struct{}, 1), linked: make(chan struct{}, 1), hello: true, begun: map[string]beginning{},
+		cfg: cfg, session: newSession("", cfg.Wall()), wake: make(chan struct{}, 1), linked: make(chan struct{}, 1), hello: true, begun: map[string]beginning{},
 		outcomes: map[string]process.Outcome{}, changed: map[process.ID]bool{}, gone: map[process.ID]uint64{},
 		specs: map[process.ID]*process.Spec{}, unsent: map[string]bool{},
 	}
@@ -350,6 +349,10 @@ func (r *Reporter) answered(b batch, reply []byte) error {
 	r.strange = ack.Stranger != nil
 	if r.strange {
 		r.estranged(*ack.Stranger)
+	}
+	if b.report.Hello != nil && ack.Session != "" {
+		r.session = newSession(ack.Session, r.cfg.Wall())
+		r.cfg.Log.Info("clock was behind that of the agent's last introduction, a session beyond that was taken", "last", ack.Session)
 	}
 	if ack.Error != "" {
 		return errors.New(ack.Error)

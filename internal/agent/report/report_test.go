@@ -54,6 +54,32 @@ func TestHelloIsRepeatedUntilItArrives(t *testing.T) {
 	})
 }
 
+// TestAClockThatWasSetBack: where the server knows a later session, the agent takes one beyond that, and introduces itself again. Whoever
+// answers a heartbeat cannot have it do so.
+func TestAClockThatWasSetBack(t *testing.T) {
+	later := "s" + "0fffffffffffff00" + "ABC"
+	bubble(t, func(_ *testing.T, r *rig) {
+		r.answers(func(wire.Report) (wire.ReportAck, error) {
+			if r.session < later {
+				r.refused = r.session
+				return wire.ReportAck{Error: "the agent has introduced itself in a later session", Session: later}, nil
+			}
+			return wire.ReportAck{}, nil
+		})
+	}, func(t *testing.T, r *rig) {
+		pass(time.Second)
+		r.want(r.take(), wire.Report{Hello: r.hello()}, wire.Report{Hello: r.hello()})
+		if r.session <= later || r.refused == "" {
+			t.Errorf("it goes on in session %q, want one beyond %q", r.session, later)
+		}
+		r.answers(func(wire.Report) (wire.ReportAck, error) { return wire.ReportAck{Session: "s7fffffffffffffff"}, nil })
+		pass(5 * time.Second)
+		r.want(r.take(), wire.Report{})
+		pass(5 * time.Second)
+		r.want(r.take(), wire.Report{}) // in the same session, which the link looks at
+	})
+}
+
 // TestHeartbeat: an agent that has nothing to say says so.
 func TestHeartbeat(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, r *rig) {

@@ -37,9 +37,9 @@ type rig struct {
 	told   []process.Event
 	// full is why the journal takes nothing.
 	full error
-	// session and number are those of the last report.
-	session string
-	number  int64
+	// session and number are those of the last report; refused is the session that was refused as an earlier one, if one was.
+	session, refused string
+	number           int64
 }
 
 // bubble runs fn with a reporter that runs; before is called before it does.
@@ -90,7 +90,7 @@ func (l link) Report(ctx context.Context, data []byte) ([]byte, error) {
 	}
 	l.r.mu.Lock()
 	// Every report has its place, which the tests need not look at.
-	if rep.Session == "" || l.r.session != "" && rep.Session != l.r.session || rep.Number <= l.r.number || rep.At != time.Now().UnixMilli() {
+	if rep.Session == "" || rep.Session < l.r.session || rep.Session != l.r.session && l.r.session != l.r.refused || rep.Number <= l.r.number || rep.At != time.Now().UnixMilli() {
 		l.r.t.Errorf("report %d of session %q at %d follows %d of %q", rep.Number, rep.Session, rep.At, l.r.number, l.r.session)
 	}
 	l.r.session, l.r.number = rep.Session, rep.Number

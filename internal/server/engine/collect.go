@@ -80,6 +80,10 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte) wire.
 		c.log.WarnContext(ctx, "report was not taken", "agent", agent, "error", err)
 		ack.Error = err.Error()
 	}
+	if errors.Is(err, store.ErrEarlierSession) {
+		ack.Session = c.session(ctx, agent)
+		return ack
+	}
 	ack.Hello = !c.directory.Introduction(agent)
 	return ack
 }
@@ -98,18 +102,27 @@ func readReport(data []byte) (*wire.Report, error) {
 	return &r, nil
 }
 
+// session returns the one in which the agent has introduced itself last; empty where that cannot be found out now.
+func (c *collector) session(ctx context.Context, agent string) string {
+	session, err := c.store.LastSession(ctx, agent)
+	if err != nil {
+		c.log.WarnContext(ctx, "session of an agent could not be read", "agent", agent, "error", err)
+	}
+	return session
+}
+
 // take stores a report, and returns the answer to an introduction. Observations and events come first: whoever sees an outcome sees the
-// state that belongs to it, and how it came about.
+// state that belongs to it, and how it came about. An introduction that is not in its turn counts for nothing at all.
 func (c *collector) take(ctx context.Context, agent string, r *wire.Report) (desired []byte, err error) {
 	from := store.ReportMark{Agent: agent, Session: r.Session, Number: r.Number, Hello: r.Hello != nil}
+	other := c.observe(ctx, from, r)
+	if other != nil && !errors.Is(other, store.ErrOtherSession) {
+		return nil, other
+	}
 	if r.Hello != nil {
 		if err := c.join(ctx, agent, r.Place, *r.Hello); err != nil {
 			return nil, err
 		}
-	}
-	other := c.observe(ctx, from, r)
-	if other != nil && !errors.Is(other, store.ErrOtherSession) {
-		return nil, other
 	}
 	if err := c.history(ctx, agent, r.Events); err != nil {
 		return nil, err

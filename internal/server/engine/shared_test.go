@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"drover/internal/process"
 	"drover/internal/server/engine"
 	"drover/internal/server/store"
@@ -226,5 +228,40 @@ func TestAnOlderReport(t *testing.T) {
 			t.Errorf("another session was answered %+v", ack)
 		}
 		shown("running")
+	})
+}
+
+// TestAnOldIntroduction: one of an earlier run of the agent, sent again, counts for nothing, and is told which session is the last.
+func TestAnOldIntroduction(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		hello := func(session string, number int64, build string, observed ...wire.Observation) wire.ReportAck {
+			t.Helper()
+			return r.report("agent-0", wire.Report{
+				Session: session, Number: number, Hello: &wire.Hello{IP: "10.0.0.0", Build: build, Groups: map[string]string{"odd": build}},
+				Observed: observed, Events: []process.Event{{Stream: build, Seq: 1, Kind: process.EventExited, At: time.Now().UnixMilli()}},
+			})
+		}
+		if ack := hello("s1", 4, "old", observation("old", 1)); ack.Error != "" {
+			t.Fatalf("the first run got %+v", ack)
+		}
+		if ack := hello("s2", 1, "new", observation("new", 2)); ack.Error != "" || ack.Session != "" {
+			t.Fatalf("the second run got %+v", ack)
+		}
+		r.taken()
+		cursor, err := r.db.LastCursor(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ack := hello("s1", 4, "old", observation("old", 1)); ack.Error == "" || ack.Session != "s2" || ack.Hello {
+			t.Errorf("the first run, once more, got %+v", ack)
+		}
+		if d := cmp.Diff(map[string]int{"new": 2}, r.observed()); d != "" {
+			t.Errorf("known processes (-want +got):\n%s", d)
+		}
+		a, _ := r.directory.ByKey("agent-0")
+		after, err := r.db.LastCursor(t.Context())
+		if sent := r.taken(); a.Build != "new" || after != cursor || err != nil || len(sent) != 0 {
+			t.Errorf("it is of build %q, has %d events more, %v, and was sent %d manifests", a.Build, after-cursor, err, len(sent))
+		}
 	})
 }

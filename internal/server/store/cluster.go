@@ -30,7 +30,7 @@ type Facts interface {
 }
 
 // ReportMark is the place of a report among those of its agent. Each run of an agent has a session, in which reports have rising numbers;
-// a new session begins with an introduction.
+// a new session begins with an introduction, and is greater as a text than those before it.
 type ReportMark struct {
 	Agent   string
 	Session string // empty: an agent that does not number its reports; they are taken as they come
@@ -45,4 +45,6 @@ var (
 	ErrOvertaken = errors.New("overtaken by a later report")
 	// ErrOtherSession is returned for a report of another session than that of the agent's last introduction.
 	ErrOtherSession = errors.New("the agent has introduced itself in another session")
+	// ErrEarlierSession is returned for an introduction in a session that comes before that of the agent's last introduction.
+	ErrEarlierSession = errors.New("the agent has introduced itself in a later session")
 )

@@ -162,12 +162,12 @@ type Queue interface {
 // Results is what becomes of items. An unknown id is skipped. Where an agent is named, items of other agents are skipped
 // too; an empty agent matches any.
 type Results interface {
-	// Begin moves items to at least Begun and sets their deadlines, unless they are done.
+	// Begin moves items to Begun and sets their deadlines, unless they have begun or are done.
 	Begin(ctx context.Context, agent string, deadlines map[string]time.Time) error
 	// Finish gives items the outcomes that agents have told, all of them or none. An item that is done keeps the one it has. It
 	// returns the ids of the tasks of the items that were finished now, each once, in no order.
 	Finish(ctx context.Context, given []Given) (tasks []string, err error)
-	// Conclude gives items an outcome that the server has decided on by what it had read of them. An item whose state or deadline
+	// Conclude gives items an outcome that the server has decided on by what it had read of them. An item whose state
 	// has changed since then is left alone. It returns what Finish does.
 	Conclude(ctx context.Context, ended []Ended) (tasks []string, err error)
 	// Overdue returns up to limit items whose deadline has passed, oldest deadline first.
@@ -253,11 +253,13 @@ type Observed struct {
 // Observations is the observed state of processes.
 type Observations interface {
 	// PutObserved upserts rows, and removes those of gone, in one transaction. A row with a nil Spec keeps the stored one. It does nothing
-	// and returns ErrOvertaken or ErrOtherSession where the report that told them is not in its turn.
+	// and returns ErrOvertaken, ErrOtherSession or ErrEarlierSession where the report that told them is not in its turn.
 	PutObserved(ctx context.Context, from ReportMark, rows []Observed, gone []Removal) error
 	// ReplaceObserved makes rows all that is known of the agent of the report, beside what is known already of the processes to keep. It is
 	// else as PutObserved.
 	ReplaceObserved(ctx context.Context, from ReportMark, rows []Observed, keep []process.ID) error
+	// LastSession returns the session of the agent's last introduction that was taken; empty where there was none.
+	LastSession(ctx context.Context, agent string) (string, error)
 	// GetObserved calls fn for the rows of one process on the given agents, in the order of the agents; a missing row is skipped.
 	GetObserved(ctx context.Context, id process.ID, agents []string, fn func(Observed) error) error
 	// PageObserved returns the rows of a namespace from start, ordered by agent and name, and how many there are in all.

@@ -3,12 +3,13 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"fmt"
 
 	"drover/internal/server/store"
 )
 
-// admit refuses what a report tells that was overtaken by a later one of its agent, and takes down the place of one that tells something
-// or begins a session. Until the transaction ends, no other report of the agent is looked at.
+// admit refuses what a report tells that was overtaken by a later one of its agent, in its session or in another, and takes down the place
+// of one that tells something or begins a session. Until the transaction ends, no other report of the agent is looked at.
 func (db *Store) admit(ctx context.Context, tx tx, from store.ReportMark, tells bool) error {
 	if from.Session == "" {
 		return nil
@@ -19,6 +20,8 @@ func (db *Store) admit(ctx context.Context, tx tx, from store.ReportMark, tells 
 		return err
 	case session == from.Session && from.Number < number:
 		return store.ErrOvertaken
+	case from.Session < session && from.Hello:
+		return store.ErrEarlierSession
 	case session != from.Session && session != "" && !from.Hello:
 		return store.ErrOtherSession
 	case session == from.Session && !tells:
@@ -46,4 +49,13 @@ func (db *Store) lastReport(ctx context.Context, tx tx, agent string) (session s
 	}
 	err = read()
 	return session, number, err
+}
+
+// LastSession returns the session of the agent's last introduction.
+func (db *Store) LastSession(ctx context.Context, agent string) (session string, err error) {
+	err = db.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&session) }, `SELECT session FROM agent_reports WHERE agent = ?`, agent)
+	if err != nil {
+		return "", fmt.Errorf("cannot read the session of agent %s: %w", agent, err)
+	}
+	return session, nil
 }

@@ -122,6 +122,14 @@ func reportsInTurn(t *testing.T, s store.Store) {
 	refused("another session", store.ErrOtherSession, s.PutObserved(t.Context(), of("two", 9, false), row(9), nil))
 	must(t, s.ReplaceObserved(t.Context(), of("two", 1, true), row(10), nil))
 	shows("after a new introduction", 10)
+	refused("an introduction of an earlier session", store.ErrEarlierSession, s.ReplaceObserved(t.Context(), of("one", 100, true), nil, nil))
+	shows("after an introduction of an earlier session", 10)
+	session, err := s.LastSession(t.Context(), "x")
+	same(t, "session", "two", session)
+	must(t, err)
+	if none, err := s.LastSession(t.Context(), "unheard of"); none != "" || err != nil {
+		t.Errorf("the session of an agent that was never heard is %q, %v", none, err)
+	}
 	refused("what the last session said last", store.ErrOtherSession, s.PutObserved(t.Context(), of("one", 99, false), row(99), nil))
 	shows("at the end", 10)
 	other := of("one", 1, false)

@@ -80,6 +80,8 @@ func Use(t *testing.T, db store.Store) {
 	row := store.Observed{Agent: "a", Status: process.Status{Revision: 1}, Spec: &process.Spec{}}
 	do(db.PutObserved(ctx, store.ReportMark{}, []store.Observed{row}, []store.Removal{{Agent: "b", Revision: 1}}))
 	do(db.ReplaceObserved(ctx, store.ReportMark{Agent: "a"}, []store.Observed{row}, nil))
+	_, err = db.LastSession(ctx, "a")
+	do(err)
 	_, err = db.AgentConfirmed(ctx, "a")
 	do(err)
 	_, err = db.GetConfirmed(ctx, "a", []process.ID{{}})
