@@ -98,8 +98,10 @@ func Next(it Item, e Event, now time.Time) Item {
 	case Received:
 		it.rise(Accepted)
 	case Began:
-		it.rise(Begun)
-		it.Deadline = now.Add(min(max(e.Limit, 0), LongestRun) + Grace)
+		if it.State < Begun { // said again, it changes nothing: whoever repeats it must not put off the end
+			it.rise(Begun)
+			it.Deadline = now.Add(min(max(e.Limit, 0), LongestRun) + Grace)
+		}
 	case Finished:
 		it.finish(e.Outcome)
 	case Refused:

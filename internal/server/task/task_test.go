@@ -112,6 +112,7 @@ func TestNext(t *testing.T) {
 		{"no receipt to a resend, receipt by report", task.Begun, task.Unheard{}, at(5 * time.Second), task.Item{State: task.Begun, Deadline: wait}},
 		{"nobody there yet", task.Pending, task.Absent{}, at(5 * time.Second), task.Item{State: task.Pending, Due: at(6 * time.Second), Deadline: wait}},
 		{"begun before the receipt", task.Sent, task.Began{Limit: time.Minute}, at(time.Second), task.Item{State: task.Begun, Deadline: at(76 * time.Second)}},
+		{"begun once more", task.Begun, task.Began{Limit: time.Hour}, at(time.Second), task.Item{State: task.Begun, Deadline: wait}},
 		{"begun with an absurd limit", task.Sent, task.Began{Limit: 1000 * time.Hour}, epoch, task.Item{State: task.Begun, Deadline: at(24*time.Hour + 15*time.Second)}},
 		{"begun with a negative limit", task.Sent, task.Began{Limit: -time.Hour}, epoch, task.Item{State: task.Begun, Deadline: at(15 * time.Second)}},
 		{"receipt after begun", task.Begun, task.Received{}, at(time.Second), task.Item{State: task.Begun, Deadline: wait}},

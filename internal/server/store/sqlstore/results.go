@@ -14,7 +14,7 @@ import (
 // atOnce is the due time of an item that has just become the first of its lane.
 const atOnce = 1
 
-// Begin notes that the agent works on the items.
+// Begin notes that the agent works on the items. The deadline of one that has begun stays: what tells that it has may be sent again.
 func (db *Store) Begin(ctx context.Context, agent string, deadlines map[string]time.Time) error {
 	args := make([]any, 0, 3*len(deadlines))
 	for s, deadline := range deadlines {
@@ -25,7 +25,7 @@ func (db *Store) Begin(ctx context.Context, agent string, deadlines map[string]t
 	begun := update{
 		insert{head: `WITH v (agent, num, nonce, deadline) AS (VALUES `, row: `(CAST(?1 AS TEXT), CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS BIGINT))`, width: 3, shared: []any{agent}},
 		`) UPDATE items SET state = 3, due = NULL, deadline = v.deadline FROM v
-			WHERE items.num = v.num AND items.nonce = v.nonce AND (v.agent = '' OR items.agent = v.agent) AND items.state < 4 RETURNING items.num`,
+			WHERE items.num = v.num AND items.nonce = v.nonce AND (v.agent = '' OR items.agent = v.agent) AND items.state < 3 RETURNING items.num`,
 	}
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
 		return begun.run(ctx, tx, args, func(*sql.Rows) error { return nil })
@@ -59,16 +59,16 @@ func (db *Store) Finish(ctx context.Context, given []store.Given) ([]string, err
 
 // Conclude stores outcomes that the server has decided on.
 func (db *Store) Conclude(ctx context.Context, ended []store.Ended) ([]string, error) {
-	const width = endWidth + 2
+	const width = endWidth + 1
 	args := make([]any, 0, width*len(ended))
 	for i := range ended {
 		e := &ended[i]
 		var err error
-		if args, err = appendEnd(args, e.Item.ID, &e.Outcome, int(e.Item.State), nanos(e.Item.Deadline)); err != nil {
+		if args, err = appendEnd(args, e.Item.ID, &e.Outcome, int(e.Item.State)); err != nil {
 			return nil, err
 		}
 	}
-	unchanged := endOf(width, `state, deadline, `, `CAST(? AS BIGINT), CAST(? AS BIGINT), `, `items.state = v.state AND items.deadline = v.deadline`)
+	unchanged := endOf(width, `state, `, `CAST(? AS BIGINT), `, `items.state = v.state`)
 	return db.finish(ctx, unchanged, args, func(yield func(string) bool) {
 		for i := range ended {
 			if !yield(ended[i].Item.Agent) {

@@ -86,14 +86,6 @@ func conclude(t *testing.T, s store.Store) {
 	}
 	same(t, "done: only what had not changed", []bool{false, false, false}, done) // x:a shows its second item
 	same(t, "the second of x", []string{"stop x:a"}, brief(lease(t, s, epoch, 10)))
-
-	// A deadline that moved counts as a change too.
-	begun, err := s.Unfinished(t.Context(), "z")
-	must(t, err)
-	must(t, s.Begin(t.Context(), "z", map[string]time.Time{read[2].ID: at(2 * time.Hour)}))
-	tasks, err = s.Conclude(t.Context(), []store.Ended{{Item: begun[0], Outcome: success()}})
-	must(t, err)
-	same(t, "tasks", []string(nil), tasks)
 }
 
 func overdue(t *testing.T, s store.Store) {
