@@ -189,6 +189,10 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 		Burst:  a.cfg.Settings.RelaunchBurst, Rate: float64(a.cfg.Settings.RelaunchRate), Log: a.cfg.Log,
 	})
 	asked.Supervisor = a.super
+	a.answers.queue = a.super
+	if f := a.cfg.Faults; f != nil {
+		a.answers.queue = f.Queue(a.super)
+	}
 	a.limits = limit.NewKeeper(limit.Config{
 		Subjects: a.super, Sink: a.super, Groups: a.store, Trees: a.host, Clock: host.SinceBoot, Interval: a.cfg.Settings.LimitInterval, Log: a.cfg.Log,
 	})
@@ -214,6 +218,7 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 	if err := a.repeat(records, unacked); err != nil {
 		return err
 	}
+	a.answers.adopt(open)
 	a.super.Adopt(records, open)
 	a.cfg.Log.Info("agent took over", "processes", len(records), "open_operations", len(open), "control_groups", a.host.Groups())
 	return nil

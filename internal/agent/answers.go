@@ -18,8 +18,11 @@ const answerWithin = 100 * time.Millisecond
 // maxAnswers is how many bytes of answers there are in a receipt; what is beyond that is told in reports.
 const maxAnswers = wire.MaxMessage / 4
 
-// answers are the questions whose answers receipts wait for.
+// answers are the questions that have no answer yet: receipts wait for it, or it goes into a report.
 type answers struct {
+	// queue takes the questions; it is set before there are any.
+	queue Queue
+
 	mu   sync.Mutex
 	open map[string]*answer // by item
 }
@@ -28,12 +31,25 @@ type answers struct {
 type answer struct {
 	done    chan struct{} // closed when outcome is set
 	outcome process.Outcome
-	// limit is how long it may take, once that is known; late that the answer goes into a report.
+	// begun says that limit, which is how long it may take, is known.
+	begun bool
 	limit time.Duration
-	late  bool
+	// late says that the answer goes into a report, whoever else waits for it.
+	late bool
 }
 
 func newAnswers() *answers { return &answers{open: map[string]*answer{}} }
+
+// adopt takes over the questions that an earlier agent has left. They are answered in reports, and one that comes again is not asked twice.
+func (a *answers) adopt(left []specstore.Entry) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, e := range left {
+		if e.Op == process.Query {
+			a.open[e.Item] = &answer{done: make(chan struct{}), late: true}
+		}
+	}
+}
 
 // expect returns the answers that are waited for from now on, and the questions that are still to be asked: one that came before, and is
 // not answered, is not asked twice.
@@ -52,7 +68,7 @@ func (a *answers) expect(questions []specstore.Entry) (expected []*answer, ask [
 	return expected, ask
 }
 
-// began notes how long the answer may take; false says that no receipt waits for it.
+// began notes how long the answer may take; false says that it goes into a report.
 func (a *answers) began(item string, limit time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -60,11 +76,11 @@ func (a *answers) began(item string, limit time.Duration) bool {
 	if !ok || e.late {
 		return false
 	}
-	e.limit = limit
+	e.begun, e.limit = true, limit
 	return true
 }
 
-// give hands over an answer; false says that no receipt waits for it.
+// give hands an answer to the receipts that wait for it; false says that it goes into a report, too.
 func (a *answers) give(item string, outcome process.Outcome) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -73,12 +89,9 @@ func (a *answers) give(item string, outcome process.Outcome) bool {
 		return false
 	}
 	delete(a.open, item)
-	if e.late {
-		return false
-	}
 	e.outcome = outcome
 	close(e.done)
-	return true
+	return !e.late
 }
 
 // settle ends the wait for an answer: if it is not there now it goes into a report, and began is called if the question has begun, before
@@ -91,7 +104,7 @@ func (a *answers) settle(e *answer, began func(limit time.Duration)) (outcome pr
 		return e.outcome, true
 	default:
 	}
-	if !e.late && e.limit > 0 {
+	if !e.late && e.begun {
 		began(e.limit)
 	}
 	e.late = true
@@ -125,34 +138,38 @@ func await(ctx context.Context, expected []*answer) (open []int) {
 // answer has questions answered. It returns the outcomes of those that are so at once, and the items of those that are noted on disk, to
 // be answered in a report. What is neither has to be sent again.
 func (a *Agent) answer(ctx context.Context, questions []specstore.Entry) (soon map[string]process.Outcome, noted []string) {
+	if len(questions) == 0 {
+		return nil, nil
+	}
+	for i := range questions {
+		questions[i].Boot = a.disk.BootID() // as of a command when it is journalled
+	}
 	expected, ask := a.answers.expect(questions)
 	a.metrics.Accepted(len(ask))
-	a.super.Submit(ask)
+	a.answers.queue.Submit(ask)
 	isNoted, err := a.note(questions, await(ctx, expected))
 	if err != nil {
 		a.cfg.Log.Error("questions could not be noted", "error", err)
 	}
 	soon = map[string]process.Outcome{}
-	var answered []string
-	size := 0
+	room := maxAnswers
 	for i, e := range expected {
 		item := questions[i].Item
-		outcome, ok := a.answers.settle(e, func(limit time.Duration) { a.reporter.Began(item, limit) })
-		if ok && isNoted[item] {
-			answered = append(answered, item)
+		outcome, answered := a.answers.settle(e, func(limit time.Duration) { a.reporter.Began(item, limit) })
+		if !answered {
+			if isNoted[item] {
+				noted = append(noted, item)
+			}
+			continue
 		}
-		switch size += sizeOf(outcome); {
-		case ok && size > maxAnswers:
-			a.reporter.Finished(item, outcome)
-		case ok:
+		size := sizeOf(outcome)
+		fits := size <= room
+		if fits {
+			room -= size
 			soon[item] = outcome
-		case isNoted[item]:
-			noted = append(noted, item)
 		}
-	}
-	if len(answered) > 0 {
-		if err := a.disk.Acknowledge(answered); err != nil {
-			a.cfg.Log.Warn("answered questions could not be forgotten", "error", err)
+		if !fits || isNoted[item] { // the note is dropped when the report has arrived
+			a.reporter.Finished(item, outcome)
 		}
 	}
 	return soon, noted
@@ -182,7 +199,7 @@ func (a *Agent) note(questions []specstore.Entry, open []int) (noted map[string]
 func sizeOf(o process.Outcome) int {
 	text, err := json.Marshal(o)
 	if err != nil {
-		return maxAnswers // it travels alone, and whoever encodes it says why it can't
+		return maxAnswers + 1 // the reporter says why it can't be told
 	}
 	return len(text)
 }

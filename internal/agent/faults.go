@@ -20,10 +20,16 @@ type Disk interface {
 	Accept(entries []specstore.Entry) (fresh, known []specstore.Entry, err error)
 }
 
-// Faults stand in front of the disk and of the way to the server, to die at a chosen moment, and are the wall clock, to be wrong. All
-// are set.
+// Queue takes what has been asked, to have it answered. It does not block.
+type Queue interface {
+	Submit(entries []specstore.Entry)
+}
+
+// Faults stand in front of the disk, of the questions and of the way to the server, to die at a chosen moment, and are the wall clock, to
+// be wrong. All are set.
 type Faults struct {
-	Disk func(Disk) Disk
-	Link func(report.Link) report.Link
-	Wall func() time.Time
+	Disk  func(Disk) Disk
+	Queue func(Queue) Queue
+	Link  func(report.Link) report.Link
+	Wall  func() time.Time
 }

@@ -42,9 +42,10 @@ func runChild(role string) error {
 		return func() time.Time { return time.Now().Add(clockOff(dir, whose)) }
 	}
 	agentFaults := &agent.Faults{
-		Disk: func(d agent.Disk) agent.Disk { return &dyingDisk{d, moments} },
-		Link: func(l report.Link) report.Link { return &dyingReports{l, moments} },
-		Wall: clock(roleAgent),
+		Disk:  func(d agent.Disk) agent.Disk { return &dyingDisk{d, moments} },
+		Queue: func(q agent.Queue) agent.Queue { return &dyingQueue{q, moments} },
+		Link:  func(l report.Link) report.Link { return &dyingReports{l, moments} },
+		Wall:  clock(roleAgent),
 	}
 	if role == roleAgent {
 		a, err := agent.New(agent.Config{Dir: filepath.Join(dir, "agent"), Build: "test", Log: log, Faults: agentFaults})

@@ -54,6 +54,13 @@ func (m *moments) arm(process string) {
 	m.armed = m.armed || m.of == process
 }
 
+// armFor begins to count if one of the orders is for the process.
+func (m *moments) armFor(orders []specstore.Entry) {
+	if slices.ContainsFunc(orders, func(e specstore.Entry) bool { return e.Process.Name == m.of }) {
+		m.arm(m.of)
+	}
+}
+
 // pass is called at a moment, and does not return from the one to die at.
 func (m *moments) pass(name string, n int, when string) {
 	moment := fmt.Sprintf("%s %d %s", name, n, when)
@@ -164,6 +171,20 @@ func (l *dyingReports) Report(ctx context.Context, data []byte) (reply []byte, e
 	return reply, err
 }
 
+// dyingQueue dies before what an agent has been asked is carried out, or before the receipt that holds the answer or says that it will come.
+type dyingQueue struct {
+	agent.Queue
+	*moments
+}
+
+func (q *dyingQueue) Submit(entries []specstore.Entry) {
+	q.armFor(entries)
+	_ = q.around("agent: Submit", func() error { // which never fails
+		q.Queue.Submit(entries)
+		return nil
+	})
+}
+
 // dyingDisk dies around the writes of an agent.
 type dyingDisk struct {
 	agent.Disk
@@ -171,9 +192,7 @@ type dyingDisk struct {
 }
 
 func (d *dyingDisk) Accept(entries []specstore.Entry) (fresh, known []specstore.Entry, err error) {
-	if i := slices.IndexFunc(entries, func(e specstore.Entry) bool { return e.Process.Name == d.of }); i >= 0 {
-		d.arm(d.of)
-	}
+	d.armFor(entries)
 	err = d.around("agent: Accept", func() error {
 		fresh, known, err = d.Disk.Accept(entries)
 		return err
