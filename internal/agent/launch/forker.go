@@ -34,11 +34,11 @@ type errand struct {
 	done  chan born
 }
 
-// NewForker makes a Forker. Until Run, its commands are forked as by Start.
+// NewForker makes a Forker. Until Run, its commands are forked on the threads that call Start.
 func NewForker(proc procfs.FS, log *slog.Logger) *Forker { return &Forker{proc: proc, log: log} }
 
 // Run keeps the thread until ctx ends. Where a thread cannot have descriptors of its own (Linux before 5.9, some sandboxes) it says so
-// in the log, once, and commands are forked as by Start.
+// in the log, once, and commands are forked on the threads that call Start.
 func (f *Forker) Run(ctx context.Context) error {
 	stop, err := f.begin()
 	if err != nil {
@@ -83,7 +83,8 @@ func (f *Forker) serve(errands chan errand, socket int) {
 	f.errands, f.socket = errands, socket
 }
 
-// Start is the function Start on the forker's thread.
+// Start forks a child that waits at its gate in a new session, and returns once it does. Nobody waits for the child: it has to be
+// watched or left to the reaper of orphans, both of liveness. Errors are *process.Error in a caller's words; then nothing was run.
 func (f *Forker) Start(c Command) (*Child, error) {
 	return start(c, func(b birth) born {
 		e := errand{birth: b, done: make(chan born, 1)}

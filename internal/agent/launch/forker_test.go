@@ -23,7 +23,7 @@ import (
 // forking gives a forker its thread until the test ends.
 func forking(t testing.TB) *launch.Forker {
 	t.Helper()
-	f := launch.NewForker(live(), slog.New(slog.DiscardHandler))
+	f := forker()
 	stop, err := f.Begin()
 	if err != nil {
 		t.Fatal(err)
@@ -263,7 +263,7 @@ func BenchmarkStart(b *testing.B) {
 		for name, threads := range map[string]bool{"from all": false, "from few": true} {
 			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
 				crowd(b, n)
-				f := launch.NewForker(live(), slog.New(slog.DiscardHandler))
+				f := forker()
 				if threads {
 					f = forking(b)
 				}

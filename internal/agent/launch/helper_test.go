@@ -57,7 +57,7 @@ func helperAgent() error {
 	if err != nil {
 		return err
 	}
-	child, err := launch.Start(live(), launch.Command{Line: os.Args[1], Dir: "/", Account: account, Output: os.Stdout})
+	child, err := forker().Start(launch.Command{Line: os.Args[1], Dir: "/", Account: account, Output: os.Stdout})
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func helperDies() error {
 	if err != nil {
 		return err
 	}
-	child, err := launch.Start(live(), launch.Command{Line: os.Args[1], Dir: "/", Account: account, Output: null})
+	child, err := forker().Start(launch.Command{Line: os.Args[1], Dir: "/", Account: account, Output: null})
 	if err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func TestRunAsAnotherUser(t *testing.T) {
 	}
 	c.Dir = closed
 	want = "cannot enter setup_path " + closed + " as user nobody: permission denied"
-	if _, err := launch.Start(live(), c); err == nil || err.Error() != want {
+	if _, err := forker().Start(c); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
@@ -245,7 +245,7 @@ func TestBornInAGroup(t *testing.T) {
 	out := output(t)
 	c := command(t, "grep drover-test-launch /proc/self/cgroup", out)
 	c.Group = g
-	child, err := launch.Start(live(), c)
+	child, err := forker().Start(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +267,7 @@ func TestBornInAGroup(t *testing.T) {
 	}
 
 	// A group that is gone costs the group, not the command.
-	child, err = launch.Start(live(), c)
+	child, err = forker().Start(c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,14 +54,7 @@ type Child struct {
 	gate *os.File
 }
 
-// Start forks a child that waits at its gate in a new session, and returns once it does. It forks on the calling thread; a Forker
-// does the same with less work. Nobody waits for the child: it has to be watched or left to the reaper of orphans, both of
-// liveness. Errors are *process.Error in a caller's words; then nothing was run.
-func Start(proc procfs.FS, c Command) (*Child, error) {
-	return start(c, func(b birth) born { return b.here(proc) })
-}
-
-// start makes a gate and has a child forked behind it.
+// start makes a gate and has a child forked behind it, in a new session.
 func start(c Command, fork func(birth) born) (*Child, error) {
 	if c.Output == nil {
 		return nil, process.Errorf(process.Failed, "cannot start the command: it has no output file")

@@ -3,6 +3,7 @@ package launch_test
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"os/user"
@@ -42,6 +43,9 @@ func (p prepared) Run() int {
 }
 
 func live() procfs.FS { return procfs.New("/proc") }
+
+// forker forks on the threads that call it.
+func forker() *launch.Forker { return launch.NewForker(live(), slog.New(slog.DiscardHandler)) }
 
 func me(t testing.TB) launch.Account {
 	t.Helper()
@@ -93,7 +97,7 @@ func wait(t testing.TB, child *launch.Child) syscall.WaitStatus {
 // do runs a command to its end.
 func do(t *testing.T, c launch.Command) syscall.WaitStatus {
 	t.Helper()
-	child, err := launch.Start(live(), c)
+	child, err := forker().Start(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +235,7 @@ func TestChildWaitsAtItsGate(t *testing.T) {
 	before := descriptors(t)
 	mark := filepath.Join(t.TempDir(), "ran")
 	out := output(t)
-	child, err := launch.Start(live(), command(t, "echo ran > "+mark, out))
+	child, err := forker().Start(command(t, "echo ran > "+mark, out))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +276,7 @@ func TestAbandonedChildrenRunNothing(t *testing.T) {
 	out := output(t)
 	var children []*launch.Child
 	for i := range 20 {
-		child, err := launch.Start(live(), command(t, fmt.Sprintf("echo > %s/%d", dir, i), out))
+		child, err := forker().Start(command(t, fmt.Sprintf("echo > %s/%d", dir, i), out))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -304,7 +308,7 @@ func TestAbandonedChildrenRunNothing(t *testing.T) {
 }
 
 func TestReleaseOfADeadChild(t *testing.T) {
-	child, err := launch.Start(live(), command(t, "echo", output(t)))
+	child, err := forker().Start(command(t, "echo", output(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,7 +338,7 @@ func TestErrorsAreACallers(t *testing.T) {
 	} {
 		c := command(t, "echo", out)
 		c.Dir = path
-		child, err := launch.Start(live(), c)
+		child, err := forker().Start(c)
 		var failure *process.Error
 		if child != nil || !errors.As(err, &failure) || failure.Fault != process.Failed || failure.Text != want {
 			t.Errorf("got %v, want %s", err, want)

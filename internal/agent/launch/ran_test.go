@@ -19,7 +19,7 @@ func TestOutputTellsWhetherTheCommandRan(t *testing.T) {
 		if err := out.Probe(); err != nil {
 			t.Fatal(err)
 		}
-		child, err := launch.Start(live(), command(t, line, out))
+		child, err := forker().Start(command(t, line, out))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +46,7 @@ func TestOutputTellsWhetherTheCommandRan(t *testing.T) {
 
 func TestOutputOfAnAbandonedCommand(t *testing.T) {
 	out := output(t)
-	child, err := launch.Start(live(), command(t, "echo ran", out))
+	child, err := forker().Start(command(t, "echo ran", out))
 	if err != nil {
 		t.Fatal(err)
 	}

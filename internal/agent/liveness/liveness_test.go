@@ -43,6 +43,9 @@ const patience = 20 * time.Second
 
 func live() procfs.FS { return procfs.New("/proc") }
 
+// forker forks on the threads that call it.
+func forker() *launch.Forker { return launch.NewForker(live(), slog.New(slog.DiscardHandler)) }
+
 // watcher is one that runs until the test ends, set up by each of prepare before.
 func watcher(t *testing.T, prepare ...func(*liveness.Watcher)) *liveness.Watcher {
 	t.Helper()
@@ -96,7 +99,7 @@ func (s stage) start(t *testing.T, script string, group *cgroup.Group) procfs.Id
 		t.Fatal(err)
 	}
 	defer null.Close()
-	child, err := launch.Start(live(), launch.Command{
+	child, err := forker().Start(launch.Command{
 		Line: script, Dir: s.dir, Account: account, Mark: "stage " + s.dir, Output: null, Group: group,
 	})
 	if err != nil {
