@@ -134,8 +134,9 @@ mount -t sysfs -o ro sysfs sys
 mount -t cgroup2 cgroup2 sys/fs/cgroup
 mount -t tmpfs tmpfs run
 mount -t tmpfs tmpfs tmp
-mount -t tmpfs tmpfs dev
-mkdir dev/shm dev/pts
+mount -t tmpfs -o mode=0755 tmpfs dev
+mkdir dev/pts
+mkdir -m 1777 dev/shm
 mount -t devpts -o newinstance,ptmxmode=0666 devpts dev/pts
 ln -s pts/ptmx dev/ptmx
 for node in "null 3" "zero 5" "full 7" "random 8" "urandom 9"; do mknod -m 666 dev/${node%% *} c 1 ${node#* }; done

@@ -9,11 +9,15 @@ import (
 	"drover/test/harness"
 )
 
-var binaries struct{ drover, agent string }
+var binaries struct{ drover, agent, nats string }
 
 func TestMain(m *testing.M) {
-	os.Exit(harness.Main(m, map[string]*string{"./cmd/drover": &binaries.drover, "./cmd/drover-agent": &binaries.agent},
+	programs := map[string]*string{
+		"./cmd/drover": &binaries.drover, "./cmd/drover-agent": &binaries.agent, "github.com/nats-io/nats-server/v2": &binaries.nats,
+	}
+	os.Exit(harness.Main(m, programs,
 		harness.Need{Test: "TestPages", Accounts: true, Program: "/lib/systemd/systemd"},
+		harness.Need{Test: "TestPagesOfSeveralServers", Accounts: true, Program: "/lib/systemd/systemd"},
 		harness.Need{Test: "TestPageOfProxies", Accounts: true, Program: "/lib/systemd/systemd"},
 		harness.Need{Test: "TestPackages", Accounts: true, Program: "/lib/systemd/systemd"},
 		harness.Need{Test: "TestInstallScript", Accounts: true, Program: "/lib/systemd/systemd"},

@@ -80,60 +80,120 @@ func (m *machine) give(files ...string) {
 	}
 }
 
-// TestPages follows the pages of docs/ops from packages in a directory to a fleet, and through what they say about the years after, word
-// for word.
+// TestPages follows the pages of docs/ops from packages in a directory to a fleet, through what they say about the years after, and to its
+// end, word for word.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	old, fresh := build(t, "1.0.0"), build(t, "1.1.0")
-	l := newLab(t, "drover", "drover-2", "host-1", "host-2", "db")
-	server := l.machines["drover"]
-	server.give(old + "/drover_*.deb")
-	for _, name := range []string{"host-1", "host-2"} {
-		l.machines[name].give(old + "/drover-agent_*.deb")
-	}
-	l.follow("install.md")
-	harness.Eventually(t, "the secret of the first app", func() bool {
-		return strings.Contains(server.run("journalctl -u drover-server --no-pager"), "app secret")
-	})
-	l.follow("join.md")
-	if hosts := server.run("drover agents --no-headers"); strings.Count(hosts, "online") != 2 {
-		t.Fatalf("the server has\n%s", hosts)
-	}
-	pid := func(m *machine) string { return strings.TrimSpace(m.run("cat /run/nginx.pid")) }
-	one, two := pid(l.machines["host-1"]), pid(l.machines["host-2"])
-	agent := l.machines["host-1"].run("systemctl show -P MainPID drover-agent")
-
-	unchanged := func(after string) {
-		t.Helper()
-		if first, second := pid(l.machines["host-1"]), pid(l.machines["host-2"]); first != one || second != two {
-			t.Fatalf("nginx was %s and %s and is %s and %s after %s", one, two, first, second, after)
-		}
-		harness.Eventually(t, "the server to see both after "+after, func() bool { return strings.Count(server.run("drover ps --no-headers"), "running") == 2 })
-	}
+	l := newLab(t, "drover", "host-1", "host-2")
+	server, first, second := l.machines["drover"], l.machines["host-1"], l.machines["host-2"]
+	w := l.setUp(old)
+	agent := first.run("systemctl show -P MainPID drover-agent")
 	for _, m := range l.machines {
 		m.run("rm -f *.deb")
 	}
 	server.give(fresh + "/*.deb")
-	l.machines["drover-2"].give(fresh + "/drover_*.deb")
 	l.follow("upgrade.md")
-	if again := l.machines["host-1"].run("systemctl show -P MainPID drover-agent"); again == agent {
+	if again := first.run("systemctl show -P MainPID drover-agent"); again == agent {
 		t.Errorf("the agent is pid %s as before the upgrade", strings.TrimSpace(agent))
 	}
-	unchanged("the upgrade")
+	w.unchanged("the upgrade")
 	l.follow("policy.md")
 	l.follow("rotation.md")
-	unchanged("keys that were replaced")
+	w.unchanged("keys that were replaced")
 	l.follow("backup.md")
-	unchanged("a restore")
+	w.unchanged("a restore")
 	l.follow("disaster.md")
-	unchanged("disasters")
+	w.unchanged("disasters")
+	l.follow("remove.md")
+	if r := first.try("cat /proc/" + w.pids[0] + "/comm"); r.err == nil {
+		t.Errorf("what was stopped before the removal is there as pid %s: %s", w.pids[0], r.out)
+	}
+	if pid := second.pid(); pid != w.pids[1] {
+		t.Errorf("nginx was %s on a host whose server was removed, and is %s", w.pids[1], pid)
+	}
+	for m, paths := range map[*machine]string{first: "/var/lib/drover-agent /etc/drover /usr/bin/drover-agent", server: "/var/lib/drover /etc/drover /usr/bin/drover"} {
+		if left := m.run("ls -d " + paths + " 2>/dev/null || true"); left != "" {
+			t.Errorf("on %s a purge leaves\n%s", m.name, left)
+		}
+	}
+}
+
+// TestPagesOfSeveralServers follows the pages from one server with SQLite to several with PostgreSQL and brokers of their own.
+func TestPagesOfSeveralServers(t *testing.T) {
+	t.Parallel()
+	packages := build(t, "1.0.0")
+	l := newLab(t, "drover", "host-1", "host-2", "drover-2", "db", "nats1", "nats2", "nats3")
+	w := l.setUp(packages)
+	l.machines["drover-2"].give(packages + "/drover_*.deb")
+	for _, name := range []string{"nats1", "nats2", "nats3"} {
+		l.machines[name].give(binaries.nats)
+		l.machines[name].run("mv " + filepath.Base(binaries.nats) + " nats-server")
+	}
 	l.follow("database.md")
-	unchanged("the move to PostgreSQL")
+	w.unchanged("the move to PostgreSQL")
 	l.follow("servers.md")
-	unchanged("a second server")
-	server.run("systemctl stop drover-server")
+	w.unchanged("several servers and brokers")
+	// One of each less is enough.
+	w.server.run("systemctl stop drover-server")
+	l.machines["nats1"].run("systemctl stop nats-server")
 	l.settle()
-	l.machines["drover-2"].run("drover restart web/nginx --yes")
+	second := l.machines["drover-2"]
+	second.run("drover restart web/nginx --yes")
+	// The server that is left can tell the brokers whom to cut off.
+	links := func(m *machine) int { return strings.Count(m.run("ss -Htn state established dport = :4222"), "\n") }
+	second.run("drover agents remove 0:10.9.0.3")
+	harness.Eventually(t, "a host that was removed to be cut off", func() bool { return links(w.hosts[1]) == 0 })
+	if n := links(w.hosts[0]); n != 1 {
+		t.Errorf("the other host has %d links to brokers, want 1", n)
+	}
+}
+
+// work is what runs on the hosts of a lab: an nginx on each, by the page about joining.
+type work struct {
+	server *machine
+	hosts  []*machine
+	pids   []string
+}
+
+// setUp follows the pages that make a server and two hosts out of packages.
+func (l *lab) setUp(packages string) *work {
+	l.t.Helper()
+	w := &work{server: l.machines["drover"], hosts: []*machine{l.machines["host-1"], l.machines["host-2"]}}
+	w.server.give(packages + "/drover_*.deb")
+	for _, m := range w.hosts {
+		m.give(packages + "/drover-agent_*.deb")
+	}
+	l.follow("install.md")
+	harness.Eventually(l.t, "the secret of the first app", func() bool {
+		return strings.Contains(w.server.run("journalctl -u drover-server --no-pager"), "app secret")
+	})
+	l.follow("join.md")
+	if hosts := w.server.run("drover agents --no-headers"); strings.Count(hosts, "online") != 2 {
+		l.t.Fatalf("the server has\n%s", hosts)
+	}
+	for _, m := range w.hosts {
+		w.pids = append(w.pids, m.pid())
+	}
+	return w
+}
+
+// pid is that of nginx on the machine.
+func (m *machine) pid() string {
+	m.t.Helper()
+	return strings.TrimSpace(m.run("cat /run/nginx.pid"))
+}
+
+// unchanged fails the test where anything runs otherwise than before, or the server does not come to see it.
+func (w *work) unchanged(after string) {
+	t := w.server.t
+	t.Helper()
+	for i, m := range w.hosts {
+		if pid := m.pid(); pid != w.pids[i] {
+			t.Fatalf("nginx on %s was %s and is %s after %s", m.name, w.pids[i], pid, after)
+		}
+	}
+	harness.Eventually(t, "the server to see both after "+after, func() bool { return strings.Count(w.server.run("drover ps --no-headers"), "running") == 2 })
 }
 
 // TestPageOfProxies follows the page about an area that only its proxies reach.
@@ -185,28 +245,34 @@ func (l *lab) follow(page string) {
 				l.t.Fatalf("%s:%d: there is no machine %s", b.page, b.line, name)
 			}
 			l.t.Logf("%s:%d on %s\n%s%s", b.page, b.line, name, b.script, m.run(b.script))
-			l.settle()
 		}
+		l.settle()
 	}
 }
 
 // settle waits, as a reader would who looks before going on, until the services that were started do their work.
 func (l *lab) settle() {
 	l.t.Helper()
-	active := func(m *machine, unit string) bool { return m.try("systemctl is-active --quiet "+unit).err == nil }
 	agents, proxies := 0, 0
+	var servers []*machine
 	for _, m := range l.machines {
-		if active(m, "drover-agent") {
+		// One line each, whether they are installed or not.
+		states := strings.Fields(m.try("systemctl is-active drover-agent drover-proxy drover-server").out)
+		if len(states) != 3 {
+			l.t.Fatalf("the services of %s are %q", m.name, states)
+		}
+		if states[0] == "active" {
 			agents++
 		}
-		if active(m, "drover-proxy") {
+		if states[1] == "active" {
 			proxies++
 		}
-	}
-	for _, m := range l.machines {
-		if active(m, "drover-server") {
-			m.sees(agents, proxies)
+		if states[2] == "active" {
+			servers = append(servers, m)
 		}
+	}
+	for _, m := range servers {
+		m.sees(agents, proxies)
 	}
 }
 
@@ -259,5 +325,5 @@ func TestEveryPageIsRun(t *testing.T) {
 
 // followed are the pages that the tests here follow.
 func followed() []string {
-	return []string{"install.md", "join.md", "upgrade.md", "policy.md", "rotation.md", "backup.md", "disaster.md", "database.md", "servers.md", "proxy.md"}
+	return []string{"install.md", "join.md", "upgrade.md", "policy.md", "rotation.md", "backup.md", "disaster.md", "remove.md", "database.md", "servers.md", "proxy.md"}
 }
