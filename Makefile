@@ -61,7 +61,7 @@ SERVERS ?= 5m
 servers: ## kill servers and NATS brokers of a fleet with several at random for SERVERS (5m), while callers operate
 	DROVER_CHAOS_TIME=$(SERVERS) go test -v -count 1 -timeout 60m ./test/servers/
 
-scale: ## measure a server with as many agents as this machine lets connect, beside bare NATS; writes bench/results (as root; half an hour)
+scale: build ## measure a server with as many agents as this machine lets connect, beside bare NATS; writes bench/results (as root; half an hour)
 	go run ./test/scale -out bench/results
 	go run ./test/bench/table -w
 

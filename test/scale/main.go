@@ -1,7 +1,8 @@
 // Command scale measures what one server does with as many agents as this machine lets connect, beside bare NATS with as many
 // connections and bytes in the same run. The agents are hollow: the code of drover-agent over the real fabric with TLS, each with a key and
 // a state of its own (on a tmpfs), above a made-up host. Server, agents and bare NATS share the machine's processors; what the server
-// alone has used is told beside each time. It needs root, and writes to standard output and to a file below bench/results.
+// alone has used is told beside each time. It needs root and has a network of its own, so that
+// what it builds has to be built before on a fresh machine, as make does. It writes to standard output and to a file below bench/results.
 package main
 
 import (
@@ -30,6 +31,7 @@ func main() {
 		Defaults: lab.Options{Many: most(), Rounds: 5, Window: 60 * time.Second},
 		Flags:    flags,
 		Light:    true,
+		Ports:    true,
 		Stages:   stages(),
 		Measure: func(ctx context.Context, l *lab.Lab, o lab.Options, r *lab.Report) error {
 			b, err := newBench(ctx, l, o, r, *per)

@@ -23,6 +23,9 @@ const (
 // Main is the part of *testing.M that is needed.
 type Main interface{ Run() int }
 
+// Networked is a Main that may ask for a network of its own, too: one with nothing but a loopback device, which is down.
+type Networked interface{ OwnNetwork() bool }
+
 // Run runs the tests of m inside a new pid namespace and returns the exit code; the caller hands it to os.Exit. The test
 // binary is executed twice more, with the same arguments, directory and files: first as the namespace's pid 1, which mounts
 // a /proc of its own, reaps orphans and, by ending, has the kernel end whatever is left; then as its child, an ordinary
@@ -38,14 +41,17 @@ func Run(m Main) int {
 	case stageInit:
 		return runInit()
 	default:
-		return runOuter()
+		return runOuter(m)
 	}
 }
 
-func runOuter() int {
+func runOuter(m Main) int {
 	attr := &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS,
 		Pdeathsig:  syscall.SIGKILL,
+	}
+	if n, may := m.(Networked); may && n.OwnNetwork() {
+		attr.Cloneflags |= syscall.CLONE_NEWNET
 	}
 	if uid := os.Geteuid(); uid != 0 {
 		attr.Cloneflags |= syscall.CLONE_NEWUSER

@@ -34,6 +34,9 @@ type Command struct {
 	Flags *flag.FlagSet
 	// Light says that nothing is supervised: there is no Worker, and gcc is not needed.
 	Light bool
+	// Ports says that more connections are made than a machine has ports for: there is a network of its own then, where a program may
+	// connect from nearly all of them.
+	Ports bool
 	// Stages are further ones of this program, as those of Main; they may be nil.
 	Stages map[string]func([]string) error
 	// Measure adds to the report what it can, also when it fails in the end.
@@ -66,8 +69,16 @@ func (c Command) code(err error) int {
 	return 1
 }
 
+// OwnNetwork implements pidns.Networked.
+func (c Command) OwnNetwork() bool { return c.Ports }
+
 // Run implements pidns.Main.
 func (c Command) Run() int {
+	if c.Ports {
+		if err := openPorts(); err != nil {
+			return c.code(err)
+		}
+	}
 	o := c.Defaults
 	flags := c.Flags
 	flags.IntVar(&o.Many, "n", o.Many, "how many processes are many")
