@@ -85,13 +85,18 @@ type Agent struct {
 	wall  func() time.Time
 	host  Host
 	parts
+	traffic
 
 	metrics *metrics.Metrics
 	policy  *policy.Keeper
-	conn    *link
-	answers *answers
-	intake  *intake
+}
+
+// traffic is the way to the server and what has come from there.
+type traffic struct {
 	dial    fabric.DialConfig
+	conn    *link
+	intake  *intake
+	answers *answers
 
 	confirmation *confirmation
 	acceptance   *acceptance
@@ -130,7 +135,8 @@ func New(cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{cfg: cfg, key: public, trust: trust, policy: policy.New(cmp.Or(cfg.Policy, policy.DefaultFile), cfg.Log), metrics: metrics.New(cfg.Build), confirmation: newConfirmation(cfg.Log)}
+	a := &Agent{cfg: cfg, key: public, trust: trust, policy: policy.New(cmp.Or(cfg.Policy, policy.DefaultFile), cfg.Log), metrics: metrics.New(cfg.Build)}
+	a.confirmation = newConfirmation(cfg.Log)
 	a.dial = fabric.DialConfig{
 		Identity: fabric.Identity{Key: key, Area: strconv.Itoa(trust.current().Cloud)}, Token: func() string { return trust.current().JWT },
 		TLS: trust.tls(), Name: "agent " + public, Log: cfg.Log,

@@ -70,7 +70,7 @@ func desks(t *testing.T, test func(t *testing.T, d *desk)) {
 		}
 		reporter := report.New(report.Config{Link: d, Processes: nobodyKnown{}, Journal: d.disk, Heartbeat: time.Hour, Log: log})
 		d.Agent = &Agent{
-			cfg: Config{Log: log}, store: store, disk: d.disk, metrics: metrics.New("test"), answers: newAnswers(), parts: parts{reporter: reporter},
+			cfg: Config{Log: log}, store: store, disk: d.disk, metrics: metrics.New("test"), traffic: traffic{answers: newAnswers()}, parts: parts{reporter: reporter},
 		}
 		d.answers.queue = d
 		d.super = &sink{Reporter: reporter, metrics: d.metrics, answers: d.answers}

@@ -82,7 +82,7 @@ func TestI8_AnswersAreVerified(t *testing.T) {
 	newAgent := func() *Agent {
 		log := slog.New(slog.DiscardHandler)
 		a := &Agent{
-			cfg: Config{Log: log}, key: "me", confirmation: newConfirmation(log), acceptance: newAcceptance("here"),
+			cfg: Config{Log: log}, key: "me", traffic: traffic{confirmation: newConfirmation(log), acceptance: newAcceptance("here")},
 			trust: &trust{key: "me", now: enrolment{Enrolment: wire.Enrolment{ManifestKeys: []string{public}}}},
 		}
 		a.wall = func() time.Time { return now }

@@ -69,10 +69,10 @@ func TestOrdersThatCannotBeJournalled(t *testing.T) {
 	} {
 		log := slog.New(slog.DiscardHandler)
 		a := &Agent{
-			cfg: Config{Log: log}, key: "me", acceptance: newAcceptance("here"),
+			cfg: Config{Log: log}, key: "me",
 			trust:   &trust{key: "me", now: enrolment{Enrolment: wire.Enrolment{ManifestKeys: []string{public}}}},
 			wall:    func() time.Time { return now },
-			dial:    fabric.DialConfig{Identity: fabric.Identity{Key: own}},
+			traffic: traffic{acceptance: newAcceptance("here"), dial: fabric.DialConfig{Identity: fabric.Identity{Key: own}}},
 			metrics: metrics.New("test"),
 		}
 		a.intake = newIntake(badDisk{err: c.err}, fresh(now))
