@@ -71,14 +71,33 @@ const (
 // state is the collector of what is asked when somebody looks.
 type state struct {
 	Sources
-	processes, hosted, flapping, unhealthy, drifted *prometheus.Desc
-	agents, items, outbox                           *prometheus.Desc
-	lag, failing, attempts, delivered               *prometheus.Desc
-	certificates                                    *prometheus.Desc
-	servers, skew, clocksOff, copied, proxies       *prometheus.Desc
+	fleet     fleetDescs
+	processes processDescs
+	hooks     hookDescs
+	counted   counted
+}
 
+// fleetDescs describe the servers, the hosts and what is between them.
+type fleetDescs struct {
+	servers, skew, certificates *prometheus.Desc
+	agents, clocksOff, copied   *prometheus.Desc
+	proxies, outbox             *prometheus.Desc
+}
+
+// processDescs describe what the store is counted for.
+type processDescs struct {
+	states, hosted, flapping, unhealthy, drifted, items *prometheus.Desc
+}
+
+// hookDescs describe each webhook.
+type hookDescs struct {
+	lag, failing, attempts, delivered *prometheus.Desc
+}
+
+// counted is what was counted last, and when; zero: never.
+type counted struct {
 	mu      sync.Mutex
-	counted time.Time
+	at      time.Time
 	figures store.Figures
 }
 
@@ -87,37 +106,41 @@ func newState(s Sources) *state {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
 	return &state{
-		Sources:   s,
-		processes: desc("drover_processes", "Processes by their last known state; counted at most every 10 s, as the next four.", "state"),
-		hosted:    desc("drover_processes_hosted", "Processes that are kept running."),
-		flapping:  desc("drover_processes_flapping", "Processes that were restarted too often lately."),
-		unhealthy: desc("drover_processes_unhealthy", "Processes whose health command has failed too often running."),
-		drifted:   desc("drover_processes_config_drifted", "Processes with a configuration file that is not the one of their spec."),
-		agents:    desc("drover_agents", "Agents that have joined, by whether they are online or away.", "presence"),
-		items:     desc("drover_open_items", "Operations on one process of one host that have no outcome yet, by how far they are.", "state"),
-		outbox:    desc("drover_outbox_items", "Operations that wait in memory while another one is on the way to the same agent."),
-		lag:       desc("drover_webhook_lag_events", "Events that have arrived since the last one that the webhook has dealt with.", "webhook"),
-		failing:   desc("drover_webhook_failing", "1 while the last delivery to the webhook has failed, else 0.", "webhook"),
-		attempts:  desc("drover_webhook_failed_attempts", "Attempts that have failed since the last delivery to the webhook.", "webhook"),
-		delivered: desc("drover_webhook_last_delivery_timestamp_seconds", "When the webhook last took a message, in Unix seconds; 0 is never.", "webhook"),
-
-		servers:   desc("drover_servers", "Servers of the fleet that are there, as this one hears them; itself among them."),
-		skew:      desc("drover_clock_skew_seconds", "How far the clock of this machine is ahead of the database's, by which operations are timed."),
-		clocksOff: desc("drover_agents_clock_off", "Agents that are there and whose host's clock is off by more than 30 s, as this server heard them last."),
-
-		copied: desc("drover_agents_copied", "Agents whose key a second host uses: one of the two is a copy, and the later one is refused."),
-
-		proxies: desc("drover_proxies", "Proxies that have joined, by whether they are online or away as this server hears them.", "presence"),
-
-		certificates: desc("drover_certificate_expiry_timestamp_seconds", "When a certificate of the server ends, in Unix seconds.", "certificate"),
+		Sources: s,
+		fleet: fleetDescs{
+			servers:      desc("drover_servers", "Servers of the fleet that are there, as this one hears them; itself among them."),
+			skew:         desc("drover_clock_skew_seconds", "How far the clock of this machine is ahead of the database's, by which operations are timed."),
+			certificates: desc("drover_certificate_expiry_timestamp_seconds", "When a certificate of the server ends, in Unix seconds.", "certificate"),
+			agents:       desc("drover_agents", "Agents that have joined, by whether they are online or away.", "presence"),
+			clocksOff:    desc("drover_agents_clock_off", "Agents that are there and whose host's clock is off by more than 30 s, as this server heard them last."),
+			copied:       desc("drover_agents_copied", "Agents whose key a second host uses: one of the two is a copy, and the later one is refused."),
+			proxies:      desc("drover_proxies", "Proxies that have joined, by whether they are online or away as this server hears them.", "presence"),
+			outbox:       desc("drover_outbox_items", "Operations that wait in memory while another one is on the way to the same agent."),
+		},
+		processes: processDescs{
+			states:    desc("drover_processes", "Processes by their last known state; counted at most every 10 s, as the next four.", "state"),
+			hosted:    desc("drover_processes_hosted", "Processes that are kept running."),
+			flapping:  desc("drover_processes_flapping", "Processes that were restarted too often lately."),
+			unhealthy: desc("drover_processes_unhealthy", "Processes whose health command has failed too often running."),
+			drifted:   desc("drover_processes_config_drifted", "Processes with a configuration file that is not the one of their spec."),
+			items:     desc("drover_open_items", "Operations on one process of one host that have no outcome yet, by how far they are.", "state"),
+		},
+		hooks: hookDescs{
+			lag:       desc("drover_webhook_lag_events", "Events that have arrived since the last one that the webhook has dealt with.", "webhook"),
+			failing:   desc("drover_webhook_failing", "1 while the last delivery to the webhook has failed, else 0.", "webhook"),
+			attempts:  desc("drover_webhook_failed_attempts", "Attempts that have failed since the last delivery to the webhook.", "webhook"),
+			delivered: desc("drover_webhook_last_delivery_timestamp_seconds", "When the webhook last took a message, in Unix seconds; 0 is never.", "webhook"),
+		},
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (s *state) Describe(out chan<- *prometheus.Desc) {
+	f, p, h := s.fleet, s.processes, s.hooks
 	for _, d := range []*prometheus.Desc{
-		s.processes, s.hosted, s.flapping, s.unhealthy, s.drifted, s.agents, s.items, s.outbox, s.lag, s.failing, s.attempts, s.delivered,
-		s.certificates, s.servers, s.skew, s.clocksOff, s.copied, s.proxies,
+		f.servers, f.skew, f.certificates, f.agents, f.clocksOff, f.copied, f.proxies, f.outbox,
+		p.states, p.hosted, p.flapping, p.unhealthy, p.drifted, p.items,
+		h.lag, h.failing, h.attempts, h.delivered,
 	} {
 		out <- d
 	}
@@ -131,32 +154,32 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
 	known, online := s.Agents.Count(s.Now())
-	gauge(s.agents, float64(online), "online")
-	gauge(s.agents, float64(known-online), "away")
-	gauge(s.copied, float64(s.Agents.Rivals(s.Now())))
-	gauge(s.outbox, float64(s.Waiting()))
+	gauge(s.fleet.agents, float64(online), "online")
+	gauge(s.fleet.agents, float64(known-online), "away")
+	gauge(s.fleet.copied, float64(s.Agents.Rivals(s.Now())))
+	gauge(s.fleet.outbox, float64(s.Waiting()))
 	known, online = s.Proxies()
-	gauge(s.proxies, float64(online), "online")
-	gauge(s.proxies, float64(known-online), "away")
-	gauge(s.servers, float64(s.Servers()))
-	gauge(s.skew, s.Skew().Seconds())
-	gauge(s.clocksOff, float64(s.ClocksOff()))
+	gauge(s.fleet.proxies, float64(online), "online")
+	gauge(s.fleet.proxies, float64(known-online), "away")
+	gauge(s.fleet.servers, float64(s.Servers()))
+	gauge(s.fleet.skew, s.Skew().Seconds())
+	gauge(s.fleet.clocksOff, float64(s.ClocksOff()))
 	for _, c := range s.Certificates() {
-		gauge(s.certificates, float64(c.Ends.Unix()), c.Name)
+		gauge(s.fleet.certificates, float64(c.Ends.Unix()), c.Name)
 	}
 	if f, err := s.count(ctx); err != nil {
 		s.Log.WarnContext(ctx, "processes could not be counted", "error", err)
 	} else {
 		for name, n := range byState(f.Processes) {
-			gauge(s.processes, float64(n), name)
+			gauge(s.processes.states, float64(n), name)
 		}
-		gauge(s.hosted, float64(f.Hosted))
-		gauge(s.flapping, float64(f.Flapping))
-		gauge(s.unhealthy, float64(f.Unhealthy))
-		gauge(s.drifted, float64(f.Drifted))
+		gauge(s.processes.hosted, float64(f.Hosted))
+		gauge(s.processes.flapping, float64(f.Flapping))
+		gauge(s.processes.unhealthy, float64(f.Unhealthy))
+		gauge(s.processes.drifted, float64(f.Drifted))
 		for _, of := range task.States() {
 			if of != task.Done {
-				gauge(s.items, float64(f.Items[of]), of.String())
+				gauge(s.processes.items, float64(f.Items[of]), of.String())
 			}
 		}
 	}
@@ -167,16 +190,17 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 
 // count counts what the store holds, or returns what was counted shortly before.
 func (s *state) count(ctx context.Context) (store.Figures, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.counted.IsZero() && time.Since(s.counted) < countEvery {
-		return s.figures, nil
+	c := &s.counted
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.at.IsZero() && time.Since(c.at) < countEvery {
+		return c.figures, nil
 	}
 	f, err := s.Store.Figures(ctx)
 	if err != nil {
 		return store.Figures{}, err
 	}
-	s.figures, s.counted = f, time.Now()
+	c.figures, c.at = f, time.Now()
 	return f, nil
 }
 
@@ -198,10 +222,10 @@ func (s *state) webhooks(ctx context.Context, gauge func(d *prometheus.Desc, val
 		if !d.Delivered.IsZero() {
 			delivered = float64(d.Delivered.UnixMilli()) / 1000
 		}
-		gauge(s.lag, float64(max(last-d.Cursor, 0)), name)
-		gauge(s.failing, failing, name)
-		gauge(s.attempts, float64(d.Failures), name)
-		gauge(s.delivered, delivered, name)
+		gauge(s.hooks.lag, float64(max(last-d.Cursor, 0)), name)
+		gauge(s.hooks.failing, failing, name)
+		gauge(s.hooks.attempts, float64(d.Failures), name)
+		gauge(s.hooks.delivered, delivered, name)
 	}
 	return nil
 }
