@@ -95,6 +95,9 @@ func (t *trust) adopt(sealed []byte) (bool, error) {
 	if m.Trust.Generation <= t.now.Generation {
 		return false, nil // sent again
 	}
+	if m.Trust.Generation != t.now.Generation+1 { // else no later one would count after it
+		return false, fmt.Errorf("trust refused: it follows generation %d, which this agent has not had", m.Trust.Generation-1)
+	}
 	if err := t.usable(*m.Trust); err != nil {
 		return false, fmt.Errorf("trust refused: %w", err)
 	}

@@ -3,6 +3,7 @@ package agent
 import (
 	"encoding/base64"
 	"log/slog"
+	"math"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -108,6 +109,19 @@ func TestTrustIsTakenOver(t *testing.T) {
 	}
 	if _, err := s.teach(s.enrolment(4, s.key), s.key); err == nil {
 		t.Error("a key that was dropped is believed")
+	}
+}
+
+// TestTrustDoesNotJump: the set that an agent takes is the one after its own. Beyond the last one no other could ever follow.
+func TestTrustDoesNotJump(t *testing.T) {
+	s := newSchool(t)
+	for _, far := range []uint64{3, 1 << 40, math.MaxUint64} {
+		if taken, err := s.teach(s.enrolment(far, s.second), s.key); taken || err == nil || s.trust.current().Generation != 1 {
+			t.Errorf("generation %d: %v, %v, and it goes by %d", far, taken, err, s.trust.current().Generation)
+		}
+	}
+	if taken, err := s.teach(s.enrolment(2, s.second), s.key); !taken || err != nil {
+		t.Errorf("the next one: %v, %v", taken, err)
 	}
 }
 

@@ -38,8 +38,8 @@ const (
 // ErrUnsigned refuses what counts and bears no signature.
 var ErrUnsigned = errors.New("not signed")
 
-// Tells reports whether a report has anything in it that a server keeps. One that has not, a heartbeat, needs no signature: all that it
-// says is that somebody is there.
+// Tells reports whether a report has anything in it that a server keeps, or believes. One that has not, a heartbeat, needs no signature: all
+// that it says is that somebody is there.
 func Tells(report []byte) bool {
 	if len(report) > silence {
 		return true
@@ -49,8 +49,9 @@ func Tells(report []byte) bool {
 		Progress json.RawMessage `json:"progress"`
 		Observed json.RawMessage `json:"observed"`
 		Events   json.RawMessage `json:"events"`
+		Proof    json.RawMessage `json:"proof"`
 	}
-	return json.Unmarshal(report, &r) != nil || len(r.Hello)+len(r.Progress)+len(r.Observed)+len(r.Events) > 0
+	return json.Unmarshal(report, &r) != nil || len(r.Hello)+len(r.Progress)+len(r.Observed)+len(r.Events)+len(r.Proof) > 0
 }
 
 // SealReport signs an encoded report with the agent's key.

@@ -119,13 +119,18 @@ type Report struct {
 	// Place tells the host and data directory that the report comes from from every other, so that a copy of an agent is noticed.
 	// It means nothing by itself, and changes when the host is rebooted.
 	Place string `json:"place,omitempty"`
+	// Proof is what the last answer asked for by Prove. A report with it is signed, whatever else is in it.
+	Proof string `json:"proof,omitempty"`
 }
 
 // ReportAck answers a report after all of it is committed. An agent keeps an outcome until it has been acknowledged.
 type ReportAck struct {
 	Version int `json:"version"`
 	// Hello asks the agent to introduce itself again: this server does not know it.
-	Hello bool   `json:"hello,omitempty"`
+	Hello bool `json:"hello,omitempty"`
+	// Prove asks the agent to say these words at once in a report, as its Proof: so that it is certain that the agent itself says, and says
+	// now, where it is and what it trusts.
+	Prove string `json:"prove,omitempty"`
 	Error string `json:"error,omitempty"`
 	// Session is set, beside Error, where the introduction was refused because the agent has introduced itself in this session, which is a
 	// greater one: its clock was set back, and it is to take a session beyond that.

@@ -86,9 +86,10 @@ type Reporter struct {
 	// linked tells that there is a new link.
 	linked chan struct{}
 
-	// session is told with every report, and number counts them; it belongs to Run.
+	// session is told with every report, and number counts them; proof is what the next one is to prove. They belong to Run.
 	session string
 	number  int64
+	proof   string
 
 	mu       sync.Mutex
 	hello    bool
@@ -299,7 +300,7 @@ func (r *Reporter) send(ctx context.Context) (more bool, err error) {
 	}
 	b := r.gather()
 	r.number++
-	b.report.Session, b.report.Number, b.report.At = r.session, r.number, r.cfg.Wall().UnixMilli()
+	b.report.Session, b.report.Number, b.report.At, b.report.Proof = r.session, r.number, r.cfg.Wall().UnixMilli(), r.proof
 	r.gatherEvents(&b)
 	r.gatherGroups(&b)
 	if err := r.gatherDisk(&b); err != nil {
@@ -318,7 +319,7 @@ func (r *Reporter) send(ctx context.Context) (more bool, err error) {
 	defer cancel()
 	reply, err := r.cfg.Link.Report(ctx, data)
 	if err == nil {
-		err = r.answered(b, reply)
+		err = r.answered(b, reply, wire.Tells(data))
 	}
 	if err != nil {
 		r.giveBack(b)
@@ -337,11 +338,23 @@ func (r *Reporter) estranged(s wire.Stranger) {
 	r.greet()
 }
 
-// answered takes in the server's answer.
-func (r *Reporter) answered(b batch, reply []byte) error {
+// longestProof is how much of what the server says is repeated, in bytes.
+const longestProof = 100
+
+// answered takes in the server's answer, which is signed where the report was. Of another anybody on the way may be the author: that may ask
+// for something, bring what is sealed, or be an error; and none of it is believed.
+func (r *Reporter) answered(b batch, reply []byte, signed bool) error {
 	var ack wire.ReportAck
 	if err := json.Unmarshal(reply, &ack); err != nil {
 		return fmt.Errorf("cannot read answer: %w", err)
+	}
+	if !signed {
+		ack = wire.ReportAck{Hello: ack.Hello, Prove: ack.Prove, Error: ack.Error, Trust: ack.Trust}
+	}
+	r.proof = ""
+	if ack.Prove != "" && len(ack.Prove) <= longestProof {
+		r.proof = ack.Prove
+		r.nudge()
 	}
 	if len(ack.Trust) > 0 && r.cfg.Trusted != nil {
 		r.cfg.Trusted(ack.Trust)

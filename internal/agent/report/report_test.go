@@ -3,6 +3,8 @@ package report_test
 import (
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"drover/internal/agent/report"
 	"drover/internal/process"
 	"drover/internal/wire"
 )
@@ -77,6 +80,55 @@ func TestAClockThatWasSetBack(t *testing.T) {
 		r.want(r.take(), wire.Report{})
 		pass(5 * time.Second)
 		r.want(r.take(), wire.Report{}) // in the same session, which the link looks at
+	})
+}
+
+// TestProof: what the server asks to be proven is said at once, until it has arrived, and only then; but not at any length.
+func TestProof(t *testing.T) {
+	bubble(t, nil, func(_ *testing.T, r *rig) {
+		r.take()
+		ask := func(words string) {
+			r.answers(func(rep wire.Report) (wire.ReportAck, error) {
+				if rep.Proof != "" {
+					return wire.ReportAck{}, errors.New("link lost")
+				}
+				return wire.ReportAck{Prove: words}, nil
+			})
+		}
+		ask("words")
+		pass(5 * time.Second)
+		r.want(r.take(), wire.Report{}, wire.Report{Proof: "words"})
+		r.answers(accept)
+		pass(time.Second)
+		r.want(r.take(), wire.Report{Proof: "words"})
+		ask(strings.Repeat("x", 1000))
+		pass(5 * time.Second)
+		r.want(r.take(), wire.Report{})
+	})
+}
+
+// TestAnAnswerOfAnybody: that to a heartbeat is not signed, and has the agent believe nothing.
+func TestAnAnswerOfAnybody(t *testing.T) {
+	strange := 0
+	bubble(t, func(_ *testing.T, r *rig) {
+		r.Reporter = report.New(report.Config{
+			Link: link{r, time.Now()}, Processes: r, Journal: r, Heartbeat: 5 * time.Second, Log: slog.New(slog.DiscardHandler),
+			Strange: func(wire.Stranger) { strange++ },
+		})
+	}, func(t *testing.T, r *rig) {
+		r.take()
+		r.answers(func(wire.Report) (wire.ReportAck, error) {
+			return wire.ReportAck{Stranger: &wire.Stranger{Clone: true}}, nil
+		})
+		pass(5 * time.Second)
+		r.want(r.take(), wire.Report{})
+		if strange > 0 {
+			t.Error("it takes itself for a copy")
+		}
+		r.Connected()
+		if r.take(); strange != 1 {
+			t.Errorf("what it is told by the server is heard %d times", strange)
+		}
 	})
 }
 
