@@ -120,17 +120,7 @@ func (c *Conn) options(dialing context.Context, cfg DialConfig, up func()) nats.
 	}
 	o.UserJWT = cfg.token
 	o.SignatureCB = cfg.Identity.Key.Sign
-	o.CustomDialer = dialer{func(network, address string) (net.Conn, error) {
-		d := net.Dialer{Timeout: connectTimeout}
-		conn, err := d.DialContext(dialing, network, address)
-		if err != nil {
-			if dialing.Err() == nil {
-				c.unreached(err) // the library keeps the reason to itself
-			}
-			return nil, err
-		}
-		return newCut(dialing, conn), nil
-	}}
+	o.CustomDialer = &dialer{ctx: dialing, unreached: c.unreached}
 	o.Timeout = shakeTimeout
 	o.PingInterval = pingInterval
 	o.MaxPingsOut = maxPingsOut
@@ -186,12 +176,35 @@ func (c *Conn) telling(cfg *tls.Config) *tls.Config {
 	return told
 }
 
+// dialer connects for the library, which has one connection at a time.
 type dialer struct {
-	dial func(network, address string) (net.Conn, error)
+	ctx       context.Context //nolint:containedctx // the library hands over none
+	unreached func(error)
+
+	mu   sync.Mutex
+	last *cut // nil for none
 }
 
-// Dial connects; the library asks for a type with this method.
-func (d dialer) Dial(network, address string) (net.Conn, error) { return d.dial(network, address) }
+// Dial connects; the library asks for a type with this method. It leaves open what it does not get through a handshake with: the last
+// connection is at its end when the next is asked for.
+func (d *dialer) Dial(network, address string) (net.Conn, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.last != nil {
+		_ = d.last.Close() // closed already, but for that
+		d.last = nil
+	}
+	by := net.Dialer{Timeout: connectTimeout}
+	conn, err := by.DialContext(d.ctx, network, address)
+	if err != nil {
+		if d.ctx.Err() == nil {
+			d.unreached(err) // the library keeps the reason to itself
+		}
+		return nil, err
+	}
+	d.last = newCut(d.ctx, conn)
+	return d.last, nil
+}
 
 // cut is a connection that ends with a context, so that nobody who stops has to wait for a broker that says nothing.
 type cut struct {
