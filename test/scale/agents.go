@@ -141,4 +141,6 @@ const (
 	patience = 5 * time.Minute
 	// lookEvery is how often it is looked whether something has come about.
 	lookEvery = 50 * time.Millisecond
+	// lookShare is how many times as long as a look passes at least until the next: it is work for the server.
+	lookShare = 50
 )

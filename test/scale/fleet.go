@@ -157,12 +157,13 @@ func (f *fleet) online() (int, error) {
 func (f *fleet) awaitOnline(n int) error {
 	var last int
 	err := lab.Eventually("the agents", patience, func() bool {
+		began := time.Now()
 		got, err := f.online()
 		last = got
 		if err == nil && got == n {
 			return true
 		}
-		lab.Pause(lookEvery)
+		lab.Pause(max(lookEvery, lookShare*time.Since(began)))
 		return false
 	})
 	if err != nil {
