@@ -31,8 +31,7 @@ type trust struct {
 	s *Server
 
 	mu      sync.Mutex
-	digests map[int]digest    // by area
-	held    map[string]string // what each agent goes by, as it said last
+	digests map[int]digest // by area
 }
 
 type digest struct {
@@ -41,7 +40,7 @@ type digest struct {
 }
 
 func newTrust(s *Server) *trust {
-	return &trust{s: s, digests: map[int]digest{}, held: map[string]string{}}
+	return &trust{s: s, digests: map[int]digest{}}
 }
 
 // of returns what the agents of an area are to go by, but for what is each one's own. The name is taken before the contents: where keys
@@ -106,7 +105,7 @@ func (t *trust) renew(ctx context.Context, agent string, held wire.TrustHeld) []
 	if !known {
 		return nil
 	}
-	t.note(agent, held.Digest)
+	t.s.directory.Trusts(agent, held.Digest)
 	if held.Digest == t.digest(a.Cloud) || t.s.keys.Behind(held.Revision) || !t.s.keys.Whole() {
 		return nil
 	}
@@ -125,35 +124,18 @@ func (t *trust) renew(ctx context.Context, agent string, held wire.TrustHeld) []
 	return sealed
 }
 
-// note keeps what an agent goes by. Texts are shared, as most agents have the same.
-func (t *trust) note(agent, text string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.held[agent] == text {
-		return
-	}
-	for _, d := range t.digests {
-		if d.text == text {
-			text = d.text
-		}
-	}
-	t.held[agent] = text
-}
-
 // reached counts the agents that are there, and those of them that go by the present keys as far as this server has heard.
-func (t *trust) reached(agents []store.Agent) (online, reached int) {
+func (t *trust) reached() (online, reached int) {
 	now := time.Now()
-	for _, a := range agents {
-		if t.s.directory.Presence(a.Key, now).Away {
+	for a := range t.s.directory.After(fleet.Place{}) {
+		p := t.s.directory.Presence(a.Key, now)
+		if p.Away {
 			continue
 		}
 		online++
-		want := t.digest(a.Cloud)
-		t.mu.Lock()
-		if t.held[a.Key] == want {
+		if p.Trust == t.digest(a.Cloud) {
 			reached++
 		}
-		t.mu.Unlock()
 	}
 	return online, reached
 }

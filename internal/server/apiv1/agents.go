@@ -1,7 +1,6 @@
 package apiv1
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"drover/internal/server/access"
+	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
 	"drover/internal/server/store"
 	"drover/internal/wildcard"
@@ -53,10 +53,10 @@ func (h *Handler) viewHost(a store.Agent) hostView {
 }
 
 // listAgents lists the hosts that the caller may read about. Presence changes too often to be stored, so the list is made here.
-func (h *Handler) listAgents(ctx context.Context, c *call) (reply, error) {
+func (h *Handler) listAgents(_ context.Context, c *call) (reply, error) {
 	p := &c.params
 	hosts, state, limit := p.list("host"), p.choice("state", "online", "away"), p.limit()
-	var after agentPlace
+	var after fleet.Place
 	p.cursor(&after)
 	if err := p.done(); err != nil {
 		return reply{}, err
@@ -66,13 +66,10 @@ func (h *Handler) listAgents(ctx context.Context, c *call) (reply, error) {
 	if reach.Nowhere() {
 		return reply{}, forbidden(access.Missing{Operation: access.ReadAgents})
 	}
-	all, err := h.Agents.ListAgents(ctx)
-	if err != nil {
-		return reply{}, failure("list the agents", err)
-	}
 	var views []agentView
+	var shown fleet.Place
 	var last any
-	for _, a := range behind(all, after.before) {
+	for a := range h.Directory.After(after) {
 		if !reach.Covers(gate.Host(a)) || !anyMatches(hosts, a) {
 			continue
 		}
@@ -81,24 +78,13 @@ func (h *Handler) listAgents(ctx context.Context, c *call) (reply, error) {
 			continue
 		}
 		if len(views) == limit {
-			last = agentPlace{views[limit-1].Cloud, views[limit-1].IP, views[limit-1].Key}
+			last = shown
 			break
 		}
-		views = append(views, v)
+		views, shown = append(views, v), fleet.PlaceOf(a)
 	}
 	c.audit.Targets = len(views)
 	return ok(pageOf(views, last))
-}
-
-// agentPlace is the place of an agent in the list of all; nobody has the zero place, which is before every other.
-type agentPlace struct {
-	Cloud   int
-	IP, Key string
-}
-
-// before reports whether an agent comes after the place.
-func (p agentPlace) before(a store.Agent) bool {
-	return cmp.Or(cmp.Compare(p.Cloud, a.Cloud), cmp.Compare(p.IP, a.IP), cmp.Compare(p.Key, a.Key)) < 0
 }
 
 func (h *Handler) viewAgent(a store.Agent) agentView {
@@ -125,9 +111,9 @@ func anyMatches(patterns []string, a store.Agent) bool {
 }
 
 // agentsNamed returns the keys of the agents that are of one of the patterns; nil when there are no patterns.
-func (h *Handler) agentsNamed(ctx context.Context, patterns []string) ([]string, error) {
+func (h *Handler) agentsNamed(patterns []string) []string {
 	if len(patterns) == 0 {
-		return nil, nil
+		return nil
 	}
 	keys := []string{}
 	var wild []string
@@ -140,16 +126,12 @@ func (h *Handler) agentsNamed(ctx context.Context, patterns []string) ([]string,
 		}
 	}
 	if len(wild) == 0 {
-		return keys, nil
+		return keys
 	}
-	all, err := h.Agents.ListAgents(ctx)
-	if err != nil {
-		return nil, failure("list the agents", err)
-	}
-	for _, a := range all {
+	for a := range h.Directory.After(fleet.Place{}) {
 		if anyMatches(wild, a) {
 			keys = append(keys, a.Key)
 		}
 	}
-	return keys, nil
+	return keys
 }

@@ -5,6 +5,7 @@ package apiv1
 
 import (
 	"context"
+	"iter"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -39,17 +40,14 @@ type Engine interface {
 
 // Directory knows the agents.
 type Directory interface {
+	// After returns the agents that come after a place, in order.
+	After(p fleet.Place) iter.Seq[store.Agent]
 	LookupID(id string) (store.Agent, bool)
 	ByKey(key string) (store.Agent, bool)
 	Presence(key string, now time.Time) fleet.Presence
 	// Remarked says what keeps an agent from being of use, Rival whether a second host uses its key.
 	Remarked(key string) string
 	Rival(key string, now time.Time) (fleet.Rival, bool)
-}
-
-// Agents is the register of hosts.
-type Agents interface {
-	ListAgents(ctx context.Context) ([]store.Agent, error)
 }
 
 // Results is what became of the targets of a task.
@@ -68,24 +66,28 @@ type History interface {
 	ListAudit(ctx context.Context, filter store.AuditFilter) ([]store.AuditRow, error)
 }
 
+// Accounts are those who call.
+type Accounts struct {
+	Apps   store.Apps
+	Users  store.Users
+	Tokens store.Tokens
+}
+
 // Config is what the API stands on. All but Now is required.
 type Config struct {
 	Gate      Gate
 	Engine    Engine
 	Directory Directory
-	Agents    Agents
 	Listing   store.Listing
 	Events    store.Events
 	Results   Results
-	Apps      store.Apps
-	Users     store.Users
-	Tokens    store.Tokens
-	Webhooks  Webhooks
-	Joining   Joining
-	Keys      Keys
-	Audit     Audit
-	History   History
-	Log       *slog.Logger
+	Accounts
+	Webhooks Webhooks
+	Joining  Joining
+	Keys     Keys
+	Audit    Audit
+	History  History
+	Log      *slog.Logger
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
 }

@@ -136,7 +136,7 @@ func TestAgents(t *testing.T) {
 	if second.cursor() != "" {
 		t.Error("the last page leads to another")
 	}
-	r.must(r.store.RemoveAgent(t.Context(), plain, time.Now()))
+	r.must(r.fleet.Remove(t.Context(), plain, func(ctx context.Context) error { return r.store.RemoveAgent(ctx, plain, time.Now()) }))
 	after := r.want(200, r.call("admin", "GET", "/agents?limit=2&cursor="+first.cursor(), nil))
 	same(t, "second page, when the last of the first was removed", all[2:], after.items("id", "online"))
 }

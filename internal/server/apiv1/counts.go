@@ -24,13 +24,10 @@ func (h *Handler) countProcesses(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	c.audit.Target = clip(f.Namespace + "/" + f.Name)
-	var err error
-	if f.Agents, err = h.agentsNamed(ctx, hosts); err != nil {
-		return reply{}, err
-	}
+	f.Agents = h.agentsNamed(hosts)
 	n := countsByState{States: map[string]int{}}
 	r := reader{h: h, who: &c.who}
-	err = h.eachObserved(ctx, f, func(o *store.Observed) {
+	err := h.eachObserved(ctx, f, func(o *store.Observed) {
 		agent, _ := h.Directory.ByKey(o.Agent)
 		switch {
 		case !r.at(o.Process).Covers(gate.Host(agent)):

@@ -118,10 +118,7 @@ func (h *Handler) listEvents(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	c.audit.Target = clip(strings.Join(f.Namespaces, " ") + "/" + f.Name)
-	var err error
-	if f.Agents, err = h.agentsNamed(ctx, hosts); err != nil {
-		return reply{}, err
-	}
+	f.Agents = h.agentsNamed(hosts)
 	last, err := h.Events.LastCursor(ctx)
 	if err != nil {
 		return reply{}, failure("list the events", err)

@@ -8,14 +8,13 @@ import (
 	"time"
 
 	"drover/internal/server/keyring"
-	"drover/internal/server/store"
 )
 
 // Keys are those by which agents trust the server, and how many agents go by the present ones.
 type Keys struct {
 	Ring Ring
-	// Reached counts, of some agents, those that are online and those of them that have taken what the ring says.
-	Reached func(agents []store.Agent) (online, reached int)
+	// Reached counts the agents that are online, and those of them that have taken what the ring says.
+	Reached func() (online, reached int)
 }
 
 // Ring replaces keys while agents run.
@@ -50,30 +49,22 @@ type keysView struct {
 	Reached int       `json:"reached"`
 }
 
-func (h *Handler) viewKeys(ctx context.Context, s keyring.State) (keysView, error) {
+func (h *Handler) viewKeys(s keyring.State) keysView {
 	v := keysView{Keys: []keyView{}}
 	for _, kind := range keyring.Kinds() {
 		for _, k := range s.Keys[kind] {
 			v.Keys = append(v.Keys, keyView{Kind: kind, ID: k.ID, Stage: k.Stage, Since: k.Since, Until: given(k.Until), Ends: given(k.Ends)})
 		}
 	}
-	agents, err := h.Agents.ListAgents(ctx)
-	if err != nil {
-		return v, failure("list the agents", err)
-	}
-	v.Online, v.Reached = h.Keys.Reached(agents)
-	return v, nil
+	v.Online, v.Reached = h.Keys.Reached()
+	return v
 }
 
-func (h *Handler) listKeys(ctx context.Context, c *call) (reply, error) {
+func (h *Handler) listKeys(_ context.Context, c *call) (reply, error) {
 	if err := c.params.done(); err != nil {
 		return reply{}, err
 	}
-	v, err := h.viewKeys(ctx, h.Keys.Ring.State())
-	if err != nil {
-		return reply{}, err
-	}
-	return ok(v)
+	return ok(h.viewKeys(h.Keys.Ring.State()))
 }
 
 // rotateRequest is the body of a step of a rotation.
@@ -109,20 +100,12 @@ func (h *Handler) rotateKeys(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, keysProblem(err, kind)
 	}
-	v, err := h.viewKeys(ctx, s)
-	if err != nil {
-		return reply{}, err
-	}
-	return ok(v)
+	return ok(h.viewKeys(s))
 }
 
 // advanceKeys takes the next key into use, once the agents that are there know it.
 func (h *Handler) advanceKeys(ctx context.Context, kind keyring.Kind, keep time.Duration, force bool) (keyring.State, error) {
-	v, err := h.viewKeys(ctx, h.Keys.Ring.State())
-	if err != nil {
-		return keyring.State{}, err
-	}
-	if v.Reached < v.Online && !force {
+	if v := h.viewKeys(h.Keys.Ring.State()); v.Reached < v.Online && !force {
 		return keyring.State{}, problemf(http.StatusConflict, "%d of %d hosts that are online have not taken the next key yet: try again in some seconds, or force it", v.Online-v.Reached, v.Online)
 	}
 	return h.Keys.Ring.Advance(ctx, kind, keep)

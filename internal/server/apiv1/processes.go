@@ -182,9 +182,7 @@ func (h *Handler) processPage(ctx context.Context, c *call, f store.ObservedFilt
 	if err != nil {
 		return reply{}, err
 	}
-	if f.Agents, err = h.agentsNamed(ctx, hosts); err != nil {
-		return reply{}, err
-	}
+	f.Agents = h.agentsNamed(hosts)
 	rows, err := h.Listing.ListObserved(ctx, f, after, limit)
 	if err != nil {
 		return reply{}, failure("list the processes", err)

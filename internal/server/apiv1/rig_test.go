@@ -75,7 +75,7 @@ func newRig(t *testing.T) *rig {
 	r.sender = webhook.New(webhook.Config{Store: s, Hosts: r.fleet, Now: time.Now, Log: log})
 	r.handler = apiv1.New(apiv1.Config{
 		Webhooks: apiv1.Webhooks{Store: s, Sender: r.sender},
-		Gate:     believing{s}, Engine: r.engine, Directory: r.fleet, Agents: s, Listing: s, Events: s, Results: s, Apps: s, Users: s, Tokens: s,
+		Gate:     believing{s}, Engine: r.engine, Directory: r.fleet, Listing: s, Events: s, Results: s, Accounts: apiv1.Accounts{Apps: s, Users: s, Tokens: s},
 		Audit: recorder{s}, History: s, Log: log,
 		Now: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) },
 	})

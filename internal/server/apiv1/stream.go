@@ -64,10 +64,7 @@ func (h *Handler) streamEvents(ctx context.Context, c *call) (reply, error) {
 	if err := p.done(); err != nil {
 		return reply{}, err
 	}
-	var err error
-	if f.Agents, err = h.agentsNamed(ctx, hosts); err != nil {
-		return reply{}, err
-	}
+	f.Agents = h.agentsNamed(hosts)
 	last, err := h.Events.LastCursor(ctx)
 	if err != nil {
 		return reply{}, failure("read the events", err)

@@ -109,15 +109,12 @@ func (q *inquiry) one() (process.ID, bool) {
 // look judges every process that the caller may query.
 func (q *inquiry) look(ctx context.Context) error {
 	q.seen, q.counts = map[string]bool{}, map[process.CauseID]*causeCount{}
-	agents, err := q.h.agentsNamed(ctx, q.hosts)
-	if err != nil {
-		return err
-	}
+	agents := q.h.agentsNamed(q.hosts)
 	if err := q.readWaiting(ctx); err != nil {
 		return err
 	}
 	f := store.ObservedFilter{Namespace: q.namespace, Name: q.name, Agents: agents}
-	err = q.h.eachObserved(ctx, f, func(o *store.Observed) {
+	err := q.h.eachObserved(ctx, f, func(o *store.Observed) {
 		agent, joined := q.h.Directory.ByKey(o.Agent)
 		q.judge(o.Process, agent, joined, &o.Status, q.waiting[store.ObservedKey{Agent: o.Agent, Process: o.Process}])
 		delete(q.waiting, store.ObservedKey{Agent: o.Agent, Process: o.Process})

@@ -39,6 +39,7 @@ type Directory struct {
 	byKey   map[string]store.Agent
 	byID    map[string]string  // stable id, its own or assigned → key
 	byAddr  map[address]string // → key
+	order   []Place            // of all agents; nil when it is to be made anew
 	links   map[string]link    // by key
 	early   map[string]link    // by key, of agents whose rows are still on the way
 	rivals  map[string]Rival   // by the key that they use
@@ -91,7 +92,7 @@ func (d *Directory) Load(ctx context.Context) error {
 // forget takes an agent out, under the lock.
 func (d *Directory) forget(key string) {
 	d.unname(key)
-	delete(d.byKey, key)
+	d.unregister(key)
 	delete(d.links, key)
 	delete(d.rivals, key)
 	delete(d.remarks, key)
@@ -100,7 +101,7 @@ func (d *Directory) forget(key string) {
 // take indexes an agent as the store has it, under the lock: a name that several have leads to the one that joined last.
 func (d *Directory) take(a store.Agent) {
 	d.unname(a.Key)
-	d.byKey[a.Key] = a
+	d.register(a)
 	d.catchUp(a.Key)
 	free := func(holder string) bool { return holder == "" || !d.byKey[holder].Created.After(a.Created) }
 	if addr := addressOf(a.Cloud, a.IP); free(d.byAddr[addr]) {
@@ -116,7 +117,7 @@ func (d *Directory) take(a store.Agent) {
 // put indexes an agent that takes over its names, under the lock.
 func (d *Directory) put(a store.Agent) {
 	d.unname(a.Key)
-	d.byKey[a.Key] = a
+	d.register(a)
 	d.catchUp(a.Key)
 	d.byAddr[addressOf(a.Cloud, a.IP)] = a.Key
 	for _, id := range []string{a.Assigned, a.ID} {
@@ -362,7 +363,7 @@ func (d *Directory) Lost(key string, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if l, ok := d.links[key]; ok && l.lost.IsZero() && now.Sub(l.seen) <= AwayAfter {
-		d.links[key] = link{seen: l.seen, lost: now, facts: l.facts, ahead: l.ahead}
+		d.links[key] = l.lose(now)
 		d.tell(key, false)
 	}
 }
@@ -376,6 +377,19 @@ func (d *Directory) Introduced(key string, facts Facts, now time.Time) {
 	d.links[key] = l
 	delete(d.remarks, key)
 	d.tell(key, true)
+}
+
+// Trusts notes the name of what an agent goes by. It is forgotten with the agent, and that of an unknown one is not noted.
+func (d *Directory) Trusts(key, name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, joined := d.byKey[key]; !joined {
+		return
+	}
+	if l := d.links[key]; l.trust != name {
+		l.trust = name
+		d.links[key] = l
+	}
 }
 
 // Introduction reports whether the agent has introduced itself since its link was made and the server was started.

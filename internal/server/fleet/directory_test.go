@@ -369,3 +369,37 @@ func TestFactsComeWithTheIntroduction(t *testing.T) {
 		t.Errorf("after a lost link presence is %+v", p)
 	}
 }
+
+// TestTrust: what an agent goes by outlives its link, and not its place in the register.
+func TestTrust(t *testing.T) {
+	d := load(t, &register{})
+	want := func(what, name string) {
+		t.Helper()
+		if got := d.Presence("A", at(time.Minute)).Trust; got != name {
+			t.Errorf("%s goes by %q, want %q", what, got, name)
+		}
+	}
+	join := func() {
+		t.Helper()
+		if err := d.Join(t.Context(), store.Agent{Key: "A", IP: "10.0.0.1", Created: start}, at(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.Trusts("A", "early")
+	join()
+	want("one that was unknown", "")
+	d.Seen("A", at(time.Second))
+	d.Trusts("A", "old")
+	d.Trusts("A", "new")
+	want("one that has taken what is new", "new")
+	d.Lost("A", at(2*time.Second))
+	want("one that is away", "new")
+	d.Hear([]fleet.Word{{Key: "A", Seen: at(3 * time.Second)}, {Key: "A", Lost: at(4 * time.Second)}})
+	want("one that another server has lost", "new")
+	if err := d.Remove(t.Context(), "A", func(context.Context) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	want("one that was removed", "")
+	join()
+	want("one that joins again", "")
+}

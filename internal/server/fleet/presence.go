@@ -28,6 +28,8 @@ type Presence struct {
 	Linked time.Time
 	// Facts is what it said of itself then.
 	Facts Facts
+	// Trust names what it goes by, as it said to this server last.
+	Trust string
 }
 
 // Facts is what an agent says of itself and its machine. The register does not keep it: every introduction brings it anew.
@@ -61,11 +63,18 @@ type link struct {
 	facts      Facts
 	// ahead is how far the clock of the host was ahead when it was last heard.
 	ahead time.Duration
+	// trust names what it goes by.
+	trust string
+}
+
+// lose returns the link as it is once it is found to be gone.
+func (l link) lose(at time.Time) link {
+	return link{seen: l.seen, lost: at, facts: l.facts, ahead: l.ahead, trust: l.trust}
 }
 
 // presence judges a link at one moment. Started is when the server was.
 func (l link) presence(joined bool, started, now time.Time) Presence {
-	p := Presence{Joined: joined, LastSeen: l.seen, Since: started, Linked: l.since, Facts: l.facts}
+	p := Presence{Joined: joined, LastSeen: l.seen, Since: started, Linked: l.since, Facts: l.facts, Trust: l.trust}
 	last := l.seen
 	if l.lost.After(last) {
 		last = l.lost

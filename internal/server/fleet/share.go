@@ -201,7 +201,7 @@ func (l link) merge(w Word) link {
 		l.seen = w.Seen
 	}
 	if w.Lost.After(l.lost) && w.Lost.After(l.seen) {
-		l = link{seen: l.seen, lost: w.Lost, facts: l.facts, ahead: l.ahead}
+		l = l.lose(w.Lost)
 	}
 	if w.Introduced && w.Since.After(l.since) && !w.Since.Before(l.lost) {
 		l.introduced, l.since, l.facts = true, w.Since, w.Facts

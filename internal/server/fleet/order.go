@@ -1,0 +1,85 @@
+package fleet
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"drover/internal/server/store"
+)
+
+// Place is where an agent stands in the list of all: by area, address as it is written, and key. Nobody has the zero place, which is
+// before every other.
+type Place struct {
+	Cloud   int
+	IP, Key string
+}
+
+// PlaceOf returns the place of an agent.
+func PlaceOf(a store.Agent) Place { return Place{a.Cloud, a.IP, a.Key} }
+
+// Compare returns -1, 0 or 1 where p is before, at or behind q.
+func (p Place) Compare(q Place) int {
+	return cmp.Or(cmp.Compare(p.Cloud, q.Cloud), cmp.Compare(p.IP, q.IP), cmp.Compare(p.Key, q.Key))
+}
+
+// stretch is how many agents are read under one lock.
+const stretch = 256
+
+// After returns the agents in the order of their places, beginning behind one at which nobody need be any more. Who joins or is removed
+// while they are gone through may be among them or not; all others are, once.
+func (d *Directory) After(p Place) iter.Seq[store.Agent] {
+	return func(yield func(store.Agent) bool) {
+		var some [stretch]store.Agent
+		for {
+			n := d.next(p, some[:])
+			for _, a := range some[:n] {
+				if !yield(a) {
+					return
+				}
+			}
+			if n < stretch {
+				return
+			}
+			p = PlaceOf(some[n-1])
+		}
+	}
+}
+
+// next puts the agents behind a place into some, as many as there is room for, and returns how many these are.
+func (d *Directory) next(p Place, some []store.Agent) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.order == nil {
+		d.order = make([]Place, 0, len(d.byKey))
+		for _, a := range d.byKey {
+			d.order = append(d.order, PlaceOf(a))
+		}
+		slices.SortFunc(d.order, Place.Compare)
+	}
+	from, there := slices.BinarySearchFunc(d.order, p, Place.Compare)
+	if there {
+		from++
+	}
+	n := min(len(some), len(d.order)-from)
+	for i := range n {
+		some[i] = d.byKey[d.order[from+i].Key]
+	}
+	return n
+}
+
+// register keeps an agent, under the lock.
+func (d *Directory) register(a store.Agent) {
+	if old, known := d.byKey[a.Key]; !known || PlaceOf(old) != PlaceOf(a) {
+		d.order = nil
+	}
+	d.byKey[a.Key] = a
+}
+
+// unregister drops an agent, under the lock.
+func (d *Directory) unregister(key string) {
+	if _, known := d.byKey[key]; known {
+		d.order = nil
+		delete(d.byKey, key)
+	}
+}
