@@ -171,7 +171,7 @@ func (s *Server) report(ctx context.Context, subject string, data []byte) []byte
 	reply, refused := s.stranger(ctx, area, agent)
 	if !refused {
 		begun := time.Now()
-		reply = s.engine.HandleReport(ctx, agent, report)
+		reply = s.engine.HandleReport(ctx, agent, report, signed)
 		s.metrics.Reported(len(data), time.Since(begun))
 	}
 	if signed {

@@ -158,7 +158,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if s.gate, err = newGate(cfg, s.store, s.clock.Wall); err != nil {
 		return nil, err
 	}
-	s.engine = engine.New(engine.Config{Store: s.store, Directory: s.directory, Link: orders, Key: s.keys.ManifestKey(), Guard: engine.Guard{Trust: s.trust.renew, Cloned: s.cloned}, Now: s.clock.Now, Shared: s.cluster.shared(), Log: cfg.Log})
+	s.engine = engine.New(engine.Config{Store: s.store, Directory: s.directory, Link: orders, Key: s.keys.ManifestKey(), Guard: engine.Guard{Trust: s.trust.renew, Trusts: s.trust.trusts, Cloned: s.cloned}, Now: s.clock.Now, Shared: s.cluster.shared(), Log: cfg.Log})
 	s.sender = webhook.New(webhook.Config{Store: s.store, Hosts: s.directory, Now: s.clock.Wall, Log: cfg.Log})
 	s.metrics.Show(metrics.Sources{
 		Store: s.store, Agents: s.directory, Webhooks: s.sender, Waiting: s.engine.Waiting, Certificates: s.joining.certificates,

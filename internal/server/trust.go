@@ -124,6 +124,17 @@ func (t *trust) renew(ctx context.Context, agent string, held wire.TrustHeld) []
 	return sealed
 }
 
+// trusts reports whether an agent is known to go by what it names, and there is nothing later for it that this server could give out. It
+// takes nobody's word: who names something else is to sign that first.
+func (t *trust) trusts(agent string, held wire.TrustHeld) bool {
+	a, known := t.s.directory.ByKey(agent)
+	if !known {
+		return true
+	}
+	noted := t.s.directory.Presence(agent, time.Now()).Trust
+	return held.Digest == noted && (held.Digest == t.digest(a.Cloud) || !t.s.keys.Whole())
+}
+
 // reached counts the agents that are there, and those of them that go by the present keys as far as this server has heard.
 func (t *trust) reached() (online, reached int) {
 	now := time.Now()

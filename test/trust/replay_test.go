@@ -2,6 +2,7 @@ package trust_test
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"syscall"
 	"testing"
@@ -96,4 +97,41 @@ func TestARecordedIntroductionIsWorthNothing(t *testing.T) {
 		t.Errorf("there is\n%s", list)
 	}
 	f.Want(0, f.Operate(p, restart, first))
+}
+
+// forge sends a heartbeat that the agent has not made, and returns what it is answered.
+func (r *recorder) forge(report wire.Report) wire.ReportAck {
+	r.t.Helper()
+	report.Version = wire.Version
+	data, err := json.Marshal(report)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return r.send(data)
+}
+
+// TestAForgedHeartbeatSaysNothingOfTrust: who makes one up gets no keys for the agent, and does not have anybody believe that it has the
+// latest.
+func TestAForgedHeartbeatSaysNothingOfTrust(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	one := f.JoinAndStart("one", "127.0.0.2", 0)
+	f.JoinAndStart("two", "127.0.0.3", 0)
+	f.Online(first)
+	f.Keyed(2)
+	r := f.record("one")
+	far := wire.TrustHeld{Generation: math.MaxUint64 - 1, Digest: "of nothing"}
+	if ack := r.forge(wire.Report{Trust: &far}); len(ack.Trust) > 0 || ack.Prove == "" {
+		t.Errorf("it was answered with %+v", ack)
+	}
+	harness.Signal(t, one.PID(), syscall.SIGSTOP)
+	f.CLI("keys", "rotate", "manifest")
+	harness.Eventually(t, "the other one to go by the new keys", func() bool { return f.Keys().Reached == 1 })
+	latest := f.enrolment("two").TrustHeld
+	r.forge(wire.Report{Trust: &latest})
+	if k := f.Keys(); k.Online != 2 || k.Reached != 1 {
+		t.Errorf("%d hosts are online, and %d go by the keys, want 2 and 1", k.Online, k.Reached)
+	}
+	harness.Signal(t, one.PID(), syscall.SIGCONT)
+	f.Keyed(2)
 }

@@ -37,10 +37,10 @@ type collector struct {
 	reconcile func(ctx context.Context, from store.ReportMark, disk *wire.Disk) ([]byte, error)
 }
 
-// HandleReport stores what an agent reports and returns the encoded wire.ReportAck for it, once all of it is on disk. The agent
-// is the one that the broker let publish the report: nothing in the report can speak for another.
-func (e *Engine) HandleReport(ctx context.Context, agent string, data []byte) []byte {
-	ack := e.collect.handle(ctx, agent, data)
+// HandleReport stores what an agent reports and returns the encoded wire.ReportAck for it, once all of it is on disk. Signed says that the
+// report is proven to be the agent's; another one may be of anybody on the way, and may tell nothing.
+func (e *Engine) HandleReport(ctx context.Context, agent string, data []byte, signed bool) []byte {
+	ack := e.collect.handle(ctx, agent, data, signed)
 	reply, err := json.Marshal(ack)
 	if err != nil { // a struct of two flags and a text
 		return nil
@@ -48,18 +48,17 @@ func (e *Engine) HandleReport(ctx context.Context, agent string, data []byte) []
 	return reply
 }
 
-func (c *collector) handle(ctx context.Context, agent string, data []byte) wire.ReportAck {
+func (c *collector) handle(ctx context.Context, agent string, data []byte, signed bool) wire.ReportAck {
 	ack := wire.ReportAck{Version: wire.Version}
 	r, err := readReport(data)
 	if err == nil {
 		now := c.clock.now()
-		if stranger := c.identify(ctx, agent, r, now); stranger != nil {
-			ack.Stranger, ack.Error = stranger, errStranger.Error()
+		if !c.belongs(ctx, agent, r, signed, now, &ack) {
 			return ack
 		}
 		c.directory.Seen(agent, now)
 		if r.Trust != nil {
-			ack.Trust = c.guard.Trust(ctx, agent, *r.Trust)
+			c.trust(ctx, agent, *r.Trust, signed, &ack)
 		}
 		if r.At != 0 {
 			c.directory.Clock(agent, time.UnixMilli(r.At).Sub(now))
@@ -76,13 +75,12 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte) wire.
 		ack.Error = fmt.Sprintf("this server speaks version %d of the protocol, and the agent a later one: upgrade the servers before the agents", wire.Version)
 		return ack
 	}
+	if errors.Is(err, store.ErrEarlierSession) && c.outrun(ctx, agent, r.Session, &ack) {
+		return ack
+	}
 	if err != nil {
 		c.log.WarnContext(ctx, "report was not taken", "agent", agent, "error", err)
 		ack.Error = err.Error()
-	}
-	if errors.Is(err, store.ErrEarlierSession) {
-		ack.Session = c.session(ctx, agent)
-		return ack
 	}
 	ack.Hello = !c.directory.Introduction(agent)
 	return ack
@@ -100,15 +98,6 @@ func readReport(data []byte) (*wire.Report, error) {
 		return nil, fmt.Errorf("cannot read report: %w", wire.ErrVersion)
 	}
 	return &r, nil
-}
-
-// session returns the one in which the agent has introduced itself last; empty where that cannot be found out now.
-func (c *collector) session(ctx context.Context, agent string) string {
-	session, err := c.store.LastSession(ctx, agent)
-	if err != nil {
-		c.log.WarnContext(ctx, "session of an agent could not be read", "agent", agent, "error", err)
-	}
-	return session
 }
 
 // take stores a report, and returns the answer to an introduction. Observations and events come first: whoever sees an outcome sees the

@@ -136,7 +136,7 @@ func TestReportsOfAnotherAgent(t *testing.T) {
 func TestBadReports(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		for _, data := range []string{"", "{", `[]`, `{"progress":{}}`, strings.Repeat(" ", wire.MaxMessage+1)} {
-			reply := string(r.HandleReport(t.Context(), "agent-0", []byte(data)))
+			reply := string(r.HandleReport(t.Context(), "agent-0", []byte(data), true))
 			if !strings.Contains(reply, `"error":"cannot read report`) {
 				t.Errorf("%.20q was answered with %s", data, reply)
 			}
@@ -181,7 +181,7 @@ func TestNothingIsAcknowledgedThatIsNotStored(t *testing.T) {
 		`{"observed":[{"process":{"name":"a"}}]}`,
 		`{"events":[{"stream":"s","seq":1}]}`,
 	} {
-		if reply := string(e.HandleReport(t.Context(), "x", []byte(report))); !strings.Contains(reply, "disk full") {
+		if reply := string(e.HandleReport(t.Context(), "x", []byte(report), true)); !strings.Contains(reply, "disk full") {
 			t.Errorf("%s was answered with %s", report, reply)
 		}
 	}
@@ -201,7 +201,7 @@ func FuzzHandleReport(f *testing.F) {
 	s := brokenStore{err: fs.ErrInvalid}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		e := engine.New(engine.Config{Store: s, Directory: fleet.New(discard{}, time.Now()), Log: slog.New(slog.DiscardHandler)})
-		if reply := e.HandleReport(t.Context(), "x", data); !strings.HasPrefix(string(reply), `{"version":1`) {
+		if reply := e.HandleReport(t.Context(), "x", data, wire.Tells(data)); !strings.HasPrefix(string(reply), `{"version":1`) {
 			t.Errorf("the answer is %s", reply)
 		}
 	})

@@ -212,7 +212,7 @@ func TestAnswerThatCannotBeMade(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := forgetful{r.db, errors.New("disk on fire")}
 		e := engine.New(engine.Config{Store: s, Directory: r.directory, Link: r, Key: r.key, Log: slog.New(slog.DiscardHandler)})
-		reply := e.HandleReport(t.Context(), "agent-0", []byte(`{"version":1,"hello":{"ip":"10.0.0.0","disk":{"revision":1}}}`))
+		reply := e.HandleReport(t.Context(), "agent-0", []byte(`{"version":1,"hello":{"ip":"10.0.0.0","disk":{"revision":1}}}`), true)
 		if !strings.Contains(string(reply), "disk on fire") {
 			t.Errorf("the answer is %s", reply)
 		}

@@ -107,6 +107,9 @@ func (c *Config) setDefaults() {
 	if c.Guard.Trust == nil {
 		c.Guard.Trust = func(context.Context, string, wire.TrustHeld) []byte { return nil }
 	}
+	if c.Guard.Trusts == nil {
+		c.Guard.Trusts = func(string, wire.TrustHeld) bool { return true }
+	}
 	if c.Guard.Cloned == nil {
 		c.Guard.Cloned = func(context.Context, string, fleet.Rival) {}
 	}

@@ -7,13 +7,16 @@ import (
 	"time"
 
 	"drover/internal/server/fleet"
+	"drover/internal/server/store"
 	"drover/internal/wire"
 )
 
 // Guard is what an engine asks and tells of who reports.
 type Guard struct {
-	// Trust returns the sealed manifest by which an agent is to renew what it trusts; nil where it has the latest.
+	// Trust notes what an agent goes by, and returns the sealed manifest by which it is to renew that; nil where it has the latest.
 	Trust func(ctx context.Context, agent string, held wire.TrustHeld) []byte
+	// Trusts reports whether that is known of the agent already, and Trust has nothing to say to it.
+	Trusts func(agent string, held wire.TrustHeld) bool
 	// Cloned hears that a second host uses the key of an agent.
 	Cloned func(ctx context.Context, agent string, rival fleet.Rival)
 }
@@ -21,26 +24,68 @@ type Guard struct {
 // errStranger refuses the report of a host that the key does not belong to, as far as is known.
 var errStranger = errors.New("another host uses the same key")
 
-// identify refuses a report that comes from another host than the one that the agent's key belongs to.
-func (c *collector) identify(ctx context.Context, agent string, r *wire.Report, now time.Time) *wire.Stranger {
-	name := ""
-	if r.Hello != nil {
-		name = r.Hello.Name
-	}
-	claim, rival, news := c.directory.Claim(agent, r.Place, name, r.Hello != nil, now)
-	switch claim {
-	case fleet.Unsettled:
-		return &wire.Stranger{Reason: "another host has used the key of this agent a moment ago: this one is taken for it once that one has not been heard for some seconds"}
-	case fleet.Denied:
-		if news {
-			c.log.ErrorContext(ctx, "two hosts use the key of one agent, the second one is refused", "agent", agent, "second", rival.Name)
-			c.guard.Cloned(ctx, agent, rival)
+// belongs reports whether a report comes from the host that the agent's key belongs to, as far as is known. If not it writes the answer.
+func (c *collector) belongs(ctx context.Context, agent string, r *wire.Report, signed bool, now time.Time, ack *wire.ReportAck) bool {
+	by := fleet.Claimant{Place: r.Place, Session: r.Session, Introduces: r.Hello != nil, Proof: r.Proof}
+	if by.Introduces {
+		by.Name = r.Hello.Name
+		if c.directory.Elsewhere(agent, by.Place, now) && c.outrun(ctx, agent, by.Session, ack) {
+			return false
 		}
-		return &wire.Stranger{Clone: true, Reason: "another host uses the key of this agent at the same time: this disk is a copy; " +
-			"stop the agent here and have it join as a host of its own: drover-agent join --new-identity"}
-	case fleet.Granted:
 	}
-	return nil
+	claim, rival, news := c.directory.Claim(agent, by, now)
+	if news {
+		c.log.ErrorContext(ctx, "two hosts use the key of one agent, the second one is refused", "agent", agent, "second", rival.Name)
+		c.guard.Cloned(ctx, agent, rival)
+	}
+	switch {
+	case claim == fleet.Granted:
+		if rival.Place != "" && r.Proof != rival.Challenge() {
+			ack.Prove = rival.Challenge()
+		}
+		return true
+	case !signed: // it is asked for what it can be judged by
+		ack.Hello = true
+		return false
+	}
+	ack.Error, ack.Stranger = errStranger.Error(), &wire.Stranger{
+		Reason: "another host has used the key of this agent a moment ago: this one is taken for it if that one is not heard for some seconds",
+	}
+	if claim == fleet.Denied {
+		ack.Stranger = &wire.Stranger{Clone: true, Reason: "another host uses the key of this agent at the same time: this disk is a copy; " +
+			"stop the agent here and have it join as a host of its own: drover-agent join --new-identity"}
+	}
+	return false
+}
+
+// outrun answers an introduction in a session that comes before that of the agent's last one, and reports whether it is so: somebody has sent
+// it again, or the clock of the host is behind. While that cannot be found out, it is.
+func (c *collector) outrun(ctx context.Context, agent, session string, ack *wire.ReportAck) bool {
+	last, err := c.store.LastSession(ctx, agent)
+	switch {
+	case err != nil:
+		ack.Error = err.Error()
+	case session < last:
+		ack.Session, ack.Error = last, store.ErrEarlierSession.Error()
+	default:
+		return false
+	}
+	c.log.WarnContext(ctx, "introduction was not taken", "agent", agent, "session", session, "last", last, "error", ack.Error)
+	return true
+}
+
+// trustProof is what an agent is to prove that says something else of what it trusts than it has before.
+const trustProof = "trust"
+
+// trust answers what an agent says that it goes by: with what it is to go by, or, as long as it may be somebody else who says so, with what
+// it is to prove first.
+func (c *collector) trust(ctx context.Context, agent string, held wire.TrustHeld, signed bool, ack *wire.ReportAck) {
+	switch {
+	case signed:
+		ack.Trust = c.guard.Trust(ctx, agent, held)
+	case ack.Prove == "" && !c.guard.Trusts(agent, held):
+		ack.Prove = trustProof
+	}
 }
 
 // unreadable notes for people that an agent speaks a version that this server does not know.

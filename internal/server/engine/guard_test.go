@@ -25,6 +25,7 @@ func (r *rig) guard() engine.Guard {
 			}
 			return []byte("new for " + agent)
 		},
+		Trusts: func(_ string, held wire.TrustHeld) bool { return held.Digest == "new" },
 		Cloned: func(_ context.Context, agent string, rival fleet.Rival) {
 			r.cloned = append(r.cloned, agent+" "+rival.Name)
 		},
@@ -32,6 +33,7 @@ func (r *rig) guard() engine.Guard {
 }
 
 // TestTrustIsAnswered: whatever an agent reports, it is told what to trust if it goes by something else, and one that cannot take that is not.
+// Who may be somebody else is to prove first that he is the agent.
 func TestTrustIsAnswered(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		for name, c := range map[string]struct {
@@ -41,7 +43,11 @@ func TestTrustIsAnswered(t *testing.T) {
 			"an old build": {nil, ""}, "one that has it": {&wire.TrustHeld{Generation: 2, Digest: "new"}, ""},
 			"one that has not": {&wire.TrustHeld{Generation: 1, Digest: "old"}, "new for agent-0"},
 		} {
-			if ack := r.report("agent-0", wire.Report{Trust: c.held}); string(ack.Trust) != c.want || ack.Error != "" {
+			ack := r.report("agent-0", wire.Report{Trust: c.held})
+			if len(ack.Trust) > 0 || ack.Prove == "" != (c.want == "") || ack.Error != "" {
+				t.Errorf("a heartbeat of %s got %+v", name, ack)
+			}
+			if ack = r.report("agent-0", wire.Report{Trust: c.held, Proof: "trust"}); string(ack.Trust) != c.want || ack.Prove != "" || ack.Error != "" {
 				t.Errorf("%s got %+v", name, ack)
 			}
 		}
@@ -62,8 +68,15 @@ func TestACopyIsRefused(t *testing.T) {
 			t.Errorf("the second one got %+v", ack)
 		}
 		r.pass(5 * time.Second)
-		if ack := r.report("agent-0", wire.Report{Place: "a"}); ack.Error != "" {
+		ack = r.report("agent-0", wire.Report{Place: "a"})
+		if ack.Error != "" || ack.Prove == "" {
 			t.Errorf("the first one got %+v", ack)
+		}
+		if ack := r.report("agent-0", wire.Report{Place: "a", Proof: ack.Prove}); ack.Error != "" || ack.Prove != "" {
+			t.Errorf("its proof got %+v", ack)
+		}
+		if ack := r.report("agent-0", wire.Report{Place: "b"}); !ack.Hello || ack.Error != "" || ack.Stranger != nil {
+			t.Errorf("a heartbeat of the second one got %+v", ack)
 		}
 		r.pass(time.Second)
 		for range 2 {
@@ -100,9 +113,11 @@ func TestACopyThatIsQuicker(t *testing.T) {
 			t.Errorf("the copy got %+v", ack)
 		}
 		r.pass(time.Second)
-		if ack := hello("a"); ack.Error != "" {
+		ack := hello("a")
+		if ack.Error != "" || ack.Prove == "" {
 			t.Errorf("the first one got %+v", ack)
 		}
+		r.report("agent-0", wire.Report{Place: "a", Proof: ack.Prove})
 		r.pass(time.Second)
 		if ack := hello("b"); ack.Stranger == nil || !ack.Stranger.Clone {
 			t.Errorf("the copy got %+v", ack)
@@ -116,10 +131,54 @@ func TestACopyThatIsQuicker(t *testing.T) {
 	})
 }
 
+// TestAnOldPlaceSentAgain: neither made up heartbeats of a host as it was before it was rebooted, nor what it has signed then, keep it from
+// being taken for itself, or have it shown as a copy.
+func TestAnOldPlaceSentAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		number := int64(0)
+		hello := func(session, place string) wire.ReportAck {
+			t.Helper()
+			number++
+			return r.report("agent-0", wire.Report{Session: session, Number: number, Place: place, Hello: &wire.Hello{}})
+		}
+		if ack := hello("s1", "boot 1"); ack.Error != "" {
+			t.Fatalf("the first boot got %+v", ack)
+		}
+		taken := 0
+		for wait := 0; taken == 0 && wait < 20; wait += 3 {
+			ack := hello("s2", "boot 2")
+			switch {
+			case ack.Error == "":
+				taken = wait
+			case ack.Stranger == nil || ack.Stranger.Clone:
+				t.Errorf("after %d s the second boot got %+v", wait, ack)
+			}
+			for range 3 {
+				r.pass(time.Second)
+				heartbeat := r.report("agent-0", wire.Report{Place: "boot 1"})
+				hello("s1", "boot 1")
+				r.report("agent-0", wire.Report{Session: "s1", Number: 1000, Place: "boot 1", Proof: "of something else"})
+				if taken > 0 && (!heartbeat.Hello || r.directory.Elsewhere("agent-0", "boot 2", time.Now())) {
+					t.Errorf("its old heartbeat got %+v", heartbeat)
+				}
+			}
+		}
+		if taken != 15 || len(r.cloned) > 0 || r.directory.Rivals(time.Now()) > 0 {
+			t.Errorf("it is taken for itself after %d s, want 15; copies are %v", taken, r.cloned)
+		}
+		if ack := hello("s1", "boot 1"); ack.Session != "s2" || ack.Stranger != nil {
+			t.Errorf("an old introduction got %+v", ack)
+		}
+		if _, there := r.directory.Rival("agent-0", time.Now()); there {
+			t.Error("the old boot is a rival")
+		}
+	})
+}
+
 // TestLaterVersions: an agent of the future is refused, both sides are told why, and once it is replaced all is well.
 func TestLaterVersions(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		reply := string(r.HandleReport(t.Context(), "agent-0", []byte(`{"version":2,"hello":{"ip":"10.0.0.0"}}`)))
+		reply := string(r.HandleReport(t.Context(), "agent-0", []byte(`{"version":2,"hello":{"ip":"10.0.0.0"}}`), true))
 		if !strings.Contains(reply, "upgrade the servers before the agents") {
 			t.Errorf("it was answered with %s", reply)
 		}
@@ -140,7 +199,7 @@ func TestRecordedReports(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if reply := string(r.HandleReport(t.Context(), "agent-0", data)); reply != `{"version":1}` {
+			if reply := string(r.HandleReport(t.Context(), "agent-0", data, true)); reply != `{"version":1}` {
 				t.Errorf("%s was answered with %s", name, reply)
 			}
 		}

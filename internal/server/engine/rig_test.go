@@ -191,7 +191,7 @@ func (r *rig) report(agent string, report wire.Report) wire.ReportAck {
 		r.t.Fatal(err)
 	}
 	var ack wire.ReportAck
-	if err := json.Unmarshal(r.HandleReport(r.t.Context(), agent, data), &ack); err != nil {
+	if err := json.Unmarshal(r.HandleReport(r.t.Context(), agent, data, wire.Tells(data)), &ack); err != nil {
 		r.t.Fatal(err)
 	}
 	synctest.Wait()

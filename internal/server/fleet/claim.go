@@ -2,7 +2,8 @@ package fleet
 
 import "time"
 
-// holdFor is how long a host keeps its key for itself after its last word. Agents report every 5 s.
+// holdFor is how long a host keeps its key for itself after its last word, and after its last proof where another one wants it. Agents report
+// every 5 s.
 const holdFor = 12 * time.Second
 
 // Claim is what comes of an agent's saying that it has a key.
@@ -12,65 +13,94 @@ type Claim uint8
 const (
 	// Granted: it is the one that the key belongs to.
 	Granted Claim = iota + 1
-	// Unsettled: another host used the key a moment ago. If that one is not heard any more it has gone, and the key is granted.
+	// Unsettled: another host used the key a moment ago. If that one does not prove that it is there it has gone, and the key is granted.
 	Unsettled
-	// Denied: another host uses the key, and has been heard since this one came. One of the two is a copy.
+	// Denied: another host uses the key, and has proven that it is there since this one came. One of the two is a copy.
 	Denied
 )
 
-// Rival is a second host that uses the key of an agent.
-type Rival struct {
-	// Place and Name are what it says of itself.
-	Place, Name string
-	// Since is when it came, Last when it was heard last.
-	Since, Last time.Time
-	// Certain says that the agent was heard since it came.
-	Certain bool
+// Claimant is what a report says of where it comes from.
+type Claimant struct {
+	// Place and Name are those of the host, Session that of the agent's run.
+	Place, Name, Session string
+	// Introduces says that it is an introduction: only that may claim a key which belongs to another host.
+	Introduces bool
+	// Proof is the Challenge that it has signed; empty for none.
+	Proof string
 }
 
-// Claim judges whether a report of an agent comes from the host that the key belongs to, by its place. Introduces says that it is an
-// introduction, with the name that the host has: only that may take over a key which nobody has used for some time. It returns the rival
-// where it is not granted, and whether that has just become certain.
-func (d *Directory) Claim(key, place, name string, introduces bool, now time.Time) (c Claim, r Rival, news bool) {
+// Claim judges whether a report of an agent comes from the host that the key belongs to, by its place. It returns the rival: where it is
+// granted, the one against whom the host is to prove that it is there, if there is one, and whether that has just become certain.
+//
+// That a report is of that place is not proof enough, as anybody on the way can make up a heartbeat. So the key goes over when nothing was
+// heard for some time, or when the rival has been there for as long and nothing was proven.
+func (d *Directory) Claim(key string, by Claimant, now time.Time) (c Claim, r Rival, news bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	l := d.links[key]
-	holder := l.facts.Place
-	if holder == "" && now.Sub(d.started) <= AwayAfter {
-		holder = d.byKey[key].Place // it may be on its way back
-		l.seen = d.started
+	holder, seen := d.holder(key, now)
+	r = d.rivals[key]
+	if by.Place == "" || holder == "" || by.Place == holder {
+		return d.holds(key, r, by, now)
 	}
-	if place == "" || holder == "" || place == holder {
-		return Granted, Rival{}, false
+	if !by.Introduces {
+		return Unsettled, Rival{}, false
 	}
-	if now.Sub(l.seen) > holdFor && introduces { // it has gone
+	if r.there(holder, now) && r.Place != by.Place && by.Session < r.Session { // of an earlier run than the one that is there
+		return Unsettled, Rival{}, false
+	}
+	if !r.goesOn(by.Place, now) {
+		r = Rival{Place: by.Place, Since: now}
+	}
+	r.Name, r.Session, r.Last = by.Name, by.Session, now
+	if now.Sub(seen) > holdFor || now.Sub(later(r.Since, r.Proven)) > holdFor { // it has gone
 		delete(d.rivals, key)
 		return Granted, Rival{}, false
 	}
-	r = d.rivals[key]
-	if r.Place != place {
-		r = Rival{Place: place, Name: name, Since: now}
-	}
-	if name != "" {
-		r.Name = name
-	}
-	r.Last = now
-	if certain := l.seen.After(r.Since); certain && !r.Certain {
-		r.Certain, news = true, true
-	}
 	d.rivals[key] = r
-	if !r.Certain {
-		return Unsettled, r, false
+	d.tell(key, false)
+	if r.Certain() {
+		return Denied, r, false
 	}
-	return Denied, r, news
+	return Unsettled, r, false
+}
+
+// holds takes a word of the host that the key belongs to, under the lock.
+func (d *Directory) holds(key string, r Rival, by Claimant, now time.Time) (c Claim, against Rival, news bool) {
+	if !r.there(by.Place, now) {
+		return Granted, Rival{}, false
+	}
+	if by.Proof == r.Challenge() {
+		news = !r.Certain()
+		r.Proven = now
+		d.rivals[key] = r
+		d.tell(key, false)
+	}
+	return Granted, r, news
+}
+
+// holder returns where the host is that a key belongs to, and when that was heard last, under the lock; empty where it is not known.
+func (d *Directory) holder(key string, now time.Time) (place string, seen time.Time) {
+	l := d.links[key]
+	if l.facts.Place == "" && now.Sub(d.started) <= AwayAfter { // it may be on its way back
+		return d.byKey[key].Place, d.started
+	}
+	return l.facts.Place, l.seen
+}
+
+// Elsewhere reports whether a key belongs to a host at another place, as far as that is known.
+func (d *Directory) Elsewhere(key, place string, now time.Time) bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	holder, _ := d.holder(key, now)
+	return place != "" && holder != "" && place != holder
 }
 
 // Rival returns the second host that uses the key of an agent, if one is there now.
 func (d *Directory) Rival(key string, now time.Time) (Rival, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	r, ok := d.rivals[key]
-	return r, ok && r.Certain && now.Sub(r.Last) <= AwayAfter
+	r := d.rivals[key]
+	return r, r.Certain() && r.there(d.links[key].facts.Place, now)
 }
 
 // Rivals counts the agents whose keys a second host uses now.
@@ -78,8 +108,8 @@ func (d *Directory) Rivals(now time.Time) int {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	n := 0
-	for _, r := range d.rivals {
-		if r.Certain && now.Sub(r.Last) <= AwayAfter {
+	for key, r := range d.rivals {
+		if r.Certain() && r.there(d.links[key].facts.Place, now) {
 			n++
 		}
 	}

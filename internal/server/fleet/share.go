@@ -18,6 +18,8 @@ type Word struct {
 	Introduced bool
 	Since      time.Time
 	Facts      Facts
+	// Rival is a second host with the agent's key; zero where none was heard.
+	Rival Rival
 }
 
 // Share says that other servers write to the same register: the directory notes what it hears itself, for News, and calls changed when it
@@ -48,8 +50,10 @@ func (d *Directory) News(limit int) []Word {
 			break
 		}
 		delete(d.news, key)
-		if l, ok := d.links[key]; ok {
-			w := l.word(key)
+		l, linked := d.links[key]
+		rival, claimed := d.rivals[key]
+		if linked || claimed {
+			w := l.word(key, rival)
 			w.Introduced = w.Introduced && met // the others have heard of it
 			words = append(words, w)
 		}
@@ -70,7 +74,7 @@ func (d *Directory) Links(after string, limit int) []Word {
 	slices.Sort(keys)
 	words := make([]Word, 0, min(limit, len(keys)))
 	for _, key := range keys[:cap(words)] {
-		words = append(words, d.links[key].word(key))
+		words = append(words, d.links[key].word(key, d.rivals[key]))
 	}
 	return words
 }
@@ -84,7 +88,14 @@ func (d *Directory) Hear(words []Word) {
 			d.hearEarly(w)
 			continue
 		}
-		d.links[w.Key] = d.links[w.Key].merge(w)
+		l := d.links[w.Key].merge(w)
+		d.links[w.Key] = l
+		if w.Rival.Place != "" {
+			d.rivals[w.Key] = d.rivals[w.Key].merge(w.Rival)
+		}
+		if d.rivals[w.Key].Place == l.facts.Place { // the key was granted to it
+			delete(d.rivals, w.Key)
+		}
 	}
 }
 
@@ -111,7 +122,7 @@ func (d *Directory) hearEarly(w Word) {
 func (d *Directory) catchUp(key string) {
 	if l, kept := d.early[key]; kept {
 		delete(d.early, key)
-		d.links[key] = d.links[key].merge(l.word(key))
+		d.links[key] = d.links[key].merge(l.word(key, Rival{}))
 	}
 }
 
@@ -153,6 +164,14 @@ func (d *Directory) Shift(by time.Duration) {
 			links[key] = l
 		}
 	}
+	for key, r := range d.rivals {
+		for _, t := range []*time.Time{&r.Since, &r.Last, &r.Proven} {
+			if !t.IsZero() {
+				*t = t.Add(by)
+			}
+		}
+		d.rivals[key] = r
+	}
 }
 
 // Clock notes how far the clock of an agent's host is ahead.
@@ -191,8 +210,8 @@ func (d *Directory) tell(key string, met bool) {
 	}
 }
 
-func (l link) word(key string) Word {
-	return Word{Key: key, Seen: l.seen, Lost: l.lost, Introduced: l.introduced, Since: l.since, Facts: l.facts}
+func (l link) word(key string, rival Rival) Word {
+	return Word{Key: key, Seen: l.seen, Lost: l.lost, Introduced: l.introduced, Since: l.since, Facts: l.facts, Rival: rival}
 }
 
 // merge returns the link as it is by what is known here and elsewhere.

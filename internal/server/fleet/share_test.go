@@ -116,7 +116,7 @@ func TestAnIntroductionAheadOfItsRow(t *testing.T) {
 			if !b.Introduction("B") || p.Facts.Place != "its own" || !p.LastSeen.Equal(at(12*s)) {
 				t.Errorf("introduced %t, presence %+v", b.Introduction("B"), p)
 			}
-			if c, _, _ := b.Claim("B", "a copy's", "", true, at(13*s)); c == fleet.Granted {
+			if c, _, _ := b.Claim("B", fleet.Claimant{Place: "a copy's", Introduces: true}, at(13*s)); c == fleet.Granted {
 				t.Error("its key is granted to a copy")
 			}
 		})

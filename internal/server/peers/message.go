@@ -62,6 +62,18 @@ type word struct {
 	Seen *int64 `json:"s,omitempty"`
 	Lost *int64 `json:"l,omitempty"`
 	Met  *met   `json:"m,omitempty"`
+	// Rival is a second host with the agent's key.
+	Rival *rival `json:"r,omitempty"`
+}
+
+// rival is a second host with the key of an agent.
+type rival struct {
+	Place   string `json:"place"`
+	Name    string `json:"name,omitempty"`
+	Session string `json:"session,omitempty"`
+	Since   *int64 `json:"since"`
+	Last    *int64 `json:"last"`
+	Proven  *int64 `json:"proven,omitempty"`
 }
 
 // met is what an agent has said of itself.
@@ -81,6 +93,11 @@ func wordsOf(words []fleet.Word, now time.Time) []word {
 	list := make([]word, len(words))
 	for i, w := range words {
 		list[i] = word{Key: w.Key, Seen: ago(w.Seen, now), Lost: ago(w.Lost, now)}
+		if r := w.Rival; r.Place != "" {
+			list[i].Rival = &rival{
+				Place: r.Place, Name: r.Name, Session: r.Session, Since: ago(r.Since, now), Last: ago(r.Last, now), Proven: ago(r.Proven, now),
+			}
+		}
 		if w.Introduced {
 			list[i].Met = &met{
 				Ago: now.Sub(w.Since).Milliseconds(), Started: w.Facts.Started, OS: w.Facts.OS, Arch: w.Facts.Arch, CPUs: w.Facts.CPUs, Memory: w.Facts.Memory,
@@ -105,6 +122,11 @@ func read(list []word, now time.Time) []fleet.Word {
 	words := make([]fleet.Word, len(list))
 	for i, w := range list {
 		words[i] = fleet.Word{Key: w.Key, Seen: at(w.Seen, now), Lost: at(w.Lost, now)}
+		if r := w.Rival; r != nil {
+			words[i].Rival = fleet.Rival{
+				Place: r.Place, Name: r.Name, Session: r.Session, Since: at(r.Since, now), Last: at(r.Last, now), Proven: at(r.Proven, now),
+			}
+		}
 		if m := w.Met; m != nil {
 			words[i].Introduced, words[i].Since = true, at(&m.Ago, now)
 			words[i].Facts = fleet.Facts{Started: m.Started, OS: m.OS, Arch: m.Arch, CPUs: m.CPUs, Memory: m.Memory, Place: m.Place, Policy: m.Policy}

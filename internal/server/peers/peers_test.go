@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"drover/internal/fabric"
 	"drover/internal/server/fleet"
 	"drover/internal/server/peers"
@@ -246,11 +248,22 @@ func TestPresenceIsShared(t *testing.T) {
 			first.Facts.OS != "linux" || first.Facts.Place != "here" || first.Facts.CPUs != 2 || !first.Facts.Started.Equal(facts.Started) {
 			t.Errorf("of one it knows %+v", first)
 		}
+		rival := fleet.Rival{Place: "there", Name: "two", Session: "s", Since: time.Now().Add(-2 * time.Second), Last: time.Now().Add(-time.Second)}
+		a.links.see(fleet.Word{Key: "k00001", Seen: time.Now(), Rival: rival})
+		pass(time.Second)
+		if diff := cmp.Diff(rival, b.links.known["k00001"].Rival); diff != "" {
+			t.Errorf("of a rival it knows (-want +got):\n%s", diff)
+		}
+		rival.Proven = time.Now()
+		a.links.see(fleet.Word{Key: "k00001", Seen: time.Now(), Rival: rival})
 		lost := fleet.Word{Key: "gone", Seen: time.Now().Add(-2 * time.Second), Lost: time.Now()}
 		a.links.see(lost)
 		pass(time.Second)
 		if got := b.links.known["gone"]; got.Lost.IsZero() || got.Seen.After(got.Lost) || got.Introduced {
 			t.Errorf("of the lost one it knows %+v", got)
+		}
+		if got := b.links.known["k00001"].Rival; !got.Certain() {
+			t.Errorf("of the rival it knows %+v", got)
 		}
 		stopA()
 		stopB()
