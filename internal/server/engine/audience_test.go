@@ -15,7 +15,9 @@ import (
 )
 
 func event(stream string, seq uint64) process.Event {
-	return process.Event{Stream: stream, Seq: seq, Kind: process.EventExited, Process: process.ID{Namespace: "ns", Name: "nginx"}}
+	return process.Event{
+		Stream: stream, Seq: seq, At: time.Now().UnixMilli(), Kind: process.EventExited, Process: process.ID{Namespace: "ns", Name: "nginx"},
+	}
 }
 
 // history is what is stored, as "agent stream seq".
@@ -99,6 +101,29 @@ func TestOldEventsAreRemoved(t *testing.T) {
 			t.Errorf("stored are %s", got)
 		}
 		r.pass(26 * time.Hour)
+		if got := r.history(); got != "agent-0 s 2" {
+			t.Errorf("stored are %s", got)
+		}
+	})
+}
+
+// TestOldEventsSentAgain: once nobody knows any more that they were stored, they are not stored again.
+func TestOldEventsSentAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		ahead := event("ahead", 1) // of a host whose clock is
+		ahead.At += (20 * time.Hour).Milliseconds()
+		recorded := wire.Report{Events: []process.Event{event("s", 1), ahead}}
+		r.report("agent-0", recorded)
+		for range 40 {
+			r.pass(24 * time.Hour)
+			if ack := r.report("agent-0", recorded); ack.Error != "" {
+				t.Fatal(ack.Error)
+			}
+		}
+		if got := r.history(); got != "" {
+			t.Errorf("stored are %s", got)
+		}
+		r.report("agent-0", wire.Report{Events: []process.Event{recorded.Events[0], event("s", 2)}})
 		if got := r.history(); got != "agent-0 s 2" {
 			t.Errorf("stored are %s", got)
 		}

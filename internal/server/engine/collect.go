@@ -29,6 +29,8 @@ type collector struct {
 	returned func(agent string)
 	happened func()
 	guard    Guard
+	// kept is how long events are kept, and are known.
+	kept time.Duration
 	// settled is called with the items of which a report has told.
 	settled func(item string)
 	// introduced is called with what an agent that introduces itself says of its process groups.
@@ -54,6 +56,10 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte, signe
 	if err == nil {
 		now := c.clock.now()
 		if !c.belongs(ctx, agent, r, signed, now, &ack) {
+			return ack
+		}
+		if signed && !c.directory.InTurn(agent, r.Session, r.Number) {
+			ack.Error = store.ErrOvertaken.Error()
 			return ack
 		}
 		c.directory.Seen(agent, now)
@@ -204,16 +210,25 @@ func (c *collector) observe(ctx context.Context, from store.ReportMark, r *wire.
 	return c.store.PutObserved(ctx, from, rows, gone)
 }
 
-// history stores what has happened, and tells those who wait for it.
+// history stores what has happened, and tells those who wait for it. What happened longer ago than events are kept is not stored: it may
+// have been before, and be sent again.
 func (c *collector) history(ctx context.Context, agent string, all []process.Event) error {
-	events := make([]process.Event, 0, len(all))
+	events, old := make([]process.Event, 0, len(all)), 0
+	oldest := c.clock.now().Add(-c.kept).UnixMilli()
 	for _, e := range all {
 		// One without a name could not be told from others: the agent is out of its mind, and must not be stuck with it.
 		if e.Stream == "" || len(e.Stream) > maxStream || e.Seq == 0 || e.Seq > math.MaxInt64 {
 			c.log.WarnContext(ctx, "event without a name was dropped", "agent", agent, "kind", e.Kind)
 			continue
 		}
+		if e.At < oldest {
+			old++
+			continue
+		}
 		events = append(events, e)
+	}
+	if old > 0 {
+		c.log.WarnContext(ctx, "events from longer ago than events are kept were dropped", "agent", agent, "events", old)
 	}
 	if len(events) == 0 {
 		return nil

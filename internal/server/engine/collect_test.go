@@ -179,7 +179,7 @@ func TestNothingIsAcknowledgedThatIsNotStored(t *testing.T) {
 		`{"progress":[{"item":"1","limit":5}]}`,
 		`{"progress":[{"item":"1","outcome":{"text":"success"}}]}`,
 		`{"observed":[{"process":{"name":"a"}}]}`,
-		`{"events":[{"stream":"s","seq":1}]}`,
+		`{"events":[{"stream":"s","seq":1,"at":9007199254740991}]}`,
 	} {
 		if reply := string(e.HandleReport(t.Context(), "x", []byte(report), true)); !strings.Contains(reply, "disk full") {
 			t.Errorf("%s was answered with %s", report, reply)

@@ -144,7 +144,7 @@ func TestEventsOfOthers(t *testing.T) {
 		if heard() {
 			t.Error("listeners are woken by nothing")
 		}
-		r.report("agent-0", wire.Report{Events: []process.Event{{Stream: "s", Seq: 1, Kind: process.EventStarted, At: 1}}})
+		r.report("agent-0", wire.Report{Events: []process.Event{{Stream: "s", Seq: 1, Kind: process.EventStarted, At: time.Now().UnixMilli()}}})
 		if heard() {
 			t.Fatal("it knows already: nothing is tried")
 		}
@@ -164,7 +164,7 @@ func TestWhatIsTold(t *testing.T) {
 		item := r.takenOne().Item
 		r.Engine = o.Engine // it takes the reports from here on
 		r.finish("agent-0", item)
-		r.report("agent-0", wire.Report{Events: []process.Event{{Stream: "s", Seq: 1, Kind: process.EventStarted, At: 1}}})
+		r.report("agent-0", wire.Report{Events: []process.Event{{Stream: "s", Seq: 1, Kind: process.EventStarted, At: time.Now().UnixMilli()}}})
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		if len(o.tasks) != 1 || o.tasks[0] != "t" || o.news != 1 {
@@ -262,6 +262,49 @@ func TestAnOldIntroduction(t *testing.T) {
 		after, err := r.db.LastCursor(t.Context())
 		if sent := r.taken(); a.Build != "new" || after != cursor || err != nil || len(sent) != 0 {
 			t.Errorf("it is of build %q, has %d events more, %v, and was sent %d manifests", a.Build, after-cursor, err, len(sent))
+		}
+	})
+}
+
+// TestAReportSentAgain: in its own session, too, whatever an agent has signed counts once and in its turn, and has nothing set again.
+func TestAReportSentAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		hello := func(number int64, groups string) wire.ReportAck {
+			t.Helper()
+			ack := r.report("agent-0", wire.Report{
+				Session: "s1", Number: number,
+				Hello: &wire.Hello{IP: "10.0.0.0", Disk: &wire.Disk{}, Groups: map[string]string{"ns": groups}},
+			})
+			for _, m := range r.taken() {
+				for _, o := range m.Orders {
+					r.finish("agent-0", o.Item)
+				}
+			}
+			return ack
+		}
+		tasks := func() int {
+			t.Helper()
+			list, err := r.db.ListAudit(t.Context(), store.AuditFilter{Action: "restore_process_groups", Limit: 100})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(list)
+		}
+		hello(1, "odd")
+		if n := tasks(); n != 1 {
+			t.Fatalf("the groups were set again %d times", n)
+		}
+		hello(2, wire.GroupsDigest(nil))
+		for range 3 {
+			r.directory.Lost("agent-0", time.Now())
+			for number := range int64(3) {
+				if ack := hello(number, "odd"); ack.Error == "" {
+					t.Errorf("report %d, once more, was answered %+v", number, ack)
+				}
+			}
+		}
+		if n := tasks(); n != 1 {
+			t.Errorf("the groups were set again %d times", n)
 		}
 	})
 }

@@ -65,11 +65,31 @@ type link struct {
 	ahead time.Duration
 	// trust names what it goes by.
 	trust string
+	// session and number are the place of the last report that it has signed.
+	session string
+	number  int64
 }
 
 // lose returns the link as it is once it is found to be gone.
 func (l link) lose(at time.Time) link {
-	return link{seen: l.seen, lost: at, facts: l.facts, ahead: l.ahead, trust: l.trust}
+	return link{seen: l.seen, lost: at, facts: l.facts, ahead: l.ahead, trust: l.trust, session: l.session, number: l.number}
+}
+
+// InTurn notes the place of a report that the agent has signed, and reports whether this server has had neither that report nor a later one
+// of the same session: what is signed can be sent again by anybody. Which session is the latest is known to the database.
+func (d *Directory) InTurn(key, session string, number int64) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l := d.links[key]
+	if session < l.session {
+		return true
+	}
+	if session != "" && session == l.session && number <= l.number {
+		return false
+	}
+	l.session, l.number = session, number
+	d.links[key] = l
+	return true
 }
 
 // presence judges a link at one moment. Started is when the server was.

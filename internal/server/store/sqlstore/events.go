@@ -116,9 +116,10 @@ func (db *Store) PruneEvents(ctx context.Context, before time.Time, keep, limit 
 		if err != nil {
 			return err
 		}
-		// What was acknowledged so long ago no agent has any more, so none tells it again.
+		// What was acknowledged so long ago no agent has any more, so none tells it again. What was told of it is older than what is kept, and a
+		// day is for agents whose clocks were ahead.
 		return tx.exec(ctx, `DELETE FROM event_streams WHERE (agent, stream) IN (
-				SELECT agent, stream FROM event_streams WHERE heard < ? LIMIT ?)`, nanos(before), max(limit, 0))
+				SELECT agent, stream FROM event_streams WHERE heard < ? LIMIT ?)`, nanos(before.Add(-24*time.Hour)), max(limit, 0))
 	})
 	if err != nil {
 		return 0, fmt.Errorf("cannot prune events: %w", err)

@@ -243,7 +243,12 @@ func pruneEvents(t *testing.T, s store.Store) {
 		t.Errorf("after all were removed: %+v", last)
 	}
 	prune(1000, 100, 10, 1)
+	put(50, exits("s", 11, 11)...)
+	const day = 24 * 60 * 60
+	prune(day+41, 100, 10, 0) // its stream was heard last at 40, and is forgotten a day after its events
+	put(50, exits("s", 11, 11)...)
+	prune(1000, 100, 10, 1)
 	cursor, err := s.LastCursor(ctx)
 	must(t, err)
-	same(t, "the last cursor of what is gone", int64(11), cursor)
+	same(t, "the last cursor of what is gone", int64(12), cursor)
 }
