@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -99,6 +101,7 @@ func (e endpoint) startOn(port int, configure func() (*server.Options, error)) (
 	opts.MaxPingsOut = maxPingsOut
 	opts.WriteDeadline = writeDeadline
 	opts.MaxClosedClients = closedKept
+	opts.MaxConn = connections()
 	opts.Cluster.NoAdvertise = true // addresses of our own network are no business of an agent's
 	if e.tls != nil {
 		opts.TLS, opts.TLSConfig, opts.TLSHandshakeFirst, opts.TLSTimeout = true, forProcessors().guard(e.tls, e.first), true, tlsTimeout
@@ -147,6 +150,27 @@ func settle(srv *server.Server, clustered bool, log *logBridge) (port int, err e
 		return 0, fmt.Errorf("%w: %s", errListen, text)
 	}
 	return addr.Port, nil
+}
+
+// A server that has run out of descriptors answers no caller any more and cannot open its files, so that clients get only so many: all but a
+// share, and never fewer than half.
+const (
+	reserveShare = 50
+	reserveLeast = 64
+)
+
+// connections returns how many clients a server of this process may have.
+func connections() int {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return server.DEFAULT_MAX_CONNECTIONS
+	}
+	return connectionsOf(limit.Cur)
+}
+
+func connectionsOf(descriptors uint64) int {
+	n := int(min(descriptors, math.MaxInt32)) //nolint:gosec // it fits
+	return n - min(max(n/reserveShare, reserveLeast), n/2)
 }
 
 func shutdown(srv *server.Server) {
