@@ -130,7 +130,9 @@ func (b *both) runEngine(link engine.Link) (e *engine.Engine, stop func()) {
 		b.t.Fatal(err)
 	}
 	e = engine.New(engine.Config{Store: b.db, Directory: directory, Link: link, Key: b.key, Log: slog.New(slog.DiscardHandler)})
-	unserve, err := b.link.Serve(wire.AnyReportSubject, "servers", 4, func(ctx context.Context, _ string, data []byte) []byte { return e.HandleReport(ctx, b.agent, data, wire.Tells(data)) })
+	unserve, err := b.link.Serve(wire.AnyReportSubject, "servers", 4, func(ctx context.Context, _ string, data []byte) []byte {
+		return e.HandleReport(ctx, b.agent, data, wire.Tells(data))
+	})
 	if err != nil {
 		b.t.Fatal(err)
 	}

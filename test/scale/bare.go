@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -85,6 +86,7 @@ func runBarePeers(args []string) error {
 	if len(args) != 5 {
 		return errors.New("five arguments are needed")
 	}
+	debug.SetGCPercent(thriftless)
 	p := &barePeers{dir: args[0], url: args[1]}
 	var size int
 	for i, n := range []*int{&p.first, &p.count, &size} {
@@ -146,8 +148,8 @@ func (p *barePeers) listen(i int) error {
 	return conn.Flush()
 }
 
-// exchange is how many bytes go to an agent and come back from it in one operation that asks how a process is: the order and the
-// acknowledgement, the receipt and the report.
+// exchange is how many bytes go to an agent and come back from it in one operation that asks how a process is: the order, and the
+// receipt with the answer.
 type exchange struct{ down, up int }
 
 // exchanged takes the sizes from messages as drover makes them.
@@ -166,25 +168,14 @@ func exchanged(spec *process.Spec) (exchange, error) {
 	outcome := process.Outcome{Text: process.Success, Status: &process.Status{
 		ProcName: procName, Instance: process.Instance{PID: -1}, ReportedAt: time.Now().Unix(), Message: "no process is in " + spec.Identity.PIDPath,
 	}}
-	e := exchange{down: len(order)}
-	for _, m := range []struct {
-		message any
-		way     *int
-	}{
-		{wire.ReportAck{Version: wire.Version}, &e.down},
-		{wire.Receipt{Version: wire.Version, Accepted: []string{item}}, &e.up},
-		{wire.Report{Version: wire.Version, Progress: []wire.Progress{{Item: item, Outcome: &outcome}}}, &e.up},
-	} {
-		data, err := json.Marshal(m.message)
-		if err == nil {
-			data, err = wire.SealReport(data, key) // one signature is as long as another
-		}
-		if err != nil {
-			return exchange{}, err
-		}
-		*m.way += len(data)
+	receipt, err := json.Marshal(wire.Receipt{Version: wire.Version, Answers: map[string]process.Outcome{item: outcome}})
+	if err == nil {
+		receipt, err = wire.SealReport(receipt, key) // one signature is as long as another
 	}
-	return e, nil
+	if err != nil {
+		return exchange{}, err
+	}
+	return exchange{down: len(order), up: len(receipt)}, nil
 }
 
 // bare measures bare NATS: the memory of its connections, and a request to each with the answers of all.

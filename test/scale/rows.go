@@ -95,7 +95,7 @@ func (b *bench) query(context.Context) error {
 	b.add("of that: until the task is accepted", m.accepted.Quantile(0.5), 0, "", false)
 	b.report.Note("a query takes %.3f ms of a processor of the server's for each agent (bare NATS: %.3f ms), and %.3f ms of the agent's own, which here is on the same processors",
 		m.cpu.Quantile(0.5)*1000/float64(b.n), b.floor.askCPU.Quantile(0.5)*1000/float64(b.n), m.agents.Quantile(0.5)*1000/float64(b.n))
-	b.report.Note("an operation sends %d bytes to an agent and brings %d back; bare NATS does so in one request", b.bytes.down, b.bytes.up)
+	b.report.Note("a query sends %d bytes to an agent and brings %d back, and so does bare NATS", b.bytes.down, b.bytes.up)
 	return nil
 }
 
