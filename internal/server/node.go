@@ -28,9 +28,13 @@ type Node struct {
 // configuration, certificate and key, and what the others are verified by. Files that are there are replaced, so that it also renews a
 // certificate.
 func ConfigureNode(dir string, n Node, out io.Writer, log *slog.Logger) error {
+	_, none := os.Stat(filepath.Join(dir, "pki"))
 	keys, keeper, err := offlineKeys(dir, log)
 	if err != nil {
 		return err
+	}
+	if none != nil {
+		log.Warn("keys of a new fleet were made, as there were none in the data directory: is it the one of the server?", "dir", dir)
 	}
 	var text bytes.Buffer
 	if err := broker.ConfigureNode(&text, externalKeys(dir, keys), n.Node); err != nil {
