@@ -147,7 +147,17 @@ func (a *Agent) answer(ctx context.Context, questions []specstore.Entry) (soon m
 	expected, ask := a.answers.expect(questions)
 	a.metrics.Accepted(len(ask))
 	a.answers.queue.Submit(ask)
-	isNoted, err := a.note(questions, await(ctx, expected))
+	open := await(ctx, expected)
+	// Whoever hears the answer is to see the state that belongs to it, and how that came about: as long as the server does not have these the
+	// answer comes behind them, in a report.
+	behind := a.reporter.Behind()
+	if behind {
+		open = open[:0]
+		for i := range questions {
+			open = append(open, i)
+		}
+	}
+	isNoted, err := a.note(questions, open)
 	if err != nil {
 		a.cfg.Log.Error("questions could not be noted", "error", err)
 	}
@@ -156,7 +166,10 @@ func (a *Agent) answer(ctx context.Context, questions []specstore.Entry) (soon m
 	for i, e := range expected {
 		item := questions[i].Item
 		outcome, answered := a.answers.settle(e, func(limit time.Duration) { a.reporter.Began(item, limit) })
-		if !answered {
+		if !answered || behind {
+			if answered {
+				a.reporter.Finished(item, outcome)
+			}
 			if isNoted[item] {
 				noted = append(noted, item)
 			}

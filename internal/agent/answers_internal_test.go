@@ -34,6 +34,8 @@ type desk struct {
 	takes  map[string]time.Duration
 	answer map[string]process.Outcome
 	limit  time.Duration
+	// way is how long a report takes to the server.
+	way time.Duration
 
 	mu    sync.Mutex
 	asked []specstore.Entry
@@ -131,6 +133,7 @@ func (d *desk) Report(_ context.Context, data []byte) ([]byte, error) {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return nil, err
 	}
+	time.Sleep(d.way) // the bubble's time
 	d.mu.Lock()
 	d.told = append(d.told, r.Progress...)
 	d.mu.Unlock()
@@ -223,6 +226,29 @@ func TestQuickQuestions(t *testing.T) {
 			if q.Boot != "this boot" { // else it would live by the wall clock
 				t.Errorf("%s was accepted in boot %q", q.Item, q.Boot)
 			}
+		}
+	})
+}
+
+// TestAnswersComeBehindTheState: as long as a state or an event is on its way to the server, an answer that knows of it is not ahead of it.
+func TestAnswersComeBehindTheState(t *testing.T) {
+	desks(t, func(t *testing.T, d *desk) {
+		for name, happens := range map[string]func(){
+			"state": func() { d.super.Changed(process.ID{Namespace: "ns", Name: "a"}) },
+			"event": d.reporter.Happened,
+		} {
+			d.way = 50 * time.Millisecond
+			happens()
+			answered, noted := d.ask(t.Context(), name)
+			d.want("answered before the "+name+" was there", answered)
+			d.want("noted before the "+name+" was there", noted, name)
+			d.pass(time.Second)
+			d.want("told after the "+name, d.heard(), name)
+			d.want("left on disk", d.onDisk())
+			d.way = 0
+			answered, noted = d.ask(t.Context(), "then")
+			d.want("answered then", answered, "then")
+			d.want("noted then", noted)
 		}
 	})
 }

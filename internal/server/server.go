@@ -150,6 +150,9 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		return nil, err
 	}
 	s.directory = fleet.New(s.store, s.clock.Now())
+	if s.joining != nil {
+		s.directory.AdmitOnly()
+	}
 	s.openCluster(database)
 	s.link.area = s.areaOf
 	if err := s.directory.Load(ctx); err != nil {

@@ -23,6 +23,7 @@ type batch struct {
 	finished []string
 	changed  []process.ID
 	greeting int // as it was when the report was made
+	noted    int // as in news, when the report was made
 	more     bool
 	bytes    int
 	// alone says that it is an introduction which tells of the disk. Whoever waits for the server's answer does not wait for all the
@@ -81,7 +82,7 @@ func (b *batch) encode() ([]byte, error) {
 func (r *Reporter) gather() batch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	b := batch{report: wire.Report{Version: wire.Version}, greeting: r.greeting}
+	b := batch{report: wire.Report{Version: wire.Version}, greeting: r.greeting, noted: r.news.noted}
 	if r.hello {
 		hello := r.cfg.Hello
 		b.report.Hello = &hello
@@ -221,6 +222,9 @@ func (r *Reporter) acknowledged(b batch) {
 		if o.Gone && r.gone[o.Process] == o.Status.Revision {
 			delete(r.gone, o.Process)
 		}
+	}
+	if !b.more {
+		r.news.told = max(r.news.told, b.noted)
 	}
 	if b.greeting != r.greeting {
 		return // a new introduction tells everything again

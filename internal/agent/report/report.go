@@ -102,6 +102,7 @@ type Reporter struct {
 	gone     map[process.ID]uint64        // the revisions with which processes were forgotten
 	specs    map[process.ID]*process.Spec // what the server has of them
 	unsent   map[string]bool              // items and processes of which something could not be encoded
+	news     news
 
 	// met is whether an introduction was taken in, strange whether the last one was taken for that of a copy; they belong to Run.
 	met, strange bool
@@ -115,8 +116,18 @@ func New(cfg Config) *Reporter {
 	return &Reporter{
 		cfg: cfg, session: newSession("", cfg.Wall()), wake: make(chan struct{}, 1), linked: make(chan struct{}, 1), hello: true, begun: map[string]beginning{},
 		outcomes: map[string]process.Outcome{}, changed: map[process.ID]bool{}, gone: map[process.ID]uint64{},
-		specs: map[process.ID]*process.Spec{}, unsent: map[string]bool{},
+		specs: map[process.ID]*process.Spec{}, unsent: map[string]bool{}, news: news{noted: 1},
 	}
+}
+
+// news counts what there was to tell of states and events, and how much of that the server has.
+type news struct{ noted, told int }
+
+// Behind reports whether the server does not have all states and events yet: what it is told otherwise may come before these.
+func (r *Reporter) Behind() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.news.told < r.news.noted
 }
 
 // beginning is an operation that has begun: how long it may take, in seconds, when the server is to hear of it, and whether it has.
@@ -186,6 +197,7 @@ func (r *Reporter) Finished(item string, outcome process.Outcome) {
 func (r *Reporter) Changed(id process.ID) {
 	r.mu.Lock()
 	r.changed[id] = true
+	r.news.noted++
 	r.mu.Unlock()
 	r.nudge()
 }
@@ -199,7 +211,12 @@ func (r *Reporter) Gone(id process.ID, revision uint64) {
 }
 
 // Happened notes that there is a new event.
-func (r *Reporter) Happened() { r.nudge() }
+func (r *Reporter) Happened() {
+	r.mu.Lock()
+	r.news.noted++
+	r.mu.Unlock()
+	r.nudge()
+}
 
 // Connected notes that the link is new: the agent introduces itself again.
 func (r *Reporter) Connected() {
@@ -224,6 +241,7 @@ func (r *Reporter) Introduce() {
 // greet makes the next report an introduction; the caller holds the lock.
 func (r *Reporter) greet() {
 	r.hello = true
+	r.news.noted++
 	r.greeting++
 	for item, b := range r.begun {
 		b.told = false

@@ -126,3 +126,22 @@ func TestIDsOfOtherAreas(t *testing.T) {
 		}
 	}
 }
+
+// TestAdmitOnly: an agent that was removed a moment ago does not come back by what it says of itself.
+func TestAdmitOnly(t *testing.T) {
+	r := &register{agents: []store.Agent{{Key: "A", IP: "10.0.0.1", Created: start}}}
+	d := load(t, r)
+	d.AdmitOnly()
+	if err := d.Join(t.Context(), store.Agent{Key: "A", IP: "10.0.0.1", Name: "host", Created: start}, at(time.Second)); err != nil {
+		t.Errorf("one that is there: %v", err)
+	}
+	if err := d.Remove(t.Context(), "A", func(context.Context) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Join(t.Context(), store.Agent{Key: "A", IP: "10.0.0.1", Created: start}, at(2*time.Second)); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("one that was removed: %v", err)
+	}
+	if _, there := d.ByKey("A"); there {
+		t.Error("it is back")
+	}
+}

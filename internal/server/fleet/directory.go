@@ -48,6 +48,8 @@ type Directory struct {
 	news map[string]bool
 	// changed is called with an agent whose row was changed here.
 	changed func(agent string)
+	// closed says that Join lets nobody in.
+	closed bool
 }
 
 // New returns an empty directory of a server that was started at the given time. Load fills it.
@@ -143,10 +145,15 @@ func (d *Directory) unname(key string) {
 	}
 }
 
+// AdmitOnly has nobody come in but by Admit: an agent that is removed while it introduces itself must not be back by that. It is for before
+// anything is heard.
+func (d *Directory) AdmitOnly() { d.closed = true }
+
 // Join stores the agent, or what is new of it, and takes it into the register; one that is known as it is costs no write. It takes
 // over the address and id of an agent that is away, as a host that was installed anew must; while the other is online it returns
 // ErrTaken, for the id of one of another area ErrElsewhere, and for one that reads as another host's address ErrMisleading. The id that was
 // assigned to it stays, whatever the caller says; one that takes over an address takes over the id that was assigned to the host there.
+// Where agents come in by Admit only it returns store.ErrNotFound for one that is not in the register.
 func (d *Directory) Join(ctx context.Context, a store.Agent, now time.Time) error {
 	d.joining.Lock()
 	defer d.joining.Unlock()
@@ -154,6 +161,9 @@ func (d *Directory) Join(ctx context.Context, a store.Agent, now time.Time) erro
 	known, err := d.mayJoin(a, now)
 	if err != nil || known {
 		return err
+	}
+	if _, there := d.ByKey(a.Key); d.closed && !there {
+		return fmt.Errorf("cannot join agent %s: %w", a.Key, store.ErrNotFound)
 	}
 	if err := d.write(ctx, a); err != nil {
 		return fmt.Errorf("cannot join agent %s: %w", a.Key, err)
