@@ -62,7 +62,8 @@ func TestMemoryHog(t *testing.T) {
 		t.Fatalf("%d ended before the start: %v", n, err)
 	}
 	run(t, g, `(head -c 300000000 /dev/zero | tail -c 300000000 >/dev/null; echo up); exec sleep 1000`)
-	if n, err := tree.OOMKilled("g"); n != 1 || err != nil {
+	// As a rule one; the kernel may choose another before what that one held is free.
+	if n, err := tree.OOMKilled("g"); n < 1 || err != nil {
 		t.Errorf("%d ended: %v", n, err)
 	}
 	if pids, err := g.PIDs(); len(pids) == 0 || err != nil {
