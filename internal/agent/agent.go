@@ -186,7 +186,7 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 	a.prober = probe.New(probe.Config{Host: a.host, Sink: asked, Clock: host.SinceBoot, NewRun: newRun, Log: a.cfg.Log})
 	operator := &operation.Operator{
 		Policy:    a.policy,
-		Processes: a.host, Commands: measuredHost{a.host, a.metrics}, Journal: a.disk, Asker: a.prober, Clock: host.SinceBoot, NewRun: newRun,
+		Processes: a.host, Commands: measuredHost{a.host, a.metrics}, Trees: a.host, Journal: a.disk, Asker: a.prober, Clock: host.SinceBoot, NewRun: newRun,
 		LimitNotes: a.host.LimitNotes, Log: a.cfg.Log,
 	}
 	a.super = supervisor.New(supervisor.Config{
@@ -289,11 +289,11 @@ type asked struct{ *supervisor.Supervisor }
 // groupName is the name of an agent's control group: two agents on one host have two.
 func groupName(key string) string { return "drover-" + strings.ToLower(key[len(key)-16:]) }
 
-// newRun makes a run id that begins with a hash of the process, for people who look into the control groups.
+// newRun makes a run id that nobody else has made.
 func newRun(id process.ID) string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // it never fails
-	return id.Hash()[:12] + "-" + hex.EncodeToString(b[:])
+	return operation.NewRunID(id, hex.EncodeToString(b[:]))
 }
 
 // Key returns the agent's public key, which is its name on the fabric.

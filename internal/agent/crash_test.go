@@ -141,12 +141,14 @@ func runChild(dir string, crashAt int64) error {
 	}
 	over := finished{done: make(chan struct{})}
 	runs := atomic.Int64{}
-	newRun := func(id process.ID) string { return fmt.Sprintf("%s-%d-%d", id.Hash()[:8], os.Getpid(), runs.Add(1)) }
+	newRun := func(id process.ID) string {
+		return operation.NewRunID(id, fmt.Sprintf("%d-%d", os.Getpid(), runs.Add(1)))
+	}
 	prober := probe.New(probe.Config{Host: machine, Clock: host.SinceBoot, NewRun: newRun, Log: log})
 	super := supervisor.New(supervisor.Config{
 		Store: journal, Histories: store, Revisions: store, Sink: over, HealthyAfter: time.Minute, Relist: time.Minute, BootStarts: 8, Burst: 100, Rate: 100, Log: log,
 		Operator: &operation.Operator{
-			Processes: machine, Commands: machine, Journal: journal, Asker: prober, Clock: host.SinceBoot, Log: log, NewRun: newRun,
+			Processes: machine, Commands: machine, Trees: machine, Journal: journal, Asker: prober, Clock: host.SinceBoot, Log: log, NewRun: newRun,
 		},
 	})
 	super.Join(supervisor.Parts{

@@ -20,6 +20,7 @@ import (
 type Host interface {
 	operation.Processes
 	operation.Commands
+	operation.Trees
 	probe.Host
 	limit.Trees
 	Machinery

@@ -40,6 +40,8 @@ const (
 	EventFound          EventKind = "found"                // it was seen running, started by somebody else
 	EventExited         EventKind = "exited"               // it ended by itself
 	EventStopped        EventKind = "stopped"              // an operation ended it
+	EventReplaced       EventKind = "main-pid-changed"     // another process of the same run, or one from outside, has taken its place
+	EventLeftovers      EventKind = "leftovers-ended"      // what its run had left behind was ended
 	EventRelaunched     EventKind = "relaunched"           // it was brought up again after it had ended
 	EventRelaunchFailed EventKind = "relaunch-failed"      // it could not be
 	EventGivenUp        EventKind = "given-up"             // it will not be tried any more
@@ -70,7 +72,7 @@ const (
 // EventKinds lists them.
 func EventKinds() []EventKind {
 	return []EventKind{
-		EventStarted, EventFound, EventExited, EventStopped, EventRelaunched, EventRelaunchFailed, EventGivenUp, EventRetried, EventHosted,
+		EventStarted, EventFound, EventExited, EventStopped, EventReplaced, EventLeftovers, EventRelaunched, EventRelaunchFailed, EventGivenUp, EventRetried, EventHosted,
 		EventUnhosted, EventRegistered, EventUnregistered, EventReloaded, EventFailed, EventBreach, EventGroupBreach, EventTakenDown,
 		EventRunStarted, EventRunEnded, EventRunFailed, EventRunSkipped, EventRunMissed, EventUnhealthy, EventHealthy, EventDrifted, EventRestored,
 		EventFlapping, EventSteady, EventsLost,

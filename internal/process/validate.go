@@ -42,6 +42,7 @@ func (s *Spec) Faults(op Op) []FieldFault {
 	var f faults
 	s.identityFaults(&f)
 	s.commandFaults(&f)
+	s.labelFaults(&f)
 	if !stores(op) {
 		return f
 	}

@@ -103,6 +103,25 @@ func usable(base string) bool {
 // Mode says what kind of groups the tree has.
 func (t *Tree) Mode() Mode { return t.mode }
 
+// Holder returns the id of the group that a process is in, or is below; false where it is in none of this tree.
+func (t *Tree) Holder(proc procfs.FS, pid int) (id string, ok bool) {
+	controller := ""
+	switch t.mode {
+	case ModeNone:
+		return "", false
+	case ModeFreezer:
+		controller = "freezer"
+	case ModeV2:
+	}
+	path, ok := proc.Cgroup(pid, controller)
+	if !ok {
+		return "", false
+	}
+	_, inside, ok := strings.Cut(path+"/", "/"+filepath.Base(t.base)+"/")
+	id, _, _ = strings.Cut(inside, "/")
+	return id, ok && id != ""
+}
+
 // Path is the tree's directory; empty in ModeNone.
 func (t *Tree) Path() string { return t.base }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drover/internal/agent/locate"
+	"drover/internal/agent/operation"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/test/harness"
@@ -24,11 +25,11 @@ func TestLookAtAFileSystemThatHangs(t *testing.T) {
 		close(over)
 		return locate.Result{}
 	}, 50*time.Millisecond)
-	seen := h.Look(spec(dir, "daemon", file), specstore.Runtime{})
+	seen := h.Look(spec(dir, "daemon", file), specstore.Runtime{}, operation.Whose{})
 	if seen.Alive() || !seen.Unsure() || !strings.HasPrefix(seen.Note, file+" did not answer") {
 		t.Errorf("%+v", seen)
 	}
-	if seen := h.Look(spec(dir, "daemon", file), specstore.Runtime{Process: &who.Identity}); !seen.Alive() {
+	if seen := h.Look(spec(dir, "daemon", file), specstore.Runtime{Process: &who.Identity}, operation.Whose{}); !seen.Alive() {
 		t.Errorf("known to run: %+v", seen)
 	}
 	close(hang)

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"drover/internal/agent/launch"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/locate"
 	"drover/internal/agent/operation"
@@ -24,21 +25,25 @@ const (
 	fileTolerance = time.Second
 )
 
-// Look finds the live instance of a process. A recorded identity that still runs decides alone. When none was recorded in
+// Look implements operation.Processes. A recorded identity that still runs decides alone. When none was recorded in
 // this boot, a process that started after its pid file was written is a stranger at a reused pid.
-func (h *Host) Look(spec *process.Spec, rt specstore.Runtime) operation.Sighting {
-	query := locate.Query{ProcName: spec.Identity.ProcName, PIDPath: spec.Identity.PIDPath, SetupPath: spec.Identity.SetupPath, Count: spec.Policy.Instances > 1}
+func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose operation.Whose) operation.Sighting {
+	several := spec.Policy.Instances > 1
+	query := locate.Query{
+		ProcName: spec.Identity.ProcName, PIDPath: spec.Identity.PIDPath, SetupPath: spec.Identity.SetupPath, Count: several,
+		Other: whose.Other, Own: func(id procfs.Identity) bool { return h.own(id, whose) },
+	}
 	if rt.Process != nil && h.alive(*rt.Process) {
 		s := operation.Sighting{ID: rt.Process, PIDFile: rt.PIDFile, Matches: 1}
-		if spec.Policy.Instances > 1 {
+		if several {
 			if found := h.search(query).Found; found != nil {
-				s.Matches = max(found.Matches, 1)
+				s.Matches, s.Instances = max(found.Matches, 1), h.instances(found.All, spec, whose)
 			}
 		}
 		return s
 	}
 	r := h.search(query)
-	if r.Found == nil && spec.Policy.Instances > 1 && query.PIDPath != "" {
+	if r.Found == nil && several && query.PIDPath != "" {
 		// One of several instances is enough, whichever the pid file named last.
 		query.PIDPath = ""
 		if byName := h.search(query); byName.Found != nil {
@@ -52,7 +57,73 @@ func (h *Host) Look(spec *process.Spec, rt specstore.Runtime) operation.Sighting
 		note := fmt.Sprintf("pid %d in %s started after the file was written: the pid was used again by another process", r.Found.ID.PID, r.Found.PIDFile)
 		return operation.Sighting{Note: note, Cause: process.CauseOddPIDFile}
 	}
-	return operation.Sighting{ID: &r.Found.ID, PIDFile: r.file, Matches: r.Found.Matches, Note: r.Note}
+	s := operation.Sighting{ID: &r.Found.ID, PIDFile: r.file, Matches: r.Found.Matches, Note: r.Note}
+	if several {
+		s.Instances = h.instances(r.Found.All, spec, whose)
+	}
+	if r.Found.PIDFile == "" {
+		s.Doubt = h.doubt(r.Found, spec, whose)
+	}
+	return s
+}
+
+// own reports whether a process was born in a run of the one that is looked for.
+func (h *Host) own(id procfs.Identity, whose operation.Whose) bool {
+	run := h.RunOf(id)
+	return run != "" && whose.Own != nil && whose.Own(run)
+}
+
+// instances returns those of some processes that are proven to be instances of the one that is looked for.
+func (h *Host) instances(all []locate.Match, spec *process.Spec, whose operation.Whose) (proven []procfs.Identity) {
+	for _, m := range all {
+		if m.Head && (h.own(m.ID, whose) || h.mistaken(m, spec) == "") {
+			proven = append(proven, m.ID)
+		}
+	}
+	return proven
+}
+
+// doubt says why a process that was found by its name alone may be somebody else's; empty where it was started for the one that is
+// looked for, or is the only one that fits and runs as the spec's user in its directory.
+func (h *Host) doubt(f *locate.Found, spec *process.Spec, whose operation.Whose) string {
+	if h.own(f.ID, whose) {
+		return ""
+	}
+	heads := 0
+	for _, m := range f.All {
+		if m.Head {
+			heads++
+		}
+	}
+	if heads > max(spec.Policy.Instances, 1) {
+		return fmt.Sprintf("%d processes %s fit", heads, spec.Identity.ProcName)
+	}
+	for _, m := range f.All {
+		if m.ID == f.ID {
+			return h.mistaken(m, spec)
+		}
+	}
+	return ""
+}
+
+// mistaken says what speaks against a process being the one that a spec means.
+func (h *Host) mistaken(m locate.Match, spec *process.Spec) string {
+	account, err := launch.LookupAccount("/", spec.Identity.User)
+	switch {
+	case err != nil:
+		return err.Error()
+	case int64(m.UID) != int64(account.UID):
+		return fmt.Sprintf("it runs as uid %d, and user %s is %d", m.UID, spec.Identity.User, account.UID)
+	case !sameDir(m.Cwd, spec.Identity.SetupPath):
+		return fmt.Sprintf("it works in %s, not in %s", m.Cwd, spec.Identity.SetupPath)
+	}
+	return ""
+}
+
+// sameDir reports whether a path names the directory, whose links are resolved.
+func sameDir(dir, path string) bool {
+	real, err := filepath.EvalSymlinks(path)
+	return dir != "" && (dir == filepath.Clean(path) || err == nil && dir == real)
 }
 
 // found is what a search has come to, with the pid file that led to it, links resolved.
@@ -112,11 +183,6 @@ func (h *Host) Watch(id procfs.Identity, fn func(liveness.Exit)) (stop func(), e
 // Signal implements operation.Processes.
 func (h *Host) Signal(id procfs.Identity, sig syscall.Signal) error {
 	return liveness.Signal(h.fs, id, sig)
-}
-
-// SignalGroup implements operation.Processes. While the leader lives, its number cannot be another group's.
-func (h *Host) SignalGroup(id procfs.Identity, sig syscall.Signal) error {
-	return liveness.SignalGroup(h.fs, id, sig)
 }
 
 // Instance implements operation.Processes.

@@ -106,7 +106,7 @@ func (q *question) Full() <-chan struct{} { return q.full }
 func (q *question) End(ctx context.Context) (left []int, err error) {
 	q.child.Abandon()
 	if !q.over() {
-		left, err = q.host.EndTree(ctx, q.child.Identity(), q.run)
+		_, left, err = q.host.EndTree(ctx, operation.Scope{Root: q.child.Identity(), Run: q.run}, 0)
 		if errors.Is(err, operation.ErrBestEffort) {
 			err = nil // nothing more can be done
 		}

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -9,9 +8,7 @@ import (
 
 	"drover/internal/agent/cgroup"
 	"drover/internal/agent/launch"
-	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation"
-	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
 
@@ -191,26 +188,4 @@ func (h *Host) Discard(id string) {
 		_ = group.Remove() // what still lives there keeps it, and the next sweep sees to it
 		_ = group.Close()
 	}
-}
-
-// EndTree implements operation.Commands.
-func (h *Host) EndTree(ctx context.Context, root procfs.Identity, id string) ([]int, error) {
-	tree := liveness.Tree{Root: root, Mark: id}
-	group, ok := h.tree.Group(id)
-	if ok {
-		defer group.Close() //nolint:errcheck // opened to be killed only
-		if !h.fs.Same(root) {
-			// The group holds all that the run has started: there is nothing to search for.
-			if populated, err := group.Populated(); err == nil && !populated {
-				return nil, nil
-			}
-			return nil, group.Kill(ctx)
-		}
-		tree.Groups = append(tree.Groups, group)
-	}
-	left, err := liveness.KillTree(ctx, h.fs, tree)
-	if err == nil && (!ok || h.tree.Mode() == cgroup.ModeNone) {
-		err = operation.ErrBestEffort
-	}
-	return left, err
 }

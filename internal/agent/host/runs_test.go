@@ -165,7 +165,7 @@ func TestEndTree(t *testing.T) {
 	end := func(root procfs.Identity, run string) {
 		t.Helper()
 		// Without control groups, and for what was started by somebody else, nobody can be sure.
-		if left, err := h.EndTree(t.Context(), root, run); err != nil && !errors.Is(err, operation.ErrBestEffort) || len(left) > 0 {
+		if _, left, err := h.EndTree(t.Context(), operation.Scope{Root: root, Run: run}, 0); err != nil && !errors.Is(err, operation.ErrBestEffort) || len(left) > 0 {
 			t.Errorf("left %v, %v", left, err)
 		}
 	}
@@ -239,7 +239,7 @@ func sweep(t *testing.T, prepare func(*testing.T, *host.Host)) {
 	}
 	groups("silent", "writer")
 	for _, run := range []string{"writer", "silent"} {
-		if left, err := h.EndTree(t.Context(), procfs.Identity{}, run); err != nil && !errors.Is(err, operation.ErrBestEffort) || len(left) > 0 {
+		if _, left, err := h.EndTree(t.Context(), operation.Scope{Run: run}, 0); err != nil && !errors.Is(err, operation.ErrBestEffort) || len(left) > 0 {
 			t.Fatalf("left %v, %v", left, err)
 		}
 	}

@@ -21,30 +21,78 @@ type sweep struct {
 	tree    Tree
 	boot    string
 	members map[int]procfs.Identity
+	// asked are the processes whose owner was asked for, and whether they are spared; spares says that one is: then no group is
+	// ended as a whole.
+	asked  map[procfs.Identity]bool
+	spares bool
 }
 
 func newSweep(proc procfs.FS, t Tree) *sweep {
-	return &sweep{proc: proc, tree: t, members: make(map[int]procfs.Identity)}
+	return &sweep{proc: proc, tree: t, members: map[int]procfs.Identity{}, asked: map[procfs.Identity]bool{}}
 }
 
-// find returns the live members, by ascending pid.
+// find returns the live members, by ascending pid, without those that are spared.
 func (s *sweep) find() (alive []procfs.Identity, err error) {
 	if s.boot, err = s.proc.BootID(); err != nil {
 		return nil, err
 	}
-	all, err := s.look()
+	grouped, err := s.grouped()
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.look(grouped)
 	if err != nil {
 		return nil, err
 	}
 	for pid, id := range s.members {
-		if st, ok := all[pid]; !ok || st.StartTicks != id.StartTicks {
+		if !s.same(all, id) {
 			delete(s.members, pid)
 		}
 	}
-	root := s.tree.Root
-	if st, ok := all[root.PID]; ok && s.boot == root.BootID && st.StartTicks == root.StartTicks {
-		s.join(st)
+	for _, pid := range grouped {
+		if st, ok := all[pid]; ok {
+			s.join(st)
+		}
 	}
+	for _, id := range append(slices.Clone(s.tree.Noted), s.tree.Root) {
+		if s.same(all, id) {
+			s.join(all[id.PID])
+		}
+	}
+	if !s.tree.Contained {
+		if err := s.search(all); err != nil {
+			return nil, err
+		}
+	}
+	for _, pid := range slices.Sorted(maps.Keys(s.members)) {
+		if !all[pid].Zombie() {
+			alive = append(alive, s.members[pid])
+		}
+	}
+	return s.withoutSpared(alive, all), nil
+}
+
+// grouped returns who is in the groups.
+func (s *sweep) grouped() (pids []int, err error) {
+	for _, g := range s.tree.Groups {
+		more, err := g.PIDs()
+		if err != nil {
+			return nil, err
+		}
+		pids = append(pids, more...)
+	}
+	return pids, nil
+}
+
+// same reports whether a process is still the one that it was.
+func (s *sweep) same(all map[int]procfs.Stat, id procfs.Identity) bool {
+	st, ok := all[id.PID]
+	return ok && s.boot == id.BootID && st.StartTicks == id.StartTicks
+}
+
+// search makes members of whoever can be told to belong to the tree by what /proc shows.
+func (s *sweep) search(all map[int]procfs.Stat) error {
+	root := s.tree.Root
 	if _, taken := all[root.PID]; !taken && root.PID > 1 && s.boot == root.BootID {
 		s.orphans(all)
 	}
@@ -53,20 +101,53 @@ func (s *sweep) find() (alive []procfs.Identity, err error) {
 			s.join(st)
 		}
 	}
-	if err := s.grow(all); err != nil {
-		return nil, err
+	return s.grow(all)
+}
+
+// withoutSpared takes out who is spared, with all descendants and the sessions that these lead.
+func (s *sweep) withoutSpared(alive []procfs.Identity, all map[int]procfs.Stat) []procfs.Identity {
+	s.ask(alive)
+	if !s.spares {
+		return alive
 	}
-	for _, pid := range slices.Sorted(maps.Keys(s.members)) {
-		if !all[pid].Zombie() {
-			alive = append(alive, s.members[pid])
+	spared := map[int]bool{}
+	for _, id := range alive {
+		spared[id.PID] = s.asked[id]
+	}
+	for grown := true; grown; {
+		grown = false
+		for pid, st := range all {
+			if !spared[pid] && (spared[st.PPID] || spared[st.Session]) {
+				spared[pid], grown = true, true
+			}
 		}
 	}
-	return alive, nil
+	return slices.DeleteFunc(alive, func(id procfs.Identity) bool { return spared[id.PID] })
+}
+
+// ask finds out, once for each process, whether it is spared.
+func (s *sweep) ask(alive []procfs.Identity) {
+	if s.tree.Spared == nil {
+		return
+	}
+	var unasked []procfs.Identity
+	for _, id := range alive {
+		if _, ok := s.asked[id]; !ok {
+			unasked = append(unasked, id)
+			s.asked[id] = false
+		}
+	}
+	if len(unasked) == 0 {
+		return
+	}
+	for _, id := range s.tree.Spared(unasked) {
+		s.asked[id], s.spares = true, true
+	}
 }
 
 // look returns all processes that could be members: not this one, so that nothing is found through it either.
-func (s *sweep) look() (map[int]procfs.Stat, error) {
-	pids, err := s.proc.PIDs()
+func (s *sweep) look(grouped []int) (map[int]procfs.Stat, error) {
+	pids, err := s.candidates(grouped)
 	if err != nil {
 		return nil, err
 	}
@@ -86,6 +167,17 @@ func (s *sweep) look() (map[int]procfs.Stat, error) {
 		}
 	}
 	return all, nil
+}
+
+func (s *sweep) candidates(grouped []int) ([]int, error) {
+	if !s.tree.Contained {
+		return s.proc.PIDs()
+	}
+	pids := append(slices.Clone(grouped), s.tree.Root.PID)
+	for _, id := range s.tree.Noted {
+		pids = append(pids, id.PID)
+	}
+	return pids, nil
 }
 
 // orphans makes members of those who are still in the session or the process group that the root, now gone, was the leader

@@ -39,11 +39,11 @@ func checkGone(t *testing.T, ids []procfs.Identity) {
 	}
 }
 
-func TestKillTreeByDescent(t *testing.T) {
+func TestEndTreeByDescent(t *testing.T) {
 	killTree(t, func(_ stage, root procfs.Identity) liveness.Tree { return liveness.Tree{Root: root} })
 }
 
-func TestKillTreeByMark(t *testing.T) {
+func TestEndTreeByMark(t *testing.T) {
 	killTree(t, func(s stage, _ procfs.Identity) liveness.Tree { return liveness.Tree{Mark: "stage " + s.dir} })
 }
 
@@ -55,7 +55,7 @@ func killTree(t *testing.T, known func(s stage, root procfs.Identity) liveness.T
 	root := s.start(t, family, nil)
 	ids := s.said(t)
 	bystander := other.start(t, "exec sleep 1000", nil)
-	left, err := liveness.KillTree(bounded(t), live(), known(s, root))
+	_, left, err := liveness.EndTree(bounded(t), live(), known(s, root), 0)
 	if len(left) != 0 || err != nil {
 		t.Errorf("%v are left: %v", left, err)
 	}
@@ -68,7 +68,7 @@ func killTree(t *testing.T, known func(s stage, root procfs.Identity) liveness.T
 	}
 }
 
-func TestKillTreeByGroup(t *testing.T) {
+func TestEndTreeByGroup(t *testing.T) {
 	watcher(t)
 	tree, err := cgroup.Open(live(), "drover-test-liveness-"+strings.ToLower(rand.Text()[:16]))
 	if err != nil {
@@ -81,7 +81,7 @@ func TestKillTreeByGroup(t *testing.T) {
 	s := newStage(t)
 	root := s.start(t, family, g)
 	ids := s.said(t)
-	left, err := liveness.KillTree(bounded(t), live(), liveness.Tree{Root: root, Groups: []*cgroup.Group{g}})
+	_, left, err := liveness.EndTree(bounded(t), live(), liveness.Tree{Root: root, Groups: []*cgroup.Group{g}}, 0)
 	if len(left) != 0 || err != nil {
 		t.Errorf("%v are left: %v", left, err)
 	}
@@ -92,14 +92,14 @@ func TestKillTreeByGroup(t *testing.T) {
 }
 
 // A root that is another process by now is nobody's root.
-func TestKillTreeOfAReusedPid(t *testing.T) {
+func TestEndTreeOfAReusedPid(t *testing.T) {
 	watcher(t)
 	s := newStage(t)
 	id := s.start(t, "exec sleep 1000", nil)
 	old := id
 	old.StartTicks--
 	for _, root := range []procfs.Identity{old, {}, {BootID: id.BootID, PID: 1}} {
-		if left, err := liveness.KillTree(bounded(t), live(), liveness.Tree{Root: root}); len(left) != 0 || err != nil {
+		if _, left, err := liveness.EndTree(bounded(t), live(), liveness.Tree{Root: root}, 0); len(left) != 0 || err != nil {
 			t.Errorf("%v are left: %v", left, err)
 		}
 	}
@@ -128,24 +128,24 @@ func immortals(t *testing.T, parents map[int]int) procfs.FS {
 	return procfs.New(root)
 }
 
-func TestKillTreeSaysWhatIsLeft(t *testing.T) {
+func TestEndTreeSaysWhatIsLeft(t *testing.T) {
 	proc := immortals(t, map[int]int{4000001: 1, 4000002: 4000001, 4000003: 1})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	tired := errors.New("out of patience")
 	cancel(tired)
-	left, err := liveness.KillTree(ctx, proc, liveness.Tree{Root: procfs.Identity{BootID: "b", PID: 4000001, StartTicks: 7}})
+	_, left, err := liveness.EndTree(ctx, proc, liveness.Tree{Root: procfs.Identity{BootID: "b", PID: 4000001, StartTicks: 7}}, 0)
 	if !slices.Equal(left, []int{4000001, 4000002}) || !errors.Is(err, tired) {
 		t.Errorf("%v are left: %v", left, err)
 	}
 }
 
 // Whoever ends a tree that it is itself a part of ends neither itself nor what it has started.
-func TestKillTreeSparesItself(t *testing.T) {
+func TestEndTreeSparesItself(t *testing.T) {
 	self := os.Getpid()
 	proc := immortals(t, map[int]int{4000001: 1, self: 4000001, 4000002: self})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	left, err := liveness.KillTree(ctx, proc, liveness.Tree{Root: procfs.Identity{BootID: "b", PID: 4000001, StartTicks: 7}})
+	_, left, err := liveness.EndTree(ctx, proc, liveness.Tree{Root: procfs.Identity{BootID: "b", PID: 4000001, StartTicks: 7}}, 0)
 	if !slices.Equal(left, []int{4000001}) || err == nil {
 		t.Errorf("%v are left: %v", left, err)
 	}

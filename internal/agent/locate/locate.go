@@ -29,6 +29,9 @@ type Query struct {
 	SetupPath string
 	// Count asks for Matches to be counted although there is a pid file, which is a look at every process of the host.
 	Count bool
+	// Other reports whether a process is somebody else's: it is not found by name. Own reports whether one was started for this one:
+	// it is found before any other. Either may be nil.
+	Other, Own func(procfs.Identity) bool
 }
 
 // Found is a live process.
@@ -39,6 +42,18 @@ type Found struct {
 	PIDFileTime time.Time
 	// Matches is how many live processes there are of that name, below SetupPath or in the pid file; 1 if not counted.
 	Matches int
+	// All are these, where they were counted.
+	All []Match
+}
+
+// Match is a live process that goes by the name and lives in the place.
+type Match struct {
+	ID procfs.Identity
+	// UID is its effective user id, Cwd its working directory; Head says that no other match has started it.
+	UID  int
+	Cwd  string
+	Head bool
+	ppid int
 }
 
 // Result is the outcome of a look.
@@ -71,10 +86,8 @@ func Find(proc procfs.FS, q Query) Result {
 		if err != nil {
 			return Result{Found: r.Found, Note: err.Error()}
 		}
-		if !slices.ContainsFunc(all, func(m match) bool { return m.id == r.Found.ID }) {
-			r.Found.Matches += len(all)
-		} else {
-			r.Found.Matches = len(all)
+		if r.Found.Matches, r.Found.All = len(all), all; !slices.ContainsFunc(all, func(m Match) bool { return m.ID == r.Found.ID }) {
+			r.Found.Matches++
 		}
 	}
 	return r
@@ -96,13 +109,8 @@ func unreadable(path string, err error) Result {
 	return r
 }
 
-// match is a live process that goes by the name and lives in the place.
-type match struct {
-	id   procfs.Identity
-	ppid int
-}
-
-// byName finds the oldest of the matching processes that were not started by another one of them.
+// byName finds, of the matching processes that were not started by another one of them, the newest that was started for this process,
+// or else the oldest.
 func (q Query) byName(proc procfs.FS) Result {
 	all, err := q.search(proc)
 	if err != nil {
@@ -111,24 +119,26 @@ func (q Query) byName(proc procfs.FS) Result {
 	if len(all) == 0 {
 		return Result{Note: fmt.Sprintf("no process %s runs in or from %s", q.ProcName, q.SetupPath)}
 	}
-	heads := slices.DeleteFunc(slices.Clone(all), func(m match) bool {
-		return slices.ContainsFunc(all, func(parent match) bool { return parent.id.PID == m.ppid })
-	})
+	heads := slices.DeleteFunc(slices.Clone(all), func(m Match) bool { return !m.Head })
 	if len(heads) == 0 {
 		heads = all // their parents changed during the look
 	}
-	oldest := slices.MinFunc(heads, func(a, b match) int {
-		return cmp.Or(cmp.Compare(a.id.StartTicks, b.id.StartTicks), cmp.Compare(a.id.PID, b.id.PID))
-	}).id
-	r := Result{Found: &Found{ID: oldest, Matches: len(all)}}
+	byAge := func(a, b Match) int {
+		return cmp.Or(cmp.Compare(a.ID.StartTicks, b.ID.StartTicks), cmp.Compare(a.ID.PID, b.ID.PID))
+	}
+	which, found := "the oldest", slices.MinFunc(heads, byAge).ID
+	if own := slices.DeleteFunc(slices.Clone(heads), func(m Match) bool { return q.Own == nil || !q.Own(m.ID) }); len(own) > 0 {
+		which, found = "the newest that drover has started", slices.MaxFunc(own, byAge).ID
+	}
+	r := Result{Found: &Found{ID: found, Matches: len(all), All: all}}
 	if len(heads) > 1 {
-		r.Note = fmt.Sprintf("%d processes %s run in or from %s: pid %d is the oldest", len(heads), q.ProcName, q.SetupPath, oldest.PID)
+		r.Note = fmt.Sprintf("%d processes %s run in or from %s: pid %d is %s", len(heads), q.ProcName, q.SetupPath, found.PID, which)
 	}
 	return r
 }
 
-// search looks at every process of the host.
-func (q Query) search(proc procfs.FS) ([]match, error) {
+// search looks at every process of the host, but for those that are somebody else's.
+func (q Query) search(proc procfs.FS) ([]Match, error) {
 	pids, err := proc.PIDs()
 	if err != nil {
 		return nil, err
@@ -140,7 +150,7 @@ func (q Query) search(proc procfs.FS) ([]match, error) {
 	self := os.Getpid()
 	namespace := proc.PIDNamespace(self)
 	targets := sync.OnceValue(q.linkTargets)
-	var found []match
+	var found []Match
 	for _, pid := range pids {
 		if pid <= 1 || pid == self {
 			continue
@@ -155,10 +165,33 @@ func (q Query) search(proc procfs.FS) ([]match, error) {
 		}
 		id, err := proc.Identify(pid)
 		if err == nil && id.StartTicks == info.StartTicks {
-			found = append(found, match{id: id, ppid: info.PPID})
+			found = append(found, Match{ID: id, UID: info.UID, Cwd: info.Cwd, ppid: info.PPID})
 		}
 	}
-	return found, nil
+	for i := range found {
+		found[i].Head = !slices.ContainsFunc(found, func(parent Match) bool { return parent.ID.PID == found[i].ppid })
+	}
+	return q.withoutOthers(found), nil
+}
+
+// withoutOthers takes out who is somebody else's, with what these have started.
+func (q Query) withoutOthers(found []Match) []Match {
+	if q.Other == nil {
+		return found
+	}
+	others := map[int]bool{}
+	for _, m := range found {
+		others[m.ID.PID] = q.Other(m.ID)
+	}
+	for grown := true; grown; {
+		grown = false
+		for _, m := range found {
+			if !others[m.ID.PID] && others[m.ppid] {
+				others[m.ID.PID], grown = true, true
+			}
+		}
+	}
+	return slices.DeleteFunc(found, func(m Match) bool { return others[m.ID.PID] })
 }
 
 // livesIn reports whether the executable or the script is below one of the places, or the process works in one.

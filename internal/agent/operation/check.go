@@ -78,7 +78,7 @@ func (n *session) lookUntil(at time.Duration, death *deathWatch) (Sighting, erro
 		if seen.Alive() {
 			death.watch(*seen.ID)
 		}
-		left := at - n.Clock()
+		left := n.left(at)
 		if left <= 0 {
 			return seen, nil
 		}
@@ -98,6 +98,7 @@ func (n *session) lookUntil(at time.Duration, death *deathWatch) (Sighting, erro
 // stopCheck waits for the instance to go, and for no other to have taken its place, until the policy's time is up. It
 // returns as soon as nothing runs.
 func (n *session) stopCheck(target procfs.Identity, since time.Duration) (Sighting, error) {
+	n.checking()
 	until := since + time.Duration(n.spec.Policy.StopCheck)*time.Second
 	death := &deathWatch{session: n}
 	defer death.stop()
@@ -122,15 +123,34 @@ func (n *session) stopCheck(target procfs.Identity, since time.Duration) (Sighti
 	}
 }
 
-// pause waits, unless the agent stops.
+// checking tells that a check begins.
+func (n *session) checking() {
+	if n.subject.Checking != nil {
+		n.subject.Checking()
+	}
+}
+
+// left is how much time is left until a moment; none where the check is to end.
+func (n *session) left(at time.Duration) time.Duration {
+	select {
+	case <-n.hurry:
+		return 0
+	default:
+		return at - n.Clock()
+	}
+}
+
+// pause waits, unless the agent stops or the check is to end.
 func (n *session) pause(d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
 		return nil
+	case <-n.hurry:
+		return nil
 	case <-n.ctx.Done():
-		return ErrInterrupted
+		return n.interruption()
 	}
 }
 
@@ -169,8 +189,9 @@ func (d *deathWatch) wait(until time.Duration) (bool, error) {
 		d.ended(e)
 		return true, nil
 	case <-t.C:
+	case <-d.hurry:
 	case <-d.ctx.Done():
-		return false, ErrInterrupted
+		return false, d.interruption()
 	}
 	select {
 	case e := <-d.exits:

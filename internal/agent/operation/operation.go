@@ -23,11 +23,17 @@ type Sighting struct {
 	ID *procfs.Identity
 	// PIDFile is the file that led to it, links resolved; empty when it was found by name.
 	PIDFile string
-	// Matches is how many live processes fit the spec.
-	Matches int
+	// Matches is how many live processes fit the spec. Instances are those of them that are proven to be the process, where it is to
+	// have several.
+	Matches   int
+	Instances []procfs.Identity
 	// Note says what was odd, or why nothing was found; Cause is what kind of trouble that is.
 	Note  string
 	Cause process.CauseID
+	// Run is the run of the process that the instance was born in; empty where it was none, and where it is on record already.
+	Run string
+	// Doubt says why the name that it was found by does not prove that it is the process; empty where that is proven.
+	Doubt string
 }
 
 // Alive reports whether an instance was seen.
@@ -39,17 +45,23 @@ func (s Sighting) Unsure() bool { return s.ID == nil && s.Cause == process.Cause
 // Processes is the host as far as running processes go.
 type Processes interface {
 	// Look finds the live instance of the process. An identity recorded in rt decides alone.
-	Look(spec *process.Spec, rt specstore.Runtime) Sighting
+	Look(spec *process.Spec, rt specstore.Runtime, whose Whose) Sighting
 	// Watch calls fn once when the process ends. It fails with liveness.ErrGone if it has ended.
 	Watch(id procfs.Identity, fn func(liveness.Exit)) (stop func(), err error)
 	// Signal sends a signal to exactly that process, or fails with liveness.ErrGone.
 	Signal(id procfs.Identity, sig syscall.Signal) error
-	// SignalGroup sends one to the process group that it leads.
-	SignalGroup(id procfs.Identity, sig syscall.Signal) error
 	// Instance describes it as /proc shows it.
 	Instance(id procfs.Identity) (process.Instance, error)
 	// Glance reports, at next to no cost, whether it is alive and whether its Instance is another one than was told last.
 	Glance(id procfs.Identity) (alive, moved bool)
+}
+
+// Whose tells, for a look by name, whose the processes are.
+type Whose struct {
+	// Other reports whether another process of the agent is this instance: it is not found.
+	Other func(procfs.Identity) bool
+	// Own reports whether a run is one of the process that is looked for: who was born in one is found first.
+	Own func(run string) bool
 }
 
 // Commands is the host as far as commands go. A run is one command and all that it starts.
@@ -63,10 +75,6 @@ type Commands interface {
 	// Output returns what a run has written, shortened. Discard then drops what is kept of a run that has ended.
 	Output(run string) string
 	Discard(run string)
-	// EndTree kills everything that belongs to the run, unless it is empty, and root with its descendants, unless it is zero.
-	// It returns the pids of what could not be ended, and ErrBestEffort when nothing was found any more but nothing proves
-	// that nothing is left.
-	EndTree(ctx context.Context, root procfs.Identity, run string) ([]int, error)
 }
 
 // Child is a command at its gate.
@@ -86,12 +94,24 @@ type Journal interface {
 type Peers interface {
 	// Owner returns another process than self that runs as this instance, and the pid file it is known by.
 	Owner(self process.ID, instance procfs.Identity) (owner process.ID, pidFile string, ok bool)
+	// Claimed returns those of the processes that another process than self knows as its own.
+	Claimed(self process.ID, among []procfs.Identity) []procfs.Identity
 	// Hosting returns another hosted process than self that is known by the same pid file: the one that led to the instance,
 	// or the one that the spec names.
 	Hosting(self process.ID, spec *process.Spec, pidFile string) (process.ID, bool)
-	// Hold suspends the watch of another process until release is called, which says whether it is to be unhosted.
-	Hold(ctx context.Context, id process.ID) (release func(unhost bool), err error)
+	// Hold suspends the watch of another process until release is called, which says what has become of it.
+	Hold(ctx context.Context, id process.ID) (release func(Fate), err error)
 }
+
+// Fate is what an operation on another key has done to a process that is known by both.
+type Fate string
+
+// The fates: it is as it was; it was stopped and is to be unhosted; it was asked to end and may still do so.
+const (
+	Untouched Fate = ""
+	Down      Fate = "down"
+	AskedToo  Fate = "asked"
+)
 
 // Policy is what the owner of the host lets be done there.
 type Policy interface {
@@ -105,6 +125,7 @@ type Policy interface {
 type Operator struct {
 	Processes Processes
 	Commands  Commands
+	Trees     Trees
 	Journal   Journal
 	Peers     Peers
 	Asker     Asker
@@ -112,7 +133,7 @@ type Operator struct {
 	Policy Policy
 	// Clock is the time since boot.
 	Clock func() time.Duration
-	// NewRun makes a run id: letters, digits and dashes only, never the same twice.
+	// NewRun makes a run id with NewRunID, never the same twice.
 	NewRun func(process.ID) string
 	// LimitNotes says in a caller's words which hard limits the host does not keep; nil where it is not asked.
 	LimitNotes func(process.HardLimits) []string
@@ -126,6 +147,12 @@ type Operator struct {
 type Subject struct {
 	Record  *specstore.Record
 	Runtime specstore.Runtime
+	// Overtook says that a kill has ended an operation under way: it finds nothing alive any more, and has done its work all the same.
+	Overtook bool
+	// Hurry is closed when something waits that a check gives way to: the check then goes by what is seen. It may be nil.
+	Hurry <-chan struct{}
+	// Checking is called when a check begins: from then on nothing is done, only looked at. It may be nil.
+	Checking func()
 }
 
 // Hosted reports the hosting flag.
@@ -140,6 +167,10 @@ type Result struct {
 	// Restore says that the relaunch budget is full again; Now that a hosted process that is down is to be started at once.
 	Restore bool
 	Now     bool
+	// Ended are the processes that were ended besides the main one.
+	Ended []liveness.Member
+	// Asked says that the process was asked to end and is still there: its end may be yet to come.
+	Asked bool
 }
 
 // ErrBestEffort means that a tree was searched for in /proc, where what forks fast enough is not found.
@@ -149,8 +180,18 @@ var ErrBestEffort = errors.New("no control group holds what was started")
 // entered again.
 var ErrInterrupted = errors.New("interrupted by the stop of the agent")
 
+// killed is the cause by which a context ends an operation, and its command with it.
+type killed struct{ by string }
+
+// Error implements error.
+func (k killed) Error() string { return "ended by kill " + k.by }
+
+// KilledBy returns the cause for which the context of an operation ends when a kill overtakes it; item is that of the kill.
+func KilledBy(item string) error { return killed{by: item} }
+
 // Operate carries out one accepted operation, or goes on with one that an earlier agent had begun. It blocks until the
-// outcome is known, or returns ErrInterrupted when ctx ends first. Running commands are left alone then.
+// outcome is known, or returns ErrInterrupted when ctx ends first. Running commands are left alone then. Where ctx ends for
+// KilledBy, the command under way is ended with its tree, and the outcome says so.
 func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (Result, error) {
 	var progress specstore.Progress
 	if e.Op != process.Query {
@@ -171,12 +212,13 @@ func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (R
 		return n.failed(err), nil
 	}
 	result, err := n.run() //nolint:contextcheck // the session carries it
-	if err != nil {
-		if errors.Is(err, ErrInterrupted) {
-			return Result{}, ErrInterrupted
-		}
-		return n.failed(err), nil
+	if errors.Is(err, ErrInterrupted) {
+		return Result{}, ErrInterrupted
 	}
+	if err != nil {
+		result = n.failed(err)
+	}
+	result.Ended = n.ended
 	return result, nil
 }
 

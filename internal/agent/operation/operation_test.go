@@ -2,6 +2,7 @@ package operation_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -100,8 +101,9 @@ type scenario struct {
 	took  time.Duration
 	// ran are the commands that have run, in order.
 	ran []string
-	// alive is whether the process runs afterwards, hosted whether its flag is set then.
-	alive, hosted bool
+	// alive is whether the process runs afterwards, hosted whether its flag is set then; unhosts says that it is taken away although
+	// the operation has failed.
+	alive, hosted, unhosts bool
 }
 
 func (c scenario) run(t *testing.T) {
@@ -170,6 +172,12 @@ func (c scenario) check(t *testing.T, w *world, r operation.Result, took time.Du
 // answers with.
 func checkChange(t *testing.T, c scenario, subject operation.Subject, r operation.Result, sent *process.Spec) {
 	t.Helper()
+	if c.fault != process.None && c.unhosts {
+		if rec := r.Change.Put; rec == nil || rec.Hosted || rec.Want != process.WantStopped || r.Outcome.Hosted || r.Restore {
+			t.Errorf("the process is not out of hosting: %+v, %+v", rec, r)
+		}
+		return
+	}
 	if c.fault != process.None {
 		if r.Change != (specstore.Change{}) || r.Restore {
 			t.Errorf("a failed operation changes %+v, restores %v", r.Change, r.Restore)
@@ -222,6 +230,7 @@ func after(d time.Duration, do func()) { time.AfterFunc(d, do) }
 type peers struct {
 	owner     process.ID
 	ownerFile string
+	claimed   []procfs.Identity
 	hosting   process.ID
 	held      []process.ID
 	unhosted  []bool
@@ -234,14 +243,21 @@ func (p *peers) Owner(process.ID, procfs.Identity) (process.ID, string, bool) {
 	return p.owner, p.ownerFile, p.owner != process.ID{}
 }
 
+func (p *peers) Claimed(_ process.ID, among []procfs.Identity) []procfs.Identity {
+	if p.owner != (process.ID{}) {
+		return among
+	}
+	return slices.DeleteFunc(slices.Clone(among), func(id procfs.Identity) bool { return !slices.Contains(p.claimed, id) })
+}
+
 func (p *peers) Hosting(process.ID, *process.Spec, string) (process.ID, bool) {
 	return p.hosting, p.hosting != process.ID{}
 }
 
-func (p *peers) Hold(_ context.Context, id process.ID) (func(bool), error) {
+func (p *peers) Hold(_ context.Context, id process.ID) (func(operation.Fate), error) {
 	if p.holdError != nil {
 		return nil, p.holdError
 	}
 	p.held = append(p.held, id)
-	return func(unhost bool) { p.unhosted = append(p.unhosted, unhost) }, nil
+	return func(f operation.Fate) { p.unhosted = append(p.unhosted, f == operation.Down) }, nil
 }

@@ -1,12 +1,9 @@
 package operation
 
 import (
-	"errors"
-	"fmt"
+	"context"
 	"time"
 
-	"drover/internal/agent/liveness"
-	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
@@ -16,50 +13,80 @@ import (
 
 const stepRun = "run"
 
-// startRun runs a periodic process now and hosts its timetable. A run that ends within the check time must end well.
-func (n *session) startRun() (Result, error) {
-	_, err := n.checked(n.mayStart)
-	if err != nil {
-		return Result{}, err
+// firstRun begins a run and watches it through the check time. A run by a timetable may end within that time, if it ends well. A single
+// run is judged as a start is once its command has ended: its callers take one that is gone for one that has failed.
+func (n *session) firstRun() (notes []string, err error) {
+	single := n.spec.Policy.Kind == process.SingleRun
+	if n.step(stepRun) == nil {
+		if single {
+			if problem := n.endRemains(0); problem != "" {
+				notes = append(notes, "of its last run "+problem)
+			}
+		}
+		n.markLog()
 	}
-	note, err := n.firstRun()
-	if err != nil {
-		return Result{}, err
-	}
-	return n.hosted(note)
-}
-
-// firstRun begins a run and watches it through the check time.
-func (n *session) firstRun() (note string, err error) {
 	if err := n.beginRun(); err != nil {
-		return "", err
+		return nil, err
 	}
 	st := n.step(stepRun)
-	policy := n.spec.Policy
-	end := st.DoneAt + seconds(max(policy.StartCheckBegin, policy.StartCheckEnd))
+	n.checking()
+	n.hurry = n.subject.Hurry
+	defer func() { n.hurry = nil }()
 	death := &deathWatch{session: n}
 	defer death.stop()
 	death.watch(st.Child)
-	if death.watching() {
-		died, err := death.wait(end)
+	if death.watching() && (!single || n.spec.Ready == nil) {
+		died, err := death.wait(st.DoneAt + n.checkTime())
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		if !died {
-			return "the run is under way", nil
+			return append(notes, "the run is under way"), nil
 		}
 	}
-	seen := n.look()
-	if seen.Alive() {
+	st.Result = &specstore.CommandResult{Output: n.Commands.Output(st.Run), Text: "ended while the agent was away, exit status unknown"}
+	if e := death.last; e != nil {
+		st.Result.Known, st.Result.Code, st.Result.Text = e.Known, exitCode(*e), e.String()
+	}
+	if single {
+		return notes, n.judgeSingle(st)
+	}
+	up, seen, err := n.successor(st.Run, n.Clock()+n.checkTime())
+	switch {
+	case err != nil:
+		return nil, err
+	case up:
 		n.started(seen, st.Run)
-		return "the run is under way", nil
+		return append(notes, "the run is under way"), nil
+	case !succeeded(st.Result):
+		text := join("not alive: the run ended with "+st.Result.Text, n.endStarted(st))
+		return nil, postCheck(string(n.op), n.name(), withOutput(text, st.Result), process.CauseRunFailed)
 	}
-	result := &specstore.CommandResult{Output: n.Commands.Output(st.Run)}
-	if death.last != nil && death.last.Known && exitCode(*death.last) != 0 {
-		text := fmt.Sprintf("not alive: the run ended with %s", death.last)
-		return "", postCheck(string(n.op), n.name(), withOutput(text, result), process.CauseRunFailed)
+	return append(notes, "the run is over"), nil
+}
+
+// judgeSingle judges a single run whose command has ended, or that says itself when it is ready.
+func (n *session) judgeSingle(st *specstore.Step) error {
+	if !succeeded(st.Result) {
+		return n.undo(st, "start_cmd", nil)
 	}
-	return "the run is over", nil
+	if n.spec.Ready == nil {
+		st.DoneAt = n.Clock()
+	}
+	seen, why, err := n.upCheck(st, nil)
+	switch {
+	case err != nil:
+		return n.abandon(st, err)
+	case why.failed():
+		return n.notUp(st, "start_cmd", why, seen)
+	}
+	n.started(seen, st.Run)
+	return nil
+}
+
+// checkTime is how long a start is watched.
+func (n *session) checkTime() time.Duration {
+	return seconds(max(n.spec.Policy.StartCheckBegin, n.spec.Policy.StartCheckEnd))
 }
 
 // beginRun lets the start command run, once over all entries of the operation, and takes it for the instance.
@@ -76,8 +103,9 @@ func (n *session) beginRun() error {
 		}
 	}
 	child := st.Child
-	n.sighted(Sighting{ID: &child, Matches: 1})
+	n.sighted(Sighting{ID: &child, Matches: 1, Run: st.Run})
 	n.runtime.Run, n.runtime.Outside, n.runtime.LastStartAt = st.Run, false, time.Now().Unix()
+	n.runtime.User = n.spec.Identity.User
 	return nil
 }
 
@@ -90,43 +118,34 @@ func (n *session) begun(st *specstore.Step) bool {
 	return false
 }
 
-// withdraw takes the timetable of a periodic process away where no run is under way.
-func (n *session) withdraw() (Result, error) {
-	rec := n.record()
-	rec.Hosted, rec.GivenUp, rec.Want = false, false, process.WantStopped
-	return Result{
-		Outcome: process.Outcome{Text: successText("no run was under way, and there will be none")},
-		Change:  specstore.Change{Put: rec},
-		Runtime: n.runtime,
-	}, nil
+// successor looks for the process that the command of a run has left behind, through the check time and for as long as anything of the
+// run lives that could become it. It may still be on its way: a background job that has not executed its program yet.
+func (n *session) successor(run string, until time.Duration) (up bool, seen Sighting, err error) {
+	for pause := firstLook; ; pause = min(2*pause, slowLook) {
+		if seen = n.look(); seen.Alive() {
+			return true, seen, nil
+		}
+		left := n.left(until)
+		if left <= 0 || len(n.Trees.Survivors(Scope{Run: run})) == 0 {
+			return false, seen, nil
+		}
+		if err := n.pause(min(pause, left)); err != nil {
+			return false, seen, err
+		}
+	}
+}
+
+// Successor waits for the process that the command of a run has left behind, at most for the check time of its spec. It returns what was
+// seen last, or fails with ErrInterrupted when ctx ends first.
+func (o *Operator) Successor(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (Sighting, error) {
+	n := &session{Operator: o, ctx: ctx, id: rec.ID, op: process.Query, spec: &rec.Spec, subject: Subject{Record: &rec, Runtime: rt}, runtime: rt}
+	_, seen, err := n.successor(rt.Run, n.Clock()+n.checkTime()) //nolint:contextcheck // the session carries it
+	return seen, err
 }
 
 // hasTimetable reports whether the process is hosted as a periodic one.
 func (n *session) hasTimetable() bool {
 	return n.subject.Hosted() && n.subject.Record.Spec.Policy.Kind == process.Periodic
-}
-
-// isRun reports whether the instance is a start command of ours, which lasts as long as the run.
-func (n *session) isRun(target procfs.Identity) bool {
-	return n.spec.Policy.Kind == process.Periodic && n.runOf(target) != ""
-}
-
-// restartRun ends the run that is under way, if there is one, and begins another.
-func (n *session) restartRun(before *procfs.Identity) (Result, error) {
-	if before != nil && n.step(stepRun) == nil {
-		seen, note, err := n.takeDown("stop", "stop_cmd", n.spec.Commands.Stop, *before, n.terminate)
-		if err != nil {
-			return Result{}, err
-		}
-		if seen.Alive() {
-			return Result{}, postCheck("restart", n.name(), n.stillAlive(seen, note), process.CauseStopFailed)
-		}
-	}
-	note, err := n.firstRun()
-	if err != nil {
-		return Result{}, err
-	}
-	return n.hosted(note)
 }
 
 // retry restores the budget of a hosted process, and has it started at once if it is down.
@@ -153,12 +172,4 @@ func (n *session) retry() (Result, error) {
 		Restore: true,
 		Now:     true,
 	}, nil
-}
-
-// signalRun asks a start command and what it has started to end.
-func (n *session) signalRun(target procfs.Identity) string {
-	if err := n.Processes.SignalGroup(target, terminateSignal); err != nil && !errors.Is(err, liveness.ErrGone) {
-		return fmt.Sprintf("SIGTERM could not be sent to the run of pid %d: %v", target.PID, err)
-	}
-	return ""
 }

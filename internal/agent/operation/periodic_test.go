@@ -101,7 +101,8 @@ func TestPeriodicStop(t *testing.T) {
 				everyMinute(&subject.Record.Spec)
 				if under {
 					w.Script("start", operationtest.Script{Takes: time.Hour})
-					rt, err := w.operator.Relaunch(t.Context(), *subject.Record, specstore.Runtime{})
+					after, err := w.operator.Relaunch(t.Context(), *subject.Record, specstore.Runtime{})
+					rt := after.Runtime
 					if err != nil || rt.Process == nil {
 						t.Fatalf("the run could not be begun: %v, %+v", err, rt)
 					}
@@ -152,7 +153,7 @@ func TestARunIsBegunOnceOverDeathsOfTheAgent(t *testing.T) {
 			t.Fatal("nothing is known of the run")
 		}
 		again, err := w.operator.ResumeRelaunch(t.Context(), *subject.Record, specstore.Runtime{})
-		if err != nil || again.Process == nil || *again.Process != *first.Process || len(w.Lines()) != 1 {
+		if err != nil || again.Runtime.Process == nil || *again.Runtime.Process != *first.Runtime.Process || len(w.Lines()) != 1 {
 			t.Errorf("%v, %+v, ran %v: want the run that was under way", err, again, w.Lines())
 		}
 	})
@@ -190,8 +191,8 @@ func TestTakeDownEndsTheTree(t *testing.T) {
 				w.Spawn("child", "", "earlier")
 				w.Script("stop", c.script)
 				rt := specstore.Runtime{Process: &id, PIDFile: pidFile, Run: "earlier"}
-				after, _, err := w.operator.TakeDown(t.Context(), *subject.Record, rt)
-				if err != nil || after.Process != nil || len(w.Living()) != 0 {
+				after, err := w.operator.TakeDown(t.Context(), *subject.Record, rt)
+				if err != nil || after.Runtime.Process != nil || len(w.Living()) != 0 {
 					t.Errorf("%v, %+v: %v live, want none", err, after, w.Living())
 				}
 				if p, _ := w.GetProgress("takedown-" + nginx().Hash()); len(p.Steps) != 0 {

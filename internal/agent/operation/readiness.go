@@ -71,20 +71,20 @@ func (n *session) readyCheck(st *specstore.Step, before *procfs.Identity, check 
 	defer death.stop()
 	for pause := firstLook; ; pause = min(2*pause, slowLook) {
 		seen := n.look()
-		left := until - n.Clock()
+		left := n.left(until)
 		var problem error
 		if seen.Alive() && (left <= 0 || before == nil || *seen.ID != *before) {
 			death.watch(*seen.ID)
 			problem = n.attempt(check, left)
 			if n.ctx.Err() != nil {
-				return seen, verdict{}, ErrInterrupted
+				return seen, verdict{}, n.interruption()
 			}
 			if problem == nil {
 				if seen = n.look(); seen.Alive() {
 					return seen, verdict{}, nil
 				}
 			}
-			left = until - n.Clock()
+			left = n.left(until)
 		}
 		switch {
 		case left > 0:

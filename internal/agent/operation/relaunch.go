@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"drover/internal/agent/procfs"
+	"drover/internal/agent/liveness"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
@@ -13,16 +13,25 @@ import (
 // relaunchKey is where the progress of a relaunch is kept.
 func relaunchKey(id process.ID) string { return "relaunch-" + id.Hash() }
 
+// After is what is known after a relaunch, or after an end by policy.
+type After struct {
+	Runtime specstore.Runtime
+	// Ended are the processes that were ended besides the main one.
+	Ended []liveness.Member
+	// Note says in words what did not go as it should.
+	Note string
+}
+
 // Relaunch runs the start command of a hosted process that has ended, and returns as soon as it is seen alive, or with why
 // it was not within its check time. Nothing is run if it is alive already; the runtime then says that it came from outside.
 // It journals its command like an operation, so that a successor of this agent waits for it instead of starting a second
 // one: see Relaunching and ResumeRelaunch, and call Relaunched in the end.
-func (o *Operator) Relaunch(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (specstore.Runtime, error) {
+func (o *Operator) Relaunch(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (After, error) {
 	return o.relaunch(ctx, rec, rt, specstore.Progress{})
 }
 
 // ResumeRelaunch goes on with the relaunch that an earlier agent was in the middle of.
-func (o *Operator) ResumeRelaunch(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (specstore.Runtime, error) {
+func (o *Operator) ResumeRelaunch(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (After, error) {
 	progress, err := o.Journal.GetProgress(relaunchKey(rec.ID))
 	if err != nil {
 		o.Log.Warn("progress of relaunch could not be read", "process", rec.ID, "error", err)
@@ -30,13 +39,13 @@ func (o *Operator) ResumeRelaunch(ctx context.Context, rec specstore.Record, rt 
 	return o.relaunch(ctx, rec, rt, progress)
 }
 
-func (o *Operator) relaunch(ctx context.Context, rec specstore.Record, rt specstore.Runtime, progress specstore.Progress) (specstore.Runtime, error) {
+func (o *Operator) relaunch(ctx context.Context, rec specstore.Record, rt specstore.Runtime, progress specstore.Progress) (After, error) {
 	n := &session{
 		Operator: o, ctx: ctx, id: rec.ID, op: process.Start, item: relaunchKey(rec.ID), spec: &rec.Spec,
 		subject: Subject{Record: &rec, Runtime: rt}, runtime: rt, progress: progress,
 	}
 	err := n.relaunch() //nolint:contextcheck // the session carries it
-	return n.runtime, err
+	return After{Runtime: n.runtime, Ended: n.ended}, err
 }
 
 // Relaunched forgets the progress of a relaunch, once what came of it is noted elsewhere.
@@ -82,23 +91,18 @@ func (n *session) relaunch() error {
 		return err
 	}
 	if !succeeded(st.Result) {
-		note := ""
-		if !st.Result.TimedOut {
-			note = n.endTree(procfs.Identity{}, st.Run)
-		}
-		return commandFailed("start_cmd", st.Result, note)
+		return n.undo(st, "start_cmd", nil)
 	}
-	return n.appear(st)
+	if err := n.appear(st); err != nil {
+		return n.abandon(st, err)
+	}
+	return nil
 }
 
-// clearTheWay ends what is left of the instance that ended: workers that outlived a killed master hold its port.
+// clearTheWay ends what is left of the instance that ended.
 func (n *session) clearTheWay() {
-	ended := n.runtime.Ended
-	if ended == nil {
-		return
-	}
-	if left := n.endTree(*ended, n.runtime.Run); left != "" {
-		n.Log.Warn("instance that ended has left processes behind", "process", n.id, "pid", ended.PID, "left", left)
+	if left := n.endRemains(0); left != "" {
+		n.Log.Warn("instance that ended has left processes behind", "process", n.id, "left", left)
 	}
 }
 
@@ -112,10 +116,9 @@ func (n *session) appear(st *specstore.Step) error {
 			n.started(seen, st.Run)
 			return nil
 		}
-		left := until - n.Clock()
+		left := n.left(until)
 		if left <= 0 {
-			why := (&deathWatch{session: n}).explain("not alive", seen)
-			return postCheck("start", n.name(), withOutput(why.text, st.Result), why.cause)
+			return n.notUp(st, "start_cmd", (&deathWatch{session: n}).explain("not alive", seen), seen)
 		}
 		if err := n.pause(min(pause, left)); err != nil {
 			return err

@@ -58,7 +58,7 @@ func TestRelaunch(t *testing.T) {
 			set: func(w *world, _ *process.Spec) {
 				w.Script("start", operationtest.Script{Takes: 2 * time.Second, Code: 1, Begin: func(run string) { w.Spawn("nginx", pidFile, run) }})
 			},
-			err: "Script exit code non-zero. Error msessage: [] (start_cmd: exit status 1)",
+			err: "Script exit code non-zero. Error msessage: [] (start_cmd: exit status 1); what it had started was ended: pid 102 (nginx)",
 		},
 		{
 			name: "the time limit", took: time.Minute, ran: []string{"start"},
@@ -99,7 +99,7 @@ func TestRelaunch(t *testing.T) {
 				if alive != c.alive {
 					t.Errorf("alive is %v, want %v", alive, c.alive)
 				}
-				if alive && (got.Process == nil || *got.Process != id || got.Outside != (len(c.ran) == 0)) {
+				if alive && (got.Runtime.Process == nil || *got.Runtime.Process != id || got.Runtime.Outside != (len(c.ran) == 0)) {
 					t.Errorf("the runtime is %+v, but %v runs", got, id)
 				}
 			})
@@ -133,9 +133,9 @@ func TestRelaunchClearsTheWay(t *testing.T) {
 			t.Errorf("trees (-want +got): %s", diff)
 		}
 		want := specstore.Runtime{
-			Process: got.Process, PIDFile: pidFile, Matches: 1, Run: "run-1", LastStartAt: time.Now().Unix(), Attempts: 1,
+			Process: got.Runtime.Process, PIDFile: pidFile, Matches: 1, Run: operationtest.RunID(nginx(), 1), User: "www", LastStartAt: time.Now().Unix(), Attempts: 1,
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := cmp.Diff(want, got.Runtime); diff != "" {
 			t.Errorf("runtime (-want +got): %s", diff)
 		}
 	})
@@ -172,7 +172,7 @@ func TestRelaunchIsNeverRepeated(t *testing.T) {
 			}
 			got, err := relaunch(t.Context(), rec, rt)
 			id, alive := w.Alive(pidFile)
-			if err != nil || !alive || got.Process == nil || *got.Process != id {
+			if err != nil || !alive || got.Runtime.Process == nil || *got.Runtime.Process != id {
 				t.Errorf("killed at %d: alive %v, %+v, %v", n, alive, got, err)
 			}
 			if lines := w.Lines(); !slices.Equal(lines, []string{"start"}) {
@@ -195,7 +195,7 @@ func TestRelaunchDespiteAnOldNote(t *testing.T) {
 		rec, rt := crashed(w)
 		for n := range 2 {
 			got, err := w.operator.Relaunch(t.Context(), rec, rt)
-			if err != nil || got.Process == nil {
+			if err != nil || got.Runtime.Process == nil {
 				t.Fatalf("relaunch %d: %+v, %v", n, got, err)
 			}
 			w.Kill(pidFile)
@@ -244,7 +244,7 @@ func TestRelaunchInterrupted(t *testing.T) {
 				t.Error("which relaunch is under way is not known")
 			}
 			got, err := w.operator.ResumeRelaunch(t.Context(), rec, rt)
-			if err != nil || got.Run != "run-1" || got.Process == nil || got.Outside {
+			if err != nil || got.Runtime.Run != operationtest.RunID(nginx(), 1) || got.Runtime.Process == nil || got.Runtime.Outside {
 				t.Errorf("%+v, %v", got, err)
 			}
 			if lines := w.Lines(); len(lines) != 1 {

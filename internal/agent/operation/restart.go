@@ -1,6 +1,9 @@
 package operation
 
 import (
+	"slices"
+
+	"drover/internal/agent/procfs"
 	"drover/internal/process"
 )
 
@@ -17,28 +20,75 @@ func (n *session) restart() (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if n.spec.Policy.Kind == process.Periodic && commands.Start != "" {
-		return n.restartRun(before)
-	}
-	if commands.Restart != "" {
-		notes, err := n.bringUp("restart", "restart_cmd", commands.Restart, before)
-		if err != nil {
-			return Result{}, err
+	kind := n.spec.Policy.Kind
+	var notes []string
+	switch {
+	case commands.Restart != "" && (kind != process.Periodic || commands.Start == ""):
+		notes, err = n.replace(before)
+	default:
+		if r, err := n.endBefore(before); err != nil || r != nil {
+			return deref(r), err
 		}
-		return n.hosted(notes...)
-	}
-	if before != nil && n.step("start") == nil {
-		seen, note, err := n.takeDown("stop", "stop_cmd", commands.Stop, *before, n.terminate)
-		if err != nil {
-			return Result{}, err
-		}
-		if seen.Alive() {
-			return Result{}, postCheck("restart", n.name(), n.stillAlive(seen, note), process.CauseStopFailed)
+		if kind == process.Resident {
+			notes, err = n.bringUp("start", "start_cmd", commands.Start, nil)
+		} else {
+			notes, err = n.firstRun()
 		}
 	}
-	notes, err := n.bringUp("start", "start_cmd", commands.Start, nil)
 	if err != nil {
 		return Result{}, err
 	}
 	return n.hosted(notes...)
+}
+
+func deref(r *Result) Result {
+	if r == nil {
+		return Result{}
+	}
+	return *r
+}
+
+// endBefore ends the instance that is to be replaced, unless an earlier entry of the operation has come further. The result is not nil
+// where that has failed.
+func (n *session) endBefore(before *procfs.Identity) (*Result, error) {
+	if before == nil || n.step("start") != nil || n.step(stepRun) != nil {
+		return nil, nil
+	}
+	if err := n.proven(n.asked(), *before); err != nil {
+		return nil, err
+	}
+	down, err := n.takeDown(n.asked(), *before)
+	if err != nil {
+		return nil, err
+	}
+	if down.err != nil {
+		r := n.failed(down.err)
+		return &r, nil
+	}
+	return nil, nil
+}
+
+// replace lets restart_cmd put a new instance in the place of the old one, and ends what is left of the old one's run afterwards. A run
+// in which the new instance was born goes on.
+func (n *session) replace(before *procfs.Identity) (notes []string, err error) {
+	former := n.subject.Runtime
+	if before != nil && n.step("restart") == nil {
+		n.note(*before)
+	}
+	if notes, err = n.bringUp("restart", "restart_cmd", n.spec.Commands.Restart, before); err != nil {
+		return nil, err
+	}
+	now := n.runtime.Process
+	if before == nil || *now == *before || n.mainOnly() || former.Run != "" && n.runtime.Run == former.Run {
+		return notes, nil
+	}
+	run := ""
+	if former.Process != nil && *former.Process == *before {
+		run = former.Run
+	}
+	s := Scope{Root: *before, Run: run, Noted: n.progress.Noted, Spared: n.othersAnd(now)}
+	if problem, _ := n.endScope(s, seconds(n.spec.Policy.StopCheck)); problem != "" {
+		notes = append(notes, "of the run before it "+problem)
+	}
+	return slices.Clip(notes), nil
 }

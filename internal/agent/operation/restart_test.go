@@ -35,7 +35,7 @@ func TestRestart(t *testing.T) {
 			set: func(w *world, _ *process.Spec) {
 				w.Script("restart", operationtest.Script{Code: 2, Begin: func(run string) { w.Spawn("nginx", pidFile, run) }})
 			},
-			fault: process.Failed, text: "Script exit code non-zero. Error msessage: [] (restart_cmd: exit status 2)",
+			fault: process.Failed, text: "Script exit code non-zero. Error msessage: [] (restart_cmd: exit status 2); what it had started was ended: pid 101 (nginx)",
 		},
 		{
 			name: "the time limit ends the new process too", running: true, known: hosted, hosted: true, took: time.Minute, ran: restart,
@@ -91,7 +91,7 @@ func TestRestartWithoutCommand(t *testing.T) {
 			set: func(w *world, _ *process.Spec) {
 				w.Script("start", operationtest.Script{Code: 4, Begin: func(run string) { w.Spawn("nginx", pidFile, run) }})
 			},
-			fault: process.Failed, text: "Script exit code non-zero. Error msessage: [] (start_cmd: exit status 4)",
+			fault: process.Failed, text: "Script exit code non-zero. Error msessage: [] (start_cmd: exit status 4); what it had started was ended: pid 103 (nginx)",
 		},
 	} {
 		c.op = process.Restart
@@ -157,7 +157,7 @@ func TestWhatIsKnownOfTheInstance(t *testing.T) {
 		run     string
 		outside bool
 	}{
-		{"restart", process.Restart, nil, "run-1", false},
+		{"restart", process.Restart, nil, operationtest.RunID(nginx(), 1), false},
 		{"reload of the same instance", process.Reload, nil, "earlier", false},
 		{"reload that replaces the instance", process.Reload, func(w *world) {
 			w.Script("reload", operationtest.Script{End: replace(w)})
@@ -184,7 +184,7 @@ func TestWhatIsKnownOfTheInstance(t *testing.T) {
 					outside      bool
 					launchedByUs bool
 				}
-				want := known{now, pidFile, c.run, c.outside, c.run == "run-1"}
+				want := known{now, pidFile, c.run, c.outside, c.run == operationtest.RunID(nginx(), 1)}
 				rt := r.Runtime
 				got := known{*rt.Process, rt.PIDFile, rt.Run, rt.Outside, rt.LastStartAt != 1}
 				if diff := cmp.Diff(want, got, cmp.AllowUnexported(known{})); diff != "" {

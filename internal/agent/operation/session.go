@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"syscall"
 	"time"
 
 	"drover/internal/agent/liveness"
@@ -24,6 +26,10 @@ type session struct {
 	subject  Subject
 	runtime  specstore.Runtime
 	progress specstore.Progress
+	// ended are the processes that were ended besides the main one.
+	ended []liveness.Member
+	// hurry is closed when the check under way is to end; nil where it is not to.
+	hurry <-chan struct{}
 }
 
 // name is the process in a caller's words.
@@ -38,8 +44,11 @@ func (n *session) save() {
 
 // checked runs the pre-check once over all entries of the operation, and remembers who was running. It fails where nobody can tell.
 func (n *session) checked(precheck func(before Sighting) error) (*procfs.Identity, error) {
-	if n.progress.Checked {
-		return n.progress.Before, nil
+	if p := n.progress; p.Checked {
+		if n.runtime.Process == nil && p.Before != nil {
+			n.runtime.Process, n.runtime.Run, n.runtime.PIDFile = p.Before, p.Run, p.PIDFile
+		}
+		return p.Before, nil
 	}
 	before := n.look()
 	if before.Unsure() {
@@ -49,6 +58,9 @@ func (n *session) checked(precheck func(before Sighting) error) (*procfs.Identit
 		return nil, err
 	}
 	n.progress.Checked, n.progress.Before = true, before.ID
+	if before.Alive() {
+		n.progress.Run, n.progress.PIDFile = n.runtime.Run, n.runtime.PIDFile
+	}
 	n.save()
 	return before.ID, nil
 }
@@ -65,7 +77,7 @@ func (n *session) sighted(s Sighting) {
 	n.runtime = Sighted(n.runtime, s)
 }
 
-// Sighted returns what is known after a look: a new instance has no run of ours until one is noted.
+// Sighted returns what is known after a look: a new instance that was born in no run of ours came from outside.
 func Sighted(rt specstore.Runtime, s Sighting) specstore.Runtime {
 	if s.ID == nil {
 		if rt.Process != nil {
@@ -73,12 +85,14 @@ func Sighted(rt specstore.Runtime, s Sighting) specstore.Runtime {
 		}
 		return rt
 	}
-	rt.Ended = nil
 	if rt.Process == nil || *rt.Process != *s.ID {
-		rt.Outside = rt.Process != nil || rt.LastStartAt != 0
-		rt.Run = ""
+		rt.Outside = s.Run == "" && (rt.Process != nil || rt.LastStartAt != 0)
+		if rt.Run != s.Run {
+			rt.Run, rt.User = s.Run, ""
+		}
 		rt.Health, rt.Version = nil, nil
 	}
+	rt.Ended = nil
 	rt.Process, rt.PIDFile, rt.Matches = s.ID, s.PIDFile, s.Matches
 	return rt
 }
@@ -86,12 +100,20 @@ func Sighted(rt specstore.Runtime, s Sighting) specstore.Runtime {
 // Look finds the live instance of a process, and leaves out one that another process of this agent owns through another
 // pid file.
 func (o *Operator) Look(id process.ID, spec *process.Spec, rt specstore.Runtime) Sighting {
-	s := o.Processes.Look(spec, rt)
-	if s.ID == nil || s.ID == rt.Process {
+	own := func(run string) bool { return strings.HasPrefix(run, runPrefix(id)) }
+	other := func(instance procfs.Identity) bool {
+		_, _, ok := o.Peers.Owner(id, instance)
+		return ok
+	}
+	s := o.Processes.Look(spec, rt, Whose{Other: other, Own: own})
+	if s.ID == nil || rt.Process != nil && *s.ID == *rt.Process {
 		return s
 	}
 	if owner, file, ok := o.Peers.Owner(id, *s.ID); ok && file != s.PIDFile {
 		return Sighting{Note: fmt.Sprintf("pid %d belongs to %s", s.ID.PID, owner), Cause: process.CauseOwnedByOther}
+	}
+	if run := o.Trees.RunOf(*s.ID); own(run) {
+		s.Run = run
 	}
 	return s
 }
@@ -149,7 +171,7 @@ func (n *session) release(st *specstore.Step, line string, needless func() bool)
 	defer n.rush.leave()
 	st.Run = n.NewRun(n.id)
 	n.underway.add(n.item, st.Run)
-	child, err := n.Commands.Launch(st.Run, line, n.spec)
+	child, err := n.Commands.Launch(st.Run, line, n.specFor(st))
 	unneeded := needless()
 	if err != nil {
 		n.Commands.Discard(st.Run)
@@ -164,7 +186,7 @@ func (n *session) release(st *specstore.Step, line string, needless func() bool)
 		if unneeded {
 			return errNeedless
 		}
-		return ErrInterrupted
+		return n.interruption()
 	}
 	st.Child, st.Phase = child.Identity(), specstore.Released
 	st.Until = n.Clock() + time.Duration(n.spec.Policy.OpTimeout)*time.Second
@@ -174,6 +196,31 @@ func (n *session) release(st *specstore.Step, line string, needless func() bool)
 		return fmt.Errorf("cannot let %s run: %w", st.Name, err)
 	}
 	return nil
+}
+
+// specFor returns the spec that a step is run with: what is done to a run is done with the account that the run was started with.
+func (n *session) specFor(st *specstore.Step) *process.Spec {
+	user := n.runtime.User
+	if user == "" || user == n.spec.Identity.User || st.Name != string(process.Stop) && st.Name != string(process.Kill) && st.Name != string(process.Reload) {
+		return n.spec
+	}
+	spec := *n.spec
+	spec.Identity.User = user
+	return &spec
+}
+
+func (n *session) interruption() error { return Interruption(n.ctx) }
+
+// Interruption is why something ends before its time: ErrInterrupted where the agent stops, an error in a caller's words where a kill
+// has overtaken it. It is nil while ctx lasts.
+func Interruption(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	if by, ok := errors.AsType[killed](context.Cause(ctx)); ok {
+		return process.Errorf(process.Failed, "%s", by.Error()).Because(process.CauseStopped)
+	}
+	return ErrInterrupted
 }
 
 // errUnrun is returned for a command that has ended at its gate.
@@ -217,9 +264,23 @@ func (n *session) await(st *specstore.Step) error {
 		case <-trim.C:
 			n.Commands.Trim(st.Run)
 		case <-n.ctx.Done():
-			return ErrInterrupted
+			return n.cutShort(st)
 		}
 	}
+}
+
+// cutShort leaves a command alone because the agent stops, or ends it because a kill has overtaken it.
+func (n *session) cutShort(st *specstore.Step) error {
+	err := n.interruption()
+	if errors.Is(err, ErrInterrupted) {
+		return err
+	}
+	text := err.Error() + " with all that it had started"
+	if problem, _ := n.endCommand(st.Child, st.Run); problem != "" {
+		text = err.Error() + "; " + problem
+	}
+	n.done(st, specstore.CommandResult{Known: true, Code: 128 + int(syscall.SIGKILL), Text: text})
+	return process.Errorf(process.Failed, "%s %s", st.Name+"_cmd", text).Because(process.CauseStopped)
 }
 
 // exited takes in the end of a command.
@@ -233,13 +294,10 @@ func (n *session) exited(st *specstore.Step, e liveness.Exit) error {
 	return nil
 }
 
-// endTime is how long the end of a tree is waited for.
-const endTime = 5 * time.Second
-
 // expire ends a command whose time is up, and all that it left behind.
 func (n *session) expire(st *specstore.Step) error {
 	text := fmt.Sprintf("timed out after %d s and was ended with all that it had started", n.spec.Policy.OpTimeout)
-	switch problem, proven := n.endAll(st.Child, st.Run); {
+	switch problem, proven := n.endCommand(st.Child, st.Run); {
 	case problem != "":
 		text = fmt.Sprintf("timed out after %d s; %s", n.spec.Policy.OpTimeout, problem)
 	case !proven:
@@ -247,29 +305,6 @@ func (n *session) expire(st *specstore.Step) error {
 	}
 	n.done(st, specstore.CommandResult{TimedOut: true, Text: text})
 	return nil
-}
-
-// endTree ends a tree and says in words what is left of it; empty when nothing is known to be.
-func (n *session) endTree(root procfs.Identity, run string) string {
-	problem, _ := n.endAll(root, run)
-	return problem
-}
-
-// endAll is endTree, and tells besides whether it is proven that nothing is left.
-func (n *session) endAll(root procfs.Identity, run string) (problem string, proven bool) {
-	// An agent that is told to stop finishes this first: half an ended tree helps nobody.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.ctx), endTime)
-	defer cancel()
-	left, err := n.Commands.EndTree(ctx, root, run)
-	switch {
-	case len(left) > 0:
-		return fmt.Sprintf("could not end pids %v", left), false
-	case errors.Is(err, ErrBestEffort):
-		return "", false
-	case err != nil:
-		return fmt.Sprintf("could not make sure that all of it ended: %v", err), false
-	}
-	return "", true
 }
 
 func (n *session) done(st *specstore.Step, r specstore.CommandResult) {

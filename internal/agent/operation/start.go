@@ -1,7 +1,10 @@
 package operation
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
@@ -10,14 +13,16 @@ import (
 
 // start runs start_cmd unless the process is alive, and hosts it once it has stayed up for its check time.
 func (n *session) start() (Result, error) {
-	if n.spec.Policy.Kind == process.Periodic {
-		return n.startRun()
-	}
 	before, err := n.checked(n.mayStart)
 	if err != nil {
 		return Result{}, err
 	}
-	notes, err := n.bringUp("start", "start_cmd", n.spec.Commands.Start, before)
+	var notes []string
+	if n.spec.Policy.Kind == process.Resident {
+		notes, err = n.bringUp("start", "start_cmd", n.spec.Commands.Start, before)
+	} else {
+		notes, err = n.firstRun()
+	}
 	if err != nil {
 		return Result{}, err
 	}
@@ -35,9 +40,13 @@ func (n *session) mayStart(before Sighting) error {
 	return n.mayHost("")
 }
 
-// bringUp runs the command that is to leave the process running, as the step of that name, and waits for its check time.
+// bringUp runs the command that is to leave the process running, as the step of that name, and waits for its check time. What has
+// outlived the last instance is ended first.
 func (n *session) bringUp(step, field, line string, before *procfs.Identity) (notes []string, err error) {
 	if n.step(step) == nil {
+		if problem := n.endRemains(0); problem != "" {
+			notes = append(notes, "of its last run "+problem)
+		}
 		n.markLog()
 	}
 	st, err := n.command(step, line)
@@ -47,38 +56,84 @@ func (n *session) bringUp(step, field, line string, before *procfs.Identity) (no
 	if !succeeded(st.Result) {
 		return nil, n.undo(st, field, before)
 	}
-	n.runtime.Run = ""
+	n.checking()
+	n.hurry = n.subject.Hurry
 	seen, why, err := n.upCheck(st, before)
+	n.hurry = nil
 	if err != nil {
-		return nil, err
+		return nil, n.abandon(st, err)
 	}
 	if why.failed() {
-		switch note := unknownStatus(field, st.Result); {
-		case note != "":
-			why.text += "; " + note
-		case n.spec.Policy.Kind == process.SingleRun && !why.told:
-			why.text += "; " + field + " ended with " + st.Result.Text
-		}
-		return nil, postCheck(string(n.op), n.name(), withOutput(why.text, st.Result), why.cause)
+		return nil, n.notUp(st, field, why, seen)
 	}
 	n.started(seen, st.Run)
-	return []string{unknownStatus(field, st.Result), n.missing(seen)}, nil
+	return append(notes, unknownStatus(field, st.Result), n.missing(seen)), nil
 }
 
-// undo ends what a failed start has started, unless the process was there before.
-func (n *session) undo(st *specstore.Step, field string, before *procfs.Identity) error {
-	var note string
-	if before == nil && !st.Result.TimedOut {
-		note = n.endTree(procfs.Identity{}, st.Run)
+// notUp ends what a start has started that has failed its check, unless it is there and only not ready, and says what went wrong.
+func (n *session) notUp(st *specstore.Step, field string, why verdict, seen Sighting) error {
+	switch note := unknownStatus(field, st.Result); {
+	case note != "":
+		why.text += "; " + note
+	case n.spec.Policy.Kind == process.SingleRun && !why.told:
+		why.text += "; " + field + " ended with " + st.Result.Text
 	}
+	// What a single run that has ended well has left behind is its own affair.
+	if !seen.Alive() && n.spec.Policy.Kind != process.SingleRun {
+		why.text = join(why.text, n.endStarted(st))
+	}
+	return postCheck(string(n.op), n.name(), withOutput(why.text, st.Result), why.cause)
+}
+
+// endStarted ends what a command that has failed to bring the process up has started, so that it is in nobody's way, and says what
+// that was. What was there before the operation stays.
+func (n *session) endStarted(st *specstore.Step) (note string) {
+	known := len(n.ended)
+	problem, _ := n.endScope(Scope{Root: st.Child, Run: st.Run, Spared: n.othersAnd(n.progress.Before)}, 0)
 	n.look()
+	return join(problem, endedText("what it had started was ended", n.ended[known:]))
+}
+
+// othersAnd is others, and spares an instance besides, which may be nil.
+func (n *session) othersAnd(instance *procfs.Identity) func([]procfs.Identity) []procfs.Identity {
+	return func(among []procfs.Identity) []procfs.Identity {
+		spared := n.others(among)
+		if instance != nil && slices.Contains(among, *instance) {
+			spared = append(spared, *instance)
+		}
+		return spared
+	}
+}
+
+// abandon leaves nothing running that nobody would know where a kill has ended the check of a start.
+func (n *session) abandon(st *specstore.Step, err error) error {
+	if known := process.CauseOf(err); known == process.CauseStopped && !n.look().Alive() {
+		n.endStarted(st)
+	}
+	return err
+}
+
+// undo ends what a failed start has started. A restart that has failed late may have brought up a new instance: that one is left
+// running and watched, so that no second one is launched beside it.
+func (n *session) undo(st *specstore.Step, field string, before *procfs.Identity) error {
+	note := ""
+	switch seen := n.look(); {
+	case before != nil && seen.Alive() && *seen.ID != *before:
+		n.started(seen, st.Run)
+		note = fmt.Sprintf("pid %d, which it has started, is left running", seen.ID.PID)
+	case !st.Result.TimedOut:
+		note = n.endStarted(st)
+	}
 	return commandFailed(field, st.Result, note)
 }
 
-// started notes the instance that a run of ours has brought up.
+// started notes the instance that a run of ours has brought up. Where it was born in another run of the process, that one goes on.
 func (n *session) started(seen Sighting, run string) {
 	n.sighted(seen)
-	n.runtime.Run, n.runtime.Outside = run, false
+	if born := n.Trees.RunOf(*seen.ID); strings.HasPrefix(born, runPrefix(n.id)) {
+		run = cmp.Or(born, run)
+	}
+	n.runtime.Run, n.runtime.Outside, n.runtime.User = run, false, n.spec.Identity.User
 	if i, err := n.Processes.Instance(*seen.ID); err == nil {
 		n.runtime.LastStartAt = i.StartedAt
 	}
@@ -88,7 +143,7 @@ func (n *session) started(seen Sighting, run string) {
 func (n *session) hosted(notes ...string) (Result, error) {
 	rec := n.record()
 	rec.Spec, rec.Hosted, rec.GivenUp, rec.Want = *n.spec, true, false, process.WantRunning
-	notes = slices.Concat(notes, policyNotes(n.spec.Policy), n.limitNotes())
+	notes = slices.Concat(notes, []string{EndedText(n.ended)}, policyNotes(n.spec.Policy), n.limitNotes())
 	return Result{
 		Outcome: process.Outcome{Text: successText(notes...), Hosted: true},
 		Change:  specstore.Change{Put: rec},

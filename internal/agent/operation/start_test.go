@@ -89,11 +89,11 @@ func TestStartWhoseCommandFails(t *testing.T) {
 	for _, c := range []scenario{
 		{
 			name: "exit status, what it started is ended", set: early(operationtest.Script{Takes: 2 * time.Second, Code: 3, Output: "bind: in use"}),
-			text: "Script exit code non-zero. Error msessage: [bind: in use] (start_cmd: exit status 3)", took: 2 * time.Second, ran: start,
+			text: "Script exit code non-zero. Error msessage: [bind: in use] (start_cmd: exit status 3); what it had started was ended: pid 101 (nginx)", took: 2 * time.Second, ran: start,
 		},
 		{
 			name: "signal", set: early(operationtest.Script{Signal: syscall.SIGSEGV}), ran: start,
-			text: "Script exit code non-zero. Error msessage: [] (start_cmd: killed by signal 11 (SIGSEGV))",
+			text: "Script exit code non-zero. Error msessage: [] (start_cmd: killed by signal 11 (SIGSEGV)); what it had started was ended: pid 101 (nginx)",
 		},
 		{
 			name: "time limit", set: early(operationtest.Script{Takes: time.Hour, Output: "half"}), took: time.Minute, ran: start,
@@ -163,7 +163,7 @@ func TestACommandThatDoesNotRunLeavesNothing(t *testing.T) {
 				if _, err := w.operator.Operate(t.Context(), entry(process.Start, spec()), unknown.subject()); err != nil {
 					t.Fatal(err)
 				}
-				if got := w.Discards(); len(got) != 1 || got[0] != "run-1" {
+				if got := w.Discards(); len(got) != 1 || got[0] != operationtest.RunID(nginx(), 1) {
 					t.Errorf("runs %v were dropped, want run-1", got)
 				}
 			})
@@ -213,7 +213,7 @@ func TestStartCheck(t *testing.T) {
 			set: appear(time.Second, func(w *world, id procfs.Identity) {
 				after(time.Second, func() {
 					w.Exit(id, 0)
-					after(time.Second, func() { w.Spawn("nginx", pidFile, "run-1") })
+					after(time.Second, func() { w.Spawn("nginx", pidFile, operationtest.RunID(nginx(), 1)) })
 				})
 			}),
 		},
@@ -235,7 +235,7 @@ func TestStartCheck(t *testing.T) {
 		{
 			name: "another process has the pid", fault: process.CheckFailed, took: 6 * time.Second,
 			set:  func(w *world, s *process.Spec) { s.Identity.ProcName = "httpd" },
-			text: "start process (httpd) failed, for post-check status not alive: pid 101 in /run/nginx.pid is nginx", alive: true,
+			text: "start process (httpd) failed, for post-check status not alive: pid 101 in /run/nginx.pid is nginx; what it had started was ended: pid 101 (nginx)",
 		},
 		{
 			name: "the instance belongs to another process", fault: process.CheckFailed, took: 6 * time.Second, alive: true,

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/procfs"
@@ -11,16 +14,29 @@ import (
 	"drover/internal/process"
 )
 
-// stop runs stop_cmd, or sends SIGTERM where there is none, and takes the process out of hosting once it is gone.
+// stop runs stop_cmd, or sends SIGTERM where there is none, and takes the process out of hosting once it is gone with all that its run
+// has left behind.
 func (n *session) stop() (Result, error) {
-	return n.bringDown("stop", "stop_cmd", n.spec.Commands.Stop, n.terminate)
+	return n.bringDown(downward{verb: "stop", field: "stop_cmd", line: n.spec.Commands.Stop, without: n.terminate, grace: true})
 }
 
 // kill runs kill_cmd, or kills the whole tree where there is none, and takes the process out of hosting once it is gone.
 func (n *session) kill() (Result, error) {
-	return n.bringDown("kill", "kill_cmd", n.spec.Commands.Kill, func(target procfs.Identity) string {
-		return n.endTree(target, n.runOf(target))
-	})
+	return n.bringDown(downward{verb: "kill", field: "kill_cmd", line: n.spec.Commands.Kill, without: n.slay})
+}
+
+// downward is a way to end a process.
+type downward struct {
+	verb, field, line string
+	// without is what is done where the line is empty; it says in words what hindered it.
+	without func(procfs.Identity) string
+	// grace says that what the run has left behind is asked to end before it is killed.
+	grace bool
+}
+
+// asked is the way in which drover itself ends a process: a stop.
+func (n *session) asked() downward {
+	return downward{verb: "stop", field: "stop_cmd", line: n.spec.Commands.Stop, without: n.terminate, grace: true}
 }
 
 // runOf returns the run that the instance was started in, empty if it was none of ours.
@@ -31,112 +47,198 @@ func (n *session) runOf(target procfs.Identity) string {
 	return n.runtime.Run
 }
 
-// terminateSignal is what asks a process to end.
-const terminateSignal = syscall.SIGTERM
+// terminate asks an instance to end.
+func (n *session) terminate(target procfs.Identity) string { return n.signal(target, syscall.SIGTERM) }
 
-// terminate asks an instance to end, and says in words what hindered it. One that has gone already has done so.
-func (n *session) terminate(target procfs.Identity) string {
-	if n.isRun(target) {
-		return n.signalRun(target)
+// slay kills an instance, and whatever belongs to it unless the spec says otherwise.
+func (n *session) slay(target procfs.Identity) string {
+	if n.mainOnly() {
+		return n.signal(target, syscall.SIGKILL)
 	}
-	if err := n.Processes.Signal(target, terminateSignal); err != nil && !errors.Is(err, liveness.ErrGone) {
-		return fmt.Sprintf("SIGTERM could not be sent to pid %d: %v", target.PID, err)
+	problem, _ := n.endScope(n.scopeOf(target, n.runOf(target)), 0)
+	return problem
+}
+
+// signal sends a signal, and says in words what hindered it. An instance that has gone already needs none.
+func (n *session) signal(target procfs.Identity, sig syscall.Signal) string {
+	if err := n.Processes.Signal(target, sig); err != nil && !errors.Is(err, liveness.ErrGone) {
+		return fmt.Sprintf("%s could not be sent to pid %d: %v", unix.SignalName(sig), target.PID, err)
 	}
 	return ""
 }
 
-func (n *session) bringDown(verb, field, line string, without func(procfs.Identity) string) (Result, error) {
-	target, err := n.checked(func(before Sighting) error {
-		if !before.Alive() && !n.hasTimetable() {
-			return notRunning(verb, n.name())
-		}
-		return nil
-	})
+func (n *session) bringDown(way downward) (Result, error) {
+	target, err := n.checked(func(Sighting) error { return nil })
 	if err != nil {
 		return Result{}, err
 	}
 	if target == nil {
-		return n.withdraw()
+		return n.alreadyDown(way.verb)
 	}
+	if err := n.proven(way, *target); err != nil {
+		return Result{}, err
+	}
+	foreign := n.foreign(*target)
 	release, err := n.holdOther()
 	if err != nil {
 		return Result{}, err
 	}
-	unhost := false
-	defer func() { release(unhost) }()
+	fate := Untouched
+	defer func() { release(fate) }()
 
-	run := ""
-	if n.isRun(*target) {
-		run = n.runOf(*target)
-	}
-	seen, note, err := n.takeDown(verb, field, line, *target, without)
+	down, err := n.takeDown(way, *target)
 	if err != nil {
 		return Result{}, err
 	}
-	if !seen.Alive() && run != "" {
-		note = n.endTree(*target, run)
+	if down.err != nil && down.seen.Alive() {
+		fate = AskedToo
+		r := n.failed(down.err)
+		r.Asked = true
+		return r, nil
 	}
-	if seen.Alive() {
-		return Result{}, postCheck(verb, n.name(), n.stillAlive(seen, note), process.CauseStopFailed)
+	fate = Down
+	if down.err != nil {
+		return n.outOfHosting(n.failed(down.err)), nil
 	}
-	unhost = true
+	return Result{
+		Outcome: process.Outcome{Text: successText(down.note, foreign, EndedText(n.ended))},
+		Change:  specstore.Change{Put: n.unhosted()},
+		Runtime: n.runtime,
+	}, nil
+}
+
+// outOfHosting has a result take the process out of hosting although it is not a success: the process is gone.
+func (n *session) outOfHosting(r Result) Result {
+	r.Outcome.Hosted = false
+	if n.subject.Hosted() {
+		r.Change = specstore.Change{Put: n.unhosted()}
+	}
+	return r
+}
+
+// proven refuses to end an instance that drover has not started and that may be somebody else's, as far as its name tells. A stop
+// command of the spec is the caller's own word and may be run.
+func (n *session) proven(way downward, target procfs.Identity) error {
+	if way.line != "" || n.runtime.Run != "" || n.runtime.PIDFile != "" {
+		return nil
+	}
+	if doubt := n.Look(n.id, n.spec, specstore.Runtime{}).Doubt; doubt != "" {
+		return unproven(way.verb, target.PID, doubt)
+	}
+	return nil
+}
+
+// foreign tells of an instance that drover has not started and knows by its name alone.
+func (n *session) foreign(target procfs.Identity) string {
+	if n.runtime.Run != "" || n.runtime.PIDFile != "" {
+		return ""
+	}
+	i, err := n.Processes.Instance(target)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("drover had not started it: pid %d, since %s, %s", i.PID, time.Unix(i.StartedAt, 0).UTC().Format(time.RFC3339), i.Cmdline)
+}
+
+// unhosted returns the record of the process out of hosting.
+func (n *session) unhosted() *specstore.Record {
 	rec := n.record()
 	rec.Hosted, rec.GivenUp, rec.Want = false, false, process.WantStopped
 	if n.subject.Record == nil {
 		rec.Spec = *n.spec
 	}
-	return Result{
-		Outcome: process.Outcome{Text: successText(note)},
-		Change:  specstore.Change{Put: rec},
-		Runtime: n.runtime,
-	}, nil
+	return rec
 }
 
-// takeDown ends the target, by the command or without one, and waits for it to go. note is what there is to add.
-func (n *session) takeDown(verb, field, line string, target procfs.Identity, without func(procfs.Identity) string) (seen Sighting, note string, err error) {
-	since := n.Clock()
-	if line == "" {
-		note = without(target)
+// alreadyDown takes a process that does not run out of hosting, and ends what its last run has left behind. A stop that had neither to
+// end anything nor a timetable to take away says that there was no need for it.
+func (n *session) alreadyDown(verb string) (Result, error) {
+	timetable := n.hasTimetable()
+	problem := n.endRemains(seconds(n.spec.Policy.StopCheck))
+	r := Result{Runtime: n.runtime}
+	switch {
+	case problem != "":
+		r = n.failed(postCheck(verb, n.name(), "of its last run "+problem, process.CauseStopFailed))
+	case len(n.ended) > 0:
+		r.Outcome.Text = successText("it was not running", EndedText(n.ended))
+	case n.subject.Overtook:
+		r.Outcome.Text = successText("the operation under way was ended")
+	case timetable:
+		r.Outcome.Text = successText("no run was under way, and there will be none")
+	default:
+		r = n.failed(notRunning(verb, n.name()))
+	}
+	return n.outOfHosting(r), nil
+}
+
+// downfall is what came of an attempt to end a process.
+type downfall struct {
+	// seen is who runs now.
+	seen Sighting
+	// err says what is not as it should be, in a caller's words; note is what there is to add where nothing is.
+	err  error
+	note string
+}
+
+// takeDown ends the target by its command, or without one, waits for it to go, and ends what its run has left behind. The error is one
+// that kept it from being tried.
+func (n *session) takeDown(way downward, target procfs.Identity) (downfall, error) {
+	run := n.runOf(target)
+	n.note(target)
+	since, down := n.Clock(), downfall{}
+	if way.line == "" {
+		down.note = way.without(target)
 	} else {
-		st, err := n.command(verb, line)
+		st, err := n.command(way.verb, way.line)
 		if err != nil {
-			return Sighting{}, "", err
+			return downfall{}, err
 		}
 		if !succeeded(st.Result) {
-			return Sighting{}, "", commandFailed(field, st.Result, n.goneButHosted())
+			down.err = commandFailed(way.field, st.Result, "")
+			if down.seen = n.look(); down.seen.Alive() {
+				return down, nil
+			}
 		}
-		since, note = st.DoneAt, unknownStatus(field, st.Result)
+		since, down.note = st.DoneAt, unknownStatus(way.field, st.Result)
+		n.note(target) // what it has started meanwhile
 	}
-	seen, err = n.stopCheck(target, since)
-	return seen, note, err
-}
-
-// goneButHosted warns that a failed stop has ended the process although it stays hosted.
-func (n *session) goneButHosted() string {
-	if n.look().Alive() || !n.subject.Hosted() {
-		return ""
+	if down.err == nil {
+		var err error
+		if down.seen, err = n.stopCheck(target, since); err != nil {
+			return downfall{}, err
+		}
 	}
-	policy := n.subject.Record.Spec.Policy
-	if policy.Kind != process.Resident || n.subject.Runtime.Attempts >= policy.StartRetries {
-		return "the process is gone, and still hosted"
+	if down.seen.Alive() {
+		down.err = postCheck(string(n.op), n.name(), n.stillAlive(down.seen, down.note), process.CauseStopFailed)
+		return down, nil
 	}
-	return fmt.Sprintf("the process is gone but still hosted: it will be started again in %d s unless it is taken out of hosting", policy.StartInterval)
+	problem := ""
+	switch {
+	case n.mainOnly():
+	case way.line == "" && !way.grace: // slain with all that belongs to it
+		problem, down.note = down.note, ""
+	case way.grace:
+		problem, _ = n.endScope(n.scopeOf(target, run), since+seconds(n.spec.Policy.StopCheck)-n.Clock())
+	default:
+		problem, _ = n.endScope(n.scopeOf(target, run), 0)
+	}
+	if problem != "" && down.err == nil {
+		text := fmt.Sprintf("pid %d is gone, but of what it had started drover %s", target.PID, problem)
+		down.err = postCheck(string(n.op), n.name(), text, process.CauseStopFailed)
+	}
+	return down, nil
 }
 
 func (n *session) stillAlive(seen Sighting, note string) string {
-	text := fmt.Sprintf("still alive: pid %d is there after %d s", seen.ID.PID, n.spec.Policy.StopCheck)
-	if note != "" {
-		text += "; " + note
-	}
-	return text
+	return join(fmt.Sprintf("still alive: pid %d is there after %d s", seen.ID.PID, n.spec.Policy.StopCheck), note)
 }
 
 // holdOther suspends the watch of another process that is hosted through the same pid file, so that it is not launched
 // again under our hands.
-func (n *session) holdOther() (release func(unhost bool), err error) {
+func (n *session) holdOther() (release func(Fate), err error) {
 	other, ok := n.Peers.Hosting(n.id, n.spec, n.runtime.PIDFile)
 	if !ok {
-		return func(bool) {}, nil
+		return func(Fate) {}, nil
 	}
 	return n.Peers.Hold(n.ctx, other)
 }

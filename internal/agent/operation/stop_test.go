@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"drover/internal/agent/operation"
 	"drover/internal/agent/operation/operationtest"
 	"drover/internal/agent/procfs"
 	"drover/internal/process"
@@ -61,7 +60,7 @@ func TestStop(t *testing.T) {
 			name: "not running", fault: process.NotRunning, text: "no need to stop the process(nginx) that is not running",
 		},
 		{
-			name: "not running, and hosted", known: hosted, hosted: true,
+			name: "not running, and hosted", known: hosted, unhosts: true,
 			fault: process.NotRunning, text: "no need to stop the process(nginx) that is not running",
 		},
 		{
@@ -91,12 +90,11 @@ func TestStopWhoseCommandFails(t *testing.T) {
 	}
 	const (
 		exit1 = "Script exit code non-zero. Error msessage: [no pid] (stop_cmd: exit status 1)"
-		again = "; the process is gone but still hosted: it will be started again in 10 s unless it is taken out of hosting"
 	)
 	one := operationtest.Script{Code: 1, Output: "no pid"}
 	for _, c := range []scenario{
 		{name: "the process is there", known: hosted, set: fails(one, false), text: exit1, took: time.Second, alive: true, hosted: true},
-		{name: "the process is gone", known: hosted, set: fails(one, true), text: exit1 + again, took: time.Second, hosted: true},
+		{name: "the process is gone", known: hosted, set: fails(one, true), text: exit1, took: time.Second, unhosts: true},
 		{name: "the process is gone, and was not hosted", known: registered, set: fails(one, true), text: exit1, took: time.Second},
 		{name: "the process is gone, and was not known", set: fails(one, true), text: exit1, took: time.Second},
 		{
@@ -104,40 +102,12 @@ func TestStopWhoseCommandFails(t *testing.T) {
 			text: "stop_cmd timed out after 60 s and was ended with all that it had started. Output: []",
 		},
 		{
-			name: "time limit, and the process is gone", known: hosted, set: fails(operationtest.Script{Takes: time.Hour}, true), took: time.Minute, hosted: true,
-			text: "stop_cmd timed out after 60 s and was ended with all that it had started. Output: []" + again,
+			name: "time limit, and the process is gone", known: hosted, set: fails(operationtest.Script{Takes: time.Hour}, true), took: time.Minute, unhosts: true,
+			text: "stop_cmd timed out after 60 s and was ended with all that it had started. Output: []",
 		},
 	} {
 		c.op, c.running, c.fault, c.ran = process.Stop, true, process.Failed, []string{"stop"}
 		c.run(t)
-	}
-}
-
-// TestFailedStopSaysWhetherItComesBack: the text names the stored policy, since that is what is followed.
-func TestFailedStopSaysWhetherItComesBack(t *testing.T) {
-	const gone = "Script exit code non-zero. Error msessage: [] (stop_cmd: exit status 1); "
-	for _, c := range []struct {
-		name string
-		set  func(s *operation.Subject)
-		want string
-	}{
-		{"its own interval", func(s *operation.Subject) { s.Record.Spec.Policy.StartInterval = 7 }, "the process is gone but still hosted: it will be started again in 7 s unless it is taken out of hosting"},
-		{"a single run", func(s *operation.Subject) { s.Record.Spec.Policy.Kind = process.SingleRun }, "the process is gone, and still hosted"},
-		{"the budget is spent", func(s *operation.Subject) { s.Runtime.Attempts = 4 }, "the process is gone, and still hosted"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				id := w.Spawn("nginx", pidFile, "")
-				w.Script("stop", operationtest.Script{Code: 1, Begin: func(string) { w.Kill(pidFile) }})
-				subject := hosted.subject()
-				subject.Runtime.Process, subject.Runtime.PIDFile = &id, pidFile
-				c.set(&subject)
-				r, err := w.operator.Operate(t.Context(), entry(process.Stop, spec()), subject)
-				if err != nil || r.Outcome.Text != gone+c.want {
-					t.Errorf("got %q, %v\nwant %q", r.Outcome.Text, err, gone+c.want)
-				}
-			})
-		})
 	}
 }
 
@@ -216,14 +186,16 @@ func TestKill(t *testing.T) {
 					return nil, errors.New("no way to look")
 				}
 			},
-			text: "success: could not make sure that all of it ended: no way to look",
+			unhosts: true, fault: process.CheckFailed,
+			text: "kill process (nginx) failed, for post-check status pid 100 is gone, but of what it had started drover could not make sure that " +
+				"all of it ended: no way to look",
 		},
 	} {
 		c.op, c.running, c.known = process.Kill, true, hosted
 		c.run(t)
 	}
 	scenario{
-		name: "not running", op: process.Kill, known: hosted, hosted: true,
+		name: "not running", op: process.Kill, known: hosted, unhosts: true,
 		fault: process.NotRunning, text: "no need to kill the process(nginx) that is not running",
 	}.run(t)
 }

@@ -3,6 +3,7 @@ package operation
 import (
 	"context"
 	"errors"
+	"syscall"
 
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
@@ -14,15 +15,15 @@ func takeDownKey(id process.ID) string { return "takedown-" + id.Hash() }
 
 // TakeDown ends a running process because its policy demands it: by its stop command, or SIGTERM where there is none, within the
 // time that a stop may take, and then with SIGKILL whatever is left of its tree. It returns what is known of the instance
-// then, nothing if it is gone, and in words what did not go as it should. It blocks until that is known, or fails with
-// ErrInterrupted when ctx ends first; a successor of this agent goes on with ResumeTakeDown.
-func (o *Operator) TakeDown(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (after specstore.Runtime, note string, err error) {
+// then, nothing if it is gone. It blocks until that is known, or fails with ErrInterrupted when ctx ends first; a successor of this
+// agent goes on with ResumeTakeDown.
+func (o *Operator) TakeDown(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (After, error) {
 	return o.endByPolicy(ctx, rec, rt, specstore.Progress{})
 }
 
 // ResumeTakeDown goes on with what an earlier agent was in the middle of: a stop command that may have run is not run again, and
 // of a process that has gone meanwhile the rest of its tree is ended.
-func (o *Operator) ResumeTakeDown(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (after specstore.Runtime, note string, err error) {
+func (o *Operator) ResumeTakeDown(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (After, error) {
 	progress, err := o.Journal.GetProgress(takeDownKey(rec.ID))
 	if err != nil {
 		o.Log.Warn("progress of an end by policy could not be read", "process", rec.ID, "error", err)
@@ -30,41 +31,49 @@ func (o *Operator) ResumeTakeDown(ctx context.Context, rec specstore.Record, rt 
 	return o.endByPolicy(ctx, rec, rt, progress)
 }
 
-func (o *Operator) endByPolicy(
-	ctx context.Context, rec specstore.Record, rt specstore.Runtime, progress specstore.Progress,
-) (after specstore.Runtime, note string, err error) {
+func (o *Operator) endByPolicy(ctx context.Context, rec specstore.Record, rt specstore.Runtime, progress specstore.Progress) (After, error) {
 	n := &session{
 		Operator: o, ctx: ctx, id: rec.ID, op: process.Stop, item: takeDownKey(rec.ID), spec: &rec.Spec,
 		subject: Subject{Record: &rec, Runtime: rt}, runtime: rt, progress: progress,
 	}
-	if refusal := o.Allow(rec.ID, process.Stop, n.spec); refusal != nil && len(progress.Steps) == 0 {
-		note = refusal.Error()
-	} else {
-		note, err = n.end(*rt.Process) //nolint:contextcheck // the session carries it
+	var note string
+	if err := o.Allow(rec.ID, process.Stop, n.spec); err != nil && len(progress.Steps) == 0 {
+		note = err.Error()
+	} else if note, err = n.end(*rt.Process); errors.Is(err, ErrInterrupted) { //nolint:contextcheck // the session carries it
+		return After{Runtime: n.runtime}, err
 	}
-	if errors.Is(err, ErrInterrupted) {
-		return n.runtime, "", err
-	}
-	if dropped := o.Journal.PutProgress(n.item, specstore.Progress{}); dropped != nil {
-		o.Log.Warn("progress of an end by policy could not be dropped", "process", rec.ID, "error", dropped)
+	if err := o.Journal.PutProgress(n.item, specstore.Progress{}); err != nil {
+		o.Log.Warn("progress of an end by policy could not be dropped", "process", rec.ID, "error", err)
 	}
 	o.underway.drop(n.item)
-	return n.runtime, note, err
+	return After{Runtime: n.runtime, Ended: n.ended, Note: note}, nil
 }
 
-// end ends the target and its tree.
+// end ends the target and its tree. The error is ErrInterrupted, or nil.
 func (n *session) end(target procfs.Identity) (note string, err error) {
 	run := n.runOf(target)
 	if alive, _ := n.Processes.Glance(target); alive {
-		_, note, err = n.takeDown("stop", "stop_cmd", n.spec.Commands.Stop, target, n.terminate)
-		if errors.Is(err, ErrInterrupted) {
-			return "", err
+		if err := n.proven(n.asked(), target); err != nil {
+			return err.Error(), nil
 		}
-		if err != nil {
+		down, err := n.takeDown(n.asked(), target)
+		switch {
+		case errors.Is(err, ErrInterrupted):
+			return "", err
+		case err != nil:
 			note = err.Error()
+		case down.err != nil:
+			note = down.err.Error()
+		default:
+			note = down.note
 		}
 	}
-	if left := n.endTree(target, run); left != "" {
+	s := n.scopeOf(target, run)
+	if n.mainOnly() {
+		if problem := n.signal(target, syscall.SIGKILL); problem != "" {
+			note = problem
+		}
+	} else if left, _ := n.endScope(s, 0); left != "" {
 		note = left
 	}
 	n.look()

@@ -29,6 +29,23 @@ func postCheck(verb, name, detail string, cause process.CauseID) error {
 	return process.Errorf(process.CheckFailed, "%s process (%s) failed, for post-check status %s", verb, name, detail).Because(cause)
 }
 
+// unproven is the refusal to end a process that may be somebody else's.
+func unproven(verb string, pid int, doubt string) error {
+	return process.Errorf(process.Failed, "cannot %s pid %d: drover has not started it, and its name alone does not prove that it is the process: %s",
+		verb, pid, doubt).Because(process.CauseOutside)
+}
+
+// join puts two texts together, either of which may be empty.
+func join(a, b string) string {
+	switch {
+	case a == "":
+		return b
+	case b == "":
+		return a
+	}
+	return a + "; " + b
+}
+
 func emptyCommand(field string) error {
 	e := process.Errorf(process.Failed, "%s is empty", field)
 	if field == "start_cmd" {

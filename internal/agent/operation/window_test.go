@@ -49,7 +49,7 @@ func TestCheckWindow(t *testing.T) {
 			set: window(2, 10, func(w *world, id procfs.Identity) {
 				after(time.Second, func() {
 					w.Exit(id, 0)
-					w.Spawn("nginx", pidFile, "run-1")
+					w.Spawn("nginx", pidFile, operationtest.RunID(nginx(), 1))
 				})
 			}),
 		},
@@ -58,14 +58,14 @@ func TestCheckWindow(t *testing.T) {
 			text: notToTheEnd + ": pid 101 exit status 1",
 		},
 		{
-			name: "death inside, although another one is there at the end", took: 7 * time.Second, fault: process.CheckFailed, alive: true,
+			name: "death inside, although another one is there at the end", took: 7 * time.Second, fault: process.CheckFailed,
 			set: window(2, 10, func(w *world, id procfs.Identity) {
 				after(6*time.Second, func() {
-					w.Spawn("nginx", pidFile, "run-1")
+					w.Spawn("nginx", pidFile, operationtest.RunID(nginx(), 1))
 					w.Exit(id, 1)
 				})
 			}),
-			text: notToTheEnd + ": pid 101 exit status 1",
+			text: notToTheEnd + ": pid 101 exit status 1; what it had started was ended: pid 102 (nginx)",
 		},
 		{name: "death after the end", set: window(2, 10, dies(11*time.Second)), text: "success", took: 11 * time.Second, alive: true, hosted: true},
 		{
@@ -100,17 +100,17 @@ func TestCheckWindow(t *testing.T) {
 			text: notToTheEnd + ": pid 101 in /run/nginx.pid does not run",
 		},
 		{
-			name: "it cannot be watched, and another one has taken its place", took: 11 * time.Second, fault: process.CheckFailed, alive: true,
+			name: "it cannot be watched, and another one has taken its place", took: 11 * time.Second, fault: process.CheckFailed,
 			set: func(w *world, s *process.Spec) {
 				window(2, 10, func(w *world, id procfs.Identity) {
 					after(6*time.Second, func() {
 						w.Exit(id, 1)
-						w.Spawn("nginx", pidFile, "run-1")
+						w.Spawn("nginx", pidFile, operationtest.RunID(nginx(), 1))
 					})
 				})(w, s)
 				w.WatchError = unwatchable
 			},
-			text: notToTheEnd + ": pid 101 is gone, pid 102 has taken its place",
+			text: notToTheEnd + ": pid 101 is gone, pid 102 has taken its place; what it had started was ended: pid 102 (nginx)",
 		},
 	} {
 		c.op, c.ran = process.Start, []string{"start"}

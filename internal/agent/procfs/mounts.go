@@ -40,10 +40,17 @@ func (f FS) Mounts() ([]Mount, error) {
 	return mounts, nil
 }
 
-// OwnCgroup returns the path of this process's cgroup in the hierarchy that has the controller; "" is the v2 hierarchy.
-// The second result is false when there is no such hierarchy.
-func (f FS) OwnCgroup(controller string) (string, bool) {
-	data, err := f.read(maxSmall, "self/cgroup")
+// OwnCgroup is Cgroup for this process.
+func (f FS) OwnCgroup(controller string) (string, bool) { return f.cgroup("self", controller) }
+
+// Cgroup returns the path of a process's cgroup in the hierarchy that has the controller; "" is the v2 hierarchy. The second
+// result is false when there is no such hierarchy or no such process.
+func (f FS) Cgroup(pid int, controller string) (string, bool) {
+	return f.cgroup(strconv.Itoa(pid), controller)
+}
+
+func (f FS) cgroup(process, controller string) (string, bool) {
+	data, err := f.read(maxSmall, process+"/cgroup")
 	if err != nil {
 		return "", false
 	}

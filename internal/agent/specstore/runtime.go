@@ -21,6 +21,8 @@ type Runtime struct {
 	Ended *procfs.Identity `json:"ended,omitempty"`
 	// Run is the id of the run (and cgroup) in which it was started by us; empty when it was started from outside.
 	Run string `json:"run,omitempty"`
+	// User is the account that the run was started with; empty where Run is.
+	User string `json:"user,omitempty"`
 	// PIDFile is the file, links resolved, that led to it; empty when it was found by name.
 	PIDFile string `json:"pid_file,omitempty"`
 	// Matches is how many processes fitted the spec at the last look.
@@ -123,7 +125,12 @@ type Progress struct {
 	// Checked says that the pre-check has been passed, Before who was running then.
 	Checked bool             `json:"checked,omitempty"`
 	Before  *procfs.Identity `json:"before,omitempty"`
-	Steps   []Step           `json:"steps,omitempty"`
+	// Run and PIDFile are what was known of Before: see Runtime.
+	Run     string `json:"run,omitempty"`
+	PIDFile string `json:"pid_file,omitempty"`
+	Steps   []Step `json:"steps,omitempty"`
+	// Noted are the processes that belonged to the instance before it was ended or replaced.
+	Noted []procfs.Identity `json:"noted,omitempty"`
 	// Log is the log of the process as it was before its start; nil where nobody looks into it.
 	Log *LogMark `json:"log,omitempty"`
 }

@@ -34,6 +34,17 @@ type Record struct {
 	Revision uint64 `json:"revision"`
 	// Rest is why it is not to run, or will not be started any more; unlike what a Runtime knows it holds over a reboot.
 	Rest process.Cause `json:"rest,omitzero"`
+	// Asked is set while a stop that has failed may still end the process.
+	Asked *Asked `json:"asked,omitempty"`
+}
+
+// Asked is a stop or kill that did not end its process in time. Until, in time since boot, an end of the process is that operation's.
+type Asked struct {
+	Op    process.Op    `json:"op"`
+	Item  string        `json:"item"`
+	Actor process.Actor `json:"actor,omitzero"`
+	Until time.Duration `json:"until"`
+	Boot  string        `json:"boot"`
 }
 
 // The buckets, and the keys of the meta bucket.

@@ -108,21 +108,24 @@ func (r *runner) firstLook(ctx context.Context) {
 	case seen.Alive() && before != nil && *before == *seen.ID:
 		r.step(ctx, lifecycle.Found{})
 	case seen.Alive():
-		r.stepAndTell(ctx, lifecycle.Found{}, r.tellFound)
+		r.stepAndTell(ctx, lifecycle.Found{}, func(from, to lifecycle.State) { r.tellFoundAfter(from, to, before) })
 	case before == nil:
 		r.blameAbsence(seen, false)
 		gone := end{why: r.cause()}
+		asked := r.obey(true)
 		r.stepAndTell(ctx, lifecycle.NotFound{}, func(from, to lifecycle.State) {
 			if open := r.openRun(); open != nil { // the host went down with it
 				gone.pid, gone.began = open.PID, open.Started/1000
-				r.tellEnd(from, to, gone)
+				r.tellEndOf(from, to, gone, asked)
 			}
 		})
 	default:
 		r.runtime.LastExit = &process.Exit{At: time.Now().UnixMilli()}
 		r.blameAbsence(seen, true)
 		gone := end{pid: before.PID, why: r.cause(), run: r.runtime.Run, began: r.runtime.LastStartAt}
-		r.stepAndTell(ctx, lifecycle.NotFound{}, func(from, to lifecycle.State) { r.tellEnd(from, to, gone) })
+		asked := r.obey(true)
+		r.stepAndTell(ctx, lifecycle.NotFound{}, func(from, to lifecycle.State) { r.tellEndOf(from, to, gone, asked) })
+		r.sweepAfter(ctx, asked)
 	}
 	r.beginOwed(ctx)
 }

@@ -125,7 +125,7 @@ func TestAdoptRelaunch(t *testing.T) {
 				if o, ok := r.sink.outcome(item); !ok || !o.Status.Hosted {
 					t.Errorf("the query is answered with %+v", o)
 				}
-				if rt := r.disk.runtime(id("a")); rt.Run != "run-2" || rt.Outside {
+				if rt := r.disk.runtime(id("a")); rt.Run != operationtest.RunID(id("a"), 2) || rt.Outside {
 					t.Errorf("the instance is not known to be ours: %+v", rt)
 				}
 			})

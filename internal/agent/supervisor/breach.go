@@ -91,8 +91,10 @@ func breachText(pid int, b *process.Breach) string {
 }
 
 // takeDown ends the process with its tree, beside the goroutine of run. Why is on record before anything is done.
-func (r *runner) takeDown(ctx context.Context, do func(context.Context, specstore.Record, specstore.Runtime) (specstore.Runtime, string, error)) {
+func (r *runner) takeDown(ctx context.Context, do func(context.Context, specstore.Record, specstore.Runtime) (operation.After, error)) {
+	ctx, cancel := context.WithCancelCause(ctx)
 	r.hold()
+	r.work.cancel = cancel
 	if r.runtime.Ending == nil {
 		r.runtime.Ending = &specstore.Ending{Cause: process.Cause{
 			Text: "pid " + itoa(r.pid()) + " was ended so that its next run can begin", Since: time.Now().UnixMilli(),
@@ -101,11 +103,12 @@ func (r *runner) takeDown(ctx context.Context, do func(context.Context, specstor
 	r.keep(r.runtime)
 	rec, rt := *r.record, r.runtime
 	r.sup.turns.beside(func() {
-		after, note, err := do(ctx, rec, rt)
+		defer cancel(nil)
+		after, err := do(ctx, rec, rt)
 		if errors.Is(err, operation.ErrInterrupted) {
 			return
 		}
-		r.post(func(ctx context.Context, r *runner) { r.takenDown(ctx, after, note) })
+		r.post(func(ctx context.Context, r *runner) { r.takenDown(ctx, after) })
 	})
 }
 
@@ -121,12 +124,13 @@ func (r *runner) resumeTakeDown(ctx context.Context) {
 }
 
 // takenDown goes on after an end by policy.
-func (r *runner) takenDown(ctx context.Context, after specstore.Runtime, note string) {
+func (r *runner) takenDown(ctx context.Context, after operation.After) {
 	r.work.busy = false
-	before, why := r.runtime, r.runtime.Ending.Cause
-	r.runtime = after
+	before, why, note := r.runtime, r.runtime.Ending.Cause, after.Note
+	r.runtime = after.Runtime
+	r.tellLeftovers(after.Ended, byPolicy())
 	r.runtime.Relaunches, r.runtime.Breaches, r.runtime.Restarts = before.Relaunches, before.Breaches, before.Restarts
-	r.runtime.LastExit = lastExit(before.LastExit, after.LastExit)
+	r.runtime.LastExit = lastExit(before.LastExit, after.Runtime.LastExit)
 	r.runtime.Ending = nil
 	reason := why.Text
 	why.Text = join(reason, note)

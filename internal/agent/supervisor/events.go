@@ -4,7 +4,9 @@ import (
 	"time"
 
 	"drover/internal/agent/lifecycle"
+	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation"
+	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
@@ -57,6 +59,43 @@ func (r *runner) tellEnd(from, to lifecycle.State, was end) {
 	}
 }
 
+// tellEndOf tells of an end: that of a stop that had failed, where asked is one, or else of one by itself.
+func (r *runner) tellEndOf(from, to lifecycle.State, was end, asked *specstore.Asked) {
+	if asked == nil {
+		r.tellEnd(from, to, was)
+		return
+	}
+	e := process.Event{Kind: process.EventStopped, PID: was.pid, Exit: was.how, Cause: r.record.Rest, Actor: asked.Actor}
+	e.Actor.Kind, e.Actor.Operation = process.ActorCaller, asked.Item
+	if was.how != nil {
+		e.At = was.how.At
+	}
+	r.describeRun(&e, was.run, was.began)
+	r.closeRun(&e, was.began)
+	r.happened(from, to, e)
+}
+
+// tellReplaced tells that an instance has ended and that another one has its place.
+func (r *runner) tellReplaced(from, to lifecycle.State, was end) {
+	e := process.Event{Kind: process.EventReplaced, PID: r.pid(), Exit: was.how, Actor: process.Actor{Kind: process.ActorOutside}}
+	if !r.runtime.Outside {
+		e.Actor.Kind = process.ActorSelf
+	}
+	e.Cause = process.Cause{ID: r.runtime.Cause.ID, Text: join(was.why.Text, "pid "+itoa(r.pid())+" has taken the place of pid "+itoa(was.pid))}
+	r.describeRun(&e, was.run, was.began)
+	r.happened(from, to, e)
+}
+
+// tellLeftovers tells of what was ended besides the process.
+func (r *runner) tellLeftovers(ended []liveness.Member, actor process.Actor) {
+	text := operation.EndedText(ended)
+	if text == "" {
+		return
+	}
+	r.sup.cfg.Log.Info("left-over processes were ended", "process", r.id, "ended", text)
+	r.happened(r.machine.State, r.machine.State, process.Event{Kind: process.EventLeftovers, Actor: actor, Cause: process.Cause{Text: text}})
+}
+
 // describeRun adds to the event of an end how long the instance had run and what it wrote.
 func (r *runner) describeRun(e *process.Event, run string, began int64) {
 	if began > 0 {
@@ -71,6 +110,15 @@ func (r *runner) tellGivenUp(from lifecycle.State) {
 	why := r.cause()
 	why.Text = givenUpText(&r.runtime, r.machine.Attempts)
 	r.happened(from, lifecycle.GivenUp, process.Event{Kind: process.EventGivenUp, Cause: why, Actor: byPolicy(), Attempt: r.machine.Attempts})
+}
+
+// tellFoundAfter tells that another instance was found, in the place of before or, where that is nil, of none.
+func (r *runner) tellFoundAfter(from, to lifecycle.State, before *procfs.Identity) {
+	if before == nil {
+		r.tellFound(from, to)
+		return
+	}
+	r.tellReplaced(from, to, end{pid: before.PID, why: process.Cause{Text: "nobody saw how pid " + itoa(before.PID) + " ended"}})
 }
 
 // tellFound tells that somebody else has started the process.
@@ -120,7 +168,14 @@ func (r *runner) tellOperation(entry *specstore.Entry, result operation.Result, 
 		e.Kind = kind
 	case process.Failed, process.CheckFailed:
 		e.Kind, e.Cause = process.EventFailed, process.Cause{ID: result.Outcome.Cause, Text: result.Outcome.Text}
-	case process.AgentUnavailable, process.AlreadyRunning, process.NotRunning, process.IllegalOp, process.AlreadyRegistered:
+	case process.NotRunning:
+		if result.Change.Put == nil {
+			return
+		}
+		e.Kind, e.Cause = process.EventStopped, process.Cause{ID: process.CauseStopped, Text: "it was not running, and is not started again"}
+		r.happened(r.work.prior, to, e)
+		return
+	case process.AgentUnavailable, process.AlreadyRunning, process.IllegalOp, process.AlreadyRegistered:
 		return
 	}
 	if e.Kind == process.EventStopped {

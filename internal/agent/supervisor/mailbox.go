@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/specstore"
@@ -19,6 +20,13 @@ type task struct {
 	// adopted says that an earlier agent had accepted it, and overtaken that the server knows what has come after it.
 	adopted   bool
 	overtaken bool
+	// begun says that an earlier agent had begun it: nothing goes before it.
+	begun bool
+	// queued is when it came; timed says that the runner is woken when a query has waited long enough.
+	queued time.Time
+	timed  bool
+	// overtook says that it has ended an operation under way.
+	overtook bool
 }
 
 // message is something that has happened to a process: what its runner is to do about it.
@@ -30,6 +38,8 @@ type mailbox struct {
 	mu       sync.Mutex
 	messages []message
 	tasks    []task
+	// fresh says that a task has come that nobody has looked at.
+	fresh bool
 	// newer is what the server knows of the process, until it is taken over.
 	newer *specstore.Desired
 	// turn has somebody see to what is here; nil before that can be. awake says that somebody does.
@@ -52,9 +62,15 @@ func (b *mailbox) post(m message) {
 	b.wake()
 }
 
+// queue adds a task: a kill before all that has not begun, any other behind what is there.
 func (b *mailbox) queue(t task) {
+	t.queued = time.Now()
 	b.mu.Lock()
-	b.tasks = append(b.tasks, t)
+	at := slices.IndexFunc(b.tasks, func(w task) bool { return !w.begun && w.entry.Op != process.Kill })
+	if at < 0 || t.entry.Op != process.Kill {
+		at = len(b.tasks)
+	}
+	b.tasks, b.fresh = slices.Insert(b.tasks, at, t), true
 	b.mu.Unlock()
 	b.wake()
 }
@@ -71,13 +87,13 @@ func (b *mailbox) wake() {
 }
 
 // take returns all messages that have come. If there is nothing to see to, neither these nor, for one who is idle, a newer record or a
-// first task that may begin, it reports false: the caller's turn is over, and whatever comes next begins another one.
-func (b *mailbox) take(idle bool, begins func(*task) bool) ([]message, bool) {
+// task that may begin, it reports false: the caller's turn is over, and whatever comes next begins another one.
+func (b *mailbox) take(idle bool, begins admission) ([]message, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	taken := b.messages
 	b.messages = nil
-	b.awake = len(taken) > 0 || idle && b.newer != nil || len(b.tasks) > 0 && begins(&b.tasks[0])
+	b.awake = len(taken) > 0 || b.fresh || idle && b.newer != nil || b.ready(begins) >= 0
 	return taken, b.awake
 }
 
@@ -107,16 +123,44 @@ func (b *mailbox) overtake() {
 	}
 }
 
-// next returns the task whose turn it is, if it may begin.
-func (b *mailbox) next(begins func(*task) bool) (task, bool) {
+// admission reports whether a task may begin; first says that no operation waits before it.
+type admission func(t *task, first bool) bool
+
+// ready returns the place of the first task that may begin, -1 where none may; the caller holds the lock. An operation waits for those
+// before it.
+func (b *mailbox) ready(begins admission) int {
+	first := true
+	for i := range b.tasks {
+		query := b.tasks[i].entry.Op == process.Query && b.tasks[i].hold == nil
+		if (first || query) && begins(&b.tasks[i], first) {
+			return i
+		}
+		first = first && query
+	}
+	return -1
+}
+
+// next returns the task whose turn it is, if one may begin.
+func (b *mailbox) next(begins admission) (task, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.tasks) == 0 || !begins(&b.tasks[0]) {
+	i := b.ready(begins)
+	if i < 0 {
 		return task{}, false
 	}
-	t := b.tasks[0]
-	b.tasks = b.tasks[1:]
+	t := b.tasks[i]
+	b.tasks = slices.Delete(b.tasks, i, i+1)
 	return t, true
+}
+
+// eachWaiting calls fn with every task that waits.
+func (b *mailbox) eachWaiting(fn func(*task)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fresh = false
+	for i := range b.tasks {
+		fn(&b.tasks[i])
+	}
 }
 
 // operationPending reports whether a task waits that may change something.

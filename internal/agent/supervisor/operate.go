@@ -23,50 +23,68 @@ func (r *runner) start(ctx context.Context, t task) {
 		over := r.comparing
 		r.sup.turns.beside(func() {
 			afterComparison(ctx, over)
-			r.operate(ctx, t, subject)
+			r.operate(ctx, ctx, t, subject)
 		})
 		return
 	}
 	r.hold()
-	r.work.prior = r.machine.State
+	r.work.prior, r.work.entry = r.machine.State, &t.entry
 	r.leaveBudget()
 	r.sup.parts.Probes.Drop(r.id)
 	r.step(ctx, lifecycle.Began{})
 	if t.hold != nil {
+		r.work.entry = nil
 		close(t.hold.held)
 		r.sup.turns.beside(func() {
 			select {
-			case unhost := <-t.hold.released:
-				r.post(func(ctx context.Context, r *runner) { r.released(ctx, unhost, t.hold.by) })
+			case fate := <-t.hold.released:
+				r.post(func(ctx context.Context, r *runner) { r.released(ctx, fate, t.hold.by) })
 			case <-ctx.Done():
 			}
 		})
 		return
 	}
-	subject := operation.Subject{Record: r.record, Runtime: r.runtime}
-	r.sup.turns.beside(func() { r.operate(withHolder(ctx, &t.entry), t, subject) })
+	doing, cancel := context.WithCancelCause(ctx)
+	hurry := make(chan struct{})
+	r.work.cancel, r.work.hurry = cancel, hurry
+	began := r.work.since
+	subject := operation.Subject{
+		Record: r.record, Runtime: r.runtime, Overtook: t.overtook, Hurry: hurry,
+		Checking: func() {
+			r.post(func(_ context.Context, r *runner) { r.work.checking = r.work.busy && r.work.since == began })
+		},
+	}
+	r.sup.turns.beside(func() {
+		defer cancel(nil)
+		r.operate(ctx, withHolder(doing, &t.entry), t, subject)
+	})
 }
 
 // hold notes that something holds the process from now on.
 func (r *runner) hold() {
-	r.work.busy, r.work.since, r.watching.doubted = true, time.Now().UnixMilli(), false
+	r.work = work{busy: true, since: time.Now().UnixMilli(), prior: r.work.prior}
+	r.watching.doubted = false
 }
 
 // storeAgain is how long an outcome that could not be stored waits for its next try: the disk is full or gone.
 const storeAgain = time.Second
 
-// operate carries out one operation, and stores its outcome before anybody hears of it.
-func (r *runner) operate(ctx context.Context, t task, subject operation.Subject) {
+// operate carries out one operation, and stores its outcome before anybody hears of it. doing ends before ctx where a kill ends the
+// operation.
+func (r *runner) operate(ctx, doing context.Context, t task, subject operation.Subject) {
 	e := t.entry
-	result, err := r.outcome(ctx, t, subject)
+	result, err := r.outcome(doing, t, subject)
 	if err != nil {
 		return // the agent stops, and its successor goes on
 	}
+	r.noteAsked(&e, subject, &result)
 	if rec := result.Change.Put; rec != nil {
 		if rec.RegisteredAt == 0 {
 			rec.RegisteredAt = time.Now().Unix()
 		}
-		rec.Rest = restAfter(&e, rec.Rest)
+		if !result.Asked {
+			rec.Rest = restAfter(&e, rec.Rest)
+		}
 		result.Runtime = withoutAnswers(result.Runtime, subject.Record, rec)
 	}
 	if e.Op != process.Query && !result.Change.Delete && (result.Change.Put != nil || subject.Record != nil) {
@@ -141,7 +159,12 @@ func (r *runner) operated(ctx context.Context, e *specstore.Entry, result operat
 	before := r.record
 	r.apply(e, result)
 	ended := lifecycle.Ended{Alive: r.runtime.Process != nil, Restore: result.Restore, Now: result.Now}
-	r.stepAndTell(ctx, ended, func(_, to lifecycle.State) { r.tellOperation(e, result, before, to) })
+	r.stepAndTell(ctx, ended, func(_, to lifecycle.State) {
+		actor := e.Actor
+		actor.Kind, actor.Operation = process.ActorCaller, e.Item
+		r.tellLeftovers(result.Ended, actor)
+		r.tellOperation(e, result, before, to)
+	})
 	r.beginOwed(ctx)
 	r.sup.cfg.Operator.Ended(e.Item) // the latest run is shown by now
 	// Last: whoever hears of the outcome is to see the state that belongs to it.
@@ -164,7 +187,7 @@ func (r *runner) apply(e *specstore.Entry, result operation.Result) {
 	r.runtime.Attempts, r.runtime.LaunchedAt, r.runtime.RetryAt = before.Attempts, before.LaunchedAt, before.RetryAt
 	r.runtime.Note, r.runtime.Cause = before.Note, before.Cause
 	r.runtime.LastExit = lastExit(before.LastExit, r.runtime.LastExit)
-	if result.Outcome.Fault == process.None && result.Change.Put != nil {
+	if result.Change.Put != nil && (result.Outcome.Fault == process.None || result.Outcome.Fault == process.NotRunning) {
 		r.runtime.Note, r.runtime.Cause = "", process.Cause{}
 		if r.runtime.Outside && r.runtime.Process != nil {
 			r.blame(process.CauseOutside, startedFromOutside(r.pid()))
@@ -178,15 +201,19 @@ func (r *runner) apply(e *specstore.Entry, result operation.Result) {
 }
 
 // released goes on after a hold: another process's operation may have ended the instance that both are.
-func (r *runner) released(ctx context.Context, unhost bool, by *specstore.Entry) {
+func (r *runner) released(ctx context.Context, fate operation.Fate, by *specstore.Entry) {
 	r.work.busy = false
 	was := r.pid()
-	if unhost {
+	switch fate {
+	case operation.Down:
 		r.unhostedByPeer(by)
+	case operation.AskedToo:
+		r.askedByPeer(by)
+	case operation.Untouched:
 	}
 	r.sighted(r.look())
 	r.stepAndTell(ctx, lifecycle.Ended{Alive: r.runtime.Process != nil}, func(_, to lifecycle.State) {
-		if unhost && r.record != nil {
+		if fate == operation.Down && r.record != nil {
 			actor := by.Actor
 			actor.Kind, actor.Operation = process.ActorCaller, by.Item
 			r.happened(r.work.prior, to, process.Event{Kind: process.EventStopped, PID: was, Exit: r.exitSince(r.work.since), Actor: actor, Cause: r.record.Rest})
@@ -204,13 +231,7 @@ func (r *runner) unhostedByPeer(by *specstore.Entry) {
 	rec.Hosted, rec.GivenUp, rec.Want = false, false, process.WantStopped
 	rec.Rest = restAfter(by, rec.Rest)
 	rec.Rest.Text = join(rec.Rest.Text, "as "+by.Process.String()+", which it was too")
-	if n, err := r.sup.cfg.Revisions.NextRevision(); err == nil { // else the record can't be stored either
-		rec.Revision = n
-	}
-	if err := r.sup.cfg.Store.PutRecord(rec); err != nil {
-		r.sup.cfg.Log.Error("hosting flag could not be stored", "process", r.id, "error", err)
-	}
-	r.record = &rec
+	r.put(rec)
 	r.runtime.Note, r.runtime.Cause = "", process.Cause{}
 	r.schedule()
 }

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"drover/internal/agent/operation"
@@ -16,6 +17,32 @@ func (s *Supervisor) Owner(self process.ID, instance procfs.Identity) (process.I
 	return s.peers.owner(self, instance)
 }
 
+// Claimed implements operation.Peers. Of another process that is not known to run its pid file is read: somebody may just have started it.
+func (s *Supervisor) Claimed(self process.ID, among []procfs.Identity) []procfs.Identity {
+	if len(among) == 0 {
+		return nil
+	}
+	known := map[procfs.Identity]bool{}
+	for _, r := range s.all() {
+		f := r.face.load()
+		switch {
+		case r.id == self || f.record == nil:
+		case f.runtime.Process != nil && s.isAlive(*f.runtime.Process):
+			known[*f.runtime.Process] = true
+		case f.record.Spec.Identity.PIDPath != "":
+			if seen := s.cfg.Operator.Processes.Look(&f.record.Spec, f.runtime, operation.Whose{}); seen.Alive() && seen.PIDFile != "" {
+				known[*seen.ID] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(among), func(id procfs.Identity) bool { return !known[id] })
+}
+
+func (s *Supervisor) isAlive(id procfs.Identity) bool {
+	alive, _ := s.cfg.Operator.Processes.Glance(id)
+	return alive
+}
+
 // Hosting implements operation.Peers.
 func (s *Supervisor) Hosting(self process.ID, spec *process.Spec, pidFile string) (process.ID, bool) {
 	return s.peers.host(self, pidFile, pidNameOf(spec))
@@ -27,20 +54,20 @@ const holdLimit = 10 * time.Second
 
 // Hold implements operation.Peers: it waits in the other process's queue like an operation, so that nothing else happens
 // to that process until release is called. It fails when the other process is busy for longer than holdLimit.
-func (s *Supervisor) Hold(ctx context.Context, id process.ID) (release func(unhost bool), err error) {
-	h := &hold{held: make(chan struct{}), released: make(chan bool, 1), by: holder(ctx)}
+func (s *Supervisor) Hold(ctx context.Context, id process.ID) (release func(operation.Fate), err error) {
+	h := &hold{held: make(chan struct{}), released: make(chan operation.Fate, 1), by: holder(ctx)}
 	s.submit(id, task{hold: h})
-	release = func(unhost bool) { h.released <- unhost }
+	release = func(f operation.Fate) { h.released <- f }
 	limit := time.NewTimer(holdLimit)
 	defer limit.Stop()
 	select {
 	case <-h.held:
 		return release, nil
 	case <-limit.C:
-		release(false)
+		release(operation.Untouched)
 		return nil, process.Errorf(process.Failed, "the process is also hosted as %s, which is busy with another operation: nothing was done", id)
 	case <-ctx.Done():
-		release(false)
+		release(operation.Untouched)
 		return nil, fmt.Errorf("cannot suspend the watch of %s: %w", id, operation.ErrInterrupted)
 	}
 }
@@ -48,7 +75,7 @@ func (s *Supervisor) Hold(ctx context.Context, id process.ID) (release func(unho
 // hold is a process kept still on behalf of another one.
 type hold struct {
 	held     chan struct{}
-	released chan bool
+	released chan operation.Fate
 	// by is the operation that wants it.
 	by *specstore.Entry
 }

@@ -47,7 +47,7 @@ func TestSharedPIDFile(t *testing.T) {
 	})
 }
 
-// TestFailedStopOfASharedProcess leaves it hosted: the key that hosts it takes up the watch again.
+// TestFailedStopOfASharedProcess leaves it hosted if it lives: the key that hosts it takes up the watch again.
 func TestFailedStopOfASharedProcess(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		bubble(t, func(t *testing.T, r *rig) {
@@ -69,12 +69,32 @@ func TestFailedStopOfASharedProcess(t *testing.T) {
 			if _, ok := r.sink.outcome(late); !ok {
 				t.Error("the operation that waited for its turn never came")
 			}
+			if dies { // by the stop, which need not succeed for that
+				r.state("a", "stopped", false)
+				return
+			}
 			r.state("a", "running", true)
+			r.pass(2 * time.Minute)
 			r.Kill(file("a"))
 			r.pass(15 * time.Second)
 			r.state("a", "running", true)
 		})
 	}
+}
+
+// TestLateEndOfASharedProcess: what a stop under another name ends after it was answered as failed stays down.
+func TestLateEndOfASharedProcess(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.do(process.Start, "a", r.spec("a"))
+		b := shared(r)
+		r.Script("stop b", operationtest.Script{Code: 1})
+		r.submit(process.Stop, "b", b)
+		r.pass(10 * time.Second)
+		r.state("a", "running", true)
+		r.Kill(file("a"))
+		r.pass(15 * time.Second)
+		r.state("a", "stopped", false)
+	})
 }
 
 // TestHoldEndsWithTheAgent: an agent that is told to stop does not wait for another process's turn.

@@ -60,10 +60,26 @@ func TestQueryWaitsForOperations(t *testing.T) {
 		item := r.submit(process.Query, "a", s)
 		r.pass(500 * time.Millisecond)
 		if _, ended := r.sink.outcome(item); ended {
-			t.Error("a query has overtaken an operation")
+			t.Error("a query has overtaken a command")
 		}
+		r.pass(time.Second)
+		if got := r.answered(item, "beside the check of the start"); got.Hosted || got.Instance.PID != r.instance("a").PID {
+			t.Errorf("status %+v", got)
+		}
+		item = r.submit(process.Query, "a", s)
+		r.pass(0)
+		r.answered(item, "beside the check of the start")
 		r.pass(time.Minute)
-		if got := r.answered(item, "after the start"); !got.Hosted || got.Instance.PID != r.instance("a").PID {
+		r.Script("restart a", operationtest.Script{Takes: 30 * time.Second})
+		s.Commands.Restart = "restart a"
+		r.submit(process.Restart, "a", s)
+		item = r.submit(process.Query, "a", s)
+		r.pass(4900 * time.Millisecond)
+		if _, ended := r.sink.outcome(item); ended {
+			t.Error("a query has overtaken a command")
+		}
+		r.pass(200 * time.Millisecond)
+		if got := r.answered(item, "although the command hangs"); !got.Hosted || got.Instance.PID != r.instance("a").PID {
 			t.Errorf("status %+v", got)
 		}
 	})

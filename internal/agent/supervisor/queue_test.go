@@ -131,7 +131,7 @@ func TestExpiredOrderIsNotBegun(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
 		expires := time.Now().Add(24 * time.Hour) // of a clock that was stepped: it does not count
-		late := specstore.Entry{Item: "late", Process: id("a"), Op: process.Stop, Spec: s, BeginBy: r.Clock() + 3*time.Second, Expires: expires, Boot: r.disk.boot}
+		late := specstore.Entry{Item: "late", Process: id("a"), Op: process.Reload, Spec: s, BeginBy: r.Clock() + 3*time.Second, Expires: expires, Boot: r.disk.boot}
 		r.submit(process.Start, "a", s)
 		r.disk.accept(late)
 		r.Submit([]specstore.Entry{late})
@@ -286,7 +286,7 @@ func TestSnapshot(t *testing.T) {
 		if diff := cmp.Diff(s, spec); diff != "" {
 			t.Errorf("spec (-want +got): %s", diff)
 		}
-		if diff := cmp.Diff(map[string]bool{"run-1": true}, r.Runs()); diff != "" {
+		if diff := cmp.Diff(map[string]bool{operationtest.RunID(id("a"), 1): true}, r.Runs()); diff != "" {
 			t.Errorf("runs (-want +got): %s", diff)
 		}
 		if _, _, ok := r.Snapshot(id("b")); ok {

@@ -61,22 +61,27 @@ func (r *runner) leaveBudget() {
 // relaunch begins a relaunch, or goes on with one, beside the goroutine of run. After a reboot only a few do so at a time.
 func (r *runner) relaunch(
 	ctx context.Context,
-	do func(context.Context, specstore.Record, specstore.Runtime) (specstore.Runtime, error),
+	do func(context.Context, specstore.Record, specstore.Runtime) (operation.After, error),
 	queued bool,
 ) {
+	ctx, cancel := context.WithCancelCause(ctx)
 	r.hold()
+	r.work.cancel = cancel
 	r.runtime.Ending = nil // also where an earlier agent died before it had noted that: what it was ending has gone
 	rec, rt := *r.record, r.runtime
 	r.sup.turns.beside(func() {
+		defer cancel(nil)
 		if queued {
 			select {
 			case r.sup.bootSlots <- struct{}{}:
 				defer func() { <-r.sup.bootSlots }()
 			case <-ctx.Done():
-				return
 			}
 		}
-		after, err := do(ctx, rec, rt)
+		after, err := operation.After{Runtime: rt}, operation.Interruption(ctx)
+		if err == nil {
+			after, err = do(ctx, rec, rt)
+		}
 		if errors.Is(err, operation.ErrInterrupted) {
 			return
 		}
@@ -88,13 +93,14 @@ func (r *runner) relaunch(
 
 // relaunchEnded takes in what came of a relaunch, and notes it before its progress is dropped: a successor of this agent must find
 // one or the other.
-func (r *runner) relaunchEnded(ctx context.Context, after specstore.Runtime, err error) {
+func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err error) {
 	r.work.busy = false
 	attempts := r.machine.Attempts
 	note, why := r.runtime.Note, r.cause()
 	tallied := r.runtime
-	r.runtime = after
+	r.runtime = after.Runtime
 	r.runtime.Relaunches, r.runtime.Restarts = tallied.Relaunches, tallied.Restarts
+	r.tellLeftovers(after.Ended, byPolicy())
 	if process.CauseOf(err) == process.CauseFileHangs && r.record.Spec.Policy.Kind == process.Resident {
 		r.putOff(ctx, err, why)
 		return

@@ -178,29 +178,96 @@ func TestHostStopped(t *testing.T) {
 	})
 }
 
-// TestStopThatIsRefusedLeavesTheRelaunch: a stop of a process that is down says so, and changes neither the flag nor when it is
-// started again.
-func TestStopThatIsRefusedLeavesTheRelaunch(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		s := r.spec("a")
-		r.do(process.Start, "a", s)
-		at := r.starts("a", crashing(r, "a", time.Second))
-		r.Kill(file("a"))
-		r.pass(5 * time.Second)
-		r.state("a", "backoff", true)
-		item := r.submit(process.Stop, "a", s)
-		r.pass(0)
-		r.expect(item, process.NotRunning, "no need to stop the process(a) that is not running")
-		r.state("a", "backoff", true)
-		r.pass(10 * time.Second)
-		if want := []float64{0, 10}; !slices.Equal(*at, want) {
-			t.Errorf("launched at %v, want %v", *at, want)
+// TestStopOfWhatIsDown: a stop or kill of a process that is down says so, and takes it out of hosting: it is not started again, in this
+// life of the agent or another, in this boot or another.
+func TestStopOfWhatIsDown(t *testing.T) {
+	for _, op := range []process.Op{process.Stop, process.Kill} {
+		for _, state := range []string{"backoff", "given-up"} {
+			bubble(t, func(t *testing.T, r *rig) {
+				s := r.spec("a")
+				r.do(process.Start, "a", s)
+				at := r.starts("a", crashing(r, "a", time.Second))
+				r.Kill(file("a"))
+				r.pass(5 * time.Second)
+				if state == "given-up" {
+					r.pass(10 * time.Minute)
+				}
+				r.state("a", state, true)
+				launched := len(*at)
+				item := r.submit(op, "a", s)
+				r.pass(0)
+				r.expect(item, process.NotRunning, "no need to "+string(op)+" the process(a) that is not running")
+				if o, _ := r.sink.outcome(item); o.Hosted {
+					t.Error("the outcome says that it is hosted")
+				}
+				rest := r.state("a", "stopped", false)
+				if rest.Cause.ID != process.CauseStopped {
+					t.Errorf("cause %+v", rest.Cause)
+				}
+				r.pass(10 * time.Minute)
+				r.kill()
+				r.begin()
+				r.pass(10 * time.Minute)
+				r.reboot()
+				r.begin()
+				r.pass(10 * time.Minute)
+				r.state("a", "stopped", false)
+				if len(*at) != launched {
+					t.Errorf("launched at %v, %d of them before the %s", *at, launched, op)
+				}
+			})
 		}
-	})
+	}
 }
 
-// TestFailedStopIsUndone: what a stop that failed has ended comes back when the text says so.
-func TestFailedStopIsUndone(t *testing.T) {
+// TestLateEnd: an end after a stop that was answered as failed is that stop's, within the time of an operation: the process is not
+// started again. After that time it is an end like any other.
+func TestLateEnd(t *testing.T) {
+	const allowed = 60 * time.Second
+	for _, c := range []struct {
+		name   string
+		after  time.Duration
+		during func(r *rig)
+		down   bool
+	}{
+		{"soon after", 3 * time.Second, func(*rig) {}, true},
+		{"just in time", allowed - 10*time.Second, func(*rig) {}, true},
+		{"too late", allowed + time.Minute, func(*rig) {}, false},
+		{"while no agent is there", 3 * time.Second, func(r *rig) { r.kill(); r.Kill(file("a")); r.begin() }, true},
+		{"with the host", 3 * time.Second, func(r *rig) { r.reboot(); r.begin() }, true},
+		{"after another agent has begun", 3 * time.Second, func(r *rig) { r.kill(); r.begin() }, true},
+		{"after a start", 3 * time.Second, func(r *rig) {
+			r.submit(process.Start, "a", r.spec("a"))
+			r.pass(time.Second)
+		}, false},
+	} {
+		bubble(t, func(t *testing.T, r *rig) {
+			s := r.spec("a")
+			s.Commands.Stop = ""
+			r.do(process.Start, "a", s)
+			r.OnTERM(r.instance("a"), func() {})
+			item := r.submit(process.Stop, "a", s)
+			r.pass(5 * time.Second)
+			if o, _ := r.sink.outcome(item); o.Fault != process.CheckFailed || !o.Hosted {
+				t.Fatalf("%s: %+v", c.name, o)
+			}
+			r.pass(c.after)
+			c.during(r)
+			r.Kill(file("a"))
+			r.pass(20 * time.Second)
+			if c.down {
+				if rest := r.state("a", "stopped", false); rest.Cause.ID != process.CauseStopped {
+					t.Errorf("%s: cause %+v", c.name, rest.Cause)
+				}
+				return
+			}
+			r.state("a", "running", true)
+		})
+	}
+}
+
+// TestFailedStopIsNotUndone: what a stop that failed has ended all the same stays down.
+func TestFailedStopIsNotUndone(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
 		r.do(process.Start, "a", s)
@@ -208,13 +275,12 @@ func TestFailedStopIsUndone(t *testing.T) {
 		at := r.starts("a", crashing(r, "a", time.Hour))
 		item := r.submit(process.Stop, "a", s)
 		r.pass(0)
-		r.expect(item, process.Failed, "Script exit code non-zero. Error msessage: [] (stop_cmd: exit status 1); "+
-			"the process is gone but still hosted: it will be started again in 10 s unless it is taken out of hosting")
+		r.expect(item, process.Failed, "Script exit code non-zero. Error msessage: [] (stop_cmd: exit status 1)")
 		r.pass(20 * time.Second)
-		if want := []float64{10}; !slices.Equal(*at, want) {
-			t.Errorf("launched at %v, want %v", *at, want)
+		if len(*at) != 0 {
+			t.Errorf("launched at %v", *at)
 		}
-		r.state("a", "running", true)
+		r.state("a", "stopped", false)
 	})
 }
 

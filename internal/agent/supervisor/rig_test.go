@@ -137,14 +137,20 @@ func (r *rig) spec(name string) *process.Spec {
 
 // submit has an operation accepted and queued, and returns its item.
 func (r *rig) submit(op process.Op, name string, s *process.Spec) string {
+	e := r.accept(op, name, s)
+	r.Submit([]specstore.Entry{e})
+	return e.Item
+}
+
+// accept has an operation accepted: whoever takes over the disk carries it out.
+func (r *rig) accept(op process.Op, name string, s *process.Spec) specstore.Entry {
 	r.items++
 	e := specstore.Entry{
 		Item: fmt.Sprintf("item-%d", r.items), Process: id(name), Op: op, Spec: s, Boot: r.disk.boot,
 		BeginBy: r.Clock() + time.Hour, Expires: time.Now().Add(time.Hour),
 	}
 	r.disk.accept(e)
-	r.Submit([]specstore.Entry{e})
-	return e.Item
+	return e
 }
 
 // do carries out an operation to its end, which must be a success.

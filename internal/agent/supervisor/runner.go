@@ -2,8 +2,10 @@ package supervisor
 
 import (
 	"context"
+	"time"
 
 	"drover/internal/agent/lifecycle"
+	"drover/internal/agent/operation"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
@@ -39,6 +41,14 @@ type work struct {
 	since int64
 	// prior is the state before the last operation.
 	prior lifecycle.State
+	// entry is the operation under way; nil where it is none, but drover's own doing or a hold.
+	entry *specstore.Entry
+	// cancel ends it before its time, nil where nothing can; killed says that it has been called.
+	cancel context.CancelCauseFunc
+	killed bool
+	// hurry has its check end, nil where there is none or it has been told to; checking says that a check is under way.
+	hurry    chan struct{}
+	checking bool
 }
 
 // telling is what was told last.
@@ -76,10 +86,11 @@ func (r *runner) run(ctx context.Context) {
 		if !waits {
 			r.release(ctx)
 		}
-		begins := func(t *task) bool { return !waits && r.admits(t) }
+		begins := func(t *task, first bool) bool { return !waits && r.admits(t, first) }
 		for t, ok := r.next(begins); ok; t, ok = r.next(begins) {
 			r.start(ctx, t)
 		}
+		r.press()
 		if !r.work.busy && r.record == nil && r.sup.retire(r) {
 			r.rest()
 			return
@@ -94,10 +105,37 @@ func (r *runner) run(ctx context.Context) {
 	}
 }
 
+// queryPatience is how long a query waits for what was asked for before it. Then it is answered with what is there.
+const queryPatience = 5 * time.Second
+
 // admits reports whether a task may begin. A query comes after the operations that were asked for before it, so that it shows what they
-// have done; for what is done by policy, a relaunch or the end of a process, it does not wait.
-func (r *runner) admits(t *task) bool {
-	return !r.work.busy || t.entry.Op == process.Query && r.machine.State != lifecycle.Operating
+// have done. It does not wait for a check, nor for what is done by policy, and for a command no longer than queryPatience.
+func (r *runner) admits(t *task, first bool) bool {
+	if t.entry.Op != process.Query || t.hold != nil {
+		return !r.work.busy
+	}
+	free := first && (!r.work.busy || r.machine.State != lifecycle.Operating || r.work.checking)
+	return free || time.Since(t.queued) >= queryPatience
+}
+
+// press has what is under way give way to what waits: a kill ends it, a stop or unhost ends its check. It sees to it that a query that
+// waits is looked at again.
+func (r *runner) press() {
+	r.eachWaiting(func(t *task) {
+		switch {
+		case !r.work.busy || t.hold != nil:
+		case t.entry.Op == process.Kill && r.work.cancel != nil && !t.begun:
+			t.overtook = t.overtook || !r.work.killed && r.work.entry != nil && r.work.entry.Op != process.Kill
+			r.work.killed = true
+			r.work.cancel(operation.KilledBy(t.entry.Item))
+		case (t.entry.Op == process.Stop || t.entry.Op == process.Unhost) && r.work.hurry != nil:
+			close(r.work.hurry)
+			r.work.hurry = nil
+		case t.entry.Op == process.Query && !t.timed:
+			t.timed = true
+			time.AfterFunc(queryPatience-time.Since(t.queued), r.wake)
+		}
+	})
 }
 
 // rest drops the watch and the timer of a runner that has had its last turn.

@@ -1,6 +1,7 @@
 package supervisor_test
 
 import (
+	"drover/internal/agent/operation/operationtest"
 	"errors"
 	"maps"
 	"slices"
@@ -13,6 +14,7 @@ import (
 // runs fails unless exactly these runs are needed.
 func (r *rig) runs(want ...string) {
 	r.t.Helper()
+	slices.Sort(want)
 	if got := slices.Sorted(maps.Keys(r.Runs())); !slices.Equal(got, want) {
 		r.t.Errorf("runs %q are needed, want %q", got, want)
 	}
@@ -25,24 +27,24 @@ func TestRunsUnderWay(t *testing.T) {
 		r.disk.fill(errors.New("no space left on device"))
 		item := r.submit(process.Start, "a", r.spec("a"))
 		r.pass(500 * time.Millisecond)
-		r.runs("run-1")
+		r.runs(operationtest.RunID(id("a"), 1))
 		r.pass(time.Minute)
 		if _, over := r.sink.outcome(item); over {
 			t.Fatal("its outcome was stored on a full disk")
 		}
-		r.runs("run-1")
+		r.runs(operationtest.RunID(id("a"), 1))
 		r.disk.fill(nil)
 		r.pass(10 * time.Second)
 		r.expect(item, process.None, "success")
-		r.runs("run-1")
+		r.runs(operationtest.RunID(id("a"), 1))
 
 		r.do(process.Restart, "a", r.spec("a"))
-		r.runs("run-2")
+		r.runs(operationtest.RunID(id("a"), 2))
 		r.Kill(file("a"))
 		r.pass(500 * time.Millisecond)
-		r.runs("run-2", "run-3")
+		r.runs(operationtest.RunID(id("a"), 2), operationtest.RunID(id("a"), 3))
 		r.pass(time.Minute)
-		r.runs("run-3")
+		r.runs(operationtest.RunID(id("a"), 3))
 		r.do(process.Stop, "a", r.spec("a"))
 		r.do(process.Unregister, "a", r.spec("a"))
 		r.runs()
@@ -54,22 +56,22 @@ func TestRunsUnderWay(t *testing.T) {
 func TestRunsOfAnEarlierAgent(t *testing.T) {
 	bubble(t, func(_ *testing.T, r *rig) {
 		r.do(process.Start, "b", r.spec("b"))
-		r.runs("run-1")
+		r.runs(operationtest.RunID(id("b"), 1))
 		item := r.submit(process.Start, "a", r.spec("a"))
 		r.pass(500 * time.Millisecond)
 		r.Kill(file("b"))
 		r.pass(700 * time.Millisecond)
-		r.runs("run-1", "run-2", "run-3")
+		r.runs(operationtest.RunID(id("b"), 1), operationtest.RunID(id("a"), 2), operationtest.RunID(id("b"), 3))
 		r.kill()
 		r.confirmed = make(chan struct{})
 		r.begin()
-		r.runs("run-1", "run-2", "run-3")
+		r.runs(operationtest.RunID(id("b"), 1), operationtest.RunID(id("a"), 2), operationtest.RunID(id("b"), 3))
 		r.pass(time.Minute) // it has been seen meanwhile that another instance of b is there
-		r.runs("run-2", "run-3")
+		r.runs(operationtest.RunID(id("a"), 2), operationtest.RunID(id("b"), 3))
 		close(r.confirmed)
 		r.pass(time.Minute)
 		r.expect(item, process.None, "success")
-		r.runs("run-2", "run-3")
+		r.runs(operationtest.RunID(id("a"), 2), operationtest.RunID(id("b"), 3))
 		r.state("b", "running", true)
 		r.ran("start b", "start a", "start b")
 	})

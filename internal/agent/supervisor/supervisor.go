@@ -135,7 +135,7 @@ func (s *Supervisor) Adopt(records []specstore.Record, open []specstore.Entry) {
 	for _, e := range open {
 		r := s.runnerOf(e.Process)
 		s.cfg.Operator.Adopt(e.Item)
-		r.queue(task{entry: e, adopted: true, behind: r.operationPending()})
+		r.queue(task{entry: e, adopted: true, behind: r.operationPending(), begun: s.cfg.Operator.Begun(e.Item)})
 	}
 }
 
@@ -222,6 +222,9 @@ func (s *Supervisor) relist(refresh bool) {
 			r.post(func(ctx context.Context, r *runner) { r.relist(ctx) })
 		}
 		f := r.face.load()
+		if f.record != nil && f.record.Asked != nil {
+			r.post(func(_ context.Context, r *runner) { r.outliveAsked() })
+		}
 		if f.record != nil && (len(f.record.Spec.Config) > 0 || f.record.Spec.Policy.Instances > 1 || len(f.runtime.Relaunches) > 0) {
 			r.post(func(ctx context.Context, r *runner) { r.review(ctx) })
 		}

@@ -18,6 +18,8 @@ type watching struct {
 	stop func() // nil where there is none
 	// doubted says that the process was not seen any more, while its watch has not told of its end.
 	doubted bool
+	// awaits says that the process is looked for that the command of a run may have left behind.
+	awaits bool
 }
 
 // exited takes in the end of the watched instance.
@@ -40,27 +42,58 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 	}
 	cause := r.cause()
 	seen := r.look()
+	if !seen.Alive() && run != "" && r.keepsHistory() {
+		r.awaitSuccessor(ctx, who, how, cause)
+		return
+	}
+	r.ended(ctx, who, seen, end{pid: who.PID, how: how, why: cause, run: run, began: began})
+}
+
+// awaitSuccessor looks for the process that the command of a run has left behind, beside the goroutine of run: until then nobody can
+// tell whether the run is over.
+func (r *runner) awaitSuccessor(ctx context.Context, who procfs.Identity, how *process.Exit, cause process.Cause) {
+	was := end{pid: who.PID, how: how, why: cause, run: r.runtime.Run, began: r.runtime.LastStartAt}
+	rec, rt := *r.record, operation.Sighted(r.runtime, operation.Sighting{})
+	r.watching.awaits = true
+	r.sup.turns.beside(func() {
+		seen, err := r.sup.cfg.Operator.Successor(ctx, rec, rt)
+		if err != nil {
+			return // the agent stops, and its successor looks for itself
+		}
+		r.post(func(ctx context.Context, r *runner) {
+			r.watching.awaits = false
+			if !r.work.busy && r.record != nil && r.runtime.Process != nil && *r.runtime.Process == who {
+				r.ended(ctx, who, seen, was)
+			}
+		})
+	})
+}
+
+// ended goes on after the end of an instance, with what was seen in its place.
+func (r *runner) ended(ctx context.Context, who procfs.Identity, seen operation.Sighting, was end) {
 	r.sighted(seen)
-	var ev lifecycle.Event = lifecycle.Exited{}
 	if seen.Alive() {
-		ev = lifecycle.Found{}
-		if r.record.Spec.Policy.Kind == process.Periodic && run != "" {
+		if r.keepsHistory() && was.run != "" {
 			// The command has left the process of its run behind.
-			r.runtime.Run, r.runtime.Outside, r.runtime.LastStartAt = run, false, began
+			r.runtime.Run, r.runtime.Outside, r.runtime.LastStartAt = was.run, false, was.began
 			r.runtime.Note, r.runtime.Cause = "the run goes on as pid "+itoa(seen.ID.PID), process.Cause{}
-			r.step(ctx, ev)
+			r.step(ctx, lifecycle.Found{})
 			return
 		}
+		r.stepAndTell(ctx, lifecycle.Found{}, func(from, to lifecycle.State) { r.tellReplaced(from, to, was) })
+		return
 	}
-	r.stepAndTell(ctx, ev, func(from, to lifecycle.State) {
-		r.sup.cfg.Log.Info("process ended", "process", r.id, "pid", who.PID, "exit", exit.String())
-		r.tellEnd(from, to, end{pid: who.PID, how: how, why: cause, run: run, began: began})
+	asked := r.obey(false)
+	r.stepAndTell(ctx, lifecycle.Exited{}, func(from, to lifecycle.State) {
+		r.sup.cfg.Log.Info("process ended", "process", r.id, "pid", who.PID, "how", was.why.Text)
+		r.tellEndOf(from, to, was, asked)
 	})
+	r.sweepAfter(ctx, asked)
 }
 
 // relist compares what is believed with what is there.
 func (r *runner) relist(ctx context.Context) {
-	if r.work.busy || r.record == nil || r.sup.stands(r) {
+	if r.work.busy || r.record == nil || r.watching.awaits || r.sup.stands(r) {
 		r.watching.doubted = false
 		return
 	}
@@ -75,11 +108,13 @@ func (r *runner) relist(ctx context.Context) {
 	r.sighted(seen)
 	switch {
 	case seen.Alive() && (before == nil || *before != *seen.ID):
-		r.stepAndTell(ctx, lifecycle.Found{}, r.tellFound)
+		r.stepAndTell(ctx, lifecycle.Found{}, func(from, to lifecycle.State) { r.tellFoundAfter(from, to, before) })
 	case !seen.Alive() && before != nil:
 		r.unseen(before.PID)
 		gone := end{pid: before.PID, why: r.cause(), run: r.runtime.Run, began: r.runtime.LastStartAt}
-		r.stepAndTell(ctx, lifecycle.NotFound{}, func(from, to lifecycle.State) { r.tellEnd(from, to, gone) })
+		asked := r.obey(false)
+		r.stepAndTell(ctx, lifecycle.NotFound{}, func(from, to lifecycle.State) { r.tellEndOf(from, to, gone, asked) })
+		r.sweepAfter(ctx, asked)
 	}
 }
 

@@ -221,23 +221,100 @@ func (w *World) Discard(run string) {
 	w.discards = append(w.discards, run)
 }
 
-// EndTree implements operation.Commands: everything of the run is killed, and the root.
-func (w *World) EndTree(_ context.Context, root procfs.Identity, run string) ([]int, error) {
-	end := End{Root: root, Run: run}
+// Members implements operation.Trees: the descendants of the root, where no group holds them.
+func (w *World) Members(s operation.Scope) []procfs.Identity {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s.Run != "" && !w.Ungrouped {
+		return nil
+	}
+	return w.members(operation.Scope{Root: s.Root})
+}
+
+// Survivors implements operation.Trees.
+func (w *World) Survivors(s operation.Scope) []procfs.Identity {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.members(s)
+}
+
+// members are the live processes of a scope; the caller holds the lock.
+func (w *World) members(s operation.Scope) (ids []procfs.Identity) {
+	in := map[procfs.Identity]bool{s.Root: true}
+	for _, id := range s.Noted {
+		in[id] = true
+	}
+	for grown := true; grown; {
+		grown = false
+		for id, p := range w.procs {
+			if !in[id] && (in[p.parent] && p.parent != procfs.Identity{} || s.Run != "" && p.run == s.Run && !w.Ungrouped) {
+				in[id], grown = true, true
+			}
+		}
+	}
+	for id := range in {
+		if w.procs[id] != nil {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, func(a, b procfs.Identity) int { return a.PID - b.PID })
+	return ids
+}
+
+// RunOf implements operation.Trees.
+func (w *World) RunOf(id procfs.Identity) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p := w.procs[id]; p != nil {
+		return p.run
+	}
+	return ""
+}
+
+// EndTree implements operation.Trees: SIGTERM first where there is a grace, SIGKILL for who is left.
+func (w *World) EndTree(ctx context.Context, s operation.Scope, grace time.Duration) (ended []liveness.Member, left []int, err error) {
+	end := End{Root: s.Root, Run: s.Run}
 	w.mu.Lock()
 	w.ends = append(w.ends, end)
-	var doomed []procfs.Identity
-	for id, p := range w.procs {
-		if id == root || run != "" && p.run == run {
-			doomed = append(doomed, id)
-		}
+	doomed := w.spare(s, w.members(s))
+	names := map[procfs.Identity]string{}
+	for _, id := range doomed {
+		names[id] = w.procs[id].name
 	}
 	w.mu.Unlock()
 	if w.OnEndTree != nil {
-		return w.OnEndTree(end)
+		left, err = w.OnEndTree(end)
+		return nil, left, err
+	}
+	if grace > 0 && len(doomed) > 0 {
+		for _, id := range doomed {
+			_ = w.Signal(id, syscall.SIGTERM)
+		}
+		until := time.Now().Add(grace)
+		for time.Now().Before(until) && len(w.Survivors(operation.Scope{Noted: doomed})) > 0 && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
 	}
 	for _, id := range doomed {
 		w.End(id, liveness.Exit{Known: true, Signal: syscall.SIGKILL})
+		if id != s.Root {
+			ended = append(ended, liveness.Member{Identity: id, Command: names[id]})
+		}
 	}
-	return nil, nil
+	return ended, nil, nil
+}
+
+// spare takes out who is spared, with all descendants; the caller holds the lock, and lets go of it while it asks.
+func (w *World) spare(s operation.Scope, ids []procfs.Identity) []procfs.Identity {
+	if s.Spared == nil || len(ids) == 0 {
+		return ids
+	}
+	w.mu.Unlock()
+	spared := s.Spared(ids)
+	w.mu.Lock()
+	var trees []procfs.Identity
+	for _, id := range spared {
+		trees = append(trees, w.members(operation.Scope{Root: id})...)
+	}
+	return slices.DeleteFunc(ids, func(id procfs.Identity) bool { return slices.Contains(trees, id) })
 }

@@ -39,7 +39,7 @@ func (q *question) Full() <-chan struct{} { return q.full }
 // End implements probe.Question.
 func (q *question) End(ctx context.Context) ([]int, error) {
 	q.Abandon()
-	left, err := q.w.EndTree(ctx, q.id, q.run)
+	_, left, err := q.w.EndTree(ctx, operation.Scope{Root: q.id, Run: q.run}, 0)
 	if errors.Is(err, operation.ErrBestEffort) {
 		err = nil
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -42,6 +43,8 @@ type World struct {
 	InstanceError func(procfs.Identity) error
 	// OnEndTree takes over from the world when a tree is to be ended.
 	OnEndTree func(End) ([]int, error)
+	// Ungrouped says that no control group holds what belongs to a run: who belongs to it can be told only while its parent lives.
+	Ungrouped bool
 
 	mu       sync.Mutex
 	procs    map[procfs.Identity]*proc
@@ -65,6 +68,7 @@ type proc struct {
 	id       procfs.Identity
 	name     string
 	run      string
+	parent   procfs.Identity
 	started  time.Time
 	onTERM   func()
 	watchers map[int]func(liveness.Exit)
@@ -103,16 +107,19 @@ func (w *World) Operator(peers operation.Peers) *operation.Operator {
 		}
 	}()
 	return &operation.Operator{
-		Processes: w, Commands: w, Journal: w.Journal, Peers: peers, Asker: keeper, Clock: w.Clock, NewRun: w.newRun, Log: log,
+		Processes: w, Commands: w, Trees: w, Journal: w.Journal, Peers: peers, Asker: keeper, Clock: w.Clock, NewRun: w.newRun, Log: log,
 	}
 }
 
-func (w *World) newRun(process.ID) string {
+func (w *World) newRun(id process.ID) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.runCount++
-	return fmt.Sprintf("run-%d", w.runCount)
+	return RunID(id, w.runCount)
 }
+
+// RunID is the id of the nth run of the host, where it is one of the process.
+func RunID(id process.ID, n int) string { return operation.NewRunID(id, strconv.Itoa(n)) }
 
 // Clock is the time since boot.
 func (w *World) Clock() time.Duration { return uptime + time.Since(w.epoch) }
@@ -137,6 +144,15 @@ func (w *World) add(name, run string) *proc {
 	p.onTERM = func() { w.End(id, liveness.Exit{Known: true, Signal: syscall.SIGTERM}) }
 	w.procs[id] = p
 	return p
+}
+
+// Fork makes a child of a live process, in its run. It ends at SIGTERM.
+func (w *World) Fork(parent procfs.Identity, name string) procfs.Identity {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.add(name, w.procs[parent].run)
+	p.parent = parent
+	return p.id
 }
 
 // OnTERM says what a process does at SIGTERM.
@@ -226,7 +242,7 @@ func (w *World) Watched(id procfs.Identity) int {
 }
 
 // Look implements operation.Processes: a recorded identity decides alone, else it is the pid file and the name.
-func (w *World) Look(spec *process.Spec, rt specstore.Runtime) operation.Sighting {
+func (w *World) Look(spec *process.Spec, rt specstore.Runtime, _ operation.Whose) operation.Sighting {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	matches := 0
@@ -311,9 +327,6 @@ func (w *World) Signals() []Signal {
 	defer w.mu.Unlock()
 	return slices.Clone(w.signals)
 }
-
-// SignalGroup implements operation.Processes: a process here leads a group of its own.
-func (w *World) SignalGroup(id procfs.Identity, sig syscall.Signal) error { return w.Signal(id, sig) }
 
 // Instance implements operation.Processes.
 func (w *World) Instance(id procfs.Identity) (process.Instance, error) {

@@ -1,0 +1,91 @@
+package host
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"drover/internal/agent/cgroup"
+	"drover/internal/agent/launch"
+	"drover/internal/agent/liveness"
+	"drover/internal/agent/operation"
+	"drover/internal/agent/procfs"
+)
+
+// EndTree implements operation.Trees.
+func (h *Host) EndTree(ctx context.Context, s operation.Scope, grace time.Duration) ([]liveness.Member, []int, error) {
+	tree, release := h.treeOf(s)
+	defer release()
+	if tree.Contained && len(tree.Noted) == 0 {
+		if populated, err := tree.Groups[0].Populated(); err == nil && !populated {
+			return nil, nil, nil
+		}
+	}
+	ended, left, err := liveness.EndTree(ctx, h.fs, tree, grace)
+	if err == nil && len(tree.Groups) == 0 {
+		err = operation.ErrBestEffort
+	}
+	return ended, left, err
+}
+
+// treeOf is how the host finds a scope. A run whose root has ended is all in its control group: there is nothing to search for.
+func (h *Host) treeOf(s operation.Scope) (tree liveness.Tree, release func()) {
+	tree = liveness.Tree{Root: s.Root, Noted: s.Noted, Mark: s.Run, Spared: s.Spared}
+	group, ok := h.groupOf(s.Run)
+	if !ok {
+		return tree, func() {}
+	}
+	tree.Groups = []*cgroup.Group{group}
+	tree.Contained = !h.fs.Same(s.Root)
+	return tree, func() { _ = group.Close() }
+}
+
+// groupOf returns the control group of a run, for the caller to close; false where there is none.
+func (h *Host) groupOf(run string) (*cgroup.Group, bool) {
+	if run == "" || h.tree.Mode() == cgroup.ModeNone {
+		return nil, false
+	}
+	return h.tree.Group(run)
+}
+
+// Members implements operation.Trees.
+func (h *Host) Members(s operation.Scope) []procfs.Identity {
+	if group, ok := h.groupOf(s.Run); ok {
+		_ = group.Close()
+		return nil
+	}
+	return h.Survivors(s)
+}
+
+// Survivors implements operation.Trees.
+func (h *Host) Survivors(s operation.Scope) []procfs.Identity {
+	tree, release := h.treeOf(s)
+	defer release()
+	members, err := tree.Members(h.fs)
+	if err != nil {
+		h.log.Warn("processes of a run could not be listed", "run", s.Run, "error", err)
+	}
+	return members
+}
+
+// RunOf implements operation.Trees. Where no control group tells, the environment does that the process was started with.
+func (h *Host) RunOf(id procfs.Identity) string {
+	if !h.fs.Same(id) {
+		return ""
+	}
+	if h.tree.Mode() != cgroup.ModeNone {
+		run, _ := h.tree.Holder(h.fs, id.PID)
+		return run
+	}
+	environ, err := h.fs.Environ(id.PID)
+	if err != nil {
+		return ""
+	}
+	const mark = launch.MarkVariable + "="
+	i := slices.IndexFunc(environ, func(variable string) bool { return strings.HasPrefix(variable, mark) })
+	if i < 0 {
+		return ""
+	}
+	return strings.TrimPrefix(environ[i], mark)
+}

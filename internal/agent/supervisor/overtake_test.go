@@ -1,0 +1,141 @@
+package supervisor_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"drover/internal/agent/operation/operationtest"
+	"drover/internal/process"
+)
+
+// TestKillOvertakesACommand: a kill ends the command under way, with what it has started, and goes before what waits.
+func TestKillOvertakesACommand(t *testing.T) {
+	hang := operationtest.Script{Takes: time.Hour}
+	for _, c := range []struct {
+		name string
+		op   process.Op
+		line string
+		// running says that the process runs before.
+		running bool
+	}{
+		{"start", process.Start, "start a", false},
+		{"stop", process.Stop, "stop a", true},
+		{"restart", process.Restart, "restart a", true},
+		{"reload", process.Reload, "reload a", true},
+	} {
+		bubble(t, func(t *testing.T, r *rig) {
+			s := r.spec("a")
+			s.Commands.Kill = ""
+			if c.op == process.Restart {
+				s.Commands.Restart = c.line
+			}
+			if c.running {
+				r.do(process.Start, "a", s)
+			}
+			script := hang
+			script.Begin = func(run string) { r.Spawn("helper", "", run) }
+			r.Script(c.line, script)
+			first := r.submit(c.op, "a", s)
+			second := r.submit(process.Update, "a", s)
+			r.pass(time.Second)
+			kill := r.submit(process.Kill, "a", s)
+			r.pass(0)
+			if o, ended := r.sink.outcome(first); !ended || o.Fault != process.Failed || !strings.Contains(o.Text, "ended by kill "+kill) {
+				t.Errorf("%s: %+v", c.name, o)
+			}
+			if o, ended := r.sink.outcome(kill); !ended || o.Fault != process.None || o.Hosted {
+				t.Errorf("kill of a %s: %v, %+v", c.name, ended, o)
+			}
+			if _, ended := r.sink.outcome(second); !ended {
+				t.Errorf("kill of a %s: what waited has not been carried out", c.name)
+			}
+			if left := r.Living(); len(left) != 0 {
+				t.Errorf("kill of a %s: %v live", c.name, left)
+			}
+			r.pass(time.Hour)
+			r.state("a", "stopped", false)
+		})
+	}
+}
+
+// TestKillOvertakesARelaunch: the start command of a relaunch that hangs is ended, and the process stays down.
+func TestKillOvertakesARelaunch(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.spec("a")
+		r.do(process.Start, "a", s)
+		at := r.starts("a", operationtest.Script{Takes: time.Hour})
+		r.Kill(file("a"))
+		r.pass(2 * time.Second)
+		r.state("a", "starting", true)
+		kill := r.submit(process.Kill, "a", s)
+		r.pass(0)
+		if o, ended := r.sink.outcome(kill); !ended || o.Hosted {
+			t.Errorf("%v, %+v", ended, o)
+		}
+		r.pass(time.Hour)
+		r.state("a", "stopped", false)
+		if len(*at) != 1 {
+			t.Errorf("launched at %v", *at)
+		}
+	})
+}
+
+// TestKillGoesBeforeWhatWaits, but not before an operation that an earlier agent has begun.
+func TestKillGoesBeforeWhatWaits(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.spec("a")
+		r.do(process.Start, "a", s)
+		r.Script("reload a", operationtest.Script{Takes: time.Hour})
+		begun := r.submit(process.Reload, "a", s)
+		waits := r.submit(process.Start, "a", s)
+		r.pass(time.Second)
+		r.stop()
+		r.Crash()
+		kill := r.accept(process.Kill, "a", s).Item
+		r.begin()
+		r.pass(time.Minute)
+		if o, _ := r.sink.outcome(begun); !strings.Contains(o.Text, "ended by kill "+kill) {
+			t.Errorf("the operation that had begun: %+v", o)
+		}
+		r.expect(kill, process.None, "success")
+		r.expect(waits, process.None, "success")
+		r.ran("start a", "reload a", "start a")
+	})
+}
+
+// TestStopOvertakesACheck: a stop or unhost ends the check of a start, which is answered by what is seen then. It does not end a command.
+func TestStopOvertakesACheck(t *testing.T) {
+	for _, op := range []process.Op{process.Stop, process.Unhost} {
+		bubble(t, func(t *testing.T, r *rig) {
+			s := r.spec("a")
+			s.Policy.StartCheckBegin, s.Policy.StartCheckEnd = 3600, 3600
+			start := r.submit(process.Start, "a", s)
+			r.pass(500 * time.Millisecond)
+			stop := r.submit(op, "a", s)
+			r.pass(0)
+			if _, ended := r.sink.outcome(start); ended {
+				t.Errorf("%s has ended a command", op)
+			}
+			r.pass(10 * time.Second)
+			r.expect(start, process.None, "success")
+			r.expect(stop, process.None, "success")
+			if alive := len(r.Living()) == 1; alive != (op == process.Unhost) {
+				t.Errorf("after %s: %v", op, r.Living())
+			}
+		})
+	}
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.spec("a")
+		s.Policy.StartCheckBegin = 3600
+		r.Script("start a", operationtest.Script{Takes: time.Second})
+		start := r.submit(process.Start, "a", s)
+		r.pass(2 * time.Second)
+		stop := r.submit(process.Stop, "a", s)
+		r.pass(0)
+		if o, ended := r.sink.outcome(start); !ended || o.Fault != process.CheckFailed {
+			t.Errorf("a start of what does not come up: %v, %+v", ended, o)
+		}
+		r.expect(stop, process.NotRunning, "no need to stop the process(a) that is not running")
+	})
+}

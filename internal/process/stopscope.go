@@ -1,0 +1,48 @@
+package process
+
+import "encoding/json"
+
+// StopScopeLabel is the label by which a spec says what an end of the process ends.
+const StopScopeLabel = "drover.stop_scope"
+
+// StopScope is what an end of a process ends.
+type StopScope string
+
+// The scopes: the process with whatever its run has started, or the main process alone.
+const (
+	ScopeRun     StopScope = "run"
+	ScopeProcess StopScope = "process"
+)
+
+// StopScope returns what an end of the process ends: ScopeProcess where the label drover.stop_scope is "process", else ScopeRun.
+func (s *Spec) StopScope() StopScope {
+	if value, ok := s.stopScope(); ok && value == string(ScopeProcess) {
+		return ScopeProcess
+	}
+	return ScopeRun
+}
+
+// stopScope returns the label, in JSON where it is no text; ok is false where there is none.
+func (s *Spec) stopScope() (value string, ok bool) {
+	if len(s.Labels) == 0 {
+		return "", false
+	}
+	var labels map[string]json.RawMessage
+	if err := json.Unmarshal(s.Labels, &labels); err != nil {
+		return "", false // the caller's own JSON may be anything
+	}
+	raw, ok := labels[StopScopeLabel]
+	if !ok {
+		return "", false
+	}
+	if json.Unmarshal(raw, &value) != nil {
+		value = string(raw)
+	}
+	return value, true
+}
+
+func (s *Spec) labelFaults(f *faults) {
+	if value, ok := s.stopScope(); ok && value != string(ScopeProcess) {
+		f.add("meta.labels["+StopScopeLabel+"]", "is %q: expected %q, or no such label", value, ScopeProcess)
+	}
+}
