@@ -69,18 +69,16 @@ func (n *session) endBefore(before *procfs.Identity) (*Result, error) {
 }
 
 // replace lets restart_cmd put a new instance in the place of the old one, and ends what is left of the old one's run afterwards. A run
-// in which the new instance was born goes on.
+// in which the new instance was born goes on. Where restart_cmd has failed late and left a new instance, the same holds.
 func (n *session) replace(before *procfs.Identity) (notes []string, err error) {
 	former := n.subject.Runtime
 	if before != nil && n.step("restart") == nil {
 		n.note(*before)
 	}
-	if notes, err = n.bringUp("restart", "restart_cmd", n.spec.Commands.Restart, before); err != nil {
-		return nil, err
-	}
+	notes, err = n.bringUp("restart", "restart_cmd", n.spec.Commands.Restart, before)
 	now := n.runtime.Process
-	if before == nil || *now == *before || n.mainOnly() || former.Run != "" && n.runtime.Run == former.Run {
-		return notes, nil
+	if before == nil || now == nil || *now == *before || n.mainOnly() || former.Run != "" && n.runtime.Run == former.Run {
+		return notes, err
 	}
 	run := ""
 	if former.Process != nil && *former.Process == *before {
@@ -90,5 +88,5 @@ func (n *session) replace(before *procfs.Identity) (notes []string, err error) {
 	if problem, _ := n.endScope(s, seconds(n.spec.Policy.StopCheck)); problem != "" {
 		notes = append(notes, "of the run before it "+problem)
 	}
-	return slices.Clip(notes), nil
+	return slices.Clip(notes), err
 }
