@@ -57,7 +57,7 @@ func (h *Host) newIdentity() procfs.Identity {
 }
 
 // Look implements operation.Processes: a recorded identity decides alone, else it is the pid file.
-func (h *Host) Look(spec *process.Spec, rt specstore.Runtime) operation.Sighting {
+func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, _ operation.Whose) operation.Sighting {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if rt.Process != nil && h.alive[*rt.Process] != nil {
@@ -98,9 +98,6 @@ func (h *Host) Signal(id procfs.Identity, sig syscall.Signal) error {
 	}
 	return nil
 }
-
-// SignalGroup implements operation.Processes.
-func (h *Host) SignalGroup(id procfs.Identity, sig syscall.Signal) error { return h.Signal(id, sig) }
 
 // end ends a process and reports whether it was alive.
 func (h *Host) end(id procfs.Identity, exit liveness.Exit) bool {
@@ -228,11 +225,20 @@ func (h *Host) Discard(run string) {
 	}
 }
 
-// EndTree implements operation.Commands.
-func (h *Host) EndTree(_ context.Context, root procfs.Identity, _ string) ([]int, error) {
-	h.end(root, liveness.Exit{Known: true, Signal: syscall.SIGKILL})
-	return nil, nil
+// EndTree implements operation.Trees: a process here is alone in its run.
+func (h *Host) EndTree(_ context.Context, s operation.Scope, _ time.Duration) ([]liveness.Member, []int, error) {
+	h.end(s.Root, liveness.Exit{Known: true, Signal: syscall.SIGKILL})
+	return nil, nil, nil
 }
+
+// Members implements operation.Trees.
+func (h *Host) Members(operation.Scope) []procfs.Identity { return nil }
+
+// Survivors implements operation.Trees.
+func (h *Host) Survivors(operation.Scope) []procfs.Identity { return nil }
+
+// RunOf implements operation.Trees.
+func (h *Host) RunOf(procfs.Identity) string { return "" }
 
 // Run implements agent.Machinery.
 func (h *Host) Run(ctx context.Context) error {
