@@ -135,15 +135,15 @@ func (r *reuser) one(owner procfs.Identity) {
 	if err := r.host.Signal(owner, syscall.SIGTERM); !errors.Is(err, liveness.ErrGone) {
 		r.t.Errorf("a signal to the owner of pid %d: %v, want that it is gone", owner.PID, err)
 	}
-	if left, err := r.host.EndTree(r.t.Context(), owner, ""); len(left) > 0 || !errors.Is(err, operation.ErrBestEffort) {
+	if _, left, err := r.host.EndTree(r.t.Context(), operation.Scope{Root: owner}, 0); len(left) > 0 || !errors.Is(err, operation.ErrBestEffort) {
 		r.t.Errorf("the end of the owner's tree: left %v, %v", left, err)
 	}
 	spec := &process.Spec{Identity: process.Identity{ProcName: "ownerd", PIDPath: file, SetupPath: r.dir}}
-	if s := r.host.Look(spec, specstore.Runtime{Process: &owner, PIDFile: file}); s.Alive() {
+	if s := r.host.Look(spec, specstore.Runtime{Process: &owner, PIDFile: file}, operation.Whose{}); s.Alive() {
 		r.t.Errorf("the victim is taken for the owner of pid %d: %+v", owner.PID, s)
 	}
 	spec.Identity.ProcName = "victimd"
-	if s := r.host.Look(spec, specstore.Runtime{}); s.Alive() {
+	if s := r.host.Look(spec, specstore.Runtime{}, operation.Whose{}); s.Alive() {
 		r.t.Errorf("a stranger at a reused pid is adopted, only for its name: %+v", s)
 	}
 	if stop, err := r.host.Watch(owner, func(liveness.Exit) {}); err == nil {
