@@ -186,7 +186,7 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 	a.prober = probe.New(probe.Config{Host: a.host, Sink: asked, Clock: host.SinceBoot, NewRun: newRun, Log: a.cfg.Log})
 	operator := &operation.Operator{
 		Policy:    a.policy,
-		Processes: a.host, Commands: measuredHost{a.host, a.metrics}, Trees: a.host, Journal: a.disk, Asker: a.prober, Clock: host.SinceBoot, NewRun: newRun,
+		Processes: a.host, Commands: measuredHost{a.host, a.metrics}, Trees: a.host, Claims: a.host, Journal: a.disk, Asker: a.prober, Clock: host.SinceBoot, NewRun: newRun,
 		LimitNotes: a.host.LimitNotes, Log: a.cfg.Log,
 	}
 	a.super = supervisor.New(supervisor.Config{

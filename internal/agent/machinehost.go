@@ -21,6 +21,7 @@ type Host interface {
 	operation.Processes
 	operation.Commands
 	operation.Trees
+	operation.Claims
 	probe.Host
 	limit.Trees
 	Machinery

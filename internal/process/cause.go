@@ -43,6 +43,7 @@ const (
 	CauseOddPIDFile       CauseID = "odd-pid-file"
 	CauseFileHangs        CauseID = "file-system-hangs"
 	CauseOwnedByOther     CauseID = "owned-by-another"
+	CauseRival            CauseID = "another-drover"
 	CauseDiedEarly        CauseID = "died-in-start-check"
 	CauseNotReady         CauseID = "not-ready"
 	CauseFlapping         CauseID = "flapping"

@@ -203,6 +203,10 @@ func starts() []Entry {
 			"Keep one of the two names: unhost or unregister the other.", Critical,
 		},
 		{
+			process.CauseRival, "Managed by another drover", "Another drover on this host manages the process; this one only looks.",
+			"Keep one of the two: unhost the process in the other, or stop that drover.", Warning,
+		},
+		{
 			process.CauseDiedEarly, "Died in its start check", "It came up and had ended before its check time was over.",
 			"Read its last output; run its start command by hand.", Critical,
 		},

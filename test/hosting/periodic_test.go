@@ -102,7 +102,7 @@ func longRun(t *testing.T, s *harness.Server) {
 		t.Errorf("runs %v after the stop", list)
 	}
 	events := p.Events()
-	if got := strings.Join(kinds(events), " "); got != "started stopped" {
+	if got := strings.Join(kinds(events), " "); got != "started leftovers-ended stopped" {
 		t.Fatalf("events %s", got)
 	}
 	for _, e := range events {

@@ -36,8 +36,6 @@ func TestOddDaemons(t *testing.T) {
 		if !strings.HasPrefix(r.Msg, "stop") || !r.Hosted {
 			t.Errorf("stop says %q, hosted %v: want a text that begins with stop, still hosted", r.Msg, r.Hosted)
 		}
-		pid := harness.ReadPID(t, dir+"/oddd.pid")
-		killed(t, p, pid) // it is watched as before
 		p.Operate(9).Want(t, "kill", 0)
 		if harness.Alive(harness.ReadPID(t, dir+"/oddd.pid")) {
 			t.Error("alive after a kill")

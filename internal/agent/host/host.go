@@ -3,6 +3,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -17,6 +18,7 @@ import (
 	"drover/internal/agent/launch"
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/locate"
+	"drover/internal/agent/operation"
 	"drover/internal/agent/procfs"
 )
 
@@ -34,6 +36,7 @@ type Host struct {
 	// find looks for a process; it may hang where a file system does.
 	find    func(procfs.FS, locate.Query) locate.Result
 	outputs string
+	claims  claims
 	offset  time.Duration
 	log     *slog.Logger
 	// launches bounds how many commands are being started at a time: until it is forked, each may hold up a thread in the kernel.
@@ -51,6 +54,8 @@ type Config struct {
 	Name string
 	// Outputs is the directory of the output files; it is made.
 	Outputs string
+	// Claims is the file in which drovers of one host claim processes; empty is that of the user's drovers.
+	Claims string
 	// ClockOffset is how far the wall clock was ahead of the boot clock when the agent first ran in this boot.
 	ClockOffset time.Duration
 	Log         *slog.Logger
@@ -66,12 +71,15 @@ func New(cfg Config) (*Host, error) {
 		return nil, fmt.Errorf("cannot open control groups: %w", err)
 	}
 	sampler, accounts := procfs.NewSampler(cfg.FS, runtime.NumCPU()), newAccounts(tree)
-	return &Host{
+	h := &Host{
 		fs: cfg.FS, tree: tree, watcher: cfg.Watcher, sampler: sampler,
 		accounts: accounts, trees: procfs.NewTrees(sampler, accounts, SinceBoot), forker: launch.NewForker(cfg.FS, cfg.Log),
-		files: newFiles(patience), find: locate.Find, outputs: cfg.Outputs, offset: cfg.ClockOffset, log: cfg.Log, runs: map[string]*run{},
+		files: newFiles(patience), find: locate.Find, outputs: cfg.Outputs, offset: cfg.ClockOffset, log: cfg.Log,
+		claims: openClaims(cmp.Or(cfg.Claims, claimsPath()), cfg.FS, cfg.Log), runs: map[string]*run{},
 		launches: make(chan struct{}, maxLaunches),
-	}, nil
+	}
+	h.Take(operation.ClaimOfDrover(os.Getpid()))
+	return h, nil
 }
 
 // Run keeps the thread that commands are forked from, until ctx ends. Commands can be started without it, at a greater cost.

@@ -129,8 +129,9 @@ type Operator struct {
 	Journal   Journal
 	Peers     Peers
 	Asker     Asker
-	// Policy may be nil: then everything is allowed.
+	// Policy may be nil: then everything is allowed. So may Claims: then there is no other drover.
 	Policy Policy
+	Claims Claims
 	// Clock is the time since boot.
 	Clock func() time.Duration
 	// NewRun makes a run id with NewRunID, never the same twice.
@@ -210,6 +211,11 @@ func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (R
 	// What has begun is carried through: its outcome is to say what it did.
 	if err := o.Allow(e.Process, e.Op, n.spec); err != nil && len(progress.Steps) == 0 {
 		return n.failed(err), nil
+	}
+	if meddles(e.Op) && len(progress.Steps) == 0 {
+		if err := o.rivalry(ClaimOfPlace(n.spec)); err != nil {
+			return n.failed(err), nil
+		}
 	}
 	result, err := n.run() //nolint:contextcheck // the session carries it
 	if errors.Is(err, ErrInterrupted) {

@@ -54,6 +54,11 @@ func (n *session) checked(precheck func(before Sighting) error) (*procfs.Identit
 	if before.Unsure() {
 		return nil, unsure(before)
 	}
+	if before.Alive() {
+		if err := n.rivalry(ClaimOfInstance(*before.ID)); err != nil {
+			return nil, err
+		}
+	}
 	if err := precheck(before); err != nil {
 		return nil, err
 	}

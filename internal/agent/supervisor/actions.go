@@ -19,7 +19,7 @@ func (r *runner) policy() lifecycle.Policy {
 	p := lifecycle.Policy{HealthyAfter: r.sup.cfg.HealthyAfter}
 	if r.record != nil {
 		spec := r.record.Spec.Policy
-		p.Hosted, p.Kind, p.Retries = r.record.Hosted, spec.Kind, spec.StartRetries
+		p.Hosted, p.Kind, p.Retries = r.record.Hosted && r.claimed.rival == 0, spec.Kind, spec.StartRetries
 		p.Interval = time.Duration(spec.StartInterval) * time.Second
 		p.Overlap, p.GivenUp = r.record.Spec.Schedule.Overlap, r.record.GivenUp
 	}
@@ -147,7 +147,8 @@ func (r *runner) giveUp() {
 // show lets others see the state.
 func (r *runner) show() {
 	known := r.face.load().record != nil
-	f := face{record: r.record, runtime: r.runtime, machine: r.machine, runs: r.history.Runs}
+	r.claim()
+	f := face{record: r.record, runtime: r.runtime, machine: r.machine, runs: r.history.Runs, rival: r.claimed.rival}
 	r.face.store(f)
 	r.sup.peers.put(r.id, marksOf(&f))
 	if known || r.record != nil {

@@ -40,6 +40,9 @@ func (r *runner) mayNotStart() bool {
 // mayNotEnd reports whether the policy of the host keeps drover from ending an instance by itself, and tells so once for each; why is
 // what it would be ended for.
 func (r *runner) mayNotEnd(who procfs.Identity, why string) bool {
+	if r.claimed.rival != 0 {
+		return true
+	}
 	err := r.sup.cfg.Operator.Allow(r.id, process.Stop, &r.record.Spec)
 	if err == nil {
 		return false

@@ -20,7 +20,7 @@ func (s *Supervisor) Subjects() []limit.Subject {
 	var list []limit.Subject
 	for _, r := range s.all() {
 		f := r.face.load()
-		if f.record == nil || !f.record.Hosted || f.machine.State != lifecycle.Running || f.runtime.Process == nil {
+		if f.record == nil || !f.record.Hosted || f.rival != 0 || f.machine.State != lifecycle.Running || f.runtime.Process == nil {
 			continue
 		}
 		p := f.record.Spec.Policy

@@ -182,6 +182,8 @@ type face struct {
 	runtime specstore.Runtime
 	machine lifecycle.Machine
 	runs    []process.Run
+	// rival is the pid of another drover of the host that manages the process; 0 is none.
+	rival int
 }
 
 // sharedFace is a face behind a lock.

@@ -40,7 +40,7 @@ func (r *runner) keepsHistory() bool {
 
 // runsByTimetable reports whether the timetable of the process counts.
 func (r *runner) runsByTimetable() bool {
-	return r.record != nil && r.record.Hosted && !r.record.GivenUp && r.record.Spec.Policy.Kind == process.Periodic
+	return r.record != nil && r.record.Hosted && r.claimed.rival == 0 && !r.record.GivenUp && r.record.Spec.Policy.Kind == process.Periodic
 }
 
 // readHistory takes up what earlier lives of the agent have kept.

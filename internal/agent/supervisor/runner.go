@@ -30,6 +30,7 @@ type runner struct {
 	coming   coming
 	telling  telling
 	refused  refused
+	claimed  claimed
 	// comparing is closed when the configuration files have been looked at; nil while nobody does.
 	comparing chan struct{}
 }

@@ -89,6 +89,9 @@ func (f face) flapping(b lifecycle.Bounds, now time.Duration) bool {
 func (f face) cause(s *process.Status, b lifecycle.Bounds) process.Cause {
 	why := f.runtime.Cause
 	why.Text = s.Message
+	if f.rival != 0 {
+		return process.Cause{ID: process.CauseRival, Text: operation.RivalText(f.rival) + ", and this one only looks"}
+	}
 	if f.machine.State != lifecycle.Running {
 		return f.causeOfRest(why)
 	}

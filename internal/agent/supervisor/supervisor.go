@@ -222,6 +222,9 @@ func (s *Supervisor) relist(refresh bool) {
 			r.post(func(ctx context.Context, r *runner) { r.relist(ctx) })
 		}
 		f := r.face.load()
+		if f.rival != 0 {
+			r.post(func(ctx context.Context, r *runner) { r.reclaim(ctx) })
+		}
 		if f.record != nil && f.record.Asked != nil {
 			r.post(func(_ context.Context, r *runner) { r.outliveAsked() })
 		}

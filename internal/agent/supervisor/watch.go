@@ -83,6 +83,7 @@ func (r *runner) ended(ctx context.Context, who procfs.Identity, seen operation.
 		r.stepAndTell(ctx, lifecycle.Found{}, func(from, to lifecycle.State) { r.tellReplaced(from, to, was) })
 		return
 	}
+	r.claim() // a rival that has gone leaves the process to this drover
 	asked := r.obey(false)
 	r.stepAndTell(ctx, lifecycle.Exited{}, func(from, to lifecycle.State) {
 		r.sup.cfg.Log.Info("process ended", "process", r.id, "pid", who.PID, "how", was.why.Text)

@@ -231,6 +231,15 @@ func (h *Host) EndTree(_ context.Context, s operation.Scope, _ time.Duration) ([
 	return nil, nil, nil
 }
 
+// Take implements operation.Claims: nobody else is there.
+func (h *Host) Take(string) int { return 0 }
+
+// Rival implements operation.Claims.
+func (h *Host) Rival(string) int { return 0 }
+
+// Drop implements operation.Claims.
+func (h *Host) Drop(string) {}
+
 // Members implements operation.Trees.
 func (h *Host) Members(operation.Scope) []procfs.Identity { return nil }
 

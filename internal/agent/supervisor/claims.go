@@ -1,0 +1,76 @@
+package supervisor
+
+import (
+	"context"
+
+	"drover/internal/agent/lifecycle"
+	"drover/internal/agent/operation"
+)
+
+// claimed is what a hosted process is claimed by against other drovers of the host.
+type claimed struct {
+	place, instance string
+	// rival is the pid of another drover that has claimed it first: that one acts, and this one only looks. 0 is none.
+	rival int
+}
+
+// claim brings the claims in line with what is known. Once another drover has been first it stays so until it has gone or has let the
+// process go: two that take turns would both start it.
+func (r *runner) claim() {
+	c := r.sup.cfg.Operator.Claims
+	if c == nil {
+		return
+	}
+	var want claimed
+	if r.record != nil && r.record.Hosted {
+		want.place = operation.ClaimOfPlace(&r.record.Spec)
+		if r.runtime.Process != nil {
+			want.instance = operation.ClaimOfInstance(*r.runtime.Process)
+		}
+	}
+	have := r.claimed
+	if want == have || have.rival != 0 && want.place == have.place && !r.letGo(c, want) {
+		return
+	}
+	for _, old := range []string{have.place, have.instance} {
+		if old != "" && old != want.place && old != want.instance {
+			c.Drop(old)
+		}
+	}
+	if want.place != "" {
+		want.rival = c.Take(want.place)
+	}
+	if want.instance != "" && want.rival == 0 {
+		want.rival = c.Take(want.instance)
+	}
+	r.claimed = want
+	if (have.rival != 0) != (want.rival != 0) {
+		r.sup.cfg.Log.Warn("who manages the process has changed", "process", r.id, "another_drover", want.rival)
+	}
+}
+
+// letGo reports whether the rival has ended, or has given up the claims that stand against this drover. A process that is down may be
+// about to be started by the rival.
+func (r *runner) letGo(c operation.Claims, want claimed) bool {
+	if c.Rival(operation.ClaimOfDrover(r.claimed.rival)) == 0 {
+		return true
+	}
+	return want.instance != "" && c.Rival(want.place) == 0 && c.Rival(want.instance) == 0
+}
+
+// reclaim sees whether the rival has gone. If it has, the process is kept running by this drover from now on.
+func (r *runner) reclaim(ctx context.Context) {
+	if r.claimed.rival == 0 || r.work.busy {
+		return
+	}
+	if r.claim(); r.claimed.rival != 0 {
+		return
+	}
+	r.schedule()
+	if r.runtime.Process == nil {
+		r.step(ctx, lifecycle.Began{})
+		r.step(ctx, lifecycle.Ended{})
+		return
+	}
+	r.show()
+}
