@@ -3,6 +3,7 @@ package operation
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"drover/internal/agent/liveness"
@@ -112,6 +113,9 @@ func (n *session) stopCheck(target procfs.Identity, since time.Duration) (Sighti
 		seen := n.look()
 		if !seen.Alive() || n.Clock() >= until {
 			return seen, nil
+		}
+		if slices.Contains(n.progress.Noted, *seen.ID) {
+			return Sighting{}, nil // another instance, which is ended with what the run has left behind
 		}
 		if target != *seen.ID {
 			target = *seen.ID

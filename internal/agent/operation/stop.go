@@ -222,6 +222,7 @@ func (n *session) takeDown(way downward, target procfs.Identity) (downfall, erro
 	default:
 		problem, _ = n.endScope(n.scopeOf(target, run), 0)
 	}
+	n.look()
 	if problem != "" && down.err == nil {
 		text := fmt.Sprintf("pid %d is gone, but of what it had started drover %s", target.PID, problem)
 		down.err = postCheck(string(n.op), n.name(), text, process.CauseStopFailed)
