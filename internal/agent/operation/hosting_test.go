@@ -190,7 +190,7 @@ func TestStopHoldsTheOtherHost(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
 				w.Spawn("nginx", pidFile, "")
-				w.peers.owner, w.peers.ownerFile, w.peers.hosting = other(), pidFile, other()
+				w.peers.owner, w.peers.ownerFile, w.peers.hosting = sibling(), pidFile, sibling()
 				s := spec()
 				if c.set != nil {
 					c.set(s)
@@ -198,7 +198,7 @@ func TestStopHoldsTheOtherHost(t *testing.T) {
 				if _, err := w.operator.Operate(t.Context(), entry(c.op, s), unknown.subject()); err != nil {
 					t.Fatal(err)
 				}
-				if diff := cmp.Diff([]process.ID{other()}, w.peers.held); diff != "" {
+				if diff := cmp.Diff([]process.ID{sibling()}, w.peers.held); diff != "" {
 					t.Errorf("held (-want +got): %s", diff)
 				}
 				if diff := cmp.Diff(c.unhosted, w.peers.unhosted); diff != "" {
@@ -209,7 +209,7 @@ func TestStopHoldsTheOtherHost(t *testing.T) {
 	}
 	bubble(t, func(t *testing.T, w *world) {
 		w.Spawn("nginx", pidFile, "")
-		w.peers.hosting, w.peers.holdError = other(), operation.ErrInterrupted
+		w.peers.hosting, w.peers.holdError = sibling(), operation.ErrInterrupted
 		if _, err := w.operator.Operate(t.Context(), entry(process.Stop, spec()), unknown.subject()); !errors.Is(err, operation.ErrInterrupted) {
 			t.Errorf("got %v", err)
 		}
@@ -218,7 +218,7 @@ func TestStopHoldsTheOtherHost(t *testing.T) {
 		}
 	})
 	bubble(t, func(t *testing.T, w *world) {
-		w.peers.hosting = other()
+		w.peers.hosting = sibling()
 		if _, err := w.operator.Operate(t.Context(), entry(process.Stop, spec()), unknown.subject()); err != nil {
 			t.Fatal(err)
 		}
@@ -259,5 +259,26 @@ func TestLimit(t *testing.T) {
 		if got := operation.Limit(c.op, c.spec); got != c.want {
 			t.Errorf("%s: %v, want %v", c.op, got, c.want)
 		}
+	}
+}
+
+// sibling is another process of the same namespace: whoever may stop one may stop the other.
+func sibling() process.ID { return process.ID{Namespace: nginx().Namespace, Name: "other"} }
+
+// TestStopUnderTheNameOfAnotherNamespace: rights are given by namespace, so it is refused, and the answer names the process.
+func TestStopUnderTheNameOfAnotherNamespace(t *testing.T) {
+	for _, op := range []process.Op{process.Stop, process.Kill} {
+		bubble(t, func(t *testing.T, w *world) {
+			w.Spawn("nginx", pidFile, "")
+			w.peers.hosting = other()
+			r, err := w.operator.Operate(t.Context(), entry(op, spec()), unknown.subject())
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := "nothing was done: the process is hosted as other/nginx: " + string(op) + " it under that name"
+			if r.Outcome.Fault != process.Failed || r.Outcome.Text != want || len(w.Lines()) > 0 || len(w.peers.held) > 0 {
+				t.Errorf("%+v, ran %v", r.Outcome, w.Lines())
+			}
+		})
 	}
 }

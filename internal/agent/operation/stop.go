@@ -79,7 +79,7 @@ func (n *session) bringDown(way downward) (Result, error) {
 		return Result{}, err
 	}
 	foreign := n.foreign(*target)
-	release, err := n.holdOther()
+	release, shared, err := n.holdOther(way.verb)
 	if err != nil {
 		return Result{}, err
 	}
@@ -101,7 +101,7 @@ func (n *session) bringDown(way downward) (Result, error) {
 		return n.outOfHosting(n.failed(down.err)), nil
 	}
 	return Result{
-		Outcome: process.Outcome{Text: successText(down.note, foreign, EndedText(n.ended))},
+		Outcome: process.Outcome{Text: successText(down.note, foreign, shared, EndedText(n.ended))},
 		Change:  specstore.Change{Put: n.unhosted()},
 		Runtime: n.runtime,
 	}, nil
@@ -235,11 +235,16 @@ func (n *session) stillAlive(seen Sighting, note string) string {
 }
 
 // holdOther suspends the watch of another process that is hosted through the same pid file, so that it is not launched
-// again under our hands.
-func (n *session) holdOther() (release func(Fate), err error) {
+// again under our hands, and names it. Rights are given by namespace: one of another namespace is ended under its own name only.
+func (n *session) holdOther(verb string) (release func(Fate), note string, err error) {
 	other, ok := n.Peers.Hosting(n.id, n.spec, n.runtime.PIDFile)
 	if !ok {
-		return func(Fate) {}, nil
+		return func(Fate) {}, "", nil
 	}
-	return n.Peers.Hold(n.ctx, other)
+	if other.Namespace != n.id.Namespace {
+		return nil, "", process.Errorf(process.Failed, "nothing was done: the process is hosted as %s: %s it under that name", other, verb).
+			Because(process.CauseOwnedByOther)
+	}
+	release, err = n.Peers.Hold(n.ctx, other)
+	return release, fmt.Sprintf("it was hosted as %s too, and is not any more", other), err
 }
