@@ -84,6 +84,12 @@ func TestStoppedProcess(t *testing.T) {
 	r.does(p, judge.Start)
 	pid := harness.ReadPID(t, filepath.Join(r.work, "p", "d.pid"))
 	harness.Signal(t, pid, syscall.SIGSTOP)
+	// A process acts on signals when it next runs, and on the lowest number first (signal(7)): until it has stopped, a SIGTERM that comes
+	// after the SIGSTOP still ends it.
+	harness.Eventually(t, "the process to be stopped", func() bool {
+		stat := harness.Stat(pid)
+		return len(stat) > 0 && stat[0] == "T"
+	})
 	if got := r.operate(p, judge.Stop); got.Code != 836 || !got.Hosted || !strings.Contains(got.Msg, strconv.Itoa(pid)) {
 		t.Errorf("stop of a stopped process: %d hosted %v %q, want 836, hosted, and its pid", got.Code, got.Hosted, got.Msg)
 	}
