@@ -99,6 +99,7 @@ func (s *Server) openCluster(database string) {
 		Listener: peers.Listener{
 			Agents: c.reread, Tasks: func(ids []string) { s.engine.TasksEnded(ids) }, Events: func() { s.engine.EventsArrived() },
 			Webhooks: func() { s.sender.Changed() }, Missed: c.missed,
+			Left: func() { s.directory.Linked(s.clock.Now()) },
 		},
 	})
 	s.directory.Share(func(agent string) { c.hub.TellAgents(agent) })

@@ -68,6 +68,9 @@ type Config struct {
 	Introduced func(desired []byte) (again bool)
 	// Complete adds to a report what the agent is at that moment. It returns soon, and may be nil.
 	Complete func(r *wire.Report)
+	// Answered is called with each report that was answered, with the answer, and with whether that is the server's own word. It returns
+	// soon, and may be nil.
+	Answered func(r *wire.Report, ack *wire.ReportAck, signed bool)
 	// Trusted is called with a sealed manifest by which the agent is to renew what it trusts, and Strange when the server does not take
 	// the agent for the one whose key it has. Both return soon, and may be nil.
 	Trusted func(sealed []byte)
@@ -238,6 +241,9 @@ func (r *Reporter) Introduce() {
 	r.nudge()
 }
 
+// Ask has a report made: there is something that Complete adds.
+func (r *Reporter) Ask() { r.nudge() }
+
 // greet makes the next report an introduction; the caller holds the lock.
 func (r *Reporter) greet() {
 	r.hello = true
@@ -367,7 +373,10 @@ func (r *Reporter) answered(b batch, reply []byte, signed bool) error {
 		return fmt.Errorf("cannot read answer: %w", err)
 	}
 	if !signed {
-		ack = wire.ReportAck{Hello: ack.Hello, Prove: ack.Prove, Error: ack.Error, Trust: ack.Trust}
+		ack = wire.ReportAck{At: ack.At, Hello: ack.Hello, Prove: ack.Prove, Error: ack.Error, Trust: ack.Trust}
+	}
+	if r.cfg.Answered != nil {
+		r.cfg.Answered(&b.report, &ack, signed)
 	}
 	r.proof = ""
 	if ack.Prove != "" && len(ack.Prove) <= longestProof {

@@ -15,7 +15,7 @@ import (
 const (
 	// leaseBatch is how many items are leased at once, and about how many wait at most for the dispatcher to hand them over.
 	leaseBatch = 1000
-	// leaseSlack is how much longer than a send a lease lasts. Should the engine die, the next one has to wait for it.
+	// leaseSlack is how much longer than a send and a ping a lease lasts. Should the engine die, the next one has to wait for it.
 	leaseSlack = 2 * time.Second
 )
 
@@ -43,7 +43,7 @@ func newDispatcher(c Config, clock clock, receipts *receipts, told *outcomes) *d
 		store:    c.Store,
 		clock:    clock,
 		log:      c.Log,
-		lease:    c.SendTimeout + leaseSlack,
+		lease:    c.SendTimeout + 2*pingTime + leaseSlack,
 		wake:     newSignal(),
 		outbox:   newOutbox(),
 		receipts: receipts,

@@ -29,6 +29,8 @@ type Link interface {
 	// Send delivers a signed envelope to the agent and returns its reply. It gives up when the context ends, and may be called for
 	// many agents at the same time. Any error but ErrNobody leaves open whether the agent has it.
 	Send(ctx context.Context, agent string, envelope []byte) (reply []byte, err error)
+	// Ping returns nil once the agent has shown that it is there, whatever its disk does. Otherwise it is as Send.
+	Ping(ctx context.Context, agent string) error
 }
 
 // Store is what the engine needs of the database.
@@ -40,6 +42,8 @@ type Store interface {
 	// AgentGroups returns the process groups that the agent is to have, by namespace.
 	AgentGroups(ctx context.Context, agent string) (map[string][]process.Group, error)
 	store.Events
+	// Ping fails when the database cannot take a write now.
+	Ping(ctx context.Context) error
 }
 
 // Config is what an engine is made of. The fields of the second group have defaults.
@@ -63,7 +67,7 @@ type Config struct {
 	// is how long it is known that a process was unregistered, so that an old disk can't bring it back (90 days).
 	Retention, AuditRetention, EventRetention, RemovalRetention time.Duration
 	MostEvents                                                  int
-	// SendTimeout is how long an agent may take to give a receipt (5 s).
+	// SendTimeout is how long an agent may take to give a receipt, and its orders may begin without a question after they were sent (3 s).
 	SendTimeout time.Duration
 	// MostOpen is how many items of all servers may be open before further tasks are refused (500,000).
 	MostOpen int
@@ -91,7 +95,7 @@ func (c *Config) setDefaults() {
 	set(&c.AuditRetention, 90*24*time.Hour)
 	set(&c.EventRetention, 28*24*time.Hour)
 	set(&c.RemovalRetention, 90*24*time.Hour)
-	set(&c.SendTimeout, 5*time.Second)
+	set(&c.SendTimeout, 3*time.Second)
 	if c.Parallel <= 0 {
 		c.Parallel = 1024
 	}
