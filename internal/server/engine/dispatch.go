@@ -52,7 +52,7 @@ func newDispatcher(c Config, clock clock, receipts *receipts, told *outcomes) *d
 	}
 	d.sender = &sender{
 		store: c.Store, clock: clock, directory: c.Directory, link: c.Link, key: c.Key, log: c.Log, timeout: c.SendTimeout,
-		accepted: receipts.add, outcomes: told, finished: told.finished, changed: d.wake.raise,
+		elsewhere: c.Shared.Elsewhere, accepted: receipts.add, outcomes: told, finished: told.finished, changed: d.wake.raise,
 	}
 	return d
 }

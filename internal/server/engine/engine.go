@@ -82,7 +82,9 @@ type Shared struct {
 	Happened func()
 	// Turn reports whether it is for this engine to do what one at a time does, and not again before the time has passed.
 	Turn func(ctx context.Context, what string, every time.Duration) (bool, error)
-	Look time.Duration
+	// Elsewhere reports whether another engine may reach an agent that this one does not.
+	Elsewhere func(agent string) bool
+	Look      time.Duration
 }
 
 func (c *Config) setDefaults() {
@@ -120,7 +122,8 @@ func (c *Config) setDefaults() {
 	if c.Shared == nil {
 		c.Shared = &Shared{
 			Finished: func([]string) {}, Happened: func() {},
-			Turn: func(context.Context, string, time.Duration) (bool, error) { return true, nil },
+			Turn:      func(context.Context, string, time.Duration) (bool, error) { return true, nil },
+			Elsewhere: func(string) bool { return false },
 		}
 	} else if c.Shared.Look <= 0 {
 		c.Shared.Look = 2 * time.Second

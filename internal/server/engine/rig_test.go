@@ -36,6 +36,8 @@ type rig struct {
 	stop      func()
 	// wrap puts something between the engine and the database.
 	wrap func(engine.Store) engine.Store
+	// shared is how it lives with others; nil where there are none.
+	shared *engine.Shared
 	// cloned are the agents of which a second host was told.
 	cloned []string
 
@@ -150,7 +152,7 @@ func (r *rig) start() {
 	if r.wrap != nil {
 		state = r.wrap(db)
 	}
-	r.Engine = engine.New(engine.Config{Store: state, Directory: r.directory, Link: r, Key: r.key, Guard: r.guard(), Log: log})
+	r.Engine = engine.New(engine.Config{Store: state, Directory: r.directory, Link: r, Key: r.key, Guard: r.guard(), Shared: r.shared, Log: log})
 	ctx, cancel := context.WithCancel(r.t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {

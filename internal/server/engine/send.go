@@ -78,6 +78,8 @@ type sender struct {
 	key       nkeys.KeyPair
 	log       *slog.Logger
 	timeout   time.Duration
+	// elsewhere reports whether another server may reach an agent.
+	elsewhere func(agent string) bool
 	// accepted is called with the items that an agent has, finished with the tasks of those that were ended here; outcomes gets what
 	// receipts tell.
 	accepted func(ids []string)
@@ -276,11 +278,11 @@ func (s *sender) refuse(ctx context.Context, items []store.Item, reason string) 
 func (s *sender) nobody(ctx context.Context, log *slog.Logger, agent string, items []store.Item) error {
 	now := s.clock.now()
 	s.directory.Lost(agent, now) // sooner than its silence would show
-	presence := s.directory.Presence(agent, now)
+	presence, elsewhere := s.directory.Presence(agent, now), s.elsewhere(agent)
 	var lost []store.Item
 	var wait []string
 	for _, it := range items {
-		if presence.GivenUp(it.Created, now) {
+		if presence.GivenUp(it.Created, now) && !elsewhere {
 			lost = append(lost, it)
 		} else {
 			wait = append(wait, it.ID)

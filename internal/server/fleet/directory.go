@@ -428,6 +428,18 @@ func (d *Directory) Linked(now time.Time) {
 	d.linked = now
 }
 
+// Online returns the keys of the agents that are not away.
+func (d *Directory) Online(now time.Time) (keys []string) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	for key := range d.byKey {
+		if !d.links[key].presence(true, d.started, now).Away {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
 // Count returns how many agents have joined, and how many of them are not away.
 func (d *Directory) Count(now time.Time) (known, online int) {
 	d.mu.RLock()

@@ -150,6 +150,14 @@ func (h *Hub) Count() int {
 	return 1 + len(h.members)
 }
 
+// Hears reports whether another server is there, by its own word.
+func (h *Hub) Hears(id string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, there := h.members[id]
+	return there
+}
+
 // Foreign returns what is wrong where a server with another database uses the same fabric; else nil. Each of the two would take a part
 // of every agent's reports.
 func (h *Hub) Foreign() error {
