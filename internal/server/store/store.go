@@ -14,6 +14,15 @@ import (
 // ErrNotFound is returned where the one thing asked for is not there.
 var ErrNotFound = errors.New("not found")
 
+// Failure is an error of the database itself, and not of what was asked of it. It says what the error says that it holds.
+type Failure struct{ Err error }
+
+// Error returns the text.
+func (f *Failure) Error() string { return f.Err.Error() }
+
+// Unwrap returns the error.
+func (f *Failure) Unwrap() error { return f.Err }
+
 // Store is everything a database offers.
 type Store interface { //nolint:interfacebloat // the sum of the small ones, for whoever opens and hands them out
 	Tasks
