@@ -141,12 +141,17 @@ func (d *dispatcher) handOver(ctx context.Context, sends *sync.WaitGroup, items 
 	}
 }
 
-// serve sends to one agent until nothing waits for it.
+// serve sends to one agent until nothing waits for it. While the agent answers one manifest, what came of the one before is stored.
 func (d *dispatcher) serve(ctx context.Context, agent string) {
 	for items, ok := d.outbox.take(agent); ok; items, ok = d.outbox.take(agent) {
+		var storing sync.WaitGroup
 		for _, batch := range pack(items) {
-			d.sender.send(ctx, agent, batch)
+			if store := d.sender.send(ctx, agent, batch); store != nil {
+				storing.Wait()
+				storing.Go(store)
+			}
 		}
+		storing.Wait() // until then they are known to be on their way
 	}
 }
 

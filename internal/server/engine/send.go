@@ -89,26 +89,27 @@ type sender struct {
 	changed func()
 }
 
-// send makes one attempt. Whatever fails leaves the items leased, so that they are due again when the lease ends.
-func (s *sender) send(ctx context.Context, agent string, items []store.Item) {
+// send makes one attempt. It returns what is left to be done about the receipt, which may be done while the next attempt is made; nil for
+// nothing. Whatever fails leaves the items leased, so that they are due again when the lease ends.
+func (s *sender) send(ctx context.Context, agent string, items []store.Item) (rest func()) {
 	if ctx.Err() != nil {
-		return
+		return nil
 	}
 	log := s.log.With("agent", agent, "items", len(items))
 	if s.directory.Presence(agent, s.clock.now()).Away && s.gone(ctx, agent) {
 		s.note(ctx, log, s.nobody(context.WithoutCancel(ctx), log, agent, items))
-		return
+		return nil
 	}
 	groups, err := s.groups(ctx, agent, items)
 	if err != nil {
 		s.note(ctx, log, err)
-		return
+		return nil
 	}
 	issued := s.clock.now()
 	envelope, err := s.seal(agent, issued, items, groups)
 	if err != nil {
 		s.note(ctx, log, s.refuse(ctx, items, err.Error()))
-		return
+		return nil
 	}
 	attempt, cancel := context.WithTimeout(ctx, s.patience(issued, items))
 	reply, err := s.link.Send(attempt, agent, envelope)
@@ -120,7 +121,7 @@ func (s *sender) send(ctx context.Context, agent string, items []store.Item) {
 	switch {
 	case errors.Is(err, ErrNobody):
 		s.note(ctx, log, s.nobody(ctx, log, agent, items))
-		return
+		return nil
 	case err == nil:
 		receipt, err = readReceipt(reply)
 	}
@@ -131,10 +132,10 @@ func (s *sender) send(ctx context.Context, agent string, items []store.Item) {
 			s.directory.Lost(agent, s.clock.now())
 		}
 		log.InfoContext(ctx, "items were sent and no receipt came", "agent_hangs", hangs, "error", err)
-		return
+		return nil
 	}
 	s.directory.Seen(agent, s.clock.now())
-	s.note(ctx, log, s.receive(ctx, log, agent, items, receipt))
+	return func() { s.note(ctx, log, s.receive(ctx, log, agent, items, receipt)) }
 }
 
 // patience is how long a receipt is waited for. That of items whose deadlines are near is noted to be missing before these.
