@@ -16,6 +16,9 @@ type Request struct {
 	Targets []Target `json:"targets"`
 	// Spec is how the processes are to be run; nil is what each host has stored. Register and update need one.
 	Spec *Spec `json:"spec,omitempty"`
+	// HostTimeout is how many seconds each host has to take it: one that has not by then is agent-unavailable, and does not begin it later. 0
+	// leaves that to the server.
+	HostTimeout int `json:"host_timeout_seconds,omitempty"`
 }
 
 // Target is one process on some hosts.
@@ -62,7 +65,8 @@ type Result struct {
 	Host string `json:"host"`
 	Op   string `json:"op"`
 	// Outcome is "pending", "ok", or why it failed: agent-unavailable, already-running, not-running, illegal-op, check-failed,
-	// already-registered or failed. Message says more.
+	// already-registered or failed. Message says more. A start of what runs and a stop or kill of what is registered and does not run are ok;
+	// their messages say "was already running" and "was already stopped".
 	Outcome string `json:"outcome"`
 	Message string `json:"message,omitempty"`
 	// Hosted is the hosting flag after the operation.

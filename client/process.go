@@ -101,6 +101,8 @@ type Host struct {
 	Cloud  int    `json:"cloud"`
 	IP     string `json:"ip"`
 	Online bool   `json:"online"`
+	// LastSeen is when the server has heard the host last; nil where that was not since it was started.
+	LastSeen *time.Time `json:"last_seen,omitempty"`
 }
 
 // Instance is a running process.
@@ -226,11 +228,9 @@ func (c *Client) Process(ctx context.Context, namespace, name string) ([]Process
 type Agent struct {
 	Host
 	// Key is the host's own public key, which its names may change around.
-	Key   string `json:"key"`
-	Build string `json:"build"`
-	// LastSeen is missing when it was not heard since the server's start.
-	LastSeen *time.Time `json:"last_seen,omitempty"`
-	JoinedAt time.Time  `json:"joined_at"`
+	Key      string    `json:"key"`
+	Build    string    `json:"build"`
+	JoinedAt time.Time `json:"joined_at"`
 	// Labels and Business are those of the token that it has joined with; both may be empty.
 	Labels   map[string]string `json:"labels,omitempty"`
 	Business int64             `json:"business,omitempty"`

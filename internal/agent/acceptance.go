@@ -102,6 +102,7 @@ func (a *Agent) renewed(sealed []byte) {
 
 // complete adds to a report what may change while the agent runs.
 func (a *Agent) complete(r *wire.Report) {
+	a.wanted.complete(r)
 	r.Trust, r.Place = a.trust.held(), a.acceptance.place
 	if r.Hello != nil {
 		e := a.trust.current()

@@ -97,6 +97,7 @@ type traffic struct {
 	conn    *link
 	intake  *intake
 	answers *answers
+	wanted  *wanted
 
 	confirmation *confirmation
 	acceptance   *acceptance
@@ -204,8 +205,10 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 	})
 	a.timetable = timetable.New(timetable.Config{Sink: a.super, Now: a.wall, Host: a.key})
 	a.super.Join(supervisor.Parts{Timetables: a.timetable, Probes: a.prober, Usages: a.limits, OOM: a.host.OOM})
+	a.wanted = &wanted{queue: a.super, since: host.SinceBoot, ask: func() { a.reporter.Ask() }}
 	a.reporter = report.New(report.Config{
-		Link: measuredLink{server, a.metrics}, Processes: a.super, Journal: a.disk, Events: a.events, Groups: a.store, Disk: a.store, Introduced: a.introduced, Complete: a.complete, Trusted: a.renewed, Strange: a.estranged,
+		Answered: a.wanted.answered,
+		Link:     measuredLink{server, a.metrics}, Processes: a.super, Journal: a.disk, Events: a.events, Groups: a.store, Disk: a.store, Introduced: a.introduced, Complete: a.complete, Trusted: a.renewed, Strange: a.estranged,
 		Wall: a.wall, Heartbeat: heartbeat, Log: a.cfg.Log,
 		Hello: wire.Hello{
 			Build: a.cfg.Build, BootID: boot, Name: hostname(),
@@ -225,9 +228,24 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 		return err
 	}
 	a.answers.adopt(open)
-	a.super.Adopt(records, open)
+	underway, unsure := divide(open, boot, operator.Begun)
+	a.super.Adopt(records, underway)
+	a.wanted.hold(unsure)
 	a.cfg.Log.Info("agent took over", "processes", len(records), "open_operations", len(open), "control_groups", a.host.Groups())
 	return nil
+}
+
+// divide tells what an earlier agent has left that goes on, and what goes on only if the server still wants it. Of commands that an earlier boot
+// has left nothing is begun.
+func divide(open []specstore.Entry, boot string, begun func(item string) bool) (underway, unsure []specstore.Entry) {
+	for _, e := range open {
+		if e.Op == process.Query || e.Op.RunsCommands() && e.Boot != boot || begun(e.Item) {
+			underway = append(underway, e)
+		} else {
+			unsure = append(unsure, e)
+		}
+	}
+	return underway, unsure
 }
 
 // repeat has the server told what an earlier agent may not have been able to tell it.
@@ -358,6 +376,7 @@ func (a *Agent) keepHouse(ctx context.Context) error {
 				told = now
 				a.reporter.Introduce()
 			}
+			a.wanted.expire(a.disk.BootID())
 			a.host.Sweep(a.super.Runs) //nolint:contextcheck // what it has begun to end is ended
 		case <-prune.C:
 			if err := a.store.Prune(specstore.Age{SinceBoot: host.SinceBoot(), Wall: a.wall(), Keep: keepCommands}); err != nil {

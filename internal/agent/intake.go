@@ -65,7 +65,8 @@ func (a *Agent) receive(ctx context.Context, data []byte) (receipt wire.Receipt,
 		}
 	}
 	a.metrics.Accepted(len(taken.fresh))
-	a.super.Submit(taken.fresh)
+	a.wanted.submit(taken.fresh, m.Unasked)
+	a.wanted.again(taken.known, m.Unasked)
 	if stale == nil && len(questions) > 0 {
 		answers, noted := a.answer(ctx, questions)
 		receipt.Answers, receipt.Accepted = answers, append(receipt.Accepted, noted...)

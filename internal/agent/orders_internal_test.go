@@ -237,7 +237,7 @@ func TestReceiptsOfWhatIsKnown(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := &Agent{
-		cfg: Config{Log: slog.New(slog.DiscardHandler)}, traffic: traffic{intake: newIntake(disk, fresh(now))}, metrics: metrics.New("test"), wall: func() time.Time { return now },
+		cfg: Config{Log: slog.New(slog.DiscardHandler)}, traffic: traffic{intake: newIntake(disk, fresh(now)), wanted: &wanted{}}, metrics: metrics.New("test"), wall: func() time.Time { return now },
 		trust: &trust{key: "me", now: enrolment{Enrolment: wire.Enrolment{ManifestKeys: []string{public}}}},
 	}
 	a.reporter = report.New(report.Config{Wall: a.wall})

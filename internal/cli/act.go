@@ -23,7 +23,9 @@ type act struct {
 	noWait   bool
 	dryRun   bool
 	timeout  time.Duration
-	output   output
+	// hostTimeout is how long each host has to take the operation; 0 leaves that to the server.
+	hostTimeout time.Duration
+	output      output
 }
 
 func (a *act) flags(cmd *cobra.Command) {
@@ -32,7 +34,19 @@ func (a *act) flags(cmd *cobra.Command) {
 	f.BoolVar(&a.noWait, "no-wait", false, "print the task's id and do not wait for it")
 	f.BoolVar(&a.dryRun, "dry-run", false, "print what it would be done to, and do nothing")
 	f.DurationVar(&a.timeout, "timeout", 0, "how long to wait, such as 90s; 0 is as long as it takes")
+	f.DurationVar(&a.hostTimeout, "host-timeout", 0, "how long each host has to take the operation, such as 5s")
+	cmd.PreRunE = chain(cmd.PreRunE, func(*cobra.Command, []string) error { return a.bounded() })
 	a.output.flags(cmd, asTable, asJSON, asYAML, asName)
+}
+
+// longestHostTimeout is how long a host may have at most.
+const longestHostTimeout = 10 * time.Minute
+
+func (a *act) bounded() error {
+	if a.hostTimeout != 0 && (a.hostTimeout < time.Second || a.hostTimeout > longestHostTimeout || a.hostTimeout%time.Second != 0) {
+		return usagef("--host-timeout is %s: expected whole seconds from 1s to %s", a.hostTimeout, longestHostTimeout)
+	}
+	return nil
 }
 
 // carryOut asks, submits, waits and tells what came of it.
@@ -47,7 +61,7 @@ func (a *act) carryOut(cmd *cobra.Command, c *client.Client, targets []chosen, s
 	if err := a.confirm(cmd, targets); err != nil {
 		return err
 	}
-	o, err := submit(cmd.Context(), c, client.Request{Op: a.op, Targets: byProcess(targets), Spec: spec})
+	o, err := submit(cmd.Context(), c, client.Request{Op: a.op, Targets: byProcess(targets), Spec: spec, HostTimeout: int(a.hostTimeout / time.Second)})
 	if err != nil {
 		return err
 	}

@@ -47,6 +47,11 @@ right. The environment is left out. The exit code is 1 when something is wrong.`
 				return &command.ExitError{Code: command.Failed, Err: fmt.Errorf("%s is not right:\n%w", args[0], err)}
 			}
 			say(cmd, "%s is right\n", args[0])
+			if role == "server" {
+				for _, remark := range server.Remarks() {
+					say(cmd, "note: %s\n", remark)
+				}
+			}
 			return nil
 		},
 	}

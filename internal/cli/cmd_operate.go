@@ -18,11 +18,11 @@ func verbs() []verb {
 	return []verb{
 		{
 			"start", "Start processes, and keep them running",
-			"Start processes and have them watched: one that ends by itself is started again. One that runs already is a failure.",
+			"Start processes and have them watched: one that ends by itself is started again. One that runs already stays as it is.",
 		},
 		{
 			"stop", "Stop processes, and leave them stopped",
-			"Stop processes and watch them no longer. One that does not run is a failure.",
+			"Stop processes and watch them no longer. One that does not run stays as it is.",
 		},
 		{"restart", "Restart processes", "Restart processes, and have them watched from then on."},
 		{"reload", "Have processes read their configuration again", "Run the reload command of processes; they go on running."},
@@ -59,7 +59,8 @@ func newOperate(v verb) *cobra.Command {
 		Long: v.long + `
 
 It is done on every host that knows the process, or on those of --hosts. More than one is asked about first; without a
-terminal that needs --yes. Ctrl-C ends the waiting, not the operation.
+terminal that needs --yes. Ctrl-C ends the waiting, not the operation. A host that is gone is given up after 10 s at most, or after
+--host-timeout, and does not begin the operation later; what is known of the others is printed meanwhile.
 
 Exit codes: 0 done, 1 failed, 4 no such process, 5 not allowed, 6 unreachable or not done in time, 7 done on some only.`,
 		Example: fmt.Sprintf(`  drover %[1]s web/nginx

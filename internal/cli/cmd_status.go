@@ -143,10 +143,22 @@ func statusFields(p client.Process) []field {
 		fields = append(fields, field{"Next run", stamp(p.NextRun)})
 	}
 	fields = append(fields, field{"Last start", ago(stamp(p.LastStartAt), since(p.LastStartAt))}, field{"Reported", ago(stamp(p.ReportedAt), since(p.ReportedAt))})
-	if !p.Host.Online {
-		fields = append(fields, field{"Host", "away: this is what was last known"})
+	return append(fields, field{"Host", heard(p.Host)})
+}
+
+// heard tells how old all that is shown of a host is.
+func heard(h client.Host) string {
+	last := ""
+	if h.LastSeen != nil {
+		last = "last heard " + since(h.LastSeen) + " ago"
 	}
-	return fields
+	switch {
+	case h.Online:
+		return last
+	case last == "":
+		return "away, not heard since the server was started: this is what was last known"
+	}
+	return "away, " + last + ": this is what was last known"
 }
 
 // ago is a moment and how long it is past; nothing where there is none.

@@ -31,7 +31,7 @@ know about one. What is the same on many hosts is put together.
 Exit codes: 0 nothing is wrong, 3 something is, 4 there is no such process, 6 the server cannot be reached.`,
 		Example: `  drover why
   drover why web/nginx
-  drover why 'web/*' --host '0:10.2.*'
+  drover why 'web/*' --hosts '0:10.2.*'
   drover why --cause exit-status,out-of-memory -o json
   drover why --page exit-status`,
 		Args: atMostOne,
@@ -72,12 +72,12 @@ Exit codes: 0 nothing is wrong, 3 something is, 4 there is no such process, 6 th
 		ValidArgsFunction: only(completeProcesses(&s)),
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.Hosts, "host", nil, "only on these hosts, or on those of a pattern")
+	flags.StringSliceVar(&f.Hosts, "hosts", nil, "only on these hosts, or on those of a pattern")
 	flags.StringSliceVar(&f.Causes, "cause", nil, "only these causes, such as exit-status")
 	flags.BoolVar(&f.All, "all", false, "also what is as it should be, where there is something to tell")
 	flags.IntVar(&f.Limit, "limit", 0, "at most so many of the worst findings; 0 is 1000")
 	flags.StringVar(&page, "page", "", "show the page about a cause instead")
-	completeHosts(cmd, &s, "host")
+	completeHosts(cmd, &s, "hosts")
 	complete(cmd, "cause", pages.List()...)
 	complete(cmd, "page", pages.List()...)
 	o.flags(cmd, asText, asJSON, asYAML)
@@ -153,7 +153,7 @@ func summariseWhy(cmd *cobra.Command, args []string, f client.WhyFilter, answer 
 		say(cmd, "%d of %s not as they should be: %s\n", answer.Wrong, process.Count(answer.Total, "process", "processes"), strings.Join(parts, ", "))
 	}
 	if more := found - len(answer.Findings); more > 0 {
-		say(cmd, "%d more are not shown: choose with NAMESPACE/NAME, --host or --cause\n", more)
+		say(cmd, "%d more are not shown: choose with NAMESPACE/NAME, --hosts or --cause\n", more)
 	}
 }
 

@@ -76,7 +76,7 @@ func (w *signalWriter) Write(data []byte) (int, error) {
 }
 
 func TestEventsInATable(t *testing.T) {
-	out, _, asked := runEvents(t, "web/ngi*", "--kind", "exited,started", "--host", "web-1", "--limit", "9", "-o", "wide")
+	out, _, asked := runEvents(t, "web/ngi*", "--kind", "exited,started", "--hosts", "web-1", "--limit", "9", "-o", "wide")
 	want := "" +
 		"TIME                     HOST   PROCESS    EVENT    STATE              BY                CAUSE                       PID  EXIT       RAN   ATTEMPT  OUTPUT\n" +
 		"2026-11-20 10:00:02 UTC  web-1  web/nginx  exited   running → backoff  self              it was killed by ?signal 11  42   signal 11  1h2m  -        bye\n" +

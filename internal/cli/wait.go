@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -21,12 +22,18 @@ type waiter struct {
 	session *session
 	output  output
 	timeout time.Duration
+	// shown are the targets whose results were printed while others were waited for, in table.
+	shown map[target]bool
+	table table
 }
+
+// target is what a result is of.
+type target struct{ process, host string }
 
 // How often a waiter looks: for a line that is written over, and for lines of their own.
 const (
 	lookSoon = 500 * time.Millisecond
-	lookSlow = 5 * time.Second
+	lookSlow = 2 * time.Second
 	// patience is how long a server may be away before the waiting ends.
 	patience = 30 * time.Second
 	again    = time.Second
@@ -40,6 +47,8 @@ func (w *waiter) finish(cmd *cobra.Command, c *client.Client, o client.Operation
 		ctx, cancel = context.WithTimeout(ctx, w.timeout)
 		defer cancel()
 	}
+	w.shown = map[target]bool{}
+	w.table = tableOf(w.session, cmd.OutOrStdout(), resultColumns(), false)
 	o, err := w.await(ctx, cmd, c, o)
 	if err != nil {
 		return w.detached(cmd, o.ID, err)
@@ -64,11 +73,16 @@ func (w *waiter) await(ctx context.Context, cmd *cobra.Command, c *client.Client
 		look = lookSoon
 	}
 	var lost time.Time
+	begun := time.Now()
 	for looks := 0; !o.Done(); looks++ {
 		if looks > 0 || line.rewrite { // lines of their own are for what takes longer than a look
 			line.show(o)
 		}
 		next, err := c.Operation(ctx, o.ID, look)
+		if err == nil && time.Since(begun) >= lookSlow && !next.Done() && w.prints(cmd, next.Counts.Targets) {
+			line.clear()
+			err = w.meanwhile(ctx, cmd, c, next)
+		}
 		if err == nil {
 			o, lost = next, time.Time{}
 			continue
@@ -89,6 +103,39 @@ func (w *waiter) await(ctx context.Context, cmd *cobra.Command, c *client.Client
 		}
 	}
 	return o, nil
+}
+
+// prints reports whether results are printed one by one.
+func (w *waiter) prints(cmd *cobra.Command, results int) bool {
+	return w.output.form == asTable && (results <= fewResults || cmd.Flags().Changed("output"))
+}
+
+// meanwhile prints what is known already while others are waited for: a host that is gone does not hold up what is known of the rest.
+func (w *waiter) meanwhile(ctx context.Context, cmd *cobra.Command, c *client.Client, o client.Operation) error {
+	if o.Counts.OK+o.Counts.Failed == len(w.shown) {
+		return nil
+	}
+	results, err := client.Collect(c.Results(ctx, o.ID, client.ResultFilter{}))
+	if err != nil {
+		return err
+	}
+	results = slices.DeleteFunc(results, func(r client.Result) bool { return r.Outcome == "pending" })
+	return w.rows(cmd, results)
+}
+
+// rows prints results in a table that goes on, each once.
+func (w *waiter) rows(cmd *cobra.Command, results []client.Result) error {
+	columns := resultColumns()
+	if !w.output.noHeaders && len(w.shown) == 0 && len(results) > 0 {
+		w.table.add(heads(columns, false)...)
+	}
+	for _, r := range results {
+		if of := (target{r.Namespace + "/" + r.Name, r.Host}); !w.shown[of] {
+			w.shown[of] = true
+			w.table.add(cells(columns, false, r)...)
+		}
+	}
+	return w.table.write(cmd.OutOrStdout())
 }
 
 // detached tells how to come back to an operation that goes on.
@@ -149,6 +196,9 @@ func (w *waiter) print(cmd *cobra.Command, o client.Operation, results []client.
 	if len(results) > fewResults && !cmd.Flags().Changed("output") {
 		return nil
 	}
+	if w.output.form == asTable {
+		return w.rows(cmd, results)
+	}
 	return printList(cmd, w.session, w.output, results, resultColumns(), func(r client.Result) string { return r.Namespace + "/" + r.Name })
 }
 
@@ -164,20 +214,24 @@ func resultColumns() []column[client.Result] {
 // summarise counts what came of an operation, puts failures of one message together, and says how to do them again.
 func summarise(cmd *cobra.Command, o client.Operation, results []client.Result) {
 	n := o.Counts
-	say(cmd, "%s: %d ok, %d failed, %d running (%s)\n", o.Op, n.OK, n.Failed, n.Pending, o.ID)
+	say(cmd, "%s: %d ok%s, %d failed, %d running (%s)\n", o.Op, n.OK, already(results), n.Failed, n.Pending, o.ID)
 	if n.Failed == 0 || len(results) == 1 {
 		return
 	}
 	hosts := map[string][]string{}
-	var messages []string
+	var messages []string // one of each kind
+	kinds := map[string]string{}
 	for _, r := range results {
 		if !r.Failed() {
 			continue
 		}
-		if hosts[r.Message] == nil {
+		kind := alike(r)
+		if _, known := kinds[kind]; !known {
+			kinds[kind] = r.Message
 			messages = append(messages, r.Message)
 		}
-		hosts[r.Message] = append(hosts[r.Message], r.Namespace+"/"+r.Name+" on "+r.Host)
+		m := kinds[kind]
+		hosts[m] = append(hosts[m], r.Namespace+"/"+r.Name+" on "+r.Host)
 	}
 	slices.SortStableFunc(messages, func(a, b string) int { return cmp.Compare(len(hosts[b]), len(hosts[a])) })
 	const shown = 3
@@ -194,6 +248,29 @@ func summarise(cmd *cobra.Command, o client.Operation, results []client.Result) 
 		say(cmd, "  %d failed: %s (%s%s)\n", len(hosts[m]), printable(m), printable(strings.Join(where, ", ")), more)
 	}
 	say(cmd, "only those again: drover %s --failed-of %s\n", o.Op, o.ID)
+}
+
+// already tells how many of the processes were found as they were to be.
+func already(results []client.Result) string {
+	n, message := 0, ""
+	for _, r := range results {
+		if r.Outcome == "ok" && strings.HasPrefix(r.Message, "was already ") {
+			n, message = n+1, r.Message // that of one operation is one
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d %s)", n, message)
+}
+
+// numbers are what differs in messages that say the same: pids, times, ports.
+var numbers = regexp.MustCompile(`[0-9]+`)
+
+// alike is the same for messages that differ only in whom they are about.
+func alike(r client.Result) string {
+	about := strings.NewReplacer(r.Host, "HOST", r.Namespace+"/"+r.Name, "NAME", r.Name, "NAME")
+	return numbers.ReplaceAllString(about.Replace(r.Message), "N")
 }
 
 // verdict is the exit code of an operation that is done, as an error.

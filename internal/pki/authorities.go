@@ -290,5 +290,17 @@ func (k *Keeper) Drop(fingerprint string) error {
 	return nil
 }
 
+// Held returns the fingerprints of the authorities whose keys are in the directory, in no order.
+func (k *Keeper) Held() (fingerprints []string) {
+	held, err := readAuthorities(k.dir)
+	if err != nil {
+		return nil // whoever uses them says so
+	}
+	for id := range held {
+		fingerprints = append(fingerprints, id)
+	}
+	return fingerprints
+}
+
 // Authority returns the present authority. It is for a server's own ones only.
 func (k *Keeper) Authority() Authority { return authorityOf(k.authorities.Load().present.cert) }

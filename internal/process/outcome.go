@@ -32,6 +32,18 @@ type Outcome struct {
 	Status *Status `json:"status,omitempty"`
 }
 
+// Already returns what the outcome of an operation says in drover's own words where it has found the process as it was to be, so that it is no
+// failure there: a start of one that runs, a stop or kill of one that does not. The callers of GSE and JOB are told a fault.
+func Already(op Op, fault Fault) (text string, found bool) {
+	switch {
+	case op == Start && fault == AlreadyRunning:
+		return "was already running", true
+	case (op == Stop || op == Kill) && fault == NotRunning:
+		return "was already stopped", true
+	}
+	return "", false
+}
+
 // Success is the text of an outcome without fault.
 const Success = "success"
 

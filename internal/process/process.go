@@ -259,3 +259,14 @@ type ConfigFile struct {
 	Path string `json:"path"`
 	MD5  string `json:"md5"`
 }
+
+// RunsCommands reports whether the operation may run commands of its process.
+func (o Op) RunsCommands() bool {
+	switch o {
+	case Start, Stop, Restart, Reload, Kill:
+		return true
+	case Query, Host, Unhost, Register, Update, Unregister, Retry, SetGroups:
+		return false
+	}
+	return true
+}

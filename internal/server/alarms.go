@@ -29,7 +29,7 @@ const notesTime = 2 * time.Second
 
 // notes is what an operator should know although calls are taken. It tells no address, as anybody may ask.
 func (s *Server) notes() []string {
-	notes := s.clockNotes()
+	notes := append(s.clockNotes(), s.cluster.notes()...)
 	if s.cfg.Beside.Notes != nil {
 		notes = append(notes, s.cfg.Beside.Notes()...)
 	}

@@ -17,6 +17,7 @@ import (
 	"drover/internal/server/engine"
 	"drover/internal/server/lease"
 	"drover/internal/server/peers"
+	"drover/internal/server/roll"
 )
 
 // cluster is how a server lives with others on its database or on its fabric. It is nil where there cannot be any.
@@ -24,6 +25,8 @@ type cluster struct {
 	s   *Server
 	id  string
 	hub *peers.Hub
+	// roll is nil where no other server can be on the database.
+	roll *roll.Roll
 	// stale are the agents whose rows are to be read again, all says that those of all are.
 	mu    sync.Mutex
 	stale map[string]bool
@@ -99,8 +102,15 @@ func (s *Server) openCluster(database string) {
 		Listener: peers.Listener{
 			Agents: c.reread, Tasks: func(ids []string) { s.engine.TasksEnded(ids) }, Events: func() { s.engine.EventsArrived() },
 			Webhooks: func() { s.sender.Changed() }, Missed: c.missed,
+			Left: func() { s.directory.Linked(s.clock.Now()) },
 		},
 	})
+	if s.store.Shared() {
+		c.roll = roll.New(roll.Config{
+			Store: s.store, ID: c.id, Name: name, Started: s.clock.Now(), Keys: s.keys.Held, Hears: c.hub.Hears,
+			Agents: func() []string { return s.directory.Online(s.clock.Now()) }, Log: s.cfg.Log,
+		})
+	}
 	s.directory.Share(func(agent string) { c.hub.TellAgents(agent) })
 	s.cluster = c
 }
@@ -110,7 +120,18 @@ func (c *cluster) shared() *engine.Shared {
 	if c == nil {
 		return nil
 	}
-	return &engine.Shared{Finished: c.hub.TellTasks, Happened: c.hub.TellEvents, Turn: c.turn}
+	return &engine.Shared{Finished: c.hub.TellTasks, Happened: c.hub.TellEvents, Turn: c.turn, Elsewhere: c.elsewhere}
+}
+
+// elsewhere reports whether another server may reach an agent that this one does not.
+func (c *cluster) elsewhere(agent string) bool { return c.roll != nil && c.roll.Elsewhere(agent) }
+
+// without returns the names of the other servers that do not hold a key.
+func (c *cluster) without(ctx context.Context, key string) ([]string, error) {
+	if c == nil || c.roll == nil {
+		return nil, nil
+	}
+	return c.roll.Without(ctx, key)
 }
 
 // turn reports whether it is for this server to do what one at a time does.
@@ -156,7 +177,7 @@ func (c *cluster) run(ctx context.Context) error {
 	}
 	parts := []group.Part{{Name: "register", Run: c.keepRegister}}
 	if c.s.store.Shared() {
-		parts = append(parts, group.Part{Name: "clock", Run: c.s.clock.Run})
+		parts = append(parts, group.Part{Name: "clock", Run: c.s.clock.Run}, group.Part{Name: "roll", Run: c.roll.Run})
 	}
 	return group.Run(ctx, parts...)
 }
@@ -257,7 +278,18 @@ func (c *cluster) ready() error {
 	if c == nil {
 		return nil
 	}
-	return c.hub.Foreign()
+	if err := c.hub.Foreign(); err != nil || c.roll == nil {
+		return err
+	}
+	return c.roll.Ready()
+}
+
+// notes tells of servers that are apart.
+func (c *cluster) notes() []string {
+	if c == nil || c.roll == nil || c.roll.Apart() == "" {
+		return nil
+	}
+	return []string{c.roll.Apart()}
 }
 
 // servers counts those that are there.

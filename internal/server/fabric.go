@@ -128,7 +128,7 @@ func (s *Server) serveFabric(ctx context.Context) error {
 		verified = s.embedded.OwnTLS(verified)
 	}
 	conn, err := fabric.Dial(ctx, fabric.DialConfig{
-		URLs: s.fabricURLs(), Identity: s.broker.ServerIdentity(), TLS: verified, Name: "server", Log: s.cfg.Log, OnConnected: s.cluster.connected,
+		URLs: s.fabricURLs(), Identity: s.broker.ServerIdentity(), TLS: verified, Name: "server", Log: s.cfg.Log, OnConnected: s.connected,
 	})
 	if err != nil {
 		return err
@@ -142,6 +142,12 @@ func (s *Server) serveFabric(ctx context.Context) error {
 		group.Part{Name: "reports", Run: func(ctx context.Context) error { return s.serveReports(ctx, conn) }},
 		group.Part{Name: "proxies", Run: func(ctx context.Context) error { return s.serveProxies(ctx, conn) }},
 	)
+}
+
+// connected is called whenever there is a link: agents may have lost theirs with it.
+func (s *Server) connected() {
+	s.directory.Linked(s.clock.Now())
+	s.cluster.connected()
 }
 
 // serveReports takes the reports of agents over a link, until ctx ends.

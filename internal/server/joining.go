@@ -164,7 +164,7 @@ func (s *Server) stranger(ctx context.Context, area int, agent string) (reply []
 	if err != nil {
 		ack.Error = "this server cannot find out whether the agent has joined: " + err.Error()
 	}
-	s.cfg.Log.WarnContext(ctx, "report of an agent that is not in the register was refused", "agent", agent, "error", err)
+	s.cfg.Log.WarnContext(ctx, strangerMessage, "agent", agent, "error", err)
 	reply, err = json.Marshal(ack)
 	if err != nil { // a struct of a number and two texts
 		return nil, true

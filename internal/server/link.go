@@ -38,6 +38,20 @@ func (l *link) up() bool {
 
 // Send implements engine.Link.
 func (l *link) Send(ctx context.Context, agent string, envelope []byte) ([]byte, error) {
+	reply, err := l.request(ctx, agent, wire.OrderSubject, envelope)
+	if err != nil {
+		return nil, err
+	}
+	return wire.OpenReceipt(reply, envelope, agent)
+}
+
+// Ping implements engine.Link.
+func (l *link) Ping(ctx context.Context, agent string) error {
+	_, err := l.request(ctx, agent, wire.PingSubject, nil)
+	return err
+}
+
+func (l *link) request(ctx context.Context, agent string, subject func(area int, agent string) string, data []byte) ([]byte, error) {
 	conn := l.get()
 	if conn == nil {
 		return nil, fabric.ErrNotConnected
@@ -49,12 +63,9 @@ func (l *link) Send(ctx context.Context, agent string, envelope []byte) ([]byte,
 	if !known { // it was removed a moment ago
 		return nil, engine.ErrNobody
 	}
-	reply, err := conn.Request(ctx, wire.OrderSubject(area, agent), envelope)
+	reply, err := conn.Request(ctx, subject(area, agent), data)
 	if errors.Is(err, fabric.ErrNobody) {
 		return nil, engine.ErrNobody
 	}
-	if err != nil {
-		return nil, err
-	}
-	return wire.OpenReceipt(reply, envelope, agent)
+	return reply, err
 }

@@ -118,6 +118,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot create server directory: %w", err)
 	}
+	cfg.Log = slog.New(newSparing(cfg.Log.Handler()))
 	s := &Server{cfg: cfg, ground: ground{link: &link{}}, metrics: metrics.New(cfg.Build)}
 	defer func() {
 		if err != nil {

@@ -50,8 +50,9 @@ func Tells(report []byte) bool {
 		Observed json.RawMessage `json:"observed"`
 		Events   json.RawMessage `json:"events"`
 		Proof    json.RawMessage `json:"proof"`
+		Open     json.RawMessage `json:"open"`
 	}
-	return json.Unmarshal(report, &r) != nil || len(r.Hello)+len(r.Progress)+len(r.Observed)+len(r.Events)+len(r.Proof) > 0
+	return json.Unmarshal(report, &r) != nil || len(r.Hello)+len(r.Progress)+len(r.Observed)+len(r.Events)+len(r.Proof)+len(r.Open) > 0
 }
 
 // SealReport signs an encoded report with the agent's key.

@@ -33,7 +33,7 @@ func must(t *testing.T) func(data []byte, err error) []byte {
 // TestTells: what a server keeps counts, and nothing else.
 func TestTells(t *testing.T) {
 	for _, r := range []wire.Report{
-		{Hello: &wire.Hello{}}, {Progress: []wire.Progress{{}}}, {Observed: []wire.Observation{{}}}, {Events: []process.Event{{}}}, {Proof: "p"},
+		{Hello: &wire.Hello{}}, {Progress: []wire.Progress{{}}}, {Observed: []wire.Observation{{}}}, {Events: []process.Event{{}}}, {Proof: "p"}, {Open: []string{"o"}},
 	} {
 		if data, err := json.Marshal(r); err != nil || !wire.Tells(data) {
 			t.Errorf("%s tells nothing (%v)", data, err)

@@ -25,6 +25,9 @@ const (
 // OrderSubject is where the agent of an area listens for signed manifests (a request; the reply is a Receipt).
 func OrderSubject(area int, agent string) string { return orderSubject(strconv.Itoa(area), agent) }
 
+// PingSubject is where the agent of an area shows that it is there (a request without content), whatever its disk does.
+func PingSubject(area int, agent string) string { return pingSubject(strconv.Itoa(area), agent) }
+
 // ReportSubject is where the agent of an area sends its Reports (a request; the reply is a ReportAck).
 func ReportSubject(area int, agent string) string { return reportSubject(strconv.Itoa(area), agent) }
 
@@ -36,6 +39,10 @@ const AnyReportSubject = subjectRoot + "*.server.*.reports"
 
 func orderSubject(area, agent string) string {
 	return subjectRoot + area + ".agent." + agent + ".orders"
+}
+
+func pingSubject(area, agent string) string {
+	return subjectRoot + area + ".agent." + agent + ".ping"
 }
 
 func reportSubject(area, agent string) string {
@@ -58,5 +65,5 @@ func ReportAgent(subject string) (area int, agent string, err error) {
 
 // AgentSubjects are what an agent may publish to and listen on, as templates for the broker.
 func AgentSubjects() (publish, subscribe []string) {
-	return []string{reportSubject(anyArea, anyKey)}, []string{orderSubject(anyArea, anyKey)}
+	return []string{reportSubject(anyArea, anyKey)}, []string{orderSubject(anyArea, anyKey), pingSubject(anyArea, anyKey)}
 }

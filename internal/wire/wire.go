@@ -34,6 +34,9 @@ type Manifest struct {
 	Issued  time.Time `json:"issued"`
 	// Expires is when an order that has not begun may no longer begin.
 	Expires time.Time `json:"expires"`
+	// Unasked is until when its orders may begin without a question. Whoever gets it later asks first whether they are still wanted
+	// (Report.Open): the server may have given them up.
+	Unasked time.Time `json:"unasked"`
 	Orders  []Order   `json:"orders"`
 	// Desired is set in the answer to an introduction.
 	Desired *Desired `json:"desired,omitempty"`
@@ -119,6 +122,8 @@ type Report struct {
 	// Place tells the host and data directory that the report comes from from every other, so that a copy of an agent is noticed.
 	// It means nothing by itself, and changes when the host is rebooted.
 	Place string `json:"place,omitempty"`
+	// Open are the orders that the agent has in its journal and does not begin before it knows that they are still wanted.
+	Open []string `json:"open,omitempty"`
 	// Proof is what the last answer asked for by Prove. A report with it is signed, whatever else is in it.
 	Proof string `json:"proof,omitempty"`
 }
@@ -126,6 +131,10 @@ type Report struct {
 // ReportAck answers a report after all of it is committed. An agent keeps an outcome until it has been acknowledged.
 type ReportAck struct {
 	Version int `json:"version"`
+	// At is the clock of the servers, in Unix milliseconds.
+	At int64 `json:"at,omitempty"`
+	// Ended are those of Report.Open that are at their end, and must not begin. The others are wanted.
+	Ended []string `json:"ended,omitempty"`
 	// Hello asks the agent to introduce itself again: this server does not know it.
 	Hello bool `json:"hello,omitempty"`
 	// Prove asks the agent to say these words at once in a report, as its Proof: so that it is certain that the agent itself says, and says

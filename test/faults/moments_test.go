@@ -133,8 +133,8 @@ func (s *dyingStore) MarkSent(ctx context.Context, ids []string, resend time.Tim
 	return s.around("MarkSent", func() error { return s.Store.MarkSent(ctx, ids, resend) })
 }
 
-func (s *dyingStore) MarkAccepted(ctx context.Context, ids []string) error {
-	return s.around("MarkAccepted", func() error { return s.Store.MarkAccepted(ctx, ids) })
+func (s *dyingStore) MarkAccepted(ctx context.Context, ids []string, until time.Time) error {
+	return s.around("MarkAccepted", func() error { return s.Store.MarkAccepted(ctx, ids, until) })
 }
 
 func (s *dyingStore) Begin(ctx context.Context, agent string, deadlines map[string]time.Time) error {

@@ -94,6 +94,16 @@ func (p *Program) Terminate() error {
 // PID is its process.
 func (p *Program) PID() int { return p.cmd.Process.Pid }
 
+// Ended reports whether it has.
+func (p *Program) Ended() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
 // URL waits until it says where it takes calls, which it does once it does.
 func (p *Program) URL() string {
 	p.t.Helper()

@@ -3,6 +3,7 @@ package servers_test
 import (
 	"encoding/json"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"drover/client"
@@ -14,9 +15,17 @@ func TestAHostJoinsAtAServerWithoutThePresentSigner(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 0, 2)
 	one, two := s.servers[0], s.servers[1]
-	for range 2 {
-		s.must("keys", "rotate", "agent-signer", "--data-dir", one.dir)
-	}
+	rotate := []string{"keys", "rotate", "agent-signer", "--data-dir", one.dir}
+	s.must(rotate...)
+	// A step that the other server cannot follow is refused, and says where the key is missing.
+	harness.Eventually(t, "the second step to be refused for want of the key on the other server", func() bool {
+		r := s.run(rotate...)
+		if r.Code == 0 {
+			t.Fatalf("the next key was taken into use: %s", r.Out)
+		}
+		return strings.Contains(r.Errors, "the next key is not on server")
+	})
+	s.must(append(rotate, "--force")...)
 	want := one.signer()
 	harness.Eventually(t, "the second server to hear of it", func() bool { return two.signer() == want })
 

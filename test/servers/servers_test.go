@@ -229,3 +229,35 @@ func TestMixedUp(t *testing.T) {
 	s.brokers = nil
 	s.startServer(filepath.Join(s.dir, "stranger"), "--fabric", "127.0.0.1:0")
 }
+
+// TestServersThatAreApart: a second server on the database that was given no routes is not ready and says why; what it is asked for is carried
+// out by the first one, for hosts that only that one hears, and nobody is told that they are gone.
+func TestServersThatAreApart(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 0, 1)
+	a := s.servers[0]
+	s.agent("one", "127.0.0.2", a)
+	p := s.daemon("127.0.0.2", "p")
+	s.operate(a, a, p, judge.Start).Want(t, "start", 0)
+	keys, dir := filepath.Join(s.dir, "keys.tar"), filepath.Join(s.dir, "server2")
+	s.must("server", "keys", "import", keys, "--data-dir", dir)
+	b := s.startServer(dir, "--fabric", harness.FreeAddress(t), "--advertise", harness.FreeAddress(t))
+	harness.Eventually(t, "the second server not to be ready", func() bool {
+		status, text := b.get("/readyz")
+		return status == 503 && strings.Contains(text, "uses the same database and is not heard over the fabric")
+	})
+	harness.Eventually(t, "its log to say so", func() bool { return strings.Contains(b.log.String(), "servers share a database and not a fabric") })
+	harness.Eventually(t, "the first server to say so, and to go on", func() bool {
+		status, text := a.get("/readyz")
+		if status != 200 {
+			t.Fatalf("the first server: %d %s", status, text)
+		}
+		return strings.Contains(text, "is not heard over the fabric")
+	})
+	s.operate(b, b, p, judge.Restart).Want(t, "restart at the one that hears nobody", 0)
+	b.program().End(syscall.SIGTERM)
+	harness.Eventually(t, "the first server to forget the second", func() bool {
+		_, text := a.get("/readyz")
+		return !strings.Contains(text, "is not heard over the fabric")
+	})
+}

@@ -49,7 +49,7 @@ func TestNamesComeAndGo(t *testing.T) {
 		t.Errorf("it answered %+v", r)
 	}
 	var events []map[string]any
-	if err := json.Unmarshal([]byte(f.CLI("events", "--host", first, "-o", "json")), &events); err != nil {
+	if err := json.Unmarshal([]byte(f.CLI("events", "--hosts", first, "-o", "json")), &events); err != nil {
 		t.Fatal(err)
 	}
 	started := 0

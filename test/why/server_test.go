@@ -60,8 +60,8 @@ func TestUnknown(t *testing.T) {
 	if a := o.why(); a.Code != noSuch || a.Out != "" || !strings.Contains(a.Errors, "no process matches why/nginx") {
 		t.Errorf("no host named: exit code %d, %s%s", a.Code, a.Out, a.Errors)
 	}
-	o.names("process-unknown", noSuch, "--host", harness.Agent)
-	if a := o.why("--host", "7:10.0.0.7"); a.Code != noSuch || !strings.HasSuffix(a.first(), "[agent-unknown]") {
+	o.names("process-unknown", noSuch, "--hosts", harness.Agent)
+	if a := o.why("--hosts", "7:10.0.0.7"); a.Code != noSuch || !strings.HasSuffix(a.first(), "[agent-unknown]") {
 		t.Errorf("an unknown host: exit code %d, %s", a.Code, a.Out)
 	}
 	if err := s.Terminate(); err != nil {

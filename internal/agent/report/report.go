@@ -68,6 +68,9 @@ type Config struct {
 	Introduced func(desired []byte) (again bool)
 	// Complete adds to a report what the agent is at that moment. It returns soon, and may be nil.
 	Complete func(r *wire.Report)
+	// Answered is called with each report that was answered, with the answer, and with whether that is the server's own word. It returns
+	// soon, and may be nil.
+	Answered func(r *wire.Report, ack *wire.ReportAck, signed bool)
 	// Trusted is called with a sealed manifest by which the agent is to renew what it trusts, and Strange when the server does not take
 	// the agent for the one whose key it has. Both return soon, and may be nil.
 	Trusted func(sealed []byte)
@@ -238,6 +241,9 @@ func (r *Reporter) Introduce() {
 	r.nudge()
 }
 
+// Ask has a report made: there is something that Complete adds.
+func (r *Reporter) Ask() { r.nudge() }
+
 // greet makes the next report an introduction; the caller holds the lock.
 func (r *Reporter) greet() {
 	r.hello = true
@@ -260,6 +266,9 @@ func (r *Reporter) nudge() {
 const (
 	reportTimeout = 10 * time.Second
 	retryAfter    = time.Second
+	// longestRetry is the longest wait for a server that answers and takes no reports: from the fifth time on it doubles up to that.
+	longestRetry = 10 * time.Second
+	patientFor   = 4
 	// What an agent that has just started waits for is the server's answer to its introduction: so many times it tries
 	// again sooner.
 	soon    = 250 * time.Millisecond
@@ -272,7 +281,7 @@ const (
 func (r *Reporter) Run(ctx context.Context) error {
 	beat := time.NewTimer(r.cfg.Heartbeat)
 	defer beat.Stop()
-	failing, failures := false, 0
+	failing, failures, refusals := false, 0, 0
 	for ctx.Err() == nil {
 		more, err := r.send(ctx)
 		wake := r.wake
@@ -289,7 +298,10 @@ func (r *Reporter) Run(ctx context.Context) error {
 			case !r.met && failures <= soonFor:
 				beat.Reset(soon)
 			default:
-				beat.Reset(retryAfter)
+				beat.Reset(min(retryAfter<<min(max(refusals-patientFor, 0), 10), longestRetry))
+			}
+			if refusals++; !errors.Is(err, errRefused) {
+				refusals = 0
 			}
 			wake = r.linked // what is new waits with the rest
 		case more:
@@ -298,7 +310,7 @@ func (r *Reporter) Run(ctx context.Context) error {
 			if failing {
 				r.cfg.Log.Info("reports are delivered again")
 			}
-			failing = false
+			failing, refusals = false, 0
 			beat.Reset(r.cfg.Heartbeat)
 		}
 		select {
@@ -356,6 +368,9 @@ func (r *Reporter) estranged(s wire.Stranger) {
 	r.greet()
 }
 
+// errRefused says that a server has answered, and has not taken the report.
+var errRefused = errors.New("the server has not taken it")
+
 // longestProof is how much of what the server says is repeated, in bytes.
 const longestProof = 100
 
@@ -367,7 +382,10 @@ func (r *Reporter) answered(b batch, reply []byte, signed bool) error {
 		return fmt.Errorf("cannot read answer: %w", err)
 	}
 	if !signed {
-		ack = wire.ReportAck{Hello: ack.Hello, Prove: ack.Prove, Error: ack.Error, Trust: ack.Trust}
+		ack = wire.ReportAck{At: ack.At, Hello: ack.Hello, Prove: ack.Prove, Error: ack.Error, Trust: ack.Trust}
+	}
+	if r.cfg.Answered != nil {
+		r.cfg.Answered(&b.report, &ack, signed)
 	}
 	r.proof = ""
 	if ack.Prove != "" && len(ack.Prove) <= longestProof {
@@ -386,7 +404,7 @@ func (r *Reporter) answered(b batch, reply []byte, signed bool) error {
 		r.cfg.Log.Info("clock was behind that of the agent's last introduction, a session beyond that was taken", "last", ack.Session)
 	}
 	if ack.Error != "" {
-		return errors.New(ack.Error)
+		return fmt.Errorf("%w: %s", errRefused, ack.Error)
 	}
 	if len(b.report.Events) > 0 {
 		r.cfg.Events.Acknowledge(b.report.Events)

@@ -184,6 +184,33 @@ func TestOutcome(t *testing.T) {
 	})
 }
 
+// TestServerThatTakesNothing: it is not asked more and more often by ever more hosts: some seconds each second, and then less.
+func TestServerThatTakesNothing(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, r *rig) {
+		r.take()
+		for _, tt := range []struct {
+			why  string
+			how  func(wire.Report) (wire.ReportAck, error)
+			want int
+		}{
+			{"no link", func(wire.Report) (wire.ReportAck, error) { return wire.ReportAck{}, errors.New("no responders") }, 61},
+			{"refused", func(wire.Report) (wire.ReportAck, error) { return wire.ReportAck{Error: "unknown"}, nil }, 13},
+		} {
+			r.answers(tt.how)
+			r.Finished("item", outcome("success"))
+			pass(time.Minute)
+			if n := len(r.take()); n != tt.want {
+				t.Errorf("%s: %d reports in a minute, want %d", tt.why, n, tt.want)
+			}
+			r.answers(accept)
+			pass(15 * time.Second)
+			if n := len(r.take()); n < 2 {
+				t.Errorf("%s: %d reports after that", tt.why, n)
+			}
+		}
+	})
+}
+
 // TestUnreadableAnswer, and one that never comes, count as none.
 func TestUnreadableAnswer(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, r *rig) {

@@ -167,6 +167,14 @@ func HasPassword(name string) bool {
 	return set || u.Query().Has("password")
 }
 
+// Remarks are what is right as it stands, and is often not meant.
+func (c *Config) Remarks() []string {
+	if _, _, shared := strings.Cut(c.Database, "://"); !shared || len(c.NATS) > 0 || c.Cluster != "" && len(c.Routes) > 0 {
+		return nil
+	}
+	return []string{"other servers on this database are not heard without cluster and route, or nats: a server of its own needs neither"}
+}
+
 func (c *Config) checkCluster(fault func(string, ...any)) {
 	if c.Cluster != "" {
 		if _, err := settings.Address("cluster", c.Cluster, "0.0.0.0:7353"); err != nil {

@@ -192,3 +192,22 @@ func TestHasPassword(t *testing.T) {
 		}
 	}
 }
+
+// TestRemarks: servers that share a database and are to hear each other need a way to.
+func TestRemarks(t *testing.T) {
+	const shared = "postgres://a/d"
+	for name, tt := range map[string]struct {
+		c    serverconfig.Config
+		want int
+	}{
+		"a file":               {serverconfig.Config{Database: "/srv/drover.db"}, 0},
+		"no way":               {serverconfig.Config{Database: shared}, 1},
+		"cluster and no route": {serverconfig.Config{Database: shared, Cluster: "0.0.0.0:7353"}, 1},
+		"cluster and route":    {serverconfig.Config{Database: shared, Cluster: "0.0.0.0:7353", Routes: []string{"b:7353"}}, 0},
+		"brokers of others":    {serverconfig.Config{Database: shared, NATS: []string{"tls://n:4222"}}, 0},
+	} {
+		if got := tt.c.Remarks(); len(got) != tt.want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}

@@ -20,15 +20,16 @@ type hostView struct {
 	Cloud  int    `json:"cloud"`
 	IP     string `json:"ip"`
 	Online bool   `json:"online"`
+	// LastSeen is when it was heard last; nil where that was not since the server's start.
+	LastSeen *time.Time `json:"last_seen,omitempty"`
 }
 
 // agentView is a host in the list of hosts.
 type agentView struct {
 	hostView
-	Key      string     `json:"key"`
-	Build    string     `json:"build"`
-	LastSeen *time.Time `json:"last_seen,omitempty"`
-	JoinedAt time.Time  `json:"joined_at"`
+	Key      string    `json:"key"`
+	Build    string    `json:"build"`
+	JoinedAt time.Time `json:"joined_at"`
 	// Labels and Business are those of the token that it has joined with.
 	Labels   map[string]string `json:"labels,omitempty"`
 	Business int64             `json:"business,omitempty"`
@@ -49,7 +50,12 @@ func nameOf(a store.Agent) string {
 func addressOf(a store.Agent) string { return fmt.Sprintf("%d:%s", a.Cloud, a.IP) }
 
 func (h *Handler) viewHost(a store.Agent) hostView {
-	return hostView{ID: nameOf(a), Cloud: a.Cloud, IP: a.IP, Online: !h.Directory.Presence(a.Key, h.Now()).Away}
+	p := h.Directory.Presence(a.Key, h.Now())
+	v := hostView{ID: nameOf(a), Cloud: a.Cloud, IP: a.IP, Online: !p.Away}
+	if seen := p.LastSeen.UTC(); !p.LastSeen.IsZero() {
+		v.LastSeen = &seen
+	}
+	return v
 }
 
 // listAgents lists the hosts that the caller may read about. Presence changes too often to be stored, so the list is made here.
@@ -90,9 +96,6 @@ func (h *Handler) listAgents(_ context.Context, c *call) (reply, error) {
 func (h *Handler) viewAgent(a store.Agent) agentView {
 	v := agentView{hostView: h.viewHost(a), Key: a.Key, Build: a.Build, JoinedAt: a.Created, Labels: a.Labels, Business: a.Business}
 	p := h.Directory.Presence(a.Key, h.Now())
-	if seen := p.LastSeen; !seen.IsZero() {
-		v.LastSeen = &seen
-	}
 	v.Policy = p.Facts.Policy
 	if note := h.Directory.Remarked(a.Key); note != "" {
 		v.Notes = append(v.Notes, note)

@@ -256,6 +256,56 @@ func TestResults(t *testing.T) {
 	}
 }
 
+// TestWhatWasSoAlready: an operation that finds the process as it was to be is no failure, in its results and in what is counted; the same
+// answer to another operation is one.
+func TestWhatWasSoAlready(t *testing.T) {
+	for _, tt := range []struct {
+		op    process.Op
+		fault process.Fault
+		want  string
+	}{
+		{process.Start, process.AlreadyRunning, "ok was already running"},
+		{process.Stop, process.NotRunning, "ok was already stopped"},
+		{process.Kill, process.NotRunning, "ok was already stopped"},
+		{process.Reload, process.NotRunning, "not-running pid 17"},
+		{process.Unregister, process.NotRunning, "not-running pid 17"},
+		{process.Start, process.Failed, "failed pid 17"},
+	} {
+		r := newRig(t)
+		r.app("admin")
+		targets := []any{map[string]any{"namespace": "a", "name": "x", "hosts": []string{"web-1", "0:10.0.0.2"}}}
+		id := r.want(202, r.call("admin", "POST", "/operations", map[string]any{"op": tt.op, "targets": targets})).body["id"].(string)
+		r.engine.finish(t, web, process.Outcome{Fault: tt.fault, Text: "pid 17"})
+		ok, failed, of := 0, 1, "failed"
+		if strings.HasPrefix(tt.want, "ok") {
+			ok, failed, of = 1, 0, "ok"
+		}
+		page := r.want(200, r.call("admin", "GET", "/operations/"+id+"/results?outcome="+of, nil))
+		same(t, string(tt.op), tt.want, page.items("outcome", "message")[0])
+		counts := r.want(200, r.call("admin", "GET", "/operations/"+id, nil)).body["counts"]
+		same(t, string(tt.op)+" counts", map[string]any{"targets": 2.0, "ok": float64(ok), "failed": float64(failed), "pending": 1.0}, counts.(map[string]any))
+	}
+}
+
+// TestHostTimeout: it is handed on, and has bounds.
+func TestHostTimeout(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	submit := func(seconds any) answer {
+		targets := []any{map[string]any{"namespace": "a", "name": "x", "hosts": []string{"web-1"}}}
+		return r.call("admin", "POST", "/operations", map[string]any{"op": "start", "targets": targets, "host_timeout_seconds": seconds})
+	}
+	for seconds, want := range map[any]time.Duration{nil: 0, 1: time.Second, 600: 10 * time.Minute} {
+		r.want(202, submit(seconds))
+		if got := r.engine.last.HostTimeout; got != want {
+			t.Errorf("%v: the engine is told %v", seconds, got)
+		}
+	}
+	for _, seconds := range []int{0, -1, 601} {
+		r.refused(submit(seconds), 422, "host_timeout_seconds")
+	}
+}
+
 func TestLongPoll(t *testing.T) {
 	r := newRig(t)
 	r.app("admin")

@@ -67,6 +67,7 @@ func instant(milliseconds int64) *time.Time {
 }
 
 func (h *Handler) viewEvent(s *store.StoredEvent, host hostView) eventView {
+	host.LastSeen = nil // an event stays as it was
 	e := &s.Event
 	v := eventView{
 		Cursor: s.Cursor, At: time.UnixMilli(e.At).UTC(), ReceivedAt: s.Received, Host: host,

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"drover/internal/server/keyring"
@@ -15,6 +16,8 @@ type Keys struct {
 	Ring Ring
 	// Reached counts the agents that are online, and those of them that have taken what the ring says.
 	Reached func() (online, reached int)
+	// Without returns the names of the other servers that do not hold a key.
+	Without func(ctx context.Context, key string) ([]string, error)
 }
 
 // Ring replaces keys while agents run.
@@ -107,6 +110,19 @@ func (h *Handler) rotateKeys(ctx context.Context, c *call) (reply, error) {
 func (h *Handler) advanceKeys(ctx context.Context, kind keyring.Kind, keep time.Duration, force bool) (keyring.State, error) {
 	if v := h.viewKeys(h.Keys.Ring.State()); v.Reached < v.Online && !force {
 		return keyring.State{}, problemf(http.StatusConflict, "%d of %d hosts that are online have not taken the next key yet: try again in some seconds, or force it", v.Online-v.Reached, v.Online)
+	}
+	for _, k := range h.Keys.Ring.State().Keys[kind] {
+		if k.Stage != keyring.Next || force {
+			continue
+		}
+		others, err := h.Keys.Without(ctx, k.ID)
+		if err != nil {
+			return keyring.State{}, err
+		}
+		if len(others) > 0 {
+			return keyring.State{}, problemf(http.StatusConflict, "the next key is not on server %s: bring it there ('drover server keys export' here, "+
+				"'drover server keys import' there), or force it; whoever does not have it goes on with an older one", clip(strings.Join(others, ", ")))
+		}
 	}
 	return h.Keys.Ring.Advance(ctx, kind, keep)
 }

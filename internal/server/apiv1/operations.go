@@ -129,7 +129,9 @@ func viewResult(v store.ItemView) resultView {
 	}
 	if v.Done && v.Outcome != nil {
 		r.Outcome, r.Message, r.Hosted = success, v.Outcome.Text, v.Outcome.Hosted
-		if v.Outcome.Fault != process.None {
+		if text, found := process.Already(v.Op, v.Outcome.Fault); found {
+			r.Message = text
+		} else if v.Outcome.Fault != process.None {
 			r.Outcome = string(v.Outcome.Fault)
 		}
 	}

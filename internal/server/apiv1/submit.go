@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"drover/internal/process"
 	"drover/internal/server/access"
@@ -22,6 +23,8 @@ import (
 const (
 	maxTargets = 10_000
 	maxItems   = 100_000
+	// longestHostTimeout is in seconds.
+	longestHostTimeout = int(task.WaitLimit / time.Second)
 )
 
 // operationRequest is the body of a new operation.
@@ -29,6 +32,16 @@ type operationRequest struct {
 	Op      process.Op      `json:"op"`
 	Targets []targetRequest `json:"targets"`
 	Spec    *process.Spec   `json:"spec"`
+	// HostTimeout is how many seconds each host has to take it; nil is as long as it may wait at most.
+	HostTimeout *int `json:"host_timeout_seconds"`
+}
+
+// hostTimeout is what a task is made with.
+func (r *operationRequest) hostTimeout() time.Duration {
+	if r.HostTimeout == nil {
+		return 0
+	}
+	return time.Duration(*r.HostTimeout) * time.Second
 }
 
 // targetRequest is one process on some hosts; without hosts, on all that know it.
@@ -56,6 +69,7 @@ func (h *Handler) createOperation(ctx context.Context, c *call) (reply, error) {
 	}
 	t := &store.Task{
 		ID: newTaskID(), App: c.who.App, User: c.who.User, RequestID: c.audit.RequestID, Created: h.Now(), Wire: "v1", Requests: requests,
+		HostTimeout: req.hostTimeout(),
 	}
 	c.audit.Targets = items
 	// Words and counts of ours: this always encodes.
@@ -108,6 +122,9 @@ func (r *operationRequest) validate() error {
 				return invalid(fmt.Sprintf("targets[%d].hosts[%d]", i, n), "is empty")
 			}
 		}
+	}
+	if n := r.HostTimeout; n != nil && (*n < 1 || *n > longestHostTimeout) {
+		return invalid("host_timeout_seconds", "is %d: expected 1 to %d", *n, longestHostTimeout)
 	}
 	if r.Spec == nil {
 		if r.Op == process.Register || r.Op == process.Update {

@@ -67,14 +67,14 @@ func TestAgentJustLost(t *testing.T) {
 		r.answer(nobody)
 		r.directory.Lost("agent-0", time.Now())
 		r.submit("t", process.Start, "agent-0")
-		r.pass(14 * time.Second)
+		r.pass(3 * time.Second)
 		r.shows("t", "")
-		r.pass(2 * time.Second)
+		r.pass(1500 * time.Millisecond)
 		r.shows("t", unavailable)
 	})
 }
 
-// TestNobodyListens: an agent that nobody finds is away at once, is given up 15 s after that, and is there again with its next word.
+// TestNobodyListens: an agent that nobody finds is away at once, is given up 4 s after that, and is there again with its next word.
 func TestNobodyListens(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.pass(time.Hour)
@@ -85,12 +85,12 @@ func TestNobodyListens(t *testing.T) {
 		}
 		r.answer(nobody)
 		r.submit("t", process.Start, "agent-0")
-		r.pass(14 * time.Second)
+		r.pass(3 * time.Second)
 		r.shows("t", "")
 		if !r.directory.Presence("agent-0", time.Now()).Away {
 			t.Error("an agent that nobody listens for is there")
 		}
-		r.pass(2 * time.Second)
+		r.pass(1500 * time.Millisecond)
 		r.shows("t", unavailable)
 		if ack := r.report("agent-0", wire.Report{}); !ack.Hello {
 			t.Error("an agent that came back was not asked to introduce itself")
@@ -111,9 +111,9 @@ func TestDeadlines(t *testing.T) {
 		want  string
 	}{
 		{"begun, there", 60, true, 75 * time.Second, "no result by 2000-01-01T01:01:15Z"},
-		{"begun, away", 60, false, 75 * time.Second, unavailable},
+		{"begun, away", 60, false, 75 * time.Second, hadBegun},
 		{"not begun, there", 0, true, 10 * time.Minute, "no result by 2000-01-01T01:10:00Z"},
-		{"not begun, away", 0, false, 10 * time.Minute, unavailable},
+		{"not begun, away", 0, false, 10 * time.Minute, unavailable + ": it has taken the operation, and may have begun"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -176,15 +176,44 @@ func TestServerThatWasAway(t *testing.T) {
 		r.shows("t", "", "")
 		r.finish("agent-0", items["agent-0"]) // its outbox kept the outcome
 		r.pass(5 * time.Second)
-		r.shows("t", process.Success, unavailable)
+		r.shows("t", process.Success, hadBegun)
 	})
 }
 
-// outage is a store whose database is away, or hangs, while it is told to be.
+// outage is a store whose database is away, takes no writes, or hangs, while it is told to.
 type outage struct {
 	engine.Store
-	away  atomic.Bool
-	hangs atomic.Int64 // how long the next look at what is overdue takes
+	away     atomic.Bool
+	readOnly atomic.Bool
+	hangs    atomic.Int64 // how long the next look at what is overdue takes
+}
+
+func (s *outage) write() error {
+	if s.away.Load() || s.readOnly.Load() {
+		return errors.New("nothing can be written")
+	}
+	return nil
+}
+
+func (s *outage) Ping(ctx context.Context) error {
+	if err := s.write(); err != nil {
+		return err
+	}
+	return s.Store.Ping(ctx)
+}
+
+func (s *outage) Finish(ctx context.Context, given []store.Given) ([]string, error) {
+	if err := s.write(); err != nil {
+		return nil, err
+	}
+	return s.Store.Finish(ctx, given)
+}
+
+func (s *outage) Conclude(ctx context.Context, ended []store.Ended) ([]string, error) {
+	if err := s.write(); err != nil {
+		return nil, err
+	}
+	return s.Store.Conclude(ctx, ended)
 }
 
 func (s *outage) Overdue(ctx context.Context, now time.Time, limit int) ([]store.Item, error) {
@@ -211,10 +240,14 @@ func TestDatabaseThatWasAway(t *testing.T) {
 		from    time.Duration
 		lasts   time.Duration
 		hanging bool
+		reads   bool // go on
 	}{
-		{"over the deadline", 20 * time.Second, 40 * time.Second, false},
-		{"until just before it", deadline - 11*time.Second, 10 * time.Second, false},
-		{"hanging", deadline - 5*time.Second, 40 * time.Second, true},
+		{"over the deadline", 20 * time.Second, 40 * time.Second, false, false},
+		{"until just before it", deadline - 11*time.Second, 10 * time.Second, false, false},
+		{"hanging", deadline - 5*time.Second, 40 * time.Second, true, false},
+		{"writes only, over the deadline", 20 * time.Second, 40 * time.Second, false, true},
+		{"writes only, for much longer than outcomes are waited for", 20 * time.Second, 82 * time.Second, false, true},
+		{"writes only, until the deadline", deadline - 11*time.Second, 11 * time.Second, false, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -231,18 +264,22 @@ func TestDatabaseThatWasAway(t *testing.T) {
 					r.progress(m.Agent, wire.Progress{Item: m.Orders[0].Item, Limit: 30})
 				}
 				r.pass(tt.from - time.Millisecond)
-				if tt.hanging {
+				switch {
+				case tt.hanging:
 					db.hangs.Store(int64(tt.lasts))
-				} else {
+				case tt.reads:
+					db.readOnly.Store(true)
+				default:
 					db.away.Store(true)
 				}
 				r.pass(tt.lasts)
 				db.away.Store(false)
+				db.readOnly.Store(false)
 				r.pass(11 * time.Second) // an agent whose report was on the way gives it up and tries again
 				r.shows("t", "", "")
 				r.finish("agent-0", items["agent-0"])
 				r.pass(15 * time.Second)
-				r.shows("t", process.Success, unavailable)
+				r.shows("t", process.Success, hadBegun)
 			})
 		})
 	}

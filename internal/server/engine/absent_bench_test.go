@@ -24,6 +24,8 @@ type desert struct{}
 
 func (desert) Send(context.Context, string, []byte) ([]byte, error) { return nil, engine.ErrNobody }
 
+func (desert) Ping(context.Context, string) error { return engine.ErrNobody }
+
 // BenchmarkAbsent asks 30,000 agents that have joined and are all away, in one task, until each key is answered.
 func BenchmarkAbsent(b *testing.B) {
 	const many = 30_000

@@ -11,18 +11,18 @@ import (
 // half of that; this is for one that does not.
 const maxText = 128 << 10
 
-// bounded returns an outcome whose texts are not too long.
-func bounded(o process.Outcome) process.Outcome {
+// shortened returns an outcome whose texts are not too long.
+func shortened(o process.Outcome) process.Outcome {
 	o.Text = ends(o.Text)
 	if o.Status != nil {
-		status := boundedStatus(*o.Status)
+		status := shortenedStatus(*o.Status)
 		o.Status = &status
 	}
 	return o
 }
 
-// boundedStatus returns a status whose texts are not too long.
-func boundedStatus(s process.Status) process.Status {
+// shortenedStatus returns a status whose texts are not too long.
+func shortenedStatus(s process.Status) process.Status {
 	s.Message, s.Instance.Cmdline = ends(s.Message), ends(s.Instance.Cmdline)
 	return s
 }

@@ -51,10 +51,10 @@ func (e *Engine) HandleReport(ctx context.Context, agent string, data []byte, si
 }
 
 func (c *collector) handle(ctx context.Context, agent string, data []byte, signed bool) wire.ReportAck {
-	ack := wire.ReportAck{Version: wire.Version}
+	now := c.clock.now()
+	ack := wire.ReportAck{Version: wire.Version, At: now.UnixMilli()}
 	r, err := readReport(data)
 	if err == nil {
-		now := c.clock.now()
 		if !c.belongs(ctx, agent, r, signed, now, &ack) {
 			return ack
 		}
@@ -69,7 +69,9 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte, signe
 		if r.At != 0 {
 			c.directory.Clock(agent, time.UnixMilli(r.At).Sub(now))
 		}
-		ack.Desired, err = c.take(ctx, agent, r)
+		if ack.Desired, err = c.take(ctx, agent, r); err == nil {
+			ack.Ended, err = c.wanted(ctx, agent, r.Open)
+		}
 	}
 	if errors.Is(err, store.ErrOtherSession) {
 		// What it tells of its processes was not taken. It tells all of that again when it introduces itself.
@@ -192,7 +194,7 @@ func (c *collector) observe(ctx context.Context, from store.ReportMark, r *wire.
 		if o.Gone {
 			gone = append(gone, store.Removal{Agent: agent, Process: o.Process, Revision: o.Status.Revision, At: c.clock.now()})
 		} else {
-			rows = append(rows, store.Observed{Agent: agent, Process: o.Process, Status: boundedStatus(o.Status), Spec: o.Spec})
+			rows = append(rows, store.Observed{Agent: agent, Process: o.Process, Status: shortenedStatus(o.Status), Spec: o.Spec})
 		}
 	}
 	if r.Hello != nil {
@@ -243,13 +245,21 @@ func (c *collector) history(ctx context.Context, agent string, all []process.Eve
 // maxStream is the longest name of a stream of events.
 const maxStream = 64
 
+// wanted notes what the agent has and has not begun, and returns what of it must not begin any more.
+func (c *collector) wanted(ctx context.Context, agent string, open []string) (ended []string, err error) {
+	if len(open) == 0 {
+		return nil, nil
+	}
+	return c.store.Wanted(ctx, agent, open, c.clock.now().Add(task.WaitLimit))
+}
+
 func (c *collector) progress(ctx context.Context, agent string, all []wire.Progress) error {
 	now := c.clock.now()
 	deadlines := map[string]time.Time{}
 	var given []store.Given
 	for _, p := range all {
 		if p.Outcome != nil {
-			given = append(given, store.Given{Agent: agent, Item: p.Item, Outcome: bounded(*p.Outcome)})
+			given = append(given, store.Given{Agent: agent, Item: p.Item, Outcome: shortened(*p.Outcome)})
 			continue
 		}
 		limit := time.Duration(min(p.Limit, int(task.LongestRun/time.Second))) * time.Second

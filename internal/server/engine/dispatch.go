@@ -15,7 +15,7 @@ import (
 const (
 	// leaseBatch is how many items are leased at once, and about how many wait at most for the dispatcher to hand them over.
 	leaseBatch = 1000
-	// leaseSlack is how much longer than a send a lease lasts. Should the engine die, the next one has to wait for it.
+	// leaseSlack is how much longer than a send and a ping a lease lasts. Should the engine die, the next one has to wait for it.
 	leaseSlack = 2 * time.Second
 )
 
@@ -43,7 +43,7 @@ func newDispatcher(c Config, clock clock, receipts *receipts, told *outcomes) *d
 		store:    c.Store,
 		clock:    clock,
 		log:      c.Log,
-		lease:    c.SendTimeout + leaseSlack,
+		lease:    c.SendTimeout + 2*pingTime + leaseSlack,
 		wake:     newSignal(),
 		outbox:   newOutbox(),
 		receipts: receipts,
@@ -52,7 +52,7 @@ func newDispatcher(c Config, clock clock, receipts *receipts, told *outcomes) *d
 	}
 	d.sender = &sender{
 		store: c.Store, clock: clock, directory: c.Directory, link: c.Link, key: c.Key, log: c.Log, timeout: c.SendTimeout,
-		accepted: receipts.add, outcomes: told, finished: told.finished, changed: d.wake.raise,
+		elsewhere: c.Shared.Elsewhere, accepted: receipts.add, outcomes: told, finished: told.finished, changed: d.wake.raise,
 	}
 	return d
 }
@@ -141,12 +141,17 @@ func (d *dispatcher) handOver(ctx context.Context, sends *sync.WaitGroup, items 
 	}
 }
 
-// serve sends to one agent until nothing waits for it.
+// serve sends to one agent until nothing waits for it. While the agent answers one manifest, what came of the one before is stored.
 func (d *dispatcher) serve(ctx context.Context, agent string) {
 	for items, ok := d.outbox.take(agent); ok; items, ok = d.outbox.take(agent) {
+		var storing sync.WaitGroup
 		for _, batch := range pack(items) {
-			d.sender.send(ctx, agent, batch)
+			if store := d.sender.send(ctx, agent, batch); store != nil {
+				storing.Wait()
+				storing.Go(store)
+			}
 		}
+		storing.Wait() // until then they are known to be on their way
 	}
 }
 

@@ -29,6 +29,8 @@ type Link interface {
 	// Send delivers a signed envelope to the agent and returns its reply. It gives up when the context ends, and may be called for
 	// many agents at the same time. Any error but ErrNobody leaves open whether the agent has it.
 	Send(ctx context.Context, agent string, envelope []byte) (reply []byte, err error)
+	// Ping returns nil once the agent has shown that it is there, whatever its disk does. Otherwise it is as Send.
+	Ping(ctx context.Context, agent string) error
 }
 
 // Store is what the engine needs of the database.
@@ -40,6 +42,8 @@ type Store interface {
 	// AgentGroups returns the process groups that the agent is to have, by namespace.
 	AgentGroups(ctx context.Context, agent string) (map[string][]process.Group, error)
 	store.Events
+	// Ping fails when the database cannot take a write now.
+	Ping(ctx context.Context) error
 }
 
 // Config is what an engine is made of. The fields of the second group have defaults.
@@ -63,7 +67,7 @@ type Config struct {
 	// is how long it is known that a process was unregistered, so that an old disk can't bring it back (90 days).
 	Retention, AuditRetention, EventRetention, RemovalRetention time.Duration
 	MostEvents                                                  int
-	// SendTimeout is how long an agent may take to give a receipt (5 s).
+	// SendTimeout is how long an agent may take to give a receipt, and its orders may begin without a question after they were sent (3 s).
 	SendTimeout time.Duration
 	// MostOpen is how many items of all servers may be open before further tasks are refused (500,000).
 	MostOpen int
@@ -78,7 +82,9 @@ type Shared struct {
 	Happened func()
 	// Turn reports whether it is for this engine to do what one at a time does, and not again before the time has passed.
 	Turn func(ctx context.Context, what string, every time.Duration) (bool, error)
-	Look time.Duration
+	// Elsewhere reports whether another engine may reach an agent that this one does not.
+	Elsewhere func(agent string) bool
+	Look      time.Duration
 }
 
 func (c *Config) setDefaults() {
@@ -91,7 +97,7 @@ func (c *Config) setDefaults() {
 	set(&c.AuditRetention, 90*24*time.Hour)
 	set(&c.EventRetention, 28*24*time.Hour)
 	set(&c.RemovalRetention, 90*24*time.Hour)
-	set(&c.SendTimeout, 5*time.Second)
+	set(&c.SendTimeout, 3*time.Second)
 	if c.Parallel <= 0 {
 		c.Parallel = 1024
 	}
@@ -116,7 +122,8 @@ func (c *Config) setDefaults() {
 	if c.Shared == nil {
 		c.Shared = &Shared{
 			Finished: func([]string) {}, Happened: func() {},
-			Turn: func(context.Context, string, time.Duration) (bool, error) { return true, nil },
+			Turn:      func(context.Context, string, time.Duration) (bool, error) { return true, nil },
+			Elsewhere: func(string) bool { return false },
 		}
 	} else if c.Shared.Look <= 0 {
 		c.Shared.Look = 2 * time.Second

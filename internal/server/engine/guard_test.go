@@ -199,7 +199,7 @@ func TestRecordedReports(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if reply := string(r.HandleReport(t.Context(), "agent-0", data, true)); reply != `{"version":1}` {
+			if reply := string(r.HandleReport(t.Context(), "agent-0", data, true)); reply != `{"version":1,"at":946684800000}` {
 				t.Errorf("%s was answered with %s", name, reply)
 			}
 		}

@@ -68,8 +68,10 @@ func TestPack(t *testing.T) {
 func TestManifestExpiresWithItsOldestItem(t *testing.T) {
 	key, public := fabrictest.NewKey(t)
 	created := time.Unix(1e9, 0)
-	envelope, err := (&sender{key: key, clock: clock{time.Now}}).seal("a", []store.Item{
-		{ID: "1", Created: created.Add(time.Second)}, {ID: "2", Created: created}, {ID: "3", Created: created.Add(time.Minute)},
+	envelope, err := (&sender{key: key, clock: clock{time.Now}, timeout: 3 * time.Second}).seal("a", created.Add(time.Minute), []store.Item{
+		{ID: "1", Created: created.Add(time.Second), Deadline: created.Add(time.Hour)},
+		{ID: "2", Created: created, Deadline: created.Add(time.Minute + 2*time.Second)},
+		{ID: "3", Created: created.Add(time.Minute), Deadline: created.Add(time.Hour)},
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -80,6 +82,10 @@ func TestManifestExpiresWithItsOldestItem(t *testing.T) {
 	}
 	if want := created.Add(10 * time.Minute); !m.Expires.Equal(want) || len(m.Orders) != 3 {
 		t.Errorf("%d orders expire at %v, want 3 at %v", len(m.Orders), m.Expires, want)
+	}
+	// One of them is given up after 62 s; whoever begins unasked does so a second before that.
+	if want := created.Add(time.Minute + time.Second); !m.Unasked.Equal(want) {
+		t.Errorf("orders begin unasked until %v, want %v", m.Unasked, want)
 	}
 }
 

@@ -66,7 +66,7 @@ func (r *receipts) write(ctx context.Context) {
 	clear(r.ids)
 	r.mu.Unlock()
 	for batch := range slices.Chunk(ids, receiptBatch) {
-		if err := r.store.MarkAccepted(context.WithoutCancel(ctx), batch); err != nil {
+		if err := r.store.MarkAccepted(context.WithoutCancel(ctx), batch, time.Time{}); err != nil {
 			r.log.ErrorContext(ctx, "receipts could not be stored", "items", len(batch), "error", err)
 		}
 	}

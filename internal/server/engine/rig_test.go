@@ -36,12 +36,16 @@ type rig struct {
 	stop      func()
 	// wrap puts something between the engine and the database.
 	wrap func(engine.Store) engine.Store
+	// shared is how it lives with others; nil where there are none.
+	shared *engine.Shared
 	// cloned are the agents of which a second host was told.
 	cloned []string
 
 	mu   sync.Mutex
 	link linkFunc
-	sent []*wire.Manifest
+	// hangs are the agents that do not even answer a ping.
+	hangs map[string]bool
+	sent  []*wire.Manifest
 }
 
 // linkFunc answers for all agents.
@@ -69,6 +73,29 @@ func (r *rig) Send(ctx context.Context, agent string, envelope []byte) ([]byte, 
 		return nil, err
 	}
 	return json.Marshal(receipt)
+}
+
+// Ping is the rig's engine.Link: all are there but those that hang. (What nobody listens to says so of an order as well.)
+func (r *rig) Ping(ctx context.Context, agent string) error {
+	r.mu.Lock()
+	hangs := r.hangs[agent]
+	r.mu.Unlock()
+	if hangs {
+		<-ctx.Done()
+	}
+	return ctx.Err()
+}
+
+// hang has agents answer nothing, or answer again.
+func (r *rig) hang(hangs bool, agents ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.hangs == nil {
+		r.hangs = map[string]bool{}
+	}
+	for _, a := range agents {
+		r.hangs[a] = hangs
+	}
 }
 
 // accept is a link to agents that take everything.
@@ -125,7 +152,7 @@ func (r *rig) start() {
 	if r.wrap != nil {
 		state = r.wrap(db)
 	}
-	r.Engine = engine.New(engine.Config{Store: state, Directory: r.directory, Link: r, Key: r.key, Guard: r.guard(), Log: log})
+	r.Engine = engine.New(engine.Config{Store: state, Directory: r.directory, Link: r, Key: r.key, Guard: r.guard(), Shared: r.shared, Log: log})
 	ctx, cancel := context.WithCancel(r.t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -232,4 +259,8 @@ func (r *rig) shows(id string, want ...string) {
 	}
 }
 
-const unavailable = "agent not found or offline"
+const (
+	unavailable = "agent not found or offline"
+	unanswered  = unavailable + ": it was sent the operation and has not answered; it may have begun, and begins no more"
+	hadBegun    = unavailable + ": it had begun"
+)

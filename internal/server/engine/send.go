@@ -26,6 +26,11 @@ const (
 	maxApart = time.Minute
 	// orderOverhead is more than an order takes in JSON beside its spec and its names.
 	orderOverhead = 512
+	// pingTime is how long an agent may take to show that it is there.
+	pingTime = time.Second
+	// certain is how long after the last moment at which an order may have begun unasked it counts as one that does not begin any more:
+	// the clocks of servers are not quite one.
+	certain = time.Second
 )
 
 // pack divides the items of an agent into those that travel together.
@@ -73,6 +78,8 @@ type sender struct {
 	key       nkeys.KeyPair
 	log       *slog.Logger
 	timeout   time.Duration
+	// elsewhere reports whether another server may reach an agent.
+	elsewhere func(agent string) bool
 	// accepted is called with the items that an agent has, finished with the tasks of those that were ended here; outcomes gets what
 	// receipts tell.
 	accepted func(ids []string)
@@ -82,42 +89,71 @@ type sender struct {
 	changed func()
 }
 
-// send makes one attempt. Whatever fails leaves the items leased, so that they are due again when the lease ends.
-func (s *sender) send(ctx context.Context, agent string, items []store.Item) {
+// send makes one attempt. It returns what is left to be done about the receipt, which may be done while the next attempt is made; nil for
+// nothing. Whatever fails leaves the items leased, so that they are due again when the lease ends.
+func (s *sender) send(ctx context.Context, agent string, items []store.Item) (rest func()) {
 	if ctx.Err() != nil {
-		return
+		return nil
 	}
 	log := s.log.With("agent", agent, "items", len(items))
+	if s.directory.Presence(agent, s.clock.now()).Away && s.gone(ctx, agent) {
+		s.note(ctx, log, s.nobody(context.WithoutCancel(ctx), log, agent, items))
+		return nil
+	}
 	groups, err := s.groups(ctx, agent, items)
 	if err != nil {
 		s.note(ctx, log, err)
-		return
+		return nil
 	}
-	envelope, err := s.seal(agent, items, groups)
+	issued := s.clock.now()
+	envelope, err := s.seal(agent, issued, items, groups)
 	if err != nil {
 		s.note(ctx, log, s.refuse(ctx, items, err.Error()))
-		return
+		return nil
 	}
-	attempt, cancel := context.WithTimeout(ctx, s.timeout)
+	attempt, cancel := context.WithTimeout(ctx, s.patience(issued, items))
 	reply, err := s.link.Send(attempt, agent, envelope)
 	cancel()
+	running := ctx
 	// What is known now is written down even if the engine is being stopped.
 	ctx = context.WithoutCancel(ctx)
 	var receipt wire.Receipt
 	switch {
 	case errors.Is(err, ErrNobody):
 		s.note(ctx, log, s.nobody(ctx, log, agent, items))
-		return
+		return nil
 	case err == nil:
 		receipt, err = readReceipt(reply)
 	}
 	if err != nil {
-		log.InfoContext(ctx, "items were sent and no receipt came", "error", err)
-		s.note(ctx, log, s.unheard(ctx, items))
-		return
+		s.note(ctx, log, s.unheard(ctx, issued, items))
+		hangs := errors.Is(err, context.DeadlineExceeded) && s.gone(running, agent)
+		if hangs {
+			s.directory.Lost(agent, s.clock.now())
+		}
+		log.InfoContext(ctx, "items were sent and no receipt came", "agent_hangs", hangs, "error", err)
+		return nil
 	}
 	s.directory.Seen(agent, s.clock.now())
-	s.note(ctx, log, s.receive(ctx, log, agent, items, receipt))
+	return func() { s.note(ctx, log, s.receive(ctx, log, agent, items, receipt)) }
+}
+
+// patience is how long a receipt is waited for. That of items whose deadlines are near is noted to be missing before these.
+func (s *sender) patience(issued time.Time, items []store.Item) time.Duration {
+	patience := s.timeout
+	for i := range items {
+		patience = min(patience, max(items[i].Deadline.Sub(issued)-certain/2, certain/4))
+	}
+	return patience
+}
+
+// gone reports whether nobody is at the agent's end, or whoever is there does not answer at all. It is not so where that cannot be found
+// out.
+func (s *sender) gone(ctx context.Context, agent string) bool {
+	attempt, cancel := context.WithTimeout(ctx, pingTime)
+	defer cancel()
+	err := s.link.Ping(attempt, agent)
+	return ctx.Err() == nil && (errors.Is(err, ErrNobody) || errors.Is(err, context.DeadlineExceeded))
 }
 
 // note logs a failed write. Nobody else can be told; the lease brings the items back.
@@ -127,11 +163,13 @@ func (s *sender) note(ctx context.Context, log *slog.Logger, err error) {
 	}
 }
 
-func (s *sender) seal(agent string, items []store.Item, groups map[string][]process.Group) ([]byte, error) {
-	now := s.clock.now()
-	m := wire.Manifest{Agent: agent, Issued: now, Expires: items[0].Created.Add(task.WaitLimit)}
+func (s *sender) seal(agent string, issued time.Time, items []store.Item, groups map[string][]process.Group) ([]byte, error) {
+	m := wire.Manifest{Agent: agent, Issued: issued, Expires: items[0].Created.Add(task.WaitLimit), Unasked: issued.Add(s.timeout)}
 	for i := range items {
 		it := &items[i]
+		if until := it.Deadline.Add(-certain); until.Before(m.Unasked) {
+			m.Unasked = until
+		}
 		if expires := it.Created.Add(task.WaitLimit); expires.Before(m.Expires) {
 			m.Expires = expires
 		}
@@ -168,14 +206,16 @@ func (s *sender) receive(ctx context.Context, log *slog.Logger, agent string, it
 	for _, id := range r.Accepted {
 		listed[id] = true
 	}
-	var accepted []string
+	var accepted, bounded []string
 	var given []store.Given
 	var refused, silent []store.Item
 	for _, it := range items {
 		outcome, answered := r.Answers[it.ID]
 		switch {
 		case answered:
-			given = append(given, store.Given{Agent: agent, Item: it.ID, Outcome: bounded(outcome)})
+			given = append(given, store.Given{Agent: agent, Item: it.ID, Outcome: shortened(outcome)})
+		case listed[it.ID] && it.Deadline.Before(it.Created.Add(task.WaitLimit)):
+			bounded = append(bounded, it.ID)
 		case listed[it.ID]:
 			accepted = append(accepted, it.ID)
 		case r.Refused[it.ID] != "":
@@ -191,6 +231,9 @@ func (s *sender) receive(ctx context.Context, log *slog.Logger, agent string, it
 	if len(accepted) > 0 {
 		s.accepted(accepted)
 	}
+	if len(bounded) > 0 { // at once, as their deadlines are near
+		errs = append(errs, s.store.MarkAccepted(ctx, bounded, s.clock.now().Add(task.WaitLimit)))
+	}
 	if len(refused) > 0 {
 		_, err := conclude(ctx, s.store, s.clock.now(), s.finished, refused, func(it *store.Item) task.Event {
 			return task.Refused{Reason: r.Refused[it.ID]}
@@ -201,7 +244,7 @@ func (s *sender) receive(ctx context.Context, log *slog.Logger, agent string, it
 	case len(silent) > 0 && r.Error != "":
 		errs = append(errs, s.refuseNew(ctx, silent, r.Error))
 	case len(silent) > 0:
-		errs = append(errs, s.unheard(ctx, silent))
+		errs = append(errs, s.unheard(ctx, time.Time{}, silent))
 	}
 	return errors.Join(errs...)
 }
@@ -222,7 +265,7 @@ func (s *sender) refuseNew(ctx context.Context, items []store.Item, reason strin
 		errs = append(errs, s.refuse(ctx, first, reason))
 	}
 	if len(again) > 0 {
-		errs = append(errs, s.unheard(ctx, again))
+		errs = append(errs, s.unheard(ctx, time.Time{}, again))
 	}
 	return errors.Join(errs...)
 }
@@ -236,11 +279,11 @@ func (s *sender) refuse(ctx context.Context, items []store.Item, reason string) 
 func (s *sender) nobody(ctx context.Context, log *slog.Logger, agent string, items []store.Item) error {
 	now := s.clock.now()
 	s.directory.Lost(agent, now) // sooner than its silence would show
-	presence := s.directory.Presence(agent, now)
+	presence, elsewhere := s.directory.Presence(agent, now), s.elsewhere(agent)
 	var lost []store.Item
 	var wait []string
 	for _, it := range items {
-		if presence.GivenUp(it.Created, now) {
+		if presence.GivenUp(it.Created, now) && !elsewhere {
 			lost = append(lost, it)
 		} else {
 			wait = append(wait, it.ID)
@@ -260,8 +303,9 @@ func (s *sender) nobody(ctx context.Context, log *slog.Logger, agent string, ite
 	return errors.Join(errs...)
 }
 
-// unheard has items sent again later.
-func (s *sender) unheard(ctx context.Context, items []store.Item) error {
+// unheard has items sent again later: not before it is certain that what was sent at a time that is given does not begin unasked, so that the
+// next attempt may give them up. It is zero where the agent has said that it does not have them.
+func (s *sender) unheard(ctx context.Context, issued time.Time, items []store.Item) error {
 	now := s.clock.now()
 	due := map[time.Time][]string{}
 	for i := range items {
@@ -271,7 +315,11 @@ func (s *sender) unheard(ctx context.Context, items []store.Item) error {
 	}
 	var errs []error
 	for at, ids := range due {
-		errs = append(errs, s.store.MarkSent(ctx, ids, spread(now, at)))
+		at = spread(now, at)
+		if settled := issued.Add(s.timeout + certain); !issued.IsZero() && at.Before(settled) {
+			at = settled
+		}
+		errs = append(errs, s.store.MarkSent(ctx, ids, at))
 	}
 	s.changed()
 	return errors.Join(errs...)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,6 +48,7 @@ func (r *rig) join() *other {
 			o.turns = append(o.turns, what)
 			return !o.deny, nil
 		},
+		Elsewhere: func(string) bool { return false },
 	}
 	o.Engine = engine.New(engine.Config{
 		Store: r.db, Directory: r.directory, Link: r, Key: r.key, Guard: r.guard(), Shared: shared, Retention: time.Minute, Log: slog.New(slog.DiscardHandler),
@@ -306,5 +308,26 @@ func TestAReportSentAgain(t *testing.T) {
 		if n := tasks(); n != 1 {
 			t.Errorf("the groups were set again %d times", n)
 		}
+	})
+}
+
+// TestAgentOfAnotherServer: what another engine may reach is not given up by the one that finds nobody, and is once that is over.
+func TestAgentOfAnotherServer(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.stop()
+		var over atomic.Bool
+		r.shared = &engine.Shared{
+			Finished: func([]string) {}, Happened: func() {}, Turn: func(context.Context, string, time.Duration) (bool, error) { return true, nil },
+			Elsewhere: func(agent string) bool { return agent == "agent-0" && !over.Load() },
+		}
+		r.start()
+		r.pass(time.Hour)
+		r.answer(nobody)
+		r.submit("t", process.Start, "agent-0", "agent-1")
+		r.pass(time.Minute)
+		r.shows("t", "", unavailable)
+		over.Store(true)
+		r.pass(time.Second)
+		r.shows("t", unavailable, unavailable)
 	})
 }

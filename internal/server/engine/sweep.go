@@ -15,7 +15,8 @@ const (
 	// sweepBatch is how many items are ended at once.
 	sweepBatch = 500
 	// sweepLook is how often the store is asked at least while any item is open, so that no outage that lasts goes unnoticed, and how
-	// long it may take to answer. What is shorter than that is covered by task.Grace.
+	// long it may take to answer. It is asked to write: one that can only be read takes no outcomes either. What is shorter than that is
+	// covered by task.Grace.
 	sweepLook = 5 * time.Second
 )
 
@@ -30,6 +31,8 @@ type sweeper struct {
 	log       *slog.Logger
 	finished  func(tasks []string)
 	wake      signal
+	// written is when the store was last known to take writes.
+	written time.Time
 }
 
 func newSweeper(c Config, clock clock, finished func([]string)) *sweeper {
@@ -38,7 +41,7 @@ func newSweeper(c Config, clock clock, finished func([]string)) *sweeper {
 
 func (s *sweeper) run(ctx context.Context) {
 	// Outcomes that came while no server ran are still at the agents: they get the time to come back with them.
-	pause(ctx, fleet.ReturnTime)
+	pause(ctx, fleet.SettleTime)
 	for ctx.Err() == nil {
 		next, err := s.pass(ctx)
 		if err != nil && ctx.Err() == nil {
@@ -53,19 +56,26 @@ func (s *sweeper) run(ctx context.Context) {
 	}
 }
 
-// outlast waits until the store answers again, and for the agents, which have kept what they could not report meanwhile.
+// outlast waits until the store takes writes again, and for the agents, which have kept what they could not report meanwhile.
 func (s *sweeper) outlast(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause(ctx, storeRetry)
-		if _, _, err := s.store.NextDeadline(ctx); err == nil {
+		if err := s.store.Ping(ctx); err == nil {
 			break
 		}
 	}
-	pause(ctx, fleet.ReturnTime)
+	pause(ctx, fleet.SettleTime)
+	s.written = s.clock.now()
 }
 
 // pass ends all that is overdue and returns the next deadline, zero when there is none.
 func (s *sweeper) pass(ctx context.Context) (time.Time, error) {
+	if s.clock.now().Sub(s.written) >= sweepLook {
+		if err := s.store.Ping(ctx); err != nil {
+			return time.Time{}, err
+		}
+		s.written = s.clock.now()
+	}
 	for {
 		asked := s.clock.now()
 		items, err := s.store.Overdue(ctx, asked, sweepBatch)

@@ -36,6 +36,7 @@ type Directory struct {
 
 	mu      sync.RWMutex
 	started time.Time
+	linked  time.Time // when the server has found its fabric last; never before started
 	byKey   map[string]store.Agent
 	byID    map[string]string  // stable id, its own or assigned → key
 	byAddr  map[address]string // → key
@@ -57,6 +58,7 @@ func New(agents store.Agents, started time.Time) *Directory {
 	return &Directory{
 		agents:  agents,
 		started: started,
+		linked:  started,
 		byKey:   map[string]store.Agent{},
 		byID:    map[string]string{},
 		byAddr:  map[address]string{},
@@ -414,7 +416,28 @@ func (d *Directory) Presence(key string, now time.Time) Presence {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	_, joined := d.byKey[key]
-	return d.links[key].presence(joined, d.started, now)
+	p := d.links[key].presence(joined, d.started, now)
+	p.Settling = now.Sub(d.linked) < SettleTime
+	return p
+}
+
+// Linked notes that the server has found its fabric, or lost a part of it: agents may be on their way back.
+func (d *Directory) Linked(now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.linked = now
+}
+
+// Online returns the keys of the agents that are not away.
+func (d *Directory) Online(now time.Time) (keys []string) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	for key := range d.byKey {
+		if !d.links[key].presence(true, d.started, now).Away {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // Count returns how many agents have joined, and how many of them are not away.

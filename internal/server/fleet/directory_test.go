@@ -231,7 +231,7 @@ func TestPresence(t *testing.T) {
 	d := load(t, &register{agents: []store.Agent{{Key: "A", IP: "10.0.0.1"}}})
 	check := func(now time.Duration, want fleet.Presence) {
 		t.Helper()
-		want.Joined = true
+		want.Joined, want.Settling = true, now < fleet.SettleTime
 		if diff := cmp.Diff(want, d.Presence("A", at(now))); diff != "" {
 			t.Errorf("after %v:\n%s", now, diff)
 		}
@@ -283,6 +283,18 @@ func TestIntroduction(t *testing.T) {
 	}
 }
 
+// TestFoundFabric: whoever has just found the fabric knows as little of agents as whoever was just started.
+func TestFoundFabric(t *testing.T) {
+	d := load(t, &register{agents: []store.Agent{{Key: "A", IP: "10.0.0.1"}}})
+	d.Seen("A", at(time.Minute))
+	d.Linked(at(time.Hour))
+	for after, want := range map[time.Duration]bool{0: false, fleet.SettleTime - 1: false, fleet.SettleTime: true} {
+		if now := at(time.Hour + after); d.Presence("A", now).GivenUp(start, now) != want {
+			t.Errorf("%v after that it is given up: %v", after, !want)
+		}
+	}
+}
+
 func TestGivenUp(t *testing.T) {
 	const s = time.Second
 	tests := []struct {
@@ -292,11 +304,16 @@ func TestGivenUp(t *testing.T) {
 		want       bool
 	}{
 		{"never joined", fleet.Presence{}, 0, 0, true},
-		{"known, server just started", fleet.Presence{Joined: true, Since: start}, s, s, false},
+		{"known, server just started", fleet.Presence{Joined: true, Since: start, Settling: true}, 0, 14 * s, false},
+		{"known, away for long, fabric just found", fleet.Presence{Joined: true, Since: start, Settling: true}, 0, time.Hour, false},
+		{"stranger, server just started", fleet.Presence{Settling: true}, s, s, true},
 		{"known, not back 15 s after the start", fleet.Presence{Joined: true, Since: start}, 0, 15 * s, true},
 		{"link just lost", fleet.Presence{Joined: true, Since: at(60 * s)}, 61 * s, 61 * s, false},
 		{"link lost while the operation waits", fleet.Presence{Joined: true, Since: at(60 * s)}, 0, 61 * s, false},
-		{"the same, 15 s later", fleet.Presence{Joined: true, Since: at(60 * s)}, 0, 75 * s, true},
+		{"the same, 3 s after the loss", fleet.Presence{Joined: true, Since: at(60 * s)}, 0, 63 * s, false},
+		{"the same, 4 s after the loss", fleet.Presence{Joined: true, Since: at(60 * s)}, 0, 64 * s, true},
+		{"asked 20 s after the loss, 3 s ago", fleet.Presence{Joined: true, Since: at(60 * s)}, 80 * s, 83 * s, false},
+		{"asked 20 s after the loss, 4 s ago", fleet.Presence{Joined: true, Since: at(60 * s)}, 80 * s, 84 * s, true},
 		{"asked 20 s after the loss", fleet.Presence{Joined: true, Since: at(60 * s)}, 80 * s, 80 * s, false},
 		{"away for exactly 30 s, asked now", fleet.Presence{Joined: true, Since: at(60 * s)}, 90 * s, 90 * s, false},
 		{"away for over 30 s, asked now", fleet.Presence{Joined: true, Since: at(60 * s)}, 91 * s, 91 * s, true},

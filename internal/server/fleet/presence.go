@@ -8,9 +8,10 @@ const (
 	silentAfter = 13 * time.Second
 	// AwayAfter is how long such an agent is waited for, and keeps its names.
 	AwayAfter = 30 * time.Second
-	// ReturnTime is what a known agent gets to come back before an operation gives up on it: after the server's start, and after
-	// its link was lost.
-	ReturnTime = 15 * time.Second
+	// ReturnTime is what an agent gets to come back before an operation gives up on it: as long as a restart of it takes.
+	ReturnTime = 3500 * time.Millisecond
+	// SettleTime is what all agents get to come back after the server was started, or has found its fabric again.
+	SettleTime = 15 * time.Second
 )
 
 // Presence is what the server knows of an agent's link at one moment.
@@ -24,6 +25,8 @@ type Presence struct {
 	// Since is the moment from which an absence counts: when the link was lost, else when the agent was last heard, and never before
 	// the server's start.
 	Since time.Time
+	// Settling is whether the server was started, or has found its fabric again, less than SettleTime ago.
+	Settling bool
 	// Linked is when the agent last introduced itself over the present link; zero while it has not.
 	Linked time.Time
 	// Facts is what it said of itself then.
@@ -45,10 +48,10 @@ type Facts struct {
 
 // GivenUp reports whether an operation that was asked for at the given time, and now finds nobody at the agent's end, has waited
 // long enough. An agent that never joined, or has been away for over 30 s, is not waited for at all. One that left only lately has
-// 15 s to return, and so has the operation.
+// ReturnTime to come back, and so has the operation; while the server is settling nobody is given up.
 func (p Presence) GivenUp(asked, now time.Time) bool {
-	if !p.Joined {
-		return true
+	if !p.Joined || p.Settling {
+		return !p.Joined
 	}
 	away := now.Sub(p.Since)
 	return away > AwayAfter || away >= ReturnTime && now.Sub(asked) >= ReturnTime

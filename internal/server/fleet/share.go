@@ -153,7 +153,7 @@ func (d *Directory) Refresh(ctx context.Context, keys []string) error {
 func (d *Directory) Shift(by time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.started = d.started.Add(by)
+	d.started, d.linked = d.started.Add(by), d.linked.Add(by)
 	for _, links := range []map[string]link{d.links, d.early} {
 		for key, l := range links {
 			for _, t := range []*time.Time{&l.seen, &l.lost, &l.since} {

@@ -208,6 +208,22 @@ func (r *Ring) Signers() (issues nkeys.KeyPair, counting []string) {
 	return issues, counting
 }
 
+// Held returns the names of the keys whose private halves are on this server, in no order. It reads the disk, as they may be brought here at
+// any time.
+func (r *Ring) Held() (ids []string) {
+	held, err := r.readHeld()
+	if err != nil {
+		r.cfg.Log.Warn("keys could not be read again", "error", err)
+	}
+	for id := range held {
+		ids = append(ids, id)
+	}
+	if r.cfg.Authorities != nil {
+		ids = append(ids, r.cfg.Authorities.Held()...)
+	}
+	return ids
+}
+
 // Whole reports whether every present key is on this server, so that it may tell agents what to trust.
 func (r *Ring) Whole() bool {
 	r.mu.RLock()

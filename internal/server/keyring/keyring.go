@@ -49,6 +49,8 @@ type Authorities interface {
 	NewAuthority() (pki.Authority, error)
 	Use(r pki.Roles) error
 	Drop(fingerprint string) error
+	// Held returns the fingerprints of those whose keys are there.
+	Held() []string
 }
 
 // Config is what a Ring needs.

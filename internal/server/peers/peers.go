@@ -42,6 +42,8 @@ type Listener struct {
 	Agents, Tasks func(ids []string)
 	// Events is called when there are new ones, Webhooks when these were changed.
 	Events, Webhooks func()
+	// Left is called when another server has gone: those that were linked to its broker are on their way to others.
+	Left func()
 	// Missed is called when something may have been missed, as the link was lost.
 	Missed func()
 }
@@ -69,6 +71,8 @@ const (
 	mostIDs   = 20_000
 	// askTime bounds one question to another server.
 	askTime = 5 * time.Second
+	// mostOwn is how often a question may lead back to whoever asks before nobody else is taken to be there.
+	mostOwn = 8
 )
 
 // Hub tells and hears. Its methods but Run and Meet do not block.
@@ -146,6 +150,14 @@ func (h *Hub) Count() int {
 	return 1 + len(h.members)
 }
 
+// Hears reports whether another server is there, by its own word.
+func (h *Hub) Hears(id string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, there := h.members[id]
+	return there
+}
+
 // Foreign returns what is wrong where a server with another database uses the same fabric; else nil. Each of the two would take a part
 // of every agent's reports.
 func (h *Hub) Foreign() error {
@@ -181,7 +193,7 @@ func (h *Hub) Meet(ctx context.Context, link Link) error {
 func (h *Hub) ask(ctx context.Context, link Link) error {
 	asked, after := h.cfg.Now(), ""
 	total := 0
-	for {
+	for own := 0; ; {
 		data, err := json.Marshal(question{sender: h.self, After: after})
 		if err != nil {
 			return fmt.Errorf("cannot ask other servers: %w", err)
@@ -199,6 +211,12 @@ func (h *Hub) ask(ctx context.Context, link Link) error {
 		if err != nil {
 			h.cfg.Log.WarnContext(ctx, "another server could not be asked which agents are there", "error", err)
 			return nil
+		}
+		if k.ID == h.self.ID { // the queue has led the question back
+			if own++; own == mostOwn {
+				return nil
+			}
+			continue
 		}
 		if err := h.compare(k.sender); err != nil {
 			return err
@@ -223,7 +241,7 @@ func (h *Hub) answer(data []byte) []byte {
 		return nil
 	}
 	k := known{sender: h.self}
-	if h.compare(q.sender) == nil {
+	if q.ID != h.self.ID && h.compare(q.sender) == nil {
 		h.note(q.sender)
 		k.Links = wordsOf(h.cfg.Presence.Links(q.After, mostLinks), h.cfg.Now())
 	}
@@ -309,6 +327,7 @@ func (h *Hub) drop(id string) {
 	h.mu.Unlock()
 	if known {
 		h.cfg.Log.Info("another server has left", "server", m.Name, "id", id)
+		h.cfg.Listener.Left()
 	}
 }
 

@@ -150,6 +150,7 @@ func newServer(name, database string) *server {
 			Tasks:    func(ids []string) { slices.Sort(ids); s.note("tasks %v", ids) },
 			Events:   func() { s.note("events") },
 			Webhooks: func() { s.note("webhooks") },
+			Left:     func() { s.note("left") },
 			Missed:   func() { s.note("missed") },
 		},
 	})
@@ -218,7 +219,7 @@ func TestNews(t *testing.T) {
 		on.silence(false)
 		b.Connected()
 		pass(time.Second)
-		if got := b.heard(); got != "missed" || b.Count() != 2 {
+		if got := b.heard(); got != "left; left; missed" || b.Count() != 2 {
 			t.Errorf("heard %q, %d servers are there", got, b.Count())
 		}
 		stopA()

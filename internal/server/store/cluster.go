@@ -15,8 +15,23 @@ type Cluster interface {
 	// TakeLease gives a lease to the holder for so long from now, by the database's clock, unless another one has it: then it returns
 	// false. Who has it takes it again to keep it.
 	TakeLease(ctx context.Context, name, holder string, hold time.Duration) (bool, error)
+	// BeatServer notes that a server is there now, by the database's clock, and returns all that were so within the time, in the order of their
+	// start.
+	BeatServer(ctx context.Context, s Server, within time.Duration) ([]Server, error)
+	// DropServer notes that a server is there no longer.
+	DropServer(ctx context.Context, id string) error
 	// DropLease gives a lease back before its end, if the holder has it.
 	DropLease(ctx context.Context, name, holder string) error
+}
+
+// Server is one run of a server, by its own word.
+type Server struct {
+	ID, Name string
+	Started  time.Time
+	// Keys are the keys whose private halves it holds.
+	Keys []string
+	// Agents are those that it hears; nil while it hears all other servers, and so all that they hear.
+	Agents []string
 }
 
 // Facts are what the servers of a fleet agree on.

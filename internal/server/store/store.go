@@ -14,6 +14,15 @@ import (
 // ErrNotFound is returned where the one thing asked for is not there.
 var ErrNotFound = errors.New("not found")
 
+// Failure is an error of the database itself, and not of what was asked of it. It says what the error says that it holds.
+type Failure struct{ Err error }
+
+// Error returns the text.
+func (f *Failure) Error() string { return f.Err.Error() }
+
+// Unwrap returns the error.
+func (f *Failure) Unwrap() error { return f.Err }
+
 // Store is everything a database offers.
 type Store interface { //nolint:interfacebloat // the sum of the small ones, for whoever opens and hands them out
 	Tasks
@@ -49,6 +58,8 @@ type Task struct {
 	// Wire is "gse" or "job", the family whose content form the poller expects.
 	Wire     string
 	Requests []Request
+	// HostTimeout is how long each agent has to take its items; 0 is task.WaitLimit. It is not stored: the deadlines of the items are.
+	HostTimeout time.Duration
 }
 
 // Request is one operation on one process of many agents.
@@ -150,8 +161,11 @@ type Queue interface {
 	MarkSent(ctx context.Context, ids []string, resend time.Time) error
 	// Postpone sets when items are due again, unless they are accepted.
 	Postpone(ctx context.Context, ids []string, due time.Time) error
-	// MarkAccepted moves items to at least Accepted; they are no longer sent.
-	MarkAccepted(ctx context.Context, ids []string) error
+	// MarkAccepted moves items to at least Accepted; they are no longer sent. Their deadlines move to the given time, if it is later; zero
+	// leaves them.
+	MarkAccepted(ctx context.Context, ids []string, until time.Time) error
+	// Wanted is MarkAccepted for what an agent has and has not begun. It returns those that it must not begin: they are done, or not there.
+	Wanted(ctx context.Context, agent string, ids []string, until time.Time) (ended []string, err error)
 	// NextDue returns the earliest time at which LeaseItems would return an item; ok is false when there is none. An item that
 	// waits for an older one has no such time.
 	NextDue(ctx context.Context) (at time.Time, ok bool, err error)

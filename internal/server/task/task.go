@@ -54,11 +54,25 @@ const (
 	FirstResend = time.Second
 	LastResend  = 10 * time.Second
 	// AbsentRetry is the wait before an agent that may come back is tried again.
-	AbsentRetry = time.Second
+	AbsentRetry = 500 * time.Millisecond
 )
 
-// Unavailable is the text of every AgentUnavailable outcome.
+// Unavailable begins the text of every AgentUnavailable outcome.
 const Unavailable = "agent not found or offline"
+
+// unavailable is the text for an item that came so far: of what the agent has, or may have, nobody may believe that it was not begun.
+func unavailable(s State) string {
+	switch s {
+	case Sent:
+		return Unavailable + ": it was sent the operation and has not answered; it may have begun, and begins no more"
+	case Accepted:
+		return Unavailable + ": it has taken the operation, and may have begun"
+	case Begun:
+		return Unavailable + ": it had begun"
+	case Pending, Done:
+	}
+	return Unavailable
+}
 
 // Item is what the machine knows of an item.
 type Item struct {
@@ -73,9 +87,12 @@ type Item struct {
 	Outcome *process.Outcome
 }
 
-// New returns an item as it is created.
-func New(created time.Time) Item {
-	return Item{Due: created, Deadline: created.Add(WaitLimit)}
+// New returns an item as it is created. Its agent has to take it within the limit, which is WaitLimit at most; 0 stands for that.
+func New(created time.Time, limit time.Duration) Item {
+	if limit <= 0 {
+		limit = WaitLimit
+	}
+	return Item{Due: created, Deadline: created.Add(min(limit, WaitLimit))}
 }
 
 // Next returns what the event makes of the item. An event that comes late, twice, or before its turn is no error: the item
@@ -96,6 +113,9 @@ func Next(it Item, e Event, now time.Time) Item {
 			it.Due = now.Add(AbsentRetry)
 		}
 	case Received:
+		if it.State < Accepted && e.Until.After(it.Deadline) {
+			it.Deadline = e.Until
+		}
 		it.rise(Accepted)
 	case Began:
 		if it.State < Begun { // said again, it changes nothing: whoever repeats it must not put off the end
@@ -108,14 +128,14 @@ func Next(it Item, e Event, now time.Time) Item {
 		it.finish(process.Outcome{Fault: process.Failed, Text: e.Reason})
 	case Unreachable:
 		if it.State <= Sent {
-			it.finish(process.Outcome{Fault: process.AgentUnavailable, Text: Unavailable})
+			it.finish(process.Outcome{Fault: process.AgentUnavailable, Text: unavailable(it.State)})
 		}
 	case Overdue:
 		if now.Before(it.Deadline) {
 			break
 		}
-		if e.Away {
-			it.finish(process.Outcome{Fault: process.AgentUnavailable, Text: Unavailable})
+		if e.Away || it.State == Sent {
+			it.finish(process.Outcome{Fault: process.AgentUnavailable, Text: unavailable(it.State)})
 		} else {
 			it.finish(process.Outcome{Fault: process.Failed, Text: "no result by " + it.Deadline.Format(time.RFC3339)})
 		}

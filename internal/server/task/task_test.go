@@ -21,7 +21,7 @@ func TestWalk(t *testing.T) {
 		item task.Item
 		now  time.Time
 	}
-	level := []node{{task.New(epoch), epoch}}
+	level := []node{{task.New(epoch, 0), epoch}}
 	states := map[task.State]bool{}
 	for range 6 {
 		var next []node
@@ -98,7 +98,9 @@ func TestEventsHoldsEveryType(t *testing.T) {
 
 func TestNext(t *testing.T) {
 	success := process.Outcome{Text: process.Success}
-	unavailable := process.Outcome{Fault: process.AgentUnavailable, Text: "agent not found or offline"}
+	unavailable := func(more string) *process.Outcome {
+		return &process.Outcome{Fault: process.AgentUnavailable, Text: "agent not found or offline" + more}
+	}
 	at := func(d time.Duration) time.Time { return epoch.Add(d) }
 	wait := at(10 * time.Minute)
 	tests := []struct {
@@ -110,7 +112,7 @@ func TestNext(t *testing.T) {
 	}{
 		{"no receipt", task.Pending, task.Unheard{}, at(5 * time.Second), task.Item{State: task.Sent, Attempts: 1, Due: at(6 * time.Second), Deadline: wait}},
 		{"no receipt to a resend, receipt by report", task.Begun, task.Unheard{}, at(5 * time.Second), task.Item{State: task.Begun, Deadline: wait}},
-		{"nobody there yet", task.Pending, task.Absent{}, at(5 * time.Second), task.Item{State: task.Pending, Due: at(6 * time.Second), Deadline: wait}},
+		{"nobody there yet", task.Pending, task.Absent{}, at(5 * time.Second), task.Item{State: task.Pending, Due: at(5500 * time.Millisecond), Deadline: wait}},
 		{"begun before the receipt", task.Sent, task.Began{Limit: time.Minute}, at(time.Second), task.Item{State: task.Begun, Deadline: at(76 * time.Second)}},
 		{"begun once more", task.Begun, task.Began{Limit: time.Hour}, at(time.Second), task.Item{State: task.Begun, Deadline: wait}},
 		{"begun with an absurd limit", task.Sent, task.Began{Limit: 1000 * time.Hour}, epoch, task.Item{State: task.Begun, Deadline: at(24*time.Hour + 15*time.Second)}},
@@ -118,15 +120,27 @@ func TestNext(t *testing.T) {
 		{"receipt after begun", task.Begun, task.Received{}, at(time.Second), task.Item{State: task.Begun, Deadline: wait}},
 		{"outcome at once", task.Pending, task.Finished{Outcome: success}, at(time.Second), task.Item{State: task.Done, Deadline: wait, Outcome: &success}},
 		{"refused", task.Sent, task.Refused{Reason: "needs root"}, epoch, task.Item{State: task.Done, Deadline: wait, Outcome: &process.Outcome{Fault: process.Failed, Text: "needs root"}}},
-		{"nobody there", task.Sent, task.Unreachable{}, epoch, task.Item{State: task.Done, Deadline: wait, Outcome: &unavailable}},
+		{"receipt of what was to be taken soon", task.Sent, task.Received{Until: wait.Add(time.Minute)}, at(time.Second), task.Item{State: task.Accepted, Deadline: wait.Add(time.Minute)}},
+		{"receipt with an earlier end", task.Sent, task.Received{Until: at(time.Minute)}, at(time.Second), task.Item{State: task.Accepted, Deadline: wait}},
+		{"receipt once more", task.Accepted, task.Received{Until: wait.Add(time.Minute)}, at(time.Second), task.Item{State: task.Accepted, Deadline: wait}},
+		{"nobody there", task.Pending, task.Unreachable{}, epoch, task.Item{State: task.Done, Deadline: wait, Outcome: unavailable("")}},
+		{"nobody there any more", task.Sent, task.Unreachable{}, epoch, task.Item{
+			State: task.Done, Deadline: wait,
+			Outcome: unavailable(": it was sent the operation and has not answered; it may have begun, and begins no more"),
+		}},
 		{"nobody there, but accepted meanwhile", task.Accepted, task.Unreachable{}, epoch, task.Item{State: task.Accepted, Deadline: wait}},
-		{"overdue, away", task.Begun, task.Overdue{Away: true}, wait, task.Item{State: task.Done, Deadline: wait, Outcome: &unavailable}},
+		{"overdue, away", task.Begun, task.Overdue{Away: true}, wait, task.Item{State: task.Done, Deadline: wait, Outcome: unavailable(": it had begun")}},
+		{"overdue, taken, away", task.Accepted, task.Overdue{Away: true}, wait, task.Item{State: task.Done, Deadline: wait, Outcome: unavailable(": it has taken the operation, and may have begun")}},
+		{"overdue, never answered", task.Sent, task.Overdue{}, wait, task.Item{
+			State: task.Done, Deadline: wait,
+			Outcome: unavailable(": it was sent the operation and has not answered; it may have begun, and begins no more"),
+		}},
 		{"overdue, there", task.Begun, task.Overdue{}, wait, task.Item{State: task.Done, Deadline: wait, Outcome: &process.Outcome{Fault: process.Failed, Text: "no result by 2026-01-02T03:14:05Z"}}},
 		{"looked at too early", task.Begun, task.Overdue{}, at(time.Minute), task.Item{State: task.Begun, Deadline: wait}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			it := task.New(epoch)
+			it := task.New(epoch, 0)
 			it.State = tt.state
 			if it.State > task.Sent {
 				it.Due = time.Time{}
@@ -140,7 +154,7 @@ func TestNext(t *testing.T) {
 }
 
 func TestResendBacksOff(t *testing.T) {
-	it := task.New(epoch)
+	it := task.New(epoch, 0)
 	var waits []time.Duration
 	for now := epoch; len(waits) < 6; now = it.Due {
 		it = task.Next(it, task.Unheard{}, now)

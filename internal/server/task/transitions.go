@@ -25,7 +25,7 @@ func Transitions() []Transition {
 	var rows []Transition
 	start := time.Unix(0, 0).UTC()
 	seen := map[State]bool{Pending: true}
-	for queue := []moment{{New(start), start}}; len(queue) > 0; {
+	for queue := []moment{{New(start, 0), start}}; len(queue) > 0; {
 		at := queue[0]
 		queue = queue[1:]
 		for _, e := range Events() {

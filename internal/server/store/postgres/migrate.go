@@ -55,7 +55,9 @@ func migrate(ctx context.Context, conn *sql.Conn, log *slog.Logger) (err error) 
 		if err := apply(ctx, conn, m); err != nil {
 			return fmt.Errorf("cannot apply migration %q: %w", m.Name, err)
 		}
-		log.InfoContext(ctx, "schema was migrated", "version", m.Version)
+	}
+	if len(missing) > 0 {
+		log.InfoContext(ctx, "schema was brought up to date", "version", all[len(all)-1].Version)
 	}
 	return nil
 }

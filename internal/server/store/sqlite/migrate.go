@@ -33,20 +33,25 @@ func migrate(ctx context.Context, db *sql.DB, log *slog.Logger) (err error) {
 	if err != nil {
 		return err
 	}
+	applied := false
 	for i := range all {
-		if err := apply(ctx, conn, all, i, log); err != nil {
+		did, err := apply(ctx, conn, all, i)
+		if err != nil {
 			return err
 		}
+		applied = applied || did
+	}
+	if applied {
+		log.InfoContext(ctx, "schema was brought up to date", "version", all[len(all)-1].Version)
 	}
 	return nil
 }
 
 // apply brings the schema to the version of one of the migrations unless it is there. The version is read under the write lock, so that
 // two programs which start at the same moment do not both migrate.
-func apply(ctx context.Context, conn *sql.Conn, all []sqlstore.Migration, which int, log *slog.Logger) error {
+func apply(ctx context.Context, conn *sql.Conn, all []sqlstore.Migration, which int) (needed bool, err error) {
 	m := all[which]
-	needed := false
-	err := locked(ctx, conn, m.Script+"; UPDATE schema_version SET version = "+strconv.Itoa(m.Version), func() (bool, error) {
+	err = locked(ctx, conn, m.Script+"; UPDATE schema_version SET version = "+strconv.Itoa(m.Version), func() (bool, error) {
 		var have int
 		if err := conn.QueryRowContext(ctx, "SELECT version FROM schema_version").Scan(&have); err != nil {
 			return false, fmt.Errorf("cannot read schema version: %w", err)
@@ -56,12 +61,9 @@ func apply(ctx context.Context, conn *sql.Conn, all []sqlstore.Migration, which 
 		return needed, err
 	})
 	if err != nil {
-		return fmt.Errorf("cannot apply migration %q: %w", m.Name, err)
+		return false, fmt.Errorf("cannot apply migration %q: %w", m.Name, err)
 	}
-	if needed {
-		log.InfoContext(ctx, "schema was migrated", "version", m.Version)
-	}
-	return nil
+	return needed, nil
 }
 
 // locked runs a script under the write lock, unless wanted, which is asked under it too, says that it is not.

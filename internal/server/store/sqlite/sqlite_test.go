@@ -100,7 +100,7 @@ func TestReopenEndsLeases(t *testing.T) {
 	if err != nil || len(leased) != 3 {
 		t.Fatalf("%d items were leased, want 3; error %v", len(leased), err)
 	}
-	err = errors.Join(db.MarkSent(t.Context(), []string{leased[1].ID}, far), db.MarkAccepted(t.Context(), []string{leased[2].ID}), db.Close())
+	err = errors.Join(db.MarkSent(t.Context(), []string{leased[1].ID}, far), db.MarkAccepted(t.Context(), []string{leased[2].ID}, time.Time{}), db.Close())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,8 +3,11 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"time"
+
+	"drover/internal/server/store"
 )
 
 // Shared reports whether others may have the database open at the same time.
@@ -57,6 +60,70 @@ func (db *Store) DropLease(ctx context.Context, name, holder string) error {
 	})
 	if err != nil {
 		return fmt.Errorf("cannot drop lease %q: %w", name, err)
+	}
+	return nil
+}
+
+// serversKept is how long a server that has said nothing more is remembered.
+const serversKept = time.Hour
+
+// BeatServer notes that a server is there, and returns those that are.
+func (db *Store) BeatServer(ctx context.Context, s store.Server, within time.Duration) (there []store.Server, err error) {
+	err = db.write(ctx, func(ctx context.Context, tx tx) error {
+		there = nil
+		now, err := db.clock(ctx, tx.query)
+		if err != nil {
+			return err
+		}
+		keys, err := json.Marshal(s.Keys)
+		if err != nil {
+			return err
+		}
+		agents, err := json.Marshal(s.Agents)
+		if err != nil {
+			return err
+		}
+		if err := tx.exec(ctx, `DELETE FROM servers WHERE beat < ?`, nanos(now.Add(-serversKept))); err != nil {
+			return err
+		}
+		if err := tx.exec(ctx, `INSERT INTO servers (id, name, started, beat, keys, agents) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE
+			SET beat = excluded.beat, keys = excluded.keys, agents = excluded.agents`,
+			s.ID, s.Name, nanos(s.Started), nanos(now), string(keys), optional(string(agents), s.Agents != nil)); err != nil {
+			return err
+		}
+		there, err = all(ctx, tx.query, scanServer, `SELECT id, name, started, keys, agents FROM servers WHERE beat > ? ORDER BY started, id`, nanos(now.Add(-within)))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot note that this server is there: %w", err)
+	}
+	return there, nil
+}
+
+func scanServer(rows *sql.Rows) (s store.Server, err error) {
+	var started int64
+	var keys, agents []byte
+	if err := rows.Scan(&s.ID, &s.Name, &started, &keys, &agents); err != nil {
+		return s, err
+	}
+	s.Started = moment(started)
+	if err := json.Unmarshal(keys, &s.Keys); err != nil {
+		return s, fmt.Errorf("cannot read the keys of server %s: %w", s.ID, err)
+	}
+	if agents == nil {
+		return s, nil
+	}
+	if err := json.Unmarshal(agents, &s.Agents); err != nil {
+		return s, fmt.Errorf("cannot read the agents of server %s: %w", s.ID, err)
+	}
+	return s, nil
+}
+
+// DropServer forgets a server.
+func (db *Store) DropServer(ctx context.Context, id string) error {
+	err := db.write(ctx, func(ctx context.Context, tx tx) error { return tx.exec(ctx, `DELETE FROM servers WHERE id = ?`, id) })
+	if err != nil {
+		return fmt.Errorf("cannot forget server %s: %w", id, err)
 	}
 	return nil
 }

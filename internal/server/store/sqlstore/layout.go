@@ -102,7 +102,7 @@ func (l *layout) lease(until time.Time, limit int) {
 func (l *layout) leased(t *store.Task, base itemBase, waiting map[int64]bool) []store.Item {
 	var list []store.Item
 	created := moment(nanos(t.Created))
-	deadline := task.New(created).Deadline
+	deadline := task.New(created, t.HostTimeout).Deadline
 	for i := range l.items {
 		num := base.item + int64(i)
 		if !l.items[i].leased || waiting[num] {

@@ -96,10 +96,17 @@ const selectTasks = `
 	LEFT JOIN requests r ON r.num = (SELECT min(num) FROM requests WHERE task = t.num)
 	LEFT JOIN counts c ON c.num = t.num `
 
+// failedUnless is not null unless the item is of one of the operations, which have found the process as it was to be: see process.Already.
+func failedUnless(ops string) string {
+	return `(SELECT CASE WHEN op NOT IN ` + ops + ` THEN i.fault END FROM requests WHERE num = i.request)`
+}
+
 // counted counts the results of the tasks that a query finds.
 func counted(tasks string) string {
 	return `WITH found AS (` + tasks + `), counts AS (
-		SELECT f.num, count(i.num) AS keys, count(CASE WHEN i.state < 4 THEN 1 END) AS open, count(i.fault) AS failed
+		SELECT f.num, count(i.num) AS keys, count(CASE WHEN i.state < 4 THEN 1 END) AS open,
+			count(CASE i.fault WHEN 'already-running' THEN ` + failedUnless(`('start')`) + ` WHEN 'not-running' THEN ` + failedUnless(`('stop', 'kill')`) + `
+				ELSE i.fault END) AS failed
 		FROM found f LEFT JOIN items i ON i.num >= f.first_item AND i.num < f.end_item AND i.rank IS NOT NULL
 		GROUP BY f.num) `
 }

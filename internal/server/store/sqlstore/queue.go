@@ -82,14 +82,47 @@ func (db *Store) Postpone(ctx context.Context, ids []string, due time.Time) erro
 }
 
 // MarkAccepted notes a receipt.
-func (db *Store) MarkAccepted(ctx context.Context, ids []string) error {
+func (db *Store) MarkAccepted(ctx context.Context, ids []string, until time.Time) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		return tx.exec(ctx, updateListed(`state = 2, due = NULL`, `AND state < 2`), idList(ids))
+		if until.IsZero() { // as a rule; what is not set costs no index
+			return tx.exec(ctx, updateListed(`state = 2, due = NULL`, `AND state < 2`), idList(ids))
+		}
+		return tx.exec(ctx, updateListed(acceptUntil, `AND state < 2`), idList(ids), nanos(until))
 	})
 	if err != nil {
 		return fmt.Errorf("cannot mark items as accepted: %w", err)
 	}
 	return nil
+}
+
+// acceptUntil is what a receipt sets; the second parameter is the time to which a deadline moves at least.
+const acceptUntil = `state = 2, due = NULL, deadline = CASE WHEN deadline < ?2 THEN ?2 ELSE deadline END`
+
+// Wanted notes what an agent has, and returns what of it is at its end.
+func (db *Store) Wanted(ctx context.Context, agent string, ids []string, until time.Time) (ended []string, err error) {
+	open := map[string]bool{}
+	err = db.write(ctx, func(ctx context.Context, tx tx) error {
+		clear(open)
+		if err := tx.exec(ctx, updateListed(acceptUntil, `AND state < 2 AND agent = ?3`), idList(ids), nanos(until), agent); err != nil {
+			return err
+		}
+		return tx.query(ctx, func(rows *sql.Rows) error {
+			var id itemID
+			err := rows.Scan(&id.num, &id.nonce)
+			open[id.String()] = true
+			return err
+		}, `SELECT i.num, i.nonce FROM pairs(?1) j CROSS JOIN items i ON i.num = j.a AND i.nonce = j.b WHERE i.state < 4 AND i.agent = ?2`,
+			idList(ids), agent)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot find out what is wanted: %w", err)
+	}
+	for _, id := range ids {
+		if !open[id] {
+			ended = append(ended, id)
+		}
+	}
+	return ended, nil
 }
 
 // NextDue returns the earliest due time.

@@ -79,12 +79,28 @@ func (db *Store) Ping(ctx context.Context) error {
 
 // query runs a read and calls scan for each of its rows.
 func (db *Store) query(ctx context.Context, scan func(*sql.Rows) error, statement string, args ...any) error {
-	return db.backend.Query(ctx, scan, statement, args...)
+	return failed(db.backend.Query(ctx, scan, statement, args...))
+}
+
+// failed makes an error of the database known as such.
+func failed(err error) error {
+	if _, known := errors.AsType[*store.Failure](err); err == nil || known {
+		return err
+	}
+	return &store.Failure{Err: err}
 }
 
 // write has do run in a transaction.
 func (db *Store) write(ctx context.Context, do func(context.Context, tx) error) error {
-	return db.backend.Write(ctx, func(ctx context.Context, s Session) error { return do(ctx, tx{s}) })
+	var own error // of what is done, which need not be the database's
+	err := db.backend.Write(ctx, func(ctx context.Context, s Session) error {
+		own = do(ctx, tx{s})
+		return own
+	})
+	if own != nil && errors.Is(err, own) {
+		return err
+	}
+	return failed(err)
 }
 
 // writeSerially is write for transactions of which each has to wait for the one before it.
@@ -98,17 +114,18 @@ type tx struct{ session Session }
 // exec runs a statement that returns no rows.
 func (t tx) exec(ctx context.Context, statement string, args ...any) error {
 	_, err := t.session.Exec(ctx, statement, args...)
-	return err
+	return failed(err)
 }
 
 // affect runs a statement that returns no rows and says how many it changed.
 func (t tx) affect(ctx context.Context, statement string, args ...any) (int, error) {
-	return t.session.Exec(ctx, statement, args...)
+	n, err := t.session.Exec(ctx, statement, args...)
+	return n, failed(err)
 }
 
 // query calls scan for each row that the statement returns.
 func (t tx) query(ctx context.Context, scan func(*sql.Rows) error, statement string, args ...any) error {
-	return t.session.Query(ctx, scan, statement, args...)
+	return failed(t.session.Query(ctx, scan, statement, args...))
 }
 
 // value scans the one row that the statement returns; sql.ErrNoRows says that there is none.

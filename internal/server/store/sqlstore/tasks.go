@@ -118,7 +118,7 @@ func (b *itemBase) read(ctx context.Context, tx tx, d *Dialect) error {
 }
 
 func insertItems(ctx context.Context, tx tx, t *store.Task, l layout, base itemBase) error {
-	fresh := task.New(t.Created)
+	fresh := task.New(t.Created, t.HostTimeout)
 	lanes := make([]int64, len(t.Requests))
 	for i := range t.Requests {
 		lanes[i] = laneOf(t.Requests[i].Process)

@@ -243,7 +243,7 @@ func TestSchemasAreTheSame(t *testing.T) {
 	}
 	defer c.Close(context.Background()) //nolint:errcheck // the test is over
 	rows, err := c.Query(t.Context(), `SELECT table_name || '.' || column_name FROM information_schema.columns
-		WHERE table_schema = 'public' AND table_name NOT IN ('schema_version', 'ping', 'leases')`)
+		WHERE table_schema = 'public' AND table_name NOT IN ('schema_version', 'ping', 'leases', 'servers')`)
 	if err == nil {
 		shared, err = pgx.CollectRows(rows, pgx.RowTo[string])
 	}
@@ -324,5 +324,26 @@ func TestWait(t *testing.T) {
 	_, err = storeopen.Wait(t.Context(), own.URL("none"), nil, quiet(), func(err error) { t.Error("it is waited for", err) })
 	if err == nil {
 		t.Error("a database that nobody has made was opened")
+	}
+}
+
+// TestOneLineOfTheSchema: a new database is made with one line in the log, and opened again with none.
+func TestOneLineOfTheSchema(t *testing.T) {
+	for name, url := range map[string]string{"SQLite": filepath.Join(t.TempDir(), "drover.db"), "PostgreSQL": server.Database(t)} {
+		t.Run(name, func(t *testing.T) {
+			for _, want := range []int{1, 0} {
+				var log strings.Builder
+				s, err := storeopen.Open(t.Context(), url, nil, slog.New(slog.NewTextHandler(&log, nil)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+				if got := strings.Count(log.String(), "schema"); got != want {
+					t.Errorf("%d lines tell of the schema, want %d:\n%s", got, want, log.String())
+				}
+			}
+		})
 	}
 }

@@ -31,7 +31,7 @@ func ItemLife(b *testing.B, s store.Store, together int) {
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			it := items[next.Add(1)-1]
-			must(b, s.MarkAccepted(b.Context(), []string{it.ID}))
+			must(b, s.MarkAccepted(b.Context(), []string{it.ID}, time.Time{}))
 			must(b, s.Begin(b.Context(), it.Agent, map[string]time.Time{it.ID: at(time.Hour)}))
 			_, err := s.Finish(b.Context(), store.GivenBy(it.Agent, map[string]process.Outcome{it.ID: {Text: process.Success}}))
 			must(b, err)

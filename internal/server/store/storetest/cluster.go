@@ -30,6 +30,27 @@ func leases(t *testing.T, s store.Store) {
 	take("alarms", "b", time.Hour, false)
 }
 
+// servers are there while they say so.
+func servers(t *testing.T, s store.Store) {
+	beat := func(within time.Duration, one store.Server, want ...store.Server) {
+		t.Helper()
+		got, err := s.BeatServer(t.Context(), one, within)
+		must(t, err)
+		same(t, "there", want, got)
+	}
+	a := store.Server{ID: "a", Name: "one", Started: epoch.Add(time.Hour), Keys: []string{"k"}}
+	b := store.Server{ID: "b", Name: "two", Started: epoch, Agents: []string{}}
+	beat(time.Minute, a, a)
+	beat(time.Minute, b, b, a)
+	beat(0, a) // whoever is there has said so before
+	a.Keys, a.Agents, b.Agents = nil, []string{"x", "y"}, nil
+	beat(time.Minute, b, b, store.Server{ID: "a", Name: "one", Started: a.Started, Keys: []string{"k"}})
+	beat(time.Minute, a, b, a)
+	must(t, s.DropServer(t.Context(), "b"))
+	must(t, s.DropServer(t.Context(), "none"))
+	beat(time.Minute, a, a)
+}
+
 func identity(t *testing.T, s store.Store) {
 	first, err := s.Identify(t.Context(), map[string]string{"id": "1", "account": "A"})
 	must(t, err)

@@ -3,6 +3,7 @@ package storetest
 
 import (
 	"testing"
+	"time"
 
 	"drover/internal/process"
 	"drover/internal/server/store"
@@ -32,7 +33,7 @@ func figures(t *testing.T, s store.Store) {
 	}, store.AuditRow{At: epoch}))
 	items, err := s.LeaseItems(t.Context(), epoch, at(1), 1)
 	must(t, err)
-	must(t, s.MarkAccepted(t.Context(), []string{items[0].ID}))
+	must(t, s.MarkAccepted(t.Context(), []string{items[0].ID}, time.Time{}))
 	got, err = s.Figures(t.Context())
 	must(t, err)
 	same(t, "figures", store.Figures{

@@ -78,7 +78,7 @@ func leaseInOrder(t *testing.T, s store.Store) {
 	items := lease(t, s, epoch, 10)
 	same(t, "first", []string{"start x:a", "start y:a", "start x:b"}, brief(items))
 	same(t, "before the first is done", []string{}, brief(lease(t, s, at(time.Second), 10)))
-	must(t, s.MarkAccepted(t.Context(), ids(items)))
+	must(t, s.MarkAccepted(t.Context(), ids(items), time.Time{}))
 	must(t, s.Begin(t.Context(), "x", map[string]time.Time{items[0].ID: at(time.Hour)}))
 	same(t, "while the first runs", []string{}, brief(lease(t, s, at(5*time.Minute), 10)))
 	if next, ok, err := s.NextDue(t.Context()); err != nil || ok {
@@ -138,7 +138,7 @@ func resend(t *testing.T, s store.Store) {
 	create(t, s, "t", request(process.Start, "a", "x", "y"))
 	items := lease(t, s, epoch, 10)
 	must(t, s.MarkSent(t.Context(), ids(items), at(3*time.Second)))
-	must(t, s.MarkAccepted(t.Context(), ids(items[1:])))
+	must(t, s.MarkAccepted(t.Context(), ids(items[1:]), time.Time{}))
 	same(t, "before the time", []string{}, brief(lease(t, s, at(2*time.Second), 10)))
 	again := leaseOne(t, s, at(3*time.Second))
 	if again.ID != items[0].ID || again.State != task.Sent || again.Attempts != 1 {
@@ -154,7 +154,7 @@ func resend(t *testing.T, s store.Store) {
 	same(t, "oldest first", []string{"start x:a", "start x:b"}, brief(both))
 	finish(t, s, both[1], success())
 	// An attempt that is noted late does not undo the receipt.
-	must(t, s.MarkAccepted(t.Context(), []string{again.ID}))
+	must(t, s.MarkAccepted(t.Context(), []string{again.ID}, time.Time{}))
 	must(t, s.MarkSent(t.Context(), []string{again.ID}, at(10*time.Second)))
 	same(t, "after the receipt", []string{}, brief(lease(t, s, at(time.Hour), 10)))
 }
@@ -164,7 +164,7 @@ func unfinished(t *testing.T, s store.Store) {
 		request(process.Start, "d", "x"), request(process.Start, "e", "x"))
 	items := lease(t, s, epoch, 10)
 	must(t, s.MarkSent(t.Context(), ids(items[:1]), at(time.Second)))
-	must(t, s.MarkAccepted(t.Context(), ids(items[1:3])))
+	must(t, s.MarkAccepted(t.Context(), ids(items[1:3]), time.Time{}))
 	must(t, s.Begin(t.Context(), "x", map[string]time.Time{items[3].ID: at(time.Hour)}))
 	finish(t, s, items[4], success())
 	got, err := s.Unfinished(t.Context(), "x")

@@ -24,7 +24,7 @@ func agreesWithMachine(t *testing.T, s store.Store) {
 			name := state.String() + ", " + event.String()
 			create(t, s, name, request(process.Start, name, "x"))
 			it := leaseOne(t, s, epoch)
-			m := task.New(epoch)
+			m := task.New(epoch, 0)
 			m.Due = epoch.Add(time.Minute) // the lease
 			for _, e := range way[state] {
 				m = step(t, s, it, m, e)
@@ -53,7 +53,7 @@ func step(t *testing.T, s store.Store, it store.Item, m task.Item, e task.Event)
 	case task.Absent:
 		must(t, s.Postpone(t.Context(), []string{it.ID}, next.Due))
 	case task.Received:
-		must(t, s.MarkAccepted(t.Context(), []string{it.ID}))
+		must(t, s.MarkAccepted(t.Context(), []string{it.ID}, e.Until))
 	case task.Began:
 		must(t, s.Begin(t.Context(), it.Agent, map[string]time.Time{it.ID: task.Next(task.Item{}, e, now).Deadline}))
 	case task.Finished:

@@ -16,7 +16,7 @@ func beginAndFinish(t *testing.T, s store.Store) {
 	x := lease(t, s, epoch, 10)[0]
 	// The report overtakes the receipt.
 	must(t, s.Begin(t.Context(), "x", map[string]time.Time{x.ID: at(time.Minute)}))
-	must(t, s.MarkAccepted(t.Context(), []string{x.ID}))
+	must(t, s.MarkAccepted(t.Context(), []string{x.ID}, time.Time{}))
 	got, err := s.Unfinished(t.Context(), "x")
 	must(t, err)
 	if len(got) != 1 || got[0].State != task.Begun {
@@ -71,7 +71,7 @@ func foreignResults(t *testing.T, s store.Store) {
 func conclude(t *testing.T, s store.Store) {
 	create(t, s, "t", request(process.Start, "a", "x", "y", "z"), request(process.Stop, "a", "x"))
 	read := lease(t, s, epoch, 10)
-	must(t, s.MarkAccepted(t.Context(), []string{read[1].ID}))
+	must(t, s.MarkAccepted(t.Context(), []string{read[1].ID}, time.Time{}))
 	must(t, s.Begin(t.Context(), "z", map[string]time.Time{read[2].ID: at(time.Hour)}))
 	var ended []store.Ended
 	for _, it := range append(read, store.Item{ID: "no such id"}) {
@@ -132,7 +132,7 @@ func unknownIDs(t *testing.T, s store.Store) {
 	it := leaseOne(t, s, epoch)
 	unknown := []string{"", "x", "-", "0-1", "1", it.ID + "0", "0" + it.ID, it.ID[1:], "'; DROP TABLE items; --", "[1,2]", "\x00"}
 	for _, id := range unknown {
-		must(t, s.MarkAccepted(t.Context(), []string{id}))
+		must(t, s.MarkAccepted(t.Context(), []string{id}, time.Time{}))
 		must(t, s.MarkSent(t.Context(), []string{id}, at(time.Hour)))
 		must(t, s.Postpone(t.Context(), []string{id}, at(time.Hour)))
 		must(t, s.Begin(t.Context(), "", map[string]time.Time{id: at(time.Hour)}))

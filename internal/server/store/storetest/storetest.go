@@ -91,6 +91,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"deliveries", deliveries},
 		{"figures", figures},
 		{"leases", leases},
+		{"servers", servers},
 		{"identity", identity},
 		{"clock", clock},
 		{"agents changed", agentsChanged},

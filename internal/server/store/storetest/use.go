@@ -32,7 +32,7 @@ func Use(t *testing.T, db store.Store) {
 	ids := []string{items[0].ID}
 	do(db.MarkSent(ctx, ids, now))
 	do(db.Postpone(ctx, ids, now))
-	do(db.MarkAccepted(ctx, ids))
+	do(db.MarkAccepted(ctx, ids, time.Time{}))
 	do(db.Begin(ctx, "a", map[string]time.Time{ids[0]: now}))
 	_, err = db.Unfinished(ctx, "a")
 	do(err)

@@ -1,4 +1,4 @@
--- Versions are those of the other databases of the store; this is the first one that was made for PostgreSQL.
+-- The schema is that of the other database of the store, of the same version.
 --
 -- Times are Unix nanoseconds; 0 is the zero time. Flags are 0 or 1. JSON is text, which keeps it to the letter.
 -- States of items are those of package task: 0 pending, 1 sent, 2 accepted, 3 begun, 4 done.
@@ -80,13 +80,19 @@ CREATE TABLE agents (
     created  bigint NOT NULL,
     token    text   NOT NULL DEFAULT '',
     labels   text   NOT NULL DEFAULT '{}',
-    business bigint NOT NULL DEFAULT 0
+    business bigint NOT NULL DEFAULT 0,
+    -- What it says of its host: the name, and which of several hosts with the same key is the one.
+    name     text   NOT NULL DEFAULT '',
+    place    text   NOT NULL DEFAULT ''
 );
 CREATE INDEX agents_address ON agents (cloud, ip, key);
 
+-- What was removed, and of which area: a proxy's credential must not count again because an agent joins with its key.
 CREATE TABLE removed_agents (
-    key text   COLLATE "C" PRIMARY KEY,
-    at  bigint NOT NULL
+    key  text   COLLATE "C" PRIMARY KEY,
+    at   bigint NOT NULL,
+    role text   NOT NULL DEFAULT '',
+    area bigint NOT NULL DEFAULT 0
 );
 
 -- The place of the last report of each agent that told something or began a session.
@@ -94,6 +100,16 @@ CREATE TABLE agent_reports (
     agent   text   PRIMARY KEY,
     session text   NOT NULL,
     number  bigint NOT NULL
+);
+
+CREATE TABLE proxies (
+    key       text   COLLATE "C" PRIMARY KEY,
+    area      bigint NOT NULL,
+    name      text   COLLATE "C" NOT NULL UNIQUE,
+    advertise text   NOT NULL,
+    build     text   NOT NULL,
+    token     text   NOT NULL,
+    created   bigint NOT NULL
 );
 
 CREATE TABLE observed (
@@ -178,7 +194,8 @@ CREATE TABLE join_tokens (
     used     bigint NOT NULL,
     created  bigint NOT NULL,
     expires  bigint NOT NULL,
-    revoked  bigint NOT NULL
+    revoked  bigint NOT NULL,
+    role     text   NOT NULL DEFAULT 'agent'
 );
 CREATE INDEX join_tokens_expires ON join_tokens (expires);
 
@@ -260,6 +277,16 @@ CREATE TABLE webhooks (
 CREATE TABLE fleet (
     key   text COLLATE "C" PRIMARY KEY,
     value text NOT NULL
+);
+
+-- The servers that are there, each by its own word.
+CREATE TABLE servers (
+    id      text   PRIMARY KEY,
+    name    text   NOT NULL,
+    started bigint NOT NULL,
+    beat    bigint NOT NULL, -- when it said so last
+    keys    text   NOT NULL, -- a list of the keys whose private halves it holds
+    agents  text             -- a list of those it hears; null while it hears all other servers
 );
 
 CREATE TABLE leases (

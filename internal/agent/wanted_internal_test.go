@@ -1,0 +1,194 @@
+package agent
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"drover/internal/agent/specstore"
+	"drover/internal/process"
+	"drover/internal/wire"
+)
+
+// handedOn is a queue that notes what it gets: "item", or "item late" where it can only be ended.
+type handedOn struct{ items []string }
+
+func (q *handedOn) Submit(entries []specstore.Entry) {
+	for _, e := range entries {
+		item := e.Item
+		if e.Expired("boot", time.Hour/2) {
+			item += " late"
+		}
+		q.items = append(q.items, item)
+	}
+}
+
+// asking is a wanted that the test plays the server of; the clock of the servers began at epoch when the host was booted.
+type asking struct {
+	*wanted
+	t     *testing.T
+	queue *handedOn
+	now   time.Duration
+	asked int
+}
+
+var epoch = time.Unix(1e9, 0)
+
+func newAsking(t *testing.T) *asking {
+	a := &asking{t: t, queue: &handedOn{}}
+	a.wanted = &wanted{queue: a.queue, since: func() time.Duration { return a.now }, ask: func() { a.asked++ }}
+	return a
+}
+
+func (a *asking) server() time.Time { return epoch.Add(a.now) }
+
+// report sends a report whose answer takes some time, and is written when half of that is over.
+func (a *asking) report(takes time.Duration, signed bool, ack wire.ReportAck) (open []string) {
+	var r wire.Report
+	a.complete(&r)
+	a.now += takes / 2
+	ack.At = a.server().UnixMilli()
+	a.now += takes / 2
+	a.answered(&r, &ack, signed)
+	return r.Open
+}
+
+// gets fails unless these were handed on since it was last called.
+func (a *asking) gets(want ...string) {
+	a.t.Helper()
+	if !slices.Equal(a.queue.items, want) {
+		a.t.Errorf("handed on were %q, want %q", a.queue.items, want)
+	}
+	a.queue.items = nil
+}
+
+func orders(items ...string) []specstore.Entry {
+	all := commands(items...)
+	for i := range all {
+		all[i].Boot = "boot"
+	}
+	return all
+}
+
+func TestOrdersThatComeInTimeBeginAtOnce(t *testing.T) {
+	a := newAsking(t)
+	a.submit(orders("before the clock is known"), a.server().Add(3*time.Second))
+	a.gets()
+	a.report(20*time.Millisecond, true, wire.ReportAck{})
+	a.gets("before the clock is known")
+	a.asked = 0
+	a.now += time.Hour / 4
+	a.submit(orders("1", "2"), a.server().Add(3*time.Second))
+	a.submit(nil, time.Time{})
+	a.gets("1", "2")
+	if a.asked != 0 {
+		t.Errorf("it has asked %d times", a.asked)
+	}
+}
+
+// TestOrdersThatComeLateAreAskedAbout: what lay in a queue while the host was frozen, or came over a network that hung, begins only if the
+// server still wants it.
+func TestOrdersThatComeLateAreAskedAbout(t *testing.T) {
+	a := newAsking(t)
+	a.report(20*time.Millisecond, true, wire.ReportAck{})
+	until := a.server().Add(3 * time.Second)
+	a.now += 3 * time.Second
+	a.submit(orders("1", "2", "3"), until)
+	a.gets()
+	if a.asked != 1 {
+		t.Errorf("it has asked %d times", a.asked)
+	}
+	// An answer that is an error, or anybody's, decides nothing.
+	a.report(0, true, wire.ReportAck{Error: "database away"})
+	a.report(0, false, wire.ReportAck{})
+	a.gets()
+	// One that comes again in time is wanted.
+	a.again(orders("3", "never held"), a.server().Add(3*time.Second))
+	a.again(orders("1"), until)
+	a.gets("3")
+	if open := a.report(time.Second, true, wire.ReportAck{Ended: []string{"1", "another"}}); !slices.Equal(open, []string{"1", "2"}) {
+		t.Errorf("it has asked about %q", open)
+	}
+	a.gets("1 late", "2")
+	if open := a.report(0, true, wire.ReportAck{}); len(open) > 0 {
+		t.Errorf("it still asks about %q", open)
+	}
+}
+
+// TestClockOfTheServersIsNeverTakenForEarlier: an answer on which somebody sat, or that nobody has signed, makes the agent ask, and never
+// begin what is late.
+func TestClockOfTheServersIsNeverTakenForEarlier(t *testing.T) {
+	for _, takes := range []time.Duration{0, time.Second, time.Minute} {
+		for _, signed := range []bool{true, false} {
+			a := newAsking(t)
+			a.report(0, true, wire.ReportAck{})
+			a.report(takes, signed, wire.ReportAck{})
+			a.submit(orders("late"), a.server().Add(-2*time.Millisecond))
+			a.gets()
+		}
+	}
+	// Whoever answers for the server, and says that it is earlier, is not believed.
+	a := newAsking(t)
+	a.report(0, true, wire.ReportAck{})
+	a.answered(&wire.Report{}, &wire.ReportAck{At: a.server().Add(-time.Hour).UnixMilli()}, false)
+	a.submit(orders("late"), a.server().Add(-time.Second))
+	a.gets()
+	// What it says it is later is, until the server speaks.
+	a.answered(&wire.Report{}, &wire.ReportAck{At: a.server().Add(time.Hour).UnixMilli()}, false)
+	a.submit(orders("in time"), a.server().Add(3*time.Second))
+	a.gets()
+	a.report(0, true, wire.ReportAck{})
+	a.gets("late", "in time")
+	a.submit(orders("in time"), a.server().Add(3*time.Second))
+	a.gets("in time")
+}
+
+// TestOrdersThatNobodyAnswersFor: they are handed on to be ended once they may no longer begin, and not before.
+func TestOrdersThatNobodyAnswersFor(t *testing.T) {
+	a := newAsking(t)
+	held := orders("1", "2")
+	held[0].BeginBy = time.Minute
+	a.hold(held)
+	a.now = time.Minute
+	a.expire("boot")
+	a.gets()
+	a.now += time.Second
+	a.expire("boot")
+	a.gets("1 late")
+	if open := a.report(0, true, wire.ReportAck{}); !slices.Equal(open, []string{"2"}) {
+		t.Errorf("it asks about %q", open)
+	}
+}
+
+func TestManyOrdersAreAskedAboutInTurn(t *testing.T) {
+	a := newAsking(t)
+	var items []string
+	for n := range mostAsked + 1 {
+		items = append(items, fmt.Sprint(n))
+	}
+	a.hold(orders(items...))
+	a.report(0, true, wire.ReportAck{})
+	if a.asked != 1 || len(a.queue.items) != mostAsked {
+		t.Errorf("%d were handed on, and it has asked %d times more", len(a.queue.items), a.asked)
+	}
+	a.report(0, true, wire.ReportAck{})
+	a.gets(items...)
+}
+
+// TestWhatAnEarlierAgentHasLeft: what it had begun goes on, and what it had not is asked about; after a reboot nothing of a command is begun.
+func TestWhatAnEarlierAgentHasLeft(t *testing.T) {
+	entry := func(item string, op process.Op, boot string) specstore.Entry {
+		return specstore.Entry{Item: item, Op: op, Boot: boot}
+	}
+	underway, unsure := divide([]specstore.Entry{
+		entry("begun", process.Start, "boot"), entry("waiting", process.Start, "boot"), entry("question", process.Query, "boot"),
+		entry("before the reboot", process.Stop, "earlier"), entry("flag", process.Host, "earlier"), entry("begun flag", process.Unhost, "earlier"),
+	}, "boot", func(item string) bool { return item == "begun" || item == "begun flag" })
+	if got := itemsOf(underway); !slices.Equal(got, []string{"begun", "question", "before the reboot", "begun flag"}) {
+		t.Errorf("under way are %q", got)
+	}
+	if got := itemsOf(unsure); !slices.Equal(got, []string{"waiting", "flag"}) {
+		t.Errorf("asked about are %q", got)
+	}
+}

@@ -1,0 +1,210 @@
+//nolint:thelper // what runs in a bubble is the test itself
+package roll_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"drover/internal/server/roll"
+	"drover/internal/server/store"
+)
+
+// table is a roll that all servers share.
+type table struct {
+	mu   sync.Mutex
+	rows map[string]store.Server
+	beat map[string]time.Time
+	away bool
+}
+
+func (t *table) BeatServer(_ context.Context, s store.Server, within time.Duration) (there []store.Server, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.away {
+		return nil, errors.New("nobody answers")
+	}
+	t.rows[s.ID], t.beat[s.ID] = s, time.Now()
+	for id, row := range t.rows {
+		if time.Since(t.beat[id]) < within {
+			there = append(there, row)
+		}
+	}
+	slices.SortFunc(there, func(a, b store.Server) int { return a.Started.Compare(b.Started) })
+	return there, nil
+}
+
+func (t *table) DropServer(_ context.Context, id string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.rows, id)
+	return nil
+}
+
+// site is servers on one table; which of them hear each other is told by parts.
+type site struct {
+	*table
+	log   strings.Builder
+	parts map[string]int
+	rolls map[string]*roll.Roll
+	stops map[string]func()
+}
+
+func newSite() *site {
+	return &site{
+		table: &table{rows: map[string]store.Server{}, beat: map[string]time.Time{}},
+		parts: map[string]int{}, rolls: map[string]*roll.Roll{}, stops: map[string]func(){},
+	}
+}
+
+// start starts a server that hears an agent of its own name.
+func (s *site) start(t *testing.T, name string, keys ...string) {
+	r := roll.New(roll.Config{
+		Store: s.table, ID: name, Name: name, Started: time.Now(), Keys: func() []string { return keys },
+		Hears:  func(id string) bool { return s.parts[id] == s.parts[name] },
+		Agents: func() []string { return []string{"agent of " + name} },
+		Log:    slog.New(slog.NewTextHandler(&s.log, nil)),
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := r.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	s.rolls[name], s.stops[name] = r, func() { cancel(); running.Wait() }
+	pass(time.Second)
+}
+
+func (s *site) stop() {
+	for _, stop := range s.stops {
+		stop()
+	}
+}
+
+// ready fails unless these of all servers are ready.
+func (s *site) ready(t *testing.T, want ...string) {
+	t.Helper()
+	for name, r := range s.rolls {
+		if err := r.Ready(); (err == nil) != slices.Contains(want, name) {
+			t.Errorf("%s is not ready: %v", name, err)
+		}
+	}
+}
+
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// TestServersThatAreApart: those that hear the fewer others are not ready, everyone says so once, and none gives up an agent of the others.
+func TestServersThatAreApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite()
+		for _, name := range []string{"a", "b", "c"} {
+			s.start(t, name)
+		}
+		pass(time.Minute)
+		s.ready(t, "a", "b", "c")
+		if s.rolls["a"].Elsewhere("agent of b") || s.rolls["a"].Elsewhere("agent of none") {
+			t.Error("an agent is elsewhere though all servers are heard")
+		}
+		s.parts["c"] = 1
+		pass(3 * time.Second) // before anybody has told which agents it hears
+		if !s.rolls["c"].Elsewhere("agent of a") {
+			t.Error("an agent may not be elsewhere")
+		}
+		pass(5 * time.Second)
+		for agent, want := range map[string]bool{"agent of a": true, "agent of b": true, "agent of c": false, "agent of none": false} {
+			if s.rolls["c"].Elsewhere(agent) != want {
+				t.Errorf("%s is elsewhere: %v", agent, !want)
+			}
+		}
+		s.ready(t, "a", "b", "c")
+		pass(time.Minute)
+		s.ready(t, "a", "b")
+		for name, want := range map[string]string{"a": "server c uses", "c": "server a, b uses"} {
+			if got := s.rolls[name].Apart(); !strings.HasPrefix(got, want) {
+				t.Errorf("%s says %q", name, got)
+			}
+		}
+		if n := strings.Count(s.log.String(), "level=ERROR"); n != 3 {
+			t.Errorf("%d lines tell of it:\n%s", n, s.log.String())
+		}
+		s.parts["c"] = 0
+		pass(3 * time.Second)
+		s.ready(t, "a", "b", "c")
+		if s.rolls["c"].Elsewhere("agent of a") {
+			t.Error("an agent is elsewhere though all servers are heard again")
+		}
+		s.stop()
+	})
+}
+
+// TestEqualParts: of two servers the one that was there first goes on, also where the other one finds the database in use.
+func TestEqualParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite()
+		s.parts["b"] = 1
+		s.start(t, "a")
+		s.start(t, "b")
+		pass(time.Minute)
+		s.ready(t, "a")
+		s.stops["a"]() // it says so
+		delete(s.stops, "a")
+		pass(3 * time.Second)
+		if err := s.rolls["b"].Ready(); err != nil {
+			t.Errorf("the last one is not ready: %v", err)
+		}
+		s.stop()
+	})
+}
+
+// TestServerThatDied: one that is not heard because it is dead is told of by nobody.
+func TestServerThatDied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite()
+		s.start(t, "a")
+		s.start(t, "b")
+		s.stops["b"]()
+		s.rows["b"], s.beat["b"] = store.Server{ID: "b", Name: "b"}, time.Now() // it had no time to
+		s.parts["b"] = 1
+		delete(s.stops, "b")
+		delete(s.rolls, "b")
+		for range 60 {
+			pass(time.Second)
+			s.ready(t, "a")
+		}
+		if s.rolls["a"].Elsewhere("x") || strings.Contains(s.log.String(), "ERROR") {
+			t.Errorf("it is still there:\n%s", s.log.String())
+		}
+		s.away = true
+		pass(time.Minute)
+		s.ready(t, "a")
+		if n := strings.Count(s.log.String(), "level=WARN"); n != 1 {
+			t.Errorf("%d lines tell of the database:\n%s", n, s.log.String())
+		}
+		s.stop()
+	})
+}
+
+func TestWhoHasNotAKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite()
+		s.start(t, "a", "k1")
+		s.start(t, "b", "k1", "k2")
+		s.start(t, "c")
+		for key, want := range map[string][]string{"k1": {"c"}, "k2": {"c"}, "k3": {"b", "c"}} {
+			if got, err := s.rolls["a"].Without(t.Context(), key); err != nil || !slices.Equal(got, want) {
+				t.Errorf("%s is not held by %q, want %q; error %v", key, got, want, err)
+			}
+		}
+		s.stop()
+	})
+}

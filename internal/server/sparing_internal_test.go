@@ -1,0 +1,43 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"drover/internal/server/store"
+)
+
+// TestOneLineAMinute: an outage of the database is one line a minute, whatever fails by it and for whom, and so are hosts that are not known;
+// all else is told each time.
+func TestOneLineAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text strings.Builder
+		log := slog.New(newSparing(slog.NewTextHandler(&text, nil)))
+		down := fmt.Errorf("cannot store: %w", &store.Failure{Err: errors.New("connection refused")})
+		for range 150 { // seconds
+			for agent := range 10 {
+				log.With("part", "engine").Warn("report was not taken", "agent", agent, "error", down)
+				log.Warn(strangerMessage, "agent", agent, "error", nil)
+			}
+			log.Error("due items could not be read", "error", down)
+			time.Sleep(time.Second)
+		}
+		for range 3 {
+			log.Warn("report was not taken", "error", errors.New("cannot read report"))
+			log.Info("all is well", "error", down)
+		}
+		for what, want := range map[string]int{"connection refused": 3 + 3, strangerMessage: 3, "cannot read report": 3, "left_out=659": 2, "left_out=599": 2} {
+			if got := strings.Count(text.String(), what); got != want {
+				t.Errorf("%q is told %d times, want %d", what, got, want)
+			}
+		}
+		if t.Failed() {
+			t.Log(text.String())
+		}
+	})
+}

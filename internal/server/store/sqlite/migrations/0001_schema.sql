@@ -1,0 +1,302 @@
+-- Times are Unix nanoseconds; 0 is the zero time. Flags are 0 or 1. JSON is text.
+-- States of items are those of package task: 0 pending, 1 sent, 2 accepted, 3 begun, 4 done.
+
+CREATE TABLE tasks (
+    num        INTEGER PRIMARY KEY,
+    id         TEXT    NOT NULL UNIQUE,
+    app        TEXT    NOT NULL,
+    user       TEXT    NOT NULL,
+    request_id TEXT    NOT NULL,
+    created    INTEGER NOT NULL,
+    wire       TEXT    NOT NULL,
+    -- The items are those numbered from first_item to before end_item: a range of the table itself needs no index.
+    first_item INTEGER NOT NULL,
+    end_item   INTEGER NOT NULL,
+    -- Whether the shown items are in the order of their numbers.
+    in_order   INTEGER NOT NULL
+) STRICT;
+CREATE INDEX tasks_created ON tasks (created);
+
+CREATE TABLE requests (
+    num         INTEGER PRIMARY KEY,
+    task        INTEGER NOT NULL REFERENCES tasks (num) ON DELETE CASCADE,
+    op          TEXT    NOT NULL,
+    namespace   TEXT    NOT NULL,
+    name        TEXT    NOT NULL,
+    -- What a poll shows of the spec, so that it need not decode it.
+    proc_name   TEXT    NOT NULL,
+    setup_path  TEXT    NOT NULL,
+    func_id     TEXT    NOT NULL,
+    instance_id TEXT    NOT NULL,
+    spec        TEXT,
+    -- The request of the same task that holds the spec, where another one has brought it.
+    spec_of     INTEGER
+) STRICT;
+CREATE INDEX requests_task ON requests (task);
+
+-- Items are numbered as they arrive. An id as agents see it is nonce and num, so that a database brought back from a backup
+-- never gives out an id that an agent has seen.
+CREATE TABLE items (
+    num      INTEGER PRIMARY KEY,
+    nonce    INTEGER NOT NULL,
+    task     INTEGER NOT NULL,
+    request  INTEGER NOT NULL,
+    -- The place of its key among the keys of the task; null when a later item of the key is shown instead.
+    rank     INTEGER,
+    key      TEXT    NOT NULL,
+    asked    TEXT    NOT NULL,
+    agent    TEXT    NOT NULL,
+    -- Hashes of the agent and of the process: all items with the same two run one after another.
+    host     INTEGER NOT NULL,
+    lane     INTEGER NOT NULL,
+    state    INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    -- When it may be leased; null while an older item of its lane is not done, and once it is accepted.
+    due      INTEGER,
+    deadline INTEGER NOT NULL,
+    fault    TEXT,
+    text     TEXT,
+    hosted   INTEGER,
+    status   TEXT
+) STRICT;
+CREATE INDEX items_due ON items (due) WHERE state < 2 AND due IS NOT NULL;
+-- What waits for an older item of its lane. As a rule that is nothing, and then the end of an item need not look for it.
+CREATE INDEX items_waiting ON items (host, lane) WHERE state < 2 AND due IS NULL;
+CREATE INDEX items_lane ON items (host, lane) WHERE state < 4;
+CREATE INDEX items_deadline ON items (deadline) WHERE state < 4;
+
+CREATE TABLE agents (
+    key      TEXT    PRIMARY KEY,
+    cloud    INTEGER NOT NULL,
+    ip       TEXT    NOT NULL,
+    id       TEXT    NOT NULL,
+    assigned TEXT    NOT NULL DEFAULT '', -- an id that a caller has given it
+    build    TEXT    NOT NULL,
+    created  INTEGER NOT NULL,
+    -- What it has joined with.
+    token    TEXT    NOT NULL DEFAULT '',
+    labels   TEXT    NOT NULL DEFAULT '{}',
+    business INTEGER NOT NULL DEFAULT 0,
+    -- What it says of its host: the name, and which of several hosts with the same key is the one.
+    name     TEXT    NOT NULL DEFAULT '',
+    place    TEXT    NOT NULL DEFAULT ''
+) STRICT;
+CREATE INDEX agents_address ON agents (cloud, ip);
+
+-- What was removed, and of which area: a proxy's credential must not count again because an agent joins with its key.
+CREATE TABLE removed_agents (
+    key  TEXT    PRIMARY KEY,
+    at   INTEGER NOT NULL,
+    role TEXT    NOT NULL DEFAULT '',
+    area INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+-- The last report of each agent that told something, so that one that was held up on its way does not come after it.
+CREATE TABLE agent_reports (
+    agent   TEXT    PRIMARY KEY,
+    session TEXT    NOT NULL, -- of one run of the agent
+    number  INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE proxies (
+    key       TEXT    PRIMARY KEY,
+    area      INTEGER NOT NULL,
+    name      TEXT    NOT NULL UNIQUE,
+    advertise TEXT    NOT NULL,
+    build     TEXT    NOT NULL,
+    token     TEXT    NOT NULL,
+    created   INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE observed (
+    num       INTEGER PRIMARY KEY,
+    agent     TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    name      TEXT NOT NULL,
+    status    TEXT NOT NULL,
+    spec      TEXT
+) STRICT;
+CREATE UNIQUE INDEX observed_process ON observed (namespace, agent, name);
+CREATE INDEX observed_agent ON observed (agent);
+-- Lists of processes are in the order of namespace, name and agent.
+CREATE INDEX observed_name ON observed (namespace, name, agent);
+
+-- What each agent was last known to have on its disk, by the highest revision that it told of each process. It is written with the
+-- observations that bring it, and unlike them it stays when an old disk says something else.
+CREATE TABLE confirmed (
+    num        INTEGER PRIMARY KEY,
+    agent      TEXT    NOT NULL,
+    namespace  TEXT    NOT NULL,
+    name       TEXT    NOT NULL,
+    revision   INTEGER NOT NULL,
+    gone       INTEGER NOT NULL, -- when its removal was stored; 0 for a process that the agent has
+    hosted     INTEGER NOT NULL DEFAULT 0,
+    want       TEXT    NOT NULL DEFAULT '',
+    registered INTEGER NOT NULL DEFAULT 0, -- Unix seconds, by the clock of the host
+    spec       TEXT                        -- null when it is gone
+) STRICT;
+CREATE UNIQUE INDEX confirmed_process ON confirmed (agent, namespace, name);
+CREATE INDEX confirmed_gone ON confirmed (gone) WHERE gone > 0;
+
+-- The groups of one agent are compared with what it has when it introduces itself, and go to whoever takes over its address.
+CREATE TABLE groups (
+    namespace  TEXT    NOT NULL,
+    agent      TEXT    NOT NULL,
+    place      INTEGER NOT NULL,
+    id         TEXT    NOT NULL,
+    cpu_limit  REAL    NOT NULL,
+    mem_limit  REAL    NOT NULL,
+    cpu_weight INTEGER NOT NULL,
+    mem_weight INTEGER NOT NULL,
+    PRIMARY KEY (namespace, agent, place),
+    UNIQUE (namespace, agent, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX groups_agent ON groups (agent);
+
+CREATE TABLE apps (
+    code           TEXT    PRIMARY KEY,
+    may_name_users INTEGER NOT NULL,
+    created        INTEGER NOT NULL,
+    note           TEXT    NOT NULL DEFAULT '',
+    secrets        TEXT    NOT NULL DEFAULT '[]', -- of {id, hash, created, expires}, times in RFC 3339
+    admin          INTEGER NOT NULL DEFAULT 0,
+    disabled       INTEGER NOT NULL DEFAULT 0,
+    grants         TEXT    NOT NULL DEFAULT '[]',
+    limits         TEXT    NOT NULL DEFAULT '{}',
+    changed        INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+CREATE TABLE users (
+    name     TEXT    PRIMARY KEY,
+    note     TEXT    NOT NULL,
+    disabled INTEGER NOT NULL,
+    created  INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE tokens (
+    id      TEXT    PRIMARY KEY,
+    user    TEXT    NOT NULL REFERENCES users (name),
+    hash    TEXT    NOT NULL UNIQUE,
+    note    TEXT    NOT NULL,
+    created INTEGER NOT NULL,
+    expires INTEGER NOT NULL
+) STRICT;
+CREATE INDEX tokens_user ON tokens (user, created);
+
+-- Who may join as what.
+CREATE TABLE join_tokens (
+    id       TEXT    PRIMARY KEY, -- in the order of their making
+    hash     TEXT    NOT NULL,
+    cloud    INTEGER NOT NULL,
+    labels   TEXT    NOT NULL, -- an object of texts
+    business INTEGER NOT NULL,
+    note     TEXT    NOT NULL,
+    uses     INTEGER NOT NULL,
+    used     INTEGER NOT NULL,
+    created  INTEGER NOT NULL,
+    expires  INTEGER NOT NULL,
+    revoked  INTEGER NOT NULL,
+    role     TEXT    NOT NULL DEFAULT 'agent'
+) STRICT;
+CREATE INDEX join_tokens_expires ON join_tokens (expires);
+
+-- The record of calls is read newest first, by what an investigation starts from.
+CREATE TABLE audit (
+    num        INTEGER PRIMARY KEY,
+    at         INTEGER NOT NULL,
+    app        TEXT    NOT NULL,
+    user       TEXT    NOT NULL,
+    remote     TEXT    NOT NULL,
+    request_id TEXT    NOT NULL,
+    action     TEXT    NOT NULL,
+    target     TEXT    NOT NULL,
+    targets    INTEGER NOT NULL,
+    allowed    INTEGER NOT NULL,
+    code       INTEGER NOT NULL,
+    message    TEXT    NOT NULL,
+    detail     TEXT
+) STRICT;
+CREATE INDEX audit_at ON audit (at);
+CREATE INDEX audit_app ON audit (app, at);
+CREATE INDEX audit_user ON audit (user, at);
+CREATE INDEX audit_request ON audit (request_id);
+CREATE INDEX audit_denied ON audit (at) WHERE allowed = 0;
+
+-- What has happened to processes. The cursor is never given out twice, not even after the last event was removed.
+CREATE TABLE events (
+    cursor    INTEGER PRIMARY KEY AUTOINCREMENT,
+    agent     TEXT    NOT NULL,
+    namespace TEXT    NOT NULL,
+    name      TEXT    NOT NULL,
+    kind      TEXT    NOT NULL,
+    at        INTEGER NOT NULL, -- when it happened, in Unix milliseconds by the host's clock
+    received  INTEGER NOT NULL,
+    body      TEXT    NOT NULL
+) STRICT;
+CREATE INDEX events_at ON events (at);
+CREATE INDEX events_process ON events (namespace, name, at);
+CREATE INDEX events_agent ON events (agent, at);
+CREATE INDEX events_kind ON events (kind, at);
+
+-- How far each stream of events has been stored, so that an event that is told again is known, also once it has been removed.
+CREATE TABLE event_streams (
+    agent  TEXT    NOT NULL,
+    stream TEXT    NOT NULL,
+    seq    INTEGER NOT NULL,
+    heard  INTEGER NOT NULL, -- when it was stored last
+    PRIMARY KEY (agent, stream)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX event_streams_heard ON event_streams (heard);
+
+-- The greatest cursor of an event that was given out, which every database can count without a gap.
+CREATE TABLE counters (
+    name  TEXT    PRIMARY KEY,
+    value INTEGER NOT NULL
+) STRICT;
+INSERT INTO counters VALUES ('events', 0);
+
+-- Where alarms are delivered to, and how far each address has got in the events.
+CREATE TABLE webhooks (
+    name       TEXT    PRIMARY KEY,
+    url        TEXT    NOT NULL,
+    secret     TEXT    NOT NULL, -- as it is, since it signs
+    namespaces TEXT    NOT NULL, -- a list of patterns
+    local      INTEGER NOT NULL,
+    note       TEXT    NOT NULL,
+    created    INTEGER NOT NULL,
+    changed    INTEGER NOT NULL,
+    cursor     INTEGER NOT NULL,
+    failures   INTEGER NOT NULL DEFAULT 0,
+    failing    INTEGER NOT NULL DEFAULT 0,
+    error      TEXT    NOT NULL DEFAULT '',
+    next       INTEGER NOT NULL DEFAULT 0,
+    delivered  INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+-- What the servers of a fleet agree on, and which of them does what only one may do.
+CREATE TABLE fleet (
+    key   TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) STRICT;
+
+-- The servers that are there, each by its own word.
+CREATE TABLE servers (
+    id      TEXT    PRIMARY KEY,
+    name    TEXT    NOT NULL,
+    started INTEGER NOT NULL,
+    beat    INTEGER NOT NULL, -- when it said so last
+    keys    TEXT    NOT NULL, -- a list of the keys whose private halves it holds
+    agents  TEXT              -- a list of those it hears; null while it hears all other servers
+) STRICT;
+
+CREATE TABLE leases (
+    name   TEXT    PRIMARY KEY,
+    holder TEXT    NOT NULL,
+    until  INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE ping (
+    num INTEGER PRIMARY KEY,
+    at  INTEGER NOT NULL
+) STRICT;
+INSERT INTO ping VALUES (1, 0);
