@@ -128,8 +128,8 @@ type Policy struct {
 	Kind Kind `json:"kind"`
 	// KindAssumed says that the caller left it open what kind of process it is, and is to be told what was made of that.
 	KindAssumed bool `json:"kind_assumed,omitempty"`
-	// StartCheckBegin is how long after a start command the process is looked at. When StartCheckEnd is greater, it is
-	// watched from begin to end and may not die in between.
+	// StartCheckBegin is how long after a start command the process is looked at. When StartCheckEnd is greater, it may come up until then:
+	// it is looked for from begin to end, may not die in between, and must be alive at the end.
 	StartCheckBegin int `json:"start_check_begin"`
 	StartCheckEnd   int `json:"start_check_end,omitempty"`
 	// StopCheck is how long a process may take to go after its stop command has ended.
@@ -163,11 +163,13 @@ func (p Policy) Defaulted() Policy {
 			*v = d
 		}
 	}
-	if p.StartCheckBegin <= 0 && p.StartCheckEnd <= 0 {
-		p.StartCheckBegin = DefaultStartCheck
-	}
-	p.StartCheckBegin = max(p.StartCheckBegin, 0)
 	p.StartCheckEnd = max(p.StartCheckEnd, 0)
+	if p.StartCheckBegin <= 0 {
+		p.StartCheckBegin = DefaultStartCheck
+		if p.StartCheckEnd > 0 {
+			p.StartCheckBegin = min(p.StartCheckBegin, p.StartCheckEnd)
+		}
+	}
 	set(&p.StopCheck, DefaultStopCheck)
 	set(&p.StartRetries, DefaultStartRetries)
 	set(&p.StartInterval, DefaultStartInterval)

@@ -34,8 +34,8 @@ func TestDefaulted(t *testing.T) {
 			process.Policy{Kind: process.Periodic, StartCheckBegin: 1, StartCheckEnd: 2, StopCheck: 3, StartRetries: 4, StartInterval: 5, OpTimeout: 6, Crontab: "* * * * *", CycleTime: 7, Instances: 8},
 			process.Policy{Kind: process.Periodic, StartCheckBegin: 1, StartCheckEnd: 2, StopCheck: 3, StartRetries: 4, StartInterval: 5, OpTimeout: 6, Crontab: "* * * * *", CycleTime: 7, Instances: 8},
 		},
-		{"a window that begins at once", process.Policy{StartCheckEnd: 9}, with(func(p *process.Policy) { p.StartCheckBegin, p.StartCheckEnd = 0, 9 })},
-		{"a window that begins before it", process.Policy{StartCheckBegin: -3, StartCheckEnd: 9}, with(func(p *process.Policy) { p.StartCheckBegin, p.StartCheckEnd = 0, 9 })},
+		{"a window without a begin", process.Policy{StartCheckEnd: 9}, with(func(p *process.Policy) { p.StartCheckBegin, p.StartCheckEnd = 5, 9 })},
+		{"a window that ends before the default begin", process.Policy{StartCheckBegin: -3, StartCheckEnd: 3}, with(func(p *process.Policy) { p.StartCheckBegin, p.StartCheckEnd = 3, 3 })},
 		{"a begin without an end", process.Policy{StartCheckBegin: 9, StartCheckEnd: -1}, with(func(p *process.Policy) { p.StartCheckBegin = 9 })},
 	} {
 		got := c.in.Defaulted()

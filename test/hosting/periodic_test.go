@@ -227,8 +227,10 @@ func badRules(t *testing.T, s *harness.Server) {
 	}
 	p := command(t, s, "useless", "setsid sleep 1000 >/dev/null 2>&1 & echo $! >none.pid")
 	p.Identity["proc_name"], p.Policy["crontab_rule"] = "sleep", "61 * * * *"
-	if r := p.must(0, 0); !strings.Contains(r.Msg, "crontab_rule is stored and not used") {
-		t.Errorf("a rule of a resident process is answered %q", r.Msg)
+	task := p.Submit(0)
+	p.Await(task).Want(t, "start", 0)
+	if text := fmt.Sprint(s.Outcome(task)); !strings.Contains(text, "crontab_rule is stored and not used") {
+		t.Errorf("a rule of a resident process is answered %s", text)
 	}
 	p.must(9, 0)
 }

@@ -28,7 +28,7 @@ type verdict struct {
 func (v verdict) failed() bool { return v.text != "" }
 
 // startCheck waits until the process has been up as the policy wants, counted from since. It returns what was seen last
-// and the verdict.
+// and the verdict. Between begin and end it may still come up; once it is up in that time it must stay so.
 func (n *session) startCheck(since time.Duration) (Sighting, verdict, error) {
 	policy := n.spec.Policy
 	begin := since + time.Duration(policy.StartCheckBegin)*time.Second
@@ -36,7 +36,10 @@ func (n *session) startCheck(since time.Duration) (Sighting, verdict, error) {
 	death := &deathWatch{session: n}
 	defer death.stop()
 
-	seen, err := n.lookUntil(begin, death)
+	seen, err := n.lookUntil(begin, death, false)
+	if err == nil && !seen.Alive() && end > begin {
+		seen, err = n.lookUntil(end, death, true)
+	}
 	if err != nil {
 		return seen, verdict{}, err
 	}
@@ -72,15 +75,15 @@ func (n *session) aliveUntil(end time.Duration, first Sighting, death *deathWatc
 }
 
 // lookUntil looks again and again until the time has come, so that the first instance to appear is watched early and its
-// end can be explained, and returns the last look.
-func (n *session) lookUntil(at time.Duration, death *deathWatch) (Sighting, error) {
+// end can be explained, and returns the last look, or with first the one that finds it alive.
+func (n *session) lookUntil(at time.Duration, death *deathWatch, first bool) (Sighting, error) {
 	for pause := firstLook; ; pause = min(2*pause, slowLook) {
 		seen := n.look()
 		if seen.Alive() {
 			death.watch(*seen.ID)
 		}
 		left := n.left(at)
-		if left <= 0 {
+		if left <= 0 || first && seen.Alive() {
 			return seen, nil
 		}
 		if seen.Alive() && death.watching() {

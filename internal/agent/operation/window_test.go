@@ -12,7 +12,7 @@ import (
 	"drover/internal/process"
 )
 
-// TestCheckWindow is about the two check times of JOB: alive at begin and through to end is success.
+// TestCheckWindow is about the two check times of JOB: alive at the end is success, and up and dead between begin and end is not.
 func TestCheckWindow(t *testing.T) {
 	window := func(begin, end int, then func(w *world, id procfs.Identity)) func(*world, *process.Spec) {
 		return func(w *world, s *process.Spec) {
@@ -25,6 +25,14 @@ func TestCheckWindow(t *testing.T) {
 			}})
 		}
 	}
+	comes := func(begin, end int, at time.Duration) func(*world, *process.Spec) {
+		return func(w *world, s *process.Spec) {
+			s.Policy.StartCheckBegin, s.Policy.StartCheckEnd = begin, end
+			w.Script("start", operationtest.Script{Takes: time.Second, End: func(run string) {
+				after(at, func() { w.Spawn("nginx", pidFile, run) })
+			}})
+		}
+	}
 	dies := func(at time.Duration) func(*world, procfs.Identity) {
 		return func(w *world, id procfs.Identity) { after(at, func() { w.Exit(id, 1) }) }
 	}
@@ -34,15 +42,31 @@ func TestCheckWindow(t *testing.T) {
 		{name: "the end is before the begin", set: window(4, 2, nil), text: "success", took: 5 * time.Second, alive: true, hosted: true},
 		{name: "the end is the begin", set: window(4, 4, nil), text: "success", took: 5 * time.Second, alive: true, hosted: true},
 		{name: "no time to come up", set: window(0, 10, nil), text: "success", took: 11 * time.Second, alive: true, hosted: true},
+		{name: "not yet alive at begin", set: comes(2, 10, 5*time.Second), text: "success", took: 11 * time.Second, alive: true, hosted: true},
+		{name: "it comes up at the last moment", set: comes(2, 10, 10*time.Second-time.Millisecond), text: "success", took: 11 * time.Second, alive: true, hosted: true},
 		{
-			name: "not yet alive at begin", took: 3 * time.Second, fault: process.CheckFailed,
+			name: "it comes up too late", set: comes(2, 10, 10*time.Second+time.Millisecond), took: 11 * time.Second, fault: process.CheckFailed,
+			text: "start process (nginx) failed, for post-check status not alive: " + missing,
+		},
+		{
+			name: "it comes up late and dies", took: 7 * time.Second, fault: process.CheckFailed,
 			set: func(w *world, s *process.Spec) {
 				s.Policy.StartCheckBegin, s.Policy.StartCheckEnd = 2, 10
 				w.Script("start", operationtest.Script{Takes: time.Second, End: func(run string) {
-					after(5*time.Second, func() { w.Spawn("nginx", pidFile, run) })
+					after(4*time.Second, func() {
+						id := w.Spawn("nginx", pidFile, run)
+						after(2*time.Second, func() { w.Exit(id, 1) })
+					})
 				}})
 			},
-			text: "start process (nginx) failed, for post-check status not alive: " + missing,
+			text: notToTheEnd + ": pid 101 exit status 1",
+		},
+		{
+			name: "dead before begin, and up after it", text: "success", took: 11 * time.Second, alive: true, hosted: true,
+			set: window(2, 10, func(w *world, id procfs.Identity) {
+				after(time.Second, func() { w.Exit(id, 0) })
+				after(4*time.Second, func() { w.Spawn("nginx", pidFile, "run-1") })
+			}),
 		},
 		{
 			name: "dead before begin, alive again at begin", text: "success", took: 11 * time.Second, alive: true, hosted: true,

@@ -399,6 +399,24 @@ func TestBadCalls(t *testing.T) {
 	r.refused(r.call("admin", "POST", "/operations", huge), 413, "")
 }
 
+// TestFieldsAreThoseThatAreSpeltSo: one in other letters is unknown, and one that is there twice is refused; labels are the caller's own.
+func TestFieldsAreThoseThatAreSpeltSo(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	body := func(operation, target, identity string) string {
+		return `{"op":"start"` + operation + `,"targets":[{"namespace":"a","name":"x","hosts":["web-1"]` + target + `}],"spec":{"labels":{"a":1,"A":{"a":2,"a":3}},
+			"identity":{"proc_name":"x","setup_path":"/","pid_path":"/x","user":"root"` + identity + `},"commands":{"start":"x"},"policy":{"kind":"resident"}}}`
+	}
+	for field, text := range map[string]string{
+		"Op": body(`,"Op":"stop"`, "", ""), "op": body(`,"op":"stop"`, "", ""), "Targets": body(`,"Targets":[]`, "", ""), "\u017fpec": body(`,"\u017fpec":null`, "", ""),
+		"targets.Name": body("", `,"Name":"y"`, ""), "targets.hosts": body("", `,"hosts":[]`, ""),
+		"spec.identity.USER": body("", "", `,"USER":"nobody"`), "spec.identity.user": body("", "", `,"user":"nobody"`),
+	} {
+		r.refused(r.call("admin", "POST", "/operations", text), 422, field)
+	}
+	r.want(202, r.call("admin", "POST", "/operations", body("", "", "")))
+}
+
 func TestHangingUpIsNoFailure(t *testing.T) {
 	r := newRig(t)
 	r.app("admin")

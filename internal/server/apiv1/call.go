@@ -1,11 +1,13 @@
 package apiv1
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 	"time"
 
@@ -154,12 +156,17 @@ func (c *call) subject(part string) string {
 	return name
 }
 
-// decode reads the body of a call without parameters into v. An unknown field is refused: it may be one that was misspelt.
+// decode reads the body of a call without parameters into v. An unknown field is refused: it may be one that was misspelt; and so is one
+// that is there twice.
 func (c *call) decode(v any) error {
 	if err := c.params.done(); err != nil {
 		return err
 	}
-	d := json.NewDecoder(http.MaxBytesReader(c.w, c.r.Body, maxBody))
+	text, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, maxBody))
+	if err != nil {
+		return decodeProblem(err)
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
 		return decodeProblem(err)
@@ -167,7 +174,7 @@ func (c *call) decode(v any) error {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return problemf(http.StatusBadRequest, "the body goes on after its JSON object")
 	}
-	return nil
+	return exact(text, reflect.TypeOf(v))
 }
 
 // app is whose tasks the caller may see: its own, and every one's where it is an administrator.

@@ -26,6 +26,7 @@ func (f *Failure) Unwrap() error { return f.Err }
 // Store is everything a database offers.
 type Store interface { //nolint:interfacebloat // the sum of the small ones, for whoever opens and hands them out
 	Tasks
+	Repeats
 	Items
 	Agents
 	Joining
@@ -76,8 +77,8 @@ type Request struct {
 // Target is one agent as the caller named it.
 type Target struct {
 	// Key is the result key, ready to be shown. Several targets of a task may share it: the last one counts. One that asks
-	// for the same as the one before it under that key (the same agent, operation, process and spec; for a Query whatever its
-	// spec) is the same item.
+	// for the same as the one before it of that agent and process (the same operation and spec; for a Query whatever its spec) is the
+	// same operation, which is carried out once and has its outcome under each of its keys.
 	Key string
 	// Asked is the agent in the caller's spelling, such as "0:10.0.0.1".
 	Asked string
@@ -103,6 +104,24 @@ type Tasks interface {
 	TaskOpen(ctx context.Context, id string) (bool, error)
 	// OpenItems counts the items of all tasks that are not done.
 	OpenItems(ctx context.Context) (int, error)
+}
+
+// Repeat is a call that was answered before its task had ended, so that its caller will ask again.
+type Repeat struct {
+	// Of says whose call it is and about what; What is what it asks for. Either may be any text.
+	Of, What string
+	Task     string
+	At       time.Time
+}
+
+// Repeats remembers calls that will be asked again, one about each matter.
+type Repeats interface {
+	// PutRepeat remembers a call in the place of another one about the same matter, and forgets what was put before a time.
+	PutRepeat(ctx context.Context, r Repeat, before time.Time) error
+	// FindRepeat returns the call about a matter; ErrNotFound where there is none.
+	FindRepeat(ctx context.Context, of string) (Repeat, error)
+	// DropRepeat forgets the call about a matter.
+	DropRepeat(ctx context.Context, of string) error
 }
 
 // ItemView is an item as a poll shows it.
@@ -276,7 +295,8 @@ type Observations interface {
 	LastSession(ctx context.Context, agent string) (string, error)
 	// GetObserved calls fn for the rows of one process on the given agents, in the order of the agents; a missing row is skipped.
 	GetObserved(ctx context.Context, id process.ID, agents []string, fn func(Observed) error) error
-	// PageObserved returns the rows of a namespace from start, ordered by agent and name, and how many there are in all.
+	// PageObserved returns the rows of a namespace from start, and how many there are in all. They are in the order in which they came, so that
+	// whoever reads page by page sees none twice when others are added meanwhile.
 	PageObserved(ctx context.Context, namespace string, start, limit int) (rows []Observed, total int, err error)
 }
 

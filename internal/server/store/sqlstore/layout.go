@@ -13,6 +13,9 @@ import (
 // hidden is the rank of an item that a later one of the same key replaces in polls.
 const hidden = -1
 
+// single is the twin of an item that has none.
+const single = -1
+
 // layout is a task as rows.
 type layout struct {
 	specs []laidSpec // of the requests
@@ -37,12 +40,14 @@ type placed struct {
 	target  *store.Target
 	// blocked says that an earlier item of the task has to be done first.
 	blocked bool
+	// twin is the place of the item that asks for the same in another spelling, whose outcome is this one's too; single where there is none.
+	twin int
 	// leased says that it is leased as it is stored, unless it has to wait for an item of an earlier task.
 	leased bool
 }
 
-// lay places the items of a task: it drops repetitions, finds which item of each key is shown and in which place, and which
-// items wait for others of the task.
+// lay places the items of a task: it drops repetitions, finds which item of each key is shown and in which place, which items wait for
+// others of the task, and which are one operation under several keys.
 func lay(t *store.Task) (layout, error) {
 	total := 0
 	for i := range t.Requests {
@@ -53,7 +58,7 @@ func lay(t *store.Task) (layout, error) {
 		return layout{}, err
 	}
 	shown := make(map[string]int, total) // key → its last item
-	busy := make(map[lane]bool, total)
+	lanes := make(map[lane]int, total)   // lane → the last item of it that is carried out
 	keys := 0
 	for r := range t.Requests {
 		request := &t.Requests[r]
@@ -62,22 +67,27 @@ func lay(t *store.Task) (layout, error) {
 			if target.Agent == "" && target.Outcome == nil {
 				return layout{}, fmt.Errorf("target %q has neither an agent nor an outcome", target.Key)
 			}
-			it := placed{request: r, target: target}
-			if last, ok := shown[target.Key]; ok {
-				if l.repeats(t, it, l.items[last]) {
-					continue
-				}
-				it.rank = l.items[last].rank
-				l.items[last].rank = hidden
-				l.shuffled = true
-			} else {
-				it.rank = keys
-				keys++
-			}
+			it := placed{request: r, target: target, twin: single}
+			same, again := shown[target.Key]
 			if target.Outcome == nil {
 				where := lane{target.Agent, request.Process}
-				it.blocked = busy[where]
-				busy[where] = true
+				before, busy := lanes[where]
+				if it.blocked = busy; busy && l.repeats(t, it, l.items[before]) {
+					it.twin = before
+				} else {
+					lanes[where] = len(l.items)
+				}
+			}
+			switch {
+			case !again:
+				it.rank = keys
+				keys++
+			case l.repeated(t, it, same):
+				continue
+			default:
+				it.rank = l.items[same].rank
+				l.items[same].rank = hidden
+				l.shuffled = true
 			}
 			shown[target.Key] = len(l.items)
 			l.items = append(l.items, it)
@@ -149,15 +159,19 @@ type lane struct {
 	process process.ID
 }
 
-// repeats reports whether an item asks for the same as the one before it under its key. Only neighbours are compared: start, stop,
-// start is three operations.
+// repeated reports whether an item is the same as the one of its key that is shown so far: they are both one operation, or both the same
+// outcome. Only neighbours in a lane are one operation: start, stop, start is three.
+func (l *layout) repeated(t *store.Task, it placed, shown int) bool {
+	other := &l.items[shown]
+	p, q := it.target.Outcome, other.target.Outcome
+	if p == nil && q == nil {
+		return it.twin != single && (it.twin == shown || it.twin == other.twin)
+	}
+	return p != nil && q != nil && *p == *q && it.target.Agent == other.target.Agent && l.repeats(t, it, *other)
+}
+
+// repeats reports whether two items of a process ask for the same.
 func (l *layout) repeats(t *store.Task, a, b placed) bool {
 	x, y := &t.Requests[a.request], &t.Requests[b.request]
-	if a.target.Agent != b.target.Agent || x.Op != y.Op || x.Process != y.Process {
-		return false
-	}
-	if p, q := a.target.Outcome, b.target.Outcome; p != nil || q != nil {
-		return p != nil && q != nil && *p == *q
-	}
-	return x.Op == process.Query || l.specs[a.request].of == l.specs[b.request].of
+	return x.Op == y.Op && x.Process == y.Process && (x.Op == process.Query || l.specs[a.request].of == l.specs[b.request].of)
 }

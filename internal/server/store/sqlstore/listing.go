@@ -159,7 +159,7 @@ func scanTask(rows *sql.Rows) (store.TaskSummary, error) {
 
 // ListWaiting returns items that are not done, the oldest first.
 func (db *Store) ListWaiting(ctx context.Context, f store.WaitingFilter, limit int) ([]store.Waiting, error) {
-	w := where{dialect: db.dialect, text: []string{"i.state < 4", "r.op NOT IN ('query', 'set-groups')"}}
+	w := where{dialect: db.dialect, text: []string{"i.state < 4", "i.twin IS NULL", "r.op NOT IN ('query', 'set-groups')"}}
 	if f.Process != (process.ID{}) {
 		w.add("r.namespace = ? AND r.name = ?", f.Process.Namespace, f.Process.Name)
 	}

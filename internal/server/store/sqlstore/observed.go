@@ -186,7 +186,7 @@ func (db *Store) PageObserved(ctx context.Context, namespace string, start, limi
 			o, err := scan.row(r)
 			rows = append(rows, o)
 			return err
-		}, `SELECT o.agent, o.namespace, o.name, o.status, o.spec FROM observed o WHERE o.namespace = ? ORDER BY o.agent, o.name LIMIT ? OFFSET ?`,
+		}, `SELECT o.agent, o.namespace, o.name, o.status, o.spec FROM observed o WHERE o.namespace = ? ORDER BY o.num LIMIT ? OFFSET ?`,
 			namespace, max(limit, 0), max(start, 0))
 	}
 	if err != nil {

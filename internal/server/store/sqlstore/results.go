@@ -153,11 +153,17 @@ func (db *Store) finish(ctx context.Context, ends update, args []any, agents ite
 	return names, nil
 }
 
-// wakeLanes makes the first item that is not done of each lane due, if it has waited for that; lanes is a JSON array of [host, lane].
+// wakeLanes ends the twins of items that are done, and makes the first item that is not done of each lane due, if it has waited for that;
+// lanes is a JSON array of [host, lane].
 func wakeLanes(ctx context.Context, tx tx, lanes string) error {
 	var waiting bool
 	err := tx.value(ctx, &waiting, `SELECT EXISTS (SELECT 1 FROM items INDEXED BY items_waiting WHERE state < 2 AND due IS NULL)`)
 	if err != nil || !waiting { // as a rule nothing does
+		return err
+	}
+	err = tx.exec(ctx, `UPDATE items INDEXED BY items_twins SET state = 4, fault = o.fault, text = o.text, hosted = o.hosted, status = o.status
+		FROM items o WHERE items.twin IS NOT NULL AND items.state < 4 AND o.num = items.twin AND o.state = 4`)
+	if err != nil {
 		return err
 	}
 	return tx.exec(ctx, `UPDATE items SET due = ?2 WHERE state < 2 AND due IS NULL AND num IN (

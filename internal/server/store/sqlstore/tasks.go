@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -123,7 +124,7 @@ func insertItems(ctx context.Context, tx tx, t *store.Task, l layout, base itemB
 	for i := range t.Requests {
 		lanes[i] = laneOf(t.Requests[i].Process)
 	}
-	const openWidth, doneWidth = 9, 12
+	const openWidth, doneWidth = 11, 12
 	open, done := make([]any, 0, openWidth*len(l.items)), []any(nil)
 	for i, it := range l.items {
 		row := [...]any{
@@ -136,7 +137,11 @@ func insertItems(ctx context.Context, tx tx, t *store.Task, l layout, base itemB
 			if it.leased {
 				due = l.until
 			}
-			open = append(append(open, row[:]...), optional(nanos(due), !it.blocked))
+			deadline := nanos(fresh.Deadline)
+			if it.twin != single {
+				deadline = math.MaxInt64 // it ends with the other one
+			}
+			open = append(append(open, row[:]...), optional(nanos(due), !it.blocked), deadline, optional(base.item+int64(it.twin), it.twin != single))
 			continue
 		}
 		status, err := encode(o.Status)
@@ -147,10 +152,10 @@ func insertItems(ctx context.Context, tx tx, t *store.Task, l layout, base itemB
 	}
 	shared := []any{base.nonce, base.task, nanos(fresh.Deadline)}
 	err := insert{
-		head:   `INSERT INTO items (nonce, task, deadline, num, request, rank, key, asked, agent, host, lane, due, state, attempts) VALUES `,
-		row:    `(?1, ?2, ?3, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)`,
+		head:   `INSERT INTO items (nonce, task, num, request, rank, key, asked, agent, host, lane, due, deadline, twin, state, attempts) VALUES `,
+		row:    `(?1, ?2, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)`,
 		width:  openWidth,
-		shared: shared,
+		shared: shared[:2],
 	}.run(ctx, tx, open)
 	if err != nil {
 		return err

@@ -63,6 +63,7 @@ func fill(t *testing.T, s store.Store) {
 	_, facts := s.Identify(t.Context(), map[string]string{"id": "fleet"})
 	err := errors.Join(
 		s.CreateTask(t.Context(), &store.Task{ID: "copied", App: "app", Created: time.Now(), Requests: []store.Request{request}}, store.AuditRow{At: time.Now()}),
+		s.PutRepeat(t.Context(), store.Repeat{Of: "a", What: "b", Task: "copied", At: time.Now()}, time.Time{}),
 		s.CreateUser(t.Context(), store.User{Name: "u2"}),
 		s.CreateToken(t.Context(), store.Token{ID: "t2", User: "u2", Hash: "h2"}),
 		s.CreateWebhook(t.Context(), store.Webhook{Name: "w", Created: time.Now()}, 0),

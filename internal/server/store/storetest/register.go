@@ -4,6 +4,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -125,7 +126,7 @@ func observationsReplaced(t *testing.T, s store.Store) {
 	changed.Spec = xb.Spec
 	rows, total, err := s.PageObserved(t.Context(), "ns", 0, 10)
 	must(t, err)
-	same(t, "all", []store.Observed{changed, xc, ya}, rows)
+	same(t, "all", []store.Observed{changed, ya, xc}, rows)
 	same(t, "total", 3, total)
 	if s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, []store.Observed{ya}, nil) == nil {
 		t.Error("one agent's rows were replaced by another's")
@@ -133,7 +134,7 @@ func observationsReplaced(t *testing.T, s store.Store) {
 	must(t, s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, []store.Observed{xa}, []process.ID{xb.Process, {Namespace: "ns", Name: "unheard of"}}))
 	rows, _, err = s.PageObserved(t.Context(), "ns", 0, 10)
 	must(t, err)
-	same(t, "some kept", []store.Observed{xa, changed, ya}, rows)
+	same(t, "some kept", []store.Observed{changed, ya, xa}, rows)
 	must(t, s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, nil, nil))
 	rows, _, err = s.PageObserved(t.Context(), "ns", 0, 10)
 	must(t, err)
@@ -147,7 +148,7 @@ func observationsPaged(t *testing.T, s store.Store) {
 			all = append(all, observed(agent, "ns", name, len(all)+1))
 		}
 	}
-	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{all[8], all[3], all[5], all[0]}, nil))
+	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{all[0], all[1], all[2], all[3]}, nil))
 	must(t, s.PutObserved(t.Context(), store.ReportMark{}, append(all[:9:9], observed("a", "other", "1", 1)), nil))
 	for _, tt := range []struct {
 		start, limit int
@@ -162,5 +163,32 @@ func observationsPaged(t *testing.T, s store.Store) {
 	must(t, err)
 	if len(rows) != 0 || total != 0 {
 		t.Errorf("an empty namespace has %d of %d rows", len(rows), total)
+	}
+}
+
+// observationsPagedMeanwhile reads a namespace page by page while processes are added to it: none is read twice, and none is missed.
+func observationsPagedMeanwhile(t *testing.T, s store.Store) {
+	put := func(agent, name string) {
+		t.Helper()
+		must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{observed(agent, "ns", name, 1)}, nil))
+	}
+	for i := range 9 {
+		put("m", fmt.Sprint(i))
+	}
+	seen := map[string]int{}
+	for start := 0; start < 9; start += 3 {
+		rows, _, err := s.PageObserved(t.Context(), "ns", start, 3)
+		must(t, err)
+		for _, o := range rows {
+			seen[o.Agent+o.Process.Name]++
+		}
+		put("a", fmt.Sprint(start))              // before all others by its names
+		put("m", fmt.Sprint(8-start))            // told again, which changes no place
+		put("m", "0"+strings.Repeat("x", start)) // in the midst
+	}
+	for i := range 9 {
+		if n := seen["m"+fmt.Sprint(i)]; n != 1 {
+			t.Errorf("process %d was read %d times", i, n)
+		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"drover/internal/process"
 	"drover/internal/server/store"
 )
@@ -171,6 +173,102 @@ func repeatedKeys(t *testing.T, s store.Store) {
 	if v := views(t, s, "u"); len(v) != 1 || v[0].Op != process.Stop || v[0].Done {
 		t.Errorf("while the second of a key runs: %+v", v)
 	}
+}
+
+// twins are one process of one agent, in several spellings: what is asked of it is done once and shown under each key.
+func twins(t *testing.T, s store.Store) {
+	spelt := func(r store.Request, keys ...string) store.Request {
+		r.Targets = nil
+		for _, key := range keys {
+			r.Targets = append(r.Targets, store.Target{Key: key, Asked: key, Agent: "x"})
+		}
+		return r
+	}
+	restart := request(process.Restart, "a")
+	create(t, s, "t", spelt(restart, "id", "ip", "id"), request(process.Restart, "a", "y"), spelt(restart, "ip"))
+	items := lease(t, s, epoch, 100)
+	same(t, "carried out", []string{"restart x:a", "restart y:a"}, brief(items))
+	if n, err := s.OpenItems(t.Context()); err != nil || n != 3 {
+		t.Errorf("%d items are open; error %v", n, err)
+	}
+	waiting, err := s.ListWaiting(t.Context(), store.WaitingFilter{}, 10)
+	if must(t, err); len(waiting) != 2 {
+		t.Errorf("%d operations wait, want 2", len(waiting))
+	}
+	must(t, s.Begin(t.Context(), "x", map[string]time.Time{items[0].ID: at(2 * time.Hour)}))
+	overdue, err := s.Overdue(t.Context(), at(time.Hour), 100)
+	must(t, err)
+	same(t, "overdue while it is carried out", []string{"restart y:a"}, brief(overdue))
+
+	outcome := process.Outcome{Fault: process.Failed, Text: "no", Hosted: true, Status: &process.Status{Known: true, State: "up"}}
+	same(t, "tasks", []string{"t"}, finish(t, s, items[0], outcome))
+	var keys []string
+	for _, v := range views(t, s, "t") {
+		keys = append(keys, v.Key)
+		if v.Done != (v.Key != "y:a") || v.Done && (v.Asked != v.Key || cmp.Diff(&outcome, v.Outcome) != "") {
+			t.Errorf("%s: %+v", v.Key, v.Outcome)
+		}
+	}
+	same(t, "keys", []string{"id", "ip", "y:a"}, keys)
+	finish(t, s, items[1], success())
+
+	// What differs is done one after another, whatever it is called; start, stop, start is three operations.
+	start, stop := request(process.Start, "a"), request(process.Stop, "a")
+	create(t, s, "u", spelt(start, "id"), spelt(stop, "ip", "id"), spelt(start, "ip"), spelt(start, "id"))
+	var ran []string
+	for range 3 {
+		it := leaseOne(t, s, at(time.Hour))
+		ran = append(ran, brief([]store.Item{it})...)
+		finish(t, s, it, process.Outcome{Text: fmt.Sprint(len(ran))})
+	}
+	same(t, "runs", []string{"start x:a", "stop x:a", "start x:a"}, ran)
+	for _, v := range views(t, s, "u") {
+		if !v.Done || v.Outcome.Text != "3" {
+			t.Errorf("%s shows %+v", v.Key, v.Outcome)
+		}
+	}
+	if open, err := s.TaskOpen(t.Context(), "u"); open || err != nil || len(lease(t, s, at(time.Hour), 100)) > 0 {
+		t.Errorf("it is open: %v; error %v", open, err)
+	}
+
+	// An end without the agent's word is one of both.
+	create(t, s, "v", spelt(restart, "id", "ip"))
+	items = lease(t, s, at(time.Hour), 100)
+	_, err = s.Conclude(t.Context(), []store.Ended{{Item: items[0], Outcome: outcome}})
+	must(t, err)
+	if open, err := s.TaskOpen(t.Context(), "v"); open || err != nil {
+		t.Errorf("it is open: %v; error %v", open, err)
+	}
+}
+
+func repeats(t *testing.T, s store.Store) {
+	put := func(r store.Repeat) {
+		t.Helper()
+		must(t, s.PutRepeat(t.Context(), r, r.At.Add(-time.Minute)))
+	}
+	find := func(of string, want store.Repeat) {
+		t.Helper()
+		got, err := s.FindRepeat(t.Context(), of)
+		if want.Of == "" != errors.Is(err, store.ErrNotFound) || want.Of != "" && err != nil {
+			t.Fatal(err)
+		}
+		same(t, of, want, got)
+	}
+	a, b := store.Repeat{Of: "a", What: "x", Task: "t", At: epoch}, store.Repeat{Of: "b", What: "y", Task: "u", At: at(time.Second)}
+	find("a", store.Repeat{})
+	put(a)
+	put(b)
+	find("a", a)
+	find("b", b)
+	a.What, a.At = "z", at(2*time.Second)
+	put(a)
+	find("a", a)
+	must(t, s.DropRepeat(t.Context(), "a"))
+	must(t, s.DropRepeat(t.Context(), "a"))
+	find("a", store.Repeat{})
+	a.At = at(2 * time.Minute)
+	put(a) // and b is too old
+	find("b", store.Repeat{})
 }
 
 func oddTexts(t *testing.T, s store.Store) {
