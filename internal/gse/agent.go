@@ -1,14 +1,11 @@
 package gse
 
-import (
-	"errors"
-	"fmt"
-)
+import "fmt"
 
 // ReadAgentHosts reads the body of GSE's get_agent_status and get_agent_info.
 func ReadAgentHosts(body []byte) ([]Target, error) {
 	var b targets
-	if err := decode(body, &b); err != nil {
+	if err := scan(body, b.read); err != nil {
 		return nil, err
 	}
 	return b.list("", noProcess(), agentKey)
@@ -16,20 +13,29 @@ func ReadAgentHosts(body []byte) ([]Target, error) {
 
 // ReadJobAgents reads the body of JOB's get_agent_status.
 func ReadJobAgents(body []byte) ([]Target, error) {
-	var b struct {
-		jobScope
-		Hosts []host `json:"ip_list"`
-	}
-	if err := decode(body, &b); err != nil {
+	var (
+		scope jobScope
+		hosts []host
+	)
+	err := scan(body, func(s *scanner) {
+		s.object("", func(name []byte) {
+			if string(name) == "ip_list" {
+				hosts = readHosts("ip_list", s)
+				return
+			}
+			scope.member(name, s)
+		})
+	})
+	if err != nil {
 		return nil, err
 	}
-	if _, err := b.namespace(); err != nil {
+	if _, err := scope.namespace(); err != nil {
 		return nil, err
 	}
-	if len(b.Hosts) == 0 {
-		return nil, errors.New("ip_list is missing")
+	if len(hosts) == 0 {
+		return nil, missing("ip_list")
 	}
-	return listHosts("ip_list", b.Hosts, noProcess(), agentKey)
+	return listHosts("ip_list", hosts, noProcess(), agentKey)
 }
 
 // ReadAgentIDs reads the body of list_agent_state and list_agent_info, which may name hosts too.
@@ -42,37 +48,34 @@ type Upgrade struct {
 	ID string
 }
 
+// upgradeBody has an id for each host.
+type upgradeBody struct {
+	Hosts []host `json:"hosts"`
+	IDs   []Str  `json:"hosts[].bk_agent_id"`
+}
+
 // ReadUpgrade reads the body of upgrade_to_agent_id. It refuses an id that reads as the address of another host: whoever asks for that
 // host would reach this one.
 func ReadUpgrade(body []byte) ([]Upgrade, error) {
-	var b struct {
-		Hosts []struct {
-			host
-			ID Str `json:"bk_agent_id"`
-		} `json:"hosts"`
-	}
-	if err := decode(body, &b); err != nil {
+	var b upgradeBody
+	if err := scan(body, b.read); err != nil {
 		return nil, err
 	}
 	if len(b.Hosts) == 0 {
-		return nil, errors.New("hosts is missing")
+		return nil, missing("hosts")
 	}
-	hosts := make([]host, len(b.Hosts))
-	for i := range b.Hosts {
-		hosts[i] = b.Hosts[i].host
-	}
-	list, err := listHosts("hosts", hosts, noProcess(), agentKey)
+	list, err := listHosts("hosts", b.Hosts, noProcess(), agentKey)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]Upgrade, len(list))
 	for i, t := range list {
-		id, field := b.Hosts[i].ID, func() string { return fmt.Sprintf("hosts[%d].bk_agent_id", i) }
+		id, field := b.IDs[i], func() string { return fmt.Sprintf("hosts[%d].bk_agent_id", i) }
 		if err := checkTarget(id, field); err != nil {
 			return nil, err
 		}
 		if h := HostOf(id.value); h.IP != "" && !sameAddress(h, t.Host) {
-			return nil, fmt.Errorf("%s: %q is the address of another host than %s", field(), id.value, t.Host.Agent())
+			return nil, misreadf("%s: %q is the address of another host than %s", field(), id.value, t.Host.Agent())
 		}
 		out[i] = Upgrade{Target: t, ID: id.value}
 	}

@@ -2,7 +2,7 @@ package gse
 
 import "encoding/json"
 
-// The readers below fill in what encoding/json would, by the names of the fields' tags.
+// The readers below fill in the fields of their structs by the names of the tags. A member that is there again is read over what it was.
 
 func (b *multiBody) read(s *scanner) {
 	const list = "proc_operate_req"
@@ -13,11 +13,9 @@ func (b *multiBody) read(s *scanner) {
 		}
 		b.Requests = nil
 		s.array(list, func() {
-			s.under = list + "."
 			b.Requests = append(b.Requests, operateBody{})
-			b.Requests[len(b.Requests)-1].read(s)
+			s.below(list, func() { b.Requests[len(b.Requests)-1].read(s) })
 		})
-		s.under = ""
 	})
 }
 
@@ -25,38 +23,53 @@ func (b *operateBody) read(s *scanner) {
 	s.object("", func(name []byte) {
 		switch string(name) {
 		case "meta":
-			b.Meta = pointed(s, b.Meta, func(m *meta) { m.read("meta", s) })
-		case "hosts":
-			b.Hosts = nil
-			s.array("hosts", func() {
-				b.Hosts = append(b.Hosts, host{})
-				b.Hosts[len(b.Hosts)-1].read("hosts", s)
-			})
-		case "agent_id_list":
-			b.Agents = nil
-			s.array("agent_id_list", func() {
-				b.Agents = append(b.Agents, Str{})
-				s.scalar(&b.Agents[len(b.Agents)-1])
-			})
+			b.Meta = pointed(s, func(m *meta) { m.read("meta", s) })
 		case "op_type":
 			s.scalar(&b.OpType)
 		case "spec":
 			b.Spec = s.value()
 		default:
-			s.value()
+			b.member(name, s)
 		}
 	})
 }
 
-// pointed reads a value that may be null, into the one that is there or into a new one.
-func pointed[T any](s *scanner, v *T, read func(*T)) *T {
+// member reads a member of a body that may be one of the targets.
+func (b *targets) member(name []byte, s *scanner) {
+	switch string(name) {
+	case "hosts":
+		b.Hosts = readHosts("hosts", s)
+	case "agent_id_list":
+		b.Agents = nil
+		s.array("agent_id_list", func() {
+			b.Agents = append(b.Agents, Str{})
+			s.scalar(&b.Agents[len(b.Agents)-1])
+		})
+	default:
+		s.value()
+	}
+}
+
+func (b *targets) read(s *scanner) {
+	s.object("", func(name []byte) { b.member(name, s) })
+}
+
+func readHosts(field string, s *scanner) (hosts []host) {
+	s.array(field, func() {
+		hosts = append(hosts, host{})
+		h := &hosts[len(hosts)-1]
+		s.object(field, func(name []byte) { h.member(name, s) })
+	})
+	return hosts
+}
+
+// pointed reads a value that may be null.
+func pointed[T any](s *scanner, read func(*T)) *T {
 	if s.peek() == 'n' {
 		s.value()
 		return nil
 	}
-	if v == nil {
-		v = new(T)
-	}
+	v := new(T)
 	read(v)
 	return v
 }
@@ -76,36 +89,34 @@ func (m *meta) read(field string, s *scanner) {
 	})
 }
 
-func (h *host) read(field string, s *scanner) {
-	s.object(field, func(name []byte) {
-		switch string(name) {
-		case "ip":
-			s.scalar(&h.IP)
-		case "bk_cloud_id":
-			s.scalar(&h.Cloud)
-		case "bk_supplier_id":
-			s.scalar(&h.Supplier)
-		default:
-			s.value()
-		}
-	})
+func (h *host) member(name []byte, s *scanner) {
+	switch string(name) {
+	case "ip":
+		s.scalar(&h.IP)
+	case "bk_cloud_id":
+		s.scalar(&h.Cloud)
+	case "bk_supplier_id":
+		s.scalar(&h.Supplier)
+	default:
+		s.value()
+	}
 }
 
 func (b *specBody) read(s *scanner) {
 	s.object("", func(name []byte) {
 		switch string(name) {
 		case "identity":
-			b.Identity = pointed(s, b.Identity, func(i *identityBody) { i.read(s) })
+			b.Identity = pointed(s, func(i *identityBody) { i.read(s) })
 		case "control":
-			b.Control = pointed(s, b.Control, func(c *controlBody) { c.read(s) })
+			b.Control = pointed(s, func(c *controlBody) { c.read(s) })
 		case "resource":
-			b.Resource = pointed(s, b.Resource, func(r *resourceBody) { r.read(s) })
+			b.Resource = pointed(s, func(r *resourceBody) { r.read(s) })
 		case "monitor_policy":
-			b.Monitor = pointed(s, b.Monitor, func(p *policyBody) { p.read("monitor_policy", s) })
+			b.Monitor = pointed(s, func(p *policyBody) { p.read("monitor_policy", s) })
 		case "alive_monitor_policy":
-			b.Alive = pointed(s, b.Alive, func(p *policyBody) { p.read("alive_monitor_policy", s) })
+			b.Alive = pointed(s, func(p *policyBody) { p.read("alive_monitor_policy", s) })
 		case "warn_report_policy":
-			b.Warn = pointed(s, b.Warn, func(w *warnBody) { w.read(s) })
+			b.Warn = pointed(s, func(w *warnBody) { w.read(s) })
 		case "configmap":
 			b.Configs = nil
 			s.array("configmap", func() {
@@ -226,5 +237,221 @@ func (c *configBody) read(s *scanner) {
 		default:
 			s.value()
 		}
+	})
+}
+
+func (b *groupBody) read(s *scanner) {
+	s.object("", func(name []byte) {
+		switch string(name) {
+		case "meta":
+			b.Meta = pointed(s, func(m *meta) { m.read("meta", s) })
+		case "spec":
+			b.Spec = pointed(s, func(spec *groupsBody) { spec.read(s) })
+		default:
+			b.member(name, s)
+		}
+	})
+}
+
+func (b *groupsBody) read(s *scanner) {
+	const list = "spec.process_group"
+	s.object("spec", func(name []byte) {
+		if string(name) != "process_group" {
+			s.value()
+			return
+		}
+		b.Groups = nil
+		if s.peek() == '[' {
+			b.Groups = []poolBody{} // which is not the same as none
+		}
+		s.array(list, func() {
+			b.Groups = append(b.Groups, poolBody{})
+			g := &b.Groups[len(b.Groups)-1]
+			s.object(list, func(name []byte) {
+				switch string(name) {
+				case "id":
+					s.scalar(&g.ID)
+				case "resource":
+					g.Resource = pointed(s, func(r *poolResource) { r.read(list+".resource", s) })
+				default:
+					s.value()
+				}
+			})
+		})
+	})
+}
+
+func (r *poolResource) read(field string, s *scanner) {
+	s.object(field, func(name []byte) {
+		switch string(name) {
+		case "cpu_pool_limit":
+			s.scalar(&r.CPULimit)
+		case "mem_pool_limit":
+			s.scalar(&r.MemLimit)
+		case "cpu_pool_weight":
+			s.scalar(&r.CPUWeight)
+		case "mem_pool_weight":
+			s.scalar(&r.MemWeight)
+		default:
+			s.value()
+		}
+	})
+}
+
+func (b *syncBody) read(s *scanner) {
+	s.object("", func(name []byte) {
+		switch string(name) {
+		case "meta":
+			b.Meta = pointed(s, func(m *meta) { m.read("meta", s) })
+		case "page":
+			b.Page = pointed(s, func(p *pageBody) {
+				s.object("page", func(name []byte) {
+					switch string(name) {
+					case "start":
+						s.scalar(&p.Start)
+					case "limit":
+						s.scalar(&p.Limit)
+					default:
+						s.value()
+					}
+				})
+			})
+		default:
+			s.value()
+		}
+	})
+}
+
+func (b *upgradeBody) read(s *scanner) {
+	s.object("", func(name []byte) {
+		if string(name) != "hosts" {
+			s.value()
+			return
+		}
+		b.Hosts, b.IDs = nil, nil
+		s.array("hosts", func() {
+			b.Hosts, b.IDs = append(b.Hosts, host{}), append(b.IDs, Str{})
+			h, id := &b.Hosts[len(b.Hosts)-1], &b.IDs[len(b.IDs)-1]
+			s.object("hosts", func(name []byte) {
+				if string(name) == "bk_agent_id" {
+					s.scalar(id)
+					return
+				}
+				h.member(name, s)
+			})
+		})
+	})
+}
+
+// member reads a member of a body that may be one of the scope.
+func (b *jobScope) member(name []byte, s *scanner) {
+	switch string(name) {
+	case "bk_biz_id":
+		s.scalar(&b.Biz)
+	case "bk_scope_type":
+		s.scalar(&b.ScopeType)
+	case "bk_scope_id":
+		s.scalar(&b.ScopeID)
+	default:
+		s.value()
+	}
+}
+
+func (b *jobBody) read(s *scanner) {
+	const list = "process_infos"
+	s.object("", func(name []byte) {
+		switch string(name) {
+		case "op_type":
+			s.scalar(&b.OpType)
+		case list:
+			b.Processes = nil
+			s.array(list, func() {
+				b.Processes = append(b.Processes, jobProcess{})
+				s.below(list, func() { b.Processes[len(b.Processes)-1].read(s) })
+			})
+		default:
+			b.member(name, s)
+		}
+	})
+}
+
+func (p *jobProcess) read(s *scanner) {
+	s.object("", func(name []byte) {
+		switch string(name) {
+		case "setup_path":
+			s.scalar(&p.SetupPath)
+		case "proc_name":
+			s.scalar(&p.ProcName)
+		case "pid_path":
+			s.scalar(&p.PIDPath)
+		case "cfg_path":
+			s.scalar(&p.CfgPath)
+		case "log_path":
+			s.scalar(&p.LogPath)
+		case "contact":
+			s.scalar(&p.Contact)
+		case "proc_owner":
+			s.scalar(&p.Owner)
+		case "func_id":
+			s.scalar(&p.FuncID)
+		case "instance_id":
+			s.scalar(&p.InstanceID)
+		case "value_key":
+			s.scalar(&p.ValueKey)
+		case "account":
+			s.scalar(&p.Account)
+		case "cmd_shell_ext":
+			s.scalar(&p.Extension)
+		case "ip_list":
+			p.Hosts = readHosts("ip_list", s)
+		case "start_cmd":
+			s.scalar(&p.Start)
+		case "stop_cmd":
+			s.scalar(&p.Stop)
+		case "restart_cmd":
+			s.scalar(&p.Restart)
+		case "reload_cmd":
+			s.scalar(&p.Reload)
+		case "kill_cmd":
+			s.scalar(&p.Kill)
+		default:
+			p.jobPolicy.member(name, s)
+		}
+	})
+}
+
+func (p *jobPolicy) member(name []byte, s *scanner) {
+	switch string(name) {
+	case "type":
+		s.scalar(&p.Type)
+	case "cycle_time":
+		s.scalar(&p.CycleTime)
+	case "instance_num":
+		s.scalar(&p.Instances)
+	case "start_check_begin_time":
+		s.scalar(&p.CheckBegin)
+	case "start_check_end_time":
+		s.scalar(&p.CheckEnd)
+	case "op_timeout":
+		s.scalar(&p.OpTimeout)
+	case "cpu_lmt":
+		s.scalar(&p.CPULimit)
+	case "mem_lmt":
+		s.scalar(&p.MemLimit)
+	default:
+		s.value()
+	}
+}
+
+// ReadTexts reads those members of an object that are texts by the names in the map; the others and what is no object stay as they are.
+func ReadTexts(object []byte, texts map[string]*Str) error {
+	return scan(object, func(s *scanner) {
+		s.object("", func(name []byte) {
+			if text := texts[string(name)]; text != nil {
+				s.scalar(text)
+				return
+			}
+			s.value()
+		})
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"time"
 
 	"drover/internal/process"
@@ -47,30 +48,48 @@ func JobResult(it Item, now time.Time) Entry {
 	if it.Outcome == nil {
 		return handling()
 	}
+	outcome := *it.Outcome
+	outcome.Text = respelt(outcome.Text, jobField)
+	it.Outcome = &outcome
 	entry := entryOf(it.Outcome)
 	// JOB shows the binary's name in both places where GSE shows the process's name in one.
 	entry.Content = document(it, procName(it), now)
 	return entry
 }
 
-// RegistrationResult returns the entry of an item of a registration call, which has no content. Unfinished is the text
-// for an item without outcome: the call is over, so "handling" would never be asked about again.
-func RegistrationResult(it Item, unfinished string) Entry {
+// RegistrationResult returns the entry of an item of a registration call, which has no content.
+func RegistrationResult(it Item) Entry {
 	if it.Outcome == nil {
-		return Entry{ErrorCode: Code(process.Failed), ErrorMsg: unfinished, Content: ""}
+		return handling()
 	}
 	return entryOf(it.Outcome)
 }
 
 func handling() Entry { return Entry{ErrorCode: CodeHandling, ErrorMsg: textHandling, Content: ""} }
 
+// entryOf returns the entry without its content. Callers compare what success says: a hint beside it is for others to show.
 func entryOf(o *process.Outcome) Entry {
-	e := Entry{ErrorCode: Code(o.Fault), ErrorMsg: o.Text, Content: ""}
-	if e.ErrorMsg == "" && o.Fault == process.None {
-		e.ErrorMsg = process.Success
+	if o.Fault == process.None {
+		return Entry{ErrorCode: CodeSuccess, ErrorMsg: process.Success, Content: ""}
 	}
-	return e
+	return Entry{ErrorCode: Code(o.Fault), ErrorMsg: respelt(o.Text, gseField), Content: ""}
 }
+
+// respelt puts a fault that an agent found, whose text begins with the field, into the words of the caller, whom the agent does not know.
+// A text that begins otherwise may hold the output of a command, and stays.
+func respelt(text string, spelt func(field string) string) string {
+	if !strings.HasPrefix(text, "spec.") {
+		return text
+	}
+	end := strings.IndexAny(text, ": ")
+	if end < 0 {
+		return text
+	}
+	return spelt(text[:end]) + text[end:]
+}
+
+// gseField is a field of a spec as every GSE caller knows it: the policy goes by several names.
+func gseField(field string) string { return strings.TrimPrefix(field, "spec.monitor_policy.") }
 
 // document returns what content says, for failures too: callers decode the content of every key once none is at 115.
 func document(it Item, processName string, now time.Time) any {

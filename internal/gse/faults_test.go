@@ -1,8 +1,10 @@
 package gse_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"drover/internal/gse"
 	"drover/internal/process"
@@ -33,7 +35,7 @@ func operate(t *testing.T, opType, policy, identity string) string {
 const identity = `{"proc_name": "p", "setup_path": "/opt", "pid_path": "/run/p.pid", "user": "root"}`
 
 func TestTimetables(t *testing.T) {
-	const missing = `spec.monitor_policy.crontab_rule is empty: a periodic process (auto_type 0) needs it, such as "*/5 * * * *", or a cycle_time in seconds`
+	const missing = `spec.alive_monitor_policy.crontab_rule is empty: a periodic process (auto_type 0) needs it, such as "*/5 * * * *", or a cycle_time in seconds`
 	for _, c := range []struct{ op, policy, want string }{
 		{"0", `{"auto_type": 0, "crontab_rule": "*/5 * * * *"}`, ""},
 		{"3", `{"auto_type": 0, "crotab_rule": "@daily"}`, ""},
@@ -43,7 +45,11 @@ func TestTimetables(t *testing.T) {
 		{"4", `{"auto_type": 0, "crontab_rule": "never"}`, ""},
 		{"2", `{"auto_type": 0}`, ""},
 		{"0", `{"auto_type": 1, "crontab_rule": "never"}`, ""}, // stored, not used
-		{"0", `{"auto_type": 0, "crontab_rule": "0 25 * * *"}`, `spec.monitor_policy.crontab_rule "0 25 * * *": hour "25": expected 0 to 23, with * for all, lists 1,2, ranges 1-5 and steps */2`},
+		{"0", `{"auto_type": 0, "crontab_rule": "0 25 * * *"}`, `spec.alive_monitor_policy.crontab_rule "0 25 * * *": hour "25": expected 0 to 23, with * for all, lists 1,2, ranges 1-5 and steps */2`},
+		{"0", `{"auto_type": 0, "crotab_rule": "0 25 * * *"}`, `spec.alive_monitor_policy.crotab_rule "0 25 * * *": hour "25": expected 0 to 23, with * for all, lists 1,2, ranges 1-5 and steps */2`},
+		{"0", `{"auto_type": 0, "crotab_rule": []}`, "spec.alive_monitor_policy.crotab_rule is not a string: []"},
+		// A kind that cannot be read is not 0, which would need a timetable.
+		{"0", `{"auto_type": "resident"}`, `spec.alive_monitor_policy.auto_type is not an integer: "resident"`},
 		{"0", `{"auto_type": 0, "crontab_rule": {}}`, "spec.alive_monitor_policy.crontab_rule is not a string: {}"},
 	} {
 		if got := operate(t, c.op, c.policy, identity); got != c.want {
@@ -81,7 +87,10 @@ func TestJobTypes(t *testing.T) {
 		{"0", `, "type": 0`, "cycle_time is missing: type 0 (periodic) needs it, in seconds", process.Periodic, false},
 		{"3", `, "type": "0", "cycle_time": "0", "setup_path": "opt"`, `setup_path "opt" is not absolute: expected a path that begins with /; cycle_time is missing: type 0 (periodic) needs it, in seconds`, process.Periodic, false},
 		{"1", `, "type": 0`, "", process.Periodic, false},
-		{"0", `, "type": 3, "op_timeout": 99999999`, "type is 3: expected 0 (periodic), 1 (resident) or 2 (single run); op_timeout is 99999999: expected at most 2592000", process.Resident, false},
+		{"0", `, "type": "x"`, `type is not an integer: "x"`, process.Resident, false},
+		{"0", `, "type": 0, "cycle_time": 1000000000000000000`, "cycle_time is 1000000000000000000: expected at most 2592000", process.Periodic, false},
+		{"0", `, "type": 0, "cycle_time": "x"`, `cycle_time is not an integer: "x"`, process.Periodic, false},
+		{"0", `, "type": 3, "op_timeout": 99999999`, "type is 3: expected 0 (periodic), 1 (resident) or 2 (single run); op_timeout is 99999999: expected at most 3600", process.Resident, false},
 	} {
 		ops, err := gse.ReadJobOperate([]byte(`{"bk_biz_id": 2, "op_type": ` + c.op + `, "process_infos": [{"setup_path": "/opt", "proc_name": "p", "pid_path": "/p.pid",
 			"ip_list": [{"bk_cloud_id": 0, "ip": "10.0.0.1"}]` + c.fields + `}]}`))
@@ -90,6 +99,65 @@ func TestJobTypes(t *testing.T) {
 		}
 		if p := ops[0].Spec.Policy; p.Kind != c.kind || p.KindAssumed != c.assumed {
 			t.Errorf("op %s%s: kind %s, assumed %v", c.op, c.fields, p.Kind, p.KindAssumed)
+		}
+	}
+}
+
+// TestCheckTimesAndTimeoutsAreBounded: a check keeps others from the process for as long as it lasts.
+func TestCheckTimesAndTimeoutsAreBounded(t *testing.T) {
+	for _, field := range []string{"start_check_secs", "stop_check_secs", "op_timeout"} {
+		if got := operate(t, "0", `{"`+field+`": 3600}`, identity); got != "" {
+			t.Errorf("3600: %s", got)
+		}
+		want := "spec.alive_monitor_policy." + field + " is 3601: expected at most 3600"
+		for _, op := range []string{"0", "1", "9", "7"} {
+			if got := operate(t, op, `{"`+field+`": 3601}`, identity); got != want {
+				t.Errorf("op %s: got %q, want %q", op, got, want)
+			}
+		}
+	}
+	for _, field := range []string{"start_check_begin_time", "start_check_end_time", "op_timeout"} {
+		for value, want := range map[string]string{"3600": "", `"3601"`: field + " is 3601: expected at most 3600"} {
+			ops, err := gse.ReadJobOperate([]byte(`{"bk_biz_id": 2, "op_type": 0, "process_infos": [{"setup_path": "/opt", "proc_name": "p", "pid_path": "/p.pid",
+				"ip_list": [{"bk_cloud_id": 0, "ip": "10.0.0.1"}], "` + field + `": ` + value + `}]}`))
+			if got := problem(t, ops, err); got != want {
+				t.Errorf("%s %s: got %q, want %q", field, value, got, want)
+			}
+		}
+	}
+	// How far apart relaunches are keeps nobody waiting.
+	if got := operate(t, "0", `{"start_interval": 86400}`, identity); got != "" {
+		t.Error(got)
+	}
+}
+
+// TestAFaultOfTheAgentIsInTheCallersWords: the agent does not know who asks.
+func TestAFaultOfTheAgentIsInTheCallersWords(t *testing.T) {
+	for text, want := range map[string][2]string{
+		`spec.identity.user: user "x" is unknown`:   {`spec.identity.user: user "x" is unknown`, `account: user "x" is unknown`},
+		"spec.monitor_policy.crontab_rule \"a\": b": {"crontab_rule \"a\": b", "crontab_rule \"a\": b"},
+		"[spec.identity.user: said the command]":    {"[spec.identity.user: said the command]", "[spec.identity.user: said the command]"},
+		"spec.":                                     {"spec.", "spec."},
+	} {
+		it := gse.Item{Op: process.Start, Outcome: &process.Outcome{Fault: process.Failed, Text: text}}
+		if got := gse.Result(it, time.Now()); got.ErrorMsg != want[0] {
+			t.Errorf("GSE is told %q, want %q", got.ErrorMsg, want[0])
+		}
+		if got := gse.JobResult(it, time.Now()); got.ErrorMsg != want[1] {
+			t.Errorf("JOB is told %q, want %q", got.ErrorMsg, want[1])
+		}
+	}
+}
+
+// TestSuccessIsOneWord: callers compare it; a hint is for others to show.
+func TestSuccessIsOneWord(t *testing.T) {
+	it := gse.Item{Op: process.Start, Outcome: &process.Outcome{Text: "success: crontab_rule is stored and not used"}}
+	for name, e := range map[string]gse.Entry{
+		"gse": gse.Result(it, time.Now()), "job": gse.JobResult(it, time.Now()), "registration": gse.RegistrationResult(it),
+	} {
+		text, err := json.Marshal(e)
+		if err != nil || e.ErrorMsg != process.Success || strings.Contains(string(text), "stored") {
+			t.Errorf("%s: %s; error %v", name, text, err)
 		}
 	}
 }

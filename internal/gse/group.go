@@ -2,7 +2,6 @@ package gse
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -46,26 +45,31 @@ type GroupUsage struct {
 // maxGroups bounds the groups of one namespace on one host.
 const maxGroups = 100
 
-type groupBody struct {
-	Meta *meta `json:"meta"`
-	targets
-	Spec *struct {
-		Groups []struct {
-			ID       Str `json:"id"`
-			Resource *struct {
-				CPULimit  Float `json:"cpu_pool_limit"`
-				MemLimit  Float `json:"mem_pool_limit"`
-				CPUWeight Int   `json:"cpu_pool_weight"`
-				MemWeight Int   `json:"mem_pool_weight"`
-			} `json:"resource"`
-		} `json:"process_group"`
-	} `json:"spec"`
-}
+type (
+	groupBody struct {
+		Meta *meta `json:"meta"`
+		targets
+		Spec *groupsBody `json:"spec"`
+	}
+	groupsBody struct {
+		Groups []poolBody `json:"process_group"`
+	}
+	poolBody struct {
+		ID       Str           `json:"id"`
+		Resource *poolResource `json:"resource"`
+	}
+	poolResource struct {
+		CPULimit  Float `json:"cpu_pool_limit"`
+		MemLimit  Float `json:"mem_pool_limit"`
+		CPUWeight Int   `json:"cpu_pool_weight"`
+		MemWeight Int   `json:"mem_pool_weight"`
+	}
+)
 
 // ReadSetGroups reads the body of set_process_group_info. An error means that there is no key to answer for.
 func ReadSetGroups(body []byte) (GroupSetting, error) {
 	var b groupBody
-	if err := decode(body, &b); err != nil {
+	if err := scan(body, b.read); err != nil {
 		return GroupSetting{}, err
 	}
 	namespace, targets, err := b.list()
@@ -73,7 +77,7 @@ func ReadSetGroups(body []byte) (GroupSetting, error) {
 		return GroupSetting{}, err
 	}
 	if b.Spec == nil || b.Spec.Groups == nil {
-		return GroupSetting{}, errors.New("spec.process_group is missing")
+		return GroupSetting{}, missing("spec.process_group")
 	}
 	s := GroupSetting{Operation: Operation{ID: process.ID{Namespace: namespace}, Op: process.SetGroups, Targets: targets}}
 	s.Groups, s.Problem = b.groups()
@@ -83,7 +87,7 @@ func ReadSetGroups(body []byte) (GroupSetting, error) {
 // ReadGetGroups reads the body of get_process_group_info: a namespace, and the hosts whose groups are wanted.
 func ReadGetGroups(body []byte) (namespace string, targets []Target, err error) {
 	var b groupBody
-	if err := decode(body, &b); err != nil {
+	if err := scan(body, b.read); err != nil {
 		return "", nil, err
 	}
 	return b.list()
@@ -95,7 +99,7 @@ func (b *groupBody) list() (string, []Target, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	if err := process.ValidateID(process.ID{Namespace: namespace, Name: "any"}); err != nil {
+	if err := b.Meta.Namespace.fits(process.MaxName, func() string { return "meta.namespace" }); err != nil {
 		return "", nil, err
 	}
 	targets, err := b.targets.list("", process.ID{Namespace: namespace}, groupKey)

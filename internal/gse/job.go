@@ -1,7 +1,6 @@
 package gse
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -95,23 +94,33 @@ func ReadJobManage(body []byte) ([]Operation, error) {
 
 // ReadJobResult reads the body of get_proc_result and returns the task's id, which is not empty.
 func ReadJobResult(body []byte) (string, error) {
-	var b struct {
-		jobScope
-		Task Str `json:"bk_gse_taskid"`
-	}
-	if err := decode(body, &b); err != nil {
+	const field = "bk_gse_taskid"
+	var (
+		scope jobScope
+		task  Str
+	)
+	err := scan(body, func(s *scanner) {
+		s.object("", func(name []byte) {
+			if string(name) == field {
+				s.scalar(&task)
+				return
+			}
+			scope.member(name, s)
+		})
+	})
+	if err != nil {
 		return "", err
 	}
-	if _, err := b.namespace(); err != nil {
+	if _, err := scope.namespace(); err != nil {
 		return "", err
 	}
-	return taskID("bk_gse_taskid", b.Task)
+	return taskID(field, task)
 }
 
 // readJob reads either operating call; blank returns the name of a required field that has no text.
 func readJob(body []byte, meaning func(int64) (process.Op, bool), blank func(*jobProcess) (string, Str)) ([]Operation, error) {
 	var b jobBody
-	if err := decode(body, &b); err != nil {
+	if err := scan(body, b.read); err != nil {
 		return nil, err
 	}
 	return b.operations(meaning, blank)
@@ -123,10 +132,10 @@ func (b *jobBody) operations(meaning func(int64) (process.Op, bool), blank func(
 		return nil, err
 	}
 	if b.OpType.state == absent {
-		return nil, errors.New("op_type is missing")
+		return nil, missing("op_type")
 	}
 	if len(b.Processes) == 0 {
-		return nil, errors.New("process_infos is missing")
+		return nil, missing("process_infos")
 	}
 	ops := make([]Operation, 0, len(b.Processes))
 	for i := range b.Processes {
@@ -135,10 +144,10 @@ func (b *jobBody) operations(meaning func(int64) (process.Op, bool), blank func(
 			if err := v.required(at + field); err != nil {
 				return nil, err
 			}
-			return nil, fmt.Errorf("%s%s is blank", at, field)
+			return nil, misreadf("%s is blank", at+field)
 		}
 		if len(p.Hosts) == 0 {
-			return nil, fmt.Errorf("%sip_list is missing", at)
+			return nil, missing(at + "ip_list")
 		}
 		spec, faults := p.translate()
 		id := process.ID{Namespace: namespace, Name: p.key(spec)}
@@ -148,11 +157,7 @@ func (b *jobBody) operations(meaning func(int64) (process.Op, bool), blank func(
 		}
 		o := Operation{ID: id, Spec: spec, Targets: list}
 		o.setOp(b.OpType, meaning)
-		faults = o.faults(faults)
-		for i := range faults {
-			faults[i].Text = jobWords(faults[i])
-		}
-		o.settle(faults)
+		o.settle(o.faults(faults, speltForJob))
 		ops = append(ops, o)
 	}
 	return ops, nil
@@ -165,16 +170,16 @@ func (s *jobScope) namespace() (string, error) {
 			return "", err
 		}
 		if s.Biz.value <= 0 {
-			return "", errors.New("bk_biz_id is not positive")
+			return "", misreadf("bk_biz_id is not positive")
 		}
 		return "job:biz:" + strconv.FormatInt(s.Biz.value, 10), nil
 	}
 	if kind := s.ScopeType.value; kind != "biz" && kind != "biz_set" {
-		return "", fmt.Errorf("bk_scope_type is %.40q: expected biz or biz_set", kind)
+		return "", misreadf("bk_scope_type is %.40q: expected biz or biz_set", kind)
 	}
 	id, err := strconv.ParseInt(s.ScopeID.value, 10, 64)
 	if err != nil || id <= 0 {
-		return "", fmt.Errorf("bk_scope_id is %.40q: expected a positive number", s.ScopeID.value)
+		return "", misreadf("bk_scope_id is %.40q: expected a positive number", s.ScopeID.value)
 	}
 	return "job:" + s.ScopeType.value + ":" + strconv.FormatInt(id, 10), nil
 }
@@ -231,9 +236,9 @@ func (p *jobProcess) translate() (*process.Spec, []process.FieldFault) {
 	}
 	s.Policy = process.Policy{
 		Kind:            r.kind("type", p.Type, missing),
-		StartCheckBegin: r.bounded("start_check_begin_time", p.CheckBegin, maxSeconds),
-		StartCheckEnd:   r.bounded("start_check_end_time", p.CheckEnd, maxSeconds),
-		OpTimeout:       r.bounded("op_timeout", p.OpTimeout, maxSeconds),
+		StartCheckBegin: r.bounded("start_check_begin_time", p.CheckBegin, maxOperation),
+		StartCheckEnd:   r.bounded("start_check_end_time", p.CheckEnd, maxOperation),
+		OpTimeout:       r.bounded("op_timeout", p.OpTimeout, maxOperation),
 		CycleTime:       cycle,
 		Instances:       r.bounded("instance_num", p.Instances, maxCount),
 		KindAssumed:     p.Type.state == absent && cycle == 0,
@@ -252,17 +257,30 @@ func (r *reader) percent(field string, v Float) float64 {
 // blank reports whether there is no text, or only white space.
 func (v Str) blank() bool { return strings.TrimSpace(v.value) == "" }
 
-// jobWords puts a fault of a GSE spec into the words that a JOB caller sent.
-func jobWords(f process.FieldFault) string {
-	if f.Field == "spec.monitor_policy.crontab_rule" { // JOB has no other timetable than seconds
-		return "cycle_time is missing: type 0 (periodic) needs it, in seconds"
+// speltForJob names the field of a fault as a JOB caller does.
+func speltForJob(f process.FieldFault) process.FieldFault {
+	switch f.Field {
+	case "spec.monitor_policy.crontab_rule": // JOB has no other timetable than seconds
+		return process.FieldFault{Field: "cycle_time", Text: "cycle_time is missing: type 0 (periodic) needs it, in seconds"}
+	case "meta":
+		f.Text = strings.NewReplacer("meta.namespace", "the scope", "meta.name", "value_key").Replace(f.Text)
+		return f
 	}
-	return strings.NewReplacer(
-		"meta.namespace", "the scope",
-		"meta.name", "value_key",
-		"spec.identity.user", "account",
-		"spec.identity.", "",
-		"spec.control.", "",
-		"spec.monitor_policy.", "",
-	).Replace(f.Text)
+	return renamed(f, jobField(f.Field))
+}
+
+// jobField is JOB's name of a field of a GSE spec.
+func jobField(field string) string {
+	switch field {
+	case "spec.identity.user":
+		return "account"
+	case "spec.identity.config_path":
+		return "cfg_path"
+	}
+	for _, group := range []string{"spec.identity.", "spec.control.", "spec.monitor_policy."} {
+		if name, ok := strings.CutPrefix(field, group); ok {
+			return name
+		}
+	}
+	return field
 }

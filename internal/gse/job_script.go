@@ -1,7 +1,6 @@
 package gse
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -22,19 +21,19 @@ const (
 // ReadJobScripted reads the body of JOB's operate_proc. An error means that the call is refused; it names the field.
 func ReadJobScripted(body []byte) ([]Operation, error) {
 	var b jobBody
-	if err := decode(body, &b); err != nil {
+	if err := scan(body, b.read); err != nil {
 		return nil, err
 	}
 	for i := range b.Processes {
-		if err := b.Processes[i].script(); err != nil {
-			return nil, fmt.Errorf("process_infos[%d].%w", i, err)
+		if !b.Processes[i].script() {
+			return nil, misreadf("%s is %.40q: expected sh, bat or ps1", fmt.Sprintf("process_infos[%d].cmd_shell_ext", i), b.Processes[i].Extension.value)
 		}
 	}
 	return b.operations(opOf, requiredToOperate)
 }
 
-// script replaces what a caller of operate_proc cannot say by what JOB makes of the rest.
-func (p *jobProcess) script() error {
+// script replaces what a caller of operate_proc cannot say by what JOB makes of the rest, and reports false for a shell that there is none of.
+func (p *jobProcess) script() bool {
 	dir, name := p.SetupPath.value, p.ProcName.value
 	var line func(verb string) Str
 	switch extension := p.Extension.value; extension {
@@ -45,7 +44,7 @@ func (p *jobProcess) script() error {
 	case "bat", "ps1":
 		line = func(verb string) Str { return words("cd " + dir + " && " + verb + "." + extension + " " + name) }
 	default:
-		return fmt.Errorf("cmd_shell_ext is %.40q: expected sh, bat or ps1", extension)
+		return false
 	}
 	p.jobCommands = jobCommands{Start: line("start"), Stop: line("stop"), Restart: line("restart"), Reload: line("reload")}
 	p.ValueKey = words(scriptKey(dir, name))
@@ -55,7 +54,7 @@ func (p *jobProcess) script() error {
 		Type: whole(1), CycleTime: whole(0), Instances: whole(1), CheckBegin: whole(scriptBegin), CheckEnd: whole(scriptEnd),
 		OpTimeout: whole(scriptOpTimeout), CPULimit: share(p.CPULimit, scriptCPU), MemLimit: share(p.MemLimit, scriptMem),
 	}
-	return nil
+	return true
 }
 
 // scriptKey is the index of the result: path and name with a separator of the path's own kind between them.
@@ -95,12 +94,9 @@ func shellWord(s string) string {
 
 // MeansJob reports whether a body is meant for JOB where the path leaves that open.
 func MeansJob(body []byte) bool {
-	var b struct {
-		Biz    Str `json:"bk_biz_id"`
-		Scope  Str `json:"bk_scope_id"`
-		Action Str `json:"action"`
-	}
-	return json.Unmarshal(body, &b) == nil && (b.Biz.state != absent || b.Scope.state != absent || b.Action.state != absent)
+	var biz, scope, action Str
+	err := ReadTexts(body, map[string]*Str{"bk_biz_id": &biz, "bk_scope_id": &scope, "action": &action})
+	return err == nil && (biz.state != absent || scope.state != absent || action.state != absent)
 }
 
 // noProcess stands for the process in keys that name a host only.

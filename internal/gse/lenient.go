@@ -3,7 +3,6 @@ package gse
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -50,30 +49,25 @@ func (v *lenient[T]) read(data []byte, parse func(text string) (T, bool)) {
 	v.state, v.raw = state, shown(data)
 }
 
-// kind is what the value should be, in words.
-func (v lenient[T]) kind() string {
-	switch any(v.value).(type) {
-	case string:
-		return "a string"
-	case int64:
-		return "an integer"
-	default:
-		return "a number"
-	}
-}
-
 // fault says that the field cannot be read; nil where it can, or is absent.
 func (v lenient[T]) fault(field string) error {
-	if v.state == bad {
-		return fmt.Errorf("%s is not %s: %s", field, v.kind(), v.raw)
+	if v.state != bad {
+		return nil
 	}
-	return nil
+	switch any(v.value).(type) {
+	case string:
+		return misreadf("%s is not a string: %s", field, v.raw)
+	case int64:
+		return misreadf("%s is not an integer: %s", field, v.raw)
+	default:
+		return misreadf("%s is not a number: %s", field, v.raw)
+	}
 }
 
 // required is fault for a field that must be there.
 func (v lenient[T]) required(field string) error {
 	if v.state == absent {
-		return fmt.Errorf("%s is missing", field)
+		return missing(field)
 	}
 	return v.fault(field)
 }

@@ -1,10 +1,6 @@
 package gse
 
-import (
-	"fmt"
-
-	"drover/internal/process"
-)
+import "drover/internal/process"
 
 // MaxPage is the largest page of sync_proc_status, in rows.
 const MaxPage = 1000
@@ -18,7 +14,7 @@ type StatusQuery struct {
 // ReadStatus reads the body of get_proc_status or get_proc_status_v2.
 func ReadStatus(body []byte) (StatusQuery, error) {
 	var b operateBody
-	if err := decode(body, &b); err != nil {
+	if err := scan(body, b.read); err != nil {
 		return StatusQuery{}, err
 	}
 	id, err := b.Meta.id("")
@@ -39,16 +35,21 @@ type SyncQuery struct {
 	Start, Limit int
 }
 
+type (
+	syncBody struct {
+		Meta *meta     `json:"meta"`
+		Page *pageBody `json:"page"`
+	}
+	pageBody struct {
+		Start Int `json:"start"`
+		Limit Int `json:"limit"`
+	}
+)
+
 // ReadSync reads the body of sync_proc_status. Without a page it is the first one, as large as may be.
 func ReadSync(body []byte) (SyncQuery, error) {
-	var b struct {
-		Meta *meta `json:"meta"`
-		Page *struct {
-			Start Int `json:"start"`
-			Limit Int `json:"limit"`
-		} `json:"page"`
-	}
-	if err := decode(body, &b); err != nil {
+	var b syncBody
+	if err := scan(body, b.read); err != nil {
 		return SyncQuery{}, err
 	}
 	namespace, err := b.Meta.namespace("")
@@ -61,7 +62,7 @@ func ReadSync(body []byte) (SyncQuery, error) {
 	}
 	start, limit := b.Page.Start, b.Page.Limit
 	if start.state == bad || start.value < 0 || start.value != int64(int32(start.value)) {
-		return SyncQuery{}, fmt.Errorf("page.start is out of range: expected 0 or more")
+		return SyncQuery{}, misreadf("page.start is out of range: expected 0 or more")
 	}
 	q.Start = int(start.value)
 	if limit.state == absent {
@@ -69,7 +70,7 @@ func ReadSync(body []byte) (SyncQuery, error) {
 	}
 	// A limit that is cut silently would make a caller that steps by it miss rows.
 	if limit.state == bad || limit.value < 1 || limit.value > MaxPage {
-		return SyncQuery{}, fmt.Errorf("page.limit is out of range: expected 1 to %d", MaxPage)
+		return SyncQuery{}, misreadf("page.limit is out of range: expected 1 to %d", MaxPage)
 	}
 	q.Limit = int(limit.value)
 	return q, nil
@@ -78,13 +79,12 @@ func ReadSync(body []byte) (SyncQuery, error) {
 // ReadResult reads the body of get_proc_operate_result and get_proc_operate_result_v2 and returns the task's id, which
 // is not empty.
 func ReadResult(body []byte) (string, error) {
-	var b struct {
-		Task Str `json:"task_id"`
-	}
-	if err := decode(body, &b); err != nil {
+	const field = "task_id"
+	var task Str
+	if err := ReadTexts(body, map[string]*Str{field: &task}); err != nil {
 		return "", err
 	}
-	return taskID("task_id", b.Task)
+	return taskID(field, task)
 }
 
 // taskID refuses what cannot be a task's id. A caller that polls with an empty one has not looked at what its submit was
@@ -94,7 +94,7 @@ func taskID(field string, v Str) (string, error) {
 		return "", err
 	}
 	if v.value == "" {
-		return "", fmt.Errorf("%s is empty", field)
+		return "", misreadf("%s is empty", field)
 	}
 	return v.value, nil
 }

@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
-	"strings"
 
 	"drover/internal/process"
 )
@@ -68,7 +66,7 @@ type (
 // ReadOperate reads the body of operate_proc_v2. An error means that there is no key to answer for; it names the field.
 func ReadOperate(body []byte) ([]Operation, error) {
 	var b operateBody
-	if err := named("", scan(body, b.read)); err != nil {
+	if err := scan(body, b.read); err != nil {
 		return nil, err
 	}
 	op, err := b.operation("", specs{})
@@ -81,11 +79,11 @@ func ReadOperate(body []byte) ([]Operation, error) {
 // ReadOperateMulti reads the body of operate_proc_multi, as ReadOperate does.
 func ReadOperateMulti(body []byte) ([]Operation, error) {
 	var b multiBody
-	if err := named("", scan(body, b.read)); err != nil {
+	if err := scan(body, b.read); err != nil {
 		return nil, err
 	}
 	if len(b.Requests) == 0 {
-		return nil, errors.New("proc_operate_req is missing")
+		return nil, missing("proc_operate_req")
 	}
 	ops, seen := make([]Operation, 0, len(b.Requests)), make(specs)
 	for i := range b.Requests {
@@ -102,7 +100,7 @@ func ReadOperateMulti(body []byte) ([]Operation, error) {
 // nil here, unless the body brings one along.
 func ReadOperateRegistered(body []byte) ([]Operation, error) {
 	var b operateBody
-	if err := named("", scan(body, b.read)); err != nil {
+	if err := scan(body, b.read); err != nil {
 		return nil, err
 	}
 	id, err := b.Meta.id("")
@@ -110,7 +108,7 @@ func ReadOperateRegistered(body []byte) ([]Operation, error) {
 		return nil, err
 	}
 	if b.OpType.state == absent {
-		return nil, errors.New("op_type is missing")
+		return nil, missing("op_type")
 	}
 	list, err := b.list("", id, keyWithSupplier)
 	if err != nil {
@@ -121,13 +119,14 @@ func ReadOperateRegistered(body []byte) ([]Operation, error) {
 	if err != nil {
 		return nil, err
 	}
-	var faults []process.FieldFault
+	var sent readySpec
 	if spec != nil && spec.Identity != nil {
-		o.Spec, faults = spec.translate(b.Meta.Labels, registered)
+		sent = spec.translate(b.Meta.Labels, registered)
 	}
+	o.Spec = sent.spec
 	o.setOp(b.OpType, opOf)
 	if o.Spec != nil || o.Problem != nil {
-		o.settle(o.faults(faults))
+		o.settle(o.faults(sent.faults, sent.words.spelt))
 	} else if problem := (*process.Error)(nil); errors.As(process.ValidateID(id), &problem) {
 		o.Problem = problem
 	}
@@ -138,7 +137,7 @@ func ReadOperateRegistered(body []byte) ([]Operation, error) {
 // supplier.
 func ReadRegistration(body []byte, op process.Op) ([]Operation, error) {
 	var b operateBody
-	if err := named("", scan(body, b.read)); err != nil {
+	if err := scan(body, b.read); err != nil {
 		return nil, err
 	}
 	id, err := b.Meta.id("")
@@ -153,9 +152,9 @@ func ReadRegistration(body []byte, op process.Op) ([]Operation, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec, faults := sent.translate(b.Meta.Labels, registered)
-	o := Operation{ID: id, Op: op, Spec: spec, Targets: list}
-	o.settle(o.faults(faults))
+	ready := sent.translate(b.Meta.Labels, registered)
+	o := Operation{ID: id, Op: op, Spec: ready.spec, Targets: list}
+	o.settle(o.faults(ready.faults, ready.words.spelt))
 	return []Operation{o}, nil
 }
 
@@ -165,7 +164,7 @@ func (b *operateBody) operation(at string, seen specs) (Operation, error) {
 		return Operation{}, err
 	}
 	if b.OpType.state == absent {
-		return Operation{}, fmt.Errorf("%sop_type is missing", at)
+		return Operation{}, missing(at + "op_type")
 	}
 	list, err := b.list(at, id, key)
 	if err != nil {
@@ -177,7 +176,7 @@ func (b *operateBody) operation(at string, seen specs) (Operation, error) {
 	}
 	o := Operation{ID: id, Spec: sent.spec, Targets: list}
 	o.setOp(b.OpType, opOf)
-	o.settle(o.faults(sent.faults))
+	o.settle(o.faults(sent.faults, sent.words.spelt))
 	return o, nil
 }
 
@@ -195,12 +194,12 @@ func (o *Operation) setOp(opType Int, meaning func(int64) (process.Op, bool)) {
 	o.Problem = process.Errorf(process.IllegalOp, "op_type %s is not an operation", shown)
 }
 
-// faults returns all that only the operation's own words show to be wrong with it; read is what could not be read. Query and
-// unhost look at nothing but the name: callers send them with an almost empty spec.
-func (o *Operation) faults(read []process.FieldFault) []process.FieldFault {
+// faults returns all that only the operation's own words show to be wrong with it; read is what could not be read, and spelt names the
+// field of a fault as the caller does. Query and unhost look at nothing but the name: callers send them with an almost empty spec.
+func (o *Operation) faults(read []process.FieldFault, spelt func(process.FieldFault) process.FieldFault) []process.FieldFault {
 	var list []process.FieldFault
 	if err := process.ValidateID(o.ID); err != nil {
-		list = append(list, process.FieldFault{Field: "meta", Text: err.Error()})
+		list = append(list, spelt(process.FieldFault{Field: "meta", Text: err.Error()}))
 	}
 	if o.Op == process.Query || o.Op == process.Unhost || o.Op == process.Unregister {
 		return list
@@ -211,8 +210,9 @@ func (o *Operation) faults(read []process.FieldFault) []process.FieldFault {
 		spec = &process.Spec{}
 	}
 	for _, f := range spec.Faults(o.Op) {
+		f = spelt(f)
 		// What could not be read is empty now: that would be told twice.
-		if !slices.ContainsFunc(read, func(r process.FieldFault) bool { return path.Ext(r.Field) == path.Ext(f.Field) }) {
+		if !slices.ContainsFunc(read, func(r process.FieldFault) bool { return r.Field == f.Field }) {
 			list = append(list, f)
 		}
 	}
@@ -246,28 +246,10 @@ func (m *meta) id(at string) (process.ID, error) {
 
 func (m *meta) namespace(at string) (string, error) {
 	if m == nil {
-		return "", fmt.Errorf("%smeta is missing", at)
+		return "", missing(at + "meta")
 	}
 	if err := m.Namespace.required(at + "meta.namespace"); err != nil {
 		return "", err
 	}
 	return m.Namespace.value, nil
-}
-
-// decode reads JSON that may hold anything. A value of the wrong shape is named by its path.
-func decode(body []byte, into any) error { return named("", json.Unmarshal(body, into)) }
-
-// named is an error of reading JSON in words for its sender, who calls what was read at and a dot.
-func named(at string, err error) error {
-	if shape := (*json.UnmarshalTypeError)(nil); errors.As(err, &shape) {
-		field := strings.TrimSuffix(at+shape.Field, ".")
-		if field == "" {
-			field = "the body"
-		}
-		return fmt.Errorf("%s is of the wrong type: %s", field, shape.Value)
-	}
-	if err != nil {
-		return fmt.Errorf("cannot read JSON: %w", err)
-	}
-	return nil
 }

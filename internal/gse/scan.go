@@ -3,15 +3,15 @@ package gse
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
 // A body may hold thousands of requests, each with a spec. encoding/json goes over every byte of them several times, and asks each field
-// by way of reflection; a scanner goes over them once. What it reads it reads as encoding/json does: names match in any case, later
-// members of an object replace earlier ones, objects are merged, and one value of the wrong shape does not keep the others from being
-// read.
+// by way of reflection; a scanner goes over them once. It reads as whatever filters, signs or records in front of us does, which
+// encoding/json does not: names match letter by letter, and of a repeated member the last counts, whole. One value of the wrong shape
+// does not keep the others from being read.
 
 // scanner reads JSON from left to right. When that is broken, the rest of it counts as read.
 type scanner struct {
@@ -20,16 +20,20 @@ type scanner struct {
 	depth int
 	// under is what the names of fields in errors begin with.
 	under string
-	// broken says that the data is no JSON.
+	// broken says that the data is no JSON, since what stands at offset.
 	broken bool
+	offset int
 	// wrong is the first value that is of the wrong type.
-	wrong *json.UnmarshalTypeError
+	wrong *wrongType
 }
+
+// wrongType is a value of the wrong type; the field is empty for the body itself.
+type wrongType struct{ field, kind string }
 
 // deepest is how deep values may be nested, which is what encoding/json allows.
 const deepest = 10_000
 
-// scan has read read the one value that data holds, and returns the error that encoding/json would return.
+// scan has read read the one value that data holds. A value of the wrong type is named by its path.
 func scan(data []byte, read func(*scanner)) error {
 	s := scanner{data: data}
 	read(&s)
@@ -38,23 +42,37 @@ func scan(data []byte, read func(*scanner)) error {
 	}
 	switch {
 	case s.broken:
-		var nothing struct{}
-		return json.Unmarshal(data, &nothing) // it says what is wrong
-	case s.wrong != nil:
-		return s.wrong
+		return s.syntax()
+	case s.wrong == nil:
+		return nil
+	case s.wrong.field == "":
+		return misreadf("the body is of the wrong type: %s", s.wrong.kind)
 	}
-	return nil
+	return misreadf("%s is of the wrong type: %s", s.wrong.field, s.wrong.kind)
 }
 
-// Valid reports whether text is one JSON value.
-func Valid(text []byte) bool {
-	s := scanner{data: text}
-	s.value()
-	return s.peek() == 0 && s.at == len(s.data) && !s.broken
+// Check returns nil if text is one JSON value, and else a *Misread that says where it is not.
+func Check(text []byte) error {
+	return scan(text, func(s *scanner) { s.value() })
+}
+
+// syntax says what keeps the data from being JSON.
+func (s *scanner) syntax() error {
+	switch {
+	case s.depth > deepest:
+		return misreadf("it is nested more than %d deep", deepest)
+	case s.offset >= len(s.data):
+		return misreadf("it ends too early")
+	}
+	c, _ := utf8.DecodeRune(s.data[s.offset:])
+	return misreadf("%q is not expected at byte %d", c, s.offset+1)
 }
 
 func (s *scanner) fail() {
-	s.broken, s.at = true, len(s.data)
+	if !s.broken {
+		s.broken, s.offset = true, s.at
+	}
+	s.at = len(s.data)
 }
 
 // peek returns the first byte of the next token, 0 at the end.
@@ -78,21 +96,46 @@ func (s *scanner) next(c byte) bool {
 	return true
 }
 
-// object reads an object, or null. Member is called with the name of each member, in lower case, and reads its value. Field is the name
-// of the value in errors.
+// object reads an object, or null. Member is called with the name of each member, as it is spelt, and reads its value, over what it may
+// have read before by that name. Field is the name of the value in errors.
 func (s *scanner) object(field string, member func(name []byte)) {
 	if s.peek() != '{' {
 		s.other(field)
 		return
 	}
+	type misread struct {
+		name  []byte
+		value *wrongType
+	}
+	var misreads []misread // of those members that count so far
+	before := s.wrong
 	s.list('}', func() {
 		name := s.name()
 		if !s.next(':') {
 			s.fail()
 			return
 		}
+		s.wrong = nil
 		member(name)
+		if len(misreads) > 0 {
+			misreads = slices.DeleteFunc(misreads, func(m misread) bool { return bytes.Equal(m.name, name) })
+		}
+		if s.wrong != nil {
+			misreads = append(misreads, misread{name, s.wrong})
+		}
 	})
+	s.wrong = before
+	if before == nil && len(misreads) > 0 {
+		s.wrong = misreads[0].value
+	}
+}
+
+// below has read read with a prefix before the names of fields in errors.
+func (s *scanner) below(prefix string, read func()) {
+	outer := s.under
+	s.under += prefix + "."
+	read()
+	s.under = outer
 }
 
 // array is object for an array; element reads each element.
@@ -109,8 +152,13 @@ func (s *scanner) list(end byte, one func()) {
 	s.at++
 	if s.depth++; s.depth > deepest {
 		s.fail()
+		return
 	}
-	defer func() { s.depth-- }()
+	defer func() {
+		if !s.broken {
+			s.depth--
+		}
+	}()
 	if s.next(end) {
 		return
 	}
@@ -146,7 +194,7 @@ func (s *scanner) other(field string) {
 	default:
 		kind = "number"
 	}
-	s.wrong = &json.UnmarshalTypeError{Field: strings.TrimSuffix(s.under+field, "."), Value: kind}
+	s.wrong = &wrongType{strings.TrimSuffix(s.under+field, "."), kind}
 }
 
 // name reads the name of a member.
@@ -159,28 +207,14 @@ func (s *scanner) name() []byte {
 	if s.broken {
 		return nil
 	}
-	for _, c := range text[1 : len(text)-1] {
-		if (c < 'a' || c > 'z') && c != '_' {
-			return folded(text)
-		}
+	if inner := text[1 : len(text)-1]; bytes.IndexByte(inner, '\\') < 0 {
+		return inner
 	}
-	return text[1 : len(text)-1]
-}
-
-// folded is a name in lower case. Names are in ASCII, but two of its letters have others like them elsewhere.
-func folded(text []byte) []byte {
 	var name string
 	if json.Unmarshal(text, &name) != nil {
 		return nil
 	}
-	return bytes.Map(func(c rune) rune {
-		for f := unicode.SimpleFold(c); f != c; f = unicode.SimpleFold(f) {
-			if f < utf8.RuneSelf && unicode.IsLower(f) {
-				return f
-			}
-		}
-		return c
-	}, []byte(name))
+	return []byte(name)
 }
 
 // scalar reads a lenient value.

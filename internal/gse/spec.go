@@ -9,10 +9,12 @@ import (
 	"drover/internal/process"
 )
 
-// Largest values that are accepted, so that no sum of times overflows and no loop runs for ever.
+// Largest values that are accepted, so that no sum of times overflows and no loop runs for ever. An operation keeps others from its
+// process for as long as its check and its commands last: whoever writes milliseconds for seconds must hear so at once.
 const (
-	maxSeconds = 30 * 24 * 3600
-	maxCount   = 1_000_000
+	maxOperation = 3600
+	maxSeconds   = 30 * 24 * 3600
+	maxCount     = 1_000_000
 )
 
 // The tags of the structs below are the names that their readers know.
@@ -81,6 +83,27 @@ type specText struct{ spec, labels string }
 type readySpec struct {
 	spec   *process.Spec
 	faults []process.FieldFault
+	words  policyWords
+}
+
+// policyWords is how a caller spelt what has several names on the wire.
+type policyWords struct{ policy, crontab string }
+
+// spelt names the field of a fault as the caller did.
+func (w policyWords) spelt(f process.FieldFault) process.FieldFault {
+	const policy = "spec.monitor_policy."
+	if name, ok := strings.CutPrefix(f.Field, policy); ok {
+		if name == "crontab_rule" {
+			name = w.crontab
+		}
+		return renamed(f, w.policy+name)
+	}
+	return f
+}
+
+// renamed is a fault of a field that goes by another name.
+func renamed(f process.FieldFault, field string) process.FieldFault {
+	return process.FieldFault{Field: field, Text: field + strings.TrimPrefix(f.Text, f.Field)}
 }
 
 // read returns what an operation's spec means.
@@ -92,8 +115,7 @@ func (s specs) read(at string, text, labels json.RawMessage) (readySpec, error) 
 	if err != nil {
 		return readySpec{}, err
 	}
-	var ready readySpec
-	ready.spec, ready.faults = body.translate(labels, operated)
+	ready := body.translate(labels, operated)
 	s[specText{string(text), string(labels)}] = ready
 	return ready, nil
 }
@@ -104,7 +126,11 @@ func readSpec(at string, text json.RawMessage) (*specBody, error) {
 		return nil, nil
 	}
 	var b *specBody
-	if err := named(at+"spec.", scan(text, func(s *scanner) { b = pointed(s, b, func(b *specBody) { b.read(s) }) })); err != nil {
+	err := scan(text, func(s *scanner) {
+		s.under = at + "spec."
+		b = pointed(s, func(b *specBody) { b.read(s) })
+	})
+	if err != nil {
 		return nil, err
 	}
 	return b, nil
@@ -118,11 +144,11 @@ const (
 	operated                     // alive_monitor_policy before monitor_policy
 )
 
-// translate returns the spec as drover knows it, or nil for no spec. A value that cannot be read is a fault, and its field is
+// translate returns the spec as drover knows it, which is nil for no spec. A value that cannot be read is a fault, and its field is
 // then left empty.
-func (b *specBody) translate(labels json.RawMessage, g generation) (*process.Spec, []process.FieldFault) {
+func (b *specBody) translate(labels json.RawMessage, g generation) readySpec {
 	if b == nil {
-		return nil, nil
+		return readySpec{}
 	}
 	var (
 		s process.Spec
@@ -158,7 +184,7 @@ func (b *specBody) translate(labels json.RawMessage, g generation) (*process.Spe
 			Net:  r.integer("spec.resource.net", l.Net),
 		}
 	}
-	s.Policy = b.policy(&r, g)
+	words := b.policy(&r, g, &s.Policy)
 	if b.Warn != nil {
 		s.ReportID = r.integer("spec.warn_report_policy.report_id", b.Warn.ReportID)
 	}
@@ -174,33 +200,35 @@ func (b *specBody) translate(labels json.RawMessage, g generation) (*process.Spe
 	if !bytes.Equal(bytes.TrimSpace(labels), []byte("null")) {
 		s.Labels = labels
 	}
-	return &s, r.faults
+	return readySpec{&s, r.faults, words}
 }
 
-// policy reads the monitor policy that counts; without any, all is default.
-func (b *specBody) policy(r *reader, g generation) process.Policy {
-	p, at := b.Alive, "spec.alive_monitor_policy."
+// policy reads the monitor policy that counts; without any, all is default. It returns how the caller spelt it.
+func (b *specBody) policy(r *reader, g generation, into *process.Policy) policyWords {
+	p, words := b.Alive, policyWords{"spec.alive_monitor_policy.", "crontab_rule"}
 	if p == nil || (g == registered && b.Monitor != nil) {
-		p, at = b.Monitor, "spec.monitor_policy."
+		p, words.policy = b.Monitor, "spec.monitor_policy."
 	}
 	if p == nil {
-		return process.Policy{}.Defaulted()
+		*into = process.Policy{}.Defaulted()
+		return words
 	}
-	r.under = at
+	r.under = words.policy
 	defer func() { r.under = "" }()
 	crontab := r.text("crontab_rule", p.Crontab)
-	if crontab == "" {
-		crontab = r.text("crotab_rule", p.Crotab)
+	if crontab == "" && (p.Crotab.state == bad || p.Crotab.value != "") {
+		crontab, words.crontab = r.text("crotab_rule", p.Crotab), "crotab_rule"
 	}
-	return process.Policy{
+	*into = process.Policy{
 		Kind:            r.kind("auto_type", p.AutoType, process.Resident),
-		StartCheckBegin: r.bounded("start_check_secs", p.StartCheck, maxSeconds),
-		StopCheck:       r.bounded("stop_check_secs", p.StopCheck, maxSeconds),
+		StartCheckBegin: r.bounded("start_check_secs", p.StartCheck, maxOperation),
+		StopCheck:       r.bounded("stop_check_secs", p.StopCheck, maxOperation),
 		StartRetries:    r.bounded("start_retries", p.StartRetries, maxCount),
 		StartInterval:   r.bounded("start_interval", p.StartInterval, maxSeconds),
-		OpTimeout:       r.bounded("op_timeout", p.OpTimeout, maxSeconds),
+		OpTimeout:       r.bounded("op_timeout", p.OpTimeout, maxOperation),
 		Crontab:         crontab,
 	}.Defaulted()
+	return words
 }
 
 // reader takes values out of lenient fields and notes all that is wrong with them.
@@ -239,10 +267,11 @@ func (r *reader) bounded(field string, v Int, most int64) int {
 }
 
 func (r *reader) kind(field string, v Int, missing process.Kind) process.Kind {
-	if v.state == absent {
+	n := r.integer(field, v)
+	if v.state != given { // what could not be read was told, and is not 0
 		return missing
 	}
-	if kind, ok := kindOf(r.integer(field, v)); ok {
+	if kind, ok := kindOf(n); ok {
 		return kind
 	}
 	r.fail("%s is %d: expected 0 (periodic), 1 (resident) or 2 (single run)", r.under+field, v.value)

@@ -86,7 +86,7 @@ func (b *targets) list(at string, id process.ID, key keyFunc) ([]Target, error) 
 		return list, nil
 	}
 	if len(b.Hosts) == 0 {
-		return nil, fmt.Errorf("%shosts and %sagent_id_list are missing: one of them must name an agent", at, at)
+		return nil, misreadf("%shosts and %sagent_id_list are missing: one of them must name an agent", at, at)
 	}
 	return listHosts(at+"hosts", b.Hosts, id, key)
 }
@@ -103,10 +103,10 @@ func listHosts(field string, hosts []host, id process.ID, key keyFunc) ([]Target
 			if err := h.Cloud.required(name); err != nil {
 				return nil, err
 			}
-			return nil, fmt.Errorf("%s is out of range: %d", name, h.Cloud.value)
+			return nil, misreadf("%s is out of range: %d", name, h.Cloud.value)
 		}
 		if h.Supplier.state == bad || h.Supplier.value != int64(int32(h.Supplier.value)) {
-			return nil, fmt.Errorf("%s[%d].bk_supplier_id is not a small integer", field, i)
+			return nil, misreadf("%s is not a small integer", fmt.Sprintf("%s[%d].bk_supplier_id", field, i))
 		}
 		list[i] = Target{Host: Host{IP: h.IP.value, Cloud: int(h.Cloud.value), Supplier: int(h.Supplier.value)}}
 		list[i].Key = key(list[i], id)
@@ -116,16 +116,19 @@ func listHosts(field string, hosts []host, id process.ID, key keyFunc) ([]Target
 
 // checkTarget refuses what cannot be the name of an agent. The field's name is made only when it is needed: a request
 // may hold 30,000 of them.
-func checkTarget(v Str, field func() string) error {
+func checkTarget(v Str, field func() string) error { return v.fits(maxTarget, field) }
+
+// fits refuses what is no short line of text.
+func (v Str) fits(most int, field func() string) error {
 	switch text := v.value; {
 	case v.state != given:
 		return v.required(field())
 	case text == "":
-		return fmt.Errorf("%s is empty", field())
-	case len(text) > maxTarget:
-		return fmt.Errorf("%s is %d bytes long: expected at most %d", field(), len(text), maxTarget)
+		return misreadf("%s is empty", field())
+	case len(text) > most:
+		return misreadf("%s is %d bytes long: expected at most %d", field(), len(text), most)
 	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
-		return fmt.Errorf("%s holds a control character", field())
+		return misreadf("%s holds a control character", field())
 	default:
 		return nil
 	}

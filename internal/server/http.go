@@ -22,7 +22,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		s.joining.proxies.takeJoins(own)
 	}
 	compatible := httpapi.New(httpapi.Config{
-		Tasks: s.store, Observations: s.store, Groups: s.store, Audit: s.audit, Engine: s.engine, Directory: s.directory,
+		Tasks: s.store, Repeats: s.store, Observations: s.store, Groups: s.store, Audit: s.audit, Engine: s.engine, Directory: s.directory,
 		Gate: s.gate, TrustedGateways: s.cfg.TrustedGateways,
 		Ready: s.Ready, Notes: s.notes, Metrics: s.metrics.Handler(s.cfg.Beside.Metrics, s.cfg.Log), Now: s.clock.Wall, Log: s.cfg.Log,
 	})

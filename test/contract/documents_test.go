@@ -183,7 +183,7 @@ func TestDocumentedJobOperate(t *testing.T) {
 	}
 	// The example itself is a stop, without any command, and its pid_path is a directory.
 	wantJSON(t, "stop of nothing", operate(1, nil), value(829, "no need to stop the process(gseagent) that is not running", false))
-	wantJSON(t, "start", operate(0, harness.Object{"start_cmd": "./start.sh"}), value(0, "success: neither type nor cycle_time was given, so the process is resident (type 1)", true))
+	wantJSON(t, "start", operate(0, harness.Object{"start_cmd": "./start.sh"}), value(0, "success", true))
 	pid := harness.ReadPID(t, dir+"/gseagent.pid")
 	q := operate(2, nil)
 	document, _ := q["content"].(harness.Object)

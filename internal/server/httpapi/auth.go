@@ -2,13 +2,13 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"drover/internal/gse"
@@ -25,18 +25,26 @@ type Gate interface {
 
 // credentials are what a caller proves itself with, under each of the names that are in use.
 type credentials struct {
-	AppCode      gse.Str `json:"bk_app_code"`
-	AppCode1     gse.Str `json:"app_code"`
-	AppSecret    gse.Str `json:"bk_app_secret"`
-	AppSecret1   gse.Str `json:"app_secret"`
-	Username     gse.Str `json:"bk_username"`
-	Username1    gse.Str `json:"username"`
-	Operator     gse.Str `json:"operator"` // of JOB's old paths
-	Token        gse.Str `json:"bk_token"`
-	AccessToken  gse.Str `json:"access_token"`
-	AccessToken1 gse.Str `json:"bk_access_token"`
-	Signature    gse.Str `json:"bk_signature"`
-	Signature1   gse.Str `json:"signature"`
+	AppCode, AppCode1         gse.Str
+	AppSecret, AppSecret1     gse.Str
+	Username, Username1       gse.Str
+	Operator                  gse.Str // of JOB's old paths
+	Token                     gse.Str
+	AccessToken, AccessToken1 gse.Str
+	Signature, Signature1     gse.Str
+}
+
+// read reads an object over what was read before.
+func (c *credentials) read(object []byte) error {
+	return gse.ReadTexts(object, map[string]*gse.Str{
+		"bk_app_code": &c.AppCode, "app_code": &c.AppCode1,
+		"bk_app_secret": &c.AppSecret, "app_secret": &c.AppSecret1,
+		"bk_username": &c.Username, "username": &c.Username1,
+		"operator":     &c.Operator,
+		"bk_token":     &c.Token,
+		"access_token": &c.AccessToken, "bk_access_token": &c.AccessToken1,
+		"bk_signature": &c.Signature, "signature": &c.Signature1,
+	})
 }
 
 // given turns what was read into what is checked.
@@ -80,8 +88,8 @@ func (s *server) headCredentials(r *http.Request, c *call) (creds gate.Credentia
 	if text == "" {
 		return creds, false, nil
 	}
-	var read *credentials
-	if err := json.Unmarshal([]byte(text), &read); err != nil || read == nil {
+	var read credentials
+	if err := read.read([]byte(text)); err != nil || !strings.HasPrefix(strings.TrimLeft(text, " \t"), "{") {
 		return creds, true, refusef(badHeader, "request header X-Bkapi-Authorization is not a JSON object")
 	}
 	return read.given(), true, nil
@@ -105,8 +113,8 @@ func paramCredentials(params []byte, query url.Values) (gate.Credentials, error)
 	}
 	var c credentials
 	for _, source := range [][]byte{flat, params} { // the later one overwrites
-		if err := json.Unmarshal(source, &c); err != nil {
-			return gate.Credentials{}, refusef(badRequest, "Request JSON string is wrong in format, %v", err)
+		if err := c.read(source); err != nil {
+			return gate.Credentials{}, wrongFormat(err)
 		}
 	}
 	return c.given(), nil

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"path"
+	"strconv"
+	"strings"
 	"time"
 
 	"drover/internal/gse"
@@ -63,10 +65,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx := r.Context()
 	err := s.admit(ctx, w, r, c)
-	if err != nil {
-		// Before it answers, net/http reads what is left of a body that nobody wants; a caller that stalls must not hold it.
-		_ = control.SetReadDeadline(time.Now().Add(restTime))
-	} else {
+	if err == nil {
 		// Left alone, the deadline would end the watch for a caller that hangs up, and with it the call.
 		_ = control.SetReadDeadline(time.Time{})
 		c.audit.Allowed = true
@@ -96,6 +95,9 @@ func (s *server) admit(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		if err := s.authenticate(ctx, w, c, creds); err != nil {
 			return err
 		}
+	}
+	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") && r.ContentLength != 0 {
+		return refusef(badRequest, "request body is encoded as %.40q: expected one without Content-Encoding", encoding)
 	}
 	body, release, err := s.bodies.readBody(ctx, w, r, inHead)
 	c.release = release
@@ -185,7 +187,12 @@ func (s *server) readyz(w http.ResponseWriter, _ *http.Request) {
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // not reached: it is made of texts and numbers
+	}
 	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)+1)) // so that it is whole before what is left of the body has been read
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // the peer is gone: nothing is left to tell it
+	_, _ = w.Write(append(text, '\n')) // the peer is gone: nothing is left to tell it
 }

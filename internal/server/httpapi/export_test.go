@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,7 +15,8 @@ import (
 // ChineseWords gives tests what refusals are worded in.
 func ChineseWords() map[string]string { return chineseWords() }
 
-// RefusalFormats finds the formats of all refusals: those in the code, and those of the table of denials.
+// RefusalFormats finds the formats of all refusals: those in the code, those of the table of denials, and those of the readers of bodies
+// with the words before them.
 func RefusalFormats(t *testing.T) []string {
 	t.Helper()
 	var formats []string
@@ -23,7 +25,25 @@ func RefusalFormats(t *testing.T) []string {
 			formats = append(formats, f)
 		}
 	}
-	files, err := os.ReadDir(".")
+	formatsOf(t, ".", "refusef", 1, add)
+	formatsOf(t, "../../gse", "misreadf", 0, func(f string) {
+		before := "parameters error: "
+		if strings.HasPrefix(f, "it ") || strings.HasPrefix(f, "the body ") || strings.HasPrefix(f, "%q is not expected") {
+			before = "Request JSON string is wrong in format, "
+		}
+		add(before + f)
+	})
+	for _, d := range deniedTexts() {
+		add(d.esb)
+		add(d.gateway)
+	}
+	return formats
+}
+
+// formatsOf finds the literal arguments in one place of the calls of a function in a directory.
+func formatsOf(t *testing.T, dir, function string, place int, add func(string)) {
+	t.Helper()
+	files, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +51,7 @@ func RefusalFormats(t *testing.T) []string {
 		if !strings.HasSuffix(file.Name(), ".go") || strings.HasSuffix(file.Name(), "_test.go") {
 			continue
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), file.Name(), nil, 0)
+		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, file.Name()), nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,10 +60,10 @@ func RefusalFormats(t *testing.T) []string {
 			if !ok {
 				return true
 			}
-			if name, ok := call.Fun.(*ast.Ident); !ok || name.Name != "refusef" || len(call.Args) < 2 {
+			if name, ok := call.Fun.(*ast.Ident); !ok || name.Name != function || len(call.Args) <= place {
 				return true
 			}
-			if lit, ok := call.Args[1].(*ast.BasicLit); ok {
+			if lit, ok := call.Args[place].(*ast.BasicLit); ok {
 				text, err := strconv.Unquote(lit.Value)
 				if err != nil {
 					t.Fatal(err)
@@ -53,11 +73,6 @@ func RefusalFormats(t *testing.T) []string {
 			return true
 		})
 	}
-	for _, d := range deniedTexts() {
-		add(d.esb)
-		add(d.gateway)
-	}
-	return formats
 }
 
 // EveryCall returns a path of every call in the table.

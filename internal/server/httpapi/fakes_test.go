@@ -52,6 +52,7 @@ type world struct {
 	presence map[string]fleet.Presence // by key; who is not there is present
 	groups   map[store.GroupHost][]process.Group
 	notReady error
+	repeats  map[string]store.Repeat
 
 	// answer gives the outcome of an item as it is submitted; nil leaves it unfinished.
 	answer func(r store.Request, target store.Target) *process.Outcome
@@ -86,6 +87,7 @@ func newWorld(t *testing.T) *world {
 		},
 		presence: map[string]fleet.Presence{},
 		groups:   map[store.GroupHost][]process.Group{},
+		repeats:  map[string]store.Repeat{},
 		waited:   func(context.Context) error { return nil },
 	}
 	w.serve()
@@ -95,11 +97,11 @@ func newWorld(t *testing.T) *world {
 // serve makes the handler, which believes the given gateways.
 func (w *world) serve(trusted ...netip.Prefix) {
 	w.handler = httpapi.New(httpapi.Config{
-		Tasks: w, Observations: w, Groups: w, Audit: w, Engine: w, Directory: w,
+		Tasks: w, Repeats: w, Observations: w, Groups: w, Audit: w, Engine: w, Directory: w,
 		Gate: gate.New(gate.Config{Store: w, Login: w, Now: func() time.Time { return w.now }}), TrustedGateways: trusted,
 		Ready: func() error { return w.notReady },
 		Log:   slog.New(slog.DiscardHandler),
-		Now:   noon,
+		Now:   func() time.Time { return w.now },
 	})
 }
 
@@ -143,6 +145,30 @@ func (w *world) Submit(_ context.Context, t *store.Task, row store.AuditRow) err
 		}
 	}
 	return nil
+}
+
+func (w *world) PutRepeat(_ context.Context, r store.Repeat, _ time.Time) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.repeats[r.Of] = r
+	return w.storeErr
+}
+
+func (w *world) FindRepeat(_ context.Context, of string) (store.Repeat, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r, ok := w.repeats[of]
+	if !ok {
+		return store.Repeat{}, cmp.Or(w.storeErr, store.ErrNotFound)
+	}
+	return r, w.storeErr
+}
+
+func (w *world) DropRepeat(_ context.Context, of string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.repeats, of)
+	return w.storeErr
 }
 
 func (w *world) Wait(ctx context.Context, _ string) error { return w.waited(ctx) }

@@ -38,6 +38,13 @@ type Tasks interface {
 	TaskItems(ctx context.Context, id, app string, fn func(store.ItemView) error) error
 }
 
+// Repeats remembers calls that were answered before their tasks had ended.
+type Repeats interface {
+	PutRepeat(ctx context.Context, r store.Repeat, before time.Time) error
+	FindRepeat(ctx context.Context, of string) (store.Repeat, error)
+	DropRepeat(ctx context.Context, of string) error
+}
+
 // Observations is what the status calls read.
 type Observations interface {
 	GetObserved(ctx context.Context, id process.ID, agents []string, fn func(store.Observed) error) error
@@ -61,6 +68,7 @@ type Audit interface {
 // Config is what the edge needs. All but TrustedGateways, Notes, Metrics and Now is required.
 type Config struct {
 	Tasks        Tasks
+	Repeats      Repeats
 	Observations Observations
 	Groups       Groups
 	Gate         Gate
@@ -84,10 +92,11 @@ type Config struct {
 const (
 	maxBody     = 64 << 20
 	bodyTime    = 60 * time.Second  // to send a body
-	restTime    = 2 * time.Second   // to send the rest of a body that was refused
+	restTime    = 2 * time.Second   // to go on with the rest of a body that nobody wants
 	replyTime   = 120 * time.Second // to take a reply
 	auditTime   = 10 * time.Second  // to store the audit row of a call
 	registering = 20 * time.Second  // to answer a registration call, which must end before the callers' 30 s
+	repeating   = 2 * time.Minute   // to ask again after a registration call that was not done
 )
 
 type server struct {
@@ -116,7 +125,7 @@ func New(c Config) http.Handler {
 // bounds the time for a body and for a reply.
 func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler:           h,
+		Handler:           heardOut(h),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       120 * time.Second,
 		MaxHeaderBytes:    64 << 10,

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 )
@@ -20,9 +21,15 @@ func (r *refusal) in(chinese bool) string {
 	return r.reason
 }
 
-// chineseWords are the messages of our own, by their English form; both take the same arguments in the same order. What a reader of
-// bodies says of a field stays English: it is for the one who writes the program.
+// chineseWords are the messages of our own, by their English form; both take the same arguments in the same order.
 func chineseWords() map[string]string {
+	words := chineseRefusals()
+	maps.Copy(words, chineseMisreads())
+	return words
+}
+
+// chineseRefusals are those of calls.
+func chineseRefusals() map[string]string {
 	return map[string]string{
 		// credentials
 		"APP Code [bk_app_code] cannot be empty":                     "应用编码 [bk_app_code] 不能为空",
@@ -61,17 +68,49 @@ func chineseWords() map[string]string {
 		"%d operations are under way, of at most %d: try again in %d s": "正在执行的操作有 %d 个，上限为 %d 个：请在 %d 秒后重试",
 
 		// requests
-		"Request JSON string is wrong in format, %v":                    "请求的 JSON 格式错误：%v",
-		"Request JSON string is wrong in format, it is not valid UTF-8": "请求的 JSON 格式错误：不是有效的 UTF-8",
-		"Request body is neither a JSON object nor a form":              "请求体既不是 JSON 对象也不是表单",
-		"Request parameters are not valid UTF-8":                        "请求参数不是有效的 UTF-8",
-		"request body is larger than %d MB":                             "请求体超过 %d MB",
-		"request body could not be read to its end":                     "请求体未能读取完整",
-		"too many large requests at the same time, try again later":     "同时处理的大请求过多，请稍后重试",
-		"Method not allowed [method=%.16q path=%.200q]":                 "请求方法不支持 [method=%.16q path=%.200q]",
-		"API not found [method=%.16q path=%.200q]":                      "API 不存在 [method=%.16q path=%.200q]",
-		"parameters error: %v":                                          "参数错误：%v",
-		"task_id %q does not exist":                                     "任务 task_id %q 不存在",
-		"cannot %s: try again later":                                    "服务暂时无法处理该请求（%s），请稍后重试",
+		"Request JSON string is wrong in format, it is not valid UTF-8":            "请求的 JSON 格式错误：不是有效的 UTF-8",
+		"Request JSON string is wrong in format, it begins with a byte order mark": "请求的 JSON 格式错误：以字节顺序标记（BOM）开头",
+		"Request JSON string is wrong in format, it is not an object":              "请求的 JSON 格式错误：不是 JSON 对象",
+		"Request body is neither a JSON object nor a form":                         "请求体既不是 JSON 对象也不是表单",
+		"Request parameters are not valid UTF-8":                                   "请求参数不是有效的 UTF-8",
+		"request body is larger than %d MB":                                        "请求体超过 %d MB",
+		"request body could not be read to its end":                                "请求体未能读取完整",
+		"request body is encoded as %.40q: expected one without Content-Encoding":  "请求体的编码为 %.40q：不支持 Content-Encoding",
+		"too many large requests at the same time, try again later":                "同时处理的大请求过多，请稍后重试",
+		"Parameters error [reason=%q]":                                             "参数错误 [reason=%q]",
+		"Method not allowed [method=%.16q path=%.200q]":                            "请求方法不支持 [method=%.16q path=%.200q]",
+		"API not found [method=%.16q path=%.200q]":                                 "API 不存在 [method=%.16q path=%.200q]",
+		"task_id %q does not exist":                                                "任务 task_id %q 不存在",
+		"cannot %s: try again later":                                               "服务暂时无法处理该请求（%s），请稍后重试",
+	}
+}
+
+// chineseMisreads are those of the readers of bodies.
+func chineseMisreads() map[string]string {
+	return map[string]string{
+		"Request JSON string is wrong in format, it is nested more than %d deep":    "请求的 JSON 格式错误：嵌套超过 %d 层",
+		"Request JSON string is wrong in format, it ends too early":                 "请求的 JSON 格式错误：内容不完整",
+		"Request JSON string is wrong in format, %q is not expected at byte %d":     "请求的 JSON 格式错误：%q 不应出现在第 %d 字节",
+		"Request JSON string is wrong in format, the body is of the wrong type: %s": "请求的 JSON 格式错误：请求体的类型不对：%s",
+		"parameters error: %s is missing":                                           "参数错误：缺少 %s",
+		"parameters error: %s is empty":                                             "参数错误：%s 为空",
+		"parameters error: %s is blank":                                             "参数错误：%s 为空白",
+		"parameters error: %s is not a string: %s":                                  "参数错误：%s 不是字符串：%s",
+		"parameters error: %s is not an integer: %s":                                "参数错误：%s 不是整数：%s",
+		"parameters error: %s is not a number: %s":                                  "参数错误：%s 不是数值：%s",
+		"parameters error: %s is of the wrong type: %s":                             "参数错误：%s 的类型不对：%s",
+		"parameters error: %s is %d bytes long: expected at most %d":                "参数错误：%s 长 %d 字节：最多 %d 字节",
+		"parameters error: %s holds a control character":                            "参数错误：%s 含有控制字符",
+		"parameters error: %s is out of range: %d":                                  "参数错误：%s 超出范围：%d",
+		"parameters error: %s is not a small integer":                               "参数错误：%s 不是较小的整数",
+		"parameters error: %s is %.40q: expected sh, bat or ps1":                    "参数错误：%s 为 %.40q：应为 sh、bat 或 ps1",
+		"parameters error: %s: %q is the address of another host than %s":           "参数错误：%s：%q 是另一台主机的地址，而不是 %s 的",
+		"parameters error: %shosts and %sagent_id_list are missing: one of them must name an agent": "参数错误：缺少 %shosts 和 %sagent_id_list：" +
+			"须用其中之一指定 agent",
+		"parameters error: bk_biz_id is not positive":                        "参数错误：bk_biz_id 不是正数",
+		"parameters error: bk_scope_type is %.40q: expected biz or biz_set":  "参数错误：bk_scope_type 为 %.40q：应为 biz 或 biz_set",
+		"parameters error: bk_scope_id is %.40q: expected a positive number": "参数错误：bk_scope_id 为 %.40q：应为正数",
+		"parameters error: page.start is out of range: expected 0 or more":   "参数错误：page.start 超出范围：应不小于 0",
+		"parameters error: page.limit is out of range: expected 1 to %d":     "参数错误：page.limit 超出范围：应为 1 至 %d",
 	}
 }

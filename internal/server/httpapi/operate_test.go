@@ -144,7 +144,7 @@ func TestAnItemThatCannotBeCarriedOutFailsItsKeysOnly(t *testing.T) {
 		{"no spec", strings.Replace(other(`"spec"`, `"spec_"`), "x", "x", 1), 65535, "spec.identity.proc_name is empty: expected the base name of the executable; spec.identity.setup_path is empty: expected an absolute directory; spec.identity.user is empty: expected an account of the host"},
 		{"unknown kind", other(`"auto_type": 1`, `"auto_type": 3`), 65535, "spec.alive_monitor_policy.auto_type is 3: expected 0 (periodic), 1 (resident) or 2 (single run)"},
 		{"time is a word", other(`"stop_check_secs": 5`, `"stop_check_secs": "soon"`), 65535, `spec.alive_monitor_policy.stop_check_secs is not an integer: "soon"`},
-		{"time is huge", other(`"stop_check_secs": 5`, `"stop_check_secs": 99999999999`), 65535, "spec.alive_monitor_policy.stop_check_secs is 99999999999: expected at most 2592000"},
+		{"time is huge", other(`"stop_check_secs": 5`, `"stop_check_secs": 99999999999`), 65535, "spec.alive_monitor_policy.stop_check_secs is 99999999999: expected at most 3600"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

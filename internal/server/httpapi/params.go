@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -11,6 +12,9 @@ import (
 	"drover/internal/gse"
 )
 
+// byteOrderMark begins what some editors write.
+const byteOrderMark = "\ufeff"
+
 // readParams returns the parameters of a request as a JSON object. A body that begins with a brace is JSON whatever its
 // Content-Type says; any other is a form. A GET without a body has its parameters in the query.
 func readParams(body []byte, method string, query url.Values) ([]byte, error) {
@@ -18,6 +22,10 @@ func readParams(body []byte, method string, query url.Values) ([]byte, error) {
 	switch {
 	case len(body) > 0 && body[0] == '{':
 		return checkJSON(body)
+	case bytes.HasPrefix(body, []byte(byteOrderMark)):
+		return nil, refusef(badRequest, "Request JSON string is wrong in format, it begins with a byte order mark")
+	case len(body) > 0 && (body[0] == '[' || gse.Check(body) == nil):
+		return nil, refusef(badRequest, "Request JSON string is wrong in format, it is not an object")
 	case len(body) > 0:
 		form, err := url.ParseQuery(string(body))
 		if err != nil {
@@ -37,12 +45,23 @@ func checkJSON(body []byte) ([]byte, error) {
 	if !utf8.Valid(body) {
 		return nil, refusef(badRequest, "Request JSON string is wrong in format, it is not valid UTF-8")
 	}
-	if gse.Valid(body) {
-		return body, nil
+	if err := gse.Check(body); err != nil {
+		return nil, wrongFormat(err)
 	}
-	// Only for the words: where it breaks off.
-	var v json.RawMessage
-	return nil, refusef(badRequest, "Request JSON string is wrong in format, %v", json.Unmarshal(body, &v))
+	return body, nil
+}
+
+// wrongFormat refuses a body that is no JSON.
+func wrongFormat(err error) error {
+	return misread(badRequest, "Request JSON string is wrong in format, ", err)
+}
+
+// misread is the refusal of what cannot be read. Its words are known in other languages with those before them.
+func misread(k kind, before string, err error) error {
+	if m, ok := errors.AsType[*gse.Misread](err); ok {
+		return refusef(k, before+m.Format, m.Args...)
+	}
+	return refusef(k, before+"%v", err)
 }
 
 // fromForm turns a form into the object that a JSON body would have been: the values are strings, but one that is itself

@@ -160,7 +160,7 @@ func refuse(w http.ResponseWriter, c *call, err error) {
 		status = out.status
 		body.CodeName = out.name
 		if status == http.StatusBadRequest {
-			body.Message = fmt.Sprintf("Parameters error [reason=%q]", body.Message)
+			body.Message = refusef(r.kind, "Parameters error [reason=%q]", body.Message).in(c.chinese)
 		}
 		w.Header().Set("X-Bkapi-Error-Code", fmt.Sprint(body.Code))
 		w.Header().Set("X-Bkapi-Error-Message", headerText(r.reason))

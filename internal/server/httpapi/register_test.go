@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"drover/internal/process"
 	"drover/internal/server/store"
@@ -96,20 +98,95 @@ func TestRegistrationFailures(t *testing.T) {
 	})
 }
 
-func TestARegistrationThatTakesTooLong(t *testing.T) {
-	w := newWorld(t)
+// late has the wait for a task end as a call's own wait does when its time is up.
+func (w *world) late() {
 	w.waited = func(ctx context.Context) error {
 		if _, ok := ctx.Deadline(); !ok {
-			t.Error("the wait has no bound")
+			w.t.Error("the wait has no bound")
 		}
-		return context.DeadlineExceeded
+		<-ctx.Done()
+		return ctx.Err()
 	}
-	var got map[string]entry
-	w.post(esbGSE+"register_proc_info/", documentedRegister).ok(t, &got)
-	e := got["1:2:10.0.0.1:gse:proc-test"]
-	if e.Code != 65535 || !strings.HasPrefix(e.Msg, "no result within 20s") {
-		t.Errorf("entry is %+v", e)
+}
+
+// TestARegistrationThatIsNotDoneIsAskedAgain: 115 tells the caller to ask again, and then he gets the outcome of what he asked first.
+func TestARegistrationThatIsNotDoneIsAskedAgain(t *testing.T) {
+	const key = "1:2:10.0.0.1:gse:proc-test"
+	for _, name := range []string{"register_proc_info/", "update_proc_info/", "unregister_proc_info/"} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			call := func(body string) entry {
+				var got map[string]entry
+				w.post(esbGSE+name, body).ok(t, &got)
+				return got[key]
+			}
+			handling := entry{Code: 115, Msg: "handling", Content: json.RawMessage(`""`)}
+			w.late()
+			for range 3 {
+				if diff := cmp.Diff(handling, call(documentedRegister)); diff != "" {
+					t.Errorf("entry differs (-want +got):\n%s", diff)
+				}
+			}
+			first := w.onlyTask()
+			w.outcomes[first.ID+key] = process.Outcome{Text: process.Success}
+			w.waited = func(context.Context) error { return nil }
+			if e := call(documentedRegister); e.Code != 0 || w.onlyTask() != first {
+				t.Errorf("the repetition is answered %+v", e)
+			}
+			if row := w.lastAudit(); !row.Allowed || row.Action+"/" != name || row.Targets != 1 || !strings.Contains(string(row.Detail), first.ID) {
+				t.Errorf("recorded is %+v", row)
+			}
+			// It has been told: the next call is one of its own.
+			w.answer = func(store.Request, store.Target) *process.Outcome {
+				return &process.Outcome{Fault: process.AlreadyRegistered, Text: "there"}
+			}
+			if e := call(documentedRegister); e.Code != 850 || len(w.tasks) != 2 {
+				t.Errorf("after that it is answered %+v; there are %d tasks", e, len(w.tasks))
+			}
+		})
 	}
+}
+
+// TestWhatIsNoRepetition: another call, another caller, and one who comes back too late.
+func TestWhatIsNoRepetition(t *testing.T) {
+	const path = esbGSE + "register_proc_info/"
+	for name, second := range map[string]func(w *world){
+		"another spec": func(w *world) { w.post(path, strings.Replace(documentedRegister, "./start.sh", "./begin.sh", 1)) },
+		"another call": func(w *world) { w.post(esbGSE+"unregister_proc_info/", documentedRegister) },
+		"another host": func(w *world) {
+			w.post(path, strings.Replace(documentedRegister, `"bk_supplier_id": 2`, `"bk_supplier_id": 3`, 1))
+		},
+		"another app":   func(w *world) { w.postAs("other", "other-secret", path, documentedRegister) },
+		"much later":    func(w *world) { w.now = w.now.Add(3 * time.Minute); w.post(path, documentedRegister) },
+		"a pruned task": func(w *world) { clear(w.tasks); w.tasks["x"] = &store.Task{}; w.post(path, documentedRegister) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.late()
+				w.post(path, documentedRegister)
+				w.waited, w.answer = func(context.Context) error { return nil }, succeed
+				if second(w); len(w.tasks) != 2 {
+					t.Errorf("there are %d tasks", len(w.tasks))
+				}
+			})
+		})
+	}
+}
+
+// TestTheNextCallAboutAProcessEndsTheRepetition: after register, unregister the second register is one.
+func TestTheNextCallAboutAProcessEndsTheRepetition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.late()
+		w.post(esbGSE+"register_proc_info/", documentedRegister)
+		w.waited, w.answer = func(context.Context) error { return nil }, succeed
+		w.post(esbGSE+"unregister_proc_info/", documentedRegister)
+		w.post(esbGSE+"register_proc_info/", documentedRegister)
+		if len(w.tasks) != 3 {
+			t.Errorf("there are %d tasks", len(w.tasks))
+		}
+	})
 }
 
 func TestMonitorPolicyIsPreferredByRegistration(t *testing.T) {

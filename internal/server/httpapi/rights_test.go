@@ -288,7 +288,7 @@ func TestLanguageOfRefusals(t *testing.T) {
 		r.Header.Set("Blueking-Language", "zh-hans")
 		got := w.send(r)
 		got.refused(t, http.StatusBadRequest, 1640001)
-		if *got.Message != `Parameters error [reason="应用编码不能为空"]` || got.Header.Get("X-Bkapi-Error-Message") != "app code cannot be empty" {
+		if *got.Message != `参数错误 [reason="应用编码不能为空"]` || got.Header.Get("X-Bkapi-Error-Message") != "app code cannot be empty" {
 			t.Errorf("answer is %v %s", got.Header, got.Raw)
 		}
 	})

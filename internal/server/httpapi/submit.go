@@ -35,7 +35,7 @@ func (s *server) submitting(read func([]byte) ([]gse.Operation, error)) endpoint
 	}
 }
 
-func badParameters(err error) error { return refusef(badParameter, "parameters error: %v", err) }
+func badParameters(err error) error { return misread(badParameter, "parameters error: ", err) }
 
 // submit stores the task with the call's audit row and returns its id. The task is safe when it returns.
 func (s *server) submit(ctx context.Context, c *call, ops []gse.Operation) (string, error) {

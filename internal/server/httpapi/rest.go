@@ -1,0 +1,59 @@
+package httpapi
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+// heardOut answers as h does, and then reads what h has left of the body. A connection that is closed with something unread is reset, and
+// with it goes the answer that the caller has not read yet: it is still sending. How much is read is bounded, and so is for how long.
+func heardOut(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		control := http.NewResponseController(w)
+		body := &heard{ReadCloser: r.Body}
+		if r.ContentLength != 0 && control.EnableFullDuplex() == nil { // else the first byte of an answer would wait for the body
+			r.Body = body
+			h.ServeHTTP(w, r)
+			body.rest(control, r.Header.Get("Expect") != "")
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// heard is a body that remembers how far it was read.
+type heard struct {
+	io.ReadCloser
+	begun, ended bool
+}
+
+func (b *heard) Read(p []byte) (int, error) {
+	b.begun = true
+	n, err := b.ReadCloser.Read(p)
+	b.ended = b.ended || err != nil
+	return n, err
+}
+
+// rest sends the answer and reads on. A caller that expects to be told to go on, and was not, sends nothing.
+func (b *heard) rest(control *http.ResponseController, asks bool) {
+	if b.ended || asks && !b.begun || control.Flush() != nil {
+		return
+	}
+	buffer := make([]byte, 32<<10)
+	end := time.Now().Add(bodyTime)
+	for read := 0; read < maxBody && !b.ended; {
+		until := time.Now().Add(restTime)
+		if until.After(end) {
+			until = end
+		}
+		if control.SetReadDeadline(until) != nil {
+			return
+		}
+		n, err := b.Read(buffer)
+		if read += n; err != nil && !errors.Is(err, io.EOF) {
+			return
+		}
+	}
+}
