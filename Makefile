@@ -40,8 +40,9 @@ check: lint ## what .ci/run checks beside the tests
 	@go mod tidy -diff
 
 T ?= 30s
-fuzz: ## run every fuzz target for T (30s)
+fuzz: ## run every fuzz target for T (30s), and send the binary mutated calls for T; DROVER_CHAOS_SEED repeats the latter
 	@tools/fuzz.sh $(T)
+	DROVER_CHAOS_TIME=$(T) go test -v -count 1 -timeout 60m ./test/fuzz/
 
 CHAOS ?= 10m
 chaos: ## kill, crash and restart at random for CHAOS (10m), and every fault in its long form; DROVER_CHAOS_SEED repeats a run
