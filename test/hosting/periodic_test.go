@@ -238,6 +238,7 @@ func badRules(t *testing.T, s *harness.Server) {
 // jobCycle: JOB's cycle_time, and its type 0 without.
 func jobCycle(t *testing.T, s *harness.Server) {
 	dir := harness.Workdir(t)
+	var last string // the task of the last call
 	manage := func(op int, more object) object {
 		t.Helper()
 		info := object{
@@ -252,6 +253,7 @@ func jobCycle(t *testing.T, s *harness.Server) {
 			t.Fatalf("manage_proc: %d %v", status, reply)
 		}
 		task := part(reply, "data")["bk_gse_taskid"].(string)
+		last = task
 		var result object
 		harness.Eventually(t, "the task to end", func() bool {
 			_, reply := s.Do(http.MethodPost, "/api/c/compapi/v2/jobv3/get_proc_result/", object{"bk_scope_type": "biz", "bk_scope_id": "7", "bk_gse_taskid": task})
@@ -274,8 +276,8 @@ func jobCycle(t *testing.T, s *harness.Server) {
 		t.Errorf("unhosting is answered %v", r)
 	}
 	n := p.lines("runs")
-	if r := manage(1, nil); !strings.Contains(fmt.Sprint(r["error_msg"]), "resident") {
-		t.Errorf("without type and cycle_time it is answered %v", r)
+	if r := manage(1, nil); r["error_code"] != 0.0 || !strings.Contains(fmt.Sprint(s.Outcome(last)), "resident") {
+		t.Errorf("without type and cycle_time it is answered %v, and %v", r, s.Outcome(last))
 	}
 	manage(2, nil)
 	if now := p.lines("runs"); now > n+2 {
