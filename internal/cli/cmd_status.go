@@ -34,7 +34,7 @@ Exit codes: 0 all are running, 3 one is not, 4 there is no such process.`,
 			}
 			found, err := choose(cmd.Context(), c, args, hosts, true)
 			if err != nil {
-				return err
+				return begun(cmd, c, args, hosts, err)
 			}
 			w := cmd.OutOrStdout()
 			if o.form != asText {
@@ -59,6 +59,34 @@ Exit codes: 0 all are running, 3 one is not, 4 there is no such process.`,
 	o.flags(cmd, asText, asJSON, asYAML)
 	s.flags(cmd)
 	return cmd
+}
+
+// begun tells of processes that no host knows because their first operation is under way; otherwise unknown is what there is to say.
+func begun(cmd *cobra.Command, c *client.Client, names, hosts []string, unknown error) error {
+	told := false
+	for _, arg := range names {
+		namespace, name, ok := strings.Cut(arg, "/")
+		if !ok {
+			return unknown
+		}
+		found, err := c.Why(cmd.Context(), client.WhyFilter{Namespace: namespace, Name: name, Hosts: hosts, All: true})
+		if err != nil {
+			return unknown
+		}
+		for _, f := range found.Findings {
+			if f.Cause.ID != string(process.CauseOperating) {
+				continue
+			}
+			told = true
+			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "○ %s on %s: %s\n", printable(f.Namespace+"/"+f.Name), printable(f.Host.ID), printable(f.Cause.Text)); err != nil {
+				return err
+			}
+		}
+	}
+	if !told {
+		return unknown
+	}
+	return &command.ExitError{Code: command.NotRunning}
 }
 
 // asText is the form of what is shown one by one.

@@ -211,13 +211,14 @@ func asOf(s *process.Status) string {
 // underWay is the cause while the agent works on an operation.
 func (f *judgement) underWay(own process.Cause) process.Cause {
 	o := f.Operations[0]
-	c := process.Cause{ID: process.CauseOperating, Text: o.String() + " is under way", Since: own.Since}
+	c := process.Cause{ID: process.CauseOperating, Since: own.Since}
 	if own.ID == process.CauseOperating {
 		c.Evidence = slices.Clone(own.Evidence)
 	}
 	if c.Since == 0 {
 		c.Since = millis(o.Asked)
 	}
+	c.Text = o.String() + " under way since " + stamp(time.UnixMilli(c.Since))
 	for _, next := range f.Operations[1:] {
 		c.Evidence = append(c.Evidence, next.String()+" waits for its turn")
 	}

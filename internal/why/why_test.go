@@ -130,10 +130,10 @@ func TestJudge(t *testing.T) {
 			"warning [operation-queued] restart by anna (op-1) has been waiting for 1m",
 		},
 		"is worked on": {
-			here(), down("operating", process.CauseOperating), []why.Operation{begun(time.Hour)}, "- [operation-under-way] restart by anna (op-1) is under way",
+			here(), down("operating", process.CauseOperating), []why.Operation{begun(time.Hour)}, "- [operation-under-way] restart by anna (op-1) under way since 2026-11-20T09:30:00Z",
 		},
 		"is worked on for the first time": {
-			here(), nil, []why.Operation{begun(time.Second)}, "- [operation-under-way] restart by anna (op-1) is under way",
+			here(), nil, []why.Operation{begun(time.Second)}, "- [operation-under-way] restart by anna (op-1) under way since 2026-11-20T10:29:59Z",
 		},
 		"is wanted for the first time": {
 			here(), nil, []why.Operation{waiting(time.Second)}, "- [operation-queued] restart by anna (op-1) has been waiting for 1s",

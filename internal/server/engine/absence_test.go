@@ -149,13 +149,13 @@ func TestDeadlineOfTheFirstFreesTheNext(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.submit("1", process.Start, "agent-0")
 		r.progress("agent-0", wire.Progress{Item: r.takenOne().Item, Limit: 30})
-		r.submit("2", process.Stop, "agent-0")
+		r.submit("2", process.Reload, "agent-0")
 		r.pass(44 * time.Second)
 		if n := len(r.taken()); n != 0 {
 			t.Errorf("%d manifests were sent while the first runs", n)
 		}
 		r.pass(time.Second)
-		if o := r.takenOne(); o.Op != process.Stop {
+		if o := r.takenOne(); o.Op != process.Reload {
 			t.Errorf("%s was sent", o.Op)
 		}
 	})

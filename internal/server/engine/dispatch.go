@@ -15,6 +15,8 @@ import (
 const (
 	// leaseBatch is how many items are leased at once, and about how many wait at most for the dispatcher to hand them over.
 	leaseBatch = 1000
+	// passAgain is how soon what may pass older items is looked at again: their receipts are on the way.
+	passAgain = 50 * time.Millisecond
 	// leaseSlack is how much longer than a send and a ping a lease lasts. Should the engine die, the next one has to wait for it.
 	leaseSlack = 2 * time.Second
 )
@@ -78,8 +80,15 @@ func (d *dispatcher) round(ctx context.Context, sends *sync.WaitGroup) (time.Tim
 		return time.Time{}, err
 	}
 	for {
+		waits, err := d.store.Pass(ctx)
+		if err != nil {
+			return time.Time{}, err
+		}
 		next, ok, err := d.store.NextDue(ctx)
 		now := d.clock.now()
+		if again := now.Add(passAgain); waits && (!ok || next.After(again)) {
+			next, ok = again, true
+		}
 		if err != nil || !ok || next.After(now) {
 			return next, err
 		}

@@ -73,8 +73,8 @@ func TestWait(t *testing.T) {
 func TestProcessesRunOneOperationAfterAnother(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.submit("1", process.Start, "agent-0")
-		r.submit("2", process.Stop, "agent-0", "agent-1")
-		var start, stop string
+		r.submit("2", process.Reload, "agent-0", "agent-1")
+		var start, reload string
 		for _, m := range r.taken() {
 			switch o := m.Orders[0]; {
 			case m.Agent == "agent-0" && o.Op == process.Start && start == "":
@@ -91,13 +91,34 @@ func TestProcessesRunOneOperationAfterAnother(t *testing.T) {
 		}
 		r.finish("agent-0", start)
 		o := r.takenOne()
-		if stop = o.Item; o.Op != process.Stop {
+		if reload = o.Item; o.Op != process.Reload {
 			t.Errorf("%s was sent", o.Op)
 		}
-		r.finish("agent-0", stop)
+		r.finish("agent-0", reload)
 		r.shows("1", process.Success)
 		r.shows("2", process.Success, process.Success)
 	})
+}
+
+// TestStopIsSentBesideWhatTheAgentHas: the agent decides what a stop gets past; a kill is sent although the agent has not even taken the
+// operation before it.
+func TestStopIsSentBesideWhatTheAgentHas(t *testing.T) {
+	for _, op := range []process.Op{process.Stop, process.Unhost, process.Query, process.Kill} {
+		bubble(t, func(t *testing.T, r *rig) {
+			r.submit("1", process.Start, "agent-0")
+			start := r.takenOne()
+			r.submit("2", op, "agent-0")
+			r.pass(time.Second)
+			o := r.takenOne()
+			if o.Op != op {
+				t.Errorf("%s was sent, want %s", o.Op, op)
+			}
+			r.finish("agent-0", o.Item)
+			r.shows("1", "")
+			r.finish("agent-0", start.Item)
+			r.shows("1", process.Success)
+		})
+	}
 }
 
 func TestSlowAgentDelaysNobody(t *testing.T) {

@@ -49,6 +49,7 @@ type Repeats interface {
 type Observations interface {
 	GetObserved(ctx context.Context, id process.ID, agents []string, fn func(store.Observed) error) error
 	PageObserved(ctx context.Context, namespace string, start, limit int) (rows []store.Observed, total int, err error)
+	ListWaiting(ctx context.Context, f store.WaitingFilter, limit int) ([]store.Waiting, error)
 }
 
 // Groups keeps the process groups that the hosts are to have, and knows what their processes use.

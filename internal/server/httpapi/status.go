@@ -1,13 +1,17 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"time"
 
 	"drover/internal/gse"
 	"drover/internal/process"
 	"drover/internal/server/access"
 	"drover/internal/server/audit"
 	"drover/internal/server/store"
+	"drover/internal/server/task"
 )
 
 // status answers get_proc_status: what the store last heard of one process, a row for each agent that was asked about.
@@ -22,7 +26,7 @@ func (s *server) status(ctx context.Context, c *call) (payload, error) {
 	if err := s.mayOnTargets(c, c.principal.On(op, q.ID.Namespace), op, q.ID.String(), q.Targets); err != nil {
 		return nil, err
 	}
-	rows := statusRows{s.roster(q.Targets), s, q}
+	rows := statusRows{roster: s.roster(q.Targets), s: s, q: q}
 	return func(w *jsonWriter) error {
 		seq := sequence{w: w}
 		w.raw(`{"proc_infos":[`)
@@ -69,7 +73,30 @@ type statusRows struct {
 	roster
 	s *server
 	q gse.StatusQuery
+	// waiting says what is under way, by the key of the agent; nil until it is asked for.
+	waiting map[string]string
 }
+
+// whyUnknown says what there is to say of a process that an agent has told nothing of: its first operation may be under way.
+func (r *statusRows) whyUnknown(ctx context.Context, agent string) string {
+	if r.waiting == nil {
+		r.waiting = map[string]string{}
+		list, err := r.s.Observations.ListWaiting(ctx, store.WaitingFilter{Process: r.q.ID}, mostWaiting)
+		if err != nil {
+			r.s.Log.ErrorContext(ctx, "operations under way could not be read", "error", err)
+		}
+		for i := range list {
+			w := &list[i]
+			if _, known := r.waiting[w.Agent]; !known && w.State >= task.Accepted {
+				r.waiting[w.Agent] = fmt.Sprintf("%s under way since %s", w.Op, w.Created.UTC().Format(time.RFC3339))
+			}
+		}
+	}
+	return cmp.Or(r.waiting[agent], "process is not known to the agent")
+}
+
+// mostWaiting bounds the operations that are read for one call.
+const mostWaiting = 10_000
 
 // write writes the rows in the order of the request; an agent that has told nothing of the process has a row that says
 // so, and those that mean nobody come last.
@@ -78,7 +105,7 @@ func (r *statusRows) write(ctx context.Context, seq *sequence) error {
 	unknownUpTo := func(agent string) error {
 		for ; next < len(r.agents) && r.agents[next] != agent; next++ {
 			for _, a := range r.asked[r.agents[next]] {
-				if err := seq.element(gse.UnknownRow(r.q.ID, a.host(), a.id(), "process is not known to the agent")); err != nil {
+				if err := seq.element(gse.UnknownRow(r.q.ID, a.host(), a.id(), r.whyUnknown(ctx, a.agent.Key))); err != nil {
 					return err
 				}
 			}

@@ -173,7 +173,7 @@ type Items interface {
 // Queue is what is still to be sent. Its methods do to an item what task.Next says of the event that they stand for.
 type Queue interface {
 	// LeaseItems returns up to limit items that are due (pending, or sent and past their resend time) and whose process has
-	// no older item that is not done, oldest first, at most one a process; it marks them as leased until the given time so
+	// no older item that is not done, or that may pass these, oldest first; it marks them as leased until the given time so
 	// that no other caller gets them.
 	LeaseItems(ctx context.Context, now, until time.Time, limit int) ([]Item, error)
 	// MarkSent moves items to at least Sent, counts the attempt and sets when they are due again, unless they are accepted.
@@ -185,6 +185,9 @@ type Queue interface {
 	MarkAccepted(ctx context.Context, ids []string, until time.Time) error
 	// Wanted is MarkAccepted for what an agent has and has not begun. It returns those that it must not begin: they are done, or not there.
 	Wanted(ctx context.Context, agent string, ids []string, until time.Time) (ended []string, err error)
+	// Pass makes due what need not wait any longer for older items of its process although these are not done: stops, unhosts and queries
+	// once the agent has all of them, kills at once. It reports whether more of these wait.
+	Pass(ctx context.Context) (waits bool, err error)
 	// NextDue returns the earliest time at which LeaseItems would return an item; ok is false when there is none. An item that
 	// waits for an older one has no such time.
 	NextDue(ctx context.Context) (at time.Time, ok bool, err error)

@@ -125,6 +125,31 @@ func (db *Store) Wanted(ctx context.Context, agent string, ids []string, until t
 	return ended, nil
 }
 
+// Pass makes due what may get past older items of its lane, and reports whether more waits for that. An item of the same task is passed
+// only once the agent has it: in a task the order counts.
+func (db *Store) Pass(ctx context.Context) (waits bool, err error) {
+	const waiting = `SELECT EXISTS (SELECT 1 FROM items WHERE state < 2 AND due IS NULL AND passes > 0)`
+	if err := db.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&waits) }, waiting); err != nil {
+		return false, fmt.Errorf("cannot find out whether an item may pass others: %w", err)
+	}
+	if !waits { // as a rule
+		return false, nil
+	}
+	err = db.write(ctx, func(ctx context.Context, tx tx) error {
+		err := tx.exec(ctx, `UPDATE items SET due = ?1 WHERE state < 2 AND due IS NULL AND passes > 0 AND NOT EXISTS (
+			SELECT 1 FROM items o WHERE o.host = items.host AND o.lane = items.lane AND o.num < items.num AND o.state < 2 AND o.twin IS NULL
+				AND (items.passes = 1 OR o.task = items.task))`, atOnce)
+		if err != nil {
+			return err
+		}
+		return tx.value(ctx, &waits, waiting)
+	})
+	if err != nil {
+		return false, fmt.Errorf("cannot let items pass others: %w", err)
+	}
+	return waits, nil
+}
+
 // NextDue returns the earliest due time.
 func (db *Store) NextDue(ctx context.Context) (at time.Time, ok bool, err error) {
 	at, ok, err = db.earliest(ctx, `SELECT due FROM items WHERE state < 2 AND due IS NOT NULL ORDER BY due LIMIT 1`)

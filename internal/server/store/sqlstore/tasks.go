@@ -86,7 +86,8 @@ func insertTask(ctx context.Context, tx tx, t *store.Task, l layout, base itemBa
 		waiting[num] = true
 		return err
 	}, `UPDATE items SET due = NULL WHERE num >= ?1 AND num < ?2 AND due IS NOT NULL AND EXISTS (
-		SELECT 1 FROM items o WHERE o.host = items.host AND o.lane = items.lane AND o.state < 4 AND o.num < ?1) RETURNING num`,
+		SELECT 1 FROM items o WHERE o.host = items.host AND o.lane = items.lane AND o.state < 4 AND o.num < ?1
+			AND o.state < CASE items.passes WHEN 0 THEN 4 WHEN 1 THEN 2 ELSE 0 END AND (items.passes = 0 OR o.twin IS NULL)) RETURNING num`,
 		base.item, base.item+int64(len(l.items)))
 	return waiting, err
 }
@@ -124,7 +125,7 @@ func insertItems(ctx context.Context, tx tx, t *store.Task, l layout, base itemB
 	for i := range t.Requests {
 		lanes[i] = laneOf(t.Requests[i].Process)
 	}
-	const openWidth, doneWidth = 11, 12
+	const openWidth, doneWidth = 12, 12
 	open, done := make([]any, 0, openWidth*len(l.items)), []any(nil)
 	for i, it := range l.items {
 		row := [...]any{
@@ -141,7 +142,11 @@ func insertItems(ctx context.Context, tx tx, t *store.Task, l layout, base itemB
 			if it.twin != single {
 				deadline = math.MaxInt64 // it ends with the other one
 			}
-			open = append(append(open, row[:]...), optional(nanos(due), !it.blocked), deadline, optional(base.item+int64(it.twin), it.twin != single))
+			passes := passesOf(t.Requests[it.request].Op)
+			if it.twin != single {
+				passes = 0
+			}
+			open = append(append(open, row[:]...), optional(nanos(due), !it.blocked), deadline, optional(base.item+int64(it.twin), it.twin != single), passes)
 			continue
 		}
 		status, err := encode(o.Status)
@@ -152,8 +157,8 @@ func insertItems(ctx context.Context, tx tx, t *store.Task, l layout, base itemB
 	}
 	shared := []any{base.nonce, base.task, nanos(fresh.Deadline)}
 	err := insert{
-		head:   `INSERT INTO items (nonce, task, num, request, rank, key, asked, agent, host, lane, due, deadline, twin, state, attempts) VALUES `,
-		row:    `(?1, ?2, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)`,
+		head:   `INSERT INTO items (nonce, task, num, request, rank, key, asked, agent, host, lane, due, deadline, twin, passes, state, attempts) VALUES `,
+		row:    `(?1, ?2, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)`,
 		width:  openWidth,
 		shared: shared[:2],
 	}.run(ctx, tx, open)
@@ -162,11 +167,25 @@ func insertItems(ctx context.Context, tx tx, t *store.Task, l layout, base itemB
 	}
 	return insert{
 		head: `INSERT INTO items (nonce, task, deadline, num, request, rank, key, asked, agent, host, lane, fault, text, hosted, status,
-			state, attempts) VALUES `,
-		row:    `(?1, ?2, ?3, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 4, 0)`,
+			passes, state, attempts) VALUES `,
+		row:    `(?1, ?2, ?3, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 4, 0)`,
 		width:  doneWidth,
 		shared: shared,
 	}.run(ctx, tx, done)
+}
+
+// passesOf is how an operation gets past older ones of its process: a kill ends what is under way, a stop and an unhost end a check, and a
+// query looks beside it. The agent sees to that; it has to hear of them.
+func passesOf(op process.Op) int64 {
+	switch op {
+	case process.Kill:
+		return 2
+	case process.Stop, process.Unhost, process.Query:
+		return 1
+	case process.Start, process.Host, process.Restart, process.Reload, process.Register, process.Update, process.Unregister, process.Retry,
+		process.SetGroups:
+	}
+	return 0
 }
 
 // optional is a value, or null. A driver takes it as it is, where a sql.Null has to be asked.

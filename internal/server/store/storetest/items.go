@@ -111,7 +111,7 @@ func leaseAcrossTasks(t *testing.T, s store.Store) {
 	stop := leaseOne(t, s, epoch)
 	same(t, "second", "2", stop.Task)
 	// The one in the middle ends first: the last still waits for the one before it.
-	create(t, s, "6", request(process.Kill, "a", "x"))
+	create(t, s, "6", request(process.Start, "a", "x"))
 	if late, err := s.Overdue(t.Context(), at(time.Hour), 10); err != nil || len(late) == 0 {
 		t.Fatalf("overdue: %v, %v", late, err)
 	} else {
@@ -124,6 +124,48 @@ func leaseAcrossTasks(t *testing.T, s store.Store) {
 	same(t, "while the second runs", []string{}, brief(lease(t, s, at(time.Second), 10)))
 	finish(t, s, stop, success())
 	same(t, "last", "6", leaseOne(t, s, at(2*time.Second)).Task)
+}
+
+// pass: a kill waits for nothing of other tasks; a stop, an unhost and a query wait until the agent has what is older. In a task the order
+// counts.
+func pass(t *testing.T, s store.Store) {
+	waits := func(what string, want bool) {
+		t.Helper()
+		got, err := s.Pass(t.Context())
+		must(t, err)
+		same(t, what, want, got)
+	}
+	create(t, s, "1", request(process.Start, "a", "x"))
+	create(t, s, "2", request(process.Reload, "a", "x"))
+	create(t, s, "3", request(process.Stop, "a", "x"), request(process.Query, "a", "x"))
+	create(t, s, "4", request(process.Kill, "a", "x"))
+	due := lease(t, s, epoch, 10)
+	same(t, "at once", []string{"start x:a", "kill x:a"}, brief(due))
+	waits("while the agent has none", true)
+	must(t, s.MarkAccepted(t.Context(), []string{due[0].ID}, time.Time{}))
+	waits("while a reload waits before it", true)
+	same(t, "while a reload waits", []string{}, brief(lease(t, s, epoch, 10)))
+	finish(t, s, due[0], success())
+	reload := leaseOne(t, s, epoch)
+	same(t, "next", process.Reload, reload.Op)
+	must(t, s.Begin(t.Context(), "x", map[string]time.Time{reload.ID: at(time.Hour)}))
+	waits("a query, for the stop of its task", true)
+	stop := leaseOne(t, s, epoch)
+	same(t, "next", process.Stop, stop.Op)
+	must(t, s.MarkAccepted(t.Context(), []string{stop.ID}, time.Time{}))
+	waits("now that the agent has all", false)
+	same(t, "last", process.Query, leaseOne(t, s, epoch).Op)
+	create(t, s, "5", request(process.Start, "a", "x"))
+	waits("a start", false)
+	same(t, "a start", []string{}, brief(lease(t, s, epoch, 10)))
+
+	create(t, s, "6", request(process.Start, "b", "x"), request(process.Kill, "b", "x"))
+	start := leaseOne(t, s, epoch)
+	same(t, "first of a task", process.Start, start.Op)
+	waits("a kill, for the start of its task", true)
+	must(t, s.MarkAccepted(t.Context(), []string{start.ID}, time.Time{}))
+	waits("a kill", false)
+	same(t, "then", process.Kill, leaseOne(t, s, epoch).Op)
 }
 
 func leaseBesideFlood(t *testing.T, s store.Store) {

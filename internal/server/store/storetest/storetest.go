@@ -43,6 +43,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"lease in order of a process", leaseInOrder},
 		{"lease across keys and tasks", leaseAcrossTasks},
 		{"lease survives another agent's flood", leaseBesideFlood},
+		{"some pass what the agent has", pass},
 		{"resend", resend},
 		{"begin and finish", beginAndFinish},
 		{"finish names the tasks", finishTasks},

@@ -47,6 +47,8 @@ CREATE TABLE items (
     nonce    bigint   NOT NULL,
     task     bigint   NOT NULL,
     request  bigint   NOT NULL,
+    -- The item that asks for the same under another key, with which this one ends; null where there is none.
+    twin     bigint,
     -- The place of its key among the keys of the task; null when a later item of the key is shown instead.
     rank     bigint,
     key      text     NOT NULL,
@@ -57,6 +59,8 @@ CREATE TABLE items (
     lane     bigint   NOT NULL,
     state    smallint NOT NULL,
     attempts bigint   NOT NULL,
+    -- Whether it is sent although older items of its lane are not done: 0 never, 1 once the agent has these, 2 at once.
+    passes   smallint NOT NULL,
     -- When it may be leased; null while an older item of its lane is not done, and once it is accepted.
     due      bigint,
     deadline bigint   NOT NULL,
@@ -65,8 +69,10 @@ CREATE TABLE items (
     hosted   smallint,
     status   text
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+CREATE INDEX items_twins ON items (twin) WHERE twin IS NOT NULL AND state < 4;
 CREATE INDEX items_due ON items (due, num) WHERE state < 2 AND due IS NOT NULL;
 CREATE INDEX items_waiting ON items (host, lane) WHERE state < 2 AND due IS NULL;
+CREATE INDEX items_passing ON items (host, lane) WHERE state < 2 AND due IS NULL AND passes > 0;
 CREATE INDEX items_lane ON items (host, lane, num) WHERE state < 4;
 CREATE INDEX items_deadline ON items (deadline, num) WHERE state < 4;
 
@@ -300,3 +306,15 @@ CREATE TABLE ping (
     at  bigint NOT NULL
 );
 INSERT INTO ping VALUES (1, 0);
+
+-- Calls that were answered before their tasks had ended, so that their callers will ask again.
+CREATE TABLE repeats (
+    matter text   COLLATE "C" PRIMARY KEY, -- whose call it is and about what
+    what   text   NOT NULL,                -- what it asks for
+    task   text   NOT NULL,
+    at     bigint NOT NULL
+);
+CREATE INDEX repeats_at ON repeats (at);
+
+-- Pages of a namespace are in the order in which its processes were first heard of.
+CREATE INDEX observed_page ON observed (namespace, num);

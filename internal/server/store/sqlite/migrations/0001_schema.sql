@@ -41,6 +41,8 @@ CREATE TABLE items (
     nonce    INTEGER NOT NULL,
     task     INTEGER NOT NULL,
     request  INTEGER NOT NULL,
+    -- The item that asks for the same under another key, with which this one ends; null where there is none.
+    twin     INTEGER,
     -- The place of its key among the keys of the task; null when a later item of the key is shown instead.
     rank     INTEGER,
     key      TEXT    NOT NULL,
@@ -51,6 +53,8 @@ CREATE TABLE items (
     lane     INTEGER NOT NULL,
     state    INTEGER NOT NULL,
     attempts INTEGER NOT NULL,
+    -- Whether it is sent although older items of its lane are not done: 0 never, 1 once the agent has these, 2 at once.
+    passes   INTEGER NOT NULL,
     -- When it may be leased; null while an older item of its lane is not done, and once it is accepted.
     due      INTEGER,
     deadline INTEGER NOT NULL,
@@ -59,9 +63,11 @@ CREATE TABLE items (
     hosted   INTEGER,
     status   TEXT
 ) STRICT;
+CREATE INDEX items_twins ON items (twin) WHERE twin IS NOT NULL AND state < 4;
 CREATE INDEX items_due ON items (due) WHERE state < 2 AND due IS NOT NULL;
 -- What waits for an older item of its lane. As a rule that is nothing, and then the end of an item need not look for it.
 CREATE INDEX items_waiting ON items (host, lane) WHERE state < 2 AND due IS NULL;
+CREATE INDEX items_passing ON items (host, lane) WHERE state < 2 AND due IS NULL AND passes > 0;
 CREATE INDEX items_lane ON items (host, lane) WHERE state < 4;
 CREATE INDEX items_deadline ON items (deadline) WHERE state < 4;
 
@@ -300,3 +306,15 @@ CREATE TABLE ping (
     at  INTEGER NOT NULL
 ) STRICT;
 INSERT INTO ping VALUES (1, 0);
+
+-- Calls that were answered before their tasks had ended, so that their callers will ask again.
+CREATE TABLE repeats (
+    matter TEXT    PRIMARY KEY, -- whose call it is and about what
+    what   TEXT    NOT NULL,    -- what it asks for
+    task   TEXT    NOT NULL,
+    at     INTEGER NOT NULL
+) STRICT;
+CREATE INDEX repeats_at ON repeats (at);
+
+-- Pages of a namespace are in the order in which its processes were first heard of.
+CREATE INDEX observed_page ON observed (namespace, num);
