@@ -164,8 +164,6 @@ type Queue interface {
 	// MarkAccepted moves items to at least Accepted; they are no longer sent. Their deadlines move to the given time, if it is later; zero
 	// leaves them.
 	MarkAccepted(ctx context.Context, ids []string, until time.Time) error
-	// Wanted is MarkAccepted for what an agent has and has not begun. It returns those that it must not begin: they are done, or not there.
-	Wanted(ctx context.Context, agent string, ids []string, until time.Time) (ended []string, err error)
 	// NextDue returns the earliest time at which LeaseItems would return an item; ok is false when there is none. An item that
 	// waits for an older one has no such time.
 	NextDue(ctx context.Context) (at time.Time, ok bool, err error)
@@ -176,6 +174,9 @@ type Queue interface {
 // Results is what becomes of items. An unknown id is skipped. Where an agent is named, items of other agents are skipped
 // too; an empty agent matches any.
 type Results interface {
+	// Wanted is MarkAccepted for what an agent has and has not begun. It returns those that it must not begin: they are done, another's, or not
+	// there.
+	Wanted(ctx context.Context, agent string, ids []string, until time.Time) (ended []string, err error)
 	// Begin moves items to Begun and sets their deadlines, unless they have begun or are done.
 	Begin(ctx context.Context, agent string, deadlines map[string]time.Time) error
 	// Finish gives items the outcomes that agents have told, all of them or none. An item that is done keeps the one it has. It
