@@ -227,12 +227,17 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 	if err := a.repeat(records, unacked); err != nil {
 		return err
 	}
-	a.answers.adopt(open)
-	underway, unsure := divide(open, boot, operator.Begun)
-	a.super.Adopt(records, underway)
-	a.wanted.hold(unsure)
+	a.adopt(records, open, boot, operator.Begun)
 	a.cfg.Log.Info("agent took over", "processes", len(records), "open_operations", len(open), "control_groups", a.host.Groups())
 	return nil
+}
+
+// adopt hands on what an earlier agent has left.
+func (a *Agent) adopt(records []specstore.Record, open []specstore.Entry, boot string, begun func(item string) bool) {
+	a.answers.adopt(open)
+	underway, unsure := divide(open, boot, begun)
+	a.super.Adopt(records, underway)
+	a.wanted.hold(unsure)
 }
 
 // divide tells what an earlier agent has left that goes on, and what goes on only if the server still wants it. Of commands that an earlier boot

@@ -56,7 +56,8 @@ func (a *Agent) serveAt(ctx context.Context, urls []string) (moved bool, err err
 		return false, fmt.Errorf("cannot listen for orders: %w", err)
 	}
 	// Of its own, so that no order that waits for the disk is in its way.
-	_, err = conn.Serve(wire.PingSubject(cloud, a.key), "", 1, func(context.Context, string, []byte) []byte { return []byte("here") })
+	_, err = conn.Serve(wire.PingSubject(cloud, a.key), "", 1, //nolint:contextcheck // Close ends it
+		func(context.Context, string, []byte) []byte { return []byte("here") })
 	if err != nil {
 		return false, fmt.Errorf("cannot listen for pings: %w", err)
 	}

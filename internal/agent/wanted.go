@@ -106,7 +106,7 @@ func (w *wanted) answered(r *wire.Report, ack *wire.ReportAck, signed bool) {
 	orders := w.release(r.Open)
 	for i := range orders {
 		if slices.Contains(ack.Ended, orders[i].Item) { // whoever begins it finds it expired
-			orders[i].BeginBy, orders[i].Expires = 0, time.Unix(0, 0)
+			orders[i].BeginBy, orders[i].Expires = 0, time.Now().Add(-time.Second)
 		}
 	}
 	w.queue.Submit(orders)

@@ -76,7 +76,7 @@ The file is YAML or JSON; - reads the standard input. Times are seconds, and wha
 	cmd.Flags().StringSliceVar(&hosts, "hosts", nil, "the hosts, or patterns of hosts")
 	cmd.Flags().StringVarP(&file, "file", "f", "", "file with the spec, - for the standard input")
 	cmd.Flags().BoolVar(&replace, "replace", false, "change the spec of a process that is known already")
-	completeHosts(cmd, &s, "hosts")
+	completeHosts(cmd, &s)
 	a.flags(cmd)
 	s.flags(cmd)
 	return cmd

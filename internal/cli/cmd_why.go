@@ -77,7 +77,7 @@ Exit codes: 0 nothing is wrong, 3 something is, 4 there is no such process, 6 th
 	flags.BoolVar(&f.All, "all", false, "also what is as it should be, where there is something to tell")
 	flags.IntVar(&f.Limit, "limit", 0, "at most so many of the worst findings; 0 is 1000")
 	flags.StringVar(&page, "page", "", "show the page about a cause instead")
-	completeHosts(cmd, &s, "hosts")
+	completeHosts(cmd, &s)
 	complete(cmd, "cause", pages.List()...)
 	complete(cmd, "page", pages.List()...)
 	o.flags(cmd, asText, asJSON, asYAML)

@@ -129,7 +129,7 @@ func (r *runner) outcome(ctx context.Context, t task, subject operation.Subject)
 	if t.overtaken {
 		return failed("overtaken: the agent's disk was an old copy, and the operation had ended"), nil
 	}
-	if e.Boot != r.sup.cfg.Store.BootID() && runsCommands(e.Op) {
+	if e.Boot != r.sup.cfg.Store.BootID() && e.Op.RunsCommands() {
 		if t.behind {
 			return failed("not begun: the host was rebooted while the operation waited for an older one"), nil
 		}
@@ -141,16 +141,6 @@ func (r *runner) outcome(ctx context.Context, t task, subject operation.Subject)
 	}
 	r.sup.cfg.Sink.Began(e.Item, operation.Limit(e.Op, operation.SpecInForce(e, subject)))
 	return r.sup.cfg.Operator.Operate(ctx, e, subject)
-}
-
-func runsCommands(op process.Op) bool {
-	switch op {
-	case process.Start, process.Stop, process.Restart, process.Reload, process.Kill:
-		return true
-	case process.Query, process.Host, process.Unhost, process.Register, process.Update, process.Unregister, process.Retry, process.SetGroups:
-		return false
-	}
-	return true
 }
 
 // operated goes on after an operation.

@@ -34,7 +34,7 @@ type Link interface {
 }
 
 // Store is what the engine needs of the database.
-type Store interface {
+type Store interface { //nolint:interfacebloat // the sum of the small ones, and a question of its own
 	store.Tasks
 	store.Items
 	store.Observations

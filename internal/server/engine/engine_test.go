@@ -184,7 +184,7 @@ func TestRefusals(t *testing.T) {
 		r.shows("t", "signed by a key that is not pinned", "needs root", "", "")
 		r.taken()
 		r.answer(accept)
-		r.pass(4 * time.Second)
+		r.pass(5 * time.Second)
 		if n := len(r.taken()); n != 2 {
 			t.Errorf("%d were sent again, want the two that had no word on the item", n)
 		}

@@ -304,7 +304,8 @@ func (s *sender) nobody(ctx context.Context, log *slog.Logger, agent string, ite
 }
 
 // unheard has items sent again later: not before it is certain that what was sent at a time that is given does not begin unasked, so that the
-// next attempt may give them up. It is zero where the agent has said that it does not have them.
+// next attempt may give them up, and not while the agent is asked whether it is there. It is zero where the agent has said that it does not
+// have them.
 func (s *sender) unheard(ctx context.Context, issued time.Time, items []store.Item) error {
 	now := s.clock.now()
 	due := map[time.Time][]string{}
@@ -316,7 +317,7 @@ func (s *sender) unheard(ctx context.Context, issued time.Time, items []store.It
 	var errs []error
 	for at, ids := range due {
 		at = spread(now, at)
-		if settled := issued.Add(s.timeout + certain); !issued.IsZero() && at.Before(settled) {
+		if settled := issued.Add(s.timeout + pingTime + certain); !issued.IsZero() && at.Before(settled) {
 			at = settled
 		}
 		errs = append(errs, s.store.MarkSent(ctx, ids, at))

@@ -339,7 +339,9 @@ func (w *world) PutAudit(_ context.Context, rows ...store.AuditRow) error {
 	return nil
 }
 
-func (w *world) ListWaiting(context.Context, store.WaitingFilter, int) ([]store.Waiting, error) { return nil, nil }
+func (w *world) ListWaiting(context.Context, store.WaitingFilter, int) ([]store.Waiting, error) {
+	return nil, nil
+}
 
 func (w *world) GetObserved(_ context.Context, id process.ID, agents []string, fn func(store.Observed) error) error {
 	if w.storeErr != nil {

@@ -138,9 +138,9 @@ func (r *Roll) tell(ctx context.Context) {
 	before := r.told
 	r.told = text
 	r.mu.Unlock()
-	switch {
-	case text == before:
-	case text == "":
+	switch text {
+	case before:
+	case "":
 		r.cfg.Log.InfoContext(ctx, "all servers on this database are heard over the fabric")
 	default:
 		r.cfg.Log.ErrorContext(ctx, "servers share a database and not a fabric", "reason", text)

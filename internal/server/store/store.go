@@ -183,8 +183,6 @@ type Queue interface {
 	// MarkAccepted moves items to at least Accepted; they are no longer sent. Their deadlines move to the given time, if it is later; zero
 	// leaves them.
 	MarkAccepted(ctx context.Context, ids []string, until time.Time) error
-	// Wanted is MarkAccepted for what an agent has and has not begun. It returns those that it must not begin: they are done, or not there.
-	Wanted(ctx context.Context, agent string, ids []string, until time.Time) (ended []string, err error)
 	// Pass makes due what need not wait any longer for older items of its process although these are not done: stops, unhosts and queries
 	// once the agent has all of them, kills at once. It reports whether more of these wait.
 	Pass(ctx context.Context) (waits bool, err error)
@@ -198,6 +196,9 @@ type Queue interface {
 // Results is what becomes of items. An unknown id is skipped. Where an agent is named, items of other agents are skipped
 // too; an empty agent matches any.
 type Results interface {
+	// Wanted is MarkAccepted for what an agent has and has not begun. It returns those that it must not begin: they are done, another's, or not
+	// there.
+	Wanted(ctx context.Context, agent string, ids []string, until time.Time) (ended []string, err error)
 	// Begin moves items to Begun and sets their deadlines, unless they have begun or are done.
 	Begin(ctx context.Context, agent string, deadlines map[string]time.Time) error
 	// Finish gives items the outcomes that agents have told, all of them or none. An item that is done keeps the one it has. It

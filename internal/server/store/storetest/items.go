@@ -269,3 +269,33 @@ func concurrent(t *testing.T, s store.Store) {
 		}
 	}
 }
+
+// wanted: what an agent asks about is accepted, with a later deadline, unless it is at its end, another's or nobody's.
+func wanted(t *testing.T, s store.Store) {
+	must(t, s.CreateTask(t.Context(), &store.Task{
+		ID: "t", App: "app", Created: epoch, Wire: "gse", HostTimeout: time.Minute,
+		Requests: []store.Request{request(process.Start, "a", "x", "y"), request(process.Start, "b", "x")},
+	}, store.AuditRow{At: epoch}))
+	items := lease(t, s, epoch, 10)
+	if deadline, ok, err := s.NextDeadline(t.Context()); err != nil || !ok || !deadline.Equal(at(time.Minute)) {
+		t.Errorf("the first deadline is %v %v, error %v", deadline, ok, err)
+	}
+	open, other, done := items[0], items[1], items[2]
+	finish(t, s, done, success())
+	until := at(time.Hour)
+	for range 2 {
+		ended, err := s.Wanted(t.Context(), "x", []string{done.ID, open.ID, other.ID, "0000000000000000-9"}, until)
+		must(t, err)
+		same(t, "must not begin", []string{done.ID, other.ID, "0000000000000000-9"}, ended)
+	}
+	must(t, s.MarkAccepted(t.Context(), []string{other.ID}, at(time.Second)))
+	if deadline, _, err := s.NextDeadline(t.Context()); err != nil || !deadline.Equal(at(time.Minute)) {
+		t.Errorf("an earlier end has moved the deadline to %v, error %v", deadline, err)
+	}
+	finish(t, s, other, success())
+	unfinished, err := s.Unfinished(t.Context(), "x")
+	must(t, err)
+	if len(unfinished) != 1 || unfinished[0].State != task.Accepted || !unfinished[0].Deadline.Equal(until) {
+		t.Errorf("what is wanted is %+v", unfinished)
+	}
+}

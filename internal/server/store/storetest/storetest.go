@@ -53,6 +53,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"unfinished", unfinished},
 		{"unknown ids", unknownIDs},
 		{"machine", agreesWithMachine},
+		{"wanted", wanted},
 		{"writers side by side", concurrent},
 		{"prune tasks", pruneTasks},
 		{"prune audit", pruneAudit},
