@@ -20,6 +20,7 @@ need postgresql /usr/lib/postgresql/*/bin/postgres
 need systemd /lib/systemd/systemd
 need iproute2 /sbin/ip /usr/sbin/ip /bin/ip
 need curl /usr/bin/curl
+need python3-minimal /usr/bin/python3
 
 if [ "$(id -u)" -ne 0 ]; then
 	echo "LEFT OUT: the tests that run commands as other accounts, redis and PostgreSQL among them: they need root" >&2

@@ -177,6 +177,25 @@ func Instances(t testing.TB, dir string) int {
 	return n
 }
 
+// markBeside marks the queries during which another operation was under way.
+func (h *history) markBeside() {
+	for i := range h.all {
+		q := &h.all[i]
+		if q.Input.(int) != Query {
+			continue
+		}
+		for j := range h.all {
+			o := &h.all[j]
+			if op := o.Input.(int); op != Query && op != Crash && o.Call <= q.Return && q.Call <= o.Return {
+				a := q.Output.(Answer)
+				a.Beside = true
+				q.Output = a
+				break
+			}
+		}
+	}
+}
+
 // settle brings the process to rest and judges its history.
 func (h *history) settle() {
 	h.t.Helper()
@@ -193,6 +212,7 @@ func (h *history) settle() {
 	if n := Instances(h.t, dir); n > 1 || (n == 1) != last.Running {
 		h.t.Errorf("%s: %d instances, and a query said running: %v", h.process.Name, n, last.Running)
 	}
+	h.markBeside()
 	if result := porcupine.CheckOperationsTimeout(model(h.cut), h.all, time.Minute); result != porcupine.Ok {
 		var lines strings.Builder
 		for _, o := range h.all {

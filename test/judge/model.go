@@ -9,8 +9,8 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// actual is one process as a caller can know it.
-type actual struct{ hosted, running bool }
+// actual is one process as a caller can know it. asked says that a stop or kill of it has failed, and may still be why it ends.
+type actual struct{ hosted, running, asked bool }
 
 // The operations of the model, by the numbers that GSE gives them; Crash is what the test does to the process behind drover's back.
 const (
@@ -38,10 +38,12 @@ type Answer struct {
 	Hosted  bool // of a query
 	Running bool
 	Text    string
+	// Beside says that another operation was under way during a query, which looks beside it: it may have seen the middle of that.
+	Beside bool
 }
 
 // model says which answers are explainable, one operation after another. A hosted process that is down may come up at any
-// moment; nothing else happens by itself.
+// moment, and one that was asked to end may end and stay down; nothing else happens by itself.
 func model(cut bool) porcupine.Model {
 	m := porcupine.NondeterministicModel{
 		Init: func() []any { return []any{actual{}} },
@@ -69,8 +71,11 @@ func (a Answer) heard(cut bool) Answer {
 }
 
 func relaunched(s actual) []actual {
-	if s.hosted && !s.running {
+	switch {
+	case s.hosted && !s.running:
 		return []actual{s, {hosted: true, running: true}}
+	case s.running && s.asked:
+		return []actual{s, {}}
 	}
 	return []actual{s}
 }
@@ -78,14 +83,14 @@ func relaunched(s actual) []actual {
 // step returns what the process can be after an operation that was answered so; nothing where the Answer cannot be explained.
 func step(s actual, op int, a Answer) []actual {
 	if !a.Known {
-		return append(effect(s, op), append(failure(s), s)...)
+		return append(effect(s, op), append(failure(s, op), s, actual{})...)
 	}
 	switch a.Code {
 	case 0:
 		if op == Crash && a.Text == dying && !s.running {
 			return []actual{s}
 		}
-		if op == Query && (s.hosted != a.Hosted || s.running != a.Running) {
+		if op == Query && (s.hosted != a.Hosted || s.running != a.Running && !a.Beside) {
 			return nil
 		}
 		return effect(s, op)
@@ -97,10 +102,10 @@ func step(s actual, op int, a Answer) []actual {
 		}
 	case 829:
 		if (op == Stop || op == Kill) && !s.running {
-			return []actual{s}
+			return []actual{{}}
 		}
 	case 836, 65535:
-		return failure(s)
+		return failure(s, op)
 	}
 	return nil
 }
@@ -120,18 +125,18 @@ func effect(s actual, op int) []actual {
 			return nil
 		}
 		return []actual{s}
-	case Stop, Kill:
-		if !s.running {
-			return nil
-		}
+	case Stop, Kill: // of one that is down, too: where its last run had left something, or an operation under way was ended
 		return []actual{{}}
 	case Host:
 		return []actual{{hosted: true, running: s.running}}
-	case Unhost:
+	case Unhost: // whoever asks for that leaves it to its end
 		return []actual{{running: s.running}}
 	case Crash:
 		if !s.running {
 			return nil
+		}
+		if s.asked {
+			return []actual{{hosted: s.hosted}, {}}
 		}
 		return []actual{{hosted: s.hosted}}
 	default:
@@ -139,7 +144,10 @@ func effect(s actual, op int) []actual {
 	}
 }
 
-// failure leaves the flag alone; the process may be there or not.
-func failure(s actual) []actual {
-	return []actual{{hosted: s.hosted}, {hosted: s.hosted, running: true}}
+// failure leaves the flag alone; the process may be there or not. A stop that has failed takes the flag away where the process is gone.
+func failure(s actual, op int) []actual {
+	if op == Stop || op == Kill {
+		return []actual{{}, {hosted: s.hosted}, {hosted: s.hosted, running: true, asked: true}}
+	}
+	return []actual{{hosted: s.hosted}, {hosted: s.hosted, running: true, asked: s.asked}}
 }

@@ -18,6 +18,7 @@ func TestMain(m *testing.M) {
 		harness.Need{Test: "TestRealDaemons/nginx", Program: "/usr/sbin/nginx"},
 		harness.Need{Test: "TestRealDaemons/memcached", Program: "/usr/bin/memcached"},
 		harness.Need{Test: "TestRealDaemons/redis-server", Accounts: true},
+		harness.Need{Test: "TestRealDaemons/prefork", Program: "/usr/bin/python3"},
 		harness.Need{Test: "TestRealDaemons/postgres", Accounts: true},
 	))
 }

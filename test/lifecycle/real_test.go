@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -98,7 +99,7 @@ func postgres(t *testing.T) daemon {
 func TestRealDaemons(t *testing.T) {
 	s := harness.Start(t, binaries.drover)
 	for name, install := range map[string]func(*testing.T) daemon{
-		"nginx": nginx, "redis-server": redis, "memcached": memcached, "postgres": postgres,
+		"nginx": nginx, "redis-server": redis, "memcached": memcached, "postgres": postgres, "prefork": prefork, "jobs": jobs,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -134,15 +135,80 @@ func life(t *testing.T, s *harness.Server, d daemon) {
 	if restarted.PID == pid || restarted.PID <= 1 {
 		t.Errorf("pid %d after a restart, %d before", restarted.PID, pid)
 	}
+	// Somebody kills the main process, and nobody starts it again: what it leaves behind is in nobody's way.
+	p.Operate(4).Want(t, "unhost", 0)
+	left := children(t, restarted.PID)
+	harness.Signal(t, restarted.PID, syscall.SIGKILL)
+	p.Operate(0).Want(t, "start after the death of the main process", 0)
+	last := p.Query().PID
+	left = append(left, children(t, last)...)
 	if r := p.Operate(1).Want(t, "stop", 0); r.Hosted {
 		t.Error("hosted after a stop")
 	}
-	if harness.Alive(restarted.PID) {
-		t.Errorf("pid %d is alive after a stop", restarted.PID)
+	for _, pid := range append(left, last) {
+		if harness.Alive(pid) {
+			t.Errorf("pid %d is alive after a stop", pid)
+		}
 	}
 	p.Operate(1).Want(t, "second stop", 829)
 	if r := p.Query(); r.PID != -1 || r.Hosted {
 		t.Errorf("query after a stop: pid %d, hosted %v", r.PID, r.Hosted)
+	}
+}
+
+// children are those that a process has now.
+func children(t *testing.T, parent int) (pids []int) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			if stat := harness.Stat(pid); len(stat) > 1 && stat[1] == strconv.Itoa(parent) {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
+
+// prefork is a server in Python whose workers answer for a master that they inherit the socket from, and are deaf to SIGTERM.
+func prefork(t *testing.T) daemon {
+	dir := harness.Workdir(t)
+	host, port := harness.SplitAddress(t, harness.FreeAddress(t))
+	write(t, dir+"/prefork.py", fmt.Sprintf(`import os, signal, socket, time
+listener = socket.socket()
+listener.bind(("%s", %s))
+listener.listen()
+if os.fork():
+    os._exit(0)
+os.setsid()
+with open("%s/prefork.pid", "w") as f:
+    f.write(str(os.getpid()))
+for _ in range(3):
+    if not os.fork():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        while True:
+            time.sleep(60)
+while True:
+    time.sleep(60)
+`, host, port, dir))
+	return daemon{
+		name:     "prefork",
+		identity: harness.Object{"proc_name": "prefork.py", "setup_path": dir, "pid_path": dir + "/prefork.pid", "user": "root"},
+		control:  harness.Object{"start_cmd": "python3 " + dir + "/prefork.py", "stop_cmd": "kill $(cat prefork.pid)"},
+	}
+}
+
+// jobs is a shell script with background jobs.
+func jobs(t *testing.T) daemon {
+	dir := harness.Workdir(t)
+	write(t, dir+"/jobs.sh", "echo $$ > "+dir+"/jobs.pid\nsleep 1001 &\nsetsid sleep 1002 &\nnohup sleep 1003 >/dev/null &\nwait\n")
+	return daemon{
+		name:     "jobs",
+		identity: harness.Object{"proc_name": "jobs.sh", "setup_path": dir, "pid_path": dir + "/jobs.pid", "user": "root"},
+		control:  harness.Object{"start_cmd": "setsid sh " + dir + "/jobs.sh >/dev/null 2>&1 &"},
 	}
 }
 
