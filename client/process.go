@@ -37,7 +37,9 @@ type Process struct {
 type ProcessDetail struct {
 	// Cause is why it is not as it should be, or does not run.
 	Cause *Cause `json:"cause,omitempty"`
-	// Flapping says that it was relaunched too often lately, Restarts counts the relaunches since the host was booted.
+	// Further are the other causes, the worst first.
+	Further []Cause `json:"further,omitempty"`
+	// Flapping says that it was relaunched too often lately, Restarts counts the relaunches since an operation started it or the host was booted.
 	Flapping bool  `json:"flapping,omitempty"`
 	Restarts int   `json:"restarts,omitempty"`
 	LastExit *Exit `json:"last_exit,omitempty"`
@@ -59,6 +61,8 @@ type Answer struct {
 	At       *time.Time `json:"at,omitempty"`
 	Failures int        `json:"failures,omitempty"`
 	Bad      bool       `json:"bad,omitempty"`
+	// Since is when the first failure in a row was.
+	Since *time.Time `json:"since,omitempty"`
 }
 
 // Drift is a configuration file whose MD5 is not the one that the spec names. Have is empty where it cannot be read.

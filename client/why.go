@@ -10,7 +10,7 @@ import (
 type Why struct {
 	// Findings are the worst ones, up to the limit of the filter.
 	Findings []Finding `json:"findings"`
-	// Causes counts all that were found, the worst and most frequent first.
+	// Causes counts the first causes of all that were found, the worst and most frequent first.
 	Causes []CauseCount `json:"causes"`
 	// Wrong counts the processes that are not as they should be, for one of the causes that were asked for; Total all that were
 	// looked at.
@@ -29,6 +29,8 @@ type Finding struct {
 	Wrong    bool   `json:"wrong"`
 	Severity string `json:"severity"`
 	Cause    Cause  `json:"cause"`
+	// Further are the other causes, the worst first.
+	Further []Cause `json:"further,omitempty"`
 	// Then is what the host had said last, where it is away.
 	Then *Cause `json:"then,omitempty"`
 	// Impact is what it means for the process, as one clause.

@@ -37,8 +37,8 @@ type Machinery interface {
 	Sweep(needed func() map[string]bool)
 	// Groups says what kind of control groups there are.
 	Groups() cgroup.Mode
-	// OOM reports whether a process of the run was ended for want of memory.
-	OOM(run string) bool
+	// OOM counts the processes of the run that the kernel has ended for want of memory.
+	OOM(run string) int
 	// LimitNotes says in a caller's words which of the hard limits are not kept.
 	LimitNotes(hard process.HardLimits) []string
 }

@@ -144,9 +144,13 @@ func writeStatus(w io.Writer, processes []client.Process, coloured bool) error {
 func statusFields(p client.Process) []field {
 	hosted := "no"
 	if p.Hosted {
-		hosted = "yes, started again when it ends by itself"
+		hosted = hostedText(p)
 	}
-	fields := []field{{"Message", p.Message}, {"Cause", causeOf(p)}, {"Hosted", hosted}, {"Wanted", p.Want}, {"Restarts", number(p.Restarts)}}
+	fields := []field{{"Message", p.Message}, {"Cause", sinceWhen(p)}}
+	for _, c := range p.Further {
+		fields = append(fields, field{"Also", c.Text + " [" + c.ID + "]" + lasting(c)})
+	}
+	fields = append(fields, field{"Hosted", hosted}, field{"Wanted", p.Want}, field{"Restarts", number(p.Restarts)})
 	if i := p.Instance; i != nil {
 		fields = append(fields,
 			field{"Started", ago(stamp(i.StartedAt), since(i.StartedAt))},
@@ -187,6 +191,30 @@ func heard(h client.Host) string {
 		return "away, not heard since the server was started: this is what was last known"
 	}
 	return "away, " + last + ": this is what was last known"
+}
+
+// hostedText says what being hosted means for a process.
+func hostedText(p client.Process) string {
+	kind := process.Resident
+	if p.Spec != nil && p.Spec.Policy.Kind != "" {
+		kind = process.Kind(p.Spec.Policy.Kind)
+	}
+	switch kind {
+	case process.Periodic:
+		return "yes, started by its timetable"
+	case process.SingleRun:
+		return "yes, a single run: it is not started again when it ends"
+	case process.Resident:
+	}
+	return "yes, started again when it ends by itself"
+}
+
+// sinceWhen is the first cause and how long it has been there.
+func sinceWhen(p client.Process) string {
+	if p.Cause == nil {
+		return ""
+	}
+	return p.Cause.ID + lasting(*p.Cause)
 }
 
 // ago is a moment and how long it is past; nothing where there is none.

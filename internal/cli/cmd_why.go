@@ -218,6 +218,10 @@ func (r *reasons) finding(b *strings.Builder, g []client.Finding) {
 		fmt.Fprintf(b, "%s/%s on %s: %s [%s]\n", printable(first.Namespace), printable(first.Name), printable(first.Host.ID), printable(first.Cause.Text), first.Cause.ID)
 		fmt.Fprintf(b, "  %s\n", r.state(first))
 		writeEvidence(b, "  ", first.Cause.Evidence)
+		for _, c := range first.Further {
+			fmt.Fprintf(b, "  also%s: %s [%s]\n", lasting(c), printable(c.Text), c.ID)
+			writeEvidence(b, "    ", c.Evidence)
+		}
 		return
 	}
 	title := first.Cause.ID
@@ -236,6 +240,9 @@ func (r *reasons) finding(b *strings.Builder, g []client.Finding) {
 			which = f.Namespace + "/" + f.Name
 		}
 		fmt.Fprintf(b, "  %s: %s\n    %s\n", printable(which), printable(f.Cause.Text), r.state(f))
+		for _, c := range f.Further {
+			fmt.Fprintf(b, "    also%s: %s [%s]\n", lasting(c), printable(c.Text), c.ID)
+		}
 	}
 	if more := len(g) - shownOfGroup; more > 0 {
 		fmt.Fprintf(b, "  and %d more\n", more)
@@ -250,10 +257,15 @@ func (r *reasons) state(f client.Finding) string {
 	} else if r.coloured {
 		text = paint(text)
 	}
-	if f.Cause.Since != nil {
-		text += ", for " + since(f.Cause.Since)
+	return text + lasting(f.Cause) + ": " + printable(f.Impact)
+}
+
+// lasting says for how long a cause has been there.
+func lasting(c client.Cause) string {
+	if c.Since == nil {
+		return ""
 	}
-	return text + ": " + printable(f.Impact)
+	return ", for " + since(c.Since)
 }
 
 // writeEvidence writes each piece, one that has many lines as a block.

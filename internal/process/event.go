@@ -42,6 +42,7 @@ const (
 	EventStopped        EventKind = "stopped"              // an operation ended it
 	EventReplaced       EventKind = "main-pid-changed"     // another process of the same run, or one from outside, has taken its place
 	EventLeftovers      EventKind = "leftovers-ended"      // what its run had left behind was ended
+	EventOOMKilled      EventKind = "oom-killed"           // the kernel has ended a part of its run for want of memory; it lives on
 	EventRelaunched     EventKind = "relaunched"           // it was brought up again after it had ended
 	EventRelaunchFailed EventKind = "relaunch-failed"      // it could not be
 	EventGivenUp        EventKind = "given-up"             // it will not be tried any more
@@ -72,7 +73,7 @@ const (
 // EventKinds lists them.
 func EventKinds() []EventKind {
 	return []EventKind{
-		EventStarted, EventFound, EventExited, EventStopped, EventReplaced, EventLeftovers, EventRelaunched, EventRelaunchFailed, EventGivenUp, EventRetried, EventHosted,
+		EventStarted, EventFound, EventExited, EventStopped, EventReplaced, EventLeftovers, EventOOMKilled, EventRelaunched, EventRelaunchFailed, EventGivenUp, EventRetried, EventHosted,
 		EventUnhosted, EventRegistered, EventUnregistered, EventReloaded, EventFailed, EventBreach, EventGroupBreach, EventTakenDown,
 		EventRunStarted, EventRunEnded, EventRunFailed, EventRunSkipped, EventRunMissed, EventUnhealthy, EventHealthy, EventDrifted, EventRestored,
 		EventFlapping, EventSteady, EventsLost,

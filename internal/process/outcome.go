@@ -93,7 +93,9 @@ type Status struct {
 	Message string `json:"message,omitempty"`
 	// Cause is why it is not as it should be, or why it is down; its zero value where there is nothing to explain.
 	Cause Cause `json:"cause,omitzero"`
-	// Flapping says that it was relaunched too often lately; Restarts counts the relaunches of this boot.
+	// Further are the other causes, the worst first.
+	Further []Cause `json:"further,omitempty"`
+	// Flapping says that it was relaunched too often lately; Restarts counts the relaunches since an operation started it, in this boot.
 	Flapping bool `json:"flapping,omitempty"`
 	Restarts int  `json:"restarts,omitempty"`
 	// LastExit is how the last instance ended; nil where none was seen to.
@@ -152,6 +154,8 @@ type Answer struct {
 	// Failures counts the failures in a row; Bad says that they are as many as make a process unhealthy.
 	Failures int  `json:"failures,omitempty"`
 	Bad      bool `json:"bad,omitempty"`
+	// Since is when the first failure in a row was; 0 where the last answer was none.
+	Since int64 `json:"since,omitempty"`
 }
 
 // Drift is a configuration file that is not the one that the spec names.

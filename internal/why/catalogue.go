@@ -229,6 +229,10 @@ func findings() []Entry {
 			"Put the file right and reload, or register the new checksum.", Warning,
 		},
 		{
+			process.CauseWorkerOOM, "Worker out of memory", "It runs, and the kernel's out-of-memory killer has ended another process of its run.",
+			"Give it more memory, raise its hard limit, or have fewer workers; see whether it has replaced the one that is gone.", Warning,
+		},
+		{
 			process.CauseTooFew, "Too few instances", "Fewer of its processes run than the spec expects.",
 			"Start the missing ones, or correct `policy.instances`.", Warning,
 		},

@@ -71,6 +71,8 @@ func (s Severity) Compare(other Severity) int {
 type Finding struct {
 	// Cause is the one that comes first; its zero value says that there is nothing to explain.
 	Cause process.Cause
+	// Further are the other causes that the agent has found, the worst first.
+	Further []process.Cause
 	// Wrong says that the process is not as it should be.
 	Wrong    bool
 	Severity Severity
@@ -125,6 +127,9 @@ func (f *judgement) conclude(c process.Cause) Finding {
 	v := Finding{Cause: c, Wrong: f.wrong(c), Severity: Notice, Impact: f.impact()}
 	if v.Wrong {
 		v.Severity = f.severity(c.ID)
+	}
+	if f.Agent.Joined && !f.Agent.Away && f.Status != nil {
+		v.Further = f.Status.Further
 	}
 	return v
 }

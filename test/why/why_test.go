@@ -215,6 +215,9 @@ func failures() []injection {
 	}
 }
 
+// hog is a worker that takes more than 64 MiB, a little later.
+const hog = "sleep 2; x=aaaaaaaaaaaaaaaa; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24; do x=$x$x; done"
+
 // findings are what is wrong with a process that runs.
 func findings() []injection {
 	return []injection{
@@ -238,6 +241,20 @@ func findings() []injection {
 			o.does("start", true)
 			return o
 		}, []string{"of 40 instances"}},
+		// Two causes at once, and a death that has nothing to do with the worker's.
+		{"worker-out-of-memory", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
+			killed, o := newSubject(t, s, name+"-killed", "plain"), newSubject(t, s, name, "plain")
+			for _, o := range []*subject{killed, o} {
+				o.part("commands")["start"] = o.once(o.daemon("plain") + "; (" + hog + ") >/dev/null 2>&1 &")
+				o.spec["hard_limits"] = harness.Object{"memory": 64 << 20}
+				o.part("policy")["instances"] = 40
+				o.does("start", true)
+			}
+			killed.names("worker-out-of-memory", wrong)
+			harness.Signal(t, killed.pid(), syscall.SIGKILL)
+			killed.shows(killed.names("killed-by-signal", wrong), "SIGKILL", "for want of memory, the last at", "oom-killed")
+			return o
+		}, []string{"1 process of its run", "also, for", "of 40 instances", "[too-few-instances]"}},
 	}
 }
 

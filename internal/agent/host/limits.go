@@ -27,12 +27,12 @@ func (h *Host) LimitNotes(hard process.HardLimits) []string {
 	return notes
 }
 
-// OOM reports whether the kernel has ended a process of a run for want of memory. It is false where nobody counts, and once the
-// group of the run is gone.
-func (h *Host) OOM(run string) bool {
+// OOM counts the processes of a run that the kernel has ended for want of memory. It is 0 where nobody counts, and once the group of
+// the run is gone.
+func (h *Host) OOM(run string) int {
 	n, err := h.tree.OOMKilled(run)
 	if err != nil {
 		h.log.Warn("memory events could not be read", "run", run, "error", err)
 	}
-	return n > 0
+	return n
 }

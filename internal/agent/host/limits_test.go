@@ -48,11 +48,11 @@ func TestHardLimits(t *testing.T) {
 		if e := <-exits; !e.Known || e.Signal != syscall.SIGKILL {
 			t.Errorf("%s ended with %s", run, e)
 		}
-		if h.OOM(run) != c.oom {
-			t.Errorf("%s: OOM is %v", run, !c.oom)
+		if n := h.OOM(run); n > 0 != c.oom {
+			t.Errorf("%s: %d were ended for want of memory", run, n)
 		}
 		h.Discard(run)
-		if h.OOM(run) {
+		if h.OOM(run) != 0 {
 			t.Errorf("%s: OOM of a run that is gone", run)
 		}
 	}

@@ -183,8 +183,12 @@ func (e *entry) answered(j job, r reply, now time.Duration) process.Answer {
 		a.OK, a.Text = versionText(r)
 	}
 	if !a.OK {
-		if p.answer != nil {
-			a.Failures = p.answer.Failures
+		a.Since = a.At
+		if before := p.answer; before != nil {
+			a.Failures = before.Failures
+			if !before.OK && before.Since != 0 {
+				a.Since = before.Since
+			}
 		}
 		// Whoever asks often must not make a process sick by that.
 		if j.counts {

@@ -168,6 +168,9 @@ func TestSickness(t *testing.T) {
 				}
 				for i, e := range heard {
 					bad := i+1 >= c.threshold && e.at >= time.Duration(c.probes.Grace)*time.Second
+					if e.Since == 0 || e.Since != heard[0].At {
+						t.Errorf("answer %d fails since %d, the first one was at %d", i, e.Since, heard[0].At)
+					}
 					if e.OK || e.Failures != i+1 || e.Bad != bad {
 						t.Errorf("answer %d after %v is %+v", i+1, e.at, e.Answer)
 					}

@@ -39,10 +39,14 @@ type Runtime struct {
 	Cause process.Cause `json:"cause,omitzero"`
 	// Outside is set when the instance was started by somebody else.
 	Outside bool `json:"outside,omitempty"`
-	// Restarts counts the relaunches of this boot. Relaunches and Breaches are when the last ones were, since boot.
+	// Restarts counts the relaunches since an operation started it, in this boot. Relaunches and Breaches are when the last ones were, since boot.
 	Restarts   int             `json:"restarts,omitempty"`
 	Relaunches []time.Duration `json:"relaunches,omitempty"`
 	Breaches   []time.Duration `json:"breaches,omitempty"`
+	// Flaps is since when the process has been flapping, Few since when fewer of its instances have been running than it should have,
+	// in Unix milliseconds; 0 where that is not so.
+	Flaps int64 `json:"flaps,omitempty"`
+	Few   int64 `json:"few,omitempty"`
 	// Health and Version are what the instance said last.
 	Health  *process.Answer `json:"health,omitempty"`
 	Version *process.Answer `json:"version,omitempty"`
@@ -50,6 +54,26 @@ type Runtime struct {
 	Config []drift.File `json:"config,omitempty"`
 	// Ending is set while the instance is being ended by policy.
 	Ending *Ending `json:"ending,omitempty"`
+	// OOM is what the kernel has ended of a run for want of memory.
+	OOM OOM `json:"oom,omitzero"`
+}
+
+// OOM counts the processes of one run that the kernel has ended for want of memory.
+type OOM struct {
+	Run string `json:"run"`
+	// Kills is how many they were when they were counted last.
+	Kills int `json:"kills,omitempty"`
+	// Workers is how many of them the main process has outlived, At when the last of those was noticed, in Unix milliseconds.
+	Workers int   `json:"workers,omitempty"`
+	At      int64 `json:"at,omitempty"`
+}
+
+// Of returns the counts of a run, which are 0 where none of it was ended.
+func (o OOM) Of(run string) OOM {
+	if o.Run != run {
+		return OOM{Run: run}
+	}
+	return o
 }
 
 // Ending is why an instance is being ended by policy; with Final it is not to be started again.

@@ -238,12 +238,13 @@ func (r *runner) pid() int {
 // flapping tells when the process begins to flap, and when that is over.
 func (r *runner) flapping() {
 	now := r.tally().Flapping(r.sup.cfg.Bounds, r.now())
-	if now == r.telling.flapping {
+	if now == (r.runtime.Flaps != 0) {
 		return
 	}
-	r.telling.flapping = now
 	e := process.Event{Kind: process.EventSteady, Actor: byPolicy()}
+	r.runtime.Flaps = 0
 	if now {
+		r.runtime.Flaps = time.Now().UnixMilli()
 		e.Kind = process.EventFlapping
 		e.Cause = process.Cause{ID: process.CauseFlapping, Text: flappingText(r.sup.cfg.Bounds, r.runtime.Note)}
 	}

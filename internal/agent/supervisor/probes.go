@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"time"
 
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/probe"
@@ -24,8 +25,10 @@ func (s *Supervisor) Answered(id process.ID, instance procfs.Identity, revision 
 func (r *runner) follow(ctx context.Context) {
 	if r.record == nil || r.machine.State != lifecycle.Running || r.runtime.Process == nil {
 		r.sup.parts.Probes.Drop(r.id)
+		r.countInstances()
 		return
 	}
+	r.countInstances()
 	switch c := r.record.Spec.Commands; {
 	case c.Health == "" && c.Version == "":
 	case !r.sup.cfg.Operator.MayAsk(r.id, &r.record.Spec):
@@ -37,6 +40,16 @@ func (r *runner) follow(ctx context.Context) {
 		})
 	}
 	r.compare(ctx)
+}
+
+// countInstances notes since when there are too few.
+func (r *runner) countInstances() {
+	switch few := (face{record: r.record, runtime: r.runtime, machine: r.machine}).tooFew(); {
+	case !few:
+		r.runtime.Few = 0
+	case r.runtime.Few == 0:
+		r.runtime.Few = time.Now().UnixMilli()
+	}
 }
 
 // answered takes in what the process said of itself.
@@ -113,6 +126,7 @@ func (r *runner) review(ctx context.Context) {
 		if r.record.Spec.Policy.Instances > 1 {
 			if seen := r.look(); seen.Alive() && *seen.ID == *r.runtime.Process {
 				r.runtime.Matches = seen.Matches
+				r.countInstances()
 			}
 		}
 	}

@@ -66,9 +66,9 @@ func (r *rig) begin() {
 		BootStarts: r.boots, Bounds: lifecycle.Bounds{Flaps: 3, FlapWindow: 10 * time.Minute, BreachWindow: time.Hour}, Burst: r.burst, Rate: 10,
 		Log: slog.New(slog.DiscardHandler),
 	})
-	r.parts = &parts{asked: map[process.ID]probe.Subject{}}
+	r.parts = &parts{asked: map[process.ID]probe.Subject{}, starved: map[string]int{}}
 	r.timetable = timetable.New(timetable.Config{Sink: r.Supervisor, Now: time.Now, Host: "host"})
-	r.Join(supervisor.Parts{Timetables: r.timetable, Probes: r.parts, Usages: r.parts, OOM: func(string) bool { return false }})
+	r.Join(supervisor.Parts{Timetables: r.timetable, Probes: r.parts, Usages: r.parts, OOM: r.parts.OOM})
 	r.Adopt(r.disk.taken())
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -219,6 +219,21 @@ func (r *rig) starts(name string, s operationtest.Script) *[]float64 {
 type parts struct {
 	mu    sync.Mutex
 	asked map[process.ID]probe.Subject
+	// starved counts what the kernel has ended for want of memory, by run.
+	starved map[string]int
+}
+
+func (p *parts) OOM(run string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.starved[run]
+}
+
+// starve has the kernel end something of a run.
+func (p *parts) starve(run string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.starved[run]++
 }
 
 func (p *parts) Set(id process.ID, s probe.Subject) {

@@ -56,8 +56,6 @@ type work struct {
 type telling struct {
 	// at is when the last event was, in Unix milliseconds.
 	at int64
-	// flapping is whether the process was, when that was looked at last.
-	flapping bool
 }
 
 func (s *Supervisor) newRunner(id process.ID, rec *specstore.Record) *runner {
@@ -68,7 +66,6 @@ func (s *Supervisor) newRunner(id process.ID, rec *specstore.Record) *runner {
 			s.cfg.Log.Warn("state of process could not be read", "process", id, "error", err)
 		}
 		r.runtime = rt
-		r.telling.flapping = len(rt.Relaunches) > s.cfg.Bounds.Flaps // as it was told last
 		r.readHistory()
 	}
 	r.show()

@@ -42,7 +42,9 @@ func (r *runner) snapshot() (process.Status, *process.Spec, bool) {
 	if f.runtime.Process != nil {
 		r.describe(f, &s)
 	}
-	s.Cause = f.cause(&s, r.sup.cfg.Bounds)
+	if causes := f.causes(&s, r.sup.cfg.Bounds); len(causes) > 0 {
+		s.Cause, s.Further = causes[0], causes[1:]
+	}
 	if s.Cause.Text != "" {
 		s.Message = s.Cause.Text
 	}
@@ -85,30 +87,52 @@ func (f face) flapping(b lifecycle.Bounds, now time.Duration) bool {
 	return lifecycle.Tally{Relaunches: f.runtime.Relaunches}.Flapping(b, now)
 }
 
-// cause is why the process is not as it should be, or why it does not run. Of a running process the worst is told.
-func (f face) cause(s *process.Status, b lifecycle.Bounds) process.Cause {
+// causes are why the process is not as it should be, or why it does not run, the worst first.
+func (f face) causes(s *process.Status, b lifecycle.Bounds) (all []process.Cause) {
 	why := f.runtime.Cause
 	why.Text = s.Message
 	if f.rival != 0 {
 		return process.Cause{ID: process.CauseRival, Text: operation.RivalText(f.rival) + ", and this one only looks"}
 	}
 	if f.machine.State != lifecycle.Running {
-		return f.causeOfRest(why)
+		if why = f.causeOfRest(why); why.ID != "" || why.Text != "" {
+			all = append(all, why)
+		}
+		if s.State == shownFlapping {
+			all = append(all, process.Cause{ID: process.CauseFlapping, Text: flappingText(b, ""), Since: f.runtime.Flaps})
+		}
+		return all
 	}
-	policy := f.record.Spec.Policy
-	switch {
-	case s.Flapping:
-		return process.Cause{ID: process.CauseFlapping, Text: flappingText(b, s.Message), Evidence: why.Evidence}
-	case s.Health != nil && s.Health.Bad:
-		return process.Cause{ID: process.CauseUnhealthy, Text: sickText(s.Health), Since: s.Health.At}
-	case len(s.Config) > 0:
-		return process.Cause{ID: process.CauseDrift, Text: driftText(s.Config[0]), Since: s.Config[0].Since}
-	case why.ID != "": // an operation that has failed, a run that was left out, a start by somebody else
-		return why
-	case policy.Instances > 1 && f.runtime.Matches < policy.Instances:
-		return process.Cause{ID: process.CauseTooFew, Text: operation.TooFew(f.runtime.Matches, policy)}
+	if s.Flapping {
+		all = append(all, process.Cause{ID: process.CauseFlapping, Text: flappingText(b, s.Message), Evidence: why.Evidence, Since: f.runtime.Flaps})
 	}
-	return process.Cause{}
+	if s.Health != nil && s.Health.Bad {
+		all = append(all, process.Cause{ID: process.CauseUnhealthy, Text: sickText(s.Health), Since: s.Health.Since})
+	}
+	for _, d := range s.Config {
+		all = append(all, process.Cause{ID: process.CauseDrift, Text: driftText(d), Since: d.Since})
+	}
+	if why.ID != "" && why.ID != process.CauseOutside { // an operation that has failed, a run that was left out
+		all = append(all, why)
+	}
+	if short, ok := f.shortage(); ok {
+		all = append(all, short)
+	}
+	if f.tooFew() {
+		all = append(all, process.Cause{
+			ID: process.CauseTooFew, Text: operation.TooFew(f.runtime.Matches, f.record.Spec.Policy), Since: f.runtime.Few,
+		})
+	}
+	if why.ID == process.CauseOutside { // which is nothing bad
+		all = append(all, why)
+	}
+	return all
+}
+
+// tooFew reports whether fewer instances of a running process were seen than its spec expects.
+func (f face) tooFew() bool {
+	return f.record != nil && f.record.Spec.Policy.Instances > 1 && f.machine.State == lifecycle.Running &&
+		f.runtime.Matches < f.record.Spec.Policy.Instances
 }
 
 // causeOfRest fills in what follows from the state alone.

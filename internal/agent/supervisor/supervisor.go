@@ -72,8 +72,8 @@ type Parts struct {
 	Timetables Timetables
 	Probes     Probes
 	Usages     Usages
-	// OOM reports whether the kernel has ended a process of a run for want of memory.
-	OOM func(run string) bool
+	// OOM counts the processes of a run that the kernel has ended for want of memory. It never falls while the run lasts.
+	OOM func(run string) int
 }
 
 // Config is what a supervisor needs.
@@ -150,9 +150,14 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	s.mu.Unlock()
 	ticker := time.NewTicker(s.cfg.Relist)
 	defer ticker.Stop()
+	counter := time.NewTicker(countEvery)
+	defer counter.Stop()
 	confirmed := s.cfg.Confirmed
-	for n := 1; ; {
+	for n, counts := 1, 1; ; {
 		select {
+		case <-counter.C:
+			s.count(counts%countAllEvery == 0)
+			counts++
 		case <-ticker.C:
 			s.relist(n%refreshEvery == 0)
 			n++

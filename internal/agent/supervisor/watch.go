@@ -20,6 +20,8 @@ type watching struct {
 	doubted bool
 	// awaits says that the process is looked for that the command of a run may have left behind.
 	awaits bool
+	// short says that the kernel has ended something of the run, and that it is not known yet whether the main process lives on.
+	short bool
 }
 
 // exited takes in the end of the watched instance.
@@ -29,12 +31,15 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 	}
 	r.stopWatch()
 	how, run, began := exit.Process(), r.runtime.Run, r.runtime.LastStartAt
-	if exit.Signal == syscall.SIGKILL && run != "" {
-		how.OOM = r.sup.parts.OOM(run)
+	switch kills := r.oomKills(); {
+	case exit.Signal == syscall.SIGKILL:
+		how.OOM = kills > 0
+	case kills > 0:
+		r.workersEnded(kills)
 	}
 	r.runtime.LastExit = how
 	if r.runtime.Ending == nil {
-		r.blame(how.Cause(), "pid "+itoa(who.PID)+" "+exit.String()+oomNote(how)+" at "+exit.At.UTC().Format(time.RFC3339))
+		r.blameEnd(how.Cause(), "pid "+itoa(who.PID)+" "+exit.String()+oomNote(how)+" at "+exit.At.UTC().Format(time.RFC3339))
 	}
 	if r.work.busy {
 		r.show() // an operation holds the process: it looks for itself
@@ -122,7 +127,7 @@ func (r *runner) relist(ctx context.Context) {
 // unseen notes an end of which nobody knows how it was.
 func (r *runner) unseen(pid int) {
 	r.runtime.LastExit = &process.Exit{At: time.Now().UnixMilli()}
-	r.blame(process.CauseUnseen, "pid "+itoa(pid)+" has ended, and nobody saw how")
+	r.blameEnd(process.CauseUnseen, "pid "+itoa(pid)+" has ended, and nobody saw how")
 }
 
 func (r *runner) look() operation.Sighting {

@@ -88,6 +88,14 @@ func viewCause(c process.Cause) causeView {
 	return causeView{ID: c.ID, Text: c.Text, Evidence: c.Evidence, Since: instant(c.Since)}
 }
 
+func viewCauses(all []process.Cause) []causeView {
+	var views []causeView
+	for _, c := range all {
+		views = append(views, viewCause(c))
+	}
+	return views
+}
+
 func viewExit(x *process.Exit) *exitView {
 	if x == nil {
 		return nil

@@ -33,6 +33,7 @@ type processView struct {
 // processDetail is what says more than the state.
 type processDetail struct {
 	Cause    *causeView  `json:"cause,omitempty"`
+	Further  []causeView `json:"further,omitempty"`
 	Flapping bool        `json:"flapping,omitempty"`
 	Restarts int         `json:"restarts,omitempty"`
 	LastExit *exitView   `json:"last_exit,omitempty"`
@@ -51,6 +52,7 @@ type answerView struct {
 	At       *time.Time `json:"at,omitempty"`
 	Failures int        `json:"failures,omitempty"`
 	Bad      bool       `json:"bad,omitempty"`
+	Since    *time.Time `json:"since,omitempty"`
 }
 
 // driftView is a configuration file that is not the one that the spec names.
@@ -126,6 +128,7 @@ func viewDetail(s *process.Status) processDetail {
 		cause := viewCause(s.Cause)
 		v.Cause = &cause
 	}
+	v.Further = viewCauses(s.Further)
 	for _, d := range s.Config {
 		v.Config = append(v.Config, driftView{Path: d.Path, Want: d.Want, Have: d.Have, Problem: d.Problem, Since: instant(d.Since)})
 	}

@@ -25,6 +25,8 @@ type findingView struct {
 	Wrong     bool         `json:"wrong"`
 	Severity  why.Severity `json:"severity"`
 	Cause     causeView    `json:"cause"`
+	// Further are the other causes, the worst first.
+	Further []causeView `json:"further,omitempty"`
 	// Then is what the host had said last, where it is away.
 	Then   *causeView `json:"then,omitempty"`
 	Impact string     `json:"impact"`
@@ -194,7 +196,7 @@ func (q *inquiry) judge(id process.ID, agent store.Agent, joined bool, status *p
 	if status != nil {
 		q.total++
 	}
-	if len(q.causes) > 0 && !slices.Contains(q.causes, v.Cause.ID) {
+	if !q.asksAbout(&v) {
 		return
 	}
 	if v.Wrong {
@@ -205,7 +207,8 @@ func (q *inquiry) judge(id process.ID, agent store.Agent, joined bool, status *p
 	}
 	q.count(&v)
 	view := findingView{
-		Namespace: id.Namespace, Name: id.Name, Host: host, Wrong: v.Wrong, Severity: v.Severity, Cause: viewCause(v.Cause), Impact: v.Impact,
+		Namespace: id.Namespace, Name: id.Name, Host: host, Wrong: v.Wrong, Severity: v.Severity, Cause: viewCause(v.Cause), Further: viewCauses(v.Further),
+		Impact: v.Impact,
 	}
 	if status != nil {
 		view.State = status.State
@@ -219,6 +222,12 @@ func (q *inquiry) judge(id process.ID, agent store.Agent, joined bool, status *p
 		q.sort()
 		q.found = q.found[:q.most]
 	}
+}
+
+// asksAbout reports whether a finding has one of the causes that are asked for.
+func (q *inquiry) asksAbout(v *why.Finding) bool {
+	return len(q.causes) == 0 || slices.Contains(q.causes, v.Cause.ID) ||
+		slices.ContainsFunc(v.Further, func(c process.Cause) bool { return slices.Contains(q.causes, c.ID) })
 }
 
 func agentFacts(joined bool, p fleet.Presence) why.Agent {

@@ -68,6 +68,7 @@ func TestWhy(t *testing.T) {
 	r.report("b/off@"+gone, process.Status{State: "stopped", Cause: process.Cause{ID: process.CauseStopped}})
 	r.report("b/sick@"+plain, process.Status{
 		State: "unhealthy", Hosted: true, Instance: process.Instance{PID: 7}, Cause: process.Cause{ID: process.CauseUnhealthy, Text: "no"},
+		Further: []process.Cause{{ID: process.CauseDrift, Text: "some.conf", Since: 1_700_000_000_000}},
 	})
 	bad := []string{"!a/bad on 0:10.0.0.2: exit-status", "!a/bad on web-1: exit-status"}
 	far, sick := "!b/far on 3:10.0.0.3: agent-away", "!b/sick on 0:10.0.0.2: unhealthy"
@@ -76,6 +77,7 @@ func TestWhy(t *testing.T) {
 		"?namespace=b":                           {far, sick},
 		"?host=web-1":                            {bad[1]},
 		"?cause=unhealthy":                       {sick},
+		"?cause=config-drift":                    {sick},
 		"?limit=1":                               {bad[0]},
 		"?namespace=a&name=fine&all=1":           nil,
 		"?namespace=a&name=idle":                 nil,
@@ -106,6 +108,9 @@ func TestWhy(t *testing.T) {
 	}, causes)
 	a = r.call("admin", "GET", "/why?cause=exited", nil)
 	same(t, "counts of another cause", []any{0.0, 7.0}, []any{a.body["wrong"], a.body["total"]})
+	a = r.call("admin", "GET", "/why?cause=config-drift", nil)
+	same(t, "further causes", any([]any{map[string]any{"id": "config-drift", "text": "some.conf", "since": "2023-11-14T22:13:20Z"}}),
+		a.body["findings"].([]any)[0].(map[string]any)["further"])
 	a = r.call("admin", "GET", "/why?limit=1", nil)
 	first := a.body["findings"].([]any)[0].(map[string]any)
 	same(t, "cause", any(map[string]any{

@@ -265,7 +265,7 @@ func (h *Host) Sweep(func() map[string]bool) {}
 func (h *Host) Groups() cgroup.Mode { return cgroup.ModeV2 }
 
 // OOM implements agent.Machinery.
-func (h *Host) OOM(string) bool { return false }
+func (h *Host) OOM(string) int { return 0 }
 
 // LimitNotes implements agent.Machinery.
 func (h *Host) LimitNotes(process.HardLimits) []string { return nil }

@@ -49,6 +49,8 @@ func (r *statusReader) field(s *process.Status, key, value []byte) bool {
 		return readFlag(&s.Flapping, value)
 	case "cause":
 		return readAny(&s.Cause, value)
+	case "further":
+		return readAny(&s.Further, value)
 	case "last_exit":
 		return readAny(&s.LastExit, value)
 	case "health":
