@@ -53,6 +53,8 @@ type Error struct {
 	Text  string
 	// Cause is empty where the kind of trouble has no name.
 	Cause CauseID
+	// Output is the part of Text that a command wrote.
+	Output string
 }
 
 // Errorf makes an Error.
@@ -68,6 +70,13 @@ func (e *Error) Because(c CauseID) *Error {
 	named := *e
 	named.Cause = c
 	return &named
+}
+
+// With returns the error with what of its text a command wrote.
+func (e *Error) With(output string) *Error {
+	told := *e
+	told.Output = output
+	return &told
 }
 
 // CauseOf returns the cause of an error; it is empty where none is known.

@@ -18,6 +18,7 @@ var binaries struct{ drover, oddd string }
 func TestMain(m *testing.M) {
 	os.Exit(harness.Main(m, map[string]*string{"./cmd/drover": &binaries.drover, "./test/daemons/oddd": &binaries.oddd},
 		harness.Need{Test: "TestNeedsRoot", Accounts: true},
+		harness.Need{Test: "TestLastWordsOfALog", Accounts: true},
 		harness.Need{Test: "TestWhy/out-of-memory", Groups: true},
 		harness.Need{Test: "TestWhy/worker-out-of-memory", Groups: true},
 		harness.Need{Test: "TestWhy/no-such-user", Accounts: true},

@@ -86,7 +86,7 @@ func (n *session) record() *specstore.Record {
 func (n *session) failed(err error) Result {
 	r := Result{Outcome: process.Outcome{Fault: process.Failed, Text: err.Error(), Hosted: n.subject.Hosted()}, Runtime: n.runtime}
 	if known, ok := errors.AsType[*process.Error](err); ok {
-		r.Outcome.Fault, r.Outcome.Cause = known.Fault, known.Cause
+		r.Outcome.Fault, r.Outcome.Cause, r.Wrote = known.Fault, known.Cause, known.Output
 	}
 	if n.op == process.Query {
 		r.Outcome.Status = &process.Status{Hosted: n.subject.Hosted(), ProcName: n.name(), Instance: process.Instance{PID: -1}}

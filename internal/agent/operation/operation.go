@@ -75,6 +75,9 @@ type Commands interface {
 	// Output returns what a run has written, shortened. Discard then drops what is kept of a run that has ended.
 	Output(run string) string
 	Discard(run string)
+	// LastWords returns the end of the log that the spec names; empty where nothing was written to it since then, or the account of the
+	// process may not read it.
+	LastWords(spec *process.Spec, since time.Time) string
 }
 
 // Child is a command at its gate.
@@ -170,6 +173,8 @@ type Result struct {
 	Now     bool
 	// Ended are the processes that were ended besides the main one.
 	Ended []liveness.Member
+	// Wrote is the part of the outcome's text that a command wrote.
+	Wrote string
 	// Asked says that the process was asked to end and is still there: its end may be yet to come.
 	Asked bool
 }

@@ -60,7 +60,7 @@ func (n *session) firstRun() (notes []string, err error) {
 		return append(notes, "the run is under way"), nil
 	case !succeeded(st.Result):
 		text := join("not alive: the run ended with "+st.Result.Text, n.endStarted(st))
-		return nil, postCheck(string(n.op), n.name(), withOutput(text, st.Result), process.CauseRunFailed)
+		return nil, postCheckAfter(st.Result, string(n.op), n.name(), text, process.CauseRunFailed)
 	}
 	return append(notes, "the run is over"), nil
 }

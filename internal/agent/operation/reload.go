@@ -24,7 +24,7 @@ func (n *session) reload() (Result, error) {
 		return Result{}, err
 	}
 	if why.failed() {
-		return Result{}, postCheck("reload", n.name(), withOutput(why.text, st.Result), why.cause)
+		return Result{}, postCheckAfter(st.Result, "reload", n.name(), why.text, why.cause)
 	}
 	r := Result{
 		Outcome: process.Outcome{

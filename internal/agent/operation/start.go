@@ -82,7 +82,7 @@ func (n *session) notUp(st *specstore.Step, field string, why verdict, seen Sigh
 	if !seen.Alive() && n.spec.Policy.Kind != process.SingleRun {
 		why.text = join(why.text, n.endStarted(st))
 	}
-	return postCheck(string(n.op), n.name(), withOutput(why.text, st.Result), why.cause)
+	return postCheckAfter(st.Result, string(n.op), n.name(), why.text, why.cause)
 }
 
 // endStarted ends what a command that has failed to bring the process up has started, so that it is in nobody's way, and says what

@@ -25,8 +25,16 @@ func unsure(seen Sighting) error {
 	return process.Errorf(process.Failed, "nothing was done, because nobody can tell whether the process runs: %s", seen.Note).Because(seen.Cause)
 }
 
-func postCheck(verb, name, detail string, cause process.CauseID) error {
+func postCheck(verb, name, detail string, cause process.CauseID) *process.Error {
 	return process.Errorf(process.CheckFailed, "%s process (%s) failed, for post-check status %s", verb, name, detail).Because(cause)
+}
+
+// postCheckAfter is postCheck after a command, whose output is told too.
+func postCheckAfter(r *specstore.CommandResult, verb, name, detail string, cause process.CauseID) error {
+	if r == nil || strings.TrimSpace(r.Output) == "" {
+		return postCheck(verb, name, detail, cause)
+	}
+	return postCheck(verb, name, fmt.Sprintf("%s; output: [%s]", detail, r.Output), cause).With(r.Output)
 }
 
 // unproven is the refusal to end a process that may be somebody else's.
@@ -64,7 +72,7 @@ func commandFailed(field string, r *specstore.CommandResult, note string) error 
 	if note != "" {
 		text += "; " + note
 	}
-	return process.Errorf(process.Failed, "%s", text).Because(causeOf(r))
+	return process.Errorf(process.Failed, "%s", text).Because(causeOf(r)).With(r.Output)
 }
 
 // causeOf says what kind of trouble a failed command had. A shell exits with 127 for a command that it cannot find, and with 126
@@ -101,12 +109,4 @@ func unknownStatus(field string, r *specstore.CommandResult) string {
 		return ""
 	}
 	return fmt.Sprintf("%s %s, so only the state of the process was checked", field, r.Text)
-}
-
-// withOutput appends a command's output to a text, if there is any.
-func withOutput(text string, r *specstore.CommandResult) string {
-	if r == nil || strings.TrimSpace(r.Output) == "" {
-		return text
-	}
-	return fmt.Sprintf("%s; output: [%s]", text, r.Output)
 }

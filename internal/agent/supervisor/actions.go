@@ -122,7 +122,7 @@ func (r *runner) firstLook(ctx context.Context) {
 	default:
 		r.runtime.LastExit = &process.Exit{At: time.Now().UnixMilli()}
 		r.blameAbsence(seen, true)
-		gone := end{pid: before.PID, why: r.cause(), run: r.runtime.Run, began: r.runtime.LastStartAt}
+		gone := r.heard(end{pid: before.PID, why: r.cause(), run: r.runtime.Run, began: r.runtime.LastStartAt})
 		asked := r.obey(true)
 		r.stepAndTell(ctx, lifecycle.NotFound{}, func(from, to lifecycle.State) { r.tellEndOf(from, to, gone, asked) })
 		r.sweepAfter(ctx, asked)

@@ -151,7 +151,7 @@ func (r *runner) takenDown(ctx context.Context, after operation.After) {
 	}
 	r.stopWatch()
 	e := process.Event{Kind: process.EventTakenDown, PID: before.Process.PID, Cause: why, Actor: byPolicy(), Exit: r.exitSince(r.work.since)}
-	r.describeRun(&e, before.Run, before.LastStartAt)
+	r.describeRun(&e, r.heard(end{run: before.Run, began: before.LastStartAt}))
 	r.stepAndTell(ctx, lifecycle.TakenDown{}, func(from, to lifecycle.State) {
 		r.closeRun(&e, before.LastStartAt)
 		r.happened(from, to, e)

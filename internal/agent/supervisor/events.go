@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"strings"
 	"time"
 
 	"drover/internal/agent/lifecycle"
@@ -40,6 +41,25 @@ type end struct {
 	why   process.Cause
 	run   string
 	began int64
+	// words are what the instance wrote last, where that was taken down already, and log the file that they are from; empty where they
+	// are its output.
+	words, log string
+}
+
+// heard returns the end with what the instance wrote last. Where it wrote nothing to its output that is the end of its log, as it is
+// before the next instance writes to it.
+func (r *runner) heard(was end) end {
+	spec := &r.record.Spec
+	if spec.Identity.LogPath == "" {
+		return was
+	}
+	if was.run != "" {
+		was.words = r.sup.cfg.Operator.Commands.Output(was.run)
+	}
+	if strings.TrimSpace(was.words) == "" {
+		was.words, was.log = r.sup.cfg.Operator.Commands.LastWords(spec, time.Unix(was.began, 0)), spec.Identity.LogPath
+	}
+	return was
 }
 
 // tellEnd tells of it.
@@ -48,11 +68,11 @@ func (r *runner) tellEnd(from, to lifecycle.State, was end) {
 	if was.how != nil {
 		e.At = was.how.At
 	}
-	r.describeRun(&e, was.run, was.began)
+	r.describeRun(&e, was)
 	if to != lifecycle.Running && r.closeRun(&e, was.began) {
 		r.judgeRun(&e)
 	}
-	r.attest(&e)
+	r.attest(&e, was.log)
 	r.happened(from, to, e)
 	if to == lifecycle.GivenUp {
 		r.tellGivenUp(from)
@@ -70,7 +90,7 @@ func (r *runner) tellEndOf(from, to lifecycle.State, was end, asked *specstore.A
 	if was.how != nil {
 		e.At = was.how.At
 	}
-	r.describeRun(&e, was.run, was.began)
+	r.describeRun(&e, was)
 	r.closeRun(&e, was.began)
 	r.happened(from, to, e)
 }
@@ -82,7 +102,7 @@ func (r *runner) tellReplaced(from, to lifecycle.State, was end) {
 		e.Actor.Kind = process.ActorSelf
 	}
 	e.Cause = process.Cause{ID: r.runtime.Cause.ID, Text: join(was.why.Text, "pid "+itoa(r.pid())+" has taken the place of pid "+itoa(was.pid))}
-	r.describeRun(&e, was.run, was.began)
+	r.describeRun(&e, was)
 	r.happened(from, to, e)
 }
 
@@ -97,12 +117,13 @@ func (r *runner) tellLeftovers(ended []liveness.Member, actor process.Actor) {
 }
 
 // describeRun adds to the event of an end how long the instance had run and what it wrote.
-func (r *runner) describeRun(e *process.Event, run string, began int64) {
-	if began > 0 {
-		e.RunTime = max(time.Now().UnixMilli()-began*1000, 0)
+func (r *runner) describeRun(e *process.Event, was end) {
+	if was.began > 0 {
+		e.RunTime = max(time.Now().UnixMilli()-was.began*1000, 0)
 	}
-	if run != "" {
-		e.Output = r.sup.cfg.Operator.Commands.Output(run)
+	e.Output = was.words
+	if e.Output == "" && was.run != "" {
+		e.Output = r.sup.cfg.Operator.Commands.Output(was.run)
 	}
 }
 
@@ -167,7 +188,11 @@ func (r *runner) tellOperation(entry *specstore.Entry, result operation.Result, 
 		}
 		e.Kind = kind
 	case process.Failed, process.CheckFailed:
-		e.Kind, e.Cause = process.EventFailed, process.Cause{ID: result.Outcome.Cause, Text: result.Outcome.Text}
+		line, _ := headline(result.Outcome.Text, result.Wrote)
+		e.Kind, e.Cause = process.EventFailed, process.Cause{ID: result.Outcome.Cause, Text: line}
+		if !binary(result.Wrote) {
+			e.Output = result.Wrote
+		}
 	case process.NotRunning:
 		if result.Change.Put == nil {
 			return
@@ -199,7 +224,7 @@ func (r *runner) tellStopped(e *process.Event) {
 	if was := r.runtime.Ended; was != nil {
 		e.PID = was.PID
 	}
-	r.describeRun(e, r.runtime.Run, r.runtime.LastStartAt)
+	r.describeRun(e, end{run: r.runtime.Run, began: r.runtime.LastStartAt})
 	r.closeRun(e, r.runtime.LastStartAt)
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"drover/internal/agent/operation"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
@@ -15,18 +16,26 @@ const (
 	proofBytes = 1000
 )
 
-// attest adds to the cause of an end what its event knows besides: how long the instance had run, and what it wrote last.
-func (r *runner) attest(e *process.Event) {
+// attest adds to the cause of an end what its event knows besides: how long the instance had run, and what it wrote last, to its output
+// or to the log.
+func (r *runner) attest(e *process.Event, log string) {
 	if ran := time.Duration(e.RunTime) * time.Millisecond; ran > 0 {
 		r.runtime.Cause.Evidence = append(r.runtime.Cause.Evidence, "it had run for "+ran.Round(time.Second).String())
 	}
 	if text := lastLines(e.Output); text != "" {
-		r.runtime.Cause.Evidence = append(r.runtime.Cause.Evidence, "its last output:\n"+text)
+		from := "its last output"
+		if log != "" {
+			from = "the end of its log " + log
+		}
+		r.runtime.Cause.Evidence = append(r.runtime.Cause.Evidence, from+":\n"+text)
 	}
 }
 
 // lastLines returns the end of an output.
 func lastLines(output string) string {
+	if binary(output) {
+		return "(binary)"
+	}
 	output = strings.TrimSpace(output)
 	output = strings.ToValidUTF8(output[max(0, len(output)-proofBytes):], "")
 	lines := strings.Split(output, "\n")
@@ -35,12 +44,14 @@ func lastLines(output string) string {
 
 // blameOperation notes that an operation on the process has not done what it was asked for. That stands until another one ends well, or
 // until something else happens to the process.
-func (r *runner) blameOperation(e *specstore.Entry, o process.Outcome) {
+func (r *runner) blameOperation(e *specstore.Entry, result *operation.Result) {
+	o := result.Outcome
 	failed := o.Fault == process.Failed || o.Fault == process.CheckFailed
 	acts := []process.Op{process.Start, process.Stop, process.Restart, process.Reload, process.Kill, process.Host}
 	if !failed || o.Cause == "" || !slices.Contains(acts, e.Op) {
 		return
 	}
-	r.blame(o.Cause, o.Text)
-	r.runtime.Cause.Evidence = []string{by(string(e.Op)+" was asked for", e.Actor)}
+	line, rest := headline(o.Text, result.Wrote)
+	r.blame(o.Cause, line)
+	r.runtime.Cause.Evidence = append([]string{by(string(e.Op)+" was asked for", e.Actor)}, rest...)
 }

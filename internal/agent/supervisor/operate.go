@@ -183,7 +183,7 @@ func (r *runner) apply(e *specstore.Entry, result operation.Result) {
 			r.blame(process.CauseOutside, startedFromOutside(r.pid()))
 		}
 	}
-	r.blameOperation(e, result.Outcome)
+	r.blameOperation(e, &result)
 	if result.Restore {
 		r.runtime.Relaunches, r.runtime.Breaches = nil, nil
 	}

@@ -191,7 +191,7 @@ func (r *runner) runOfOperation(to lifecycle.State) {
 	if was := r.runtime.Ended; was != nil {
 		e.PID = was.PID
 	}
-	r.describeRun(&e, r.runtime.Run, r.runtime.LastStartAt)
+	r.describeRun(&e, end{run: r.runtime.Run, began: r.runtime.LastStartAt})
 	r.noteRun(process.Run{Started: r.runtime.LastStartAt * 1000, PID: e.PID})
 	r.closeRun(&e, r.runtime.LastStartAt)
 	if r.judgeRun(&e); e.Kind == process.EventRunEnded {

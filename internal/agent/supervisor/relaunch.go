@@ -106,7 +106,9 @@ func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err e
 		return
 	}
 	if err != nil {
-		r.blame(causeOf(err), "relaunch "+itoa(attempts)+" failed: "+err.Error())
+		line, rest := headlineOf("relaunch "+itoa(attempts)+" failed: ", err)
+		r.blame(causeOf(err), line)
+		r.runtime.Cause.Evidence = rest
 		cause := r.cause()
 		// Before the step, which may begin the next relaunch.
 		r.keep(r.runtime)

@@ -90,6 +90,7 @@ func (r *runner) ended(ctx context.Context, who procfs.Identity, seen operation.
 	}
 	r.claim() // a rival that has gone leaves the process to this drover
 	asked := r.obey(false)
+	was = r.heard(was)
 	r.stepAndTell(ctx, lifecycle.Exited{}, func(from, to lifecycle.State) {
 		r.sup.cfg.Log.Info("process ended", "process", r.id, "pid", who.PID, "how", was.why.Text)
 		r.tellEndOf(from, to, was, asked)
@@ -117,7 +118,7 @@ func (r *runner) relist(ctx context.Context) {
 		r.stepAndTell(ctx, lifecycle.Found{}, func(from, to lifecycle.State) { r.tellFoundAfter(from, to, before) })
 	case !seen.Alive() && before != nil:
 		r.unseen(before.PID)
-		gone := end{pid: before.PID, why: r.cause(), run: r.runtime.Run, began: r.runtime.LastStartAt}
+		gone := r.heard(end{pid: before.PID, why: r.cause(), run: r.runtime.Run, began: r.runtime.LastStartAt})
 		asked := r.obey(false)
 		r.stepAndTell(ctx, lifecycle.NotFound{}, func(from, to lifecycle.State) { r.tellEndOf(from, to, gone, asked) })
 		r.sweepAfter(ctx, asked)

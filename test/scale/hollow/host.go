@@ -213,6 +213,9 @@ func (h *Host) Output(run string) string {
 	return h.output
 }
 
+// LastWords implements operation.Commands.
+func (h *Host) LastWords(*process.Spec, time.Time) string { return "" }
+
 // Discard implements operation.Commands.
 func (h *Host) Discard(run string) {
 	h.mu.Lock()

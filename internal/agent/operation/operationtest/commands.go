@@ -214,6 +214,20 @@ func (w *World) Output(run string) string {
 	return c.script.Output
 }
 
+// Log has a log end with the words.
+func (w *World) Log(path, words string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.logs[path] = words
+}
+
+// LastWords implements operation.Commands.
+func (w *World) LastWords(spec *process.Spec, _ time.Time) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.logs[spec.Identity.LogPath]
+}
+
 // Discard implements operation.Commands.
 func (w *World) Discard(run string) {
 	w.mu.Lock()

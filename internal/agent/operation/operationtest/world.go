@@ -61,6 +61,7 @@ type World struct {
 	ends     []End
 	discards []string
 	trims    int
+	logs     map[string]string
 }
 
 // proc is a live process.
@@ -92,7 +93,7 @@ func New(t testing.TB) *World {
 	return &World{
 		Journal: NewJournal(), t: t, epoch: time.Now(), pids: firstPID - 1,
 		procs: map[procfs.Identity]*proc{}, exits: map[procfs.Identity]liveness.Exit{}, files: map[string]procfs.Identity{},
-		hung: map[string]bool{}, scripts: map[string]Script{}, runs: map[string]*command{},
+		hung: map[string]bool{}, scripts: map[string]Script{}, runs: map[string]*command{}, logs: map[string]string{},
 	}
 }
 

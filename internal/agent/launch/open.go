@@ -1,0 +1,90 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Open opens a regular file for reading with the rights of the account, however much this process may read. A link at the end of path is
+// not followed, and nobody waits for the other end of a FIFO. It may hang where the file system does.
+func (a Account) Open(path string) (*os.File, error) {
+	drop, err := a.assume()
+	if err != nil {
+		return nil, fmt.Errorf("cannot open %s as %s: %w", path, a.Name, err)
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	drop()
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("cannot open %s: it is no regular file", path)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// assume has this thread reach files with the rights of the account until drop is called, by the same goroutine.
+func (a Account) assume() (drop func(), err error) {
+	switch euid := os.Geteuid(); {
+	case uint32(euid) == a.UID: //nolint:gosec // ids fit
+		return func() {}, nil
+	case euid != 0:
+		return nil, errors.New("this process is not root")
+	}
+	gid := os.Getegid()
+	before, err := unix.Getgroups()
+	if err != nil {
+		return nil, err
+	}
+	own := make([]uint32, len(before))
+	for i, g := range before {
+		own[i] = uint32(g) //nolint:gosec // ids fit
+	}
+	runtime.LockOSThread()
+	drop = func() {
+		if reach(0, gid, own) == nil {
+			runtime.UnlockOSThread() // else the thread ends with its goroutine
+		}
+	}
+	if err := reach(int(a.UID), int(a.GID), a.Groups); err != nil {
+		drop()
+		return nil, err
+	}
+	return drop, nil
+}
+
+// reach sets by which ids this thread, and no other one, reaches files. The kernel takes the rights of root away with them, and gives them
+// back.
+func reach(uid, gid int, groups []uint32) error {
+	var list unsafe.Pointer
+	if len(groups) > 0 {
+		list = unsafe.Pointer(&groups[0])
+	}
+	// Not unix.Setgroups, which is for all threads.
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(list), 0); errno != 0 {
+		return errno
+	}
+	const ask = -1
+	if _, err := unix.SetfsgidRetGid(gid); err != nil {
+		return err
+	}
+	if _, err := unix.SetfsuidRetUid(uid); err != nil {
+		return err
+	}
+	isGID, _ := unix.SetfsgidRetGid(ask)
+	isUID, err := unix.SetfsuidRetUid(ask)
+	if err == nil && (isGID != gid || isUID != uid) {
+		err = unix.EPERM
+	}
+	return err
+}
