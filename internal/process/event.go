@@ -38,8 +38,10 @@ type EventKind string
 const (
 	EventStarted        EventKind = "started"              // an operation brought it up
 	EventFound          EventKind = "found"                // it was seen running, started by somebody else
+	EventRestarted      EventKind = "restarted"            // an operation put another one in its place
 	EventExited         EventKind = "exited"               // it ended by itself
-	EventStopped        EventKind = "stopped"              // an operation ended it
+	EventStopped        EventKind = "stopped"              // an operation ended it in order
+	EventKilled         EventKind = "killed"               // an operation ended it at once
 	EventReplaced       EventKind = "main-pid-changed"     // another process of the same run, or one from outside, has taken its place
 	EventLeftovers      EventKind = "leftovers-ended"      // what its run had left behind was ended
 	EventOOMKilled      EventKind = "oom-killed"           // the kernel has ended a part of its run for want of memory; it lives on
@@ -49,7 +51,8 @@ const (
 	EventRetried        EventKind = "retried"              // somebody asked for another try
 	EventHosted         EventKind = "hosted"               // it is kept running from now on
 	EventUnhosted       EventKind = "unhosted"             // it is left alone from now on
-	EventRegistered     EventKind = "registered"           // its spec became known, or another one
+	EventRegistered     EventKind = "registered"           // its spec became known
+	EventUpdated        EventKind = "updated"              // it has another spec
 	EventUnregistered   EventKind = "unregistered"         // it was forgotten
 	EventReloaded       EventKind = "reloaded"             // an operation reloaded it
 	EventFailed         EventKind = "operation-failed"     // an operation did not do what it was asked for
@@ -73,8 +76,8 @@ const (
 // EventKinds lists them.
 func EventKinds() []EventKind {
 	return []EventKind{
-		EventStarted, EventFound, EventExited, EventStopped, EventReplaced, EventLeftovers, EventOOMKilled, EventRelaunched, EventRelaunchFailed, EventGivenUp, EventRetried, EventHosted,
-		EventUnhosted, EventRegistered, EventUnregistered, EventReloaded, EventFailed, EventBreach, EventGroupBreach, EventTakenDown,
+		EventStarted, EventRestarted, EventFound, EventExited, EventStopped, EventKilled, EventReplaced, EventLeftovers, EventOOMKilled, EventRelaunched, EventRelaunchFailed, EventGivenUp, EventRetried, EventHosted,
+		EventUnhosted, EventRegistered, EventUpdated, EventUnregistered, EventReloaded, EventFailed, EventBreach, EventGroupBreach, EventTakenDown,
 		EventRunStarted, EventRunEnded, EventRunFailed, EventRunSkipped, EventRunMissed, EventUnhealthy, EventHealthy, EventDrifted, EventRestored,
 		EventFlapping, EventSteady, EventsLost,
 	}

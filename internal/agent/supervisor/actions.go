@@ -110,7 +110,7 @@ func (r *runner) firstLook(ctx context.Context) {
 	case seen.Alive():
 		r.stepAndTell(ctx, lifecycle.Found{}, func(from, to lifecycle.State) { r.tellFoundAfter(from, to, before) })
 	case before == nil:
-		r.blameAbsence(seen, false)
+		r.blameAbsence(seen, nil)
 		gone := end{why: r.cause()}
 		asked := r.obey(true)
 		r.stepAndTell(ctx, lifecycle.NotFound{}, func(from, to lifecycle.State) {
@@ -121,7 +121,7 @@ func (r *runner) firstLook(ctx context.Context) {
 		})
 	default:
 		r.runtime.LastExit = &process.Exit{At: time.Now().UnixMilli()}
-		r.blameAbsence(seen, true)
+		r.blameAbsence(seen, before)
 		gone := r.heard(end{pid: before.PID, why: r.cause(), run: r.runtime.Run, began: r.runtime.LastStartAt})
 		asked := r.obey(true)
 		r.stepAndTell(ctx, lifecycle.NotFound{}, func(from, to lifecycle.State) { r.tellEndOf(from, to, gone, asked) })

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drover/internal/agent/operation"
+	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
@@ -33,17 +34,21 @@ func (r *runner) cause() process.Cause {
 	return c
 }
 
-// blameAbsence notes why a process is not there at the first look in this life of the agent. What an earlier life knew of its end
-// stands.
-func (r *runner) blameAbsence(seen operation.Sighting, before bool) {
+// blameAbsence notes why a process is not there at the first look in this life of the agent; before is the instance that was there in an
+// earlier one, or nil. What that life knew of its end stands.
+func (r *runner) blameAbsence(seen operation.Sighting, before *procfs.Identity) {
 	note := r.runtime.Note
 	if !strings.HasSuffix(note, seen.Note) { // an earlier life may have seen the same
 		note = join(note, seen.Note)
 	}
 	resident := r.record.Spec.Policy.Kind == process.Resident
 	switch {
-	case before:
-		r.blame(process.CauseUnseen, join(note, "it ended while no agent was there to see it"))
+	case before != nil:
+		// Of this end alone: what was noted before is another one's.
+		r.blameEnd(process.CauseUnseen, "pid "+itoa(before.PID)+" ended while no agent was there to see it")
+		if seen.Note != "" {
+			r.runtime.Cause.Evidence = append(r.runtime.Cause.Evidence, seen.Note)
+		}
 	case r.runtime.Cause.ID != "":
 	case r.record.GivenUp || !r.record.Hosted:
 		r.runtime.Note, r.runtime.Cause = r.record.Rest.Text, r.record.Rest

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"strings"
+	"syscall"
 	"time"
 
 	"drover/internal/agent/lifecycle"
@@ -85,7 +86,8 @@ func (r *runner) tellEndOf(from, to lifecycle.State, was end, asked *specstore.A
 		r.tellEnd(from, to, was)
 		return
 	}
-	e := process.Event{Kind: process.EventStopped, PID: was.pid, Exit: was.how, Cause: r.record.Rest, Actor: asked.Actor}
+	e := process.Event{PID: was.pid, Exit: was.how, Cause: r.record.Rest, Actor: asked.Actor}
+	e.Kind, _ = kindOf(asked.Op)
 	e.Actor.Kind, e.Actor.Operation = process.ActorCaller, asked.Item
 	if was.how != nil {
 		e.At = was.how.At
@@ -175,11 +177,18 @@ func (r *runner) tellRelaunchFailed(from, to lifecycle.State, attempt int, why p
 	r.flapping()
 }
 
+// formerly is what was known of a process before an operation.
+type formerly struct {
+	record  *specstore.Record
+	runtime specstore.Runtime
+}
+
 // tellOperation tells what an operation has done. One that was not needed, or not allowed to begin, has done nothing.
-func (r *runner) tellOperation(entry *specstore.Entry, result operation.Result, before *specstore.Record, to lifecycle.State) {
+func (r *runner) tellOperation(entry *specstore.Entry, result operation.Result, was formerly, to lifecycle.State) {
 	actor := entry.Actor
 	actor.Kind, actor.Operation = process.ActorCaller, entry.Item
 	e := process.Event{Actor: actor, PID: r.pid()}
+	from, to := r.stood(entry.Op, was, to)
 	switch result.Outcome.Fault {
 	case process.None:
 		kind, ok := kindOf(entry.Op)
@@ -197,25 +206,68 @@ func (r *runner) tellOperation(entry *specstore.Entry, result operation.Result, 
 		if result.Change.Put == nil {
 			return
 		}
-		e.Kind, e.Cause = process.EventStopped, process.Cause{ID: process.CauseStopped, Text: "it was not running, and is not started again"}
-		r.happened(r.work.prior, to, e)
+		e.Kind, _ = kindOf(entry.Op)
+		e.Cause = process.Cause{ID: process.CauseStopped, Text: "it was not running, and is not started again"}
+		r.happened(from, to, e)
 		return
 	case process.AgentUnavailable, process.AlreadyRunning, process.IllegalOp, process.AlreadyRegistered:
 		return
 	}
-	if e.Kind == process.EventStopped {
+	switch e.Kind {
+	case process.EventStopped, process.EventKilled:
 		r.tellStopped(&e)
+	case process.EventRestarted:
+		r.tellRestarted(&e, was.runtime)
+	case process.EventUnregistered:
+		if p := was.runtime.Process; p != nil {
+			e.PID = p.PID
+		}
+	default:
 	}
 	known := r.record
-	if known == nil && before != nil {
-		r.record = before // the event of a process that was forgotten still bears its report id
+	if known == nil && was.record != nil {
+		r.record = was.record // the event of a process that was forgotten still bears its report id
 		defer func() { r.record = known }()
 	}
-	r.happened(r.work.prior, to, e)
-	if e.Kind == process.EventStarted || e.Kind == process.EventFailed {
+	r.happened(from, to, e)
+	if e.Kind == process.EventStarted || e.Kind == process.EventRestarted || e.Kind == process.EventFailed {
 		r.runOfOperation(to)
 	}
 	r.flapping()
+}
+
+// stood returns the states before and after an operation, as they were. A process that the agent does not know, before the operation or
+// after it, is in the state in which it was left alone all the same.
+func (r *runner) stood(op process.Op, was formerly, after lifecycle.State) (from, to lifecycle.State) {
+	from, to = r.work.prior, after
+	switch {
+	case op == process.Unregister:
+		to = from
+	case was.record != nil:
+		if from == lifecycle.Unknown && was.runtime.Process != nil { // the agent was started amid the operation
+			from = lifecycle.Running
+		}
+	case op == process.Stop || op == process.Kill:
+		from = lifecycle.Running // else it would not have succeeded
+	case op != process.Start && op != process.Restart && to == lifecycle.Running:
+		from = to // it was found so
+	}
+	return from, to
+}
+
+// tellRestarted adds to the event of a restart what became of the former instance, and which one has its place.
+func (r *runner) tellRestarted(e *process.Event, was specstore.Runtime) {
+	if was.Process == nil || r.runtime.Process != nil && *r.runtime.Process == *was.Process {
+		return
+	}
+	end := "pid " + itoa(was.Process.PID) + " was ended"
+	if e.Exit = r.exitSince(r.work.since); e.Exit != nil {
+		end = "pid " + itoa(was.Process.PID) + " " + liveness.Exit{Known: e.Exit.Known, Code: e.Exit.Code, Signal: syscall.Signal(e.Exit.Signal), CoreDumped: e.Exit.Core}.String()
+	}
+	e.Cause.Text = end
+	if r.runtime.Process != nil {
+		e.Cause.Text = join(end, "pid "+itoa(r.pid())+" has its place")
+	}
 }
 
 // tellStopped adds to the event of a stop how the instance ended.
@@ -231,18 +283,24 @@ func (r *runner) tellStopped(e *process.Event) {
 // kindOf is what a successful operation is told as; ok is false for one that changes nothing.
 func kindOf(op process.Op) (kind process.EventKind, ok bool) {
 	switch op {
-	case process.Start, process.Restart:
+	case process.Start:
 		return process.EventStarted, true
-	case process.Stop, process.Kill:
+	case process.Restart:
+		return process.EventRestarted, true
+	case process.Stop:
 		return process.EventStopped, true
+	case process.Kill:
+		return process.EventKilled, true
 	case process.Host:
 		return process.EventHosted, true
 	case process.Unhost:
 		return process.EventUnhosted, true
 	case process.Reload:
 		return process.EventReloaded, true
-	case process.Register, process.Update:
+	case process.Register:
 		return process.EventRegistered, true
+	case process.Update:
+		return process.EventUpdated, true
 	case process.Unregister:
 		return process.EventUnregistered, true
 	case process.Retry:

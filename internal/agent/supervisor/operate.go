@@ -146,14 +146,14 @@ func (r *runner) outcome(ctx context.Context, t task, subject operation.Subject)
 // operated goes on after an operation.
 func (r *runner) operated(ctx context.Context, e *specstore.Entry, result operation.Result) {
 	r.work.busy = false
-	before := r.record
+	was := formerly{r.record, r.runtime}
 	r.apply(e, result)
 	ended := lifecycle.Ended{Alive: r.runtime.Process != nil, Restore: result.Restore, Now: result.Now}
 	r.stepAndTell(ctx, ended, func(_, to lifecycle.State) {
 		actor := e.Actor
 		actor.Kind, actor.Operation = process.ActorCaller, e.Item
 		r.tellLeftovers(result.Ended, actor)
-		r.tellOperation(e, result, before, to)
+		r.tellOperation(e, result, was, to)
 	})
 	r.beginOwed(ctx)
 	r.sup.cfg.Operator.Ended(e.Item) // the latest run is shown by now
@@ -187,6 +187,9 @@ func (r *runner) apply(e *specstore.Entry, result operation.Result) {
 	if result.Restore {
 		r.runtime.Relaunches, r.runtime.Breaches = nil, nil
 	}
+	if result.Restore && (e.Op == process.Start || e.Op == process.Restart) {
+		r.runtime.Restarts = 0
+	}
 	r.schedule()
 }
 
@@ -206,7 +209,8 @@ func (r *runner) released(ctx context.Context, fate operation.Fate, by *specstor
 		if fate == operation.Down && r.record != nil {
 			actor := by.Actor
 			actor.Kind, actor.Operation = process.ActorCaller, by.Item
-			r.happened(r.work.prior, to, process.Event{Kind: process.EventStopped, PID: was, Exit: r.exitSince(r.work.since), Actor: actor, Cause: r.record.Rest})
+			kind, _ := kindOf(by.Op)
+			r.happened(r.work.prior, to, process.Event{Kind: kind, PID: was, Exit: r.exitSince(r.work.since), Actor: actor, Cause: r.record.Rest})
 		}
 	})
 	r.beginOwed(ctx)
