@@ -186,7 +186,11 @@ func (h *Host) Signal(id procfs.Identity, sig syscall.Signal) error {
 }
 
 // Instance implements operation.Processes.
-func (h *Host) Instance(id procfs.Identity) (process.Instance, error) { return h.sampler.Instance(id) }
+func (h *Host) Instance(id procfs.Identity) (process.Instance, error) {
+	i, err := h.sampler.Instance(id)
+	i.Cmdline = launch.Ungated(i.Cmdline)
+	return i, err
+}
 
 // Glance implements operation.Processes.
 func (h *Host) Glance(id procfs.Identity) (alive, moved bool) { return h.sampler.Glance(id) }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -29,6 +30,15 @@ const UnrunStatus = 125
 // that cannot leave it ends unrun too. The command then follows in the same shell, on lines of its own: whatever it holds, a
 // comment, a here-document, a syntax error, it cannot reach back.
 const gate = "read -r DROVER_GATE <&3 || exit 125; unset DROVER_GATE; exec 3<&-; echo || exit 125\n"
+
+// Ungated returns a command line, as ps shows it, without what this package has put before the command.
+func Ungated(cmdline string) string {
+	before, command, found := strings.Cut(cmdline, gate)
+	if !found || !strings.HasPrefix(before, shell+" -c ") {
+		return cmdline
+	}
+	return command
+}
 
 // Command is what is to be run.
 type Command struct {

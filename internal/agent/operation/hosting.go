@@ -1,7 +1,10 @@
 package operation
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"strings"
 
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
@@ -13,7 +16,7 @@ func (n *session) host() (Result, error) {
 	if err := n.mayHost(seen.PIDFile); err != nil {
 		return Result{}, err
 	}
-	return n.hosted(n.missing(seen))
+	return n.hosted(n.missing(seen), n.waiting())
 }
 
 // unhost takes the process out of hosting and leaves it as it is. It is done at once for one that nobody knows.
@@ -38,7 +41,7 @@ func (n *session) register() (Result, error) {
 	return n.update()
 }
 
-// update stores the spec. Hosting stays as it is: only an operation on the process changes it.
+// update stores the spec. Hosting stays as it is: only an operation on the process changes it. What runs is not touched.
 func (n *session) update() (Result, error) {
 	n.look()
 	rec := n.record()
@@ -47,10 +50,37 @@ func (n *session) update() (Result, error) {
 		rec.Want = process.WantStopped
 	}
 	return Result{
-		Outcome: process.Outcome{Text: process.Success, Hosted: rec.Hosted},
+		Outcome: process.Outcome{Text: successText(n.waiting()), Hosted: rec.Hosted},
 		Change:  specstore.Change{Put: rec},
 		Runtime: n.runtime,
 	}, nil
+}
+
+// waiting says which fields of a new spec a running process does not heed before it is started again.
+func (n *session) waiting() string {
+	if n.subject.Record == nil || n.runtime.Process == nil {
+		return ""
+	}
+	was, is := &n.subject.Record.Spec, n.spec
+	user := cmp.Or(n.runtime.User, was.Identity.User)
+	var fields []string
+	for _, f := range []struct {
+		name    string
+		changed bool
+	}{
+		{"user", user != is.Identity.User},
+		{"setup_path", was.Identity.SetupPath != is.Identity.SetupPath},
+		{"start_cmd", was.Commands.Start != is.Commands.Start},
+		{"hard_limits", was.Hard != is.Hard},
+	} {
+		if f.changed {
+			fields = append(fields, f.name)
+		}
+	}
+	if len(fields) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("pid %d runs on as it was started, and these wait for its next start: %s", n.runtime.Process.PID, strings.Join(fields, ", "))
 }
 
 // unregister forgets the process and leaves it as it is.

@@ -282,3 +282,42 @@ func TestStopUnderTheNameOfAnotherNamespace(t *testing.T) {
 		})
 	}
 }
+
+// TestUpdateOfARunningProcess: what a running process does not heed before its next start is named.
+func TestUpdateOfARunningProcess(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		op   process.Op
+		down bool
+		user string
+		set  func(s *process.Spec)
+		want string
+	}{
+		{"nothing new", process.Update, false, "root", func(*process.Spec) {}, "success"},
+		{"what counts at once", process.Update, false, "root", func(s *process.Spec) { s.Commands.Stop, s.Policy.StopCheck = "stop it", 30 }, "success"},
+		{"what waits", process.Update, false, "root", func(s *process.Spec) {
+			s.Identity.User, s.Identity.SetupPath, s.Commands.Start, s.Hard.Memory = "nobody", "/srv", "./run", 1<<30
+		}, "success: pid 100 runs on as it was started, and these wait for its next start: user, setup_path, start_cmd, hard_limits"},
+		{"by another operation", process.Host, false, "root", func(s *process.Spec) { s.Commands.Start = "./run" },
+			"success: pid 100 runs on as it was started, and these wait for its next start: start_cmd"},
+		{"an account that waits since the last update", process.Update, false, "daemon", func(*process.Spec) {},
+			"success: pid 100 runs on as it was started, and these wait for its next start: user"},
+		{"of one that is down", process.Update, true, "", func(s *process.Spec) { s.Identity.User = "nobody" }, "success"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				s, subject := spec(), hosted.subject()
+				s.Identity.User, subject.Record.Spec.Identity.User = "root", "root"
+				c.set(s)
+				if !c.down {
+					who := w.Spawn("nginx", pidFile, "")
+					subject.Runtime.Process, subject.Runtime.Run, subject.Runtime.User = &who, "run", c.user
+				}
+				r, err := w.operator.Operate(t.Context(), entry(c.op, s), subject)
+				if err != nil || r.Outcome.Text != c.want {
+					t.Errorf("%+v, %v; want %q", r.Outcome, err, c.want)
+				}
+			})
+		})
+	}
+}

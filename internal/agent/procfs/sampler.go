@@ -52,6 +52,7 @@ type sample struct {
 	ticks     uint64
 	cpu, mem  float64
 	startedAt time.Time
+	comm      string
 }
 
 // NewSampler returns a sampler for a machine with that many processors.
@@ -90,7 +91,7 @@ func (s *Sampler) Instance(id Identity) (process.Instance, error) {
 	elapsed := max(now.Sub(p.startedAt), 0)
 	ticks := stat.UserTicks + stat.SystemTicks
 	average := s.share(ticks, elapsed)
-	p.mem = memShare(stat.RSS, total)
+	p.mem, p.comm = memShare(stat.RSS, total), stat.Comm
 	switch window := now.Sub(p.at); {
 	case p.at.IsZero():
 		p.at, p.ticks, p.cpu = now, ticks, average
@@ -131,8 +132,8 @@ func (s *Sampler) Use(id Identity) (Use, error) {
 	return Use{CPU: ticksDuration(stat.UserTicks + stat.SystemTicks), RSS: stat.RSS}, nil
 }
 
-// Glance reports whether a process is alive, and whether its use of the processor or of memory is another one than Instance said
-// last, or nothing was said yet. It costs as little as Use.
+// Glance reports whether a process is alive, and whether its name or its use of the processor or of memory is another one than Instance
+// said last, or nothing was said yet. It costs as little as Use.
 func (s *Sampler) Glance(id Identity) (alive, moved bool) {
 	p, stat, err := s.look(id)
 	if err != nil {
@@ -145,7 +146,7 @@ func (s *Sampler) Glance(id Identity) (alive, moved bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	window := time.Since(p.at)
-	if p.at.IsZero() {
+	if p.at.IsZero() || p.comm != stat.Comm {
 		return true, true
 	}
 	if window < minWindow {

@@ -93,11 +93,11 @@ func TestGlance(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		s := procfs.NewSampler(f, 2)
-		ticks, pages := 0, 25
+		ticks, pages, name := 0, 25, "prog"
 		glance := func(what string, after time.Duration, want bool) {
 			t.Helper()
 			time.Sleep(after)
-			stat := fmt.Sprintf(statFormat, 42, "prog", 'S', 42, 42, 0, ticks, 0, 2, 100, 8<<20, pages)
+			stat := fmt.Sprintf(statFormat, 42, name, 'S', 42, 42, 0, ticks, 0, 2, 100, 8<<20, pages)
 			if err := os.WriteFile(filepath.Join(root, "42/stat"), []byte(stat), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -114,6 +114,10 @@ func TestGlance(t *testing.T) {
 		glance("before it was ever described", 0, true)
 		instance()
 		ticks += 1000
+		name = "other"
+		glance("another program", 0, true)
+		instance()
+		glance("the same program", 0, false)
 		glance("within a second", 500*time.Millisecond, false)
 		glance("busy", 29*time.Second, true)
 		instance()
