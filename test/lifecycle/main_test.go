@@ -16,6 +16,7 @@ func TestMain(m *testing.M) {
 	os.Exit(harness.Main(m, map[string]*string{"./cmd/drover": &binaries.drover, "./test/daemons/oddd": &binaries.oddd},
 		harness.Need{Test: "TestCommands/run_as_another_account", Accounts: true},
 		harness.Need{Test: "TestRealDaemons/nginx", Program: "/usr/sbin/nginx"},
+		harness.Need{Test: "TestUpgradeOfNginx", Program: "/usr/sbin/nginx"},
 		harness.Need{Test: "TestRealDaemons/memcached", Program: "/usr/bin/memcached"},
 		harness.Need{Test: "TestRealDaemons/redis-server", Accounts: true},
 		harness.Need{Test: "TestRealDaemons/prefork", Program: "/usr/bin/python3"},

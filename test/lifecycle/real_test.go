@@ -223,3 +223,47 @@ func killed(t *testing.T, p *harness.Process, pid int) int {
 	})
 	return now
 }
+
+// TestUpgradeOfNginx: a new binary takes over as nginx does that at SIGUSR2. The process goes on under another pid: that is told with
+// both pids, and is neither an end nor a relaunch.
+func TestUpgradeOfNginx(t *testing.T) {
+	s := harness.Start(t, binaries.drover)
+	d := nginx(t)
+	p := &harness.Process{Server: s, Namespace: "real", Name: "upgraded", Identity: d.identity, Control: d.control}
+	p.Operate(0).Want(t, "start", 0)
+	file := d.identity["pid_path"].(string)
+	before := harness.ReadPID(t, file)
+	harness.Signal(t, before, syscall.SIGUSR2)
+	harness.Eventually(t, "the new binary to write its pid file", func() bool {
+		text, err := readFile(file)
+		return err == nil && strings.TrimSpace(text) != "" && strings.TrimSpace(text) != fmt.Sprint(before)
+	})
+	now := harness.ReadPID(t, file)
+	harness.Signal(t, before, syscall.SIGQUIT)
+	e := p.AwaitEvents(1, "main-pid-changed")[0]
+	text, _ := e["cause"].(harness.Object)["text"].(string)
+	if e["pid"] != float64(now) || !strings.Contains(text, fmt.Sprintf("pid %d ", before)) || !strings.Contains(text, fmt.Sprintf("pid %d ", now)) {
+		t.Errorf("of pid %d in the place of %d the event says %v", now, before, e)
+	}
+	if actor, _ := e["actor"].(harness.Object); actor["kind"] != "self" {
+		t.Errorf("the actor of %v is not the process itself", e)
+	}
+	if r := p.Query(); r.PID != now || !r.Hosted {
+		t.Errorf("pid %d, hosted %v; want pid %d, hosted", r.PID, r.Hosted, now)
+	}
+	p.Operate(7).Want(t, "restart", 0)
+	e = p.AwaitEvents(1, "restarted")[0]
+	text, _ = e["cause"].(harness.Object)["text"].(string)
+	if last := p.Query().PID; !strings.Contains(text, fmt.Sprintf("pid %d ", now)) || !strings.Contains(text, fmt.Sprintf("pid %d ", last)) {
+		t.Errorf("of pid %d after %d the event of the restart says %q", last, now, text)
+	}
+	p.Operate(1).Want(t, "stop", 0)
+	for _, pid := range []int{before, now} {
+		if harness.Alive(pid) {
+			t.Errorf("pid %d is alive after a stop", pid)
+		}
+	}
+	if told := p.Events("exited", "relaunched"); len(told) > 0 {
+		t.Errorf("it is told: %v", told)
+	}
+}
