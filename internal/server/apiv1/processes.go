@@ -145,7 +145,7 @@ func viewAnswer(a *process.Answer) *answerView {
 	if a == nil {
 		return nil
 	}
-	return &answerView{OK: a.OK, Text: a.Text, At: instant(a.At), Failures: a.Failures, Bad: a.Bad}
+	return &answerView{OK: a.OK, Text: a.Text, At: instant(a.At), Failures: a.Failures, Bad: a.Bad, Since: instant(a.Since)}
 }
 
 // listProcesses lists what the caller may query.
