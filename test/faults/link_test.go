@@ -182,7 +182,7 @@ func (b *both) startAgent() {
 		BootStarts: 8, Burst: 100, Rate: 100, Log: log,
 	})
 	super.Join(supervisor.Parts{
-		Timetables: timetable.New(timetable.Config{Sink: super, Now: time.Now}), Probes: unasked{}, Usages: unasked{}, OOM: func(string) bool { return false },
+		Timetables: timetable.New(timetable.Config{Sink: super, Now: time.Now}), Probes: unasked{}, Usages: unasked{}, OOM: func(string) int { return 0 },
 	})
 	tell.Reporter = report.New(report.Config{
 		Link: reports{b.link, b.agent}, Processes: super, Journal: disk, Disk: disk, Heartbeat: 5 * time.Second, Log: log,

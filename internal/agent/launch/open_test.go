@@ -32,7 +32,7 @@ func TestOpen(t *testing.T) {
 	const group = 4711
 	member := nobody
 	member.Groups = []uint32{nobody.GID, group}
-	files := map[string]struct{ nobody, member bool }{"open": {true, true}, "root's": {}, "closed/open": {}, "shared/open": {false, true}}
+	files := map[string]struct{ nobody, member bool }{"open": {true, true}, "root's": {}, "closed/open": {}, "joint/open": {false, true}}
 	for name := range files {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -42,12 +42,12 @@ func TestOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, mode := range map[string]os.FileMode{"root's": 0o600, "closed": 0o700, "shared": 0o750} {
+	for name, mode := range map[string]os.FileMode{"root's": 0o600, "closed": 0o700, "joint": 0o750} {
 		if err := os.Chmod(filepath.Join(dir, name), mode); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Chown(filepath.Join(dir, "shared"), 0, group); err != nil {
+	if err := os.Chown(filepath.Join(dir, "joint"), 0, group); err != nil {
 		t.Fatal(err)
 	}
 	opens := func(a launch.Account, path string) bool {

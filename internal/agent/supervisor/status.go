@@ -92,7 +92,7 @@ func (f face) causes(s *process.Status, b lifecycle.Bounds) (all []process.Cause
 	why := f.runtime.Cause
 	why.Text = s.Message
 	if f.rival != 0 {
-		return process.Cause{ID: process.CauseRival, Text: operation.RivalText(f.rival) + ", and this one only looks"}
+		all = append(all, process.Cause{ID: process.CauseRival, Text: operation.RivalText(f.rival) + ", and this one only looks"})
 	}
 	if f.machine.State != lifecycle.Running {
 		if why = f.causeOfRest(why); why.ID != "" || why.Text != "" {
