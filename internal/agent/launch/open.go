@@ -68,7 +68,7 @@ func (a Account) assume() (drop func(), err error) {
 func reach(uid, gid int, groups []uint32) error {
 	var list unsafe.Pointer
 	if len(groups) > 0 {
-		list = unsafe.Pointer(&groups[0])
+		list = unsafe.Pointer(&groups[0]) //nolint:gosec // the kernel reads it during the call
 	}
 	// Not unix.Setgroups, which is for all threads.
 	if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(list), 0); errno != 0 {
