@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
@@ -82,7 +83,22 @@ func (n *session) notUp(st *specstore.Step, field string, why verdict, seen Sigh
 	if !seen.Alive() && n.spec.Policy.Kind != process.SingleRun {
 		why.text = join(why.text, n.endStarted(st))
 	}
+	if words := n.lastWords(st); words != "" && !seen.Alive() {
+		return postCheck(string(n.op), n.name(), fmt.Sprintf("%s; the end of its log: [%s]", why.text, words), why.cause).With(words)
+	}
 	return postCheckAfter(st.Result, string(n.op), n.name(), why.text, why.cause)
+}
+
+// maxWords is how much of the end of a log an answer holds, in bytes.
+const maxWords = 1000
+
+// lastWords is the end of the log that the spec names, where the command of a step and what it has started have written nothing else.
+func (n *session) lastWords(st *specstore.Step) string {
+	if n.spec.Identity.LogPath == "" || strings.TrimSpace(st.Result.Output) != "" {
+		return ""
+	}
+	words := n.Commands.LastWords(n.spec, time.Now().Add(st.Child.StartedAfterBoot()-n.Clock()))
+	return strings.ToValidUTF8(words[max(0, len(words)-maxWords):], "")
 }
 
 // endStarted ends what a command that has failed to bring the process up has started, so that it is in nobody's way, and says what

@@ -202,6 +202,18 @@ func TestStartCheck(t *testing.T) {
 			text: "start process (nginx) failed, for post-check status not alive: pid 101 in /run/nginx.pid does not run; output: [hello]",
 		},
 		{
+			name: "it dies at once, and its log says why", took: 6 * time.Second, fault: process.CheckFailed,
+			set: func(w *world, s *process.Spec) {
+				s.Identity.LogPath = "/log/nginx"
+				w.Script("start", operationtest.Script{Takes: time.Second, End: func(run string) {
+					w.Log("/log/nginx", "[emerg] no certificate")
+					w.Exit(w.Spawn("nginx", pidFile, run), 9)
+				}})
+			},
+			text: "start process (nginx) failed, for post-check status not alive: pid 101 in /run/nginx.pid does not run; " +
+				"the end of its log: [[emerg] no certificate]",
+		},
+		{
 			name: "it dies within the time", took: 6 * time.Second, fault: process.CheckFailed,
 			set: appear(time.Second, func(w *world, id procfs.Identity) {
 				after(3*time.Second, func() { w.End(id, liveness.Exit{Known: true, Signal: syscall.SIGABRT, CoreDumped: true}) })
