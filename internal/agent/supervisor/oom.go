@@ -45,9 +45,6 @@ func (r *runner) shortOfMemory(run string) {
 			if r.work.busy || r.record == nil || r.runtime.Run != run || r.runtime.Process == nil {
 				return
 			}
-			if alive, _ := r.sup.cfg.Operator.Processes.Glance(*r.runtime.Process); !alive {
-				return // its watch tells
-			}
 			if kills := r.oomKills(); kills > 0 {
 				r.workersEnded(kills)
 				r.keep(r.runtime)

@@ -105,9 +105,10 @@ func TestEndAfterAWorker(t *testing.T) {
 func TestOutOfMemory(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		run := r.hog()
-		r.pass(time.Minute - 10*time.Millisecond)
+		// The count is seen a moment before the end: it is looked at every five seconds.
+		r.pass(time.Until(time.Now().Truncate(5*time.Second).Add(time.Minute)) - 10*time.Millisecond)
 		r.parts.starve(run)
-		r.pass(20 * time.Millisecond) // the count is seen before the end
+		r.pass(20 * time.Millisecond)
 		r.killed("a")
 		r.pass(time.Minute)
 		if e := r.lastEvent(process.EventExited); e.Cause.ID != process.CauseOOM || e.Actor.Kind != process.ActorKernel {
@@ -151,6 +152,26 @@ func TestAllCauses(t *testing.T) {
 		}
 		if !slices.Equal(further, []process.CauseID{process.CauseWorkerOOM, process.CauseTooFew}) {
 			t.Errorf("further causes %v", further)
+		}
+	})
+}
+
+// TestFlappingSince: how long it has been flapping counts from the relaunch that was one too many, over those that follow.
+func TestFlappingSince(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.do(process.Start, "a", r.spec("a"))
+		var began int64
+		for n := range 5 {
+			r.pass(2 * time.Minute)
+			r.killed("a")
+			if n == 3 {
+				began = time.Now().UnixMilli()
+			}
+		}
+		r.pass(30 * time.Second)
+		c := caused(t, r.state("a", "flapping", true), process.CauseFlapping)
+		if late := c.Since - began; late < 0 || late > 30_000 {
+			t.Errorf("it has been flapping since %v, want about %v", time.UnixMilli(c.Since), time.UnixMilli(began))
 		}
 	})
 }
