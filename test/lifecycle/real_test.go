@@ -139,6 +139,7 @@ func life(t *testing.T, s *harness.Server, d daemon) {
 	p.Operate(4).Want(t, "unhost", 0)
 	left := children(t, restarted.PID)
 	harness.Signal(t, restarted.PID, syscall.SIGKILL)
+	harness.Eventually(t, "the death of the main process", func() bool { return !harness.Alive(restarted.PID) })
 	p.Operate(0).Want(t, "start after the death of the main process", 0)
 	last := p.Query().PID
 	left = append(left, children(t, last)...)
