@@ -18,10 +18,7 @@ import (
 
 // Host is the machine below an agent: its processes, and the commands that are run on it. It is safe for concurrent use.
 type Host interface {
-	operation.Processes
-	operation.Commands
-	operation.Trees
-	operation.Claims
+	operation.Host
 	probe.Host
 	limit.Trees
 	Machinery

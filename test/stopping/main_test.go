@@ -159,12 +159,7 @@ func (p *place) outside(name string) {
 // withoutGroups returns a program that runs drover where it finds no control groups.
 func withoutGroups(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "drover-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	path := filepath.Join(dir, "drover")
+	path := filepath.Join(t.TempDir(), "drover")
 	text := "#!/bin/sh\nexec unshare --mount sh -c 'umount -l -R /sys/fs/cgroup && exec \"$0\" \"$@\"' " + binaries.drover + ` "$@"` + "\n"
 	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
 		t.Fatal(err)

@@ -80,6 +80,14 @@ type Commands interface {
 	LastWords(spec *process.Spec, since time.Time) string
 }
 
+// Host is the host as far as operations go.
+type Host interface {
+	Processes
+	Commands
+	Trees
+	Claims
+}
+
 // Child is a command at its gate.
 type Child interface {
 	Identity() procfs.Identity

@@ -126,7 +126,7 @@ func (n *session) endRemains(grace time.Duration) (problem string) {
 // what could not be.
 func (o *Operator) EndRemains(ctx context.Context, id process.ID, spec *process.Spec, s Subject) (ended []liveness.Member, problem string) {
 	n := &session{Operator: o, ctx: ctx, id: id, op: process.Stop, spec: spec, subject: s, runtime: s.Runtime}
-	problem = n.endRemains(seconds(spec.Policy.StopCheck))
+	problem = n.endRemains(seconds(spec.Policy.StopCheck)) //nolint:contextcheck // the session carries it
 	return n.ended, problem
 }
 

@@ -1,12 +1,13 @@
 package supervisor_test
 
 import (
-	"drover/internal/agent/operation/operationtest"
 	"errors"
 	"maps"
 	"slices"
 	"testing"
 	"time"
+
+	"drover/internal/agent/operation/operationtest"
 
 	"drover/internal/process"
 )

@@ -166,6 +166,7 @@ type Item struct {
 // Items is what the engine needs.
 type Items interface {
 	Queue
+	Precedence
 	Results
 	Retention
 }
@@ -183,14 +184,18 @@ type Queue interface {
 	// MarkAccepted moves items to at least Accepted; they are no longer sent. Their deadlines move to the given time, if it is later; zero
 	// leaves them.
 	MarkAccepted(ctx context.Context, ids []string, until time.Time) error
-	// Pass makes due what need not wait any longer for older items of its process although these are not done: stops, unhosts and queries
-	// once the agent has all of them, kills at once. It reports whether more of these wait.
-	Pass(ctx context.Context) (waits bool, err error)
 	// NextDue returns the earliest time at which LeaseItems would return an item; ok is false when there is none. An item that
 	// waits for an older one has no such time.
 	NextDue(ctx context.Context) (at time.Time, ok bool, err error)
 	// Unfinished returns the items of one agent that are Sent or more and not Done, oldest first.
 	Unfinished(ctx context.Context, agent string) ([]Item, error)
+}
+
+// Precedence is what goes before older items of its process.
+type Precedence interface {
+	// Pass makes due what need not wait any longer for older items of its process although these are not done: stops, unhosts and queries
+	// once the agent has all of them, kills at once. It reports whether more of these wait.
+	Pass(ctx context.Context) (waits bool, err error)
 }
 
 // Results is what becomes of items. An unknown id is skipped. Where an agent is named, items of other agents are skipped
