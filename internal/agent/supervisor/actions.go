@@ -149,6 +149,11 @@ func (r *runner) show() {
 	known := r.face.load().record != nil
 	r.claim()
 	f := face{record: r.record, runtime: r.runtime, machine: r.machine, runs: r.history.Runs, rival: r.claimed.rival}
+	if r.work.busy {
+		if f.doing.since = r.work.since; r.work.entry != nil {
+			f.doing.op = r.work.entry.Op
+		}
+	}
 	r.face.store(f)
 	r.sup.peers.put(r.id, marksOf(&f))
 	if known || r.record != nil {

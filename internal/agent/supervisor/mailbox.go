@@ -184,6 +184,14 @@ type face struct {
 	runs    []process.Run
 	// rival is the pid of another drover of the host that manages the process; 0 is none.
 	rival int
+	// doing is the operation under way.
+	doing doing
+}
+
+// doing is an operation under way: which one, empty where it is one on behalf of another process, and since when in Unix milliseconds.
+type doing struct {
+	op    process.Op
+	since int64
 }
 
 // sharedFace is a face behind a lock.

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"time"
 
 	"drover/internal/agent/lifecycle"
@@ -95,11 +96,11 @@ func (f face) causes(s *process.Status, b lifecycle.Bounds) (all []process.Cause
 		all = append(all, process.Cause{ID: process.CauseRival, Text: operation.RivalText(f.rival) + ", and this one only looks"})
 	}
 	if f.machine.State != lifecycle.Running {
+		if s.State == shownFlapping { // what is shown comes first
+			all = append(all, process.Cause{ID: process.CauseFlapping, Text: flappingText(b, ""), Since: f.runtime.Flaps})
+		}
 		if why = f.causeOfRest(why); why.ID != "" || why.Text != "" {
 			all = append(all, why)
-		}
-		if s.State == shownFlapping {
-			all = append(all, process.Cause{ID: process.CauseFlapping, Text: flappingText(b, ""), Since: f.runtime.Flaps})
 		}
 		return all
 	}
@@ -139,7 +140,10 @@ func (f face) tooFew() bool {
 func (f face) causeOfRest(why process.Cause) process.Cause {
 	switch f.machine.State {
 	case lifecycle.Operating:
-		return process.Cause{ID: process.CauseOperating, Text: "an operation is under way"}
+		return process.Cause{
+			ID: process.CauseOperating, Since: f.doing.since,
+			Text: cmp.Or(string(f.doing.op), "an operation") + " under way since " + time.UnixMilli(f.doing.since).UTC().Format(time.RFC3339),
+		}
 	case lifecycle.Scheduled:
 		if why.ID == "" || why.ID == process.CauseFinished {
 			why.ID = process.CauseWaitsForSchedule
