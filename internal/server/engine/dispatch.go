@@ -17,6 +17,8 @@ const (
 	leaseBatch = 1000
 	// passAgain is how soon what may pass older items is looked at again: their receipts are on the way.
 	passAgain = 50 * time.Millisecond
+	// abreast is how many manifests are on their way to an agent at a time: while it answers one, the next one is sealed.
+	abreast = 2
 	// leaseSlack is how much longer than a send and a ping a lease lasts. Should the engine die, the next one has to wait for it.
 	leaseSlack = 2 * time.Second
 )
@@ -153,14 +155,19 @@ func (d *dispatcher) handOver(ctx context.Context, sends *sync.WaitGroup, items 
 // serve sends to one agent until nothing waits for it. While the agent answers one manifest, what came of the one before is stored.
 func (d *dispatcher) serve(ctx context.Context, agent string) {
 	for items, ok := d.outbox.take(agent); ok; items, ok = d.outbox.take(agent) {
-		var storing sync.WaitGroup
+		var sends sync.WaitGroup
+		places := make(chan struct{}, abreast)
 		for _, batch := range pack(items) {
-			if store := d.sender.send(ctx, agent, batch); store != nil {
-				storing.Wait()
-				storing.Go(store)
-			}
+			places <- struct{}{}
+			sends.Go(func() {
+				store := d.sender.send(ctx, agent, batch)
+				<-places
+				if store != nil {
+					store()
+				}
+			})
 		}
-		storing.Wait() // until then they are known to be on their way
+		sends.Wait() // until then they are known to be on their way
 	}
 }
 
