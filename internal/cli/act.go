@@ -3,9 +3,9 @@ package cli
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +22,6 @@ type act struct {
 	yes      bool
 	noWait   bool
 	dryRun   bool
-	timeout  time.Duration
 	output   output
 }
 
@@ -31,7 +30,6 @@ func (a *act) flags(cmd *cobra.Command) {
 	f.BoolVarP(&a.yes, "yes", "y", false, "do not ask")
 	f.BoolVar(&a.noWait, "no-wait", false, "print the task's id and do not wait for it")
 	f.BoolVar(&a.dryRun, "dry-run", false, "print what it would be done to, and do nothing")
-	f.DurationVar(&a.timeout, "timeout", 0, "how long to wait, such as 90s; 0 is as long as it takes")
 	a.output.flags(cmd, asTable, asJSON, asYAML, asName)
 }
 
@@ -47,7 +45,7 @@ func (a *act) carryOut(cmd *cobra.Command, c *client.Client, targets []chosen, s
 	if err := a.confirm(cmd, targets); err != nil {
 		return err
 	}
-	o, err := submit(cmd.Context(), c, client.Request{Op: a.op, Targets: byProcess(targets), Spec: spec})
+	o, err := a.submit(cmd.Context(), c, client.Request{Op: a.op, Targets: byProcess(targets), Spec: spec})
 	if err != nil {
 		return err
 	}
@@ -55,18 +53,23 @@ func (a *act) carryOut(cmd *cobra.Command, c *client.Client, targets []chosen, s
 		_, err := fmt.Fprintln(cmd.OutOrStdout(), o.ID)
 		return err
 	}
-	w := waiter{session: a.session, output: a.output, timeout: a.timeout}
+	w := waiter{session: a.session, output: a.output}
 	return w.finish(cmd, c, o)
 }
 
-// submitTime is how long a server may take to accept an operation.
-const submitTime = 60 * time.Second
-
 // submit hands an operation in. Ctrl-C does not cut it off: whether it was accepted has to be known.
-func submit(ctx context.Context, c *client.Client, r client.Request) (client.Operation, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), submitTime)
-	defer cancel()
+func (a *act) submit(ctx context.Context, c *client.Client, r client.Request) (client.Operation, error) {
+	deadline, bounded := ctx.Deadline()
+	ctx = context.WithoutCancel(ctx)
+	if bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline)
+		defer cancel()
+	}
 	o, err := c.Submit(ctx, r)
+	if unreachable, ok := errors.AsType[*client.UnreachableError](err); ok {
+		err = fmt.Errorf("%w; whether it has taken the call tells: %s", unreachable, a.session.again("task list"))
+	}
 	return o, exitOf(err)
 }
 
@@ -102,6 +105,8 @@ func (a *act) confirm(cmd *cobra.Command, targets []chosen) error {
 	case !isTerminal(cmd.InOrStdin()) || !isTerminal(cmd.ErrOrStderr()):
 		return usagef("%s: there is no terminal to ask at, so say --yes", what)
 	}
+	a.session.unbounded(cmd)
+	defer a.session.begin(cmd)
 	say(cmd, "%s? [y/N] ", what)
 	answer := make(chan string, 1)
 	go func() {

@@ -78,7 +78,7 @@ The file is YAML or JSON; - reads the standard input. Times are seconds, and wha
 	cmd.Flags().BoolVar(&replace, "replace", false, "change the spec of a process that is known already")
 	completeHosts(cmd, &s, "hosts")
 	a.flags(cmd)
-	s.flags(cmd)
+	s.waitingFlags(cmd)
 	return cmd
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -23,11 +25,27 @@ type session struct {
 	server  string
 	dataDir string
 	colour  string
+	// timeout bounds the whole command; 0 does not. base is the context of the command without that bound.
+	timeout time.Duration
+	base    context.Context
 }
+
+// askTime is how long a command may take that does not wait for an operation.
+const askTime = 30 * time.Second
 
 // flags adds the flags that every command with a server has.
 func (s *session) flags(cmd *cobra.Command) {
+	s.flagsWithin(cmd, askTime, "how long the command may take, such as 90s; 0 is as long as it takes")
+}
+
+// waitingFlags are the flags of a command that waits for an operation.
+func (s *session) waitingFlags(cmd *cobra.Command) {
+	s.flagsWithin(cmd, 0, "how long the command may take with its waiting, such as 90s; 0 is as long as it takes")
+}
+
+func (s *session) flagsWithin(cmd *cobra.Command, timeout time.Duration, help string) {
 	f := cmd.Flags()
+	f.DurationVar(&s.timeout, "timeout", timeout, help)
 	f.StringVar(&s.server, "server", "", "URL of the server; its credentials come from DROVER_APP_CODE and DROVER_APP_SECRET")
 	f.StringVar(&s.dataDir, "data-dir", "", "data directory of a server on this host, whose "+config.SocketName+" is used")
 	f.StringVar(&s.colour, "color", "auto", "auto, always or never")
@@ -35,6 +53,9 @@ func (s *session) flags(cmd *cobra.Command) {
 	cmd.PreRunE = chain(cmd.PreRunE, func(*cobra.Command, []string) error {
 		if s.server != "" && s.dataDir != "" {
 			return usagef("--server and --data-dir exclude each other")
+		}
+		if s.timeout < 0 {
+			return usagef("--timeout %s: expected 0 or more", s.timeout)
 		}
 		return oneOf("--color", s.colour, "auto", "always", "never")
 	})
@@ -52,9 +73,27 @@ func chain(first, second func(*cobra.Command, []string) error) func(*cobra.Comma
 	}
 }
 
-// client returns a client of the server that is meant: the one of --server or --data-dir, else the local one, else that of the
-// environment.
+// client returns a client of the server that is meant. From now on the command has its --timeout.
 func (s *session) client(cmd *cobra.Command) (*client.Client, error) {
+	s.base = cmd.Context()
+	s.begin(cmd)
+	return s.connect(cmd)
+}
+
+// begin lets the command take its --timeout from now on.
+func (s *session) begin(cmd *cobra.Command) {
+	if s.timeout > 0 {
+		ctx, cancel := context.WithTimeout(s.base, s.timeout)
+		context.AfterFunc(ctx, cancel) // the command ends the program, and its timer with it
+		cmd.SetContext(ctx)
+	}
+}
+
+// unbounded gives the command the time that a person takes.
+func (s *session) unbounded(cmd *cobra.Command) { cmd.SetContext(s.base) }
+
+// connect returns a client of the server of --server or --data-dir, else of the local one, else of that of the environment.
+func (s *session) connect(cmd *cobra.Command) (*client.Client, error) {
 	env := config.ClientFromEnvironment()
 	switch {
 	case s.server != "":
@@ -72,6 +111,27 @@ func (s *session) client(cmd *cobra.Command) (*client.Client, error) {
 		return nil, &command.ExitError{Code: command.Unreachable, Err: fmt.Errorf(
 			"cannot find a server: none listens at %s, and DROVER_SERVER is not set; start one with 'drover dev'", env.Socket)}
 	}
+}
+
+// again is a command line that reaches the same server.
+func (s *session) again(format string, args ...any) string {
+	line := "drover " + fmt.Sprintf(format, args...)
+	switch {
+	case s.server != "":
+		line += " --server " + shellWord(s.server)
+	case s.dataDir != "":
+		line += " --data-dir " + shellWord(s.dataDir)
+	}
+	return line
+}
+
+// shellWord is a text as a shell takes it for one word.
+func shellWord(text string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/:._-@%+="
+	if text != "" && strings.Trim(text, plain) == "" {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // listening reports whether a socket is there and belongs to this user. Whether a server answers is seen when it is used.

@@ -20,7 +20,6 @@ import (
 type waiter struct {
 	session *session
 	output  output
-	timeout time.Duration
 }
 
 // How often a waiter looks: for a line that is written over, and for lines of their own.
@@ -35,11 +34,6 @@ const (
 // finish waits until the operation is done, prints what came of each target and a summary, and returns the exit code as an error.
 func (w *waiter) finish(cmd *cobra.Command, c *client.Client, o client.Operation) error {
 	ctx := cmd.Context()
-	if w.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, w.timeout)
-		defer cancel()
-	}
 	o, err := w.await(ctx, cmd, c, o)
 	if err != nil {
 		return w.detached(cmd, o.ID, err)
@@ -51,7 +45,7 @@ func (w *waiter) finish(cmd *cobra.Command, c *client.Client, o client.Operation
 	if err := w.print(cmd, o, results); err != nil {
 		return err
 	}
-	summarise(cmd, o, results)
+	w.summarise(cmd, o, results)
 	return verdict(results)
 }
 
@@ -63,23 +57,20 @@ func (w *waiter) await(ctx context.Context, cmd *cobra.Command, c *client.Client
 	if line.rewrite {
 		look = lookSoon
 	}
-	var lost time.Time
+	heard := time.Now()
 	for looks := 0; !o.Done(); looks++ {
 		if looks > 0 || line.rewrite { // lines of their own are for what takes longer than a look
 			line.show(o)
 		}
 		next, err := c.Operation(ctx, o.ID, look)
 		if err == nil {
-			o, lost = next, time.Time{}
+			o, heard = next, time.Now()
 			continue
 		}
 		if _, away := errors.AsType[*client.UnreachableError](err); !away || ctx.Err() != nil {
 			return o, cmp.Or(ctx.Err(), exitOf(err))
 		}
-		if lost.IsZero() {
-			lost = time.Now()
-		}
-		if time.Since(lost) > patience {
+		if time.Since(heard) > patience {
 			return o, exitOf(err)
 		}
 		select {
@@ -93,10 +84,10 @@ func (w *waiter) await(ctx context.Context, cmd *cobra.Command, c *client.Client
 
 // detached tells how to come back to an operation that goes on.
 func (w *waiter) detached(cmd *cobra.Command, id string, err error) error {
-	say(cmd, "%s goes on; follow it with: drover task watch %s\n", id, id)
+	say(cmd, "%s goes on; follow it with: %s\n", id, w.session.again("task watch %s", id))
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return &command.ExitError{Code: command.Unreachable, Err: fmt.Errorf("not done within %s", w.timeout)}
+		return &command.ExitError{Code: command.Unreachable, Err: fmt.Errorf("not done within %s", w.session.timeout)}
 	case errors.Is(err, context.Canceled):
 		return &command.ExitError{Code: command.Unreachable}
 	default:
@@ -162,7 +153,7 @@ func resultColumns() []column[client.Result] {
 }
 
 // summarise counts what came of an operation, puts failures of one message together, and says how to do them again.
-func summarise(cmd *cobra.Command, o client.Operation, results []client.Result) {
+func (w *waiter) summarise(cmd *cobra.Command, o client.Operation, results []client.Result) {
 	n := o.Counts
 	say(cmd, "%s: %d ok, %d failed, %d running (%s)\n", o.Op, n.OK, n.Failed, n.Pending, o.ID)
 	if n.Failed == 0 || len(results) == 1 {
@@ -193,7 +184,7 @@ func summarise(cmd *cobra.Command, o client.Operation, results []client.Result) 
 		}
 		say(cmd, "  %d failed: %s (%s%s)\n", len(hosts[m]), printable(m), printable(strings.Join(where, ", ")), more)
 	}
-	say(cmd, "only those again: drover %s --failed-of %s\n", o.Op, o.ID)
+	say(cmd, "only those again: %s\n", w.session.again("%s --failed-of %s", o.Op, o.ID))
 }
 
 // verdict is the exit code of an operation that is done, as an error.
