@@ -139,8 +139,8 @@ func (e *Error) Error() string {
 		text = e.Title
 	}
 	for _, f := range e.Fields {
-		if f.Detail != e.Detail {
-			text += "; " + f.Field + ": " + f.Detail
+		if named := f.Field + ": " + f.Detail; f.Detail != e.Detail && !strings.Contains(text, named) {
+			text += "; " + named
 		}
 	}
 	return text
