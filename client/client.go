@@ -33,6 +33,9 @@ type Config struct {
 	// User is in whose name the app calls, Token the proof of it; an app that may name users needs no token.
 	User  string
 	Token string
+	// Notice, if not nil, is told what the server says about its answers beside them, such as that they are old. It may be told the same
+	// with each answer.
+	Notice func(text string)
 }
 
 // Client calls one server. Its methods may be called from any goroutine; each blocks until the server has answered, ctx ends, or the
@@ -42,6 +45,7 @@ type Client struct {
 	base   string
 	name   string
 	header string
+	notice func(text string)
 	http   *http.Client
 }
 
@@ -65,7 +69,7 @@ func New(cfg Config) (*Client, error) {
 		ForceAttemptHTTP2:   true,
 		IdleConnTimeout:     30 * time.Second,
 	}
-	c := &Client{http: &http.Client{Transport: transport, CheckRedirect: refuseRedirect}}
+	c := &Client{notice: cfg.Notice, http: &http.Client{Transport: transport, CheckRedirect: refuseRedirect}}
 	if cfg.Socket != "" {
 		transport.Proxy = nil
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return dialSocket(ctx, cfg.Socket) }
@@ -187,6 +191,9 @@ func (c *Client) within(ctx context.Context, limit time.Duration, method, path s
 		return c.unreachable(ctx, err)
 	}
 	defer resp.Body.Close() //nolint:errcheck // all of it was read, or nobody wants it
+	if text := resp.Header.Get("X-Drover-Notice"); text != "" && c.notice != nil {
+		c.notice(text)
+	}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxReply+1))
 	switch {
 	case err != nil:

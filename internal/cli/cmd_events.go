@@ -56,7 +56,7 @@ for, and nothing is left out. Ctrl-C ends it, or a --timeout that is given. With
 			if len(rows) == 0 && o.form == asTable {
 				say(cmd, "nothing has happened\n")
 			}
-			return printList(cmd, &s, o, rows, eventColumns(), eventSubject)
+			return s.unlessOld(command.Failed, printList(cmd, &s, o, rows, eventColumns(), eventSubject))
 		},
 		ValidArgsFunction: only(completeProcesses(&s)),
 	}

@@ -62,12 +62,14 @@ Exit codes: 0 nothing is wrong, 3 something is, 4 there is no such process, 6 th
 			} else {
 				r := reasons{out: w, coloured: s.coloured(w), answer: answer, fully: len(args) > 0}
 				err = r.write(cmd.Context(), c)
-				summariseWhy(cmd, args, f, answer)
+				if s.notice == "" || answer.Wrong > 0 {
+					summariseWhy(cmd, args, f, answer)
+				}
 			}
 			if err != nil {
 				return err
 			}
-			return verdictOnWhy(answer)
+			return s.unlessOld(command.Wrong, verdictOnWhy(answer))
 		},
 		ValidArgsFunction: only(completeProcesses(&s)),
 	}

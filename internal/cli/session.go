@@ -28,6 +28,8 @@ type session struct {
 	// timeout bounds the whole command; 0 does not. base is the context of the command without that bound.
 	timeout time.Duration
 	base    context.Context
+	// notice is what the server has said about its answers.
+	notice string
 }
 
 // askTime is how long a command may take that does not wait for an operation.
@@ -95,18 +97,24 @@ func (s *session) unbounded(cmd *cobra.Command) { cmd.SetContext(s.base) }
 // connect returns a client of the server of --server or --data-dir, else of the local one, else of that of the environment.
 func (s *session) connect(cmd *cobra.Command) (*client.Client, error) {
 	env := config.ClientFromEnvironment()
+	notice := func(text string) {
+		if s.notice == "" {
+			say(cmd, "%s\n", printable(text))
+		}
+		s.notice = text
+	}
 	switch {
 	case s.server != "":
-		return remote(s.server, env)
+		return remote(s.server, env, notice)
 	case s.dataDir != "":
-		return client.New(client.Config{Socket: filepath.Join(s.dataDir, config.SocketName)})
+		return client.New(client.Config{Socket: filepath.Join(s.dataDir, config.SocketName), Notice: notice})
 	case listening(env.Socket):
 		if env.Server != "" {
 			say(cmd, "using the server on this host, not DROVER_SERVER; choose with --server\n")
 		}
-		return client.New(client.Config{Socket: env.Socket})
+		return client.New(client.Config{Socket: env.Socket, Notice: notice})
 	case env.Server != "":
-		return remote(env.Server, env)
+		return remote(env.Server, env, notice)
 	default:
 		return nil, &command.ExitError{Code: command.Unreachable, Err: fmt.Errorf(
 			"cannot find a server: none listens at %s, and DROVER_SERVER is not set; start one with 'drover dev'", env.Socket)}
@@ -140,13 +148,21 @@ func listening(path string) bool {
 	return err == nil && info.Mode()&os.ModeSocket != 0
 }
 
-func remote(server string, env config.Client) (*client.Client, error) {
+// unlessOld is a verdict on what was shown: a code of its own where the server has said that it is old.
+func (s *session) unlessOld(code int, verdict error) error {
+	if verdict == nil && s.notice != "" {
+		return &command.ExitError{Code: code}
+	}
+	return verdict
+}
+
+func remote(server string, env config.Client, notice func(string)) (*client.Client, error) {
 	if env.AppCode == "" || env.AppSecret == "" {
 		return nil, &command.ExitError{Code: command.Denied, Err: fmt.Errorf(
 			"cannot call %s without credentials: set DROVER_APP_CODE and DROVER_APP_SECRET", server)}
 	}
 	c, err := client.New(client.Config{
-		URL: server, AppCode: env.AppCode, AppSecret: env.AppSecret, User: env.User, Token: env.UserToken,
+		URL: server, AppCode: env.AppCode, AppSecret: env.AppSecret, User: env.User, Token: env.UserToken, Notice: notice,
 	})
 	if err != nil {
 		return nil, &command.UsageError{Err: err}

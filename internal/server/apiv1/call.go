@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -59,6 +60,10 @@ func (h *Handler) serving(r route) http.HandlerFunc {
 		c := &call{w: w, r: req, params: params{values: req.URL.Query(), read: map[string]bool{}}}
 		c.audit = store.AuditRow{At: h.Now(), Remote: audit.Remote(req), RequestID: audit.RequestID(req.Header.Get("X-Request-Id")), Action: r.name}
 		w.Header().Set("X-Request-Id", c.audit.RequestID)
+		if since := h.Fullness.FullSince(); !since.IsZero() {
+			w.Header().Set("X-Drover-Notice", fmt.Sprintf(
+				"the disk of the server's database is full, since %s: nothing new is stored, and what is shown is from before that", since.UTC().Format(time.RFC3339)))
+		}
 		// A recorder or a wrapped writer has no deadlines; the server's own then apply.
 		control := http.NewResponseController(w)
 		_ = control.SetReadDeadline(time.Now().Add(bodyTime))

@@ -70,6 +70,9 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte, signe
 			c.directory.Clock(agent, time.UnixMilli(r.At).Sub(now))
 		}
 		ack.Desired, err = c.take(ctx, agent, r)
+		if _, full := errors.AsType[*store.FullError](err); full { // all of it comes again, and callers need not wait for that
+			err = errors.Join(err, c.progress(ctx, agent, r.Progress))
+		}
 	}
 	if errors.Is(err, store.ErrOtherSession) {
 		// What it tells of its processes was not taken. It tells all of that again when it introduces itself.

@@ -15,7 +15,7 @@ import (
 // looked at in vain.
 func (db *Store) LeaseItems(ctx context.Context, now, until time.Time, limit int) ([]store.Item, error) {
 	var leased []store.Item
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+	err := db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
 		items, err := readItems(ctx, tx.query, `WHERE i.state < 2 AND i.due <= ? ORDER BY i.due, i.num LIMIT ?`+db.dialect.Skipping, nanos(now), limit)
 		if err != nil || len(items) == 0 {
 			leased = nil
@@ -49,7 +49,7 @@ func updateListed(set, condition string) string {
 
 // MarkSent notes an attempt that brought no receipt.
 func (db *Store) MarkSent(ctx context.Context, ids []string, resend time.Time) error {
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+	err := db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
 		return tx.exec(ctx, updateListed(`state = 1, attempts = attempts + 1, due = ?2`, `AND state < 2`), idList(ids), nanos(resend))
 	})
 	if err != nil {
@@ -61,7 +61,7 @@ func (db *Store) MarkSent(ctx context.Context, ids []string, resend time.Time) e
 // EndLeases makes all that waits for a time due at once. It is for the opening of a database that one server holds at a time: whoever
 // leased or postponed an item before is no more, and the clock that its time is of may have been set since.
 func (db *Store) EndLeases(ctx context.Context) error {
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+	err := db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
 		return tx.exec(ctx, `UPDATE items SET due = ?1 WHERE state < 2 AND due > ?1`, atOnce)
 	})
 	if err != nil {
@@ -72,7 +72,7 @@ func (db *Store) EndLeases(ctx context.Context) error {
 
 // Postpone gives items a new due time.
 func (db *Store) Postpone(ctx context.Context, ids []string, due time.Time) error {
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+	err := db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
 		return tx.exec(ctx, updateListed(`due = ?2`, `AND state < 2`), idList(ids), nanos(due))
 	})
 	if err != nil {
@@ -83,7 +83,7 @@ func (db *Store) Postpone(ctx context.Context, ids []string, due time.Time) erro
 
 // MarkAccepted notes a receipt.
 func (db *Store) MarkAccepted(ctx context.Context, ids []string) error {
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+	err := db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
 		return tx.exec(ctx, updateListed(`state = 2, due = NULL`, `AND state < 2`), idList(ids))
 	})
 	if err != nil {

@@ -53,6 +53,7 @@ type Store struct {
 	dialect *Dialect
 	watch   Watch
 	views   viewCache
+	full    fullness
 }
 
 // New returns the state in a database whose schema is up to date. What is stored is told to watch, unless that is nil.
@@ -84,12 +85,12 @@ func (db *Store) query(ctx context.Context, scan func(*sql.Rows) error, statemen
 
 // write has do run in a transaction.
 func (db *Store) write(ctx context.Context, do func(context.Context, tx) error) error {
-	return db.backend.Write(ctx, func(ctx context.Context, s Session) error { return do(ctx, tx{s}) })
+	return db.full.judge(ctx, db.backend.Write(ctx, func(ctx context.Context, s Session) error { return do(ctx, tx{s}) }))
 }
 
 // writeSerially is write for transactions of which each has to wait for the one before it.
 func (db *Store) writeSerially(ctx context.Context, do func(context.Context, tx) error) error {
-	return db.backend.WriteSerially(ctx, func(ctx context.Context, s Session) error { return do(ctx, tx{s}) })
+	return db.full.judge(ctx, db.backend.WriteSerially(ctx, func(ctx context.Context, s Session) error { return do(ctx, tx{s}) }))
 }
 
 // tx is a transaction that a write runs in.
