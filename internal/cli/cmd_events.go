@@ -32,7 +32,7 @@ With --follow the last ones come first, the oldest at the top, and then each as 
 for, and nothing is left out. Ctrl-C ends it, or a --timeout that is given. With -o json each event is one line then.`,
 		Example: `  drover events --since 1h
   drover events 'web/*' --kind exited,given-up
-  drover events -f --host 0:10.2.0.7
+  drover events -f --hosts 0:10.2.0.7
   drover events -f -o json`,
 		Args: atMostOne,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -62,11 +62,11 @@ for, and nothing is left out. Ctrl-C ends it, or a --timeout that is given. With
 	}
 	flags := cmd.Flags()
 	flags.BoolVarP(&follow, "follow", "f", false, "go on with what happens from now on")
-	flags.StringSliceVar(&f.Hosts, "host", nil, "only on these hosts, or on those of a pattern")
+	flags.StringSliceVar(&f.Hosts, "hosts", nil, "only on these hosts, or on those of a pattern")
 	flags.StringSliceVar(&f.Kinds, "kind", nil, "only these kinds, such as exited or given-up")
 	when.flags(cmd)
 	flags.IntVar(&f.Limit, "limit", 50, "at most so many of the past; 0 is all, with --follow none")
-	completeHosts(cmd, &s, "host")
+	completeHosts(cmd, &s, "hosts")
 	complete(cmd, "kind", eventKinds()...)
 	o.flags(cmd, asTable, asWide, asJSON, asYAML)
 	s.flags(cmd)

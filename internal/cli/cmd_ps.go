@@ -33,7 +33,7 @@ A filter that matches nothing is an error (exit code 4).`,
 		Example: `  drover ps
   drover ps 'web/*' --state flapping,given-up
   drover ps --count
-  drover ps --host '0:10.2.*' -o wide
+  drover ps --hosts '0:10.2.*' -o wide
   drover ps -o name`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := s.client(cmd)
@@ -63,10 +63,10 @@ A filter that matches nothing is an error (exit code 4).`,
 	}
 	cmd.Flags().StringVarP(&f.Namespace, "namespace", "n", "", "only of this namespace, or of those of a pattern")
 	cmd.Flags().StringVar(&f.Name, "name", "", "only of this name, or of those of a pattern")
-	cmd.Flags().StringSliceVar(&f.Hosts, "host", nil, "only on these hosts, or on those of a pattern")
+	cmd.Flags().StringSliceVar(&f.Hosts, "hosts", nil, "only on these hosts, or on those of a pattern")
 	cmd.Flags().StringSliceVar(&f.States, "state", nil, "only in these states")
 	cmd.Flags().BoolVar(&count, "count", false, "only how many there are in each state; those of hosts that are away are stale")
-	completeHosts(cmd, &s, "host")
+	completeHosts(cmd, &s, "hosts")
 	complete(cmd, "state", process.States()...)
 	o.flags(cmd, asTable, asWide, asJSON, asYAML, asName)
 	s.flags(cmd)

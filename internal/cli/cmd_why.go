@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,7 +32,7 @@ know about one. What is the same on many hosts is put together.
 Exit codes: 0 nothing is wrong, 3 something is, 4 there is no such process, 6 the server cannot be reached.`,
 		Example: `  drover why
   drover why web/nginx
-  drover why 'web/*' --host '0:10.2.*'
+  drover why 'web/*' --hosts '0:10.2.*'
   drover why --cause exit-status,out-of-memory -o json
   drover why --page exit-status`,
 		Args: atMostOne,
@@ -60,7 +61,7 @@ Exit codes: 0 nothing is wrong, 3 something is, 4 there is no such process, 6 th
 			if o.form != asText {
 				err = printValue(w, o.form, answer)
 			} else {
-				r := reasons{out: w, coloured: s.coloured(w), answer: answer, fully: len(args) > 0}
+				r := reasons{session: &s, out: w, coloured: s.coloured(w), answer: answer, fully: len(args) > 0}
 				err = r.write(cmd.Context(), c)
 				if s.notice == "" || answer.Wrong > 0 {
 					summariseWhy(cmd, args, f, answer)
@@ -74,12 +75,12 @@ Exit codes: 0 nothing is wrong, 3 something is, 4 there is no such process, 6 th
 		ValidArgsFunction: only(completeProcesses(&s)),
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.Hosts, "host", nil, "only on these hosts, or on those of a pattern")
+	flags.StringSliceVar(&f.Hosts, "hosts", nil, "only on these hosts, or on those of a pattern")
 	flags.StringSliceVar(&f.Causes, "cause", nil, "only these causes, such as exit-status")
 	flags.BoolVar(&f.All, "all", false, "also what is as it should be, where there is something to tell")
 	flags.IntVar(&f.Limit, "limit", 0, "at most so many of the worst findings; 0 is 1000")
 	flags.StringVar(&page, "page", "", "show the page about a cause instead")
-	completeHosts(cmd, &s, "host")
+	completeHosts(cmd, &s, "hosts")
 	complete(cmd, "cause", pages.List()...)
 	complete(cmd, "page", pages.List()...)
 	o.flags(cmd, asText, asJSON, asYAML)
@@ -155,12 +156,13 @@ func summariseWhy(cmd *cobra.Command, args []string, f client.WhyFilter, answer 
 		say(cmd, "%d of %s not as they should be: %s\n", answer.Wrong, process.Count(answer.Total, "process", "processes"), strings.Join(parts, ", "))
 	}
 	if more := found - len(answer.Findings); more > 0 {
-		say(cmd, "%d more are not shown: choose with NAMESPACE/NAME, --host or --cause\n", more)
+		say(cmd, "%d more are not shown: choose with NAMESPACE/NAME, --hosts or --cause\n", more)
 	}
 }
 
 // reasons writes an answer for people.
 type reasons struct {
+	session  *session
 	out      io.Writer
 	coloured bool
 	answer   client.Why
@@ -179,7 +181,7 @@ func (r *reasons) write(ctx context.Context, c *client.Client) error {
 			if err := r.history(ctx, c, &b, g[0]); err != nil {
 				return err
 			}
-			r.remedy(&b, g[0].Cause.ID)
+			r.remedy(&b, g[0])
 		}
 		if _, err := io.WriteString(r.out, b.String()); err != nil {
 			return err
@@ -294,12 +296,34 @@ func (r *reasons) history(ctx context.Context, c *client.Client, b *strings.Buil
 }
 
 // remedy writes what to do about a cause, and where more is told of it.
-func (r *reasons) remedy(b *strings.Builder, id string) {
-	c, ok := r.about(id)
+func (r *reasons) remedy(b *strings.Builder, f client.Finding) {
+	c, ok := r.about(f.Cause.ID)
 	if !ok {
 		return
 	}
-	fmt.Fprintf(b, "What to do: %s\nMore: drover why --page %s\n", strings.ReplaceAll(c.Remedy, "`", "'"), id)
+	text := namedCommand.ReplaceAllStringFunc(c.Remedy, func(line string) string {
+		return "`" + r.complete(strings.TrimPrefix(strings.Trim(line, "`"), "drover "), f) + "`"
+	})
+	fmt.Fprintf(b, "What to do: %s\nMore: drover why --page %s\n", strings.ReplaceAll(text, "`", "'"), f.Cause.ID)
+}
+
+// namedCommand is a command of drover in a remedy, taskID a task in a finding.
+var (
+	namedCommand = regexp.MustCompile("`drover [a-z ]+`")
+	taskID       = regexp.MustCompile(`\b(op-[a-z0-9]{12}|GSETASK:\S+)\b`)
+)
+
+// complete makes a command line of a command that a remedy names, for the process of a finding.
+func (r *reasons) complete(verb string, f client.Finding) string {
+	switch verb {
+	case "task watch", "task get":
+		if id := taskID.FindString(f.Cause.Text + " " + strings.Join(f.Cause.Evidence, " ")); id != "" {
+			return r.session.again("%s %s", verb, id)
+		}
+		return r.session.again("task list")
+	default:
+		return r.session.again("%s %s --hosts %s", verb, shellWord(f.Namespace+"/"+f.Name), shellWord(f.Host.ID))
+	}
 }
 
 func (r *reasons) about(id string) (client.CauseCount, bool) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"drover/client"
@@ -47,6 +48,12 @@ func (s *session) waitingFlags(cmd *cobra.Command) {
 
 func (s *session) flagsWithin(cmd *cobra.Command, timeout time.Duration, help string) {
 	f := cmd.Flags()
+	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "host" {
+			name = "hosts"
+		}
+		return pflag.NormalizedName(name)
+	})
 	f.DurationVar(&s.timeout, "timeout", timeout, help)
 	f.StringVar(&s.server, "server", "", "URL of the server; its credentials come from DROVER_APP_CODE and DROVER_APP_SECRET")
 	f.StringVar(&s.dataDir, "data-dir", "", "data directory of a server on this host, whose "+config.SocketName+" is used")
