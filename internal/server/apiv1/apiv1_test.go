@@ -439,3 +439,22 @@ func TestNumbersOutOfRange(t *testing.T) {
 		}
 	}
 }
+
+// TestPollsAreNoRows: who looks after his own task leaves no row for it, however often; another one does.
+func TestPollsAreNoRows(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.app("other")
+	r.observe("web/nginx@" + web + " running")
+	order := map[string]any{"op": "stop", "targets": []any{map[string]any{"namespace": "web", "name": "nginx"}}}
+	id := fmt.Sprint(r.want(http.StatusAccepted, r.call("admin", http.MethodPost, "/operations", order)).body["id"])
+	for range 3 {
+		r.want(http.StatusOK, r.call("admin", http.MethodGet, "/operations/"+id, nil))
+	}
+	r.want(http.StatusNotFound, r.call("admin", http.MethodGet, "/operations/none", nil))
+	r.want(http.StatusOK, r.call("other", http.MethodGet, "/operations/"+id, nil))
+	rows := r.want(http.StatusOK, r.call("admin", http.MethodGet, "/audit?action=operations.get", nil)).items("app", "target")
+	if want := []string{"other " + id, "admin none"}; !slices.Equal(rows, want) {
+		t.Errorf("rows %q, want %q", rows, want)
+	}
+}

@@ -33,7 +33,7 @@ type call struct {
 	r      *http.Request
 	who    access.Principal
 	params params
-	// audit is filled in on the way; audited tells that it was stored already, with a task.
+	// audit is filled in on the way; audited tells that it was stored already, with a task, or that no row is due where all goes well.
 	audit   store.AuditRow
 	audited bool
 }
@@ -118,7 +118,7 @@ func (h *Handler) record(ctx context.Context, c *call, status int, err error) {
 			h.Log.Error("call failed", "endpoint", c.audit.Action, "request", c.audit.RequestID, "error", p.cause)
 		}
 	}
-	if c.audited {
+	if c.audited && (err == nil || c.r.Method != http.MethodGet) {
 		return
 	}
 	if err != nil {
