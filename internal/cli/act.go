@@ -105,8 +105,8 @@ func (a *act) confirm(cmd *cobra.Command, targets []chosen) error {
 	case !isTerminal(cmd.InOrStdin()) || !isTerminal(cmd.ErrOrStderr()):
 		return usagef("%s: there is no terminal to ask at, so say --yes", what)
 	}
-	a.session.unbounded(cmd)
-	defer a.session.begin(cmd)
+	a.session.bound(false) // a person takes the time that he takes
+	defer a.session.bound(true)
 	say(cmd, "%s? [y/N] ", what)
 	answer := make(chan string, 1)
 	go func() {

@@ -66,7 +66,7 @@ for, and nothing is left out. Ctrl-C ends it, or a --timeout that is given. With
 	flags.StringSliceVar(&f.Kinds, "kind", nil, "only these kinds, such as exited or given-up")
 	when.flags(cmd)
 	flags.IntVar(&f.Limit, "limit", 50, "at most so many of the past; 0 is all, with --follow none")
-	completeHosts(cmd, &s, "hosts")
+	completeHosts(cmd, &s)
 	complete(cmd, "kind", eventKinds()...)
 	o.flags(cmd, asTable, asWide, asJSON, asYAML)
 	s.flags(cmd)

@@ -66,7 +66,7 @@ A filter that matches nothing is an error (exit code 4).`,
 	cmd.Flags().StringSliceVar(&f.Hosts, "hosts", nil, "only on these hosts, or on those of a pattern")
 	cmd.Flags().StringSliceVar(&f.States, "state", nil, "only in these states")
 	cmd.Flags().BoolVar(&count, "count", false, "only how many there are in each state; those of hosts that are away are stale")
-	completeHosts(cmd, &s, "hosts")
+	completeHosts(cmd, &s)
 	complete(cmd, "state", process.States()...)
 	o.flags(cmd, asTable, asWide, asJSON, asYAML, asName)
 	s.flags(cmd)

@@ -64,7 +64,7 @@ there is; the numbers of policy and probes are the defaults:
 	cmd.Flags().StringSliceVar(&hosts, "hosts", nil, "the hosts, or patterns of hosts")
 	cmd.Flags().StringVarP(&file, "file", "f", "", "file with the spec, - for the standard input")
 	cmd.Flags().BoolVar(&replace, "replace", false, "change the spec of a process that is known already")
-	completeHosts(cmd, &s, "hosts")
+	completeHosts(cmd, &s)
 	a.flags(cmd)
 	s.waitingFlags(cmd)
 	return cmd

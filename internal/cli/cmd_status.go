@@ -55,7 +55,7 @@ Exit codes: 0 all are running, 3 one is not, 4 there is no such process.`,
 		ValidArgsFunction: completeProcesses(&s),
 	}
 	cmd.Flags().StringSliceVar(&hosts, "hosts", nil, "only on these hosts, or on those of a pattern")
-	completeHosts(cmd, &s, "hosts")
+	completeHosts(cmd, &s)
 	o.flags(cmd, asText, asJSON, asYAML)
 	s.flags(cmd)
 	return cmd

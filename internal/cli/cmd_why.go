@@ -63,9 +63,7 @@ Exit codes: 0 nothing is wrong, 3 something is, 4 there is no such process, 6 th
 			} else {
 				r := reasons{session: &s, out: w, coloured: s.coloured(w), answer: answer, fully: len(args) > 0}
 				err = r.write(cmd.Context(), c)
-				if s.notice == "" || answer.Wrong > 0 {
-					summariseWhy(cmd, args, f, answer)
-				}
+				r.summarise(cmd, args, f)
 			}
 			if err != nil {
 				return err
@@ -80,7 +78,7 @@ Exit codes: 0 nothing is wrong, 3 something is, 4 there is no such process, 6 th
 	flags.BoolVar(&f.All, "all", false, "also what is as it should be, where there is something to tell")
 	flags.IntVar(&f.Limit, "limit", 0, "at most so many of the worst findings; 0 is 1000")
 	flags.StringVar(&page, "page", "", "show the page about a cause instead")
-	completeHosts(cmd, &s, "hosts")
+	completeHosts(cmd, &s)
 	complete(cmd, "cause", pages.List()...)
 	complete(cmd, "page", pages.List()...)
 	o.flags(cmd, asText, asJSON, asYAML)
@@ -135,15 +133,16 @@ func verdictOnWhy(answer client.Why) error {
 	return nil
 }
 
-// summariseWhy tells how much is wrong, and what is not shown.
-func summariseWhy(cmd *cobra.Command, args []string, f client.WhyFilter, answer client.Why) {
-	found := 0
+// summarise tells how much is wrong, and what is not shown.
+func (r *reasons) summarise(cmd *cobra.Command, args []string, f client.WhyFilter) {
+	answer, found := r.answer, 0
 	var parts []string
 	for _, c := range answer.Causes {
 		found += c.Count
 		parts = append(parts, fmt.Sprintf("%d %s", c.Count, c.ID))
 	}
 	switch {
+	case answer.Wrong == 0 && r.session.notice != "": // nobody knows
 	case answer.Wrong == 0 && len(f.Causes) > 0:
 		say(cmd, "of these causes none was found (%s)\n", process.Count(answer.Total, "process", "processes"))
 	case answer.Wrong == 0 && len(args) > 0:

@@ -79,8 +79,8 @@ func cutSlash(begun string) (string, bool) {
 	return "", false
 }
 
-func completeHosts(cmd *cobra.Command, s *session, flag string) {
-	completeFlag(cmd, flag, completing(s, hostIDs))
+func completeHosts(cmd *cobra.Command, s *session) {
+	completeFlag(cmd, "hosts", completing(s, hostIDs))
 }
 
 // completeFlag completes the value of a flag.

@@ -26,9 +26,9 @@ type session struct {
 	server  string
 	dataDir string
 	colour  string
-	// timeout bounds the whole command; 0 does not. base is the context of the command without that bound.
+	// timeout bounds the whole command; 0 does not. bound has the command take its timeout from now on, or any time.
 	timeout time.Duration
-	base    context.Context
+	bound   func(bounded bool)
 	// notice is what the server has said about its answers.
 	notice string
 }
@@ -84,22 +84,19 @@ func chain(first, second func(*cobra.Command, []string) error) func(*cobra.Comma
 
 // client returns a client of the server that is meant. From now on the command has its --timeout.
 func (s *session) client(cmd *cobra.Command) (*client.Client, error) {
-	s.base = cmd.Context()
-	s.begin(cmd)
-	return s.connect(cmd)
-}
-
-// begin lets the command take its --timeout from now on.
-func (s *session) begin(cmd *cobra.Command) {
-	if s.timeout > 0 {
-		ctx, cancel := context.WithTimeout(s.base, s.timeout)
+	base := cmd.Context()
+	s.bound = func(bounded bool) {
+		if !bounded || s.timeout == 0 {
+			cmd.SetContext(base)
+			return
+		}
+		ctx, cancel := context.WithTimeout(base, s.timeout)
 		context.AfterFunc(ctx, cancel) // the command ends the program, and its timer with it
 		cmd.SetContext(ctx)
 	}
+	s.bound(true)
+	return s.connect(cmd)
 }
-
-// unbounded gives the command the time that a person takes.
-func (s *session) unbounded(cmd *cobra.Command) { cmd.SetContext(s.base) }
 
 // connect returns a client of the server of --server or --data-dir, else of the local one, else of that of the environment.
 func (s *session) connect(cmd *cobra.Command) (*client.Client, error) {

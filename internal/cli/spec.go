@@ -182,9 +182,9 @@ func (r *specReader) mapping(path string, m *ast.MappingNode, t reflect.Type) {
 // specFields are the fields of a part of a spec, by their names.
 func specFields(t reflect.Type) map[string]reflect.Type {
 	fields := map[string]reflect.Type{}
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		fields[name] = t.Field(i).Type
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		fields[name] = f.Type
 	}
 	return fields
 }
@@ -218,10 +218,10 @@ func eachSpecName(path string, t reflect.Type, do func(name string)) {
 	if t.Kind() != reflect.Struct {
 		return
 	}
-	for i := range t.NumField() {
-		last, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+	for f := range t.Fields() {
+		last, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		name := strings.TrimPrefix(path+"."+last, ".")
 		do(name)
-		eachSpecName(name, t.Field(i).Type, do)
+		eachSpecName(name, f.Type, do)
 	}
 }
