@@ -80,7 +80,7 @@ type Store struct {
 	room *reserve.Reserve
 }
 
-// keptRoom is how much, in bytes: what a stop leaves on the disk takes about 50 kB.
+// keptRoom is how much, in bytes.
 const keptRoom = 2 << 20
 
 // Open opens or creates the files in dir, which is made with mode 0700. bootID decides whether the runtime file is still

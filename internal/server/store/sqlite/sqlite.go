@@ -23,7 +23,7 @@ import (
 	"drover/internal/server/store/sqlstore"
 )
 
-// keptRoom is kept beside the file for what is urgent on a full disk, in bytes: a stop takes about 100 kB.
+// keptRoom is kept beside the file for what is urgent on a full disk, in bytes.
 const keptRoom = 4 << 20
 
 // busyTimeout is how long a write waits for another program that holds the file, such as a backup.
