@@ -33,22 +33,32 @@ type Config struct {
 	// User is in whose name the app calls, Token the proof of it; an app that may name users needs no token.
 	User  string
 	Token string
+	// Notice, if not nil, is told what the server says about its answers beside them, such as that they are old. It may be told the same
+	// with each answer.
+	Notice func(text string)
 }
 
-// Client calls one server. Its methods may be called from any goroutine; each blocks until the server has answered or ctx ends.
+// Client calls one server. Its methods may be called from any goroutine; each blocks until the server has answered, ctx ends, or the
+// server has been silent for longer than an answer takes: 30 s for each call, 60 s for one that begins an operation.
 // They return an *Error where the server refuses, and an *UnreachableError where there was no answer.
 type Client struct {
 	base   string
 	name   string
 	header string
+	notice func(text string)
 	http   *http.Client
 }
 
 // limits of one call.
 const (
-	dialTime = 5 * time.Second
-	maxReply = 64 << 20
+	dialTime   = 5 * time.Second
+	answerTime = 30 * time.Second
+	submitTime = 60 * time.Second
+	maxReply   = 64 << 20
 )
+
+// errSlow is the cause where a server takes a call and does not answer it.
+var errSlow = errors.New("it did not answer in time")
 
 // New returns a client. It does not connect yet.
 func New(cfg Config) (*Client, error) {
@@ -59,7 +69,7 @@ func New(cfg Config) (*Client, error) {
 		ForceAttemptHTTP2:   true,
 		IdleConnTimeout:     30 * time.Second,
 	}
-	c := &Client{http: &http.Client{Transport: transport, CheckRedirect: refuseRedirect}}
+	c := &Client{notice: cfg.Notice, http: &http.Client{Transport: transport, CheckRedirect: refuseRedirect}}
 	if cfg.Socket != "" {
 		transport.Proxy = nil
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return dialSocket(ctx, cfg.Socket) }
@@ -133,8 +143,8 @@ func (e *Error) Error() string {
 		text = e.Title
 	}
 	for _, f := range e.Fields {
-		if f.Detail != e.Detail {
-			text += "; " + f.Field + ": " + f.Detail
+		if named := f.Field + ": " + f.Detail; f.Detail != e.Detail && !strings.Contains(text, named) {
+			text += "; " + named
 		}
 	}
 	return text
@@ -165,19 +175,29 @@ func (c *Client) get(ctx context.Context, path string, query url.Values, out any
 
 // do sends one call below /api/v1 and reads the answer into out, which may be nil.
 func (c *Client) do(ctx context.Context, method, path string, query url.Values, in, out any) error {
+	return c.within(ctx, answerTime, method, path, query, in, out)
+}
+
+// within is do with a time of its own for the answer.
+func (c *Client) within(ctx context.Context, limit time.Duration, method, path string, query url.Values, in, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	req, err := c.request(ctx, method, path, query, in)
 	if err != nil {
 		return err
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return &UnreachableError{Server: c.name, Err: err}
+		return c.unreachable(ctx, err)
 	}
 	defer resp.Body.Close() //nolint:errcheck // all of it was read, or nobody wants it
+	if text := resp.Header.Get("X-Drover-Notice"); text != "" && c.notice != nil {
+		c.notice(text)
+	}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxReply+1))
 	switch {
 	case err != nil:
-		return &UnreachableError{Server: c.name, Err: err}
+		return c.unreachable(ctx, err)
 	case len(data) > maxReply:
 		return fmt.Errorf("reply of %s is over %d bytes", c.name, maxReply)
 	case resp.StatusCode >= http.StatusBadRequest:
@@ -189,6 +209,14 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 		return fmt.Errorf("cannot read the reply of %s: %w", c.name, err)
 	}
 	return nil
+}
+
+// unreachable says that a call had no answer, and where its time was over, that.
+func (c *Client) unreachable(ctx context.Context, err error) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = errSlow
+	}
+	return &UnreachableError{Server: c.name, Err: err}
 }
 
 // request makes a call below /api/v1.

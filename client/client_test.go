@@ -82,6 +82,20 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
+// TestFaultsAreToldOnce: the text of a refusal may name its fields already.
+func TestFaultsAreToldOnce(t *testing.T) {
+	c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		reply(w, client.Error{
+			Title: "T", Detail: "spec.a: is empty; spec.b: is 1", Fields: []client.FieldError{{"spec.a", "is empty"}, {"spec.b", "is 1"}, {"spec.c", "is 2"}},
+		})
+	})
+	_, err := c.Submit(t.Context(), client.Request{})
+	if want := "spec.a: is empty; spec.b: is 1; spec.c: is 2"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
 func TestWhatIsNoDrover(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("credentials were sent on to %s", r.URL)

@@ -79,7 +79,7 @@ func (r *Result) Failed() bool { return r.Outcome != "ok" && r.Outcome != "pendi
 // Submit begins an operation. When it returns, the server has it on disk and will carry it out.
 func (c *Client) Submit(ctx context.Context, r Request) (Operation, error) {
 	var o Operation
-	err := c.do(ctx, http.MethodPost, "/operations", nil, r, &o)
+	err := c.within(ctx, submitTime, http.MethodPost, "/operations", nil, r, &o)
 	return o, err
 }
 
@@ -90,7 +90,7 @@ func (c *Client) Operation(ctx context.Context, id string, wait time.Duration) (
 		query.Set("wait", strconv.FormatFloat(wait.Seconds(), 'f', -1, 64))
 	}
 	var o Operation
-	err := c.get(ctx, "/operations/"+segment(id), query, &o)
+	err := c.within(ctx, answerTime+wait, http.MethodGet, "/operations/"+segment(id), query, nil, &o)
 	return o, err
 }
 

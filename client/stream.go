@@ -26,6 +26,9 @@ const (
 	latest  = 15 * time.Second
 )
 
+// errSilent ends a stream whose server gives no sign of life.
+var errSilent = fmt.Errorf("it was silent for %s", silence)
+
 // errLeft ends a stream whose reader has left the loop.
 var errLeft = errors.New("the loop was left")
 
@@ -95,8 +98,9 @@ func pause(ctx context.Context, d time.Duration) {
 // stream reads server-sent events until the server ends them, which is no error, or take returns one. Data is nil where the server only
 // says how far it is.
 func (c *Client) stream(ctx context.Context, path string, query url.Values, take func(id int64, data []byte) error) error {
-	ctx, hangUp := context.WithCancel(ctx)
-	defer hangUp()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	hangUp := func() { cancel(errSilent) }
 	req, err := c.request(ctx, http.MethodGet, path, query, nil)
 	if err != nil {
 		return err
@@ -106,7 +110,7 @@ func (c *Client) stream(ctx context.Context, path string, query url.Values, take
 	defer watch.Stop()
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return &UnreachableError{Server: c.name, Err: err}
+		return c.lost(ctx, err)
 	}
 	defer resp.Body.Close() //nolint:errcheck // nobody wants the rest
 	if kind := resp.Header.Get("Content-Type"); resp.StatusCode >= http.StatusBadRequest || !strings.HasPrefix(kind, "text/event-stream") {
@@ -138,7 +142,15 @@ func (c *Client) stream(ctx context.Context, path string, query url.Values, take
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return &UnreachableError{Server: c.name, Err: err}
+		return c.lost(ctx, err)
 	}
 	return nil
+}
+
+// lost says that a stream was cut, and where that was for want of signs of life, that.
+func (c *Client) lost(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), errSilent) {
+		err = errSilent
+	}
+	return &UnreachableError{Server: c.name, Err: err}
 }

@@ -24,7 +24,7 @@ type Webhook struct {
 
 // Delivery is how far a webhook has got.
 type Delivery struct {
-	// Lag is how many events have come since the last one that was dealt with; most of them may be no alarms.
+	// Lag is how many alarms are still to be delivered.
 	Lag         int64      `json:"lag"`
 	DeliveredAt *time.Time `json:"delivered_at,omitempty"`
 	// Failures counts those in a row; FailingSince, Error and NextAt are set where there are any.

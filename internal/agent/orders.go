@@ -61,17 +61,36 @@ func (i *intake) take(commands []specstore.Entry, refused error) (t taken, err e
 		t.refusal = refused
 		return t, nil
 	}
-	fresh, again, err := i.disk.Accept(others)
-	if err != nil {
-		if i.leavesOpen(err, others) {
-			i.doubt(others)
-			return taken{}, err
+	// A full disk takes those that end processes, so no others come with them.
+	ending, rest := divided(others)
+	for _, part := range [][]specstore.Entry{ending, rest} {
+		if len(part) == 0 {
+			continue
 		}
-		t.refusal = err
-		return t, nil
+		fresh, again, err := i.disk.Accept(part)
+		switch {
+		case err == nil:
+			t.fresh = append(t.fresh, append(fresh, i.settle(part, again)...)...)
+		case i.leavesOpen(err, part):
+			i.doubt(part)
+			return taken{}, err
+		default:
+			t.refusal = err
+		}
 	}
-	t.fresh = append(fresh, i.settle(others, again)...)
 	return t, nil
+}
+
+// divided returns the commands that only end processes or leave them to themselves, and the others.
+func divided(commands []specstore.Entry) (ending, others []specstore.Entry) {
+	for _, e := range commands {
+		if e.Ends() {
+			ending = append(ending, e)
+		} else {
+			others = append(others, e)
+		}
+	}
+	return ending, others
 }
 
 // hold waits until nobody else takes in one of the commands, and keeps others from doing so until release is called.

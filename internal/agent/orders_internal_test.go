@@ -247,3 +247,26 @@ func TestReceiptsOfWhatIsKnown(t *testing.T) {
 		t.Errorf("the receipt is %s (%v), certain %v", text, err, certain)
 	}
 }
+
+// endingOnly is a journal on a full disk.
+type endingOnly struct{ Disk }
+
+func (endingOnly) Known([]string) ([]specstore.Entry, error) { return nil, nil }
+
+func (endingOnly) Accept(entries []specstore.Entry) (fresh, known []specstore.Entry, err error) {
+	for _, e := range entries {
+		if !e.Ends() {
+			return nil, nil, syscall.ENOSPC
+		}
+	}
+	return entries, nil, nil
+}
+
+// TestFullDiskTakesStops: also those that come together with what it does not take.
+func TestFullDiskTakesStops(t *testing.T) {
+	orders := []specstore.Entry{{Item: "a", Op: process.Start}, {Item: "b", Op: process.Stop}, {Item: "c", Op: process.Restart}, {Item: "d", Op: process.Kill}}
+	got, err := newIntake(endingOnly{}, nil).take(orders, nil)
+	if err != nil || !slices.Equal(got.items(), []string{"b", "d"}) || !errors.Is(got.refusal, syscall.ENOSPC) {
+		t.Errorf("took %v, refused the rest with %v, %v", got.items(), got.refusal, err)
+	}
+}

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -22,7 +23,6 @@ type act struct {
 	yes      bool
 	noWait   bool
 	dryRun   bool
-	timeout  time.Duration
 	// hostTimeout is how long each host has to take the operation; 0 leaves that to the server.
 	hostTimeout time.Duration
 	output      output
@@ -33,7 +33,6 @@ func (a *act) flags(cmd *cobra.Command) {
 	f.BoolVarP(&a.yes, "yes", "y", false, "do not ask")
 	f.BoolVar(&a.noWait, "no-wait", false, "print the task's id and do not wait for it")
 	f.BoolVar(&a.dryRun, "dry-run", false, "print what it would be done to, and do nothing")
-	f.DurationVar(&a.timeout, "timeout", 0, "how long to wait, such as 90s; 0 is as long as it takes")
 	f.DurationVar(&a.hostTimeout, "host-timeout", 0, "how long each host has to take the operation, such as 5s")
 	cmd.PreRunE = chain(cmd.PreRunE, func(*cobra.Command, []string) error { return a.bounded() })
 	a.output.flags(cmd, asTable, asJSON, asYAML, asName)
@@ -61,7 +60,7 @@ func (a *act) carryOut(cmd *cobra.Command, c *client.Client, targets []chosen, s
 	if err := a.confirm(cmd, targets); err != nil {
 		return err
 	}
-	o, err := submit(cmd.Context(), c, client.Request{Op: a.op, Targets: byProcess(targets), Spec: spec, HostTimeout: int(a.hostTimeout / time.Second)})
+	o, err := a.submit(cmd.Context(), c, client.Request{Op: a.op, Targets: byProcess(targets), Spec: spec, HostTimeout: int(a.hostTimeout / time.Second)})
 	if err != nil {
 		return err
 	}
@@ -69,18 +68,23 @@ func (a *act) carryOut(cmd *cobra.Command, c *client.Client, targets []chosen, s
 		_, err := fmt.Fprintln(cmd.OutOrStdout(), o.ID)
 		return err
 	}
-	w := waiter{session: a.session, output: a.output, timeout: a.timeout}
+	w := waiter{session: a.session, output: a.output}
 	return w.finish(cmd, c, o)
 }
 
-// submitTime is how long a server may take to accept an operation.
-const submitTime = 60 * time.Second
-
 // submit hands an operation in. Ctrl-C does not cut it off: whether it was accepted has to be known.
-func submit(ctx context.Context, c *client.Client, r client.Request) (client.Operation, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), submitTime)
-	defer cancel()
+func (a *act) submit(ctx context.Context, c *client.Client, r client.Request) (client.Operation, error) {
+	deadline, bounded := ctx.Deadline()
+	ctx = context.WithoutCancel(ctx)
+	if bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline)
+		defer cancel()
+	}
 	o, err := c.Submit(ctx, r)
+	if unreachable, ok := errors.AsType[*client.UnreachableError](err); ok {
+		err = fmt.Errorf("%w; whether it has taken the call tells: %s", unreachable, a.session.again("task list"))
+	}
 	return o, exitOf(err)
 }
 
@@ -116,6 +120,8 @@ func (a *act) confirm(cmd *cobra.Command, targets []chosen) error {
 	case !isTerminal(cmd.InOrStdin()) || !isTerminal(cmd.ErrOrStderr()):
 		return usagef("%s: there is no terminal to ask at, so say --yes", what)
 	}
+	a.session.bound(false) // a person takes the time that he takes
+	defer a.session.bound(true)
 	say(cmd, "%s? [y/N] ", what)
 	answer := make(chan string, 1)
 	go func() {

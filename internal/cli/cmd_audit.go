@@ -2,7 +2,11 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -55,7 +59,7 @@ func auditColumns() []column[client.AuditRow] {
 		{head: "TIME", cell: func(r client.AuditRow) string { return stamp(&r.At) }},
 		{head: "BY", cell: func(r client.AuditRow) string { return by(r.App, r.User) }},
 		{head: "FROM", cell: func(r client.AuditRow) string { return r.Remote }},
-		{head: "ACTION", cell: func(r client.AuditRow) string { return r.Action }},
+		{head: "ACTION", cell: askedFor},
 		{head: "TARGET", cell: func(r client.AuditRow) string { return r.Target }},
 		{head: "TARGETS", cell: func(r client.AuditRow) string { return strconv.Itoa(r.Targets) }},
 		{head: "OUTCOME", state: true, cell: func(r client.AuditRow) string {
@@ -68,9 +72,21 @@ func auditColumns() []column[client.AuditRow] {
 				return "ok"
 			}
 		}},
+		{head: "ENDPOINT", wide: true, cell: func(r client.AuditRow) string { return r.Action }},
 		{head: "CODE", wide: true, cell: func(r client.AuditRow) string { return strconv.Itoa(r.Code) }},
 		{head: "REQUEST", wide: true, cell: func(r client.AuditRow) string { return r.RequestID }},
 		{head: "MESSAGE", wide: true, cell: func(r client.AuditRow) string { return r.Message }},
 		{head: "DETAIL", wide: true, cell: func(r client.AuditRow) string { return string(r.Detail) }},
 	}
+}
+
+// askedFor is what a call has asked for: its operations, else its endpoint.
+func askedFor(r client.AuditRow) string {
+	var detail struct {
+		Ops map[string]int `json:"ops"`
+	}
+	if json.Unmarshal(r.Detail, &detail) != nil || len(detail.Ops) == 0 { // of most calls there is no detail
+		return r.Action
+	}
+	return strings.Join(slices.Sorted(maps.Keys(detail.Ops)), ", ")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"drover/client"
+	"drover/internal/command"
 	"drover/internal/process"
 	"drover/internal/why"
 )
@@ -28,7 +29,7 @@ func newEvents() *cobra.Command {
 		Long: `List what has happened to processes, the latest first: when, where, what, why and by whom. The time is that of the host.
 
 With --follow the last ones come first, the oldest at the top, and then each as it arrives. A server that goes away is waited
-for, and nothing is left out. Ctrl-C ends it. With -o json each event is one line then.`,
+for, and nothing is left out. Ctrl-C ends it, or a --timeout that is given. With -o json each event is one line then.`,
 		Example: `  drover events --since 1h
   drover events 'web/*' --kind exited,given-up
   drover events -f --hosts 0:10.2.0.7
@@ -37,6 +38,9 @@ for, and nothing is left out. Ctrl-C ends it. With -o json each event is one lin
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := eventFilter(&f, args, when); err != nil {
 				return err
+			}
+			if follow && !cmd.Flags().Changed("timeout") {
+				s.timeout = 0
 			}
 			c, err := s.client(cmd)
 			if err != nil {
@@ -52,7 +56,7 @@ for, and nothing is left out. Ctrl-C ends it. With -o json each event is one lin
 			if len(rows) == 0 && o.form == asTable {
 				say(cmd, "nothing has happened\n")
 			}
-			return printList(cmd, &s, o, rows, eventColumns(), eventSubject)
+			return s.unlessOld(command.Failed, printList(cmd, &s, o, rows, eventColumns(), eventSubject))
 		},
 		ValidArgsFunction: only(completeProcesses(&s)),
 	}
@@ -114,8 +118,10 @@ func followEvents(cmd *cobra.Command, s *session, o output, c *client.Client, f 
 	for e, err := range c.FollowEvents(cmd.Context(), f) {
 		_, away := errors.AsType[*client.UnreachableError](err)
 		switch {
-		case errors.Is(err, context.Canceled) && cmd.Context().Err() != nil:
+		case errors.Is(cmd.Context().Err(), context.Canceled):
 			return nil
+		case cmd.Context().Err() != nil && connected:
+			return &command.ExitError{Code: command.Unreachable}
 		case away && connected:
 			if !lost {
 				say(cmd, "%v; trying again\n", err)

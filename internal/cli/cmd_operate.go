@@ -84,7 +84,7 @@ Exit codes: 0 done, 1 failed, 4 no such process, 5 not allowed, 6 unreachable or
 	cmd.Flags().StringVar(&a.failedOf, "failed-of", "", "what failed in the task of this id, in place of names")
 	completeHosts(cmd, &s)
 	a.flags(cmd)
-	s.flags(cmd)
+	s.waitingFlags(cmd)
 	return cmd
 }
 

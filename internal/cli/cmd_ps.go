@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"drover/client"
+	"drover/internal/command"
 	"drover/internal/process"
 )
 
@@ -40,7 +41,7 @@ A filter that matches nothing is an error (exit code 4).`,
 				return err
 			}
 			if count {
-				return printCounts(cmd, &s, o, c, f, args)
+				return s.unlessOld(command.Failed, printCounts(cmd, &s, o, c, f, args))
 			}
 			rows, err := listProcesses(cmd, c, f, args)
 			if err != nil {
@@ -50,7 +51,7 @@ A filter that matches nothing is an error (exit code 4).`,
 				return err
 			}
 			if len(rows) > 0 {
-				return nil
+				return s.unlessOld(command.Failed, nil)
 			}
 			if len(args)+len(f.Hosts)+len(f.States) > 0 || f.Namespace+f.Name != "" {
 				return noSuchf("no process matches")

@@ -1,15 +1,9 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"fmt"
-	"io"
-	"os"
 	"strings"
 
-	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
 	"drover/client"
@@ -27,16 +21,10 @@ func newRegister() *cobra.Command {
 		Long: `Make a process known to hosts: how it is started, stopped and found again. It is neither started nor watched; 'drover start'
 does that. A process that a host knows already is a failure; --replace changes it.
 
-The file is YAML or JSON; - reads the standard input. Times are seconds, and what is left out has its default:
+The file is YAML or JSON; - reads the standard input. Times are seconds. All but proc_name, setup_path and user may be left out. This is all that
+there is; the numbers of policy and probes are the defaults:
 
-  identity:
-    proc_name: nginx            # the base name of the executable
-    setup_path: /usr/sbin       # where the commands run
-    pid_path: /run/nginx.pid
-    user: root
-  commands: {start: ./nginx, stop: ./nginx -s quit, reload: ./nginx -s reload}
-  policy: {kind: resident, start_check_begin: 5, stop_check: 5, op_timeout: 60, start_retries: 4, start_interval: 10}
-
+` + indented(specExample) + `
 'drover ps -o json' shows hosts; 'drover status NAMESPACE/NAME -o yaml' shows the spec of a process.`,
 		Example: `  drover register web/nginx --hosts 0:10.0.0.1,0:10.0.0.2 --file nginx.yaml
   drover register web/nginx --hosts '0:10.0.*' --file nginx.yaml --replace --yes`,
@@ -78,41 +66,13 @@ The file is YAML or JSON; - reads the standard input. Times are seconds, and wha
 	cmd.Flags().BoolVar(&replace, "replace", false, "change the spec of a process that is known already")
 	completeHosts(cmd, &s)
 	a.flags(cmd)
-	s.flags(cmd)
+	s.waitingFlags(cmd)
 	return cmd
 }
 
-// maxSpec is the largest file with a spec that is read, in bytes.
-const maxSpec = 1 << 20
-
-// readSpec reads a spec. A misspelt name is refused: it would be a default.
-func readSpec(in io.Reader, file string) (*client.Spec, error) {
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, usagef("--file: %w", err)
-		}
-		defer f.Close()
-		in = f
-	}
-	data, err := io.ReadAll(io.LimitReader(in, maxSpec+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("cannot read %s: %w", file, err)
-	case len(data) > maxSpec:
-		return nil, usagef("%s is over %d bytes", file, maxSpec)
-	}
-	data, err = yaml.YAMLToJSON(data)
-	if err != nil {
-		return nil, usagef("%s is no YAML: %w", file, err)
-	}
-	var spec client.Spec
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&spec); err != nil {
-		return nil, usagef("%s is no spec: %s", file, strings.TrimPrefix(err.Error(), "json: "))
-	}
-	return &spec, nil
+// indented sets each line of a text off.
+func indented(text string) string {
+	return "  " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ") + "\n"
 }
 
 // hostsNamed returns the ids of the hosts of some patterns. A pattern without a host is an error.

@@ -1,15 +1,10 @@
 package cli
 
-import (
-	"time"
-
-	"github.com/spf13/cobra"
-)
+import "github.com/spf13/cobra"
 
 func newTaskWatch() *cobra.Command {
 	var s session
 	var o output
-	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "watch TASK",
 		Short: "Follow a task until it is done",
@@ -26,13 +21,12 @@ Exit codes are those of the task: 0 done, 1 failed, 7 done on some targets only;
 			if err != nil {
 				return exitOf(err)
 			}
-			w := waiter{session: &s, output: o, timeout: timeout}
+			w := waiter{session: &s, output: o}
 			return w.finish(cmd, c, task)
 		},
 		ValidArgsFunction: completeTasks(&s),
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", 0, "how long to wait, such as 90s; 0 is as long as it takes")
 	o.flags(cmd, asTable, asJSON, asYAML, asName)
-	s.flags(cmd)
+	s.waitingFlags(cmd)
 	return cmd
 }

@@ -49,7 +49,7 @@ func showWebhook(cmd *cobra.Command, o output, w client.Webhook) error {
 		{"Local", yesNo(w.Local)},
 		{"Note", w.Note},
 		{"Last delivered", stamp(d.DeliveredAt)},
-		{"Events behind", fmt.Sprint(d.Lag)},
+		{"Alarms behind", fmt.Sprint(d.Lag)},
 	}
 	if d.Failures > 0 {
 		fields = append(fields, field{"Failing since", stamp(d.FailingSince)}, field{"Attempts failed", fmt.Sprint(d.Failures)},

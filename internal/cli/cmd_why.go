@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -60,14 +61,14 @@ Exit codes: 0 nothing is wrong, 3 something is, 4 there is no such process, 6 th
 			if o.form != asText {
 				err = printValue(w, o.form, answer)
 			} else {
-				r := reasons{out: w, coloured: s.coloured(w), answer: answer, fully: len(args) > 0}
+				r := reasons{session: &s, out: w, coloured: s.coloured(w), answer: answer, fully: len(args) > 0}
 				err = r.write(cmd.Context(), c)
-				summariseWhy(cmd, args, f, answer)
+				r.summarise(cmd, args, f)
 			}
 			if err != nil {
 				return err
 			}
-			return verdictOnWhy(answer)
+			return s.unlessOld(command.Wrong, verdictOnWhy(answer))
 		},
 		ValidArgsFunction: only(completeProcesses(&s)),
 	}
@@ -132,15 +133,16 @@ func verdictOnWhy(answer client.Why) error {
 	return nil
 }
 
-// summariseWhy tells how much is wrong, and what is not shown.
-func summariseWhy(cmd *cobra.Command, args []string, f client.WhyFilter, answer client.Why) {
-	found := 0
+// summarise tells how much is wrong, and what is not shown.
+func (r *reasons) summarise(cmd *cobra.Command, args []string, f client.WhyFilter) {
+	answer, found := r.answer, 0
 	var parts []string
 	for _, c := range answer.Causes {
 		found += c.Count
 		parts = append(parts, fmt.Sprintf("%d %s", c.Count, c.ID))
 	}
 	switch {
+	case answer.Wrong == 0 && r.session.notice != "": // nobody knows
 	case answer.Wrong == 0 && len(f.Causes) > 0:
 		say(cmd, "of these causes none was found (%s)\n", process.Count(answer.Total, "process", "processes"))
 	case answer.Wrong == 0 && len(args) > 0:
@@ -159,6 +161,7 @@ func summariseWhy(cmd *cobra.Command, args []string, f client.WhyFilter, answer 
 
 // reasons writes an answer for people.
 type reasons struct {
+	session  *session
 	out      io.Writer
 	coloured bool
 	answer   client.Why
@@ -177,7 +180,7 @@ func (r *reasons) write(ctx context.Context, c *client.Client) error {
 			if err := r.history(ctx, c, &b, g[0]); err != nil {
 				return err
 			}
-			r.remedy(&b, g[0].Cause.ID)
+			r.remedy(&b, g[0])
 		}
 		if _, err := io.WriteString(r.out, b.String()); err != nil {
 			return err
@@ -304,12 +307,34 @@ func (r *reasons) history(ctx context.Context, c *client.Client, b *strings.Buil
 }
 
 // remedy writes what to do about a cause, and where more is told of it.
-func (r *reasons) remedy(b *strings.Builder, id string) {
-	c, ok := r.about(id)
+func (r *reasons) remedy(b *strings.Builder, f client.Finding) {
+	c, ok := r.about(f.Cause.ID)
 	if !ok {
 		return
 	}
-	fmt.Fprintf(b, "What to do: %s\nMore: drover why --page %s\n", strings.ReplaceAll(c.Remedy, "`", "'"), id)
+	text := namedCommand.ReplaceAllStringFunc(c.Remedy, func(line string) string {
+		return "`" + r.complete(strings.TrimPrefix(strings.Trim(line, "`"), "drover "), f) + "`"
+	})
+	fmt.Fprintf(b, "What to do: %s\nMore: drover why --page %s\n", strings.ReplaceAll(text, "`", "'"), f.Cause.ID)
+}
+
+// namedCommand is a command of drover in a remedy, taskID a task in a finding.
+var (
+	namedCommand = regexp.MustCompile("`drover [a-z ]+`")
+	taskID       = regexp.MustCompile(`\b(op-[a-z0-9]{12}|GSETASK:\S+)\b`)
+)
+
+// complete makes a command line of a command that a remedy names, for the process of a finding.
+func (r *reasons) complete(verb string, f client.Finding) string {
+	switch verb {
+	case "task watch", "task get":
+		if id := taskID.FindString(f.Cause.Text + " " + strings.Join(f.Cause.Evidence, " ")); id != "" {
+			return r.session.again("%s %s", verb, id)
+		}
+		return r.session.again("task list")
+	default:
+		return r.session.again("%s %s --hosts %s", verb, shellWord(f.Namespace+"/"+f.Name), shellWord(f.Host.ID))
+	}
 }
 
 func (r *reasons) about(id string) (client.CauseCount, bool) {

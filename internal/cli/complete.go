@@ -21,7 +21,7 @@ type completer = func(cmd *cobra.Command, args []string, begun string) ([]string
 // completing returns a completion that asks the server; without an answer it offers nothing.
 func completing(s *session, ask func(ctx context.Context, c *client.Client, begun string) []string) completer {
 	return func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-		c, err := s.client(cmd)
+		c, err := s.connect(cmd)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

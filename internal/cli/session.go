@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,8 +10,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"drover/client"
@@ -23,11 +26,35 @@ type session struct {
 	server  string
 	dataDir string
 	colour  string
+	// timeout bounds the whole command; 0 does not. bound has the command take its timeout from now on, or any time.
+	timeout time.Duration
+	bound   func(bounded bool)
+	// notice is what the server has said about its answers.
+	notice string
 }
+
+// askTime is how long a command may take that does not wait for an operation.
+const askTime = 30 * time.Second
 
 // flags adds the flags that every command with a server has.
 func (s *session) flags(cmd *cobra.Command) {
+	s.flagsWithin(cmd, askTime, "how long the command may take, such as 90s; 0 is as long as it takes")
+}
+
+// waitingFlags are the flags of a command that waits for an operation.
+func (s *session) waitingFlags(cmd *cobra.Command) {
+	s.flagsWithin(cmd, 0, "how long the command may take with its waiting, such as 90s; 0 is as long as it takes")
+}
+
+func (s *session) flagsWithin(cmd *cobra.Command, timeout time.Duration, help string) {
 	f := cmd.Flags()
+	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "host" {
+			name = "hosts"
+		}
+		return pflag.NormalizedName(name)
+	})
+	f.DurationVar(&s.timeout, "timeout", timeout, help)
 	f.StringVar(&s.server, "server", "", "URL of the server; its credentials come from DROVER_APP_CODE and DROVER_APP_SECRET")
 	f.StringVar(&s.dataDir, "data-dir", "", "data directory of a server on this host, whose "+config.SocketName+" is used")
 	f.StringVar(&s.colour, "color", "auto", "auto, always or never")
@@ -35,6 +62,9 @@ func (s *session) flags(cmd *cobra.Command) {
 	cmd.PreRunE = chain(cmd.PreRunE, func(*cobra.Command, []string) error {
 		if s.server != "" && s.dataDir != "" {
 			return usagef("--server and --data-dir exclude each other")
+		}
+		if s.timeout < 0 {
+			return usagef("--timeout %s: expected 0 or more", s.timeout)
 		}
 		return oneOf("--color", s.colour, "auto", "always", "never")
 	})
@@ -52,26 +82,68 @@ func chain(first, second func(*cobra.Command, []string) error) func(*cobra.Comma
 	}
 }
 
-// client returns a client of the server that is meant: the one of --server or --data-dir, else the local one, else that of the
-// environment.
+// client returns a client of the server that is meant. From now on the command has its --timeout.
 func (s *session) client(cmd *cobra.Command) (*client.Client, error) {
+	base := cmd.Context()
+	s.bound = func(bounded bool) {
+		if !bounded || s.timeout == 0 {
+			cmd.SetContext(base)
+			return
+		}
+		ctx, cancel := context.WithTimeout(base, s.timeout)
+		context.AfterFunc(ctx, cancel) // the command ends the program, and its timer with it
+		cmd.SetContext(ctx)
+	}
+	s.bound(true)
+	return s.connect(cmd)
+}
+
+// connect returns a client of the server of --server or --data-dir, else of the local one, else of that of the environment.
+func (s *session) connect(cmd *cobra.Command) (*client.Client, error) {
 	env := config.ClientFromEnvironment()
+	notice := func(text string) {
+		if s.notice == "" {
+			say(cmd, "%s\n", printable(text))
+		}
+		s.notice = text
+	}
 	switch {
 	case s.server != "":
-		return remote(s.server, env)
+		return remote(s.server, env, notice)
 	case s.dataDir != "":
-		return client.New(client.Config{Socket: filepath.Join(s.dataDir, config.SocketName)})
+		return client.New(client.Config{Socket: filepath.Join(s.dataDir, config.SocketName), Notice: notice})
 	case listening(env.Socket):
 		if env.Server != "" {
 			say(cmd, "using the server on this host, not DROVER_SERVER; choose with --server\n")
 		}
-		return client.New(client.Config{Socket: env.Socket})
+		return client.New(client.Config{Socket: env.Socket, Notice: notice})
 	case env.Server != "":
-		return remote(env.Server, env)
+		return remote(env.Server, env, notice)
 	default:
 		return nil, &command.ExitError{Code: command.Unreachable, Err: fmt.Errorf(
 			"cannot find a server: none listens at %s, and DROVER_SERVER is not set; start one with 'drover dev'", env.Socket)}
 	}
+}
+
+// again is a command line that reaches the same server.
+func (s *session) again(format string, args ...any) string {
+	line := "drover " + fmt.Sprintf(format, args...)
+	switch {
+	case s.server != "":
+		line += " --server " + shellWord(s.server)
+	case s.dataDir != "":
+		line += " --data-dir " + shellWord(s.dataDir)
+	}
+	return line
+}
+
+// shellWord is a text as a shell takes it for one word.
+func shellWord(text string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/:._-@%+="
+	if text != "" && strings.Trim(text, plain) == "" {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // listening reports whether a socket is there and belongs to this user. Whether a server answers is seen when it is used.
@@ -80,13 +152,21 @@ func listening(path string) bool {
 	return err == nil && info.Mode()&os.ModeSocket != 0
 }
 
-func remote(server string, env config.Client) (*client.Client, error) {
+// unlessOld is a verdict on what was shown: a code of its own where the server has said that it is old.
+func (s *session) unlessOld(code int, verdict error) error {
+	if verdict == nil && s.notice != "" {
+		return &command.ExitError{Code: code}
+	}
+	return verdict
+}
+
+func remote(server string, env config.Client, notice func(string)) (*client.Client, error) {
 	if env.AppCode == "" || env.AppSecret == "" {
 		return nil, &command.ExitError{Code: command.Denied, Err: fmt.Errorf(
 			"cannot call %s without credentials: set DROVER_APP_CODE and DROVER_APP_SECRET", server)}
 	}
 	c, err := client.New(client.Config{
-		URL: server, AppCode: env.AppCode, AppSecret: env.AppSecret, User: env.User, Token: env.UserToken,
+		URL: server, AppCode: env.AppCode, AppSecret: env.AppSecret, User: env.User, Token: env.UserToken, Notice: notice,
 	})
 	if err != nil {
 		return nil, &command.UsageError{Err: err}

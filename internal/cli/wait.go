@@ -21,7 +21,6 @@ import (
 type waiter struct {
 	session *session
 	output  output
-	timeout time.Duration
 	// shown are the targets whose results were printed while others were waited for, in table.
 	shown map[target]bool
 	table table
@@ -42,11 +41,6 @@ const (
 // finish waits until the operation is done, prints what came of each target and a summary, and returns the exit code as an error.
 func (w *waiter) finish(cmd *cobra.Command, c *client.Client, o client.Operation) error {
 	ctx := cmd.Context()
-	if w.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, w.timeout)
-		defer cancel()
-	}
 	w.shown = map[target]bool{}
 	w.table = tableOf(w.session, cmd.OutOrStdout(), resultColumns(), false)
 	o, err := w.await(ctx, cmd, c, o)
@@ -60,7 +54,7 @@ func (w *waiter) finish(cmd *cobra.Command, c *client.Client, o client.Operation
 	if err := w.print(cmd, o, results); err != nil {
 		return err
 	}
-	summarise(cmd, o, results)
+	w.summarise(cmd, o, results)
 	return verdict(results)
 }
 
@@ -72,8 +66,8 @@ func (w *waiter) await(ctx context.Context, cmd *cobra.Command, c *client.Client
 	if line.rewrite {
 		look = lookSoon
 	}
-	var lost time.Time
 	begun := time.Now()
+	heard := begun
 	for looks := 0; !o.Done(); looks++ {
 		if looks > 0 || line.rewrite { // lines of their own are for what takes longer than a look
 			line.show(o)
@@ -84,16 +78,13 @@ func (w *waiter) await(ctx context.Context, cmd *cobra.Command, c *client.Client
 			err = w.meanwhile(ctx, cmd, c, next)
 		}
 		if err == nil {
-			o, lost = next, time.Time{}
+			o, heard = next, time.Now()
 			continue
 		}
 		if _, away := errors.AsType[*client.UnreachableError](err); !away || ctx.Err() != nil {
 			return o, cmp.Or(ctx.Err(), exitOf(err))
 		}
-		if lost.IsZero() {
-			lost = time.Now()
-		}
-		if time.Since(lost) > patience {
+		if time.Since(heard) > patience {
 			return o, exitOf(err)
 		}
 		select {
@@ -140,10 +131,10 @@ func (w *waiter) rows(cmd *cobra.Command, results []client.Result) error {
 
 // detached tells how to come back to an operation that goes on.
 func (w *waiter) detached(cmd *cobra.Command, id string, err error) error {
-	say(cmd, "%s goes on; follow it with: drover task watch %s\n", id, id)
+	say(cmd, "%s goes on; follow it with: %s\n", id, w.session.again("task watch %s", id))
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return &command.ExitError{Code: command.Unreachable, Err: fmt.Errorf("not done within %s", w.timeout)}
+		return &command.ExitError{Code: command.Unreachable, Err: fmt.Errorf("not done within %s", w.session.timeout)}
 	case errors.Is(err, context.Canceled):
 		return &command.ExitError{Code: command.Unreachable}
 	default:
@@ -212,7 +203,7 @@ func resultColumns() []column[client.Result] {
 }
 
 // summarise counts what came of an operation, puts failures of one message together, and says how to do them again.
-func summarise(cmd *cobra.Command, o client.Operation, results []client.Result) {
+func (w *waiter) summarise(cmd *cobra.Command, o client.Operation, results []client.Result) {
 	n := o.Counts
 	say(cmd, "%s: %d ok%s, %d failed, %d running (%s)\n", o.Op, n.OK, already(results), n.Failed, n.Pending, o.ID)
 	if n.Failed == 0 || len(results) == 1 {
@@ -247,7 +238,7 @@ func summarise(cmd *cobra.Command, o client.Operation, results []client.Result) 
 		}
 		say(cmd, "  %d failed: %s (%s%s)\n", len(hosts[m]), printable(m), printable(strings.Join(where, ", ")), more)
 	}
-	say(cmd, "only those again: drover %s --failed-of %s\n", o.Op, o.ID)
+	say(cmd, "only those again: %s\n", w.session.again("%s --failed-of %s", o.Op, o.ID))
 }
 
 // already tells how many of the processes were found as they were to be.

@@ -64,7 +64,15 @@ func Main(root *cobra.Command, args []string) int {
 	context.AfterFunc(ctx, stop) // a second signal ends the program, whatever it is doing
 	root.SetArgs(args)
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &UsageError{Err: err} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		// What only holds other commands has no flags of its own: a flag after a word that is none of them is not what is wrong.
+		rest := args[min(len(args), strings.Count(cmd.CommandPath(), " ")):]
+		if holdsOthers(cmd) && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
+			return Subcommands(cmd, rest)
+		}
+		return &UsageError{Err: err}
+	})
+	strictHelp(root)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return Done
@@ -82,6 +90,33 @@ func Main(root *cobra.Command, args []string) int {
 		return exit.Code
 	}
 	return Failed
+}
+
+// holdsOthers reports whether a command does nothing by itself.
+func holdsOthers(cmd *cobra.Command) bool {
+	return cmd.HasSubCommands() && !strings.Contains(cmd.Use, " ")
+}
+
+// strictHelp has the help command refuse what is no command.
+func strictHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	for _, c := range root.Commands() {
+		if c.Name() != "help" {
+			continue
+		}
+		c.Run = nil
+		c.RunE = func(_ *cobra.Command, args []string) error {
+			about, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 && holdsOthers(about) {
+				if about == nil {
+					about = root
+				}
+				return Subcommands(about, rest)
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		}
+	}
 }
 
 // NoArgs refuses arguments as a wrong use.

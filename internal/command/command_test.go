@@ -136,3 +136,25 @@ func TestVersion(t *testing.T) {
 		t.Errorf("exit code %d, wrote %q, the build is %q", code, out, command.Build())
 	}
 }
+
+// TestUnknownCommandIsNamed: with a flag behind it too, and in the help.
+func TestUnknownCommandIsNamed(t *testing.T) {
+	for _, args := range [][]string{{"logs", "--data-dir", "x"}, {"logs"}, {"help", "logs"}, {"rum", "--n", "1"}, {"help", "rum"}} {
+		r, out, errs := root(func(context.Context) error { return nil })
+		want := fmt.Sprintf("unknown command %q", args[len(args)-1])
+		if args[0] != "help" {
+			want = fmt.Sprintf("unknown command %q", args[0])
+		}
+		if code := command.Main(r, args); code != command.Usage || !strings.Contains(errs.String(), want) || out.Len() > 0 {
+			t.Errorf("%q: exit code %d, %s%s", args, code, out, errs)
+		}
+	}
+	r, out, _ := root(func(context.Context) error { return nil })
+	if code := command.Main(r, []string{"help", "run"}); code != command.Done || !strings.Contains(out.String(), "prog run") {
+		t.Errorf("help of a command: exit code %d, %s", code, out)
+	}
+	r, _, errs := root(func(context.Context) error { return nil })
+	if code := command.Main(r, []string{"run", "--bad"}); code != command.Usage || !strings.Contains(errs.String(), "unknown flag: --bad") {
+		t.Errorf("an unknown flag of a command: exit code %d, %s", code, errs)
+	}
+}

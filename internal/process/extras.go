@@ -15,12 +15,58 @@ const (
 	maxInterval = 30 * 24 * 3600 // seconds
 	maxJitter   = 24 * 3600      // seconds
 	maxFailures = 1000
+	maxWait     = 3600      // seconds that an operation may keep others from the process
+	maxRetries  = 1_000_000 // as good as for ever
+	maxPercent  = 100
+	maxCopies   = 10_000
 
 	minHardMemory = 4 << 20 // bytes: less does not even hold the shell
 	maxHardMemory = 1 << 50
 	maxHardCPU    = 100 * 4096 // percent of one processor
 	maxHardTasks  = 4 << 20    // what the kernel has of pids
 )
+
+// PolicyFaults returns which numbers of a spec are out of range as they were sent: what Defaulted would make a default of in silence, and
+// what nobody can mean.
+func (s *Spec) PolicyFaults() []FieldFault {
+	const policy, limits = "spec.policy.", "spec.limits."
+	var f faults
+	p, l := s.Policy, s.Limits
+	f.upTo(maxWait, policy+"start_check_begin", p.StartCheckBegin)
+	f.upTo(maxWait, policy+"start_check_end", p.StartCheckEnd)
+	f.upTo(maxWait, policy+"stop_check", p.StopCheck)
+	f.upTo(maxWait, policy+"op_timeout", p.OpTimeout)
+	f.upTo(maxRetries, policy+"start_retries", p.StartRetries)
+	f.upTo(maxInterval, policy+"start_interval", p.StartInterval)
+	for _, number := range []struct {
+		name        string
+		value, most int
+	}{{"cycle_time", p.CycleTime, maxInterval}, {"instances", p.Instances, maxCopies}} {
+		if number.value < 0 || number.value > number.most {
+			f.add(policy+number.name, "is %d: expected 1 to %d, or 0 for none", number.value, number.most)
+		}
+	}
+	if p.StartCheckEnd > 0 && p.StartCheckEnd < p.StartCheckBegin {
+		f.add(policy+"start_check_end", "is %d: expected at least the start_check_begin of %d", p.StartCheckEnd, p.StartCheckBegin)
+	}
+	for _, share := range []struct {
+		name  string
+		value float64
+	}{{"cpu", l.CPU}, {"mem", l.Mem}} {
+		if share.value < 0 || share.value > maxPercent {
+			f.add(limits+share.name, "is %g: expected up to %d percent of the whole machine, or 0 for none", share.value, maxPercent)
+		}
+	}
+	for _, count := range []struct {
+		name  string
+		value int64
+	}{{"fd", l.FD}, {"disk", l.Disk}, {"net", l.Net}} {
+		if count.value < 0 {
+			f.add(limits+count.name, "is %d: expected 1 or more, or 0 for none", count.value)
+		}
+	}
+	return f
+}
 
 // TimetableFaults returns what is wrong with the timetable of a periodic process, whatever the kind says.
 func (s *Spec) TimetableFaults() []FieldFault {
@@ -44,8 +90,10 @@ func (s *Spec) TimetableFaults() []FieldFault {
 		}
 	}
 	if p.Crontab != "" {
-		if _, err := crontab.Parse(p.Crontab, zone); err != nil {
+		if r, err := crontab.Parse(p.Crontab, zone); err != nil {
 			f.add(rule, "%.60q: %v", p.Crontab, err)
+		} else if gap := shortest(r); s.Schedule.Jitter > 0 && gap > 0 && time.Duration(s.Schedule.Jitter)*time.Second >= gap {
+			f.add(at+"jitter", "is %d: expected less than the %d seconds between two runs", s.Schedule.Jitter, int(gap.Seconds()))
 		}
 	}
 	switch s.Schedule.Overlap {
@@ -63,6 +111,23 @@ func (s *Spec) TimetableFaults() []FieldFault {
 		f.add(at+"jitter", "is %d: expected less than the cycle_time of %d", s.Schedule.Jitter, p.CycleTime)
 	}
 	return f
+}
+
+// shortest is the least time between two of the next runs of a rule, as it would be on a usual day; 0 where there are none.
+func shortest(r crontab.Rule) (gap time.Duration) {
+	const looks = 200
+	last, ok := r.Next(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	for range looks {
+		if !ok {
+			break
+		}
+		next, more := r.Next(last)
+		if between := next.Sub(last); more && (gap == 0 || between < gap) {
+			gap = between
+		}
+		last, ok = next, more
+	}
+	return gap
 }
 
 func (h HardLimits) faults(f *faults) {

@@ -76,7 +76,7 @@ func (w *world) start() {
 	key, err := nkeys.CreateAccount()
 	w.must(err)
 	s := &server{db: db, engine: engine.New(engine.Config{Store: db, Directory: directory, Key: key, Log: w.log})}
-	s.handler = apiv1.New(apiv1.Config{Engine: s.engine, Directory: directory, Events: db, Audit: noAudit{}, Log: w.log})
+	s.handler = apiv1.New(apiv1.Config{Engine: s.engine, Directory: directory, Events: db, Audit: noAudit{}, Fullness: db, Log: w.log})
 	w.mu.Lock()
 	w.server = s
 	w.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"os"
 	"os/exec"
@@ -121,6 +122,92 @@ func TestI1_I4_FullDisk(t *testing.T) {
 	r.operate(q, judge.Query)
 	if n := judge.Ran(q, "start"); n != refused {
 		t.Errorf("an operation that was refused ran %d times later", n-refused)
+	}
+}
+
+// TestStopsOnAFullDisk: stop, kill and unhost work, more than once and over both wires; all else is refused with the reason, and what is
+// shown is said to be old. With room again all is as before.
+func TestStopsOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.real = true
+	data := r.smallDisk("32m")
+	r.start(false, never)
+	names := []string{"a", "b", "c", "d", "wire"}
+	processes := map[string]*harness.Process{}
+	for _, name := range append(names, "other") {
+		processes[name] = r.process(name)
+		if got := r.operate(processes[name], judge.Start); got.Code != 0 {
+			t.Fatalf("start of %s: %d %s", name, got.Code, got.Msg)
+		}
+	}
+	drover := func(args ...string) (int, string) {
+		ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, binaries.drover, append(args, "--data-dir", data)...)
+		cmd.Env = harness.Environment(r.dir)
+		out, err := cmd.CombinedOutput()
+		if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
+			t.Fatal(err)
+		}
+		return cmd.ProcessState.ExitCode(), string(out)
+	}
+	if code, out := drover("ps"); code != 0 {
+		t.Fatalf("ps: %d\n%s", code, out)
+	}
+	free := fill(t, data)
+	const reason = "the disk of the server's database is full, since "
+	harness.Eventually(t, "a start to be refused", func() bool {
+		code, out := drover("restart", "faults/other")
+		return code == 1 && strings.Contains(out, "cannot accept the operation: "+reason)
+	})
+	if _, err := r.submit(processes["other"], judge.Restart); err == nil || !strings.Contains(err.Error(), reason) {
+		t.Errorf("a restart through GSE: %v, want the reason", err)
+	}
+	for _, name := range names {
+		switch name {
+		case "c":
+			if code, out := drover("kill", "faults/c"); code != 0 {
+				t.Errorf("kill: %d\n%s", code, out)
+			}
+		case "wire":
+			if got := r.operate(processes[name], judge.Stop); got.Code != 0 {
+				t.Errorf("stop through GSE: %d %s", got.Code, got.Msg)
+			}
+		default:
+			if code, out := drover("stop", "faults/"+name); code != 0 {
+				t.Errorf("stop of %s: %d\n%s", name, code, out)
+			}
+		}
+		if n := judge.Instances(t, judge.Dir(processes[name])); n != 0 {
+			t.Errorf("%s has %d instances", name, n)
+		}
+	}
+	if code, out := drover("unhost", "faults/other"); code != 0 {
+		t.Errorf("unhost: %d\n%s", code, out)
+	}
+	for _, args := range [][]string{{"ps"}, {"why"}, {"events"}, {"ps", "--count"}} {
+		code, out := drover(args...)
+		if code == 0 || !strings.Contains(out, reason) || strings.Contains(out, "nothing is wrong") {
+			t.Errorf("%v: exit code %d, and it says\n%s", args, code, out)
+		}
+	}
+	if _, out := drover("ps"); !strings.Contains(out, "running (stale)") {
+		t.Errorf("ps does not say that it is old:\n%s", out)
+	}
+	free()
+	harness.Eventually(t, "ps to be of now", func() bool {
+		_, _ = r.readiness()
+		code, out := drover("ps")
+		return code == 0 && !strings.Contains(out, "stale")
+	})
+	if code, out := drover("start", "faults/a"); code != 0 {
+		t.Errorf("start with room again: %d\n%s", code, out)
+	}
+	for _, file := range []string{"server/drover.db.reserve", "agent/reserve"} {
+		if info, err := os.Stat(filepath.Join(data, file)); err != nil || info.Size() < 2<<20 {
+			t.Errorf("%s: %v, %v: it was not made again", file, info, err)
+		}
 	}
 }
 

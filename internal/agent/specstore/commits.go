@@ -4,11 +4,15 @@ import (
 	"sync"
 
 	"go.etcd.io/bbolt"
+
+	"drover/internal/reserve"
 )
 
 // commits is the only way to write to a file. Writers that come while a commit is under way share the next one; a writer that is
 // alone waits for nobody. When many processes end at once this is most of what their relaunches cost on disk.
 type commits struct {
+	// room is kept for a full disk.
+	room *reserve.Reserve
 	// turn is held by the one who commits.
 	turn sync.Mutex
 
@@ -41,7 +45,7 @@ func (c *commits) update(db *bbolt.DB, apply func(tx *bbolt.Tx) error) error {
 	together := c.queue
 	c.queue = nil
 	c.mu.Unlock()
-	err := db.Update(func(tx *bbolt.Tx) error {
+	err := c.store(db, func(tx *bbolt.Tx) error {
 		for _, ch := range together {
 			if err := ch.apply(tx); err != nil {
 				return err
@@ -51,11 +55,16 @@ func (c *commits) update(db *bbolt.DB, apply func(tx *bbolt.Tx) error) error {
 	})
 	for _, ch := range together {
 		if err != nil && len(together) > 1 {
-			ch.err = db.Update(ch.apply)
+			ch.err = c.store(db, ch.apply)
 		} else {
 			ch.err = err
 		}
 		ch.over = true
 	}
 	return mine.err
+}
+
+// store commits a change, on a full disk in the room that is kept.
+func (c *commits) store(db *bbolt.DB, apply func(tx *bbolt.Tx) error) error {
+	return c.room.Urgent(func() error { return db.Update(apply) })
 }

@@ -24,7 +24,7 @@ type History struct {
 
 // PutHistory stores the history of a process, and returns when it is on disk.
 func (s *Store) PutHistory(id process.ID, h History) error {
-	err := s.state.Batch(func(tx *bbolt.Tx) error { return putJSON(tx.Bucket([]byte(bucketHistory)), []byte(id.Hash()), h) })
+	err := s.batch(func(tx *bbolt.Tx) error { return putJSON(tx.Bucket([]byte(bucketHistory)), []byte(id.Hash()), h) })
 	if err != nil {
 		return fmt.Errorf("cannot store the runs of %s: %w", id, err)
 	}

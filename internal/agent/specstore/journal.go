@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"go.etcd.io/bbolt"
 
 	"drover/internal/process"
+	"drover/internal/reserve"
 )
 
 // Entry is an accepted operation. It is journalled before anything is done about it.
@@ -69,8 +71,26 @@ func (s *Store) Accept(entries []Entry) (fresh, known []Entry, err error) {
 	return append(fresh, asked...), append(known, answering...), nil
 }
 
+// Ends reports whether an operation only ends its process or leaves it to itself. It is taken on a full disk too.
+func (e *Entry) Ends() bool {
+	return e.Op == process.Stop || e.Op == process.Kill || e.Op == process.Unhost
+}
+
+// ordinary has do write where there is room, and else says so.
+func (s *Store) ordinary(do func() error) error {
+	err := s.room.Ordinary(do)
+	if reserve.IsFull(err) {
+		return fmt.Errorf("the disk of the agent is full, until there is room only stop, kill and unhost are taken: %w", err)
+	}
+	return err
+}
+
 func (s *Store) acceptCommands(entries []Entry) (fresh, known []Entry, err error) {
-	err = s.state.Batch(func(tx *bbolt.Tx) error {
+	store := s.room.Urgent
+	if slices.ContainsFunc(entries, func(e Entry) bool { return !e.Ends() }) {
+		store = s.ordinary
+	}
+	accept := func(tx *bbolt.Tx) error {
 		fresh, known = nil, nil // the function may be called again
 		journal, items := tx.Bucket([]byte(bucketJournal)), tx.Bucket([]byte(bucketItems))
 		for _, e := range entries {
@@ -95,7 +115,8 @@ func (s *Store) acceptCommands(entries []Entry) (fresh, known []Entry, err error
 			fresh = append(fresh, e)
 		}
 		return nil
-	})
+	}
+	err = store(func() error { return s.state.Batch(accept) })
 	return fresh, known, err
 }
 
@@ -134,7 +155,7 @@ type Change struct {
 // never disagree. An item that has an outcome keeps it. It returns when both are on disk, and the record that was put has got its
 // revision. There is none for a question, of which nothing is stored.
 func (s *Store) Finish(item string, id process.ID, outcome process.Outcome, change Change) error {
-	err := s.state.Batch(func(tx *bbolt.Tx) error {
+	err := s.batch(func(tx *bbolt.Tx) error {
 		journal, items := tx.Bucket([]byte(bucketJournal)), tx.Bucket([]byte(bucketItems))
 		seq := items.Get([]byte(item))
 		if seq == nil {
@@ -169,7 +190,7 @@ func (s *Store) Acknowledge(itemIDs []string) error {
 }
 
 func (s *Store) acknowledgeCommands(itemIDs []string) error {
-	return s.state.Batch(func(tx *bbolt.Tx) error {
+	return s.batch(func(tx *bbolt.Tx) error {
 		journal, items := tx.Bucket([]byte(bucketJournal)), tx.Bucket([]byte(bucketItems))
 		for _, id := range itemIDs {
 			seq := items.Get([]byte(id))
@@ -251,7 +272,7 @@ func (s *Store) Prune(age Age) error {
 	if err != nil || len(old) == 0 {
 		return err
 	}
-	return s.state.Batch(func(tx *bbolt.Tx) error {
+	return s.batch(func(tx *bbolt.Tx) error {
 		journal, items := tx.Bucket([]byte(bucketJournal)), tx.Bucket([]byte(bucketItems))
 		for _, item := range old {
 			seq := items.Get([]byte(item))
@@ -276,7 +297,7 @@ func decodeEntry(data []byte) (Entry, error) {
 
 // NoteManifest keeps when the newest manifest was issued, by the server's clock, and returns when it is on disk.
 func (s *Store) NoteManifest(issued time.Time) error {
-	err := s.state.Batch(func(tx *bbolt.Tx) error {
+	err := s.batch(func(tx *bbolt.Tx) error {
 		return tx.Bucket([]byte(bucketMeta)).Put([]byte(keyNewest), sequenceKey(uint64(issued.UnixNano())))
 	})
 	if err != nil {

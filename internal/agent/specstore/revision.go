@@ -48,7 +48,7 @@ func (s *Store) Revisions() (latest uint64, records map[process.ID]uint64, err e
 
 // NextRevision gives out the number for a change that belongs to no operation, and returns when it is on disk.
 func (s *Store) NextRevision() (n uint64, err error) {
-	err = s.state.Batch(func(tx *bbolt.Tx) error {
+	err = s.batch(func(tx *bbolt.Tx) error {
 		n, err = tx.Bucket([]byte(bucketRecords)).NextSequence()
 		return err
 	})
@@ -68,7 +68,7 @@ type Desired struct {
 // Reconcile makes the file hold what is desired, where that is newer than what it holds, and raises the number of the latest change
 // to reached. It does all of it in one commit, and returns what was newer.
 func (s *Store) Reconcile(all []Desired, reached uint64) (newer []Desired, err error) {
-	err = s.state.Batch(func(tx *bbolt.Tx) error {
+	err = s.batch(func(tx *bbolt.Tx) error {
 		newer = nil // the function may be called again
 		records := tx.Bucket([]byte(bucketRecords))
 		latest := records.Sequence()

@@ -20,6 +20,7 @@ import (
 	bberrors "go.etcd.io/bbolt/errors"
 
 	"drover/internal/process"
+	"drover/internal/reserve"
 )
 
 // Record is a process that the agent knows.
@@ -75,7 +76,12 @@ type Store struct {
 	commits   commits
 	questions questions
 	boot      string
+	// room is kept for what has to be stored on a full disk.
+	room *reserve.Reserve
 }
+
+// keptRoom is how much, in bytes.
+const keptRoom = 2 << 20
 
 // Open opens or creates the files in dir, which is made with mode 0700. bootID decides whether the runtime file is still
 // true. It fails at once when another process holds the files, and says so.
@@ -83,6 +89,7 @@ func Open(dir, bootID string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot create agent directory: %w", err)
 	}
+	room := reserve.Keep(filepath.Join(dir, "reserve"), keptRoom)
 	state, err := open(filepath.Join(dir, "state.db"), bucketRecords, bucketJournal, bucketItems, bucketGroups, bucketHistory)
 	if err != nil {
 		return nil, err
@@ -94,7 +101,7 @@ func Open(dir, bootID string) (*Store, error) {
 		_ = state.Close()
 		return nil, err
 	}
-	return &Store{state: state, runtime: runtime, questions: questions{known: map[string]bool{}}, boot: bootID}, nil
+	return &Store{state: state, runtime: runtime, commits: commits{room: room}, questions: questions{known: map[string]bool{}}, boot: bootID, room: room}, nil
 }
 
 var errInUse = errors.New("another agent uses this data directory")
@@ -183,6 +190,12 @@ func (s *Store) BootID() string { return s.boot }
 // Close closes both files.
 func (s *Store) Close() error { return errors.Join(s.runtime.Close(), s.state.Close()) }
 
+// batch has apply change what is synced, and returns when that is on disk. What the agent notes while it works is urgent: it gets the room
+// that is kept.
+func (s *Store) batch(apply func(tx *bbolt.Tx) error) error {
+	return s.room.Urgent(func() error { return s.state.Batch(apply) })
+}
+
 // Records returns every process that is known, in no particular order.
 func (s *Store) Records() ([]Record, error) {
 	var all []Record
@@ -204,7 +217,7 @@ func (s *Store) Records() ([]Record, error) {
 
 // PutRecord stores a record outside any operation, as it is, and returns when it is on disk.
 func (s *Store) PutRecord(r Record) error {
-	err := s.state.Batch(func(tx *bbolt.Tx) error {
+	err := s.batch(func(tx *bbolt.Tx) error {
 		records := tx.Bucket([]byte(bucketRecords))
 		if err := raiseSequence(records, r.Revision); err != nil {
 			return err

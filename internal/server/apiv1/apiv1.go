@@ -87,6 +87,7 @@ type Config struct {
 	Keys     Keys
 	Audit    Audit
 	History  History
+	Fullness store.Fullness
 	Log      *slog.Logger
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time

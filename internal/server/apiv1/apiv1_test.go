@@ -3,6 +3,8 @@ package apiv1_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -454,4 +456,73 @@ func (a answer) text(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return string(data)
+}
+
+// full is a store whose disk is full.
+type full struct{ since time.Time }
+
+func (f full) FullSince() time.Time { return f.since }
+
+// TestFullDisk: a refusal says why, and each answer that it is old.
+func TestFullDisk(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.observe("web/nginx@" + web + " running")
+	since := time.Date(2026, 11, 20, 10, 30, 0, 0, time.UTC)
+	r.handler.Fullness = full{since}
+	r.engine.full = &store.FullError{Since: since, Err: errors.New("no space left on device")}
+	const reason = "the disk of the server's database is full, since 2026-11-20T10:30:00Z"
+	order := map[string]any{"op": "start", "targets": []any{map[string]any{"namespace": "web", "name": "nginx"}}}
+	refused := r.want(http.StatusInsufficientStorage, r.call("admin", http.MethodPost, "/operations", order))
+	if detail := fmt.Sprint(refused.body["detail"]); !strings.HasPrefix(detail, "cannot accept the operation: "+reason) {
+		t.Errorf("start: %s", detail)
+	}
+	list := r.want(http.StatusOK, r.call("admin", http.MethodGet, "/processes", nil))
+	if !strings.HasPrefix(list.header.Get("X-Drover-Notice"), reason) || list.items("stale")[0] != "true" {
+		t.Errorf("list: %v %v", list.header, list.body)
+	}
+}
+
+// TestNumbersOutOfRange: a number that would become a default in silence, or that nobody can mean, is refused with its field and bound.
+func TestNumbersOutOfRange(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	register := func(part string) answer {
+		return r.call("admin", http.MethodPost, "/operations", `{"op":"register","targets":[{"namespace":"web","name":"x","hosts":["`+"0:10.0.0.1"+`"]}],"spec":{
+			"identity":{"proc_name":"x","setup_path":"/","user":"root"},"commands":{},`+part+`}}`)
+	}
+	for part, want := range map[string]string{
+		`"policy":{"op_timeout":-5}`:                                                       "spec.policy.op_timeout: is -5: expected 1 to 3600, or 0 for the default",
+		`"policy":{"op_timeout":99999999999}`:                                              "spec.policy.op_timeout: is 99999999999: expected 1 to 3600, or 0 for the default",
+		`"policy":{"start_retries":-1,"stop_check":-2}`:                                    "spec.policy.stop_check: is -2: expected 1 to 3600, or 0 for the default; spec.policy.start_retries: is -1: expected 1 to 1000000, or 0 for the default",
+		`"policy":{"op_timeout":"2h"}`:                                                     "spec.policy.op_timeout: is a JSON string: expected a whole number",
+		`"policy":{"start_check_begin":9,"start_check_end":3}`:                             "spec.policy.start_check_end: is 3: expected at least the start_check_begin of 9",
+		`"policy":{"cycle_time":-1,"kind":"periodic"}`:                                     "spec.policy.cycle_time: is -1: expected 1 to 2592000, or 0 for none",
+		`"policy":{},"limits":{"cpu":-1,"fd":-1}`:                                          "spec.limits.cpu: is -1: expected up to 100 percent of the whole machine, or 0 for none; spec.limits.fd: is -1: expected 1 or more, or 0 for none",
+		`"policy":{"kind":"periodic","crontab":"*/5 * * * *"},"schedule":{"jitter":86000}`: "spec.schedule.jitter: is 86000: expected less than the 300 seconds between two runs",
+	} {
+		a := register(part)
+		if got := fmt.Sprint(a.body["detail"]); a.status != http.StatusUnprocessableEntity || got != want {
+			t.Errorf("%s: %d\n%s\nwant\n%s", part, a.status, got, want)
+		}
+	}
+}
+
+// TestPollsAreNoRows: who looks after his own task leaves no row for it, however often; another one does.
+func TestPollsAreNoRows(t *testing.T) {
+	r := newRig(t)
+	r.app("admin")
+	r.app("other")
+	r.observe("web/nginx@" + web + " running")
+	order := map[string]any{"op": "stop", "targets": []any{map[string]any{"namespace": "web", "name": "nginx"}}}
+	id := fmt.Sprint(r.want(http.StatusAccepted, r.call("admin", http.MethodPost, "/operations", order)).body["id"])
+	for range 3 {
+		r.want(http.StatusOK, r.call("admin", http.MethodGet, "/operations/"+id, nil))
+	}
+	r.want(http.StatusNotFound, r.call("admin", http.MethodGet, "/operations/none", nil))
+	r.want(http.StatusOK, r.call("other", http.MethodGet, "/operations/"+id, nil))
+	rows := r.want(http.StatusOK, r.call("admin", http.MethodGet, "/audit?action=operations.get", nil)).items("app", "target")
+	if want := []string{"other " + id, "admin none"}; !slices.Equal(rows, want) {
+		t.Errorf("rows %q, want %q", rows, want)
+	}
 }

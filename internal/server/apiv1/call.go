@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"reflect"
@@ -34,7 +35,7 @@ type call struct {
 	r      *http.Request
 	who    access.Principal
 	params params
-	// audit is filled in on the way; audited tells that it was stored already, with a task.
+	// audit is filled in on the way; audited tells that it was stored already, with a task, or that no row is due where all goes well.
 	audit   store.AuditRow
 	audited bool
 }
@@ -61,6 +62,10 @@ func (h *Handler) serving(r route) http.HandlerFunc {
 		c := &call{w: w, r: req, params: params{values: req.URL.Query(), read: map[string]bool{}}}
 		c.audit = store.AuditRow{At: h.Now(), Remote: audit.Remote(req), RequestID: audit.RequestID(req.Header.Get("X-Request-Id")), Action: r.name}
 		w.Header().Set("X-Request-Id", c.audit.RequestID)
+		if since := h.Fullness.FullSince(); !since.IsZero() {
+			w.Header().Set("X-Drover-Notice", fmt.Sprintf(
+				"the disk of the server's database is full, since %s: nothing new is stored, and what is shown is from before that", since.UTC().Format(time.RFC3339)))
+		}
 		// A recorder or a wrapped writer has no deadlines; the server's own then apply.
 		control := http.NewResponseController(w)
 		_ = control.SetReadDeadline(time.Now().Add(bodyTime))
@@ -115,7 +120,7 @@ func (h *Handler) record(ctx context.Context, c *call, status int, err error) {
 			h.Log.Error("call failed", "endpoint", c.audit.Action, "request", c.audit.RequestID, "error", p.cause)
 		}
 	}
-	if c.audited {
+	if c.audited && (err == nil || c.r.Method != http.MethodGet) {
 		return
 	}
 	if err != nil {

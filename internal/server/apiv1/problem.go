@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -47,8 +48,13 @@ func invalid(field, format string, args ...any) *problem {
 	return p
 }
 
-// failure says that the server could not do something. The caller hears that much and not why.
+// failure says that the server could not do something. The caller hears that much, and why where that is something he can mend.
 func failure(what string, cause error) *problem {
+	if full, ok := errors.AsType[*store.FullError](cause); ok {
+		p := problemf(http.StatusInsufficientStorage, "cannot %s: %v; make room there, until then only stop, kill and unhost are taken", what, full)
+		p.cause = fmt.Errorf("cannot %s: %w", what, cause)
+		return p
+	}
 	p := problemf(http.StatusInternalServerError, "cannot %s: try again later", what)
 	p.cause = fmt.Errorf("cannot %s: %w", what, cause)
 	return p
@@ -105,7 +111,7 @@ func write(w http.ResponseWriter, status int, contentType string, v any) {
 // decodeProblem words what encoding/json has to say of a body.
 func decodeProblem(err error) error {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-		return invalid(wrong.Field, "a JSON %s is not what is expected here", wrong.Value)
+		return invalid(wrong.Field, "is a JSON %s: expected %s", wrong.Value, expected(wrong.Type))
 	}
 	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return problemf(http.StatusRequestEntityTooLarge, "the body is larger than %d MB", large.Limit>>20)
@@ -114,4 +120,22 @@ func decodeProblem(err error) error {
 		return invalid(strings.TrimSuffix(field, `"`), "there is no such field")
 	}
 	return problemf(http.StatusBadRequest, "the body is not one JSON object: %v", err)
+}
+
+// expected is what a field of a Go type takes, in words.
+func expected(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "a whole number"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	case reflect.Slice, reflect.Array:
+		return "an array"
+	case reflect.String:
+		return "a string"
+	default:
+		return "an object"
+	}
 }

@@ -106,7 +106,7 @@ func moment(seconds int64) *time.Time {
 func (h *Handler) viewProcess(o store.Observed, host hostView) processView {
 	v := processView{
 		Namespace: o.Process.Namespace, Name: o.Process.Name, Host: host,
-		State: o.Status.State, Stale: !host.Online, Message: o.Status.Message, Hosted: o.Status.Hosted, Want: o.Status.Want,
+		State: o.Status.State, Stale: !host.Online || !h.Fullness.FullSince().IsZero(), Message: o.Status.Message, Hosted: o.Status.Hosted, Want: o.Status.Want,
 		RegisteredAt: moment(o.Status.RegisteredAt), LastStartAt: moment(o.Status.LastStartAt), ReportedAt: moment(o.Status.ReportedAt),
 		Spec: o.Spec, processDetail: viewDetail(&o.Status),
 	}

@@ -76,7 +76,7 @@ func newRig(t *testing.T) *rig {
 	r.handler = apiv1.New(apiv1.Config{
 		Webhooks: apiv1.Webhooks{Store: s, Sender: r.sender},
 		Gate:     believing{s}, Engine: r.engine, Directory: r.fleet, Listing: s, Events: s, Results: s, Accounts: apiv1.Accounts{Apps: s, Users: s, Tokens: s},
-		Audit: recorder{s}, History: s, Log: log,
+		Audit: recorder{s}, History: s, Fullness: s, Log: log,
 		Now: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) },
 	})
 	return r

@@ -132,13 +132,19 @@ func (r *operationRequest) validate() error {
 		}
 		return nil
 	}
+	faults := r.Spec.PolicyFaults()
 	r.Spec.Policy = r.Spec.Policy.Defaulted()
 	switch r.Spec.Policy.Kind {
 	case process.Resident, process.SingleRun, process.Periodic:
 	default:
 		return invalid("spec.policy.kind", "is %.40q: expected resident, single-run or periodic", r.Spec.Policy.Kind)
 	}
-	if faults := r.Spec.Faults(r.Op); len(faults) > 0 {
+	for _, f := range r.Spec.Faults(r.Op) {
+		if !slices.ContainsFunc(faults, func(told process.FieldFault) bool { return told.Field == ownField(f.Field) }) {
+			faults = append(faults, f)
+		}
+	}
+	if len(faults) > 0 {
 		return invalidSpec(faults)
 	}
 	return nil

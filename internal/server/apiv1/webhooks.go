@@ -25,6 +25,8 @@ type Sender interface {
 	Test(ctx context.Context, w store.Webhook) error
 	Changed()
 	Latest(s store.Subscription) store.Delivery
+	// Due counts the alarms that are still to be delivered.
+	Due(ctx context.Context, s store.Subscription) (int64, error)
 }
 
 // Bounds of webhooks.
@@ -53,7 +55,7 @@ type webhookView struct {
 
 // deliveryView is how far a webhook has got.
 type deliveryView struct {
-	// Lag is how many events have come since the last one that was dealt with; most of them may be no alarms.
+	// Lag is how many alarms are still to be delivered.
 	Lag          int64      `json:"lag"`
 	DeliveredAt  *time.Time `json:"delivered_at,omitempty"`
 	Failures     int        `json:"failures"`
@@ -62,20 +64,24 @@ type deliveryView struct {
 	NextAt       *time.Time `json:"next_at,omitempty"`
 }
 
-// viewWebhook shows a webhook; last is the cursor of the last event.
-func (h *Handler) viewWebhook(s store.Subscription, last int64) webhookView {
+// viewWebhook shows a webhook, and how far it has got.
+func (h *Handler) viewWebhook(ctx context.Context, s store.Subscription) (webhookView, error) {
+	due, err := h.Webhooks.Sender.Due(ctx, s)
+	if err != nil {
+		return webhookView{}, failure("read the events", err)
+	}
 	w, d := s.Webhook, h.Webhooks.Sender.Latest(s)
 	v := webhookView{
 		Name: w.Name, URL: w.URL, Namespaces: w.Namespaces, Local: w.Local, Note: w.Note, CreatedAt: w.Created, ChangedAt: w.Changed,
 		Delivery: deliveryView{
-			Lag: max(last-d.Cursor, 0), DeliveredAt: given(d.Delivered), Failures: d.Failures, FailingSince: given(d.Failing),
+			Lag: due, DeliveredAt: given(d.Delivered), Failures: d.Failures, FailingSince: given(d.Failing),
 			Error: d.Error, NextAt: given(d.Next),
 		},
 	}
 	if v.Namespaces == nil {
 		v.Namespaces = []string{}
 	}
-	return v
+	return v, nil
 }
 
 // webhookRequest is the body of a new webhook and of a change, where only what is given counts.
@@ -189,7 +195,10 @@ func (h *Handler) createWebhook(ctx context.Context, c *call) (reply, error) {
 		return reply{}, stored(err, "webhook", w.Name)
 	}
 	h.Webhooks.Sender.Changed()
-	v := h.viewWebhook(store.Subscription{Webhook: w, Delivery: store.Delivery{Cursor: last}}, last)
+	v, err := h.viewWebhook(ctx, store.Subscription{Webhook: w, Delivery: store.Delivery{Cursor: last}})
+	if err != nil {
+		return reply{}, err
+	}
 	v.Secret = w.Secret
 	return reply{status: http.StatusCreated, body: v, location: "/webhooks/" + url.PathEscape(w.Name)}, nil
 }
@@ -203,11 +212,13 @@ func (h *Handler) listWebhooks(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, failure("list the webhooks", err)
 	}
-	last, err := h.Events.LastCursor(ctx)
-	if err != nil {
-		return reply{}, failure("list the webhooks", err)
+	views := make([]webhookView, len(list))
+	for i, s := range list {
+		if views[i], err = h.viewWebhook(ctx, s); err != nil {
+			return reply{}, err
+		}
 	}
-	return ok(pageOf(viewed(list, func(s store.Subscription) webhookView { return h.viewWebhook(s, last) }), nil))
+	return ok(pageOf(views, nil))
 }
 
 func (h *Handler) getWebhook(ctx context.Context, c *call) (reply, error) {
@@ -230,11 +241,10 @@ func (h *Handler) webhookNamed(ctx context.Context, c *call) (store.Subscription
 
 // webhookReply shows a webhook, and its secret where that is new.
 func (h *Handler) webhookReply(ctx context.Context, status int, s store.Subscription, secret string) (reply, error) {
-	last, err := h.Events.LastCursor(ctx)
+	v, err := h.viewWebhook(ctx, s)
 	if err != nil {
-		return reply{}, failure("read the events", err)
+		return reply{}, err
 	}
-	v := h.viewWebhook(s, last)
 	v.Secret = secret
 	return reply{status: status, body: v}, nil
 }

@@ -112,15 +112,17 @@ func TestWebhookDelivery(t *testing.T) {
 	}
 	<-took
 
+	// Of what has happened, one thing is an alarm.
+	r.happen("web/nginx@"+web+" started 1", "web/nginx@"+web+" given-up 2", "web/nginx@"+web+" stopped 3")
 	kept, err := r.store.GetWebhook(t.Context(), "ops")
 	r.must(err)
 	since := time.Date(2026, 11, 20, 10, 30, 0, 0, time.UTC)
 	r.must(r.store.PutDelivery(t.Context(), "ops", kept.Webhook.Created, store.Delivery{
-		Cursor: -5, Failures: 2, Failing: since, Error: "answered 502", Next: since.Add(time.Minute), Delivered: since.Add(-time.Minute),
+		Cursor: 0, Failures: 2, Failing: since, Error: "answered 502", Next: since.Add(time.Minute), Delivered: since.Add(-time.Minute),
 	}))
 	got := r.want(200, r.call("admin", "GET", "/webhooks/ops", nil)).body["delivery"]
 	same(t, "delivery", map[string]any{
-		"lag": 5.0, "failures": 2.0, "failing_since": "2026-11-20T10:30:00Z", "error": "answered 502", "next_at": "2026-11-20T10:31:00Z",
+		"lag": 1.0, "failures": 2.0, "failing_since": "2026-11-20T10:30:00Z", "error": "answered 502", "next_at": "2026-11-20T10:31:00Z",
 		"delivered_at": "2026-11-20T10:29:00Z",
 	}, got.(map[string]any))
 

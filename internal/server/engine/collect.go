@@ -69,7 +69,11 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte, signe
 		if r.At != 0 {
 			c.directory.Clock(agent, time.UnixMilli(r.At).Sub(now))
 		}
-		if ack.Desired, err = c.take(ctx, agent, r); err == nil {
+		ack.Desired, err = c.take(ctx, agent, r)
+		if _, full := errors.AsType[*store.FullError](err); full { // all of it comes again, and callers need not wait for that
+			err = errors.Join(err, c.progress(ctx, agent, r.Progress))
+		}
+		if err == nil {
 			ack.Ended, err = c.wanted(ctx, agent, r.Open)
 		}
 	}

@@ -112,5 +112,6 @@ func chineseMisreads() map[string]string {
 		"parameters error: bk_scope_id is %.40q: expected a positive number": "参数错误：bk_scope_id 为 %.40q：应为正数",
 		"parameters error: page.start is out of range: expected 0 or more":   "参数错误：page.start 超出范围：应不小于 0",
 		"parameters error: page.limit is out of range: expected 1 to %d":     "参数错误：page.limit 超出范围：应为 1 至 %d",
+		"cannot %s: the disk of the server's database is full, since %s":     "服务无法处理该请求（%s）：自 %s 起，服务器数据库所在磁盘已满",
 	}
 }

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
+	"drover/internal/server/store"
 	"drover/internal/server/task"
 )
 
@@ -50,9 +52,12 @@ func refusef(k kind, format string, args ...any) *refusal {
 	return &refusal{kind: k, reason: fmt.Sprintf(format, args...), format: format, args: args}
 }
 
-// failure says that the server could not do something. The caller hears that much and not why.
+// failure says that the server could not do something. The caller hears that much, and why where that is something he can mend.
 func failure(what string, cause error) *refusal {
 	r := refusef(unavailable, "cannot %s: try again later", what)
+	if full, ok := errors.AsType[*store.FullError](cause); ok {
+		r = refusef(unavailable, "cannot %s: the disk of the server's database is full, since %s", what, full.Since.UTC().Format(time.RFC3339))
+	}
 	r.cause = fmt.Errorf("cannot %s: %w", what, cause)
 	return r
 }

@@ -5,6 +5,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"drover/internal/process"
@@ -22,6 +23,28 @@ func (f *Failure) Error() string { return f.Err.Error() }
 
 // Unwrap returns the error.
 func (f *Failure) Unwrap() error { return f.Err }
+
+// FullError is returned by writes where the disk of the database has no room, or none but what is kept for what is urgent: to create a task
+// that only stops, kills or unhosts, and what the tasks that there are come to.
+type FullError struct {
+	// Since is when that was found first.
+	Since time.Time
+	Err   error
+}
+
+// Error returns the text for an operator.
+func (e *FullError) Error() string {
+	return fmt.Sprintf("the disk of the server's database is full, since %s", e.Since.UTC().Format(time.RFC3339))
+}
+
+// Unwrap returns the cause.
+func (e *FullError) Unwrap() error { return e.Err }
+
+// Fullness is what is known of the room for the database.
+type Fullness interface {
+	// FullSince returns since when writes find no room; the zero time says that they do.
+	FullSince() time.Time
+}
 
 // Store is everything a database offers.
 type Store interface { //nolint:interfacebloat // the sum of the small ones, for whoever opens and hands them out
@@ -44,6 +67,7 @@ type Store interface { //nolint:interfacebloat // the sum of the small ones, for
 	Audit
 	Cluster
 	Facts
+	Fullness
 	// Ping fails when the database cannot take a write now.
 	Ping(ctx context.Context) error
 	Close() error

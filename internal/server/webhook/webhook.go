@@ -80,6 +80,18 @@ func (s *Sender) News() {
 	s.news = make(chan struct{})
 }
 
+// Due counts the alarms that a webhook has not dealt with.
+func (s *Sender) Due(ctx context.Context, sub store.Subscription) (n int64, err error) {
+	filter := store.EventFilter{Namespaces: sub.Webhook.Namespaces, Kinds: alarm.Kinds()}
+	for cursor := s.Latest(sub).Cursor; ; {
+		events, next, err := s.cfg.Store.EventsAfter(ctx, cursor, filter, readEvents)
+		if err != nil || next == cursor {
+			return n, err
+		}
+		n, cursor = n+int64(len(events)), next
+	}
+}
+
 // Latest returns how far a webhook has got: what this sender knows of it, or else what is stored.
 func (s *Sender) Latest(sub store.Subscription) store.Delivery {
 	s.mu.Lock()

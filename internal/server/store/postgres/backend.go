@@ -109,7 +109,7 @@ func (b *backend) Write(ctx context.Context, do func(context.Context, sqlstore.S
 	if b.watch != nil {
 		b.watch.Wrote(1, time.Since(begun), err)
 	}
-	return err
+	return full(err)
 }
 
 // once runs do in a transaction that is over at end, and says whether one that failed may be run again.

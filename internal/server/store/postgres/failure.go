@@ -8,6 +8,8 @@ import (
 	"net"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"drover/internal/server/store/sqlstore"
 )
 
 // unavailable adds ErrUnavailable to an error that may be gone at a later attempt.
@@ -44,6 +46,14 @@ func lost(err error) bool {
 func gone(err error) bool {
 	_, nobody := errors.AsType[*pgconn.ConnectError](err)
 	return lost(err) && !nobody
+}
+
+// full adds sqlstore.ErrFull to an error that says that the server of the database has no room.
+func full(err error) error {
+	if refusal, ok := errors.AsType[*pgconn.PgError](err); ok && refusal.Code == "53100" {
+		return fmt.Errorf("%w (%w)", sqlstore.ErrFull, err)
+	}
+	return err
 }
 
 // crossed reports whether a transaction was undone because it was in the way of another one, and should be run again.

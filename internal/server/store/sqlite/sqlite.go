@@ -19,8 +19,12 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"drover/internal/reserve"
 	"drover/internal/server/store/sqlstore"
 )
+
+// keptRoom is kept beside the file for what is urgent on a full disk, in bytes.
+const keptRoom = 4 << 20
 
 // busyTimeout is how long a write waits for another program that holds the file, such as a backup.
 const busyTimeout = 5 * time.Second
@@ -90,7 +94,7 @@ func openAll(ctx context.Context, path string, log *slog.Logger, chosen []Option
 		o(&wanted)
 	}
 	b := &backend{reader: reader, speller: sqlstore.NewSpeller(dialect())}
-	b.writer, err = newWriter(ctx, conns, b.speller, wanted.watch, log)
+	b.writer, err = newWriter(ctx, conns, b.speller, wanted.watch, reserve.Keep(path+".reserve", keptRoom), log)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot open database %s: %w", path, err), reader.Close(), conns.Close())
 	}

@@ -9,6 +9,10 @@ import (
 	"sync"
 	"time"
 
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"drover/internal/reserve"
 	"drover/internal/server/store/sqlstore"
 )
 
@@ -33,6 +37,8 @@ type writer struct {
 	tx    *tx
 	watch sqlstore.Watch // nil for none
 	log   *slog.Logger
+	// room is kept for urgent writes on a full disk.
+	room *reserve.Reserve
 	// jobs is unbuffered: a job is either still with its caller or in work, so Close strands none.
 	jobs chan *job
 	quit chan struct{}
@@ -41,11 +47,14 @@ type writer struct {
 
 // job is one write. Its function may be run more than once, and must start anew each time.
 type job struct {
-	do  func(context.Context, sqlstore.Session) error
-	err chan error
+	do     func(context.Context, sqlstore.Session) error
+	urgent bool
+	err    chan error
 }
 
-func newWriter(ctx context.Context, conns *sql.DB, speller *sqlstore.Speller, watch sqlstore.Watch, log *slog.Logger) (*writer, error) {
+func newWriter(
+	ctx context.Context, conns *sql.DB, speller *sqlstore.Speller, watch sqlstore.Watch, room *reserve.Reserve, log *slog.Logger,
+) (*writer, error) {
 	conn, err := conns.Conn(ctx)
 	if err != nil {
 		return nil, err
@@ -55,6 +64,7 @@ func newWriter(ctx context.Context, conns *sql.DB, speller *sqlstore.Speller, wa
 		tx:    &tx{conn: conn, speller: speller, prepared: map[string]*sql.Stmt{}},
 		watch: watch,
 		log:   log,
+		room:  room,
 		jobs:  make(chan *job),
 		quit:  make(chan struct{}),
 	}
@@ -68,7 +78,7 @@ func (w *writer) write(ctx context.Context, do func(context.Context, sqlstore.Se
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	j := &job{do: do, err: make(chan error, 1)}
+	j := &job{do: do, urgent: sqlstore.Urgent(ctx), err: make(chan error, 1)}
 	select {
 	case w.jobs <- j:
 		return <-j.err
@@ -105,12 +115,12 @@ func (w *writer) run(ctx context.Context) {
 				waiting = false
 			}
 		}
-		if len(batch) > 1 && w.together(ctx, batch) {
+		if len(batch) > 1 && w.room.Renew() && w.together(ctx, batch) {
 			continue
 		}
 		for _, j := range batch {
 			begun := time.Now()
-			err := w.alone(ctx, j)
+			err := w.withRoom(ctx, j)
 			w.wrote(1, begun, err)
 			j.err <- err
 		}
@@ -139,6 +149,36 @@ func (w *writer) fold(ctx context.Context) {
 	if err != nil {
 		w.log.WarnContext(ctx, "write-ahead log could not be folded into the file", "error", err)
 	}
+}
+
+// withRoom runs one job alone. On a full disk an urgent one gets the room that is kept, and no other one does.
+func (w *writer) withRoom(ctx context.Context, j *job) error {
+	write := func() error {
+		err := w.alone(ctx, j)
+		if w.isFull(err) {
+			return fmt.Errorf("%w (%w)", reserve.ErrFull, err)
+		}
+		return err
+	}
+	attempt := w.room.Ordinary
+	if j.urgent {
+		attempt = w.room.Urgent
+	}
+	err := attempt(write)
+	if reserve.IsFull(err) {
+		return fmt.Errorf("%w (%w)", sqlstore.ErrFull, err)
+	}
+	return err
+}
+
+// isFull reports whether a write has failed for want of room. SQLite says so, or that a file could not be written.
+func (w *writer) isFull(err error) bool {
+	failure, ok := errors.AsType[*sqlite.Error](err)
+	if !ok {
+		return false
+	}
+	code := failure.Code() & 0xff
+	return code == sqlite3.SQLITE_FULL || code == sqlite3.SQLITE_IOERR && !w.room.Room()
 }
 
 // alone runs one job in a transaction of its own.
@@ -189,6 +229,9 @@ func (w *writer) nested(ctx context.Context, j *job) (err error, broken bool) { 
 		return err, true
 	}
 	err = j.do(ctx, w.tx)
+	if w.isFull(err) { // alone, it may get the room that is kept
+		return err, true
+	}
 	if err != nil {
 		// SQLite ends the whole transaction on some errors, such as a full disk: then the savepoint is gone too.
 		if undo := w.tx.control(ctx, "ROLLBACK TO job"); undo != nil {

@@ -15,7 +15,7 @@ import (
 // looked at in vain.
 func (db *Store) LeaseItems(ctx context.Context, now, until time.Time, limit int) ([]store.Item, error) {
 	var leased []store.Item
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+	err := db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
 		items, err := readItems(ctx, tx.query, `WHERE i.state < 2 AND i.due <= ? ORDER BY i.due, i.num LIMIT ?`+db.dialect.Skipping, nanos(now), limit)
 		if err != nil || len(items) == 0 {
 			leased = nil
@@ -49,7 +49,7 @@ func updateListed(set, condition string) string {
 
 // MarkSent notes an attempt that brought no receipt.
 func (db *Store) MarkSent(ctx context.Context, ids []string, resend time.Time) error {
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+	err := db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
 		return tx.exec(ctx, updateListed(`state = 1, attempts = attempts + 1, due = ?2`, `AND state < 2`), idList(ids), nanos(resend))
 	})
 	if err != nil {
@@ -61,7 +61,7 @@ func (db *Store) MarkSent(ctx context.Context, ids []string, resend time.Time) e
 // EndLeases makes all that waits for a time due at once. It is for the opening of a database that one server holds at a time: whoever
 // leased or postponed an item before is no more, and the clock that its time is of may have been set since.
 func (db *Store) EndLeases(ctx context.Context) error {
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+	err := db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
 		return tx.exec(ctx, `UPDATE items SET due = ?1 WHERE state < 2 AND due > ?1`, atOnce)
 	})
 	if err != nil {
@@ -72,7 +72,7 @@ func (db *Store) EndLeases(ctx context.Context) error {
 
 // Postpone gives items a new due time.
 func (db *Store) Postpone(ctx context.Context, ids []string, due time.Time) error {
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+	err := db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
 		return tx.exec(ctx, updateListed(`due = ?2`, `AND state < 2`), idList(ids), nanos(due))
 	})
 	if err != nil {
@@ -83,7 +83,7 @@ func (db *Store) Postpone(ctx context.Context, ids []string, due time.Time) erro
 
 // MarkAccepted notes a receipt.
 func (db *Store) MarkAccepted(ctx context.Context, ids []string, until time.Time) error {
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+	err := db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
 		if until.IsZero() { // as a rule; what is not set costs no index
 			return tx.exec(ctx, updateListed(`state = 2, due = NULL`, `AND state < 2`), idList(ids))
 		}
@@ -101,7 +101,7 @@ const acceptUntil = `state = 2, due = NULL, deadline = CASE WHEN deadline < ?2 T
 // Wanted notes what an agent has, and returns what of it is at its end.
 func (db *Store) Wanted(ctx context.Context, agent string, ids []string, until time.Time) (ended []string, err error) {
 	open := map[string]bool{}
-	err = db.write(ctx, func(ctx context.Context, tx tx) error {
+	err = db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
 		clear(open)
 		if err := tx.exec(ctx, updateListed(acceptUntil, `AND state < 2 AND agent = ?3`), idList(ids), nanos(until), agent); err != nil {
 			return err
@@ -135,7 +135,7 @@ func (db *Store) Pass(ctx context.Context) (waits bool, err error) {
 	if !waits { // as a rule
 		return false, nil
 	}
-	err = db.write(ctx, func(ctx context.Context, tx tx) error {
+	err = db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
 		err := tx.exec(ctx, `UPDATE items SET due = ?1 WHERE state < 2 AND due IS NULL AND passes > 0 AND NOT EXISTS (
 			SELECT 1 FROM items o WHERE o.host = items.host AND o.lane = items.lane AND o.num < items.num AND o.state < 2 AND o.twin IS NULL
 				AND (items.passes = 1 OR o.task = items.task))`, atOnce)

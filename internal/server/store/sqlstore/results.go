@@ -27,7 +27,7 @@ func (db *Store) Begin(ctx context.Context, agent string, deadlines map[string]t
 		`) UPDATE items SET state = 3, due = NULL, deadline = v.deadline FROM v
 			WHERE items.num = v.num AND items.nonce = v.nonce AND (v.agent = '' OR items.agent = v.agent) AND items.state < 3 RETURNING items.num`,
 	}
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+	err := db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
 		return begun.run(ctx, tx, args, func(*sql.Rows) error { return nil })
 	})
 	if err != nil {
@@ -113,7 +113,7 @@ func endOf(width int, columns, parameters, condition string) update {
 func (db *Store) finish(ctx context.Context, ends update, args []any, agents iter.Seq[string]) ([]string, error) {
 	var names []string
 	var done []finished
-	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+	err := db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
 		names, done = nil, nil
 		if err := db.lockLanes(ctx, tx, agents); err != nil {
 			return err

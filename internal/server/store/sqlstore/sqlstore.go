@@ -53,6 +53,7 @@ type Store struct {
 	dialect *Dialect
 	watch   Watch
 	views   viewCache
+	full    fullness
 }
 
 // New returns the state in a database whose schema is up to date. What is stored is told to watch, unless that is nil.
@@ -98,14 +99,14 @@ func (db *Store) write(ctx context.Context, do func(context.Context, tx) error) 
 		return own
 	})
 	if own != nil && errors.Is(err, own) {
-		return err
+		return db.full.judge(ctx, err)
 	}
-	return failed(err)
+	return db.full.judge(ctx, failed(err))
 }
 
 // writeSerially is write for transactions of which each has to wait for the one before it.
 func (db *Store) writeSerially(ctx context.Context, do func(context.Context, tx) error) error {
-	return db.backend.WriteSerially(ctx, func(ctx context.Context, s Session) error { return do(ctx, tx{s}) })
+	return db.full.judge(ctx, db.backend.WriteSerially(ctx, func(ctx context.Context, s Session) error { return do(ctx, tx{s}) }))
 }
 
 // tx is a transaction that a write runs in.

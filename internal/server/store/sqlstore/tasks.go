@@ -34,7 +34,7 @@ func (db *Store) CreateLeased(ctx context.Context, t *store.Task, row store.Audi
 	rand.Read(secret[:]) // never fails
 	base := itemBase{nonce: int64(binary.LittleEndian.Uint64(secret[:]))}
 	var waiting map[int64]bool
-	err = db.write(ctx, func(ctx context.Context, tx tx) (err error) {
+	err = db.write(hurried(ctx, t), func(ctx context.Context, tx tx) (err error) {
 		if err := db.lockLanes(ctx, tx, func(yield func(string) bool) {
 			for i := range l.items {
 				if it := &l.items[i]; it.target.Outcome == nil && !yield(it.target.Agent) {

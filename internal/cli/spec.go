@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+
+	"drover/client"
+)
+
+// specExample is a spec with all that can be said in one.
+//
+//go:embed spec.yaml
+var specExample string
+
+// maxSpec is the largest file with a spec that is read, in bytes.
+const maxSpec = 1 << 20
+
+// readSpec reads a spec. A misspelt name is refused: it would be a default.
+func readSpec(in io.Reader, file string) (*client.Spec, error) {
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, usagef("--file: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	data, err := io.ReadAll(io.LimitReader(in, maxSpec+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("cannot read %s: %w", file, err)
+	case len(data) > maxSpec:
+		return nil, usagef("%s is over %d bytes", file, maxSpec)
+	}
+	tree, err := parser.ParseBytes(data, 0)
+	if err != nil {
+		return nil, usagef("%s is no YAML: %w", file, err)
+	}
+	if faults := specFaults(tree); len(faults) > 0 {
+		return nil, usagef("%s is no spec:\n  %s", file, strings.Join(faults, "\n  "))
+	}
+	if data, err = yaml.YAMLToJSON(data); err != nil {
+		return nil, usagef("%s is no YAML: %w", file, err)
+	}
+	var spec client.Spec
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&spec); err != nil { // what an alias has brought in
+		return nil, usagef("%s is no spec: %s", file, strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return &spec, nil
+}
+
+// specFaults tells each name and each kind of value that a spec does not have, with its line.
+func specFaults(tree *ast.File) []string {
+	var r specReader
+	for _, doc := range tree.Docs {
+		if doc.Body != nil {
+			r.value("", doc.Body, reflect.TypeFor[client.Spec]())
+		}
+	}
+	return r.faults
+}
+
+// specReader compares a tree of YAML with the fields of a spec.
+type specReader struct{ faults []string }
+
+func (r *specReader) fault(node ast.Node, format string, args ...any) {
+	r.faults = append(r.faults, fmt.Sprintf("line %d: %s", node.GetToken().Position.Line, fmt.Sprintf(format, args...)))
+}
+
+// value looks at the value of a field; the path is empty for the whole.
+func (r *specReader) value(path string, node ast.Node, t reflect.Type) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch n := node.(type) {
+	case *ast.AnchorNode:
+		r.value(path, n.Value, t)
+		return
+	case *ast.TagNode:
+		r.value(path, n.Value, t)
+		return
+	case *ast.AliasNode, *ast.NullNode:
+		return
+	case *ast.MappingValueNode: // a mapping with one entry
+		node = &ast.MappingNode{BaseNode: n.BaseNode, Start: n.Start, Values: []*ast.MappingValueNode{n}}
+	}
+	if t == reflect.TypeFor[json.RawMessage]() {
+		return
+	}
+	name := path
+	if name == "" {
+		name = "the file"
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		if m, ok := node.(*ast.MappingNode); ok {
+			r.mapping(path, m, t)
+			return
+		}
+		r.fault(node, "%s: expected names with values", name)
+	case reflect.Slice:
+		list, ok := node.(*ast.SequenceNode)
+		if !ok {
+			r.fault(node, "%s: expected a list", name)
+			return
+		}
+		for i, item := range list.Values {
+			r.value(fmt.Sprintf("%s[%d]", path, i), item, t.Elem())
+		}
+	default:
+		if expected := mismatch(node, t.Kind()); expected != "" {
+			r.fault(node, "%s is %.80s: expected %s", name, strings.TrimSpace(node.String()), expected)
+		}
+	}
+}
+
+// mismatch says what is expected of a single value, where it is not that.
+func mismatch(node ast.Node, kind reflect.Kind) string {
+	_, whole := node.(*ast.IntegerNode)
+	_, broken := node.(*ast.FloatNode)
+	_, truth := node.(*ast.BoolNode)
+	_, text := node.(*ast.StringNode)
+	_, block := node.(*ast.LiteralNode)
+	switch kind {
+	case reflect.Bool:
+		if !truth {
+			return "true or false"
+		}
+	case reflect.Float32, reflect.Float64:
+		if !whole && !broken {
+			return "a number"
+		}
+	case reflect.Int, reflect.Int64:
+		if d, err := time.ParseDuration(strings.TrimSpace(node.String())); err == nil && d%time.Second == 0 && !whole {
+			return fmt.Sprintf("a whole number; %s is %d seconds", strings.TrimSpace(node.String()), d/time.Second)
+		}
+		if !whole {
+			return "a whole number"
+		}
+	default:
+		if !text && !block {
+			return "a text; put it in quotes"
+		}
+	}
+	return ""
+}
+
+// mapping looks at the names of a mapping and at what they have.
+func (r *specReader) mapping(path string, m *ast.MappingNode, t reflect.Type) {
+	fields := specFields(t)
+	for _, entry := range m.Values {
+		if _, merged := entry.Key.(*ast.MergeKeyNode); merged {
+			continue
+		}
+		key := entry.Key.GetToken().Value
+		at := strings.TrimPrefix(path+"."+key, ".")
+		if field, ok := fields[key]; ok {
+			r.value(at, entry.Value, field)
+			continue
+		}
+		hint := ""
+		if near := nearSpecNames(path, key); len(near) > 0 {
+			hint = "; did you mean " + orList(near) + "?"
+		}
+		r.fault(entry.Key, "there is no %s%s", at, hint)
+	}
+}
+
+// specFields are the fields of a part of a spec, by their names.
+func specFields(t reflect.Type) map[string]reflect.Type {
+	fields := map[string]reflect.Type{}
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		fields[name] = f.Type
+	}
+	return fields
+}
+
+// nearSpecNames are the names that a misspelt one in some part may stand for: those of that part first, else what is called so elsewhere.
+func nearSpecNames(path, key string) []string {
+	var here, elsewhere []string
+	eachSpecName("", reflect.TypeFor[client.Spec](), func(name string) {
+		parent, last := "", name
+		if i := strings.LastIndexByte(name, '.'); i >= 0 {
+			parent, last = name[:i], name[i+1:]
+		}
+		switch {
+		case parent == path:
+			here = append(here, last)
+		case strings.EqualFold(last, key):
+			elsewhere = append(elsewhere, name)
+		}
+	})
+	if near := nearest(key, here); len(near) > 0 {
+		return near
+	}
+	return elsewhere
+}
+
+// eachSpecName calls do with the name of each field, in the order in which a spec has them.
+func eachSpecName(path string, t reflect.Type, do func(name string)) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return
+	}
+	for f := range t.Fields() {
+		last, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		name := strings.TrimPrefix(path+"."+last, ".")
+		do(name)
+		eachSpecName(name, f.Type, do)
+	}
+}

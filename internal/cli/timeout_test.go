@@ -1,0 +1,122 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"drover/internal/cli"
+	"drover/internal/command"
+	"drover/test/harness"
+)
+
+// TestEachCommandEnds: a server that takes calls and answers none holds no command for longer than its --timeout.
+func TestEachCommandEnds(t *testing.T) {
+	over := make(chan struct{})
+	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-over }))
+	t.Cleanup(silent.Close)
+	t.Cleanup(func() { close(over) })
+	t.Setenv("DROVER_APP_CODE", "a")
+	t.Setenv("DROVER_APP_SECRET", "s")
+	spec := filepath.Join(t.TempDir(), "spec.yaml")
+	if err := os.WriteFile(spec, []byte("identity: {proc_name: p}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	more := map[string][]string{
+		"drover register":       {"--hosts", "h", "--file", spec},
+		"drover token create":   {"--area", "0", "--uses", "1", "--ttl", "1h"},
+		"drover webhook create": {"--url", "http://127.0.0.1"},
+		"drover webhook change": {"--note", "n"},
+		"drover app change":     {"--note", "n"},
+		"drover events":         {"--follow"},
+	}
+	placeholder := regexp.MustCompile(`^[A-Z/|]+$`)
+	asked := 0
+	walk(cli.NewRoot(), func(cmd *cobra.Command) {
+		if cmd.Flags().Lookup("timeout") == nil {
+			return
+		}
+		asked++
+		args := strings.Fields(cmd.CommandPath())[1:]
+		usage, _, _ := strings.Cut(cmd.Use, " --")
+		for _, word := range strings.Fields(usage)[1:] {
+			switch word = strings.TrimSuffix(word, "..."); {
+			case word == "RIGHT":
+				args = append(args, "stop on web")
+			case placeholder.MatchString(word):
+				args = append(args, "x/y")
+			}
+		}
+		args = append(args, more[cmd.CommandPath()]...)
+		args = append(args, "--server", silent.URL, "--timeout", "50ms")
+		root := cli.NewRoot()
+		var out bytes.Buffer
+		root.SetOut(&out)
+		root.SetErr(&out)
+		root.SilenceErrors, root.SilenceUsage = true, true
+		root.SetArgs(args)
+		ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
+		defer cancel()
+		err := root.ExecuteContext(ctx)
+		if exit, ok := errors.AsType[*command.ExitError](err); !ok || exit.Code != command.Unreachable || ctx.Err() != nil {
+			t.Errorf("drover %s: %v\n%s", strings.Join(args, " "), err, out.String())
+		}
+	})
+	if asked < 40 {
+		t.Errorf("only %d commands have a --timeout", asked)
+	}
+}
+
+// TestTimeoutAgainstAStoppedServer: the kernel takes the calls of a server that hangs. Each command ends in time, with 6, and says why.
+func TestTimeoutAgainstAStoppedServer(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t, binaries.drover)
+	registered(t, s, "hang/p")
+	id := strings.TrimSpace(run(t, s, "start", "hang/p", "--no-wait"))
+	harness.Signal(t, s.PID(), syscall.SIGSTOP)
+	t.Cleanup(func() { harness.Signal(t, s.PID(), syscall.SIGCONT) })
+	for _, args := range [][]string{
+		{"ps"}, {"status", "hang/p"}, {"why"}, {"events"}, {"events", "-f"}, {"stop", "hang/p"}, {"task", "watch", id}, {"agents"},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
+		out, err := exec.CommandContext(ctx, binaries.drover, append(args, "--timeout", "200ms", "--data-dir", s.DataDir)...).CombinedOutput()
+		if exitCode(err) != 6 || ctx.Err() != nil {
+			t.Errorf("drover %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		if !strings.Contains(string(out), "it did not answer in time") {
+			t.Errorf("drover %s says %q", strings.Join(args, " "), out)
+		}
+		cancel()
+	}
+}
+
+// TestTimeoutIsKeptByAStop: it bounds the whole command, with what comes before the waiting.
+func TestTimeoutIsKeptByAStop(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t, binaries.drover)
+	registered(t, s, "slow/p")
+	out, err := exec.Command(binaries.drover, "start", "slow/p", "--timeout", "1s", "--data-dir", s.DataDir).CombinedOutput()
+	if exitCode(err) != 6 || !strings.Contains(string(out), "not done within 1s") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	hint := regexp.MustCompile(`follow it with: (.*)\n`).FindStringSubmatch(string(out))
+	if hint == nil {
+		t.Fatalf("no hint in %q", out)
+	}
+	follow := exec.Command("sh", "-c", hint[1])
+	follow.Env = append(os.Environ(), "PATH="+filepath.Dir(binaries.drover)+":"+os.Getenv("PATH"))
+	if out, err := follow.CombinedOutput(); err != nil || !strings.Contains(string(out), "1 ok") {
+		t.Errorf("%s: %v\n%s", hint[1], err, out)
+	}
+}
