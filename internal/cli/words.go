@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,12 +59,20 @@ func nearest(word string, words []string) []string {
 			continue
 		}
 		lower := strings.ToLower(w)
-		if distance(word, lower) <= max(1, len(word)/4) || len(word) > 2 && strings.Contains(lower, word) {
+		if distance(word, lower) <= max(1, len(word)/4) || swapped(word, lower) || len(word) > 2 && strings.Contains(lower, word) {
 			seen[w] = true
 			near = append(near, w)
 		}
 	}
 	return near
+}
+
+// swapped reports whether two words are of the same letters and differ in two places: strat and start.
+func swapped(a, b string) bool {
+	x, y := []rune(a), []rune(b)
+	slices.Sort(x)
+	slices.Sort(y)
+	return slices.Equal(x, y) && distance(a, b) <= 2
 }
 
 // distance counts the letters that must be changed, added or left out to make b of a (Levenshtein).
