@@ -14,14 +14,14 @@ func TestSpecFaults(t *testing.T) {
 		{"nothing wrong", specExample, ""},
 		{"an anchor and a merge", "identity: &i {proc_name: x}\nlabels: {any: [thing, 1]}\ncommands:\n  start: |\n    a\n    b\n", ""},
 		{
-			"misspelt names", "identty: {proc_name: x}\npolicy:\n  op_timout: 5\n  stop_checks: 1\n  frobnicate: 2\nop_timeout: 60\ncommand:\n  start: x\ncommands: {strat: x}\n",
+			"misspelt names", "identty: {proc_name: x}\npolicy:\n  op_timout: 5\n  stop_checks: 1\n  frobnicate: 2\nop_timeout: 60\ncommand:\n  start: x\ncommands: {sotp: x}\n",
 			"line 1: there is no identty; did you mean identity?\n  " +
 				"line 3: there is no policy.op_timout; did you mean op_timeout?\n  " +
 				"line 4: there is no policy.stop_checks; did you mean stop_check?\n  " +
 				"line 5: there is no policy.frobnicate\n  " +
 				"line 6: there is no op_timeout; did you mean policy.op_timeout?\n  " +
 				"line 7: there is no command; did you mean commands?\n  " +
-				"line 9: there is no commands.strat; did you mean start?",
+				"line 9: there is no commands.sotp; did you mean stop?",
 		},
 		{
 			"values of another kind", "identity: {proc_name: 5, user: [root]}\npolicy: {op_timeout: 2h, start_retries: many, start_interval: 1.5}\nlimits: {cpu: half}\n" +

@@ -67,7 +67,7 @@ func nearest(word string, words []string) []string {
 	return near
 }
 
-// swapped reports whether two words are of the same letters and differ in two places: strat and start.
+// swapped reports whether two words are of the same letters and differ in two places: sotp and stop.
 func swapped(a, b string) bool {
 	x, y := []rune(a), []rune(b)
 	slices.Sort(x)
