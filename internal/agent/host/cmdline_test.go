@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"drover/internal/agent/launch"
+	"drover/test/harness"
 )
 
 // TestCommandLine: what is shown of a command that runs is what somebody has written, and of another process all.
@@ -16,13 +17,11 @@ func TestCommandLine(t *testing.T) {
 	}
 	defer h.Discard("run")
 	defer child.Abandon()
-	i, err := h.Instance(child.Identity())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if i.Cmdline != line {
-		t.Errorf("it is shown as %q, want %q", i.Cmdline, line)
-	}
+	// Until it has executed its shell it has no command line of its own.
+	harness.Eventually(t, "the command line to be shown", func() bool {
+		i, err := h.Instance(child.Identity())
+		return err == nil && i.Cmdline == line
+	})
 	for _, other := range []string{"/bin/sh -c echo", "sleep 1000", ""} {
 		if got := launch.Ungated(other); got != other {
 			t.Errorf("of %q is shown %q", other, got)
