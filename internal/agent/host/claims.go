@@ -72,6 +72,9 @@ func (h *Host) Take(claim string) (rival int) {
 	}
 }
 
+// unseen stands for the pid of a drover that this one cannot see: it is in another pid namespace.
+const unseen = -1
+
 // Rival implements operation.Claims.
 func (h *Host) Rival(claim string) int {
 	if h.claims.file == nil {
@@ -80,6 +83,9 @@ func (h *Host) Rival(claim string) int {
 	l := h.claims.lock(claim, unix.F_WRLCK)
 	if err := unix.FcntlFlock(h.claims.file.Fd(), unix.F_GETLK, &l); err != nil || l.Type == unix.F_UNLCK {
 		return 0
+	}
+	if l.Pid <= 0 {
+		return unseen
 	}
 	return int(l.Pid)
 }
