@@ -113,6 +113,9 @@ type Commands struct {
 	Health  string `json:"health,omitempty"`
 }
 
+// Asks reports whether a running process can be asked for its version or its health.
+func (c *Commands) Asks() bool { return c.Version != "" || c.Health != "" }
+
 // Limits are upper bounds as percent of the whole machine (CPU, Mem) or counts; zero or less means none.
 type Limits struct {
 	CPU  float64 `json:"cpu,omitempty"`

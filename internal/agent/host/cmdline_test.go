@@ -19,7 +19,7 @@ func TestCommandLine(t *testing.T) {
 	defer child.Abandon()
 	// Until it has executed its shell it has no command line of its own.
 	harness.Eventually(t, "the command line to be shown", func() bool {
-		i, err := h.Instance(child.Identity())
+		i, _, err := h.Instance(child.Identity())
 		return err == nil && i.Cmdline == line
 	})
 	for _, other := range []string{"/bin/sh -c echo", "sleep 1000", ""} {

@@ -186,10 +186,10 @@ func (h *Host) Signal(id procfs.Identity, sig syscall.Signal) error {
 }
 
 // Instance implements operation.Processes.
-func (h *Host) Instance(id procfs.Identity) (process.Instance, error) {
-	i, err := h.sampler.Instance(id)
+func (h *Host) Instance(id procfs.Identity) (i process.Instance, moved bool, err error) {
+	i, moved, err = h.sampler.Instance(id)
 	i.Cmdline = launch.Ungated(i.Cmdline)
-	return i, err
+	return i, moved, err
 }
 
 // Glance implements operation.Processes.

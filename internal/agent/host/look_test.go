@@ -162,7 +162,7 @@ func TestInstances(t *testing.T) {
 func TestSignalAndInstance(t *testing.T) {
 	h := open(t, t.TempDir())
 	who := start(t, harness.Sleeper(t, t.TempDir(), "daemon"))
-	i, err := h.Instance(who.Identity)
+	i, _, err := h.Instance(who.Identity)
 	if err != nil || i.PID != who.PID || !strings.Contains(i.Cmdline, "daemon 1000") || i.Threads != 1 || time.Since(time.Unix(i.StartedAt, 0)).Abs() > time.Minute {
 		t.Errorf("instance %+v, %v", i, err)
 	}
@@ -171,7 +171,7 @@ func TestSignalAndInstance(t *testing.T) {
 	if err := h.Signal(stranger, syscall.SIGKILL); !errors.Is(err, liveness.ErrGone) {
 		t.Errorf("a signal to another process at the pid: %v", err)
 	}
-	if i, err := h.Instance(stranger); err == nil {
+	if i, _, err := h.Instance(stranger); err == nil {
 		t.Errorf("another process at the pid is described: %+v", i)
 	}
 	if err := h.Signal(who.Identity, syscall.SIGTERM); err != nil {

@@ -25,7 +25,7 @@ type Asker interface {
 // run, because whoever may look need not be one who may run commands.
 func (n *session) ask(instance procfs.Identity, status *process.Status) {
 	rec := n.subject.Record
-	if rec == nil || rec.Spec.Commands.Version == "" && rec.Spec.Commands.Health == "" || !n.MayAsk(n.id, &rec.Spec) {
+	if rec == nil || !rec.Spec.Commands.Asks() || !n.MayAsk(n.id, &rec.Spec) {
 		return
 	}
 	status.Health, status.Version = n.Asker.Ask(n.ctx, n.id, probe.Subject{Instance: instance, Revision: rec.Revision, Spec: &rec.Spec})

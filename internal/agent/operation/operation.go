@@ -50,9 +50,9 @@ type Processes interface {
 	Watch(id procfs.Identity, fn func(liveness.Exit)) (stop func(), err error)
 	// Signal sends a signal to exactly that process, or fails with liveness.ErrGone.
 	Signal(id procfs.Identity, sig syscall.Signal) error
-	// Instance describes it as /proc shows it.
-	Instance(id procfs.Identity) (process.Instance, error)
-	// Glance reports, at next to no cost, whether it is alive and whether its Instance is another one than was told last.
+	// Instance describes it as /proc shows it, and reports whether that is another Instance than was told last.
+	Instance(id procfs.Identity) (i process.Instance, moved bool, err error)
+	// Glance reports, at next to no cost, whether it is alive and whether its Instance has moved.
 	Glance(id procfs.Identity) (alive, moved bool)
 }
 
@@ -165,6 +165,8 @@ type Subject struct {
 	Hurry <-chan struct{}
 	// Checking is called when a check begins: from then on nothing is done, only looked at. It may be nil.
 	Checking func()
+	// Seen is the instance on record, if it has been looked at for this operation; else nil.
+	Seen *process.Instance
 }
 
 // Hosted reports the hosting flag.

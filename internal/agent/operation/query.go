@@ -45,15 +45,21 @@ func (n *session) query() (Result, error) {
 // that it is: it is not looked at twice.
 func (n *session) lookClosely() (Sighting, *process.Instance) {
 	if known := n.runtime.Process; known != nil && n.spec.Policy.Instances <= 1 {
-		if i, err := n.Processes.Instance(*known); err == nil {
-			return Sighting{ID: known, PIDFile: n.runtime.PIDFile, Matches: 1}, &i
+		i := n.subject.Seen
+		if i == nil {
+			if now, _, err := n.Processes.Instance(*known); err == nil {
+				i = &now
+			}
+		}
+		if i != nil {
+			return Sighting{ID: known, PIDFile: n.runtime.PIDFile, Matches: 1}, i
 		}
 	}
 	seen := n.look()
 	if !seen.Alive() {
 		return seen, nil
 	}
-	i, err := n.Processes.Instance(*seen.ID)
+	i, _, err := n.Processes.Instance(*seen.ID)
 	if err != nil {
 		return seen, nil
 	}

@@ -150,7 +150,7 @@ func (n *session) started(seen Sighting, run string) {
 		run = cmp.Or(born, run)
 	}
 	n.runtime.Run, n.runtime.Outside, n.runtime.User = run, false, n.spec.Identity.User
-	if i, err := n.Processes.Instance(*seen.ID); err == nil {
+	if i, _, err := n.Processes.Instance(*seen.ID); err == nil {
 		n.runtime.LastStartAt = i.StartedAt
 	}
 }

@@ -133,7 +133,7 @@ func (n *session) foreign(target procfs.Identity) string {
 	if n.runtime.Run != "" || n.runtime.PIDFile != "" {
 		return ""
 	}
-	i, err := n.Processes.Instance(target)
+	i, _, err := n.Processes.Instance(target)
 	if err != nil {
 		return ""
 	}

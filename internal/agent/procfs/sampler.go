@@ -66,27 +66,28 @@ func NewSampler(f FS, cpus int) *Sampler {
 	return s
 }
 
-// Instance looks at the process that id names. CPU covers the time since the last Instance at least a second before, at the
-// first look the whole life of the process. Version and Health stay empty. The error is fs.ErrNotExist when the process has
-// ended.
-func (s *Sampler) Instance(id Identity) (process.Instance, error) {
+// Instance looks at the process that id names, and reports as Glance does whether what it says has moved. CPU covers the time since the
+// last Instance at least a second before, at the first look the whole life of the process. Version and Health stay empty. The error is
+// fs.ErrNotExist when the process has ended.
+func (s *Sampler) Instance(id Identity) (i process.Instance, moved bool, err error) {
 	p, stat, err := s.look(id)
 	if err != nil {
-		return process.Instance{}, fmt.Errorf("cannot sample process %d: %w", id.PID, err)
+		return process.Instance{}, false, fmt.Errorf("cannot sample process %d: %w", id.PID, err)
 	}
 	args := s.fs.args(id.PID)
 	total, err := s.memory()
 	if err != nil {
-		return process.Instance{}, err
+		return process.Instance{}, false, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.startedAt.IsZero() {
 		// Kept, so that the start time of a process does not waver with the clock's corrections.
 		if p.startedAt, err = s.fs.StartTime(id.StartTicks); err != nil {
-			return process.Instance{}, err
+			return process.Instance{}, false, err
 		}
 	}
+	moved = s.moved(p, stat, total)
 	now := time.Now()
 	elapsed := max(now.Sub(p.startedAt), 0)
 	ticks := stat.UserTicks + stat.SystemTicks
@@ -113,7 +114,7 @@ func (s *Sampler) Instance(id Identity) (process.Instance, error) {
 		UserTime:   float64(stat.UserTicks) / TicksPerSecond,
 		SystemTime: float64(stat.SystemTicks) / TicksPerSecond,
 		Threads:    stat.Threads,
-	}, nil
+	}, moved, nil
 }
 
 // Use is what a process has taken: processor time in all its life, and memory now, in bytes.
@@ -145,16 +146,21 @@ func (s *Sampler) Glance(id Identity) (alive, moved bool) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return true, s.moved(p, stat, total)
+}
+
+// moved compares a look with what Instance said last. The lock of the sample is held.
+func (s *Sampler) moved(p *sample, stat Stat, total int64) bool {
 	window := time.Since(p.at)
 	if p.at.IsZero() || p.comm != stat.Comm {
-		return true, true
+		return true
 	}
 	if window < minWindow {
-		return true, false
+		return false
 	}
 	ticks := stat.UserTicks + stat.SystemTicks
 	now := process.Usage{CPU: s.share(ticks-min(p.ticks, ticks), window), Mem: memShare(stat.RSS, total)}
-	return true, now.MovedFrom(process.Usage{CPU: p.cpu, Mem: p.mem})
+	return now.MovedFrom(process.Usage{CPU: p.cpu, Mem: p.mem})
 }
 
 // look sees whether the process that id names is alive. It reads as little as it can: it is done for every process of the host.

@@ -36,7 +36,7 @@ func TestSampler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := procfs.NewSampler(f, 2)
 		use(100, 0)
-		first, err := s.Instance(id)
+		first, _, err := s.Instance(id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +49,7 @@ func TestSampler(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		use(150, 50) // 1 s of 2 s on one of two processors
-		second, err := s.Instance(id)
+		second, _, err := s.Instance(id)
 		if err != nil || second.CPU != 25 {
 			t.Errorf("cpu %v %%, want 25: %v", second.CPU, err)
 		}
@@ -58,11 +58,11 @@ func TestSampler(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 		use(152, 50)
-		if soon, err := s.Instance(id); err != nil || soon.CPU != 25 {
+		if soon, _, err := s.Instance(id); err != nil || soon.CPU != 25 {
 			t.Errorf("cpu within a moment %v %%, want the last figure: %v", soon.CPU, err)
 		}
 		time.Sleep(990 * time.Millisecond)
-		if later, err := s.Instance(id); err != nil || later.CPU != 1 {
+		if later, _, err := s.Instance(id); err != nil || later.CPU != 1 {
 			t.Errorf("cpu %v %%, want 1: %v", later.CPU, err)
 		}
 		if u, err := s.Use(id); err != nil || u != (procfs.Use{CPU: 2020 * time.Millisecond, RSS: int64(25 * os.Getpagesize())}) {
@@ -70,13 +70,13 @@ func TestSampler(t *testing.T) {
 		}
 		// The pid is used again, then free.
 		set(0, 0, 999, 25)
-		if _, err := s.Instance(id); !errors.Is(err, fs.ErrNotExist) {
+		if _, _, err := s.Instance(id); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("of another process at the pid: %v", err)
 		}
 		if err := os.RemoveAll(filepath.Join(root, "42")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Instance(id); !errors.Is(err, fs.ErrNotExist) {
+		if _, _, err := s.Instance(id); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("of no process: %v", err)
 		}
 	})
@@ -107,7 +107,7 @@ func TestGlance(t *testing.T) {
 		}
 		instance := func() {
 			t.Helper()
-			if _, err := s.Instance(id); err != nil {
+			if _, _, err := s.Instance(id); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -186,7 +186,7 @@ func TestSamplerOnSelf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := procfs.NewSampler(f, 0).Instance(id)
+	got, _, err := procfs.NewSampler(f, 0).Instance(id)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,17 +14,7 @@ import (
 // start begins a task.
 func (r *runner) start(ctx context.Context, t task) {
 	if t.entry.Op == process.Query {
-		// A question changes nothing: the process stays watched as it is, with what a look has just shown.
-		if r.machine.State != lifecycle.Unknown {
-			r.relist(ctx)
-			r.review(ctx)
-		}
-		subject := operation.Subject{Record: r.record, Runtime: r.runtime}
-		over := r.comparing
-		r.sup.turns.beside(func() {
-			afterComparison(ctx, over)
-			r.operate(ctx, ctx, t, subject)
-		})
+		r.query(ctx, t)
 		return
 	}
 	r.hold()
@@ -57,6 +47,26 @@ func (r *runner) start(ctx context.Context, t task) {
 	r.sup.turns.beside(func() {
 		defer cancel(nil)
 		r.operate(ctx, withHolder(doing, &t.entry), t, subject)
+	})
+}
+
+// query answers a question, which changes nothing: the process stays watched as it is, with what a look has just shown. Where that look
+// is all that the answer takes, it is given at once, and beside the runner where something may have to be waited for.
+func (r *runner) query(ctx context.Context, t task) {
+	var seen *process.Instance
+	if r.machine.State != lifecycle.Unknown {
+		seen = r.sight(ctx)
+		r.review(ctx)
+	}
+	subject := operation.Subject{Record: r.record, Runtime: r.runtime, Seen: seen}
+	over := r.comparing
+	if seen != nil && over == nil && !r.record.Spec.Commands.Asks() {
+		r.operate(ctx, ctx, t, subject)
+		return
+	}
+	r.sup.turns.beside(func() {
+		afterComparison(ctx, over)
+		r.operate(ctx, ctx, t, subject)
 	})
 }
 
@@ -112,7 +122,7 @@ func (r *runner) operate(ctx, doing context.Context, t task, subject operation.S
 		r.post(func(ctx context.Context, r *runner) { r.operated(ctx, &e, result) })
 		return
 	}
-	if rec := subject.Record; rec != nil && (rec.Spec.Commands.Version != "" || rec.Spec.Commands.Health != "") {
+	if rec := subject.Record; rec != nil && rec.Spec.Commands.Asks() {
 		r.sup.cfg.Sink.Changed(r.id) // what it has just said of itself
 	}
 	r.sup.cfg.Sink.Finished(e.Item, result.Outcome)

@@ -54,7 +54,7 @@ func (r *runner) snapshot() (process.Status, *process.Spec, bool) {
 
 // describe adds what is known of the running instance.
 func (r *runner) describe(f face, s *process.Status) {
-	i, err := r.sup.cfg.Operator.Processes.Instance(*f.runtime.Process)
+	i, _, err := r.sup.cfg.Operator.Processes.Instance(*f.runtime.Process)
 	if err != nil {
 		return
 	}

@@ -98,6 +98,21 @@ func (r *runner) ended(ctx context.Context, who procfs.Identity, seen operation.
 	r.sweepAfter(ctx, asked)
 }
 
+// sight is relist for somebody who asks: what runs as it is believed to is looked at once, and told of; nil where that is not so.
+func (r *runner) sight(ctx context.Context) *process.Instance {
+	if r.machine.State == lifecycle.Running && !r.work.busy && r.record != nil && !r.watching.awaits && r.runtime.Process != nil {
+		if i, moved, err := r.sup.cfg.Operator.Processes.Instance(*r.runtime.Process); err == nil {
+			r.watching.doubted = false
+			if moved {
+				r.sup.cfg.Sink.Changed(r.id)
+			}
+			return &i
+		}
+	}
+	r.relist(ctx)
+	return nil
+}
+
 // relist compares what is believed with what is there.
 func (r *runner) relist(ctx context.Context) {
 	if r.work.busy || r.record == nil || r.watching.awaits || r.sup.stands(r) {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"math"
@@ -120,4 +121,12 @@ func (r *reconciler) desires(ctx context.Context, agent string, v desired.Verdic
 		}
 	}
 	return d, nil
+}
+
+func encodedSize(spec *process.Spec) int {
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return maxBytes // it travels alone, and sealing it tells why it can't
+	}
+	return len(text)
 }

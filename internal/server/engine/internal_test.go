@@ -23,7 +23,7 @@ func TestPack(t *testing.T) {
 	items := func(n int, spec *process.Spec, age time.Duration) []store.Item {
 		out := make([]store.Item, n)
 		for i := range out {
-			out[i] = store.Item{Spec: spec, Created: epoch.Add(age)}
+			out[i] = store.Item{Spec: spec, SpecSize: encodedSize(spec), Created: epoch.Add(age)}
 		}
 		return out
 	}

@@ -39,14 +39,9 @@ func pack(items []store.Item) [][]store.Item {
 		return [][]store.Item{items}
 	}
 	var batches [][]store.Item
-	sizes := map[*process.Spec]int{}
 	first, bytes := 0, 0
 	for i := range items {
-		size, ok := sizes[items[i].Spec]
-		if !ok {
-			size = encodedSize(items[i].Spec)
-			sizes[items[i].Spec] = size
-		}
+		size := items[i].SpecSize
 		if items[i].Op == process.SetGroups {
 			size += groupsBytes
 		}
@@ -59,14 +54,6 @@ func pack(items []store.Item) [][]store.Item {
 		bytes += size
 	}
 	return append(batches, items[first:])
-}
-
-func encodedSize(spec *process.Spec) int {
-	text, err := json.Marshal(spec)
-	if err != nil {
-		return maxBytes // it travels alone, and sealing it tells why it can't
-	}
-	return len(text)
 }
 
 // sender sends manifests and notes what came of it.

@@ -220,7 +220,8 @@ func (s *server) entries(ctx context.Context, c *call, task string, w *jsonWrite
 
 func (s *server) items(ctx context.Context, c *call, task string, w *jsonWriter, entry func(gse.Item) gse.Entry) error {
 	seq := sequence{w: w}
-	return s.Tasks.TaskItems(ctx, task, c.principal.App, func(v store.ItemView) error {
+	read := func(fn func(store.ItemView) error) error { return s.Tasks.TaskItems(ctx, task, c.principal.App, fn) }
+	return readAhead(read, func(v *store.ItemView) error {
 		c.audit.Targets++
 		it := gse.Item{
 			Asked: v.Asked, IP: v.IP,

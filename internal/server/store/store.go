@@ -178,8 +178,10 @@ type Item struct {
 	Process process.ID
 	Op      process.Op
 	// Spec is shared by all items of a request: it must not be changed.
-	Spec  *process.Spec
-	State task.State
+	Spec *process.Spec
+	// SpecSize is how many bytes the spec takes as JSON.
+	SpecSize int
+	State    task.State
 	// Attempts counts how often it was sent.
 	Attempts int
 	Created  time.Time

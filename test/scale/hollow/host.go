@@ -116,14 +116,14 @@ func (h *Host) end(id procfs.Identity, exit liveness.Exit) bool {
 }
 
 // Instance implements operation.Processes.
-func (h *Host) Instance(id procfs.Identity) (process.Instance, error) {
+func (h *Host) Instance(id procfs.Identity) (i process.Instance, moved bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p := h.alive[id]
 	if p == nil {
-		return process.Instance{}, fmt.Errorf("cannot look at pid %d: %w", id.PID, liveness.ErrGone)
+		return process.Instance{}, false, fmt.Errorf("cannot look at pid %d: %w", id.PID, liveness.ErrGone)
 	}
-	return process.Instance{PID: id.PID, Cmdline: "/opt/hollow/" + p.name + " --config /opt/hollow/etc/" + p.name + ".conf", Stat: "S", StartedAt: p.started.Unix()}, nil
+	return process.Instance{PID: id.PID, Cmdline: "/opt/hollow/" + p.name + " --config /opt/hollow/etc/" + p.name + ".conf", Stat: "S", StartedAt: p.started.Unix()}, false, nil
 }
 
 // Glance implements operation.Processes.

@@ -330,19 +330,19 @@ func (w *World) Signals() []Signal {
 }
 
 // Instance implements operation.Processes.
-func (w *World) Instance(id procfs.Identity) (process.Instance, error) {
+func (w *World) Instance(id procfs.Identity) (i process.Instance, moved bool, err error) {
 	if w.InstanceError != nil {
 		if err := w.InstanceError(id); err != nil {
-			return process.Instance{}, err
+			return process.Instance{}, false, err
 		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p, ok := w.procs[id]
 	if !ok {
-		return process.Instance{}, fmt.Errorf("cannot look at pid %d: %w", id.PID, liveness.ErrGone)
+		return process.Instance{}, false, fmt.Errorf("cannot look at pid %d: %w", id.PID, liveness.ErrGone)
 	}
-	return process.Instance{PID: id.PID, Cmdline: p.name, Stat: "S", StartedAt: p.started.Unix()}, nil
+	return process.Instance{PID: id.PID, Cmdline: p.name, Stat: "S", StartedAt: p.started.Unix()}, false, nil
 }
 
 // Glance implements operation.Processes. Nothing ever moves.

@@ -92,9 +92,13 @@ func readItems(ctx context.Context, query queryFunc, where string, args ...any) 
 	if err != nil || len(items) == 0 {
 		return nil, err
 	}
-	specs := map[int64]*process.Spec{}
+	type sized struct {
+		spec *process.Spec
+		size int
+	}
+	specs := map[int64]sized{}
 	for _, request := range of {
-		specs[request] = nil
+		specs[request] = sized{}
 	}
 	wanted := make([]int64, 0, len(specs))
 	for request := range specs {
@@ -111,14 +115,15 @@ func readItems(ctx context.Context, query queryFunc, where string, args ...any) 
 			return err
 		}
 		spec, err := decode[process.Spec](text)
-		specs[request] = spec
+		specs[request] = sized{spec, len(text)}
 		return err
 	}, `SELECT r.num, r.spec FROM numbers(?) j CROSS JOIN requests r ON r.num = j.value`, string(list))
 	if err != nil {
 		return nil, err
 	}
 	for i := range items {
-		items[i].Spec = specs[of[i]]
+		spec := specs[of[i]]
+		items[i].Spec, items[i].SpecSize = spec.spec, spec.size
 	}
 	return items, nil
 }

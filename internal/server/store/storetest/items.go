@@ -38,7 +38,7 @@ func leaseOnce(t *testing.T, s store.Store) {
 		t.Errorf("ids are %q and %q", want.ID, first[1].ID)
 	}
 	same(t, "item", store.Item{
-		ID: want.ID, Task: "t", App: "app", Agent: "x", Process: process.ID{Namespace: "ns", Name: "a"}, Op: process.Start, Spec: spec,
+		ID: want.ID, Task: "t", App: "app", Agent: "x", Process: process.ID{Namespace: "ns", Name: "a"}, Op: process.Start, Spec: spec, SpecSize: want.SpecSize,
 		State: task.Pending, Created: at(time.Second), Deadline: at(time.Second + task.WaitLimit),
 	}, want)
 }

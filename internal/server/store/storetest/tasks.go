@@ -2,6 +2,7 @@
 package storetest
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
@@ -284,6 +285,9 @@ func oddTexts(t *testing.T, s store.Store) {
 	same(t, "start", r.Spec.Commands.Start, it.Spec.Commands.Start)
 	if got := string(it.Spec.Labels); got != `{"n":9007199254740993}` && got != `{"n": 9007199254740993}` {
 		t.Errorf("labels are %s", got)
+	}
+	if text, err := json.Marshal(it.Spec); err != nil || it.SpecSize < len(text) {
+		t.Errorf("the spec is said to have %d bytes, and has %d (%v)", it.SpecSize, len(text), err)
 	}
 	finish(t, s, it, process.Outcome{Fault: process.Failed, Text: odd})
 	v := views(t, s, odd)[0]
