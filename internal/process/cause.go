@@ -48,6 +48,7 @@ const (
 	CauseNotReady         CauseID = "not-ready"
 	CauseFlapping         CauseID = "flapping"
 	CauseOutside          CauseID = "started-outside"
+	CauseNotInForce       CauseID = "not-in-force"
 	CauseWorkerOOM        CauseID = "worker-out-of-memory"
 	CauseTooFew           CauseID = "too-few-instances"
 	CauseOperating        CauseID = "operation-under-way"

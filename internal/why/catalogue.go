@@ -71,6 +71,10 @@ func asked() []Entry {
 			"Find out who starts it; `drover restart` puts it under drover's own run.", Notice,
 		},
 		{
+			process.CauseNotInForce, "Not in force", "Its spec asks for something that is stored and not done.",
+			"Take it out of the spec, or give the host what it lacks.", Notice,
+		},
+		{
 			process.CauseOperating, "Operation under way", "An operation holds it at this moment.",
 			"Wait for the task, or follow it with `drover task watch`.", Notice,
 		},

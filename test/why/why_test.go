@@ -78,6 +78,12 @@ func asked() []injection {
 			o.does("host", false)
 			return o
 		}, nil},
+		{"not-in-force", right, func(t *testing.T, s *harness.Server, name string) *subject {
+			o := newSubject(t, s, name, "plain")
+			o.part("policy")["crontab"] = "*/5 * * * *"
+			o.does("start", true)
+			return o
+		}, []string{"crontab_rule is stored and not used"}},
 		{"operation-under-way", right, func(t *testing.T, s *harness.Server, name string) *subject {
 			o := newSubject(t, s, name, "plain")
 			o.does("start", true)

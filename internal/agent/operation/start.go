@@ -159,7 +159,7 @@ func (n *session) started(seen Sighting, run string) {
 func (n *session) hosted(notes ...string) (Result, error) {
 	rec := n.record()
 	rec.Spec, rec.Hosted, rec.GivenUp, rec.Want = *n.spec, true, false, process.WantRunning
-	notes = slices.Concat(notes, []string{EndedText(n.ended)}, policyNotes(n.spec.Policy), n.limitNotes())
+	notes = slices.Concat(notes, []string{EndedText(n.ended)}, policyNotes(n.spec.Policy), n.limitNotes(n.spec))
 	return Result{
 		Outcome: process.Outcome{Text: successText(notes...), Hosted: true},
 		Change:  specstore.Change{Put: rec},

@@ -43,7 +43,11 @@ func (r *runner) snapshot() (process.Status, *process.Spec, bool) {
 	if f.runtime.Process != nil {
 		r.describe(f, &s)
 	}
-	if causes := f.causes(&s, r.sup.cfg.Bounds); len(causes) > 0 {
+	causes := f.causes(&s, r.sup.cfg.Bounds)
+	if text := r.sup.cfg.Operator.NotInForce(&f.record.Spec); text != "" {
+		causes = append(causes, process.Cause{ID: process.CauseNotInForce, Text: text, Since: 1000 * f.record.RegisteredAt})
+	}
+	if len(causes) > 0 {
 		s.Cause, s.Further = causes[0], causes[1:]
 	}
 	if s.Cause.Text != "" {
