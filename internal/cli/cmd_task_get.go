@@ -19,9 +19,9 @@ func newTaskGet() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			task, err := c.Operation(cmd.Context(), args[0], 0)
+			task, err := taskNamed(cmd.Context(), c, args[0])
 			if err != nil {
-				return exitOf(err)
+				return err
 			}
 			var f client.ResultFilter
 			if failed {

@@ -17,9 +17,9 @@ Exit codes are those of the task: 0 done, 1 failed, 7 done on some targets only;
 			if err != nil {
 				return err
 			}
-			task, err := c.Operation(cmd.Context(), args[0], 0)
+			task, err := taskNamed(cmd.Context(), c, args[0])
 			if err != nil {
-				return exitOf(err)
+				return err
 			}
 			w := waiter{session: &s, output: o}
 			return w.finish(cmd, c, task)

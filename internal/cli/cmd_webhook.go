@@ -17,10 +17,13 @@ back. Needs an administrator.`,
 		newWebhookCreate(), newWebhookList(), newWebhookShow(), newWebhookChange(), newWebhookTest(), newWebhookRotate(), newWebhookDelete())
 }
 
-// deliveryText is how it stands with a webhook, in a word.
+// deliveryText is how it stands with a webhook, in a word. A test delivery changes nothing.
 func deliveryText(w client.Webhook) string {
-	if w.Delivery.Failures > 0 {
+	switch {
+	case w.Delivery.Failures > 0:
 		return "failing"
+	case w.Delivery.DeliveredAt == nil:
+		return "untried"
 	}
 	return "ok"
 }

@@ -70,6 +70,9 @@ func Main(root *cobra.Command, args []string) int {
 		if holdsOthers(cmd) && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
 			return Subcommands(cmd, rest)
 		}
+		if holdsOthers(cmd) {
+			err = fmt.Errorf("%w: flags come after the command, as in '%s %s'", err, cmd.CommandPath(), cmd.Commands()[0].Name())
+		}
 		return &UsageError{Err: err}
 	})
 	strictHelp(root)

@@ -50,6 +50,7 @@ func TestMainExitCodes(t *testing.T) {
 		},
 		{"an argument too many", []string{"run", "fast"}, nil, command.Usage, "prog: prog run takes no arguments, got [\"fast\"]\nTry 'prog --help'.\n"},
 		{"an unknown flag", []string{"run", "--m"}, nil, command.Usage, "prog: unknown flag: --m\nTry 'prog --help'.\n"},
+		{"a flag before the command", []string{"--m", "run"}, nil, command.Usage, "prog: unknown flag: --m: flags come after the command, as in 'prog "},
 		{"a flag that is no number", []string{"run", "--n", "x"}, nil, command.Usage, "prog: invalid argument \"x\" for \"--n\" flag"},
 		{"an unknown command", []string{"walk"}, nil, command.Usage, "prog: unknown command \"walk\""},
 	} {

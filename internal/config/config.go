@@ -109,13 +109,24 @@ func (b Bootstrap) Validate() error {
 	}
 }
 
-// Lock takes hold of a data directory, which is made with mode 0700, until the returned file is closed or the process
-// ends. It fails at once when another process holds it.
-func Lock(dir string) (*os.File, error) {
+// Hold is a data directory that this process has to itself.
+type Hold struct {
+	file *os.File
+	// made is the directory if Lock has made it, else "".
+	made string
+}
+
+// Lock takes hold of a data directory, which is made with mode 0700, until the hold is closed or the process ends. It fails at once when
+// another process holds it.
+func Lock(dir string) (*Hold, error) {
+	made := ""
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		made = dir
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot create data directory: %w", err)
 	}
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("cannot lock data directory: %w", err)
 	}
@@ -126,5 +137,25 @@ func Lock(dir string) (*os.File, error) {
 		}
 		return nil, fmt.Errorf("cannot lock data directory %s: %w", dir, err)
 	}
-	return f, nil
+	if held, err := f.Stat(); err == nil {
+		if there, err := os.Stat(f.Name()); err != nil || !os.SameFile(held, there) {
+			_ = f.Close()
+			return Lock(dir) // another process has just removed the file with its directory
+		}
+	}
+	return &Hold{f, made}, nil
 }
+
+// Close lets others have the directory. One that Lock has made, and that nothing was put into, is removed: a start that was refused
+// leaves no trace.
+func (h *Hold) Close() error {
+	if h.made != "" {
+		if entries, err := os.ReadDir(h.made); err == nil && len(entries) == 1 && entries[0].Name() == lockName {
+			_ = os.Remove(filepath.Join(h.made, lockName))
+			_ = os.Remove(h.made)
+		}
+	}
+	return h.file.Close()
+}
+
+const lockName = "lock"

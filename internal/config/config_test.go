@@ -124,12 +124,23 @@ func TestLock(t *testing.T) {
 	if err := lock.Close(); err != nil {
 		t.Fatal(err)
 	}
-	again, err := config.Lock(dir)
-	if err != nil {
-		t.Fatalf("after the first one has ended: %v", err)
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a directory that it has made and nobody has used is left: %v", err)
 	}
-	if err := again.Close(); err != nil {
-		t.Error(err)
+	for range 2 {
+		again, err := config.Lock(dir)
+		if err != nil {
+			t.Fatalf("after the one before has ended: %v", err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "data"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := again.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "data")); err != nil {
+			t.Errorf("what is in use was removed: %v", err)
+		}
 	}
 }
 

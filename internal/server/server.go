@@ -121,9 +121,6 @@ const reportWorkers = 256
 
 // New opens everything that the server stands on. The caller runs it with Run and Serve, or gives it back with Close.
 func New(ctx context.Context, cfg Config) (_ *Server, err error) {
-	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("cannot create server directory: %w", err)
-	}
 	cfg.Log = slog.New(newSparing(cfg.Log.Handler()))
 	s := &Server{cfg: cfg, ground: ground{link: &link{}}, metrics: metrics.New(cfg.Build), ballast: make([]byte, ballastSize)}
 	defer func() {
@@ -131,12 +128,22 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 			s.Close()
 		}
 	}()
+	tcp, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.HTTP) // first: a start that it ends leaves nothing behind
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen for HTTP: %w (--http takes another address)", err)
+	}
+	s.listener = tcp
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("cannot create server directory: %w", err)
+	}
 	if err := s.openKeys(); err != nil {
 		return nil, err
 	}
-	tcp, err := s.listen(ctx)
-	if err != nil {
-		return nil, err
+	s.listener = s.joining.listener(tcp)
+	if cfg.Socket != "" {
+		if s.socket, err = listenSocket(ctx, cfg.Socket); err != nil {
+			return nil, err
+		}
 	}
 	if s.store, err = s.openStore(ctx, tcp); err != nil {
 		return nil, err
@@ -178,18 +185,6 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		return nil, err
 	}
 	return s, s.shareKeys(ctx)
-}
-
-// listen opens the listeners of the API, and returns that of TCP without its TLS.
-func (s *Server) listen(ctx context.Context) (tcp net.Listener, err error) {
-	if tcp, err = (&net.ListenConfig{}).Listen(ctx, "tcp", s.cfg.HTTP); err != nil {
-		return nil, fmt.Errorf("cannot listen for HTTP: %w (--http takes another address)", err)
-	}
-	s.listener = s.joining.listener(tcp)
-	if s.cfg.Socket != "" {
-		s.socket, err = listenSocket(ctx, s.cfg.Socket)
-	}
-	return tcp, err
 }
 
 // newGate returns the gate of a server.

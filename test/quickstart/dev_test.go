@@ -131,9 +131,10 @@ func TestSecondDroverIsRefused(t *testing.T) {
 	if r.Code != 1 || !strings.Contains(r.Errors, "another agent uses this data directory") {
 		t.Errorf("drover-agent on the same data directory: exit code %d, says %q", r.Code, r.Errors)
 	}
-	r = harness.Finish(t, "", env, binaries.drover, "dev", "--data-dir", filepath.Join(t.TempDir(), "data"), "--http", strings.TrimPrefix(s.URL, "http://"))
-	if r.Code != 1 || !strings.Contains(r.Errors, "address already in use") {
-		t.Errorf("on the same port: exit code %d, says %q", r.Code, r.Errors)
+	dir := filepath.Join(t.TempDir(), "data")
+	r = harness.Finish(t, "", env, binaries.drover, "dev", "--data-dir", dir, "--http", strings.TrimPrefix(s.URL, "http://"))
+	if r.Code != 1 || !strings.Contains(r.Errors, "address already in use") || exists(dir) {
+		t.Errorf("on the same port: exit code %d, says %q; its data directory is left: %v", r.Code, r.Errors, exists(dir))
 	}
 	resp, err := http.Get(s.URL + "/readyz")
 	if err != nil {
