@@ -128,22 +128,9 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 			s.Close()
 		}
 	}()
-	tcp, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.HTTP) // first: a start that it ends leaves nothing behind
+	tcp, err := s.listen(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("cannot listen for HTTP: %w (--http takes another address)", err)
-	}
-	s.listener = tcp
-	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("cannot create server directory: %w", err)
-	}
-	if err := s.openKeys(); err != nil {
 		return nil, err
-	}
-	s.listener = s.joining.listener(tcp)
-	if cfg.Socket != "" {
-		if s.socket, err = listenSocket(ctx, cfg.Socket); err != nil {
-			return nil, err
-		}
 	}
 	if s.store, err = s.openStore(ctx, tcp); err != nil {
 		return nil, err
@@ -185,6 +172,26 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		return nil, err
 	}
 	return s, s.shareKeys(ctx)
+}
+
+// listen opens the listeners of the API, and the directory with the keys, and returns the listener of TCP without its TLS.
+func (s *Server) listen(ctx context.Context) (tcp net.Listener, err error) {
+	tcp, err = (&net.ListenConfig{}).Listen(ctx, "tcp", s.cfg.HTTP) // first: a start that it ends leaves nothing behind
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen for HTTP: %w (--http takes another address)", err)
+	}
+	s.listener = tcp
+	if err := os.MkdirAll(s.cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("cannot create server directory: %w", err)
+	}
+	if err := s.openKeys(); err != nil {
+		return nil, err
+	}
+	s.listener = s.joining.listener(tcp)
+	if s.cfg.Socket != "" {
+		s.socket, err = listenSocket(ctx, s.cfg.Socket)
+	}
+	return tcp, err
 }
 
 // newGate returns the gate of a server.
