@@ -49,6 +49,14 @@ func HashSecret(secret string) (string, error) {
 	return strings.Join([]string{hashScheme, strconv.Itoa(hashIterations), b64.EncodeToString(salt), b64.EncodeToString(hash)}, "$"), nil
 }
 
+// NobodysHash is a stored form that no secret matches: to compare with it takes as long as with that of an app.
+func NobodysHash() string {
+	b64 := base64.RawStdEncoding
+	return strings.Join([]string{
+		hashScheme, strconv.Itoa(hashIterations), b64.EncodeToString(make([]byte, hashSalt)), b64.EncodeToString(make([]byte, hashSize)),
+	}, "$")
+}
+
 // SecretMatches compares a secret with its stored form, in constant time. An error says that the stored form is broken.
 func SecretMatches(stored, secret string) (bool, error) {
 	parts := strings.Split(stored, "$")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"net"
 	"net/http"
 
 	"drover/internal/server/access"
@@ -58,10 +59,14 @@ func (h *Handler) identify(ctx context.Context, c *call) (access.Principal, erro
 		return access.Principal{}, problemf(http.StatusUnauthorized, "X-Bkapi-Authorization is not a JSON object of texts")
 	}
 	c.audit.App, c.audit.User = audit.Clip(given.AppCode, maxCode), audit.Clip(given.User, maxUser)
+	address, _, _ := net.SplitHostPort(c.r.RemoteAddr)
 	who, err := h.Gate.Admit(ctx, gate.Credentials{
-		AppCode: given.AppCode, AppSecret: given.AppSecret, User: given.User, Token: given.Token,
+		AppCode: given.AppCode, AppSecret: given.AppSecret, User: given.User, Token: given.Token, Address: address,
 	})
 	if refusal, ok := errors.AsType[*gate.Refusal](err); ok {
+		if refusal.Reason == gate.Guessing {
+			return access.Principal{}, busy("too many wrong secrets came from this address", 5)
+		}
 		p := problemf(http.StatusUnauthorized, "%s", denial(refusal.Reason))
 		if refusal.Cause != nil {
 			p = failure("check the user's token", refusal.Cause)

@@ -55,9 +55,11 @@ type Results interface {
 	TaskItems(ctx context.Context, id, app string, fn func(store.ItemView) error) error
 }
 
-// Audit is the record of calls. PutAudit stores rows before it returns, NoteAudit a little later.
+// Audit is the record of calls. PutAudit stores rows before it returns, NoteAudit a little later; PutDenial counts equal denials, where
+// proven is the app that the caller has proven to be.
 type Audit interface {
 	PutAudit(ctx context.Context, rows ...store.AuditRow) error
+	PutDenial(ctx context.Context, proven string, row store.AuditRow) error
 	NoteAudit(ctx context.Context, row store.AuditRow) error
 }
 

@@ -129,8 +129,11 @@ func (h *Handler) record(ctx context.Context, c *call, status int, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTime)
 	defer cancel()
 	put := func(ctx context.Context, row store.AuditRow) error { return h.Audit.PutAudit(ctx, row) }
-	if c.audit.Allowed && c.r.Method == http.MethodGet || status == http.StatusTooManyRequests {
-		put = h.Audit.NoteAudit // a poll is not worth a sync of its own, and one over a limit shall cost none
+	switch {
+	case !c.audit.Allowed || status == http.StatusTooManyRequests: // a call that is refused must cost less than one that is not
+		put = func(ctx context.Context, row store.AuditRow) error { return h.Audit.PutDenial(ctx, c.who.App, row) }
+	case c.r.Method == http.MethodGet: // a poll is not worth a sync of its own
+		put = h.Audit.NoteAudit
 	}
 	if err := put(ctx, c.audit); err != nil {
 		h.Log.Error("audit row was lost", "endpoint", c.audit.Action, "request", c.audit.RequestID, "app", c.audit.App, "error", err)

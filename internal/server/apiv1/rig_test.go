@@ -343,6 +343,10 @@ func (e *engine) finish(t *testing.T, agent string, o process.Outcome) {
 // recorder stores every row at once.
 type recorder struct{ store.Store }
 
+func (r recorder) PutDenial(ctx context.Context, _ string, row store.AuditRow) error {
+	return r.PutAudit(ctx, row)
+}
+
 func (r recorder) NoteAudit(ctx context.Context, row store.AuditRow) error {
 	return r.PutAudit(ctx, row)
 }

@@ -36,6 +36,7 @@ type Recorder struct {
 	mu      sync.Mutex
 	rows    []store.AuditRow
 	running bool
+	denials denials
 }
 
 // New returns a recorder over a store.
@@ -70,6 +71,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-tick.C:
+			r.note(false)
 			if err := r.flush(ctx); err != nil && ctx.Err() == nil {
 				r.log.ErrorContext(ctx, "audit rows could not be written yet", "error", err)
 			}
@@ -77,6 +79,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 			r.mu.Lock()
 			r.running = false
 			r.mu.Unlock()
+			r.note(true)
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
 			defer cancel()
 			if err := r.flush(ctx); err != nil {
@@ -85,6 +88,13 @@ func (r *Recorder) Run(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// note has the counted denials written that are due, or all.
+func (r *Recorder) note(all bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rows = append(r.rows, r.denials.due(time.Now(), all)...)
 }
 
 // flush writes the rows that wait, oldest first.

@@ -43,6 +43,7 @@ type Config struct {
 type Gate struct {
 	Config
 	secrets *secrets
+	guesses *guesses
 	meters  *meters
 }
 
@@ -51,7 +52,7 @@ func New(c Config) *Gate {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Gate{Config: c, secrets: newSecrets(), meters: newMeters()}
+	return &Gate{Config: c, secrets: newSecrets(), guesses: newGuesses(), meters: newMeters()}
 }
 
 // Credentials are what a caller proves itself with; what it did not give is empty.
@@ -64,6 +65,8 @@ type Credentials struct {
 	// AccessToken and Signature tell that the caller gave one of these; neither is in use here.
 	AccessToken bool
 	Signature   bool
+	// Address is where the caller is; empty for this machine.
+	Address string
 	// Vouched tells that a trusted gateway vouches for AppCode and User: no secret is asked for.
 	Vouched bool
 }
@@ -86,6 +89,7 @@ const (
 	BadToken                      // the token is unknown or has expired
 	UserDisabled                  // the user is disabled
 	UserUnfit                     // the name holds a control character or is not valid UTF-8
+	Guessing                      // too many wrong secrets came from the address
 	LoginDown                     // the login service did not answer
 	ReasonsEnd                    // the number of reasons
 )
@@ -142,28 +146,64 @@ func (g *Gate) app(ctx context.Context, c Credentials) (store.App, error) {
 		return store.App{}, refuse(UnknownApp)
 	}
 	app, err := g.Store.GetApp(ctx, c.AppCode)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return store.App{}, refuse(UnknownApp)
-	case err != nil:
+	unknown := errors.Is(err, store.ErrNotFound)
+	if err != nil && !unknown {
 		return store.App{}, err
 	}
 	if !c.Vouched {
-		if len(c.AppSecret) > access.MaxAppSecret {
-			return store.App{}, refuse(WrongSecret)
-		}
-		ok, err := g.secrets.verify(ctx, app, c.AppSecret, g.Now())
-		switch {
-		case err != nil:
+		if err := g.proven(ctx, c, app); err != nil {
 			return store.App{}, err
-		case !ok:
-			return store.App{}, refuse(WrongSecret)
 		}
+	}
+	if unknown {
+		return store.App{}, refuse(UnknownApp)
 	}
 	if app.Disabled { // told only to who knows the secret
 		return store.App{}, refuse(AppDisabled)
 	}
 	return app, nil
+}
+
+// proven refuses a caller that does not show a secret of the app. One that names an unknown app, whose code is empty here, takes as long
+// to be refused as one with a wrong secret: codes cannot be found out by the clock.
+func (g *Gate) proven(ctx context.Context, c Credentials, app store.App) error {
+	now := g.Now()
+	if len(c.AppSecret) > access.MaxAppSecret {
+		return refuse(WrongSecret)
+	}
+	if g.secrets.known(app, c.AppSecret, now) {
+		return nil
+	}
+	if !g.guesses.few(c.Address, c.AppCode, now) {
+		return refuse(Guessing)
+	}
+	leave, err := g.secrets.turn(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if g.secrets.known(app, c.AppSecret, now) { // another call has shown it while this one waited
+		return nil
+	}
+	if !g.guesses.few(c.Address, c.AppCode, now) { // others that waited with this one have used it up
+		return refuse(Guessing)
+	}
+	right := false
+	if app.Code == "" {
+		_, err = access.SecretMatches(access.NobodysHash(), c.AppSecret)
+	} else {
+		right, err = g.secrets.verify(app, c.AppSecret, now)
+	}
+	switch {
+	case err != nil:
+		return err
+	case !right:
+		g.guesses.wrong(c.Address, c.AppCode, now)
+		if app.Code != "" {
+			return refuse(WrongSecret)
+		}
+	}
+	return nil
 }
 
 // user finds out whom the app acts for. A name counts alone where the app may give one, even beside a token: a program that

@@ -14,12 +14,8 @@ import (
 	"drover/internal/server/store"
 )
 
-// Hashing is slow, so no more than this many run at once, and none waits longer than this for its turn. Callers whose
-// secret is remembered never wait.
-const (
-	hashersAtOnce = 2
-	hashWait      = 10 * time.Second
-)
+// hashWait is how long a call waits at most for its turn to hash. Callers whose secret is remembered never wait.
+const hashWait = 10 * time.Second
 
 // secrets remembers which secret was right for which stored hash, as a MAC under a key that only this process has. There
 // is one entry per secret that was shown, of those that apps have had since the start.
@@ -35,28 +31,14 @@ type secrets struct {
 type shown struct{ app, secret string }
 
 func newSecrets() *secrets {
-	s := &secrets{hashers: make(chan struct{}, hashersAtOnce), right: map[shown][sha256.Size]byte{}}
+	s := &secrets{hashers: make(chan struct{}, hashersAtOnce()), right: map[shown][sha256.Size]byte{}}
 	_, _ = rand.Read(s.key[:]) // never fails (crypto/rand)
 	return s
 }
 
-// verify reports whether the secret is one of the app's that count now. It blocks while others hash, until ctx ends or
-// hashWait has passed.
-func (s *secrets) verify(ctx context.Context, app store.App, secret string, now time.Time) (bool, error) {
-	if s.known(app, secret, now) {
-		return true, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, hashWait)
-	defer cancel()
-	select {
-	case s.hashers <- struct{}{}:
-	case <-ctx.Done():
-		return false, fmt.Errorf("cannot hash secret in time: %w", ctx.Err())
-	}
-	defer func() { <-s.hashers }()
-	if s.known(app, secret, now) { // another call has shown it while this one waited
-		return true, nil
-	}
+// verify reports whether the secret is one of the app's that count now, and remembers it. It takes some 50 ms of processor for each secret
+// of the app: the caller has its turn.
+func (s *secrets) verify(app store.App, secret string, now time.Time) (bool, error) {
 	// The newest first: it is what a caller will go on using.
 	for _, stored := range slices.Backward(app.Secrets) {
 		if !stored.Valid(now) {
@@ -72,6 +54,18 @@ func (s *secrets) verify(ctx context.Context, app store.App, secret string, now 
 		}
 	}
 	return false, nil
+}
+
+// turn waits until the caller may hash, until ctx ends or hashWait has passed.
+func (s *secrets) turn(ctx context.Context) (leave func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, hashWait)
+	defer cancel()
+	select {
+	case s.hashers <- struct{}{}:
+		return func() { <-s.hashers }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("cannot hash secret in time: %w", ctx.Err())
+	}
 }
 
 // known reports whether the secret was found right before for a hash that still counts.

@@ -123,6 +123,7 @@ func paramCredentials(params []byte, query url.Values) (gate.Credentials, error)
 // authenticate checks who calls and whether it may call now, and enters the principal into the call.
 func (s *server) authenticate(ctx context.Context, w http.ResponseWriter, c *call, creds gate.Credentials) error {
 	c.audit.App, c.audit.User = audit.Clip(creds.AppCode, access.MaxAppCode), audit.Clip(creds.User, access.MaxUser)
+	creds.Address = c.address
 	p, err := s.Gate.Admit(ctx, creds)
 	if err != nil {
 		return c.notAdmitted(err, c.audit.App)
@@ -171,8 +172,12 @@ func (c *call) notAdmitted(err error, app string) error {
 	default:
 	}
 	r := refusef(denied, text, args...)
-	if refused.Reason == gate.LoginDown {
+	switch refused.Reason {
+	case gate.LoginDown:
 		r.kind, r.cause = unavailable, refused.Cause
+	case gate.Guessing:
+		r.kind = tooOften
+	default:
 	}
 	return r
 }
@@ -205,6 +210,7 @@ func deniedTexts() [gate.ReasonsEnd]deniedText {
 		gate.UserUnfit:    {"User authentication failed, bk_username holds a control character or is not valid UTF-8", ""},
 		gate.BadToken:     {"User authentication failed, please check if the bk_token is valid", ""},
 		gate.UserDisabled: {"User authentication failed, the user is disabled", ""},
+		gate.Guessing:     {"too many wrong secrets came from this address, try again later", ""},
 		gate.LoginDown:    {"User authentication failed, the login service could not be asked: try again later", ""},
 	}
 }

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"net/http"
 	"path"
 	"strconv"
@@ -19,6 +20,8 @@ import (
 type call struct {
 	match
 	requestID string
+	// address is the peer's, without its port; empty for one on this machine's socket.
+	address string
 	// params is the JSON object that the caller sent, in whatever form.
 	params []byte
 	// principal is who the call runs as; leave ends what its limits count, and is nil where nothing is counted.
@@ -38,6 +41,7 @@ type call struct {
 // ServeHTTP answers one request.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{match: s.paths.resolve(r.Method, r.URL.Path), requestID: audit.RequestID(r.Header.Get("X-Bkapi-Request-Id")), chinese: wantsChinese(r)}
+	c.address, _, _ = net.SplitHostPort(r.RemoteAddr)
 	defer func() {
 		if c.route != nil {
 			r.Pattern = c.route.name // as a mux would, for whoever counts calls
@@ -146,8 +150,12 @@ func (s *server) record(ctx context.Context, c *call, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTime)
 	defer cancel()
 	put := func(ctx context.Context, row store.AuditRow) error { return s.Audit.PutAudit(ctx, row) }
-	// A call over the limit must cost less than one within it, so its row may wait too.
-	if limited || c.audit.Allowed && c.route.reads() {
+	switch {
+	case limited || !c.audit.Allowed: // a call that is refused must cost less than one that is not
+		put = func(ctx context.Context, row store.AuditRow) error {
+			return s.Audit.PutDenial(ctx, c.principal.App, row)
+		}
+	case c.route.reads():
 		put = s.Audit.NoteAudit
 	}
 	if err := put(ctx, c.audit); err != nil {

@@ -48,6 +48,7 @@ type world struct {
 	observed []store.Observed
 	audit    []store.AuditRow
 	noted    int // rows that could wait
+	denials  int // rows that are counted where they are repeated
 	agents   []store.Agent
 	presence map[string]fleet.Presence // by key; who is not there is present
 	groups   map[store.GroupHost][]process.Group
@@ -322,6 +323,12 @@ func (w *world) User(_ context.Context, token string) (string, error) {
 		return "", gate.ErrNoSession
 	}
 	return user, nil
+}
+
+// PutDenial stores at once what a server counts where it is repeated.
+func (w *world) PutDenial(ctx context.Context, _ string, row store.AuditRow) error {
+	w.denials++
+	return w.PutAudit(ctx, row)
 }
 
 // NoteAudit stores at once what a server stores a little later.

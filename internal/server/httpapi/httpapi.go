@@ -60,9 +60,10 @@ type Groups interface {
 }
 
 // Audit takes the record of every call that is not a submit; those carry theirs to Engine.Submit. PutAudit returns once the row is
-// on disk; NoteAudit may store it a little later.
+// on disk; NoteAudit may store it a little later. PutDenial counts equal denials; proven is the app that the caller has proven to be.
 type Audit interface {
 	PutAudit(ctx context.Context, rows ...store.AuditRow) error
+	PutDenial(ctx context.Context, proven string, row store.AuditRow) error
 	NoteAudit(ctx context.Context, row store.AuditRow) error
 }
 

@@ -55,6 +55,7 @@ func chineseRefusals() map[string]string {
 		"User authentication failed, please provide a valid user identity, such as bk_token: the app may not name a user by bk_username": "用户认证失败，" +
 			"请提供有效的用户身份信息，如 bk_token：该应用无权用 bk_username 指定用户",
 		"User authentication failed, please check if the bk_token is valid":                 "用户认证失败，请检查 bk_token 是否有效",
+		"too many wrong secrets came from this address, try again later":                    "该地址提交的错误密钥过多，请稍后重试",
 		"User authentication failed, the login service could not be asked: try again later": "用户认证失败，登录服务暂不可用，请稍后重试",
 		"request header X-Bkapi-Authorization is not a JSON object":                         "请求头 X-Bkapi-Authorization 不是 JSON 对象",
 		"request header Bk-App-Code or Bk-Username is there more than once":                 "请求头 Bk-App-Code 或 Bk-Username 出现多次",

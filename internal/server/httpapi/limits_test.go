@@ -57,8 +57,8 @@ func TestRateLimit(t *testing.T) {
 		if want.status == 429 && got.CodeName != "RATE_LIMIT_RESTRICTION" {
 			t.Errorf("answer is %s", got.Raw)
 		}
-		if row := w.lastAudit(); row.Allowed || row.Code != want.code || row.App != "limited" || w.noted != 3 {
-			t.Errorf("recorded is %+v; %d rows may wait", row, w.noted)
+		if row := w.lastAudit(); row.Allowed || row.Code != want.code || row.App != "limited" || w.noted != 2 || w.denials != 1 {
+			t.Errorf("recorded is %+v; %d rows may wait, %d are denials", row, w.noted, w.denials)
 		}
 		w.now = w.now.Add(2 * time.Second)
 		if got := call(); *got.Code == want.code {
@@ -235,8 +235,8 @@ func TestTooMuchUnderWay(t *testing.T) {
 		if text := "499000 operations are under way, of at most 500000: try again in 5 s"; !strings.Contains(string(got.Raw), text) {
 			t.Errorf("%s: answered is %s", path, got.Raw)
 		}
-		if row := w.lastAudit(); row.Code != want.code || w.noted != 1 {
-			t.Errorf("%s: recorded is %+v; %d rows may wait", path, row, w.noted)
+		if row := w.lastAudit(); row.Code != want.code || w.denials != 1 {
+			t.Errorf("%s: recorded is %+v; %d are denials", path, row, w.denials)
 		}
 	}
 }

@@ -229,8 +229,8 @@ func TestPollsMayWaitForTheirAuditRow(t *testing.T) {
 	w.postAs(appCode, "wrong", esbGSE+"get_proc_operate_result/", `{"task_id": "unknown"}`)
 	w.post(esbGSE+"operate_proc_v2/", `{}`)
 	w.post(esbGSE+"upgrade_to_agent_id/", `{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": "new-id"}]}`)
-	if w.noted != 3 || len(w.audit) != 7 {
-		t.Errorf("%d of %d rows may wait: no denial and no change may", w.noted, len(w.audit))
+	if w.noted != 3 || w.denials != 1 || len(w.audit) != 7 {
+		t.Errorf("%d of %d rows may wait, and %d are denials: no denial and no change may wait", w.noted, len(w.audit), w.denials)
 	}
 }
 
