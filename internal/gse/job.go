@@ -151,6 +151,9 @@ func (b *jobBody) operations(meaning func(int64) (process.Op, bool), blank func(
 		}
 		spec, faults := p.translate()
 		id := process.ID{Namespace: namespace, Name: p.key(spec)}
+		if n := len(id.Name); n > longestName {
+			return nil, misreadf("%s is %d bytes long: expected at most %d", at+"value_key", n, longestName)
+		}
 		list, err := listHosts(at+"ip_list", p.Hosts, id, keyOfJob)
 		if err != nil {
 			return nil, err

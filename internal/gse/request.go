@@ -238,7 +238,7 @@ func (m *meta) id(at string) (process.ID, error) {
 	if err != nil {
 		return process.ID{}, err
 	}
-	if err := m.Name.required(at + "meta.name"); err != nil {
+	if err := m.Name.short(at + "meta.name"); err != nil {
 		return process.ID{}, err
 	}
 	return process.ID{Namespace: namespace, Name: m.Name.value}, nil
@@ -248,7 +248,7 @@ func (m *meta) namespace(at string) (string, error) {
 	if m == nil {
 		return "", missing(at + "meta")
 	}
-	if err := m.Namespace.required(at + "meta.namespace"); err != nil {
+	if err := m.Namespace.short(at + "meta.namespace"); err != nil {
 		return "", err
 	}
 	return m.Namespace.value, nil

@@ -25,7 +25,13 @@ type scanner struct {
 	offset int
 	// wrong is the first value that is of the wrong type.
 	wrong *wrongType
+	// entries counts those of all lists that are read.
+	entries int
 }
+
+// MaxEntries is how many entries all lists of a body may have together: requests, hosts, agents, processes, files. Each takes more memory
+// than its text.
+const MaxEntries = 100_000
 
 // wrongType is a value of the wrong type; the field is empty for the body itself.
 type wrongType struct{ field, kind string }
@@ -59,6 +65,8 @@ func Check(text []byte) error {
 // syntax says what keeps the data from being JSON.
 func (s *scanner) syntax() error {
 	switch {
+	case s.entries > MaxEntries:
+		return misreadf("its lists have more than %d entries", MaxEntries)
 	case s.depth > deepest:
 		return misreadf("it is nested more than %d deep", deepest)
 	case s.offset >= len(s.data):
@@ -144,7 +152,16 @@ func (s *scanner) array(field string, element func()) {
 		s.other(field)
 		return
 	}
-	s.list(']', element)
+	s.list(']', func() {
+		if field != "" {
+			s.entries++
+		}
+		if s.entries > MaxEntries {
+			s.fail()
+			return
+		}
+		element()
+	})
 }
 
 // list reads what stands between two brackets.

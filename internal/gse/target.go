@@ -118,6 +118,17 @@ func listHosts(field string, hosts []host, id process.ID, key keyFunc) ([]Target
 // may hold 30,000 of them.
 func checkTarget(v Str, field func() string) error { return v.fits(maxTarget, field) }
 
+// longestName is more than a process's name may have: what is longer is no outcome of each target, as it would stand in each key.
+const longestName = 1 << 10
+
+// short refuses what is missing, or too long to be a name.
+func (v Str) short(field string) error {
+	if n := len(v.value); n > longestName {
+		return misreadf("%s is %d bytes long: expected at most %d", field, n, longestName)
+	}
+	return v.required(field)
+}
+
 // fits refuses what is no short line of text.
 func (v Str) fits(most int, field func() string) error {
 	switch text := v.value; {

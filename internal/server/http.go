@@ -7,14 +7,17 @@ import (
 
 	"drover/internal/group"
 	"drover/internal/httpd"
+	"drover/internal/server/admission"
 	"drover/internal/server/apiv1"
 	"drover/internal/server/httpapi"
 )
 
 // Serve answers HTTP until ctx ends.
 func (s *Server) Serve(ctx context.Context) error {
+	rooms := admission.New()
 	own := apiv1.New(apiv1.Config{
-		Gate: s.gate, Engine: s.engine, Directory: s.directory, Listing: s.store, Events: s.store, Results: s.store,
+		Rooms: rooms,
+		Gate:  s.gate, Engine: s.engine, Directory: s.directory, Listing: s.store, Events: s.store, Results: s.store,
 		Webhooks: apiv1.Webhooks{Store: s.store, Sender: alarms{s.sender, s.cluster}}, Joining: s.joiningAPI(), Keys: apiv1.Keys{Ring: s.keys, Reached: s.trust.reached, Without: s.cluster.without},
 		Accounts: apiv1.Accounts{Apps: s.store, Users: s.store, Tokens: s.store}, Audit: s.audit, History: s.store, Fullness: s.store, Now: s.clock.Wall, Log: s.cfg.Log,
 	})
@@ -22,6 +25,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		s.joining.proxies.takeJoins(own)
 	}
 	compatible := httpapi.New(httpapi.Config{
+		Rooms: rooms,
 		Tasks: s.store, Repeats: s.store, Observations: s.store, Groups: s.store, Audit: s.audit, Engine: s.engine, Directory: s.directory,
 		Gate: s.gate, TrustedGateways: s.cfg.TrustedGateways,
 		Ready: s.Ready, Notes: s.notes, Metrics: s.metrics.Handler(s.cfg.Beside.Metrics, s.cfg.Log), Now: s.clock.Wall, Log: s.cfg.Log,

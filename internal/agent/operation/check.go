@@ -102,7 +102,6 @@ func (n *session) lookUntil(at time.Duration, death *deathWatch, first bool) (Si
 // stopCheck waits for the instance to go, and for no other to have taken its place, until the policy's time is up. It
 // returns as soon as nothing runs.
 func (n *session) stopCheck(target procfs.Identity, since time.Duration) (Sighting, error) {
-	n.checking()
 	until := since + time.Duration(n.spec.Policy.StopCheck)*time.Second
 	death := &deathWatch{session: n}
 	defer death.stop()

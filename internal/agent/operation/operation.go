@@ -163,7 +163,7 @@ type Subject struct {
 	Overtook bool
 	// Hurry is closed when something waits that a check gives way to: the check then goes by what is seen. It may be nil.
 	Hurry <-chan struct{}
-	// Checking is called when a check begins: from then on nothing is done, only looked at. It may be nil.
+	// Checking is called when the check of what was started begins: from then on nothing is done, only looked at. It may be nil.
 	Checking func()
 	// Seen is the instance on record, if it has been looked at for this operation; else nil.
 	Seen *process.Instance

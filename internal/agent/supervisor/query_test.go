@@ -84,3 +84,33 @@ func TestQueryWaitsForOperations(t *testing.T) {
 		}
 	})
 }
+
+// TestQueryBehindAStop: it waits until the process has ended, as long as that takes no longer than a query waits.
+func TestQueryBehindAStop(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		s := r.spec("a")
+		s.Policy.StopCheck, s.Commands.Stop = 3600, ""
+		for _, tt := range []struct {
+			takes, answered time.Duration
+			pid             int
+		}{{3 * time.Second, 3 * time.Second, -1}, {time.Minute, 5 * time.Second, 0}} {
+			r.do(process.Start, "a", s)
+			who := r.instance("a")
+			if tt.pid == 0 {
+				tt.pid = who.PID
+			}
+			r.OnTERM(who, func() { time.AfterFunc(tt.takes, func() { r.Exit(who, 0) }) })
+			r.submit(process.Stop, "a", s)
+			item := r.submit(process.Query, "a", s)
+			r.pass(tt.answered - 100*time.Millisecond)
+			if _, ended := r.sink.outcome(item); ended {
+				t.Errorf("a query has overtaken a stop that takes %v", tt.takes)
+			}
+			r.pass(500 * time.Millisecond)
+			if got := r.answered(item, "behind the stop"); got.Instance.PID != tt.pid {
+				t.Errorf("behind a stop that takes %v: pid %d, want %d", tt.takes, got.Instance.PID, tt.pid)
+			}
+			r.pass(tt.takes)
+		}
+	})
+}

@@ -13,6 +13,7 @@ import (
 
 	"drover/internal/process"
 	"drover/internal/server/access"
+	"drover/internal/server/admission"
 	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
 	"drover/internal/server/store"
@@ -87,6 +88,8 @@ type Config struct {
 	Webhooks Webhooks
 	Joining  Joining
 	Keys     Keys
+	// Rooms bound what bodies take; the compatible calls share them.
+	Rooms    *admission.Rooms
 	Audit    Audit
 	History  History
 	Fullness store.Fullness

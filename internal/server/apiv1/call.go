@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"drover/internal/server/access"
+	"drover/internal/server/admission"
 	"drover/internal/server/audit"
 	"drover/internal/server/store"
 )
@@ -38,6 +39,9 @@ type call struct {
 	// audit is filled in on the way; audited tells that it was stored already, with a task, or that no row is due where all goes well.
 	audit   store.AuditRow
 	audited bool
+	// rooms are where the body and what it is parsed into have their room, which left gives back.
+	rooms *admission.Rooms
+	left  []func()
 }
 
 // reply is what a call is answered with.
@@ -59,7 +63,8 @@ func ok(body any) (reply, error) { return reply{status: http.StatusOK, body: bod
 func (h *Handler) serving(r route) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		ctx := req.Context()
-		c := &call{w: w, r: req, params: params{values: req.URL.Query(), read: map[string]bool{}}}
+		c := &call{w: w, r: req, params: params{values: req.URL.Query(), read: map[string]bool{}}, rooms: h.Rooms}
+		defer c.leave()
 		c.audit = store.AuditRow{At: h.Now(), Remote: audit.Remote(req), RequestID: audit.RequestID(req.Header.Get("X-Request-Id")), Action: r.name}
 		w.Header().Set("X-Request-Id", c.audit.RequestID)
 		if since := h.Fullness.FullSince(); !since.IsZero() {
@@ -164,15 +169,50 @@ func (c *call) subject(part string) string {
 	return name
 }
 
+// body reads the body, and waits for room for what it is parsed into.
+func (c *call) body() ([]byte, error) {
+	if !c.who.Admin && len(c.who.Grants) == 0 { // before anything is read of what it asks for
+		return nil, problemf(http.StatusForbidden, "app %q has no rights: drover app grant gives it some", c.who.App)
+	}
+	if c.r.ContentLength > maxBody {
+		return nil, problemf(http.StatusRequestEntityTooLarge, "the body is larger than %d MB", maxBody>>20)
+	}
+	c.r.Body = http.MaxBytesReader(c.w, c.r.Body, maxBody)
+	text, release, err := c.rooms.Body(c.r.Context(), c.w, c.r, true)
+	c.left = append(c.left, release)
+	if err == nil {
+		release, err = c.rooms.Parse(c.r.Context(), text)
+	}
+	switch {
+	case err == nil:
+		c.left = append(c.left, release)
+		return text, nil
+	case errors.Is(err, admission.ErrFull):
+		return nil, busy(err.Error(), 5)
+	case errors.Is(err, admission.ErrTooLarge):
+		return nil, problemf(http.StatusRequestEntityTooLarge, "the body is larger than %d MB", maxBody>>20)
+	case errors.Is(err, admission.ErrTooSlow):
+		return nil, problemf(http.StatusRequestTimeout, "%v", err)
+	}
+	return nil, decodeProblem(err)
+}
+
+// leave gives the room of the body back.
+func (c *call) leave() {
+	for _, left := range c.left {
+		left()
+	}
+}
+
 // decode reads the body of a call without parameters into v. An unknown field is refused: it may be one that was misspelt; and so is one
 // that is there twice.
 func (c *call) decode(v any) error {
 	if err := c.params.done(); err != nil {
 		return err
 	}
-	text, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, maxBody))
+	text, err := c.body()
 	if err != nil {
-		return decodeProblem(err)
+		return err
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()

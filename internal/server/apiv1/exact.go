@@ -68,7 +68,9 @@ func exactObject(d *json.Decoder, t reflect.Type, path string) error {
 		case t != nil && seen[name]:
 			return invalid(at, "is there more than once")
 		}
-		seen[name] = true
+		if t != nil {
+			seen[name] = true
+		}
 		if t != nil && t.Kind() == reflect.Map {
 			value = t.Elem()
 		}

@@ -1,6 +1,7 @@
 package apiv1
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -29,11 +30,36 @@ const (
 
 // operationRequest is the body of a new operation.
 type operationRequest struct {
-	Op      process.Op      `json:"op"`
-	Targets []targetRequest `json:"targets"`
-	Spec    *process.Spec   `json:"spec"`
+	Op      process.Op          `json:"op"`
+	Targets list[targetRequest] `json:"targets"`
+	Spec    *process.Spec       `json:"spec"`
 	// HostTimeout is how many seconds each host has to take it; nil is as long as it may wait at most.
 	HostTimeout *int `json:"host_timeout_seconds"`
+}
+
+// list is one that is read no further than it may be long: what it is decoded into takes more than its text.
+type list[T any] []T
+
+// UnmarshalJSON implements json.Unmarshaler. One entry more than maxItems is kept, so that the list is seen to be too long.
+func (l *list[T]) UnmarshalJSON(text []byte) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	first, err := d.Token()
+	if err != nil || first == nil {
+		return err
+	}
+	if first != json.Delim('[') {
+		var all []T
+		return json.Unmarshal(text, &all) // which says what it is instead
+	}
+	for *l = nil; d.More() && len(*l) <= maxItems; {
+		var one T
+		if err := d.Decode(&one); err != nil {
+			return err
+		}
+		*l = append(*l, one)
+	}
+	return nil
 }
 
 // hostTimeout is what a task is made with.
@@ -46,9 +72,9 @@ func (r *operationRequest) hostTimeout() time.Duration {
 
 // targetRequest is one process on some hosts; without hosts, on all that know it.
 type targetRequest struct {
-	Namespace string   `json:"namespace"`
-	Name      string   `json:"name"`
-	Hosts     []string `json:"hosts"`
+	Namespace string       `json:"namespace"`
+	Name      string       `json:"name"`
+	Hosts     list[string] `json:"hosts"`
 }
 
 func (t *targetRequest) id() process.ID { return process.ID{Namespace: t.Namespace, Name: t.Name} }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nkeys"
 
+	"drover/internal/server/admission"
 	"drover/internal/server/apiv1"
 	"drover/internal/server/enrol"
 	"drover/internal/server/store"
@@ -26,7 +27,7 @@ func (quiet) Restore(string) error { return nil }
 func withDesk(t *testing.T) *rig {
 	t.Helper()
 	r := newRig(t)
-	r.handler = apiv1.New(apiv1.Config{
+	r.handler = apiv1.New(apiv1.Config{Rooms: admission.New(),
 		Gate: believing{r.store}, Engine: r.engine, Directory: r.fleet, Audit: recorder{r.store}, History: r.store, Fullness: r.store,
 		Log: r.handler.Log,
 		Joining: apiv1.Joining{Store: r.store, Desk: enrol.New(enrol.Config{

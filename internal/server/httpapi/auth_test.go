@@ -188,7 +188,7 @@ func TestSecretsOfAnApp(t *testing.T) {
 		w.postAs("hashed", secret, path, `{"task_id": "x"}`).refused(t, 200, 1306000)
 	}
 	set := func(secrets ...store.Secret) {
-		w.apps["hashed"] = store.App{Code: "hashed", Secrets: secrets, MayNameUsers: true}
+		w.apps["hashed"] = store.App{Code: "hashed", Secrets: secrets, MayNameUsers: true, Admin: true}
 	}
 	secret := func(id, text string, expires time.Time) store.Secret {
 		return store.Secret{ID: id, Hash: weakHash(t, text), Expires: expires}

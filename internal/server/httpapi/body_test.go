@@ -28,40 +28,54 @@ func post(w *world, body io.Reader, length int64, header string) reply {
 	return w.send(r)
 }
 
+// known is the header of a caller that shows who it is before its body.
+func known() string {
+	return fmt.Sprintf(`{"bk_app_code": %q, "bk_app_secret": %q, "bk_username": "a"}`, appCode, appSecret)
+}
+
 func TestLargeBodies(t *testing.T) {
 	w := newWorld(t)
-	for _, size := range []int{1 << 20, 1<<20 + 1, 3 << 20, 64 << 20} {
+	for _, size := range []int{64 << 10, 64<<10 + 1, 1 << 20, 3 << 20, 24 << 20} {
 		for _, length := range []int64{int64(size), -1} {
 			var data map[string]any
 			post(w, bytes.NewReader(large(size)), length, "").ok(t, &data)
 		}
 	}
-	post(w, unreadable{t}, 64<<20+1, "").refused(t, 413, 1641301)
-	post(w, bytes.NewReader(large(64<<20+1)), -1, "").refused(t, 413, 1641301)
+	post(w, unreadable{t}, 24<<20+1, "").refused(t, 413, 1641301)
+	post(w, bytes.NewReader(large(24<<20+1)), -1, "").refused(t, 413, 1641301)
+	for _, length := range []int64{40 << 20, -1} {
+		var data map[string]any
+		post(w, bytes.NewReader(large(40<<20)), length, known()).ok(t, &data)
+	}
+	post(w, unreadable{t}, 40<<20+1, known()).refused(t, 413, 1641301)
+	post(w, bytes.NewReader(large(40<<20+1)), -1, known()).refused(t, 413, 1641301)
 }
 
-// TestStrangersShareTheRoomForLargeBodies: who has not shown who he is cannot make the server hold many large bodies, and does not keep
-// known callers out.
+// TestStrangersShareTheRoomForLargeBodies: who has not shown who he is cannot make the server hold many large bodies, takes nothing by a
+// claim alone, and does not keep known callers out.
 func TestStrangersShareTheRoomForLargeBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var strangers sync.WaitGroup
 		var ends []*io.PipeWriter
-		for range 2 {
+		for range 20 { // who only claim
 			body, end := io.Pipe()
 			ends = append(ends, end)
-			strangers.Go(func() { post(w, body, 64<<20, "").refused(t, 400, 1640001) })
-			strangers.Go(func() { _, _ = end.Write(large(2 << 20)) })
+			strangers.Go(func() { post(w, body, 24<<20, "").refused(t, 400, 1640001) })
+			strangers.Go(func() { _, _ = end.Write(large(1000)) })
 		}
+		body, end := io.Pipe() // and one who sends
+		ends = append(ends, end)
+		strangers.Go(func() { post(w, body, 24<<20, "").refused(t, 400, 1640001) })
+		strangers.Go(func() { _, _ = end.Write(large(20 << 20)) })
 		synctest.Wait()
 		began := time.Now()
 		post(w, bytes.NewReader(large(2<<20)), 2<<20, "").refused(t, 429, 1642904)
 		if waited := time.Since(began); waited != 20*time.Second {
-			t.Errorf("the third was refused after %v", waited)
+			t.Errorf("another one from there was refused after %v", waited)
 		}
 		var data map[string]any
-		known := fmt.Sprintf(`{"bk_app_code": %q, "bk_app_secret": %q, "bk_username": "a"}`, appCode, appSecret)
-		post(w, bytes.NewReader(large(64<<20)), 64<<20, known).ok(t, &data)
+		post(w, bytes.NewReader(large(40<<20)), 40<<20, known()).ok(t, &data)
 		post(w, bytes.NewReader(large(1000)), 1000, "").ok(t, &data)
 
 		// Another waits, and gets the room of one who goes away.

@@ -76,7 +76,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if c.job != nil && gse.MeansJob(c.params) {
 			c.route = c.job
 		}
-		err = s.answer(ctx, w, c)
+		if err = s.roomToParse(ctx, c); err == nil {
+			err = s.answer(ctx, w, c)
+		}
 	}
 	if err != nil && !c.started {
 		refuse(w, c, err)
@@ -95,7 +97,7 @@ func (s *server) admit(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		return err
 	}
 	if inHead {
-		// Before the body: a stranger's 64 MB are not worth reading.
+		// Before the body: that of a stranger is not worth reading.
 		if err := s.authenticate(ctx, w, c, creds); err != nil {
 			return err
 		}
@@ -103,7 +105,7 @@ func (s *server) admit(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") && r.ContentLength != 0 {
 		return refusef(badRequest, "request body is encoded as %.40q: expected one without Content-Encoding", encoding)
 	}
-	body, release, err := s.bodies.readBody(ctx, w, r, inHead)
+	body, release, err := s.readBody(ctx, w, r, inHead)
 	c.release = release
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"drover/internal/process"
+	"drover/internal/server/admission"
 	"drover/internal/server/fleet"
 	"drover/internal/server/store"
 )
@@ -79,6 +80,8 @@ type Config struct {
 	Audit           Audit
 	Engine          Engine
 	Directory       Directory
+	// Rooms bound what bodies take; the server's own API shares them.
+	Rooms *admission.Rooms
 	// Ready returns nil once calls can be taken, else why not.
 	Ready func() error
 	// Notes says what an operator should know although calls are taken; it may be nil.
@@ -92,8 +95,8 @@ type Config struct {
 
 // Limits of one call.
 const (
-	maxBody     = 64 << 20
 	bodyTime    = 60 * time.Second  // to send a body
+	restBody    = 64 << 20          // to be read of a body that nobody wants
 	restTime    = 2 * time.Second   // to go on with the rest of a body that nobody wants
 	replyTime   = 120 * time.Second // to take a reply
 	auditTime   = 10 * time.Second  // to store the audit row of a call
@@ -103,9 +106,8 @@ const (
 
 type server struct {
 	Config
-	paths  paths
-	bodies bodies
-	other  *http.ServeMux
+	paths paths
+	other *http.ServeMux
 }
 
 // New returns the handler of every path. It starts nothing and is safe for concurrent use.
@@ -113,7 +115,7 @@ func New(c Config) http.Handler {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	s := &server{Config: c, bodies: newBodies(), other: http.NewServeMux()}
+	s := &server{Config: c, other: http.NewServeMux()}
 	s.paths = index(s.table())
 	s.other.HandleFunc("GET /healthz", s.healthz)
 	s.other.HandleFunc("GET /readyz", s.readyz)
@@ -130,7 +132,8 @@ func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 		Handler:           heardOut(h),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       120 * time.Second,
-		MaxHeaderBytes:    64 << 10,
+		MaxHeaderBytes:    32 << 10,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 32, MaxReceiveBufferPerConnection: 256 << 10, MaxReceiveBufferPerStream: 64 << 10},
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }

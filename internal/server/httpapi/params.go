@@ -15,6 +15,12 @@ import (
 // byteOrderMark begins what some editors write.
 const byteOrderMark = "\ufeff"
 
+// What a form may hold: it is not what large calls are made of.
+const (
+	largestForm = 4 << 20
+	mostFields  = 1000
+)
+
 // readParams returns the parameters of a request as a JSON object. A body that begins with a brace is JSON whatever its
 // Content-Type says; any other is a form. A GET without a body has its parameters in the query.
 func readParams(body []byte, method string, query url.Values) ([]byte, error) {
@@ -27,6 +33,9 @@ func readParams(body []byte, method string, query url.Values) ([]byte, error) {
 	case len(body) > 0 && (body[0] == '[' || gse.Check(body) == nil):
 		return nil, refusef(badRequest, "Request JSON string is wrong in format, it is not an object")
 	case len(body) > 0:
+		if len(body) > largestForm || bytes.Count(body, []byte{'&'}) >= mostFields {
+			return nil, refusef(badRequest, "Request body is a form that is too large: expected at most %d fields and %d MB", mostFields, largestForm>>20)
+		}
 		form, err := url.ParseQuery(string(body))
 		if err != nil {
 			return nil, refusef(badRequest, "Request body is neither a JSON object nor a form")

@@ -23,7 +23,7 @@ const (
 	tooOften                    // the app calls more often than it may
 	tooMany                     // the app has more calls under way than it may
 	overloaded                  // the server has more operations under way than it may
-	tooLarge                    // the body is over maxBody
+	tooLarge                    // the body is larger than any may be
 	wrongMethod                 // known path, other method
 	unknownPath                 // no such path
 	badParameter                // a parameter is missing or impossible: there is no key to answer for

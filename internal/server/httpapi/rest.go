@@ -43,7 +43,7 @@ func (b *heard) rest(control *http.ResponseController, asks bool) {
 	}
 	buffer := make([]byte, 32<<10)
 	end := time.Now().Add(bodyTime)
-	for read := 0; read < maxBody && !b.ended; {
+	for read := 0; read < restBody && !b.ended; {
 		until := time.Now().Add(restTime)
 		if until.After(end) {
 			until = end

@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -51,7 +52,6 @@ func TestRightsOfASubmit(t *testing.T) {
 		grant, body string
 		missing     string // empty: it is let in
 	}{
-		"nothing granted":            {"", operation(0, "ns", here), "start ns/p"},
 		"all":                        {"* on *", operation(0, "ns", both), ""},
 		"another operation":          {"stop on ns", operation(0, "ns", here), "start ns/p"},
 		"restart is its own right":   {"start,stop on ns", operation(7, "ns", here), "restart ns/p"},
@@ -67,7 +67,11 @@ func TestRightsOfASubmit(t *testing.T) {
 		"an absent host":             {"start on ns at 0:10.0.*", operation(0, "ns", gone), "start ns/p on 0:10.9.9.9"},
 		"an unknown id":              {"start on ns at area:0,area:1", operation(0, "ns", noone), "start ns/p on nobody"},
 		"a host by its other name":   {"start on ns at 0:10.0.0.1", operation(0, "ns", `["1:10.0.0.1"]`), "start ns/p on 1:10.0.0.1"},
-		"an operation that is none":  {"", operation(99, "ns", here), ""}, // answered per key, and never run
+		"an operation that is none":  {"query on ns", operation(99, "ns", here), ""}, // answered per key, and never run
+		"and no right to look":       {"stop on ns", operation(99, "ns", here), "query ns/p"},
+		"a spec that says nothing": {
+			"stop on ns", `{"meta": {"namespace": "ns", "name": "p"}, "op_type": 0, "agent_id_list": ["0:10.0.0.1"], "spec": {}}`, "start ns/p",
+		},
 		"what two grants do not say": {"start on ns at area:1", operation(1, "ns", here), "stop ns/p"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,6 +107,26 @@ func TestRightsOfASubmit(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestNothingGranted: an app without any right is refused before its body is read, or else parsed.
+func TestNothingGranted(t *testing.T) {
+	w := newWorld(t)
+	w.grant()
+	for _, path := range []string{esbGSE + "operate_proc_v2/", gatewayV2 + "operate_proc_v2", "/procapi/v2/proc/operate", esbGSE + "get_proc_operate_result_v2/"} {
+		r := httptest.NewRequest(http.MethodPost, path, unreadable{t})
+		r.ContentLength = 1 << 20
+		r.Header.Set("X-Bkapi-Authorization", `{"bk_app_code": "limited", "bk_app_secret": "limited-secret", "bk_username": "admin"}`)
+		if got := w.send(r); *got.Result || *got.Message != "app limited has no rights: drover app grant gives it some" {
+			t.Errorf("%s: answer is %s", path, got.Raw)
+		}
+		if got := w.limited(path, operation(0, "ns", `["0:10.0.0.1"]`)); *got.Result || !strings.Contains(*got.Message, "has no rights") {
+			t.Errorf("%s: answer is %s", path, got.Raw)
+		}
+	}
+	if row := w.lastAudit(); row.Allowed || row.App != "limited" || len(w.tasks) != 0 {
+		t.Errorf("%d tasks; the denial is audited as %+v", len(w.tasks), row)
 	}
 }
 

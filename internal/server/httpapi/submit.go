@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"drover/internal/gse"
 	"drover/internal/process"
@@ -73,10 +74,13 @@ func (s *server) submit(ctx context.Context, c *call, ops []gse.Operation) (stri
 	return t.ID, nil
 }
 
-// request resolves the targets of one operation. Those whose answer is known already carry it. An operation that will not be run
-// needs no right.
+// request resolves the targets of one operation. Those whose answer is known already carry it. An operation that will not be run needs
+// the same right, or that of a query if there is no such operation: what is answered is stored, too.
 func (s *server) request(o *gse.Operation, may *rights) store.Request {
 	op := access.OperationOf(o.Op)
+	if !slices.Contains(access.Operations(), op) {
+		op = access.OperationOf(process.Query)
+	}
 	reach := may.c.principal.On(op, o.ID.Namespace)
 	r := store.Request{Op: o.Op, Process: o.ID, Spec: o.Spec, Targets: make([]store.Target, len(o.Targets))}
 	var known *process.Outcome
@@ -86,7 +90,7 @@ func (s *server) request(o *gse.Operation, may *rights) store.Request {
 	nobody := absent()
 	for i, t := range o.Targets {
 		agent, found := s.lookup(t)
-		if known == nil && !reach.Everywhere() {
+		if !reach.Everywhere() {
 			may.check(reach, op, o.ID.String(), rightsHost(t, agent, found))
 		}
 		r.Targets[i] = store.Target{Key: t.Key, Asked: t.Asked(), Agent: agent.Key, Outcome: known}

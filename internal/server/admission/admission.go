@@ -1,0 +1,213 @@
+// Package admission bounds what calls take before anybody knows whether they are worth it: connections, bodies that arrive, and what these
+// are parsed into. It owns the rooms that calls share; who a caller is, and how a refusal reads, is for the edges to say.
+package admission
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// All rooms together are 128 MiB. A body is charged for what has arrived of it, so a claim alone takes nothing.
+const (
+	// MostKnown and MostStrange are the largest bodies of callers that have shown who they are in the head, and of others.
+	MostKnown   = 40 << 20
+	MostStrange = 24 << 20
+
+	roomOfKnown    = MostKnown + piece
+	roomOfStrange  = 40 << 20
+	roomOfParsed   = 48 << 20
+	mostPerAddress = MostStrange + piece
+
+	// Free is what a body has without asking for room.
+	Free = 64 << 10
+	// A body is read in pieces, and each has so long to arrive.
+	piece     = 64 << 10
+	pieceTime = 5 * time.Second
+	// Patience is how long a call waits for room.
+	Patience = 20 * time.Second
+)
+
+// What Body and Parse fail with besides the errors of reading.
+var (
+	ErrFull     = errors.New("too many large requests at the same time, try again later")
+	ErrTooLarge = errors.New("the body is too large")
+	ErrTooSlow  = fmt.Errorf("the body arrives too slowly: expected %d KB in %s", piece>>10, pieceTime)
+)
+
+// Rooms is what all calls share. It may be used from any goroutine.
+type Rooms struct {
+	known, strange, parsed *room
+
+	mu        sync.Mutex
+	addresses map[string]*address
+}
+
+// address is a stranger's room.
+type address struct {
+	room  *room
+	users int
+}
+
+// New returns empty rooms.
+func New() *Rooms {
+	return &Rooms{
+		known: newRoom(roomOfKnown), strange: newRoom(roomOfStrange), parsed: newRoom(roomOfParsed), addresses: map[string]*address{},
+	}
+}
+
+// Body returns the whole body of a request; release gives its room back once nobody needs it any more, and is never nil. known says that
+// the caller has shown who it is. Body blocks while the rest arrives, for the time that the connection has, and while there is no room, for
+// Patience.
+func (r *Rooms) Body(ctx context.Context, w http.ResponseWriter, req *http.Request, known bool) (body []byte, release func(), err error) {
+	most := int64(MostStrange)
+	if known {
+		most = MostKnown
+	}
+	if req.ContentLength > most {
+		return nil, func() {}, ErrTooLarge
+	}
+	t := r.newTenant(req, known)
+	control := http.NewResponseController(w)
+	in := http.MaxBytesReader(w, req.Body, most)
+	body = make([]byte, 0, first(req.ContentLength))
+	for {
+		if len(body) == cap(body) {
+			size := larger(cap(body), req.ContentLength, most)
+			if err := t.grow(ctx, size); err != nil {
+				return nil, t.leave, err
+			}
+			body = append(make([]byte, 0, size), body...)
+		}
+		if len(body) > Free {
+			_ = control.SetReadDeadline(time.Now().Add(pieceTime))
+		}
+		n, err := in.Read(body[len(body):min(len(body)+piece, cap(body))])
+		body = body[:len(body)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			_ = control.SetReadDeadline(time.Time{})
+			return body, t.leave, nil
+		case err == nil:
+		case len(body) > Free && isTimeout(err):
+			return nil, t.leave, ErrTooSlow
+		default:
+			if _, large := errors.AsType[*http.MaxBytesError](err); large {
+				err = ErrTooLarge
+			}
+			return nil, t.leave, err
+		}
+	}
+}
+
+// first is how much a body gets before it asks for room.
+func first(claimed int64) int64 {
+	if claimed >= 0 && claimed < Free {
+		return claimed + 1
+	}
+	return Free + 1
+}
+
+// larger is how much a body gets next: twice as much, but no more than it will need.
+func larger(now int, claimed, most int64) int64 {
+	size := min(2*int64(now), most+1)
+	if claimed > 0 {
+		size = min(size, claimed+1)
+	}
+	return size
+}
+
+func isTimeout(err error) bool {
+	timeout, ok := errors.AsType[net.Error](err)
+	return ok && timeout.Timeout()
+}
+
+// Parse waits until there is room for what a body of many values is parsed into, for Patience at most.
+func (r *Rooms) Parse(ctx context.Context, body []byte) (release func(), err error) {
+	if len(body) <= Free {
+		return func() {}, nil
+	}
+	// A value becomes an entry of some list, which takes more than its text; the number of entries is bounded.
+	size := min(2*int64(len(body))+perValue*int64(min(bytes.Count(body, []byte{','}), mostValues)), roomOfParsed)
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	if !r.parsed.enter(ctx, size) {
+		return nil, ErrFull
+	}
+	return sync.OnceFunc(func() { r.parsed.leave(size) }), nil
+}
+
+const (
+	perValue   = 600
+	mostValues = 100_000
+)
+
+// tenant is a body that is arriving.
+type tenant struct {
+	rooms *Rooms
+	where string // the address of a stranger; empty for others
+	in    []*room
+	has   int64
+}
+
+func (r *Rooms) newTenant(req *http.Request, known bool) *tenant {
+	t := &tenant{rooms: r}
+	if known {
+		t.in = []*room{r.known}
+		return t
+	}
+	t.where, _, _ = net.SplitHostPort(req.RemoteAddr)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a := r.addresses[t.where]
+	if a == nil {
+		a = &address{room: newRoom(mostPerAddress)}
+		r.addresses[t.where] = a
+	}
+	a.users++
+	t.in = []*room{a.room, r.strange}
+	return t
+}
+
+// grow takes room up to that size.
+func (t *tenant) grow(ctx context.Context, size int64) error {
+	more := size - t.has
+	if more <= 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	for i, room := range t.in {
+		if !room.enter(ctx, more) {
+			for _, entered := range t.in[:i] {
+				entered.leave(more)
+			}
+			return ErrFull
+		}
+	}
+	t.has = size
+	return nil
+}
+
+func (t *tenant) leave() {
+	for _, room := range t.in {
+		room.leave(t.has)
+	}
+	t.has = 0
+	if t.in == nil || len(t.in) == 1 {
+		return
+	}
+	t.in = nil
+	t.rooms.mu.Lock()
+	defer t.rooms.mu.Unlock()
+	a := t.rooms.addresses[t.where]
+	if a.users--; a.users == 0 {
+		delete(t.rooms.addresses, t.where)
+	}
+}
