@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -127,7 +128,7 @@ func printValue(w io.Writer, form string, v any) error {
 	if err := e.Encode(v); err != nil {
 		return fmt.Errorf("cannot encode output: %w", err)
 	}
-	text := b.String()
+	text := harmless(b.String(), form == asYAML)
 	if form == asYAML {
 		data, err := yaml.JSONToYAML([]byte(text))
 		if err != nil {
@@ -137,6 +138,38 @@ func printValue(w io.Writer, form string, v any) error {
 	}
 	_, err := io.WriteString(w, text)
 	return err
+}
+
+// harmless returns JSON without characters that move the cursor of a terminal: each is written as its escape, such as \u009b. With visible
+// set, the escapes stay what they are in whatever form the JSON is turned into, but for those of a line's end and a tab.
+func harmless(text string, visible bool) string {
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRuneInString(text[i:])
+		switch {
+		case r == '\\':
+			size = 2
+			if next := text[i+1]; visible && (next == 'b' || next == 'f' || next == 'r' || next == 'u' && controls(text[i+2:i+6])) {
+				b.WriteByte('\\')
+			}
+			b.WriteString(text[i : i+size])
+		case r == 0x7f || r >= 0x80 && unicode.IsControl(r):
+			if visible {
+				b.WriteByte('\\')
+			}
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteString(text[i : i+size])
+		}
+		i += size
+	}
+	return b.String()
+}
+
+// controls reports whether four hexadecimal digits are those of a control character.
+func controls(digits string) bool {
+	n, err := strconv.ParseUint(digits, 16, 16)
+	return err == nil && unicode.IsControl(rune(n)) && n != '\n' && n != '\t'
 }
 
 // table is rows of cells, written in columns as wide as their widest cell.

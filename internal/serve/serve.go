@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/term"
 
 	"drover/internal/config"
 	"drover/internal/config/serverconfig"
@@ -40,6 +43,11 @@ func Run(ctx context.Context, cfg serverconfig.Config, build string, out io.Writ
 		return err
 	}
 	hello.made = hello.made && cfg.Bootstrap.AppCode == ""
+	if hello.made && !isTerminal(out) {
+		if hello.file, err = keepSecret(cfg.DataDir, hello.code, hello.secret); err != nil {
+			return err
+		}
+	}
 	return group.Run(ctx,
 		group.Part{Name: "server", Run: srv.Run},
 		group.Part{Name: "http", Run: srv.Serve},
@@ -47,12 +55,30 @@ func Run(ctx context.Context, cfg serverconfig.Config, build string, out io.Writ
 	)
 }
 
+// isTerminal reports whether a person reads the output: whatever else does may keep it, as a journal does.
+func isTerminal(out io.Writer) bool {
+	f, ok := out.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// keepSecret writes the credentials of the first app where only the server's account and root can read them.
+func keepSecret(dataDir, code, secret string) (path string, err error) {
+	path = filepath.Join(dataDir, "server", "first-app")
+	text := fmt.Sprintf("DROVER_APP_CODE=%s\nDROVER_APP_SECRET=%s\n", code, secret)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		return "", fmt.Errorf("cannot keep the secret of the first app: %w", err)
+	}
+	return path, nil
+}
+
 type banner struct {
 	url, dataDir string
 	code, secret string
 	made         bool
-	trust        server.Trust
-	agents       []string
+	// file is where the secret is, where it is not shown.
+	file   string
+	trust  server.Trust
+	agents []string
 }
 
 func (b banner) text() string {
@@ -68,7 +94,11 @@ func (b banner) text() string {
 	line("data", b.dataDir)
 	if b.made {
 		line("app code", b.code)
-		line("app secret", b.secret+"   (shown this once, stored only as a hash)")
+		if b.file != "" {
+			line("app secret", "in "+b.file+"   (keep it elsewhere, and remove the file)")
+		} else {
+			line("app secret", b.secret+"   (shown this once, stored only as a hash)")
+		}
 	}
 	at := ""
 	if b.dataDir != config.DataDir() {

@@ -47,6 +47,7 @@ const (
 const (
 	factID      = "id"      // of the database, random
 	factAccount = "account" // public key of the fabric's account, which names the fleet
+	factCursors = "cursors" // what the cursors of pages are sealed with, random
 )
 
 // openClock opens the time that the server goes by.
@@ -74,7 +75,7 @@ func (s *Server) identify(ctx context.Context) (id string, err error) {
 	if err != nil {
 		return "", err
 	}
-	stored, err := s.store.Identify(ctx, map[string]string{factID: rand.Text(), factAccount: account})
+	stored, err := s.store.Identify(ctx, map[string]string{factID: rand.Text(), factAccount: account, factCursors: rand.Text()})
 	if err != nil {
 		return "", err
 	}
@@ -84,6 +85,7 @@ func (s *Server) identify(ctx context.Context) (id string, err error) {
 			"or choose another database; where those keys are lost for good, 'drover server keys adopt' gives the database to these, and every host joins again",
 			stored[factAccount], s.cfg.Dir, account)
 	}
+	s.cursors = []byte(stored[factCursors])
 	return stored[factID], nil
 }
 

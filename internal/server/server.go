@@ -15,6 +15,7 @@ import (
 
 	"drover/internal/fabric/broker"
 	"drover/internal/group"
+	"drover/internal/httpd"
 	"drover/internal/server/audit"
 	"drover/internal/server/dbclock"
 	"drover/internal/server/engine"
@@ -94,6 +95,8 @@ type Server struct {
 	keys    *keyring.Ring
 	trust   *trust
 	joining *joining // nil where agents on other machines do not join
+	// cursors is the secret of the database that the cursors of pages are sealed with.
+	cursors []byte
 	// ballast is touched by nobody, so it takes no memory. The garbage collector counts it: it runs once in ballastSize of garbage, at
 	// least, where it would follow a small server's few megabytes of state many times in one large call.
 	ballast []byte
@@ -187,7 +190,7 @@ func (s *Server) listen(ctx context.Context) (tcp net.Listener, err error) {
 	if err := s.openKeys(); err != nil {
 		return nil, err
 	}
-	s.listener = s.joining.listener(tcp)
+	s.listener = s.joining.listener(httpd.Limited(tcp))
 	if s.cfg.Socket != "" {
 		s.socket, err = listenSocket(ctx, s.cfg.Socket)
 	}

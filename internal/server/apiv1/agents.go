@@ -90,7 +90,7 @@ func (h *Handler) listAgents(_ context.Context, c *call) (reply, error) {
 		views, shown = append(views, v), fleet.PlaceOf(a)
 	}
 	c.audit.Targets = len(views)
-	return ok(pageOf(views, last))
+	return ok(pageOf(c, views, last))
 }
 
 func (h *Handler) viewAgent(a store.Agent) agentView {

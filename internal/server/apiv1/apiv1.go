@@ -88,6 +88,8 @@ type Config struct {
 	Webhooks Webhooks
 	Joining  Joining
 	Keys     Keys
+	// CursorSecret is what the cursors of pages are sealed with, and the same for all servers of a fleet; nil is one of this handler's own.
+	CursorSecret []byte
 	// Rooms bound what bodies take; the compatible calls share them.
 	Rooms    *admission.Rooms
 	Audit    Audit
@@ -102,6 +104,7 @@ type Config struct {
 type Handler struct {
 	Config
 	mux     *http.ServeMux
+	cursors *cursors
 	streams streams
 	// stopping ends the calls that only wait for something to happen.
 	stopping context.Context //nolint:containedctx // it is the life of the handler, not of a call
@@ -113,7 +116,10 @@ func New(c Config) *Handler {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	h := &Handler{Config: c, mux: http.NewServeMux()}
+	if c.CursorSecret == nil {
+		c.CursorSecret = someSecret()
+	}
+	h := &Handler{Config: c, mux: http.NewServeMux(), cursors: newCursors(c.CursorSecret)}
 	h.stopping, h.stop = context.WithCancel(context.Background())
 	for _, r := range h.table() {
 		h.mux.Handle(r.method+" "+Prefix+r.path, h.serving(r))

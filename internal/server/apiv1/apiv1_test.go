@@ -1,7 +1,9 @@
 package apiv1_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -99,6 +101,19 @@ func TestProcesses(t *testing.T) {
 			query.Set("cursor", a.cursor())
 		}
 		same(t, "walk", all, walked)
+	}
+	// Who may see little gets full pages of that, and cursors that tell nothing of the rest.
+	r.app("of b", "read on b")
+	few := r.want(200, r.call("of b", "GET", "/processes?limit=1", nil))
+	same(t, "of one who may see little", all[3:4], few.items("namespace", "name", "host.id"))
+	if sealed, err := base64.RawURLEncoding.DecodeString(few.cursor()); err != nil || bytes.Contains(sealed, []byte("b")) && bytes.Contains(sealed, []byte("Process")) {
+		t.Errorf("the cursor tells %q (%v)", sealed, err)
+	}
+	few = r.want(200, r.call("of b", "GET", "/processes?limit=1&cursor="+few.cursor(), nil))
+	same(t, "the next page", all[4:], few.items("namespace", "name", "host.id"))
+	r.want(422, r.call("of b", "GET", "/events?limit=1&cursor="+few.cursor(), nil))
+	if few = r.want(200, r.call("of b", "GET", "/processes?limit=1&state=running", nil)); few.cursor() != "" || len(few.items("name")) != 0 {
+		t.Errorf("of a state that only others have: %v", few.body)
 	}
 	one := r.want(200, r.call("admin", "GET", "/processes/b/z%2Fw", nil))
 	same(t, "a name with a slash", []string{"b z/w z/w"}, one.items("namespace", "name", "spec.identity.proc_name"))
@@ -245,6 +260,22 @@ func TestResults(t *testing.T) {
 	first := r.want(200, r.call("mine", "GET", "/operations/"+id+"/results?limit=2", nil))
 	same(t, "first page", all[:2], first.items("host", "outcome", "hosted"))
 	same(t, "second page", all[2:], results("?limit=2&cursor="+first.cursor()))
+
+	withdrawn := func(rights ...access.Grant) {
+		_, err := r.store.ChangeApp(t.Context(), "mine", func(a *store.App) error {
+			a.Admin, a.Grants = false, rights
+			return nil
+		})
+		r.must(err)
+	}
+	some := access.Grant{Operations: []string{"read"}, Namespaces: []string{"b"}}
+	for _, rights := range [][]access.Grant{nil, {some}} {
+		withdrawn(rights...)
+		r.refused(r.call("mine", "GET", "/operations/"+id+"/results", nil), 403, "")
+	}
+	some.Namespaces = []string{"a"}
+	withdrawn(some)
+	same(t, "of who may still read", all, results(""))
 
 	for _, path := range []string{"/operations/" + id, "/operations/" + id + "/results", "/operations/none"} {
 		r.refused(r.call("theirs", "GET", path, nil), 404, "")

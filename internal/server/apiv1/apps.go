@@ -171,7 +171,7 @@ func (h *Handler) listApps(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, failure("list the apps", err)
 	}
-	return ok(pageOfRows(apps, limit, viewApp, func(a store.App) any { return a.Code }))
+	return ok(pageOfRows(c, apps, limit, viewApp, func(a store.App) any { return a.Code }))
 }
 
 func (h *Handler) getApp(ctx context.Context, c *call) (reply, error) {

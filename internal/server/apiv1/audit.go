@@ -40,7 +40,7 @@ func (h *Handler) listAudit(ctx context.Context, c *call) (reply, error) {
 		return reply{}, failure("list the record of calls", err)
 	}
 	c.audit.Targets = len(rows)
-	return ok(pageOfRows(rows, f.Limit, viewAudit, func(r store.AuditRow) any { return r.Mark() }))
+	return ok(pageOfRows(c, rows, f.Limit, viewAudit, func(r store.AuditRow) any { return r.Mark() }))
 }
 
 func viewAudit(r store.AuditRow) auditView {

@@ -63,7 +63,7 @@ func ok(body any) (reply, error) { return reply{status: http.StatusOK, body: bod
 func (h *Handler) serving(r route) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		ctx := req.Context()
-		c := &call{w: w, r: req, params: params{values: req.URL.Query(), read: map[string]bool{}}, rooms: h.Rooms}
+		c := &call{w: w, r: req, params: params{values: req.URL.Query(), read: map[string]bool{}, cursors: h.cursors, listed: r.name}, rooms: h.Rooms}
 		defer c.leave()
 		c.audit = store.AuditRow{At: h.Now(), Remote: audit.Remote(req), RequestID: audit.RequestID(req.Header.Get("X-Request-Id")), Action: r.name}
 		w.Header().Set("X-Request-Id", c.audit.RequestID)

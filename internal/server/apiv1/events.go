@@ -147,9 +147,9 @@ func (h *Handler) listEvents(ctx context.Context, c *call) (reply, error) {
 	}
 	c.audit.Targets = len(views)
 	if before == (store.EventMark{}) {
-		return ok(eventPage{pageOf(views, nil), last})
+		return ok(eventPage{pageOf(c, views, nil), last})
 	}
-	return ok(eventPage{pageOf(views, before), last})
+	return ok(eventPage{pageOf(c, views, before), last})
 }
 
 // events reads the parameters that choose events, but for their end: hosts are as the caller names them.

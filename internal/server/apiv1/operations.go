@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"drover/internal/process"
+	"drover/internal/server/access"
+	"drover/internal/server/gate"
 	"drover/internal/server/store"
 )
 
@@ -66,7 +68,7 @@ func (h *Handler) listOperations(ctx context.Context, c *call) (reply, error) {
 	}
 	if own := c.app(); own != "" {
 		if f.App != "" && f.App != own {
-			return ok(pageOf[operationView](nil, nil))
+			return ok(pageOf[operationView](c, nil, nil))
 		}
 		f.App = own
 	}
@@ -75,7 +77,7 @@ func (h *Handler) listOperations(ctx context.Context, c *call) (reply, error) {
 		return reply{}, failure("list the operations", err)
 	}
 	c.audit.Targets = len(tasks)
-	return ok(pageOfRows(tasks, limit, viewOperation, func(t store.TaskSummary) any { return t.Number }))
+	return ok(pageOfRows(c, tasks, limit, viewOperation, func(t store.TaskSummary) any { return t.Number }))
 }
 
 // getOperation returns a task; with ?wait= once it is done, or when that time has passed.
@@ -140,6 +142,36 @@ func viewResult(v store.ItemView) resultView {
 	return r
 }
 
+// mayRead returns a refusal unless the app may still do, or ask about, all that its task did: rights may have been withdrawn since.
+func (h *Handler) mayRead(ctx context.Context, c *call, task string) error {
+	if c.who.Admin {
+		return nil
+	}
+	reaches := access.NewReaches(c.who)
+	var missing access.Missing
+	err := h.Results.TaskItems(ctx, task, c.app(), func(v store.ItemView) error {
+		if host := h.hostOf(v); !reaches.MayRead(v.Op, v.Process.Namespace, host) {
+			missing.Found(access.OperationOf(process.Query), v.Process.String(), host.Address())
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return stored(err, "operation", task)
+	case missing.Any():
+		return forbidden(missing)
+	}
+	return nil
+}
+
+// hostOf is the host of a result as rights see it.
+func (h *Handler) hostOf(v store.ItemView) access.Host {
+	if a, found := h.Directory.LookupID(v.Asked); found {
+		return gate.Host(a)
+	}
+	return access.Host{Area: v.Cloud, IP: v.IP, ID: v.Asked}
+}
+
 // listResults lists what became of the targets of a task.
 func (h *Handler) listResults(ctx context.Context, c *call) (reply, error) {
 	id := c.subject("id")
@@ -152,6 +184,9 @@ func (h *Handler) listResults(ctx context.Context, c *call) (reply, error) {
 	var views []resultView
 	seen := 0
 	errFull := errors.New("page is full")
+	if err := h.mayRead(ctx, c, id); err != nil {
+		return reply{}, err
+	}
 	err = h.Results.TaskItems(ctx, id, c.app(), func(v store.ItemView) error {
 		if len(views) == limit {
 			return errFull
@@ -165,11 +200,11 @@ func (h *Handler) listResults(ctx context.Context, c *call) (reply, error) {
 	c.audit.Targets = len(views)
 	switch {
 	case errors.Is(err, errFull):
-		return ok(pageOf(views, seen))
+		return ok(pageOf(c, views, seen))
 	case err != nil:
 		return reply{}, stored(err, "operation", id)
 	}
-	return ok(pageOf(views, nil))
+	return ok(pageOf(c, views, nil))
 }
 
 // kindOf is the outcome as it is filtered by: every fault is a failure.

@@ -1,8 +1,6 @@
 package apiv1
 
 import (
-	"encoding/base64"
-	"encoding/json"
 	"net/url"
 	"slices"
 	"strconv"
@@ -21,6 +19,9 @@ type params struct {
 	values url.Values
 	read   map[string]bool
 	fault  error
+	// cursors seals the places of the list that the call is about.
+	cursors *cursors
+	listed  string
 }
 
 func (p *params) fail(err error) {
@@ -112,12 +113,8 @@ func (p *params) cursor(at any) {
 	if v == "" {
 		return
 	}
-	data, err := base64.RawURLEncoding.DecodeString(v)
-	if err == nil {
-		err = json.Unmarshal(data, at)
-	}
-	if err != nil {
-		p.fail(invalid("cursor", "is not one that was given out as next_cursor"))
+	if err := p.cursors.open(p.listed, v, at); err != nil {
+		p.fail(invalid("cursor", "%v", err))
 	}
 }
 
@@ -159,14 +156,13 @@ type page[T any] struct {
 }
 
 // pageOf returns a page. Last is where it ended; nil when nothing comes after it.
-func pageOf[T any](items []T, last any) page[T] {
+func pageOf[T any](c *call, items []T, last any) page[T] {
 	if items == nil {
 		items = []T{}
 	}
 	p := page[T]{Items: items}
 	if last != nil {
-		data, _ := json.Marshal(last) // plain structs of ours: this always encodes
-		p.NextCursor = base64.RawURLEncoding.EncodeToString(data)
+		p.NextCursor = c.params.cursors.seal(c.params.listed, last)
 	}
 	return p
 }
@@ -181,9 +177,9 @@ func viewed[T, V any](rows []T, view func(T) V) []V {
 }
 
 // pageOfRows shows the rows of a page, which is the last one where they are fewer than the limit. Place is where a row stands.
-func pageOfRows[T, V any](rows []T, limit int, view func(T) V, place func(T) any) page[V] {
+func pageOfRows[T, V any](c *call, rows []T, limit int, view func(T) V, place func(T) any) page[V] {
 	if len(rows) < limit {
-		return pageOf(viewed(rows, view), nil)
+		return pageOf(c, viewed(rows, view), nil)
 	}
-	return pageOf(viewed(rows, view), place(rows[len(rows)-1]))
+	return pageOf(c, viewed(rows, view), place(rows[len(rows)-1]))
 }

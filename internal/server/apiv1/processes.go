@@ -176,7 +176,8 @@ func (h *Handler) getProcess(ctx context.Context, c *call) (reply, error) {
 // given reports whether a parameter is there.
 func (p *params) given(name string) bool { return p.values.Has(name) }
 
-// processPage reads a page of processes. A page may be shorter than its limit where the caller may not see all.
+// processPage reads a page of processes. It goes on past those that the caller may not see, for searchTime: then a page is shorter than its
+// limit.
 func (h *Handler) processPage(ctx context.Context, c *call, f store.ObservedFilter) (reply, error) {
 	p := &c.params
 	hosts := p.list("host")
@@ -186,24 +187,36 @@ func (h *Handler) processPage(ctx context.Context, c *call, f store.ObservedFilt
 		return reply{}, err
 	}
 	f.Agents = h.agentsNamed(hosts)
-	rows, err := h.Listing.ListObserved(ctx, f, after, limit)
-	if err != nil {
-		return reply{}, failure("list the processes", err)
-	}
 	r := reader{h: h, who: &c.who}
 	var views []processView
-	for _, o := range rows {
-		agent, _ := h.Directory.ByKey(o.Agent)
-		if r.at(o.Process).Covers(gate.Host(agent)) {
+	more := true
+	for begun := time.Now(); more && len(views) < limit && time.Since(begun) < searchTime; {
+		rows, err := h.Listing.ListObserved(ctx, f, after, limit)
+		if err != nil {
+			return reply{}, failure("list the processes", err)
+		}
+		more = len(rows) == limit
+		for i, o := range rows {
+			agent, _ := h.Directory.ByKey(o.Agent)
+			if !r.at(o.Process).Covers(gate.Host(agent)) {
+				continue
+			}
 			views = append(views, h.viewProcess(o, h.viewHost(agent)))
+			if len(views) == limit {
+				rows, more = rows[:i+1], true
+				break
+			}
+		}
+		if len(rows) > 0 {
+			last := rows[len(rows)-1]
+			after = store.ObservedKey{Agent: last.Agent, Process: last.Process}
 		}
 	}
 	c.audit.Targets = len(views)
-	if len(rows) < limit {
-		return ok(pageOf(views, nil))
+	if !more {
+		return ok(pageOf(c, views, nil))
 	}
-	last := rows[len(rows)-1]
-	return ok(pageOf(views, store.ObservedKey{Agent: last.Agent, Process: last.Process}))
+	return ok(pageOf(c, views, after))
 }
 
 // forbidden says which right is lacking.

@@ -69,7 +69,7 @@ func (h *Handler) listProxies(_ context.Context, c *call) (reply, error) {
 			JoinedAt: p.Created,
 		}
 	}
-	return ok(pageOf(views, last))
+	return ok(pageOf(c, views, last))
 }
 
 // proxyPlace is the place of a proxy in the list of all; nobody has the zero place, which is before every other.

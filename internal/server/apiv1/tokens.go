@@ -174,7 +174,7 @@ func (h *Handler) listJoinTokens(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, failure("list the tokens", err)
 	}
-	return ok(pageOfRows(list, limit, h.viewJoinToken, func(t store.JoinToken) any { return t.ID }))
+	return ok(pageOfRows(c, list, limit, h.viewJoinToken, func(t store.JoinToken) any { return t.ID }))
 }
 
 func (h *Handler) getJoinToken(ctx context.Context, c *call) (reply, error) {

@@ -61,7 +61,7 @@ func (h *Handler) listUsers(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, failure("list the users", err)
 	}
-	return ok(pageOfRows(users, limit, viewUser, func(u store.User) any { return u.Name }))
+	return ok(pageOfRows(c, users, limit, viewUser, func(u store.User) any { return u.Name }))
 }
 
 func (h *Handler) getUser(ctx context.Context, c *call) (reply, error) {
@@ -156,7 +156,7 @@ func (h *Handler) listTokens(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, failure("list the tokens", err)
 	}
-	return ok(pageOf(viewed(tokens, viewToken), nil))
+	return ok(pageOf(c, viewed(tokens, viewToken), nil))
 }
 
 func (h *Handler) deleteToken(ctx context.Context, c *call) (reply, error) {

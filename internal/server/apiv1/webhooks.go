@@ -218,7 +218,7 @@ func (h *Handler) listWebhooks(ctx context.Context, c *call) (reply, error) {
 			return reply{}, err
 		}
 	}
-	return ok(pageOf(views, nil))
+	return ok(pageOf(c, views, nil))
 }
 
 func (h *Handler) getWebhook(ctx context.Context, c *call) (reply, error) {

@@ -8,6 +8,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"drover/internal/gse"
@@ -182,8 +183,28 @@ func (s *server) healthz(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
+// readiness remembers what was found out last: to look takes a write of the database, and whoever may connect may ask.
+type readiness struct {
+	mu  sync.Mutex
+	at  time.Time
+	err error
+}
+
+// readyTime is how long an answer counts.
+const readyTime = time.Second
+
+func (r *readiness) look(ready func() error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := time.Now(); r.at.IsZero() || now.Sub(r.at) >= readyTime {
+		r.err = ready()
+		r.at = time.Now()
+	}
+	return r.err
+}
+
 func (s *server) readyz(w http.ResponseWriter, _ *http.Request) {
-	if err := s.Ready(); err != nil {
+	if err := s.readiness.look(s.Ready); err != nil {
 		writeJSON(w, http.StatusServiceUnavailable, map[string]string{"status": "not ready", "reason": err.Error()})
 		return
 	}

@@ -106,8 +106,9 @@ const (
 
 type server struct {
 	Config
-	paths paths
-	other *http.ServeMux
+	paths     paths
+	other     *http.ServeMux
+	readiness readiness
 }
 
 // New returns the handler of every path. It starts nothing and is safe for concurrent use.
@@ -133,7 +134,6 @@ func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       120 * time.Second,
 		MaxHeaderBytes:    32 << 10,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 32, MaxReceiveBufferPerConnection: 256 << 10, MaxReceiveBufferPerStream: 64 << 10},
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }

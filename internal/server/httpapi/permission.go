@@ -108,24 +108,10 @@ func (s *server) mayRead(ctx context.Context, c *call, task string) error {
 	if c.principal.Admin {
 		return nil
 	}
-	r := rights{c: c}
-	query := access.OperationOf(process.Query)
-	reaches := map[access.Operation]map[string]access.Reach{}
-	reach := func(op access.Operation, namespace string) access.Reach {
-		if reaches[op] == nil {
-			reaches[op] = map[string]access.Reach{}
-		}
-		known, ok := reaches[op][namespace]
-		if !ok {
-			known = c.principal.On(op, namespace)
-			reaches[op][namespace] = known
-		}
-		return known
-	}
+	r, reaches, query := rights{c: c}, access.NewReaches(c.principal), access.OperationOf(process.Query)
 	err := s.Tasks.TaskItems(ctx, task, c.principal.App, func(v store.ItemView) error {
-		op, h := access.OperationOf(v.Op), s.viewHost(v)
-		if !reach(op, v.Process.Namespace).Covers(h) {
-			r.check(reach(query, v.Process.Namespace), query, v.Process.String(), h)
+		if h := s.viewHost(v); !reaches.MayRead(v.Op, v.Process.Namespace, h) {
+			r.check(reaches.On(query, v.Process.Namespace), query, v.Process.String(), h)
 		}
 		return nil
 	})

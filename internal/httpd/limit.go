@@ -1,0 +1,94 @@
+package httpd
+
+import (
+	"net"
+	"net/netip"
+	"sync"
+)
+
+const (
+	// Connections is how many a limited listener has at a time, and PerAddress how many of one address: an address of IPv6 is the network
+	// of 64 bits that one host has to itself. This machine's own addresses have no bound of their own.
+	Connections = 4096
+	PerAddress  = 256
+)
+
+// Limited returns a listener that closes connections at once which are too many.
+func Limited(l net.Listener) net.Listener {
+	return &limited{Listener: l, from: map[netip.Prefix]int{}}
+}
+
+type limited struct {
+	net.Listener
+	mu   sync.Mutex
+	all  int
+	from map[netip.Prefix]int
+}
+
+// Accept implements net.Listener.
+func (l *limited) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		where := networkOf(c.RemoteAddr())
+		if l.enter(where) {
+			return &counted{Conn: c, leave: sync.OnceFunc(func() { l.leave(where) })}, nil
+		}
+		_ = c.Close()
+	}
+}
+
+func (l *limited) enter(where netip.Prefix) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.all >= Connections || where.IsValid() && l.from[where] >= PerAddress {
+		return false
+	}
+	l.all++
+	l.from[where]++
+	return true
+}
+
+func (l *limited) leave(where netip.Prefix) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all--
+	if l.from[where]--; l.from[where] == 0 {
+		delete(l.from, where)
+	}
+}
+
+// networkOf is what connections are counted by; it is not valid for those that are only counted with all.
+func networkOf(a net.Addr) netip.Prefix {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.Prefix{}
+	}
+	addr := tcp.AddrPort().Addr().Unmap()
+	if addr.IsLoopback() {
+		return netip.Prefix{}
+	}
+	bits := 32
+	if addr.Is6() {
+		bits = 64
+	}
+	network, err := addr.WithZone("").Prefix(bits)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return network
+}
+
+// counted is a connection that is given back when it is closed.
+type counted struct {
+	net.Conn
+	leave func()
+}
+
+// Close implements net.Conn.
+func (c *counted) Close() error {
+	c.leave()
+	return c.Conn.Close()
+}
