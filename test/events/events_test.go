@@ -234,5 +234,6 @@ func (none) Acknowledge([]string) error { return nil }
 
 type noAudit struct{}
 
-func (noAudit) PutAudit(context.Context, ...store.AuditRow) error { return nil }
-func (noAudit) NoteAudit(context.Context, store.AuditRow) error   { return nil }
+func (noAudit) PutAudit(context.Context, ...store.AuditRow) error       { return nil }
+func (noAudit) NoteAudit(context.Context, store.AuditRow) error         { return nil }
+func (noAudit) PutDenial(context.Context, string, store.AuditRow) error { return nil }
