@@ -33,6 +33,7 @@ type Host struct {
 	trees    *procfs.Trees
 	forker   *launch.Forker
 	files    *files
+	names    names
 	// find looks for a process; it may hang where a file system does.
 	find    func(procfs.FS, locate.Query) locate.Result
 	outputs string

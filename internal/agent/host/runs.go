@@ -113,7 +113,7 @@ func (h *Host) createProof(id string) (proof *os.File, err error) {
 		return err
 	})
 	if err != nil {
-		return nil, process.Errorf(process.Failed, "nothing was run, because the agent cannot note it on its disk: %v", err)
+		return nil, operation.Unrecorded(err)
 	}
 	return proof, nil
 }

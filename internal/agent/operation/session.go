@@ -54,6 +54,9 @@ func (n *session) checked(precheck func(before Sighting) error) (*procfs.Identit
 	if before.Unsure() {
 		return nil, unsure(before)
 	}
+	if !before.Alive() && before.Doubt != "" {
+		return nil, process.Errorf(process.Failed, "nothing was done: %s", before.Doubt).Because(before.Cause)
+	}
 	if before.Alive() {
 		if err := n.rivalry(ClaimOfInstance(*before.ID)); err != nil {
 			return nil, err
@@ -199,7 +202,7 @@ func (n *session) release(st *specstore.Step, line string, needless func() bool)
 		child.Abandon()
 		n.Commands.Discard(st.Run)
 		st.Phase = ""
-		return process.Errorf(process.Failed, "nothing was run, because the agent cannot note it on its disk: %v", err)
+		return Unrecorded(err)
 	}
 	if err := child.Release(); err != nil {
 		n.Commands.Discard(st.Run)
