@@ -16,6 +16,7 @@ need() { # need PACKAGE PATH...: one of the paths must be an executable
 need nginx-light /usr/sbin/nginx
 need redis-server /usr/bin/redis-server
 need memcached /usr/bin/memcached
+need haproxy /usr/sbin/haproxy
 need postgresql /usr/lib/postgresql/*/bin/postgres
 need systemd /lib/systemd/systemd
 need iproute2 /sbin/ip /usr/sbin/ip /bin/ip

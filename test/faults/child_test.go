@@ -23,6 +23,7 @@ const (
 	fabricVariable  = "DROVER_TEST_FABRIC"
 	momentVariable  = "DROVER_TEST_DIE_AT"  // the name of a moment; "start" begins to count at once
 	processVariable = "DROVER_TEST_DIE_FOR" // the process whose operation is counted from
+	fullVariable    = "DROVER_TEST_FULL_AT" // the name and number of a write that fails; with "…" behind it, and each later one too
 )
 
 // The roles of a child.

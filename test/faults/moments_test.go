@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -26,6 +27,9 @@ const (
 	atStart = "start" // dies at the first write after a start
 )
 
+// reporting is what an agent does that is no write.
+const reporting = "agent: Report"
+
 // anybody is the process of a drover that counts its moments from its start on.
 const anybody = "*"
 
@@ -36,15 +40,22 @@ type moments struct {
 	of   string // the process
 	list string
 
+	// full is the write that fails, forever says that each one after it does, too.
+	full    string
+	forever bool
+
 	mu    sync.Mutex
 	armed bool
 	seen  map[string]int
+	// filled says that a write has failed.
+	filled bool
 }
 
 func newMoments(list string) *moments {
 	at := os.Getenv(momentVariable)
 	of := os.Getenv(processVariable)
-	return &moments{at: at, of: of, list: list, seen: map[string]int{}, armed: at == atStart || of == anybody}
+	full, forever := strings.CutSuffix(os.Getenv(fullVariable), "…")
+	return &moments{at: at, of: of, list: list, full: full, forever: forever, seen: map[string]int{}, armed: at == atStart || of == anybody}
 }
 
 // arm begins to count if the process is the one.
@@ -85,7 +96,12 @@ func (m *moments) around(name string, do func() error) error {
 	}
 	m.seen[name]++
 	n := m.seen[name]
+	fails := m.full != "" && (m.full == fmt.Sprintf("%s %d", name, n) || m.filled && m.forever && name != reporting)
+	m.filled = m.filled || fails
 	m.mu.Unlock()
+	if fails {
+		return syscall.ENOSPC
+	}
 	m.pass(name, n, "before")
 	err := do()
 	m.pass(name, n, "after")
@@ -164,7 +180,7 @@ type dyingReports struct {
 }
 
 func (l *dyingReports) Report(ctx context.Context, data []byte) (reply []byte, err error) {
-	err = l.around("agent: Report", func() error {
+	err = l.around(reporting, func() error {
 		reply, err = l.Link.Report(ctx, data)
 		return err
 	})

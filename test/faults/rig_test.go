@@ -22,6 +22,7 @@ type rig struct {
 	real         bool   // the built binary
 	uid          uint32 // that runs as this user
 	victim       string // the process whose operation the moments are counted from
+	full         string // the write that finds the disk of the agent full: see moments
 	server       *child // or both halves
 	agent        *child
 }
@@ -64,7 +65,7 @@ func (r *rig) run(role, moment string) *child {
 	}
 	defer log.Close()
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), roleVariable+"="+role, dirVariable+"="+r.dir, httpVariable+"="+r.http, fabricVariable+"="+r.fabric, momentVariable+"="+moment, processVariable+"="+r.victim)
+	cmd.Env = append(os.Environ(), roleVariable+"="+role, dirVariable+"="+r.dir, httpVariable+"="+r.http, fabricVariable+"="+r.fabric, momentVariable+"="+moment, processVariable+"="+r.victim, fullVariable+"="+r.full)
 	if r.real {
 		cmd = exec.Command(binaries.drover, "dev", "--data-dir", filepath.Join(r.dir, "data"), "--http", r.http)
 		cmd.Env = harness.Environment(r.dir, harness.FirstApp()...)

@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Workdir is a new directory that every account may enter and write to. It is removed with the test.
+// Workdir is a new directory that every account may enter and write to, as /tmp. It is removed with the test.
 func Workdir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "drover-work-") //nolint:usetesting // what a daemon still writes there must not fail the test
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(dir, 0o777); err != nil {
+	if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })

@@ -19,6 +19,7 @@ func TestMain(m *testing.M) {
 		harness.Need{Test: "TestUpgradeOfNginx", Program: "/usr/sbin/nginx"},
 		harness.Need{Test: "TestRealDaemons/memcached", Program: "/usr/bin/memcached"},
 		harness.Need{Test: "TestRealDaemons/redis-server", Accounts: true},
+		harness.Need{Test: "TestRealDaemons/haproxy", Program: "/usr/sbin/haproxy"},
 		harness.Need{Test: "TestRealDaemons/prefork", Program: "/usr/bin/python3"},
 		harness.Need{Test: "TestRealDaemons/postgres", Accounts: true},
 	))

@@ -50,8 +50,39 @@ http {
 	}
 }
 
-func redis(t *testing.T) daemon {
+// haproxy has a master that is root, and a worker that is not.
+func haproxy(t *testing.T) daemon {
 	dir := harness.Workdir(t)
+	conf := filepath.Join(dir, "haproxy.cfg")
+	address := harness.FreeAddress(t)
+	write(t, conf, fmt.Sprintf(`global
+    user haproxy
+    group haproxy
+defaults
+    mode http
+    timeout connect 1s
+    timeout client 1s
+    timeout server 1s
+frontend f
+    bind %s
+`, address))
+	return daemon{
+		name:     "haproxy",
+		identity: harness.Object{"proc_name": "haproxy", "setup_path": dir, "pid_path": dir + "/haproxy.pid", "user": "root"},
+		control: harness.Object{
+			"start_cmd":   fmt.Sprintf("/usr/sbin/haproxy -W -D -f %s -p %s/haproxy.pid", conf, dir),
+			"stop_cmd":    "kill $(cat haproxy.pid)",
+			"reload_cmd":  "kill -USR2 $(cat haproxy.pid)",
+			"restart_cmd": "",
+		},
+		reloads: true,
+	}
+}
+
+// redis keeps its pid file where Debian has it: in a directory of its account and group.
+func redis(t *testing.T) daemon {
+	dir := filepath.Join(harness.Workdir(t), "redis")
+	run(t, "install", "-d", "-m", "2775", "-o", "redis", "-g", "redis", dir)
 	host, port := harness.SplitAddress(t, harness.FreeAddress(t))
 	command := fmt.Sprintf("redis-server --port %s --bind %s --daemonize yes --dir %s --pidfile %s/redis.pid --logfile %s/redis.log --save ''", port, host, dir, dir, dir)
 	return daemon{
@@ -81,7 +112,8 @@ func postgres(t *testing.T) daemon {
 	if err != nil || len(bin) == 0 {
 		t.Fatal("PostgreSQL is not installed: run make test-deps")
 	}
-	run(t, "chown", "postgres", dir)
+	run(t, "chown", "postgres:postgres", dir)
+	run(t, "chmod", "2775", dir)
 	run(t, "su", "postgres", "-s", "/bin/sh", "-c", fmt.Sprintf("%s/initdb -D %s/data -A trust --no-sync >/dev/null", bin[0], dir))
 	host, port := harness.SplitAddress(t, harness.FreeAddress(t))
 	ctl := fmt.Sprintf("%s/pg_ctl -D %s/data -s -w -o '-p %s -c listen_addresses=%s -k %s'", bin[0], dir, port, host, dir)
@@ -99,7 +131,7 @@ func postgres(t *testing.T) daemon {
 func TestRealDaemons(t *testing.T) {
 	s := harness.Start(t, binaries.drover)
 	for name, install := range map[string]func(*testing.T) daemon{
-		"nginx": nginx, "redis-server": redis, "memcached": memcached, "postgres": postgres, "prefork": prefork, "jobs": jobs,
+		"nginx": nginx, "redis-server": redis, "memcached": memcached, "postgres": postgres, "haproxy": haproxy, "prefork": prefork, "jobs": jobs,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

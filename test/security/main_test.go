@@ -1,5 +1,5 @@
 // Package security_test plants secrets wherever a caller may put one, and searches all that drover writes, answers and starts
-// for them.
+// for them; and it tries what an account on a host may try.
 package security_test
 
 import (
@@ -12,5 +12,8 @@ import (
 var drover string
 
 func TestMain(m *testing.M) {
-	os.Exit(harness.Main(m, map[string]*string{"./cmd/drover": &drover}))
+	os.Exit(harness.Main(m, map[string]*string{"./cmd/drover": &drover},
+		harness.Need{Test: "TestAnAccountDoesNotDecideWhomRootEnds", Accounts: true},
+		harness.Need{Test: "TestPIDFilesThatOthersCanReplace", Accounts: true},
+	))
 }

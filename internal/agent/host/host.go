@@ -33,9 +33,12 @@ type Host struct {
 	trees    *procfs.Trees
 	forker   *launch.Forker
 	files    *files
+	names    names
 	// find looks for a process; it may hang where a file system does.
 	find    func(procfs.FS, locate.Query) locate.Result
 	outputs string
+	proofs  string
+	urgent  func(func() error) error
 	claims  claims
 	offset  time.Duration
 	log     *slog.Logger
@@ -52,8 +55,10 @@ type Config struct {
 	Watcher *liveness.Watcher
 	// Name is the name of the agent's control group: lower-case letters, digits, dashes.
 	Name string
-	// Outputs is the directory of the output files; it is made.
-	Outputs string
+	// Outputs is the directory of the output files, Proofs that of what tells whether commands have run; they are made.
+	Outputs, Proofs string
+	// Urgent has do write on a full disk in room that is kept for that; nil where none is kept.
+	Urgent func(do func() error) error
 	// Claims is the file in which drovers of one host claim processes; empty is that of the user's drovers.
 	Claims string
 	// ClockOffset is how far the wall clock was ahead of the boot clock when the agent first ran in this boot.
@@ -63,8 +68,13 @@ type Config struct {
 
 // New opens the control groups and the directory of outputs.
 func New(cfg Config) (*Host, error) {
-	if err := os.MkdirAll(cfg.Outputs, 0o700); err != nil {
-		return nil, fmt.Errorf("cannot create directory of outputs: %w", err)
+	for _, dir := range []string{cfg.Outputs, cfg.Proofs} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("cannot create directory for what is kept of commands: %w", err)
+		}
+	}
+	if cfg.Urgent == nil {
+		cfg.Urgent = func(do func() error) error { return do() }
 	}
 	tree, err := cgroup.Open(cfg.FS, cfg.Name)
 	if err != nil {
@@ -74,7 +84,7 @@ func New(cfg Config) (*Host, error) {
 	h := &Host{
 		fs: cfg.FS, tree: tree, watcher: cfg.Watcher, sampler: sampler,
 		accounts: accounts, trees: procfs.NewTrees(sampler, accounts, SinceBoot), forker: launch.NewForker(cfg.FS, cfg.Log),
-		files: newFiles(patience), find: locate.Find, outputs: cfg.Outputs, offset: cfg.ClockOffset, log: cfg.Log,
+		files: newFiles(patience), find: locate.Find, outputs: cfg.Outputs, proofs: cfg.Proofs, urgent: cfg.Urgent, offset: cfg.ClockOffset, log: cfg.Log,
 		claims: openClaims(cmp.Or(cfg.Claims, claimsPath()), cfg.FS, cfg.Log), runs: map[string]*run{},
 		launches: make(chan struct{}, maxLaunches),
 	}

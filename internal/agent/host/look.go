@@ -29,8 +29,12 @@ const (
 // this boot, a process that started after its pid file was written is a stranger at a reused pid.
 func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose operation.Whose) operation.Sighting {
 	several := spec.Policy.Instances > 1
+	account, err := h.names.account(spec.Identity.User)
+	if err != nil {
+		return operation.Sighting{Note: err.Error(), Cause: process.CauseNoUser}
+	}
 	query := locate.Query{
-		ProcName: spec.Identity.ProcName, PIDPath: spec.Identity.PIDPath, SetupPath: spec.Identity.SetupPath, Count: several,
+		ProcName: spec.Identity.ProcName, PIDPath: spec.Identity.PIDPath, SetupPath: spec.Identity.SetupPath, Count: several, Account: account,
 		Other: whose.Other, Own: func(id procfs.Identity) bool { return h.own(id, whose) },
 	}
 	if rt.Process != nil && h.alive(*rt.Process) {
@@ -51,13 +55,17 @@ func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose operation.Wh
 		}
 	}
 	if r.Found == nil {
-		return operation.Sighting{Note: r.Note, Cause: r.Cause}
+		s := operation.Sighting{Note: r.Note, Cause: r.Cause}
+		if r.Doubt {
+			s.Doubt = r.Note
+		}
+		return s
 	}
 	if rt.Process == nil && h.stranger(*r.Found) {
 		note := fmt.Sprintf("pid %d in %s started after the file was written: the pid was used again by another process", r.Found.ID.PID, r.Found.PIDFile)
 		return operation.Sighting{Note: note, Cause: process.CauseOddPIDFile}
 	}
-	s := operation.Sighting{ID: &r.Found.ID, PIDFile: r.file, Matches: r.Found.Matches, Note: r.Note}
+	s := operation.Sighting{ID: &r.Found.ID, PIDFile: r.Found.Resolved, Matches: r.Found.Matches, Note: r.Note}
 	if several {
 		s.Instances = h.instances(r.Found.All, spec, whose)
 	}
@@ -108,7 +116,7 @@ func (h *Host) doubt(f *locate.Found, spec *process.Spec, whose operation.Whose)
 
 // mistaken says what speaks against a process being the one that a spec means.
 func (h *Host) mistaken(m locate.Match, spec *process.Spec) string {
-	account, err := launch.LookupAccount("/", spec.Identity.User)
+	account, err := h.names.account(spec.Identity.User)
 	switch {
 	case err != nil:
 		return err.Error()
@@ -126,28 +134,12 @@ func sameDir(dir, path string) bool {
 	return dir != "" && (dir == filepath.Clean(path) || err == nil && dir == real)
 }
 
-// found is what a search has come to, with the pid file that led to it, links resolved.
-type found struct {
-	locate.Result
-	file string
-}
-
 // search looks for a process, for as long as its files take to answer and no longer than they may.
-func (h *Host) search(q locate.Query) found {
+func (h *Host) search(q locate.Query) locate.Result {
 	path := cmp.Or(q.PIDPath, q.SetupPath)
-	r, err := within(h.files, path, func() found {
-		r := found{Result: h.find(h.fs, q)}
-		if r.Found == nil || r.Found.PIDFile == "" {
-			return r
-		}
-		r.file = r.Found.PIDFile
-		if resolved, err := filepath.EvalSymlinks(r.file); err == nil {
-			r.file = resolved
-		}
-		return r
-	})
+	r, err := within(h.files, path, func() locate.Result { return h.find(h.fs, q) })
 	if err != nil {
-		return found{Result: locate.Result{Note: fmt.Sprintf("%s %v", path, err), Cause: process.CauseFileHangs}}
+		return locate.Result{Note: fmt.Sprintf("%s %v", path, err), Cause: process.CauseFileHangs}
 	}
 	return r
 }

@@ -62,7 +62,7 @@ func (h *Host) Question(id, line string, spec *process.Spec) (probe.Question, er
 	defer write.Close()
 	q := &question{host: h, run: id, group: h.createGroup(id), pipe: read, full: make(chan struct{}), done: make(chan struct{})}
 	q.child, err = h.start(launch.Command{
-		Line: line, Dir: spec.Identity.SetupPath, Account: account, Mark: id, Output: write, Group: q.group,
+		Line: line, Dir: spec.Identity.SetupPath, Account: account, Mark: id, Output: write, Proof: write, Group: q.group,
 	})
 	if err != nil {
 		q.forget()

@@ -38,7 +38,7 @@ func open(t testing.TB, dir string, set ...func(*host.Config)) *host.Host {
 	ctx := t.Context()
 	go func() { ended <- watcher.Run(ctx) }()
 	cfg := host.Config{
-		FS: live(), Watcher: watcher, Name: treeName(), Outputs: dir, ClockOffset: host.ClockOffset(), Log: log,
+		FS: live(), Watcher: watcher, Name: treeName(), Outputs: dir, Proofs: dir + ".proofs", ClockOffset: host.ClockOffset(), Log: log,
 	}
 	for _, s := range set {
 		s(&cfg)

@@ -31,6 +31,12 @@ func (h *Host) Launch(id, line string, spec *process.Spec) (operation.Child, err
 	defer started()
 	// Before anything of it can be seen: a sweep takes away what belongs to no run under way.
 	h.setRun(id, &run{})
+	proof, err := h.createProof(id)
+	if err != nil {
+		h.close(id)
+		return nil, err
+	}
+	defer proof.Close() //nolint:errcheck // what was written is in the file
 	output, file, err := h.createOutput(id)
 	if err != nil {
 		h.close(id)
@@ -45,7 +51,7 @@ func (h *Host) Launch(id, line string, spec *process.Spec) (operation.Child, err
 	}
 	h.setRun(id, &run{group: group, output: output})
 	child, err := h.start(launch.Command{
-		Line: line, Dir: spec.Identity.SetupPath, Account: account, Mark: id, Output: file, Group: group,
+		Line: line, Dir: spec.Identity.SetupPath, Account: account, Mark: id, Output: file, Proof: proof, Group: group,
 	})
 	if err != nil {
 		return nil, err
@@ -100,6 +106,18 @@ func (h *Host) setRun(id string, r *run) {
 	h.runs[id] = r
 }
 
+// createProof makes what will tell whether a run has begun. Without it nothing may begin: a successor of this agent might begin it again.
+func (h *Host) createProof(id string) (proof *os.File, err error) {
+	err = h.urgent(func() error {
+		proof, err = launch.CreateProof(filepath.Join(h.proofs, id))
+		return err
+	})
+	if err != nil {
+		return nil, operation.Unrecorded(err)
+	}
+	return proof, nil
+}
+
 // createOutput makes the output file of a run. A disk that takes no file must not keep a process from being started: its
 // output is dropped then, and output is nil.
 func (h *Host) createOutput(id string) (output *launch.Output, file *os.File, err error) {
@@ -110,6 +128,7 @@ func (h *Host) createOutput(id string) (output *launch.Output, file *os.File, er
 		}
 		_ = output.Close()
 	}
+	_ = os.Remove(filepath.Join(h.outputs, id)) // one that was made and takes nothing
 	h.log.Warn("output of command is dropped", "run", id, "error", err)
 	file, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
@@ -146,10 +165,7 @@ func (h *Host) Trim(id string) {
 }
 
 // Ran implements operation.Commands.
-func (h *Host) Ran(id string) bool {
-	r := h.runOf(id)
-	return r.output == nil || r.output.Ran()
-}
+func (h *Host) Ran(id string) bool { return launch.Ran(filepath.Join(h.proofs, id)) }
 
 // Output implements operation.Commands. It gives back what the run holds open.
 func (h *Host) Output(id string) string {
@@ -159,6 +175,8 @@ func (h *Host) Output(id string) string {
 		text = r.output.Text()
 	}
 	h.close(id)
+	// Who has its output knows that it has run.
+	h.remove(filepath.Join(h.proofs, id))
 	return text
 }
 
@@ -181,11 +199,17 @@ func (h *Host) close(id string) {
 // Discard implements operation.Commands.
 func (h *Host) Discard(id string) {
 	h.close(id)
-	if err := os.Remove(filepath.Join(h.outputs, id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		h.log.Warn("output could not be removed", "run", id, "error", err)
-	}
+	h.remove(filepath.Join(h.outputs, id))
+	h.remove(filepath.Join(h.proofs, id))
 	if group, ok := h.tree.Group(id); ok {
 		_ = group.Remove() // what still lives there keeps it, and the next sweep sees to it
 		_ = group.Close()
+	}
+}
+
+// remove removes a file, which need not be there.
+func (h *Host) remove(path string) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		h.log.Warn("what is kept of a command could not be removed", "file", path, "error", err)
 	}
 }

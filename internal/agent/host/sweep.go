@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,10 +21,7 @@ func (h *Host) Sweep(needed func() map[string]bool) {
 	if err != nil {
 		h.log.Warn("control groups could not be listed", "error", err)
 	}
-	files, err := os.ReadDir(h.outputs)
-	if err != nil {
-		h.log.Warn("outputs could not be listed", "error", err)
-	}
+	files := h.kept()
 	// After the lists: whatever is on them and neither needed nor active is over.
 	keep, active := needed(), h.active()
 	living := map[string]bool{}
@@ -33,15 +29,14 @@ func (h *Host) Sweep(needed func() map[string]bool) {
 		// An empty group still proves that nothing is left of a run: without it EndTree has to search all of /proc.
 		living[id] = active[id] || keep[id] || h.sweepGroup(id)
 	}
-	if h.tree.Mode() == cgroup.ModeNone && slices.ContainsFunc(files, func(f fs.DirEntry) bool { return !keep[f.Name()] && !active[f.Name()] }) {
+	if h.tree.Mode() == cgroup.ModeNone && slices.ContainsFunc(files, func(id string) bool { return !keep[id] && !active[id] }) {
 		// No group tells that a run lives on: what it has left behind may still write to its output, which must not grow unseen.
 		if living, err = liveness.Marks(h.fs); err != nil {
 			h.log.Warn("outputs that nobody needs are kept", "error", err)
 			return
 		}
 	}
-	for _, f := range files {
-		id := f.Name()
+	for _, id := range files {
 		switch {
 		case active[id]:
 		case keep[id] || living[id]:
@@ -52,6 +47,21 @@ func (h *Host) Sweep(needed func() map[string]bool) {
 			h.Discard(id)
 		}
 	}
+}
+
+// kept returns the runs of which an output or a proof is kept.
+func (h *Host) kept() (ids []string) {
+	for _, dir := range []string{h.outputs, h.proofs} {
+		files, err := os.ReadDir(dir)
+		if err != nil {
+			h.log.Warn("what is kept of commands could not be listed", "error", err)
+		}
+		for _, f := range files {
+			ids = append(ids, f.Name())
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
 // active returns the runs that are under way, or whose output has not been dropped yet.

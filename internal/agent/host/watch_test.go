@@ -34,7 +34,7 @@ func TestWatchOfACommandThatWasQuick(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	h, err := host.New(host.Config{FS: fs, Watcher: watcher, Name: "drover-test-" + strings.ToLower(t.Name()), Outputs: t.TempDir(), Log: log})
+	h, err := host.New(host.Config{FS: fs, Watcher: watcher, Name: "drover-test-" + strings.ToLower(t.Name()), Outputs: t.TempDir(), Proofs: t.TempDir(), Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

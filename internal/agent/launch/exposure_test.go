@@ -36,8 +36,7 @@ func TestCommandsAreNotSpared(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The gate leaves an empty line first.
-		if got, want := string(text), "\n"+test.want; got != want {
+		if got, want := string(text), test.want; got != want {
 			t.Errorf("with %q, under a score of %s, the command has %q, want %q", test.line, test.score, got, want)
 		}
 	}

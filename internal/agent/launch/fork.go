@@ -24,8 +24,8 @@ type birth struct {
 
 // files are descriptors for a child, numbers in the table of the thread that forks.
 type files struct {
-	gate, output int
-	group        int // -1 for none
+	gate, output, proof int
+	group               int // -1 for none
 }
 
 // born is what came of a birth.
@@ -60,7 +60,7 @@ func (b birth) here(proc procfs.FS) born {
 func (b birth) fork(proc procfs.FS, f files, null int) born {
 	handle := -1
 	sys := &syscall.SysProcAttr{Setsid: true, Credential: b.credential, PidFD: &handle}
-	attr := &syscall.ProcAttr{Dir: b.dir, Env: b.env, Sys: sys, Files: []uintptr{uintptr(null), uintptr(f.output), uintptr(f.output), uintptr(f.gate)}} //nolint:gosec // descriptors
+	attr := &syscall.ProcAttr{Dir: b.dir, Env: b.env, Sys: sys, Files: []uintptr{uintptr(null), uintptr(f.output), uintptr(f.output), uintptr(f.gate), uintptr(f.proof)}} //nolint:gosec // descriptors
 	var child born
 	var pid int
 	if f.group >= 0 {

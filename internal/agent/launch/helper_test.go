@@ -57,7 +57,7 @@ func helperAgent() error {
 	if err != nil {
 		return err
 	}
-	child, err := forker().Start(launch.Command{Line: os.Args[1], Dir: "/", Account: account, Output: os.Stdout})
+	child, err := forker().Start(launch.Command{Line: os.Args[1], Dir: "/", Account: account, Output: os.Stdout, Proof: null()})
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func helperDies() error {
 	if err != nil {
 		return err
 	}
-	child, err := forker().Start(launch.Command{Line: os.Args[1], Dir: "/", Account: account, Output: null})
+	child, err := forker().Start(launch.Command{Line: os.Args[1], Dir: "/", Account: account, Output: null, Proof: null})
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func TestPrepareUndoesWhatWasInherited(t *testing.T) {
 	dirty := `trap '' HUP INT PIPE TERM TSTP USR1; umask 077; exec 7</dev/null 9</dev/null`
 	look := `grep -E '^Sig(Blk|Ign)' /proc/self/status; umask; ls /proc/self/fd`
 	out, err := helper(t, "agent", dirty, look, me(t).Name).CombinedOutput()
-	want := "\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n0022\n0\n1\n2\n3\n" // the empty line is the gate's, 3 the listing's own
+	want := "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n0022\n0\n1\n2\n3\n" // 3 is the listing's own
 	if err != nil || string(out) != want {
 		t.Errorf("got %q, want %q: %v", out, want, err)
 	}

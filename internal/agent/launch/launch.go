@@ -26,10 +26,10 @@ const shell = "/bin/sh"
 const UnrunStatus = 125
 
 // gate is run by the shell before the command: it waits for one line on descriptor 3, and ends unrun if the writer goes
-// away without it. The empty line that it then writes is the proof, for a successor of the agent, that the command ran; one
-// that cannot leave it ends unrun too. The command then follows in the same shell, on lines of its own: whatever it holds, a
-// comment, a here-document, a syntax error, it cannot reach back.
-const gate = "read -r DROVER_GATE <&3 || exit 125; unset DROVER_GATE; exec 3<&-; echo || exit 125\n"
+// away without it. The empty line that it then writes to descriptor 4 is the proof, for a successor of the agent, that the command
+// ran; one that cannot leave it ends unrun too. The command then follows in the same shell, on lines of its own and without these
+// descriptors: whatever it holds, a comment, a here-document, a syntax error, it cannot reach back.
+const gate = "read -r DROVER_GATE <&3 || exit 125; unset DROVER_GATE; exec 3<&-; echo >&4 || exit 125; exec 4>&-\n"
 
 // Ungated returns a command line, as ps shows it, without what this package has put before the command.
 func Ungated(cmdline string) string {
@@ -51,6 +51,8 @@ type Command struct {
 	Mark string
 	// Output receives stdout and stderr. Start does not keep it.
 	Output *os.File
+	// Proof receives an empty line when the command passes its gate. Start does not keep it. See CreateProof.
+	Proof *os.File
 	// Group is what the child is born in; it may be nil. Start does not keep it.
 	Group *cgroup.Group
 }
@@ -66,7 +68,7 @@ type Child struct {
 
 // start makes a gate and has a child forked behind it, in a new session.
 func start(c Command, fork func(birth) born) (*Child, error) {
-	if c.Output == nil {
+	if c.Output == nil || c.Proof == nil {
 		return nil, process.Errorf(process.Failed, "cannot start the command: it has no output file")
 	}
 	credential, err := credentialFor(c.Account)
@@ -81,7 +83,7 @@ func start(c Command, fork func(birth) born) (*Child, error) {
 	opener := os.NewFile(uintptr(gates[1]), "gate")
 	b := birth{
 		argv: []string{shell, "-c", exposure() + gate + c.Line}, env: environment(c), dir: c.Dir, credential: credential,
-		files: files{gate: gates[0], output: int(c.Output.Fd()), group: -1}, //nolint:gosec // descriptors are small
+		files: files{gate: gates[0], output: int(c.Output.Fd()), proof: int(c.Proof.Fd()), group: -1}, //nolint:gosec // descriptors are small
 	}
 	if c.Group != nil {
 		if fd, ok := c.Group.FD(); ok {
@@ -90,6 +92,7 @@ func start(c Command, fork func(birth) born) (*Child, error) {
 	}
 	child := fork(b)
 	runtime.KeepAlive(c.Output)
+	runtime.KeepAlive(c.Proof)
 	runtime.KeepAlive(c.Group)
 	unix.Close(gates[0]) //nolint:errcheck // the child has its own
 	switch {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -39,6 +40,7 @@ func (p prepared) Run() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	null() // before any test counts its descriptors
 	return p.Main.Run()
 }
 
@@ -72,8 +74,17 @@ func output(t testing.TB) *launch.Output {
 
 func command(t testing.TB, line string, out *launch.Output) launch.Command {
 	t.Helper()
-	return launch.Command{Line: line, Dir: "/", Account: me(t), Mark: "m1", Output: out.File()}
+	return launch.Command{Line: line, Dir: "/", Account: me(t), Mark: "m1", Output: out.File(), Proof: null()}
 }
+
+// null takes the proofs that nobody asks for.
+var null = sync.OnceValue(func() *os.File {
+	f, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		panic(err)
+	}
+	return f
+})
 
 // wait blocks until a child has ended and takes its exit status.
 func wait(t testing.TB, child *launch.Child) syscall.WaitStatus {

@@ -33,6 +33,20 @@ func (a Account) Open(path string) (*os.File, error) {
 	return f, nil
 }
 
+// Reach runs do, which reaches files with the rights of the account, however much this process may reach. A process that is not root does so
+// with its own. do must not start goroutines that reach files.
+func (a Account) Reach(do func() error) error {
+	if os.Geteuid() != 0 {
+		return do()
+	}
+	drop, err := a.assume()
+	if err != nil {
+		return fmt.Errorf("cannot take the rights of %s: %w", a.Name, err)
+	}
+	defer drop()
+	return do()
+}
+
 // assume has this thread reach files with the rights of the account until drop is called, by the same goroutine.
 func (a Account) assume() (drop func(), err error) {
 	switch euid := os.Geteuid(); {

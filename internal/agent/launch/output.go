@@ -18,14 +18,14 @@ import (
 const (
 	keep       = 32 << 10
 	trimBeyond = 1 << 20
-	// proof is how much of the start of a file is never cut off: what the gate wrote.
-	proof = 1
 )
 
 // Output is the file that one command writes to. It is only ever appended to, so that it can be cut while the command or a
 // daemon of it holds it open; and it is no pipe, so that nobody has to be there to read. It may be used concurrently.
 type Output struct {
 	file *os.File
+	// handed is what the command gets: it cannot read what others have had to say there. Nil where no command is to get it.
+	handed *os.File
 
 	mu   sync.Mutex
 	cut  bool
@@ -44,11 +44,15 @@ func CreateOutput(dir, name string) (*Output, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot create output file: %w", err)
 	}
-	return &Output{file: f}, nil
+	handed, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("cannot open output file for the command: %w", err)
+	}
+	return &Output{file: f, handed: handed}, nil
 }
 
-// Probe fails where the file takes no data, as on a full disk. Where the file system can, room for the beginning is set aside, so that
-// what the gate has to write finds some although the disk fills up meanwhile.
+// Probe fails where the file takes no data, as on a full disk. Where the file system can, room for the beginning is set aside.
 func (o *Output) Probe() error {
 	const room = 4 << 10
 	if unix.Fallocate(int(o.file.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, room) == nil { //nolint:gosec // descriptors are small
@@ -64,11 +68,16 @@ func (o *Output) Probe() error {
 	return nil
 }
 
-// File is what to hand to the command. It belongs to the Output.
-func (o *Output) File() *os.File { return o.file }
+// File is what to hand to the command, open for appending only; nil where an earlier agent has made the file. It belongs to the Output.
+func (o *Output) File() *os.File { return o.handed }
 
 // Close closes the file, which stays where it is.
-func (o *Output) Close() error { return o.file.Close() }
+func (o *Output) Close() error {
+	if o.handed == nil {
+		return o.file.Close()
+	}
+	return errors.Join(o.handed.Close(), o.file.Close())
+}
 
 // Trim cuts a file that has grown beyond 1 MiB to its last 32 KiB, and remembers the first 32 KiB. What is written in the
 // very moment may be lost. It costs one system call while the file is small.
@@ -88,17 +97,10 @@ func (o *Output) Trim() error {
 	dropped, err := trim(o.file)
 	if dropped > 0 && !o.cut {
 		o.cut = true
-		dropped -= int64(len(o.head)) - proof
+		dropped -= int64(len(o.head))
 	}
 	o.lost += dropped
 	return err
-}
-
-// Ran reports whether the command has passed its gate: it then wrote something, if only an empty line. While the agent that
-// started it lives nobody needs to ask; afterwards nothing else can tell a command that never ran from one that has ended.
-func (o *Output) Ran() bool {
-	n, err := size(o.file)
-	return err != nil || n > 0
 }
 
 // Text returns what was written so far: all of it up to 64 KiB, else the first and last 32 KiB and between them how much was
@@ -114,9 +116,9 @@ func (o *Output) Text() string {
 	head, lost := o.head, o.lost
 	if !o.cut && size <= 2*keep {
 		all, _ := section(o.file, 0, size)
-		return clean(ungated(all))
+		return clean(all)
 	}
-	from := int64(proof)
+	from := int64(0)
 	if !o.cut {
 		head, _ = section(o.file, 0, keep)
 		from = int64(len(head))
@@ -124,13 +126,10 @@ func (o *Output) Text() string {
 	tail, _ := section(o.file, max(size-keep, from), keep)
 	lost += size - from - int64(len(tail))
 	head, tail = wholeRunes(head, tail)
-	return clean(fmt.Appendf(bytes.Clone(ungated(head)), "\n[... %d bytes left out ...]\n%s", lost, tail))
+	return clean(fmt.Appendf(bytes.Clone(head), "\n[... %d bytes left out ...]\n%s", lost, tail))
 }
 
-// ungated takes off the empty line that the gate wrote.
-func ungated(head []byte) []byte { return bytes.TrimPrefix(head, []byte("\n")) }
-
-// TrimFile cuts a file that a daemon still appends to once it has grown beyond 1 MiB to its first byte and last 32 KiB. A file that
+// TrimFile cuts a file that a daemon still appends to once it has grown beyond 1 MiB to its last 32 KiB. A file that
 // is not there is no error.
 func TrimFile(path string) error {
 	// Hardly any has: a look costs a quarter of opening it, and is had for every process of the host again and again.
@@ -149,8 +148,7 @@ func TrimFile(path string) error {
 	return err
 }
 
-// trim cuts a large file to its end and returns how much was dropped. Its first byte stays too: if this process is ended in
-// between, the file must still say that its command ran.
+// trim cuts a large file to its end and returns how much was dropped.
 func trim(f *os.File) (dropped int64, err error) {
 	size, err := size(f)
 	if err != nil || size <= trimBeyond {
@@ -160,13 +158,13 @@ func trim(f *os.File) (dropped int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := f.Truncate(proof); err != nil {
+	if err := f.Truncate(0); err != nil {
 		return 0, fmt.Errorf("cannot trim output: %w", err)
 	}
 	if _, err := f.Write(tail); err != nil {
-		return size - proof, fmt.Errorf("cannot trim output: %w", err)
+		return size, fmt.Errorf("cannot trim output: %w", err)
 	}
-	return size - proof - int64(len(tail)), nil
+	return size - int64(len(tail)), nil
 }
 
 func size(f *os.File) (int64, error) {

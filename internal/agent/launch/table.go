@@ -88,7 +88,7 @@ func pollers() ([]int, error) {
 
 // send passes files to the thread at the other end of a socket. They stay open here.
 func send(socket int, f files) error {
-	fds := []int{f.gate, f.output}
+	fds := []int{f.gate, f.output, f.proof}
 	if f.group >= 0 {
 		fds = append(fds, f.group)
 	}
@@ -103,8 +103,8 @@ func send(socket int, f files) error {
 
 // receive takes what was sent for the files sent, and returns them as they are called here.
 func receive(socket int, sent files) (files, error) {
-	const most = 3
-	want := 2
+	const most = 4
+	want := most - 1
 	if sent.group >= 0 {
 		want = most
 	}
@@ -129,9 +129,9 @@ func receive(socket int, sent files) (files, error) {
 		closeAll(fds)
 		return files{}, fmt.Errorf("cannot receive descriptors: %w", err)
 	}
-	own := files{gate: fds[0], output: fds[1], group: -1}
+	own := files{gate: fds[0], output: fds[1], proof: fds[2], group: -1}
 	if want == most {
-		own.group = fds[2]
+		own.group = fds[most-1]
 	}
 	return own, nil
 }
@@ -144,7 +144,7 @@ func parseRights(rights []byte) ([]int, error) {
 	return unix.ParseUnixRights(&messages[0])
 }
 
-func (f files) close() { closeAll([]int{f.gate, f.output, f.group}) }
+func (f files) close() { closeAll([]int{f.gate, f.output, f.proof, f.group}) }
 
 func closeAll(fds []int) {
 	for _, fd := range fds {

@@ -15,7 +15,9 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/agent/launch"
 	"drover/internal/agent/procfs"
+	"drover/internal/agent/trail"
 	"drover/internal/process"
 )
 
@@ -25,6 +27,9 @@ type Query struct {
 	ProcName string
 	// PIDPath is the absolute path of the pid file or of the directory that it is in; empty to look by name.
 	PIDPath string
+	// Account is whom it runs as: whose files are opened, and whose processes are meant. That of root stands for everybody; its zero value is
+	// root.
+	Account launch.Account
 	// SetupPath is the absolute directory that the process is installed in.
 	SetupPath string
 	// Count asks for Matches to be counted although there is a pid file, which is a look at every process of the host.
@@ -40,6 +45,8 @@ type Found struct {
 	// PIDFile is the file that it was found by, empty when it was by name; PIDFileTime is when that was written.
 	PIDFile     string
 	PIDFileTime time.Time
+	// Resolved is the file without links.
+	Resolved string
 	// Matches is how many live processes there are of that name, below SetupPath or in the pid file; 1 if not counted.
 	Matches int
 	// All are these, where they were counted.
@@ -63,6 +70,8 @@ type Result struct {
 	// Note says in a caller's words why nothing was found, or what is odd; Cause is what kind of trouble that is.
 	Note  string
 	Cause process.CauseID
+	// Doubt says that there is one that a pid file names, and that need not be it, as the note says.
+	Doubt bool
 }
 
 // Find looks for a process. It never blocks on what it finds at PIDPath, unless the filesystem itself does.
@@ -74,9 +83,9 @@ func Find(proc procfs.FS, q Query) Result {
 		return q.byName(proc)
 	}
 	var r Result
-	if info, err := os.Stat(q.PIDPath); err == nil && info.IsDir() {
+	if q.isDirectory() {
 		r = q.byDirectory(proc)
-	} else if file, err := readPIDFile(q.PIDPath); err == nil {
+	} else if file, err := q.readPIDFile(q.PIDPath); err == nil {
 		r = result(q.check(proc, file))
 	} else {
 		r = unreadable(q.PIDPath, err)
@@ -93,9 +102,23 @@ func Find(proc procfs.FS, q Query) Result {
 	return r
 }
 
+// isDirectory reports whether the pid file is in the directory that is named.
+func (q Query) isDirectory() (is bool) {
+	_ = q.Account.Reach(func() error { // what is wrong the look at the file tells
+		way, err := trail.Follow(q.PIDPath)
+		if err == nil {
+			is = way.IsDir()
+			way.Close()
+		}
+		return err
+	})
+	return is
+}
+
 func result(found *Found, err error) Result {
 	if err != nil {
-		return Result{Note: err.Error(), Cause: process.CauseOddPIDFile}
+		var doubt *doubtful
+		return Result{Note: err.Error(), Cause: process.CauseOddPIDFile, Doubt: errors.As(err, &doubt)}
 	}
 	return Result{Found: found}
 }
@@ -164,7 +187,7 @@ func (q Query) search(proc procfs.FS) ([]Match, error) {
 			continue
 		}
 		id, err := proc.Identify(pid)
-		if err == nil && id.StartTicks == info.StartTicks {
+		if err == nil && id.StartTicks == info.StartTicks && (q.runs(info) || q.Own != nil && q.Own(id)) {
 			found = append(found, Match{ID: id, UID: info.UID, Cwd: info.Cwd, ppid: info.PPID})
 		}
 	}

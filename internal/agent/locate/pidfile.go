@@ -13,9 +13,8 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"drover/internal/agent/procfs"
+	"drover/internal/agent/trail"
 	"drover/internal/process"
 )
 
@@ -38,62 +37,66 @@ type pidFile struct {
 	path    string
 	pid     int
 	written time.Time
+	// trail is how it was come to: it is closed.
+	trail *trail.Trail
 }
 
 // readPIDFile returns the number that a pid file begins with. It never blocks on what is no file, and never believes a file
 // that changes under its eyes. Errors say what is wrong in words that follow "pid file PATH".
-func readPIDFile(path string) (pidFile, error) {
+func (q Query) readPIDFile(path string) (file pidFile, err error) {
 	for range readTries {
-		text, written, err := readStable(path)
+		var text string
+		err = q.Account.Reach(func() error {
+			file, text, err = readStable(path)
+			return err
+		})
 		if errors.Is(err, errChanged) {
 			continue
 		}
 		if err != nil {
 			return pidFile{}, err
 		}
-		pid, err := parsePID(text)
-		return pidFile{path: path, pid: pid, written: written}, err
+		file.path = path
+		file.pid, err = parsePID(text)
+		return file, err
 	}
 	return pidFile{}, errChanged
 }
 
 var errChanged = errors.New("keeps changing while it is read")
 
-func readStable(path string) (text string, written time.Time, err error) {
-	// Before opening: to open a device may do something to it.
-	info, err := os.Stat(path)
+func readStable(path string) (file pidFile, text string, err error) {
+	way, err := trail.Follow(path)
 	if err != nil {
-		return "", time.Time{}, plain(err)
+		return pidFile{}, "", plain(err)
 	}
-	if !info.Mode().IsRegular() {
-		return "", time.Time{}, errors.New("is not a regular file")
+	defer way.Close()
+	if !way.IsRegular() {
+		return pidFile{}, "", errors.New("is not a regular file")
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	f, err := way.Open()
 	if err != nil {
-		return "", time.Time{}, plain(err)
+		return pidFile{}, "", plain(err)
 	}
 	defer f.Close() //nolint:errcheck // opened for reading only
 	before, err := f.Stat()
 	if err != nil {
-		return "", time.Time{}, plain(err)
-	}
-	if !before.Mode().IsRegular() {
-		return "", time.Time{}, errChanged
+		return pidFile{}, "", plain(err)
 	}
 	buf := make([]byte, readAhead)
 	n, err := f.ReadAt(buf, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return "", time.Time{}, plain(err)
+		return pidFile{}, "", plain(err)
 	}
 	after, err := f.Stat()
 	if err != nil {
-		return "", time.Time{}, plain(err)
+		return pidFile{}, "", plain(err)
 	}
 	now, err := os.Stat(path)
 	if err != nil || !os.SameFile(before, now) || before.Size() != after.Size() || !before.ModTime().Equal(after.ModTime()) {
-		return "", time.Time{}, errChanged
+		return pidFile{}, "", errChanged
 	}
-	return string(buf[:n]), after.ModTime(), nil
+	return pidFile{written: after.ModTime(), trail: way}, string(buf[:n]), nil
 }
 
 // plain takes the path off an error: the caller names it.
@@ -119,14 +122,11 @@ func parsePID(text string) (int, error) {
 	word := words[0]
 	digits := strings.TrimPrefix(word, "-")
 	if digits == "" || strings.Trim(digits, "0123456789") != "" {
-		if len(word) > 40 {
-			word = word[:40] + "…"
-		}
-		return 0, fmt.Errorf("does not begin with a number but with %q", word)
+		return 0, errors.New("does not begin with a number") // which is all that may be said of what it holds
 	}
 	pid, err := strconv.Atoi(word)
 	if err != nil || pid <= 1 || pid > maxPID {
-		return 0, fmt.Errorf("holds %.40s, which is no process", word)
+		return 0, errors.New("holds a number that is no process")
 	}
 	return pid, nil
 }
@@ -154,32 +154,37 @@ func (q Query) check(proc procfs.FS, file pidFile) (*Found, error) {
 	if !q.matches(info, q.linkTargets) {
 		return nil, fmt.Errorf("pid %d of pid file %s belongs to %s", file.pid, file.path, calledBy(info))
 	}
-	return &Found{ID: id, PIDFile: file.path, PIDFileTime: file.written, Matches: 1}, nil
+	if err := q.believe(id, info, file); err != nil {
+		return nil, err
+	}
+	return &Found{ID: id, PIDFile: file.path, PIDFileTime: file.written, Resolved: file.trail.Path, Matches: 1}, nil
 }
 
 // byDirectory looks for the pid file in a directory: the one named after the process, or else the only one whose process
 // goes by the name.
 func (q Query) byDirectory(proc procfs.FS) Result {
 	named := filepath.Join(q.PIDPath, q.ProcName+".pid")
-	file, err := readPIDFile(named)
+	file, err := q.readPIDFile(named)
 	switch {
 	case err == nil:
 		return result(q.check(proc, file))
 	case !errors.Is(err, errNoFile):
 		return unreadable(named, err)
 	}
-	names, err := pidFileNames(q.PIDPath)
+	names, err := q.pidFileNames()
 	if err != nil {
 		return Result{Note: fmt.Sprintf("directory %s %s", q.PIDPath, err)}
 	}
 	var found *Found
+	var doubt *doubtful
 	for _, name := range names {
-		file, err := readPIDFile(filepath.Join(q.PIDPath, name))
+		file, err := q.readPIDFile(filepath.Join(q.PIDPath, name))
 		if err != nil {
 			continue
 		}
 		other, err := q.check(proc, file)
 		switch {
+		case errors.As(err, &doubt):
 		case err != nil:
 		case found == nil || found.ID == other.ID:
 			found = other
@@ -188,23 +193,31 @@ func (q Query) byDirectory(proc procfs.FS) Result {
 				q.PIDPath, q.ProcName, found.PIDFile, other.PIDFile)}
 		}
 	}
+	if found == nil && doubt != nil {
+		return result(nil, doubt)
+	}
 	if found == nil {
 		return Result{Cause: process.CauseNoPIDFile, Note: fmt.Sprintf("no pid file in %s names a live %s", q.PIDPath, q.ProcName)}
 	}
 	return Result{Found: found}
 }
 
-func pidFileNames(dir string) ([]string, error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, plain(err)
-	}
-	defer d.Close() //nolint:errcheck // opened for reading only
-	names, err := d.Readdirnames(maxEntries)
-	if err != nil && len(names) == 0 {
-		return nil, nil // empty
-	}
+func (q Query) pidFileNames() (names []string, err error) {
+	err = q.Account.Reach(func() error {
+		way, err := trail.Follow(q.PIDPath)
+		if err != nil {
+			return plain(err)
+		}
+		defer way.Close()
+		d, err := way.Open()
+		if err != nil {
+			return plain(err)
+		}
+		defer d.Close()                       //nolint:errcheck // opened for reading only
+		names, _ = d.Readdirnames(maxEntries) // none where it is empty
+		return nil
+	})
 	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".pid") })
 	slices.Sort(names)
-	return names, nil
+	return names, err
 }

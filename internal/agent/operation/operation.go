@@ -7,6 +7,7 @@ package operation
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"syscall"
 	"time"
@@ -32,7 +33,8 @@ type Sighting struct {
 	Cause process.CauseID
 	// Run is the run of the process that the instance was born in; empty where it was none, and where it is on record already.
 	Run string
-	// Doubt says why the name that it was found by does not prove that it is the process; empty where that is proven.
+	// Doubt says why the name that it was found by does not prove that it is the process, or why the one that a pid file names, which then
+	// is not the ID, may not be it; empty where there is none.
 	Doubt string
 }
 
@@ -195,6 +197,23 @@ var ErrBestEffort = errors.New("no control group holds what was started")
 // ErrInterrupted is returned when the agent stops in the middle: nothing is decided, and the operation goes on when it is
 // entered again.
 var ErrInterrupted = errors.New("interrupted by the stop of the agent")
+
+// ErrUnrecorded is wrapped by the error for a command that was not let run because that could not be put on record.
+var ErrUnrecorded = errors.New("it is not on record")
+
+// Unrecorded returns the error, in a caller's words, for a command that cannot be put on record.
+func Unrecorded(err error) error {
+	return fmt.Errorf("%w%w", process.Errorf(process.Failed, "nothing was run, because the agent cannot note it on its disk: %v", err), silent{ErrUnrecorded})
+}
+
+// silent is an error that can be asked for and adds no words.
+type silent struct{ error }
+
+// Error returns nothing.
+func (s silent) Error() string { return "" }
+
+// Unwrap returns what can be asked for.
+func (s silent) Unwrap() error { return s.error }
 
 // killed is the cause by which a context ends an operation, and its command with it.
 type killed struct{ by string }

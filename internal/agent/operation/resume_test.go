@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -312,20 +313,139 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestJournalThatFails: a disk that is full keeps nobody from operating.
+// TestJournalThatFails: what cannot be put on record does not begin; what needs no record is done.
 func TestJournalThatFails(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.ReadError, w.WriteError = errors.New("bad page"), errors.New("no space left")
-		for _, op := range []process.Op{process.Start, process.Reload, process.Restart, process.Stop} {
+		w.Spawn("nginx", pidFile, "")
+		for _, op := range []process.Op{process.Start, process.Reload, process.Restart, process.Stop, process.Kill} {
 			r, err := w.operator.Operate(t.Context(), entry(op, spec()), unknown.subject())
-			if err != nil || r.Outcome.Fault != process.None {
+			if err != nil || r.Outcome.Fault == process.None || op != process.Start && !strings.HasSuffix(r.Outcome.Text, noRecord) {
 				t.Errorf("%s: %+v, %v", op, r.Outcome, err)
 			}
+		}
+		if lines := w.Lines(); len(lines) > 0 {
+			t.Errorf("%v ran", lines)
+		}
+		s := spec()
+		s.Commands.Stop = ""
+		if r, err := w.operator.Operate(t.Context(), entry(process.Stop, s), unknown.subject()); err != nil || r.Outcome.Fault != process.None {
+			t.Errorf("stop by SIGTERM: %+v, %v", r.Outcome, err)
+		}
+		if r, err := w.operator.Operate(t.Context(), entry(process.Start, spec()), unknown.subject()); err != nil || !strings.HasSuffix(r.Outcome.Text, noRecord) {
+			t.Errorf("start: %+v, %v", r.Outcome, err)
 		}
 		if w.operator.Begun(item) || w.operator.Relaunching(nginx()) {
 			t.Error("an unreadable journal says that something had begun")
 		}
 	})
+}
+
+const noRecord = "nothing was run, because the agent cannot note it on its disk: no space left"
+
+// TestEveryWriteFails fails every write to the journal, once or from then on for ever, and kills the agent at every moment after that, or
+// not at all. Its successor has room. No command runs twice, and the outcome says which have run.
+func TestEveryWriteFails(t *testing.T) {
+	for _, c := range []struct {
+		op      process.Op
+		running bool
+		set     func(s *process.Spec)
+		ran     []string
+	}{
+		{op: process.Start, ran: []string{"start"}},
+		{op: process.Stop, running: true, ran: []string{"stop"}},
+		{op: process.Kill, running: true, ran: []string{"kill"}},
+		{op: process.Restart, running: true, ran: []string{"restart"}},
+		{op: process.Restart, running: true, set: func(s *process.Spec) { s.Commands.Restart = "" }, ran: []string{"stop", "start"}},
+		{op: process.Reload, running: true, ran: []string{"reload"}},
+	} {
+		t.Run(fmt.Sprint(c.op, c.ran), func(t *testing.T) {
+			tried := 0
+			for write := 1; ; write++ {
+				failed := false
+				for _, forever := range []bool{false, true} {
+					killed := true
+					for kill := 0; killed; kill++ {
+						bubble(t, func(t *testing.T, w *world) {
+							s, subject := spec(), unknown.subject()
+							if c.set != nil {
+								c.set(s)
+							}
+							if c.running {
+								id := w.Spawn("nginx", pidFile, "")
+								subject = hosted.subject()
+								subject.Runtime = specstore.Runtime{Process: &id, PIDFile: pidFile}
+							}
+							var r operation.Result
+							var hit bool
+							r, hit, killed = w.failingLife(t, entry(c.op, s), subject, write, kill, forever)
+							failed = failed || hit
+							if kill == 0 {
+								killed = true // there is more to try
+							} else if killed {
+								r, _ = w.life(t, entry(c.op, s), subject, 0)
+							}
+							tried++
+							lines := w.Lines()
+							switch ok := r.Outcome.Fault == process.None; {
+							case ok && !slices.Equal(lines, c.ran):
+								t.Errorf("write %d fails, killed at %d: a success after %v", write, kill, lines)
+							case !ok && (len(lines) >= len(c.ran) || !slices.Equal(lines, c.ran[:len(lines)]) || !strings.HasSuffix(r.Outcome.Text, noRecord)):
+								t.Errorf("write %d fails, killed at %d: %v have run, and it says %+v", write, kill, lines, r.Outcome)
+							}
+						})
+						if !failed {
+							break
+						}
+					}
+				}
+				if !failed {
+					break
+				}
+			}
+			if tried < 10 {
+				t.Errorf("only %d ways were tried", tried)
+			}
+		})
+	}
+}
+
+// failingLife is life with a disk that is full at a write, and thereafter where it stays so; the moments are counted from that write on.
+// hit reports whether the write came.
+func (w *world) failingLife(t *testing.T, e specstore.Entry, subject operation.Subject, write, kill int, forever bool) (r operation.Result, hit, killed bool) {
+	t.Helper()
+	writes, moments := 0, 0
+	w.OnPut = func(_ string, _ specstore.Progress, stored bool) {
+		if !stored {
+			writes++
+			w.WriteError = nil
+			if writes == write || forever && writes > write {
+				hit, w.WriteError = true, errors.New("no space left")
+			}
+		}
+		if !hit {
+			return
+		}
+		if moments++; moments == kill {
+			panic(death{})
+		}
+	}
+	defer func() {
+		w.OnPut, w.WriteError = nil, nil
+		if cause := recover(); cause != nil {
+			if cause != (death{}) {
+				panic(cause)
+			}
+			w.Crash()
+			w.Revive()
+			killed = true
+		}
+	}()
+	r, err := w.operator.Operate(t.Context(), e, subject)
+	if err != nil {
+		t.Error(err)
+	}
+	return r, hit, false
 }
 
 // TestGateIsJournalledFirst: the identity of a command is on record before it may run.

@@ -35,7 +35,7 @@ type session struct {
 // name is the process in a caller's words.
 func (n *session) name() string { return n.spec.Identity.ProcName }
 
-// save notes the progress. A failure is logged only: the operation is under way, and stopping it would be worse.
+// save notes the progress. A failure is logged only: what has been done is done.
 func (n *session) save() {
 	if err := n.Journal.PutProgress(n.item, n.progress); err != nil {
 		n.Log.Warn("progress of operation could not be noted", "item", n.item, "error", err)
@@ -53,6 +53,9 @@ func (n *session) checked(precheck func(before Sighting) error) (*procfs.Identit
 	before := n.look()
 	if before.Unsure() {
 		return nil, unsure(before)
+	}
+	if !before.Alive() && before.Doubt != "" {
+		return nil, process.Errorf(process.Failed, "nothing was done: %s", before.Doubt).Because(before.Cause)
 	}
 	if before.Alive() {
 		if err := n.rivalry(ClaimOfInstance(*before.ID)); err != nil {
@@ -169,8 +172,8 @@ func (n *session) commandUnless(name, line string, needless func() bool) (*specs
 	return st, err
 }
 
-// release forks a command and lets it run once that is on record: whoever reads the record can tell from its output whether it has
-// passed its gate.
+// release forks a command and lets it run once that is on record: whoever reads the record can tell from its proof whether it has
+// passed its gate. What cannot be put on record does not run.
 func (n *session) release(st *specstore.Step, line string, needless func() bool) error {
 	n.rush.enter()
 	defer n.rush.leave()
@@ -195,7 +198,12 @@ func (n *session) release(st *specstore.Step, line string, needless func() bool)
 	}
 	st.Child, st.Phase = child.Identity(), specstore.Released
 	st.Until = n.Clock() + time.Duration(n.spec.Policy.OpTimeout)*time.Second
-	n.save()
+	if err := n.Journal.PutProgress(n.item, n.progress); err != nil {
+		child.Abandon()
+		n.Commands.Discard(st.Run)
+		st.Phase = ""
+		return Unrecorded(err)
+	}
 	if err := child.Release(); err != nil {
 		n.Commands.Discard(st.Run)
 		return fmt.Errorf("cannot let %s run: %w", st.Name, err)

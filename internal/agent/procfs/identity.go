@@ -36,7 +36,7 @@ func (f FS) Identify(pid int) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	tgid, _, err := f.status(pid)
+	tgid, err := f.status(pid, &Info{})
 	if err != nil {
 		return Identity{}, err
 	}

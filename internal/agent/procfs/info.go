@@ -15,8 +15,8 @@ type Info struct {
 	Exe  string
 	Args []string
 	Cwd  string
-	// UID is the effective user id.
-	UID int
+	// UID is the effective user id, Real and Saved are the others; GID is the real group id.
+	UID, Real, Saved, GID int
 	// Leader is false for a thread that is not its process's first: such an id is no pid.
 	Leader bool
 }
@@ -29,11 +29,11 @@ func (f FS) Info(pid int) (Info, error) {
 		return Info{}, err
 	}
 	info := Info{Stat: st}
-	tgid, uid, err := f.status(pid)
+	tgid, err := f.status(pid, &info)
 	if err != nil {
 		return Info{}, err
 	}
-	info.UID, info.Leader = uid, tgid == pid
+	info.Leader = tgid == pid
 	dir := strconv.Itoa(pid)
 	info.Args = f.args(pid)
 	info.Exe = f.link(dir + "/exe")
@@ -70,28 +70,45 @@ func (f FS) link(name string) string {
 	return target
 }
 
-// status returns the process that the id belongs to and its effective user.
-func (f FS) status(pid int) (tgid, uid int, err error) {
+// status returns the process that the id belongs to, and notes as whom that runs.
+func (f FS) status(pid int, info *Info) (tgid int, err error) {
 	data, err := f.read(maxSmall, strconv.Itoa(pid)+"/status")
 	if err != nil {
-		return 0, 0, fmt.Errorf("cannot read process %d: %w", pid, err)
+		return 0, fmt.Errorf("cannot read process %d: %w", pid, err)
 	}
-	tgid, uid = -1, -1
+	tgid = -1
+	fsuid, fsgid := -1, -1
 	for line := range strings.Lines(string(data)) {
 		key, rest, _ := strings.Cut(line, ":")
-		words := strings.Fields(rest)
-		switch {
-		case key == "Tgid" && len(words) == 1:
-			tgid, err = strconv.Atoi(words[0])
-		case key == "Uid" && len(words) == 4:
-			uid, err = strconv.Atoi(words[1])
+		switch key {
+		case "Tgid":
+			err = scan(rest, &tgid)
+		case "Uid":
+			err = scan(rest, &info.Real, &info.UID, &info.Saved, &fsuid)
+		case "Gid":
+			var effective, saved int
+			err = scan(rest, &info.GID, &effective, &saved, &fsgid)
 		}
 		if err != nil {
 			break
 		}
 	}
-	if err != nil || tgid < 0 || uid < 0 {
-		return 0, 0, fmt.Errorf("cannot read process %d: unexpected status", pid)
+	if err != nil || tgid < 0 || fsuid < 0 || fsgid < 0 {
+		return 0, fmt.Errorf("cannot read process %d: unexpected status", pid)
 	}
-	return tgid, uid, nil
+	return tgid, nil
+}
+
+// scan reads as many numbers as there are places for them.
+func scan(text string, places ...*int) (err error) {
+	words := strings.Fields(text)
+	if len(words) != len(places) {
+		return strconv.ErrSyntax
+	}
+	for i, word := range words {
+		if *places[i], err = strconv.Atoi(word); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -126,7 +126,7 @@ func fixture(start int, state rune) map[string]string {
 		"sys/kernel/random/boot_id": "b1\n",
 		"meminfo":                   "MemTotal:       1000 kB\nMemFree: 1 kB\n",
 		"42/stat":                   fmt.Sprintf(statFormat, 42, "prog", state, 42, 42, 0, 150, 50, 1, start, 4096, 1),
-		"42/status":                 "Name:\tprog\nTgid:\t42\nPid:\t42\nUid:\t5\t6\t7\t8\n",
+		"42/status":                 "Name:\tprog\nTgid:\t42\nPid:\t42\nUid:\t5\t6\t7\t8\nGid:\t50\t60\t70\t80\n",
 		"42/cmdline":                "/bin/prog\x00-v\x00\x00",
 		"42/environ":                "A=1\x00B=2\x00",
 		"42/exe->":                  "/bin/prog (deleted)",
@@ -139,7 +139,7 @@ func TestInfo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Exe != "/bin/prog (deleted)" || got.Cwd != "" || got.UID != 6 || !got.Leader {
+	if got.Exe != "/bin/prog (deleted)" || got.Cwd != "" || got.Real != 5 || got.UID != 6 || got.Saved != 7 || got.GID != 50 || !got.Leader {
 		t.Errorf("got %+v", got)
 	}
 	if diff := cmp.Diff([]string{"/bin/prog", "-v", ""}, got.Args); diff != "" {
@@ -183,7 +183,7 @@ func TestIdentify(t *testing.T) {
 		t.Error("a zombie counts as alive")
 	}
 	thread := fixture(100, 'S')
-	thread["42/status"] = "Tgid:\t40\nUid:\t0\t0\t0\t0\n"
+	thread["42/status"] = "Tgid:\t40\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\n"
 	if _, err := tree(t, thread).Identify(42); !errors.Is(err, procfs.ErrNoProcess) {
 		t.Errorf("of a thread: %v", err)
 	}

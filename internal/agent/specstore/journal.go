@@ -76,6 +76,9 @@ func (e *Entry) Ends() bool {
 	return e.Op == process.Stop || e.Op == process.Kill || e.Op == process.Unhost
 }
 
+// Urgent has do write, on a full disk in the room that is kept.
+func (s *Store) Urgent(do func() error) error { return s.room.Urgent(do) }
+
 // ordinary has do write where there is room, and else says so.
 func (s *Store) ordinary(do func() error) error {
 	err := s.room.Ordinary(do)

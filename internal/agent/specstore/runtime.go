@@ -110,7 +110,7 @@ func (s *Store) GetRuntime(id process.ID) (Runtime, error) {
 }
 
 // Phase says how far the command of a step has come. A released one has been forked and recorded and may have run; whether it has
-// passed its gate is seen in its output. A step that is not on record has not run: if the agent dies, what it had forked for it
+// passed its gate is seen in its proof. A step that is not on record has not run: if the agent dies, what it had forked for it
 // ends at the gate.
 type Phase string
 

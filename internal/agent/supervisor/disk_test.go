@@ -20,8 +20,8 @@ type disk struct {
 	histories map[process.ID]specstore.History
 	entries   []specstore.Entry
 	revision  uint64
-	// full refuses every write.
-	full error
+	// full refuses every write, refused every outcome.
+	full, refused error
 }
 
 func newDisk() *disk {
@@ -71,6 +71,13 @@ func (d *disk) fill(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.full = err
+}
+
+// refuse has no outcome stored, while all else is.
+func (d *disk) refuse(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.refused = err
 }
 
 // reboot forgets what is good for one boot only.
@@ -183,6 +190,12 @@ func (h *handle) Reconcile(all []specstore.Desired, reached uint64) ([]specstore
 func (h *handle) Finish(item string, id process.ID, o process.Outcome, c specstore.Change) error {
 	if h.onFinish != nil {
 		h.onFinish(item)
+	}
+	h.mu.Lock()
+	refused := h.refused
+	h.mu.Unlock()
+	if refused != nil {
+		return refused
 	}
 	return h.write(func() {
 		i := slices.IndexFunc(h.entries, func(e specstore.Entry) bool { return e.Item == item })

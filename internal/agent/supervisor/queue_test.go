@@ -112,14 +112,14 @@ func TestQueryDisturbsNothing(t *testing.T) {
 func TestOutcomeIsStoredBeforeItIsTold(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
-		r.disk.fill(errors.New("no space left on device"))
+		r.disk.refuse(errors.New("no space left on device"))
 		first, second := r.submit(process.Start, "a", s), r.submit(process.Stop, "a", s)
 		r.pass(time.Minute)
 		if o, told := r.sink.outcome(first); told {
 			t.Errorf("outcome %+v is told although it is not stored", o)
 		}
 		r.ran("start a")
-		r.disk.fill(nil)
+		r.disk.refuse(nil)
 		r.pass(time.Minute)
 		r.expect(first, process.None, "success")
 		r.expect(second, process.None, "success")

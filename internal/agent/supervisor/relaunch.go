@@ -101,7 +101,7 @@ func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err e
 	r.runtime = after.Runtime
 	r.runtime.Relaunches, r.runtime.Restarts = tallied.Relaunches, tallied.Restarts
 	r.tellLeftovers(after.Ended, byPolicy())
-	if process.CauseOf(err) == process.CauseFileHangs && r.record.Spec.Policy.Kind == process.Resident {
+	if (process.CauseOf(err) == process.CauseFileHangs || errors.Is(err, operation.ErrUnrecorded)) && r.record.Spec.Policy.Kind == process.Resident {
 		r.putOff(ctx, err, why)
 		return
 	}
@@ -132,10 +132,11 @@ func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err e
 	r.sup.cfg.Operator.Relaunched(r.id)
 }
 
-// putOffTime is how long a relaunch waits for a file system that does not answer.
+// putOffTime is how long a relaunch waits for a file system that does not answer, or for room on the agent's disk.
 const putOffTime = 30 * time.Second
 
-// putOff has a relaunch wait that could not be tried because nobody can tell whether the process runs: it counts for nothing. before is
+// putOff has a relaunch wait that could not be tried because nobody can tell whether the process runs, or could tell later whether it was
+// launched: it counts for nothing. before is
 // what was known until then; that it is put off again is not told again.
 func (r *runner) putOff(ctx context.Context, hindrance error, before process.Cause) {
 	if n := len(r.runtime.Relaunches); n > 0 {
@@ -143,12 +144,12 @@ func (r *runner) putOff(ctx context.Context, hindrance error, before process.Cau
 	}
 	r.runtime.Restarts = max(r.runtime.Restarts-1, 0)
 	attempts := r.machine.Attempts
-	r.blame(process.CauseFileHangs, "relaunch put off: "+hindrance.Error())
+	r.blame(causeOf(hindrance), "relaunch put off: "+hindrance.Error())
 	cause := r.cause()
 	r.keep(r.runtime)
 	r.sup.cfg.Operator.Relaunched(r.id)
 	r.stepAndTell(ctx, lifecycle.PutOff{Until: r.now() + putOffTime}, func(from, to lifecycle.State) {
-		if before.ID != process.CauseFileHangs {
+		if before.ID != cause.ID {
 			r.sup.cfg.Log.Warn("relaunch was put off", "process", r.id, "error", hindrance)
 			r.tellRelaunchFailed(from, to, attempts, cause)
 		}

@@ -25,7 +25,7 @@ func (r *rig) runs(want ...string) {
 // its outcome is on disk, which may take for ever.
 func TestRunsUnderWay(t *testing.T) {
 	bubble(t, func(_ *testing.T, r *rig) {
-		r.disk.fill(errors.New("no space left on device"))
+		r.disk.refuse(errors.New("no space left on device"))
 		item := r.submit(process.Start, "a", r.spec("a"))
 		r.pass(500 * time.Millisecond)
 		r.runs(operationtest.RunID(id("a"), 1))
@@ -34,7 +34,7 @@ func TestRunsUnderWay(t *testing.T) {
 			t.Fatal("its outcome was stored on a full disk")
 		}
 		r.runs(operationtest.RunID(id("a"), 1))
-		r.disk.fill(nil)
+		r.disk.refuse(nil)
 		r.pass(10 * time.Second)
 		r.expect(item, process.None, "success")
 		r.runs(operationtest.RunID(id("a"), 1))

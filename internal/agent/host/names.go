@@ -1,0 +1,52 @@
+package host
+
+import (
+	"sync"
+	"time"
+
+	"drover/internal/agent/launch"
+)
+
+const (
+	// known is how long an account counts as it was looked up: while a process comes up or goes it is looked for many times a second.
+	known = 5 * time.Second
+	// maxNames is how many accounts are kept.
+	maxNames = 1000
+)
+
+// names looks up accounts. It is safe for concurrent use; its zero value is ready.
+type names struct {
+	mu    sync.Mutex
+	known map[string]named
+}
+
+type named struct {
+	account launch.Account
+	at      time.Duration
+}
+
+// account returns whom a spec means. One that names nobody, as a question may, means root: everybody.
+func (n *names) account(name string) (launch.Account, error) {
+	if name == "" {
+		return launch.Account{Name: "root"}, nil
+	}
+	now := SinceBoot()
+	n.mu.Lock()
+	k, ok := n.known[name]
+	n.mu.Unlock()
+	if ok && now-k.at < known {
+		return k.account, nil
+	}
+	// Without the lock: a directory server may be slow to answer.
+	account, err := launch.LookupAccount("/", name)
+	if err != nil {
+		return launch.Account{}, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.known == nil || len(n.known) >= maxNames {
+		n.known = map[string]named{}
+	}
+	n.known[name] = named{account, now}
+	return account, nil
+}

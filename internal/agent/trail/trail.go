@@ -1,0 +1,271 @@
+// Package trail follows paths that others may change while they are followed. It owns the walk: each step is taken from the one before
+// it, links are followed by themselves, and what is judged is what is opened. It does not judge who may be trusted with what.
+package trail
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxLinks is how many links are followed, as in the kernel.
+const maxLinks = 40
+
+// Step is a directory, a link, or what is at the end of a trail.
+type Step struct {
+	// Path leads there without links.
+	Path     string
+	UID, GID uint32
+	Mode     fs.FileMode
+}
+
+// Trail is a path that was followed to its end. It holds what is there open, until Close.
+type Trail struct {
+	// Path leads to the end without links.
+	Path string
+	// Steps are all that was passed, the root directory first and the end last. Who can replace one of them decides where the path leads.
+	Steps []Step
+	fd    int
+	info  unix.Stat_t
+}
+
+// Follow walks along an absolute path with the rights by which the calling thread reaches files. Its errors are of the kind *fs.PathError.
+// It opens nothing that it passes for reading, so nothing happens to a device and nobody waits at a FIFO. It may hang where the file system
+// does.
+func Follow(name string) (*Trail, error) {
+	t, err := follow(name)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	return t, nil
+}
+
+func follow(name string) (t *Trail, err error) {
+	if !path.IsAbs(name) || strings.ContainsRune(name, 0) {
+		return nil, syscall.EINVAL
+	}
+	w := &walk{}
+	defer w.close()
+	if err := w.enter("/"); err != nil {
+		return nil, err
+	}
+	links := 0
+	for rest := name; ; {
+		var part string
+		part, rest, _ = strings.Cut(strings.TrimLeft(rest, "/"), "/")
+		// What a slash or a dot follows must be a directory.
+		last := rest == "" && !strings.HasSuffix(name, "/")
+		switch part {
+		case "":
+			return w.end()
+		case ".":
+			continue
+		case "..":
+			w.leave()
+			continue
+		}
+		target, err := w.step(part, last)
+		switch {
+		case err != nil:
+			return nil, err
+		case target == "" && last:
+			return w.end()
+		case target == "":
+			continue
+		}
+		if links++; links > maxLinks {
+			return nil, syscall.ELOOP
+		}
+		if strings.HasPrefix(target, "/") {
+			w.leaveAll()
+		}
+		if last {
+			name, rest = target, target
+		} else {
+			rest = target + "/" + rest
+		}
+	}
+}
+
+// walk is a trail under way: the directories from the root to where it is, all of them open, so that the way back is the way that was come.
+type walk struct {
+	dirs  []int
+	names []string
+	steps []Step
+	// at is the end, where that is no directory.
+	at   int
+	info unix.Stat_t
+	name string
+}
+
+const look = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
+
+// enter goes into a directory.
+func (w *walk) enter(name string) error {
+	from := unix.AT_FDCWD
+	if len(w.dirs) > 0 {
+		from = w.dirs[len(w.dirs)-1]
+	}
+	fd, err := openat(from, name, look|unix.O_DIRECTORY)
+	if err != nil {
+		return err
+	}
+	w.dirs = append(w.dirs, fd)
+	if name != "/" {
+		w.names = append(w.names, name)
+	}
+	_, err = w.note(fd, w.path(""))
+	return err
+}
+
+// step goes on to what a name stands for, and returns the target of a link.
+func (w *walk) step(name string, last bool) (target string, err error) {
+	if err := w.enter(name); err == nil || !errors.Is(err, syscall.ENOTDIR) && !errors.Is(err, syscall.ELOOP) {
+		return "", err
+	}
+	fd, err := openat(w.dirs[len(w.dirs)-1], name, look)
+	if err != nil {
+		return "", err
+	}
+	info, err := w.note(fd, w.path(name))
+	if err == nil && info.Mode&unix.S_IFMT == unix.S_IFLNK {
+		defer unix.Close(fd) //nolint:errcheck // nothing was written
+		return readlink(fd)
+	}
+	if err == nil && !last {
+		err = syscall.ENOTDIR
+	}
+	if err != nil {
+		unix.Close(fd) //nolint:errcheck // nothing was written
+		return "", err
+	}
+	w.at, w.info, w.name = fd, info, name
+	return "", nil
+}
+
+func (w *walk) leave() {
+	if n := len(w.dirs); n > 1 {
+		unix.Close(w.dirs[n-1]) //nolint:errcheck // nothing was written
+		w.dirs, w.names = w.dirs[:n-1], w.names[:n-2]
+	}
+}
+
+func (w *walk) leaveAll() {
+	for len(w.dirs) > 1 {
+		w.leave()
+	}
+}
+
+func (w *walk) path(name string) string {
+	return "/" + path.Join(path.Join(w.names...), name)
+}
+
+// note takes down a step.
+func (w *walk) note(fd int, name string) (info unix.Stat_t, err error) {
+	if err := unix.Fstat(fd, &info); err != nil {
+		return info, err
+	}
+	w.steps = append(w.steps, Step{Path: name, UID: info.Uid, GID: info.Gid, Mode: modeOf(info.Mode)})
+	return info, nil
+}
+
+// end makes the trail of a walk that is at its end.
+func (w *walk) end() (*Trail, error) {
+	t := &Trail{Path: w.path(w.name), Steps: w.steps, fd: w.at, info: w.info}
+	if w.name == "" {
+		t.fd = w.dirs[len(w.dirs)-1]
+		w.dirs = w.dirs[:len(w.dirs)-1]
+		if err := unix.Fstat(t.fd, &t.info); err != nil {
+			t.Close()
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+func (w *walk) close() {
+	for _, fd := range w.dirs {
+		unix.Close(fd) //nolint:errcheck // nothing was written
+	}
+}
+
+func openat(dir int, name string, flags int) (fd int, err error) {
+	for {
+		if fd, err = unix.Openat(dir, name, flags, 0); !errors.Is(err, syscall.EINTR) {
+			return fd, err
+		}
+	}
+}
+
+func readlink(fd int) (string, error) {
+	buffer := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(fd, "", buffer)
+	switch {
+	case err != nil:
+		return "", err
+	case n == 0:
+		return "", syscall.ENOENT
+	case n == len(buffer):
+		return "", syscall.ENAMETOOLONG
+	}
+	return string(buffer[:n]), nil
+}
+
+// modeOf is what of a mode tells who may change what.
+func modeOf(mode uint32) fs.FileMode {
+	m := fs.FileMode(mode & 0o777)
+	switch mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		m |= fs.ModeDir
+	case unix.S_IFLNK:
+		m |= fs.ModeSymlink
+	case unix.S_IFREG:
+	default:
+		m |= fs.ModeIrregular
+	}
+	if mode&unix.S_ISVTX != 0 {
+		m |= fs.ModeSticky
+	}
+	return m
+}
+
+// IsDir reports whether a directory is at the end.
+func (t *Trail) IsDir() bool { return t.info.Mode&unix.S_IFMT == unix.S_IFDIR }
+
+// IsRegular reports whether a regular file is at the end.
+func (t *Trail) IsRegular() bool { return t.info.Mode&unix.S_IFMT == unix.S_IFREG }
+
+// Stat is the status of the end, as it was when it was reached.
+func (t *Trail) Stat() unix.Stat_t { return t.info }
+
+// ModTime is when the end had been changed last.
+func (t *Trail) ModTime() time.Time { return time.Unix(t.info.Mtim.Unix()) }
+
+// Open opens the regular file or the directory at the end for reading, that one and no other, with the rights by which the calling thread
+// reaches files.
+func (t *Trail) Open() (*os.File, error) {
+	if !t.IsRegular() && !t.IsDir() {
+		return nil, fmt.Errorf("cannot open %s: it is not a regular file", t.Path)
+	}
+	// It is open already, and this way cannot be led elsewhere.
+	fd, err := openat(unix.AT_FDCWD, fmt.Sprintf("/proc/thread-self/fd/%d", t.fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: t.Path, Err: err}
+	}
+	return os.NewFile(uintptr(fd), t.Path), nil
+}
+
+// Close lets go of the end.
+func (t *Trail) Close() {
+	if t.fd >= 0 {
+		unix.Close(t.fd) //nolint:errcheck // nothing was written
+		t.fd = -1
+	}
+}

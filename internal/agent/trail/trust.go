@@ -1,0 +1,61 @@
+package trail
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Trusted are accounts and groups that may decide where a trail leads. Root may always.
+type Trusted struct {
+	UIDs, GIDs []uint32
+}
+
+// Weak says, in words that follow those of a file, who else than the trusted can change where the trail leads or what is there: whose is
+// a step that somebody else owns, or which one others may write. It is empty where nobody can. In a sticky directory only owners of
+// what is in it can replace that.
+func (t *Trail) Weak(trusted Trusted) string {
+	for _, s := range t.Steps {
+		if s.UID != 0 && s.UID != outside() && !slices.Contains(trusted.UIDs, s.UID) {
+			return fmt.Sprintf("%s belongs to uid %d", s.Path, s.UID)
+		}
+		if s.Mode&fs.ModeSymlink != 0 || s.Mode&fs.ModeDir != 0 && s.Mode&fs.ModeSticky != 0 {
+			continue
+		}
+		switch perm := s.Mode.Perm(); {
+		case perm&0o002 != 0:
+			return fmt.Sprintf("%s may be written by everybody: its mode is %#o", s.Path, perm)
+		case perm&0o020 != 0 && s.GID != 0 && s.GID != outside() && !slices.Contains(trusted.GIDs, s.GID):
+			return fmt.Sprintf("%s may be written by group %d: its mode is %#o", s.Path, s.GID, perm)
+		}
+	}
+	return ""
+}
+
+// outside is the id that stands for all who have none in the user namespace of this process: they are out of reach of everybody in it. It
+// is 0 where there are none.
+var outside = sync.OnceValue(func() uint32 {
+	text, err := os.ReadFile("/proc/sys/kernel/overflowuid")
+	if err != nil {
+		return 0
+	}
+	id, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
+	if err != nil {
+		return 0
+	}
+	ranges, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(ranges)) {
+		var first, host, count uint64
+		if n, err := fmt.Sscan(line, &first, &host, &count); n != 3 || err != nil || id >= first && id < first+count {
+			return 0
+		}
+	}
+	return uint32(id)
+})
