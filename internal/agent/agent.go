@@ -185,13 +185,14 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 	}
 	asked := &asked{}
 	a.prober = probe.New(probe.Config{Host: a.host, Sink: asked, Clock: host.SinceBoot, NewRun: newRun, Log: a.cfg.Log})
+	a.wanted = &wanted{since: host.SinceBoot, ask: func() { a.reporter.Ask() }}
 	operator := &operation.Operator{
 		Policy:    a.policy,
 		Processes: a.host, Commands: measuredHost{a.host, a.metrics}, Trees: a.host, Claims: a.host, Journal: a.disk, Asker: a.prober, Clock: host.SinceBoot, NewRun: newRun,
 		LimitNotes: a.host.LimitNotes, Log: a.cfg.Log,
 	}
 	a.super = supervisor.New(supervisor.Config{
-		Store: a.disk, Histories: a.store, Revisions: a.store, Confirmed: a.confirmation.over, Sink: sink, Operator: operator, HealthyAfter: healthyAfter, Relist: relistEvery, BootStarts: bootStarts,
+		Store: a.disk, Histories: a.store, Revisions: a.store, Confirmed: a.confirmation.over, Sink: sink, Operator: operator, MayBegin: a.wanted.MayBegin, HealthyAfter: healthyAfter, Relist: relistEvery, BootStarts: bootStarts,
 		Bounds: lifecycle.Bounds{Flaps: a.cfg.Settings.Flaps, FlapWindow: a.cfg.Settings.FlapWindow, BreachWindow: breachWindow},
 		Burst:  a.cfg.Settings.RelaunchBurst, Rate: float64(a.cfg.Settings.RelaunchRate), Log: a.cfg.Log,
 	})
@@ -205,7 +206,7 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 	})
 	a.timetable = timetable.New(timetable.Config{Sink: a.super, Now: a.wall, Host: a.key})
 	a.super.Join(supervisor.Parts{Timetables: a.timetable, Probes: a.prober, Usages: a.limits, OOM: a.host.OOM})
-	a.wanted = &wanted{queue: a.super, since: host.SinceBoot, ask: func() { a.reporter.Ask() }}
+	a.wanted.queue, sink.wanted = a.super, a.wanted
 	a.reporter = report.New(report.Config{
 		Answered: a.wanted.answered,
 		Link:     measuredLink{server, a.metrics}, Processes: a.super, Journal: a.disk, Events: a.events, Groups: a.store, Disk: a.store, Introduced: a.introduced, Complete: a.complete, Trusted: a.renewed, Strange: a.estranged,
@@ -277,6 +278,7 @@ type sink struct {
 	events  *eventlog.Log
 	metrics *metrics.Metrics
 	answers *answers
+	wanted  *wanted
 }
 
 // Began implements supervisor.Sink.
@@ -295,6 +297,7 @@ func (s *sink) Happened(e process.Event) {
 // Finished implements supervisor.Sink.
 func (s *sink) Finished(item string, outcome process.Outcome) {
 	s.metrics.Finished()
+	s.wanted.forget(item)
 	if !s.answers.give(item, outcome) {
 		s.Reporter.Finished(item, outcome)
 	}

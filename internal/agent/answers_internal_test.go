@@ -75,7 +75,7 @@ func desks(t *testing.T, test func(t *testing.T, d *desk)) {
 			cfg: Config{Log: log}, store: store, disk: d.disk, metrics: metrics.New("test"), traffic: traffic{answers: newAnswers()}, parts: parts{reporter: reporter},
 		}
 		d.answers.queue = d
-		d.super = &sink{Reporter: reporter, metrics: d.metrics, answers: d.answers}
+		d.super = &sink{Reporter: reporter, metrics: d.metrics, answers: d.answers, wanted: &wanted{}}
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() {

@@ -118,7 +118,7 @@ func (l *link) ask(ctx context.Context, conn *fabric.Conn, subject string, data 
 	if !wire.Tells(data) {
 		return conn.Request(ctx, subject, data)
 	}
-	signed, err := wire.SealReport(data, l.self.Key)
+	signed, err := wire.SealReport(data, l.trust.current().Fleet, l.self.Key)
 	if err != nil {
 		return nil, err
 	}

@@ -71,14 +71,14 @@ func (t *trust) open(sealed []byte) (*wire.Manifest, error) {
 
 // answer returns the server's answer to a report. Where it is signed by a key that is new, it brings what proves that key.
 func (t *trust) answer(sealed, report []byte) ([]byte, error) {
-	answer, err := wire.OpenAnswer(sealed, report, t.current().ManifestKeys)
+	answer, err := wire.OpenAnswer(sealed, report, t.key, t.current().ManifestKeys)
 	if !errors.Is(err, wire.ErrUnknownKey) {
 		return answer, err
 	}
 	if _, untrusted := t.adopt(wire.SealedTrust(sealed)); untrusted != nil {
 		return nil, err
 	}
-	return wire.OpenAnswer(sealed, report, t.current().ManifestKeys)
+	return wire.OpenAnswer(sealed, report, t.key, t.current().ManifestKeys)
 }
 
 // adopt takes over what the server has sent, and returns whether it is new.
@@ -130,6 +130,9 @@ func (t *trust) adopt(sealed []byte) (bool, error) {
 func (t *trust) usable(e wire.Enrolment) error {
 	if len(e.URLs) == 0 || e.JWT == "" || len(e.ManifestKeys) == 0 {
 		return errors.New("it is not whole")
+	}
+	if e.Fleet != t.now.Fleet {
+		return fmt.Errorf("it is for fleet %q: a host changes its fleet by joining again", e.Fleet)
 	}
 	if e.Cloud != t.now.Cloud {
 		return fmt.Errorf("it is for area %d: a host changes its area by joining again", e.Cloud)

@@ -150,6 +150,7 @@ func TestTrustIsRefused(t *testing.T) {
 		"no authority":        {func(e *wire.Enrolment) { e.CA = "" }, "no certificate"},
 		"an odd authority":    {func(e *wire.Enrolment) { e.CA = "x" }, "no certificate"},
 		"no TLS":              {func(e *wire.Enrolment) { e.URLs = append(e.URLs, "nats://192.0.2.1:1") }, "without TLS"},
+		"another fleet":       {func(e *wire.Enrolment) { e.Fleet = "other" }, "fleet \"other\""},
 		"another area":        {func(e *wire.Enrolment) { e.Cloud = 4 }, "area 4"},
 	} {
 		s := newSchool(t)

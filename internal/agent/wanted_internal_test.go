@@ -1,9 +1,11 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"drover/internal/agent/specstore"
@@ -142,6 +144,88 @@ func TestClockOfTheServersIsNeverTakenForEarlier(t *testing.T) {
 	a.gets("late", "in time")
 	a.submit(orders("in time"), a.server().Add(3*time.Second))
 	a.gets("in time")
+}
+
+// turn has the turn of an order come, and returns how it ends: "begun", "ended", or "stopped" where ctx ends first.
+func (a *asking) turn(ctx context.Context, item string) <-chan string {
+	said := make(chan string, 1)
+	go func() {
+		switch wanted, err := a.MayBegin(ctx, item); {
+		case err != nil:
+			said <- "stopped"
+		case wanted:
+			said <- "begun"
+		default:
+			said <- "ended"
+		}
+	}()
+	return said
+}
+
+// TestAnOrderWhoseTurnComesLateIsAskedAbout: it was in time, but has had to wait for another one, and nobody knows whether the server has
+// heard that it was taken. So the server's word counts, which may come before the turn does.
+func TestAnOrderWhoseTurnComesLateIsAskedAbout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAsking(t)
+		a.report(0, true, wire.ReportAck{})
+		until := a.server().Add(3 * time.Second)
+		a.submit(orders("1", "2", "3", "4", "5", "6"), until)
+		a.gets("1", "2", "3", "4", "5", "6")
+		if got := <-a.turn(t.Context(), "1"); got != "begun" {
+			t.Errorf("in time it is %s", got)
+		}
+		a.forget("6")
+		if open := a.report(0, true, wire.ReportAck{}); len(open) > 0 {
+			t.Errorf("in time it asks about %q", open)
+		}
+		a.now += 4 * time.Second
+		time.Sleep(4 * time.Second) // the timer's clock is another one
+		synctest.Wait()
+		if a.asked == 0 {
+			t.Error("it does not ask before the turn comes")
+		}
+		two := a.turn(t.Context(), "2")
+		stopping, stop := context.WithCancel(t.Context())
+		three := a.turn(stopping, "3")
+		synctest.Wait()
+		stop()
+		if got := <-three; got != "stopped" {
+			t.Errorf("when the agent stops it is %s", got)
+		}
+		// What nobody has signed, and an error, decide nothing.
+		a.report(0, false, wire.ReportAck{})
+		a.report(0, true, wire.ReportAck{Error: "database away"})
+		synctest.Wait()
+		select {
+		case got := <-two:
+			t.Errorf("without the server's word it is %s", got)
+		default:
+		}
+		if open := a.report(0, true, wire.ReportAck{Ended: []string{"2", "4"}}); !slices.Equal(open, []string{"2", "3", "4", "5"}) {
+			t.Errorf("it asks about %q", open)
+		}
+		for item, want := range map[string]string{"4": "ended", "5": "begun", "3": "begun"} {
+			if got := <-a.turn(t.Context(), item); got != want {
+				t.Errorf("%s is %s, want %s", item, got, want)
+			}
+		}
+		if got := <-two; got != "ended" {
+			t.Errorf("it is %s", got)
+		}
+		if open := a.report(0, true, wire.ReportAck{}); len(open) > 0 || len(a.queued) > 0 {
+			t.Errorf("it still asks about %q, and keeps %v", open, a.queued)
+		}
+		// Where there is no word it ends when it may no longer begin anyway.
+		held := orders("7")
+		held[0].BeginBy = a.now + time.Minute
+		a.submit(held, a.server().Add(3*time.Second))
+		a.now += 2 * time.Minute
+		a.expire("boot")
+		if got := <-a.turn(t.Context(), "7"); got != "ended" {
+			t.Errorf("without a word it is %s", got)
+		}
+		time.Sleep(time.Minute) // no timer is left
+	})
 }
 
 // TestOrdersThatNobodyAnswersFor: they are handed on to be ended once they may no longer begin, and not before.

@@ -128,7 +128,7 @@ func mayImport() map[string][]string {
 		"internal/agent/launch":    {"internal/agent/cgroup", "internal/agent/pidfd", "internal/agent/procfs", "internal/process"},
 		"internal/agent/liveness":  {"internal/agent/cgroup", "internal/agent/launch", "internal/agent/pidfd", "internal/agent/procfs", "internal/process"},
 		"internal/agent/limit":     {"internal/agent/procfs", "internal/process"},
-		"internal/agent/locate":    {"internal/agent/procfs", "internal/process"},
+		"internal/agent/locate":    {"internal/agent/launch", "internal/agent/procfs", "internal/agent/trail", "internal/process"},
 		"internal/agent/specstore": {"internal/agent/drift", "internal/agent/procfs", "internal/process", "internal/reserve"},
 		"internal/agent/probe":     {"internal/agent/liveness", "internal/agent/procfs", "internal/process"},
 		"internal/agent/drift":     {"internal/process"},

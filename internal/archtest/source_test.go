@@ -133,3 +133,39 @@ func TestFilesAreReadable(t *testing.T) {
 		t.Errorf("looked at %d files: %v", files, err)
 	}
 }
+
+// TestNoKeySignsTwoKindsOfThings: what signs says what it signs, so whoever wants another thing signed has to come here first. A statement
+// says its kind, a challenge has a form that no statement has.
+func TestNoKeySignsTwoKindsOfThings(t *testing.T) {
+	signing := []string{
+		"internal/fabric/challenge.go",    // brokers' challenges
+		"internal/wire/statement.go",      // statements
+		"internal/pki/proxy.go",           // what a host that joins through a proxy is answered (wire.Proven)
+		"internal/fabric/key.go",          // a key, which others have sign
+		"internal/server/keyring/hold.go", // likewise
+	}
+	used := map[string]bool{}
+	for _, p := range ours(t) {
+		if p.forTests() {
+			continue
+		}
+		set, files := parse(t, p, p.GoFiles)
+		for name, file := range files {
+			path := p.short() + "/" + name
+			ast.Inspect(file, func(n ast.Node) bool {
+				if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "Sign" {
+					used[path] = true
+					if !slices.Contains(signing, path) {
+						t.Errorf("%s: something is signed: use fabric.SignChallenge, or add a kind of statement to package wire", set.Position(n.Pos()))
+					}
+				}
+				return true
+			})
+		}
+	}
+	for _, path := range signing {
+		if !used[path] {
+			t.Errorf("%s signs nothing: take it off this list", path)
+		}
+	}
+}

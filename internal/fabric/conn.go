@@ -119,7 +119,7 @@ func (c *Conn) options(dialing context.Context, cfg DialConfig, up func()) nats.
 		o.Secure, o.TLSConfig, o.TLSHandshakeFirst = true, c.telling(cfg.TLS), true
 	}
 	o.UserJWT = cfg.token
-	o.SignatureCB = cfg.Identity.Key.Sign
+	o.SignatureCB = func(challenge []byte) ([]byte, error) { return SignChallenge(cfg.Identity.Key, challenge) }
 	o.CustomDialer = &dialer{ctx: dialing, unreached: c.unreached}
 	o.Timeout = shakeTimeout
 	o.PingInterval = pingInterval

@@ -75,6 +75,7 @@ func (s *Server) identify(ctx context.Context) (id string, err error) {
 	if err != nil {
 		return "", err
 	}
+	s.fleet = account
 	stored, err := s.store.Identify(ctx, map[string]string{factID: rand.Text(), factAccount: account, factCursors: rand.Text()})
 	if err != nil {
 		return "", err

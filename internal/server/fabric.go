@@ -169,7 +169,7 @@ func (s *Server) report(ctx context.Context, subject string, data []byte) []byte
 		s.cfg.Log.WarnContext(ctx, "report refused", "error", err)
 		return nil
 	}
-	report, signed, err := wire.OpenReport(data, agent)
+	report, signed, err := wire.OpenReport(data, s.fleet, agent)
 	if err != nil {
 		s.cfg.Log.WarnContext(ctx, "report refused", "agent", agent, "error", err)
 		return nil
@@ -181,7 +181,7 @@ func (s *Server) report(ctx context.Context, subject string, data []byte) []byte
 		s.metrics.Reported(len(data), time.Since(begun))
 	}
 	if signed {
-		if reply, err = wire.SealAnswer(reply, report, s.keys.ManifestKey()); err != nil {
+		if reply, err = wire.SealAnswer(reply, report, agent, s.keys.ManifestKey()); err != nil {
 			s.cfg.Log.ErrorContext(ctx, "answer to a report could not be signed", "agent", agent, "error", err)
 			return nil
 		}

@@ -110,7 +110,9 @@ type ground struct {
 	broker   brokers
 	embedded *broker.Broker   // one of these two
 	external *broker.External // is nil
-	link     *link
+	// fleet is the public key of the account, which reports are addressed to.
+	fleet string
+	link  *link
 }
 
 // doors are where calls come in.

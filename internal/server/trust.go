@@ -47,7 +47,7 @@ func newTrust(s *Server) *trust {
 // are replaced meanwhile, an agent has new contents by an old name, which a later report of it puts right.
 func (t *trust) of(area int) wire.Enrolment {
 	keys, revision := t.s.keys.Digest()
-	e := wire.Enrolment{URLs: t.s.addresses(area), ManifestKeys: t.s.keys.ManifestKeys(), Cloud: area}
+	e := wire.Enrolment{URLs: t.s.addresses(area), ManifestKeys: t.s.keys.ManifestKeys(), Fleet: t.s.fleet, Cloud: area}
 	e.Revision = revision
 	if t.s.joining != nil {
 		e.CA = t.s.joining.fabric.CA()

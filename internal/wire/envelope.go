@@ -9,12 +9,12 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// Envelope is a manifest as it travels: the exact bytes that were signed, the public key, the signature.
+// Envelope is a manifest as it travels: its exact bytes, the public key, and the signature of the statement of them.
 type Envelope struct {
 	Manifest  []byte `json:"manifest"`
 	Key       string `json:"key"`
 	Signature []byte `json:"signature"`
-	// Others are signatures of the same bytes by further keys, for a reader who does not know the first one.
+	// Others are signatures of the same manifest by further keys, for a reader who does not know the first one.
 	Others []Signature `json:"others,omitempty"`
 }
 
@@ -31,31 +31,20 @@ func Seal(m Manifest, key nkeys.KeyPair, others ...nkeys.KeyPair) ([]byte, error
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode manifest: %w", err)
 	}
-	first, err := signature(body, key)
+	said := statement{kind: kindManifest, said: body}
+	first, err := said.sign(key)
 	if err != nil {
 		return nil, err
 	}
 	e := Envelope{Manifest: body, Key: first.Key, Signature: first.Signature}
 	for _, other := range others {
-		s, err := signature(body, other)
+		s, err := said.sign(other)
 		if err != nil {
 			return nil, err
 		}
 		e.Others = append(e.Others, s)
 	}
 	return json.Marshal(e)
-}
-
-func signature(body []byte, key nkeys.KeyPair) (Signature, error) {
-	made, err := key.Sign(body)
-	if err != nil {
-		return Signature{}, fmt.Errorf("cannot sign manifest: %w", err)
-	}
-	public, err := key.PublicKey()
-	if err != nil {
-		return Signature{}, fmt.Errorf("cannot sign manifest: %w", err)
-	}
-	return Signature{Key: public, Signature: made}, nil
 }
 
 // Reasons why an envelope is refused.
@@ -92,24 +81,14 @@ func Open(data []byte, pinned []string, agent string) (*Manifest, error) {
 
 // verify looks for a signature by a pinned key; the first one that is there decides.
 func (e *Envelope) verify(pinned []string) error {
+	said := statement{kind: kindManifest, said: e.Manifest}
 	if slices.Contains(pinned, e.Key) {
-		return verify(e.Manifest, e.Key, e.Signature)
+		return said.verify(e.Key, e.Signature)
 	}
 	for _, other := range e.Others {
 		if slices.Contains(pinned, other.Key) {
-			return verify(e.Manifest, other.Key, other.Signature)
+			return said.verify(other.Key, other.Signature)
 		}
 	}
 	return ErrUnknownKey
-}
-
-func verify(body []byte, key string, made []byte) error {
-	public, err := nkeys.FromPublicKey(key)
-	if err != nil {
-		return fmt.Errorf("cannot read key: %w", err)
-	}
-	if err := public.Verify(body, made); err != nil {
-		return ErrForged
-	}
-	return nil
 }

@@ -33,14 +33,11 @@ type JoinRequest struct {
 	Proxy *ProxyFacts `json:"proxy,omitempty"`
 }
 
-// sealedJoin is a join request as it travels: the exact bytes that were signed, and the signature.
+// sealedJoin is a join request as it travels: its exact bytes, and the signature of the statement of them.
 type sealedJoin struct {
 	Request   []byte `json:"request"`
 	Signature []byte `json:"signature"`
 }
-
-// joinDomain begins what is signed, so that the signature is good for nothing else: the key also answers the broker's challenges.
-const joinDomain = "drover join 1\n"
 
 // SealJoin encodes and signs a request with the agent's key.
 func SealJoin(r JoinRequest, key nkeys.KeyPair) ([]byte, error) {
@@ -53,11 +50,11 @@ func SealJoin(r JoinRequest, key nkeys.KeyPair) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode request: %w", err)
 	}
-	signature, err := key.Sign(append([]byte(joinDomain), body...))
+	made, err := statement{kind: kindJoin, said: body}.sign(key)
 	if err != nil {
-		return nil, fmt.Errorf("cannot sign request: %w", err)
+		return nil, err
 	}
-	return json.Marshal(sealedJoin{Request: body, Signature: signature})
+	return json.Marshal(sealedJoin{Request: body, Signature: made.Signature})
 }
 
 // OpenJoin reads a request and verifies that whoever sent it holds the private half of its key. Whether it may join is not its
@@ -74,12 +71,8 @@ func OpenJoin(data []byte) (JoinRequest, error) {
 	if !nkeys.IsValidPublicUserKey(r.Key) {
 		return JoinRequest{}, errors.New("its key is no public key of an agent")
 	}
-	public, err := nkeys.FromPublicKey(r.Key)
-	if err != nil {
-		return JoinRequest{}, errors.New("its key is no public key of an agent")
-	}
-	if err := public.Verify(append([]byte(joinDomain), sealed.Request...), sealed.Signature); err != nil {
-		return JoinRequest{}, ErrForged
+	if err := (statement{kind: kindJoin, said: sealed.Request}).verify(r.Key, sealed.Signature); err != nil {
+		return JoinRequest{}, err
 	}
 	return r, nil
 }

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,15 +13,6 @@ import (
 // the one who says it: reports and receipts by the agent, the answers to reports by the server. As it travels it is
 //
 //	1 | how many signatures | for each: public key (56 bytes), signature (64 bytes) | what was said
-//
-// and what is signed is a digest of its purpose, of what it answers and of what was said, so that none stands in for another.
-
-// The purposes.
-const (
-	purposeReport  = "drover report 1"
-	purposeAnswer  = "drover answer 1"
-	purposeReceipt = "drover receipt 1"
-)
 
 const (
 	sealMark      = 1
@@ -55,33 +45,34 @@ func Tells(report []byte) bool {
 	return json.Unmarshal(report, &r) != nil || len(r.Hello)+len(r.Progress)+len(r.Observed)+len(r.Events)+len(r.Proof)+len(r.Open) > 0
 }
 
-// SealReport signs an encoded report with the agent's key.
-func SealReport(report []byte, key nkeys.KeyPair) ([]byte, error) {
-	return seal(purposeReport, nil, report, key)
+// SealReport signs an encoded report to the servers of a fleet with the agent's key.
+func SealReport(report []byte, fleet string, key nkeys.KeyPair) ([]byte, error) {
+	return statement{kind: kindReport, to: fleet, said: report}.seal(key)
 }
 
-// OpenReport returns the report of an agent, and whether it was signed by the agent. One that Tells something has to be.
-func OpenReport(data []byte, agent string) (report []byte, signed bool, err error) {
+// OpenReport returns the report of an agent to the servers of a fleet, and whether it was signed by the agent. One that Tells something has
+// to be.
+func OpenReport(data []byte, fleet, agent string) (report []byte, signed bool, err error) {
 	if !sealed(data) {
 		if Tells(data) {
 			return nil, false, fmt.Errorf("report refused: %w", ErrUnsigned)
 		}
 		return data, false, nil
 	}
-	if report, err = open(purposeReport, nil, data, []string{agent}); err != nil {
+	if report, err = (statement{kind: kindReport, to: fleet}).open(data, []string{agent}); err != nil {
 		return nil, false, fmt.Errorf("report refused: %w", err)
 	}
 	return report, true, nil
 }
 
-// SealAnswer signs the encoded answer to a report with the server's keys.
-func SealAnswer(answer, report []byte, keys ...nkeys.KeyPair) ([]byte, error) {
-	return seal(purposeAnswer, report, answer, keys...)
+// SealAnswer signs the encoded answer to an agent's report with the server's keys.
+func SealAnswer(answer, report []byte, agent string, keys ...nkeys.KeyPair) ([]byte, error) {
+	return statement{kind: kindAnswer, to: agent, about: report, said: answer}.seal(keys...)
 }
 
-// OpenAnswer returns the answer to a report that was signed, once it is proven to be that of one who has a pinned key.
-func OpenAnswer(data, report []byte, pinned []string) ([]byte, error) {
-	answer, err := open(purposeAnswer, report, data, pinned)
+// OpenAnswer returns the answer to an agent's report that was signed, once it is proven to be that of one who has a pinned key.
+func OpenAnswer(data, report []byte, agent string, pinned []string) ([]byte, error) {
+	answer, err := statement{kind: kindAnswer, to: agent, about: report}.open(data, pinned)
 	if err != nil {
 		return nil, fmt.Errorf("answer refused: %w", err)
 	}
@@ -106,43 +97,44 @@ func SealedTrust(data []byte) []byte {
 
 // SealReceipt signs the encoded receipt for an envelope with the agent's key.
 func SealReceipt(receipt, envelope []byte, key nkeys.KeyPair) ([]byte, error) {
-	return seal(purposeReceipt, envelope, receipt, key)
+	return statement{kind: kindReceipt, about: envelope, said: receipt}.seal(key)
 }
 
 // OpenReceipt returns the receipt for an envelope, once it is proven to be the agent's.
 func OpenReceipt(data, envelope []byte, agent string) ([]byte, error) {
-	receipt, err := open(purposeReceipt, envelope, data, []string{agent})
+	receipt, err := statement{kind: kindReceipt, about: envelope}.open(data, []string{agent})
 	if err != nil {
 		return nil, fmt.Errorf("receipt refused: %w", err)
 	}
 	return receipt, nil
 }
 
-func seal(purpose string, about, said []byte, keys ...nkeys.KeyPair) ([]byte, error) {
-	digest := digestOf(purpose, about, said)
-	data := make([]byte, 0, 2+len(keys)*sealSize+len(said))
+// seal returns the statement as it travels.
+func (s statement) seal(keys ...nkeys.KeyPair) ([]byte, error) {
+	data := make([]byte, 0, 2+len(keys)*sealSize+len(s.said))
 	data = append(data, sealMark, byte(len(keys))) //nolint:gosec // a few
 	for _, key := range keys {
-		s, err := signature(digest, key)
+		made, err := s.sign(key)
 		if err != nil {
 			return nil, err
 		}
-		data = append(append(data, s.Key...), s.Signature...)
+		data = append(append(data, made.Key...), made.Signature...)
 	}
-	return append(data, said...), nil
+	return append(data, s.said...), nil
 }
 
 func sealed(data []byte) bool { return len(data) > 0 && data[0] == sealMark }
 
-// open looks for a signature by a pinned key; the first one that is there decides.
-func open(purpose string, about, data []byte, pinned []string) ([]byte, error) {
+// open returns what was said. It looks for a signature by a pinned key; the first one that is there decides.
+func (s statement) open(data []byte, pinned []string) ([]byte, error) {
 	seals, said, err := split(data)
 	if err != nil {
 		return nil, err
 	}
-	for s := range slices.Chunk(seals, sealSize) {
-		if key := string(s[:keySize]); slices.Contains(pinned, key) {
-			if err := verify(digestOf(purpose, about, said), key, s[keySize:]); err != nil {
+	s.said = said
+	for made := range slices.Chunk(seals, sealSize) {
+		if key := string(made[:keySize]); slices.Contains(pinned, key) {
+			if err := s.verify(key, made[keySize:]); err != nil {
 				return nil, err
 			}
 			return said, nil
@@ -161,13 +153,4 @@ func split(data []byte) (seals, said []byte, err error) {
 	}
 	end := 2 + int(data[1])*sealSize
 	return data[2:end], data[end:], nil
-}
-
-func digestOf(purpose string, about, said []byte) []byte {
-	answered := sha256.Sum256(about)
-	sum := sha256.New()
-	for _, part := range [][]byte{[]byte(purpose), {'\n'}, answered[:], said} {
-		sum.Write(part)
-	}
-	return sum.Sum(nil)
 }

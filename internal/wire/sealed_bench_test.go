@@ -62,7 +62,7 @@ func BenchmarkSealed(b *testing.B) {
 	}
 
 	b.Run("heartbeat/open", func(b *testing.B) {
-		measure(b, len(heartbeat), func() error { _, _, err := wire.OpenReport(heartbeat, agentKey); return err })
+		measure(b, len(heartbeat), func() error { _, _, err := wire.OpenReport(heartbeat, "fleet", agentKey); return err })
 	})
 	for name, c := range map[string]struct {
 		said []byte
@@ -70,12 +70,15 @@ func BenchmarkSealed(b *testing.B) {
 		open func(sealed []byte) error
 	}{
 		"report": {
-			report, func() ([]byte, error) { return wire.SealReport(report, agent) },
-			func(sealed []byte) error { _, _, err := wire.OpenReport(sealed, agentKey); return err },
+			report, func() ([]byte, error) { return wire.SealReport(report, "fleet", agent) },
+			func(sealed []byte) error { _, _, err := wire.OpenReport(sealed, "fleet", agentKey); return err },
 		},
 		"answer": {
-			answer, func() ([]byte, error) { return wire.SealAnswer(answer, report, server) },
-			func(sealed []byte) error { _, err := wire.OpenAnswer(sealed, report, []string{serverKey}); return err },
+			answer, func() ([]byte, error) { return wire.SealAnswer(answer, report, agentKey, server) },
+			func(sealed []byte) error {
+				_, err := wire.OpenAnswer(sealed, report, agentKey, []string{serverKey})
+				return err
+			},
 		},
 		"receipt": {
 			receipt, func() ([]byte, error) { return wire.SealReceipt(receipt, orders, agent) },

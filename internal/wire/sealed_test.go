@@ -53,12 +53,12 @@ func TestTells(t *testing.T) {
 func TestSealedReport(t *testing.T) {
 	own, agent := key(t, "a")
 	other, another := key(t, "b")
-	data := must(t)(wire.SealReport(told(), own))
-	if got, signed, err := wire.OpenReport(data, agent); err != nil || !signed || !bytes.Equal(got, told()) {
+	data := must(t)(wire.SealReport(told(), "fleet", own))
+	if got, signed, err := wire.OpenReport(data, "fleet", agent); err != nil || !signed || !bytes.Equal(got, told()) {
 		t.Errorf("%s, %v, %v", got, signed, err)
 	}
 	heartbeat := []byte(`{"version":1}`)
-	if got, signed, err := wire.OpenReport(heartbeat, agent); err != nil || signed || !bytes.Equal(got, heartbeat) {
+	if got, signed, err := wire.OpenReport(heartbeat, "fleet", agent); err != nil || signed || !bytes.Equal(got, heartbeat) {
 		t.Errorf("a heartbeat: %s, %v, %v", got, signed, err)
 	}
 	altered := bytes.Replace(data, []byte(`"limit":20`), []byte(`"limit":90`), 1)
@@ -69,17 +69,18 @@ func TestSealedReport(t *testing.T) {
 	}{
 		"not signed":              {told(), agent, wire.ErrUnsigned},
 		"of another agent":        {data, another, wire.ErrUnknownKey},
-		"signed by another agent": {must(t)(wire.SealReport(told(), other)), agent, wire.ErrUnknownKey},
+		"signed by another agent": {must(t)(wire.SealReport(told(), "fleet", other)), agent, wire.ErrUnknownKey},
+		"to another fleet":        {must(t)(wire.SealReport(told(), "other", own)), agent, wire.ErrForged},
 		"altered":                 {altered, agent, wire.ErrForged},
 		"a receipt":               {must(t)(wire.SealReceipt(told(), nil, own)), agent, wire.ErrForged},
-		"an answer":               {must(t)(wire.SealAnswer(told(), nil, own)), agent, wire.ErrForged},
+		"an answer":               {must(t)(wire.SealAnswer(told(), nil, agent, own)), agent, wire.ErrForged},
 	} {
-		if got, signed, err := wire.OpenReport(c.data, c.agent); !errors.Is(err, c.want) || got != nil || signed {
+		if got, signed, err := wire.OpenReport(c.data, "fleet", c.agent); !errors.Is(err, c.want) || got != nil || signed {
 			t.Errorf("%s: %s, %v, %v, want %v", name, got, signed, err, c.want)
 		}
 	}
 	for n := range 2 + 56 + 64 {
-		if _, _, err := wire.OpenReport(data[:n], agent); err == nil {
+		if _, _, err := wire.OpenReport(data[:n], "fleet", agent); err == nil {
 			t.Errorf("its first %d bytes are taken", n)
 		}
 	}
@@ -91,21 +92,23 @@ func TestSealedAnswer(t *testing.T) {
 	former, formerKey := key(t, "f")
 	_, strangerKey := key(t, "z")
 	answer := []byte(`{"version":1,"trust":"e30="}`)
-	data := must(t)(wire.SealAnswer(answer, told(), present, former))
+	data := must(t)(wire.SealAnswer(answer, told(), "agent", present, former))
 	for name, c := range map[string]struct {
-		report string
-		pinned []string
-		want   error
+		report, agent string
+		pinned        []string
+		want          error
 	}{
-		"present key": {string(told()), []string{strangerKey, presentKey}, nil}, "former key": {string(told()), []string{formerKey}, nil},
-		"another key": {string(told()), []string{strangerKey}, wire.ErrUnknownKey}, "another report": {string(told()) + " ", []string{presentKey}, wire.ErrForged},
+		"present key": {string(told()), "agent", []string{strangerKey, presentKey}, nil}, "former key": {string(told()), "agent", []string{formerKey}, nil},
+		"another key":    {string(told()), "agent", []string{strangerKey}, wire.ErrUnknownKey},
+		"another report": {string(told()) + " ", "agent", []string{presentKey}, wire.ErrForged},
+		"another agent":  {string(told()), "other", []string{presentKey}, wire.ErrForged},
 	} {
-		got, err := wire.OpenAnswer(data, []byte(c.report), c.pinned)
+		got, err := wire.OpenAnswer(data, []byte(c.report), c.agent, c.pinned)
 		if !errors.Is(err, c.want) || err == nil && !bytes.Equal(got, answer) {
 			t.Errorf("%s: %s, %v, want %v", name, got, err, c.want)
 		}
 	}
-	if _, err := wire.OpenAnswer(answer, told(), []string{presentKey}); !errors.Is(err, wire.ErrUnsigned) {
+	if _, err := wire.OpenAnswer(answer, told(), "agent", []string{presentKey}); !errors.Is(err, wire.ErrUnsigned) {
 		t.Errorf("one that is not signed: %v", err)
 	}
 	if got := wire.SealedTrust(data); string(got) != "{}" {
@@ -141,11 +144,11 @@ func TestRecordedSeals(t *testing.T) {
 		data, err := os.ReadFile(filepath.Join("testdata", "v1", name))
 		return must(t)(data, err)
 	}
-	report, signed, err := wire.OpenReport(read("report.signed"), agent)
+	report, signed, err := wire.OpenReport(read("report.signed"), "fleet", agent)
 	if err != nil || !signed || !bytes.Equal(report, recorded(t, "report")) {
 		t.Errorf("the report is %s, %v", report, err)
 	}
-	if answer, err := wire.OpenAnswer(read("answer.signed"), report, []string{server}); err != nil || !bytes.Equal(answer, recorded(t, "answer")) {
+	if answer, err := wire.OpenAnswer(read("answer.signed"), report, agent, []string{server}); err != nil || !bytes.Equal(answer, recorded(t, "answer")) {
 		t.Errorf("the answer is %s, %v", answer, err)
 	}
 	if receipt, err := wire.OpenReceipt(read("receipt.signed"), recorded(t, "orders"), agent); err != nil || !bytes.Equal(receipt, recorded(t, "receipt")) {
@@ -157,7 +160,7 @@ func FuzzOpenReport(f *testing.F) {
 	f.Add([]byte(`{"version":1}`))
 	f.Add(append([]byte{1, 1}, bytes.Repeat([]byte("A"), 200)...))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		report, signed, err := wire.OpenReport(data, "UAIPQ4M6PVQBFIQQ2MUXM2DDKSOPIJXKYJ6ZN5IQ6FXVPZ3LTAVFFTGC")
+		report, signed, err := wire.OpenReport(data, "fleet", "UAIPQ4M6PVQBFIQQ2MUXM2DDKSOPIJXKYJ6ZN5IQ6FXVPZ3LTAVFFTGC")
 		if signed || err == nil && wire.Tells(report) {
 			t.Errorf("%q is taken as %q", data, report)
 		}

@@ -6,6 +6,8 @@ type Enrolment struct {
 	// URLs are the addresses of the fabric, JWT the agent's user token for it.
 	URLs []string `json:"urls"`
 	JWT  string   `json:"jwt"`
+	// Fleet is the name of the fleet, the public key of its account on the fabric. It does not change; reports are addressed to it.
+	Fleet string `json:"fleet"`
 	// CA are the certificates of the authorities that the fabric's own is verified by, in PEM; empty on loopback, without TLS.
 	CA string `json:"ca,omitempty"`
 	// ManifestKeys are the public keys that may sign orders.

@@ -53,11 +53,11 @@ func seal(t testing.TB, m wire.Manifest, pair nkeys.KeyPair) []byte {
 // resign puts other bytes into an envelope and signs them.
 func resign(t *testing.T, body string, pair nkeys.KeyPair) []byte {
 	t.Helper()
-	signature, err := pair.Sign([]byte(body))
+	public, err := pair.PublicKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	public, err := pair.PublicKey()
+	signature, err := pair.Sign(wire.Statement("manifest", public, "", nil, []byte(body)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func FuzzOpen(f *testing.F) {
 		if err := json.Unmarshal(data, &e); err != nil {
 			t.Fatal(err)
 		}
-		if err := server.Verify(e.Manifest, e.Signature); err != nil || m.Agent != agent || m.Version > wire.Version {
+		if err := server.Verify(wire.Statement("manifest", public, "", nil, e.Manifest), e.Signature); err != nil || m.Agent != agent || m.Version > wire.Version {
 			t.Errorf("opened although it is not signed (%v) or not for us: %+v", err, m)
 		}
 	})

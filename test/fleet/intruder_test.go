@@ -99,7 +99,7 @@ func TestAStolenAgentIsWorthOneHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	signed, err := wire.SealReport(report, thief.Key)
+	signed, err := wire.SealReport(report, thief.enrolment.Fleet, thief.Key)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -170,7 +170,7 @@ func exchanged(spec *process.Spec) (exchange, error) {
 	}}
 	receipt, err := json.Marshal(wire.Receipt{Version: wire.Version, Answers: map[string]process.Outcome{item: outcome}})
 	if err == nil {
-		receipt, err = wire.SealReport(receipt, key) // one signature is as long as another
+		receipt, err = wire.SealReport(receipt, "", key) // one signature is as long as another
 	}
 	if err != nil {
 		return exchange{}, err

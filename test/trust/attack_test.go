@@ -205,11 +205,11 @@ func TestAnImpostorsFabric(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := conn.Subscribe(wire.ReportSubject(0, public), func(m *nats.Msg) {
-		report, _, err := wire.OpenReport(m.Data, public)
+		report, _, err := wire.OpenReport(m.Data, before.Fleet, public)
 		if err != nil {
 			t.Errorf("what the agent says: %v", err)
 		}
-		answer, err := wire.SealAnswer(ack, report, mine)
+		answer, err := wire.SealAnswer(ack, report, public, mine)
 		if err != nil {
 			t.Error(err)
 		}
@@ -264,7 +264,7 @@ func TestAForgedReportIsWorthNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	public := f.publicKey("one")
+	public, fleet := f.publicKey("one"), f.enrolment("one").Fleet
 	conn := f.insider(f.enrolment("one"))
 	seen, err := conn.SubscribeSync(wire.ReportSubject(0, public))
 	if err != nil {
@@ -277,7 +277,7 @@ func TestAForgedReportIsWorthNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, signed, err := wire.OpenReport(m.Data, public); err == nil && signed {
+		if _, signed, err := wire.OpenReport(m.Data, fleet, public); err == nil && signed {
 			recorded = m.Data
 		}
 	}
@@ -288,7 +288,7 @@ func TestAForgedReportIsWorthNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	signed, err := wire.SealReport(forged, stranger)
+	signed, err := wire.SealReport(forged, fleet, stranger)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 type recorder struct {
 	t      testing.TB
 	agent  string // public key
+	fleet  string
 	conn   *nats.Conn
 	seen   *nats.Subscription
 	report string // subject
@@ -25,7 +26,7 @@ type recorder struct {
 // record has an insider see what an agent of area 0 reports from now on.
 func (f *fleet) record(name string) *recorder {
 	f.T.Helper()
-	r := &recorder{t: f.T, agent: f.publicKey(name), conn: f.insider(f.enrolment(name))}
+	r := &recorder{t: f.T, agent: f.publicKey(name), fleet: f.enrolment(name).Fleet, conn: f.insider(f.enrolment(name))}
 	r.report = wire.ReportSubject(0, r.agent)
 	var err error
 	if r.seen, err = r.conn.SubscribeSync(r.report); err != nil {
@@ -45,7 +46,7 @@ func (r *recorder) next(want func(report wire.Report, signed bool) bool) []byte 
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		data, signed, err := wire.OpenReport(m.Data, r.agent)
+		data, signed, err := wire.OpenReport(m.Data, r.fleet, r.agent)
 		var report wire.Report
 		if err == nil && json.Unmarshal(data, &report) == nil && want(report, signed) {
 			return m.Data

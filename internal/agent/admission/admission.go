@@ -79,7 +79,7 @@ func request(cfg Config, token wire.JoinToken) wire.JoinRequest {
 
 // check refuses an answer that the agent could not work with, or that would have it speak without TLS.
 func check(e wire.Enrolment, verified bool) error {
-	if len(e.URLs) == 0 || e.JWT == "" || len(e.ManifestKeys) == 0 {
+	if len(e.URLs) == 0 || e.JWT == "" || e.Fleet == "" || len(e.ManifestKeys) == 0 {
 		return errors.New("it is not whole")
 	}
 	if e.CA != "" {

@@ -70,7 +70,7 @@ func send(t *testing.T, w http.ResponseWriter, v any) {
 }
 
 func (r *rig) enrolment(q wire.JoinRequest) wire.Enrolment {
-	return wire.Enrolment{URLs: []string{"tls://192.0.2.1:7351"}, JWT: "jwt", CA: r.keeper.CA(), ManifestKeys: []string{"A"}, Cloud: 3, IP: q.IP, ID: q.ID}
+	return wire.Enrolment{URLs: []string{"tls://192.0.2.1:7351"}, JWT: "jwt", Fleet: "fleet", CA: r.keeper.CA(), ManifestKeys: []string{"A"}, Cloud: 3, IP: q.IP, ID: q.ID}
 }
 
 // config is what joins a server.
@@ -175,6 +175,7 @@ func TestRefusals(t *testing.T) {
 		"a redirect":        {func(w http.ResponseWriter, _ wire.JoinRequest) { w.Header().Set("Location", "/x"); w.WriteHeader(307) }, "redirect"},
 		"no fabric":         {answer(func(e *wire.Enrolment) { e.URLs = nil }), "it is not whole"},
 		"no keys":           {answer(func(e *wire.Enrolment) { e.ManifestKeys = nil }), "it is not whole"},
+		"no fleet":          {answer(func(e *wire.Enrolment) { e.Fleet = "" }), "it is not whole"},
 		"no CA":             {answer(func(e *wire.Enrolment) { e.CA = "" }), "without TLS"},
 		"a bad CA":          {answer(func(e *wire.Enrolment) { e.CA = "x" }), "no certificate in PEM"},
 		"a fabric in clear": {answer(func(e *wire.Enrolment) { e.URLs = []string{"nats://192.0.2.1:1"} }), "without TLS"},

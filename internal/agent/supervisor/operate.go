@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -149,8 +150,25 @@ func (r *runner) outcome(ctx context.Context, t task, subject operation.Subject)
 	if !begun && e.Expired(r.sup.cfg.Store.BootID(), r.sup.cfg.Operator.Clock()) {
 		return failed("expired: the operation was not begun by " + e.Expires.UTC().Format(time.RFC3339)), nil
 	}
+	if !begun && r.sup.cfg.MayBegin != nil {
+		switch wanted, err := r.sup.cfg.MayBegin(ctx, e.Item); {
+		case err != nil:
+			return r.unbegun(ctx, failed)
+		case !wanted:
+			return failed("expired: the server gave the operation up before its turn came"), nil
+		}
+	}
 	r.sup.cfg.Sink.Began(e.Item, operation.Limit(e.Op, operation.SpecInForce(e, subject)))
 	return r.sup.cfg.Operator.Operate(ctx, e, subject)
+}
+
+// unbegun is what comes of an operation that has ended before it had begun: a kill has overtaken it, or the agent stops.
+func (r *runner) unbegun(ctx context.Context, failed func(text string) operation.Result) (operation.Result, error) {
+	why := operation.Interruption(ctx)
+	if errors.Is(why, operation.ErrInterrupted) {
+		return operation.Result{}, why
+	}
+	return failed(why.Error()), nil
 }
 
 // operated goes on after an operation.

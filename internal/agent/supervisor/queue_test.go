@@ -1,6 +1,7 @@
 package supervisor_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -298,6 +299,55 @@ func TestSnapshot(t *testing.T) {
 		r.do(process.Stop, "a", s)
 		if s := r.state("a", "stopped", false); s.Instance.PID != -1 || s.RegisteredAt != started+5 || s.LastStartAt != started {
 			t.Errorf("after its stop: %+v", s)
+		}
+	})
+}
+
+// TestWhatIsNotWantedDoesNotBegin: an operation whose turn comes waits for the word on whether it is, a kill does not wait for that, and who
+// stops meanwhile leaves it to a successor.
+func TestWhatIsNotWantedDoesNotBegin(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		said := make(chan bool)
+		var asked []string
+		r.stop()
+		r.mayBegin = func(ctx context.Context, item string) (bool, error) {
+			asked = append(asked, item)
+			select {
+			case wanted := <-said:
+				return wanted, nil
+			case <-ctx.Done():
+				return false, ctx.Err()
+			}
+		}
+		r.begin()
+		s := r.spec("a")
+		ended, wanted := r.submit(process.Start, "a", s), r.submit(process.Start, "a", s)
+		said <- false
+		r.pass(time.Second)
+		r.expect(ended, process.Failed, "expired: the server gave the operation up before its turn came")
+		if lines := r.Lines(); len(lines) > 0 {
+			t.Errorf("%v have run", lines)
+		}
+		said <- true
+		r.pass(time.Minute)
+		r.expect(wanted, process.None, "success")
+		overtaken := r.submit(process.Reload, "a", s)
+		r.pass(time.Second)
+		kill := r.submit(process.Kill, "a", s)
+		r.pass(time.Second)
+		r.expect(overtaken, process.Failed, "ended by kill "+kill)
+		said <- true
+		r.pass(time.Minute)
+		r.expect(kill, process.None, "success")
+		left := r.submit(process.Start, "a", s)
+		r.pass(time.Second)
+		r.stop()
+		r.mayBegin = nil
+		r.begin()
+		r.pass(time.Minute)
+		r.expect(left, process.None, "success")
+		if want := []string{ended, wanted, overtaken, kill, left}; !slices.Equal(asked, want) {
+			t.Errorf("it has asked about %v, want %v", asked, want)
 		}
 	})
 }

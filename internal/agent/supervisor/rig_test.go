@@ -40,7 +40,9 @@ type rig struct {
 	policy operation.Policy
 	// confirmed is nil where nobody waits for the server.
 	confirmed chan struct{}
-	stop      func()
+	// mayBegin is nil where everything is wanted.
+	mayBegin func(ctx context.Context, item string) (bool, error)
+	stop     func()
 }
 
 // bubble runs fn with a rig whose supervisor runs.
@@ -62,7 +64,7 @@ func (r *rig) begin() {
 	operator := r.Operator(nil)
 	operator.Journal, operator.Policy = r.handle, r.policy
 	r.Supervisor = supervisor.New(supervisor.Config{
-		Store: r.handle, Histories: r.handle, Revisions: r.handle, Confirmed: r.confirmed, Sink: r.sink, Operator: operator, HealthyAfter: time.Minute, Relist: 30 * time.Second,
+		Store: r.handle, Histories: r.handle, Revisions: r.handle, Confirmed: r.confirmed, Sink: r.sink, Operator: operator, MayBegin: r.mayBegin, HealthyAfter: time.Minute, Relist: 30 * time.Second,
 		BootStarts: r.boots, Bounds: lifecycle.Bounds{Flaps: 3, FlapWindow: 10 * time.Minute, BreachWindow: time.Hour}, Burst: r.burst, Rate: 10,
 		Log: slog.New(slog.DiscardHandler),
 	})

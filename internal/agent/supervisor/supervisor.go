@@ -83,6 +83,9 @@ type Config struct {
 	Revisions Revisions
 	Sink      Sink
 	Operator  *operation.Operator
+	// MayBegin reports whether an operation whose turn has come is still wanted. It may wait for that until ctx ends, which is an error.
+	// Nil counts as yes.
+	MayBegin func(ctx context.Context, item string) (bool, error)
 	// Confirmed is closed when the server has said what it knows of this host, or is not waited for any longer. Until then nothing
 	// begins that an old disk could be wrong about: no relaunch and no operation. Nil counts as closed.
 	Confirmed <-chan struct{}

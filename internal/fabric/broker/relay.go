@@ -104,8 +104,8 @@ func remote(cfg RelayConfig, account string) *server.RemoteLeafOpts {
 		LocalAccount:     account,
 		DialTimeout:      leafDialTimeout,
 		FirstInfoTimeout: leafInfoTimeout,
-		SignatureCB: func(nonce []byte) (string, []byte, error) {
-			signature, err := cfg.Identity.Key.Sign(nonce)
+		SignatureCB: func(challenge []byte) (string, []byte, error) {
+			signature, err := fabric.SignChallenge(cfg.Identity.Key, challenge)
 			return cfg.Identity.JWT, signature, err
 		},
 		IgnoreDiscoveredServers: true,

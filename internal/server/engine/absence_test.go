@@ -16,7 +16,7 @@ import (
 
 func TestAgentThatNeverJoined(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		r.answer(nobody)
+		r.leave()
 		r.submit("t", process.Start, "stranger")
 		r.shows("t", unavailable)
 	})
@@ -24,18 +24,14 @@ func TestAgentThatNeverJoined(t *testing.T) {
 
 func TestKnownAgentAfterTheStart(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		r.answer(nobody)
+		r.leave()
 		r.submit("t", process.Start, "agent-0", "agent-1")
 		r.pass(10 * time.Second)
 		r.shows("t", "", "")
 		r.taken()
 		// One comes back in time.
-		r.answer(func(ctx context.Context, agent string, m *wire.Manifest) (*wire.Receipt, error) {
-			if agent == "agent-0" {
-				return accept(ctx, agent, m)
-			}
-			return nobody(ctx, agent, m)
-		})
+		r.answer(accept)
+		r.leave("agent-1")
 		r.pass(time.Second)
 		item := ""
 		for _, m := range r.taken() {
@@ -52,7 +48,7 @@ func TestKnownAgentAfterTheStart(t *testing.T) {
 func TestAgentAway(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.report("agent-0", wire.Report{})
-		r.answer(nobody)
+		r.leave()
 		r.directory.Lost("agent-0", time.Now())
 		r.pass(31 * time.Second)
 		r.submit("t", process.Start, "agent-0")
@@ -64,7 +60,7 @@ func TestAgentJustLost(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.pass(time.Hour)
 		r.report("agent-0", wire.Report{})
-		r.answer(nobody)
+		r.leave()
 		r.directory.Lost("agent-0", time.Now())
 		r.submit("t", process.Start, "agent-0")
 		r.pass(3 * time.Second)
@@ -83,7 +79,7 @@ func TestNobodyListens(t *testing.T) {
 		if r.directory.Presence("agent-0", time.Now()).Away {
 			t.Error("an agent that is silent for 10 s is away")
 		}
-		r.answer(nobody)
+		r.leave()
 		r.submit("t", process.Start, "agent-0")
 		r.pass(3 * time.Second)
 		r.shows("t", "")
@@ -315,6 +311,31 @@ func TestServerDiedAfterTheLease(t *testing.T) {
 		r.start()
 		if o := r.takenOne(); o.Item != first.Item {
 			t.Errorf("sent as %s, before as %s", o.Item, first.Item)
+		}
+	})
+}
+
+// TestWhoeverSaysThatNobodyIsThere: it may be somebody on the way who has the order, and hands it over before it has to be asked about. So it
+// is given up after that only.
+func TestWhoeverSaysThatNobodyIsThere(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.pass(time.Hour)
+		r.report("agent-0", wire.Report{})
+		r.directory.Lost("agent-0", time.Now())
+		r.pass(31 * time.Second)
+		r.answer(denied) // and a ping is answered
+		r.submit("t", process.Start, "agent-0")
+		sent := r.taken()
+		if len(sent) != 1 {
+			t.Fatalf("%d manifests were sent", len(sent))
+		}
+		r.leave()
+		r.pass(time.Until(sent[0].Unasked))
+		r.shows("t", "")
+		r.pass(1500 * time.Millisecond)
+		r.shows("t", unavailable)
+		if again := r.taken(); len(again) > 0 {
+			t.Errorf("it was sent again: %+v", again)
 		}
 	})
 }

@@ -78,7 +78,7 @@ func TestGroupsOfAMadAgent(t *testing.T) {
 func TestGroupsAreReadWhenTheyAreSent(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.put("ns", process.Group{ID: "old"})
-		r.answer(nobody)
+		r.leave()
 		request := store.Request{
 			Op: process.SetGroups, Process: process.ID{Namespace: "ns"},
 			Targets: []store.Target{{Key: "k", Asked: "agent-0", Agent: "agent-0"}},

@@ -43,9 +43,10 @@ type rig struct {
 
 	mu   sync.Mutex
 	link linkFunc
-	// hangs are the agents that do not even answer a ping.
-	hangs map[string]bool
-	sent  []*wire.Manifest
+	// hangs are the agents that do not even answer a ping, left those at whose end nobody is; where leftAll is set these are all.
+	hangs, left map[string]bool
+	leftAll     bool
+	sent        []*wire.Manifest
 }
 
 // linkFunc answers for all agents.
@@ -55,7 +56,25 @@ type linkFunc func(ctx context.Context, agent string, m *wire.Manifest) (*wire.R
 func (r *rig) answer(link linkFunc) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.link = link
+	r.link, r.left, r.leftAll = link, map[string]bool{}, false
+}
+
+// leave has nobody be at the end of some agents, or of all where none is named, until answer is called.
+func (r *rig) leave(agents ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.leftAll = len(agents) == 0
+	for _, a := range agents {
+		r.left[a] = true
+	}
+}
+
+// nobody says what the broker does where nobody listens; the caller holds the lock.
+func (r *rig) nobody(agent string) error {
+	if r.leftAll || r.left[agent] {
+		return engine.ErrNobody
+	}
+	return nil
 }
 
 // Send is the rig's engine.Link. It refuses what an agent would.
@@ -66,8 +85,11 @@ func (r *rig) Send(ctx context.Context, agent string, envelope []byte) ([]byte, 
 	}
 	r.mu.Lock()
 	r.sent = append(r.sent, m)
-	link := r.link
+	link, err := r.link, r.nobody(agent)
 	r.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
 	receipt, err := link(ctx, agent, m)
 	if err != nil {
 		return nil, err
@@ -75,11 +97,14 @@ func (r *rig) Send(ctx context.Context, agent string, envelope []byte) ([]byte, 
 	return json.Marshal(receipt)
 }
 
-// Ping is the rig's engine.Link: all are there but those that hang. (What nobody listens to says so of an order as well.)
+// Ping is the rig's engine.Link: all are there but those that hang or have left.
 func (r *rig) Ping(ctx context.Context, agent string) error {
 	r.mu.Lock()
-	hangs := r.hangs[agent]
+	hangs, err := r.hangs[agent], r.nobody(agent)
 	r.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	if hangs {
 		<-ctx.Done()
 	}
@@ -107,7 +132,8 @@ func accept(_ context.Context, _ string, m *wire.Manifest) (*wire.Receipt, error
 	return r, nil
 }
 
-func nobody(context.Context, string, *wire.Manifest) (*wire.Receipt, error) {
+// denied is a link on which somebody says that nobody is there, whether or not that is so.
+func denied(context.Context, string, *wire.Manifest) (*wire.Receipt, error) {
 	return nil, engine.ErrNobody
 }
 
@@ -123,7 +149,7 @@ func bubble(t *testing.T, test func(t *testing.T, r *rig)) {
 	path := filepath.Join(t.TempDir(), "drover.db")
 	synctest.Test(t, func(t *testing.T) {
 		key, public := fabrictest.NewKey(t)
-		r := &rig{t: t, path: path, key: key, public: public, link: accept}
+		r := &rig{t: t, path: path, key: key, public: public, link: accept, left: map[string]bool{}}
 		r.start()
 		for i := range 4 {
 			a := store.Agent{Key: fmt.Sprintf("agent-%d", i), IP: fmt.Sprintf("10.0.0.%d", i), Created: time.Now()}

@@ -107,7 +107,7 @@ func (s *sender) send(ctx context.Context, agent string, items []store.Item) (re
 	var receipt wire.Receipt
 	switch {
 	case errors.Is(err, ErrNobody):
-		s.note(ctx, log, s.nobody(ctx, log, agent, items))
+		s.note(ctx, log, s.unsent(ctx, agent, issued, items))
 		return nil
 	case err == nil:
 		receipt, err = readReceipt(reply)
@@ -288,6 +288,19 @@ func (s *sender) nobody(ctx context.Context, log *slog.Logger, agent string, ite
 		s.changed()
 	}
 	return errors.Join(errs...)
+}
+
+// unsent has items sent again that are said to have reached nobody. Whoever says so may be on the way, and have them all the same: so they
+// are given up no sooner than it is certain that they do not begin unasked.
+func (s *sender) unsent(ctx context.Context, agent string, issued time.Time, items []store.Item) error {
+	s.directory.Lost(agent, s.clock.now()) // sooner than its silence would show
+	ids := make([]string, len(items))
+	for i := range items {
+		ids[i] = items[i].ID
+	}
+	err := s.store.Postpone(ctx, ids, issued.Add(s.timeout+certain))
+	s.changed()
+	return err
 }
 
 // unheard has items sent again later: not before it is certain that what was sent at a time that is given does not begin unasked, so that the

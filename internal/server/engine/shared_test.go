@@ -322,7 +322,7 @@ func TestAgentOfAnotherServer(t *testing.T) {
 		}
 		r.start()
 		r.pass(time.Hour)
-		r.answer(nobody)
+		r.leave()
 		r.submit("t", process.Start, "agent-0", "agent-1")
 		r.pass(time.Minute)
 		r.shows("t", "", unavailable)
