@@ -219,11 +219,12 @@ func failedStarts(t *testing.T, s *harness.Server) {
 	p.must(opStop, 0)
 }
 
-// lateFailure: a restart_cmd that starts the process and then fails leaves one instance, which is watched.
+// lateFailure: a restart_cmd that starts the process and then fails leaves one instance, which is watched, also where the instance has not
+// executed its program yet when the command ends.
 func lateFailure(t *testing.T, s *harness.Server) {
 	p := newMaster(t, s, "latefailure")
 	p.Control["restart_cmd"] = p.dir + "/restart.sh"
-	p.script("restart.sh", "kill $(cat DIR/main.pid)\nrm DIR/main.pid\n"+daemonize+"\nexit 1")
+	p.script("restart.sh", "kill $(cat DIR/main.pid)\nrm DIR/main.pid\nsetsid sh -c 'sleep 0.5; exec DIR/main.sh' >DIR/out 2>&1 </dev/null &\necho $! >DIR/main.pid\nexit 1")
 	p.must(opStart, 0)
 	if r := p.must(opRestart, 65535); !r.Hosted {
 		t.Error("it is not hosted any more")

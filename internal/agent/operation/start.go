@@ -130,10 +130,17 @@ func (n *session) abandon(st *specstore.Step, err error) error {
 }
 
 // undo ends what a failed start has started. A restart that has failed late may have brought up a new instance: that one is left
-// running and watched, so that no second one is launched beside it.
+// running and watched, so that no second one is launched beside it. It may not be seen for what it is before it has executed its program.
 func (n *session) undo(st *specstore.Step, field string, before *procfs.Identity) error {
+	seen := n.look()
+	if before != nil && !st.Result.TimedOut {
+		var err error
+		if _, seen, err = n.successor(st.Run, n.Clock()+n.checkTime()); err != nil {
+			return err
+		}
+	}
 	note := ""
-	switch seen := n.look(); {
+	switch {
 	case before != nil && seen.Alive() && *seen.ID != *before:
 		n.started(seen, st.Run)
 		note = fmt.Sprintf("pid %d, which it has started, is left running", seen.ID.PID)
