@@ -100,7 +100,7 @@ func (s stage) start(t *testing.T, script string, group *cgroup.Group) procfs.Id
 	}
 	defer null.Close()
 	child, err := forker().Start(launch.Command{
-		Line: script, Dir: s.dir, Account: account, Mark: "stage " + s.dir, Output: null, Group: group,
+		Line: script, Dir: s.dir, Account: account, Mark: "stage " + s.dir, Output: null, Proof: null, Group: group,
 	})
 	if err != nil {
 		t.Fatal(err)
