@@ -175,7 +175,7 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 		a.cfg.Log.Warn("clock offset could not be noted", "error", err)
 	}
 	if a.host = a.cfg.Host; a.host == nil {
-		if a.host, err = openMachine(a.cfg, fs, a.key, offset, a.store.Urgent); err != nil {
+		if a.host, err = openMachine(a.cfg, fs, a.key, offset, a.store.Urgent, a.policy.MayRead); err != nil {
 			return err
 		}
 	}

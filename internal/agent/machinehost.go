@@ -47,15 +47,15 @@ type machineHost struct {
 }
 
 // openMachine opens it for the agent with this key; offset is by how much its wall clock was ahead of the boot clock when the
-// agent first ran in this boot. Urgent is for what has to be written on a full disk.
-func openMachine(cfg Config, fs procfs.FS, key string, offset time.Duration, urgent func(do func() error) error) (Host, error) {
+// agent first ran in this boot. Urgent is for what has to be written on a full disk, may for what is to be read.
+func openMachine(cfg Config, fs procfs.FS, key string, offset time.Duration, urgent func(do func() error) error, may func(path string) error) (Host, error) {
 	watcher, err := liveness.New(fs, cfg.Log)
 	if err != nil {
 		return nil, err
 	}
 	h, err := host.New(host.Config{
 		FS: fs, Watcher: watcher, Name: groupName(key), Outputs: filepath.Join(cfg.Dir, "output"), Proofs: filepath.Join(cfg.Dir, "proof"),
-		Urgent: urgent, ClockOffset: offset, Log: cfg.Log,
+		Urgent: urgent, May: may, ClockOffset: offset, Log: cfg.Log,
 	})
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ var drover string
 func TestMain(m *testing.M) {
 	os.Exit(harness.Main(m, map[string]*string{"./cmd/drover": &drover},
 		harness.Need{Test: "TestAnAccountDoesNotDecideWhomRootEnds", Accounts: true},
+		harness.Need{Test: "TestWhatAFileHoldsIsNotQuoted", Accounts: true},
 		harness.Need{Test: "TestPIDFilesThatOthersCanReplace", Accounts: true},
 	))
 }

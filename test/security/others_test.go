@@ -115,3 +115,29 @@ func TestPIDFilesThatOthersCanReplace(t *testing.T) {
 		t.Error("the process of root's was ended")
 	}
 }
+
+// TestWhatAFileHoldsIsNotQuoted: whoever names a file as pid file learns nothing of what it holds, and an account's spec opens only what the
+// account may.
+func TestWhatAFileHoldsIsNotQuoted(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t, drover)
+	dir := t.TempDir()
+	secret := filepath.Join(dir, "token")
+	if err := os.WriteFile(secret, []byte("ghp_0123456789abcdef\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for user, want := range map[string]string{"root": "does not begin with a number", "nobody": "cannot be read: permission denied"} {
+		p := &harness.Process{
+			Server: s, Namespace: "mine", Name: user,
+			Identity: harness.Object{"proc_name": "tickd", "setup_path": "/", "pid_path": secret, "log_path": secret, "user": user},
+			Control:  harness.Object{"start_cmd": "true", "stop_cmd": ""}, Policy: harness.Object{"start_check_secs": 1},
+		}
+		r := p.Operate(0)
+		if r.Code == 0 || !strings.Contains(r.Msg, want) || user == "nobody" && strings.Contains(r.Msg, "ghp_") {
+			t.Errorf("as %s: %d %s", user, r.Code, r.Msg)
+		}
+		if pid, _, _ := strings.Cut(r.Msg, "the end of its log"); strings.Contains(pid, "ghp_") {
+			t.Errorf("as %s: %s", user, r.Msg)
+		}
+	}
+}

@@ -1,6 +1,9 @@
 package trust_test
 
 import (
+	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -86,4 +89,59 @@ func TestObserveOnly(t *testing.T) {
 	}
 	f.write("policy.conf", "# nothing is narrowed\n")
 	harness.Eventually(t, "it to be started again", func() bool { return harness.Starts(t, dir) == 2 })
+}
+
+// TestTheOwnersUsersAndPathsHold: they bind what is run, ended, read and told of, wherever links and ".." lead.
+func TestTheOwnersUsersAndPathsHold(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	dir, elsewhere := harness.Workdir(t), t.TempDir()
+	policy := f.write("policy.conf", "users "+f.user()+"\npaths "+dir+"\n")
+	f.JoinAndStart("one", "127.0.0.2", 0, "--policy", policy)
+	victim := exec.Command(harness.Sleeper(t, elsewhere, "tickd"), "100000")
+	if err := victim.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = victim.Process.Kill()
+		_ = victim.Wait()
+	})
+	pid := fmt.Sprintf("%d\n", victim.Process.Pid)
+	secret := filepath.Join(elsewhere, "secret")
+	for path, text := range map[string]string{elsewhere + "/d.pid": pid, secret: "ghp_0123456789\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("/var/log", dir+"/logs"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(elsewhere, dir+"/link"); err != nil {
+		t.Fatal(err)
+	}
+	for name, set := range map[string]func(identity, control harness.Object){
+		"a link and back":      func(_, control harness.Object) { control["start_cmd"] = dir + "/logs/../../bin/sh -c true" },
+		"a relative way":       func(_, control harness.Object) { control["start_cmd"] = "./logs/../../bin/sh -c true" },
+		"through a link":       func(_, control harness.Object) { control["start_cmd"] = dir + "/link/tickd 1" },
+		"a pid file elsewhere": func(identity, _ harness.Object) { identity["pid_path"] = elsewhere + "/d.pid" },
+		"a pid file by a link": func(identity, _ harness.Object) { identity["pid_path"] = dir + "/link/d.pid" },
+		"a log elsewhere":      func(identity, _ harness.Object) { identity["log_path"] = secret },
+	} {
+		p, _ := f.daemon("p")
+		p.Identity["proc_name"], p.Identity["setup_path"], p.Identity["pid_path"] = "tickd", dir, dir+"/none.pid"
+		p.Control["start_cmd"] = dir + "/none"
+		set(p.Identity, p.Control)
+		for _, op := range []int{0, 1, 9, 2} {
+			r := f.Operate(p, op, first)[first]
+			if op == 2 && r.PID != -1 || op != 2 && (r.Code != 65535 || !strings.Contains(r.Msg, policy+" line 2: ")) {
+				t.Errorf("%s: operation %d: %d %s, pid %d", name, op, r.Code, r.Msg, r.PID)
+			}
+			if strings.Contains(r.Msg, "ghp_") {
+				t.Errorf("%s: it quotes %s", name, r.Msg)
+			}
+		}
+	}
+	if !harness.Alive(victim.Process.Pid) {
+		t.Error("a process outside the paths was ended")
+	}
 }

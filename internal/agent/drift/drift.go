@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"drover/internal/agent/trail"
 	"drover/internal/process"
 )
 
@@ -49,9 +50,9 @@ type File struct {
 
 // Check compares the files with what the spec says of them, and returns those that differ in its order. A file of which nothing
 // has changed since prev costs one system call; one that has is read, at most 256 MiB and three seconds long. It blocks as
-// long as that takes, and no shorter than the file system lets it. An entry without checksum is not
+// long as that takes, and no shorter than the file system lets it. Visit opens the files. An entry without checksum is not
 // looked at, and none any more once ctx has ended.
-func Check(ctx context.Context, prev State, files []process.ConfigFile) (State, []process.Drift) {
+func Check(ctx context.Context, prev State, files []process.ConfigFile, visit trail.Visit) (State, []process.Drift) {
 	var next State
 	var drifts []process.Drift
 	for _, f := range files {
@@ -61,7 +62,7 @@ func Check(ctx context.Context, prev State, files []process.ConfigFile) (State, 
 		if f.MD5 == "" {
 			continue
 		}
-		now := look(f, known(prev, f))
+		now := look(f, known(prev, f), visit)
 		next.Files = append(next.Files, now)
 		if now.Since != 0 {
 			drifts = append(drifts, process.Drift{Path: now.Path, Want: now.Want, Have: now.Have, Problem: now.Problem, Since: now.Since})
@@ -82,9 +83,16 @@ func known(prev State, f process.ConfigFile) File {
 }
 
 // look compares one file.
-func look(f process.ConfigFile, before File) File {
+func look(f process.ConfigFile, before File, visit trail.Visit) File {
 	now := File{Path: f.Path, Want: f.MD5}
-	have, mark, err := sum(f.Path, before)
+	var have, mark string
+	err := errRelative
+	if filepath.IsAbs(f.Path) {
+		err = bare(visit(f.Path, func(way *trail.Trail) (err error) {
+			have, mark, err = sum(way, before)
+			return err
+		}))
+	}
 	if now.Have, now.Mark = have, mark; err != nil {
 		now.Problem = err.Error()
 	}
@@ -104,28 +112,20 @@ var (
 )
 
 // sum returns the checksum of a file, from before where nothing has changed, and the mark of what it is of.
-func sum(path string, before File) (have, mark string, err error) {
-	if !filepath.IsAbs(path) {
-		return "", "", errRelative
-	}
-	// Before it is opened: to open a device may do something.
-	var st unix.Stat_t
-	if err := unix.Stat(path, &st); err != nil {
-		return "", "", err
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+func sum(way *trail.Trail, before File) (have, mark string, err error) {
+	if !way.IsRegular() {
 		return "", "", errNoFile
 	}
+	st := way.Stat()
 	if mark = markOf(&st); before.Mark != "" && mark == before.Mark {
 		return before.Have, mark, nil
 	}
 	if st.Size > maxSize {
 		return "", "", fmt.Errorf("is too large: %d bytes, at most %d are compared", st.Size, int64(maxSize))
 	}
-	// What has become something else meanwhile must not make us wait.
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	file, err := way.Open()
 	if err != nil {
-		return "", "", bare(err)
+		return "", "", err
 	}
 	defer file.Close()
 	if mark, err = stable(file); err != nil {

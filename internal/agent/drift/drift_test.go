@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"drover/internal/agent/drift"
+	"drover/internal/agent/trail"
 	"drover/internal/process"
 )
 
@@ -76,7 +77,7 @@ func TestWhatDrifts(t *testing.T) {
 		{name: "a file of the kernel", path: "/proc/self/mem", md5: sum("good"), problem: "input/output error"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			state, got := drift.Check(t.Context(), drift.State{}, []process.ConfigFile{{Path: c.path, MD5: c.md5}})
+			state, got := drift.Check(t.Context(), drift.State{}, []process.ConfigFile{{Path: c.path, MD5: c.md5}}, trail.Plain)
 			var expected []process.Drift
 			if c.have != "" || c.problem != "" {
 				expected = []process.Drift{{Path: c.path, Want: c.md5, Have: c.have, Problem: c.problem}}
@@ -88,7 +89,7 @@ func TestWhatDrifts(t *testing.T) {
 				t.Errorf("it drifts since %d", got[0].Since)
 			}
 			// The next look says the same, of the same beginning.
-			if _, again := drift.Check(t.Context(), state, []process.ConfigFile{{Path: c.path, MD5: c.md5}}); cmp.Diff(got, again) != "" {
+			if _, again := drift.Check(t.Context(), state, []process.ConfigFile{{Path: c.path, MD5: c.md5}}, trail.Plain); cmp.Diff(got, again) != "" {
 				t.Errorf("then %v", again)
 			}
 		})
@@ -96,7 +97,7 @@ func TestWhatDrifts(t *testing.T) {
 }
 
 func TestAnEntryWithoutChecksumIsNotLookedAt(t *testing.T) {
-	if state, got := drift.Check(t.Context(), drift.State{}, []process.ConfigFile{{Path: "/no/such/file"}}); got != nil || state.Files != nil {
+	if state, got := drift.Check(t.Context(), drift.State{}, []process.ConfigFile{{Path: "/no/such/file"}}, trail.Plain); got != nil || state.Files != nil {
 		t.Errorf("drifts %v, state %v", got, state)
 	}
 }
@@ -105,7 +106,7 @@ func TestAnEntryWithoutChecksumIsNotLookedAt(t *testing.T) {
 func TestDriftAndReturn(t *testing.T) {
 	path := file(t, "good")
 	spec := want(path, "good")
-	state, got := drift.Check(t.Context(), drift.State{}, spec)
+	state, got := drift.Check(t.Context(), drift.State{}, spec, trail.Plain)
 	if got != nil {
 		t.Fatalf("at first %v", got)
 	}
@@ -117,7 +118,7 @@ func TestDriftAndReturn(t *testing.T) {
 	if err := os.Chtimes(path, time.Time{}, before.ModTime()); err != nil {
 		t.Fatal(err)
 	}
-	state, got = drift.Check(t.Context(), state, spec)
+	state, got = drift.Check(t.Context(), state, spec, trail.Plain)
 	if len(got) != 1 || got[0].Have != sum("evil") {
 		t.Fatalf("after a change %v", got)
 	}
@@ -125,16 +126,16 @@ func TestDriftAndReturn(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	state, got = drift.Check(t.Context(), state, spec)
+	state, got = drift.Check(t.Context(), state, spec, trail.Plain)
 	if len(got) != 1 || got[0].Have != "" || got[0].Problem == "" || got[0].Since != since {
 		t.Fatalf("after its removal %v", got)
 	}
 	write(t, path, "good")
-	if state, got = drift.Check(t.Context(), state, spec); got != nil {
+	if state, got = drift.Check(t.Context(), state, spec, trail.Plain); got != nil {
 		t.Fatalf("after its return %v", got)
 	}
 	// Another checksum is another drift.
-	if _, got = drift.Check(t.Context(), state, want(path, "better")); len(got) != 1 || got[0].Have != sum("good") {
+	if _, got = drift.Check(t.Context(), state, want(path, "better"), trail.Plain); len(got) != 1 || got[0].Have != sum("good") {
 		t.Errorf("with a new spec %v", got)
 	}
 }
@@ -146,7 +147,7 @@ func TestWhatHasNotChangedIsNotRead(t *testing.T) {
 		if err != nil || time.Since(info.ModTime()) < time.Minute {
 			continue
 		}
-		state, _ := drift.Check(t.Context(), drift.State{}, []process.ConfigFile{{Path: candidate, MD5: sum("x")}})
+		state, _ := drift.Check(t.Context(), drift.State{}, []process.ConfigFile{{Path: candidate, MD5: sum("x")}}, trail.Plain)
 		if state.Files[0].Mark == "" {
 			continue
 		}
@@ -159,7 +160,7 @@ func TestWhatHasNotChangedIsNotRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		kept.Files[0].Have = sum("believed")
-		_, got := drift.Check(t.Context(), kept, []process.ConfigFile{{Path: candidate, MD5: sum("believed")}})
+		_, got := drift.Check(t.Context(), kept, []process.ConfigFile{{Path: candidate, MD5: sum("believed")}}, trail.Plain)
 		if got != nil {
 			t.Errorf("%s was read again: %v", candidate, got)
 		}
@@ -171,7 +172,7 @@ func TestWhatHasNotChangedIsNotRead(t *testing.T) {
 // TestWhatWasJustWrittenIsReadAgain: the next change could bear the same times.
 func TestWhatWasJustWrittenIsReadAgain(t *testing.T) {
 	path := file(t, "good")
-	state, _ := drift.Check(t.Context(), drift.State{}, want(path, "good"))
+	state, _ := drift.Check(t.Context(), drift.State{}, want(path, "good"), trail.Plain)
 	if mark := state.Files[0].Mark; mark != "" {
 		t.Errorf("a file of this moment has the mark %s", mark)
 	}
@@ -179,8 +180,8 @@ func TestWhatWasJustWrittenIsReadAgain(t *testing.T) {
 
 func BenchmarkUnchanged(b *testing.B) {
 	files := []process.ConfigFile{{Path: "/etc/passwd", MD5: sum("x")}}
-	state, _ := drift.Check(b.Context(), drift.State{}, files)
+	state, _ := drift.Check(b.Context(), drift.State{}, files, trail.Plain)
 	for b.Loop() {
-		state, _ = drift.Check(b.Context(), state, files)
+		state, _ = drift.Check(b.Context(), state, files, trail.Plain)
 	}
 }

@@ -39,6 +39,7 @@ type Host struct {
 	outputs string
 	proofs  string
 	urgent  func(func() error) error
+	may     func(path string) error
 	claims  claims
 	offset  time.Duration
 	log     *slog.Logger
@@ -59,6 +60,8 @@ type Config struct {
 	Outputs, Proofs string
 	// Urgent has do write on a full disk in room that is kept for that; nil where none is kept.
 	Urgent func(do func() error) error
+	// May refuses files that nothing is to be read of, by their paths without links; nil refuses none.
+	May func(path string) error
 	// Claims is the file in which drovers of one host claim processes; empty is that of the user's drovers.
 	Claims string
 	// ClockOffset is how far the wall clock was ahead of the boot clock when the agent first ran in this boot.
@@ -84,7 +87,7 @@ func New(cfg Config) (*Host, error) {
 	h := &Host{
 		fs: cfg.FS, tree: tree, watcher: cfg.Watcher, sampler: sampler,
 		accounts: accounts, trees: procfs.NewTrees(sampler, accounts, SinceBoot), forker: launch.NewForker(cfg.FS, cfg.Log),
-		files: newFiles(patience), find: locate.Find, outputs: cfg.Outputs, proofs: cfg.Proofs, urgent: cfg.Urgent, offset: cfg.ClockOffset, log: cfg.Log,
+		files: newFiles(patience), find: locate.Find, outputs: cfg.Outputs, proofs: cfg.Proofs, urgent: cfg.Urgent, may: cfg.May, offset: cfg.ClockOffset, log: cfg.Log,
 		claims: openClaims(cmp.Or(cfg.Claims, claimsPath()), cfg.FS, cfg.Log), runs: map[string]*run{},
 		launches: make(chan struct{}, maxLaunches),
 	}

@@ -34,7 +34,8 @@ func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose operation.Wh
 		return operation.Sighting{Note: err.Error(), Cause: process.CauseNoUser}
 	}
 	query := locate.Query{
-		ProcName: spec.Identity.ProcName, PIDPath: spec.Identity.PIDPath, SetupPath: spec.Identity.SetupPath, Count: several, Account: account,
+		ProcName: spec.Identity.ProcName, PIDPath: spec.Identity.PIDPath, SetupPath: spec.Identity.SetupPath, Count: several,
+		Account: account, Visit: h.visitor(account),
 		Other: whose.Other, Own: func(id procfs.Identity) bool { return h.own(id, whose) },
 	}
 	if rt.Process != nil && h.alive(*rt.Process) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drover/internal/agent/launch"
+	"drover/internal/agent/trail"
 	"drover/internal/process"
 )
 
@@ -24,21 +25,38 @@ func (h *Host) LastWords(spec *process.Spec, since time.Time) string {
 		path = filepath.Join(spec.Identity.SetupPath, path)
 	}
 	words, err := within(h.files, path, func() string {
-		account, err := launch.LookupAccount("/", spec.Identity.User)
-		if err != nil {
-			return ""
-		}
-		file, err := account.Open(path)
-		if err != nil {
-			return ""
-		}
-		defer file.Close() //nolint:errcheck // nothing was written
-		return tail(file, since)
+		var words string
+		_ = h.Visit(spec, path, func(way *trail.Trail) error { // there are none where it cannot be read
+			if !way.IsRegular() {
+				return nil
+			}
+			file, err := way.Open()
+			if err != nil {
+				return err
+			}
+			defer file.Close() //nolint:errcheck // nothing was written
+			words = tail(file, since)
+			return nil
+		})
+		return words
 	})
 	if err != nil {
 		h.log.Warn("last words could not be read", "file", path, "error", err)
 	}
 	return words
+}
+
+// Visit implements operation.Commands: with the rights of the account of the process, as far as the policy of the host lets.
+func (h *Host) Visit(spec *process.Spec, path string, do func(*trail.Trail) error) error {
+	account, err := h.names.account(spec.Identity.User)
+	if err != nil {
+		return err
+	}
+	return h.visitor(account)(path, do)
+}
+
+func (h *Host) visitor(account launch.Account) trail.Visit {
+	return func(path string, do func(*trail.Trail) error) error { return account.Visit(h.may, path, do) }
 }
 
 // tail returns the last whole lines of a file, unless nothing was written to it since then.

@@ -36,7 +36,7 @@ func TestLastWords(t *testing.T) {
 	}
 	since := time.Now().Add(-time.Minute)
 	for path, want := range map[string]string{
-		"": "", "short": "one\ntwo", dir + "/short": "one\ntwo", "missing": "", "link": "", "fifo": "", ".": "", "/dev/zero": "",
+		"": "", "short": "one\ntwo", dir + "/short": "one\ntwo", "missing": "", "link": "one\ntwo", "fifo": "", ".": "", "/dev/zero": "",
 		"one-line": strings.Repeat("x", 32<<10),
 	} {
 		s.Identity.LogPath = path

@@ -8,43 +8,28 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"drover/internal/agent/trail"
 )
 
-// Open opens a regular file for reading with the rights of the account, however much this process may read. A link at the end of path is
-// not followed, and nobody waits for the other end of a FIFO. It may hang where the file system does.
-func (a Account) Open(path string) (*os.File, error) {
-	drop, err := a.assume()
-	if err != nil {
-		return nil, fmt.Errorf("cannot open %s as %s: %w", path, a.Name, err)
+// Visit is a trail.Visit with the rights of the account, however much this process may reach; a process that is not root has its own. May
+// refuses a path to which no link leads any more; nil refuses none. Do must not start goroutines that reach files.
+func (a Account) Visit(may func(path string) error, path string, do func(*trail.Trail) error) error {
+	if os.Geteuid() == 0 {
+		drop, err := a.assume()
+		if err != nil {
+			return fmt.Errorf("cannot take the rights of %s: %w", a.Name, err)
+		}
+		defer drop()
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
-	drop()
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("cannot open %s: it is no regular file", path)
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, err
-	}
-	return f, nil
-}
-
-// Reach runs do, which reaches files with the rights of the account, however much this process may reach. A process that is not root does so
-// with its own. do must not start goroutines that reach files.
-func (a Account) Reach(do func() error) error {
-	if os.Geteuid() != 0 {
-		return do()
-	}
-	drop, err := a.assume()
-	if err != nil {
-		return fmt.Errorf("cannot take the rights of %s: %w", a.Name, err)
-	}
-	defer drop()
-	return do()
+	return trail.Plain(path, func(t *trail.Trail) error {
+		if may != nil {
+			if err := may(t.Path); err != nil {
+				return err
+			}
+		}
+		return do(t)
+	})
 }
 
 // assume has this thread reach files with the rights of the account until drop is called, by the same goroutine.

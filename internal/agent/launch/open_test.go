@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"drover/internal/agent/launch"
+	"drover/internal/agent/trail"
 )
 
-// TestOpen: a file is opened with the rights of the account, also in a directory that only its groups may enter; and afterwards this
+// TestVisit: a file is opened with the rights of the account, also in a directory that only its groups may enter; and afterwards this
 // process has its own rights again, on every thread.
-func TestOpen(t *testing.T) {
+func TestVisit(t *testing.T) {
 	if !others() {
 		return
 	}
@@ -51,11 +52,13 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	opens := func(a launch.Account, path string) bool {
-		f, err := a.Open(path)
-		if err == nil {
-			_ = f.Close()
-		}
-		return err == nil
+		return a.Visit(nil, path, func(way *trail.Trail) error {
+			f, err := way.Open()
+			if err == nil {
+				_ = f.Close()
+			}
+			return err
+		}) == nil
 	}
 	var wait sync.WaitGroup
 	for range 20 {

@@ -27,9 +27,10 @@ type Query struct {
 	ProcName string
 	// PIDPath is the absolute path of the pid file or of the directory that it is in; empty to look by name.
 	PIDPath string
-	// Account is whom it runs as: whose files are opened, and whose processes are meant. That of root stands for everybody; its zero value is
-	// root.
+	// Account is whom it runs as, and so whose processes are meant. That of root, the zero value, stands for everybody.
 	Account launch.Account
+	// Visit opens what is at PIDPath; nil is trail.Plain.
+	Visit trail.Visit
 	// SetupPath is the absolute directory that the process is installed in.
 	SetupPath string
 	// Count asks for Matches to be counted although there is a pid file, which is a look at every process of the host.
@@ -102,15 +103,18 @@ func Find(proc procfs.FS, q Query) Result {
 	return r
 }
 
+func (q Query) visit(path string, do func(*trail.Trail) error) error {
+	if q.Visit == nil {
+		return trail.Plain(path, do)
+	}
+	return q.Visit(path, do)
+}
+
 // isDirectory reports whether the pid file is in the directory that is named.
 func (q Query) isDirectory() (is bool) {
-	_ = q.Account.Reach(func() error { // what is wrong the look at the file tells
-		way, err := trail.Follow(q.PIDPath)
-		if err == nil {
-			is = way.IsDir()
-			way.Close()
-		}
-		return err
+	_ = q.visit(q.PIDPath, func(way *trail.Trail) error { // what is wrong the look at the file tells
+		is = way.IsDir()
+		return nil
 	})
 	return is
 }

@@ -46,15 +46,15 @@ type pidFile struct {
 func (q Query) readPIDFile(path string) (file pidFile, err error) {
 	for range readTries {
 		var text string
-		err = q.Account.Reach(func() error {
-			file, text, err = readStable(path)
+		err = q.visit(path, func(way *trail.Trail) (err error) {
+			file, text, err = readStable(way, path)
 			return err
 		})
 		if errors.Is(err, errChanged) {
 			continue
 		}
 		if err != nil {
-			return pidFile{}, err
+			return pidFile{}, plain(err)
 		}
 		file.path = path
 		file.pid, err = parsePID(text)
@@ -65,12 +65,7 @@ func (q Query) readPIDFile(path string) (file pidFile, err error) {
 
 var errChanged = errors.New("keeps changing while it is read")
 
-func readStable(path string) (file pidFile, text string, err error) {
-	way, err := trail.Follow(path)
-	if err != nil {
-		return pidFile{}, "", plain(err)
-	}
-	defer way.Close()
+func readStable(way *trail.Trail, path string) (file pidFile, text string, err error) {
 	if !way.IsRegular() {
 		return pidFile{}, "", errors.New("is not a regular file")
 	}
@@ -104,13 +99,14 @@ func plain(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return errNoFile
 	}
-	if path, ok := errors.AsType[*fs.PathError](err); ok {
-		err = path.Err
+	path, ok := errors.AsType[*fs.PathError](err)
+	if !ok {
+		return err // in our own words
 	}
-	if errors.Is(err, syscall.ENOTDIR) {
+	if errors.Is(path.Err, syscall.ENOTDIR) {
 		return errNoFile
 	}
-	return fmt.Errorf("cannot be read: %w", err)
+	return fmt.Errorf("cannot be read: %w", path.Err)
 }
 
 // parsePID reads the first word. Programs pad it with blanks or NULs, and some write more lines behind it.
@@ -203,15 +199,10 @@ func (q Query) byDirectory(proc procfs.FS) Result {
 }
 
 func (q Query) pidFileNames() (names []string, err error) {
-	err = q.Account.Reach(func() error {
-		way, err := trail.Follow(q.PIDPath)
-		if err != nil {
-			return plain(err)
-		}
-		defer way.Close()
+	err = q.visit(q.PIDPath, func(way *trail.Trail) error {
 		d, err := way.Open()
 		if err != nil {
-			return plain(err)
+			return err
 		}
 		defer d.Close()                       //nolint:errcheck // opened for reading only
 		names, _ = d.Readdirnames(maxEntries) // none where it is empty
@@ -219,5 +210,8 @@ func (q Query) pidFileNames() (names []string, err error) {
 	})
 	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".pid") })
 	slices.Sort(names)
-	return names, err
+	if err != nil {
+		return nil, plain(err)
+	}
+	return names, nil
 }

@@ -15,6 +15,7 @@ import (
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
+	"drover/internal/agent/trail"
 	"drover/internal/process"
 )
 
@@ -77,6 +78,8 @@ type Commands interface {
 	// Output returns what a run has written, shortened. Discard then drops what is kept of a run that has ended.
 	Output(run string) string
 	Discard(run string)
+	// Visit opens a file for a spec: with the rights of its account, as far as the policy of the host lets.
+	Visit(spec *process.Spec, path string, do func(*trail.Trail) error) error
 	// LastWords returns the end of the log that the spec names; empty where nothing was written to it since then, or the account of the
 	// process may not read it.
 	LastWords(spec *process.Spec, since time.Time) string
@@ -132,6 +135,8 @@ type Policy interface {
 	Allow(id process.ID, op process.Op, spec *process.Spec) error
 	// MayAsk returns nil if the commands of the spec may be run that only ask.
 	MayAsk(id process.ID, spec *process.Spec) error
+	// MayLook returns nil if the process may be looked for as the spec says.
+	MayLook(id process.ID, spec *process.Spec) error
 }
 
 // Operator carries out operations. Its fields are set once, before the first call; it is safe for concurrent use.

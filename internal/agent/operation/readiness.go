@@ -9,6 +9,7 @@ import (
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/ready"
 	"drover/internal/agent/specstore"
+	"drover/internal/agent/trail"
 	"drover/internal/process"
 )
 
@@ -27,9 +28,14 @@ func (n *session) markLog() {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(n.spec.Identity.SetupPath, path)
 	}
-	mark := specstore.LogMark(ready.MarkLog(path))
+	mark := specstore.LogMark(ready.MarkLog(path, n.Visitor(n.spec)))
 	n.progress.Log = &mark
 	n.save()
+}
+
+// Visitor opens files for a spec: with the rights of its account, as far as the policy of the host lets.
+func (o *Operator) Visitor(spec *process.Spec) trail.Visit {
+	return func(path string, do func(*trail.Trail) error) error { return o.Commands.Visit(spec, path, do) }
 }
 
 // upCheck sees whether what a step has started is up, as the spec says how that is known. before is who ran before the step.
@@ -56,7 +62,7 @@ func (n *session) readyEnv(st *specstore.Step) ready.Env {
 		Output: func() string { return n.Commands.Output(st.Run) },
 	}
 	if n.progress.Log != nil {
-		env.Log = ready.Log(*n.progress.Log)
+		env.Log, env.Visit = ready.Log(*n.progress.Log), n.Visitor(n.spec)
 	}
 	return env
 }

@@ -254,6 +254,8 @@ func (f forbidding) MayAsk(id process.ID, spec *process.Spec) error {
 	return f.Allow(id, process.Query, spec)
 }
 
+func (forbidding) MayLook(process.ID, *process.Spec) error { return nil }
+
 // TestResumedAgainstThePolicy: what has begun before the owner forbade it is carried through; what has not, is not.
 func TestResumedAgainstThePolicy(t *testing.T) {
 	for _, begun := range []bool{true, false} {

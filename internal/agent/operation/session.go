@@ -108,6 +108,11 @@ func Sighted(rt specstore.Runtime, s Sighting) specstore.Runtime {
 // Look finds the live instance of a process, and leaves out one that another process of this agent owns through another
 // pid file.
 func (o *Operator) Look(id process.ID, spec *process.Spec, rt specstore.Runtime) Sighting {
+	if rt.Process == nil && o.Policy != nil {
+		if err := o.Policy.MayLook(id, spec); err != nil {
+			return Sighting{Note: err.Error(), Cause: process.CauseOf(err)}
+		}
+	}
 	own := func(run string) bool { return strings.HasPrefix(run, runPrefix(id)) }
 	other := func(instance procfs.Identity) bool {
 		_, _, ok := o.Peers.Owner(id, instance)

@@ -2,7 +2,10 @@ package policy
 
 import (
 	"fmt"
+	"net"
+	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"drover/internal/process"
@@ -18,8 +21,13 @@ func (r *rules) places(spec *process.Spec) *refusal {
 		return nil
 	}
 	line := r.paths[0].line
-	if dir := spec.Identity.SetupPath; !r.inside(dir) {
-		return &refusal{line, fmt.Sprintf("setup_path %q is not below %s", dir, texts(r.paths))}
+	for _, p := range pathsOf(spec) {
+		if !r.inside(p.text) {
+			return &refusal{line, fmt.Sprintf("%s %q is not below %s", p.field, p.text, texts(r.paths))}
+		}
+	}
+	if no := here(spec.Ready); no != "" {
+		return &refusal{line, no}
 	}
 	for _, c := range commandsOf(spec) {
 		if c.text == "" {
@@ -36,9 +44,7 @@ func (r *rules) places(spec *process.Spec) *refusal {
 		if !strings.Contains(program, "/") || strings.ContainsAny(program, `'"\*?[]{}~=!`) {
 			return &refusal{line, fmt.Sprintf("%s begins with %q: where paths are given it begins with the path of a program", c.field, program)}
 		}
-		if !filepath.IsAbs(program) {
-			program = filepath.Join(spec.Identity.SetupPath, program)
-		}
+		program = below(spec.Identity.SetupPath, program)
 		if !r.inside(program) {
 			return &refusal{line, fmt.Sprintf("%s runs %q, which is not below %s", c.field, program, texts(r.paths))}
 		}
@@ -46,7 +52,75 @@ func (r *rules) places(spec *process.Spec) *refusal {
 	return nil
 }
 
+// commandLine is a command or a path of a spec.
 type commandLine struct{ field, text string }
+
+// pathsOf are the paths that are read or worked in for a spec; those that are not given are not among them.
+func pathsOf(spec *process.Spec) []commandLine {
+	id := spec.Identity
+	var list []commandLine
+	add := func(field, path string) {
+		if path != "" {
+			list = append(list, commandLine{field, below(id.SetupPath, path)})
+		}
+	}
+	add("setup_path", id.SetupPath)
+	add("pid_path", id.PIDPath)
+	add("log_path", id.LogPath)
+	for _, c := range spec.Config {
+		add("config", c.Path)
+	}
+	return list
+}
+
+// below returns a path that may be one from a directory on. It is not made shorter: what ".." means depends on links.
+func below(dir, path string) string {
+	if filepath.IsAbs(path) || dir == "" {
+		return path
+	}
+	return strings.TrimSuffix(dir, "/") + "/" + path
+}
+
+// here says why a readiness check leads elsewhere than to the host itself; empty where it does not.
+func here(r *process.Readiness) string {
+	if r == nil {
+		return ""
+	}
+	for field, address := range map[string]string{"ready.tcp": r.TCP, "ready.http": r.HTTP} {
+		if address == "" {
+			continue
+		}
+		host := address
+		if field == "ready.http" {
+			if u, err := url.Parse(address); err == nil {
+				host = u.Host
+			}
+		}
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		if host = strings.Trim(host, "[]"); host != "localhost" && host != "" && !own(host) {
+			return fmt.Sprintf("%s leads to %q: where paths are given it leads to an address of this host", field, host)
+		}
+	}
+	return ""
+}
+
+// own reports whether an address is one of this host.
+func own(address string) bool {
+	ip := net.ParseIP(address)
+	if ip == nil {
+		return false
+	}
+	if ip.IsLoopback() || ip.IsUnspecified() {
+		return true
+	}
+	all, err := net.InterfaceAddrs()
+	return err == nil && slices.ContainsFunc(all, func(a net.Addr) bool {
+		network, ok := a.(*net.IPNet)
+		return ok && network.IP.Equal(ip)
+	})
+}
 
 func commandsOf(spec *process.Spec) []commandLine {
 	c := spec.Commands
@@ -65,9 +139,10 @@ func commandsOf(spec *process.Spec) []commandLine {
 	return list
 }
 
-// inside reports whether a path is one of the prefixes or below one, as it is written and also where its links lead to.
+// inside reports whether a path is one of the prefixes or below one, as it is written and also where its links lead to. One with ".." is
+// not: what that means depends on links, and on when one looks.
 func (r *rules) inside(path string) bool {
-	if !filepath.IsAbs(path) {
+	if !filepath.IsAbs(path) || slices.Contains(strings.Split(path, "/"), "..") {
 		return false
 	}
 	return r.below(filepath.Clean(path), false) && r.below(resolved(path), true)

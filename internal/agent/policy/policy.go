@@ -63,6 +63,26 @@ func (k *Keeper) MayAsk(id process.ID, spec *process.Spec) error {
 	})
 }
 
+// MayLook returns nil if a process may be looked for, and be told of, as a spec says, else as Allow. It may be while drover only observes.
+func (k *Keeper) MayLook(id process.ID, spec *process.Spec) error {
+	return k.ask(func(r *rules) *refusal {
+		if no := r.namespace(id.Namespace); no != nil {
+			return no
+		}
+		return r.spec(spec)
+	})
+}
+
+// MayRead returns nil if a file may be read for a spec, else as Allow. Its path is one to which no link leads any more.
+func (k *Keeper) MayRead(path string) error {
+	return k.ask(func(r *rules) *refusal {
+		if len(r.paths) == 0 || r.below(path, true) {
+			return nil
+		}
+		return &refusal{r.paths[0].line, fmt.Sprintf("%q is not below %s", path, texts(r.paths))}
+	})
+}
+
 func (k *Keeper) ask(judge func(*rules) *refusal) error {
 	r, err := k.current()
 	if err != nil {

@@ -78,6 +78,22 @@ func TestALinkThatLeadsNowhereAllowsNothing(t *testing.T) {
 	refused(t, k.Allow(id("a"), process.Start, spec("root", "/", "x")), "leads nowhere")
 }
 
+// pathsIn is a spec that works in a directory, with the paths that are read for it.
+func pathsIn(dir, pid, log, conf string) *process.Spec {
+	s := spec("a", dir, "./run")
+	s.Identity.PIDPath, s.Identity.LogPath = pid, log
+	if conf != "" {
+		s.Config = []process.ConfigFile{{Path: conf}}
+	}
+	return s
+}
+
+func readyAt(dir, tcp, http string) *process.Spec {
+	s := spec("a", dir, "./run")
+	s.Ready = &process.Readiness{TCP: tcp, HTTP: http}
+	return s
+}
+
 func TestEachLineNarrows(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {
@@ -107,6 +123,17 @@ func TestEachLineNarrows(t *testing.T) {
 		{"other directory", "paths " + dir, "n", process.Start, spec("a", "/usr", dir+"/run"), `setup_path "/usr" is not below ` + dir},
 		{"a name that only begins alike", "paths " + dir, "n", process.Start, spec("a", dir+"x", dir+"/run"), "setup_path"},
 		{"upwards", "paths " + dir, "n", process.Start, spec("a", dir, dir+"/../../bin/sh"), "which is not below"},
+		{"upwards and down again", "paths " + dir, "n", process.Start, spec("a", dir, dir+"/x/../run"), "which is not below"},
+		{"a relative way upwards", "paths " + dir, "n", process.Start, spec("a", dir, "./x/../../run"), "which is not below"},
+		{"a directory upwards", "paths " + dir, "n", process.Start, spec("a", dir+"/x/..", "./run"), "setup_path"},
+		{"pid file", "paths " + dir, "n", process.Stop, pathsIn(dir, dir+"/d.pid", "d.log", dir+"/d.conf"), ""},
+		{"pid file elsewhere", "paths " + dir, "n", process.Stop, pathsIn(dir, "/run/d.pid", "", ""), `pid_path "/run/d.pid" is not below`},
+		{"log elsewhere", "paths " + dir, "n", process.Start, pathsIn(dir, "", "/var/log/auth.log", ""), "log_path"},
+		{"log upwards", "paths " + dir, "n", process.Start, pathsIn(dir, "", "../x.log", ""), "log_path"},
+		{"configuration elsewhere", "paths " + dir, "n", process.Start, pathsIn(dir, "", "", "/etc/shadow"), "config"},
+		{"readiness of the host", "paths " + dir, "n", process.Start, readyAt(dir, "127.0.0.1:80", "http://localhost/"), ""},
+		{"readiness of another host", "paths " + dir, "n", process.Start, readyAt(dir, "192.0.2.7:22", ""), "ready.tcp leads to"},
+		{"readiness of a name", "paths " + dir, "n", process.Start, readyAt(dir, "", "http://metadata.internal/"), "ready.http leads to"},
 		{"other program", "paths " + dir, "n", process.Start, spec("a", dir, "/bin/sh -c x"), `start_cmd runs "/bin/sh"`},
 		{"a builtin", "paths " + dir, "n", process.Start, spec("a", dir, "eval x"), "begins with the path of a program"},
 		{"a second command", "paths " + dir, "n", process.Start, spec("a", dir, "./run; rm -rf /"), `holds ';'`},

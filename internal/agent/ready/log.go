@@ -5,10 +5,11 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
 	"regexp"
 
 	"golang.org/x/sys/unix"
+
+	"drover/internal/agent/trail"
 )
 
 // Log is a log file as it was before a start, so that only what is written afterwards counts.
@@ -20,13 +21,14 @@ type Log struct {
 	Size          int64
 }
 
-// MarkLog notes how long a log file is now. One that is not there, or that cannot be looked at, counts from its beginning.
-func MarkLog(path string) Log {
+// MarkLog notes how long a log file is now, which visit opens. One that is not there, or that cannot be looked at, counts from its beginning.
+func MarkLog(path string, visit trail.Visit) Log {
 	l := Log{Path: path}
-	var st unix.Stat_t
-	if path != "" && unix.Stat(path, &st) == nil {
+	_ = visit(path, func(way *trail.Trail) error {
+		st := way.Stat()
 		l.Device, l.Inode, l.Size = uint64(st.Dev), st.Ino, st.Size //nolint:unconvert // the width is the architecture's
-	}
+		return nil
+	})
 	return l
 }
 
@@ -38,7 +40,8 @@ const (
 
 // tail reads a log from where it stood at a start, on and on over its attempts.
 type tail struct {
-	log Log
+	log   Log
+	visit trail.Visit
 	// rest is the beginning of a line whose end is not there yet.
 	rest []byte
 }
@@ -48,22 +51,27 @@ var errNoFile = errors.New("not a regular file")
 // find reports whether a line that has come since the last call matches. An unfinished last line is looked at too, so that a
 // log without a newline at its end is understood. A file that is not there yet is no error, one that was replaced or cut is
 // read from its beginning.
-func (t *tail) find(line *regexp.Regexp) (bool, error) {
-	var st unix.Stat_t
-	if err := unix.Stat(t.log.Path, &st); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		}
-		return false, err
+func (t *tail) find(line *regexp.Regexp) (found bool, err error) {
+	err = t.visit(t.log.Path, func(way *trail.Trail) (err error) {
+		found, err = t.look(way, line)
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG { // to open anything else may block, or do something
+	return found, err
+}
+
+func (t *tail) look(way *trail.Trail, line *regexp.Regexp) (bool, error) {
+	if !way.IsRegular() {
 		return false, errNoFile
 	}
-	file, err := os.OpenFile(t.log.Path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	file, err := way.Open()
 	if err != nil {
 		return false, err
 	}
 	defer file.Close()
+	var st unix.Stat_t
 	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
 		return false, err
 	}

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strings"
 
+	"drover/internal/agent/trail"
 	"drover/internal/process"
 )
 
@@ -25,6 +26,8 @@ type Env struct {
 	Output func() string
 	// Log is the log file of the process; the zero value where it has none.
 	Log Log
+	// Visit opens that.
+	Visit trail.Visit
 }
 
 // Check is the readiness of one start. It is used by one goroutine.
@@ -52,7 +55,7 @@ func New(r process.Readiness, env Env) (*Check, error) {
 		}
 		c.line, c.try = line, c.logged
 		if env.Log.Path != "" {
-			c.tail = &tail{log: env.Log}
+			c.tail = &tail{log: env.Log, visit: env.Visit}
 		}
 	default:
 		return nil, errors.New("cannot tell readiness: no way to do so is given")

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"drover/internal/agent/ready"
+	"drover/internal/agent/trail"
 	"drover/internal/process"
 )
 
@@ -148,7 +149,7 @@ func (l log) write(text string) {
 // begin marks the log and returns the check for "ready" in it.
 func (l log) begin() *ready.Check {
 	l.t.Helper()
-	return check(l.t, process.Readiness{Log: "^ready$"}, ready.Env{Output: func() string { return "" }, Log: ready.MarkLog(l.path)})
+	return check(l.t, process.Readiness{Log: "^ready$"}, ready.Env{Output: func() string { return "" }, Log: ready.MarkLog(l.path, trail.Plain), Visit: trail.Plain})
 }
 
 func TestLog(t *testing.T) {

@@ -40,6 +40,8 @@ func (o *owner) MayAsk(process.ID, *process.Spec) error {
 	return o.Allow(process.ID{}, process.Query, nil)
 }
 
+func (o *owner) MayLook(process.ID, *process.Spec) error { return nil }
+
 // owned runs fn with a rig on the host of an owner.
 func owned(t *testing.T, fn func(t *testing.T, r *rig, o *owner)) {
 	t.Helper()

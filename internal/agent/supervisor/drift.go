@@ -25,10 +25,10 @@ func (r *runner) compare(ctx context.Context) {
 		return
 	}
 	r.comparing = make(chan struct{})
-	before := drift.State{Files: r.runtime.Config}
+	before, spec := drift.State{Files: r.runtime.Config}, r.record.Spec
 	r.sup.turns.beside(func() {
 		c := comparison{files: files}
-		c.state, c.drifted = drift.Check(ctx, before, files)
+		c.state, c.drifted = drift.Check(ctx, before, files, r.sup.cfg.Operator.Visitor(&spec))
 		r.post(func(ctx context.Context, r *runner) { r.compared(ctx, &c) })
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"sync"
 	"syscall"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"drover/internal/agent/probe"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
+	"drover/internal/agent/trail"
 	"drover/internal/process"
 )
 
@@ -212,6 +214,9 @@ func (h *Host) Output(run string) string {
 	h.Discard(run)
 	return h.output
 }
+
+// Visit implements operation.Commands: there are no files.
+func (h *Host) Visit(*process.Spec, string, func(*trail.Trail) error) error { return fs.ErrNotExist }
 
 // LastWords implements operation.Commands.
 func (h *Host) LastWords(*process.Spec, time.Time) string { return "" }

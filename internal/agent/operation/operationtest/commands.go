@@ -11,6 +11,7 @@ import (
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/procfs"
+	"drover/internal/agent/trail"
 	"drover/internal/process"
 )
 
@@ -219,6 +220,11 @@ func (w *World) Log(path, words string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.logs[path] = words
+}
+
+// Visit implements operation.Commands.
+func (w *World) Visit(_ *process.Spec, path string, do func(*trail.Trail) error) error {
+	return trail.Plain(path, do)
 }
 
 // LastWords implements operation.Commands.

@@ -1,0 +1,143 @@
+package policy_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"drover/internal/agent/launch"
+	"drover/internal/agent/policy"
+	"drover/internal/agent/trail"
+	"drover/internal/process"
+)
+
+// ground is a directory of which "in" is allowed. Whoever is at work there may change "in" and "mine" as he likes, and nothing in "out".
+type ground struct {
+	dir    string
+	keeper *policy.Keeper
+	// program says what is done, a byte at a time, again and again.
+	program []byte
+	at      int
+}
+
+const secret = "not for you"
+
+func newGround(t *testing.T, program []byte) *ground {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	g := &ground{dir: dir, program: program}
+	for _, name := range []string{"in/a/b", "mine/a", "out/a/b"} {
+		err = errors.Join(err, os.MkdirAll(filepath.Join(dir, name), 0o755))
+	}
+	for _, name := range []string{"a", "b", "a/b/a", "a/b/b"} {
+		err = errors.Join(err, os.WriteFile(filepath.Join(dir, "out", name+"f"), []byte(secret), 0o644))
+	}
+	file := filepath.Join(dir, "policy.conf")
+	if err = errors.Join(err, os.WriteFile(file, []byte("paths "+dir+"/in\n"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	g.keeper = policy.New(file, slog.New(slog.DiscardHandler))
+	return g
+}
+
+// next is the next choice among so many.
+func (g *ground) next(n int) int {
+	if len(g.program) == 0 {
+		return 0
+	}
+	g.at++
+	return (int(g.program[g.at%len(g.program)]) + g.at/len(g.program)) % n
+}
+
+func pick[T any](g *ground, from ...T) T { return from[g.next(len(from))] }
+
+// path is one that begins in a place and goes up and down.
+func (g *ground) path(places ...string) string {
+	path := filepath.Join(g.dir, pick(g, places...))
+	for range g.next(4) {
+		path += "/" + pick(g, "a", "b", "..", ".", "af", "bf")
+	}
+	return path
+}
+
+// meddle changes something that may be changed.
+func (g *ground) meddle() {
+	name := filepath.Join(g.dir, pick(g, "in", "mine"), pick(g, "a", "b", "a/a", "a/b", "af", "a/bf"))
+	switch g.next(6) {
+	case 0:
+		_ = os.Mkdir(name, 0o755)
+	case 1:
+		_ = os.WriteFile(name, []byte("mine"), 0o644)
+	case 2:
+		_ = os.RemoveAll(name)
+		_ = os.Symlink(g.path("in", "mine", "out"), name)
+	case 3:
+		_ = os.RemoveAll(name)
+		_ = os.Symlink(pick(g, "..", "../..", "../../out", "../out", "a", "b/..", "../mine/a", "../out/af"), name)
+	case 4:
+		_ = os.Rename(name, filepath.Join(g.dir, pick(g, "in", "mine"), pick(g, "a", "b", "a/a", "af")))
+	case 5:
+		other := filepath.Join(g.dir, pick(g, "in", "mine"), pick(g, "a", "b", "a/b", "bf"))
+		_ = unix.Renameat2(unix.AT_FDCWD, name, unix.AT_FDCWD, other, unix.RENAME_EXCHANGE)
+	}
+}
+
+// FuzzWalk reads in the allowed place while somebody renames and links what is there: nothing is ever read of what lies outside. Where
+// nobody moves, what may be run is inside, as the kernel finds it.
+func FuzzWalk(f *testing.F) {
+	for n := range 12 {
+		f.Add([]byte(strings.Repeat(fmt.Sprintf("%c%cq7", 'a'+n, 'z'-3*n), n+1)))
+	}
+	account := launch.Account{Name: "root"}
+	f.Fuzz(func(t *testing.T, program []byte) {
+		reader, meddler := newGround(t, program), &ground{program: program, at: len(program) / 2}
+		meddler.dir = reader.dir
+		over := make(chan struct{})
+		var meddling sync.WaitGroup
+		meddling.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+					meddler.meddle()
+				}
+			}
+		})
+		for range 100 {
+			path := reader.path("in")
+			_ = account.Visit(reader.keeper.MayRead, path, func(way *trail.Trail) error {
+				file, err := way.Open()
+				if err != nil {
+					return err
+				}
+				defer file.Close()
+				if text, _ := io.ReadAll(file); string(text) == secret {
+					t.Errorf("%s was read, by %s: %+v", path, way.Path, way.Steps)
+				}
+				return nil
+			})
+		}
+		close(over)
+		meddling.Wait()
+		for range 50 {
+			meddler.meddle()
+			path := reader.path("in")
+			spec := &process.Spec{Identity: process.Identity{SetupPath: reader.dir + "/in"}, Commands: process.Commands{Start: path}}
+			if reader.keeper.Allow(process.ID{}, process.Start, spec) != nil {
+				continue
+			}
+			if real, err := filepath.EvalSymlinks(path); err == nil && real != reader.dir+"/in" && !strings.HasPrefix(real, reader.dir+"/in/") {
+				t.Errorf("%s may be run, which is %s", path, real)
+			}
+		}
+	})
+}
