@@ -127,7 +127,7 @@ func (f *fleet) impostor(e wire.Enrolment, keys *pki.Keeper) *nats.Conn {
 		f.T.Fatal(err)
 	}
 	srv, err := server.NewServer(&server.Options{
-		Host: at.Hostname(), Port: port, NoSigs: true, NoLog: true, TLSConfig: keys.ServerTLS(), TLS: true, TLSHandshakeFirst: true, TLSTimeout: 5,
+		Host: at.Hostname(), Port: port, NoSigs: true, NoLog: true, AlwaysEnableNonce: true, TLSConfig: keys.ServerTLS(), TLS: true, TLSHandshakeFirst: true, TLSTimeout: 5,
 	})
 	if err != nil {
 		f.T.Fatal(err)
