@@ -36,7 +36,10 @@ func exactValue(d *json.Decoder, t reflect.Type, path string) error {
 		if t != nil && t.Kind() == reflect.Slice {
 			element = t.Elem()
 		}
-		for err == nil && d.More() {
+		for n := 0; err == nil && d.More(); n++ {
+			if n == maxItems {
+				return invalid(strings.TrimPrefix(path, "."), "has more than %d entries", maxItems)
+			}
 			err = exactValue(d, element, path)
 		}
 	default:
