@@ -22,8 +22,8 @@ const (
 // denial is what equal denials have in common. Those of an app that has proven who it is have no address; a stranger has no app, as he can
 // claim any.
 type denial struct {
-	remote, app, action string
-	code                int
+	remote, app, action, message string
+	code                         int
 }
 
 // repeated are equal denials after the one that was written.
@@ -118,7 +118,7 @@ func (d *denials) due(now time.Time, all bool) (rows []store.AuditRow) {
 func (r *Recorder) PutDenial(ctx context.Context, proven string, row store.AuditRow) error {
 	key := denial{app: proven, action: row.Action, code: row.Code}
 	if proven == "" {
-		key.remote = row.Remote
+		key.remote, key.message = row.Remote, row.Message
 	}
 	r.mu.Lock()
 	first := !r.running || r.denials.count(time.Now(), key, row)
