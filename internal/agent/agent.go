@@ -149,6 +149,10 @@ func New(cfg Config) (*Agent, error) {
 		return nil, fmt.Errorf("cannot read boot id: %w", err)
 	}
 	a.acceptance = newAcceptance(placeOf(cfg.Dir, boot))
+	// Before anything is written: daemons may have filled the disk meanwhile.
+	if err := host.CutOutputs(outputsOf(cfg.Dir)); err != nil {
+		cfg.Log.Warn("outputs could not be cut", "error", err)
+	}
 	if a.store, err = specstore.Open(cfg.Dir, boot); err != nil {
 		return nil, err
 	}

@@ -46,6 +46,9 @@ type machineHost struct {
 	watcher *liveness.Watcher
 }
 
+// outputsOf is where the outputs of an agent are.
+func outputsOf(dir string) string { return filepath.Join(dir, "output") }
+
 // openMachine opens it for the agent with this key; offset is by how much its wall clock was ahead of the boot clock when the
 // agent first ran in this boot. Urgent is for what has to be written on a full disk, may for what is to be read.
 func openMachine(cfg Config, fs procfs.FS, key string, offset time.Duration, urgent func(do func() error) error, may func(path string) error) (Host, error) {
@@ -54,7 +57,7 @@ func openMachine(cfg Config, fs procfs.FS, key string, offset time.Duration, urg
 		return nil, err
 	}
 	h, err := host.New(host.Config{
-		FS: fs, Watcher: watcher, Name: groupName(key), Outputs: filepath.Join(cfg.Dir, "output"), Proofs: filepath.Join(cfg.Dir, "proof"),
+		FS: fs, Watcher: watcher, Name: groupName(key), Outputs: outputsOf(cfg.Dir), Proofs: filepath.Join(cfg.Dir, "proof"),
 		Urgent: urgent, May: may, ClockOffset: offset, Log: cfg.Log,
 	})
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"drover/internal/agent/locate"
 	"drover/internal/agent/operation"
 	"drover/internal/agent/procfs"
+	"drover/internal/group"
 )
 
 // Host implements operation.Processes and operation.Commands on the machine it runs on. It is safe for concurrent use.
@@ -95,8 +96,11 @@ func New(cfg Config) (*Host, error) {
 	return h, nil
 }
 
-// Run keeps the thread that commands are forked from, until ctx ends. Commands can be started without it, at a greater cost.
-func (h *Host) Run(ctx context.Context) error { return h.forker.Run(ctx) }
+// Run keeps the thread that commands are forked from, and outputs within their bound, until ctx ends. Commands can be started without it, at
+// a greater cost.
+func (h *Host) Run(ctx context.Context) error {
+	return group.Run(ctx, group.Part{Name: "forker", Run: h.forker.Run}, group.Part{Name: "outputs", Run: h.boundOutputs})
+}
 
 // Groups says what kind of control groups the host offers.
 func (h *Host) Groups() cgroup.Mode { return h.tree.Mode() }

@@ -155,15 +155,6 @@ func (h *Host) runOf(id string) *run {
 	return r
 }
 
-// Trim implements operation.Commands.
-func (h *Host) Trim(id string) {
-	if r := h.runOf(id); r.output != nil {
-		if err := r.output.Trim(); err != nil {
-			h.log.Warn("output could not be cut", "run", id, "error", err)
-		}
-	}
-}
-
 // Ran implements operation.Commands.
 func (h *Host) Ran(id string) bool { return launch.Ran(filepath.Join(h.proofs, id)) }
 

@@ -53,7 +53,6 @@ func TestLaunch(t *testing.T) {
 	if !h.Ran("run-1") {
 		t.Error("it is not known to have run")
 	}
-	h.Trim("run-1")
 	if got := strings.Fields(h.Output("run-1")); !slices.Equal(got, []string{"to", "stdout", "to", "stderr", "/usr"}) {
 		t.Errorf("output %q", got)
 	}
@@ -148,7 +147,6 @@ func TestOutputThatCannotBeKept(t *testing.T) {
 			if !h.Ran("run-1") {
 				t.Error("it is not believed to have run")
 			}
-			h.Trim("run-1")
 			if got := h.Output("run-1"); got != "" {
 				t.Errorf("output %q", got)
 			}

@@ -39,10 +39,9 @@ func (h *Host) Sweep(needed func() map[string]bool) {
 	for _, id := range files {
 		switch {
 		case active[id]:
-		case keep[id] || living[id]:
-			if err := launch.TrimFile(filepath.Join(h.outputs, id)); err != nil {
-				h.log.Warn("output could not be cut", "run", id, "error", err)
-			}
+		case keep[id] || living[id] || launch.StillWritten(filepath.Join(h.outputs, id)):
+			// One that is written to and has no name any more could not be cut.
+			h.cut(id)
 		default:
 			h.Discard(id)
 		}

@@ -5,20 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
 
-// How much of an output is kept, in bytes, and how large its file may grow before it is cut.
-const (
-	keep       = 32 << 10
-	trimBeyond = 1 << 20
-)
+// keep is how much of either end of an output is kept, in bytes.
+const keep = 32 << 10
+
+// MaxOutput is how large an output may grow before it is cut, in bytes.
+const MaxOutput = 1 << 20
 
 // Output is the file that one command writes to. It is only ever appended to, so that it can be cut while the command or a
 // daemon of it holds it open; and it is no pipe, so that nobody has to be there to read. It may be used concurrently.
@@ -84,7 +86,7 @@ func (o *Output) Close() error {
 func (o *Output) Trim() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if n, err := size(o.file); err != nil || n <= trimBeyond {
+	if info, err := o.file.Stat(); err != nil || Held(info) <= MaxOutput {
 		return err
 	}
 	if !o.cut {
@@ -133,7 +135,7 @@ func (o *Output) Text() string {
 // is not there is no error.
 func TrimFile(path string) error {
 	// Hardly any has: a look costs a quarter of opening it, and is had for every process of the host again and again.
-	if info, err := os.Lstat(path); err == nil && info.Size() <= trimBeyond {
+	if info, err := os.Lstat(path); err == nil && Held(info) <= MaxOutput {
 		return nil
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
@@ -150,11 +152,12 @@ func TrimFile(path string) error {
 
 // trim cuts a large file to its end and returns how much was dropped.
 func trim(f *os.File) (dropped int64, err error) {
-	size, err := size(f)
-	if err != nil || size <= trimBeyond {
+	info, err := f.Stat()
+	if err != nil || Held(info) <= MaxOutput {
 		return 0, err
 	}
-	tail, err := section(f, size-keep, keep)
+	size := info.Size()
+	tail, err := section(f, max(size-keep, 0), keep)
 	if err != nil {
 		return 0, err
 	}
@@ -165,6 +168,14 @@ func trim(f *os.File) (dropped int64, err error) {
 		return size, fmt.Errorf("cannot trim output: %w", err)
 	}
 	return size - int64(len(tail)), nil
+}
+
+// Held is how much of the disk an output takes, in bytes, or how long it is where that is more: room can be taken without writing.
+func Held(info fs.FileInfo) int64 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return max(info.Size(), st.Blocks*512)
+	}
+	return info.Size()
 }
 
 func size(f *os.File) (int64, error) {
@@ -205,4 +216,16 @@ func wholeRunes(head, tail []byte) (h, t []byte) {
 func clean(text []byte) string {
 	s := strings.ToValidUTF8(string(bytes.ReplaceAll(text, []byte{0}, nil)), "\uFFFD")
 	return strings.TrimRight(s, "\r\n")
+}
+
+// StillWritten reports whether somebody has an output open for writing, as far as the file system can tell.
+func StillWritten(path string) bool {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	// Such a lease is given only for a file that nobody can write.
+	_, err = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
+	return errors.Is(err, unix.EAGAIN)
 }

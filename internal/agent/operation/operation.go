@@ -73,8 +73,6 @@ type Commands interface {
 	Launch(run, line string, spec *process.Spec) (Child, error)
 	// Ran reports whether the command of a run has passed its gate, once nobody knows any more whether it was released.
 	Ran(run string) bool
-	// Trim keeps the output of a run within bounds while it lasts.
-	Trim(run string)
 	// Output returns what a run has written, shortened. Discard then drops what is kept of a run that has ended.
 	Output(run string) string
 	Discard(run string)

@@ -479,16 +479,3 @@ func TestGateIsJournalledFirst(t *testing.T) {
 		}
 	})
 }
-
-// TestOutputIsTrimmedWhileItLasts: a command that writes for long is looked after.
-func TestOutputIsTrimmedWhileItLasts(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		w.Script("start", operationtest.Script{Takes: 10 * time.Second, End: func(run string) { w.Spawn("nginx", pidFile, run) }})
-		if _, err := w.operator.Operate(t.Context(), entry(process.Start, spec()), unknown.subject()); err != nil {
-			t.Fatal(err)
-		}
-		if n := w.Trims(); n < 10 || n > 40 {
-			t.Errorf("the output was looked at %d times in 10 s", n)
-		}
-	})
-}

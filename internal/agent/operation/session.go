@@ -244,9 +244,6 @@ func Interruption(ctx context.Context) error {
 // errUnrun is returned for a command that has ended at its gate.
 var errUnrun = errors.New("the command did not pass its gate")
 
-// trimEvery is how often the output of a running command is looked at.
-const trimEvery = 500 * time.Millisecond
-
 // await waits for a released command.
 func (n *session) await(st *specstore.Step) error {
 	exits := make(chan liveness.Exit, 1)
@@ -266,8 +263,6 @@ func (n *session) await(st *specstore.Step) error {
 	defer stop()
 	limit := time.NewTimer(st.Until - n.Clock())
 	defer limit.Stop()
-	trim := time.NewTicker(trimEvery)
-	defer trim.Stop()
 	for {
 		select {
 		case e := <-exits:
@@ -279,8 +274,6 @@ func (n *session) await(st *specstore.Step) error {
 			default:
 				return n.expire(st)
 			}
-		case <-trim.C:
-			n.Commands.Trim(st.Run)
 		case <-n.ctx.Done():
 			return n.cutShort(st)
 		}

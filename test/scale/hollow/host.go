@@ -206,9 +206,6 @@ func (h *Host) Ran(run string) bool {
 	return ok
 }
 
-// Trim implements operation.Commands.
-func (h *Host) Trim(string) {}
-
 // Output implements operation.Commands. Nothing of the run is kept after that.
 func (h *Host) Output(run string) string {
 	h.Discard(run)

@@ -79,13 +79,6 @@ func (w *World) Discards() []string {
 	return slices.Clone(w.discards)
 }
 
-// Trims returns how often an output was looked at.
-func (w *World) Trims() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.trims
-}
-
 // Crash is the death of the agent: commands at their gate end unrun, nobody watches any more, everything else goes on.
 func (w *World) Crash() {
 	w.mu.Lock()
@@ -195,13 +188,6 @@ func (w *World) Ran(run string) bool {
 	defer w.mu.Unlock()
 	c, ok := w.runs[run]
 	return ok && c.ran
-}
-
-// Trim implements operation.Commands.
-func (w *World) Trim(string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.trims++
 }
 
 // Output implements operation.Commands.

@@ -60,7 +60,6 @@ type World struct {
 	signals  []Signal
 	ends     []End
 	discards []string
-	trims    int
 	logs     map[string]string
 }
 

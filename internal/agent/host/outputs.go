@@ -1,0 +1,195 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"drover/internal/agent/launch"
+)
+
+const (
+	// breath is how long the next look at outputs waits after one that found none too large: many short lines cost few looks.
+	breath = 5 * time.Millisecond
+	// lookEvery is how often they are looked at where the kernel does not tell who grows.
+	lookEvery = 500 * time.Millisecond
+	// first is the priority of the thread that cuts.
+	first = -20
+)
+
+// CutOutputs cuts what daemons have written to a directory of outputs while no agent was there. One that is not there is empty.
+func CutOutputs(dir string) error {
+	files, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	for _, f := range files {
+		err = errors.Join(err, launch.TrimFile(filepath.Join(dir, f.Name())))
+	}
+	return err
+}
+
+// boundOutputs cuts each output as soon as it has grown too large, until ctx ends: whoever writes may have nothing else to do, and the disk
+// is the agent's. At rest it costs nothing.
+func (h *Host) boundOutputs(ctx context.Context) error {
+	watch, err := watchDirectory(h.outputs)
+	if err != nil {
+		h.log.Warn("outputs are cut at intervals only", "interval", lookEvery, "error", err)
+		return h.boundAtIntervals(ctx)
+	}
+	defer watch.close()
+	stop := context.AfterFunc(ctx, watch.stop)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- h.cutAsTold(watch) }()
+	return <-ended
+}
+
+// cutAsTold is the life of the thread that cuts, until the watch is stopped. It comes before all that writes: by its own priority, where it
+// may have one, and because it waits in the kernel and not for a processor of the Go runtime.
+func (h *Host) cutAsTold(watch *directoryWatch) error {
+	runtime.LockOSThread() // the thread ends with its goroutine, and its priority with it
+	_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), first)
+	h.cutAll()
+	buffer := make([]byte, 64*(unix.SizeofInotifyEvent+unix.NAME_MAX+1))
+	for {
+		n, err := watch.read(buffer)
+		if err != nil {
+			return fmt.Errorf("cannot watch outputs: %w", err)
+		}
+		if n == 0 {
+			return nil
+		}
+		if !h.cutChanged(buffer[:n]) {
+			watch.pause(breath)
+		}
+	}
+}
+
+func (h *Host) boundAtIntervals(ctx context.Context) error {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		h.cutAll()
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// directoryWatch tells in which files of a directory something was written.
+type directoryWatch struct{ events, stopped int }
+
+func watchDirectory(dir string) (*directoryWatch, error) {
+	events, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return nil, os.NewSyscallError("inotify_init1", err)
+	}
+	if _, err := unix.InotifyAddWatch(events, dir, unix.IN_MODIFY); err != nil {
+		unix.Close(events) //nolint:errcheck // nothing was written
+		return nil, os.NewSyscallError("inotify_add_watch", err)
+	}
+	stopped, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		unix.Close(events) //nolint:errcheck // nothing was written
+		return nil, os.NewSyscallError("eventfd", err)
+	}
+	return &directoryWatch{events, stopped}, nil
+}
+
+// read waits for events and takes them in, none once the watch is stopped.
+func (w *directoryWatch) read(buffer []byte) (int, error) {
+	for {
+		if w.wait(-1, w.events) {
+			return 0, nil
+		}
+		n, err := unix.Read(w.events, buffer)
+		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
+			return n, os.NewSyscallError("read", err)
+		}
+	}
+}
+
+// pause waits for so long, or until the watch is stopped.
+func (w *directoryWatch) pause(d time.Duration) { w.wait(int(d.Milliseconds())) }
+
+// wait waits for what is ready, and reports whether the watch is stopped.
+func (w *directoryWatch) wait(milliseconds int, others ...int) (stopped bool) {
+	fds := []unix.PollFd{{Fd: int32(w.stopped), Events: unix.POLLIN}} //nolint:gosec // descriptors are small
+	for _, fd := range others {
+		fds = append(fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}) //nolint:gosec // as above
+	}
+	_, _ = unix.Poll(fds, milliseconds) // whoever was interrupted looks again
+	return fds[0].Revents != 0
+}
+
+func (w *directoryWatch) stop() {
+	_, _ = unix.Write(w.stopped, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // it has room for one
+}
+
+func (w *directoryWatch) close() {
+	unix.Close(w.events)  //nolint:errcheck // nothing was written
+	unix.Close(w.stopped) //nolint:errcheck // as above
+}
+
+// cutChanged cuts the outputs that events tell of, and reports whether one of them was too large.
+func (h *Host) cutChanged(events []byte) (cut bool) {
+	seen := map[string]bool{}
+	for len(events) >= unix.SizeofInotifyEvent {
+		e := (*unix.InotifyEvent)(unsafe.Pointer(&events[0])) //nolint:gosec // the kernel wrote it
+		end := min(unix.SizeofInotifyEvent+int(e.Len), len(events))
+		name := strings.TrimRight(string(events[unix.SizeofInotifyEvent:end]), "\x00")
+		if e.Mask&unix.IN_Q_OVERFLOW != 0 {
+			h.cutAll()
+			return true
+		}
+		if name != "" && !seen[name] {
+			seen[name] = true
+			cut = h.cut(name) || cut
+		}
+		events = events[end:]
+	}
+	return cut
+}
+
+func (h *Host) cutAll() {
+	files, err := os.ReadDir(h.outputs)
+	if err != nil {
+		h.log.Warn("outputs could not be listed", "error", err)
+	}
+	for _, f := range files {
+		h.cut(f.Name())
+	}
+}
+
+// cut cuts the output of a run if it is too large, and reports whether it was.
+func (h *Host) cut(id string) (was bool) {
+	h.mu.Lock()
+	r := h.runs[id]
+	h.mu.Unlock()
+	path := filepath.Join(h.outputs, id)
+	info, err := os.Lstat(path)
+	if err != nil || launch.Held(info) <= launch.MaxOutput {
+		return false
+	}
+	if r != nil && r.output != nil {
+		err = r.output.Trim()
+	} else {
+		err = launch.TrimFile(path)
+	}
+	if err != nil && !errors.Is(err, os.ErrClosed) {
+		h.log.Warn("output could not be cut", "run", id, "error", err)
+		return false
+	}
+	return true
+}

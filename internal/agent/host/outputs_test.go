@@ -1,0 +1,105 @@
+package host_test
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"drover/internal/agent/host"
+	"drover/internal/agent/launch"
+	"drover/test/harness"
+)
+
+// maxFlood is what docs/security.md says of what one output may take of the disk, in bytes.
+const maxFlood = 512 << 20
+
+// held is what an output takes of the disk.
+func held(path string) int64 {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return 0
+	}
+	return launch.Held(info)
+}
+
+// TestFloodIsBounded: whoever writes as fast as he can is cut again and again, and never gets far; nor does who takes room without writing.
+func TestFloodIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	h := open(t, dir)
+	flood := daemon(t, h, "flood", "writer", "2>&1")
+	path := filepath.Join(dir, "flood")
+	h.Output("flood") // its start is over
+	yes, err := h.Launch("yes", "exec yes", spec("/", "yes", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yes.Release(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.Signal(yes.Identity(), syscall.SIGKILL) })
+	var most, last int64
+	cuts := 0
+	harness.Eventually(t, "the flood to be cut a hundred times", func() bool {
+		for range 1000 {
+			now := held(filepath.Join(dir, "yes"))
+			if most = max(most, now); now < last && last > launch.MaxOutput {
+				cuts++
+			}
+			last = now
+		}
+		return cuts >= 100
+	})
+	if t.Logf("the flood held at most %.1f MiB", float64(most)/(1<<20)); most > maxFlood {
+		t.Errorf("the flood held %d bytes", most)
+	}
+	// A daemon that goes on after its command, by a file that was opened as it has it.
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, 64<<20); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, "the room to be given back", func() bool { return held(path) <= launch.MaxOutput })
+	if !live().Same(flood) {
+		t.Error("the daemon has ended")
+	}
+}
+
+// TestOutputsAreCutFirst: what daemons have written without an agent is cut before anything else.
+func TestOutputsAreCutFirst(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "old")
+	write(t, path, "begin\n")
+	grow(t, path, 3<<20)
+	if err := host.CutOutputs(dir); err != nil || held(path) > launch.MaxOutput {
+		t.Errorf("it holds %d bytes: %v", held(path), err)
+	}
+	if err := host.CutOutputs(filepath.Join(dir, "none")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOutputThatIsWrittenKeepsItsName: what somebody goes on writing to is not taken out of sight, although no run is known for it.
+func TestOutputThatIsWrittenKeepsItsName(t *testing.T) {
+	dir := t.TempDir()
+	h := open(t, dir)
+	path := filepath.Join(dir, "strange")
+	writer, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Sweep(nothing)
+	if _, err := os.Lstat(path); err != nil {
+		t.Error(err)
+	}
+	_ = writer.Close()
+	h.Sweep(nothing)
+	if _, err := os.Lstat(path); err == nil {
+		t.Error("it is kept although nobody writes to it")
+	}
+}
