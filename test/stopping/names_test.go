@@ -69,8 +69,12 @@ func TestKnownByName(t *testing.T) {
 			p.Identity["user"] = "nobody"
 			p.byHand(p.dir)
 			p.must(opHost, 0)
-			p.must(opStop, 65535)
-			p.are("after the refusal", "main")
+			if r := p.Query(); r.PID != -1 {
+				t.Errorf("pid %d of another account is shown as the process", r.PID)
+			}
+			p.must(opStop, 829)
+			p.must(opKill, 829)
+			p.are("after the refusals", "main")
 		},
 		"no doubt": func(t *testing.T) {
 			p := named(t, s, "certain")
