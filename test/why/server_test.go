@@ -170,6 +170,8 @@ func TestGivenUp(t *testing.T) {
 	o.does("start", true)
 	harness.Signal(t, o.pid(), syscall.SIGKILL)
 	harness.Eventually(t, "it to be given up", func() bool { return o.state() == "given-up" })
+	// The states of a report are read after its events, so a state may be told a little earlier than the event that belongs to it.
+	harness.Eventually(t, "the event of it", func() bool { return strings.Contains(o.why().Out, "given-up") })
 	o.shows(o.names("command-failed", wrong), "given up after 1 start that", "critical", "no licence", "given-up")
 	if err := s.Terminate(); err != nil {
 		t.Fatal(err)

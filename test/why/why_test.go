@@ -186,7 +186,7 @@ func failures() []injection {
 			return o
 		}, []string{"nobody-of-that-name"}},
 		{"no-pid-file", wrong, commandFails("sleep 1000 >/dev/null 2>&1 &"), []string{"oddd.pid"}},
-		{"odd-pid-file", wrong, commandFails("echo what >oddd.pid"), []string{`"what"`}},
+		{"odd-pid-file", wrong, commandFails("echo what >oddd.pid"), []string{"oddd.pid does not begin with a number"}},
 		{"owned-by-another", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
 			first := newSubject(t, s, name+"-first", "plain")
 			second := newSubject(t, s, name, "plain")
