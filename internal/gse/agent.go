@@ -1,6 +1,9 @@
 package gse
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // ReadAgentHosts reads the body of GSE's get_agent_status and get_agent_info.
 func ReadAgentHosts(body []byte) ([]Target, error) {
@@ -73,6 +76,9 @@ func ReadUpgrade(body []byte) ([]Upgrade, error) {
 		id, field := b.IDs[i], func() string { return fmt.Sprintf("hosts[%d].bk_agent_id", i) }
 		if err := checkTarget(id, field); err != nil {
 			return nil, err
+		}
+		if strings.ContainsAny(id.value, " *?") { // it would be a pattern wherever hosts are named
+			return nil, misreadf("%s holds a blank, * or ?", field())
 		}
 		if h := HostOf(id.value); h.IP != "" && !sameAddress(h, t.Host) {
 			return nil, misreadf("%s: %q is the address of another host than %s", field(), id.value, t.Host.Agent())

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -211,7 +212,7 @@ func (s *stream) catchUp(ctx context.Context) bool {
 			if err != nil { // a struct of ours: this always encodes
 				continue
 			}
-			fmt.Fprintf(&out, "id: %d\nevent: %s\ndata: %s\n\n", v.Cursor, v.Kind, data)
+			fmt.Fprintf(&out, "id: %d\nevent: %s\ndata: %s\n\n", v.Cursor, lineOf(string(v.Kind)), data)
 		}
 		s.at = next
 		if out.Len() > 0 && !s.send(out.Bytes()) {
@@ -219,6 +220,15 @@ func (s *stream) catchUp(ctx context.Context) bool {
 		}
 	}
 	return false
+}
+
+// lineOf is the kind of an event as a stream tells it. Kinds are words of agents: one that is no word would end its line, and tell of an
+// event that never was.
+func lineOf(kind string) string {
+	if kind == "" || strings.ContainsFunc(kind, func(r rune) bool { return (r < 'a' || r > 'z') && r != '-' }) {
+		return "other"
+	}
+	return kind
 }
 
 // send writes to the reader; false says that he is gone, or too slow.

@@ -236,17 +236,18 @@ func suits(t store.JoinToken, r wire.JoinRequest, relay *Relay) error {
 
 // admitAgent lets in an agent.
 func (d *Desk) admitAgent(ctx context.Context, r wire.JoinRequest, token store.JoinToken, attempt *Attempt, now time.Time) (any, error) {
-	if err := fit(r); err != nil {
+	ip, err := fit(r)
+	if err != nil {
 		return nil, err
 	}
 	a, known := d.Directory.ByKey(r.Key)
 	if !known {
 		a = store.Agent{Key: r.Key, Created: now}
 	}
-	a.Cloud, a.IP, a.ID, a.Build, a.Name = token.Cloud, r.IP, r.ID, clip(r.Build), clip(r.Name)
+	a.Cloud, a.IP, a.ID, a.Build, a.Name = token.Cloud, ip, r.ID, clip(r.Build), clip(r.Name)
 	a.Token, a.Labels, a.Business = token.ID, token.Labels, token.Business
 	replaced := ""
-	err := d.Directory.Admit(ctx, a, now, func(ctx context.Context, a store.Agent) error {
+	err = d.Directory.Admit(ctx, a, now, func(ctx context.Context, a store.Agent) error {
 		replaced = a.Replaces
 		return d.Store.UseJoinToken(ctx, a, func(t store.JoinToken, again bool) error { return ended(t, again, now) })
 	})
@@ -336,15 +337,17 @@ func punctual(r wire.JoinRequest, now time.Time) error {
 	return nil
 }
 
-// fit refuses a host that could not be worked with.
-func fit(r wire.JoinRequest) error {
-	if _, err := netip.ParseAddr(r.IP); err != nil {
-		return refuse(Unfit, "--ip %q is no IP address", clip(r.IP))
+// fit refuses a host that could not be worked with, and returns its address as it is spelt everywhere: rights, policies and names go by the
+// spelling.
+func fit(r wire.JoinRequest) (ip string, err error) {
+	addr, err := netip.ParseAddr(r.IP)
+	if err != nil {
+		return "", refuse(Unfit, "--ip %q is no IP address", clip(r.IP))
 	}
-	if len(r.ID) > maxID || strings.ContainsFunc(r.ID, func(c rune) bool { return !unicode.IsPrint(c) || c == ' ' }) {
-		return refuse(Unfit, "--id is longer than %d bytes or holds a blank or a control character", maxID)
+	if len(r.ID) > maxID || strings.ContainsFunc(r.ID, func(c rune) bool { return !unicode.IsPrint(c) || strings.ContainsRune(" *?", c) }) {
+		return "", refuse(Unfit, "--id is longer than %d bytes or holds a blank, a control character, * or ?", maxID)
 	}
-	return nil
+	return addr.Unmap().WithZone("").String(), nil
 }
 
 // Remove takes an agent out: it is cut off at once, refused when it comes back, and forgotten. It returns store.ErrNotFound for one

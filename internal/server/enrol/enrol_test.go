@@ -128,8 +128,15 @@ func TestJoin(t *testing.T) {
 		t.Errorf("the register has %+v", a)
 	}
 	r.fleet.Seen(public, r.now)
-	if _, _, err := r.join(token, key, nil); err != nil {
+	if _, _, err := r.join(token, key, func(q *wire.JoinRequest) { q.ID, q.IP = "web-1", "::ffff:10.0.0.1" }); err != nil {
 		t.Errorf("the answer was lost, and a second request is refused: %v", err)
+	}
+	for _, rename := range []func(q *wire.JoinRequest){
+		func(q *wire.JoinRequest) { q.ID = "web-2" },
+		func(q *wire.JoinRequest) { q.ID, q.IP = "web-1", "10.0.0.9" },
+	} {
+		_, _, err := r.join(token, key, rename)
+		r.refused(err, enrol.Ended, "is spent")
 	}
 	other, _ := newKey(t)
 	_, _, err = r.join(token, other, func(q *wire.JoinRequest) { q.IP = "10.0.0.2" })
@@ -160,6 +167,8 @@ func TestRefusals(t *testing.T) {
 		{"neither", func(q *wire.JoinRequest) { q.Token, q.Secret = "", "" }, enrol.NoToken, "does not know the token"},
 		{"a clock ahead", func(q *wire.JoinRequest) { q.At = q.At.Add(time.Hour) }, enrol.Unfit, "is 1h0m0s ahead of the server's"},
 		{"a clock behind", func(q *wire.JoinRequest) { q.At = q.At.Add(-11 * time.Minute) }, enrol.Unfit, "is 11m0s behind the server's"},
+		{"an id that is a pattern", func(q *wire.JoinRequest) { q.ID = "web-*" }, enrol.Unfit, "* or ?"},
+		{"an id that stands for one letter", func(q *wire.JoinRequest) { q.ID = "web-?" }, enrol.Unfit, "* or ?"},
 		{"no address", func(q *wire.JoinRequest) { q.IP = "web-1" }, enrol.Unfit, "no IP address"},
 		{"a long id", func(q *wire.JoinRequest) { q.ID = strings.Repeat("x", 65) }, enrol.Unfit, "--id"},
 		{"a blank id", func(q *wire.JoinRequest) { q.ID = "a b" }, enrol.Unfit, "--id"},

@@ -106,7 +106,9 @@ func (db *Store) RevokeJoinToken(ctx context.Context, id string, at time.Time) (
 // UseJoinToken lets an agent join.
 func (db *Store) UseJoinToken(ctx context.Context, a store.Agent, check func(t store.JoinToken, again bool) error) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		err := db.countUse(ctx, tx, a.Token, `SELECT EXISTS (SELECT 1 FROM agents WHERE key = ? AND token = ?)`, a.Key, check)
+		// Who comes again under another name has not lost its answer, but wants to be another host.
+		err := db.countUse(ctx, tx, a.Token, check, `SELECT EXISTS (SELECT 1 FROM agents WHERE key = ? AND token = ? AND ip = ? AND id = ?)`,
+			a.Key, a.Token, a.IP, a.ID)
 		if err != nil {
 			return err
 		}
@@ -146,13 +148,15 @@ func replaceAgent(ctx context.Context, tx tx, old, key string, at time.Time) err
 }
 
 // countUse counts a use of a token, unless whoever has the key has joined with it before, which the query asks for.
-func (db *Store) countUse(ctx context.Context, tx tx, token, known, key string, check func(t store.JoinToken, again bool) error) error {
+func (db *Store) countUse(
+	ctx context.Context, tx tx, token string, check func(t store.JoinToken, again bool) error, known string, args ...any,
+) error {
 	t, err := one(ctx, tx.query, scanJoinToken, selectJoinTokens+`WHERE id = ?`+db.dialect.Locked, token)
 	if err != nil {
 		return err
 	}
 	again := false
-	if err := tx.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&again) }, known, key, token); err != nil {
+	if err := tx.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&again) }, known, args...); err != nil {
 		return err
 	}
 	if err := check(t, again); err != nil || again {

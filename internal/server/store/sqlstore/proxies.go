@@ -12,7 +12,7 @@ import (
 // UseProxyToken lets a proxy join.
 func (db *Store) UseProxyToken(ctx context.Context, p store.Proxy, check func(t store.JoinToken, again bool) error) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		err := db.countUse(ctx, tx, p.Token, `SELECT EXISTS (SELECT 1 FROM proxies WHERE key = ? AND token = ?)`, p.Key, check)
+		err := db.countUse(ctx, tx, p.Token, check, `SELECT EXISTS (SELECT 1 FROM proxies WHERE key = ? AND token = ?)`, p.Key, p.Token)
 		if err != nil {
 			return err
 		}

@@ -93,6 +93,18 @@ func joinTokensUsed(t *testing.T, s store.Store) {
 	must(t, use("1", nil)) // its answer was lost
 	must(t, use("2", nil))
 	same(t, "what was checked", []string{"1 0 false", "1 0 false", "1 1 true", "2 1 false"}, seen)
+	for _, other := range []store.Agent{{IP: "10.0.0.9"}, {IP: "10.0.0.1", ID: "x"}} {
+		other.Key, other.Cloud, other.Token = "1", 3, "a"
+		err := s.UseJoinToken(t.Context(), other, func(_ store.JoinToken, again bool) error {
+			if again {
+				t.Errorf("%+v has not joined before", other)
+			}
+			return no
+		})
+		if !errors.Is(err, no) {
+			t.Error(err)
+		}
+	}
 	token, err := s.GetJoinToken(t.Context(), "a")
 	must(t, err)
 	if token.Used != 2 {
