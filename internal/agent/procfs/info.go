@@ -105,10 +105,11 @@ func scan(text string, places ...*int) (err error) {
 	if len(words) != len(places) {
 		return strconv.ErrSyntax
 	}
-	for i, word := range words {
-		if *places[i], err = strconv.Atoi(word); err != nil {
+	for _, place := range places {
+		if *place, err = strconv.Atoi(words[0]); err != nil {
 			return err
 		}
+		words = words[1:]
 	}
 	return nil
 }

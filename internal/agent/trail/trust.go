@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 )
 
 // Trusted are accounts and groups that may decide where a trail leads. Root may always.
@@ -20,7 +19,7 @@ type Trusted struct {
 // what is in it can replace that.
 func (t *Trail) Weak(trusted Trusted) string {
 	for _, s := range t.Steps {
-		if s.UID != 0 && s.UID != outside() && !slices.Contains(trusted.UIDs, s.UID) {
+		if s.UID != 0 && !slices.Contains(trusted.UIDs, s.UID) && s.UID != outside() {
 			return fmt.Sprintf("%s belongs to uid %d", s.Path, s.UID)
 		}
 		if s.Mode&fs.ModeSymlink != 0 || s.Mode&fs.ModeDir != 0 && s.Mode&fs.ModeSticky != 0 {
@@ -29,7 +28,7 @@ func (t *Trail) Weak(trusted Trusted) string {
 		switch perm := s.Mode.Perm(); {
 		case perm&0o002 != 0:
 			return fmt.Sprintf("%s may be written by everybody: its mode is %#o", s.Path, perm)
-		case perm&0o020 != 0 && s.GID != 0 && s.GID != outside() && !slices.Contains(trusted.GIDs, s.GID):
+		case perm&0o020 != 0 && s.GID != 0 && !slices.Contains(trusted.GIDs, s.GID) && s.GID != outside():
 			return fmt.Sprintf("%s may be written by group %d: its mode is %#o", s.Path, s.GID, perm)
 		}
 	}
@@ -38,7 +37,7 @@ func (t *Trail) Weak(trusted Trusted) string {
 
 // outside is the id that stands for all who have none in the user namespace of this process: they are out of reach of everybody in it. It
 // is 0 where there are none.
-var outside = sync.OnceValue(func() uint32 {
+func outside() uint32 {
 	text, err := os.ReadFile("/proc/sys/kernel/overflowuid")
 	if err != nil {
 		return 0
@@ -58,4 +57,4 @@ var outside = sync.OnceValue(func() uint32 {
 		}
 	}
 	return uint32(id)
-})
+}

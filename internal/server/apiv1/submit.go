@@ -210,8 +210,7 @@ func ownField(field string) string {
 func (h *Handler) resolve(ctx context.Context, c *call, req *operationRequest) ([]store.Request, int, error) {
 	right := access.OperationOf(req.Op)
 	var missing access.Missing
-	var requests []store.Request
-	place := map[process.ID]int{}
+	requests := requestsOf{op: req, place: map[requestKind]int{}}
 	seen := map[store.ObservedKey]bool{}
 	items := 0
 	for i := range req.Targets {
@@ -229,20 +228,24 @@ func (h *Handler) resolve(ctx context.Context, c *call, req *operationRequest) (
 			}
 			return nil, 0, invalid(fmt.Sprintf("targets[%d]", i), "no host knows a process %q: name the hosts", id.String())
 		}
-		if _, ok := place[id]; !ok {
-			place[id] = len(requests)
-			requests = append(requests, store.Request{Op: req.Op, Process: id, Spec: req.Spec})
+		bound, err := h.boundBy(ctx, c, req, id, agents)
+		if err != nil {
+			return nil, 0, err
 		}
-		r := &requests[place[id]]
 		for _, a := range agents {
 			key := store.ObservedKey{Agent: a.Key, Process: id}
 			if seen[key] { // the same host by another of its names
 				continue
 			}
 			seen[key] = true
-			if host := gate.Host(a); !reach.Covers(host) {
+			stored, narrow := bound[a.Key]
+			switch host := gate.Host(a); {
+			case !reach.Covers(host):
 				missing.Found(right, id.String(), host.Address())
+			case narrow && !stored: // who brings a spec of his own decides what is run
+				missing.Found(access.OperationOf(process.Start), id.String(), host.Address())
 			}
+			r := requests.of(requestKind{id, stored})
 			r.Targets = append(r.Targets, store.Target{Key: keyOf(id, nameOf(a)), Asked: nameOf(a), Agent: a.Key})
 			items++
 		}
@@ -253,7 +256,56 @@ func (h *Handler) resolve(ctx context.Context, c *call, req *operationRequest) (
 	if missing.Any() {
 		return nil, 0, forbidden(missing)
 	}
-	return requests, items, nil
+	return requests.list, items, nil
+}
+
+// requestsOf are the requests that an operation is made of, one for each process and for each way in which its spec counts.
+type requestsOf struct {
+	op    *operationRequest
+	list  []store.Request
+	place map[requestKind]int
+}
+
+// requestKind sets them apart; stored says that the spec is what is stored, and counts as none.
+type requestKind struct {
+	process.ID
+	stored bool
+}
+
+func (r *requestsOf) of(k requestKind) *store.Request {
+	i, ok := r.place[k]
+	if !ok {
+		i = len(r.list)
+		r.place[k] = i
+		r.list = append(r.list, store.Request{Op: r.op.Op, Process: k.ID, Spec: r.op.Spec})
+		if k.stored && r.op.Op != process.Register && r.op.Op != process.Update {
+			r.list[i].Spec, r.list[i].Stored = nil, r.op.Spec
+		}
+	}
+	return &r.list[i]
+}
+
+// boundBy returns on which of the hosts the caller may not have a spec of its own used, because it may not start the process there, and
+// whether the one that it brings is what is stored there, which counts as none.
+func (h *Handler) boundBy(ctx context.Context, c *call, req *operationRequest, id process.ID, agents []store.Agent) (map[string]bool, error) {
+	bound, start := map[string]bool{}, c.who.On(access.OperationOf(process.Start), id.Namespace)
+	if req.Spec == nil || start.Everywhere() {
+		return bound, nil
+	}
+	var keys []string
+	for _, a := range agents {
+		if !start.Covers(gate.Host(a)) {
+			bound[a.Key] = false
+			keys = append(keys, a.Key)
+		}
+	}
+	if len(keys) == 0 {
+		return bound, nil
+	}
+	err := h.eachObserved(ctx, store.ObservedFilter{Process: id, Agents: keys, Spec: true}, func(o *store.Observed) {
+		bound[o.Agent] = o.Spec.Same(req.Spec)
+	})
+	return bound, err
 }
 
 // keyOf names a result. The marks between the parts do not occur in them, so that two targets never share one.

@@ -74,3 +74,28 @@ func TestRegisteredCallsThatCannotBe(t *testing.T) {
 	w.storeErr = errors.New("disk read error")
 	w.post(esbGSE+"operate_proc/", registeredCall(0, "")).refused(t, 200, 1306201)
 }
+
+// TestTheStoredSpecCountsAsNone: without the right to start a spec is let in only where it is the stored one, and then the agent goes by
+// what it has; a question goes without a spec.
+func TestTheStoredSpecCountsAsNone(t *testing.T) {
+	id := process.ID{Namespace: "ns", Name: "p"}
+	for _, op := range []int{1, 2} {
+		w := newWorld(t)
+		w.taskID(esbGSE+"operate_proc/", operation(op, "ns", `["0:10.0.0.1"]`))
+		w.observed = []store.Observed{{Agent: "UAGENT2", Process: id, Spec: w.onlyTask().Requests[0].Spec}}
+		clear(w.tasks)
+		w.grant("stop,query on ns")
+		var data map[string]string
+		w.limited(esbGSE+"operate_proc/", operation(op, "ns", `["0:10.0.0.1"]`)).ok(t, &data)
+		r := w.onlyTask().Requests
+		if len(r) != 1 || r[0].Spec != nil || r[0].Stored == nil || len(r[0].Targets) != 1 {
+			t.Errorf("operation %d is sent as %+v", op, r)
+		}
+		clear(w.tasks)
+		w.observed[0].Spec = &process.Spec{Identity: process.Identity{ProcName: "other"}}
+		got := w.limited(esbGSE+"operate_proc/", operation(op, "ns", `["0:10.0.0.1"]`))
+		if refused := *got.Code == 1306403; refused != (op == 1) {
+			t.Errorf("operation %d with another spec: %s", op, got.Raw)
+		}
+	}
+}

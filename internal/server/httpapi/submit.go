@@ -53,7 +53,13 @@ func (s *server) submit(ctx context.Context, c *call, ops []gse.Operation) (stri
 	for i := range ops {
 		r := s.request(&ops[i], &may)
 		count += len(ops[i].Targets)
-		parts, err := s.byStored(ctx, &r)
+		split := s.byStored
+		if r.Spec != nil {
+			split = func(ctx context.Context, r *store.Request) ([]store.Request, error) {
+				return s.byRight(ctx, r, ops[i].Targets, &may)
+			}
+		}
+		parts, err := split(ctx, &r)
 		if err != nil {
 			return "", failure("read the registered specs", err)
 		}

@@ -1,0 +1,63 @@
+package httpapi
+
+import (
+	"context"
+
+	"drover/internal/gse"
+	"drover/internal/process"
+	"drover/internal/server/access"
+	"drover/internal/server/store"
+)
+
+// byRight splits a request by what the app may have done with the spec that it brings: who brings one decides what is run, and so needs the
+// right to start. A spec that is the stored one counts as none. A question goes on without a spec, so that it is about what is stored.
+func (s *server) byRight(ctx context.Context, r *store.Request, targets []gse.Target, may *rights) ([]store.Request, error) {
+	start := access.OperationOf(process.Start)
+	reach := may.c.principal.On(start, r.Process.Namespace)
+	if r.Spec == nil || reach.Everywhere() {
+		return []store.Request{*r}, nil
+	}
+	free := *r
+	free.Targets = nil
+	bound := store.Request{Op: r.Op, Process: r.Process, Stored: r.Spec}
+	var hosts []access.Host
+	var agents []string
+	for i, t := range r.Targets {
+		agent, found := s.lookup(targets[i])
+		if host := rightsHost(targets[i], agent, found); ended(&t, found) || reach.Covers(host) {
+			free.Targets = append(free.Targets, t)
+		} else {
+			bound.Targets, hosts = append(bound.Targets, t), append(hosts, host)
+			agents = append(agents, t.Agent)
+		}
+	}
+	if len(bound.Targets) == 0 {
+		return []store.Request{*r}, nil
+	}
+	if r.Op != process.Query {
+		stored := map[string]bool{}
+		err := s.Observations.GetObserved(ctx, r.Process, agents, func(o store.Observed) error {
+			stored[o.Agent] = o.Spec.Same(r.Spec)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		own := may.c.principal.On(access.OperationOf(r.Op), r.Process.Namespace)
+		for i, t := range bound.Targets {
+			if !stored[t.Agent] && own.Covers(hosts[i]) { // else that right was missed already
+				may.check(reach, start, r.Process.String(), hosts[i])
+			}
+		}
+	}
+	if r.Op == process.Register || r.Op == process.Update {
+		return []store.Request{*r}, nil
+	}
+	if len(free.Targets) == 0 {
+		return []store.Request{bound}, nil
+	}
+	return []store.Request{free, bound}, nil
+}
+
+// ended reports whether a target's operation will not be carried out, whatever is known of its host.
+func ended(t *store.Target, found bool) bool { return t.Outcome != nil && found }
