@@ -102,8 +102,9 @@ type ground struct {
 	embedded *broker.Broker   // one of these two
 	external *broker.External // is nil
 	// fleet is the public key of the account, which reports are addressed to.
-	fleet string
-	link  *link
+	fleet   string
+	link    *link
+	reports *reports
 }
 
 // doors are where calls come in.
@@ -121,7 +122,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		return nil, fmt.Errorf("cannot create server directory: %w", err)
 	}
 	cfg.Log = slog.New(newSparing(cfg.Log.Handler()))
-	s := &Server{cfg: cfg, ground: ground{link: &link{}}, metrics: metrics.New(cfg.Build)}
+	s := &Server{cfg: cfg, ground: ground{link: &link{}, reports: newReports()}, metrics: metrics.New(cfg.Build)}
 	defer func() {
 		if err != nil {
 			s.Close()
