@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -113,10 +114,17 @@ func (l *link) Report(ctx context.Context, data []byte) ([]byte, error) {
 	return reply, err
 }
 
+// longestUnsigned is the longest answer to a heartbeat that is read, in bytes: it may bring what to trust.
+const longestUnsigned = 256 << 10
+
 // ask sends a report and returns the server's answer. That to a heartbeat is nobody's in particular: nothing hangs on it.
 func (l *link) ask(ctx context.Context, conn *fabric.Conn, subject string, data []byte) ([]byte, error) {
 	if !wire.Tells(data) {
-		return conn.Request(ctx, subject, data)
+		reply, err := conn.Request(ctx, subject, data)
+		if len(reply) > longestUnsigned {
+			return nil, fmt.Errorf("answer of %d bytes refused, which nobody has signed: expected at most %d", len(reply), longestUnsigned)
+		}
+		return reply, err
 	}
 	signed, err := wire.SealReport(data, l.trust.current().Fleet, l.self.Key)
 	if err != nil {

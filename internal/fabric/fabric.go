@@ -11,8 +11,12 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// MaxMessage is the largest message in bytes that the embedded broker takes.
-const MaxMessage = 8 << 20
+const (
+	// MaxMessage is the largest message in bytes that a broker takes.
+	MaxMessage = 8 << 20
+	// MaxFromAgents is the largest that it takes of an agent or a proxy.
+	MaxFromAgents = 5 << 20
+)
 
 // Reasons why a request was not answered.
 var (

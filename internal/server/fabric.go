@@ -169,6 +169,12 @@ func (s *Server) report(ctx context.Context, subject string, data []byte) []byte
 		s.cfg.Log.WarnContext(ctx, "report refused", "error", err)
 		return nil
 	}
+	over, alone := s.reports.begin(agent)
+	if !alone {
+		s.cfg.Log.DebugContext(ctx, "report was dropped, as another one of the same agent is worked on", "agent", agent)
+		return nil
+	}
+	defer over()
 	report, signed, err := wire.OpenReport(data, s.fleet, agent)
 	if err != nil {
 		s.cfg.Log.WarnContext(ctx, "report refused", "agent", agent, "error", err)
@@ -176,6 +182,12 @@ func (s *Server) report(ctx context.Context, subject string, data []byte) []byte
 	}
 	reply, refused := s.stranger(ctx, area, agent)
 	if !refused {
+		leave, err := s.reports.enter(ctx, report)
+		if err != nil {
+			s.cfg.Log.WarnContext(ctx, "report found no room, as too many are worked on", "agent", agent, "error", err)
+			return nil
+		}
+		defer leave()
 		begun := time.Now()
 		reply = s.engine.HandleReport(ctx, agent, report, signed)
 		s.metrics.Reported(len(data), time.Since(begun))

@@ -111,8 +111,9 @@ type ground struct {
 	embedded *broker.Broker   // one of these two
 	external *broker.External // is nil
 	// fleet is the public key of the account, which reports are addressed to.
-	fleet string
-	link  *link
+	fleet   string
+	link    *link
+	reports *reports
 }
 
 // doors are where calls come in.
@@ -127,7 +128,7 @@ const reportWorkers = 256
 // New opens everything that the server stands on. The caller runs it with Run and Serve, or gives it back with Close.
 func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	cfg.Log = slog.New(newSparing(cfg.Log.Handler()))
-	s := &Server{cfg: cfg, ground: ground{link: &link{}}, metrics: metrics.New(cfg.Build), ballast: make([]byte, ballastSize)}
+	s := &Server{cfg: cfg, ground: ground{link: &link{}, reports: newReports()}, metrics: metrics.New(cfg.Build), ballast: make([]byte, ballastSize)}
 	defer func() {
 		if err != nil {
 			s.Close()

@@ -60,6 +60,9 @@ var (
 // not look at Expires: an order that was already accepted may still be asked about.
 func Open(data []byte, pinned []string, agent string) (*Manifest, error) {
 	var e Envelope
+	if _, objects, _ := count(data); objects > 1+maxSeals {
+		return nil, fmt.Errorf("cannot read envelope: it has %d parts, expected at most %d", objects, 1+maxSeals)
+	}
 	if err := json.Unmarshal(data, &e); err != nil {
 		return nil, fmt.Errorf("cannot read envelope: %w", err)
 	}

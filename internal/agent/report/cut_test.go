@@ -101,8 +101,8 @@ func TestCutBySize(t *testing.T) {
 			items += len(rep.Progress)
 			processes += len(rep.Observed)
 		}
-		if largest > wire.MaxMessage {
-			t.Errorf("the largest report has %d bytes, more than %d", largest, wire.MaxMessage)
+		if largest > wire.MaxReport {
+			t.Errorf("the largest report has %d bytes, more than %d", largest, wire.MaxReport)
 		}
 		if items != 40 || processes != 20 {
 			t.Errorf("%d items and %d processes are told", items, processes)

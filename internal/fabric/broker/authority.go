@@ -129,7 +129,7 @@ func agentRights(r Rights) jwt.UserPermissionLimits {
 			Resp: &jwt.ResponsePermission{MaxMsgs: answers, Expires: answerWithin},
 		},
 		Limits: jwt.Limits{
-			NatsLimits: jwt.NatsLimits{Subs: agentSubscriptions, Data: jwt.NoLimit, Payload: jwt.NoLimit},
+			NatsLimits: jwt.NatsLimits{Subs: agentSubscriptions, Data: jwt.NoLimit, Payload: fabric.MaxFromAgents},
 		},
 		AllowedConnectionTypes: jwt.StringList{jwt.ConnectionTypeStandard},
 	}
@@ -145,7 +145,7 @@ func proxyRights(r Rights) jwt.UserPermissionLimits {
 			Sub: jwt.Permission{Allow: append(jwt.StringList{inboxes(ownArea)}, r.Subscribe...)},
 		},
 		Limits: jwt.Limits{
-			NatsLimits: jwt.NatsLimits{Subs: jwt.NoLimit, Data: jwt.NoLimit, Payload: jwt.NoLimit},
+			NatsLimits: jwt.NatsLimits{Subs: jwt.NoLimit, Data: jwt.NoLimit, Payload: fabric.MaxFromAgents},
 		},
 		AllowedConnectionTypes: jwt.StringList{jwt.ConnectionTypeStandard, jwt.ConnectionTypeLeafnode},
 	}

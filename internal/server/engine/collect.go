@@ -53,7 +53,7 @@ func (e *Engine) HandleReport(ctx context.Context, agent string, data []byte, si
 func (c *collector) handle(ctx context.Context, agent string, data []byte, signed bool) wire.ReportAck {
 	now := c.clock.now()
 	ack := wire.ReportAck{Version: wire.Version, At: now.UnixMilli()}
-	r, err := readReport(data)
+	r, err := wire.ReadReport(data)
 	if err == nil {
 		if !c.belongs(ctx, agent, r, signed, now, &ack) {
 			return ack
@@ -96,20 +96,6 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte, signe
 	}
 	ack.Hello = !c.directory.Introduction(agent)
 	return ack
-}
-
-func readReport(data []byte) (*wire.Report, error) {
-	if len(data) > wire.MaxMessage {
-		return nil, fmt.Errorf("cannot read report of %d bytes: expected at most %d", len(data), wire.MaxMessage)
-	}
-	var r wire.Report
-	if err := json.Unmarshal(data, &r); err != nil {
-		return nil, fmt.Errorf("cannot read report: %w", err)
-	}
-	if r.Version > wire.Version {
-		return nil, fmt.Errorf("cannot read report: %w", wire.ErrVersion)
-	}
-	return &r, nil
 }
 
 // take stores a report, and returns the answer to an introduction. Observations and events come first: whoever sees an outcome sees the
@@ -219,12 +205,12 @@ func (c *collector) observe(ctx context.Context, from store.ReportMark, r *wire.
 // history stores what has happened, and tells those who wait for it. What happened longer ago than events are kept is not stored: it may
 // have been before, and be sent again.
 func (c *collector) history(ctx context.Context, agent string, all []process.Event) error {
-	events, old := make([]process.Event, 0, len(all)), 0
+	events, old, nameless := make([]process.Event, 0, len(all)), 0, 0
 	oldest := c.clock.now().Add(-c.kept).UnixMilli()
 	for _, e := range all {
 		// One without a name could not be told from others: the agent is out of its mind, and must not be stuck with it.
 		if e.Stream == "" || len(e.Stream) > maxStream || e.Seq == 0 || e.Seq > math.MaxInt64 {
-			c.log.WarnContext(ctx, "event without a name was dropped", "agent", agent, "kind", e.Kind)
+			nameless++
 			continue
 		}
 		if e.At < oldest {
@@ -235,6 +221,9 @@ func (c *collector) history(ctx context.Context, agent string, all []process.Eve
 	}
 	if old > 0 {
 		c.log.WarnContext(ctx, "events from longer ago than events are kept were dropped", "agent", agent, "events", old)
+	}
+	if nameless > 0 {
+		c.log.WarnContext(ctx, "events without a name were dropped", "agent", agent, "events", nameless)
 	}
 	if len(events) == 0 {
 		return nil

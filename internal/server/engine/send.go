@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -110,7 +109,7 @@ func (s *sender) send(ctx context.Context, agent string, items []store.Item) (re
 		s.note(ctx, log, s.unsent(ctx, agent, issued, items))
 		return nil
 	case err == nil:
-		receipt, err = readReceipt(reply)
+		receipt, err = wire.ReadReceipt(reply)
 	}
 	if err != nil {
 		s.note(ctx, log, s.unheard(ctx, issued, items))
@@ -167,21 +166,18 @@ func (s *sender) seal(agent string, issued time.Time, items []store.Item, groups
 		m.Orders = append(m.Orders, order)
 	}
 	envelope, err := wire.Seal(m, s.key)
-	if err == nil && len(envelope) > wire.MaxMessage {
-		err = fmt.Errorf("the operation takes %d bytes: expected at most %d", len(envelope), wire.MaxMessage)
+	if err != nil || len(envelope) <= wire.MaxSpec {
+		return envelope, err
 	}
-	return envelope, err
-}
-
-func readReceipt(reply []byte) (wire.Receipt, error) {
-	var r wire.Receipt
-	if err := json.Unmarshal(reply, &r); err != nil {
-		return r, fmt.Errorf("cannot read receipt: %w", err)
+	for i := range items { // the agent could not report it
+		if size := encodedSize(items[i].Spec); size > wire.MaxSpec {
+			return nil, fmt.Errorf("the operation takes %d bytes: expected at most %d", size, wire.MaxSpec)
+		}
 	}
-	if r.Version > wire.Version {
-		return r, fmt.Errorf("cannot read receipt: %w", wire.ErrVersion)
+	if len(envelope) > wire.MaxMessage {
+		return nil, fmt.Errorf("the operation takes %d bytes: expected at most %d", len(envelope), wire.MaxMessage)
 	}
-	return r, nil
+	return envelope, nil
 }
 
 // receive does what the receipt says. An item that it does not mention counts as unheard, or is refused with all others.

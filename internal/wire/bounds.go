@@ -1,0 +1,112 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// What an agent says is read by servers that have not long to live if any of them believes how large it is: three bytes of JSON can ask for
+// hundreds in memory. So it is counted before it is read.
+const (
+	// MaxReport is the largest report in bytes: what agents gather for one, and its last entry.
+	MaxReport = 4 << 20
+	// MaxSpec is the largest spec in bytes, so that one fits into a report beside all else.
+	MaxSpec = 2 << 20
+	// MaxWeight is the largest Weight of a report or a receipt.
+	MaxWeight = 64 << 20
+	// maxEntries is how many entries of a kind a report may have, or a receipt: twice what agents and servers put there.
+	maxEntries = 1000
+)
+
+// Weight is about how many bytes of memory a message takes at most while it is read. It is told without reading it.
+func Weight(data []byte) int64 {
+	values, objects, _ := count(data)
+	const perByte, perValue, perObject = 2, 80, 512
+	return perByte*int64(len(data)) + perValue*int64(values) + perObject*int64(objects)
+}
+
+// count returns how many values and objects a JSON text has at most, and how many there are side by side at its first level.
+func count(text []byte) (values, objects, first int) {
+	depth, quoted, escaped := 0, false, false
+	for _, c := range text {
+		switch {
+		case escaped:
+			escaped = false
+		case quoted:
+			escaped, quoted = c == '\\', c != '"'
+		case c == '"':
+			quoted = true
+		case c == '{' || c == '[':
+			values++
+			if c == '{' {
+				objects++
+			}
+			if depth++; depth == 1 {
+				first++
+			}
+		case c == '}' || c == ']':
+			depth--
+		case c == ',':
+			values++
+			if depth == 1 {
+				first++
+			}
+		}
+	}
+	return values, objects, first
+}
+
+// ReadReport decodes a report, unless it holds more than any agent tells at a time.
+func ReadReport(data []byte) (*Report, error) {
+	if len(data) > MaxReport {
+		return nil, fmt.Errorf("cannot read report of %d bytes: expected at most %d", len(data), MaxReport)
+	}
+	var parts struct {
+		Progress, Observed, Events, Open json.RawMessage
+	}
+	var r Report
+	if err := readBounded(data, &parts, func() []json.RawMessage {
+		return []json.RawMessage{parts.Progress, parts.Observed, parts.Events, parts.Open}
+	}, &r); err != nil {
+		return nil, fmt.Errorf("cannot read report: %w", err)
+	}
+	if r.Version > Version {
+		return nil, fmt.Errorf("cannot read report: %w", ErrVersion)
+	}
+	return &r, nil
+}
+
+// ReadReceipt decodes a receipt, unless it holds more than any agent says of a manifest.
+func ReadReceipt(data []byte) (Receipt, error) {
+	var parts struct {
+		Accepted, Refused, Answers json.RawMessage
+	}
+	var r Receipt
+	if err := readBounded(data, &parts, func() []json.RawMessage {
+		return []json.RawMessage{parts.Accepted, parts.Refused, parts.Answers}
+	}, &r); err != nil {
+		return Receipt{}, fmt.Errorf("cannot read receipt: %w", err)
+	}
+	if r.Version > Version {
+		return Receipt{}, fmt.Errorf("cannot read receipt: %w", ErrVersion)
+	}
+	return r, nil
+}
+
+// readBounded decodes a message into v, after its parts, which are what may be long.
+func readBounded(data []byte, parts any, lists func() []json.RawMessage, v any) error {
+	if weight := Weight(data); weight > MaxWeight {
+		return fmt.Errorf("it would take %d bytes of memory: expected at most %d", weight, MaxWeight)
+	}
+	if len(data) > silence {
+		if err := json.Unmarshal(data, parts); err != nil {
+			return err
+		}
+		for _, list := range lists() {
+			if _, _, n := count(list); n > maxEntries {
+				return fmt.Errorf("it has %d entries of a kind: expected at most %d", n, maxEntries)
+			}
+		}
+	}
+	return json.Unmarshal(data, v)
+}

@@ -1,0 +1,148 @@
+package trust_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"drover/internal/agent"
+	"drover/internal/fabric"
+	"drover/internal/pki"
+	"drover/internal/wire"
+	"drover/test/harness"
+)
+
+// hostile is somebody who has an agent's key, and speaks for it.
+type hostile struct {
+	t       *testing.T
+	key     nkeys.KeyPair
+	public  string
+	fleet   string
+	subject string
+	conn    *nats.Conn
+	number  int64
+}
+
+// turn makes an agent that does not run hostile.
+func (f *fleet) turn(t *testing.T, name string) *hostile {
+	t.Helper()
+	e := f.enrolment(name)
+	h := &hostile{t: t, public: f.publicKey(name), fleet: e.Fleet}
+	h.subject = wire.ReportSubject(e.Cloud, h.public)
+	var err error
+	if h.key, err = agent.OwnKey(filepath.Join(f.AgentDir(name), "agent")); err != nil {
+		t.Fatal(err)
+	}
+	trust, err := pki.Trusting(e.CA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.conn, err = nats.Connect(e.URLs[0], nats.Secure(trust), nats.TLSHandshakeFirst(), nats.CustomInboxPrefix(fabric.InboxPrefix(strconv.Itoa(e.Cloud), h.public)),
+		nats.UserJWT(func() (string, error) { return e.JWT, nil }, h.key.Sign))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.conn.Close)
+	return h
+}
+
+// seal signs a report.
+func (h *hostile) seal(report []byte) []byte {
+	h.t.Helper()
+	data, err := wire.SealReport(report, h.fleet, h.key)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return data
+}
+
+// tell sends a report as the next one of the agent's session, and returns what it is answered.
+func (h *hostile) tell(r wire.Report) (ack wire.ReportAck) {
+	h.t.Helper()
+	h.number++
+	r.Version, r.Session, r.Number = wire.Version, "s9", h.number
+	data, err := json.Marshal(r)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	reply, err := h.conn.Request(h.subject, h.seal(data), harness.Patience)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if err := json.Unmarshal(reply.Data[2+56+64:], &ack); err != nil {
+		h.t.Fatalf("%q: %v", reply.Data, err)
+	}
+	return ack
+}
+
+// peak is the most memory that a program has held, in MB.
+func peak(t *testing.T, pid int) int {
+	t.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kB, err := strconv.Atoi(strings.Fields(rest)[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return kB >> 10
+		}
+	}
+	t.Fatal("its peak is not known")
+	return 0
+}
+
+// TestOneHostCannotTakeTheServersMemory: reports of few bytes that would take gigabytes, many at a time, cost next to nothing, and another
+// host works meanwhile.
+func TestOneHostCannotTakeTheServersMemory(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.JoinAndStart("good", "127.0.0.3", 0)
+	if code, errs := f.Join("evil", "127.0.0.2", f.Token(0)); code != 0 {
+		t.Fatal(errs)
+	}
+	h := f.turn(t, "evil")
+	var bombs [][]byte
+	for _, parts := range [][2]string{
+		{`{"version":1,"events":[{}`, `]}`}, {`{"version":1,"observed":[{"status":{"runs":[{}`, `]}}]}`}, {`{"version":1,"hello":{"disk":{"records":[{}`, `]}}}`},
+	} {
+		bombs = append(bombs, h.seal([]byte(parts[0]+strings.Repeat(",{}", wire.MaxReport/3-100)+parts[1])))
+	}
+	before := peak(t, f.Server.PID())
+	var sending sync.WaitGroup
+	for range 8 {
+		sending.Go(func() {
+			for _, bomb := range slices.Repeat(bombs, 4) {
+				if err := h.conn.Publish(h.subject, bomb); err != nil {
+					t.Errorf("it was not sent: %v", err)
+				}
+			}
+		})
+	}
+	sending.Wait()
+	p, _ := f.daemon("p")
+	f.Want(0, f.Operate(p, 0, second))
+	f.Want(0, f.Operate(p, 1, second))
+	if ack := h.tell(wire.Report{}); ack.Error != "" {
+		t.Logf("the evil host is answered %q", ack.Error)
+	}
+	after := peak(t, f.Server.PID())
+	t.Logf("the server held %d MB at most before, and %d after that", before, after)
+	if after > 400 {
+		t.Errorf("the server has taken %d MB", after)
+	}
+	f.Server.End(syscall.SIGTERM)
+}
