@@ -3,6 +3,7 @@ package fabric_test
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -60,7 +61,7 @@ func broker(t *testing.T, challenge string, dial func(address string)) string {
 		}
 		_, _ = fmt.Fprintf(conn, "INFO %s\r\n", info)
 		line, err := bufio.NewReader(conn).ReadString('\n')
-		if err != nil && err != io.EOF {
+		if err != nil && !errors.Is(err, io.EOF) {
 			line = ""
 		}
 		lines <- line

@@ -182,7 +182,9 @@ func wildcard(t *testing.T, e Ends) {
 }
 
 func large(t *testing.T, e Ends) {
-	serve(t, e.Agent, e.AgentSubject, "", 1, func(_ context.Context, _ string, data []byte) []byte { return data[:min(len(data), fabric.MaxFromAgents)] })
+	serve(t, e.Agent, e.AgentSubject, "", 1, func(_ context.Context, _ string, data []byte) []byte {
+		return data[:min(len(data), fabric.MaxFromAgents)]
+	})
 	sent := bytes.Repeat([]byte("drover! "), 1<<20)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

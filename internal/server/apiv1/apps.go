@@ -123,7 +123,7 @@ func checkName(field, name string, longest int) error {
 // createApp makes an app and its first secret, which is shown this once.
 func (h *Handler) createApp(ctx context.Context, c *call) (reply, error) {
 	var req appRequest
-	if err := c.decode(&req); err != nil {
+	if err := c.decode(ctx, &req); err != nil {
 		return reply{}, err
 	}
 	c.audit.Target = clip(req.Code)
@@ -190,7 +190,7 @@ func (h *Handler) getApp(ctx context.Context, c *call) (reply, error) {
 func (h *Handler) changeApp(ctx context.Context, c *call) (reply, error) {
 	code := c.subject("code")
 	var req appRequest
-	if err := c.decode(&req); err != nil {
+	if err := c.decode(ctx, &req); err != nil {
 		return reply{}, err
 	}
 	if req.Code != "" && req.Code != code {
@@ -224,7 +224,7 @@ const maxKeep = 90 * 24 * time.Hour
 func (h *Handler) createSecret(ctx context.Context, c *call) (reply, error) {
 	code := c.subject("code")
 	var req secretRequest
-	if err := c.decode(&req); err != nil {
+	if err := c.decode(ctx, &req); err != nil {
 		return reply{}, err
 	}
 	if most := int64(maxKeep / time.Second); req.KeepSeconds < 0 || req.KeepSeconds > most {

@@ -170,7 +170,7 @@ func (c *call) subject(part string) string {
 }
 
 // body reads the body, and waits for room for what it is parsed into.
-func (c *call) body() ([]byte, error) {
+func (c *call) body(ctx context.Context) ([]byte, error) {
 	if !c.who.Admin && len(c.who.Grants) == 0 { // before anything is read of what it asks for
 		return nil, problemf(http.StatusForbidden, "app %q has no rights: drover app grant gives it some", c.who.App)
 	}
@@ -178,10 +178,10 @@ func (c *call) body() ([]byte, error) {
 		return nil, problemf(http.StatusRequestEntityTooLarge, "the body is larger than %d MB", maxBody>>20)
 	}
 	c.r.Body = http.MaxBytesReader(c.w, c.r.Body, maxBody)
-	text, release, err := c.rooms.Body(c.r.Context(), c.w, c.r, true)
+	text, release, err := c.rooms.Body(ctx, c.w, c.r, true)
 	c.left = append(c.left, release)
 	if err == nil {
-		release, err = c.rooms.Parse(c.r.Context(), text)
+		release, err = c.rooms.Parse(ctx, text)
 	}
 	switch {
 	case err == nil:
@@ -206,11 +206,11 @@ func (c *call) leave() {
 
 // decode reads the body of a call without parameters into v. An unknown field is refused: it may be one that was misspelt; and so is one
 // that is there twice.
-func (c *call) decode(v any) error {
+func (c *call) decode(ctx context.Context, v any) error {
 	if err := c.params.done(); err != nil {
 		return err
 	}
-	text, err := c.body()
+	text, err := c.body(ctx)
 	if err != nil {
 		return err
 	}

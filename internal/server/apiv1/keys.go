@@ -85,7 +85,7 @@ func (h *Handler) rotateKeys(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	var req rotateRequest
-	if err := c.decode(&req); err != nil {
+	if err := c.decode(ctx, &req); err != nil {
 		return reply{}, err
 	}
 	c.audit.Detail, _ = json.Marshal(req) // it was decoded from JSON

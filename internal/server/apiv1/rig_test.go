@@ -74,7 +74,8 @@ func newRig(t *testing.T) *rig {
 	r.fleet.Seen(web, time.Now())
 	r.fleet.Seen(plain, time.Now())
 	r.sender = webhook.New(webhook.Config{Store: s, Hosts: r.fleet, Now: time.Now, Log: log})
-	r.handler = apiv1.New(apiv1.Config{Rooms: admission.New(),
+	r.handler = apiv1.New(apiv1.Config{
+		Rooms:    admission.New(),
 		Webhooks: apiv1.Webhooks{Store: s, Sender: r.sender},
 		Gate:     believing{s}, Engine: r.engine, Directory: r.fleet, Listing: s, Events: s, Results: s, Accounts: apiv1.Accounts{Apps: s, Users: s, Tokens: s},
 		Audit: recorder{s}, History: s, Fullness: s, Log: log,

@@ -82,7 +82,7 @@ func (t *targetRequest) id() process.ID { return process.ID{Namespace: t.Namespa
 // createOperation stores an operation and answers with it; the engine carries it out.
 func (h *Handler) createOperation(ctx context.Context, c *call) (reply, error) {
 	var req operationRequest
-	if err := c.decode(&req); err != nil {
+	if err := c.decode(ctx, &req); err != nil {
 		return reply{}, err
 	}
 	if err := req.validate(); err != nil {

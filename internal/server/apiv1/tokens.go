@@ -142,7 +142,7 @@ func noDesk() error {
 // createJoinToken makes a token that hosts can join with. It is shown this once.
 func (h *Handler) createJoinToken(ctx context.Context, c *call) (reply, error) {
 	var req joinTokenRequest
-	if err := c.decode(&req); err != nil {
+	if err := c.decode(ctx, &req); err != nil {
 		return reply{}, err
 	}
 	c.audit.Detail, _ = json.Marshal(req) // it was decoded from JSON

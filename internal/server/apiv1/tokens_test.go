@@ -27,8 +27,9 @@ func (quiet) Restore(string) error { return nil }
 func withDesk(t *testing.T) *rig {
 	t.Helper()
 	r := newRig(t)
-	r.handler = apiv1.New(apiv1.Config{Rooms: admission.New(),
-		Gate: believing{r.store}, Engine: r.engine, Directory: r.fleet, Audit: recorder{r.store}, History: r.store, Fullness: r.store,
+	r.handler = apiv1.New(apiv1.Config{
+		Rooms: admission.New(),
+		Gate:  believing{r.store}, Engine: r.engine, Directory: r.fleet, Audit: recorder{r.store}, History: r.store, Fullness: r.store,
 		Log: r.handler.Log,
 		Joining: apiv1.Joining{Store: r.store, Desk: enrol.New(enrol.Config{
 			Store: r.store, Directory: r.fleet, Broker: quiet{}, Fingerprint: func(store.JoinToken) string { return strings.Repeat("ab", 32) }, Now: time.Now,

@@ -36,7 +36,7 @@ func (r *userRequest) change(u *store.User) {
 
 func (h *Handler) createUser(ctx context.Context, c *call) (reply, error) {
 	var req userRequest
-	if err := c.decode(&req); err != nil {
+	if err := c.decode(ctx, &req); err != nil {
 		return reply{}, err
 	}
 	c.audit.Target = clip(req.Name)
@@ -79,7 +79,7 @@ func (h *Handler) getUser(ctx context.Context, c *call) (reply, error) {
 func (h *Handler) changeUser(ctx context.Context, c *call) (reply, error) {
 	name := c.subject("name")
 	var req userRequest
-	if err := c.decode(&req); err != nil {
+	if err := c.decode(ctx, &req); err != nil {
 		return reply{}, err
 	}
 	if req.Name != "" && req.Name != name {
@@ -124,7 +124,7 @@ const maxTTL = 10 * 365 * 24 * time.Hour
 func (h *Handler) createToken(ctx context.Context, c *call) (reply, error) {
 	name := c.subject("name")
 	var req tokenRequest
-	if err := c.decode(&req); err != nil {
+	if err := c.decode(ctx, &req); err != nil {
 		return reply{}, err
 	}
 	if most := int64(maxTTL / time.Second); req.TTLSeconds < 0 || req.TTLSeconds > most {

@@ -163,7 +163,7 @@ func secretOf(given *string) (string, error) {
 // createWebhook makes a webhook, whose alarms begin now. Its secret is shown this once.
 func (h *Handler) createWebhook(ctx context.Context, c *call) (reply, error) {
 	var req webhookRequest
-	if err := c.decode(&req); err != nil {
+	if err := c.decode(ctx, &req); err != nil {
 		return reply{}, err
 	}
 	c.audit.Target = clip(req.Name)
@@ -253,7 +253,7 @@ func (h *Handler) webhookReply(ctx context.Context, status int, s store.Subscrip
 func (h *Handler) changeWebhook(ctx context.Context, c *call) (reply, error) {
 	name := c.subject("name")
 	var req webhookRequest
-	if err := c.decode(&req); err != nil {
+	if err := c.decode(ctx, &req); err != nil {
 		return reply{}, err
 	}
 	c.audit.Detail = req.detail()
@@ -284,7 +284,7 @@ type webhookSecretRequest struct {
 func (h *Handler) rotateWebhook(ctx context.Context, c *call) (reply, error) {
 	name := c.subject("name")
 	var req webhookSecretRequest
-	if err := c.decode(&req); err != nil {
+	if err := c.decode(ctx, &req); err != nil {
 		return reply{}, err
 	}
 	secret, err := secretOf(req.Secret)

@@ -217,7 +217,7 @@ func TestLongTexts(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.submit("t", process.Query, "agent-0")
 		item := r.takenOne().Item
-		long := "begin" + strings.Repeat("é", 1<<20) + "end"
+		long := "begin" + strings.Repeat("é", 1<<17) + "end"
 		status := process.Status{Message: long, Instance: process.Instance{Cmdline: "short"}}
 		r.report("agent-0", wire.Report{
 			Observed: []wire.Observation{{Process: process.ID{Namespace: "ns", Name: "nginx"}, Status: status, Spec: &process.Spec{}}},

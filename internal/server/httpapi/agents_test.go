@@ -146,9 +146,11 @@ func TestUpgradeToAgentID(t *testing.T) {
 	if success, failed = upgrade(`{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": "0:10.0.0.1"}`); len(success) != 1 || len(failed) != 0 || w.agents[1].Assigned != "" {
 		t.Errorf("taking it back: %v, %v, %+v", success, failed, w.agents[1])
 	}
-	for _, body := range []string{`{}`, `{"hosts": []}`, `{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 0}]}`, `{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": ""}]}`,
+	for _, body := range []string{
+		`{}`, `{"hosts": []}`, `{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 0}]}`, `{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": ""}]}`,
 		`{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": "*"}]}`, `{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": "0:10.0.0.?"}]}`,
-		`{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": "a b"}]}`} {
+		`{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": "a b"}]}`,
+	} {
 		w.post(gatewayV2+"upgrade_to_agent_id", body).refused(t, 200, 1306406)
 	}
 	// The address of another host is no id for this one, in whatever spelling, and nothing of the call is done.

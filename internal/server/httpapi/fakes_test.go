@@ -98,7 +98,8 @@ func newWorld(t *testing.T) *world {
 
 // serve makes the handler, which believes the given gateways.
 func (w *world) serve(trusted ...netip.Prefix) {
-	w.handler = httpapi.New(httpapi.Config{Rooms: admission.New(),
+	w.handler = httpapi.New(httpapi.Config{
+		Rooms: admission.New(),
 		Tasks: w, Repeats: w, Observations: w, Groups: w, Audit: w, Engine: w, Directory: w,
 		Gate: gate.New(gate.Config{Store: w, Login: w, Now: func() time.Time { return w.now }}), TrustedGateways: trusted,
 		Ready: func() error { return w.notReady },
