@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -145,7 +146,9 @@ func TestManyToRestore(t *testing.T) {
 		for i := range all {
 			observed = append(observed, wire.Observation{Process: proc(fmt.Sprint(i)), Status: process.Status{Revision: uint64(1 + (i*7919)%all)}, Spec: large})
 		}
-		r.report("agent-0", wire.Report{Observed: observed})
+		for part := range slices.Chunk(observed, 500) {
+			r.report("agent-0", wire.Report{Observed: part})
+		}
 		disk := map[process.ID]uint64{}
 		observed = nil
 		for i := range gone {
@@ -153,7 +156,9 @@ func TestManyToRestore(t *testing.T) {
 			observed = append(observed, o)
 			disk[o.Process] = 1
 		}
-		r.report("agent-0", wire.Report{Observed: observed})
+		for part := range slices.Chunk(observed, 500) {
+			r.report("agent-0", wire.Report{Observed: part})
+		}
 		latest, rounds := uint64(0), 0
 		for more := true; more; rounds++ {
 			var records []wire.Held
