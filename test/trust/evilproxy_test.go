@@ -92,10 +92,13 @@ func takeOver(t *testing.T) *evilProxy {
 // challenge has whoever connects sign a text, and returns what came of that: CONNECT, or an ended connection.
 func (e *evilProxy) challenge(text string) (signature string) {
 	e.f.T.Helper()
-	l, err := tls.Listen("tcp", e.at, e.shown)
-	if err != nil {
-		e.f.T.Fatal(err)
-	}
+	var l net.Listener
+	var err error
+	// An agent that knocks while nobody listens may hold the port for a moment: it can be given the same one for its own end.
+	harness.Eventually(e.f.T, "the port of the proxy", func() bool {
+		l, err = tls.Listen("tcp", e.at, e.shown)
+		return err == nil
+	})
 	defer l.Close() //nolint:errcheck // nothing was written
 	conn, err := l.Accept()
 	if err != nil {

@@ -150,16 +150,30 @@ func TrimFile(path string) error {
 	return err
 }
 
+// maxLooks is how often the end of a file that grows is read before it is cut.
+const maxLooks = 8
+
 // trim cuts a large file to its end and returns how much was dropped.
 func trim(f *os.File) (dropped int64, err error) {
 	info, err := f.Stat()
 	if err != nil || Held(info) <= MaxOutput {
 		return 0, err
 	}
+	// What is written between the look and the cut is lost. Whoever writes without a pause loses something anyhow; of others nothing is
+	// written while the size stands.
+	var tail []byte
 	size := info.Size()
-	tail, err := section(f, max(size-keep, 0), keep)
-	if err != nil {
-		return 0, err
+	for range maxLooks {
+		if tail, err = section(f, max(size-keep, 0), keep); err != nil {
+			return 0, err
+		}
+		if info, err = f.Stat(); err != nil {
+			return 0, fmt.Errorf("cannot look at output: %w", err)
+		}
+		if info.Size() == size {
+			break
+		}
+		size = info.Size()
 	}
 	if err := f.Truncate(0); err != nil {
 		return 0, fmt.Errorf("cannot trim output: %w", err)
