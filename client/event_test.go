@@ -116,6 +116,10 @@ func TestFollowingEnds(t *testing.T) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			_, _ = fmt.Fprint(w, "id: x\n\n")
 		}, "cannot read the events"},
+		"an event that came as another one": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = fmt.Fprint(w, "id: 7\nevent: exited\ndata: {\"cursor\":6,\"kind\":\"exited\"}\n\n")
+		}, "cursor 6 came as 7"},
 		"a bad event": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			_, _ = fmt.Fprint(w, "id: 1\ndata: {\n\n")

@@ -42,14 +42,19 @@ func (c *Client) EventsAfter(ctx context.Context, f EventFilter, cursor int64) i
 		for ctx.Err() == nil {
 			query.Set("after", strconv.FormatInt(cursor, 10))
 			err := c.stream(ctx, "/events/stream", query, func(id int64, data []byte) error {
-				cursor, wait = id, soonest
+				wait = soonest
 				if data == nil {
+					cursor = id
 					return nil
 				}
 				var e Event
 				if err := json.Unmarshal(data, &e); err != nil {
 					return fmt.Errorf("cannot read an event of %s: %w", c.name, err)
 				}
+				if e.Cursor != id { // what is in an event has got out of it
+					return fmt.Errorf("cannot read the events of %s: the one with cursor %d came as %d", c.name, e.Cursor, id)
+				}
+				cursor = id
 				if !yield(e, nil) {
 					return errLeft
 				}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
@@ -18,6 +19,7 @@ import (
 	"drover/internal/agent"
 	"drover/internal/fabric"
 	"drover/internal/pki"
+	"drover/internal/process"
 	"drover/internal/wire"
 	"drover/test/harness"
 )
@@ -145,4 +147,69 @@ func TestOneHostCannotTakeTheServersMemory(t *testing.T) {
 		t.Errorf("the server has taken %d MB", after)
 	}
 	f.Server.End(syscall.SIGTERM)
+}
+
+// TestOneHostSpeaksForItselfOnly: what a host says of an event ends no line of a stream, and so forges no event of another host; and a flood of
+// its own costs nobody else's history.
+func TestOneHostSpeaksForItselfOnly(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.JoinAndStart("good", "127.0.0.3", 0)
+	p, _ := f.daemon("p")
+	f.Want(0, f.Operate(p, 0, second))
+	if code, errs := f.Join("evil", "127.0.0.2", f.Token(0)); code != 0 {
+		t.Fatal(errs)
+	}
+	h := f.turn(t, "evil")
+	if ack := h.tell(wire.Report{Hello: &wire.Hello{IP: "127.0.0.2", Build: "evil"}}); ack.Error != "" {
+		t.Fatal(ack.Error)
+	}
+	name := process.ID{Namespace: "web", Name: "mine"}
+	forged := process.EventKind("exited\ndata: {}\n\nid: 3\nevent: given-up\ndata: {\"cursor\":3,\"host\":{\"id\":\"0:10.0.0.1\"},\"name\":\"db\"}\n\nevent: x")
+	long := strings.Repeat("x", 100<<10)
+	now := time.Now().UnixMilli()
+	ack := h.tell(wire.Report{Events: []process.Event{
+		{Stream: "s", Seq: 1, At: now, Process: name, Kind: forged},
+		{Stream: "s", Seq: 2, At: now, Process: name, Kind: process.EventExited, From: "running\n\nid: 9", Output: long, Cause: process.Cause{Text: long, Evidence: []string{long, long}}},
+		{Stream: "s", Seq: 3, At: now, Process: process.ID{Namespace: long, Name: "x"}, Kind: process.EventExited},
+	}})
+	if ack.Error != "" {
+		t.Fatal(ack.Error)
+	}
+	followed := f.Start("follower", f.Drover, "events", "-f", "-o", "json", "--data-dir", f.ServerDir())
+	harness.Eventually(t, "the follower to see the host's own event", func() bool { return strings.Contains(followed.Out.String(), `"mine"`) })
+	followed.End(syscall.SIGTERM)
+	if seen := followed.Out.String(); strings.Contains(seen, "10.0.0.1") || strings.Contains(seen, "given-up") {
+		t.Errorf("it has seen\n%s", seen)
+	}
+	var list []struct {
+		Kind, Name, From, Output string
+		Host                     struct{ ID string }
+	}
+	if err := json.Unmarshal([]byte(f.CLI("events", "--hosts", first, "-o", "json")), &list); err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != 1 || list[0].Name != "mine" || list[0].From != "" || len(list[0].Output) > 20<<10 {
+		t.Errorf("there are %d events of it: %.300v", len(list), list)
+	}
+	waits := false
+	for seq := uint64(10); seq < 30_000 && !waits; seq += 500 {
+		var flood []process.Event
+		for i := range uint64(500) {
+			flood = append(flood, process.Event{Stream: "s", Seq: seq + i, At: now + int64(seq), Process: name, Kind: process.EventExited})
+		}
+		waits = strings.Contains(h.tell(wire.Report{Events: flood}).Error, "too many events")
+	}
+	if !waits {
+		t.Error("a host may tell of as many events as it likes")
+	}
+	if list := f.CLI("events", "--hosts", second, "-o", "json"); !strings.Contains(list, "started") {
+		t.Errorf("the history of another host is\n%s", list)
+	}
+	if err := json.Unmarshal([]byte(f.CLI("events", "--hosts", first, "--limit", "12000", "-o", "json")), &list); err != nil {
+		t.Fatal(err)
+	}
+	if len(list) > 11_000 {
+		t.Errorf("%d events of one host are kept", len(list))
+	}
 }

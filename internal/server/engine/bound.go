@@ -1,19 +1,38 @@
 package engine
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"drover/internal/process"
 )
 
-// maxText is how much of a text of an agent's is kept, in bytes: the two ends of it. Agents cut what commands have written to less than
-// half of that; this is for one that does not.
-const maxText = 128 << 10
+// How much of what an agent says is kept; texts in bytes. Agents cut most of it to half or less; this is for one that does not. Of a long
+// text the two ends are kept, of a list the first entries.
+const (
+	// maxText is for the text of an outcome, which holds what a command has written, and of a message and a command line.
+	maxText = 128 << 10
+	// maxSaid is for every other text that may be long: output, evidence, answers of probes.
+	maxSaid = 8 << 10
+	// maxWord is for what is one word or name.
+	maxWord = 255
+	// maxPath is for a path.
+	maxPath = process.MaxPath
+	// maxList is for lists in a status or an event, maxFiles for configuration files.
+	maxList  = 16
+	maxFiles = 256
+	// maxSamples is for the samples and the scores of a breach.
+	maxSamples = 100
+	// maxEvent is the longest event as it is stored; one that is longer loses its proofs.
+	maxEvent = 16 << 10
+)
 
 // shortened returns an outcome whose texts are not too long.
 func shortened(o process.Outcome) process.Outcome {
-	o.Text = ends(o.Text)
+	o.Text, o.Cause = ends(o.Text, maxText), shortWord(o.Cause)
 	if o.Status != nil {
 		status := shortenedStatus(*o.Status)
 		o.Status = &status
@@ -21,18 +40,113 @@ func shortened(o process.Outcome) process.Outcome {
 	return o
 }
 
-// shortenedStatus returns a status whose texts are not too long.
+// shortenedStatus returns a status whose texts and lists are not too long. It shares no memory with the given one that would be changed.
 func shortenedStatus(s process.Status) process.Status {
-	s.Message, s.Instance.Cmdline = ends(s.Message), ends(s.Instance.Cmdline)
+	s.Message, s.Instance.Cmdline = ends(s.Message, maxText), ends(s.Instance.Cmdline, maxText)
+	s.Want, s.State, s.ProcName, s.Instance.Stat = shortWord(s.Want), shortWord(s.State), shortWord(s.ProcName), shortWord(s.Instance.Stat)
+	s.Instance.Version, s.Instance.Health = ends(s.Instance.Version, maxSaid), ends(s.Instance.Health, maxSaid)
+	s.Health, s.Version = shortAnswer(s.Health), shortAnswer(s.Version)
+	s.Cause = shortCause(s.Cause)
+	s.Further = slices.Clone(s.Further[:min(len(s.Further), maxList)])
+	for i := range s.Further {
+		s.Further[i] = shortCause(s.Further[i])
+	}
+	s.Runs = slices.Clone(s.Runs[:min(len(s.Runs), maxList)])
+	for i := range s.Runs {
+		s.Runs[i].Output = ends(s.Runs[i].Output, maxSaid)
+	}
+	s.Config = slices.Clone(s.Config[:min(len(s.Config), maxFiles)])
+	for i := range s.Config {
+		d := &s.Config[i]
+		d.Path, d.Want, d.Have, d.Problem = ends(d.Path, maxPath), shortWord(d.Want), shortWord(d.Have), shortWord(d.Problem)
+	}
 	return s
 }
 
+func shortAnswer(a *process.Answer) *process.Answer {
+	if a == nil {
+		return nil
+	}
+	short := *a
+	short.Text = ends(short.Text, maxSaid)
+	return &short
+}
+
+func shortCause(c process.Cause) process.Cause {
+	c.ID, c.Text = shortWord(c.ID), ends(c.Text, maxSaid)
+	c.Evidence = slices.Clone(c.Evidence[:min(len(c.Evidence), maxList)])
+	for i, text := range c.Evidence {
+		c.Evidence[i] = ends(text, maxSaid)
+	}
+	return c
+}
+
+// shortEvent returns an event as it may be stored, and false for one that is none: it has no name of its own or no process, or is of a kind
+// that there is not. Readers of streams and of pages take its words for ours.
+func shortEvent(e process.Event) (process.Event, bool) {
+	if e.Stream == "" || len(e.Stream) > maxStream || e.Seq == 0 || e.Seq > maxSeq || !slices.Contains(process.EventKinds(), e.Kind) {
+		return e, false
+	}
+	if len(e.Process.Namespace) > process.MaxName || len(e.Process.Name) > process.MaxName {
+		return e, false
+	}
+	states := process.States()
+	if !slices.Contains(states, e.From) {
+		e.From = ""
+	}
+	if !slices.Contains(states, e.To) {
+		e.To = ""
+	}
+	e.Cause, e.Output = shortCause(e.Cause), ends(e.Output, maxSaid)
+	e.Actor.Kind, e.Actor.App, e.Actor.User, e.Actor.Operation = shortWord(e.Actor.Kind), shortWord(e.Actor.App), shortWord(e.Actor.User), shortWord(e.Actor.Operation)
+	if e.Breach != nil {
+		b := *e.Breach
+		b.Resource, b.Group = shortWord(b.Resource), shortWord(b.Group)
+		b.Samples = b.Samples[max(0, len(b.Samples)-maxSamples):]
+		b.Scores = b.Scores[:min(len(b.Scores), maxSamples)]
+		e.Breach = &b
+	}
+	if isLong(&e) {
+		e.Output, e.Cause.Text, e.Cause.Evidence = ends(e.Output, maxSaid/8), ends(e.Cause.Text, maxSaid/8), nil
+		if e.Breach != nil {
+			e.Breach.Scores = nil
+		}
+	}
+	return e, true
+}
+
+// isLong reports whether an event is longer than one may be. As a rule that is seen without encoding it.
+func isLong(e *process.Event) bool {
+	const grows = 6 // what has to be escaped
+	size := len(e.Output) + len(e.Cause.Text)
+	for _, text := range e.Cause.Evidence {
+		size += len(text)
+	}
+	if e.Breach == nil && size < maxEvent/2/grows {
+		return false
+	}
+	text, err := json.Marshal(e)
+	return err != nil || len(text) > maxEvent
+}
+
+// shortWord returns what is meant to be one word, cut to the length of one.
+func shortWord[T ~string](word T) T {
+	if len(word) <= maxWord {
+		return word
+	}
+	n := maxWord
+	for n > 0 && !utf8.RuneStart(word[n]) {
+		n--
+	}
+	return word[:n]
+}
+
 // ends leaves out the middle of a text that is too long.
-func ends(text string) string {
-	if len(text) <= maxText {
+func ends(text string, most int) string {
+	if len(text) <= most {
 		return text
 	}
-	const half = maxText / 2
+	half := most / 2
 	return strings.ToValidUTF8(text[:half], "") + fmt.Sprintf("\n… %d bytes were left out by the server …\n", len(text)-2*half) +
 		strings.ToValidUTF8(text[len(text)-half:], "")
 }

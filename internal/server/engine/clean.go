@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"math"
+	"slices"
 	"time"
 )
 
@@ -62,9 +65,50 @@ func (c *cleaner) pass(ctx context.Context, now time.Time) error {
 	return errors.Join(
 		prune("tasks", c.store.PruneTasks, c.tasks, cleanTasks),
 		prune("audit rows", c.store.PruneAudit, c.audit, cleanAudit),
-		prune("events", func(ctx context.Context, before time.Time, limit int) (int, error) {
-			return c.store.PruneEvents(ctx, before, c.mostEvents, limit)
-		}, c.events, cleanEvents),
+		prune("events", c.store.PruneEvents, c.events, cleanEvents),
+		c.share(ctx),
 		prune("removals of processes", c.store.PruneConfirmed, c.removals, cleanRemovals),
 	)
+}
+
+// share leaves all agents together as many events as there may be: those that have most lose theirs first.
+func (c *cleaner) share(ctx context.Context) error {
+	counts, err := c.store.CountEvents(ctx)
+	if err != nil {
+		return err
+	}
+	most := min(mostOfAgent, shareOf(slices.Collect(maps.Values(counts)), c.mostEvents))
+	for agent, n := range counts {
+		if n <= most {
+			continue
+		}
+		c.log.InfoContext(ctx, "events of a host were removed, as there are too many", "agent", agent, "events", n-most)
+		if err := trim(ctx, c.store, agent, most); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shareOf returns how many of a kind each may have, so that all have no more than room together, and none has less than it could.
+func shareOf(counts []int, room int) int {
+	slices.Sort(counts)
+	for i, n := range counts {
+		each := room / (len(counts) - i)
+		if n > each {
+			return each
+		}
+		room -= n
+	}
+	return math.MaxInt
+}
+
+// trim leaves an agent the newest of its events.
+func trim(ctx context.Context, s Store, agent string, keep int) error {
+	for {
+		n, err := s.TrimEvents(ctx, agent, keep, cleanEvents)
+		if err != nil || n < cleanEvents {
+			return err
+		}
+	}
 }

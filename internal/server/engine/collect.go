@@ -29,8 +29,9 @@ type collector struct {
 	returned func(agent string)
 	happened func()
 	guard    Guard
-	// kept is how long events are kept, and are known.
-	kept time.Duration
+	// kept is how long events are kept, and are known; shares is how many of them each agent has told.
+	kept   time.Duration
+	shares *shares
 	// settled is called with the items of which a report has told.
 	settled func(item string)
 	// introduced is called with what an agent that introduces itself says of its process groups.
@@ -70,7 +71,9 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte, signe
 			c.directory.Clock(agent, time.UnixMilli(r.At).Sub(now))
 		}
 		ack.Desired, err = c.take(ctx, agent, r)
-		if _, full := errors.AsType[*store.FullError](err); full { // all of it comes again, and callers need not wait for that
+		_, full := errors.AsType[*store.FullError](err)
+		_, tooMany := errors.AsType[*tooManyError](err)
+		if full || tooMany || errors.Is(err, store.ErrTooManyProcesses) { // all of it comes again, and callers need not wait for that
 			err = errors.Join(err, c.progress(ctx, agent, r.Progress))
 		}
 		if err == nil {
@@ -203,37 +206,52 @@ func (c *collector) observe(ctx context.Context, from store.ReportMark, r *wire.
 }
 
 // history stores what has happened, and tells those who wait for it. What happened longer ago than events are kept is not stored: it may
-// have been before, and be sent again.
+// have been before, and be sent again. An agent that has told more than agents do has to wait, and to tell the rest later.
 func (c *collector) history(ctx context.Context, agent string, all []process.Event) error {
-	events, old, nameless := make([]process.Event, 0, len(all)), 0, 0
-	oldest := c.clock.now().Add(-c.kept).UnixMilli()
-	for _, e := range all {
-		// One without a name could not be told from others: the agent is out of its mind, and must not be stuck with it.
-		if e.Stream == "" || len(e.Stream) > maxStream || e.Seq == 0 || e.Seq > math.MaxInt64 {
-			nameless++
-			continue
-		}
-		if e.At < oldest {
+	if len(all) == 0 {
+		return nil
+	}
+	now := c.clock.now()
+	events, old, strange := make([]process.Event, 0, len(all)), 0, 0
+	oldest := now.Add(-c.kept).UnixMilli()
+	for i := range all {
+		e, ok := shortEvent(all[i])
+		switch {
+		case !ok: // the agent is out of its mind, and must not be stuck with it
+			strange++
+		case e.At < oldest:
 			old++
-			continue
+		default:
+			events = append(events, e)
 		}
-		events = append(events, e)
+	}
+	if strange > 0 {
+		c.log.WarnContext(ctx, "events that are none were dropped: without a name, or of no kind that there is", "agent", agent, "events", strange)
 	}
 	if old > 0 {
 		c.log.WarnContext(ctx, "events from longer ago than events are kept were dropped", "agent", agent, "events", old)
 	}
-	if nameless > 0 {
-		c.log.WarnContext(ctx, "events without a name were dropped", "agent", agent, "events", nameless)
-	}
 	if len(events) == 0 {
 		return nil
 	}
-	stored, err := c.store.PutEvents(ctx, agent, c.clock.now(), events)
-	if err == nil && stored > 0 {
+	if wait := c.shares.take(agent, len(events), now); wait > 0 {
+		return &tooManyError{wait: wait}
+	}
+	stored, err := c.store.PutEvents(ctx, agent, now, events)
+	if err != nil {
+		return err
+	}
+	if stored > 0 {
 		c.happened()
 	}
-	return err
+	if c.shares.stored(agent, stored) {
+		return trim(ctx, c.store, agent, mostOfAgent)
+	}
+	return nil
 }
+
+// maxSeq is the greatest number of an event.
+const maxSeq = math.MaxInt64
 
 // maxStream is the longest name of a stream of events.
 const maxStream = 64

@@ -3,6 +3,7 @@ package engine_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -179,7 +180,7 @@ func TestNothingIsAcknowledgedThatIsNotStored(t *testing.T) {
 		`{"progress":[{"item":"1","limit":5}]}`,
 		`{"progress":[{"item":"1","outcome":{"text":"success"}}]}`,
 		`{"observed":[{"process":{"name":"a"}}]}`,
-		`{"events":[{"stream":"s","seq":1,"at":9007199254740991}]}`,
+		`{"events":[{"stream":"s","seq":1,"kind":"exited","at":9007199254740991}]}`,
 	} {
 		if reply := string(e.HandleReport(t.Context(), "x", []byte(report), true)); !strings.Contains(reply, "disk full") {
 			t.Errorf("%s was answered with %s", report, reply)
@@ -217,8 +218,11 @@ func TestLongTexts(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.submit("t", process.Query, "agent-0")
 		item := r.takenOne().Item
-		long := "begin" + strings.Repeat("é", 1<<17) + "end"
-		status := process.Status{Message: long, Instance: process.Instance{Cmdline: "short"}}
+		long := "begin" + strings.Repeat("é", 70<<10) + "end"
+		status := process.Status{
+			Message: long, Instance: process.Instance{Cmdline: "short"}, Cause: process.Cause{ID: process.CauseID(long), Text: long, Evidence: []string{long}},
+			Health: &process.Answer{Text: long}, Runs: []process.Run{{Output: long}}, Config: []process.Drift{{Path: long}},
+		}
 		r.report("agent-0", wire.Report{
 			Observed: []wire.Observation{{Process: process.ID{Namespace: "ns", Name: "nginx"}, Status: status, Spec: &process.Spec{}}},
 			Progress: []wire.Progress{{Item: item, Outcome: &process.Outcome{Fault: process.Failed, Text: long, Status: &status}}},
@@ -240,6 +244,10 @@ func TestLongTexts(t *testing.T) {
 		}
 		err = r.db.GetObserved(t.Context(), process.ID{Namespace: "ns", Name: "nginx"}, []string{"agent-0"}, func(o store.Observed) error {
 			check("state", o.Status.Message)
+			text, err := json.Marshal(o.Status)
+			if err != nil || len(text) > 200<<10 || o.Status.Cause.Evidence[0] == "" || o.Status.Runs[0].Output == "" {
+				t.Errorf("the state takes %d bytes (%v)", len(text), err)
+			}
 			if o.Status.Instance.Cmdline != "short" {
 				t.Errorf("command line %q", o.Status.Instance.Cmdline)
 			}

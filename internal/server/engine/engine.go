@@ -157,7 +157,7 @@ func New(c Config) *Engine {
 	e.collect = &collector{
 		store: c.Store, clock: e.clock, directory: c.Directory, log: c.Log,
 		begun: e.sweep.wake.raise, outcomes: told, returned: e.dispatch.returned, happened: e.happened,
-		introduced: e.restore, settled: e.receipts.settled, guard: c.Guard, kept: c.EventRetention,
+		introduced: e.restore, settled: e.receipts.settled, guard: c.Guard, kept: c.EventRetention, shares: newShares(),
 		reconcile: (&reconciler{store: c.Store, clock: e.clock, key: c.Key, log: c.Log}).answer,
 	}
 	e.clean = &cleaner{

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -147,7 +149,8 @@ func TestSpread(t *testing.T) {
 type oldRows struct {
 	Store
 	tasks, audit  int
-	events, keep  int
+	events        int
+	shares        map[string]int
 	removals      int
 	before        [4]time.Time
 	largestDelete int
@@ -161,9 +164,19 @@ func (o *oldRows) PruneAudit(_ context.Context, before time.Time, limit int) (in
 	return o.prune(1, &o.audit, before, limit), nil
 }
 
-func (o *oldRows) PruneEvents(_ context.Context, before time.Time, keep, limit int) (int, error) {
-	o.keep = keep
+func (o *oldRows) PruneEvents(_ context.Context, before time.Time, limit int) (int, error) {
 	return o.prune(2, &o.events, before, limit), nil
+}
+
+func (o *oldRows) CountEvents(context.Context) (map[string]int, error) {
+	return maps.Clone(o.shares), nil
+}
+
+func (o *oldRows) TrimEvents(_ context.Context, agent string, keep, limit int) (int, error) {
+	n := min(o.shares[agent]-keep, limit)
+	o.shares[agent] -= n
+	o.largestDelete = max(o.largestDelete, n)
+	return n, nil
 }
 
 func (o *oldRows) PruneConfirmed(_ context.Context, before time.Time, limit int) (int, error) {
@@ -179,19 +192,71 @@ func (o *oldRows) prune(which int, left *int, before time.Time, limit int) int {
 }
 
 func TestClean(t *testing.T) {
-	rows := &oldRows{tasks: 105, audit: 1000, events: 1234, removals: 501}
+	rows := &oldRows{tasks: 105, audit: 1000, events: 1234, removals: 501, shares: map[string]int{"quiet": 10, "loud": 5000, "louder": 100_000}}
 	now := time.Unix(1e9, 0)
 	c := &cleaner{
-		store: rows, log: slog.New(slog.DiscardHandler), tasks: time.Hour, audit: 2 * time.Hour, events: 3 * time.Hour, removals: 4 * time.Hour, mostEvents: 7,
+		store: rows, log: slog.New(slog.DiscardHandler), tasks: time.Hour, audit: 2 * time.Hour, events: 3 * time.Hour, removals: 4 * time.Hour, mostEvents: 2010,
 	}
 	if err := c.pass(t.Context(), now); err != nil {
 		t.Fatal(err)
 	}
-	if rows.tasks != 0 || rows.audit != 0 || rows.events != 0 || rows.removals != 0 || rows.keep != 7 || rows.largestDelete > 500 {
+	if rows.tasks != 0 || rows.audit != 0 || rows.events != 0 || rows.removals != 0 || rows.largestDelete > 500 {
 		t.Errorf("left are %d tasks, %d audit rows, %d events and %d removals; %d were removed at once", rows.tasks, rows.audit, rows.events, rows.removals, rows.largestDelete)
+	}
+	if want := map[string]int{"quiet": 10, "loud": 1000, "louder": 1000}; !maps.Equal(rows.shares, want) {
+		t.Errorf("left are events of %v, want %v", rows.shares, want)
 	}
 	if want := [4]time.Time{now.Add(-time.Hour), now.Add(-2 * time.Hour), now.Add(-3 * time.Hour), now.Add(-4 * time.Hour)}; rows.before != want {
 		t.Errorf("removed what was older than %v, want %v", rows.before, want)
+	}
+}
+
+func TestShareOf(t *testing.T) {
+	for _, c := range []struct {
+		counts     []int
+		room, want int
+	}{
+		{nil, 10, math.MaxInt}, {[]int{3, 4}, 10, math.MaxInt}, {[]int{3, 7}, 10, math.MaxInt}, {[]int{3, 8}, 10, 7}, {[]int{9, 9, 1}, 10, 4}, {[]int{5, 5, 5}, 2, 0},
+	} {
+		if got := shareOf(c.counts, c.room); got != c.want {
+			t.Errorf("%v in %d: %d, want %d", c.counts, c.room, got, c.want)
+		}
+	}
+}
+
+// TestEventsHaveARate: whoever tells too many comes again with them, and nobody else has to.
+func TestEventsHaveARate(t *testing.T) {
+	s, now := newShares(), time.Unix(1e9, 0)
+	told := 0
+	for s.take("loud", 500, now) == 0 {
+		told += 500
+	}
+	if told != eventBurst {
+		t.Errorf("%d were taken at once", told)
+	}
+	if wait := s.take("loud", 500, now); wait != 5*time.Second {
+		t.Errorf("it has to wait for %v", wait)
+	}
+	if wait := s.take("quiet", 500, now); wait != 0 {
+		t.Errorf("another one has to wait for %v", wait)
+	}
+	now = now.Add(5 * time.Second)
+	if wait := s.take("loud", 500, now); wait != 0 {
+		t.Errorf("after that it has to wait for %v", wait)
+	}
+	trims := 0
+	for range 25 {
+		if s.stored("loud", 100) {
+			trims++
+		}
+	}
+	if trims != 2 {
+		t.Errorf("2,500 events were looked at %d times", trims)
+	}
+	now = now.Add(time.Hour)
+	s.take("new", 1, now)
+	if len(s.all) != 1 {
+		t.Errorf("%d are remembered", len(s.all))
 	}
 }
 

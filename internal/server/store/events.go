@@ -56,7 +56,17 @@ type Events interface {
 	EventsBefore(ctx context.Context, before EventMark, f EventFilter, limit int) (events []StoredEvent, next EventMark, err error)
 	// LastCursor returns the greatest cursor that was given out, 0 when none was.
 	LastCursor(ctx context.Context) (int64, error)
-	// PruneEvents removes events, up to limit of those stored first: the ones that were received before the given time, and the ones
-	// that are more than keep. It returns how many.
-	PruneEvents(ctx context.Context, before time.Time, keep, limit int) (int, error)
+	// PruneEvents removes events, up to limit of those stored first that were received before the given time, and forgets streams that have
+	// ended long before that. It returns how many events there were.
+	PruneEvents(ctx context.Context, before time.Time, limit int) (int, error)
+	EventShares
+}
+
+// EventShares is how many events there are of each agent.
+type EventShares interface {
+	// CountEvents returns that.
+	CountEvents(ctx context.Context) (map[string]int, error)
+	// TrimEvents removes events of an agent, up to limit of those that happened before its newest ones that it may keep, and forgets the
+	// streams that were heard before its last 1,000. It returns how many events there were.
+	TrimEvents(ctx context.Context, agent string, keep, limit int) (int, error)
 }

@@ -318,10 +318,17 @@ type Observed struct {
 	Spec    *process.Spec
 }
 
+// MostProcesses is how many processes an agent may have. So many that it has had are remembered at least.
+const MostProcesses = 10_000
+
+// ErrTooManyProcesses refuses states of an agent that would have more than MostProcesses.
+var ErrTooManyProcesses = fmt.Errorf("this host has more than %d processes", MostProcesses)
+
 // Observations is the observed state of processes.
 type Observations interface {
 	// PutObserved upserts rows, and removes those of gone, in one transaction. A row with a nil Spec keeps the stored one. It does nothing
-	// and returns ErrOvertaken, ErrOtherSession or ErrEarlierSession where the report that told them is not in its turn.
+	// and returns ErrOvertaken, ErrOtherSession or ErrEarlierSession where the report that told them is not in its turn, and
+	// ErrTooManyProcesses where there would be too many.
 	PutObserved(ctx context.Context, from ReportMark, rows []Observed, gone []Removal) error
 	// ReplaceObserved makes rows all that is known of the agent of the report, beside what is known already of the processes to keep. It is
 	// else as PutObserved.

@@ -105,14 +105,13 @@ func (db *Store) LastCursor(ctx context.Context) (int64, error) {
 	return last, nil
 }
 
-// PruneEvents removes those of the oldest events that are too old or too many, and forgets streams that have long ended.
-func (db *Store) PruneEvents(ctx context.Context, before time.Time, keep, limit int) (int, error) {
+// PruneEvents removes those of the oldest events that are too old, and forgets streams that have long ended.
+func (db *Store) PruneEvents(ctx context.Context, before time.Time, limit int) (int, error) {
 	var pruned int
 	err := db.write(ctx, func(ctx context.Context, tx tx) (err error) {
 		pruned, err = tx.affect(ctx, `DELETE FROM events WHERE cursor IN (
-				SELECT cursor FROM (SELECT cursor, received FROM events WHERE cursor > 0 ORDER BY cursor LIMIT ?) AS oldest
-				WHERE received < ? OR cursor <= (SELECT max(cursor) FROM events) - ?)`,
-			max(limit, 0), nanos(before), max(keep, 0))
+				SELECT cursor FROM (SELECT cursor, received FROM events WHERE cursor > 0 ORDER BY cursor LIMIT ?) AS oldest WHERE received < ?)`,
+			max(limit, 0), nanos(before))
 		if err != nil {
 			return err
 		}
@@ -125,6 +124,43 @@ func (db *Store) PruneEvents(ctx context.Context, before time.Time, keep, limit 
 		return 0, fmt.Errorf("cannot prune events: %w", err)
 	}
 	return pruned, nil
+}
+
+// CountEvents counts the events of each agent.
+func (db *Store) CountEvents(ctx context.Context) (map[string]int, error) {
+	counts := map[string]int{}
+	err := db.query(ctx, func(r *sql.Rows) error {
+		var agent string
+		var n int
+		err := r.Scan(&agent, &n)
+		counts[agent] = n
+		return err
+	}, `SELECT agent, count(*) FROM events GROUP BY agent`)
+	if err != nil {
+		return nil, fmt.Errorf("cannot count events: %w", err)
+	}
+	return counts, nil
+}
+
+// maxStreams is how many streams of an agent are remembered.
+const maxStreams = 1000
+
+// TrimEvents removes the oldest events of an agent that are too many.
+func (db *Store) TrimEvents(ctx context.Context, agent string, keep, limit int) (int, error) {
+	var trimmed int
+	err := db.write(ctx, func(ctx context.Context, tx tx) (err error) {
+		trimmed, err = tx.affect(ctx, `DELETE FROM events WHERE cursor IN (
+				SELECT cursor FROM events WHERE agent = ? ORDER BY at DESC, cursor DESC LIMIT ? OFFSET ?)`, agent, max(limit, 0), max(keep, 0))
+		if err != nil {
+			return err
+		}
+		return tx.exec(ctx, `DELETE FROM event_streams WHERE agent = ? AND stream IN (
+				SELECT stream FROM event_streams WHERE agent = ? ORDER BY heard DESC, stream LIMIT ? OFFSET ?)`, agent, agent, max(limit, 0), maxStreams)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("cannot trim events: %w", err)
+	}
+	return trimmed, nil
 }
 
 // lookAt is how many events a read looks at.

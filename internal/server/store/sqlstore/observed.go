@@ -38,7 +38,7 @@ func (db *Store) PutObserved(ctx context.Context, from store.ReportMark, rows []
 				return err
 			}
 		}
-		return nil
+		return bound(ctx, tx, from.Agent)
 	})
 	if err != nil {
 		return fmt.Errorf("cannot store observations: %w", err)
@@ -84,7 +84,10 @@ func (db *Store) ReplaceObserved(ctx context.Context, from store.ReportMark, row
 				return err
 			}
 		}
-		return put(ctx, tx, encoded)
+		if err := put(ctx, tx, encoded); err != nil {
+			return err
+		}
+		return bound(ctx, tx, agent)
 	})
 	if err != nil {
 		return fmt.Errorf("cannot replace observations: %w", err)
@@ -153,6 +156,22 @@ func put(ctx context.Context, tx tx, rows []encodedObserved) error {
 		}
 	}
 	return nil
+}
+
+// bound fails where an agent has too many processes, and forgets the first of too many that it has had.
+func bound(ctx context.Context, tx tx, agent string) error {
+	var n int
+	if err := tx.value(ctx, &n, `SELECT count(*) FROM observed WHERE agent = ?`, agent); err != nil {
+		return err
+	}
+	if n > store.MostProcesses {
+		return store.ErrTooManyProcesses
+	}
+	if err := tx.value(ctx, &n, `SELECT count(*) FROM confirmed WHERE agent = ?`, agent); err != nil || n <= 3*store.MostProcesses {
+		return err
+	}
+	return tx.exec(ctx, `DELETE FROM confirmed WHERE num IN (
+			SELECT num FROM confirmed WHERE agent = ? AND gone > 0 ORDER BY gone DESC, num DESC LIMIT ? OFFSET ?)`, agent, n, store.MostProcesses)
 }
 
 // GetObserved calls fn for the rows of one process in the order of the agents.

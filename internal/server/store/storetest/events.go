@@ -217,38 +217,70 @@ func pruneEvents(t *testing.T, s store.Store) {
 		_, err := s.PutEvents(ctx, "x", at(time.Duration(second)*time.Second), events)
 		must(t, err)
 	}
-	prune := func(before, keep, limit, want int) {
+	prune := func(before, limit, want int) {
 		t.Helper()
-		n, err := s.PruneEvents(ctx, at(time.Duration(before)*time.Second), keep, limit)
+		n, err := s.PruneEvents(ctx, at(time.Duration(before)*time.Second), limit)
 		must(t, err)
 		if n != want {
 			t.Errorf("%d events were removed, want %d", n, want)
 		}
 	}
-	prune(100, 0, 10, 0)
+	prune(100, 10, 0)
 	put(10, exits("s", 1, 4)...)
 	put(20, exits("s", 5, 10)...)
-	prune(0, 100, 10, 0)
-	prune(15, 100, 3, 3)
-	prune(15, 100, 3, 1)
-	prune(15, 100, 3, 0)
-	prune(15, 4, 10, 2)
-	same(t, "left", []string{"x/s/7", "x/s/8", "x/s/9", "x/s/10"}, named(upwards(t, s, store.EventFilter{}, 2)))
+	prune(0, 10, 0)
+	prune(15, 3, 3)
+	prune(15, 3, 1)
+	prune(15, 3, 0)
+	same(t, "left", []string{"x/s/5", "x/s/6", "x/s/7", "x/s/8", "x/s/9", "x/s/10"}, named(upwards(t, s, store.EventFilter{}, 2)))
+	prune(25, 10, 6)
 	put(30, exits("s", 1, 10)...) // they are known, although they are gone
-	prune(15, 4, 10, 0)
-	prune(15, 0, 10, 4)
 	put(40, exits("s", 11, 11)...)
 	last := upwards(t, s, store.EventFilter{}, 10)
 	if len(last) != 1 || last[0].Cursor != 11 {
 		t.Errorf("after all were removed: %+v", last)
 	}
-	prune(1000, 100, 10, 1)
+	prune(1000, 10, 1)
 	put(50, exits("s", 11, 11)...)
 	const day = 24 * 60 * 60
-	prune(day+41, 100, 10, 0) // its stream was heard last at 40, and is forgotten a day after its events
+	prune(day+41, 10, 0) // its stream was heard last at 40, and is forgotten a day after its events
 	put(50, exits("s", 11, 11)...)
-	prune(1000, 100, 10, 1)
+	prune(1000, 10, 1)
 	cursor, err := s.LastCursor(ctx)
 	must(t, err)
 	same(t, "the last cursor of what is gone", int64(12), cursor)
+}
+
+// trimEvents: an agent loses its oldest events and streams, and no other does.
+func trimEvents(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	putEvents(t, s, "loud", 10, exits("s", 1, 10)...)
+	putEvents(t, s, "quiet", 2, exits("q", 1, 2)...)
+	counts, err := s.CountEvents(ctx)
+	must(t, err)
+	same(t, "counts", map[string]int{"loud": 10, "quiet": 2}, counts)
+	trim := func(agent string, keep, limit, want int) {
+		t.Helper()
+		n, err := s.TrimEvents(ctx, agent, keep, limit)
+		must(t, err)
+		if n != want {
+			t.Errorf("%d events were removed, want %d", n, want)
+		}
+	}
+	trim("loud", 20, 5, 0)
+	trim("nobody", 0, 5, 0)
+	trim("loud", 3, 5, 5)
+	trim("loud", 3, 5, 2)
+	trim("loud", 3, 5, 0)
+	same(t, "left", []string{"loud/s/8", "loud/s/9", "loud/s/10", "quiet/q/1", "quiet/q/2"}, named(upwards(t, s, store.EventFilter{}, 10)))
+	putEvents(t, s, "loud", 0, exits("s", 1, 10)...) // they are known still
+	const streams = 1100
+	for i := range streams {
+		_, err := s.PutEvents(ctx, "loud", at(time.Duration(i+1)*time.Second), exits(fmt.Sprintf("stream-%d", i), 1, 1))
+		must(t, err)
+	}
+	trim("loud", 1, 5000, streams+2)
+	putEvents(t, s, "loud", 0, exits(fmt.Sprintf("stream-%d", streams-1), 1, 1)...)
+	putEvents(t, s, "loud", 1, exits("stream-0", 1, 1)...) // forgotten
+	putEvents(t, s, "quiet", 0, exits("q", 1, 2)...)
 }

@@ -116,6 +116,38 @@ func observations(t *testing.T, s store.Store) {
 	}
 }
 
+// observationsAreBounded: an agent has so many processes and no more, and what it has had is not remembered without end.
+func observationsAreBounded(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	fill := func(from, n int) error {
+		rows := make([]store.Observed, n)
+		for i := range rows {
+			rows[i] = store.Observed{Agent: "a", Process: process.ID{Namespace: "n", Name: fmt.Sprint(from + i)}}
+		}
+		return s.PutObserved(ctx, store.ReportMark{Agent: "a"}, rows, nil)
+	}
+	must(t, fill(0, store.MostProcesses))
+	if err := fill(store.MostProcesses, 1); !errors.Is(err, store.ErrTooManyProcesses) {
+		t.Errorf("one more: %v", err)
+	}
+	must(t, fill(0, 10)) // those that there are
+	gone := make([]store.Removal, 3*store.MostProcesses+1)
+	for i := range gone {
+		gone[i] = store.Removal{Agent: "a", Process: process.ID{Namespace: "n", Name: fmt.Sprint("gone-", i)}, Revision: 1, At: at(time.Duration(i) * time.Second)}
+	}
+	must(t, s.PutObserved(ctx, store.ReportMark{Agent: "a"}, nil, gone))
+	known, err := s.AgentConfirmed(ctx, "a")
+	must(t, err)
+	if len(known) != store.MostProcesses {
+		t.Errorf("%d processes that were there are remembered", len(known))
+	}
+	for _, k := range known {
+		if k.Process.Name == "gone-0" {
+			t.Error("the first of them is remembered, and a later one is not")
+		}
+	}
+}
+
 func observationsReplaced(t *testing.T, s store.Store) {
 	xa, xb, xc, ya := observed("x", "ns", "a", 1), observed("x", "ns", "b", 2), observed("x", "ns", "c", 3), observed("y", "ns", "a", 4)
 	must(t, s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, []store.Observed{xa, xb}, nil))

@@ -140,7 +140,11 @@ func Use(t *testing.T, db store.Store) {
 	}
 	_, err = db.LastCursor(ctx)
 	do(err)
-	_, err = db.PruneEvents(ctx, now, 1, 1)
+	_, err = db.PruneEvents(ctx, now, 1)
+	do(err)
+	_, err = db.CountEvents(ctx)
+	do(err)
+	_, err = db.TrimEvents(ctx, "a", 1, 1)
 	do(err)
 	do(db.PutAgent(ctx, store.Agent{Key: "a"}))
 	_, err = db.ListAgents(ctx)
