@@ -14,8 +14,13 @@ import (
 const grace = 3 * time.Second
 
 // Serve answers HTTP on a listener, which it closes, and blocks until ctx ends or nothing can be accepted any more. When ctx ends, calls
-// under way have 3 s to end; those that are left are cut off, which is no error.
+// under way have 3 s to end; those that are left are cut off, which is no error. Every answer says that its type is not to be guessed.
 func Serve(ctx context.Context, srv *http.Server, l net.Listener) error {
+	handler := srv.Handler
+	srv.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		handler.ServeHTTP(w, r)
+	})
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(l) }()
 	select {

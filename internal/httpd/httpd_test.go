@@ -45,6 +45,9 @@ func TestCallsUnderWayMayEnd(t *testing.T) {
 			go func() {
 				reply, err := http.ReadResponse(bufio.NewReader(near), nil)
 				if err == nil {
+					if got := reply.Header.Get("X-Content-Type-Options"); got != "nosniff" {
+						t.Errorf("the type of the answer may be guessed: %q", got)
+					}
 					err = reply.Body.Close()
 				}
 				answered <- err == nil

@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"log/slog"
+	"net"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -15,8 +17,12 @@ const (
 	// denialEvery is how often the same denial is put on record at most: an agent that was removed and runs on is refused every few
 	// seconds.
 	denialEvery = time.Hour
-	// mostDenials is how many different ones are remembered; beyond that all are forgotten, and some are on record twice.
-	mostDenials = 1000
+	// denialsOfOne is how many different ones of one agent, or of one address, are in that time.
+	denialsOfOne = 20
+	// mostDenied is how many agents and addresses are remembered; beyond that all are forgotten, and some denials are on record twice.
+	mostDenied = 1000
+	// longestDenial is how much of a denial is on record, in bytes: it quotes what was wanted.
+	longestDenial = 300
 )
 
 // denials puts on record what the fabric has refused.
@@ -25,11 +31,17 @@ type denials struct {
 	log   *slog.Logger
 
 	mu   sync.Mutex
-	last map[string]time.Time
+	last map[string]denied // by whom
+}
+
+// denied is what one has been denied since a time.
+type denied struct {
+	since time.Time
+	what  map[string]bool
 }
 
 func newDenials(a *audit.Recorder, log *slog.Logger) *denials {
-	return &denials{audit: a, log: log, last: map[string]time.Time{}}
+	return &denials{audit: a, log: log, last: map[string]denied{}}
 }
 
 // note takes a line of the broker: "ADDRESS - cid:N - what was refused to whom".
@@ -39,7 +51,8 @@ func (d *denials) note(text string) {
 		remote, what = parts[0], parts[2]
 	}
 	now := time.Now()
-	if d.known(what, now) {
+	what = audit.Clip(what, longestDenial)
+	if d.known(deniedOne(remote, text), what, now) {
 		return
 	}
 	row := store.AuditRow{At: now, Action: "fabric", Remote: remote, Targets: 1, Message: what}
@@ -48,15 +61,41 @@ func (d *denials) note(text string) {
 	}
 }
 
-func (d *denials) known(what string, now time.Time) bool {
+// agentKey is how keys of agents and proxies look.
+//
+//nolint:gochecknoglobals // compiled once
+var agentKey = regexp.MustCompile(`\bU[A-Z2-7]{55}\b`)
+
+// deniedOne returns who was denied something: the agent that was let in, else whoever is at the address. All else in the text is the
+// agent's own choice.
+func deniedOne(remote, text string) string {
+	if before, _, proven := strings.Cut(text, "Violation"); proven {
+		if key := agentKey.FindString(before); key != "" {
+			return key
+		}
+	}
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		return remote
+	}
+	return host
+}
+
+// known reports whether a denial is on record, or as many others of the same one are.
+func (d *denials) known(who, what string, now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if now.Sub(d.last[what]) < denialEvery {
-		return true
-	}
-	if len(d.last) >= mostDenials {
+	one, there := d.last[who]
+	if !there && len(d.last) >= mostDenied {
 		clear(d.last)
 	}
-	d.last[what] = now
+	if !there || now.Sub(one.since) >= denialEvery {
+		one = denied{since: now, what: map[string]bool{}}
+		d.last[who] = one
+	}
+	if one.what[what] || len(one.what) >= denialsOfOne {
+		return true
+	}
+	one.what[what] = true
 	return false
 }

@@ -43,9 +43,12 @@ func TestPackages(t *testing.T) {
 
 	m.run("echo 'advertise: [127.0.0.1:7351]' >>/etc/drover/server.yaml; systemctl start drover-server")
 	l.settle()
-	// Root brings keys, or a copy.
-	m.run("systemctl stop drover-server; chown root /var/lib/drover/server/*; systemctl start drover-server")
+	// Root brings keys, or a copy. What is linked there is not given away.
+	m.run("systemctl stop drover-server; chown root /var/lib/drover/server/*; install -m 600 /dev/null /var/lib/mine; ln /var/lib/mine /var/lib/drover/server/mine; systemctl start drover-server")
 	l.settle()
+	if owner := m.run("stat -c %U /var/lib/mine; stat -c %U /var/lib/drover/server/broker; rm /var/lib/drover/server/mine"); owner != "root\ndrover\n" {
+		t.Errorf("owners are %q", owner)
+	}
 	m.run("drover token create --area 0 --uses 1 --ttl 1h 2>/dev/null | drover-agent join --server https://127.0.0.1:7350 --token - --data-dir /var/lib/drover-agent; systemctl start drover-agent")
 	l.settle()
 	m.run(`drover register a/sleeper --hosts '*' --file - <<'END'

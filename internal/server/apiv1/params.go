@@ -6,12 +6,20 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"drover/internal/wildcard"
 )
 
 // Sizes of a page.
 const (
 	defaultPage = 100
 	maxPage     = 1000
+)
+
+// Bounds of what a filter may hold: each pattern is compared with every host, or every process.
+const (
+	maxValue     = 2048
+	mostPatterns = 32
 )
 
 // params reads the query of a call. It remembers what was asked for, so that a misspelt filter is refused and not ignored.
@@ -33,6 +41,18 @@ func (p *params) fail(err error) {
 // list returns all values of a parameter.
 func (p *params) list(name string) []string {
 	p.read[name] = true
+	patterns := 0
+	for _, v := range p.values[name] {
+		if len(v) > maxValue {
+			p.fail(invalid(name, "is %d bytes long: expected at most %d", len(v), maxValue))
+		}
+		if wildcard.IsPattern(v) {
+			patterns++
+		}
+	}
+	if patterns > mostPatterns {
+		p.fail(invalid(name, "has %d patterns: expected at most %d", patterns, mostPatterns))
+	}
 	return p.values[name]
 }
 
