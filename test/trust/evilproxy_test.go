@@ -140,20 +140,27 @@ func (e *evilProxy) pose() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv, err := server.NewServer(&server.Options{
-		Host: host, Port: number, NoSigs: true, NoLog: true, AlwaysEnableNonce: true, MaxPayload: 8 << 20, TLSConfig: e.shown, TLS: true, TLSHandshakeFirst: true, TLSTimeout: 5,
+	var srv *server.Server
+	harness.Eventually(t, "the evil proxy to have its port", func() bool {
+		srv, err = server.NewServer(&server.Options{
+			Host: host, Port: number, NoSigs: true, NoLog: true, AlwaysEnableNonce: true, MaxPayload: 8 << 20,
+			TLSConfig: e.shown, TLS: true, TLSHandshakeFirst: true, TLSTimeout: 5,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv.Start()
+		if srv.ReadyForConnections(time.Second) {
+			return true
+		}
+		srv.Shutdown()
+		srv.WaitForShutdown()
+		return false
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv.Start()
 	t.Cleanup(func() {
 		srv.Shutdown()
 		srv.WaitForShutdown()
 	})
-	if !srv.ReadyForConnections(harness.Patience) {
-		t.Fatal("the evil proxy does not run")
-	}
 	if e.conns.agents, err = nats.Connect("", nats.InProcessServer(srv)); err != nil {
 		t.Fatal(err)
 	}
