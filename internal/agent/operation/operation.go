@@ -206,7 +206,7 @@ var ErrUnrecorded = errors.New("it is not on record")
 
 // Unrecorded returns the error, in a caller's words, for a command that cannot be put on record.
 func Unrecorded(err error) error {
-	return fmt.Errorf("%w%w", process.Errorf(process.Failed, "nothing was run, because the agent cannot note it on its disk: %v", err), silent{ErrUnrecorded})
+	return fmt.Errorf("%w%w", process.Errorf(process.Failed, "the command was not run, because the agent cannot note it on its disk: %v", err), silent{ErrUnrecorded})
 }
 
 // silent is an error that can be asked for and adds no words.

@@ -343,7 +343,7 @@ func TestJournalThatFails(t *testing.T) {
 	})
 }
 
-const noRecord = "nothing was run, because the agent cannot note it on its disk: no space left"
+const noRecord = "the command was not run, because the agent cannot note it on its disk: no space left"
 
 // TestEveryWriteFails fails every write to the journal, once or from then on for ever, and kills the agent at every moment after that, or
 // not at all. Its successor has room. No command runs twice, and the outcome says which have run.

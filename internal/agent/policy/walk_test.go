@@ -2,9 +2,9 @@ package policy_test
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,17 +23,20 @@ import (
 type ground struct {
 	dir    string
 	keeper *policy.Keeper
-	// program says what is done, a byte at a time, again and again.
-	program []byte
-	at      int
+	random *rand.Rand
 }
 
 const secret = "not for you"
 
-func newGround(t *testing.T, program []byte) *ground {
+func newGround(t *testing.T, random *rand.Rand) *ground {
 	t.Helper()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	g := &ground{dir: dir, program: program}
+	dir, err := os.MkdirTemp("", "drover-walk-") //nolint:usetesting // the name of the test begins a comment in a policy
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir, err = filepath.EvalSymlinks(dir)
+	g := &ground{dir: dir, random: random}
 	for _, name := range []string{"in/a/b", "mine/a", "out/a/b"} {
 		err = errors.Join(err, os.MkdirAll(filepath.Join(dir, name), 0o755))
 	}
@@ -49,13 +52,7 @@ func newGround(t *testing.T, program []byte) *ground {
 }
 
 // next is the next choice among so many.
-func (g *ground) next(n int) int {
-	if len(g.program) == 0 {
-		return 0
-	}
-	g.at++
-	return (int(g.program[g.at%len(g.program)]) + g.at/len(g.program)) % n
-}
+func (g *ground) next(n int) int { return g.random.IntN(n) }
 
 func pick[T any](g *ground, from ...T) T { return from[g.next(len(from))] }
 
@@ -68,13 +65,26 @@ func (g *ground) path(places ...string) string {
 	return path
 }
 
+// own is a place that may be changed; none where its name leads through a link, perhaps to what may not.
+func (g *ground) own() string {
+	name := filepath.Join(g.dir, pick(g, "in", "mine"), pick(g, "a", "b", "a/a", "a/b", "af", "a/bf"))
+	if info, err := os.Lstat(filepath.Dir(name)); err != nil || !info.IsDir() {
+		return ""
+	}
+	return name
+}
+
 // meddle changes something that may be changed.
 func (g *ground) meddle() {
-	name := filepath.Join(g.dir, pick(g, "in", "mine"), pick(g, "a", "b", "a/a", "a/b", "af", "a/bf"))
+	name, other := g.own(), g.own()
+	if name == "" || other == "" {
+		return
+	}
 	switch g.next(6) {
 	case 0:
 		_ = os.Mkdir(name, 0o755)
 	case 1:
+		_ = os.RemoveAll(name)
 		_ = os.WriteFile(name, []byte("mine"), 0o644)
 	case 2:
 		_ = os.RemoveAll(name)
@@ -83,9 +93,8 @@ func (g *ground) meddle() {
 		_ = os.RemoveAll(name)
 		_ = os.Symlink(pick(g, "..", "../..", "../../out", "../out", "a", "b/..", "../mine/a", "../out/af"), name)
 	case 4:
-		_ = os.Rename(name, filepath.Join(g.dir, pick(g, "in", "mine"), pick(g, "a", "b", "a/a", "af")))
+		_ = os.Rename(name, other)
 	case 5:
-		other := filepath.Join(g.dir, pick(g, "in", "mine"), pick(g, "a", "b", "a/b", "bf"))
 		_ = unix.Renameat2(unix.AT_FDCWD, name, unix.AT_FDCWD, other, unix.RENAME_EXCHANGE)
 	}
 }
@@ -93,13 +102,16 @@ func (g *ground) meddle() {
 // FuzzWalk reads in the allowed place while somebody renames and links what is there: nothing is ever read of what lies outside. Where
 // nobody moves, what may be run is inside, as the kernel finds it.
 func FuzzWalk(f *testing.F) {
-	for n := range 12 {
-		f.Add([]byte(strings.Repeat(fmt.Sprintf("%c%cq7", 'a'+n, 'z'-3*n), n+1)))
+	for n := range uint64(12) {
+		f.Add(n, n*n)
 	}
 	account := launch.Account{Name: "root"}
-	f.Fuzz(func(t *testing.T, program []byte) {
-		reader, meddler := newGround(t, program), &ground{program: program, at: len(program) / 2}
-		meddler.dir = reader.dir
+	f.Fuzz(func(t *testing.T, walk, changes uint64) {
+		reader := newGround(t, rand.New(rand.NewPCG(walk, 1)))
+		meddler := &ground{dir: reader.dir, random: rand.New(rand.NewPCG(changes, 2))}
+		for range 200 {
+			meddler.meddle()
+		}
 		over := make(chan struct{})
 		var meddling sync.WaitGroup
 		meddling.Go(func() {
@@ -112,7 +124,7 @@ func FuzzWalk(f *testing.F) {
 				}
 			}
 		})
-		for range 100 {
+		for range 500 {
 			path := reader.path("in")
 			_ = account.Visit(reader.keeper.MayRead, path, func(way *trail.Trail) error {
 				file, err := way.Open()
