@@ -157,7 +157,7 @@ func mayImport() map[string][]string {
 		"internal/server/engine":          {"internal/process", "internal/server/desired", "internal/server/fleet", "internal/server/store", "internal/server/task", "internal/wire"},
 		"internal/server/store/sqlite":    {"internal/reserve", "internal/server/store/sqlstore"},
 		"internal/server/store/postgres":  {"internal/server/store/sqlstore"},
-		"internal/server/store/sqlstore":  {"internal/process", "internal/server/store", "internal/server/task"},
+		"internal/server/store/sqlstore":  {"internal/process", "internal/server/store", "internal/server/task", "internal/wildcard"},
 		"internal/agent/pidns":            {},
 		"internal/fabric/fabrictest":      {"internal/fabric"},
 		"internal/server/store/storetest": {"internal/process", "internal/server/access", "internal/server/store", "internal/server/task"},

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"drover/client"
+	"drover/internal/wildcard"
 )
 
 // chosen is a process on a host that a command is about.
@@ -50,7 +51,7 @@ func choose(ctx context.Context, c *client.Client, args, hosts []string, spec bo
 		}
 	}
 	for _, host := range hosts {
-		if !strings.ContainsAny(host, "*?") && !slices.ContainsFunc(all, func(p client.Process) bool { return isHost(p.Host, host) }) {
+		if !wildcard.IsPattern(host) && !slices.ContainsFunc(all, func(p client.Process) bool { return isHost(p.Host, host) }) {
 			return nil, noSuchf("host %s has no process of %s", host, strings.Join(args, " "))
 		}
 	}
@@ -83,7 +84,7 @@ func noneFound(ctx context.Context, c *client.Client, arg, namespace, name strin
 	if len(hosts) > 0 {
 		where = " on " + strings.Join(hosts, ", ")
 	}
-	if !strings.ContainsAny(arg, "*?") {
+	if !wildcard.IsPattern(arg) {
 		// What this finds only makes the message better: an error of its own would hide it.
 		known, _ := client.Collect(c.Processes(ctx, client.ProcessFilter{Limit: 2000}))
 		if near := nearest(arg, names(known, len(known))); len(near) > 0 && !slices.Contains(near, arg) {

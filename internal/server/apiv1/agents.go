@@ -124,7 +124,7 @@ func (h *Handler) agentsNamed(patterns []string) []string {
 		switch agent, found := h.Directory.LookupID(p); {
 		case found:
 			keys = append(keys, agent.Key)
-		case strings.ContainsAny(p, "*?"):
+		case wildcard.IsPattern(p):
 			wild = append(wild, p)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"drover/internal/process"
@@ -105,7 +104,7 @@ type inquiry struct {
 // one returns the process that is asked about, if it is a single one.
 func (q *inquiry) one() (process.ID, bool) {
 	id := process.ID{Namespace: q.namespace, Name: q.name}
-	return id, id.Namespace != "" && id.Name != "" && !strings.ContainsAny(q.namespace+q.name, "*?")
+	return id, id.Namespace != "" && id.Name != "" && !wildcard.IsPattern(q.namespace+q.name)
 }
 
 // look judges every process that the caller may query.
@@ -171,7 +170,7 @@ func (q *inquiry) missing() {
 		return
 	}
 	for _, name := range q.hosts {
-		if strings.ContainsAny(name, "*?") {
+		if wildcard.IsPattern(name) {
 			continue
 		}
 		switch agent, joined := q.h.Directory.LookupID(name); {

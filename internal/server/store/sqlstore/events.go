@@ -12,6 +12,7 @@ import (
 
 	"drover/internal/process"
 	"drover/internal/server/store"
+	"drover/internal/wildcard"
 )
 
 // PutEvents stores the events of one agent that are new.
@@ -246,7 +247,7 @@ func (db *Store) eventsBefore(ctx context.Context, before store.EventMark, f sto
 // taking a condition on a mark for the range that it walks, in place of the narrower one beside it.
 func (db *Store) eventConditions(f store.EventFilter, before store.EventMark) (served, rest where, index string, err error) {
 	served.dialect, rest.dialect = db.dialect, db.dialect
-	exact := len(f.Namespaces) == 1 && !wild(f.Namespaces[0]) && f.Name != "" && !wild(f.Name)
+	exact := len(f.Namespaces) == 1 && !wildcard.IsPattern(f.Namespaces[0]) && f.Name != "" && !wildcard.IsPattern(f.Name)
 	switch {
 	case exact:
 		index = "events_process"

@@ -9,6 +9,7 @@ import (
 
 	"drover/internal/process"
 	"drover/internal/server/store"
+	"drover/internal/wildcard"
 )
 
 // where collects conditions and their parameters.
@@ -27,15 +28,12 @@ func (w *where) add(condition string, args ...any) {
 func (w *where) pattern(column, pattern string) {
 	switch {
 	case pattern == "":
-	case !wild(pattern):
+	case !wildcard.IsPattern(pattern):
 		w.add(column+" = ?", pattern)
 	default:
 		w.add(column+" "+w.dialect.Match+" ?", w.dialect.Pattern(pattern))
 	}
 }
-
-// wild reports whether a pattern has wildcards.
-func wild(pattern string) bool { return strings.ContainsAny(pattern, "*?") }
 
 // among adds that a column is one of the values.
 func (w *where) among(column string, values []string) error {
