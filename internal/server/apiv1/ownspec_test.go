@@ -1,0 +1,43 @@
+package apiv1_test
+
+import "testing"
+
+// TestASpecOfOnesOwn: who brings one needs the right to start, unless it is what is stored there, which counts as none.
+func TestASpecOfOnesOwn(t *testing.T) {
+	r := newRig(t)
+	r.app("narrow", "stop on a", "start on a at 0:10.0.0.2", "register on a")
+	r.observe("a/x@"+web+" running", "a/x@"+plain+" running")
+	stored := map[string]any{"identity": map[string]any{"proc_name": "x", "setup_path": "/", "user": "root"}, "policy": map[string]any{}}
+	other := map[string]any{"identity": map[string]any{"proc_name": "y", "setup_path": "/", "user": "root"}, "policy": map[string]any{}}
+	submit := func(op string, spec any, hosts ...string) answer {
+		return r.call("narrow", "POST", "/operations", map[string]any{
+			"op": op, "spec": spec, "targets": []any{map[string]any{"namespace": "a", "name": "x", "hosts": hosts}},
+		})
+	}
+	r.refused(submit("stop", other, "web-1"), 403, "")
+	r.refused(submit("register", other, "web-1"), 403, "")
+	for _, c := range []struct {
+		op    string
+		spec  any
+		hosts []string
+		// own are how many targets have the spec that was brought, stored how many the stored one.
+		own, stored int
+	}{
+		{"stop", other, []string{"0:10.0.0.2"}, 1, 0},
+		{"stop", stored, []string{"web-1", "0:10.0.0.2"}, 1, 1},
+		{"register", stored, []string{"web-1"}, 1, 0},
+	} {
+		r.want(202, submit(c.op, c.spec, c.hosts...))
+		own, stored := 0, 0
+		for _, req := range r.engine.last.Requests {
+			if req.Spec != nil {
+				own += len(req.Targets)
+			} else if req.Stored != nil {
+				stored += len(req.Targets)
+			}
+		}
+		if own != c.own || stored != c.stored {
+			t.Errorf("%s: %d targets with the spec, %d with the stored one, want %d and %d", c.op, own, stored, c.own, c.stored)
+		}
+	}
+}
