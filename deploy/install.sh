@@ -151,7 +151,7 @@ if [ ! -e "/etc/drover/$config" ]; then
 		install -m 640 -g drover "$tree/etc/$config" "/etc/drover/$config"
 	fi
 fi
-sed "s|/usr/bin/|$prefix/bin/|; s|^Documentation=.*||" "$tree/systemd/$unit" >"$work/$unit"
+sed "s|/usr/bin/drover|$prefix/bin/drover|; s|^Documentation=.*||" "$tree/systemd/$unit" >"$work/$unit"
 install -D -m 644 "$work/$unit" "$units/$unit"
 control daemon-reload
 control try-restart "$unit"

@@ -2,8 +2,6 @@ package trust_test
 
 import (
 	"encoding/json"
-	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -87,26 +85,6 @@ func (h *hostile) tell(r wire.Report) (ack wire.ReportAck) {
 	return ack
 }
 
-// peak is the most memory that a program has held, in MB.
-func peak(t *testing.T, pid int) int {
-	t.Helper()
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(data)) {
-		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kB, err := strconv.Atoi(strings.Fields(rest)[0])
-			if err != nil {
-				t.Fatal(err)
-			}
-			return kB >> 10
-		}
-	}
-	t.Fatal("its peak is not known")
-	return 0
-}
-
 // TestOneHostCannotTakeTheServersMemory: reports of few bytes that would take gigabytes, many at a time, cost next to nothing, and another
 // host works meanwhile.
 func TestOneHostCannotTakeTheServersMemory(t *testing.T) {
@@ -123,7 +101,7 @@ func TestOneHostCannotTakeTheServersMemory(t *testing.T) {
 	} {
 		bombs = append(bombs, h.seal([]byte(parts[0]+strings.Repeat(",{}", wire.MaxReport/3-100)+parts[1])))
 	}
-	before := peak(t, f.Server.PID())
+	before := harness.Peak(t, f.Server.PID())
 	var sending sync.WaitGroup
 	for range 8 {
 		sending.Go(func() {
@@ -141,7 +119,7 @@ func TestOneHostCannotTakeTheServersMemory(t *testing.T) {
 	if ack := h.tell(wire.Report{}); ack.Error != "" {
 		t.Logf("the evil host is answered %q", ack.Error)
 	}
-	after := peak(t, f.Server.PID())
+	after := harness.Peak(t, f.Server.PID())
 	t.Logf("the server held %d MB at most before, and %d after that", before, after)
 	if after > 400 {
 		t.Errorf("the server has taken %d MB", after)
