@@ -33,6 +33,8 @@ const (
 type DialConfig struct {
 	URLs     []string
 	Identity Identity
+	// Broker is one in this process, which is connected to without a network and without TLS; nil connects to URLs.
+	Broker interface{ InProcessConn() (net.Conn, error) }
 	// Token returns the user JWT to show at each connect, for one that may be renewed; nil is that of Identity.
 	Token func() string
 	// TLS is how the broker is verified; nil connects without TLS. With it nothing is said or heard before the handshake.
@@ -77,7 +79,7 @@ type link struct {
 // after refused credentials too, with delays that grow to 8 s and are spread at random. It blocks for at most 5 s per URL that can't be
 // reached and 12 s per URL that says nothing, or until ctx ends, which is an error. Other errors are faults of the configuration.
 func Dial(ctx context.Context, cfg DialConfig) (*Conn, error) {
-	if len(cfg.URLs) == 0 || cfg.Identity.Area == "" {
+	if len(cfg.URLs) == 0 && cfg.Broker == nil || cfg.Identity.Area == "" {
 		return nil, errors.New("cannot connect to the fabric: no URL or no area given")
 	}
 	public, err := cfg.Identity.Key.PublicKey()
@@ -115,7 +117,9 @@ func (c *Conn) options(dialing context.Context, cfg DialConfig, up func()) nats.
 	o := nats.GetDefaultOptions()
 	o.Servers = cfg.URLs
 	o.Name = cfg.Name
-	if cfg.TLS != nil {
+	if cfg.Broker != nil {
+		o.InProcessServer, o.Servers = cfg.Broker, []string{"nats://in-process"}
+	} else if cfg.TLS != nil {
 		o.Secure, o.TLSConfig, o.TLSHandshakeFirst = true, c.telling(cfg.TLS), true
 	}
 	o.UserJWT = cfg.token

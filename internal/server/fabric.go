@@ -93,18 +93,10 @@ func (s *Server) stopBroker() {
 	}
 }
 
-// fabricURLs are where the server itself connects.
-func (s *Server) fabricURLs() []string {
-	if s.external != nil {
-		return s.external.URLs()
-	}
-	return []string{s.embedded.URL()}
-}
-
 // FabricURLs returns what agents connect to, as they are told it.
 func (s *Server) FabricURLs() []string {
 	if s.joining == nil {
-		return s.fabricURLs()
+		return []string{s.embedded.URL()}
 	}
 	var urls []string
 	for _, address := range s.joining.fleet.Advertise {
@@ -123,13 +115,14 @@ func (s *Server) FabricURLs() []string {
 
 // serveFabric connects to the fabric, joins the other servers on it, and takes the reports of agents, until ctx ends.
 func (s *Server) serveFabric(ctx context.Context) error {
-	_, verified := s.joining.brokerTLS()
-	if s.embedded != nil {
-		verified = s.embedded.OwnTLS(verified)
+	dial := fabric.DialConfig{Identity: s.broker.ServerIdentity(), Name: "server", Log: s.cfg.Log, OnConnected: s.connected}
+	if s.external != nil {
+		dial.URLs = s.external.URLs()
+		_, dial.TLS = s.joining.brokerTLS()
+	} else {
+		dial.Broker = s.embedded
 	}
-	conn, err := fabric.Dial(ctx, fabric.DialConfig{
-		URLs: s.fabricURLs(), Identity: s.broker.ServerIdentity(), TLS: verified, Name: "server", Log: s.cfg.Log, OnConnected: s.connected,
-	})
+	conn, err := fabric.Dial(ctx, dial)
 	if err != nil {
 		return err
 	}

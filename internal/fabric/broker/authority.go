@@ -318,7 +318,7 @@ func newServerUser(account nkeys.KeyPair, publish ...string) (fabric.Identity, e
 		claims.Pub.Allow.Add(publish...)
 		claims.Sub.Allow.Add(fabric.InboxPrefix(fabric.ServerArea, public) + ".>")
 	}
-	claims.AllowedConnectionTypes = jwt.StringList{jwt.ConnectionTypeStandard}
+	claims.AllowedConnectionTypes = jwt.StringList{jwt.ConnectionTypeStandard, jwt.ConnectionTypeInProcess}
 	token, err := claims.Encode(account)
 	if err != nil {
 		return fabric.Identity{}, fmt.Errorf("cannot sign user of server: %w", err)

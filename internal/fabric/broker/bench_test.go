@@ -18,7 +18,7 @@ func BenchmarkRequest(b *testing.B) {
 	}
 	defer br.Shutdown()
 	dial := func() *fabric.Conn {
-		c, err := fabric.Dial(b.Context(), fabric.DialConfig{URLs: []string{br.URL()}, Identity: br.ServerIdentity(), Log: log})
+		c, err := fabric.Dial(b.Context(), fabric.DialConfig{Broker: br, Identity: br.ServerIdentity(), Log: log})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -5,11 +5,10 @@ package broker
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
-	"strings"
+	"net"
 
 	"github.com/nats-io/nats-server/v2/server"
 
@@ -55,7 +54,6 @@ type Broker struct {
 	leafPort    int // 0 for none
 	clusterPort int // 0 for none
 	own         fabric.Identity
-	first       string // the name by which the server itself is let in before all others
 }
 
 // Start opens or makes the keys and starts the server; it takes the connections of clients, proxies and other brokers when Start returns.
@@ -77,8 +75,7 @@ func start(ctx context.Context, cfg Config) (*Broker, error) {
 		return nil, err
 	}
 	at.denied = cfg.Denied
-	b := &Broker{first: strings.ToLower(rand.Text()) + ".invalid"}
-	at.first = b.first
+	b := &Broker{}
 	if b.authority, err = openAuthority(cfg.Dir, cfg.Signers, cfg.Agents, cfg.Proxies); err != nil {
 		return nil, err
 	}
@@ -147,15 +144,8 @@ func (b *Broker) ClusterPort() int { return b.clusterPort }
 // ServerIdentity returns the identity of the server itself, made at this start: every right in the account.
 func (b *Broker) ServerIdentity() fabric.Identity { return b.own }
 
-// OwnTLS returns how the server itself connects: as cfg says, and before all others who come at the same time. It is nil where cfg is.
-func (b *Broker) OwnTLS(cfg *tls.Config) *tls.Config {
-	if cfg == nil {
-		return nil
-	}
-	cfg = cfg.Clone()
-	cfg.ServerName = b.first
-	return cfg
-}
+// InProcessConn returns a connection from within this process (fabric.DialConfig.Broker).
+func (b *Broker) InProcessConn() (net.Conn, error) { return b.srv.InProcessConn() }
 
 // IssueAgent returns a user JWT for the holder of a public user nkey in an area. It carries no rights of its own: the broker fills
 // the agents' templates in at each connect, so a later change of them needs no new JWT.

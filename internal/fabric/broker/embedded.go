@@ -42,7 +42,6 @@ type endpoint struct {
 	tls       *tls.Config
 	log       *slog.Logger
 	denied    func(text string) // may be nil
-	first     string            // the name by which a client is let in before all others
 }
 
 func newEndpoint(dir, listen string, tls *tls.Config, log *slog.Logger) (endpoint, error) {
@@ -104,7 +103,7 @@ func (e endpoint) startOn(port int, configure func() (*server.Options, error)) (
 	opts.MaxConn = connections()
 	opts.Cluster.NoAdvertise = true // addresses of our own network are no business of an agent's
 	if e.tls != nil {
-		opts.TLS, opts.TLSConfig, opts.TLSHandshakeFirst, opts.TLSTimeout = true, forProcessors().guard(e.tls, e.first), true, tlsTimeout
+		opts.TLS, opts.TLSConfig, opts.TLSHandshakeFirst, opts.TLSTimeout = true, forProcessors().guard(e.tls), true, tlsTimeout
 	}
 	srv, err := server.NewServer(opts)
 	if err != nil {

@@ -90,3 +90,23 @@ func TestNothingIsToldBeforeTheHandshake(t *testing.T) {
 		t.Errorf("it is told %q", answer[:n])
 	}
 }
+
+// TestServerConnectsWithinItsProcess: the server is connected to its own broker without a handshake, and all works as over the network.
+func TestServerConnectsWithinItsProcess(t *testing.T) {
+	k := pkitest.New(t)
+	fabrictest.Run(t, func(t *testing.T) fabrictest.Ends {
+		b := startTLS(t, k)
+		a := issue(t, b)
+		own, err := fabric.Dial(t.Context(), fabric.DialConfig{Broker: b, Identity: b.ServerIdentity(), Name: t.Name(), Log: testLog(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(own.Close)
+		if !own.Connected() {
+			t.Error("the server is not connected when Dial returns")
+		}
+		return fabrictest.Ends{
+			Server: own, Agent: dialTLS(t, b, a.Identity, trusting(t, k)), ServerSubject: reports(a.key), AgentSubject: orders(a.key),
+		}
+	})
+}

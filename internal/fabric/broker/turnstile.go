@@ -43,16 +43,13 @@ func forProcessors() *turnstile {
 	return newTurnstile(places, places*waitingPerPlace)
 }
 
-// guard returns the TLS of a listener whose handshakes begin in their turn, but those of a client that asks for the name first, which is
-// let in at once; an empty name is nobody's.
-func (t *turnstile) guard(cfg *tls.Config, first string) *tls.Config {
+// guard returns the TLS of a listener whose handshakes begin in their turn.
+func (t *turnstile) guard(cfg *tls.Config) *tls.Config {
 	cfg = cfg.Clone()
 	inner := cfg.GetConfigForClient
 	cfg.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		if first == "" || hello.ServerName != first {
-			if err := t.enter(hello.Context()); err != nil {
-				return nil, err
-			}
+		if err := t.enter(hello.Context()); err != nil {
+			return nil, err
 		}
 		if inner == nil {
 			return nil, nil //nolint:nilnil // the configuration at hand counts

@@ -69,21 +69,13 @@ func TestTurnstileSendsAway(t *testing.T) {
 	})
 }
 
-// TestTurnstileKnowsItsOwn: the server itself does not queue with its agents.
-func TestTurnstileKnowsItsOwn(t *testing.T) {
-	inner := errors.New("asked")
-	for name, tt := range map[string]struct {
-		first, asked string
-		want         error
-	}{
-		"its own":             {"own.invalid", "own.invalid", inner},
-		"another":             {"own.invalid", "drover.example.com", errBusy},
-		"without a name":      {"own.invalid", "", errBusy},
-		"where there is none": {"", "", errBusy},
-	} {
-		cfg := newTurnstile(0, 0).guard(&tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, inner }}, tt.first)
-		if _, err := cfg.GetConfigForClient(&tls.ClientHelloInfo{ServerName: tt.asked}); !errors.Is(err, tt.want) {
-			t.Errorf("%s: %v, want %v", name, err, tt.want)
-		}
+// TestGuard: whoever has no turn is sent away before anything else is asked.
+func TestGuard(t *testing.T) {
+	cfg := newTurnstile(0, 0).guard(&tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		t.Error("it was asked for its configuration")
+		return &tls.Config{MinVersion: tls.VersionTLS13}, nil
+	}})
+	if _, err := cfg.GetConfigForClient(&tls.ClientHelloInfo{}); !errors.Is(err, errBusy) {
+		t.Errorf("it got %v", err)
 	}
 }
