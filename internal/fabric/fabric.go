@@ -14,8 +14,8 @@ import (
 const (
 	// MaxMessage is the largest message in bytes that a broker takes.
 	MaxMessage = 8 << 20
-	// MaxFromAgents is the largest that it takes of an agent or a proxy.
-	MaxFromAgents = 5 << 20
+	// MaxFromAgents is the largest that it takes of an agent or a proxy: of each it may hold a part of one that does not come.
+	MaxFromAgents = 1<<20 + 64<<10
 )
 
 // Reasons why a request was not answered.

@@ -9,11 +9,11 @@ import (
 // hundreds in memory. So it is counted before it is read.
 const (
 	// MaxReport is the largest report in bytes: what agents gather for one, and its last entry.
-	MaxReport = 4 << 20
+	MaxReport = 1 << 20
 	// MaxSpec is the largest spec in bytes, so that one fits into a report beside all else.
-	MaxSpec = 2 << 20
+	MaxSpec = 512 << 10
 	// MaxWeight is the largest Weight of a report or a receipt.
-	MaxWeight = 64 << 20
+	MaxWeight = 16 << 20
 	// maxEntries is how many entries of a kind a report may have, or a receipt: twice what agents and servers put there.
 	maxEntries = 1000
 )

@@ -28,7 +28,7 @@ func bombs(size int) map[string][]byte {
 		"causes":       many(`{"version":1,"observed":[{"status":{"further":[`, `{}`, `]}}]}`, size),
 		"scores":       many(`{"version":1,"events":[{"breach":{"scores":[`, `{}`, `]}}]}`, size),
 		"evidence":     many(`{"version":1,"events":[{"cause":{"evidence":[`, `""`, `]}}]}`, size),
-		"records":      many(`{"version":1,"hello":{"disk":{"records":[`, `{}`, `]}}}`, size),
+		"records":      many(`{"version":1,"hello":{"disk":{"records":{`, `"":{}`, `}}}}`, size),
 		"twice":        many(`{"version":1,"EVENTS":[],"events":[`, `{}`, `]}`, size),
 		"nested":       []byte(`{"version":1,"observed":[{"spec":{"labels":` + strings.Repeat(`[`, size/2) + strings.Repeat(`]`, size/2) + `}}]}`),
 		"hidden":       many(`{"version":1,"place":"\"","events":[`, `{}`, `]}`, size),
@@ -77,24 +77,25 @@ func TestAReportIsCountedBeforeItIsRead(t *testing.T) {
 
 // TestWhatAgentsTellIsRead: the largest reports that there are.
 func TestWhatAgentsTellIsRead(t *testing.T) {
-	spec := &process.Spec{Labels: json.RawMessage(`{"l":"` + strings.Repeat("x", 1<<20) + `"}`)}
+	spec := &process.Spec{Labels: json.RawMessage(`{"l":"` + strings.Repeat("x", wire.MaxSpec) + `"}`)}
 	full := wire.Report{Version: 1}
-	for i := range 500 {
+	for i := range 120 {
 		id := process.ID{Namespace: "n", Name: fmt.Sprint(i)}
 		status := process.Status{Message: strings.Repeat("m", 500), Further: make([]process.Cause, 4), Runs: make([]process.Run, 10), Config: make([]process.Drift, 10)}
 		full.Observed = append(full.Observed, wire.Observation{Process: id, Status: status})
 	}
-	full.Observed[499].Spec = spec
+	full.Observed[119].Spec = spec
 	busy := wire.Report{Version: 1}
 	for i := range 500 {
-		e := process.Event{Stream: "s", Seq: uint64(i), Output: strings.Repeat("\n", 1000), Breach: &process.Breach{Scores: make([]process.Score, 10)}}
+		e := process.Event{Stream: "s", Seq: uint64(i), Output: strings.Repeat("\n", 500), Breach: &process.Breach{Scores: make([]process.Score, 10)}}
 		busy.Events = append(busy.Events, e)
 		busy.Open = append(busy.Open, strings.Repeat("i", 60))
 	}
-	home := wire.Report{Version: 1, Hello: &wire.Hello{Disk: &wire.Disk{}, Groups: map[string]string{}}}
-	for i := range 20_000 {
-		home.Hello.Disk.Records = append(home.Hello.Disk.Records, wire.Held{Process: process.ID{Namespace: "GSEKIT_BIZ_2005000002", Name: fmt.Sprintf("process-%d", i)}, Revision: uint64(i)})
-		home.Hello.Groups[fmt.Sprintf("GSEKIT_BIZ_%d", i)] = strings.Repeat("d", 64)
+	home := wire.Report{Version: 1, Hello: &wire.Hello{Disk: &wire.Disk{Records: wire.Records{}}, Groups: map[string]string{}}}
+	for i := range 10_000 {
+		namespace := fmt.Sprintf("GSEKIT_BIZ_%d", i%1000)
+		home.Hello.Disk.Records[process.ID{Namespace: namespace, Name: fmt.Sprintf("process-%d", i)}] = uint64(i)
+		home.Hello.Groups[namespace] = strings.Repeat("d", 64)
 	}
 	for name, r := range map[string]wire.Report{"states": full, "events": busy, "an introduction": home} {
 		data, err := json.Marshal(r)

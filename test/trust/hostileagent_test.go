@@ -97,7 +97,7 @@ func TestOneHostCannotTakeTheServersMemory(t *testing.T) {
 	h := f.turn(t, "evil")
 	var bombs [][]byte
 	for _, parts := range [][2]string{
-		{`{"version":1,"events":[{}`, `]}`}, {`{"version":1,"observed":[{"status":{"runs":[{}`, `]}}]}`}, {`{"version":1,"hello":{"disk":{"records":[{}`, `]}}}`},
+		{`{"version":1,"events":[{}`, `]}`}, {`{"version":1,"observed":[{"status":{"runs":[{}`, `]}}]}`}, {`{"version":1,"hello":{"disk":{"records":{"":{}`, `}}}}`},
 	} {
 		bombs = append(bombs, h.seal([]byte(parts[0]+strings.Repeat(",{}", wire.MaxReport/3-100)+parts[1])))
 	}

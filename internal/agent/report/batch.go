@@ -9,11 +9,11 @@ import (
 	"drover/internal/wire"
 )
 
-// A report is cut when it holds this many entries, or when its last entry has brought it to this many bytes: so it stays well
-// below wire.MaxMessage.
+// A report is cut when it holds this many entries, or when its last entry has brought it to this many bytes: so it stays
+// below wire.MaxReport.
 const (
 	maxEntries = 500
-	maxBytes   = 1 << 20
+	maxBytes   = 256 << 10
 )
 
 // batch is one report and what has to be done when it has arrived, or has not.
@@ -183,11 +183,7 @@ func (r *Reporter) gatherDisk(b *batch) error {
 	if err != nil {
 		return err
 	}
-	disk := &wire.Disk{Revision: latest, Records: make([]wire.Held, 0, len(records))}
-	for id, revision := range records {
-		disk.Records = append(disk.Records, wire.Held{Process: id, Revision: revision})
-	}
-	b.report.Hello.Disk = disk
+	b.report.Hello.Disk = &wire.Disk{Revision: latest, Records: records}
 	return nil
 }
 

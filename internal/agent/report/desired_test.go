@@ -95,7 +95,7 @@ func TestIntroductionIsAnswered(t *testing.T) {
 	if diff := cmp.Diff([]string{"first", "second", ""}, learnt); diff != "" {
 		t.Errorf("learnt (-want +got):\n%s", diff)
 	}
-	record := []wire.Held{{Process: id("a"), Revision: 2}}
+	record := wire.Records{id("a"): 2}
 	if diff := cmp.Diff([]*wire.Disk{{Revision: 3, Records: record}, {Revision: 4, Records: record}, {Revision: 5, Records: record}}, s.disks); diff != "" {
 		t.Errorf("told (-want +got):\n%s", diff)
 	}

@@ -92,9 +92,9 @@ func TestEventsComeLast(t *testing.T) {
 // TestLargeEvents: they share the bytes of a report with all else.
 func TestLargeEvents(t *testing.T) {
 	bubble(t, func(_ *testing.T, r *rig) {
-		r.Finished("item", outcome(strings.Repeat("x", 600<<10)))
+		r.Finished("item", outcome(strings.Repeat("x", 150<<10)))
 		for n := range uint64(4) {
-			r.events = append(r.events, process.Event{Stream: "s", Seq: n + 1, Output: strings.Repeat("x", 300<<10)})
+			r.events = append(r.events, process.Event{Stream: "s", Seq: n + 1, Output: strings.Repeat("x", 75<<10)})
 		}
 	}, func(t *testing.T, r *rig) {
 		if got := numbers(r.take()); got != "1 2 - 3 4" {

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"drover/internal/process"
@@ -193,9 +195,7 @@ func (c *collector) observe(ctx context.Context, from store.ReportMark, r *wire.
 	if r.Hello != nil {
 		var keep []process.ID
 		if r.Hello.Disk != nil { // the states of these follow
-			for _, h := range r.Hello.Disk.Records {
-				keep = append(keep, h.Process)
-			}
+			keep = slices.Collect(maps.Keys(r.Hello.Disk.Records))
 		}
 		if err := c.store.ReplaceObserved(ctx, from, rows, keep); err != nil || len(gone) == 0 {
 			return err

@@ -225,7 +225,9 @@ func TestLongTexts(t *testing.T) {
 		}
 		r.report("agent-0", wire.Report{
 			Observed: []wire.Observation{{Process: process.ID{Namespace: "ns", Name: "nginx"}, Status: status, Spec: &process.Spec{}}},
-			Progress: []wire.Progress{{Item: item, Outcome: &process.Outcome{Fault: process.Failed, Text: long, Status: &status}}},
+		})
+		r.report("agent-0", wire.Report{
+			Progress: []wire.Progress{{Item: item, Outcome: &process.Outcome{Fault: process.Failed, Text: long, Status: &process.Status{Message: long}}}},
 		})
 		check := func(what, text string) {
 			t.Helper()

@@ -34,7 +34,7 @@ func (r *reconciler) answer(ctx context.Context, from store.ReportMark, disk *wi
 	if err != nil {
 		return nil, err
 	}
-	verdict := desired.Compare(known(confirmed), held(disk))
+	verdict := desired.Compare(known(confirmed), desired.Disk{Revision: disk.Revision, Records: disk.Records})
 	if len(verdict.Removed) > 0 {
 		if err := r.store.PutObserved(ctx, from, nil, r.removals(agent, verdict.Removed, disk.Revision)); err != nil {
 			return nil, err
@@ -59,14 +59,6 @@ func known(confirmed []store.Confirmed) []desired.Confirmed {
 		all[i] = desired.Confirmed{Process: c.Process, Revision: c.Revision, Gone: c.Gone}
 	}
 	return all
-}
-
-func held(disk *wire.Disk) desired.Disk {
-	d := desired.Disk{Revision: disk.Revision, Records: make(map[process.ID]uint64, len(disk.Records))}
-	for _, h := range disk.Records {
-		d.Records[h.Process] = h.Revision
-	}
-	return d
 }
 
 func (r *reconciler) removals(agent string, removed []desired.Confirmed, revision uint64) []store.Removal {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -43,9 +44,13 @@ func (r *rig) removes(name string, revision uint64) {
 }
 
 // introduces has agent-0 come with a disk, and returns what it is told; nil for nothing.
-func (r *rig) introduces(revision uint64, records ...wire.Held) *wire.Desired {
+func (r *rig) introduces(revision uint64, records ...wire.Records) *wire.Desired {
 	r.t.Helper()
-	ack := r.report("agent-0", wire.Report{Hello: &wire.Hello{IP: "10.0.0.0", Disk: &wire.Disk{Revision: revision, Records: records}}})
+	all := wire.Records{}
+	for _, some := range records {
+		maps.Copy(all, some)
+	}
+	ack := r.report("agent-0", wire.Report{Hello: &wire.Hello{IP: "10.0.0.0", Disk: &wire.Disk{Revision: revision, Records: all}}})
 	if ack.Error != "" {
 		r.t.Fatal(ack.Error)
 	}
@@ -62,9 +67,7 @@ func (r *rig) introduces(revision uint64, records ...wire.Held) *wire.Desired {
 	return m.Desired
 }
 
-func has(name string, revision uint64) wire.Held {
-	return wire.Held{Process: proc(name), Revision: revision}
-}
+func has(name string, revision uint64) wire.Records { return wire.Records{proc(name): revision} }
 
 // wants compares what an agent is told.
 func (r *rig) wants(what string, got, want *wire.Desired) {
@@ -146,7 +149,7 @@ func TestManyToRestore(t *testing.T) {
 		for i := range all {
 			observed = append(observed, wire.Observation{Process: proc(fmt.Sprint(i)), Status: process.Status{Revision: uint64(1 + (i*7919)%all)}, Spec: large})
 		}
-		for part := range slices.Chunk(observed, 500) {
+		for part := range slices.Chunk(observed, 200) {
 			r.report("agent-0", wire.Report{Observed: part})
 		}
 		disk := map[process.ID]uint64{}
@@ -161,11 +164,7 @@ func TestManyToRestore(t *testing.T) {
 		}
 		latest, rounds := uint64(0), 0
 		for more := true; more; rounds++ {
-			var records []wire.Held
-			for id, revision := range disk {
-				records = append(records, wire.Held{Process: id, Revision: revision})
-			}
-			d := r.introduces(latest, records...)
+			d := r.introduces(latest, disk)
 			if d == nil || rounds > 20 {
 				t.Fatalf("%v after %d rounds, with %d records", d, rounds, len(disk))
 			}
@@ -181,11 +180,7 @@ func TestManyToRestore(t *testing.T) {
 		if len(disk) != all || latest != all+1 || rounds < 4 {
 			t.Errorf("%d records at %d after %d rounds", len(disk), latest, rounds)
 		}
-		var records []wire.Held
-		for id, revision := range disk {
-			records = append(records, wire.Held{Process: id, Revision: revision})
-		}
-		r.wants("in the end", r.introduces(latest, records...), nil)
+		r.wants("in the end", r.introduces(latest, disk), nil)
 	})
 }
 

@@ -1,0 +1,194 @@
+package hostile_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"drover/test/harness"
+	"drover/test/judge"
+)
+
+// What the programs may take, whoever attacks (docs/security.md).
+const (
+	serverMemory = 512 // MB
+	agentMemory  = 64  // MB
+	outputDisk   = 512 // MB, of what the processes of an agent write
+	slower       = 5.0 // times as long good calls may take
+)
+
+// size is how many there are of all.
+type size struct {
+	length                  time.Duration
+	good, agents, strangers int
+	seed                    uint64
+}
+
+// TestHostile has good callers operate on the processes of good hosts, first beside programs that only use the processors, then beside
+// attackers that use as much. In its short form it asks for what holds on any machine: nothing is lost, and all bounds are kept. In its long
+// form (make hostile) it compares the times, too.
+func TestHostile(t *testing.T) {
+	s := size{good: 3, agents: 16, strangers: 60}
+	s.length, s.seed = judge.Choices(t, 20*time.Second)
+	if judge.Long() {
+		s.good, s.agents, s.strangers = 20, 256, 400
+	}
+	b := newBattle(t, s)
+	idle := b.phase("idle load", s.length/5, b.attackers(plan{As: "idle", Many: 4}))
+	attacked := b.phase("attack", s.length,
+		b.attackers(
+			plan{As: "agents", Many: s.agents, Token: b.Token(0, "--uses", strconv.Itoa(s.agents)), Dir: b.dir},
+			plan{As: "app", App: "reader", Secret: b.secret, Host: host(0), Task: b.task},
+			plan{As: "strangers", Many: s.strangers, Fabric: b.fabric},
+		))
+	b.check()
+	for _, kind := range []string{"call", "query", "stop"} {
+		before, then := idle[kind], attacked[kind]
+		if len(before) == 0 || len(then) == 0 {
+			t.Fatalf("%s: %d times before, %d under attack", kind, len(before), len(then))
+		}
+		ratio := float64(at(then, 0.99)) / float64(at(before, 0.99))
+		t.Logf("%-5s p50 %v → %v, p99 %v → %v, %.1f times as long; %d and %d of them", kind,
+			at(before, 0.5), at(then, 0.5), at(before, 0.99), at(then, 0.99), ratio, len(before), len(then))
+		if judge.Long() && ratio > slower {
+			t.Errorf("a good %s takes %.1f times as long under attack, want at most %.1f", kind, ratio, slower)
+		}
+	}
+}
+
+// plan is what an attacker reads (test/hostile/attacker).
+type plan struct {
+	As, URL, Fabric, Token, Dir, App, Secret, Host, Task string
+	Seed                                                 uint64
+	Many                                                 int
+}
+
+// battle is a fleet with its good callers.
+type battle struct {
+	*harness.Fleet
+	t                         *testing.T
+	size                      size
+	dir, secret, task, fabric string
+	processes                 []*harness.Process
+	dirs                      []string
+	agents                    []*harness.Program
+	// starts is how often each process was started by an operation that succeeded.
+	starts []int
+	disk   int // of the server's directory, in MB, before the attack
+}
+
+func host(i int) string { return fmt.Sprintf("0:127.0.1.%d", i+1) }
+
+func newBattle(t *testing.T, s size) *battle {
+	t.Helper()
+	b := &battle{Fleet: harness.NewFleet(t, binaries.drover, binaries.agent, "--log-level", "info"), t: t, size: s, dir: t.TempDir(), starts: make([]int, s.good)}
+	for i := range s.good {
+		name := fmt.Sprint("good-", i)
+		b.agents = append(b.agents, b.JoinAndStart(name, strings.TrimPrefix(host(i), "0:"), 0, "--log-level", "info"))
+		p, dir := harness.Odd(t, nil, binaries.oddd, name, "plain")
+		p.Namespace, p.Host, p.Policy = "good", host(i), harness.Object{"start_check_secs": 0}
+		b.processes, b.dirs = append(b.processes, p), append(b.dirs, dir)
+	}
+	b.fabric = strings.TrimPrefix(harness.Enrolment(t, b.AgentDir("good-0")).URLs[0], "tls://")
+	var made struct{ Secret string }
+	if err := json.Unmarshal([]byte(b.CLI("app", "create", "reader", "--grant", "read on mine", "-o", "json")), &made); err != nil {
+		t.Fatal(err)
+	}
+	b.secret = made.Secret
+	b.task, _ = b.Call("operate_proc_v2", b.processes[0].Request(2))["task_id"].(string)
+	b.flood()
+	b.disk = megabytes(b.ServerDir())
+	return b
+}
+
+// flood has an account on the first host write without end.
+func (b *battle) flood() {
+	b.t.Helper()
+	dir := harness.Workdir(b.t)
+	p := &harness.Process{
+		Namespace: "flood", Name: "writer", Host: host(0),
+		Identity: harness.Object{"proc_name": "yes", "setup_path": dir, "pid_path": dir + "/pid", "user": "nobody"},
+		Control:  harness.Object{"start_cmd": "nice -n 19 yes & echo $! >" + dir + "/pid", "stop_cmd": ""},
+	}
+	b.Want(0, b.Operate(p, 0, host(0)))
+}
+
+// attackers starts programs at the lowest priority, and waits until they attack.
+func (b *battle) attackers(plans ...plan) map[string]*harness.Program {
+	b.t.Helper()
+	all := map[string]*harness.Program{}
+	for _, p := range plans {
+		p.URL, p.Seed = b.URL, b.size.seed
+		text, err := json.Marshal(p)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		log := &harness.Log{}
+		log.ShowIfFailed(b.t, p.As)
+		a := harness.Launch(b.t, log, harness.Environment(b.dir, "PLAN="+string(text)), "nice", "-n", "19", binaries.attacker)
+		harness.Eventually(b.t, "the "+p.As+" to be ready", func() bool { return a.Ended() || strings.Contains(a.Out.String(), "ready\n") })
+		all[p.As] = a
+	}
+	return all
+}
+
+// times are how long good calls took, by their kind.
+type times map[string][]time.Duration
+
+// at returns the time that a part of all is not longer than.
+func at(all []time.Duration, part float64) time.Duration {
+	slices.Sort(all)
+	return all[int(float64(len(all)-1)*part)].Round(100 * time.Microsecond)
+}
+
+// phase has every good caller operate on its process for a while beside others, ends these, and returns the times.
+func (b *battle) phase(what string, length time.Duration, others map[string]*harness.Program) times {
+	b.t.Helper()
+	all := times{}
+	var mu sync.Mutex
+	var callers sync.WaitGroup
+	until := time.Now().Add(length)
+	for i := range b.processes {
+		callers.Go(func() {
+			c := &caller{battle: b, number: i, random: rand.New(rand.NewPCG(b.size.seed, uint64(1000+i))), times: times{}}
+			for time.Now().Before(until) && c.round() {
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for kind, list := range c.times {
+				all[kind] = append(all[kind], list...)
+			}
+		})
+	}
+	over := make(chan struct{})
+	most := 0
+	go func() {
+		defer close(over)
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		for time.Now().Before(until) {
+			most = max(most, megabytes(filepath.Join(b.AgentDir("good-0"), "agent", "output")))
+			<-tick.C
+		}
+	}()
+	callers.Wait()
+	<-over
+	for as, other := range others {
+		if other.Ended() {
+			b.t.Errorf("the %s have ended before the battle", as)
+		}
+		_ = other.Terminate()
+		b.t.Logf("%s: %s: %s", what, as, strings.TrimSpace(other.Out.String()))
+	}
+	if most > outputDisk {
+		b.t.Errorf("%s: outputs of a host took %d MB", what, most)
+	}
+	return all
+}
