@@ -62,6 +62,10 @@ SERVERS ?= 5m
 servers: ## kill servers and NATS brokers of a fleet with several at random for SERVERS (5m), while callers operate
 	DROVER_CHAOS_TIME=$(SERVERS) go test -v -count 1 -timeout 60m ./test/servers/
 
+HOSTILE ?= 10m
+hostile: ## have 256 agents' keys, an app, 400 strangers and an account attack a fleet at work for HOSTILE (10m), and compare the times of good calls (as root, on a quiet machine)
+	DROVER_CHAOS_TIME=$(HOSTILE) go test -v -count 1 -timeout 60m ./test/hostile/
+
 scale: build ## measure a server with as many agents as this machine lets connect, beside bare NATS; writes bench/results (as root; half an hour)
 	go run ./test/scale -out bench/results
 	go run ./test/bench/table -w

@@ -180,8 +180,8 @@ func TestDriversStayBehindTheirSeams(t *testing.T) {
 		"database/sql":                      {"internal/server/store"},
 		"modernc.org":                       {"internal/server/store"},
 		"github.com/jackc":                  {"internal/server/store/postgres", "test/pgtest", "test/failover"},
-		"github.com/nats-io/nats-server/v2": {"internal/fabric", "test/scale"}, // drover is measured beside bare NATS
-		"github.com/nats-io/nats.go":        {"internal/fabric", "test/scale"},
+		"github.com/nats-io/nats-server/v2": {"internal/fabric", "test/scale", "test/hostile"}, // drover is measured beside bare NATS
+		"github.com/nats-io/nats.go":        {"internal/fabric", "test/scale", "test/hostile"},
 		"github.com/nats-io/jwt/v2":         {"internal/fabric"},
 		"go.etcd.io/bbolt":                  {"internal/agent/specstore"},
 		"github.com/netresearch/go-cron":    {"internal/crontab"},

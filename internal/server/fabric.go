@@ -162,9 +162,10 @@ func (s *Server) report(ctx context.Context, subject string, data []byte) []byte
 		s.cfg.Log.WarnContext(ctx, "report refused", "error", err)
 		return nil
 	}
-	over, alone := s.reports.begin(agent)
-	if !alone {
-		s.cfg.Log.DebugContext(ctx, "report was dropped, as another one of the same agent is worked on", "agent", agent)
+	_, known := s.directory.ByKey(agent)
+	over, ok := s.reports.begin(ctx, agent, known, data)
+	if !ok {
+		s.cfg.Log.WarnContext(ctx, "report was dropped, as too many are worked on", "agent", agent)
 		return nil
 	}
 	defer over()
@@ -175,12 +176,6 @@ func (s *Server) report(ctx context.Context, subject string, data []byte) []byte
 	}
 	reply, refused := s.stranger(ctx, area, agent)
 	if !refused {
-		leave, err := s.reports.enter(ctx, report)
-		if err != nil {
-			s.cfg.Log.WarnContext(ctx, "report found no room, as too many are worked on", "agent", agent, "error", err)
-			return nil
-		}
-		defer leave()
 		begun := time.Now()
 		reply = s.engine.HandleReport(ctx, agent, report, signed)
 		s.metrics.Reported(len(data), time.Since(begun))

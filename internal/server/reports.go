@@ -2,56 +2,131 @@ package server
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
+	"golang.org/x/time/rate"
 
 	"drover/internal/wire"
 )
 
 const (
-	// roomOfReports is how many bytes of memory all reports together may take while they are read and stored, as wire.Weight counts them.
+	// roomOfReports is how many bytes of memory those reports together may take that are worked on at once, as wire.Weight counts them.
 	roomOfReports = 64 << 20
-	// roomTime is how long a report waits for room: as long as its agent waits for the answer.
+	// roomTime is how long a report waits for room, or for its turn: as long as its agent waits for the answer.
 	roomTime = 10 * time.Second
+	// The reports of an agent may weigh so much at once, and so much a second after that. Beyond it they are worked on in turn with those of
+	// all others that tell so much; so many reports, and so many bytes, wait for that.
+	shareOfReports = 1 << 20
+	rateOfReports  = 64 << 10
+	waitInTurn     = 512
+	bytesInTurn    = 32 << 20
+	// mostShares is how many agents are remembered; beyond that all are forgotten.
+	mostShares = 100_000
 )
 
 // reports lets in those that are worked on. Of one agent there is one at a time: whoever sends another one before that is answered is no
 // agent of ours, and must not have the places of others.
 type reports struct {
 	room *semaphore.Weighted
+	// turns are the places of those who tell too much.
+	turns chan struct{}
 
-	mu   sync.Mutex
-	busy map[string]bool // by agent
+	mu     sync.Mutex
+	busy   map[string]bool // by agent
+	shares map[string]*rate.Limiter
+	// waiting are for a turn, and bytes are those of their reports.
+	waiting, bytes int
 }
 
 func newReports() *reports {
-	return &reports{room: semaphore.NewWeighted(roomOfReports), busy: map[string]bool{}}
+	return &reports{
+		room: semaphore.NewWeighted(roomOfReports), turns: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1)),
+		busy: map[string]bool{}, shares: map[string]*rate.Limiter{},
+	}
 }
 
-// begin lets in a report of an agent, unless another one is worked on; over has to be called then.
-func (r *reports) begin(agent string) (over func(), ok bool) {
+// begin lets in a report of an agent, unless another one is worked on, or too many wait whose agents tell too much. It blocks for roomTime at
+// most. over has to be called then. All agents that are not known share what one of them may tell.
+func (r *reports) begin(ctx context.Context, agent string, known bool, report []byte) (over func(), ok bool) {
+	weight := wire.Weight(report)
+	inTurn, ok := r.take(agent, known, weight, len(report))
+	if !ok {
+		return nil, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, roomTime)
+	defer cancel()
+	if !inTurn {
+		if r.room.Acquire(ctx, weight) != nil {
+			r.end(agent)
+			return nil, false
+		}
+		return func() {
+			r.room.Release(weight)
+			r.end(agent)
+		}, true
+	}
+	defer r.wait(-1, -len(report))
+	select {
+	case r.turns <- struct{}{}:
+		return func() {
+			<-r.turns
+			r.end(agent)
+		}, true
+	case <-ctx.Done():
+		r.end(agent)
+		return nil, false
+	}
+}
+
+// take notes that a report of an agent is worked on, and says whether it has to wait for its turn, which is counted. It returns false where
+// it must not even wait.
+func (r *reports) take(agent string, known bool, weight int64, bytes int) (inTurn, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.busy[agent] {
-		return nil, false
+		return false, false
+	}
+	inTurn = weight > shareOfReports || !r.share(agent, known).AllowN(time.Now(), int(weight))
+	if inTurn {
+		if r.waiting == waitInTurn || r.bytes+bytes > bytesInTurn {
+			return false, false
+		}
+		r.waiting++
+		r.bytes += bytes
 	}
 	r.busy[agent] = true
-	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(r.busy, agent)
-	}, true
+	return inTurn, true
 }
 
-// enter waits for the room that a report takes; leave has to be called where there is some.
-func (r *reports) enter(ctx context.Context, report []byte) (leave func(), err error) {
-	weight := min(wire.Weight(report), roomOfReports) // what is heavier is refused without being read
-	ctx, cancel := context.WithTimeout(ctx, roomTime)
-	defer cancel()
-	if err := r.room.Acquire(ctx, weight); err != nil {
-		return nil, err
+// wait counts reports that wait for their turn, and their bytes.
+func (r *reports) wait(reports, bytes int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting += reports
+	r.bytes += bytes
+}
+
+func (r *reports) end(agent string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.busy, agent)
+}
+
+// share returns what an agent may tell; the caller holds the lock.
+func (r *reports) share(agent string, known bool) *rate.Limiter {
+	if !known {
+		agent = ""
 	}
-	return func() { r.room.Release(weight) }, nil
+	l := r.shares[agent]
+	if l == nil {
+		if len(r.shares) >= mostShares {
+			clear(r.shares)
+		}
+		l = rate.NewLimiter(rateOfReports, shareOfReports)
+		r.shares[agent] = l
+	}
+	return l
 }

@@ -2,71 +2,118 @@ package server
 
 import (
 	"bytes"
-	"context"
-	"errors"
+	"crypto/rand"
+	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	"drover/internal/wire"
 )
 
 // TestOneReportOfAnAgentAtATime: what an agent sends beside it has no place, and others have.
 func TestOneReportOfAnAgentAtATime(t *testing.T) {
-	r := newReports()
-	over, ok := r.begin("one")
+	r, report := newReports(), []byte("{}")
+	over, ok := r.begin(t.Context(), "one", true, report)
 	if !ok {
 		t.Fatal("the first one is not let in")
 	}
-	if _, ok := r.begin("one"); ok {
+	if _, ok := r.begin(t.Context(), "one", true, report); ok {
 		t.Error("a second one is let in")
 	}
-	if _, ok := r.begin("two"); !ok {
+	if _, ok := r.begin(t.Context(), "two", true, report); !ok {
 		t.Error("another agent's is not let in")
 	}
 	over()
-	if _, ok := r.begin("one"); !ok {
+	if _, ok := r.begin(t.Context(), "one", true, report); !ok {
 		t.Error("the next one is not let in")
 	}
 }
 
-// TestReportsShareTheirRoom: what is heavy waits for it, and finds none where others hold it for too long.
+// TestAgentsThatTellTooMuch wait for their turn, not too many of them, and keep nobody else waiting.
+func TestAgentsThatTellTooMuch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, heavy := newReports(), bytes.Repeat([]byte("{"), shareOfReports/1024)
+		let := make(chan bool, 1000)
+		tell := func(agent string, known bool) {
+			over, ok := r.begin(t.Context(), agent, known, heavy)
+			let <- ok
+			if ok {
+				<-t.Context().Done()
+				over()
+			}
+		}
+		count := func() (in, out int) {
+			synctest.Wait()
+			for len(let) > 0 {
+				if <-let {
+					in++
+				} else {
+					out++
+				}
+			}
+			return in, out
+		}
+		const many = waitInTurn + 100
+		for n := range many {
+			over, ok := r.begin(t.Context(), fmt.Sprint(n), true, heavy)
+			if !ok {
+				t.Fatal("the first heavy one is not let in")
+			}
+			over()
+			go tell(fmt.Sprint(n), true)
+		}
+		in, out := count()
+		if in != cap(r.turns) || out != many-cap(r.turns)-waitInTurn {
+			t.Errorf("%d are let in and %d are not", in, out)
+		}
+		go tell("somebody else", true)
+		if in, _ := count(); in != 1 {
+			t.Error("who has told little has to wait")
+		}
+		for n := range 3 {
+			go tell(fmt.Sprint("made up ", n), false)
+		}
+		if in, out := count(); in != 1 || out != 2 {
+			t.Errorf("%d agents that are not known are let in, %d are not", in, out)
+		}
+		time.Sleep(roomTime)
+		if in, out := count(); in != 0 || out != waitInTurn {
+			t.Errorf("later %d are let in, and %d have waited in vain", in, out)
+		}
+	})
+}
+
+// TestReportsShareTheirRoom: beyond it the next wait, and not for longer than their agents do.
 func TestReportsShareTheirRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newReports()
-		heavy := bytes.Repeat([]byte("{"), roomOfReports/1024)
-		first, err := r.enter(t.Context(), heavy)
-		if err != nil {
-			t.Fatal(err)
-		}
-		waiting := make(chan error, 1)
-		go func() {
-			leave, err := r.enter(t.Context(), heavy)
-			if err == nil {
-				leave()
+		r, heavy := newReports(), bytes.Repeat([]byte("{"), shareOfReports/1024)
+		fit := int(roomOfReports / wire.Weight(heavy))
+		var last func()
+		for n := range fit {
+			var ok bool
+			if last, ok = r.begin(t.Context(), fmt.Sprint(n), true, heavy); !ok {
+				t.Fatalf("there is no room for the %d. of %d", n+1, fit)
 			}
-			waiting <- err
-		}()
+		}
+		let := make(chan bool, 2)
+		next := func() {
+			_, ok := r.begin(t.Context(), fmt.Sprint("next ", rand.Text()), true, heavy)
+			let <- ok
+		}
+		go next()
 		synctest.Wait()
-		select {
-		case err := <-waiting:
-			t.Fatalf("a second one does not wait: %v", err)
-		default:
+		if len(let) > 0 {
+			t.Fatal("there is room for more than there is")
 		}
-		first()
-		if err := <-waiting; err != nil {
-			t.Errorf("it is not let in: %v", err)
+		last()
+		if !<-let {
+			t.Error("the room that was left is not given to the next")
 		}
-		// One that is too heavy for the room takes all of it, and is refused when it is read.
-		bomb := bytes.Repeat([]byte("{"), roomOfReports)
-		leave, err := r.enter(t.Context(), bomb)
-		if err != nil {
-			t.Fatal(err)
+		begun := time.Now()
+		next()
+		if <-let || time.Since(begun) != roomTime {
+			t.Errorf("one has waited for %s", time.Since(begun))
 		}
-		if _, err := r.enter(t.Context(), []byte("{}")); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("without room it got %v", err)
-		}
-		leave()
-		if leave, err = r.enter(t.Context(), []byte("{}")); err != nil {
-			t.Errorf("with room it got %v", err)
-		}
-		leave()
 	})
 }

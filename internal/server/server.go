@@ -123,7 +123,7 @@ type doors struct {
 }
 
 // Many agents report at the same time, and each report waits for a commit.
-const reportWorkers = 256
+const reportWorkers = 2 * waitInTurn
 
 // New opens everything that the server stands on. The caller runs it with Run and Serve, or gives it back with Close.
 func New(ctx context.Context, cfg Config) (_ *Server, err error) {
@@ -281,5 +281,6 @@ func (s *Server) Run(ctx context.Context) error {
 		group.Part{Name: "fabric", Run: s.serveFabric},
 		group.Part{Name: "certificates", Run: s.joining.run},
 		group.Part{Name: "keys", Run: s.keys.Run},
+		group.Part{Name: "memory", Run: s.boundMemory},
 	)
 }

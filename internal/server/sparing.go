@@ -16,8 +16,11 @@ const spareFor = time.Minute
 // strangerMessage tells of a host that has not joined; each of them tries for ever.
 const strangerMessage = "report of an agent that is not in the register was refused"
 
-// sparing is a handler that tells of a database that fails, and of hosts that are not known, once in spareFor, with how many lines it has left
-// out: whatever a server does then fails, for each of its agents.
+// mostTroubles is how many troubles are remembered; beyond that all are forgotten.
+const mostTroubles = 10_000
+
+// sparing is a handler that tells of a database that fails, of hosts that are not known, and of the same about one agent, once in spareFor, with
+// how many lines it has left out: without a database whatever a server does fails, and an agent can be wrong as often as it likes.
 type sparing struct {
 	slog.Handler
 	spared *spared
@@ -63,18 +66,23 @@ func (s sparing) WithGroup(name string) slog.Handler {
 
 // troubleOf names the trouble that a record is about; empty for one that is told of each time.
 func troubleOf(record slog.Record) (trouble string) {
-	if record.Level < slog.LevelWarn {
+	if record.Level < slog.LevelInfo {
 		return ""
 	}
+	worse := record.Level >= slog.LevelWarn
 	record.Attrs(func(a slog.Attr) bool {
-		if err, is := a.Value.Any().(error); is {
+		if err, is := a.Value.Any().(error); is && worse {
 			if _, failed := errors.AsType[*store.Failure](err); failed {
 				trouble = "database"
+				return false
 			}
 		}
-		return trouble == ""
+		if a.Key == "agent" {
+			trouble = record.Message + " " + a.Value.String()
+		}
+		return true
 	})
-	if trouble == "" && record.Message == strangerMessage {
+	if record.Message == strangerMessage && trouble != "database" {
 		trouble = "strangers"
 	}
 	return trouble
@@ -87,6 +95,10 @@ func (s *spared) tells(trouble string, now time.Time) (left int, tell bool) {
 	if at, told := s.told[trouble]; told && now.Sub(at) < spareFor {
 		s.left[trouble]++
 		return 0, false
+	}
+	if len(s.told) >= mostTroubles {
+		clear(s.told)
+		clear(s.left)
 	}
 	left = s.left[trouble]
 	s.told[trouble], s.left[trouble] = now, 0

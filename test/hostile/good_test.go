@@ -3,7 +3,6 @@ package hostile_test
 import (
 	"io/fs"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -93,7 +92,6 @@ func (c *caller) call(name string, body any) (harness.Object, bool) {
 
 // check asks, after the battle, for what must hold.
 func (b *battle) check() {
-	_ = os.WriteFile("/tmp/w/server.log", []byte(b.Logs["server"].String()), 0o644)
 	b.t.Helper()
 	for i, dir := range b.dirs {
 		if n := harness.Starts(b.t, dir); n != b.starts[i] {

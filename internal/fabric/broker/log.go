@@ -10,7 +10,7 @@ import (
 
 // logBridge takes the server's log lines. What the server notices, and all that it says while it starts, is about a
 // configuration that is ours, so of use to a developer only. What it warns of or calls an error later mostly concerns
-// one client, so it is a warning here; and as a client can cause as many as it likes, no more than a few a second.
+// one client, so it is a warning here; and as a client can cause as many as it likes, no more than one a second.
 type logBridge struct {
 	log *slog.Logger
 	// denied, unless it is nil, gets those lines that tell of somebody who wanted what he has no right to.
@@ -19,18 +19,23 @@ type logBridge struct {
 	mu      sync.Mutex
 	started bool
 	fatal   []string  // what was said before that
-	second  time.Time // the second that spent and dropped belong to
+	minute  time.Time // the one that spent and dropped belong to
 	spent   int
 	dropped int
 }
 
 const (
 	bridged     = "embedded nats server said"
-	maxWarnings = 10 // a second
+	maxWarnings = 60  // a minute
+	maxLine     = 500 // bytes of a line: it quotes clients
 )
 
-// Noticef, Debugf and Tracef pass a line on for developers.
+// Noticef, Debugf and Tracef pass a line on for developers. Whoever is cut off because it does not read is of use to operators, too.
 func (b *logBridge) Noticef(format string, v ...any) {
+	if strings.Contains(format, "Slow Consumer") {
+		b.warn(format, v)
+		return
+	}
 	b.log.Debug(bridged, "text", fmt.Sprintf(format, v...))
 }
 func (b *logBridge) Debugf(format string, v ...any) { b.Noticef(format, v...) }
@@ -47,22 +52,22 @@ func (b *logBridge) warn(format string, v []any) {
 		b.log.Debug(bridged, "text", fmt.Sprintf(format, v...))
 		return
 	}
-	if now := time.Now().Truncate(time.Second); now != b.second {
+	if now := time.Now().Truncate(time.Minute); now != b.minute {
 		if b.dropped > 0 {
 			b.log.Warn("lines of the embedded nats server were left out", "lines", b.dropped)
 		}
-		b.second, b.spent, b.dropped = now, 0, 0
+		b.minute, b.spent, b.dropped = now, 0, 0
+	}
+	text := fmt.Sprintf(format, v...)
+	if b.denied != nil && (strings.Contains(text, "Violation") || strings.Contains(text, "authentication error")) {
+		b.denied(text)
 	}
 	if b.spent == maxWarnings {
 		b.dropped++
 		return
 	}
 	b.spent++
-	text := fmt.Sprintf(format, v...)
-	b.log.Warn(bridged, "text", text)
-	if b.denied != nil && (strings.Contains(text, "Violation") || strings.Contains(text, "authentication error")) {
-		b.denied(text)
-	}
+	b.log.Warn(bridged, "text", strings.ToValidUTF8(text[:min(len(text), maxLine)], ""))
 }
 
 // Fatalf keeps the line: before the server has started, whoever starts it reports why it could not.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"net"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,9 @@ const (
 	waitingPerPlace = 512
 	// placeTime is how long a handshake that makes no progress keeps others out.
 	placeTime = time.Second
+	// readBuffer is how much of what a client sends waits in the kernel, in bytes. A broker reads on while there is something, and hands all of
+	// it to the server: hundreds that send as fast as they can must not overrun the one connection that the server reads.
+	readBuffer = 64 << 10
 )
 
 // errBusy ends the connection of a client that is to come again later.
@@ -43,13 +47,16 @@ func forProcessors() *turnstile {
 	return newTurnstile(places, places*waitingPerPlace)
 }
 
-// guard returns the TLS of a listener whose handshakes begin in their turn.
+// guard returns the TLS of a listener whose handshakes begin in their turn, and whose connections keep little for the broker to read.
 func (t *turnstile) guard(cfg *tls.Config) *tls.Config {
 	cfg = cfg.Clone()
 	inner := cfg.GetConfigForClient
 	cfg.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		if err := t.enter(hello.Context()); err != nil {
 			return nil, err
+		}
+		if conn, ok := hello.Conn.(*net.TCPConn); ok {
+			_ = conn.SetReadBuffer(readBuffer) // it would take more at a time, and no less would work
 		}
 		if inner == nil {
 			return nil, nil //nolint:nilnil // the configuration at hand counts

@@ -148,6 +148,7 @@ func factsOf(h wire.Hello, place string) fleet.Facts {
 // into another. A name that another agent holds is not given to it, but its results still count.
 func (c *collector) join(ctx context.Context, agent, place string, h wire.Hello) error {
 	now := c.clock.now()
+	h.Build, h.Name, h.IP, h.ID = shortWord(h.Build), shortWord(h.Name), shortWord(h.IP), shortWord(h.ID)
 	a, known := c.directory.ByKey(agent)
 	if !known {
 		a = store.Agent{Key: agent, Cloud: h.Cloud, Created: now}
