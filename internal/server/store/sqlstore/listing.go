@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -45,13 +46,19 @@ func (w *where) among(column string, values []string) error {
 	return nil
 }
 
+// mostListed is how much is read of statuses and specs at once, in bytes: who asks holds it in memory, and so does who answers.
+const mostListed = 8 << 20
+
+// errListed ends a read that has had so much.
+var errListed = errors.New("enough was read")
+
 // ListObserved returns part of the observed processes.
-func (db *Store) ListObserved(ctx context.Context, f store.ObservedFilter, after store.ObservedKey, limit int) ([]store.Observed, error) {
+func (db *Store) ListObserved(ctx context.Context, f store.ObservedFilter, after store.ObservedKey, limit int) ([]store.Observed, bool, error) {
 	rows, err := db.listObserved(ctx, f, after, limit)
-	if err != nil {
-		return nil, fmt.Errorf("cannot list observations: %w", err)
+	if err != nil && !errors.Is(err, errListed) {
+		return nil, false, fmt.Errorf("cannot list observations: %w", err)
 	}
-	return rows, nil
+	return rows, err != nil || len(rows) == limit, nil
 }
 
 func (db *Store) listObserved(ctx context.Context, f store.ObservedFilter, after store.ObservedKey, limit int) ([]store.Observed, error) {
@@ -78,9 +85,13 @@ func (db *Store) listObserved(ctx context.Context, f store.ObservedFilter, after
 	}
 	var rows []store.Observed
 	var scan observedScanner
+	read := 0
 	err := db.query(ctx, func(r *sql.Rows) error {
 		o, err := scan.row(r)
 		rows = append(rows, o)
+		if read += len(scan.status) + len(scan.spec); err == nil && read > mostListed {
+			err = errListed
+		}
 		return err
 	}, `SELECT o.agent, o.namespace, o.name, o.status, `+spec+` FROM observed o INDEXED BY observed_name WHERE `+
 		strings.Join(w.text, " AND ")+` ORDER BY o.namespace, o.name, o.agent LIMIT ?`, append(w.args, max(limit, 0))...)

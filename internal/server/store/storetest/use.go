@@ -110,7 +110,7 @@ func Use(t *testing.T, db store.Store) {
 		{Process: process.ID{Namespace: "n", Name: "a"}},
 		{Agents: []string{"a"}, States: []string{"up"}, Spec: true},
 	} {
-		_, err = db.ListObserved(ctx, f, store.ObservedKey{}, 1)
+		_, _, err = db.ListObserved(ctx, f, store.ObservedKey{}, 1)
 		do(err)
 	}
 	for _, f := range []store.TaskFilter{{}, {App: "a"}, {Done: &allowed}} {

@@ -1,0 +1,49 @@
+package apiv1_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"drover/internal/process"
+	"drover/internal/server/store"
+)
+
+// TestAPageOfLargeProcessesIsShort: what one call holds in memory is bounded, and what is hidden from the caller takes nothing of it.
+func TestAPageOfLargeProcessesIsShort(t *testing.T) {
+	r := newRig(t)
+	r.app("reader", "read on mine")
+	const all = 40
+	var rows []store.Observed
+	for i := range all {
+		for _, namespace := range []string{"hidden", "mine"} {
+			spec := &process.Spec{
+				Identity: process.Identity{ProcName: "x", SetupPath: "/", User: "root"}, Policy: process.Policy{}.Defaulted(),
+				Commands: process.Commands{Start: fmt.Sprint(i) + strings.Repeat("x", 500<<10)},
+			}
+			rows = append(rows, store.Observed{
+				Agent: web, Process: process.ID{Namespace: namespace, Name: fmt.Sprintf("p%02d", i)}, Spec: spec,
+				Status: process.Status{Known: true, State: "stopped", Instance: process.Instance{PID: -1}},
+			})
+		}
+	}
+	r.must(r.store.PutObserved(t.Context(), store.ReportMark{}, rows, nil))
+	for _, query := range []string{"limit=1000", "limit=1000&spec=true"} {
+		cursor, seen := "", 0
+		for first := true; first || cursor != ""; first = false {
+			path := "/processes?" + query
+			if cursor != "" {
+				path += "&cursor=" + cursor
+			}
+			a := r.want(200, r.call("reader", "GET", path, nil))
+			n := len(a.items("name"))
+			if seen += n; n > 20 && strings.Contains(query, "spec") {
+				t.Errorf("a page has %d processes of 500 KiB", n)
+			}
+			cursor = a.cursor()
+		}
+		if seen != all {
+			t.Errorf("%s: %d processes, want %d", query, seen, all)
+		}
+	}
+}
