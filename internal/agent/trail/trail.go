@@ -15,8 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxLinks is how many links are followed, as in the kernel.
-const maxLinks = 40
+const (
+	// maxLinks is how many links are followed, as in the kernel.
+	maxLinks = 40
+	// Links lead further than any path that can be written: each directory on the way is held open, and each step known by its path.
+	maxDepth, maxSteps = 512, 4096
+)
 
 // Step is a directory, a link, or what is at the end of a trail.
 type Step struct {
@@ -169,6 +173,9 @@ func (w *walk) path(name string) string {
 
 // note takes down a step.
 func (w *walk) note(fd int, name string) (info unix.Stat_t, err error) {
+	if len(w.dirs) > maxDepth || len(w.steps) >= maxSteps || len(name) >= unix.PathMax {
+		return info, syscall.ENAMETOOLONG
+	}
 	if err := unix.Fstat(fd, &info); err != nil {
 		return info, err
 	}
