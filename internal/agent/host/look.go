@@ -14,6 +14,7 @@ import (
 	"drover/internal/agent/operation"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
+	"drover/internal/agent/trail"
 	"drover/internal/process"
 )
 
@@ -131,7 +132,7 @@ func (h *Host) mistaken(m locate.Match, spec *process.Spec) string {
 
 // sameDir reports whether a path names the directory, whose links are resolved.
 func sameDir(dir, path string) bool {
-	real, err := filepath.EvalSymlinks(path)
+	real, err := trail.Resolve(path)
 	return dir != "" && (dir == filepath.Clean(path) || err == nil && dir == real)
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"drover/internal/agent/trail"
 	"drover/internal/process"
 )
 
@@ -164,8 +165,9 @@ func (r *rules) below(path string, links bool) bool {
 // resolved follows links as far as the path is there.
 func resolved(path string) string {
 	path = filepath.Clean(path)
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real
+	if way, err := trail.Follow(path); err == nil { // which goes only so far, whatever links there are
+		defer way.Close()
+		return way.Path
 	}
 	parent := filepath.Dir(path)
 	if parent == path {

@@ -68,3 +68,21 @@ func TestFollowDoesNotGoTooDeep(t *testing.T) {
 		way.Close()
 	}
 }
+
+// TestResolve: the kernel follows links, and gives up where there are too many.
+func TestResolve(t *testing.T) {
+	dir := tree(t)
+	for name, want := range map[string]string{"/chain": "/a/b/g", "/a/up/h": "/h", "/to-b/../f": "/a/f", "/fifo": "/fifo", "/a/": "/a", "/nowhere": "", "/loop": "", "/h/x": ""} {
+		got, err := trail.Resolve(dir + name)
+		if want != "" && got != dir+want || (err == nil) != (want != "") {
+			t.Errorf("%s leads to %q, %v, want %s", name, got, err, want)
+		}
+	}
+	for i := range 100 {
+		must(t, os.Symlink(fmt.Sprintf("step%d", i+1), fmt.Sprintf("%s/step%d", dir, i)))
+	}
+	must(t, os.Mkdir(dir+"/step100", 0o755))
+	if got, err := trail.Resolve(dir + "/step0"); !errors.Is(err, syscall.ELOOP) {
+		t.Errorf("a hundred links lead to %s: %v", got, err)
+	}
+}
