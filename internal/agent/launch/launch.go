@@ -17,6 +17,7 @@ import (
 
 	"drover/internal/agent/cgroup"
 	"drover/internal/agent/procfs"
+	"drover/internal/agent/trail"
 	"drover/internal/process"
 )
 
@@ -124,10 +125,15 @@ func explain(c Command, err error) error {
 	failed := func(format string, args ...any) *process.Error {
 		return process.Errorf(process.Failed, format, args...)
 	}
-	if info, statErr := os.Stat(c.Dir); statErr != nil {
-		return failed("cannot enter setup_path %s: %v", c.Dir, cause(statErr)).Because(process.CauseNoDirectory)
-	} else if !info.IsDir() {
-		return failed("cannot enter setup_path %s: %v", c.Dir, syscall.ENOTDIR).Because(process.CauseNoDirectory)
+	// What is below a directory that the account may not enter is not told.
+	dirErr := c.Account.Visit(nil, c.Dir, func(way *trail.Trail) error {
+		if !way.IsDir() {
+			return &fs.PathError{Op: "enter", Path: c.Dir, Err: syscall.ENOTDIR}
+		}
+		return nil
+	})
+	if problem, ok := errors.AsType[*fs.PathError](dirErr); ok && !errors.Is(problem, syscall.EACCES) {
+		return failed("cannot enter setup_path %s: %v", c.Dir, problem.Err).Because(process.CauseNoDirectory)
 	}
 	if _, statErr := os.Stat(shell); statErr != nil {
 		return failed("cannot start the command: %s: %v", shell, cause(statErr))
