@@ -182,18 +182,19 @@ func (h *Handler) listResults(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	var views []resultView
-	seen := 0
+	seen, shown := 0, 0
 	errFull := errors.New("page is full")
 	if err := h.mayRead(ctx, c, id); err != nil {
 		return reply{}, err
 	}
 	err = h.Results.TaskItems(ctx, id, c.app(), func(v store.ItemView) error {
-		if len(views) == limit {
+		if len(views) == limit || shown >= mostShown {
 			return errFull
 		}
 		seen++
 		if r := viewResult(v); seen > skip && (outcome == "" || outcome == kindOf(r.Outcome)) {
 			views = append(views, r)
+			shown += len(r.Message)
 		}
 		return nil
 	})

@@ -47,3 +47,32 @@ func TestAPageOfLargeProcessesIsShort(t *testing.T) {
 		}
 	}
 }
+
+// TestAPageOfLongResultsIsShort: likewise of what commands have said.
+func TestAPageOfLongResultsIsShort(t *testing.T) {
+	r := newRig(t)
+	r.app("mine", "* on mine")
+	var targets []any
+	const all = 150
+	for i := range all {
+		targets = append(targets, map[string]any{"namespace": "mine", "name": fmt.Sprintf("p%03d", i), "hosts": []string{"web-1"}})
+	}
+	id, _ := r.want(202, r.call("mine", "POST", "/operations", map[string]any{"op": "stop", "targets": targets})).body["id"].(string)
+	r.engine.finish(t, web, process.Outcome{Fault: process.Failed, Text: strings.Repeat("x", 128<<10)})
+	cursor, seen := "", 0
+	for first := true; first || cursor != ""; first = false {
+		path := "/operations/" + id + "/results?limit=1000"
+		if cursor != "" {
+			path += "&cursor=" + cursor
+		}
+		a := r.want(200, r.call("mine", "GET", path, nil))
+		n := len(a.items("name"))
+		if seen += n; n > 100 {
+			t.Errorf("a page has %d results of 128 KiB", n)
+		}
+		cursor = a.cursor()
+	}
+	if seen != all {
+		t.Errorf("%d results, want %d", seen, all)
+	}
+}
