@@ -2,6 +2,7 @@ package apiv1
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -146,10 +147,27 @@ func (h *Handler) listEvents(ctx context.Context, c *call) (reply, error) {
 		}
 	}
 	c.audit.Targets = len(views)
-	if before == (store.EventMark{}) {
-		return ok(eventPage{pageOf(c, views, nil), last})
+	weight := 0
+	for i := range views {
+		weight += views[i].weight()
 	}
-	return ok(eventPage{pageOf(c, views, before), last})
+	var end any
+	if before != (store.EventMark{}) {
+		end = before
+	}
+	return reply{status: http.StatusOK, body: eventPage{pageOf(c, views, end), last}, weight: weight}, nil
+}
+
+// weight is about how much an event takes on a page, in bytes.
+func (v *eventView) weight() int {
+	n := len(v.Output)
+	if v.Cause != nil {
+		n += len(v.Cause.Text)
+		for _, text := range v.Cause.Evidence {
+			n += len(text)
+		}
+	}
+	return n
 }
 
 // events reads the parameters that choose events, but for their end: hosts are as the caller names them.

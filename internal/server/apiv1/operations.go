@@ -3,6 +3,7 @@ package apiv1
 import (
 	"context"
 	"errors"
+	"net/http"
 	"time"
 
 	"drover/internal/process"
@@ -199,13 +200,14 @@ func (h *Handler) listResults(ctx context.Context, c *call) (reply, error) {
 		return nil
 	})
 	c.audit.Targets = len(views)
+	var last any
 	switch {
 	case errors.Is(err, errFull):
-		return ok(pageOf(c, views, seen))
+		last = seen
 	case err != nil:
 		return reply{}, stored(err, "operation", id)
 	}
-	return ok(pageOf(c, views, nil))
+	return reply{status: http.StatusOK, body: pageOf(c, views, last), weight: shown}, nil
 }
 
 // kindOf is the outcome as it is filtered by: every fault is a failure.

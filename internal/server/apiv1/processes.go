@@ -228,10 +228,11 @@ func (h *Handler) processPage(ctx context.Context, c *call, f store.ObservedFilt
 		}
 	}
 	c.audit.Targets = len(views)
-	if !more {
-		return ok(pageOf(c, views, nil))
+	var last any
+	if more {
+		last = after
 	}
-	return ok(pageOf(c, views, after))
+	return reply{status: http.StatusOK, body: pageOf(c, views, last), weight: shown}, nil
 }
 
 // forbidden says which right is lacking.

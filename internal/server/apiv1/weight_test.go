@@ -2,7 +2,10 @@ package apiv1_test
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"drover/internal/process"
@@ -75,4 +78,48 @@ func TestAPageOfLongResultsIsShort(t *testing.T) {
 	if seen != all {
 		t.Errorf("%d results, want %d", seen, all)
 	}
+}
+
+// unread is a caller who does not read his answer until he is told to.
+type unread struct {
+	http.ResponseWriter
+	begun, end chan struct{}
+	once       sync.Once
+}
+
+func (u *unread) Write(p []byte) (int, error) {
+	u.once.Do(func() { close(u.begun) })
+	<-u.end
+	return u.ResponseWriter.Write(p)
+}
+
+// TestLargeAnswersThatAreNotRead: an app has so many at a time, and others are not in its way; small ones do not count.
+func TestLargeAnswersThatAreNotRead(t *testing.T) {
+	r := newRig(t)
+	r.app("slow", "read on mine")
+	r.app("other", "read on mine")
+	r.observe("mine/x@" + web + " running")
+	spec := &process.Spec{Identity: process.Identity{ProcName: "x", SetupPath: "/", User: "root"}, Policy: process.Policy{}.Defaulted()}
+	spec.Commands.Start = strings.Repeat("x", 2<<20)
+	r.must(r.store.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{{
+		Agent: web, Process: process.ID{Namespace: "mine", Name: "large"}, Spec: spec,
+		Status: process.Status{Known: true, State: "stopped", Instance: process.Instance{PID: -1}},
+	}}, nil))
+	end := make(chan struct{})
+	var calls sync.WaitGroup
+	for range 8 {
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/v1/processes?spec=true", http.NoBody)
+		req.Header.Set("X-Bkapi-Authorization", `{"bk_app_code":"slow","bk_app_secret":"s","bk_username":"anna"}`)
+		w := &unread{ResponseWriter: httptest.NewRecorder(), begun: make(chan struct{}), end: end}
+		calls.Go(func() { r.handler.ServeHTTP(w, req) })
+		<-w.begun
+	}
+	if a := r.call("slow", "GET", "/processes?spec=true", nil); a.status != 429 || a.header.Get("Retry-After") == "" {
+		t.Errorf("one more is answered with HTTP %d", a.status)
+	}
+	r.want(200, r.call("slow", "GET", "/processes", nil))
+	r.want(200, r.call("other", "GET", "/processes?spec=true", nil))
+	close(end)
+	calls.Wait()
+	r.want(200, r.call("slow", "GET", "/processes?spec=true", nil))
 }
