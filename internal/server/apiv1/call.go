@@ -197,7 +197,7 @@ func (c *call) body(ctx context.Context) ([]byte, error) {
 	text, release, err := c.rooms.Body(ctx, c.w, c.r, true)
 	c.left = append(c.left, release)
 	if err == nil {
-		release, err = c.rooms.Parse(ctx, text)
+		release, err = c.rooms.Parse(ctx, c.who.App, text)
 	}
 	switch {
 	case err == nil:

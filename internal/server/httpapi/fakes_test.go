@@ -35,6 +35,8 @@ const (
 // world is a server edge on fakes: tasks in memory, an engine that finishes an item when the test says so, a fixed
 // register of agents.
 type world struct {
+	// reading tells that rows are being read.
+	reading bool
 	t       *testing.T
 	handler http.Handler
 
@@ -353,6 +355,8 @@ func (w *world) ListWaiting(context.Context, store.WaitingFilter, int) ([]store.
 }
 
 func (w *world) GetObserved(_ context.Context, id process.ID, agents []string, fn func(store.Observed) error) error {
+	w.reading = true
+	defer func() { w.reading = false }()
 	if w.storeErr != nil {
 		return w.storeErr
 	}
