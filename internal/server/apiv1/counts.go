@@ -27,6 +27,7 @@ func (h *Handler) countProcesses(ctx context.Context, c *call) (reply, error) {
 	f.Agents = h.agentsNamed(hosts)
 	n := countsByState{States: map[string]int{}}
 	r := reader{h: h, who: &c.who}
+	f.Within = r.within(f.Namespace)
 	err := h.eachObserved(ctx, f, func(o *store.Observed) {
 		agent, _ := h.Directory.ByKey(o.Agent)
 		switch {

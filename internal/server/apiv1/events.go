@@ -11,6 +11,7 @@ import (
 	"drover/internal/server/access"
 	"drover/internal/server/gate"
 	"drover/internal/server/store"
+	"drover/internal/wildcard"
 )
 
 // eventView is one event.
@@ -135,6 +136,7 @@ func (h *Handler) listEvents(ctx context.Context, c *call) (reply, error) {
 	}
 	var views []eventView
 	r := reader{h: h, who: &c.who}
+	f.Within = r.eventsWithin(f.Namespaces)
 	for begun := time.Now(); ; {
 		events, next, err := h.Events.EventsBefore(ctx, before, f, limit-len(views))
 		if err != nil {
@@ -199,6 +201,24 @@ func (r *reader) views(events []store.StoredEvent) []eventView {
 		}
 	}
 	return views
+}
+
+// within are the namespaces that the caller may see something of, for a filter that names others: what is hidden is then not even read. It is
+// nil where there are none others.
+func (r *reader) within(named ...string) []string {
+	if len(named) == 1 && named[0] != "" && !wildcard.IsPattern(named[0]) {
+		return nil
+	}
+	return r.who.Namespaces(access.OperationOf(process.Query))
+}
+
+// eventsWithin is within for events, some of which are about a host and in no namespace.
+func (r *reader) eventsWithin(named []string) []string {
+	patterns := r.within(named...)
+	if patterns != nil && !r.who.OnHosts(access.ReadAgents).Nowhere() {
+		patterns = append(patterns, "")
+	}
+	return patterns
 }
 
 // at is where the caller may read of a process. An event of no process is about the host.

@@ -1,8 +1,12 @@
 package apiv1_test
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
+
+	"drover/internal/server/store"
 )
 
 // TestARefusalTellsNothing: who may not touch a process is told neither whether it is there nor where, and not which hosts there are.
@@ -42,4 +46,46 @@ func TestARefusalTellsNothing(t *testing.T) {
 	r.refused(r.call("area", "POST", "/operations", map[string]any{
 		"op": "stop", "targets": []any{map[string]any{"namespace": "mine", "name": "x", "hosts": []string{"0:10.99.0.1"}}},
 	}), 422, "targets[0].hosts[0]")
+}
+
+// reading is the database, and counts what is read for lists.
+type reading struct {
+	store.Store
+	r *rig
+}
+
+func (s reading) ListObserved(ctx context.Context, f store.ObservedFilter, after store.ObservedKey, limit int) ([]store.Observed, bool, error) {
+	rows, more, err := s.Store.ListObserved(ctx, f, after, limit)
+	s.r.rows.Add(int64(len(rows)))
+	return rows, more, err
+}
+
+func (s reading) EventsBefore(ctx context.Context, before store.EventMark, f store.EventFilter, limit int) ([]store.StoredEvent, store.EventMark, error) {
+	events, next, err := s.Store.EventsBefore(ctx, before, f, limit)
+	s.r.rows.Add(int64(len(events)))
+	return events, next, err
+}
+
+// TestWhatIsHiddenIsNotRead: how much there is in other namespaces neither costs a call anything nor shows in how long it takes.
+func TestWhatIsHiddenIsNotRead(t *testing.T) {
+	r := newRig(t)
+	r.app("reader", "read on mine,my-*")
+	r.app("starter", "start on mine")
+	for i := range 20 {
+		r.observe(fmt.Sprintf("hidden/p%d@%s running", i, web), fmt.Sprintf("mine-too/p%d@%s running", i, web))
+	}
+	r.happen("hidden/p1@"+web+" started 1", "hidden/p2@"+web+" started 1", "mine/x@"+web+" started 1")
+	r.observe("mine/x@"+web+" running", "my-own/x@"+web+" running")
+	for _, path := range []string{"/processes", "/processes?name=p*", "/processes?namespace=*", "/processes/counts", "/why?all=true", "/events", "/events?name=p*"} {
+		for app, most := range map[string]int64{"reader": 2, "starter": 0} {
+			r.rows.Store(0)
+			r.want(200, r.call(app, "GET", path, nil))
+			if n := r.rows.Load(); n > most {
+				t.Errorf("%s: for %s %d rows are read", path, app, n)
+			}
+		}
+	}
+	if got := r.want(200, r.call("reader", "GET", "/processes", nil)).items("namespace"); len(got) != 2 {
+		t.Errorf("shown are %v", got)
+	}
 }

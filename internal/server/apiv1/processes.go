@@ -203,6 +203,9 @@ func (h *Handler) processPage(ctx context.Context, c *call, f store.ObservedFilt
 	}
 	f.Agents = h.agentsNamed(hosts)
 	r := reader{h: h, who: &c.who}
+	if f.Process == (process.ID{}) {
+		f.Within = r.within(f.Namespace)
+	}
 	var views []processView
 	more, shown := true, 0
 	for begun := time.Now(); more && len(views) < limit && shown < mostShown && time.Since(begun) < searchTime; {

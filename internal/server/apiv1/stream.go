@@ -86,6 +86,7 @@ func (h *Handler) streamEvents(ctx context.Context, c *call) (reply, error) {
 	}
 	c.audited = true
 	s := stream{h: h, c: c, filter: f, at: after, reader: reader{h: h, who: &c.who}, checked: h.Now(), control: http.NewResponseController(c.w)}
+	s.filter.Within = s.reader.eventsWithin(f.Namespaces)
 	s.run(ctx)
 	return reply{written: true}, nil
 }
@@ -189,6 +190,7 @@ func (s *stream) allowed(ctx context.Context) bool {
 	}
 	s.c.who, s.checked = who, now
 	s.reader = reader{h: s.h, who: &s.c.who}
+	s.filter.Within = s.reader.eventsWithin(s.filter.Namespaces)
 	return true
 }
 

@@ -26,6 +26,8 @@ type Listing interface {
 type ObservedFilter struct {
 	// Namespace and Name are patterns, in which * is any text and ? any one character; all else is meant to the letter.
 	Namespace, Name string
+	// Within are patterns of namespaces, of which one has to match, too; nil matches all, and an empty list none.
+	Within []string
 	// Process is the one that is meant, to the letter.
 	Process process.ID
 	// Agents are keys; nil matches all, and an empty list none.

@@ -36,6 +36,19 @@ func (w *where) pattern(column, pattern string) {
 	}
 }
 
+// within adds that a column is of one of the patterns; nil is all of them.
+func (w *where) within(column string, patterns []string) error {
+	if patterns == nil {
+		return nil
+	}
+	list, err := w.dialect.patterns(patterns)
+	if err != nil {
+		return err
+	}
+	w.add("EXISTS (SELECT 1 FROM texts(?) p WHERE "+column+" "+w.dialect.Match+" p.value)", list)
+	return nil
+}
+
 // among adds that a column is one of the values.
 func (w *where) among(column string, values []string) error {
 	list, err := w.dialect.list(values)
@@ -68,6 +81,9 @@ func (db *Store) listObserved(ctx context.Context, f store.ObservedFilter, after
 		w.add("o.namespace = ? AND o.name = ?", f.Process.Namespace, f.Process.Name)
 	}
 	w.pattern("o.namespace", f.Namespace)
+	if err := w.within("o.namespace", f.Within); err != nil {
+		return nil, err
+	}
 	w.pattern("o.name", f.Name)
 	if f.Agents != nil {
 		if err := w.among("o.agent", f.Agents); err != nil {

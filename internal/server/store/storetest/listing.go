@@ -60,6 +60,9 @@ func listObserved(t *testing.T, s store.Store) {
 		{"states", store.ObservedFilter{States: []string{"stopped", "backoff"}}, all[3:4]},
 		{"all of it", store.ObservedFilter{Namespace: "ns", Name: "w*", Agents: []string{"x"}, States: []string{"up"}, Spec: true}, []string{all[1], all[2], all[4]}},
 		{"none", store.ObservedFilter{Namespace: "none"}, nil},
+		{"within", store.ObservedFilter{Within: []string{"o*r", "?"}}, []string{all[0], all[5]}},
+		{"within, of those named", store.ObservedFilter{Namespace: "*s*", Within: []string{"other", "ns"}, Name: "web"}, all[2:4]},
+		{"within nothing", store.ObservedFilter{Within: []string{}}, nil},
 	} {
 		same(t, tt.name, tt.want, listed(t, s, tt.filter, 2))
 	}
