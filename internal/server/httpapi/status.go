@@ -193,14 +193,27 @@ func (s *server) sync(ctx context.Context, c *call) (payload, error) {
 	if err != nil {
 		return nil, failure("read the status", err)
 	}
-	c.audit.Targets = len(rows)
-	page := struct {
-		Count int       `json:"count"`
-		Rows  []gse.Row `json:"proc_infos"`
-	}{total, make([]gse.Row, len(rows))}
-	for i, o := range rows {
-		agent, _ := s.Directory.ByKey(o.Agent) // the rows of a removed agent go with it, but not in the same instant
-		page.Rows[i] = gse.RowOf(o.Process, hostOf(agent), agentID(agent), o.Status, o.Spec)
-	}
-	return value(page), nil
+	return func(w *jsonWriter) error {
+		seq := sequence{w: w}
+		w.raw(fmt.Sprintf(`{"count":%d,"proc_infos":[`, total))
+		for {
+			for i := range rows {
+				o := &rows[i]
+				agent, _ := s.Directory.ByKey(o.Agent) // the rows of a removed agent go with it, but not in the same instant
+				if err := seq.element(gse.RowOf(o.Process, hostOf(agent), agentID(agent), o.Status, o.Spec)); err != nil {
+					return err
+				}
+			}
+			c.audit.Targets += len(rows)
+			if len(rows) == 0 || c.audit.Targets >= min(q.Limit, total-q.Start) {
+				break
+			}
+			// They were large: what comes next is read when these have been written.
+			if rows, _, err = s.Observations.PageObserved(ctx, q.Namespace, q.Start+c.audit.Targets, q.Limit-c.audit.Targets); err != nil {
+				return failure("read the status", err)
+			}
+		}
+		w.raw("]}")
+		return nil
+	}, nil
 }

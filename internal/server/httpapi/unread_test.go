@@ -40,3 +40,25 @@ func TestNothingIsReadWhileAnAnswerIsWritten(t *testing.T) {
 		t.Errorf("HTTP %d, %d rows in %d writes", out.Code, n, writer.writes)
 	}
 }
+
+// TestAPageOfANamespaceIsWhole: where rows are large they are read some at a time, and the caller has as many as he has asked for.
+func TestAPageOfANamespaceIsWhole(t *testing.T) {
+	w := newWorld(t)
+	for i := range 7 {
+		w.observed = append(w.observed, store.Observed{Agent: "UAGENT1", Process: process.ID{Namespace: "ns", Name: fmt.Sprint(i)}, Status: running})
+	}
+	for _, atOnce := range []int{0, 1, 2, 3, 7} {
+		w.pageRows = atOnce
+		for _, c := range []struct{ start, limit, want int }{{0, 100, 7}, {0, 5, 5}, {2, 3, 3}, {6, 5, 1}, {7, 5, 0}, {20, 5, 0}} {
+			rows, count := w.rows(gatewayV2+"sync_proc_status", fmt.Sprintf(`{"meta": {"namespace": "ns"}, "page": {"start": %d, "limit": %d}}`, c.start, c.limit))
+			if len(rows) != c.want || count != 7 {
+				t.Errorf("%d from %d, %d at once: %d rows of %d, want %d of 7", c.limit, c.start, atOnce, len(rows), count, c.want)
+			}
+			for i, r := range rows {
+				if r.Meta.Name != fmt.Sprint(c.start+i) {
+					t.Errorf("row %d from %d is %s", i, c.start, r.Meta.Name)
+				}
+			}
+		}
+	}
+}

@@ -75,6 +75,10 @@ func listObserved(t *testing.T, s store.Store) {
 	if must(t, err); len(page) != 2 || !more {
 		t.Errorf("of three large rows %d were read at once, more: %v", len(page), more)
 	}
+	paged, total, err := s.PageObserved(t.Context(), "large", 0, 100)
+	if must(t, err); len(paged) != 2 || total != 3 {
+		t.Errorf("of %d large rows of a namespace %d were read at once", total, len(paged))
+	}
 	same(t, "large rows", []string{"large/a@x", "large/b@x", "large/c@x"}, listed(t, s, store.ObservedFilter{Namespace: "large"}, 100))
 }
 
