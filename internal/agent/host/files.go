@@ -3,10 +3,10 @@ package host
 import (
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
+	"drover/internal/agent/launch"
 	"drover/internal/process"
 )
 
@@ -92,15 +92,11 @@ func (f *files) ended(path string, a *asking) {
 	}
 }
 
-// reach fails where a command cannot be run in a directory because nothing answers there: it would hold up the thread that forks for
-// everybody. What else is wrong with the directory the command finds out.
-func (h *Host) reach(dir string) error {
-	_, err := within(h.files, dir, func() error {
-		_, err := os.Stat(dir)
-		return err
-	})
+// reach fails where an account cannot run a command in a directory, be it because nothing answers there.
+func (h *Host) reach(dir string, account launch.Account) error {
+	refused, err := within(h.files, dir, func() error { return account.MayEnter(dir) })
 	if err != nil {
 		return process.Errorf(process.Failed, "cannot enter setup_path %s: it %v", dir, err).Because(process.CauseFileHangs)
 	}
-	return nil
+	return refused
 }

@@ -191,9 +191,8 @@ func TestRunAsAnotherUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{closed, closed + "/there", closed + "/not-there"} { // what is in it is not told
-		c.Dir = dir
 		want = "cannot enter setup_path " + dir + " as user nobody: permission denied"
-		if _, err := forker().Start(c); err == nil || err.Error() != want {
+		if err := nobody.MayEnter(dir); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}

@@ -269,6 +269,15 @@ func (t *Trail) Open() (*os.File, error) {
 	return os.NewFile(uintptr(fd), t.Path), nil
 }
 
+// Enter reports whether the directory at the end may be entered, with the rights by which the calling thread reaches files.
+func (t *Trail) Enter() error {
+	fd, err := openat(t.fd, ".", look|unix.O_DIRECTORY)
+	if err != nil {
+		return &fs.PathError{Op: "enter", Path: t.Path, Err: err}
+	}
+	return unix.Close(fd)
+}
+
 // Close lets go of the end.
 func (t *Trail) Close() {
 	if t.fd >= 0 {
