@@ -116,7 +116,8 @@ func TestValidateID(t *testing.T) {
 	}
 }
 
-// TestHowLargeASpecMayBe: all of its texts count together, whatever is asked for, because it is kept with that; and no fault quotes much of it.
+// TestHowLargeASpecMayBe: all of its texts count together, whatever is asked for, because it is kept with that; and no fault quotes much of
+// it.
 func TestHowLargeASpecMayBe(t *testing.T) {
 	long := func(n int) string { return strings.Repeat("a", n) }
 	for _, op := range append(acting(), process.Query, process.Unhost, process.Unregister) {

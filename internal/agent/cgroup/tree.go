@@ -70,7 +70,8 @@ func Open(proc procfs.FS, name string) (*Tree, error) {
 			for _, place := range places {
 				base := filepath.Join(place, name)
 				if usable(base) {
-					return &Tree{mode: hierarchy.mode, base: base, path: pathOf(m, base), controllers: openControllers(proc, mounts, hierarchy.mode, base, name)}, nil
+					controllers := openControllers(proc, mounts, hierarchy.mode, base, name)
+					return &Tree{mode: hierarchy.mode, base: base, path: pathOf(m, base), controllers: controllers}, nil
 				}
 			}
 		}

@@ -66,7 +66,8 @@ func (a Account) MayEnter(dir string) error {
 	case !ok:
 		return process.Errorf(process.Failed, "cannot run as user %s: %v", a.Name, err)
 	case errors.Is(problem, syscall.EACCES):
-		return process.Errorf(process.Failed, "cannot enter setup_path %s as user %s: %v", dir, a.Name, syscall.EACCES).Because(process.CauseNoDirectory)
+		return process.Errorf(process.Failed, "cannot enter setup_path %s as user %s: %v", dir, a.Name, syscall.EACCES).
+			Because(process.CauseNoDirectory)
 	default:
 		return process.Errorf(process.Failed, "cannot enter setup_path %s: %v", dir, problem.Err).Because(process.CauseNoDirectory)
 	}

@@ -64,8 +64,8 @@ func (a Account) assume() (drop func(), err error) {
 }
 
 // act sets the effective ids of this thread, and of no other one, by which it also reaches files. Those for files alone would not do: the
-// kernel goes by the effective id, or by a capability, where it shows what only root may see below /proc. It takes the capabilities away with
-// the effective id and gives them back; the real one stays root's, so the account can neither trace the thread nor send it a signal.
+// kernel goes by the effective id, or by a capability, where it shows what only root may see below /proc. It takes the capabilities away
+// with the effective id and gives them back; the real one stays root's, so the account can neither trace the thread nor send it a signal.
 func act(uid uint32, gid int, groups []uint32) error {
 	var list unsafe.Pointer
 	if len(groups) > 0 {

@@ -85,8 +85,8 @@ func TestVisit(t *testing.T) {
 	wait.Wait()
 }
 
-// TestVisitBelowProc: what the kernel shows to root alone below /proc the account does not see, although the modes there are judged otherwise
-// than those of files.
+// TestVisitBelowProc: what the kernel shows to root alone below /proc the account does not see, although the modes there are judged
+// otherwise than those of files.
 func TestVisitBelowProc(t *testing.T) {
 	if !others() {
 		return

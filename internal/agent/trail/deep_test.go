@@ -14,8 +14,8 @@ import (
 	"drover/internal/agent/trail"
 )
 
-// abyss makes a tree so deep that no path leads to its end, and links that lead there all the same: each is at the end of what the one before
-// it leads through.
+// abyss makes a tree so deep that no path leads to its end, and links that lead there all the same: each is at the end of what the one
+// before it leads through.
 func abyss(t *testing.T, links, each int) (top string) {
 	t.Helper()
 	top = tree(t)

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Resolve returns a path without links to what is there. The kernel follows them, and no more than it ever does: to follow them one by one may
-// take minutes where somebody has laid them out for that.
+// Resolve returns a path without links to what is there. The kernel follows them, and no more than it ever does: to follow them one by one
+// may take minutes where somebody has laid them out for that.
 func Resolve(path string) (string, error) {
 	fd, err := openat(unix.AT_FDCWD, path, unix.O_PATH|unix.O_CLOEXEC)
 	if err != nil {

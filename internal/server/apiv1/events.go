@@ -203,8 +203,8 @@ func (r *reader) views(events []store.StoredEvent) []eventView {
 	return views
 }
 
-// within are the namespaces that the caller may see something of, for a filter that names others: what is hidden is then not even read. It is
-// nil where there are none others.
+// within are the namespaces that the caller may see something of, for a filter that names others: what is hidden is then not even read. It
+// is nil where there are none others.
 func (r *reader) within(named ...string) []string {
 	if len(named) == 1 && named[0] != "" && !wildcard.IsPattern(named[0]) {
 		return nil

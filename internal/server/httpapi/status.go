@@ -95,7 +95,8 @@ func (r *statusRows) whyUnknown(ctx context.Context, agent string) string {
 	return cmp.Or(r.waiting[agent], "process is not known to the agent")
 }
 
-// atATime is of how many agents rows are read before they are written: a caller who does not read must not hold a connection of the database.
+// atATime is of how many agents rows are read before they are written: a caller who does not read must not hold a connection of the
+// database.
 const atATime = 256
 
 // mostWaiting bounds the operations that are read for one call.

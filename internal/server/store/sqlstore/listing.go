@@ -66,8 +66,10 @@ const mostListed = 8 << 20
 var errListed = errors.New("enough was read")
 
 // ListObserved returns part of the observed processes.
-func (db *Store) ListObserved(ctx context.Context, f store.ObservedFilter, after store.ObservedKey, limit int) ([]store.Observed, bool, error) {
-	rows, err := db.listObserved(ctx, f, after, limit)
+func (db *Store) ListObserved(
+	ctx context.Context, f store.ObservedFilter, after store.ObservedKey, limit int,
+) (rows []store.Observed, more bool, err error) {
+	rows, err = db.listObserved(ctx, f, after, limit)
 	if err != nil && !errors.Is(err, errListed) {
 		return nil, false, fmt.Errorf("cannot list observations: %w", err)
 	}
