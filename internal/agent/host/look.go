@@ -139,7 +139,7 @@ func sameDir(dir, path string) bool {
 // search looks for a process, for as long as its files take to answer and no longer than they may.
 func (h *Host) search(q locate.Query) locate.Result {
 	path := cmp.Or(q.PIDPath, q.SetupPath)
-	r, err := within(h.files, path, func() locate.Result { return h.find(h.fs, q) })
+	r, err := within(h.files, q.Account.Name, path, func() locate.Result { return h.find(h.fs, q) })
 	if err != nil {
 		return locate.Result{Note: fmt.Sprintf("%s %v", path, err), Cause: process.CauseFileHangs}
 	}
