@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"syscall"
+	"unicode"
 
 	"github.com/spf13/cobra"
 )
@@ -84,7 +85,7 @@ func Main(root *cobra.Command, args []string) int {
 	if hasCode && exit.Err == nil {
 		return exit.Code
 	}
-	_, _ = fmt.Fprintf(root.ErrOrStderr(), "%s: %v\n", root.Name(), err)
+	_, _ = fmt.Fprintf(root.ErrOrStderr(), "%s: %s\n", root.Name(), steady(err.Error()))
 	if _, ok := errors.AsType[*UsageError](err); ok {
 		_, _ = fmt.Fprintf(root.ErrOrStderr(), "Try '%s --help'.\n", root.Name())
 		return Usage
@@ -93,6 +94,16 @@ func Main(root *cobra.Command, args []string) int {
 		return exit.Code
 	}
 	return Failed
+}
+
+// steady replaces what could steer a terminal: a part of an error may come from a server, or from whoever answers in its place.
+func steady(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, text)
 }
 
 // holdsOthers reports whether a command does nothing by itself.

@@ -42,6 +42,7 @@ func TestMainExitCodes(t *testing.T) {
 	}{
 		{"it works", []string{"run"}, nil, command.Done, ""},
 		{"it fails", []string{"run"}, errors.New("no luck"), command.Failed, "prog: no luck\n"},
+		{"a server wants to steer the terminal", []string{"run"}, errors.New("\x1b[2Jno\u009b31m\tluck\nnone"), command.Failed, "prog: ?[2Jno?31m\tluck\nnone\n"},
 		{
 			"it is used in a wrong way",
 			[]string{"run"},

@@ -150,6 +150,9 @@ func (b *jobBody) operations(meaning func(int64) (process.Op, bool), blank func(
 			return nil, missing(at + "ip_list")
 		}
 		spec, faults := p.translate()
+		if err := fits(strings.TrimSuffix(at, "."), spec); err != nil {
+			return nil, err
+		}
 		id := process.ID{Namespace: namespace, Name: p.key(spec)}
 		if n := len(id.Name); n > longestName {
 			return nil, misreadf("%s is %d bytes long: expected at most %d", at+"value_key", n, longestName)

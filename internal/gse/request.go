@@ -124,6 +124,9 @@ func ReadOperateRegistered(body []byte) ([]Operation, error) {
 		sent = spec.translate(b.Meta.Labels, registered)
 	}
 	o.Spec = sent.spec
+	if err := fits("spec", o.Spec); err != nil {
+		return nil, err
+	}
 	o.setOp(b.OpType, opOf)
 	if o.Spec != nil || o.Problem != nil {
 		o.settle(o.faults(sent.faults, sent.words.spelt))
@@ -153,6 +156,9 @@ func ReadRegistration(body []byte, op process.Op) ([]Operation, error) {
 		return nil, err
 	}
 	ready := sent.translate(b.Meta.Labels, registered)
+	if err := fits("spec", ready.spec); err != nil {
+		return nil, err
+	}
 	o := Operation{ID: id, Op: op, Spec: ready.spec, Targets: list}
 	o.settle(o.faults(ready.faults, ready.words.spelt))
 	return []Operation{o}, nil
@@ -172,6 +178,9 @@ func (b *operateBody) operation(at string, seen specs) (Operation, error) {
 	}
 	sent, err := seen.read(at, b.Spec, b.Meta.Labels)
 	if err != nil {
+		return Operation{}, err
+	}
+	if err := fits(at+"spec", sent.spec); err != nil {
 		return Operation{}, err
 	}
 	o := Operation{ID: id, Spec: sent.spec, Targets: list}
@@ -217,6 +226,14 @@ func (o *Operation) faults(read []process.FieldFault, spelt func(process.FieldFa
 		}
 	}
 	return list
+}
+
+// fits refuses a spec that is too large to be kept with the operation, also one that the operation does not heed.
+func fits(field string, spec *process.Spec) error {
+	if n := spec.Size(); n > process.MaxSpec {
+		return misreadf("%s is %d bytes long in all: expected at most %d", field, n, process.MaxSpec)
+	}
+	return nil
 }
 
 // settle sets the problem of an operation that cannot be carried out.

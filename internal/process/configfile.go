@@ -25,7 +25,7 @@ func (s *Spec) configFaults(f *faults) {
 			f.add(sum, "is %.40q: expected 32 hexadecimal digits, or nothing", c.MD5)
 		}
 		if other, twice := sums[c.Path]; twice && !strings.EqualFold(other, c.MD5) {
-			f.add(path, "%q is named twice, with different checksums", c.Path)
+			f.add(path, "%.200q is named twice, with different checksums", c.Path)
 		}
 		sums[c.Path] = c.MD5
 	}

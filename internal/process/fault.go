@@ -23,13 +23,21 @@ func (f *faults) upTo(most int, field string, value int) {
 	}
 }
 
-// JoinFaults makes one failure that tells all the faults; nil when there are none.
+// mostFaults is how much one failure tells, in bytes: it is the outcome of each target.
+const mostFaults = 4 << 10
+
+// JoinFaults makes one failure that tells the faults; nil when there are none.
 func JoinFaults(list []FieldFault) error {
 	if len(list) == 0 {
 		return nil
 	}
 	texts := make([]string, 0, len(list))
-	for _, f := range list {
+	told := 0
+	for i, f := range list {
+		if told += len(f.Text); told > mostFaults && i > 0 {
+			texts = append(texts, fmt.Sprintf("and %d more", len(list)-i))
+			break
+		}
 		texts = append(texts, f.Text)
 	}
 	return Errorf(Failed, "%s", strings.Join(texts, "; "))

@@ -12,6 +12,8 @@ const (
 	MaxName    = 255
 	MaxPath    = 4095
 	MaxCommand = 64 << 10
+	// MaxSpec is for all texts of a spec together: it is kept for each process, and shown in lists of them.
+	MaxSpec = 512 << 10
 )
 
 // ValidateID reports what is wrong with a name, naming the field as the callers know it.
@@ -36,6 +38,11 @@ func (s *Spec) Validate(op Op) error {
 
 // Faults returns what Validate tells, one by one.
 func (s *Spec) Faults(op Op) []FieldFault {
+	if n := s.Size(); n > MaxSpec { // also where it is not heeded: it is kept with the operation
+		var f faults
+		f.add("spec", "is %d bytes long in all: expected at most %d", n, MaxSpec)
+		return f
+	}
 	if op == Query || op == Unhost || op == Unregister || op == SetGroups {
 		return nil
 	}
@@ -64,13 +71,35 @@ func stores(op Op) bool {
 	return op == Start || op == Host || op == Restart || op == Register || op == Update
 }
 
+// Size is how long all texts of the spec are together, in bytes; 0 without one.
+func (s *Spec) Size() (n int) {
+	if s == nil {
+		return 0
+	}
+	id, c := &s.Identity, &s.Commands
+	for _, text := range []string{
+		id.ProcName, id.SetupPath, id.PIDPath, id.ConfigPath, id.LogPath, id.User,
+		c.Start, c.Stop, c.Restart, c.Reload, c.Kill, c.Version, c.Health,
+		s.Policy.Crontab, string(s.Policy.Kind), s.Schedule.TimeZone, string(s.Labels), s.FuncID, s.InstanceID, s.Contact,
+	} {
+		n += len(text)
+	}
+	if r := s.Ready; r != nil {
+		n += len(r.TCP) + len(r.HTTP) + len(r.Exec) + len(r.Log)
+	}
+	for _, f := range s.Config {
+		n += len(f.Path) + len(f.MD5)
+	}
+	return n
+}
+
 func (s *Spec) identityFaults(f *faults) {
 	id := s.Identity
 	switch {
 	case id.ProcName == "":
 		f.add("spec.identity.proc_name", "is empty: expected the base name of the executable")
 	case strings.Contains(id.ProcName, "/"):
-		f.add("spec.identity.proc_name", "%q holds a slash: expected the base name of the executable", id.ProcName)
+		f.add("spec.identity.proc_name", "%.200q holds a slash: expected the base name of the executable", id.ProcName)
 	default:
 		f.text("spec.identity.proc_name", id.ProcName, MaxName)
 	}
@@ -82,6 +111,8 @@ func (s *Spec) identityFaults(f *faults) {
 	if id.PIDPath != "" {
 		f.absolute("spec.identity.pid_path", id.PIDPath)
 	}
+	f.short("spec.identity.config_path", id.ConfigPath)
+	f.short("spec.identity.log_path", id.LogPath)
 	if id.User == "" {
 		f.add("spec.identity.user", "is empty: expected an account of the host")
 	} else {
@@ -112,9 +143,16 @@ func (f *faults) command(field, line string) {
 	}
 }
 
+// short notes that a path which may be anything is too long.
+func (f *faults) short(field, value string) {
+	if len(value) > MaxPath {
+		f.add(field, "is %d bytes long: expected at most %d", len(value), MaxPath)
+	}
+}
+
 func (f *faults) absolute(field, value string) {
 	if f.text(field, value, MaxPath) && !path.IsAbs(value) {
-		f.add(field, "%q is not absolute: expected a path that begins with /", value)
+		f.add(field, "%.200q is not absolute: expected a path that begins with /", value)
 	}
 }
 

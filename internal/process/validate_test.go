@@ -1,7 +1,9 @@
 package process_test
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -111,5 +113,42 @@ func TestValidateID(t *testing.T) {
 		{process.ID{Namespace: "ns", Name: "ngin\x00"}, "meta.name holds a control character at byte 4"},
 	} {
 		check(t, process.ValidateID(c.id), process.Failed, c.want)
+	}
+}
+
+// TestHowLargeASpecMayBe: all of its texts count together, whatever is asked for, because it is kept with that; and no fault quotes much of
+// it.
+func TestHowLargeASpecMayBe(t *testing.T) {
+	long := func(n int) string { return strings.Repeat("a", n) }
+	for _, op := range append(acting(), process.Query, process.Unhost, process.Unregister) {
+		for name, set := range map[string]func(s *process.Spec){
+			"labels":   func(s *process.Spec) { s.Labels = json.RawMessage(`"` + long(process.MaxSpec) + `"`) },
+			"func_id":  func(s *process.Spec) { s.FuncID = long(process.MaxSpec) },
+			"log_path": func(s *process.Spec) { s.Identity.LogPath = long(process.MaxSpec) },
+			"config": func(s *process.Spec) {
+				for range 130 {
+					s.Config = append(s.Config, process.ConfigFile{Path: "/" + long(process.MaxPath-1)})
+				}
+			},
+		} {
+			s := valid()
+			set(s)
+			check(t, s.Validate(op), process.Failed, fmt.Sprintf("spec is %d bytes long in all: expected at most %d", s.Size(), process.MaxSpec))
+			if s.Size() <= process.MaxSpec {
+				t.Errorf("%s does not count", name)
+			}
+		}
+	}
+	s := valid()
+	s.Identity.LogPath = long(process.MaxPath + 1)
+	check(t, s.Validate(process.Start), process.Failed, "spec.identity.log_path is 4096 bytes long: expected at most 4095")
+	s = valid()
+	s.Identity.ProcName = "/" + long(100_000)
+	for range 100 {
+		s.Config = append(s.Config, process.ConfigFile{Path: long(4000)})
+	}
+	err := s.Validate(process.Start)
+	if err == nil || len(err.Error()) > 6<<10 || !strings.HasSuffix(err.Error(), " more") {
+		t.Errorf("it is told in %d bytes: %.300v", len(err.Error()), err)
 	}
 }

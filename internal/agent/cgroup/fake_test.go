@@ -125,6 +125,41 @@ func TestOpenFindsAHierarchy(t *testing.T) {
 	}
 }
 
+// TestHolder: a group of the name elsewhere, which an account may have made for itself, is none of the tree.
+func TestHolder(t *testing.T) {
+	for name, tc := range map[string]struct {
+		mounts, own, base string
+		holders           map[string]string
+	}{
+		"at the top": {v2Mount, "0::/us\n", "d-1", map[string]string{
+			"/d-1/run-1": "run-1", "/d-1/run-1/below": "run-1", "/d-1": "", "/d-12/run-1": "", "/us": "", "/": "",
+			"/user.slice/d-1/run-1": "", "/user.slice/d-1/d-1/run-1": "", "/d-1/run-2/d-1/run-1": "run-2",
+		}},
+		"below our own": {v2Mount, "0::/us\n", "us/d-1", map[string]string{"/us/d-1/run-1": "run-1", "/d-1/run-1": "", "/user.slice/us/d-1/run-1": ""}},
+		"a part of it": {strings.Replace(v2Mount, " / ", " /ct/x ", 1), "0::/ct/x/us\n", "us/d-1", map[string]string{
+			"/ct/x/us/d-1/run-1": "run-1", "/us/d-1/run-1": "", "/ct/y/us/d-1/run-1": "",
+		}},
+		// The process itself is in the group, although the mount calls it otherwise.
+		"by another name": {strings.Replace(v2Mount, " / ", " /ct/x ", 1), "0::/us\n", "us/d-1", map[string]string{
+			"/us/d-1/run-9": "run-9", "/us/d-1/run-1": "", "/us/d-1/../run-9": "",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := fakeHost(t, tc.mounts, tc.own)
+			h.put(t, tc.base+"/cgroup.procs", "")
+			h.put(t, tc.base+"/run-1/cgroup.procs", "7\n")
+			h.put(t, tc.base+"/run-9/cgroup.procs", "42\n")
+			tree := open(t, h)
+			for path, want := range tc.holders {
+				h.put(t, filepath.Join(filepath.Dir(h.root), "proc/42/cgroup"), "0::"+path+"\n")
+				if got, ok := tree.Holder(h.proc, 42); got != want && ok || ok != (want != "") {
+					t.Errorf("in %s: held by %q, %v, want %q", path, got, ok, want)
+				}
+			}
+		})
+	}
+}
+
 func TestNamesAreSafe(t *testing.T) {
 	h := v2Host(t)
 	tree := open(t, h)

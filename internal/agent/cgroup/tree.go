@@ -33,8 +33,10 @@ const maxID = 128
 
 // Tree is the directory that all groups of one agent are in. It may be used concurrently.
 type Tree struct {
-	mode        Mode
-	base        string
+	mode Mode
+	base string
+	// path is what the kernel calls base: a name alone would prove nothing, because some accounts may make groups of their own.
+	path        string
 	controllers *controllers
 }
 
@@ -68,7 +70,8 @@ func Open(proc procfs.FS, name string) (*Tree, error) {
 			for _, place := range places {
 				base := filepath.Join(place, name)
 				if usable(base) {
-					return &Tree{mode: hierarchy.mode, base: base, controllers: openControllers(proc, mounts, hierarchy.mode, base, name)}, nil
+					controllers := openControllers(proc, mounts, hierarchy.mode, base, name)
+					return &Tree{mode: hierarchy.mode, base: base, path: pathOf(m, base), controllers: controllers}, nil
 				}
 			}
 		}
@@ -82,6 +85,11 @@ func below(m procfs.Mount, path string) string {
 		path = rest
 	}
 	return filepath.Join(m.Point, filepath.Clean("/"+path))
+}
+
+// pathOf is what the kernel calls the group that is seen at a place of a mount.
+func pathOf(m procfs.Mount, place string) string {
+	return strings.TrimSuffix(m.Root, "/") + strings.TrimPrefix(place, strings.TrimSuffix(m.Point, "/"))
 }
 
 // usable makes the directory and reports whether processes can be moved into groups in it.
@@ -117,9 +125,20 @@ func (t *Tree) Holder(proc procfs.FS, pid int) (id string, ok bool) {
 	if !ok {
 		return "", false
 	}
-	_, inside, ok := strings.Cut(path+"/", "/"+filepath.Base(t.base)+"/")
+	if inside, ok := strings.CutPrefix(path, t.path+"/"); ok {
+		id, _, _ = strings.Cut(inside, "/")
+		return id, id != ""
+	}
+	// Or the kernel calls the tree by another name to this process than where it is mounted: then the group itself has to tell.
+	_, inside, _ := strings.Cut(path+"/", "/"+filepath.Base(t.base)+"/")
 	id, _, _ = strings.Cut(inside, "/")
-	return id, ok && id != ""
+	group, ok := t.Group(id)
+	if !ok {
+		return "", false
+	}
+	defer group.Close() //nolint:errcheck // opened for a look only
+	pids, err := group.PIDs()
+	return id, err == nil && slices.Contains(pids, pid)
 }
 
 // Path is the tree's directory; empty in ModeNone.

@@ -12,7 +12,7 @@ import (
 func TestAnswerInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFiles(patience)
-		got, err := within(f, "/x", func() int {
+		got, err := within(f, "", "/x", func() int {
 			<-time.After(patience - time.Second)
 			return 7
 		})
@@ -35,20 +35,20 @@ func TestAnswerThatDoesNotCome(t *testing.T) {
 			return 7
 		}
 		began := time.Now()
-		_, err := within(f, "/x", look)
+		_, err := within(f, "", "/x", look)
 		if err == nil || !strings.Contains(err.Error(), "did not answer within 5s") || time.Since(began) != patience {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		began = time.Now()
-		if _, err = within(f, "/x", look); err == nil || time.Since(began) != 0 || looks.Load() != 1 {
+		if _, err = within(f, "", "/x", look); err == nil || time.Since(began) != 0 || looks.Load() != 1 {
 			t.Errorf("%v after %v and %d looks", err, time.Since(began), looks.Load())
 		}
-		if got, err := within(f, "/y", func() int { return 1 }); got != 1 || err != nil {
+		if got, err := within(f, "", "/y", func() int { return 1 }); got != 1 || err != nil {
 			t.Errorf("elsewhere: %d, %v", got, err)
 		}
 		close(hang)
 		synctest.Wait()
-		if got, err := within(f, "/x", look); got != 7 || err != nil || len(f.hung) > 0 || len(f.slots) > 0 {
+		if got, err := within(f, "", "/x", look); got != 7 || err != nil || len(f.hung) > 0 || len(f.slots) > 0 {
 			t.Errorf("afterwards: %d, %v; hung %v", got, err, f.hung)
 		}
 	})
@@ -62,7 +62,7 @@ func TestLooksThatHangAreBounded(t *testing.T) {
 		var looks atomic.Int32
 		for i := range maxAsked + 50 {
 			go func() {
-				_, _ = within(f, strconv.Itoa(i), func() int {
+				_, _ = within(f, "", strconv.Itoa(i), func() int {
 					looks.Add(1)
 					<-hang
 					return 0
@@ -74,13 +74,49 @@ func TestLooksThatHangAreBounded(t *testing.T) {
 		if n := looks.Load(); n != maxAsked {
 			t.Errorf("%d looks, want %d", n, maxAsked)
 		}
-		if _, err := within(f, "another", func() int { return 0 }); err == nil || !strings.Contains(err.Error(), "looks at files hang") {
+		if _, err := within(f, "", "another", func() int { return 0 }); err == nil || !strings.Contains(err.Error(), "looks at files for anybody hang") {
 			t.Errorf("one more: %v", err)
 		}
 		close(hang)
 		synctest.Wait()
-		if _, err := within(f, "another", func() int { return 0 }); err != nil || len(f.hung) > 0 {
+		if _, err := within(f, "", "another", func() int { return 0 }); err != nil || len(f.hung) > 0 {
 			t.Errorf("afterwards: %v; hung %v", err, f.hung)
+		}
+	})
+}
+
+// TestLooksOfOneAccountAreBounded: who has his own file systems hang is looked for no more, and others are.
+func TestLooksOfOneAccountAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFiles(patience)
+		hang := make(chan struct{})
+		var looks atomic.Int32
+		for i := range 2 * maxAsked {
+			go func() {
+				_, _ = within(f, "app", strconv.Itoa(i), func() int {
+					looks.Add(1)
+					<-hang
+					return 0
+				})
+			}()
+		}
+		<-time.After(2 * patience)
+		synctest.Wait()
+		if n := looks.Load(); n != maxOfOne {
+			t.Errorf("%d looks, want %d", n, maxOfOne)
+		}
+		if _, err := within(f, "app", "another", func() int { return 0 }); err == nil || !strings.Contains(err.Error(), "looks at files for app hang") {
+			t.Errorf("one more: %v", err)
+		}
+		for _, other := range []string{"other", "root", ""} {
+			if got, err := within(f, other, "elsewhere", func() int { return 7 }); got != 7 || err != nil {
+				t.Errorf("for %q: %d, %v", other, got, err)
+			}
+		}
+		close(hang)
+		synctest.Wait()
+		if got, err := within(f, "app", "another", func() int { return 7 }); got != 7 || err != nil || len(f.slots) > 0 {
+			t.Errorf("afterwards: %d, %v", got, err)
 		}
 	})
 }

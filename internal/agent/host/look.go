@@ -14,6 +14,7 @@ import (
 	"drover/internal/agent/operation"
 	"drover/internal/agent/procfs"
 	"drover/internal/agent/specstore"
+	"drover/internal/agent/trail"
 	"drover/internal/process"
 )
 
@@ -131,14 +132,14 @@ func (h *Host) mistaken(m locate.Match, spec *process.Spec) string {
 
 // sameDir reports whether a path names the directory, whose links are resolved.
 func sameDir(dir, path string) bool {
-	real, err := filepath.EvalSymlinks(path)
+	real, err := trail.Resolve(path)
 	return dir != "" && (dir == filepath.Clean(path) || err == nil && dir == real)
 }
 
 // search looks for a process, for as long as its files take to answer and no longer than they may.
 func (h *Host) search(q locate.Query) locate.Result {
 	path := cmp.Or(q.PIDPath, q.SetupPath)
-	r, err := within(h.files, path, func() locate.Result { return h.find(h.fs, q) })
+	r, err := within(h.files, q.Account.Name, path, func() locate.Result { return h.find(h.fs, q) })
 	if err != nil {
 		return locate.Result{Note: fmt.Sprintf("%s %v", path, err), Cause: process.CauseFileHangs}
 	}

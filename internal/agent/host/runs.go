@@ -61,21 +61,19 @@ func (h *Host) Launch(id, line string, spec *process.Spec) (operation.Child, err
 
 // prepare waits until few enough others are being started, and returns whom a command is run as. started gives the place back.
 func (h *Host) prepare(spec *process.Spec) (account launch.Account, started func(), err error) {
-	if err := h.reach(spec.Identity.SetupPath); err != nil {
-		return launch.Account{}, nil, err
-	}
-	h.launches <- struct{}{}
-	started = func() { <-h.launches }
 	account, err = launch.LookupAccount("/", spec.Identity.User)
 	if err != nil {
-		started()
 		refused := process.Errorf(process.Failed, "spec.identity.user: %v", err)
 		if errors.Is(err, launch.ErrNoAccount) {
 			refused = refused.Because(process.CauseNoUser)
 		}
 		return launch.Account{}, nil, refused
 	}
-	return account, started, nil
+	if err := h.reach(spec.Identity.SetupPath, account); err != nil {
+		return launch.Account{}, nil, err
+	}
+	h.launches <- struct{}{}
+	return account, func() { <-h.launches }, nil
 }
 
 // createGroup makes the control group of a run. A run without one is still a run: its end is found by descent and by mark.

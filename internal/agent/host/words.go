@@ -24,7 +24,7 @@ func (h *Host) LastWords(spec *process.Spec, since time.Time) string {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(spec.Identity.SetupPath, path)
 	}
-	words, err := within(h.files, path, func() string {
+	words, err := within(h.files, spec.Identity.User, path, func() string {
 		var words string
 		_ = h.Visit(spec, path, func(way *trail.Trail) error { // there are none where it cannot be read
 			if !way.IsRegular() {

@@ -16,7 +16,6 @@ import (
 // birth is all that a child is made of.
 type birth struct {
 	argv, env  []string
-	dir        string
 	credential *syscall.Credential
 	// files are numbers in the table of descriptors that everybody shares.
 	files files
@@ -60,7 +59,7 @@ func (b birth) here(proc procfs.FS) born {
 func (b birth) fork(proc procfs.FS, f files, null int) born {
 	handle := -1
 	sys := &syscall.SysProcAttr{Setsid: true, Credential: b.credential, PidFD: &handle}
-	attr := &syscall.ProcAttr{Dir: b.dir, Env: b.env, Sys: sys, Files: []uintptr{uintptr(null), uintptr(f.output), uintptr(f.output), uintptr(f.gate), uintptr(f.proof)}} //nolint:gosec // descriptors
+	attr := &syscall.ProcAttr{Dir: "/", Env: b.env, Sys: sys, Files: []uintptr{uintptr(null), uintptr(f.output), uintptr(f.output), uintptr(f.gate), uintptr(f.proof)}} //nolint:gosec // descriptors
 	var child born
 	var pid int
 	if f.group >= 0 {

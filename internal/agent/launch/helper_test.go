@@ -187,10 +187,14 @@ func TestRunAsAnotherUser(t *testing.T) {
 	if err := os.Mkdir(closed, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	c.Dir = closed
-	want = "cannot enter setup_path " + closed + " as user nobody: permission denied"
-	if _, err := forker().Start(c); err == nil || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
+	if err := os.Mkdir(closed+"/there", 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{closed, closed + "/there", closed + "/not-there"} { // what is in it is not told
+		want = "cannot enter setup_path " + dir + " as user nobody: permission denied"
+		if err := nobody.MayEnter(dir); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"drover/internal/agent/cgroup"
 	"drover/internal/agent/procfs"
+	"drover/internal/agent/trail"
 	"drover/internal/process"
 )
 
@@ -40,11 +41,43 @@ func Ungated(cmdline string) string {
 	return command
 }
 
+// entering is run by the shell before the gate. Not the fork enters the directory: until a child executes its program nothing else of this
+// process goes on, and the account may own the file system that is asked, and have it never answer.
+func entering(dir string) string {
+	if dir == "" {
+		return ""
+	}
+	return "cd -P -- '" + strings.ReplaceAll(dir, "'", `'\''`) + "' || exit 125; unset OLDPWD; "
+}
+
+// MayEnter fails, in a caller's words, where the account cannot enter a directory. It may hang where the file system does. What is below a
+// directory that the account may not enter is not told.
+func (a Account) MayEnter(dir string) error {
+	err := a.Visit(nil, dir, func(way *trail.Trail) error {
+		if !way.IsDir() {
+			return &fs.PathError{Op: "enter", Path: dir, Err: syscall.ENOTDIR}
+		}
+		return way.Enter()
+	})
+	problem, ok := errors.AsType[*fs.PathError](err)
+	switch {
+	case err == nil:
+		return nil
+	case !ok:
+		return process.Errorf(process.Failed, "cannot run as user %s: %v", a.Name, err)
+	case errors.Is(problem, syscall.EACCES):
+		return process.Errorf(process.Failed, "cannot enter setup_path %s as user %s: %v", dir, a.Name, syscall.EACCES).
+			Because(process.CauseNoDirectory)
+	default:
+		return process.Errorf(process.Failed, "cannot enter setup_path %s: %v", dir, problem.Err).Because(process.CauseNoDirectory)
+	}
+}
+
 // Command is what is to be run.
 type Command struct {
 	// Line is run by /bin/sh -c. Its errors count lines from 2.
 	Line string
-	// Dir is an absolute directory, entered with the account's rights.
+	// Dir is an absolute directory, entered with the account's rights before the gate: a child that cannot enter it ends there. See MayEnter.
 	Dir     string
 	Account Account
 	// Mark is put into the environment as MarkVariable, where everything the command starts inherits it.
@@ -82,7 +115,7 @@ func start(c Command, fork func(birth) born) (*Child, error) {
 	}
 	opener := os.NewFile(uintptr(gates[1]), "gate")
 	b := birth{
-		argv: []string{shell, "-c", exposure() + gate + c.Line}, env: environment(c), dir: c.Dir, credential: credential,
+		argv: []string{shell, "-c", exposure() + entering(c.Dir) + gate + c.Line}, env: environment(c), credential: credential,
 		files: files{gate: gates[0], output: int(c.Output.Fd()), proof: int(c.Proof.Fd()), group: -1}, //nolint:gosec // descriptors are small
 	}
 	if c.Group != nil {
@@ -124,17 +157,10 @@ func explain(c Command, err error) error {
 	failed := func(format string, args ...any) *process.Error {
 		return process.Errorf(process.Failed, format, args...)
 	}
-	if info, statErr := os.Stat(c.Dir); statErr != nil {
-		return failed("cannot enter setup_path %s: %v", c.Dir, cause(statErr)).Because(process.CauseNoDirectory)
-	} else if !info.IsDir() {
-		return failed("cannot enter setup_path %s: %v", c.Dir, syscall.ENOTDIR).Because(process.CauseNoDirectory)
-	}
 	if _, statErr := os.Stat(shell); statErr != nil {
 		return failed("cannot start the command: %s: %v", shell, cause(statErr))
 	}
 	switch {
-	case errors.Is(err, syscall.EACCES):
-		return failed("cannot enter setup_path %s as user %s: %v", c.Dir, c.Account.Name, syscall.EACCES).Because(process.CauseNoDirectory)
 	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EINVAL):
 		return failed("cannot run as user %s: %v", c.Account.Name, err)
 	default:

@@ -347,11 +347,9 @@ func TestErrorsAreACallers(t *testing.T) {
 		file:          "cannot enter setup_path " + file + ": not a directory",
 		file + "/x":   "cannot enter setup_path " + file + "/x: not a directory",
 	} {
-		c := command(t, "echo", out)
-		c.Dir = path
-		child, err := forker().Start(c)
+		err := me(t).MayEnter(path)
 		var failure *process.Error
-		if child != nil || !errors.As(err, &failure) || failure.Fault != process.Failed || failure.Text != want {
+		if !errors.As(err, &failure) || failure.Fault != process.Failed || failure.Text != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -51,39 +52,47 @@ func (a Account) assume() (drop func(), err error) {
 	}
 	runtime.LockOSThread()
 	drop = func() {
-		if reach(0, gid, own) == nil {
+		if act(0, gid, own) == nil {
 			runtime.UnlockOSThread() // else the thread ends with its goroutine
 		}
 	}
-	if err := reach(int(a.UID), int(a.GID), a.Groups); err != nil {
+	if err := act(a.UID, int(a.GID), a.Groups); err != nil {
 		drop()
 		return nil, err
 	}
 	return drop, nil
 }
 
-// reach sets by which ids this thread, and no other one, reaches files. The kernel takes the rights of root away with them, and gives them
-// back.
-func reach(uid, gid int, groups []uint32) error {
+// act sets the effective ids of this thread, and of no other one, by which it also reaches files. Those for files alone would not do: the
+// kernel goes by the effective id, or by a capability, where it shows what only root may see below /proc. It takes the capabilities away
+// with the effective id and gives them back; the real one stays root's, so the account can neither trace the thread nor send it a signal.
+func act(uid uint32, gid int, groups []uint32) error {
 	var list unsafe.Pointer
 	if len(groups) > 0 {
 		list = unsafe.Pointer(&groups[0]) //nolint:gosec // the kernel reads it during the call
 	}
-	// Not unix.Setgroups, which is for all threads.
-	if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(list), 0); errno != 0 {
+	const keep = ^uintptr(0)
+	// Not the functions of package unix, which are for all threads.
+	setGroups := func() error {
+		return errnoOf(unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(list), 0))
+	}
+	setGID := func() error { return errnoOf(unix.RawSyscall(unix.SYS_SETRESGID, keep, uintptr(gid), keep)) }
+	setUID := func() error { return errnoOf(unix.RawSyscall(unix.SYS_SETRESUID, keep, uintptr(uid), keep)) }
+	steps := []func() error{setGroups, setGID, setUID}
+	if uid == 0 { // only root may set the others
+		steps = []func() error{setUID, setGID, setGroups}
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func errnoOf(_, _ uintptr, errno syscall.Errno) error {
+	if errno != 0 {
 		return errno
 	}
-	const ask = -1
-	if _, err := unix.SetfsgidRetGid(gid); err != nil {
-		return err
-	}
-	if _, err := unix.SetfsuidRetUid(uid); err != nil {
-		return err
-	}
-	isGID, _ := unix.SetfsgidRetGid(ask)
-	isUID, err := unix.SetfsuidRetUid(ask)
-	if err == nil && (isGID != gid || isUID != uid) {
-		err = unix.EPERM
-	}
-	return err
+	return nil
 }

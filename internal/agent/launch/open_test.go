@@ -1,8 +1,10 @@
 package launch_test
 
 import (
+	"bufio"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -81,4 +83,43 @@ func TestVisit(t *testing.T) {
 		}
 	}
 	wait.Wait()
+}
+
+// TestVisitBelowProc: what the kernel shows to root alone below /proc the account does not see, although the modes there are judged
+// otherwise than those of files.
+func TestVisitBelowProc(t *testing.T) {
+	if !others() {
+		return
+	}
+	nobody, err := launch.LookupAccount("/", "nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(path string) (text string, err error) {
+		err = nobody.Visit(nil, path, func(way *trail.Trail) error {
+			f, err := way.Open()
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			line, err := bufio.NewReader(f).ReadString('\n')
+			text = line
+			return err
+		})
+		return text, err
+	}
+	for _, path := range []string{"/proc/sys/net/ipv4/tcp_fastopen_key", "/proc/sys/kernel/cad_pid", "/proc/sys/kernel/usermodehelper/bset"} {
+		if _, err := os.Stat(path); err != nil {
+			continue
+		}
+		if text, err := read(path); err == nil {
+			t.Errorf("%s says %q", path, text)
+		}
+	}
+	if text, err := read("/proc/kallsyms"); err == nil && strings.Trim(strings.Fields(text)[0], "0") != "" {
+		t.Errorf("addresses of the kernel are shown: %q", text)
+	}
+	if text, err := read("/proc/self/status"); err != nil || !strings.HasPrefix(text, "Name:") {
+		t.Errorf("what everybody may see: %q, %v", text, err)
+	}
 }

@@ -171,7 +171,7 @@ func (q Query) search(proc procfs.FS) ([]Match, error) {
 		return nil, err
 	}
 	places := []string{filepath.Clean(q.SetupPath)}
-	if real, err := filepath.EvalSymlinks(q.SetupPath); err == nil && real != places[0] {
+	if real, err := trail.Resolve(q.SetupPath); err == nil && real != places[0] {
 		places = append(places, real)
 	}
 	self := os.Getpid()
@@ -255,7 +255,7 @@ func (q Query) matches(info procfs.Info, targets func() []string) bool {
 func (q Query) linkTargets() []string {
 	var targets []string
 	for _, dir := range []string{"", "bin", "sbin"} {
-		if target, err := filepath.EvalSymlinks(filepath.Join(q.SetupPath, dir, q.ProcName)); err == nil {
+		if target, err := trail.Resolve(filepath.Join(q.SetupPath, dir, q.ProcName)); err == nil {
 			targets = append(targets, target)
 		}
 	}

@@ -1,13 +1,16 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
+	"drover/internal/agent/trail"
 	"drover/internal/process"
 )
 
@@ -36,7 +39,8 @@ func (r *rules) places(spec *process.Spec) *refusal {
 		if i := strings.IndexAny(c.text, shellWords); i >= 0 {
 			return &refusal{line, fmt.Sprintf("%s holds %q: where paths are given a command is one program and its arguments", c.field, c.text[i])}
 		}
-		words := strings.Fields(c.text)
+		// As a shell does it: to that, other blanks are letters.
+		words := strings.FieldsFunc(c.text, func(r rune) bool { return r == ' ' || r == '\t' })
 		if len(words) == 0 {
 			continue
 		}
@@ -164,8 +168,13 @@ func (r *rules) below(path string, links bool) bool {
 // resolved follows links as far as the path is there.
 func resolved(path string) string {
 	path = filepath.Clean(path)
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real
+	way, err := trail.Follow(path)
+	switch {
+	case err == nil:
+		defer way.Close()
+		return way.Path
+	case errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENAMETOOLONG):
+		return "" // it leads on, and nobody can tell where: below nothing
 	}
 	parent := filepath.Dir(path)
 	if parent == path {

@@ -139,6 +139,8 @@ func TestEachLineNarrows(t *testing.T) {
 		{"a second command", "paths " + dir, "n", process.Start, spec("a", dir, "./run; rm -rf /"), `holds ';'`},
 		{"a substitution", "paths " + dir, "n", process.Start, spec("a", dir, "./run $(id)"), `holds '$'`},
 		{"a variable first", "paths " + dir, "n", process.Start, spec("a", dir, "LD_PRELOAD=/x ./run"), "begins with"},
+		{"a blank that is none to a shell", "paths " + dir, "n", process.Start, spec("a", dir, dir+"/run\u00a0/../../bin/sh"), "which is not below"},
+		{"another such blank", "paths " + dir, "n", process.Start, spec("a", dir, dir+"/run\v/../../bin/sh -c x"), "which is not below"},
 		{"a quoted program", "paths " + dir, "n", process.Start, spec("a", dir, `"`+dir+`/../x"`), "begins with"},
 		{"everywhere", "paths /", "n", process.Start, spec("a", "/usr", "/bin/true"), ""},
 	} {
@@ -203,6 +205,14 @@ func TestALinkLeadsOut(t *testing.T) {
 	if err := k.Allow(id("n"), process.Start, spec("a", allowed, "inner/x")); err != nil {
 		t.Error(err)
 	}
+	// A link that leads so far that nobody follows it leads nowhere.
+	deep := strings.Repeat("d/", 600)
+	if err := errors.Join(os.MkdirAll(filepath.Join(allowed, deep), 0o700), os.Symlink(deep+"out", filepath.Join(allowed, "far")),
+		os.Symlink(filepath.Join(base, "elsewhere"), filepath.Join(allowed, deep, "out"))); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, k.Allow(id("n"), process.Start, spec("a", allowed, "far/x")), "which is not below")
+	refused(t, k.Allow(id("n"), process.Start, spec("a", filepath.Join(allowed, "far"), "")), "setup_path")
 	k, _ = keeper(t, "paths "+filepath.Join(base, "alias"))
 	if err := k.Allow(id("n"), process.Start, spec("a", filepath.Join(base, "alias"), "./x")); err != nil {
 		t.Error(err)

@@ -231,11 +231,14 @@ type queue []*entry
 
 func (q queue) Len() int { return len(q) }
 
-func (q queue) Less(i, j int) bool {
-	if q[i].urgent != q[j].urgent {
-		return q[i].urgent
+func (q queue) Less(i, j int) bool { return q[i].before(q[j]) }
+
+// before reports whether an entry comes before another one.
+func (e *entry) before(other *entry) bool {
+	if e.urgent != other.urgent {
+		return e.urgent
 	}
-	return q[i].due < q[j].due
+	return e.due < other.due
 }
 
 func (q queue) Swap(i, j int) {

@@ -69,7 +69,7 @@ type Keeper struct {
 
 	mu      sync.Mutex
 	entries map[process.ID]*entry
-	queue   queue // those that will be asked and are not being asked right now
+	lanes   map[string]*lane // by namespace
 	running int
 }
 
@@ -78,7 +78,7 @@ func New(cfg Config) *Keeper {
 	if cfg.AtOnce <= 0 {
 		cfg.AtOnce = DefaultAtOnce
 	}
-	return &Keeper{cfg: cfg, wake: make(chan struct{}, 1), entries: map[process.ID]*entry{}}
+	return &Keeper{cfg: cfg, wake: make(chan struct{}, 1), entries: map[process.ID]*entry{}, lanes: map[string]*lane{}}
 }
 
 // Subject is a running process as it is to be asked.
@@ -181,14 +181,16 @@ func (k *Keeper) begin(ctx context.Context) (jobs []job, wait time.Duration) {
 	defer k.mu.Unlock()
 	now := k.cfg.Clock()
 	for k.running < k.cfg.AtOnce {
-		if len(k.queue) == 0 {
+		l := k.first()
+		if l == nil {
 			return jobs, -1
 		}
-		e := k.queue[0]
+		e := l.queue[0]
 		if !e.urgent && e.due > now {
 			return jobs, e.due - now
 		}
-		heap.Pop(&k.queue)
+		heap.Pop(&l.queue)
+		l.running++
 		which, _, _ := e.next()
 		p := &e.parts[which]
 		j := job{
@@ -203,6 +205,33 @@ func (k *Keeper) begin(ctx context.Context) (jobs []job, wait time.Duration) {
 	return jobs, -1
 }
 
+// lane is what waits and runs of one namespace.
+type lane struct {
+	queue   queue // those that will be asked and are not being asked right now
+	running int
+}
+
+// first returns the lane whose turn is next, nil where nothing waits. No namespace has all places: its commands may hang for as long as its
+// specs let them.
+func (k *Keeper) first() (next *lane) {
+	for _, l := range k.lanes {
+		if len(l.queue) > 0 && l.running < k.cfg.AtOnce-k.cfg.AtOnce/8 && (next == nil || l.queue[0].before(next.queue[0])) {
+			next = l
+		}
+	}
+	return next
+}
+
+// laneOf returns the lane of a process.
+func (k *Keeper) laneOf(id process.ID) *lane {
+	l := k.lanes[id.Namespace]
+	if l == nil {
+		l = &lane{}
+		k.lanes[id.Namespace] = l
+	}
+	return l
+}
+
 // carryOut asks one question and tells what came of it.
 func (k *Keeper) carryOut(j job) {
 	defer j.cancel()
@@ -214,6 +243,7 @@ func (k *Keeper) carryOut(j job) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.running--
+	k.laneOf(j.entry.id).running--
 	j.entry.cancel = nil
 	if j.entry.dropped {
 		delete(k.entries, j.entry.id)
@@ -265,17 +295,21 @@ func (k *Keeper) subject(id process.ID, e *entry, s Subject) *entry {
 // arrange puts an entry where it belongs in the queue and has Run look at it; the caller holds the lock.
 func (k *Keeper) arrange(e *entry) {
 	_, due, ok := e.next()
+	l := k.laneOf(e.id)
 	switch {
 	case !ok || e.cancel != nil:
 		if e.index != unqueued {
-			heap.Remove(&k.queue, e.index)
+			heap.Remove(&l.queue, e.index)
 		}
 	case e.index == unqueued:
 		e.due, e.urgent = due, e.wanted()
-		heap.Push(&k.queue, e)
+		heap.Push(&l.queue, e)
 	default:
 		e.due, e.urgent = due, e.wanted()
-		heap.Fix(&k.queue, e.index)
+		heap.Fix(&l.queue, e.index)
+	}
+	if len(l.queue) == 0 && l.running == 0 {
+		delete(k.lanes, e.id.Namespace)
 	}
 	select {
 	case k.wake <- struct{}{}:

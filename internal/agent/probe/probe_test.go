@@ -281,6 +281,27 @@ func TestNoneStarves(t *testing.T) {
 	}, func(c *probe.Config) { c.AtOnce = 2 })
 }
 
+// TestNoNamespaceHasAllPlaces: commands that hang for as long as their specs let them keep those of other namespaces from nothing.
+func TestNoNamespaceHasAllPlaces(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.Script("hang", operationtest.Script{Takes: 100 * time.Hour})
+		r.Script("h", operationtest.Script{Output: "well"})
+		for i := range 100 {
+			r.Set(process.ID{Namespace: "hog", Name: strconv.Itoa(i)}, r.running(spec("hang", "", process.Probes{HealthInterval: 1, HealthTimeout: 24 * 3600})))
+		}
+		pass(time.Minute)
+		other := r.running(spec("h", "", process.Probes{HealthInterval: 10}))
+		r.Set(nginx(), other)
+		pass(10 * time.Minute)
+		if n := len(r.take(true)); n < 50 {
+			t.Errorf("another namespace was asked %d times", n)
+		}
+		if health, _ := r.Ask(t.Context(), nginx(), other); health == nil {
+			t.Error("who asks about it hears nothing")
+		}
+	})
+}
+
 // TestNeverTwoAtOnce: not of one process, whatever comes in between.
 func TestNeverTwoAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {

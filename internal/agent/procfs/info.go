@@ -50,7 +50,7 @@ func (f FS) args(pid int) []string {
 	return strings0(cmdline)
 }
 
-// Environ returns the environment that the process was started with, as far as it has not overwritten it; at most 2 MiB.
+// Environ returns the environment that the process was started with, as far as it has not overwritten it; at most 128 KiB.
 func (f FS) Environ(pid int) ([]string, error) {
 	data, err := f.read(maxEnviron, strconv.Itoa(pid)+"/environ")
 	if err != nil {

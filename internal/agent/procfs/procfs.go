@@ -25,8 +25,9 @@ const TicksPerSecond = 100
 
 // Largest parts of files that are read, in bytes; the rest is cut off.
 const (
-	maxSmall   = 64 << 10
-	maxEnviron = 2 << 20
+	maxSmall = 64 << 10
+	// What is looked for in environments is looked for in those of all processes: accounts may have thousands, each with 2 MiB.
+	maxEnviron = 128 << 10
 	maxList    = 16 << 20
 )
 

@@ -154,6 +154,16 @@ func TestInfo(t *testing.T) {
 	}
 }
 
+// TestOfALargeEnvironmentTheBeginningIsRead: an account decides how large it is, and it is read of each process.
+func TestOfALargeEnvironmentTheBeginningIsRead(t *testing.T) {
+	files := fixture(100, 'S')
+	files["42/environ"] = "MARK=1\x00" + strings.Repeat("A=1\x00", 500_000)
+	env, err := tree(t, files).Environ(42)
+	if err != nil || env[0] != "MARK=1" || len(env) > 40_000 {
+		t.Errorf("%d variables, %v", len(env), err)
+	}
+}
+
 func TestIdentify(t *testing.T) {
 	f := tree(t, fixture(100, 'S'))
 	id, err := f.Identify(42)

@@ -15,8 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxLinks is how many links are followed, as in the kernel.
-const maxLinks = 40
+const (
+	// maxLinks is how many links are followed, as in the kernel.
+	maxLinks = 40
+	// Links lead further than any path that can be written: each directory on the way is held open, and each step known by its path.
+	maxDepth, maxSteps = 512, 4096
+)
 
 // Step is a directory, a link, or what is at the end of a trail.
 type Step struct {
@@ -169,6 +173,9 @@ func (w *walk) path(name string) string {
 
 // note takes down a step.
 func (w *walk) note(fd int, name string) (info unix.Stat_t, err error) {
+	if len(w.dirs) > maxDepth || len(w.steps) >= maxSteps || len(name) >= unix.PathMax {
+		return info, syscall.ENAMETOOLONG
+	}
 	if err := unix.Fstat(fd, &info); err != nil {
 		return info, err
 	}
@@ -260,6 +267,15 @@ func (t *Trail) Open() (*os.File, error) {
 		return nil, &fs.PathError{Op: "open", Path: t.Path, Err: err}
 	}
 	return os.NewFile(uintptr(fd), t.Path), nil
+}
+
+// Enter reports whether the directory at the end may be entered, with the rights by which the calling thread reaches files.
+func (t *Trail) Enter() error {
+	fd, err := openat(t.fd, ".", look|unix.O_DIRECTORY)
+	if err != nil {
+		return &fs.PathError{Op: "enter", Path: t.Path, Err: err}
+	}
+	return unix.Close(fd)
 }
 
 // Close lets go of the end.

@@ -142,6 +142,28 @@ func (p *Principal) On(op Operation, namespace string) Reach {
 	return p.reach(op, func(g *Grant) bool { return g.inScope(namespace) })
 }
 
+// Namespaces returns the patterns of the namespaces in which the principal may do op somewhere; nil is every one of them.
+func (p *Principal) Namespaces(op Operation) []string {
+	if p.Admin {
+		return nil
+	}
+	patterns := []string{}
+	for i := range p.Grants {
+		g := &p.Grants[i]
+		if !g.allows(op) {
+			continue
+		}
+		if slices.Contains(g.Namespaces, All) {
+			return nil
+		}
+		patterns = append(patterns, g.Namespaces...)
+		for _, b := range g.Businesses {
+			patterns = append(patterns, namespacesOf(b)...)
+		}
+	}
+	return patterns
+}
+
 // OnHosts returns where the principal may do an operation that is about hosts and not about processes. Reading needs a
 // grant for any namespace, changing one for all of them: it touches what every namespace has there.
 func (p *Principal) OnHosts(op Operation) Reach {

@@ -108,6 +108,28 @@ func TestReach(t *testing.T) {
 	}
 }
 
+// TestNamespaces: every namespace in which something may be done is of one of the patterns.
+func TestNamespaces(t *testing.T) {
+	for _, c := range []struct {
+		grants []string
+		want   []string
+	}{
+		{[]string{"read on a*,b", "start on c", "query on biz:7 at area:1", "* on d"}, []string{"a*", "b", "job:biz:7", "GSEKIT_BIZ_7", "d"}},
+		{[]string{"read on a", "query on *"}, nil},
+		{[]string{"start on *"}, []string{}},
+		{nil, []string{}},
+	} {
+		p := parse(t, c.grants...)
+		if got := p.Namespaces("query"); !slices.Equal(got, c.want) || (got == nil) != (c.want == nil) {
+			t.Errorf("%q: %q, want %q", c.grants, got, c.want)
+		}
+	}
+	admin := access.Principal{Admin: true}
+	if got := admin.Namespaces("query"); got != nil {
+		t.Errorf("an administrator has %q", got)
+	}
+}
+
 func TestRightsOnHosts(t *testing.T) {
 	p := parse(t, "* on ns at area:1", "* on * at area:2")
 	for _, tt := range []struct {

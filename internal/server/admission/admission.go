@@ -23,6 +23,7 @@ const (
 	roomOfKnown    = MostKnown + piece
 	roomOfStrange  = 40 << 20
 	roomOfParsed   = 48 << 20
+	mostParsed     = roomOfParsed / 2 // of one app: it holds its room until its answer has been read
 	mostPerAddress = MostStrange + piece
 
 	// Free is what a body has without asking for room.
@@ -46,11 +47,12 @@ type Rooms struct {
 	known, strange, parsed *room
 
 	mu        sync.Mutex
-	addresses map[string]*address
+	addresses map[string]*share
+	apps      map[string]*share
 }
 
-// address is a stranger's room.
-type address struct {
+// share is the room of an address of strangers, or of an app.
+type share struct {
 	room  *room
 	users int
 }
@@ -58,7 +60,8 @@ type address struct {
 // New returns empty rooms.
 func New() *Rooms {
 	return &Rooms{
-		known: newRoom(roomOfKnown), strange: newRoom(roomOfStrange), parsed: newRoom(roomOfParsed), addresses: map[string]*address{},
+		known: newRoom(roomOfKnown), strange: newRoom(roomOfStrange), parsed: newRoom(roomOfParsed),
+		addresses: map[string]*share{}, apps: map[string]*share{},
 	}
 }
 
@@ -128,19 +131,49 @@ func isTimeout(err error) bool {
 	return ok && timeout.Timeout()
 }
 
-// Parse waits until there is room for what a body of many values is parsed into, for Patience at most.
-func (r *Rooms) Parse(ctx context.Context, body []byte) (release func(), err error) {
+// Parse waits until there is room for what a body of many values is parsed into, for Patience at most. No app has all the room.
+func (r *Rooms) Parse(ctx context.Context, app string, body []byte) (release func(), err error) {
 	if len(body) <= Free {
 		return func() {}, nil
 	}
 	// A value becomes an entry of some list, which takes more than its text; the number of entries is bounded.
-	size := min(2*int64(len(body))+perValue*int64(min(bytes.Count(body, []byte{','}), mostValues)), roomOfParsed)
+	size := min(2*int64(len(body))+perValue*int64(min(bytes.Count(body, []byte{','}), mostValues)), mostParsed)
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
-	if !r.parsed.enter(ctx, size) {
+	own, done := r.shareOf(r.apps, app, mostParsed)
+	if !own.enter(ctx, size) {
+		done()
 		return nil, ErrFull
 	}
-	return sync.OnceFunc(func() { r.parsed.leave(size) }), nil
+	if !r.parsed.enter(ctx, size) {
+		own.leave(size)
+		done()
+		return nil, ErrFull
+	}
+	return sync.OnceFunc(func() {
+		r.parsed.leave(size)
+		own.leave(size)
+		done()
+	}), nil
+}
+
+// shareOf returns the room of an address or an app, which is there until everybody who got it is done.
+func (r *Rooms) shareOf(shares map[string]*share, name string, size int64) (own *room, done func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := shares[name]
+	if s == nil {
+		s = &share{room: newRoom(size)}
+		shares[name] = s
+	}
+	s.users++
+	return s.room, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if s.users--; s.users == 0 {
+			delete(shares, name)
+		}
+	}
 }
 
 const (
@@ -150,29 +183,18 @@ const (
 
 // tenant is a body that is arriving.
 type tenant struct {
-	rooms *Rooms
-	where string // the address of a stranger; empty for others
-	in    []*room
-	has   int64
+	in   []*room
+	has  int64
+	done func()
 }
 
 func (r *Rooms) newTenant(req *http.Request, known bool) *tenant {
-	t := &tenant{rooms: r}
 	if known {
-		t.in = []*room{r.known}
-		return t
+		return &tenant{in: []*room{r.known}, done: func() {}}
 	}
-	t.where, _, _ = net.SplitHostPort(req.RemoteAddr)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	a := r.addresses[t.where]
-	if a == nil {
-		a = &address{room: newRoom(mostPerAddress)}
-		r.addresses[t.where] = a
-	}
-	a.users++
-	t.in = []*room{a.room, r.strange}
-	return t
+	where, _, _ := net.SplitHostPort(req.RemoteAddr)
+	own, done := r.shareOf(r.addresses, where, mostPerAddress)
+	return &tenant{in: []*room{own, r.strange}, done: sync.OnceFunc(done)}
 }
 
 // grow takes room up to that size.
@@ -199,15 +221,6 @@ func (t *tenant) leave() {
 	for _, room := range t.in {
 		room.leave(t.has)
 	}
-	t.has = 0
-	if t.in == nil || len(t.in) == 1 {
-		return
-	}
-	t.in = nil
-	t.rooms.mu.Lock()
-	defer t.rooms.mu.Unlock()
-	a := t.rooms.addresses[t.where]
-	if a.users--; a.users == 0 {
-		delete(t.rooms.addresses, t.where)
-	}
+	t.has, t.in = 0, nil
+	t.done()
 }

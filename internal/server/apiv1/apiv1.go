@@ -105,7 +105,8 @@ type Handler struct {
 	Config
 	mux     *http.ServeMux
 	cursors *cursors
-	streams streams
+	streams counts
+	heavy   counts
 	// stopping ends the calls that only wait for something to happen.
 	stopping context.Context //nolint:containedctx // it is the life of the handler, not of a call
 	stop     context.CancelFunc

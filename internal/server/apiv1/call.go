@@ -52,7 +52,15 @@ type reply struct {
 	location string
 	// written says that the endpoint has written it.
 	written bool
+	// weight is about how large it is, in bytes, where that may be much.
+	weight int
 }
+
+// heavy is from what weight on a reply is one of those of which an app has mostHeavy at a time: it is in memory until it has been read.
+const (
+	heavy     = 1 << 20
+	mostHeavy = 8
+)
 
 // endpoint answers one call: with a reply, or with why it is refused.
 type endpoint func(ctx context.Context, c *call) (reply, error)
@@ -76,6 +84,14 @@ func (h *Handler) serving(r route) http.HandlerFunc {
 		_ = control.SetReadDeadline(time.Now().Add(bodyTime))
 		_ = control.SetWriteDeadline(time.Now().Add(bodyTime + maxWait + replyTime))
 		answer, err := h.answer(ctx, c, r)
+		if err == nil && answer.weight >= heavy {
+			leave, there := h.heavy.enter(c.who.App, mostHeavy)
+			if there {
+				c.left = append(c.left, leave)
+			} else {
+				err = busy(fmt.Sprintf("the app has %d large answers under way, and has not read them yet", mostHeavy), 1)
+			}
+		}
 		if err != nil {
 			refuse(w, c, err)
 		} else if !answer.written {
@@ -181,7 +197,7 @@ func (c *call) body(ctx context.Context) ([]byte, error) {
 	text, release, err := c.rooms.Body(ctx, c.w, c.r, true)
 	c.left = append(c.left, release)
 	if err == nil {
-		release, err = c.rooms.Parse(ctx, text)
+		release, err = c.rooms.Parse(ctx, c.who.App, text)
 	}
 	switch {
 	case err == nil:

@@ -27,6 +27,7 @@ func (h *Handler) countProcesses(ctx context.Context, c *call) (reply, error) {
 	f.Agents = h.agentsNamed(hosts)
 	n := countsByState{States: map[string]int{}}
 	r := reader{h: h, who: &c.who}
+	f.Within = r.within(f.Namespace)
 	err := h.eachObserved(ctx, f, func(o *store.Observed) {
 		agent, _ := h.Directory.ByKey(o.Agent)
 		switch {
@@ -50,14 +51,14 @@ func (h *Handler) countProcesses(ctx context.Context, c *call) (reply, error) {
 func (h *Handler) eachObserved(ctx context.Context, f store.ObservedFilter, fn func(*store.Observed)) error {
 	var after store.ObservedKey
 	for {
-		rows, err := h.Listing.ListObserved(ctx, f, after, maxPage)
+		rows, more, err := h.Listing.ListObserved(ctx, f, after, maxPage)
 		if err != nil {
 			return failure("read the processes", err)
 		}
 		for i := range rows {
 			fn(&rows[i])
 		}
-		if len(rows) < maxPage {
+		if !more || len(rows) == 0 {
 			return nil
 		}
 		last := &rows[len(rows)-1]

@@ -2,6 +2,7 @@ package apiv1
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"drover/internal/server/access"
 	"drover/internal/server/gate"
 	"drover/internal/server/store"
+	"drover/internal/wildcard"
 )
 
 // eventView is one event.
@@ -134,6 +136,7 @@ func (h *Handler) listEvents(ctx context.Context, c *call) (reply, error) {
 	}
 	var views []eventView
 	r := reader{h: h, who: &c.who}
+	f.Within = r.eventsWithin(f.Namespaces)
 	for begun := time.Now(); ; {
 		events, next, err := h.Events.EventsBefore(ctx, before, f, limit-len(views))
 		if err != nil {
@@ -146,10 +149,27 @@ func (h *Handler) listEvents(ctx context.Context, c *call) (reply, error) {
 		}
 	}
 	c.audit.Targets = len(views)
-	if before == (store.EventMark{}) {
-		return ok(eventPage{pageOf(c, views, nil), last})
+	weight := 0
+	for i := range views {
+		weight += views[i].weight()
 	}
-	return ok(eventPage{pageOf(c, views, before), last})
+	var end any
+	if before != (store.EventMark{}) {
+		end = before
+	}
+	return reply{status: http.StatusOK, body: eventPage{pageOf(c, views, end), last}, weight: weight}, nil
+}
+
+// weight is about how much an event takes on a page, in bytes.
+func (v *eventView) weight() int {
+	n := len(v.Output)
+	if v.Cause != nil {
+		n += len(v.Cause.Text)
+		for _, text := range v.Cause.Evidence {
+			n += len(text)
+		}
+	}
+	return n
 }
 
 // events reads the parameters that choose events, but for their end: hosts are as the caller names them.
@@ -181,6 +201,24 @@ func (r *reader) views(events []store.StoredEvent) []eventView {
 		}
 	}
 	return views
+}
+
+// within are the namespaces that the caller may see something of, for a filter that names others: what is hidden is then not even read. It
+// is nil where there are none others.
+func (r *reader) within(named ...string) []string {
+	if len(named) == 1 && named[0] != "" && !wildcard.IsPattern(named[0]) {
+		return nil
+	}
+	return r.who.Namespaces(access.OperationOf(process.Query))
+}
+
+// eventsWithin is within for events, some of which are about a host and in no namespace.
+func (r *reader) eventsWithin(named []string) []string {
+	patterns := r.within(named...)
+	if patterns != nil && !r.who.OnHosts(access.ReadAgents).Nowhere() {
+		patterns = append(patterns, "")
+	}
+	return patterns
 }
 
 // at is where the caller may read of a process. An event of no process is about the host.

@@ -3,6 +3,7 @@ package apiv1
 import (
 	"context"
 	"errors"
+	"net/http"
 	"time"
 
 	"drover/internal/process"
@@ -182,29 +183,31 @@ func (h *Handler) listResults(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	var views []resultView
-	seen := 0
+	seen, shown := 0, 0
 	errFull := errors.New("page is full")
 	if err := h.mayRead(ctx, c, id); err != nil {
 		return reply{}, err
 	}
 	err = h.Results.TaskItems(ctx, id, c.app(), func(v store.ItemView) error {
-		if len(views) == limit {
+		if len(views) == limit || shown >= mostShown {
 			return errFull
 		}
 		seen++
 		if r := viewResult(v); seen > skip && (outcome == "" || outcome == kindOf(r.Outcome)) {
 			views = append(views, r)
+			shown += len(r.Message)
 		}
 		return nil
 	})
 	c.audit.Targets = len(views)
+	var last any
 	switch {
 	case errors.Is(err, errFull):
-		return ok(pageOf(c, views, seen))
+		last = seen
 	case err != nil:
 		return reply{}, stored(err, "operation", id)
 	}
-	return ok(pageOf(c, views, nil))
+	return reply{status: http.StatusOK, body: pageOf(c, views, last), weight: shown}, nil
 }
 
 // kindOf is the outcome as it is filtered by: every fault is a failure.

@@ -176,8 +176,23 @@ func (h *Handler) getProcess(ctx context.Context, c *call) (reply, error) {
 // given reports whether a parameter is there.
 func (p *params) given(name string) bool { return p.values.Has(name) }
 
+// mostShown is how much a page of processes holds, in bytes: a caller who takes his time with it has it held in memory.
+const mostShown = 8 << 20
+
+// weight is about how much a process takes on a page, in bytes.
+func (v *processView) weight() int {
+	n := len(v.Message) + v.Spec.Size()
+	for _, d := range v.Config {
+		n += len(d.Path) + len(d.Problem)
+	}
+	for _, r := range v.Runs {
+		n += len(r.Output)
+	}
+	return n
+}
+
 // processPage reads a page of processes. It goes on past those that the caller may not see, for searchTime: then a page is shorter than its
-// limit.
+// limit, and so it is where those on it are large.
 func (h *Handler) processPage(ctx context.Context, c *call, f store.ObservedFilter) (reply, error) {
 	p := &c.params
 	hosts := p.list("host")
@@ -188,21 +203,24 @@ func (h *Handler) processPage(ctx context.Context, c *call, f store.ObservedFilt
 	}
 	f.Agents = h.agentsNamed(hosts)
 	r := reader{h: h, who: &c.who}
+	if f.Process == (process.ID{}) {
+		f.Within = r.within(f.Namespace)
+	}
 	var views []processView
-	more := true
-	for begun := time.Now(); more && len(views) < limit && time.Since(begun) < searchTime; {
-		rows, err := h.Listing.ListObserved(ctx, f, after, limit)
+	more, shown := true, 0
+	for begun := time.Now(); more && len(views) < limit && shown < mostShown && time.Since(begun) < searchTime; {
+		rows, further, err := h.Listing.ListObserved(ctx, f, after, limit)
 		if err != nil {
 			return reply{}, failure("list the processes", err)
 		}
-		more = len(rows) == limit
+		more = further
 		for i, o := range rows {
 			agent, _ := h.Directory.ByKey(o.Agent)
 			if !r.at(o.Process).Covers(gate.Host(agent)) {
 				continue
 			}
 			views = append(views, h.viewProcess(o, h.viewHost(agent)))
-			if len(views) == limit {
+			if shown += views[len(views)-1].weight(); len(views) == limit || shown >= mostShown {
 				rows, more = rows[:i+1], true
 				break
 			}
@@ -213,10 +231,11 @@ func (h *Handler) processPage(ctx context.Context, c *call, f store.ObservedFilt
 		}
 	}
 	c.audit.Targets = len(views)
-	if !more {
-		return ok(pageOf(c, views, nil))
+	var last any
+	if more {
+		last = after
 	}
-	return ok(pageOf(c, views, after))
+	return reply{status: http.StatusOK, body: pageOf(c, views, last), weight: shown}, nil
 }
 
 // forbidden says which right is lacking.

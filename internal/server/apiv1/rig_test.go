@@ -40,6 +40,8 @@ type rig struct {
 	sender  *webhook.Sender
 	// numbers counts the events.
 	numbers uint64
+	// rows counts the processes and events that were read for lists.
+	rows atomic.Int64
 	// ahead is how far the clock of the handler is ahead, in nanoseconds.
 	ahead atomic.Int64
 }
@@ -77,7 +79,7 @@ func newRig(t *testing.T) *rig {
 	r.handler = apiv1.New(apiv1.Config{
 		Rooms:    admission.New(),
 		Webhooks: apiv1.Webhooks{Store: s, Sender: r.sender},
-		Gate:     believing{s}, Engine: r.engine, Directory: r.fleet, Listing: s, Events: s, Results: s, Accounts: apiv1.Accounts{Apps: s, Users: s, Tokens: s},
+		Gate:     believing{s}, Engine: r.engine, Directory: r.fleet, Listing: reading{s, r}, Events: reading{s, r}, Results: s, Accounts: apiv1.Accounts{Apps: s, Users: s, Tokens: s},
 		Audit: recorder{s}, History: s, Fullness: s, Log: log,
 		Now: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) },
 	})

@@ -30,17 +30,17 @@ const (
 	streamPause = 50 * time.Millisecond
 )
 
-// streams counts the streams of each app.
-type streams struct {
+// counts counts what each app has under way.
+type counts struct {
 	mu    sync.Mutex
 	byApp map[string]int
 }
 
-// enter counts one more stream, if there may be one.
-func (s *streams) enter(app string) (leave func(), ok bool) {
+// enter counts one more, if there may be so many.
+func (s *counts) enter(app string, most int) (leave func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.byApp[app] >= maxStreams {
+	if s.byApp[app] >= most {
 		return nil, false
 	}
 	if s.byApp == nil {
@@ -76,7 +76,7 @@ func (h *Handler) streamEvents(ctx context.Context, c *call) (reply, error) {
 	case after > last: // it is from another database: all that this one has is news
 		after = 0
 	}
-	leave, ok := h.streams.enter(c.who.App)
+	leave, ok := h.streams.enter(c.who.App, maxStreams)
 	if !ok {
 		return reply{}, busy(fmt.Sprintf("the app has %d streams of events open", maxStreams), int(heartbeat/time.Second))
 	}
@@ -86,6 +86,7 @@ func (h *Handler) streamEvents(ctx context.Context, c *call) (reply, error) {
 	}
 	c.audited = true
 	s := stream{h: h, c: c, filter: f, at: after, reader: reader{h: h, who: &c.who}, checked: h.Now(), control: http.NewResponseController(c.w)}
+	s.filter.Within = s.reader.eventsWithin(f.Namespaces)
 	s.run(ctx)
 	return reply{written: true}, nil
 }
@@ -189,6 +190,7 @@ func (s *stream) allowed(ctx context.Context) bool {
 	}
 	s.c.who, s.checked = who, now
 	s.reader = reader{h: s.h, who: &s.c.who}
+	s.filter.Within = s.reader.eventsWithin(s.filter.Namespaces)
 	return true
 }
 

@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -216,17 +218,26 @@ func (h *Handler) resolve(ctx context.Context, c *call, req *operationRequest) (
 	for i := range req.Targets {
 		t := &req.Targets[i]
 		id := t.id()
-		agents, err := h.agentsOf(ctx, t, fmt.Sprintf("targets[%d]", i))
-		if err != nil {
-			return nil, 0, err
-		}
 		reach := c.who.On(right, id.Namespace)
-		if len(agents) == 0 { // nobody is told whether a process exists that he may not touch
-			if reach.Nowhere() {
-				missing.Found(right, id.String(), "")
-				continue
-			}
-			return nil, 0, invalid(fmt.Sprintf("targets[%d]", i), "no host knows a process %q: name the hosts", id.String())
+		if reach.Nowhere() { // nobody is told whether a process exists that he may not touch, nor whether a host does
+			missing.Found(right, id.String(), "")
+			continue
+		}
+		agents, stranger, err := h.agentsOf(ctx, t)
+		field := fmt.Sprintf("targets[%d]", i)
+		switch {
+		case err != nil:
+			return nil, 0, err
+		case stranger >= 0 && reach.Covers(namedHost(t.Hosts[stranger])):
+			return nil, 0, invalid(fmt.Sprintf("%s.hosts[%d]", field, stranger), "there is no host %.100q", t.Hosts[stranger])
+		case stranger >= 0:
+			missing.Found(right, id.String(), clip(t.Hosts[stranger]))
+			continue
+		case len(t.Hosts) == 0 && !coversAll(reach, agents): // where it is besides is not told
+			missing.Found(right, id.String(), "every host that knows it")
+			continue
+		case len(agents) == 0:
+			return nil, 0, invalid(field, "no host knows a process %q: name the hosts", id.String())
 		}
 		bound, err := h.boundBy(ctx, c, req, id, agents)
 		if err != nil {
@@ -314,23 +325,39 @@ func keyOf(id process.ID, host string) string {
 	return part(id.Namespace) + "/" + part(id.Name) + "@" + host
 }
 
-// agentsOf returns the hosts of a target: those that it names, or those that know the process.
-func (h *Handler) agentsOf(ctx context.Context, t *targetRequest, field string) ([]store.Agent, error) {
-	var agents []store.Agent
+// coversAll reports whether all of the hosts are within reach.
+func coversAll(reach access.Reach, agents []store.Agent) bool {
+	return !slices.ContainsFunc(agents, func(a store.Agent) bool { return !reach.Covers(gate.Host(a)) })
+}
+
+// namedHost is a host that nobody knows, as rights see it: by the caller's words.
+func namedHost(name string) access.Host {
+	area, ip, _ := strings.Cut(name, ":")
+	n, err := strconv.Atoi(area)
+	addr, bad := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(ip, "["), "]"))
+	if err != nil || n < 0 || bad != nil {
+		return access.Host{Area: access.NoArea, ID: name}
+	}
+	return access.Host{Area: n, IP: addr.Unmap().String()}
+}
+
+// agentsOf returns the hosts of a target: those that it names, or those that know the process. Stranger is the first of its names that no
+// host has, -1 where there is none.
+func (h *Handler) agentsOf(ctx context.Context, t *targetRequest) (agents []store.Agent, stranger int, err error) {
 	for n, name := range t.Hosts {
 		a, found := h.Directory.LookupID(name)
 		if !found {
-			return nil, invalid(fmt.Sprintf("%s.hosts[%d]", field, n), "there is no host %.100q", name)
+			return nil, n, nil
 		}
 		agents = append(agents, a)
 	}
 	if len(t.Hosts) > 0 {
-		return agents, nil
+		return agents, -1, nil
 	}
-	err := h.eachObserved(ctx, store.ObservedFilter{Process: t.id()}, func(o *store.Observed) {
+	err = h.eachObserved(ctx, store.ObservedFilter{Process: t.id()}, func(o *store.Observed) {
 		if a, found := h.Directory.ByKey(o.Agent); found {
 			agents = append(agents, a)
 		}
 	})
-	return agents, err
+	return agents, -1, err
 }

@@ -114,7 +114,7 @@ func (q *inquiry) look(ctx context.Context) error {
 	if err := q.readWaiting(ctx); err != nil {
 		return err
 	}
-	f := store.ObservedFilter{Namespace: q.namespace, Name: q.name, Agents: agents}
+	f := store.ObservedFilter{Namespace: q.namespace, Name: q.name, Agents: agents, Within: q.within(q.namespace)}
 	err := q.h.eachObserved(ctx, f, func(o *store.Observed) {
 		agent, joined := q.h.Directory.ByKey(o.Agent)
 		q.judge(o.Process, agent, joined, &o.Status, q.waiting[store.ObservedKey{Agent: o.Agent, Process: o.Process}])

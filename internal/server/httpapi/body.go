@@ -30,7 +30,7 @@ func (s *server) readBody(ctx context.Context, w http.ResponseWriter, r *http.Re
 
 // roomToParse waits until there is room for what the parameters are parsed into.
 func (s *server) roomToParse(ctx context.Context, c *call) error {
-	leave, err := s.Rooms.Parse(ctx, c.params)
+	leave, err := s.Rooms.Parse(ctx, c.principal.App, c.params)
 	if err != nil {
 		return refusef(tooMany, "too many large requests at the same time, try again later")
 	}

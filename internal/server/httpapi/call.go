@@ -28,8 +28,8 @@ type call struct {
 	// principal is who the call runs as; leave ends what its limits count, and is nil where nothing is counted.
 	principal access.Principal
 	leave     func()
-	// release gives back the room that the body takes.
-	release func()
+	// release gives back the room that the call takes, releaseBody already that of the body.
+	release, releaseBody func()
 	// chinese tells that refusals are to be worded in Chinese.
 	chinese bool
 	// audit is filled in on the way; audited tells that it was already stored, with a task.
@@ -107,7 +107,7 @@ func (s *server) admit(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		return refusef(badRequest, "request body is encoded as %.40q: expected one without Content-Encoding", encoding)
 	}
 	body, release, err := s.readBody(ctx, w, r, inHead)
-	c.release = release
+	c.release, c.releaseBody = release, release
 	if err != nil {
 		return err
 	}
@@ -129,6 +129,9 @@ func (s *server) answer(ctx context.Context, w http.ResponseWriter, c *call) err
 	if err != nil {
 		return err
 	}
+	// What was read of the body is in other places by now, and the caller may take his time with the reply.
+	c.params = nil
+	c.releaseBody()
 	return reply(w, c, data)
 }
 

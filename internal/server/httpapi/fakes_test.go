@@ -35,8 +35,11 @@ const (
 // world is a server edge on fakes: tasks in memory, an engine that finishes an item when the test says so, a fixed
 // register of agents.
 type world struct {
-	t       *testing.T
-	handler http.Handler
+	// reading tells that rows are being read, pageRows how many of a namespace are read at once; 0 is as many as are asked for.
+	reading  bool
+	pageRows int
+	t        *testing.T
+	handler  http.Handler
 
 	mu       sync.Mutex
 	tasks    map[string]*store.Task
@@ -353,6 +356,8 @@ func (w *world) ListWaiting(context.Context, store.WaitingFilter, int) ([]store.
 }
 
 func (w *world) GetObserved(_ context.Context, id process.ID, agents []string, fn func(store.Observed) error) error {
+	w.reading = true
+	defer func() { w.reading = false }()
 	if w.storeErr != nil {
 		return w.storeErr
 	}
@@ -377,6 +382,9 @@ func (w *world) PageObserved(_ context.Context, namespace string, start, limit i
 		if o.Process.Namespace == namespace {
 			all = append(all, o)
 		}
+	}
+	if w.pageRows > 0 {
+		limit = min(limit, w.pageRows)
 	}
 	from := min(start, len(all))
 	return all[from:min(from+limit, len(all))], len(all), nil

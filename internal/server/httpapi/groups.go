@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"slices"
 
 	"drover/internal/gse"
 	"drover/internal/process"
@@ -54,16 +55,26 @@ func (s *server) getGroups(ctx context.Context, c *call) (payload, error) {
 	return func(w *jsonWriter) error {
 		seq := sequence{w: w}
 		w.raw(`{"process_group_infos":[`)
-		err := s.Groups.GetGroups(ctx, namespace, hosts.agents, func(agent string, g process.Group) error {
-			for _, a := range hosts.asked[agent] {
-				if err := seq.element(gse.GroupRowOf(namespace, a.host(), g, gse.GroupUsage(usage[agent]))); err != nil {
-					return err
+		type row struct {
+			agent string
+			group process.Group
+		}
+		for agents := range slices.Chunk(hosts.agents, atATime) {
+			var rows []row
+			err := s.Groups.GetGroups(ctx, namespace, agents, func(agent string, g process.Group) error {
+				rows = append(rows, row{agent, g})
+				return nil
+			})
+			if err != nil {
+				return failure("read the groups", err)
+			}
+			for _, r := range rows {
+				for _, a := range hosts.asked[r.agent] {
+					if err := seq.element(gse.GroupRowOf(namespace, a.host(), r.group, gse.GroupUsage(usage[r.agent]))); err != nil {
+						return err
+					}
 				}
 			}
-			return nil
-		})
-		if err != nil {
-			return failure("read the groups", err)
 		}
 		w.raw("]}")
 		return nil

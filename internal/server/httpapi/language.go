@@ -106,6 +106,7 @@ func chineseMisreads() map[string]string {
 		"parameters error: %s is of the wrong type: %s":                             "参数错误：%s 的类型不对：%s",
 		"parameters error: its lists have more than %d entries":                     "参数错误：列表条目合计超过 %d 个",
 		"parameters error: %s is %d bytes long: expected at most %d":                "参数错误：%s 长 %d 字节：最多 %d 字节",
+		"parameters error: %s is %d bytes long in all: expected at most %d":         "参数错误：%s 总长 %d 字节：最多 %d 字节",
 		"parameters error: %s holds a blank, * or ?":                                "参数错误：%s 含有空格、* 或 ?",
 		"parameters error: %s holds a control character":                            "参数错误：%s 含有控制字符",
 		"parameters error: %s is out of range: %d":                                  "参数错误：%s 超出范围：%d",

@@ -95,6 +95,10 @@ func (r *statusRows) whyUnknown(ctx context.Context, agent string) string {
 	return cmp.Or(r.waiting[agent], "process is not known to the agent")
 }
 
+// atATime is of how many agents rows are read before they are written: a caller who does not read must not hold a connection of the
+// database.
+const atATime = 256
+
 // mostWaiting bounds the operations that are read for one call.
 const mostWaiting = 10_000
 
@@ -112,20 +116,28 @@ func (r *statusRows) write(ctx context.Context, seq *sequence) error {
 		}
 		return nil
 	}
-	err := r.s.Observations.GetObserved(ctx, r.q.ID, r.agents, func(o store.Observed) error {
-		if err := unknownUpTo(o.Agent); err != nil {
-			return err
+	for at := 0; at == 0 || at < len(r.agents); at += atATime {
+		agents := r.agents[at:min(at+atATime, len(r.agents))]
+		var rows []store.Observed
+		err := r.s.Observations.GetObserved(ctx, r.q.ID, agents, func(o store.Observed) error {
+			rows = append(rows, o)
+			return nil
+		})
+		if err != nil {
+			return failure("read the status", err)
 		}
-		next++
-		for _, a := range r.asked[o.Agent] {
-			if err := seq.element(gse.RowOf(r.q.ID, a.host(), a.id(), o.Status, o.Spec)); err != nil {
+		for i := range rows {
+			o := &rows[i]
+			if err := unknownUpTo(o.Agent); err != nil {
 				return err
 			}
+			next++
+			for _, a := range r.asked[o.Agent] {
+				if err := seq.element(gse.RowOf(r.q.ID, a.host(), a.id(), o.Status, o.Spec)); err != nil {
+					return err
+				}
+			}
 		}
-		return nil
-	})
-	if err != nil {
-		return failure("read the status", err)
 	}
 	if err := unknownUpTo(""); err != nil {
 		return err
@@ -182,14 +194,27 @@ func (s *server) sync(ctx context.Context, c *call) (payload, error) {
 	if err != nil {
 		return nil, failure("read the status", err)
 	}
-	c.audit.Targets = len(rows)
-	page := struct {
-		Count int       `json:"count"`
-		Rows  []gse.Row `json:"proc_infos"`
-	}{total, make([]gse.Row, len(rows))}
-	for i, o := range rows {
-		agent, _ := s.Directory.ByKey(o.Agent) // the rows of a removed agent go with it, but not in the same instant
-		page.Rows[i] = gse.RowOf(o.Process, hostOf(agent), agentID(agent), o.Status, o.Spec)
-	}
-	return value(page), nil
+	return func(w *jsonWriter) error {
+		seq := sequence{w: w}
+		w.raw(fmt.Sprintf(`{"count":%d,"proc_infos":[`, total))
+		for {
+			for i := range rows {
+				o := &rows[i]
+				agent, _ := s.Directory.ByKey(o.Agent) // the rows of a removed agent go with it, but not in the same instant
+				if err := seq.element(gse.RowOf(o.Process, hostOf(agent), agentID(agent), o.Status, o.Spec)); err != nil {
+					return err
+				}
+			}
+			c.audit.Targets += len(rows)
+			if len(rows) == 0 || c.audit.Targets >= min(q.Limit, total-q.Start) {
+				break
+			}
+			// They were large: what comes next is read when these have been written.
+			if rows, _, err = s.Observations.PageObserved(ctx, q.Namespace, q.Start+c.audit.Targets, q.Limit-c.audit.Targets); err != nil {
+				return failure("read the status", err)
+			}
+		}
+		w.raw("]}")
+		return nil
+	}, nil
 }

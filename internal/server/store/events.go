@@ -35,7 +35,9 @@ type EventFilter struct {
 	// meant to the letter.
 	Namespaces []string
 	Name       string
-	Kinds      []process.EventKind
+	// Within are further patterns of namespaces, of which one has to match; nil matches all, and an empty list none.
+	Within []string
+	Kinds  []process.EventKind
 	// From and Until bound the time on the host: From is included, Until is not.
 	From, Until time.Time
 }

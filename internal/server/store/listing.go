@@ -11,9 +11,9 @@ import (
 // Listing is what the lists of our own API read. A list is walked by handing in the last row of the page before; rows that come
 // and go meanwhile are seen or not, and no other is skipped or repeated.
 type Listing interface {
-	// ListObserved returns up to limit rows that come after the given one, in the order of namespace, name and agent. The zero key
-	// is before all rows.
-	ListObserved(ctx context.Context, f ObservedFilter, after ObservedKey, limit int) ([]Observed, error)
+	// ListObserved returns up to limit rows that come after the given one, in the order of namespace, name and agent, and whether there may
+	// be more: fewer come where they are large, but one at least. The zero key is before all rows.
+	ListObserved(ctx context.Context, f ObservedFilter, after ObservedKey, limit int) (rows []Observed, more bool, err error)
 	// ListTasks returns up to limit tasks that come after the one of the given number, newest first. 0 is before all.
 	ListTasks(ctx context.Context, f TaskFilter, after int64, limit int) ([]TaskSummary, error)
 	// GetTask returns one task; ErrNotFound for an unknown one or one that belongs to another app (an empty app matches any).
@@ -26,6 +26,8 @@ type Listing interface {
 type ObservedFilter struct {
 	// Namespace and Name are patterns, in which * is any text and ? any one character; all else is meant to the letter.
 	Namespace, Name string
+	// Within are patterns of namespaces, of which one has to match, too; nil matches all, and an empty list none.
+	Within []string
 	// Process is the one that is meant, to the letter.
 	Process process.ID
 	// Agents are keys; nil matches all, and an empty list none.

@@ -338,7 +338,8 @@ type Observations interface {
 	// GetObserved calls fn for the rows of one process on the given agents, in the order of the agents; a missing row is skipped.
 	GetObserved(ctx context.Context, id process.ID, agents []string, fn func(Observed) error) error
 	// PageObserved returns the rows of a namespace from start, and how many there are in all. They are in the order in which they came, so that
-	// whoever reads page by page sees none twice when others are added meanwhile.
+	// whoever reads page by page sees none twice when others are added meanwhile. Fewer come than there are where they are large, but one at
+	// least.
 	PageObserved(ctx context.Context, namespace string, start, limit int) (rows []Observed, total int, err error)
 }
 

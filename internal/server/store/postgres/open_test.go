@@ -116,7 +116,7 @@ func TestOrderIsThatOfBytes(t *testing.T) {
 	var got []string
 	var after store.ObservedKey
 	for range names { // page by page, each a comparison with the last
-		rows, err := db.ListObserved(t.Context(), store.ObservedFilter{}, after, 1)
+		rows, _, err := db.ListObserved(t.Context(), store.ObservedFilter{}, after, 1)
 		if err != nil || len(rows) != 1 {
 			t.Fatal(rows, err)
 		}
@@ -126,7 +126,7 @@ func TestOrderIsThatOfBytes(t *testing.T) {
 	if d := cmp.Diff(names, got); d != "" {
 		t.Error(d)
 	}
-	rows, err := db.ListObserved(t.Context(), store.ObservedFilter{Name: "a_*"}, store.ObservedKey{}, 10)
+	rows, _, err := db.ListObserved(t.Context(), store.ObservedFilter{Name: "a_*"}, store.ObservedKey{}, 10)
 	if err != nil || len(rows) != 1 || rows[0].Process.Name != "a_b" {
 		t.Errorf("a_* are %v; error %v", rows, err)
 	}

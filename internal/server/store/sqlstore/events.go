@@ -284,11 +284,12 @@ func (w *where) events(f store.EventFilter) error {
 	if len(f.Namespaces) == 1 {
 		w.pattern("namespace", f.Namespaces[0])
 	} else if len(f.Namespaces) > 1 {
-		patterns, err := w.dialect.patterns(f.Namespaces)
-		if err != nil {
+		if err := w.within("namespace", f.Namespaces); err != nil {
 			return err
 		}
-		w.add("EXISTS (SELECT 1 FROM texts(?) p WHERE namespace "+w.dialect.Match+" p.value)", patterns)
+	}
+	if err := w.within("namespace", f.Within); err != nil {
+		return err
 	}
 	w.pattern("name", f.Name)
 	if !f.From.IsZero() {

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -35,6 +36,19 @@ func (w *where) pattern(column, pattern string) {
 	}
 }
 
+// within adds that a column is of one of the patterns; nil is all of them.
+func (w *where) within(column string, patterns []string) error {
+	if patterns == nil {
+		return nil
+	}
+	list, err := w.dialect.patterns(patterns)
+	if err != nil {
+		return err
+	}
+	w.add("EXISTS (SELECT 1 FROM texts(?) p WHERE "+column+" "+w.dialect.Match+" p.value)", list)
+	return nil
+}
+
 // among adds that a column is one of the values.
 func (w *where) among(column string, values []string) error {
 	list, err := w.dialect.list(values)
@@ -45,13 +59,21 @@ func (w *where) among(column string, values []string) error {
 	return nil
 }
 
+// mostListed is how much is read of statuses and specs at once, in bytes: who asks holds it in memory, and so does who answers.
+const mostListed = 8 << 20
+
+// errListed ends a read that has had so much.
+var errListed = errors.New("enough was read")
+
 // ListObserved returns part of the observed processes.
-func (db *Store) ListObserved(ctx context.Context, f store.ObservedFilter, after store.ObservedKey, limit int) ([]store.Observed, error) {
-	rows, err := db.listObserved(ctx, f, after, limit)
-	if err != nil {
-		return nil, fmt.Errorf("cannot list observations: %w", err)
+func (db *Store) ListObserved(
+	ctx context.Context, f store.ObservedFilter, after store.ObservedKey, limit int,
+) (rows []store.Observed, more bool, err error) {
+	rows, err = db.listObserved(ctx, f, after, limit)
+	if err != nil && !errors.Is(err, errListed) {
+		return nil, false, fmt.Errorf("cannot list observations: %w", err)
 	}
-	return rows, nil
+	return rows, err != nil || len(rows) == limit, nil
 }
 
 func (db *Store) listObserved(ctx context.Context, f store.ObservedFilter, after store.ObservedKey, limit int) ([]store.Observed, error) {
@@ -61,6 +83,9 @@ func (db *Store) listObserved(ctx context.Context, f store.ObservedFilter, after
 		w.add("o.namespace = ? AND o.name = ?", f.Process.Namespace, f.Process.Name)
 	}
 	w.pattern("o.namespace", f.Namespace)
+	if err := w.within("o.namespace", f.Within); err != nil {
+		return nil, err
+	}
 	w.pattern("o.name", f.Name)
 	if f.Agents != nil {
 		if err := w.among("o.agent", f.Agents); err != nil {
@@ -78,9 +103,13 @@ func (db *Store) listObserved(ctx context.Context, f store.ObservedFilter, after
 	}
 	var rows []store.Observed
 	var scan observedScanner
+	read := 0
 	err := db.query(ctx, func(r *sql.Rows) error {
 		o, err := scan.row(r)
 		rows = append(rows, o)
+		if read += len(scan.status) + len(scan.spec); err == nil && read > mostListed {
+			err = errListed
+		}
 		return err
 	}, `SELECT o.agent, o.namespace, o.name, o.status, `+spec+` FROM observed o INDEXED BY observed_name WHERE `+
 		strings.Join(w.text, " AND ")+` ORDER BY o.namespace, o.name, o.agent LIMIT ?`, append(w.args, max(limit, 0))...)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -201,14 +202,18 @@ func (db *Store) PageObserved(ctx context.Context, namespace string, start, limi
 		`SELECT count(*) FROM observed WHERE namespace = ?`, namespace)
 	if err == nil {
 		var scan observedScanner
+		read := 0
 		err = db.query(ctx, func(r *sql.Rows) error {
 			o, err := scan.row(r)
 			rows = append(rows, o)
+			if read += len(scan.status) + len(scan.spec); err == nil && read > mostListed {
+				err = errListed
+			}
 			return err
 		}, `SELECT o.agent, o.namespace, o.name, o.status, o.spec FROM observed o WHERE o.namespace = ? ORDER BY o.num LIMIT ? OFFSET ?`,
 			namespace, max(limit, 0), max(start, 0))
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, errListed) {
 		return nil, 0, fmt.Errorf("cannot read observations of namespace %q: %w", namespace, err)
 	}
 	return rows, total, nil

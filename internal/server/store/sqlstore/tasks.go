@@ -6,10 +6,8 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
-	"strconv"
 	"time"
 
 	"drover/internal/process"
@@ -196,47 +194,6 @@ func optional[T int64 | string](v T, valid bool) any {
 	return v
 }
 
-// TaskItems calls fn for the last item of every key, in the order in which the keys were first given.
-func (db *Store) TaskItems(ctx context.Context, id, app string, fn func(store.ItemView) error) error {
-	// What fn fails with is its caller's, and stays as it is.
-	var stopped error
-	err := db.backend.Snapshot(ctx, func(ctx context.Context, s Session) error { // so that the task cannot be pruned between two statements
-		var num, first, end int64
-		var inOrder bool
-		err := tx{s}.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&num, &first, &end, &inOrder) },
-			`SELECT num, first_item, end_item, in_order FROM tasks WHERE id = ?1 AND (?2 = '' OR app = ?2)`, id, app)
-		if err == nil && num == 0 {
-			err = store.ErrNotFound
-		}
-		if err != nil {
-			return err
-		}
-		requests, err := db.requestViews(ctx, s, viewKey{num, id})
-		if err != nil {
-			return err
-		}
-		query := selectViews + `ORDER BY i.num`
-		if !inOrder {
-			query = selectViews + `ORDER BY i.rank`
-		}
-		var v viewScanner
-		return s.Query(ctx, func(rows *sql.Rows) error {
-			view, err := v.scan(rows, requests)
-			if err == nil {
-				stopped = fn(view)
-			}
-			return errors.Join(err, stopped)
-		}, query, first, end)
-	})
-	switch {
-	case stopped != nil:
-		return stopped
-	case err != nil:
-		return fmt.Errorf("cannot read task %s: %w", id, err)
-	}
-	return nil
-}
-
 // TaskOpen reports whether a task has keys whose last item is not done.
 func (db *Store) TaskOpen(ctx context.Context, id string) (bool, error) {
 	var found, open bool
@@ -252,56 +209,6 @@ func (db *Store) TaskOpen(ctx context.Context, id string) (bool, error) {
 		return false, fmt.Errorf("cannot look at task %s: %w", id, err)
 	}
 	return open, nil
-}
-
-// What a poll costs is mostly the number of columns that are not null: none is read that can be done without.
-const selectViews = `
-	SELECT i.request, i.key, i.asked, a.cloud, a.ip, CASE a.assigned WHEN '' THEN a.id ELSE a.assigned END, i.state, i.fault, i.text, i.hosted, i.status
-	FROM items i LEFT JOIN agents a ON a.key = i.agent
-	WHERE i.num >= ? AND i.num < ? AND i.rank IS NOT NULL `
-
-// viewScanner holds the variables that a row of selectViews is scanned into, so that they are made once.
-type viewScanner struct {
-	request int64
-	cloud   sql.NullInt64
-	ip, id  sql.NullString
-	state   int
-	fault   sql.NullString
-	text    sql.NullString
-	hosted  sql.NullBool
-	status  sql.RawBytes
-	// statuses reads the statuses.
-	statuses statusReader
-}
-
-func (s *viewScanner) scan(rows *sql.Rows, requests requestViews) (store.ItemView, error) {
-	var key, asked string
-	err := rows.Scan(&s.request, &key, &asked, &s.cloud, &s.ip, &s.id, &s.state, &s.fault, &s.text, &s.hosted, &s.status)
-	if err != nil {
-		return store.ItemView{}, err
-	}
-	place := s.request - requests.first
-	if place < 0 || place >= int64(len(requests.views)) {
-		return store.ItemView{}, fmt.Errorf("item %q has no request", key)
-	}
-	v := requests.views[place]
-	v.Key, v.Asked = key, asked
-	if s.cloud.Valid { // a known agent
-		v.Cloud, v.IP, v.AgentID = int(s.cloud.Int64), s.ip.String, s.id.String
-		if v.AgentID == "" {
-			v.AgentID = strconv.Itoa(v.Cloud) + ":" + v.IP
-		}
-	}
-	if v.Done = task.State(s.state) == task.Done; !v.Done {
-		return v, nil
-	}
-	v.Outcome = &process.Outcome{Fault: process.Fault(s.fault.String), Text: s.text.String, Hosted: s.hosted.Bool}
-	if s.status == nil {
-		return v, nil
-	}
-	status, err := s.statuses.read(s.status)
-	v.Outcome.Status = &status
-	return v, err
 }
 
 // PruneTasks removes old tasks whose items are all done.

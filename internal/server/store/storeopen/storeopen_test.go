@@ -96,7 +96,7 @@ func shown(t *testing.T, s store.Store) map[string]any {
 	}
 	agents, err := s.ListAgents(ctx)
 	add("agents", agents, err)
-	observed, err := s.ListObserved(ctx, store.ObservedFilter{Spec: true}, store.ObservedKey{}, 100)
+	observed, _, err := s.ListObserved(ctx, store.ObservedFilter{Spec: true}, store.ObservedKey{}, 100)
 	add("observed", observed, err)
 	confirmed, err := s.AgentConfirmed(ctx, "a")
 	add("confirmed", confirmed, err)

@@ -177,6 +177,10 @@ func eventsFiltered(t *testing.T, s store.Store) {
 		}, "y2"},
 		{"a host's, of a kind", store.EventFilter{Agents: []string{"x"}, Kinds: []process.EventKind{process.EventExited}}, "x3 x2"},
 		{"none", store.EventFilter{Namespaces: []string{"none"}}, ""},
+		{"within", store.EventFilter{Within: []string{"o*", "third"}}, "x4 y3"},
+		{"within, and of hosts", store.EventFilter{Within: []string{"third", ""}}, "x5 y3"},
+		{"within, of those named", store.EventFilter{Namespaces: []string{"ns", "third"}, Within: []string{"t*"}}, "y3"},
+		{"within nothing", store.EventFilter{Within: []string{}}, ""},
 	} {
 		for _, limit := range []int{1, 2, 100} {
 			var down, up []string

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ func listed(t *testing.T, s store.Store, f store.ObservedFilter, limit int) []st
 	var names []string
 	var after store.ObservedKey
 	for {
-		rows, err := s.ListObserved(t.Context(), f, after, limit)
+		rows, more, err := s.ListObserved(t.Context(), f, after, limit)
 		must(t, err)
 		for _, o := range rows {
 			names = append(names, fmt.Sprintf("%s@%s", o.Process, o.Agent))
@@ -26,7 +27,7 @@ func listed(t *testing.T, s store.Store, f store.ObservedFilter, limit int) []st
 			}
 			after = store.ObservedKey{Agent: o.Agent, Process: o.Process}
 		}
-		if len(rows) < limit {
+		if !more {
 			return names
 		}
 	}
@@ -59,9 +60,26 @@ func listObserved(t *testing.T, s store.Store) {
 		{"states", store.ObservedFilter{States: []string{"stopped", "backoff"}}, all[3:4]},
 		{"all of it", store.ObservedFilter{Namespace: "ns", Name: "w*", Agents: []string{"x"}, States: []string{"up"}, Spec: true}, []string{all[1], all[2], all[4]}},
 		{"none", store.ObservedFilter{Namespace: "none"}, nil},
+		{"within", store.ObservedFilter{Within: []string{"o*r", "?"}}, []string{all[0], all[5]}},
+		{"within, of those named", store.ObservedFilter{Namespace: "*s*", Within: []string{"other", "ns"}, Name: "web"}, all[2:4]},
+		{"within nothing", store.ObservedFilter{Within: []string{}}, nil},
 	} {
 		same(t, tt.name, tt.want, listed(t, s, tt.filter, 2))
 	}
+	large := []store.Observed{observed("x", "large", "a", 7), observed("x", "large", "b", 8), observed("x", "large", "c", 9)}
+	for i := range large {
+		large[i].Status.Message = strings.Repeat("x", 5<<20)
+	}
+	must(t, s.PutObserved(t.Context(), store.ReportMark{}, large, nil))
+	page, more, err := s.ListObserved(t.Context(), store.ObservedFilter{Namespace: "large"}, store.ObservedKey{}, 100)
+	if must(t, err); len(page) != 2 || !more {
+		t.Errorf("of three large rows %d were read at once, more: %v", len(page), more)
+	}
+	paged, total, err := s.PageObserved(t.Context(), "large", 0, 100)
+	if must(t, err); len(paged) != 2 || total != 3 {
+		t.Errorf("of %d large rows of a namespace %d were read at once", total, len(paged))
+	}
+	same(t, "large rows", []string{"large/a@x", "large/b@x", "large/c@x"}, listed(t, s, store.ObservedFilter{Namespace: "large"}, 100))
 }
 
 func listTasks(t *testing.T, s store.Store) {

@@ -86,6 +86,8 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"confirmed", confirmed},
 		{"confirmed removals", confirmedRemovals},
 		{"tasks listed", listTasks},
+		{"polls of large tasks", largePolls},
+		{"polls that are not read", slowPolls},
 		{"list waiting", listWaiting},
 		{"events", events},
 		{"events once", eventsOnce},

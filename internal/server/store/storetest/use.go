@@ -109,8 +109,9 @@ func Use(t *testing.T, db store.Store) {
 		{Namespace: "n*", Name: "a*"},
 		{Process: process.ID{Namespace: "n", Name: "a"}},
 		{Agents: []string{"a"}, States: []string{"up"}, Spec: true},
+		{Within: []string{"n*", "o"}},
 	} {
-		_, err = db.ListObserved(ctx, f, store.ObservedKey{}, 1)
+		_, _, err = db.ListObserved(ctx, f, store.ObservedKey{}, 1)
 		do(err)
 	}
 	for _, f := range []store.TaskFilter{{}, {App: "a"}, {Done: &allowed}} {

@@ -1,0 +1,67 @@
+package admission_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+
+	"drover/internal/server/admission"
+)
+
+// large is a body whose values take all the room that there is for one app.
+func large() []byte { return bytes.Repeat([]byte("{},"), 1<<20) }
+
+// TestNoAppHasAllTheRoom: who holds what his call was parsed into, because he does not read the answer, is in his own way only.
+func TestNoAppHasAllTheRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := admission.New()
+		leave, err := r.Parse(t.Context(), "slow", large())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Parse(t.Context(), "slow", large()); !errors.Is(err, admission.ErrFull) {
+			t.Errorf("a second large call of the app: %v", err)
+		}
+		other, err := r.Parse(t.Context(), "other", large())
+		if err != nil {
+			t.Errorf("a call of another app: %v", err)
+		} else {
+			other()
+		}
+		leave()
+		leave()
+		if again, err := r.Parse(t.Context(), "slow", large()); err != nil {
+			t.Errorf("afterwards: %v", err)
+		} else {
+			again()
+		}
+	})
+}
+
+// TestRoomOfABodyIsGivenBackOnce: it may be given back early, and then again.
+func TestRoomOfABodyIsGivenBackOnce(t *testing.T) {
+	r := admission.New()
+	body := bytes.Repeat([]byte("x"), admission.MostKnown)
+	for range 3 {
+		for _, known := range []bool{true, false} {
+			sent := body
+			if !known {
+				sent = body[:admission.MostStrange]
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			req := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", io.NopCloser(bytes.NewReader(sent)))
+			_, release, err := r.Body(ctx, httptest.NewRecorder(), req, known)
+			if err != nil {
+				t.Fatal(err)
+			}
+			release()
+			release()
+			cancel()
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"drover/internal/process"
+	"drover/internal/server/store"
+	"drover/internal/server/task"
+)
+
+const (
+	// pollRows and pollBytes are how much of a task is read at once, before it is handed on: whoever takes it may be a caller who does not
+	// read, and must not hold a connection of the database meanwhile, nor much memory.
+	pollRows  = 2000
+	pollBytes = 1 << 20
+)
+
+// errPolled ends a read that has had so much.
+var errPolled = errors.New("enough was read")
+
+// TaskItems calls fn for the last item of every key, in the order in which the keys were first given.
+func (db *Store) TaskItems(ctx context.Context, id, app string, fn func(store.ItemView) error) error {
+	w := taskWalk{id: id, app: app}
+	for !w.over {
+		views, err := w.page(ctx, db)
+		if err != nil {
+			return fmt.Errorf("cannot read task %s: %w", id, err)
+		}
+		for _, v := range views {
+			if err := fn(v); err != nil { // it is its caller's, and stays as it is
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// taskWalk is a task that is read page by page.
+type taskWalk struct {
+	id, app string
+	num     int64
+	// from and end are what is left of the numbers of its items.
+	from, end int64
+	// ranked are the numbers of what is left, in their order, where that is not that of the numbers; nil where it is.
+	ranked   []int64
+	requests requestViews
+	over     bool
+	scanner  viewScanner
+	views    []store.ItemView
+	read     int
+}
+
+// page reads the next page. It fails with ErrNotFound where the task has been pruned since the page before.
+func (w *taskWalk) page(ctx context.Context, db *Store) ([]store.ItemView, error) {
+	w.views, w.read = w.views[:0], 0
+	err := db.backend.Snapshot(ctx, func(ctx context.Context, s Session) error { // so that the task is there for all statements
+		if err := w.find(ctx, db, s); err != nil {
+			return err
+		}
+		var err error
+		if w.ranked == nil {
+			err = s.Query(ctx, w.take, selectViews+`FROM items i LEFT JOIN agents a ON a.key = i.agent
+				WHERE i.num >= ? AND i.num < ? AND i.rank IS NOT NULL ORDER BY i.num LIMIT ?`, w.from, w.end, pollRows)
+		} else {
+			err = s.Query(ctx, w.take, selectViews+`FROM pairs(?) j CROSS JOIN items i ON i.num = j.a
+				LEFT JOIN agents a ON a.key = i.agent ORDER BY j.b`,
+				numbered(w.ranked[:min(len(w.ranked), pollRows)]))
+		}
+		if errors.Is(err, errPolled) {
+			err = nil
+		}
+		return err
+	})
+	switch n := len(w.views); {
+	case err != nil:
+		return nil, err
+	case w.ranked != nil:
+		w.ranked = w.ranked[n:]
+		w.over = n == 0 || len(w.ranked) == 0
+	default:
+		w.over = n < pollRows && w.read <= pollBytes
+		w.from = w.scanner.num + 1
+	}
+	return w.views, nil
+}
+
+// find looks the task up, and makes out once how it is to be read.
+func (w *taskWalk) find(ctx context.Context, db *Store, s Session) error {
+	var num, first, end int64
+	var inOrder bool
+	err := tx{s}.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&num, &first, &end, &inOrder) },
+		`SELECT num, first_item, end_item, in_order FROM tasks WHERE id = ?1 AND (?2 = '' OR app = ?2)`, w.id, w.app)
+	if err == nil && (num == 0 || w.num != 0 && num != w.num) {
+		err = store.ErrNotFound
+	}
+	if err != nil || w.num != 0 {
+		return err
+	}
+	w.num, w.from, w.end = num, first, end
+	if w.requests, err = db.requestViews(ctx, s, viewKey{num, w.id}); err != nil || inOrder {
+		return err
+	}
+	w.ranked = []int64{}
+	return s.Query(ctx, func(rows *sql.Rows) error {
+		var item int64
+		err := rows.Scan(&item)
+		w.ranked = append(w.ranked, item)
+		return err
+	}, `SELECT num FROM items WHERE num >= ? AND num < ? AND rank IS NOT NULL ORDER BY rank`, first, end)
+}
+
+// take takes in a row.
+func (w *taskWalk) take(rows *sql.Rows) error {
+	v, err := w.scanner.scan(rows, w.requests)
+	if err != nil {
+		return err
+	}
+	w.views = append(w.views, v)
+	if w.read += len(w.scanner.text.String) + len(w.scanner.status); w.read > pollBytes {
+		return errPolled
+	}
+	return nil
+}
+
+// numbered returns numbers with their places, as pairs takes them.
+func numbered(list []int64) string {
+	text := []byte{'['}
+	for i, n := range list {
+		text = appendPair(text, n, int64(i))
+	}
+	return string(append(text, ']'))
+}
+
+// What a poll costs is mostly the number of columns that are not null: none is read that can be done without.
+const selectViews = `
+	SELECT i.num, i.request, i.key, i.asked, a.cloud, a.ip,
+		CASE a.assigned WHEN '' THEN a.id ELSE a.assigned END, i.state, i.fault, i.text, i.hosted, i.status `
+
+// viewScanner holds the variables that a row of selectViews is scanned into, so that they are made once.
+type viewScanner struct {
+	num     int64
+	request int64
+	cloud   sql.NullInt64
+	ip, id  sql.NullString
+	state   int
+	fault   sql.NullString
+	text    sql.NullString
+	hosted  sql.NullBool
+	status  sql.RawBytes
+	// statuses reads the statuses.
+	statuses statusReader
+}
+
+func (s *viewScanner) scan(rows *sql.Rows, requests requestViews) (store.ItemView, error) {
+	var key, asked string
+	err := rows.Scan(&s.num, &s.request, &key, &asked, &s.cloud, &s.ip, &s.id, &s.state, &s.fault, &s.text, &s.hosted, &s.status)
+	if err != nil {
+		return store.ItemView{}, err
+	}
+	place := s.request - requests.first
+	if place < 0 || place >= int64(len(requests.views)) {
+		return store.ItemView{}, fmt.Errorf("item %q has no request", key)
+	}
+	v := requests.views[place]
+	v.Key, v.Asked = key, asked
+	if s.cloud.Valid { // a known agent
+		v.Cloud, v.IP, v.AgentID = int(s.cloud.Int64), s.ip.String, s.id.String
+		if v.AgentID == "" {
+			v.AgentID = strconv.Itoa(v.Cloud) + ":" + v.IP
+		}
+	}
+	if v.Done = task.State(s.state) == task.Done; !v.Done {
+		return v, nil
+	}
+	v.Outcome = &process.Outcome{Fault: process.Fault(s.fault.String), Text: s.text.String, Hosted: s.hosted.Bool}
+	if s.status == nil {
+		return v, nil
+	}
+	status, err := s.statuses.read(s.status)
+	v.Outcome.Status = &status
+	return v, err
+}
