@@ -116,11 +116,12 @@ func (c *Conn) options(dialing context.Context, cfg DialConfig, up func()) nats.
 	o.Servers = cfg.URLs
 	o.Name = cfg.Name
 	if cfg.TLS != nil {
-		o.Secure, o.TLSConfig, o.TLSHandshakeFirst = true, c.telling(cfg.TLS), true
+		o.Secure, o.TLSHandshakeFirst = true, true // by the dialer
 	}
 	o.UserJWT = cfg.token
 	o.SignatureCB = func(challenge []byte) ([]byte, error) { return SignChallenge(cfg.Identity.Key, challenge) }
-	o.CustomDialer = &dialer{ctx: dialing, unreached: c.unreached}
+	o.CustomDialer = &dialer{ctx: dialing, tls: c.telling(cfg.TLS), unreached: c.unreached}
+	o.SkipHostLookup = true // the name is what TLS asks for; the dialer looks it up
 	o.Timeout = shakeTimeout
 	o.PingInterval = pingInterval
 	o.MaxPingsOut = maxPingsOut
@@ -162,10 +163,10 @@ func (cfg *DialConfig) token() (string, error) {
 
 // telling has a broker told of that is not believed: of a link that is restored the library keeps that to itself.
 func (c *Conn) telling(cfg *tls.Config) *tls.Config {
-	told := cfg.Clone()
-	if told.VerifyConnection == nil {
-		return told
+	if cfg == nil || cfg.VerifyConnection == nil {
+		return cfg
 	}
+	told := cfg.Clone()
 	told.VerifyConnection = func(state tls.ConnectionState) error {
 		err := cfg.VerifyConnection(state)
 		if err != nil {
@@ -179,6 +180,7 @@ func (c *Conn) telling(cfg *tls.Config) *tls.Config {
 // dialer connects for the library, which has one connection at a time.
 type dialer struct {
 	ctx       context.Context //nolint:containedctx // the library hands over none
+	tls       *tls.Config     // nil for none
 	unreached func(error)
 
 	mu   sync.Mutex
@@ -203,8 +205,18 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 		return nil, err
 	}
 	d.last = newCut(d.ctx, conn)
-	return d.last, nil
+	if d.tls == nil {
+		return &wary{Conn: d.last}, nil
+	}
+	verified := d.tls.Clone()
+	if verified.ServerName == "" {
+		verified.ServerName, _, _ = net.SplitHostPort(address)
+	}
+	return &wary{Conn: tls.Client(d.last, verified)}, nil // the handshake comes with the first read
 }
+
+// SkipTLSHandshake has the library leave TLS to the dialer: what it reads is looked at first, and is to be readable then.
+func (d *dialer) SkipTLSHandshake() bool { return true }
 
 // cut is a connection that ends with a context, so that nobody who stops has to wait for a broker that says nothing.
 type cut struct {
