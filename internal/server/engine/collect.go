@@ -213,7 +213,7 @@ func (c *collector) history(ctx context.Context, agent string, all []process.Eve
 	}
 	now := c.clock.now()
 	events, old, strange := make([]process.Event, 0, len(all)), 0, 0
-	oldest := now.Add(-c.kept).UnixMilli()
+	oldest, latest := now.Add(-c.kept).UnixMilli(), now.Add(clocksApart).UnixMilli()
 	for i := range all {
 		e, ok := shortEvent(all[i])
 		switch {
@@ -222,6 +222,9 @@ func (c *collector) history(ctx context.Context, agent string, all []process.Eve
 		case e.At < oldest:
 			old++
 		default:
+			if e.At > latest { // no later event may seem to come before it
+				e.At = now.UnixMilli()
+			}
 			events = append(events, e)
 		}
 	}
@@ -249,6 +252,9 @@ func (c *collector) history(ctx context.Context, agent string, all []process.Eve
 	}
 	return nil
 }
+
+// clocksApart is how far the clock of a host may be ahead for its events to have its time, and not that of the server.
+const clocksApart = 24 * time.Hour
 
 // maxSeq is the greatest number of an event.
 const maxSeq = math.MaxInt64
