@@ -1,6 +1,8 @@
 package trust_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -40,5 +42,36 @@ func TestTimesOfOneHost(t *testing.T) {
 		if !strings.Contains(out, "127.0.0.3") {
 			t.Errorf("%v shows\n%.2000s", c, out)
 		}
+	}
+}
+
+// TestGroupsThatAHostMakesUp: a host that says again and again that it has process groups which it should not have does not fill the queue
+// of all.
+func TestGroupsThatAHostMakesUp(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	if code, errs := f.Join("evil", "127.0.0.2", f.Token(0)); code != 0 {
+		t.Fatal(errs)
+	}
+	h := f.turn(t, "evil")
+	groups := map[string]string{}
+	for i := range 1000 {
+		groups[fmt.Sprintf("made-up-%d", i)] = "x"
+	}
+	for range 10 {
+		if ack := h.tell(wire.Report{Hello: &wire.Hello{IP: "127.0.0.2", Build: "evil", Groups: groups}}); ack.Error != "" {
+			t.Fatal(ack.Error)
+		}
+	}
+	var rows []struct{ Targets int }
+	if err := json.Unmarshal([]byte(f.CLI("audit", "--action", "restore_process_groups", "-o", "json")), &rows); err != nil {
+		t.Fatal(err)
+	}
+	sum := 0
+	for _, row := range rows {
+		sum += row.Targets
+	}
+	if sum == 0 || sum > 3000 {
+		t.Errorf("%d orders were made for it", sum)
 	}
 }
