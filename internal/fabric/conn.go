@@ -37,6 +37,8 @@ type DialConfig struct {
 	Token func() string
 	// TLS is how the broker is verified; nil connects without TLS. With it nothing is said or heard before the handshake.
 	TLS *tls.Config
+	// Replies reports whether who has asked something on a subject may be answered on another one; nil is whoever awaits replies there.
+	Replies func(subject, reply string) bool
 	// Name is shown in the broker's log.
 	Name string
 	Log  *slog.Logger
@@ -50,6 +52,7 @@ type DialConfig struct {
 type Conn struct {
 	nc          *nats.Conn
 	replies     *replies
+	mayReply    func(subject, reply string) bool // nil for any inbox
 	log         *slog.Logger
 	onConnected func()
 	onLost      func()
@@ -87,6 +90,7 @@ func Dial(ctx context.Context, cfg DialConfig) (*Conn, error) {
 	dialing, stopDialing := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Conn{
 		replies:     newReplies(InboxPrefix(cfg.Identity.Area, public)),
+		mayReply:    cfg.Replies,
 		log:         cfg.Log,
 		onConnected: cfg.OnConnected,
 		onLost:      cfg.OnLost,

@@ -101,8 +101,8 @@ func (s *service) reply(m *nats.Msg, data []byte) {
 	if data == nil || m.Reply == "" {
 		return
 	}
-	if !strings.HasPrefix(m.Reply, inboxRoot+".") {
-		s.conn.log.Warn("reply to a subject that is no inbox was refused", "subject", m.Subject, "reply", m.Reply)
+	if !strings.HasPrefix(m.Reply, inboxRoot+".") || s.conn.mayReply != nil && !s.conn.mayReply(m.Subject, m.Reply) {
+		s.conn.log.Warn("reply to a subject that is no inbox of who has asked was refused", "subject", m.Subject, "reply", m.Reply)
 		return
 	}
 	if err := m.Respond(data); err != nil {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"drover/internal/fabric"
@@ -128,7 +129,7 @@ func (s *Server) serveFabric(ctx context.Context) error {
 		verified = s.embedded.OwnTLS(verified)
 	}
 	conn, err := fabric.Dial(ctx, fabric.DialConfig{
-		URLs: s.fabricURLs(), Identity: s.broker.ServerIdentity(), TLS: verified, Name: "server", Log: s.cfg.Log, OnConnected: s.connected,
+		URLs: s.fabricURLs(), Identity: s.broker.ServerIdentity(), TLS: verified, Name: "server", Log: s.cfg.Log, OnConnected: s.connected, Replies: mayReply,
 	})
 	if err != nil {
 		return err
@@ -142,6 +143,14 @@ func (s *Server) serveFabric(ctx context.Context) error {
 		group.Part{Name: "reports", Run: func(ctx context.Context) error { return s.serveReports(ctx, conn) }},
 		group.Part{Name: "proxies", Run: func(ctx context.Context) error { return s.serveProxies(ctx, conn) }},
 	)
+}
+
+// mayReply reports whether a reply goes to the one who has asked. An agent and a proxy choose where they await it, and must not have the server
+// write to another's inbox. Their subjects name their area and their key; others are those of servers.
+func mayReply(subject, reply string) bool {
+	const parts, area, key = 6, 2, 4
+	words := strings.Split(subject, ".")
+	return len(words) != parts || strings.HasPrefix(reply, fabric.InboxPrefix(words[area], words[key])+".")
 }
 
 // connected is called whenever there is a link: agents may have lost theirs with it.
@@ -169,7 +178,7 @@ func (s *Server) report(ctx context.Context, subject string, data []byte) []byte
 		s.cfg.Log.WarnContext(ctx, "report refused", "error", err)
 		return nil
 	}
-	over, alone := s.reports.begin(agent)
+	over, alone := s.reports.begin(area, agent)
 	if !alone {
 		s.cfg.Log.DebugContext(ctx, "report was dropped, as another one of the same agent is worked on", "agent", agent)
 		return nil

@@ -18,30 +18,31 @@ const (
 )
 
 // reports lets in those that are worked on. Of one agent there is one at a time: whoever sends another one before that is answered is no
-// agent of ours, and must not have the places of others.
+// agent of ours, and must not have the places of others. What comes from another area in an agent's name is none of its reports.
 type reports struct {
 	room *semaphore.Weighted
 
 	mu   sync.Mutex
-	busy map[string]bool // by agent
+	busy map[string]bool // by subject
 }
 
 func newReports() *reports {
 	return &reports{room: semaphore.NewWeighted(roomOfReports), busy: map[string]bool{}}
 }
 
-// begin lets in a report of an agent, unless another one is worked on; over has to be called then.
-func (r *reports) begin(agent string) (over func(), ok bool) {
+// begin lets in a report of an agent that has come from an area, unless another one is worked on; over has to be called then.
+func (r *reports) begin(area int, agent string) (over func(), ok bool) {
+	subject := wire.ReportSubject(area, agent)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.busy[agent] {
+	if r.busy[subject] {
 		return nil, false
 	}
-	r.busy[agent] = true
+	r.busy[subject] = true
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		delete(r.busy, agent)
+		delete(r.busy, subject)
 	}, true
 }
 

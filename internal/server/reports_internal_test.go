@@ -11,18 +11,21 @@ import (
 // TestOneReportOfAnAgentAtATime: what an agent sends beside it has no place, and others have.
 func TestOneReportOfAnAgentAtATime(t *testing.T) {
 	r := newReports()
-	over, ok := r.begin("one")
+	over, ok := r.begin(0, "one")
 	if !ok {
 		t.Fatal("the first one is not let in")
 	}
-	if _, ok := r.begin("one"); ok {
+	if _, ok := r.begin(0, "one"); ok {
 		t.Error("a second one is let in")
 	}
-	if _, ok := r.begin("two"); !ok {
+	if _, ok := r.begin(0, "two"); !ok {
 		t.Error("another agent's is not let in")
 	}
+	if _, ok := r.begin(3, "one"); !ok {
+		t.Error("what a proxy of another area makes up takes the place of the agent's own")
+	}
 	over()
-	if _, ok := r.begin("one"); !ok {
+	if _, ok := r.begin(0, "one"); !ok {
 		t.Error("the next one is not let in")
 	}
 }

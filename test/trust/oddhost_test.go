@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/fabric"
 	"drover/internal/process"
 	"drover/internal/wire"
 )
@@ -73,5 +74,42 @@ func TestGroupsThatAHostMakesUp(t *testing.T) {
 	}
 	if sum == 0 || sum > 3000 {
 		t.Errorf("%d orders were made for it", sum)
+	}
+}
+
+// TestAnswersReachWhoHasAsked: an agent that names the inbox of another one for the answer to its report gets none, and the other one hears
+// nothing of it.
+func TestAnswersReachWhoHasAsked(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	for name, ip := range map[string]string{"evil": "127.0.0.2", "good": "127.0.0.3"} {
+		if code, errs := f.Join(name, ip, f.Token(0)); code != 0 {
+			t.Fatal(errs)
+		}
+	}
+	evil, good := f.turn(t, "evil"), f.turn(t, "good")
+	inbox := fabric.InboxPrefix("0", good.public) + ".r.x"
+	heard, err := good.conn.SubscribeSync(inbox)
+	if err == nil {
+		err = good.conn.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	evil.number++
+	report, err := json.Marshal(wire.Report{Version: wire.Version, Session: "s9", Number: evil.number, Hello: &wire.Hello{IP: "127.0.0.2", Build: "evil"}})
+	if err == nil {
+		err = evil.conn.PublishRequest(evil.subject, inbox, evil.seal(report))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Online(first)
+	evil.tell(wire.Report{}) // is answered after the first one
+	if err := good.conn.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := heard.NextMsg(time.Millisecond); err == nil {
+		t.Errorf("the other one hears %q", m.Data)
 	}
 }
