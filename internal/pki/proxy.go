@@ -25,6 +25,13 @@ const (
 	brokerHost = "broker"
 )
 
+const (
+	// longestRequest is the longest request for a certificate in bytes, and the longest certificate in a Proof. Ours take some hundred.
+	longestRequest = 4 << 10
+	// longestChain is the most certificates in a Proof.
+	longestChain = 8
+)
+
 // CertifyProxy issues a certificate for a proxy of an area, to the key of a PKCS #10 request in DER; key is the proxy's public nkey. Of the
 // request nothing else counts. It returns the certificate and its issuers in PEM, and fails where certificates were given.
 func (k *Keeper) CertifyProxy(request []byte, area int, key string) (string, error) {
@@ -32,16 +39,20 @@ func (k *Keeper) CertifyProxy(request []byte, area int, key string) (string, err
 	if set == nil {
 		return "", errors.New("cannot certify a proxy: the certificates are somebody else's")
 	}
-	csr, err := x509.ParseCertificateRequest(request)
-	if err == nil {
-		err = csr.CheckSignature()
+	// The key is anybody's until then: it takes hours to verify by a long one of another kind.
+	if len(request) > longestRequest {
+		return "", fmt.Errorf("cannot certify a proxy: its request has %d bytes, expected at most %d", len(request), longestRequest)
 	}
+	csr, err := x509.ParseCertificateRequest(request)
 	if err != nil {
 		return "", fmt.Errorf("cannot certify a proxy: %w", err)
 	}
 	public, ok := csr.PublicKey.(*ecdsa.PublicKey)
 	if !ok {
 		return "", errors.New("cannot certify a proxy: its key is not of ECDSA")
+	}
+	if err := csr.CheckSignature(); err != nil {
+		return "", fmt.Errorf("cannot certify a proxy: %w", err)
 	}
 	wanted := set.present.leaf("drover proxy", k.now())
 	wanted.URIs = []*url.URL{{Scheme: ownScheme, Host: proxyHost, Path: "/" + strconv.Itoa(area) + "/" + key}}
@@ -160,8 +171,14 @@ func (k *Keeper) Prove(data []byte) (Proof, error) {
 
 // Verify checks that a server of the authority with the fingerprint, and no proxy or broker, has signed data.
 func (p Proof) Verify(fingerprint string, data []byte, now time.Time) error {
+	if len(p.Chain) > longestChain {
+		return fmt.Errorf("it comes with %d certificates, expected at most %d", len(p.Chain), longestChain)
+	}
 	chain := make([]*x509.Certificate, len(p.Chain))
 	for i, der := range p.Chain {
+		if len(der) > longestRequest { // its key may be one that it takes hours to verify by
+			return fmt.Errorf("it comes with a certificate of %d bytes, expected at most %d", len(der), longestRequest)
+		}
 		var err error
 		if chain[i], err = x509.ParseCertificate(der); err != nil {
 			return fmt.Errorf("cannot read its certificate: %w", err)
