@@ -161,7 +161,7 @@ func (s *Server) connected() {
 
 // serveReports takes the reports of agents over a link, until ctx ends.
 func (s *Server) serveReports(ctx context.Context, conn *fabric.Conn) error {
-	stop, err := conn.Serve(wire.AnyReportSubject, serverQueue, reportWorkers, s.report) //nolint:contextcheck // stop ends it
+	stop, err := conn.ServeEach(wire.AnyReportSubject, serverQueue, reportWorkers, s.report) //nolint:contextcheck // stop ends it
 	if err != nil {
 		return fmt.Errorf("cannot listen for reports: %w", err)
 	}

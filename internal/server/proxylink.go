@@ -63,6 +63,8 @@ type subject struct {
 	queue   string
 	workers int
 	answer  fabric.Handler
+	// each says that of each agent one request is answered at a time.
+	each bool
 }
 
 // wanted are the subjects to listen on. A leaf node hears of nothing wider than what it has a right to, so each area and each proxy is
@@ -70,17 +72,17 @@ type subject struct {
 func (l *proxyLink) wanted() map[string]subject {
 	all := map[string]subject{}
 	for _, p := range l.all() {
-		all[wire.ReportsOf(p.Area)] = subject{serverQueue, reportWorkers, l.s.report}
+		all[wire.ReportsOf(p.Area)] = subject{serverQueue, reportWorkers, l.s.report, true}
 		all[wire.ProxyJoinSubject(p.Area, p.Key)] = subject{serverQueue, relayWorkers, func(ctx context.Context, _ string, data []byte) []byte {
 			return l.answer(l.join(ctx, p, data))
-		}}
+		}, false}
 		all[wire.ProxyRefreshSubject(p.Area, p.Key)] = subject{serverQueue, 1, func(ctx context.Context, _ string, data []byte) []byte {
 			return l.answer(l.refresh(ctx, p, data))
-		}}
+		}, false}
 		// Each server hears each beat: every one of them says who is there.
 		all[wire.ProxyBeatSubject(p.Area, p.Key)] = subject{"", 1, func(_ context.Context, _ string, data []byte) []byte {
 			return l.answer(l.beat(p, data))
-		}}
+		}, false}
 	}
 	return all
 }
@@ -98,7 +100,11 @@ func (l *proxyLink) arrange() error {
 		if l.served[name] != nil {
 			continue
 		}
-		stop, err := l.conn.Serve(name, w.queue, w.workers, w.answer)
+		serve := l.conn.Serve
+		if w.each {
+			serve = l.conn.ServeEach
+		}
+		stop, err := serve(name, w.queue, w.workers, w.answer)
 		if err != nil {
 			return err
 		}
