@@ -113,3 +113,36 @@ func TestAnswersReachWhoHasAsked(t *testing.T) {
 		t.Errorf("the other one hears %q", m.Data)
 	}
 }
+
+// TestNamesOfOneHost: names and texts of a host that nobody could have given it, and of any length, are not shown to all others.
+func TestNamesOfOneHost(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	if code, errs := f.Join("evil", "127.0.0.2", f.Token(0)); code != 0 {
+		t.Fatal(errs)
+	}
+	h := f.turn(t, "evil")
+	long := strings.Repeat("x", 256<<10)
+	report := wire.Report{Hello: &wire.Hello{IP: "127.0.0.2", Build: long, Name: long, Policy: long}}
+	for _, id := range []process.ID{
+		{}, {Namespace: "web"}, {Namespace: "web\n", Name: "x"}, {Namespace: "web", Name: "\x1b[2J"}, {Namespace: "web", Name: long}, {Namespace: "web", Name: "mine"},
+	} {
+		report.Observed = append(report.Observed, wire.Observation{Process: id, Status: process.Status{State: "running"}})
+	}
+	if ack := h.tell(report); ack.Error != "" {
+		t.Fatal(ack.Error)
+	}
+	var list []struct{ Name string }
+	if err := json.Unmarshal([]byte(f.CLI("ps", "-o", "json")), &list); err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != 1 || list[0].Name != "mine" {
+		t.Errorf("there are %d processes: %.200v", len(list), list)
+	}
+	if out := f.CLI("agents", "-o", "json"); len(out) > 20<<10 {
+		t.Errorf("one host takes %d bytes in the list of all", len(out))
+	}
+	if ack := h.tell(wire.Report{Place: long}); ack.Error == "" {
+		t.Error("a place of 256 KiB is remembered")
+	}
+}

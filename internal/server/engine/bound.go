@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"drover/internal/process"
+	"drover/internal/wire"
 )
 
 // How much of what an agent says is kept; texts in bytes. Agents cut most of it to half or less; this is for one that does not. Of a long
@@ -29,6 +30,13 @@ const (
 	// maxEvent is the longest event as it is stored; one that is longer loses its proofs.
 	maxEvent = 16 << 10
 )
+
+// shortHello returns an introduction whose texts are not too long, as far as they are kept.
+func shortHello(h wire.Hello) wire.Hello {
+	h.Build, h.Name, h.Policy = shortWord(h.Build), shortWord(h.Name), ends(h.Policy, maxSaid)
+	h.Host.OS, h.Host.Arch = shortWord(h.Host.OS), shortWord(h.Host.Arch)
+	return h
+}
 
 // shortened returns an outcome whose texts are not too long.
 func shortened(o process.Outcome) process.Outcome {

@@ -129,7 +129,7 @@ func (c *collector) take(ctx context.Context, agent string, r *wire.Report) (des
 	if err := c.introduced(ctx, agent, r.Hello.Groups); err != nil {
 		return nil, err
 	}
-	c.directory.Introduced(agent, factsOf(*r.Hello, r.Place), c.clock.now())
+	c.directory.Introduced(agent, factsOf(shortHello(*r.Hello), r.Place), c.clock.now())
 	c.returned(agent)
 	return desired, nil
 }
@@ -146,6 +146,7 @@ func factsOf(h wire.Hello, place string) fleet.Facts {
 // into another. A name that another agent holds is not given to it, but its results still count.
 func (c *collector) join(ctx context.Context, agent, place string, h wire.Hello) error {
 	now := c.clock.now()
+	h = shortHello(h)
 	a, known := c.directory.ByKey(agent)
 	if !known {
 		a = store.Agent{Key: agent, Cloud: h.Cloud, Created: now}
@@ -180,7 +181,12 @@ func (c *collector) observe(ctx context.Context, from store.ReportMark, r *wire.
 	}
 	rows := make([]store.Observed, 0, len(r.Observed))
 	var gone []store.Removal
+	strange := 0
 	for _, o := range r.Observed {
+		if process.ValidateID(o.Process) != nil { // no caller can have asked for it
+			strange++
+			continue
+		}
 		if o.Status.Revision > math.MaxInt64 {
 			o.Status.Revision = 0 // the agent is out of its mind
 		}
@@ -189,6 +195,9 @@ func (c *collector) observe(ctx context.Context, from store.ReportMark, r *wire.
 		} else {
 			rows = append(rows, store.Observed{Agent: agent, Process: o.Process, Status: shortenedStatus(o.Status), Spec: o.Spec})
 		}
+	}
+	if strange > 0 {
+		c.log.WarnContext(ctx, "states of processes whose names nobody can give were dropped", "agent", agent, "states", strange)
 	}
 	if r.Hello != nil {
 		var keep []process.ID
