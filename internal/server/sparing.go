@@ -16,8 +16,28 @@ const spareFor = time.Minute
 // strangerMessage tells of a host that has not joined; each of them tries for ever.
 const strangerMessage = "report of an agent that is not in the register was refused"
 
+// said are the messages about what an agent or a proxy has said, which may say it as often as it likes.
+var said = map[string]bool{
+	"report refused": true, "report was not taken": true, "report found no room, as too many are worked on": true, "introduction was not taken": true,
+	"agent introduced itself": true, "agent claimed another area": true, "agent claimed other names than it has joined with": true,
+	"agent claimed the name of another": true, "agent came with an old disk": true,
+	"events that are none were dropped: without a name, or of no kind that there is": true, "events from longer ago than events are kept were dropped": true,
+	"states of processes whose names nobody can give were dropped":                      true,
+	"process groups were not restored: this host has said too often that it has others": true,
+	"reply to a subject that is no inbox of who has asked was refused":                  true, "beat of a proxy was not understood": true,
+	"request to join could not be taken from a proxy": true, "enrolment of a proxy could not be issued anew": true,
+}
+
+const (
+	// saidAtOnce is how often each message of said is told about one agent or proxy in forgetSpeakers before it is spared.
+	saidAtOnce     = 10
+	forgetSpeakers = 24 * time.Hour
+	// mostSpeakers is how many of these are told apart.
+	mostSpeakers = 10_000
+)
+
 // sparing is a handler that tells of a database that fails, and of hosts that are not known, once in spareFor, with how many lines it has left
-// out: whatever a server does then fails, for each of its agents.
+// out: whatever a server does then fails, for each of its agents. What one agent says again and again it tells so often, and once then.
 type sparing struct {
 	slog.Handler
 	spared *spared
@@ -28,15 +48,21 @@ type spared struct {
 	mu   sync.Mutex
 	told map[string]time.Time
 	left map[string]int
+	// times is how often messages of said were told about one since counted.
+	times   map[string]int
+	counted time.Time
 }
 
 func newSparing(h slog.Handler) sparing {
-	return sparing{h, &spared{told: map[string]time.Time{}, left: map[string]int{}}}
+	return sparing{h, &spared{told: map[string]time.Time{}, left: map[string]int{}, times: map[string]int{}}}
 }
 
 // Handle implements slog.Handler.
 func (s sparing) Handle(ctx context.Context, record slog.Record) error {
 	trouble := troubleOf(record)
+	if trouble == "" {
+		trouble = s.spared.repeats(record)
+	}
 	if trouble == "" {
 		return s.Handler.Handle(ctx, record)
 	}
@@ -91,4 +117,32 @@ func (s *spared) tells(trouble string, now time.Time) (left int, tell bool) {
 	left = s.left[trouble]
 	s.told[trouble], s.left[trouble] = now, 0
 	return left, true
+}
+
+// repeats names what an agent or a proxy has said too often; empty for what is told each time.
+func (s *spared) repeats(record slog.Record) string {
+	if !said[record.Message] {
+		return ""
+	}
+	speaker := ""
+	record.Attrs(func(a slog.Attr) bool {
+		if a.Key == "agent" || a.Key == "proxy" || a.Key == "subject" {
+			speaker = a.Value.String()
+		}
+		return speaker == ""
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if record.Time.Sub(s.counted) >= forgetSpeakers {
+		s.counted = record.Time
+		clear(s.times)
+	}
+	name := record.Message + "\n" + speaker
+	if _, known := s.times[name]; !known && len(s.times) >= mostSpeakers { // they are made up
+		name = record.Message
+	}
+	if s.times[name]++; s.times[name] <= saidAtOnce {
+		return ""
+	}
+	return name
 }

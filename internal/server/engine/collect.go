@@ -73,7 +73,7 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte, signe
 		ack.Desired, err = c.take(ctx, agent, r)
 		_, full := errors.AsType[*store.FullError](err)
 		_, tooMany := errors.AsType[*tooManyError](err)
-		if full || tooMany || errors.Is(err, store.ErrTooManyProcesses) { // all of it comes again, and callers need not wait for that
+		if full || tooMany || errors.Is(err, store.ErrTooManyProcesses) || errors.Is(err, store.ErrTooMuch) { // all of it comes again, and callers need not wait for that
 			err = errors.Join(err, c.progress(ctx, agent, r.Progress))
 		}
 		if err == nil {
