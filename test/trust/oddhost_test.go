@@ -11,6 +11,7 @@ import (
 	"drover/internal/fabric"
 	"drover/internal/process"
 	"drover/internal/wire"
+	"drover/test/harness"
 )
 
 // TestTimesOfOneHost: times that no calendar has, of one host, hide nothing of others: lists, pages and streams are whole.
@@ -96,16 +97,23 @@ func TestAnswersReachWhoHasAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	evil.number++
-	report, err := json.Marshal(wire.Report{Version: wire.Version, Session: "s9", Number: evil.number, Hello: &wire.Hello{IP: "127.0.0.2", Build: "evil"}})
-	if err == nil {
-		err = evil.conn.PublishRequest(evil.subject, inbox, evil.seal(report))
+	introduce := func() []byte {
+		evil.number++
+		report, err := json.Marshal(wire.Report{Version: wire.Version, Session: "s9", Number: evil.number, Hello: &wire.Hello{IP: "127.0.0.2", Build: "evil"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return evil.seal(report)
 	}
-	if err != nil {
+	if err := evil.conn.PublishRequest(evil.subject, inbox, introduce()); err != nil {
 		t.Fatal(err)
 	}
 	f.Online(first)
-	evil.tell(wire.Report{}) // is answered after the first one
+	// What it asks after that is answered after that, once the first report is over.
+	harness.Eventually(t, "the evil one to be answered itself", func() bool {
+		_, err := evil.conn.Request(evil.subject, introduce(), time.Second)
+		return err == nil
+	})
 	if err := good.conn.Flush(); err != nil {
 		t.Fatal(err)
 	}
