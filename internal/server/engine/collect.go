@@ -136,7 +136,7 @@ func (c *collector) take(ctx context.Context, agent string, r *wire.Report) (des
 
 func factsOf(h wire.Hello, place string) fleet.Facts {
 	facts := fleet.Facts{OS: h.Host.OS, Arch: h.Host.Arch, CPUs: h.Host.CPUs, Memory: h.Host.Memory, Place: place, Policy: h.Policy}
-	if h.Started > 0 {
+	if h.Started > 0 && h.Started <= lastMoment {
 		facts.Started = time.Unix(h.Started, 0)
 	}
 	return facts
@@ -261,6 +261,9 @@ func (c *collector) history(ctx context.Context, agent string, all []process.Eve
 	}
 	return nil
 }
+
+// lastMoment is the last one that can be written, in Unix seconds: the end of the year 9999. Servers tell each other what agents say.
+const lastMoment = 253402300799
 
 // clocksApart is how far the clock of a host may be ahead for its events to have its time, and not that of the server.
 const clocksApart = 24 * time.Hour

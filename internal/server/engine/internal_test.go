@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -287,5 +288,14 @@ func TestALongStatus(t *testing.T) {
 	s.Runs = s.Runs[:2]
 	if short := shortenedStatus(s); short.Message != s.Message || len(short.Cause.Evidence) != 1 {
 		t.Errorf("of a status that agents tell, %d bytes and %v are left", len(short.Message), short.Cause)
+	}
+}
+
+// TestFactsCanBeWritten: what one agent says of its start does not keep servers from telling each other of all.
+func TestFactsCanBeWritten(t *testing.T) {
+	for _, started := range []int64{math.MinInt64, 0, 1, lastMoment, lastMoment + 1, math.MaxInt64} {
+		if _, err := json.Marshal(factsOf(wire.Hello{Started: started}, "place")); err != nil {
+			t.Errorf("%d: %v", started, err)
+		}
 	}
 }
