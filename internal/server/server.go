@@ -160,7 +160,9 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if s.joining != nil {
 		s.directory.AdmitOnly()
 	}
-	s.openCluster(database)
+	if err := s.openCluster(database); err != nil {
+		return nil, err
+	}
 	s.link.area = s.areaOf
 	if err := s.directory.Load(ctx); err != nil {
 		return nil, err

@@ -25,6 +25,7 @@ var said = map[string]bool{
 	"states of processes whose names nobody can give were dropped":                      true,
 	"process groups were not restored: this host has said too often that it has others": true,
 	"reply to a subject that is no inbox of who has asked was refused":                  true, "beat of a proxy was not understood": true,
+	"news of another server were not taken": true, "question of another server was not answered": true,
 	"request to join could not be taken from a proxy": true, "enrolment of a proxy could not be issued anew": true,
 }
 

@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -336,4 +338,20 @@ func AccountKey(dir string) (string, error) {
 		return "", err
 	}
 	return key.PublicKey()
+}
+
+// FleetSecret returns what only those have who have the keys in a directory, the servers of a fleet: a secret for what they say to each other,
+// derived from that of the account.
+func FleetSecret(dir, purpose string) ([]byte, error) {
+	key, err := fabric.LoadOrCreateKey(filepath.Join(dir, "account.nk"), nkeys.PrefixByteAccount)
+	if err != nil {
+		return nil, err
+	}
+	seed, err := key.Seed()
+	if err != nil {
+		return nil, fmt.Errorf("cannot read account key: %w", err)
+	}
+	mac := hmac.New(sha256.New, seed)
+	_, _ = mac.Write([]byte(purpose)) // it never fails
+	return mac.Sum(nil), nil
 }
