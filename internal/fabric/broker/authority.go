@@ -343,6 +343,9 @@ func AccountKey(dir string) (string, error) {
 // FleetSecret returns what only those have who have the keys in a directory, the servers of a fleet: a secret for what they say to each other,
 // derived from that of the account.
 func FleetSecret(dir, purpose string) ([]byte, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("cannot read account key: %w", err)
+	}
 	key, err := fabric.LoadOrCreateKey(filepath.Join(dir, "account.nk"), nkeys.PrefixByteAccount)
 	if err != nil {
 		return nil, err
