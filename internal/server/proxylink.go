@@ -12,6 +12,7 @@ import (
 
 	"drover/internal/fabric"
 	"drover/internal/server/apiv1"
+	"drover/internal/server/audit"
 	"drover/internal/server/enrol"
 	"drover/internal/server/store"
 	"drover/internal/wire"
@@ -19,6 +20,9 @@ import (
 
 // relayWorkers is how many hosts are let in at the same time through one proxy.
 const relayWorkers = 4
+
+// maxBuild is how much is kept of the version that a proxy tells, in bytes.
+const maxBuild = 128
 
 // proxyLink is the servers' side of the proxies: what each of them asks, and what their agents report.
 type proxyLink struct {
@@ -143,6 +147,7 @@ func (l *proxyLink) beat(p store.Proxy, data []byte) wire.BeatAck {
 	if err := json.Unmarshal(data, &b); err != nil {
 		l.s.cfg.Log.Warn("beat of a proxy was not understood", "proxy", p.Name, "error", err)
 	}
+	b.Build = audit.Clip(b.Build, maxBuild)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.beats[p.Key] = heard{at: time.Now(), Beat: b}
@@ -186,8 +191,9 @@ func (l *proxyLink) join(ctx context.Context, p store.Proxy, data []byte) wire.R
 	if err == nil && q.Version > wire.Version {
 		err = wire.ErrVersion
 	}
+	var remote netip.Addr
 	if err == nil {
-		_, err = netip.ParseAddr(q.Remote) // it goes into the record
+		remote, err = netip.ParseAddr(q.Remote)
 	}
 	if err != nil || handler == nil {
 		l.s.cfg.Log.WarnContext(ctx, "request to join could not be taken from a proxy", "proxy", p.Name, "error", err)
@@ -198,7 +204,7 @@ func (l *proxyLink) join(ctx context.Context, p store.Proxy, data []byte) wire.R
 	if err != nil { // both are constants
 		return wire.RelayedAnswer{Version: wire.Version, Status: http.StatusInternalServerError}
 	}
-	req.RemoteAddr = net.JoinHostPort(q.Remote, "0")
+	req.RemoteAddr = net.JoinHostPort(remote.WithZone("").String(), "0") // it goes into the record, and a zone may be of any length
 	req.Header.Set("Content-Type", "application/json")
 	w := &recorded{header: http.Header{}, answer: wire.RelayedAnswer{Version: wire.Version, Status: http.StatusOK, Header: map[string]string{}}}
 	handler.ServeHTTP(w, req)

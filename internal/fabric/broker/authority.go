@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	agentSubscriptions = 64              // at one time, of one agent
+	agentSubscriptions = 16              // at one time, of one agent
 	answerWithin       = 2 * time.Minute // after that an agent may no longer answer a request
 	answers            = 4               // to one request: the broker counts a further delivery of it to the same agent as one
 )

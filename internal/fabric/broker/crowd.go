@@ -11,11 +11,11 @@ import (
 
 const (
 	// mostOfUser is how many connections one user may have. An agent has one, and for moments a few that it has lost and the broker has not.
-	mostOfUser = 16
+	mostOfUser = 8
 	// crowdLook is how often connections are counted; they are looked at where there are crowdGrowth more than the last time, and now and
 	// then.
 	crowdLook   = time.Second
-	crowdGrowth = 2 * mostOfUser
+	crowdGrowth = 4 * mostOfUser
 	crowdEvery  = time.Minute
 )
 

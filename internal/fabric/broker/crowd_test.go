@@ -34,14 +34,14 @@ func TestOneUserHasNotAllPlaces(t *testing.T) {
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
 	deadline := time.After(patience)
-	for open() > 16 {
+	for open() > 8 {
 		select {
 		case <-ticker.C:
 		case <-deadline:
 			t.Fatalf("%d connections of one user are open", open())
 		}
 	}
-	if n := open(); n != 16 || !all[0].IsConnected() {
+	if n := open(); n != 8 || !all[0].IsConnected() {
 		t.Errorf("%d connections are open, the first one: %v", n, all[0].IsConnected())
 	}
 	if !other.Connected() {
