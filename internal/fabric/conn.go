@@ -210,13 +210,13 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	}
 	d.last = newCut(d.ctx, conn)
 	if d.tls == nil {
-		return &wary{Conn: d.last}, nil
+		return newWary(d.last), nil
 	}
 	verified := d.tls.Clone()
 	if verified.ServerName == "" {
 		verified.ServerName, _, _ = net.SplitHostPort(address)
 	}
-	return &wary{Conn: tls.Client(d.last, verified)}, nil // the handshake comes with the first read
+	return newWary(tls.Client(d.last, verified)), nil // the handshake comes with the first read
 }
 
 // SkipTLSHandshake has the library leave TLS to the dialer: what it reads is looked at first, and is to be readable then.

@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -31,58 +32,95 @@ var (
 	}
 )
 
+// longestHeader is the longest header of a message that is read. Nobody here sends any but brokers, who say by a short one that nobody listens.
+const longestHeader = 1 << 10
+
 // wary is a connection to a broker that may be somebody else's by now. The library believes what a broker says of lengths, and a wrong one
-// ends the process; so what it reads is looked at first. What no broker of ours says ends the connection, and another one is made.
+// ends the process; and it reads headers, which anybody may send, before it looks whether somebody wants them. So what it reads is looked at
+// first. What no broker of ours says ends the connection, and another one is made; what has long headers is left out.
 type wary struct {
 	net.Conn
-	// line is the beginning of a line whose end has not come yet, payload how many bytes of a message are to come, with its end.
-	line    []byte
+	in *bufio.Reader
+	// line is the beginning of a line whose end has not come yet, out what is left of one that has.
+	line, out []byte
+	// payload is how many bytes of a message are to come, with its end; unread says that nobody gets them.
 	payload int
+	unread  bool
 	found   int // complaints
 	bad     error
 }
 
-// Read reads what is in order.
-func (w *wary) Read(p []byte) (int, error) {
-	if w.bad != nil {
-		return 0, w.bad
+func newWary(conn net.Conn) *wary { return &wary{Conn: conn, in: bufio.NewReaderSize(conn, readAhead)} }
+
+// readAhead is how much is read at a time, in bytes: as much as the library does.
+const readAhead = 32 << 10
+
+// Read reads what is in order: lines once they are whole, and messages. It waits for no more than there is.
+func (w *wary) Read(p []byte) (n int, err error) {
+	for n < len(p) && w.bad == nil && (n == 0 || w.ready()) {
+		var more int
+		if more, err = w.next(p[n:]); err != nil {
+			w.bad = err
+		}
+		n += more
 	}
-	n, err := w.Conn.Read(p)
-	if w.bad = w.look(p[:n]); w.bad != nil {
-		return 0, w.bad
+	if n > 0 {
+		return n, nil
+	}
+	err = w.bad
+	if timeout, is := errors.AsType[net.Error](err); is && timeout.Timeout() {
+		w.bad = nil
+	}
+	return 0, err
+}
+
+// ready reports whether next has something without waiting.
+func (w *wary) ready() bool {
+	there, _ := w.in.Peek(w.in.Buffered()) // of what there is
+	return len(w.out) > 0 || w.payload > 0 && len(there) > 0 || w.payload == 0 && bytes.IndexByte(there, '\n') >= 0
+}
+
+// next reads a part of a line or of a message, or nothing where that is left out.
+func (w *wary) next(p []byte) (n int, err error) {
+	if len(w.out) > 0 {
+		n = copy(p, w.out)
+		w.out = w.out[n:]
+		return n, nil
+	}
+	if w.payload == 0 {
+		return 0, w.readLine()
+	}
+	n, err = w.in.Read(p[:min(len(p), w.payload)])
+	if bad := w.end(p[:n]); bad != nil {
+		return 0, bad
+	}
+	w.payload -= n
+	if w.unread {
+		n = 0
 	}
 	return n, err
 }
 
-// look follows what is read. Lines have one form only, so that the library reads the same lengths out of them.
-func (w *wary) look(data []byte) error {
-	for len(data) > 0 {
-		if w.payload > 0 {
-			n := min(w.payload, len(data))
-			if err := w.end(data[:n]); err != nil {
-				return err
-			}
-			w.payload -= n
-			data = data[n:]
-			continue
-		}
-		end := bytes.IndexByte(data, '\n')
-		if end < 0 {
-			end = len(data) - 1
-		}
-		if len(w.line)+end+1 > longestLine {
-			return fmt.Errorf("broker sends a line of more than %d bytes", longestLine)
-		}
-		w.line = append(w.line, data[:end+1]...)
-		data = data[end+1:]
-		if w.line[len(w.line)-1] != '\n' {
-			return nil
-		}
-		if err := w.read(string(w.line)); err != nil {
-			return err
-		}
-		w.line = w.line[:0]
+// readLine reads a line, or a part of it.
+func (w *wary) readLine() error {
+	part, err := w.in.ReadSlice('\n')
+	w.line = append(w.line, part...)
+	switch {
+	case len(w.line) > longestLine:
+		return fmt.Errorf("broker sends a line of more than %d bytes", longestLine)
+	case errors.Is(err, bufio.ErrBufferFull):
+		return nil
+	case err != nil:
+		return err
 	}
+	w.unread = false
+	if err := w.read(string(w.line)); err != nil {
+		return err
+	}
+	if !w.unread {
+		w.out = append(w.out[:0], w.line...)
+	}
+	w.line = w.line[:0]
 	return nil
 }
 
@@ -91,7 +129,7 @@ const ending = "\r\n"
 
 // end looks at the next bytes of a message: the last two have to be its end.
 func (w *wary) end(data []byte) error {
-	for i := max(0, w.payload-len(ending)); i < w.payload && i < len(data); i++ {
+	for i := max(0, w.payload-len(ending)); i < len(data); i++ {
 		if left := w.payload - i; data[i] != ending[len(ending)-left] {
 			return errors.New("broker sends a message that does not end where it should")
 		}
@@ -99,7 +137,7 @@ func (w *wary) end(data []byte) error {
 	return nil
 }
 
-// read takes in a line.
+// read takes in a line. Lines have one form only, so that the library reads the same lengths out of them.
 func (w *wary) read(line string) error {
 	line, ended := strings.CutSuffix(line, ending)
 	verb, rest, _ := strings.Cut(line, " ")
@@ -129,7 +167,14 @@ func (w *wary) message(verb, rest string) error {
 	if err != nil || size > MaxMessage {
 		return fmt.Errorf("broker sends a message of %.100q bytes, expected at most %d", fields[len(fields)-1], MaxMessage)
 	}
-	w.payload = int(size) + len(ending)
+	w.payload, w.unread = int(size)+len(ending), false
+	if verb == "HMSG" {
+		header, err := strconv.ParseUint(fields[len(fields)-2], 10, 31)
+		if err != nil || header > size {
+			return fmt.Errorf("broker sends headers of %.100q bytes in a message of %d", fields[len(fields)-2], size)
+		}
+		w.unread = header > longestHeader
+	}
 	return nil
 }
 
