@@ -171,6 +171,28 @@ func (k *Keeper) Prove(data []byte) (Proof, error) {
 
 // Verify checks that a server of the authority with the fingerprint, and no proxy or broker, has signed data.
 func (p Proof) Verify(fingerprint string, data []byte, now time.Time) error {
+	return p.verify(data, func(chain []*x509.Certificate) error { return verifyPinned(chain, strings.ToLower(fingerprint), now) })
+}
+
+// VerifyBy checks that a server of an authority that is trusted, and no proxy or broker, has signed data. Whether its certificate has ended is
+// not looked at: who asks with a word of his own knows that the answer is of now, and his clock may be wrong.
+func (p Proof) VerifyBy(t *Trust, data []byte) error {
+	return p.verify(data, func(chain []*x509.Certificate) error {
+		if len(chain) == 0 {
+			return errors.New("it comes without a certificate")
+		}
+		if err := verify(chain, t.roots.Load(), chain[0].NotBefore); err != nil {
+			return err
+		}
+		if isBroker(chain[0]) {
+			return errors.New("a broker has signed it, not a server")
+		}
+		return nil
+	})
+}
+
+// verify checks that the one whose certificate comes first has signed data, who is no proxy and is believed.
+func (p Proof) verify(data []byte, believed func(chain []*x509.Certificate) error) error {
 	if len(p.Chain) > longestChain {
 		return fmt.Errorf("it comes with %d certificates, expected at most %d", len(p.Chain), longestChain)
 	}
@@ -184,7 +206,7 @@ func (p Proof) Verify(fingerprint string, data []byte, now time.Time) error {
 			return fmt.Errorf("cannot read its certificate: %w", err)
 		}
 	}
-	if err := verifyPinned(chain, strings.ToLower(fingerprint), now); err != nil {
+	if err := believed(chain); err != nil {
 		return err
 	}
 	if area, proxy := ProxyArea(chain[0]); proxy {

@@ -81,7 +81,7 @@ func (l *proxyLink) wanted() map[string]subject {
 			return l.answer(l.join(ctx, p, data))
 		}, false}
 		all[wire.ProxyRefreshSubject(p.Area, p.Key)] = subject{serverQueue, 1, func(ctx context.Context, _ string, data []byte) []byte {
-			return l.answer(l.refresh(ctx, p, data))
+			return l.proven(data, l.answer(l.refresh(ctx, p, data)))
 		}, false}
 		// Each server hears each beat: every one of them says who is there.
 		all[wire.ProxyBeatSubject(p.Area, p.Key)] = subject{"", 1, func(_ context.Context, _ string, data []byte) []byte {
@@ -140,6 +140,16 @@ func (l *proxyLink) answer(v any) []byte {
 		return nil
 	}
 	return data
+}
+
+// proven signs what a proxy is answered to its question.
+func (l *proxyLink) proven(question, answer []byte) []byte {
+	proof, err := l.s.joining.fabric.Prove(wire.ProvenRefresh(question, answer))
+	if err != nil {
+		l.s.cfg.Log.Error("answer to a proxy could not be signed", "error", err)
+		return nil
+	}
+	return l.answer(wire.SealedRefresh{Answer: answer, Proof: l.answer(proof)})
 }
 
 func (l *proxyLink) beat(p store.Proxy, data []byte) wire.BeatAck {
