@@ -2,9 +2,9 @@ package keyring_test
 
 import (
 	"context"
-	"math"
 	"errors"
 	"maps"
+	"math"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
