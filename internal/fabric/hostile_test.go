@@ -70,6 +70,7 @@ func TestABrokerThatLies(t *testing.T) {
 		"an end that is none":           "MSG a 1 1\r\nxMSG a 1 9223372036854775807\r\n",
 		"an error that nobody knows":    "-ERR 'bye'\r\n",
 		"an error like one that counts": "-ERR 'Stale Connection, or so'\r\n",
+		"an error behind a blank":       "-ERR ' stale connection'\r\n",
 		"too large a payload":           "-ERR 'Maximum Payload Violation'\r\n",
 		"a line without an end":         "INFO {\"x\":\"" + strings.Repeat("x", 1<<20),
 		"errors without an end":         strings.Repeat("-ERR 'Permissions Violation for Publish to \"a\"'\r\n", 100),

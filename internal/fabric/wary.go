@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -20,17 +19,22 @@ const (
 	mostComplaints = 32
 )
 
-// The errors of a broker after which the library goes on, or comes again: what they begin with, and what they are. After any other one it
-// gives up for good.
-var (
-	complaints = []string{
+// survived reports whether the library goes on after an error of a broker, or comes again. After any other one it gives up for good.
+func survived(said string) bool {
+	switch said {
+	case "stale connection", "maximum connections exceeded", "maximum account active connections exceeded", "unknown protocol operation":
+		return true
+	}
+	for _, beginning := range []string{
 		"permissions violation", "maximum subscriptions exceeded", "authorization violation", "user authentication expired",
 		"user authentication revoked", "account authentication expired",
+	} {
+		if strings.HasPrefix(said, beginning) {
+			return true
+		}
 	}
-	wholeComplaints = []string{
-		"stale connection", "maximum connections exceeded", "maximum account active connections exceeded", "unknown protocol operation",
-	}
-)
+	return false
+}
 
 // longestHeader is the longest header of a message that is read. Nobody here sends any but brokers, who say by a short one that nobody listens.
 const longestHeader = 1 << 10
@@ -186,9 +190,8 @@ func (w *wary) complaint(text string) error {
 	if w.found++; w.found > mostComplaints {
 		return fmt.Errorf("broker tells of more than %d errors", mostComplaints)
 	}
-	said := strings.ToLower(strings.Trim(text, " '"))
-	begins := func(known string) bool { return strings.HasPrefix(said, known) }
-	if slices.Contains(wholeComplaints, said) || slices.ContainsFunc(complaints, begins) {
+	// As the library takes it.
+	if said := strings.TrimLeft(strings.TrimRight(strings.TrimSpace(text), "'"), "'"); survived(strings.ToLower(said)) {
 		return nil
 	}
 	return fmt.Errorf("broker ends the connection: %q", text)

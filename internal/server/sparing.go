@@ -16,17 +16,29 @@ const spareFor = time.Minute
 // strangerMessage tells of a host that has not joined; each of them tries for ever.
 const strangerMessage = "report of an agent that is not in the register was refused"
 
-// said are the messages about what an agent or a proxy has said, which may say it as often as it likes.
-var said = map[string]bool{
-	"report refused": true, "report was not taken": true, "report found no room, as too many are worked on": true, "introduction was not taken": true,
-	"agent introduced itself": true, "agent claimed another area": true, "agent claimed other names than it has joined with": true,
-	"agent claimed the name of another": true, "agent came with an old disk": true,
-	"events that are none were dropped: without a name, or of no kind that there is": true, "events from longer ago than events are kept were dropped": true,
-	"states of processes whose names nobody can give were dropped":                      true,
-	"process groups were not restored: this host has said too often that it has others": true,
-	"reply to a subject that is no inbox of who has asked was refused":                  true, "beat of a proxy was not understood": true,
-	"news of another server were not taken": true, "question of another server was not answered": true,
-	"request to join could not be taken from a proxy": true, "enrolment of a proxy could not be issued anew": true,
+// said reports whether a message is about what an agent, a proxy or another server has said, which may say it as often as it likes.
+func said(message string) bool {
+	switch message {
+	case "report refused",
+		"report was not taken",
+		"report found no room, as too many are worked on",
+		"introduction was not taken",
+		"agent introduced itself",
+		"agent claimed another area",
+		"agent claimed other names than it has joined with",
+		"agent claimed the name of another",
+		"agent came with an old disk",
+		"events that are none were dropped: without a name, or of no kind that there is",
+		"events from longer ago than events are kept were dropped",
+		"process groups were not restored: this host has said too often that it has others",
+		"beat of a proxy was not understood",
+		"news of another server were not taken",
+		"question of another server was not answered",
+		"request to join could not be taken from a proxy",
+		"enrolment of a proxy could not be issued anew":
+		return true
+	}
+	return false
 }
 
 const (
@@ -122,7 +134,7 @@ func (s *spared) tells(trouble string, now time.Time) (left int, tell bool) {
 
 // repeats names what an agent or a proxy has said too often; empty for what is told each time.
 func (s *spared) repeats(record slog.Record) string {
-	if !said[record.Message] {
+	if !said(record.Message) {
 		return ""
 	}
 	speaker := ""
