@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -200,8 +201,7 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 		_ = d.last.Close() // closed already, but for that
 		d.last = nil
 	}
-	by := net.Dialer{Timeout: connectTimeout}
-	conn, err := by.DialContext(d.ctx, network, address)
+	conn, err := d.reach(network, address)
 	if err != nil {
 		if d.ctx.Err() == nil {
 			d.unreached(err) // the library keeps the reason to itself
@@ -217,6 +217,28 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 		verified.ServerName, _, _ = net.SplitHostPort(address)
 	}
 	return newWary(tls.Client(d.last, verified)), nil // the handshake comes with the first read
+}
+
+// reach connects to one of the addresses that a name has, in any order: so those who come share them.
+func (d *dialer) reach(network, address string) (conn net.Conn, err error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	addresses := []string{host}
+	if _, err := netip.ParseAddr(host); err != nil {
+		if addresses, err = net.DefaultResolver.LookupHost(d.ctx, host); err != nil {
+			return nil, err
+		}
+	}
+	rand.Shuffle(len(addresses), func(i, j int) { addresses[i], addresses[j] = addresses[j], addresses[i] }) //nolint:gosec // nobody gains by guessing it
+	by := net.Dialer{Timeout: connectTimeout}
+	for _, one := range addresses {
+		if conn, err = by.DialContext(d.ctx, network, net.JoinHostPort(one, port)); err == nil {
+			return conn, nil
+		}
+	}
+	return nil, err
 }
 
 // SkipTLSHandshake has the library leave TLS to the dialer: what it reads is looked at first, and is to be readable then.
