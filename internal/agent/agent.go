@@ -116,6 +116,7 @@ type parts struct {
 // New opens the agent's directory, which must hold an enrolment, and takes over what its last life has left. Unless it is given a
 // Host it makes this process the reaper of orphans and sets its umask (launch.Prepare). Nothing is started before Run.
 func New(cfg Config) (*Agent, error) {
+	cfg.Log = slog.New(newSparing(cfg.Log.Handler()))
 	if cfg.Settings == (config.Agent{}) {
 		cfg.Settings = config.DefaultAgent()
 	}

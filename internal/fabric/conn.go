@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,6 +40,8 @@ type DialConfig struct {
 	Token func() string
 	// TLS is how the broker is verified; nil connects without TLS. With it nothing is said or heard before the handshake.
 	TLS *tls.Config
+	// Replies reports whether who has asked something on a subject may be answered on another one; nil is whoever awaits replies there.
+	Replies func(subject, reply string) bool
 	// Name is shown in the broker's log.
 	Name string
 	Log  *slog.Logger
@@ -52,6 +55,7 @@ type DialConfig struct {
 type Conn struct {
 	nc          *nats.Conn
 	replies     *replies
+	mayReply    func(subject, reply string) bool // nil for any inbox
 	log         *slog.Logger
 	onConnected func()
 	onLost      func()
@@ -89,6 +93,7 @@ func Dial(ctx context.Context, cfg DialConfig) (*Conn, error) {
 	dialing, stopDialing := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Conn{
 		replies:     newReplies(InboxPrefix(cfg.Identity.Area, public)),
+		mayReply:    cfg.Replies,
 		log:         cfg.Log,
 		onConnected: cfg.OnConnected,
 		onLost:      cfg.OnLost,
@@ -120,11 +125,12 @@ func (c *Conn) options(dialing context.Context, cfg DialConfig, up func()) nats.
 	if cfg.Broker != nil {
 		o.InProcessServer, o.Servers = cfg.Broker, []string{"nats://in-process"}
 	} else if cfg.TLS != nil {
-		o.Secure, o.TLSConfig, o.TLSHandshakeFirst = true, c.telling(cfg.TLS), true
+		o.Secure, o.TLSHandshakeFirst = true, true // by the dialer
 	}
 	o.UserJWT = cfg.token
 	o.SignatureCB = func(challenge []byte) ([]byte, error) { return SignChallenge(cfg.Identity.Key, challenge) }
-	o.CustomDialer = &dialer{ctx: dialing, unreached: c.unreached}
+	o.CustomDialer = &dialer{ctx: dialing, tls: c.telling(cfg.TLS), unreached: c.unreached}
+	o.SkipHostLookup = true // the name is what TLS asks for; the dialer looks it up
 	o.Timeout = shakeTimeout
 	o.PingInterval = pingInterval
 	o.MaxPingsOut = maxPingsOut
@@ -166,10 +172,10 @@ func (cfg *DialConfig) token() (string, error) {
 
 // telling has a broker told of that is not believed: of a link that is restored the library keeps that to itself.
 func (c *Conn) telling(cfg *tls.Config) *tls.Config {
-	told := cfg.Clone()
-	if told.VerifyConnection == nil {
-		return told
+	if cfg == nil || cfg.VerifyConnection == nil {
+		return cfg
 	}
+	told := cfg.Clone()
 	told.VerifyConnection = func(state tls.ConnectionState) error {
 		err := cfg.VerifyConnection(state)
 		if err != nil {
@@ -183,6 +189,7 @@ func (c *Conn) telling(cfg *tls.Config) *tls.Config {
 // dialer connects for the library, which has one connection at a time.
 type dialer struct {
 	ctx       context.Context //nolint:containedctx // the library hands over none
+	tls       *tls.Config     // nil for none
 	unreached func(error)
 
 	mu   sync.Mutex
@@ -198,8 +205,7 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 		_ = d.last.Close() // closed already, but for that
 		d.last = nil
 	}
-	by := net.Dialer{Timeout: connectTimeout}
-	conn, err := by.DialContext(d.ctx, network, address)
+	conn, err := d.reach(network, address)
 	if err != nil {
 		if d.ctx.Err() == nil {
 			d.unreached(err) // the library keeps the reason to itself
@@ -207,8 +213,40 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 		return nil, err
 	}
 	d.last = newCut(d.ctx, conn)
-	return d.last, nil
+	if d.tls == nil {
+		return newWary(d.last), nil
+	}
+	verified := d.tls.Clone()
+	if verified.ServerName == "" {
+		verified.ServerName, _, _ = net.SplitHostPort(address)
+	}
+	return newWary(tls.Client(d.last, verified)), nil // the handshake comes with the first read
 }
+
+// reach connects to one of the addresses that a name has, in any order: so those who come share them.
+func (d *dialer) reach(network, address string) (conn net.Conn, err error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	addresses := []string{host}
+	if _, err := netip.ParseAddr(host); err != nil {
+		if addresses, err = net.DefaultResolver.LookupHost(d.ctx, host); err != nil {
+			return nil, err
+		}
+	}
+	rand.Shuffle(len(addresses), func(i, j int) { addresses[i], addresses[j] = addresses[j], addresses[i] }) //nolint:gosec // nobody gains by guessing it
+	by := net.Dialer{Timeout: connectTimeout}
+	for _, one := range addresses {
+		if conn, err = by.DialContext(d.ctx, network, net.JoinHostPort(one, port)); err == nil {
+			return conn, nil
+		}
+	}
+	return nil, err
+}
+
+// SkipTLSHandshake has the library leave TLS to the dialer: what it reads is looked at first, and is to be readable then.
+func (d *dialer) SkipTLSHandshake() bool { return true }
 
 // cut is a connection that ends with a context, so that nobody who stops has to wait for a broker that says nothing.
 type cut struct {

@@ -20,6 +20,11 @@ type service struct {
 	drained chan struct{} // closed when dispatch will not be called again
 	cancel  context.CancelFunc
 	stop    func()
+
+	// alone says that of each subject one request is handled at a time; busy are those subjects.
+	alone bool
+	mu    sync.Mutex
+	busy  map[string]bool
 }
 
 // Serve has fn answer the requests on subject, which may hold wildcards, at most workers of them at a time. Of those who
@@ -32,7 +37,17 @@ type service struct {
 // stop takes no new requests, lets those that have arrived be answered for up to 3 s, then ends the context of handlers,
 // and returns when the last has returned. It may be called more than once; fn must not call it.
 func (c *Conn) Serve(subject, queue string, workers int, fn Handler) (stop func(), err error) {
-	s, err := c.subscribe(subject, queue, workers, fn)
+	return c.serve(subject, queue, &service{answer: fn, slots: make(chan struct{}, max(workers, 1))})
+}
+
+// ServeEach is Serve for who has one request under way at a time on each of the subjects: what comes meanwhile on the same one is dropped at
+// once, without taking the place of others.
+func (c *Conn) ServeEach(subject, queue string, workers int, fn Handler) (stop func(), err error) {
+	return c.serve(subject, queue, &service{answer: fn, slots: make(chan struct{}, max(workers, 1)), alone: true, busy: map[string]bool{}})
+}
+
+func (c *Conn) serve(subject, queue string, s *service) (stop func(), err error) {
+	err = c.subscribe(subject, queue, s)
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %q: %w", subject, err)
 	}
@@ -50,25 +65,19 @@ func (c *Conn) Serve(subject, queue string, workers int, fn Handler) (stop func(
 	return s.stop, nil
 }
 
-func (c *Conn) subscribe(subject, queue string, workers int, fn Handler) (*service, error) {
+func (c *Conn) subscribe(subject, queue string, s *service) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return nil, ErrNotConnected
+		return ErrNotConnected
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &service{
-		conn:    c,
-		answer:  fn,
-		slots:   make(chan struct{}, max(workers, 1)),
-		drained: make(chan struct{}),
-		cancel:  cancel,
-	}
+	s.conn, s.drained, s.cancel = c, make(chan struct{}), cancel
 	s.stop = sync.OnceFunc(func() { s.end(ctx) })
 	sub, err := c.nc.QueueSubscribe(subject, queue, func(m *nats.Msg) { s.dispatch(ctx, m) })
 	if err != nil {
 		cancel()
-		return nil, err
+		return err
 	}
 	s.sub = sub
 	err = sub.SetPendingLimits(pendingLimit, pendingBytes)
@@ -76,14 +85,17 @@ func (c *Conn) subscribe(subject, queue string, workers int, fn Handler) (*servi
 	if err != nil || !sub.IsValid() {
 		// The library gave the connection up meanwhile; the handler may have been set too late to be called.
 		cancel()
-		return nil, ErrNotConnected
+		return ErrNotConnected
 	}
 	c.services[s] = struct{}{}
-	return s, nil
+	return nil
 }
 
 // dispatch is called for one message after the other. It blocks while all workers are busy.
 func (s *service) dispatch(ctx context.Context, m *nats.Msg) {
+	if !s.begin(m.Subject) {
+		return
+	}
 	select {
 	case <-ctx.Done():
 		return
@@ -91,8 +103,33 @@ func (s *service) dispatch(ctx context.Context, m *nats.Msg) {
 	}
 	s.running.Go(func() {
 		defer func() { <-s.slots }()
-		s.reply(m, s.answer(ctx, m.Subject, m.Data))
+		data := s.answer(ctx, m.Subject, m.Data)
+		s.over(m.Subject) // before the next request, which the answer brings about
+		s.reply(m, data)
 	})
+}
+
+// begin reports whether a request is to be handled.
+func (s *service) begin(subject string) bool {
+	if !s.alone {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy[subject] {
+		return false
+	}
+	s.busy[subject] = true
+	return true
+}
+
+func (s *service) over(subject string) {
+	if !s.alone {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.busy, subject)
 }
 
 // reply answers only where replies are awaited: whoever asks may choose the reply subject, and must not use our rights
@@ -101,8 +138,8 @@ func (s *service) reply(m *nats.Msg, data []byte) {
 	if data == nil || m.Reply == "" {
 		return
 	}
-	if !strings.HasPrefix(m.Reply, inboxRoot+".") {
-		s.conn.log.Warn("reply to a subject that is no inbox was refused", "subject", m.Subject, "reply", m.Reply)
+	if !strings.HasPrefix(m.Reply, inboxRoot+".") || s.conn.mayReply != nil && !s.conn.mayReply(m.Subject, m.Reply) {
+		s.conn.log.Warn("reply to a subject that is no inbox of who has asked was refused", "subject", m.Subject, "reply", m.Reply)
 		return
 	}
 	if err := m.Respond(data); err != nil {

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"drover/internal/pki"
 	"drover/internal/wire"
@@ -151,12 +152,28 @@ func denied(server *url.URL, resp *http.Response, data []byte) error {
 	}
 	switch {
 	case json.Unmarshal(data, &problem) == nil && problem.Detail != "":
-		return &DeniedError{Status: resp.StatusCode, Text: problem.Detail}
+		return &DeniedError{Status: resp.StatusCode, Text: shown(problem.Detail)}
 	case server.Scheme == "http" && bytes.Contains(data, []byte("HTTP request to an HTTPS server")):
 		return &UnreachableError{Server: server.Host, Err: errors.New("it speaks TLS there: use https")}
 	default:
-		return &DeniedError{Status: resp.StatusCode, Text: fmt.Sprintf("%s answered %s: is it a drover server?", server.Host, resp.Status)}
+		return &DeniedError{Status: resp.StatusCode, Text: fmt.Sprintf("%s answered %s: is it a drover server?", server.Host, shown(resp.Status))}
 	}
+}
+
+// longestShown is how much of a refusal is shown, in bytes.
+const longestShown = 2 << 10
+
+// shown returns what may be written to a terminal of what somebody has answered: it may be a proxy that is somebody else's by now.
+func shown(text string) string {
+	if len(text) > longestShown {
+		text = text[:longestShown] + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, text)
 }
 
 // proven refuses what a proxy has answered if the server has not signed it: a proxy could else give a host keys of its own to obey.

@@ -121,3 +121,16 @@ func TestForbidden(t *testing.T) {
 		}
 	}
 }
+
+// TestARefusalIsShownAsText: whoever answers, a proxy that was taken over perhaps, draws nothing on the terminal of who joins.
+func TestARefusalIsShownAsText(t *testing.T) {
+	k := pkitest.New(t)
+	server := serve(t, proxyTLS(t, k), func(w http.ResponseWriter) {
+		w.WriteHeader(http.StatusForbidden)
+		_ = json.NewEncoder(w).Encode(map[string]string{"detail": "no\x1b[2J\r\n\u009b" + strings.Repeat("x", 1<<17)}) //nolint:errchkjson // texts
+	})
+	_, err := joining.Ask(t.Context(), server, k.Fingerprint(), []byte("question"))
+	if err == nil || strings.ContainsAny(err.Error(), "\x1b\r\n\u009b") || len(err.Error()) > 4<<10 || !strings.HasPrefix(err.Error(), "no?[2J") {
+		t.Errorf("it is told %.200q", err)
+	}
+}

@@ -25,6 +25,13 @@ const (
 	brokerHost = "broker"
 )
 
+const (
+	// longestRequest is the longest request for a certificate in bytes, and the longest certificate in a Proof. Ours take some hundred.
+	longestRequest = 4 << 10
+	// longestChain is the most certificates in a Proof.
+	longestChain = 8
+)
+
 // CertifyProxy issues a certificate for a proxy of an area, to the key of a PKCS #10 request in DER; key is the proxy's public nkey. Of the
 // request nothing else counts. It returns the certificate and its issuers in PEM, and fails where certificates were given.
 func (k *Keeper) CertifyProxy(request []byte, area int, key string) (string, error) {
@@ -32,16 +39,20 @@ func (k *Keeper) CertifyProxy(request []byte, area int, key string) (string, err
 	if set == nil {
 		return "", errors.New("cannot certify a proxy: the certificates are somebody else's")
 	}
-	csr, err := x509.ParseCertificateRequest(request)
-	if err == nil {
-		err = csr.CheckSignature()
+	// The key is anybody's until then: it takes hours to verify by a long one of another kind.
+	if len(request) > longestRequest {
+		return "", fmt.Errorf("cannot certify a proxy: its request has %d bytes, expected at most %d", len(request), longestRequest)
 	}
+	csr, err := x509.ParseCertificateRequest(request)
 	if err != nil {
 		return "", fmt.Errorf("cannot certify a proxy: %w", err)
 	}
 	public, ok := csr.PublicKey.(*ecdsa.PublicKey)
 	if !ok {
 		return "", errors.New("cannot certify a proxy: its key is not of ECDSA")
+	}
+	if err := csr.CheckSignature(); err != nil {
+		return "", fmt.Errorf("cannot certify a proxy: %w", err)
 	}
 	wanted := set.present.leaf("drover proxy", k.now())
 	wanted.URIs = []*url.URL{{Scheme: ownScheme, Host: proxyHost, Path: "/" + strconv.Itoa(area) + "/" + key}}
@@ -160,14 +171,42 @@ func (k *Keeper) Prove(data []byte) (Proof, error) {
 
 // Verify checks that a server of the authority with the fingerprint, and no proxy or broker, has signed data.
 func (p Proof) Verify(fingerprint string, data []byte, now time.Time) error {
+	return p.verify(data, func(chain []*x509.Certificate) error { return verifyPinned(chain, strings.ToLower(fingerprint), now) })
+}
+
+// VerifyBy checks that a server of an authority that is trusted, and no proxy or broker, has signed data. Whether its certificate has ended is
+// not looked at: who asks with a word of his own knows that the answer is of now, and his clock may be wrong.
+func (p Proof) VerifyBy(t *Trust, data []byte) error {
+	return p.verify(data, func(chain []*x509.Certificate) error {
+		if len(chain) == 0 {
+			return errors.New("it comes without a certificate")
+		}
+		if err := verify(chain, t.roots.Load(), chain[0].NotBefore); err != nil {
+			return err
+		}
+		if isBroker(chain[0]) {
+			return errors.New("a broker has signed it, not a server")
+		}
+		return nil
+	})
+}
+
+// verify checks that the one whose certificate comes first has signed data, who is no proxy and is believed.
+func (p Proof) verify(data []byte, believed func(chain []*x509.Certificate) error) error {
+	if len(p.Chain) > longestChain {
+		return fmt.Errorf("it comes with %d certificates, expected at most %d", len(p.Chain), longestChain)
+	}
 	chain := make([]*x509.Certificate, len(p.Chain))
 	for i, der := range p.Chain {
+		if len(der) > longestRequest { // its key may be one that it takes hours to verify by
+			return fmt.Errorf("it comes with a certificate of %d bytes, expected at most %d", len(der), longestRequest)
+		}
 		var err error
 		if chain[i], err = x509.ParseCertificate(der); err != nil {
 			return fmt.Errorf("cannot read its certificate: %w", err)
 		}
 	}
-	if err := verifyPinned(chain, strings.ToLower(fingerprint), now); err != nil {
+	if err := believed(chain); err != nil {
 		return err
 	}
 	if area, proxy := ProxyArea(chain[0]); proxy {

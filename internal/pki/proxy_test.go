@@ -4,9 +4,12 @@ import (
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
+	"crypto/x509"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -137,6 +140,40 @@ func TestProof(t *testing.T) {
 	} {
 		if refused == nil {
 			t.Errorf("%s: it is believed", name)
+		}
+	}
+}
+
+// TestARequestIsLookedAtFirst: no signature is verified by a key of a kind that no proxy has, nor of a length.
+func TestARequestIsLookedAtFirst(t *testing.T) {
+	k := pkitest.New(t, "localhost")
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request[len(request)-1] ^= 1 // its signature is none
+	long, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{DNSNames: []string{strings.Repeat("x", 8<<10)}}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for words, request := range map[string][]byte{"its key is not of ECDSA": request, "expected at most 4096": long} {
+		if _, err := k.CertifyProxy(request, 3, "UKEY"); err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("error is %v, want one about %q", err, words)
+		}
+	}
+	proof, err := k.Prove([]byte("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for words, chain := range map[string][][]byte{
+		"expected at most 4096": append(slices.Clone(proof.Chain), make([]byte, 8<<10)), "expected at most 8": slices.Repeat(proof.Chain, 9),
+	} {
+		if err := (pki.Proof{Signature: proof.Signature, Chain: chain}).Verify(k.Fingerprint(), []byte("x"), time.Now()); err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("error is %v, want one about %q", err, words)
 		}
 	}
 }

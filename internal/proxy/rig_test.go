@@ -68,6 +68,7 @@ func joined(t *testing.T, a *authority) *holding {
 	if err != nil {
 		t.Fatal(err)
 	}
+	keepers.Store(dir, a.keeper)
 	if err := save(dir, a.enrolment(t, id, 3)); err != nil {
 		t.Fatal(err)
 	}
@@ -78,8 +79,14 @@ func joined(t *testing.T, a *authority) *holding {
 	return h
 }
 
+// keepers are those of the servers, by the directories of proxies that have joined them.
+var keepers sync.Map
+
 // servers answer a proxy as they are told.
 type servers struct {
+	keeper *pki.Keeper // signs what is answered; nil: nobody does
+	replay []byte      // what is answered in the place of an answer
+	sent   []byte      // what was answered last
 	mu     sync.Mutex
 	silent bool
 	digest string
@@ -108,11 +115,34 @@ func (s *servers) Request(ctx context.Context, subject string, data []byte) ([]b
 	case "beat":
 		return json.Marshal(wire.BeatAck{Version: wire.Version, Digest: digest})
 	case "refresh":
-		return json.Marshal(answer)
+		return s.sealed(data, answer)
 	case "join":
 		return json.Marshal(wire.RelayedAnswer{Version: wire.Version, Status: 200, Body: []byte("welcome"), Header: map[string]string{wire.ProofHeader: "proof"}})
 	}
 	return nil, errors.New("nobody asks that: " + subject)
+}
+
+// sealed signs an answer as a server does.
+func (s *servers) sealed(question []byte, answer wire.RefreshAnswer) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.replay != nil {
+		return s.replay, nil
+	}
+	data, err := json.Marshal(answer)
+	if err != nil || s.keeper == nil {
+		return data, err
+	}
+	made, err := s.keeper.Prove(wire.ProvenRefresh(question, data))
+	if err != nil {
+		return nil, err
+	}
+	proof, err := json.Marshal(made)
+	if err != nil {
+		return nil, err
+	}
+	s.sent, err = json.Marshal(wire.SealedRefresh{Answer: data, Proof: proof})
+	return s.sent, err
 }
 
 func (s *servers) set(change func()) {

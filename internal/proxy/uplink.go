@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/pki"
 	"drover/internal/wire"
 )
 
@@ -138,18 +140,44 @@ func (u *uplink) beat(ctx context.Context) error {
 
 // ask sends one message and reads the answer.
 func (u *uplink) ask(ctx context.Context, subject func(area int, proxy string) string, question, answer any) error {
+	_, err := u.exchange(ctx, subject, question, answer)
+	return err
+}
+
+// exchange is ask, and returns the question as it was sent.
+func (u *uplink) exchange(ctx context.Context, subject func(area int, proxy string) string, question, answer any) (asked []byte, err error) {
 	data, err := json.Marshal(question)
 	if err != nil {
-		return fmt.Errorf("cannot encode question: %w", err)
+		return nil, fmt.Errorf("cannot encode question: %w", err)
 	}
 	reply, err := u.asker.Request(ctx, subject(u.holding.enrolment().Area, u.holding.id.public), data)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := json.Unmarshal(reply, answer); err != nil {
-		return fmt.Errorf("cannot read answer: %w", err)
+		return nil, fmt.Errorf("cannot read answer: %w", err)
 	}
-	return nil
+	return data, nil
+}
+
+// enrolment asks for the enrolment anew. The answer counts if a server has signed it: it says whom the proxy is to trust.
+func (u *uplink) enrolment(ctx context.Context, csr []byte) (answer wire.RefreshAnswer, err error) {
+	var sealed wire.SealedRefresh
+	asked, err := u.exchange(ctx, wire.ProxyRefreshSubject, wire.RefreshRequest{Version: wire.Version, Nonce: rand.Text(), Certificate: csr}, &sealed)
+	if err != nil {
+		return answer, err
+	}
+	var proof pki.Proof
+	if err := json.Unmarshal(sealed.Proof, &proof); err != nil {
+		return answer, errors.New("cannot believe the answer: no server has signed it")
+	}
+	if err := proof.VerifyBy(u.holding.servers, wire.ProvenRefresh(asked, sealed.Answer)); err != nil {
+		return answer, fmt.Errorf("cannot believe the answer: %w", err)
+	}
+	if err := json.Unmarshal(sealed.Answer, &answer); err != nil {
+		return answer, fmt.Errorf("cannot read answer: %w", err)
+	}
+	return answer, nil
 }
 
 // join passes on a host's request to join.
@@ -189,8 +217,8 @@ func (u *uplink) refresh(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, refreshTime)
 	defer cancel()
-	var answer wire.RefreshAnswer
-	if err := u.ask(ctx, wire.ProxyRefreshSubject, wire.RefreshRequest{Version: wire.Version, Certificate: csr}, &answer); err != nil {
+	answer, err := u.enrolment(ctx, csr)
+	if err != nil {
 		return err
 	}
 	switch {

@@ -3,11 +3,13 @@ package proxy
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"drover/internal/pki"
 	"drover/internal/wire"
 )
 
@@ -16,6 +18,9 @@ func watched(t *testing.T, h *holding, test func(u *uplink, s *servers, w *stree
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s, w := &servers{digest: "first"}, &street{joined: true}
+		if keeper, ok := keepers.Load(h.dir); ok {
+			s.keeper, _ = keeper.(*pki.Keeper)
+		}
 		u := newUplink(s, w, h, "test", slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
@@ -126,6 +131,41 @@ func TestRefresh(t *testing.T) {
 		s.set(func() { s.answer = wire.RefreshAnswer{Version: wire.Version, Error: "no"} })
 		if err := u.refresh(context.Background()); err == nil || err.Error() != "no" {
 			t.Errorf("a refusal is %v", err)
+		}
+	})
+}
+
+// TestAnEnrolmentThatNoServerHasSigned: whoever is between a proxy and its servers has it believe no other authority, and nothing of before.
+func TestAnEnrolmentThatNoServerHasSigned(t *testing.T) {
+	a, stranger := newAuthority(t), newAuthority(t)
+	h := joined(t, a)
+	next := a.enrolment(t, h.id, 3)
+	next.Digest = "second"
+	evil := a.enrolment(t, h.id, 3)
+	evil.Digest, evil.CA, evil.Hubs = "evil", stranger.keeper.CA(), []string{"192.0.2.66:7352"}
+	watched(t, h, func(u *uplink, s *servers, _ *street) {
+		s.set(func() { s.answer = wire.RefreshAnswer{Version: wire.Version, Enrolment: &next} })
+		if err := u.refresh(context.Background()); err != nil || h.enrolment().Digest != "second" {
+			t.Fatalf("what a server has signed is not taken: %v", err)
+		}
+		recorded := s.sent
+		for name, change := range map[string]func(){
+			"nobody":         func() { s.keeper = nil },
+			"a stranger":     func() { s.keeper = stranger.keeper },
+			"a server, once": func() { s.replay = recorded },
+		} {
+			own := s.keeper
+			s.set(func() {
+				change()
+				s.answer.Enrolment = &evil
+			})
+			if err := u.refresh(context.Background()); err == nil || !strings.Contains(err.Error(), "cannot believe the answer") {
+				t.Errorf("signed by %s: %v", name, err)
+			}
+			s.set(func() { s.keeper, s.replay = own, nil })
+		}
+		if got := h.enrolment(); got.Digest != "second" || got.CA == evil.CA {
+			t.Errorf("it goes by %q", got.Digest)
 		}
 	})
 }

@@ -35,7 +35,7 @@ func (s *Server) notes() []string {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), notesTime)
 	defer cancel()
-	list, err := s.store.ListWebhooks(ctx)
+	list, err := s.hooks.ListWebhooks(ctx)
 	if err != nil {
 		s.cfg.Log.WarnContext(ctx, "webhooks could not be listed", "error", err)
 		return notes

@@ -91,9 +91,13 @@ func (s *Server) identify(ctx context.Context) (id string, err error) {
 }
 
 // openCluster prepares to live with others. It is for after the directory was made and before the engine is.
-func (s *Server) openCluster(database string) {
+func (s *Server) openCluster(database string) error {
 	if !s.store.Shared() && len(s.cfg.NATS) == 0 && s.cfg.Cluster == "" {
-		return
+		return nil
+	}
+	secret, err := broker.FleetSecret(brokerDir(s.cfg.Dir), "what servers tell each other")
+	if err != nil {
+		return err
 	}
 	name, err := os.Hostname()
 	if err != nil {
@@ -101,7 +105,7 @@ func (s *Server) openCluster(database string) {
 	}
 	c := &cluster{s: s, id: rand.Text(), stale: map[string]bool{}, wake: make(chan struct{}, 1)}
 	c.hub = peers.New(peers.Config{
-		ID: c.id, Name: name, Build: s.cfg.Build, Database: database, Presence: s.directory, Now: s.clock.Now, Log: s.cfg.Log,
+		ID: c.id, Name: name, Build: s.cfg.Build, Database: database, Secret: secret, Presence: s.directory, Now: s.clock.Now, Log: s.cfg.Log,
 		Listener: peers.Listener{
 			Agents: c.reread, Tasks: func(ids []string) { s.engine.TasksEnded(ids) }, Events: func() { s.engine.EventsArrived() },
 			Webhooks: func() { s.sender.Changed() }, Missed: c.missed,
@@ -116,6 +120,7 @@ func (s *Server) openCluster(database string) {
 	}
 	s.directory.Share(func(agent string) { c.hub.TellAgents(agent) })
 	s.cluster = c
+	return nil
 }
 
 // shared is what the engine is told of others.

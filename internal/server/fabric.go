@@ -6,6 +6,7 @@ import (
 	"net"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"drover/internal/fabric"
@@ -115,7 +116,7 @@ func (s *Server) FabricURLs() []string {
 
 // serveFabric connects to the fabric, joins the other servers on it, and takes the reports of agents, until ctx ends.
 func (s *Server) serveFabric(ctx context.Context) error {
-	dial := fabric.DialConfig{Identity: s.broker.ServerIdentity(), Name: "server", Log: s.cfg.Log, OnConnected: s.connected}
+	dial := fabric.DialConfig{Identity: s.broker.ServerIdentity(), Name: "server", Log: s.cfg.Log, OnConnected: s.connected, Replies: mayReply}
 	if s.external != nil {
 		dial.URLs = s.external.URLs()
 		_, dial.TLS = s.joining.brokerTLS()
@@ -137,6 +138,14 @@ func (s *Server) serveFabric(ctx context.Context) error {
 	)
 }
 
+// mayReply reports whether a reply goes to the one who has asked. An agent and a proxy choose where they await it, and must not have the server
+// write to another's inbox. Their subjects name their area and their key; others are those of servers.
+func mayReply(subject, reply string) bool {
+	const parts, area, key = 6, 2, 4
+	words := strings.Split(subject, ".")
+	return len(words) != parts || strings.HasPrefix(reply, fabric.InboxPrefix(words[area], words[key])+".")
+}
+
 // connected is called whenever there is a link: agents may have lost theirs with it.
 func (s *Server) connected() {
 	s.directory.Linked(s.clock.Now())
@@ -145,7 +154,7 @@ func (s *Server) connected() {
 
 // serveReports takes the reports of agents over a link, until ctx ends.
 func (s *Server) serveReports(ctx context.Context, conn *fabric.Conn) error {
-	stop, err := conn.Serve(wire.AnyReportSubject, serverQueue, reportWorkers, s.report) //nolint:contextcheck // stop ends it
+	stop, err := conn.ServeEach(wire.AnyReportSubject, serverQueue, reportWorkers, s.report) //nolint:contextcheck // stop ends it
 	if err != nil {
 		return fmt.Errorf("cannot listen for reports: %w", err)
 	}
@@ -162,8 +171,8 @@ func (s *Server) report(ctx context.Context, subject string, data []byte) []byte
 		s.cfg.Log.WarnContext(ctx, "report refused", "error", err)
 		return nil
 	}
-	_, known := s.directory.ByKey(agent)
-	over, ok := s.reports.begin(ctx, agent, known, data)
+	a, known := s.directory.ByKey(agent)
+	over, ok := s.reports.begin(ctx, agent, known && a.Cloud == area, data)
 	if !ok {
 		s.cfg.Log.WarnContext(ctx, "report was dropped, as too many are worked on", "agent", agent)
 		return nil

@@ -12,6 +12,7 @@ import (
 
 	"drover/internal/fabric"
 	"drover/internal/server/apiv1"
+	"drover/internal/server/audit"
 	"drover/internal/server/enrol"
 	"drover/internal/server/store"
 	"drover/internal/wire"
@@ -19,6 +20,9 @@ import (
 
 // relayWorkers is how many hosts are let in at the same time through one proxy.
 const relayWorkers = 4
+
+// maxBuild is how much is kept of the version that a proxy tells, in bytes.
+const maxBuild = 128
 
 // proxyLink is the servers' side of the proxies: what each of them asks, and what their agents report.
 type proxyLink struct {
@@ -63,6 +67,8 @@ type subject struct {
 	queue   string
 	workers int
 	answer  fabric.Handler
+	// each says that of each agent one request is answered at a time.
+	each bool
 }
 
 // wanted are the subjects to listen on. A leaf node hears of nothing wider than what it has a right to, so each area and each proxy is
@@ -70,17 +76,17 @@ type subject struct {
 func (l *proxyLink) wanted() map[string]subject {
 	all := map[string]subject{}
 	for _, p := range l.all() {
-		all[wire.ReportsOf(p.Area)] = subject{serverQueue, reportWorkers, l.s.report}
+		all[wire.ReportsOf(p.Area)] = subject{serverQueue, reportWorkers, l.s.report, true}
 		all[wire.ProxyJoinSubject(p.Area, p.Key)] = subject{serverQueue, relayWorkers, func(ctx context.Context, _ string, data []byte) []byte {
 			return l.answer(l.join(ctx, p, data))
-		}}
+		}, false}
 		all[wire.ProxyRefreshSubject(p.Area, p.Key)] = subject{serverQueue, 1, func(ctx context.Context, _ string, data []byte) []byte {
-			return l.answer(l.refresh(ctx, p, data))
-		}}
+			return l.proven(data, l.answer(l.refresh(ctx, p, data)))
+		}, false}
 		// Each server hears each beat: every one of them says who is there.
 		all[wire.ProxyBeatSubject(p.Area, p.Key)] = subject{"", 1, func(_ context.Context, _ string, data []byte) []byte {
 			return l.answer(l.beat(p, data))
-		}}
+		}, false}
 	}
 	return all
 }
@@ -98,7 +104,11 @@ func (l *proxyLink) arrange() error {
 		if l.served[name] != nil {
 			continue
 		}
-		stop, err := l.conn.Serve(name, w.queue, w.workers, w.answer)
+		serve := l.conn.Serve
+		if w.each {
+			serve = l.conn.ServeEach
+		}
+		stop, err := serve(name, w.queue, w.workers, w.answer)
 		if err != nil {
 			return err
 		}
@@ -132,11 +142,22 @@ func (l *proxyLink) answer(v any) []byte {
 	return data
 }
 
+// proven signs what a proxy is answered to its question.
+func (l *proxyLink) proven(question, answer []byte) []byte {
+	proof, err := l.s.joining.fabric.Prove(wire.ProvenRefresh(question, answer))
+	if err != nil {
+		l.s.cfg.Log.Error("answer to a proxy could not be signed", "error", err)
+		return nil
+	}
+	return l.answer(wire.SealedRefresh{Answer: answer, Proof: l.answer(proof)})
+}
+
 func (l *proxyLink) beat(p store.Proxy, data []byte) wire.BeatAck {
 	var b wire.Beat
 	if err := json.Unmarshal(data, &b); err != nil {
 		l.s.cfg.Log.Warn("beat of a proxy was not understood", "proxy", p.Name, "error", err)
 	}
+	b.Build = audit.Clip(b.Build, maxBuild)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.beats[p.Key] = heard{at: time.Now(), Beat: b}
@@ -180,8 +201,9 @@ func (l *proxyLink) join(ctx context.Context, p store.Proxy, data []byte) wire.R
 	if err == nil && q.Version > wire.Version {
 		err = wire.ErrVersion
 	}
+	var remote netip.Addr
 	if err == nil {
-		_, err = netip.ParseAddr(q.Remote) // it goes into the record
+		remote, err = netip.ParseAddr(q.Remote)
 	}
 	if err != nil || handler == nil {
 		l.s.cfg.Log.WarnContext(ctx, "request to join could not be taken from a proxy", "proxy", p.Name, "error", err)
@@ -192,7 +214,7 @@ func (l *proxyLink) join(ctx context.Context, p store.Proxy, data []byte) wire.R
 	if err != nil { // both are constants
 		return wire.RelayedAnswer{Version: wire.Version, Status: http.StatusInternalServerError}
 	}
-	req.RemoteAddr = net.JoinHostPort(q.Remote, "0")
+	req.RemoteAddr = net.JoinHostPort(remote.WithZone("").String(), "0") // it goes into the record, and a zone may be of any length
 	req.Header.Set("Content-Type", "application/json")
 	w := &recorded{header: http.Header{}, answer: wire.RelayedAnswer{Version: wire.Version, Status: http.StatusOK, Header: map[string]string{}}}
 	handler.ServeHTTP(w, req)

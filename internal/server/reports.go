@@ -27,15 +27,13 @@ const (
 	mostShares = 100_000
 )
 
-// reports lets in those that are worked on. Of one agent there is one at a time: whoever sends another one before that is answered is no
-// agent of ours, and must not have the places of others.
+// reports lets in those that are worked on. Of one agent there is one at a time (fabric.Conn.ServeEach).
 type reports struct {
 	room *semaphore.Weighted
 	// turns are the places of those who tell too much.
 	turns chan struct{}
 
 	mu     sync.Mutex
-	busy   map[string]bool // by agent
 	shares map[string]*rate.Limiter
 	// waiting are for a turn, and bytes are those of their reports.
 	waiting, bytes int
@@ -44,12 +42,12 @@ type reports struct {
 func newReports() *reports {
 	return &reports{
 		room: semaphore.NewWeighted(roomOfReports), turns: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1)),
-		busy: map[string]bool{}, shares: map[string]*rate.Limiter{},
+		shares: map[string]*rate.Limiter{},
 	}
 }
 
-// begin lets in a report of an agent, unless another one is worked on, or too many wait whose agents tell too much. It blocks for roomTime at
-// most. over has to be called then. All agents that are not known share what one of them may tell.
+// begin lets in a report of an agent, unless too many wait whose agents tell too much. It blocks for roomTime at most. over has to be called
+// then. All agents that are not known, in the area that a report comes from, share what one of them may tell.
 func (r *reports) begin(ctx context.Context, agent string, known bool, report []byte) (over func(), ok bool) {
 	weight := wire.Weight(report)
 	inTurn, ok := r.take(agent, known, weight, len(report))
@@ -60,35 +58,23 @@ func (r *reports) begin(ctx context.Context, agent string, known bool, report []
 	defer cancel()
 	if !inTurn {
 		if r.room.Acquire(ctx, weight) != nil {
-			r.end(agent)
 			return nil, false
 		}
-		return func() {
-			r.room.Release(weight)
-			r.end(agent)
-		}, true
+		return func() { r.room.Release(weight) }, true
 	}
 	defer r.wait(-1, -len(report))
 	select {
 	case r.turns <- struct{}{}:
-		return func() {
-			<-r.turns
-			r.end(agent)
-		}, true
+		return func() { <-r.turns }, true
 	case <-ctx.Done():
-		r.end(agent)
 		return nil, false
 	}
 }
 
-// take notes that a report of an agent is worked on, and says whether it has to wait for its turn, which is counted. It returns false where
-// it must not even wait.
+// take says whether a report has to wait for its turn, which is counted. It returns false where it must not even wait.
 func (r *reports) take(agent string, known bool, weight int64, bytes int) (inTurn, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.busy[agent] {
-		return false, false
-	}
 	inTurn = weight > shareOfReports || !r.share(agent, known).AllowN(time.Now(), int(weight))
 	if inTurn {
 		if r.waiting == waitInTurn || r.bytes+bytes > bytesInTurn {
@@ -97,7 +83,6 @@ func (r *reports) take(agent string, known bool, weight int64, bytes int) (inTur
 		r.waiting++
 		r.bytes += bytes
 	}
-	r.busy[agent] = true
 	return inTurn, true
 }
 
@@ -107,12 +92,6 @@ func (r *reports) wait(reports, bytes int) {
 	defer r.mu.Unlock()
 	r.waiting += reports
 	r.bytes += bytes
-}
-
-func (r *reports) end(agent string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.busy, agent)
 }
 
 // share returns what an agent may tell; the caller holds the lock.

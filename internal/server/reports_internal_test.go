@@ -11,25 +11,6 @@ import (
 	"drover/internal/wire"
 )
 
-// TestOneReportOfAnAgentAtATime: what an agent sends beside it has no place, and others have.
-func TestOneReportOfAnAgentAtATime(t *testing.T) {
-	r, report := newReports(), []byte("{}")
-	over, ok := r.begin(t.Context(), "one", true, report)
-	if !ok {
-		t.Fatal("the first one is not let in")
-	}
-	if _, ok := r.begin(t.Context(), "one", true, report); ok {
-		t.Error("a second one is let in")
-	}
-	if _, ok := r.begin(t.Context(), "two", true, report); !ok {
-		t.Error("another agent's is not let in")
-	}
-	over()
-	if _, ok := r.begin(t.Context(), "one", true, report); !ok {
-		t.Error("the next one is not let in")
-	}
-}
-
 // TestAgentsThatTellTooMuch wait for their turn, not too many of them, and keep nobody else waiting.
 func TestAgentsThatTellTooMuch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -90,6 +90,7 @@ type Server struct {
 	gate      *gate.Gate
 	audit     *audit.Recorder
 	sender    *webhook.Sender
+	hooks     *hooks
 	metrics   *metrics.Metrics
 	doors
 	keys    *keyring.Ring
@@ -160,7 +161,9 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if s.joining != nil {
 		s.directory.AdmitOnly()
 	}
-	s.openCluster(database)
+	if err := s.openCluster(database); err != nil {
+		return nil, err
+	}
 	s.link.area = s.areaOf
 	if err := s.directory.Load(ctx); err != nil {
 		return nil, err
@@ -169,9 +172,12 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 		return nil, err
 	}
 	s.engine = engine.New(engine.Config{Store: s.store, Directory: s.directory, Link: orders, Key: s.keys.ManifestKey(), Guard: engine.Guard{Trust: s.trust.renew, Trusts: s.trust.trusts, Cloned: s.cloned}, Now: s.clock.Now, Shared: s.cluster.shared(), Log: cfg.Log})
-	s.sender = webhook.New(webhook.Config{Store: s.store, Hosts: s.directory, Now: s.clock.Wall, Log: cfg.Log})
+	if s.hooks, err = newHooks(s.store, cfg.Dir); err != nil {
+		return nil, err
+	}
+	s.sender = webhook.New(webhook.Config{Store: s.hooks, Hosts: s.directory, Now: s.clock.Wall, Log: cfg.Log})
 	s.metrics.Show(metrics.Sources{
-		Store: s.store, Agents: s.directory, Webhooks: s.sender, Waiting: s.engine.Waiting, Certificates: s.joining.certificates,
+		Store: s.hooks, Agents: s.directory, Webhooks: s.sender, Waiting: s.engine.Waiting, Certificates: s.joining.certificates,
 		Servers: s.cluster.servers, Skew: s.clock.Skew, ClocksOff: s.clocksOff, Proxies: s.countProxies, Now: s.clock.Wall, Log: cfg.Log,
 	})
 	if err := s.openDesk(ctx); err != nil {

@@ -16,11 +16,18 @@ const spareFor = time.Minute
 // strangerMessage tells of a host that has not joined; each of them tries for ever.
 const strangerMessage = "report of an agent that is not in the register was refused"
 
-// mostTroubles is how many troubles are remembered; beyond that all are forgotten.
-const mostTroubles = 10_000
+const (
+	// saidAtOnce is how often each message about one agent or proxy is told in forgetSpeakers, before it is told once in spareFor about all of
+	// them: they may give cause as often as they like.
+	saidAtOnce     = 10
+	forgetSpeakers = 24 * time.Hour
+	// mostSpeakers is how many of these are told apart.
+	mostSpeakers = 10_000
+)
 
-// sparing is a handler that tells of a database that fails, of hosts that are not known, and of the same about one agent, once in spareFor, with
-// how many lines it has left out: without a database whatever a server does fails, and an agent can be wrong as often as it likes.
+// sparing is a handler that tells of a database that fails, and of hosts that are not known, once in spareFor, with how many lines it has left
+// out: whatever a server does then fails, for each of its agents. What
+// one agent gives cause for again and again it tells so often, and rarely then.
 type sparing struct {
 	slog.Handler
 	spared *spared
@@ -31,15 +38,21 @@ type spared struct {
 	mu   sync.Mutex
 	told map[string]time.Time
 	left map[string]int
+	// times is how often messages were told about one since counted.
+	times   map[string]int
+	counted time.Time
 }
 
 func newSparing(h slog.Handler) sparing {
-	return sparing{h, &spared{told: map[string]time.Time{}, left: map[string]int{}}}
+	return sparing{h, &spared{told: map[string]time.Time{}, left: map[string]int{}, times: map[string]int{}}}
 }
 
 // Handle implements slog.Handler.
 func (s sparing) Handle(ctx context.Context, record slog.Record) error {
 	trouble := troubleOf(record)
+	if trouble == "" {
+		trouble = s.spared.repeats(record)
+	}
 	if trouble == "" {
 		return s.Handler.Handle(ctx, record)
 	}
@@ -66,23 +79,18 @@ func (s sparing) WithGroup(name string) slog.Handler {
 
 // troubleOf names the trouble that a record is about; empty for one that is told of each time.
 func troubleOf(record slog.Record) (trouble string) {
-	if record.Level < slog.LevelInfo {
+	if record.Level < slog.LevelWarn {
 		return ""
 	}
-	worse := record.Level >= slog.LevelWarn
 	record.Attrs(func(a slog.Attr) bool {
-		if err, is := a.Value.Any().(error); is && worse {
+		if err, is := a.Value.Any().(error); is {
 			if _, failed := errors.AsType[*store.Failure](err); failed {
 				trouble = "database"
-				return false
 			}
 		}
-		if a.Key == "agent" {
-			trouble = record.Message + " " + a.Value.String()
-		}
-		return true
+		return trouble == ""
 	})
-	if record.Message == strangerMessage && trouble != "database" {
+	if trouble == "" && record.Message == strangerMessage {
 		trouble = "strangers"
 	}
 	return trouble
@@ -96,11 +104,35 @@ func (s *spared) tells(trouble string, now time.Time) (left int, tell bool) {
 		s.left[trouble]++
 		return 0, false
 	}
-	if len(s.told) >= mostTroubles {
-		clear(s.told)
-		clear(s.left)
-	}
 	left = s.left[trouble]
 	s.told[trouble], s.left[trouble] = now, 0
 	return left, true
+}
+
+// repeats names what was told too often about an agent or a proxy; empty for what is told each time.
+func (s *spared) repeats(record slog.Record) string {
+	speaker := ""
+	record.Attrs(func(a slog.Attr) bool {
+		if a.Key == "agent" || a.Key == "proxy" || a.Key == "subject" {
+			speaker = a.Value.String()
+		}
+		return speaker == ""
+	})
+	if speaker == "" || record.Level < slog.LevelInfo {
+		return ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if record.Time.Sub(s.counted) >= forgetSpeakers {
+		s.counted = record.Time
+		clear(s.times)
+	}
+	name := record.Message + "\n" + speaker
+	if _, known := s.times[name]; !known && len(s.times) >= mostSpeakers { // they are made up
+		name = record.Message
+	}
+	if s.times[name]++; s.times[name] <= saidAtOnce {
+		return ""
+	}
+	return record.Message
 }

@@ -42,3 +42,39 @@ func TestOneLineAMinute(t *testing.T) {
 		}
 	})
 }
+
+// TestWhatOneSaysAgainAndAgain: an agent that says what is worth a line without end gets some lines, and others have theirs; those who are made
+// up get no more than there are agents.
+func TestWhatOneSaysAgainAndAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text strings.Builder
+		log := slog.New(newSparing(slog.NewTextHandler(&text, nil)))
+		lines := func(fn func()) int {
+			text.Reset()
+			fn()
+			return strings.Count(text.String(), "\n")
+		}
+		many := lines(func() {
+			for range 10_000 {
+				log.Warn("report refused", "agent", "evil")
+			}
+		})
+		few := lines(func() {
+			for range 5 {
+				log.Warn("report refused", "agent", "good")
+			}
+		})
+		made := lines(func() {
+			for i := range 100_000 {
+				log.Warn("report refused", "agent", fmt.Sprint(i))
+			}
+		})
+		if many > 30 || few != 5 || made > 11_000 {
+			t.Errorf("there are %d lines of one, %d of another and %d of many who are made up", many, few, made)
+		}
+		time.Sleep(2 * time.Minute)
+		if again := lines(func() { log.Warn("report refused", "agent", "evil") }); again != 1 || !strings.Contains(text.String(), "left_out=") {
+			t.Errorf("later there are %d lines: %s", again, text.String())
+		}
+	})
+}

@@ -14,6 +14,8 @@ const (
 	MaxSpec = 512 << 10
 	// MaxWeight is the largest Weight of a report or a receipt.
 	MaxWeight = 16 << 20
+	// maxName is the longest session, place, proof and name of what is trusted in a report, in bytes: they are remembered, and compared.
+	maxName = 255
 	// maxEntries is how many entries of a kind a report may have, or a receipt: twice what agents and servers put there.
 	maxEntries = 1000
 )
@@ -72,6 +74,9 @@ func ReadReport(data []byte) (*Report, error) {
 	}
 	if r.Version > Version {
 		return nil, fmt.Errorf("cannot read report: %w", ErrVersion)
+	}
+	if held := r.Trust; max(len(r.Session), len(r.Place), len(r.Proof)) > maxName || held != nil && len(held.Digest) > maxName {
+		return nil, fmt.Errorf("cannot read report: its session, its place or what it names is longer than %d bytes", maxName)
 	}
 	return &r, nil
 }

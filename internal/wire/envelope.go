@@ -24,6 +24,9 @@ type Signature struct {
 	Signature []byte `json:"signature"`
 }
 
+// maxValues is more than there are values in an envelope, as count counts them: two in each signature, and some.
+const maxValues = 8 + 4*maxSeals
+
 // Seal encodes and signs a manifest with the server's operation key, and with the others where there are any.
 func Seal(m Manifest, key nkeys.KeyPair, others ...nkeys.KeyPair) ([]byte, error) {
 	m.Version = Version
@@ -60,8 +63,12 @@ var (
 // not look at Expires: an order that was already accepted may still be asked about.
 func Open(data []byte, pinned []string, agent string) (*Manifest, error) {
 	var e Envelope
-	if _, objects, _ := count(data); objects > 1+maxSeals {
-		return nil, fmt.Errorf("cannot read envelope: it has %d parts, expected at most %d", objects, 1+maxSeals)
+	// Nobody has signed it yet, as far as is known.
+	if len(data) > MaxMessage {
+		return nil, fmt.Errorf("cannot read envelope of %d bytes: expected at most %d", len(data), MaxMessage)
+	}
+	if values, _, _ := count(data); values > maxValues {
+		return nil, fmt.Errorf("cannot read envelope: it has %d parts, expected at most %d", values, maxValues)
 	}
 	if err := json.Unmarshal(data, &e); err != nil {
 		return nil, fmt.Errorf("cannot read envelope: %w", err)

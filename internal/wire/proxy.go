@@ -1,6 +1,9 @@
 package wire
 
-import "strconv"
+import (
+	"encoding/json"
+	"strconv"
+)
 
 // A proxy joins an area that has no route to the servers. It carries the messages of its agents without reading them; what it has to say
 // for itself goes by subjects of its own.
@@ -78,8 +81,10 @@ const ProofHeader = "Drover-Proof"
 const proofDomain = "drover joined 1\n"
 
 // Proven is what a server signs of an answer that a proxy passes on: the answer, and the request so that it is good for no other.
-func Proven(request, answer []byte) []byte {
-	data := append([]byte(proofDomain), strconv.Itoa(len(request))...)
+func Proven(request, answer []byte) []byte { return proven(proofDomain, request, answer) }
+
+func proven(domain string, request, answer []byte) []byte {
+	data := append([]byte(domain), strconv.Itoa(len(request))...)
 	data = append(append(data, '\n'), request...)
 	return append(data, answer...)
 }
@@ -87,6 +92,8 @@ func Proven(request, answer []byte) []byte {
 // RefreshRequest asks for a proxy's enrolment anew.
 type RefreshRequest struct {
 	Version int `json:"version"`
+	// Nonce makes each question another one, so that no answer to an earlier one is taken.
+	Nonce string `json:"nonce"`
 	// Certificate, when set, asks for another certificate too: a PKCS #10 request in DER.
 	Certificate []byte `json:"certificate,omitempty"`
 }
@@ -97,6 +104,19 @@ type RefreshAnswer struct {
 	Error     string          `json:"error,omitempty"`
 	Enrolment *ProxyEnrolment `json:"enrolment,omitempty"`
 }
+
+// SealedRefresh is a RefreshAnswer as it travels: its exact bytes, and a server's proof of ProvenRefresh. What passes a broker that is somebody
+// else's must not have a proxy believe another authority.
+type SealedRefresh struct {
+	Answer []byte          `json:"answer"`
+	Proof  json.RawMessage `json:"proof"`
+}
+
+// refreshDomain begins what is signed, so that the signature is good for nothing else.
+const refreshDomain = "drover refreshed 1\n"
+
+// ProvenRefresh is what a server signs of an answer to a RefreshRequest: the answer, and the request so that it is good for no other.
+func ProvenRefresh(request, answer []byte) []byte { return proven(refreshDomain, request, answer) }
 
 // Beat is what a proxy tells of itself every few seconds.
 type Beat struct {

@@ -36,7 +36,7 @@ func (f *fleet) enrolment(name string) wire.Enrolment {
 	return harness.Enrolment(f.T, f.AgentDir(name))
 }
 
-// insider is somebody with every right on the fabric: who has stolen the key of its account.
+// insider is somebody with every right on the fabric: who has stolen the key of its account. Replies reach him as they reach an agent.
 func (f *fleet) insider(e wire.Enrolment) *nats.Conn {
 	f.T.Helper()
 	account, err := fabric.LoadOrCreateKey(filepath.Join(f.ServerDir(), "server", "broker", "account.nk"), nkeys.PrefixByteAccount)
@@ -59,7 +59,12 @@ func (f *fleet) insider(e wire.Enrolment) *nats.Conn {
 	if err != nil {
 		f.T.Fatal(err)
 	}
-	conn, err := nats.Connect(e.URLs[0], nats.Secure(trust), nats.TLSHandshakeFirst(), nats.UserJWT(func() (string, error) { return token, nil }, user.Sign))
+	agent, err := jwt.DecodeUserClaims(e.JWT)
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	conn, err := nats.Connect(e.URLs[0], nats.Secure(trust), nats.TLSHandshakeFirst(), nats.UserJWT(func() (string, error) { return token, nil }, user.Sign),
+		nats.CustomInboxPrefix(fabric.InboxPrefix(strconv.Itoa(e.Cloud), agent.Subject)))
 	if err != nil {
 		f.T.Fatal(err)
 	}

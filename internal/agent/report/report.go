@@ -371,8 +371,12 @@ func (r *Reporter) estranged(s wire.Stranger) {
 // errRefused says that a server has answered, and has not taken the report.
 var errRefused = errors.New("the server has not taken it")
 
-// longestProof is how much of what the server says is repeated, in bytes.
-const longestProof = 100
+const (
+	// longestProof is how much of what the server says is repeated, in bytes.
+	longestProof = 100
+	// longestComplaint is how much is logged of what nobody has signed.
+	longestComplaint = 1 << 10
+)
 
 // answered takes in the server's answer, which is signed where the report was. Of another anybody on the way may be the author: that may ask
 // for something, bring what is sealed, or be an error; and none of it is believed.
@@ -382,6 +386,7 @@ func (r *Reporter) answered(b batch, reply []byte, signed bool) error {
 		return fmt.Errorf("cannot read answer: %w", err)
 	}
 	if !signed {
+		ack.Error = ack.Error[:min(len(ack.Error), longestComplaint)]
 		ack = wire.ReportAck{At: ack.At, Hello: ack.Hello, Prove: ack.Prove, Error: ack.Error, Trust: ack.Trust}
 	}
 	if r.cfg.Answered != nil {

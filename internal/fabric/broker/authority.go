@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -19,7 +21,7 @@ import (
 )
 
 const (
-	agentSubscriptions = 64              // at one time, of one agent
+	agentSubscriptions = 16              // at one time, of one agent
 	answerWithin       = 2 * time.Minute // after that an agent may no longer answer a request
 	answers            = 4               // to one request: the broker counts a further delivery of it to the same agent as one
 )
@@ -336,4 +338,23 @@ func AccountKey(dir string) (string, error) {
 		return "", err
 	}
 	return key.PublicKey()
+}
+
+// FleetSecret returns what only those have who have the keys in a directory, the servers of a fleet: a secret for what they say to each other,
+// derived from that of the account.
+func FleetSecret(dir, purpose string) ([]byte, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("cannot read account key: %w", err)
+	}
+	key, err := fabric.LoadOrCreateKey(filepath.Join(dir, "account.nk"), nkeys.PrefixByteAccount)
+	if err != nil {
+		return nil, err
+	}
+	seed, err := key.Seed()
+	if err != nil {
+		return nil, fmt.Errorf("cannot read account key: %w", err)
+	}
+	mac := hmac.New(sha256.New, seed)
+	_, _ = mac.Write([]byte(purpose)) // it never fails
+	return mac.Sum(nil), nil
 }

@@ -118,6 +118,7 @@ func (e endpoint) startOn(port int, configure func() (*server.Options, error)) (
 		shutdown(srv)
 		return nil, 0, err
 	}
+	go thin(srv, e.log)
 	return srv, chosen, nil
 }
 

@@ -59,9 +59,12 @@ type exitView struct {
 	At     *time.Time `json:"at,omitempty"`
 }
 
-// instant returns Unix milliseconds as a time; 0 is never.
+// lastMoment is the last one that can be written, in Unix seconds: the end of the year 9999. Hosts may tell of later ones.
+const lastMoment = 253402300799
+
+// instant returns Unix milliseconds as a time; 0 is never, and so is what cannot be written.
 func instant(milliseconds int64) *time.Time {
-	if milliseconds <= 0 {
+	if milliseconds <= 0 || milliseconds > lastMoment*1000 {
 		return nil
 	}
 	t := time.UnixMilli(milliseconds).UTC()
@@ -72,7 +75,7 @@ func (h *Handler) viewEvent(s *store.StoredEvent, host hostView) eventView {
 	host.LastSeen = nil // an event stays as it was
 	e := &s.Event
 	v := eventView{
-		Cursor: s.Cursor, At: time.UnixMilli(e.At).UTC(), ReceivedAt: s.Received, Host: host,
+		Cursor: s.Cursor, At: time.UnixMilli(min(e.At, lastMoment*1000)).UTC(), ReceivedAt: s.Received, Host: host,
 		Namespace: e.Process.Namespace, Name: e.Process.Name, Kind: e.Kind, From: e.From, To: e.To, Actor: e.Actor,
 		eventDetail: eventDetail{
 			PID: e.PID, RunSeconds: float64(e.RunTime) / 1000, Output: e.Output, Attempt: e.Attempt, Breach: e.Breach,

@@ -94,9 +94,9 @@ type instanceView struct {
 	Health    string     `json:"health,omitempty"`
 }
 
-// moment returns Unix seconds as a time; 0 is never.
+// moment returns Unix seconds as a time; 0 is never, and so is what cannot be written.
 func moment(seconds int64) *time.Time {
-	if seconds <= 0 {
+	if seconds <= 0 || seconds > lastMoment {
 		return nil
 	}
 	t := time.Unix(seconds, 0).UTC()

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"drover/internal/process"
+	"drover/internal/wire"
 )
 
 // How much of what an agent says is kept; texts in bytes. Agents cut most of it to half or less; this is for one that does not. Of a long
@@ -26,9 +27,19 @@ const (
 	maxFiles = 256
 	// maxSamples is for the samples and the scores of a breach.
 	maxSamples = 100
+	// maxStatus is how many bytes the texts of a status may take together; of one that has more the proofs are left out.
+	maxStatus = 2*maxText + 4*maxSaid
 	// maxEvent is the longest event as it is stored; one that is longer loses its proofs.
 	maxEvent = 16 << 10
 )
+
+// shortHello returns an introduction whose texts are not too long, as far as they are kept.
+func shortHello(h wire.Hello) wire.Hello {
+	h.IP, h.ID, h.Build, h.Name = shortWord(h.IP), shortWord(h.ID), shortWord(h.Build), shortWord(h.Name)
+	h.Policy = ends(h.Policy, maxSaid)
+	h.Host.OS, h.Host.Arch = shortWord(h.Host.OS), shortWord(h.Host.Arch)
+	return h
+}
 
 // shortened returns an outcome whose texts are not too long.
 func shortened(o process.Outcome) process.Outcome {
@@ -60,7 +71,29 @@ func shortenedStatus(s process.Status) process.Status {
 		d := &s.Config[i]
 		d.Path, d.Want, d.Have, d.Problem = ends(d.Path, maxPath), shortWord(d.Want), shortWord(d.Have), shortWord(d.Problem)
 	}
+	if sizeOf(&s) > maxStatus {
+		s.Message, s.Instance.Cmdline = ends(s.Message, maxSaid), ends(s.Instance.Cmdline, maxSaid)
+		s.Cause.Evidence, s.Further, s.Config = nil, nil, s.Config[:min(len(s.Config), maxList)]
+	}
 	return s
+}
+
+// sizeOf is about how many bytes the texts of a status take.
+func sizeOf(s *process.Status) int {
+	size := len(s.Message) + len(s.Instance.Cmdline)
+	for _, cause := range append([]process.Cause{s.Cause}, s.Further...) {
+		size += len(cause.Text)
+		for _, text := range cause.Evidence {
+			size += len(text)
+		}
+	}
+	for i := range s.Runs {
+		size += len(s.Runs[i].Output)
+	}
+	for i := range s.Config {
+		size += len(s.Config[i].Path)
+	}
+	return size
 }
 
 func shortAnswer(a *process.Answer) *process.Answer {

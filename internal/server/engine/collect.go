@@ -75,7 +75,7 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte, signe
 		ack.Desired, err = c.take(ctx, agent, r)
 		_, full := errors.AsType[*store.FullError](err)
 		_, tooMany := errors.AsType[*tooManyError](err)
-		if full || tooMany || errors.Is(err, store.ErrTooManyProcesses) { // all of it comes again, and callers need not wait for that
+		if full || tooMany || errors.Is(err, store.ErrTooManyProcesses) || errors.Is(err, store.ErrTooMuch) { // all of it comes again, and callers need not wait for that
 			err = errors.Join(err, c.progress(ctx, agent, r.Progress))
 		}
 		if err == nil {
@@ -131,14 +131,14 @@ func (c *collector) take(ctx context.Context, agent string, r *wire.Report) (des
 	if err := c.introduced(ctx, agent, r.Hello.Groups); err != nil {
 		return nil, err
 	}
-	c.directory.Introduced(agent, factsOf(*r.Hello, r.Place), c.clock.now())
+	c.directory.Introduced(agent, factsOf(shortHello(*r.Hello), r.Place), c.clock.now())
 	c.returned(agent)
 	return desired, nil
 }
 
 func factsOf(h wire.Hello, place string) fleet.Facts {
 	facts := fleet.Facts{OS: h.Host.OS, Arch: h.Host.Arch, CPUs: h.Host.CPUs, Memory: h.Host.Memory, Place: place, Policy: h.Policy}
-	if h.Started > 0 {
+	if h.Started > 0 && h.Started <= lastMoment {
 		facts.Started = time.Unix(h.Started, 0)
 	}
 	return facts
@@ -148,7 +148,7 @@ func factsOf(h wire.Hello, place string) fleet.Facts {
 // into another. A name that another agent holds is not given to it, but its results still count.
 func (c *collector) join(ctx context.Context, agent, place string, h wire.Hello) error {
 	now := c.clock.now()
-	h.Build, h.Name, h.IP, h.ID = shortWord(h.Build), shortWord(h.Name), shortWord(h.IP), shortWord(h.ID)
+	h = shortHello(h)
 	a, known := c.directory.ByKey(agent)
 	if !known {
 		a = store.Agent{Key: agent, Cloud: h.Cloud, Created: now}
@@ -183,7 +183,12 @@ func (c *collector) observe(ctx context.Context, from store.ReportMark, r *wire.
 	}
 	rows := make([]store.Observed, 0, len(r.Observed))
 	var gone []store.Removal
+	strange := 0
 	for _, o := range r.Observed {
+		if process.ValidateID(o.Process) != nil { // no caller can have asked for it
+			strange++
+			continue
+		}
 		if o.Status.Revision > math.MaxInt64 {
 			o.Status.Revision = 0 // the agent is out of its mind
 		}
@@ -192,6 +197,9 @@ func (c *collector) observe(ctx context.Context, from store.ReportMark, r *wire.
 		} else {
 			rows = append(rows, store.Observed{Agent: agent, Process: o.Process, Status: shortenedStatus(o.Status), Spec: o.Spec})
 		}
+	}
+	if strange > 0 {
+		c.log.WarnContext(ctx, "states of processes whose names nobody can give were dropped", "agent", agent, "states", strange)
 	}
 	if r.Hello != nil {
 		var keep []process.ID
@@ -214,7 +222,7 @@ func (c *collector) history(ctx context.Context, agent string, all []process.Eve
 	}
 	now := c.clock.now()
 	events, old, strange := make([]process.Event, 0, len(all)), 0, 0
-	oldest := now.Add(-c.kept).UnixMilli()
+	oldest, latest := now.Add(-c.kept).UnixMilli(), now.Add(clocksApart).UnixMilli()
 	for i := range all {
 		e, ok := shortEvent(all[i])
 		switch {
@@ -223,6 +231,9 @@ func (c *collector) history(ctx context.Context, agent string, all []process.Eve
 		case e.At < oldest:
 			old++
 		default:
+			if e.At > latest { // no later event may seem to come before it
+				e.At = now.UnixMilli()
+			}
 			events = append(events, e)
 		}
 	}
@@ -250,6 +261,12 @@ func (c *collector) history(ctx context.Context, agent string, all []process.Eve
 	}
 	return nil
 }
+
+// lastMoment is the last one that can be written, in Unix seconds: the end of the year 9999. Servers tell each other what agents say.
+const lastMoment = 253402300799
+
+// clocksApart is how far the clock of a host may be ahead for its events to have its time, and not that of the server.
+const clocksApart = 24 * time.Hour
 
 // maxSeq is the greatest number of an event.
 const maxSeq = math.MaxInt64

@@ -143,6 +143,7 @@ type Engine struct {
 	collect  *collector
 	sweep    *sweeper
 	clean    *cleaner
+	restores *shares
 }
 
 // New returns an engine. It does nothing on its own before Run.
@@ -150,6 +151,7 @@ func New(c Config) *Engine {
 	c.setDefaults()
 	e := &Engine{store: c.Store, clock: clock{c.Now}, shared: c.Shared, waiters: newWaiters(), audience: newAudience()}
 	e.room = newRoom(c, e.clock)
+	e.restores = newShares(restoreBurst, restoreRate)
 	e.receipts = newReceipts(c)
 	told := newOutcomes(c.Store, e.finished)
 	e.dispatch = newDispatcher(c, e.clock, e.receipts, told)
@@ -157,7 +159,7 @@ func New(c Config) *Engine {
 	e.collect = &collector{
 		store: c.Store, clock: e.clock, directory: c.Directory, log: c.Log,
 		begun: e.sweep.wake.raise, outcomes: told, returned: e.dispatch.returned, happened: e.happened,
-		introduced: e.restore, settled: e.receipts.settled, guard: c.Guard, kept: c.EventRetention, shares: newShares(),
+		introduced: e.restore, settled: e.receipts.settled, guard: c.Guard, kept: c.EventRetention, shares: newShares(eventBurst, eventRate),
 		reconcile: (&reconciler{store: c.Store, clock: e.clock, key: c.Key, log: c.Log}).answer,
 	}
 	e.clean = &cleaner{

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"drover/internal/process"
 	"drover/internal/server/store"
@@ -57,6 +58,11 @@ func (e *Engine) restore(ctx context.Context, agent string, has map[string]strin
 		})
 	}
 	if len(t.Requests) == 0 {
+		return nil
+	}
+	if wait := e.restores.take(agent, len(t.Requests), e.clock.now()); wait > 0 {
+		e.collect.log.WarnContext(ctx, "process groups were not restored: this host has said too often that it has others", "agent", agent,
+			"namespaces", len(t.Requests), "again_in", wait.Round(time.Second))
 		return nil
 	}
 	row := store.AuditRow{

@@ -28,7 +28,7 @@ var errStranger = errors.New("another host uses the same key")
 func (c *collector) belongs(ctx context.Context, agent string, r *wire.Report, signed bool, now time.Time, ack *wire.ReportAck) bool {
 	by := fleet.Claimant{Place: r.Place, Session: r.Session, Introduces: r.Hello != nil, Proof: r.Proof}
 	if by.Introduces {
-		by.Name = r.Hello.Name
+		by.Name = shortWord(r.Hello.Name)
 		if c.directory.Elsewhere(agent, by.Place, now) && c.outrun(ctx, agent, by.Session, ack) {
 			return false
 		}

@@ -2,10 +2,12 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -226,7 +228,7 @@ func TestShareOf(t *testing.T) {
 
 // TestEventsHaveARate: whoever tells too many comes again with them, and nobody else has to.
 func TestEventsHaveARate(t *testing.T) {
-	s, now := newShares(), time.Unix(1e9, 0)
+	s, now := newShares(eventBurst, eventRate), time.Unix(1e9, 0)
 	told := 0
 	for s.take("loud", 500, now) == 0 {
 		told += 500
@@ -266,5 +268,34 @@ func TestDefaults(t *testing.T) {
 	got := fmt.Sprint(c.Retention, c.AuditRetention, c.EventRetention, c.RemovalRetention, c.MostEvents, c.SendTimeout, c.Parallel)
 	if want := fmt.Sprint(168*time.Hour, 2160*time.Hour, 672*time.Hour, 2160*time.Hour, 1000000, time.Minute, 1024); got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// TestALongStatus: all texts of a status together take no more than some, whatever it has most of.
+func TestALongStatus(t *testing.T) {
+	long := strings.Repeat("x", maxSaid)
+	cause := process.Cause{Text: long, Evidence: slices.Repeat([]string{long}, maxList)}
+	s := process.Status{
+		Message: strings.Repeat("x", maxText), Cause: cause, Further: slices.Repeat([]process.Cause{cause}, maxList),
+		Runs: slices.Repeat([]process.Run{{Output: long}}, maxList), Config: slices.Repeat([]process.Drift{{Path: long}}, maxFiles),
+	}
+	s.Instance.Cmdline = s.Message
+	short := shortenedStatus(s)
+	if size := sizeOf(&short); size > maxStatus {
+		t.Errorf("%d bytes are left", size)
+	}
+	s.Cause, s.Further, s.Config = process.Cause{Text: "why", Evidence: []string{"proof"}}, nil, nil
+	s.Runs = s.Runs[:2]
+	if short := shortenedStatus(s); short.Message != s.Message || len(short.Cause.Evidence) != 1 {
+		t.Errorf("of a status that agents tell, %d bytes and %v are left", len(short.Message), short.Cause)
+	}
+}
+
+// TestFactsCanBeWritten: what one agent says of its start does not keep servers from telling each other of all.
+func TestFactsCanBeWritten(t *testing.T) {
+	for _, started := range []int64{math.MinInt64, 0, 1, lastMoment, lastMoment + 1, math.MaxInt64} {
+		if _, err := json.Marshal(factsOf(wire.Hello{Started: started}, "place")); err != nil {
+			t.Errorf("%d: %v", started, err)
+		}
 	}
 }

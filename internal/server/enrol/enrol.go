@@ -174,7 +174,7 @@ func (d *Desk) Join(ctx context.Context, data []byte, from From) (answer any, at
 	}
 	if err == nil {
 		attempt.of(request)
-		answer, err = d.admit(ctx, request, from, &attempt, now)
+		answer, err = d.attend(ctx, request, from, &attempt, now)
 	}
 	if refusal, ok := errors.AsType[*Refusal](err); ok {
 		if refusal.Reason == Malformed || refusal.Reason == NoToken || refusal.Reason == Ended {
@@ -197,6 +197,21 @@ func (a *Attempt) of(r wire.JoinRequest) {
 
 // clip is for texts that nobody has proven.
 func clip(text string) string { return audit.Clip(text, maxText) }
+
+// attend is admit for one who does not come too often: whoever is on the way can send a request again, and each time is a row in the record.
+func (d *Desk) attend(ctx context.Context, r wire.JoinRequest, from From, attempt *Attempt, now time.Time) (any, error) {
+	who := "joined " + r.Key
+	if wait := d.failures.wait(who, now); wait > 0 {
+		refusal := refuse(TooOften, "this host has joined too often: try again in %d s", int(wait.Seconds())+1)
+		refusal.Retry = wait
+		return nil, refusal
+	}
+	answer, err := d.admit(ctx, r, from, attempt, now)
+	if err == nil {
+		d.failures.note(who, now)
+	}
+	return answer, err
+}
 
 // admit lets in who has sent the request, if the token does.
 func (d *Desk) admit(ctx context.Context, r wire.JoinRequest, from From, attempt *Attempt, now time.Time) (any, error) {

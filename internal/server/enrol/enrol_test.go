@@ -325,3 +325,25 @@ func TestAnEmptiedHost(t *testing.T) {
 		}
 	}
 }
+
+// TestOneRequestAgainAndAgain: a request to join that somebody sends again and again is answered some times, and others are not kept waiting.
+func TestOneRequestAgainAndAgain(t *testing.T) {
+	r := newRig(t)
+	token := r.token(2)
+	key, _ := newKey(t)
+	for range 20 {
+		if _, _, err := r.join(token, key, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, _, err := r.join(token, key, nil)
+	r.refused(err, enrol.TooOften, "this host has joined too often: try again in")
+	other, _ := newKey(t)
+	if _, _, err := r.join(token, other, func(q *wire.JoinRequest) { q.IP = "10.0.0.2" }); err != nil {
+		t.Errorf("another host is refused: %v", err)
+	}
+	r.now = r.now.Add(3 * time.Second)
+	if _, _, err := r.join(token, key, nil); err != nil {
+		t.Errorf("later it is refused: %v", err)
+	}
+}

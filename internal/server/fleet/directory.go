@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"drover/internal/server/store"
 )
 
@@ -51,6 +53,8 @@ type Directory struct {
 	changed func(agent string)
 	// closed says that Join lets nobody in.
 	closed bool
+	// lookups bounds how often Find asks the store.
+	lookups *rate.Limiter
 }
 
 // New returns an empty directory of a server that was started at the given time. Load fills it.
@@ -67,6 +71,7 @@ func New(agents store.Agents, started time.Time) *Directory {
 		rivals:  map[string]Rival{},
 		remarks: map[string]string{},
 		changed: func(string) {},
+		lookups: rate.NewLimiter(lookupsRate, lookupsAtOnce),
 	}
 }
 

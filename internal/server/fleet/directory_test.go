@@ -19,6 +19,7 @@ func at(d time.Duration) time.Time { return start.Add(d) }
 
 // register is a store.Agents in memory.
 type register struct {
+	looks  int
 	agents []store.Agent
 	puts   int
 	err    error
@@ -47,6 +48,7 @@ func (r *register) ChangeAgent(_ context.Context, a store.Agent) error {
 }
 
 func (r *register) GetAgents(_ context.Context, keys []string) ([]store.Agent, error) {
+	r.looks++
 	var found []store.Agent
 	for _, a := range r.agents {
 		if slices.Contains(keys, a.Key) {

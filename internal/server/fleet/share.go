@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -28,10 +29,23 @@ func (d *Directory) Share(changed func(agent string)) {
 	d.news, d.changed = map[string]bool{}, changed
 }
 
-// Find finds an agent by its public nkey, also one that has just joined elsewhere.
+// Keys that are not here are looked up so often at once, and so often a second after that: a proxy can make up any number of them, and
+// each look keeps all who report waiting.
+const (
+	lookupsAtOnce = 200
+	lookupsRate   = 50
+)
+
+// ErrLookups refuses to look for one more key that is not here.
+var ErrLookups = errors.New("too many keys that are not known here are asked for")
+
+// Find finds an agent by its public nkey, also one that has just joined elsewhere, unless too many are looked for.
 func (d *Directory) Find(ctx context.Context, key string) (a store.Agent, known bool, err error) {
 	if a, known = d.ByKey(key); known || d.news == nil {
 		return a, known, nil
+	}
+	if !d.lookups.Allow() {
+		return store.Agent{}, false, ErrLookups
 	}
 	if err := d.Refresh(ctx, []string{key}); err != nil {
 		return store.Agent{}, false, err

@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"errors"
 	"strconv"
 	"testing"
 	"time"
@@ -273,5 +274,27 @@ func TestClocksOfHosts(t *testing.T) {
 	a.Lost("B", at(time.Minute))
 	if n, _ := a.Unsteady(at(time.Minute), 30*time.Second); n != 0 {
 		t.Errorf("%d clocks are off", n)
+	}
+}
+
+// TestKeysThatAreMadeUp: whoever makes up agents has the store asked some times, and those who are known are found meanwhile.
+func TestKeysThatAreMadeUp(t *testing.T) {
+	r := &register{agents: []store.Agent{{Key: "A", IP: "10.0.0.1", Created: start}}}
+	_, b, _ := pair(t, r)
+	refused := 0
+	for i := range 5000 {
+		_, known, err := b.Find(t.Context(), "made-up-"+strconv.Itoa(i))
+		if known || err != nil && !errors.Is(err, fleet.ErrLookups) {
+			t.Fatalf("%t, %v", known, err)
+		}
+		if err != nil {
+			refused++
+		}
+	}
+	if r.looks > 1000 || r.looks+refused != 5000 {
+		t.Errorf("the store was asked %d times, and %d were refused", r.looks, refused)
+	}
+	if _, known, err := b.Find(t.Context(), "A"); !known || err != nil {
+		t.Errorf("one who is known: %t, %v", known, err)
 	}
 }

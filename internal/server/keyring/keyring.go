@@ -205,6 +205,9 @@ func (r *Ring) tick(ctx context.Context) error {
 	}
 	r.mu.Lock()
 	r.missed = heard
+	if r.heard == heard { // it counts until the next look: who says so may have made it up
+		r.heard = 0
+	}
 	r.mu.Unlock()
 	next, dropped := r.State().expire(r.cfg.Now())
 	if !dropped {

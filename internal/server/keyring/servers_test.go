@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -35,6 +36,34 @@ func TestAServerThatLags(t *testing.T) {
 			if two.Behind(revision) || two.State().Revision != s.Revision {
 				t.Errorf("after it has looked for revision %d, it goes by %d", revision, two.State().Revision)
 			}
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestARevisionThatIsMadeUp: one agent that speaks of keys which nobody has does not have a server give out older ones to others later.
+func TestARevisionThatIsMadeUp(t *testing.T) {
+	dirs, db := []string{t.TempDir(), t.TempDir()}, &facts{kept: map[string]string{}}
+	one := open(t, dirs[0], db)
+	share(t, dirs[0], dirs[1])
+	synctest.Test(t, func(t *testing.T) {
+		two := open(t, dirs[1], db)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- two.Run(ctx) }()
+		synctest.Wait()
+		two.Behind(math.MaxInt)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		s, err := one.Announce(ctx, keyring.AgentSigner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !two.Behind(s.Revision) {
+			t.Error("the server takes the word of the liar for later keys, too")
 		}
 		stop()
 		if err := <-done; err != nil {

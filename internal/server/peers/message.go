@@ -33,6 +33,8 @@ type sender struct {
 // news is what a server tells all others.
 type news struct {
 	sender
+	// Number is the place of the news in this run of the server.
+	Number uint64 `json:"number"`
 	// Agents are the keys of those whose rows in the register have changed, Tasks the ids of those of which an item got its outcome.
 	Agents []string `json:"agents,omitempty"`
 	Tasks  []string `json:"tasks,omitempty"`

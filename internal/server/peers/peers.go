@@ -52,8 +52,10 @@ type Listener struct {
 type Config struct {
 	// ID is that of this run of this server, Name its host's, Database that of the database.
 	ID, Name, Build, Database string
-	Presence                  Presence
-	Listener                  Listener
+	// Secret is what only the servers of the fleet have.
+	Secret   []byte
+	Presence Presence
+	Listener Listener
 	// Now is the clock of Presence.
 	Now func() time.Time
 	Log *slog.Logger
@@ -87,6 +89,9 @@ type Hub struct {
 	events, webhooks bool
 	members          map[string]member
 	foreign          string
+	// said is the number of the last news; numbers are those of others, by run.
+	said    uint64
+	numbers map[string]uint64
 }
 
 // member is another server.
@@ -100,7 +105,7 @@ func New(cfg Config) *Hub {
 	return &Hub{
 		cfg: cfg, self: sender{Version: version, ID: cfg.ID, Name: cfg.Name, Build: cfg.Build, Database: cfg.Database},
 		wake: make(chan struct{}, 1), missed: make(chan struct{}, 1),
-		agents: map[string]struct{}{}, tasks: map[string]struct{}{}, members: map[string]member{},
+		agents: map[string]struct{}{}, tasks: map[string]struct{}{}, members: map[string]member{}, numbers: map[string]uint64{},
 	}
 }
 
@@ -198,6 +203,7 @@ func (h *Hub) ask(ctx context.Context, link Link) error {
 		if err != nil {
 			return fmt.Errorf("cannot ask other servers: %w", err)
 		}
+		data = h.seal(aQuestion, nil, data)
 		attempt, cancel := context.WithTimeout(ctx, askTime)
 		reply, err := link.Request(attempt, knownSubject, data)
 		cancel()
@@ -205,6 +211,9 @@ func (h *Hub) ask(ctx context.Context, link Link) error {
 			return nil
 		}
 		var k known
+		if err == nil {
+			reply, err = h.open(anAnswer, data, reply)
+		}
 		if err == nil {
 			err = decode(reply, &k, &k.sender)
 		}
@@ -236,7 +245,11 @@ func (h *Hub) ask(ctx context.Context, link Link) error {
 // answer tells another server which agents are there.
 func (h *Hub) answer(data []byte) []byte {
 	var q question
-	if err := decode(data, &q, &q.sender); err != nil {
+	asked, err := h.open(aQuestion, nil, data)
+	if err == nil {
+		err = decode(asked, &q, &q.sender)
+	}
+	if err != nil {
 		h.cfg.Log.Warn("question of another server was not answered", "error", err)
 		return nil
 	}
@@ -246,10 +259,10 @@ func (h *Hub) answer(data []byte) []byte {
 		k.Links = wordsOf(h.cfg.Presence.Links(q.After, mostLinks), h.cfg.Now())
 	}
 	reply, err := json.Marshal(k)
-	if err != nil { // texts and numbers
+	if err != nil { // texts, numbers, and times that can be written
 		return nil
 	}
-	return reply
+	return h.seal(anAnswer, data, reply)
 }
 
 // compare returns what is wrong where a server has another database.
@@ -275,11 +288,15 @@ func (h *Hub) note(s sender) {
 // hear takes the news of another server.
 func (h *Hub) hear(data []byte) {
 	var n news
-	if err := decode(data, &n, &n.sender); err != nil {
+	data, err := h.open(aNews, nil, data)
+	if err == nil {
+		err = decode(data, &n, &n.sender)
+	}
+	if err != nil {
 		h.cfg.Log.Warn("news of another server were not taken", "error", err)
 		return
 	}
-	if n.ID == h.self.ID {
+	if n.ID == h.self.ID || !h.inTurn(n.ID, n.Number) {
 		return
 	}
 	if err := h.compare(n.sender); err != nil {
@@ -419,9 +436,13 @@ func take(set map[string]struct{}) []string {
 
 // send returns whether the message has gone out. One that has not is not sent again: what it told is in the database.
 func (h *Hub) send(link Link, n news) bool {
+	h.mu.Lock()
+	h.said++
+	n.Number = h.said
+	h.mu.Unlock()
 	data, err := json.Marshal(n)
 	if err == nil {
-		err = link.Publish(newsSubject, data)
+		err = link.Publish(newsSubject, h.seal(aNews, nil, data))
 	}
 	if err != nil {
 		h.cfg.Log.Debug("news were not told to other servers", "error", err)

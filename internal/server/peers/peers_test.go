@@ -144,7 +144,7 @@ func (s *server) heard() string {
 func newServer(name, database string) *server {
 	s := &server{links: &links{known: map[string]fleet.Word{}}}
 	s.Hub = peers.New(peers.Config{
-		ID: name + "-run", Name: name, Build: "test", Database: database, Presence: s.links, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		ID: name + "-run", Name: name, Build: "test", Database: database, Secret: []byte("secret"), Presence: s.links, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		Listener: peers.Listener{
 			Agents:   func(keys []string) { slices.Sort(keys); s.note("agents %v", keys) },
 			Tasks:    func(ids []string) { slices.Sort(ids); s.note("tasks %v", ids) },
@@ -307,7 +307,7 @@ func TestNewerServer(t *testing.T) {
 		a := newServer("a", "db")
 		stop := a.run(t, on)
 		for _, text := range []string{`{"version":2,"id":"x","database":"db","tasks":["t"]}`, `nothing`} {
-			if err := on.Publish("drover.v1.server.news", []byte(text)); err != nil {
+			if err := on.Publish("drover.v1.server.news", peers.SealNews(a.Hub, text)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -315,5 +315,50 @@ func TestNewerServer(t *testing.T) {
 			t.Errorf("heard %q, %d servers are there", got, a.Count())
 		}
 		stop()
+	})
+}
+
+// TestWhoIsOnTheWay: a broker that is somebody else's has no servers and no agents there that are not, ends none, and has nothing heard twice.
+func TestWhoIsOnTheWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		on := newAir()
+		a, b := newServer("a", "db"), newServer("b", "db")
+		var recorded [][]byte
+		if _, err := on.Serve("drover.v1.server.news", "", 1, func(_ context.Context, _ string, data []byte) []byte {
+			recorded = append(recorded, data)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		stopA, stopB := a.run(t, on), b.run(t, on)
+		pass(time.Second)
+		b.TellTasks([]string{"t1"})
+		pass(10 * time.Millisecond)
+		stopB()
+		pass(10 * time.Second)
+		if got := a.heard(); !strings.Contains(got, "tasks [t1]") || a.Count() != 1 {
+			t.Fatalf("heard %q, %d servers are there: then this proves nothing", got, a.Count())
+		}
+		forged := append(slices.Clone(recorded), []byte(`{"version":1,"id":"x","database":"other","number":9,"tasks":["t"]}`), nil,
+			append(make([]byte, 32), `{"version":1,"id":"x","database":"db","number":9,"tasks":["t"]}`...))
+		for _, data := range forged {
+			if err := on.Publish("drover.v1.server.news", data); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := a.heard(); got != "" || a.Count() != 1 || a.Foreign() != nil {
+			t.Errorf("heard %q, %d servers are there, %v", got, a.Count(), a.Foreign())
+		}
+		stopA()
+		c := newServer("c", "db")
+		lying := newAir()
+		if _, err := lying.Serve("drover.v1.server.known", "servers", 1, func(context.Context, string, []byte) []byte {
+			return []byte(`{"version":1,"id":"x","database":"other","links":[{"k":"agent","s":0}]}`)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Meet(t.Context(), lying); err != nil || len(c.links.known) > 0 {
+			t.Errorf("it believes %v, %v", c.links.known, err)
+		}
 	})
 }

@@ -324,11 +324,17 @@ const MostProcesses = 10_000
 // ErrTooManyProcesses refuses states of an agent that would have more than MostProcesses.
 var ErrTooManyProcesses = fmt.Errorf("this host has more than %d processes", MostProcesses)
 
+// MostBytes is how many bytes the states and the specs of an agent's processes may take, and as many again those that it has confirmed.
+const MostBytes = 64 << 20
+
+// ErrTooMuch refuses states of an agent that would take more than MostBytes.
+var ErrTooMuch = fmt.Errorf("the states and specs of this host take more than %d bytes", MostBytes)
+
 // Observations is the observed state of processes.
 type Observations interface {
 	// PutObserved upserts rows, and removes those of gone, in one transaction. A row with a nil Spec keeps the stored one. It does nothing
 	// and returns ErrOvertaken, ErrOtherSession or ErrEarlierSession where the report that told them is not in its turn, and
-	// ErrTooManyProcesses where there would be too many.
+	// ErrTooManyProcesses where there would be too many, or ErrTooMuch.
 	PutObserved(ctx context.Context, from ReportMark, rows []Observed, gone []Removal) error
 	// ReplaceObserved makes rows all that is known of the agent of the report, beside what is known already of the processes to keep. It is
 	// else as PutObserved.

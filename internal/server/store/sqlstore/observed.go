@@ -39,7 +39,7 @@ func (db *Store) PutObserved(ctx context.Context, from store.ReportMark, rows []
 				return err
 			}
 		}
-		return bound(ctx, tx, from.Agent)
+		return bound(ctx, tx, from.Agent, sizeOf(encoded))
 	})
 	if err != nil {
 		return fmt.Errorf("cannot store observations: %w", err)
@@ -88,7 +88,7 @@ func (db *Store) ReplaceObserved(ctx context.Context, from store.ReportMark, row
 		if err := put(ctx, tx, encoded); err != nil {
 			return err
 		}
-		return bound(ctx, tx, agent)
+		return bound(ctx, tx, agent, sizeOf(encoded))
 	})
 	if err != nil {
 		return fmt.Errorf("cannot replace observations: %w", err)
@@ -159,8 +159,19 @@ func put(ctx context.Context, tx tx, rows []encodedObserved) error {
 	return nil
 }
 
-// bound fails where an agent has too many processes, and forgets the first of too many that it has had.
-func bound(ctx context.Context, tx tx, agent string) error {
+// small is how many bytes an agent may tell without being asked how many it has told before: so many for each process are not too much.
+const small = 8 << 10
+
+func sizeOf(rows []encodedObserved) (bytes int) {
+	for i := range rows {
+		bytes += len(rows[i].status.String) + len(rows[i].spec.String)
+	}
+	return bytes
+}
+
+// bound fails where an agent has too many processes, or they take too much, and forgets the first of too many that it has had. Told is how
+// many bytes it has told now.
+func bound(ctx context.Context, tx tx, agent string, told int) error {
 	var n int
 	if err := tx.value(ctx, &n, `SELECT count(*) FROM observed WHERE agent = ?`, agent); err != nil {
 		return err
@@ -168,11 +179,36 @@ func bound(ctx context.Context, tx tx, agent string) error {
 	if n > store.MostProcesses {
 		return store.ErrTooManyProcesses
 	}
+	if told > small {
+		for _, sum := range []string{
+			`SELECT coalesce(sum(length(status) + coalesce(length(spec), 0)), 0) FROM observed WHERE agent = ?`,
+			`SELECT coalesce(sum(length(spec)), 0) FROM confirmed WHERE agent = ?`,
+		} {
+			var bytes int64
+			if err := tx.value(ctx, &bytes, sum, agent); err != nil {
+				return err
+			}
+			if bytes > store.MostBytes {
+				return store.ErrTooMuch
+			}
+		}
+	}
 	if err := tx.value(ctx, &n, `SELECT count(*) FROM confirmed WHERE agent = ?`, agent); err != nil || n <= 3*store.MostProcesses {
 		return err
 	}
-	return tx.exec(ctx, `DELETE FROM confirmed WHERE num IN (
+	err := tx.exec(ctx, `DELETE FROM confirmed WHERE num IN (
 			SELECT num FROM confirmed WHERE agent = ? AND gone > 0 ORDER BY gone DESC, num DESC LIMIT ? OFFSET ?)`, agent, n, store.MostProcesses)
+	if err != nil {
+		return err
+	}
+	// What it has confirmed and not removed it gets back after a loss, and so that is not forgotten.
+	if err := tx.value(ctx, &n, `SELECT count(*) FROM confirmed WHERE agent = ? AND gone = 0`, agent); err != nil {
+		return err
+	}
+	if n > 3*store.MostProcesses {
+		return store.ErrTooManyProcesses
+	}
+	return nil
 }
 
 // GetObserved calls fn for the rows of one process in the order of the agents.

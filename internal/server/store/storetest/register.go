@@ -148,6 +148,29 @@ func observationsAreBounded(t *testing.T, s store.Store) {
 	}
 }
 
+// observationsTakeSoMuch: what all processes of an agent take is bounded, whether or not it still has them.
+func observationsTakeSoMuch(t *testing.T, s store.Store) {
+	spec := &process.Spec{}
+	spec.Identity.ProcName = strings.Repeat("x", 4<<20)
+	const fit = store.MostBytes / (4 << 20)
+	fill := func(agent string, i int, replace bool) error {
+		o := store.Observed{Agent: agent, Process: process.ID{Namespace: "n", Name: fmt.Sprint(i)}, Spec: spec, Status: process.Status{Revision: 1}}
+		if replace {
+			return s.ReplaceObserved(t.Context(), store.ReportMark{Agent: agent}, []store.Observed{o}, nil)
+		}
+		return s.PutObserved(t.Context(), store.ReportMark{Agent: agent}, []store.Observed{o}, nil)
+	}
+	for name, replace := range map[string]bool{"kept": false, "replaced": true} {
+		for i := range fit - 1 {
+			must(t, fill(name, i, replace))
+		}
+		if err := fill(name, fit, replace); !errors.Is(err, store.ErrTooMuch) {
+			t.Errorf("%s: one more: %v", name, err)
+		}
+		must(t, fill(name, fit-2, replace))
+	}
+}
+
 func observationsReplaced(t *testing.T, s store.Store) {
 	xa, xb, xc, ya := observed("x", "ns", "a", 1), observed("x", "ns", "b", 2), observed("x", "ns", "c", 3), observed("y", "ns", "a", 4)
 	must(t, s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, []store.Observed{xa, xb}, nil))

@@ -80,6 +80,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"observations", observations},
 		{"observations replaced", observationsReplaced},
 		{"observations are bounded", observationsAreBounded},
+		{"observations take so much", observationsTakeSoMuch},
 		{"observations paged", observationsPaged},
 		{"observations paged while others come", observationsPagedMeanwhile},
 		{"observations listed", listObserved},

@@ -265,7 +265,7 @@ CREATE INDEX event_streams_heard ON event_streams (heard);
 CREATE TABLE webhooks (
     name       text     COLLATE "C" PRIMARY KEY,
     url        text     NOT NULL,
-    secret     text     NOT NULL, -- as it is, since it signs
+    secret     text     NOT NULL, -- sealed by the keys of the servers, since it signs
     namespaces text     NOT NULL, -- a list of patterns
     local      smallint NOT NULL,
     note       text     NOT NULL,

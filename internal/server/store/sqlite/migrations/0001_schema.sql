@@ -265,7 +265,7 @@ INSERT INTO counters VALUES ('events', 0);
 CREATE TABLE webhooks (
     name       TEXT    PRIMARY KEY,
     url        TEXT    NOT NULL,
-    secret     TEXT    NOT NULL, -- as it is, since it signs
+    secret     TEXT    NOT NULL, -- sealed by the keys of the servers, since it signs
     namespaces TEXT    NOT NULL, -- a list of patterns
     local      INTEGER NOT NULL,
     note       TEXT    NOT NULL,

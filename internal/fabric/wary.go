@@ -1,0 +1,198 @@
+package fabric
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+)
+
+const (
+	// longestLine is the longest line of a broker: one that tells of itself, which may name all brokers of a cluster.
+	longestLine = 64 << 10
+	// longestComplaint is the longest line that tells of an error.
+	longestComplaint = 1 << 10
+	// mostComplaints is how many of these there may be over one connection: each is a line of a log.
+	mostComplaints = 32
+)
+
+// survived reports whether the library goes on after an error of a broker, or comes again. After any other one it gives up for good.
+func survived(said string) bool {
+	switch said {
+	case "stale connection", "maximum connections exceeded", "maximum account active connections exceeded", "unknown protocol operation":
+		return true
+	}
+	for _, beginning := range []string{
+		"permissions violation", "maximum subscriptions exceeded", "authorization violation", "user authentication expired",
+		"user authentication revoked", "account authentication expired",
+	} {
+		if strings.HasPrefix(said, beginning) {
+			return true
+		}
+	}
+	return false
+}
+
+// longestHeader is the longest header of a message that is read. Nobody here sends any but brokers, who say by a short one that nobody listens.
+const longestHeader = 1 << 10
+
+// wary is a connection to a broker that may be somebody else's by now. The library believes what a broker says of lengths, and a wrong one
+// ends the process; and it reads headers, which anybody may send, before it looks whether somebody wants them. So what it reads is looked at
+// first. What no broker of ours says ends the connection, and another one is made; what has long headers is left out.
+type wary struct {
+	net.Conn
+	in *bufio.Reader
+	// line is the beginning of a line whose end has not come yet, out what is left of one that has.
+	line, out []byte
+	// payload is how many bytes of a message are to come, with its end; unread says that nobody gets them.
+	payload int
+	unread  bool
+	found   int // complaints
+	bad     error
+}
+
+func newWary(conn net.Conn) *wary { return &wary{Conn: conn, in: bufio.NewReaderSize(conn, readAhead)} }
+
+// readAhead is how much is read at a time, in bytes: as much as the library does.
+const readAhead = 32 << 10
+
+// Read reads what is in order: lines once they are whole, and messages. It waits for no more than there is.
+func (w *wary) Read(p []byte) (n int, err error) {
+	for n < len(p) && w.bad == nil && (n == 0 || w.ready()) {
+		var more int
+		if more, err = w.next(p[n:]); err != nil {
+			w.bad = err
+		}
+		n += more
+	}
+	if n > 0 {
+		return n, nil
+	}
+	err = w.bad
+	if timeout, is := errors.AsType[net.Error](err); is && timeout.Timeout() {
+		w.bad = nil
+	}
+	return 0, err
+}
+
+// ready reports whether next has something without waiting.
+func (w *wary) ready() bool {
+	there, _ := w.in.Peek(w.in.Buffered()) // of what there is
+	return len(w.out) > 0 || w.payload > 0 && len(there) > 0 || w.payload == 0 && bytes.IndexByte(there, '\n') >= 0
+}
+
+// next reads a part of a line or of a message, or nothing where that is left out.
+func (w *wary) next(p []byte) (n int, err error) {
+	if len(w.out) > 0 {
+		n = copy(p, w.out)
+		w.out = w.out[n:]
+		return n, nil
+	}
+	if w.payload == 0 {
+		return 0, w.readLine()
+	}
+	n, err = w.in.Read(p[:min(len(p), w.payload)])
+	if bad := w.end(p[:n]); bad != nil {
+		return 0, bad
+	}
+	w.payload -= n
+	if w.unread {
+		n = 0
+	}
+	return n, err
+}
+
+// readLine reads a line, or a part of it.
+func (w *wary) readLine() error {
+	part, err := w.in.ReadSlice('\n')
+	w.line = append(w.line, part...)
+	switch {
+	case len(w.line) > longestLine:
+		return fmt.Errorf("broker sends a line of more than %d bytes", longestLine)
+	case errors.Is(err, bufio.ErrBufferFull):
+		return nil
+	case err != nil:
+		return err
+	}
+	w.unread = false
+	if err := w.read(string(w.line)); err != nil {
+		return err
+	}
+	if !w.unread {
+		w.out = append(w.out[:0], w.line...)
+	}
+	w.line = w.line[:0]
+	return nil
+}
+
+// ending ends lines and messages.
+const ending = "\r\n"
+
+// end looks at the next bytes of a message: the last two have to be its end.
+func (w *wary) end(data []byte) error {
+	for i := max(0, w.payload-len(ending)); i < len(data); i++ {
+		if left := w.payload - i; data[i] != ending[len(ending)-left] {
+			return errors.New("broker sends a message that does not end where it should")
+		}
+	}
+	return nil
+}
+
+// read takes in a line. Lines have one form only, so that the library reads the same lengths out of them.
+func (w *wary) read(line string) error {
+	line, ended := strings.CutSuffix(line, ending)
+	verb, rest, _ := strings.Cut(line, " ")
+	switch {
+	case !ended || strings.ContainsAny(line, "\r\t\x00"):
+	case verb == "MSG" || verb == "HMSG":
+		return w.message(verb, rest)
+	case verb == "INFO", line == "PING", line == "PONG", line == "+OK":
+		return nil
+	case verb == "-ERR":
+		return w.complaint(rest)
+	}
+	return fmt.Errorf("broker sends what none says: %.100q", line)
+}
+
+// message notes how long the message after a line is.
+func (w *wary) message(verb, rest string) error {
+	fields := strings.Fields(rest)
+	least := len([]string{"subject", "subscription", "size"})
+	if verb == "HMSG" {
+		least++
+	}
+	if len(fields) < least || len(fields) > least+1 {
+		return fmt.Errorf("broker sends a message with %d words, expected %d or %d", len(fields), least, least+1)
+	}
+	size, err := strconv.ParseUint(fields[len(fields)-1], 10, 31)
+	if err != nil || size > MaxMessage {
+		return fmt.Errorf("broker sends a message of %.100q bytes, expected at most %d", fields[len(fields)-1], MaxMessage)
+	}
+	w.payload, w.unread = int(size)+len(ending), false
+	if verb == "HMSG" {
+		header, err := strconv.ParseUint(fields[len(fields)-2], 10, 31)
+		if err != nil || header > size {
+			return fmt.Errorf("broker sends headers of %.100q bytes in a message of %d", fields[len(fields)-2], size)
+		}
+		w.unread = header > longestHeader
+	}
+	return nil
+}
+
+// complaint looks at an error.
+func (w *wary) complaint(text string) error {
+	if len(text) > longestComplaint {
+		return fmt.Errorf("broker tells of an error in %d bytes, expected at most %d", len(text), longestComplaint)
+	}
+	if w.found++; w.found > mostComplaints {
+		return fmt.Errorf("broker tells of more than %d errors", mostComplaints)
+	}
+	// As the library takes it.
+	if said := strings.TrimLeft(strings.TrimRight(strings.TrimSpace(text), "'"), "'"); survived(strings.ToLower(said)) {
+		return nil
+	}
+	return fmt.Errorf("broker ends the connection: %q", text)
+}

@@ -1,0 +1,66 @@
+package peers
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+)
+
+// What servers say to each other may pass brokers that are somebody else's. So each message begins with a MAC by a secret that only the servers
+// of a fleet have, over what it is, what it answers and what it says. Whoever is on the way can send again what a server has said once, as
+// long as nobody has heard a later word of the same run of that server.
+
+// kind is what a message is.
+type kind string
+
+const (
+	aNews     kind = "news"
+	aQuestion kind = "question"
+	anAnswer  kind = "answer"
+)
+
+var errForged = errors.New("no server of this fleet has written it")
+
+// seal puts the MAC before what is said; about is the question that it answers.
+func (h *Hub) seal(k kind, about, said []byte) []byte {
+	return append(h.mac(k, about, said), said...)
+}
+
+// open returns what was said.
+func (h *Hub) open(k kind, about, data []byte) ([]byte, error) {
+	if len(data) < sha256.Size || !hmac.Equal(data[:sha256.Size], h.mac(k, about, data[sha256.Size:])) {
+		return nil, fmt.Errorf("cannot believe %s: %w", k, errForged)
+	}
+	return data[sha256.Size:], nil
+}
+
+func (h *Hub) mac(k kind, about, said []byte) []byte {
+	mac := hmac.New(sha256.New, h.cfg.Secret)
+	a, s := sha256.Sum256(about), sha256.Sum256(said)
+	_, _ = fmt.Fprintf(mac, "drover peers 1\n%s\n%x\n%x\n", k, a, s) // it never fails
+	return mac.Sum(nil)
+}
+
+// mostRuns is how many runs of servers there are whose last number is known.
+const mostRuns = 1000
+
+// inTurn reports whether news of a run of a server come after all that were heard of it.
+func (h *Hub) inTurn(run string, number uint64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	last, known := h.numbers[run]
+	if known && number <= last {
+		return false
+	}
+	if !known && len(h.numbers) >= mostRuns {
+		for old := range h.numbers {
+			if _, there := h.members[old]; !there {
+				delete(h.numbers, old)
+				break
+			}
+		}
+	}
+	h.numbers[run] = number
+	return true
+}
