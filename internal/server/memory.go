@@ -2,7 +2,7 @@ package server
 
 import (
 	"context"
-	"os"
+	"math"
 	"runtime/debug"
 	"time"
 )
@@ -18,7 +18,7 @@ const (
 // boundMemory has the garbage collector run more often where the server's memory nears what as many hosts should take, until ctx ends.
 // GOMEMLIMIT in the environment counts more.
 func (s *Server) boundMemory(ctx context.Context) error {
-	ours := os.Getenv("GOMEMLIMIT") == ""
+	ours := debug.SetMemoryLimit(-1) == math.MaxInt64
 	tick := time.NewTicker(memoryEvery)
 	defer tick.Stop()
 	for {

@@ -208,6 +208,26 @@ func ownField(field string) string {
 	return field
 }
 
+// reached finds the agents of a target. hidden says, for a refusal, which hosts are out of reach, and that is all that a caller is told of
+// them.
+func (h *Handler) reached(ctx context.Context, t *targetRequest, at int, reach access.Reach) (agents []store.Agent, hidden string, err error) {
+	agents, stranger, err := h.agentsOf(ctx, t)
+	field := fmt.Sprintf("targets[%d]", at)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case stranger >= 0 && reach.Covers(namedHost(t.Hosts[stranger])):
+		return nil, "", invalid(fmt.Sprintf("%s.hosts[%d]", field, stranger), "there is no host %.100q", t.Hosts[stranger])
+	case stranger >= 0:
+		return nil, clip(t.Hosts[stranger]), nil
+	case len(t.Hosts) == 0 && !coversAll(reach, agents): // where it is besides is not told
+		return nil, "every host that knows it", nil
+	case len(agents) == 0:
+		return nil, "", invalid(field, "no host knows a process %q: name the hosts", t.id().String())
+	}
+	return agents, "", nil
+}
+
 // resolve finds the agents of every target and checks the rights to them. It returns the requests and how many items they have.
 func (h *Handler) resolve(ctx context.Context, c *call, req *operationRequest) ([]store.Request, int, error) {
 	right := access.OperationOf(req.Op)
@@ -223,21 +243,13 @@ func (h *Handler) resolve(ctx context.Context, c *call, req *operationRequest) (
 			missing.Found(right, id.String(), "")
 			continue
 		}
-		agents, stranger, err := h.agentsOf(ctx, t)
-		field := fmt.Sprintf("targets[%d]", i)
-		switch {
-		case err != nil:
+		agents, hidden, err := h.reached(ctx, t, i, reach)
+		if err != nil {
 			return nil, 0, err
-		case stranger >= 0 && reach.Covers(namedHost(t.Hosts[stranger])):
-			return nil, 0, invalid(fmt.Sprintf("%s.hosts[%d]", field, stranger), "there is no host %.100q", t.Hosts[stranger])
-		case stranger >= 0:
-			missing.Found(right, id.String(), clip(t.Hosts[stranger]))
+		}
+		if hidden != "" {
+			missing.Found(right, id.String(), hidden)
 			continue
-		case len(t.Hosts) == 0 && !coversAll(reach, agents): // where it is besides is not told
-			missing.Found(right, id.String(), "every host that knows it")
-			continue
-		case len(agents) == 0:
-			return nil, 0, invalid(field, "no host knows a process %q: name the hosts", id.String())
 		}
 		bound, err := h.boundBy(ctx, c, req, id, agents)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"runtime"
 	"time"
 )
 
@@ -33,6 +34,7 @@ func (b *heard) Read(p []byte) (int, error) {
 	b.begun = true
 	n, err := b.ReadCloser.Read(p)
 	b.ended = b.ended || err != nil
+	runtime.Gosched() // a long body that comes fast must not keep short calls waiting
 	return n, err
 }
 
