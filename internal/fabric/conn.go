@@ -123,7 +123,7 @@ func (c *Conn) options(dialing context.Context, cfg DialConfig, up func()) nats.
 	o.Servers = cfg.URLs
 	o.Name = cfg.Name
 	if cfg.Broker != nil {
-		o.InProcessServer, o.Servers = cfg.Broker, []string{"nats://in-process"}
+		o.InProcessServer, o.Servers = warily{cfg.Broker}, []string{"nats://in-process"}
 	} else if cfg.TLS != nil {
 		o.Secure, o.TLSHandshakeFirst = true, true // by the dialer
 	}

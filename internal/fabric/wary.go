@@ -54,6 +54,20 @@ type wary struct {
 	bad     error
 }
 
+// warily connects to a broker in this process.
+type warily struct {
+	broker interface{ InProcessConn() (net.Conn, error) }
+}
+
+// InProcessConn implements nats.InProcessConnProvider.
+func (w warily) InProcessConn() (net.Conn, error) {
+	conn, err := w.broker.InProcessConn()
+	if err != nil {
+		return nil, err
+	}
+	return newWary(conn), nil
+}
+
 func newWary(conn net.Conn) *wary { return &wary{Conn: conn, in: bufio.NewReaderSize(conn, readAhead)} }
 
 // readAhead is how much is read at a time, in bytes: as much as the library does.
