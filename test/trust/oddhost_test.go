@@ -130,7 +130,7 @@ func TestNamesOfOneHost(t *testing.T) {
 		t.Fatal(errs)
 	}
 	h := f.turn(t, "evil")
-	long := strings.Repeat("x", 256<<10)
+	long := strings.Repeat("x", 128<<10)
 	report := wire.Report{Hello: &wire.Hello{IP: "127.0.0.2", Build: long, Name: long, Policy: long}}
 	for _, id := range []process.ID{
 		{}, {Namespace: "web"}, {Namespace: "web\n", Name: "x"}, {Namespace: "web", Name: "\x1b[2J"}, {Namespace: "web", Name: long}, {Namespace: "web", Name: "mine"},
@@ -151,6 +151,6 @@ func TestNamesOfOneHost(t *testing.T) {
 		t.Errorf("one host takes %d bytes in the list of all", len(out))
 	}
 	if ack := h.tell(wire.Report{Place: long}); ack.Error == "" {
-		t.Error("a place of 256 KiB is remembered")
+		t.Error("a place of 128 KiB is remembered")
 	}
 }
