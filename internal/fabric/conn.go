@@ -71,6 +71,7 @@ type Conn struct {
 	mu       sync.Mutex
 	closed   bool
 	services map[*service]struct{}
+	intake   intake // of services
 }
 
 // link is one uninterrupted connection.
@@ -123,13 +124,13 @@ func (c *Conn) options(dialing context.Context, cfg DialConfig, up func()) nats.
 	o.Servers = cfg.URLs
 	o.Name = cfg.Name
 	if cfg.Broker != nil {
-		o.InProcessServer, o.Servers = warily{cfg.Broker}, []string{"nats://in-process"}
+		o.InProcessServer, o.Servers = warily{cfg.Broker, &c.intake}, []string{"nats://in-process"}
 	} else if cfg.TLS != nil {
 		o.Secure, o.TLSHandshakeFirst = true, true // by the dialer
 	}
 	o.UserJWT = cfg.token
 	o.SignatureCB = func(challenge []byte) ([]byte, error) { return SignChallenge(cfg.Identity.Key, challenge) }
-	o.CustomDialer = &dialer{ctx: dialing, tls: c.telling(cfg.TLS), unreached: c.unreached}
+	o.CustomDialer = &dialer{ctx: dialing, tls: c.telling(cfg.TLS), unreached: c.unreached, intake: &c.intake}
 	o.SkipHostLookup = true // the name is what TLS asks for; the dialer looks it up
 	o.Timeout = shakeTimeout
 	o.PingInterval = pingInterval
@@ -191,6 +192,7 @@ type dialer struct {
 	ctx       context.Context //nolint:containedctx // the library hands over none
 	tls       *tls.Config     // nil for none
 	unreached func(error)
+	intake    *intake
 
 	mu   sync.Mutex
 	last *cut // nil for none
@@ -214,13 +216,13 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	}
 	d.last = newCut(d.ctx, conn)
 	if d.tls == nil {
-		return newWary(d.last), nil
+		return newWary(d.last, d.intake), nil
 	}
 	verified := d.tls.Clone()
 	if verified.ServerName == "" {
 		verified.ServerName, _, _ = net.SplitHostPort(address)
 	}
-	return newWary(tls.Client(d.last, verified)), nil // the handshake comes with the first read
+	return newWary(tls.Client(d.last, verified), d.intake), nil // the handshake comes with the first read
 }
 
 // reach connects to one of the addresses that a name has, in any order: so those who come share them.

@@ -13,6 +13,7 @@ import (
 // service is one subscription with its workers.
 type service struct {
 	conn    *Conn
+	subject string
 	sub     *nats.Subscription
 	answer  Handler
 	slots   chan struct{} // one token per running handler
@@ -21,10 +22,12 @@ type service struct {
 	cancel  context.CancelFunc
 	stop    func()
 
-	// alone says that of each subject one request is handled at a time; busy are those subjects.
-	alone bool
-	mu    sync.Mutex
-	busy  map[string]bool
+	// alone says that of each subject one request is under way at a time, from the moment when it is read; busy are those subjects, and waiting
+	// are the bytes of requests that have no worker yet.
+	alone   bool
+	mu      sync.Mutex
+	busy    map[string]bool
+	waiting int
 }
 
 // Serve has fn answer the requests on subject, which may hold wildcards, at most workers of them at a time. Of those who
@@ -40,8 +43,8 @@ func (c *Conn) Serve(subject, queue string, workers int, fn Handler) (stop func(
 	return c.serve(subject, queue, &service{answer: fn, slots: make(chan struct{}, max(workers, 1))})
 }
 
-// ServeEach is Serve for who has one request under way at a time on each of the subjects: what comes meanwhile on the same one is dropped at
-// once, without taking the place of others.
+// ServeEach is Serve for who has one request under way at a time on each of the subjects: what comes meanwhile on the same one is dropped
+// before it is read, without taking the place of others. So is what finds more than 24 MiB that wait, 40 MiB if it is of 16 KiB or less.
 func (c *Conn) ServeEach(subject, queue string, workers int, fn Handler) (stop func(), err error) {
 	return c.serve(subject, queue, &service{answer: fn, slots: make(chan struct{}, max(workers, 1)), alone: true, busy: map[string]bool{}})
 }
@@ -72,11 +75,14 @@ func (c *Conn) subscribe(subject, queue string, s *service) error {
 		return ErrNotConnected
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s.conn, s.drained, s.cancel = c, make(chan struct{}), cancel
+	s.conn, s.subject, s.drained, s.cancel = c, subject, make(chan struct{}), cancel
 	s.stop = sync.OnceFunc(func() { s.end(ctx) })
+	c.services[s] = struct{}{}
+	c.intake.change(c.services) // before the first request
 	sub, err := c.nc.QueueSubscribe(subject, queue, func(m *nats.Msg) { s.dispatch(ctx, m) })
 	if err != nil {
 		cancel()
+		c.forget(s)
 		return err
 	}
 	s.sub = sub
@@ -85,16 +91,22 @@ func (c *Conn) subscribe(subject, queue string, s *service) error {
 	if err != nil || !sub.IsValid() {
 		// The library gave the connection up meanwhile; the handler may have been set too late to be called.
 		cancel()
+		c.forget(s)
 		return ErrNotConnected
 	}
-	c.services[s] = struct{}{}
 	return nil
+}
+
+// forget ends what a service has to do with the connection; the caller holds the lock.
+func (c *Conn) forget(s *service) {
+	delete(c.services, s)
+	c.intake.change(c.services)
 }
 
 // dispatch is called for one message after the other. It blocks while all workers are busy.
 func (s *service) dispatch(ctx context.Context, m *nats.Msg) {
-	if !s.begin(m.Subject) {
-		return
+	if s.alone {
+		defer s.taken(len(m.Data))
 	}
 	select {
 	case <-ctx.Done():
@@ -107,29 +119,6 @@ func (s *service) dispatch(ctx context.Context, m *nats.Msg) {
 		s.over(m.Subject) // before the next request, which the answer brings about
 		s.reply(m, data)
 	})
-}
-
-// begin reports whether a request is to be handled.
-func (s *service) begin(subject string) bool {
-	if !s.alone {
-		return true
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.busy[subject] {
-		return false
-	}
-	s.busy[subject] = true
-	return true
-}
-
-func (s *service) over(subject string) {
-	if !s.alone {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.busy, subject)
 }
 
 // reply answers only where replies are awaited: whoever asks may choose the reply subject, and must not use our rights
@@ -158,7 +147,7 @@ func (s *service) end(ctx context.Context) {
 	s.running.Wait()
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
-	delete(s.conn.services, s)
+	s.conn.forget(s)
 }
 
 // drain lets what has arrived be handled, unless the link is lost or ctx ends.

@@ -50,13 +50,17 @@ type wary struct {
 	// payload is how many bytes of a message are to come, with its end; unread says that nobody gets them.
 	payload int
 	unread  bool
-	found   int // complaints
-	bad     error
+	// intake says which messages are wanted; nil wants all. lost is to be called if the one that is read does not come whole.
+	intake *intake
+	lost   func()
+	found  int // complaints
+	bad    error
 }
 
 // warily connects to a broker in this process.
 type warily struct {
 	broker interface{ InProcessConn() (net.Conn, error) }
+	intake *intake
 }
 
 // InProcessConn implements nats.InProcessConnProvider.
@@ -65,10 +69,12 @@ func (w warily) InProcessConn() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newWary(conn), nil
+	return newWary(conn, w.intake), nil
 }
 
-func newWary(conn net.Conn) *wary { return &wary{Conn: conn, in: bufio.NewReaderSize(conn, readAhead)} }
+func newWary(conn net.Conn, in *intake) *wary {
+	return &wary{Conn: conn, in: bufio.NewReaderSize(conn, readAhead), intake: in}
+}
 
 // readAhead is how much is read at a time, in bytes: as much as the library does.
 const readAhead = 32 << 10
@@ -79,6 +85,7 @@ func (w *wary) Read(p []byte) (n int, err error) {
 		var more int
 		if more, err = w.next(p[n:]); err != nil {
 			w.bad = err
+			w.miss(err)
 		}
 		n += more
 	}
@@ -186,14 +193,28 @@ func (w *wary) message(verb, rest string) error {
 		return fmt.Errorf("broker sends a message of %.100q bytes, expected at most %d", fields[len(fields)-1], MaxMessage)
 	}
 	w.payload, w.unread = int(size)+len(ending), false
+	body := int(size)
 	if verb == "HMSG" {
 		header, err := strconv.ParseUint(fields[len(fields)-2], 10, 31)
 		if err != nil || header > size {
 			return fmt.Errorf("broker sends headers of %.100q bytes in a message of %d", fields[len(fields)-2], size)
 		}
 		w.unread = header > longestHeader
+		body -= int(header)
+	}
+	if w.lost = nil; !w.unread {
+		w.unread, w.lost = w.intake.begin(fields[0], body)
 	}
 	return nil
+}
+
+// miss tells of a message that does not come whole.
+func (w *wary) miss(err error) {
+	if timeout, is := errors.AsType[net.Error](err); is && timeout.Timeout() || w.payload == 0 || w.lost == nil {
+		return
+	}
+	w.lost()
+	w.lost = nil
 }
 
 // complaint looks at an error.

@@ -21,7 +21,7 @@ func (s said) Read(p []byte) (int, error) { return s.Reader.Read(p) }
 // heard is what is left of it, and how it ends, read in pieces of a length.
 func heard(r io.Reader, piece int) (string, error) {
 	var out bytes.Buffer
-	w := newWary(said{Reader: r})
+	w := newWary(said{Reader: r}, nil)
 	p := make([]byte, piece)
 	for {
 		n, err := w.Read(p)

@@ -1,0 +1,121 @@
+package fabric
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+// each is a service that has one request under way on each subject.
+func each(subject string) *service {
+	return &service{subject: subject, alone: true, busy: map[string]bool{}}
+}
+
+func intakeOf(services ...*service) *intake {
+	in, all := &intake{}, map[*service]struct{}{}
+	for _, s := range services {
+		all[s] = struct{}{}
+	}
+	in.change(all)
+	return in
+}
+
+func message(subject, data string) string {
+	return fmt.Sprintf("MSG %s 1 _INBOX.x %d\r\n%s\r\n", subject, len(data), data)
+}
+
+// TestWhatIsLeftOut: of one subject there is one request under way, from its first byte to its answer; what nobody counts is always read.
+func TestWhatIsLeftOut(t *testing.T) {
+	s := each("reports.*.x")
+	in := intakeOf(s, &service{subject: ">"})
+	hear := func(text, want string) {
+		t.Helper()
+		var out bytes.Buffer
+		w := newWary(said{Reader: strings.NewReader(text)}, in)
+		if _, err := io.Copy(&out, w); err != nil {
+			t.Fatal(err)
+		}
+		if out.String() != want {
+			t.Errorf("%.200q is handed on as %.200q, want %.200q", text, out.String(), want)
+		}
+	}
+	first, again, other, reply := message("reports.a.x", "first"), message("reports.a.x", "again"), message("reports.b.x", "other"), message("_INBOX.y", "reply")
+	hear(first+again+reply+other+again+reply+"PING\r\n", first+reply+other+reply+"PING\r\n")
+	s.taken(len("first"))
+	hear(again, "")
+	s.over("reports.a.x")
+	with := "HMSG reports.a.x 1 12 14\r\nNATS/1.0\r\n\r\nok\r\n" // a header counts with nobody's bytes
+	hear(with+other, with)
+	if s.waiting != len("other")+len("ok") {
+		t.Errorf("%d bytes wait", s.waiting)
+	}
+}
+
+// TestRequestsThatNeverCome: a request whose connection is lost before its end is not under way, and does not wait.
+func TestRequestsThatNeverCome(t *testing.T) {
+	lost := errors.New("lost")
+	text := message("reports.a.x", strings.Repeat("x", 1000))
+	for n := range len(text) {
+		s := each("reports.>")
+		w := newWary(said{Reader: io.MultiReader(strings.NewReader(text[:n]), iotest.ErrReader(lost))}, intakeOf(s))
+		if _, err := io.Copy(io.Discard, w); !errors.Is(err, lost) {
+			t.Fatal(err)
+		}
+		if len(s.busy) != 0 || s.waiting != 0 {
+			t.Fatalf("after %d of %d bytes %v is under way, and %d bytes wait", n, len(text), s.busy, s.waiting)
+		}
+	}
+}
+
+// TestRoomOfRequests: long requests leave room for short ones, and those end somewhere, too.
+func TestRoomOfRequests(t *testing.T) {
+	s := each(">")
+	begin := func(size, most int) {
+		t.Helper()
+		before := s.waiting
+		for i := 0; s.begin(fmt.Sprint(size, ".", i), size); i++ {
+		}
+		if s.waiting > most || s.waiting+size <= most || s.waiting == before {
+			t.Errorf("%d bytes wait, of %d", s.waiting, most)
+		}
+	}
+	begin(1<<20, bytesWaiting)
+	if s.begin("long", shortRequest+1) {
+		t.Error("a long one found room")
+	}
+	begin(shortRequest, bytesWaitingShort)
+	begun := s.waiting
+	s.taken(begun)
+	if !s.begin("long", shortRequest+1) {
+		t.Error("there is no room when nobody waits")
+	}
+}
+
+func TestCovers(t *testing.T) {
+	for _, tt := range []struct {
+		pattern, subject string
+		want             bool
+	}{
+		{"a.b", "a.b", true},
+		{"a.b", "a.c", false},
+		{"a.b", "a", false},
+		{"a", "a.b", false},
+		{"a.*", "a.b", true},
+		{"a.*", "a.b.c", false},
+		{"a.*", "a", false},
+		{"*.b", "a.b", true},
+		{"a.>", "a.b.c", true},
+		{"a.>", "a", false},
+		{">", "a.b", true},
+		{"*", "a", true},
+		{"a.*.c", "a.b.d", false},
+	} {
+		if got := covers(tt.pattern, tt.subject); got != tt.want {
+			t.Errorf("%q covers %q: %v", tt.pattern, tt.subject, got)
+		}
+	}
+}
