@@ -10,7 +10,7 @@ import (
 
 // logBridge takes the server's log lines. What the server notices, and all that it says while it starts, is about a
 // configuration that is ours, so of use to a developer only. What it warns of or calls an error later mostly concerns
-// one client, so it is a warning here; and as a client can cause as many as it likes, no more than one a second.
+// one client, so it is a warning here; and as a client can cause as many as it likes, there is a bound.
 type logBridge struct {
 	log *slog.Logger
 	// denied, unless it is nil, gets those lines that tell of somebody who wanted what he has no right to.
@@ -19,14 +19,17 @@ type logBridge struct {
 	mu      sync.Mutex
 	started bool
 	fatal   []string  // what was said before that
-	minute  time.Time // the one that spent and dropped belong to
-	spent   int
-	dropped int
+	minute  time.Time // the one that denials and rest belong to
+	denials budget
+	rest    budget // of lines: whoever is denied much does not hide what happens to others
 }
+
+// budget is how many lines were written and left out in a minute.
+type budget struct{ spent, dropped int }
 
 const (
 	bridged     = "embedded nats server said"
-	maxWarnings = 60  // a minute
+	maxWarnings = 60  // a minute, of denials and of the rest
 	maxLine     = 500 // bytes of a line: it quotes clients
 )
 
@@ -53,20 +56,24 @@ func (b *logBridge) warn(format string, v []any) {
 		return
 	}
 	if now := time.Now().Truncate(time.Minute); now != b.minute {
-		if b.dropped > 0 {
-			b.log.Warn("lines of the embedded nats server were left out", "lines", b.dropped)
+		if dropped := b.denials.dropped + b.rest.dropped; dropped > 0 {
+			b.log.Warn("lines of the embedded nats server were left out", "lines", dropped)
 		}
-		b.minute, b.spent, b.dropped = now, 0, 0
+		b.minute, b.denials, b.rest = now, budget{}, budget{}
 	}
 	text := fmt.Sprintf(format, v...)
-	if b.denied != nil && (strings.Contains(text, "Violation") || strings.Contains(text, "authentication error")) {
-		b.denied(text)
+	lines := &b.rest
+	if strings.Contains(text, "Violation") || strings.Contains(text, "authentication error") {
+		lines = &b.denials
+		if b.denied != nil {
+			b.denied(text)
+		}
 	}
-	if b.spent == maxWarnings {
-		b.dropped++
+	if lines.spent == maxWarnings {
+		lines.dropped++
 		return
 	}
-	b.spent++
+	lines.spent++
 	b.log.Warn(bridged, "text", strings.ToValidUTF8(text[:min(len(text), maxLine)], ""))
 }
 

@@ -16,12 +16,13 @@ func TestWarningsAreLimited(t *testing.T) {
 		b.Warnf("our own configuration")
 		b.begun()
 		for range 1000 {
-			b.Errorf("publish violation by %s", "A")
+			b.Errorf("Publish Violation by %s", "A")
 		}
+		b.Noticef("Slow Consumer Detected: %s", "our own link")
 		time.Sleep(time.Minute)
 		b.Errorf("later")
 		for text, want := range map[string]int{
-			"our own configuration": 0, "publish violation by A": maxWarnings, "lines=940": 1, "later": 1,
+			"our own configuration": 0, "Publish Violation by A": maxWarnings, "our own link": 1, "lines=940": 1, "later": 1,
 		} {
 			if got := strings.Count(out.String(), text); got != want {
 				t.Errorf("%q was logged %d times, want %d", text, got, want)
