@@ -108,14 +108,14 @@ func newBattle(t *testing.T, s size) *battle {
 	return b
 }
 
-// flood has an account on the first host write without end.
+// flood has an account on the first host write without end, at the lowest priority: of all sessions, where the kernel goes by those (sched(7)).
 func (b *battle) flood() {
 	b.t.Helper()
 	dir := harness.Workdir(b.t)
 	p := &harness.Process{
 		Namespace: "flood", Name: "writer", Host: host(0),
 		Identity: harness.Object{"proc_name": "yes", "setup_path": dir, "pid_path": dir + "/pid", "user": "nobody"},
-		Control:  harness.Object{"start_cmd": "nice -n 19 yes & echo $! >" + dir + "/pid", "stop_cmd": ""},
+		Control:  harness.Object{"start_cmd": "echo 19 >/proc/self/autogroup; nice -n 19 yes & echo $! >" + dir + "/pid", "stop_cmd": ""},
 	}
 	b.Want(0, b.Operate(p, 0, host(0)))
 }

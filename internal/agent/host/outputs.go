@@ -21,7 +21,7 @@ const (
 	breath = 5 * time.Millisecond
 	// lookEvery is how often they are looked at where the kernel does not tell who grows.
 	lookEvery = 500 * time.Millisecond
-	// first is the priority of the thread that cuts.
+	// first is the priority of the thread that cuts, where it cannot have a better one.
 	first = -20
 )
 
@@ -57,7 +57,7 @@ func (h *Host) boundOutputs(ctx context.Context) error {
 // may have one, and because it waits in the kernel and not for a processor of the Go runtime.
 func (h *Host) cutAsTold(watch *directoryWatch) error {
 	runtime.LockOSThread() // the thread ends with its goroutine, and its priority with it
-	_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), first)
+	preferThread()
 	h.cutAll()
 	buffer := make([]byte, 64*(unix.SizeofInotifyEvent+unix.NAME_MAX+1))
 	for {
@@ -71,6 +71,15 @@ func (h *Host) cutAsTold(watch *directoryWatch) error {
 		if !h.cutChanged(buffer[:n]) {
 			watch.pause(breath)
 		}
+	}
+}
+
+// preferThread has the kernel run this thread before any ordinary one, or before those of its own session where it has no right to that: the
+// kernel may share the processors out among sessions first (sched(7)). What the thread starts is ordinary again.
+func preferThread() {
+	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1, Flags: unix.SCHED_FLAG_RESET_ON_FORK}
+	if unix.SchedSetAttr(0, &attr, 0) != nil {
+		_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), first)
 	}
 }
 
