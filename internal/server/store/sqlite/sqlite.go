@@ -75,7 +75,7 @@ func openAll(ctx context.Context, path string, log *slog.Logger, chosen []Option
 	if err := checkWhole(path); err != nil {
 		return nil, fmt.Errorf("cannot open database %s: %w", path, err)
 	}
-	conns, err := open(path, 1, fmt.Sprintf("wal_autocheckpoint(%d)", foldAnyway))
+	conns, err := open(path, 1, fmt.Sprintf("wal_autocheckpoint(%d)", foldAnyway), cache(1))
 	if err != nil {
 		return nil, fmt.Errorf("cannot open database: %w", err)
 	}
@@ -85,7 +85,8 @@ func openAll(ctx context.Context, path string, log *slog.Logger, chosen []Option
 	if err := migrate(ctx, conns, log.With("database", path)); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot open database %s: %w", path, err), conns.Close())
 	}
-	reader, err := open(path, max(4, 2*runtime.GOMAXPROCS(0)), "query_only(1)")
+	readers := max(4, 2*runtime.GOMAXPROCS(0))
+	reader, err := open(path, readers, "query_only(1)", cache(readers))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot open database: %w", err), conns.Close())
 	}
@@ -137,6 +138,12 @@ func useLog(ctx context.Context, conns *sql.DB) error {
 	}
 }
 
+// cacheSize is how many KiB of the database the writer keeps in memory, and all readers together: those have the pages that the kernel keeps.
+const cacheSize = 32 << 10
+
+// cache has each of n connections keep its share.
+func cache(n int) string { return fmt.Sprintf("cache_size(-%d)", max(cacheSize/n, 1<<10)) }
+
 // open returns a pool of at most n connections.
 func open(path string, n int, pragmas ...string) (*sql.DB, error) {
 	absolute, err := filepath.Abs(path)
@@ -148,9 +155,8 @@ func open(path string, n int, pragmas ...string) (*sql.DB, error) {
 		"synchronous(FULL)",
 		"foreign_keys(1)",
 		"journal_size_limit(67108864)",
-		// What a statement needs for its own undoing stays in memory, and pages of a large task are not spilled before their commit.
+		// What a statement needs for its own undoing stays in memory.
 		"temp_store(MEMORY)",
-		"cache_size(-32768)",
 	}, pragmas...)}
 	name := url.URL{Scheme: "file", Path: absolute, RawQuery: query.Encode()}
 	db, err := sql.Open("sqlite", name.String())
