@@ -27,14 +27,10 @@ func (s *Server) FirstApp(ctx context.Context, code, secret string) (usedCode, u
 	if code == "" {
 		code, secret = firstAppCode, access.NewSecret()
 	}
-	hash, err := access.HashSecret(secret)
-	if err != nil {
-		return "", "", false, err
-	}
 	now := time.Now()
 	err = s.store.CreateApp(ctx, store.App{
 		Code: code, Note: "made at the first start",
-		Secrets:      []store.Secret{{ID: "first", Hash: hash, Created: now}},
+		Secrets:      []store.Secret{{ID: "first", Hash: s.secrets.Hash(secret), Created: now}},
 		MayNameUsers: true, Admin: true,
 		Created: now, Changed: now,
 	})

@@ -19,7 +19,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		Rooms: rooms, CursorSecret: s.cursors,
 		Gate: s.gate, Engine: s.engine, Directory: s.directory, Listing: s.store, Events: s.store, Results: s.store,
 		Webhooks: apiv1.Webhooks{Store: s.hooks, Sender: alarms{s.sender, s.cluster}}, Joining: s.joiningAPI(), Keys: apiv1.Keys{Ring: s.keys, Reached: s.trust.reached, Without: s.cluster.without},
-		Accounts: apiv1.Accounts{Apps: s.store, Users: s.store, Tokens: s.store}, Audit: s.audit, History: s.store, Fullness: s.store, Now: s.clock.Wall, Log: s.cfg.Log,
+		Accounts: apiv1.Accounts{Apps: s.store, Users: s.store, Tokens: s.store, Secrets: s.secrets}, Audit: s.audit, History: s.store, Fullness: s.store, Now: s.clock.Wall, Log: s.cfg.Log,
 	})
 	if s.joining != nil {
 		s.joining.proxies.takeJoins(own)

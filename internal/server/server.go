@@ -16,6 +16,7 @@ import (
 	"drover/internal/fabric/broker"
 	"drover/internal/group"
 	"drover/internal/httpd"
+	"drover/internal/server/access"
 	"drover/internal/server/audit"
 	"drover/internal/server/dbclock"
 	"drover/internal/server/engine"
@@ -88,6 +89,7 @@ type Server struct {
 	directory *fleet.Directory
 	engine    *engine.Engine
 	gate      *gate.Gate
+	secrets   access.Secrets
 	audit     *audit.Recorder
 	sender    *webhook.Sender
 	hooks     *hooks
@@ -168,7 +170,12 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if err := s.directory.Load(ctx); err != nil {
 		return nil, err
 	}
-	if s.gate, err = newGate(cfg, s.store, s.clock.Wall); err != nil {
+	key, err := broker.FleetSecret(brokerDir(cfg.Dir), "secrets of apps")
+	if err != nil {
+		return nil, err
+	}
+	s.secrets = access.NewSecrets(key)
+	if s.gate, err = newGate(cfg, s.secrets, s.store, s.clock.Wall); err != nil {
 		return nil, err
 	}
 	s.engine = engine.New(engine.Config{Store: s.store, Directory: s.directory, Link: orders, Key: s.keys.ManifestKey(), Guard: engine.Guard{Trust: s.trust.renew, Trusts: s.trust.trusts, Cloned: s.cloned}, Now: s.clock.Now, Shared: s.cluster.shared(), Log: cfg.Log})
@@ -207,8 +214,8 @@ func (s *Server) listen(ctx context.Context) (tcp net.Listener, err error) {
 }
 
 // newGate returns the gate of a server.
-func newGate(cfg Config, s store.Store, now func() time.Time) (*gate.Gate, error) {
-	c := gate.Config{Store: s, Now: now}
+func newGate(cfg Config, secrets access.Secrets, s store.Store, now func() time.Time) (*gate.Gate, error) {
+	c := gate.Config{Store: s, Secrets: secrets, Now: now}
 	if cfg.LoginURL != "" {
 		client, err := login.New(cfg.LoginURL)
 		if err != nil {

@@ -1,15 +1,11 @@
 package access
 
 import (
-	"crypto/pbkdf2"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
-	"errors"
-	"fmt"
-	"strconv"
 	"strings"
 )
 
@@ -21,14 +17,6 @@ const (
 	MaxToken     = 4096
 )
 
-// How a secret is stored: scheme$iterations$salt$hash, the last two in base64.
-const (
-	hashScheme     = "pbkdf2-sha256"
-	hashIterations = 210_000
-	hashSalt       = 16
-	hashSize       = 32
-)
-
 // NewSecret returns a secret that nobody can guess, of 48 hexadecimal digits.
 func NewSecret() string {
 	var random [24]byte
@@ -36,50 +24,45 @@ func NewSecret() string {
 	return hex.EncodeToString(random[:])
 }
 
-// HashSecret returns what is stored of an app's secret. It takes some 50 ms of CPU, on purpose: a secret may be one that
-// people made up.
-func HashSecret(secret string) (string, error) {
+// Secrets hashes the secrets of apps under a key that is not in the database, so that a copy of the database helps nobody to guess them, even
+// those that people made up. Its zero value has an empty key.
+type Secrets struct{ key []byte }
+
+// NewSecrets returns the hashes under a key, which all servers of a fleet have.
+func NewSecrets(key []byte) Secrets { return Secrets{key} }
+
+// How a secret is stored: the scheme, then salt and HMAC in base64.
+const (
+	hashScheme = "hmac-sha256$"
+	hashSalt   = 16
+)
+
+// Hash returns what is stored of a secret, another text each time.
+func (s Secrets) Hash(secret string) string {
 	salt := make([]byte, hashSalt)
 	_, _ = rand.Read(salt) // never fails (crypto/rand)
-	hash, err := pbkdf2.Key(sha256.New, secret, salt, hashIterations, hashSize)
-	if err != nil {
-		return "", fmt.Errorf("cannot hash secret: %w", err)
-	}
-	b64 := base64.RawStdEncoding
-	return strings.Join([]string{hashScheme, strconv.Itoa(hashIterations), b64.EncodeToString(salt), b64.EncodeToString(hash)}, "$"), nil
+	return hashScheme + base64.RawStdEncoding.EncodeToString(s.mac(salt, secret))
 }
 
-// NobodysHash is a stored form that no secret matches: to compare with it takes as long as with that of an app.
-func NobodysHash() string {
-	b64 := base64.RawStdEncoding
-	return strings.Join([]string{
-		hashScheme, strconv.Itoa(hashIterations), b64.EncodeToString(make([]byte, hashSalt)), b64.EncodeToString(make([]byte, hashSize)),
-	}, "$")
+// Match compares a secret with its stored form, in constant time. A stored form that is broken, or was made under another key, matches none.
+func (s Secrets) Match(stored, secret string) bool {
+	text, ok := strings.CutPrefix(stored, hashScheme)
+	if !ok {
+		return false
+	}
+	want, err := base64.RawStdEncoding.DecodeString(text)
+	if err != nil || len(want) != hashSalt+sha256.Size {
+		return false
+	}
+	return hmac.Equal(s.mac(want[:hashSalt:hashSalt], secret), want)
 }
 
-// SecretMatches compares a secret with its stored form, in constant time. An error says that the stored form is broken.
-func SecretMatches(stored, secret string) (bool, error) {
-	parts := strings.Split(stored, "$")
-	if len(parts) != 4 || parts[0] != hashScheme {
-		return false, errors.New("stored secret is not of a known form")
-	}
-	iterations, err := strconv.Atoi(parts[1])
-	if err != nil || iterations < 1 {
-		return false, errors.New("stored secret has no iteration count")
-	}
-	salt, err := base64.RawStdEncoding.DecodeString(parts[2])
-	if err != nil {
-		return false, fmt.Errorf("cannot read salt of stored secret: %w", err)
-	}
-	want, err := base64.RawStdEncoding.DecodeString(parts[3])
-	if err != nil || len(want) == 0 {
-		return false, errors.New("stored secret has no hash")
-	}
-	got, err := pbkdf2.Key(sha256.New, secret, salt, iterations, len(want))
-	if err != nil {
-		return false, fmt.Errorf("cannot hash secret: %w", err)
-	}
-	return subtle.ConstantTimeCompare(got, want) == 1, nil
+// mac returns the salt with the HMAC of it and of the secret.
+func (s Secrets) mac(salt []byte, secret string) []byte {
+	h := hmac.New(sha256.New, s.key)
+	_, _ = h.Write(salt) // it never fails
+	_, _ = h.Write([]byte(secret))
+	return h.Sum(salt)
 }
 
 // tokenMark begins every token of ours, so that one that got out is easily found by programs that search for secrets.

@@ -74,6 +74,8 @@ type Accounts struct {
 	Apps   store.Apps
 	Users  store.Users
 	Tokens store.Tokens
+	// Secrets hashes those of apps, as the gate does.
+	Secrets access.Secrets
 }
 
 // Config is what the API stands on. All but Now is required.

@@ -134,10 +134,7 @@ func (h *Handler) createApp(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	c.audit.Detail, _ = json.Marshal(req) // it was decoded from JSON, and holds no secret
-	secret, kept, err := h.newSecret()
-	if err != nil {
-		return reply{}, failure("make a secret", err)
-	}
+	secret, kept := h.newSecret()
 	a := store.App{Code: req.Code, Secrets: []store.Secret{kept}, Created: kept.Created, Changed: kept.Created}
 	req.change(&a)
 	if err := h.Apps.CreateApp(ctx, a); err != nil {
@@ -149,13 +146,9 @@ func (h *Handler) createApp(ctx context.Context, c *call) (reply, error) {
 }
 
 // newSecret makes a secret: the text to be shown, and what is kept.
-func (h *Handler) newSecret() (string, store.Secret, error) {
+func (h *Handler) newSecret() (string, store.Secret) {
 	secret := access.NewSecret()
-	hash, err := access.HashSecret(secret)
-	if err != nil {
-		return "", store.Secret{}, err
-	}
-	return secret, store.Secret{ID: newID(), Hash: hash, Created: h.Now()}, nil
+	return secret, store.Secret{ID: newID(), Hash: h.Secrets.Hash(secret), Created: h.Now()}
 }
 
 // newID tells secrets and tokens apart.
@@ -230,10 +223,7 @@ func (h *Handler) createSecret(ctx context.Context, c *call) (reply, error) {
 	if most := int64(maxKeep / time.Second); req.KeepSeconds < 0 || req.KeepSeconds > most {
 		return reply{}, invalid("keep_seconds", "is %d: expected 0 to %d", req.KeepSeconds, most)
 	}
-	secret, kept, err := h.newSecret()
-	if err != nil {
-		return reply{}, failure("make a secret", err)
-	}
+	secret, kept := h.newSecret()
 	now := h.Now()
 	a, err := h.Apps.ChangeApp(ctx, code, func(a *store.App) error {
 		a.Secrets = append(remaining(a.Secrets, now, time.Duration(req.KeepSeconds)*time.Second), kept)

@@ -1,5 +1,5 @@
 // Package gate lets callers in: it finds out which app and which user a call is from, and bounds how often and how many
-// at once an app may call. It owns the memory of verified secrets and of the limits' use; what a caller may then do is said
+// at once an app may call. It owns the memory of wrong secrets and of the limits' use; what a caller may then do is said
 // by the principal that it returns (package access), and how a refusal reads is for the edge to say.
 package gate
 
@@ -34,15 +34,15 @@ var ErrNoSession = errors.New("token belongs to no session")
 
 // Config is what a gate needs. Login and Now may be nil.
 type Config struct {
-	Store Store
-	Login Login
-	Now   func() time.Time
+	Store   Store
+	Secrets access.Secrets
+	Login   Login
+	Now     func() time.Time
 }
 
 // Gate checks credentials and limits. It may be used from any goroutine.
 type Gate struct {
 	Config
-	secrets *secrets
 	guesses *guesses
 	meters  *meters
 }
@@ -52,7 +52,7 @@ func New(c Config) *Gate {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Gate{Config: c, secrets: newSecrets(), guesses: newGuesses(), meters: newMeters()}
+	return &Gate{Config: c, guesses: newGuesses(), meters: newMeters()}
 }
 
 // Credentials are what a caller proves itself with; what it did not give is empty.
@@ -151,7 +151,7 @@ func (g *Gate) app(ctx context.Context, c Credentials) (store.App, error) {
 		return store.App{}, err
 	}
 	if !c.Vouched {
-		if err := g.proven(ctx, c, app); err != nil {
+		if err := g.proven(c, app); err != nil {
 			return store.App{}, err
 		}
 	}
@@ -164,44 +164,22 @@ func (g *Gate) app(ctx context.Context, c Credentials) (store.App, error) {
 	return app, nil
 }
 
-// proven refuses a caller that does not show a secret of the app. One that names an unknown app, whose code is empty here, takes as long
-// to be refused as one with a wrong secret: codes cannot be found out by the clock.
-func (g *Gate) proven(ctx context.Context, c Credentials, app store.App) error {
+// proven refuses a caller that does not show a secret of the app. One that names an unknown app, whose code is empty here, is refused by app.
+func (g *Gate) proven(c Credentials, app store.App) error {
 	now := g.Now()
-	if len(c.AppSecret) > access.MaxAppSecret {
-		return refuse(WrongSecret)
-	}
-	if g.secrets.known(app, c.AppSecret, now) {
-		return nil
-	}
-	if !g.guesses.few(c.Address, c.AppCode, now) {
-		return refuse(Guessing)
-	}
-	leave, err := g.secrets.turn(ctx)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	if g.secrets.known(app, c.AppSecret, now) { // another call has shown it while this one waited
-		return nil
-	}
-	if !g.guesses.few(c.Address, c.AppCode, now) { // others that waited with this one have used it up
-		return refuse(Guessing)
-	}
 	right := false
-	if app.Code == "" {
-		_, err = access.SecretMatches(access.NobodysHash(), c.AppSecret)
-	} else {
-		right, err = g.secrets.verify(app, c.AppSecret, now)
+	if len(c.AppSecret) <= access.MaxAppSecret {
+		for _, stored := range app.Secrets {
+			right = g.Secrets.Match(stored.Hash, c.AppSecret) && stored.Valid(now) || right
+		}
 	}
 	switch {
-	case err != nil:
-		return err
-	case !right:
-		g.guesses.wrong(c.Address, c.AppCode, now)
-		if app.Code != "" {
-			return refuse(WrongSecret)
-		}
+	case right:
+		return nil
+	case g.guesses.wrong(c.Address, c.AppCode, now):
+		return refuse(Guessing)
+	case app.Code != "":
+		return refuse(WrongSecret)
 	}
 	return nil
 }

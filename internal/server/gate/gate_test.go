@@ -113,11 +113,7 @@ func TestUsers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			reg.app.MayNameUsers = tt.mayName
-			hash, err := access.HashSecret("secret")
-			if err != nil {
-				t.Fatal(err)
-			}
-			reg.app.Secrets = []store.Secret{{ID: "1", Hash: hash}}
+			reg.app.Secrets = []store.Secret{{ID: "1", Hash: access.Secrets{}.Hash("secret")}}
 			g := gate.New(gate.Config{Store: reg, Login: tt.login, Now: func() time.Time { return now }})
 			c := gate.Credentials{AppCode: "app", AppSecret: "secret", User: tt.user, Token: tt.token, Vouched: tt.vouched}
 			if tt.vouched {

@@ -1,15 +1,14 @@
 package gate
 
 import (
-	"runtime"
 	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
 )
 
-// A secret that is not remembered has to be hashed, which takes much of a processor. Whoever shows wrong ones may do so this often from an
-// address, and from an address for one app. A secret that is right uses nothing of it up.
+// Whoever shows wrong secrets is told so this often from an address, and from an address for one app. A secret that is right is let in always,
+// and uses nothing of it up.
 const (
 	addressGuesses = 100
 	addressPause   = time.Second
@@ -18,9 +17,6 @@ const (
 	// mostGuessers is how many are remembered; beyond that all are forgotten.
 	mostGuessers = 20_000
 )
-
-// hashersAtOnce is how many hashes are computed at the same time: guesses leave most of the processors to others.
-func hashersAtOnce() int { return max(runtime.GOMAXPROCS(0)/4, 1) }
 
 // guesser is an address, or an address that shows secrets of an app.
 type guesser struct{ address, app string }
@@ -33,33 +29,23 @@ type guesses struct {
 
 func newGuesses() *guesses { return &guesses{rates: map[guesser]*rate.Limiter{}} }
 
-// few reports whether an address may guess once more. Whoever has no address is on this machine.
-func (g *guesses) few(address, app string, now time.Time) bool {
+// wrong counts a wrong secret, and reports whether it is one too many. Whoever has no address is on this machine.
+func (g *guesses) wrong(address, app string, now time.Time) (tooMany bool) {
 	if address == "" {
-		return true
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, who := range []guesser{{address: address}, {address, app}} {
-		if r := g.rates[who]; r != nil && r.TokensAt(now) < 1 {
-			return false
-		}
-	}
-	return true
-}
-
-// wrong counts a wrong guess.
-func (g *guesses) wrong(address, app string, now time.Time) {
-	if address == "" {
-		return
+		return false
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.rates) > mostGuessers {
 		clear(g.rates)
 	}
-	g.rate(guesser{address: address}, addressGuesses, addressPause).AllowN(now, 1)
-	g.rate(guesser{address, app}, appGuesses, appPause).AllowN(now, 1)
+	all, one := g.rate(guesser{address: address}, addressGuesses, addressPause), g.rate(guesser{address, app}, appGuesses, appPause)
+	if all.TokensAt(now) < 1 || one.TokensAt(now) < 1 {
+		return true
+	}
+	all.AllowN(now, 1)
+	one.AllowN(now, 1)
+	return false
 }
 
 func (g *guesses) rate(who guesser, burst int, pause time.Duration) *rate.Limiter {

@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -191,7 +190,7 @@ func TestSecretsOfAnApp(t *testing.T) {
 		w.apps["hashed"] = store.App{Code: "hashed", Secrets: secrets, MayNameUsers: true, Admin: true}
 	}
 	secret := func(id, text string, expires time.Time) store.Secret {
-		return store.Secret{ID: id, Hash: weakHash(t, text), Expires: expires}
+		return store.Secret{ID: id, Hash: access.Secrets{}.Hash(text), Expires: expires}
 	}
 	set(secret("1", "old", time.Time{}))
 	in("old")
@@ -205,7 +204,7 @@ func TestSecretsOfAnApp(t *testing.T) {
 			out("other")
 		}
 		w.now = w.now.Add(time.Hour)
-		out("old") // though it is remembered
+		out("old")
 		in("new")
 	})
 	t.Run("a changed secret counts at once", func(t *testing.T) {
@@ -221,12 +220,12 @@ func TestSecretsOfAnApp(t *testing.T) {
 		delete(w.apps, "hashed")
 		out("newest")
 	})
-	t.Run("a broken hash is our fault", func(t *testing.T) {
+	t.Run("a broken hash lets nobody in", func(t *testing.T) {
 		set(store.Secret{ID: "1", Hash: "plain"})
-		w.postAs("hashed", "plain", path, `{"task_id": "x"}`).refused(t, 200, 1306201)
+		out("plain")
 	})
 	t.Run("a disabled app is told so only when it shows its secret", func(t *testing.T) {
-		w.apps["hashed"] = store.App{Code: "hashed", Secrets: weakSecret(t, "s"), MayNameUsers: true, Disabled: true}
+		w.apps["hashed"] = store.App{Code: "hashed", Secrets: storedSecret("s"), MayNameUsers: true, Disabled: true}
 		if got := w.postAs("hashed", "s", path, `{}`); !strings.Contains(*got.Message, "disabled") {
 			t.Errorf("answer is %s", got.Raw)
 		}
@@ -234,26 +233,4 @@ func TestSecretsOfAnApp(t *testing.T) {
 			t.Errorf("answer is %s", got.Raw)
 		}
 	})
-}
-
-func TestManyFirstCallsAtOnce(t *testing.T) {
-	w := newWorld(t)
-	hash, err := access.HashSecret(appSecret)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.apps[appCode] = store.App{Code: appCode, Secrets: []store.Secret{{ID: "1", Hash: hash}}, MayNameUsers: true, Admin: true}
-	var wg sync.WaitGroup
-	for range 300 { // were each of them to hash, this would take half a minute
-		wg.Go(func() {
-			r := httptest.NewRequest(http.MethodPost, esbGSE+"get_proc_operate_result_v2/", strings.NewReader(`{"task_id": "x"}`))
-			r.Header.Set("X-Bkapi-Authorization", `{"bk_app_code": "drover-test", "bk_app_secret": "right-secret-right-secret", "bk_username": "admin"}`)
-			rec := httptest.NewRecorder()
-			w.handler.ServeHTTP(rec, r)
-			if !strings.Contains(rec.Body.String(), "1000101") {
-				t.Errorf("answer is %s", rec.Body)
-			}
-		})
-	}
-	wg.Wait()
 }

@@ -22,7 +22,7 @@ func FuzzCredentials(f *testing.F) {
 	f.Fuzz(func(t *testing.T, header, query, body string) {
 		w := newWorld(t)
 		for code := range w.apps { // with secrets that no input will hit upon
-			w.apps[code] = store.App{Code: code, Secrets: weakSecret(t, rand.Text()), MayNameUsers: true, Admin: true}
+			w.apps[code] = store.App{Code: code, Secrets: storedSecret(rand.Text()), MayNameUsers: true, Admin: true}
 		}
 		for path, gateway := range map[string]bool{esbGSE + "get_proc_operate_result_v2/": false, gatewayV2 + "get_proc_operate_result_v2": true, "/procapi/v2/proc/status": false} {
 			r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))

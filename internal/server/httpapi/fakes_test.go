@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/pbkdf2"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +17,7 @@ import (
 	"time"
 
 	"drover/internal/process"
+	"drover/internal/server/access"
 	"drover/internal/server/admission"
 	"drover/internal/server/fleet"
 	"drover/internal/server/gate"
@@ -81,9 +79,9 @@ func newWorld(t *testing.T) *world {
 		sessions: map[string]string{},
 		now:      noon(),
 		apps: map[string]store.App{
-			appCode:    {Code: appCode, Secrets: weakSecret(t, appSecret), MayNameUsers: true, Admin: true},
-			"other":    {Code: "other", Secrets: weakSecret(t, "other-secret"), MayNameUsers: true, Admin: true},
-			"no-names": {Code: "no-names", Secrets: weakSecret(t, "third-secret"), Admin: true},
+			appCode:    {Code: appCode, Secrets: storedSecret(appSecret), MayNameUsers: true, Admin: true},
+			"other":    {Code: "other", Secrets: storedSecret("other-secret"), MayNameUsers: true, Admin: true},
+			"no-names": {Code: "no-names", Secrets: storedSecret("third-secret"), Admin: true},
 		},
 		agents: []store.Agent{
 			{Key: "UAGENT1", Cloud: 1, IP: "10.0.0.1", ID: "02000000024201"},
@@ -114,21 +112,9 @@ func (w *world) serve(trusted ...netip.Prefix) {
 // noon is what the clock of a world shows.
 func noon() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.FixedZone("CST", 8*3600)) }
 
-// weakSecret is a stored secret with few iterations, so that tests are fast.
-func weakSecret(t *testing.T, secret string) []store.Secret {
-	t.Helper()
-	return []store.Secret{{ID: "1", Hash: weakHash(t, secret)}}
-}
-
-func weakHash(t *testing.T, secret string) string {
-	t.Helper()
-	salt := []byte("0123456789abcdef")
-	key, err := pbkdf2.Key(sha256.New, secret, salt, 10, 32)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b64 := base64.RawStdEncoding
-	return "pbkdf2-sha256$10$" + b64.EncodeToString(salt) + "$" + b64.EncodeToString(key)
+// storedSecret is a secret as it is stored.
+func storedSecret(secret string) []store.Secret {
+	return []store.Secret{{ID: "1", Hash: access.Secrets{}.Hash(secret)}}
 }
 
 func (w *world) Submit(_ context.Context, t *store.Task, row store.AuditRow) error {

@@ -27,7 +27,7 @@ func (w *world) limit(l access.Limits) {
 	w.t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.apps["limited"] = store.App{Code: "limited", Secrets: weakSecret(w.t, "limited-secret"), MayNameUsers: true, Admin: true, Limits: l}
+	w.apps["limited"] = store.App{Code: "limited", Secrets: storedSecret("limited-secret"), MayNameUsers: true, Admin: true, Limits: l}
 }
 
 func TestRateLimit(t *testing.T) {

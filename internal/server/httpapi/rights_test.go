@@ -17,7 +17,7 @@ import (
 // grant makes the app "limited", which has the given grants and no others.
 func (w *world) grant(grants ...string) {
 	w.t.Helper()
-	app := store.App{Code: "limited", Secrets: weakSecret(w.t, "limited-secret"), MayNameUsers: true}
+	app := store.App{Code: "limited", Secrets: storedSecret("limited-secret"), MayNameUsers: true}
 	for _, text := range grants {
 		g, err := access.ParseGrant(text)
 		if err != nil {
