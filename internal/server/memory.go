@@ -10,7 +10,7 @@ import (
 const (
 	// memoryAlone and memoryOfAgent are what a server aims to stay below: so much alone, and so much more for each host. What it cannot do
 	// without it takes all the same.
-	memoryAlone   = 256 << 20
+	memoryAlone   = 224 << 20
 	memoryOfAgent = 160 << 10
 	memoryEvery   = 10 * time.Second
 )
