@@ -170,12 +170,7 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if err := s.directory.Load(ctx); err != nil {
 		return nil, err
 	}
-	key, err := broker.FleetSecret(brokerDir(cfg.Dir), "secrets of apps")
-	if err != nil {
-		return nil, err
-	}
-	s.secrets = access.NewSecrets(key)
-	if s.gate, err = newGate(cfg, s.secrets, s.store, s.clock.Wall); err != nil {
+	if err := s.openGate(); err != nil {
 		return nil, err
 	}
 	s.engine = engine.New(engine.Config{Store: s.store, Directory: s.directory, Link: orders, Key: s.keys.ManifestKey(), Guard: engine.Guard{Trust: s.trust.renew, Trusts: s.trust.trusts, Cloned: s.cloned}, Now: s.clock.Now, Shared: s.cluster.shared(), Log: cfg.Log})
@@ -213,17 +208,23 @@ func (s *Server) listen(ctx context.Context) (tcp net.Listener, err error) {
 	return tcp, err
 }
 
-// newGate returns the gate of a server.
-func newGate(cfg Config, secrets access.Secrets, s store.Store, now func() time.Time) (*gate.Gate, error) {
-	c := gate.Config{Store: s, Secrets: secrets, Now: now}
-	if cfg.LoginURL != "" {
-		client, err := login.New(cfg.LoginURL)
+// openGate makes the gate, and the hashes of secrets that it goes by.
+func (s *Server) openGate() error {
+	key, err := broker.FleetSecret(brokerDir(s.cfg.Dir), "secrets of apps")
+	if err != nil {
+		return err
+	}
+	s.secrets = access.NewSecrets(key)
+	c := gate.Config{Store: s.store, Secrets: s.secrets, Now: s.clock.Wall}
+	if s.cfg.LoginURL != "" {
+		client, err := login.New(s.cfg.LoginURL)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		c.Login = client
 	}
-	return gate.New(c), nil
+	s.gate = gate.New(c)
+	return nil
 }
 
 // Close gives back everything. It may be called at any time after Run and Serve have returned.
