@@ -1,8 +1,9 @@
 package fabric
 
 import (
+	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 )
 
 // Requests that were read wait for a worker in memory, up to bytesWaiting. Short ones find room longer: those who flood send long ones.
@@ -12,20 +13,32 @@ const (
 	shortRequest      = 16 << 10
 )
 
-// intake decides, before a request is read, whether anybody wants it: what is left out costs nothing but its way here.
+// intake decides, before a request is read, whether anybody wants it: what is left out costs nothing but its way here. Services may overlap:
+// which of them gets a request is not known when it begins.
 type intake struct {
-	services atomic.Pointer[[]*service] // those of ServeEach
+	mu       sync.Mutex
+	subjects []string // those of ServeEach
+	// under are the requests under way by their subjects, and waiting are the bytes of those that have no worker yet.
+	under   map[string]*request
+	waiting int
 }
 
-// change replaces the services; the caller sees to it that there is one change at a time.
+// request is one that is under way: from its first byte to its answer.
+type request struct {
+	size  int
+	taken bool // by a worker
+}
+
+// change replaces the services. Whoever is under way is forgotten: a service that has ended may leave requests behind.
 func (in *intake) change(services map[*service]struct{}) {
-	var each []*service
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.subjects, in.under, in.waiting = nil, map[string]*request{}, 0
 	for s := range services {
 		if s.alone {
-			each = append(each, s)
+			in.subjects = append(in.subjects, s.subject)
 		}
 	}
-	in.services.Store(&each)
 }
 
 // begin reports whether a message is left out. Of one that is not, lost is to be called if it never comes, unless it is nil.
@@ -33,23 +46,43 @@ func (in *intake) begin(subject string, size int) (left bool, lost func()) {
 	if in == nil {
 		return false, nil
 	}
-	each := in.services.Load()
-	if each == nil {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if !slices.ContainsFunc(in.subjects, func(pattern string) bool { return covers(pattern, subject) }) {
 		return false, nil
 	}
-	for _, s := range *each {
-		if !covers(s.subject, subject) {
-			continue
-		}
-		if !s.begin(subject, size) {
-			return true, nil
-		}
-		return false, func() {
-			s.taken(size)
-			s.over(subject)
-		}
+	most := bytesWaiting
+	if size <= shortRequest {
+		most = bytesWaitingShort
 	}
-	return false, nil
+	if in.under[subject] != nil || in.waiting+size > most {
+		return true, nil
+	}
+	in.under[subject] = &request{size: size}
+	in.waiting += size
+	return false, func() { in.over(subject) }
+}
+
+// taken says that the request on a subject no longer waits.
+func (in *intake) taken(subject string) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.take(in.under[subject])
+}
+
+// over says that the request on a subject is no longer under way.
+func (in *intake) over(subject string) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.take(in.under[subject])
+	delete(in.under, subject)
+}
+
+func (in *intake) take(r *request) {
+	if r != nil && !r.taken {
+		r.taken = true
+		in.waiting -= r.size
+	}
 }
 
 // covers reports whether a subject is one of those that a subscription asks for.
@@ -67,37 +100,4 @@ func covers(pattern, subject string) bool {
 		}
 		pattern, subject = moreWanted, more
 	}
-}
-
-// begin takes in a request, unless another one on the same subject is under way or too many bytes wait.
-func (s *service) begin(subject string, size int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	most := bytesWaiting
-	if size <= shortRequest {
-		most = bytesWaitingShort
-	}
-	if s.busy[subject] || s.waiting+size > most {
-		return false
-	}
-	s.busy[subject] = true
-	s.waiting += size
-	return true
-}
-
-// taken says that a request no longer waits.
-func (s *service) taken(size int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.waiting -= size
-}
-
-// over says that a request is no longer under way.
-func (s *service) over(subject string) {
-	if !s.alone {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.busy, subject)
 }

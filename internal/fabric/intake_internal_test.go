@@ -10,15 +10,11 @@ import (
 	"testing/iotest"
 )
 
-// each is a service that has one request under way on each subject.
-func each(subject string) *service {
-	return &service{subject: subject, alone: true, busy: map[string]bool{}}
-}
-
-func intakeOf(services ...*service) *intake {
-	in, all := &intake{}, map[*service]struct{}{}
-	for _, s := range services {
-		all[s] = struct{}{}
+// intakeOf is one for services that have one request under way on each of their subjects, and one that has many.
+func intakeOf(subjects ...string) *intake {
+	in, all := &intake{}, map[*service]struct{}{{subject: ">"}: {}}
+	for _, s := range subjects {
+		all[&service{subject: s, alone: true}] = struct{}{}
 	}
 	in.change(all)
 	return in
@@ -30,8 +26,7 @@ func message(subject, data string) string {
 
 // TestWhatIsLeftOut: of one subject there is one request under way, from its first byte to its answer; what nobody counts is always read.
 func TestWhatIsLeftOut(t *testing.T) {
-	s := each("reports.*.x")
-	in := intakeOf(s, &service{subject: ">"})
+	in := intakeOf("reports.*.x", "reports.b.*") // a proxy's area is served once more
 	hear := func(text, want string) {
 		t.Helper()
 		var out bytes.Buffer
@@ -45,13 +40,19 @@ func TestWhatIsLeftOut(t *testing.T) {
 	}
 	first, again, other, reply := message("reports.a.x", "first"), message("reports.a.x", "again"), message("reports.b.x", "other"), message("_INBOX.y", "reply")
 	hear(first+again+reply+other+again+reply+"PING\r\n", first+reply+other+reply+"PING\r\n")
-	s.taken(len("first"))
+	in.taken("reports.a.x")
 	hear(again, "")
-	s.over("reports.a.x")
+	in.over("reports.a.x")
 	with := "HMSG reports.a.x 1 12 14\r\nNATS/1.0\r\n\r\nok\r\n" // a header counts with nobody's bytes
 	hear(with+other, with)
-	if s.waiting != len("other")+len("ok") {
-		t.Errorf("%d bytes wait", s.waiting)
+	if in.waiting != len("other")+len("ok") {
+		t.Errorf("%d bytes wait", in.waiting)
+	}
+	in.change(nil) // a service has ended
+	in.taken("reports.b.x")
+	in.over("reports.b.x")
+	if in.waiting != 0 || len(in.under) != 0 {
+		t.Errorf("%d bytes wait, and %v is under way", in.waiting, in.under)
 	}
 }
 
@@ -60,37 +61,42 @@ func TestRequestsThatNeverCome(t *testing.T) {
 	lost := errors.New("lost")
 	text := message("reports.a.x", strings.Repeat("x", 1000))
 	for n := range len(text) {
-		s := each("reports.>")
-		w := newWary(said{Reader: io.MultiReader(strings.NewReader(text[:n]), iotest.ErrReader(lost))}, intakeOf(s))
+		in := intakeOf("reports.>")
+		w := newWary(said{Reader: io.MultiReader(strings.NewReader(text[:n]), iotest.ErrReader(lost))}, in)
 		if _, err := io.Copy(io.Discard, w); !errors.Is(err, lost) {
 			t.Fatal(err)
 		}
-		if len(s.busy) != 0 || s.waiting != 0 {
-			t.Fatalf("after %d of %d bytes %v is under way, and %d bytes wait", n, len(text), s.busy, s.waiting)
+		if len(in.under) != 0 || in.waiting != 0 {
+			t.Fatalf("after %d of %d bytes %v is under way, and %d bytes wait", n, len(text), in.under, in.waiting)
 		}
 	}
 }
 
 // TestRoomOfRequests: long requests leave room for short ones, and those end somewhere, too.
 func TestRoomOfRequests(t *testing.T) {
-	s := each(">")
-	begin := func(size, most int) {
+	in := intakeOf("*")
+	found := func(subject string, size int) bool {
+		left, _ := in.begin(subject, size)
+		return !left
+	}
+	fill := func(size, most int) {
 		t.Helper()
-		before := s.waiting
-		for i := 0; s.begin(fmt.Sprint(size, ".", i), size); i++ {
+		before := in.waiting
+		for i := 0; found(fmt.Sprint(size, "-", i), size); i++ {
 		}
-		if s.waiting > most || s.waiting+size <= most || s.waiting == before {
-			t.Errorf("%d bytes wait, of %d", s.waiting, most)
+		if in.waiting > most || in.waiting+size <= most || in.waiting == before {
+			t.Errorf("%d bytes wait, of %d", in.waiting, most)
 		}
 	}
-	begin(1<<20, bytesWaiting)
-	if s.begin("long", shortRequest+1) {
+	fill(1<<20, bytesWaiting)
+	if found("long", shortRequest+1) {
 		t.Error("a long one found room")
 	}
-	begin(shortRequest, bytesWaitingShort)
-	begun := s.waiting
-	s.taken(begun)
-	if !s.begin("long", shortRequest+1) {
+	fill(shortRequest, bytesWaitingShort)
+	for subject := range in.under {
+		in.taken(subject)
+	}
+	if !found("long", shortRequest+1) {
 		t.Error("there is no room when nobody waits")
 	}
 }

@@ -22,12 +22,8 @@ type service struct {
 	cancel  context.CancelFunc
 	stop    func()
 
-	// alone says that of each subject one request is under way at a time, from the moment when it is read; busy are those subjects, and waiting
-	// are the bytes of requests that have no worker yet.
-	alone   bool
-	mu      sync.Mutex
-	busy    map[string]bool
-	waiting int
+	// alone says that of each subject one request is under way at a time, from the moment when it is read (intake).
+	alone bool
 }
 
 // Serve has fn answer the requests on subject, which may hold wildcards, at most workers of them at a time. Of those who
@@ -46,7 +42,7 @@ func (c *Conn) Serve(subject, queue string, workers int, fn Handler) (stop func(
 // ServeEach is Serve for who has one request under way at a time on each of the subjects: what comes meanwhile on the same one is dropped
 // before it is read, without taking the place of others. So is what finds more than 24 MiB that wait, 40 MiB if it is of 16 KiB or less.
 func (c *Conn) ServeEach(subject, queue string, workers int, fn Handler) (stop func(), err error) {
-	return c.serve(subject, queue, &service{answer: fn, slots: make(chan struct{}, max(workers, 1)), alone: true, busy: map[string]bool{}})
+	return c.serve(subject, queue, &service{answer: fn, slots: make(chan struct{}, max(workers, 1)), alone: true})
 }
 
 func (c *Conn) serve(subject, queue string, s *service) (stop func(), err error) {
@@ -106,7 +102,7 @@ func (c *Conn) forget(s *service) {
 // dispatch is called for one message after the other. It blocks while all workers are busy.
 func (s *service) dispatch(ctx context.Context, m *nats.Msg) {
 	if s.alone {
-		defer s.taken(len(m.Data))
+		defer s.conn.intake.taken(m.Subject)
 	}
 	select {
 	case <-ctx.Done():
@@ -116,7 +112,9 @@ func (s *service) dispatch(ctx context.Context, m *nats.Msg) {
 	s.running.Go(func() {
 		defer func() { <-s.slots }()
 		data := s.answer(ctx, m.Subject, m.Data)
-		s.over(m.Subject) // before the next request, which the answer brings about
+		if s.alone {
+			s.conn.intake.over(m.Subject) // before the next request, which the answer brings about
+		}
 		s.reply(m, data)
 	})
 }
