@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Info is what can be known of what a process is. What the reader has no right to see is empty.
@@ -50,13 +51,29 @@ func (f FS) args(pid int) []string {
 	return strings0(cmdline)
 }
 
-// Environ returns the environment that the process was started with, as far as it has not overwritten it; at most 128 KiB.
+// Environ returns the environment that the process was started with, as far as it has not overwritten it; at most 128 KiB. A process that is
+// executing a program has none for a moment: that is waited for, up to 20 ms.
 func (f FS) Environ(pid int) ([]string, error) {
-	data, err := f.read(maxEnviron, strconv.Itoa(pid)+"/environ")
-	if err != nil {
-		return nil, fmt.Errorf("cannot read environment of process %d: %w", pid, err)
+	const tries, pause, sure = 20, time.Millisecond, 4
+	for try, bare := 1, 0; ; try++ {
+		data, err := f.read(maxEnviron, strconv.Itoa(pid)+"/environ")
+		if err != nil {
+			return nil, fmt.Errorf("cannot read environment of process %d: %w", pid, err)
+		}
+		if len(data) > 0 || try == tries {
+			return strings0(data), nil
+		}
+		switch {
+		case len(f.args(pid)) > 0: // it has just executed its program, or was started without an environment
+			if bare++; bare == sure {
+				return nil, nil
+			}
+		case f.link(strconv.Itoa(pid)+"/exe") == "": // a thread of the kernel (environ_read in its fs/proc/base.c)
+			return nil, nil
+		default:
+			time.Sleep(pause)
+		}
 	}
-	return strings0(data), nil
 }
 
 // PIDNamespace names the pid namespace that a process is in, empty where that cannot be seen.
