@@ -22,13 +22,15 @@ const (
 
 // Weight is about how many bytes of memory a message takes at most while it is read. It is told without reading it.
 func Weight(data []byte) int64 {
-	values, objects, _ := count(data)
-	const perByte, perValue, perObject = 2, 80, 512
-	return perByte*int64(len(data)) + perValue*int64(values) + perObject*int64(objects)
+	weight, _ := count(data)
+	return weight
 }
 
-// count returns how many values and objects a JSON text has at most, and how many there are side by side at its first level.
-func count(text []byte) (values, objects, first int) {
+// count returns the Weight of a JSON text, and how many entries the longest of those lists and objects has at most that are its fields.
+func count(text []byte) (weight int64, longest int) {
+	const perByte, perValue, perObject = 2, 80, 512
+	const field = 2 // the depth of what is in a field
+	values, objects, entries := 0, 0, 0
 	depth, quoted, escaped := 0, false, false
 	for _, c := range text {
 		switch {
@@ -43,19 +45,22 @@ func count(text []byte) (values, objects, first int) {
 			if c == '{' {
 				objects++
 			}
-			if depth++; depth == 1 {
-				first++
+			if depth++; depth == field {
+				entries = 1
 			}
 		case c == '}' || c == ']':
+			if depth == field {
+				longest = max(longest, entries)
+			}
 			depth--
 		case c == ',':
 			values++
-			if depth == 1 {
-				first++
+			if depth == field {
+				entries++
 			}
 		}
 	}
-	return values, objects, first
+	return perByte*int64(len(text)) + perValue*int64(values) + perObject*int64(objects), longest
 }
 
 // ReadReport decodes a report, unless it holds more than any agent tells at a time.
@@ -63,13 +68,8 @@ func ReadReport(data []byte) (*Report, error) {
 	if len(data) > MaxReport {
 		return nil, fmt.Errorf("cannot read report of %d bytes: expected at most %d", len(data), MaxReport)
 	}
-	var parts struct {
-		Progress, Observed, Events, Open json.RawMessage
-	}
 	var r Report
-	if err := readBounded(data, &parts, func() []json.RawMessage {
-		return []json.RawMessage{parts.Progress, parts.Observed, parts.Events, parts.Open}
-	}, &r); err != nil {
+	if err := readBounded(data, &r); err != nil {
 		return nil, fmt.Errorf("cannot read report: %w", err)
 	}
 	if r.Version > Version {
@@ -83,13 +83,8 @@ func ReadReport(data []byte) (*Report, error) {
 
 // ReadReceipt decodes a receipt, unless it holds more than any agent says of a manifest.
 func ReadReceipt(data []byte) (Receipt, error) {
-	var parts struct {
-		Accepted, Refused, Answers json.RawMessage
-	}
 	var r Receipt
-	if err := readBounded(data, &parts, func() []json.RawMessage {
-		return []json.RawMessage{parts.Accepted, parts.Refused, parts.Answers}
-	}, &r); err != nil {
+	if err := readBounded(data, &r); err != nil {
 		return Receipt{}, fmt.Errorf("cannot read receipt: %w", err)
 	}
 	if r.Version > Version {
@@ -98,20 +93,13 @@ func ReadReceipt(data []byte) (Receipt, error) {
 	return r, nil
 }
 
-// readBounded decodes a message into v, after its parts, which are what may be long.
-func readBounded(data []byte, parts any, lists func() []json.RawMessage, v any) error {
-	if weight := Weight(data); weight > MaxWeight {
+// readBounded decodes a message that has been counted before.
+func readBounded(data []byte, v any) error {
+	switch weight, entries := count(data); {
+	case weight > MaxWeight:
 		return fmt.Errorf("it would take %d bytes of memory: expected at most %d", weight, MaxWeight)
-	}
-	if len(data) > silence {
-		if err := json.Unmarshal(data, parts); err != nil {
-			return err
-		}
-		for _, list := range lists() {
-			if _, _, n := count(list); n > maxEntries {
-				return fmt.Errorf("it has %d entries of a kind: expected at most %d", n, maxEntries)
-			}
-		}
+	case entries > maxEntries:
+		return fmt.Errorf("it has %d entries of a kind: expected at most %d", entries, maxEntries)
 	}
 	return json.Unmarshal(data, v)
 }

@@ -69,10 +69,6 @@ func TestAReportIsCountedBeforeItIsRead(t *testing.T) {
 			t.Errorf("%s: it was read", name)
 		}
 	}
-	_, agent := key(t, "a")
-	if _, err := wire.Open(many(`{"others":[`, `{}`, `]}`, 1<<20), nil, agent); err == nil || !strings.Contains(err.Error(), "parts") {
-		t.Errorf("an envelope of many parts: %v", err)
-	}
 }
 
 // TestWhatAgentsTellIsRead: the largest reports that there are.

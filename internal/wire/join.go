@@ -50,11 +50,11 @@ func SealJoin(r JoinRequest, key nkeys.KeyPair) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode request: %w", err)
 	}
-	made, err := statement{kind: kindJoin, said: body}.sign(key)
+	_, made, err := statement{kind: kindJoin, said: body}.sign(key)
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(sealedJoin{Request: body, Signature: made.Signature})
+	return json.Marshal(sealedJoin{Request: body, Signature: made})
 }
 
 // OpenJoin reads a request and verifies that whoever sent it holds the private half of its key. Whether it may join is not its

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,11 +17,22 @@ import (
 	"drover/internal/wire"
 )
 
-// recorded reads what the first build wrote, version 1 of every message. Such a file is never made anew: it is what agents and servers
-// that are out there send.
+// recorded reads what the first build wrote, version 1 of every message. Once there is a release such a file is never made anew: it is what
+// agents and servers that are out there send.
 func recorded(t *testing.T, name string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata", "v1", name+".json"))
+	return recordedFile(t, name+".json")
+}
+
+// recordedSigned reads a message as it travels.
+func recordedSigned(t *testing.T, name string) []byte {
+	t.Helper()
+	return recordedFile(t, name+".signed")
+}
+
+func recordedFile(t *testing.T, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", "v1", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +59,7 @@ func theirs(t *testing.T, kind nkeys.PrefixByte, seed string) string {
 func TestRecordedMessages(t *testing.T) {
 	for name, message := range map[string]any{
 		"enrolment": &wire.Enrolment{}, "introduction": &wire.Report{}, "heartbeat": &wire.Report{}, "report": &wire.Report{},
-		"answer": &wire.ReportAck{}, "refusal": &wire.ReportAck{}, "receipt": &wire.Receipt{}, "orders": &wire.Envelope{}, "desired": &wire.Envelope{},
+		"answer": &wire.ReportAck{}, "refusal": &wire.ReportAck{}, "receipt": &wire.Receipt{}, "orders": &wire.Manifest{}, "desired": &wire.Manifest{},
 	} {
 		data := recorded(t, name)
 		d := json.NewDecoder(bytes.NewReader(data))
@@ -78,11 +90,11 @@ func plain(t *testing.T, data []byte) any {
 // TestRecordedSignatures: they count still.
 func TestRecordedSignatures(t *testing.T) {
 	agent, server := theirs(t, nkeys.PrefixByteUser, "agent"), theirs(t, nkeys.PrefixByteAccount, "server")
-	m, err := wire.Open(recorded(t, "orders"), []string{server}, agent)
+	m, err := wire.Open(recordedSigned(t, "orders"), []string{server}, agent)
 	if err != nil || len(m.Orders) != 2 || m.Orders[0].Op != process.Start || m.Orders[0].Spec.Commands.Start != "./nginx" || m.Orders[1].Groups[0].CPULimit != 20 || m.Trust != nil {
 		t.Errorf("orders are %+v, %v", m, err)
 	}
-	m, err = wire.Open(recorded(t, "desired"), []string{server}, agent)
+	m, err = wire.Open(recordedSigned(t, "desired"), []string{server}, agent)
 	if err != nil || m.Desired == nil || len(m.Desired.Processes) != 2 || !m.Desired.Processes[0].Hosted || !m.Desired.Processes[1].Gone {
 		t.Errorf("what is desired is %+v, %v", m, err)
 	}
@@ -113,15 +125,8 @@ func TestFormerKeys(t *testing.T) {
 			t.Errorf("who knows %s: %v, want %v", name, err, c.want)
 		}
 	}
-	var e wire.Envelope
-	if err := json.Unmarshal(data, &e); err != nil {
-		t.Fatal(err)
-	}
-	e.Others[0].Signature[0] ^= 1
-	forged, err := json.Marshal(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	forged := slices.Clone(data)
+	forged[manifestAt+signatureAt-publicAt] ^= 1 // the first byte of the second signature
 	if _, err := wire.Open(forged, []string{formerKey}, agent); !errors.Is(err, wire.ErrForged) {
 		t.Errorf("a forged signature: %v", err)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // What agents and servers say to each other passes brokers and proxies, which may be somebody else's by then. So what counts is signed by
-// the one who says it: reports and receipts by the agent, the answers to reports by the server. As it travels it is
+// the one who says it: reports and receipts by the agent, manifests and the answers to reports by the server. As it travels it is
 //
 //	1 | how many signatures | for each: public key (56 bytes), signature (64 bytes) | what was said
 
@@ -114,11 +114,11 @@ func (s statement) seal(keys ...nkeys.KeyPair) ([]byte, error) {
 	data := make([]byte, 0, 2+len(keys)*sealSize+len(s.said))
 	data = append(data, sealMark, byte(len(keys))) //nolint:gosec // a few
 	for _, key := range keys {
-		made, err := s.sign(key)
+		public, made, err := s.sign(key)
 		if err != nil {
 			return nil, err
 		}
-		data = append(append(data, made.Key...), made.Signature...)
+		data = append(append(data, public...), made...)
 	}
 	return append(data, s.said...), nil
 }

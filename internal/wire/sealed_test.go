@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/nats-io/nkeys"
@@ -140,18 +138,14 @@ func TestSealedReceipt(t *testing.T) {
 // TestRecordedSeals: how messages are signed does not change.
 func TestRecordedSeals(t *testing.T) {
 	agent, server := theirs(t, nkeys.PrefixByteUser, "agent"), theirs(t, nkeys.PrefixByteAccount, "server")
-	read := func(name string) []byte {
-		data, err := os.ReadFile(filepath.Join("testdata", "v1", name))
-		return must(t)(data, err)
-	}
-	report, signed, err := wire.OpenReport(read("report.signed"), "fleet", agent)
+	report, signed, err := wire.OpenReport(recordedSigned(t, "report"), "fleet", agent)
 	if err != nil || !signed || !bytes.Equal(report, recorded(t, "report")) {
 		t.Errorf("the report is %s, %v", report, err)
 	}
-	if answer, err := wire.OpenAnswer(read("answer.signed"), report, agent, []string{server}); err != nil || !bytes.Equal(answer, recorded(t, "answer")) {
+	if answer, err := wire.OpenAnswer(recordedSigned(t, "answer"), report, agent, []string{server}); err != nil || !bytes.Equal(answer, recorded(t, "answer")) {
 		t.Errorf("the answer is %s, %v", answer, err)
 	}
-	if receipt, err := wire.OpenReceipt(read("receipt.signed"), recorded(t, "orders"), agent); err != nil || !bytes.Equal(receipt, recorded(t, "receipt")) {
+	if receipt, err := wire.OpenReceipt(recordedSigned(t, "receipt"), recordedSigned(t, "orders"), agent); err != nil || !bytes.Equal(receipt, recorded(t, "receipt")) {
 		t.Errorf("the receipt is %s, %v", receipt, err)
 	}
 }

@@ -36,16 +36,15 @@ func (s statement) text(key string) []byte {
 	return fmt.Appendf(nil, statementForm, s.kind, key, s.to, sha256.Sum256(s.about), sha256.Sum256(s.said))
 }
 
-func (s statement) sign(key nkeys.KeyPair) (Signature, error) {
-	public, err := key.PublicKey()
-	if err != nil {
-		return Signature{}, fmt.Errorf("cannot sign %s: %w", s.kind, err)
+// sign returns the public key of a pair, and the signature by the pair.
+func (s statement) sign(key nkeys.KeyPair) (public string, made []byte, err error) {
+	if public, err = key.PublicKey(); err == nil {
+		made, err = key.Sign(s.text(public))
 	}
-	made, err := key.Sign(s.text(public))
 	if err != nil {
-		return Signature{}, fmt.Errorf("cannot sign %s: %w", s.kind, err)
+		return "", nil, fmt.Errorf("cannot sign %s: %w", s.kind, err)
 	}
-	return Signature{Key: public, Signature: made}, nil
+	return public, made, nil
 }
 
 func (s statement) verify(key string, made []byte) error {

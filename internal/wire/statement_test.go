@@ -23,11 +23,7 @@ func TestNoStatementStandsForAnother(t *testing.T) {
 	}
 	openers := map[string]opener{
 		"manifest": func(said, signature []byte) error {
-			data, err := json.Marshal(wire.Envelope{Manifest: said, Key: public, Signature: signature})
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = wire.Open(data, []string{public}, public)
+			_, err := wire.Open(sealed(said, signature), []string{public}, public)
 			return err
 		},
 		"report": func(said, signature []byte) error {

@@ -36,7 +36,7 @@ type Manifest struct {
 	Expires time.Time `json:"expires"`
 	// Unasked is until when its orders may begin without a question. Whoever gets it later asks first whether they are still wanted
 	// (Report.Open): the server may have given them up.
-	Unasked time.Time `json:"unasked"`
+	Unasked time.Time `json:"unasked,omitzero"`
 	Orders  []Order   `json:"orders"`
 	// Desired is set in the answer to an introduction.
 	Desired *Desired `json:"desired,omitempty"`
