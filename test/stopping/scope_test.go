@@ -219,19 +219,20 @@ func failedStarts(t *testing.T, s *harness.Server) {
 	p.must(opStop, 0)
 }
 
-// lateFailure: a restart_cmd that starts the process and then fails leaves one instance, which is watched, also where the instance has not
-// executed its program yet when the command ends.
+// lateFailure: a restart_cmd that starts the process and then fails leaves one instance, which is watched, also where the former instance
+// has not ended and this one has not executed its program when the command ends.
 func lateFailure(t *testing.T, s *harness.Server) {
 	p := newMaster(t, s, "latefailure")
 	p.Control["restart_cmd"] = p.dir + "/restart.sh"
-	p.script("restart.sh", "kill $(cat DIR/main.pid)\nrm DIR/main.pid\nsetsid sh -c 'sleep 0.5; exec DIR/main.sh' >DIR/out 2>&1 </dev/null &\necho $! >DIR/main.pid\nexit 1")
+	p.script("restart.sh", "(sleep 0.2; kill $(cat DIR/main.pid.old)) &\nmv DIR/main.pid DIR/main.pid.old\nsetsid sh -c 'sleep 0.5; exec DIR/main.sh' >DIR/out 2>&1 </dev/null &\necho $! >DIR/main.pid\nexit 1")
 	p.must(opStart, 0)
-	if r := p.must(opRestart, 65535); !r.Hosted {
+	restarted := p.must(opRestart, 65535)
+	if !restarted.Hosted {
 		t.Error("it is not hosted any more")
 	}
 	pid := p.pid()
 	if r := p.Query(); r.PID != pid {
-		t.Errorf("pid %d is watched, and %d runs", r.PID, pid)
+		t.Errorf("pid %d is watched, and %d runs; the restart said %q", r.PID, pid, restarted.Msg)
 	}
 	p.must(opStop, 0)
 	p.are("after the stop")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"drover/internal/agent/procfs"
+
 	"drover/internal/agent/specstore"
 	"drover/internal/process"
 )
@@ -51,7 +53,7 @@ func (n *session) firstRun() (notes []string, err error) {
 	if single {
 		return notes, n.judgeSingle(st)
 	}
-	up, seen, err := n.successor(st.Run, n.Clock()+n.checkTime())
+	up, seen, err := n.successor(st.Run, n.Clock()+n.checkTime(), nil)
 	switch {
 	case err != nil:
 		return nil, err
@@ -119,10 +121,11 @@ func (n *session) begun(st *specstore.Step) bool {
 }
 
 // successor looks for the process that the command of a run has left behind, through the check time and for as long as anything of the
-// run lives that could become it. It may still be on its way: a background job that has not executed its program yet.
-func (n *session) successor(run string, until time.Duration) (up bool, seen Sighting, err error) {
+// run lives that could become it. It may still be on its way: a background job that has not executed its program yet. It is not the former
+// instance, which may be nil, or be about to end.
+func (n *session) successor(run string, until time.Duration, former *procfs.Identity) (up bool, seen Sighting, err error) {
 	for pause := firstLook; ; pause = min(2*pause, slowLook) {
-		if seen = n.look(); seen.Alive() {
+		if seen = n.look(); seen.Alive() && (former == nil || *seen.ID != *former) {
 			return true, seen, nil
 		}
 		left := n.left(until)
@@ -139,7 +142,7 @@ func (n *session) successor(run string, until time.Duration) (up bool, seen Sigh
 // seen last, or fails with ErrInterrupted when ctx ends first.
 func (o *Operator) Successor(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (Sighting, error) {
 	n := &session{Operator: o, ctx: ctx, id: rec.ID, op: process.Query, spec: &rec.Spec, subject: Subject{Record: &rec, Runtime: rt}, runtime: rt}
-	_, seen, err := n.successor(rt.Run, n.Clock()+n.checkTime()) //nolint:contextcheck // the session carries it
+	_, seen, err := n.successor(rt.Run, n.Clock()+n.checkTime(), nil) //nolint:contextcheck // the session carries it
 	return seen, err
 }
 

@@ -135,7 +135,7 @@ func (n *session) undo(st *specstore.Step, field string, before *procfs.Identity
 	seen := n.look()
 	if before != nil && !st.Result.TimedOut {
 		var err error
-		if _, seen, err = n.successor(st.Run, n.Clock()+n.checkTime()); err != nil {
+		if _, seen, err = n.successor(st.Run, n.Clock()+n.checkTime(), before); err != nil {
 			return err
 		}
 	}

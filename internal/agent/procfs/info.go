@@ -71,7 +71,7 @@ func (f FS) Environ(pid int) ([]string, error) {
 		case f.link(strconv.Itoa(pid)+"/exe") == "": // a thread of the kernel (environ_read in its fs/proc/base.c)
 			return nil, nil
 		default:
-			time.Sleep(pause)
+			<-time.After(pause)
 		}
 	}
 }
