@@ -84,8 +84,8 @@ func about(cmd *cobra.Command, s *session, argument string, names completer) *co
 type span struct{ since, until string }
 
 func (p *span) flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&p.since, "since", "", "only from this time on: RFC 3339, or an age such as 24h")
-	cmd.Flags().StringVar(&p.until, "until", "", "only before this time: RFC 3339, or an age such as 1h")
+	cmd.Flags().StringVar(&p.since, "since", "", "only from this time on: RFC 3339 or an age such as 24h")
+	cmd.Flags().StringVar(&p.until, "until", "", "only before this time: RFC 3339 or an age such as 1h")
 }
 
 // times returns what is meant; a time that is not given is zero.

@@ -31,9 +31,9 @@ type output struct {
 
 // flags adds -o with the given forms, the first of which is the default, and --no-headers where there is a table.
 func (o *output) flags(cmd *cobra.Command, forms ...string) {
-	cmd.Flags().StringVarP(&o.form, "output", "o", forms[0], "form of the output: "+orList(forms))
+	cmd.Flags().StringVarP(&o.form, "output", "o", forms[0], "output format: "+orList(forms))
 	if slices.Contains(forms, asTable) {
-		cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "leave the line of headers out")
+		cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "leave out the header line")
 	}
 	complete(cmd, "output", forms...)
 	cmd.PreRunE = chain(cmd.PreRunE, func(*cobra.Command, []string) error { return oneOf("--output", o.form, forms...) })

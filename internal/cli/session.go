@@ -38,12 +38,12 @@ const askTime = 30 * time.Second
 
 // flags adds the flags that every command with a server has.
 func (s *session) flags(cmd *cobra.Command) {
-	s.flagsWithin(cmd, askTime, "how long the command may take, such as 90s; 0 is as long as it takes")
+	s.flagsWithin(cmd, askTime, "how long the command may take, such as 90s; 0 is no limit")
 }
 
 // waitingFlags are the flags of a command that waits for an operation.
 func (s *session) waitingFlags(cmd *cobra.Command) {
-	s.flagsWithin(cmd, 0, "how long the command may take with its waiting, such as 90s; 0 is as long as it takes")
+	s.flagsWithin(cmd, 0, "how long the command may take, including the wait, such as 90s; 0 is no limit")
 }
 
 func (s *session) flagsWithin(cmd *cobra.Command, timeout time.Duration, help string) {
@@ -56,8 +56,8 @@ func (s *session) flagsWithin(cmd *cobra.Command, timeout time.Duration, help st
 	})
 	f.DurationVar(&s.timeout, "timeout", timeout, help)
 	f.StringVar(&s.server, "server", "", "URL of the server; its credentials come from DROVER_APP_CODE and DROVER_APP_SECRET")
-	f.StringVar(&s.dataDir, "data-dir", "", "data directory of a server on this host, whose "+config.SocketName+" is used")
-	f.StringVar(&s.colour, "color", "auto", "auto, always or never")
+	f.StringVar(&s.dataDir, "data-dir", "", "data directory of a server on this host; drover connects to its "+config.SocketName)
+	f.StringVar(&s.colour, "color", "auto", "use colours: auto, always or never")
 	complete(cmd, "color", "auto", "always", "never")
 	cmd.PreRunE = chain(cmd.PreRunE, func(*cobra.Command, []string) error {
 		if s.server != "" && s.dataDir != "" {

@@ -41,23 +41,23 @@ func readSpec(in io.Reader, file string) (*client.Spec, error) {
 	case err != nil:
 		return nil, fmt.Errorf("cannot read %s: %w", file, err)
 	case len(data) > maxSpec:
-		return nil, usagef("%s is over %d bytes", file, maxSpec)
+		return nil, usagef("%s is larger than %d bytes", file, maxSpec)
 	}
 	tree, err := parser.ParseBytes(data, 0)
 	if err != nil {
-		return nil, usagef("%s is no YAML: %w", file, err)
+		return nil, usagef("%s is not valid YAML: %w", file, err)
 	}
 	if faults := specFaults(tree); len(faults) > 0 {
-		return nil, usagef("%s is no spec:\n  %s", file, strings.Join(faults, "\n  "))
+		return nil, usagef("%s is not a valid spec:\n  %s", file, strings.Join(faults, "\n  "))
 	}
 	if data, err = yaml.YAMLToJSON(data); err != nil {
-		return nil, usagef("%s is no YAML: %w", file, err)
+		return nil, usagef("%s is not valid YAML: %w", file, err)
 	}
 	var spec client.Spec
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&spec); err != nil { // what an alias has brought in
-		return nil, usagef("%s is no spec: %s", file, strings.TrimPrefix(err.Error(), "json: "))
+		return nil, usagef("%s is not a valid spec: %s", file, strings.TrimPrefix(err.Error(), "json: "))
 	}
 	return &spec, nil
 }
@@ -152,7 +152,7 @@ func mismatch(node ast.Node, kind reflect.Kind) string {
 		}
 	default:
 		if !text && !block {
-			return "a text; put it in quotes"
+			return "a string; put the value in quotes"
 		}
 	}
 	return ""
@@ -175,7 +175,7 @@ func (r *specReader) mapping(path string, m *ast.MappingNode, t reflect.Type) {
 		if near := nearSpecNames(path, key); len(near) > 0 {
 			hint = "; did you mean " + orList(near) + "?"
 		}
-		r.fault(entry.Key, "there is no %s%s", at, hint)
+		r.fault(entry.Key, "unknown field %s%s", at, hint)
 	}
 }
 

@@ -32,7 +32,7 @@ func taskNamed(ctx context.Context, c *client.Client, word string) (client.Opera
 	case len(found) == 0:
 		return task, exitOf(err)
 	case len(found) > 1:
-		return task, usagef("%q is the beginning of %d tasks, such as %s and %s", word, len(found), found[0], found[1])
+		return task, usagef("%q matches %d tasks, such as %s and %s: give more of the id", word, len(found), found[0], found[1])
 	}
 	return task, nil
 }

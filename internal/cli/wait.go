@@ -131,7 +131,7 @@ func (w *waiter) rows(cmd *cobra.Command, results []client.Result) error {
 
 // detached tells how to come back to an operation that goes on.
 func (w *waiter) detached(cmd *cobra.Command, id string, err error) error {
-	say(cmd, "%s goes on; follow it with: %s\n", id, w.session.again("task watch %s", id))
+	say(cmd, "%s continues; follow it with: %s\n", id, w.session.again("task watch %s", id))
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return &command.ExitError{Code: command.Unreachable, Err: fmt.Errorf("not done within %s", w.session.timeout)}
@@ -238,7 +238,7 @@ func (w *waiter) summarise(cmd *cobra.Command, o client.Operation, results []cli
 		}
 		say(cmd, "  %d failed: %s (%s%s)\n", len(hosts[m]), printable(m), printable(strings.Join(where, ", ")), more)
 	}
-	say(cmd, "only those again: %s\n", w.session.again("%s --failed-of %s", o.Op, o.ID))
+	say(cmd, "retry only the failed targets: %s\n", w.session.again("%s --failed-of %s", o.Op, o.ID))
 }
 
 // already tells how many of the processes were found as they were to be.

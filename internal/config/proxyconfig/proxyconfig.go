@@ -32,7 +32,7 @@ func Default() Config {
 // Settings lists the settings of a Config, in the order in which the help shows them.
 func (c *Config) Settings() []settings.Setting {
 	return []settings.Setting{
-		{Name: "data-dir", Help: "directory of everything that is kept", Text: &c.DataDir},
+		{Name: "data-dir", Help: "directory for all stored data", Text: &c.DataDir},
 		{Name: "fabric", Help: "address that agents connect to", Text: &c.Fabric},
 		{Name: "http", Help: "address that hosts join at", Text: &c.HTTP},
 		{Name: "log-level", Help: "debug, info, warn or error", Text: &c.LogLevel},
