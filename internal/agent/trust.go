@@ -114,7 +114,7 @@ func (t *trust) adopt(sealed []byte) (bool, error) {
 			return false, err
 		}
 	}
-	t.log.Info("trust was renewed by the server", "generation", next.Generation, "manifest_keys", len(next.ManifestKeys), "authorities",
+	t.log.Info("server renewed the trust", "generation", next.Generation, "manifest_keys", len(next.ManifestKeys), "authorities",
 		strings.Count(next.CA, "BEGIN CERTIFICATE"), "urls", next.URLs)
 	t.now = next
 	if moved {

@@ -147,7 +147,7 @@ func (c *Conn) options(dialing context.Context, cfg DialConfig, up func()) nats.
 	o.ReconnectedCB = o.ConnectedCB
 	o.DisconnectedErrCB = func(_ *nats.Conn, err error) { c.down(err) }
 	// Only an error that the library doesn't know leads here, as Close is silent.
-	o.ClosedCB = func(nc *nats.Conn) { c.log.Error("fabric connection was given up", "error", nc.LastError()) }
+	o.ClosedCB = func(nc *nats.Conn) { c.log.Error("fabric connection closed for good", "error", nc.LastError()) }
 	o.ReconnectErrCB = func(_ *nats.Conn, err error) { c.unreached(err) }
 	o.AsyncErrorCB = func(_ *nats.Conn, sub *nats.Subscription, err error) {
 		if sub != nil {
@@ -282,7 +282,7 @@ func (c *Conn) up(url string, first func()) {
 	c.searching.Store(false)
 	c.refused.Store(false)
 	c.link.Store(&link{lost: ctx.Done(), lose: lose})
-	c.log.Info("fabric was connected", "url", url)
+	c.log.Info("connected to fabric", "url", url)
 	if c.onConnected != nil {
 		c.onConnected()
 	}
@@ -297,7 +297,7 @@ func (c *Conn) down(err error) {
 	if l := c.link.Swap(nil); l != nil {
 		l.lose()
 	}
-	c.log.Warn("fabric connection was lost", "error", err)
+	c.log.Warn("lost connection to fabric", "error", err)
 	if c.onLost != nil {
 		c.onLost()
 	}
@@ -310,10 +310,10 @@ func (c *Conn) unreached(err error) {
 		return
 	}
 	if c.searching.Swap(true) {
-		c.log.Debug("fabric could not be reached", "error", err)
+		c.log.Debug("cannot reach fabric", "error", err)
 		return
 	}
-	c.log.Warn("fabric could not be reached, trying again until it is", "error", err)
+	c.log.Warn("cannot reach fabric, retrying", "error", err)
 }
 
 func unauthorised(err error) bool {
@@ -323,10 +323,10 @@ func unauthorised(err error) bool {
 // turnedAway tells of the first refusal of many. It may be taken back, so attempts go on.
 func (c *Conn) turnedAway(err error) {
 	if c.refused.Swap(true) {
-		c.log.Debug("fabric refused the credentials again", "error", err)
+		c.log.Debug("fabric rejected the credentials again", "error", err)
 		return
 	}
-	c.log.Warn("fabric refused the credentials: they were revoked, or are those of another server", "error", err)
+	c.log.Warn("fabric rejected the credentials: they were revoked, or belong to another server", "error", err)
 }
 
 // Connected reports whether there is a link now. It never blocks.
@@ -337,9 +337,9 @@ func (c *Conn) Elsewhere() {
 	if len(c.nc.Servers()) < 2 {
 		return
 	}
-	c.log.Warn("fabric connection was given up for another address", "url", c.nc.ConnectedUrlRedacted())
+	c.log.Warn("closed fabric connection to use another address", "url", c.nc.ConnectedUrlRedacted())
 	if err := c.nc.ForceReconnect(); err != nil { // it was closed
-		c.log.Debug("fabric connection was not given up", "error", err)
+		c.log.Debug("cannot close fabric connection", "error", err)
 	}
 }
 
@@ -363,7 +363,7 @@ func (c *Conn) Close() {
 	}
 	if c.Connected() {
 		if err := c.nc.FlushTimeout(flushTimeout); err != nil {
-			c.log.Warn("fabric could not be flushed", "error", err)
+			c.log.Warn("cannot flush fabric connection", "error", err)
 		}
 	}
 	c.calls.Lock()

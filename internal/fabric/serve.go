@@ -59,7 +59,7 @@ func (c *Conn) serve(subject, queue string, s *service) (stop func(), err error)
 	}
 	if err := c.nc.FlushTimeout(flushTimeout); err != nil {
 		// The library subscribes again with every new link, so a slow or lost one changes nothing.
-		c.log.Debug("subscription was not confirmed", "subject", subject, "error", err)
+		c.log.Debug("broker did not confirm subscription", "subject", subject, "error", err)
 	}
 	if err := c.denied(subject); err != nil {
 		s.stop()
@@ -128,11 +128,11 @@ func (s *service) reply(m *nats.Msg, data []byte) {
 		return
 	}
 	if !strings.HasPrefix(m.Reply, inboxRoot+".") || s.conn.mayReply != nil && !s.conn.mayReply(m.Subject, m.Reply) {
-		s.conn.log.Warn("reply to a subject that is no inbox of who has asked was refused", "subject", m.Subject, "reply", m.Reply)
+		s.conn.log.Warn("rejected a reply subject that is not an inbox of the caller", "subject", m.Subject, "reply", m.Reply)
 		return
 	}
 	if err := m.Respond(data); err != nil {
-		s.conn.log.Warn("reply was not sent", "subject", m.Subject, "bytes", len(data), "error", err)
+		s.conn.log.Warn("cannot send reply", "subject", m.Subject, "bytes", len(data), "error", err)
 	}
 }
 

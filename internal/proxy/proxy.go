@@ -110,7 +110,7 @@ func (p *Proxy) serve(ctx context.Context, switching *switcher, tell func(fabric
 		group.Part{Name: "way", Run: func(ctx context.Context) error {
 			select {
 			case <-up.moved:
-				p.cfg.Log.InfoContext(ctx, "servers are elsewhere, going there", "servers", p.holding.enrolment().Hubs)
+				p.cfg.Log.InfoContext(ctx, "servers moved, reconnecting there", "servers", p.holding.enrolment().Hubs)
 			case <-ctx.Done():
 			}
 			return nil

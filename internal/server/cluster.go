@@ -204,7 +204,7 @@ func (c *cluster) keepRegister(ctx context.Context) error {
 			return nil
 		}
 		if err := c.refresh(ctx); err != nil && ctx.Err() == nil {
-			c.s.cfg.Log.WarnContext(ctx, "register could not be read again", "error", err)
+			c.s.cfg.Log.WarnContext(ctx, "cannot reload the register", "error", err)
 			select {
 			case <-time.After(reloadAgain):
 			case <-ctx.Done():

@@ -231,7 +231,7 @@ func (s *Server) Close() {
 	s.stopBroker()
 	if s.store != nil {
 		if err := s.store.Close(); err != nil {
-			s.cfg.Log.Error("database could not be closed", "error", err)
+			s.cfg.Log.Error("cannot close database", "error", err)
 		}
 	}
 	for _, l := range []net.Listener{s.listener, s.socket} {

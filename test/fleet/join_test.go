@@ -95,7 +95,7 @@ func TestRemoval(t *testing.T) {
 		t.Errorf("removed twice: exit code %d, %s", code, errs)
 	}
 	harness.Eventually(t, "the agent to be refused", func() bool {
-		return strings.Contains(f.Logs["one"].String(), "fabric refused the credentials")
+		return strings.Contains(f.Logs["one"].String(), "fabric rejected the credentials")
 	})
 	f.Want(117, f.Operate(p, 1, first))
 	one.End(syscall.SIGTERM)
@@ -104,7 +104,7 @@ func TestRemoval(t *testing.T) {
 	said := len(f.Logs["one"].String())
 	one = f.StartAgent("one")
 	harness.Eventually(t, "the agent to be refused again", func() bool {
-		return strings.Contains(f.Logs["one"].String()[said:], "fabric refused the credentials")
+		return strings.Contains(f.Logs["one"].String()[said:], "fabric rejected the credentials")
 	})
 	f.Online(second)
 	if list := f.CLI("agents", "-o", "name"); list != second+"\n" {

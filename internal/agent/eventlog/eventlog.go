@@ -135,13 +135,13 @@ func (l *Log) write(e entry) bool {
 	rotated, err := l.files.write(e.line, l.cfg.Now())
 	if err != nil {
 		if !l.failing {
-			l.cfg.Log.Error("event could not be written, keeping it in memory", "error", err)
+			l.cfg.Log.Error("cannot write event, keeping it in memory", "error", err)
 		}
 		l.failing = true
 		return false
 	}
 	if l.failing {
-		l.cfg.Log.Info("events are written again")
+		l.cfg.Log.Info("writing events again")
 	}
 	l.failing = false
 	if rotated {
@@ -169,7 +169,7 @@ func (l *Log) confess() {
 	n := l.lost
 	l.confessed += n
 	l.lost = 0
-	l.cfg.Log.Warn("events were lost", "events", n)
+	l.cfg.Log.Warn("lost events", "events", n)
 	l.keep(process.Event{Kind: process.EventsLost, Attempt: n, Actor: process.Actor{Kind: process.ActorPolicy}})
 }
 
@@ -177,7 +177,7 @@ func (l *Log) confess() {
 func (l *Log) trim() {
 	lost, err := l.files.trim(l.position, l.cfg.Now())
 	if err != nil {
-		l.cfg.Log.Warn("old events could not be removed", "error", err)
+		l.cfg.Log.Warn("cannot remove old events", "error", err)
 	}
 	l.lost += lost
 }

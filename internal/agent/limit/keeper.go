@@ -165,7 +165,7 @@ func (k *Keeper) readGroups(ctx context.Context) {
 	if err == nil {
 		k.groups = groups
 	}
-	k.note(ctx, "process groups could not be read", err)
+	k.note(ctx, "cannot read process groups", err)
 }
 
 // note logs a failure that was not there in the round before.

@@ -230,7 +230,7 @@ func (w *Watcher) add(id procfs.Identity) (*target, error) {
 	}
 	if t.fd < 0 {
 		// No pidfds here, or none left: late notice is better than none.
-		w.log.Warn("process had to be polled", "pid", id.PID, "error", err)
+		w.log.Warn("cannot watch pidfd, polling process", "pid", id.PID, "error", err)
 		w.timed[t] = struct{}{}
 		w.pokeLocked()
 	}

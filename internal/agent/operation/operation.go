@@ -235,7 +235,7 @@ func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (R
 	if e.Op != process.Query {
 		var err error
 		if progress, err = o.Journal.GetProgress(e.Item); err != nil {
-			o.Log.Warn("progress of operation could not be read", "item", e.Item, "error", err)
+			o.Log.Warn("cannot read progress of operation", "item", e.Item, "error", err)
 		}
 	}
 	n := &session{Operator: o, ctx: ctx, id: e.Process, op: e.Op, item: e.Item, spec: SpecInForce(e, s), groups: e.Groups, subject: s, runtime: s.Runtime, progress: progress}

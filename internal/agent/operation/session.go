@@ -38,7 +38,7 @@ func (n *session) name() string { return n.spec.Identity.ProcName }
 // save notes the progress. A failure is logged only: what has been done is done.
 func (n *session) save() {
 	if err := n.Journal.PutProgress(n.item, n.progress); err != nil {
-		n.Log.Warn("progress of operation could not be noted", "item", n.item, "error", err)
+		n.Log.Warn("cannot store progress of operation", "item", n.item, "error", err)
 	}
 }
 

@@ -147,11 +147,11 @@ func (k *Keeper) describe() string {
 func (k *Keeper) tell(now string) {
 	switch {
 	case k.broken != nil:
-		k.log.Error("policy of this host cannot be used, nothing is allowed", "file", k.path, "error", k.broken)
+		k.log.Error("policy of this host is invalid, nothing is allowed", "file", k.path, "error", k.broken)
 	case k.rules == nil:
-		k.log.Info("policy of this host was taken away, everything is allowed", "file", k.path)
+		k.log.Info("policy of this host was removed, everything is allowed", "file", k.path)
 	default:
-		k.log.Info("policy of this host was read", "file", k.path, "policy", now)
+		k.log.Info("loaded policy of this host", "file", k.path, "policy", now)
 	}
 }
 

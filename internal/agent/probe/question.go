@@ -33,7 +33,7 @@ func (k *Keeper) question(ctx context.Context, id process.ID, spec *process.Spec
 	endCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
 	if left, err := q.End(endCtx); err != nil || len(left) > 0 {
-		k.cfg.Log.Warn("what a question has started could not be ended", "process", id, "left", left, "error", err)
+		k.cfg.Log.Warn("cannot end the processes of a probe", "process", id, "left", left, "error", err)
 	}
 	r.output = q.Output()
 	return r

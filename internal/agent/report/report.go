@@ -288,7 +288,7 @@ func (r *Reporter) Run(ctx context.Context) error {
 		switch {
 		case err != nil:
 			if !failing && ctx.Err() == nil {
-				r.cfg.Log.Warn("report could not be delivered, trying again", "error", err)
+				r.cfg.Log.Warn("cannot deliver report, retrying", "error", err)
 			}
 			failing = true
 			failures++
@@ -308,7 +308,7 @@ func (r *Reporter) Run(ctx context.Context) error {
 			continue
 		default:
 			if failing {
-				r.cfg.Log.Info("reports are delivered again")
+				r.cfg.Log.Info("delivering reports again")
 			}
 			failing, refusals = false, 0
 			beat.Reset(r.cfg.Heartbeat)
@@ -406,7 +406,7 @@ func (r *Reporter) answered(b batch, reply []byte, signed bool) error {
 	}
 	if b.report.Hello != nil && ack.Session != "" {
 		r.session = newSession(ack.Session, r.cfg.Wall())
-		r.cfg.Log.Info("clock was behind that of the agent's last introduction, a session beyond that was taken", "last", ack.Session)
+		r.cfg.Log.Info("clock is behind the agent's last introduction, using a later session", "last", ack.Session)
 	}
 	if ack.Error != "" {
 		return fmt.Errorf("%w: %s", errRefused, ack.Error)

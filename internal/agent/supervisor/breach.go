@@ -142,7 +142,7 @@ func (r *runner) takenDown(ctx context.Context, after operation.After) {
 	if r.runtime.Process != nil {
 		r.coming.placed = false // nothing is to be started again
 		r.stepAndTell(ctx, lifecycle.TakenDown{Alive: true}, func(from, to lifecycle.State) {
-			r.sup.cfg.Log.Error("process could not be ended", "process", r.id, "note", note)
+			r.sup.cfg.Log.Error("cannot end process", "process", r.id, "note", note)
 			r.blame(process.CauseStopFailed, join("pid "+itoa(r.pid())+" could not be ended", note))
 			r.runtime.Cause.Evidence = append([]string{reason}, why.Evidence...)
 			r.happened(from, to, process.Event{Kind: process.EventFailed, PID: r.pid(), Cause: r.cause(), Actor: byPolicy()})

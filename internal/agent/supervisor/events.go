@@ -114,7 +114,7 @@ func (r *runner) tellLeftovers(ended []liveness.Member, actor process.Actor) {
 	if text == "" {
 		return
 	}
-	r.sup.cfg.Log.Info("left-over processes were ended", "process", r.id, "ended", text)
+	r.sup.cfg.Log.Info("ended left-over processes", "process", r.id, "ended", text)
 	r.happened(r.machine.State, r.machine.State, process.Event{Kind: process.EventLeftovers, Actor: actor, Cause: process.Cause{Text: text}})
 }
 

@@ -76,7 +76,7 @@ func (r *runner) workersEnded(kills int) {
 	r.runtime.OOM.Workers += kills
 	r.runtime.OOM.At = time.Now().UnixMilli()
 	text := "the kernel has ended " + process.Count(kills, "process", "processes") + " of the run of pid " + itoa(r.pid()) + " for want of memory"
-	r.sup.cfg.Log.Warn("worker was ended for want of memory", "process", r.id, "pid", r.pid(), "ended", kills)
+	r.sup.cfg.Log.Warn("kernel killed a worker: out of memory", "process", r.id, "pid", r.pid(), "ended", kills)
 	r.happened(r.machine.State, r.machine.State, process.Event{
 		Kind: process.EventOOMKilled, PID: r.pid(), Actor: process.Actor{Kind: process.ActorKernel},
 		Cause: process.Cause{ID: process.CauseWorkerOOM, Text: text},

@@ -107,7 +107,7 @@ func (r *runner) operate(ctx, doing context.Context, t task, subject operation.S
 		if err == nil {
 			break
 		}
-		r.sup.cfg.Log.Error("outcome could not be stored, trying again", "process", r.id, "item", e.Item, "error", err)
+		r.sup.cfg.Log.Error("cannot store outcome, retrying", "process", r.id, "item", e.Item, "error", err)
 		select {
 		case <-time.After(storeAgain):
 		case <-ctx.Done():

@@ -180,7 +180,7 @@ func (r *runner) watch() {
 		unseen := liveness.Exit{At: time.Now()}
 		r.post(func(ctx context.Context, r *runner) { r.exited(ctx, who, unseen) })
 	case err != nil:
-		r.sup.cfg.Log.Error("process could not be watched, only the regular listing sees it", "process", r.id, "pid", who.PID, "error", err)
+		r.sup.cfg.Log.Error("cannot watch process, relying on the regular listing", "process", r.id, "pid", who.PID, "error", err)
 	default:
 		r.watching.stop = stop
 	}

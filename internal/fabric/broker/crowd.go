@@ -46,7 +46,7 @@ func thin(srv *server.Server, log *slog.Logger) {
 func thinOnce(srv *server.Server, log *slog.Logger) (left int) {
 	list, err := srv.Connz(&server.ConnzOptions{Username: true, Limit: srv.NumClients() + crowdGrowth})
 	if err != nil { // only of options
-		log.Error("connections could not be looked at", "error", err)
+		log.Error("cannot list connections", "error", err)
 		return 0
 	}
 	byUser := map[string][]*server.ConnInfo{}
@@ -61,7 +61,7 @@ func thinOnce(srv *server.Server, log *slog.Logger) (left int) {
 			continue
 		}
 		slices.SortFunc(conns, func(a, b *server.ConnInfo) int { return cmp.Compare(a.Cid, b.Cid) })
-		log.Warn("connections were ended, as one user has too many", "user", user, "connections", len(conns), "most", mostOfUser)
+		log.Warn("closed connections: one user has too many", "user", user, "connections", len(conns), "most", mostOfUser)
 		for _, conn := range conns[mostOfUser:] {
 			// It fails only where the connection has ended meanwhile.
 			_ = srv.DisconnectClientByID(conn.Cid)

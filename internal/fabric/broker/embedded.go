@@ -70,7 +70,7 @@ func (e endpoint) start(configure func() (*server.Options, error)) (*server.Serv
 			if !errors.Is(err, errListen) {
 				return srv, port, err
 			}
-			e.log.Warn("broker port of last time was taken by another program", "port", last)
+			e.log.Warn("another program uses the previous port of the broker", "port", last)
 		}
 		e.port = server.RANDOM_PORT
 	}

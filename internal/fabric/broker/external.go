@@ -142,7 +142,7 @@ func (x *External) reread(ctx context.Context) {
 		return nil
 	})
 	if err != nil {
-		x.cfg.Log.WarnContext(ctx, "who is revoked could not be read again", "error", err)
+		x.cfg.Log.WarnContext(ctx, "cannot reload the revoked keys", "error", err)
 	}
 }
 
@@ -168,7 +168,7 @@ func (x *External) tell() {
 		return // Run begins with it
 	}
 	if err := x.push(context.Background(), conn); err != nil {
-		x.cfg.Log.Warn("brokers could not be told of the account, and are told later", "error", err)
+		x.cfg.Log.Warn("cannot send the account to the brokers, retrying later", "error", err)
 		x.again()
 	}
 }
@@ -202,7 +202,7 @@ func (x *External) Run(ctx context.Context) error {
 	for {
 		x.reread(ctx)
 		if err := x.push(ctx, conn); err != nil && ctx.Err() == nil && !errors.Is(err, fabric.ErrNotConnected) {
-			x.cfg.Log.WarnContext(ctx, "brokers could not be told who is revoked", "error", err)
+			x.cfg.Log.WarnContext(ctx, "cannot send the revoked keys to the brokers", "error", err)
 		}
 		select {
 		case <-x.changed:

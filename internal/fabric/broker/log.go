@@ -57,7 +57,7 @@ func (b *logBridge) warn(format string, v []any) {
 	}
 	if now := time.Now().Truncate(time.Minute); now != b.minute {
 		if dropped := b.denials.dropped + b.rest.dropped; dropped > 0 {
-			b.log.Warn("lines of the embedded nats server were left out", "lines", dropped)
+			b.log.Warn("left out log lines of the embedded nats server", "lines", dropped)
 		}
 		b.minute, b.denials, b.rest = now, budget{}, budget{}
 	}

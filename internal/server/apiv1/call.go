@@ -157,7 +157,7 @@ func (h *Handler) record(ctx context.Context, c *call, status int, err error) {
 		put = h.Audit.NoteAudit
 	}
 	if err := put(ctx, c.audit); err != nil {
-		h.Log.Error("audit row was lost", "endpoint", c.audit.Action, "request", c.audit.RequestID, "app", c.audit.App, "error", err)
+		h.Log.Error("lost audit row", "endpoint", c.audit.Action, "request", c.audit.RequestID, "app", c.audit.App, "error", err)
 	}
 }
 

@@ -73,7 +73,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 		case <-tick.C:
 			r.note(false)
 			if err := r.flush(ctx); err != nil && ctx.Err() == nil {
-				r.log.ErrorContext(ctx, "audit rows could not be written yet", "error", err)
+				r.log.ErrorContext(ctx, "cannot write audit rows yet, retrying", "error", err)
 			}
 		case <-ctx.Done():
 			r.mu.Lock()
@@ -83,7 +83,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
 			defer cancel()
 			if err := r.flush(ctx); err != nil {
-				r.log.ErrorContext(ctx, "audit rows were lost", "rows", r.left(), "error", err)
+				r.log.ErrorContext(ctx, "lost audit rows", "rows", r.left(), "error", err)
 			}
 			return nil
 		}

@@ -45,7 +45,7 @@ func (s *sweeper) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		next, err := s.pass(ctx)
 		if err != nil && ctx.Err() == nil {
-			s.log.ErrorContext(ctx, "overdue items could not be ended", "error", err)
+			s.log.ErrorContext(ctx, "cannot expire overdue items", "error", err)
 			s.outlast(ctx)
 			continue
 		}
@@ -96,6 +96,6 @@ func (s *sweeper) pass(ctx context.Context) (time.Time, error) {
 		if err != nil {
 			return time.Time{}, err
 		}
-		s.log.InfoContext(ctx, "items were ended at their deadlines", "items", ended)
+		s.log.InfoContext(ctx, "expired items at their deadlines", "items", ended)
 	}
 }

@@ -189,7 +189,7 @@ func (r *Ring) Run(ctx context.Context) error {
 			return nil
 		}
 		if err := r.tick(ctx); err != nil && ctx.Err() == nil {
-			r.cfg.Log.WarnContext(ctx, "keys could not be looked at", "error", err)
+			r.cfg.Log.WarnContext(ctx, "cannot read keys", "error", err)
 		}
 	}
 }
@@ -258,7 +258,7 @@ func (r *Ring) takeUp(s State) error {
 		return err
 	}
 	if r.Whole() {
-		r.cfg.Log.Info("keys that were missing are there")
+		r.cfg.Log.Info("missing keys are available now")
 		r.changed()
 	}
 	return nil

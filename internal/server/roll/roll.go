@@ -75,7 +75,7 @@ func (r *Roll) Run(ctx context.Context) error {
 		err := r.look(attempt)
 		cancel()
 		if err != nil && !failing && ctx.Err() == nil {
-			r.cfg.Log.WarnContext(ctx, "this server could not say that it is there, trying again", "error", err)
+			r.cfg.Log.WarnContext(ctx, "cannot register this server in the database, retrying", "error", err)
 		}
 		failing = err != nil
 		select {
@@ -84,7 +84,7 @@ func (r *Roll) Run(ctx context.Context) error {
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), beatTime)
 			defer cancel()
 			if err := r.cfg.Store.DropServer(last, r.cfg.ID); err != nil {
-				r.cfg.Log.Debug("this server could not be taken off the roll", "error", err)
+				r.cfg.Log.Debug("cannot remove this server from the database", "error", err)
 			}
 			return nil
 		}
@@ -141,9 +141,9 @@ func (r *Roll) tell(ctx context.Context) {
 	switch text {
 	case before:
 	case "":
-		r.cfg.Log.InfoContext(ctx, "all servers on this database are heard over the fabric")
+		r.cfg.Log.InfoContext(ctx, "this server hears all servers of this database over the fabric")
 	default:
-		r.cfg.Log.ErrorContext(ctx, "servers share a database and not a fabric", "reason", text)
+		r.cfg.Log.ErrorContext(ctx, "servers share a database, but not a fabric", "reason", text)
 	}
 }
 

@@ -119,7 +119,7 @@ func (s *Sender) Run(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			s.cfg.Log.WarnContext(ctx, "webhooks could not be listed", "error", err)
+			s.cfg.Log.WarnContext(ctx, "cannot list webhooks", "error", err)
 			pause = again
 		}
 		if !wait(ctx, pause, s.changed) {
