@@ -113,7 +113,7 @@ func (a *Agent) reconcile(sealed []byte) (again bool, err error) {
 		return false, fmt.Errorf("answer refused: %w", err)
 	}
 	if m.Desired == nil {
-		return false, errors.New("answer refused: it says nothing of this disk")
+		return false, errors.New("answer refused: it does not mention this disk")
 	}
 	all := make([]specstore.Desired, 0, len(m.Desired.Processes))
 	for _, p := range m.Desired.Processes {

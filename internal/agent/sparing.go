@@ -18,7 +18,7 @@ const (
 func heard(message string) bool {
 	switch message {
 	case "rejected manifest", "rejected orders", "cannot renew trust", "cannot deliver report, retrying",
-		"reply to a subject that is no inbox of who has asked was refused", "reply was not sent", "fabric reported an error", "fabric dropped messages":
+		"rejected a reply subject that is not an inbox of the caller", "cannot send reply", "fabric reported an error", "fabric dropped messages":
 		return true
 	}
 	return false

@@ -31,9 +31,9 @@ If the file has an error, the exit code is 1.`,
 			told := &cobra.Command{}
 			r.declare(told)
 			if _, err := r.read(told); err != nil {
-				return &command.ExitError{Code: command.Failed, Err: fmt.Errorf("%s is not right: %w", args[0], err)}
+				return &command.ExitError{Code: command.Failed, Err: fmt.Errorf("%s is not valid: %w", args[0], err)}
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is right\n", args[0])
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is valid\n", args[0])
 			return err
 		},
 	}

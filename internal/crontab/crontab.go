@@ -115,7 +115,7 @@ func Zone(name string) (*time.Location, error) {
 			return zone, nil
 		}
 	}
-	return nil, fmt.Errorf("%.70q is no time zone: expected a name of the IANA database, such as Asia/Shanghai or UTC", name)
+	return nil, fmt.Errorf("%.70q is not a time zone: expected a name of the IANA database, such as Asia/Shanghai or UTC", name)
 }
 
 func nicknames() map[string]string {

@@ -21,7 +21,7 @@ const (
 // Reasons why a request was not answered.
 var (
 	// ErrNobody means that nothing listens on the subject now. It is known at once.
-	ErrNobody = errors.New("nobody listens on the subject")
+	ErrNobody = errors.New("no subscriber on the subject")
 	// ErrNotConnected means that there is no link to the broker, that it was lost before the reply came (so the request may
 	// have been taken), or that the Conn was closed.
 	ErrNotConnected = errors.New("not connected to the fabric")

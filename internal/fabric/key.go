@@ -89,14 +89,14 @@ func loadKey(path string, kind nkeys.PrefixByte) (nkeys.KeyPair, error) {
 	// The content goes into no error.
 	key, err := nkeys.FromSeed(bytes.TrimSpace(seed))
 	if err != nil {
-		return nil, fmt.Errorf("cannot use key file %s: it holds no nkey seed", path)
+		return nil, fmt.Errorf("cannot use key file %s: expected an nkey seed", path)
 	}
 	got, _, err := nkeys.DecodeSeed(bytes.TrimSpace(seed))
 	if err != nil {
-		return nil, fmt.Errorf("cannot use key file %s: it holds no nkey seed", path)
+		return nil, fmt.Errorf("cannot use key file %s: expected an nkey seed", path)
 	}
 	if got != kind {
-		return nil, fmt.Errorf("cannot use key file %s: it holds a key of kind %s, want %s", path, got, kind)
+		return nil, fmt.Errorf("cannot use key file %s: it holds a key of kind %s, expected %s", path, got, kind)
 	}
 	return key, nil
 }
@@ -107,13 +107,13 @@ func checkKeyFile(f *os.File) error {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return errors.New("it is no regular file")
+		return errors.New("not a regular file")
 	}
 	if perm := info.Mode().Perm(); perm&0o077 != 0 {
-		return fmt.Errorf("its mode %#o lets others in: make sure that nobody has read it, then set mode 0600", perm)
+		return fmt.Errorf("its mode %#o lets other users read it: make sure that nobody has read it, then set mode 0600", perm)
 	}
 	if s, ok := info.Sys().(*syscall.Stat_t); ok && int(s.Uid) != os.Geteuid() {
-		return fmt.Errorf("it belongs to uid %d, not to uid %d", s.Uid, os.Geteuid())
+		return fmt.Errorf("its owner is uid %d: expected uid %d", s.Uid, os.Geteuid())
 	}
 	return nil
 }

@@ -156,7 +156,7 @@ const ending = "\r\n"
 func (w *wary) end(data []byte) error {
 	for i := max(0, w.payload-len(ending)); i < len(data); i++ {
 		if left := w.payload - i; data[i] != ending[len(ending)-left] {
-			return errors.New("broker sends a message that does not end where it should")
+			return errors.New("broker sends a message without its end of line")
 		}
 	}
 	return nil
@@ -175,7 +175,7 @@ func (w *wary) read(line string) error {
 	case verb == "-ERR":
 		return w.complaint(rest)
 	}
-	return fmt.Errorf("broker sends what none says: %.100q", line)
+	return fmt.Errorf("broker sends an unknown command: %.100q", line)
 }
 
 // message notes how long the message after a line is.
@@ -220,10 +220,10 @@ func (w *wary) miss(err error) {
 // complaint looks at an error.
 func (w *wary) complaint(text string) error {
 	if len(text) > longestComplaint {
-		return fmt.Errorf("broker tells of an error in %d bytes, expected at most %d", len(text), longestComplaint)
+		return fmt.Errorf("broker sends an error of %d bytes, expected at most %d", len(text), longestComplaint)
 	}
 	if w.found++; w.found > mostComplaints {
-		return fmt.Errorf("broker tells of more than %d errors", mostComplaints)
+		return fmt.Errorf("broker sends more than %d errors", mostComplaints)
 	}
 	// As the library takes it.
 	if said := strings.TrimLeft(strings.TrimRight(strings.TrimSpace(text), "'"), "'"); survived(strings.ToLower(said)) {

@@ -89,7 +89,7 @@ func Open(cfg Config) (*Keeper, error) {
 			return nil, fmt.Errorf("cannot read %s: %w", cfg.CertFile, err)
 		}
 		if now.After(cert.Leaf.NotAfter) {
-			return nil, fmt.Errorf("cannot use %s: it has ended on %s", cfg.CertFile, day(cert.Leaf.NotAfter))
+			return nil, fmt.Errorf("cannot use %s: it expired on %s", cfg.CertFile, day(cert.Leaf.NotAfter))
 		}
 	}
 	k.shown.Store(cert)

@@ -173,7 +173,7 @@ func (r *Readiness) faults(f *faults) {
 		if len(r.Log) > MaxPath {
 			f.add(at+"log", "is %d bytes long: expected at most %d", len(r.Log), MaxPath)
 		} else if _, err := syntax.Parse(r.Log, syntax.Perl); err != nil {
-			f.add(at+"log", "is no regular expression (RE2): %v", err)
+			f.add(at+"log", "is not a regular expression (RE2): %v", err)
 		}
 	}
 }

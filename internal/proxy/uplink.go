@@ -169,10 +169,10 @@ func (u *uplink) enrolment(ctx context.Context, csr []byte) (answer wire.Refresh
 	}
 	var proof pki.Proof
 	if err := json.Unmarshal(sealed.Proof, &proof); err != nil {
-		return answer, errors.New("cannot believe the answer: no server has signed it")
+		return answer, errors.New("cannot trust the answer: no server signed it")
 	}
 	if err := proof.VerifyBy(u.holding.servers, wire.ProvenRefresh(asked, sealed.Answer)); err != nil {
-		return answer, fmt.Errorf("cannot believe the answer: %w", err)
+		return answer, fmt.Errorf("cannot trust the answer: %w", err)
 	}
 	if err := json.Unmarshal(sealed.Answer, &answer); err != nil {
 		return answer, fmt.Errorf("cannot read answer: %w", err)

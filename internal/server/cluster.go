@@ -81,9 +81,9 @@ func (s *Server) identify(ctx context.Context) (id string, err error) {
 		return "", err
 	}
 	if stored[factAccount] != account {
-		return "", fmt.Errorf("the database is that of the fleet %s, and the keys in %s are those of the fleet %s: "+
-			"bring that fleet's keys here ('drover server keys export' on one of its servers, 'drover server keys import' into a new data directory here), "+
-			"or choose another database; where those keys are lost for good, 'drover server keys adopt' gives the database to these, and every host joins again",
+		return "", fmt.Errorf("the database belongs to fleet %s, but the keys in %s belong to fleet %s: "+
+			"import the keys of the database's fleet here ('drover server keys export' on one of its servers, 'drover server keys import' into a new data directory here), "+
+			"or choose another database; if the keys of the database are lost for good, 'drover server keys adopt' binds the database to the keys here, and every host joins again",
 			stored[factAccount], s.cfg.Dir, account)
 	}
 	s.cursors = []byte(stored[factCursors])

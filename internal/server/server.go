@@ -253,12 +253,12 @@ func (s *Server) URL() string {
 // Ready returns nil once calls can be taken, else why not.
 func (s *Server) Ready() error {
 	if !s.link.up() {
-		return errors.New("the server is not connected to its fabric")
+		return errors.New("the server is not connected to the fabric")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	if err := s.store.Ping(ctx); err != nil {
-		return fmt.Errorf("the database takes no writes: %w", err)
+		return fmt.Errorf("the database rejects writes: %w", err)
 	}
 	if err := s.cluster.ready(); err != nil {
 		return err

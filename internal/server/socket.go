@@ -79,7 +79,7 @@ func (s *Server) operator(ctx context.Context, conn net.Conn) context.Context {
 func peer(conn net.Conn) (uid uint32, err error) {
 	c, ok := conn.(*net.UnixConn)
 	if !ok {
-		return 0, fmt.Errorf("%T is no connection of a socket", conn)
+		return 0, fmt.Errorf("%T is not a connection of a socket", conn)
 	}
 	raw, err := c.SyscallConn()
 	if err != nil {

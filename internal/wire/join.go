@@ -63,13 +63,13 @@ func OpenJoin(data []byte) (JoinRequest, error) {
 	var sealed sealedJoin
 	var r JoinRequest
 	if json.Unmarshal(data, &sealed) != nil || json.Unmarshal(sealed.Request, &r) != nil {
-		return JoinRequest{}, errors.New("it is no request to join")
+		return JoinRequest{}, errors.New("not a request to join")
 	}
 	if r.Version > Version {
 		return JoinRequest{}, ErrVersion
 	}
 	if !nkeys.IsValidPublicUserKey(r.Key) {
-		return JoinRequest{}, errors.New("its key is no public key of an agent")
+		return JoinRequest{}, errors.New("its key is not the public key of an agent")
 	}
 	if err := (statement{kind: kindJoin, said: sealed.Request}).verify(r.Key, sealed.Signature); err != nil {
 		return JoinRequest{}, err

@@ -44,18 +44,18 @@ func ParseJoinToken(text string) (JoinToken, error) {
 	parts := strings.Split(strings.TrimSpace(text), ".")
 	switch {
 	case !strings.HasPrefix(parts[0], "dvt"):
-		return JoinToken{}, errors.New("it is no token: expected what 'drover token create' has printed, which begins with " + joinTokenMark)
+		return JoinToken{}, errors.New("not a token: expected the output of 'drover token create', which begins with " + joinTokenMark)
 	case parts[0] != joinTokenMark:
-		return JoinToken{}, errors.New("it is a token of another version: install the agent that belongs to the server")
+		return JoinToken{}, errors.New("the token has another version: install the agent of the server's version")
 	case len(parts) != 4:
-		return JoinToken{}, fmt.Errorf("it has %d parts, expected 4: was all of it copied?", len(parts))
+		return JoinToken{}, fmt.Errorf("the token has %d parts, expected 4: did you copy all of it?", len(parts))
 	}
 	t := JoinToken{ID: parts[1], Secret: parts[2], Fingerprint: strings.ToLower(parts[3])}
 	if _, err := hex.DecodeString(t.Fingerprint); err != nil || len(t.Fingerprint) != joinFinger {
-		return JoinToken{}, errors.New("it is cut short or damaged at its end: was all of it copied?")
+		return JoinToken{}, errors.New("the token is cut off or damaged at its end: did you copy all of it?")
 	}
 	if t.ID == "" || len(t.ID) > maxJoinTokenID || len(t.Secret) < minJoinSecret {
-		return JoinToken{}, errors.New("it is damaged: was all of it copied?")
+		return JoinToken{}, errors.New("the token is damaged: did you copy all of it?")
 	}
 	return t, nil
 }

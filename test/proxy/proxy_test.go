@@ -65,7 +65,7 @@ func TestJoiningThroughAProxy(t *testing.T) {
 	again.name = "one"
 	code, _, errs := f.Run("y", f.Token(1, "--role", "proxy"), f.Drover, "proxy", "join", "--server", f.URL, "--token", "-", "--name", "one",
 		"--advertise", p.nats, "--data-dir", f.AgentDir("y"))
-	if code != 1 || !strings.Contains(errs, `another proxy is called "one"`) {
+	if code != 1 || !strings.Contains(errs, `another proxy has the name "one"`) {
 		t.Errorf("a name that is taken: exit code %d: %s", code, errs)
 	}
 

@@ -206,7 +206,7 @@ func TestMixedUp(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1, 1)
 	keys := filepath.Join(s.dir, "keys.tar")
-	s.refused("the database is that of the fleet A", "--data-dir", filepath.Join(s.dir, "stranger"), "--database", s.database)
+	s.refused("the database belongs to fleet A", "--data-dir", filepath.Join(s.dir, "stranger"), "--database", s.database)
 
 	second := filepath.Join(s.dir, "second")
 	s.must("server", "keys", "import", keys, "--data-dir", second)
@@ -225,7 +225,7 @@ func TestMixedUp(t *testing.T) {
 	old := s.servers[0].dir
 	s.servers[0].program().Kill()
 	s.must("server", "keys", "adopt", "--data-dir", filepath.Join(s.dir, "stranger"), "--database", s.database)
-	s.refused("the database is that of the fleet A", "--data-dir", old, "--database", s.database)
+	s.refused("the database belongs to fleet A", "--data-dir", old, "--database", s.database)
 	s.brokers = nil
 	s.startServer(filepath.Join(s.dir, "stranger"), "--fabric", "127.0.0.1:0")
 }

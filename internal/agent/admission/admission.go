@@ -80,7 +80,7 @@ func request(cfg Config, token wire.JoinToken) wire.JoinRequest {
 // check refuses an answer that the agent could not work with, or that would have it speak without TLS.
 func check(e wire.Enrolment, verified bool) error {
 	if len(e.URLs) == 0 || e.JWT == "" || e.Fleet == "" || len(e.ManifestKeys) == 0 {
-		return errors.New("it is not whole")
+		return errors.New("it is incomplete")
 	}
 	if e.CA != "" {
 		if _, err := pki.Trusting(e.CA); err != nil {
@@ -89,7 +89,7 @@ func check(e wire.Enrolment, verified bool) error {
 	}
 	for _, address := range e.URLs {
 		if verified && (e.CA == "" || !strings.HasPrefix(address, "tls://")) {
-			return fmt.Errorf("its fabric at %s is without TLS", address)
+			return fmt.Errorf("its fabric at %s has no TLS", address)
 		}
 	}
 	return nil

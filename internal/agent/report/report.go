@@ -369,7 +369,7 @@ func (r *Reporter) estranged(s wire.Stranger) {
 }
 
 // errRefused says that a server has answered, and has not taken the report.
-var errRefused = errors.New("the server has not taken it")
+var errRefused = errors.New("the server rejected it")
 
 const (
 	// longestProof is how much of what the server says is repeated, in bytes.

@@ -83,7 +83,7 @@ func (s *Store) Urgent(do func() error) error { return s.room.Urgent(do) }
 func (s *Store) ordinary(do func() error) error {
 	err := s.room.Ordinary(do)
 	if reserve.IsFull(err) {
-		return fmt.Errorf("the disk of the agent is full, until there is room only stop, kill and unhost are taken: %w", err)
+		return fmt.Errorf("the disk of the agent is full: until there is space, the agent accepts only stop, kill and unhost: %w", err)
 	}
 	return err
 }

@@ -283,7 +283,7 @@ func (a *authority) accountToken() (string, error) {
 // issue returns a user JWT of a role for the holder of a key in an area.
 func (a *authority) issue(s signer, public string, area int) (string, error) {
 	if !nkeys.IsValidPublicUserKey(public) {
-		return "", fmt.Errorf("cannot issue %s credential: %q is no public user nkey", s.role, public)
+		return "", fmt.Errorf("cannot issue %s credential: %q is not a public user nkey", s.role, public)
 	}
 	claims := jwt.NewUserClaims(public)
 	claims.Name = s.role

@@ -38,7 +38,7 @@ func (c *Cluster) options(opts *server.Options) error {
 	for _, address := range c.Routes {
 		route, err := url.Parse("nats-route://" + address)
 		if err != nil {
-			return fmt.Errorf("route %q is no address: %w", address, err)
+			return fmt.Errorf("route %q is not an address: %w", address, err)
 		}
 		opts.Routes = append(opts.Routes, route)
 	}

@@ -56,7 +56,7 @@ func splitAddress(listen string) (host string, port int, err error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil {
-		return "", 0, fmt.Errorf("port %q is no number from 0 to 65535", text)
+		return "", 0, fmt.Errorf("port %q: expected a number from 0 to 65535", text)
 	}
 	return host, int(n), nil
 }
@@ -138,7 +138,7 @@ func settle(srv *server.Server, clustered bool, log *logBridge) (port int, err e
 	for clustered && srv.ClusterAddr() == nil && log.failures() <= known {
 		select {
 		case <-deadline.C:
-			return 0, fmt.Errorf("cannot tell in %v whether other brokers are listened for", settleTimeout)
+			return 0, fmt.Errorf("cannot find out within %v whether the cluster port is open", settleTimeout)
 		case <-look.C:
 		}
 	}

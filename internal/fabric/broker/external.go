@@ -226,7 +226,7 @@ func (x *External) push(ctx context.Context, conn *fabric.Conn) error {
 	defer cancel()
 	reply, err := conn.Request(ctx, claimsUpdate, []byte(token))
 	if err != nil {
-		return fmt.Errorf("cannot tell brokers of the account: %w", err)
+		return fmt.Errorf("cannot send the account to the brokers: %w", err)
 	}
 	var answer struct {
 		Error *struct {
@@ -237,7 +237,7 @@ func (x *External) push(ctx context.Context, conn *fabric.Conn) error {
 		return fmt.Errorf("cannot read the answer of a broker: %w", err)
 	}
 	if answer.Error != nil {
-		return fmt.Errorf("cannot tell brokers of the account: %s", answer.Error.Description)
+		return fmt.Errorf("cannot send the account to the brokers: %s", answer.Error.Description)
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func Run(t *testing.T, open func(t *testing.T) Ends) {
 		test func(t *testing.T, e Ends)
 	}{
 		{"both sides ask and answer", bothWays},
-		{"nobody listens", nobody},
+		{"the agent is not connected", nobody},
 		{"the context bounds a request", contextBounds},
 		{"nil is no reply", nilIsNoReply},
 		{"an empty reply is one", emptyReply},

@@ -144,7 +144,7 @@ func ParseGrant(text string) (Grant, error) {
 		if id, ok := strings.CutPrefix(part, businessMark); ok {
 			n, err := strconv.ParseInt(id, 10, 64)
 			if err != nil {
-				return Grant{}, fmt.Errorf("business %.40q is no number", id)
+				return Grant{}, fmt.Errorf("business %.40q is not a number", id)
 			}
 			g.Businesses = append(g.Businesses, n)
 			continue
@@ -156,7 +156,7 @@ func ParseGrant(text string) (Grant, error) {
 			if id, ok := strings.CutPrefix(part, areaMark); ok {
 				n, err := strconv.Atoi(id)
 				if err != nil {
-					return Grant{}, fmt.Errorf("area %.40q is no number", id)
+					return Grant{}, fmt.Errorf("area %.40q is not a number", id)
 				}
 				g.Areas = append(g.Areas, n)
 				continue

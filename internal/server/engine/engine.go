@@ -22,7 +22,7 @@ import (
 )
 
 // ErrNobody is returned by a Link, at once, when nobody listens for the agent.
-var ErrNobody = errors.New("nobody listens")
+var ErrNobody = errors.New("the agent is not connected")
 
 // Link carries orders to agents.
 type Link interface {

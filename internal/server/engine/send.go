@@ -171,11 +171,11 @@ func (s *sender) seal(agent string, issued time.Time, items []store.Item, groups
 	}
 	for i := range items { // the agent could not report it
 		if size := encodedSize(items[i].Spec); size > wire.MaxSpec {
-			return nil, fmt.Errorf("the operation takes %d bytes: expected at most %d", size, wire.MaxSpec)
+			return nil, fmt.Errorf("the operation has %d bytes: expected at most %d", size, wire.MaxSpec)
 		}
 	}
 	if len(envelope) > wire.MaxMessage {
-		return nil, fmt.Errorf("the operation takes %d bytes: expected at most %d", len(envelope), wire.MaxMessage)
+		return nil, fmt.Errorf("the operation has %d bytes: expected at most %d", len(envelope), wire.MaxMessage)
 	}
 	return envelope, nil
 }

@@ -21,7 +21,7 @@ const (
 )
 
 // errLate says that the store has answered after so long a time that nobody else may have been heard meanwhile.
-var errLate = errors.New("the store was late to answer")
+var errLate = errors.New("the store answered too late")
 
 // sweeper ends items whose deadline has passed, so that a dead agent holds up no task.
 type sweeper struct {

@@ -30,7 +30,7 @@ type Login interface {
 }
 
 // ErrNoSession is returned by a Login for a token that it does not know.
-var ErrNoSession = errors.New("token belongs to no session")
+var ErrNoSession = errors.New("no session has this token")
 
 // Config is what a gate needs. Login and Now may be nil.
 type Config struct {

@@ -82,7 +82,7 @@ func best(s State, kind Kind, held map[string]nkeys.KeyPair) (nkeys.KeyPair, err
 		}
 	}
 	present, _ := s.in(kind, Present)
-	return nil, fmt.Errorf("no %s key that agents know is on this server: %s is the present one; import the keys of another server", kind, present.ID)
+	return nil, fmt.Errorf("this server has no %s key that agents know: the present key is %s; import the keys of another server", kind, present.ID)
 }
 
 // useAuthorities gives the authorities their roles. Where the present one is not on this server, the one that was used goes on.

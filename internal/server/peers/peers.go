@@ -270,7 +270,7 @@ func (h *Hub) compare(s sender) error {
 	if s.Database == h.self.Database {
 		return nil
 	}
-	return fmt.Errorf("server %s uses the same fabric with another database (%s, here %s): give all servers of a fleet one PostgreSQL, and each fleet a fabric and keys of its own",
+	return fmt.Errorf("server %s uses the same fabric with another database (%s, here %s): all servers of a fleet need one PostgreSQL, and each fleet needs its own fabric and keys",
 		s.Name, s.Database, h.self.Database)
 }
 

@@ -94,7 +94,7 @@ func Open(ctx context.Context, url string, log *slog.Logger, chosen ...Option) (
 func parse(url string) (*pgx.ConnConfig, error) {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
-		return nil, errors.New("cannot read the URL of the database (it is not shown here as it may hold a password): " +
+		return nil, errors.New("cannot read the URL of the database (not shown here, because it may hold a password): " +
 			"it should be like postgres://USER@HOST:5432/NAME?sslmode=verify-full")
 	}
 	cfg.RuntimeParams["application_name"] = "drover"
@@ -159,9 +159,9 @@ func (b *backend) prepare(ctx context.Context, log *slog.Logger) error {
 	case err != nil:
 		return err
 	case version < oldest:
-		return fmt.Errorf("it is PostgreSQL %d, and drover needs %d or later", version/10000, oldest/10000)
+		return fmt.Errorf("PostgreSQL is version %d: drover needs version %d or later", version/10000, oldest/10000)
 	case encoding != "UTF8":
-		return fmt.Errorf("its encoding is %s, and drover needs UTF8: create it with ENCODING 'UTF8' TEMPLATE template0", encoding)
+		return fmt.Errorf("its encoding is %s: drover needs UTF8; create the database with ENCODING 'UTF8' TEMPLATE template0", encoding)
 	}
 	return migrate(ctx, conn, log)
 }

@@ -61,9 +61,9 @@ func advised(err error) error {
 	}
 	switch broken.Code() & 0xff { // the rest says more of the same
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		return fmt.Errorf("%w; move the file away to begin without it, or restore a copy", err)
+		return fmt.Errorf("%w; restore a copy, or move the file away to start without it", err)
 	case sqlite3.SQLITE_FULL:
-		return fmt.Errorf("%w; make room on the disk", err)
+		return fmt.Errorf("%w; free space on the disk", err)
 	}
 	return err
 }

@@ -79,7 +79,7 @@ func Shareable(name string) bool { return postgres.Is(name) }
 // Backup writes a copy of the SQLite database at path to a new file, while a server may have it open.
 func Backup(ctx context.Context, path, to string) error {
 	if postgres.Is(path) {
-		return errors.New("a PostgreSQL database is copied with pg_dump")
+		return errors.New("cannot back up a PostgreSQL database: use pg_dump")
 	}
 	return sqlite.Backup(ctx, path, to)
 }
