@@ -1,5 +1,5 @@
-// Package agent is the assembly of everything that runs on a host: it joins the supervisor, the operations, the disk and the
-// link to the server, and decides nothing itself. Its death, stop or upgrade touches no process.
+// Package agent is the assembly of everything that runs on a host: supervisor, operations, disk and the link to the
+// server. It decides nothing itself. Its death, stop or upgrade touches no process.
 package agent
 
 import (

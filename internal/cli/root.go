@@ -1,5 +1,5 @@
-// Package cli is the command line of drover. Each command has a file of its own, cmd_<noun>_<verb>.go, and is listed in NewRoot or
-// under its noun. It owns arguments and output: results go to stdout, messages to stderr. It reaches a
+// Package cli is the command line of drover. Each command has its own file, cmd_<noun>_<verb>.go, and is listed in
+// NewRoot or under its noun. It owns arguments and output: results go to stdout, messages to stderr. It reaches a
 // server through package client only.
 package cli
 

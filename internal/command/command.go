@@ -1,4 +1,4 @@
-// Package command is what the command lines of drover and drover-agent have in common: exit codes, signals, the log and the
+// Package command holds what the command lines of drover and drover-agent share: exit codes, signals, the log and the
 // version. It knows no command.
 package command
 

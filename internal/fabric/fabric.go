@@ -1,7 +1,7 @@
-// Package fabric moves bytes between server and agents over core NATS: requests, their replies, and the instant answer
-// that nobody listens. It owns connections and the key files behind them; it knows no message and no subject. Delivery
-// is at most once and nothing is kept while a link is down: whoever sends has to send again until it is answered. The
-// embedded broker is a package of its own, so that an agent doesn't link a NATS server.
+// Package fabric moves bytes between server and agents over core NATS: requests, their replies, and the instant error
+// if a subject has no subscriber. It owns connections and their key files; it knows no message and no subject.
+// Delivery is at most once, and nothing is kept while a link is down: a sender resends until it gets an answer. The
+// embedded broker is a separate package, so that an agent does not link a NATS server.
 package fabric
 
 import (

@@ -1,6 +1,6 @@
-// Package joining carries the one question that is asked before there is an identity: an agent's or a proxy's request to join. It owns whom
-// such a question may reach, and what a refusal means to the person who is there. What is asked and what is done with the answer is the
-// affair of those who join.
+// Package joining carries the only request that a program sends before it has an identity: the request of an agent or
+// a proxy to join. It owns which servers such a request may reach, and how a refusal reads to an operator. The
+// callers own the request's contents and the use of the answer.
 package joining
 
 import (

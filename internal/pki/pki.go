@@ -1,6 +1,6 @@
-// Package pki makes the certificates of a drover server and says whom its peers trust. It owns the server's own authority (a CA
-// below its data directory), the certificate that it shows, the renewal of it, and the pin that an agent verifies instead of
-// the roots of its system. It knows no protocol that is spoken over TLS, and no key of an agent.
+// Package pki makes the certificates of a drover server and defines whom its peers trust. It owns the server's
+// authority (a CA below its data directory) and the server's certificate with its renewal. It also owns the pin that
+// an agent verifies instead of the roots of its system. It knows no protocol above TLS, and no key of an agent.
 package pki
 
 import (

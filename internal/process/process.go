@@ -1,5 +1,5 @@
-// Package process holds the nouns that the server and the agent share: what a process is called, how it is run, what
-// may be done to it, and what came of it. Of drover it imports the reader of crontab rules only, and it does no I/O.
+// Package process holds the nouns that server and agent share: the name of a process, its spec, the operations on it
+// and their outcomes. Of drover it imports only the parser of crontab rules, and it does no I/O.
 package process
 
 import (

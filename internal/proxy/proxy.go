@@ -1,6 +1,7 @@
-// Package proxy is the assembly of drover proxy: it serves the agents of one area that have no route to the servers. It runs a NATS server of
-// its own that is joined to the servers' as a leaf node, and passes on requests to join. It owns the way up, and that agents which
-// were removed are turned away here too; it reads no message that it carries, and may carry those of its own area only.
+// Package proxy is the assembly of drover proxy: it serves the agents of one area that have no route to the servers.
+// It runs its own NATS server, joined to the servers' brokers as a leaf node, and forwards join requests. It owns the
+// uplink, and rejects removed agents. It reads no message that it carries, and may carry only messages of its own
+// area.
 package proxy
 
 import (

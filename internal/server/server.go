@@ -1,5 +1,5 @@
-// Package server is the assembly of the server: database, broker, engine and HTTP. It is stateless between requests; what
-// was accepted is in SQL before a caller hears of it.
+// Package server is the assembly of the server: database, broker, engine and HTTP. It is stateless between requests:
+// SQL holds an accepted call before the caller gets its answer.
 package server
 
 import (

@@ -1,5 +1,6 @@
-// Package serverkeys carries the keys of a server to another one of the same fleet: those that sign orders, issue credentials and vouch
-// for certificates. It owns which files these are and the archive that they travel in; what they mean is known to those who use them.
+// Package serverkeys copies the keys of a server to another server of the same fleet: the keys that sign orders,
+// issue credentials and sign certificates. It owns the list of key files and the archive that carries them; the users
+// of the keys own their meaning.
 package serverkeys
 
 import (

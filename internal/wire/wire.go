@@ -1,5 +1,5 @@
-// Package wire holds the messages between server and agent, the subjects they travel on, and the signature that makes an
-// order an order. It moves nothing itself: fabric does.
+// Package wire holds the messages between server and agent, their subjects, and the signature that authenticates an
+// order. It moves nothing itself: fabric does.
 package wire
 
 import (

@@ -1,5 +1,5 @@
-// Package admission asks a server to let this host join: what the agent tells, and which answers it takes. How the question travels is
-// package joining's affair; the agent's key and what is kept of the answer are the agent's.
+// Package admission asks a server to let this host join. It owns the facts that the agent sends, and which answers it
+// accepts. Package joining carries the request. The agent owns its key, and stores the answer.
 package admission
 
 import (

@@ -1,7 +1,8 @@
-// Package eventlog keeps what has happened to processes on the agent's disk until the server has it, and for some days more. It owns
-// the files, the numbers of the events and the bounds of both. When something is an event others decide; how it travels, too. An event
-// is with the kernel before Append returns and on the disk a moment later: the death of the agent costs none, that of the power only
-// those of the last moment, whose numbers are never given to others.
+// Package eventlog keeps the events of processes on the agent's disk until the server has them, and for some days
+// more. It owns the files, the numbers of the events and the bounds of both. Other packages decide what an event is,
+// and send it. Append returns once the kernel has an event; the event is on disk a moment later. If the agent dies,
+// no event is lost. If the power fails, only the events of the last moment are lost, and their numbers are never used
+// again.
 package eventlog
 
 import (

@@ -1,6 +1,6 @@
-// Package lifecycle is the pure state machine of one watched process: it decides, between operations, whether a process is
-// to be looked at, watched, launched again or left alone. It owns no clock, no goroutine and no I/O: its caller feeds it
-// events and carries out the actions that come back. What an operation itself does is not decided here.
+// Package lifecycle is the pure state machine of one watched process. Between operations it decides whether the agent
+// locates, watches or relaunches the process, or leaves it alone. It owns no clock, no goroutine and no I/O: its
+// caller feeds it events and performs the returned actions. It does not decide what an operation itself does.
 package lifecycle
 
 import (

@@ -1,7 +1,7 @@
-// Package operation carries out what is asked of one process: pre-check, command, wait, post-check, outcome. Each
-// operation has a file of its own. An operation is written so that it can be entered a second time after the agent died in
-// the middle of it: what it has done is journalled step by step, and a step that may have run is never run again. The package
-// does not decide what happens between operations (lifecycle does) nor in which order they run (supervisor does).
+// Package operation executes one operation on one process: pre-check, command, wait, post-check, outcome. Each
+// operation has its own file. If the agent dies in the middle of an operation, the next agent can resume it: every
+// step is journalled, and a step that may have run never runs again. The package does not decide what happens between
+// operations (lifecycle does) nor in which order operations run (supervisor does).
 package operation
 
 import (

@@ -1,6 +1,6 @@
-// Package policy is what the owner of a host lets drover do there, whatever a server orders: a file on the host that no server can
-// change. It owns how the file is written, when it is read, and what each line refuses. Who asks for permission, and what becomes of a
-// refusal, is the caller's.
+// Package policy is the owner's limit on what drover may do on a host, whatever a server orders: a file on the host
+// that no server can change. It owns how the file is written, when it is read, and what each line refuses. The caller
+// asks for permission and handles a refusal.
 package policy
 
 import (

@@ -1,6 +1,7 @@
-// Package report tells the server what the agent knows: what became of operations, the state of processes, and what has happened to
-// them. What the server must not miss it tells again until it is acknowledged; of a state that changes often it tells the latest
-// only. It keeps nothing on disk: outcomes are in the journal, and events in their log, until they are acknowledged.
+// Package report sends the agent's knowledge to the server: the outcomes of operations, the states and the events of
+// processes. It resends outcomes and events until the server acknowledges them. Of a state that changes often it
+// sends only the latest. It keeps nothing on disk: until they are acknowledged, outcomes stay in the journal and
+// events in their log.
 package report
 
 import (

@@ -1,5 +1,6 @@
-// Package proxyconfig holds the settings of drover proxy. It owns their names, defaults and what is wrong with them; package settings reads
-// them. What a proxy is and where its servers are it was told when it joined.
+// Package proxyconfig holds the settings of drover proxy. It owns their names, their defaults and their validation;
+// package settings reads them. A proxy learns its identity and the addresses of its servers when it joins, not from
+// settings.
 package proxyconfig
 
 import (

@@ -1,5 +1,5 @@
-// Package serverconfig holds the settings of drover server. It owns their names, defaults and what is wrong with them; package settings
-// reads them.
+// Package serverconfig holds the settings of drover server. It owns their names, their defaults and their validation;
+// package settings reads them.
 package serverconfig
 
 import (

@@ -1,6 +1,7 @@
-// Package broker embeds a NATS server for the fabric: operator mode, one account, core NATS over TCP, nothing else. It owns
-// the server, its keys and the rights of those who connect, and the relay by which a proxy joins another network to it; it knows
-// neither messages nor who may join. Who only talks to a broker imports fabric instead and links no server.
+// Package broker embeds a NATS server for the fabric: operator mode, one account, core NATS over TCP, nothing else.
+// It owns the server, its keys, the rights of its clients, and the relay by which a proxy joins another network to
+// it. It knows neither messages nor who may join. A program that only talks to a broker imports fabric instead and
+// links no server.
 package broker
 
 import (

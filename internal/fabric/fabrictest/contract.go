@@ -1,5 +1,5 @@
-// Package fabrictest holds the one suite that every fabric passes, and Link, a fabric of goroutines without sockets that
-// loses, repeats and delays messages for the tests of those who must survive that. It is imported by tests only.
+// Package fabrictest holds the one suite that every fabric passes, and Link, a fabric of goroutines without sockets.
+// Link loses, repeats and delays messages, to test code that must survive that. Only tests import it.
 package fabrictest
 
 import (

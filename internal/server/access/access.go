@@ -1,6 +1,6 @@
-// Package access holds what a caller is and what it may do: grants, limits, the principal that a call runs as, and how
-// secrets and tokens are made and compared. It decides and remembers nothing: who a caller is, is found out by package
-// gate, and what an app was granted is kept by the store.
+// Package access defines callers and their rights: grants, limits, the principal of a call, and how to make and
+// compare secrets and tokens. It decides and stores nothing: package gate identifies a caller, and the store keeps
+// the grants of an app.
 package access
 
 import (

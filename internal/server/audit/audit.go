@@ -1,6 +1,6 @@
-// Package audit writes the record of calls without making each poll pay for a sync to disk: rows of calls that change
-// nothing are gathered and written together, all others at once. It owns the rows that wait, and how a request is named in them; what
-// else is in a row is said by the edge, and how long rows are kept by the engine.
+// Package audit writes the audit records of calls without a sync to disk for each poll. It batches the rows of calls
+// that change nothing, and writes all other rows at once. It owns the waiting rows, and how a row names a request.
+// The HTTP APIs supply the other columns, and the engine removes old rows.
 package audit
 
 import (

@@ -1,6 +1,6 @@
-// Package dbclock is the time that all servers of a fleet go by: that of the database which they share. What one server writes down
-// (when an item is due, a lease ends, a token expires) another one reads, so a server whose own clock is an hour off must not count by
-// that. It owns the difference between the two clocks and tells it; it sets no clock.
+// Package dbclock is the time that all servers of a fleet share: the clock of their database. One server writes times
+// that another server reads, such as the expiry of a lease or a token. So a server with a wrong clock must not use
+// its own clock. The package owns the difference between the two clocks and reports it; it sets no clock.
 package dbclock
 
 import (

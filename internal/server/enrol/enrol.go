@@ -1,6 +1,6 @@
-// Package enrol lets hosts and proxies join and takes them out again. It owns what a token is worth, who may join with it and why not, and how often
-// strangers may try. How a request travels is said by package wire, what is kept by the store, and whom the fabric lets in by
-// the Broker.
+// Package enrol lets hosts and proxies join, and removes them. It owns the rules of a token, the reasons of a
+// refusal, and the limit on failed attempts. Package wire defines the request, the store keeps tokens and agents, and
+// the Broker controls access to the fabric.
 package enrol
 
 import (

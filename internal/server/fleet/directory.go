@@ -1,5 +1,6 @@
-// Package fleet knows the agents: which there are, by what names callers call them, and which of them are there. The register is
-// read from the store once and written through; presence lives in memory alone, as it changes too often to be worth a write.
+// Package fleet knows the agents: the register, the names that callers use for them, and their presence. It reads the
+// register from the store once and writes changes through. Presence lives in memory only, because it changes too
+// often to store.
 package fleet
 
 import (

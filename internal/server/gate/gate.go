@@ -1,6 +1,6 @@
-// Package gate lets callers in: it finds out which app and which user a call is from, and bounds how often and how many
-// at once an app may call. It owns the memory of wrong secrets and of the limits' use; what a caller may then do is said
-// by the principal that it returns (package access), and how a refusal reads is for the edge to say.
+// Package gate authenticates callers: it finds the app and the user of a call, and limits the rate and the
+// concurrency of an app's calls. It owns the memory of wrong secrets and of used limits. The returned principal
+// (package access) holds the caller's rights; the HTTP APIs word a refusal.
 package gate
 
 import (

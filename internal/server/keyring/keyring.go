@@ -1,7 +1,7 @@
-// Package keyring holds the keys by which agents trust a server, and replaces them while agents run: each goes through the stages next,
-// present and former, so that nobody is met with a key that it has not been told of. It owns the stages, which all servers of a fleet
-// share through the database, and the key files of this server. What is signed, issued or shown with a key is the business of those who
-// are given it.
+// Package keyring holds the keys by which agents trust a server, and rotates them while agents run. Each key passes
+// through the stages next, present and former, so that no agent meets a key that it does not know. The package owns
+// the stages, which all servers of a fleet share through the database, and the key files of this server. Its callers
+// sign, issue and present certificates with the keys.
 package keyring
 
 import (

@@ -1,5 +1,6 @@
-// Package lease has a part of a server run by one server of a fleet at a time: by whichever has the lease of that name, which the database
-// that they share gives out. It owns how a lease is taken, kept and given back; what runs meanwhile is the caller's.
+// Package lease runs a part of a server on one server of a fleet at a time: on the server that holds the lease of
+// that name. The shared database grants the leases. The package owns how to acquire, renew and release a lease; the
+// caller owns the work under the lease.
 package lease
 
 import (

@@ -1,5 +1,5 @@
-// Package login asks a BlueKing login service whose session a bk_token is. It owns the short memory of its answers; what a
-// user may do, and tokens of our own, are no matter of its.
+// Package login asks a BlueKing login service for the user of a bk_token. It owns the short-lived cache of the
+// answers. The rights of a user, and drover's own tokens, belong to other packages.
 package login
 
 import (

@@ -1,7 +1,7 @@
-// Package peers is what the servers of one fleet tell each other over the fabric: which agents were heard, what has changed in the
-// register, which tasks have come to an end, that events have arrived. It owns these messages, and who is there. It decides nothing
-// and keeps nothing: any message may be lost, and all that counts is in the database, where each server finds it by a slow look; which
-// agents are there is told again with their next heartbeat.
+// Package peers exchanges messages between the servers of a fleet over the fabric: which agents are connected,
+// changes of the register, finished tasks and the arrival of events. It owns these messages and the list of connected
+// servers. It decides nothing and stores nothing. Any message may be lost: the database holds all that counts, and
+// each server polls it slowly. The next heartbeat of a server repeats which agents are connected.
 package peers
 
 import (

@@ -1,6 +1,6 @@
-// Package roll is the roll of the servers of a fleet, in the database that they share: each says there that it is there, which keys it holds,
-// and, while it does not hear another one over the fabric, which agents it hears. It owns what follows from a server that is on the roll and
-// not heard; what is heard it is told.
+// Package roll keeps the list of a fleet's servers in their shared database. Each server registers itself there with
+// its keys and, while it does not hear another server over the fabric, with its connected agents. The package owns
+// the consequences of a server that is registered but not heard; its caller tells it which servers are heard.
 package roll
 
 import (

@@ -1,6 +1,7 @@
-// Package webhook delivers alarms to the addresses that were asked for. The stored events are the outbox: a webhook remembers the
-// last event that it has dealt with, so that nothing is lost over a restart, and what a receiver missed for days is folded into
-// a few messages when it is back. It decides nothing about what an alarm is (alarm does) and never holds up whoever stores events.
+// Package webhook delivers alarms to the addresses of webhooks. The stored events are the outbox: a webhook remembers
+// its last processed event, so a restart loses nothing. If a receiver was down for days, it gets its missed alarms
+// folded into a few messages. The package does not decide what an alarm is (alarm does) and never blocks the storing
+// of events.
 package webhook
 
 import (

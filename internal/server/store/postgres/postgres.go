@@ -1,6 +1,7 @@
-// Package postgres keeps the server's state in PostgreSQL, where any number of servers share it. It owns the connections, the schema and
-// what is to be done when a connection or its server is lost; the statements are those of package sqlstore. Nothing here holds a
-// password but the configuration of the connections: neither errors nor the log tell the URL as it was given.
+// Package postgres keeps the server's state in PostgreSQL, which any number of servers can share. It owns the
+// connections, the schema and the recovery from a lost connection or database server; package sqlstore owns the
+// statements. Only the configuration of the connections holds the password: neither errors nor the log show the given
+// URL.
 package postgres
 
 import (

@@ -1,5 +1,6 @@
-// Package storeopen opens the database of a server by its name: the URL of a PostgreSQL database, or the path of a SQLite file. It owns
-// which of them a name means and how one that is not there yet is waited for; what they are is of the packages that it opens.
+// Package storeopen opens the database of a server by its name: the URL of a PostgreSQL database, or the path of a
+// SQLite file. It owns the choice between them, and the wait for a database that is not available yet. The packages
+// of the databases own everything else.
 package storeopen
 
 import (
