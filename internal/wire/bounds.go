@@ -5,29 +5,32 @@ import (
 	"fmt"
 )
 
-// What an agent says is read by servers that have not long to live if any of them believes how large it is: three bytes of JSON can ask for
-// hundreds in memory. So it is counted before it is read.
+// A server must not trust the size of an agent's message: three bytes of JSON can allocate hundreds in memory. So it
+// counts the values of a message before it parses the message.
 const (
-	// MaxReport is the largest report in bytes: what agents gather for one, and its last entry.
+	// MaxReport is the largest report in bytes: the batch size of agents, plus one last entry.
 	MaxReport = 1 << 20
-	// MaxSpec is the largest spec in bytes, so that one fits into a report beside all else.
+	// MaxSpec is the largest spec in bytes, so that a spec fits into a report with all else.
 	MaxSpec = 512 << 10
 	// MaxWeight is the largest Weight of a report or a receipt.
 	MaxWeight = 16 << 20
-	// maxName is the longest session, place, proof and name of what is trusted in a report, in bytes: they are remembered, and compared.
+	// maxName is the longest session, place, proof and trust digest in a report, in bytes: the server remembers and
+	// compares them.
 	maxName = 255
-	// maxEntries is how many entries of a kind a report may have, or a receipt: twice what agents and servers put there.
+	// maxEntries is the largest number of entries of a kind in a report or a receipt: twice the number that agents
+	// and servers send.
 	maxEntries = 1000
 )
 
-// Weight is about how many bytes of memory a message takes at most while it is read. It is told without reading it.
+// Weight estimates, without parsing, how many bytes of memory a message takes at most while it is parsed.
 func Weight(data []byte) int64 {
 	values, objects, _ := count(data)
 	const perByte, perValue, perObject = 2, 80, 512
 	return perByte*int64(len(data)) + perValue*int64(values) + perObject*int64(objects)
 }
 
-// count returns how many values and objects a JSON text has at most, and how many there are side by side at its first level.
+// count returns the largest possible number of values and objects in a JSON text, and the number of values at its
+// first level.
 func count(text []byte) (values, objects, first int) {
 	depth, quoted, escaped := 0, false, false
 	for _, c := range text {
@@ -58,7 +61,7 @@ func count(text []byte) (values, objects, first int) {
 	return values, objects, first
 }
 
-// ReadReport decodes a report, unless it holds more than any agent tells at a time.
+// ReadReport decodes a report. It rejects a report that is larger than any that agents send.
 func ReadReport(data []byte) (*Report, error) {
 	if len(data) > MaxReport {
 		return nil, fmt.Errorf("cannot read report of %d bytes: expected at most %d", len(data), MaxReport)
@@ -81,7 +84,7 @@ func ReadReport(data []byte) (*Report, error) {
 	return &r, nil
 }
 
-// ReadReceipt decodes a receipt, unless it holds more than any agent says of a manifest.
+// ReadReceipt decodes a receipt. It rejects a receipt that is larger than any that agents send.
 func ReadReceipt(data []byte) (Receipt, error) {
 	var parts struct {
 		Accepted, Refused, Answers json.RawMessage
@@ -98,7 +101,7 @@ func ReadReceipt(data []byte) (Receipt, error) {
 	return r, nil
 }
 
-// readBounded decodes a message into v, after its parts, which are what may be long.
+// readBounded decodes a message into v. It first decodes the parts, which may be long, and checks their bounds.
 func readBounded(data []byte, parts any, lists func() []json.RawMessage, v any) error {
 	if weight := Weight(data); weight > MaxWeight {
 		return fmt.Errorf("it would take %d bytes of memory: expected at most %d", weight, MaxWeight)

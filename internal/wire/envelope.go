@@ -9,25 +9,26 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// Envelope is a manifest as it travels: its exact bytes, the public key, and the signature of the statement of them.
+// Envelope is a manifest on the wire: its exact bytes, the public key, and the signature of its statement.
 type Envelope struct {
 	Manifest  []byte `json:"manifest"`
 	Key       string `json:"key"`
 	Signature []byte `json:"signature"`
-	// Others are signatures of the same manifest by further keys, for a reader who does not know the first one.
+	// Others are signatures of the same manifest by further keys, for a reader that does not know the first key.
 	Others []Signature `json:"others,omitempty"`
 }
 
-// Signature is one by a further key.
+// Signature is a signature by a further key.
 type Signature struct {
 	Key       string `json:"key"`
 	Signature []byte `json:"signature"`
 }
 
-// maxValues is more than there are values in an envelope, as count counts them: two in each signature, and some.
+// maxValues is more than the number of values in an envelope, as count counts them: two in each signature, and some
+// more.
 const maxValues = 8 + 4*maxSeals
 
-// Seal encodes and signs a manifest with the server's operation key, and with the others where there are any.
+// Seal encodes a manifest and signs it with the server's operation key, and with the other keys if there are any.
 func Seal(m Manifest, key nkeys.KeyPair, others ...nkeys.KeyPair) ([]byte, error) {
 	m.Version = Version
 	body, err := json.Marshal(m)
@@ -50,7 +51,7 @@ func Seal(m Manifest, key nkeys.KeyPair, others ...nkeys.KeyPair) ([]byte, error
 	return json.Marshal(e)
 }
 
-// Reasons why an envelope is refused.
+// The reasons to reject an envelope.
 var (
 	ErrUnknownKey = errors.New("signed by a key that is not pinned")
 	ErrForged     = errors.New("signature does not match")
@@ -59,8 +60,8 @@ var (
 	ErrVersion    = errors.New("written by a newer version")
 )
 
-// Open verifies an envelope against the pinned public keys and the reader's own name, and returns the manifest. It does
-// not look at Expires: an order that was already accepted may still be asked about.
+// Open verifies an envelope against the pinned public keys and the reader's own name, and returns the manifest. It
+// does not check Expires: the server may still ask about an accepted order.
 func Open(data []byte, pinned []string, agent string) (*Manifest, error) {
 	var e Envelope
 	// Nobody has signed it yet, as far as is known.
@@ -89,7 +90,7 @@ func Open(data []byte, pinned []string, agent string) (*Manifest, error) {
 	return &m, nil
 }
 
-// verify looks for a signature by a pinned key; the first one that is there decides.
+// verify looks for a signature by a pinned key; the first such signature decides.
 func (e *Envelope) verify(pinned []string) error {
 	said := statement{kind: kindManifest, said: e.Manifest}
 	if slices.Contains(pinned, e.Key) {

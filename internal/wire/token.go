@@ -9,14 +9,15 @@ import (
 	"time"
 )
 
-// JoinToken is what a host needs to join: written as dvt1.ID.SECRET.FINGERPRINT. Only its holder and, until it has been shown, the
-// server that makes it know the secret; the fingerprint is that of the authority by which the server's certificate is verified.
+// JoinToken is what a host needs to join: written as dvt1.ID.SECRET.FINGERPRINT. Only its holder knows the secret;
+// the server that makes it forgets the secret after showing it. The fingerprint identifies the authority that
+// verifies the server's certificate.
 type JoinToken struct {
 	ID, Secret, Fingerprint string
 }
 
-// joinTokenMark begins every token, so that one that got out is easily found by programs that search for secrets. The number is
-// the version of the form.
+// joinTokenMark begins every token, so that secret scanners easily find a leaked token. The number is the version of
+// the form.
 const joinTokenMark = "dvt1"
 
 const (
@@ -34,12 +35,12 @@ func NewJoinToken(fingerprint string, now time.Time) JoinToken {
 	return JoinToken{ID: id[:joinTokenID], Secret: rand.Text(), Fingerprint: fingerprint}
 }
 
-// String returns the token as it is handed on, with its secret.
+// String returns the complete token, with its secret.
 func (t JoinToken) String() string {
 	return strings.Join([]string{joinTokenMark, t.ID, t.Secret, t.Fingerprint}, ".")
 }
 
-// ParseJoinToken reads a token. No error quotes any of it.
+// ParseJoinToken reads a token. No error quotes any part of the token.
 func ParseJoinToken(text string) (JoinToken, error) {
 	parts := strings.Split(strings.TrimSpace(text), ".")
 	switch {
