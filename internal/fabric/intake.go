@@ -5,19 +5,20 @@ import (
 	"sync/atomic"
 )
 
-// Requests that were read wait for a worker in memory, up to bytesWaiting. Short ones find room longer: those who flood send long ones.
+// Received requests wait for a worker in memory, up to bytesWaiting. Short requests have a higher bound, because a
+// flood consists of long requests.
 const (
 	bytesWaiting      = 24 << 20
 	bytesWaitingShort = 40 << 20
 	shortRequest      = 16 << 10
 )
 
-// intake decides, before a request is read, whether anybody wants it: what is left out costs nothing but its way here.
+// intake decides, before a request is read, whether a service wants it. A dropped request costs no memory.
 type intake struct {
 	services atomic.Pointer[[]*service] // those of ServeEach
 }
 
-// change replaces the services; the caller sees to it that there is one change at a time.
+// change replaces the services; the caller makes one change at a time.
 func (in *intake) change(services map[*service]struct{}) {
 	var each []*service
 	for s := range services {
@@ -28,7 +29,8 @@ func (in *intake) change(services map[*service]struct{}) {
 	in.services.Store(&each)
 }
 
-// begin reports whether a message is left out. Of one that is not, lost is to be called if it never comes, unless it is nil.
+// begin reports whether to drop a message. For an accepted message, the caller must call lost if the message never
+// arrives, unless lost is nil.
 func (in *intake) begin(subject string, size int) (left bool, lost func()) {
 	if in == nil {
 		return false, nil
@@ -52,7 +54,7 @@ func (in *intake) begin(subject string, size int) (left bool, lost func()) {
 	return false, nil
 }
 
-// covers reports whether a subject is one of those that a subscription asks for.
+// covers reports whether a subject matches a subscription.
 func covers(pattern, subject string) bool {
 	for {
 		want, moreWanted, goesOn := strings.Cut(pattern, ".")
@@ -69,7 +71,7 @@ func covers(pattern, subject string) bool {
 	}
 }
 
-// begin takes in a request, unless another one on the same subject is under way or too many bytes wait.
+// begin accepts a request, unless another request on the same subject is in progress or too many bytes wait.
 func (s *service) begin(subject string, size int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,14 +87,14 @@ func (s *service) begin(subject string, size int) bool {
 	return true
 }
 
-// taken says that a request no longer waits.
+// taken notes that a request no longer waits.
 func (s *service) taken(size int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waiting -= size
 }
 
-// over says that a request is no longer under way.
+// over notes that a request is no longer in progress.
 func (s *service) over(subject string) {
 	if !s.alone {
 		return
