@@ -55,7 +55,7 @@ func (f *freshness) admit(issued, now time.Time) error {
 		return nil
 	}
 	if err := f.note(issued); err != nil {
-		return fmt.Errorf("cannot note its time: %w", err)
+		return fmt.Errorf("cannot store its time: %w", err)
 	}
 	f.noted = issued
 	return nil

@@ -64,7 +64,7 @@ func Open(cfg Config) (*Log, error) {
 		cfg.Now = time.Now
 	}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("cannot make the directory of the event log: %w", err)
+		return nil, fmt.Errorf("cannot create the directory of the event log: %w", err)
 	}
 	all, err := list(cfg.Dir)
 	if err != nil {

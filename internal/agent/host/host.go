@@ -75,7 +75,7 @@ type Config struct {
 func New(cfg Config) (*Host, error) {
 	for _, dir := range []string{cfg.Outputs, cfg.Proofs} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, fmt.Errorf("cannot create directory for what is kept of commands: %w", err)
+			return nil, fmt.Errorf("cannot create directory for the files of commands: %w", err)
 		}
 	}
 	if cfg.Urgent == nil {

@@ -189,7 +189,7 @@ func TestNewFails(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	write(t, file, "")
 	_, err := host.New(host.Config{FS: live(), Name: "drover-test", Outputs: file, Proofs: t.TempDir()})
-	if err == nil || !strings.Contains(err.Error(), "cannot create directory for what is kept of commands") {
+	if err == nil || !strings.Contains(err.Error(), "cannot create directory for the files of commands") {
 		t.Errorf("a file for a directory: %v", err)
 	}
 	_, err = host.New(host.Config{FS: live(), Name: "../escape", Outputs: t.TempDir(), Proofs: t.TempDir()})

@@ -85,7 +85,7 @@ func versionText(r reply) (ok bool, text string) {
 		return (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '.' && c != '-'
 	})
 	if odd || v == "" || len(v) > maxVersion {
-		return false, healthText(reply{failure: "what version_cmd wrote is no version", output: r.output})
+		return false, healthText(reply{failure: "the output of version_cmd is not a version", output: r.output})
 	}
 	return true, v
 }

@@ -141,7 +141,7 @@ func (r *runner) tellFoundAfter(from, to lifecycle.State, before *procfs.Identit
 		r.tellFound(from, to)
 		return
 	}
-	r.tellReplaced(from, to, end{pid: before.PID, why: process.Cause{Text: "nobody saw how pid " + itoa(before.PID) + " ended"}})
+	r.tellReplaced(from, to, end{pid: before.PID, why: process.Cause{Text: "drover did not see how pid " + itoa(before.PID) + " ended"}})
 }
 
 // tellFound tells that somebody else has started the process.

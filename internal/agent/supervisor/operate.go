@@ -144,7 +144,7 @@ func (r *runner) outcome(ctx context.Context, t task, subject operation.Subject)
 		if t.behind {
 			return failed("not begun: the host was rebooted while the operation waited for an older one"), nil
 		}
-		return failed("interrupted: the host was rebooted before the operation had ended, and nobody can tell whether it had begun or how far it came"), nil
+		return failed("interrupted: the host rebooted during the operation, and drover cannot find out how far the operation came"), nil
 	}
 	begun := r.sup.cfg.Operator.Begun(e.Item)
 	if !begun && e.Expired(r.sup.cfg.Store.BootID(), r.sup.cfg.Operator.Clock()) {

@@ -143,7 +143,7 @@ func (r *runner) relist(ctx context.Context) {
 // unseen notes an end of which nobody knows how it was.
 func (r *runner) unseen(pid int) {
 	r.runtime.LastExit = &process.Exit{At: time.Now().UnixMilli()}
-	r.blameEnd(process.CauseUnseen, "pid "+itoa(pid)+" has ended, and nobody saw how")
+	r.blameEnd(process.CauseUnseen, "pid "+itoa(pid)+" ended, and drover did not see how")
 }
 
 func (r *runner) look() operation.Sighting {

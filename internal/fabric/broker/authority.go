@@ -330,7 +330,7 @@ func newServerUser(account nkeys.KeyPair, publish ...string) (fabric.Identity, e
 	return fabric.Identity{JWT: token, Key: key, Area: fabric.ServerArea}, nil
 }
 
-// AccountKey returns the public key of the account in a directory, and makes the keys if there are none. The public
+// AccountKey returns the public key of the account in a directory, and makes the key if there is none. The public
 // key names the fleet.
 func AccountKey(dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
