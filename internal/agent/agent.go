@@ -342,7 +342,7 @@ func (a *Agent) Ready() error {
 func (a *Agent) Notes() []string {
 	var notes []string
 	if uid := os.Geteuid(); uid != 0 {
-		notes = append(notes, fmt.Sprintf("the agent runs as uid %d, not as root: it can run processes as that user only", uid))
+		notes = append(notes, fmt.Sprintf("the agent runs as uid %d, not as root: it can run processes only as that user", uid))
 	}
 	if mode := a.host.Groups(); mode == cgroup.ModeNone {
 		notes = append(notes, "no control group can be written: what a command leaves behind is searched for in /proc, and a fork storm may escape")

@@ -312,10 +312,10 @@ func (c *cluster) servers() int {
 func (s *Server) clockNotes() []string {
 	var notes []string
 	if skew := s.clock.Skew(); skew.Abs() >= clockBound {
-		notes = append(notes, fmt.Sprintf("the clock of this server is %s the database's, by which operations are timed: set it", aside(skew)))
+		notes = append(notes, fmt.Sprintf("the clock of this server is %s the clock of the database, which times operations: correct it", aside(skew)))
 	}
 	if n, worst := s.directory.Unsteady(s.clock.Now(), clockBound); n > 0 {
-		notes = append(notes, fmt.Sprintf("the clocks of %d hosts are off by more than %s, that of one is %s the server's", n, clockBound, aside(worst)))
+		notes = append(notes, fmt.Sprintf("the clocks of %d hosts are off by more than %s; the worst is %s the server's clock", n, clockBound, aside(worst)))
 	}
 	return notes
 }

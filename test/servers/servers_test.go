@@ -244,7 +244,7 @@ func TestServersThatAreApart(t *testing.T) {
 	b := s.startServer(dir, "--fabric", harness.FreeAddress(t), "--advertise", harness.FreeAddress(t))
 	harness.Eventually(t, "the second server not to be ready", func() bool {
 		status, text := b.get("/readyz")
-		return status == 503 && strings.Contains(text, "uses the same database and is not heard over the fabric")
+		return status == 503 && strings.Contains(text, "uses the same database, but is not heard over the fabric")
 	})
 	harness.Eventually(t, "its log to say so", func() bool { return strings.Contains(b.log.String(), "servers share a database, but not a fabric") })
 	harness.Eventually(t, "the first server to say so, and to go on", func() bool {

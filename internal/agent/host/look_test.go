@@ -53,7 +53,7 @@ func TestFirstAdoption(t *testing.T) {
 			}
 			seen := h.Look(spec(dir, "daemon", file), specstore.Runtime{}, operation.Whose{})
 			if !c.alive {
-				note := fmt.Sprintf("pid %d in %s started after the file was written: the pid was used again by another process", who.PID, file)
+				note := fmt.Sprintf("pid %d in %s started after the file was written: another process reuses the pid", who.PID, file)
 				want := operation.Sighting{Note: note, Cause: process.CauseOddPIDFile}
 				if diff := cmp.Diff(want, seen); diff != "" {
 					t.Errorf("(-want +got): %s", diff)

@@ -307,7 +307,7 @@ func (n *session) exited(st *specstore.Step, e liveness.Exit) error {
 
 // expire ends a command whose time is up, and all that it left behind.
 func (n *session) expire(st *specstore.Step) error {
-	text := fmt.Sprintf("timed out after %d s and was ended with all that it had started", n.spec.Policy.OpTimeout)
+	text := fmt.Sprintf("timed out after %d s; drover ended it with all processes that it had started", n.spec.Policy.OpTimeout)
 	switch problem, proven := n.endCommand(st.Child, st.Run); {
 	case problem != "":
 		text = fmt.Sprintf("timed out after %d s; %s", n.spec.Policy.OpTimeout, problem)

@@ -246,5 +246,5 @@ func (n *session) holdOther(verb string) (release func(Fate), note string, err e
 			Because(process.CauseOwnedByOther)
 	}
 	release, err = n.Peers.Hold(n.ctx, other)
-	return release, fmt.Sprintf("it was hosted as %s too, and is not any more", other), err
+	return release, fmt.Sprintf("it was also hosted as %s, and no longer is", other), err
 }

@@ -99,11 +99,11 @@ func TestStopWhoseCommandFails(t *testing.T) {
 		{name: "the process is gone, and was not known", set: fails(one, true), text: exit1, took: time.Second},
 		{
 			name: "time limit", known: hosted, set: fails(operationtest.Script{Takes: time.Hour}, false), took: time.Minute, alive: true, hosted: true,
-			text: "stop_cmd timed out after 60 s and was ended with all that it had started. Output: []",
+			text: "stop_cmd timed out after 60 s; drover ended it with all processes that it had started. Output: []",
 		},
 		{
 			name: "time limit, and the process is gone", known: hosted, set: fails(operationtest.Script{Takes: time.Hour}, true), took: time.Minute, unhosts: true,
-			text: "stop_cmd timed out after 60 s and was ended with all that it had started. Output: []",
+			text: "stop_cmd timed out after 60 s; drover ended it with all processes that it had started. Output: []",
 		},
 	} {
 		c.op, c.running, c.fault, c.ran = process.Stop, true, process.Failed, []string{"stop"}

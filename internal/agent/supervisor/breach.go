@@ -85,9 +85,9 @@ func breachText(pid int, b *process.Breach) string {
 	}
 	what := map[string]string{"cpu": "of the processors", "mem": "of the memory"}[b.Resource]
 	if b.Group != "" {
-		return fmt.Sprintf("process group %q used %s %% %s and may use %g %%: pid %d had the highest score and was ended", b.Group, strings.Join(words, ", "), what, b.Limit, pid)
+		return fmt.Sprintf("process group %q used %s %% %s, but may use %g %%: drover ended pid %d, which had the highest score", b.Group, strings.Join(words, ", "), what, b.Limit, pid)
 	}
-	return fmt.Sprintf("pid %d used %s %% %s and may use %g %%: it was ended", pid, strings.Join(words, ", "), what, b.Limit)
+	return fmt.Sprintf("pid %d used %s %% %s, but may use %g %%: drover ended it", pid, strings.Join(words, ", "), what, b.Limit)
 }
 
 // takeDown ends the process with its tree, beside the goroutine of run. Why is on record before anything is done.

@@ -89,7 +89,7 @@ func (h *Handler) serving(r route) http.HandlerFunc {
 			if there {
 				c.left = append(c.left, leave)
 			} else {
-				err = busy(fmt.Sprintf("the app has %d large answers under way, and has not read them yet", mostHeavy), 1)
+				err = busy(fmt.Sprintf("the app has not read its last %d large answers yet", mostHeavy), 1)
 			}
 		}
 		if err != nil {

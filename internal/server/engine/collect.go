@@ -89,7 +89,7 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte, signe
 	}
 	if errors.Is(err, wire.ErrVersion) {
 		c.unreadable(ctx, agent)
-		ack.Error = fmt.Sprintf("this server speaks version %d of the protocol, and the agent a later one: upgrade the servers before the agents", wire.Version)
+		ack.Error = fmt.Sprintf("this server has version %d of the protocol, but the agent has a later version: upgrade the servers before the agents", wire.Version)
 		return ack
 	}
 	if errors.Is(err, store.ErrEarlierSession) && c.outrun(ctx, agent, r.Session, &ack) {

@@ -90,7 +90,7 @@ func (c *collector) trust(ctx context.Context, agent string, held wire.TrustHeld
 
 // unreadable notes for people that an agent speaks a version that this server does not know.
 func (c *collector) unreadable(ctx context.Context, agent string) {
-	text := fmt.Sprintf("speaks a later version of the protocol than this server, which speaks %d: upgrade the servers before the agents", wire.Version)
+	text := fmt.Sprintf("has a later version of the protocol than this server, which has version %d: upgrade the servers before the agents", wire.Version)
 	if c.directory.Remark(agent, text) {
 		c.log.ErrorContext(ctx, "rejected agent of a later version", "agent", agent, "version", wire.Version)
 	}

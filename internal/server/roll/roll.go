@@ -158,8 +158,8 @@ func (r *Roll) Apart() string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("server %s uses the same database and is not heard over the fabric: join the brokers of all servers (cluster and routes of each, "+
-		"and the port of cluster open between them), or give them the same brokers", strings.Join(names, ", "))
+	return fmt.Sprintf("server %s uses the same database, but is not heard over the fabric: connect the brokers of all servers (cluster and routes of each, "+
+		"with the port of cluster open between them), or configure the same brokers for all", strings.Join(names, ", "))
 }
 
 // apart returns the servers that have been silent for long, under the lock.
