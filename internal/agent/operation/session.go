@@ -312,7 +312,7 @@ func (n *session) expire(st *specstore.Step) error {
 	case problem != "":
 		text = fmt.Sprintf("timed out after %d s; %s", n.spec.Policy.OpTimeout, problem)
 	case !proven:
-		text += " and could be found"
+		text += " and that drover found"
 	}
 	n.done(st, specstore.CommandResult{TimedOut: true, Text: text})
 	return nil
