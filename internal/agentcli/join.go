@@ -74,7 +74,7 @@ Exit codes: 0 joined, 1 failed, 2 wrong usage, 5 not allowed (token, fingerprint
 	return cmd
 }
 
-// joinAnew sets aside what the host has and has it join, and puts everything back where it is not let in.
+// joinAnew moves the host's data aside and joins; if the join fails, it restores the data.
 func joinAnew(talk io.Writer) func(context.Context, admission.Config) (wire.Enrolment, error) {
 	return func(ctx context.Context, cfg admission.Config) (wire.Enrolment, error) {
 		aside, err := agent.Forget(cfg.Dir, time.Now())

@@ -32,7 +32,7 @@ func (r *running) declare(cmd *cobra.Command) {
 	flags.StringVar(&r.level, "log-level", "info", "debug, info, warn or error")
 }
 
-// read takes over the file and returns the log, or what is wrong with the settings.
+// read reads the file and returns the log, or the errors in the settings.
 func (r *running) read(cmd *cobra.Command) (*slog.Logger, error) {
 	if r.file != "" {
 		if err := command.ReadSettings(cmd, r.file); err != nil {

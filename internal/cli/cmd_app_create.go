@@ -30,7 +30,7 @@ func (f *appFlags) flags(cmd *cobra.Command) {
 	flags.IntVar(&f.concurrent, "concurrent", 0, "limit of concurrent calls; 0 is no limit")
 }
 
-// change carries the flags that were given over. Limits are one thing: those that are not given keep the values of before.
+// change copies the given flags. Limits change together: limits that are not given keep their values.
 func (f *appFlags) change(cmd *cobra.Command, before client.Rates) client.AppChange {
 	var change client.AppChange
 	given := cmd.Flags().Changed

@@ -39,7 +39,7 @@ func newAppRevoke() *cobra.Command {
 		})
 }
 
-// same reports whether a right is the given one, as it is written.
+// same reports whether a right equals the given right in its text form.
 func same(g client.Grant) func(client.Grant) bool {
 	return func(other client.Grant) bool { return grantText(other) == grantText(g) }
 }

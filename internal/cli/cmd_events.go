@@ -98,7 +98,7 @@ func eventKinds() []string {
 	return words
 }
 
-// eventFilter completes a filter with what is given as texts.
+// eventFilter completes a filter with the texts of arguments and flags.
 func eventFilter(f *client.EventFilter, args []string, when span) (err error) {
 	if len(args) > 0 {
 		namespace, name, err := splitID(args[0])
@@ -181,7 +181,7 @@ func eventCause(e client.Event) string {
 	return e.Cause.Text
 }
 
-// eventActor is who did it; of a caller his name, and what he acted with.
+// eventActor is the actor of an event; for a caller its user and its app.
 func eventActor(e client.Event) string {
 	if e.Actor.App+e.Actor.User == "" {
 		return e.Actor.Kind

@@ -54,7 +54,7 @@ send SIGHUP to nats-server.`,
 	return cmd
 }
 
-// checkNode reports what is wrong with the description of a broker.
+// checkNode reports the errors in the description of a broker.
 func checkNode(n *serve.Node) error {
 	if n.Name == "" {
 		return usagef("--name is missing")

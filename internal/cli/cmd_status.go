@@ -89,7 +89,7 @@ func begun(cmd *cobra.Command, c *client.Client, names, hosts []string, unknown 
 	return &command.ExitError{Code: command.NotRunning}
 }
 
-// asText is the form of what is shown one by one.
+// asText is the form of output for single objects.
 const asText = "text"
 
 // field is a line of a text.

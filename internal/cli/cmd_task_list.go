@@ -53,7 +53,7 @@ func taskColumns() []column[client.Operation] {
 	}
 }
 
-// by is who has called.
+// by is the caller: app and user.
 func by(app, user string) string {
 	switch {
 	case app == "":

@@ -133,7 +133,7 @@ func verdictOnWhy(answer client.Why) error {
 	return nil
 }
 
-// summarise tells how much is wrong, and what is not shown.
+// summarise prints the number of problems, and of findings that are not shown.
 func (r *reasons) summarise(cmd *cobra.Command, args []string, f client.WhyFilter) {
 	answer, found := r.answer, 0
 	var parts []string
@@ -190,7 +190,8 @@ func (r *reasons) write(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// foldFindings puts together what is the same process for the same cause on many hosts, and many processes of a host that is away.
+// foldFindings groups the findings of one process with the same cause on many hosts, and of many processes on a host
+// that is away.
 func foldFindings(all []client.Finding) [][]client.Finding {
 	type key struct{ namespace, name, host, cause string }
 	place := map[key]int{}
@@ -271,7 +272,7 @@ func lasting(c client.Cause) string {
 	return ", for " + since(c.Since)
 }
 
-// writeEvidence writes each piece, one that has many lines as a block.
+// writeEvidence writes each piece of evidence; a piece with many lines becomes a block.
 func writeEvidence(b *strings.Builder, indent string, evidence []string) {
 	for _, e := range evidence {
 		for i, line := range strings.Split(strings.TrimRight(e, "\n"), "\n") {

@@ -166,7 +166,7 @@ func harmless(text string, visible bool) string {
 	return b.String()
 }
 
-// controls reports whether four hexadecimal digits are those of a control character.
+// controls reports whether four hexadecimal digits encode a control character.
 func controls(digits string) bool {
 	n, err := strconv.ParseUint(digits, 16, 16)
 	return err == nil && unicode.IsControl(rune(n)) && n != '\n' && n != '\t'
@@ -178,7 +178,7 @@ type table struct {
 	coloured bool
 	// state is the number of the column with words of state, from 1; 0: none.
 	state int
-	// widths are those of what was written before: columns only widen.
+	// widths are the widths of earlier rows: columns only widen.
 	widths []int
 }
 

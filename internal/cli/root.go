@@ -64,14 +64,14 @@ func grouped(root *cobra.Command, group string, commands ...*cobra.Command) {
 	}
 }
 
-// noun returns a command that only holds others.
+// noun returns a command that only holds other commands.
 func noun(use, short, long string, verbs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.ArbitraryArgs, RunE: command.Subcommands, SuggestionsMinimumDistance: 2}
 	cmd.AddCommand(verbs...)
 	return cmd
 }
 
-// atMostOne refuses more than one argument.
+// atMostOne rejects more than one argument.
 func atMostOne(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return usagef("%s: unexpected argument %q", cmd.CommandPath(), args[1])
@@ -79,7 +79,7 @@ func atMostOne(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// exactly refuses any other number of arguments than that of the names.
+// exactly rejects any number of arguments other than the number of names.
 func exactly(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == len(names) {

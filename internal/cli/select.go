@@ -78,7 +78,7 @@ func suggestNamespace(ctx context.Context, c *client.Client, arg string, refusal
 	return usagef("%q has no namespace; did you mean %s?", arg, orList(names(found, 3)))
 }
 
-// noneFound says that nothing matches, and what is spelt nearly so.
+// noneFound reports that nothing matches, and suggests similar names.
 func noneFound(ctx context.Context, c *client.Client, arg, namespace, name string, hosts []string) error {
 	where := ""
 	if len(hosts) > 0 {

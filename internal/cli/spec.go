@@ -26,7 +26,7 @@ var specExample string
 // maxSpec is the largest file with a spec that is read, in bytes.
 const maxSpec = 1 << 20
 
-// readSpec reads a spec. A misspelt name is refused: it would be a default.
+// readSpec reads a spec. It rejects a misspelt name, because the field would silently have its default.
 func readSpec(in io.Reader, file string) (*client.Spec, error) {
 	if file != "-" {
 		f, err := os.Open(file)
@@ -62,7 +62,7 @@ func readSpec(in io.Reader, file string) (*client.Spec, error) {
 	return &spec, nil
 }
 
-// specFaults tells each name and each kind of value that a spec does not have, with its line.
+// specFaults lists unknown names and values of a wrong kind, with their lines.
 func specFaults(tree *ast.File) []string {
 	var r specReader
 	for _, doc := range tree.Docs {
@@ -80,7 +80,7 @@ func (r *specReader) fault(node ast.Node, format string, args ...any) {
 	r.faults = append(r.faults, fmt.Sprintf("line %d: %s", node.GetToken().Position.Line, fmt.Sprintf(format, args...)))
 }
 
-// value looks at the value of a field; the path is empty for the whole.
+// value checks the value of a field; the path is empty for the whole file.
 func (r *specReader) value(path string, node ast.Node, t reflect.Type) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -127,7 +127,7 @@ func (r *specReader) value(path string, node ast.Node, t reflect.Type) {
 	}
 }
 
-// mismatch says what is expected of a single value, where it is not that.
+// mismatch returns the expected form of a single value, or nothing if the value fits.
 func mismatch(node ast.Node, kind reflect.Kind) string {
 	_, whole := node.(*ast.IntegerNode)
 	_, broken := node.(*ast.FloatNode)
@@ -158,7 +158,7 @@ func mismatch(node ast.Node, kind reflect.Kind) string {
 	return ""
 }
 
-// mapping looks at the names of a mapping and at what they have.
+// mapping checks the names of a mapping and their values.
 func (r *specReader) mapping(path string, m *ast.MappingNode, t reflect.Type) {
 	fields := specFields(t)
 	for _, entry := range m.Values {
@@ -189,7 +189,8 @@ func specFields(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-// nearSpecNames are the names that a misspelt one in some part may stand for: those of that part first, else what is called so elsewhere.
+// nearSpecNames are suggestions for a misspelt name: names of the same part first, otherwise similar names of other
+// parts.
 func nearSpecNames(path, key string) []string {
 	var here, elsewhere []string
 	eachSpecName("", reflect.TypeFor[client.Spec](), func(name string) {

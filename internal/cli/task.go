@@ -9,7 +9,7 @@ import (
 	"drover/client"
 )
 
-// recentTasks is how many tasks are looked through for one that is named by the beginning of its id.
+// recentTasks is the number of tasks to search for the beginning of an id.
 const recentTasks = 1000
 
 // taskNamed returns the task with that id, or the only recent one whose id begins so, with or without what all ids begin with.
