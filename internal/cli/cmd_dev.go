@@ -40,7 +40,7 @@ Otherwise drover generates the first app and prints it once.`,
 	flags.IntVar(&cfg.AgentCloud, "agent-cloud", cfg.AgentCloud, "cloud area of the local agent")
 	flags.StringVar(&cfg.AgentIP, "agent-ip", cfg.AgentIP, "address by which callers name the local agent")
 	flags.StringVar(&cfg.AgentID, "agent-id", cfg.AgentID, "stable id of the local agent, in addition to CLOUD:IP")
-	flags.Var(&cfg.TrustedGateways, "trusted-gateway", "network of trusted gateways: on /procapi and /esb/api they may name the user without a proof; may be repeated")
+	flags.Var(&cfg.TrustedGateways, "trusted-gateway", "network of trusted gateways, which may name app and user without a proof on /procapi and /esb/api; may be repeated")
 	flags.StringVar(&cfg.LoginURL, "login-url", "", "BlueKing login service that verifies a bk_token, such as https://paas.example.com/login")
 	cfg.Agent.Flags(flags)
 	flags.StringVar(&level, "log-level", "info", "debug, info, warn or error")

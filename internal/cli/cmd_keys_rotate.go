@@ -26,7 +26,7 @@ hosts that were away and know no later key.
 The server rejects the second step while a host that is online has not received the next key. If several servers share a
 database, import the keys of this server into the others between the two steps ('drover server keys').`,
 		Example: `  drover keys rotate manifest     # make the next key and announce it
-  drover keys list                # until all hosts that are online go by it
+  drover keys list                # until all online hosts use it
   drover keys rotate manifest     # activate the next key`,
 		Args: exactly("KIND"),
 		RunE: asking(&s, func(ctx context.Context, c *client.Client, args []string) (client.Keys, error) {

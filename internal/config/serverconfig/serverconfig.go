@@ -85,7 +85,7 @@ func (c *Config) Settings() []settings.Setting {
 		{Name: "insecure-http", Help: "serve HTTP without TLS: only for loopback, or behind a TLS proxy on this machine", Bool: &c.InsecureHTTP},
 		{Name: "tls-cert", Help: "PEM file of the API's certificate and its issuers (default: the server issues its own certificate)", Text: &c.TLSCert},
 		{Name: "tls-key", Help: "file of the private key of --tls-cert", Text: &c.TLSKey},
-		{Name: "trusted-gateway", Help: "network of trusted gateways: on /procapi and /esb/api they may name the user without a proof; may be repeated", List: &c.TrustedGateway},
+		{Name: "trusted-gateway", Help: "network of trusted gateways, which may name app and user without a proof on /procapi and /esb/api; may be repeated", List: &c.TrustedGateway},
 		{Name: "login-url", Help: "BlueKing login service that verifies a bk_token, such as https://paas.example.com/login", Text: &c.LoginURL},
 		{Name: "log-level", Help: "debug, info, warn or error", Text: &c.LogLevel},
 	}
