@@ -224,7 +224,7 @@ func (n *session) takeDown(way downward, target procfs.Identity) (downfall, erro
 	}
 	n.look()
 	if problem != "" && down.err == nil {
-		text := fmt.Sprintf("pid %d is gone, but of what it had started drover %s", target.PID, problem)
+		text := fmt.Sprintf("pid %d is gone, but drover %s", target.PID, problem)
 		down.err = postCheck(string(n.op), n.name(), text, process.CauseStopFailed)
 	}
 	return down, nil

@@ -187,8 +187,8 @@ func TestKill(t *testing.T) {
 				}
 			},
 			unhosts: true, fault: process.CheckFailed,
-			text: "kill process (nginx) failed, for post-check status pid 100 is gone, but of what it had started drover could not make sure that " +
-				"all of it ended: no way to look",
+			text: "kill process (nginx) failed, for post-check status pid 100 is gone, but drover cannot verify that " +
+				"all its processes ended: no way to look",
 		},
 	} {
 		c.op, c.running, c.known = process.Kill, true, hosted

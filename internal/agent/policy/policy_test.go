@@ -223,7 +223,7 @@ func TestALinkLeadsOut(t *testing.T) {
 func TestABrokenFileAllowsNothing(t *testing.T) {
 	for text, words := range map[string]string{
 		"user app":            `line 1: "user" is unknown`,
-		"\nusers":             "line 2: users needs at least one word",
+		"\nusers":             "line 2: users: expected at least one value",
 		"paths opt":           `path "opt" is not absolute`,
 		"operations fly":      `unknown operation "fly"`,
 		"observe-only really": `unexpected "really" after observe-only`,

@@ -140,7 +140,7 @@ func TestJoin(t *testing.T) {
 	}
 	other, _ := newKey(t)
 	_, _, err = r.join(token, other, func(q *wire.JoinRequest) { q.IP = "10.0.0.2" })
-	r.refused(err, enrol.Ended, "is spent, it was good for 1: make another one")
+	r.refused(err, enrol.Ended, "is used up: it was valid for 1: make another one")
 	if kept, err := r.store.GetJoinToken(t.Context(), token.ID); err != nil || kept.Used != 1 || strings.Contains(kept.Hash, token.Secret) {
 		t.Errorf("kept is %+v, %v", kept, err)
 	}
