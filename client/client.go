@@ -1,6 +1,7 @@
-// Package client speaks to a drover server through its own API, /api/v1. It owns how a call travels (a URL with credentials, or
-// the local socket of a server on the same host), how lists are paged and how refusals become errors. It decides nothing and keeps
-// no state but connections; it imports nothing of drover, so that any program may use it.
+// Package client calls a drover server through its own API, /api/v1. It owns the transport of a call: to a URL with
+// credentials, or through the local socket of a server on the same host. It also owns the paging of lists and the
+// conversion of refusals into errors. It decides nothing and keeps no state except connections. It imports nothing of
+// drover, so that any program may use it.
 package client
 
 import (

@@ -89,14 +89,14 @@ func (a *Agent) estranged(s wire.Stranger) {
 		if s.Clone {
 			level = slog.LevelError
 		}
-		a.cfg.Log.Log(context.Background(), level, "server does not take this agent for the one whose key it has", "reason", s.Reason)
+		a.cfg.Log.Log(context.Background(), level, "server rejects the identity of this agent", "reason", s.Reason)
 	}
 }
 
 // renewed takes in what the server has the agent trust from now on.
 func (a *Agent) renewed(sealed []byte) {
 	if _, err := a.trust.adopt(sealed); err != nil {
-		a.cfg.Log.Error("trust could not be renewed", "error", err)
+		a.cfg.Log.Error("cannot renew trust", "error", err)
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package agent is the assembly of everything that runs on a host: it joins the supervisor, the operations, the disk and the
-// link to the server, and decides nothing itself. Its death, stop or upgrade touches no process.
+// Package agent is the assembly of everything that runs on a host: supervisor, operations, disk and the link to the
+// server. It decides nothing itself. Its death, stop or upgrade touches no process.
 package agent
 
 import (
@@ -152,7 +152,7 @@ func New(cfg Config) (*Agent, error) {
 	a.acceptance = newAcceptance(placeOf(cfg.Dir, boot))
 	// Before anything is written: daemons may have filled the disk meanwhile.
 	if err := host.CutOutputs(outputsOf(cfg.Dir)); err != nil {
-		cfg.Log.Warn("outputs could not be cut", "error", err)
+		cfg.Log.Warn("cannot truncate outputs", "error", err)
 	}
 	if a.store, err = specstore.Open(cfg.Dir, boot); err != nil {
 		return nil, err
@@ -177,7 +177,7 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 	a.intake = newIntake(a.disk, &freshness{note: a.store.NoteManifest, newest: newest, noted: newest})
 	offset, err := a.store.ClockOffset(host.ClockOffset())
 	if err != nil {
-		a.cfg.Log.Warn("clock offset could not be noted", "error", err)
+		a.cfg.Log.Warn("cannot store clock offset", "error", err)
 	}
 	if a.host = a.cfg.Host; a.host == nil {
 		if a.host, err = openMachine(a.cfg, fs, a.key, offset, a.store.Urgent, a.policy.MayRead); err != nil {
@@ -234,7 +234,7 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 		return err
 	}
 	a.adopt(records, open, boot, operator.Begun)
-	a.cfg.Log.Info("agent took over", "processes", len(records), "open_operations", len(open), "control_groups", a.host.Groups())
+	a.cfg.Log.Info("agent resumed its processes", "processes", len(records), "open_operations", len(open), "control_groups", a.host.Groups())
 	return nil
 }
 
@@ -342,7 +342,7 @@ func (a *Agent) Ready() error {
 func (a *Agent) Notes() []string {
 	var notes []string
 	if uid := os.Geteuid(); uid != 0 {
-		notes = append(notes, fmt.Sprintf("the agent runs as uid %d, not as root: it can run processes as that user only", uid))
+		notes = append(notes, fmt.Sprintf("the agent runs as uid %d, not as root: it can run processes only as that user", uid))
 	}
 	if mode := a.host.Groups(); mode == cgroup.ModeNone {
 		notes = append(notes, "no control group can be written: what a command leaves behind is searched for in /proc, and a fork storm may escape")
@@ -393,7 +393,7 @@ func (a *Agent) keepHouse(ctx context.Context) error {
 			a.host.Sweep(a.super.Runs) //nolint:contextcheck // what it has begun to end is ended
 		case <-prune.C:
 			if err := a.store.Prune(specstore.Age{SinceBoot: host.SinceBoot(), Wall: a.wall(), Keep: keepCommands}); err != nil {
-				a.cfg.Log.Warn("journal could not be pruned", "error", err)
+				a.cfg.Log.Warn("cannot prune journal", "error", err)
 			}
 		case <-ctx.Done():
 			return nil

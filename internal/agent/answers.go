@@ -159,7 +159,7 @@ func (a *Agent) answer(ctx context.Context, questions []specstore.Entry) (soon m
 	}
 	isNoted, err := a.note(questions, open)
 	if err != nil {
-		a.cfg.Log.Error("questions could not be noted", "error", err)
+		a.cfg.Log.Error("cannot store queries", "error", err)
 	}
 	soon = map[string]process.Outcome{}
 	room := maxAnswers

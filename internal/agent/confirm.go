@@ -76,7 +76,7 @@ func (c *confirmation) run(ctx context.Context) error {
 				limit.Stop() // whatever its disk says is another host's
 			}
 		case <-limit.C:
-			c.log.Warn("server has not confirmed what is on this disk, going on without it")
+			c.log.Warn("server did not confirm the records on this disk, continuing without confirmation")
 			waiting = false
 		case <-ctx.Done():
 			return nil
@@ -92,7 +92,7 @@ func (a *Agent) introduced(sealed []byte) (again bool) {
 	if len(sealed) > 0 {
 		var err error
 		if again, err = a.reconcile(sealed); err != nil {
-			a.cfg.Log.Error("what the server knows could not be taken over", "error", err)
+			a.cfg.Log.Error("cannot apply the records of the server", "error", err)
 			again = false
 		}
 	}
@@ -113,7 +113,7 @@ func (a *Agent) reconcile(sealed []byte) (again bool, err error) {
 		return false, fmt.Errorf("answer refused: %w", err)
 	}
 	if m.Desired == nil {
-		return false, errors.New("answer refused: it says nothing of this disk")
+		return false, errors.New("answer refused: it does not mention this disk")
 	}
 	all := make([]specstore.Desired, 0, len(m.Desired.Processes))
 	for _, p := range m.Desired.Processes {
@@ -128,7 +128,7 @@ func (a *Agent) reconcile(sealed []byte) (again bool, err error) {
 	}
 	older, err := a.super.Reconcile(all, m.Desired.Revision)
 	if older > 0 {
-		a.cfg.Log.Warn("disk was an old copy and was brought up to date", "processes", older)
+		a.cfg.Log.Warn("disk was an old copy, updated it from the server", "processes", older)
 	}
 	// One that has changed nothing would be repeated for ever.
 	return m.Desired.More && older > 0, err

@@ -98,7 +98,7 @@ func TestI8_AnswersAreVerified(t *testing.T) {
 		"by a stranger":        {wire.Manifest{Agent: "me", Issued: now, Desired: desired}, stranger, "not pinned"},
 		"for another agent":    {wire.Manifest{Agent: "you", Issued: now, Desired: desired}, key, "another agent"},
 		"of long ago":          {wire.Manifest{Agent: "me", Issued: now.Add(-48 * time.Hour), Desired: desired}, key, "before the newest"},
-		"of something else":    {wire.Manifest{Agent: "me", Issued: now}, key, "nothing of this disk"},
+		"of something else":    {wire.Manifest{Agent: "me", Issued: now}, key, "does not mention this disk"},
 		"without a spec in it": {wire.Manifest{Agent: "me", Issued: now, Desired: desired}, key, "no spec of ns/a"},
 	} {
 		sealed, err := wire.Seal(c.m, c.by)

@@ -44,7 +44,7 @@ func (f *freshness) admit(issued, now time.Time) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if old := f.newest.Sub(issued); old > replayWindow && now.Sub(issued).Abs() > clockTrust {
-		return fmt.Errorf("it was issued at %s, %s before the newest one: a copy, or the server's clock was set back; set this host's clock right and it is taken",
+		return fmt.Errorf("it was issued at %s, %s before the newest manifest: it is a copy, or the server's clock was set back; correct this host's clock, and the agent accepts it",
 			issued.UTC().Format(time.RFC3339), old.Round(time.Minute))
 	}
 	if !issued.After(f.newest) {
@@ -55,7 +55,7 @@ func (f *freshness) admit(issued, now time.Time) error {
 		return nil
 	}
 	if err := f.note(issued); err != nil {
-		return fmt.Errorf("cannot note its time: %w", err)
+		return fmt.Errorf("cannot store its time: %w", err)
 	}
 	f.noted = issued
 	return nil

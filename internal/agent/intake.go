@@ -29,7 +29,7 @@ func (a *Agent) take(ctx context.Context, data []byte) []byte {
 		reply, err = wire.SealReceipt(reply, data, a.dial.Identity.Key)
 	}
 	if err != nil {
-		a.cfg.Log.Error("receipt could not be encoded", "error", err)
+		a.cfg.Log.Error("cannot encode receipt", "error", err)
 		return nil
 	}
 	return reply
@@ -41,7 +41,7 @@ func (a *Agent) receive(ctx context.Context, data []byte) (receipt wire.Receipt,
 	now := a.wall()
 	m, err := a.trust.open(data)
 	if err != nil {
-		a.cfg.Log.Warn("manifest refused", "error", err)
+		a.cfg.Log.Warn("rejected manifest", "error", err)
 		return wire.Receipt{Error: "manifest refused: " + err.Error()}, true
 	}
 	stale := a.intake.freshness.admit(m.Issued, now)
@@ -51,12 +51,12 @@ func (a *Agent) receive(ctx context.Context, data []byte) (receipt wire.Receipt,
 	commands, questions, refused := entriesOf(m, now)
 	taken, err := a.intake.take(commands, stale)
 	if err != nil {
-		a.cfg.Log.Error("nobody can tell whether orders were journalled, waiting for them to come again", "error", err)
+		a.cfg.Log.Error("journal write failed, waiting for the server to resend", "error", err)
 		return wire.Receipt{}, false
 	}
 	receipt = wire.Receipt{Accepted: taken.items(), Refused: refused}
 	if taken.refusal != nil {
-		a.cfg.Log.Warn("orders were refused", "error", taken.refusal)
+		a.cfg.Log.Warn("rejected orders", "error", taken.refusal)
 		receipt.Error = taken.refusal.Error()
 	}
 	for _, e := range taken.known {

@@ -122,7 +122,7 @@ func (l *link) ask(ctx context.Context, conn *fabric.Conn, subject string, data 
 	if !wire.Tells(data) {
 		reply, err := conn.Request(ctx, subject, data)
 		if len(reply) > longestUnsigned {
-			return nil, fmt.Errorf("answer of %d bytes refused, which nobody has signed: expected at most %d", len(reply), longestUnsigned)
+			return nil, fmt.Errorf("unsigned answer of %d bytes refused: expected at most %d", len(reply), longestUnsigned)
 		}
 		return reply, err
 	}

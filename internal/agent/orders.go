@@ -56,7 +56,7 @@ func (i *intake) take(commands []specstore.Entry, refused error) (t taken, err e
 	}
 	if refused != nil {
 		if i.doubted(others) {
-			return taken{}, fmt.Errorf("what may be in the journal cannot be refused: %w", refused)
+			return taken{}, fmt.Errorf("cannot reject orders that may be in the journal: %w", refused)
 		}
 		t.refusal = refused
 		return t, nil

@@ -242,7 +242,7 @@ func TestReceiptsOfWhatIsKnown(t *testing.T) {
 	}
 	a.reporter = report.New(report.Config{Wall: a.wall})
 	receipt, certain := a.receive(t.Context(), sealed)
-	if !certain || !slices.Equal(receipt.Accepted, []string{"1", "2"}) || !strings.Contains(receipt.Error, "before the newest one") || len(receipt.Answers) > 0 {
+	if !certain || !slices.Equal(receipt.Accepted, []string{"1", "2"}) || !strings.Contains(receipt.Error, "before the newest manifest") || len(receipt.Answers) > 0 {
 		text, err := json.Marshal(receipt)
 		t.Errorf("the receipt is %s (%v), certain %v", text, err, certain)
 	}

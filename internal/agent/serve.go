@@ -75,7 +75,7 @@ func (a *Agent) stay(ctx context.Context, conn *fabric.Conn) (moved bool) {
 	for away := time.Duration(0); ; {
 		select {
 		case <-a.trust.moved:
-			a.cfg.Log.Info("server has named other addresses, going there", "urls", a.trust.current().URLs)
+			a.cfg.Log.Info("server announced other addresses, reconnecting there", "urls", a.trust.current().URLs)
 			return true
 		case <-look.C:
 			if away += strayLook; conn.Connected() {

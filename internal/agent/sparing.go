@@ -17,8 +17,8 @@ const (
 // host's disk.
 func heard(message string) bool {
 	switch message {
-	case "manifest refused", "orders were refused", "trust could not be renewed", "report could not be delivered, trying again",
-		"reply to a subject that is no inbox of who has asked was refused", "reply was not sent", "fabric reported an error", "fabric dropped messages":
+	case "rejected manifest", "rejected orders", "cannot renew trust", "cannot deliver report, retrying",
+		"rejected a reply subject that is not an inbox of the caller", "cannot send reply", "fabric reported an error", "fabric dropped messages":
 		return true
 	}
 	return false

@@ -88,7 +88,7 @@ func (t *trust) adopt(sealed []byte) (bool, error) {
 		return false, fmt.Errorf("trust refused: %w", err)
 	}
 	if m.Trust == nil {
-		return false, errors.New("trust refused: there is none in it")
+		return false, errors.New("trust refused: it is empty")
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -96,7 +96,7 @@ func (t *trust) adopt(sealed []byte) (bool, error) {
 		return false, nil // sent again
 	}
 	if m.Trust.Generation != t.now.Generation+1 { // else no later one would count after it
-		return false, fmt.Errorf("trust refused: it follows generation %d, which this agent has not had", m.Trust.Generation-1)
+		return false, fmt.Errorf("trust refused: it follows generation %d, which this agent never received", m.Trust.Generation-1)
 	}
 	if err := t.usable(*m.Trust); err != nil {
 		return false, fmt.Errorf("trust refused: %w", err)
@@ -114,7 +114,7 @@ func (t *trust) adopt(sealed []byte) (bool, error) {
 			return false, err
 		}
 	}
-	t.log.Info("trust was renewed by the server", "generation", next.Generation, "manifest_keys", len(next.ManifestKeys), "authorities",
+	t.log.Info("server renewed the trust", "generation", next.Generation, "manifest_keys", len(next.ManifestKeys), "authorities",
 		strings.Count(next.CA, "BEGIN CERTIFICATE"), "urls", next.URLs)
 	t.now = next
 	if moved {
@@ -129,7 +129,7 @@ func (t *trust) adopt(sealed []byte) (bool, error) {
 // usable refuses what the agent could not work with afterwards, or that would have it speak without TLS.
 func (t *trust) usable(e wire.Enrolment) error {
 	if len(e.URLs) == 0 || e.JWT == "" || len(e.ManifestKeys) == 0 {
-		return errors.New("it is not whole")
+		return errors.New("it is incomplete")
 	}
 	if e.Fleet != t.now.Fleet {
 		return fmt.Errorf("it is for fleet %q: a host changes its fleet by joining again", e.Fleet)
@@ -138,7 +138,7 @@ func (t *trust) usable(e wire.Enrolment) error {
 		return fmt.Errorf("it is for area %d: a host changes its area by joining again", e.Cloud)
 	}
 	if subject := subjectOf(e.JWT); subject != t.key {
-		return fmt.Errorf("its token is that of %q", subject)
+		return fmt.Errorf("its token belongs to %q", subject)
 	}
 	if t.roots == nil {
 		return nil
@@ -148,7 +148,7 @@ func (t *trust) usable(e wire.Enrolment) error {
 	}
 	for _, address := range e.URLs {
 		if !strings.HasPrefix(address, "tls://") {
-			return fmt.Errorf("its fabric at %s is without TLS", address)
+			return fmt.Errorf("its fabric at %s has no TLS", address)
 		}
 	}
 	return nil

@@ -142,14 +142,14 @@ func TestTrustIsRefused(t *testing.T) {
 		change func(*wire.Enrolment)
 		want   string
 	}{
-		"no address":          {func(e *wire.Enrolment) { e.URLs = nil }, "not whole"},
-		"no token":            {func(e *wire.Enrolment) { e.JWT = "" }, "not whole"},
-		"no keys":             {func(e *wire.Enrolment) { e.ManifestKeys = nil }, "not whole"},
-		"the token of others": {func(e *wire.Enrolment) { e.JWT = token("you") }, `that of "you"`},
-		"no token at all":     {func(e *wire.Enrolment) { e.JWT = "x" }, `that of ""`},
-		"no authority":        {func(e *wire.Enrolment) { e.CA = "" }, "no certificate"},
-		"an odd authority":    {func(e *wire.Enrolment) { e.CA = "x" }, "no certificate"},
-		"no TLS":              {func(e *wire.Enrolment) { e.URLs = append(e.URLs, "nats://192.0.2.1:1") }, "without TLS"},
+		"no address":          {func(e *wire.Enrolment) { e.URLs = nil }, "incomplete"},
+		"no token":            {func(e *wire.Enrolment) { e.JWT = "" }, "incomplete"},
+		"no keys":             {func(e *wire.Enrolment) { e.ManifestKeys = nil }, "incomplete"},
+		"the token of others": {func(e *wire.Enrolment) { e.JWT = token("you") }, `belongs to "you"`},
+		"no token at all":     {func(e *wire.Enrolment) { e.JWT = "x" }, `belongs to ""`},
+		"no authority":        {func(e *wire.Enrolment) { e.CA = "" }, "expected a certificate"},
+		"an odd authority":    {func(e *wire.Enrolment) { e.CA = "x" }, "expected a certificate"},
+		"no TLS":              {func(e *wire.Enrolment) { e.URLs = append(e.URLs, "nats://192.0.2.1:1") }, "has no TLS"},
 		"another fleet":       {func(e *wire.Enrolment) { e.Fleet = "other" }, "fleet \"other\""},
 		"another area":        {func(e *wire.Enrolment) { e.Cloud = 4 }, "area 4"},
 	} {

@@ -10,7 +10,7 @@ import (
 )
 
 func newConfig() *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "Look at the settings of an agent", Args: cobra.ArbitraryArgs, RunE: command.Subcommands}
+	cmd := &cobra.Command{Use: "config", Short: "Check the settings of an agent", Args: cobra.ArbitraryArgs, RunE: command.Subcommands}
 	cmd.AddCommand(newConfigCheck())
 	return cmd
 }
@@ -18,11 +18,10 @@ func newConfig() *cobra.Command {
 func newConfigCheck() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check FILE",
-		Short: "Say everything that is wrong with a file of settings",
-		Long: `Say everything that is wrong with a file of settings of 'drover-agent run'. What the host lets drover do is another file:
-'drover-agent policy'.
+		Short: "Validate a configuration file and list every error",
+		Long: `Validate a configuration file of 'drover-agent run' and list every error. For the policy file, use 'drover-agent policy'.
 
-The exit code is 1 when something is wrong.`,
+If the file has an error, the exit code is 1.`,
 		Example: `  drover-agent config check /etc/drover/agent.conf`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -32,9 +31,9 @@ The exit code is 1 when something is wrong.`,
 			told := &cobra.Command{}
 			r.declare(told)
 			if _, err := r.read(told); err != nil {
-				return &command.ExitError{Code: command.Failed, Err: fmt.Errorf("%s is not right: %w", args[0], err)}
+				return &command.ExitError{Code: command.Failed, Err: fmt.Errorf("%s is not valid: %w", args[0], err)}
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is right\n", args[0])
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is valid\n", args[0])
 			return err
 		},
 	}

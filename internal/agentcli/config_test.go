@@ -36,7 +36,7 @@ func settings(t *testing.T, text string) string {
 
 func TestConfigCheck(t *testing.T) {
 	path := settings(t, "data-dir: /d\nevent-age: 48h\nlog-level: warn\n")
-	if out, err := call(t, "config", "check", path); err != nil || out != path+" is right\n" {
+	if out, err := call(t, "config", "check", path); err != nil || out != path+" is valid\n" {
 		t.Errorf("%q, %v", out, err)
 	}
 	for text, want := range map[string]string{

@@ -24,14 +24,16 @@ func newJoin() *cobra.Command {
 	var cfg admission.Config
 	cmd := &cobra.Command{
 		Use:   "join --server URL --token TOKEN",
-		Short: "Have this host join a server",
-		Long: `Have this host join a server, with a token that 'drover token create' has printed there. 'drover-agent run' then serves it.
+		Short: "Join this host to a server",
+		Long: `Join this host to a server, with a token of 'drover token create'. Afterwards 'drover-agent run' runs the agent.
 
-The agent's key is made here and stays here. The server is verified by the fingerprint in the token, not by the roots of this system.
-Of a token on the command line others may read in the list of processes: with --token - it is read from the standard input.
+The agent makes its key on this host and never sends the private key. The agent verifies the server by the fingerprint in the
+token, not by the root certificates of this system. Other users of this host can read a token on the command line, so
+--token - reads the token from stdin.
 
-A host that joins again with the same data directory keeps its key and its processes. One that was copied from another with its disk has
-that one's key, and is refused: --new-identity sets all that it has aside, and has it join as a host of its own.
+If a host joins again with the same data directory, it keeps its key and its processes. If a host is a copy of another host
+with its disk, it has that host's key, and the server rejects it. --new-identity moves the old data aside and joins the copy as
+a new host.
 
 Exit codes: 0 joined, 1 failed, 2 wrong usage, 5 not allowed (token, fingerprint, clock), 6 unreachable.`,
 		Example: `  drover-agent join --server https://drover.example.com:7350 --token - < token`,
@@ -63,16 +65,16 @@ Exit codes: 0 joined, 1 failed, 2 wrong usage, 5 not allowed (token, fingerprint
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.Server, "server", "", "URL of the server's API, such as https://drover.example.com:7350")
-	flags.StringVar(&cfg.Token, "token", "", "the token; - reads it from the standard input")
-	flags.StringVar(&dir, "data-dir", config.DataDir(), "directory of everything that is kept")
-	flags.StringVar(&cfg.IP, "ip", "", "address that callers name this host by (default: the one that leads to the server)")
-	flags.StringVar(&cfg.ID, "id", "", "stable id beside the address; empty for none")
-	flags.BoolVar(&anew, "new-identity", false, "set aside the key and the records of this host first: for a copy of another host")
-	flags.BoolVar(&cfg.InsecureHTTP, "insecure-http", false, "allow http:// to another machine: only where nobody else is on the network")
+	flags.StringVar(&cfg.Token, "token", "", "the token; - reads the token from stdin")
+	flags.StringVar(&dir, "data-dir", config.DataDir(), "directory for all stored data")
+	flags.StringVar(&cfg.IP, "ip", "", "address by which callers name this host (default: the address with the route to the server)")
+	flags.StringVar(&cfg.ID, "id", "", "stable id, in addition to the address; empty for none")
+	flags.BoolVar(&anew, "new-identity", false, "first move the key and the records of this host aside: for a copy of another host")
+	flags.BoolVar(&cfg.InsecureHTTP, "insecure-http", false, "allow http:// to another machine: only on a network that nobody else can reach")
 	return cmd
 }
 
-// joinAnew sets aside what the host has and has it join, and puts everything back where it is not let in.
+// joinAnew moves the host's data aside and joins; if the join fails, it restores the data.
 func joinAnew(talk io.Writer) func(context.Context, admission.Config) (wire.Enrolment, error) {
 	return func(ctx context.Context, cfg admission.Config) (wire.Enrolment, error) {
 		aside, err := agent.Forget(cfg.Dir, time.Now())
@@ -83,7 +85,7 @@ func joinAnew(talk io.Writer) func(context.Context, admission.Config) (wire.Enro
 		switch {
 		case aside == "":
 		case err == nil:
-			fmt.Fprintf(talk, "what this host had is in %s now\n", aside) //nolint:errcheck // it is talk
+			fmt.Fprintf(talk, "moved the previous data of this host to %s\n", aside) //nolint:errcheck // it is talk
 		default:
 			err = errors.Join(err, os.RemoveAll(cfg.Dir), os.Rename(aside, cfg.Dir))
 		}

@@ -14,13 +14,13 @@ func newPolicy() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "policy",
-		Short: "Show what the policy of this host lets drover do, and whether its file is in order",
-		Long: `Show what the policy of this host lets drover do, and whether its file is in order. The file counts as soon as it is written, and no
-server can change it. Without a file everything is allowed; with one that is broken nothing is.
+		Short: "Show the policy of this host, and check its file",
+		Long: `Show what the policy of this host allows drover to do, and check its file. A change of the file takes effect at once. No server
+can change the file. Without a file everything is allowed; with an invalid file nothing is allowed.
 
-Exit codes: 0 in order, 1 broken.`,
+Exit codes: 0 valid, 1 invalid.`,
 		Example: `  drover-agent policy
-  drover-agent policy --policy ./policy.conf   # before it is put in its place`,
+  drover-agent policy --policy ./policy.conf   # check a file before you install it`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			k := policy.New(file, slog.New(slog.DiscardHandler))
@@ -40,5 +40,5 @@ Exit codes: 0 in order, 1 broken.`,
 }
 
 func policyFlag(cmd *cobra.Command, file *string) {
-	cmd.Flags().StringVar(file, "policy", policy.DefaultFile, "file that says what drover may do on this host")
+	cmd.Flags().StringVar(file, "policy", policy.DefaultFile, "policy file: what drover may do on this host")
 }

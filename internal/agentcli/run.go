@@ -25,14 +25,14 @@ type running struct {
 func (r *running) declare(cmd *cobra.Command) {
 	r.watching = config.DefaultAgent()
 	flags := cmd.Flags()
-	flags.StringVar(&r.dir, "data-dir", config.DataDir(), "directory of everything that is kept")
-	flags.StringVar(&r.metrics, "metrics", "", "address to answer /metrics on without a password, such as 127.0.0.1:9350; empty for none")
+	flags.StringVar(&r.dir, "data-dir", config.DataDir(), "directory for all stored data")
+	flags.StringVar(&r.metrics, "metrics", "", "address that serves /metrics without a password, such as 127.0.0.1:9350; empty for none")
 	policyFlag(cmd, &r.policy)
 	r.watching.Flags(flags)
 	flags.StringVar(&r.level, "log-level", "info", "debug, info, warn or error")
 }
 
-// read takes over the file and returns the log, or what is wrong with the settings.
+// read reads the file and returns the log, or the errors in the settings.
 func (r *running) read(cmd *cobra.Command) (*slog.Logger, error) {
 	if r.file != "" {
 		if err := command.ReadSettings(cmd, r.file); err != nil {
@@ -49,14 +49,14 @@ func newRun() *cobra.Command {
 	r := &running{}
 	cmd := &cobra.Command{
 		Use:   "run",
-		Short: "Run the agent of a data directory that has joined a server",
-		Long: `Run the agent of a data directory that has joined a server.
+		Short: "Run the agent of a host that has joined a server",
+		Long: `Run the agent of a host that has joined a server.
 
-It runs in the foreground. SIGTERM ends it and leaves the supervised processes running; started again with the same data
-directory it picks them up. A data directory of drover dev holds an agent that has joined.
+It runs in the foreground. SIGTERM ends it and leaves the supervised processes running. If you start it again with the same
+data directory, it supervises them again. The data directory of 'drover dev' holds such an agent, too.
 
-Settings come from the file of --config, a line NAME: VALUE each, named as the flags; over it from flags. 'drover-agent config check'
-says what is wrong with a file. With wrong settings the exit code is 2.`,
+Flags override the file of --config. Each line of the file is NAME: VALUE, with the names of the flags. 'drover-agent config
+check' validates such a file. If a setting is invalid, the exit code is 2.`,
 		Example: `  drover-agent run --config /etc/drover/agent.conf`,
 		Args:    command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -69,7 +69,7 @@ says what is wrong with a file. With wrong settings the exit code is 2.`,
 				if cfg.Metrics, err = (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", r.metrics); err != nil {
 					return fmt.Errorf("cannot listen for metrics: %w (--metrics takes another address)", err)
 				}
-				log.Info("metrics are served", "address", cfg.Metrics.Addr().String())
+				log.Info("serving metrics", "address", cfg.Metrics.Addr().String())
 			}
 			a, err := agent.New(cfg)
 			if err != nil {
@@ -78,7 +78,7 @@ says what is wrong with a file. With wrong settings the exit code is 2.`,
 			return a.Run(cmd.Context())
 		},
 	}
-	cmd.Flags().StringVar(&r.file, "config", "", "file of settings, named as the flags")
+	cmd.Flags().StringVar(&r.file, "config", "", "file of settings, with the names of the flags")
 	r.declare(cmd)
 	return cmd
 }

@@ -30,10 +30,10 @@ type act struct {
 
 func (a *act) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.BoolVarP(&a.yes, "yes", "y", false, "do not ask")
+	f.BoolVarP(&a.yes, "yes", "y", false, "do not ask for confirmation")
 	f.BoolVar(&a.noWait, "no-wait", false, "print the task's id and do not wait for it")
-	f.BoolVar(&a.dryRun, "dry-run", false, "print what it would be done to, and do nothing")
-	f.DurationVar(&a.hostTimeout, "host-timeout", 0, "how long each host has to take the operation, such as 5s")
+	f.BoolVar(&a.dryRun, "dry-run", false, "print the targets, and do nothing")
+	f.DurationVar(&a.hostTimeout, "host-timeout", 0, "how long each host has to accept the operation, such as 5s")
 	cmd.PreRunE = chain(cmd.PreRunE, func(*cobra.Command, []string) error { return a.bounded() })
 	a.output.flags(cmd, asTable, asJSON, asYAML, asName)
 }
@@ -83,7 +83,7 @@ func (a *act) submit(ctx context.Context, c *client.Client, r client.Request) (c
 	}
 	o, err := c.Submit(ctx, r)
 	if unreachable, ok := errors.AsType[*client.UnreachableError](err); ok {
-		err = fmt.Errorf("%w; whether it has taken the call tells: %s", unreachable, a.session.again("task list"))
+		err = fmt.Errorf("%w; the server may have accepted the call: check with %s", unreachable, a.session.again("task list"))
 	}
 	return o, exitOf(err)
 }
@@ -118,7 +118,7 @@ func (a *act) confirm(cmd *cobra.Command, targets []chosen) error {
 		say(cmd, "%s\n", what)
 		return nil
 	case !isTerminal(cmd.InOrStdin()) || !isTerminal(cmd.ErrOrStderr()):
-		return usagef("%s: there is no terminal to ask at, so say --yes", what)
+		return usagef("%s: no terminal to ask for confirmation: give --yes", what)
 	}
 	a.session.bound(false) // a person takes the time that he takes
 	defer a.session.bound(true)

@@ -30,7 +30,8 @@ func asking[T any](
 	}
 }
 
-// telling returns the run of a command that does something to what its first argument names, and says so: format takes the name.
+// telling returns the run of a command that acts on the thing named by its first argument, and prints a message:
+// format takes the name.
 func telling(s *session, format string, do func(ctx context.Context, c *client.Client, args []string) error) run {
 	return asking(s, func(ctx context.Context, c *client.Client, args []string) (struct{}, error) {
 		return struct{}{}, do(ctx, c, args)
@@ -52,7 +53,7 @@ func listing[T any](
 	})
 }
 
-// showOnce writes what is shown this once, as a text or a value, and says what that means.
+// showOnce writes a secret that is shown only once, as text or as a value, with a note.
 func showOnce(cmd *cobra.Command, o output, value any, text, note string) error {
 	w := cmd.OutOrStdout()
 	var err error
@@ -80,15 +81,15 @@ func about(cmd *cobra.Command, s *session, argument string, names completer) *co
 	return cmd
 }
 
-// span is from when to when, as it is given.
+// span is a time range as the flags give it.
 type span struct{ since, until string }
 
 func (p *span) flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&p.since, "since", "", "only from this time on: RFC 3339, or an age such as 24h")
-	cmd.Flags().StringVar(&p.until, "until", "", "only before this time: RFC 3339, or an age such as 1h")
+	cmd.Flags().StringVar(&p.since, "since", "", "only from this time on: RFC 3339 or an age such as 24h")
+	cmd.Flags().StringVar(&p.until, "until", "", "only before this time: RFC 3339 or an age such as 1h")
 }
 
-// times returns what is meant; a time that is not given is zero.
+// times returns the range; a missing time is zero.
 func (p *span) times() (since, until time.Time, err error) {
 	if since, err = moment("--since", p.since); err == nil {
 		until, err = moment("--until", p.until)

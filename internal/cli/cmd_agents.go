@@ -16,8 +16,8 @@ func newAgents() *cobra.Command {
 		Use:     "agents [HOST...]",
 		Aliases: []string{"hosts"},
 		Short:   "List the hosts that have joined",
-		Long: `List the hosts that have joined: all, or those of the given ids, CLOUD:IP or patterns. A filter that matches nothing is an
-error (exit code 4).`,
+		Long: `List the hosts that have joined. HOST is an id, CLOUD:IP or a pattern. Without HOST all hosts are listed. If a filter
+matches nothing, the exit code is 4.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := s.client(cmd)
@@ -43,7 +43,7 @@ error (exit code 4).`,
 		},
 		ValidArgsFunction: completing(&s, hostIDs),
 	}
-	cmd.Flags().StringVar(&f.State, "state", "", "only those that are online or away")
+	cmd.Flags().StringVar(&f.State, "state", "", "only hosts in this state: online or away")
 	complete(cmd, "state", "online", "away")
 	o.flags(cmd, asTable, asWide, asJSON, asYAML, asName)
 	s.flags(cmd)

@@ -12,10 +12,10 @@ func newAgentsRemove() *cobra.Command {
 	var s session
 	return about(&cobra.Command{
 		Use:   "remove HOST|KEY",
-		Short: "Take a host out: it is cut off at once and refused when it comes back",
-		Long: `Take a host out, named by its id, CLOUD:IP or key. It is cut off at once, refused when it comes back, and what was known of its
-processes is forgotten. What runs on the host goes on; stop it first if it should not. It can join again with a token. Needs an
-administrator.`,
+		Short: "Remove a host: disconnect it now and reject it if it reconnects",
+		Long: `Remove a host, named by its id, CLOUD:IP or key. The server disconnects the host now, rejects it if it reconnects, and
+deletes the records of its processes. The processes on the host keep running; to end them, stop them first. The host can
+join again with a token. Needs an administrator.`,
 		RunE: telling(&s, "host %s was removed", func(ctx context.Context, c *client.Client, args []string) error {
 			return c.RemoveAgent(ctx, args[0])
 		}),

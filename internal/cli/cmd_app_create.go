@@ -22,15 +22,15 @@ type appFlags struct {
 
 func (f *appFlags) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.note, "note", "", "a note for people")
-	flags.BoolVar(&f.admin, "admin", false, "every right, and the management of apps and users")
-	flags.BoolVar(&f.mayNameUsers, "may-name-users", false, "it may say who its user is without a proof")
-	flags.Float64Var(&f.rate, "rate", 0, "calls a second; 0 is no limit")
-	flags.IntVar(&f.burst, "burst", 0, "calls at once after a pause")
-	flags.IntVar(&f.concurrent, "concurrent", 0, "calls at the same time; 0 is no limit")
+	flags.StringVar(&f.note, "note", "", "a note for administrators")
+	flags.BoolVar(&f.admin, "admin", false, "grant every right, and the management of apps and users")
+	flags.BoolVar(&f.mayNameUsers, "may-name-users", false, "let the app name its user without a proof")
+	flags.Float64Var(&f.rate, "rate", 0, "limit of calls a second; 0 is no limit")
+	flags.IntVar(&f.burst, "burst", 0, "burst of calls that the app may make after a pause")
+	flags.IntVar(&f.concurrent, "concurrent", 0, "limit of concurrent calls; 0 is no limit")
 }
 
-// change carries the flags that were given over. Limits are one thing: those that are not given keep the values of before.
+// change copies the given flags. Limits change together: limits that are not given keep their values.
 func (f *appFlags) change(cmd *cobra.Command, before client.Rates) client.AppChange {
 	var change client.AppChange
 	given := cmd.Flags().Changed
@@ -66,9 +66,9 @@ func newAppCreate() *cobra.Command {
 	var grants []string
 	cmd := &cobra.Command{
 		Use:   "create [CODE]",
-		Short: "Make an app, and print its secret once",
-		Long: `Make an app, and print its code and secret. The secret is shown this once. Without CODE one is made up. A new app may do
-nothing until it is granted a right.`,
+		Short: "Create an app, and print its secret once",
+		Long: `Create an app, and print its code and secret. drover shows the secret only this once. Without CODE drover generates a
+code. A new app has no rights until you grant it one.`,
 		Example: `  drover app create bk_nodeman --may-name-users --grant '* on *'
   drover app create viewer --grant 'read on biz:7' -o json`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -94,6 +94,6 @@ nothing until it is granted a right.`,
 		return c.CreateApp(ctx, change)
 	})
 	f.flags(cmd)
-	cmd.Flags().StringArrayVar(&grants, "grant", nil, "a right; may be given several times")
+	cmd.Flags().StringArrayVar(&grants, "grant", nil, "a right of the new app; may be repeated")
 	return appVerb(cmd, &s, &o)
 }

@@ -9,11 +9,11 @@ import (
 )
 
 func newAppDisable() *cobra.Command {
-	return appSwitch("disable CODE", "Refuse all calls of an app from now on", true)
+	return appSwitch("disable CODE", "Reject all calls of an app from now on", true)
 }
 
 func newAppEnable() *cobra.Command {
-	return appSwitch("enable CODE", "Take calls of an app that was disabled", false)
+	return appSwitch("enable CODE", "Accept calls of a disabled app again", false)
 }
 
 func appSwitch(use, short string, disabled bool) *cobra.Command {

@@ -11,7 +11,7 @@ import (
 
 func newAppGrant() *cobra.Command {
 	return appRights("grant CODE RIGHT...", "Give an app rights",
-		"Give an app rights, beside those that it has. 'drover app --help' says how a right is written.",
+		"Add rights to those of an app. 'drover app --help' explains how to write a right.",
 		`  drover app grant viewer 'read on biz:7' 'restart on web-* at area:0'`,
 		func(have, given []client.Grant) ([]client.Grant, error) {
 			for _, g := range given {
@@ -24,8 +24,8 @@ func newAppGrant() *cobra.Command {
 }
 
 func newAppRevoke() *cobra.Command {
-	return appRights("revoke CODE RIGHT...", "Take rights from an app",
-		"Take rights from an app, written as 'drover app show' shows them.",
+	return appRights("revoke CODE RIGHT...", "Remove rights from an app",
+		"Remove rights from an app. Write each right as 'drover app show' shows it.",
 		`  drover app revoke viewer 'read on biz:7'`,
 		func(have, given []client.Grant) ([]client.Grant, error) {
 			for _, g := range given {
@@ -39,7 +39,7 @@ func newAppRevoke() *cobra.Command {
 		})
 }
 
-// same reports whether a right is the given one, as it is written.
+// same reports whether a right equals the given right in its text form.
 func same(g client.Grant) func(client.Grant) bool {
 	return func(other client.Grant) bool { return grantText(other) == grantText(g) }
 }

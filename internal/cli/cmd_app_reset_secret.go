@@ -13,9 +13,9 @@ func newAppResetSecret() *cobra.Command {
 	var o output
 	return appVerb(&cobra.Command{
 		Use:   "reset-secret CODE",
-		Short: "Give an app a new secret, and end all others now",
-		Long: `Give an app a new secret, which is printed once, and end all others now: for a secret that was lost, or that got out. On the
-server's own host this needs no secret.`,
+		Short: "Give an app a new secret, and revoke all others now",
+		Long: `Give an app a new secret, print it once, and revoke all others now. Use it if a secret was lost or leaked. On the server's
+own host this command needs no secret.`,
 		RunE: changed(&s, &o, func(ctx context.Context, c *client.Client, args []string) (client.App, error) {
 			return c.NewSecret(ctx, args[0], 0)
 		}),

@@ -13,7 +13,7 @@ func newAppShow() *cobra.Command {
 	var o output
 	return appVerb(&cobra.Command{
 		Use:   "show CODE",
-		Short: "Show an app, its rights and when its secrets end",
+		Short: "Show an app, its rights and when its secrets expire",
 		RunE: changed(&s, &o, func(ctx context.Context, c *client.Client, args []string) (client.App, error) {
 			return c.App(ctx, args[0])
 		}),

@@ -22,11 +22,11 @@ func newAudit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "List calls and denials, newest first",
-		Long:  "List calls and denials, newest first: who, from where, what, on how many targets, with which outcome. Needs an administrator.",
+		Long:  "List calls and denials, newest first: caller, address, operation, number of targets and outcome. Needs an administrator.",
 		Example: `  drover audit --denied --since 24h
   drover audit --app bk_nodeman --since 2026-11-20T00:00:00Z -o json`,
 		Args: exactly(),
-		RunE: listing(&s, &o, "nothing is on record", auditColumns(), func(r client.AuditRow) string { return r.RequestID },
+		RunE: listing(&s, &o, "no audit records", auditColumns(), func(r client.AuditRow) string { return r.RequestID },
 			func(ctx context.Context, c *client.Client, _ []string) ([]client.AuditRow, error) {
 				var err error
 				if f.Since, f.Until, err = when.times(); err != nil {
@@ -41,12 +41,12 @@ func newAudit() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	when.flags(cmd)
-	flags.StringVar(&f.App, "app", "", "only of this app")
-	flags.StringVar(&f.User, "user", "", "only of this user")
-	flags.StringVar(&f.Action, "action", "", "only of this endpoint")
-	flags.StringVar(&f.RequestID, "request", "", "only of this request id")
-	flags.BoolVar(&denied, "denied", false, "only what was not allowed")
-	flags.IntVar(&f.Limit, "limit", 50, "at most so many; 0 is all")
+	flags.StringVar(&f.App, "app", "", "only calls of this app")
+	flags.StringVar(&f.User, "user", "", "only calls of this user")
+	flags.StringVar(&f.Action, "action", "", "only calls of this endpoint")
+	flags.StringVar(&f.RequestID, "request", "", "only the call with this request id")
+	flags.BoolVar(&denied, "denied", false, "only denied calls")
+	flags.IntVar(&f.Limit, "limit", 50, "most rows to list; 0 lists all")
 	completeFlag(cmd, "app", completeApps(&s))
 	completeFlag(cmd, "user", completeUsers(&s))
 	o.flags(cmd, asTable, asWide, asJSON, asYAML)

@@ -11,7 +11,7 @@ import (
 )
 
 func newConfig() *cobra.Command {
-	return noun("config", "Look at the configuration of a server or a proxy", "Look at the configuration of a server or a proxy.", newConfigCheck())
+	return noun("config", "Check the configuration of a server or a proxy", "Check the configuration of a server or a proxy.", newConfigCheck())
 }
 
 // checked are settings that a file may hold.
@@ -24,9 +24,9 @@ func newConfigCheck() *cobra.Command {
 	var role string
 	cmd := &cobra.Command{
 		Use:   "check FILE",
-		Short: "Say everything that is wrong with a file of settings",
-		Long: `Say everything that is wrong with a file of settings of 'drover server', or with --role proxy of 'drover proxy', and nothing when it is
-right. The environment is left out. The exit code is 1 when something is wrong.`,
+		Short: "Validate a configuration file and list every error",
+		Long: `Validate a configuration file of 'drover server', or of 'drover proxy' with --role proxy, and list every error. The command
+ignores the environment. If the file has an error, the exit code is 1.`,
 		Example: `  drover config check /etc/drover/server.yaml
   drover config check --role proxy /etc/drover/proxy.yaml`,
 		Args: exactly("FILE"),
@@ -44,9 +44,9 @@ right. The environment is left out. The exit code is 1 when something is wrong.`
 				err = cfg.Validate()
 			}
 			if err != nil {
-				return &command.ExitError{Code: command.Failed, Err: fmt.Errorf("%s is not right:\n%w", args[0], err)}
+				return &command.ExitError{Code: command.Failed, Err: fmt.Errorf("%s is not valid:\n%w", args[0], err)}
 			}
-			say(cmd, "%s is right\n", args[0])
+			say(cmd, "%s is valid\n", args[0])
 			if role == "server" {
 				for _, remark := range server.Remarks() {
 					say(cmd, "note: %s\n", remark)
@@ -55,7 +55,7 @@ right. The environment is left out. The exit code is 1 when something is wrong.`
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&role, "role", "server", "whose settings they are: server or proxy")
+	cmd.Flags().StringVar(&role, "role", "server", "role that the file configures: server or proxy")
 	complete(cmd, "role", "server", "proxy")
 	return cmd
 }

@@ -17,7 +17,7 @@ import (
 )
 
 func newDatabase() *cobra.Command {
-	return noun("database", "Copy the database of a server", "Copy the database of a server, to keep it or to move to another kind.",
+	return noun("database", "Copy the database of a server", "Copy the database of a server, as a backup or to move from SQLite to PostgreSQL.",
 		newDatabaseBackup(), newDatabaseCopy())
 }
 
@@ -26,12 +26,12 @@ func newDatabaseBackup() *cobra.Command {
 	var from string
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
-		Short: "Write a copy of a SQLite database, while the server runs",
-		Long: `Write a copy of a SQLite database to a new FILE, as it is at one moment. The server goes on meanwhile. To restore it, stop the server and put
-the copy in the place of the database; no other file of that name (-wal, -shm) may be left beside it.
+		Short: "Back up a SQLite database while the server runs",
+		Long: `Write a consistent copy of a SQLite database to a new FILE. The server may keep running. To restore the copy, stop the
+server and replace the database with the copy. Remove the files beside the database that end with -wal and -shm.
 
-The copy holds hashes of secrets and everything that was recorded, not the server's keys: keep server/ of the data directory too.
-A PostgreSQL database is copied with pg_dump.`,
+The copy holds all records, and secrets as hashes. It does not hold the server's keys: back up server/ of the data directory
+too. For a PostgreSQL database use pg_dump.`,
 		Example: `  drover database backup /srv/backup/drover-$(date +%F).db`,
 		Args:    exactly("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -45,12 +45,12 @@ A PostgreSQL database is copied with pg_dump.`,
 			if err != nil {
 				return err
 			}
-			say(cmd, "%s was written: %d bytes\n", args[0], info.Size())
+			say(cmd, "wrote %s: %d bytes\n", args[0], info.Size())
 			return nil
 		},
 	}
 	cmd.Flags().StringVar(&dataDir, "data-dir", dataDir, "data directory of the server")
-	cmd.Flags().StringVar(&from, "from", "", "path of the database, where it is not server/drover.db in the data directory")
+	cmd.Flags().StringVar(&from, "from", "", "path of the database (default server/drover.db in the data directory)")
 	return cmd
 }
 
@@ -62,13 +62,13 @@ func newDatabaseCopy() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "copy --from sqlite:PATH --to postgres://…",
 		Short: "Copy a SQLite database into an empty PostgreSQL database",
-		Long: `Copy everything that a SQLite database holds into an empty PostgreSQL database, to go on with that one. Stop the server first.
+		Long: `Copy all rows of a SQLite database into an empty PostgreSQL database, to continue with PostgreSQL. Stop the server first.
 
-The copy is one transaction: when it fails, nothing is there. The rows of each table are counted on both sides. The SQLite file is kept as
-it is but for its schema, which is brought up to date. A database that holds anything is refused.
+The copy is one transaction: if it fails, the PostgreSQL database stays empty. drover compares the row counts of each table on
+both sides. In the SQLite file, drover updates only the schema. drover rejects a PostgreSQL database that is not empty.
 
-A password must not stand in --to, which everybody on the machine can read: without --to, the URL is taken from DROVER_DATABASE, and a
-password from PGPASSWORD or PGPASSFILE.`,
+Do not put a password into --to, because every user of the machine can read it. Without --to drover reads the URL from
+DROVER_DATABASE. drover reads a password from PGPASSWORD or PGPASSFILE.`,
 		Example: `  drover database copy --from sqlite:/var/lib/drover/server/drover.db --to postgres://drover@db.example.com/drover`,
 		Args:    command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -105,17 +105,17 @@ password from PGPASSWORD or PGPASSFILE.`,
 				}
 				rows += t.Rows
 			}
-			say(cmd, "%d rows were copied to %s; start the server with --database\n", rows, storeopen.Shown(to))
+			say(cmd, "copied %d rows to %s; start the server with --database\n", rows, storeopen.Shown(to))
 			return nil
 		},
 	}
 	cmd.Flags().StringVar(&from, "from", "", "the SQLite database, as sqlite:PATH")
-	cmd.Flags().StringVar(&to, "to", "", "URL of the PostgreSQL database; default DROVER_DATABASE")
+	cmd.Flags().StringVar(&to, "to", "", "URL of the PostgreSQL database (default: that of DROVER_DATABASE)")
 	_ = cmd.MarkFlagRequired("from") // there is one
 	return cmd
 }
 
-var errPassword = errors.New("a password on the command line can be read by everybody on this machine: put it into a file of --config, DROVER_DATABASE or PGPASSFILE")
+var errPassword = errors.New("every user of this machine can read a password on the command line: put the password into the file of --config, DROVER_DATABASE or PGPASSFILE")
 
 // lockServerOf keeps the server from starting whose database lies in its usual place below a data directory, and fails while it runs.
 func lockServerOf(path string) (unlock func(), err error) {
@@ -128,7 +128,7 @@ func lockServerOf(path string) (unlock func(), err error) {
 	}
 	lock, err := config.Lock(filepath.Dir(dir))
 	if err != nil {
-		return nil, fmt.Errorf("cannot copy the database of a server that runs: %w", err)
+		return nil, fmt.Errorf("cannot copy the database while the server runs: %w", err)
 	}
 	return func() { _ = lock.Close() }, nil // nothing was written
 }

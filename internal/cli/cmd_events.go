@@ -25,11 +25,11 @@ func newEvents() *cobra.Command {
 	var follow bool
 	cmd := &cobra.Command{
 		Use:   "events [NAMESPACE/NAME]",
-		Short: "List what has happened to processes, or follow it",
-		Long: `List what has happened to processes, the latest first: when, where, what, why and by whom. The time is that of the host.
+		Short: "List the events of processes, or follow them",
+		Long: `List the events of processes, newest first: time, host, event, cause and caller. The time is that of the host's clock.
 
-With --follow the last ones come first, the oldest at the top, and then each as it arrives. A server that goes away is waited
-for, and nothing is left out. Ctrl-C ends it, or a --timeout that is given. With -o json each event is one line then.`,
+--follow lists recent events, oldest first, and then each event as it arrives. If the server is unreachable, drover
+reconnects and leaves out no event. Ctrl-C or --timeout ends the command. With -o json each event is one line.`,
 		Example: `  drover events --since 1h
   drover events 'web/*' --kind exited,given-up
   drover events -f --hosts 0:10.2.0.7
@@ -54,18 +54,18 @@ for, and nothing is left out. Ctrl-C ends it, or a --timeout that is given. With
 				return exitOf(err)
 			}
 			if len(rows) == 0 && o.form == asTable {
-				say(cmd, "nothing has happened\n")
+				say(cmd, "no events\n")
 			}
 			return s.unlessOld(command.Failed, printList(cmd, &s, o, rows, eventColumns(), eventSubject))
 		},
 		ValidArgsFunction: only(completeProcesses(&s)),
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&follow, "follow", "f", false, "go on with what happens from now on")
-	flags.StringSliceVar(&f.Hosts, "hosts", nil, "only on these hosts, or on those of a pattern")
-	flags.StringSliceVar(&f.Kinds, "kind", nil, "only these kinds, such as exited or given-up")
+	flags.BoolVarP(&follow, "follow", "f", false, "follow new events as they arrive")
+	flags.StringSliceVar(&f.Hosts, "hosts", nil, "only on these hosts; ids, CLOUD:IP or patterns")
+	flags.StringSliceVar(&f.Kinds, "kind", nil, "only events of these kinds, such as exited or given-up")
 	when.flags(cmd)
-	flags.IntVar(&f.Limit, "limit", 50, "at most so many of the past; 0 is all, with --follow none")
+	flags.IntVar(&f.Limit, "limit", 50, "most past events to list; 0 lists all, or none with --follow")
 	completeHosts(cmd, &s)
 	complete(cmd, "kind", eventKinds()...)
 	o.flags(cmd, asTable, asWide, asJSON, asYAML)
@@ -80,9 +80,9 @@ for, and nothing is left out. Ctrl-C ends it, or a --timeout that is given. With
 		case f.Limit < 0:
 			return usagef("--limit %d: expected 0 or more", f.Limit)
 		case follow && when.until != "":
-			return usagef("--until does not go with --follow")
+			return usagef("--until and --follow exclude each other")
 		case follow && o.form == asYAML:
-			return usagef("-o yaml does not go with --follow: use -o json")
+			return usagef("-o yaml and --follow exclude each other: use -o json")
 		}
 		return nil
 	})
@@ -98,7 +98,7 @@ func eventKinds() []string {
 	return words
 }
 
-// eventFilter completes a filter with what is given as texts.
+// eventFilter completes a filter with the texts of arguments and flags.
 func eventFilter(f *client.EventFilter, args []string, when span) (err error) {
 	if len(args) > 0 {
 		namespace, name, err := splitID(args[0])
@@ -181,7 +181,7 @@ func eventCause(e client.Event) string {
 	return e.Cause.Text
 }
 
-// eventActor is who did it; of a caller his name, and what he acted with.
+// eventActor is the actor of an event; for a caller its user and its app.
 func eventActor(e client.Event) string {
 	if e.Actor.App+e.Actor.User == "" {
 		return e.Actor.Kind

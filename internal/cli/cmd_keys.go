@@ -10,9 +10,9 @@ import (
 )
 
 func newKeys() *cobra.Command {
-	return noun("keys", "Replace the keys by which hosts trust this server", `Replace the keys by which hosts trust this server, without touching a host (docs/ops/rotation.md). There are three kinds: manifest
-keys sign what agents obey, ca keys issue the certificates of servers and proxies, and agent-signer keys the credentials of agents.
-Each key goes through the stages next, present and former. Needs an administrator.`,
+	return noun("keys", "Replace the keys by which hosts trust this server", `Replace the keys by which hosts trust this server, without touching a host (docs/ops/rotation.md). There are three kinds.
+Manifest keys sign the orders that agents obey. ca keys issue the certificates of servers and proxies. agent-signer keys issue
+the credentials of agents. Each key passes through the stages next, present and former. Needs an administrator.`,
 		newKeysList(), newKeysRotate(), newKeysDrop())
 }
 
@@ -21,7 +21,7 @@ func newKeysList() *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the keys, and how many hosts go by them",
+		Short: "List the keys, and how many hosts use them",
 		Args:  exactly(),
 		RunE: asking(&s, func(ctx context.Context, c *client.Client, _ []string) (client.Keys, error) {
 			return c.Keys(ctx)
@@ -42,7 +42,7 @@ func printKeys(cmd *cobra.Command, s *session, o output, keys client.Keys) error
 	if err := printList(cmd, s, o, keys.Keys, keyColumns(), func(k client.Key) string { return k.ID }); err != nil {
 		return err
 	}
-	say(cmd, "%d of %s online go by these keys\n", keys.Reached, process.Count(keys.Online, "host", "hosts"))
+	say(cmd, "%d of %s online use these keys\n", keys.Reached, process.Count(keys.Online, "host", "hosts"))
 	return nil
 }
 

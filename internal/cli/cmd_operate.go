@@ -17,34 +17,34 @@ type verb struct {
 func verbs() []verb {
 	return []verb{
 		{
-			"start", "Start processes, and keep them running",
-			"Start processes and have them watched: one that ends by itself is started again. One that runs already stays as it is.",
+			"start", "Start processes, and relaunch them if they exit",
+			"Start processes and watch them: if a process exits, drover relaunches it. A process that runs already stays as it is.",
 		},
 		{
-			"stop", "Stop processes, and leave them stopped",
-			"Stop processes and watch them no longer. One that does not run stays as it is.",
+			"stop", "Stop processes, and no longer watch them",
+			"Stop processes and no longer watch them. A process that does not run stays as it is.",
 		},
-		{"restart", "Restart processes", "Restart processes, and have them watched from then on."},
-		{"reload", "Have processes read their configuration again", "Run the reload command of processes; they go on running."},
+		{"restart", "Restart processes", "Restart processes, and watch them from then on."},
+		{"reload", "Reload the configuration of processes", "Run the reload command of processes. The processes keep running."},
 		{
 			"kill", "Kill processes at once",
-			"Run the kill command of processes; where that is empty, kill the whole tree of each. They are watched no longer.",
+			"Run the kill command of processes. If the command is empty, kill the process tree. drover no longer watches the processes.",
 		},
 		{
-			"host", "Watch processes, and start them again when they end by themselves",
-			"Have processes watched: one that does not run is started.",
+			"host", "Watch processes, and relaunch them if they exit",
+			"Watch processes. If a process does not run, drover starts it.",
 		},
 		{
-			"unhost", "Watch processes no longer, and leave them as they are",
-			"Have processes watched no longer. Those that run go on running, and are not started again when they end.",
+			"unhost", "No longer watch processes, and leave them as they are",
+			"No longer watch processes. Running processes keep running; drover does not relaunch them if they exit.",
 		},
 		{
-			"retry", "Try again what was given up",
-			"Have hosted processes start with a full budget of restarts: one that was given up, or waits for its next try, is started at once.",
+			"retry", "Retry processes that were given up",
+			"Give watched processes a full budget of relaunches. drover starts a process now if it was given up or waits for a retry.",
 		},
 		{
-			"unregister", "Forget processes, and leave them as they are",
-			"Forget processes. Those that run go on running, and nobody watches them.",
+			"unregister", "Remove processes from drover, and leave them as they are",
+			"Remove processes from drover. Running processes keep running, and drover no longer watches them.",
 		},
 	}
 }
@@ -58,11 +58,13 @@ func newOperate(v verb) *cobra.Command {
 		Short: v.short,
 		Long: v.long + `
 
-It is done on every host that knows the process, or on those of --hosts. More than one is asked about first; without a
-terminal that needs --yes. Ctrl-C ends the waiting, not the operation. A host that is gone is given up after 10 s at most, or after
---host-timeout, and does not begin the operation later; what is known of the others is printed meanwhile.
+The operation runs on every host that knows the process, or on the hosts of --hosts. For more than one target drover asks for
+confirmation; without a terminal, give --yes. Ctrl-C ends the wait, not the operation.
 
-Exit codes: 0 done, 1 failed, 4 no such process, 5 not allowed, 6 unreachable or not done in time, 7 done on some only.`,
+If a host does not answer, its target fails after 10 s at most, or after --host-timeout. The host does not begin the operation
+later. Meanwhile drover prints the results of the other hosts.
+
+Exit codes: 0 done, 1 failed, 4 no such process, 5 not allowed, 6 unreachable or timed out, 7 done on some targets only.`,
 		Example: fmt.Sprintf(`  drover %[1]s web/nginx
   drover %[1]s 'web/*' --hosts '0:10.2.*' --yes
   drover %[1]s --failed-of op-x7k2m9q4w1zd --yes`, v.op),
@@ -80,8 +82,8 @@ Exit codes: 0 done, 1 failed, 4 no such process, 5 not allowed, 6 unreachable or
 		},
 		ValidArgsFunction: completeProcesses(&s),
 	}
-	cmd.Flags().StringSliceVar(&hosts, "hosts", nil, "only on these hosts, or on those of a pattern")
-	cmd.Flags().StringVar(&a.failedOf, "failed-of", "", "what failed in the task of this id, in place of names")
+	cmd.Flags().StringSliceVar(&hosts, "hosts", nil, "only on these hosts; ids, CLOUD:IP or patterns")
+	cmd.Flags().StringVar(&a.failedOf, "failed-of", "", "the failed targets of the task with this id, instead of names")
 	completeHosts(cmd, &s)
 	a.flags(cmd)
 	s.waitingFlags(cmd)
@@ -93,7 +95,7 @@ func (a *act) targets(cmd *cobra.Command, c *client.Client, args, hosts []string
 	var targets []chosen
 	if a.failedOf != "" {
 		if len(args)+len(hosts) > 0 {
-			return nil, usagef("--failed-of goes with neither names nor --hosts")
+			return nil, usagef("--failed-of excludes names and --hosts")
 		}
 		results, err := client.Collect(c.Results(cmd.Context(), a.failedOf, client.ResultFilter{Outcome: "failed"}))
 		if err != nil {
@@ -103,7 +105,7 @@ func (a *act) targets(cmd *cobra.Command, c *client.Client, args, hosts []string
 			targets = append(targets, chosen{r.Namespace, r.Name, r.Host})
 		}
 		if len(targets) == 0 {
-			return nil, noSuchf("nothing failed in %s", a.failedOf)
+			return nil, noSuchf("no target failed in task %s", a.failedOf)
 		}
 		return targets, nil
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 func newProxies() *cobra.Command {
-	return noun("proxies", "Look after the proxies of areas", `Look after the proxies of areas that have no route to the servers. One joins with a token of 'drover token create --role proxy', by 'drover
-proxy join'. Needs an administrator.`,
+	return noun("proxies", "List and remove the proxies of areas", `List and remove the proxies of areas that have no route to the servers. A proxy joins by 'drover proxy join', with a token of
+'drover token create --role proxy'. Needs an administrator.`,
 		newProxiesList(), newProxiesRemove())
 }
 
@@ -20,7 +20,7 @@ func newProxiesList() *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the proxies that have joined, by area and name",
+		Short: "List the proxies that have joined, sorted by area and name",
 		Args:  exactly(),
 		RunE: listing(&s, &o, "no proxies have joined", proxyColumns(), func(p client.Proxy) string { return p.Name },
 			func(ctx context.Context, c *client.Client, _ []string) ([]client.Proxy, error) {

@@ -38,13 +38,15 @@ func newProxyRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Serve the agents of an area, as 'drover proxy' does",
-		Long: `Serve the agents of an area that have no route to the servers: they join and work through this host, which 'drover proxy join' has made
-a proxy of their area. An area may have several; agents go to another one when theirs leads nowhere.
+		Long: `Serve the agents of an area that have no route to the servers. The agents join and connect through this host. Run 'drover
+proxy join' first, which makes this host a proxy of the area. An area may have several proxies; if a proxy has no route to the
+servers, its agents connect to another proxy.
 
-Settings come from the file of --config, over it from the environment (DROVER_FABRIC is --fabric, and so on), over both from flags.
-'drover config check --role proxy' says what is wrong with a file.
+Flags override the environment (DROVER_FABRIC is --fabric, and so on), which overrides the file of --config. 'drover config
+check --role proxy' validates such a file.
 
-It runs in the foreground; SIGTERM or Ctrl-C ends it. It starts without the servers too, and lets in the agents that it knew of.`,
+It runs in the foreground; SIGTERM or Ctrl-C ends it. A proxy also starts while the servers are unreachable, and then accepts
+the agents that it knows already.`,
 		Example: `  drover proxy --config /etc/drover/proxy.yaml
   drover proxy run --data-dir /var/lib/drover-proxy`,
 		Args: command.NoArgs,
@@ -56,7 +58,7 @@ It runs in the foreground; SIGTERM or Ctrl-C ends it. It starts without the serv
 			return runProxy(cmd, cfg)
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "YAML file of settings, named as the flags")
+	cmd.Flags().StringVar(&file, "config", "", "YAML file of settings, with the names of the flags")
 	settingFlags(cmd, given.Settings())
 	return cmd
 }
@@ -87,7 +89,7 @@ func runProxy(cmd *cobra.Command, cfg proxyconfig.Config) error {
 		_, err := fmt.Fprintf(cmd.OutOrStdout(), "\ndrover proxy is ready.\n\n  %-8s  %s, area %d\n  %-8s  %s\n  %-8s  %s\n  %-8s  %s\n  %-8s  %s\n\n",
 			"name", e.Name, e.Area, "join", p.URL(), "agents", fabric, "servers", strings.Join(e.Hubs, " "), "data", cfg.DataDir)
 		if err != nil {
-			log.Warn("standard output takes nothing", "error", err)
+			log.Warn("cannot write to standard output", "error", err)
 		}
 	})
 }

@@ -18,11 +18,12 @@ func newProxyJoin() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "join --server URL --token TOKEN --name NAME --advertise HOST:PORT",
 		Short: "Make this host a proxy of an area",
-		Long: `Make this host a proxy of an area, with a token that 'drover token create --role proxy' has printed. 'drover proxy' then serves the area.
+		Long: `Make this host a proxy of an area, with a token of 'drover token create --role proxy'. Afterwards 'drover proxy' serves the
+area.
 
-The proxy's keys are made here and stay here. The server is verified by the fingerprint in the token. Of a token on the command line others
-may read in the list of processes: with --token - it is read from the standard input. A proxy that joins again with the same data directory
-keeps its keys.
+The proxy makes its keys on this host and never sends a private key. The proxy verifies the server by the fingerprint in the
+token. Other users of this host can read a token on the command line, so --token - reads the token from stdin. If a
+proxy joins again with the same data directory, it keeps its keys.
 
 Exit codes: 0 joined, 1 failed, 2 wrong usage, 5 not allowed (token, fingerprint, clock), 6 unreachable.`,
 		Example: `  drover proxy join --server https://drover.example.com:7350 --token - --name dmz-1 --advertise 10.1.0.2:7351 < token`,
@@ -52,9 +53,9 @@ Exit codes: 0 joined, 1 failed, 2 wrong usage, 5 not allowed (token, fingerprint
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.Server, "server", "", "URL of the server's API, such as https://drover.example.com:7350")
-	flags.StringVar(&cfg.Token, "token", "", "the token; - reads it from the standard input")
-	flags.StringVar(&cfg.Name, "name", "", "what the proxy is called: lower-case letters, digits, dots and dashes")
+	flags.StringVar(&cfg.Token, "token", "", "the token; - reads the token from stdin")
+	flags.StringVar(&cfg.Name, "name", "", "name of the proxy: lower-case letters, digits, dots and dashes")
 	flags.StringVar(&cfg.Advertise, "advertise", "", "HOST:PORT by which the agents of the area reach this proxy")
-	flags.StringVar(&dir, "data-dir", config.DataDir(), "directory of everything that is kept")
+	flags.StringVar(&dir, "data-dir", config.DataDir(), "directory for all stored data")
 	return cmd
 }

@@ -24,12 +24,22 @@ func newPs() *cobra.Command {
 		Short:   "List processes",
 		Long: `List processes as their hosts last reported them. A state is stale when its host is away.
 
-States: unknown, stopped (EXITED elsewhere), starting, running, unhealthy (running, and its health command says no), flapping
-(started again too often lately, whatever it does right now), stopping (being ended by drover itself, as for a limit), backoff
-(ended by itself, will be started again), given-up (FATAL elsewhere: started again too often), scheduled (between two runs of its
-timetable), finished (a single run that is over), operating (an operation is being carried out). 'drover why' tells the reason.
+States:
+  unknown     the host has not checked the process yet, or cannot check it
+  stopped     not running, and not meant to run (EXITED in other supervisors)
+  starting    started, and not ready yet
+  running     running
+  unhealthy   running, and its health check fails
+  flapping    relaunched too often lately, whatever the process does now
+  stopping    drover is ending the process, for example because of a limit
+  backoff     exited; drover will relaunch the process
+  given-up    exited too often; drover no longer relaunches the process (FATAL in other supervisors)
+  scheduled   between two runs of its timetable
+  finished    a single run that is over
+  operating   an operation is in progress
+'drover why' explains a state.
 
-A filter that matches nothing is an error (exit code 4).`,
+If a filter matches nothing, the exit code is 4.`,
 		Example: `  drover ps
   drover ps 'web/*' --state flapping,given-up
   drover ps --count
@@ -61,11 +71,11 @@ A filter that matches nothing is an error (exit code 4).`,
 		},
 		ValidArgsFunction: completeProcesses(&s),
 	}
-	cmd.Flags().StringVarP(&f.Namespace, "namespace", "n", "", "only of this namespace, or of those of a pattern")
-	cmd.Flags().StringVar(&f.Name, "name", "", "only of this name, or of those of a pattern")
-	cmd.Flags().StringSliceVar(&f.Hosts, "hosts", nil, "only on these hosts, or on those of a pattern")
-	cmd.Flags().StringSliceVar(&f.States, "state", nil, "only in these states")
-	cmd.Flags().BoolVar(&count, "count", false, "only how many there are in each state; those of hosts that are away are stale")
+	cmd.Flags().StringVarP(&f.Namespace, "namespace", "n", "", "only processes of this namespace, or of a pattern")
+	cmd.Flags().StringVar(&f.Name, "name", "", "only processes of this name, or of a pattern")
+	cmd.Flags().StringSliceVar(&f.Hosts, "hosts", nil, "only on these hosts; ids, CLOUD:IP or patterns")
+	cmd.Flags().StringSliceVar(&f.States, "state", nil, "only processes in these states")
+	cmd.Flags().BoolVar(&count, "count", false, "show only the number of processes in each state; processes of hosts that are away count as stale")
 	completeHosts(cmd, &s)
 	complete(cmd, "state", process.States()...)
 	o.flags(cmd, asTable, asWide, asJSON, asYAML, asName)
@@ -77,7 +87,7 @@ A filter that matches nothing is an error (exit code 4).`,
 			}
 		}
 		if count && len(f.States) > 0 {
-			return usagef("--count does not go with --state")
+			return usagef("--count and --state exclude each other")
 		}
 		return nil
 	})
@@ -127,7 +137,7 @@ func listProcesses(cmd *cobra.Command, c *client.Client, f client.ProcessFilter,
 		return rows, exitOf(err)
 	}
 	if f.Namespace+f.Name != "" {
-		return nil, usagef("--namespace and --name do not go with NAMESPACE/NAME")
+		return nil, usagef("--namespace and --name exclude NAMESPACE/NAME")
 	}
 	rows, err := choose(cmd.Context(), c, args, f.Hosts, false)
 	if err != nil || len(f.States) == 0 {

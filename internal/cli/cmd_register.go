@@ -17,12 +17,13 @@ func newRegister() *cobra.Command {
 	var replace bool
 	cmd := &cobra.Command{
 		Use:   "register NAMESPACE/NAME --hosts HOST,... --file FILE",
-		Short: "Make a process known to hosts, and how it is run",
-		Long: `Make a process known to hosts: how it is started, stopped and found again. It is neither started nor watched; 'drover start'
-does that. A process that a host knows already is a failure; --replace changes it.
+		Short: "Register a process and its spec on hosts",
+		Long: `Register a process on hosts. Its spec says how to start, stop and find the process. The command neither starts nor watches
+the process; 'drover start' does both. If a host knows the process already, the command fails there; --replace changes the
+spec.
 
-The file is YAML or JSON; - reads the standard input. Times are seconds. All but proc_name, setup_path and user may be left out. This is all that
-there is; the numbers of policy and probes are the defaults:
+The file is YAML or JSON; - reads stdin. Times are in seconds. Only proc_name, setup_path and user are required. This
+example shows every field; the numbers of policy and probes are the defaults:
 
 ` + indented(specExample) + `
 'drover ps -o json' shows hosts; 'drover status NAMESPACE/NAME -o yaml' shows the spec of a process.`,
@@ -61,9 +62,9 @@ there is; the numbers of policy and probes are the defaults:
 		Args:              exactly("NAMESPACE/NAME"),
 		ValidArgsFunction: only(completeProcesses(&s)),
 	}
-	cmd.Flags().StringSliceVar(&hosts, "hosts", nil, "the hosts, or patterns of hosts")
-	cmd.Flags().StringVarP(&file, "file", "f", "", "file with the spec, - for the standard input")
-	cmd.Flags().BoolVar(&replace, "replace", false, "change the spec of a process that is known already")
+	cmd.Flags().StringSliceVar(&hosts, "hosts", nil, "hosts to register the process on: ids, CLOUD:IP or patterns")
+	cmd.Flags().StringVarP(&file, "file", "f", "", "file with the spec; - reads stdin")
+	cmd.Flags().BoolVar(&replace, "replace", false, "change the spec if a host knows the process already")
 	completeHosts(cmd, &s)
 	a.flags(cmd)
 	s.waitingFlags(cmd)

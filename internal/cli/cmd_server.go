@@ -16,16 +16,17 @@ func newServer() *cobra.Command {
 		Short: "Run a server that agents on other machines join",
 		Long: `Run a server that agents on other machines join. It has no agent of its own.
 
-Settings come from the file of --config, over it from the environment (DROVER_HTTP is --http, and so on; lists have commas), over
-both from flags. 'drover config check' says what is wrong with a file.
+Flags override the environment (DROVER_HTTP is --http, and so on; separate the items of a list with commas), which overrides
+the file of --config. 'drover config check' validates such a file.
 
-The API and the fabric, which agents connect to, speak TLS. At the first start the server makes an authority of its own below the data
-directory; hosts verify it by the fingerprint in their token, callers by server/pki/ca.pem.
+The API and the fabric speak TLS; agents connect to the fabric. At its first start the server makes its own certificate
+authority in the data directory. Hosts verify the server by the fingerprint in their token, callers by server/pki/ca.pem.
 
-It runs in the foreground; SIGTERM or Ctrl-C ends it. Agents go on without it, and come back to it.
+It runs in the foreground; SIGTERM or Ctrl-C ends it. Without the server, agents keep supervising, and reconnect once the
+server is back.
 
-Environment: DROVER_BOOTSTRAP_APP_CODE and DROVER_BOOTSTRAP_APP_SECRET, when both are set, name the first app of a new data
-directory; otherwise it is generated and printed once.`,
+Environment: DROVER_BOOTSTRAP_APP_CODE and DROVER_BOOTSTRAP_APP_SECRET together set the first app of a new data directory.
+Otherwise drover generates the first app and prints it once.`,
 		Example: `  drover server --advertise drover.example.com:7351
   drover server --config /etc/drover/server.yaml`,
 		Args: command.NoArgs,
@@ -42,7 +43,7 @@ directory; otherwise it is generated and printed once.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&file, "config", "", "YAML file of settings, named as the flags")
+	flags.StringVar(&file, "config", "", "YAML file of settings, with the names of the flags")
 	settingFlags(cmd, given.Settings())
 	cmd.AddCommand(newServerKeys(), newServerNATSConfig())
 	return cmd

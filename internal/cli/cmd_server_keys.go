@@ -18,8 +18,8 @@ import (
 )
 
 func newServerKeys() *cobra.Command {
-	return noun("keys", "Carry the keys of a fleet from one of its servers to another", `Carry the keys of a fleet from one of its servers to another: all servers of a fleet have the same ones (docs/ops/servers.md). Whoever
-has them commands every host of the fleet.`,
+	return noun("keys", "Copy the keys of a fleet from one server to another", `Copy the keys of a fleet from one server to another. All servers of a fleet have the same keys (docs/ops/servers.md). Anybody
+with these keys controls every host of the fleet.`,
 		newServerKeysExport(), newServerKeysImport(), newServerKeysAdopt())
 }
 
@@ -30,9 +30,9 @@ func newServerKeysExport() *cobra.Command {
 	dataDir := config.DataDir()
 	cmd := &cobra.Command{
 		Use:   "export FILE",
-		Short: "Write the keys of the server on this host into a file",
-		Long: `Write the keys of the server on this host into a file that only its owner may read, which must not be there yet. The server may run
-meanwhile. The file is worth as much as the fleet: carry it by a safe way, and remove it once it was imported.`,
+		Short: "Export the keys of the server on this host to a file",
+		Long: `Export the keys of the server on this host to a new file that only its owner can read. The server may keep running. Anybody
+with this file controls the fleet: transfer the file securely, and remove it after the import.`,
 		Example: `  drover server keys export /root/fleet-keys.tar`,
 		Args:    exactly("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -69,9 +69,10 @@ func newServerKeysImport() *cobra.Command {
 	dataDir := config.DataDir()
 	cmd := &cobra.Command{
 		Use:   "import FILE",
-		Short: "Take over the keys that another server of the fleet has exported",
-		Long: `Take over the keys that another server of the fleet has exported. The server of the data directory must not run. Keys of the same fleet that are there are brought up to
-date; those of another fleet, and later ones, are not touched, and that is an error.`,
+		Short: "Import the keys that another server of the fleet has exported",
+		Long: `Import the keys that another server of the fleet has exported. Stop the server of the data directory first. The import updates
+older keys of the same fleet. If the data directory holds keys of another fleet, or later keys, the import fails and changes
+nothing.`,
 		Example: `  drover server keys import /root/fleet-keys.tar`,
 		Args:    exactly("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -102,11 +103,12 @@ func newServerKeysAdopt() *cobra.Command {
 	var database string
 	cmd := &cobra.Command{
 		Use:   "adopt",
-		Short: "Give a database whose keys are lost to the keys of this data directory",
-		Long: `Give a database to the keys of this data directory, which are made where there are none. It is for the day when the keys that the database
-belonged to are lost on all servers: then every host has to join again. No server of the fleet may run.
+		Short: "Bind a database whose keys are lost to the keys of this data directory",
+		Long: `Bind a database to the keys of this data directory. If the data directory has no keys, the command makes them. Use it only if
+all servers have lost the keys of the database: every host has to join again. Stop all servers of the fleet first.
 
-The database is that of --database or DROVER_DATABASE, as for 'drover server'; without both the file in the data directory.`,
+The database is that of --database or DROVER_DATABASE, as for 'drover server'. Without both it is the file in the data
+directory.`,
 		Example: `  drover server keys adopt --database postgres://drover@db.example.com/drover`,
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -133,7 +135,7 @@ The database is that of --database or DROVER_DATABASE, as for 'drover server'; w
 			if err := serve.Adopt(cmd.Context(), serverDir(dataDir), database, log); err != nil {
 				return err
 			}
-			say(cmd, "the database is that of the keys in %s; every host has to join again\n", serverDir(dataDir))
+			say(cmd, "the database belongs to the keys in %s now; every host has to join again\n", serverDir(dataDir))
 			return nil
 		},
 	}

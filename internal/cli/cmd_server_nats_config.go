@@ -16,12 +16,14 @@ func newServerNATSConfig() *cobra.Command {
 	var names []string
 	cmd := &cobra.Command{
 		Use:   "nats-config --name NAME",
-		Short: "Make the configuration of a NATS broker that servers use instead of an embedded one",
-		Long: `Make the configuration of a NATS broker (nats-server 2.14 or later) that servers use instead of an embedded one ('drover server --nats', docs/ops/servers.md): it lets in the agents,
-proxies and servers of this fleet and nobody else, each with its own rights. It needs the keys of the fleet, and no database.
+		Short: "Generate the configuration of a NATS broker that replaces the embedded one",
+		Long: `Generate the configuration of a NATS broker (nats-server 2.14 or later) that replaces the embedded one ('drover server --nats',
+docs/ops/servers.md). The broker accepts only the agents, proxies and servers of this fleet, each with its own rights. The
+command needs the keys of the fleet, but no database.
 
-Without --out the configuration is printed; it holds no secret. With --out it is written there with a certificate of the fleet's authority
-and its key, which count for a year. To renew them run the command again, and send nats-server SIGHUP.`,
+Without --out the command prints the configuration, which holds no secret. With --out the command writes the configuration, a
+certificate of the fleet's authority and its key. The certificate is valid for a year. To renew it, run the command again and
+send SIGHUP to nats-server.`,
 		Example: `  drover server nats-config --name n1 --host nats1.example.com --cluster 0.0.0.0:6222 \
       --route nats2.example.com:6222 --route nats3.example.com:6222 --out n1 --dir /etc/nats
   nats-server -c /etc/nats/nats-server.conf                # on the host of n1`,
@@ -40,19 +42,19 @@ and its key, which count for a year. To renew them run the command again, and se
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&dataDir, "data-dir", dataDir, "data directory of a server, which has the keys")
-	f.StringVar(&node.Name, "name", "", "name of the broker, another one for each")
+	f.StringVar(&dataDir, "data-dir", dataDir, "data directory of a server that holds the keys")
+	f.StringVar(&node.Name, "name", "", "name of the broker, unique among the brokers")
 	f.StringVar(&node.Listen, "listen", "0.0.0.0:4222", "address that agents and servers connect to")
-	f.StringVar(&node.Leaves, "proxies", "", "address that proxies connect to, such as 0.0.0.0:7422; none without it")
-	f.StringVar(&node.Cluster, "cluster", "", "address that the other brokers connect to, such as 0.0.0.0:6222; none without it")
+	f.StringVar(&node.Leaves, "proxies", "", "address that proxies connect to, such as 0.0.0.0:7422 (default: no proxies)")
+	f.StringVar(&node.Cluster, "cluster", "", "address that the other brokers connect to, such as 0.0.0.0:6222 (default: no other brokers)")
 	f.StringArrayVar(&node.Routes, "route", nil, "HOST:PORT of another broker's --cluster; may be repeated")
-	f.StringArrayVar(&names, "host", nil, "host name or IP address by which the broker is reached; may be repeated")
-	f.StringVar(&node.Dir, "dir", "/etc/nats", "directory where the broker finds its files, and keeps what it is told")
-	f.StringVar(&node.Out, "out", "", "directory to write the files to")
+	f.StringArrayVar(&names, "host", nil, "host name or IP address of the broker, for its certificate; may be repeated")
+	f.StringVar(&node.Dir, "dir", "/etc/nats", "directory of the broker for its configuration and state")
+	f.StringVar(&node.Out, "out", "", "directory to write the files to (default: print the configuration)")
 	return cmd
 }
 
-// checkNode reports what is wrong with the description of a broker.
+// checkNode reports the errors in the description of a broker.
 func checkNode(n *serve.Node) error {
 	if n.Name == "" {
 		return usagef("--name is missing")

@@ -18,10 +18,10 @@ func newStatus() *cobra.Command {
 	var hosts []string
 	cmd := &cobra.Command{
 		Use:   "status NAMESPACE/NAME...",
-		Short: "Show how processes are, and why",
-		Long: `Show how processes are on each host that knows them: state and since when, process id, resources, commands, message.
+		Short: "Show the state of processes, and its cause",
+		Long: `Show processes on each host that knows them: state and its age, process id, resources, commands and message.
 
-Exit codes: 0 all are running, 3 one is not, 4 there is no such process.`,
+Exit codes: 0 all processes are running, 3 a process is not running, 4 no such process.`,
 		Example: `  drover status web/nginx
   drover status web/nginx --hosts 0:10.0.0.1 -o yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -54,7 +54,7 @@ Exit codes: 0 all are running, 3 one is not, 4 there is no such process.`,
 		},
 		ValidArgsFunction: completeProcesses(&s),
 	}
-	cmd.Flags().StringSliceVar(&hosts, "hosts", nil, "only on these hosts, or on those of a pattern")
+	cmd.Flags().StringSliceVar(&hosts, "hosts", nil, "only on these hosts; ids, CLOUD:IP or patterns")
 	completeHosts(cmd, &s)
 	o.flags(cmd, asText, asJSON, asYAML)
 	s.flags(cmd)
@@ -89,7 +89,7 @@ func begun(cmd *cobra.Command, c *client.Client, names, hosts []string, unknown 
 	return &command.ExitError{Code: command.NotRunning}
 }
 
-// asText is the form of what is shown one by one.
+// asText is the form of output for single objects.
 const asText = "text"
 
 // field is a line of a text.
@@ -188,9 +188,9 @@ func heard(h client.Host) string {
 	case h.Online:
 		return last
 	case last == "":
-		return "away, not heard since the server was started: this is what was last known"
+		return "away, no report since the server started: this is the last known state"
 	}
-	return "away, " + last + ": this is what was last known"
+	return "away, " + last + ": this is the last known state"
 }
 
 // hostedText says what being hosted means for a process.
@@ -203,10 +203,10 @@ func hostedText(p client.Process) string {
 	case process.Periodic:
 		return "yes, started by its timetable"
 	case process.SingleRun:
-		return "yes, a single run: it is not started again when it ends"
+		return "yes, a single run: drover does not relaunch it"
 	case process.Resident:
 	}
-	return "yes, started again when it ends by itself"
+	return "yes, relaunched if it exits"
 }
 
 // sinceWhen is the first cause and how long it has been there.

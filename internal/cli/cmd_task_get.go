@@ -12,7 +12,7 @@ func newTaskGet() *cobra.Command {
 	var failed bool
 	cmd := &cobra.Command{
 		Use:   "get TASK",
-		Short: "Show a task, and what came of each target",
+		Short: "Show a task, and the result of each target",
 		Args:  exactly("TASK"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := s.client(cmd)
@@ -42,7 +42,7 @@ func newTaskGet() *cobra.Command {
 		},
 		ValidArgsFunction: completeTasks(&s),
 	}
-	cmd.Flags().BoolVar(&failed, "failed", false, "only what failed")
+	cmd.Flags().BoolVar(&failed, "failed", false, "only failed targets")
 	o.flags(cmd, asTable, asJSON, asYAML, asName)
 	s.flags(cmd)
 	return cmd

@@ -24,9 +24,9 @@ func newTaskList() *cobra.Command {
 			}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().StringVar(&f.State, "state", "", "only running or done ones")
-	cmd.Flags().StringVar(&f.App, "app", "", "only those of this app")
-	cmd.Flags().IntVar(&f.Limit, "limit", 20, "at most so many; 0 is all")
+	cmd.Flags().StringVar(&f.State, "state", "", "only tasks in this state: running or done")
+	cmd.Flags().StringVar(&f.App, "app", "", "only tasks of this app")
+	cmd.Flags().IntVar(&f.Limit, "limit", 20, "most tasks to list; 0 lists all")
 	complete(cmd, "state", "running", "done")
 	o.flags(cmd, asTable, asWide, asJSON, asYAML, asName)
 	s.flags(cmd)
@@ -53,7 +53,7 @@ func taskColumns() []column[client.Operation] {
 	}
 }
 
-// by is who has called.
+// by is the caller: app and user.
 func by(app, user string) string {
 	switch {
 	case app == "":

@@ -8,9 +8,9 @@ func newTaskWatch() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch TASK",
 		Short: "Follow a task until it is done",
-		Long: `Follow a task until it is done. Ctrl-C ends the watching, not the task.
+		Long: `Follow a task until it is done. Ctrl-C ends the command, not the task.
 
-Exit codes are those of the task: 0 done, 1 failed, 7 done on some targets only; 6 not done in time.`,
+Exit codes: 0 done, 1 failed, 6 unreachable or timed out, 7 done on some targets only.`,
 		Args: exactly("TASK"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := s.client(cmd)

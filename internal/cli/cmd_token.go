@@ -14,8 +14,8 @@ import (
 )
 
 func newToken() *cobra.Command {
-	return noun("token", "Manage the tokens that hosts join with", `Manage the tokens that hosts join with ('drover-agent join'). A token is shown once, when it is made, and stored only as a hash; it
-holds the fingerprint by which a host verifies this server. Needs an administrator.`,
+	return noun("token", "Manage the tokens that hosts join with", `Manage the tokens that hosts join with ('drover-agent join'). drover shows a token only once, when it is created, and stores only
+its hash. A token holds the fingerprint by which a host verifies this server. Needs an administrator.`,
 		newTokenCreate(), newTokenList(), newTokenRevoke())
 }
 
@@ -25,11 +25,12 @@ func newTokenCreate() *cobra.Command {
 	var t client.NewJoinToken
 	cmd := &cobra.Command{
 		Use:   "create --area N --uses N --ttl DURATION",
-		Short: "Make a token that hosts join with, and print it once",
-		Long: `Make a token that hosts join with, and print it. It is shown this once. Each host that joins with it is in the area, and has the
-labels and the business. A host that asks again with the same key, since it has not got its answer, counts once.
+		Short: "Create a token that hosts join with, and print it once",
+		Long: `Create a token that hosts join with, and print it. drover shows the token only this once. Each host that joins with it gets
+the area, the labels and the business. If a host retries with the same key, because it got no answer, it counts once.
 
-With --role proxy it is for a proxy of the area, and has neither labels nor a business. Make it before the tokens of its hosts.`,
+With --role proxy the token is for a proxy of the area. Such a token has neither labels nor a business. Create it before the
+tokens for the hosts of the area.`,
 		Example: `  drover token create --area 0 --uses 1 --ttl 1h
   drover token create --area 3 --uses 200 --ttl 24h --labels role=web,rack=4 --note 'rack 4'
   drover token create --role proxy --area 3 --uses 2 --ttl 1h`,
@@ -37,20 +38,20 @@ With --role proxy it is for a proxy of the area, and has neither labels nor a bu
 		RunE: asking(&s, func(ctx context.Context, c *client.Client, _ []string) (client.JoinToken, error) {
 			return c.CreateJoinToken(ctx, t)
 		}, func(cmd *cobra.Command, _ []string, made client.JoinToken) error {
-			return showOnce(cmd, o, made, made.Token+"\n", fmt.Sprintf("the token is shown this once, and stored only as a hash; it is good for %s until %s",
+			return showOnce(cmd, o, made, made.Token+"\n", fmt.Sprintf("drover shows the token only this once, and stores only its hash; the token is valid for %s until %s",
 				process.Count(made.Uses, "host", "hosts"), stamp(&made.ExpiresAt)))
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&t.Role, "role", "agent", "what joins with it: agent or proxy")
+	flags.StringVar(&t.Role, "role", "agent", "role of the token: agent or proxy")
 	complete(cmd, "role", "agent", "proxy")
 	flags.IntVar(&t.Cloud, "area", 0, "cloud area that hosts join")
 	flags.IntVar(&t.Uses, "uses", 0, "how many hosts may join with it")
-	flags.DurationVar(&t.TTL, "ttl", 0, "how long it counts, such as 1h or 720h")
-	flags.StringToStringVar(&t.Labels, "labels", nil, "labels of these hosts, key=value with commas")
-	flags.Int64Var(&t.Business, "business", 0, "business of these hosts; 0 is none")
-	flags.StringVar(&t.Note, "note", "", "a note for people")
+	flags.DurationVar(&t.TTL, "ttl", 0, "how long the token is valid, such as 1h or 720h")
+	flags.StringToStringVar(&t.Labels, "labels", nil, "labels of these hosts, such as key=value,key2=value")
+	flags.Int64Var(&t.Business, "business", 0, "business of these hosts; 0 is no business")
+	flags.StringVar(&t.Note, "note", "", "a note for administrators")
 	o.flags(cmd, asText, asJSON, asYAML)
 	s.flags(cmd)
 	cmd.PreRunE = chain(cmd.PreRunE, func(*cobra.Command, []string) error {
@@ -75,7 +76,7 @@ func newTokenList() *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List tokens, the latest first, without their secrets",
+		Short: "List tokens, newest first, without their secrets",
 		Args:  exactly(),
 		RunE: listing(&s, &o, "no tokens", joinTokenColumns(), func(t client.JoinToken) string { return t.ID },
 			func(ctx context.Context, c *client.Client, _ []string) ([]client.JoinToken, error) {
@@ -125,8 +126,8 @@ func newTokenRevoke() *cobra.Command {
 	var s session
 	return about(&cobra.Command{
 		Use:   "revoke ID",
-		Short: "End a token now",
-		Long:  `End a token now. Hosts that have joined with it stay; 'drover agents remove' takes one out.`,
+		Short: "Revoke a token now",
+		Long:  `Revoke a token now. Hosts that have joined with it stay joined; 'drover agents remove' removes a host.`,
 		RunE: telling(&s, "token %s was revoked", func(ctx context.Context, c *client.Client, args []string) error {
 			return c.RevokeJoinToken(ctx, args[0])
 		}),

@@ -3,8 +3,8 @@ package cli
 import "github.com/spf13/cobra"
 
 func newUser() *cobra.Command {
-	return noun("user", "Manage the users that apps act for, and their tokens", `Manage the users that apps act for, and their tokens. A token proves to an app that may not name users who its user is; the
-caller sends it as bk_token. Needs an administrator.`,
+	return noun("user", "Manage the users that apps act for, and their tokens", `Manage the users that apps act for, and their tokens. A token proves the user of a call if the
+app may not name users itself. The caller sends the token as bk_token. Needs an administrator.`,
 		newUserCreate(), newUserList(), newUserDisable(), newUserEnable(), newUserToken(), newUserTokens(), newUserRevoke())
 }
 

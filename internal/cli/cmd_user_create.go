@@ -13,13 +13,13 @@ func newUserCreate() *cobra.Command {
 	var note string
 	cmd := userVerb(&cobra.Command{
 		Use:               "create NAME",
-		Short:             "Make a user",
+		Short:             "Create a user",
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: telling(&s, "user %s was made; 'drover user token' gives it a token", func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: telling(&s, "created user %s; 'drover user token' creates a token for the user", func(ctx context.Context, c *client.Client, args []string) error {
 			_, err := c.CreateUser(ctx, client.UserChange{Name: args[0], Note: &note})
 			return err
 		}),
 	}, &s)
-	cmd.Flags().StringVar(&note, "note", "", "a note for people")
+	cmd.Flags().StringVar(&note, "note", "", "a note for administrators")
 	return cmd
 }

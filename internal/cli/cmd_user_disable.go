@@ -9,11 +9,11 @@ import (
 )
 
 func newUserDisable() *cobra.Command {
-	return userSwitch("disable NAME", "Refuse all calls for a user from now on", "user %s is disabled", true)
+	return userSwitch("disable NAME", "Reject all calls for a user from now on", "user %s is disabled", true)
 }
 
 func newUserEnable() *cobra.Command {
-	return userSwitch("enable NAME", "Take calls for a user that was disabled", "user %s is enabled", false)
+	return userSwitch("enable NAME", "Accept calls for a disabled user again", "user %s is enabled", false)
 }
 
 func userSwitch(use, short, what string, disabled bool) *cobra.Command {

@@ -16,8 +16,8 @@ func newUserToken() *cobra.Command {
 	var note string
 	cmd := &cobra.Command{
 		Use:     "token NAME",
-		Short:   "Give a user a token, and print it once",
-		Long:    "Give a user a token, and print it. It is shown this once, and stored only as a hash.",
+		Short:   "Create a token for a user, and print it once",
+		Long:    "Create a token for a user, and print it. drover shows the token only this once, and stores only its hash.",
 		Example: `  drover user token anna --ttl 720h --note laptop`,
 		RunE: asking(&s, func(ctx context.Context, c *client.Client, args []string) (client.Token, error) {
 			if ttl < 0 || ttl > 0 && ttl < time.Second {
@@ -25,11 +25,11 @@ func newUserToken() *cobra.Command {
 			}
 			return c.CreateToken(ctx, args[0], note, ttl)
 		}, func(cmd *cobra.Command, _ []string, t client.Token) error {
-			return showOnce(cmd, o, t, t.Token+"\n", "the token is shown this once, and stored only as a hash")
+			return showOnce(cmd, o, t, t.Token+"\n", "drover shows the token only this once, and stores only its hash")
 		}),
 	}
-	cmd.Flags().DurationVar(&ttl, "ttl", 0, "how long it counts, such as 720h; 0 is for ever")
-	cmd.Flags().StringVar(&note, "note", "", "a note for people")
+	cmd.Flags().DurationVar(&ttl, "ttl", 0, "how long the token is valid, such as 720h; 0 is for ever")
+	cmd.Flags().StringVar(&note, "note", "", "a note for administrators")
 	o.flags(cmd, asText, asJSON, asYAML)
 	return userVerb(cmd, &s)
 }
@@ -62,9 +62,9 @@ func newUserRevoke() *cobra.Command {
 	var s session
 	return userVerb(&cobra.Command{
 		Use:   "revoke NAME TOKEN",
-		Short: "End a token of a user, by its id",
+		Short: "Revoke a token of a user, by its id",
 		Args:  exactly("NAME", "TOKEN"),
-		RunE: telling(&s, "user %s has lost the token", func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: telling(&s, "revoked the token of user %s", func(ctx context.Context, c *client.Client, args []string) error {
 			return c.DeleteToken(ctx, args[0], args[1])
 		}),
 	}, &s)

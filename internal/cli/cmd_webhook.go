@@ -11,9 +11,9 @@ import (
 )
 
 func newWebhook() *cobra.Command {
-	return noun("webhook", "Manage where alarms are delivered to", `Manage the addresses that alarms are delivered to: relaunches, processes that were given up, exceeded limits and the like.
-docs/alarms.md shows a delivery and how its signature is checked. What a receiver misses is kept and delivered when it is
-back. Needs an administrator.`,
+	return noun("webhook", "Manage the addresses that receive alarms", `Manage the addresses that receive alarms, such as relaunches, processes that were given up and exceeded limits.
+docs/alarms.md shows a delivery and how to verify its signature. If a receiver is down, drover keeps the alarms and delivers
+them later. Needs an administrator.`,
 		newWebhookCreate(), newWebhookList(), newWebhookShow(), newWebhookChange(), newWebhookTest(), newWebhookRotate(), newWebhookDelete())
 }
 
@@ -65,7 +65,7 @@ func showWebhook(cmd *cobra.Command, o output, w client.Webhook) error {
 func changedWebhook(s *session, o *output, do func(ctx context.Context, c *client.Client, args []string) (client.Webhook, error)) run {
 	return asking(s, do, func(cmd *cobra.Command, _ []string, w client.Webhook) error {
 		if w.Secret != "" {
-			return showOnce(cmd, *o, w, fmt.Sprintf("name    %s\nsecret  %s\n", w.Name, w.Secret), "the secret is shown this once; every delivery is signed with it")
+			return showOnce(cmd, *o, w, fmt.Sprintf("name    %s\nsecret  %s\n", w.Name, w.Secret), "drover shows the secret only this once, and signs every delivery with it")
 		}
 		return showWebhook(cmd, *o, w)
 	})

@@ -16,8 +16,8 @@ func newWebhookChange() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "change NAME",
 		Short: "Change a webhook's address, namespaces or note",
-		Long: `Change a webhook's address, namespaces or note. What could not be delivered is tried again at once. --namespace replaces the
-ones before.`,
+		Long: `Change a webhook's address, namespaces or note. drover retries undelivered alarms at once. --namespace replaces all previous
+namespaces.`,
 		Example: `  drover webhook change pager --url https://new.example/drover
   drover webhook change shop --all-namespaces`,
 	}

@@ -18,10 +18,10 @@ type webhookFlags struct {
 
 func (f *webhookFlags) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.url, "url", "", "where alarms are posted to, http or https")
-	flags.StringArrayVar(&f.namespaces, "namespace", nil, "pattern of namespaces whose alarms are wanted; may be given several times (default all)")
-	flags.BoolVar(&f.local, "local", false, "allow an address of the server's own machine, of its link, or of a cloud's metadata service")
-	flags.StringVar(&f.note, "note", "", "a note for people")
+	flags.StringVar(&f.url, "url", "", "address that alarms are posted to, http or https")
+	flags.StringArrayVar(&f.namespaces, "namespace", nil, "pattern of namespaces whose alarms to deliver; may be repeated (default all)")
+	flags.BoolVar(&f.local, "local", false, "allow loopback, link-local and multicast addresses, and metadata services of clouds")
+	flags.StringVar(&f.note, "note", "", "a note for administrators")
 }
 
 // change carries the flags that were given over.
@@ -49,9 +49,9 @@ func newWebhookCreate() *cobra.Command {
 	var f webhookFlags
 	cmd := &cobra.Command{
 		Use:   "create NAME --url URL",
-		Short: "Have alarms delivered to an address, and print the secret that signs them",
-		Long: `Have alarms delivered to an address from now on, and print the secret that signs them. The secret is shown this once. 'drover
-webhook test' tries the address.`,
+		Short: "Deliver alarms to an address, and print the secret that signs them",
+		Long: `Deliver alarms to an address from now on, and print the secret that signs them. drover shows the secret only this once.
+'drover webhook test' tries the address.`,
 		Example: `  drover webhook create pager --url https://alarms.example/drover
   drover webhook create shop --url http://127.0.0.1:9000/ --local --namespace 'shop*' -o json`,
 		ValidArgsFunction: cobra.NoFileCompletions,

@@ -12,7 +12,7 @@ func newWebhookDelete() *cobra.Command {
 	var s session
 	return about(&cobra.Command{
 		Use:   "delete NAME",
-		Short: "Deliver no alarms to an address any more",
+		Short: "Delete a webhook: no longer deliver alarms to it",
 		RunE: telling(&s, "webhook %s was deleted", func(ctx context.Context, c *client.Client, args []string) error {
 			return c.DeleteWebhook(ctx, args[0])
 		}),

@@ -14,7 +14,7 @@ func newWebhookList() *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List webhooks, and how far each has got",
+		Short: "List webhooks, and the progress of each delivery",
 		Args:  exactly(),
 		RunE: listing(&s, &o, "no webhooks", webhookColumns(), func(w client.Webhook) string { return w.Name },
 			func(ctx context.Context, c *client.Client, _ []string) ([]client.Webhook, error) {

@@ -13,7 +13,7 @@ func newWebhookShow() *cobra.Command {
 	var o output
 	return webhookVerb(&cobra.Command{
 		Use:   "show NAME",
-		Short: "Show a webhook, how far it has got, and why not further",
+		Short: "Show a webhook, the progress of its delivery, and its last error",
 		RunE: changedWebhook(&s, &o, func(ctx context.Context, c *client.Client, args []string) (client.Webhook, error) {
 			return c.Webhook(ctx, args[0])
 		}),

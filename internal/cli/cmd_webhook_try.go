@@ -15,9 +15,9 @@ func newWebhookTest() *cobra.Command {
 	var o output
 	return webhookVerb(&cobra.Command{
 		Use:   "test NAME",
-		Short: "Deliver a made-up alarm now, and tell what came of it",
-		Long: `Deliver a made-up alarm now, and tell what came of it: it is a process_restart_success of drover:test. The exit code is 1 when
-it was not taken.`,
+		Short: "Deliver a test alarm now, and show the result",
+		Long: `Deliver a test alarm now, and show the result. The alarm is a process_restart_success of drover:test. If the delivery fails,
+the exit code is 1.`,
 		RunE: asking(&s, func(ctx context.Context, c *client.Client, args []string) (client.WebhookTest, error) {
 			return c.TestWebhook(ctx, args[0])
 		}, func(cmd *cobra.Command, args []string, t client.WebhookTest) error {

@@ -22,14 +22,14 @@ func newWhy() *cobra.Command {
 	var page string
 	cmd := &cobra.Command{
 		Use:   "why [NAMESPACE/NAME]",
-		Short: "Say why processes are not as they should be",
-		Long: `Say why processes are not as they should be, the worst first. With a name, of that process, also why it is stopped or waits
-where somebody wants it so, with what has happened to it last and what to do.
+		Short: "Explain why processes are not as they should be",
+		Long: `Explain why processes are not as they should be, worst first. With a name, drover also explains why the process is stopped or
+waits on purpose, and shows its last events and what to do.
 
-Each finding begins with one line that ends with the cause in brackets. Causes have stable names; --page shows what there is to
-know about one. What is the same on many hosts is put together.
+Each finding begins with one line that ends with the cause in brackets. Causes have stable names; --page explains a cause.
+drover groups equal findings on many hosts.
 
-Exit codes: 0 nothing is wrong, 3 something is, 4 there is no such process, 6 the server cannot be reached.`,
+Exit codes: 0 nothing is wrong, 3 something is wrong, 4 no such process, 6 the server is unreachable.`,
 		Example: `  drover why
   drover why web/nginx
   drover why 'web/*' --hosts '0:10.2.*'
@@ -73,11 +73,11 @@ Exit codes: 0 nothing is wrong, 3 something is, 4 there is no such process, 6 th
 		ValidArgsFunction: only(completeProcesses(&s)),
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.Hosts, "hosts", nil, "only on these hosts, or on those of a pattern")
-	flags.StringSliceVar(&f.Causes, "cause", nil, "only these causes, such as exit-status")
-	flags.BoolVar(&f.All, "all", false, "also what is as it should be, where there is something to tell")
-	flags.IntVar(&f.Limit, "limit", 0, "at most so many of the worst findings; 0 is 1000")
-	flags.StringVar(&page, "page", "", "show the page about a cause instead")
+	flags.StringSliceVar(&f.Hosts, "hosts", nil, "only on these hosts; ids, CLOUD:IP or patterns")
+	flags.StringSliceVar(&f.Causes, "cause", nil, "only findings with these causes, such as exit-status")
+	flags.BoolVar(&f.All, "all", false, "also list processes that are as they should be, if there is something to explain")
+	flags.IntVar(&f.Limit, "limit", 0, "most findings to list, worst first; 0 is 1000")
+	flags.StringVar(&page, "page", "", "show the page about this cause instead")
 	completeHosts(cmd, &s)
 	complete(cmd, "cause", pages.List()...)
 	complete(cmd, "page", pages.List()...)
@@ -133,7 +133,7 @@ func verdictOnWhy(answer client.Why) error {
 	return nil
 }
 
-// summarise tells how much is wrong, and what is not shown.
+// summarise prints the number of problems, and of findings that are not shown.
 func (r *reasons) summarise(cmd *cobra.Command, args []string, f client.WhyFilter) {
 	answer, found := r.answer, 0
 	var parts []string
@@ -144,7 +144,7 @@ func (r *reasons) summarise(cmd *cobra.Command, args []string, f client.WhyFilte
 	switch {
 	case answer.Wrong == 0 && r.session.notice != "": // nobody knows
 	case answer.Wrong == 0 && len(f.Causes) > 0:
-		say(cmd, "of these causes none was found (%s)\n", process.Count(answer.Total, "process", "processes"))
+		say(cmd, "no finding has one of these causes (%s)\n", process.Count(answer.Total, "process", "processes"))
 	case answer.Wrong == 0 && len(args) > 0:
 		say(cmd, "%s: nothing is wrong (%s)\n", args[0], process.Count(answer.Total, "process", "processes"))
 	case answer.Wrong == 0 && answer.Total == 0:
@@ -152,10 +152,10 @@ func (r *reasons) summarise(cmd *cobra.Command, args []string, f client.WhyFilte
 	case answer.Wrong == 0:
 		say(cmd, "nothing is wrong (%s)\n", process.Count(answer.Total, "process", "processes"))
 	case len(args) == 0:
-		say(cmd, "%d of %s not as they should be: %s\n", answer.Wrong, process.Count(answer.Total, "process", "processes"), strings.Join(parts, ", "))
+		say(cmd, "%d of %s are not as they should be: %s\n", answer.Wrong, process.Count(answer.Total, "process", "processes"), strings.Join(parts, ", "))
 	}
 	if more := found - len(answer.Findings); more > 0 {
-		say(cmd, "%d more are not shown: choose with NAMESPACE/NAME, --hosts or --cause\n", more)
+		say(cmd, "%d more findings are not shown: choose with NAMESPACE/NAME, --hosts or --cause\n", more)
 	}
 }
 
@@ -190,7 +190,8 @@ func (r *reasons) write(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// foldFindings puts together what is the same process for the same cause on many hosts, and many processes of a host that is away.
+// foldFindings groups the findings of one process with the same cause on many hosts, and of many processes on a host
+// that is away.
 func foldFindings(all []client.Finding) [][]client.Finding {
 	type key struct{ namespace, name, host, cause string }
 	place := map[key]int{}
@@ -271,7 +272,7 @@ func lasting(c client.Cause) string {
 	return ", for " + since(c.Since)
 }
 
-// writeEvidence writes each piece, one that has many lines as a block.
+// writeEvidence writes each piece of evidence; a piece with many lines becomes a block.
 func writeEvidence(b *strings.Builder, indent string, evidence []string) {
 	for _, e := range evidence {
 		for i, line := range strings.Split(strings.TrimRight(e, "\n"), "\n") {

@@ -31,9 +31,9 @@ type output struct {
 
 // flags adds -o with the given forms, the first of which is the default, and --no-headers where there is a table.
 func (o *output) flags(cmd *cobra.Command, forms ...string) {
-	cmd.Flags().StringVarP(&o.form, "output", "o", forms[0], "form of the output: "+orList(forms))
+	cmd.Flags().StringVarP(&o.form, "output", "o", forms[0], "output format: "+orList(forms))
 	if slices.Contains(forms, asTable) {
-		cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "leave the line of headers out")
+		cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "leave out the header line")
 	}
 	complete(cmd, "output", forms...)
 	cmd.PreRunE = chain(cmd.PreRunE, func(*cobra.Command, []string) error { return oneOf("--output", o.form, forms...) })
@@ -166,7 +166,7 @@ func harmless(text string, visible bool) string {
 	return b.String()
 }
 
-// controls reports whether four hexadecimal digits are those of a control character.
+// controls reports whether four hexadecimal digits encode a control character.
 func controls(digits string) bool {
 	n, err := strconv.ParseUint(digits, 16, 16)
 	return err == nil && unicode.IsControl(rune(n)) && n != '\n' && n != '\t'
@@ -178,7 +178,7 @@ type table struct {
 	coloured bool
 	// state is the number of the column with words of state, from 1; 0: none.
 	state int
-	// widths are those of what was written before: columns only widen.
+	// widths are the widths of earlier rows: columns only widen.
 	widths []int
 }
 

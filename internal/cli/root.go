@@ -1,6 +1,6 @@
-// Package cli is the command line of drover. Each command has a file of its own, cmd_<noun>_<verb>.go, and is listed in NewRoot or
-// under its noun. It owns what is typed and what is printed: data goes to the standard output, talk to the standard error. What a
-// server knows and does is reached through package client only.
+// Package cli is the command line of drover. Each command has its own file, cmd_<noun>_<verb>.go, and is listed in
+// NewRoot or under its noun. It owns arguments and output: results go to stdout, messages to stderr. It reaches a
+// server through package client only.
 package cli
 
 import (
@@ -16,25 +16,25 @@ func NewRoot() *cobra.Command {
 		Short: "Run and watch processes on a fleet of hosts",
 		Long: `drover runs and watches processes on a fleet of hosts. It speaks the process APIs of BlueKing GSE and JOB.
 
-A process is NAMESPACE/NAME. In both parts * is any text and ? any one character; quote them for the shell. A host is its
-id or CLOUD:IP.
+Name a process as NAMESPACE/NAME. In both parts * matches any text and ? matches one character; quote them for the shell.
+Name a host by its id or as CLOUD:IP.
 
-The server is the one on this host, found by drover.sock in the default data directory; else that of DROVER_SERVER, with
-DROVER_APP_CODE and DROVER_APP_SECRET, for the user DROVER_USER (or DROVER_USER_TOKEN). --server and --data-dir choose
-another.
+drover uses the server on this host if drover.sock exists in the default data directory. Otherwise drover uses the server
+of DROVER_SERVER, with DROVER_APP_CODE and DROVER_APP_SECRET, for the user of DROVER_USER or DROVER_USER_TOKEN. --server
+and --data-dir choose another server.
 
-Data goes to the standard output, talk to the standard error. NO_COLOR, TERM=dumb and --color are minded.
+Results go to stdout, messages to stderr. drover honours NO_COLOR, TERM=dumb and --color.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not running (of 'status') or not right (of 'why'), 4 no such thing, 5 not allowed, 6 unreachable or
-timed out, 7 done on some targets only.`,
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not running ('status') or something is wrong ('why'), 4 no such thing, 5 not
+allowed, 6 unreachable or timed out, 7 done on some targets only.`,
 		Args:                       cobra.ArbitraryArgs,
 		RunE:                       command.Subcommands,
 		SuggestionsMinimumDistance: 2,
 	}
 	root.AddGroup(
 		&cobra.Group{ID: groupProcesses, Title: "Processes:"},
-		&cobra.Group{ID: groupRecords, Title: "What was done, and where:"},
-		&cobra.Group{ID: groupAccess, Title: "Who may do it:"},
+		&cobra.Group{ID: groupRecords, Title: "Tasks, events, hosts and audit:"},
+		&cobra.Group{ID: groupAccess, Title: "Access:"},
 		&cobra.Group{ID: groupServer, Title: "Servers:"},
 	)
 	grouped(root, groupProcesses, newPs(), newStatus(), newWhy())
@@ -64,22 +64,22 @@ func grouped(root *cobra.Command, group string, commands ...*cobra.Command) {
 	}
 }
 
-// noun returns a command that only holds others.
+// noun returns a command that only holds other commands.
 func noun(use, short, long string, verbs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.ArbitraryArgs, RunE: command.Subcommands, SuggestionsMinimumDistance: 2}
 	cmd.AddCommand(verbs...)
 	return cmd
 }
 
-// atMostOne refuses more than one argument.
+// atMostOne rejects more than one argument.
 func atMostOne(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return usagef("%s: %q is one argument too many", cmd.CommandPath(), args[1])
+		return usagef("%s: unexpected argument %q", cmd.CommandPath(), args[1])
 	}
 	return nil
 }
 
-// exactly refuses any other number of arguments than that of the names.
+// exactly rejects any number of arguments other than the number of names.
 func exactly(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == len(names) {
@@ -88,6 +88,6 @@ func exactly(names ...string) cobra.PositionalArgs {
 		if len(args) < len(names) {
 			return usagef("%s: %s is missing", cmd.CommandPath(), names[len(args)])
 		}
-		return usagef("%s: %q is one argument too many", cmd.CommandPath(), args[len(names)])
+		return usagef("%s: unexpected argument %q", cmd.CommandPath(), args[len(names)])
 	}
 }

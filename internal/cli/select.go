@@ -19,7 +19,7 @@ func (c chosen) id() string { return c.namespace + "/" + c.name }
 func splitID(arg string) (namespace, name string, err error) {
 	namespace, name, found := strings.Cut(arg, "/")
 	if !found || namespace == "" || name == "" {
-		return "", "", usagef("%q is no process: expected NAMESPACE/NAME", arg)
+		return "", "", usagef("%q is not a process: expected NAMESPACE/NAME", arg)
 	}
 	return namespace, name, nil
 }
@@ -52,7 +52,7 @@ func choose(ctx context.Context, c *client.Client, args, hosts []string, spec bo
 	}
 	for _, host := range hosts {
 		if !wildcard.IsPattern(host) && !slices.ContainsFunc(all, func(p client.Process) bool { return isHost(p.Host, host) }) {
-			return nil, noSuchf("host %s has no process of %s", host, strings.Join(args, " "))
+			return nil, noSuchf("host %s has no process that matches %s", host, strings.Join(args, " "))
 		}
 	}
 	sortProcesses(all)
@@ -78,7 +78,7 @@ func suggestNamespace(ctx context.Context, c *client.Client, arg string, refusal
 	return usagef("%q has no namespace; did you mean %s?", arg, orList(names(found, 3)))
 }
 
-// noneFound says that nothing matches, and what is spelt nearly so.
+// noneFound reports that nothing matches, and suggests similar names.
 func noneFound(ctx context.Context, c *client.Client, arg, namespace, name string, hosts []string) error {
 	where := ""
 	if len(hosts) > 0 {

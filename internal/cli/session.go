@@ -38,12 +38,12 @@ const askTime = 30 * time.Second
 
 // flags adds the flags that every command with a server has.
 func (s *session) flags(cmd *cobra.Command) {
-	s.flagsWithin(cmd, askTime, "how long the command may take, such as 90s; 0 is as long as it takes")
+	s.flagsWithin(cmd, askTime, "how long the command may take, such as 90s; 0 is no limit")
 }
 
 // waitingFlags are the flags of a command that waits for an operation.
 func (s *session) waitingFlags(cmd *cobra.Command) {
-	s.flagsWithin(cmd, 0, "how long the command may take with its waiting, such as 90s; 0 is as long as it takes")
+	s.flagsWithin(cmd, 0, "how long the command may take, including the wait, such as 90s; 0 is no limit")
 }
 
 func (s *session) flagsWithin(cmd *cobra.Command, timeout time.Duration, help string) {
@@ -56,8 +56,8 @@ func (s *session) flagsWithin(cmd *cobra.Command, timeout time.Duration, help st
 	})
 	f.DurationVar(&s.timeout, "timeout", timeout, help)
 	f.StringVar(&s.server, "server", "", "URL of the server; its credentials come from DROVER_APP_CODE and DROVER_APP_SECRET")
-	f.StringVar(&s.dataDir, "data-dir", "", "data directory of a server on this host, whose "+config.SocketName+" is used")
-	f.StringVar(&s.colour, "color", "auto", "auto, always or never")
+	f.StringVar(&s.dataDir, "data-dir", "", "data directory of a server on this host; drover connects to its "+config.SocketName)
+	f.StringVar(&s.colour, "color", "auto", "use colours: auto, always or never")
 	complete(cmd, "color", "auto", "always", "never")
 	cmd.PreRunE = chain(cmd.PreRunE, func(*cobra.Command, []string) error {
 		if s.server != "" && s.dataDir != "" {
@@ -98,7 +98,8 @@ func (s *session) client(cmd *cobra.Command) (*client.Client, error) {
 	return s.connect(cmd)
 }
 
-// connect returns a client of the server of --server or --data-dir, else of the local one, else of that of the environment.
+// connect returns a client of the server of --server or --data-dir, else of the local server, else of the server in
+// the environment.
 func (s *session) connect(cmd *cobra.Command) (*client.Client, error) {
 	env := config.ClientFromEnvironment()
 	notice := func(text string) {
@@ -174,7 +175,7 @@ func remote(server string, env config.Client, notice func(string)) (*client.Clie
 	return c, nil
 }
 
-// exitOf gives an error of the client the exit code that its kind has.
+// exitOf gives an error of the client its exit code.
 func exitOf(err error) error {
 	if refusal, ok := errors.AsType[*client.Error](err); ok {
 		code := command.Failed
@@ -194,17 +195,17 @@ func exitOf(err error) error {
 	return err
 }
 
-// usagef is a wrong use of the command line.
+// usagef is an error of wrong usage.
 func usagef(format string, args ...any) error {
 	return &command.UsageError{Err: fmt.Errorf(format, args...)}
 }
 
-// noSuchf says that what was asked for is not there.
+// noSuchf is an error about a missing thing.
 func noSuchf(format string, args ...any) error {
 	return &command.ExitError{Code: command.NoSuch, Err: fmt.Errorf(format, args...)}
 }
 
-// say tells the person at the terminal something that is no data.
+// say prints a message for the operator to stderr.
 func say(cmd *cobra.Command, format string, args ...any) {
 	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), format, args...) // without a terminal nobody is there to be told
 }
@@ -233,7 +234,7 @@ func rewritable(w io.Writer) bool {
 	return !dumb && isTerminal(w)
 }
 
-// oneOf refuses a value of a flag that is none of a few.
+// oneOf rejects a flag's value that is not in a list.
 func oneOf(flag, value string, of ...string) error {
 	if slices.Contains(of, value) {
 		return nil

@@ -23,7 +23,7 @@ func settingFlags(cmd *cobra.Command, all []settings.Setting) {
 	}
 }
 
-// givenFlags takes over those settings whose flags were given. Both lists are of the same settings.
+// givenFlags copies the settings whose flags were given. Both lists hold the same settings.
 func givenFlags(cmd *cobra.Command, given, into []settings.Setting) {
 	for i, s := range into {
 		if cmd.Flags().Changed(s.Name) {

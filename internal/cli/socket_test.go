@@ -48,7 +48,7 @@ func TestSocketIsTheOwnersOnly(t *testing.T) {
 	if err := os.Chmod(socket, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if code, text := stranger(); code != 5 || !strings.Contains(text, "there are no credentials") {
+	if code, text := stranger(); code != 5 || !strings.Contains(text, "no credentials") {
 		t.Errorf("a stranger at an open socket: exit code %d, %s", code, text)
 	}
 	run(t, s, "agents")

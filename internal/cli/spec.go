@@ -26,7 +26,7 @@ var specExample string
 // maxSpec is the largest file with a spec that is read, in bytes.
 const maxSpec = 1 << 20
 
-// readSpec reads a spec. A misspelt name is refused: it would be a default.
+// readSpec reads a spec. It rejects a misspelt name, because the field would silently have its default.
 func readSpec(in io.Reader, file string) (*client.Spec, error) {
 	if file != "-" {
 		f, err := os.Open(file)
@@ -41,28 +41,28 @@ func readSpec(in io.Reader, file string) (*client.Spec, error) {
 	case err != nil:
 		return nil, fmt.Errorf("cannot read %s: %w", file, err)
 	case len(data) > maxSpec:
-		return nil, usagef("%s is over %d bytes", file, maxSpec)
+		return nil, usagef("%s is larger than %d bytes", file, maxSpec)
 	}
 	tree, err := parser.ParseBytes(data, 0)
 	if err != nil {
-		return nil, usagef("%s is no YAML: %w", file, err)
+		return nil, usagef("%s is not valid YAML: %w", file, err)
 	}
 	if faults := specFaults(tree); len(faults) > 0 {
-		return nil, usagef("%s is no spec:\n  %s", file, strings.Join(faults, "\n  "))
+		return nil, usagef("%s is not a valid spec:\n  %s", file, strings.Join(faults, "\n  "))
 	}
 	if data, err = yaml.YAMLToJSON(data); err != nil {
-		return nil, usagef("%s is no YAML: %w", file, err)
+		return nil, usagef("%s is not valid YAML: %w", file, err)
 	}
 	var spec client.Spec
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&spec); err != nil { // what an alias has brought in
-		return nil, usagef("%s is no spec: %s", file, strings.TrimPrefix(err.Error(), "json: "))
+		return nil, usagef("%s is not a valid spec: %s", file, strings.TrimPrefix(err.Error(), "json: "))
 	}
 	return &spec, nil
 }
 
-// specFaults tells each name and each kind of value that a spec does not have, with its line.
+// specFaults lists unknown names and values of a wrong kind, with their lines.
 func specFaults(tree *ast.File) []string {
 	var r specReader
 	for _, doc := range tree.Docs {
@@ -80,7 +80,7 @@ func (r *specReader) fault(node ast.Node, format string, args ...any) {
 	r.faults = append(r.faults, fmt.Sprintf("line %d: %s", node.GetToken().Position.Line, fmt.Sprintf(format, args...)))
 }
 
-// value looks at the value of a field; the path is empty for the whole.
+// value checks the value of a field; the path is empty for the whole file.
 func (r *specReader) value(path string, node ast.Node, t reflect.Type) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -127,7 +127,7 @@ func (r *specReader) value(path string, node ast.Node, t reflect.Type) {
 	}
 }
 
-// mismatch says what is expected of a single value, where it is not that.
+// mismatch returns the expected form of a single value, or nothing if the value fits.
 func mismatch(node ast.Node, kind reflect.Kind) string {
 	_, whole := node.(*ast.IntegerNode)
 	_, broken := node.(*ast.FloatNode)
@@ -152,13 +152,13 @@ func mismatch(node ast.Node, kind reflect.Kind) string {
 		}
 	default:
 		if !text && !block {
-			return "a text; put it in quotes"
+			return "a string; put the value in quotes"
 		}
 	}
 	return ""
 }
 
-// mapping looks at the names of a mapping and at what they have.
+// mapping checks the names of a mapping and their values.
 func (r *specReader) mapping(path string, m *ast.MappingNode, t reflect.Type) {
 	fields := specFields(t)
 	for _, entry := range m.Values {
@@ -175,7 +175,7 @@ func (r *specReader) mapping(path string, m *ast.MappingNode, t reflect.Type) {
 		if near := nearSpecNames(path, key); len(near) > 0 {
 			hint = "; did you mean " + orList(near) + "?"
 		}
-		r.fault(entry.Key, "there is no %s%s", at, hint)
+		r.fault(entry.Key, "unknown field %s%s", at, hint)
 	}
 }
 
@@ -189,7 +189,8 @@ func specFields(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-// nearSpecNames are the names that a misspelt one in some part may stand for: those of that part first, else what is called so elsewhere.
+// nearSpecNames are suggestions for a misspelt name: names of the same part first, otherwise similar names of other
+// parts.
 func nearSpecNames(path, key string) []string {
 	var here, elsewhere []string
 	eachSpecName("", reflect.TypeFor[client.Spec](), func(name string) {

@@ -9,7 +9,7 @@ import (
 	"drover/client"
 )
 
-// recentTasks is how many tasks are looked through for one that is named by the beginning of its id.
+// recentTasks is the number of tasks to search for the beginning of an id.
 const recentTasks = 1000
 
 // taskNamed returns the task with that id, or the only recent one whose id begins so, with or without what all ids begin with.
@@ -32,7 +32,7 @@ func taskNamed(ctx context.Context, c *client.Client, word string) (client.Opera
 	case len(found) == 0:
 		return task, exitOf(err)
 	case len(found) > 1:
-		return task, usagef("%q is the beginning of %d tasks, such as %s and %s", word, len(found), found[0], found[1])
+		return task, usagef("%q matches %d tasks, such as %s and %s: give more of the id", word, len(found), found[0], found[1])
 	}
 	return task, nil
 }

@@ -61,7 +61,7 @@ func TestInterruptLeavesTheTask(t *testing.T) {
 		t.Errorf("ended with %v, want exit code 6", err)
 	}
 	id := strings.TrimSpace(run(t, s, "task", "list", "--limit", "1", "-o", "name"))
-	if want := fmt.Sprintf("%[1]s goes on; follow it with: drover task watch %[1]s --data-dir %[2]s\n", id, s.DataDir); stderr.String() != want {
+	if want := fmt.Sprintf("%[1]s continues; follow it with: drover task watch %[1]s --data-dir %[2]s\n", id, s.DataDir); stderr.String() != want {
 		t.Errorf("said %q, want %q", stderr.String(), want)
 	}
 	if out := run(t, s, "task", "watch", id); !strings.Contains(out, "start: 1 ok, 0 failed") {

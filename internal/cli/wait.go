@@ -101,7 +101,7 @@ func (w *waiter) prints(cmd *cobra.Command, results int) bool {
 	return w.output.form == asTable && (results <= fewResults || cmd.Flags().Changed("output"))
 }
 
-// meanwhile prints what is known already while others are waited for: a host that is gone does not hold up what is known of the rest.
+// meanwhile prints the known results while it waits for others: an unreachable host does not delay the other results.
 func (w *waiter) meanwhile(ctx context.Context, cmd *cobra.Command, c *client.Client, o client.Operation) error {
 	if o.Counts.OK+o.Counts.Failed == len(w.shown) {
 		return nil
@@ -131,7 +131,7 @@ func (w *waiter) rows(cmd *cobra.Command, results []client.Result) error {
 
 // detached tells how to come back to an operation that goes on.
 func (w *waiter) detached(cmd *cobra.Command, id string, err error) error {
-	say(cmd, "%s goes on; follow it with: %s\n", id, w.session.again("task watch %s", id))
+	say(cmd, "%s continues; follow it with: %s\n", id, w.session.again("task watch %s", id))
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return &command.ExitError{Code: command.Unreachable, Err: fmt.Errorf("not done within %s", w.session.timeout)}
@@ -173,7 +173,7 @@ func (p *progress) clear() {
 	}
 }
 
-// fewResults is how many are printed although nobody has asked for a form.
+// fewResults is the number of results that are printed without -o.
 const fewResults = 50
 
 // print writes what came of each target. Of many, the summary says enough unless they are asked for.
@@ -202,7 +202,8 @@ func resultColumns() []column[client.Result] {
 	}
 }
 
-// summarise counts what came of an operation, puts failures of one message together, and says how to do them again.
+// summarise counts the results of an operation, groups failures with equal messages, and prints the command that
+// retries them.
 func (w *waiter) summarise(cmd *cobra.Command, o client.Operation, results []client.Result) {
 	n := o.Counts
 	say(cmd, "%s: %d ok%s, %d failed, %d running (%s)\n", o.Op, n.OK, already(results), n.Failed, n.Pending, o.ID)
@@ -238,7 +239,7 @@ func (w *waiter) summarise(cmd *cobra.Command, o client.Operation, results []cli
 		}
 		say(cmd, "  %d failed: %s (%s%s)\n", len(hosts[m]), printable(m), printable(strings.Join(where, ", ")), more)
 	}
-	say(cmd, "only those again: %s\n", w.session.again("%s --failed-of %s", o.Op, o.ID))
+	say(cmd, "retry only the failed targets: %s\n", w.session.again("%s --failed-of %s", o.Op, o.ID))
 }
 
 // already tells how many of the processes were found as they were to be.

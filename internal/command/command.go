@@ -1,4 +1,4 @@
-// Package command is what the command lines of drover and drover-agent have in common: exit codes, signals, the log and the
+// Package command holds what the command lines of drover and drover-agent share: exit codes, signals, the log and the
 // version. It knows no command.
 package command
 
@@ -96,7 +96,8 @@ func Main(root *cobra.Command, args []string) int {
 	return Failed
 }
 
-// steady replaces what could steer a terminal: a part of an error may come from a server, or from whoever answers in its place.
+// steady replaces characters that could control a terminal: a part of an error may come from a server, or from an
+// attacker in its place.
 func steady(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && !unicode.IsPrint(r) {
@@ -111,7 +112,7 @@ func holdsOthers(cmd *cobra.Command) bool {
 	return cmd.HasSubCommands() && !strings.Contains(cmd.Use, " ")
 }
 
-// strictHelp has the help command refuse what is no command.
+// strictHelp makes the help command reject an unknown command.
 func strictHelp(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {
@@ -165,7 +166,7 @@ func Log(w io.Writer, level string) (*slog.Logger, error) {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: l})), nil
 }
 
-// Build returns the version of this binary: that of a release, else the revision it was built from.
+// Build returns the version of this binary: its release, otherwise its revision.
 func Build() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

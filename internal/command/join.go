@@ -12,7 +12,7 @@ import (
 // maxToken is far more than a token needs, in bytes.
 const maxToken = 4096
 
-// Token returns the token that was given to a command by which something joins: what is read from in, where that is "-".
+// Token returns the token for a join command: the given text, or the contents of in if the text is "-".
 func Token(given string, in io.Reader) (string, error) {
 	if given != "-" {
 		return given, nil

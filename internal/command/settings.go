@@ -36,7 +36,7 @@ func ReadSettings(cmd *cobra.Command, path string) error {
 		case flag == nil || name == "config" || name == "help":
 			fault = fmt.Sprintf("unknown setting %q", name)
 		case lines[name] > 0:
-			fault = fmt.Sprintf("%s is set in line %d already", name, lines[name])
+			fault = fmt.Sprintf("%s is already set in line %d", name, lines[name])
 		case flag.Changed:
 		default:
 			if err := flags.Set(name, value); err != nil {

@@ -63,7 +63,7 @@ func TestReadSettingsSaysAllThatIsWrong(t *testing.T) {
 	}
 	for _, want := range []string{
 		`:1: unknown setting "datadir"`, `:2: event-age "soon": expected a value of type duration`, `:3: unknown setting "config"`,
-		`:4: unknown setting "help"`, `:5: "no colon": expected NAME: VALUE`, ":7: data-dir is set in line 6 already",
+		`:4: unknown setting "help"`, `:5: "no colon": expected NAME: VALUE`, ":7: data-dir is already set in line 6",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nlacks %s", err, want)

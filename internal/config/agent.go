@@ -36,12 +36,12 @@ type flagSet interface {
 
 // Flags declares the flags, with the present values for defaults.
 func (a *Agent) Flags(flags flagSet) {
-	flags.DurationVar(&a.LimitInterval, "limit-interval", a.LimitInterval, "how often processes with limits are measured, 1s to 1m")
-	flags.IntVar(&a.Flaps, "flap-relaunches", a.Flaps, "how many relaunches within --flap-window are borne before a process is flapping")
-	flags.DurationVar(&a.FlapWindow, "flap-window", a.FlapWindow, "how long a relaunch counts for flapping, 1m to 24h")
-	flags.IntVar(&a.RelaunchBurst, "relaunch-burst", a.RelaunchBurst, "how many relaunches the host bears at once")
-	flags.IntVar(&a.RelaunchRate, "relaunch-rate", a.RelaunchRate, "how many relaunches the host bears in each second after that")
-	flags.DurationVar(&a.EventAge, "event-age", a.EventAge, "how long events stay on the host at most, 1h to 2160h")
+	flags.DurationVar(&a.LimitInterval, "limit-interval", a.LimitInterval, "interval at which the agent measures processes with limits, 1s to 1m")
+	flags.IntVar(&a.Flaps, "flap-relaunches", a.Flaps, "relaunches within --flap-window before a process counts as flapping")
+	flags.DurationVar(&a.FlapWindow, "flap-window", a.FlapWindow, "time window of --flap-relaunches, 1m to 24h")
+	flags.IntVar(&a.RelaunchBurst, "relaunch-burst", a.RelaunchBurst, "relaunches that the host allows at once")
+	flags.IntVar(&a.RelaunchRate, "relaunch-rate", a.RelaunchRate, "relaunches a second that the host allows after --relaunch-burst")
+	flags.DurationVar(&a.EventAge, "event-age", a.EventAge, "how long the host keeps events at most, 1h to 2160h")
 }
 
 // Validate reports everything that is out of range.

@@ -31,7 +31,7 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	case err != nil || prefix.Addr().Is4In6():
 		return netip.Prefix{}, fmt.Errorf("%q: expected a network such as 10.1.0.0/16, or an address", text)
 	case prefix.Bits() == 0:
-		return netip.Prefix{}, fmt.Errorf("%q is every address there is: name the gateway's own", text)
+		return netip.Prefix{}, fmt.Errorf("%q contains every address: give the address of the gateway", text)
 	default:
 		return prefix.Masked(), nil
 	}

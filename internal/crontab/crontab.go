@@ -1,7 +1,7 @@
-// Package crontab reads crontab rules and knows when they come due. It owns the syntax, the time zones and what a rule means on
-// the days that a clock is changed; it knows nothing of processes and waits for nothing. The reading of the single fields is a
-// library's, which is asked about a calendar without zones only: what becomes of the hours that a zone leaves out or repeats is
-// decided here.
+// Package crontab reads crontab rules and computes when they are due. It owns the syntax, the time zones and the
+// meaning of a rule on days when clocks change. It knows nothing of processes and waits for nothing. A library parses
+// the single fields and computes times in a calendar without zones; this package decides about hours that a zone
+// skips or repeats.
 package crontab
 
 import (
@@ -115,7 +115,7 @@ func Zone(name string) (*time.Location, error) {
 			return zone, nil
 		}
 	}
-	return nil, fmt.Errorf("%.70q is no time zone: expected a name of the IANA database, such as Asia/Shanghai or UTC", name)
+	return nil, fmt.Errorf("%.70q is not a time zone: expected a name of the IANA database, such as Asia/Shanghai or UTC", name)
 }
 
 func nicknames() map[string]string {

@@ -1,6 +1,6 @@
-// Package dev is the assembly of drover dev: a server and one agent in one process, on loopback, without configuration. The
-// two meet only over the fabric, exactly as they do on two machines; all that is special here is that the agent joins by
-// itself.
+// Package dev is the assembly of drover dev: a server and one agent in one process, on loopback, without
+// configuration. The two communicate only over the fabric, exactly as on two machines. The only difference is that
+// the agent joins by itself.
 package dev
 
 import (

@@ -1,5 +1,6 @@
-// Package durable writes small files that have to be whole after a crash, whenever it comes. It owns how: a file is written under another
-// name beside its own, and it and its name are on the disk before a function returns. What files mean is known to those who write them.
+// Package durable writes small files that must be complete after a crash at any time. It owns the method: it writes a
+// file under another name beside its target, and syncs the file and its name before a function returns. The callers
+// own the meaning of the files.
 package durable
 
 import (

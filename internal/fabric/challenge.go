@@ -6,14 +6,15 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// A broker's challenge has 15 characters. Later ones may be longer, but never as long as a digest.
+// A broker's challenge has 15 characters. Later versions may be longer, but never as long as a digest.
 const (
 	shortestChallenge = 11
 	longestChallenge  = 31
 )
 
-// SignChallenge answers a broker's challenge: it proves that whoever connects has the key. Anybody may pose as a broker, and choose what
-// is to be signed. So only what has the form of a challenge is: letters, digits, '-' and '_', which nothing else has that counts.
+// SignChallenge signs a broker's challenge, which proves that the client holds the key. Anybody may pose as a broker
+// and choose the text to sign. So SignChallenge signs only texts in the form of a challenge: letters, digits, '-' and
+// '_'. No other signed text has this form.
 func SignChallenge(key nkeys.KeyPair, challenge []byte) ([]byte, error) {
 	if len(challenge) < shortestChallenge || len(challenge) > longestChallenge {
 		return nil, fmt.Errorf("challenge of %d bytes refused: expected %d to %d", len(challenge), shortestChallenge, longestChallenge)

@@ -19,54 +19,55 @@ import (
 
 const (
 	connectTimeout = 5 * time.Second  // to reach one URL
-	shakeTimeout   = 12 * time.Second // until one is let in there: with a whole fleet at the door it takes its turn
-	pingInterval   = 20 * time.Second // a silent link is given up after three of them
+	shakeTimeout   = 12 * time.Second // to complete a handshake: if a whole fleet connects, each agent waits for its turn
+	pingInterval   = 20 * time.Second // a silent link is closed after three pings
 	maxPingsOut    = 2
 	firstDelay     = 250 * time.Millisecond
 	longestDelay   = 8 * time.Second
 	flushTimeout   = 2 * time.Second
 	drainLimit     = 3 * time.Second
-	pendingLimit   = 64 << 10 // messages that wait for a worker, per Serve
+	pendingLimit   = 64 << 10 // queued messages per Serve
 	pendingBytes   = 64 << 20
 )
 
-// DialConfig says whom to connect to, and as whom.
+// DialConfig holds the addresses of a broker, and the identity of the client.
 type DialConfig struct {
 	URLs     []string
 	Identity Identity
-	// Broker is one in this process, which is connected to without a network and without TLS; nil connects to URLs.
+	// Broker is a broker in this process; the connection to it uses neither a network nor TLS. nil connects to URLs.
 	Broker interface{ InProcessConn() (net.Conn, error) }
-	// Token returns the user JWT to show at each connect, for one that may be renewed; nil is that of Identity.
+	// Token returns the user JWT for each connect, if the JWT may be renewed; nil uses the JWT of Identity.
 	Token func() string
-	// TLS is how the broker is verified; nil connects without TLS. With it nothing is said or heard before the handshake.
+	// TLS verifies the broker; nil connects without TLS. With TLS, nothing is sent or read before the handshake.
 	TLS *tls.Config
-	// Replies reports whether who has asked something on a subject may be answered on another one; nil is whoever awaits replies there.
+	// Replies reports whether a reply to a request on a subject may go to the given reply subject; nil allows the
+	// inboxes of the caller.
 	Replies func(subject, reply string) bool
 	// Name is shown in the broker's log.
 	Name string
 	Log  *slog.Logger
-	// OnConnected and OnLost, if set, are called one at a time whenever the link comes up and goes down, beginning with
-	// the first time it comes up, which may be before Dial has returned; never once Close has returned. They must not block
-	// for long and must not call Close.
+	// OnConnected and OnLost, if set, are called whenever the link comes up and goes down, one call at a time. The
+	// first call may come before Dial has returned; no call comes after Close has returned. They must return quickly
+	// and must not call Close.
 	OnConnected, OnLost func()
 }
 
-// Conn is a link to the broker that is restored for ever until it is closed. It is safe for concurrent use.
+// Conn is a link to the broker that reconnects until it is closed. It is safe for concurrent use.
 type Conn struct {
 	nc          *nats.Conn
 	replies     *replies
-	mayReply    func(subject, reply string) bool // nil for any inbox
+	mayReply    func(subject, reply string) bool // nil allows any inbox
 	log         *slog.Logger
 	onConnected func()
 	onLost      func()
 	stopDialing context.CancelFunc
 
-	link      atomic.Pointer[link] // nil while there is none
-	searching atomic.Bool          // a failed attempt has been told of since there was a link
-	refused   atomic.Bool          // so has a refusal
+	link      atomic.Pointer[link] // nil without a link
+	searching atomic.Bool          // a failed attempt was logged since the last link
+	refused   atomic.Bool          // a rejection was logged since the last link
 
 	calls  sync.Mutex // held while a callback runs
-	silent bool       // Close is through: no further callbacks
+	silent bool       // Close has ended: no further callbacks
 
 	mu       sync.Mutex
 	closed   bool
@@ -80,9 +81,9 @@ type link struct {
 	lose context.CancelFunc
 }
 
-// Dial makes one attempt at each URL and returns, connected or not; from then on it keeps trying in the background,
-// after refused credentials too, with delays that grow to 8 s and are spread at random. It blocks for at most 5 s per URL that can't be
-// reached and 12 s per URL that says nothing, or until ctx ends, which is an error. Other errors are faults of the configuration.
+// Dial tries each URL once and returns, connected or not. Afterwards it retries in the background, even after
+// rejected credentials, with random delays that grow to 8 s. Dial blocks for at most 5 s per unreachable URL and 12 s
+// per silent URL. If ctx ends, Dial returns an error. Other errors are faults of the configuration.
 func Dial(ctx context.Context, cfg DialConfig) (*Conn, error) {
 	if len(cfg.URLs) == 0 && cfg.Broker == nil || cfg.Identity.Area == "" {
 		return nil, errors.New("cannot connect to the fabric: no URL or no area given")
@@ -113,12 +114,12 @@ func Dial(ctx context.Context, cfg DialConfig) (*Conn, error) {
 		return nil, fmt.Errorf("cannot connect to the fabric: %w", ctx.Err())
 	}
 	if c.nc.IsConnected() {
-		<-up // the library tells of it from another goroutine; Connected shall be true when Dial returns
+		<-up // the library reports the link from another goroutine; Connected must be true when Dial returns
 	}
 	return c, nil
 }
 
-// options overrides every default of the library that gives up, that floods, or that waits too long.
+// options overrides every default of the library that gives up, floods, or waits too long.
 func (c *Conn) options(dialing context.Context, cfg DialConfig, up func()) nats.Options {
 	o := nats.GetDefaultOptions()
 	o.Servers = cfg.URLs
@@ -140,14 +141,14 @@ func (c *Conn) options(dialing context.Context, cfg DialConfig, up func()) nats.
 	o.MaxReconnect = -1
 	o.IgnoreAuthErrorAbort = true
 	o.IgnoreDiscoveredServers = true
-	o.ReconnectBufSize = -1 // nothing is kept for later: see the package comment
+	o.ReconnectBufSize = -1 // keep no messages: see the package comment
 	o.CustomReconnectDelayCB = fullJitter
 	o.NoCallbacksAfterClientClose = true
 	o.ConnectedCB = func(nc *nats.Conn) { c.up(nc.ConnectedUrlRedacted(), up) } //nolint:contextcheck // a link outlives the dialing
 	o.ReconnectedCB = o.ConnectedCB
 	o.DisconnectedErrCB = func(_ *nats.Conn, err error) { c.down(err) }
-	// Only an error that the library doesn't know leads here, as Close is silent.
-	o.ClosedCB = func(nc *nats.Conn) { c.log.Error("fabric connection was given up", "error", nc.LastError()) }
+	// Close is silent, so only an error that the library does not know leads here.
+	o.ClosedCB = func(nc *nats.Conn) { c.log.Error("fabric connection closed for good", "error", nc.LastError()) }
 	o.ReconnectErrCB = func(_ *nats.Conn, err error) { c.unreached(err) }
 	o.AsyncErrorCB = func(_ *nats.Conn, sub *nats.Subscription, err error) {
 		if sub != nil {
@@ -163,7 +164,7 @@ func (c *Conn) options(dialing context.Context, cfg DialConfig, up func()) nats.
 	return o
 }
 
-// token returns the user JWT to show now.
+// token returns the user JWT for the next connect.
 func (cfg *DialConfig) token() (string, error) {
 	if cfg.Token != nil {
 		return cfg.Token(), nil
@@ -171,7 +172,7 @@ func (cfg *DialConfig) token() (string, error) {
 	return cfg.Identity.JWT, nil
 }
 
-// telling has a broker told of that is not believed: of a link that is restored the library keeps that to itself.
+// telling logs TLS verification failures, which the library hides when it reconnects.
 func (c *Conn) telling(cfg *tls.Config) *tls.Config {
 	if cfg == nil || cfg.VerifyConnection == nil {
 		return cfg
@@ -189,17 +190,17 @@ func (c *Conn) telling(cfg *tls.Config) *tls.Config {
 
 // dialer connects for the library, which has one connection at a time.
 type dialer struct {
-	ctx       context.Context //nolint:containedctx // the library hands over none
-	tls       *tls.Config     // nil for none
+	ctx       context.Context //nolint:containedctx // the library passes no context
+	tls       *tls.Config     // nil without TLS
 	unreached func(error)
 	intake    *intake
 
 	mu   sync.Mutex
-	last *cut // nil for none
+	last *cut // nil without TLS
 }
 
-// Dial connects; the library asks for a type with this method. It leaves open what it does not get through a handshake with: the last
-// connection is at its end when the next is asked for.
+// Dial connects; the library requires this method. If a connection fails before its handshake, it stays open: when
+// the library asks for the next connection, the last connection has ended.
 func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -210,7 +211,7 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	conn, err := d.reach(network, address)
 	if err != nil {
 		if d.ctx.Err() == nil {
-			d.unreached(err) // the library keeps the reason to itself
+			d.unreached(err) // the library hides the reason
 		}
 		return nil, err
 	}
@@ -225,7 +226,7 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	return newWary(tls.Client(d.last, verified), d.intake), nil // the handshake comes with the first read
 }
 
-// reach connects to one of the addresses that a name has, in any order: so those who come share them.
+// reach connects to one address of a name, in random order, to spread the load.
 func (d *dialer) reach(network, address string) (conn net.Conn, err error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -247,10 +248,11 @@ func (d *dialer) reach(network, address string) (conn net.Conn, err error) {
 	return nil, err
 }
 
-// SkipTLSHandshake has the library leave TLS to the dialer: what it reads is looked at first, and is to be readable then.
+// SkipTLSHandshake leaves TLS to the dialer, so that the dialer can check the decrypted bytes before the library
+// reads them.
 func (d *dialer) SkipTLSHandshake() bool { return true }
 
-// cut is a connection that ends with a context, so that nobody who stops has to wait for a broker that says nothing.
+// cut is a connection that ends with a context, so that a silent broker does not delay a stop.
 type cut struct {
 	net.Conn
 	stop func() bool
@@ -266,7 +268,7 @@ func (c *cut) Close() error {
 	return c.Conn.Close()
 }
 
-// fullJitter returns a random delay before the n-th attempt (from 1), so that a fleet doesn't come back all at once.
+// fullJitter returns a random delay before the n-th attempt (from 1), so that a fleet does not reconnect all at once.
 func fullJitter(n int) time.Duration {
 	return rand.N(min(longestDelay, firstDelay<<min(n-1, 10))) //nolint:gosec // nobody gains by guessing it
 }
@@ -282,7 +284,7 @@ func (c *Conn) up(url string, first func()) {
 	c.searching.Store(false)
 	c.refused.Store(false)
 	c.link.Store(&link{lost: ctx.Done(), lose: lose})
-	c.log.Info("fabric was connected", "url", url)
+	c.log.Info("connected to fabric", "url", url)
 	if c.onConnected != nil {
 		c.onConnected()
 	}
@@ -297,57 +299,59 @@ func (c *Conn) down(err error) {
 	if l := c.link.Swap(nil); l != nil {
 		l.lose()
 	}
-	c.log.Warn("fabric connection was lost", "error", err)
+	c.log.Warn("lost connection to fabric", "error", err)
 	if c.onLost != nil {
 		c.onLost()
 	}
 }
 
-// unreached tells of the first failed attempt of many.
+// unreached logs the first of many failed attempts.
 func (c *Conn) unreached(err error) {
 	if unauthorised(err) {
 		c.turnedAway(err)
 		return
 	}
 	if c.searching.Swap(true) {
-		c.log.Debug("fabric could not be reached", "error", err)
+		c.log.Debug("cannot reach fabric", "error", err)
 		return
 	}
-	c.log.Warn("fabric could not be reached, trying again until it is", "error", err)
+	c.log.Warn("cannot reach fabric, retrying", "error", err)
 }
 
 func unauthorised(err error) bool {
 	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrAuthExpired)
 }
 
-// turnedAway tells of the first refusal of many. It may be taken back, so attempts go on.
+// turnedAway logs the first of many rejections. The broker may accept the credentials later, so the attempts
+// continue.
 func (c *Conn) turnedAway(err error) {
 	if c.refused.Swap(true) {
-		c.log.Debug("fabric refused the credentials again", "error", err)
+		c.log.Debug("fabric rejected the credentials again", "error", err)
 		return
 	}
-	c.log.Warn("fabric refused the credentials: they were revoked, or are those of another server", "error", err)
+	c.log.Warn("fabric rejected the credentials: they were revoked, or belong to another server", "error", err)
 }
 
 // Connected reports whether there is a link now. It never blocks.
 func (c *Conn) Connected() bool { return c.link.Load() != nil }
 
-// Elsewhere ends the present connection, if there is more than one URL, and has it made anew, with another one first. It does not wait.
+// Elsewhere ends the present connection, if there is more than one URL, and reconnects, trying another URL first. It
+// does not wait.
 func (c *Conn) Elsewhere() {
 	if len(c.nc.Servers()) < 2 {
 		return
 	}
-	c.log.Warn("fabric connection was given up for another address", "url", c.nc.ConnectedUrlRedacted())
+	c.log.Warn("closed fabric connection to use another address", "url", c.nc.ConnectedUrlRedacted())
 	if err := c.nc.ForceReconnect(); err != nil { // it was closed
-		c.log.Debug("fabric connection was not given up", "error", err)
+		c.log.Debug("cannot close fabric connection", "error", err)
 	}
 }
 
-// Close stops every Serve as its stop function does, side by side, and ends the connection. It waits for handlers: for
-// 3 s gracefully, then for those that do not heed the end of their context. Later calls do nothing.
+// Close stops every Serve as its stop function does, in parallel, and ends the connection. It waits for handlers: for
+// 3 s gracefully, then for the handlers that ignore the end of their context. Later calls do nothing.
 func (c *Conn) Close() {
 	if !c.Connected() {
-		c.stopDialing() // an attempt under way holds the library's lock
+		c.stopDialing() // a pending attempt holds the library's lock
 	}
 	c.mu.Lock()
 	first := !c.closed
@@ -363,11 +367,11 @@ func (c *Conn) Close() {
 	}
 	if c.Connected() {
 		if err := c.nc.FlushTimeout(flushTimeout); err != nil {
-			c.log.Warn("fabric could not be flushed", "error", err)
+			c.log.Warn("cannot flush fabric connection", "error", err)
 		}
 	}
 	c.calls.Lock()
-	c.silent = true // before the connection is cut: that is no loss to tell of
+	c.silent = true // before the connection ends: this loss is not logged
 	c.calls.Unlock()
 	c.stopDialing()
 	c.nc.Close()
@@ -378,7 +382,7 @@ func (c *Conn) Close() {
 	}
 }
 
-// denied returns ErrForbidden if the broker's last word was that the subject may not be listened to.
+// denied returns ErrForbidden if the broker's last error forbids the subscription.
 func (c *Conn) denied(subject string) error {
 	err := c.nc.LastError()
 	if errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), `Subscription to "`+subject+`"`) {

@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// Requests that were read wait for a worker in memory, up to bytesWaiting. Short ones find room longer: those who flood send long ones.
+// Received requests wait for a worker in memory, up to bytesWaiting. Short requests have a higher bound, because a
+// flood consists of long requests.
 const (
 	bytesWaiting      = 24 << 20
 	bytesWaitingShort = 40 << 20
@@ -41,7 +42,8 @@ func (in *intake) change(services map[*service]struct{}) {
 	}
 }
 
-// begin reports whether a message is left out. Of one that is not, lost is to be called if it never comes, unless it is nil.
+// begin reports whether to drop a message. For an accepted message, the caller must call lost if the message never
+// arrives, unless lost is nil.
 func (in *intake) begin(subject string, size int) (left bool, lost func()) {
 	if in == nil {
 		return false, nil
@@ -85,7 +87,7 @@ func (in *intake) take(r *request) {
 	}
 }
 
-// covers reports whether a subject is one of those that a subscription asks for.
+// covers reports whether a subject matches a subscription.
 func covers(pattern, subject string) bool {
 	for {
 		want, moreWanted, goesOn := strings.Cut(pattern, ".")

@@ -18,12 +18,12 @@ import (
 // maxKeyFile is far more than a seed needs.
 const maxKeyFile = 1 << 10
 
-// LoadOrCreateKey returns the key whose seed is in the file at path, and makes key and file (mode 0600) if there is none.
-// The directory must exist. When it returns without error the file is on disk whole; a crash leaves either no file or a
-// whole one, and of several callers at once all get the same key.
+// LoadOrCreateKey returns the key whose seed is in the file at path. If there is no file, it makes the key and the
+// file (mode 0600). The directory must exist. When it returns without error, the complete file is on disk. A crash
+// leaves no file or a complete file, and concurrent callers get the same key.
 //
-// It refuses a file that holds another kind of key, is no regular file, belongs to somebody else or can be read by
-// somebody else, and never changes or replaces a file that is there.
+// It rejects a file with another kind of key, a file that is not regular, and a file that another user owns or can
+// read. It never changes or replaces an existing file.
 func LoadOrCreateKey(path string, kind nkeys.PrefixByte) (nkeys.KeyPair, error) {
 	key, err := loadKey(path, kind)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -38,14 +38,16 @@ func LoadOrCreateKey(path string, kind nkeys.PrefixByte) (nkeys.KeyPair, error) 
 	return AtHand(key), nil
 }
 
-// atHand is a pair that keeps what nkeys derives from the seed with every signature, which takes as long as to sign.
+// atHand is a pair that caches the key that nkeys derives from the seed for every signature; the derivation takes as
+// long as the signature.
 type atHand struct {
 	nkeys.KeyPair
 	public  string
 	private ed25519.PrivateKey
 }
 
-// AtHand returns a pair that signs sooner than one of nkeys, and is the same otherwise. A pair without a private half is returned as it is.
+// AtHand returns a pair that signs faster than a pair of nkeys, and is otherwise equal. A pair without a private half
+// is returned unchanged.
 func AtHand(pair nkeys.KeyPair) nkeys.KeyPair {
 	if _, is := pair.(*atHand); is {
 		return pair
@@ -86,17 +88,17 @@ func loadKey(path string, kind nkeys.PrefixByte) (nkeys.KeyPair, error) {
 		return nil, fmt.Errorf("cannot read key file: %w", err)
 	}
 	defer clear(seed)
-	// The content goes into no error.
+	// No error quotes the content.
 	key, err := nkeys.FromSeed(bytes.TrimSpace(seed))
 	if err != nil {
-		return nil, fmt.Errorf("cannot use key file %s: it holds no nkey seed", path)
+		return nil, fmt.Errorf("cannot use key file %s: expected an nkey seed", path)
 	}
 	got, _, err := nkeys.DecodeSeed(bytes.TrimSpace(seed))
 	if err != nil {
-		return nil, fmt.Errorf("cannot use key file %s: it holds no nkey seed", path)
+		return nil, fmt.Errorf("cannot use key file %s: expected an nkey seed", path)
 	}
 	if got != kind {
-		return nil, fmt.Errorf("cannot use key file %s: it holds a key of kind %s, want %s", path, got, kind)
+		return nil, fmt.Errorf("cannot use key file %s: it holds a key of kind %s, expected %s", path, got, kind)
 	}
 	return key, nil
 }
@@ -107,18 +109,18 @@ func checkKeyFile(f *os.File) error {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return errors.New("it is no regular file")
+		return errors.New("not a regular file")
 	}
 	if perm := info.Mode().Perm(); perm&0o077 != 0 {
-		return fmt.Errorf("its mode %#o lets others in: make sure that nobody has read it, then set mode 0600", perm)
+		return fmt.Errorf("its mode %#o lets other users read it: make sure that nobody has read it, then set mode 0600", perm)
 	}
 	if s, ok := info.Sys().(*syscall.Stat_t); ok && int(s.Uid) != os.Geteuid() {
-		return fmt.Errorf("it belongs to uid %d, not to uid %d", s.Uid, os.Geteuid())
+		return fmt.Errorf("its owner is uid %d: expected uid %d", s.Uid, os.Geteuid())
 	}
 	return nil
 }
 
-// createKey writes a fresh seed; a file that appeared meanwhile wins.
+// createKey writes a new seed; if a file has appeared meanwhile, that file wins.
 func createKey(path string, kind nkeys.PrefixByte) error {
 	key, err := nkeys.CreatePair(kind)
 	if err != nil {

@@ -92,20 +92,20 @@ func TestKeyFileIsRefused(t *testing.T) {
 			load(t, path)
 			chmod(t, path, 0o604)
 		}},
-		{"empty", "no nkey seed", func(t *testing.T, path string) { write(t, path, "") }},
-		{"nonsense", "no nkey seed", func(t *testing.T, path string) { write(t, path, "SUsecret") }},
-		{"huge", "no nkey seed", func(t *testing.T, path string) { write(t, path, strings.Repeat("S", 1<<20)) }},
+		{"empty", "expected an nkey seed", func(t *testing.T, path string) { write(t, path, "") }},
+		{"nonsense", "expected an nkey seed", func(t *testing.T, path string) { write(t, path, "SUsecret") }},
+		{"huge", "expected an nkey seed", func(t *testing.T, path string) { write(t, path, strings.Repeat("S", 1<<20)) }},
 		{"another kind", "account", func(t *testing.T, path string) {
 			if _, err := fabric.LoadOrCreateKey(path, nkeys.PrefixByteAccount); err != nil {
 				t.Fatal(err)
 			}
 		}},
-		{"directory", "no regular file", func(t *testing.T, path string) {
+		{"directory", "not a regular file", func(t *testing.T, path string) {
 			if err := os.Mkdir(path, 0o700); err != nil {
 				t.Fatal(err)
 			}
 		}},
-		{"FIFO", "no regular file", func(t *testing.T, path string) {
+		{"FIFO", "not a regular file", func(t *testing.T, path string) {
 			if err := syscall.Mkfifo(path, 0o600); err != nil {
 				t.Fatal(err)
 			}

@@ -7,8 +7,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Publish sends data to all who listen on the subject, and does not learn whether anybody does. It does not wait; it fails with
-// ErrNotConnected while there is no link, and with ErrTooLarge.
+// Publish sends data to all subscribers of the subject, and does not learn whether there are any. It is non-blocking;
+// it fails with ErrNotConnected without a link, and with ErrTooLarge.
 func (c *Conn) Publish(subject string, data []byte) error {
 	if !c.Connected() {
 		return ErrNotConnected

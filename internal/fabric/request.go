@@ -11,15 +11,16 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// What the broker says in place of a reply when nobody listens: a message without data, with this header.
+// The broker's answer on a subject without subscribers: a message without data, with this header.
 const (
 	statusHeader = "Status"
 	statusNobody = "503"
 )
 
-// Request sends data and returns the first reply. It blocks until then or until ctx ends; it fails at once with ErrNobody
-// when nobody listens, with ErrNotConnected when the link is down or goes down, and with ErrTooLarge. A subject that
-// the identity may not publish to is dropped by the broker without an answer, so there ctx decides.
+// Request sends data and returns the first reply. It blocks until the reply or the end of ctx. It fails at once with
+// ErrNobody if the subject has no subscriber, with ErrNotConnected if the link is down or goes down, and with
+// ErrTooLarge. If the identity may not publish to the subject, the broker drops the request without an answer, so ctx
+// decides.
 func (c *Conn) Request(ctx context.Context, subject string, data []byte) ([]byte, error) {
 	l := c.link.Load()
 	if l == nil {
@@ -41,9 +42,9 @@ func (c *Conn) Request(ctx context.Context, subject string, data []byte) ([]byte
 	return nil, fmt.Errorf("cannot send request: %w", err)
 }
 
-// replies leads what arrives on one subscription to those who wait for it. Each request has a reply subject of its own that nobody can
-// guess from others: a proxy may publish to every inbox of the servers, and must not answer for agents of other areas. The library's
-// reply subjects do not serve for that.
+// replies routes the replies of one subscription to their requests. Each request has its own random reply subject. A
+// proxy may publish to every inbox of the servers, and must not answer for agents of other areas. The library's reply
+// subjects are guessable, so drover does not use them.
 type replies struct {
 	prefix string
 
@@ -79,7 +80,8 @@ func (r *replies) request(ctx context.Context, lost <-chan struct{}, nc *nats.Co
 	}
 }
 
-// await makes a reply subject, and subscribes with the first: the library does so again with every new link.
+// await makes a reply subject, and subscribes at the first call. The library renews the subscription with every new
+// link.
 func (r *replies) await(nc *nats.Conn) (token string, reply <-chan *nats.Msg, err error) {
 	token = rand.Text()
 	ch := make(chan *nats.Msg, 1)
@@ -95,7 +97,7 @@ func (r *replies) await(nc *nats.Conn) (token string, reply <-chan *nats.Msg, er
 	return token, ch, nil
 }
 
-// take hands a reply over. It never blocks: only the first counts.
+// take delivers a reply. It never blocks: only the first reply counts.
 func (r *replies) take(msg *nats.Msg) {
 	token := strings.TrimPrefix(msg.Subject, r.prefix)
 	r.mu.Lock()

@@ -26,21 +26,21 @@ type service struct {
 	alone bool
 }
 
-// Serve has fn answer the requests on subject, which may hold wildcards, at most workers of them at a time. Of those who
-// serve it with the same queue name each request reaches one; with an empty queue name it reaches all. What can't be
-// handled yet waits in memory up to 65,536 messages or 64 MiB; beyond that requests are dropped and the log tells.
+// Serve answers the requests on subject with fn, on at most workers goroutines. The subject may hold wildcards. Of
+// the subscribers with the same queue name, one gets each request; with an empty queue name, all get it. Up to 65,536
+// messages or 64 MiB wait in memory; Serve drops and logs further requests.
 //
-// Serve may be called while there is no link and outlives lost ones. While there is one it returns once the broker has
-// taken note, and with ErrForbidden if the identity may not listen there.
+// Serve may be called without a link, and survives lost links. With a link, it returns once the broker has confirmed
+// the subscription, and with ErrForbidden if the identity may not subscribe.
 //
-// stop takes no new requests, lets those that have arrived be answered for up to 3 s, then ends the context of handlers,
-// and returns when the last has returned. It may be called more than once; fn must not call it.
+// stop accepts no new requests and answers received requests for up to 3 s. Then it ends the context of the handlers,
+// and returns when the last handler has returned. It may be called more than once; fn must not call it.
 func (c *Conn) Serve(subject, queue string, workers int, fn Handler) (stop func(), err error) {
 	return c.serve(subject, queue, &service{answer: fn, slots: make(chan struct{}, max(workers, 1))})
 }
 
-// ServeEach is Serve for who has one request under way at a time on each of the subjects: what comes meanwhile on the same one is dropped
-// before it is read, without taking the place of others. So is what finds more than 24 MiB that wait, 40 MiB if it is of 16 KiB or less.
+// ServeEach is Serve with at most one request in progress on each subject. It drops further requests on the subject
+// before it reads them. It also drops a request if more than 24 MiB wait, or 40 MiB for a request of at most 16 KiB.
 func (c *Conn) ServeEach(subject, queue string, workers int, fn Handler) (stop func(), err error) {
 	return c.serve(subject, queue, &service{answer: fn, slots: make(chan struct{}, max(workers, 1)), alone: true})
 }
@@ -54,8 +54,8 @@ func (c *Conn) serve(subject, queue string, s *service) (stop func(), err error)
 		return s.stop, nil
 	}
 	if err := c.nc.FlushTimeout(flushTimeout); err != nil {
-		// The library subscribes again with every new link, so a slow or lost one changes nothing.
-		c.log.Debug("subscription was not confirmed", "subject", subject, "error", err)
+		// The library renews the subscription with every new link, so a slow or lost confirmation changes nothing.
+		c.log.Debug("broker did not confirm subscription", "subject", subject, "error", err)
 	}
 	if err := c.denied(subject); err != nil {
 		s.stop()
@@ -85,7 +85,7 @@ func (c *Conn) subscribe(subject, queue string, s *service) error {
 	err = sub.SetPendingLimits(pendingLimit, pendingBytes)
 	sub.SetClosedHandler(func(string) { close(s.drained) })
 	if err != nil || !sub.IsValid() {
-		// The library gave the connection up meanwhile; the handler may have been set too late to be called.
+		// The library closed the connection meanwhile; the handler may have been set too late to be called.
 		cancel()
 		c.forget(s)
 		return ErrNotConnected
@@ -93,13 +93,13 @@ func (c *Conn) subscribe(subject, queue string, s *service) error {
 	return nil
 }
 
-// forget ends what a service has to do with the connection; the caller holds the lock.
+// forget detaches a service from the connection; the caller holds the lock.
 func (c *Conn) forget(s *service) {
 	delete(c.services, s)
 	c.intake.change(c.services)
 }
 
-// dispatch is called for one message after the other. It blocks while all workers are busy.
+// dispatch is called for one message after another. It blocks while all workers are busy.
 func (s *service) dispatch(ctx context.Context, m *nats.Msg) {
 	if s.alone {
 		defer s.conn.intake.taken(m.Subject)
@@ -119,18 +119,18 @@ func (s *service) dispatch(ctx context.Context, m *nats.Msg) {
 	})
 }
 
-// reply answers only where replies are awaited: whoever asks may choose the reply subject, and must not use our rights
-// to reach a subject of somebody else.
+// reply sends a reply only to an inbox: the caller chooses the reply subject, and must not use the server's rights to
+// reach another client's subject.
 func (s *service) reply(m *nats.Msg, data []byte) {
 	if data == nil || m.Reply == "" {
 		return
 	}
 	if !strings.HasPrefix(m.Reply, inboxRoot+".") || s.conn.mayReply != nil && !s.conn.mayReply(m.Subject, m.Reply) {
-		s.conn.log.Warn("reply to a subject that is no inbox of who has asked was refused", "subject", m.Subject, "reply", m.Reply)
+		s.conn.log.Warn("rejected a reply subject that is not an inbox of the caller", "subject", m.Subject, "reply", m.Reply)
 		return
 	}
 	if err := m.Respond(data); err != nil {
-		s.conn.log.Warn("reply was not sent", "subject", m.Subject, "bytes", len(data), "error", err)
+		s.conn.log.Warn("cannot send reply", "subject", m.Subject, "bytes", len(data), "error", err)
 	}
 }
 
@@ -139,7 +139,7 @@ func (s *service) end(ctx context.Context) {
 	grace := time.AfterFunc(drainLimit, s.cancel)
 	defer grace.Stop()
 	s.drain(ctx)
-	// It fails only where the subscription has ended already.
+	// It fails only if the subscription has ended already.
 	_ = s.sub.Unsubscribe()
 	<-s.drained
 	s.running.Wait()
@@ -148,7 +148,7 @@ func (s *service) end(ctx context.Context) {
 	s.conn.forget(s)
 }
 
-// drain lets what has arrived be handled, unless the link is lost or ctx ends.
+// drain waits until the received requests are answered, unless the link is lost or ctx ends.
 func (s *service) drain(ctx context.Context) {
 	l := s.conn.link.Load()
 	if l == nil || s.sub.Drain() != nil {

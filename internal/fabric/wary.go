@@ -11,15 +11,16 @@ import (
 )
 
 const (
-	// longestLine is the longest line of a broker: one that tells of itself, which may name all brokers of a cluster.
+	// longestLine is the longest line of a broker: its own description, which may name all brokers of a cluster.
 	longestLine = 64 << 10
-	// longestComplaint is the longest line that tells of an error.
+	// longestComplaint is the longest line with an error.
 	longestComplaint = 1 << 10
-	// mostComplaints is how many of these there may be over one connection: each is a line of a log.
+	// mostComplaints is the largest number of errors over one connection: each is a line in the log.
 	mostComplaints = 32
 )
 
-// survived reports whether the library goes on after an error of a broker, or comes again. After any other one it gives up for good.
+// survived reports whether the library continues or reconnects after an error of a broker. After any other error it
+// gives up for good.
 func survived(said string) bool {
 	switch said {
 	case "stale connection", "maximum connections exceeded", "maximum account active connections exceeded", "unknown protocol operation":
@@ -36,21 +37,24 @@ func survived(said string) bool {
 	return false
 }
 
-// longestHeader is the longest header of a message that is read. Nobody here sends any but brokers, who say by a short one that nobody listens.
+// longestHeader is the longest accepted header of a message. Only brokers send headers, and only the short header for
+// a subject without subscribers.
 const longestHeader = 1 << 10
 
-// wary is a connection to a broker that may be somebody else's by now. The library believes what a broker says of lengths, and a wrong one
-// ends the process; and it reads headers, which anybody may send, before it looks whether somebody wants them. So what it reads is looked at
-// first. What no broker of ours says ends the connection, and another one is made; what has long headers is left out.
+// wary is a connection to a broker that may be hostile. The library trusts the lengths that a broker sends, and a
+// wrong length ends the process. It also reads headers, which anybody may send, before it checks whether a subscriber
+// wants the message. So wary checks the bytes first. It closes the connection on input that no drover broker sends,
+// and drops messages with long headers.
 type wary struct {
 	net.Conn
 	in *bufio.Reader
-	// line is the beginning of a line whose end has not come yet, out what is left of one that has.
+	// line is the beginning of an incomplete line; out is the unread rest of a complete line.
 	line, out []byte
-	// payload is how many bytes of a message are to come, with its end; unread says that nobody gets them.
+	// payload is the number of missing bytes of a message, with its end; unread tells to drop them.
 	payload int
 	unread  bool
-	// intake says which messages are wanted; nil wants all. lost is to be called if the one that is read does not come whole.
+	// intake tells which messages to accept; nil accepts all. lost must be called if the present message does not
+	// arrive completely.
 	intake *intake
 	lost   func()
 	found  int // complaints
@@ -76,10 +80,10 @@ func newWary(conn net.Conn, in *intake) *wary {
 	return &wary{Conn: conn, in: bufio.NewReaderSize(conn, readAhead), intake: in}
 }
 
-// readAhead is how much is read at a time, in bytes: as much as the library does.
+// readAhead is the number of bytes in one read, the same as in the library.
 const readAhead = 32 << 10
 
-// Read reads what is in order: lines once they are whole, and messages. It waits for no more than there is.
+// Read returns checked bytes: complete lines, and messages. It waits for no more bytes than are needed.
 func (w *wary) Read(p []byte) (n int, err error) {
 	for n < len(p) && w.bad == nil && (n == 0 || w.ready()) {
 		var more int
@@ -99,13 +103,13 @@ func (w *wary) Read(p []byte) (n int, err error) {
 	return 0, err
 }
 
-// ready reports whether next has something without waiting.
+// ready reports whether next has bytes without waiting.
 func (w *wary) ready() bool {
 	there, _ := w.in.Peek(w.in.Buffered()) // of what there is
 	return len(w.out) > 0 || w.payload > 0 && len(there) > 0 || w.payload == 0 && bytes.IndexByte(there, '\n') >= 0
 }
 
-// next reads a part of a line or of a message, or nothing where that is left out.
+// next reads a part of a line or of a message; nothing if it is dropped.
 func (w *wary) next(p []byte) (n int, err error) {
 	if len(w.out) > 0 {
 		n = copy(p, w.out)
@@ -149,20 +153,20 @@ func (w *wary) readLine() error {
 	return nil
 }
 
-// ending ends lines and messages.
+// ending is the end of lines and messages.
 const ending = "\r\n"
 
-// end looks at the next bytes of a message: the last two have to be its end.
+// end checks the next bytes of a message: its last two must be its end.
 func (w *wary) end(data []byte) error {
 	for i := max(0, w.payload-len(ending)); i < len(data); i++ {
 		if left := w.payload - i; data[i] != ending[len(ending)-left] {
-			return errors.New("broker sends a message that does not end where it should")
+			return errors.New("broker sends a message without its end of line")
 		}
 	}
 	return nil
 }
 
-// read takes in a line. Lines have one form only, so that the library reads the same lengths out of them.
+// read accepts a line. Lines have one form only, so that the library reads the same lengths.
 func (w *wary) read(line string) error {
 	line, ended := strings.CutSuffix(line, ending)
 	verb, rest, _ := strings.Cut(line, " ")
@@ -175,10 +179,10 @@ func (w *wary) read(line string) error {
 	case verb == "-ERR":
 		return w.complaint(rest)
 	}
-	return fmt.Errorf("broker sends what none says: %.100q", line)
+	return fmt.Errorf("broker sends an unknown command: %.100q", line)
 }
 
-// message notes how long the message after a line is.
+// message notes the length of the message after a line.
 func (w *wary) message(verb, rest string) error {
 	fields := strings.Fields(rest)
 	least := len([]string{"subject", "subscription", "size"})
@@ -208,7 +212,7 @@ func (w *wary) message(verb, rest string) error {
 	return nil
 }
 
-// miss tells of a message that does not come whole.
+// miss notes a message that does not arrive completely.
 func (w *wary) miss(err error) {
 	if timeout, is := errors.AsType[net.Error](err); is && timeout.Timeout() || w.payload == 0 || w.lost == nil {
 		return
@@ -217,15 +221,15 @@ func (w *wary) miss(err error) {
 	w.lost = nil
 }
 
-// complaint looks at an error.
+// complaint checks an error line.
 func (w *wary) complaint(text string) error {
 	if len(text) > longestComplaint {
-		return fmt.Errorf("broker tells of an error in %d bytes, expected at most %d", len(text), longestComplaint)
+		return fmt.Errorf("broker sends an error of %d bytes, expected at most %d", len(text), longestComplaint)
 	}
 	if w.found++; w.found > mostComplaints {
-		return fmt.Errorf("broker tells of more than %d errors", mostComplaints)
+		return fmt.Errorf("broker sends more than %d errors", mostComplaints)
 	}
-	// As the library takes it.
+	// The same as in the library.
 	if said := strings.TrimLeft(strings.TrimRight(strings.TrimSpace(text), "'"), "'"); survived(strings.ToLower(said)) {
 		return nil
 	}

@@ -1,6 +1,6 @@
-// Package group runs the long-lived parts of a program as one: it starts them in order, stops them in reverse order and
-// names the one that failed. It owns their goroutines; it knows nothing of what they do, restarts nothing and sets no
-// deadline on a stop.
+// Package group runs the long-lived parts of a program as one: it starts them in order, stops them in reverse order
+// and names the part that failed. It owns their goroutines. It knows nothing of their work, restarts nothing and sets
+// no deadline on a stop.
 package group
 
 import (

@@ -1,6 +1,7 @@
 // Package gse holds the JSON shapes of the BlueKing GSE and JOB process APIs and translates them to and from package
-// process: request bodies in, result keys, codes, content documents and status rows out. It is the only place that knows
-// op_type numbers and error codes. It does no I/O: HTTP, credentials and envelopes belong to httpapi.
+// process: it reads request bodies, and writes result keys, codes, content documents and status rows. It is the only
+// package that knows op_type numbers and error codes. It does no I/O: HTTP, credentials and envelopes belong to
+// httpapi.
 package gse
 
 import "drover/internal/process"

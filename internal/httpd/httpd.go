@@ -1,5 +1,5 @@
-// Package httpd answers HTTP on a listener for as long as a context lasts. It owns how a server ends; what is answered, and the limits of a
-// call, belong to whoever made the server.
+// Package httpd answers HTTP on a listener until a context ends. It owns the shutdown of a server. The caller owns
+// the handlers and the limits of a call.
 package httpd
 
 import (

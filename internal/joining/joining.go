@@ -1,6 +1,6 @@
-// Package joining carries the one question that is asked before there is an identity: an agent's or a proxy's request to join. It owns whom
-// such a question may reach, and what a refusal means to the person who is there. What is asked and what is done with the answer is the
-// affair of those who join.
+// Package joining carries the only request that a program sends before it has an identity: the request of an agent or
+// a proxy to join. It owns which servers such a request may reach, and how a refusal reads to an operator. The
+// callers own the request's contents and the use of the answer.
 package joining
 
 import (
@@ -72,7 +72,7 @@ func ServerURL(text string, insecure bool) (*url.URL, error) {
 	}
 	ip, err := netip.ParseAddr(u.Hostname())
 	if loopback := err == nil && ip.IsLoopback() || u.Hostname() == "localhost"; u.Scheme == "http" && !loopback && !insecure {
-		return nil, fmt.Errorf("--server %q is without TLS: anybody on the way could take the token and command this host; use https, or --insecure-http on a network that you trust", text)
+		return nil, fmt.Errorf("--server %q has no TLS: anybody on the network could steal the token and control this host; use https, or --insecure-http on a network that you trust", text)
 	}
 	return u, nil
 }
@@ -90,7 +90,7 @@ func AddressTowards(ctx context.Context, server *url.URL) (string, error) {
 	defer conn.Close() //nolint:errcheck // nothing was sent
 	address, ok := conn.LocalAddr().(*net.UDPAddr)
 	if !ok {
-		return "", errors.New("cannot tell this host's address: give it with --ip")
+		return "", errors.New("cannot find this host's address: give it with --ip")
 	}
 	return address.AddrPort().Addr().Unmap().WithZone("").String(), nil
 }
@@ -103,7 +103,7 @@ func Ask(ctx context.Context, server *url.URL, fingerprint string, body []byte) 
 	defer cancel()
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: pki.Pinned(fingerprint), DisableKeepAlives: true}
 	client := http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return errors.New("it answered with a redirect: expected the address of a drover server")
+		return errors.New("the server answered with a redirect: expected the address of a drover server")
 	}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(server.String(), "/")+wire.JoinPath, bytes.NewReader(body))
 	if err != nil {
@@ -137,9 +137,9 @@ func unreached(server *url.URL, err error) error {
 		return &DeniedError{Text: fmt.Sprintf("cannot verify the server at %s: %v", server.Host, clock)}
 	}
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok || strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
-		err = errors.New("it speaks no TLS there: is it the address of the API (--http of the server)?")
+		err = errors.New("no TLS at this address: is it the address of the API (--http of the server)?")
 	} else if server.Scheme == "http" && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
-		err = fmt.Errorf("%w (if it speaks TLS there, use https)", err)
+		err = fmt.Errorf("%w (if the server has TLS, use https)", err)
 	}
 	return &UnreachableError{Server: server.Host, Err: err}
 }
@@ -154,7 +154,7 @@ func denied(server *url.URL, resp *http.Response, data []byte) error {
 	case json.Unmarshal(data, &problem) == nil && problem.Detail != "":
 		return &DeniedError{Status: resp.StatusCode, Text: shown(problem.Detail)}
 	case server.Scheme == "http" && bytes.Contains(data, []byte("HTTP request to an HTTPS server")):
-		return &UnreachableError{Server: server.Host, Err: errors.New("it speaks TLS there: use https")}
+		return &UnreachableError{Server: server.Host, Err: errors.New("the server has TLS: use https")}
 	default:
 		return &DeniedError{Status: resp.StatusCode, Text: fmt.Sprintf("%s answered %s: is it a drover server?", server.Host, shown(resp.Status))}
 	}
@@ -186,10 +186,10 @@ func proven(resp *http.Response, fingerprint string, request, answer []byte) err
 	}
 	var proof pki.Proof
 	if json.Unmarshal([]byte(resp.Header.Get(wire.ProofHeader)), &proof) != nil {
-		return errors.New("cannot believe the answer: it came through a proxy, and the server has not signed it")
+		return errors.New("cannot trust the answer: it came through a proxy, and no server signed it")
 	}
 	if err := proof.Verify(fingerprint, wire.Proven(request, answer), time.Now()); err != nil {
-		return fmt.Errorf("cannot believe the answer that came through a proxy: %w", err)
+		return fmt.Errorf("cannot trust the answer that came through a proxy: %w", err)
 	}
 	return nil
 }

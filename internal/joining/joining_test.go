@@ -42,12 +42,12 @@ func TestAnAnswerThroughAProxy(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ proof, words string }{
 		"signed":                {header("question", "answer"), ""},
-		"not signed":            {"", "the server has not signed it"},
-		"no signature":          {"{}", "cannot believe the answer"},
+		"not signed":            {"", "no server signed it"},
+		"no signature":          {"{}", "cannot trust the answer"},
 		"of another question":   {header("another", "answer"), "signature does not match"},
 		"another answer":        {header("question", "x"), "signature does not match"},
-		"signed by a stranger":  {string(forged), "cannot believe the answer"},
-		"nothing that was read": {"x", "the server has not signed it"},
+		"signed by a stranger":  {string(forged), "cannot trust the answer"},
+		"nothing that was read": {"x", "no server signed it"},
 	} {
 		server := serve(t, proxyTLS(t, k), func(w http.ResponseWriter) {
 			if c.proof != "" {
@@ -84,7 +84,7 @@ func TestABrokerIsNoServer(t *testing.T) {
 	})
 	answer, err := joining.Ask(t.Context(), server, k.Fingerprint(), []byte("question"))
 	denied, ok := errors.AsType[*joining.DeniedError](err)
-	if !ok || !denied.Forbidden() || !strings.Contains(denied.Text, "that of a broker") {
+	if !ok || !denied.Forbidden() || !strings.Contains(denied.Text, "belongs to a broker") {
 		t.Errorf("got %q, %v, want a denial about a broker", answer, err)
 	}
 }

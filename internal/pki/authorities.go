@@ -86,10 +86,10 @@ func openAuthorities(dir string, now time.Time) (*authorities, error) {
 		if _, err := os.Lstat(keyPath); err == nil {
 			return nil, fmt.Errorf("%s is not the certificate of the key in %s", certPath, keyPath)
 		}
-		return nil, fmt.Errorf("%s is there and %s is not: restore the key from a backup, or remove the certificate and have every agent join again", certPath, keyPath)
+		return nil, fmt.Errorf("%s exists, but %s is missing: restore the key from a backup, or remove the certificate and join every agent again", certPath, keyPath)
 	}
 	if now.After(cert.NotAfter) {
-		return nil, fmt.Errorf("%s has ended on %s: remove it, and another is made for the same key, which agents go on trusting", certPath, day(cert.NotAfter))
+		return nil, fmt.Errorf("%s expired on %s: remove it; the server then makes a certificate for the same key, which agents trust already", certPath, day(cert.NotAfter))
 	}
 	return &authorities{present: present, trusted: []*x509.Certificate{cert}, behind: [][]byte{cert.Raw}}, nil
 }
@@ -148,7 +148,7 @@ func nameOf(fingerprint string) string { return "ca-" + fingerprint[:16] }
 // certificates were given.
 func (k *Keeper) NewAuthority() (Authority, error) {
 	if !k.own {
-		return Authority{}, errors.New("cannot make an authority: the certificates are somebody else's")
+		return Authority{}, errors.New("cannot make an authority: the certificates come from another authority")
 	}
 	temporary := filepath.Join(k.dir, "ca-new.key")
 	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an attempt that was cut short
@@ -179,7 +179,7 @@ func (k *Keeper) NewAuthority() (Authority, error) {
 func (k *Keeper) Use(r Roles) error {
 	before := k.authorities.Load()
 	if before == nil {
-		return errors.New("cannot use an authority: the certificates are somebody else's")
+		return errors.New("cannot use an authority: the certificates come from another authority")
 	}
 	held, err := readAuthorities(k.dir)
 	if err != nil {

@@ -46,7 +46,7 @@ func readKey(path string) (*ecdsa.PrivateKey, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("%s is no file that only its owner may read: make sure that nobody has read it, then set mode 0600", path)
+		return nil, fmt.Errorf("%s is not a regular file with mode 0600: make sure that nobody has read it, then set mode 0600", path)
 	}
 	block, err := readPEM(path, pemKey)
 	if err != nil {
@@ -58,7 +58,7 @@ func readKey(path string) (*ecdsa.PrivateKey, error) {
 	}
 	key, ok := parsed.(*ecdsa.PrivateKey)
 	if !ok {
-		return nil, fmt.Errorf("%s holds a key of another kind than ECDSA", path)
+		return nil, fmt.Errorf("%s: expected an ECDSA key", path)
 	}
 	return key, nil
 }

@@ -67,7 +67,7 @@ func TestGivenCertificates(t *testing.T) {
 		if second == first {
 			t.Errorf("a new certificate was not taken up:\n%s", out.String())
 		}
-		if replace(pkitest.Open(t, pki.Config{Dir: filepath.Join(dir, "strange")})) != second || !strings.Contains(out.String(), "was not taken up") {
+		if replace(pkitest.Open(t, pki.Config{Dir: filepath.Join(dir, "strange")})) != second || !strings.Contains(out.String(), "rejected new certificate") {
 			t.Errorf("one of another authority was taken up:\n%s", out.String())
 		}
 		if err := os.WriteFile(keyFile, []byte("broken"), 0o600); err != nil {
@@ -75,7 +75,7 @@ func TestGivenCertificates(t *testing.T) {
 		}
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
-		if shown(t, config) != second || !strings.Contains(out.String(), "could not be renewed") {
+		if shown(t, config) != second || !strings.Contains(out.String(), "cannot renew certificate") {
 			t.Errorf("a broken pair:\n%s", out.String())
 		}
 		time.Sleep(65 * 24 * time.Hour)
@@ -91,7 +91,7 @@ func TestGivenCertificates(t *testing.T) {
 	later := func() time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).AddDate(0, 5, 0) }
 	issuer := pkitest.Open(t, pki.Config{Dir: authority, Now: func() time.Time { return later().AddDate(0, -4, 0) }})
 	pkitest.WritePair(t, issuer, certFile, keyFile)
-	if _, err := pki.Open(pki.Config{CertFile: certFile, KeyFile: keyFile, Now: later, Log: slog.New(slog.DiscardHandler)}); err == nil || !strings.Contains(err.Error(), "has ended") {
+	if _, err := pki.Open(pki.Config{CertFile: certFile, KeyFile: keyFile, Now: later, Log: slog.New(slog.DiscardHandler)}); err == nil || !strings.Contains(err.Error(), "expired on") {
 		t.Errorf("one that has ended: %v", err)
 	}
 }

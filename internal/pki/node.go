@@ -22,7 +22,7 @@ const nodeLife = 365 * 24 * time.Hour
 func (k *Keeper) IssueNode(names []string) (cert, key []byte, err error) {
 	set := k.authorities.Load()
 	if set == nil {
-		return nil, nil, errors.New("cannot certify a broker: the certificates are somebody else's")
+		return nil, nil, errors.New("cannot certify a broker: the certificates come from another authority")
 	}
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -41,7 +41,7 @@ type peer struct {
 func (p *peer) certificate() (*tls.Certificate, error) {
 	set := p.k.authorities.Load()
 	if set == nil {
-		return nil, errors.New("cannot certify a broker: the certificates are somebody else's")
+		return nil, errors.New("cannot certify a broker: the certificates come from another authority")
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +76,7 @@ func (k *Keeper) verifyPeer(chain []*x509.Certificate, now time.Time) error {
 		Roots: roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
 	if err != nil {
-		return fmt.Errorf("the peer's certificate is not that of a broker of this fleet: %w", err)
+		return fmt.Errorf("the peer's certificate does not belong to a broker of this fleet: %w", err)
 	}
 	return nil
 }

@@ -25,9 +25,9 @@ type PinError struct {
 // Error returns the text.
 func (e *PinError) Error() string {
 	if e.Broker {
-		return "the certificate that is shown is that of a broker, not of a server: it is the address of a broker, or somebody is between"
+		return "the certificate belongs to a broker, not to a server: the address is the address of a broker, or somebody intercepts the connection"
 	}
-	return fmt.Sprintf("the server shows a certificate with the fingerprint %s, expected %s: it is another server, or somebody is between", e.Got, e.Want)
+	return fmt.Sprintf("the server shows a certificate with the fingerprint %s, expected %s: it is another server, or somebody intercepts the connection", e.Got, e.Want)
 }
 
 // ClockError says that a certificate does not count at this time of this host, although it is the right one.
@@ -72,7 +72,7 @@ func NewTrust(ca string) (*Trust, error) {
 func (t *Trust) Set(ca string) error {
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM([]byte(ca)) {
-		return errors.New("cannot read the certificate of the server's authority: it is no certificate in PEM")
+		return errors.New("cannot read the certificate of the server's authority: expected a certificate in PEM")
 	}
 	t.roots.Store(roots)
 	return nil
@@ -134,7 +134,7 @@ func verify(chain []*x509.Certificate, roots *x509.CertPool, now time.Time) erro
 		return errors.Join(&ClockError{Now: now, From: invalid.Cert.NotBefore, Until: invalid.Cert.NotAfter}, err)
 	}
 	if err != nil {
-		return fmt.Errorf("the server's certificate is not to be trusted: %w", err)
+		return fmt.Errorf("cannot trust the server's certificate: %w", err)
 	}
 	return nil
 }

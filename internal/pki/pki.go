@@ -1,6 +1,6 @@
-// Package pki makes the certificates of a drover server and says whom its peers trust. It owns the server's own authority (a CA
-// below its data directory), the certificate that it shows, the renewal of it, and the pin that an agent verifies instead of
-// the roots of its system. It knows no protocol that is spoken over TLS, and no key of an agent.
+// Package pki makes the certificates of a drover server and defines whom its peers trust. It owns the server's
+// authority (a CA below its data directory) and the server's certificate with its renewal. It also owns the pin that
+// an agent verifies instead of the roots of its system. It knows no protocol above TLS, and no key of an agent.
 package pki
 
 import (
@@ -89,7 +89,7 @@ func Open(cfg Config) (*Keeper, error) {
 			return nil, fmt.Errorf("cannot read %s: %w", cfg.CertFile, err)
 		}
 		if now.After(cert.Leaf.NotAfter) {
-			return nil, fmt.Errorf("cannot use %s: it has ended on %s", cfg.CertFile, day(cert.Leaf.NotAfter))
+			return nil, fmt.Errorf("cannot use %s: it expired on %s", cfg.CertFile, day(cert.Leaf.NotAfter))
 		}
 	}
 	k.shown.Store(cert)
@@ -202,11 +202,11 @@ func (k *Keeper) look(ctx context.Context, now time.Time) {
 	present := k.shown.Load()
 	switch next, err := k.renew(present, now); {
 	case err != nil:
-		k.log.ErrorContext(ctx, "certificate could not be renewed", "error", err)
+		k.log.ErrorContext(ctx, "cannot renew certificate", "error", err)
 	case next != present && k.unpinned(next):
-		k.log.ErrorContext(ctx, "certificate was not taken up: it is not issued by what agents were told to trust", "pinned", k.Fingerprint())
+		k.log.ErrorContext(ctx, "rejected new certificate: its issuer is not an authority that agents trust", "pinned", k.Fingerprint())
 	case next != present && k.shown.CompareAndSwap(present, next): // Use may have been quicker
-		k.log.InfoContext(ctx, "certificate was renewed", "ends", next.Leaf.NotAfter)
+		k.log.InfoContext(ctx, "renewed certificate", "ends", next.Leaf.NotAfter)
 	}
 	for _, c := range k.Certificates() {
 		before := warnBefore
@@ -215,7 +215,7 @@ func (k *Keeper) look(ctx context.Context, now time.Time) {
 		}
 		if c.Ends.Sub(now) < before && now.Sub(k.warned[c.Name]) >= warnEvery {
 			k.warned[c.Name] = now
-			k.log.WarnContext(ctx, "certificate ends soon", "certificate", c.Name, "ends", c.Ends)
+			k.log.WarnContext(ctx, "certificate expires soon", "certificate", c.Name, "ends", c.Ends)
 		}
 	}
 }

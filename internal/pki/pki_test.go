@@ -179,7 +179,7 @@ func TestBadAuthorities(t *testing.T) {
 	dir := t.TempDir()
 	pkitest.Open(t, pki.Config{Dir: dir})
 	later := func() time.Time { return time.Now().AddDate(11, 0, 0) }
-	if _, err := pki.Open(pki.Config{Dir: dir, Now: later, Log: slog.New(slog.DiscardHandler)}); err == nil || !strings.Contains(err.Error(), "has ended") {
+	if _, err := pki.Open(pki.Config{Dir: dir, Now: later, Log: slog.New(slog.DiscardHandler)}); err == nil || !strings.Contains(err.Error(), "expired on") {
 		t.Errorf("after eleven years: %v", err)
 	}
 }
@@ -221,7 +221,7 @@ func TestRenewalAndWarnings(t *testing.T) {
 		if got := ends().Sub(first); got < 59*24*time.Hour {
 			t.Errorf("after 61 days the certificate ends only %v later", got)
 		}
-		if strings.Contains(out.String(), "ends soon") {
+		if strings.Contains(out.String(), "expires soon") {
 			t.Errorf("it was warned of what renews itself:\n%s", out.String())
 		}
 		time.Sleep(10*365*24*time.Hour - 61*24*time.Hour - 10*24*time.Hour)

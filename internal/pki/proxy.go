@@ -37,7 +37,7 @@ const (
 func (k *Keeper) CertifyProxy(request []byte, area int, key string) (string, error) {
 	set := k.authorities.Load()
 	if set == nil {
-		return "", errors.New("cannot certify a proxy: the certificates are somebody else's")
+		return "", errors.New("cannot certify a proxy: the certificates come from another authority")
 	}
 	// The key is anybody's until then: it takes hours to verify by a long one of another kind.
 	if len(request) > longestRequest {
@@ -119,7 +119,7 @@ func ProxyArea(leaf *x509.Certificate) (area int, proxy bool) {
 func NoProxies(cfg *tls.Config) *tls.Config {
 	return further(cfg, func(leaf *x509.Certificate) error {
 		if area, proxy := ProxyArea(leaf); proxy {
-			return fmt.Errorf("expected a server, and a proxy of area %d has answered", area)
+			return fmt.Errorf("expected a server, but a proxy of area %d answered", area)
 		}
 		return nil
 	})
@@ -129,7 +129,7 @@ func NoProxies(cfg *tls.Config) *tls.Config {
 func ProxiesOf(area int, cfg *tls.Config) *tls.Config {
 	return further(cfg, func(leaf *x509.Certificate) error {
 		if its, proxy := ProxyArea(leaf); proxy && its != area {
-			return fmt.Errorf("expected a proxy of area %d, and one of area %d has answered", area, its)
+			return fmt.Errorf("expected a proxy of area %d, but a proxy of area %d answered", area, its)
 		}
 		return nil
 	})
@@ -185,7 +185,7 @@ func (p Proof) VerifyBy(t *Trust, data []byte) error {
 			return err
 		}
 		if isBroker(chain[0]) {
-			return errors.New("a broker has signed it, not a server")
+			return errors.New("signed by a broker, not by a server")
 		}
 		return nil
 	})
@@ -210,7 +210,7 @@ func (p Proof) verify(data []byte, believed func(chain []*x509.Certificate) erro
 		return err
 	}
 	if area, proxy := ProxyArea(chain[0]); proxy {
-		return fmt.Errorf("a proxy of area %d has signed it, not a server", area)
+		return fmt.Errorf("signed by a proxy of area %d, not by a server", area)
 	}
 	key, ok := chain[0].PublicKey.(*ecdsa.PublicKey)
 	sum := sha256.Sum256(data)

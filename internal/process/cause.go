@@ -1,11 +1,11 @@
 package process
 
-// Cause is why a process is in the state that it is in. ID is stable and has a page of its own in docs/why.
+// Cause explains the state of a process. ID is stable and has its own page in docs/why.
 type Cause struct {
 	ID CauseID `json:"id,omitempty"`
 	// Text is one sentence for an operator, with the figures and names of this case.
 	Text string `json:"text,omitempty"`
-	// Evidence is what the sentence rests on, most telling first.
+	// Evidence supports the sentence, most significant first.
 	Evidence []string `json:"evidence,omitempty"`
 	// Since is when it began, in Unix milliseconds.
 	Since int64 `json:"since,omitempty"`

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// maxConfig is how many configuration files one process may have.
+// maxConfig is the largest number of configuration files of one process.
 const maxConfig = 256
 
-// configFaults notes what is wrong with the list of configuration files. A file without checksum is none to be compared.
+// configFaults notes the errors in the list of configuration files. A file without a checksum is not compared.
 func (s *Spec) configFaults(f *faults) {
 	if len(s.Config) > maxConfig {
 		f.add("spec.configmap", "names %d files: expected at most %d", len(s.Config), maxConfig)

@@ -1,76 +1,76 @@
 package process
 
-// Event is something that has happened to a process. The agent of its host writes it down first; Stream and Seq together
-// name it for ever, so that it can be told again without being counted twice.
+// Event is a change of a process. The agent of its host records it first. Stream and Seq together identify an event
+// for ever, so a resent event counts once.
 type Event struct {
-	// Stream is one life of one agent's record of events, Seq rises by one within it, beginning with 1.
+	// Stream identifies one event log of an agent. Seq rises by one within it, beginning with 1.
 	Stream string `json:"stream"`
 	Seq    uint64 `json:"seq"`
 	// At is in Unix milliseconds, by the clock of the host.
 	At      int64     `json:"at"`
 	Process ID        `json:"process"`
 	Kind    EventKind `json:"kind"`
-	// From and To are states of docs/states.md; they are the same, or empty, where the state did not change.
+	// From and To are states of docs/states.md. They are equal or empty if the state did not change.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
-	// Cause says why, Actor who or what did it.
+	// Cause explains the event; Actor caused it.
 	Cause Cause `json:"cause,omitzero"`
 	Actor Actor `json:"actor,omitzero"`
-	// PID is the instance that the event is about; 0 where there is none.
+	// PID is the instance of the event; 0 if there is none.
 	PID int `json:"pid,omitempty"`
-	// Exit is how that instance, or a command, ended; RunTime how long it had run, in milliseconds.
+	// Exit tells how that instance, or a command, ended; RunTime is its run time in milliseconds.
 	Exit    *Exit `json:"exit,omitempty"`
 	RunTime int64 `json:"run_time,omitempty"`
-	// Output is the end of what it wrote, as far as it is kept.
+	// Output is the end of its output, as far as drover keeps it.
 	Output string `json:"output,omitempty"`
 	// Attempt counts the relaunches since the budget was last full.
 	Attempt int `json:"attempt,omitempty"`
-	// Breach is set where a limit was exceeded.
+	// Breach is set if a limit was exceeded.
 	Breach *Breach `json:"breach,omitempty"`
-	// ReportID is the alarm id of the spec; 0 where it has none.
+	// ReportID is the alarm id of the spec; 0 if it has none.
 	ReportID int64 `json:"report_id,omitempty"`
 }
 
-// EventKind says what has happened.
+// EventKind is the kind of an event.
 type EventKind string
 
 // The kinds of events.
 const (
-	EventStarted        EventKind = "started"              // an operation brought it up
-	EventFound          EventKind = "found"                // it was seen running, started by somebody else
-	EventRestarted      EventKind = "restarted"            // an operation put another one in its place
-	EventExited         EventKind = "exited"               // it ended by itself
-	EventStopped        EventKind = "stopped"              // an operation ended it in order
-	EventKilled         EventKind = "killed"               // an operation ended it at once
-	EventReplaced       EventKind = "main-pid-changed"     // another process of the same run, or one from outside, has taken its place
-	EventLeftovers      EventKind = "leftovers-ended"      // what its run had left behind was ended
-	EventOOMKilled      EventKind = "oom-killed"           // the kernel has ended a part of its run for want of memory; it lives on
-	EventRelaunched     EventKind = "relaunched"           // it was brought up again after it had ended
-	EventRelaunchFailed EventKind = "relaunch-failed"      // it could not be
-	EventGivenUp        EventKind = "given-up"             // it will not be tried any more
-	EventRetried        EventKind = "retried"              // somebody asked for another try
-	EventHosted         EventKind = "hosted"               // it is kept running from now on
-	EventUnhosted       EventKind = "unhosted"             // it is left alone from now on
-	EventRegistered     EventKind = "registered"           // its spec became known
-	EventUpdated        EventKind = "updated"              // it has another spec
-	EventUnregistered   EventKind = "unregistered"         // it was forgotten
+	EventStarted        EventKind = "started"              // an operation started it
+	EventFound          EventKind = "found"                // it runs, and drover did not start it
+	EventRestarted      EventKind = "restarted"            // an operation replaced the instance
+	EventExited         EventKind = "exited"               // it exited without an operation
+	EventStopped        EventKind = "stopped"              // an operation stopped it
+	EventKilled         EventKind = "killed"               // an operation killed it
+	EventReplaced       EventKind = "main-pid-changed"     // another process, of the same run or from outside, is its main process now
+	EventLeftovers      EventKind = "leftovers-ended"      // drover ended the processes that its run left behind
+	EventOOMKilled      EventKind = "oom-killed"           // the kernel killed a part of its run, because memory ran out; it still runs
+	EventRelaunched     EventKind = "relaunched"           // drover relaunched it after its end
+	EventRelaunchFailed EventKind = "relaunch-failed"      // a relaunch failed
+	EventGivenUp        EventKind = "given-up"             // drover no longer retries
+	EventRetried        EventKind = "retried"              // a caller asked for a retry
+	EventHosted         EventKind = "hosted"               // drover keeps it running from now on
+	EventUnhosted       EventKind = "unhosted"             // drover leaves it alone from now on
+	EventRegistered     EventKind = "registered"           // it was registered
+	EventUpdated        EventKind = "updated"              // its spec changed
+	EventUnregistered   EventKind = "unregistered"         // its record was removed
 	EventReloaded       EventKind = "reloaded"             // an operation reloaded it
-	EventFailed         EventKind = "operation-failed"     // an operation did not do what it was asked for
-	EventBreach         EventKind = "limit-exceeded"       // it used more than its own limit, and is ended for it
-	EventGroupBreach    EventKind = "group-limit-exceeded" // its group used more than the pool, and it is the victim
-	EventTakenDown      EventKind = "taken-down"           // what was ended for a limit or its health is gone
+	EventFailed         EventKind = "operation-failed"     // an operation failed
+	EventBreach         EventKind = "limit-exceeded"       // it exceeded its own limit, and drover ends it
+	EventGroupBreach    EventKind = "group-limit-exceeded" // its group exceeded the pool, and it is the victim
+	EventTakenDown      EventKind = "taken-down"           // it ended after a limit or its health made drover end it
 	EventRunStarted     EventKind = "run-started"          // a periodic run began
-	EventRunEnded       EventKind = "run-ended"            // it ended well
-	EventRunFailed      EventKind = "run-failed"           // it did not
-	EventRunSkipped     EventKind = "run-skipped"          // the run before it had not ended
-	EventRunMissed      EventKind = "run-missed"           // its time passed while the agent or the host was away
-	EventUnhealthy      EventKind = "unhealthy"            // its health command has failed too often running
-	EventHealthy        EventKind = "healthy"              // it does not fail any more
-	EventDrifted        EventKind = "config-drifted"       // a configuration file is not the one that the spec names
-	EventRestored       EventKind = "config-restored"      // it is again
+	EventRunEnded       EventKind = "run-ended"            // the run succeeded
+	EventRunFailed      EventKind = "run-failed"           // the run failed
+	EventRunSkipped     EventKind = "run-skipped"          // the previous run still ran
+	EventRunMissed      EventKind = "run-missed"           // it was due while the agent or the host was down
+	EventUnhealthy      EventKind = "unhealthy"            // its health command failed too often in a row
+	EventHealthy        EventKind = "healthy"              // its health command succeeds again
+	EventDrifted        EventKind = "config-drifted"       // a configuration file differs from the checksum in the spec
+	EventRestored       EventKind = "config-restored"      // the file matches the checksum again
 	EventFlapping       EventKind = "flapping"             // it was relaunched too often lately
-	EventSteady         EventKind = "steady"               // that is over
-	EventsLost          EventKind = "events-lost"          // the agent's disk was full; Attempt says how many
+	EventSteady         EventKind = "steady"               // it no longer flaps
+	EventsLost          EventKind = "events-lost"          // the agent's disk was full; Attempt is their number
 )
 
 // EventKinds lists them.
@@ -83,10 +83,10 @@ func EventKinds() []EventKind {
 	}
 }
 
-// Actor is who or what caused an event.
+// Actor is the cause of an event.
 type Actor struct {
 	Kind ActorKind `json:"kind,omitempty"`
-	// App and User are the caller's, Operation the item of his task.
+	// App and User belong to the caller; Operation is the item of the caller's task.
 	App       string `json:"app,omitempty"`
 	User      string `json:"user,omitempty"`
 	Operation string `json:"operation,omitempty"`
@@ -97,28 +97,29 @@ type ActorKind string
 
 // The kinds of actors.
 const (
-	ActorCaller  ActorKind = "caller"  // somebody, by an operation
-	ActorPolicy  ActorKind = "policy"  // drover, because the spec says so
+	ActorCaller  ActorKind = "caller"  // a caller, by an operation
+	ActorPolicy  ActorKind = "policy"  // drover, by the policy in the spec
 	ActorKernel  ActorKind = "kernel"  // the out-of-memory killer, a fault of the program
-	ActorSelf    ActorKind = "self"    // the process ended by itself
-	ActorOutside ActorKind = "outside" // somebody on the host, not through drover
+	ActorSelf    ActorKind = "self"    // the process itself
+	ActorOutside ActorKind = "outside" // a person or program on the host, not through drover
 )
 
-// Exit is how a process or a command ended.
+// Exit tells how a process or a command ended.
 type Exit struct {
-	// Known is whether the kernel could be asked: not after the end of a process that is no child.
+	// Known tells whether the kernel gave the exit status: it does not for a process that is not a child.
 	Known bool `json:"known"`
-	// Code is the exit status; Signal is set instead where a signal ended it, Core where it dumped core.
+	// Code is the exit status. If a signal ended the process, Signal is set instead; Core tells whether it dumped
+	// core.
 	Code   int  `json:"code"`
 	Signal int  `json:"signal,omitempty"`
 	Core   bool `json:"core,omitempty"`
-	// OOM says that the kernel's out-of-memory killer did it.
+	// OOM tells that the kernel's out-of-memory killer ended the process.
 	OOM bool `json:"oom,omitempty"`
 	// At is in Unix milliseconds.
 	At int64 `json:"at,omitempty"`
 }
 
-// Cause names how it ended. Without an Exit (nil) nobody saw it.
+// Cause names the kind of the end. Exit is nil if the agent did not see the end.
 func (e *Exit) Cause() CauseID {
 	switch {
 	case e == nil:
@@ -143,12 +144,12 @@ type Breach struct {
 	Resource string    `json:"resource"`
 	Limit    float64   `json:"limit"`
 	Samples  []float64 `json:"samples"`
-	// Group is the id of the process group whose pool it was; Scores are all the candidates, highest first.
+	// Group is the id of the process group whose pool was exceeded; Scores are all candidates, highest first.
 	Group  string  `json:"group,omitempty"`
 	Scores []Score `json:"scores,omitempty"`
 }
 
-// Score is how one process of a group stood when a victim was chosen.
+// Score is the rank of one process of a group when a victim was chosen.
 type Score struct {
 	Process ID      `json:"process"`
 	Usage   float64 `json:"usage"`

@@ -26,8 +26,8 @@ const (
 	maxHardTasks  = 4 << 20    // what the kernel has of pids
 )
 
-// PolicyFaults returns which numbers of a spec are out of range as they were sent: what Defaulted would make a default of in silence, and
-// what nobody can mean.
+// PolicyFaults returns the numbers of a spec that are out of range as the caller sent them: numbers that Defaulted
+// would silently replace, and numbers that make no sense.
 func (s *Spec) PolicyFaults() []FieldFault {
 	const policy, limits = "spec.policy.", "spec.limits."
 	var f faults
@@ -68,7 +68,7 @@ func (s *Spec) PolicyFaults() []FieldFault {
 	return f
 }
 
-// TimetableFaults returns what is wrong with the timetable of a periodic process, whatever the kind says.
+// TimetableFaults returns the errors in the timetable of a periodic process, for every kind.
 func (s *Spec) TimetableFaults() []FieldFault {
 	const rule, cycle, at = "spec.monitor_policy.crontab_rule", "spec.monitor_policy.cycle_time", "spec.schedule."
 	var f faults
@@ -113,7 +113,7 @@ func (s *Spec) TimetableFaults() []FieldFault {
 	return f
 }
 
-// shortest is the least time between two of the next runs of a rule, as it would be on a usual day; 0 where there are none.
+// shortest is the least time between two of the next runs of a rule on a usual day; 0 if the rule has no runs.
 func shortest(r crontab.Rule) (gap time.Duration) {
 	const looks = 200
 	last, ok := r.Next(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -173,7 +173,7 @@ func (r *Readiness) faults(f *faults) {
 		if len(r.Log) > MaxPath {
 			f.add(at+"log", "is %d bytes long: expected at most %d", len(r.Log), MaxPath)
 		} else if _, err := syntax.Parse(r.Log, syntax.Perl); err != nil {
-			f.add(at+"log", "is no regular expression (RE2): %v", err)
+			f.add(at+"log", "is not a regular expression (RE2): %v", err)
 		}
 	}
 }

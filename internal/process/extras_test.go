@@ -47,7 +47,7 @@ func TestValidateExtras(t *testing.T) {
 			},
 			"spec.ready has 4 ways to be ready: expected one of tcp, http, exec and log; " +
 				`spec.ready.tcp is "localhost": expected host:port; spec.ready.http is "/ready": expected an absolute http or https URL; ` +
-				"spec.ready.exec holds a NUL byte; spec.ready.log is no regular expression (RE2): error parsing regexp: missing closing ): `(`",
+				"spec.ready.exec holds a NUL byte; spec.ready.log is not a regular expression (RE2): error parsing regexp: missing closing ): `(`",
 		},
 		{"probes", func(s *process.Spec) {
 			s.Probes = process.Probes{HealthInterval: 1, Failures: 1000, Grace: 30 * 24 * 3600}

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// FieldFault is something that is wrong with one field of a spec. Text begins with the field and says what was expected.
+// FieldFault is an error in one field of a spec. Text begins with the field and says what was expected.
 type FieldFault struct{ Field, Text string }
 
-// faults collects all that is wrong with a spec, in the order in which it was looked at.
+// faults collects the errors in a spec, in the order of the checks.
 type faults []FieldFault
 
 // add notes a fault; the format begins after the field.
@@ -16,17 +16,17 @@ func (f *faults) add(field, format string, args ...any) {
 	*f = append(*f, FieldFault{Field: field, Text: field + " " + fmt.Sprintf(format, args...)})
 }
 
-// upTo notes a number that is negative or too large. Zero is always right: it means the default.
+// upTo notes a number that is negative or too large. Zero is always valid: it means the default.
 func (f *faults) upTo(most int, field string, value int) {
 	if value < 0 || value > most {
 		f.add(field, "is %d: expected 1 to %d, or 0 for the default", value, most)
 	}
 }
 
-// mostFaults is how much one failure tells, in bytes: it is the outcome of each target.
+// mostFaults is the largest text of one failure in bytes: every target carries that text.
 const mostFaults = 4 << 10
 
-// JoinFaults makes one failure that tells the faults; nil when there are none.
+// JoinFaults joins the faults into one failure; nil if there are none.
 func JoinFaults(list []FieldFault) error {
 	if len(list) == 0 {
 		return nil

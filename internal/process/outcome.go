@@ -5,25 +5,26 @@ import (
 	"fmt"
 )
 
-// Fault is the kind of a failure. Its zero value means success. Codes on the wire are made from it at the edge only.
+// Fault is the kind of a failure. Its zero value means success. Only the HTTP edge converts it to codes on the wire.
 type Fault string
 
 // The faults.
 const (
 	None              Fault = ""
-	AgentUnavailable  Fault = "agent-unavailable"  // the agent is unknown, away, or took no notice
+	AgentUnavailable  Fault = "agent-unavailable"  // the agent is unknown or away, or did not answer
 	AlreadyRunning    Fault = "already-running"    // a start found the process alive
-	NotRunning        Fault = "not-running"        // a stop or kill found it dead, an unregister found nothing
+	NotRunning        Fault = "not-running"        // a stop or kill found no process, an unregister found no record
 	IllegalOp         Fault = "illegal-op"         // no such operation
-	CheckFailed       Fault = "check-failed"       // the state after the command is not the one wanted
-	AlreadyRegistered Fault = "already-registered" // a register found the entry there
-	Failed            Fault = "failed"             // a command failed, or the request cannot be carried out; the text says why
+	CheckFailed       Fault = "check-failed"       // the state after the command is wrong
+	AlreadyRegistered Fault = "already-registered" // a register found a record
+	Failed            Fault = "failed"             // a command failed, or drover cannot execute the request; the text says why
 )
 
 // Outcome is the one final answer to an operation on one process of one agent.
 type Outcome struct {
 	Fault Fault `json:"fault,omitempty"`
-	// Text is "success", or what went wrong in the words a caller sees; Cause is what kind of trouble that is, where it is known.
+	// Text is "success", or the failure in the words that a caller sees. Cause is the kind of failure, if it is
+	// known.
 	Text  string  `json:"text"`
 	Cause CauseID `json:"cause,omitempty"`
 	// Hosted is the hosting flag after the operation.
@@ -32,8 +33,8 @@ type Outcome struct {
 	Status *Status `json:"status,omitempty"`
 }
 
-// Already returns what the outcome of an operation says in drover's own words where it has found the process as it was to be, so that it is no
-// failure there: a start of one that runs, a stop or kill of one that does not. The callers of GSE and JOB are told a fault.
+// Already returns the text of an outcome in drover's own API if the process already was in the wanted state: a start
+// of a running process, or a stop or kill of a process that does not run. Callers of GSE and JOB get a fault instead.
 func Already(op Op, fault Fault) (text string, found bool) {
 	switch {
 	case op == Start && fault == AlreadyRunning:
@@ -51,7 +52,7 @@ const Success = "success"
 type Error struct {
 	Fault Fault
 	Text  string
-	// Cause is empty where the kind of trouble has no name.
+	// Cause is empty if this kind of failure has no id.
 	Cause CauseID
 	// Output is the part of Text that a command wrote.
 	Output string
@@ -72,14 +73,14 @@ func (e *Error) Because(c CauseID) *Error {
 	return &named
 }
 
-// With returns the error with what of its text a command wrote.
+// With returns the error with the part of its text that a command wrote.
 func (e *Error) With(output string) *Error {
 	told := *e
 	told.Output = output
 	return &told
 }
 
-// CauseOf returns the cause of an error; it is empty where none is known.
+// CauseOf returns the cause of an error; it is empty if the error has none.
 func CauseOf(err error) CauseID {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Cause
@@ -87,57 +88,59 @@ func CauseOf(err error) CauseID {
 	return ""
 }
 
-// Status is what an agent knows of one process at one moment.
+// Status is an agent's knowledge of one process at one moment.
 type Status struct {
-	// Known is whether the agent has a record of the process.
+	// Known tells whether the agent has a record of the process.
 	Known  bool `json:"known"`
 	Hosted bool `json:"hosted"`
-	// Want is what the last successful operation asked for.
+	// Want is the goal of the last successful operation.
 	Want Want `json:"want,omitempty"`
-	// Revision is that of the record, or of its removal: it rises with every change that an operation makes on this host. 0 is not
-	// known.
+	// Revision belongs to the record, or to its removal. It rises with every change that an operation makes on this
+	// host. 0 means unknown.
 	Revision uint64 `json:"revision,omitempty"`
-	// State is one of States; Message says more where there is more to say.
+	// State is one of States; Message adds detail.
 	State   string `json:"state"`
 	Message string `json:"message,omitempty"`
-	// Cause is why it is not as it should be, or why it is down; its zero value where there is nothing to explain.
+	// Cause explains why the process is not as it should be, or why it is down; its zero value means nothing to
+	// explain.
 	Cause Cause `json:"cause,omitzero"`
-	// Further are the other causes, the worst first.
+	// Further are the other causes, worst first.
 	Further []Cause `json:"further,omitempty"`
-	// Flapping says that it was relaunched too often lately; Restarts counts the relaunches since an operation started it, in this boot.
+	// Flapping tells that the process was relaunched too often lately. Restarts counts the relaunches since an
+	// operation started it, in this boot.
 	Flapping bool `json:"flapping,omitempty"`
 	Restarts int  `json:"restarts,omitempty"`
-	// LastExit is how the last instance ended; nil where none was seen to.
+	// LastExit tells how the last instance ended; nil if the agent saw no end.
 	LastExit *Exit `json:"last_exit,omitempty"`
 	// Health and Version are the last answers of the probes.
 	Health  *Answer `json:"health,omitempty"`
 	Version *Answer `json:"version,omitempty"`
-	// Config lists the configuration files that are not what the spec says.
+	// Config lists the configuration files that differ from the spec.
 	Config []Drift `json:"config,omitempty"`
-	// Usage is of the whole tree.
+	// Usage covers the whole process tree.
 	Usage *Usage `json:"usage,omitempty"`
 	// NextRun is when a periodic process is due, in Unix milliseconds; Runs are its last runs, newest first.
 	NextRun int64 `json:"next_run,omitempty"`
 	Runs    []Run `json:"runs,omitempty"`
 	// ProcName is the base name of the executable, from the spec in force.
 	ProcName string `json:"proc_name,omitempty"`
-	// Unix seconds; 0 where it never happened.
+	// Unix seconds; 0 means never.
 	RegisteredAt int64 `json:"registered_at,omitempty"`
 	LastStartAt  int64 `json:"last_start_at,omitempty"`
 	ReportedAt   int64 `json:"reported_at,omitempty"`
-	// Instance is the running process; its PID is -1 when nothing runs.
+	// Instance is the running process; its PID is -1 if nothing runs.
 	Instance Instance `json:"instance"`
 }
 
-// The states that a process is shown in: those of docs/states.md, and two that are shown in the place of one that says less.
+// The states that drover shows: the states of docs/states.md, and two states that replace a less specific one.
 const (
 	StateUnknown   = "unknown"
 	StateStopped   = "stopped"
 	StateScheduled = "scheduled"
 	StateStarting  = "starting"
 	StateRunning   = "running"
-	StateFlapping  = "flapping"  // it was relaunched too often lately, whatever it does right now
-	StateUnhealthy = "unhealthy" // it runs, and its health command says no
+	StateFlapping  = "flapping"  // it was relaunched too often lately, whatever it does now
+	StateUnhealthy = "unhealthy" // it runs, and its health checks fail
 	StateStopping  = "stopping"
 	StateBackoff   = "backoff"
 	StateGivenUp   = "given-up"
@@ -153,50 +156,50 @@ func States() []string {
 	}
 }
 
-// Answer is what a probe command said last.
+// Answer is the last answer of a probe command.
 type Answer struct {
-	// OK is whether it ended with status 0 in its time, Text what it wrote, or what went wrong.
+	// OK tells whether the command exited with status 0 in time. Text is its output, or the reason of its failure.
 	OK   bool   `json:"ok"`
 	Text string `json:"text,omitempty"`
-	// At is when it ended, in Unix milliseconds.
+	// At is the end of the command, in Unix milliseconds.
 	At int64 `json:"at"`
-	// Failures counts the failures in a row; Bad says that they are as many as make a process unhealthy.
+	// Failures counts the failures in a row; Bad tells that they make the process unhealthy.
 	Failures int  `json:"failures,omitempty"`
 	Bad      bool `json:"bad,omitempty"`
-	// Since is when the first failure in a row was; 0 where the last answer was none.
+	// Since is the time of the first failure in a row; 0 if the last answer was not a failure.
 	Since int64 `json:"since,omitempty"`
 }
 
-// Drift is a configuration file that is not the one that the spec names.
+// Drift is a configuration file that differs from the checksum in the spec.
 type Drift struct {
 	Path string `json:"path"`
 	Want string `json:"want"`
-	// Have is its checksum; empty where it cannot be read, and Problem says why.
+	// Have is its checksum. If drover cannot read the file, Have is empty and Problem gives the reason.
 	Have    string `json:"have,omitempty"`
 	Problem string `json:"problem,omitempty"`
 	Since   int64  `json:"since"` // Unix milliseconds
 }
 
-// Usage is what a process uses with its whole tree, in percent of the whole machine.
+// Usage is the resource use of a process with its whole tree, in percent of the whole machine.
 type Usage struct {
 	CPU float64 `json:"cpu"`
 	Mem float64 `json:"mem"`
-	// Processes is how many there are in the tree; At is in Unix milliseconds.
+	// Processes is the number of processes in the tree; At is in Unix milliseconds.
 	Processes int   `json:"processes"`
 	At        int64 `json:"at"`
 }
 
-// MovedFrom reports whether it differs from what was told so much that it is worth telling: by 1 percent of the processors, or 0.5
-// percent of the memory.
+// MovedFrom reports whether the usage differs enough from the last report to be reported again: by 1 percent of the
+// processors, or 0.5 percent of the memory.
 func (u Usage) MovedFrom(told Usage) bool {
 	const cpu, mem = 1, 0.5
 	return max(u.CPU-told.CPU, told.CPU-u.CPU) >= cpu || max(u.Mem-told.Mem, told.Mem-u.Mem) >= mem
 }
 
-// Want is the state that a process is expected to be in (the "flag" of get_proc_status).
+// Want is the expected state of a process (the "flag" of get_proc_status).
 type Want string
 
-// The expectations: none after an unhost, running after a start, host or restart, stopped after a stop, a kill or a mere
+// The expectations: none after an unhost, running after a start, host or restart, stopped after a stop, a kill or a
 // registration.
 const (
 	WantNothing Want = ""

@@ -1,5 +1,5 @@
-// Package process holds the nouns that the server and the agent share: what a process is called, how it is run, what
-// may be done to it, and what came of it. Of drover it imports the reader of crontab rules only, and it does no I/O.
+// Package process holds the nouns that server and agent share: the name of a process, its spec, the operations on it
+// and their outcomes. Of drover it imports only the parser of crontab rules, and it does no I/O.
 package process
 
 import (
@@ -8,8 +8,8 @@ import (
 	"encoding/json"
 )
 
-// ID names a process within one agent. Both parts are the caller's own words and are never altered, trimmed or used as
-// a path, a subject or a cgroup name: Hash is for that.
+// ID names a process within one agent. Both parts are the caller's own words. drover never alters or trims them, and
+// never uses them as a path, a subject or a cgroup name: Hash is for that.
 type ID struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
@@ -18,7 +18,7 @@ type ID struct {
 // String returns "namespace/name", for people and logs.
 func (id ID) String() string { return id.Namespace + "/" + id.Name }
 
-// Hash returns 32 lower-case hexadecimal digits that stand for the id wherever only safe characters are allowed.
+// Hash returns 32 lower-case hexadecimal digits that represent the id in places that allow only safe characters.
 func (id ID) Hash() string {
 	h := sha256.New()
 	h.Write([]byte(id.Namespace))
@@ -27,7 +27,7 @@ func (id ID) Hash() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// Op is something that can be asked of a process.
+// Op is an operation on a process.
 type Op string
 
 // The operations. The first eight are the callers' (GSE op_type 0, 1, 2, 3, 4, 7, 8, 9); the three after them carry the
@@ -44,16 +44,16 @@ const (
 	Register   Op = "register"
 	Update     Op = "update"
 	Unregister Op = "unregister"
-	// Retry restores the relaunch budget of a hosted process and starts it now if it is down.
+	// Retry restores the relaunch budget of a hosted process. If the process is down, Retry starts it now.
 	Retry Op = "retry"
-	// SetGroups replaces the process groups of a namespace on a host; the process it names has no name.
+	// SetGroups replaces the process groups of a namespace on a host; its process id has no name.
 	SetGroups Op = "set-groups"
 )
 
-// Operating lists what is done to a process that is set up already, but for the query that changes nothing.
+// Operating lists the operations on a registered process, without Query, which changes nothing.
 func Operating() []Op { return []Op{Start, Stop, Restart, Reload, Kill, Host, Unhost, Retry} }
 
-// SettingUp lists what is done to have a process be known, or no longer, and to the limits that processes share.
+// SettingUp lists the operations that register and unregister a process, and that set shared limits.
 func SettingUp() []Op { return []Op{Register, Update, Unregister, SetGroups} }
 
 // Kind says how long a process is meant to run (GSE auto_type).
@@ -66,39 +66,39 @@ const (
 	SingleRun Kind = "single-run"
 )
 
-// Spec is everything that is known of how to run a process. A spec that is sent counts whole: an empty command is
-// empty, not the stored one.
+// Spec describes how to run a process. A sent spec replaces the stored spec completely: an empty command stays empty.
 type Spec struct {
 	Identity Identity `json:"identity"`
 	Commands Commands `json:"commands"`
 	Limits   Limits   `json:"limits,omitzero"`
 	Policy   Policy   `json:"policy"`
-	// Schedule, Hard, Ready and Probes can be given by drover's own API only.
+	// Only drover's own API can set Schedule, Hard, Ready and Probes.
 	Schedule Schedule     `json:"schedule,omitzero"`
 	Hard     HardLimits   `json:"hard_limits,omitzero"`
 	Ready    *Readiness   `json:"ready,omitempty"`
 	Probes   Probes       `json:"probes,omitzero"`
 	ReportID int64        `json:"report_id,omitempty"`
 	Config   []ConfigFile `json:"config,omitempty"`
-	// Labels is the caller's own JSON, kept as it came; empty when there was none.
+	// Labels is the caller's own JSON, unchanged; empty if there was none.
 	Labels json.RawMessage `json:"labels,omitempty"`
-	// FuncID, InstanceID and Contact are JOB's; they are stored and echoed.
+	// FuncID, InstanceID and Contact belong to JOB; drover stores and echoes them.
 	FuncID     string `json:"func_id,omitempty"`
 	InstanceID string `json:"instance_id,omitempty"`
 	Contact    string `json:"contact,omitempty"`
 }
 
-// Identity says where a process lives and how to know it again.
+// Identity says where a process lives and how to recognize it.
 type Identity struct {
 	// ProcName is the base name of the executable.
 	ProcName string `json:"proc_name"`
 	// SetupPath is the absolute working directory of every command.
 	SetupPath string `json:"setup_path"`
-	// PIDPath is the absolute path of the pid file, or of a directory that holds it; empty where the caller has none.
+	// PIDPath is the absolute path of the pid file, or of a directory that holds it; empty if the process has no pid
+	// file.
 	PIDPath    string `json:"pid_path"`
 	ConfigPath string `json:"config_path,omitempty"`
 	LogPath    string `json:"log_path,omitempty"`
-	// User is the account that the commands run as.
+	// User is the account of the commands.
 	User string `json:"user"`
 }
 
@@ -113,7 +113,7 @@ type Commands struct {
 	Health  string `json:"health,omitempty"`
 }
 
-// Asks reports whether a running process can be asked for its version or its health.
+// Asks reports whether the spec has a version or a health command.
 func (c *Commands) Asks() bool { return c.Version != "" || c.Health != "" }
 
 // Limits are upper bounds as percent of the whole machine (CPU, Mem) or counts; zero or less means none.
@@ -125,27 +125,29 @@ type Limits struct {
 	Net  int64   `json:"net,omitempty"`
 }
 
-// Policy says how a process is watched and how long its operations may take. All times are whole seconds and are
-// already defaulted: see Defaults.
+// Policy says how to watch a process and how long its operations may take. All times are whole seconds. Defaulted has
+// set the defaults.
 type Policy struct {
 	Kind Kind `json:"kind"`
-	// KindAssumed says that the caller left it open what kind of process it is, and is to be told what was made of that.
+	// KindAssumed tells that the caller gave no kind, and gets the assumed kind in the answer.
 	KindAssumed bool `json:"kind_assumed,omitempty"`
-	// StartCheckBegin is how long after a start command the process is looked at. When StartCheckEnd is greater, it may come up until then:
-	// it is looked for from begin to end, may not die in between, and must be alive at the end.
+	// StartCheckBegin is the time from a start command to the check of the process. If StartCheckEnd is greater, the
+	// process may appear until then: drover checks from begin to end. Once it appeared, it must not exit, and it must
+	// be alive at the end.
 	StartCheckBegin int `json:"start_check_begin"`
 	StartCheckEnd   int `json:"start_check_end,omitempty"`
-	// StopCheck is how long a process may take to go after its stop command has ended.
+	// StopCheck is the time in which a process must exit after its stop command has ended.
 	StopCheck int `json:"stop_check"`
-	// StartRetries is how many relaunches in a row are tried, StartInterval how far apart they are.
+	// StartRetries is the number of relaunches in a row; StartInterval is the time between them.
 	StartRetries  int `json:"start_retries"`
 	StartInterval int `json:"start_interval"`
 	// OpTimeout bounds one command.
 	OpTimeout int `json:"op_timeout"`
-	// Crontab and CycleTime are the timers of a periodic process.
+	// Crontab and CycleTime are the timetable of a periodic process.
 	Crontab   string `json:"crontab,omitempty"`
 	CycleTime int    `json:"cycle_time,omitempty"`
-	// Instances is how many matching processes are expected; fewer shows in the message and changes nothing else.
+	// Instances is the expected number of matching processes. A smaller number shows in the message and changes
+	// nothing else.
 	Instances int `json:"instances,omitempty"`
 }
 
@@ -183,13 +185,13 @@ func (p Policy) Defaulted() Policy {
 	return p
 }
 
-// Schedule is how a periodic process is run; when is in Policy.Crontab or Policy.CycleTime.
+// Schedule says how to run a periodic process; Policy.Crontab or Policy.CycleTime say when.
 type Schedule struct {
-	// Overlap is what happens when a run is due while the one before it lasts; Missed what happens with runs that were due
-	// while the agent or its host was away.
+	// Overlap says what happens if a run is due while the previous run still runs. Missed says what happens to runs
+	// that were due while the agent or its host was down.
 	Overlap Overlap `json:"overlap,omitempty"`
 	Missed  Missed  `json:"missed,omitempty"`
-	// Jitter delays each run by up to so many seconds, at random.
+	// Jitter is the largest random delay of each run, in seconds.
 	Jitter int `json:"jitter,omitempty"`
 	// TimeZone is a name of the IANA database; empty is the zone of the host.
 	TimeZone string `json:"time_zone,omitempty"`
@@ -198,8 +200,8 @@ type Schedule struct {
 // Overlap is a choice of Schedule; empty is OverlapSkip.
 type Overlap string
 
-// What to do with a run that is due while the one before it lasts: leave it out, run it right afterwards (once, however
-// many were due), or end the old one for it.
+// The choices for a run that is due while the previous run still runs: skip it, run it afterwards (once, however many
+// were due), or end the previous run.
 const (
 	OverlapSkip    Overlap = "skip"
 	OverlapWait    Overlap = "wait"
@@ -209,13 +211,13 @@ const (
 // Missed is a choice of Schedule; empty is MissedSkip.
 type Missed string
 
-// What to do after an absence: wait for the next time, or run once now.
+// The choices after the agent or its host was down: wait for the next time, or run once now.
 const (
 	MissedSkip Missed = "skip"
 	MissedRun  Missed = "run-once"
 )
 
-// HardLimits are enforced by the kernel, through control groups; zero is none.
+// HardLimits are enforced by the kernel, through control groups; zero means no limit.
 type HardLimits struct {
 	// Memory is in bytes, CPU in percent of one processor, Tasks counts processes and threads.
 	Memory int64 `json:"memory,omitempty"`
@@ -223,43 +225,45 @@ type HardLimits struct {
 	Tasks  int64 `json:"tasks,omitempty"`
 }
 
-// Readiness is how a start is known to have succeeded, within the start check time; exactly one of its fields is set.
-// Without it a process is ready when it is alive at the end of that time.
+// Readiness defines when a start has succeeded, within the start check time; exactly one of its fields is set.
+// Without Readiness, a process is ready if it is alive at the end of that time.
 type Readiness struct {
 	// TCP is an address, "host:port", that accepts a connection.
 	TCP string `json:"tcp,omitempty"`
 	// HTTP is a URL that answers a GET with a status from 200 to 399.
 	HTTP string `json:"http,omitempty"`
-	// Exec is a command line that ends with status 0.
+	// Exec is a command line that exits with status 0.
 	Exec string `json:"exec,omitempty"`
 	// Log is a regular expression (RE2) that a line of the output of the start command, or of the log file, matches.
 	Log string `json:"log,omitempty"`
 }
 
-// Probes say how often a running process is asked for its health and version. All times are seconds; 0 is the default.
+// Probes say how often to check a running process for its health and version. All times are seconds; 0 is the
+// default.
 type Probes struct {
 	HealthInterval  int `json:"health_interval,omitempty"`  // 60
 	HealthTimeout   int `json:"health_timeout,omitempty"`   // 5
 	VersionInterval int `json:"version_interval,omitempty"` // 600
-	// Grace is how long after a start the health is not judged.
+	// Grace is the time after a start without health checks.
 	Grace int `json:"grace,omitempty"`
-	// Failures in a row make the process unhealthy (3). With Restart it is ended and launched again then; without it is told only.
+	// Failures is the number of failed checks in a row that make the process unhealthy (3). With Restart the agent
+	// then ends and relaunches it; without Restart the agent only reports it.
 	Failures int  `json:"failures,omitempty"`
 	Restart  bool `json:"restart,omitempty"`
 }
 
-// Group is what the processes of a namespace may use together on one host.
+// Group limits the sum of what the processes of a namespace use on one host.
 type Group struct {
 	ID string `json:"id"`
 	// CPULimit and MemLimit are percent of the whole machine; 0 is no limit.
 	CPULimit float64 `json:"cpu_limit,omitempty"`
 	MemLimit float64 `json:"mem_limit,omitempty"`
-	// CPUWeight and MemWeight are 0 or 1: whether a process's own limit counts when a victim is chosen.
+	// CPUWeight and MemWeight are 0 or 1: whether the choice of a victim considers a process's own limit.
 	CPUWeight int `json:"cpu_weight,omitempty"`
 	MemWeight int `json:"mem_weight,omitempty"`
 }
 
-// ConfigFile is a configuration file whose checksum is watched.
+// ConfigFile is a configuration file whose checksum drover watches.
 type ConfigFile struct {
 	Path string `json:"path"`
 	MD5  string `json:"md5"`

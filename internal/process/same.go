@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// Same reports whether two specs say the same. One that is nil says what no other one does.
+// Same reports whether two specs are equal. A nil spec equals nothing.
 func (s *Spec) Same(other *Spec) bool {
 	if s == nil || other == nil {
 		return false

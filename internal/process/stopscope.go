@@ -2,19 +2,19 @@ package process
 
 import "encoding/json"
 
-// StopScopeLabel is the label by which a spec says what an end of the process ends.
+// StopScopeLabel is the label by which a spec sets its StopScope.
 const StopScopeLabel = "drover.stop_scope"
 
-// StopScope is what an end of a process ends.
+// StopScope says which processes drover ends with a process.
 type StopScope string
 
-// The scopes: the process with whatever its run has started, or the main process alone.
+// The scopes: the process with all processes of its run, or the main process alone.
 const (
 	ScopeRun     StopScope = "run"
 	ScopeProcess StopScope = "process"
 )
 
-// StopScope returns what an end of the process ends: ScopeProcess where the label drover.stop_scope is "process", else ScopeRun.
+// StopScope returns ScopeProcess if the label drover.stop_scope is "process", otherwise ScopeRun.
 func (s *Spec) StopScope() StopScope {
 	if value, ok := s.stopScope(); ok && value == string(ScopeProcess) {
 		return ScopeProcess
@@ -22,7 +22,7 @@ func (s *Spec) StopScope() StopScope {
 	return ScopeRun
 }
 
-// stopScope returns the label, in JSON where it is no text; ok is false where there is none.
+// stopScope returns the label, as JSON if it is not a string; ok is false if there is none.
 func (s *Spec) stopScope() (value string, ok bool) {
 	if len(s.Labels) == 0 {
 		return "", false

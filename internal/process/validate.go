@@ -12,11 +12,11 @@ const (
 	MaxName    = 255
 	MaxPath    = 4095
 	MaxCommand = 64 << 10
-	// MaxSpec is for all texts of a spec together: it is kept for each process, and shown in lists of them.
+	// MaxSpec bounds the sum of all texts of a spec: drover stores a spec for each process, and shows specs in lists.
 	MaxSpec = 512 << 10
 )
 
-// ValidateID reports what is wrong with a name, naming the field as the callers know it.
+// ValidateID reports the errors in a name, and names the field as the callers know it.
 func ValidateID(id ID) error {
 	var f faults
 	f.text("meta.namespace", id.Namespace, MaxName)
@@ -24,9 +24,9 @@ func ValidateID(id ID) error {
 	return JoinFaults(f)
 }
 
-// Validate reports all that makes the spec unfit for op, naming the fields as the callers know them; the error is an *Error. Query,
-// Unhost, Unregister and SetGroups need no spec at all. What only the host can know (does the directory exist, is there such a user) is not checked
-// here.
+// Validate reports all errors that make the spec unfit for op, and names the fields as the callers know them; the
+// error is an *Error. Query, Unhost, Unregister and SetGroups need no spec. Validate does not check what only the
+// host knows, such as whether a directory or a user exists.
 func (s *Spec) Validate(op Op) error {
 	switch op {
 	case Query, Unhost, Unregister, SetGroups, Start, Stop, Host, Restart, Reload, Kill, Register, Update, Retry:
@@ -36,7 +36,7 @@ func (s *Spec) Validate(op Op) error {
 	}
 }
 
-// Faults returns what Validate tells, one by one.
+// Faults returns the errors of Validate one by one.
 func (s *Spec) Faults(op Op) []FieldFault {
 	if n := s.Size(); n > MaxSpec { // also where it is not heeded: it is kept with the operation
 		var f faults
@@ -65,13 +65,13 @@ func (s *Spec) Faults(op Op) []FieldFault {
 	return f
 }
 
-// stores reports whether an operation leaves the process with the spec that was sent. For the others it does not matter when the
-// process is to run, and with which limits.
+// stores reports whether an operation stores the sent spec. For other operations the timetable and the limits in the
+// spec do not matter.
 func stores(op Op) bool {
 	return op == Start || op == Host || op == Restart || op == Register || op == Update
 }
 
-// Size is how long all texts of the spec are together, in bytes; 0 without one.
+// Size is the sum of the lengths of all texts of the spec, in bytes; 0 without a spec.
 func (s *Spec) Size() (n int) {
 	if s == nil {
 		return 0
@@ -143,7 +143,7 @@ func (f *faults) command(field, line string) {
 	}
 }
 
-// short notes that a path which may be anything is too long.
+// short notes a path that is too long; the path may otherwise have any form.
 func (f *faults) short(field, value string) {
 	if len(value) > MaxPath {
 		f.add(field, "is %d bytes long: expected at most %d", len(value), MaxPath)
@@ -156,7 +156,7 @@ func (f *faults) absolute(field, value string) {
 	}
 }
 
-// text notes what is wrong with a line of text, and reports whether nothing is.
+// text notes the errors in a line of text, and reports whether there are none.
 func (f *faults) text(field, value string, longest int) bool {
 	control := strings.IndexFunc(value, unicode.IsControl)
 	switch {

@@ -2,7 +2,7 @@ package process
 
 import "strconv"
 
-// Count is a number of things in words: "1 start", "4 starts".
+// Count formats a number of things: "1 start", "4 starts".
 func Count(n int, one, many string) string {
 	if n == 1 {
 		many = one

@@ -52,7 +52,7 @@ func (d *door) refuse(w http.ResponseWriter, r *http.Request, status int, detail
 	w.WriteHeader(status)
 	err := json.NewEncoder(w).Encode(map[string]any{"title": http.StatusText(status), "status": status, "detail": detail})
 	if err != nil {
-		d.log.DebugContext(r.Context(), "answer was not read", "error", err)
+		d.log.DebugContext(r.Context(), "caller did not read the answer", "error", err)
 	}
 }
 
@@ -75,7 +75,7 @@ func (d *door) join(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	answer, err := d.ask(ctx, wire.RelayedJoin{Version: wire.Version, Remote: remote, Request: data})
 	if err != nil {
-		d.log.WarnContext(ctx, "request to join could not be passed on", "remote", remote, "error", err)
+		d.log.WarnContext(ctx, "cannot forward join request", "remote", remote, "error", err)
 		w.Header().Set("Retry-After", "5")
 		d.refuse(w, r, http.StatusServiceUnavailable, "this proxy does not reach its servers at the moment: try again")
 		return
@@ -85,7 +85,7 @@ func (d *door) join(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(answer.Status)
 	if _, err := w.Write(answer.Body); err != nil {
-		d.log.DebugContext(ctx, "answer was not read", "error", err)
+		d.log.DebugContext(ctx, "caller did not read the answer", "error", err)
 	}
 }
 

@@ -25,10 +25,10 @@ func checked(cert *tls.Certificate) (*tls.Certificate, error) {
 	cert.Leaf = leaf
 	key, ok := cert.PrivateKey.(crypto.Signer)
 	if !ok {
-		return nil, errors.New("cannot use certificate: its key signs nothing")
+		return nil, errors.New("cannot use certificate: its key cannot sign")
 	}
 	if own, ok := key.Public().(interface{ Equal(x crypto.PublicKey) bool }); !ok || !own.Equal(leaf.PublicKey) {
-		return nil, errors.New("cannot use certificate: it is that of another key")
+		return nil, errors.New("cannot use certificate: it belongs to another key")
 	}
 	return cert, nil
 }
@@ -94,7 +94,7 @@ func (h *holding) take(e wire.ProxyEnrolment) (change, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if e.Area != h.now.Area || !trustOf(h.now).SameOperator(trustOf(e)) {
-		return change{}, errors.New("cannot take enrolment: it is that of another area or another fleet")
+		return change{}, errors.New("cannot accept enrolment: it belongs to another area or another fleet")
 	}
 	e.Operator = h.now.Operator // each is signed anew, and says the same
 	shown := h.shown
@@ -126,7 +126,7 @@ func (h *holding) take(e wire.ProxyEnrolment) (change, error) {
 // check refuses what the proxy could not work with.
 func check(e wire.ProxyEnrolment) error {
 	if len(e.Hubs) == 0 || e.JWT == "" || e.Operator == "" || e.Account == "" || e.Certificate == "" {
-		return errors.New("cannot use enrolment: it is not whole")
+		return errors.New("cannot use enrolment: it is incomplete")
 	}
 	if _, err := pki.NewTrust(e.CA); err != nil {
 		return fmt.Errorf("cannot use enrolment: %w", err)
@@ -165,7 +165,7 @@ func (h *holding) inwards() *tls.Config {
 				return err
 			}
 			if !bytes.Equal(key, state.PeerCertificates[0].RawSubjectPublicKeyInfo) {
-				return errors.New("another program listens where the proxy did")
+				return errors.New("another program listens on the address of the proxy")
 			}
 			return nil
 		},

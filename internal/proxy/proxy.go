@@ -1,6 +1,7 @@
-// Package proxy is the assembly of drover proxy: it serves the agents of one area that have no route to the servers. It runs a NATS server of
-// its own that is joined to the servers' as a leaf node, and passes on requests to join. It owns the way up, and that agents which
-// were removed are turned away here too; it reads no message that it carries, and may carry those of its own area only.
+// Package proxy is the assembly of drover proxy: it serves the agents of one area that have no route to the servers.
+// It runs its own NATS server, joined to the servers' brokers as a leaf node, and forwards join requests. It owns the
+// uplink, and rejects removed agents. It reads no message that it carries, and may carry only messages of its own
+// area.
 package proxy
 
 import (
@@ -110,7 +111,7 @@ func (p *Proxy) serve(ctx context.Context, switching *switcher, tell func(fabric
 		group.Part{Name: "way", Run: func(ctx context.Context) error {
 			select {
 			case <-up.moved:
-				p.cfg.Log.InfoContext(ctx, "servers are elsewhere, going there", "servers", p.holding.enrolment().Hubs)
+				p.cfg.Log.InfoContext(ctx, "servers moved, reconnecting there", "servers", p.holding.enrolment().Hubs)
 			case <-ctx.Done():
 			}
 			return nil

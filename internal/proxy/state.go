@@ -75,7 +75,7 @@ func load(dir string) (wire.ProxyEnrolment, error) {
 	path := filepath.Join(dir, enrolmentFile)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return e, fmt.Errorf("the proxy in %s has not joined a server: 'drover proxy join' does that", dir)
+		return e, fmt.Errorf("the proxy in %s has not joined a server: run 'drover proxy join'", dir)
 	}
 	if err != nil {
 		return e, fmt.Errorf("cannot read enrolment: %w", err)

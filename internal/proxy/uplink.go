@@ -88,15 +88,15 @@ func (u *uplink) watch(ctx context.Context) error {
 			missed = 0
 		} else if ctx.Err() == nil {
 			missed++
-			u.log.DebugContext(ctx, "no answer of a server", "missed", missed, "error", err)
+			u.log.DebugContext(ctx, "no answer from a server", "missed", missed, "error", err)
 		}
 		u.note(ctx, missed)
 		if missed >= beatsMissed {
 			missed = 0
 			if u.way.Joined() {
-				u.log.WarnContext(ctx, "connection to the server was given up: it looks whole and nothing comes through")
+				u.log.WarnContext(ctx, "closed connection to the server: it is open, but nothing comes through")
 				if err := u.way.Rejoin(); err != nil {
-					u.log.ErrorContext(ctx, "connection to the server could not be made anew", "error", err)
+					u.log.ErrorContext(ctx, "cannot reconnect to the server", "error", err)
 				}
 			}
 		}
@@ -115,11 +115,11 @@ func (u *uplink) note(ctx context.Context, missed int) {
 	switch {
 	case missed == 0 && !u.up:
 		u.up = true
-		u.log.InfoContext(ctx, "servers were reached")
+		u.log.InfoContext(ctx, "reached servers")
 		u.hear()
 	case missed >= beatsMissed && u.up:
 		u.up = false
-		u.log.WarnContext(ctx, "servers are not reached any more")
+		u.log.WarnContext(ctx, "servers are unreachable")
 	}
 }
 
@@ -169,10 +169,10 @@ func (u *uplink) enrolment(ctx context.Context, csr []byte) (answer wire.Refresh
 	}
 	var proof pki.Proof
 	if err := json.Unmarshal(sealed.Proof, &proof); err != nil {
-		return answer, errors.New("cannot believe the answer: no server has signed it")
+		return answer, errors.New("cannot trust the answer: no server signed it")
 	}
 	if err := proof.VerifyBy(u.holding.servers, wire.ProvenRefresh(asked, sealed.Answer)); err != nil {
-		return answer, fmt.Errorf("cannot believe the answer: %w", err)
+		return answer, fmt.Errorf("cannot trust the answer: %w", err)
 	}
 	if err := json.Unmarshal(sealed.Answer, &answer); err != nil {
 		return answer, fmt.Errorf("cannot read answer: %w", err)
@@ -203,7 +203,7 @@ func (u *uplink) keep(ctx context.Context) error {
 		}
 		next := refreshEvery
 		if err := u.refresh(ctx); err != nil && ctx.Err() == nil {
-			u.log.WarnContext(ctx, "enrolment could not be renewed", "error", err)
+			u.log.WarnContext(ctx, "cannot renew enrolment", "error", err)
 			next = refreshAgain
 		}
 		timer.Reset(next)
@@ -242,7 +242,7 @@ func (u *uplink) refresh(ctx context.Context) error {
 		raise(u.moved)
 	}
 	if len(csr) > 0 {
-		u.log.InfoContext(ctx, "certificate was renewed", "ends", u.holding.certificate().Leaf.NotAfter)
+		u.log.InfoContext(ctx, "renewed certificate", "ends", u.holding.certificate().Leaf.NotAfter)
 		return nil
 	}
 	if csr, err = u.holding.request(time.Now()); err == nil && len(csr) > 0 { // the answer has told of another authority

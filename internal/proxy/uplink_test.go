@@ -159,7 +159,7 @@ func TestAnEnrolmentThatNoServerHasSigned(t *testing.T) {
 				change()
 				s.answer.Enrolment = &evil
 			})
-			if err := u.refresh(context.Background()); err == nil || !strings.Contains(err.Error(), "cannot believe the answer") {
+			if err := u.refresh(context.Background()); err == nil || !strings.Contains(err.Error(), "cannot trust the answer") {
 				t.Errorf("signed by %s: %v", name, err)
 			}
 			s.set(func() { s.keeper, s.replay = own, nil })

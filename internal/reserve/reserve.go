@@ -1,5 +1,5 @@
-// Package reserve keeps room on a disk for what has to be written when the disk is full. It owns the file that holds the room; what is
-// so important is known to those who write.
+// Package reserve keeps disk space for writes that must succeed when the disk is full. It owns the file that reserves
+// the space; its callers decide which writes use it.
 package reserve
 
 import (

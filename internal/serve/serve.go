@@ -1,5 +1,6 @@
-// Package serve is the assembly of drover server: a server that agents on other machines join, and no agent. Listening, certificates and
-// what a call means are the server's; this says in which order it starts, and what its operator is told.
+// Package serve is the assembly of drover server: a server that agents on other machines join, without an agent. It
+// owns the order in which the server starts, and the messages to its operator. Package server owns listeners,
+// certificates and the meaning of calls.
 package serve
 
 import (

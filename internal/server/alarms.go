@@ -37,7 +37,7 @@ func (s *Server) notes() []string {
 	defer cancel()
 	list, err := s.hooks.ListWebhooks(ctx)
 	if err != nil {
-		s.cfg.Log.WarnContext(ctx, "webhooks could not be listed", "error", err)
+		s.cfg.Log.WarnContext(ctx, "cannot list webhooks", "error", err)
 		return notes
 	}
 	for _, sub := range list {

@@ -81,9 +81,9 @@ func (s *Server) identify(ctx context.Context) (id string, err error) {
 		return "", err
 	}
 	if stored[factAccount] != account {
-		return "", fmt.Errorf("the database is that of the fleet %s, and the keys in %s are those of the fleet %s: "+
-			"bring that fleet's keys here ('drover server keys export' on one of its servers, 'drover server keys import' into a new data directory here), "+
-			"or choose another database; where those keys are lost for good, 'drover server keys adopt' gives the database to these, and every host joins again",
+		return "", fmt.Errorf("the database belongs to fleet %s, but the keys in %s belong to fleet %s: "+
+			"import the keys of the database's fleet here ('drover server keys export' on one of its servers, 'drover server keys import' into a new data directory here), "+
+			"or choose another database; if the keys of the database are lost for good, 'drover server keys adopt' binds the database to the keys here, and every host joins again",
 			stored[factAccount], s.cfg.Dir, account)
 	}
 	s.cursors = []byte(stored[factCursors])
@@ -204,7 +204,7 @@ func (c *cluster) keepRegister(ctx context.Context) error {
 			return nil
 		}
 		if err := c.refresh(ctx); err != nil && ctx.Err() == nil {
-			c.s.cfg.Log.WarnContext(ctx, "register could not be read again", "error", err)
+			c.s.cfg.Log.WarnContext(ctx, "cannot reload the register", "error", err)
 			select {
 			case <-time.After(reloadAgain):
 			case <-ctx.Done():
@@ -312,10 +312,10 @@ func (c *cluster) servers() int {
 func (s *Server) clockNotes() []string {
 	var notes []string
 	if skew := s.clock.Skew(); skew.Abs() >= clockBound {
-		notes = append(notes, fmt.Sprintf("the clock of this server is %s the database's, by which operations are timed: set it", aside(skew)))
+		notes = append(notes, fmt.Sprintf("the clock of this server is %s the clock of the database, which times operations: correct it", aside(skew)))
 	}
 	if n, worst := s.directory.Unsteady(s.clock.Now(), clockBound); n > 0 {
-		notes = append(notes, fmt.Sprintf("the clocks of %d hosts are off by more than %s, that of one is %s the server's", n, clockBound, aside(worst)))
+		notes = append(notes, fmt.Sprintf("the clocks of %d hosts are off by more than %s; the worst is %s the server's clock", n, clockBound, aside(worst)))
 	}
 	return notes
 }

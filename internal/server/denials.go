@@ -57,7 +57,7 @@ func (d *denials) note(text string) {
 	}
 	row := store.AuditRow{At: now, Action: "fabric", Remote: remote, Targets: 1, Message: what}
 	if err := d.audit.NoteAudit(context.Background(), row); err != nil {
-		d.log.Error("record of a denial could not be stored", "error", err)
+		d.log.Error("cannot store the record of a denial", "error", err)
 	}
 }
 

@@ -168,19 +168,19 @@ func (s *Server) serveReports(ctx context.Context, conn *fabric.Conn) error {
 func (s *Server) report(ctx context.Context, subject string, data []byte) []byte {
 	area, agent, err := wire.ReportAgent(subject)
 	if err != nil {
-		s.cfg.Log.WarnContext(ctx, "report refused", "error", err)
+		s.cfg.Log.WarnContext(ctx, "rejected report", "error", err)
 		return nil
 	}
 	a, known := s.directory.ByKey(agent)
 	over, ok := s.reports.begin(ctx, agent, known && a.Cloud == area, data)
 	if !ok {
-		s.cfg.Log.WarnContext(ctx, "report was dropped, as too many are worked on", "agent", agent)
+		s.cfg.Log.WarnContext(ctx, "dropped report: too many reports are in progress", "agent", agent)
 		return nil
 	}
 	defer over()
 	report, signed, err := wire.OpenReport(data, s.fleet, agent)
 	if err != nil {
-		s.cfg.Log.WarnContext(ctx, "report refused", "agent", agent, "error", err)
+		s.cfg.Log.WarnContext(ctx, "rejected report", "agent", agent, "error", err)
 		return nil
 	}
 	reply, refused := s.stranger(ctx, area, agent)
@@ -191,7 +191,7 @@ func (s *Server) report(ctx context.Context, subject string, data []byte) []byte
 	}
 	if signed {
 		if reply, err = wire.SealAnswer(reply, report, agent, s.keys.ManifestKey()); err != nil {
-			s.cfg.Log.ErrorContext(ctx, "answer to a report could not be signed", "agent", agent, "error", err)
+			s.cfg.Log.ErrorContext(ctx, "cannot sign answer to a report", "agent", agent, "error", err)
 			return nil
 		}
 	}

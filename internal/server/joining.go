@@ -213,9 +213,9 @@ func (s *Server) Trust() Trust {
 // logTrust says once what has been opened.
 func (j *joining) logTrust(log *slog.Logger) {
 	for _, c := range j.certificates() {
-		log.Info("certificate was opened", "certificate", c.Name, "ends", c.Ends)
+		log.Info("opened certificate", "certificate", c.Name, "ends", c.Ends)
 	}
 	if j.fleet.InsecureHTTP {
-		log.Warn("API speaks without TLS: secrets and tokens cross the network as they are")
+		log.Warn("API has no TLS: secrets and tokens cross the network unencrypted")
 	}
 }

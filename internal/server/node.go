@@ -34,7 +34,7 @@ func ConfigureNode(dir string, n Node, out io.Writer, log *slog.Logger) error {
 		return err
 	}
 	if none != nil {
-		log.Warn("keys of a new fleet were made, as there were none in the data directory: is it the one of the server?", "dir", dir)
+		log.Warn("made the keys of a new fleet, because the data directory has none: is it the data directory of the server?", "dir", dir)
 	}
 	var text bytes.Buffer
 	if err := broker.ConfigureNode(&text, externalKeys(dir, keys), n.Node); err != nil {

@@ -128,7 +128,7 @@ func raise(c chan<- struct{}) {
 func (p *proxies) Issue(one store.Proxy, certificate []byte) (wire.ProxyEnrolment, error) {
 	hubs := p.hubs()
 	if len(hubs) == 0 {
-		return wire.ProxyEnrolment{}, errors.New("this server takes no proxies: start it with --proxies, or with --advertise-proxies where the fabric is somebody else's")
+		return wire.ProxyEnrolment{}, errors.New("this server takes no proxies: start it with --proxies, or with --advertise-proxies if it uses --nats")
 	}
 	// The name is taken before the contents: of two changes at once the later one is asked for again.
 	digest, err := p.digestNow()

@@ -44,7 +44,7 @@ func (s *Server) serveProxies(ctx context.Context, conn *fabric.Conn) error {
 	defer tick.Stop()
 	for told := l.latest(); ; {
 		if err := l.arrange(); err != nil && ctx.Err() == nil { //nolint:contextcheck // what is listened on is ended by stop
-			s.cfg.Log.WarnContext(ctx, "proxies could not be listened to", "error", err)
+			s.cfg.Log.WarnContext(ctx, "cannot listen to proxies", "error", err)
 		}
 		if now := l.latest(); now != told {
 			told = now
@@ -57,7 +57,7 @@ func (s *Server) serveProxies(ctx context.Context, conn *fabric.Conn) error {
 			return nil
 		}
 		if err := l.load(ctx); err != nil && ctx.Err() == nil {
-			s.cfg.Log.WarnContext(ctx, "register of proxies could not be read", "error", err)
+			s.cfg.Log.WarnContext(ctx, "cannot read the register of proxies", "error", err)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func (l *proxyLink) stop() {
 func (l *proxyLink) publish(ctx context.Context) {
 	for _, p := range l.all() {
 		if err := l.conn.Publish(wire.ProxyNewsSubject(p.Area, p.Key), nil); err != nil {
-			l.s.cfg.Log.DebugContext(ctx, "proxy was not told of a change", "proxy", p.Name, "error", err)
+			l.s.cfg.Log.DebugContext(ctx, "cannot notify proxy of a change", "proxy", p.Name, "error", err)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func (l *proxyLink) publish(ctx context.Context) {
 func (l *proxyLink) answer(v any) []byte {
 	data, err := json.Marshal(v)
 	if err != nil { // structs of texts and numbers
-		l.s.cfg.Log.Error("answer to a proxy could not be encoded", "error", err)
+		l.s.cfg.Log.Error("cannot encode answer to a proxy", "error", err)
 		return nil
 	}
 	return data
@@ -146,7 +146,7 @@ func (l *proxyLink) answer(v any) []byte {
 func (l *proxyLink) proven(question, answer []byte) []byte {
 	proof, err := l.s.joining.fabric.Prove(wire.ProvenRefresh(question, answer))
 	if err != nil {
-		l.s.cfg.Log.Error("answer to a proxy could not be signed", "error", err)
+		l.s.cfg.Log.Error("cannot sign answer to a proxy", "error", err)
 		return nil
 	}
 	return l.answer(wire.SealedRefresh{Answer: answer, Proof: l.answer(proof)})
@@ -155,7 +155,7 @@ func (l *proxyLink) proven(question, answer []byte) []byte {
 func (l *proxyLink) beat(p store.Proxy, data []byte) wire.BeatAck {
 	var b wire.Beat
 	if err := json.Unmarshal(data, &b); err != nil {
-		l.s.cfg.Log.Warn("beat of a proxy was not understood", "proxy", p.Name, "error", err)
+		l.s.cfg.Log.Warn("cannot parse heartbeat of a proxy", "proxy", p.Name, "error", err)
 	}
 	b.Build = audit.Clip(b.Build, maxBuild)
 	l.mu.Lock()
@@ -168,7 +168,7 @@ func (l *proxyLink) refresh(ctx context.Context, p store.Proxy, data []byte) wir
 	answer := wire.RefreshAnswer{Version: wire.Version}
 	e, err := l.renew(ctx, p, data)
 	if err != nil {
-		l.s.cfg.Log.ErrorContext(ctx, "enrolment of a proxy could not be issued anew", "proxy", p.Name, "error", err)
+		l.s.cfg.Log.ErrorContext(ctx, "cannot renew enrolment of a proxy", "proxy", p.Name, "error", err)
 		answer.Error = err.Error()
 		return answer
 	}
@@ -206,7 +206,7 @@ func (l *proxyLink) join(ctx context.Context, p store.Proxy, data []byte) wire.R
 		remote, err = netip.ParseAddr(q.Remote)
 	}
 	if err != nil || handler == nil {
-		l.s.cfg.Log.WarnContext(ctx, "request to join could not be taken from a proxy", "proxy", p.Name, "error", err)
+		l.s.cfg.Log.WarnContext(ctx, "cannot accept a join request from a proxy", "proxy", p.Name, "error", err)
 		return wire.RelayedAnswer{Version: wire.Version, Status: http.StatusServiceUnavailable}
 	}
 	ctx = apiv1.WithRelay(ctx, enrol.Relay{Key: p.Key, Area: p.Area})
@@ -227,7 +227,7 @@ func (l *proxyLink) join(ctx context.Context, p store.Proxy, data []byte) wire.R
 	if err == nil {
 		w.answer.Header[wire.ProofHeader] = string(l.answer(proof))
 	} else {
-		l.s.cfg.Log.ErrorContext(ctx, "answer to a host could not be signed", "proxy", p.Name, "error", err)
+		l.s.cfg.Log.ErrorContext(ctx, "cannot sign answer to a host", "proxy", p.Name, "error", err)
 	}
 	return w.answer
 }

@@ -1,5 +1,5 @@
-// Package server is the assembly of the server: database, broker, engine and HTTP. It is stateless between requests; what
-// was accepted is in SQL before a caller hears of it.
+// Package server is the assembly of the server: database, broker, engine and HTTP. It is stateless between requests:
+// SQL holds an accepted call before the caller gets its answer.
 package server
 
 import (
@@ -232,7 +232,7 @@ func (s *Server) Close() {
 	s.stopBroker()
 	if s.store != nil {
 		if err := s.store.Close(); err != nil {
-			s.cfg.Log.Error("database could not be closed", "error", err)
+			s.cfg.Log.Error("cannot close database", "error", err)
 		}
 	}
 	for _, l := range []net.Listener{s.listener, s.socket} {
@@ -254,12 +254,12 @@ func (s *Server) URL() string {
 // Ready returns nil once calls can be taken, else why not.
 func (s *Server) Ready() error {
 	if !s.link.up() {
-		return errors.New("the server is not connected to its fabric")
+		return errors.New("the server is not connected to the fabric")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	if err := s.store.Ping(ctx); err != nil {
-		return fmt.Errorf("the database takes no writes: %w", err)
+		return fmt.Errorf("the database rejects writes: %w", err)
 	}
 	if err := s.cluster.ready(); err != nil {
 		return err

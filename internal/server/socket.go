@@ -65,11 +65,11 @@ func (s socket) Close() error {
 func (s *Server) operator(ctx context.Context, conn net.Conn) context.Context {
 	uid, err := peer(conn)
 	if err != nil {
-		s.cfg.Log.WarnContext(ctx, "peer of the socket could not be told", "error", err)
+		s.cfg.Log.WarnContext(ctx, "cannot identify the peer of the socket", "error", err)
 		return ctx
 	}
 	if uid != 0 && uid != uint32(os.Geteuid()) {
-		s.cfg.Log.WarnContext(ctx, "stranger came through the socket", "uid", uid)
+		s.cfg.Log.WarnContext(ctx, "unknown user at the socket, treating the call as a remote call", "uid", uid)
 		return ctx
 	}
 	return apiv1.WithOperator(ctx, access.LocalAdmin(uid))
@@ -79,7 +79,7 @@ func (s *Server) operator(ctx context.Context, conn net.Conn) context.Context {
 func peer(conn net.Conn) (uid uint32, err error) {
 	c, ok := conn.(*net.UnixConn)
 	if !ok {
-		return 0, fmt.Errorf("%T is no connection of a socket", conn)
+		return 0, fmt.Errorf("%T is not a connection of a socket", conn)
 	}
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 const spareFor = time.Minute
 
 // strangerMessage tells of a host that has not joined; each of them tries for ever.
-const strangerMessage = "report of an agent that is not in the register was refused"
+const strangerMessage = "rejected report of an unregistered agent"
 
 const (
 	// saidAtOnce is how often each message about one agent or proxy is told in forgetSpeakers, before it is told once in spareFor about all of

@@ -21,15 +21,15 @@ func TestOneLineAMinute(t *testing.T) {
 		down := fmt.Errorf("cannot store: %w", &store.Failure{Err: errors.New("connection refused")})
 		for range 150 { // seconds
 			for agent := range 10 {
-				log.With("part", "engine").Warn("report was not taken", "agent", agent, "error", down)
+				log.With("part", "engine").Warn("rejected report", "agent", agent, "error", down)
 				log.Warn(strangerMessage, "agent", agent, "error", nil)
 				log.Info("agent introduced itself", "agent", agent, "build", "mad")
 			}
-			log.Error("due items could not be read", "error", down)
+			log.Error("cannot read due items", "error", down)
 			time.Sleep(time.Second)
 		}
 		for range 3 {
-			log.Warn("report was not taken", "error", errors.New("cannot read report"))
+			log.Warn("rejected report", "error", errors.New("cannot read report"))
 			log.Info("all is well", "error", down)
 		}
 		for what, want := range map[string]int{
@@ -58,24 +58,24 @@ func TestWhatOneSaysAgainAndAgain(t *testing.T) {
 		}
 		many := lines(func() {
 			for range 10_000 {
-				log.Warn("report refused", "agent", "evil")
+				log.Warn("rejected report", "agent", "evil")
 			}
 		})
 		few := lines(func() {
 			for range 5 {
-				log.Warn("report refused", "agent", "good")
+				log.Warn("rejected report", "agent", "good")
 			}
 		})
 		made := lines(func() {
 			for i := range 100_000 {
-				log.Warn("report refused", "agent", fmt.Sprint(i))
+				log.Warn("rejected report", "agent", fmt.Sprint(i))
 			}
 		})
 		if many > 30 || few != 5 || made > 11_000 {
 			t.Errorf("there are %d lines of one, %d of another and %d of many who are made up", many, few, made)
 		}
 		time.Sleep(2 * time.Minute)
-		if again := lines(func() { log.Warn("report refused", "agent", "evil") }); again != 1 || !strings.Contains(text.String(), "left_out=") {
+		if again := lines(func() { log.Warn("rejected report", "agent", "evil") }); again != 1 || !strings.Contains(text.String(), "left_out=") {
 			t.Errorf("later there are %d lines: %s", again, text.String())
 		}
 	})

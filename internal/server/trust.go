@@ -111,14 +111,14 @@ func (t *trust) renew(ctx context.Context, agent string, held wire.TrustHeld) []
 	}
 	e, err := t.enrolment(a)
 	if err != nil {
-		t.s.cfg.Log.ErrorContext(ctx, "what an agent is to trust could not be issued", "agent", agent, "error", err)
+		t.s.cfg.Log.ErrorContext(ctx, "cannot issue the trust of an agent", "agent", agent, "error", err)
 		return nil
 	}
 	e.Generation = held.Generation + 1
 	now := time.Now()
 	sealed, err := wire.Seal(wire.Manifest{Agent: agent, Issued: now, Expires: now.Add(trustLife), Trust: &e}, t.s.keys.ManifestKey(), t.s.keys.Further()...)
 	if err != nil {
-		t.s.cfg.Log.ErrorContext(ctx, "what an agent is to trust could not be signed", "agent", agent, "error", err)
+		t.s.cfg.Log.ErrorContext(ctx, "cannot sign the trust of an agent", "agent", agent, "error", err)
 		return nil
 	}
 	return sealed
@@ -185,15 +185,15 @@ func signersOf(keys *keyring.Ring) broker.Signers {
 func (s *Server) keysChanged() {
 	defer s.trust.changed()
 	if err := s.broker.SetAgentSigners(s.signers()); err != nil {
-		s.cfg.Log.Error("fabric could not be told whose credentials count", "error", err)
+		s.cfg.Log.Error("cannot update the credential signers of the fabric", "error", err)
 	}
 	if s.joining != nil {
 		if err := s.joining.trust.Set(s.joining.fabric.CA()); err != nil {
-			s.cfg.Log.Error("authorities of the fabric could not be taken over", "error", err)
+			s.cfg.Log.Error("cannot update the certificate authorities of the fabric", "error", err)
 		}
 		s.joining.proxies.look()
 	}
-	s.cfg.Log.Info("keys were changed", "revision", s.keys.State().Revision)
+	s.cfg.Log.Info("keys changed", "revision", s.keys.State().Revision)
 }
 
 // addresses are where the agents of an area find the fabric.
@@ -214,6 +214,6 @@ func (s *Server) cloned(ctx context.Context, agent string, rival fleet.Rival) {
 		At: time.Now(), Action: "agents.copy", Target: fmt.Sprintf("%d:%s", a.Cloud, a.IP), Targets: 1, Detail: detail, Message: "two hosts use the key of one agent: the second one was refused",
 	}
 	if err := s.audit.PutAudit(ctx, row); err != nil {
-		s.cfg.Log.ErrorContext(ctx, "record of a copy could not be stored", "error", err)
+		s.cfg.Log.ErrorContext(ctx, "cannot store the record of a copied agent", "error", err)
 	}
 }

@@ -1,5 +1,6 @@
-// Package serverkeys carries the keys of a server to another one of the same fleet: those that sign orders, issue credentials and vouch
-// for certificates. It owns which files these are and the archive that they travel in; what they mean is known to those who use them.
+// Package serverkeys copies the keys of a server to another server of the same fleet: the keys that sign orders,
+// issue credentials and sign certificates. It owns the list of key files and the archive that carries them; the users
+// of the keys own their meaning.
 package serverkeys
 
 import (
@@ -77,7 +78,7 @@ func Export(dir string, out io.Writer) (int, error) {
 		return 0, fmt.Errorf("cannot read keys: %w", err)
 	}
 	if len(names) == 0 {
-		return 0, fmt.Errorf("there are no keys in %s: a server makes them at its first start", dir)
+		return 0, fmt.Errorf("no keys in %s: a server makes its keys at its first start", dir)
 	}
 	w := tar.NewWriter(out)
 	for _, name := range names {
@@ -119,10 +120,10 @@ func Import(dir string, in io.Reader) (int, error) {
 		}
 	}
 	if own, ok := held[account]; ok && !bytes.Equal(own, files[account]) {
-		return 0, fmt.Errorf("%s has the keys of another fleet: nothing was changed; take a new data directory", dir)
+		return 0, fmt.Errorf("%s has the keys of another fleet: nothing was changed; use a new data directory", dir)
 	}
 	if revision(held[stages]) > revision(files[stages]) {
-		return 0, fmt.Errorf("the keys in %s are later than those of the archive: nothing was changed; export them again", dir)
+		return 0, fmt.Errorf("the keys in %s are later than the keys of the archive: nothing was changed; export the keys again", dir)
 	}
 	written := 0
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -159,25 +160,25 @@ func unpack(in io.Reader) (map[string][]byte, error) {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("it is no archive of 'drover server keys export': %w", err)
+			return nil, fmt.Errorf("not an archive of 'drover server keys export': %w", err)
 		}
 		if header.Typeflag != tar.TypeReg || !ours(header.Name) || len(files) == mostFiles {
-			return nil, fmt.Errorf("it is no archive of 'drover server keys export': it holds %.100q", header.Name)
+			return nil, fmt.Errorf("not an archive of 'drover server keys export': it holds %.100q", header.Name)
 		}
 		data, err := io.ReadAll(io.LimitReader(r, mostBytes))
 		if err != nil {
 			return nil, fmt.Errorf("cannot read archive: %w", err)
 		}
 		if total += len(data); total > mostBytes {
-			return nil, errors.New("it is no archive of 'drover server keys export': it is too large")
+			return nil, errors.New("not an archive of 'drover server keys export': it is too large")
 		}
 		files[header.Name] = data
 	}
 	if len(files) == 0 {
-		return nil, errors.New("it is no archive of 'drover server keys export': it holds no keys")
+		return nil, errors.New("not an archive of 'drover server keys export': it holds no keys")
 	}
 	if files[account] == nil {
-		return nil, errors.New("it is no archive of 'drover server keys export': the key of the fleet is not in it")
+		return nil, errors.New("not an archive of 'drover server keys export': the key of the fleet is missing")
 	}
 	return files, nil
 }

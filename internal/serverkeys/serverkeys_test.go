@@ -96,7 +96,7 @@ func TestLaterKeys(t *testing.T) {
 	if got, err := os.ReadFile(filepath.Join(to, "manifest.nkey")); string(got) != "new" || err != nil {
 		t.Errorf("the key is %q, %v", got, err)
 	}
-	if _, err := serverkeys.Import(to, &earlier); err == nil || !strings.Contains(err.Error(), "are later than those of the archive") {
+	if _, err := serverkeys.Import(to, &earlier); err == nil || !strings.Contains(err.Error(), "are later than the keys of the archive") {
 		t.Errorf("earlier keys: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
-// Package why says in one sentence why a process is as it is. It owns the judgement that joins what the agent of the host has said
-// with what only the server knows (whether that agent is there, which operations wait), and the catalogue of all causes: how bad each
-// is, what it means, what to do. It gathers no facts and prints nothing, and of a cause that an agent has found it changes no word.
+// Package why explains in one sentence why a process is in its state. It owns the judgement that combines the agent's
+// report with the server's own knowledge (whether the agent is online, which operations wait). It also owns the
+// catalogue of all causes: their severity, meaning and remedy. It gathers no facts, prints nothing, and never changes
+// the text of a cause that an agent has found.
 package why
 
 import (

@@ -1,5 +1,5 @@
-// Package wildcard matches texts with the patterns that people write in grants, filters and the policy of a host. It owns what the two
-// special characters mean; what a pattern is of, those say who use it.
+// Package wildcard matches texts with the patterns in grants, filters and the policy of a host. It owns the meaning
+// of the two special characters; its callers decide what a pattern applies to.
 package wildcard
 
 import (

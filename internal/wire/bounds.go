@@ -5,22 +5,24 @@ import (
 	"fmt"
 )
 
-// What an agent says is read by servers that have not long to live if any of them believes how large it is: three bytes of JSON can ask for
-// hundreds in memory. So it is counted before it is read.
+// A server must not trust the size of an agent's message: three bytes of JSON can allocate hundreds in memory. So it
+// counts the values of a message before it parses the message.
 const (
-	// MaxReport is the largest report in bytes: what agents gather for one, and its last entry.
+	// MaxReport is the largest report in bytes: the batch size of agents, plus one last entry.
 	MaxReport = 1 << 20
-	// MaxSpec is the largest spec in bytes, so that one fits into a report beside all else.
+	// MaxSpec is the largest spec in bytes, so that a spec fits into a report with all else.
 	MaxSpec = 512 << 10
 	// MaxWeight is the largest Weight of a report or a receipt.
 	MaxWeight = 16 << 20
-	// maxName is the longest session, place, proof and name of what is trusted in a report, in bytes: they are remembered, and compared.
+	// maxName is the longest session, place, proof and trust digest in a report, in bytes: the server remembers and
+	// compares them.
 	maxName = 255
-	// maxEntries is how many entries of a kind a report may have, or a receipt: twice what agents and servers put there.
+	// maxEntries is the largest number of entries of a kind in a report or a receipt: twice the number that agents
+	// and servers send.
 	maxEntries = 1000
 )
 
-// Weight is about how many bytes of memory a message takes at most while it is read. It is told without reading it.
+// Weight estimates, without parsing, how many bytes of memory a message takes at most while it is parsed.
 func Weight(data []byte) int64 {
 	weight, _ := count(data)
 	return weight
@@ -63,7 +65,7 @@ func count(text []byte) (weight int64, longest int) {
 	return perByte*int64(len(text)) + perValue*int64(values) + perObject*int64(objects), longest
 }
 
-// ReadReport decodes a report, unless it holds more than any agent tells at a time.
+// ReadReport decodes a report. It rejects a report that is larger than any that agents send.
 func ReadReport(data []byte) (*Report, error) {
 	if len(data) > MaxReport {
 		return nil, fmt.Errorf("cannot read report of %d bytes: expected at most %d", len(data), MaxReport)
@@ -81,7 +83,7 @@ func ReadReport(data []byte) (*Report, error) {
 	return &r, nil
 }
 
-// ReadReceipt decodes a receipt, unless it holds more than any agent says of a manifest.
+// ReadReceipt decodes a receipt. It rejects a receipt that is larger than any that agents send.
 func ReadReceipt(data []byte) (Receipt, error) {
 	var r Receipt
 	if err := readBounded(data, &r); err != nil {

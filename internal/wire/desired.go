@@ -6,16 +6,16 @@ import (
 	"drover/internal/process"
 )
 
-// Disk is what an agent that introduces itself has on its disk. Revisions are those of the agent, which never falls back behind one
-// unless its disk does: so the server sees that a disk is an old copy, or a new one.
+// Disk describes the disk of an agent that introduces itself. The agent's revision never goes back unless its disk
+// does. So the server recognizes an old copy of a disk, or a new disk.
 type Disk struct {
-	// Revision is that of the latest change of any record. Records were all there when it was.
+	// Revision belongs to the latest change of any record. Records are all records at that revision.
 	Revision uint64  `json:"revision"`
 	Records  Records `json:"records,omitempty"`
 }
 
-// Records are the processes that an agent has a record of, and the revision of each. In JSON it is {"NAMESPACE": {"NAME": REVISION}}: an
-// introduction with many has to fit into one report.
+// Records maps each process that the agent has a record of to its revision. In JSON it is {"NAMESPACE": {"NAME":
+// REVISION}}, because an introduction with many processes has to fit into one report.
 type Records map[process.ID]uint64
 
 // MarshalJSON implements json.Marshaler.
@@ -46,23 +46,24 @@ func (r *Records) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Desired answers the introduction of an agent whose disk is older than what the server has had confirmed by it.
+// Desired answers the introduction of an agent whose disk is older than the records that it has confirmed to the
+// server.
 type Desired struct {
-	// Revision is what the agent's own must not fall behind from now on.
+	// Revision is the lower bound of the agent's own revision from now on.
 	Revision  uint64    `json:"revision"`
 	Processes []Desires `json:"processes,omitempty"`
-	// More asks the agent to introduce itself again once it has taken this.
+	// More asks the agent to introduce itself again after it has applied this.
 	More bool `json:"more,omitempty"`
 }
 
-// Desires is what the agent had confirmed last of one process, with that revision. It counts if the agent has an older record, or
-// none although its disk is older than this revision.
+// Desires is the last confirmed record of one process, with its revision. It applies if the agent has an older
+// record. It also applies if the agent has no record and its disk is older than this revision.
 type Desires struct {
 	Process  process.ID `json:"process"`
 	Revision uint64     `json:"revision"`
-	// Gone says that the process was removed; nothing else is set then.
+	// Gone tells that the process was removed; nothing else is set then.
 	Gone bool `json:"gone,omitempty"`
-	// Spec is set where the process is not gone.
+	// Spec is set unless the process is gone.
 	Spec         *process.Spec `json:"spec,omitempty"`
 	Hosted       bool          `json:"hosted,omitempty"`
 	Want         process.Want  `json:"want,omitempty"`

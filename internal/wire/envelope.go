@@ -18,7 +18,7 @@ func Seal(m Manifest, key nkeys.KeyPair, others ...nkeys.KeyPair) ([]byte, error
 	return statement{kind: kindManifest, said: body}.seal(append([]nkeys.KeyPair{key}, others...)...)
 }
 
-// Reasons why an envelope is refused.
+// The reasons to reject an envelope.
 var (
 	ErrUnknownKey = errors.New("signed by a key that is not pinned")
 	ErrForged     = errors.New("signature does not match")
@@ -27,8 +27,8 @@ var (
 	ErrVersion    = errors.New("written by a newer version")
 )
 
-// Open verifies an envelope against the pinned public keys and the reader's own name, and returns the manifest. It does
-// not look at Expires: an order that was already accepted may still be asked about.
+// Open verifies an envelope against the pinned public keys and the reader's own name, and returns the manifest. It
+// does not check Expires: the server may still ask about an accepted order.
 func Open(data []byte, pinned []string, agent string) (*Manifest, error) {
 	body, err := statement{kind: kindManifest}.open(data, pinned)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"drover/internal/process"
 )
 
-// GroupsDigest stands for the process groups of one namespace: it is the same for the same groups in the same order, and empty for
-// none.
+// GroupsDigest is a digest of the process groups of one namespace: equal for equal groups in the same order, and
+// empty for no groups.
 func GroupsDigest(groups []process.Group) string {
 	if len(groups) == 0 {
 		return ""

@@ -9,10 +9,11 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// JoinPath is where a server takes a JoinRequest: POST, sealed by SealJoin. The answer is an Enrolment.
+// JoinPath is the path at which a server accepts a JoinRequest: POST, sealed by SealJoin. The answer is an Enrolment.
 const JoinPath = "/api/v1/join"
 
-// JoinRequest is how a host asks to join. It travels over a verified connection only, as it holds the secret of its token.
+// JoinRequest is the request of a host to join. It travels over a verified connection only, because it holds the
+// secret of its token.
 type JoinRequest struct {
 	Version int `json:"version"`
 	// Token is the id of the token, Secret its secret.
@@ -22,7 +23,8 @@ type JoinRequest struct {
 	Key string `json:"key"`
 	// At is the clock of the host.
 	At time.Time `json:"at"`
-	// IP is what callers are to name the host by, in the area of the token; ID is a stable id beside it, and may be empty.
+	// IP is the address by which callers name the host, in the area of the token. ID is a stable id in addition to
+	// it, and may be empty.
 	IP   string `json:"ip"`
 	ID   string `json:"id,omitempty"`
 	Name string `json:"name,omitempty"` // the host's own name
@@ -33,7 +35,7 @@ type JoinRequest struct {
 	Proxy *ProxyFacts `json:"proxy,omitempty"`
 }
 
-// sealedJoin is a join request as it travels: its exact bytes, and the signature of the statement of them.
+// sealedJoin is a join request on the wire: its exact bytes, and the signature of their statement.
 type sealedJoin struct {
 	Request   []byte `json:"request"`
 	Signature []byte `json:"signature"`
@@ -57,19 +59,19 @@ func SealJoin(r JoinRequest, key nkeys.KeyPair) ([]byte, error) {
 	return json.Marshal(sealedJoin{Request: body, Signature: made})
 }
 
-// OpenJoin reads a request and verifies that whoever sent it holds the private half of its key. Whether it may join is not its
-// business. No error quotes the request.
+// OpenJoin reads a request and verifies that its sender holds the private half of its key. It does not decide whether
+// the sender may join. No error quotes the request.
 func OpenJoin(data []byte) (JoinRequest, error) {
 	var sealed sealedJoin
 	var r JoinRequest
 	if json.Unmarshal(data, &sealed) != nil || json.Unmarshal(sealed.Request, &r) != nil {
-		return JoinRequest{}, errors.New("it is no request to join")
+		return JoinRequest{}, errors.New("not a request to join")
 	}
 	if r.Version > Version {
 		return JoinRequest{}, ErrVersion
 	}
 	if !nkeys.IsValidPublicUserKey(r.Key) {
-		return JoinRequest{}, errors.New("its key is no public key of an agent")
+		return JoinRequest{}, errors.New("its key is not the public key of an agent")
 	}
 	if err := (statement{kind: kindJoin, said: sealed.Request}).verify(r.Key, sealed.Signature); err != nil {
 		return JoinRequest{}, err

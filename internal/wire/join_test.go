@@ -32,12 +32,12 @@ func TestJoinToken(t *testing.T) {
 func TestBadJoinTokens(t *testing.T) {
 	whole := wire.NewJoinToken(finger, time.Now()).String()
 	for text, want := range map[string]string{
-		"":                                 "is no token",
-		"drovertok_SECRETSECRET":           "is no token",
+		"":                                 "not a token",
+		"drovertok_SECRETSECRET":           "not a token",
 		"dvt2" + whole[4:]:                 "another version",
 		whole[:40]:                         "parts",
-		whole[:len(whole)-1]:               "cut short",
-		whole[:len(whole)-1] + "x":         "cut short",
+		whole[:len(whole)-1]:               "cut off",
+		whole[:len(whole)-1] + "x":         "cut off",
 		"dvt1.id.short." + finger:          "damaged",
 		"dvt1.." + whole[len("dvt1.")+19:]: "damaged",
 	} {

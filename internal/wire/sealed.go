@@ -12,24 +12,24 @@ import (
 // What agents and servers say to each other passes brokers and proxies, which may be somebody else's by then. So what counts is signed by
 // the one who says it: reports and receipts by the agent, manifests and the answers to reports by the server. As it travels it is
 //
-//	1 | how many signatures | for each: public key (56 bytes), signature (64 bytes) | what was said
+//	1 | number of signatures | for each: public key (56 bytes), signature (64 bytes) | message
 
 const (
 	sealMark      = 1
 	keySize       = 56
 	signatureSize = 64
 	sealSize      = keySize + signatureSize
-	// maxSeals is how many signatures there may be: a server has a present key, and those that came before and comes next.
+	// maxSeals is the largest number of signatures: a server has a present key, former keys and a next key.
 	maxSeals = 16
-	// silence is more than a report takes that tells nothing.
+	// silence is the size in bytes that a report without content stays below.
 	silence = 4 << 10
 )
 
-// ErrUnsigned refuses what counts and bears no signature.
+// ErrUnsigned rejects a message that needs a signature and has none.
 var ErrUnsigned = errors.New("not signed")
 
-// Tells reports whether a report has anything in it that a server keeps, or believes. One that has not, a heartbeat, needs no signature: all
-// that it says is that somebody is there.
+// Tells reports whether a report holds anything that a server stores or trusts. A report without such content is a
+// heartbeat and needs no signature: it only shows that its sender is alive.
 func Tells(report []byte) bool {
 	if len(report) > silence {
 		return true
@@ -50,8 +50,8 @@ func SealReport(report []byte, fleet string, key nkeys.KeyPair) ([]byte, error) 
 	return statement{kind: kindReport, to: fleet, said: report}.seal(key)
 }
 
-// OpenReport returns the report of an agent to the servers of a fleet, and whether it was signed by the agent. One that Tells something has
-// to be.
+// OpenReport returns the report of an agent to the servers of a fleet, and whether the agent signed it. A report that
+// Tells something must be signed.
 func OpenReport(data []byte, fleet, agent string) (report []byte, signed bool, err error) {
 	if !sealed(data) {
 		if Tells(data) {
@@ -70,7 +70,7 @@ func SealAnswer(answer, report []byte, agent string, keys ...nkeys.KeyPair) ([]b
 	return statement{kind: kindAnswer, to: agent, about: report, said: answer}.seal(keys...)
 }
 
-// OpenAnswer returns the answer to an agent's report that was signed, once it is proven to be that of one who has a pinned key.
+// OpenAnswer returns the signed answer to an agent's report, after it has verified that the signer has a pinned key.
 func OpenAnswer(data, report []byte, agent string, pinned []string) ([]byte, error) {
 	answer, err := statement{kind: kindAnswer, to: agent, about: report}.open(data, pinned)
 	if err != nil {
@@ -79,8 +79,8 @@ func OpenAnswer(data, report []byte, agent string, pinned []string) ([]byte, err
 	return answer, nil
 }
 
-// SealedTrust returns the sealed manifest with what an agent is to trust from now on out of an answer that it cannot open, as it is
-// signed by a key that it does not know yet. It proves nothing of the rest.
+// SealedTrust extracts the sealed manifest with the agent's new trust from an answer that the agent cannot open,
+// because it does not know the signing key yet. It proves nothing about the rest.
 func SealedTrust(data []byte) []byte {
 	_, answer, err := split(data)
 	if err != nil {
@@ -100,7 +100,7 @@ func SealReceipt(receipt, envelope []byte, key nkeys.KeyPair) ([]byte, error) {
 	return statement{kind: kindReceipt, about: envelope, said: receipt}.seal(key)
 }
 
-// OpenReceipt returns the receipt for an envelope, once it is proven to be the agent's.
+// OpenReceipt returns the receipt for an envelope, after it has verified the agent's signature.
 func OpenReceipt(data, envelope []byte, agent string) ([]byte, error) {
 	receipt, err := statement{kind: kindReceipt, about: envelope}.open(data, []string{agent})
 	if err != nil {
@@ -109,7 +109,7 @@ func OpenReceipt(data, envelope []byte, agent string) ([]byte, error) {
 	return receipt, nil
 }
 
-// seal returns the statement as it travels.
+// seal returns the statement in its form on the wire.
 func (s statement) seal(keys ...nkeys.KeyPair) ([]byte, error) {
 	data := make([]byte, 0, 2+len(keys)*sealSize+len(s.said))
 	data = append(data, sealMark, byte(len(keys))) //nolint:gosec // a few
@@ -125,7 +125,7 @@ func (s statement) seal(keys ...nkeys.KeyPair) ([]byte, error) {
 
 func sealed(data []byte) bool { return len(data) > 0 && data[0] == sealMark }
 
-// open returns what was said. It looks for a signature by a pinned key; the first one that is there decides.
+// open returns the signed message. It looks for a signature by a pinned key; the first such signature decides.
 func (s statement) open(data []byte, pinned []string) ([]byte, error) {
 	seals, said, err := split(data)
 	if err != nil {
@@ -143,7 +143,7 @@ func (s statement) open(data []byte, pinned []string) ([]byte, error) {
 	return nil, ErrUnknownKey
 }
 
-// split takes the signatures off what was said. They prove nothing yet.
+// split separates the signatures from the message. The signatures prove nothing yet.
 func split(data []byte) (seals, said []byte, err error) {
 	if !sealed(data) {
 		return nil, nil, ErrUnsigned

@@ -7,10 +7,10 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// Agents and servers sign statements, and nothing else but a broker's challenge (fabric.SignChallenge). A statement is a text of five
-// lines: its kind, by whose key it is, whom it is for, and digests of what it answers and of what is said. So a signature is good for one
-// kind, one speaker, one reader and one message. It begins with "drover", a blank and the kind: no challenge, token of the fabric or certificate
-// does.
+// Agents and servers sign statements, and nothing else but a broker's challenge (fabric.SignChallenge). A statement
+// is a text of five lines: its kind, the key of the speaker, the reader, and digests of the message that it answers
+// and of the message itself. So a signature is valid for one kind, one speaker, one reader and one message. A
+// statement begins with "drover", a blank and the kind: no challenge, token of the fabric or certificate does.
 const statementForm = "drover %s 1\nfrom %s\nto %s\nabout %x\nsaid %x\n"
 
 // The kinds of statements.
@@ -22,16 +22,17 @@ const (
 	kindJoin     = "join"
 )
 
-// statement is what is signed.
+// statement is a text to sign.
 type statement struct {
 	kind string
-	// to is whom it is for: an agent's key, or Enrolment.Fleet for its servers. It is empty where what is said names the reader.
+	// to is the reader: an agent's key, or Enrolment.Fleet for its servers. It is empty if the message names the
+	// reader.
 	to string
-	// about is what it answers, if it is an answer.
+	// about is the message that it answers, if it is an answer.
 	about, said []byte
 }
 
-// text returns what a key signs, or has signed.
+// text returns the text that a key signs.
 func (s statement) text(key string) []byte {
 	return fmt.Appendf(nil, statementForm, s.kind, key, s.to, sha256.Sum256(s.about), sha256.Sum256(s.said))
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// Subjects begin with the area, so that whoever serves one area can be confined to it, and carry the public nkey of an agent or a
-// proxy, never a caller's string.
+// Subjects begin with the area, so that the broker can confine a client to its area. They carry the public nkey of an
+// agent or a proxy, never a caller's string.
 
 const (
 	subjectRoot = "drover.v1."
 	keyLength   = 56
 )
 
-// Placeholders of subject templates: the broker puts the area and the key of whoever connects in their place.
+// Placeholders of subject templates: the broker replaces them with the area and the key of its client.
 const (
 	anyArea = "{{tag(area)}}"
 	anyKey  = "{{subject()}}"
@@ -25,7 +25,8 @@ const (
 // OrderSubject is where the agent of an area listens for signed manifests (a request; the reply is a Receipt).
 func OrderSubject(area int, agent string) string { return orderSubject(strconv.Itoa(area), agent) }
 
-// PingSubject is where the agent of an area shows that it is there (a request without content), whatever its disk does.
+// PingSubject is where the agent of an area shows that it is alive (a request without content), whatever its disk
+// does.
 func PingSubject(area int, agent string) string { return pingSubject(strconv.Itoa(area), agent) }
 
 // ReportSubject is where the agent of an area sends its Reports (a request; the reply is a ReportAck).
@@ -49,8 +50,8 @@ func reportSubject(area, agent string) string {
 	return subjectRoot + area + ".server." + agent + ".reports"
 }
 
-// ReportAgent takes the area and the agent's nkey out of a ReportSubject. The broker lets an agent publish under its own area and key
-// only.
+// ReportAgent extracts the area and the agent's nkey from a ReportSubject. The broker lets an agent publish only
+// under its own area and key.
 func ReportAgent(subject string) (area int, agent string, err error) {
 	parts := strings.Split(subject, ".")
 	if len(parts) == 6 {
@@ -63,7 +64,7 @@ func ReportAgent(subject string) (area int, agent string, err error) {
 	return area, agent, nil
 }
 
-// AgentSubjects are what an agent may publish to and listen on, as templates for the broker.
+// AgentSubjects are the subjects on which an agent may publish and listen, as templates for the broker.
 func AgentSubjects() (publish, subscribe []string) {
 	return []string{reportSubject(anyArea, anyKey)}, []string{orderSubject(anyArea, anyKey), pingSubject(anyArea, anyKey)}
 }

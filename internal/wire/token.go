@@ -9,14 +9,15 @@ import (
 	"time"
 )
 
-// JoinToken is what a host needs to join: written as dvt1.ID.SECRET.FINGERPRINT. Only its holder and, until it has been shown, the
-// server that makes it know the secret; the fingerprint is that of the authority by which the server's certificate is verified.
+// JoinToken is what a host needs to join: written as dvt1.ID.SECRET.FINGERPRINT. Only its holder knows the secret;
+// the server that makes it forgets the secret after showing it. The fingerprint identifies the authority that
+// verifies the server's certificate.
 type JoinToken struct {
 	ID, Secret, Fingerprint string
 }
 
-// joinTokenMark begins every token, so that one that got out is easily found by programs that search for secrets. The number is
-// the version of the form.
+// joinTokenMark begins every token, so that secret scanners easily find a leaked token. The number is the version of
+// the form.
 const joinTokenMark = "dvt1"
 
 const (
@@ -34,28 +35,28 @@ func NewJoinToken(fingerprint string, now time.Time) JoinToken {
 	return JoinToken{ID: id[:joinTokenID], Secret: rand.Text(), Fingerprint: fingerprint}
 }
 
-// String returns the token as it is handed on, with its secret.
+// String returns the complete token, with its secret.
 func (t JoinToken) String() string {
 	return strings.Join([]string{joinTokenMark, t.ID, t.Secret, t.Fingerprint}, ".")
 }
 
-// ParseJoinToken reads a token. No error quotes any of it.
+// ParseJoinToken reads a token. No error quotes any part of the token.
 func ParseJoinToken(text string) (JoinToken, error) {
 	parts := strings.Split(strings.TrimSpace(text), ".")
 	switch {
 	case !strings.HasPrefix(parts[0], "dvt"):
-		return JoinToken{}, errors.New("it is no token: expected what 'drover token create' has printed, which begins with " + joinTokenMark)
+		return JoinToken{}, errors.New("not a token: expected the output of 'drover token create', which begins with " + joinTokenMark)
 	case parts[0] != joinTokenMark:
-		return JoinToken{}, errors.New("it is a token of another version: install the agent that belongs to the server")
+		return JoinToken{}, errors.New("the token has another version: install the agent of the server's version")
 	case len(parts) != 4:
-		return JoinToken{}, fmt.Errorf("it has %d parts, expected 4: was all of it copied?", len(parts))
+		return JoinToken{}, fmt.Errorf("the token has %d parts, expected 4: did you copy all of it?", len(parts))
 	}
 	t := JoinToken{ID: parts[1], Secret: parts[2], Fingerprint: strings.ToLower(parts[3])}
 	if _, err := hex.DecodeString(t.Fingerprint); err != nil || len(t.Fingerprint) != joinFinger {
-		return JoinToken{}, errors.New("it is cut short or damaged at its end: was all of it copied?")
+		return JoinToken{}, errors.New("the token is cut off or damaged at its end: did you copy all of it?")
 	}
 	if t.ID == "" || len(t.ID) > maxJoinTokenID || len(t.Secret) < minJoinSecret {
-		return JoinToken{}, errors.New("it is damaged: was all of it copied?")
+		return JoinToken{}, errors.New("the token is damaged: did you copy all of it?")
 	}
 	return t, nil
 }

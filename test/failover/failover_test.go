@@ -149,7 +149,7 @@ func TestServerWaitsForItsDatabase(t *testing.T) {
 		t.Errorf("afterwards /readyz is %d %s", status, body)
 	}
 	log := f.Logs["server"].String()
-	for _, want := range []string{"database was not available", "database became available"} {
+	for _, want := range []string{"database is not available", "database became available"} {
 		if n := strings.Count(log, want); n != 1 {
 			t.Errorf("the log says %d times %q", n, want)
 		}

@@ -33,15 +33,15 @@ func TestWhoMayNotJoin(t *testing.T) {
 		words       string
 	}{
 		{"no token", "hunter2", nil, 1, "cannot use the token"},
-		{"half a token", open[:60], nil, 1, "was all of it copied?"},
+		{"half a token", open[:60], nil, 1, "did you copy all of it?"},
 		{"another secret", altered(2, strings.Repeat("A", 26)), nil, 5, "does not know the token"},
 		{"the token of another server", other.Token(0), nil, 5, "is this the server that made the token?"},
 		{"another fingerprint", altered(3, strings.Repeat("ab", 32)), nil, 5, "is this the server that made the token?"},
 		{"a revoked token", revoked, nil, 5, "was revoked on"},
 		{"an expired token", short, nil, 5, "has expired on"},
 		{"a taken address", open, []string{"--ip", "127.0.0.2"}, 1, "0:127.0.0.2 belongs to another agent, which is online"},
-		{"no address", open, []string{"--ip", "host"}, 1, "no IP address"},
-		{"no TLS", open, []string{"--server", "http://192.0.2.1:7350"}, 1, "is without TLS"},
+		{"no address", open, []string{"--ip", "host"}, 1, "not an IP address"},
+		{"no TLS", open, []string{"--server", "http://192.0.2.1:7350"}, 1, "has no TLS"},
 		{"nobody there", open, []string{"--server", "https://127.0.0.1:1"}, 6, "cannot reach the server"},
 	} {
 		code, errs := f.Join("refused", "127.0.0.9", c.token, c.flags...)
@@ -95,7 +95,7 @@ func TestRemoval(t *testing.T) {
 		t.Errorf("removed twice: exit code %d, %s", code, errs)
 	}
 	harness.Eventually(t, "the agent to be refused", func() bool {
-		return strings.Contains(f.Logs["one"].String(), "fabric refused the credentials")
+		return strings.Contains(f.Logs["one"].String(), "fabric rejected the credentials")
 	})
 	f.Want(117, f.Operate(p, 1, first))
 	one.End(syscall.SIGTERM)
@@ -104,7 +104,7 @@ func TestRemoval(t *testing.T) {
 	said := len(f.Logs["one"].String())
 	one = f.StartAgent("one")
 	harness.Eventually(t, "the agent to be refused again", func() bool {
-		return strings.Contains(f.Logs["one"].String()[said:], "fabric refused the credentials")
+		return strings.Contains(f.Logs["one"].String()[said:], "fabric rejected the credentials")
 	})
 	f.Online(second)
 	if list := f.CLI("agents", "-o", "name"); list != second+"\n" {

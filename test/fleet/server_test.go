@@ -57,7 +57,7 @@ func TestWithoutTLS(t *testing.T) {
 	// The same address, spoken to as if it had TLS.
 	plain := f.URL
 	f.URL = "https" + strings.TrimPrefix(plain, "http")
-	if code, errs := f.Join("two", "127.0.0.3", f.Token(0)); code != 6 || !strings.Contains(errs, "speaks no TLS") {
+	if code, errs := f.Join("two", "127.0.0.3", f.Token(0)); code != 6 || !strings.Contains(errs, "no TLS at this address") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 }

@@ -21,7 +21,7 @@ func TestMetricsOfAnAgentAlone(t *testing.T) {
 	log := &harness.Log{}
 	log.ShowIfFailed(t, "drover-agent")
 	agent := harness.Launch(t, log, harness.Environment("/"), binaries.agent, "run", "--data-dir", s.DataDir, "--metrics", "127.0.0.1:0")
-	told := regexp.MustCompile(`metrics are served.*address=(\S+)`)
+	told := regexp.MustCompile(`serving metrics.*address=(\S+)`)
 	at := ""
 	harness.Eventually(t, "the agent to say where its metrics are", func() bool {
 		m := told.FindStringSubmatch(log.String())

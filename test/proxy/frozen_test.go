@@ -139,7 +139,7 @@ func TestAWayThatOnlyLooksWhole(t *testing.T) {
 	f.carries(idle.name, 1)
 	f.works("1:10.0.0.5")
 	harness.Eventually(t, "the watchdog to give the connection up", func() bool {
-		return strings.Contains(f.Logs[carrying.name].String(), "it looks whole and nothing comes through")
+		return strings.Contains(f.Logs[carrying.name].String(), "it is open, but nothing comes through")
 	})
 	p.melt()
 	f.reached(carrying.name)

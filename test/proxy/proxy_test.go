@@ -65,7 +65,7 @@ func TestJoiningThroughAProxy(t *testing.T) {
 	again.name = "one"
 	code, _, errs := f.Run("y", f.Token(1, "--role", "proxy"), f.Drover, "proxy", "join", "--server", f.URL, "--token", "-", "--name", "one",
 		"--advertise", p.nats, "--data-dir", f.AgentDir("y"))
-	if code != 1 || !strings.Contains(errs, `another proxy is called "one"`) {
+	if code != 1 || !strings.Contains(errs, `another proxy has the name "one"`) {
 		t.Errorf("a name that is taken: exit code %d: %s", code, errs)
 	}
 
@@ -116,7 +116,7 @@ func TestTheServerDies(t *testing.T) {
 	f.StartAgent("first")
 	harness.Eventually(t, "an agent to be let in without a server", func() bool {
 		log := f.Logs["first"].String()
-		return strings.Count(log, "fabric was connected") >= 2
+		return strings.Count(log, "connected to fabric") >= 2
 	})
 	if code, errs := f.Join("late", "10.0.0.6", "dvt1.x."+strings.Repeat("y", 26)+"."+strings.Repeat("0", 64), "--server", "https://"+one.http); code == 0 {
 		t.Errorf("joined without a server: %s", errs)
@@ -161,10 +161,10 @@ func TestARemovedAgentIsCutOffFromItsProxy(t *testing.T) {
 	f.agent("second", "10.0.0.6", 1, one)
 	f.CLI("agents", "remove", "1:10.0.0.5")
 	harness.Eventually(t, "the removed agent to be refused", func() bool {
-		return strings.Contains(f.Logs["first"].String(), "fabric refused the credentials")
+		return strings.Contains(f.Logs["first"].String(), "fabric rejected the credentials")
 	})
 	f.works("1:10.0.0.6")
-	if strings.Contains(f.Logs["second"].String(), "fabric connection was lost") {
+	if strings.Contains(f.Logs["second"].String(), "lost connection to fabric") {
 		t.Error("the other agent was cut off too")
 	}
 	// It is refused by a proxy that was not there when it was removed, too.

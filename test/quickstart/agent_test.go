@@ -25,7 +25,7 @@ func TestAgentAlone(t *testing.T) {
 	log.ShowIfFailed(t, "drover-agent")
 	agent := harness.Launch(t, log, harness.Environment("/"), binaries.agent, "run", "--data-dir", s.DataDir)
 	harness.Eventually(t, "the agent to say that it cannot reach the server", func() bool {
-		return strings.Contains(log.String(), "fabric could not be reached")
+		return strings.Contains(log.String(), "cannot reach fabric")
 	})
 	if text := log.String(); !strings.Contains(text, "connection refused") || strings.Contains(text, "goroutine ") {
 		t.Error("the agent did not say cleanly why")

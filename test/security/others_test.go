@@ -63,7 +63,7 @@ func TestAnAccountDoesNotDecideWhomRootEnds(t *testing.T) {
 	v := newVictim(t, "tickd")
 	p, _ := service(t, s, v, "tickd", "nobody")
 	r := p.Operate(0)
-	if r.Code == 0 || !strings.Contains(r.Msg, fmt.Sprintf("pid %d of pid file", v.pid)) || !strings.Contains(r.Msg, "runs as uid 0, and not as user nobody") {
+	if r.Code == 0 || !strings.Contains(r.Msg, fmt.Sprintf("pid %d of pid file", v.pid)) || !strings.Contains(r.Msg, "runs as uid 0, not as user nobody") {
 		t.Errorf("start: %d %s", r.Code, r.Msg)
 	}
 	for _, op := range []int{1, 9, 7, 8, 3, 1, 9} {

@@ -76,7 +76,7 @@ func TestAnyServer(t *testing.T) {
 		n.shows("0:127.0.0.3", "")
 	}
 	harness.Eventually(t, "the removed agent to be refused", func() bool {
-		return strings.Contains(two.log.String(), "fabric refused the credentials")
+		return strings.Contains(two.log.String(), "fabric rejected the credentials")
 	})
 	for _, n := range s.servers {
 		if status, text := n.get("/readyz"); status != 200 {
@@ -152,7 +152,7 @@ func TestBrokersOfServers(t *testing.T) {
 	s.must("agents", "remove", "0:127.0.0.2", "--data-dir", b.dir)
 	s.must("agents", "remove", "0:127.0.0.3", "--data-dir", b.dir)
 	for _, agent := range []*node{one, two} {
-		harness.Eventually(t, agent.name+" to be refused", func() bool { return strings.Contains(agent.log.String(), "fabric refused the credentials") })
+		harness.Eventually(t, agent.name+" to be refused", func() bool { return strings.Contains(agent.log.String(), "fabric rejected the credentials") })
 	}
 }
 
@@ -206,7 +206,7 @@ func TestMixedUp(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1, 1)
 	keys := filepath.Join(s.dir, "keys.tar")
-	s.refused("the database is that of the fleet A", "--data-dir", filepath.Join(s.dir, "stranger"), "--database", s.database)
+	s.refused("the database belongs to fleet A", "--data-dir", filepath.Join(s.dir, "stranger"), "--database", s.database)
 
 	second := filepath.Join(s.dir, "second")
 	s.must("server", "keys", "import", keys, "--data-dir", second)
@@ -225,7 +225,7 @@ func TestMixedUp(t *testing.T) {
 	old := s.servers[0].dir
 	s.servers[0].program().Kill()
 	s.must("server", "keys", "adopt", "--data-dir", filepath.Join(s.dir, "stranger"), "--database", s.database)
-	s.refused("the database is that of the fleet A", "--data-dir", old, "--database", s.database)
+	s.refused("the database belongs to fleet A", "--data-dir", old, "--database", s.database)
 	s.brokers = nil
 	s.startServer(filepath.Join(s.dir, "stranger"), "--fabric", "127.0.0.1:0")
 }
@@ -244,9 +244,9 @@ func TestServersThatAreApart(t *testing.T) {
 	b := s.startServer(dir, "--fabric", harness.FreeAddress(t), "--advertise", harness.FreeAddress(t))
 	harness.Eventually(t, "the second server not to be ready", func() bool {
 		status, text := b.get("/readyz")
-		return status == 503 && strings.Contains(text, "uses the same database and is not heard over the fabric")
+		return status == 503 && strings.Contains(text, "uses the same database, but is not heard over the fabric")
 	})
-	harness.Eventually(t, "its log to say so", func() bool { return strings.Contains(b.log.String(), "servers share a database and not a fabric") })
+	harness.Eventually(t, "its log to say so", func() bool { return strings.Contains(b.log.String(), "servers share a database, but not a fabric") })
 	harness.Eventually(t, "the first server to say so, and to go on", func() bool {
 		status, text := a.get("/readyz")
 		if status != 200 {

@@ -171,7 +171,7 @@ func TestAnImpostorsFabric(t *testing.T) {
 	t.Run("with an authority of his own", func(t *testing.T) {
 		conn := (&fleet{&harness.Fleet{T: t, Dir: f.Dir, Logs: f.Logs}}).impostor(before, own)
 		harness.Eventually(t, "the agent to refuse it", func() bool {
-			return strings.Contains(f.Logs["one"].String(), "the server's certificate is not to be trusted")
+			return strings.Contains(f.Logs["one"].String(), "cannot trust the server's certificate")
 		})
 		if _, err := conn.Request(wire.OrderSubject(0, public), nil, time.Second); !errors.Is(err, nats.ErrNoResponders) {
 			t.Errorf("the agent listens: %v", err)

@@ -92,7 +92,7 @@ func TestAHostThatKnowsDroppedKeysOnly(t *testing.T) {
 	}
 	lost := f.StartAgent("one")
 	harness.Eventually(t, "the agent to refuse the server", func() bool {
-		return strings.Contains(f.Logs["one"].String(), "the server's certificate is not to be trusted")
+		return strings.Contains(f.Logs["one"].String(), "cannot trust the server's certificate")
 	})
 	f.Want(117, f.Operate(p, 1, first))
 	if !harness.Alive(pid) {
@@ -118,7 +118,7 @@ func TestARotationIsRefused(t *testing.T) {
 		code  int
 		words string
 	}{
-		{[]string{"keys", "rotate", "fleet"}, 4, "no keys of the kind"},
+		{[]string{"keys", "rotate", "fleet"}, 4, "unknown kind of key"},
 		{[]string{"keys", "drop", "manifest", f.key("manifest", "present")}, 1, "is the present key"},
 		{[]string{"keys", "drop", "manifest", "A"}, 4, "there is no manifest key"},
 		{[]string{"keys", "rotate", "manifest", "--keep", "1s"}, 2, "expected 1m or more"},

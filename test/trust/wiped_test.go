@@ -55,7 +55,7 @@ func TestAnEmptiedHost(t *testing.T) {
 	}
 	f.StartAgent("former")
 	harness.Eventually(t, "the old disk to be refused", func() bool {
-		return strings.Contains(f.Logs["former"].String(), "fabric refused the credentials")
+		return strings.Contains(f.Logs["former"].String(), "fabric rejected the credentials")
 	})
 }
 

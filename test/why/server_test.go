@@ -156,7 +156,7 @@ func TestFolding(t *testing.T) {
 	if want := "2 of 2 processes not as they should be: 2 command-failed\n"; a.Errors != want {
 		t.Errorf("said %q, want %q", a.Errors, want)
 	}
-	if a := why(t, s, "--cause", "exited"); a.Code != right || a.Out != "" || a.Errors != "of these causes none was found (2 processes)\n" {
+	if a := why(t, s, "--cause", "exited"); a.Code != right || a.Out != "" || a.Errors != "no finding has one of these causes (2 processes)\n" {
 		t.Errorf("another cause: exit code %d\n%s%s", a.Code, a.Out, a.Errors)
 	}
 }

@@ -44,7 +44,7 @@ func TestStatus(t *testing.T) {
 		o := newSubject(t, s, "once", "plain")
 		o.part("policy")["kind"] = "single-run"
 		o.does("start", true)
-		says(t, status(o), "Hosted: yes, a single run: it is not started again when it ends")
+		says(t, status(o), "Hosted: yes, a single run: drover does not relaunch it")
 	})
 	t.Run("several causes", func(t *testing.T) {
 		t.Parallel()
@@ -55,7 +55,7 @@ func TestStatus(t *testing.T) {
 		o.spec["config"] = []any{harness.Object{"path": o.dir + "/some.conf", "md5": fmt.Sprintf("%x", md5.Sum([]byte("port = 2\n")))}}
 		o.does("start", true)
 		o.shows(o.names("unhealthy", wrong), "also, for", "some.conf", "[config-drift]")
-		says(t, status(o), `Hosted: yes, started again when it ends by itself`, `Cause: unhealthy, for \d+s`, `Also: .*some\.conf .* \[config-drift\], for \d+s`)
+		says(t, status(o), `Hosted: yes, relaunched if it exits`, `Cause: unhealthy, for \d+s`, `Also: .*some\.conf .* \[config-drift\], for \d+s`)
 		// The time since when it is so is not renewed by the next failure.
 		since := func() (failures int, since string) {
 			p := o.Status()

@@ -126,7 +126,7 @@ func ends() []injection {
 			o.spec["hard_limits"] = harness.Object{"memory": 64 << 20}
 			o.does("start", true)
 			return o
-		}, []string{"for want of memory"}},
+		}, []string{"out of memory"}},
 		{"flapping", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
 			o := newSubject(t, s, name, "plain")
 			o.part("commands")["start"] = o.daemon("plain")
@@ -258,7 +258,7 @@ func findings() []injection {
 			}
 			killed.names("worker-out-of-memory", wrong)
 			harness.Signal(t, killed.pid(), syscall.SIGKILL)
-			killed.shows(killed.names("killed-by-signal", wrong), "SIGKILL", "for want of memory, the last at", "oom-killed")
+			killed.shows(killed.names("killed-by-signal", wrong), "SIGKILL", "out of memory, the last at", "oom-killed")
 			return o
 		}, []string{"1 process of its run", "also, for", "of 40 instances", "[too-few-instances]"}},
 	}

@@ -1,5 +1,5 @@
-// Package admission asks a server to let this host join: what the agent tells, and which answers it takes. How the question travels is
-// package joining's affair; the agent's key and what is kept of the answer are the agent's.
+// Package admission asks a server to let this host join. It owns the facts that the agent sends, and which answers it
+// accepts. Package joining carries the request. The agent owns its key, and stores the answer.
 package admission
 
 import (
@@ -80,7 +80,7 @@ func request(cfg Config, token wire.JoinToken) wire.JoinRequest {
 // check refuses an answer that the agent could not work with, or that would have it speak without TLS.
 func check(e wire.Enrolment, verified bool) error {
 	if len(e.URLs) == 0 || e.JWT == "" || e.Fleet == "" || len(e.ManifestKeys) == 0 {
-		return errors.New("it is not whole")
+		return errors.New("it is incomplete")
 	}
 	if e.CA != "" {
 		if _, err := pki.Trusting(e.CA); err != nil {
@@ -89,7 +89,7 @@ func check(e wire.Enrolment, verified bool) error {
 	}
 	for _, address := range e.URLs {
 		if verified && (e.CA == "" || !strings.HasPrefix(address, "tls://")) {
-			return fmt.Errorf("its fabric at %s is without TLS", address)
+			return fmt.Errorf("its fabric at %s has no TLS", address)
 		}
 	}
 	return nil

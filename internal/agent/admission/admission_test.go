@@ -173,12 +173,12 @@ func TestRefusals(t *testing.T) {
 		"another server":    {func(w http.ResponseWriter, _ wire.JoinRequest) { w.WriteHeader(404) }, "is it a drover server?"},
 		"no JSON":           {func(w http.ResponseWriter, _ wire.JoinRequest) { _, _ = io.WriteString(w, "hello") }, "is it a drover server?"},
 		"a redirect":        {func(w http.ResponseWriter, _ wire.JoinRequest) { w.Header().Set("Location", "/x"); w.WriteHeader(307) }, "redirect"},
-		"no fabric":         {answer(func(e *wire.Enrolment) { e.URLs = nil }), "it is not whole"},
-		"no keys":           {answer(func(e *wire.Enrolment) { e.ManifestKeys = nil }), "it is not whole"},
-		"no fleet":          {answer(func(e *wire.Enrolment) { e.Fleet = "" }), "it is not whole"},
-		"no CA":             {answer(func(e *wire.Enrolment) { e.CA = "" }), "without TLS"},
-		"a bad CA":          {answer(func(e *wire.Enrolment) { e.CA = "x" }), "no certificate in PEM"},
-		"a fabric in clear": {answer(func(e *wire.Enrolment) { e.URLs = []string{"nats://192.0.2.1:1"} }), "without TLS"},
+		"no fabric":         {answer(func(e *wire.Enrolment) { e.URLs = nil }), "it is incomplete"},
+		"no keys":           {answer(func(e *wire.Enrolment) { e.ManifestKeys = nil }), "it is incomplete"},
+		"no fleet":          {answer(func(e *wire.Enrolment) { e.Fleet = "" }), "it is incomplete"},
+		"no CA":             {answer(func(e *wire.Enrolment) { e.CA = "" }), "has no TLS"},
+		"a bad CA":          {answer(func(e *wire.Enrolment) { e.CA = "x" }), "expected a certificate in PEM"},
+		"a fabric in clear": {answer(func(e *wire.Enrolment) { e.URLs = []string{"nats://192.0.2.1:1"} }), "has no TLS"},
 	} {
 		cfg := r.config(t)
 		r.answer = c.answer
@@ -201,8 +201,8 @@ func TestWrongUse(t *testing.T) {
 		"no token":              {func(c *admission.Config) { c.Token = "hunter2" }, "cannot use the token"},
 		"no URL":                {func(c *admission.Config) { c.Server = "drover.example.com" }, "expected https://HOST:PORT"},
 		"credentials in it":     {func(c *admission.Config) { c.Server = "https://a:b@x:1" }, "expected https://HOST:PORT"},
-		"no TLS":                {func(c *admission.Config) { c.Server = "http://192.0.2.1:7350" }, "is without TLS"},
-		"a port without TLS":    {func(c *admission.Config) { c.Server = "https" + strings.TrimPrefix(plain.URL, "http") }, "speaks no TLS"},
+		"no TLS":                {func(c *admission.Config) { c.Server = "http://192.0.2.1:7350" }, "has no TLS"},
+		"a port without TLS":    {func(c *admission.Config) { c.Server = "https" + strings.TrimPrefix(plain.URL, "http") }, "no TLS at this address"},
 		"a port with TLS":       {func(c *admission.Config) { c.Server = r.server.URL }, "use https"},
 		"a port without anyone": {func(c *admission.Config) { c.Server = "https://127.0.0.1:1" }, "cannot reach the server"},
 	} {

@@ -237,7 +237,7 @@ func (c *controllers) home(controller string) home {
 // find looks for a controller, in the hierarchy of the tree first.
 func (c *controllers) find(controller string) home {
 	if c.mode == ModeNone {
-		return home{err: errors.New("no control group can be made")}
+		return home{err: errors.New("cannot create a control group")}
 	}
 	if c.mode == ModeV2 && enable(c.base, controller) {
 		return home{v2: true}

@@ -171,7 +171,7 @@ func TestLimitsWithoutGroups(t *testing.T) {
 	h.put(t, "d-1/cgroup.procs", "")
 	tree := open(t, h)
 	g := create(t, tree, "g")
-	want := []string{"tasks: no control group can be made"}
+	want := []string{"tasks: cannot create a control group"}
 	if diff := cmp.Diff(want, texts(g.Limit(cgroup.Limits{Tasks: 1}))); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}

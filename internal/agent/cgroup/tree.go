@@ -1,7 +1,8 @@
-// Package cgroup keeps one control group per run of a process, so that everything a command started can be found and
-// ended, whatever it did to hide. It owns a directory in the version 2 hierarchy, or else in the version 1 freezer, and the
-// groups in it. That needs no controller; for limits on a group it uses those of either version. Hosts that offer neither hierarchy
-// get groups that hold nothing and say so. Which group belongs to which run, and when it is removed, is for the caller.
+// Package cgroup keeps one control group for each run of a process, so that drover can find and end every process
+// that a command started. It owns a directory in the version 2 hierarchy, or else in the version 1 freezer, and the
+// groups in it. Groups need no controller; limits use the controllers of either version. On a host without either
+// hierarchy, a group holds nothing and says so. The caller decides which group belongs to which run, and when to
+// remove it.
 package cgroup
 
 import (

@@ -1,5 +1,5 @@
-// Package drift compares configuration files with the checksums that a spec gives them. It owns how that is done cheaply and
-// without being caught by what is no file; it keeps nothing itself and does not decide when to look.
+// Package drift compares configuration files with the checksums in a spec. It owns how to compare cheaply, without
+// being blocked by a file that is not regular. It keeps nothing itself and does not decide when to compare.
 package drift
 
 import (

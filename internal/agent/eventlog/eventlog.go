@@ -1,7 +1,8 @@
-// Package eventlog keeps what has happened to processes on the agent's disk until the server has it, and for some days more. It owns
-// the files, the numbers of the events and the bounds of both. When something is an event others decide; how it travels, too. An event
-// is with the kernel before Append returns and on the disk a moment later: the death of the agent costs none, that of the power only
-// those of the last moment, whose numbers are never given to others.
+// Package eventlog keeps the events of processes on the agent's disk until the server has them, and for some days
+// more. It owns the files, the numbers of the events and the bounds of both. Other packages decide what an event is,
+// and send it. Append returns once the kernel has an event; the event is on disk a moment later. If the agent dies,
+// no event is lost. If the power fails, only the events of the last moment are lost, and their numbers are never used
+// again.
 package eventlog
 
 import (
@@ -63,7 +64,7 @@ func Open(cfg Config) (*Log, error) {
 		cfg.Now = time.Now
 	}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("cannot make the directory of the event log: %w", err)
+		return nil, fmt.Errorf("cannot create the directory of the event log: %w", err)
 	}
 	all, err := list(cfg.Dir)
 	if err != nil {
@@ -135,13 +136,13 @@ func (l *Log) write(e entry) bool {
 	rotated, err := l.files.write(e.line, l.cfg.Now())
 	if err != nil {
 		if !l.failing {
-			l.cfg.Log.Error("event could not be written, keeping it in memory", "error", err)
+			l.cfg.Log.Error("cannot write event, keeping it in memory", "error", err)
 		}
 		l.failing = true
 		return false
 	}
 	if l.failing {
-		l.cfg.Log.Info("events are written again")
+		l.cfg.Log.Info("writing events again")
 	}
 	l.failing = false
 	if rotated {
@@ -169,7 +170,7 @@ func (l *Log) confess() {
 	n := l.lost
 	l.confessed += n
 	l.lost = 0
-	l.cfg.Log.Warn("events were lost", "events", n)
+	l.cfg.Log.Warn("lost events", "events", n)
 	l.keep(process.Event{Kind: process.EventsLost, Attempt: n, Actor: process.Actor{Kind: process.ActorPolicy}})
 }
 
@@ -177,7 +178,7 @@ func (l *Log) confess() {
 func (l *Log) trim() {
 	lost, err := l.files.trim(l.position, l.cfg.Now())
 	if err != nil {
-		l.cfg.Log.Warn("old events could not be removed", "error", err)
+		l.cfg.Log.Warn("cannot remove old events", "error", err)
 	}
 	l.lost += lost
 }

@@ -68,7 +68,7 @@ func (m *marks) read() position {
 	}
 	p, ok := parseMark(string(data))
 	if !ok {
-		m.log.Warn("note of acknowledged events was damaged, telling all of them again", "path", m.path)
+		m.log.Warn("record of acknowledged events is damaged, resending all events", "path", m.path)
 		return position{}
 	}
 	return p
@@ -97,7 +97,7 @@ func (m *marks) write(p position) {
 // complain says once that the file cannot be used.
 func (m *marks) complain(err error) {
 	if !m.failing {
-		m.log.Error("acknowledged events could not be noted", "error", err)
+		m.log.Error("cannot store acknowledged events", "error", err)
 	}
 	m.failing = true
 }

@@ -179,10 +179,10 @@ func (l *Log) Acknowledge(events []process.Event) {
 // advance moves the position over what has been looked at.
 func (l *Log) advance(from position, t tally, err error) {
 	if err != nil {
-		l.cfg.Log.Error("a part of the event log could not be read", "error", err, "skipped", !short(err))
+		l.cfg.Log.Error("cannot read a part of the event log", "error", err, "skipped", !short(err))
 	}
 	if t.damaged > 0 {
-		l.cfg.Log.Warn("damaged lines of the event log were skipped", "lines", t.damaged, "segment", from.segment)
+		l.cfg.Log.Warn("skipped damaged lines of the event log", "lines", t.damaged, "segment", from.segment)
 	}
 	l.mu.Lock()
 	if l.position.before(t.end) {

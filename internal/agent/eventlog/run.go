@@ -34,7 +34,7 @@ func (l *Log) Run(ctx context.Context) error {
 		}
 		err := l.sync()
 		if err != nil && !failing {
-			l.cfg.Log.Error("events could not be synced to disk", "error", err)
+			l.cfg.Log.Error("cannot sync events to disk", "error", err)
 		}
 		failing = err != nil
 		l.mu.Lock()

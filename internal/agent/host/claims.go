@@ -39,7 +39,7 @@ func openClaims(path string, fs procfs.FS, log *slog.Logger) claims {
 		c.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	}
 	if err != nil {
-		log.Warn("another drover on this host would not be noticed", "error", err)
+		log.Warn("cannot detect another drover on this host", "error", err)
 	}
 	return c
 }
@@ -63,7 +63,7 @@ func (h *Host) Take(claim string) (rival int) {
 			return 0
 		}
 		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES) {
-			h.log.Warn("process could not be claimed", "error", err)
+			h.log.Warn("cannot claim process", "error", err)
 			return 0
 		}
 		if rival = h.Rival(claim); rival != 0 {
@@ -97,6 +97,6 @@ func (h *Host) Drop(claim string) {
 	}
 	l := h.claims.lock(claim, unix.F_UNLCK)
 	if err := unix.FcntlFlock(h.claims.file.Fd(), unix.F_SETLK, &l); err != nil {
-		h.log.Warn("claim of a process could not be given back", "error", err)
+		h.log.Warn("cannot release claim of process", "error", err)
 	}
 }

@@ -1,5 +1,6 @@
-// Package host joins the kernel-facing packages (procfs, cgroup, launch, liveness, locate) into what an operation sees of its
-// host. It owns the agent's control groups and the output files of commands; it decides nothing.
+// Package host combines the packages that face the kernel (procfs, cgroup, launch, liveness, locate) into the view
+// that an operation has of its host. It owns the agent's control groups and the output files of commands. It decides
+// nothing.
 package host
 
 import (
@@ -74,7 +75,7 @@ type Config struct {
 func New(cfg Config) (*Host, error) {
 	for _, dir := range []string{cfg.Outputs, cfg.Proofs} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, fmt.Errorf("cannot create directory for what is kept of commands: %w", err)
+			return nil, fmt.Errorf("cannot create directory for the files of commands: %w", err)
 		}
 	}
 	if cfg.Urgent == nil {

@@ -13,7 +13,7 @@ func (h *Host) limit(id string, group *cgroup.Group, hard process.HardLimits) {
 		return
 	}
 	for _, u := range group.Limit(cgroup.Limits(hard)) {
-		h.log.Warn("hard limit could not be put in force", "run", id, "limit", u.Limit, "error", u.Err)
+		h.log.Warn("cannot enforce hard limit", "run", id, "limit", u.Limit, "error", u.Err)
 	}
 }
 
@@ -32,7 +32,7 @@ func (h *Host) LimitNotes(hard process.HardLimits) []string {
 func (h *Host) OOM(run string) int {
 	n, err := h.tree.OOMKilled(run)
 	if err != nil {
-		h.log.Warn("memory events could not be read", "run", run, "error", err)
+		h.log.Warn("cannot read memory events", "run", run, "error", err)
 	}
 	return n
 }

@@ -64,7 +64,7 @@ func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose operation.Wh
 		return s
 	}
 	if rt.Process == nil && h.stranger(*r.Found) {
-		note := fmt.Sprintf("pid %d in %s started after the file was written: the pid was used again by another process", r.Found.ID.PID, r.Found.PIDFile)
+		note := fmt.Sprintf("pid %d in %s started after the file was written: another process reuses the pid", r.Found.ID.PID, r.Found.PIDFile)
 		return operation.Sighting{Note: note, Cause: process.CauseOddPIDFile}
 	}
 	s := operation.Sighting{ID: &r.Found.ID, PIDFile: r.Found.Resolved, Matches: r.Found.Matches, Note: r.Note}
@@ -123,7 +123,7 @@ func (h *Host) mistaken(m locate.Match, spec *process.Spec) string {
 	case err != nil:
 		return err.Error()
 	case int64(m.UID) != int64(account.UID):
-		return fmt.Sprintf("it runs as uid %d, and user %s is %d", m.UID, spec.Identity.User, account.UID)
+		return fmt.Sprintf("it runs as uid %d, but user %s is uid %d", m.UID, spec.Identity.User, account.UID)
 	case !sameDir(m.Cwd, spec.Identity.SetupPath):
 		return fmt.Sprintf("it works in %s, not in %s", m.Cwd, spec.Identity.SetupPath)
 	}

@@ -53,7 +53,7 @@ func TestFirstAdoption(t *testing.T) {
 			}
 			seen := h.Look(spec(dir, "daemon", file), specstore.Runtime{}, operation.Whose{})
 			if !c.alive {
-				note := fmt.Sprintf("pid %d in %s started after the file was written: the pid was used again by another process", who.PID, file)
+				note := fmt.Sprintf("pid %d in %s started after the file was written: another process reuses the pid", who.PID, file)
 				want := operation.Sighting{Note: note, Cause: process.CauseOddPIDFile}
 				if diff := cmp.Diff(want, seen); diff != "" {
 					t.Errorf("(-want +got): %s", diff)
@@ -189,7 +189,7 @@ func TestNewFails(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	write(t, file, "")
 	_, err := host.New(host.Config{FS: live(), Name: "drover-test", Outputs: file, Proofs: t.TempDir()})
-	if err == nil || !strings.Contains(err.Error(), "cannot create directory for what is kept of commands") {
+	if err == nil || !strings.Contains(err.Error(), "cannot create directory for the files of commands") {
 		t.Errorf("a file for a directory: %v", err)
 	}
 	_, err = host.New(host.Config{FS: live(), Name: "../escape", Outputs: t.TempDir(), Proofs: t.TempDir()})

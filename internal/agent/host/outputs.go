@@ -42,7 +42,7 @@ func CutOutputs(dir string) error {
 func (h *Host) boundOutputs(ctx context.Context) error {
 	watch, err := watchDirectory(h.outputs)
 	if err != nil {
-		h.log.Warn("outputs are cut at intervals only", "interval", lookEvery, "error", err)
+		h.log.Warn("truncating outputs at intervals only", "interval", lookEvery, "error", err)
 		return h.boundAtIntervals(ctx)
 	}
 	defer watch.close()
@@ -174,7 +174,7 @@ func (h *Host) cutChanged(events []byte) (cut bool) {
 func (h *Host) cutAll() {
 	files, err := os.ReadDir(h.outputs)
 	if err != nil {
-		h.log.Warn("outputs could not be listed", "error", err)
+		h.log.Warn("cannot list outputs", "error", err)
 	}
 	for _, f := range files {
 		h.cut(f.Name())
@@ -197,7 +197,7 @@ func (h *Host) cut(id string) (was bool) {
 		err = launch.TrimFile(path)
 	}
 	if err != nil && !errors.Is(err, os.ErrClosed) {
-		h.log.Warn("output could not be cut", "run", id, "error", err)
+		h.log.Warn("cannot truncate output", "run", id, "error", err)
 		return false
 	}
 	return true

@@ -117,7 +117,7 @@ func (q *question) End(ctx context.Context) (left []int, err error) {
 	}
 	q.forget()
 	if err != nil {
-		return left, fmt.Errorf("cannot end what %s has started: %w", q.run, err)
+		return left, fmt.Errorf("cannot end the processes that %s has started: %w", q.run, err)
 	}
 	return left, nil
 }

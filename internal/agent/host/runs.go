@@ -80,7 +80,7 @@ func (h *Host) prepare(spec *process.Spec) (account launch.Account, started func
 func (h *Host) createGroup(id string) *cgroup.Group {
 	group, err := h.tree.Create(id)
 	if err != nil {
-		h.log.Warn("control group could not be made", "run", id, "error", err)
+		h.log.Warn("cannot create control group", "run", id, "error", err)
 		return nil
 	}
 	return group
@@ -93,7 +93,7 @@ func (h *Host) start(c launch.Command) (*launch.Child, error) {
 		return nil, err
 	}
 	if err := child.GroupError(); err != nil {
-		h.log.Warn("command could not be put into its control group", "run", c.Mark, "error", err)
+		h.log.Warn("cannot move command into its control group", "run", c.Mark, "error", err)
 	}
 	return child, nil
 }
@@ -127,7 +127,7 @@ func (h *Host) createOutput(id string) (output *launch.Output, file *os.File, er
 		_ = output.Close()
 	}
 	_ = os.Remove(filepath.Join(h.outputs, id)) // one that was made and takes nothing
-	h.log.Warn("output of command is dropped", "run", id, "error", err)
+	h.log.Warn("dropping output of command", "run", id, "error", err)
 	file, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
 		return nil, nil, process.Errorf(process.Failed, "cannot drop the output of the command: %v", err)
@@ -199,6 +199,6 @@ func (h *Host) Discard(id string) {
 // remove removes a file, which need not be there.
 func (h *Host) remove(path string) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		h.log.Warn("what is kept of a command could not be removed", "file", path, "error", err)
+		h.log.Warn("cannot remove file of a command", "file", path, "error", err)
 	}
 }

@@ -19,7 +19,7 @@ func (h *Host) Sweep(needed func() map[string]bool) {
 	h.accounts.tidy()
 	groups, err := h.tree.IDs()
 	if err != nil {
-		h.log.Warn("control groups could not be listed", "error", err)
+		h.log.Warn("cannot list control groups", "error", err)
 	}
 	files := h.kept()
 	// After the lists: whatever is on them and neither needed nor active is over.
@@ -32,7 +32,7 @@ func (h *Host) Sweep(needed func() map[string]bool) {
 	if h.tree.Mode() == cgroup.ModeNone && slices.ContainsFunc(files, func(id string) bool { return !keep[id] && !active[id] }) {
 		// No group tells that a run lives on: what it has left behind may still write to its output, which must not grow unseen.
 		if living, err = liveness.Marks(h.fs); err != nil {
-			h.log.Warn("outputs that nobody needs are kept", "error", err)
+			h.log.Warn("cannot remove unused outputs", "error", err)
 			return
 		}
 	}
@@ -53,7 +53,7 @@ func (h *Host) kept() (ids []string) {
 	for _, dir := range []string{h.outputs, h.proofs} {
 		files, err := os.ReadDir(dir)
 		if err != nil {
-			h.log.Warn("what is kept of commands could not be listed", "error", err)
+			h.log.Warn("cannot list the files of commands", "error", err)
 		}
 		for _, f := range files {
 			ids = append(ids, f.Name())
@@ -86,7 +86,7 @@ func (h *Host) sweepGroup(id string) bool {
 		ctx, cancel := context.WithTimeout(context.Background(), endTime)
 		defer cancel()
 		if err := group.Kill(ctx); err != nil {
-			h.log.Warn("question of an earlier agent could not be ended", "run", id, "error", err)
+			h.log.Warn("cannot end the probe of an earlier agent", "run", id, "error", err)
 		}
 	}
 	populated, err := group.Populated()

@@ -64,7 +64,7 @@ func (h *Host) Survivors(s operation.Scope) []procfs.Identity {
 	defer release()
 	members, err := tree.Members(h.fs)
 	if err != nil {
-		h.log.Warn("processes of a run could not be listed", "run", s.Run, "error", err)
+		h.log.Warn("cannot list processes of a run", "run", s.Run, "error", err)
 	}
 	return members
 }

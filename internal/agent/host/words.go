@@ -41,7 +41,7 @@ func (h *Host) LastWords(spec *process.Spec, since time.Time) string {
 		return words
 	})
 	if err != nil {
-		h.log.Warn("last words could not be read", "file", path, "error", err)
+		h.log.Warn("cannot read last output", "file", path, "error", err)
 	}
 	return words
 }

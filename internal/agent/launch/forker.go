@@ -42,7 +42,7 @@ func NewForker(proc procfs.FS, log *slog.Logger) *Forker { return &Forker{proc: 
 func (f *Forker) Run(ctx context.Context) error {
 	stop, err := f.begin()
 	if err != nil {
-		f.log.Warn("commands were left to be forked from the table of all descriptors", "error", err)
+		f.log.Warn("per-thread descriptor table unavailable, forking from the main table", "error", err)
 		<-ctx.Done()
 		return nil
 	}

@@ -1,6 +1,6 @@
-// Package launch starts commands: as an account, in a directory, with an environment, an output file and a control group
-// that are exactly what they are said to be. A command waits behind a gate until its identity is on record. The package
-// owns fork and exec, the accounts of the host and the output files. It does not wait for what it started: liveness does.
+// Package launch starts commands with exactly the given account, directory, environment, output file and control
+// group. A command waits behind a gate until its identity is on record. The package owns fork and exec, the accounts
+// of the host and the output files. It does not wait for the end of a command: liveness does.
 package launch
 
 import (

@@ -38,7 +38,7 @@ type Output struct {
 // CreateOutput makes an empty file, readable by this user only; one that exists is emptied. name is one path element.
 func CreateOutput(dir, name string) (*Output, error) {
 	if name == "" || name == "." || name == ".." || strings.ContainsRune(name, '/') {
-		return nil, fmt.Errorf("cannot create output file: %q is no file name", name)
+		return nil, fmt.Errorf("cannot create output file: %q is not a file name", name)
 	}
 	path := filepath.Join(dir, name)
 	// Not for writing only: Text reads through the same descriptor, whatever became of the name.

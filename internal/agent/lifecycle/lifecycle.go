@@ -1,6 +1,6 @@
-// Package lifecycle is the pure state machine of one watched process: it decides, between operations, whether a process is
-// to be looked at, watched, launched again or left alone. It owns no clock, no goroutine and no I/O: its caller feeds it
-// events and carries out the actions that come back. What an operation itself does is not decided here.
+// Package lifecycle is the pure state machine of one watched process. Between operations it decides whether the agent
+// locates, watches or relaunches the process, or leaves it alone. It owns no clock, no goroutine and no I/O: its
+// caller feeds it events and performs the returned actions. It does not decide what an operation itself does.
 package lifecycle
 
 import (
@@ -9,19 +9,19 @@ import (
 	"drover/internal/process"
 )
 
-// State is where a process stands.
+// State is the state of a process.
 type State string
 
-// The states. Stopped, Finished and GivenUp are resting: nothing but an operation, or somebody outside, changes them.
+// The states. Stopped, Finished and GivenUp are resting: only an operation, or a change from outside, leaves them.
 const (
-	Unknown   State = "unknown"   // the agent has just started and has not looked yet
-	Stopped   State = "stopped"   // not running, and nothing will start it
+	Unknown   State = "unknown"   // the agent has just started and has not located it yet
+	Stopped   State = "stopped"   // not running, and drover does not start it
 	Running   State = "running"   // proven alive and watched
 	Starting  State = "starting"  // a relaunch is under way
-	Backoff   State = "backoff"   // ended by itself; the retry timer will start it again
-	GivenUp   State = "given-up"  // ended by itself once more than its policy allows
+	Backoff   State = "backoff"   // exited; the retry timer relaunches it
+	GivenUp   State = "given-up"  // exited more often than its policy allows
 	Operating State = "operating" // an operation holds the process and the watch is suspended
-	Stopping  State = "stopping"  // is being ended by policy: over its limit, unhealthy, or due to run again
+	Stopping  State = "stopping"  // drover ends it by policy: over its limit, unhealthy, or due for its next run
 	Scheduled State = "scheduled" // a periodic process between two runs
 	Finished  State = "finished"  // a single run that is over
 )
@@ -31,7 +31,7 @@ func States() []State {
 	return []State{Unknown, Stopped, Scheduled, Starting, Running, Stopping, Backoff, GivenUp, Finished, Operating}
 }
 
-// Timer names the one timer that may be armed.
+// Timer names the timer that is armed; at most one is.
 type Timer string
 
 // The timers.
@@ -41,10 +41,10 @@ const (
 	Healthy Timer = "healthy" // the process has run long enough to restore its budget
 )
 
-// Await is what a state that has neither a timer nor a watch is waiting for.
+// Await is the awaited answer in a state without a timer and without a watch.
 type Await string
 
-// What can be under way.
+// The values of Await.
 const (
 	Nothing   Await = ""
 	Probe     Await = "probe"
@@ -54,19 +54,19 @@ const (
 	Removal   Await = "removal"
 )
 
-// Policy is the part of a spec that the machine decides by.
+// Policy is the part of a spec that the machine uses for its decisions.
 type Policy struct {
-	// Hosted says that the process is to be kept alive, if it is a resident one, or run by its timetable, if a periodic one.
+	// Hosted tells that drover keeps a resident process alive, or runs a periodic process by its timetable.
 	Hosted bool
 	Kind   process.Kind
-	// Overlap is what becomes of a run that is due while the one before it lasts.
+	// Overlap says what happens if a run is due while the previous run still runs.
 	Overlap process.Overlap
-	// GivenUp says that it was, and that no operation has changed that.
+	// GivenUp tells that the process was given up, and that no operation has changed that.
 	GivenUp bool
-	// Retries is how many relaunches in a row are tried, Interval how far apart at least.
+	// Retries is the number of relaunches in a row; Interval is the least time between them.
 	Retries  int
 	Interval time.Duration
-	// HealthyAfter is how long a run must last to restore the budget.
+	// HealthyAfter is the run time that restores the budget.
 	HealthyAfter time.Duration
 }
 
@@ -74,71 +74,71 @@ func (p Policy) keepsAlive() bool { return p.Hosted && p.Kind == process.Residen
 
 func (p Policy) runsByTimetable() bool { return p.Hosted && p.Kind == process.Periodic }
 
-// Machine is the state of one process: a value, to be copied and compared. All times are since boot, so that a stepped
-// wall clock changes nothing.
+// Machine is the state of one process: a value, to be copied and compared. All times are since boot, so that a change
+// of the wall clock has no effect.
 type Machine struct {
 	State State
 	// Attempts counts the relaunches since the budget was last full.
 	Attempts int
-	// LaunchedAt is when the last relaunch began, RetryAt when the next one is due; 0 is never.
+	// LaunchedAt is the start of the last relaunch, RetryAt the time of the next; 0 is never.
 	LaunchedAt time.Duration
 	RetryAt    time.Duration
 	Armed      Timer
 	Awaits     Await
-	// Pending says that a run is to begin as soon as the present one is over.
+	// Pending tells that a run begins as soon as the present run ends.
 	Pending bool
-	// Final says that what is being ended is not to be started again.
+	// Final tells not to start the process again after the present end.
 	Final bool
-	// Held says that the next relaunch has its place in the budget of the host.
+	// Held tells that the host's budget has a place for the next relaunch.
 	Held bool
 }
 
-// New returns the machine of a process that the agent has not looked at yet, and the look that begins its life.
+// New returns the machine of a process that the agent has not located yet, and the Look that begins its life.
 // Attempts and retryAt come from the agent's last run, or are zero.
 func New(attempts int, launchedAt, retryAt time.Duration) (Machine, []Action) {
 	m := Machine{State: Unknown, Attempts: attempts, LaunchedAt: launchedAt, RetryAt: retryAt, Awaits: Probe}
 	return m, []Action{Look{}}
 }
 
-// Watched says that the machine counts on hearing of the death of the process.
+// Watched tells that the machine relies on the notice of the process's death.
 func (m Machine) Watched() bool { return m.State == Running }
 
-// Resting says that nothing needs to happen for the state to be right.
+// Resting tells that the state needs no further event.
 func (m Machine) Resting() bool {
 	return m.State == Stopped || m.State == GivenUp || m.State == Finished
 }
 
-// An Event is something that has happened.
+// An Event is an input of the machine.
 type Event interface{ event() }
 
 // The events.
 type (
-	// Began says that an operation has taken hold of the process.
+	// Began tells that an operation has begun on the process.
 	Began struct{}
-	// Ended says that the operation is over: whether the process was seen alive, whether the budget is restored, and whether
-	// one that is kept alive is to be started at once.
+	// Ended tells that the operation is over: whether the process was seen alive, whether the budget is restored, and
+	// whether to start a hosted process now.
 	Ended struct{ Alive, Restore, Now bool }
-	// Found says that a look, or the regular listing, saw the process alive.
+	// Found tells that a Look, or the regular listing, saw the process alive.
 	Found struct{}
-	// NotFound says that it saw none.
+	// NotFound tells that a Look saw no process.
 	NotFound struct{}
-	// Exited says that the watched process has ended and that no successor of it was seen.
+	// Exited tells that the watched process has ended without a successor.
 	Exited struct{}
-	// Launched says that a relaunch brought the process up.
+	// Launched tells that a relaunch succeeded.
 	Launched struct{}
-	// LaunchFailed says that it did not.
+	// LaunchFailed tells that a relaunch failed.
 	LaunchFailed struct{}
-	// HeldBack answers Relaunch: the budget of the host has no room before the given time, but will have then.
+	// HeldBack answers Relaunch: the budget of the host has no place before the given time, but has one then.
 	HeldBack struct{ Until time.Duration }
-	// PutOff answers Relaunch: it could not be tried, for a reason that is not the process's own, and is to be at the given time.
+	// PutOff answers Relaunch: a reason outside the process prevents the relaunch until the given time.
 	PutOff struct{ Until time.Duration }
-	// Due says that a periodic process is to run by its timetable.
+	// Due tells that a periodic process is due by its timetable.
 	Due struct{}
-	// Condemned says that the running process must be ended, and with Final that it is not to be started again.
+	// Condemned tells to end the running process, and with Final not to start it again.
 	Condemned struct{ Final bool }
-	// TakenDown answers TakeDown, and says whether the process is still there.
+	// TakenDown answers TakeDown, and tells whether the process still runs.
 	TakenDown struct{ Alive bool }
-	// Fired says that a timer ran out. One that is not the armed one is old and changes nothing.
+	// Fired tells that a timer has expired. If another timer is armed now, the event is stale and changes nothing.
 	Fired struct{ Timer Timer }
 )
 
@@ -156,30 +156,30 @@ func (Condemned) event()    {}
 func (TakenDown) event()    {}
 func (Fired) event()        {}
 
-// An Action is something that the caller must do, in the order given.
+// An Action is an output of the machine: the caller must perform the actions in the given order.
 type Action interface{ action() }
 
 // The actions.
 type (
-	// Look asks for one look at the process, answered by Found or NotFound.
+	// Look asks to locate the process once, answered by Found or NotFound.
 	Look struct{}
-	// Watch asks to be told, by Exited, when the process that was seen last ends.
+	// Watch asks for an Exited when the located process ends.
 	Watch struct{}
-	// Relaunch asks for the start command, answered by Launched, LaunchFailed, PutOff or, unless it has its place in the budget
-	// already, HeldBack.
+	// Relaunch asks for the start command, answered by Launched, LaunchFailed, PutOff or HeldBack. HeldBack is
+	// possible only without a place in the budget.
 	Relaunch struct{ Held bool }
-	// TakeDown asks for the end of the process and of all that it has started, answered by TakenDown.
+	// TakeDown asks to end the process and all processes that it has started, answered by TakenDown.
 	TakeDown struct{}
-	// Skip says that a run that was due is left out: it comes to nothing.
+	// Skip tells that a due run is left out.
 	Skip struct{}
-	// Arm sets the one timer, replacing any other.
+	// Arm sets the timer, and replaces any other.
 	Arm struct {
 		Timer Timer
 		After time.Duration
 	}
-	// Disarm stops it.
+	// Disarm stops the timer.
 	Disarm struct{}
-	// GiveUp says that the budget has just been spent.
+	// GiveUp tells that the budget is used up now.
 	GiveUp struct{}
 )
 

@@ -6,8 +6,8 @@ import (
 	"drover/internal/process"
 )
 
-// Step returns the machine after the event and what must be done about it. now is the time since boot. An event that
-// means nothing in the present state changes nothing.
+// Step returns the machine after the event, and the actions to perform. now is the time since boot. An event without
+// a meaning in the present state changes nothing.
 func (m Machine) Step(p Policy, ev Event, now time.Duration) (Machine, []Action) {
 	switch ev.(type) {
 	case Began:
@@ -66,7 +66,7 @@ func (m Machine) whileRunning(p Policy, ev Event, now time.Duration) (Machine, [
 	case Exited, NotFound:
 		return m.gone(p, now)
 	case Found:
-		return m.running(p) // another instance than the one that is watched
+		return m.running(p) // another instance than the watched one
 	case Condemned:
 		return m.takeDown(e.Final)
 	case Fired:
@@ -77,7 +77,7 @@ func (m Machine) whileRunning(p Policy, ev Event, now time.Duration) (Machine, [
 	return m, nil
 }
 
-// begin suspends everything but the memory of what was planned.
+// begin suspends everything, but keeps the planned times.
 func (m Machine) begin() (Machine, []Action) {
 	if m.State == Operating {
 		return m, nil
@@ -87,7 +87,7 @@ func (m Machine) begin() (Machine, []Action) {
 	return m.disarm()
 }
 
-// operated takes up the watch again after an operation. A relaunch that was due at a later time stays due then.
+// operated resumes the watch after an operation. A relaunch that was due later stays due at that time.
 func (m Machine) operated(p Policy, e Ended, now time.Duration) (Machine, []Action) {
 	if e.Restore {
 		m.Attempts, m.RetryAt = 0, 0
@@ -119,8 +119,8 @@ func (m Machine) running(p Policy) (Machine, []Action) {
 	return m, append([]Action{Watch{}}, disarm...)
 }
 
-// gone decides what becomes of a process that has ended by itself: the first relaunch is at once, the others are at
-// least the interval apart.
+// gone decides after the end of a process: the first relaunch is immediate, the others are at least the interval
+// apart.
 func (m Machine) gone(p Policy, now time.Duration) (Machine, []Action) {
 	switch {
 	case !p.keepsAlive():
@@ -138,7 +138,7 @@ func (m Machine) gone(p Policy, now time.Duration) (Machine, []Action) {
 	return m.wait(now)
 }
 
-// over is where a process rests that is not kept alive.
+// over is the resting state of a process that drover does not keep alive.
 func (m Machine) over(p Policy, now time.Duration) (Machine, []Action) {
 	switch {
 	case p.runsByTimetable() && p.GivenUp:
@@ -155,7 +155,8 @@ func (m Machine) over(p Policy, now time.Duration) (Machine, []Action) {
 	return m.rest(Stopped)
 }
 
-// due begins a run, unless there is one: then the policy says whether it is left out, begun afterwards, or begun instead.
+// due begins a run. If a run is still active, the policy decides: skip the new run, queue it, or replace the active
+// run.
 func (m Machine) due(p Policy, now time.Duration) (Machine, []Action) {
 	if !p.runsByTimetable() {
 		return m, nil
@@ -179,20 +180,20 @@ func (m Machine) due(p Policy, now time.Duration) (Machine, []Action) {
 	return m, nil
 }
 
-// takeDown has the process ended.
+// takeDown ends the process.
 func (m Machine) takeDown(final bool) (Machine, []Action) {
 	m.State, m.Awaits, m.Final = Stopping, Removal, final
 	m, actions := m.disarm()
 	return m, append(actions, TakeDown{})
 }
 
-// takenDown goes on after the process was ended by policy as after an end of its own, unless that was one end too many.
+// takenDown continues after an end by policy as after an exit, unless the process was condemned for good.
 func (m Machine) takenDown(p Policy, e TakenDown, now time.Duration) (Machine, []Action) {
 	final := m.Final && (p.keepsAlive() || p.runsByTimetable())
 	m.Final = false
 	switch {
 	case e.Alive:
-		left := m.Pending // the run that was to take its place
+		left := m.Pending // the run that replaces it
 		m.Pending = false
 		m, actions := m.running(p)
 		if left {
@@ -217,7 +218,7 @@ func (m Machine) launch(p Policy, now time.Duration) (Machine, []Action) {
 	return m, append(actions, Relaunch{Held: held})
 }
 
-// heldBack waits for its place in the budget of the host; the relaunch has not been tried and does not count.
+// heldBack waits for a place in the budget of the host; the relaunch was not tried and does not count.
 func (m Machine) heldBack(e HeldBack, now time.Duration) (Machine, []Action) {
 	if e.Until <= now {
 		return m, []Action{Relaunch{Held: true}} // its time has come while that was on its way
@@ -227,7 +228,7 @@ func (m Machine) heldBack(e HeldBack, now time.Duration) (Machine, []Action) {
 	return m.wait(now)
 }
 
-// putOff waits for the time at which the relaunch may be tried; it has not been and does not count. A run by a timetable is over.
+// putOff waits until the relaunch may be tried; it was not tried and does not count. A run by a timetable is over.
 func (m Machine) putOff(p Policy, e PutOff, now time.Duration) (Machine, []Action) {
 	if !p.keepsAlive() {
 		return m.gone(p, now)

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// Tally remembers when a process was relaunched and when it exceeded a limit, as far as that still counts. Unlike the
-// budget it is not restored by a run that lasts. Times are since boot. The zero value is ready.
+// Tally remembers recent relaunches and exceeded limits of a process. Unlike the budget, a long run does not restore
+// it. Times are since boot. The zero value is ready.
 type Tally struct {
 	Relaunches []time.Duration `json:"relaunches,omitempty"`
 	Breaches   []time.Duration `json:"breaches,omitempty"`
 }
 
-// Bounds say how much of what a Tally counts is too much.
+// Bounds are the limits of a Tally.
 type Bounds struct {
-	// Flaps relaunches within FlapWindow are borne; one more is flapping.
+	// Flaps is the number of relaunches within FlapWindow before a process is flapping.
 	Flaps      int
 	FlapWindow time.Duration
-	// BreachWindow is how long a breach counts.
+	// BreachWindow is the time for which a breach counts.
 	BreachWindow time.Duration
 }
 
@@ -31,17 +31,17 @@ func (t Tally) Relaunched(b Bounds, now time.Duration) Tally {
 	return t
 }
 
-// Recent returns the tally without what does not count any more.
+// Recent returns the tally without expired entries.
 func (t Tally) Recent(b Bounds, now time.Duration) Tally {
 	return Tally{Relaunches: lately(t.Relaunches, now, b.FlapWindow), Breaches: lately(t.Breaches, now, b.BreachWindow)}
 }
 
-// Flapping reports whether the process was relaunched more often lately than is borne.
+// Flapping reports whether the process was relaunched too often lately.
 func (t Tally) Flapping(b Bounds, now time.Duration) bool {
 	return len(lately(t.Relaunches, now, b.FlapWindow)) > b.Flaps
 }
 
-// Breached returns the tally after one more breach, and whether there were more than so many lately.
+// Breached returns the tally after one more breach, and whether there were too many breaches lately.
 func (t Tally) Breached(b Bounds, now time.Duration, borne int) (after Tally, spent bool) {
 	t.Breaches = append(lately(t.Breaches, now, b.BreachWindow), now)
 	if extra := len(t.Breaches) - borne - 1; extra > 0 {
@@ -50,7 +50,7 @@ func (t Tally) Breached(b Bounds, now time.Duration, borne int) (after Tally, sp
 	return t, len(t.Breaches) > borne
 }
 
-// lately returns a copy of the times that are not older than the window.
+// lately returns a copy of the times within the window.
 func lately(times []time.Duration, now, window time.Duration) []time.Duration {
 	first, _ := slices.BinarySearch(times, now-window)
 	return slices.Clone(times[first:])

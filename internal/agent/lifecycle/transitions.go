@@ -10,25 +10,25 @@ import (
 	"drover/internal/process"
 )
 
-// Transition is one way from a state to another, as found by walking the machine.
+// Transition is one change from a state to another, found by walking the machine.
 type Transition struct {
 	From, To State
-	// Event names what happened, Note what sets the case apart and what is done.
+	// Event names the event; Note gives the condition and the actions.
 	Event string
 	Note  string
 }
 
-// visit is a machine as the walk came upon it, and what it was left waiting for.
+// visit is a machine at one step of the walk, and its awaited answer.
 type visit struct {
 	machine Machine
 	policy  Policy
 	now     time.Duration
 }
 
-// interval is the distance of relaunches in the walk.
+// interval is the time between relaunches in the walk.
 const interval = 10 * time.Second
 
-// policies are the ones that make a difference to the machine.
+// policies are the policies that the machine distinguishes.
 func policies() []Policy {
 	base := Policy{Retries: 2, Interval: interval, HealthyAfter: time.Minute}
 	hosted, periodic, single := base, base, base
@@ -41,7 +41,7 @@ func policies() []Policy {
 	return []Policy{base, hosted, periodic, waiting, replacing, givenUp, single}
 }
 
-// events are all events, each with the name that the documents use.
+// events are all events, each with its name in the documents.
 func events() []Event {
 	return []Event{
 		Began{},
@@ -68,7 +68,7 @@ func events() []Event {
 	}
 }
 
-// walk calls fn for every event at every machine that can be reached from a new one, under every policy.
+// walk calls fn for every event at every machine that is reachable from a new machine, under every policy.
 func walk(fn func(before visit, ev Event, after Machine, actions []Action)) {
 	seen := map[visit]bool{}
 	var queue []visit
@@ -92,8 +92,8 @@ func walk(fn func(before visit, ev Event, after Machine, actions []Action)) {
 		for _, ev := range events() {
 			after, actions := v.machine.Step(v.policy, ev, v.now)
 			fn(v, ev, after, actions)
-			// Two moments are enough: within the interval of the last launch, and after it. The policy may change with the end
-			// of an operation.
+			// Two moments are enough: within the interval after the last launch, and after it. The policy may change
+			// with the end of an operation.
 			for _, now := range []time.Duration{interval, 2 * interval, 3 * interval} {
 				if now >= v.now {
 					push(visit{machine: after, policy: v.policy, now: now})
@@ -103,7 +103,7 @@ func walk(fn func(before visit, ev Event, after Machine, actions []Action)) {
 	}
 }
 
-// Transitions returns every change of state that the machine can make, sorted; docs/states.md is made from it.
+// Transitions returns every change of state that the machine can make, sorted; docs/states.md is generated from it.
 func Transitions() []Transition {
 	found := map[Transition]bool{}
 	walk(func(before visit, ev Event, after Machine, actions []Action) {

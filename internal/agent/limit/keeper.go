@@ -1,6 +1,7 @@
-// Package limit keeps processes within their limits: it has them measured regularly with their trees, judges the readings, and
-// says who is to be ended. It owns the judgement, of own limits and of the pools of a namespace, and the last readings. It ends
-// nobody itself and decides nothing about what follows (supervisor does), and reads nothing of the kernel's (procfs does).
+// Package limit keeps processes within their limits. It measures processes with their trees at intervals, judges the
+// readings, and names the processes to end. It owns the judgement of a process's own limits and of the pools of a
+// namespace, and the last readings. It ends no process and does not decide what follows (supervisor does), and it
+// does not read from the kernel (procfs does).
 package limit
 
 import (
@@ -165,7 +166,7 @@ func (k *Keeper) readGroups(ctx context.Context) {
 	if err == nil {
 		k.groups = groups
 	}
-	k.note(ctx, "process groups could not be read", err)
+	k.note(ctx, "cannot read process groups", err)
 }
 
 // note logs a failure that was not there in the round before.

@@ -176,17 +176,17 @@ func (w *Watcher) reapZombie(id procfs.Identity) (syscall.WaitStatus, bool) {
 func (w *Watcher) reapOrphans(now time.Time) bool {
 	pids, err := w.fs.OwnChildren()
 	if err != nil {
-		w.log.Error("own children could not be listed", "error", err)
+		w.log.Error("cannot list own children", "error", err)
 		return false
 	}
 	boot, err := w.fs.BootID()
 	if err != nil {
-		w.log.Error("orphans could not be identified", "error", err)
+		w.log.Error("cannot identify orphans", "error", err)
 		return false
 	}
 	session, err := unix.Getsid(0)
 	if err != nil {
-		w.log.Error("own session could not be read", "error", err)
+		w.log.Error("cannot read own session", "error", err)
 		return false
 	}
 	watched := w.watched()
@@ -230,7 +230,7 @@ func (w *Watcher) reapOrphan(boot string, pid, session int, now time.Time) bool 
 	}
 	exit := exitOf(status, now)
 	w.recent.put(id, exit)
-	w.log.Debug("orphan was reaped", "pid", pid, "name", st.Comm, "exit", exit.String())
+	w.log.Debug("reaped orphan", "pid", pid, "name", st.Comm, "exit", exit.String())
 	return true
 }
 

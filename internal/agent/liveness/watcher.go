@@ -1,6 +1,6 @@
-// Package liveness notices the end of processes, children or not, the moment it happens, and finds out how they ended. It
-// owns the one loop over all pidfds, the reaping of orphans that came to this process, and the sending of signals to
-// processes that are proven to be the ones meant. It decides nothing about what a death means.
+// Package liveness notices the end of a process at once, child or not, and finds out how the process ended. It owns
+// the one loop over all pidfds, the reaping of orphans, and the sending of signals to processes with a proven
+// identity. It does not decide what a death means.
 package liveness
 
 import (
@@ -230,7 +230,7 @@ func (w *Watcher) add(id procfs.Identity) (*target, error) {
 	}
 	if t.fd < 0 {
 		// No pidfds here, or none left: late notice is better than none.
-		w.log.Warn("process had to be polled", "pid", id.PID, "error", err)
+		w.log.Warn("cannot watch pidfd, polling process", "pid", id.PID, "error", err)
 		w.timed[t] = struct{}{}
 		w.pokeLocked()
 	}

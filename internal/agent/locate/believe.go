@@ -22,7 +22,7 @@ func (q Query) believe(id procfs.Identity, info procfs.Info, file pidFile) error
 		return nil
 	}
 	if !q.runs(info) {
-		return &doubtful{fmt.Sprintf("pid %d of pid file %s runs as uid %d, and not as user %s: give the process the user that it runs as, or start it by drover",
+		return &doubtful{fmt.Sprintf("pid %d of pid file %s runs as uid %d, not as user %s: set the user of the spec to the account of the process, or start the process with drover",
 			info.PID, file.path, other(info, q.Account.UID), q.Account.Name)}
 	}
 	trusted := trail.Trusted{UIDs: []uint32{q.Account.UID}, GIDs: []uint32{q.Account.GID}}

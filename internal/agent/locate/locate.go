@@ -1,6 +1,6 @@
-// Package locate finds the process that a spec means among those that run: by its pid file and name, or, without a pid
-// file, by its name and directory. It owns the judgement whether a pid can be believed. It only looks: it keeps nothing,
-// waits for nothing and signals nobody.
+// Package locate finds the running process that a spec means: by its pid file and name, or, without a pid file, by
+// its name and directory. It owns the judgement whether a pid is credible. It only reads: it keeps nothing, waits for
+// nothing and sends no signal.
 package locate
 
 import (

@@ -132,19 +132,19 @@ func TestPIDFileContents(t *testing.T) {
 		"hexadecimal":      {"0x10", 0, "does not begin with a number"},
 		"signed":           {"+" + n, 0, "does not begin with a number"},
 		"fraction":         {n + ".5", 0, "does not begin with a number"},
-		"zero":             {"0\n", 0, "holds a number that is no process$"},
-		"one":              {"1\n", 0, "holds a number that is no process$"},
-		"minus one":        {"-1\n", 0, "holds a number that is no process$"},
-		"minus pid":        {"-" + n, 0, "holds a number that is no process$"},
-		"2^31":             {"2147483648", 0, "holds a number that is no process$"},
-		"2^63":             {"9223372036854775808", 0, "holds a number that is no process$"},
-		"2^64":             {"18446744073709551617", 0, "holds a number that is no process$"},
-		"long number":      {strings.Repeat("9", 4000), 0, "holds a number that is no process$"},
+		"zero":             {"0\n", 0, "holds a number that is not a process id$"},
+		"one":              {"1\n", 0, "holds a number that is not a process id$"},
+		"minus one":        {"-1\n", 0, "holds a number that is not a process id$"},
+		"minus pid":        {"-" + n, 0, "holds a number that is not a process id$"},
+		"2^31":             {"2147483648", 0, "holds a number that is not a process id$"},
+		"2^63":             {"9223372036854775808", 0, "holds a number that is not a process id$"},
+		"2^64":             {"18446744073709551617", 0, "holds a number that is not a process id$"},
+		"long number":      {strings.Repeat("9", 4000), 0, "holds a number that is not a process id$"},
 		"never used":       {"1073741824", 0, "is stale: pid 1073741824 is gone"},
 		"ended":            {strconv.Itoa(gone), 0, fmt.Sprintf("^pid file .* is stale: pid %d is gone$", gone)},
 		"another program":  {strconv.Itoa(other), 0, fmt.Sprintf("^pid %d of pid file .* belongs to sleep$", other)},
 		"ourselves":        {strconv.Itoa(os.Getpid()), 0, "which is drover itself"},
-		"parent of all":    {"  1  ", 0, "holds a number that is no process$"},
+		"parent of all":    {"  1  ", 0, "holds a number that is not a process id$"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := h.put(t, "run/app.pid", tc.content)
@@ -176,7 +176,7 @@ func TestPIDFileOfAThread(t *testing.T) {
 		if r.Found != nil {
 			t.Errorf("thread %s was found", task.Name())
 		}
-		refused = refused || strings.Contains(r.Note, "is a thread and no process")
+		refused = refused || strings.Contains(r.Note, "is a thread, not a process")
 	}
 	if !refused {
 		t.Error("no thread was refused as one")

@@ -122,7 +122,7 @@ func parsePID(text string) (int, error) {
 	}
 	pid, err := strconv.Atoi(word)
 	if err != nil || pid <= 1 || pid > maxPID {
-		return 0, errors.New("holds a number that is no process")
+		return 0, errors.New("holds a number that is not a process id")
 	}
 	return pid, nil
 }
@@ -139,7 +139,7 @@ func (q Query) check(proc procfs.FS, file pidFile) (*Found, error) {
 	case errors.Is(err, os.ErrProcessDone):
 		return nil, fmt.Errorf("pid file %s is stale: pid %d has ended", file.path, file.pid)
 	case errors.Is(err, procfs.ErrNoProcess):
-		return nil, fmt.Errorf("pid file %s holds %d, which is a thread and no process", file.path, file.pid)
+		return nil, fmt.Errorf("pid file %s holds %d, which is a thread, not a process", file.path, file.pid)
 	case err != nil:
 		return nil, fmt.Errorf("pid file %s: %w", file.path, err)
 	}

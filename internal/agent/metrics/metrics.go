@@ -1,6 +1,7 @@
-// Package metrics counts what an agent does and writes it in the text format of Prometheus. It owns the names and their meaning, and
-// the listener that an operator may ask for. It is so little that a library for it would make the agent larger by a quarter: counters,
-// gauges and one sum of times. What is counted besides, such as processes by state, the agent tells when somebody looks.
+// Package metrics counts the work of an agent and writes the counts in the text format of Prometheus. It owns the
+// names and their meaning, and the optional listener. It needs only counters, gauges and one sum of times; a library
+// for them would make the agent larger by a quarter. The agent supplies other figures, such as processes by state, at
+// each scrape.
 package metrics
 
 import (

@@ -43,7 +43,7 @@ func Serve(ctx context.Context, l net.Listener, write func(io.Writer) error, log
 		}
 		if err != nil {
 			if !failing {
-				log.WarnContext(ctx, "calls for metrics could not be taken", "error", err)
+				log.WarnContext(ctx, "cannot accept calls for metrics", "error", err)
 			}
 			failing = true
 			pause(ctx)
@@ -86,7 +86,7 @@ func answer(ctx context.Context, conn net.Conn, write func(io.Writer) error, log
 		status = http.StatusMethodNotAllowed
 	default:
 		if err := write(&page); err != nil {
-			log.WarnContext(ctx, "metrics could not be written", "error", err)
+			log.WarnContext(ctx, "cannot write metrics", "error", err)
 			status = http.StatusInternalServerError
 		}
 	}
@@ -97,6 +97,6 @@ func answer(ctx context.Context, conn net.Conn, write func(io.Writer) error, log
 	_, err = fmt.Fprintf(conn, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
 		status, http.StatusText(status), page.Len(), page.Bytes())
 	if err != nil {
-		log.DebugContext(ctx, "metrics were not taken", "error", err)
+		log.DebugContext(ctx, "caller did not read metrics", "error", err)
 	}
 }

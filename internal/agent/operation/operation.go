@@ -1,7 +1,7 @@
-// Package operation carries out what is asked of one process: pre-check, command, wait, post-check, outcome. Each
-// operation has a file of its own. An operation is written so that it can be entered a second time after the agent died in
-// the middle of it: what it has done is journalled step by step, and a step that may have run is never run again. The package
-// does not decide what happens between operations (lifecycle does) nor in which order they run (supervisor does).
+// Package operation executes one operation on one process: pre-check, command, wait, post-check, outcome. Each
+// operation has its own file. If the agent dies in the middle of an operation, the next agent can resume it: every
+// step is journalled, and a step that may have run never runs again. The package does not decide what happens between
+// operations (lifecycle does) nor in which order operations run (supervisor does).
 package operation
 
 import (
@@ -235,7 +235,7 @@ func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (R
 	if e.Op != process.Query {
 		var err error
 		if progress, err = o.Journal.GetProgress(e.Item); err != nil {
-			o.Log.Warn("progress of operation could not be read", "item", e.Item, "error", err)
+			o.Log.Warn("cannot read progress of operation", "item", e.Item, "error", err)
 		}
 	}
 	n := &session{Operator: o, ctx: ctx, id: e.Process, op: e.Op, item: e.Item, spec: SpecInForce(e, s), groups: e.Groups, subject: s, runtime: s.Runtime, progress: progress}

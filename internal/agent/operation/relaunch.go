@@ -34,7 +34,7 @@ func (o *Operator) Relaunch(ctx context.Context, rec specstore.Record, rt specst
 func (o *Operator) ResumeRelaunch(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (After, error) {
 	progress, err := o.Journal.GetProgress(relaunchKey(rec.ID))
 	if err != nil {
-		o.Log.Warn("progress of relaunch could not be read", "process", rec.ID, "error", err)
+		o.Log.Warn("cannot read progress of relaunch", "process", rec.ID, "error", err)
 	}
 	return o.relaunch(ctx, rec, rt, progress)
 }
@@ -51,7 +51,7 @@ func (o *Operator) relaunch(ctx context.Context, rec specstore.Record, rt specst
 // Relaunched forgets the progress of a relaunch, once what came of it is noted elsewhere.
 func (o *Operator) Relaunched(id process.ID) {
 	if err := o.Journal.PutProgress(relaunchKey(id), specstore.Progress{}); err != nil {
-		o.Log.Warn("progress of relaunch could not be dropped", "process", id, "error", err)
+		o.Log.Warn("cannot remove progress of relaunch", "process", id, "error", err)
 	}
 	o.underway.drop(relaunchKey(id))
 }
@@ -102,7 +102,7 @@ func (n *session) relaunch() error {
 // clearTheWay ends what is left of the instance that ended.
 func (n *session) clearTheWay() {
 	if left := n.endRemains(0); left != "" {
-		n.Log.Warn("instance that ended has left processes behind", "process", n.id, "left", left)
+		n.Log.Warn("instance exited and left processes behind", "process", n.id, "left", left)
 	}
 }
 

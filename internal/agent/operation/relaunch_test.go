@@ -65,7 +65,7 @@ func TestRelaunch(t *testing.T) {
 			set: func(w *world, _ *process.Spec) {
 				w.Script("start", operationtest.Script{Takes: time.Hour, Begin: func(run string) { w.Spawn("nginx", pidFile, run) }})
 			},
-			err: "start_cmd timed out after 60 s and was ended with all that it had started. Output: []",
+			err: "start_cmd timed out after 60 s; drover ended it with all processes that it had started. Output: []",
 		},
 		{
 			name: "the command cannot be started", set: func(w *world, _ *process.Spec) {

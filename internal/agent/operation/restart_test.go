@@ -45,7 +45,7 @@ func TestRestart(t *testing.T) {
 					w.Spawn("nginx", pidFile, run)
 				}})
 			},
-			fault: process.Failed, text: "restart_cmd timed out after 60 s and was ended with all that it had started. Output: []",
+			fault: process.Failed, text: "restart_cmd timed out after 60 s; drover ended it with all processes that it had started. Output: []",
 		},
 		{
 			name: "hosted under another name", running: true, known: registered, alive: true,

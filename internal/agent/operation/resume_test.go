@@ -163,7 +163,7 @@ func TestResume(t *testing.T) {
 		{
 			name: "released and running: its time limit is the old one", phase: specstore.Released, away: 50 * time.Second,
 			script: operationtest.Script{Takes: time.Hour}, took: 10 * time.Second, ran: 1, fault: process.Failed,
-			text: "start_cmd timed out after 60 s and was ended with all that it had started. Output: []",
+			text: "start_cmd timed out after 60 s; drover ended it with all processes that it had started. Output: []",
 		},
 		{
 			name: "released and running: its exit status counts", phase: specstore.Released, away: time.Second,

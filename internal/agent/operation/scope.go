@@ -99,7 +99,7 @@ func (n *session) endScope(s Scope, grace time.Duration) (problem string, proven
 	case errors.Is(err, ErrBestEffort):
 		return "", false
 	case err != nil:
-		return fmt.Sprintf("could not make sure that all of it ended: %v", err), false
+		return fmt.Sprintf("cannot verify that all its processes ended: %v", err), false
 	}
 	return "", true
 }

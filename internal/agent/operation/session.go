@@ -38,7 +38,7 @@ func (n *session) name() string { return n.spec.Identity.ProcName }
 // save notes the progress. A failure is logged only: what has been done is done.
 func (n *session) save() {
 	if err := n.Journal.PutProgress(n.item, n.progress); err != nil {
-		n.Log.Warn("progress of operation could not be noted", "item", n.item, "error", err)
+		n.Log.Warn("cannot store progress of operation", "item", n.item, "error", err)
 	}
 }
 
@@ -307,12 +307,12 @@ func (n *session) exited(st *specstore.Step, e liveness.Exit) error {
 
 // expire ends a command whose time is up, and all that it left behind.
 func (n *session) expire(st *specstore.Step) error {
-	text := fmt.Sprintf("timed out after %d s and was ended with all that it had started", n.spec.Policy.OpTimeout)
+	text := fmt.Sprintf("timed out after %d s; drover ended it with all processes that it had started", n.spec.Policy.OpTimeout)
 	switch problem, proven := n.endCommand(st.Child, st.Run); {
 	case problem != "":
 		text = fmt.Sprintf("timed out after %d s; %s", n.spec.Policy.OpTimeout, problem)
 	case !proven:
-		text += " and could be found"
+		text += " and that drover found"
 	}
 	n.done(st, specstore.CommandResult{TimedOut: true, Text: text})
 	return nil

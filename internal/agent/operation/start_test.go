@@ -97,7 +97,7 @@ func TestStartWhoseCommandFails(t *testing.T) {
 		},
 		{
 			name: "time limit", set: early(operationtest.Script{Takes: time.Hour, Output: "half"}), took: time.Minute, ran: start,
-			text: "start_cmd timed out after 60 s and was ended with all that it had started. Output: [half]",
+			text: "start_cmd timed out after 60 s; drover ended it with all processes that it had started. Output: [half]",
 		},
 		{
 			name: "time limit, and something cannot be ended", set: func(w *world, s *process.Spec) {
@@ -111,7 +111,7 @@ func TestStartWhoseCommandFails(t *testing.T) {
 				w.Script("start", operationtest.Script{Takes: time.Hour})
 				w.OnEndTree = func(operationtest.End) ([]int, error) { return nil, errors.New("no way to look") }
 			},
-			text: "start_cmd timed out after 60 s; could not make sure that all of it ended: no way to look. Output: []",
+			text: "start_cmd timed out after 60 s; cannot verify that all its processes ended: no way to look. Output: []",
 			took: time.Minute, ran: start,
 		},
 		{

@@ -224,7 +224,7 @@ func (n *session) takeDown(way downward, target procfs.Identity) (downfall, erro
 	}
 	n.look()
 	if problem != "" && down.err == nil {
-		text := fmt.Sprintf("pid %d is gone, but of what it had started drover %s", target.PID, problem)
+		text := fmt.Sprintf("pid %d is gone, but drover %s", target.PID, problem)
 		down.err = postCheck(string(n.op), n.name(), text, process.CauseStopFailed)
 	}
 	return down, nil
@@ -246,5 +246,5 @@ func (n *session) holdOther(verb string) (release func(Fate), note string, err e
 			Because(process.CauseOwnedByOther)
 	}
 	release, err = n.Peers.Hold(n.ctx, other)
-	return release, fmt.Sprintf("it was hosted as %s too, and is not any more", other), err
+	return release, fmt.Sprintf("it was also hosted as %s, and no longer is", other), err
 }

@@ -99,11 +99,11 @@ func TestStopWhoseCommandFails(t *testing.T) {
 		{name: "the process is gone, and was not known", set: fails(one, true), text: exit1, took: time.Second},
 		{
 			name: "time limit", known: hosted, set: fails(operationtest.Script{Takes: time.Hour}, false), took: time.Minute, alive: true, hosted: true,
-			text: "stop_cmd timed out after 60 s and was ended with all that it had started. Output: []",
+			text: "stop_cmd timed out after 60 s; drover ended it with all processes that it had started. Output: []",
 		},
 		{
 			name: "time limit, and the process is gone", known: hosted, set: fails(operationtest.Script{Takes: time.Hour}, true), took: time.Minute, unhosts: true,
-			text: "stop_cmd timed out after 60 s and was ended with all that it had started. Output: []",
+			text: "stop_cmd timed out after 60 s; drover ended it with all processes that it had started. Output: []",
 		},
 	} {
 		c.op, c.running, c.fault, c.ran = process.Stop, true, process.Failed, []string{"stop"}
@@ -187,8 +187,8 @@ func TestKill(t *testing.T) {
 				}
 			},
 			unhosts: true, fault: process.CheckFailed,
-			text: "kill process (nginx) failed, for post-check status pid 100 is gone, but of what it had started drover could not make sure that " +
-				"all of it ended: no way to look",
+			text: "kill process (nginx) failed, for post-check status pid 100 is gone, but drover cannot verify that " +
+				"all its processes ended: no way to look",
 		},
 	} {
 		c.op, c.running, c.known = process.Kill, true, hosted

@@ -26,7 +26,7 @@ func (o *Operator) TakeDown(ctx context.Context, rec specstore.Record, rt specst
 func (o *Operator) ResumeTakeDown(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (After, error) {
 	progress, err := o.Journal.GetProgress(takeDownKey(rec.ID))
 	if err != nil {
-		o.Log.Warn("progress of an end by policy could not be read", "process", rec.ID, "error", err)
+		o.Log.Warn("cannot read progress of an end by policy", "process", rec.ID, "error", err)
 	}
 	return o.endByPolicy(ctx, rec, rt, progress)
 }
@@ -43,7 +43,7 @@ func (o *Operator) endByPolicy(ctx context.Context, rec specstore.Record, rt spe
 		return After{Runtime: n.runtime}, err
 	}
 	if err := o.Journal.PutProgress(n.item, specstore.Progress{}); err != nil {
-		o.Log.Warn("progress of an end by policy could not be dropped", "process", rec.ID, "error", err)
+		o.Log.Warn("cannot remove progress of an end by policy", "process", rec.ID, "error", err)
 	}
 	o.underway.drop(n.item)
 	return After{Runtime: n.runtime, Ended: n.ended, Note: note}, nil

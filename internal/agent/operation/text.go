@@ -22,7 +22,7 @@ func notRunning(verb, name string) error {
 
 // unsure is the failure of what must not be begun while nobody can tell whether the process runs.
 func unsure(seen Sighting) error {
-	return process.Errorf(process.Failed, "nothing was done, because nobody can tell whether the process runs: %s", seen.Note).Because(seen.Cause)
+	return process.Errorf(process.Failed, "nothing was done, because drover cannot find out whether the process runs: %s", seen.Note).Because(seen.Cause)
 }
 
 func postCheck(verb, name, detail string, cause process.CauseID) *process.Error {

@@ -52,7 +52,7 @@ func (o *Operator) AdoptPolicy(id process.ID) {
 func (o *Operator) adopt(key string) {
 	progress, err := o.Journal.GetProgress(key)
 	if err != nil {
-		o.Log.Warn("progress could not be read", "key", key, "error", err)
+		o.Log.Warn("cannot read progress", "key", key, "error", err)
 	}
 	for _, st := range progress.Steps {
 		o.underway.add(key, st.Run)

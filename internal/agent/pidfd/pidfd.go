@@ -1,5 +1,5 @@
-// Package pidfd holds a handle on one process: a descriptor that goes on meaning that process when its pid is used again.
-// It owns the system calls that take one. Which process a pid ought to be is for the caller to prove, between opening the
+// Package pidfd holds a handle on one process: a descriptor that means the same process even if the kernel reuses its
+// pid. It owns the system calls that take a pidfd. The caller proves which process the pid means, between opening the
 // handle and using it.
 package pidfd
 

@@ -1,5 +1,5 @@
-// Package pidns runs the tests of a package in a pid namespace of their own, so that whatever they start ends with them and
-// whatever they signal is theirs. It is for TestMain functions only.
+// Package pidns runs the tests of a package in their own pid namespace. All processes that the tests start end with
+// them, and the tests can signal only their own processes. It is for TestMain functions only.
 package pidns
 
 import (

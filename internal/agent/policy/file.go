@@ -32,7 +32,7 @@ func stampOf(path string) (stamp, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		if _, link := os.Lstat(path); link == nil {
-			return stamp{}, fmt.Errorf("%s is a link that leads nowhere", path)
+			return stamp{}, fmt.Errorf("%s is a broken link", path)
 		}
 		return stamp{}, nil
 	}
@@ -87,10 +87,10 @@ func read(path string) (*rules, stamp, error) {
 // trusted refuses a file that somebody else than root or the agent's own account could have written.
 func trusted(path string, info fs.FileInfo) error {
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is no regular file", path)
+		return fmt.Errorf("%s is not a regular file", path)
 	}
 	if perm := info.Mode().Perm(); perm&0o022 != 0 {
-		return fmt.Errorf("%s may be written by others: its mode is %#o, expected 0644", path, perm)
+		return fmt.Errorf("other users may write %s: its mode is %#o, expected 0644", path, perm)
 	}
 	if sys, ok := info.Sys().(*syscall.Stat_t); ok && sys.Uid != 0 && int(sys.Uid) != os.Geteuid() {
 		return fmt.Errorf("%s belongs to uid %d: expected root or uid %d", path, sys.Uid, os.Geteuid())
@@ -132,7 +132,7 @@ func parse(text string) (*rules, error) {
 func (r *rules) add(line int, kind string, words []string) error {
 	if kind == "observe-only" {
 		if len(words) > 0 {
-			return fmt.Errorf("observe-only stands alone, and %q follows it", words[0])
+			return fmt.Errorf("unexpected %q after observe-only", words[0])
 		}
 		r.observe = line
 		return nil
@@ -142,7 +142,7 @@ func (r *rules) add(line int, kind string, words []string) error {
 		return fmt.Errorf("%q is unknown: expected users, paths, namespaces, operations or observe-only", kind)
 	}
 	if len(words) == 0 {
-		return fmt.Errorf("%s needs at least one word behind it", kind)
+		return fmt.Errorf("%s: expected at least one value", kind)
 	}
 	for _, word := range words {
 		switch kind {
@@ -154,7 +154,7 @@ func (r *rules) add(line int, kind string, words []string) error {
 		case "operations":
 			ops, ok := operationsOf(word)
 			if !ok {
-				return fmt.Errorf("there is no operation %q", word)
+				return fmt.Errorf("unknown operation %q", word)
 			}
 			for _, op := range ops {
 				*list = append(*list, entry{string(op), line})

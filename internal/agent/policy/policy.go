@@ -1,6 +1,6 @@
-// Package policy is what the owner of a host lets drover do there, whatever a server orders: a file on the host that no server can
-// change. It owns how the file is written, when it is read, and what each line refuses. Who asks for permission, and what becomes of a
-// refusal, is the caller's.
+// Package policy is the owner's limit on what drover may do on a host, whatever a server orders: a file on the host
+// that no server can change. It owns how the file is written, when it is read, and what each line refuses. The caller
+// asks for permission and handles a refusal.
 package policy
 
 import (
@@ -147,11 +147,11 @@ func (k *Keeper) describe() string {
 func (k *Keeper) tell(now string) {
 	switch {
 	case k.broken != nil:
-		k.log.Error("policy of this host cannot be used, nothing is allowed", "file", k.path, "error", k.broken)
+		k.log.Error("policy of this host is invalid, nothing is allowed", "file", k.path, "error", k.broken)
 	case k.rules == nil:
-		k.log.Info("policy of this host was taken away, everything is allowed", "file", k.path)
+		k.log.Info("policy of this host was removed, everything is allowed", "file", k.path)
 	default:
-		k.log.Info("policy of this host was read", "file", k.path, "policy", now)
+		k.log.Info("loaded policy of this host", "file", k.path, "policy", now)
 	}
 }
 

@@ -1,7 +1,7 @@
-// Package probe asks running processes how they are and which version they are, by the health_cmd and version_cmd of their
-// specs: on a schedule, and at once where somebody wants to know now. It owns when a command is run, how long it may take
-// and what its answer means; it keeps no answer over its own end, restarts nothing and does not know how a command is
-// started: whoever uses it does.
+// Package probe asks running processes for their health and version, by the health_cmd and version_cmd of their
+// specs: on a schedule, and at once on request. It owns when to run a command, how long the command may take and what
+// its answer means. It keeps no answer beyond its own end, restarts nothing and does not start commands itself: its
+// caller does.
 package probe
 
 import (

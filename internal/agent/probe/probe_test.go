@@ -100,12 +100,12 @@ func TestWhatAnAnswerSays(t *testing.T) {
 		versionText     string
 	}{
 		{"what is well", operationtest.Script{Output: " all\nwell "}, operationtest.Script{Output: "1. 24\n.0-rc1"}, true, "all well", true, "1.24.0-rc1"},
-		{"nothing", operationtest.Script{}, operationtest.Script{}, true, "ok", false, "what version_cmd wrote is no version"},
+		{"nothing", operationtest.Script{}, operationtest.Script{}, true, "ok", false, "the output of version_cmd is not a version"},
 		{
 			"what nobody can show",
 			operationtest.Script{Output: strings.Repeat("x", 300) + "\xff"},
 			operationtest.Script{Output: "nginx version: nginx/1.24"},
-			true, strings.Repeat("x", 256), false, "what version_cmd wrote is no version: nginx version: nginx/1.24",
+			true, strings.Repeat("x", 256), false, "the output of version_cmd is not a version: nginx version: nginx/1.24",
 		},
 		{
 			"a failure",

@@ -33,7 +33,7 @@ func (k *Keeper) question(ctx context.Context, id process.ID, spec *process.Spec
 	endCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
 	if left, err := q.End(endCtx); err != nil || len(left) > 0 {
-		k.cfg.Log.Warn("what a question has started could not be ended", "process", id, "left", left, "error", err)
+		k.cfg.Log.Warn("cannot end the processes of a probe", "process", id, "left", left, "error", err)
 	}
 	r.output = q.Output()
 	return r
@@ -85,7 +85,7 @@ func versionText(r reply) (ok bool, text string) {
 		return (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '.' && c != '-'
 	})
 	if odd || v == "" || len(v) > maxVersion {
-		return false, healthText(reply{failure: "what version_cmd wrote is no version", output: r.output})
+		return false, healthText(reply{failure: "the output of version_cmd is not a version", output: r.output})
 	}
 	return true, v
 }

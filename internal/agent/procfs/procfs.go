@@ -1,6 +1,6 @@
-// Package procfs reads what the kernel tells of processes, of the machine and of this process's place in it, below a
-// root that is normally /proc. It owns the parsing and the notion of an Identity, and the arithmetic that turns two looks
-// into percentages. It changes nothing, signals nobody and keeps no watch: liveness and cgroup do.
+// Package procfs reads from /proc, or another root, the kernel's data about processes, the machine and this process.
+// It owns the parsing, the notion of an Identity, and the arithmetic that turns two readings into percentages. It
+// changes nothing, sends no signal and keeps no watch: liveness and cgroup do.
 package procfs
 
 import (

@@ -1,6 +1,6 @@
-// Package ready finds out whether a process that was just started can do its work: whether a port accepts, a URL answers, a
-// command succeeds or a line appears in a log. It owns one attempt at a time; how often and how long it is tried, and
-// whether the process lives, is for the caller.
+// Package ready checks whether a process that has just started can do its work: whether a port accepts, a URL
+// answers, a command succeeds or a line appears in a log. It owns one attempt at a time. The caller decides how often
+// and how long to try, and checks whether the process lives.
 package ready
 
 import (

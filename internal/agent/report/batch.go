@@ -144,7 +144,7 @@ func (r *Reporter) encoded(of string, err error) {
 	}
 	if !r.unsent[of] {
 		r.unsent[of] = true
-		r.cfg.Log.Error("something was left out of a report, because it cannot be encoded", "of", of, "error", err)
+		r.cfg.Log.Error("left a part out of a report: cannot encode it", "of", of, "error", err)
 	}
 }
 
@@ -165,7 +165,7 @@ func (r *Reporter) gatherGroups(b *batch) {
 	}
 	groups, err := r.cfg.Groups.Groups()
 	if err != nil {
-		r.cfg.Log.Error("process groups could not be read", "error", err)
+		r.cfg.Log.Error("cannot read process groups", "error", err)
 	}
 	b.report.Hello.Groups = make(map[string]string, len(groups))
 	for namespace, list := range groups {

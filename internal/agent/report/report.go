@@ -1,6 +1,7 @@
-// Package report tells the server what the agent knows: what became of operations, the state of processes, and what has happened to
-// them. What the server must not miss it tells again until it is acknowledged; of a state that changes often it tells the latest
-// only. It keeps nothing on disk: outcomes are in the journal, and events in their log, until they are acknowledged.
+// Package report sends the agent's knowledge to the server: the outcomes of operations, the states and the events of
+// processes. It resends outcomes and events until the server acknowledges them. Of a state that changes often it
+// sends only the latest. It keeps nothing on disk: until they are acknowledged, outcomes stay in the journal and
+// events in their log.
 package report
 
 import (
@@ -288,7 +289,7 @@ func (r *Reporter) Run(ctx context.Context) error {
 		switch {
 		case err != nil:
 			if !failing && ctx.Err() == nil {
-				r.cfg.Log.Warn("report could not be delivered, trying again", "error", err)
+				r.cfg.Log.Warn("cannot deliver report, retrying", "error", err)
 			}
 			failing = true
 			failures++
@@ -308,7 +309,7 @@ func (r *Reporter) Run(ctx context.Context) error {
 			continue
 		default:
 			if failing {
-				r.cfg.Log.Info("reports are delivered again")
+				r.cfg.Log.Info("delivering reports again")
 			}
 			failing, refusals = false, 0
 			beat.Reset(r.cfg.Heartbeat)
@@ -369,7 +370,7 @@ func (r *Reporter) estranged(s wire.Stranger) {
 }
 
 // errRefused says that a server has answered, and has not taken the report.
-var errRefused = errors.New("the server has not taken it")
+var errRefused = errors.New("the server rejected it")
 
 const (
 	// longestProof is how much of what the server says is repeated, in bytes.
@@ -406,7 +407,7 @@ func (r *Reporter) answered(b batch, reply []byte, signed bool) error {
 	}
 	if b.report.Hello != nil && ack.Session != "" {
 		r.session = newSession(ack.Session, r.cfg.Wall())
-		r.cfg.Log.Info("clock was behind that of the agent's last introduction, a session beyond that was taken", "last", ack.Session)
+		r.cfg.Log.Info("clock is behind the agent's last introduction, using a later session", "last", ack.Session)
 	}
 	if ack.Error != "" {
 		return fmt.Errorf("%w: %s", errRefused, ack.Error)

@@ -59,7 +59,7 @@ func (s *Store) Accept(entries []Entry) (fresh, known []Entry, err error) {
 	}
 	asked, answering := s.questions.split(asked)
 	if err := s.putQuestions(asked); err != nil {
-		return nil, nil, fmt.Errorf("cannot note questions: %w", err)
+		return nil, nil, fmt.Errorf("cannot store queries: %w", err)
 	}
 	if len(commands) > 0 {
 		if fresh, known, err = s.acceptCommands(commands); err != nil {
@@ -83,7 +83,7 @@ func (s *Store) Urgent(do func() error) error { return s.room.Urgent(do) }
 func (s *Store) ordinary(do func() error) error {
 	err := s.room.Ordinary(do)
 	if reserve.IsFull(err) {
-		return fmt.Errorf("the disk of the agent is full, until there is room only stop, kill and unhost are taken: %w", err)
+		return fmt.Errorf("the disk of the agent is full: until there is space, the agent accepts only stop, kill and unhost: %w", err)
 	}
 	return err
 }
@@ -187,7 +187,7 @@ func (s *Store) Acknowledge(itemIDs []string) error {
 		err = s.acknowledgeCommands(itemIDs)
 	}
 	if err != nil {
-		return fmt.Errorf("cannot note acknowledgements: %w", err)
+		return fmt.Errorf("cannot store acknowledgements: %w", err)
 	}
 	return nil
 }
@@ -304,7 +304,7 @@ func (s *Store) NoteManifest(issued time.Time) error {
 		return tx.Bucket([]byte(bucketMeta)).Put([]byte(keyNewest), sequenceKey(uint64(issued.UnixNano())))
 	})
 	if err != nil {
-		return fmt.Errorf("cannot note the newest manifest: %w", err)
+		return fmt.Errorf("cannot store the time of the newest manifest: %w", err)
 	}
 	return nil
 }

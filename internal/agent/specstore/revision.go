@@ -84,7 +84,7 @@ func (s *Store) Reconcile(all []Desired, reached uint64) (newer []Desired, err e
 		return raiseSequence(records, reached)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("cannot store what the server knows: %w", err)
+		return nil, fmt.Errorf("cannot store the server's records: %w", err)
 	}
 	return newer, nil
 }

@@ -86,7 +86,7 @@ type Ending struct {
 func (s *Store) PutRuntime(id process.ID, r Runtime) error {
 	err := s.commits.update(s.runtime, func(tx *bbolt.Tx) error { return putJSON(tx.Bucket([]byte(bucketRuntime)), []byte(id.Hash()), r) })
 	if err != nil {
-		return fmt.Errorf("cannot note the state of %s: %w", id, err)
+		return fmt.Errorf("cannot store the state of %s: %w", id, err)
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ type LogMark struct {
 func (s *Store) PutProgress(item string, p Progress) error {
 	err := s.commits.update(s.runtime, func(tx *bbolt.Tx) error { return putJSON(tx.Bucket([]byte(bucketSteps)), []byte(item), p) })
 	if err != nil {
-		return fmt.Errorf("cannot note the progress of %s: %w", item, err)
+		return fmt.Errorf("cannot store the progress of %s: %w", item, err)
 	}
 	return nil
 }

@@ -1,10 +1,11 @@
-// Package specstore keeps on the agent's disk what must outlive it: the specs and hosting flags of its processes, the
-// journal of the operations it has accepted, and what it last knew of the running instances. It decides nothing.
+// Package specstore keeps on the agent's disk what must outlive the agent: the specs and hosting flags of its
+// processes, the journal of accepted operations, and the last knowledge of the running instances. It decides nothing.
 //
 // There are two files. state.db is synced at every commit: specs, flags, accepted operations, outcomes. runtime.db is
-// not: process identities, retry counters, the progress of running operations and accepted questions survive a kill -9 of the agent
-// in the page cache and mean nothing after a reboot, so the file is thrown away when the boot id changes. They are apart because an
-// unsynced commit in the same bbolt file could leave the synced pages unreadable after a power failure.
+// not synced: process identities, retry counters, the progress of running operations and accepted queries. Its
+// contents survive a kill -9 of the agent in the page cache. They mean nothing after a reboot, so the agent deletes
+// the file when the boot id changes. The files are separate because an unsynced commit in the same bbolt file could
+// make the synced pages unreadable after a power failure.
 package specstore
 
 import (

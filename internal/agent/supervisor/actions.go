@@ -57,7 +57,7 @@ func (r *runner) stepAndTell(ctx context.Context, ev lifecycle.Event, tell func(
 // keep notes what is known of the instance. A failure is logged only: the disk may be full, and the work goes on.
 func (r *runner) keep(rt specstore.Runtime) {
 	if err := r.sup.cfg.Store.PutRuntime(r.id, rt); err != nil {
-		r.sup.cfg.Log.Warn("state of process could not be noted", "process", r.id, "error", err)
+		r.sup.cfg.Log.Warn("cannot store state of process", "process", r.id, "error", err)
 	}
 }
 
@@ -137,7 +137,7 @@ func (r *runner) giveUp() {
 	rec := *r.record
 	rec.GivenUp, rec.Rest = true, r.cause()
 	if err := r.sup.cfg.Store.PutRecord(rec); err != nil {
-		r.sup.cfg.Log.Error("given-up state could not be stored", "process", r.id, "error", err)
+		r.sup.cfg.Log.Error("cannot store given-up state", "process", r.id, "error", err)
 	}
 	r.record = &rec
 	r.sup.cfg.Log.Warn("process given up", "process", r.id, "attempts", r.machine.Attempts)

@@ -217,7 +217,7 @@ func TestReboot(t *testing.T) {
 		at := r.starts("a", crashing(r, "a", time.Second))
 		r.begin()
 		r.pass(time.Second)
-		r.expect(reload, process.Failed, "interrupted: the host was rebooted before the operation had ended, and nobody can tell whether it had begun or how far it came")
+		r.expect(reload, process.Failed, "interrupted: the host rebooted during the operation, and drover cannot find out how far the operation came")
 		r.expect(queued, process.Failed, "not begun: the host was rebooted while the operation waited for an older one")
 		r.expect(query.Item, process.None, "success")
 		r.pass(time.Hour)

@@ -58,6 +58,6 @@ func (r *runner) mayNotEnd(who procfs.Identity, why string) bool {
 
 func (r *runner) tellRefusal(note string) {
 	r.blame(process.CausePolicy, note)
-	r.sup.cfg.Log.Warn("policy of this host kept drover from what it would have done", "process", r.id, "note", note)
+	r.sup.cfg.Log.Warn("policy of this host prevented an action", "process", r.id, "note", note)
 	r.happened(r.machine.State, r.machine.State, process.Event{Kind: process.EventFailed, PID: r.pid(), Cause: r.cause(), Actor: byPolicy()})
 }

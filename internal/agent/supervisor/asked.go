@@ -87,7 +87,7 @@ func (r *runner) put(rec specstore.Record) {
 		rec.Revision = n
 	}
 	if err := r.sup.cfg.Store.PutRecord(rec); err != nil {
-		r.sup.cfg.Log.Error("record could not be stored", "process", r.id, "error", err)
+		r.sup.cfg.Log.Error("cannot store record", "process", r.id, "error", err)
 	}
 	r.record = &rec
 }
@@ -107,7 +107,7 @@ func (r *runner) sweepAfter(ctx context.Context, asked *specstore.Asked) {
 			actor.Kind, actor.Operation = process.ActorCaller, asked.Item
 			r.tellLeftovers(ended, actor)
 			if problem != "" {
-				r.sup.cfg.Log.Error("what a stopped process has left behind could not be ended", "process", r.id, "left", problem)
+				r.sup.cfg.Log.Error("cannot end the processes that a stopped process left behind", "process", r.id, "left", problem)
 			}
 		})
 	})

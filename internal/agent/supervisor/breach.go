@@ -85,9 +85,9 @@ func breachText(pid int, b *process.Breach) string {
 	}
 	what := map[string]string{"cpu": "of the processors", "mem": "of the memory"}[b.Resource]
 	if b.Group != "" {
-		return fmt.Sprintf("process group %q used %s %% %s and may use %g %%: pid %d had the highest score and was ended", b.Group, strings.Join(words, ", "), what, b.Limit, pid)
+		return fmt.Sprintf("process group %q used %s %% %s, but may use %g %%: drover ended pid %d, which had the highest score", b.Group, strings.Join(words, ", "), what, b.Limit, pid)
 	}
-	return fmt.Sprintf("pid %d used %s %% %s and may use %g %%: it was ended", pid, strings.Join(words, ", "), what, b.Limit)
+	return fmt.Sprintf("pid %d used %s %% %s, but may use %g %%: drover ended it", pid, strings.Join(words, ", "), what, b.Limit)
 }
 
 // takeDown ends the process with its tree, beside the goroutine of run. Why is on record before anything is done.
@@ -142,7 +142,7 @@ func (r *runner) takenDown(ctx context.Context, after operation.After) {
 	if r.runtime.Process != nil {
 		r.coming.placed = false // nothing is to be started again
 		r.stepAndTell(ctx, lifecycle.TakenDown{Alive: true}, func(from, to lifecycle.State) {
-			r.sup.cfg.Log.Error("process could not be ended", "process", r.id, "note", note)
+			r.sup.cfg.Log.Error("cannot end process", "process", r.id, "note", note)
 			r.blame(process.CauseStopFailed, join("pid "+itoa(r.pid())+" could not be ended", note))
 			r.runtime.Cause.Evidence = append([]string{reason}, why.Evidence...)
 			r.happened(from, to, process.Event{Kind: process.EventFailed, PID: r.pid(), Cause: r.cause(), Actor: byPolicy()})

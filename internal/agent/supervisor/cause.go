@@ -114,7 +114,7 @@ func actorOfExit(e *process.Exit) process.Actor {
 
 func oomNote(e *process.Exit) string {
 	if e.OOM {
-		return " by the kernel, for want of memory,"
+		return " by the kernel, out of memory,"
 	}
 	return ""
 }

@@ -45,7 +45,7 @@ func (r *runner) claim() {
 	}
 	r.claimed = want
 	if (have.rival != 0) != (want.rival != 0) {
-		r.sup.cfg.Log.Warn("who manages the process has changed", "process", r.id, "another_drover", want.rival)
+		r.sup.cfg.Log.Warn("claim of the process changed", "process", r.id, "another_drover", want.rival)
 	}
 }
 

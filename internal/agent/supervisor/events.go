@@ -114,7 +114,7 @@ func (r *runner) tellLeftovers(ended []liveness.Member, actor process.Actor) {
 	if text == "" {
 		return
 	}
-	r.sup.cfg.Log.Info("left-over processes were ended", "process", r.id, "ended", text)
+	r.sup.cfg.Log.Info("ended left-over processes", "process", r.id, "ended", text)
 	r.happened(r.machine.State, r.machine.State, process.Event{Kind: process.EventLeftovers, Actor: actor, Cause: process.Cause{Text: text}})
 }
 
@@ -141,7 +141,7 @@ func (r *runner) tellFoundAfter(from, to lifecycle.State, before *procfs.Identit
 		r.tellFound(from, to)
 		return
 	}
-	r.tellReplaced(from, to, end{pid: before.PID, why: process.Cause{Text: "nobody saw how pid " + itoa(before.PID) + " ended"}})
+	r.tellReplaced(from, to, end{pid: before.PID, why: process.Cause{Text: "drover did not see how pid " + itoa(before.PID) + " ended"}})
 }
 
 // tellFound tells that somebody else has started the process.

@@ -75,8 +75,8 @@ func (r *runner) oomKills() int {
 func (r *runner) workersEnded(kills int) {
 	r.runtime.OOM.Workers += kills
 	r.runtime.OOM.At = time.Now().UnixMilli()
-	text := "the kernel has ended " + process.Count(kills, "process", "processes") + " of the run of pid " + itoa(r.pid()) + " for want of memory"
-	r.sup.cfg.Log.Warn("worker was ended for want of memory", "process", r.id, "pid", r.pid(), "ended", kills)
+	text := "the kernel killed " + process.Count(kills, "process", "processes") + " of the run of pid " + itoa(r.pid()) + ": out of memory"
+	r.sup.cfg.Log.Warn("kernel killed a worker: out of memory", "process", r.id, "pid", r.pid(), "ended", kills)
 	r.happened(r.machine.State, r.machine.State, process.Event{
 		Kind: process.EventOOMKilled, PID: r.pid(), Actor: process.Actor{Kind: process.ActorKernel},
 		Cause: process.Cause{ID: process.CauseWorkerOOM, Text: text},
@@ -89,7 +89,7 @@ func (f face) shortage() (c process.Cause, ok bool) {
 	if f.runtime.Run == "" || o.Run != f.runtime.Run || o.At == 0 || time.Since(time.UnixMilli(o.At)) > shortFor {
 		return process.Cause{}, false
 	}
-	text := "the kernel has ended " + process.Count(o.Workers, "process", "processes") + " of its run for want of memory, the last at " +
+	text := "the kernel killed " + process.Count(o.Workers, "process", "processes") + " of its run: out of memory, the last at " +
 		time.UnixMilli(o.At).UTC().Format(time.RFC3339)
 	return process.Cause{ID: process.CauseWorkerOOM, Text: text, Since: o.At}, true
 }

@@ -90,7 +90,7 @@ func TestEndAfterAWorker(t *testing.T) {
 				r.Exit(r.instance("a"), 3)
 				r.pass(10 * time.Millisecond)
 				e := r.lastEvent(process.EventExited)
-				if e.Cause.ID != process.CauseExitStatus || len(e.Cause.Evidence) == 0 || !strings.Contains(e.Cause.Evidence[0], "for want of memory") {
+				if e.Cause.ID != process.CauseExitStatus || len(e.Cause.Evidence) == 0 || !strings.Contains(e.Cause.Evidence[0], "out of memory") {
 					t.Errorf("the cause of the end is %+v", e.Cause)
 				}
 				r.lastEvent(process.EventOOMKilled)

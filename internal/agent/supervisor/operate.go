@@ -107,7 +107,7 @@ func (r *runner) operate(ctx, doing context.Context, t task, subject operation.S
 		if err == nil {
 			break
 		}
-		r.sup.cfg.Log.Error("outcome could not be stored, trying again", "process", r.id, "item", e.Item, "error", err)
+		r.sup.cfg.Log.Error("cannot store outcome, retrying", "process", r.id, "item", e.Item, "error", err)
 		select {
 		case <-time.After(storeAgain):
 		case <-ctx.Done():
@@ -144,7 +144,7 @@ func (r *runner) outcome(ctx context.Context, t task, subject operation.Subject)
 		if t.behind {
 			return failed("not begun: the host was rebooted while the operation waited for an older one"), nil
 		}
-		return failed("interrupted: the host was rebooted before the operation had ended, and nobody can tell whether it had begun or how far it came"), nil
+		return failed("interrupted: the host rebooted during the operation, and drover cannot find out how far the operation came"), nil
 	}
 	begun := r.sup.cfg.Operator.Begun(e.Item)
 	if !begun && e.Expired(r.sup.cfg.Store.BootID(), r.sup.cfg.Operator.Clock()) {

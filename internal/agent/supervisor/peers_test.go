@@ -111,7 +111,7 @@ func TestHoldEndsWithTheAgent(t *testing.T) {
 		r.Crash()
 		r.begin()
 		r.pass(time.Hour)
-		r.expect(item, process.None, "success: it was hosted as ns/a too, and is not any more")
+		r.expect(item, process.None, "success: it was also hosted as ns/a, and no longer is")
 		r.state("a", "stopped", false)
 	})
 }

@@ -50,14 +50,14 @@ func (r *runner) readHistory() {
 	}
 	h, err := r.sup.cfg.Histories.GetHistory(r.id)
 	if err != nil {
-		r.sup.cfg.Log.Warn("runs of process could not be read", "process", r.id, "error", err)
+		r.sup.cfg.Log.Warn("cannot read the runs of process", "process", r.id, "error", err)
 	}
 	r.history = h
 }
 
 func (r *runner) writeHistory() {
 	if err := r.sup.cfg.Histories.PutHistory(r.id, r.history); err != nil {
-		r.sup.cfg.Log.Warn("runs of process could not be stored", "process", r.id, "error", err)
+		r.sup.cfg.Log.Warn("cannot store the runs of process", "process", r.id, "error", err)
 	}
 }
 
@@ -82,7 +82,7 @@ func (r *runner) schedule() {
 		// No operation stores one; a newer version may have.
 		r.sup.parts.Timetables.Drop(r.id)
 		r.blame(process.CauseBadSchedule, err.Error())
-		r.sup.cfg.Log.Error("timetable could not be read", "process", r.id, "error", err)
+		r.sup.cfg.Log.Error("cannot read timetable", "process", r.id, "error", err)
 		return
 	}
 	if name := policy.Crontab + " " + when.TimeZone + " " + itoa(policy.CycleTime); r.history.Table != name {

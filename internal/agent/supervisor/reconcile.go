@@ -71,7 +71,7 @@ func (r *runner) reconcile(ctx context.Context) {
 		return
 	}
 	before := r.record
-	r.sup.cfg.Log.Warn("record was older than what the server knows", "process", r.id, "revision", d.Record.Revision, "gone", d.Gone)
+	r.sup.cfg.Log.Warn("record was older than the record of the server", "process", r.id, "revision", d.Record.Revision, "gone", d.Gone)
 	// Whatever an earlier agent was in the middle of had ended when the server's record was made.
 	r.overtake()
 	if d.Gone {
@@ -122,7 +122,7 @@ func (r *runner) forget(ctx context.Context, revision uint64) {
 // dropRuntime forgets what was known of the instance.
 func (r *runner) dropRuntime() {
 	if err := r.sup.cfg.Store.DeleteRuntime(r.id); err != nil {
-		r.sup.cfg.Log.Warn("state of process could not be removed", "process", r.id, "error", err)
+		r.sup.cfg.Log.Warn("cannot remove state of process", "process", r.id, "error", err)
 	}
 }
 
@@ -130,7 +130,7 @@ func (r *runner) dropRuntime() {
 func (r *runner) latestRevision() uint64 {
 	n, err := r.sup.cfg.Revisions.Revision()
 	if err != nil {
-		r.sup.cfg.Log.Error("revision could not be read", "process", r.id, "error", err)
+		r.sup.cfg.Log.Error("cannot read revision", "process", r.id, "error", err)
 	}
 	return n
 }

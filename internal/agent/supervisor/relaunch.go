@@ -127,7 +127,7 @@ func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err e
 	default:
 		r.runtime.Note = join(note, "relaunched as pid "+itoa(pid))
 	}
-	r.sup.cfg.Log.Info("process is up again", "process", r.id, "pid", pid, "attempt", attempts, "outside", r.runtime.Outside)
+	r.sup.cfg.Log.Info("process relaunched", "process", r.id, "pid", pid, "attempt", attempts, "outside", r.runtime.Outside)
 	r.stepAndTell(ctx, lifecycle.Launched{}, func(from, to lifecycle.State) { r.tellRelaunched(from, to, attempts, why) })
 	r.sup.cfg.Operator.Relaunched(r.id)
 }
@@ -150,7 +150,7 @@ func (r *runner) putOff(ctx context.Context, hindrance error, before process.Cau
 	r.sup.cfg.Operator.Relaunched(r.id)
 	r.stepAndTell(ctx, lifecycle.PutOff{Until: r.now() + putOffTime}, func(from, to lifecycle.State) {
 		if before.ID != cause.ID {
-			r.sup.cfg.Log.Warn("relaunch was put off", "process", r.id, "error", hindrance)
+			r.sup.cfg.Log.Warn("relaunch postponed", "process", r.id, "error", hindrance)
 			r.tellRelaunchFailed(from, to, attempts, cause)
 		}
 	})

@@ -63,7 +63,7 @@ func (s *Supervisor) newRunner(id process.ID, rec *specstore.Record) *runner {
 	if rec != nil {
 		rt, err := s.cfg.Store.GetRuntime(id)
 		if err != nil {
-			s.cfg.Log.Warn("state of process could not be read", "process", id, "error", err)
+			s.cfg.Log.Warn("cannot read state of process", "process", id, "error", err)
 		}
 		r.runtime = rt
 		r.readHistory()

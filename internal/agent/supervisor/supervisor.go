@@ -1,7 +1,7 @@
-// Package supervisor runs one lifecycle machine for every process that the agent knows: it keeps operations and relaunches
-// of a process in one queue, so that they run one after another while different processes run side by side, watches what
-// is running, and tells what has changed. How an operation is done is the operation package's; what follows from an event
-// is decided by lifecycle.
+// Package supervisor runs one lifecycle machine for every process that the agent knows. It queues the operations and
+// relaunches of a process, so that they run one after another while different processes run in parallel. It watches
+// the running processes and reports changes. Package operation executes an operation; lifecycle decides what follows
+// from an event.
 package supervisor
 
 import (

@@ -143,7 +143,7 @@ func (r *runner) relist(ctx context.Context) {
 // unseen notes an end of which nobody knows how it was.
 func (r *runner) unseen(pid int) {
 	r.runtime.LastExit = &process.Exit{At: time.Now().UnixMilli()}
-	r.blameEnd(process.CauseUnseen, "pid "+itoa(pid)+" has ended, and nobody saw how")
+	r.blameEnd(process.CauseUnseen, "pid "+itoa(pid)+" ended, and drover did not see how")
 }
 
 func (r *runner) look() operation.Sighting {
@@ -180,7 +180,7 @@ func (r *runner) watch() {
 		unseen := liveness.Exit{At: time.Now()}
 		r.post(func(ctx context.Context, r *runner) { r.exited(ctx, who, unseen) })
 	case err != nil:
-		r.sup.cfg.Log.Error("process could not be watched, only the regular listing sees it", "process", r.id, "pid", who.PID, "error", err)
+		r.sup.cfg.Log.Error("cannot watch process, relying on the regular listing", "process", r.id, "pid", who.PID, "error", err)
 	default:
 		r.watching.stop = stop
 	}

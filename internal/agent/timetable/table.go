@@ -1,6 +1,6 @@
-// Package timetable says when the runs of periodic processes are due, and calls out when they are. It owns the timetables, the
-// delay that spreads runs, what counts as missed, and one timer for all of them. It starts nothing: what a run is, and what
-// happens while the one before it lasts, is for the caller.
+// Package timetable computes when the runs of periodic processes are due, and calls back at that time. It owns the
+// timetables, the delay that spreads runs, the definition of a missed run, and one timer for all processes. It starts
+// nothing: the caller decides what a run is, and what happens if the previous run still runs.
 package timetable
 
 import (

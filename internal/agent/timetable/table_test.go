@@ -21,7 +21,7 @@ func TestParseNamesTheField(t *testing.T) {
 		{
 			process.Policy{Crontab: "0 24 * * *"},
 			process.Schedule{Overlap: "queue", Missed: "all", Jitter: -5, TimeZone: "Berlin"},
-			`spec.schedule.time_zone "Berlin" is no time zone: expected a name of the IANA database, such as Asia/Shanghai or UTC; ` +
+			`spec.schedule.time_zone "Berlin" is not a time zone: expected a name of the IANA database, such as Asia/Shanghai or UTC; ` +
 				`spec.monitor_policy.crontab_rule "0 24 * * *": hour "24": expected 0 to 23, with * for all, lists 1,2, ranges 1-5 and steps */2; ` +
 				`spec.schedule.overlap is "queue": expected skip, wait or replace; spec.schedule.missed is "all": expected skip or run-once; ` +
 				`spec.schedule.jitter is -5: expected 1 to 86400, or 0 for the default`,

@@ -1,5 +1,6 @@
-// Package trail follows paths that others may change while they are followed. It owns the walk: each step is taken from the one before
-// it, links are followed by themselves, and what is judged is what is opened. It does not judge who may be trusted with what.
+// Package trail follows paths that others may change at the same time. It owns the walk: each step starts from the
+// step before, the package resolves links itself, and it judges the file that it has opened. It does not decide which
+// owner may be trusted with which file.
 package trail
 
 import (

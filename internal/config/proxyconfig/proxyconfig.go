@@ -1,5 +1,6 @@
-// Package proxyconfig holds the settings of drover proxy. It owns their names, defaults and what is wrong with them; package settings reads
-// them. What a proxy is and where its servers are it was told when it joined.
+// Package proxyconfig holds the settings of drover proxy. It owns their names, their defaults and their validation;
+// package settings reads them. A proxy learns its identity and the addresses of its servers when it joins, not from
+// settings.
 package proxyconfig
 
 import (
@@ -32,7 +33,7 @@ func Default() Config {
 // Settings lists the settings of a Config, in the order in which the help shows them.
 func (c *Config) Settings() []settings.Setting {
 	return []settings.Setting{
-		{Name: "data-dir", Help: "directory of everything that is kept", Text: &c.DataDir},
+		{Name: "data-dir", Help: "directory for all stored data", Text: &c.DataDir},
 		{Name: "fabric", Help: "address that agents connect to", Text: &c.Fabric},
 		{Name: "http", Help: "address that hosts join at", Text: &c.HTTP},
 		{Name: "log-level", Help: "debug, info, warn or error", Text: &c.LogLevel},

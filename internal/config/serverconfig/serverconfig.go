@@ -1,5 +1,5 @@
-// Package serverconfig holds the settings of drover server. It owns their names, defaults and what is wrong with them; package settings
-// reads them.
+// Package serverconfig holds the settings of drover server. It owns their names, their defaults and their validation;
+// package settings reads them.
 package serverconfig
 
 import (
@@ -72,21 +72,21 @@ func Default() Config {
 // Settings lists the settings of a Config, in the order in which the help shows them.
 func (c *Config) Settings() []settings.Setting {
 	return []settings.Setting{
-		{Name: "data-dir", Help: "directory of everything that is kept", Text: &c.DataDir},
+		{Name: "data-dir", Help: "directory for all stored data", Text: &c.DataDir},
 		{Name: "http", Help: "address of the API", Text: &c.HTTP},
 		{Name: "fabric", Help: "address that agents connect to", Text: &c.Fabric},
-		{Name: "database", Help: "URL of a PostgreSQL database, such as postgres://drover@db.example.com/drover, or path of a SQLite file; default server/drover.db in the data directory. A password goes into the file, the environment or PGPASSFILE", Text: &c.Database},
+		{Name: "database", Help: "URL of a PostgreSQL database, such as postgres://drover@db.example.com/drover, or path of a SQLite file (default: server/drover.db in the data directory). Put a password into the file of --config, DROVER_DATABASE or PGPASSFILE", Text: &c.Database},
 		{Name: "nats", Help: "URL of a NATS broker to use instead of an embedded one, such as tls://nats1.example.com:4222; may be repeated", List: &c.NATS},
-		{Name: "cluster", Help: "address that the embedded brokers of other servers connect to, such as 0.0.0.0:7353; none without it", Text: &c.Cluster},
+		{Name: "cluster", Help: "address that the embedded brokers of other servers connect to, such as 0.0.0.0:7353 (default: no cluster)", Text: &c.Cluster},
 		{Name: "route", Help: "HOST:PORT of another server's --cluster; may be repeated", List: &c.Routes},
-		{Name: "advertise", Help: "HOST:PORT of the fabric as agents reach it, also through NAT; may be repeated; needed where --fabric is every address", List: &c.Advertise},
-		{Name: "proxies", Help: "address that proxies connect to, such as " + DefaultProxies + "; without it none do", Text: &c.Listen},
-		{Name: "advertise-proxies", Help: "HOST:PORT as proxies reach it, of each server or broker; may be repeated; default: --proxies, where that is one address, else the hosts of --advertise with its port", List: &c.AdvertiseProxies},
-		{Name: "insecure-http", Help: "speak HTTP without TLS: for loopback, or behind a proxy on this machine that speaks it", Bool: &c.InsecureHTTP},
-		{Name: "tls-cert", Help: "file of a certificate for the API and its issuers, in PEM; without it the server is its own authority", Text: &c.TLSCert},
-		{Name: "tls-key", Help: "file of the key that belongs to --tls-cert", Text: &c.TLSKey},
-		{Name: "trusted-gateway", Help: "network whose peers are believed, on /procapi and /esb/api, whom they call for; may be repeated", List: &c.TrustedGateway},
-		{Name: "login-url", Help: "BlueKing login service to ask about a bk_token, such as https://paas.example.com/login", Text: &c.LoginURL},
+		{Name: "advertise", Help: "HOST:PORT by which agents reach the fabric, also through NAT; may be repeated; required if --fabric is a wildcard address", List: &c.Advertise},
+		{Name: "proxies", Help: "address that proxies connect to, such as " + DefaultProxies + " (default: no proxies)", Text: &c.Listen},
+		{Name: "advertise-proxies", Help: "HOST:PORT by which proxies reach each server or broker; may be repeated (default: --proxies if it is one address, otherwise the hosts of --advertise with the port of --proxies)", List: &c.AdvertiseProxies},
+		{Name: "insecure-http", Help: "serve HTTP without TLS: only for loopback, or behind a TLS proxy on this machine", Bool: &c.InsecureHTTP},
+		{Name: "tls-cert", Help: "PEM file of the API's certificate and its issuers (default: the server issues its own certificate)", Text: &c.TLSCert},
+		{Name: "tls-key", Help: "file of the private key of --tls-cert", Text: &c.TLSKey},
+		{Name: "trusted-gateway", Help: "network of trusted gateways, which may name app and user without a proof on /procapi and /esb/api; may be repeated", List: &c.TrustedGateway},
+		{Name: "login-url", Help: "BlueKing login service that verifies a bk_token, such as https://paas.example.com/login", Text: &c.LoginURL},
 		{Name: "log-level", Help: "debug, info, warn or error", Text: &c.LogLevel},
 	}
 }
@@ -115,7 +115,7 @@ func (c *Config) Validate() error {
 	host, err := settings.Address("fabric", c.Fabric, DefaultFabric)
 	check(err)
 	if err == nil && settings.Everywhere(host) && len(c.Advertise)+len(c.NATS) == 0 {
-		fault("fabric %q is every address: say with advertise which one agents connect to, such as drover.example.com:7351", c.Fabric)
+		fault("fabric %q is a wildcard address: say with advertise which address agents connect to, such as drover.example.com:7351", c.Fabric)
 	}
 	for _, u := range c.NATS {
 		if !wellFormed(u) {
@@ -150,7 +150,7 @@ func Database(name string) error {
 	}
 	u, err := url.Parse(name)
 	if err != nil || strings.Trim(u.Path, "/") == "" && !u.Query().Has("dbname") {
-		return fmt.Errorf("database: expected a URL like %s; the one that was given is not shown, as it may hold a password", exampleDatabase)
+		return fmt.Errorf("database: expected a URL like %s; the given URL is not shown, because it may hold a password", exampleDatabase)
 	}
 	return nil
 }
@@ -172,7 +172,7 @@ func (c *Config) Remarks() []string {
 	if _, _, shared := strings.Cut(c.Database, "://"); !shared || len(c.NATS) > 0 || c.Cluster != "" && len(c.Routes) > 0 {
 		return nil
 	}
-	return []string{"other servers on this database are not heard without cluster and route, or nats: a server of its own needs neither"}
+	return []string{"without cluster and route, or nats, this server does not hear other servers on this database; a single server needs neither"}
 }
 
 func (c *Config) checkCluster(fault func(string, ...any)) {
@@ -190,7 +190,7 @@ func (c *Config) checkCluster(fault func(string, ...any)) {
 		}
 	}
 	if len(c.Routes) > 0 && c.Cluster == "" {
-		fault("route: expected cluster, too")
+		fault("route: expected cluster too")
 	}
 }
 
@@ -210,10 +210,10 @@ func (c *Config) checkProxies(check func(error)) {
 		host, err := settings.Address("proxies", c.Listen, DefaultProxies)
 		check(err)
 		if err == nil && settings.Everywhere(host) && len(c.Advertise)+len(c.AdvertiseProxies) == 0 {
-			check(fmt.Errorf("proxies %q is every address: say with advertise-proxies which one proxies connect to, such as drover.example.com:7352", c.Listen))
+			check(fmt.Errorf("proxies %q is a wildcard address: say with advertise-proxies which address proxies connect to, such as drover.example.com:7352", c.Listen))
 		}
 		if len(c.NATS) > 0 {
-			check(errors.New("proxies and nats exclude each other: those brokers listen for proxies, and advertise-proxies says where"))
+			check(errors.New("proxies and nats exclude each other: the brokers of nats listen for proxies; give their addresses with advertise-proxies"))
 		}
 	}
 	for _, a := range c.AdvertiseProxies {

@@ -1,6 +1,6 @@
-// Package settings reads the settings of a role of drover: a YAML file, over it environment variables of the same names, over both flags.
-// It owns how these are read and what is wrong with an address; which settings there are, their packages say. It is apart from package
-// config so that the agent does not link a reader of YAML.
+// Package settings reads the settings of a role of drover: flags override environment variables, which override a
+// YAML file. It owns the reading and the validation of addresses; the packages of the roles own the settings. It is
+// separate from package config so that the agent does not link a YAML parser.
 package settings
 
 import (

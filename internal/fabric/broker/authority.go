@@ -26,19 +26,19 @@ const (
 	answers            = 4               // to one request: the broker counts a further delivery of it to the same agent as one
 )
 
-// Placeholders of the templates that the broker fills in for whoever connects.
+// Placeholders of the templates: the broker fills in the values of each client.
 const (
 	ownArea = "{{tag(area)}}"
 	ownKey  = "{{subject()}}"
 	areaTag = "area:"
 )
 
-// authority is the chain of trust: the operator vouches for the account, the account for its users, and each scoped signer for users of
-// one role only. Only keys are on disk; JWTs of operator and account are made anew at each start.
+// authority is the chain of trust: the operator signs the account, the account signs its users, and each scoped
+// signer signs users of one role only. Only keys are on disk; each start makes new JWTs of operator and account.
 type authority struct {
 	operator, account nkeys.KeyPair
-	// system is the key of the system account, which only brokers that somebody else runs have. It is made with the others all the same, so
-	// that whoever carries the keys to another server carries this one, too.
+	// system is the key of the system account, which only external brokers have. It is always made with the other
+	// keys, so that a copy of the keys on another server holds it too.
 	system    nkeys.KeyPair
 	accountID string
 	agents    atomic.Pointer[signer]
@@ -48,28 +48,29 @@ type authority struct {
 
 	mu      sync.Mutex      // of what follows, once the server runs
 	revoked map[string]bool // by public key
-	// meanwhile is who was revoked or restored since a reading began, which may know nothing of it; nil while there is none.
+	// meanwhile holds the keys that were revoked or restored since a reload began, because the reload may miss them;
+	// nil without a reload.
 	meanwhile map[string]bool
 }
 
-// signer issues users of one role, whose rights are looked up by the signing key at each connect.
+// signer issues users of one role. At each connect the signing key determines the rights.
 type signer struct {
 	role   string
 	key    nkeys.KeyPair
 	rights jwt.UserPermissionLimits
-	// others are the public keys of further ones whose users are let in: those that were used before, and the one that comes next.
+	// others are the public keys of further valid signers: the former keys, and the next key.
 	others []string
 }
 
-// Signers are the keys that issue agents' credentials, while one takes the place of another.
+// Signers are the keys that issue agents' credentials, during a rotation too.
 type Signers struct {
-	// Issue issues them from now on; nil is the key in the directory.
+	// Issue is the key that issues them from now on; nil is the key in the directory.
 	Issue nkeys.KeyPair
-	// Others are the public keys of further ones whose credentials count.
+	// Others are the public keys of further valid issuers.
 	Others []string
 }
 
-// agentSigner returns what issues to agents.
+// agentSigner returns the issuer of agents' credentials.
 func (s Signers) agentSigner(dir string, rights jwt.UserPermissionLimits) (*signer, error) {
 	made := &signer{role: "agent", key: s.Issue, rights: rights, others: s.Others}
 	if made.key != nil {
@@ -115,7 +116,8 @@ func openAuthority(dir string, signers Signers, agents, proxies Rights) (*author
 	return a, err
 }
 
-// setAgentSigners exchanges the keys that issue agents' credentials; the caller holds the lock, and tells of the account.
+// setAgentSigners replaces the keys that issue agents' credentials; the caller holds the lock, and announces the
+// account.
 func (a *authority) setAgentSigners(s Signers) {
 	made := *a.agents.Load()
 	made.key, made.others = s.Issue, s.Others
@@ -137,8 +139,8 @@ func agentRights(r Rights) jwt.UserPermissionLimits {
 	}
 }
 
-// proxyRights is the template that the broker fills in for each proxy. It carries the requests and the replies of a whole area, and so
-// may answer the servers at any time.
+// proxyRights is the template that the broker fills in for each proxy. A proxy carries the requests and the replies
+// of a whole area, and so may answer the servers at any time.
 func proxyRights(r Rights) jwt.UserPermissionLimits {
 	inboxes := func(area string) string { return fabric.InboxPrefix(area, ">") }
 	return jwt.UserPermissionLimits{
@@ -153,7 +155,7 @@ func proxyRights(r Rights) jwt.UserPermissionLimits {
 	}
 }
 
-// options returns the part of the server's options that says whom to trust.
+// options returns the part of the server's options that configures trust.
 func (a *authority) options() (*server.Options, error) {
 	trust, err := a.trust()
 	if err != nil {
@@ -162,7 +164,7 @@ func (a *authority) options() (*server.Options, error) {
 	return trust.options()
 }
 
-// trust returns what another broker needs to let in the same users.
+// trust returns what another broker needs to accept the same users.
 func (a *authority) trust() (Trust, error) {
 	operator, err := a.operatorToken("")
 	if err != nil {
@@ -172,7 +174,7 @@ func (a *authority) trust() (Trust, error) {
 	return Trust{Operator: operator, Account: account}, err
 }
 
-// setRevoked makes these all that are revoked, before the server runs.
+// setRevoked sets the revoked keys before the server runs.
 func (a *authority) setRevoked(keys []string) { a.revoked = a.amended(keys) }
 
 // mark revokes a key, or restores it; the caller holds the lock.
@@ -187,7 +189,7 @@ func (a *authority) mark(key string, revoked bool) {
 	}
 }
 
-// toRestore reports whether a key is revoked. One that is not stays so, whatever a list says that is just being read.
+// toRestore reports whether a key is revoked. If it is not, a list that is being read cannot revoke it.
 func (a *authority) toRestore(key string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -197,8 +199,8 @@ func (a *authority) toRestore(key string) bool {
 	return a.revoked[key]
 }
 
-// refresh makes those that read returns all that are revoked, but for what has changed here since it was called. Change is given what
-// changes them, unless they are the same, and calls it with the lock held.
+// refresh replaces the revoked keys with the result of read, except for changes here since refresh was called. If the
+// keys differ, refresh passes the new account to change, and holds the lock meanwhile.
 func (a *authority) refresh(read func() ([]string, error), change func(func()) error) error {
 	a.refreshing.Lock()
 	defer a.refreshing.Unlock()
@@ -223,7 +225,7 @@ func (a *authority) refresh(read func() ([]string, error), change func(func()) e
 	return change(func() { a.revoked = a.amended(keys) })
 }
 
-// amended returns a list that was read with the changes since then; the caller holds the lock.
+// amended returns a list with the changes since it was read; the caller holds the lock.
 func (a *authority) amended(keys []string) map[string]bool {
 	all := make(map[string]bool, len(keys))
 	for _, key := range keys {
@@ -250,7 +252,7 @@ func (a *authority) operatorToken(system string) (string, error) {
 }
 
 func (a *authority) accountToken() (string, error) {
-	// Every token that was issued before this moment is refused, and clocks may step back.
+	// Tokens from before this moment are rejected, and clocks may step back.
 	forGood := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 	claims := jwt.NewAccountClaims(a.accountID)
 	claims.Name = "fleet"
@@ -283,7 +285,7 @@ func (a *authority) accountToken() (string, error) {
 // issue returns a user JWT of a role for the holder of a key in an area.
 func (a *authority) issue(s signer, public string, area int) (string, error) {
 	if !nkeys.IsValidPublicUserKey(public) {
-		return "", fmt.Errorf("cannot issue %s credential: %q is no public user nkey", s.role, public)
+		return "", fmt.Errorf("cannot issue %s credential: %q is not a public user nkey", s.role, public)
 	}
 	claims := jwt.NewUserClaims(public)
 	claims.Name = s.role
@@ -297,14 +299,14 @@ func (a *authority) issue(s signer, public string, area int) (string, error) {
 	return token, nil
 }
 
-// newServer makes a user with every right in the account. Its key is in memory only: who can read the account key could
-// make one anyway, and a new inbox at each start keeps late replies from reaching the wrong request.
+// newServer makes a user with every right in the account. Its key is in memory only: a reader of the account key
+// could make such a user anyway. A new inbox at each start keeps late replies from the wrong request.
 func (a *authority) newServer() (fabric.Identity, error) {
 	return newServerUser(a.account)
 }
 
-// newServerUser makes a user of an account for a server. It may only publish to the subjects and hear the answers, or do all where none
-// is given.
+// newServerUser makes a user of an account for a server. It may only publish to the subjects and receive the answers,
+// or has all rights if there are no subjects.
 func newServerUser(account nkeys.KeyPair, publish ...string) (fabric.Identity, error) {
 	key, err := nkeys.CreateUser()
 	if err != nil {
@@ -328,7 +330,8 @@ func newServerUser(account nkeys.KeyPair, publish ...string) (fabric.Identity, e
 	return fabric.Identity{JWT: token, Key: key, Area: fabric.ServerArea}, nil
 }
 
-// AccountKey returns the public key of the account whose keys are in a directory, and makes it if there is none. It names the fleet.
+// AccountKey returns the public key of the account in a directory, and makes the key if there is none. The public
+// key names the fleet.
 func AccountKey(dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("cannot read account key: %w", err)
@@ -340,8 +343,8 @@ func AccountKey(dir string) (string, error) {
 	return key.PublicKey()
 }
 
-// FleetSecret returns what only those have who have the keys in a directory, the servers of a fleet: a secret for what they say to each other,
-// derived from that of the account.
+// FleetSecret returns a secret that only holders of the keys in a directory can derive: the servers of a fleet. It
+// protects the messages between the servers.
 func FleetSecret(dir, purpose string) ([]byte, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot read account key: %w", err)

@@ -1,6 +1,7 @@
-// Package broker embeds a NATS server for the fabric: operator mode, one account, core NATS over TCP, nothing else. It owns
-// the server, its keys and the rights of those who connect, and the relay by which a proxy joins another network to it; it knows
-// neither messages nor who may join. Who only talks to a broker imports fabric instead and links no server.
+// Package broker embeds a NATS server for the fabric: operator mode, one account, core NATS over TCP, nothing else.
+// It owns the server, its keys, the rights of its clients, and the relay by which a proxy joins another network to
+// it. It knows neither messages nor who may join. A program that only talks to a broker imports fabric instead and
+// links no server.
 package broker
 
 import (
@@ -15,34 +16,36 @@ import (
 	"drover/internal/fabric"
 )
 
-// Rights are the subjects of a role, as templates: {{subject()}} stands for the public key of who connects, {{tag(area)}} for its area.
+// Rights are the subjects of a role, as templates: {{subject()}} is the public key of the client, {{tag(area)}} is
+// its area.
 type Rights struct {
 	Publish, Subscribe []string
 }
 
-// Config says where the broker listens and what agents and proxies may do.
+// Config configures the addresses of the broker, and the rights of agents and proxies.
 type Config struct {
 	// Dir holds the keys and the last ports. It is made (0700) at the first start.
 	Dir string
-	// Listen is the address and port. Port 0 means the port of last time if it is free, else any.
+	// Listen is the address and port. Port 0 means the port of the last start if it is free, otherwise any port.
 	Listen string
-	// Leaves is the address and port where proxies connect; empty for none. Port 0 is any.
+	// Leaves is the address and port for proxies; empty for none. Port 0 is any port.
 	Leaves string
-	// Cluster joins the broker to those of other servers; nil leaves it alone.
+	// Cluster joins the broker to the brokers of other servers; nil means a single broker.
 	Cluster *Cluster
 	Log     *slog.Logger
-	// TLS is what the listeners show; nil is for loopback only. Whoever connects shakes hands before anything else.
+	// TLS is the configuration of the listeners; nil is for loopback only. The TLS handshake comes before any other
+	// byte.
 	TLS *tls.Config
-	// Denied, unless it is nil, is called with a text for each attempt of somebody to do or to be what he has no right to, for some in a
-	// second at most. It does not block for long.
+	// Denied, unless it is nil, is called with a text for attempts to exceed rights or to use rejected credentials,
+	// for a few attempts a second at most. It must return quickly.
 	Denied func(text string)
-	// Revoked are the public keys of agents and proxies whose credentials do not count.
+	// Revoked are the public keys of agents and proxies whose credentials are revoked.
 	Revoked []string
 	// Signers issue the credentials of agents.
 	Signers Signers
-	// Agents are the rights of an agent. Beyond them it may await replies in its own inbox and answer the requests that it got.
+	// Agents are the rights of an agent. In addition it may receive replies in its own inbox and answer its requests.
 	Agents Rights
-	// Proxies are the rights of a proxy. Beyond them it may await replies for its whole area, and reply to servers.
+	// Proxies are the rights of a proxy. In addition it may receive replies for its whole area, and reply to servers.
 	Proxies Rights
 }
 
@@ -56,8 +59,8 @@ type Broker struct {
 	own         fabric.Identity
 }
 
-// Start opens or makes the keys and starts the server; it takes the connections of clients, proxies and other brokers when Start returns.
-// It fails if ctx has ended, if a key can't be used or if one of the addresses can't be listened on.
+// Start opens or makes the keys and starts the server. When Start returns, the server accepts clients, proxies and
+// other brokers. Start fails if ctx has ended, if a key is not usable or if it cannot listen on one of the addresses.
 func Start(ctx context.Context, cfg Config) (*Broker, error) {
 	b, err := start(ctx, cfg)
 	if err != nil {
@@ -106,7 +109,7 @@ func start(ctx context.Context, cfg Config) (*Broker, error) {
 	return b, nil
 }
 
-// hubOptions has a server take proxies, where that is asked for.
+// hubOptions makes a server accept proxies, if the configuration asks for that.
 func hubOptions(opts *server.Options, cfg Config) error {
 	if cfg.Leaves == "" {
 		return nil
@@ -121,7 +124,7 @@ func hubOptions(opts *server.Options, cfg Config) error {
 	opts.LeafNode.Host, opts.LeafNode.Port = host, port
 	opts.LeafNode.NoAdvertise = true
 	opts.LeafNode.AuthTimeout = authTimeout
-	// What is behind one proxy is no business of another.
+	// The agents behind one proxy must not reach another proxy.
 	opts.LeafNode.IsolateLeafnodeInterest = true
 	if cfg.TLS != nil {
 		opts.LeafNode.TLSConfig, opts.LeafNode.TLSHandshakeFirst, opts.LeafNode.TLSTimeout = cfg.TLS, true, tlsTimeout
@@ -129,16 +132,16 @@ func hubOptions(opts *server.Options, cfg Config) error {
 	return nil
 }
 
-// URL returns where clients on this machine connect, such as nats://127.0.0.1:4222, or tls:// with TLS.
+// URL returns the address for clients on this machine, such as nats://127.0.0.1:4222, or tls:// with TLS.
 func (b *Broker) URL() string { return b.srv.ClientURL() }
 
-// Port returns the port that is listened on for clients.
+// Port returns the port for clients.
 func (b *Broker) Port() int { return b.port }
 
-// LeafPort returns the port that is listened on for proxies, 0 for none.
+// LeafPort returns the port for proxies, 0 for none.
 func (b *Broker) LeafPort() int { return b.leafPort }
 
-// ClusterPort returns the port that is listened on for other brokers, 0 for none.
+// ClusterPort returns the port for other brokers, 0 for none.
 func (b *Broker) ClusterPort() int { return b.clusterPort }
 
 // ServerIdentity returns the identity of the server itself, made at this start: every right in the account.
@@ -147,52 +150,53 @@ func (b *Broker) ServerIdentity() fabric.Identity { return b.own }
 // InProcessConn returns a connection from within this process (fabric.DialConfig.Broker).
 func (b *Broker) InProcessConn() (net.Conn, error) { return b.srv.InProcessConn() }
 
-// IssueAgent returns a user JWT for the holder of a public user nkey in an area. It carries no rights of its own: the broker fills
-// the agents' templates in at each connect, so a later change of them needs no new JWT.
+// IssueAgent returns a user JWT for the holder of a public user nkey in an area. The JWT holds no rights: the broker
+// fills in the agents' template at each connect, so a later change of the template needs no new JWT.
 func (b *Broker) IssueAgent(publicNKey string, area int) (string, error) {
 	return b.authority.issue(*b.authority.agents.Load(), publicNKey, area)
 }
 
-// IssueProxy returns a user JWT for a proxy of an area, as IssueAgent does for an agent.
+// IssueProxy returns a user JWT for a proxy of an area, like IssueAgent.
 func (b *Broker) IssueProxy(publicNKey string, area int) (string, error) {
 	return b.authority.issue(b.authority.proxies, publicNKey, area)
 }
 
-// Trust returns what a Relay lets users in by. It changes with Revoke and Restore.
+// Trust returns the credentials by which a Relay verifies users. It changes with Revoke and Restore.
 func (b *Broker) Trust() (Trust, error) {
 	b.authority.mu.Lock()
 	defer b.authority.mu.Unlock()
 	return b.authority.trust()
 }
 
-// Revoke ends the credentials of an agent or a proxy, those that it will be issued too, until Restore: it is cut off before Revoke
-// returns, and refused when it comes back. A later start has to be told again.
+// Revoke revokes the present and future credentials of an agent or a proxy, until Restore. It disconnects the client
+// before it returns, and the broker rejects the client if it reconnects. The next start needs the revocation in its
+// Config.
 func (b *Broker) Revoke(publicNKey string) error {
 	return b.changeAccount(func() { b.authority.mark(publicNKey, true) })
 }
 
-// Restore makes the credentials of an agent or a proxy count again.
+// Restore makes the credentials of an agent or a proxy valid again.
 func (b *Broker) Restore(publicNKey string) error {
-	// A change is told to every connection, so none is made for those who join for the first time.
+	// Each change goes to every connection, so a first join makes no change.
 	if !b.authority.toRestore(publicNKey) {
 		return nil
 	}
 	return b.changeAccount(func() { b.authority.mark(publicNKey, false) })
 }
 
-// SetAgentSigners has credentials of agents be issued by another key from now on. Those that were issued by one which is not named any
-// more end at once: who has one is cut off, and let in again with one of the others.
+// SetAgentSigners replaces the issuer of agents' credentials. Credentials of issuers that are no longer named end at
+// once: the broker disconnects their agents, and accepts them with other credentials.
 func (b *Broker) SetAgentSigners(s Signers) error {
 	return b.changeAccount(func() { b.authority.setAgentSigners(s) })
 }
 
-// RefreshRevoked makes those that read returns all that are revoked: another server may have changed that. Who is revoked or restored here
-// while it reads stays so, whether or not it has seen that. One refresh waits for another; its error is that of read, or of the change.
+// RefreshRevoked replaces the revoked keys with the result of read, because another server may have changed them. A
+// change here during read stays. Refreshes run one at a time; the error comes from read, or from the change.
 func (b *Broker) RefreshRevoked(read func() ([]string, error)) error {
 	return b.authority.refresh(read, b.changeAccount)
 }
 
-// changeAccount tells the running server of a change to who may be in the account.
+// changeAccount applies a change of the account to the running server.
 func (b *Broker) changeAccount(change func()) error {
 	b.authority.mu.Lock()
 	defer b.authority.mu.Unlock()

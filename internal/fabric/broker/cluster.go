@@ -9,19 +9,19 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// Cluster is how the embedded brokers of several servers are one fabric: each connects to each, and an agent that is connected to one is
-// reached through all.
+// Cluster makes one fabric of the embedded brokers of several servers: each broker connects to each. If an agent is
+// connected to one broker, all brokers reach it.
 type Cluster struct {
-	// Listen is the address and port where the others connect. Port 0 is any.
+	// Listen is the address and port for the other brokers. Port 0 is any port.
 	Listen string
-	// Routes are the addresses, host:port, of others. Those that they know are found through them, if each listens on the address that its
-	// connections begin at.
+	// Routes are the addresses, host:port, of other brokers. A broker finds further brokers through them, if each
+	// listens on the source address of its connections.
 	Routes []string
-	// TLS is what is shown to the others, on both sides, and how they are verified.
+	// TLS is the certificate and the verification of both sides.
 	TLS *tls.Config
 }
 
-// options has a server be one of a cluster.
+// options makes a server a member of a cluster.
 func (c *Cluster) options(opts *server.Options) error {
 	host, port, err := splitAddress(c.Listen)
 	if err != nil {
@@ -38,7 +38,7 @@ func (c *Cluster) options(opts *server.Options) error {
 	for _, address := range c.Routes {
 		route, err := url.Parse("nats-route://" + address)
 		if err != nil {
-			return fmt.Errorf("route %q is no address: %w", address, err)
+			return fmt.Errorf("route %q is not an address: %w", address, err)
 		}
 		opts.Routes = append(opts.Routes, route)
 	}

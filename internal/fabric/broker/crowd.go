@@ -10,16 +10,18 @@ import (
 )
 
 const (
-	// mostOfUser is how many connections one user may have. An agent has one, and for moments a few that it has lost and the broker has not.
+	// mostOfUser is the largest number of connections of one user. An agent has one; the broker may also hold a few
+	// lost connections for a moment.
 	mostOfUser = 8
-	// crowdLook is how often connections are counted; they are looked at where there are crowdGrowth more than the last time, and now and
-	// then.
+	// crowdLook is the interval at which connections are counted. They are checked after a growth of crowdGrowth, and
+	// occasionally.
 	crowdLook   = time.Second
 	crowdGrowth = 4 * mostOfUser
 	crowdEvery  = time.Minute
 )
 
-// thin ends connections of users who have too many, until the server ends: each takes memory, and a place that others need.
+// thin closes connections of users with too many, until the server ends: each takes memory, and the place of another
+// client.
 func thin(srv *server.Server, log *slog.Logger) {
 	ended := make(chan struct{})
 	go func() {
@@ -42,11 +44,11 @@ func thin(srv *server.Server, log *slog.Logger) {
 	}
 }
 
-// thinOnce ends the latest connections of users who have too many, and returns how many there are left.
+// thinOnce closes the latest connections of users with too many, and returns the number of connections left.
 func thinOnce(srv *server.Server, log *slog.Logger) (left int) {
 	list, err := srv.Connz(&server.ConnzOptions{Username: true, Limit: srv.NumClients() + crowdGrowth})
 	if err != nil { // only of options
-		log.Error("connections could not be looked at", "error", err)
+		log.Error("cannot list connections", "error", err)
 		return 0
 	}
 	byUser := map[string][]*server.ConnInfo{}
@@ -61,9 +63,9 @@ func thinOnce(srv *server.Server, log *slog.Logger) (left int) {
 			continue
 		}
 		slices.SortFunc(conns, func(a, b *server.ConnInfo) int { return cmp.Compare(a.Cid, b.Cid) })
-		log.Warn("connections were ended, as one user has too many", "user", user, "connections", len(conns), "most", mostOfUser)
+		log.Warn("closed connections: one user has too many", "user", user, "connections", len(conns), "most", mostOfUser)
 		for _, conn := range conns[mostOfUser:] {
-			// It fails only where the connection has ended meanwhile.
+			// It fails only if the connection has ended meanwhile.
 			_ = srv.DisconnectClientByID(conn.Cid)
 		}
 		left -= len(conns) - mostOfUser

@@ -31,12 +31,12 @@ const (
 	settleEvery   = time.Millisecond
 )
 
-// errListen marks a failure of the address for clients alone.
+// errListen marks a failure of the address for clients.
 var errListen = errors.New("cannot listen")
 
-// endpoint is where a server listens for clients, and what it shows them.
+// endpoint is the address for clients, with its TLS configuration.
 type endpoint struct {
-	// dir keeps the last port; port 0 means that one if it is free, else any.
+	// dir keeps the last port; port 0 means that port if it is free, otherwise any port.
 	dir, host string
 	port      int
 	tls       *tls.Config
@@ -56,13 +56,13 @@ func splitAddress(listen string) (host string, port int, err error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil {
-		return "", 0, fmt.Errorf("port %q is no number from 0 to 65535", text)
+		return "", 0, fmt.Errorf("port %q: expected a number from 0 to 65535", text)
 	}
 	return host, int(n), nil
 }
 
-// start starts a server; configure returns fresh options for each attempt. Agents know only the port of last time, so that one is worth
-// a try. It fails unless the server listens wherever its options say.
+// start starts a server; configure returns new options for each attempt. Agents know only the port of the last start,
+// so start tries that port first. It fails unless the server listens on all its addresses.
 func (e endpoint) start(configure func() (*server.Options, error)) (*server.Server, int, error) {
 	if e.port == 0 {
 		if last := lastPort(e.dir); last != 0 {
@@ -70,7 +70,7 @@ func (e endpoint) start(configure func() (*server.Options, error)) (*server.Serv
 			if !errors.Is(err, errListen) {
 				return srv, port, err
 			}
-			e.log.Warn("broker port of last time was taken by another program", "port", last)
+			e.log.Warn("another program uses the previous port of the broker", "port", last)
 		}
 		e.port = server.RANDOM_PORT
 	}
@@ -101,7 +101,7 @@ func (e endpoint) startOn(port int, configure func() (*server.Options, error)) (
 	opts.WriteDeadline = writeDeadline
 	opts.MaxClosedClients = closedKept
 	opts.MaxConn = connections()
-	opts.Cluster.NoAdvertise = true // addresses of our own network are no business of an agent's
+	opts.Cluster.NoAdvertise = true // agents must not learn addresses of the servers' network
 	if e.tls != nil {
 		opts.TLS, opts.TLSConfig, opts.TLSHandshakeFirst, opts.TLSTimeout = true, forProcessors().guard(e.tls), true, tlsTimeout
 	}
@@ -122,9 +122,9 @@ func (e endpoint) startOn(port int, configure func() (*server.Options, error)) (
 	return srv, chosen, nil
 }
 
-// settle waits until a server that was started listens everywhere, and returns its port for clients, or why it does not. Other brokers are
-// listened for a little later than everybody else. That is waited for even where clients can't be: a server that is shut down meanwhile
-// would go on listening, in the way of the next attempt.
+// settle waits until a started server listens on all its addresses, and returns its port for clients, or the error.
+// The server opens the cluster port a little later than the other ports. settle waits for it even if the client port
+// has failed: a server that is shut down earlier would keep the cluster port, and block the next attempt.
 func settle(srv *server.Server, clustered bool, log *logBridge) (port int, err error) {
 	addr, listens := srv.Addr().(*net.TCPAddr)
 	known := 0 // failures, of the listener for clients
@@ -138,7 +138,7 @@ func settle(srv *server.Server, clustered bool, log *logBridge) (port int, err e
 	for clustered && srv.ClusterAddr() == nil && log.failures() <= known {
 		select {
 		case <-deadline.C:
-			return 0, fmt.Errorf("cannot tell in %v whether other brokers are listened for", settleTimeout)
+			return 0, fmt.Errorf("cannot find out within %v whether the cluster port is open", settleTimeout)
 		case <-look.C:
 		}
 	}
@@ -152,14 +152,14 @@ func settle(srv *server.Server, clustered bool, log *logBridge) (port int, err e
 	return addr.Port, nil
 }
 
-// A server that has run out of descriptors answers no caller any more and cannot open its files, so that clients get only so many: all but a
-// share, and never fewer than half.
+// A server without free descriptors answers no caller and cannot open its files. So clients get only a part of the
+// descriptors: all but a reserve, and at least half.
 const (
 	reserveShare = 50
 	reserveLeast = 64
 )
 
-// connections returns how many clients a server of this process may have.
+// connections returns the largest number of clients of a server in this process.
 func connections() int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -178,7 +178,7 @@ func shutdown(srv *server.Server) {
 	srv.WaitForShutdown()
 }
 
-// lastPort returns the port of the last start, or 0 when that is not known.
+// lastPort returns the port of the last start, or 0 if it is unknown.
 func lastPort(dir string) int {
 	text, err := os.ReadFile(filepath.Join(dir, portFile))
 	if err != nil {

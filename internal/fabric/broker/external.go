@@ -14,35 +14,36 @@ import (
 )
 
 const (
-	// claimsUpdate is where brokers are told of accounts that have changed.
+	// claimsUpdate is the subject on which brokers receive changed accounts.
 	claimsUpdate = "$SYS.REQ.CLAIMS.UPDATE"
-	// pushEvery is how often all brokers are told again: one that was down has missed what the others were told.
+	// pushEvery is the interval at which all brokers receive the account again: a broker that was down has missed
+	// changes.
 	pushEvery = time.Minute
 	pushTime  = 5 * time.Second
-	// nodePing is how often such a broker looks whether clients are there: the reports that it has for a server whose machine is gone are
-	// lost until it has noticed.
+	// nodePing is the interval at which such a broker pings its clients. If the machine of a server is gone, reports
+	// for that server are lost until the broker notices.
 	nodePing = 10 * time.Second
 )
 
-// ExternalConfig says which brokers that somebody else runs are the fabric, and what agents and proxies may do.
+// ExternalConfig configures a fabric of external brokers, and the rights of agents and proxies.
 type ExternalConfig struct {
 	// Dir holds the keys. It is made (0700) at the first start.
 	Dir string
-	// URLs are those of the brokers.
+	// URLs are the addresses of the brokers.
 	URLs []string
-	// TLS is how they are verified.
+	// TLS verifies the brokers.
 	TLS *tls.Config
 	Log *slog.Logger
 	// Revoked, Signers, Agents and Proxies are as in Config.
 	Revoked []string
-	// Reread returns who is revoked by now, which other servers change too; nil: nobody else does.
+	// Reread returns the revoked keys, which other servers change too; nil if there are no other servers.
 	Reread          func(ctx context.Context) ([]string, error)
 	Signers         Signers
 	Agents, Proxies Rights
 }
 
-// External is a fabric of brokers that somebody else runs, with the configuration that ConfigureNode has made. They trust the same keys
-// as an embedded one would; who is revoked they are told by messages.
+// External is a fabric of external brokers with the configuration of ConfigureNode. They trust the same keys as an
+// embedded broker; messages tell them the revoked keys.
 type External struct {
 	cfg       ExternalConfig
 	authority *authority
@@ -54,7 +55,7 @@ type External struct {
 	conn *fabric.Conn // nil before Run
 }
 
-// OpenExternal opens or makes the keys. It connects to nobody before Run.
+// OpenExternal opens or makes the keys. It does not connect before Run.
 func OpenExternal(cfg ExternalConfig) (*External, error) {
 	x := &External{cfg: cfg, changed: make(chan struct{}, 1)}
 	var err error
@@ -71,37 +72,37 @@ func OpenExternal(cfg ExternalConfig) (*External, error) {
 	return x, nil
 }
 
-// URLs returns where servers connect.
+// URLs returns the addresses for servers.
 func (x *External) URLs() []string { return x.cfg.URLs }
 
 // ServerIdentity returns the identity of this server, made at this start: every right in the account.
 func (x *External) ServerIdentity() fabric.Identity { return x.own }
 
-// IssueAgent is as that of Broker.
+// IssueAgent is like Broker.IssueAgent.
 func (x *External) IssueAgent(publicNKey string, area int) (string, error) {
 	return x.authority.issue(*x.authority.agents.Load(), publicNKey, area)
 }
 
-// IssueProxy is as that of Broker.
+// IssueProxy is like Broker.IssueProxy.
 func (x *External) IssueProxy(publicNKey string, area int) (string, error) {
 	return x.authority.issue(x.authority.proxies, publicNKey, area)
 }
 
-// Trust returns what a Relay lets users in by. It changes with Revoke, Restore and Revoked.
+// Trust returns the credentials by which a Relay verifies users. It changes with Revoke, Restore and Revoked.
 func (x *External) Trust() (Trust, error) {
 	x.authority.mu.Lock()
 	defer x.authority.mu.Unlock()
 	return x.authority.trust()
 }
 
-// Revoke ends the credentials of an agent or a proxy, as that of Broker. The brokers that are there have been told when it returns;
-// where there is no link they are told once there is one.
+// Revoke is like Broker.Revoke. When it returns, the connected brokers know the change; without a link they get it
+// after the next connect.
 func (x *External) Revoke(publicNKey string) error {
 	x.mark(publicNKey, true)
 	return nil
 }
 
-// Restore makes the credentials of an agent or a proxy count again.
+// Restore makes the credentials of an agent or a proxy valid again.
 func (x *External) Restore(publicNKey string) error {
 	if x.authority.toRestore(publicNKey) {
 		x.mark(publicNKey, false)
@@ -109,20 +110,21 @@ func (x *External) Restore(publicNKey string) error {
 	return nil
 }
 
-// mark revokes or restores one. As the brokers are told of all that are revoked, those that another server has changed must be among them.
+// mark revokes or restores a key. The brokers receive the list of all revoked keys, so the list must include the
+// changes of other servers.
 func (x *External) mark(publicNKey string, revoked bool) {
 	x.set(func() { x.authority.mark(publicNKey, revoked) })
 	x.reread(context.Background())
 	x.tell()
 }
 
-// SetAgentSigners is as that of Broker.
+// SetAgentSigners is like Broker.SetAgentSigners.
 func (x *External) SetAgentSigners(s Signers) error {
 	x.change(func() { x.authority.setAgentSigners(s) })
 	return nil
 }
 
-// RefreshRevoked is as that of Broker.
+// RefreshRevoked is like Broker.RefreshRevoked.
 func (x *External) RefreshRevoked(read func() ([]string, error)) error {
 	return x.authority.refresh(read, func(change func()) error {
 		x.change(change)
@@ -130,7 +132,7 @@ func (x *External) RefreshRevoked(read func() ([]string, error)) error {
 	})
 }
 
-// reread takes in who is revoked by now. Where that cannot be read, what was known before counts on.
+// reread reloads the revoked keys. If it cannot read them, the known keys stay revoked.
 func (x *External) reread(ctx context.Context) {
 	if x.cfg.Reread == nil {
 		return
@@ -142,24 +144,24 @@ func (x *External) reread(ctx context.Context) {
 		return nil
 	})
 	if err != nil {
-		x.cfg.Log.WarnContext(ctx, "who is revoked could not be read again", "error", err)
+		x.cfg.Log.WarnContext(ctx, "cannot reload the revoked keys", "error", err)
 	}
 }
 
-// set changes the account, and tells nobody.
+// set changes the account, and sends nothing.
 func (x *External) set(change func()) {
 	x.authority.mu.Lock()
 	defer x.authority.mu.Unlock()
 	change()
 }
 
-// change changes the account, and tells the brokers.
+// change changes the account, and sends it to the brokers.
 func (x *External) change(change func()) {
 	x.set(change)
 	x.tell()
 }
 
-// tell tells the brokers of the account.
+// tell sends the account to the brokers.
 func (x *External) tell() {
 	x.mu.Lock()
 	conn := x.conn
@@ -168,12 +170,12 @@ func (x *External) tell() {
 		return // Run begins with it
 	}
 	if err := x.push(context.Background(), conn); err != nil {
-		x.cfg.Log.Warn("brokers could not be told of the account, and are told later", "error", err)
+		x.cfg.Log.Warn("cannot send the account to the brokers, retrying later", "error", err)
 		x.again()
 	}
 }
 
-// again has Run tell the brokers once more.
+// again makes Run send the account once more.
 func (x *External) again() {
 	select {
 	case x.changed <- struct{}{}:
@@ -181,7 +183,7 @@ func (x *External) again() {
 	}
 }
 
-// Run keeps the brokers told of who may be in the account, until ctx ends.
+// Run sends the brokers every change of the account, until ctx ends.
 func (x *External) Run(ctx context.Context) error {
 	conn, err := fabric.Dial(ctx, fabric.DialConfig{
 		URLs: x.cfg.URLs, Identity: x.system, TLS: x.cfg.TLS, Name: "server, for the system account", Log: x.cfg.Log.With("account", "system"),
@@ -202,7 +204,7 @@ func (x *External) Run(ctx context.Context) error {
 	for {
 		x.reread(ctx)
 		if err := x.push(ctx, conn); err != nil && ctx.Err() == nil && !errors.Is(err, fabric.ErrNotConnected) {
-			x.cfg.Log.WarnContext(ctx, "brokers could not be told who is revoked", "error", err)
+			x.cfg.Log.WarnContext(ctx, "cannot send the revoked keys to the brokers", "error", err)
 		}
 		select {
 		case <-x.changed:
@@ -213,9 +215,9 @@ func (x *External) Run(ctx context.Context) error {
 	}
 }
 
-// push tells all brokers that are there of the account. One answers for all: each takes it by itself.
+// push sends the account to all connected brokers. One broker answers for all: each applies it by itself.
 func (x *External) push(ctx context.Context, conn *fabric.Conn) error {
-	// The lock is held until it has gone out, so that of two accounts the later one comes last.
+	// The lock is held until the message is sent, so that the later of two accounts arrives last.
 	x.authority.mu.Lock()
 	defer x.authority.mu.Unlock()
 	token, err := x.authority.accountToken()
@@ -226,7 +228,7 @@ func (x *External) push(ctx context.Context, conn *fabric.Conn) error {
 	defer cancel()
 	reply, err := conn.Request(ctx, claimsUpdate, []byte(token))
 	if err != nil {
-		return fmt.Errorf("cannot tell brokers of the account: %w", err)
+		return fmt.Errorf("cannot send the account to the brokers: %w", err)
 	}
 	var answer struct {
 		Error *struct {
@@ -237,7 +239,7 @@ func (x *External) push(ctx context.Context, conn *fabric.Conn) error {
 		return fmt.Errorf("cannot read the answer of a broker: %w", err)
 	}
 	if answer.Error != nil {
-		return fmt.Errorf("cannot tell brokers of the account: %s", answer.Error.Description)
+		return fmt.Errorf("cannot send the account to the brokers: %s", answer.Error.Description)
 	}
 	return nil
 }

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// logBridge takes the server's log lines. What the server notices, and all that it says while it starts, is about a
-// configuration that is ours, so of use to a developer only. What it warns of or calls an error later mostly concerns
-// one client, so it is a warning here; and as a client can cause as many as it likes, there is a bound.
+// logBridge forwards the server's log lines. Notices, and all lines during the start, are about drover's own
+// configuration, so they are for developers only. Later warnings and errors mostly concern one client, so they are
+// warnings here. A client can cause any number of them, so their rate is bounded.
 type logBridge struct {
 	log *slog.Logger
-	// denied, unless it is nil, gets those lines that tell of somebody who wanted what he has no right to.
+	// denied, unless it is nil, gets the lines about clients without the necessary rights.
 	denied func(text string)
 
 	mu      sync.Mutex
@@ -24,7 +24,7 @@ type logBridge struct {
 	rest    budget // of lines: whoever is denied much does not hide what happens to others
 }
 
-// budget is how many lines were written and left out in a minute.
+// budget is the number of written and of dropped lines in a minute.
 type budget struct{ spent, dropped int }
 
 const (
@@ -33,7 +33,7 @@ const (
 	maxLine     = 500 // bytes of a line: it quotes clients
 )
 
-// Noticef, Debugf and Tracef pass a line on for developers. Whoever is cut off because it does not read is of use to operators, too.
+// Noticef, Debugf and Tracef forward a line for developers. Lines about slow clients are for operators, too.
 func (b *logBridge) Noticef(format string, v ...any) {
 	if strings.Contains(format, "Slow Consumer") {
 		b.warn(format, v)
@@ -44,7 +44,7 @@ func (b *logBridge) Noticef(format string, v ...any) {
 func (b *logBridge) Debugf(format string, v ...any) { b.Noticef(format, v...) }
 func (b *logBridge) Tracef(format string, v ...any) { b.Noticef(format, v...) }
 
-// Warnf and Errorf pass a line on for operators.
+// Warnf and Errorf forward a line for operators.
 func (b *logBridge) Warnf(format string, v ...any)  { b.warn(format, v) }
 func (b *logBridge) Errorf(format string, v ...any) { b.warn(format, v) }
 
@@ -57,7 +57,7 @@ func (b *logBridge) warn(format string, v []any) {
 	}
 	if now := time.Now().Truncate(time.Minute); now != b.minute {
 		if dropped := b.denials.dropped + b.rest.dropped; dropped > 0 {
-			b.log.Warn("lines of the embedded nats server were left out", "lines", dropped)
+			b.log.Warn("left out log lines of the embedded nats server", "lines", dropped)
 		}
 		b.minute, b.denials, b.rest = now, budget{}, budget{}
 	}
@@ -77,7 +77,7 @@ func (b *logBridge) warn(format string, v []any) {
 	b.log.Warn(bridged, "text", strings.ToValidUTF8(text[:min(len(text), maxLine)], ""))
 }
 
-// Fatalf keeps the line: before the server has started, whoever starts it reports why it could not.
+// Fatalf keeps the line: before the server has started, its starter reports the reason.
 func (b *logBridge) Fatalf(format string, v ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -89,14 +89,14 @@ func (b *logBridge) Fatalf(format string, v ...any) {
 	b.fatal = append(b.fatal, text)
 }
 
-// failures counts the reasons that begun is going to return.
+// failures counts the reasons that begun will return.
 func (b *logBridge) failures() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.fatal)
 }
 
-// begun says that the server has started; it returns the reasons why it has not, if it gave some, in their order.
+// begun notes that the server has started; it returns the logged reasons of a failed start, in order.
 func (b *logBridge) begun() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,15 +11,16 @@ import (
 	"drover/internal/fabric"
 )
 
-// Node is one broker of a cluster that somebody else runs.
+// Node is one broker of an external cluster.
 type Node struct {
-	// Name tells it from the others.
+	// Name is unique in the cluster.
 	Name string
-	// Listen is where agents and servers connect, Leaves where proxies do, Cluster where the other brokers do; the last two may be empty.
+	// Listen is the address for agents and servers, Leaves for proxies, Cluster for the other brokers; the last two
+	// may be empty.
 	Listen, Leaves, Cluster string
-	// Routes are the Cluster addresses of the other brokers, as this one reaches them.
+	// Routes are the Cluster addresses of the other brokers, as this broker reaches them.
 	Routes []string
-	// Dir is where the node finds its files, and keeps the accounts: CertFile, KeyFile and CAFile.
+	// Dir is the directory of the node with its files CertFile, KeyFile and CAFile, and with the accounts.
 	Dir string
 }
 
@@ -32,8 +33,9 @@ const (
 	accountDir = "accounts"
 )
 
-// ConfigureNode writes the configuration of a broker that lets in whom a server with these keys and rights does; the rest of keys is not
-// looked at. It holds no secret. Keys are made where there are none. Who is revoked the servers tell the brokers.
+// ConfigureNode writes the configuration of a broker that accepts the same clients as a server with these keys and
+// rights; it ignores the rest of keys. The configuration holds no secret. ConfigureNode makes missing keys. The
+// servers send the revoked keys to the brokers.
 func ConfigureNode(out io.Writer, keys ExternalConfig, n Node) error {
 	a, err := openAuthority(keys.Dir, keys.Signers, keys.Agents, keys.Proxies)
 	if err != nil {
@@ -77,7 +79,7 @@ func (n *Node) general(text *strings.Builder) {
 	fmt.Fprintf(text, "lame_duck_duration: \"30s\"\nauthorization { timeout: %d }\n", authTimeout)
 }
 
-// listeners writes down who is listened to, and how: TLS before the first byte, between brokers on both sides.
+// listeners writes the configuration of the listeners: TLS before the first byte, and mutual TLS between brokers.
 func (n *Node) listeners(text *strings.Builder, account string) {
 	shown := fmt.Sprintf("cert_file: %q, key_file: %q, timeout: %d", n.path(CertFile), n.path(KeyFile), tlsTimeout)
 	fmt.Fprintf(text, "tls { %s, handshake_first: true }\n", shown)
@@ -92,7 +94,7 @@ func (n *Node) listeners(text *strings.Builder, account string) {
 	for i, r := range n.Routes {
 		routes[i] = strconv.Quote("nats-route://" + r)
 	}
-	// Addresses of our own network are no business of an agent's.
+	// Agents must not learn addresses of the servers' network.
 	fmt.Fprintf(text, "cluster {\n  name: %q\n  listen: %q\n  no_advertise: true\n  routes: [%s]\n  tls { %s, ca_file: %q, verify: true }\n}\n",
 		"drover-"+account, n.Cluster, strings.Join(routes, ", "), shown, n.path(CAFile))
 }

@@ -13,13 +13,14 @@ const (
 	maxTold     = 256 // texts that are remembered; beyond that all are forgotten
 )
 
-// rarely is a handler that tells of the same text, its numbers apart, once in repeatAfter: a relay that is refused tries for ever.
+// rarely is a handler that logs the same text, apart from numbers, once in repeatAfter: a rejected relay retries for
+// ever.
 type rarely struct {
 	slog.Handler
 	told *told
 }
 
-// told are texts, and when each was told of last.
+// told are texts with the time of their last line.
 type told struct {
 	mu sync.Mutex
 	at map[string]time.Time
@@ -45,7 +46,7 @@ func (r rarely) WithGroup(name string) slog.Handler {
 	return rarely{r.Handler.WithGroup(name), r.told}
 }
 
-// textOf is what a record says, without its numbers: those of connections differ each time.
+// textOf is the text of a record without its numbers: the numbers of connections differ each time.
 func textOf(record slog.Record) string {
 	text := record.Message
 	record.Attrs(func(a slog.Attr) bool {
@@ -60,7 +61,7 @@ func textOf(record slog.Record) string {
 	}, text)
 }
 
-// lately reports whether a text was told of a short while ago, and remembers that it is now.
+// lately reports whether a text was logged a short while ago, and remembers that it is logged now.
 func (t *told) lately(text string, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

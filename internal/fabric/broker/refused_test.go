@@ -29,14 +29,14 @@ func TestARefusalIsToldOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	deadline := time.After(patience)
-	for strings.Count(log.String(), "refused the credentials again") < 2 {
+	for strings.Count(log.String(), "rejected the credentials again") < 2 {
 		select {
 		case <-deadline:
 			t.Fatal("it does not try again")
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	if n := strings.Count(log.String(), "refused the credentials:"); n != 1 {
+	if n := strings.Count(log.String(), "rejected the credentials:"); n != 1 {
 		t.Errorf("it was warned of %d times", n)
 	}
 	if err := b.Restore(id.key); err != nil {

@@ -22,34 +22,37 @@ const (
 	leafInfoTimeout = 5 * time.Second
 )
 
-// RelayConfig says where a relay listens and to whom it joins those who connect.
+// RelayConfig configures the listener of a relay, and its hubs.
 type RelayConfig struct {
 	// Dir holds the last port. It is made (0700) at the first start.
 	Dir string
-	// Listen is the address and port for agents. Port 0 means the port of last time if it is free, else any.
+	// Listen is the address and port for agents. Port 0 means the port of the last start if it is free, otherwise any
+	// port.
 	Listen string
-	// TLS is what the listener shows; nil is for loopback only.
+	// TLS is the configuration of the listener; nil is for loopback only.
 	TLS *tls.Config
-	// Trust says whom to let in.
+	// Trust verifies agents.
 	Trust Trust
-	// Hubs are where brokers listen for proxies, host:port; one of them is joined. HubTLS is how they are verified; nil without TLS.
+	// Hubs are the addresses, host:port, at which brokers listen for proxies; the relay joins one of them. HubTLS
+	// verifies them; nil is without TLS.
 	Hubs   []string
 	HubTLS *tls.Config
-	// Identity is the proxy's own.
+	// Identity is the proxy's own identity.
 	Identity fabric.Identity
 	Log      *slog.Logger
 }
 
-// Relay is a running server that agents of one area connect to, joined to a broker as a leaf node. What it may carry is decided there. It
-// lets agents in without asking the broker, and goes on looking for one for ever.
+// Relay is a running server for agents of one area, joined to a broker as a leaf node. The broker decides which
+// messages the relay may carry. The relay verifies agents without asking the broker, and reconnects to a broker for
+// ever.
 type Relay struct {
 	srv   *server.Server
 	port  int
 	trust string // the operator, which does not change
 }
 
-// StartRelay starts a relay; it takes connections when StartRelay returns, joined or not. It fails if ctx has ended, if what it is to
-// trust can't be read or if the address can't be listened on.
+// StartRelay starts a relay; when it returns, the relay accepts connections, joined or not. It fails if ctx has
+// ended, if it cannot read Trust or if it cannot listen on the address.
 func StartRelay(ctx context.Context, cfg RelayConfig) (*Relay, error) {
 	r, err := startRelay(ctx, cfg)
 	if err != nil {
@@ -98,7 +101,7 @@ func startRelay(ctx context.Context, cfg RelayConfig) (*Relay, error) {
 	return r, nil
 }
 
-// remote is the way to the hubs.
+// remote is the configuration of the connection to the hubs.
 func remote(cfg RelayConfig, account string) *server.RemoteLeafOpts {
 	o := &server.RemoteLeafOpts{
 		LocalAccount:     account,
@@ -121,33 +124,33 @@ func remote(cfg RelayConfig, account string) *server.RemoteLeafOpts {
 	return o
 }
 
-// URL returns where clients on this machine connect.
+// URL returns the address for clients on this machine.
 func (r *Relay) URL() string { return r.srv.ClientURL() }
 
-// Port returns the port that is listened on.
+// Port returns the port of the listener.
 func (r *Relay) Port() int { return r.port }
 
-// Clients returns how many are connected, the proxy itself among them.
+// Clients returns the number of connected clients, including the proxy itself.
 func (r *Relay) Clients() int { return r.srv.NumClients() }
 
-// Joined reports whether there is a connection to a hub, as far as this side knows.
+// Joined reports whether this side has a connection to a hub.
 func (r *Relay) Joined() bool { return r.srv.NumLeafNodes() > 0 }
 
-// Rejoin ends the connection to the hub, if there is one, and has it made anew, to any of them.
+// Rejoin ends the connection to the hub, if there is one, and reconnects to any hub.
 func (r *Relay) Rejoin() error {
 	list, err := r.srv.Leafz(nil)
 	if err != nil {
 		return fmt.Errorf("cannot list connections to the server: %w", err)
 	}
 	for _, leaf := range list.Leafs {
-		// It fails only where the connection has ended meanwhile.
+		// It fails only if the connection has ended meanwhile.
 		_ = r.srv.DisconnectClientByID(leaf.ID)
 	}
 	return nil
 }
 
-// Update tells the relay whom to let in from now on; others are cut off before it returns. The account has to be vouched for by the
-// operator that the relay was started with.
+// Update replaces the trusted account; clients that it no longer accepts are disconnected before Update returns. The
+// operator of the relay's start must have signed the account.
 func (r *Relay) Update(account string) error {
 	return Trust{Operator: r.trust, Account: account}.apply(r.srv)
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// Trust is what a broker knows users by: the JWTs of the operator and of the account. It holds no secret. The account's says who was
-// revoked and what each role may do, so it changes; the operator's vouches for it.
+// Trust is how a broker verifies users: the JWTs of the operator and of the account. It holds no secret. The
+// account's JWT lists the revoked keys and the rights of each role, so it changes; the operator signs it.
 type Trust struct {
 	Operator, Account string
 }
 
-// Digest returns a name for what the account says: the same for the same contents, whenever they were signed.
+// Digest returns a digest of the account's contents: equal for equal contents, whenever they were signed.
 func (t Trust) Digest() (string, error) {
 	account, err := t.account()
 	if err != nil {
@@ -32,7 +32,7 @@ func (t Trust) Digest() (string, error) {
 	return hex.EncodeToString(sum[:16]), nil
 }
 
-// SameOperator reports whether the other one is vouched for by the same operator, and may take its place.
+// SameOperator reports whether the same operator signs the other account, so that it may replace this one.
 func (t Trust) SameOperator(other Trust) bool {
 	own, err := jwt.DecodeOperatorClaims(t.Operator)
 	if err != nil {
@@ -46,7 +46,7 @@ func (t Trust) SameOperator(other Trust) bool {
 	return err == nil
 }
 
-// SameUser reports whether two user JWTs are for the same key, area and signer.
+// SameUser reports whether two user JWTs have the same key, area and signer.
 func SameUser(a, b string) bool {
 	one, err := jwt.DecodeUserClaims(a)
 	if err != nil {
@@ -56,7 +56,7 @@ func SameUser(a, b string) bool {
 	return err == nil && one.Subject == other.Subject && one.Issuer == other.Issuer && slices.Equal(one.Tags, other.Tags)
 }
 
-// options returns the part of a server's options that says whom to trust.
+// options returns the part of a server's options that configures trust.
 func (t Trust) options() (*server.Options, error) {
 	operator, err := jwt.DecodeOperatorClaims(t.Operator)
 	if err != nil {
@@ -89,7 +89,8 @@ func (t Trust) account() (*jwt.AccountClaims, error) {
 	return account, nil
 }
 
-// apply tells a running server of an account that has changed: whom it no longer lets in is cut off before apply returns.
+// apply applies a changed account to a running server: clients that it no longer accepts are disconnected before
+// apply returns.
 func (t Trust) apply(srv *server.Server) error {
 	claims, err := t.account()
 	if err != nil {
@@ -106,7 +107,7 @@ func (t Trust) apply(srv *server.Server) error {
 	return nil
 }
 
-// IssuerOf returns the public key that has issued a user JWT; empty where the JWT is none that counts.
+// IssuerOf returns the public key of the issuer of a user JWT; empty if the JWT is not valid.
 func IssuerOf(token string) string {
 	claims, err := jwt.DecodeUserClaims(token)
 	if err != nil {

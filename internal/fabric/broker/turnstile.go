@@ -10,27 +10,27 @@ import (
 	"time"
 )
 
-// A whole fleet comes back at once when a server is started again. To shake hands with all of it at the same time would take so long that
-// everybody gives up and comes again before anybody is through; so few are let in at a time, the next wait for a short while, and
-// the rest are sent away before they have cost anything. Those come again after a random time of some seconds.
+// A whole fleet reconnects at once if a server restarts. With all handshakes in parallel, every client would time out
+// and retry before any handshake ends. So a few handshakes run at a time, the next clients wait for a short while,
+// and the rest are rejected early. Rejected clients retry after a random time of some seconds.
 const (
-	// handshakesPerProcessor is how many handshakes are worked on at a time: each waits for the network most of the time.
+	// handshakesPerProcessor is the number of parallel handshakes: each waits for the network most of the time.
 	handshakesPerProcessor = 32
-	// turnTime is how long one may wait for its turn, well below the time that a client has for its handshake (fabric.Dial, 12 s). To wait
-	// costs far less than to come again, so many may, but what they hold in memory is bounded: about 20 kB each.
+	// turnTime is the longest wait for a turn, well below a client's handshake timeout (fabric.Dial, 12 s). A wait
+	// costs far less than a reconnect, so many clients may wait. The bound limits their memory: about 20 kB each.
 	turnTime        = 8 * time.Second
 	waitingPerPlace = 512
-	// placeTime is how long a handshake that makes no progress keeps others out.
+	// placeTime is how long a handshake without progress holds its place.
 	placeTime = time.Second
-	// readBuffer is how much of what a client sends waits in the kernel, in bytes. A broker reads on while there is something, and hands all of
-	// it to the server: hundreds that send as fast as they can must not overrun the one connection that the server reads.
+	// readBuffer is the size of the kernel's receive buffer of a client, in bytes. A broker reads all available bytes
+	// and forwards them to the server: hundreds of fast senders must not overrun the one connection of the server.
 	readBuffer = 64 << 10
 )
 
-// errBusy ends the connection of a client that is to come again later.
+// errBusy closes the connection of a client that must retry later.
 var errBusy = errors.New("too many clients connect at the same time")
 
-// turnstile lets handshakes begin. It may be used from any goroutine.
+// turnstile bounds the number of parallel handshakes. It is safe for concurrent use.
 type turnstile struct {
 	places  chan struct{}
 	waiting atomic.Int64
@@ -41,13 +41,14 @@ func newTurnstile(places, waiting int) *turnstile {
 	return &turnstile{places: make(chan struct{}, places), most: int64(waiting)}
 }
 
-// forProcessors returns a turnstile that is as wide as this machine.
+// forProcessors returns a turnstile for the number of processors of this machine.
 func forProcessors() *turnstile {
 	places := handshakesPerProcessor * runtime.GOMAXPROCS(0)
 	return newTurnstile(places, places*waitingPerPlace)
 }
 
-// guard returns the TLS of a listener whose handshakes begin in their turn, and whose connections keep little for the broker to read.
+// guard returns the TLS configuration of a listener whose handshakes wait for their turn, and whose connections have
+// small receive buffers.
 func (t *turnstile) guard(cfg *tls.Config) *tls.Config {
 	cfg = cfg.Clone()
 	inner := cfg.GetConfigForClient
@@ -66,7 +67,7 @@ func (t *turnstile) guard(cfg *tls.Config) *tls.Config {
 	return cfg
 }
 
-// enter waits for a place, which is given back when the handshake ends, and its context with it.
+// enter waits for a place; the end of the handshake, and of its context, frees the place.
 func (t *turnstile) enter(handshake context.Context) error {
 	if !t.take(handshake) {
 		return errBusy

@@ -1,5 +1,5 @@
-// Package fabrictest holds the one suite that every fabric passes, and Link, a fabric of goroutines without sockets that
-// loses, repeats and delays messages for the tests of those who must survive that. It is imported by tests only.
+// Package fabrictest holds the one suite that every fabric passes, and Link, a fabric of goroutines without sockets.
+// Link loses, repeats and delays messages, to test code that must survive that. Only tests import it.
 package fabrictest
 
 import (
@@ -36,7 +36,7 @@ func Run(t *testing.T, open func(t *testing.T) Ends) {
 		test func(t *testing.T, e Ends)
 	}{
 		{"both sides ask and answer", bothWays},
-		{"nobody listens", nobody},
+		{"the agent is not connected", nobody},
 		{"the context bounds a request", contextBounds},
 		{"nil is no reply", nilIsNoReply},
 		{"an empty reply is one", emptyReply},

@@ -1,5 +1,5 @@
-// Package httpdtest gives tests of servers a listener without a network, so that they can run in virtual time. It owns no connection: either
-// end is closed by who uses it.
+// Package httpdtest gives tests of servers a listener without a network, so that they can run in virtual time. It
+// owns no connection: the user of either end closes it.
 package httpdtest
 
 import (

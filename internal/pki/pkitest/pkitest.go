@@ -1,5 +1,5 @@
-// Package pkitest gives tests authorities, and certificates that these have issued, in directories that the test owns. It decides nothing: whom
-// to trust, and for what, is in pki.
+// Package pkitest gives tests authorities, and certificates that these authorities have issued, in directories that
+// the test owns. It decides nothing: package pki decides whom to trust, and for what.
 package pkitest
 
 import (

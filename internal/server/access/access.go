@@ -1,6 +1,6 @@
-// Package access holds what a caller is and what it may do: grants, limits, the principal that a call runs as, and how
-// secrets and tokens are made and compared. It decides and remembers nothing: who a caller is, is found out by package
-// gate, and what an app was granted is kept by the store.
+// Package access defines callers and their rights: grants, limits, the principal of a call, and how to make and
+// compare secrets and tokens. It decides and stores nothing: package gate identifies a caller, and the store keeps
+// the grants of an app.
 package access
 
 import (
@@ -11,24 +11,23 @@ import (
 	"drover/internal/process"
 )
 
-// Operation is something that an app may have a right to. Those on processes have the names of process.Op; the others
-// are about hosts.
+// Operation is the object of a right. Operations on processes have the names of process.Op; the others concern hosts.
 type Operation string
 
-// The operations that are no process.Op.
+// The operations that are not a process.Op.
 const (
-	GetGroup     Operation = "get-group"     // read the limits that processes of a namespace share on a host
-	SetGroup     Operation = "set-group"     // change them
-	ReadAgents   Operation = "read-agents"   // state and facts of agents
+	GetGroup     Operation = "get-group"     // read the shared limits of a namespace on a host
+	SetGroup     Operation = "set-group"     // change the shared limits of a namespace on a host
+	ReadAgents   Operation = "read-agents"   // read the state and the facts of agents
 	RenameAgents Operation = "rename-agents" // give a host another agent id
 )
 
 // Groups stand for several operations in a grant.
 const (
 	All     = "*"       // every operation
-	Read    = "read"    // all that changes nothing
-	Operate = "operate" // all that is done to a process that is set up already
-	Setup   = "setup"   // register, update, unregister and the shared limits
+	Read    = "read"    // operations that change nothing
+	Operate = "operate" // operations on registered processes
+	Setup   = "setup"   // register, update and unregister processes, and set shared limits
 )
 
 // OperationOf returns the right that a process operation needs.
@@ -39,7 +38,7 @@ func OperationOf(op process.Op) Operation {
 	return Operation(op)
 }
 
-// Operations lists every operation there is.
+// Operations lists all operations.
 func Operations() []Operation {
 	return slices.Concat(Members(Read), Members(Operate), Members(Setup), []Operation{RenameAgents})
 }
@@ -47,7 +46,7 @@ func Operations() []Operation {
 // Groups lists the names that stand for several operations.
 func Groups() []string { return []string{All, Read, Operate, Setup} }
 
-// Members returns the operations of a group, or nothing when there is no such group.
+// Members returns the operations of a group; nil if there is no such group.
 func Members(group string) []Operation {
 	switch group {
 	case All:
@@ -71,20 +70,19 @@ func operationsOf(ops []process.Op) []Operation {
 	return list
 }
 
-// Host is an agent as rights see it. What is not known of it is empty, and the area of one that nobody knows is
-// NoArea.
+// Host is an agent as rights see it. Unknown fields are empty; the area of an unknown host is NoArea.
 type Host struct {
 	Area int
 	IP   string
 	ID   string // stable id
-	// Alias is another id, which a caller has given the host.
+	// Alias is another id, assigned by a caller.
 	Alias string
 }
 
-// NoArea is the area of a host that is in none.
+// NoArea is the area of a host without an area.
 const NoArea = -1
 
-// Address is the host as "area:ip", or its id where it has no address.
+// Address is the host as "area:ip", or its id if it has no address.
 func (h Host) Address() string {
 	if h.IP == "" {
 		return h.ID
@@ -92,16 +90,17 @@ func (h Host) Address() string {
 	return fmt.Sprintf("%d:%s", h.Area, h.IP)
 }
 
-// Limits bound what an app may ask for; zero means no bound.
+// Limits bound the calls of an app; zero means no bound.
 type Limits struct {
-	// Rate is how many calls a second are let in, Burst how many at once after a pause (at least 1 where there is a rate).
+	// Rate is the number of calls a second; Burst is the number of calls at once after a pause (at least 1 if there
+	// is a rate).
 	Rate  float64 `json:"rate,omitempty"`
 	Burst int     `json:"burst,omitempty"`
-	// Concurrent is how many calls may be under way at the same time.
+	// Concurrent is the number of concurrent calls.
 	Concurrent int `json:"concurrent,omitempty"`
 }
 
-// Validate reports what is wrong with the limits.
+// Validate reports the errors in the limits.
 func (l Limits) Validate() error {
 	switch {
 	case !(l.Rate >= 0 && l.Rate <= 1e6): // refuses NaN too
@@ -115,34 +114,35 @@ func (l Limits) Validate() error {
 	}
 }
 
-// Principal is who a call runs as. The zero principal may do nothing.
+// Principal is the identity and the rights of a call. The zero principal has no rights.
 type Principal struct {
 	// App is the code of the app; empty for an operator of this machine, who sees the tasks of all apps.
 	App  string
 	User string
-	// Admin has every right, and may manage apps, users and the record of calls.
+	// Admin has every right, and may manage apps, users and audit records.
 	Admin  bool
 	Grants []Grant
 	Limits Limits
 }
 
-// LocalAdmin is the operator of this machine, who proved it by the socket's peer credentials.
+// LocalAdmin is the operator of this machine; the socket's peer credentials prove the uid.
 func LocalAdmin(uid uint32) Principal {
 	return Principal{User: fmt.Sprintf("uid:%d", uid), Admin: true}
 }
 
-// Reach is where a principal may do one operation.
+// Reach is the set of hosts on which a principal may do one operation.
 type Reach struct {
 	everywhere bool
 	grants     []*Grant
 }
 
-// On returns where the principal may do op to processes of the namespace.
+// On returns the reach of op on processes of the namespace.
 func (p *Principal) On(op Operation, namespace string) Reach {
 	return p.reach(op, func(g *Grant) bool { return g.inScope(namespace) })
 }
 
-// Namespaces returns the patterns of the namespaces in which the principal may do op somewhere; nil is every one of them.
+// Namespaces returns the patterns of the namespaces in which the principal may do op on any host; nil means all
+// namespaces.
 func (p *Principal) Namespaces(op Operation) []string {
 	if p.Admin {
 		return nil
@@ -164,8 +164,8 @@ func (p *Principal) Namespaces(op Operation) []string {
 	return patterns
 }
 
-// OnHosts returns where the principal may do an operation that is about hosts and not about processes. Reading needs a
-// grant for any namespace, changing one for all of them: it touches what every namespace has there.
+// OnHosts returns the reach of an operation on hosts instead of processes. Reading needs a grant for any namespace.
+// Changing needs a grant for all namespaces, because it affects the data of every namespace there.
 func (p *Principal) OnHosts(op Operation) Reach {
 	return p.reach(op, func(g *Grant) bool {
 		return slices.Contains(Members(Read), op) || slices.Contains(g.Namespaces, All)
@@ -186,28 +186,28 @@ func (p *Principal) reach(op Operation, inScope func(*Grant) bool) Reach {
 	return r
 }
 
-// Everywhere reports whether the operation is allowed on every host.
+// Everywhere reports whether the reach covers every host.
 func (r Reach) Everywhere() bool { return r.everywhere }
 
-// Nowhere reports whether it is allowed on none.
+// Nowhere reports whether the reach covers no host.
 func (r Reach) Nowhere() bool { return !r.everywhere && len(r.grants) == 0 }
 
-// Covers reports whether it is allowed on the host.
+// Covers reports whether the reach covers the host.
 func (r Reach) Covers(h Host) bool {
 	return r.everywhere || slices.ContainsFunc(r.grants, func(g *Grant) bool { return g.onHost(h) })
 }
 
-// Missing is the first right that a call lacks, and how many more of its targets lack one.
+// Missing is the first right that a call lacks, and the number of its other targets without a right.
 type Missing struct {
 	Operation Operation
-	// Subject is the process ("namespace/name") or the namespace that it was about; empty where it was about hosts.
+	// Subject is the process ("namespace/name") or the namespace of the call; empty for an operation on hosts.
 	Subject string
-	// Host is where; empty where it is missing on every host.
+	// Host is the host of the missing right; empty if the right is missing on every host.
 	Host string
 	More int
 }
 
-// Found notes one more lacking right: the first is kept, the others are counted.
+// Found notes one more missing right: it keeps the first and counts the others.
 func (m *Missing) Found(op Operation, subject, host string) {
 	if m.Operation != "" {
 		m.More++
@@ -216,10 +216,10 @@ func (m *Missing) Found(op Operation, subject, host string) {
 	m.Operation, m.Subject, m.Host = op, subject, host
 }
 
-// Any reports whether a right is lacking.
+// Any reports whether a right is missing.
 func (m *Missing) Any() bool { return m.Operation != "" }
 
-// What says which right is lacking, such as "start gse/nginx on 0:10.0.0.1".
+// What names the missing right, such as "start gse/nginx on 0:10.0.0.1".
 func (m *Missing) What() string {
 	var b strings.Builder
 	b.WriteString(string(m.Operation))

@@ -12,16 +12,17 @@ import (
 	"drover/internal/wildcard"
 )
 
-// MaxGrants is how many grants an app may have, maxParts how many parts one list of a grant, maxPattern how long one of
-// them is in bytes.
+// MaxGrants is the largest number of grants of an app, maxParts the largest number of parts in one list of a grant,
+// maxPattern the longest part in bytes.
 const (
 	MaxGrants  = 100
 	maxParts   = 100
 	maxPattern = 255
 )
 
-// Grant lets an app do any of its operations to processes of any of its namespaces or businesses, on any of its areas
-// or hosts. Patterns know "*" (any text, also none) and "?" (one character) and must match whole, letter by letter.
+// Grant lets an app do the operations on processes of the namespaces or businesses, in the areas or on the hosts. In
+// patterns "*" matches any text, even an empty text, and "?" matches one character. A pattern must match the whole
+// text, letter by letter.
 type Grant struct {
 	// Operations are names of operations or groups.
 	Operations []string `json:"operations"`
@@ -33,14 +34,14 @@ type Grant struct {
 	Hosts []string `json:"hosts,omitempty"`
 }
 
-// namespacesOf returns the namespaces that processes of a business are kept in: those that callers of JOB get, and
-// that of the process configuration manager.
+// namespacesOf returns the namespaces of a business: the namespaces for callers of JOB, and the namespace of the
+// process configuration manager.
 func namespacesOf(business int64) []string {
 	id := strconv.FormatInt(business, 10)
 	return []string{"job:biz:" + id, "GSEKIT_BIZ_" + id}
 }
 
-// Validate reports the first thing that is wrong with the grant, naming the field.
+// Validate reports the first error in the grant, and names the field.
 func (g *Grant) Validate() error {
 	switch {
 	case len(g.Operations) == 0:
@@ -123,7 +124,7 @@ func (g *Grant) onHost(h Host) bool {
 	})
 }
 
-// The words of a grant as text, and the marks of its parts that are no patterns.
+// The words of a grant as text, and the marks of the parts that are not patterns.
 const (
 	onWord       = "on"
 	atWord       = "at"
@@ -131,9 +132,9 @@ const (
 	areaMark     = "area:"
 )
 
-// ParseGrant reads a grant as people write it: OPERATIONS on NAMESPACES [at HOSTS], each a list with commas. A business is
-// written biz:7 among the namespaces, an area area:3 among the hosts. Examples: "* on *", "read,restart on biz:7",
-// "operate on GSEKIT_BIZ_* at area:0,1:10.2.*". The result is valid.
+// ParseGrant reads a grant: OPERATIONS on NAMESPACES [at HOSTS], each a list with commas. A business is written biz:7
+// among the namespaces, an area area:3 among the hosts. Examples: "* on *", "read,restart on biz:7", "operate on
+// GSEKIT_BIZ_* at area:0,1:10.2.*". The result is valid.
 func ParseGrant(text string) (Grant, error) {
 	words := strings.Fields(text)
 	if len(words) != 3 && len(words) != 5 || words[1] != onWord || len(words) == 5 && words[3] != atWord {
@@ -144,7 +145,7 @@ func ParseGrant(text string) (Grant, error) {
 		if id, ok := strings.CutPrefix(part, businessMark); ok {
 			n, err := strconv.ParseInt(id, 10, 64)
 			if err != nil {
-				return Grant{}, fmt.Errorf("business %.40q is no number", id)
+				return Grant{}, fmt.Errorf("business %.40q is not a number", id)
 			}
 			g.Businesses = append(g.Businesses, n)
 			continue
@@ -156,7 +157,7 @@ func ParseGrant(text string) (Grant, error) {
 			if id, ok := strings.CutPrefix(part, areaMark); ok {
 				n, err := strconv.Atoi(id)
 				if err != nil {
-					return Grant{}, fmt.Errorf("area %.40q is no number", id)
+					return Grant{}, fmt.Errorf("area %.40q is not a number", id)
 				}
 				g.Areas = append(g.Areas, n)
 				continue
@@ -170,7 +171,7 @@ func ParseGrant(text string) (Grant, error) {
 	return g, nil
 }
 
-// String returns the grant as ParseGrant reads it, for a grant whose patterns hold neither blanks nor commas.
+// String returns the grant in the form of ParseGrant, if no pattern holds a blank or a comma.
 func (g Grant) String() string {
 	scopes := slices.Clone(g.Namespaces)
 	for _, b := range g.Businesses {

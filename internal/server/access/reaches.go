@@ -2,7 +2,7 @@ package access
 
 import "drover/internal/process"
 
-// Reaches remembers how far the rights of a principal reach, for a call that is about many targets. It is for one goroutine.
+// Reaches caches the reaches of a principal, for a call with many targets. Only one goroutine may use it.
 type Reaches struct {
 	principal Principal
 	known     map[Operation]map[string]Reach
@@ -24,8 +24,8 @@ func (r *Reaches) On(op Operation, namespace string) Reach {
 	return reach
 }
 
-// MayRead reports whether the principal may read what came of an operation on a host: it may do the same again, or ask about the process.
-// Rights may have been withdrawn since.
+// MayRead reports whether the principal may read the result of an operation on a host: it may do the operation, or
+// query the process. The rights may have changed since the operation.
 func (r *Reaches) MayRead(op process.Op, namespace string, h Host) bool {
 	return r.On(OperationOf(op), namespace).Covers(h) || r.On(OperationOf(process.Query), namespace).Covers(h)
 }

@@ -17,34 +17,35 @@ const (
 	MaxToken     = 4096
 )
 
-// NewSecret returns a secret that nobody can guess, of 48 hexadecimal digits.
+// NewSecret returns a random secret of 48 hexadecimal digits.
 func NewSecret() string {
 	var random [24]byte
 	_, _ = rand.Read(random[:]) // never fails (crypto/rand)
 	return hex.EncodeToString(random[:])
 }
 
-// Secrets hashes the secrets of apps under a key that is not in the database, so that a copy of the database helps nobody to guess them, even
-// those that people made up. Its zero value has an empty key.
+// Secrets hashes the secrets of apps under a key that is not in the database. So a copy of the database does not help
+// to guess secrets, even weak secrets that people chose. Its zero value has an empty key.
 type Secrets struct{ key []byte }
 
-// NewSecrets returns the hashes under a key, which all servers of a fleet have.
+// NewSecrets returns the Secrets of a key, which all servers of a fleet share.
 func NewSecrets(key []byte) Secrets { return Secrets{key} }
 
-// How a secret is stored: the scheme, then salt and HMAC in base64.
+// The stored form of a secret: the scheme, then salt and HMAC in base64.
 const (
 	hashScheme = "hmac-sha256$"
 	hashSalt   = 16
 )
 
-// Hash returns what is stored of a secret, another text each time.
+// Hash returns the stored form of a secret, a different text each time.
 func (s Secrets) Hash(secret string) string {
 	salt := make([]byte, hashSalt)
 	_, _ = rand.Read(salt) // never fails (crypto/rand)
 	return hashScheme + base64.RawStdEncoding.EncodeToString(s.mac(salt, secret))
 }
 
-// Match compares a secret with its stored form, in constant time. A stored form that is broken, or was made under another key, matches none.
+// Match compares a secret with its stored form, in constant time. If the stored form is broken or belongs to another
+// key, no secret matches.
 func (s Secrets) Match(stored, secret string) bool {
 	text, ok := strings.CutPrefix(stored, hashScheme)
 	if !ok {
@@ -57,7 +58,7 @@ func (s Secrets) Match(stored, secret string) bool {
 	return hmac.Equal(s.mac(want[:hashSalt:hashSalt], secret), want)
 }
 
-// mac returns the salt with the HMAC of it and of the secret.
+// mac returns the salt and the HMAC of salt and secret.
 func (s Secrets) mac(salt []byte, secret string) []byte {
 	h := hmac.New(sha256.New, s.key)
 	_, _ = h.Write(salt) // it never fails
@@ -65,20 +66,20 @@ func (s Secrets) mac(salt []byte, secret string) []byte {
 	return h.Sum(salt)
 }
 
-// tokenMark begins every token of ours, so that one that got out is easily found by programs that search for secrets.
+// tokenMark begins every token of drover, so that secret scanners easily find a leaked token.
 const tokenMark = "drovertok_"
 
-// NewToken returns a user's token, which is shown once, and the hash that is stored of it.
+// NewToken returns a user's token, which is shown once, and the hash to store.
 func NewToken() (token, hash string) {
 	token = tokenMark + rand.Text()
 	return token, HashToken(token)
 }
 
-// IsToken reports whether a text has the form of our own tokens.
+// IsToken reports whether a text has the form of drover's own tokens.
 func IsToken(text string) bool { return strings.HasPrefix(text, tokenMark) }
 
-// HashToken returns what is stored of a token. A token is 130 random bits, so it needs neither salt nor slowness, and may
-// be looked up by its hash.
+// HashToken returns the stored form of a token. A token is 130 random bits, so it needs neither a salt nor a slow
+// hash, and can be looked up by its hash.
 func HashToken(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])

@@ -1,5 +1,6 @@
-// Package admission bounds what calls take before anybody knows whether they are worth it: connections, bodies that arrive, and what these
-// are parsed into. It owns the rooms that calls share; who a caller is, and how a refusal reads, is for the edges to say.
+// Package admission bounds the resources that calls take before they are authenticated: connections, incoming bodies,
+// and the memory for parsing them. It owns the pools that calls share. The HTTP APIs identify the caller and word a
+// refusal.
 package admission
 
 import (

@@ -1,5 +1,5 @@
-// Package alarm puts events into the form in which programs around GSE have always received them, and folds many of them into a
-// few. It is pure: who hears of alarms, and how they get there, is decided elsewhere.
+// Package alarm formats events as the alarms that programs around GSE have always received, and folds many events
+// into a few alarms. It is pure: other packages decide who receives alarms, and deliver them.
 package alarm
 
 import (

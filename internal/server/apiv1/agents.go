@@ -101,7 +101,7 @@ func (h *Handler) viewAgent(a store.Agent) agentView {
 		v.Notes = append(v.Notes, note)
 	}
 	if rival, there := h.Directory.Rival(a.Key, h.Now()); there {
-		v.Notes = append(v.Notes, fmt.Sprintf("a second host (%s) uses the key of this one: it is refused; there run: drover-agent join --new-identity", clip(rival.Name)))
+		v.Notes = append(v.Notes, fmt.Sprintf("a second host (%s) uses the key of this host, and the server rejects it: run there: drover-agent join --new-identity", clip(rival.Name)))
 	}
 	return v
 }

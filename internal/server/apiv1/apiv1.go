@@ -1,6 +1,7 @@
-// Package apiv1 is drover's own API, everything below /api/v1: processes, agents and how they join, operations, events, apps, users,
-// webhooks and the record of calls, as JSON with cursor paging and with RFC 9457 problems that name the field. It owns how these resources look from outside and who
-// may see them. Who a caller is, the gate says; what an operation does is the engine's business, and what is kept the store's.
+// Package apiv1 is drover's own API below /api/v1, as JSON with cursor paging and with RFC 9457 problems that name
+// the field. Its resources are processes, agents and how they join, operations, events, apps, users, webhooks and
+// audit records. It owns the outside view of these resources and who may see them. The gate identifies a caller, the
+// engine runs operations, and the store keeps the state.
 package apiv1
 
 import (

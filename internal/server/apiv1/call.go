@@ -89,7 +89,7 @@ func (h *Handler) serving(r route) http.HandlerFunc {
 			if there {
 				c.left = append(c.left, leave)
 			} else {
-				err = busy(fmt.Sprintf("the app has %d large answers under way, and has not read them yet", mostHeavy), 1)
+				err = busy(fmt.Sprintf("the app has not read its last %d large answers yet", mostHeavy), 1)
 			}
 		}
 		if err != nil {
@@ -119,7 +119,7 @@ func (h *Handler) answer(ctx context.Context, c *call, r route) (reply, error) {
 	}
 	defer leave()
 	if r.need == admin && !c.who.Admin {
-		return reply{}, problemf(http.StatusForbidden, "app %q is no administrator", c.who.App)
+		return reply{}, problemf(http.StatusForbidden, "app %q is not an administrator", c.who.App)
 	}
 	c.audit.Allowed = true
 	return r.serve(ctx, c)
@@ -157,7 +157,7 @@ func (h *Handler) record(ctx context.Context, c *call, status int, err error) {
 		put = h.Audit.NoteAudit
 	}
 	if err := put(ctx, c.audit); err != nil {
-		h.Log.Error("audit row was lost", "endpoint", c.audit.Action, "request", c.audit.RequestID, "app", c.audit.App, "error", err)
+		h.Log.Error("lost audit row", "endpoint", c.audit.Action, "request", c.audit.RequestID, "app", c.audit.App, "error", err)
 	}
 }
 
@@ -188,7 +188,7 @@ func (c *call) subject(part string) string {
 // body reads the body, and waits for room for what it is parsed into.
 func (c *call) body(ctx context.Context) ([]byte, error) {
 	if !c.who.Admin && len(c.who.Grants) == 0 { // before anything is read of what it asks for
-		return nil, problemf(http.StatusForbidden, "app %q has no rights: drover app grant gives it some", c.who.App)
+		return nil, problemf(http.StatusForbidden, "app %q has no rights: grant rights with 'drover app grant'", c.who.App)
 	}
 	if c.r.ContentLength > maxBody {
 		return nil, problemf(http.StatusRequestEntityTooLarge, "the body is larger than %d MB", maxBody>>20)
@@ -236,7 +236,7 @@ func (c *call) decode(ctx context.Context, v any) error {
 		return decodeProblem(err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return problemf(http.StatusBadRequest, "the body goes on after its JSON object")
+		return problemf(http.StatusBadRequest, "the body has text after its JSON object")
 	}
 	return exact(text, reflect.TypeOf(v))
 }

@@ -47,7 +47,7 @@ func (c *cursors) open(list, cursor string, place any) error {
 		err = json.Unmarshal(data, place)
 	}
 	if err != nil {
-		return errors.New("is not one that was given out as next_cursor")
+		return errors.New("expected a value of next_cursor")
 	}
 	return nil
 }

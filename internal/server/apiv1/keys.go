@@ -109,7 +109,7 @@ func (h *Handler) rotateKeys(ctx context.Context, c *call) (reply, error) {
 // advanceKeys takes the next key into use, once the agents that are there know it.
 func (h *Handler) advanceKeys(ctx context.Context, kind keyring.Kind, keep time.Duration, force bool) (keyring.State, error) {
 	if v := h.viewKeys(h.Keys.Ring.State()); v.Reached < v.Online && !force {
-		return keyring.State{}, problemf(http.StatusConflict, "%d of %d hosts that are online have not taken the next key yet: try again in some seconds, or force it", v.Online-v.Reached, v.Online)
+		return keyring.State{}, problemf(http.StatusConflict, "%d of %d online hosts have not received the next key yet: try again in some seconds, or force the rotation", v.Online-v.Reached, v.Online)
 	}
 	for _, k := range h.Keys.Ring.State().Keys[kind] {
 		if k.Stage != keyring.Next || force {
@@ -121,7 +121,7 @@ func (h *Handler) advanceKeys(ctx context.Context, kind keyring.Kind, keep time.
 		}
 		if len(others) > 0 {
 			return keyring.State{}, problemf(http.StatusConflict, "the next key is not on server %s: bring it there ('drover server keys export' here, "+
-				"'drover server keys import' there), or force it; whoever does not have it goes on with an older one", clip(strings.Join(others, ", ")))
+				"'drover server keys import' there), or force the rotation; a server without the next key continues with an older key", clip(strings.Join(others, ", ")))
 		}
 	}
 	return h.Keys.Ring.Advance(ctx, kind, keep)
@@ -161,7 +161,7 @@ func keysProblem(err error, kind keyring.Kind) error {
 	}
 	switch {
 	case errors.Is(err, keyring.ErrNoKind):
-		return problemf(http.StatusNotFound, "there are no keys of the kind %q: expected manifest, ca or agent-signer; drover dev has no ca", clip(string(kind)))
+		return problemf(http.StatusNotFound, "unknown kind of key %q: expected manifest, ca or agent-signer; drover dev has no ca", clip(string(kind)))
 	case errors.Is(err, keyring.ErrNotHeld), errors.Is(err, keyring.ErrNoNext), errors.Is(err, keyring.ErrNoSuch),
 		errors.Is(err, keyring.ErrChanged):
 		return problemf(http.StatusConflict, "%v", err)

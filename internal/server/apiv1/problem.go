@@ -51,7 +51,7 @@ func invalid(field, format string, args ...any) *problem {
 // failure says that the server could not do something. The caller hears that much, and why where that is something he can mend.
 func failure(what string, cause error) *problem {
 	if full, ok := errors.AsType[*store.FullError](cause); ok {
-		p := problemf(http.StatusInsufficientStorage, "cannot %s: %v; make room there, until then only stop, kill and unhost are taken", what, full)
+		p := problemf(http.StatusInsufficientStorage, "cannot %s: %v; free space there; until then drover accepts only stop, kill and unhost", what, full)
 		p.cause = fmt.Errorf("cannot %s: %w", what, cause)
 		return p
 	}
@@ -119,7 +119,7 @@ func decodeProblem(err error) error {
 	if field, ok := strings.CutPrefix(err.Error(), `json: unknown field "`); ok {
 		return invalid(strings.TrimSuffix(field, `"`), "there is no such field")
 	}
-	return problemf(http.StatusBadRequest, "the body is not one JSON object: %v", err)
+	return problemf(http.StatusBadRequest, "the body is not a JSON object: %v", err)
 }
 
 // expected is what a field of a Go type takes, in words.

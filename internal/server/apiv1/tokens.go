@@ -129,14 +129,14 @@ func checkLabel(key, value string) error {
 		return invalid("labels", "has the key %q: expected 1 to %d letters, digits, -, _, . and /", clip(key), maxLabelKey)
 	}
 	if len(value) > maxLabelValue || strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) || r == ',' }) {
-		return invalid("labels", "has for %s a value that is longer than %d bytes or holds a comma or a control character", key, maxLabelValue)
+		return invalid("labels", "has an invalid value for %s: expected at most %d bytes without commas and control characters", key, maxLabelValue)
 	}
 	return nil
 }
 
 // noDesk says that hosts do not join this server.
 func noDesk() error {
-	return problemf(http.StatusConflict, "this is drover dev, which other hosts do not join: run 'drover server'")
+	return problemf(http.StatusConflict, "this is drover dev, which other hosts cannot join: run 'drover server'")
 }
 
 // createJoinToken makes a token that hosts can join with. It is shown this once.

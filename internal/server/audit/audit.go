@@ -1,6 +1,6 @@
-// Package audit writes the record of calls without making each poll pay for a sync to disk: rows of calls that change
-// nothing are gathered and written together, all others at once. It owns the rows that wait, and how a request is named in them; what
-// else is in a row is said by the edge, and how long rows are kept by the engine.
+// Package audit writes the audit records of calls without a sync to disk for each poll. It batches the rows of calls
+// that change nothing, and writes all other rows at once. It owns the waiting rows, and how a row names a request.
+// The HTTP APIs supply the other columns, and the engine removes old rows.
 package audit
 
 import (
@@ -73,7 +73,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 		case <-tick.C:
 			r.note(false)
 			if err := r.flush(ctx); err != nil && ctx.Err() == nil {
-				r.log.ErrorContext(ctx, "audit rows could not be written yet", "error", err)
+				r.log.ErrorContext(ctx, "cannot write audit rows yet, retrying", "error", err)
 			}
 		case <-ctx.Done():
 			r.mu.Lock()
@@ -83,7 +83,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
 			defer cancel()
 			if err := r.flush(ctx); err != nil {
-				r.log.ErrorContext(ctx, "audit rows were lost", "rows", r.left(), "error", err)
+				r.log.ErrorContext(ctx, "lost audit rows", "rows", r.left(), "error", err)
 			}
 			return nil
 		}

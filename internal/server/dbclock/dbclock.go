@@ -1,6 +1,6 @@
-// Package dbclock is the time that all servers of a fleet go by: that of the database which they share. What one server writes down
-// (when an item is due, a lease ends, a token expires) another one reads, so a server whose own clock is an hour off must not count by
-// that. It owns the difference between the two clocks and tells it; it sets no clock.
+// Package dbclock is the time that all servers of a fleet share: the clock of their database. One server writes times
+// that another server reads, such as the expiry of a lease or a token. So a server with a wrong clock must not use
+// its own clock. The package owns the difference between the two clocks and reports it; it sets no clock.
 package dbclock
 
 import (
@@ -53,7 +53,7 @@ func New(ctx context.Context, cfg Config) (*Clock, error) {
 	}
 	c.adopt(skew)
 	if skew.Abs() >= step {
-		cfg.Log.WarnContext(ctx, "clock of this machine is not that of the database, which counts", "ahead", skew)
+		cfg.Log.WarnContext(ctx, "clock of this machine differs from the clock of the database, which is authoritative", "ahead", skew)
 	}
 	return c, nil
 }
@@ -106,13 +106,13 @@ func (c *Clock) Run(ctx context.Context) error {
 func (c *Clock) follow(ctx context.Context) {
 	skew, err := c.measure(ctx)
 	if err != nil {
-		c.cfg.Log.WarnContext(ctx, "clock of the database could not be read", "error", err)
+		c.cfg.Log.WarnContext(ctx, "cannot read the clock of the database", "error", err)
 		return
 	}
 	before := c.Now()
 	c.adopt(skew)
 	if by := c.Now().Sub(before); by.Abs() >= step {
-		c.cfg.Log.WarnContext(ctx, "clock of the database was set", "by", by)
+		c.cfg.Log.WarnContext(ctx, "clock of the database was changed", "by", by)
 		c.stepped(by)
 	}
 }

@@ -58,7 +58,7 @@ func TestTheDatabaseCounts(t *testing.T) {
 			}
 		}
 		shows(-time.Hour)
-		if !strings.Contains(log.String(), "clock of this machine is not that of the database") {
+		if !strings.Contains(log.String(), "clock of this machine differs from the clock of the database") {
 			t.Errorf("log is %q", log.String())
 		}
 		var steps []time.Duration

@@ -1,9 +1,10 @@
-// Package desired compares what an agent has on its disk with what it had confirmed to the server, and decides which of the two
-// counts. It is pure: it owns no clock, no database and no connection, and it does not know what a spec says.
+// Package desired compares the records on an agent's disk with the records that the agent confirmed earlier, and
+// decides which are authoritative. It is pure: it owns no clock, no database and no connection, and it does not know
+// what a spec says.
 //
-// An agent numbers the changes of its records through its whole disk, the removal of a record too, and never goes back. So a disk is
-// known by its latest number, and a record by its own. The agent is right about all that its disk has seen; of what came later, which
-// only an old copy or an empty disk has not seen, the server is.
+// An agent numbers all changes of its records, removals too, and never goes back. So the latest number identifies a
+// disk, and a record has a number of its own. For changes that the agent's disk has seen, the agent is the authority.
+// For later changes, which an old copy or an empty disk has missed, the server is the authority.
 package desired
 
 import (

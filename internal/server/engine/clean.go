@@ -38,7 +38,7 @@ func (c *cleaner) run(ctx context.Context) {
 			err = c.pass(ctx, c.clock.now())
 		}
 		if err != nil && ctx.Err() == nil {
-			c.log.ErrorContext(ctx, "old rows could not be removed", "error", err)
+			c.log.ErrorContext(ctx, "cannot remove old rows", "error", err)
 		}
 		pause(ctx, cleanInterval)
 	}
@@ -58,7 +58,7 @@ func (c *cleaner) pass(ctx context.Context, now time.Time) error {
 			}
 		}
 		if total > 0 {
-			c.log.InfoContext(ctx, "old rows were removed", "of", what, "rows", total)
+			c.log.InfoContext(ctx, "removed old rows", "of", what, "rows", total)
 		}
 		return nil
 	}
@@ -82,7 +82,7 @@ func (c *cleaner) share(ctx context.Context) error {
 		if n <= most {
 			continue
 		}
-		c.log.InfoContext(ctx, "events of a host were removed, as there are too many", "agent", agent, "events", n-most)
+		c.log.InfoContext(ctx, "removed events of a host that exceeded its limit", "agent", agent, "events", n-most)
 		if err := trim(ctx, c.store, agent, most); err != nil {
 			return err
 		}

@@ -89,14 +89,14 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte, signe
 	}
 	if errors.Is(err, wire.ErrVersion) {
 		c.unreadable(ctx, agent)
-		ack.Error = fmt.Sprintf("this server speaks version %d of the protocol, and the agent a later one: upgrade the servers before the agents", wire.Version)
+		ack.Error = fmt.Sprintf("this server has version %d of the protocol, but the agent has a later version: upgrade the servers before the agents", wire.Version)
 		return ack
 	}
 	if errors.Is(err, store.ErrEarlierSession) && c.outrun(ctx, agent, r.Session, &ack) {
 		return ack
 	}
 	if err != nil {
-		c.log.WarnContext(ctx, "report was not taken", "agent", agent, "error", err)
+		c.log.WarnContext(ctx, "rejected report", "agent", agent, "error", err)
 		ack.Error = err.Error()
 	}
 	ack.Hello = !c.directory.Introduction(agent)
@@ -159,7 +159,7 @@ func (c *collector) join(ctx context.Context, agent, place string, h wire.Hello)
 	if a.Token == "" {
 		a.IP, a.ID = h.IP, h.ID
 	} else if h.IP != a.IP || h.ID != a.ID { // it was let in under its names, and under no others
-		c.log.WarnContext(ctx, "agent claimed other names than it has joined with", "agent", agent, "ip", a.IP, "claimed_ip", h.IP, "claimed_id", h.ID)
+		c.log.WarnContext(ctx, "agent claimed other names than the names that it joined with", "agent", agent, "ip", a.IP, "claimed_ip", h.IP, "claimed_id", h.ID)
 	}
 	a.Build, a.Place = h.Build, place
 	if h.Name != "" {
@@ -199,7 +199,7 @@ func (c *collector) observe(ctx context.Context, from store.ReportMark, r *wire.
 		}
 	}
 	if strange > 0 {
-		c.log.WarnContext(ctx, "states of processes whose names nobody can give were dropped", "agent", agent, "states", strange)
+		c.log.WarnContext(ctx, "dropped states of processes with invalid names", "agent", agent, "states", strange)
 	}
 	if r.Hello != nil {
 		var keep []process.ID
@@ -238,10 +238,10 @@ func (c *collector) history(ctx context.Context, agent string, all []process.Eve
 		}
 	}
 	if strange > 0 {
-		c.log.WarnContext(ctx, "events that are none were dropped: without a name, or of no kind that there is", "agent", agent, "events", strange)
+		c.log.WarnContext(ctx, "dropped events without a name or with an unknown kind", "agent", agent, "events", strange)
 	}
 	if old > 0 {
-		c.log.WarnContext(ctx, "events from longer ago than events are kept were dropped", "agent", agent, "events", old)
+		c.log.WarnContext(ctx, "dropped events older than the retention time", "agent", agent, "events", old)
 	}
 	if len(events) == 0 {
 		return nil

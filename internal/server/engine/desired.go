@@ -43,7 +43,7 @@ func (r *reconciler) answer(ctx context.Context, from store.ReportMark, disk *wi
 	if verdict.Settled() {
 		return nil, nil
 	}
-	r.log.WarnContext(ctx, "agent came with an old disk", "agent", agent, "revision", disk.Revision, "confirmed", verdict.Reached,
+	r.log.WarnContext(ctx, "agent reconnected with an old disk", "agent", agent, "revision", disk.Revision, "confirmed", verdict.Reached,
 		"to_restore", len(verdict.Restore), "to_forget", len(verdict.Forget))
 	d, err := r.desires(ctx, agent, verdict)
 	if err != nil {

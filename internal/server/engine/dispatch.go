@@ -68,7 +68,7 @@ func (d *dispatcher) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		next, err := d.round(ctx, &sends)
 		if err != nil && ctx.Err() == nil {
-			d.log.ErrorContext(ctx, "due items could not be read", "error", err)
+			d.log.ErrorContext(ctx, "cannot read due items", "error", err)
 			next = d.clock.now().Add(storeRetry)
 		}
 		d.clock.wait(ctx, d.wake, next)

@@ -1,7 +1,7 @@
-// Package engine carries accepted tasks to their end: it sends items to their agents, takes what agents report, ends what has
-// waited too long, and removes what is old. Each is a loop over the store, which alone holds the state: an engine that dies at any
-// point loses nothing, as the next one finds the items where they were. It moves no bytes itself (Link does) and knows neither HTTP nor
-// NATS. What an event makes of an item is decided by package task.
+// Package engine carries accepted tasks to their end: it sends items to their agents, processes the agents' reports,
+// expires overdue items, and removes old rows. Each job is a loop over the store, which alone holds the state. If an
+// engine dies at any point, nothing is lost, because the next engine finds the items in the store. It moves no bytes
+// itself (Link does) and knows neither HTTP nor NATS. Package task decides how an event changes an item.
 package engine
 
 import (
@@ -22,7 +22,7 @@ import (
 )
 
 // ErrNobody is returned by a Link, at once, when nobody listens for the agent.
-var ErrNobody = errors.New("nobody listens")
+var ErrNobody = errors.New("the agent is not connected")
 
 // Link carries orders to agents.
 type Link interface {

@@ -61,7 +61,7 @@ func (e *Engine) restore(ctx context.Context, agent string, has map[string]strin
 		return nil
 	}
 	if wait := e.restores.take(agent, len(t.Requests), e.clock.now()); wait > 0 {
-		e.collect.log.WarnContext(ctx, "process groups were not restored: this host has said too often that it has others", "agent", agent,
+		e.collect.log.WarnContext(ctx, "process groups not restored: the agent reported other groups too often", "agent", agent,
 			"namespaces", len(t.Requests), "again_in", wait.Round(time.Second))
 		return nil
 	}

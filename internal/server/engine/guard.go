@@ -35,7 +35,7 @@ func (c *collector) belongs(ctx context.Context, agent string, r *wire.Report, s
 	}
 	claim, rival, news := c.directory.Claim(agent, by, now)
 	if news {
-		c.log.ErrorContext(ctx, "two hosts use the key of one agent, the second one is refused", "agent", agent, "second", rival.Name)
+		c.log.ErrorContext(ctx, "two hosts use the key of one agent, rejecting the second host", "agent", agent, "second", rival.Name)
 		c.guard.Cloned(ctx, agent, rival)
 	}
 	switch {
@@ -70,7 +70,7 @@ func (c *collector) outrun(ctx context.Context, agent, session string, ack *wire
 	default:
 		return false
 	}
-	c.log.WarnContext(ctx, "introduction was not taken", "agent", agent, "session", session, "last", last, "error", ack.Error)
+	c.log.WarnContext(ctx, "rejected introduction of agent", "agent", agent, "session", session, "last", last, "error", ack.Error)
 	return true
 }
 
@@ -90,8 +90,8 @@ func (c *collector) trust(ctx context.Context, agent string, held wire.TrustHeld
 
 // unreadable notes for people that an agent speaks a version that this server does not know.
 func (c *collector) unreadable(ctx context.Context, agent string) {
-	text := fmt.Sprintf("speaks a later version of the protocol than this server, which speaks %d: upgrade the servers before the agents", wire.Version)
+	text := fmt.Sprintf("has a later version of the protocol than this server, which has version %d: upgrade the servers before the agents", wire.Version)
 	if c.directory.Remark(agent, text) {
-		c.log.ErrorContext(ctx, "agent of a later version was refused", "agent", agent, "version", wire.Version)
+		c.log.ErrorContext(ctx, "rejected agent of a later version", "agent", agent, "version", wire.Version)
 	}
 }

@@ -67,7 +67,7 @@ func (r *receipts) write(ctx context.Context) {
 	r.mu.Unlock()
 	for batch := range slices.Chunk(ids, receiptBatch) {
 		if err := r.store.MarkAccepted(context.WithoutCancel(ctx), batch, time.Time{}); err != nil {
-			r.log.ErrorContext(ctx, "receipts could not be stored", "items", len(batch), "error", err)
+			r.log.ErrorContext(ctx, "cannot store receipts", "items", len(batch), "error", err)
 		}
 	}
 }

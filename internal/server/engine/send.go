@@ -117,7 +117,7 @@ func (s *sender) send(ctx context.Context, agent string, items []store.Item) (re
 		if hangs {
 			s.directory.Lost(agent, s.clock.now())
 		}
-		log.InfoContext(ctx, "items were sent and no receipt came", "agent_hangs", hangs, "error", err)
+		log.InfoContext(ctx, "sent items, but received no receipt", "agent_hangs", hangs, "error", err)
 		return nil
 	}
 	s.directory.Seen(agent, s.clock.now())
@@ -145,7 +145,7 @@ func (s *sender) gone(ctx context.Context, agent string) bool {
 // note logs a failed write. Nobody else can be told; the lease brings the items back.
 func (s *sender) note(ctx context.Context, log *slog.Logger, err error) {
 	if err != nil {
-		log.ErrorContext(ctx, "what became of sent items could not be stored", "error", err)
+		log.ErrorContext(ctx, "cannot store the result of a send", "error", err)
 	}
 }
 
@@ -171,11 +171,11 @@ func (s *sender) seal(agent string, issued time.Time, items []store.Item, groups
 	}
 	for i := range items { // the agent could not report it
 		if size := encodedSize(items[i].Spec); size > wire.MaxSpec {
-			return nil, fmt.Errorf("the operation takes %d bytes: expected at most %d", size, wire.MaxSpec)
+			return nil, fmt.Errorf("the operation has %d bytes: expected at most %d", size, wire.MaxSpec)
 		}
 	}
 	if len(envelope) > wire.MaxMessage {
-		return nil, fmt.Errorf("the operation takes %d bytes: expected at most %d", len(envelope), wire.MaxMessage)
+		return nil, fmt.Errorf("the operation has %d bytes: expected at most %d", len(envelope), wire.MaxMessage)
 	}
 	return envelope, nil
 }
@@ -183,7 +183,7 @@ func (s *sender) seal(agent string, issued time.Time, items []store.Item, groups
 // receive does what the receipt says. An item that it does not mention counts as unheard, or is refused with all others.
 func (s *sender) receive(ctx context.Context, log *slog.Logger, agent string, items []store.Item, r wire.Receipt) error {
 	if r.Error != "" {
-		log.WarnContext(ctx, "items were refused", "reason", r.Error)
+		log.WarnContext(ctx, "agent rejected items", "reason", r.Error)
 	}
 	listed := make(map[string]bool, len(r.Accepted))
 	for _, id := range r.Accepted {
@@ -274,7 +274,7 @@ func (s *sender) nobody(ctx context.Context, log *slog.Logger, agent string, ite
 	}
 	var errs []error
 	if len(lost) > 0 {
-		log.InfoContext(ctx, "items were given up, as nobody listens", "given_up", len(lost))
+		log.InfoContext(ctx, "gave up items: the agent is not connected", "given_up", len(lost))
 		_, err := conclude(ctx, s.store, s.clock.now(), s.finished, lost, func(*store.Item) task.Event { return task.Unreachable{} })
 		errs = append(errs, err)
 	}

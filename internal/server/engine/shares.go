@@ -27,7 +27,7 @@ type tooManyError struct{ wait time.Duration }
 
 // Error returns what the agent is told.
 func (e *tooManyError) Error() string {
-	return fmt.Sprintf("this host has told of too many events: the next are taken in %.1f s", e.wait.Seconds())
+	return fmt.Sprintf("this host has reported too many events: the server accepts more in %.1f s", e.wait.Seconds())
 }
 
 // shares bounds what each agent can cause by what it tells: how many events it tells, and how many orders are made for it. So none takes the

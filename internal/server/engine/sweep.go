@@ -21,7 +21,7 @@ const (
 )
 
 // errLate says that the store has answered after so long a time that nobody else may have been heard meanwhile.
-var errLate = errors.New("the store was late to answer")
+var errLate = errors.New("the store answered too late")
 
 // sweeper ends items whose deadline has passed, so that a dead agent holds up no task.
 type sweeper struct {
@@ -45,7 +45,7 @@ func (s *sweeper) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		next, err := s.pass(ctx)
 		if err != nil && ctx.Err() == nil {
-			s.log.ErrorContext(ctx, "overdue items could not be ended", "error", err)
+			s.log.ErrorContext(ctx, "cannot expire overdue items", "error", err)
 			s.outlast(ctx)
 			continue
 		}
@@ -96,6 +96,6 @@ func (s *sweeper) pass(ctx context.Context) (time.Time, error) {
 		if err != nil {
 			return time.Time{}, err
 		}
-		s.log.InfoContext(ctx, "items were ended at their deadlines", "items", ended)
+		s.log.InfoContext(ctx, "expired items at their deadlines", "items", ended)
 	}
 }

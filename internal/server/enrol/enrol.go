@@ -1,6 +1,6 @@
-// Package enrol lets hosts and proxies join and takes them out again. It owns what a token is worth, who may join with it and why not, and how often
-// strangers may try. How a request travels is said by package wire, what is kept by the store, and whom the fabric lets in by
-// the Broker.
+// Package enrol lets hosts and proxies join, and removes them. It owns the rules of a token, the reasons of a
+// refusal, and the limit on failed attempts. Package wire defines the request, the store keeps tokens and agents, and
+// the Broker controls access to the fabric.
 package enrol
 
 import (
@@ -170,7 +170,7 @@ func (d *Desk) Join(ctx context.Context, data []byte, from From) (answer any, at
 	if errors.Is(err, wire.ErrVersion) {
 		err = refuse(Malformed, "the agent is newer than the server: upgrade the server first, or install the agent of its version")
 	} else if err != nil {
-		err = refuse(Malformed, "the request was not understood: %v", err)
+		err = refuse(Malformed, "cannot read the request: %v", err)
 	}
 	if err == nil {
 		attempt.of(request)
@@ -239,9 +239,9 @@ func suits(t store.JoinToken, r wire.JoinRequest, relay *Relay) error {
 	case r.Proxy != nil && relay != nil:
 		return refuse(Unfit, "a proxy joins the server itself, not through another proxy")
 	case r.Proxy != nil && t.Role != store.RoleProxy:
-		return refuse(Unfit, "the token is for agents: make one with 'drover token create --role proxy'")
+		return refuse(Unfit, "the token is for agents: create a token for a proxy with 'drover token create --role proxy'")
 	case r.Proxy == nil && t.Role == store.RoleProxy:
-		return refuse(Unfit, "the token is for a proxy: make one for agents with 'drover token create'")
+		return refuse(Unfit, "the token is for a proxy: create a token for agents with 'drover token create'")
 	case relay != nil && t.Cloud != relay.Area:
 		return refuse(Unfit, "the token is for area %d, and this proxy serves area %d", t.Cloud, relay.Area)
 	default:
@@ -268,16 +268,16 @@ func (d *Desk) admitAgent(ctx context.Context, r wire.JoinRequest, token store.J
 	})
 	switch {
 	case errors.Is(err, store.ErrKeyUsed):
-		return nil, refuse(Taken, "this identity is or was that of a proxy: make a new one with --new-identity")
+		return nil, refuse(Taken, "this identity belongs or belonged to a proxy: make a new identity with --new-identity")
 	case errors.Is(err, fleet.ErrMisleading):
 		return nil, refuse(Unfit, "--id %q reads as the address of another host than %d:%s: join with another --id, or without", a.ID, a.Cloud, a.IP)
 	case errors.Is(err, fleet.ErrElsewhere):
-		return nil, refuse(Taken, "id %q belongs to an agent of another area: remove that one ('drover agents remove'), or join with another --id", a.ID)
+		return nil, refuse(Taken, "id %q belongs to an agent of another area: remove that agent ('drover agents remove'), or join with another --id", a.ID)
 	case errors.Is(err, fleet.ErrTaken):
-		return nil, refuse(Taken, "%d:%s%s belongs to another agent, which is online: stop that one, remove it ('drover agents remove'), or join with another --ip or --id",
+		return nil, refuse(Taken, "%d:%s%s belongs to another agent, which is online: stop that agent, remove it ('drover agents remove'), or join with another --ip or --id",
 			a.Cloud, a.IP, orID(a.ID))
 	case errors.Is(err, fleet.ErrUnsettled):
-		r := refuse(NotYet, "%d:%s%s belongs to another agent, and the server was started too lately to know whether that one is online: try again in %d s",
+		r := refuse(NotYet, "%d:%s%s belongs to another agent, and the server does not know yet whether that agent is online: try again in %d s",
 			a.Cloud, a.IP, orID(a.ID), int(fleet.AwayAfter.Seconds()))
 		r.Retry = fleet.AwayAfter
 		return nil, r
@@ -320,7 +320,7 @@ func (d *Desk) token(ctx context.Context, r wire.JoinRequest) (store.JoinToken, 
 }
 
 func unknown() error {
-	return refuse(NoToken, "this server does not know the token: was all of it copied, and is this the server that made it?")
+	return refuse(NoToken, "this server does not know the token: did you copy all of it, and did this server create it?")
 }
 
 // ended refuses a token that does not count any more; again says that the agent has joined with it before.
@@ -332,7 +332,7 @@ func ended(t store.JoinToken, again bool, now time.Time) error {
 	case !now.Before(t.Expires):
 		return refuse(Ended, "the token has expired on %s"+more, stamp(t.Expires))
 	case t.Used >= t.Uses && !again:
-		return refuse(Ended, "the token is spent, it was good for %d"+more, t.Uses)
+		return refuse(Ended, "the token is used up: it was valid for %d"+more, t.Uses)
 	default:
 		return nil
 	}
@@ -357,7 +357,7 @@ func punctual(r wire.JoinRequest, now time.Time) error {
 func fit(r wire.JoinRequest) (ip string, err error) {
 	addr, err := netip.ParseAddr(r.IP)
 	if err != nil {
-		return "", refuse(Unfit, "--ip %q is no IP address", clip(r.IP))
+		return "", refuse(Unfit, "--ip %q is not an IP address", clip(r.IP))
 	}
 	if len(r.ID) > maxID || strings.ContainsFunc(r.ID, func(c rune) bool { return !unicode.IsPrint(c) || strings.ContainsRune(" *?", c) }) {
 		return "", refuse(Unfit, "--id is longer than %d bytes or holds a blank, a control character, * or ?", maxID)

@@ -136,11 +136,11 @@ func TestJoin(t *testing.T) {
 		func(q *wire.JoinRequest) { q.ID, q.IP = "web-1", "10.0.0.9" },
 	} {
 		_, _, err := r.join(token, key, rename)
-		r.refused(err, enrol.Ended, "is spent")
+		r.refused(err, enrol.Ended, "is used up")
 	}
 	other, _ := newKey(t)
 	_, _, err = r.join(token, other, func(q *wire.JoinRequest) { q.IP = "10.0.0.2" })
-	r.refused(err, enrol.Ended, "is spent, it was good for 1: make another one")
+	r.refused(err, enrol.Ended, "is used up: it was valid for 1: make another one")
 	if kept, err := r.store.GetJoinToken(t.Context(), token.ID); err != nil || kept.Used != 1 || strings.Contains(kept.Hash, token.Secret) {
 		t.Errorf("kept is %+v, %v", kept, err)
 	}
@@ -169,7 +169,7 @@ func TestRefusals(t *testing.T) {
 		{"a clock behind", func(q *wire.JoinRequest) { q.At = q.At.Add(-11 * time.Minute) }, enrol.Unfit, "is 11m0s behind the server's"},
 		{"an id that is a pattern", func(q *wire.JoinRequest) { q.ID = "web-*" }, enrol.Unfit, "* or ?"},
 		{"an id that stands for one letter", func(q *wire.JoinRequest) { q.ID = "web-?" }, enrol.Unfit, "* or ?"},
-		{"no address", func(q *wire.JoinRequest) { q.IP = "web-1" }, enrol.Unfit, "no IP address"},
+		{"no address", func(q *wire.JoinRequest) { q.IP = "web-1" }, enrol.Unfit, "not an IP address"},
 		{"a long id", func(q *wire.JoinRequest) { q.ID = strings.Repeat("x", 65) }, enrol.Unfit, "--id"},
 		{"a blank id", func(q *wire.JoinRequest) { q.ID = "a b" }, enrol.Unfit, "--id"},
 		{"an id that reads as an address", func(q *wire.JoinRequest) { q.ID = "0:10.0.0.1" }, enrol.Unfit, `--id "0:10.0.0.1" reads as the address of another host than 3:`},
@@ -185,7 +185,7 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("refusals were counted: %+v, %v", kept, err)
 	}
 	_, _, err := r.Join(t.Context(), []byte("nothing"), enrol.From{Remote: "192.0.2.1"})
-	r.refused(err, enrol.Malformed, "was not understood")
+	r.refused(err, enrol.Malformed, "cannot read the request")
 
 	if _, err := r.store.RevokeJoinToken(t.Context(), token.ID, r.now); err != nil {
 		t.Fatal(err)

@@ -37,9 +37,9 @@ func (d *Desk) admitProxy(ctx context.Context, r wire.JoinRequest, token store.J
 	err = d.Proxies.Admit(ctx, p, func(t store.JoinToken, again bool) error { return ended(t, again, now) })
 	switch {
 	case errors.Is(err, store.ErrExists):
-		return nil, refuse(Taken, "another proxy is called %q: remove that one ('drover proxies remove'), or join with another --name", p.Name)
+		return nil, refuse(Taken, "another proxy has the name %q: remove that proxy ('drover proxies remove'), or join with another --name", p.Name)
 	case errors.Is(err, store.ErrKeyUsed):
-		return nil, refuse(Taken, "this identity is or was that of an agent, or of a proxy of another area: make a new one, in an empty directory")
+		return nil, refuse(Taken, "this identity belongs or belonged to an agent, or to a proxy of another area: join with an empty data directory")
 	case errors.Is(err, store.ErrNotFound):
 		return nil, unknown()
 	case err != nil:
@@ -59,7 +59,7 @@ func fitProxy(p *wire.ProxyFacts) error {
 		return refuse(Unfit, "--name %q: expected 1 to %d lower-case letters, digits, dots and dashes", clip(p.Name), maxID)
 	}
 	if len(p.Advertise) > maxText || strings.ContainsRune(p.Advertise, ',') {
-		return refuse(Unfit, "--advertise %q: expected HOST:PORT, as the agents of the area reach the proxy", clip(p.Advertise))
+		return refuse(Unfit, "--advertise %q: expected HOST:PORT by which the agents of the area reach the proxy", clip(p.Advertise))
 	}
 	if err := settings.Advertised("--advertise", p.Advertise, "10.1.0.2:7351"); err != nil {
 		return refuse(Unfit, "%v", err)

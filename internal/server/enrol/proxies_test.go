@@ -118,7 +118,7 @@ func TestProxiesRefused(t *testing.T) {
 		"an agent with a proxy's":      {proxies, nil, agent, enrol.Unfit, "the token is for a proxy"},
 		"through a proxy":              {proxies, &enrol.Relay{Area: 3}, nil, enrol.Unfit, "joins the server itself"},
 		"an agent of another area":     {agents, &enrol.Relay{Area: 4, Key: "U"}, agent, enrol.Unfit, "for area 3, and this proxy serves area 4"},
-		"a taken name":                 {proxies, nil, facts(func(p *wire.ProxyFacts) { p.Name = "taken" }), enrol.Taken, `another proxy is called "taken"`},
+		"a taken name":                 {proxies, nil, facts(func(p *wire.ProxyFacts) { p.Name = "taken" }), enrol.Taken, `another proxy has the name "taken"`},
 		"no name":                      {proxies, nil, facts(func(p *wire.ProxyFacts) { p.Name = "" }), enrol.Unfit, "--name"},
 		"a strange name":               {proxies, nil, facts(func(p *wire.ProxyFacts) { p.Name = "a b" }), enrol.Unfit, "--name"},
 		"no address":                   {proxies, nil, facts(func(p *wire.ProxyFacts) { p.Advertise = "" }), enrol.Unfit, "--advertise"},
@@ -165,7 +165,7 @@ func TestRemovedProxiesStayOut(t *testing.T) {
 	}
 	r.broker = nil
 	_, _, err := r.join(agents, proxy, nil)
-	r.refused(err, enrol.Taken, "was that of a proxy: make a new one")
+	r.refused(err, enrol.Taken, "belonged to a proxy: make a new identity")
 	if _, there := r.fleet.ByKey(public); there || len(r.broker) > 0 {
 		t.Errorf("it is there: %v, the broker was told %q", there, r.broker)
 	}
@@ -173,7 +173,7 @@ func TestRemovedProxiesStayOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, err = r.joinAs(proxies, agent, nil, nil)
-	r.refused(err, enrol.Taken, "that of an agent")
+	r.refused(err, enrol.Taken, "belonged to an agent")
 	if _, _, err := r.joinAs(proxies, proxy, nil, nil); err != nil || !slices.Contains(r.broker, "restore "+public) {
 		t.Errorf("in its own area it is let in again: %v, the broker was told %q", err, r.broker)
 	}

@@ -1,5 +1,6 @@
-// Package fleet knows the agents: which there are, by what names callers call them, and which of them are there. The register is
-// read from the store once and written through; presence lives in memory alone, as it changes too often to be worth a write.
+// Package fleet knows the agents: the register, the names that callers use for them, and their presence. It reads the
+// register from the store once and writes changes through. Presence lives in memory only, because it changes too
+// often to store.
 package fleet
 
 import (
@@ -23,11 +24,11 @@ var ErrTaken = errors.New("held by another agent that is online")
 var ErrElsewhere = errors.New("held by an agent of another area")
 
 // ErrMisleading is returned by Join, Admit and Assign for an id that reads as the address of another host, whether or not there is one.
-var ErrMisleading = errors.New("it reads as the address of another host")
+var ErrMisleading = errors.New("it looks like the address of another host")
 
 // ErrUnsettled is returned by Admit for a name that another agent holds, while the server has been up for too short a time to know
 // whether that agent is there.
-var ErrUnsettled = errors.New("held by another agent, and it is not known yet whether that is online")
+var ErrUnsettled = errors.New("held by another agent, and the server does not know yet whether that agent is online")
 
 // Directory is the register of agents and their presence. Its methods may be called from any goroutine.
 type Directory struct {

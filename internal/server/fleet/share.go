@@ -37,7 +37,7 @@ const (
 )
 
 // ErrLookups refuses to look for one more key that is not here.
-var ErrLookups = errors.New("too many keys that are not known here are asked for")
+var ErrLookups = errors.New("request for too many unknown keys")
 
 // Find finds an agent by its public nkey, also one that has just joined elsewhere, unless too many are looked for.
 func (d *Directory) Find(ctx context.Context, key string) (a store.Agent, known bool, err error) {

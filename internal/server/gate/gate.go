@@ -1,6 +1,6 @@
-// Package gate lets callers in: it finds out which app and which user a call is from, and bounds how often and how many
-// at once an app may call. It owns the memory of wrong secrets and of the limits' use; what a caller may then do is said
-// by the principal that it returns (package access), and how a refusal reads is for the edge to say.
+// Package gate authenticates callers: it finds the app and the user of a call, and limits the rate and the
+// concurrency of an app's calls. It owns the memory of wrong secrets and of used limits. The returned principal
+// (package access) holds the caller's rights; the HTTP APIs word a refusal.
 package gate
 
 import (
@@ -16,23 +16,23 @@ import (
 	"drover/internal/server/store"
 )
 
-// Store is what credentials are checked against.
+// Store holds the apps, users and tokens.
 type Store interface {
 	GetApp(ctx context.Context, code string) (store.App, error)
 	GetUser(ctx context.Context, name string) (store.User, error)
 	FindToken(ctx context.Context, hash string) (store.Token, store.User, error)
 }
 
-// Login tells whose session a token is that is not ours. It returns ErrNoSession when it is nobody's, and any other error
-// when it could not find out.
+// Login finds the user of a token that is not drover's own. It returns ErrNoSession if no session has the token, and
+// any other error if it cannot find out.
 type Login interface {
 	User(ctx context.Context, token string) (string, error)
 }
 
-// ErrNoSession is returned by a Login for a token that it does not know.
-var ErrNoSession = errors.New("token belongs to no session")
+// ErrNoSession is returned by a Login for an unknown token.
+var ErrNoSession = errors.New("no session has this token")
 
-// Config is what a gate needs. Login and Now may be nil.
+// Config configures a gate. Login and Now may be nil.
 type Config struct {
 	Store   Store
 	Secrets access.Secrets
@@ -40,14 +40,14 @@ type Config struct {
 	Now     func() time.Time
 }
 
-// Gate checks credentials and limits. It may be used from any goroutine.
+// Gate checks credentials and limits. It is safe for concurrent use.
 type Gate struct {
 	Config
 	guesses *guesses
 	meters  *meters
 }
 
-// New returns a gate that has seen nobody yet.
+// New returns a gate without any recorded calls.
 func New(c Config) *Gate {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -55,35 +55,35 @@ func New(c Config) *Gate {
 	return &Gate{Config: c, guesses: newGuesses(), meters: newMeters()}
 }
 
-// Credentials are what a caller proves itself with; what it did not give is empty.
+// Credentials are the credentials of a call; missing fields are empty.
 type Credentials struct {
 	AppCode   string
 	AppSecret string
-	// User is a name without a proof, Token a proof.
+	// User is a name without a proof, Token is a proof.
 	User  string
 	Token string
-	// AccessToken and Signature tell that the caller gave one of these; neither is in use here.
+	// AccessToken and Signature tell that the caller sent one of these; drover supports neither.
 	AccessToken bool
 	Signature   bool
-	// Address is where the caller is; empty for this machine.
+	// Address is the caller's address; empty for this machine.
 	Address string
-	// Vouched tells that a trusted gateway vouches for AppCode and User: no secret is asked for.
+	// Vouched tells that a trusted gateway vouches for AppCode and User, so that no secret is needed.
 	Vouched bool
 }
 
-// Reason is why a caller is not let in.
+// Reason is the reason of a Refusal.
 type Reason uint8
 
 // The reasons.
 const (
-	NoAppCode       Reason = iota // no app is named
-	NoSecret                      // nor a secret given
-	OnlyAccessToken               // an access token in place of a secret
-	OnlySignature                 // a signature in place of a secret: it cannot be checked against a hash
-	UnknownApp                    // no app of that code
-	WrongSecret                   // no secret of the app that counts now
+	NoAppCode       Reason = iota // the call names no app
+	NoSecret                      // the call has no secret
+	OnlyAccessToken               // the call has an access token instead of a secret
+	OnlySignature                 // the call has a signature instead of a secret: drover cannot verify a signature with a hash
+	UnknownApp                    // no app has this code
+	WrongSecret                   // not a valid secret of the app
 	AppDisabled                   // the app is disabled
-	NoUser                        // no user is named or proven
+	NoUser                        // the call neither names nor proves a user
 	MayNotName                    // the app may not name a user without a proof
 	UserTooLong                   // the name is longer than access.MaxUser
 	BadToken                      // the token is unknown or has expired
@@ -94,14 +94,14 @@ const (
 	ReasonsEnd                    // the number of reasons
 )
 
-// Refusal is the error of a caller that is not let in.
+// Refusal is the error for a rejected caller.
 type Refusal struct {
 	Reason Reason
-	// Cause is for the log; it is set where the fault is not the caller's.
+	// Cause is for the log; it is set if the fault is not the caller's.
 	Cause error
 }
 
-// Error is for logs; it holds nothing of the credentials.
+// Error is for logs; it holds no part of the credentials.
 func (r *Refusal) Error() string {
 	if r.Cause != nil {
 		return r.Cause.Error()
@@ -114,9 +114,8 @@ func (r *Refusal) Unwrap() error { return r.Cause }
 
 func refuse(r Reason) error { return &Refusal{Reason: r} }
 
-// Admit finds out who calls. It returns a *Refusal for credentials that are not enough, and any other error when they could
-// not be checked. Checking a secret for the first time takes some 50 ms of CPU and may wait for others; a login service may
-// take seconds.
+// Admit identifies the caller. It returns a *Refusal for insufficient credentials, and any other error if it cannot
+// check the credentials. A login service may take seconds.
 func (g *Gate) Admit(ctx context.Context, c Credentials) (access.Principal, error) {
 	app, err := g.app(ctx, c)
 	if err != nil {
@@ -129,7 +128,7 @@ func (g *Gate) Admit(ctx context.Context, c Credentials) (access.Principal, erro
 	return access.Principal{App: app.Code, User: user, Admin: app.Admin, Grants: app.Grants, Limits: app.Limits}, nil
 }
 
-// app finds out which app calls.
+// app identifies the calling app.
 func (g *Gate) app(ctx context.Context, c Credentials) (store.App, error) {
 	switch {
 	case c.AppCode == "":
@@ -158,13 +157,13 @@ func (g *Gate) app(ctx context.Context, c Credentials) (store.App, error) {
 	if unknown {
 		return store.App{}, refuse(UnknownApp)
 	}
-	if app.Disabled { // told only to who knows the secret
+	if app.Disabled { // only a caller with the secret gets this reason
 		return store.App{}, refuse(AppDisabled)
 	}
 	return app, nil
 }
 
-// proven refuses a caller that does not show a secret of the app. One that names an unknown app, whose code is empty here, is refused by app.
+// proven rejects a caller without a secret of the app. An unknown app has an empty code here, and app rejects it.
 func (g *Gate) proven(c Credentials, app store.App) error {
 	now := g.Now()
 	right := false
@@ -184,8 +183,8 @@ func (g *Gate) proven(c Credentials, app store.App) error {
 	return nil
 }
 
-// user finds out whom the app acts for. A name counts alone where the app may give one, even beside a token: a program that
-// acts for many may hold a session of somebody else.
+// user identifies the user of the app. A name suffices if the app may name users, even beside a token: a program that
+// acts for many users may hold the session of another user.
 func (g *Gate) user(ctx context.Context, app store.App, c Credentials) (string, error) {
 	mayName := c.Vouched || app.MayNameUsers
 	switch {
@@ -204,7 +203,7 @@ func (g *Gate) user(ctx context.Context, app store.App, c Credentials) (string, 
 	}
 }
 
-// enabled refuses a user who is known here and disabled.
+// enabled rejects a user that is known here and disabled.
 func (g *Gate) enabled(ctx context.Context, name string) error {
 	u, err := g.Store.GetUser(ctx, name)
 	switch {
@@ -219,7 +218,7 @@ func (g *Gate) enabled(ctx context.Context, name string) error {
 	}
 }
 
-// session returns the user of a token, which is ours or of the login service.
+// session returns the user of a token, of drover or of the login service.
 func (g *Gate) session(ctx context.Context, token string) (string, error) {
 	if len(token) > access.MaxToken {
 		return "", refuse(BadToken)
@@ -255,7 +254,7 @@ func (g *Gate) session(ctx context.Context, token string) (string, error) {
 	}
 }
 
-// Host is an agent as rights see it. One that is no longer in the register, and so has no key, is in no area.
+// Host is an agent as rights see it. A removed agent has no key, and so no area.
 func Host(a store.Agent) access.Host {
 	if a.Key == "" {
 		return access.Host{Area: access.NoArea}

@@ -7,18 +7,18 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Whoever shows wrong secrets is told so this often from an address, and from an address for one app. A secret that is right is let in always,
-// and uses nothing of it up.
+// The limits of wrong secrets: from an address, and from an address for one app. A correct secret always passes, and
+// does not count.
 const (
 	addressGuesses = 100
 	addressPause   = time.Second
 	appGuesses     = 20
 	appPause       = 5 * time.Second
-	// mostGuessers is how many are remembered; beyond that all are forgotten.
+	// mostGuessers is the largest number of remembered addresses; beyond it, the gate forgets all.
 	mostGuessers = 20_000
 )
 
-// guesser is an address, or an address that shows secrets of an app.
+// guesser is an address, or an address with an app.
 type guesser struct{ address, app string }
 
 // guesses counts wrong secrets.
@@ -29,7 +29,8 @@ type guesses struct {
 
 func newGuesses() *guesses { return &guesses{rates: map[guesser]*rate.Limiter{}} }
 
-// wrong counts a wrong secret, and reports whether it is one too many. Whoever has no address is on this machine.
+// wrong counts a wrong secret, and reports whether it exceeds the limit. A caller without an address is on this
+// machine.
 func (g *guesses) wrong(address, app string, now time.Time) (tooMany bool) {
 	if address == "" {
 		return false

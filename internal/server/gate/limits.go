@@ -10,25 +10,25 @@ import (
 	"drover/internal/server/access"
 )
 
-// Verdict is what the limits say of one call.
+// Verdict is the decision of the limits on one call.
 type Verdict uint8
 
 // The verdicts.
 const (
-	Within   Verdict = iota // it is let in
+	Within   Verdict = iota // accepted
 	TooOften                // over the rate
-	TooMany                 // over the number of calls at once
+	TooMany                 // over the number of concurrent calls
 )
 
-// Usage is how much of its rate an app has used, as the gateway's headers tell it. It is zero where there is no rate.
+// Usage is the used part of an app's rate, as the gateway's headers report it. It is zero without a rate.
 type Usage struct {
-	// Limit is how many calls may come at once, Remaining how many still may, Reset when one more may come.
+	// Limit is the number of calls at once, Remaining the number of calls left, Reset the time of the next free call.
 	Limit, Remaining int
 	Reset            time.Duration
 }
 
-// Enter counts one call of a principal. Where it is let in, leave must be called once it has ended; elsewhere leave is nil.
-// It never blocks.
+// Enter counts one call of a principal. If the call is within the limits, the caller must call leave at its end;
+// otherwise leave is nil. Enter never blocks.
 func (g *Gate) Enter(p access.Principal) (leave func(), u Usage, v Verdict) {
 	if p.Limits == (access.Limits{}) {
 		return func() {}, Usage{}, Within
@@ -36,7 +36,7 @@ func (g *Gate) Enter(p access.Principal) (leave func(), u Usage, v Verdict) {
 	return g.meters.enter(p.App, p.Limits, g.Now())
 }
 
-// meters measure the apps that have limits. There is one for each of these that has called since the start.
+// meters measure the apps with limits. There is one for each such app that has called since the start.
 type meters struct {
 	mu    sync.Mutex
 	byApp map[string]*meter
@@ -44,7 +44,7 @@ type meters struct {
 
 type meter struct {
 	limits  access.Limits
-	bucket  *rate.Limiter // nil where there is no rate
+	bucket  *rate.Limiter // nil without a rate
 	running int
 }
 
@@ -74,7 +74,7 @@ func (ms *meters) enter(app string, limits access.Limits, now time.Time) (func()
 	return leave, m.usage(now), Within
 }
 
-// adopt makes changed limits count from now on. What was used already stays used.
+// adopt applies changed limits from now on. Used calls stay used.
 func (m *meter) adopt(limits access.Limits, now time.Time) {
 	if m.limits == limits {
 		return

@@ -130,7 +130,7 @@ func (s *server) authenticate(ctx context.Context, w http.ResponseWriter, c *cal
 	}
 	c.principal, c.audit.User = p, p.User
 	if !p.Admin && len(p.Grants) == 0 { // before anything is read of what it asks for
-		return refusef(forbidden, "app %s has no rights: drover app grant gives it some", p.App)
+		return refusef(forbidden, "app %s has no rights: grant rights with 'drover app grant'", p.App)
 	}
 	leave, usage, verdict := s.Gate.Enter(p)
 	c.leave = leave

@@ -165,7 +165,7 @@ func (s *server) record(ctx context.Context, c *call, err error) {
 		put = s.Audit.NoteAudit
 	}
 	if err := put(ctx, c.audit); err != nil {
-		s.Log.Error("audit row was lost", "endpoint", c.route.name, "request", c.requestID, "app", c.audit.App, "error", err)
+		s.Log.Error("lost audit row", "endpoint", c.route.name, "request", c.requestID, "app", c.audit.App, "error", err)
 	}
 }
 

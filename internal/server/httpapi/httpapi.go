@@ -1,7 +1,7 @@
-// Package httpapi is the HTTP edge of the server: it resolves the callers' paths, checks credentials, reads bodies,
-// turns calls into tasks for the engine, and writes replies in the envelopes that the callers expect. It owns no state.
-// What the JSON means belongs to gse, who a caller is to gate, what it may do to access, running tasks to the engine, keeping them to the
-// store.
+// Package httpapi is the HTTP edge of the server for the callers' existing APIs. It resolves their paths, checks
+// credentials, reads bodies, turns calls into tasks for the engine, and writes replies in the envelopes that the
+// callers expect. It owns no state. Package gse owns the meaning of the JSON, gate the identity of a caller and
+// access its rights. The engine runs tasks, and the store keeps their state.
 package httpapi
 
 import (

@@ -78,7 +78,7 @@ func chineseRefusals() map[string]string {
 		"request body is larger than %d MB: larger ones need the credentials in X-Bkapi-Authorization": "请求体超过 %d MB：更大的请求须在请求头 X-Bkapi-Authorization 中提供凭证",
 		"request body arrives too slowly":                                                              "请求体传输过慢",
 		"Request body is a form that is too large: expected at most %d fields and %d MB":               "表单请求体过大：最多 %d 个字段、%d MB",
-		"app %s has no rights: drover app grant gives it some":                                         "应用 %s 没有任何权限：请用 drover app grant 授权",
+		"app %s has no rights: grant rights with 'drover app grant'":                                   "应用 %s 没有任何权限：请用 drover app grant 授权",
 		"request body could not be read to its end":                                                    "请求体未能读取完整",
 		"request body is encoded as %.40q: expected one without Content-Encoding":                      "请求体的编码为 %.40q：不支持 Content-Encoding",
 		"too many large requests at the same time, try again later":                                    "同时处理的大请求过多，请稍后重试",

@@ -121,7 +121,7 @@ func TestNothingGranted(t *testing.T) {
 		r := httptest.NewRequest(http.MethodPost, path, unreadable{t})
 		r.ContentLength = 1 << 20
 		r.Header.Set("X-Bkapi-Authorization", `{"bk_app_code": "limited", "bk_app_secret": "limited-secret", "bk_username": "admin"}`)
-		if got := w.send(r); *got.Result || *got.Message != "app limited has no rights: drover app grant gives it some" {
+		if got := w.send(r); *got.Result || *got.Message != "app limited has no rights: grant rights with 'drover app grant'" {
 			t.Errorf("%s: answer is %s", path, got.Raw)
 		}
 		if got := w.limited(path, operation(0, "ns", `["0:10.0.0.1"]`)); *got.Result || !strings.Contains(*got.Message, "has no rights") {

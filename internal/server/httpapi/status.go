@@ -83,7 +83,7 @@ func (r *statusRows) whyUnknown(ctx context.Context, agent string) string {
 		r.waiting = map[string]string{}
 		list, err := r.s.Observations.ListWaiting(ctx, store.WaitingFilter{Process: r.q.ID}, mostWaiting)
 		if err != nil {
-			r.s.Log.ErrorContext(ctx, "operations under way could not be read", "error", err)
+			r.s.Log.ErrorContext(ctx, "cannot read open operations", "error", err)
 		}
 		for i := range list {
 			w := &list[i]

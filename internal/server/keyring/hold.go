@@ -43,7 +43,7 @@ func (r *Ring) apply(s State) error {
 	}
 	for _, kind := range []Kind{Manifest, AgentSigner} {
 		if k, ok := s.in(kind, Present); ok && held[k.ID] == nil {
-			r.cfg.Log.Error("present key is not on this server, an older one is used: import the keys of another server", "kind", kind, "key", k.ID)
+			r.cfg.Log.Error("present key is not on this server, using an older key: import the keys of another server", "kind", kind, "key", k.ID)
 		}
 	}
 	return nil
@@ -82,7 +82,7 @@ func best(s State, kind Kind, held map[string]nkeys.KeyPair) (nkeys.KeyPair, err
 		}
 	}
 	present, _ := s.in(kind, Present)
-	return nil, fmt.Errorf("no %s key that agents know is on this server: %s is the present one; import the keys of another server", kind, present.ID)
+	return nil, fmt.Errorf("this server has no %s key that agents know: the present key is %s; import the keys of another server", kind, present.ID)
 }
 
 // useAuthorities gives the authorities their roles. Where the present one is not on this server, the one that was used goes on.
@@ -109,7 +109,7 @@ func (r *Ring) useAuthorities(s State) error {
 	if own == roles.Present || !slices.Contains(roles.Former, own) {
 		return err
 	}
-	r.cfg.Log.Error("present authority is not on this server, an older one is used: import the keys of another server", "fingerprint", roles.Present, "error", err)
+	r.cfg.Log.Error("present authority is not on this server, using an older authority: import the keys of another server", "fingerprint", roles.Present, "error", err)
 	roles.Present = own
 	return r.cfg.Authorities.Use(roles)
 }
@@ -123,7 +123,7 @@ func (r *Ring) dropFiles(before, after State) {
 				continue
 			}
 			if err := r.dropFile(kind, k.ID, after); err != nil {
-				r.cfg.Log.Error("file of a key that was dropped could not be removed", "kind", kind, "key", k.ID, "error", err)
+				r.cfg.Log.Error("cannot remove the file of a dropped key", "kind", kind, "key", k.ID, "error", err)
 			}
 		}
 	}
@@ -213,7 +213,7 @@ func (r *Ring) Signers() (issues nkeys.KeyPair, counting []string) {
 func (r *Ring) Held() (ids []string) {
 	held, err := r.readHeld()
 	if err != nil {
-		r.cfg.Log.Warn("keys could not be read again", "error", err)
+		r.cfg.Log.Warn("cannot reload keys", "error", err)
 	}
 	for id := range held {
 		ids = append(ids, id)

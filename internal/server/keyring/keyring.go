@@ -1,7 +1,7 @@
-// Package keyring holds the keys by which agents trust a server, and replaces them while agents run: each goes through the stages next,
-// present and former, so that nobody is met with a key that it has not been told of. It owns the stages, which all servers of a fleet
-// share through the database, and the key files of this server. What is signed, issued or shown with a key is the business of those who
-// are given it.
+// Package keyring holds the keys by which agents trust a server, and rotates them while agents run. Each key passes
+// through the stages next, present and former, so that no agent meets a key that it does not know. The package owns
+// the stages, which all servers of a fleet share through the database, and the key files of this server. Its callers
+// sign, issue and present certificates with the keys.
 package keyring
 
 import (
@@ -106,7 +106,7 @@ func (r *Ring) readState() (State, error) {
 	data, err := os.ReadFile(path)
 	if err == nil {
 		if json.Unmarshal(data, &s) != nil || !s.sound() {
-			return s, fmt.Errorf("%s is damaged: restore it from a backup, or remove it where keys were never replaced", path)
+			return s, fmt.Errorf("%s is damaged: restore the file from a backup, or remove it if the keys were never rotated", path)
 		}
 		return r.withMissing(s)
 	}
@@ -189,7 +189,7 @@ func (r *Ring) Run(ctx context.Context) error {
 			return nil
 		}
 		if err := r.tick(ctx); err != nil && ctx.Err() == nil {
-			r.cfg.Log.WarnContext(ctx, "keys could not be looked at", "error", err)
+			r.cfg.Log.WarnContext(ctx, "cannot read keys", "error", err)
 		}
 	}
 }
@@ -232,7 +232,7 @@ func (r *Ring) sync(ctx context.Context) error {
 	}
 	var theirs State
 	if json.Unmarshal([]byte(facts[factName]), &theirs) != nil || !theirs.sound() {
-		return errors.New("cannot share keys: what the database holds of them is damaged")
+		return errors.New("cannot share keys: the record of the keys in the database is damaged")
 	}
 	r.shared = facts[factName]
 	switch {
@@ -243,7 +243,7 @@ func (r *Ring) sync(ctx context.Context) error {
 	case theirs.names() != own.names() && theirs.follows(own): // this server has lost a race
 		return r.take(theirs)
 	case theirs.names() != own.names():
-		return fmt.Errorf("the keys in %s are those of another fleet than the database's: bring its keys here ('drover server keys'), or choose another database; here are\n%s\nand there\n%s",
+		return fmt.Errorf("the keys in %s and the database belong to different fleets: import the keys of the database's fleet ('drover server keys'), or choose another database; keys here:\n%s\nkeys of the database:\n%s",
 			r.cfg.Dir, own.names(), theirs.names())
 	}
 	return r.takeUp(own)
@@ -258,7 +258,7 @@ func (r *Ring) takeUp(s State) error {
 		return err
 	}
 	if r.Whole() {
-		r.cfg.Log.Info("keys that were missing are there")
+		r.cfg.Log.Info("missing keys are available now")
 		r.changed()
 	}
 	return nil

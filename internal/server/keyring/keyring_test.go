@@ -308,7 +308,7 @@ func TestKeysOfAnotherFleet(t *testing.T) {
 	db := &facts{kept: map[string]string{}}
 	one := open(t, t.TempDir(), db)
 	other := open(t, t.TempDir(), nil)
-	if err := other.Join(t.Context(), db); err == nil || !strings.Contains(err.Error(), "another fleet") {
+	if err := other.Join(t.Context(), db); err == nil || !strings.Contains(err.Error(), "different fleets") {
 		t.Errorf("error is %v", err)
 	}
 	if _, err := one.Announce(t.Context(), keyring.Manifest); err != nil {

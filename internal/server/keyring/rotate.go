@@ -14,11 +14,11 @@ import (
 
 var (
 	// ErrNoKind is returned for a kind of keys that this server does not have.
-	ErrNoKind = errors.New("there are no such keys here")
+	ErrNoKind = errors.New("no keys of this kind here")
 	// ErrNotHeld is returned where the next key is another server's.
-	ErrNotHeld = errors.New("the next key is not on this server: import the keys of the one that has made it")
+	ErrNotHeld = errors.New("the next key is not on this server: import the keys of the server that made it")
 	// ErrChanged is returned where another server has made a change at the same time.
-	ErrChanged = errors.New("the keys were changed at another server meanwhile: look at them again")
+	ErrChanged = errors.New("another server changed the keys meanwhile: list the keys again")
 )
 
 // Announce makes the next key of a kind and has it made known to agents. Nothing is signed with it yet.

@@ -59,9 +59,9 @@ type State struct {
 
 // Reasons why a stage cannot be reached.
 var (
-	ErrUnderWay = errors.New("a next key is there already: take it into use, or withdraw it")
-	ErrNoNext   = errors.New("there is no next key")
-	ErrNoSuch   = errors.New("there is no such former key")
+	ErrUnderWay = errors.New("a next key exists already: activate or discard it")
+	ErrNoNext   = errors.New("no next key")
+	ErrNoSuch   = errors.New("no such former key")
 )
 
 // in returns the key of that kind and stage; of several former ones the latest.

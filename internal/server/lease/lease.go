@@ -1,5 +1,6 @@
-// Package lease has a part of a server run by one server of a fleet at a time: by whichever has the lease of that name, which the database
-// that they share gives out. It owns how a lease is taken, kept and given back; what runs meanwhile is the caller's.
+// Package lease runs a part of a server on one server of a fleet at a time: on the server that holds the lease of
+// that name. The shared database grants the leases. The package owns how to acquire, renew and release a lease; the
+// caller owns the work under the lease.
 package lease
 
 import (
@@ -42,9 +43,9 @@ func Alone(ctx context.Context, cfg Config, run func(context.Context) error) err
 		mine, err := h.take(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
-			h.Log.WarnContext(ctx, "lease could not be asked for", "lease", h.Name, "error", err)
+			h.Log.WarnContext(ctx, "cannot request lease", "lease", h.Name, "error", err)
 		case mine:
-			h.Log.InfoContext(ctx, "lease was taken", "lease", h.Name)
+			h.Log.InfoContext(ctx, "acquired lease", "lease", h.Name)
 			if err := h.hold(ctx, run); err != nil {
 				return err
 			}
@@ -81,7 +82,7 @@ func (h *holder) hold(ctx context.Context, run func(context.Context) error) erro
 	drop, cancel := context.WithTimeout(context.WithoutCancel(ctx), margin)
 	defer cancel()
 	if dropped := h.Store.DropLease(drop, h.Name, h.Holder); dropped != nil {
-		h.Log.WarnContext(ctx, "lease could not be given back", "lease", h.Name, "error", dropped)
+		h.Log.WarnContext(ctx, "cannot release lease", "lease", h.Name, "error", dropped)
 	}
 	return err
 }
@@ -98,13 +99,13 @@ func (h *holder) kept(ctx context.Context) bool {
 			h.taken = now
 			return true
 		case err == nil:
-			h.Log.WarnContext(ctx, "lease was lost", "lease", h.Name)
+			h.Log.WarnContext(ctx, "lost lease", "lease", h.Name)
 			return false
 		}
 		pause(attempt, takeAgain)
 	}
 	if ctx.Err() == nil {
-		h.Log.WarnContext(ctx, "lease could not be kept, as the database does not answer", "lease", h.Name)
+		h.Log.WarnContext(ctx, "cannot renew lease: the database does not answer", "lease", h.Name)
 	}
 	return false
 }

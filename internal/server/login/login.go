@@ -1,5 +1,5 @@
-// Package login asks a BlueKing login service whose session a bk_token is. It owns the short memory of its answers; what a
-// user may do, and tokens of our own, are no matter of its.
+// Package login asks a BlueKing login service for the user of a bk_token. It owns the short-lived cache of the
+// answers. The rights of a user, and drover's own tokens, belong to other packages.
 package login
 
 import (
@@ -71,7 +71,7 @@ func New(address string) (*Client, error) {
 func Parse(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("login address %q: expected one such as https://paas.example.com/login", redacted(address))
+		return nil, fmt.Errorf("login-url %q: expected a URL such as https://paas.example.com/login", redacted(address))
 	}
 	return u, nil
 }
@@ -96,7 +96,7 @@ func (c *Client) User(ctx context.Context, token string) (string, error) {
 	select {
 	case c.slots <- struct{}{}:
 	case <-ctx.Done():
-		return "", errors.New("too many questions are under way")
+		return "", errors.New("too many requests are in progress")
 	}
 	defer func() { <-c.slots }()
 	user, err := c.ask(ctx, token)
@@ -120,7 +120,7 @@ func (c *Client) ask(ctx context.Context, token string) (string, error) {
 	u.RawQuery = url.Values{"bk_token": {token}}.Encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return "", errors.New("cannot make the question")
+		return "", errors.New("cannot make the request")
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
@@ -136,7 +136,7 @@ func (c *Client) ask(ctx context.Context, token string) (string, error) {
 	}
 	var reply isLogin
 	if err := json.Unmarshal(body, &reply); err != nil || reply.Result == nil {
-		return "", errors.New("login service answered with what is not its form")
+		return "", errors.New("login service answered in an unexpected form")
 	}
 	name := reply.Data.Username
 	if name == "" {

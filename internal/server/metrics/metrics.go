@@ -1,6 +1,6 @@
-// Package metrics counts what a server does and shows it in the format of Prometheus. It owns the names and their meaning; it
-// decides nothing, and no label of it grows without bound: kinds, operations, outcomes, routes, and the names of webhooks, of which
-// there are few. What an agent counts is written by the agent, and only passed on here.
+// Package metrics counts the work of a server and shows it in the format of Prometheus. It owns the names and their
+// meaning, and decides nothing. All its labels are bounded: kinds, operations, outcomes, routes, and the names of the
+// few webhooks. An agent writes its own metrics, and this package only forwards them.
 package metrics
 
 import (

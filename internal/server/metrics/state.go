@@ -168,7 +168,7 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 		gauge(s.fleet.certificates, float64(c.Ends.Unix()), c.Name)
 	}
 	if f, err := s.count(ctx); err != nil {
-		s.Log.WarnContext(ctx, "processes could not be counted", "error", err)
+		s.Log.WarnContext(ctx, "cannot count processes", "error", err)
 	} else {
 		for name, n := range byState(f.Processes) {
 			gauge(s.processes.states, float64(n), name)
@@ -184,7 +184,7 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 	if err := s.webhooks(ctx, gauge); err != nil {
-		s.Log.WarnContext(ctx, "webhooks could not be looked at", "error", err)
+		s.Log.WarnContext(ctx, "cannot read the state of webhooks", "error", err)
 	}
 }
 

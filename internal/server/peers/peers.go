@@ -1,7 +1,7 @@
-// Package peers is what the servers of one fleet tell each other over the fabric: which agents were heard, what has changed in the
-// register, which tasks have come to an end, that events have arrived. It owns these messages, and who is there. It decides nothing
-// and keeps nothing: any message may be lost, and all that counts is in the database, where each server finds it by a slow look; which
-// agents are there is told again with their next heartbeat.
+// Package peers exchanges messages between the servers of a fleet over the fabric: which agents are connected,
+// changes of the register, finished tasks and the arrival of events. It owns these messages and the list of connected
+// servers. It decides nothing and stores nothing. Any message may be lost: the database holds all that counts, and
+// each server polls it slowly. The next heartbeat of a server repeats which agents are connected.
 package peers
 
 import (
@@ -218,7 +218,7 @@ func (h *Hub) ask(ctx context.Context, link Link) error {
 			err = decode(reply, &k, &k.sender)
 		}
 		if err != nil {
-			h.cfg.Log.WarnContext(ctx, "another server could not be asked which agents are there", "error", err)
+			h.cfg.Log.WarnContext(ctx, "cannot ask another server for its agents", "error", err)
 			return nil
 		}
 		if k.ID == h.self.ID { // the queue has led the question back
@@ -231,7 +231,7 @@ func (h *Hub) ask(ctx context.Context, link Link) error {
 			return err
 		}
 		if len(k.Links) == 0 {
-			h.cfg.Log.InfoContext(ctx, "another server has told which agents are there", "server", k.Name, "agents", total,
+			h.cfg.Log.InfoContext(ctx, "another server sent its agents", "server", k.Name, "agents", total,
 				"took", h.cfg.Now().Sub(asked))
 			return nil
 		}
@@ -250,7 +250,7 @@ func (h *Hub) answer(data []byte) []byte {
 		err = decode(asked, &q, &q.sender)
 	}
 	if err != nil {
-		h.cfg.Log.Warn("question of another server was not answered", "error", err)
+		h.cfg.Log.Warn("cannot answer the request of another server", "error", err)
 		return nil
 	}
 	k := known{sender: h.self}
@@ -270,7 +270,7 @@ func (h *Hub) compare(s sender) error {
 	if s.Database == h.self.Database {
 		return nil
 	}
-	return fmt.Errorf("server %s uses the same fabric with another database (%s, here %s): give all servers of a fleet one PostgreSQL, and each fleet a fabric and keys of its own",
+	return fmt.Errorf("server %s uses the same fabric with another database (%s, here %s): all servers of a fleet need one PostgreSQL, and each fleet needs its own fabric and keys",
 		s.Name, s.Database, h.self.Database)
 }
 
@@ -281,7 +281,7 @@ func (h *Hub) note(s sender) {
 	h.members[s.ID] = member{s, h.cfg.Now()}
 	h.mu.Unlock()
 	if !known {
-		h.cfg.Log.Info("another server is there", "server", s.Name, "id", s.ID, "build", s.Build)
+		h.cfg.Log.Info("another server joined", "server", s.Name, "id", s.ID, "build", s.Build)
 	}
 }
 
@@ -293,7 +293,7 @@ func (h *Hub) hear(data []byte) {
 		err = decode(data, &n, &n.sender)
 	}
 	if err != nil {
-		h.cfg.Log.Warn("news of another server were not taken", "error", err)
+		h.cfg.Log.Warn("rejected message of another server", "error", err)
 		return
 	}
 	if n.ID == h.self.ID || !h.inTurn(n.ID, n.Number) {
@@ -343,7 +343,7 @@ func (h *Hub) drop(id string) {
 	delete(h.members, id)
 	h.mu.Unlock()
 	if known {
-		h.cfg.Log.Info("another server has left", "server", m.Name, "id", id)
+		h.cfg.Log.Info("another server left", "server", m.Name, "id", id)
 		h.cfg.Listener.Left()
 	}
 }
@@ -445,7 +445,7 @@ func (h *Hub) send(link Link, n news) bool {
 		err = link.Publish(newsSubject, h.seal(aNews, nil, data))
 	}
 	if err != nil {
-		h.cfg.Log.Debug("news were not told to other servers", "error", err)
+		h.cfg.Log.Debug("cannot send message to other servers", "error", err)
 	}
 	return err == nil
 }

@@ -20,7 +20,7 @@ const (
 	anAnswer  kind = "answer"
 )
 
-var errForged = errors.New("no server of this fleet has written it")
+var errForged = errors.New("not written by a server of this fleet")
 
 // seal puts the MAC before what is said; about is the question that it answers.
 func (h *Hub) seal(k kind, about, said []byte) []byte {
@@ -30,7 +30,7 @@ func (h *Hub) seal(k kind, about, said []byte) []byte {
 // open returns what was said.
 func (h *Hub) open(k kind, about, data []byte) ([]byte, error) {
 	if len(data) < sha256.Size || !hmac.Equal(data[:sha256.Size], h.mac(k, about, data[sha256.Size:])) {
-		return nil, fmt.Errorf("cannot believe %s: %w", k, errForged)
+		return nil, fmt.Errorf("cannot verify %s: %w", k, errForged)
 	}
 	return data[sha256.Size:], nil
 }

@@ -1,6 +1,6 @@
-// Package roll is the roll of the servers of a fleet, in the database that they share: each says there that it is there, which keys it holds,
-// and, while it does not hear another one over the fabric, which agents it hears. It owns what follows from a server that is on the roll and
-// not heard; what is heard it is told.
+// Package roll keeps the list of a fleet's servers in their shared database. Each server registers itself there with
+// its keys and, while it does not hear another server over the fabric, with its connected agents. The package owns
+// the consequences of a server that is registered but not heard; its caller tells it which servers are heard.
 package roll
 
 import (
@@ -75,7 +75,7 @@ func (r *Roll) Run(ctx context.Context) error {
 		err := r.look(attempt)
 		cancel()
 		if err != nil && !failing && ctx.Err() == nil {
-			r.cfg.Log.WarnContext(ctx, "this server could not say that it is there, trying again", "error", err)
+			r.cfg.Log.WarnContext(ctx, "cannot register this server in the database, retrying", "error", err)
 		}
 		failing = err != nil
 		select {
@@ -84,7 +84,7 @@ func (r *Roll) Run(ctx context.Context) error {
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), beatTime)
 			defer cancel()
 			if err := r.cfg.Store.DropServer(last, r.cfg.ID); err != nil {
-				r.cfg.Log.Debug("this server could not be taken off the roll", "error", err)
+				r.cfg.Log.Debug("cannot remove this server from the database", "error", err)
 			}
 			return nil
 		}
@@ -141,9 +141,9 @@ func (r *Roll) tell(ctx context.Context) {
 	switch text {
 	case before:
 	case "":
-		r.cfg.Log.InfoContext(ctx, "all servers on this database are heard over the fabric")
+		r.cfg.Log.InfoContext(ctx, "this server hears all servers of this database over the fabric")
 	default:
-		r.cfg.Log.ErrorContext(ctx, "servers share a database and not a fabric", "reason", text)
+		r.cfg.Log.ErrorContext(ctx, "servers share a database, but not a fabric", "reason", text)
 	}
 }
 
@@ -158,8 +158,8 @@ func (r *Roll) Apart() string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("server %s uses the same database and is not heard over the fabric: join the brokers of all servers (cluster and routes of each, "+
-		"and the port of cluster open between them), or give them the same brokers", strings.Join(names, ", "))
+	return fmt.Sprintf("server %s uses the same database, but is not heard over the fabric: connect the brokers of all servers (cluster and routes of each, "+
+		"with the port of cluster open between them), or configure the same brokers for all", strings.Join(names, ", "))
 }
 
 // apart returns the servers that have been silent for long, under the lock.

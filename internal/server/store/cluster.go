@@ -57,7 +57,7 @@ type ReportMark struct {
 // Reasons why an observation is not taken.
 var (
 	// ErrOvertaken is returned for a report that is older than one which was taken.
-	ErrOvertaken = errors.New("overtaken by a later report")
+	ErrOvertaken = errors.New("superseded by a later report")
 	// ErrOtherSession is returned for a report of another session than that of the agent's last introduction.
 	ErrOtherSession = errors.New("the agent has introduced itself in another session")
 	// ErrEarlierSession is returned for an introduction in a session that comes before that of the agent's last introduction.

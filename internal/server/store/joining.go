@@ -8,7 +8,7 @@ import (
 
 // ErrKeyUsed is returned for a key that joins as something else than it is, or was when it was removed: its former credential would count
 // again.
-var ErrKeyUsed = errors.New("the key is or was used for something else")
+var ErrKeyUsed = errors.New("the key is or was in use for another purpose")
 
 // JoinToken lets hosts join an area.
 type JoinToken struct {

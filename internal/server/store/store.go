@@ -1,5 +1,5 @@
-// Package store says what the server keeps in SQL, as interfaces small enough for each consumer. The databases live in
-// the packages below it; storetest holds the one suite that all of them pass.
+// Package store defines the server's state in SQL, as interfaces small enough for each consumer. The packages below
+// it implement databases; storetest holds the one suite that all of them pass.
 package store
 
 import (

@@ -1,6 +1,6 @@
 // Package task is the pure machine of one item: one operation on one process of one agent, as the server sees it. It
-// decides what an event makes of an item and until when the item may wait. It keeps no clock, stores nothing, sends
-// nothing; the engine commits what it decides, and the stores prove in storetest that their statements agree with it.
+// decides how an event changes an item and how long the item may wait. It keeps no clock, stores nothing and sends
+// nothing. The engine commits its decisions, and the stores prove in storetest that their statements agree with it.
 package task
 
 import (

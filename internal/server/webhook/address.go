@@ -15,19 +15,19 @@ func CheckURL(address string, local bool) error {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil:
-		return errors.New("is no URL: expected https://host/path")
+		return errors.New("is not a URL: expected https://host/path")
 	case u.Scheme != "https" && u.Scheme != "http":
 		return fmt.Errorf("begins with %.20q: expected http or https", u.Scheme)
 	case u.Hostname() == "":
 		return errors.New("names no host: expected https://host/path")
 	case u.User != nil:
-		return errors.New("holds a user or a password: use the signature to tell who is calling")
+		return errors.New("holds a user or a password: verify the signature instead")
 	case len(address) > longestURL:
 		return fmt.Errorf("is %d bytes long: expected at most %d", len(address), longestURL)
 	}
 	if port := u.Port(); port != "" {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return errors.New("has a port that is none: expected 1 to 65535")
+			return errors.New("has an invalid port: expected 1 to 65535")
 		}
 	}
 	if ip, err := netip.ParseAddr(u.Hostname()); err == nil && !local {

@@ -78,7 +78,7 @@ func post(ctx context.Context, c *http.Client, w *store.Webhook, name string, bo
 	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer)
 	switch {
 	case resp.StatusCode >= 300 && resp.StatusCode < 400:
-		return fmt.Errorf("answered %s, and redirects are not followed", status(resp.StatusCode))
+		return fmt.Errorf("answered %s: drover does not follow redirects", status(resp.StatusCode))
 	case resp.StatusCode < 200 || resp.StatusCode > 299:
 		return fmt.Errorf("answered %s", status(resp.StatusCode))
 	}

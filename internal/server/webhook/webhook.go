@@ -1,6 +1,7 @@
-// Package webhook delivers alarms to the addresses that were asked for. The stored events are the outbox: a webhook remembers the
-// last event that it has dealt with, so that nothing is lost over a restart, and what a receiver missed for days is folded into
-// a few messages when it is back. It decides nothing about what an alarm is (alarm does) and never holds up whoever stores events.
+// Package webhook delivers alarms to the addresses of webhooks. The stored events are the outbox: a webhook remembers
+// its last processed event, so a restart loses nothing. If a receiver was down for days, it gets its missed alarms
+// folded into a few messages. The package does not decide what an alarm is (alarm does) and never blocks the storing
+// of events.
 package webhook
 
 import (
@@ -119,7 +120,7 @@ func (s *Sender) Run(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			s.cfg.Log.WarnContext(ctx, "webhooks could not be listed", "error", err)
+			s.cfg.Log.WarnContext(ctx, "cannot list webhooks", "error", err)
 			pause = again
 		}
 		if !wait(ctx, pause, s.changed) {

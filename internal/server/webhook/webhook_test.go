@@ -290,7 +290,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	})
 	s := webhook.New(webhook.Config{Now: time.Now})
 	err := s.Test(t.Context(), store.Webhook{Name: "x", URL: r.URL, Local: true})
-	if err == nil || !strings.Contains(err.Error(), "redirects are not followed") || len(target.got) != 0 {
+	if err == nil || !strings.Contains(err.Error(), "does not follow redirects") || len(target.got) != 0 {
 		t.Errorf("%v, %d redirected: want a refusal", err, len(target.got))
 	}
 }
@@ -330,8 +330,8 @@ func TestAnErrorTellsNoSecretOfTheURL(t *testing.T) {
 func TestCheckURL(t *testing.T) {
 	for address, problem := range map[string]string{
 		"https://alarms.example/hook": "", "http://10.0.0.9:8080/x": "", "https://alarms.example:443": "",
-		"": "expected http", "ftp://x/": "expected http", "https://": "no host", "https://u:p@x/": "user or a password", "http://%zz": "no URL",
-		"http://x:0/": "port", "http://x:65536/": "port", "http://x:y/": "no URL", "https://x/" + strings.Repeat("y", 2048): "at most 2048",
+		"": "expected http", "ftp://x/": "expected http", "https://": "no host", "https://u:p@x/": "user or a password", "http://%zz": "not a URL",
+		"http://x:0/": "port", "http://x:65536/": "port", "http://x:y/": "not a URL", "https://x/" + strings.Repeat("y", 2048): "at most 2048",
 		"http://127.0.0.1/": "not allowed", "http://[::1]:8080/": "not allowed", "http://169.254.169.254/latest": "not allowed",
 		"http://[64:ff9b::a9fe:a9fe]/": "not allowed", "http://[fe80::1%25eth0]/": "not allowed",
 	} {

@@ -84,7 +84,7 @@ func (w *worker) step(ctx context.Context, c *http.Client) time.Duration {
 	if w.pending == nil {
 		if err := w.gather(ctx); err != nil {
 			if ctx.Err() == nil {
-				w.cfg.Log.WarnContext(ctx, "events could not be read for a webhook", "webhook", w.hook.Name, "error", err)
+				w.cfg.Log.WarnContext(ctx, "cannot read events for a webhook", "webhook", w.hook.Name, "error", err)
 			}
 			return again
 		}
@@ -148,7 +148,7 @@ func (w *worker) passed(ctx context.Context, cursor int64) {
 // arrived notes that the pending message has been taken.
 func (w *worker) arrived(ctx context.Context) {
 	if w.delivery.Failures > 0 {
-		w.cfg.Log.InfoContext(ctx, "webhook takes alarms again", "webhook", w.hook.Name, "failures", w.delivery.Failures)
+		w.cfg.Log.InfoContext(ctx, "webhook accepts alarms again", "webhook", w.hook.Name, "failures", w.delivery.Failures)
 	}
 	w.delivery = store.Delivery{Cursor: w.pending.next, Delivered: w.cfg.Now()}
 	w.pending = nil
@@ -164,7 +164,7 @@ func (w *worker) failed(ctx context.Context, err error) time.Duration {
 	d := &w.delivery
 	if d.Failures == 0 {
 		d.Failing = w.cfg.Now()
-		w.cfg.Log.WarnContext(ctx, "webhook could not be reached, trying again", "webhook", w.hook.Name, "error", err)
+		w.cfg.Log.WarnContext(ctx, "cannot deliver to webhook, retrying", "webhook", w.hook.Name, "error", err)
 	}
 	pause := min(firstPause<<min(d.Failures, 10), lastPause)
 	pause -= rand.N(pause / 2) //nolint:gosec // nobody gains by guessing it
@@ -186,7 +186,7 @@ func (w *worker) show() {
 func (w *worker) note(ctx context.Context) {
 	if err := w.cfg.Store.PutDelivery(ctx, w.hook.Name, w.hook.Created, w.delivery); err != nil {
 		if ctx.Err() == nil {
-			w.cfg.Log.WarnContext(ctx, "delivery could not be noted", "webhook", w.hook.Name, "error", err)
+			w.cfg.Log.WarnContext(ctx, "cannot store delivery state", "webhook", w.hook.Name, "error", err)
 		}
 		return
 	}

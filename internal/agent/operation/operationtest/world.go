@@ -1,6 +1,6 @@
-// Package operationtest is a made-up host for the tests of whatever works with operations: processes that appear and end as
-// a test says, commands that follow a script, a journal in memory. Its time is that of the synctest bubble it is made in. It
-// owns no process and touches nothing of the machine that it runs on.
+// Package operationtest is a simulated host for tests of the packages that work with operations. Its processes appear
+// and end as a test says, its commands follow a script, and its journal is in memory. Its time is the time of the
+// synctest bubble that it is made in. It owns no process and touches nothing of the machine that it runs on.
 package operationtest
 
 import (

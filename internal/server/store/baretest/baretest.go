@@ -1,6 +1,6 @@
-// Package baretest is the least that any database of tasks could do: rows put into one table without an index in one synced
-// transaction, and read back in the order in which they lie. Figures of the real store are compared with it. It knows nothing of
-// tasks.
+// Package baretest is the least work of any database of tasks: it puts rows into one table without an index in one
+// synced transaction, and reads them back in table order. Benchmarks compare the real store with it. It knows nothing
+// of tasks.
 package baretest
 
 import (

@@ -100,7 +100,7 @@ func (b *backend) Write(ctx context.Context, do func(context.Context, sqlstore.S
 		if again, err = b.once(limited, end, do); err == nil || !again || limited.Err() != nil {
 			break
 		}
-		b.log.DebugContext(ctx, "transaction was undone", "attempt", attempt+1, "error", err)
+		b.log.DebugContext(ctx, "rolled back transaction", "attempt", attempt+1, "error", err)
 	}
 	if lost(err) && limited.Err() != nil && ctx.Err() == nil {
 		b.silence.began(begun)

@@ -88,7 +88,7 @@ func checkEmpty(ctx context.Context, tx pgx.Tx, tables []sqlstore.Table) error {
 			return err
 		}
 		if full {
-			return fmt.Errorf("it is not empty: there are rows in %s; use a new database", t.Name)
+			return fmt.Errorf("the database is not empty: table %s has rows; use a new database", t.Name)
 		}
 	}
 	_, err := tx.Exec(ctx, `DELETE FROM counters`)
@@ -121,7 +121,7 @@ func fillTable(ctx context.Context, tx pgx.Tx, t sqlstore.Table, from sqlstore.S
 		return 0, err
 	}
 	if arrived != sent {
-		return 0, fmt.Errorf("%d rows were sent and %d have arrived", sent, arrived)
+		return 0, fmt.Errorf("sent %d rows, but %d arrived", sent, arrived)
 	}
 	return arrived, nil
 }

@@ -57,7 +57,7 @@ func migrate(ctx context.Context, conn *sql.Conn, log *slog.Logger) (err error) 
 		}
 	}
 	if len(missing) > 0 {
-		log.InfoContext(ctx, "schema was brought up to date", "version", all[len(all)-1].Version)
+		log.InfoContext(ctx, "migrated schema", "version", all[len(all)-1].Version)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
-// Package postgres keeps the server's state in PostgreSQL, where any number of servers share it. It owns the connections, the schema and
-// what is to be done when a connection or its server is lost; the statements are those of package sqlstore. Nothing here holds a
-// password but the configuration of the connections: neither errors nor the log tell the URL as it was given.
+// Package postgres keeps the server's state in PostgreSQL, which any number of servers can share. It owns the
+// connections, the schema and the recovery from a lost connection or database server; package sqlstore owns the
+// statements. Only the configuration of the connections holds the password: neither errors nor the log show the given
+// URL.
 package postgres
 
 import (
@@ -94,7 +95,7 @@ func Open(ctx context.Context, url string, log *slog.Logger, chosen ...Option) (
 func parse(url string) (*pgx.ConnConfig, error) {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
-		return nil, errors.New("cannot read the URL of the database (it is not shown here as it may hold a password): " +
+		return nil, errors.New("cannot read the URL of the database (not shown here, because it may hold a password): " +
 			"it should be like postgres://USER@HOST:5432/NAME?sslmode=verify-full")
 	}
 	cfg.RuntimeParams["application_name"] = "drover"
@@ -159,9 +160,9 @@ func (b *backend) prepare(ctx context.Context, log *slog.Logger) error {
 	case err != nil:
 		return err
 	case version < oldest:
-		return fmt.Errorf("it is PostgreSQL %d, and drover needs %d or later", version/10000, oldest/10000)
+		return fmt.Errorf("PostgreSQL is version %d: drover needs version %d or later", version/10000, oldest/10000)
 	case encoding != "UTF8":
-		return fmt.Errorf("its encoding is %s, and drover needs UTF8: create it with ENCODING 'UTF8' TEMPLATE template0", encoding)
+		return fmt.Errorf("its encoding is %s: drover needs UTF8; create the database with ENCODING 'UTF8' TEMPLATE template0", encoding)
 	}
 	return migrate(ctx, conn, log)
 }

@@ -42,7 +42,7 @@ func migrate(ctx context.Context, db *sql.DB, log *slog.Logger) (err error) {
 		applied = applied || did
 	}
 	if applied {
-		log.InfoContext(ctx, "schema was brought up to date", "version", all[len(all)-1].Version)
+		log.InfoContext(ctx, "migrated schema", "version", all[len(all)-1].Version)
 	}
 	return nil
 }

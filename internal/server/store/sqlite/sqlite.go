@@ -1,6 +1,6 @@
-// Package sqlite keeps the server's state in one SQLite file. It owns the file, its schema and how writes are batched; the statements
-// are those of package sqlstore. All writes go through one connection, and those that wait for it at the same time share a transaction
-// and a sync to disk; reads have connections of their own and never wait for writes.
+// Package sqlite keeps the server's state in one SQLite file. It owns the file, its schema and the batching of
+// writes; package sqlstore owns the statements. All writes use one connection, and writes that wait at the same time
+// share a transaction and a sync to disk. Reads have their own connections and never wait for writes.
 package sqlite
 
 import (
@@ -61,9 +61,9 @@ func advised(err error) error {
 	}
 	switch broken.Code() & 0xff { // the rest says more of the same
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		return fmt.Errorf("%w; move the file away to begin without it, or restore a copy", err)
+		return fmt.Errorf("%w; restore a copy, or move the file away to start without it", err)
 	case sqlite3.SQLITE_FULL:
-		return fmt.Errorf("%w; make room on the disk", err)
+		return fmt.Errorf("%w; free space on the disk", err)
 	}
 	return err
 }

@@ -57,7 +57,7 @@ func checkWhole(path string) (err error) {
 	}
 	for page := info.Size()/size + 1; page <= pages; page++ {
 		if !logged[page] {
-			return fmt.Errorf("the file is cut off: it has %d bytes and should have %d; restore a copy, or move the file away to begin without it",
+			return fmt.Errorf("the file is cut off: it has %d bytes and should have %d; restore a copy, or move the file away to start without it",
 				info.Size(), pages*size)
 		}
 	}

@@ -147,7 +147,7 @@ func (w *writer) fold(ctx context.Context) {
 	w.tx.changed = 0
 	err := w.tx.Query(ctx, func(*sql.Rows) error { return nil }, `PRAGMA wal_checkpoint(PASSIVE)`)
 	if err != nil {
-		w.log.WarnContext(ctx, "write-ahead log could not be folded into the file", "error", err)
+		w.log.WarnContext(ctx, "cannot checkpoint the write-ahead log", "error", err)
 	}
 }
 
@@ -212,7 +212,7 @@ func (w *writer) together(ctx context.Context, batch []*job) bool {
 		}
 	}
 	if err := w.tx.control(ctx, "COMMIT"); err != nil {
-		w.log.WarnContext(ctx, "shared transaction failed, its writes are tried one by one", "writes", len(batch), "error", err)
+		w.log.WarnContext(ctx, "shared transaction failed, retrying its writes one by one", "writes", len(batch), "error", err)
 		w.rollback(ctx)
 		return false
 	}

@@ -95,7 +95,7 @@ func (db *Store) BeatServer(ctx context.Context, s store.Server, within time.Dur
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("cannot note that this server is there: %w", err)
+		return nil, fmt.Errorf("cannot register this server: %w", err)
 	}
 	return there, nil
 }

@@ -45,7 +45,7 @@ func Missing(all []Migration, have int) ([]Migration, error) {
 		}
 	}
 	if newest := all[len(all)-1].Version; have > newest {
-		return nil, fmt.Errorf("its schema is version %d and this build knows versions up to %d: run a newer drover", have, newest)
+		return nil, fmt.Errorf("its schema is version %d, but this build knows versions up to %d: run a newer drover", have, newest)
 	}
 	return nil, nil
 }

@@ -115,7 +115,7 @@ func (db *Store) Wanted(ctx context.Context, agent string, ids []string, until t
 			idList(ids), agent)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("cannot find out what is wanted: %w", err)
+		return nil, fmt.Errorf("cannot read which items are wanted: %w", err)
 	}
 	for _, id := range ids {
 		if !open[id] {

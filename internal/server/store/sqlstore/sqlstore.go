@@ -1,9 +1,9 @@
-// Package sqlstore keeps the server's state in a database that speaks SQL. It owns the statements, what they mean and how rows become
-// values; it does not own the connections, the schema or the ways in which databases differ: those are of the packages beside it, each
-// of which is a Backend. What the state means is said by package store and proven by storetest.
+// Package sqlstore keeps the server's state in an SQL database. It owns the statements, their meaning and the mapping
+// of rows to values. The packages beside it own the connections, the schema and the differences between databases;
+// each of them is a Backend. Package store defines the meaning of the state, and storetest proves it.
 //
-// Statements are written once, in the SQL that the databases share, and in a few words of their own that a Dialect puts into theirs.
-// Times are Unix nanoseconds, 0 for the zero time; flags are 0 or 1; what is structured is JSON as text.
+// Statements are written once, in the SQL that the databases share and in a few placeholders that a Dialect replaces.
+// Times are Unix nanoseconds, 0 for the zero time; flags are 0 or 1; structured values are JSON as text.
 package sqlstore
 
 import (

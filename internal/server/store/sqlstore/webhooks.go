@@ -113,7 +113,7 @@ func (db *Store) PutDelivery(ctx context.Context, name string, created time.Time
 			d.Cursor, d.Failures, nanos(d.Failing), d.Error, nanos(d.Next), nanos(d.Delivered), name, nanos(created))
 	})
 	if err != nil {
-		return fmt.Errorf("cannot note the delivery of webhook %q: %w", name, err)
+		return fmt.Errorf("cannot store the delivery of webhook %q: %w", name, err)
 	}
 	return nil
 }

@@ -1,5 +1,6 @@
-// Package storeopen opens the database of a server by its name: the URL of a PostgreSQL database, or the path of a SQLite file. It owns
-// which of them a name means and how one that is not there yet is waited for; what they are is of the packages that it opens.
+// Package storeopen opens the database of a server by its name: the URL of a PostgreSQL database, or the path of a
+// SQLite file. It owns the choice between them, and the wait for a database that is not available yet. The packages
+// of the databases own everything else.
 package storeopen
 
 import (
@@ -59,7 +60,7 @@ func Wait(ctx context.Context, name string, watch sqlstore.Watch, log *slog.Logg
 		case err == nil || !errors.Is(err, postgres.ErrUnavailable):
 			return s, err
 		case wait == firstWait:
-			log.WarnContext(ctx, "database was not available, it is tried again", "database", Shown(name), "error", err)
+			log.WarnContext(ctx, "database is not available, retrying", "database", Shown(name), "error", err)
 		}
 		unavailable(err)
 		// Servers that wait for the same database do not all come at once.
@@ -79,7 +80,7 @@ func Shareable(name string) bool { return postgres.Is(name) }
 // Backup writes a copy of the SQLite database at path to a new file, while a server may have it open.
 func Backup(ctx context.Context, path, to string) error {
 	if postgres.Is(path) {
-		return errors.New("a PostgreSQL database is copied with pg_dump")
+		return errors.New("cannot back up a PostgreSQL database: use pg_dump")
 	}
 	return sqlite.Backup(ctx, path, to)
 }
