@@ -100,7 +100,7 @@ func TestAClockIsWrong(t *testing.T) {
 	for _, s := range []*server.Server{a, b} {
 		harness.Eventually(t, "the server to be ready", func() bool { return s.Ready() == nil })
 	}
-	if text := read(t, a.URL()+"/readyz"); !strings.Contains(text, "the clock of this server is 1h0m0s ahead of the database's") {
+	if text := read(t, a.URL()+"/readyz"); !strings.Contains(text, "the clock of this server is 1h0m0s ahead of the clock of the database") {
 		t.Errorf("it says %s", text)
 	}
 	if text := read(t, a.URL()+"/metrics"); !strings.Contains(text, "\ndrover_clock_skew_seconds 3") || strings.Contains(text, "\ndrover_clock_skew_seconds 3\n") {

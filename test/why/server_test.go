@@ -153,7 +153,7 @@ func TestFolding(t *testing.T) {
 	if a.Code != wrong || strings.Count(a.Out, "[command-failed]") != 2 || strings.Contains(a.Out, "What to do") {
 		t.Errorf("exit code %d\n%s", a.Code, a.Out)
 	}
-	if want := "2 of 2 processes not as they should be: 2 command-failed\n"; a.Errors != want {
+	if want := "2 of 2 processes are not as they should be: 2 command-failed\n"; a.Errors != want {
 		t.Errorf("said %q, want %q", a.Errors, want)
 	}
 	if a := why(t, s, "--cause", "exited"); a.Code != right || a.Out != "" || a.Errors != "no finding has one of these causes (2 processes)\n" {

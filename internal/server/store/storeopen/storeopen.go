@@ -60,7 +60,7 @@ func Wait(ctx context.Context, name string, watch sqlstore.Watch, log *slog.Logg
 		case err == nil || !errors.Is(err, postgres.ErrUnavailable):
 			return s, err
 		case wait == firstWait:
-			log.WarnContext(ctx, "database is not available, retrying", "database", Shown(name), "error", err)
+			log.WarnContext(ctx, "cannot open database, retrying", "database", Shown(name), "error", err)
 		}
 		unavailable(err)
 		// Servers that wait for the same database do not all come at once.
