@@ -36,10 +36,12 @@ func (f *fleet) enrolment(name string) wire.Enrolment {
 	return harness.Enrolment(f.T, f.AgentDir(name))
 }
 
-// insider is somebody with every right on the fabric: who has stolen the key of its account. Replies reach him as they reach an agent.
+// insider is somebody with every right on the fabric: who has stolen the key of its account. Replies reach him as they
+// reach an agent.
 func (f *fleet) insider(e wire.Enrolment) *nats.Conn {
 	f.T.Helper()
-	account, err := fabric.LoadOrCreateKey(filepath.Join(f.ServerDir(), "server", "broker", "account.nk"), nkeys.PrefixByteAccount)
+	account, err := fabric.LoadOrCreateKey(filepath.Join(f.ServerDir(), "server", "broker", "account.nk"),
+		nkeys.PrefixByteAccount)
 	if err != nil {
 		f.T.Fatal(err)
 	}
@@ -63,7 +65,8 @@ func (f *fleet) insider(e wire.Enrolment) *nats.Conn {
 	if err != nil {
 		f.T.Fatal(err)
 	}
-	conn, err := nats.Connect(e.URLs[0], nats.Secure(trust), nats.TLSHandshakeFirst(), nats.UserJWT(func() (string, error) { return token, nil }, user.Sign),
+	conn, err := nats.Connect(e.URLs[0], nats.Secure(trust), nats.TLSHandshakeFirst(),
+		nats.UserJWT(func() (string, error) { return token, nil }, user.Sign),
 		nats.CustomInboxPrefix(fabric.InboxPrefix(strconv.Itoa(e.Cloud), agent.Subject)))
 	if err != nil {
 		f.T.Fatal(err)
@@ -72,7 +75,8 @@ func (f *fleet) insider(e wire.Enrolment) *nats.Conn {
 	return conn
 }
 
-// TestARecordedOrderIsWorthNothing: who has seen an order on its way, and sends it again later, has it answered and not carried out.
+// TestARecordedOrderIsWorthNothing: who has seen an order on its way, and sends it again later, has it answered and not
+// carried out.
 func TestARecordedOrderIsWorthNothing(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -132,7 +136,8 @@ func (f *fleet) impostor(e wire.Enrolment, keys *pki.Keeper) *nats.Conn {
 		f.T.Fatal(err)
 	}
 	srv, err := server.NewServer(&server.Options{
-		Host: at.Hostname(), Port: port, NoSigs: true, NoLog: true, AlwaysEnableNonce: true, TLSConfig: keys.ServerTLS(), TLS: true, TLSHandshakeFirst: true, TLSTimeout: 5,
+		Host: at.Hostname(), Port: port, NoSigs: true, NoLog: true, AlwaysEnableNonce: true,
+		TLSConfig: keys.ServerTLS(), TLS: true, TLSHandshakeFirst: true, TLSTimeout: 5,
 	})
 	if err != nil {
 		f.T.Fatal(err)
@@ -153,7 +158,8 @@ func (f *fleet) impostor(e wire.Enrolment, keys *pki.Keeper) *nats.Conn {
 	return conn
 }
 
-// TestAnImpostorsFabric: without the server's authority nobody is believed; with it, stolen, agents can be reached, and obey nobody.
+// TestAnImpostorsFabric: without the server's authority nobody is believed; with it, stolen, agents can be reached, and
+// obey nobody.
 func TestAnImpostorsFabric(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -164,7 +170,10 @@ func TestAnImpostorsFabric(t *testing.T) {
 	f.Server.End(syscall.SIGKILL)
 
 	log := slog.New(slog.DiscardHandler)
-	own, err := pki.Open(pki.Config{Dir: filepath.Join(f.Dir, "impostor"), Names: []string{"127.0.0.1"}, Now: time.Now, Log: log})
+	own, err := pki.Open(pki.Config{
+		Dir: filepath.Join(f.Dir, "impostor"), Names: []string{"127.0.0.1"}, Now: time.Now,
+		Log: log,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,11 +182,15 @@ func TestAnImpostorsFabric(t *testing.T) {
 		harness.Eventually(t, "the agent to refuse it", func() bool {
 			return strings.Contains(f.Logs["one"].String(), "cannot trust the server's certificate")
 		})
-		if _, err := conn.Request(wire.OrderSubject(0, public), nil, time.Second); !errors.Is(err, nats.ErrNoResponders) {
+		if _, err := conn.Request(wire.OrderSubject(0, public), nil, time.Second); !errors.Is(err,
+			nats.ErrNoResponders) {
 			t.Errorf("the agent listens: %v", err)
 		}
 	})
-	stolen, err := pki.Open(pki.Config{Dir: filepath.Join(f.ServerDir(), "server", "pki"), Names: []string{"127.0.0.1"}, Now: time.Now, Log: log})
+	stolen, err := pki.Open(pki.Config{
+		Dir: filepath.Join(f.ServerDir(), "server", "pki"), Names: []string{"127.0.0.1"},
+		Now: time.Now, Log: log,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +217,13 @@ func TestAnImpostorsFabric(t *testing.T) {
 	reports := make(chan struct{}, 1000)
 	ack, err := json.Marshal(wire.ReportAck{
 		Version: wire.Version, Trust: sealed(wire.Manifest{Trust: &evil}),
-		Desired: sealed(wire.Manifest{Desired: &wire.Desired{Revision: 99, Processes: []wire.Desires{{Process: process.ID{Namespace: p.Namespace, Name: p.Name}, Revision: 99, Gone: true}}}}),
+		Desired: sealed(wire.Manifest{Desired: &wire.Desired{
+			Revision: 99,
+			Processes: []wire.Desires{{
+				Process: process.ID{Namespace: p.Namespace, Name: p.Name}, Revision: 99,
+				Gone: true,
+			}},
+		}}),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -232,13 +251,20 @@ func TestAnImpostorsFabric(t *testing.T) {
 		t.Fatal("the agent does not come")
 	}
 	for name, data := range map[string][]byte{
-		"signed by himself": sealed(wire.Manifest{Orders: []wire.Order{{Item: "1", Process: process.ID{Namespace: p.Namespace, Name: p.Name}, Op: process.Unregister}}}),
-		"not signed":        []byte(`{"manifest":"e30=","key":"` + before.ManifestKeys[0] + `"}`),
+		"signed by himself": sealed(wire.Manifest{Orders: []wire.Order{{
+			Item:    "1",
+			Process: process.ID{Namespace: p.Namespace, Name: p.Name}, Op: process.Unregister,
+		}}}),
+		"not signed": []byte(`{"manifest":"e30=","key":"` + before.ManifestKeys[0] + `"}`),
 	} {
 		if reply, err := conn.Request(wire.OrderSubject(0, public), data, silence); err == nil {
 			t.Errorf("what is %s was answered with %s", name, reply.Data)
 		}
 	}
+	pid := harness.ReadPID(t, filepath.Join(dir, "oddd.pid"))
+	harness.Signal(t, pid, syscall.SIGKILL)
+	harness.Eventually(t, "the agent to go on with what it has", func() bool { return harness.Starts(t, dir) == 2 })
+	// Only an answer to a report that tells something must be signed: the restart is such news, a heartbeat is not.
 	harness.Eventually(t, "the refusal to be logged", func() bool {
 		return strings.Contains(f.Logs["one"].String(), "answer refused: signed by a key that is not pinned")
 	})
@@ -246,20 +272,20 @@ func TestAnImpostorsFabric(t *testing.T) {
 	if after.Generation != before.Generation || len(after.ManifestKeys) != len(before.ManifestKeys) {
 		t.Errorf("the agent goes by %+v", after)
 	}
-	pid := harness.ReadPID(t, filepath.Join(dir, "oddd.pid"))
-	harness.Signal(t, pid, syscall.SIGKILL)
-	harness.Eventually(t, "the agent to go on with what it has", func() bool { return harness.Starts(t, dir) == 2 })
 }
 
-// TestAForgedReportIsWorthNothing: who may speak on an agent's subject, as whoever runs a proxy or a broker may, cannot have the server
-// believe that the agent had a process, and give that back to it.
+// TestAForgedReportIsWorthNothing: who may speak on an agent's subject, as whoever runs a proxy or a broker may, cannot
+// have the server believe that the agent had a process, and give that back to it.
 func TestAForgedReportIsWorthNothing(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	one := f.JoinAndStart("one", "127.0.0.2", 0)
 	p, dir := f.daemon("p")
 	var evil process.Spec
-	evil.Identity = process.Identity{ProcName: "sleep", SetupPath: dir, PIDPath: filepath.Join(dir, "evil.pid"), User: f.user()}
+	evil.Identity = process.Identity{
+		ProcName: "sleep", SetupPath: dir, PIDPath: filepath.Join(dir, "evil.pid"),
+		User: f.user(),
+	}
 	evil.Commands.Start = "touch evil"
 	evil.Policy.Kind = process.Resident
 	forged, err := json.Marshal(wire.Report{Version: wire.Version, Observed: []wire.Observation{{
@@ -298,7 +324,8 @@ func TestAForgedReportIsWorthNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, data := range map[string][]byte{
-		"not signed": forged, "signed by another": signed, "under a signature of another report": append(recorded[:2+56+64:2+56+64], forged...),
+		"not signed": forged, "signed by another": signed,
+		"under a signature of another report": append(recorded[:2+56+64:2+56+64], forged...),
 	} {
 		if reply, err := conn.Request(wire.ReportSubject(0, public), data, silence); err == nil {
 			t.Errorf("what is %s was answered with %s", name, reply.Data)
@@ -317,7 +344,8 @@ func TestAForgedReportIsWorthNothing(t *testing.T) {
 	}
 }
 
-// TestAnAgentHasItsOwnSubjectsOnly: not those of its area's other agents, of proxies, of other areas, nor of the servers among themselves.
+// TestAnAgentHasItsOwnSubjectsOnly: not those of its area's other agents, of proxies, of other areas, nor of the
+// servers among themselves.
 func TestAnAgentHasItsOwnSubjectsOnly(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -333,7 +361,8 @@ func TestAnAgentHasItsOwnSubjectsOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn, err := fabric.Dial(t.Context(), fabric.DialConfig{
-		URLs: e.URLs, Identity: fabric.Identity{JWT: e.JWT, Key: key, Area: "0"}, TLS: trust, Name: "thief", Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		URLs: e.URLs, Identity: fabric.Identity{JWT: e.JWT, Key: key, Area: "0"}, TLS: trust, Name: "thief",
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -341,12 +370,17 @@ func TestAnAgentHasItsOwnSubjectsOnly(t *testing.T) {
 	t.Cleanup(conn.Close)
 	harness.Eventually(t, "the thief to be connected", conn.Connected)
 	subjects := []string{
-		wire.OrderSubject(0, other), wire.OrderSubject(3, own), wire.OrderSubject(3, other), wire.ReportSubject(3, own), wire.ReportSubject(3, other),
-		wire.ReportSubject(0, other), wire.ProxyJoinSubject(0, own), wire.ProxyRefreshSubject(0, own), wire.ProxyNewsSubject(0, own),
-		"drover.v1.server.news", "drover.v1.server.known", "$SYS.REQ.CLAIMS.UPDATE", "_INBOX.server.x", "drover.v1.3.server.x.reports",
+		wire.OrderSubject(0, other), wire.OrderSubject(3, own), wire.OrderSubject(3, other), wire.ReportSubject(3, own),
+		wire.ReportSubject(3, other),
+		wire.ReportSubject(0, other), wire.ProxyJoinSubject(0, own), wire.ProxyRefreshSubject(0, own),
+		wire.ProxyNewsSubject(0, own),
+		"drover.v1.server.news", "drover.v1.server.known", "$SYS.REQ.CLAIMS.UPDATE", "_INBOX.server.x",
+		"drover.v1.3.server.x.reports",
 	}
 	for _, subject := range subjects {
-		if stop, err := conn.Serve(subject, "", 1, func(context.Context, string, []byte) []byte { return nil }); !errors.Is(err, fabric.ErrForbidden) {
+		if stop, err := conn.Serve(subject, "", 1, func(context.Context, string, []byte) []byte {
+			return nil
+		}); !errors.Is(err, fabric.ErrForbidden) {
 			t.Errorf("it listens on %s: %v", subject, err)
 			if err == nil {
 				stop()
@@ -360,6 +394,7 @@ func TestAnAgentHasItsOwnSubjectsOnly(t *testing.T) {
 	}
 	harness.Eventually(t, "the attempts to be on record", func() bool {
 		log := f.CLI("audit", "--action", "fabric", "-o", "json")
-		return strings.Contains(log, "Subscription Violation") && strings.Contains(log, "Publish Violation") && strings.Contains(log, own)
+		return strings.Contains(log, "Subscription Violation") && strings.Contains(log, "Publish Violation") &&
+			strings.Contains(log, own)
 	})
 }
