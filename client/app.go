@@ -87,8 +87,8 @@ func (c *Client) ChangeApp(ctx context.Context, code string, change AppChange) (
 	return a, err
 }
 
-// NewSecret gives an app a new secret, which is in the answer. The one before counts on for keep, in whole seconds and at most 90
-// days; with 0 all older ones end now.
+// NewSecret gives an app a new secret, which is in the answer. The one before counts on for keep, in whole seconds and
+// at most 90 days; with 0 all older ones end now.
 func (c *Client) NewSecret(ctx context.Context, code string, keep time.Duration) (App, error) {
 	var a App
 	body := struct {

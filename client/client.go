@@ -34,14 +34,14 @@ type Config struct {
 	// User is in whose name the app calls, Token the proof of it; an app that may name users needs no token.
 	User  string
 	Token string
-	// Notice, if not nil, is told what the server says about its answers beside them, such as that they are old. It may be told the same
-	// with each answer.
+	// Notice, if not nil, is told what the server says about its answers beside them, such as that they are old. It may
+	// be told the same with each answer.
 	Notice func(text string)
 }
 
-// Client calls one server. Its methods may be called from any goroutine; each blocks until the server has answered, ctx ends, or the
-// server has been silent for longer than an answer takes: 30 s for each call, 60 s for one that begins an operation.
-// They return an *Error where the server refuses, and an *UnreachableError where there was no answer.
+// Client calls one server. Its methods may be called from any goroutine; each blocks until the server has answered, ctx
+// ends, or the server has been silent for longer than an answer takes: 30 s for each call, 60 s for one that begins an
+// operation. They return an *Error where the server refuses, and an *UnreachableError where there was no answer.
 type Client struct {
 	base   string
 	name   string
@@ -73,13 +73,16 @@ func New(cfg Config) (*Client, error) {
 	c := &Client{notice: cfg.Notice, http: &http.Client{Transport: transport, CheckRedirect: refuseRedirect}}
 	if cfg.Socket != "" {
 		transport.Proxy = nil
-		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return dialSocket(ctx, cfg.Socket) }
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialSocket(ctx, cfg.Socket)
+		}
 		c.base, c.name = "http://localhost", cfg.Socket
 		return c, nil
 	}
 	u, err := url.Parse(cfg.URL)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return nil, fmt.Errorf("server address %q is not a URL: expected http://HOST:PORT or https://HOST:PORT", cfg.URL)
+		return nil, fmt.Errorf("server address %q is not a URL: expected http://HOST:PORT or https://HOST:PORT",
+			cfg.URL)
 	}
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return nil, errors.New("server address holds more than scheme, host and path: credentials are given apart")
@@ -180,7 +183,9 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 }
 
 // within is do with a time of its own for the answer.
-func (c *Client) within(ctx context.Context, limit time.Duration, method, path string, query url.Values, in, out any) error {
+func (c *Client) within(ctx context.Context, limit time.Duration, method, path string, query url.Values, in,
+	out any,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	req, err := c.request(ctx, method, path, query, in)
@@ -266,8 +271,8 @@ type page[T any] struct {
 	NextCursor string `json:"next_cursor"`
 }
 
-// pages walks through a list until its end, limit items in all (0: no limit), or the first error, which is the last thing that it
-// yields.
+// pages walks through a list until its end, limit items in all (0: no limit), or the first error, which is the last
+// thing that it yields.
 func pages[T any](ctx context.Context, c *Client, path string, query url.Values, limit int) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		left := limit

@@ -34,13 +34,18 @@ func TestListsAreWalked(t *testing.T) {
 	var asked []string
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		asked = append(asked, r.URL.RequestURI())
-		if got := r.Header.Get("X-Bkapi-Authorization"); got != `{"bk_app_code":"app","bk_app_secret":"secret","bk_username":"anna"}` {
+		if got := r.Header.Get(
+			"X-Bkapi-Authorization"); got != `{"bk_app_code":"app","bk_app_secret":"secret","bk_username":"anna"}` {
 			t.Errorf("credentials %s", got)
 		}
 		next := map[string]string{"": "two", "two": "three"}[r.URL.Query().Get("cursor")]
-		reply(w, map[string]any{"items": []any{map[string]any{"name": "a" + r.URL.Query().Get("cursor")}}, "next_cursor": next})
+		reply(w, map[string]any{
+			"items":       []any{map[string]any{"name": "a" + r.URL.Query().Get("cursor")}},
+			"next_cursor": next,
+		})
 	})
-	all, err := client.Collect(c.Processes(t.Context(), client.ProcessFilter{Namespace: "n/s", Hosts: []string{"x", "y"}}))
+	all, err := client.Collect(c.Processes(t.Context(),
+		client.ProcessFilter{Namespace: "n/s", Hosts: []string{"x", "y"}}))
 	if err != nil || len(all) != 3 || all[2].Name != "athree" {
 		t.Errorf("%+v, %v", all, err)
 	}
@@ -73,7 +78,10 @@ func TestPartsOfPathsAreEscaped(t *testing.T) {
 func TestRefusal(t *testing.T) {
 	c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusUnprocessableEntity)
-		reply(w, client.Error{Title: "T", Detail: "it is wrong", Fields: []client.FieldError{{Field: "op", Detail: "is empty"}}, RequestID: "r"})
+		reply(w, client.Error{
+			Title: "T", Detail: "it is wrong",
+			Fields: []client.FieldError{{Field: "op", Detail: "is empty"}}, RequestID: "r",
+		})
 	})
 	_, err := c.Submit(t.Context(), client.Request{})
 	refusal, ok := errors.AsType[*client.Error](err)
@@ -87,7 +95,11 @@ func TestFaultsAreToldOnce(t *testing.T) {
 	c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusUnprocessableEntity)
 		reply(w, client.Error{
-			Title: "T", Detail: "spec.a: is empty; spec.b: is 1", Fields: []client.FieldError{{"spec.a", "is empty"}, {"spec.b", "is 1"}, {"spec.c", "is 2"}},
+			Title: "T", Detail: "spec.a: is empty; spec.b: is 1", Fields: []client.FieldError{
+				{"spec.a", "is empty"},
+				{"spec.b", "is 1"},
+				{"spec.c", "is 2"},
+			},
 		})
 	})
 	_, err := c.Submit(t.Context(), client.Request{})
@@ -105,10 +117,21 @@ func TestWhatIsNoDrover(t *testing.T) {
 		answer http.HandlerFunc
 		want   string
 	}{
-		"another server": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusNotFound) }, "is it a drover server?"},
-		"a web page":     {func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "<html>") }, "cannot read the reply"},
-		"a redirect":     {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, http.StatusFound) }, "redirect"},
-		"a cut reply":    {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "cannot reach the server"},
+		"another server": {
+			func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusNotFound) },
+			"is it a drover server?",
+		},
+		"a web page": {
+			func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "<html>") },
+			"cannot read the reply",
+		},
+		"a redirect": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL, http.StatusFound)
+		}, "redirect"},
+		"a cut reply": {
+			func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+			"cannot reach the server",
+		},
 		"an endless list": {func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = fmt.Fprint(w, `{"items":[`+strings.Repeat(" ", 65<<20))
 		}, "is over"},
@@ -123,7 +146,10 @@ func TestWhatIsNoDrover(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	s := httptest.NewServer(nil)
 	s.Close()
-	for name, cfg := range map[string]client.Config{"address": {URL: s.URL}, "socket": {Socket: t.TempDir() + "/" + strings.Repeat("x", 60) + "/drover.sock"}} {
+	for name, cfg := range map[string]client.Config{
+		"address": {URL: s.URL},
+		"socket":  {Socket: t.TempDir() + "/" + strings.Repeat("x", 60) + "/drover.sock"},
+	} {
 		c, err := client.New(cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -159,7 +185,8 @@ func Example() {
 		panic(err)
 	}
 	restart := func(ctx context.Context) error {
-		o, err := c.Submit(ctx, client.Request{Op: "restart", Targets: []client.Target{{Namespace: "web", Name: "nginx"}}})
+		o, err := c.Submit(ctx,
+			client.Request{Op: "restart", Targets: []client.Target{{Namespace: "web", Name: "nginx"}}})
 		for err == nil && !o.Done() {
 			o, err = c.Operation(ctx, o.ID, 30*time.Second)
 		}

@@ -93,7 +93,8 @@ type ProcessID struct {
 	Name      string `json:"name"`
 }
 
-// EventFilter chooses events. An empty field matches all. Namespaces and names are patterns: * is any text, ? any one character.
+// EventFilter chooses events. An empty field matches all. Namespaces and names are patterns: * is any text, ? any one
+// character.
 type EventFilter struct {
 	Namespaces []string
 	Name       string
@@ -127,9 +128,10 @@ func (c *Client) Events(ctx context.Context, f EventFilter) iter.Seq2[Event, err
 	return pages[Event](ctx, c, "/events", query, f.Limit)
 }
 
-// FollowEvents yields what has happened last, the oldest first, and then each event once as it arrives, until ctx ends or the loop is
-// left. An error of the first call ends it. A server that is lost later is yielded as an *UnreachableError; who goes on with the loop
-// has the client come back to the server, and misses nothing. Any other error ends it too.
+// FollowEvents yields what has happened last, the oldest first, and then each event once as it arrives, until ctx ends
+// or the loop is left. An error of the first call ends it. A server that is lost later is yielded as an
+// *UnreachableError; who goes on with the loop has the client come back to the server, and misses nothing. Any other
+// error ends it too.
 func (c *Client) FollowEvents(ctx context.Context, f EventFilter) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		past, last, err := c.recentEvents(ctx, f)

@@ -111,7 +111,10 @@ func TestFollowingEnds(t *testing.T) {
 			w.WriteHeader(http.StatusForbidden)
 			reply(w, client.Error{Title: "T", Detail: "not allowed"})
 		}, "not allowed"},
-		"something else": {func(w http.ResponseWriter, _ *http.Request) { reply(w, map[string]any{}) }, "is it a drover server?"},
+		"something else": {
+			func(w http.ResponseWriter, _ *http.Request) { reply(w, map[string]any{}) },
+			"is it a drover server?",
+		},
 		"a bad place": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			_, _ = fmt.Fprint(w, "id: x\n\n")
@@ -165,7 +168,8 @@ func TestEventFilter(t *testing.T) {
 	})
 	day := time.Date(2026, 11, 20, 10, 30, 0, 5000000, time.FixedZone("", 3600))
 	f := client.EventFilter{
-		Namespaces: []string{"a", "b*"}, Name: "n", Hosts: []string{"h"}, Kinds: []string{"exited", "started"}, Since: day, Until: day.Add(time.Hour), Limit: 7,
+		Namespaces: []string{"a", "b*"}, Name: "n", Hosts: []string{"h"}, Kinds: []string{"exited", "started"},
+		Since: day, Until: day.Add(time.Hour), Limit: 7,
 	}
 	if _, err := client.Collect(c.Events(t.Context(), f)); err != nil {
 		t.Fatal(err)

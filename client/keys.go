@@ -11,7 +11,8 @@ type Key struct {
 	// Kind is manifest, ca or agent-signer; ID the public key, or the fingerprint of an authority.
 	Kind string `json:"kind"`
 	ID   string `json:"id"`
-	// Stage is next (agents are told of it, and it is not used yet), present, or former (kept for agents that know no later one).
+	// Stage is next (agents are told of it, and it is not used yet), present, or former (kept for agents that know no
+	// later one).
 	Stage string    `json:"stage"`
 	Since time.Time `json:"since"`
 	// Until is when a former key is dropped, Ends when the certificate of an authority ends.
@@ -34,8 +35,9 @@ func (c *Client) Keys(ctx context.Context) (Keys, error) {
 	return k, err
 }
 
-// RotateKeys goes one step further with the keys of a kind: it makes the next key known to agents, or takes it into use. The key that is
-// replaced is kept for so long, 0 for the default. Force does not wait for hosts that are online and have not heard of the next key.
+// RotateKeys goes one step further with the keys of a kind: it makes the next key known to agents, or takes it into
+// use. The key that is replaced is kept for so long, 0 for the default. Force does not wait for hosts that are online
+// and have not heard of the next key.
 func (c *Client) RotateKeys(ctx context.Context, kind string, keep time.Duration, force bool) (Keys, error) {
 	var k Keys
 	body := struct {

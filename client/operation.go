@@ -16,8 +16,8 @@ type Request struct {
 	Targets []Target `json:"targets"`
 	// Spec is how the processes are to be run; nil is what each host has stored. Register and update need one.
 	Spec *Spec `json:"spec,omitempty"`
-	// HostTimeout is how many seconds each host has to take it: one that has not by then is agent-unavailable, and does not begin it later. 0
-	// leaves that to the server.
+	// HostTimeout is how many seconds each host has to take it: one that has not by then is agent-unavailable, and does
+	// not begin it later. 0 leaves that to the server.
 	HostTimeout int `json:"host_timeout_seconds,omitempty"`
 }
 
@@ -64,9 +64,9 @@ type Result struct {
 	// Host is as the caller named it.
 	Host string `json:"host"`
 	Op   string `json:"op"`
-	// Outcome is "pending", "ok", or why it failed: agent-unavailable, already-running, not-running, illegal-op, check-failed,
-	// already-registered or failed. Message says more. A start of what runs and a stop or kill of what is registered and does not run are ok;
-	// their messages say "was already running" and "was already stopped".
+	// Outcome is "pending", "ok", or why it failed: agent-unavailable, already-running, not-running, illegal-op,
+	// check-failed, already-registered or failed. Message says more. A start of what runs and a stop or kill of what is
+	// registered and does not run are ok; their messages say "was already running" and "was already stopped".
 	Outcome string `json:"outcome"`
 	Message string `json:"message,omitempty"`
 	// Hosted is the hosting flag after the operation.
@@ -83,7 +83,8 @@ func (c *Client) Submit(ctx context.Context, r Request) (Operation, error) {
 	return o, err
 }
 
-// Operation returns an operation. With a wait it blocks until the operation is done or that time (at most 60 s) has passed.
+// Operation returns an operation. With a wait it blocks until the operation is done or that time (at most 60 s) has
+// passed.
 func (c *Client) Operation(ctx context.Context, id string, wait time.Duration) (Operation, error) {
 	query := url.Values{}
 	if wait > 0 {

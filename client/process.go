@@ -13,8 +13,8 @@ type Process struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Host      Host   `json:"host"`
-	// State is a word such as running, flapping or given-up: see docs/cli.md. Stale says that the host is away, so that it is what was
-	// last known.
+	// State is a word such as running, flapping or given-up: see docs/cli.md. Stale says that the host is away, so that
+	// it is what was last known.
 	State   string `json:"state"`
 	Stale   bool   `json:"stale"`
 	Message string `json:"message,omitempty"`
@@ -39,7 +39,8 @@ type ProcessDetail struct {
 	Cause *Cause `json:"cause,omitempty"`
 	// Further are the other causes, the worst first.
 	Further []Cause `json:"further,omitempty"`
-	// Flapping says that it was relaunched too often lately, Restarts counts the relaunches since an operation started it or the host was booted.
+	// Flapping says that it was relaunched too often lately, Restarts counts the relaunches since an operation started
+	// it or the host was booted.
 	Flapping bool  `json:"flapping,omitempty"`
 	Restarts int   `json:"restarts,omitempty"`
 	LastExit *Exit `json:"last_exit,omitempty"`
@@ -54,7 +55,8 @@ type ProcessDetail struct {
 	Runs    []Run      `json:"runs,omitempty"`
 }
 
-// Answer is what a health or version command said last. Bad says that it has failed so often running that the process is unhealthy.
+// Answer is what a health or version command said last. Bad says that it has failed so often running that the process
+// is unhealthy.
 type Answer struct {
 	OK       bool       `json:"ok"`
 	Text     string     `json:"text,omitempty"`
@@ -143,8 +145,8 @@ type Spec struct {
 
 // Identity says where a process lives and how to know it again.
 type Identity struct {
-	// ProcName is the base name of the executable, SetupPath the absolute working directory, PIDPath the absolute path of the pid
-	// file, User the account that it runs as.
+	// ProcName is the base name of the executable, SetupPath the absolute working directory, PIDPath the absolute path
+	// of the pid file, User the account that it runs as.
 	ProcName   string `json:"proc_name"`
 	SetupPath  string `json:"setup_path"`
 	PIDPath    string `json:"pid_path"`
@@ -238,7 +240,8 @@ type Agent struct {
 	// Labels and Business are those of the token that it has joined with; both may be empty.
 	Labels   map[string]string `json:"labels,omitempty"`
 	Business int64             `json:"business,omitempty"`
-	// Policy is what the owner of the host lets be done there; empty where there is no policy. Notes say what is not right with the host.
+	// Policy is what the owner of the host lets be done there; empty where there is no policy. Notes say what is not
+	// right with the host.
 	Policy string   `json:"policy,omitempty"`
 	Notes  []string `json:"notes,omitempty"`
 }

@@ -2,7 +2,8 @@ package client
 
 // Schedule is how a periodic process is run; when is in Policy.Crontab or Policy.CycleTime.
 type Schedule struct {
-	// Overlap is "skip" (the default), "wait" or "replace": what happens with a run that is due while the one before it lasts.
+	// Overlap is "skip" (the default), "wait" or "replace": what happens with a run that is due while the one before it
+	// lasts.
 	Overlap string `json:"overlap,omitempty"`
 	// Missed is "skip" (the default) or "run-once": what happens with runs that were due while the host was away.
 	Missed string `json:"missed,omitempty"`
@@ -12,8 +13,8 @@ type Schedule struct {
 	TimeZone string `json:"time_zone,omitempty"`
 }
 
-// HardLimits are enforced by the kernel; 0 is none. Memory is in bytes, CPU in percent of one processor, Tasks counts processes
-// and threads.
+// HardLimits are enforced by the kernel; 0 is none. Memory is in bytes, CPU in percent of one processor, Tasks counts
+// processes and threads.
 type HardLimits struct {
 	Memory int64 `json:"memory,omitempty"`
 	CPU    int   `json:"cpu,omitempty"`
@@ -22,11 +23,12 @@ type HardLimits struct {
 
 // Readiness is how a start is known to have succeeded, within the start check time; exactly one of its fields is set.
 type Readiness struct {
-	// TCP is an address, "host:port", that accepts a connection; HTTP a URL that answers a GET with a status from 200 to 399.
+	// TCP is an address, "host:port", that accepts a connection; HTTP a URL that answers a GET with a status from 200
+	// to 399.
 	TCP  string `json:"tcp,omitempty"`
 	HTTP string `json:"http,omitempty"`
-	// Exec is a command line that ends with status 0; Log a regular expression (RE2) for a line of what the start command writes,
-	// or of the log file.
+	// Exec is a command line that ends with status 0; Log a regular expression (RE2) for a line of what the start
+	// command writes, or of the log file.
 	Exec string `json:"exec,omitempty"`
 	Log  string `json:"log,omitempty"`
 }

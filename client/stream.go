@@ -32,9 +32,9 @@ var errSilent = fmt.Errorf("it was silent for %s", silence)
 // errLeft ends a stream whose reader has left the loop.
 var errLeft = errors.New("the loop was left")
 
-// EventsAfter yields each event that arrives after the one with the given cursor, in the order of arrival. A server that is
-// not reached is an error as in FollowEvents, already at the first call. A program that keeps the cursor of the last event it has dealt
-// with misses nothing between two of its lives.
+// EventsAfter yields each event that arrives after the one with the given cursor, in the order of arrival. A server
+// that is not reached is an error as in FollowEvents, already at the first call. A program that keeps the cursor of the
+// last event it has dealt with misses nothing between two of its lives.
 func (c *Client) EventsAfter(ctx context.Context, f EventFilter, cursor int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		query := f.query()
@@ -52,7 +52,8 @@ func (c *Client) EventsAfter(ctx context.Context, f EventFilter, cursor int64) i
 					return fmt.Errorf("cannot read an event of %s: %w", c.name, err)
 				}
 				if e.Cursor != id { // what is in an event has got out of it
-					return fmt.Errorf("cannot read the events of %s: the one with cursor %d came as %d", c.name, e.Cursor, id)
+					return fmt.Errorf("cannot read the events of %s: the one with cursor %d came as %d", c.name,
+						e.Cursor, id)
 				}
 				cursor = id
 				if !yield(e, nil) {
@@ -84,7 +85,8 @@ func (c *Client) EventsAfter(ctx context.Context, f EventFilter, cursor int64) i
 	}
 }
 
-// isLost reports whether an error may go away by itself: there was no answer, or one that a gateway gives for a server that is away.
+// isLost reports whether an error may go away by itself: there was no answer, or one that a gateway gives for a server
+// that is away.
 func isLost(err error) bool {
 	refusal, refused := errors.AsType[*Error](err)
 	_, unreachable := errors.AsType[*UnreachableError](err)
@@ -100,9 +102,11 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// stream reads server-sent events until the server ends them, which is no error, or take returns one. Data is nil where the server only
-// says how far it is.
-func (c *Client) stream(ctx context.Context, path string, query url.Values, take func(id int64, data []byte) error) error {
+// stream reads server-sent events until the server ends them, which is no error, or take returns one. Data is nil where
+// the server only says how far it is.
+func (c *Client) stream(ctx context.Context, path string, query url.Values,
+	take func(id int64, data []byte) error,
+) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	hangUp := func() { cancel(errSilent) }
@@ -118,7 +122,8 @@ func (c *Client) stream(ctx context.Context, path string, query url.Values, take
 		return c.lost(ctx, err)
 	}
 	defer resp.Body.Close() //nolint:errcheck // nobody wants the rest
-	if kind := resp.Header.Get("Content-Type"); resp.StatusCode >= http.StatusBadRequest || !strings.HasPrefix(kind, "text/event-stream") {
+	if kind := resp.Header.Get("Content-Type"); resp.StatusCode >= http.StatusBadRequest ||
+		!strings.HasPrefix(kind, "text/event-stream") {
 		data, _ := io.ReadAll(io.LimitReader(resp.Body, maxReply))
 		return c.refusal(resp, data)
 	}

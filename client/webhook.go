@@ -73,8 +73,8 @@ func (c *Client) ChangeWebhook(ctx context.Context, name string, change WebhookC
 	return w, err
 }
 
-// RotateWebhook gives a webhook a new secret, which is in the answer and signs from now on: the given one, or for an empty one one that
-// the server makes.
+// RotateWebhook gives a webhook a new secret, which is in the answer and signs from now on: the given one, or for an
+// empty one one that the server makes.
 func (c *Client) RotateWebhook(ctx context.Context, name, secret string) (Webhook, error) {
 	var w Webhook
 	body := struct {

@@ -12,8 +12,8 @@ type Why struct {
 	Findings []Finding `json:"findings"`
 	// Causes counts the first causes of all that were found, the worst and most frequent first.
 	Causes []CauseCount `json:"causes"`
-	// Wrong counts the processes that are not as they should be, for one of the causes that were asked for; Total all that were
-	// looked at.
+	// Wrong counts the processes that are not as they should be, for one of the causes that were asked for; Total all
+	// that were looked at.
 	Wrong int `json:"wrong"`
 	Total int `json:"total"`
 }
@@ -48,8 +48,8 @@ type CauseCount struct {
 	Page     string `json:"page"`
 }
 
-// WhyFilter chooses processes. An empty field matches all. Namespaces, names and hosts are patterns: * is any text, ? any one
-// character. A single process is also looked for on the hosts that are named and do not know it.
+// WhyFilter chooses processes. An empty field matches all. Namespaces, names and hosts are patterns: * is any text, ?
+// any one character. A single process is also looked for on the hosts that are named and do not know it.
 type WhyFilter struct {
 	Namespace string
 	Name      string

@@ -1,5 +1,5 @@
-// Tickd is a small daemon to try a process manager on. It writes a line to its log every few seconds, keeps its pid in a
-// file, and does what a daemon should:
+// Tickd is a small daemon to try a process manager on. It writes a line to its log every few seconds, keeps its pid in
+// a file, and does what a daemon should:
 //
 //	tickd start  [-dir DIR]    goes to the background; returns once the pid file is written
 //	tickd stop   [-dir DIR]    ends it and waits until it is gone

@@ -9,8 +9,8 @@ import (
 	"drover/internal/wire"
 )
 
-// acceptance is whether the server has taken in an introduction over the present link. Only then the agent takes orders: before that it
-// may be the copy of another host, or not know the key that signs them.
+// acceptance is whether the server has taken in an introduction over the present link. Only then the agent takes
+// orders: before that it may be the copy of another host, or not know the key that signs them.
 type acceptance struct {
 	// place is which host and data directory this is.
 	place string

@@ -113,8 +113,9 @@ type parts struct {
 	reporter  *report.Reporter
 }
 
-// New opens the agent's directory, which must hold an enrolment, and takes over what its last life has left. Unless it is given a
-// Host it makes this process the reaper of orphans and sets its umask (launch.Prepare). Nothing is started before Run.
+// New opens the agent's directory, which must hold an enrolment, and takes over what its last life has left. Unless it
+// is given a Host it makes this process the reaper of orphans and sets its umask (launch.Prepare). Nothing is started
+// before Run.
 func New(cfg Config) (*Agent, error) {
 	cfg.Log = slog.New(newSparing(cfg.Log.Handler()))
 	if cfg.Settings == (config.Agent{}) {
@@ -137,10 +138,13 @@ func New(cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{cfg: cfg, key: public, trust: trust, policy: policy.New(cmp.Or(cfg.Policy, policy.DefaultFile), cfg.Log), metrics: metrics.New(cfg.Build)}
+	a := &Agent{cfg: cfg, key: public, trust: trust, policy: policy.New(cmp.Or(cfg.Policy, policy.DefaultFile),
+		cfg.Log), metrics: metrics.New(cfg.Build)}
 	a.confirmation = newConfirmation(cfg.Log)
 	a.dial = fabric.DialConfig{
-		Identity: fabric.Identity{Key: key, Area: strconv.Itoa(trust.current().Cloud)}, Token: func() string { return trust.current().JWT },
+		Identity: fabric.Identity{Key: key, Area: strconv.Itoa(trust.current().Cloud)}, Token: func() string {
+			return trust.current().JWT
+		},
 		TLS: trust.tls(), Name: "agent " + public, Log: cfg.Log,
 	}
 	a.conn, a.answers = newLink(a.dial.Identity, trust), newAnswers()
@@ -185,7 +189,10 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 		}
 	}
 	sink := &sink{metrics: a.metrics, answers: a.answers}
-	if a.events, err = eventlog.Open(eventlog.Config{Dir: filepath.Join(a.cfg.Dir, "events"), Age: a.cfg.Settings.EventAge, OnAppend: sink.wake, Log: a.cfg.Log}); err != nil {
+	if a.events, err = eventlog.Open(eventlog.Config{
+		Dir: filepath.Join(a.cfg.Dir, "events"),
+		Age: a.cfg.Settings.EventAge, OnAppend: sink.wake, Log: a.cfg.Log,
+	}); err != nil {
 		return err
 	}
 	asked := &asked{}
@@ -193,13 +200,19 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 	a.wanted = &wanted{since: host.SinceBoot, ask: func() { a.reporter.Ask() }}
 	operator := &operation.Operator{
 		Policy:    a.policy,
-		Processes: a.host, Commands: measuredHost{a.host, a.metrics}, Trees: a.host, Claims: a.host, Journal: a.disk, Asker: a.prober, Clock: host.SinceBoot, NewRun: newRun,
+		Processes: a.host, Commands: measuredHost{a.host, a.metrics}, Trees: a.host, Claims: a.host, Journal: a.disk,
+		Asker: a.prober, Clock: host.SinceBoot, NewRun: newRun,
 		LimitNotes: a.host.LimitNotes, Log: a.cfg.Log,
 	}
 	a.super = supervisor.New(supervisor.Config{
-		Store: a.disk, Histories: a.store, Revisions: a.store, Confirmed: a.confirmation.over, Sink: sink, Operator: operator, MayBegin: a.wanted.MayBegin, HealthyAfter: healthyAfter, Relist: relistEvery, BootStarts: bootStarts,
-		Bounds: lifecycle.Bounds{Flaps: a.cfg.Settings.Flaps, FlapWindow: a.cfg.Settings.FlapWindow, BreachWindow: breachWindow},
-		Burst:  a.cfg.Settings.RelaunchBurst, Rate: float64(a.cfg.Settings.RelaunchRate), Log: a.cfg.Log,
+		Store: a.disk, Histories: a.store, Revisions: a.store, Confirmed: a.confirmation.over, Sink: sink,
+		Operator: operator, MayBegin: a.wanted.MayBegin, HealthyAfter: healthyAfter, Relist: relistEvery,
+		BootStarts: bootStarts,
+		Bounds: lifecycle.Bounds{
+			Flaps: a.cfg.Settings.Flaps, FlapWindow: a.cfg.Settings.FlapWindow,
+			BreachWindow: breachWindow,
+		},
+		Burst: a.cfg.Settings.RelaunchBurst, Rate: float64(a.cfg.Settings.RelaunchRate), Log: a.cfg.Log,
 	})
 	asked.Supervisor = a.super
 	a.answers.queue = a.super
@@ -207,15 +220,18 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 		a.answers.queue = f.Queue(a.super)
 	}
 	a.limits = limit.NewKeeper(limit.Config{
-		Subjects: a.super, Sink: a.super, Groups: a.store, Trees: a.host, Clock: host.SinceBoot, Interval: a.cfg.Settings.LimitInterval, Log: a.cfg.Log,
+		Subjects: a.super, Sink: a.super, Groups: a.store, Trees: a.host, Clock: host.SinceBoot,
+		Interval: a.cfg.Settings.LimitInterval, Log: a.cfg.Log,
 	})
 	a.timetable = timetable.New(timetable.Config{Sink: a.super, Now: a.wall, Host: a.key})
 	a.super.Join(supervisor.Parts{Timetables: a.timetable, Probes: a.prober, Usages: a.limits, OOM: a.host.OOM})
 	a.wanted.queue, sink.wanted = a.super, a.wanted
 	a.reporter = report.New(report.Config{
 		Answered: a.wanted.answered,
-		Link:     measuredLink{server, a.metrics}, Processes: a.super, Journal: a.disk, Events: a.events, Groups: a.store, Disk: a.store, Introduced: a.introduced, Complete: a.complete, Trusted: a.renewed, Strange: a.estranged,
-		Wall: a.wall, Heartbeat: heartbeat, Log: a.cfg.Log,
+		Link:     measuredLink{server, a.metrics}, Processes: a.super, Journal: a.disk, Events: a.events,
+		Groups: a.store, Disk: a.store, Introduced: a.introduced, Complete: a.complete, Trusted: a.renewed,
+		Strange: a.estranged,
+		Wall:    a.wall, Heartbeat: heartbeat, Log: a.cfg.Log,
 		Hello: wire.Hello{
 			Build: a.cfg.Build, BootID: boot, Name: hostname(),
 			Started: a.wall().Unix(), Root: os.Geteuid() == 0, Host: machine(fs),
@@ -234,7 +250,8 @@ func (a *Agent) assemble(fs procfs.FS, boot string, server report.Link) error {
 		return err
 	}
 	a.adopt(records, open, boot, operator.Begun)
-	a.cfg.Log.Info("agent resumed its processes", "processes", len(records), "open_operations", len(open), "control_groups", a.host.Groups())
+	a.cfg.Log.Info("agent resumed its processes", "processes", len(records), "open_operations", len(open),
+		"control_groups", a.host.Groups())
 	return nil
 }
 
@@ -246,8 +263,8 @@ func (a *Agent) adopt(records []specstore.Record, open []specstore.Entry, boot s
 	a.wanted.hold(unsure)
 }
 
-// divide tells what an earlier agent has left that goes on, and what goes on only if the server still wants it. Of commands that an earlier boot
-// has left nothing is begun.
+// divide tells what an earlier agent has left that goes on, and what goes on only if the server still wants it. Of
+// commands that an earlier boot has left nothing is begun.
 func divide(open []specstore.Entry, boot string, begun func(item string) bool) (underway, unsure []specstore.Entry) {
 	for _, e := range open {
 		if e.Op == process.Query || e.Op.RunsCommands() && e.Boot != boot || begun(e.Item) {
@@ -277,7 +294,8 @@ func (a *Agent) repeat(records []specstore.Record, unacked []specstore.Entry) er
 	return nil
 }
 
-// sink is the reporter behind the supervisor, and the log of events; they know each other, so some of them are set later.
+// sink is the reporter behind the supervisor, and the log of events; they know each other, so some of them are set
+// later.
 type sink struct {
 	*report.Reporter
 	events  *eventlog.Log
@@ -342,10 +360,12 @@ func (a *Agent) Ready() error {
 func (a *Agent) Notes() []string {
 	var notes []string
 	if uid := os.Geteuid(); uid != 0 {
-		notes = append(notes, fmt.Sprintf("the agent runs as uid %d, not as root: it can run processes only as that user", uid))
+		notes = append(notes,
+			fmt.Sprintf("the agent runs as uid %d, not as root: it can run processes only as that user", uid))
 	}
 	if mode := a.host.Groups(); mode == cgroup.ModeNone {
-		notes = append(notes, "no control group can be written: what a command leaves behind is searched for in /proc, and a fork storm may escape")
+		notes = append(notes,
+			"no control group can be written: what a command leaves behind is searched for in /proc, and a fork storm may escape")
 	}
 	if summary := a.policy.Summary(); summary != "" {
 		notes = append(notes, "the policy of this host narrows what may be done: "+summary)
@@ -353,8 +373,9 @@ func (a *Agent) Notes() []string {
 	return notes
 }
 
-// Run supervises and takes operations until ctx ends. Losing the server changes nothing but what the server knows. Where something of the
-// host hangs it returns stopTime after ctx has ended, and leaves that to the end of this process.
+// Run supervises and takes operations until ctx ends. Losing the server changes nothing but what the server knows.
+// Where something of the host hangs it returns stopTime after ctx has ended, and leaves that to the end of this
+// process.
 func (a *Agent) Run(ctx context.Context) error { return stopWithin(ctx, stopTime, a.run) }
 
 func (a *Agent) run(ctx context.Context) error {
@@ -392,7 +413,10 @@ func (a *Agent) keepHouse(ctx context.Context) error {
 			a.wanted.expire(a.disk.BootID())
 			a.host.Sweep(a.super.Runs) //nolint:contextcheck // what it has begun to end is ended
 		case <-prune.C:
-			if err := a.store.Prune(specstore.Age{SinceBoot: host.SinceBoot(), Wall: a.wall(), Keep: keepCommands}); err != nil {
+			if err := a.store.Prune(specstore.Age{
+				SinceBoot: host.SinceBoot(), Wall: a.wall(),
+				Keep: keepCommands,
+			}); err != nil {
 				a.cfg.Log.Warn("cannot prune journal", "error", err)
 			}
 		case <-ctx.Done():

@@ -11,8 +11,8 @@ import (
 	"drover/internal/wire"
 )
 
-// answerWithin is how long a receipt waits for the answers to the questions that came with its orders. Most take less than a millisecond;
-// those that take longer are told in a report.
+// answerWithin is how long a receipt waits for the answers to the questions that came with its orders. Most take less
+// than a millisecond; those that take longer are told in a report.
 const answerWithin = 100 * time.Millisecond
 
 // maxAnswers is how many bytes of answers there are in a receipt; what is beyond that is told in reports.
@@ -40,7 +40,8 @@ type answer struct {
 
 func newAnswers() *answers { return &answers{open: map[string]*answer{}} }
 
-// adopt takes over the questions that an earlier agent has left. They are answered in reports, and one that comes again is not asked twice.
+// adopt takes over the questions that an earlier agent has left. They are answered in reports, and one that comes again
+// is not asked twice.
 func (a *answers) adopt(left []specstore.Entry) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -51,8 +52,8 @@ func (a *answers) adopt(left []specstore.Entry) {
 	}
 }
 
-// expect returns the answers that are waited for from now on, and the questions that are still to be asked: one that came before, and is
-// not answered, is not asked twice.
+// expect returns the answers that are waited for from now on, and the questions that are still to be asked: one that
+// came before, and is not answered, is not asked twice.
 func (a *answers) expect(questions []specstore.Entry) (expected []*answer, ask []specstore.Entry) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -94,8 +95,8 @@ func (a *answers) give(item string, outcome process.Outcome) bool {
 	return !e.late
 }
 
-// settle ends the wait for an answer: if it is not there now it goes into a report, and began is called if the question has begun, before
-// anybody can hear that it is over.
+// settle ends the wait for an answer: if it is not there now it goes into a report, and began is called if the question
+// has begun, before anybody can hear that it is over.
 func (a *answers) settle(e *answer, began func(limit time.Duration)) (outcome process.Outcome, answered bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -135,9 +136,11 @@ func await(ctx context.Context, expected []*answer) (open []int) {
 	return open
 }
 
-// answer has questions answered. It returns the outcomes of those that are so at once, and the items of those that are noted on disk, to
-// be answered in a report. What is neither has to be sent again.
-func (a *Agent) answer(ctx context.Context, questions []specstore.Entry) (soon map[string]process.Outcome, noted []string) {
+// answer has questions answered. It returns the outcomes of those that are so at once, and the items of those that are
+// noted on disk, to be answered in a report. What is neither has to be sent again.
+func (a *Agent) answer(ctx context.Context,
+	questions []specstore.Entry,
+) (soon map[string]process.Outcome, noted []string) {
 	if len(questions) == 0 {
 		return nil, nil
 	}
@@ -148,8 +151,8 @@ func (a *Agent) answer(ctx context.Context, questions []specstore.Entry) (soon m
 	a.metrics.Accepted(len(ask))
 	a.answers.queue.Submit(ask)
 	open := await(ctx, expected)
-	// Whoever hears the answer is to see the state that belongs to it, and how that came about: as long as the server does not have these the
-	// answer comes behind them, in a report.
+	// Whoever hears the answer is to see the state that belongs to it, and how that came about: as long as the server
+	// does not have these the answer comes behind them, in a report.
 	behind := a.reporter.Behind()
 	if behind {
 		open = open[:0]
@@ -188,8 +191,8 @@ func (a *Agent) answer(ctx context.Context, questions []specstore.Entry) (soon m
 	return soon, noted
 }
 
-// note has the open questions noted on disk, for this agent's successor. It comes before their answers go into reports: a report that was
-// acknowledged first would leave the note behind.
+// note has the open questions noted on disk, for this agent's successor. It comes before their answers go into reports:
+// a report that was acknowledged first would leave the note behind.
 func (a *Agent) note(questions []specstore.Entry, open []int) (noted map[string]bool, err error) {
 	if len(open) == 0 {
 		return nil, nil

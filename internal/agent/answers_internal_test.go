@@ -23,8 +23,8 @@ import (
 	"drover/internal/wire"
 )
 
-// desk is an agent that is asked: its disk and its reporter are real, the test is the supervisor and the server. It lives in a synctest
-// bubble.
+// desk is an agent that is asked: its disk and its reporter are real, the test is the supervisor and the server. It
+// lives in a synctest bubble.
 type desk struct {
 	*Agent
 	super *sink
@@ -70,9 +70,13 @@ func desks(t *testing.T, test func(t *testing.T, d *desk)) {
 			t: t, disk: &notebook{Disk: store, before: none, after: none}, limit: 7 * time.Second,
 			takes: map[string]time.Duration{}, answer: map[string]process.Outcome{},
 		}
-		reporter := report.New(report.Config{Link: d, Processes: nobodyKnown{}, Journal: d.disk, Heartbeat: time.Hour, Log: log})
+		reporter := report.New(report.Config{
+			Link: d, Processes: nobodyKnown{}, Journal: d.disk, Heartbeat: time.Hour,
+			Log: log,
+		})
 		d.Agent = &Agent{
-			cfg: Config{Log: log}, store: store, disk: d.disk, metrics: metrics.New("test"), traffic: traffic{answers: newAnswers()}, parts: parts{reporter: reporter},
+			cfg: Config{Log: log}, store: store, disk: d.disk, metrics: metrics.New("test"),
+			traffic: traffic{answers: newAnswers()}, parts: parts{reporter: reporter},
 		}
 		d.answers.queue = d
 		d.super = &sink{Reporter: reporter, metrics: d.metrics, answers: d.answers, wanted: &wanted{}}
@@ -145,7 +149,10 @@ func (d *desk) ask(ctx context.Context, items ...string) (answered, noted []stri
 	d.t.Helper()
 	questions := make([]specstore.Entry, 0, len(items))
 	for _, item := range items {
-		questions = append(questions, specstore.Entry{Item: item, Process: process.ID{Namespace: "ns", Name: item}, Op: process.Query})
+		questions = append(questions, specstore.Entry{
+			Item: item, Process: process.ID{Namespace: "ns", Name: item},
+			Op: process.Query,
+		})
 	}
 	soon, noted := d.Agent.answer(ctx, questions)
 	for item, o := range soon {
@@ -162,7 +169,8 @@ func (d *desk) pass(after time.Duration) {
 	synctest.Wait()
 }
 
-// heard returns what reports have told since it was last called: items, behind those that have begun how long they may take.
+// heard returns what reports have told since it was last called: items, behind those that have begun how long they may
+// take.
 func (d *desk) heard() []string {
 	synctest.Wait()
 	d.mu.Lock()
@@ -230,7 +238,8 @@ func TestQuickQuestions(t *testing.T) {
 	})
 }
 
-// TestAnswersComeBehindTheState: as long as a state or an event is on its way to the server, an answer that knows of it is not ahead of it.
+// TestAnswersComeBehindTheState: as long as a state or an event is on its way to the server, an answer that knows of it
+// is not ahead of it.
 func TestAnswersComeBehindTheState(t *testing.T) {
 	desks(t, func(t *testing.T, d *desk) {
 		for name, happens := range map[string]func(){
@@ -253,8 +262,8 @@ func TestAnswersComeBehindTheState(t *testing.T) {
 	})
 }
 
-// TestSlowQuestions hold the receipt up for a while only. The server hears that they have begun, whether or not they run commands, before
-// it hears that they are over; then nothing is left on disk.
+// TestSlowQuestions hold the receipt up for a while only. The server hears that they have begun, whether or not they
+// run commands, before it hears that they are over; then nothing is left on disk.
 func TestSlowQuestions(t *testing.T) {
 	for name, limit := range map[string]time.Duration{"with commands": 7 * time.Second, "without": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -297,7 +306,8 @@ type forgetful struct{}
 
 func (forgetful) Submit([]specstore.Entry) {}
 
-// TestQuestionIsNotOverBeforeItHasBegun: nobody can hear the answer while the reporter is told that it will take longer.
+// TestQuestionIsNotOverBeforeItHasBegun: nobody can hear the answer while the reporter is told that it will take
+// longer.
 func TestQuestionIsNotOverBeforeItHasBegun(t *testing.T) {
 	a := newAnswers()
 	expected, _ := a.expect([]specstore.Entry{{Item: "a"}})
@@ -354,7 +364,8 @@ func TestQuestionThatComesTwice(t *testing.T) {
 	}
 }
 
-// TestAnswerWhileTheQuestionIsNoted is in the receipt, and however soon the server has acknowledged it, no note is left for a successor.
+// TestAnswerWhileTheQuestionIsNoted is in the receipt, and however soon the server has acknowledged it, no note is left
+// for a successor.
 func TestAnswerWhileTheQuestionIsNoted(t *testing.T) {
 	for name, when := range map[string]func(d *desk, then func()){
 		"before the note is there": func(d *desk, then func()) { d.disk.before = then },
@@ -415,7 +426,8 @@ func TestQuestionsWhenTheAgentStops(t *testing.T) {
 	})
 }
 
-// TestQuestionsThatCannotBeNoted are neither answered nor accepted: they come again, and the answer goes into a report meanwhile.
+// TestQuestionsThatCannotBeNoted are neither answered nor accepted: they come again, and the answer goes into a report
+// meanwhile.
 func TestQuestionsThatCannotBeNoted(t *testing.T) {
 	desks(t, func(t *testing.T, d *desk) {
 		store := d.disk.Disk
@@ -443,11 +455,15 @@ func (fullDisk) Accept([]specstore.Entry) (fresh, known []specstore.Entry, err e
 	return nil, nil, syscall.ENOSPC
 }
 
-// TestQuestionsOfAnEarlierAgent are answered in reports. The server reminds a successor of those that it has accepted: they are asked once,
-// too.
+// TestQuestionsOfAnEarlierAgent are answered in reports. The server reminds a successor of those that it has accepted:
+// they are asked once, too.
 func TestQuestionsOfAnEarlierAgent(t *testing.T) {
 	desks(t, func(t *testing.T, d *desk) {
-		left := []specstore.Entry{{Item: "again", Op: process.Query}, {Item: "once", Op: process.Query}, {Item: "command", Op: process.Start}}
+		left := []specstore.Entry{
+			{Item: "again", Op: process.Query},
+			{Item: "once", Op: process.Query},
+			{Item: "command", Op: process.Start},
+		}
 		if _, _, err := d.disk.Accept(left); err != nil {
 			t.Fatal(err)
 		}

@@ -12,13 +12,13 @@ import (
 	"drover/internal/wire"
 )
 
-// How long an agent that has just started holds back what its disk tells it to begin: until there is a link, and then until the
-// server has said what it knows.
+// How long an agent that has just started holds back what its disk tells it to begin: until there is a link, and then
+// until the server has said what it knows.
 const (
 	waitForLink = 5 * time.Second
 	waitForWord = 3 * time.Second
-	// waitForHolder is how long it does after the server has said that another host has used the same key a moment ago. The server
-	// takes less time to find out whether that one is still there.
+	// waitForHolder is how long it does after the server has said that another host has used the same key a moment ago.
+	// The server takes less time to find out whether that one is still there.
 	waitForHolder = 30 * time.Second
 )
 
@@ -35,7 +35,10 @@ type confirmation struct {
 }
 
 func newConfirmation(log *slog.Logger) *confirmation {
-	return &confirmation{over: make(chan struct{}), linked: make(chan struct{}, 1), given: make(chan struct{}), strange: make(chan wire.Stranger, 1), log: log}
+	return &confirmation{
+		over: make(chan struct{}), linked: make(chan struct{}, 1), given: make(chan struct{}),
+		strange: make(chan wire.Stranger, 1), log: log,
+	}
 }
 
 // link notes that there is a link. It does not block.
@@ -103,7 +106,8 @@ func (a *Agent) introduced(sealed []byte) (again bool) {
 	return again
 }
 
-// reconcile brings the disk up to what the server knows. It obeys as intake does: only what is signed, fresh and meant for it.
+// reconcile brings the disk up to what the server knows. It obeys as intake does: only what is signed, fresh and meant
+// for it.
 func (a *Agent) reconcile(sealed []byte) (again bool, err error) {
 	m, err := a.trust.open(sealed)
 	if err == nil {
@@ -117,7 +121,10 @@ func (a *Agent) reconcile(sealed []byte) (again bool, err error) {
 	}
 	all := make([]specstore.Desired, 0, len(m.Desired.Processes))
 	for _, p := range m.Desired.Processes {
-		rec := specstore.Record{ID: p.Process, Hosted: p.Hosted, Want: p.Want, RegisteredAt: p.RegisteredAt, Revision: p.Revision}
+		rec := specstore.Record{
+			ID: p.Process, Hosted: p.Hosted, Want: p.Want, RegisteredAt: p.RegisteredAt,
+			Revision: p.Revision,
+		}
 		switch {
 		case p.Spec != nil:
 			rec.Spec = *p.Spec

@@ -70,8 +70,8 @@ func TestConfirmationEnds(t *testing.T) {
 	}
 }
 
-// TestI8_AnswersAreVerified: what the server is said to know is obeyed only if it is signed, fresh, for this agent, and whole. What is
-// refused holds up nothing.
+// TestI8_AnswersAreVerified: what the server is said to know is obeyed only if it is signed, fresh, for this agent, and
+// whole. What is refused holds up nothing.
 func TestI8_AnswersAreVerified(t *testing.T) {
 	key, stranger := mustKey(t), mustKey(t)
 	public, err := key.PublicKey()
@@ -82,7 +82,10 @@ func TestI8_AnswersAreVerified(t *testing.T) {
 	newAgent := func() *Agent {
 		log := slog.New(slog.DiscardHandler)
 		a := &Agent{
-			cfg: Config{Log: log}, key: "me", traffic: traffic{confirmation: newConfirmation(log), acceptance: newAcceptance("here")},
+			cfg: Config{Log: log}, key: "me", traffic: traffic{
+				confirmation: newConfirmation(log),
+				acceptance:   newAcceptance("here"),
+			},
 			trust: &trust{key: "me", now: enrolment{Enrolment: wire.Enrolment{ManifestKeys: []string{public}}}},
 		}
 		a.wall = func() time.Time { return now }
@@ -95,9 +98,13 @@ func TestI8_AnswersAreVerified(t *testing.T) {
 		by   nkeys.KeyPair
 		want string
 	}{
-		"by a stranger":        {wire.Manifest{Agent: "me", Issued: now, Desired: desired}, stranger, "not pinned"},
-		"for another agent":    {wire.Manifest{Agent: "you", Issued: now, Desired: desired}, key, "another agent"},
-		"of long ago":          {wire.Manifest{Agent: "me", Issued: now.Add(-48 * time.Hour), Desired: desired}, key, "before the newest"},
+		"by a stranger":     {wire.Manifest{Agent: "me", Issued: now, Desired: desired}, stranger, "not pinned"},
+		"for another agent": {wire.Manifest{Agent: "you", Issued: now, Desired: desired}, key, "another agent"},
+		"of long ago": {
+			wire.Manifest{Agent: "me", Issued: now.Add(-48 * time.Hour), Desired: desired},
+			key,
+			"before the newest",
+		},
 		"of something else":    {wire.Manifest{Agent: "me", Issued: now}, key, "does not mention this disk"},
 		"without a spec in it": {wire.Manifest{Agent: "me", Issued: now, Desired: desired}, key, "no spec of ns/a"},
 	} {

@@ -50,8 +50,8 @@ func TestMain(m *testing.M) {
 	os.Exit(pidns.Run(m))
 }
 
-// dying is a store that kills its own process, as kill -9 would, at the n-th write: before it for odd n, after it for even
-// ones. So every moment between two writes is tried.
+// dying is a store that kills its own process, as kill -9 would, at the n-th write: before it for odd n, after it for
+// even ones. So every moment between two writes is tried.
 type dying struct {
 	*specstore.Store
 	at    int64
@@ -134,7 +134,8 @@ func runChild(dir string, crashAt int64) error {
 		return err
 	}
 	machine, err := host.New(host.Config{
-		FS: fs, Watcher: watcher, Name: "drover-crash-" + filepath.Base(dir), Outputs: filepath.Join(dir, "output"), Proofs: filepath.Join(dir, "proof"), ClockOffset: host.ClockOffset(), Log: log,
+		FS: fs, Watcher: watcher, Name: "drover-crash-" + filepath.Base(dir), Outputs: filepath.Join(dir, "output"),
+		Proofs: filepath.Join(dir, "proof"), ClockOffset: host.ClockOffset(), Log: log,
 	})
 	if err != nil {
 		return err
@@ -146,14 +147,17 @@ func runChild(dir string, crashAt int64) error {
 	}
 	prober := probe.New(probe.Config{Host: machine, Clock: host.SinceBoot, NewRun: newRun, Log: log})
 	super := supervisor.New(supervisor.Config{
-		Store: journal, Histories: store, Revisions: store, Sink: over, HealthyAfter: time.Minute, Relist: time.Minute, BootStarts: 8, Burst: 100, Rate: 100, Log: log,
+		Store: journal, Histories: store, Revisions: store, Sink: over, HealthyAfter: time.Minute, Relist: time.Minute,
+		BootStarts: 8, Burst: 100, Rate: 100, Log: log,
 		Operator: &operation.Operator{
-			Processes: machine, Commands: machine, Trees: machine, Journal: journal, Asker: prober, Clock: host.SinceBoot, Log: log, NewRun: newRun,
+			Processes: machine, Commands: machine, Trees: machine, Journal: journal, Asker: prober,
+			Clock: host.SinceBoot, Log: log, NewRun: newRun,
 		},
 	})
 	super.Join(supervisor.Parts{
 		Timetables: timetable.New(timetable.Config{Sink: super, Now: time.Now}), Probes: prober,
-		Usages: limit.NewKeeper(limit.Config{Subjects: super, Sink: super, Clock: host.SinceBoot, Log: log}), OOM: machine.OOM,
+		Usages: limit.NewKeeper(limit.Config{Subjects: super, Sink: super, Clock: host.SinceBoot, Log: log}),
+		OOM:    machine.OOM,
 	})
 	return accept(journal, super, watcher, over, dir)
 }
@@ -212,7 +216,10 @@ func hostBeforehand(dir string, store *specstore.Store) error {
 	if err != nil || order.Op != relaunchOnly {
 		return err
 	}
-	return store.PutRecord(specstore.Record{ID: order.Process, Spec: *order.Spec, Hosted: true, Want: process.WantRunning})
+	return store.PutRecord(specstore.Record{
+		ID: order.Process, Spec: *order.Spec, Hosted: true,
+		Want: process.WantRunning,
+	})
 }
 
 // untilUp waits until the process is seen running and everything about that has been written.
@@ -238,7 +245,8 @@ func readOrder(dir string) (specstore.Entry, error) {
 		return specstore.Entry{}, err
 	}
 	return specstore.Entry{
-		Item: "item-1", Process: process.ID{Namespace: "crash", Name: "test"}, Op: process.Op(op), Spec: crashSpec(dir), BeginBy: host.SinceBoot() + time.Hour,
+		Item: "item-1", Process: process.ID{Namespace: "crash", Name: "test"}, Op: process.Op(op), Spec: crashSpec(dir),
+		BeginBy: host.SinceBoot() + time.Hour,
 	}, nil
 }
 
@@ -249,17 +257,23 @@ func crashSpec(dir string) *process.Spec {
 		"until [ -s d.pid ] && [ \"$(cat /proc/$(cat d.pid)/comm)\" = sleep ]; do :; done"
 	stop := `kill $(cat d.pid); while kill -0 $(cat d.pid) 2>/dev/null; do :; done; rm d.pid`
 	return &process.Spec{
-		Identity: process.Identity{ProcName: "sleep", SetupPath: dir, PIDPath: filepath.Join(dir, "d.pid"), User: "root"},
+		Identity: process.Identity{
+			ProcName: "sleep", SetupPath: dir, PIDPath: filepath.Join(dir, "d.pid"),
+			User: "root",
+		},
 		Commands: process.Commands{
 			Start: note("start", start), Stop: note("stop", stop), Reload: note("reload", "true"),
 			Kill: note("kill", strings.Replace(stop, "kill ", "kill -9 ", 1)),
 		},
-		Policy: process.Policy{Kind: process.Resident, StartCheckEnd: 1, StopCheck: 2, StartRetries: 3, StartInterval: 1, OpTimeout: 20},
+		Policy: process.Policy{
+			Kind: process.Resident, StartCheckEnd: 1, StopCheck: 2, StartRetries: 3,
+			StartInterval: 1, OpTimeout: 20,
+		},
 	}
 }
 
-// TestKillAtEveryWrite kills the agent before and after every write to its journal, for every operation that runs a command,
-// and lets a second agent go on: no command runs twice, and what ran once is reported.
+// TestKillAtEveryWrite kills the agent before and after every write to its journal, for every operation that runs a
+// command, and lets a second agent go on: no command runs twice, and what ran once is reported.
 func TestKillAtEveryWrite(t *testing.T) {
 	for _, c := range []struct {
 		op       process.Op
@@ -287,8 +301,8 @@ func TestKillAtEveryWrite(t *testing.T) {
 	}
 }
 
-// TestKillAtEveryWriteOfARelaunch does the same while the agent launches a hosted process again: in the end one instance
-// runs, and the start command has run once.
+// TestKillAtEveryWriteOfARelaunch does the same while the agent launches a hosted process again: in the end one
+// instance runs, and the start command has run once.
 func TestKillAtEveryWriteOfARelaunch(t *testing.T) {
 	for at := 1; ; at++ {
 		dir := t.TempDir()
@@ -320,7 +334,8 @@ func crashOnce(t *testing.T, op process.Op, running bool, commands []string, at 
 		t.Fatal(err)
 	}
 	if running {
-		out, err := exec.Command("/bin/sh", "-c", "cd "+dir+"; "+strings.TrimPrefix(crashSpec(dir).Commands.Start, "echo start >>commands.log; ")).CombinedOutput()
+		out, err := exec.Command("/bin/sh", "-c", "cd "+dir+"; "+strings.TrimPrefix(crashSpec(dir).Commands.Start,
+			"echo start >>commands.log; ")).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -363,7 +378,8 @@ func child(t *testing.T, dir string, at int) bool {
 		return false
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == syscall.SIGKILL {
+		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() &&
+			status.Signal() == syscall.SIGKILL {
 			return true
 		}
 	}

@@ -25,8 +25,8 @@ type Queue interface {
 	Submit(entries []specstore.Entry)
 }
 
-// Faults stand in front of the disk, of the questions and of the way to the server, to die at a chosen moment, and are the wall clock, to
-// be wrong. All are set.
+// Faults stand in front of the disk, of the questions and of the way to the server, to die at a chosen moment, and are
+// the wall clock, to be wrong. All are set.
 type Faults struct {
 	Disk  func(Disk) Disk
 	Queue func(Queue) Queue

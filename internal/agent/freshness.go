@@ -11,9 +11,9 @@ import (
 const (
 	// longestLife is how long an order may wait here at most, whatever its manifest says.
 	longestLife = time.Hour
-	// replayWindow is how much older than the newest manifest another one may be. What was carried out is remembered for longer
-	// (keepCommands), so that an order of that age is either known or new. It is more than a day because that is how far clocks
-	// are stepped by mistake.
+	// replayWindow is how much older than the newest manifest another one may be. What was carried out is remembered
+	// for longer (keepCommands), so that an order of that age is either known or new. It is more than a day because
+	// that is how far clocks are stepped by mistake.
 	replayWindow = 25 * time.Hour
 	// clockTrust is how far a manifest may be off this host's clock to be believed for its sake alone.
 	clockTrust = time.Hour
@@ -21,14 +21,14 @@ const (
 	noteEvery = 10 * time.Minute
 )
 
-// lifeOf returns how long the orders of a manifest that has just come may wait before they begin. The two times in it are of
-// one clock, the server's, which need not agree with any other: only the time between them counts.
+// lifeOf returns how long the orders of a manifest that has just come may wait before they begin. The two times in it
+// are of one clock, the server's, which need not agree with any other: only the time between them counts.
 func lifeOf(m *wire.Manifest) time.Duration {
 	return min(m.Expires.Sub(m.Issued), longestLife)
 }
 
-// freshness refuses manifests so old that what became of their orders may have been forgotten: whoever can send old bytes
-// again must not have them carried out again. It is safe for concurrent use.
+// freshness refuses manifests so old that what became of their orders may have been forgotten: whoever can send old
+// bytes again must not have them carried out again. It is safe for concurrent use.
 type freshness struct {
 	// note keeps the newest issue time on disk.
 	note func(issued time.Time) error
@@ -38,13 +38,14 @@ type freshness struct {
 	noted  time.Time
 }
 
-// admit fails for a manifest that was issued too long ago, by the server's clock and by this host's alike: one of them may be
-// wrong. It does not wait for anything but, now and then, the disk.
+// admit fails for a manifest that was issued too long ago, by the server's clock and by this host's alike: one of them
+// may be wrong. It does not wait for anything but, now and then, the disk.
 func (f *freshness) admit(issued, now time.Time) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if old := f.newest.Sub(issued); old > replayWindow && now.Sub(issued).Abs() > clockTrust {
-		return fmt.Errorf("it was issued at %s, %s before the newest manifest: it is a copy, or the server's clock was set back; correct this host's clock, and the agent accepts it",
+		return fmt.Errorf(
+			"it was issued at %s, %s before the newest manifest: it is a copy, or the server's clock was set back; correct this host's clock, and the agent accepts it",
 			issued.UTC().Format(time.RFC3339), old.Round(time.Minute))
 	}
 	if !issued.After(f.newest) {

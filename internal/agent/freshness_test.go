@@ -9,7 +9,8 @@ import (
 	"drover/internal/wire"
 )
 
-// TestLifeIsTheServersOwn: however far the clocks of server and agent are apart, an order has the life that the server gave.
+// TestLifeIsTheServersOwn: however far the clocks of server and agent are apart, an order has the life that the server
+// gave.
 func TestLifeIsTheServersOwn(t *testing.T) {
 	issued := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct{ given, want time.Duration }{
@@ -23,8 +24,8 @@ func TestLifeIsTheServersOwn(t *testing.T) {
 	}
 }
 
-// TestI8_NoOldManifestTwice: what may have been forgotten is not taken again; clocks that are wrong by an hour, or stepped by a
-// day, stop nothing.
+// TestI8_NoOldManifestTwice: what may have been forgotten is not taken again; clocks that are wrong by an hour, or
+// stepped by a day, stop nothing.
 func TestI8_NoOldManifestTwice(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	const day = 24 * time.Hour
@@ -58,7 +59,8 @@ func TestI8_NoOldManifestTwice(t *testing.T) {
 	}
 }
 
-// TestNewestIsNoted: not at every manifest, but never more than noteEvery behind; a manifest whose time cannot be noted is refused.
+// TestNewestIsNoted: not at every manifest, but never more than noteEvery behind; a manifest whose time cannot be noted
+// is refused.
 func TestNewestIsNoted(t *testing.T) {
 	var noted []time.Time
 	full := errors.New("no space left on device")

@@ -12,9 +12,10 @@ import (
 	"drover/internal/wire"
 )
 
-// take verifies a manifest, journals its orders and queues those that are new. The receipt is made after that, so that an
-// accepted order survives everything but the loss of the disk. An order that came before is answered with what is known
-// of it, whatever stands against new ones, and never run again. A question changes nothing: as a rule it is answered in the receipt, and nothing is kept of it.
+// take verifies a manifest, journals its orders and queues those that are new. The receipt is made after that, so that
+// an accepted order survives everything but the loss of the disk. An order that came before is answered with what is
+// known of it, whatever stands against new ones, and never run again. A question changes nothing: as a rule it is
+// answered in the receipt, and nothing is kept of it.
 func (a *Agent) take(ctx context.Context, data []byte) []byte {
 	if !a.acceptance.wait(ctx, waitForAcceptance) {
 		return nil // no receipt: it is sent again
@@ -35,8 +36,9 @@ func (a *Agent) take(ctx context.Context, data []byte) []byte {
 	return reply
 }
 
-// receive is take without the encoding. It is not certain where the disk failed in a way that leaves open what is on it: an order that
-// is refused and is in the journal all the same would be carried out by the next agent here, and by whoever was told that it failed.
+// receive is take without the encoding. It is not certain where the disk failed in a way that leaves open what is on
+// it: an order that is refused and is in the journal all the same would be carried out by the next agent here, and by
+// whoever was told that it failed.
 func (a *Agent) receive(ctx context.Context, data []byte) (receipt wire.Receipt, certain bool) {
 	now := a.wall()
 	m, err := a.trust.open(data)
@@ -74,13 +76,14 @@ func (a *Agent) receive(ctx context.Context, data []byte) (receipt wire.Receipt,
 	return receipt, true
 }
 
-// entriesOf returns what a manifest that has come now orders: what changes something, and what only asks. An order without an item could
-// not be told from others.
+// entriesOf returns what a manifest that has come now orders: what changes something, and what only asks. An order
+// without an item could not be told from others.
 func entriesOf(m *wire.Manifest, now time.Time) (commands, questions []specstore.Entry, refused map[string]string) {
 	life, boot := lifeOf(m), host.SinceBoot()
 	for _, o := range m.Orders {
 		e := specstore.Entry{
-			Item: o.Item, Process: o.Process, Op: o.Op, Spec: o.Spec, Groups: o.Groups, Actor: o.Actor, BeginBy: boot + life, Expires: now.Add(life),
+			Item: o.Item, Process: o.Process, Op: o.Op, Spec: o.Spec, Groups: o.Groups, Actor: o.Actor, BeginBy: boot +
+				life, Expires: now.Add(life),
 		}
 		switch {
 		case o.Item == "":

@@ -35,8 +35,8 @@ func fresh(now time.Time) *freshness {
 	return &freshness{note: func(time.Time) error { return nil }, newest: now, noted: now}
 }
 
-// TestOrdersThatCannotBeJournalled: a full disk is a clear refusal; one that may have the orders all the same is answered with nothing, so
-// that they are sent again.
+// TestOrdersThatCannotBeJournalled: a full disk is a clear refusal; one that may have the orders all the same is
+// answered with nothing, so that they are sent again.
 func TestOrdersThatCannotBeJournalled(t *testing.T) {
 	key := mustKey(t)
 	public, err := key.PublicKey()
@@ -70,9 +70,12 @@ func TestOrdersThatCannotBeJournalled(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
 		a := &Agent{
 			cfg: Config{Log: log}, key: "me",
-			trust:   &trust{key: "me", now: enrolment{Enrolment: wire.Enrolment{ManifestKeys: []string{public}}}},
-			wall:    func() time.Time { return now },
-			traffic: traffic{acceptance: newAcceptance("here"), dial: fabric.DialConfig{Identity: fabric.Identity{Key: own}}},
+			trust: &trust{key: "me", now: enrolment{Enrolment: wire.Enrolment{ManifestKeys: []string{public}}}},
+			wall:  func() time.Time { return now },
+			traffic: traffic{
+				acceptance: newAcceptance("here"),
+				dial:       fabric.DialConfig{Identity: fabric.Identity{Key: own}},
+			},
 			metrics: metrics.New("test"),
 		}
 		a.intake = newIntake(badDisk{err: c.err}, fresh(now))

@@ -11,8 +11,8 @@ import (
 	"drover/internal/wire"
 )
 
-// link is the reporter's way to the server. It exists before there is a connection. What the server is to keep it signs, and whose answers
-// to that count it finds out.
+// link is the reporter's way to the server. It exists before there is a connection. What the server is to keep it
+// signs, and whose answers to that count it finds out.
 type link struct {
 	self    fabric.Identity
 	trust   *trust
@@ -27,8 +27,8 @@ type link struct {
 }
 
 const (
-	// unheardFor is how long reports go without an answer over a link that is up before another address is tried: three heartbeats. A
-	// proxy that has lost its own way to the servers looks like that.
+	// unheardFor is how long reports go without an answer over a link that is up before another address is tried: three
+	// heartbeats. A proxy that has lost its own way to the servers looks like that.
 	unheardFor = 3 * heartbeat
 	// unheardMost is how long at most, once that has led nowhere several times.
 	unheardMost = 8 * unheardFor
@@ -92,8 +92,8 @@ func (l *link) takesOrders() bool {
 	return l.serving && l.up
 }
 
-// Report implements report.Link. It waits for the first attempt at a connection. When reports have not been answered by the server for some
-// time, the next address is tried.
+// Report implements report.Link. It waits for the first attempt at a connection. When reports have not been answered by
+// the server for some time, the next address is tried.
 func (l *link) Report(ctx context.Context, data []byte) ([]byte, error) {
 	select {
 	case <-l.dialled:
@@ -117,12 +117,14 @@ func (l *link) Report(ctx context.Context, data []byte) ([]byte, error) {
 // longestUnsigned is the longest answer to a heartbeat that is read, in bytes: it may bring what to trust.
 const longestUnsigned = 256 << 10
 
-// ask sends a report and returns the server's answer. That to a heartbeat is nobody's in particular: nothing hangs on it.
+// ask sends a report and returns the server's answer. That to a heartbeat is nobody's in particular: nothing hangs on
+// it.
 func (l *link) ask(ctx context.Context, conn *fabric.Conn, subject string, data []byte) ([]byte, error) {
 	if !wire.Tells(data) {
 		reply, err := conn.Request(ctx, subject, data)
 		if len(reply) > longestUnsigned {
-			return nil, fmt.Errorf("unsigned answer of %d bytes refused: expected at most %d", len(reply), longestUnsigned)
+			return nil, fmt.Errorf("unsigned answer of %d bytes refused: expected at most %d", len(reply),
+				longestUnsigned)
 		}
 		return reply, err
 	}

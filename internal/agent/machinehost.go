@@ -16,7 +16,8 @@ import (
 	"drover/internal/process"
 )
 
-// Host is the machine below an agent: its processes, and the commands that are run on it. It is safe for concurrent use.
+// Host is the machine below an agent: its processes, and the commands that are run on it. It is safe for concurrent
+// use.
 type Host interface {
 	operation.Host
 	probe.Host
@@ -29,8 +30,8 @@ type Machinery interface {
 	// Run does what has to be done all the time, until ctx ends; Close gives everything back after that.
 	Run(ctx context.Context) error
 	Close()
-	// Sweep drops what is kept of runs that are over; the needed ones are the latest of the processes that are known, and those of what is
-	// under way.
+	// Sweep drops what is kept of runs that are over; the needed ones are the latest of the processes that are known,
+	// and those of what is under way.
 	Sweep(needed func() map[string]bool)
 	// Groups says what kind of control groups there are.
 	Groups() cgroup.Mode
@@ -49,15 +50,19 @@ type machineHost struct {
 // outputsOf is where the outputs of an agent are.
 func outputsOf(dir string) string { return filepath.Join(dir, "output") }
 
-// openMachine opens it for the agent with this key; offset is by how much its wall clock was ahead of the boot clock when the
-// agent first ran in this boot. Urgent is for what has to be written on a full disk, may for what is to be read.
-func openMachine(cfg Config, fs procfs.FS, key string, offset time.Duration, urgent func(do func() error) error, may func(path string) error) (Host, error) {
+// openMachine opens it for the agent with this key; offset is by how much its wall clock was ahead of the boot clock
+// when the agent first ran in this boot. Urgent is for what has to be written on a full disk, may for what is to be
+// read.
+func openMachine(cfg Config, fs procfs.FS, key string, offset time.Duration, urgent func(do func() error) error,
+	may func(path string) error,
+) (Host, error) {
 	watcher, err := liveness.New(fs, cfg.Log)
 	if err != nil {
 		return nil, err
 	}
 	h, err := host.New(host.Config{
-		FS: fs, Watcher: watcher, Name: groupName(key), Outputs: outputsOf(cfg.Dir), Proofs: filepath.Join(cfg.Dir, "proof"),
+		FS: fs, Watcher: watcher, Name: groupName(key), Outputs: outputsOf(cfg.Dir),
+		Proofs: filepath.Join(cfg.Dir, "proof"),
 		Urgent: urgent, May: may, ClockOffset: offset, Log: cfg.Log,
 	})
 	if err != nil {

@@ -15,16 +15,18 @@ import (
 const (
 	// lookEvery is how often it is looked whether there is memory to give back.
 	lookEvery = 5 * time.Second
-	// busyBytes is how much has been used and let go, in bytes, when giving it back is worth a collection; calmBytes how little in
-	// one lookEvery says that the work is over.
+	// busyBytes is how much has been used and let go, in bytes, when giving it back is worth a collection; calmBytes
+	// how little in one lookEvery says that the work is over.
 	busyBytes = 8 << 20
 	calmBytes = 1 << 20
-	// restThreads is how many threads an agent at rest has use for: some sleep in the kernel for good, the others do what there is.
+	// restThreads is how many threads an agent at rest has use for: some sleep in the kernel for good, the others do
+	// what there is.
 	restThreads = 10
 )
 
-// giveBack returns memory to the system after a burst of work, such as the start of a thousand processes or that of the agent. The runtime
-// would keep it: it collects when the heap has doubled, which does not happen at rest, and a goroutine keeps the stack that it once needed.
+// giveBack returns memory to the system after a burst of work, such as the start of a thousand processes or that of the
+// agent. The runtime would keep it: it collects when the heap has doubled, which does not happen at rest, and a
+// goroutine keeps the stack that it once needed.
 func giveBack(ctx context.Context) error {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -66,8 +68,8 @@ func threads() int {
 	return len(entries)
 }
 
-// endThreads ends n threads. The runtime makes one whenever all others are held up in the kernel, as in a burst of work, and keeps it for
-// good; one that a goroutine is locked to at its end is ended.
+// endThreads ends n threads. The runtime makes one whenever all others are held up in the kernel, as in a burst of
+// work, and keeps it for good; one that a goroutine is locked to at its end is ended.
 func endThreads(n int) {
 	for range max(n, 0) {
 		var ended sync.WaitGroup

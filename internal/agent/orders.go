@@ -9,8 +9,8 @@ import (
 	"drover/internal/agent/specstore"
 )
 
-// intake brings commands into the journal, each of them once, and knows which of those that are there have been handed on to be carried
-// out. It is safe for concurrent use.
+// intake brings commands into the journal, each of them once, and knows which of those that are there have been handed
+// on to be carried out. It is safe for concurrent use.
 type intake struct {
 	freshness *freshness
 	disk      Disk
@@ -18,7 +18,8 @@ type intake struct {
 	mu sync.Mutex
 	// busy are the items that are being taken in; the channel is closed when that is over.
 	busy map[string]chan struct{}
-	// unsure are those that may be in the journal although the disk has failed. They were neither answered nor handed on.
+	// unsure are those that may be in the journal although the disk has failed. They were neither answered nor handed
+	// on.
 	unsure map[string]bool
 }
 
@@ -37,9 +38,10 @@ type taken struct {
 // items returns the ids of the commands that are in the journal.
 func (t *taken) items() []string { return append(itemsOf(t.known), itemsOf(t.fresh)...) }
 
-// take journals commands. What is known comes first: that a command cannot be taken now says nothing of one that was taken before, and
-// whoever was told otherwise would count as failed what is carried out. refused is why nothing new may be taken, or nil. An error leaves
-// open what is in the journal: nobody may be told anything but that, and the commands have to come again.
+// take journals commands. What is known comes first: that a command cannot be taken now says nothing of one that was
+// taken before, and whoever was told otherwise would count as failed what is carried out. refused is why nothing new
+// may be taken, or nil. An error leaves open what is in the journal: nobody may be told anything but that, and the
+// commands have to come again.
 func (i *intake) take(commands []specstore.Entry, refused error) (t taken, err error) {
 	if len(commands) == 0 {
 		return taken{refusal: refused}, nil
@@ -113,7 +115,8 @@ func (i *intake) hold(commands []specstore.Entry) (release func()) {
 	}
 }
 
-// occupy notes that the commands are being taken in. If one of them is already, nothing is noted and the end of that is returned.
+// occupy notes that the commands are being taken in. If one of them is already, nothing is noted and the end of that is
+// returned.
 func (i *intake) occupy(commands []specstore.Entry, over chan struct{}) (other chan struct{}) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -147,8 +150,8 @@ func (i *intake) sift(commands, found []specstore.Entry) (known, others []specst
 	return known, others
 }
 
-// leavesOpen reports whether one of the commands may be in the journal after a failure to journal them. Of a commit whose last sync has
-// failed this process sees all, and the disk may have it or not.
+// leavesOpen reports whether one of the commands may be in the journal after a failure to journal them. Of a commit
+// whose last sync has failed this process sees all, and the disk may have it or not.
 func (i *intake) leavesOpen(failure error, commands []specstore.Entry) bool {
 	if errors.Is(failure, syscall.EIO) || i.doubted(commands) {
 		return true
@@ -176,8 +179,8 @@ func (i *intake) doubt(commands []specstore.Entry) {
 	}
 }
 
-// settle ends the doubt about commands that are on disk for certain now, and returns those that were there already and have been handed
-// on to nobody. again is what was in the journal when they were journalled last.
+// settle ends the doubt about commands that are on disk for certain now, and returns those that were there already and
+// have been handed on to nobody. again is what was in the journal when they were journalled last.
 func (i *intake) settle(commands, again []specstore.Entry) (fresh []specstore.Entry) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -89,7 +89,10 @@ func oddJournal(t *testing.T) *oddDisk {
 }
 
 func command(item string) specstore.Entry {
-	return specstore.Entry{Item: item, Process: process.ID{Namespace: "ns", Name: item}, Op: process.Start, BeginBy: time.Hour}
+	return specstore.Entry{
+		Item: item, Process: process.ID{Namespace: "ns", Name: item}, Op: process.Start,
+		BeginBy: time.Hour,
+	}
 }
 
 func commands(items ...string) (all []specstore.Entry) {
@@ -102,7 +105,8 @@ func commands(items ...string) (all []specstore.Entry) {
 // took fails unless these items are new and those known.
 func took(t *testing.T, got taken, fresh, known []string) {
 	t.Helper()
-	if f, k := itemsOf(got.fresh), itemsOf(got.known); !slices.Equal(f, fresh) || !slices.Equal(k, known) || got.refusal != nil {
+	if f, k := itemsOf(got.fresh), itemsOf(got.known); !slices.Equal(f, fresh) || !slices.Equal(k, known) ||
+		got.refusal != nil {
 		t.Errorf("%q are new, %q known, and %v; want %q and %q", f, k, got.refusal, fresh, known)
 	}
 }
@@ -116,7 +120,8 @@ func TestKnownBeforeRefusal(t *testing.T) {
 		t.Fatal(err)
 	}
 	took(t, got, []string{"1", "2"}, []string{})
-	if err := disk.Finish("1", command("1").Process, process.Outcome{Text: process.Success}, specstore.Change{}); err != nil {
+	if err := disk.Finish("1", command("1").Process, process.Outcome{Text: process.Success},
+		specstore.Change{}); err != nil {
 		t.Fatal(err)
 	}
 	stale := errors.New("of long ago")
@@ -141,13 +146,16 @@ func TestKnownBeforeRefusal(t *testing.T) {
 	took(t, got, []string{}, []string{"1", "2"})
 }
 
-// TestFailedSync: a command that is in the journal although its last sync has failed is neither answered nor handed on. When it comes
-// again it is, once.
+// TestFailedSync: a command that is in the journal although its last sync has failed is neither answered nor handed on.
+// When it comes again it is, once.
 func TestFailedSync(t *testing.T) {
 	disk := oddJournal(t)
 	i := newIntake(disk, nil)
 	disk.torn = true
-	for _, failure := range []error{fmt.Errorf("cannot journal: %w", syscall.EIO), errors.New("quota exceeded"), syscall.EIO} {
+	for _, failure := range []error{
+		fmt.Errorf("cannot journal: %w", syscall.EIO), errors.New("quota exceeded"),
+		syscall.EIO,
+	} {
 		disk.err = failure
 		if got, err := i.take(commands("1", "2"), nil); err == nil {
 			t.Fatalf("%v: took %+v", failure, got)
@@ -214,7 +222,8 @@ func TestCommandsThatComeTwiceAtOnce(t *testing.T) {
 	}
 }
 
-// TestReceiptsOfWhatIsKnown: a manifest that is refused says so of its new orders only, and tells again what came of the others.
+// TestReceiptsOfWhatIsKnown: a manifest that is refused says so of its new orders only, and tells again what came of
+// the others.
 func TestReceiptsOfWhatIsKnown(t *testing.T) {
 	key := mustKey(t)
 	public, err := key.PublicKey()
@@ -226,23 +235,33 @@ func TestReceiptsOfWhatIsKnown(t *testing.T) {
 	if _, _, err := disk.Accept(commands("1", "2")); err != nil {
 		t.Fatal(err)
 	}
-	if err := disk.Finish("1", command("1").Process, process.Outcome{Text: process.Success}, specstore.Change{}); err != nil {
+	if err := disk.Finish("1", command("1").Process, process.Outcome{Text: process.Success},
+		specstore.Change{}); err != nil {
 		t.Fatal(err)
 	}
 	sealed, err := wire.Seal(wire.Manifest{
 		Agent: "me", Issued: now.Add(-48 * time.Hour), Expires: now,
-		Orders: []wire.Order{{Item: "1", Op: process.Start}, {Item: "2", Op: process.Start}, {Item: "3", Op: process.Start}, {Item: "4", Op: process.Query}},
+		Orders: []wire.Order{
+			{Item: "1", Op: process.Start},
+			{Item: "2", Op: process.Start},
+			{Item: "3", Op: process.Start},
+			{Item: "4", Op: process.Query},
+		},
 	}, key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	a := &Agent{
-		cfg: Config{Log: slog.New(slog.DiscardHandler)}, traffic: traffic{intake: newIntake(disk, fresh(now)), wanted: &wanted{}}, metrics: metrics.New("test"), wall: func() time.Time { return now },
+		cfg: Config{Log: slog.New(slog.DiscardHandler)}, traffic: traffic{
+			intake: newIntake(disk, fresh(now)),
+			wanted: &wanted{},
+		}, metrics: metrics.New("test"), wall: func() time.Time { return now },
 		trust: &trust{key: "me", now: enrolment{Enrolment: wire.Enrolment{ManifestKeys: []string{public}}}},
 	}
 	a.reporter = report.New(report.Config{Wall: a.wall})
 	receipt, certain := a.receive(t.Context(), sealed)
-	if !certain || !slices.Equal(receipt.Accepted, []string{"1", "2"}) || !strings.Contains(receipt.Error, "before the newest manifest") || len(receipt.Answers) > 0 {
+	if !certain || !slices.Equal(receipt.Accepted, []string{"1", "2"}) ||
+		!strings.Contains(receipt.Error, "before the newest manifest") || len(receipt.Answers) > 0 {
 		text, err := json.Marshal(receipt)
 		t.Errorf("the receipt is %s (%v), certain %v", text, err, certain)
 	}
@@ -264,7 +283,12 @@ func (endingOnly) Accept(entries []specstore.Entry) (fresh, known []specstore.En
 
 // TestFullDiskTakesStops: also those that come together with what it does not take.
 func TestFullDiskTakesStops(t *testing.T) {
-	orders := []specstore.Entry{{Item: "a", Op: process.Start}, {Item: "b", Op: process.Stop}, {Item: "c", Op: process.Restart}, {Item: "d", Op: process.Kill}}
+	orders := []specstore.Entry{
+		{Item: "a", Op: process.Start},
+		{Item: "b", Op: process.Stop},
+		{Item: "c", Op: process.Restart},
+		{Item: "d", Op: process.Kill},
+	}
 	got, err := newIntake(endingOnly{}, nil).take(orders, nil)
 	if err != nil || !slices.Equal(got.items(), []string{"b", "d"}) || !errors.Is(got.refusal, syscall.ENOSPC) {
 		t.Errorf("took %v, refused the rest with %v, %v", got.items(), got.refusal, err)

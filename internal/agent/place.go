@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// placeOf tells this host and this data directory from every other: a copy of the disk is on another machine or in another boot, and a
-// copy of the directory is another directory. It says nothing about the host.
+// placeOf tells this host and this data directory from every other: a copy of the disk is on another machine or in
+// another boot, and a copy of the directory is another directory. It says nothing about the host.
 func placeOf(dir, boot string) string {
 	id, _ := os.ReadFile("/etc/machine-id") // a host without one has its boot
 	inode := ""

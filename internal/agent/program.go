@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unmapProgram lets go of the pages of this program's own file: those that are used again come back from the system's cache at once, and
-// those that only the start or a burst needed, half of all, stay away. They are never written, so nothing is lost. Where there is no /proc,
-// or no such call, the pages stay: nothing depends on it.
+// unmapProgram lets go of the pages of this program's own file: those that are used again come back from the system's
+// cache at once, and those that only the start or a burst needed, half of all, stay away. They are never written, so
+// nothing is lost. Where there is no /proc, or no such call, the pages stay: nothing depends on it.
 func unmapProgram() {
 	self, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -33,7 +33,8 @@ func unmapProgram() {
 			return
 		}
 		if !strings.Contains(rights, "w") {
-			_, _, _ = unix.Syscall(unix.SYS_MADVISE, uintptr(from), uintptr(to-from), unix.MADV_DONTNEED) // what is kept is kept
+			// what is kept is kept
+			_, _, _ = unix.Syscall(unix.SYS_MADVISE, uintptr(from), uintptr(to-from), unix.MADV_DONTNEED)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"drover/internal/wire"
 )
 
-// serve keeps the link to the server. It goes to other addresses when the server names others, and to those that counted before when the
-// present ones have led nowhere for some time.
+// serve keeps the link to the server. It goes to other addresses when the server names others, and to those that
+// counted before when the present ones have led nowhere for some time.
 func (a *Agent) serve(ctx context.Context) error {
 	for attempt := 0; ctx.Err() == nil; {
 		moved, err := a.serveAt(ctx, a.trust.addresses(attempt))
@@ -25,7 +25,8 @@ func (a *Agent) serve(ctx context.Context) error {
 	return nil
 }
 
-// serveAt keeps the link through some addresses, until ctx ends or others are to be tried; moved says that the server has named others.
+// serveAt keeps the link through some addresses, until ctx ends or others are to be tried; moved says that the server
+// has named others.
 func (a *Agent) serveAt(ctx context.Context, urls []string) (moved bool, err error) {
 	cfg := a.dial
 	cfg.URLs = urls

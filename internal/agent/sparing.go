@@ -13,18 +13,20 @@ const (
 	heardEvery  = time.Minute
 )
 
-// heard are the messages about what has come over the fabric. Whoever is on the way can have any number of it come, and the log is on this
-// host's disk.
+// heard are the messages about what has come over the fabric. Whoever is on the way can have any number of it come, and
+// the log is on this host's disk.
 func heard(message string) bool {
 	switch message {
 	case "rejected manifest", "rejected orders", "cannot renew trust", "cannot deliver report, retrying",
-		"rejected a reply subject that is not an inbox of the caller", "cannot send reply", "fabric reported an error", "fabric dropped messages":
+		"rejected a reply subject that is not an inbox of the caller", "cannot send reply", "fabric reported an error",
+		"fabric dropped messages":
 		return true
 	}
 	return false
 }
 
-// sparing is a handler that tells of what has come over the fabric some times a minute, and how many lines it has left out.
+// sparing is a handler that tells of what has come over the fabric some times a minute, and how many lines it has left
+// out.
 type sparing struct {
 	slog.Handler
 	counts *counts

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestTheFabricDoesNotFillTheLog: however much comes that is refused, there are some lines a minute; all else is told each time.
+// TestTheFabricDoesNotFillTheLog: however much comes that is refused, there are some lines a minute; all else is told
+// each time.
 func TestTheFabricDoesNotFillTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text strings.Builder

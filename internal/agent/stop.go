@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// stopTime is how long a stop may take: what ends a process is finished first, and that may take five seconds. Nothing else takes
-// time, unless it waits for the kernel, which may be for ever: a file system that does not answer lets nobody go.
+// stopTime is how long a stop may take: what ends a process is finished first, and that may take five seconds. Nothing
+// else takes time, unless it waits for the kernel, which may be for ever: a file system that does not answer lets
+// nobody go.
 const stopTime = 6 * time.Second
 
 // errHangs is why a stop was not waited for any longer.

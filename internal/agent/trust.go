@@ -16,8 +16,9 @@ import (
 	"drover/internal/wire"
 )
 
-// trust is what the agent goes by: where the fabric is, who vouches for it, who may sign orders, and its own token. The server may
-// replace it while the agent runs, by an enrolment that is signed by a key of the present one; it is on disk before it counts.
+// trust is what the agent goes by: where the fabric is, who vouches for it, who may sign orders, and its own token. The
+// server may replace it while the agent runs, by an enrolment that is signed by a key of the present one; it is on disk
+// before it counts.
 type trust struct {
 	dir, key string
 	log      *slog.Logger
@@ -69,7 +70,8 @@ func (t *trust) open(sealed []byte) (*wire.Manifest, error) {
 	return wire.Open(sealed, t.current().ManifestKeys, t.key)
 }
 
-// answer returns the server's answer to a report. Where it is signed by a key that is new, it brings what proves that key.
+// answer returns the server's answer to a report. Where it is signed by a key that is new, it brings what proves that
+// key.
 func (t *trust) answer(sealed, report []byte) ([]byte, error) {
 	answer, err := wire.OpenAnswer(sealed, report, t.key, t.current().ManifestKeys)
 	if !errors.Is(err, wire.ErrUnknownKey) {
@@ -96,7 +98,8 @@ func (t *trust) adopt(sealed []byte) (bool, error) {
 		return false, nil // sent again
 	}
 	if m.Trust.Generation != t.now.Generation+1 { // else no later one would count after it
-		return false, fmt.Errorf("trust refused: it follows generation %d, which this agent never received", m.Trust.Generation-1)
+		return false, fmt.Errorf("trust refused: it follows generation %d, which this agent never received",
+			m.Trust.Generation-1)
 	}
 	if err := t.usable(*m.Trust); err != nil {
 		return false, fmt.Errorf("trust refused: %w", err)
@@ -114,7 +117,8 @@ func (t *trust) adopt(sealed []byte) (bool, error) {
 			return false, err
 		}
 	}
-	t.log.Info("server renewed the trust", "generation", next.Generation, "manifest_keys", len(next.ManifestKeys), "authorities",
+	t.log.Info("server renewed the trust", "generation", next.Generation, "manifest_keys", len(next.ManifestKeys),
+		"authorities",
 		strings.Count(next.CA, "BEGIN CERTIFICATE"), "urls", next.URLs)
 	t.now = next
 	if moved {
@@ -180,10 +184,12 @@ func subjectOf(token string) string {
 	return claims.Subject
 }
 
-// strayAfter is how long no address may lead anywhere until those that counted before are tried, and the other way round.
+// strayAfter is how long no address may lead anywhere until those that counted before are tried, and the other way
+// round.
 const strayAfter = time.Minute
 
-// addresses returns where the fabric is to be looked for: at the present addresses, or on every second attempt at the former ones.
+// addresses returns where the fabric is to be looked for: at the present addresses, or on every second attempt at the
+// former ones.
 func (t *trust) addresses(attempt int) []string {
 	e := t.current()
 	if attempt%2 == 1 && len(e.Former) > 0 {

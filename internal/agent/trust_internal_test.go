@@ -112,11 +112,13 @@ func TestTrustIsTakenOver(t *testing.T) {
 	}
 }
 
-// TestTrustDoesNotJump: the set that an agent takes is the one after its own. Beyond the last one no other could ever follow.
+// TestTrustDoesNotJump: the set that an agent takes is the one after its own. Beyond the last one no other could ever
+// follow.
 func TestTrustDoesNotJump(t *testing.T) {
 	s := newSchool(t)
 	for _, far := range []uint64{3, 1 << 40, math.MaxUint64} {
-		if taken, err := s.teach(s.enrolment(far, s.second), s.key); taken || err == nil || s.trust.current().Generation != 1 {
+		if taken, err := s.teach(s.enrolment(far, s.second), s.key); taken || err == nil ||
+			s.trust.current().Generation != 1 {
 			t.Errorf("generation %d: %v, %v, and it goes by %d", far, taken, err, s.trust.current().Generation)
 		}
 	}
@@ -149,9 +151,12 @@ func TestTrustIsRefused(t *testing.T) {
 		"no token at all":     {func(e *wire.Enrolment) { e.JWT = "x" }, `belongs to ""`},
 		"no authority":        {func(e *wire.Enrolment) { e.CA = "" }, "expected a certificate"},
 		"an odd authority":    {func(e *wire.Enrolment) { e.CA = "x" }, "expected a certificate"},
-		"no TLS":              {func(e *wire.Enrolment) { e.URLs = append(e.URLs, "nats://192.0.2.1:1") }, "has no TLS"},
-		"another fleet":       {func(e *wire.Enrolment) { e.Fleet = "other" }, "fleet \"other\""},
-		"another area":        {func(e *wire.Enrolment) { e.Cloud = 4 }, "area 4"},
+		"no TLS": {
+			func(e *wire.Enrolment) { e.URLs = append(e.URLs, "nats://192.0.2.1:1") },
+			"has no TLS",
+		},
+		"another fleet": {func(e *wire.Enrolment) { e.Fleet = "other" }, "fleet \"other\""},
+		"another area":  {func(e *wire.Enrolment) { e.Cloud = 4 }, "area 4"},
 	} {
 		s := newSchool(t)
 		before := s.trust.current()
@@ -169,7 +174,11 @@ func TestTrustIsRefused(t *testing.T) {
 		}
 	}
 	s := newSchool(t)
-	for name, sealed := range map[string][]byte{"nothing": nil, "orders": must(wire.Seal(wire.Manifest{Agent: "me"}, s.key)), "another agent's": must(wire.Seal(wire.Manifest{Agent: "you", Trust: &wire.Enrolment{}}, s.key))} {
+	for name, sealed := range map[string][]byte{
+		"nothing":         nil,
+		"orders":          must(wire.Seal(wire.Manifest{Agent: "me"}, s.key)),
+		"another agent's": must(wire.Seal(wire.Manifest{Agent: "you", Trust: &wire.Enrolment{}}, s.key)),
+	} {
 		if taken, err := s.trust.adopt(sealed); taken || err == nil {
 			t.Errorf("%s: %v, %v", name, taken, err)
 		}
@@ -187,7 +196,8 @@ func must(data []byte, err error) []byte {
 func TestTrustThatCannotBeStored(t *testing.T) {
 	s := newSchool(t)
 	s.trust.dir = filepath.Join(s.dir, "gone")
-	if taken, err := s.teach(s.enrolment(2, s.second), s.key); taken || err == nil || s.trust.current().Generation != 1 {
+	if taken, err := s.teach(s.enrolment(2, s.second), s.key); taken || err == nil ||
+		s.trust.current().Generation != 1 {
 		t.Errorf("%v, %v, generation %d", taken, err, s.trust.current().Generation)
 	}
 }

@@ -13,10 +13,11 @@ import (
 // mostAsked is how many orders a report asks about at most.
 const mostAsked = 500
 
-// wanted holds back orders until it is certain that the server has not given them up. One that begins by the time that its manifest names is
-// certain to be wanted. This host may have been frozen meanwhile, its disk or its network may have hung, the agent may have been restarted,
-// whoever carries messages may have held one, or the order has had to wait for another one: then the server is asked, and its word counts.
-// Whether it is that late is told by the clock of the servers, of which wanted knows what it shows at most. It is safe for concurrent use.
+// wanted holds back orders until it is certain that the server has not given them up. One that begins by the time that
+// its manifest names is certain to be wanted. This host may have been frozen meanwhile, its disk or its network may
+// have hung, the agent may have been restarted, whoever carries messages may have held one, or the order has had to
+// wait for another one: then the server is asked, and its word counts. Whether it is that late is told by the clock of
+// the servers, of which wanted knows what it shows at most. It is safe for concurrent use.
 type wanted struct {
 	// queue takes the orders that may begin, ask has a report made.
 	queue Queue
@@ -31,7 +32,8 @@ type wanted struct {
 	ahead time.Duration
 	known bool
 	held  []specstore.Entry
-	// queued are those that were handed on in time and have not begun, by item; reminding is whether remind will be called.
+	// queued are those that were handed on in time and have not begun, by item; reminding is whether remind will be
+	// called.
 	queued    map[string]*queued
 	reminding bool
 }
@@ -104,8 +106,8 @@ func (w *wanted) remind() {
 	}
 }
 
-// late returns the items that wait for their turn, may not begin unasked any more, and were not asked about with success; the caller holds
-// the lock.
+// late returns the items that wait for their turn, may not begin unasked any more, and were not asked about with
+// success; the caller holds the lock.
 func (w *wanted) late() (items []string) {
 	for item, q := range w.queued {
 		if !q.ended && !w.early(q.until) {
@@ -116,8 +118,8 @@ func (w *wanted) late() (items []string) {
 	return items
 }
 
-// MayBegin reports whether an order whose turn has come is still wanted. It waits for the server's word where that may not be so, until
-// ctx ends.
+// MayBegin reports whether an order whose turn has come is still wanted. It waits for the server's word where that may
+// not be so, until ctx ends.
 func (w *wanted) MayBegin(ctx context.Context, item string) (bool, error) {
 	w.mu.Lock()
 	q := w.queued[item]
@@ -204,7 +206,8 @@ func (w *wanted) complete(r *wire.Report) {
 	r.Open = r.Open[:min(len(r.Open), mostAsked)]
 }
 
-// answered takes in the answer to the last report. One that is not signed may be anybody's: it can make the agent ask, and no more.
+// answered takes in the answer to the last report. One that is not signed may be anybody's: it can make the agent ask,
+// and no more.
 func (w *wanted) answered(r *wire.Report, ack *wire.ReportAck, signed bool) {
 	w.mu.Lock()
 	// The answer was written after the report was sent, and shows whole milliseconds.

@@ -26,7 +26,8 @@ func (q *handedOn) Submit(entries []specstore.Entry) {
 	}
 }
 
-// asking is a wanted that the test plays the server of; the clock of the servers began at epoch when the host was booted.
+// asking is a wanted that the test plays the server of; the clock of the servers began at epoch when the host was
+// booted.
 type asking struct {
 	*wanted
 	t     *testing.T
@@ -89,8 +90,8 @@ func TestOrdersThatComeInTimeBeginAtOnce(t *testing.T) {
 	}
 }
 
-// TestOrdersThatComeLateAreAskedAbout: what lay in a queue while the host was frozen, or came over a network that hung, begins only if the
-// server still wants it.
+// TestOrdersThatComeLateAreAskedAbout: what lay in a queue while the host was frozen, or came over a network that hung,
+// begins only if the server still wants it.
 func TestOrdersThatComeLateAreAskedAbout(t *testing.T) {
 	a := newAsking(t)
 	a.report(20*time.Millisecond, true, wire.ReportAck{})
@@ -109,7 +110,8 @@ func TestOrdersThatComeLateAreAskedAbout(t *testing.T) {
 	a.again(orders("3", "never held"), a.server().Add(3*time.Second))
 	a.again(orders("1"), until)
 	a.gets("3")
-	if open := a.report(time.Second, true, wire.ReportAck{Ended: []string{"1", "another"}}); !slices.Equal(open, []string{"1", "2"}) {
+	if open := a.report(time.Second, true, wire.ReportAck{Ended: []string{"1", "another"}}); !slices.Equal(open,
+		[]string{"1", "2"}) {
 		t.Errorf("it has asked about %q", open)
 	}
 	a.gets("1 late", "2")
@@ -118,8 +120,8 @@ func TestOrdersThatComeLateAreAskedAbout(t *testing.T) {
 	}
 }
 
-// TestClockOfTheServersIsNeverTakenForEarlier: an answer on which somebody sat, or that nobody has signed, makes the agent ask, and never
-// begin what is late.
+// TestClockOfTheServersIsNeverTakenForEarlier: an answer on which somebody sat, or that nobody has signed, makes the
+// agent ask, and never begin what is late.
 func TestClockOfTheServersIsNeverTakenForEarlier(t *testing.T) {
 	for _, takes := range []time.Duration{0, time.Second, time.Minute} {
 		for _, signed := range []bool{true, false} {
@@ -162,8 +164,8 @@ func (a *asking) turn(ctx context.Context, item string) <-chan string {
 	return said
 }
 
-// TestAnOrderWhoseTurnComesLateIsAskedAbout: it was in time, but has had to wait for another one, and nobody knows whether the server has
-// heard that it was taken. So the server's word counts, which may come before the turn does.
+// TestAnOrderWhoseTurnComesLateIsAskedAbout: it was in time, but has had to wait for another one, and nobody knows
+// whether the server has heard that it was taken. So the server's word counts, which may come before the turn does.
 func TestAnOrderWhoseTurnComesLateIsAskedAbout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAsking(t)
@@ -201,7 +203,8 @@ func TestAnOrderWhoseTurnComesLateIsAskedAbout(t *testing.T) {
 			t.Errorf("without the server's word it is %s", got)
 		default:
 		}
-		if open := a.report(0, true, wire.ReportAck{Ended: []string{"2", "4"}}); !slices.Equal(open, []string{"2", "3", "4", "5"}) {
+		if open := a.report(0, true, wire.ReportAck{Ended: []string{"2", "4"}}); !slices.Equal(open,
+			[]string{"2", "3", "4", "5"}) {
 			t.Errorf("it asks about %q", open)
 		}
 		for item, want := range map[string]string{"4": "ended", "5": "begun", "3": "begun"} {
@@ -260,14 +263,17 @@ func TestManyOrdersAreAskedAboutInTurn(t *testing.T) {
 	a.gets(items...)
 }
 
-// TestWhatAnEarlierAgentHasLeft: what it had begun goes on, and what it had not is asked about; after a reboot nothing of a command is begun.
+// TestWhatAnEarlierAgentHasLeft: what it had begun goes on, and what it had not is asked about; after a reboot nothing
+// of a command is begun.
 func TestWhatAnEarlierAgentHasLeft(t *testing.T) {
 	entry := func(item string, op process.Op, boot string) specstore.Entry {
 		return specstore.Entry{Item: item, Op: op, Boot: boot}
 	}
 	underway, unsure := divide([]specstore.Entry{
-		entry("begun", process.Start, "boot"), entry("waiting", process.Start, "boot"), entry("question", process.Query, "boot"),
-		entry("before the reboot", process.Stop, "earlier"), entry("flag", process.Host, "earlier"), entry("begun flag", process.Unhost, "earlier"),
+		entry("begun", process.Start, "boot"), entry("waiting", process.Start, "boot"),
+		entry("question", process.Query, "boot"),
+		entry("before the reboot", process.Stop, "earlier"), entry("flag", process.Host, "earlier"),
+		entry("begun flag", process.Unhost, "earlier"),
 	}, "boot", func(item string) bool { return item == "begun" || item == "begun flag" })
 	if got := itemsOf(underway); !slices.Equal(got, []string{"begun", "question", "before the reboot", "begun flag"}) {
 		t.Errorf("under way are %q", got)

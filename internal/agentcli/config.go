@@ -10,7 +10,10 @@ import (
 )
 
 func newConfig() *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "Check the settings of an agent", Args: cobra.ArbitraryArgs, RunE: command.Subcommands}
+	cmd := &cobra.Command{
+		Use: "config", Short: "Check the settings of an agent", Args: cobra.ArbitraryArgs,
+		RunE: command.Subcommands,
+	}
 	cmd.AddCommand(newConfigCheck())
 	return cmd
 }
@@ -19,7 +22,8 @@ func newConfigCheck() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check FILE",
 		Short: "Validate a configuration file and list every error",
-		Long: `Validate a configuration file of 'drover-agent run' and list every error. For the policy file, use 'drover-agent policy'.
+		Long: `Validate a configuration file of 'drover-agent run' and list every error. For the
+policy file, use 'drover-agent policy'.
 
 If the file has an error, the exit code is 1.`,
 		Example: `  drover-agent config check /etc/drover/agent.conf`,

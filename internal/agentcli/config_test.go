@@ -66,7 +66,9 @@ func TestTheInstalledFileIsRight(t *testing.T) {
 // TestRunWithWrongSettings is a wrong use, which the unit does not try again.
 func TestRunWithWrongSettings(t *testing.T) {
 	for _, args := range [][]string{
-		{"run", "--config", settings(t, "nonsense: 1\n")}, {"run", "--config", settings(t, "event-age: 1s\n")}, {"run", "--config", "/none"},
+		{"run", "--config", settings(t, "nonsense: 1\n")},
+		{"run", "--config", settings(t, "event-age: 1s\n")},
+		{"run", "--config", "/none"},
 	} {
 		if _, err := call(t, args...); !errors.As(err, new(*command.UsageError)) {
 			t.Errorf("%q: %v, want a wrong use", args, err)

@@ -15,8 +15,9 @@ func newPolicy() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
 		Short: "Show the policy of this host, and check its file",
-		Long: `Show what the policy of this host allows drover to do, and check its file. A change of the file takes effect at once. No server
-can change the file. Without a file everything is allowed; with an invalid file nothing is allowed.
+		Long: `Show what the policy of this host allows drover to do, and check its file. A change
+of the file takes effect at once. No server can change the file. Without a file everything is
+allowed; with an invalid file nothing is allowed.
 
 Exit codes: 0 valid, 1 invalid.`,
 		Example: `  drover-agent policy

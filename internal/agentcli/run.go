@@ -26,7 +26,8 @@ func (r *running) declare(cmd *cobra.Command) {
 	r.watching = config.DefaultAgent()
 	flags := cmd.Flags()
 	flags.StringVar(&r.dir, "data-dir", config.DataDir(), "directory for all stored data")
-	flags.StringVar(&r.metrics, "metrics", "", "address that serves /metrics without a password, such as 127.0.0.1:9350; empty for none")
+	flags.StringVar(&r.metrics, "metrics", "",
+		"address that serves /metrics without a password, such as 127.0.0.1:9350; empty for none")
 	policyFlag(cmd, &r.policy)
 	r.watching.Flags(flags)
 	flags.StringVar(&r.level, "log-level", "info", "debug, info, warn or error")
@@ -52,11 +53,13 @@ func newRun() *cobra.Command {
 		Short: "Run the agent of a host that has joined a server",
 		Long: `Run the agent of a host that has joined a server.
 
-It runs in the foreground. SIGTERM ends it and leaves the supervised processes running. If you start it again with the same
-data directory, it supervises them again. The data directory of 'drover dev' holds such an agent, too.
+It runs in the foreground. SIGTERM ends it and leaves the supervised processes running. If you start
+it again with the same data directory, it supervises them again. The data directory of 'drover dev'
+holds such an agent, too.
 
-Flags override the file of --config. Each line of the file is NAME: VALUE, with the names of the flags. 'drover-agent config
-check' validates such a file. If a setting is invalid, the exit code is 2.`,
+Flags override the file of --config. Each line of the file is NAME: VALUE, with the names of the
+flags. 'drover-agent config check' validates such a file. If a setting is invalid, the exit code is
+2.`,
 		Example: `  drover-agent run --config /etc/drover/agent.conf`,
 		Args:    command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -64,7 +67,10 @@ check' validates such a file. If a setting is invalid, the exit code is 2.`,
 			if err != nil {
 				return err
 			}
-			cfg := agent.Config{Dir: filepath.Join(r.dir, "agent"), Build: command.Build(), Policy: r.policy, Settings: r.watching, Log: log}
+			cfg := agent.Config{
+				Dir: filepath.Join(r.dir, "agent"), Build: command.Build(), Policy: r.policy,
+				Settings: r.watching, Log: log,
+			}
 			if r.metrics != "" {
 				if cfg.Metrics, err = (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", r.metrics); err != nil {
 					return fmt.Errorf("cannot listen for metrics: %w (--metrics takes another address)", err)

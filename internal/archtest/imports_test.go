@@ -27,7 +27,8 @@ func TestServerAndAgentMeetOnTheFabricOnly(t *testing.T) {
 func TestAgentIsSmall(t *testing.T) {
 	for _, short := range []string{"cmd/drover-agent", "internal/agent"} {
 		for _, dep := range find(t, short).Deps {
-			if below(dep, "database/sql", "modernc.org", "github.com/nats-io/nats-server/v2", module+"internal/server", module+"internal/fabric/broker") {
+			if below(dep, "database/sql", "modernc.org", "github.com/nats-io/nats-server/v2", module+"internal/server",
+				module+"internal/fabric/broker") {
 				t.Errorf("%s links %s", short, dep)
 			}
 		}
@@ -40,7 +41,8 @@ func TestAgentIsSmall(t *testing.T) {
 	}
 }
 
-// TestNoTestCodeInTheProduct: neither the binaries nor any package of the product knows package testing or a package for tests.
+// TestNoTestCodeInTheProduct: neither the binaries nor any package of the product knows package testing or a package
+// for tests.
 func TestNoTestCodeInTheProduct(t *testing.T) {
 	for _, p := range ours(t) {
 		if p.forTests() {
@@ -63,13 +65,17 @@ func TestNoTestCodeInTheProduct(t *testing.T) {
 
 // pure are the packages that only compute: they decide, and others act.
 func pure() []string {
-	return []string{"internal/process", "internal/gse", "internal/agent/lifecycle", "internal/server/desired", "internal/server/task", "internal/why"}
+	return []string{
+		"internal/process", "internal/gse", "internal/agent/lifecycle", "internal/server/desired",
+		"internal/server/task", "internal/why",
+	}
 }
 
 // TestPurePackagesDoNoIO looks at what they and our packages below them import by themselves: fmt, for one, reaches os.
 func TestPurePackagesDoNoIO(t *testing.T) {
 	harmless := []string{
-		"bytes", "cmp", "crypto/sha256", "encoding", "errors", "fmt", "maps", "math", "net/netip", "net/url", "path", "regexp/syntax", "slices", "strconv",
+		"bytes", "cmp", "crypto/sha256", "encoding", "errors", "fmt", "maps", "math", "net/netip", "net/url", "path",
+		"regexp/syntax", "slices", "strconv",
 		"strings", "time", "unicode", "github.com/netresearch/go-cron",
 	}
 	for _, short := range pure() {
@@ -79,7 +85,8 @@ func TestPurePackagesDoNoIO(t *testing.T) {
 				continue
 			}
 			for _, imported := range find(t, strings.TrimPrefix(dep, module)).Imports {
-				if strings.HasPrefix(imported, module) || below(imported, harmless...) && imported != "math/rand" && imported != "math/rand/v2" {
+				if strings.HasPrefix(imported, module) || below(imported, harmless...) && imported != "math/rand" &&
+					imported != "math/rand/v2" {
 					continue
 				}
 				t.Errorf("%s, which is to be pure, has %s through %s", short, imported, dep)
@@ -91,7 +98,8 @@ func TestPurePackagesDoNoIO(t *testing.T) {
 // TestBrokerBelongsToServersAndProxies: all others speak to whatever broker they are given.
 func TestBrokerBelongsToServersAndProxies(t *testing.T) {
 	for _, p := range ours(t) {
-		if slices.Contains(p.Imports, module+"internal/fabric/broker") && !slices.Contains([]string{"internal/proxy", "internal/server"}, p.short()) && !p.forTests() {
+		if slices.Contains(p.Imports, module+"internal/fabric/broker") &&
+			!slices.Contains([]string{"internal/proxy", "internal/server"}, p.short()) && !p.forTests() {
 			t.Errorf("%s imports internal/fabric/broker", p.ImportPath)
 		}
 	}
@@ -121,46 +129,77 @@ func mayImport() map[string][]string {
 		"internal/wire":            {"internal/process"},
 		"internal/fabric/broker":   {"internal/fabric"},
 		"internal/joining":         {"internal/pki", "internal/wire"},
-		"internal/proxy":           {"internal/durable", "internal/fabric", "internal/fabric/broker", "internal/group", "internal/httpd", "internal/joining", "internal/pki", "internal/wire"},
-		"internal/agent/pidfd":     {},
-		"internal/agent/procfs":    {"internal/process"},
-		"internal/agent/cgroup":    {"internal/agent/pidfd", "internal/agent/procfs"},
-		"internal/agent/launch":    {"internal/agent/cgroup", "internal/agent/pidfd", "internal/agent/procfs", "internal/agent/trail", "internal/process"},
-		"internal/agent/liveness":  {"internal/agent/cgroup", "internal/agent/launch", "internal/agent/pidfd", "internal/agent/procfs", "internal/process"},
-		"internal/agent/limit":     {"internal/agent/procfs", "internal/process"},
-		"internal/agent/locate":    {"internal/agent/launch", "internal/agent/procfs", "internal/agent/trail", "internal/process"},
-		"internal/agent/specstore": {"internal/agent/drift", "internal/agent/procfs", "internal/process", "internal/reserve"},
-		"internal/agent/probe":     {"internal/agent/liveness", "internal/agent/procfs", "internal/process"},
-		"internal/agent/drift":     {"internal/agent/trail", "internal/process"},
-		"internal/agent/ready":     {"internal/agent/trail", "internal/process"},
-		"internal/agent/operation": {"internal/agent/liveness", "internal/agent/probe", "internal/agent/procfs", "internal/agent/ready", "internal/agent/specstore", "internal/agent/trail", "internal/process"},
+		"internal/proxy": {
+			"internal/durable", "internal/fabric", "internal/fabric/broker", "internal/group",
+			"internal/httpd", "internal/joining", "internal/pki", "internal/wire",
+		},
+		"internal/agent/pidfd":  {},
+		"internal/agent/procfs": {"internal/process"},
+		"internal/agent/cgroup": {"internal/agent/pidfd", "internal/agent/procfs"},
+		"internal/agent/launch": {
+			"internal/agent/cgroup", "internal/agent/pidfd", "internal/agent/procfs",
+			"internal/agent/trail", "internal/process",
+		},
+		"internal/agent/liveness": {
+			"internal/agent/cgroup", "internal/agent/launch", "internal/agent/pidfd",
+			"internal/agent/procfs", "internal/process",
+		},
+		"internal/agent/limit": {"internal/agent/procfs", "internal/process"},
+		"internal/agent/locate": {
+			"internal/agent/launch", "internal/agent/procfs", "internal/agent/trail",
+			"internal/process",
+		},
+		"internal/agent/specstore": {
+			"internal/agent/drift", "internal/agent/procfs", "internal/process",
+			"internal/reserve",
+		},
+		"internal/agent/probe": {"internal/agent/liveness", "internal/agent/procfs", "internal/process"},
+		"internal/agent/drift": {"internal/agent/trail", "internal/process"},
+		"internal/agent/ready": {"internal/agent/trail", "internal/process"},
+		"internal/agent/operation": {
+			"internal/agent/liveness", "internal/agent/probe", "internal/agent/procfs",
+			"internal/agent/ready", "internal/agent/specstore", "internal/agent/trail", "internal/process",
+		},
 		"internal/agent/supervisor": {
-			"internal/agent/drift", "internal/agent/lifecycle", "internal/agent/limit", "internal/agent/liveness", "internal/agent/operation", "internal/agent/probe",
+			"internal/agent/drift", "internal/agent/lifecycle", "internal/agent/limit", "internal/agent/liveness",
+			"internal/agent/operation", "internal/agent/probe",
 			"internal/agent/procfs", "internal/agent/specstore", "internal/agent/timetable", "internal/process",
 		},
-		"internal/agent/eventlog":         {"internal/durable", "internal/process"},
-		"internal/agent/metrics":          {"internal/process"},
-		"internal/agent/report":           {"internal/process", "internal/wire"},
-		"internal/server/access":          {"internal/process", "internal/wildcard"},
-		"internal/server/store":           {"internal/process", "internal/server/access", "internal/server/task"},
-		"internal/server/gate":            {"internal/server/access", "internal/server/store"},
-		"internal/server/alarm":           {"internal/process"},
-		"internal/server/webhook":         {"internal/process", "internal/server/alarm", "internal/server/store"},
-		"internal/server/metrics":         {"internal/gse", "internal/process", "internal/server/store", "internal/server/task"},
-		"internal/server/audit":           {"internal/server/store"},
-		"internal/server/login":           {"internal/server/gate"},
-		"internal/server/peers":           {"internal/fabric", "internal/server/fleet"},
-		"internal/server/dbclock":         {},
-		"internal/server/lease":           {},
-		"internal/serverkeys":             {"internal/durable"},
-		"internal/server/fleet":           {"internal/process", "internal/server/store"},
-		"internal/server/engine":          {"internal/process", "internal/server/desired", "internal/server/fleet", "internal/server/store", "internal/server/task", "internal/wire"},
-		"internal/server/store/sqlite":    {"internal/reserve", "internal/server/store/sqlstore"},
-		"internal/server/store/postgres":  {"internal/server/store/sqlstore"},
-		"internal/server/store/sqlstore":  {"internal/process", "internal/server/store", "internal/server/task", "internal/wildcard"},
-		"internal/agent/pidns":            {},
-		"internal/fabric/fabrictest":      {"internal/fabric"},
-		"internal/server/store/storetest": {"internal/process", "internal/server/access", "internal/server/store", "internal/server/task"},
+		"internal/agent/eventlog": {"internal/durable", "internal/process"},
+		"internal/agent/metrics":  {"internal/process"},
+		"internal/agent/report":   {"internal/process", "internal/wire"},
+		"internal/server/access":  {"internal/process", "internal/wildcard"},
+		"internal/server/store":   {"internal/process", "internal/server/access", "internal/server/task"},
+		"internal/server/gate":    {"internal/server/access", "internal/server/store"},
+		"internal/server/alarm":   {"internal/process"},
+		"internal/server/webhook": {"internal/process", "internal/server/alarm", "internal/server/store"},
+		"internal/server/metrics": {
+			"internal/gse", "internal/process", "internal/server/store",
+			"internal/server/task",
+		},
+		"internal/server/audit":   {"internal/server/store"},
+		"internal/server/login":   {"internal/server/gate"},
+		"internal/server/peers":   {"internal/fabric", "internal/server/fleet"},
+		"internal/server/dbclock": {},
+		"internal/server/lease":   {},
+		"internal/serverkeys":     {"internal/durable"},
+		"internal/server/fleet":   {"internal/process", "internal/server/store"},
+		"internal/server/engine": {
+			"internal/process", "internal/server/desired", "internal/server/fleet",
+			"internal/server/store", "internal/server/task", "internal/wire",
+		},
+		"internal/server/store/sqlite":   {"internal/reserve", "internal/server/store/sqlstore"},
+		"internal/server/store/postgres": {"internal/server/store/sqlstore"},
+		"internal/server/store/sqlstore": {
+			"internal/process", "internal/server/store", "internal/server/task",
+			"internal/wildcard",
+		},
+		"internal/agent/pidns":       {},
+		"internal/fabric/fabrictest": {"internal/fabric"},
+		"internal/server/store/storetest": {
+			"internal/process", "internal/server/access", "internal/server/store",
+			"internal/server/task",
+		},
 	}
 }
 
@@ -174,13 +213,15 @@ func TestImportsFollowTheTable(t *testing.T) {
 	}
 }
 
-// TestDriversStayBehindTheirSeams: a library that another could replace is known to the packages that wrap it, and to no other.
+// TestDriversStayBehindTheirSeams: a library that another could replace is known to the packages that wrap it, and to
+// no other.
 func TestDriversStayBehindTheirSeams(t *testing.T) {
 	for library, homes := range map[string][]string{
-		"database/sql":                      {"internal/server/store"},
-		"modernc.org":                       {"internal/server/store"},
-		"github.com/jackc":                  {"internal/server/store/postgres", "test/pgtest", "test/failover"},
-		"github.com/nats-io/nats-server/v2": {"internal/fabric", "test/scale", "test/hostile"}, // drover is measured beside bare NATS
+		"database/sql":     {"internal/server/store"},
+		"modernc.org":      {"internal/server/store"},
+		"github.com/jackc": {"internal/server/store/postgres", "test/pgtest", "test/failover"},
+		// drover is measured beside bare NATS
+		"github.com/nats-io/nats-server/v2": {"internal/fabric", "test/scale", "test/hostile"},
 		"github.com/nats-io/nats.go":        {"internal/fabric", "test/scale", "test/hostile"},
 		"github.com/nats-io/jwt/v2":         {"internal/fabric"},
 		"go.etcd.io/bbolt":                  {"internal/agent/specstore"},

@@ -1,5 +1,5 @@
-// Package archtest holds the rules of the architecture as tests: who may reach whom (docs/architecture.md), through others
-// too, which a linter does not see, and what every source file has to look like. It owns no code of the product.
+// Package archtest holds the rules of the architecture as tests: who may reach whom (docs/architecture.md), through
+// others too, which a linter does not see, and what every source file has to look like. It owns no code of the product.
 package archtest
 
 import (
@@ -40,7 +40,8 @@ func (p *listed) short() string { return strings.TrimPrefix(p.ImportPath, module
 func (p *listed) forTests() bool { return forTests(p.ImportPath) }
 
 func forTests(path string) bool {
-	return strings.HasPrefix(path, module+"test/") || strings.HasSuffix(path, "test") && strings.HasPrefix(path, module) ||
+	return strings.HasPrefix(path, module+"test/") || strings.HasSuffix(path, "test") &&
+		strings.HasPrefix(path, module) ||
 		path == module+"internal/agent/pidns"
 }
 
@@ -56,7 +57,8 @@ func packages(t *testing.T) []*listed {
 
 //nolint:gochecknoglobals // asked once for all tests, as it takes a second
 var load = sync.OnceValues(func() ([]*listed, error) {
-	cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Dir,Name,Standard,GoFiles,TestGoFiles,XTestGoFiles,Imports,Deps", "./...")
+	cmd := exec.Command("go", "list", "-deps",
+		"-json=ImportPath,Dir,Name,Standard,GoFiles,TestGoFiles,XTestGoFiles,Imports,Deps", "./...")
 	cmd.Dir = root()
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

@@ -32,8 +32,8 @@ func parse(t *testing.T, p *listed, names []string) (*token.FileSet, map[string]
 
 func (p *listed) allFiles() []string { return slices.Concat(p.GoFiles, p.TestGoFiles, p.XTestGoFiles) }
 
-// TestEveryPackageSaysWhatItIs: exactly one package comment each, in the form that godoc shows. A package that has tests only
-// has it there.
+// TestEveryPackageSaysWhatItIs: exactly one package comment each, in the form that godoc shows. A package that has
+// tests only has it there.
 func TestEveryPackageSaysWhatItIs(t *testing.T) {
 	for _, p := range ours(t) {
 		names := p.GoFiles
@@ -134,8 +134,8 @@ func TestFilesAreReadable(t *testing.T) {
 	}
 }
 
-// TestNoKeySignsTwoKindsOfThings: what signs says what it signs, so whoever wants another thing signed has to come here first. A statement
-// says its kind, a challenge has a form that no statement has.
+// TestNoKeySignsTwoKindsOfThings: what signs says what it signs, so whoever wants another thing signed has to come here
+// first. A statement says its kind, a challenge has a form that no statement has.
 func TestNoKeySignsTwoKindsOfThings(t *testing.T) {
 	signing := []string{
 		"internal/fabric/challenge.go",    // brokers' challenges
@@ -156,7 +156,8 @@ func TestNoKeySignsTwoKindsOfThings(t *testing.T) {
 				if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "Sign" {
 					used[path] = true
 					if !slices.Contains(signing, path) {
-						t.Errorf("%s: something is signed: use fabric.SignChallenge, or add a kind of statement to package wire", set.Position(n.Pos()))
+						t.Errorf(
+							"%s: something is signed: use fabric.SignChallenge, or add a kind of statement to package wire", set.Position(n.Pos()))
 					}
 				}
 				return true

@@ -42,7 +42,8 @@ func (a *act) flags(cmd *cobra.Command) {
 const longestHostTimeout = 10 * time.Minute
 
 func (a *act) bounded() error {
-	if a.hostTimeout != 0 && (a.hostTimeout < time.Second || a.hostTimeout > longestHostTimeout || a.hostTimeout%time.Second != 0) {
+	if a.hostTimeout != 0 && (a.hostTimeout < time.Second || a.hostTimeout > longestHostTimeout ||
+		a.hostTimeout%time.Second != 0) {
 		return usagef("--host-timeout is %s: expected whole seconds from 1s to %s", a.hostTimeout, longestHostTimeout)
 	}
 	return nil
@@ -60,7 +61,10 @@ func (a *act) carryOut(cmd *cobra.Command, c *client.Client, targets []chosen, s
 	if err := a.confirm(cmd, targets); err != nil {
 		return err
 	}
-	o, err := a.submit(cmd.Context(), c, client.Request{Op: a.op, Targets: byProcess(targets), Spec: spec, HostTimeout: int(a.hostTimeout / time.Second)})
+	o, err := a.submit(cmd.Context(), c, client.Request{
+		Op: a.op, Targets: byProcess(targets), Spec: spec,
+		HostTimeout: int(a.hostTimeout / time.Second),
+	})
 	if err != nil {
 		return err
 	}
@@ -83,7 +87,8 @@ func (a *act) submit(ctx context.Context, c *client.Client, r client.Request) (c
 	}
 	o, err := c.Submit(ctx, r)
 	if unreachable, ok := errors.AsType[*client.UnreachableError](err); ok {
-		err = fmt.Errorf("%w; the server may have accepted the call: check with %s", unreachable, a.session.again("task list"))
+		err = fmt.Errorf("%w; the server may have accepted the call: check with %s", unreachable,
+			a.session.again("task list"))
 	}
 	return o, exitOf(err)
 }
@@ -110,7 +115,8 @@ func (a *act) confirm(cmd *cobra.Command, targets []chosen) error {
 	for _, t := range targets {
 		hosts[t.host] = true
 	}
-	what := fmt.Sprintf("%s %s on %s", a.op, process.Count(len(targets), "process", "processes"), process.Count(len(hosts), "host", "hosts"))
+	what := fmt.Sprintf("%s %s on %s", a.op, process.Count(len(targets), "process", "processes"),
+		process.Count(len(hosts), "host", "hosts"))
 	switch {
 	case len(targets) == 1:
 		return nil

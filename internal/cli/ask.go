@@ -15,7 +15,8 @@ type run = func(cmd *cobra.Command, args []string) error
 
 // asking returns the run of a command that asks the server for one thing and shows the answer.
 func asking[T any](
-	s *session, ask func(ctx context.Context, c *client.Client, args []string) (T, error), show func(cmd *cobra.Command, args []string, answer T) error,
+	s *session, ask func(ctx context.Context, c *client.Client, args []string) (T, error),
+	show func(cmd *cobra.Command, args []string, answer T) error,
 ) run {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := s.client(cmd)
@@ -43,7 +44,8 @@ func telling(s *session, format string, do func(ctx context.Context, c *client.C
 
 // listing returns the run of a command that lists what there is; none is said where that is nothing.
 func listing[T any](
-	s *session, o *output, none string, columns []column[T], name func(T) string, list func(ctx context.Context, c *client.Client, args []string) ([]T, error),
+	s *session, o *output, none string, columns []column[T], name func(T) string,
+	list func(ctx context.Context, c *client.Client, args []string) ([]T, error),
 ) run {
 	return asking(s, list, func(cmd *cobra.Command, _ []string, rows []T) error {
 		if len(rows) == 0 {
@@ -107,7 +109,8 @@ func moment(flag, text string) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{}, usagef("%s %q: expected a time such as 2026-11-20T10:30:00Z, or an age such as 24h", flag, text)
+		return time.Time{}, usagef("%s %q: expected a time such as 2026-11-20T10:30:00Z, or an age such as 24h", flag,
+			text)
 	}
 	return t, nil
 }

@@ -16,8 +16,8 @@ func newAgents() *cobra.Command {
 		Use:     "agents [HOST...]",
 		Aliases: []string{"hosts"},
 		Short:   "List the hosts that have joined",
-		Long: `List the hosts that have joined. HOST is an id, CLOUD:IP or a pattern. Without HOST all hosts are listed. If a filter
-matches nothing, the exit code is 4.`,
+		Long: `List the hosts that have joined. HOST is an id, CLOUD:IP or a pattern. Without HOST
+all hosts are listed. If a filter matches nothing, the exit code is 4.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := s.client(cmd)
@@ -29,7 +29,9 @@ matches nothing, the exit code is 4.`,
 			if err != nil {
 				return exitOf(err)
 			}
-			if err := printList(cmd, &s, o, agents, agentColumns(), func(a client.Agent) string { return a.ID }); err != nil {
+			if err := printList(cmd, &s, o, agents, agentColumns(), func(a client.Agent) string {
+				return a.ID
+			}); err != nil {
 				return err
 			}
 			switch {

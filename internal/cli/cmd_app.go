@@ -12,12 +12,14 @@ import (
 )
 
 func newApp() *cobra.Command {
-	return noun("app", "Manage the apps that may call the API, and their rights", `Manage the apps that may call the API, their secrets and their rights. Needs an administrator: an administrator app, or the
-server's own account on the server's host.
+	return noun("app", "Manage the apps that may call the API, and their rights",
+		`Manage the apps that may call the API, their secrets and their rights. Needs an
+administrator: an administrator app, or the server's own account on the server's host.
 
-A right is "OPERATIONS on NAMESPACES", or "OPERATIONS on NAMESPACES at HOSTS". OPERATIONS are *, read,
-operate, setup, or names of operations. NAMESPACES are patterns, or biz:7 for a business. HOSTS are patterns, or area:3 for
-a cloud area. Separate the items of a list with commas: "read,restart on biz:7 at area:0,1:10.2.*".`,
+A right is "OPERATIONS on NAMESPACES", or "OPERATIONS on NAMESPACES at HOSTS". OPERATIONS are *,
+read, operate, setup, or names of operations. NAMESPACES are patterns, or biz:7 for a business.
+HOSTS are patterns, or area:3 for a cloud area. Separate the items of a list with commas:
+"read,restart on biz:7 at area:0,1:10.2.*".`,
 		newAppCreate(), newAppList(), newAppShow(), newAppChange(),
 		newAppDisable(), newAppEnable(), newAppRotate(), newAppResetSecret(), newAppGrant(), newAppRevoke())
 }
@@ -96,10 +98,13 @@ func showApp(cmd *cobra.Command, o output, a client.App) error {
 }
 
 // changed returns the run of a command that does something to an app and shows it, or the secret that it has got.
-func changed(s *session, o *output, do func(ctx context.Context, c *client.Client, args []string) (client.App, error)) run {
+func changed(s *session, o *output,
+	do func(ctx context.Context, c *client.Client, args []string) (client.App, error),
+) run {
 	return asking(s, do, func(cmd *cobra.Command, _ []string, a client.App) error {
 		if a.Secret != "" {
-			return showOnce(cmd, *o, a, fmt.Sprintf("code    %s\nsecret  %s\n", a.Code, a.Secret), "drover shows the secret only this once, and stores only its hash")
+			return showOnce(cmd, *o, a, fmt.Sprintf("code    %s\nsecret  %s\n", a.Code, a.Secret),
+				"drover shows the secret only this once, and stores only its hash")
 		}
 		return showApp(cmd, *o, a)
 	})

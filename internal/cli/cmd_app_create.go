@@ -67,8 +67,8 @@ func newAppCreate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create [CODE]",
 		Short: "Create an app, and print its secret once",
-		Long: `Create an app, and print its code and secret. drover shows the secret only this once. Without CODE drover generates a
-code. A new app has no rights until you grant it one.`,
+		Long: `Create an app, and print its code and secret. drover shows the secret only this once.
+Without CODE drover generates a code. A new app has no rights until you grant it one.`,
 		Example: `  drover app create bk_nodeman --may-name-users --grant '* on *'
   drover app create viewer --grant 'read on biz:7' -o json`,
 		Args: func(cmd *cobra.Command, args []string) error {

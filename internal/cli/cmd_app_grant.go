@@ -44,7 +44,9 @@ func same(g client.Grant) func(client.Grant) bool {
 	return func(other client.Grant) bool { return grantText(other) == grantText(g) }
 }
 
-func appRights(use, short, long, example string, change func(have, given []client.Grant) ([]client.Grant, error)) *cobra.Command {
+func appRights(use, short, long, example string,
+	change func(have, given []client.Grant) ([]client.Grant, error),
+) *cobra.Command {
 	var s session
 	var o output
 	return appVerb(&cobra.Command{

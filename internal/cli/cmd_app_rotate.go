@@ -16,12 +16,13 @@ func newAppRotate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rotate CODE",
 		Short: "Give an app a new secret, and keep the old one valid for a while",
-		Long: `Give an app a new secret, and print it once. The old secret stays valid for the time of --keep, so that callers can switch
-without a gap.`,
+		Long: `Give an app a new secret, and print it once. The old secret stays valid for the time
+of --keep, so that callers can switch without a gap.`,
 		Example: `  drover app rotate bk_nodeman --keep 48h`,
 		RunE: changed(&s, &o, func(ctx context.Context, c *client.Client, args []string) (client.App, error) {
 			if keep < time.Second {
-				return client.App{}, usagef("--keep %s: expected 1s or more; 'drover app reset-secret' revokes the old secret now", keep)
+				return client.App{},
+					usagef("--keep %s: expected 1s or more; 'drover app reset-secret' revokes the old secret now", keep)
 			}
 			return c.NewSecret(ctx, args[0], keep)
 		}),

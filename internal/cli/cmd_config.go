@@ -11,7 +11,8 @@ import (
 )
 
 func newConfig() *cobra.Command {
-	return noun("config", "Check the configuration of a server or a proxy", "Check the configuration of a server or a proxy.", newConfigCheck())
+	return noun("config", "Check the configuration of a server or a proxy",
+		"Check the configuration of a server or a proxy.", newConfigCheck())
 }
 
 // checked are settings that a file may hold.
@@ -25,8 +26,9 @@ func newConfigCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check FILE",
 		Short: "Validate a configuration file and list every error",
-		Long: `Validate a configuration file of 'drover server', or of 'drover proxy' with --role proxy, and list every error. The command
-ignores the environment. If the file has an error, the exit code is 1.`,
+		Long: `Validate a configuration file of 'drover server', or of 'drover proxy' with --role
+proxy, and list every error. The command ignores the environment. If the file has an error, the exit
+code is 1.`,
 		Example: `  drover config check /etc/drover/server.yaml
   drover config check --role proxy /etc/drover/proxy.yaml`,
 		Args: exactly("FILE"),

@@ -17,7 +17,8 @@ import (
 )
 
 func newDatabase() *cobra.Command {
-	return noun("database", "Copy the database of a server", "Copy the database of a server, as a backup or to move from SQLite to PostgreSQL.",
+	return noun("database", "Copy the database of a server",
+		"Copy the database of a server, as a backup or to move from SQLite to PostgreSQL.",
 		newDatabaseBackup(), newDatabaseCopy())
 }
 
@@ -27,11 +28,12 @@ func newDatabaseBackup() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Back up a SQLite database while the server runs",
-		Long: `Write a consistent copy of a SQLite database to a new FILE. The server may keep running. To restore the copy, stop the
-server and replace the database with the copy. Remove the files beside the database that end with -wal and -shm.
+		Long: `Write a consistent copy of a SQLite database to a new FILE. The server may keep
+running. To restore the copy, stop the server and replace the database with the copy. Remove the
+files beside the database that end with -wal and -shm.
 
-The copy holds all records, and secrets as hashes. It does not hold the server's keys: back up server/ of the data directory
-too. For a PostgreSQL database use pg_dump.`,
+The copy holds all records, and secrets as hashes. It does not hold the server's keys: back up
+server/ of the data directory too. For a PostgreSQL database use pg_dump.`,
 		Example: `  drover database backup /srv/backup/drover-$(date +%F).db`,
 		Args:    exactly("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -62,13 +64,15 @@ func newDatabaseCopy() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "copy --from sqlite:PATH --to postgres://…",
 		Short: "Copy a SQLite database into an empty PostgreSQL database",
-		Long: `Copy all rows of a SQLite database into an empty PostgreSQL database, to continue with PostgreSQL. Stop the server first.
+		Long: `Copy all rows of a SQLite database into an empty PostgreSQL database, to continue
+with PostgreSQL. Stop the server first.
 
-The copy is one transaction: if it fails, the PostgreSQL database stays empty. drover compares the row counts of each table on
-both sides. In the SQLite file, drover updates only the schema. drover rejects a PostgreSQL database that is not empty.
+The copy is one transaction: if it fails, the PostgreSQL database stays empty. drover compares the
+row counts of each table on both sides. In the SQLite file, drover updates only the schema. drover
+rejects a PostgreSQL database that is not empty.
 
-Do not put a password into --to, because every user of the machine can read it. Without --to drover reads the URL from
-DROVER_DATABASE. drover reads a password from PGPASSWORD or PGPASSFILE.`,
+Do not put a password into --to, because every user of the machine can read it. Without --to drover
+reads the URL from DROVER_DATABASE. drover reads a password from PGPASSWORD or PGPASSFILE.`,
 		Example: `  drover database copy --from sqlite:/var/lib/drover/server/drover.db --to postgres://drover@db.example.com/drover`,
 		Args:    command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -115,9 +119,11 @@ DROVER_DATABASE. drover reads a password from PGPASSWORD or PGPASSFILE.`,
 	return cmd
 }
 
-var errPassword = errors.New("every user of this machine can read a password on the command line: put the password into the file of --config, DROVER_DATABASE or PGPASSFILE")
+var errPassword = errors.New(
+	"every user of this machine can read a password on the command line: put the password into the file of --config, DROVER_DATABASE or PGPASSFILE")
 
-// lockServerOf keeps the server from starting whose database lies in its usual place below a data directory, and fails while it runs.
+// lockServerOf keeps the server from starting whose database lies in its usual place below a data directory, and fails
+// while it runs.
 func lockServerOf(path string) (unlock func(), err error) {
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {

@@ -16,11 +16,11 @@ func newDev() *cobra.Command {
 		Short: "Run a server and one agent in one process, on loopback, without configuration",
 		Long: `Run a server and one agent in one process, on loopback, without configuration.
 
-It runs in the foreground. SIGTERM or Ctrl-C ends it and leaves the supervised processes running. If you start it again with
-the same data directory, it supervises them again.
+It runs in the foreground. SIGTERM or Ctrl-C ends it and leaves the supervised processes running. If
+you start it again with the same data directory, it supervises them again.
 
-Environment: DROVER_BOOTSTRAP_APP_CODE and DROVER_BOOTSTRAP_APP_SECRET together set the first app of a new data directory.
-Otherwise drover generates the first app and prints it once.`,
+Environment: DROVER_BOOTSTRAP_APP_CODE and DROVER_BOOTSTRAP_APP_SECRET together set the first app of
+a new data directory. Otherwise drover generates the first app and prints it once.`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := command.Log(cmd.ErrOrStderr(), level)
@@ -40,8 +40,10 @@ Otherwise drover generates the first app and prints it once.`,
 	flags.IntVar(&cfg.AgentCloud, "agent-cloud", cfg.AgentCloud, "cloud area of the local agent")
 	flags.StringVar(&cfg.AgentIP, "agent-ip", cfg.AgentIP, "address by which callers name the local agent")
 	flags.StringVar(&cfg.AgentID, "agent-id", cfg.AgentID, "stable id of the local agent, in addition to CLOUD:IP")
-	flags.Var(&cfg.TrustedGateways, "trusted-gateway", "network of trusted gateways, which may name app and user without a proof on /procapi and /esb/api; may be repeated")
-	flags.StringVar(&cfg.LoginURL, "login-url", "", "BlueKing login service that verifies a bk_token, such as https://paas.example.com/login")
+	flags.Var(&cfg.TrustedGateways, "trusted-gateway",
+		"network of trusted gateways, which may name app and user without a proof on /procapi and /esb/api; may be repeated")
+	flags.StringVar(&cfg.LoginURL, "login-url", "",
+		"BlueKing login service that verifies a bk_token, such as https://paas.example.com/login")
 	cfg.Agent.Flags(flags)
 	flags.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	return cmd

@@ -26,10 +26,12 @@ func newEvents() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "events [NAMESPACE/NAME]",
 		Short: "List the events of processes, or follow them",
-		Long: `List the events of processes, newest first: time, host, event, cause and caller. The time is that of the host's clock.
+		Long: `List the events of processes, newest first: time, host, event, cause and caller. The
+time is that of the host's clock.
 
 --follow lists recent events, oldest first, and then each event as it arrives. If the server is unreachable, drover
-reconnects and leaves out no event. Ctrl-C or --timeout ends the command. With -o json each event is one line.`,
+reconnects and leaves out no event. Ctrl-C or --timeout ends the command. With -o json each event is
+one line.`,
 		Example: `  drover events --since 1h
   drover events 'web/*' --kind exited,given-up
   drover events -f --hosts 0:10.2.0.7

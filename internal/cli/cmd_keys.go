@@ -10,9 +10,11 @@ import (
 )
 
 func newKeys() *cobra.Command {
-	return noun("keys", "Replace the keys by which hosts trust this server", `Replace the keys by which hosts trust this server, without touching a host (docs/ops/rotation.md). There are three kinds.
-Manifest keys sign the orders that agents obey. ca keys issue the certificates of servers and proxies. agent-signer keys issue
-the credentials of agents. Each key passes through the stages next, present and former. Needs an administrator.`,
+	return noun("keys", "Replace the keys by which hosts trust this server",
+		`Replace the keys by which hosts trust this server, without touching a host
+(docs/ops/rotation.md). There are three kinds. Manifest keys sign the orders that agents obey. ca
+keys issue the certificates of servers and proxies. agent-signer keys issue the credentials of
+agents. Each key passes through the stages next, present and former. Needs an administrator.`,
 		newKeysList(), newKeysRotate(), newKeysDrop())
 }
 

@@ -25,7 +25,10 @@ func verbs() []verb {
 			"Stop processes and no longer watch them. A process that does not run stays as it is.",
 		},
 		{"restart", "Restart processes", "Restart processes, and watch them from then on."},
-		{"reload", "Reload the configuration of processes", "Run the reload command of processes. The processes keep running."},
+		{
+			"reload", "Reload the configuration of processes",
+			"Run the reload command of processes. The processes keep running.",
+		},
 		{
 			"kill", "Kill processes at once",
 			"Run the kill command of processes. If the command is empty, kill the process tree. drover no longer watches the processes.",
@@ -58,13 +61,15 @@ func newOperate(v verb) *cobra.Command {
 		Short: v.short,
 		Long: v.long + `
 
-The operation runs on every host that knows the process, or on the hosts of --hosts. For more than one target drover asks for
-confirmation; without a terminal, give --yes. Ctrl-C ends the wait, not the operation.
+The operation runs on every host that knows the process, or on the hosts of --hosts. For more than
+one target drover asks for confirmation; without a terminal, give --yes. Ctrl-C ends the wait, not
+the operation.
 
-If a host does not answer, its target fails after 10 s at most, or after --host-timeout. The host does not begin the operation
-later. Meanwhile drover prints the results of the other hosts.
+If a host does not answer, its target fails after 10 s at most, or after --host-timeout. The host
+does not begin the operation later. Meanwhile drover prints the results of the other hosts.
 
-Exit codes: 0 done, 1 failed, 4 no such process, 5 not allowed, 6 unreachable or timed out, 7 done on some targets only.`,
+Exit codes: 0 done, 1 failed, 4 no such process, 5 not allowed, 6 unreachable or timed out, 7 done
+on some targets only.`,
 		Example: fmt.Sprintf(`  drover %[1]s web/nginx
   drover %[1]s 'web/*' --hosts '0:10.2.*' --yes
   drover %[1]s --failed-of op-x7k2m9q4w1zd --yes`, v.op),

@@ -10,8 +10,9 @@ import (
 )
 
 func newProxies() *cobra.Command {
-	return noun("proxies", "List and remove the proxies of areas", `List and remove the proxies of areas that have no route to the servers. A proxy joins by 'drover proxy join', with a token of
-'drover token create --role proxy'. Needs an administrator.`,
+	return noun("proxies", "List and remove the proxies of areas",
+		`List and remove the proxies of areas that have no route to the servers. A proxy joins by
+'drover proxy join', with a token of 'drover token create --role proxy'. Needs an administrator.`,
 		newProxiesList(), newProxiesRemove())
 }
 

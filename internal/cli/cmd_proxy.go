@@ -38,15 +38,16 @@ func newProxyRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Serve the agents of an area, as 'drover proxy' does",
-		Long: `Serve the agents of an area that have no route to the servers. The agents join and connect through this host. Run 'drover
-proxy join' first, which makes this host a proxy of the area. An area may have several proxies; if a proxy has no route to the
-servers, its agents connect to another proxy.
+		Long: `Serve the agents of an area that have no route to the servers. The agents join and
+connect through this host. Run 'drover proxy join' first, which makes this host a proxy of the area.
+An area may have several proxies; if a proxy has no route to the servers, its agents connect to
+another proxy.
 
-Flags override the environment (DROVER_FABRIC is --fabric, and so on), which overrides the file of --config. 'drover config
-check --role proxy' validates such a file.
+Flags override the environment (DROVER_FABRIC is --fabric, and so on), which overrides the file of
+--config. 'drover config check --role proxy' validates such a file.
 
-It runs in the foreground; SIGTERM or Ctrl-C ends it. A proxy also starts while the servers are unreachable, and then accepts
-the agents that it knows already.`,
+It runs in the foreground; SIGTERM or Ctrl-C ends it. A proxy also starts while the servers are
+unreachable, and then accepts the agents that it knows already.`,
 		Example: `  drover proxy --config /etc/drover/proxy.yaml
   drover proxy run --data-dir /var/lib/drover-proxy`,
 		Args: command.NoArgs,
@@ -86,8 +87,10 @@ func runProxy(cmd *cobra.Command, cfg proxyconfig.Config) error {
 		}
 		told = true
 		e := p.Enrolment()
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "\ndrover proxy is ready.\n\n  %-8s  %s, area %d\n  %-8s  %s\n  %-8s  %s\n  %-8s  %s\n  %-8s  %s\n\n",
-			"name", e.Name, e.Area, "join", p.URL(), "agents", fabric, "servers", strings.Join(e.Hubs, " "), "data", cfg.DataDir)
+		_, err := fmt.Fprintf(cmd.OutOrStdout(),
+			"\ndrover proxy is ready.\n\n  %-8s  %s, area %d\n  %-8s  %s\n  %-8s  %s\n  %-8s  %s\n  %-8s  %s\n\n",
+			"name", e.Name, e.Area, "join", p.URL(), "agents", fabric, "servers", strings.Join(e.Hubs, " "), "data",
+			cfg.DataDir)
 		if err != nil {
 			log.Warn("cannot write to standard output", "error", err)
 		}

@@ -57,7 +57,9 @@ If a filter matches nothing, the exit code is 4.`,
 			if err != nil {
 				return err
 			}
-			if err := printList(cmd, &s, o, rows, processColumns(), func(p client.Process) string { return p.Namespace + "/" + p.Name }); err != nil {
+			if err := printList(cmd, &s, o, rows, processColumns(), func(p client.Process) string {
+				return p.Namespace + "/" + p.Name
+			}); err != nil {
 				return err
 			}
 			if len(rows) > 0 {
@@ -75,27 +77,35 @@ If a filter matches nothing, the exit code is 4.`,
 	cmd.Flags().StringVar(&f.Name, "name", "", "only processes of this name, or of a pattern")
 	cmd.Flags().StringSliceVar(&f.Hosts, "hosts", nil, "only on these hosts; ids, CLOUD:IP or patterns")
 	cmd.Flags().StringSliceVar(&f.States, "state", nil, "only processes in these states")
-	cmd.Flags().BoolVar(&count, "count", false, "show only the number of processes in each state; processes of hosts that are away count as stale")
+	cmd.Flags().BoolVar(&count, "count", false,
+		"show only the number of processes in each state; processes of hosts that are away count as stale")
 	completeHosts(cmd, &s)
 	complete(cmd, "state", process.States()...)
 	o.flags(cmd, asTable, asWide, asJSON, asYAML, asName)
 	s.flags(cmd)
 	cmd.PreRunE = chain(cmd.PreRunE, func(*cobra.Command, []string) error {
-		for _, state := range f.States {
-			if err := oneOf("--state", state, process.States()...); err != nil {
-				return err
-			}
-		}
 		if count && len(f.States) > 0 {
 			return usagef("--count and --state exclude each other")
 		}
-		return nil
+		return checkStates(f.States)
 	})
 	return cmd
 }
 
+// checkStates returns an error for the first value of --state that is not a state.
+func checkStates(states []string) error {
+	for _, state := range states {
+		if err := oneOf("--state", state, process.States()...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // printCounts prints how many processes there are in each state.
-func printCounts(cmd *cobra.Command, s *session, o output, c *client.Client, f client.ProcessFilter, args []string) error {
+func printCounts(cmd *cobra.Command, s *session, o output, c *client.Client, f client.ProcessFilter,
+	args []string,
+) error {
 	if len(args) > 1 || len(args) > 0 && f.Namespace+f.Name != "" {
 		return usagef("--count takes one NAMESPACE/NAME, or --namespace and --name")
 	}
@@ -130,7 +140,9 @@ func printCounts(cmd *cobra.Command, s *session, o output, c *client.Client, f c
 }
 
 // listProcesses lists what the filter lets pass, once for each argument.
-func listProcesses(cmd *cobra.Command, c *client.Client, f client.ProcessFilter, args []string) ([]client.Process, error) {
+func listProcesses(cmd *cobra.Command, c *client.Client, f client.ProcessFilter,
+	args []string,
+) ([]client.Process, error) {
 	if len(args) == 0 {
 		rows, err := client.Collect(c.Processes(cmd.Context(), f))
 		sortProcesses(rows)
@@ -171,7 +183,10 @@ func processColumns() []column[client.Process] {
 		{head: "MEMORY", cell: running(func(i *client.Instance) string { return size(i.RSS) })},
 		{head: "HOSTED", cell: func(p client.Process) string { return yesNo(p.Hosted) }},
 		{head: "ADDRESS", wide: true, cell: func(p client.Process) string { return address(p.Host) }},
-		{head: "THREADS", wide: true, cell: running(func(i *client.Instance) string { return strconv.Itoa(i.Threads) })},
+		{
+			head: "THREADS", wide: true,
+			cell: running(func(i *client.Instance) string { return strconv.Itoa(i.Threads) }),
+		},
 		{head: "VERSION", wide: true, cell: running(func(i *client.Instance) string { return i.Version })},
 		{head: "RESTARTS", wide: true, cell: func(p client.Process) string { return number(p.Restarts) }},
 		{head: "CAUSE", wide: true, cell: causeOf},

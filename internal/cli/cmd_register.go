@@ -18,12 +18,12 @@ func newRegister() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "register NAMESPACE/NAME --hosts HOST,... --file FILE",
 		Short: "Register a process and its spec on hosts",
-		Long: `Register a process on hosts. Its spec says how to start, stop and find the process. The command neither starts nor watches
-the process; 'drover start' does both. If a host knows the process already, the command fails there; --replace changes the
-spec.
+		Long: `Register a process on hosts. Its spec says how to start, stop and find the process.
+The command neither starts nor watches the process; 'drover start' does both. If a host knows the
+process already, the command fails there; --replace changes the spec.
 
-The file is YAML or JSON; - reads stdin. Times are in seconds. Only proc_name, setup_path and user are required. This
-example shows every field; the numbers of policy and probes are the defaults:
+The file is YAML or JSON; - reads stdin. Times are in seconds. Only proc_name, setup_path and user
+are required. This example shows every field; the numbers of policy and probes are the defaults:
 
 ` + indented(specExample) + `
 'drover ps -o json' shows hosts; 'drover status NAMESPACE/NAME -o yaml' shows the spec of a process.`,

@@ -18,8 +18,9 @@ import (
 )
 
 func newServerKeys() *cobra.Command {
-	return noun("keys", "Copy the keys of a fleet from one server to another", `Copy the keys of a fleet from one server to another. All servers of a fleet have the same keys (docs/ops/servers.md). Anybody
-with these keys controls every host of the fleet.`,
+	return noun("keys", "Copy the keys of a fleet from one server to another",
+		`Copy the keys of a fleet from one server to another. All servers of a fleet have the same
+keys (docs/ops/servers.md). Anybody with these keys controls every host of the fleet.`,
 		newServerKeysExport(), newServerKeysImport(), newServerKeysAdopt())
 }
 
@@ -31,8 +32,9 @@ func newServerKeysExport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export FILE",
 		Short: "Export the keys of the server on this host to a file",
-		Long: `Export the keys of the server on this host to a new file that only its owner can read. The server may keep running. Anybody
-with this file controls the fleet: transfer the file securely, and remove it after the import.`,
+		Long: `Export the keys of the server on this host to a new file that only its owner can
+read. The server may keep running. Anybody with this file controls the fleet: transfer the file
+securely, and remove it after the import.`,
 		Example: `  drover server keys export /root/fleet-keys.tar`,
 		Args:    exactly("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -70,9 +72,9 @@ func newServerKeysImport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Import the keys that another server of the fleet has exported",
-		Long: `Import the keys that another server of the fleet has exported. Stop the server of the data directory first. The import updates
-older keys of the same fleet. If the data directory holds keys of another fleet, or later keys, the import fails and changes
-nothing.`,
+		Long: `Import the keys that another server of the fleet has exported. Stop the server of the
+data directory first. The import updates older keys of the same fleet. If the data directory holds
+keys of another fleet, or later keys, the import fails and changes nothing.`,
 		Example: `  drover server keys import /root/fleet-keys.tar`,
 		Args:    exactly("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -90,7 +92,8 @@ nothing.`,
 			if err != nil {
 				return err
 			}
-			say(cmd, "%s written to %s; remove %s now\n", process.Count(n, "key was", "keys were"), serverDir(dataDir), args[0])
+			say(cmd, "%s written to %s; remove %s now\n", process.Count(n, "key was", "keys were"), serverDir(dataDir),
+				args[0])
 			return nil
 		},
 	}
@@ -104,11 +107,12 @@ func newServerKeysAdopt() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "adopt",
 		Short: "Bind a database whose keys are lost to the keys of this data directory",
-		Long: `Bind a database to the keys of this data directory. If the data directory has no keys, the command makes them. Use it only if
-all servers have lost the keys of the database: every host has to join again. Stop all servers of the fleet first.
+		Long: `Bind a database to the keys of this data directory. If the data directory has no
+keys, the command makes them. Use it only if all servers have lost the keys of the database: every
+host has to join again. Stop all servers of the fleet first.
 
-The database is that of --database or DROVER_DATABASE, as for 'drover server'. Without both it is the file in the data
-directory.`,
+The database is that of --database or DROVER_DATABASE, as for 'drover server'. Without both it is
+the file in the data directory.`,
 		Example: `  drover server keys adopt --database postgres://drover@db.example.com/drover`,
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -140,6 +144,7 @@ directory.`,
 		},
 	}
 	cmd.Flags().StringVar(&dataDir, "data-dir", dataDir, "data directory of the server")
-	cmd.Flags().StringVar(&database, "database", "", "URL of a PostgreSQL database, without a password, or path of a SQLite file")
+	cmd.Flags().StringVar(&database, "database", "",
+		"URL of a PostgreSQL database, without a password, or path of a SQLite file")
 	return cmd
 }

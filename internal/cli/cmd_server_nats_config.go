@@ -17,13 +17,14 @@ func newServerNATSConfig() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "nats-config --name NAME",
 		Short: "Generate the configuration of a NATS broker that replaces the embedded one",
-		Long: `Generate the configuration of a NATS broker (nats-server 2.14 or later) that replaces the embedded one ('drover server --nats',
-docs/ops/servers.md). The broker accepts only the agents, proxies and servers of this fleet, each with its own rights. The
-command needs the keys of the fleet, but no database.
+		Long: `Generate the configuration of a NATS broker (nats-server 2.14 or later) that replaces
+the embedded one ('drover server --nats', docs/ops/servers.md). The broker accepts only the agents,
+proxies and servers of this fleet, each with its own rights. The command needs the keys of the
+fleet, but no database.
 
-Without --out the command prints the configuration, which holds no secret. With --out the command writes the configuration, a
-certificate of the fleet's authority and its key. The certificate is valid for a year. To renew it, run the command again and
-send SIGHUP to nats-server.`,
+Without --out the command prints the configuration, which holds no secret. With --out the command
+writes the configuration, a certificate of the fleet's authority and its key. The certificate is
+valid for a year. To renew it, run the command again and send SIGHUP to nats-server.`,
 		Example: `  drover server nats-config --name n1 --host nats1.example.com --cluster 0.0.0.0:6222 \
       --route nats2.example.com:6222 --route nats3.example.com:6222 --out n1 --dir /etc/nats
   nats-server -c /etc/nats/nats-server.conf                # on the host of n1`,
@@ -45,8 +46,10 @@ send SIGHUP to nats-server.`,
 	f.StringVar(&dataDir, "data-dir", dataDir, "data directory of a server that holds the keys")
 	f.StringVar(&node.Name, "name", "", "name of the broker, unique among the brokers")
 	f.StringVar(&node.Listen, "listen", "0.0.0.0:4222", "address that agents and servers connect to")
-	f.StringVar(&node.Leaves, "proxies", "", "address that proxies connect to, such as 0.0.0.0:7422 (default: no proxies)")
-	f.StringVar(&node.Cluster, "cluster", "", "address that the other brokers connect to, such as 0.0.0.0:6222 (default: no other brokers)")
+	f.StringVar(&node.Leaves, "proxies", "",
+		"address that proxies connect to, such as 0.0.0.0:7422 (default: no proxies)")
+	f.StringVar(&node.Cluster, "cluster", "",
+		"address that the other brokers connect to, such as 0.0.0.0:6222 (default: no other brokers)")
 	f.StringArrayVar(&node.Routes, "route", nil, "HOST:PORT of another broker's --cluster; may be repeated")
 	f.StringArrayVar(&names, "host", nil, "host name or IP address of the broker, for its certificate; may be repeated")
 	f.StringVar(&node.Dir, "dir", "/etc/nats", "directory of the broker for its configuration and state")
@@ -65,7 +68,11 @@ func checkNode(n *serve.Node) error {
 	if len(n.Routes) > 0 && n.Cluster == "" {
 		return usagef("--route needs --cluster")
 	}
-	for _, a := range []struct{ name, address string }{{"listen", n.Listen}, {"proxies", n.Leaves}, {"cluster", n.Cluster}} {
+	for _, a := range []struct{ name, address string }{
+		{"listen", n.Listen},
+		{"proxies", n.Leaves},
+		{"cluster", n.Cluster},
+	} {
 		if a.address == "" && a.name != "listen" {
 			continue
 		}

@@ -19,7 +19,8 @@ func newStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status NAMESPACE/NAME...",
 		Short: "Show the state of processes, and its cause",
-		Long: `Show processes on each host that knows them: state and its age, process id, resources, commands and message.
+		Long: `Show processes on each host that knows them: state and its age, process id,
+resources, commands and message.
 
 Exit codes: 0 all processes are running, 3 a process is not running, 4 no such process.`,
 		Example: `  drover status web/nginx
@@ -61,7 +62,8 @@ Exit codes: 0 all processes are running, 3 a process is not running, 4 no such p
 	return cmd
 }
 
-// begun tells of processes that no host knows because their first operation is under way; otherwise unknown is what there is to say.
+// begun tells of processes that no host knows because their first operation is under way; otherwise unknown is what
+// there is to say.
 func begun(cmd *cobra.Command, c *client.Client, names, hosts []string, unknown error) error {
 	told := false
 	for _, arg := range names {
@@ -78,7 +80,8 @@ func begun(cmd *cobra.Command, c *client.Client, names, hosts []string, unknown 
 				continue
 			}
 			told = true
-			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "○ %s on %s: %s\n", printable(f.Namespace+"/"+f.Name), printable(f.Host.ID), printable(f.Cause.Text)); err != nil {
+			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "○ %s on %s: %s\n", printable(f.Namespace+"/"+f.Name),
+				printable(f.Host.ID), printable(f.Cause.Text)); err != nil {
 				return err
 			}
 		}
@@ -131,7 +134,8 @@ func writeStatus(w io.Writer, processes []client.Process, coloured bool) error {
 		if coloured {
 			state = paint(state)
 		}
-		if _, err := fmt.Fprintf(w, "%s%s %s on %s: %s\n", gap, mark, printable(p.Namespace+"/"+p.Name), printable(p.Host.ID), state); err != nil {
+		if _, err := fmt.Fprintf(w, "%s%s %s on %s: %s\n", gap, mark, printable(p.Namespace+"/"+p.Name),
+			printable(p.Host.ID), state); err != nil {
 			return err
 		}
 		if err := writeFields(w, statusFields(p)); err != nil {
@@ -174,7 +178,8 @@ func statusFields(p client.Process) []field {
 	if p.NextRun != nil {
 		fields = append(fields, field{"Next run", stamp(p.NextRun)})
 	}
-	fields = append(fields, field{"Last start", ago(stamp(p.LastStartAt), since(p.LastStartAt))}, field{"Reported", ago(stamp(p.ReportedAt), since(p.ReportedAt))})
+	fields = append(fields, field{"Last start", ago(stamp(p.LastStartAt), since(p.LastStartAt))},
+		field{"Reported", ago(stamp(p.ReportedAt), since(p.ReportedAt))})
 	return append(fields, field{"Host", heard(p.Host)})
 }
 

@@ -32,11 +32,14 @@ func newTaskGet() *cobra.Command {
 				return exitOf(err)
 			}
 			if o.form == asTable {
-				say(cmd, "%s: %s by %s, %s ago, %s\n", task.ID, task.Op, printable(by(task.App, task.User)), since(&task.CreatedAt), task.State)
+				say(cmd, "%s: %s by %s, %s ago, %s\n", task.ID, task.Op, printable(by(task.App, task.User)),
+					since(&task.CreatedAt), task.State)
 			}
 			w := waiter{session: &s, output: o}
 			if o.form == asTable { // all of them: they were asked for
-				return printList(cmd, &s, o, results, resultColumns(), func(r client.Result) string { return r.Namespace + "/" + r.Name })
+				return printList(cmd, &s, o, results, resultColumns(), func(r client.Result) string {
+					return r.Namespace + "/" + r.Name
+				})
 			}
 			return w.print(cmd, task, results)
 		},

@@ -14,8 +14,10 @@ import (
 )
 
 func newToken() *cobra.Command {
-	return noun("token", "Manage the tokens that hosts join with", `Manage the tokens that hosts join with ('drover-agent join'). drover shows a token only once, when it is created, and stores only
-its hash. A token holds the fingerprint by which a host verifies this server. Needs an administrator.`,
+	return noun("token", "Manage the tokens that hosts join with",
+		`Manage the tokens that hosts join with ('drover-agent join'). drover shows a token only
+once, when it is created, and stores only its hash. A token holds the fingerprint by which a host
+verifies this server. Needs an administrator.`,
 		newTokenCreate(), newTokenList(), newTokenRevoke())
 }
 
@@ -26,11 +28,12 @@ func newTokenCreate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create --area N --uses N --ttl DURATION",
 		Short: "Create a token that hosts join with, and print it once",
-		Long: `Create a token that hosts join with, and print it. drover shows the token only this once. Each host that joins with it gets
-the area, the labels and the business. If a host retries with the same key, because it got no answer, it counts once.
+		Long: `Create a token that hosts join with, and print it. drover shows the token only this
+once. Each host that joins with it gets the area, the labels and the business. If a host retries
+with the same key, because it got no answer, it counts once.
 
-With --role proxy the token is for a proxy of the area. Such a token has neither labels nor a business. Create it before the
-tokens for the hosts of the area.`,
+With --role proxy the token is for a proxy of the area. Such a token has neither labels nor a
+business. Create it before the tokens for the hosts of the area.`,
 		Example: `  drover token create --area 0 --uses 1 --ttl 1h
   drover token create --area 3 --uses 200 --ttl 24h --labels role=web,rack=4 --note 'rack 4'
   drover token create --role proxy --area 3 --uses 2 --ttl 1h`,
@@ -38,8 +41,10 @@ tokens for the hosts of the area.`,
 		RunE: asking(&s, func(ctx context.Context, c *client.Client, _ []string) (client.JoinToken, error) {
 			return c.CreateJoinToken(ctx, t)
 		}, func(cmd *cobra.Command, _ []string, made client.JoinToken) error {
-			return showOnce(cmd, o, made, made.Token+"\n", fmt.Sprintf("drover shows the token only this once, and stores only its hash; the token is valid for %s until %s",
-				process.Count(made.Uses, "host", "hosts"), stamp(&made.ExpiresAt)))
+			return showOnce(cmd, o, made, made.Token+"\n",
+				fmt.Sprintf(
+					"drover shows the token only this once, and stores only its hash; the token is valid for %s until %s",
+					process.Count(made.Uses, "host", "hosts"), stamp(&made.ExpiresAt)))
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -127,7 +132,8 @@ func newTokenRevoke() *cobra.Command {
 	return about(&cobra.Command{
 		Use:   "revoke ID",
 		Short: "Revoke a token now",
-		Long:  `Revoke a token now. Hosts that have joined with it stay joined; 'drover agents remove' removes a host.`,
+		Long: `Revoke a token now. Hosts that have joined with it stay joined; 'drover agents
+remove' removes a host.`,
 		RunE: telling(&s, "token %s was revoked", func(ctx context.Context, c *client.Client, args []string) error {
 			return c.RevokeJoinToken(ctx, args[0])
 		}),

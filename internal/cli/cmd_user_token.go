@@ -64,8 +64,9 @@ func newUserRevoke() *cobra.Command {
 		Use:   "revoke NAME TOKEN",
 		Short: "Revoke a token of a user, by its id",
 		Args:  exactly("NAME", "TOKEN"),
-		RunE: telling(&s, "revoked the token of user %s", func(ctx context.Context, c *client.Client, args []string) error {
-			return c.DeleteToken(ctx, args[0], args[1])
-		}),
+		RunE: telling(&s, "revoked the token of user %s",
+			func(ctx context.Context, c *client.Client, args []string) error {
+				return c.DeleteToken(ctx, args[0], args[1])
+			}),
 	}, &s)
 }

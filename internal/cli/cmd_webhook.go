@@ -11,10 +11,12 @@ import (
 )
 
 func newWebhook() *cobra.Command {
-	return noun("webhook", "Manage the addresses that receive alarms", `Manage the addresses that receive alarms, such as relaunches, processes that were given up and exceeded limits.
-docs/alarms.md shows a delivery and how to verify its signature. If a receiver is down, drover keeps the alarms and delivers
-them later. Needs an administrator.`,
-		newWebhookCreate(), newWebhookList(), newWebhookShow(), newWebhookChange(), newWebhookTest(), newWebhookRotate(), newWebhookDelete())
+	return noun("webhook", "Manage the addresses that receive alarms",
+		`Manage the addresses that receive alarms, such as relaunches, processes that were given up
+and exceeded limits. docs/alarms.md shows a delivery and how to verify its signature. If a receiver
+is down, drover keeps the alarms and delivers them later. Needs an administrator.`,
+		newWebhookCreate(), newWebhookList(), newWebhookShow(), newWebhookChange(), newWebhookTest(),
+		newWebhookRotate(), newWebhookDelete())
 }
 
 // deliveryText is how it stands with a webhook, in a word. A test delivery changes nothing.
@@ -55,17 +57,23 @@ func showWebhook(cmd *cobra.Command, o output, w client.Webhook) error {
 		{"Alarms behind", fmt.Sprint(d.Lag)},
 	}
 	if d.Failures > 0 {
-		fields = append(fields, field{"Failing since", stamp(d.FailingSince)}, field{"Attempts failed", fmt.Sprint(d.Failures)},
+		fields = append(fields, field{"Failing since", stamp(d.FailingSince)},
+			field{"Attempts failed", fmt.Sprint(d.Failures)},
 			field{"Error", d.Error}, field{"Next attempt", stamp(d.NextAt)})
 	}
-	return writeFields(out, append(fields, field{"Created", stamp(&w.CreatedAt)}, field{"Changed", stamp(&w.ChangedAt)}))
+	return writeFields(out, append(fields, field{"Created", stamp(&w.CreatedAt)},
+		field{"Changed", stamp(&w.ChangedAt)}))
 }
 
-// changedWebhook returns the run of a command that does something to a webhook and shows it, or the secret that it has got.
-func changedWebhook(s *session, o *output, do func(ctx context.Context, c *client.Client, args []string) (client.Webhook, error)) run {
+// changedWebhook returns the run of a command that does something to a webhook and shows it, or the secret that it has
+// got.
+func changedWebhook(s *session, o *output,
+	do func(ctx context.Context, c *client.Client, args []string) (client.Webhook, error),
+) run {
 	return asking(s, do, func(cmd *cobra.Command, _ []string, w client.Webhook) error {
 		if w.Secret != "" {
-			return showOnce(cmd, *o, w, fmt.Sprintf("name    %s\nsecret  %s\n", w.Name, w.Secret), "drover shows the secret only this once, and signs every delivery with it")
+			return showOnce(cmd, *o, w, fmt.Sprintf("name    %s\nsecret  %s\n", w.Name, w.Secret),
+				"drover shows the secret only this once, and signs every delivery with it")
 		}
 		return showWebhook(cmd, *o, w)
 	})

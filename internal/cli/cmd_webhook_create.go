@@ -19,8 +19,10 @@ type webhookFlags struct {
 func (f *webhookFlags) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.url, "url", "", "address that alarms are posted to, http or https")
-	flags.StringArrayVar(&f.namespaces, "namespace", nil, "pattern of namespaces whose alarms to deliver; may be repeated (default all)")
-	flags.BoolVar(&f.local, "local", false, "allow loopback, link-local and multicast addresses, and metadata services of clouds")
+	flags.StringArrayVar(&f.namespaces, "namespace", nil,
+		"pattern of namespaces whose alarms to deliver; may be repeated (default all)")
+	flags.BoolVar(&f.local, "local", false,
+		"allow loopback, link-local and multicast addresses, and metadata services of clouds")
 	flags.StringVar(&f.note, "note", "", "a note for administrators")
 }
 
@@ -50,20 +52,21 @@ func newWebhookCreate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create NAME --url URL",
 		Short: "Deliver alarms to an address, and print the secret that signs them",
-		Long: `Deliver alarms to an address from now on, and print the secret that signs them. drover shows the secret only this once.
-'drover webhook test' tries the address.`,
+		Long: `Deliver alarms to an address from now on, and print the secret that signs them.
+drover shows the secret only this once. 'drover webhook test' tries the address.`,
 		Example: `  drover webhook create pager --url https://alarms.example/drover
   drover webhook create shop --url http://127.0.0.1:9000/ --local --namespace 'shop*' -o json`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.RunE = changedWebhook(&s, &o, func(ctx context.Context, c *client.Client, args []string) (client.Webhook, error) {
-		if f.url == "" {
-			return client.Webhook{}, usagef("--url is missing")
-		}
-		change := f.change(cmd)
-		change.Name = args[0]
-		return c.CreateWebhook(ctx, change)
-	})
+	cmd.RunE = changedWebhook(&s, &o,
+		func(ctx context.Context, c *client.Client, args []string) (client.Webhook, error) {
+			if f.url == "" {
+				return client.Webhook{}, usagef("--url is missing")
+			}
+			change := f.change(cmd)
+			change.Name = args[0]
+			return c.CreateWebhook(ctx, change)
+		})
 	f.flags(cmd)
 	return webhookVerb(cmd, &s, &o)
 }

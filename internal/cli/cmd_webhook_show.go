@@ -14,8 +14,9 @@ func newWebhookShow() *cobra.Command {
 	return webhookVerb(&cobra.Command{
 		Use:   "show NAME",
 		Short: "Show a webhook, the progress of its delivery, and its last error",
-		RunE: changedWebhook(&s, &o, func(ctx context.Context, c *client.Client, args []string) (client.Webhook, error) {
-			return c.Webhook(ctx, args[0])
-		}),
+		RunE: changedWebhook(&s, &o,
+			func(ctx context.Context, c *client.Client, args []string) (client.Webhook, error) {
+				return c.Webhook(ctx, args[0])
+			}),
 	}, &s, &o)
 }

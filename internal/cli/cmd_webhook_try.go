@@ -16,8 +16,8 @@ func newWebhookTest() *cobra.Command {
 	return webhookVerb(&cobra.Command{
 		Use:   "test NAME",
 		Short: "Deliver a test alarm now, and show the result",
-		Long: `Deliver a test alarm now, and show the result. The alarm is a process_restart_success of drover:test. If the delivery fails,
-the exit code is 1.`,
+		Long: `Deliver a test alarm now, and show the result. The alarm is a process_restart_success
+of drover:test. If the delivery fails, the exit code is 1.`,
 		RunE: asking(&s, func(ctx context.Context, c *client.Client, args []string) (client.WebhookTest, error) {
 			return c.TestWebhook(ctx, args[0])
 		}, func(cmd *cobra.Command, args []string, t client.WebhookTest) error {
@@ -30,7 +30,8 @@ the exit code is 1.`,
 				return err
 			}
 			if !t.Delivered {
-				return &command.ExitError{Code: command.Failed, Err: fmt.Errorf("cannot deliver to %s: %s", args[0], printable(t.Error))}
+				return &command.ExitError{Code: command.Failed, Err: fmt.Errorf("cannot deliver to %s: %s", args[0],
+					printable(t.Error))}
 			}
 			return nil
 		}),

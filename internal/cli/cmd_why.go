@@ -23,13 +23,15 @@ func newWhy() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why [NAMESPACE/NAME]",
 		Short: "Explain why processes are not as they should be",
-		Long: `Explain why processes are not as they should be, worst first. With a name, drover also explains why the process is stopped or
-waits on purpose, and shows its last events and what to do.
+		Long: `Explain why processes are not as they should be, worst first. With a name, drover
+also explains why the process is stopped or waits on purpose, and shows its last events and what to
+do.
 
-Each finding begins with one line that ends with the cause in brackets. Causes have stable names; --page explains a cause.
-drover groups equal findings on many hosts.
+Each finding begins with one line that ends with the cause in brackets. Causes have stable names;
+--page explains a cause. drover groups equal findings on many hosts.
 
-Exit codes: 0 nothing is wrong, 3 something is wrong, 4 no such process, 6 the server is unreachable.`,
+Exit codes: 0 nothing is wrong, 3 something is wrong, 4 no such process, 6 the server is
+unreachable.`,
 		Example: `  drover why
   drover why web/nginx
   drover why 'web/*' --hosts '0:10.2.*'
@@ -75,7 +77,8 @@ Exit codes: 0 nothing is wrong, 3 something is wrong, 4 no such process, 6 the s
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.Hosts, "hosts", nil, "only on these hosts; ids, CLOUD:IP or patterns")
 	flags.StringSliceVar(&f.Causes, "cause", nil, "only findings with these causes, such as exit-status")
-	flags.BoolVar(&f.All, "all", false, "also list processes that are as they should be, if there is something to explain")
+	flags.BoolVar(&f.All, "all", false,
+		"also list processes that are as they should be, if there is something to explain")
 	flags.IntVar(&f.Limit, "limit", 0, "most findings to list, worst first; 0 is 1000")
 	flags.StringVar(&page, "page", "", "show the page about this cause instead")
 	completeHosts(cmd, &s)
@@ -87,14 +90,19 @@ Exit codes: 0 nothing is wrong, 3 something is wrong, 4 no such process, 6 the s
 		if f.Limit < 0 || f.Limit > maxFindings {
 			return usagef("--limit %d: expected 0 to %d", f.Limit, maxFindings)
 		}
-		for _, id := range f.Causes {
-			if _, ok := pages.Page(id); !ok {
-				return usagef("--cause %q: there is no such cause%s", id, nearCause(id))
-			}
-		}
-		return nil
+		return checkCauses(f.Causes)
 	})
 	return cmd
+}
+
+// checkCauses returns an error for the first value of --cause that is not a cause.
+func checkCauses(ids []string) error {
+	for _, id := range ids {
+		if _, ok := pages.Page(id); !ok {
+			return usagef("--cause %q: there is no such cause%s", id, nearCause(id))
+		}
+	}
+	return nil
 }
 
 // maxFindings is how many a server gives at most.
@@ -152,7 +160,8 @@ func (r *reasons) summarise(cmd *cobra.Command, args []string, f client.WhyFilte
 	case answer.Wrong == 0:
 		say(cmd, "nothing is wrong (%s)\n", process.Count(answer.Total, "process", "processes"))
 	case len(args) == 0:
-		say(cmd, "%d of %s are not as they should be: %s\n", answer.Wrong, process.Count(answer.Total, "process", "processes"), strings.Join(parts, ", "))
+		say(cmd, "%d of %s are not as they should be: %s\n", answer.Wrong,
+			process.Count(answer.Total, "process", "processes"), strings.Join(parts, ", "))
 	}
 	if more := found - len(answer.Findings); more > 0 {
 		say(cmd, "%d more findings are not shown: choose with NAMESPACE/NAME, --hosts or --cause\n", more)
@@ -219,7 +228,8 @@ const shownOfGroup = 5
 func (r *reasons) finding(b *strings.Builder, g []client.Finding) {
 	first := g[0]
 	if len(g) == 1 {
-		fmt.Fprintf(b, "%s/%s on %s: %s [%s]\n", printable(first.Namespace), printable(first.Name), printable(first.Host.ID), printable(first.Cause.Text), first.Cause.ID)
+		fmt.Fprintf(b, "%s/%s on %s: %s [%s]\n", printable(first.Namespace), printable(first.Name),
+			printable(first.Host.ID), printable(first.Cause.Text), first.Cause.ID)
 		fmt.Fprintf(b, "  %s\n", r.state(first))
 		writeEvidence(b, "  ", first.Cause.Evidence)
 		for _, c := range first.Further {
@@ -236,7 +246,8 @@ func (r *reasons) finding(b *strings.Builder, g []client.Finding) {
 	if sameHost {
 		fmt.Fprintf(b, "%d processes on %s: %s [%s]\n", len(g), printable(first.Host.ID), title, first.Cause.ID)
 	} else {
-		fmt.Fprintf(b, "%s/%s on %d hosts: %s [%s]\n", printable(first.Namespace), printable(first.Name), len(g), title, first.Cause.ID)
+		fmt.Fprintf(b, "%s/%s on %d hosts: %s [%s]\n", printable(first.Namespace), printable(first.Name), len(g), title,
+			first.Cause.ID)
 	}
 	for _, f := range g[:min(len(g), shownOfGroup)] {
 		which := f.Host.ID

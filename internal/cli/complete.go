@@ -90,7 +90,8 @@ func completeFlag(cmd *cobra.Command, flag string, with completer) {
 }
 
 func hostIDs(ctx context.Context, c *client.Client, begun string) []string {
-	return words(c.Agents(ctx, client.AgentFilter{Hosts: []string{begun + "*"}, Limit: completeMost}), func(a client.Agent) string { return a.ID })
+	return words(c.Agents(ctx, client.AgentFilter{Hosts: []string{begun + "*"}, Limit: completeMost}),
+		func(a client.Agent) string { return a.ID })
 }
 
 func completeTasks(s *session) completer {

@@ -26,7 +26,8 @@ const (
 		`"namespace":"","name":"","kind":"events-lost","attempt":7,"actor":{"kind":"policy"}}`
 )
 
-// runEvents runs drover events against the made-up server until the stream has sent its event, and returns what it printed.
+// runEvents runs drover events against the made-up server until the stream has sent its event, and returns what it
+// printed.
 func runEvents(t *testing.T, args ...string) (stdout, stderr string, asked []string) {
 	t.Helper()
 	t.Setenv("TZ", "UTC")
@@ -76,7 +77,8 @@ func (w *signalWriter) Write(data []byte) (int, error) {
 }
 
 func TestEventsInATable(t *testing.T) {
-	out, _, asked := runEvents(t, "web/ngi*", "--kind", "exited,started", "--hosts", "web-1", "--limit", "9", "-o", "wide")
+	out, _, asked := runEvents(t, "web/ngi*", "--kind", "exited,started", "--hosts", "web-1", "--limit", "9", "-o",
+		"wide")
 	want := "" +
 		"TIME                     HOST   PROCESS    EVENT    STATE              BY                CAUSE                       PID  EXIT       RAN   ATTEMPT  OUTPUT\n" +
 		"2026-11-20 10:00:02 UTC  web-1  web/nginx  exited   running → backoff  self              it was killed by ?signal 11  42   signal 11  1h2m  -        bye\n" +
@@ -84,7 +86,8 @@ func TestEventsInATable(t *testing.T) {
 	if squeeze(out) != squeeze(want) {
 		t.Errorf("printed\n%s, want\n%s", out, want)
 	}
-	if got := strings.Join(asked, " "); got != "?host=web-1&kind=exited&kind=started&limit=9&name=ngi%2A&namespace=web" {
+	if got := strings.Join(asked,
+		" "); got != "?host=web-1&kind=exited&kind=started&limit=9&name=ngi%2A&namespace=web" {
 		t.Errorf("asked for %s", got)
 	}
 }
@@ -100,7 +103,8 @@ func squeeze(text string) string {
 func TestEventsAreFollowed(t *testing.T) {
 	out, talk, asked := runEvents(t, "-f")
 	lines := strings.Split(out, "\n")
-	if len(lines) != 5 || !strings.HasPrefix(lines[0], "TIME ") || !strings.Contains(lines[1], "started") || !strings.Contains(lines[2], "exited") ||
+	if len(lines) != 5 || !strings.HasPrefix(lines[0], "TIME ") || !strings.Contains(lines[1], "started") ||
+		!strings.Contains(lines[2], "exited") ||
 		!strings.Contains(lines[3], "0:10.0.0.2") || talk != "" {
 		t.Errorf("printed\n%s\nsaid %q", out, talk)
 	}
@@ -116,7 +120,8 @@ func TestEventsAreFollowed(t *testing.T) {
 
 func TestEventsAreFollowedAsJSON(t *testing.T) {
 	out, _, _ := runEvents(t, "-f", "-o", "json", "--limit", "0")
-	if out != newEvent[:len(newEvent)-1]+"}\n" && !strings.HasPrefix(out, `{"cursor":3,"at":"2026-11-20T10:00:05Z"`) || strings.Count(out, "\n") != 1 {
+	if out != newEvent[:len(newEvent)-1]+"}\n" && !strings.HasPrefix(out, `{"cursor":3,"at":"2026-11-20T10:00:05Z"`) ||
+		strings.Count(out, "\n") != 1 {
 		t.Errorf("printed %s", out)
 	}
 }

@@ -67,7 +67,10 @@ func walk(cmd *cobra.Command, do func(*cobra.Command)) {
 // TestHelpTellsExitCodes: scripts rest on them.
 func TestHelpTellsExitCodes(t *testing.T) {
 	long := cli.NewRoot().Long
-	for _, code := range []string{"0 done", "1 failed", "2 wrong usage", "3 not running", "4 no such thing", "5 not allowed", "6 unreachable", "7 done on some"} {
+	for _, code := range []string{
+		"0 done", "1 failed", "2 wrong usage", "3 not running", "4 no such thing",
+		"5 not allowed", "6 unreachable", "7 done on some",
+	} {
 		if !strings.Contains(strings.ReplaceAll(long, "\n", " "), code) {
 			t.Errorf("the help does not say %q", code)
 		}

@@ -7,7 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// live prints rows one after another, as they come: a table whose columns widen with what comes, or a line of JSON each.
+// live prints rows one after another, as they come: a table whose columns widen with what comes, or a line of JSON
+// each.
 type live[T any] struct {
 	out     io.Writer
 	output  output

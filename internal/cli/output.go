@@ -36,7 +36,9 @@ func (o *output) flags(cmd *cobra.Command, forms ...string) {
 		cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "leave out the header line")
 	}
 	complete(cmd, "output", forms...)
-	cmd.PreRunE = chain(cmd.PreRunE, func(*cobra.Command, []string) error { return oneOf("--output", o.form, forms...) })
+	cmd.PreRunE = chain(cmd.PreRunE, func(*cobra.Command, []string) error {
+		return oneOf("--output", o.form, forms...)
+	})
 }
 
 // complete offers fixed values for a flag.
@@ -56,7 +58,9 @@ type column[T any] struct {
 }
 
 // printList writes a list in the form that is asked for.
-func printList[T any](cmd *cobra.Command, s *session, o output, items []T, columns []column[T], name func(T) string) error {
+func printList[T any](cmd *cobra.Command, s *session, o output, items []T, columns []column[T],
+	name func(T) string,
+) error {
 	w := cmd.OutOrStdout()
 	switch o.form {
 	case asJSON, asYAML:
@@ -140,8 +144,9 @@ func printValue(w io.Writer, form string, v any) error {
 	return err
 }
 
-// harmless returns JSON without characters that move the cursor of a terminal: each is written as its escape, such as \u009b. With visible
-// set, the escapes stay what they are in whatever form the JSON is turned into, but for those of a line's end and a tab.
+// harmless returns JSON without characters that move the cursor of a terminal: each is written as its escape, such as
+// \u009b. With visible set, the escapes stay what they are in whatever form the JSON is turned into, but for those of a
+// line's end and a tab.
 func harmless(text string, visible bool) string {
 	var b strings.Builder
 	for i := 0; i < len(text); {
@@ -149,7 +154,8 @@ func harmless(text string, visible bool) string {
 		switch {
 		case r == '\\':
 			size = 2
-			if next := text[i+1]; visible && (next == 'b' || next == 'f' || next == 'r' || next == 'u' && controls(text[i+2:i+6])) {
+			if next := text[i+1]; visible && (next == 'b' || next == 'f' || next == 'r' || next == 'u' &&
+				controls(text[i+2:i+6])) {
 				b.WriteByte('\\')
 			}
 			b.WriteString(text[i : i+size])

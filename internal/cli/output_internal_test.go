@@ -9,7 +9,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// TestNothingMovesTheCursor: whatever agents and callers call things, no form of output holds a control character, and JSON says the same.
+// TestNothingMovesTheCursor: whatever agents and callers call things, no form of output holds a control character, and
+// JSON says the same.
 func TestNothingMovesTheCursor(t *testing.T) {
 	value := map[string]string{"text": "a\x1b[2J\u009b2J\x7f\r\b\f\x00\\u001b\\ \"end\"\n\tnext \u00fc \u8fdb"}
 	for _, form := range []string{asJSON, asYAML} {
@@ -17,7 +18,10 @@ func TestNothingMovesTheCursor(t *testing.T) {
 		if err := printValue(&b, form, value); err != nil {
 			t.Fatal(err)
 		}
-		if i := strings.IndexFunc(b.String(), func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }); i >= 0 {
+		if i := strings.IndexFunc(b.String(), func(r rune) bool {
+			return unicode.IsControl(r) && r != '\n' &&
+				r != '\t'
+		}); i >= 0 {
 			t.Errorf("%s holds %q: %q", form, b.String()[i:i+1], b.String())
 		}
 		var got map[string]string

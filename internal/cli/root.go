@@ -14,19 +14,20 @@ func NewRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "drover",
 		Short: "Run and watch processes on a fleet of hosts",
-		Long: `drover runs and watches processes on a fleet of hosts. It speaks the process APIs of BlueKing GSE and JOB.
+		Long: `drover runs and watches processes on a fleet of hosts. It speaks the process APIs of
+BlueKing GSE and JOB.
 
-Name a process as NAMESPACE/NAME. In both parts * matches any text and ? matches one character; quote them for the shell.
-Name a host by its id or as CLOUD:IP.
+Name a process as NAMESPACE/NAME. In both parts * matches any text and ? matches one character;
+quote them for the shell. Name a host by its id or as CLOUD:IP.
 
-drover uses the server on this host if drover.sock exists in the default data directory. Otherwise drover uses the server
-of DROVER_SERVER, with DROVER_APP_CODE and DROVER_APP_SECRET, for the user of DROVER_USER or DROVER_USER_TOKEN. --server
-and --data-dir choose another server.
+drover uses the server on this host if drover.sock exists in the default data directory. Otherwise
+drover uses the server of DROVER_SERVER, with DROVER_APP_CODE and DROVER_APP_SECRET, for the user of
+DROVER_USER or DROVER_USER_TOKEN. --server and --data-dir choose another server.
 
 Results go to stdout, messages to stderr. drover honours NO_COLOR, TERM=dumb and --color.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not running ('status') or something is wrong ('why'), 4 no such thing, 5 not
-allowed, 6 unreachable or timed out, 7 done on some targets only.`,
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not running ('status') or something is wrong ('why'),
+4 no such thing, 5 not allowed, 6 unreachable or timed out, 7 done on some targets only.`,
 		Args:                       cobra.ArbitraryArgs,
 		RunE:                       command.Subcommands,
 		SuggestionsMinimumDistance: 2,
@@ -44,7 +45,8 @@ allowed, 6 unreachable or timed out, 7 done on some targets only.`,
 	grouped(root, groupProcesses, newRegister())
 	grouped(root, groupRecords, newTask(), newEvents(), newAgents(), newAudit())
 	grouped(root, groupAccess, newApp(), newUser())
-	grouped(root, groupServer, newServer(), newProxy(), newProxies(), newDev(), newConfig(), newDatabase(), newToken(), newKeys(), newWebhook())
+	grouped(root, groupServer, newServer(), newProxy(), newProxies(), newDev(), newConfig(), newDatabase(), newToken(),
+		newKeys(), newWebhook())
 	root.AddCommand(command.NewVersion())
 	return root
 }
@@ -66,7 +68,10 @@ func grouped(root *cobra.Command, group string, commands ...*cobra.Command) {
 
 // noun returns a command that only holds other commands.
 func noun(use, short, long string, verbs ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.ArbitraryArgs, RunE: command.Subcommands, SuggestionsMinimumDistance: 2}
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: long, Args: cobra.ArbitraryArgs, RunE: command.Subcommands,
+		SuggestionsMinimumDistance: 2,
+	}
 	cmd.AddCommand(verbs...)
 	return cmd
 }

@@ -24,8 +24,8 @@ func splitID(arg string) (namespace, name string, err error) {
 	return namespace, name, nil
 }
 
-// choose returns the processes that the arguments and hosts name, each once, in order. An argument that names none is an error,
-// and so is a host that has none of them.
+// choose returns the processes that the arguments and hosts name, each once, in order. An argument that names none is
+// an error, and so is a host that has none of them.
 func choose(ctx context.Context, c *client.Client, args, hosts []string, spec bool) ([]client.Process, error) {
 	type key struct{ namespace, name, host string }
 	seen := map[key]bool{}
@@ -35,7 +35,10 @@ func choose(ctx context.Context, c *client.Client, args, hosts []string, spec bo
 		if err != nil {
 			return nil, suggestNamespace(ctx, c, arg, err)
 		}
-		found, err := client.Collect(c.Processes(ctx, client.ProcessFilter{Namespace: namespace, Name: name, Hosts: hosts, Spec: spec}))
+		found, err := client.Collect(c.Processes(ctx, client.ProcessFilter{
+			Namespace: namespace, Name: name,
+			Hosts: hosts, Spec: spec,
+		}))
 		if err != nil {
 			return nil, exitOf(err)
 		}
@@ -51,7 +54,8 @@ func choose(ctx context.Context, c *client.Client, args, hosts []string, spec bo
 		}
 	}
 	for _, host := range hosts {
-		if !wildcard.IsPattern(host) && !slices.ContainsFunc(all, func(p client.Process) bool { return isHost(p.Host, host) }) {
+		if !wildcard.IsPattern(host) &&
+			!slices.ContainsFunc(all, func(p client.Process) bool { return isHost(p.Host, host) }) {
 			return nil, noSuchf("host %s has no process that matches %s", host, strings.Join(args, " "))
 		}
 	}

@@ -55,8 +55,10 @@ func (s *session) flagsWithin(cmd *cobra.Command, timeout time.Duration, help st
 		return pflag.NormalizedName(name)
 	})
 	f.DurationVar(&s.timeout, "timeout", timeout, help)
-	f.StringVar(&s.server, "server", "", "URL of the server; its credentials come from DROVER_APP_CODE and DROVER_APP_SECRET")
-	f.StringVar(&s.dataDir, "data-dir", "", "data directory of a server on this host; drover connects to its "+config.SocketName)
+	f.StringVar(&s.server, "server", "",
+		"URL of the server; its credentials come from DROVER_APP_CODE and DROVER_APP_SECRET")
+	f.StringVar(&s.dataDir, "data-dir", "", "data directory of a server on this host; drover connects to its "+
+		config.SocketName)
 	f.StringVar(&s.colour, "color", "auto", "use colours: auto, always or never")
 	complete(cmd, "color", "auto", "always", "never")
 	cmd.PreRunE = chain(cmd.PreRunE, func(*cobra.Command, []string) error {
@@ -122,7 +124,8 @@ func (s *session) connect(cmd *cobra.Command) (*client.Client, error) {
 		return remote(env.Server, env, notice)
 	default:
 		return nil, &command.ExitError{Code: command.Unreachable, Err: fmt.Errorf(
-			"cannot find a server: none listens at %s, and DROVER_SERVER is not set; start one with 'drover dev'", env.Socket)}
+			"cannot find a server: none listens at %s, and DROVER_SERVER is not set; start one with 'drover dev'",
+			env.Socket)}
 	}
 }
 
@@ -147,7 +150,8 @@ func shellWord(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// listening reports whether a socket is there and belongs to this user. Whether a server answers is seen when it is used.
+// listening reports whether a socket is there and belongs to this user. Whether a server answers is seen when it is
+// used.
 func listening(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode()&os.ModeSocket != 0
@@ -167,7 +171,8 @@ func remote(server string, env config.Client, notice func(string)) (*client.Clie
 			"cannot call %s without credentials: set DROVER_APP_CODE and DROVER_APP_SECRET", server)}
 	}
 	c, err := client.New(client.Config{
-		URL: server, AppCode: env.AppCode, AppSecret: env.AppSecret, User: env.User, Token: env.UserToken, Notice: notice,
+		URL: server, AppCode: env.AppCode, AppSecret: env.AppSecret, User: env.User, Token: env.UserToken,
+		Notice: notice,
 	})
 	if err != nil {
 		return nil, &command.UsageError{Err: err}

@@ -39,8 +39,8 @@ type configured interface {
 	Settings() []settings.Setting
 }
 
-// readSettings puts file, environment and the flags that were given over what a configuration is, and checks that. A file without a name is
-// none.
+// readSettings puts file, environment and the flags that were given over what a configuration is, and checks that. A
+// file without a name is none.
 func readSettings(cmd *cobra.Command, given, into configured, file string) error {
 	if file != "" {
 		if err := into.ReadFile(file); err != nil {

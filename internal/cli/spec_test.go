@@ -12,9 +12,13 @@ import (
 func TestSpecFaults(t *testing.T) {
 	for _, tt := range []struct{ name, yaml, want string }{
 		{"nothing wrong", specExample, ""},
-		{"an anchor and a merge", "identity: &i {proc_name: x}\nlabels: {any: [thing, 1]}\ncommands:\n  start: |\n    a\n    b\n", ""},
 		{
-			"misspelt names", "identty: {proc_name: x}\npolicy:\n  op_timout: 5\n  stop_checks: 1\n  frobnicate: 2\nop_timeout: 60\ncommand:\n  start: x\ncommands: {sotp: x}\n",
+			"an anchor and a merge",
+			"identity: &i {proc_name: x}\nlabels: {any: [thing, 1]}\ncommands:\n  start: |\n    a\n    b\n", "",
+		},
+		{
+			"misspelt names",
+			"identty: {proc_name: x}\npolicy:\n  op_timout: 5\n  stop_checks: 1\n  frobnicate: 2\nop_timeout: 60\ncommand:\n  start: x\ncommands: {sotp: x}\n",
 			"line 1: unknown field identty; did you mean identity?\n  " +
 				"line 3: unknown field policy.op_timout; did you mean op_timeout?\n  " +
 				"line 4: unknown field policy.stop_checks; did you mean stop_check?\n  " +
@@ -24,7 +28,8 @@ func TestSpecFaults(t *testing.T) {
 				"line 9: unknown field commands.sotp; did you mean stop?",
 		},
 		{
-			"values of another kind", "identity: {proc_name: 5, user: [root]}\npolicy: {op_timeout: 2h, start_retries: many, start_interval: 1.5}\nlimits: {cpu: half}\n" +
+			"values of another kind",
+			"identity: {proc_name: 5, user: [root]}\npolicy: {op_timeout: 2h, start_retries: many, start_interval: 1.5}\nlimits: {cpu: half}\n" +
 				"probes: {restart: 1}\nconfig: {path: x}\nready: yes\nhard_limits:\n  memory: 1G\n",
 			"line 1: identity.proc_name is 5: expected a string; put the value in quotes\n  " +
 				"line 1: identity.user is [root]: expected a string; put the value in quotes\n  " +

@@ -53,7 +53,8 @@ func TestInterruptLeavesTheTask(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	harness.Eventually(t, "the task to run", func() bool { return strings.Contains(run(t, s, "task", "list", "--state", "running"), "start") })
+	harness.Eventually(t, "the task to run",
+		func() bool { return strings.Contains(run(t, s, "task", "list", "--state", "running"), "start") })
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +62,8 @@ func TestInterruptLeavesTheTask(t *testing.T) {
 		t.Errorf("ended with %v, want exit code 6", err)
 	}
 	id := strings.TrimSpace(run(t, s, "task", "list", "--limit", "1", "-o", "name"))
-	if want := fmt.Sprintf("%[1]s continues; follow it with: drover task watch %[1]s --data-dir %[2]s\n", id, s.DataDir); stderr.String() != want {
+	if want := fmt.Sprintf("%[1]s continues; follow it with: drover task watch %[1]s --data-dir %[2]s\n", id,
+		s.DataDir); stderr.String() != want {
 		t.Errorf("said %q, want %q", stderr.String(), want)
 	}
 	if out := run(t, s, "task", "watch", id); !strings.Contains(out, "start: 1 ok, 0 failed") {
@@ -125,14 +127,16 @@ func TestQuestionAtATerminal(t *testing.T) {
 	s := harness.Start(t, binaries.drover)
 	registered(t, s, "ask/a", "ask/b")
 	out, err := converse(t, s, "", "start", "ask/*")
-	if exitCode(err) != 1 || !strings.Contains(out, "start 2 processes on 1 host? [y/N] ") || !strings.Contains(out, "nothing was done") {
+	if exitCode(err) != 1 || !strings.Contains(out, "start 2 processes on 1 host? [y/N] ") ||
+		!strings.Contains(out, "nothing was done") {
 		t.Errorf("without a yes: %v, %q", err, out)
 	}
 	if list := run(t, s, "task", "list"); strings.Contains(list, "start") {
 		t.Errorf("it was done all the same: %s", list)
 	}
 	out, err = converse(t, s, "y", "start", "ask/*")
-	if err != nil || !strings.Contains(out, "\r\x1b[Kstart: 0/2 ok, 0 failed, 2 running") || !strings.Contains(out, "\x1b[32mok\x1b[0m") {
+	if err != nil || !strings.Contains(out, "\r\x1b[Kstart: 0/2 ok, 0 failed, 2 running") ||
+		!strings.Contains(out, "\x1b[32mok\x1b[0m") {
 		t.Errorf("with a yes: %v, %q", err, out)
 	}
 }

@@ -69,7 +69,8 @@ func TestEachCommandEnds(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 		defer cancel()
 		err := root.ExecuteContext(ctx)
-		if exit, ok := errors.AsType[*command.ExitError](err); !ok || exit.Code != command.Unreachable || ctx.Err() != nil {
+		if exit, ok := errors.AsType[*command.ExitError](err); !ok || exit.Code != command.Unreachable ||
+			ctx.Err() != nil {
 			t.Errorf("drover %s: %v\n%s", strings.Join(args, " "), err, out.String())
 		}
 	})
@@ -78,7 +79,8 @@ func TestEachCommandEnds(t *testing.T) {
 	}
 }
 
-// TestTimeoutAgainstAStoppedServer: the kernel takes the calls of a server that hangs. Each command ends in time, with 6, and says why.
+// TestTimeoutAgainstAStoppedServer: the kernel takes the calls of a server that hangs. Each command ends in time, with
+// 6, and says why.
 func TestTimeoutAgainstAStoppedServer(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)
@@ -87,10 +89,18 @@ func TestTimeoutAgainstAStoppedServer(t *testing.T) {
 	harness.Signal(t, s.PID(), syscall.SIGSTOP)
 	t.Cleanup(func() { harness.Signal(t, s.PID(), syscall.SIGCONT) })
 	for _, args := range [][]string{
-		{"ps"}, {"status", "hang/p"}, {"why"}, {"events"}, {"events", "-f"}, {"stop", "hang/p"}, {"task", "watch", id}, {"agents"},
+		{"ps"},
+		{"status", "hang/p"},
+		{"why"},
+		{"events"},
+		{"events", "-f"},
+		{"stop", "hang/p"},
+		{"task", "watch", id},
+		{"agents"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
-		out, err := exec.CommandContext(ctx, binaries.drover, append(args, "--timeout", "200ms", "--data-dir", s.DataDir)...).CombinedOutput()
+		out, err := exec.CommandContext(ctx, binaries.drover, append(args, "--timeout", "200ms", "--data-dir",
+			s.DataDir)...).CombinedOutput()
 		if exitCode(err) != 6 || ctx.Err() != nil {
 			t.Errorf("drover %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
@@ -106,7 +116,8 @@ func TestTimeoutIsKeptByAStop(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)
 	registered(t, s, "slow/p")
-	out, err := exec.Command(binaries.drover, "start", "slow/p", "--timeout", "1s", "--data-dir", s.DataDir).CombinedOutput()
+	out, err := exec.Command(binaries.drover, "start", "slow/p", "--timeout", "1s", "--data-dir",
+		s.DataDir).CombinedOutput()
 	if exitCode(err) != 6 || !strings.Contains(string(out), "not done within 1s") {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -38,7 +38,8 @@ const (
 	again    = time.Second
 )
 
-// finish waits until the operation is done, prints what came of each target and a summary, and returns the exit code as an error.
+// finish waits until the operation is done, prints what came of each target and a summary, and returns the exit code as
+// an error.
 func (w *waiter) finish(cmd *cobra.Command, c *client.Client, o client.Operation) error {
 	ctx := cmd.Context()
 	w.shown = map[target]bool{}
@@ -59,7 +60,9 @@ func (w *waiter) finish(cmd *cobra.Command, c *client.Client, o client.Operation
 }
 
 // await blocks until the operation is done or ctx ends. A server that is restarted meanwhile is waited for.
-func (w *waiter) await(ctx context.Context, cmd *cobra.Command, c *client.Client, o client.Operation) (client.Operation, error) {
+func (w *waiter) await(ctx context.Context, cmd *cobra.Command, c *client.Client,
+	o client.Operation,
+) (client.Operation, error) {
 	line := progress{cmd: cmd, rewrite: rewritable(cmd.ErrOrStderr()), total: o.Counts.Targets}
 	defer line.clear()
 	look := lookSlow
@@ -190,7 +193,9 @@ func (w *waiter) print(cmd *cobra.Command, o client.Operation, results []client.
 	if w.output.form == asTable {
 		return w.rows(cmd, results)
 	}
-	return printList(cmd, w.session, w.output, results, resultColumns(), func(r client.Result) string { return r.Namespace + "/" + r.Name })
+	return printList(cmd, w.session, w.output, results, resultColumns(), func(r client.Result) string {
+		return r.Namespace + "/" + r.Name
+	})
 }
 
 func resultColumns() []column[client.Result] {

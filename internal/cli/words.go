@@ -59,7 +59,8 @@ func nearest(word string, words []string) []string {
 			continue
 		}
 		lower := strings.ToLower(w)
-		if distance(word, lower) <= max(1, len(word)/4) || swapped(word, lower) || len(word) > 2 && strings.Contains(lower, word) {
+		if distance(word, lower) <= max(1, len(word)/4) || swapped(word, lower) || len(word) > 2 &&
+			strings.Contains(lower, word) {
 			seen[w] = true
 			near = append(near, w)
 		}

@@ -7,7 +7,10 @@ import (
 )
 
 func TestSize(t *testing.T) {
-	for bytes, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536 << 10: "1.5 MiB", 3 << 40: "3.0 TiB", 5000 << 40: "5000.0 TiB"} {
+	for bytes, want := range map[int64]string{
+		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536 << 10: "1.5 MiB",
+		3 << 40: "3.0 TiB", 5000 << 40: "5000.0 TiB",
+	} {
 		if got := size(bytes); got != want {
 			t.Errorf("%d is %q, want %q", bytes, got, want)
 		}

@@ -57,8 +57,8 @@ func (e *ExitError) Error() string {
 // Unwrap returns the cause.
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// Main runs a command line until it is done or a SIGINT or SIGTERM ends it, prints the error if there is one, and returns
-// the exit code.
+// Main runs a command line until it is done or a SIGINT or SIGTERM ends it, prints the error if there is one, and
+// returns the exit code.
 func Main(root *cobra.Command, args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -66,13 +66,15 @@ func Main(root *cobra.Command, args []string) int {
 	root.SetArgs(args)
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		// What only holds other commands has no flags of its own: a flag after a word that is none of them is not what is wrong.
+		// What only holds other commands has no flags of its own: a flag after a word that is none of them is not what
+		// is wrong.
 		rest := args[min(len(args), strings.Count(cmd.CommandPath(), " ")):]
 		if holdsOthers(cmd) && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
 			return Subcommands(cmd, rest)
 		}
 		if holdsOthers(cmd) {
-			err = fmt.Errorf("%w: flags come after the command, as in '%s %s'", err, cmd.CommandPath(), cmd.Commands()[0].Name())
+			err = fmt.Errorf("%w: flags come after the command, as in '%s %s'", err, cmd.CommandPath(),
+				cmd.Commands()[0].Name())
 		}
 		return &UsageError{Err: err}
 	})

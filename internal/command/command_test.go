@@ -26,7 +26,9 @@ func root(run func(ctx context.Context) error) (*cobra.Command, *bytes.Buffer, *
 	r := &cobra.Command{Use: "prog", Args: cobra.ArbitraryArgs, RunE: command.Subcommands}
 	r.SetOut(&out)
 	r.SetErr(&errs)
-	sub := &cobra.Command{Use: "run", Args: command.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context()) }}
+	sub := &cobra.Command{Use: "run", Args: command.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		return run(cmd.Context())
+	}}
 	sub.Flags().Int("n", 0, "")
 	r.AddCommand(sub, command.NewVersion())
 	return r, &out, &errs
@@ -42,17 +44,42 @@ func TestMainExitCodes(t *testing.T) {
 	}{
 		{"it works", []string{"run"}, nil, command.Done, ""},
 		{"it fails", []string{"run"}, errors.New("no luck"), command.Failed, "prog: no luck\n"},
-		{"a server wants to steer the terminal", []string{"run"}, errors.New("\x1b[2Jno\u009b31m\tluck\nnone"), command.Failed, "prog: ?[2Jno?31m\tluck\nnone\n"},
+		{
+			"a server wants to steer the terminal",
+			[]string{"run"},
+			errors.New("\x1b[2Jno\u009b31m\tluck\nnone"),
+			command.Failed, "prog: ?[2Jno?31m\tluck\nnone\n",
+		},
 		{
 			"it is used in a wrong way",
 			[]string{"run"},
 			fmt.Errorf("cannot run: %w", &command.UsageError{Err: errors.New("--x is bad")}),
 			command.Usage, "prog: cannot run: --x is bad\nTry 'prog --help'.\n",
 		},
-		{"an argument too many", []string{"run", "fast"}, nil, command.Usage, "prog: prog run takes no arguments, got [\"fast\"]\nTry 'prog --help'.\n"},
-		{"an unknown flag", []string{"run", "--m"}, nil, command.Usage, "prog: unknown flag: --m\nTry 'prog --help'.\n"},
-		{"a flag before the command", []string{"--m", "run"}, nil, command.Usage, "prog: unknown flag: --m: flags come after the command, as in 'prog "},
-		{"a flag that is no number", []string{"run", "--n", "x"}, nil, command.Usage, "prog: invalid argument \"x\" for \"--n\" flag"},
+		{
+			"an argument too many",
+			[]string{"run", "fast"},
+			nil, command.Usage,
+			"prog: prog run takes no arguments, got [\"fast\"]\nTry 'prog --help'.\n",
+		},
+		{
+			"an unknown flag",
+			[]string{"run", "--m"},
+			nil, command.Usage,
+			"prog: unknown flag: --m\nTry 'prog --help'.\n",
+		},
+		{
+			"a flag before the command",
+			[]string{"--m", "run"},
+			nil, command.Usage,
+			"prog: unknown flag: --m: flags come after the command, as in 'prog ",
+		},
+		{
+			"a flag that is no number",
+			[]string{"run", "--n", "x"},
+			nil, command.Usage,
+			"prog: invalid argument \"x\" for \"--n\" flag",
+		},
 		{"an unknown command", []string{"walk"}, nil, command.Usage, "prog: unknown command \"walk\""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -127,36 +154,47 @@ func TestLog(t *testing.T) {
 		}
 	}
 	_, err := command.Log(&bytes.Buffer{}, "loud")
-	if _, ok := errors.AsType[*command.UsageError](err); !ok || err.Error() != `--log-level "loud": expected debug, info, warn or error` {
+	if _, ok := errors.AsType[*command.UsageError](err); !ok ||
+		err.Error() != `--log-level "loud": expected debug, info, warn or error` {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestVersion(t *testing.T) {
 	r, out, _ := root(nil)
-	if code := command.Main(r, []string{"version"}); code != command.Done || out.String() != command.Build()+"\n" || command.Build() == "" {
+	if code := command.Main(r, []string{"version"}); code != command.Done || out.String() != command.Build()+"\n" ||
+		command.Build() == "" {
 		t.Errorf("exit code %d, wrote %q, the build is %q", code, out, command.Build())
 	}
 }
 
 // TestUnknownCommandIsNamed: with a flag behind it too, and in the help.
 func TestUnknownCommandIsNamed(t *testing.T) {
-	for _, args := range [][]string{{"logs", "--data-dir", "x"}, {"logs"}, {"help", "logs"}, {"rum", "--n", "1"}, {"help", "rum"}} {
+	for _, args := range [][]string{
+		{"logs", "--data-dir", "x"},
+		{"logs"},
+		{"help", "logs"},
+		{"rum", "--n", "1"},
+		{"help", "rum"},
+	} {
 		r, out, errs := root(func(context.Context) error { return nil })
 		want := fmt.Sprintf("unknown command %q", args[len(args)-1])
 		if args[0] != "help" {
 			want = fmt.Sprintf("unknown command %q", args[0])
 		}
-		if code := command.Main(r, args); code != command.Usage || !strings.Contains(errs.String(), want) || out.Len() > 0 {
+		if code := command.Main(r, args); code != command.Usage || !strings.Contains(errs.String(), want) ||
+			out.Len() > 0 {
 			t.Errorf("%q: exit code %d, %s%s", args, code, out, errs)
 		}
 	}
 	r, out, _ := root(func(context.Context) error { return nil })
-	if code := command.Main(r, []string{"help", "run"}); code != command.Done || !strings.Contains(out.String(), "prog run") {
+	if code := command.Main(r, []string{"help", "run"}); code != command.Done ||
+		!strings.Contains(out.String(), "prog run") {
 		t.Errorf("help of a command: exit code %d, %s", code, out)
 	}
 	r, _, errs := root(func(context.Context) error { return nil })
-	if code := command.Main(r, []string{"run", "--bad"}); code != command.Usage || !strings.Contains(errs.String(), "unknown flag: --bad") {
+	if code := command.Main(r, []string{"run", "--bad"}); code != command.Usage ||
+		!strings.Contains(errs.String(), "unknown flag: --bad") {
 		t.Errorf("an unknown flag of a command: exit code %d, %s", code, errs)
 	}
 }

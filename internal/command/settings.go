@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// ReadSettings reads a file over the flags of a command that were not given: lines of NAME: VALUE, named as the flags; # at the beginning
-// of a line is a comment. It is for a program too small for a reader of YAML, and what it takes means the same in YAML. The error names
-// all that is wrong, each with its line, and is a wrong use.
+// ReadSettings reads a file over the flags of a command that were not given: lines of NAME: VALUE, named as the flags;
+// # at the beginning of a line is a comment. It is for a program too small for a reader of YAML, and what it takes
+// means the same in YAML. The error names all that is wrong, each with its line, and is a wrong use.
 func ReadSettings(cmd *cobra.Command, path string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -57,12 +57,14 @@ func TestReadSettings(t *testing.T) {
 }
 
 func TestReadSettingsSaysAllThatIsWrong(t *testing.T) {
-	_, err := read(t, "datadir: /x\nevent-age: soon\nconfig: /other\nhelp: true\nno colon\ndata-dir: /a\ndata-dir: /b\n")
+	_, err := read(t,
+		"datadir: /x\nevent-age: soon\nconfig: /other\nhelp: true\nno colon\ndata-dir: /a\ndata-dir: /b\n")
 	if usage := (*command.UsageError)(nil); !errors.As(err, &usage) {
 		t.Fatalf("%v, want a wrong use", err)
 	}
 	for _, want := range []string{
-		`:1: unknown setting "datadir"`, `:2: event-age "soon": expected a value of type duration`, `:3: unknown setting "config"`,
+		`:1: unknown setting "datadir"`, `:2: event-age "soon": expected a value of type duration`,
+		`:3: unknown setting "config"`,
 		`:4: unknown setting "help"`, `:5: "no colon": expected NAME: VALUE`, ":7: data-dir is already set in line 6",
 	} {
 		if !strings.Contains(err.Error(), want) {

@@ -20,11 +20,12 @@ type Agent struct {
 	EventAge time.Duration
 }
 
-// DefaultAgent returns how an agent does it that is told nothing. More than two hundred processes that crash together are started again
-// as fast as the host can, and ten thousand within two minutes.
+// DefaultAgent returns how an agent does it that is told nothing. More than two hundred processes that crash together
+// are started again as fast as the host can, and ten thousand within two minutes.
 func DefaultAgent() Agent {
 	return Agent{
-		LimitInterval: 5 * time.Second, Flaps: 3, FlapWindow: 10 * time.Minute, RelaunchBurst: 500, RelaunchRate: 100, EventAge: 7 * 24 * time.Hour,
+		LimitInterval: 5 * time.Second, Flaps: 3, FlapWindow: 10 * time.Minute, RelaunchBurst: 500, RelaunchRate: 100,
+		EventAge: 7 * 24 * time.Hour,
 	}
 }
 
@@ -36,11 +37,14 @@ type flagSet interface {
 
 // Flags declares the flags, with the present values for defaults.
 func (a *Agent) Flags(flags flagSet) {
-	flags.DurationVar(&a.LimitInterval, "limit-interval", a.LimitInterval, "interval at which the agent measures processes with limits, 1s to 1m")
-	flags.IntVar(&a.Flaps, "flap-relaunches", a.Flaps, "relaunches within --flap-window before a process counts as flapping")
+	flags.DurationVar(&a.LimitInterval, "limit-interval", a.LimitInterval,
+		"interval at which the agent measures processes with limits, 1s to 1m")
+	flags.IntVar(&a.Flaps, "flap-relaunches", a.Flaps,
+		"relaunches within --flap-window before a process counts as flapping")
 	flags.DurationVar(&a.FlapWindow, "flap-window", a.FlapWindow, "time window of --flap-relaunches, 1m to 24h")
 	flags.IntVar(&a.RelaunchBurst, "relaunch-burst", a.RelaunchBurst, "relaunches that the host allows at once")
-	flags.IntVar(&a.RelaunchRate, "relaunch-rate", a.RelaunchRate, "relaunches a second that the host allows after --relaunch-burst")
+	flags.IntVar(&a.RelaunchRate, "relaunch-rate", a.RelaunchRate,
+		"relaunches a second that the host allows after --relaunch-burst")
 	flags.DurationVar(&a.EventAge, "event-age", a.EventAge, "how long the host keeps events at most, 1h to 2160h")
 }
 

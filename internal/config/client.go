@@ -23,13 +23,14 @@ type Client struct {
 	UserToken string
 }
 
-// ClientFromEnvironment reads DROVER_SERVER, DROVER_APP_CODE, DROVER_APP_SECRET, DROVER_USER (default: the account that runs the
-// command) and DROVER_USER_TOKEN.
+// ClientFromEnvironment reads DROVER_SERVER, DROVER_APP_CODE, DROVER_APP_SECRET, DROVER_USER (default: the account that
+// runs the command) and DROVER_USER_TOKEN.
 func ClientFromEnvironment() Client {
 	c := Client{
 		Socket: filepath.Join(DataDir(), SocketName),
-		Server: os.Getenv("DROVER_SERVER"), AppCode: os.Getenv("DROVER_APP_CODE"), AppSecret: os.Getenv("DROVER_APP_SECRET"),
-		User: os.Getenv("DROVER_USER"), UserToken: os.Getenv("DROVER_USER_TOKEN"),
+		Server: os.Getenv("DROVER_SERVER"), AppCode: os.Getenv("DROVER_APP_CODE"),
+		AppSecret: os.Getenv("DROVER_APP_SECRET"),
+		User:      os.Getenv("DROVER_USER"), UserToken: os.Getenv("DROVER_USER_TOKEN"),
 	}
 	if c.User == "" && c.UserToken == "" {
 		c.User = "uid:" + strconv.Itoa(os.Getuid())
@@ -40,7 +41,8 @@ func ClientFromEnvironment() Client {
 	return c
 }
 
-// PlainTerminal reports whether the user wants neither colour nor a line that is written over: NO_COLOR is set, or TERM is dumb.
+// PlainTerminal reports whether the user wants neither colour nor a line that is written over: NO_COLOR is set, or TERM
+// is dumb.
 func PlainTerminal() (noColour, dumb bool) {
 	return os.Getenv("NO_COLOR") != "", os.Getenv("TERM") == "dumb"
 }

@@ -24,7 +24,8 @@ type Dev struct {
 	AgentCloud int
 	AgentIP    string
 	AgentID    string
-	// TrustedGateways are the peers that are believed, on the paths of a gateway's backends, whom they call for. None by default.
+	// TrustedGateways are the peers that are believed, on the paths of a gateway's backends, whom they call for. None
+	// by default.
 	TrustedGateways Prefixes
 	// LoginURL is a BlueKing login service that knows users' sessions; empty for none.
 	LoginURL  string
@@ -67,7 +68,10 @@ func DataDir() string {
 
 // FromEnvironment reads the first app's credentials.
 func FromEnvironment() Bootstrap {
-	return Bootstrap{AppCode: os.Getenv("DROVER_BOOTSTRAP_APP_CODE"), AppSecret: os.Getenv("DROVER_BOOTSTRAP_APP_SECRET")}
+	return Bootstrap{
+		AppCode:   os.Getenv("DROVER_BOOTSTRAP_APP_CODE"),
+		AppSecret: os.Getenv("DROVER_BOOTSTRAP_APP_SECRET"),
+	}
 }
 
 // Validate reports everything that is wrong, and makes the data directory absolute.
@@ -116,8 +120,8 @@ type Hold struct {
 	made string
 }
 
-// Lock takes hold of a data directory, which is made with mode 0700, until the hold is closed or the process ends. It fails at once when
-// another process holds it.
+// Lock takes hold of a data directory, which is made with mode 0700, until the hold is closed or the process ends. It
+// fails at once when another process holds it.
 func Lock(dir string) (*Hold, error) {
 	made := ""
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
@@ -133,7 +137,9 @@ func Lock(dir string) (*Hold, error) {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("data directory %s is in use by another drover: stop it, or choose another with --data-dir", dir)
+			return nil,
+				fmt.Errorf("data directory %s is in use by another drover: stop it, or choose another with --data-dir",
+					dir)
 		}
 		return nil, fmt.Errorf("cannot lock data directory %s: %w", dir, err)
 	}
@@ -146,8 +152,8 @@ func Lock(dir string) (*Hold, error) {
 	return &Hold{f, made}, nil
 }
 
-// Close lets others have the directory. One that Lock has made, and that nothing was put into, is removed: a start that was refused
-// leaves no trace.
+// Close lets others have the directory. One that Lock has made, and that nothing was put into, is removed: a start that
+// was refused leaves no trace.
 func (h *Hold) Close() error {
 	if h.made != "" {
 		if entries, err := os.ReadDir(h.made); err == nil && len(entries) == 1 && entries[0].Name() == lockName {

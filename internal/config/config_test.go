@@ -35,16 +35,40 @@ func TestValidate(t *testing.T) {
 			d.Bootstrap = config.Bootstrap{AppCode: strings.Repeat("c", 32), AppSecret: strings.Repeat("s", 128)}
 		}, ""},
 
-		{"everybody", func(d *config.Dev) { d.HTTP = "0.0.0.0:7350" }, `--http "0.0.0.0:7350": drover dev listens on loopback only, expected 127.0.0.1:PORT`},
-		{"everybody, in short", func(d *config.Dev) { d.HTTP = ":7350" }, `--http ":7350": drover dev listens on loopback only, expected 127.0.0.1:PORT`},
-		{"a name", func(d *config.Dev) { d.HTTP = "example.com:80" }, `--http "example.com:80": drover dev listens on loopback only, expected 127.0.0.1:PORT`},
-		{"no port", func(d *config.Dev) { d.HTTP = "127.0.0.1" }, `--http "127.0.0.1": expected address:port, such as 127.0.0.1:7350`},
+		{
+			"everybody", func(d *config.Dev) { d.HTTP = "0.0.0.0:7350" },
+			`--http "0.0.0.0:7350": drover dev listens on loopback only, expected 127.0.0.1:PORT`,
+		},
+		{
+			"everybody, in short", func(d *config.Dev) { d.HTTP = ":7350" },
+			`--http ":7350": drover dev listens on loopback only, expected 127.0.0.1:PORT`,
+		},
+		{
+			"a name", func(d *config.Dev) { d.HTTP = "example.com:80" },
+			`--http "example.com:80": drover dev listens on loopback only, expected 127.0.0.1:PORT`,
+		},
+		{
+			"no port", func(d *config.Dev) { d.HTTP = "127.0.0.1" },
+			`--http "127.0.0.1": expected address:port, such as 127.0.0.1:7350`,
+		},
 		{"no address", func(d *config.Dev) { d.AgentIP = "" }, `--agent-ip "": expected an IP address`},
-		{"a name for an address", func(d *config.Dev) { d.AgentIP = "host" }, `--agent-ip "host": expected an IP address`},
+		{
+			"a name for an address", func(d *config.Dev) { d.AgentIP = "host" },
+			`--agent-ip "host": expected an IP address`,
+		},
 		{"a negative area", func(d *config.Dev) { d.AgentCloud = -1 }, "--agent-cloud -1: expected 0 or more"},
-		{"a long id", func(d *config.Dev) { d.AgentID = strings.Repeat("a", 65) }, "--agent-id is 65 characters long: expected at most 64"},
-		{"a code without a secret", func(d *config.Dev) { d.Bootstrap.AppCode = "c" }, "DROVER_BOOTSTRAP_APP_CODE and DROVER_BOOTSTRAP_APP_SECRET: expected both or none"},
-		{"a secret without a code", func(d *config.Dev) { d.Bootstrap.AppSecret = "s" }, "DROVER_BOOTSTRAP_APP_CODE and DROVER_BOOTSTRAP_APP_SECRET: expected both or none"},
+		{
+			"a long id", func(d *config.Dev) { d.AgentID = strings.Repeat("a", 65) },
+			"--agent-id is 65 characters long: expected at most 64",
+		},
+		{
+			"a code without a secret", func(d *config.Dev) { d.Bootstrap.AppCode = "c" },
+			"DROVER_BOOTSTRAP_APP_CODE and DROVER_BOOTSTRAP_APP_SECRET: expected both or none",
+		},
+		{
+			"a secret without a code", func(d *config.Dev) { d.Bootstrap.AppSecret = "s" },
+			"DROVER_BOOTSTRAP_APP_CODE and DROVER_BOOTSTRAP_APP_SECRET: expected both or none",
+		},
 		{
 			"a long code", func(d *config.Dev) {
 				d.Bootstrap = config.Bootstrap{AppCode: strings.Repeat("c", 33), AppSecret: "hunter2"}
@@ -113,7 +137,8 @@ func TestLock(t *testing.T) {
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the directory has mode %v, %v", info.Mode(), err)
 	}
-	if _, err := config.Lock(dir); err == nil || err.Error() != "data directory "+dir+" is in use by another drover: stop it, or choose another with --data-dir" {
+	if _, err := config.Lock(dir); err == nil || err.Error() != "data directory "+dir+
+		" is in use by another drover: stop it, or choose another with --data-dir" {
 		t.Errorf("a second one: %v", err)
 	}
 	if other, err := config.Lock(t.TempDir()); err != nil {
@@ -156,7 +181,8 @@ func TestLockFails(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "lock"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := config.Lock(dir); err == nil || errors.Is(err, os.ErrExist) || !strings.Contains(err.Error(), "cannot lock data directory") {
+	if _, err := config.Lock(dir); err == nil || errors.Is(err, os.ErrExist) ||
+		!strings.Contains(err.Error(), "cannot lock data directory") {
 		t.Errorf("a directory in its place: %v", err)
 	}
 }

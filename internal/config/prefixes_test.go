@@ -18,8 +18,10 @@ func TestPrefixes(t *testing.T) {
 		t.Errorf("prefixes are %s, want %s", got, want)
 	}
 	for text, reason := range map[string]string{
-		"": "expected a network", "localhost": "expected a network", "10.0.0.0/33": "expected a network", "fe80::1%eth0": "expected a network",
-		"::ffff:10.0.0.0/104": "expected a network", "0.0.0.0/0": "contains every address", "::/0": "contains every address", "10.0.0.1,": "expected a network",
+		"": "expected a network", "localhost": "expected a network", "10.0.0.0/33": "expected a network",
+		"fe80::1%eth0":        "expected a network",
+		"::ffff:10.0.0.0/104": "expected a network", "0.0.0.0/0": "contains every address",
+		"::/0": "contains every address", "10.0.0.1,": "expected a network",
 	} {
 		if err := new(config.Prefixes).Set(text); err == nil || !strings.Contains(err.Error(), reason) {
 			t.Errorf("%q: %v, want an error about %s", text, err, reason)

@@ -19,19 +19,20 @@ const maxRule = 512
 
 // Rule is a rule that has been read. Its zero value never comes due. It may be copied and used concurrently.
 //
-// A rule that names every hour is due at each of its minutes, whatever the clock shows: none is lost in spring, and both passes
-// through the hour that autumn repeats count. Any other rule is due once at each time of day that it names: at the first of two
-// passes, and where the time is left out, at the moment of the change instead (once, however many times fall into the gap).
+// A rule that names every hour is due at each of its minutes, whatever the clock shows: none is lost in spring, and
+// both passes through the hour that autumn repeats count. Any other rule is due once at each time of day that it names:
+// at the first of two passes, and where the time is left out, at the moment of the change instead (once, however many
+// times fall into the gap).
 type Rule struct {
 	calendar cron.Schedule
 	zone     *time.Location
 	hourly   bool
 }
 
-// Parse reads five fields (minute, hour, day of month, month, day of week; with names, lists, ranges and steps) or one of
-// @hourly, @daily, @midnight, @weekly, @monthly, @yearly and @annually, after an optional CRON_TZ=Zone or TZ=Zone. A zone that is
-// not nil is meant for a rule that names none; without either it is the host's. The error tells all that is wrong, without
-// repeating the rule. Where both a day of month and a day of week are given, either will do, as ever.
+// Parse reads five fields (minute, hour, day of month, month, day of week; with names, lists, ranges and steps) or one
+// of @hourly, @daily, @midnight, @weekly, @monthly, @yearly and @annually, after an optional CRON_TZ=Zone or TZ=Zone. A
+// zone that is not nil is meant for a rule that names none; without either it is the host's. The error tells all that
+// is wrong, without repeating the rule. Where both a day of month and a day of week are given, either will do, as ever.
 func Parse(text string, zone *time.Location) (Rule, error) {
 	if len(text) > maxRule {
 		return Rule{}, fmt.Errorf("is %d bytes long: expected at most %d", len(text), maxRule)
@@ -42,12 +43,18 @@ func Parse(text string, zone *time.Location) (Rule, error) {
 	if len(fields) == 1 && strings.HasPrefix(fields[0], "@") {
 		expanded, ok := nicknames()[strings.ToLower(fields[0])]
 		if !ok {
-			return Rule{}, joined(append(faults, fmt.Errorf("%.40q is unknown: expected @hourly, @daily, @weekly, @monthly, @yearly or five fields", fields[0])))
+			return Rule{},
+				joined(append(faults,
+					fmt.Errorf("%.40q is unknown: expected @hourly, @daily, @weekly, @monthly, @yearly or five fields",
+						fields[0])))
 		}
 		fields = strings.Fields(expanded)
 	}
 	if len(fields) != len(columns()) {
-		return Rule{}, joined(append(faults, fmt.Errorf("has %d fields: expected five (minute, hour, day of month, month, day of week)", len(fields))))
+		return Rule{},
+			joined(append(faults,
+				fmt.Errorf("has %d fields: expected five (minute, hour, day of month, month, day of week)",
+					len(fields))))
 	}
 	parser, err := newParser()
 	if err != nil {
@@ -115,7 +122,8 @@ func Zone(name string) (*time.Location, error) {
 			return zone, nil
 		}
 	}
-	return nil, fmt.Errorf("%.70q is not a time zone: expected a name of the IANA database, such as Asia/Shanghai or UTC", name)
+	return nil,
+		fmt.Errorf("%.70q is not a time zone: expected a name of the IANA database, such as Asia/Shanghai or UTC", name)
 }
 
 func nicknames() map[string]string {
@@ -152,7 +160,8 @@ func (c column) check(parser cron.Parser, i int, text string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s %.40q: expected %s, with * for all, lists 1,2, ranges 1-5 and steps */2", c.name, text, c.expected)
+	return fmt.Errorf("%s %.40q: expected %s, with * for all, lists 1,2, ranges 1-5 and steps */2", c.name, text,
+		c.expected)
 }
 
 // plain reports whether a field holds nothing but what crontab(5) knows: the library is more generous.

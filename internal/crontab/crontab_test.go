@@ -94,11 +94,13 @@ func TestNext(t *testing.T) {
 func TestFaultsAreToldTogether(t *testing.T) {
 	const how = ", with * for all, lists 1,2, ranges 1-5 and steps */2"
 	for text, want := range map[string]string{
-		"":                         "has 0 fields: expected five (minute, hour, day of month, month, day of week)",
-		"* * * *":                  "has 4 fields: expected five (minute, hour, day of month, month, day of week)",
-		"0 * * * * *":              "has 6 fields: expected five (minute, hour, day of month, month, day of week)",
-		"60 * * * *":               `minute "60": expected 0 to 59` + how,
-		"-1 24 0 13 8":             `minute "-1": expected 0 to 59` + how + `, hour "24": expected 0 to 23` + how + `, day of month "0": expected 1 to 31` + how + `, month "13": expected 1 to 12 or jan to dec` + how + `, day of week "8": expected 0 to 7 or sun to sat` + how,
+		"":            "has 0 fields: expected five (minute, hour, day of month, month, day of week)",
+		"* * * *":     "has 4 fields: expected five (minute, hour, day of month, month, day of week)",
+		"0 * * * * *": "has 6 fields: expected five (minute, hour, day of month, month, day of week)",
+		"60 * * * *":  `minute "60": expected 0 to 59` + how,
+		"-1 24 0 13 8": `minute "-1": expected 0 to 59` + how + `, hour "24": expected 0 to 23` + how +
+			`, day of month "0": expected 1 to 31` + how + `, month "13": expected 1 to 12 or jan to dec` + how +
+			`, day of week "8": expected 0 to 7 or sun to sat` + how,
 		"*/0 * * * *":              `minute "*/0": expected 0 to 59` + how,
 		"1, * * * *":               `minute "1,": expected 0 to 59` + how,
 		"+1 ? * * *":               `minute "+1": expected 0 to 59` + how + `, hour "?": expected 0 to 23` + how,
@@ -123,7 +125,8 @@ func TestFaultsAreToldTogether(t *testing.T) {
 		}
 	}
 	_, err := crontab.Parse("TZ=Asia/Tokyo @daily", zone(t, "Asia/Shanghai"))
-	if want := "names the zone Asia/Tokyo although the time zone is set to Asia/Shanghai"; err == nil || err.Error() != want {
+	if want := "names the zone Asia/Tokyo although the time zone is set to Asia/Shanghai"; err == nil ||
+		err.Error() != want {
 		t.Errorf("two zones: %v", err)
 	}
 	if _, err := crontab.Parse("TZ=Asia/Tokyo @daily", zone(t, "Asia/Tokyo")); err != nil {
@@ -141,12 +144,17 @@ func TestZeroRuleIsNeverDue(t *testing.T) {
 func TestSpring(t *testing.T) {
 	const from, to = "2026-03-28 12:00 +0100", "2026-03-30 05:00 +0200"
 	for text, want := range map[string][]string{
-		"30 2 * * *":      {"2026-03-29 03:00 +0200", "2026-03-30 02:30 +0200"},
-		"0 3 * * *":       {"2026-03-29 03:00 +0200", "2026-03-30 03:00 +0200"},
-		"0 2,3 * * *":     {"2026-03-29 03:00 +0200", "2026-03-30 02:00 +0200", "2026-03-30 03:00 +0200"},
-		"*/20 2 29 3 *":   {"2026-03-29 03:00 +0200"}, // once, however many fall into the gap
-		"59 1 29 * *":     {"2026-03-29 01:59 +0100"},
-		"0 */2 29 3 *":    {"2026-03-29 00:00 +0100", "2026-03-29 03:00 +0200", "2026-03-29 04:00 +0200", "2026-03-29 06:00 +0200", "2026-03-29 08:00 +0200", "2026-03-29 10:00 +0200", "2026-03-29 12:00 +0200", "2026-03-29 14:00 +0200", "2026-03-29 16:00 +0200", "2026-03-29 18:00 +0200", "2026-03-29 20:00 +0200", "2026-03-29 22:00 +0200"},
+		"30 2 * * *":    {"2026-03-29 03:00 +0200", "2026-03-30 02:30 +0200"},
+		"0 3 * * *":     {"2026-03-29 03:00 +0200", "2026-03-30 03:00 +0200"},
+		"0 2,3 * * *":   {"2026-03-29 03:00 +0200", "2026-03-30 02:00 +0200", "2026-03-30 03:00 +0200"},
+		"*/20 2 29 3 *": {"2026-03-29 03:00 +0200"}, // once, however many fall into the gap
+		"59 1 29 * *":   {"2026-03-29 01:59 +0100"},
+		"0 */2 29 3 *": {
+			"2026-03-29 00:00 +0100", "2026-03-29 03:00 +0200", "2026-03-29 04:00 +0200",
+			"2026-03-29 06:00 +0200", "2026-03-29 08:00 +0200", "2026-03-29 10:00 +0200", "2026-03-29 12:00 +0200",
+			"2026-03-29 14:00 +0200", "2026-03-29 16:00 +0200", "2026-03-29 18:00 +0200", "2026-03-29 20:00 +0200",
+			"2026-03-29 22:00 +0200",
+		},
 		"30 0,1,4 29 3 *": {"2026-03-29 00:30 +0100", "2026-03-29 01:30 +0100", "2026-03-29 04:30 +0200"},
 	} {
 		if diff := cmp.Diff(want, dues(t, rule(t, text, "Europe/Berlin"), from, to)); diff != "" {
@@ -154,7 +162,10 @@ func TestSpring(t *testing.T) {
 		}
 	}
 	got := dues(t, rule(t, "0,30 * * * *", "Europe/Berlin"), "2026-03-29 01:00 +0100", "2026-03-29 04:00 +0200")
-	if diff := cmp.Diff([]string{"2026-03-29 01:30 +0100", "2026-03-29 03:00 +0200", "2026-03-29 03:30 +0200", "2026-03-29 04:00 +0200"}, got); diff != "" {
+	if diff := cmp.Diff([]string{
+		"2026-03-29 01:30 +0100", "2026-03-29 03:00 +0200", "2026-03-29 03:30 +0200",
+		"2026-03-29 04:00 +0200",
+	}, got); diff != "" {
 		t.Errorf("each half hour -want +got\n%s", diff)
 	}
 }
@@ -163,17 +174,23 @@ func TestSpring(t *testing.T) {
 func TestAutumn(t *testing.T) {
 	const from, to = "2026-10-24 12:00 +0200", "2026-10-26 05:00 +0100"
 	for text, want := range map[string][]string{
-		"30 2 * * *":      {"2026-10-25 02:30 +0200", "2026-10-26 02:30 +0100"},
-		"0 2 * * *":       {"2026-10-25 02:00 +0200", "2026-10-26 02:00 +0100"},
-		"0 3 * * *":       {"2026-10-25 03:00 +0100", "2026-10-26 03:00 +0100"},
-		"*/30 1-3 25 * *": {"2026-10-25 01:00 +0200", "2026-10-25 01:30 +0200", "2026-10-25 02:00 +0200", "2026-10-25 02:30 +0200", "2026-10-25 03:00 +0100", "2026-10-25 03:30 +0100"},
+		"30 2 * * *": {"2026-10-25 02:30 +0200", "2026-10-26 02:30 +0100"},
+		"0 2 * * *":  {"2026-10-25 02:00 +0200", "2026-10-26 02:00 +0100"},
+		"0 3 * * *":  {"2026-10-25 03:00 +0100", "2026-10-26 03:00 +0100"},
+		"*/30 1-3 25 * *": {
+			"2026-10-25 01:00 +0200", "2026-10-25 01:30 +0200", "2026-10-25 02:00 +0200",
+			"2026-10-25 02:30 +0200", "2026-10-25 03:00 +0100", "2026-10-25 03:30 +0100",
+		},
 	} {
 		if diff := cmp.Diff(want, dues(t, rule(t, text, "Europe/Berlin"), from, to)); diff != "" {
 			t.Errorf("%q -want +got\n%s", text, diff)
 		}
 	}
 	got := dues(t, rule(t, "*/30 * * * *", "Europe/Berlin"), "2026-10-25 01:30 +0200", "2026-10-25 03:00 +0100")
-	if diff := cmp.Diff([]string{"2026-10-25 02:00 +0200", "2026-10-25 02:30 +0200", "2026-10-25 02:00 +0100", "2026-10-25 02:30 +0100", "2026-10-25 03:00 +0100"}, got); diff != "" {
+	if diff := cmp.Diff([]string{
+		"2026-10-25 02:00 +0200", "2026-10-25 02:30 +0200", "2026-10-25 02:00 +0100",
+		"2026-10-25 02:30 +0100", "2026-10-25 03:00 +0100",
+	}, got); diff != "" {
 		t.Errorf("each half hour -want +got\n%s", diff)
 	}
 	// In the middle of the second pass, what the first one had done is over.
@@ -189,13 +206,34 @@ func TestStrangeChanges(t *testing.T) {
 		text, zone, from, to string
 		want                 []string
 	}{
-		{"0 0 * * *", "America/Sao_Paulo", "2018-11-03 12:00 -0300", "2018-11-05 12:00 -0200", []string{"2018-11-04 01:00 -0200", "2018-11-05 00:00 -0200"}},
-		{"0 1 4 11 *", "America/Sao_Paulo", "2018-11-03 23:00 -0300", "2018-11-05 12:00 -0200", []string{"2018-11-04 01:00 -0200"}},
-		{"0 12 * * sun", "Africa/Cairo", "2025-04-24 12:00 +0200", "2025-04-30 12:00 +0300", []string{"2025-04-27 12:00 +0300"}},
-		{"0 0 25 4 *", "Africa/Cairo", "2025-04-24 12:00 +0200", "2025-04-30 12:00 +0300", []string{"2025-04-25 01:00 +0300"}},
-		{"45 1 * * *", "Australia/Lord_Howe", "2026-04-04 12:00 +1100", "2026-04-06 12:00 +1030", []string{"2026-04-05 01:45 +1100", "2026-04-06 01:45 +1030"}},
-		{"15 2 * * *", "Australia/Lord_Howe", "2026-10-03 12:00 +1030", "2026-10-05 12:00 +1100", []string{"2026-10-04 02:30 +1100", "2026-10-05 02:15 +1100"}},
-		{"30 2 30 12 *", "Pacific/Apia", "2011-12-29 12:00 -1000", "2012-01-02 12:00 +1400", []string{"2011-12-31 00:00 +1400"}},
+		{
+			"0 0 * * *", "America/Sao_Paulo", "2018-11-03 12:00 -0300", "2018-11-05 12:00 -0200",
+			[]string{"2018-11-04 01:00 -0200", "2018-11-05 00:00 -0200"},
+		},
+		{
+			"0 1 4 11 *", "America/Sao_Paulo", "2018-11-03 23:00 -0300", "2018-11-05 12:00 -0200",
+			[]string{"2018-11-04 01:00 -0200"},
+		},
+		{
+			"0 12 * * sun", "Africa/Cairo", "2025-04-24 12:00 +0200", "2025-04-30 12:00 +0300",
+			[]string{"2025-04-27 12:00 +0300"},
+		},
+		{
+			"0 0 25 4 *", "Africa/Cairo", "2025-04-24 12:00 +0200", "2025-04-30 12:00 +0300",
+			[]string{"2025-04-25 01:00 +0300"},
+		},
+		{
+			"45 1 * * *", "Australia/Lord_Howe", "2026-04-04 12:00 +1100", "2026-04-06 12:00 +1030",
+			[]string{"2026-04-05 01:45 +1100", "2026-04-06 01:45 +1030"},
+		},
+		{
+			"15 2 * * *", "Australia/Lord_Howe", "2026-10-03 12:00 +1030", "2026-10-05 12:00 +1100",
+			[]string{"2026-10-04 02:30 +1100", "2026-10-05 02:15 +1100"},
+		},
+		{
+			"30 2 30 12 *", "Pacific/Apia", "2011-12-29 12:00 -1000", "2012-01-02 12:00 +1400",
+			[]string{"2011-12-31 00:00 +1400"},
+		},
 	} {
 		if diff := cmp.Diff(c.want, dues(t, rule(t, c.text, c.zone), c.from, c.to)); diff != "" {
 			t.Errorf("%q in %s -want +got\n%s", c.text, c.zone, diff)
@@ -205,7 +243,10 @@ func TestStrangeChanges(t *testing.T) {
 
 // TestEveryMomentOfAYear compares with a clock that is looked at each minute, over all that a year's changes can do.
 func TestEveryMomentOfAYear(t *testing.T) {
-	for _, place := range []string{"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Cairo", "Asia/Shanghai"} {
+	for _, place := range []string{
+		"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Cairo",
+		"Asia/Shanghai",
+	} {
 		z := zone(t, place)
 		start := time.Date(2026, 1, 1, 0, 0, 0, 0, z)
 		hourly, daily := rule(t, "*/30 * * * *", place), rule(t, "30 2 * * *", place)
@@ -236,7 +277,10 @@ func TestEveryMomentOfAYear(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"* * * * *", "CRON_TZ=Asia/Tokyo 5/10 1-3,7 */2 jan-mar mon", "@daily", "1-0 * * * *", "0 0 29 2 1"} {
+	for _, seed := range []string{
+		"* * * * *", "CRON_TZ=Asia/Tokyo 5/10 1-3,7 */2 jan-mar mon", "@daily", "1-0 * * * *",
+		"0 0 29 2 1",
+	} {
 		f.Add(seed)
 	}
 	after := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)

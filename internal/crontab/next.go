@@ -2,8 +2,8 @@ package crontab
 
 import "time"
 
-// Next returns the first time after a moment that the rule is due, in the rule's zone. It is false for the zero Rule, and where
-// there is none within nine years.
+// Next returns the first time after a moment that the rule is due, in the rule's zone. It is false for the zero Rule,
+// and where there is none within nine years.
 func (r Rule) Next(after time.Time) (time.Time, bool) {
 	if r.calendar == nil {
 		return time.Time{}, false
@@ -62,7 +62,8 @@ func (r Rule) moment(shown time.Time) time.Time {
 		if !start.IsZero() {
 			// The same time may have been shown before the last change too.
 			_, offset := start.Add(-1).Zone()
-			if earlier := shown.Add(-time.Duration(offset) * time.Second).In(r.zone); face(earlier).Equal(shown) && earlier.Before(near) {
+			if earlier := shown.Add(-time.Duration(offset) * time.Second).In(r.zone); face(earlier).Equal(shown) &&
+				earlier.Before(near) {
 				return earlier
 			}
 		}

@@ -31,7 +31,8 @@ func Run(ctx context.Context, cfg config.Dev, build string, out io.Writer, log *
 		srv   *server.Server
 	)
 	srv, err = server.New(ctx, server.Config{
-		Dir: filepath.Join(cfg.DataDir, "server"), HTTP: cfg.HTTP, Fabric: "127.0.0.1:0", Build: build, Log: log.With("part", "server"),
+		Dir: filepath.Join(cfg.DataDir, "server"), HTTP: cfg.HTTP, Fabric: "127.0.0.1:0", Build: build,
+		Log:             log.With("part", "server"),
 		Socket:          filepath.Join(cfg.DataDir, config.SocketName),
 		TrustedGateways: cfg.TrustedGateways, LoginURL: cfg.LoginURL,
 		Beside: server.Beside{
@@ -56,17 +57,24 @@ func Run(ctx context.Context, cfg config.Dev, build string, out io.Writer, log *
 	if local, err = join(ctx, srv, cfg, build, log.With("part", "agent")); err != nil {
 		return err
 	}
-	hello := banner{url: srv.URL(), code: code, secret: secret, made: made && cfg.Bootstrap.AppCode == "", cfg: cfg, notes: local.Notes()}
+	hello := banner{
+		url: srv.URL(), code: code, secret: secret, made: made && cfg.Bootstrap.AppCode == "", cfg: cfg,
+		notes: local.Notes(),
+	}
 	return group.Run(ctx,
 		group.Part{Name: "server", Run: srv.Run},
 		group.Part{Name: "agent", Run: local.Run},
 		group.Part{Name: "http", Run: srv.Serve},
-		group.Part{Name: "banner", Run: func(ctx context.Context) error { return srv.Announce(ctx, out, hello.text()) }},
+		group.Part{Name: "banner", Run: func(ctx context.Context) error {
+			return srv.Announce(ctx, out, hello.text())
+		}},
 	)
 }
 
 // join enrols the local agent. It does so at each start, because the address of the fabric may have changed.
-func join(ctx context.Context, srv *server.Server, cfg config.Dev, build string, log *slog.Logger) (*agent.Agent, error) {
+func join(ctx context.Context, srv *server.Server, cfg config.Dev, build string,
+	log *slog.Logger,
+) (*agent.Agent, error) {
 	dir := filepath.Join(cfg.DataDir, "agent")
 	key, err := agent.OwnKey(dir)
 	if err != nil {

@@ -10,13 +10,14 @@ import (
 	"path/filepath"
 )
 
-// Replace gives a file these contents and this mode, whole or not at all; it need not be there yet. Where it fails before the file has its
-// name, what was there stays. It blocks for the disk. Errors name the file.
+// Replace gives a file these contents and this mode, whole or not at all; it need not be there yet. Where it fails
+// before the file has its name, what was there stays. It blocks for the disk. Errors name the file.
 func Replace(path string, data []byte, mode fs.FileMode) error {
 	return put(path, data, mode, os.Rename)
 }
 
-// Create is Replace for a name that is free: it fails with fs.ErrExist where it is taken, so that of two who create it one wins.
+// Create is Replace for a name that is free: it fails with fs.ErrExist where it is taken, so that of two who create it
+// one wins.
 func Create(path string, data []byte, mode fs.FileMode) error {
 	return put(path, data, mode, os.Link)
 }

@@ -17,7 +17,8 @@ const (
 // '_'. No other signed text has this form.
 func SignChallenge(key nkeys.KeyPair, challenge []byte) ([]byte, error) {
 	if len(challenge) < shortestChallenge || len(challenge) > longestChallenge {
-		return nil, fmt.Errorf("challenge of %d bytes refused: expected %d to %d", len(challenge), shortestChallenge, longestChallenge)
+		return nil, fmt.Errorf("challenge of %d bytes refused: expected %d to %d", len(challenge), shortestChallenge,
+			longestChallenge)
 	}
 	for _, c := range challenge {
 		switch {

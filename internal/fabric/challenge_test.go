@@ -37,8 +37,8 @@ func challenges() map[string]asked {
 	}
 }
 
-// broker lets one connection in after the challenge, and returns the line with which whoever is there has answered; "" is a connection that
-// was ended.
+// broker lets one connection in after the challenge, and returns the line with which whoever is there has answered; ""
+// is a connection that was ended.
 func broker(t *testing.T, challenge string, dial func(address string)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -54,7 +54,10 @@ func broker(t *testing.T, challenge string, dial func(address string)) string {
 			return
 		}
 		defer conn.Close() //nolint:errcheck // the reader has had what counts
-		info, err := json.Marshal(map[string]any{"server_id": "N", "version": "2.10.0", "proto": 1, "headers": true, "max_payload": 1 << 20, "auth_required": true, "nonce": challenge})
+		info, err := json.Marshal(map[string]any{
+			"server_id": "N", "version": "2.10.0", "proto": 1, "headers": true,
+			"max_payload": 1 << 20, "auth_required": true, "nonce": challenge,
+		})
 		if err != nil {
 			lines <- err.Error()
 			return
@@ -70,13 +73,15 @@ func broker(t *testing.T, challenge string, dial func(address string)) string {
 	return <-lines
 }
 
-// TestABrokerGetsNoOtherSignature: whoever poses as a broker is answered what has the form of a challenge, and has nothing else signed.
+// TestABrokerGetsNoOtherSignature: whoever poses as a broker is answered what has the form of a challenge, and has
+// nothing else signed.
 func TestABrokerGetsNoOtherSignature(t *testing.T) {
 	key, public := fabrictest.NewKey(t)
 	for name, c := range challenges() {
 		line := broker(t, c.challenge, func(address string) {
 			conn, err := fabric.Dial(t.Context(), fabric.DialConfig{
-				URLs: []string{"nats://" + address}, Identity: fabric.Identity{JWT: "j", Key: key, Area: "0"}, Log: slog.New(slog.DiscardHandler),
+				URLs: []string{"nats://" + address}, Identity: fabric.Identity{JWT: "j", Key: key, Area: "0"},
+				Log: slog.New(slog.DiscardHandler),
 			})
 			if err != nil {
 				t.Fatal(err)

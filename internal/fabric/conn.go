@@ -18,16 +18,17 @@ import (
 )
 
 const (
-	connectTimeout = 5 * time.Second  // to reach one URL
-	shakeTimeout   = 12 * time.Second // to complete a handshake: if a whole fleet connects, each agent waits for its turn
-	pingInterval   = 20 * time.Second // a silent link is closed after three pings
-	maxPingsOut    = 2
-	firstDelay     = 250 * time.Millisecond
-	longestDelay   = 8 * time.Second
-	flushTimeout   = 2 * time.Second
-	drainLimit     = 3 * time.Second
-	pendingLimit   = 64 << 10 // queued messages per Serve
-	pendingBytes   = 64 << 20
+	connectTimeout = 5 * time.Second // to reach one URL
+	// to complete a handshake: if a whole fleet connects, each agent waits for its turn
+	shakeTimeout = 12 * time.Second
+	pingInterval = 20 * time.Second // a silent link is closed after three pings
+	maxPingsOut  = 2
+	firstDelay   = 250 * time.Millisecond
+	longestDelay = 8 * time.Second
+	flushTimeout = 2 * time.Second
+	drainLimit   = 3 * time.Second
+	pendingLimit = 64 << 10 // queued messages per Serve
+	pendingBytes = 64 << 20
 )
 
 // DialConfig holds the addresses of a broker, and the identity of the client.
@@ -144,7 +145,8 @@ func (c *Conn) options(dialing context.Context, cfg DialConfig, up func()) nats.
 	o.ReconnectBufSize = -1 // keep no messages: see the package comment
 	o.CustomReconnectDelayCB = fullJitter
 	o.NoCallbacksAfterClientClose = true
-	o.ConnectedCB = func(nc *nats.Conn) { c.up(nc.ConnectedUrlRedacted(), up) } //nolint:contextcheck // a link outlives the dialing
+	//nolint:contextcheck // a link outlives the dialing
+	o.ConnectedCB = func(nc *nats.Conn) { c.up(nc.ConnectedUrlRedacted(), up) }
 	o.ReconnectedCB = o.ConnectedCB
 	o.DisconnectedErrCB = func(_ *nats.Conn, err error) { c.down(err) }
 	// Close is silent, so only an error that the library does not know leads here.
@@ -238,7 +240,8 @@ func (d *dialer) reach(network, address string) (conn net.Conn, err error) {
 			return nil, err
 		}
 	}
-	rand.Shuffle(len(addresses), func(i, j int) { addresses[i], addresses[j] = addresses[j], addresses[i] }) //nolint:gosec // nobody gains by guessing it
+	//nolint:gosec // nobody gains by guessing it
+	rand.Shuffle(len(addresses), func(i, j int) { addresses[i], addresses[j] = addresses[j], addresses[i] })
 	by := net.Dialer{Timeout: connectTimeout}
 	for _, one := range addresses {
 		if conn, err = by.DialContext(d.ctx, network, net.JoinHostPort(one, port)); err == nil {
@@ -319,7 +322,8 @@ func (c *Conn) unreached(err error) {
 }
 
 func unauthorised(err error) bool {
-	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrAuthExpired)
+	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthRevoked) ||
+		errors.Is(err, nats.ErrAuthExpired)
 }
 
 // turnedAway logs the first of many rejections. The broker may accept the credentials later, so the attempts

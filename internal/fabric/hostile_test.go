@@ -15,7 +15,8 @@ import (
 	"drover/test/harness"
 )
 
-// liar is a broker of an attacker's own. It lets all in who come, says to the first one what it was told to, and to others nothing more.
+// liar is a broker of an attacker's own. It lets all in who come, says to the first one what it was told to, and to
+// others nothing more.
 type liar struct {
 	listener net.Listener
 	says     string
@@ -44,7 +45,8 @@ func newLiar(t *testing.T, says string) *liar {
 
 func (l *liar) serve(conn net.Conn) {
 	defer conn.Close() //nolint:errcheck // the reader has had what counts
-	_, _ = fmt.Fprint(conn, "INFO {\"server_id\":\"N\",\"version\":\"2.10.0\",\"proto\":1,\"headers\":true,\"max_payload\":1048576,\"nonce\":\"bm9uY2Utb2YtMTE\"} \r\n")
+	_, _ = fmt.Fprint(conn,
+		"INFO {\"server_id\":\"N\",\"version\":\"2.10.0\",\"proto\":1,\"headers\":true,\"max_payload\":1048576,\"nonce\":\"bm9uY2Utb2YtMTE\"} \r\n")
 	first := true
 	for lines := bufio.NewScanner(conn); lines.Scan(); {
 		if lines.Text() != "PING" {
@@ -78,13 +80,18 @@ func TestABrokerThatLies(t *testing.T) {
 			key, _ := fabrictest.NewKey(t)
 			l := newLiar(t, says)
 			conn, err := fabric.Dial(t.Context(), fabric.DialConfig{
-				URLs: []string{"nats://" + l.listener.Addr().String()}, Identity: fabric.Identity{JWT: "x", Key: key, Area: "0"}, Log: slog.New(slog.DiscardHandler),
+				URLs: []string{"nats://" + l.listener.Addr().String()}, Identity: fabric.Identity{
+					JWT: "x", Key: key,
+					Area: "0",
+				}, Log: slog.New(slog.DiscardHandler),
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			if _, err := conn.Serve("a", "", 1, func(context.Context, string, []byte) []byte { return nil }); err != nil {
+			if _, err := conn.Serve("a", "", 1, func(context.Context, string, []byte) []byte {
+				return nil
+			}); err != nil {
 				t.Logf("nobody listens now: %v", err)
 			}
 			harness.Eventually(t, "a second connection", func() bool { return l.came.Load() > 1 && conn.Connected() })

@@ -14,8 +14,8 @@ const (
 	shortRequest      = 16 << 10
 )
 
-// intake decides, before a request is read, whether anybody wants it: what is left out costs nothing but its way here. Services may overlap:
-// which of them gets a request is not known when it begins.
+// intake decides, before a request is read, whether anybody wants it: what is left out costs nothing but its way here.
+// Services may overlap: which of them gets a request is not known when it begins.
 type intake struct {
 	mu       sync.Mutex
 	subjects []string // those of ServeEach

@@ -24,7 +24,8 @@ func message(subject, data string) string {
 	return fmt.Sprintf("MSG %s 1 _INBOX.x %d\r\n%s\r\n", subject, len(data), data)
 }
 
-// TestWhatIsLeftOut: of one subject there is one request under way, from its first byte to its answer; what nobody counts is always read.
+// TestWhatIsLeftOut: of one subject there is one request under way, from its first byte to its answer; what nobody
+// counts is always read.
 func TestWhatIsLeftOut(t *testing.T) {
 	in := intakeOf("reports.*.x", "reports.b.*") // a proxy's area is served once more
 	hear := func(text, want string) {
@@ -38,7 +39,8 @@ func TestWhatIsLeftOut(t *testing.T) {
 			t.Errorf("%.200q is handed on as %.200q, want %.200q", text, out.String(), want)
 		}
 	}
-	first, again, other, reply := message("reports.a.x", "first"), message("reports.a.x", "again"), message("reports.b.x", "other"), message("_INBOX.y", "reply")
+	first, again, other, reply := message("reports.a.x", "first"), message("reports.a.x", "again"),
+		message("reports.b.x", "other"), message("_INBOX.y", "reply")
 	hear(first+again+reply+other+again+reply+"PING\r\n", first+reply+other+reply+"PING\r\n")
 	in.taken("reports.a.x")
 	hear(again, "")

@@ -112,7 +112,8 @@ func checkKeyFile(f *os.File) error {
 		return errors.New("not a regular file")
 	}
 	if perm := info.Mode().Perm(); perm&0o077 != 0 {
-		return fmt.Errorf("its mode %#o lets other users read it: make sure that nobody has read it, then set mode 0600", perm)
+		return fmt.Errorf(
+			"its mode %#o lets other users read it: make sure that nobody has read it, then set mode 0600", perm)
 	}
 	if s, ok := info.Sys().(*syscall.Stat_t); ok && int(s.Uid) != os.Geteuid() {
 		return fmt.Errorf("its owner is uid %d: expected uid %d", s.Uid, os.Geteuid())

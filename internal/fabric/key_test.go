@@ -94,7 +94,9 @@ func TestKeyFileIsRefused(t *testing.T) {
 		}},
 		{"empty", "expected an nkey seed", func(t *testing.T, path string) { write(t, path, "") }},
 		{"nonsense", "expected an nkey seed", func(t *testing.T, path string) { write(t, path, "SUsecret") }},
-		{"huge", "expected an nkey seed", func(t *testing.T, path string) { write(t, path, strings.Repeat("S", 1<<20)) }},
+		{"huge", "expected an nkey seed", func(t *testing.T, path string) {
+			write(t, path, strings.Repeat("S", 1<<20))
+		}},
 		{"another kind", "account", func(t *testing.T, path string) {
 			if _, err := fabric.LoadOrCreateKey(path, nkeys.PrefixByteAccount); err != nil {
 				t.Fatal(err)

@@ -58,7 +58,9 @@ func newReplies(inbox string) *replies {
 }
 
 // request returns the first reply, unless ctx ends, or lost is closed, which is ErrNotConnected.
-func (r *replies) request(ctx context.Context, lost <-chan struct{}, nc *nats.Conn, subject string, data []byte) (*nats.Msg, error) {
+func (r *replies) request(ctx context.Context, lost <-chan struct{}, nc *nats.Conn, subject string,
+	data []byte,
+) (*nats.Msg, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

@@ -126,7 +126,8 @@ func (s *service) reply(m *nats.Msg, data []byte) {
 		return
 	}
 	if !strings.HasPrefix(m.Reply, inboxRoot+".") || s.conn.mayReply != nil && !s.conn.mayReply(m.Subject, m.Reply) {
-		s.conn.log.Warn("rejected a reply subject that is not an inbox of the caller", "subject", m.Subject, "reply", m.Reply)
+		s.conn.log.Warn("rejected a reply subject that is not an inbox of the caller", "subject", m.Subject,
+			"reply", m.Reply)
 		return
 	}
 	if err := m.Respond(data); err != nil {

@@ -23,11 +23,13 @@ const (
 // gives up for good.
 func survived(said string) bool {
 	switch said {
-	case "stale connection", "maximum connections exceeded", "maximum account active connections exceeded", "unknown protocol operation":
+	case "stale connection", "maximum connections exceeded", "maximum account active connections exceeded",
+		"unknown protocol operation":
 		return true
 	}
 	for _, beginning := range []string{
-		"permissions violation", "maximum subscriptions exceeded", "authorization violation", "user authentication expired",
+		"permissions violation", "maximum subscriptions exceeded", "authorization violation",
+		"user authentication expired",
 		"user authentication revoked", "account authentication expired",
 	} {
 		if strings.HasPrefix(said, beginning) {
@@ -194,7 +196,8 @@ func (w *wary) message(verb, rest string) error {
 	}
 	size, err := strconv.ParseUint(fields[len(fields)-1], 10, 31)
 	if err != nil || size > MaxMessage {
-		return fmt.Errorf("broker sends a message of %.100q bytes, expected at most %d", fields[len(fields)-1], MaxMessage)
+		return fmt.Errorf("broker sends a message of %.100q bytes, expected at most %d", fields[len(fields)-1],
+			MaxMessage)
 	}
 	w.payload, w.unread = int(size)+len(ending), false
 	body := int(size)

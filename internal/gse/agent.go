@@ -57,8 +57,8 @@ type upgradeBody struct {
 	IDs   []Str  `json:"hosts[].bk_agent_id"`
 }
 
-// ReadUpgrade reads the body of upgrade_to_agent_id. It refuses an id that reads as the address of another host: whoever asks for that
-// host would reach this one.
+// ReadUpgrade reads the body of upgrade_to_agent_id. It refuses an id that reads as the address of another host:
+// whoever asks for that host would reach this one.
 func ReadUpgrade(body []byte) ([]Upgrade, error) {
 	var b upgradeBody
 	if err := scan(body, b.read); err != nil {
@@ -109,8 +109,8 @@ type Agent struct {
 	Arch    string // such as "x86_64"
 	CPUs    int
 	Memory  int64 // bytes
-	// Started, Seen and Linked are Unix milliseconds: the start of the agent, its last word, the beginning of its present
-	// link; 0 where that is not known.
+	// Started, Seen and Linked are Unix milliseconds: the start of the agent, its last word, the beginning of its
+	// present link; 0 where that is not known.
 	Started, Seen, Linked int64
 }
 
@@ -127,7 +127,10 @@ type AgentState struct {
 // StateOf returns the row of list_agent_state.
 func StateOf(a Agent) AgentState {
 	code, _ := a.status()
-	return AgentState{AgentID: a.Asked, Cloud: a.Host.Cloud, Version: a.Version, RunMode: runModeAgent, StatusCode: code, ReportTime: a.Seen}
+	return AgentState{
+		AgentID: a.Asked, Cloud: a.Host.Cloud, Version: a.Version, RunMode: runModeAgent,
+		StatusCode: code, ReportTime: a.Seen,
+	}
 }
 
 // AgentInfo is one element of list_agent_info. What is not measured is 0 or empty.
@@ -157,8 +160,10 @@ type AgentInfo struct {
 func InfoOf(a Agent, now int64) AgentInfo {
 	code, status := a.status()
 	info := AgentInfo{
-		Message: "success", AgentState: StateOf(a), IP: a.Host.IP, OS: a.OS, Arch: a.Arch, CPUs: a.CPUs, Memory: a.Memory >> 20,
-		StartTime: a.Started, LastWorkTime: a.Seen, ConnCycleTime: "0", Status: status, LastStatusCode: code, LastStatus: status,
+		Message: "success", AgentState: StateOf(a), IP: a.Host.IP, OS: a.OS, Arch: a.Arch, CPUs: a.CPUs,
+		Memory:    a.Memory >> 20,
+		StartTime: a.Started, LastWorkTime: a.Seen, ConnCycleTime: "0", Status: status, LastStatusCode: code,
+		LastStatus: status,
 	}
 	if !a.Known {
 		info.Message = "agent not found"

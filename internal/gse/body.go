@@ -2,7 +2,8 @@ package gse
 
 import "encoding/json"
 
-// The readers below fill in the fields of their structs by the names of the tags. A member that is there again is read over what it was.
+// The readers below fill in the fields of their structs by the names of the tags. A member that is there again is read
+// over what it was.
 
 func (b *multiBody) read(s *scanner) {
 	const list = "proc_operate_req"
@@ -443,7 +444,8 @@ func (p *jobPolicy) member(name []byte, s *scanner) {
 	}
 }
 
-// ReadTexts reads those members of an object that are texts by the names in the map; the others and what is no object stay as they are.
+// ReadTexts reads those members of an object that are texts by the names in the map; the others and what is no object
+// stay as they are.
 func ReadTexts(object []byte, texts map[string]*Str) error {
 	return scan(object, func(s *scanner) {
 		s.object("", func(name []byte) {

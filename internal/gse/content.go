@@ -67,7 +67,8 @@ func RegistrationResult(it Item) Entry {
 
 func handling() Entry { return Entry{ErrorCode: CodeHandling, ErrorMsg: textHandling, Content: ""} }
 
-// entryOf returns the entry without its content. Callers compare what success says: a hint beside it is for others to show.
+// entryOf returns the entry without its content. Callers compare what success says: a hint beside it is for others to
+// show.
 func entryOf(o *process.Outcome) Entry {
 	if o.Fault == process.None {
 		return Entry{ErrorCode: CodeSuccess, ErrorMsg: process.Success, Content: ""}
@@ -75,8 +76,8 @@ func entryOf(o *process.Outcome) Entry {
 	return Entry{ErrorCode: Code(o.Fault), ErrorMsg: respelt(o.Text, gseField), Content: ""}
 }
 
-// respelt puts a fault that an agent found, whose text begins with the field, into the words of the caller, whom the agent does not know.
-// A text that begins otherwise may hold the output of a command, and stays.
+// respelt puts a fault that an agent found, whose text begins with the field, into the words of the caller, whom the
+// agent does not know. A text that begins otherwise may hold the output of a command, and stays.
 func respelt(text string, spelt func(field string) string) string {
 	if !strings.HasPrefix(text, "spec.") {
 		return text

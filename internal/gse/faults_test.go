@@ -27,7 +27,8 @@ func problem(t *testing.T, ops []gse.Operation, err error) string {
 
 func operate(t *testing.T, opType, policy, identity string) string {
 	t.Helper()
-	ops, err := gse.ReadOperate([]byte(`{"meta": {"namespace": "n", "name": "p"}, "op_type": ` + opType + `, "agent_id_list": ["a"], "spec": {
+	ops, err := gse.ReadOperate([]byte(`{"meta": {"namespace": "n", "name": "p"}, "op_type": ` + opType +
+		`, "agent_id_list": ["a"], "spec": {
 		"identity": ` + identity + `, "control": {"start_cmd": "./start"}, "alive_monitor_policy": ` + policy + `}}`))
 	return problem(t, ops, err)
 }
@@ -45,8 +46,14 @@ func TestTimetables(t *testing.T) {
 		{"4", `{"auto_type": 0, "crontab_rule": "never"}`, ""},
 		{"2", `{"auto_type": 0}`, ""},
 		{"0", `{"auto_type": 1, "crontab_rule": "never"}`, ""}, // stored, not used
-		{"0", `{"auto_type": 0, "crontab_rule": "0 25 * * *"}`, `spec.alive_monitor_policy.crontab_rule "0 25 * * *": hour "25": expected 0 to 23, with * for all, lists 1,2, ranges 1-5 and steps */2`},
-		{"0", `{"auto_type": 0, "crotab_rule": "0 25 * * *"}`, `spec.alive_monitor_policy.crotab_rule "0 25 * * *": hour "25": expected 0 to 23, with * for all, lists 1,2, ranges 1-5 and steps */2`},
+		{
+			"0", `{"auto_type": 0, "crontab_rule": "0 25 * * *"}`,
+			`spec.alive_monitor_policy.crontab_rule "0 25 * * *": hour "25": expected 0 to 23, with * for all, lists 1,2, ranges 1-5 and steps */2`,
+		},
+		{
+			"0", `{"auto_type": 0, "crotab_rule": "0 25 * * *"}`,
+			`spec.alive_monitor_policy.crotab_rule "0 25 * * *": hour "25": expected 0 to 23, with * for all, lists 1,2, ranges 1-5 and steps */2`,
+		},
 		{"0", `{"auto_type": 0, "crotab_rule": []}`, "spec.alive_monitor_policy.crotab_rule is not a string: []"},
 		// A kind that cannot be read is not 0, which would need a timetable.
 		{"0", `{"auto_type": "resident"}`, `spec.alive_monitor_policy.auto_type is not an integer: "resident"`},
@@ -59,7 +66,8 @@ func TestTimetables(t *testing.T) {
 }
 
 func TestAllFaultsOfAKeyAreTold(t *testing.T) {
-	got := operate(t, "0", `{"auto_type": 7, "op_timeout": "soon", "start_retries": 99999999}`, `{"proc_name": {}, "setup_path": "opt", "pid_path": "/run/p.pid"}`)
+	got := operate(t, "0", `{"auto_type": 7, "op_timeout": "soon", "start_retries": 99999999}`,
+		`{"proc_name": {}, "setup_path": "opt", "pid_path": "/run/p.pid"}`)
 	want := strings.Join([]string{
 		"spec.identity.proc_name is not a string: {}",
 		"spec.alive_monitor_policy.auto_type is 7: expected 0 (periodic), 1 (resident) or 2 (single run)",
@@ -85,14 +93,24 @@ func TestJobTypes(t *testing.T) {
 		{"0", `, "type": 1`, "", process.Resident, false},
 		{"0", `, "type": 0, "cycle_time": 60`, "", process.Periodic, false},
 		{"0", `, "type": 0`, "cycle_time is missing: type 0 (periodic) needs it, in seconds", process.Periodic, false},
-		{"3", `, "type": "0", "cycle_time": "0", "setup_path": "opt"`, `setup_path "opt" is not absolute: expected a path that begins with /; cycle_time is missing: type 0 (periodic) needs it, in seconds`, process.Periodic, false},
+		{
+			"3", `, "type": "0", "cycle_time": "0", "setup_path": "opt"`,
+			`setup_path "opt" is not absolute: expected a path that begins with /; cycle_time is missing: type 0 (periodic) needs it, in seconds`, process.Periodic, false,
+		},
 		{"1", `, "type": 0`, "", process.Periodic, false},
 		{"0", `, "type": "x"`, `type is not an integer: "x"`, process.Resident, false},
-		{"0", `, "type": 0, "cycle_time": 1000000000000000000`, "cycle_time is 1000000000000000000: expected at most 2592000", process.Periodic, false},
+		{
+			"0", `, "type": 0, "cycle_time": 1000000000000000000`,
+			"cycle_time is 1000000000000000000: expected at most 2592000", process.Periodic, false,
+		},
 		{"0", `, "type": 0, "cycle_time": "x"`, `cycle_time is not an integer: "x"`, process.Periodic, false},
-		{"0", `, "type": 3, "op_timeout": 99999999`, "type is 3: expected 0 (periodic), 1 (resident) or 2 (single run); op_timeout is 99999999: expected at most 3600", process.Resident, false},
+		{
+			"0", `, "type": 3, "op_timeout": 99999999`,
+			"type is 3: expected 0 (periodic), 1 (resident) or 2 (single run); op_timeout is 99999999: expected at most 3600", process.Resident, false,
+		},
 	} {
-		ops, err := gse.ReadJobOperate([]byte(`{"bk_biz_id": 2, "op_type": ` + c.op + `, "process_infos": [{"setup_path": "/opt", "proc_name": "p", "pid_path": "/p.pid",
+		ops, err := gse.ReadJobOperate([]byte(`{"bk_biz_id": 2, "op_type": ` + c.op +
+			`, "process_infos": [{"setup_path": "/opt", "proc_name": "p", "pid_path": "/p.pid",
 			"ip_list": [{"bk_cloud_id": 0, "ip": "10.0.0.1"}]` + c.fields + `}]}`))
 		if got := problem(t, ops, err); got != c.problem {
 			t.Errorf("op %s%s:\n got %s\nwant %s", c.op, c.fields, got, c.problem)
@@ -118,7 +136,9 @@ func TestCheckTimesAndTimeoutsAreBounded(t *testing.T) {
 	}
 	for _, field := range []string{"start_check_begin_time", "start_check_end_time", "op_timeout"} {
 		for value, want := range map[string]string{"3600": "", `"3601"`: field + " is 3601: expected at most 3600"} {
-			ops, err := gse.ReadJobOperate([]byte(`{"bk_biz_id": 2, "op_type": 0, "process_infos": [{"setup_path": "/opt", "proc_name": "p", "pid_path": "/p.pid",
+			ops, err := gse.ReadJobOperate(
+				[]byte(
+					`{"bk_biz_id": 2, "op_type": 0, "process_infos": [{"setup_path": "/opt", "proc_name": "p", "pid_path": "/p.pid",
 				"ip_list": [{"bk_cloud_id": 0, "ip": "10.0.0.1"}], "` + field + `": ` + value + `}]}`))
 			if got := problem(t, ops, err); got != want {
 				t.Errorf("%s %s: got %q, want %q", field, value, got, want)
@@ -134,10 +154,16 @@ func TestCheckTimesAndTimeoutsAreBounded(t *testing.T) {
 // TestAFaultOfTheAgentIsInTheCallersWords: the agent does not know who asks.
 func TestAFaultOfTheAgentIsInTheCallersWords(t *testing.T) {
 	for text, want := range map[string][2]string{
-		`spec.identity.user: user "x" is unknown`:   {`spec.identity.user: user "x" is unknown`, `account: user "x" is unknown`},
+		`spec.identity.user: user "x" is unknown`: {
+			`spec.identity.user: user "x" is unknown`,
+			`account: user "x" is unknown`,
+		},
 		"spec.monitor_policy.crontab_rule \"a\": b": {"crontab_rule \"a\": b", "crontab_rule \"a\": b"},
-		"[spec.identity.user: said the command]":    {"[spec.identity.user: said the command]", "[spec.identity.user: said the command]"},
-		"spec.":                                     {"spec.", "spec."},
+		"[spec.identity.user: said the command]": {
+			"[spec.identity.user: said the command]",
+			"[spec.identity.user: said the command]",
+		},
+		"spec.": {"spec.", "spec."},
 	} {
 		it := gse.Item{Op: process.Start, Outcome: &process.Outcome{Fault: process.Failed, Text: text}}
 		if got := gse.Result(it, time.Now()); got.ErrorMsg != want[0] {
@@ -153,7 +179,8 @@ func TestAFaultOfTheAgentIsInTheCallersWords(t *testing.T) {
 func TestSuccessIsOneWord(t *testing.T) {
 	it := gse.Item{Op: process.Start, Outcome: &process.Outcome{Text: "success: crontab_rule is stored and not used"}}
 	for name, e := range map[string]gse.Entry{
-		"gse": gse.Result(it, time.Now()), "job": gse.JobResult(it, time.Now()), "registration": gse.RegistrationResult(it),
+		"gse": gse.Result(it, time.Now()), "job": gse.JobResult(it, time.Now()),
+		"registration": gse.RegistrationResult(it),
 	} {
 		text, err := json.Marshal(e)
 		if err != nil || e.ErrorMsg != process.Success || strings.Contains(string(text), "stored") {

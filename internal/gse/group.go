@@ -34,8 +34,8 @@ type groupResource struct {
 	MemWeight int     `json:"mem_pool_weight"`
 }
 
-// GroupUsage is what the processes of the namespace use together at present, in percent of the whole machine, and how many were
-// measured. It is drover's own.
+// GroupUsage is what the processes of the namespace use together at present, in percent of the whole machine, and how
+// many were measured. It is drover's own.
 type GroupUsage struct {
 	CPU       float64 `json:"cpu"`
 	Mem       float64 `json:"mem"`
@@ -79,7 +79,10 @@ func ReadSetGroups(body []byte) (GroupSetting, error) {
 	if b.Spec == nil || b.Spec.Groups == nil {
 		return GroupSetting{}, missing("spec.process_group")
 	}
-	s := GroupSetting{Operation: Operation{ID: process.ID{Namespace: namespace}, Op: process.SetGroups, Targets: targets}}
+	s := GroupSetting{Operation: Operation{
+		ID: process.ID{Namespace: namespace}, Op: process.SetGroups,
+		Targets: targets,
+	}}
 	s.Groups, s.Problem = b.groups()
 	return s, nil
 }
@@ -93,7 +96,8 @@ func ReadGetGroups(body []byte) (namespace string, targets []Target, err error) 
 	return b.list()
 }
 
-// list returns the namespace and the hosts that are named. Their keys are those of the first generation, without a name.
+// list returns the namespace and the hosts that are named. Their keys are those of the first generation, without a
+// name.
 func (b *groupBody) list() (string, []Target, error) {
 	namespace, err := b.Meta.namespace("")
 	if err != nil {
@@ -117,7 +121,8 @@ func groupKey(t Target, id process.ID) string {
 // groups reads the groups; of those with the same id the last one counts.
 func (b *groupBody) groups() ([]process.Group, *process.Error) {
 	if n := len(b.Spec.Groups); n > maxGroups {
-		return nil, process.Errorf(process.Failed, "spec.process_group has %d entries: expected at most %d", n, maxGroups)
+		return nil, process.Errorf(process.Failed, "spec.process_group has %d entries: expected at most %d", n,
+			maxGroups)
 	}
 	var r reader
 	groups := make([]process.Group, 0, len(b.Spec.Groups))
@@ -168,7 +173,10 @@ func GroupRowOf(namespace string, h Host, g process.Group, usage GroupUsage) Gro
 	usage.CPU, usage.Mem = hundredths(usage.CPU), hundredths(usage.Mem)
 	return GroupRow{
 		Meta: RowMeta{Namespace: namespace, Labels: json.RawMessage("{}")}, Host: h, ID: g.ID, Usage: usage,
-		Resource: groupResource{CPULimit: g.CPULimit, MemLimit: g.MemLimit, CPUWeight: g.CPUWeight, MemWeight: g.MemWeight},
+		Resource: groupResource{
+			CPULimit: g.CPULimit, MemLimit: g.MemLimit, CPUWeight: g.CPUWeight,
+			MemWeight: g.MemWeight,
+		},
 	}
 }
 

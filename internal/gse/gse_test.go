@@ -15,7 +15,8 @@ import (
 
 func TestStr(t *testing.T) {
 	for text, want := range map[string]string{
-		`"x"`: "x", `null`: "", `12`: "12", `1.50`: "1.50", `true`: "true", `{}`: "", `[1]`: "", `"\u00e9\u0000"`: "é\x00", ` " a " `: " a ",
+		`"x"`: "x", `null`: "", `12`: "12", `1.50`: "1.50", `true`: "true", `{}`: "", `[1]`: "",
+		`"\u00e9\u0000"`: "é\x00", ` " a " `: " a ",
 	} {
 		var s gse.Str
 		if err := json.Unmarshal([]byte(text), &s); err != nil || s.Text() != want {
@@ -27,7 +28,8 @@ func TestStr(t *testing.T) {
 // operation reads one start with the given policy and resource.
 func operation(t *testing.T, policy, resource string) gse.Operation {
 	t.Helper()
-	ops, err := gse.ReadOperate([]byte(`{"meta": {"namespace": "n", "name": "p"}, "op_type": 0, "agent_id_list": ["a"], "spec": {
+	ops, err := gse.ReadOperate(
+		[]byte(`{"meta": {"namespace": "n", "name": "p"}, "op_type": 0, "agent_id_list": ["a"], "spec": {
 		"identity": {"proc_name": "p", "setup_path": "/", "user": "root"}, "resource": ` + resource + `, "alive_monitor_policy": ` + policy + `}}`))
 	if err != nil {
 		t.Fatal(err)
@@ -37,16 +39,21 @@ func operation(t *testing.T, policy, resource string) gse.Operation {
 
 func TestNumbersInEverySpelling(t *testing.T) {
 	for text, want := range map[string]int{
-		`7`: 7, `"7"`: 7, `" 7 "`: 7, `7.0`: 7, `"7.0"`: 7, `7e0`: 7, `70e-1`: 7, `null`: 60, `0`: 60, `""`: 60, `-3`: 60, `"0"`: 60,
+		`7`: 7, `"7"`: 7, `" 7 "`: 7, `7.0`: 7, `"7.0"`: 7, `7e0`: 7, `70e-1`: 7, `null`: 60, `0`: 60, `""`: 60,
+		`-3`: 60, `"0"`: 60,
 	} {
 		o := operation(t, `{"op_timeout": `+text+`}`, `null`)
 		if o.Problem != nil || o.Spec.Policy.OpTimeout != want {
 			t.Errorf("%s is %d, %v, want %d", text, o.Spec.Policy.OpTimeout, o.Problem, want)
 		}
 	}
-	for _, text := range []string{`"x"`, `7.5`, `true`, `[]`, `{}`, `"0x10"`, `"1_0"`, `"inf"`, `1e400`, `99999999999999999999`, `9007199254740993.5`, `"７"`} {
+	for _, text := range []string{
+		`"x"`, `7.5`, `true`, `[]`, `{}`, `"0x10"`, `"1_0"`, `"inf"`, `1e400`,
+		`99999999999999999999`, `9007199254740993.5`, `"７"`,
+	} {
 		o := operation(t, `{"op_timeout": `+text+`}`, `null`)
-		if o.Problem == nil || o.Problem.Fault != process.Failed || !strings.HasPrefix(o.Problem.Text, "spec.alive_monitor_policy.op_timeout is ") {
+		if o.Problem == nil || o.Problem.Fault != process.Failed ||
+			!strings.HasPrefix(o.Problem.Text, "spec.alive_monitor_policy.op_timeout is ") {
 			t.Errorf("%s: problem is %v", text, o.Problem)
 		}
 	}
@@ -56,7 +63,8 @@ func TestNumbersInEverySpelling(t *testing.T) {
 		}
 	}
 	for _, text := range []string{`"NaN"`, `"Inf"`, `"0x1p4"`, `"1_0.0"`, `1e999`, `[]`, `"ten"`} {
-		if o := operation(t, `null`, `{"cpu": `+text+`}`); o.Problem == nil || !strings.HasPrefix(o.Problem.Text, "spec.resource.cpu is not a number") {
+		if o := operation(t, `null`, `{"cpu": `+text+`}`); o.Problem == nil ||
+			!strings.HasPrefix(o.Problem.Text, "spec.resource.cpu is not a number") {
 			t.Errorf("cpu %s: problem is %v", text, o.Problem)
 		}
 	}
@@ -76,8 +84,14 @@ func TestCrontabRuleBeforeItsMisspelling(t *testing.T) {
 }
 
 func TestAbsentPolicyIsAllDefault(t *testing.T) {
-	want := process.Policy{Kind: process.Resident, StartCheckBegin: 5, StopCheck: 5, StartRetries: 4, StartInterval: 10, OpTimeout: 60}
-	for _, policy := range []string{`null`, `{}`, `{"auto_type": null, "start_check_secs": 0, "start_retries": null, "start_interval": 0}`} {
+	want := process.Policy{
+		Kind: process.Resident, StartCheckBegin: 5, StopCheck: 5, StartRetries: 4, StartInterval: 10,
+		OpTimeout: 60,
+	}
+	for _, policy := range []string{
+		`null`, `{}`,
+		`{"auto_type": null, "start_check_secs": 0, "start_retries": null, "start_interval": 0}`,
+	} {
 		if got := operation(t, policy, `null`).Spec.Policy; got != want {
 			t.Errorf("%s: policy is %+v", policy, got)
 		}
@@ -85,13 +99,16 @@ func TestAbsentPolicyIsAllDefault(t *testing.T) {
 }
 
 func TestSpecKeepsWhatIsOnlyStored(t *testing.T) {
-	ops, err := gse.ReadRegistration([]byte(`{"meta": {"namespace": "n", "name": "p", "labels": {"id": 1}}, "hosts": [{"ip": "::1", "bk_cloud_id": "2", "bk_supplier_id": "3"}],
+	ops, err := gse.ReadRegistration(
+		[]byte(
+			`{"meta": {"namespace": "n", "name": "p", "labels": {"id": 1}}, "hosts": [{"ip": "::1", "bk_cloud_id": "2", "bk_supplier_id": "3"}],
 		"spec": {"warn_report_policy": {"report_id": "77"}, "configmap": [{"path": "/a", "md5": "x"}, {"path": "", "md5": ""}, null]}}`), process.Register)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := ops[0].Spec
-	if s.ReportID != 77 || len(s.Config) != 1 || s.Config[0] != (process.ConfigFile{Path: "/a", MD5: "x"}) || string(s.Labels) != `{"id": 1}` {
+	if s.ReportID != 77 || len(s.Config) != 1 || s.Config[0] != (process.ConfigFile{Path: "/a", MD5: "x"}) ||
+		string(s.Labels) != `{"id": 1}` {
 		t.Errorf("spec is %+v", s)
 	}
 	if key := ops[0].Targets[0].Key; key != "2:3:::1:n:p" {
@@ -101,7 +118,8 @@ func TestSpecKeepsWhatIsOnlyStored(t *testing.T) {
 
 func TestHostOf(t *testing.T) {
 	for id, want := range map[string]gse.Host{
-		"0:10.0.0.1": {IP: "10.0.0.1"}, "12:2001:db8::1": {IP: "2001:db8::1", Cloud: 12}, "0200000002": {}, "x:10.0.0.1": {}, "0:host": {}, "": {},
+		"0:10.0.0.1": {IP: "10.0.0.1"}, "12:2001:db8::1": {IP: "2001:db8::1", Cloud: 12}, "0200000002": {},
+		"x:10.0.0.1": {}, "0:host": {}, "": {},
 	} {
 		if got := gse.HostOf(id); got != want {
 			t.Errorf("HostOf(%q) = %+v, want %+v", id, got, want)
@@ -110,7 +128,10 @@ func TestHostOf(t *testing.T) {
 }
 
 func TestCodes(t *testing.T) {
-	for fault, want := range map[process.Fault]int{process.None: 0, process.Failed: 65535, "a new one": 65535, process.CheckFailed: 836} {
+	for fault, want := range map[process.Fault]int{
+		process.None: 0, process.Failed: 65535, "a new one": 65535,
+		process.CheckFailed: 836,
+	} {
 		if got := gse.Code(fault); got != want {
 			t.Errorf("Code(%q) = %d, want %d", fault, got, want)
 		}
@@ -119,7 +140,10 @@ func TestCodes(t *testing.T) {
 
 func TestQueryDocumentOfAFailureHasNoTime(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", -5*3600))
-	it := gse.Item{Asked: "3:10.1.2.3", Op: process.Query, Process: process.ID{Namespace: "n", Name: "p"}, Outcome: &process.Outcome{Fault: process.AgentUnavailable, Text: "gone"}}
+	it := gse.Item{
+		Asked: "3:10.1.2.3", Op: process.Query, Process: process.ID{Namespace: "n", Name: "p"},
+		Outcome: &process.Outcome{Fault: process.AgentUnavailable, Text: "gone"},
+	}
 	first, later := gse.Result(it, now), gse.Result(it, now.Add(time.Hour))
 	if diff := cmp.Diff(first, later); diff != "" {
 		t.Errorf("the answer changes with the time of the poll:\n%s", diff)
@@ -144,7 +168,8 @@ func readers() map[string]func([]byte) ([]gse.Operation, error) {
 	}
 	return map[string]func([]byte) ([]gse.Operation, error){
 		"operate_proc_v2": gse.ReadOperate, "operate_proc_multi": gse.ReadOperateMulti,
-		"operate_process": gse.ReadJobOperate, "manage_proc": gse.ReadJobManage, "job's operate_proc": gse.ReadJobScripted,
+		"operate_process": gse.ReadJobOperate, "manage_proc": gse.ReadJobManage,
+		"job's operate_proc": gse.ReadJobScripted,
 		"operate_proc":       gse.ReadOperateRegistered,
 		"register_proc_info": registration(process.Register), "unregister_proc_info": registration(process.Unregister),
 	}
@@ -181,7 +206,8 @@ func checkOperation(t *testing.T, name string, o gse.Operation) {
 		if target.Key == "" || target.Asked() == "" || !strings.Contains(target.Key, o.ID.Name) {
 			t.Errorf("%s: target %+v of %+v", name, target, o.ID)
 		}
-		if e := gse.Result(gse.Item{Asked: target.Asked(), Op: o.Op, Process: o.ID, Outcome: &process.Outcome{}}, time.Unix(0, 0)); !json.Valid([]byte(e.Content.(string))) {
+		if e := gse.Result(gse.Item{Asked: target.Asked(), Op: o.Op, Process: o.ID, Outcome: &process.Outcome{}},
+			time.Unix(0, 0)); !json.Valid([]byte(e.Content.(string))) {
 			t.Errorf("%s: content is %q", name, e.Content)
 		}
 	}
@@ -203,7 +229,8 @@ func checkOperation(t *testing.T, name string, o gse.Operation) {
 	if err := o.Spec.Validate(o.Op); err != nil {
 		t.Errorf("%s: no problem, but %v", name, err)
 	}
-	if p := o.Spec.Policy; p.OpTimeout <= 0 || p.StopCheck <= 0 || p.StartRetries <= 0 || p.StartCheckBegin+p.StartCheckEnd <= 0 || p.Kind == "" {
+	if p := o.Spec.Policy; p.OpTimeout <= 0 || p.StopCheck <= 0 || p.StartRetries <= 0 || p.StartCheckBegin+
+		p.StartCheckEnd <= 0 || p.Kind == "" {
 		t.Errorf("%s: policy is %+v", name, p)
 	}
 	if _, err := json.Marshal(o.Spec); err != nil {
@@ -221,7 +248,10 @@ func FuzzQueries(f *testing.F) {
 			t.Errorf("query is %+v", q)
 		}
 		checkGroups(t, body)
-		for _, read := range []func([]byte) ([]gse.Target, error){gse.ReadAgentHosts, gse.ReadJobAgents, gse.ReadAgentIDs} {
+		for _, read := range []func([]byte) ([]gse.Target, error){
+			gse.ReadAgentHosts, gse.ReadJobAgents,
+			gse.ReadAgentIDs,
+		} {
 			if targets, err := read(body); (err == nil) != (len(targets) > 0) {
 				t.Errorf("%d agents, %v", len(targets), err)
 			}
@@ -253,18 +283,21 @@ func checkGroups(t *testing.T, body []byte) {
 	}
 	seen := map[string]bool{}
 	for _, g := range s.Groups {
-		if g.ID == "" || seen[g.ID] || g.CPULimit < 0 || g.CPULimit > 100 || g.MemLimit < 0 || g.MemLimit > 100 || g.CPUWeight>>1 != 0 || g.MemWeight>>1 != 0 {
+		if g.ID == "" || seen[g.ID] || g.CPULimit < 0 || g.CPULimit > 100 || g.MemLimit < 0 || g.MemLimit > 100 ||
+			g.CPUWeight>>1 != 0 || g.MemWeight>>1 != 0 {
 			t.Errorf("group %+v", g)
 		}
 		seen[g.ID] = true
 	}
 }
 
-// TestSpecsOfOneBody: the same spec is read once and shared, with other labels or another text it is another, and what is wrong with one is
-// the problem of all that bring it, or an error that names the first.
+// TestSpecsOfOneBody: the same spec is read once and shared, with other labels or another text it is another, and what
+// is wrong with one is the problem of all that bring it, or an error that names the first.
 func TestSpecsOfOneBody(t *testing.T) {
 	request := func(name, labels, spec string) string {
-		return fmt.Sprintf(`{"meta":{"namespace":"ns","name":%q,"labels":%s},"op_type":0,"agent_id_list":["a"],"spec":%s}`, name, labels, spec)
+		return fmt.Sprintf(
+			`{"meta":{"namespace":"ns","name":%q,"labels":%s},"op_type":0,"agent_id_list":["a"],"spec":%s}`, name,
+			labels, spec)
 	}
 	spec := func(cpu string) string {
 		return `{"identity":{"proc_name":"n","setup_path":"/n","user":"root"},"control":{"start_cmd":"./n"},"resource":{"cpu":` + cpu + `}}`
@@ -272,7 +305,8 @@ func TestSpecsOfOneBody(t *testing.T) {
 	read := func(requests ...string) ([]gse.Operation, error) {
 		return gse.ReadOperateMulti([]byte(`{"proc_operate_req":[` + strings.Join(requests, ",") + `]}`))
 	}
-	ops, err := read(request("a", `null`, spec("1")), request("b", `null`, spec("1")), request("c", `{"x":1}`, spec("1")), request("d", `null`, spec("2")),
+	ops, err := read(request("a", `null`, spec("1")), request("b", `null`, spec("1")),
+		request("c", `{"x":1}`, spec("1")), request("d", `null`, spec("2")),
 		request("e", `null`, spec(`"much"`)), request("f", `null`, spec(`"much"`)))
 	if err != nil {
 		t.Fatal(err)
@@ -296,7 +330,8 @@ func TestSpecsOfOneBody(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "proc_operate_req[0].spec is of the wrong type: string") {
 		t.Errorf("the error is %v", err)
 	}
-	if ops, err = read(strings.Replace(request("a", `null`, `null`), `"op_type":0`, `"op_type":2`, 1)); err != nil || ops[0].Spec != nil || ops[0].Problem != nil {
+	if ops, err = read(strings.Replace(request("a", `null`, `null`), `"op_type":0`, `"op_type":2`, 1)); err != nil ||
+		ops[0].Spec != nil || ops[0].Problem != nil {
 		t.Errorf("a query without a spec is %+v, %v", ops, err)
 	}
 }

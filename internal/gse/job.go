@@ -8,8 +8,8 @@ import (
 	"drover/internal/process"
 )
 
-// JOB's process APIs are a facade on the same agents: a flat spec, a scope instead of a namespace, and processes that are
-// named by their value_key.
+// JOB's process APIs are a facade on the same agents: a flat spec, a scope instead of a namespace, and processes that
+// are named by their value_key.
 
 type (
 	jobScope struct {
@@ -118,7 +118,9 @@ func ReadJobResult(body []byte) (string, error) {
 }
 
 // readJob reads either operating call; blank returns the name of a required field that has no text.
-func readJob(body []byte, meaning func(int64) (process.Op, bool), blank func(*jobProcess) (string, Str)) ([]Operation, error) {
+func readJob(body []byte, meaning func(int64) (process.Op, bool),
+	blank func(*jobProcess) (string, Str),
+) ([]Operation, error) {
 	var b jobBody
 	if err := scan(body, b.read); err != nil {
 		return nil, err
@@ -126,7 +128,9 @@ func readJob(body []byte, meaning func(int64) (process.Op, bool), blank func(*jo
 	return b.operations(meaning, blank)
 }
 
-func (b *jobBody) operations(meaning func(int64) (process.Op, bool), blank func(*jobProcess) (string, Str)) ([]Operation, error) {
+func (b *jobBody) operations(meaning func(int64) (process.Op, bool),
+	blank func(*jobProcess) (string, Str),
+) ([]Operation, error) {
 	namespace, err := b.namespace()
 	if err != nil {
 		return nil, err
@@ -267,7 +271,10 @@ func (v Str) blank() bool { return strings.TrimSpace(v.value) == "" }
 func speltForJob(f process.FieldFault) process.FieldFault {
 	switch f.Field {
 	case "spec.monitor_policy.crontab_rule": // JOB has no other timetable than seconds
-		return process.FieldFault{Field: "cycle_time", Text: "cycle_time is missing: type 0 (periodic) needs it, in seconds"}
+		return process.FieldFault{
+			Field: "cycle_time",
+			Text:  "cycle_time is missing: type 0 (periodic) needs it, in seconds",
+		}
 	case "meta":
 		f.Text = strings.NewReplacer("meta.namespace", "the scope", "meta.name", "value_key").Replace(f.Text)
 		return f

@@ -26,13 +26,15 @@ func ReadJobScripted(body []byte) ([]Operation, error) {
 	}
 	for i := range b.Processes {
 		if !b.Processes[i].script() {
-			return nil, misreadf("%s is %.40q: expected sh, bat or ps1", fmt.Sprintf("process_infos[%d].cmd_shell_ext", i), b.Processes[i].Extension.value)
+			return nil, misreadf("%s is %.40q: expected sh, bat or ps1", fmt.Sprintf("process_infos[%d].cmd_shell_ext",
+				i), b.Processes[i].Extension.value)
 		}
 	}
 	return b.operations(opOf, requiredToOperate)
 }
 
-// script replaces what a caller of operate_proc cannot say by what JOB makes of the rest, and reports false for a shell that there is none of.
+// script replaces what a caller of operate_proc cannot say by what JOB makes of the rest, and reports false for a shell
+// that there is none of.
 func (p *jobProcess) script() bool {
 	dir, name := p.SetupPath.value, p.ProcName.value
 	var line func(verb string) Str
@@ -46,13 +48,18 @@ func (p *jobProcess) script() bool {
 	default:
 		return false
 	}
-	p.jobCommands = jobCommands{Start: line("start"), Stop: line("stop"), Restart: line("restart"), Reload: line("reload")}
+	p.jobCommands = jobCommands{
+		Start: line("start"), Stop: line("stop"), Restart: line("restart"),
+		Reload: line("reload"),
+	}
 	p.ValueKey = words(scriptKey(dir, name))
 	p.CfgPath, p.LogPath, p.FuncID, p.InstanceID = Str{}, Str{}, Str{}, Str{}
 	p.Contact = words(scriptContact)
 	p.jobPolicy = jobPolicy{
-		Type: whole(1), CycleTime: whole(0), Instances: whole(1), CheckBegin: whole(scriptBegin), CheckEnd: whole(scriptEnd),
-		OpTimeout: whole(scriptOpTimeout), CPULimit: share(p.CPULimit, scriptCPU), MemLimit: share(p.MemLimit, scriptMem),
+		Type: whole(1), CycleTime: whole(0), Instances: whole(1), CheckBegin: whole(scriptBegin),
+		CheckEnd:  whole(scriptEnd),
+		OpTimeout: whole(scriptOpTimeout), CPULimit: share(p.CPULimit, scriptCPU),
+		MemLimit: share(p.MemLimit, scriptMem),
 	}
 	return true
 }
@@ -84,7 +91,8 @@ func whole(n int64) Int { return Int{lenient[int64]{value: n, state: given}} }
 // shellWord quotes a word for /bin/sh, if it needs that.
 func shellWord(s string) string {
 	plain := s != "" && !strings.ContainsFunc(s, func(c rune) bool {
-		return (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && !strings.ContainsRune("/_-.+:@%,=", c)
+		return (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') &&
+			!strings.ContainsRune("/_-.+:@%,=", c)
 	})
 	if plain {
 		return s

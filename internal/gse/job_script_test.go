@@ -13,7 +13,10 @@ import (
 
 func scripted(t *testing.T, fields string) gse.Operation {
 	t.Helper()
-	ops, err := gse.ReadJobScripted([]byte(fmt.Sprintf(`{"bk_biz_id": 2, "op_type": 0, "process_infos": [{%s, "ip_list": [{"bk_cloud_id": 0, "ip": "10.0.0.1"}]}]}`, fields)))
+	ops, err := gse.ReadJobScripted(
+		[]byte(
+			fmt.Sprintf(
+				`{"bk_biz_id": 2, "op_type": 0, "process_infos": [{%s, "ip_list": [{"bk_cloud_id": 0, "ip": "10.0.0.1"}]}]}`, fields)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +24,8 @@ func scripted(t *testing.T, fields string) gse.Operation {
 }
 
 func TestJobFillsInWhatOperateProcCannotSay(t *testing.T) {
-	o := scripted(t, `"setup_path": "/usr/local/xxx", "proc_name": "agent", "pid_path": "/p", "value_key": "mine", "contact": "me", "start_cmd": "rm -rf /", "kill_cmd": "x", "type": 2, "op_timeout": 99`)
+	o := scripted(t,
+		`"setup_path": "/usr/local/xxx", "proc_name": "agent", "pid_path": "/p", "value_key": "mine", "contact": "me", "start_cmd": "rm -rf /", "kill_cmd": "x", "type": 2, "op_timeout": 99`)
 	want := &process.Spec{
 		Identity: process.Identity{ProcName: "agent", SetupPath: "/usr/local/xxx", PIDPath: "/p", User: "root"},
 		Commands: process.Commands{
@@ -30,7 +34,8 @@ func TestJobFillsInWhatOperateProcCannotSay(t *testing.T) {
 		},
 		Limits: process.Limits{CPU: 50, Mem: 30},
 		Policy: process.Policy{
-			Kind: process.Resident, StartCheckBegin: 5, StartCheckEnd: 1, StopCheck: 5, StartRetries: 4, StartInterval: 10, OpTimeout: 10, Instances: 1,
+			Kind: process.Resident, StartCheckBegin: 5, StartCheckEnd: 1, StopCheck: 5, StartRetries: 4,
+			StartInterval: 10, OpTimeout: 10, Instances: 1,
 		},
 		Contact: "mapleleaf",
 	}
@@ -44,11 +49,20 @@ func TestJobFillsInWhatOperateProcCannotSay(t *testing.T) {
 
 func TestScriptedCommands(t *testing.T) {
 	for fields, want := range map[string][2]string{
-		`"setup_path": "/a b/", "proc_name": "it's"`:                          {`cd '/a b/' && ./start.sh 'it'\''s' &`, "/a b/it's"},
-		`"setup_path": "/x", "proc_name": "a;b$c"`:                            {`cd /x && ./start.sh 'a;b$c' &`, "/x/a;b$c"},
-		`"setup_path": "/x", "proc_name": "n", "cmd_shell_ext": ""`:           {"cd /x && ./start.sh n &", "/x/n"},
-		`"setup_path": "C:\\gse", "proc_name": "n", "cmd_shell_ext": "bat"`:   {`cd C:\gse && start.bat n`, `C:\gse\n`},
-		`"setup_path": "C:\\gse\\", "proc_name": "n", "cmd_shell_ext": "ps1"`: {`cd C:\gse\ && start.ps1 n`, `C:\gse\n`},
+		`"setup_path": "/a b/", "proc_name": "it's"`: {
+			`cd '/a b/' && ./start.sh 'it'\''s' &`,
+			"/a b/it's",
+		},
+		`"setup_path": "/x", "proc_name": "a;b$c"`: {
+			`cd /x && ./start.sh 'a;b$c' &`,
+			"/x/a;b$c",
+		},
+		`"setup_path": "/x", "proc_name": "n", "cmd_shell_ext": ""`:         {"cd /x && ./start.sh n &", "/x/n"},
+		`"setup_path": "C:\\gse", "proc_name": "n", "cmd_shell_ext": "bat"`: {`cd C:\gse && start.bat n`, `C:\gse\n`},
+		`"setup_path": "C:\\gse\\", "proc_name": "n", "cmd_shell_ext": "ps1"`: {
+			`cd C:\gse\ && start.ps1 n`,
+			`C:\gse\n`,
+		},
 	} {
 		o := scripted(t, fields+`, "pid_path": "/p"`)
 		if o.Spec.Commands.Start != want[0] || o.ID.Name != want[1] {
@@ -59,13 +73,15 @@ func TestScriptedCommands(t *testing.T) {
 
 func TestScriptedLimits(t *testing.T) {
 	for limits, want := range map[string]process.Limits{
-		`"cpu_lmt": 0, "mem_lmt": "100"`: {CPU: 0, Mem: 100}, `"cpu_lmt": null, "mem_lmt": 101`: {CPU: 50, Mem: 30}, `"cpu_lmt": -1, "mem_lmt": 12.5`: {CPU: 50, Mem: 12.5},
+		`"cpu_lmt": 0, "mem_lmt": "100"`: {CPU: 0, Mem: 100}, `"cpu_lmt": null, "mem_lmt": 101`: {CPU: 50, Mem: 30},
+		`"cpu_lmt": -1, "mem_lmt": 12.5`: {CPU: 50, Mem: 12.5},
 	} {
 		if o := scripted(t, `"setup_path": "/x", "proc_name": "n", "pid_path": "/p", `+limits); o.Spec.Limits != want {
 			t.Errorf("%s: %+v, want %+v", limits, o.Spec.Limits, want)
 		}
 	}
-	if o := scripted(t, `"setup_path": "/x", "proc_name": "n", "pid_path": "/p", "cpu_lmt": []`); o.Problem == nil || !strings.HasPrefix(o.Problem.Text, "cpu_lmt") {
+	if o := scripted(t, `"setup_path": "/x", "proc_name": "n", "pid_path": "/p", "cpu_lmt": []`); o.Problem == nil ||
+		!strings.HasPrefix(o.Problem.Text, "cpu_lmt") {
 		t.Errorf("a limit that is none: %v", o.Problem)
 	}
 }
@@ -77,7 +93,10 @@ func TestScriptedNeedsItsFields(t *testing.T) {
 		`"setup_path": "/x", "proc_name": "n", "pid_path": " "`:                          "process_infos[0].pid_path is blank",
 		`"setup_path": "/x", "proc_name": "n", "pid_path": "/p", "cmd_shell_ext": "exe"`: `process_infos[0].cmd_shell_ext is "exe": expected sh, bat or ps1`,
 	} {
-		_, err := gse.ReadJobScripted([]byte(fmt.Sprintf(`{"bk_biz_id": 2, "op_type": 0, "process_infos": [{%s, "ip_list": [{"bk_cloud_id": 0, "ip": "10.0.0.1"}]}]}`, fields)))
+		_, err := gse.ReadJobScripted(
+			[]byte(
+				fmt.Sprintf(
+					`{"bk_biz_id": 2, "op_type": 0, "process_infos": [{%s, "ip_list": [{"bk_cloud_id": 0, "ip": "10.0.0.1"}]}]}`, fields)))
 		if err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", fields, err, want)
 		}
@@ -86,7 +105,8 @@ func TestScriptedNeedsItsFields(t *testing.T) {
 
 func TestMeansJob(t *testing.T) {
 	for body, want := range map[string]bool{
-		`{"bk_biz_id": 1}`: true, `{"bk_scope_id": "1"}`: true, `{"action": "x"}`: true, `{"bk_biz_id": null}`: false, `{"meta": {"action": 1}}`: false, `{}`: false, `[`: false,
+		`{"bk_biz_id": 1}`: true, `{"bk_scope_id": "1"}`: true, `{"action": "x"}`: true, `{"bk_biz_id": null}`: false,
+		`{"meta": {"action": 1}}`: false, `{}`: false, `[`: false,
 	} {
 		if got := gse.MeansJob([]byte(body)); got != want {
 			t.Errorf("%s: %v", body, got)

@@ -10,8 +10,8 @@ import (
 )
 
 // Callers send numbers as strings, strings as numbers, and null for anything. The types below take all of that. They
-// never fail: one value that cannot be read must not spoil a request that carries a thousand others, so it is remembered
-// as bad and reported by whoever knows the field's name and the keys it belongs to.
+// never fail: one value that cannot be read must not spoil a request that carries a thousand others, so it is
+// remembered as bad and reported by whoever knows the field's name and the keys it belongs to.
 
 type presence uint8
 
@@ -128,8 +128,8 @@ func scalarText(data []byte) (text string, state presence) {
 	}
 }
 
-// plainText returns the text of a JSON string that holds neither escapes nor anything beyond ASCII, as most do: those can be taken as they
-// stand.
+// plainText returns the text of a JSON string that holds neither escapes nor anything beyond ASCII, as most do: those
+// can be taken as they stand.
 func plainText(data []byte) (string, bool) {
 	if len(data) < 2 || data[len(data)-1] != '"' {
 		return "", false

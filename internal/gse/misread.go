@@ -2,7 +2,8 @@ package gse
 
 import "fmt"
 
-// Misread is why a body cannot be acted on. It keeps what its text is made of, so that others can say it in another language.
+// Misread is why a body cannot be acted on. It keeps what its text is made of, so that others can say it in another
+// language.
 type Misread struct {
 	Format string
 	Args   []any

@@ -87,8 +87,8 @@ func ReadResult(body []byte) (string, error) {
 	return taskID(field, task)
 }
 
-// taskID refuses what cannot be a task's id. A caller that polls with an empty one has not looked at what its submit was
-// answered with, and must hear so.
+// taskID refuses what cannot be a task's id. A caller that polls with an empty one has not looked at what its submit
+// was answered with, and must hear so.
 func taskID(field string, v Str) (string, error) {
 	if err := v.required(field); err != nil {
 		return "", err

@@ -13,7 +13,8 @@ import (
 type Operation struct {
 	ID process.ID
 	Op process.Op
-	// Spec is nil when the caller sent none. Operations of one body that sent the same share it: it must not be changed.
+	// Spec is nil when the caller sent none. Operations of one body that sent the same share it: it must not be
+	// changed.
 	Spec    *process.Spec
 	Targets []Target
 	// Problem, when not nil, is the outcome of every target: the operation cannot be carried out as it was asked.
@@ -96,8 +97,8 @@ func ReadOperateMulti(body []byte) ([]Operation, error) {
 	return ops, nil
 }
 
-// ReadOperateRegistered reads the body of operate_proc, whose keys carry the supplier. The spec is the registered one, and
-// nil here, unless the body brings one along.
+// ReadOperateRegistered reads the body of operate_proc, whose keys carry the supplier. The spec is the registered one,
+// and nil here, unless the body brings one along.
 func ReadOperateRegistered(body []byte) ([]Operation, error) {
 	var b operateBody
 	if err := scan(body, b.read); err != nil {
@@ -203,9 +204,12 @@ func (o *Operation) setOp(opType Int, meaning func(int64) (process.Op, bool)) {
 	o.Problem = process.Errorf(process.IllegalOp, "op_type %s is not an operation", shown)
 }
 
-// faults returns all that only the operation's own words show to be wrong with it; read is what could not be read, and spelt names the
-// field of a fault as the caller does. Query and unhost look at nothing but the name: callers send them with an almost empty spec.
-func (o *Operation) faults(read []process.FieldFault, spelt func(process.FieldFault) process.FieldFault) []process.FieldFault {
+// faults returns all that only the operation's own words show to be wrong with it; read is what could not be read, and
+// spelt names the field of a fault as the caller does. Query and unhost look at nothing but the name: callers send them
+// with an almost empty spec.
+func (o *Operation) faults(read []process.FieldFault,
+	spelt func(process.FieldFault) process.FieldFault,
+) []process.FieldFault {
 	var list []process.FieldFault
 	if err := process.ValidateID(o.ID); err != nil {
 		list = append(list, spelt(process.FieldFault{Field: "meta", Text: err.Error()}))

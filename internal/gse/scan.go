@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// A body may hold thousands of requests, each with a spec. encoding/json goes over every byte of them several times, and asks each field
-// by way of reflection; a scanner goes over them once. It reads as whatever filters, signs or records in front of us does, which
-// encoding/json does not: names match letter by letter, and of a repeated member the last counts, whole. One value of the wrong shape
-// does not keep the others from being read.
+// A body may hold thousands of requests, each with a spec. encoding/json goes over every byte of them several times,
+// and asks each field by way of reflection; a scanner goes over them once. It reads as whatever filters, signs or
+// records in front of us does, which encoding/json does not: names match letter by letter, and of a repeated member the
+// last counts, whole. One value of the wrong shape does not keep the others from being read.
 
 // scanner reads JSON from left to right. When that is broken, the rest of it counts as read.
 type scanner struct {
@@ -29,8 +29,8 @@ type scanner struct {
 	entries int
 }
 
-// MaxEntries is how many entries all lists of a body may have together: requests, hosts, agents, processes, files. Each takes more memory
-// than its text.
+// MaxEntries is how many entries all lists of a body may have together: requests, hosts, agents, processes, files. Each
+// takes more memory than its text.
 const MaxEntries = 100_000
 
 // wrongType is a value of the wrong type; the field is empty for the body itself.
@@ -104,8 +104,8 @@ func (s *scanner) next(c byte) bool {
 	return true
 }
 
-// object reads an object, or null. Member is called with the name of each member, as it is spelt, and reads its value, over what it may
-// have read before by that name. Field is the name of the value in errors.
+// object reads an object, or null. Member is called with the name of each member, as it is spelt, and reads its value,
+// over what it may have read before by that name. Field is the name of the value in errors.
 func (s *scanner) object(field string, member func(name []byte)) {
 	if s.peek() != '{' {
 		s.other(field)

@@ -17,29 +17,40 @@ import (
 // bodies are some of all kinds.
 func bodies() []string {
 	return []string{
-		`{}`, `null`, `[]`, `"x"`, `1`, `true`, ``, `{`, `{"proc_operate_req"`, `{"a":1,}`, `[1,]`, `{"a" 1}`, `{1:2}`, "{\"a\":\"\x01\"}", `{} {}`, `nul`, ` { } `,
+		`{}`, `null`, `[]`, `"x"`, `1`, `true`, ``, `{`, `{"proc_operate_req"`, `{"a":1,}`, `[1,]`, `{"a" 1}`, `{1:2}`,
+		"{\"a\":\"\x01\"}", `{} {}`, `nul`, ` { } `,
 		`{"proc_operate_req":[{"meta":{"namespace":"n","name":"p","labels":{"a": [1, 2]}},"op_type":"0","hosts":[{"ip":"10.0.0.1","bk_cloud_id":0,"bk_supplier_id":"0"},null],
 			"agent_id_list":["a",1,null,{}],"spec":{"identity":{"user":"root"}},"x":[{"y":-1.5e+7}]}]}`,
 		`{"PROC_OPERATE_REQ":[{"Meta":{"NameSpace":"n","\u006eame":"p"},"op_type":1.0}]}`,
-		`{"proc_operate_req":null}`, `{"proc_operate_req":{}}`, `{"proc_operate_req":[1,"x"]}`, `{"proc_operate_req":[null,{"meta":"x"},{"hosts":1}]}`,
-		`{"proc_operate_req":[{"meta":{"name":"a"},"meta":{"namespace":"b"},"meta":{"name":"c"}}]}`, `{"proc_operate_req":[{"meta":{"name":"a"},"meta":null}]}`,
-		`{"op_type":2,"OP_TYPE":0,"Meta":{"name":"x"},"HOSTS":[]}`, `{"hosts":1,"meta":2,"hosts":[{"ip":"a","ip":"b"}],"meta":{"name":"n"}}`,
-		`{"hosts":[{"ip":"a","bk_cloud_id":1}],"hosts":[{"ip":"b"}]}`, `{"hosts":[1],"hosts":null}`, `{"meta":{"labels":{"a":1,"a":2}},"spec":1,"spec":{}}`,
-		`{"meta":1,"meta":[],"met\u0061":{"name":"n"},"agent_id_list":{}}`, `{"process_infos":[{"ip_list":[{"ip":"a"}]}],"process_infos":[{"IP_LIST":[]}]}`,
-		`{"proc_operate_req":[{"agent_id_list":"x","meta":[],"hosts":[1]}]}`, `{"proc_operate_req":[{"meta":{"labels":null,"namespace":{"a":"\ud800\udc00\""}}}]}`,
-		`{"proc_operate_req":[{"op_type":01}]}`, `{"proc_operate_req":[{"op_type":1.}]}`, `{"proc_operate_req":[{"op_type":-}]}`, `{"proc_operate_req":[{"op_type":1e}]}`,
-		`{"proc_operate_req":[{"meta":{"name":"\x"}}]}`, `{"proc_operate_req":[{"meta":{"name":"\u12g4"}}]}`, "{\"proc_operate_req\":[{\"meta\":{\"name\":\"\xff\"}}]}",
+		`{"proc_operate_req":null}`, `{"proc_operate_req":{}}`, `{"proc_operate_req":[1,"x"]}`,
+		`{"proc_operate_req":[null,{"meta":"x"},{"hosts":1}]}`,
+		`{"proc_operate_req":[{"meta":{"name":"a"},"meta":{"namespace":"b"},"meta":{"name":"c"}}]}`,
+		`{"proc_operate_req":[{"meta":{"name":"a"},"meta":null}]}`,
+		`{"op_type":2,"OP_TYPE":0,"Meta":{"name":"x"},"HOSTS":[]}`,
+		`{"hosts":1,"meta":2,"hosts":[{"ip":"a","ip":"b"}],"meta":{"name":"n"}}`,
+		`{"hosts":[{"ip":"a","bk_cloud_id":1}],"hosts":[{"ip":"b"}]}`, `{"hosts":[1],"hosts":null}`,
+		`{"meta":{"labels":{"a":1,"a":2}},"spec":1,"spec":{}}`,
+		`{"meta":1,"meta":[],"met\u0061":{"name":"n"},"agent_id_list":{}}`,
+		`{"process_infos":[{"ip_list":[{"ip":"a"}]}],"process_infos":[{"IP_LIST":[]}]}`,
+		`{"proc_operate_req":[{"agent_id_list":"x","meta":[],"hosts":[1]}]}`,
+		`{"proc_operate_req":[{"meta":{"labels":null,"namespace":{"a":"\ud800\udc00\""}}}]}`,
+		`{"proc_operate_req":[{"op_type":01}]}`, `{"proc_operate_req":[{"op_type":1.}]}`,
+		`{"proc_operate_req":[{"op_type":-}]}`, `{"proc_operate_req":[{"op_type":1e}]}`,
+		`{"proc_operate_req":[{"meta":{"name":"\x"}}]}`, `{"proc_operate_req":[{"meta":{"name":"\u12g4"}}]}`,
+		"{\"proc_operate_req\":[{\"meta\":{\"name\":\"\xff\"}}]}",
 		`{"identity":{"proc_name":"p","setup_path":1,"pid_path":null,"config_path":"","log_path":[],"user":{}},"control":{"start_cmd":"a","stop_cmd":"b","restart_cmd":"c",
 			"reload_cmd":"d","kill_cmd":"e","version_cmd":"f","health_cmd":"g"},"resource":{"cpu":1.5,"mem":"2","fd":"3","disk":4,"net":5},"monitor_policy":{"auto_type":1},
 			"alive_monitor_policy":{"auto_type":0,"start_check_secs":1,"stop_check_secs":2,"start_retries":3,"start_interval":4,"op_timeout":5,"crontab_rule":"a","crotab_rule":"b"},
 			"warn_report_policy":{"report_id":7},"configmap":[{"path":"/a","md5":"b"},{}]}`,
-		`{"identity":[],"control":7}`, `{"configmap":{"path":"a"}}`, `{"configmap":["a"]}`, `{"warn_report_policy":"x"}`, `{"resource":false,"identity":null}`,
-		`{"alive_monitor_policy":"x"}`, `{"monitor_policy":1}`, `{"ſpec":1,"meta":{"ſ":1,"K":2}}`, `{"control":{"\u017ftart_cmd":"x","\u212aill_cmd":"y"}}`,
+		`{"identity":[],"control":7}`, `{"configmap":{"path":"a"}}`, `{"configmap":["a"]}`,
+		`{"warn_report_policy":"x"}`, `{"resource":false,"identity":null}`,
+		`{"alive_monitor_policy":"x"}`, `{"monitor_policy":1}`, `{"ſpec":1,"meta":{"ſ":1,"K":2}}`,
+		`{"control":{"\u017ftart_cmd":"x","\u212aill_cmd":"y"}}`,
 	}
 }
 
-// plain is what a body says to whoever reads it with nothing but maps: names count letter by letter, and of a repeated one the last value.
-// Names that only look like one of T's are left out, since encoding/json would take them for it.
+// plain is what a body says to whoever reads it with nothing but maps: names count letter by letter, and of a repeated
+// one the last value. Names that only look like one of T's are left out, since encoding/json would take them for it.
 func plain[T any](body []byte) ([]byte, error) {
 	known := map[string]string{}
 	namesOf(reflect.TypeFor[T](), known)
@@ -122,7 +133,8 @@ func agree[T any](t *testing.T, body []byte, read func(*T, *scanner)) {
 	namesOf(reflect.TypeFor[T](), known)
 	same := cmp.Options{
 		cmp.Exporter(func(reflect.Type) bool { return true }),
-		cmp.FilterPath(func(p cmp.Path) bool { return p.Last().Type() != reflect.TypeFor[json.RawMessage]() }, cmpopts.EquateEmpty()),
+		cmp.FilterPath(func(p cmp.Path) bool { return p.Last().Type() != reflect.TypeFor[json.RawMessage]() },
+			cmpopts.EquateEmpty()),
 		// What could not be read is shown as it was written, which maps do not keep.
 		cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".raw" }, cmp.Ignore()),
 		cmp.Transformer("json", func(m json.RawMessage) (v any) {
@@ -178,7 +190,8 @@ func full(t reflect.Type) any {
 		return full(t.Elem())
 	case t.Kind() == reflect.Slice && t != reflect.TypeFor[json.RawMessage]():
 		return []any{full(t.Elem())}
-	case t.Kind() != reflect.Struct || t == reflect.TypeFor[Str]() || t == reflect.TypeFor[Int]() || t == reflect.TypeFor[Float]():
+	case t.Kind() != reflect.Struct || t == reflect.TypeFor[Str]() || t == reflect.TypeFor[Int]() ||
+		t == reflect.TypeFor[Float]():
 		return "7"
 	}
 	object := map[string]any{}
@@ -197,7 +210,10 @@ func FuzzScanner(f *testing.F) {
 	for _, body := range bodies() {
 		f.Add([]byte(body))
 	}
-	for _, body := range []string{everything[multiBody](), everything[specBody](), everything[groupBody](), everything[syncBody](), everything[jobBody]()} {
+	for _, body := range []string{
+		everything[multiBody](), everything[specBody](), everything[groupBody](),
+		everything[syncBody](), everything[jobBody](),
+	} {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(agreeAll)

@@ -9,8 +9,9 @@ import (
 	"drover/internal/process"
 )
 
-// Largest values that are accepted, so that no sum of times overflows and no loop runs for ever. An operation keeps others from its
-// process for as long as its check and its commands last: whoever writes milliseconds for seconds must hear so at once.
+// Largest values that are accepted, so that no sum of times overflows and no loop runs for ever. An operation keeps
+// others from its process for as long as its check and its commands last: whoever writes milliseconds for seconds must
+// hear so at once.
 const (
 	maxOperation = 3600
 	maxSeconds   = 30 * 24 * 3600
@@ -73,7 +74,8 @@ type policyBody struct {
 	Crotab Str `json:"crotab_rule"`
 }
 
-// specs are those of one body that were read already. Callers send the same spec with each of a thousand hosts; it is read once then.
+// specs are those of one body that were read already. Callers send the same spec with each of a thousand hosts; it is
+// read once then.
 type specs map[specText]readySpec
 
 // specText is a spec as it was sent, with the labels, which are sent elsewhere.
@@ -144,8 +146,8 @@ const (
 	operated                     // alive_monitor_policy before monitor_policy
 )
 
-// translate returns the spec as drover knows it, which is nil for no spec. A value that cannot be read is a fault, and its field is
-// then left empty.
+// translate returns the spec as drover knows it, which is nil for no spec. A value that cannot be read is a fault, and
+// its field is then left empty.
 func (b *specBody) translate(labels json.RawMessage, g generation) readySpec {
 	if b == nil {
 		return readySpec{}

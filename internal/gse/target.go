@@ -24,8 +24,8 @@ type Host struct {
 // Agent returns the id that a host without one of its own is known by.
 func (h Host) Agent() string { return strconv.Itoa(h.Cloud) + ":" + h.IP }
 
-// HostOf takes apart an agent id of the form cloud:ip; the address of an IPv6 host may stand in brackets. It returns a host without
-// address for any other id.
+// HostOf takes apart an agent id of the form cloud:ip; the address of an IPv6 host may stand in brackets. It returns a
+// host without address for any other id.
 func HostOf(agentID string) Host {
 	left, ip, found := strings.Cut(agentID, ":")
 	cloud, err := strconv.Atoi(left)
@@ -118,7 +118,8 @@ func listHosts(field string, hosts []host, id process.ID, key keyFunc) ([]Target
 // may hold 30,000 of them.
 func checkTarget(v Str, field func() string) error { return v.fits(maxTarget, field) }
 
-// longestName is more than a process's name may have: what is longer is no outcome of each target, as it would stand in each key.
+// longestName is more than a process's name may have: what is longer is no outcome of each target, as it would stand in
+// each key.
 const longestName = 1 << 10
 
 // short refuses what is missing, or too long to be a name.

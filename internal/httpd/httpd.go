@@ -13,8 +13,9 @@ import (
 // grace is how long calls under way may take to end.
 const grace = 3 * time.Second
 
-// Serve answers HTTP on a listener, which it closes, and blocks until ctx ends or nothing can be accepted any more. When ctx ends, calls
-// under way have 3 s to end; those that are left are cut off, which is no error. Every answer says that its type is not to be guessed.
+// Serve answers HTTP on a listener, which it closes, and blocks until ctx ends or nothing can be accepted any more.
+// When ctx ends, calls under way have 3 s to end; those that are left are cut off, which is no error. Every answer says
+// that its type is not to be guessed.
 func Serve(ctx context.Context, srv *http.Server, l net.Listener) error {
 	handler := srv.Handler
 	srv.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -24,13 +24,16 @@ func TestCallsUnderWayMayEnd(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			called := make(chan struct{})
-			srv := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				close(called)
-				select {
-				case <-time.After(c.takes):
-				case <-r.Context().Done():
-				}
-			})}
+			srv := &http.Server{
+				ReadHeaderTimeout: time.Second,
+				Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					close(called)
+					select {
+					case <-time.After(c.takes):
+					case <-r.Context().Done():
+					}
+				}),
+			}
 			l := httpdtest.NewPipes()
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan error)
@@ -73,7 +76,8 @@ func TestAListenerThatFails(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := httpd.Serve(t.Context(), &http.Server{ReadHeaderTimeout: time.Second}, l); err == nil || err.Error() != "closed" {
+	if err := httpd.Serve(t.Context(), &http.Server{ReadHeaderTimeout: time.Second}, l); err == nil ||
+		err.Error() != "closed" {
 		t.Errorf("it ended with %v", err)
 	}
 }

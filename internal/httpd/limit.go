@@ -9,8 +9,8 @@ import (
 const (
 	// Connections is how many a limited listener has at a time.
 	Connections = 4096
-	// PerAddress is how many of one address: an address of IPv6 is the network of 64 bits that one host has to itself. This machine's own
-	// addresses have no bound of their own.
+	// PerAddress is how many of one address: an address of IPv6 is the network of 64 bits that one host has to itself.
+	// This machine's own addresses have no bound of their own.
 	PerAddress = 256
 )
 

@@ -38,11 +38,12 @@ type DeniedError struct {
 // Error returns the text.
 func (e *DeniedError) Error() string { return e.Text }
 
-// Forbidden reports whether it is a matter of rights: the token, or whom it was shown to. Else the same may be let in at another time, or
-// under another name.
+// Forbidden reports whether it is a matter of rights: the token, or whom it was shown to. Else the same may be let in
+// at another time, or under another name.
 func (e *DeniedError) Forbidden() bool {
 	switch e.Status {
-	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError,
+	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusConflict, http.StatusTooManyRequests,
+		http.StatusInternalServerError,
 		http.StatusServiceUnavailable:
 		return false
 	default:
@@ -67,12 +68,16 @@ func (e *UnreachableError) Unwrap() error { return e.Err }
 // ServerURL reads the address of a server.
 func ServerURL(text string, insecure bool) (*url.URL, error) {
 	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" ||
+		u.Fragment != "" {
 		return nil, fmt.Errorf("--server %q: expected https://HOST:PORT", text)
 	}
 	ip, err := netip.ParseAddr(u.Hostname())
-	if loopback := err == nil && ip.IsLoopback() || u.Hostname() == "localhost"; u.Scheme == "http" && !loopback && !insecure {
-		return nil, fmt.Errorf("--server %q has no TLS: anybody on the network could steal the token and control this host; use https, or --insecure-http on a network that you trust", text)
+	if loopback := err == nil && ip.IsLoopback() || u.Hostname() == "localhost"; u.Scheme == "http" && !loopback &&
+		!insecure {
+		return nil,
+			fmt.Errorf(
+				"--server %q has no TLS: anybody on the network could steal the token and control this host; use https, or --insecure-http on a network that you trust", text)
 	}
 	return u, nil
 }
@@ -95,17 +100,21 @@ func AddressTowards(ctx context.Context, server *url.URL) (string, error) {
 	return address.AddrPort().Addr().Unmap().WithZone("").String(), nil
 }
 
-// Ask sends a sealed request to the server whose certificate leads to the fingerprint, or to one of its proxies, and to nobody else, and
-// returns the answer. What a proxy passes on counts only if the server has signed it. It blocks for 30 s at most. Errors are of the types
-// above, but for an answer that is not to be believed.
+// Ask sends a sealed request to the server whose certificate leads to the fingerprint, or to one of its proxies, and to
+// nobody else, and returns the answer. What a proxy passes on counts only if the server has signed it. It blocks for 30
+// s at most. Errors are of the types above, but for an answer that is not to be believed.
 func Ask(ctx context.Context, server *url.URL, fingerprint string, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: pki.Pinned(fingerprint), DisableKeepAlives: true}
+	transport := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: pki.Pinned(fingerprint),
+		DisableKeepAlives: true,
+	}
 	client := http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return errors.New("the server answered with a redirect: expected the address of a drover server")
 	}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(server.String(), "/")+wire.JoinPath, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(server.String(), "/")+wire.JoinPath,
+		bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("cannot make request: %w", err)
 	}
@@ -131,12 +140,16 @@ func unreached(server *url.URL, err error) error {
 		err = wrapped.Err
 	}
 	if pin, ok := errors.AsType[*pki.PinError](err); ok {
-		return &DeniedError{Text: fmt.Sprintf("cannot verify the server at %s: %v; is this the server that made the token?", server.Host, pin)}
+		return &DeniedError{
+			Text: fmt.Sprintf("cannot verify the server at %s: %v; is this the server that made the token?",
+				server.Host, pin),
+		}
 	}
 	if clock, ok := errors.AsType[*pki.ClockError](err); ok {
 		return &DeniedError{Text: fmt.Sprintf("cannot verify the server at %s: %v", server.Host, clock)}
 	}
-	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok || strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok ||
+		strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
 		err = errors.New("no TLS at this address: is it the address of the API (--http of the server)?")
 	} else if server.Scheme == "http" && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
 		err = fmt.Errorf("%w (if the server has TLS, use https)", err)
@@ -156,14 +169,16 @@ func denied(server *url.URL, resp *http.Response, data []byte) error {
 	case server.Scheme == "http" && bytes.Contains(data, []byte("HTTP request to an HTTPS server")):
 		return &UnreachableError{Server: server.Host, Err: errors.New("the server has TLS: use https")}
 	default:
-		return &DeniedError{Status: resp.StatusCode, Text: fmt.Sprintf("%s answered %s: is it a drover server?", server.Host, shown(resp.Status))}
+		return &DeniedError{Status: resp.StatusCode, Text: fmt.Sprintf("%s answered %s: is it a drover server?",
+			server.Host, shown(resp.Status))}
 	}
 }
 
 // longestShown is how much of a refusal is shown, in bytes.
 const longestShown = 2 << 10
 
-// shown returns what may be written to a terminal of what somebody has answered: it may be a proxy that is somebody else's by now.
+// shown returns what may be written to a terminal of what somebody has answered: it may be a proxy that is somebody
+// else's by now.
 func shown(text string) string {
 	if len(text) > longestShown {
 		text = text[:longestShown] + "…"
@@ -176,7 +191,8 @@ func shown(text string) string {
 	}, text)
 }
 
-// proven refuses what a proxy has answered if the server has not signed it: a proxy could else give a host keys of its own to obey.
+// proven refuses what a proxy has answered if the server has not signed it: a proxy could else give a host keys of its
+// own to obey.
 func proven(resp *http.Response, fingerprint string, request, answer []byte) error {
 	if resp.TLS == nil {
 		return nil

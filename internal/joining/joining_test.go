@@ -62,7 +62,8 @@ func TestAnAnswerThroughAProxy(t *testing.T) {
 	}
 	// A server speaks for itself.
 	server := serve(t, k.ServerTLS(), func(w http.ResponseWriter) { _, _ = io.WriteString(w, "answer") })
-	if answer, err := joining.Ask(t.Context(), server, k.Fingerprint(), []byte("question")); err != nil || string(answer) != "answer" {
+	if answer, err := joining.Ask(t.Context(), server, k.Fingerprint(), []byte("question")); err != nil ||
+		string(answer) != "answer" {
 		t.Errorf("a server: %q, %v", answer, err)
 	}
 }
@@ -78,10 +79,11 @@ func TestABrokerIsNoServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := serve(t, &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}}, func(w http.ResponseWriter) {
-		t.Error("it was asked")
-		_, _ = io.WriteString(w, "keys to obey")
-	})
+	server := serve(t, &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}},
+		func(w http.ResponseWriter) {
+			t.Error("it was asked")
+			_, _ = io.WriteString(w, "keys to obey")
+		})
 	answer, err := joining.Ask(t.Context(), server, k.Fingerprint(), []byte("question"))
 	denied, ok := errors.AsType[*joining.DeniedError](err)
 	if !ok || !denied.Forbidden() || !strings.Contains(denied.Text, "belongs to a broker") {
@@ -92,7 +94,10 @@ func TestABrokerIsNoServer(t *testing.T) {
 // proxyTLS is what a proxy shows.
 func proxyTLS(t *testing.T, k *pki.Keeper) *tls.Config {
 	t.Helper()
-	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*pkitest.ProxyCertificate(t, k, 3)}}
+	return &tls.Config{
+		MinVersion:   tls.VersionTLS12,
+		Certificates: []tls.Certificate{*pkitest.ProxyCertificate(t, k, 3)},
+	}
 }
 
 func serve(t *testing.T, shown *tls.Config, answer func(http.ResponseWriter)) *url.URL {
@@ -115,22 +120,28 @@ func serve(t *testing.T, shown *tls.Config, answer func(http.ResponseWriter)) *u
 }
 
 func TestForbidden(t *testing.T) {
-	for status, want := range map[int]bool{0: true, 401: true, 403: true, 404: true, 400: false, 409: false, 422: false, 429: false, 500: false, 503: false} {
+	for status, want := range map[int]bool{
+		0: true, 401: true, 403: true, 404: true, 400: false, 409: false, 422: false,
+		429: false, 500: false, 503: false,
+	} {
 		if got := (&joining.DeniedError{Status: status}).Forbidden(); got != want {
 			t.Errorf("%d: %v", status, got)
 		}
 	}
 }
 
-// TestARefusalIsShownAsText: whoever answers, a proxy that was taken over perhaps, draws nothing on the terminal of who joins.
+// TestARefusalIsShownAsText: whoever answers, a proxy that was taken over perhaps, draws nothing on the terminal of who
+// joins.
 func TestARefusalIsShownAsText(t *testing.T) {
 	k := pkitest.New(t)
 	server := serve(t, proxyTLS(t, k), func(w http.ResponseWriter) {
 		w.WriteHeader(http.StatusForbidden)
-		_ = json.NewEncoder(w).Encode(map[string]string{"detail": "no\x1b[2J\r\n\u009b" + strings.Repeat("x", 1<<17)}) //nolint:errchkjson // texts
+		//nolint:errchkjson // texts
+		_ = json.NewEncoder(w).Encode(map[string]string{"detail": "no\x1b[2J\r\n\u009b" + strings.Repeat("x", 1<<17)})
 	})
 	_, err := joining.Ask(t.Context(), server, k.Fingerprint(), []byte("question"))
-	if err == nil || strings.ContainsAny(err.Error(), "\x1b\r\n\u009b") || len(err.Error()) > 4<<10 || !strings.HasPrefix(err.Error(), "no?[2J") {
+	if err == nil || strings.ContainsAny(err.Error(), "\x1b\r\n\u009b") || len(err.Error()) > 4<<10 ||
+		!strings.HasPrefix(err.Error(), "no?[2J") {
 		t.Errorf("it is told %.200q", err)
 	}
 }

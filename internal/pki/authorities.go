@@ -27,8 +27,8 @@ type Authority struct {
 type Roles struct {
 	// Present is the fingerprint of the one that issues.
 	Present string
-	// Former are the fingerprints of those that issued before. As long as their keys are in the directory, what is issued is believed by
-	// those who trust one of them alone.
+	// Former are the fingerprints of those that issued before. As long as their keys are in the directory, what is
+	// issued is believed by those who trust one of them alone.
 	Former []string
 	// Trusted are the certificates in PEM of all that peers are told to trust.
 	Trusted []string
@@ -59,9 +59,9 @@ func encode(der []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: pemCert, Bytes: der}))
 }
 
-// openAuthorities reads the authorities of a directory (mode 0700), or makes the first one there, which has the role that it must have:
-// the one in CAFile is the present one. A key is written before its certificate: one that was lost is made anew, and its fingerprint
-// stays.
+// openAuthorities reads the authorities of a directory (mode 0700), or makes the first one there, which has the role
+// that it must have: the one in CAFile is the present one. A key is written before its certificate: one that was lost
+// is made anew, and its fingerprint stays.
 func openAuthorities(dir string, now time.Time) (*authorities, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -86,10 +86,14 @@ func openAuthorities(dir string, now time.Time) (*authorities, error) {
 		if _, err := os.Lstat(keyPath); err == nil {
 			return nil, fmt.Errorf("%s is not the certificate of the key in %s", certPath, keyPath)
 		}
-		return nil, fmt.Errorf("%s exists, but %s is missing: restore the key from a backup, or remove the certificate and join every agent again", certPath, keyPath)
+		return nil,
+			fmt.Errorf(
+				"%s exists, but %s is missing: restore the key from a backup, or remove the certificate and join every agent again", certPath, keyPath)
 	}
 	if now.After(cert.NotAfter) {
-		return nil, fmt.Errorf("%s expired on %s: remove it; the server then makes a certificate for the same key, which agents trust already", certPath, day(cert.NotAfter))
+		return nil,
+			fmt.Errorf(
+				"%s expired on %s: remove it; the server then makes a certificate for the same key, which agents trust already", certPath, day(cert.NotAfter))
 	}
 	return &authorities{present: present, trusted: []*x509.Certificate{cert}, behind: [][]byte{cert.Raw}}, nil
 }
@@ -144,8 +148,8 @@ func readAuthorities(dir string) (map[string]*ca, error) {
 // nameOf is the name of an authority's files while it is not the present one, without their ending.
 func nameOf(fingerprint string) string { return "ca-" + fingerprint[:16] }
 
-// NewAuthority makes another authority in the directory and returns it. It is for nothing until it is given a role by Use. It fails where
-// certificates were given.
+// NewAuthority makes another authority in the directory and returns it. It is for nothing until it is given a role by
+// Use. It fails where certificates were given.
 func (k *Keeper) NewAuthority() (Authority, error) {
 	if !k.own {
 		return Authority{}, errors.New("cannot make an authority: the certificates come from another authority")
@@ -173,9 +177,9 @@ func (k *Keeper) NewAuthority() (Authority, error) {
 	return authorityOf(cert), nil
 }
 
-// Use gives the authorities their roles: from then on the present one issues, and peers are told to trust all. Another certificate is shown
-// at once where another authority is the present one. It fails, and changes nothing, where the present one or its key is not in the
-// directory, or where certificates were given.
+// Use gives the authorities their roles: from then on the present one issues, and peers are told to trust all. Another
+// certificate is shown at once where another authority is the present one. It fails, and changes nothing, where the
+// present one or its key is not in the directory, or where certificates were given.
 func (k *Keeper) Use(r Roles) error {
 	before := k.authorities.Load()
 	if before == nil {
@@ -187,7 +191,8 @@ func (k *Keeper) Use(r Roles) error {
 	}
 	present, ok := held[r.Present]
 	if !ok {
-		return fmt.Errorf("cannot use the authority with the fingerprint %s: its key or certificate is not in %s", r.Present, k.dir)
+		return fmt.Errorf("cannot use the authority with the fingerprint %s: its key or certificate is not in %s",
+			r.Present, k.dir)
 	}
 	next, err := arrange(r, present, held, k.now())
 	if err != nil {
@@ -208,7 +213,10 @@ func (k *Keeper) Use(r Roles) error {
 
 // arrange works out what is trusted and shown.
 func arrange(r Roles, present *ca, held map[string]*ca, now time.Time) (*authorities, error) {
-	next := &authorities{present: present, trusted: []*x509.Certificate{present.cert}, behind: [][]byte{present.cert.Raw}}
+	next := &authorities{
+		present: present, trusted: []*x509.Certificate{present.cert},
+		behind: [][]byte{present.cert.Raw},
+	}
 	for _, text := range r.Trusted {
 		block, _ := pem.Decode([]byte(text))
 		if block == nil {
@@ -236,8 +244,8 @@ func arrange(r Roles, present *ca, held map[string]*ca, now time.Time) (*authori
 	return next, nil
 }
 
-// makePresent has CAFile and its key be those of the present authority. What is there goes by its own name from then on. Wherever it is
-// cut short, each key and certificate is in the directory under some name.
+// makePresent has CAFile and its key be those of the present authority. What is there goes by its own name from then
+// on. Wherever it is cut short, each key and certificate is in the directory under some name.
 func makePresent(dir, id string) error {
 	for _, file := range []struct {
 		name, ending string
@@ -266,7 +274,8 @@ func makePresent(dir, id string) error {
 		if now == id {
 			continue
 		}
-		if err := os.Link(path, filepath.Join(dir, nameOf(now)+file.ending)); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := os.Link(path, filepath.Join(dir, nameOf(now)+file.ending)); err != nil &&
+			!errors.Is(err, fs.ErrExist) {
 			return err
 		}
 		if err := os.Rename(filepath.Join(dir, nameOf(id)+file.ending), path); err != nil {
@@ -279,11 +288,13 @@ func makePresent(dir, id string) error {
 // Drop removes an authority that has no role any more. One that is not there is no error; the present one is.
 func (k *Keeper) Drop(fingerprint string) error {
 	set := k.authorities.Load()
-	if set == nil || fingerprint == k.Fingerprint() || len(fingerprint) != fingerprintLength || strings.ContainsRune(fingerprint, filepath.Separator) {
+	if set == nil || fingerprint == k.Fingerprint() || len(fingerprint) != fingerprintLength ||
+		strings.ContainsRune(fingerprint, filepath.Separator) {
 		return fmt.Errorf("cannot drop the authority with the fingerprint %q", fingerprint)
 	}
 	for _, ending := range []string{".key", ".pem"} {
-		if err := os.Remove(filepath.Join(k.dir, nameOf(fingerprint)+ending)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(filepath.Join(k.dir, nameOf(fingerprint)+ending)); err != nil &&
+			!errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("cannot drop an authority: %w", err)
 		}
 	}

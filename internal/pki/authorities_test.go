@@ -11,8 +11,8 @@ import (
 	"drover/internal/pki/pkitest"
 )
 
-// TestAnotherAuthority: who trusts the former authority alone, the present one alone or both believes the server, before and after the
-// change, and a token that pins either of them counts.
+// TestAnotherAuthority: who trusts the former authority alone, the present one alone or both believes the server,
+// before and after the change, and a token that pins either of them counts.
 func TestAnotherAuthority(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pki")
 	k := pkitest.Open(t, pki.Config{Dir: dir, Names: []string{"x"}})
@@ -53,7 +53,10 @@ func TestAnotherAuthority(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	use(pki.Roles{Present: second.Fingerprint, Former: []string{first.Fingerprint}, Trusted: []string{first.PEM, second.PEM}})
+	use(pki.Roles{
+		Present: second.Fingerprint, Former: []string{first.Fingerprint},
+		Trusted: []string{first.PEM, second.PEM},
+	})
 	believed("taken into use", "first", "second")
 	after, err := k.ServerTLS().GetCertificate(nil)
 	if err != nil || before.Leaf.Equal(after.Leaf) {
@@ -63,7 +66,8 @@ func TestAnotherAuthority(t *testing.T) {
 		t.Error("tokens and agents are told of another one than the present one first")
 	}
 	strict := trusting(t, first.PEM).Clone()
-	strict.InsecureSkipVerify, strict.VerifyConnection, strict.ServerName, strict.RootCAs = false, nil, "x", pool(t, first.PEM)
+	strict.InsecureSkipVerify, strict.VerifyConnection, strict.ServerName, strict.RootCAs = false, nil, "x",
+		pool(t, first.PEM)
 	if _, err := shake(t, k.ServerTLS(), strict); err != nil {
 		t.Errorf("an ordinary caller with the former certificate: %v", err)
 	}
@@ -76,9 +80,15 @@ func TestAnotherAuthority(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	use(pki.Roles{Present: third.Fingerprint, Former: []string{first.Fingerprint, second.Fingerprint}, Trusted: []string{first.PEM, second.PEM, third.PEM}})
+	use(pki.Roles{
+		Present: third.Fingerprint, Former: []string{first.Fingerprint, second.Fingerprint},
+		Trusted: []string{first.PEM, second.PEM, third.PEM},
+	})
 	believed("two changes later", "first", "second")
-	use(pki.Roles{Present: third.Fingerprint, Former: []string{second.Fingerprint}, Trusted: []string{second.PEM, third.PEM}})
+	use(pki.Roles{
+		Present: third.Fingerprint, Former: []string{second.Fingerprint},
+		Trusted: []string{second.PEM, third.PEM},
+	})
 	if err := k.Drop(first.Fingerprint); err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +110,8 @@ func TestAnotherAuthority(t *testing.T) {
 	}
 }
 
-// TestAChangeThatWasCutShort: wherever the files were when the power went, the next start has the present authority, or goes on.
+// TestAChangeThatWasCutShort: wherever the files were when the power went, the next start has the present authority, or
+// goes on.
 func TestAChangeThatWasCutShort(t *testing.T) {
 	for name, cut := range map[string]func(dir, first, second string) error{
 		"nothing was renamed": func(string, string, string) error { return nil },
@@ -125,7 +136,10 @@ func TestAChangeThatWasCutShort(t *testing.T) {
 			t.Fatal(err)
 		}
 		k = pkitest.Open(t, pki.Config{Dir: dir, Names: []string{"x"}})
-		roles := pki.Roles{Present: second.Fingerprint, Former: []string{first.Fingerprint}, Trusted: []string{first.PEM, second.PEM}}
+		roles := pki.Roles{
+			Present: second.Fingerprint, Former: []string{first.Fingerprint},
+			Trusted: []string{first.PEM, second.PEM},
+		}
 		if err := k.Use(roles); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -150,14 +164,18 @@ func TestUseRefuses(t *testing.T) {
 			t.Errorf("%s is used: %v", name, err)
 		}
 	}
-	if err := k.Use(pki.Roles{Present: k.Fingerprint(), Former: []string{stranger.Fingerprint}, Trusted: []string{k.CA(), stranger.PEM}}); err != nil {
+	if err := k.Use(pki.Roles{
+		Present: k.Fingerprint(), Former: []string{stranger.Fingerprint},
+		Trusted: []string{k.CA(), stranger.PEM},
+	}); err != nil {
 		t.Errorf("a former one whose key is elsewhere: %v", err)
 	}
 }
 
 // TestTrustIsRenewed: what a client trusts can be changed between two connections.
 func TestTrustIsRenewed(t *testing.T) {
-	one, two := pkitest.Open(t, pki.Config{Dir: t.TempDir(), Names: []string{"x"}}), pkitest.Open(t, pki.Config{Dir: t.TempDir(), Names: []string{"x"}})
+	one, two := pkitest.Open(t, pki.Config{Dir: t.TempDir(), Names: []string{"x"}}),
+		pkitest.Open(t, pki.Config{Dir: t.TempDir(), Names: []string{"x"}})
 	trust, err := pki.NewTrust(one.CA())
 	if err != nil {
 		t.Fatal(err)

@@ -46,7 +46,9 @@ func readKey(path string) (*ecdsa.PrivateKey, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("%s is not a regular file with mode 0600: make sure that nobody has read it, then set mode 0600", path)
+		return nil,
+			fmt.Errorf("%s is not a regular file with mode 0600: make sure that nobody has read it, then set mode 0600",
+				path)
 	}
 	block, err := readPEM(path, pemKey)
 	if err != nil {
@@ -171,7 +173,9 @@ func (c *ca) leaf(name string, now time.Time) *x509.Certificate {
 }
 
 // sign makes a certificate for the key of its subject; without an issuer it signs itself.
-func sign(wanted, issuer *x509.Certificate, subject *ecdsa.PublicKey, signer *ecdsa.PrivateKey) (*x509.Certificate, []byte, error) {
+func sign(wanted, issuer *x509.Certificate, subject *ecdsa.PublicKey,
+	signer *ecdsa.PrivateKey,
+) (*x509.Certificate, []byte, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
 		return nil, nil, err

@@ -42,7 +42,10 @@ func TestGivenCertificates(t *testing.T) {
 		issuer := pkitest.Open(t, pki.Config{Dir: authority, Names: []string{"given.example"}})
 		pkitest.WritePair(t, issuer, certFile, keyFile)
 		var out harness.Log
-		k := pkitest.Open(t, pki.Config{CertFile: certFile, KeyFile: keyFile, Log: slog.New(slog.NewTextHandler(&out, nil))})
+		k := pkitest.Open(t, pki.Config{
+			CertFile: certFile, KeyFile: keyFile,
+			Log: slog.New(slog.NewTextHandler(&out, nil)),
+		})
 		if k.Fingerprint() != issuer.Fingerprint() {
 			t.Error("not the last certificate is pinned")
 		}
@@ -67,7 +70,8 @@ func TestGivenCertificates(t *testing.T) {
 		if second == first {
 			t.Errorf("a new certificate was not taken up:\n%s", out.String())
 		}
-		if replace(pkitest.Open(t, pki.Config{Dir: filepath.Join(dir, "strange")})) != second || !strings.Contains(out.String(), "rejected new certificate") {
+		if replace(pkitest.Open(t, pki.Config{Dir: filepath.Join(dir, "strange")})) != second ||
+			!strings.Contains(out.String(), "rejected new certificate") {
 			t.Errorf("one of another authority was taken up:\n%s", out.String())
 		}
 		if err := os.WriteFile(keyFile, []byte("broken"), 0o600); err != nil {
@@ -91,7 +95,10 @@ func TestGivenCertificates(t *testing.T) {
 	later := func() time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).AddDate(0, 5, 0) }
 	issuer := pkitest.Open(t, pki.Config{Dir: authority, Now: func() time.Time { return later().AddDate(0, -4, 0) }})
 	pkitest.WritePair(t, issuer, certFile, keyFile)
-	if _, err := pki.Open(pki.Config{CertFile: certFile, KeyFile: keyFile, Now: later, Log: slog.New(slog.DiscardHandler)}); err == nil || !strings.Contains(err.Error(), "expired on") {
+	if _, err := pki.Open(pki.Config{
+		CertFile: certFile, KeyFile: keyFile, Now: later,
+		Log: slog.New(slog.DiscardHandler),
+	}); err == nil || !strings.Contains(err.Error(), "expired on") {
 		t.Errorf("one that has ended: %v", err)
 	}
 }

@@ -16,9 +16,9 @@ import (
 // nodeLife is how long the certificate of a broker counts: whoever runs it renews that by hand, or by a timer.
 const nodeLife = 365 * 24 * time.Hour
 
-// IssueNode makes a certificate and its key, in PEM, for a broker that others connect to by the names, and that connects to brokers of its
-// kind. The certificate says that it is a broker's, so that nobody who joins takes a broker for a server. Behind it are its issuers. It
-// fails where certificates were given.
+// IssueNode makes a certificate and its key, in PEM, for a broker that others connect to by the names, and that
+// connects to brokers of its kind. The certificate says that it is a broker's, so that nobody who joins takes a broker
+// for a server. Behind it are its issuers. It fails where certificates were given.
 func (k *Keeper) IssueNode(names []string) (cert, key []byte, err error) {
 	set := k.authorities.Load()
 	if set == nil {
@@ -49,5 +49,8 @@ func (k *Keeper) IssueNode(names []string) (cert, key []byte, err error) {
 }
 
 func isBroker(leaf *x509.Certificate) bool {
-	return slices.ContainsFunc(leaf.URIs, func(uri *url.URL) bool { return uri.Scheme == ownScheme && uri.Host == brokerHost })
+	return slices.ContainsFunc(leaf.URIs, func(uri *url.URL) bool {
+		return uri.Scheme == ownScheme &&
+			uri.Host == brokerHost
+	})
 }

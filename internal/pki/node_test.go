@@ -13,7 +13,8 @@ import (
 	"drover/internal/pki/pkitest"
 )
 
-// TestABrokerStandsInForNoServer: those on the fabric believe a broker's certificate, and those who join, and what is signed, do not.
+// TestABrokerStandsInForNoServer: those on the fabric believe a broker's certificate, and those who join, and what is
+// signed, do not.
 func TestABrokerStandsInForNoServer(t *testing.T) {
 	k := pkitest.New(t, "localhost")
 	chain, key, err := k.IssueNode([]string{"broker.example"})
@@ -26,7 +27,8 @@ func TestABrokerStandsInForNoServer(t *testing.T) {
 	}
 	shown := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}}
 	for name, client := range map[string]*tls.Config{
-		"an agent": pki.ProxiesOf(3, trusting(t, k.CA())), "a proxy": pki.NoProxies(trusting(t, k.CA())), "a server": trusting(t, k.CA()),
+		"an agent": pki.ProxiesOf(3, trusting(t, k.CA())), "a proxy": pki.NoProxies(trusting(t, k.CA())),
+		"a server": trusting(t, k.CA()),
 	} {
 		if err := shaken(t, client, shown); err != nil {
 			t.Errorf("%s on the fabric does not believe it: %v", name, err)
@@ -50,5 +52,6 @@ func TestABrokerStandsInForNoServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	isBroker("what it has signed", pki.Proof{Signature: signature, Chain: cert.Certificate}.Verify(k.Fingerprint(), data, time.Now()))
+	isBroker("what it has signed", pki.Proof{Signature: signature, Chain: cert.Certificate}.Verify(k.Fingerprint(),
+		data, time.Now()))
 }

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// PeerTLS returns the TLS between the brokers of the servers of a fleet, for those who listen and for those who connect: each shows a
-// certificate that only a server can have, and names are not compared. The certificate is renewed by itself. It fails where certificates
-// were given.
+// PeerTLS returns the TLS between the brokers of the servers of a fleet, for those who listen and for those who
+// connect: each shows a certificate that only a server can have, and names are not compared. The certificate is renewed
+// by itself. It fails where certificates were given.
 func (k *Keeper) PeerTLS() (*tls.Config, error) {
 	p := &peer{k: k}
 	if _, err := p.certificate(); err != nil {
@@ -24,7 +24,9 @@ func (k *Keeper) PeerTLS() (*tls.Config, error) {
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return p.certificate() },
 		ClientAuth:           tls.RequireAnyClientCert,
 		InsecureSkipVerify:   true, //nolint:gosec // the next line verifies, and leaves out the name only
-		VerifyConnection:     func(state tls.ConnectionState) error { return k.verifyPeer(state.PeerCertificates, k.now()) },
+		VerifyConnection: func(state tls.ConnectionState) error {
+			return k.verifyPeer(state.PeerCertificates, k.now())
+		},
 	}, nil
 }
 
@@ -37,7 +39,8 @@ type peer struct {
 	issuer []byte
 }
 
-// certificate returns the one to show: a new one where the present one has seen most of its life, or another authority issues now.
+// certificate returns the one to show: a new one where the present one has seen most of its life, or another authority
+// issues now.
 func (p *peer) certificate() (*tls.Certificate, error) {
 	set := p.k.authorities.Load()
 	if set == nil {
@@ -60,7 +63,8 @@ func (p *peer) certificate() (*tls.Certificate, error) {
 	return p.shown, nil
 }
 
-// verifyPeer checks that the first certificate is a broker's, which servers and brokers have and agents and proxies have not.
+// verifyPeer checks that the first certificate is a broker's, which servers and brokers have and agents and proxies
+// have not.
 func (k *Keeper) verifyPeer(chain []*x509.Certificate, now time.Time) error {
 	if len(chain) == 0 {
 		return errors.New("the peer shows no certificate")
@@ -73,7 +77,8 @@ func (k *Keeper) verifyPeer(chain []*x509.Certificate, now time.Time) error {
 		between.AddCert(cert)
 	}
 	_, err := chain[0].Verify(x509.VerifyOptions{
-		Roots: roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		Roots: roots, Intermediates: between, CurrentTime: now,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
 	if err != nil {
 		return fmt.Errorf("the peer's certificate does not belong to a broker of this fleet: %w", err)

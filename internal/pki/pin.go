@@ -27,7 +27,8 @@ func (e *PinError) Error() string {
 	if e.Broker {
 		return "the certificate belongs to a broker, not to a server: the address is the address of a broker, or somebody intercepts the connection"
 	}
-	return fmt.Sprintf("the server shows a certificate with the fingerprint %s, expected %s: it is another server, or somebody intercepts the connection", e.Got, e.Want)
+	return fmt.Sprintf(
+		"the server shows a certificate with the fingerprint %s, expected %s: it is another server, or somebody intercepts the connection", e.Got, e.Want)
 }
 
 // ClockError says that a certificate does not count at this time of this host, although it is the right one.
@@ -37,20 +38,22 @@ type ClockError struct {
 
 // Error returns the text.
 func (e *ClockError) Error() string {
-	return fmt.Sprintf("the server's certificate counts from %s to %s, and the clock of this host says %s: check the clocks",
+	return fmt.Sprintf(
+		"the server's certificate counts from %s to %s, and the clock of this host says %s: check the clocks",
 		e.From.UTC().Format(time.RFC3339), e.Until.UTC().Format(time.RFC3339), e.Now.UTC().Format(time.RFC3339))
 }
 
-// Pinned returns the TLS of a client that trusts one authority only, known by its Fingerprint, and no root of the system. A name of
-// the server is not compared: the authority issues certificates to its own servers alone, which may be reached by any address.
+// Pinned returns the TLS of a client that trusts one authority only, known by its Fingerprint, and no root of the
+// system. A name of the server is not compared: the authority issues certificates to its own servers alone, which may
+// be reached by any address.
 func Pinned(fingerprint string) *tls.Config {
 	return verifying(func(chain []*x509.Certificate) error {
 		return verifyPinned(chain, strings.ToLower(fingerprint), time.Now())
 	})
 }
 
-// Trusting returns the TLS of a client that trusts some authorities only, given as their certificates in PEM, in servers,
-// proxies and brokers. No name is compared.
+// Trusting returns the TLS of a client that trusts some authorities only, given as their certificates in PEM, in
+// servers, proxies and brokers. No name is compared.
 func Trusting(ca string) (*tls.Config, error) {
 	t, err := NewTrust(ca)
 	if err != nil {
@@ -78,7 +81,8 @@ func (t *Trust) Set(ca string) error {
 	return nil
 }
 
-// TLS returns what a client needs. It trusts no root of the system and compares no name, and believes servers, proxies and brokers.
+// TLS returns what a client needs. It trusts no root of the system and compares no name, and believes servers, proxies
+// and brokers.
 func (t *Trust) TLS() *tls.Config {
 	return verifying(func(chain []*x509.Certificate) error { return verify(chain, t.roots.Load(), time.Now()) })
 }
@@ -127,7 +131,8 @@ func verify(chain []*x509.Certificate, roots *x509.CertPool, now time.Time) erro
 		between.AddCert(cert)
 	}
 	_, err := chain[0].Verify(x509.VerifyOptions{
-		Roots: roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		Roots: roots, Intermediates: between, CurrentTime: now,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	})
 	var invalid x509.CertificateInvalidError
 	if errors.As(err, &invalid) && invalid.Reason == x509.Expired {

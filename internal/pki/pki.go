@@ -35,15 +35,16 @@ type Certificate struct {
 	Ends time.Time
 }
 
-// Keeper holds the certificate that a server shows and sees to its renewal. Its methods may be called from any goroutine.
+// Keeper holds the certificate that a server shows and sees to its renewal. Its methods may be called from any
+// goroutine.
 type Keeper struct {
 	log *slog.Logger
 	now func() time.Time
 	// renew returns the certificate to show from now on; the present one when it will do, nil at first.
 	renew func(present *tls.Certificate, now time.Time) (*tls.Certificate, error)
 	shown atomic.Pointer[tls.Certificate]
-	// authorities are the server's own; nil where certificates were given. Then pinned is what peers are told to trust, which does not
-	// change.
+	// authorities are the server's own; nil where certificates were given. Then pinned is what peers are told to trust,
+	// which does not change.
 	authorities atomic.Pointer[authorities]
 	pinned      *x509.Certificate
 	own         bool
@@ -58,17 +59,21 @@ type Config struct {
 	Dir string
 	// Names are the host names and IP addresses by which the server is reached.
 	Names []string
-	// CertFile and KeyFile, when set, are certificates that somebody else has issued, in PEM: the server's own first, its issuers
-	// behind it, the one to trust last. They are used instead of an authority of our own, and read again when they change.
+	// CertFile and KeyFile, when set, are certificates that somebody else has issued, in PEM: the server's own first,
+	// its issuers behind it, the one to trust last. They are used instead of an authority of our own, and read again
+	// when they change.
 	CertFile, KeyFile string
 	Now               func() time.Time
 	Log               *slog.Logger
 }
 
-// Open reads or makes the authority and issues a certificate, or reads the given one. It blocks for the disk only, and fails on a
-// key that others may read, that does not fit, or that has ended.
+// Open reads or makes the authority and issues a certificate, or reads the given one. It blocks for the disk only, and
+// fails on a key that others may read, that does not fit, or that has ended.
 func Open(cfg Config) (*Keeper, error) {
-	k := &Keeper{log: cfg.Log, now: cfg.Now, dir: cfg.Dir, names: cfg.Names, warned: map[string]time.Time{}, own: cfg.CertFile == ""}
+	k := &Keeper{
+		log: cfg.Log, now: cfg.Now, dir: cfg.Dir, names: cfg.Names, warned: map[string]time.Time{},
+		own: cfg.CertFile == "",
+	}
 	now := cfg.Now()
 	if k.own {
 		set, err := openAuthorities(cfg.Dir, now)
@@ -99,7 +104,8 @@ func Open(cfg Config) (*Keeper, error) {
 // issued returns a certificate of the present authority, unless the present one will do.
 func (k *Keeper) issued(present *tls.Certificate, now time.Time) (*tls.Certificate, error) {
 	set := k.authorities.Load()
-	if present != nil && (now.Before(renewal(present.Leaf)) || !present.Leaf.NotAfter.Before(set.present.cert.NotAfter)) {
+	if present != nil &&
+		(now.Before(renewal(present.Leaf)) || !present.Leaf.NotAfter.Before(set.present.cert.NotAfter)) {
 		return present, nil
 	}
 	cert, err := set.present.issue(k.names, now)
@@ -115,8 +121,8 @@ func renewal(leaf *x509.Certificate) time.Time {
 	return leaf.NotAfter.Add(-leafLife / 3)
 }
 
-// given returns what reads a certificate anew whenever one of its files has changed. Files that cannot be used are an error, and
-// are looked at again next time: whoever replaces them may be between the two.
+// given returns what reads a certificate anew whenever one of its files has changed. Files that cannot be used are an
+// error, and are looked at again next time: whoever replaces them may be between the two.
 func given(certFile, keyFile string) func(*tls.Certificate, time.Time) (*tls.Certificate, error) {
 	var seen [2]time.Time
 	return func(present *tls.Certificate, _ time.Time) (*tls.Certificate, error) {
@@ -183,8 +189,8 @@ func (k *Keeper) Certificates() []Certificate {
 	return list
 }
 
-// Run renews the certificate when two thirds of its life have passed, takes up given files that have changed, and warns of ends that
-// come near, until ctx ends.
+// Run renews the certificate when two thirds of its life have passed, takes up given files that have changed, and warns
+// of ends that come near, until ctx ends.
 func (k *Keeper) Run(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -204,7 +210,8 @@ func (k *Keeper) look(ctx context.Context, now time.Time) {
 	case err != nil:
 		k.log.ErrorContext(ctx, "cannot renew certificate", "error", err)
 	case next != present && k.unpinned(next):
-		k.log.ErrorContext(ctx, "rejected new certificate: its issuer is not an authority that agents trust", "pinned", k.Fingerprint())
+		k.log.ErrorContext(ctx, "rejected new certificate: its issuer is not an authority that agents trust",
+			"pinned", k.Fingerprint())
 	case next != present && k.shown.CompareAndSwap(present, next): // Use may have been quicker
 		k.log.InfoContext(ctx, "renewed certificate", "ends", next.Leaf.NotAfter)
 	}

@@ -102,8 +102,14 @@ func TestABorrowedAuthorityIsNoProof(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	forged := &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{theirs.Certificate[0], ours.Certificate[1]}, PrivateKey: theirs.PrivateKey}}}
-	for name, client := range map[string]*tls.Config{"pinned": pki.Pinned(own.Fingerprint()), "trusted": trusting(t, own.CA())} {
+	forged := &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{
+		theirs.Certificate[0],
+		ours.Certificate[1],
+	}, PrivateKey: theirs.PrivateKey}}}
+	for name, client := range map[string]*tls.Config{
+		"pinned":  pki.Pinned(own.Fingerprint()),
+		"trusted": trusting(t, own.CA()),
+	} {
 		if _, err := shake(t, forged, client); err == nil {
 			t.Errorf("%s: a borrowed authority is believed", name)
 		}
@@ -115,7 +121,10 @@ func TestOrdinaryClientsCanVerifyToo(t *testing.T) {
 	strict := trusting(t, k.CA()).Clone()
 	strict.InsecureSkipVerify, strict.VerifyConnection = false, nil
 	strict.RootCAs = pool(t, k.CA())
-	for name, ok := range map[string]bool{"drover.example": true, "192.0.2.1": true, "::1": true, "elsewhere.example": false, "192.0.2.2": false} {
+	for name, ok := range map[string]bool{
+		"drover.example": true, "192.0.2.1": true, "::1": true,
+		"elsewhere.example": false, "192.0.2.2": false,
+	} {
 		strict.ServerName = name
 		if _, err := shake(t, k.ServerTLS(), strict); (err == nil) != ok {
 			t.Errorf("%s: %v", name, err)
@@ -126,7 +135,9 @@ func TestOrdinaryClientsCanVerifyToo(t *testing.T) {
 func TestTheAuthorityStays(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pki")
 	first := pkitest.Open(t, pki.Config{Dir: dir, Names: []string{"a"}})
-	if again := pkitest.Open(t, pki.Config{Dir: dir, Names: []string{"b"}}); again.Fingerprint() != first.Fingerprint() || again.CA() != first.CA() {
+	if again := pkitest.Open(t,
+		pki.Config{Dir: dir, Names: []string{"b"}}); again.Fingerprint() != first.Fingerprint() ||
+		again.CA() != first.CA() {
 		t.Error("a second start has another authority")
 	}
 	for _, name := range []string{"ca.key", "ca.pem"} {
@@ -152,8 +163,14 @@ func TestBadAuthorities(t *testing.T) {
 		spoil func(dir string) error
 		want  string
 	}{
-		"a key that others may read": {func(dir string) error { return os.Chmod(filepath.Join(dir, "ca.key"), 0o640) }, "mode 0600"},
-		"a lost key":                 {func(dir string) error { return os.Remove(filepath.Join(dir, "ca.key")) }, "restore the key"},
+		"a key that others may read": {
+			func(dir string) error { return os.Chmod(filepath.Join(dir, "ca.key"), 0o640) },
+			"mode 0600",
+		},
+		"a lost key": {
+			func(dir string) error { return os.Remove(filepath.Join(dir, "ca.key")) },
+			"restore the key",
+		},
 		"no key": {func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, "ca.key"), []byte("secret"), 0o600)
 		}, "holds no PRIVATE KEY"},
@@ -179,7 +196,8 @@ func TestBadAuthorities(t *testing.T) {
 	dir := t.TempDir()
 	pkitest.Open(t, pki.Config{Dir: dir})
 	later := func() time.Time { return time.Now().AddDate(11, 0, 0) }
-	if _, err := pki.Open(pki.Config{Dir: dir, Now: later, Log: slog.New(slog.DiscardHandler)}); err == nil || !strings.Contains(err.Error(), "expired on") {
+	if _, err := pki.Open(pki.Config{Dir: dir, Now: later, Log: slog.New(slog.DiscardHandler)}); err == nil ||
+		!strings.Contains(err.Error(), "expired on") {
 		t.Errorf("after eleven years: %v", err)
 	}
 }

@@ -17,8 +17,9 @@ import (
 	"time"
 )
 
-// A proxy shows a certificate of the server's authority, so that what is pinned counts for it too, and so does a broker of its own. The
-// certificate says whose it is, and those who must not take one for a server, or a proxy for one of their own area, look at that.
+// A proxy shows a certificate of the server's authority, so that what is pinned counts for it too, and so does a broker
+// of its own. The certificate says whose it is, and those who must not take one for a server, or a proxy for one of
+// their own area, look at that.
 const (
 	ownScheme  = "drover"
 	proxyHost  = "proxy"
@@ -26,14 +27,16 @@ const (
 )
 
 const (
-	// longestRequest is the longest request for a certificate in bytes, and the longest certificate in a Proof. Ours take some hundred.
+	// longestRequest is the longest request for a certificate in bytes, and the longest certificate in a Proof. Ours
+	// take some hundred.
 	longestRequest = 4 << 10
 	// longestChain is the most certificates in a Proof.
 	longestChain = 8
 )
 
-// CertifyProxy issues a certificate for a proxy of an area, to the key of a PKCS #10 request in DER; key is the proxy's public nkey. Of the
-// request nothing else counts. It returns the certificate and its issuers in PEM, and fails where certificates were given.
+// CertifyProxy issues a certificate for a proxy of an area, to the key of a PKCS #10 request in DER; key is the proxy's
+// public nkey. Of the request nothing else counts. It returns the certificate and its issuers in PEM, and fails where
+// certificates were given.
 func (k *Keeper) CertifyProxy(request []byte, area int, key string) (string, error) {
 	set := k.authorities.Load()
 	if set == nil {
@@ -41,7 +44,8 @@ func (k *Keeper) CertifyProxy(request []byte, area int, key string) (string, err
 	}
 	// The key is anybody's until then: it takes hours to verify by a long one of another kind.
 	if len(request) > longestRequest {
-		return "", fmt.Errorf("cannot certify a proxy: its request has %d bytes, expected at most %d", len(request), longestRequest)
+		return "", fmt.Errorf("cannot certify a proxy: its request has %d bytes, expected at most %d", len(request),
+			longestRequest)
 	}
 	csr, err := x509.ParseCertificateRequest(request)
 	if err != nil {
@@ -85,8 +89,8 @@ func RequestCertificate(key crypto.Signer) ([]byte, error) {
 	return der, nil
 }
 
-// RenewalDue reports whether two thirds of a certificate's life have passed, or another authority is the present one: the first of those in
-// ca, in PEM.
+// RenewalDue reports whether two thirds of a certificate's life have passed, or another authority is the present one:
+// the first of those in ca, in PEM.
 func RenewalDue(leaf *x509.Certificate, ca string, now time.Time) bool {
 	if !now.Before(renewal(leaf)) {
 		return true
@@ -115,7 +119,8 @@ func ProxyArea(leaf *x509.Certificate) (area int, proxy bool) {
 	return 0, false
 }
 
-// NoProxies has the TLS of a client believe servers only: whoever has the key of a proxy must not stand in for the server.
+// NoProxies has the TLS of a client believe servers only: whoever has the key of a proxy must not stand in for the
+// server.
 func NoProxies(cfg *tls.Config) *tls.Config {
 	return further(cfg, func(leaf *x509.Certificate) error {
 		if area, proxy := ProxyArea(leaf); proxy {
@@ -147,7 +152,8 @@ func further(cfg *tls.Config, check func(*x509.Certificate) error) *tls.Config {
 	return narrow
 }
 
-// Proof is a signature by a server whose certificate leads to the authority. It travels with what somebody else passes on.
+// Proof is a signature by a server whose certificate leads to the authority. It travels with what somebody else passes
+// on.
 type Proof struct {
 	Signature []byte `json:"signature"`
 	// Chain is the server's certificate and its issuers, in DER.
@@ -171,11 +177,14 @@ func (k *Keeper) Prove(data []byte) (Proof, error) {
 
 // Verify checks that a server of the authority with the fingerprint, and no proxy or broker, has signed data.
 func (p Proof) Verify(fingerprint string, data []byte, now time.Time) error {
-	return p.verify(data, func(chain []*x509.Certificate) error { return verifyPinned(chain, strings.ToLower(fingerprint), now) })
+	return p.verify(data, func(chain []*x509.Certificate) error {
+		return verifyPinned(chain, strings.ToLower(fingerprint), now)
+	})
 }
 
-// VerifyBy checks that a server of an authority that is trusted, and no proxy or broker, has signed data. Whether its certificate has ended is
-// not looked at: who asks with a word of his own knows that the answer is of now, and his clock may be wrong.
+// VerifyBy checks that a server of an authority that is trusted, and no proxy or broker, has signed data. Whether its
+// certificate has ended is not looked at: who asks with a word of his own knows that the answer is of now, and his
+// clock may be wrong.
 func (p Proof) VerifyBy(t *Trust, data []byte) error {
 	return p.verify(data, func(chain []*x509.Certificate) error {
 		if len(chain) == 0 {

@@ -48,14 +48,23 @@ func TestAProxyIsBelievedInItsAreaOnly(t *testing.T) {
 		client, shown *tls.Config
 		words         string
 	}{
-		"a pin":                        {pki.Pinned(k.Fingerprint()), shown, ""},
-		"the authority":                {trusting, shown, ""},
-		"its area":                     {pki.ProxiesOf(3, trusting), shown, ""},
-		"another area":                 {pki.ProxiesOf(4, trusting), shown, "expected a proxy of area 4, but a proxy of area 3 answered"},
-		"who wants a server":           {pki.NoProxies(trusting), shown, "expected a server, but a proxy of area 3 answered"},
+		"a pin":         {pki.Pinned(k.Fingerprint()), shown, ""},
+		"the authority": {trusting, shown, ""},
+		"its area":      {pki.ProxiesOf(3, trusting), shown, ""},
+		"another area": {
+			pki.ProxiesOf(4, trusting), shown,
+			"expected a proxy of area 4, but a proxy of area 3 answered",
+		},
+		"who wants a server": {
+			pki.NoProxies(trusting), shown,
+			"expected a server, but a proxy of area 3 answered",
+		},
 		"an area, by a server":         {pki.ProxiesOf(4, trusting), k.ServerTLS(), ""},
 		"who wants a server, and gets": {pki.NoProxies(trusting), k.ServerTLS(), ""},
-		"another authority":            {pki.ProxiesOf(3, pki.Pinned(pkitest.New(t, "localhost").Fingerprint())), shown, "another server"},
+		"another authority": {
+			pki.ProxiesOf(3, pki.Pinned(pkitest.New(t, "localhost").Fingerprint())), shown,
+			"another server",
+		},
 	} {
 		err := shaken(t, c.client, c.shown)
 		if (err == nil) != (c.words == "") || err != nil && !strings.Contains(err.Error(), c.words) {
@@ -69,7 +78,8 @@ func TestAProxyIsBelievedInItsAreaOnly(t *testing.T) {
 	if pki.RenewalDue(cert.Leaf, k.CA(), now) || !pki.RenewalDue(cert.Leaf, k.CA(), now.Add(61*24*time.Hour)) {
 		t.Error("it is not renewed at two thirds of its life")
 	}
-	if other := pkitest.New(t, "localhost").CA(); pki.RenewalDue(cert.Leaf, k.CA()+other, now) || !pki.RenewalDue(cert.Leaf, other+k.CA(), now) {
+	if other := pkitest.New(t, "localhost").CA(); pki.RenewalDue(cert.Leaf, k.CA()+other, now) ||
+		!pki.RenewalDue(cert.Leaf, other+k.CA(), now) {
 		t.Error("it is not renewed when another authority is the present one")
 	}
 }
@@ -93,7 +103,10 @@ func TestWhatIsNotCertified(t *testing.T) {
 		t.Fatal(err)
 	}
 	forged[len(forged)-1] ^= 1
-	for name, request := range map[string][]byte{"nothing": nil, "no request": []byte("x"), "another kind of key": strange, "a request of somebody else": forged} {
+	for name, request := range map[string][]byte{
+		"nothing": nil, "no request": []byte("x"),
+		"another kind of key": strange, "a request of somebody else": forged,
+	} {
 		if text, err := k.CertifyProxy(request, 3, "UKEY"); err == nil {
 			t.Errorf("%s: %s", name, text)
 		}
@@ -129,12 +142,14 @@ func TestProof(t *testing.T) {
 	}
 	cert := pkitest.ProxyCertificate(t, k, 3)
 	for name, refused := range map[string]error{
-		"other data":         made.Verify(k.Fingerprint(), []byte("another answer"), now),
-		"another authority":  made.Verify(other.Fingerprint(), data, now),
-		"long after":         made.Verify(k.Fingerprint(), data, now.Add(365*24*time.Hour)),
-		"by a proxy":         pki.Proof{Signature: made.Signature, Chain: cert.Certificate}.Verify(k.Fingerprint(), data, now),
-		"without a chain":    pki.Proof{Signature: made.Signature}.Verify(k.Fingerprint(), data, now),
-		"with a broken one":  pki.Proof{Signature: made.Signature, Chain: [][]byte{{1}}}.Verify(k.Fingerprint(), data, now),
+		"other data":        made.Verify(k.Fingerprint(), []byte("another answer"), now),
+		"another authority": made.Verify(other.Fingerprint(), data, now),
+		"long after":        made.Verify(k.Fingerprint(), data, now.Add(365*24*time.Hour)),
+		"by a proxy": pki.Proof{Signature: made.Signature, Chain: cert.Certificate}.Verify(k.Fingerprint(),
+			data, now),
+		"without a chain": pki.Proof{Signature: made.Signature}.Verify(k.Fingerprint(), data, now),
+		"with a broken one": pki.Proof{Signature: made.Signature, Chain: [][]byte{{1}}}.Verify(k.Fingerprint(), data,
+			now),
 		"without signature":  pki.Proof{Chain: made.Chain}.Verify(k.Fingerprint(), data, now),
 		"an empty signature": pki.Proof{}.Verify(k.Fingerprint(), data, now),
 	} {
@@ -156,7 +171,8 @@ func TestARequestIsLookedAtFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	request[len(request)-1] ^= 1 // its signature is none
-	long, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{DNSNames: []string{strings.Repeat("x", 8<<10)}}, key)
+	long, err := x509.CreateCertificateRequest(rand.Reader,
+		&x509.CertificateRequest{DNSNames: []string{strings.Repeat("x", 8<<10)}}, key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,9 +186,11 @@ func TestARequestIsLookedAtFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	for words, chain := range map[string][][]byte{
-		"expected at most 4096": append(slices.Clone(proof.Chain), make([]byte, 8<<10)), "expected at most 8": slices.Repeat(proof.Chain, 9),
+		"expected at most 4096": append(slices.Clone(proof.Chain), make([]byte, 8<<10)),
+		"expected at most 8":    slices.Repeat(proof.Chain, 9),
 	} {
-		if err := (pki.Proof{Signature: proof.Signature, Chain: chain}).Verify(k.Fingerprint(), []byte("x"), time.Now()); err == nil || !strings.Contains(err.Error(), words) {
+		if err := (pki.Proof{Signature: proof.Signature, Chain: chain}).Verify(k.Fingerprint(), []byte("x"),
+			time.Now()); err == nil || !strings.Contains(err.Error(), words) {
 			t.Errorf("error is %v, want one about %q", err, words)
 		}
 	}

@@ -21,13 +21,28 @@ func TestConfigFiles(t *testing.T) {
 		files []process.ConfigFile
 		want  []string
 	}{
-		{[]process.ConfigFile{file("/a", sum), file("/b", strings.ToUpper(sum)), file("/c", ""), file("/a", strings.ToUpper(sum))}, nil},
-		{[]process.ConfigFile{file("/a", sum), file("/b", "x")}, []string{`spec.configmap[1].md5 is "x": expected 32 hexadecimal digits, or nothing`}},
-		{[]process.ConfigFile{file("/a", sum[1:]+"g")}, []string{`spec.configmap[0].md5 is "41d8cd98f00b204e9800998ecf8427eg": expected 32 hexadecimal digits, or nothing`}},
+		{[]process.ConfigFile{
+			file("/a", sum), file("/b", strings.ToUpper(sum)), file("/c", ""),
+			file("/a", strings.ToUpper(sum)),
+		}, nil},
+		{
+			[]process.ConfigFile{file("/a", sum), file("/b", "x")},
+			[]string{`spec.configmap[1].md5 is "x": expected 32 hexadecimal digits, or nothing`},
+		},
+		{
+			[]process.ConfigFile{file("/a", sum[1:]+"g")},
+			[]string{
+				`spec.configmap[0].md5 is "41d8cd98f00b204e9800998ecf8427eg": expected 32 hexadecimal digits, or nothing`,
+			},
+		},
 		{[]process.ConfigFile{file("etc/a", sum), file("", sum)}, []string{
-			`spec.configmap[0].path "etc/a" is not absolute: expected a path that begins with /`, "spec.configmap[1].path is empty",
+			`spec.configmap[0].path "etc/a" is not absolute: expected a path that begins with /`,
+			"spec.configmap[1].path is empty",
 		}},
-		{[]process.ConfigFile{file("/a", sum), file("/a", other)}, []string{`spec.configmap[1].path "/a" is named twice, with different checksums`}},
+		{
+			[]process.ConfigFile{file("/a", sum), file("/a", other)},
+			[]string{`spec.configmap[1].path "/a" is named twice, with different checksums`},
+		},
 		{many, []string{"spec.configmap names 257 files: expected at most 256"}},
 	} {
 		s := process.Spec{

@@ -36,15 +36,17 @@ type EventKind string
 
 // The kinds of events.
 const (
-	EventStarted        EventKind = "started"              // an operation started it
-	EventFound          EventKind = "found"                // it runs, and drover did not start it
-	EventRestarted      EventKind = "restarted"            // an operation replaced the instance
-	EventExited         EventKind = "exited"               // it exited without an operation
-	EventStopped        EventKind = "stopped"              // an operation stopped it
-	EventKilled         EventKind = "killed"               // an operation killed it
-	EventReplaced       EventKind = "main-pid-changed"     // another process, of the same run or from outside, is its main process now
-	EventLeftovers      EventKind = "leftovers-ended"      // drover ended the processes that its run left behind
-	EventOOMKilled      EventKind = "oom-killed"           // the kernel killed a part of its run, because memory ran out; it still runs
+	EventStarted   EventKind = "started"   // an operation started it
+	EventFound     EventKind = "found"     // it runs, and drover did not start it
+	EventRestarted EventKind = "restarted" // an operation replaced the instance
+	EventExited    EventKind = "exited"    // it exited without an operation
+	EventStopped   EventKind = "stopped"   // an operation stopped it
+	EventKilled    EventKind = "killed"    // an operation killed it
+	// another process, of the same run or from outside, is its main process now
+	EventReplaced  EventKind = "main-pid-changed"
+	EventLeftovers EventKind = "leftovers-ended" // drover ended the processes that its run left behind
+	// the kernel killed a part of its run, because memory ran out; it still runs
+	EventOOMKilled      EventKind = "oom-killed"
 	EventRelaunched     EventKind = "relaunched"           // drover relaunched it after its end
 	EventRelaunchFailed EventKind = "relaunch-failed"      // a relaunch failed
 	EventGivenUp        EventKind = "given-up"             // drover no longer retries
@@ -76,9 +78,12 @@ const (
 // EventKinds lists them.
 func EventKinds() []EventKind {
 	return []EventKind{
-		EventStarted, EventRestarted, EventFound, EventExited, EventStopped, EventKilled, EventReplaced, EventLeftovers, EventOOMKilled, EventRelaunched, EventRelaunchFailed, EventGivenUp, EventRetried, EventHosted,
-		EventUnhosted, EventRegistered, EventUpdated, EventUnregistered, EventReloaded, EventFailed, EventBreach, EventGroupBreach, EventTakenDown,
-		EventRunStarted, EventRunEnded, EventRunFailed, EventRunSkipped, EventRunMissed, EventUnhealthy, EventHealthy, EventDrifted, EventRestored,
+		EventStarted, EventRestarted, EventFound, EventExited, EventStopped, EventKilled, EventReplaced, EventLeftovers,
+		EventOOMKilled, EventRelaunched, EventRelaunchFailed, EventGivenUp, EventRetried, EventHosted,
+		EventUnhosted, EventRegistered, EventUpdated, EventUnregistered, EventReloaded, EventFailed, EventBreach,
+		EventGroupBreach, EventTakenDown,
+		EventRunStarted, EventRunEnded, EventRunFailed, EventRunSkipped, EventRunMissed, EventUnhealthy, EventHealthy,
+		EventDrifted, EventRestored,
 		EventFlapping, EventSteady, EventsLost,
 	}
 }

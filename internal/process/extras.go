@@ -47,14 +47,16 @@ func (s *Spec) PolicyFaults() []FieldFault {
 		}
 	}
 	if p.StartCheckEnd > 0 && p.StartCheckEnd < p.StartCheckBegin {
-		f.add(policy+"start_check_end", "is %d: expected at least the start_check_begin of %d", p.StartCheckEnd, p.StartCheckBegin)
+		f.add(policy+"start_check_end", "is %d: expected at least the start_check_begin of %d", p.StartCheckEnd,
+			p.StartCheckBegin)
 	}
 	for _, share := range []struct {
 		name  string
 		value float64
 	}{{"cpu", l.CPU}, {"mem", l.Mem}} {
 		if share.value < 0 || share.value > maxPercent {
-			f.add(limits+share.name, "is %g: expected up to %d percent of the whole machine, or 0 for none", share.value, maxPercent)
+			f.add(limits+share.name, "is %g: expected up to %d percent of the whole machine, or 0 for none",
+				share.value, maxPercent)
 		}
 	}
 	for _, count := range []struct {
@@ -75,7 +77,8 @@ func (s *Spec) TimetableFaults() []FieldFault {
 	p := s.Policy
 	switch {
 	case p.Crontab == "" && p.CycleTime == 0:
-		f.add(rule, "is empty: a periodic process (auto_type 0) needs it, such as \"*/5 * * * *\", or a cycle_time in seconds")
+		f.add(rule,
+			"is empty: a periodic process (auto_type 0) needs it, such as \"*/5 * * * *\", or a cycle_time in seconds")
 	case p.Crontab != "" && p.CycleTime != 0:
 		f.add(rule, "and cycle_time are both set: expected one of them")
 	}
@@ -92,8 +95,10 @@ func (s *Spec) TimetableFaults() []FieldFault {
 	if p.Crontab != "" {
 		if r, err := crontab.Parse(p.Crontab, zone); err != nil {
 			f.add(rule, "%.60q: %v", p.Crontab, err)
-		} else if gap := shortest(r); s.Schedule.Jitter > 0 && gap > 0 && time.Duration(s.Schedule.Jitter)*time.Second >= gap {
-			f.add(at+"jitter", "is %d: expected less than the %d seconds between two runs", s.Schedule.Jitter, int(gap.Seconds()))
+		} else if gap := shortest(r); s.Schedule.Jitter > 0 && gap > 0 &&
+			time.Duration(s.Schedule.Jitter)*time.Second >= gap {
+			f.add(at+"jitter", "is %d: expected less than the %d seconds between two runs", s.Schedule.Jitter,
+				int(gap.Seconds()))
 		}
 	}
 	switch s.Schedule.Overlap {

@@ -23,24 +23,37 @@ func TestValidateExtras(t *testing.T) {
 		want string
 	}{
 		{"a rule", periodic("CRON_TZ=Asia/Shanghai */5 1-3 * jan mon-fri"), ""},
-		{"a bad rule", periodic("61 * * * *"), `spec.monitor_policy.crontab_rule "61 * * * *": minute "61": expected 0 to 59` + how},
-		{"a bad rule that is not used", func(s *process.Spec) { s.Policy.Kind, s.Policy.Crontab = process.Resident, "often" }, ""},
+		{
+			"a bad rule", periodic("61 * * * *"),
+			`spec.monitor_policy.crontab_rule "61 * * * *": minute "61": expected 0 to 59` + how,
+		},
+		{"a bad rule that is not used", func(s *process.Spec) {
+			s.Policy.Kind, s.Policy.Crontab = process.Resident,
+				"often"
+		}, ""},
 		{"a rule and a cycle", func(s *process.Spec) {
 			s.Policy = process.Policy{Kind: process.Periodic, Crontab: "@daily", CycleTime: 5}
 		}, "spec.monitor_policy.crontab_rule and cycle_time are both set: expected one of them"},
 		{"limits", func(s *process.Spec) { s.Hard = process.HardLimits{Memory: 4 << 20, CPU: 1, Tasks: 1} }, ""},
 		{
-			"limits that are none", func(s *process.Spec) { s.Hard = process.HardLimits{Memory: 4096, CPU: -50, Tasks: 5 << 20} },
+			"limits that are none", func(s *process.Spec) {
+				s.Hard = process.HardLimits{Memory: 4096, CPU: -50, Tasks: 5 << 20}
+			},
 			"spec.hard_limits.memory is 4096: expected 4194304 to 1125899906842624 bytes, or 0 for none; " +
 				"spec.hard_limits.cpu is -50: expected 1 to 409600 percent of one processor, or 0 for none; " +
 				"spec.hard_limits.tasks is 5242880: expected 1 to 4194304 processes and threads, or 0 for none",
 		},
 		{"ready by tcp", func(s *process.Spec) { s.Ready = &process.Readiness{TCP: "127.0.0.1:80"} }, ""},
 		{"ready by tcp over IPv6", func(s *process.Spec) { s.Ready = &process.Readiness{TCP: "[::1]:65535"} }, ""},
-		{"ready by http", func(s *process.Spec) { s.Ready = &process.Readiness{HTTP: "https://localhost:8443/ready?x=1"} }, ""},
+		{"ready by http", func(s *process.Spec) {
+			s.Ready = &process.Readiness{HTTP: "https://localhost:8443/ready?x=1"}
+		}, ""},
 		{"ready by exec", func(s *process.Spec) { s.Ready = &process.Readiness{Exec: "./check | grep up"} }, ""},
 		{"ready by a line", func(s *process.Spec) { s.Ready = &process.Readiness{Log: `^started in \d+ ms$`} }, ""},
-		{"ready in no way", func(s *process.Spec) { s.Ready = &process.Readiness{} }, "spec.ready has 0 ways to be ready: expected one of tcp, http, exec and log"},
+		{
+			"ready in no way", func(s *process.Spec) { s.Ready = &process.Readiness{} },
+			"spec.ready has 0 ways to be ready: expected one of tcp, http, exec and log",
+		},
 		{
 			"ready in all ways", func(s *process.Spec) {
 				s.Ready = &process.Readiness{TCP: "localhost", HTTP: "/ready", Exec: "a\x00", Log: "("}
@@ -54,7 +67,10 @@ func TestValidateExtras(t *testing.T) {
 		}, ""},
 		{
 			"probes out of range", func(s *process.Spec) {
-				s.Probes = process.Probes{HealthInterval: -1, HealthTimeout: 2592001, VersionInterval: -2, Grace: -3, Failures: 1001}
+				s.Probes = process.Probes{
+					HealthInterval: -1, HealthTimeout: 2592001, VersionInterval: -2, Grace: -3,
+					Failures: 1001,
+				}
 			},
 			"spec.probes.health_interval is -1: expected 1 to 2592000, or 0 for the default; spec.probes.health_timeout is 2592001: expected 1 to 2592000, or 0 for the default; " +
 				"spec.probes.version_interval is -2: expected 1 to 2592000, or 0 for the default; spec.probes.grace is -3: expected 1 to 2592000, or 0 for the default; " +
@@ -67,7 +83,10 @@ func TestValidateExtras(t *testing.T) {
 				c.set(s)
 				check(t, s.Validate(op), process.Failed, c.want)
 			}
-			for _, op := range []process.Op{process.Stop, process.Kill, process.Reload, process.Retry, process.Query, process.SetGroups} {
+			for _, op := range []process.Op{
+				process.Stop, process.Kill, process.Reload, process.Retry, process.Query,
+				process.SetGroups,
+			} {
 				s := valid()
 				c.set(s)
 				if err := s.Validate(op); err != nil {
@@ -79,7 +98,10 @@ func TestValidateExtras(t *testing.T) {
 }
 
 func TestAddresses(t *testing.T) {
-	for _, address := range []string{":80", "host:", "host:0", "host:65536", "host:http", "::1:80", "[::1]", "[::1:80", "[host]:80", "a b:80", "http://host:80", "a/b:80"} {
+	for _, address := range []string{
+		":80", "host:", "host:0", "host:65536", "host:http", "::1:80", "[::1]", "[::1:80",
+		"[host]:80", "a b:80", "http://host:80", "a/b:80",
+	} {
 		s := valid()
 		s.Ready = &process.Readiness{TCP: address, Log: "x"}
 		err := s.Validate(process.Start)
@@ -97,7 +119,10 @@ func TestPeriodicNeedsATimetable(t *testing.T) {
 	for _, op := range []process.Op{process.Start, process.Host, process.Restart} {
 		check(t, s.Validate(op), process.Failed, want)
 	}
-	for _, op := range []process.Op{process.Stop, process.Unhost, process.Register, process.Update, process.Reload, process.Kill, process.Query} {
+	for _, op := range []process.Op{
+		process.Stop, process.Unhost, process.Register, process.Update, process.Reload,
+		process.Kill, process.Query,
+	} {
 		check(t, s.Validate(op), process.Failed, "")
 	}
 	s.Policy.CycleTime = 60

@@ -17,7 +17,8 @@ const (
 	IllegalOp         Fault = "illegal-op"         // no such operation
 	CheckFailed       Fault = "check-failed"       // the state after the command is wrong
 	AlreadyRegistered Fault = "already-registered" // a register found a record
-	Failed            Fault = "failed"             // a command failed, or drover cannot execute the request; the text says why
+	// a command failed, or drover cannot execute the request; the text says why
+	Failed Fault = "failed"
 )
 
 // Outcome is the one final answer to an operation on one process of one agent.
@@ -151,7 +152,8 @@ const (
 // States lists them.
 func States() []string {
 	return []string{
-		StateUnknown, StateStopped, StateScheduled, StateStarting, StateRunning, StateFlapping, StateUnhealthy, StateStopping, StateBackoff,
+		StateUnknown, StateStopped, StateScheduled, StateStarting, StateRunning, StateFlapping, StateUnhealthy,
+		StateStopping, StateBackoff,
 		StateGivenUp, StateFinished, StateOperating,
 	}
 }

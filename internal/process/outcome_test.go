@@ -12,7 +12,13 @@ func TestUsageMovedFrom(t *testing.T) {
 		cpu, mem float64
 		want     bool
 	}{
-		{10, 10, false}, {10.9, 10.4, false}, {9.1, 9.6, false}, {11, 10, true}, {9, 10, true}, {10, 10.5, true}, {10, 9.5, true},
+		{10, 10, false},
+		{10.9, 10.4, false},
+		{9.1, 9.6, false},
+		{11, 10, true},
+		{9, 10, true},
+		{10, 10.5, true},
+		{10, 9.5, true},
 	} {
 		if got := (process.Usage{CPU: c.cpu, Mem: c.mem, Processes: 2, At: 2}).MovedFrom(told); got != c.want {
 			t.Errorf("%g %% and %g %%: %v, want %v", c.cpu, c.mem, got, c.want)

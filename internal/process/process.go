@@ -160,8 +160,8 @@ const (
 	DefaultOpTimeout     = 60
 )
 
-// Defaulted returns the policy with every value that is zero or negative replaced by its default: on the wire 0 and null
-// mean "not configured" (contract of the callers).
+// Defaulted returns the policy with every value that is zero or negative replaced by its default: on the wire 0 and
+// null mean "not configured" (contract of the callers).
 func (p Policy) Defaulted() Policy {
 	set := func(v *int, d int) {
 		if *v <= 0 {

@@ -26,17 +26,38 @@ func TestDefaulted(t *testing.T) {
 		{"nothing set", process.Policy{}, defaults},
 		{
 			"everything negative",
-			process.Policy{StartCheckBegin: -1, StartCheckEnd: -1, StopCheck: -1, StartRetries: -1, StartInterval: -1, OpTimeout: -1},
+			process.Policy{
+				StartCheckBegin: -1, StartCheckEnd: -1, StopCheck: -1, StartRetries: -1, StartInterval: -1,
+				OpTimeout: -1,
+			},
 			defaults,
 		},
 		{
 			"everything set",
-			process.Policy{Kind: process.Periodic, StartCheckBegin: 1, StartCheckEnd: 2, StopCheck: 3, StartRetries: 4, StartInterval: 5, OpTimeout: 6, Crontab: "* * * * *", CycleTime: 7, Instances: 8},
-			process.Policy{Kind: process.Periodic, StartCheckBegin: 1, StartCheckEnd: 2, StopCheck: 3, StartRetries: 4, StartInterval: 5, OpTimeout: 6, Crontab: "* * * * *", CycleTime: 7, Instances: 8},
+			process.Policy{
+				Kind: process.Periodic, StartCheckBegin: 1, StartCheckEnd: 2, StopCheck: 3, StartRetries: 4,
+				StartInterval: 5, OpTimeout: 6, Crontab: "* * * * *", CycleTime: 7, Instances: 8,
+			},
+			process.Policy{
+				Kind: process.Periodic, StartCheckBegin: 1, StartCheckEnd: 2, StopCheck: 3, StartRetries: 4,
+				StartInterval: 5, OpTimeout: 6, Crontab: "* * * * *", CycleTime: 7, Instances: 8,
+			},
 		},
-		{"a window without a begin", process.Policy{StartCheckEnd: 9}, with(func(p *process.Policy) { p.StartCheckBegin, p.StartCheckEnd = 5, 9 })},
-		{"a window that ends before the default begin", process.Policy{StartCheckBegin: -3, StartCheckEnd: 3}, with(func(p *process.Policy) { p.StartCheckBegin, p.StartCheckEnd = 3, 3 })},
-		{"a begin without an end", process.Policy{StartCheckBegin: 9, StartCheckEnd: -1}, with(func(p *process.Policy) { p.StartCheckBegin = 9 })},
+		{
+			"a window without a begin",
+			process.Policy{StartCheckEnd: 9},
+			with(func(p *process.Policy) { p.StartCheckBegin, p.StartCheckEnd = 5, 9 }),
+		},
+		{
+			"a window that ends before the default begin",
+			process.Policy{StartCheckBegin: -3, StartCheckEnd: 3},
+			with(func(p *process.Policy) { p.StartCheckBegin, p.StartCheckEnd = 3, 3 }),
+		},
+		{
+			"a begin without an end",
+			process.Policy{StartCheckBegin: 9, StartCheckEnd: -1},
+			with(func(p *process.Policy) { p.StartCheckBegin = 9 }),
+		},
 	} {
 		got := c.in.Defaulted()
 		if diff := cmp.Diff(c.want, got); diff != "" {
@@ -78,7 +99,8 @@ func TestHash(t *testing.T) {
 		}
 	}
 	// It names things on disk, so it must stay what it is.
-	if got, want := (process.ID{Namespace: "ns", Name: "nginx"}).Hash(), "b12a8e8bb44c59c20d60a2fb2e9272f6"; got != want {
+	if got, want := (process.ID{Namespace: "ns", Name: "nginx"}).Hash(),
+		"b12a8e8bb44c59c20d60a2fb2e9272f6"; got != want {
 		t.Errorf("the hash has changed from %s to %s", want, got)
 	}
 	if got := (process.ID{Namespace: "ns", Name: "nginx"}).String(); got != "ns/nginx" {
@@ -104,10 +126,17 @@ func TestRunning(t *testing.T) {
 // TestSpecSurvivesEncoding: a spec goes over the wire and to disk as it is, the caller's own JSON included.
 func TestSpecSurvivesEncoding(t *testing.T) {
 	want := process.Spec{
-		Identity: process.Identity{ProcName: "n", SetupPath: "/s", PIDPath: "/p", ConfigPath: "/c", LogPath: "/l", User: "u"},
-		Commands: process.Commands{Start: "<&>", Stop: "b", Restart: "c", Reload: "d", Kill: "e", Version: "f", Health: "g"},
-		Limits:   process.Limits{CPU: 0.5, Mem: 1, FD: 2, Disk: 3, Net: 4}, Policy: process.Policy{}.Defaulted(), ReportID: 1 << 62,
-		Config: []process.ConfigFile{{Path: "/x", MD5: "y"}}, Labels: json.RawMessage(`{"b":1e400,"a":null}`),
+		Identity: process.Identity{
+			ProcName: "n", SetupPath: "/s", PIDPath: "/p", ConfigPath: "/c", LogPath: "/l",
+			User: "u",
+		},
+		Commands: process.Commands{
+			Start: "<&>", Stop: "b", Restart: "c", Reload: "d", Kill: "e", Version: "f",
+			Health: "g",
+		},
+		Limits: process.Limits{CPU: 0.5, Mem: 1, FD: 2, Disk: 3, Net: 4}, Policy: process.Policy{}.Defaulted(),
+		ReportID: 1 << 62,
+		Config:   []process.ConfigFile{{Path: "/x", MD5: "y"}}, Labels: json.RawMessage(`{"b":1e400,"a":null}`),
 		FuncID: "f", InstanceID: "i", Contact: "c",
 	}
 	data, err := json.Marshal(want)

@@ -80,7 +80,8 @@ func (s *Spec) Size() (n int) {
 	for _, text := range []string{
 		id.ProcName, id.SetupPath, id.PIDPath, id.ConfigPath, id.LogPath, id.User,
 		c.Start, c.Stop, c.Restart, c.Reload, c.Kill, c.Version, c.Health,
-		s.Policy.Crontab, string(s.Policy.Kind), s.Schedule.TimeZone, string(s.Labels), s.FuncID, s.InstanceID, s.Contact,
+		s.Policy.Crontab, string(s.Policy.Kind), s.Schedule.TimeZone, string(s.Labels), s.FuncID, s.InstanceID,
+		s.Contact,
 	} {
 		n += len(text)
 	}

@@ -19,7 +19,8 @@ func valid() *process.Spec {
 
 func acting() []process.Op {
 	return []process.Op{
-		process.Start, process.Stop, process.Host, process.Restart, process.Reload, process.Kill, process.Register, process.Update,
+		process.Start, process.Stop, process.Host, process.Restart, process.Reload, process.Kill, process.Register,
+		process.Update,
 	}
 }
 
@@ -40,27 +41,85 @@ func TestValidate(t *testing.T) {
 			s.Identity.PIDPath = s.Identity.SetupPath
 			s.Commands.Kill = strings.Repeat("a", process.MaxCommand)
 		}, ""},
-		{"names in other scripts", func(s *process.Spec) { s.Identity.ProcName, s.Identity.SetupPath = "進程", "/opt/進 程" }, ""},
+		{"names in other scripts", func(s *process.Spec) {
+			s.Identity.ProcName, s.Identity.SetupPath = "進程",
+				"/opt/進 程"
+		}, ""},
 
-		{"no name", func(s *process.Spec) { s.Identity.ProcName = "" }, "spec.identity.proc_name is empty: expected the base name of the executable"},
-		{"a path for a name", func(s *process.Spec) { s.Identity.ProcName = "sbin/nginx" }, `spec.identity.proc_name "sbin/nginx" holds a slash: expected the base name of the executable`},
-		{"a long name", func(s *process.Spec) { s.Identity.ProcName = long }, "spec.identity.proc_name is 256 bytes long: expected at most 255"},
-		{"a name that is no text", func(s *process.Spec) { s.Identity.ProcName = "a\xff" }, "spec.identity.proc_name is not valid UTF-8"},
-		{"a name with a newline", func(s *process.Spec) { s.Identity.ProcName = "ng\ninx" }, "spec.identity.proc_name holds a control character at byte 2"},
-		{"no directory", func(s *process.Spec) { s.Identity.SetupPath = "" }, "spec.identity.setup_path is empty: expected an absolute directory"},
-		{"a relative directory", func(s *process.Spec) { s.Identity.SetupPath = "opt/nginx" }, `spec.identity.setup_path "opt/nginx" is not absolute: expected a path that begins with /`},
-		{"a long directory", func(s *process.Spec) { s.Identity.SetupPath = strings.Repeat("/", process.MaxPath+1) }, "spec.identity.setup_path is 4096 bytes long: expected at most 4095"},
-		{"a directory with a NUL", func(s *process.Spec) { s.Identity.SetupPath = "/opt\x00" }, "spec.identity.setup_path holds a control character at byte 4"},
-		{"a relative pid file", func(s *process.Spec) { s.Identity.PIDPath = "nginx.pid" }, `spec.identity.pid_path "nginx.pid" is not absolute: expected a path that begins with /`},
-		{"a home directory", func(s *process.Spec) { s.Identity.PIDPath = "~/nginx.pid" }, `spec.identity.pid_path "~/nginx.pid" is not absolute: expected a path that begins with /`},
-		{"a pid file with an escape", func(s *process.Spec) { s.Identity.PIDPath = "/run/\x1b[31m" }, "spec.identity.pid_path holds a control character at byte 5"},
-		{"no user", func(s *process.Spec) { s.Identity.User = "" }, "spec.identity.user is empty: expected an account of the host"},
-		{"a user with a DEL", func(s *process.Spec) { s.Identity.User = "www\x7f" }, "spec.identity.user holds a control character at byte 3"},
-		{"a start command with a NUL", func(s *process.Spec) { s.Commands.Start = "a\x00b" }, "spec.control.start_cmd holds a NUL byte"},
-		{"a stop command with a NUL", func(s *process.Spec) { s.Commands.Stop = "\x00" }, "spec.control.stop_cmd holds a NUL byte"},
-		{"a long restart command", func(s *process.Spec) { s.Commands.Restart = strings.Repeat("a", process.MaxCommand+1) }, "spec.control.restart_cmd is 65537 bytes long: expected at most 65536"},
-		{"a long reload command", func(s *process.Spec) { s.Commands.Reload = strings.Repeat("a", process.MaxCommand+1) }, "spec.control.reload_cmd is 65537 bytes long: expected at most 65536"},
-		{"a kill command with a NUL", func(s *process.Spec) { s.Commands.Kill = "\x00" }, "spec.control.kill_cmd holds a NUL byte"},
+		{
+			"no name", func(s *process.Spec) { s.Identity.ProcName = "" },
+			"spec.identity.proc_name is empty: expected the base name of the executable",
+		},
+		{
+			"a path for a name", func(s *process.Spec) { s.Identity.ProcName = "sbin/nginx" },
+			`spec.identity.proc_name "sbin/nginx" holds a slash: expected the base name of the executable`,
+		},
+		{
+			"a long name", func(s *process.Spec) { s.Identity.ProcName = long },
+			"spec.identity.proc_name is 256 bytes long: expected at most 255",
+		},
+		{
+			"a name that is no text", func(s *process.Spec) { s.Identity.ProcName = "a\xff" },
+			"spec.identity.proc_name is not valid UTF-8",
+		},
+		{
+			"a name with a newline", func(s *process.Spec) { s.Identity.ProcName = "ng\ninx" },
+			"spec.identity.proc_name holds a control character at byte 2",
+		},
+		{
+			"no directory", func(s *process.Spec) { s.Identity.SetupPath = "" },
+			"spec.identity.setup_path is empty: expected an absolute directory",
+		},
+		{
+			"a relative directory", func(s *process.Spec) { s.Identity.SetupPath = "opt/nginx" },
+			`spec.identity.setup_path "opt/nginx" is not absolute: expected a path that begins with /`,
+		},
+		{
+			"a long directory", func(s *process.Spec) { s.Identity.SetupPath = strings.Repeat("/", process.MaxPath+1) },
+			"spec.identity.setup_path is 4096 bytes long: expected at most 4095",
+		},
+		{
+			"a directory with a NUL", func(s *process.Spec) { s.Identity.SetupPath = "/opt\x00" },
+			"spec.identity.setup_path holds a control character at byte 4",
+		},
+		{
+			"a relative pid file", func(s *process.Spec) { s.Identity.PIDPath = "nginx.pid" },
+			`spec.identity.pid_path "nginx.pid" is not absolute: expected a path that begins with /`,
+		},
+		{
+			"a home directory", func(s *process.Spec) { s.Identity.PIDPath = "~/nginx.pid" },
+			`spec.identity.pid_path "~/nginx.pid" is not absolute: expected a path that begins with /`,
+		},
+		{
+			"a pid file with an escape", func(s *process.Spec) { s.Identity.PIDPath = "/run/\x1b[31m" },
+			"spec.identity.pid_path holds a control character at byte 5",
+		},
+		{
+			"no user", func(s *process.Spec) { s.Identity.User = "" },
+			"spec.identity.user is empty: expected an account of the host",
+		},
+		{
+			"a user with a DEL", func(s *process.Spec) { s.Identity.User = "www\x7f" },
+			"spec.identity.user holds a control character at byte 3",
+		},
+		{
+			"a start command with a NUL", func(s *process.Spec) { s.Commands.Start = "a\x00b" },
+			"spec.control.start_cmd holds a NUL byte",
+		},
+		{
+			"a stop command with a NUL", func(s *process.Spec) { s.Commands.Stop = "\x00" },
+			"spec.control.stop_cmd holds a NUL byte",
+		},
+		{"a long restart command", func(s *process.Spec) {
+			s.Commands.Restart = strings.Repeat("a", process.MaxCommand+1)
+		}, "spec.control.restart_cmd is 65537 bytes long: expected at most 65536"},
+		{"a long reload command", func(s *process.Spec) {
+			s.Commands.Reload = strings.Repeat("a", process.MaxCommand+1)
+		}, "spec.control.reload_cmd is 65537 bytes long: expected at most 65536"},
+		{
+			"a kill command with a NUL", func(s *process.Spec) { s.Commands.Kill = "\x00" },
+			"spec.control.kill_cmd holds a NUL byte",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, op := range acting() {
@@ -106,8 +165,14 @@ func TestValidateID(t *testing.T) {
 		{process.ID{Namespace: strings.Repeat("n", 255), Name: strings.Repeat("界", 85)}, ""},
 		{process.ID{Name: "nginx"}, "meta.namespace is empty"},
 		{process.ID{Namespace: "ns"}, "meta.name is empty"},
-		{process.ID{Namespace: strings.Repeat("n", 256), Name: "nginx"}, "meta.namespace is 256 bytes long: expected at most 255"},
-		{process.ID{Namespace: "ns", Name: strings.Repeat("界", 86)}, "meta.name is 258 bytes long: expected at most 255"},
+		{
+			process.ID{Namespace: strings.Repeat("n", 256), Name: "nginx"},
+			"meta.namespace is 256 bytes long: expected at most 255",
+		},
+		{
+			process.ID{Namespace: "ns", Name: strings.Repeat("界", 86)},
+			"meta.name is 258 bytes long: expected at most 255",
+		},
 		{process.ID{Namespace: "n\x85s", Name: "nginx"}, "meta.namespace is not valid UTF-8"},
 		{process.ID{Namespace: "n\u0085s", Name: "nginx"}, "meta.namespace holds a control character at byte 1"},
 		{process.ID{Namespace: "ns", Name: "ngin\x00"}, "meta.name holds a control character at byte 4"},
@@ -116,8 +181,8 @@ func TestValidateID(t *testing.T) {
 	}
 }
 
-// TestHowLargeASpecMayBe: all of its texts count together, whatever is asked for, because it is kept with that; and no fault quotes much of
-// it.
+// TestHowLargeASpecMayBe: all of its texts count together, whatever is asked for, because it is kept with that; and no
+// fault quotes much of it.
 func TestHowLargeASpecMayBe(t *testing.T) {
 	long := func(n int) string { return strings.Repeat("a", n) }
 	for _, op := range append(acting(), process.Query, process.Unhost, process.Unregister) {
@@ -133,7 +198,8 @@ func TestHowLargeASpecMayBe(t *testing.T) {
 		} {
 			s := valid()
 			set(s)
-			check(t, s.Validate(op), process.Failed, fmt.Sprintf("spec is %d bytes long in all: expected at most %d", s.Size(), process.MaxSpec))
+			check(t, s.Validate(op), process.Failed, fmt.Sprintf("spec is %d bytes long in all: expected at most %d",
+				s.Size(), process.MaxSpec))
 			if s.Size() <= process.MaxSpec {
 				t.Errorf("%s does not count", name)
 			}
@@ -141,7 +207,8 @@ func TestHowLargeASpecMayBe(t *testing.T) {
 	}
 	s := valid()
 	s.Identity.LogPath = long(process.MaxPath + 1)
-	check(t, s.Validate(process.Start), process.Failed, "spec.identity.log_path is 4096 bytes long: expected at most 4095")
+	check(t, s.Validate(process.Start), process.Failed,
+		"spec.identity.log_path is 4096 bytes long: expected at most 4095")
 	s = valid()
 	s.Identity.ProcName = "/" + long(100_000)
 	for range 100 {

@@ -20,7 +20,8 @@ const (
 	joinsAtOnce = 32
 )
 
-// door is where hosts of the area ask to join: the one path that they need, passed on to a server, whose affair everything else is.
+// door is where hosts of the area ask to join: the one path that they need, passed on to a server, whose affair
+// everything else is.
 type door struct {
 	// ask passes a request on and returns the answer.
 	ask func(ctx context.Context, r wire.RelayedJoin) (wire.RelayedAnswer, error)
@@ -30,7 +31,9 @@ type door struct {
 	log   *slog.Logger
 }
 
-func newDoor(ask func(context.Context, wire.RelayedJoin) (wire.RelayedAnswer, error), ready func() error, log *slog.Logger) *door {
+func newDoor(ask func(context.Context, wire.RelayedJoin) (wire.RelayedAnswer, error), ready func() error,
+	log *slog.Logger,
+) *door {
 	return &door{ask: ask, ready: ready, slots: make(chan struct{}, joinsAtOnce), log: log}
 }
 
@@ -50,7 +53,10 @@ func (d *door) handler() http.Handler {
 func (d *door) refuse(w http.ResponseWriter, r *http.Request, status int, detail string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
-	err := json.NewEncoder(w).Encode(map[string]any{"title": http.StatusText(status), "status": status, "detail": detail})
+	err := json.NewEncoder(w).Encode(map[string]any{
+		"title": http.StatusText(status), "status": status,
+		"detail": detail,
+	})
 	if err != nil {
 		d.log.DebugContext(r.Context(), "caller did not read the answer", "error", err)
 	}
@@ -62,7 +68,8 @@ func (d *door) join(w http.ResponseWriter, r *http.Request) {
 		defer func() { <-d.slots }()
 	default:
 		w.Header().Set("Retry-After", "1")
-		d.refuse(w, r, http.StatusServiceUnavailable, "too many hosts join through this proxy at the same time: try again")
+		d.refuse(w, r, http.StatusServiceUnavailable,
+			"too many hosts join through this proxy at the same time: try again")
 		return
 	}
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxJoin))
@@ -93,8 +100,10 @@ func (d *door) join(w http.ResponseWriter, r *http.Request) {
 func (d *door) serve(ctx context.Context, l net.Listener, shown *tls.Config) error {
 	shown.NextProtos = []string{"http/1.1"}
 	srv := &http.Server{
-		Handler: d.handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 20 * time.Second, WriteTimeout: joinTime + 10*time.Second,
-		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelDebug),
+		Handler: d.handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 20 * time.Second,
+		WriteTimeout: joinTime + 10*time.Second,
+		IdleTimeout:  30 * time.Second, MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(d.log.Handler(),
+			slog.LevelDebug),
 	}
 	return httpd.Serve(ctx, srv, tls.NewListener(l, shown))
 }

@@ -19,7 +19,10 @@ func TestDoor(t *testing.T) {
 	var fault error
 	d := newDoor(func(_ context.Context, r wire.RelayedJoin) (wire.RelayedAnswer, error) {
 		passed = append(passed, r)
-		return wire.RelayedAnswer{Status: 409, Body: []byte("no"), Header: map[string]string{"Content-Type": "text/x", wire.ProofHeader: "p"}}, fault
+		return wire.RelayedAnswer{Status: 409, Body: []byte("no"), Header: map[string]string{
+			"Content-Type":   "text/x",
+			wire.ProofHeader: "p",
+		}}, fault
 	}, func() error { return fault }, slog.New(slog.DiscardHandler))
 	ask := func(method, path, body string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
@@ -28,10 +31,12 @@ func TestDoor(t *testing.T) {
 		d.handler().ServeHTTP(w, r)
 		return w
 	}
-	if w := ask("POST", wire.JoinPath, "question"); w.Code != 409 || w.Body.String() != "no" || w.Header().Get(wire.ProofHeader) != "p" {
+	if w := ask("POST", wire.JoinPath, "question"); w.Code != 409 || w.Body.String() != "no" ||
+		w.Header().Get(wire.ProofHeader) != "p" {
 		t.Errorf("answered %d %s, %v", w.Code, w.Body, w.Header())
 	}
-	if len(passed) != 1 || passed[0].Remote != "10.0.0.5" || string(passed[0].Request) != "question" || passed[0].Version != wire.Version {
+	if len(passed) != 1 || passed[0].Remote != "10.0.0.5" || string(passed[0].Request) != "question" ||
+		passed[0].Version != wire.Version {
 		t.Errorf("passed on were %+v", passed)
 	}
 	for _, c := range []struct {
@@ -72,7 +77,8 @@ func TestDoorIsNotOverrun(t *testing.T) {
 	}, nil, slog.New(slog.DiscardHandler))
 	post := func() int {
 		w := httptest.NewRecorder()
-		d.handler().ServeHTTP(w, httptest.NewRequest(http.MethodPost, wire.JoinPath, io.NopCloser(strings.NewReader("x"))))
+		d.handler().ServeHTTP(w, httptest.NewRequest(http.MethodPost, wire.JoinPath,
+			io.NopCloser(strings.NewReader("x"))))
 		return w.Code
 	}
 	var all sync.WaitGroup

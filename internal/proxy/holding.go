@@ -33,8 +33,8 @@ func checked(cert *tls.Certificate) (*tls.Certificate, error) {
 	return cert, nil
 }
 
-// holding is what the proxy goes by at present. It may change at any time, and counts with the next connection. It is safe for concurrent
-// use.
+// holding is what the proxy goes by at present. It may change at any time, and counts with the next connection. It is
+// safe for concurrent use.
 type holding struct {
 	dir string
 	id  identity
@@ -88,8 +88,8 @@ type change struct {
 	account, uplink bool
 }
 
-// take takes over a newer enrolment, which is on disk before it counts. One of another area or operator is refused: that would be another
-// fleet.
+// take takes over a newer enrolment, which is on disk before it counts. One of another area or operator is refused:
+// that would be another fleet.
 func (h *holding) take(e wire.ProxyEnrolment) (change, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -134,8 +134,8 @@ func check(e wire.ProxyEnrolment) error {
 	return nil
 }
 
-// request returns the request for another certificate, nil as long as the present one will do. One of an authority that has been followed by
-// another will not: agents know that one only for so long.
+// request returns the request for another certificate, nil as long as the present one will do. One of an authority that
+// has been followed by another will not: agents know that one only for so long.
 func (h *holding) request(now time.Time) ([]byte, error) {
 	if !pki.RenewalDue(h.certificate().Leaf, h.enrolment().CA, now) {
 		return nil, nil
@@ -154,7 +154,8 @@ func (h *holding) listening() *tls.Config {
 // upwards is how the proxy verifies servers. Another proxy is none.
 func (h *holding) upwards() *tls.Config { return pki.NoProxies(h.servers.TLS()) }
 
-// inwards is how the proxy knows its own listener: a certificate that has ended is still its own, and is renewed through it.
+// inwards is how the proxy knows its own listener: a certificate that has ended is still its own, and is renewed
+// through it.
 func (h *holding) inwards() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,

@@ -41,14 +41,16 @@ func TestTake(t *testing.T) {
 
 	before := h.enrolment()
 	for name, change := range map[string]func(e *wire.ProxyEnrolment){
-		"another area":            func(e *wire.ProxyEnrolment) { e.Area = 4 },
-		"another fleet":           func(e *wire.ProxyEnrolment) { *e = other.enrolment(t, h.id, 3) },
-		"an account of another":   func(e *wire.ProxyEnrolment) { e.Account = other.enrolment(t, h.id, 3).Account },
-		"a certificate of others": func(e *wire.ProxyEnrolment) { e.Certificate = a.enrolment(t, otherKey(t), 3).Certificate },
-		"no certificate in PEM":   func(e *wire.ProxyEnrolment) { e.Certificate = "x" },
-		"no hubs":                 func(e *wire.ProxyEnrolment) { e.Hubs = nil },
-		"no authority":            func(e *wire.ProxyEnrolment) { e.CA = "" },
-		"no token":                func(e *wire.ProxyEnrolment) { e.JWT = "" },
+		"another area":          func(e *wire.ProxyEnrolment) { e.Area = 4 },
+		"another fleet":         func(e *wire.ProxyEnrolment) { *e = other.enrolment(t, h.id, 3) },
+		"an account of another": func(e *wire.ProxyEnrolment) { e.Account = other.enrolment(t, h.id, 3).Account },
+		"a certificate of others": func(e *wire.ProxyEnrolment) {
+			e.Certificate = a.enrolment(t, otherKey(t), 3).Certificate
+		},
+		"no certificate in PEM": func(e *wire.ProxyEnrolment) { e.Certificate = "x" },
+		"no hubs":               func(e *wire.ProxyEnrolment) { e.Hubs = nil },
+		"no authority":          func(e *wire.ProxyEnrolment) { e.CA = "" },
+		"no token":              func(e *wire.ProxyEnrolment) { e.JWT = "" },
 	} {
 		e := a.enrolment(t, h.id, 3)
 		change(&e)
@@ -57,7 +59,8 @@ func TestTake(t *testing.T) {
 		}
 	}
 	after, err := load(h.dir)
-	if err != nil || after.Digest != before.Digest || after.Account != before.Account || h.enrolment().Account != before.Account {
+	if err != nil || after.Digest != before.Digest || after.Account != before.Account ||
+		h.enrolment().Account != before.Account {
 		t.Errorf("something has changed: %+v, %v", after, err)
 	}
 }

@@ -22,9 +22,9 @@ type JoinConfig struct {
 	Build           string
 }
 
-// Join makes the proxy's keys, unless it has them, has the server let it in and keeps what it was given. One that has joined before keeps
-// its keys. Nothing is changed when it fails, but that there are keys. No error holds the token; errors are those of joining.Ask and of what
-// was given.
+// Join makes the proxy's keys, unless it has them, has the server let it in and keeps what it was given. One that has
+// joined before keeps its keys. Nothing is changed when it fails, but that there are keys. No error holds the token;
+// errors are those of joining.Ask and of what was given.
 func Join(ctx context.Context, cfg JoinConfig) (wire.ProxyEnrolment, error) {
 	token, err := wire.ParseJoinToken(cfg.Token)
 	if err != nil {

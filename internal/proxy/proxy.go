@@ -54,7 +54,8 @@ func (p *Proxy) Enrolment() wire.ProxyEnrolment { return p.holding.enrolment() }
 // URL returns where hosts join.
 func (p *Proxy) URL() string { return "https://" + p.http.Addr().String() }
 
-// Run serves agents until ctx ends, whether a server is reached or not. Tell is called each time that agents can connect, with where.
+// Run serves agents until ctx ends, whether a server is reached or not. Tell is called each time that agents can
+// connect, with where.
 func (p *Proxy) Run(ctx context.Context, tell func(fabric string)) error {
 	defer p.http.Close() //nolint:errcheck // it was closed already if it was served
 	switching := &switcher{}
@@ -86,7 +87,8 @@ func (p *Proxy) serve(ctx context.Context, switching *switcher, tell func(fabric
 	}
 	defer relay.Shutdown()
 	conn, err := fabric.Dial(ctx, fabric.DialConfig{
-		URLs: []string{relay.URL()}, Identity: p.holding.id.fabric(e), TLS: p.holding.inwards(), Name: "proxy", Log: p.cfg.Log.With("connection", "own"),
+		URLs: []string{relay.URL()}, Identity: p.holding.id.fabric(e), TLS: p.holding.inwards(), Name: "proxy",
+		Log: p.cfg.Log.With("connection", "own"),
 	})
 	if err != nil {
 		if ctx.Err() != nil {
@@ -96,10 +98,12 @@ func (p *Proxy) serve(ctx context.Context, switching *switcher, tell func(fabric
 	}
 	defer conn.Close()
 	up := newUplink(conn, relay, p.holding, p.cfg.Build, p.cfg.Log)
-	_, err = conn.Serve(wire.ProxyNewsSubject(e.Area, p.holding.id.public), "", 1, func(context.Context, string, []byte) []byte { //nolint:contextcheck // Close ends it
-		up.hear()
-		return nil
-	})
+	//nolint:contextcheck // Close ends it
+	_, err = conn.Serve(wire.ProxyNewsSubject(e.Area, p.holding.id.public), "", 1,
+		func(context.Context, string, []byte) []byte {
+			up.hear()
+			return nil
+		})
 	if err != nil {
 		return fmt.Errorf("cannot listen for news: %w", err)
 	}

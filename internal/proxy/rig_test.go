@@ -27,7 +27,10 @@ type authority struct {
 
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
-	b, err := broker.Start(t.Context(), broker.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})
+	b, err := broker.Start(t.Context(), broker.Config{
+		Dir: t.TempDir(), Listen: "127.0.0.1:0",
+		Log: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +58,8 @@ func (a *authority) enrolment(t *testing.T, id identity, area int) wire.ProxyEnr
 		t.Fatal(err)
 	}
 	return wire.ProxyEnrolment{
-		Area: area, Name: "one", JWT: jwt, Hubs: []string{"192.0.2.1:7352"}, CA: a.keeper.CA(), Operator: trust.Operator, Account: trust.Account,
+		Area: area, Name: "one", JWT: jwt, Hubs: []string{"192.0.2.1:7352"}, CA: a.keeper.CA(),
+		Operator: trust.Operator, Account: trust.Account,
 		Certificate: cert, Digest: "first",
 	}
 }
@@ -117,7 +121,10 @@ func (s *servers) Request(ctx context.Context, subject string, data []byte) ([]b
 	case "refresh":
 		return s.sealed(data, answer)
 	case "join":
-		return json.Marshal(wire.RelayedAnswer{Version: wire.Version, Status: 200, Body: []byte("welcome"), Header: map[string]string{wire.ProofHeader: "proof"}})
+		return json.Marshal(wire.RelayedAnswer{
+			Version: wire.Version, Status: 200, Body: []byte("welcome"),
+			Header: map[string]string{wire.ProofHeader: "proof"},
+		})
 	}
 	return nil, errors.New("nobody asks that: " + subject)
 }

@@ -19,8 +19,8 @@ const (
 	beatTime    = 4 * time.Second
 	beatsMissed = 3 // in a row, over a way that looks whole: then it is made anew
 	refreshTime = 10 * time.Second
-	// refreshEvery is how often the proxy asks for its enrolment although nothing says that it has changed, refreshAgain how soon after an
-	// attempt that failed.
+	// refreshEvery is how often the proxy asks for its enrolment although nothing says that it has changed,
+	// refreshAgain how soon after an attempt that failed.
 	refreshEvery = time.Hour
 	refreshAgain = 10 * time.Second
 )
@@ -38,8 +38,8 @@ type way interface {
 	Update(account string) error
 }
 
-// uplink watches the way to the servers and keeps what the proxy goes by up to date. That a connection looks whole says little: only an
-// answer proves that messages pass in both directions.
+// uplink watches the way to the servers and keeps what the proxy goes by up to date. That a connection looks whole says
+// little: only an answer proves that messages pass in both directions.
 type uplink struct {
 	asker   asker
 	way     way
@@ -56,7 +56,10 @@ type uplink struct {
 }
 
 func newUplink(a asker, w way, h *holding, build string, log *slog.Logger) *uplink {
-	return &uplink{asker: a, way: w, holding: h, build: build, log: log, news: make(chan struct{}, 1), moved: make(chan struct{}, 1)}
+	return &uplink{
+		asker: a, way: w, holding: h, build: build, log: log, news: make(chan struct{}, 1),
+		moved: make(chan struct{}, 1),
+	}
 }
 
 // ready returns why no server can be reached, nil when one can.
@@ -108,7 +111,8 @@ func (u *uplink) watch(ctx context.Context) error {
 	}
 }
 
-// note keeps whether there is a way, and tells when that changes. What may have changed while there was none is asked for.
+// note keeps whether there is a way, and tells when that changes. What may have changed while there was none is asked
+// for.
 func (u *uplink) note(ctx context.Context, missed int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -145,7 +149,9 @@ func (u *uplink) ask(ctx context.Context, subject func(area int, proxy string) s
 }
 
 // exchange is ask, and returns the question as it was sent.
-func (u *uplink) exchange(ctx context.Context, subject func(area int, proxy string) string, question, answer any) (asked []byte, err error) {
+func (u *uplink) exchange(ctx context.Context, subject func(area int, proxy string) string, question,
+	answer any,
+) (asked []byte, err error) {
 	data, err := json.Marshal(question)
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode question: %w", err)
@@ -160,10 +166,12 @@ func (u *uplink) exchange(ctx context.Context, subject func(area int, proxy stri
 	return data, nil
 }
 
-// enrolment asks for the enrolment anew. The answer counts if a server has signed it: it says whom the proxy is to trust.
+// enrolment asks for the enrolment anew. The answer counts if a server has signed it: it says whom the proxy is to
+// trust.
 func (u *uplink) enrolment(ctx context.Context, csr []byte) (answer wire.RefreshAnswer, err error) {
 	var sealed wire.SealedRefresh
-	asked, err := u.exchange(ctx, wire.ProxyRefreshSubject, wire.RefreshRequest{Version: wire.Version, Nonce: rand.Text(), Certificate: csr}, &sealed)
+	asked, err := u.exchange(ctx, wire.ProxyRefreshSubject,
+		wire.RefreshRequest{Version: wire.Version, Nonce: rand.Text(), Certificate: csr}, &sealed)
 	if err != nil {
 		return answer, err
 	}
@@ -245,7 +253,8 @@ func (u *uplink) refresh(ctx context.Context) error {
 		u.log.InfoContext(ctx, "renewed certificate", "ends", u.holding.certificate().Leaf.NotAfter)
 		return nil
 	}
-	if csr, err = u.holding.request(time.Now()); err == nil && len(csr) > 0 { // the answer has told of another authority
+	// the answer has told of another authority
+	if csr, err = u.holding.request(time.Now()); err == nil && len(csr) > 0 {
 		raise(u.news)
 	}
 	return err

@@ -38,7 +38,8 @@ func watched(t *testing.T, h *holding, test func(u *uplink, s *servers, w *stree
 	})
 }
 
-// TestWatchdog: a way over which nothing comes back is made anew after three beats, again and again, and only while it looks whole.
+// TestWatchdog: a way over which nothing comes back is made anew after three beats, again and again, and only while it
+// looks whole.
 func TestWatchdog(t *testing.T) {
 	h := joined(t, newAuthority(t))
 	watched(t, h, func(u *uplink, s *servers, w *street) {
@@ -135,7 +136,8 @@ func TestRefresh(t *testing.T) {
 	})
 }
 
-// TestAnEnrolmentThatNoServerHasSigned: whoever is between a proxy and its servers has it believe no other authority, and nothing of before.
+// TestAnEnrolmentThatNoServerHasSigned: whoever is between a proxy and its servers has it believe no other authority,
+// and nothing of before.
 func TestAnEnrolmentThatNoServerHasSigned(t *testing.T) {
 	a, stranger := newAuthority(t), newAuthority(t)
 	h := joined(t, a)
@@ -159,7 +161,8 @@ func TestAnEnrolmentThatNoServerHasSigned(t *testing.T) {
 				change()
 				s.answer.Enrolment = &evil
 			})
-			if err := u.refresh(context.Background()); err == nil || !strings.Contains(err.Error(), "cannot trust the answer") {
+			if err := u.refresh(context.Background()); err == nil ||
+				!strings.Contains(err.Error(), "cannot trust the answer") {
 				t.Errorf("signed by %s: %v", name, err)
 			}
 			s.set(func() { s.keeper, s.replay = own, nil })

@@ -29,7 +29,8 @@ type Reserve struct {
 	size, held int64
 }
 
-// Keep reserves up to most bytes, and at most an eighth of the disk, in a file. A disk that has no room now gives it later.
+// Keep reserves up to most bytes, and at most an eighth of the disk, in a file. A disk that has no room now gives it
+// later.
 func Keep(path string, most int64) *Reserve {
 	r := &Reserve{path: path, most: most}
 	if info, err := os.Stat(path); err == nil {
@@ -54,7 +55,8 @@ func (r *Reserve) Urgent(do func() error) error {
 	}
 }
 
-// Ordinary has do write if the reserve is whole: room that was given up is for what is urgent. The error is ErrFull where there is none.
+// Ordinary has do write if the reserve is whole: room that was given up is for what is urgent. The error is ErrFull
+// where there is none.
 func (r *Reserve) Ordinary(do func() error) error {
 	if !r.Renew() {
 		return ErrFull
@@ -147,5 +149,6 @@ func disk(path string) (total, free int64, err error) {
 	if os.Geteuid() == 0 {
 		blocks = st.Bfree
 	}
-	return int64(st.Blocks) * st.Bsize, int64(blocks) * st.Bsize, nil //nolint:gosec,unconvert // block sizes are of different types on other machines
+	//nolint:gosec,unconvert // block sizes are of different types on other machines
+	return int64(st.Blocks) * st.Bsize, int64(blocks) * st.Bsize, nil
 }

@@ -45,7 +45,8 @@ func fill(t *testing.T, path string) {
 	}
 }
 
-// TestReserve: on a full disk what is urgent is written, again and again until the room is used up; all else is refused until there is room.
+// TestReserve: on a full disk what is urgent is written, again and again until the room is used up; all else is refused
+// until there is room.
 func TestReserve(t *testing.T) {
 	dir := smallDisk(t)
 	r := reserve.Keep(filepath.Join(dir, "reserve"), 1<<30)

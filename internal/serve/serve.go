@@ -28,11 +28,13 @@ func Run(ctx context.Context, cfg serverconfig.Config, build string, out io.Writ
 	}
 	defer lock.Close() //nolint:errcheck // nothing was written
 	srv, err := server.New(ctx, server.Config{
-		Dir: filepath.Join(cfg.DataDir, "server"), HTTP: cfg.HTTP, Fabric: cfg.Fabric, NATS: cfg.NATS, Cluster: cfg.Cluster, Routes: cfg.Routes, Database: cfg.Database, Build: build, Log: log,
+		Dir: filepath.Join(cfg.DataDir, "server"), HTTP: cfg.HTTP, Fabric: cfg.Fabric, NATS: cfg.NATS,
+		Cluster: cfg.Cluster, Routes: cfg.Routes, Database: cfg.Database, Build: build, Log: log,
 		Socket:          filepath.Join(cfg.DataDir, config.SocketName),
 		TrustedGateways: cfg.Gateways, LoginURL: cfg.LoginURL,
 		Fleet: &server.Fleet{
-			Advertise: cfg.Advertise, Proxies: cfg.Listen, AdvertiseProxies: cfg.AdvertiseProxies, Names: cfg.Names(), CertFile: cfg.TLSCert, KeyFile: cfg.TLSKey, InsecureHTTP: cfg.InsecureHTTP,
+			Advertise: cfg.Advertise, Proxies: cfg.Listen, AdvertiseProxies: cfg.AdvertiseProxies, Names: cfg.Names(),
+			CertFile: cfg.TLSCert, KeyFile: cfg.TLSKey, InsecureHTTP: cfg.InsecureHTTP,
 		},
 	})
 	if err != nil {
@@ -40,7 +42,8 @@ func Run(ctx context.Context, cfg serverconfig.Config, build string, out io.Writ
 	}
 	defer srv.Close()
 	hello := banner{url: srv.URL(), dataDir: cfg.DataDir, trust: srv.Trust(), agents: srv.FabricURLs()}
-	if hello.code, hello.secret, hello.made, err = srv.FirstApp(ctx, cfg.Bootstrap.AppCode, cfg.Bootstrap.AppSecret); err != nil {
+	if hello.code, hello.secret, hello.made, err = srv.FirstApp(ctx, cfg.Bootstrap.AppCode,
+		cfg.Bootstrap.AppSecret); err != nil {
 		return err
 	}
 	hello.made = hello.made && cfg.Bootstrap.AppCode == ""
@@ -52,7 +55,9 @@ func Run(ctx context.Context, cfg serverconfig.Config, build string, out io.Writ
 	return group.Run(ctx,
 		group.Part{Name: "server", Run: srv.Run},
 		group.Part{Name: "http", Run: srv.Serve},
-		group.Part{Name: "banner", Run: func(ctx context.Context) error { return srv.Announce(ctx, out, hello.text()) }},
+		group.Part{Name: "banner", Run: func(ctx context.Context) error {
+			return srv.Announce(ctx, out, hello.text())
+		}},
 	)
 }
 

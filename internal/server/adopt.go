@@ -9,8 +9,8 @@ import (
 	"drover/internal/server/store/storeopen"
 )
 
-// Adopt makes a database that of the keys below a server's directory, which are made where there are none. It is for whoever has lost the
-// keys that the database belonged to: its hosts trust those, so each has to join again.
+// Adopt makes a database that of the keys below a server's directory, which are made where there are none. It is for
+// whoever has lost the keys that the database belonged to: its hosts trust those, so each has to join again.
 func Adopt(ctx context.Context, dir, database string, log *slog.Logger) error {
 	account, err := broker.AccountKey(brokerDir(dir))
 	if err != nil {

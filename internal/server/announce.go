@@ -10,8 +10,8 @@ import (
 // readyPoll is how often Announce asks whether calls are taken; it stops with the first yes.
 const readyPoll = 20 * time.Millisecond
 
-// Announce writes text once calls can be taken, and then blocks until ctx ends: it is meant to be a part of a program, which must
-// not end before the others. It fails only when the text cannot be written.
+// Announce writes text once calls can be taken, and then blocks until ctx ends: it is meant to be a part of a program,
+// which must not end before the others. It fails only when the text cannot be written.
 func (s *Server) Announce(ctx context.Context, out io.Writer, text string) error {
 	ticker := time.NewTicker(readyPoll)
 	defer ticker.Stop()

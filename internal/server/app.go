@@ -14,9 +14,11 @@ import (
 const firstAppCode = "drover-admin"
 
 // FirstApp makes the first app if there is none yet, with the given credentials or, when code is empty, with generated
-// ones; it may do everything. FirstApp returns them; made is false, and the secret empty, when there was an app already: a
-// secret is kept as a hash only and can never be shown again.
-func (s *Server) FirstApp(ctx context.Context, code, secret string) (usedCode, usedSecret string, made bool, err error) {
+// ones; it may do everything. FirstApp returns them; made is false, and the secret empty, when there was an app
+// already: a secret is kept as a hash only and can never be shown again.
+func (s *Server) FirstApp(ctx context.Context, code,
+	secret string,
+) (usedCode, usedSecret string, made bool, err error) {
 	n, err := s.store.CountApps(ctx)
 	if err != nil {
 		return "", "", false, err

@@ -76,7 +76,10 @@ func (s *Server) identify(ctx context.Context) (id string, err error) {
 		return "", err
 	}
 	s.fleet = account
-	stored, err := s.store.Identify(ctx, map[string]string{factID: rand.Text(), factAccount: account, factCursors: rand.Text()})
+	stored, err := s.store.Identify(ctx, map[string]string{
+		factID: rand.Text(), factAccount: account,
+		factCursors: rand.Text(),
+	})
 	if err != nil {
 		return "", err
 	}
@@ -105,9 +108,11 @@ func (s *Server) openCluster(database string) error {
 	}
 	c := &cluster{s: s, id: rand.Text(), stale: map[string]bool{}, wake: make(chan struct{}, 1)}
 	c.hub = peers.New(peers.Config{
-		ID: c.id, Name: name, Build: s.cfg.Build, Database: database, Secret: secret, Presence: s.directory, Now: s.clock.Now, Log: s.cfg.Log,
+		ID: c.id, Name: name, Build: s.cfg.Build, Database: database, Secret: secret, Presence: s.directory,
+		Now: s.clock.Now, Log: s.cfg.Log,
 		Listener: peers.Listener{
-			Agents: c.reread, Tasks: func(ids []string) { s.engine.TasksEnded(ids) }, Events: func() { s.engine.EventsArrived() },
+			Agents: c.reread, Tasks: func(ids []string) { s.engine.TasksEnded(ids) },
+			Events:   func() { s.engine.EventsArrived() },
 			Webhooks: func() { s.sender.Changed() }, Missed: c.missed,
 			Left: func() { s.directory.Linked(s.clock.Now()) },
 		},
@@ -312,10 +317,14 @@ func (c *cluster) servers() int {
 func (s *Server) clockNotes() []string {
 	var notes []string
 	if skew := s.clock.Skew(); skew.Abs() >= clockBound {
-		notes = append(notes, fmt.Sprintf("the clock of this server is %s the clock of the database, which times operations: correct it", aside(skew)))
+		notes = append(notes,
+			fmt.Sprintf("the clock of this server is %s the clock of the database, which times operations: correct it",
+				aside(skew)))
 	}
 	if n, worst := s.directory.Unsteady(s.clock.Now(), clockBound); n > 0 {
-		notes = append(notes, fmt.Sprintf("the clocks of %d hosts are off by more than %s; the worst is %s the server's clock", n, clockBound, aside(worst)))
+		notes = append(notes,
+			fmt.Sprintf("the clocks of %d hosts are off by more than %s; the worst is %s the server's clock", n,
+				clockBound, aside(worst)))
 	}
 	return notes
 }

@@ -14,12 +14,13 @@ import (
 )
 
 const (
-	// denialEvery is how often the same denial is put on record at most: an agent that was removed and runs on is refused every few
-	// seconds.
+	// denialEvery is how often the same denial is put on record at most: an agent that was removed and runs on is
+	// refused every few seconds.
 	denialEvery = time.Hour
 	// denialsOfOne is how many different ones of one agent, or of one address, are in that time.
 	denialsOfOne = 20
-	// mostDenied is how many agents and addresses are remembered; beyond that all are forgotten, and some denials are on record twice.
+	// mostDenied is how many agents and addresses are remembered; beyond that all are forgotten, and some denials are
+	// on record twice.
 	mostDenied = 1000
 	// longestDenial is how much of a denial is on record, in bytes: it quotes what was wanted.
 	longestDenial = 300
@@ -66,8 +67,8 @@ func (d *denials) note(text string) {
 //nolint:gochecknoglobals // compiled once
 var agentKey = regexp.MustCompile(`\bU[A-Z2-7]{55}\b`)
 
-// deniedOne returns who was denied something: the agent that was let in, else whoever is at the address. All else in the text is the
-// agent's own choice.
+// deniedOne returns who was denied something: the agent that was let in, else whoever is at the address. All else in
+// the text is the agent's own choice.
 func deniedOne(remote, text string) string {
 	if before, _, proven := strings.Cut(text, "Violation"); proven {
 		if key := agentKey.FindString(before); key != "" {

@@ -7,12 +7,14 @@ import (
 	"time"
 )
 
-// TestDenialsOfOne: whoever varies what it wants, or how it calls itself, is on record so often and no more; others are, too.
+// TestDenialsOfOne: whoever varies what it wants, or how it calls itself, is on record so often and no more; others
+// are, too.
 func TestDenialsOfOne(t *testing.T) {
 	d, now := newDenials(nil, nil), time.Unix(1e9, 0)
 	one, two := "U"+strings.Repeat("A", 55), "U"+strings.Repeat("B", 55)
 	line := func(n int, key, kind string) string {
-		return fmt.Sprintf(`127.0.0.1:%d - cid:%d - "v1:name-%d" - "%s" - %s Violation - Subject "%d.%s"`, n, n, n, key, kind, n, two)
+		return fmt.Sprintf(`127.0.0.1:%d - cid:%d - "v1:name-%d" - "%s" - %s Violation - Subject "%d.%s"`, n, n, n, key,
+			kind, n, two)
 	}
 	noted := func(who string) (rows int) {
 		for n := range 100 {

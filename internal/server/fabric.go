@@ -17,7 +17,9 @@ import (
 )
 
 // brokers decide who may use the fabric: the one that the server embeds, or those that somebody else runs.
-type brokers interface { //nolint:interfacebloat // what both kinds of broker offer, for the parts that each take some of it
+//
+//nolint:interfacebloat // what both kinds of broker offer, for the parts that each take some of it
+type brokers interface {
 	IssueAgent(publicNKey string, area int) (string, error)
 	IssueProxy(publicNKey string, area int) (string, error)
 	Trust() (broker.Trust, error)
@@ -38,7 +40,8 @@ func (s *Server) startBroker(ctx context.Context) error {
 	dir := brokerDir(s.cfg.Dir)
 	if len(s.cfg.NATS) > 0 {
 		cfg := externalKeys(s.cfg.Dir, s.keys)
-		cfg.URLs, cfg.TLS, cfg.Revoked, cfg.Reread, cfg.Log = s.cfg.NATS, verified, removed, s.store.ListRemoved, s.cfg.Log
+		cfg.URLs, cfg.TLS, cfg.Revoked, cfg.Reread, cfg.Log = s.cfg.NATS, verified, removed, s.store.ListRemoved,
+			s.cfg.Log
 		s.external, err = broker.OpenExternal(cfg)
 		s.broker = s.external
 		return err
@@ -48,8 +51,10 @@ func (s *Server) startBroker(ctx context.Context) error {
 		return err
 	}
 	s.embedded, err = broker.Start(ctx, broker.Config{
-		Dir: dir, Listen: s.cfg.Fabric, Leaves: s.joining.leaves(), Cluster: routes, TLS: shown, Revoked: removed, Signers: s.signers(),
-		Denied: newDenials(s.audit, s.cfg.Log).note, Agents: rights(wire.AgentSubjects()), Proxies: rights(wire.ProxySubjects()), Log: s.cfg.Log,
+		Dir: dir, Listen: s.cfg.Fabric, Leaves: s.joining.leaves(), Cluster: routes, TLS: shown, Revoked: removed,
+		Signers: s.signers(),
+		Denied:  newDenials(s.audit, s.cfg.Log).note, Agents: rights(wire.AgentSubjects()),
+		Proxies: rights(wire.ProxySubjects()), Log: s.cfg.Log,
 	})
 	s.broker = s.embedded
 	return err
@@ -74,7 +79,10 @@ func (s *Server) routes() (*broker.Cluster, error) {
 
 // externalKeys are the keys and rights by which brokers of somebody else let in the same as an embedded one.
 func externalKeys(dir string, keys *keyring.Ring) broker.ExternalConfig {
-	return broker.ExternalConfig{Dir: brokerDir(dir), Signers: signersOf(keys), Agents: rights(wire.AgentSubjects()), Proxies: rights(wire.ProxySubjects())}
+	return broker.ExternalConfig{
+		Dir: brokerDir(dir), Signers: signersOf(keys), Agents: rights(wire.AgentSubjects()),
+		Proxies: rights(wire.ProxySubjects()),
+	}
 }
 
 // serverQueue is the name by which servers share what is to reach one of them.
@@ -116,7 +124,10 @@ func (s *Server) FabricURLs() []string {
 
 // serveFabric connects to the fabric, joins the other servers on it, and takes the reports of agents, until ctx ends.
 func (s *Server) serveFabric(ctx context.Context) error {
-	dial := fabric.DialConfig{Identity: s.broker.ServerIdentity(), Name: "server", Log: s.cfg.Log, OnConnected: s.connected, Replies: mayReply}
+	dial := fabric.DialConfig{
+		Identity: s.broker.ServerIdentity(), Name: "server", Log: s.cfg.Log,
+		OnConnected: s.connected, Replies: mayReply,
+	}
 	if s.external != nil {
 		dial.URLs = s.external.URLs()
 		_, dial.TLS = s.joining.brokerTLS()
@@ -138,8 +149,9 @@ func (s *Server) serveFabric(ctx context.Context) error {
 	)
 }
 
-// mayReply reports whether a reply goes to the one who has asked. An agent and a proxy choose where they await it, and must not have the server
-// write to another's inbox. Their subjects name their area and their key; others are those of servers.
+// mayReply reports whether a reply goes to the one who has asked. An agent and a proxy choose where they await it, and
+// must not have the server write to another's inbox. Their subjects name their area and their key; others are those of
+// servers.
 func mayReply(subject, reply string) bool {
 	const parts, area, key = 6, 2, 4
 	words := strings.Split(subject, ".")
@@ -154,7 +166,8 @@ func (s *Server) connected() {
 
 // serveReports takes the reports of agents over a link, until ctx ends.
 func (s *Server) serveReports(ctx context.Context, conn *fabric.Conn) error {
-	stop, err := conn.ServeEach(wire.AnyReportSubject, serverQueue, reportWorkers, s.report) //nolint:contextcheck // stop ends it
+	//nolint:contextcheck // stop ends it
+	stop, err := conn.ServeEach(wire.AnyReportSubject, serverQueue, reportWorkers, s.report)
 	if err != nil {
 		return fmt.Errorf("cannot listen for reports: %w", err)
 	}

@@ -14,8 +14,8 @@ import (
 	"drover/internal/server/store"
 )
 
-// hooks is the store for those who deliver alarms: the secrets that sign these are sealed in the database, by a key that only the servers of the
-// fleet have. So who reads a copy of it cannot make up alarms.
+// hooks is the store for those who deliver alarms: the secrets that sign these are sealed in the database, by a key
+// that only the servers of the fleet have. So who reads a copy of it cannot make up alarms.
 type hooks struct {
 	store.Store
 	aead cipher.AEAD
@@ -41,12 +41,13 @@ func newHooks(s store.Store, dir string) (*hooks, error) {
 }
 
 func (h *hooks) seal(w store.Webhook) store.Webhook {
-	w.Secret = sealMark + base64.RawStdEncoding.EncodeToString(h.aead.Seal(nil, nil, []byte(w.Secret), []byte(w.Name))) //nolint:gosec // it makes a random nonce by itself
+	//nolint:gosec // it makes a random nonce by itself
+	w.Secret = sealMark + base64.RawStdEncoding.EncodeToString(h.aead.Seal(nil, nil, []byte(w.Secret), []byte(w.Name)))
 	return w
 }
 
-// open returns a webhook with its secret. Where that was sealed by other keys, those of a fleet whose database was adopted, it is none that any
-// receiver takes, until it is changed.
+// open returns a webhook with its secret. Where that was sealed by other keys, those of a fleet whose database was
+// adopted, it is none that any receiver takes, until it is changed.
 func (h *hooks) open(w store.Webhook) store.Webhook {
 	text, sealed := strings.CutPrefix(w.Secret, sealMark)
 	if !sealed {
@@ -71,7 +72,9 @@ func (h *hooks) CreateWebhook(ctx context.Context, w store.Webhook, after int64)
 }
 
 // ChangeWebhook hands the webhook over with its secret.
-func (h *hooks) ChangeWebhook(ctx context.Context, name string, change func(*store.Webhook) error) (store.Subscription, error) {
+func (h *hooks) ChangeWebhook(ctx context.Context, name string,
+	change func(*store.Webhook) error,
+) (store.Subscription, error) {
 	s, err := h.Store.ChangeWebhook(ctx, name, func(w *store.Webhook) error {
 		opened := h.open(*w)
 		opened.Name = name

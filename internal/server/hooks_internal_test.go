@@ -28,10 +28,16 @@ func TestSecretsOfWebhooksAreSealed(t *testing.T) {
 	if err := db.CreateWebhook(ctx, plain, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.CreateWebhook(ctx, store.Webhook{Name: "new", URL: "https://example.com", Secret: "planted", Created: now}, 0); err != nil {
+	if err := h.CreateWebhook(ctx, store.Webhook{
+		Name: "new", URL: "https://example.com", Secret: "planted",
+		Created: now,
+	}, 0); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := h.ChangeWebhook(ctx, "old", func(w *store.Webhook) error { w.Note = "changed " + w.Secret; return nil }); err != nil ||
+	if s, err := h.ChangeWebhook(ctx, "old", func(w *store.Webhook) error {
+		w.Note = "changed " + w.Secret
+		return nil
+	}); err != nil ||
 		s.Webhook.Secret != "from before" || s.Webhook.Note != "changed from before" {
 		t.Errorf("changed is %+v, %v", s.Webhook, err)
 	}

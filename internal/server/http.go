@@ -18,17 +18,21 @@ func (s *Server) Serve(ctx context.Context) error {
 	own := apiv1.New(apiv1.Config{
 		Rooms: rooms, CursorSecret: s.cursors,
 		Gate: s.gate, Engine: s.engine, Directory: s.directory, Listing: s.store, Events: s.store, Results: s.store,
-		Webhooks: apiv1.Webhooks{Store: s.hooks, Sender: alarms{s.sender, s.cluster}}, Joining: s.joiningAPI(), Keys: apiv1.Keys{Ring: s.keys, Reached: s.trust.reached, Without: s.cluster.without},
-		Accounts: apiv1.Accounts{Apps: s.store, Users: s.store, Tokens: s.store, Secrets: s.secrets}, Audit: s.audit, History: s.store, Fullness: s.store, Now: s.clock.Wall, Log: s.cfg.Log,
+		Webhooks: apiv1.Webhooks{Store: s.hooks, Sender: alarms{s.sender, s.cluster}}, Joining: s.joiningAPI(),
+		Keys:     apiv1.Keys{Ring: s.keys, Reached: s.trust.reached, Without: s.cluster.without},
+		Accounts: apiv1.Accounts{Apps: s.store, Users: s.store, Tokens: s.store, Secrets: s.secrets}, Audit: s.audit,
+		History: s.store, Fullness: s.store, Now: s.clock.Wall, Log: s.cfg.Log,
 	})
 	if s.joining != nil {
 		s.joining.proxies.takeJoins(own)
 	}
 	compatible := httpapi.New(httpapi.Config{
 		Rooms: rooms,
-		Tasks: s.store, Repeats: s.store, Observations: s.store, Groups: s.store, Audit: s.audit, Engine: s.engine, Directory: s.directory,
-		Gate: s.gate, TrustedGateways: s.cfg.TrustedGateways,
-		Ready: s.Ready, Notes: s.notes, Metrics: s.metrics.Handler(s.cfg.Beside.Metrics, s.cfg.Log), Now: s.clock.Wall, Log: s.cfg.Log,
+		Tasks: s.store, Repeats: s.store, Observations: s.store, Groups: s.store, Audit: s.audit, Engine: s.engine,
+		Directory: s.directory,
+		Gate:      s.gate, TrustedGateways: s.cfg.TrustedGateways,
+		Ready: s.Ready, Notes: s.notes, Metrics: s.metrics.Handler(s.cfg.Beside.Metrics, s.cfg.Log), Now: s.clock.Wall,
+		Log: s.cfg.Log,
 	})
 	handler := s.metrics.Counted(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The compatible paths are matched by their end, and a mux would redirect one that is not clean.
@@ -46,7 +50,9 @@ func (s *Server) Serve(ctx context.Context) error {
 }
 
 // serving returns what answers HTTP on a listener until its context ends.
-func (s *Server) serving(handler http.Handler, own *apiv1.Handler, l net.Listener, accepted func(context.Context, net.Conn) context.Context) func(context.Context) error {
+func (s *Server) serving(handler http.Handler, own *apiv1.Handler, l net.Listener,
+	accepted func(context.Context, net.Conn) context.Context,
+) func(context.Context) error {
 	return func(ctx context.Context) error {
 		srv := httpapi.NewServer(handler, s.cfg.Log)
 		srv.ConnContext = accepted

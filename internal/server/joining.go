@@ -24,11 +24,11 @@ type Fleet struct {
 	Advertise []string
 	// Names are host names and addresses by which callers and hosts reach the server.
 	Names []string
-	// CertFile and KeyFile are certificates of the API that somebody else has issued; without them it shows one of the server's own
-	// authority, as the fabric always does.
+	// CertFile and KeyFile are certificates of the API that somebody else has issued; without them it shows one of the
+	// server's own authority, as the fabric always does.
 	CertFile, KeyFile string
-	// Proxies is where proxies connect to the embedded fabric, host:port; empty where none do. AdvertiseProxies are the addresses by which
-	// they reach it; without any it is that one, or the hosts of Advertise with its port.
+	// Proxies is where proxies connect to the embedded fabric, host:port; empty where none do. AdvertiseProxies are the
+	// addresses by which they reach it; without any it is that one, or the hosts of Advertise with its port.
 	Proxies          string
 	AdvertiseProxies []string
 	// InsecureHTTP has the API speak without TLS. The fabric has it all the same.
@@ -84,7 +84,8 @@ func (j *joining) run(ctx context.Context) error {
 	return group.Run(ctx, parts...)
 }
 
-// listener has the API speak TLS, where it does. HTTP/1.1 is spoken as without it: deadlines and streams are proven on that.
+// listener has the API speak TLS, where it does. HTTP/1.1 is spoken as without it: deadlines and streams are proven on
+// that.
 func (j *joining) listener(l net.Listener) net.Listener {
 	if j == nil || j.fleet.InsecureHTTP {
 		return l
@@ -112,7 +113,8 @@ func (s *Server) openDesk(ctx context.Context) error {
 		return err
 	}
 	s.joining.desk = enrol.New(enrol.Config{
-		Store: s.store, Directory: s.directory, Broker: telling{s.broker, s.joining.proxies}, Issue: s.trust.enrolment, Proxies: s.joining.proxies,
+		Store: s.store, Directory: s.directory, Broker: telling{s.broker, s.joining.proxies}, Issue: s.trust.enrolment,
+		Proxies:     s.joining.proxies,
 		Fingerprint: s.joining.fingerprint, Now: s.clock.Wall,
 	})
 	return nil
@@ -126,8 +128,8 @@ func (j *joining) leaves() string {
 	return j.fleet.Proxies
 }
 
-// fingerprint is that of the authority by which whoever joins with a token knows whom to believe. What hosts of an area with a proxy join
-// through is of the server's own authority, whatever the API shows.
+// fingerprint is that of the authority by which whoever joins with a token knows whom to believe. What hosts of an area
+// with a proxy join through is of the server's own authority, whatever the API shows.
 func (j *joining) fingerprint(t store.JoinToken) string {
 	if t.Role == store.RoleAgent && j.proxies.serves(t.Cloud) {
 		return j.fabric.Fingerprint()
@@ -150,8 +152,9 @@ func (s *Server) areaOf(ctx context.Context, agent string) (area int, known bool
 	return a.Cloud, known, err
 }
 
-// stranger answers the report of an agent that is not in the register: it was removed a moment ago, or the database is older than
-// the agent's joining. It must not come in again under names that it chooses, nor go on in an area that it has left.
+// stranger answers the report of an agent that is not in the register: it was removed a moment ago, or the database is
+// older than the agent's joining. It must not come in again under names that it chooses, nor go on in an area that it
+// has left.
 func (s *Server) stranger(ctx context.Context, area int, agent string) (reply []byte, refused bool) {
 	if s.joining == nil {
 		return nil, false

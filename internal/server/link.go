@@ -51,7 +51,9 @@ func (l *link) Ping(ctx context.Context, agent string) error {
 	return err
 }
 
-func (l *link) request(ctx context.Context, agent string, subject func(area int, agent string) string, data []byte) ([]byte, error) {
+func (l *link) request(ctx context.Context, agent string, subject func(area int, agent string) string,
+	data []byte,
+) ([]byte, error) {
 	conn := l.get()
 	if conn == nil {
 		return nil, fabric.ErrNotConnected

@@ -24,9 +24,9 @@ type Node struct {
 	Out string
 }
 
-// ConfigureNode writes the configuration of a broker to out, by the keys below a server's directory, and its files where that is asked for:
-// configuration, certificate and key, and what the others are verified by. Files that are there are replaced, so that it also renews a
-// certificate.
+// ConfigureNode writes the configuration of a broker to out, by the keys below a server's directory, and its files
+// where that is asked for: configuration, certificate and key, and what the others are verified by. Files that are
+// there are replaced, so that it also renews a certificate.
 func ConfigureNode(dir string, n Node, out io.Writer, log *slog.Logger) error {
 	_, none := os.Stat(filepath.Join(dir, "pki"))
 	keys, keeper, err := offlineKeys(dir, log)
@@ -34,7 +34,8 @@ func ConfigureNode(dir string, n Node, out io.Writer, log *slog.Logger) error {
 		return err
 	}
 	if none != nil {
-		log.Warn("made the keys of a new fleet, because the data directory has none: is it the data directory of the server?", "dir", dir)
+		log.Warn(
+			"made the keys of a new fleet, because the data directory has none: is it the data directory of the server?", "dir", dir)
 	}
 	var text bytes.Buffer
 	if err := broker.ConfigureNode(&text, externalKeys(dir, keys), n.Node); err != nil {
@@ -56,14 +57,19 @@ func ConfigureNode(dir string, n Node, out io.Writer, log *slog.Logger) error {
 		data []byte
 		mode os.FileMode
 	}{
-		{broker.KeyFile, key, 0o600}, {broker.CertFile, cert, 0o644}, {broker.CAFile, []byte(keeper.CA()), 0o644}, {broker.ConfigFile, text.Bytes(), 0o644},
+		{broker.KeyFile, key, 0o600},
+		{broker.CertFile, cert, 0o644},
+		{broker.CAFile, []byte(keeper.CA()), 0o644},
+		{broker.ConfigFile, text.Bytes(), 0o644},
 	} {
 		if err := durable.Replace(filepath.Join(n.Out, file.name), file.data, file.mode); err != nil {
 			return fmt.Errorf("cannot write files of a broker: %w", err)
 		}
 	}
-	_, err = fmt.Fprintf(out, "%s has %s, %s, %s and %s: bring them to %s on the host of %s, and run nats-server -c %s there\n", n.Out,
-		broker.ConfigFile, broker.CertFile, broker.KeyFile, broker.CAFile, n.Dir, n.Name, filepath.Join(n.Dir, broker.ConfigFile))
+	_, err = fmt.Fprintf(out,
+		"%s has %s, %s, %s and %s: bring them to %s on the host of %s, and run nats-server -c %s there\n", n.Out,
+		broker.ConfigFile, broker.CertFile, broker.KeyFile, broker.CAFile, n.Dir, n.Name,
+		filepath.Join(n.Dir, broker.ConfigFile))
 	return err
 }
 

@@ -128,7 +128,9 @@ func raise(c chan<- struct{}) {
 func (p *proxies) Issue(one store.Proxy, certificate []byte) (wire.ProxyEnrolment, error) {
 	hubs := p.hubs()
 	if len(hubs) == 0 {
-		return wire.ProxyEnrolment{}, errors.New("this server takes no proxies: start it with --proxies, or with --advertise-proxies if it uses --nats")
+		return wire.ProxyEnrolment{},
+			errors.New(
+				"this server takes no proxies: start it with --proxies, or with --advertise-proxies if it uses --nats")
 	}
 	// The name is taken before the contents: of two changes at once the later one is asked for again.
 	digest, err := p.digestNow()
@@ -144,7 +146,8 @@ func (p *proxies) Issue(one store.Proxy, certificate []byte) (wire.ProxyEnrolmen
 		return wire.ProxyEnrolment{}, err
 	}
 	e := wire.ProxyEnrolment{
-		Area: one.Area, Name: one.Name, JWT: jwt, Hubs: hubs, CA: p.s.joining.fabric.CA(), Operator: trust.Operator, Account: trust.Account, Digest: digest,
+		Area: one.Area, Name: one.Name, JWT: jwt, Hubs: hubs, CA: p.s.joining.fabric.CA(), Operator: trust.Operator,
+		Account: trust.Account, Digest: digest,
 	}
 	if len(certificate) > 0 {
 		if e.Certificate, err = p.s.joining.fabric.CertifyProxy(certificate, one.Area, one.Key); err != nil {
@@ -200,7 +203,10 @@ func (p *proxies) List() []apiv1.Proxy {
 	defer p.mu.Unlock()
 	for i, one := range list {
 		last := p.beats[one.Key]
-		views[i] = apiv1.Proxy{Proxy: one, Online: !last.at.IsZero() && now.Sub(last.at) < proxyAwayAfter, LastSeen: last.at, Agents: last.Agents}
+		views[i] = apiv1.Proxy{
+			Proxy: one, Online: !last.at.IsZero() && now.Sub(last.at) < proxyAwayAfter,
+			LastSeen: last.at, Agents: last.Agents,
+		}
 		if last.Build != "" {
 			views[i].Build = last.Build
 		}
@@ -236,7 +242,8 @@ func (p *proxies) look() {
 	}
 }
 
-// telling is the broker for those who change whose credentials count: proxies, which let agents in by themselves, are told.
+// telling is the broker for those who change whose credentials count: proxies, which let agents in by themselves, are
+// told.
 type telling struct {
 	brokers
 	proxies *proxies

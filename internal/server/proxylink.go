@@ -43,7 +43,8 @@ func (s *Server) serveProxies(ctx context.Context, conn *fabric.Conn) error {
 	tick := time.NewTicker(proxiesEvery)
 	defer tick.Stop()
 	for told := l.latest(); ; {
-		if err := l.arrange(); err != nil && ctx.Err() == nil { //nolint:contextcheck // what is listened on is ended by stop
+		//nolint:contextcheck // what is listened on is ended by stop
+		if err := l.arrange(); err != nil && ctx.Err() == nil {
 			s.cfg.Log.WarnContext(ctx, "cannot listen to proxies", "error", err)
 		}
 		if now := l.latest(); now != told {
@@ -71,22 +72,31 @@ type subject struct {
 	each bool
 }
 
-// wanted are the subjects to listen on. A leaf node hears of nothing wider than what it has a right to, so each area and each proxy is
-// listened to by itself.
+// wanted are the subjects to listen on. A leaf node hears of nothing wider than what it has a right to, so each area
+// and each proxy is listened to by itself.
 func (l *proxyLink) wanted() map[string]subject {
 	all := map[string]subject{}
 	for _, p := range l.all() {
 		all[wire.ReportsOf(p.Area)] = subject{serverQueue, reportWorkers, l.s.report, true}
-		all[wire.ProxyJoinSubject(p.Area, p.Key)] = subject{serverQueue, relayWorkers, func(ctx context.Context, _ string, data []byte) []byte {
-			return l.answer(l.join(ctx, p, data))
-		}, false}
-		all[wire.ProxyRefreshSubject(p.Area, p.Key)] = subject{serverQueue, 1, func(ctx context.Context, _ string, data []byte) []byte {
-			return l.proven(data, l.answer(l.refresh(ctx, p, data)))
-		}, false}
+		all[wire.ProxyJoinSubject(p.Area, p.Key)] = subject{
+			serverQueue, relayWorkers,
+			func(ctx context.Context, _ string, data []byte) []byte {
+				return l.answer(l.join(ctx, p, data))
+			}, false,
+		}
+		all[wire.ProxyRefreshSubject(p.Area, p.Key)] = subject{
+			serverQueue, 1,
+			func(ctx context.Context, _ string, data []byte) []byte {
+				return l.proven(data, l.answer(l.refresh(ctx, p, data)))
+			}, false,
+		}
 		// Each server hears each beat: every one of them says who is there.
-		all[wire.ProxyBeatSubject(p.Area, p.Key)] = subject{"", 1, func(_ context.Context, _ string, data []byte) []byte {
-			return l.answer(l.beat(p, data))
-		}, false}
+		all[wire.ProxyBeatSubject(p.Area, p.Key)] = subject{
+			"", 1,
+			func(_ context.Context, _ string, data []byte) []byte {
+				return l.answer(l.beat(p, data))
+			}, false,
+		}
 	}
 	return all
 }
@@ -214,9 +224,13 @@ func (l *proxyLink) join(ctx context.Context, p store.Proxy, data []byte) wire.R
 	if err != nil { // both are constants
 		return wire.RelayedAnswer{Version: wire.Version, Status: http.StatusInternalServerError}
 	}
-	req.RemoteAddr = net.JoinHostPort(remote.WithZone("").String(), "0") // it goes into the record, and a zone may be of any length
+	// it goes into the record, and a zone may be of any length
+	req.RemoteAddr = net.JoinHostPort(remote.WithZone("").String(), "0")
 	req.Header.Set("Content-Type", "application/json")
-	w := &recorded{header: http.Header{}, answer: wire.RelayedAnswer{Version: wire.Version, Status: http.StatusOK, Header: map[string]string{}}}
+	w := &recorded{header: http.Header{}, answer: wire.RelayedAnswer{
+		Version: wire.Version, Status: http.StatusOK,
+		Header: map[string]string{},
+	}}
 	handler.ServeHTTP(w, req)
 	for _, name := range []string{"Content-Type", "Retry-After", "X-Request-Id"} {
 		if value := w.header.Get(name); value != "" {

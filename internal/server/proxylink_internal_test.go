@@ -12,7 +12,8 @@ import (
 	"drover/internal/wire"
 )
 
-// TestWhatAProxySaysIsShort: what a proxy tells of itself, and of the hosts that ask through it, is kept as far as a proxy of ours tells it.
+// TestWhatAProxySaysIsShort: what a proxy tells of itself, and of the hosts that ask through it, is kept as far as a
+// proxy of ours tells it.
 func TestWhatAProxySaysIsShort(t *testing.T) {
 	s := &Server{cfg: Config{Log: slog.New(slog.DiscardHandler)}, joining: &joining{fabric: pkitest.New(t)}}
 	l := &proxyLink{proxies: newProxies(s)}

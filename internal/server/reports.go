@@ -13,12 +13,13 @@ import (
 )
 
 const (
-	// roomOfReports is how many bytes of memory those reports together may take that are worked on at once, as wire.Weight counts them.
+	// roomOfReports is how many bytes of memory those reports together may take that are worked on at once, as
+	// wire.Weight counts them.
 	roomOfReports = 64 << 20
 	// roomTime is how long a report waits for room, or for its turn: as long as its agent waits for the answer.
 	roomTime = 10 * time.Second
-	// The reports of an agent may weigh so much at once, and so much a second after that. Beyond it they are worked on in turn with those of
-	// all others that tell so much; so many reports, and so many bytes, wait for that.
+	// The reports of an agent may weigh so much at once, and so much a second after that. Beyond it they are worked on
+	// in turn with those of all others that tell so much; so many reports, and so many bytes, wait for that.
 	shareOfReports = 1 << 20
 	rateOfReports  = 64 << 10
 	waitInTurn     = 512
@@ -46,8 +47,9 @@ func newReports() *reports {
 	}
 }
 
-// begin lets in a report of an agent, unless too many wait whose agents tell too much. It blocks for roomTime at most. over has to be called
-// then. All agents that are not known, in the area that a report comes from, share what one of them may tell.
+// begin lets in a report of an agent, unless too many wait whose agents tell too much. It blocks for roomTime at most.
+// over has to be called then. All agents that are not known, in the area that a report comes from, share what one of
+// them may tell.
 func (r *reports) begin(ctx context.Context, agent string, known bool, report []byte) (over func(), ok bool) {
 	weight := wire.Weight(report)
 	inTurn, ok := r.take(agent, known, weight, len(report))

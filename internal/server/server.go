@@ -39,23 +39,24 @@ type Config struct {
 	Fabric string
 	// NATS are the URLs of brokers that somebody else runs; with them none is embedded, and Fabric is not listened on.
 	NATS []string
-	// Cluster is the address where the embedded brokers of other servers connect, and Routes are those of others; both may be empty, and
-	// are only with a Fleet.
+	// Cluster is the address where the embedded brokers of other servers connect, and Routes are those of others; both
+	// may be empty, and are only with a Fleet.
 	Cluster string
 	Routes  []string
 	// Database is the URL of a PostgreSQL database, or the path of a SQLite file; empty: drover.db in Dir.
 	Database string
 	// Socket is the path of a socket for the operators of this machine; empty for none.
 	Socket string
-	// TrustedGateways are peers that are believed whom they call for; LoginURL is the login service that knows users' sessions. Both
-	// may be empty.
+	// TrustedGateways are peers that are believed whom they call for; LoginURL is the login service that knows users'
+	// sessions. Both may be empty.
 	TrustedGateways []netip.Prefix
 	LoginURL        string
 	// Beside is what runs in the same program.
 	Beside Beside
 	// Build is the version that /metrics tells.
 	Build string
-	// Fleet is how agents on other machines join and reach the server. Without it HTTP and Fabric are on loopback and without TLS.
+	// Fleet is how agents on other machines join and reach the server. Without it HTTP and Fabric are on loopback and
+	// without TLS.
 	Fleet *Fleet
 	// Faults is nil but in tests.
 	Faults *Faults
@@ -71,8 +72,8 @@ type Beside struct {
 	Metrics func(io.Writer) error
 }
 
-// Faults stand in front of the database and of the way to the agents, to delay, fail or die at a chosen moment, and are the wall
-// clock, to be wrong. All are set.
+// Faults stand in front of the database and of the way to the agents, to delay, fail or die at a chosen moment, and are
+// the wall clock, to be wrong. All are set.
 type Faults struct {
 	Store func(store.Store) store.Store
 	Link  func(engine.Link) engine.Link
@@ -100,8 +101,8 @@ type Server struct {
 	joining *joining // nil where agents on other machines do not join
 	// cursors is the secret of the database that the cursors of pages are sealed with.
 	cursors []byte
-	// ballast is touched by nobody, so it takes no memory. The garbage collector counts it: it runs once in ballastSize of garbage, at
-	// least, where it would follow a small server's few megabytes of state many times in one large call.
+	// ballast is touched by nobody, so it takes no memory. The garbage collector counts it: it runs once in ballastSize
+	// of garbage, at least, where it would follow a small server's few megabytes of state many times in one large call.
 	ballast []byte
 }
 
@@ -131,7 +132,10 @@ const reportWorkers = 2 * waitInTurn
 // New opens everything that the server stands on. The caller runs it with Run and Serve, or gives it back with Close.
 func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	cfg.Log = slog.New(newSparing(cfg.Log.Handler()))
-	s := &Server{cfg: cfg, ground: ground{link: &link{}, reports: newReports()}, metrics: metrics.New(cfg.Build), ballast: make([]byte, ballastSize)}
+	s := &Server{
+		cfg: cfg, ground: ground{link: &link{}, reports: newReports()}, metrics: metrics.New(cfg.Build),
+		ballast: make([]byte, ballastSize),
+	}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -173,14 +177,20 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if err := s.openGate(); err != nil {
 		return nil, err
 	}
-	s.engine = engine.New(engine.Config{Store: s.store, Directory: s.directory, Link: orders, Key: s.keys.ManifestKey(), Guard: engine.Guard{Trust: s.trust.renew, Trusts: s.trust.trusts, Cloned: s.cloned}, Now: s.clock.Now, Shared: s.cluster.shared(), Log: cfg.Log})
+	s.engine = engine.New(engine.Config{
+		Store: s.store, Directory: s.directory, Link: orders, Key: s.keys.ManifestKey(),
+		Guard: engine.Guard{Trust: s.trust.renew, Trusts: s.trust.trusts, Cloned: s.cloned}, Now: s.clock.Now,
+		Shared: s.cluster.shared(), Log: cfg.Log,
+	})
 	if s.hooks, err = newHooks(s.store, cfg.Dir); err != nil {
 		return nil, err
 	}
 	s.sender = webhook.New(webhook.Config{Store: s.hooks, Hosts: s.directory, Now: s.clock.Wall, Log: cfg.Log})
 	s.metrics.Show(metrics.Sources{
-		Store: s.hooks, Agents: s.directory, Webhooks: s.sender, Waiting: s.engine.Waiting, Certificates: s.joining.certificates,
-		Servers: s.cluster.servers, Skew: s.clock.Skew, ClocksOff: s.clocksOff, Proxies: s.countProxies, Now: s.clock.Wall, Log: cfg.Log,
+		Store: s.hooks, Agents: s.directory, Webhooks: s.sender, Waiting: s.engine.Waiting,
+		Certificates: s.joining.certificates,
+		Servers:      s.cluster.servers, Skew: s.clock.Skew, ClocksOff: s.clocksOff, Proxies: s.countProxies,
+		Now: s.clock.Wall, Log: cfg.Log,
 	})
 	if err := s.openDesk(ctx); err != nil {
 		return nil, err
@@ -188,7 +198,8 @@ func New(ctx context.Context, cfg Config) (_ *Server, err error) {
 	return s, s.shareKeys(ctx)
 }
 
-// listen opens the listeners of the API, and the directory with the keys, and returns the listener of TCP without its TLS.
+// listen opens the listeners of the API, and the directory with the keys, and returns the listener of TCP without its
+// TLS.
 func (s *Server) listen(ctx context.Context) (tcp net.Listener, err error) {
 	tcp, err = (&net.ListenConfig{}).Listen(ctx, "tcp", s.cfg.HTTP) // first: a start that it ends leaves nothing behind
 	if err != nil {
@@ -270,7 +281,8 @@ func (s *Server) Ready() error {
 	return nil
 }
 
-// Enrol lets the agent of this machine join, without a token: it is written into the register and gets its token for the fabric.
+// Enrol lets the agent of this machine join, without a token: it is written into the register and gets its token for
+// the fabric.
 func (s *Server) Enrol(ctx context.Context, publicKey string, cloud int, ip, id string) (wire.Enrolment, error) {
 	known, ok := s.directory.ByKey(publicKey)
 	if !ok {

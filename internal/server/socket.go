@@ -18,8 +18,9 @@ import (
 // maxSocketPath is the longest path that the kernel takes for a socket.
 const maxSocketPath = 107
 
-// listenSocket listens on a socket that only the server's own account may open. Whatever is left there of a server that was killed is
-// replaced: the caller holds the lock of the directory. A path longer than the kernel takes is reached through its directory.
+// listenSocket listens on a socket that only the server's own account may open. Whatever is left there of a server that
+// was killed is replaced: the caller holds the lock of the directory. A path longer than the kernel takes is reached
+// through its directory.
 func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("cannot replace socket: %w", err)
@@ -60,8 +61,9 @@ func (s socket) Close() error {
 	return errors.Join(err, s.Listener.Close())
 }
 
-// operator marks a connection of the socket as that of an operator, if the kernel says that it was made by root or by the server's
-// own account. Any other is treated like one from elsewhere: the file's mode keeps it out, and may have been changed.
+// operator marks a connection of the socket as that of an operator, if the kernel says that it was made by root or by
+// the server's own account. Any other is treated like one from elsewhere: the file's mode keeps it out, and may have
+// been changed.
 func (s *Server) operator(ctx context.Context, conn net.Conn) context.Context {
 	uid, err := peer(conn)
 	if err != nil {
@@ -87,7 +89,9 @@ func peer(conn net.Conn) (uid uint32, err error) {
 	}
 	var cred *unix.Ucred
 	var failure error
-	err = raw.Control(func(fd uintptr) { cred, failure = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	err = raw.Control(func(fd uintptr) {
+		cred, failure = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
 	if err := errors.Join(err, failure); err != nil {
 		return 0, err
 	}

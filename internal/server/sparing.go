@@ -17,17 +17,17 @@ const spareFor = time.Minute
 const strangerMessage = "rejected report of an unregistered agent"
 
 const (
-	// saidAtOnce is how often each message about one agent or proxy is told in forgetSpeakers, before it is told once in spareFor about all of
-	// them: they may give cause as often as they like.
+	// saidAtOnce is how often each message about one agent or proxy is told in forgetSpeakers, before it is told once
+	// in spareFor about all of them: they may give cause as often as they like.
 	saidAtOnce     = 10
 	forgetSpeakers = 24 * time.Hour
 	// mostSpeakers is how many of these are told apart.
 	mostSpeakers = 10_000
 )
 
-// sparing is a handler that tells of a database that fails, and of hosts that are not known, once in spareFor, with how many lines it has left
-// out: whatever a server does then fails, for each of its agents. What
-// one agent gives cause for again and again it tells so often, and rarely then.
+// sparing is a handler that tells of a database that fails, and of hosts that are not known, once in spareFor, with how
+// many lines it has left out: whatever a server does then fails, for each of its agents. What one agent gives cause for
+// again and again it tells so often, and rarely then.
 type sparing struct {
 	slog.Handler
 	spared *spared

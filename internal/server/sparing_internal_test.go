@@ -12,8 +12,8 @@ import (
 	"drover/internal/server/store"
 )
 
-// TestOneLineAMinute: an outage of the database is one line a minute, whatever fails by it and for whom, and so are hosts that are not known,
-// and the same about agents that give cause for it too often; all else is told each time.
+// TestOneLineAMinute: an outage of the database is one line a minute, whatever fails by it and for whom, and so are
+// hosts that are not known, and the same about agents that give cause for it too often; all else is told each time.
 func TestOneLineAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text strings.Builder
@@ -33,7 +33,8 @@ func TestOneLineAMinute(t *testing.T) {
 			log.Info("all is well", "error", down)
 		}
 		for what, want := range map[string]int{
-			"connection refused": 3 + 3, strangerMessage: 3, "introduced itself": saidAtOnce*10 + 3, "cannot read report": 3, "left_out=659": 2, "left_out=599": 2 + 2,
+			"connection refused": 3 + 3, strangerMessage: 3, "introduced itself": saidAtOnce*10 + 3,
+			"cannot read report": 3, "left_out=659": 2, "left_out=599": 2 + 2,
 		} {
 			if got := strings.Count(text.String(), what); got != want {
 				t.Errorf("%q is told %d times, want %d", what, got, want)
@@ -45,8 +46,8 @@ func TestOneLineAMinute(t *testing.T) {
 	})
 }
 
-// TestWhatOneSaysAgainAndAgain: an agent that says what is worth a line without end gets some lines, and others have theirs; those who are made
-// up get no more than there are agents.
+// TestWhatOneSaysAgainAndAgain: an agent that says what is worth a line without end gets some lines, and others have
+// theirs; those who are made up get no more than there are agents.
 func TestWhatOneSaysAgainAndAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text strings.Builder
@@ -75,7 +76,8 @@ func TestWhatOneSaysAgainAndAgain(t *testing.T) {
 			t.Errorf("there are %d lines of one, %d of another and %d of many who are made up", many, few, made)
 		}
 		time.Sleep(2 * time.Minute)
-		if again := lines(func() { log.Warn("rejected report", "agent", "evil") }); again != 1 || !strings.Contains(text.String(), "left_out=") {
+		if again := lines(func() { log.Warn("rejected report", "agent", "evil") }); again != 1 ||
+			!strings.Contains(text.String(), "left_out=") {
 			t.Errorf("later there are %d lines: %s", again, text.String())
 		}
 	})

@@ -25,8 +25,8 @@ const (
 	digestLife = time.Second
 )
 
-// trust has agents go by the present addresses, authorities and keys. Each agent says with each report what it goes by, so nothing has to be
-// remembered of those that are away.
+// trust has agents go by the present addresses, authorities and keys. Each agent says with each report what it goes by,
+// so nothing has to be remembered of those that are away.
 type trust struct {
 	s *Server
 
@@ -43,8 +43,9 @@ func newTrust(s *Server) *trust {
 	return &trust{s: s, digests: map[int]digest{}}
 }
 
-// of returns what the agents of an area are to go by, but for what is each one's own. The name is taken before the contents: where keys
-// are replaced meanwhile, an agent has new contents by an old name, which a later report of it puts right.
+// of returns what the agents of an area are to go by, but for what is each one's own. The name is taken before the
+// contents: where keys are replaced meanwhile, an agent has new contents by an old name, which a later report of it
+// puts right.
 func (t *trust) of(area int) wire.Enrolment {
 	keys, revision := t.s.keys.Digest()
 	e := wire.Enrolment{URLs: t.s.addresses(area), ManifestKeys: t.s.keys.ManifestKeys(), Fleet: t.s.fleet, Cloud: area}
@@ -59,8 +60,8 @@ func (t *trust) of(area int) wire.Enrolment {
 	return e
 }
 
-// enrolment makes all that an agent needs to find and to trust this server. Where that is not by the present keys, it has no name, so that
-// the agent is told anew as soon as it can be.
+// enrolment makes all that an agent needs to find and to trust this server. Where that is not by the present keys, it
+// has no name, so that the agent is told anew as soon as it can be.
 func (t *trust) enrolment(a store.Agent) (wire.Enrolment, error) {
 	e := t.of(a.Cloud)
 	signer := t.s.keys.Signer()
@@ -98,8 +99,8 @@ func (t *trust) changed() {
 	clear(t.digests)
 }
 
-// renew returns the sealed manifest by which an agent is to renew what it trusts; nil where it has the latest. It is signed by every key
-// that is held here, so that also one is reached that has been away while keys were replaced.
+// renew returns the sealed manifest by which an agent is to renew what it trusts; nil where it has the latest. It is
+// signed by every key that is held here, so that also one is reached that has been away while keys were replaced.
 func (t *trust) renew(ctx context.Context, agent string, held wire.TrustHeld) []byte {
 	a, known := t.s.directory.ByKey(agent)
 	if !known {
@@ -116,7 +117,8 @@ func (t *trust) renew(ctx context.Context, agent string, held wire.TrustHeld) []
 	}
 	e.Generation = held.Generation + 1
 	now := time.Now()
-	sealed, err := wire.Seal(wire.Manifest{Agent: agent, Issued: now, Expires: now.Add(trustLife), Trust: &e}, t.s.keys.ManifestKey(), t.s.keys.Further()...)
+	sealed, err := wire.Seal(wire.Manifest{Agent: agent, Issued: now, Expires: now.Add(trustLife), Trust: &e},
+		t.s.keys.ManifestKey(), t.s.keys.Further()...)
 	if err != nil {
 		t.s.cfg.Log.ErrorContext(ctx, "cannot sign the trust of an agent", "agent", agent, "error", err)
 		return nil
@@ -124,8 +126,8 @@ func (t *trust) renew(ctx context.Context, agent string, held wire.TrustHeld) []
 	return sealed
 }
 
-// trusts reports whether an agent is known to go by what it names, and there is nothing later for it that this server could give out. It
-// takes nobody's word: who names something else is to sign that first.
+// trusts reports whether an agent is known to go by what it names, and there is nothing later for it that this server
+// could give out. It takes nobody's word: who names something else is to sign that first.
 func (t *trust) trusts(agent string, held wire.TrustHeld) bool {
 	a, known := t.s.directory.ByKey(agent)
 	if !known {
@@ -135,7 +137,8 @@ func (t *trust) trusts(agent string, held wire.TrustHeld) bool {
 	return held.Digest == noted && (held.Digest == t.digest(a.Cloud) || !t.s.keys.Whole())
 }
 
-// reached counts the agents that are there, and those of them that go by the present keys as far as this server has heard.
+// reached counts the agents that are there, and those of them that go by the present keys as far as this server has
+// heard.
 func (t *trust) reached() (online, reached int) {
 	now := time.Now()
 	for a := range t.s.directory.After(fleet.Place{}) {
@@ -178,7 +181,10 @@ func (s *Server) signers() broker.Signers { return signersOf(s.keys) }
 func signersOf(keys *keyring.Ring) broker.Signers {
 	issue, counting := keys.Signers()
 	own, _ := issue.PublicKey() // it was read by that
-	return broker.Signers{Issue: issue, Others: slices.DeleteFunc(counting, func(key string) bool { return key == own })}
+	return broker.Signers{
+		Issue:  issue,
+		Others: slices.DeleteFunc(counting, func(key string) bool { return key == own }),
+	}
 }
 
 // keysChanged has other keys count for everything that this server signs, issues and verifies.
@@ -211,7 +217,8 @@ func (s *Server) cloned(ctx context.Context, agent string, rival fleet.Rival) {
 	a, _ := s.directory.ByKey(agent)
 	detail, _ := json.Marshal(map[string]string{"agent": agent, "second": rival.Name}) // two texts
 	row := store.AuditRow{
-		At: time.Now(), Action: "agents.copy", Target: fmt.Sprintf("%d:%s", a.Cloud, a.IP), Targets: 1, Detail: detail, Message: "two hosts use the key of one agent: the second one was refused",
+		At: time.Now(), Action: "agents.copy", Target: fmt.Sprintf("%d:%s", a.Cloud, a.IP), Targets: 1, Detail: detail,
+		Message: "two hosts use the key of one agent: the second one was refused",
 	}
 	if err := s.audit.PutAudit(ctx, row); err != nil {
 		s.cfg.Log.ErrorContext(ctx, "cannot store the record of a copied agent", "error", err)

@@ -70,8 +70,8 @@ func list(dir string) ([]string, error) {
 	return names, nil
 }
 
-// Export writes the keys below the directory of a server into an archive, and returns how many there are. It fails where there are none.
-// Whoever can read the archive commands the fleet.
+// Export writes the keys below the directory of a server into an archive, and returns how many there are. It fails
+// where there are none. Whoever can read the archive commands the fleet.
 func Export(dir string, out io.Writer) (int, error) {
 	names, err := list(dir)
 	if err != nil {
@@ -86,7 +86,10 @@ func Export(dir string, out io.Writer) (int, error) {
 		if err != nil {
 			return 0, fmt.Errorf("cannot read keys: %w", err)
 		}
-		header := &tar.Header{Name: name, Mode: 0o600, Size: int64(len(data)), ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}
+		header := &tar.Header{
+			Name: name, Mode: 0o600, Size: int64(len(data)), ModTime: time.Unix(0, 0),
+			Format: tar.FormatUSTAR,
+		}
 		err = w.WriteHeader(header)
 		if err == nil {
 			_, err = w.Write(data)
@@ -101,9 +104,9 @@ func Export(dir string, out io.Writer) (int, error) {
 	return len(names), nil
 }
 
-// Import puts the keys of an archive below the directory of a server, which no server may use meanwhile, and returns how many were new. Keys
-// of the same fleet that are there are brought up to date. It changes nothing where those of another fleet or later ones are there, or
-// where the archive holds anything else than keys.
+// Import puts the keys of an archive below the directory of a server, which no server may use meanwhile, and returns
+// how many were new. Keys of the same fleet that are there are brought up to date. It changes nothing where those of
+// another fleet or later ones are there, or where the archive holds anything else than keys.
 func Import(dir string, in io.Reader) (int, error) {
 	files, err := unpack(in)
 	if err != nil {
@@ -123,7 +126,10 @@ func Import(dir string, in io.Reader) (int, error) {
 		return 0, fmt.Errorf("%s has the keys of another fleet: nothing was changed; use a new data directory", dir)
 	}
 	if revision(held[stages]) > revision(files[stages]) {
-		return 0, fmt.Errorf("the keys in %s are later than the keys of the archive: nothing was changed; export the keys again", dir)
+		return 0,
+			fmt.Errorf(
+				"the keys in %s are later than the keys of the archive: nothing was changed; export the keys again",
+				dir)
 	}
 	written := 0
 	for _, name := range slices.Sorted(maps.Keys(files)) {

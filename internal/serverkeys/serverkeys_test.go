@@ -51,7 +51,10 @@ func TestKeysTravel(t *testing.T) {
 			t.Errorf("import %d: %d keys, %v", i, n, err)
 		}
 	}
-	for _, name := range []string{"manifest.nkey", "broker/operator.nk", "broker/account.nk", "pki/ca.key", "pki/ca.pem"} {
+	for _, name := range []string{
+		"manifest.nkey", "broker/operator.nk", "broker/account.nk", "pki/ca.key",
+		"pki/ca.pem",
+	} {
 		want, _ := os.ReadFile(filepath.Join(from, name))
 		got, err := os.ReadFile(filepath.Join(to, name))
 		info, statErr := os.Stat(filepath.Join(to, name))
@@ -71,7 +74,8 @@ func TestOtherKeysStay(t *testing.T) {
 	archive := export(t, keys(t))
 	to := t.TempDir()
 	put(t, filepath.Join(to, "broker/account.nk"), "another")
-	if _, err := serverkeys.Import(to, bytes.NewReader(archive)); err == nil || !strings.Contains(err.Error(), "keys of another fleet") {
+	if _, err := serverkeys.Import(to, bytes.NewReader(archive)); err == nil ||
+		!strings.Contains(err.Error(), "keys of another fleet") {
 		t.Errorf("import over those of another fleet: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(to, "manifest.nkey")); err == nil {
@@ -96,7 +100,8 @@ func TestLaterKeys(t *testing.T) {
 	if got, err := os.ReadFile(filepath.Join(to, "manifest.nkey")); string(got) != "new" || err != nil {
 		t.Errorf("the key is %q, %v", got, err)
 	}
-	if _, err := serverkeys.Import(to, &earlier); err == nil || !strings.Contains(err.Error(), "are later than the keys of the archive") {
+	if _, err := serverkeys.Import(to, &earlier); err == nil ||
+		!strings.Contains(err.Error(), "are later than the keys of the archive") {
 		t.Errorf("earlier keys: %v", err)
 	}
 }
@@ -105,7 +110,10 @@ func TestRefusedArchives(t *testing.T) {
 	pack := func(name string, kind byte) []byte {
 		var out bytes.Buffer
 		w := tar.NewWriter(&out)
-		if err := w.WriteHeader(&tar.Header{Name: name, Typeflag: kind, Mode: 0o600, Size: 0, Linkname: "/etc/passwd"}); err != nil {
+		if err := w.WriteHeader(&tar.Header{
+			Name: name, Typeflag: kind, Mode: 0o600, Size: 0,
+			Linkname: "/etc/passwd",
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.Close(); err != nil {
@@ -118,8 +126,10 @@ func TestRefusedArchives(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, archive := range map[string][]byte{
-		"above": pack("../manifest.nkey", tar.TypeReg), "elsewhere": pack("broker/../../x.nk", tar.TypeReg), "absolute": pack("/broker/x.nk", tar.TypeReg),
-		"a link": pack("broker/operator.nk", tar.TypeSymlink), "the database": pack("drover.db", tar.TypeReg), "nothing": empty.Bytes(),
+		"above": pack("../manifest.nkey", tar.TypeReg), "elsewhere": pack("broker/../../x.nk", tar.TypeReg),
+		"absolute": pack("/broker/x.nk", tar.TypeReg),
+		"a link":   pack("broker/operator.nk", tar.TypeSymlink), "the database": pack("drover.db", tar.TypeReg),
+		"nothing":    empty.Bytes(),
 		"no archive": []byte(strings.Repeat("no archive ", 100)),
 	} {
 		dir := t.TempDir()

@@ -1,5 +1,5 @@
-// Command statesdoc prints docs/states.md from the two state machines, so that the document cannot tell anything else than
-// the code does.
+// Command statesdoc prints docs/states.md from the two state machines, so that the document cannot tell anything else
+// than the code does.
 package main
 
 import (
@@ -24,16 +24,19 @@ type edge struct{ from, event, to, note string }
 
 func write(w io.Writer) error {
 	var text strings.Builder
-	text.WriteString("# States\n\nMade by `make generate` from the code, by walking both machines over every reachable state and event.\n")
+	text.WriteString(
+		"# States\n\nMade by `make generate` from the code, by walking both machines over every reachable state and event.\n")
 	text.WriteString("\n## A watched process (`internal/agent/lifecycle`)\n\n")
-	text.WriteString("The agent runs one of these for every process it knows. It decides between operations; while an operation holds\nthe process the state is `operating` and nothing else happens.\n\n")
+	text.WriteString(
+		"The agent runs one of these for every process it knows. It decides between operations; while an operation holds\nthe process the state is `operating` and nothing else happens.\n\n")
 	var process []edge
 	for _, t := range lifecycle.Transitions() {
 		process = append(process, edge{string(t.From), t.Event, string(t.To), t.Note})
 	}
 	table(&text, process)
 	text.WriteString("\n## An item of a task (`internal/server/task`)\n\n")
-	text.WriteString("The server runs one of these for every process of every agent that a call names. States only rise.\n\n")
+	text.WriteString(
+		"The server runs one of these for every process of every agent that a call names. States only rise.\n\n")
 	var item []edge
 	for _, t := range task.Transitions() {
 		item = append(item, edge{t.From.String(), t.Event, t.To.String(), t.Note})

@@ -67,7 +67,8 @@ func asked() []Entry {
 			"Look at its exit status; `drover start` runs it once more.", Notice,
 		},
 		{
-			process.CauseOutside, "Started from outside", "It was started by somebody else than drover, who watches it all the same.",
+			process.CauseOutside, "Started from outside",
+			"It was started by somebody else than drover, who watches it all the same.",
 			"Find out who starts it; `drover restart` puts it under drover's own run.", Notice,
 		},
 		{
@@ -123,11 +124,13 @@ func troubles() []Entry {
 			"Treat it as down: look at how it ends with `drover events`.", Warning,
 		},
 		{
-			process.CauseHeldBack, "Start held back", "It will be started as soon as the host's budget of restarts has room.",
+			process.CauseHeldBack, "Start held back",
+			"It will be started as soon as the host's budget of restarts has room.",
 			"Wait, and find out what made so many processes of the host end at once.", Warning,
 		},
 		{
-			process.CauseStopFailed, "Would not stop", "It was told to stop and was still there when its time was over.",
+			process.CauseStopFailed, "Would not stop",
+			"It was told to stop and was still there when its time was over.",
 			"See what it waits for; give it more time, or `drover kill` it.", Critical,
 		},
 	}
@@ -137,15 +140,18 @@ func troubles() []Entry {
 func limits() []Entry {
 	return []Entry{
 		{
-			process.CauseCPULimit, "Over its processor limit", "It used more of the processors than its spec allows, and was ended for it.",
+			process.CauseCPULimit, "Over its processor limit",
+			"It used more of the processors than its spec allows, and was ended for it.",
 			"Find out what it computes, or raise `limits.cpu`; then `drover retry` if it was given up.", Warning,
 		},
 		{
-			process.CauseMemLimit, "Over its memory limit", "It used more memory than its spec allows, and was ended for it.",
+			process.CauseMemLimit, "Over its memory limit",
+			"It used more memory than its spec allows, and was ended for it.",
 			"Find out what it keeps, or raise `limits.mem`; then `drover retry` if it was given up.", Warning,
 		},
 		{
-			process.CauseGroupLimit, "Over the limit of its group", "The processes of its namespace used more than their pool, and it was chosen to be ended.",
+			process.CauseGroupLimit, "Over the limit of its group",
+			"The processes of its namespace used more than their pool, and it was chosen to be ended.",
 			"Raise the pool, or move processes elsewhere; the scores say why it was this one.", Warning,
 		},
 	}
@@ -163,7 +169,8 @@ func starts() []Entry {
 			"Install the program, or correct the path in the command.", Critical,
 		},
 		{
-			process.CauseCommandDenied, "Command not executable", "The shell found the command and could not run it (status 126).",
+			process.CauseCommandDenied, "Command not executable",
+			"The shell found the command and could not run it (status 126).",
 			"Make the file executable for the user of the process, on a file system that allows it.", Critical,
 		},
 		{
@@ -171,19 +178,23 @@ func starts() []Entry {
 			"Run the command by hand as that user; its output says what is wrong.", Critical,
 		},
 		{
-			process.CauseCommandTimeout, "Command timed out", "The command had not ended when its time was over, and was ended.",
+			process.CauseCommandTimeout, "Command timed out",
+			"The command had not ended when its time was over, and was ended.",
 			"Let it put itself in the background, or raise `policy.op_timeout`.", Critical,
 		},
 		{
-			process.CauseNoDirectory, "No such directory", "The directory that the command is to run in cannot be entered.",
+			process.CauseNoDirectory, "No such directory",
+			"The directory that the command is to run in cannot be entered.",
 			"Make the directory, give the user access to it, or correct `setup_path`.", Critical,
 		},
 		{
-			process.CauseNoUser, "No such user", "The account that the process is to run as does not exist on the host.",
+			process.CauseNoUser, "No such user",
+			"The account that the process is to run as does not exist on the host.",
 			"Make the account, or correct `user`.", Critical,
 		},
 		{
-			process.CauseNeedsRoot, "Needs root", "The agent runs as an ordinary user and cannot run commands as another one.",
+			process.CauseNeedsRoot, "Needs root",
+			"The agent runs as an ordinary user and cannot run commands as another one.",
 			"Run the agent as root, or the process as the agent's own user.", Critical,
 		},
 		{
@@ -199,19 +210,23 @@ func starts() []Entry {
 			"Remove the file once nothing runs, and see who writes it.", Critical,
 		},
 		{
-			process.CauseFileHangs, "File system hangs", "A file of the process is on a file system that does not answer, so nobody can tell whether it runs.",
+			process.CauseFileHangs, "File system hangs",
+			"A file of the process is on a file system that does not answer, so nobody can tell whether it runs.",
 			"Bring the file server back, or keep `pid_path` on a disk of the host.", Critical,
 		},
 		{
-			process.CauseOwnedByOther, "Hosted under another name", "What its pid file names is another process of drover already.",
+			process.CauseOwnedByOther, "Hosted under another name",
+			"What its pid file names is another process of drover already.",
 			"Keep one of the two names: unhost or unregister the other.", Critical,
 		},
 		{
-			process.CauseRival, "Managed by another drover", "Another drover on this host manages the process; this one only looks.",
+			process.CauseRival, "Managed by another drover",
+			"Another drover on this host manages the process; this one only looks.",
 			"Keep one of the two: unhost the process in the other, or stop that drover.", Warning,
 		},
 		{
-			process.CauseDiedEarly, "Died in its start check", "It came up and had ended before its check time was over.",
+			process.CauseDiedEarly, "Died in its start check",
+			"It came up and had ended before its check time was over.",
 			"Read its last output; run its start command by hand.", Critical,
 		},
 		{
@@ -233,7 +248,8 @@ func findings() []Entry {
 			"Put the file right and reload, or register the new checksum.", Warning,
 		},
 		{
-			process.CauseWorkerOOM, "Worker out of memory", "It runs, and the kernel's out-of-memory killer has ended another process of its run.",
+			process.CauseWorkerOOM, "Worker out of memory",
+			"It runs, and the kernel's out-of-memory killer has ended another process of its run.",
 			"Give it more memory, raise its hard limit, or have fewer workers; see whether it has replaced the one that is gone.", Warning,
 		},
 		{
@@ -273,7 +289,8 @@ func timetables() []Entry {
 func server() []Entry {
 	return []Entry{
 		{
-			process.CauseAgentAway, "Agent away", "The agent of the host does not answer, so nobody knows how the process is.",
+			process.CauseAgentAway, "Agent away",
+			"The agent of the host does not answer, so nobody knows how the process is.",
 			"See whether the host is up, the agent runs and reaches the server.", Critical,
 		},
 		{

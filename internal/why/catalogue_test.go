@@ -132,7 +132,8 @@ func TestIndex(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("| cause | severity | |\n|---|---|---|\n")
 	for _, e := range why.Entries() {
-		b.WriteString("| [" + string(e.ID) + "](" + string(e.ID) + ".md) | " + string(e.Severity) + " | " + e.Meaning + " |\n")
+		b.WriteString("| [" + string(e.ID) + "](" + string(e.ID) + ".md) | " + string(e.Severity) + " | " + e.Meaning +
+			" |\n")
 	}
 	data, err := os.ReadFile(filepath.Join(root, "docs", "why", "README.md"))
 	if err != nil {

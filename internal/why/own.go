@@ -7,8 +7,8 @@ import (
 	"drover/internal/process"
 )
 
-// own returns the cause that the agent has found. Where it has none, as one of an earlier version, it is what the state tells; its
-// zero value where there is nothing to explain.
+// own returns the cause that the agent has found. Where it has none, as one of an earlier version, it is what the state
+// tells; its zero value where there is nothing to explain.
 func (f *judgement) own() process.Cause {
 	s := f.Status
 	if s.Cause.ID != "" {

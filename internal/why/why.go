@@ -34,7 +34,8 @@ type Facts struct {
 type Agent struct {
 	// Joined says that there is one on the host, Away that it does not answer.
 	Joined, Away bool
-	// Since is the moment from which an absence counts, Seen when the agent was last heard; zero where that is not known.
+	// Since is the moment from which an absence counts, Seen when the agent was last heard; zero where that is not
+	// known.
 	Since, Seen time.Time
 }
 
@@ -52,8 +53,8 @@ type Operation struct {
 // Severity says how bad a finding is.
 type Severity string
 
-// The severities: down until somebody does something or out of sight; not right, but running or seen to; as it was asked for, or just
-// passing.
+// The severities: down until somebody does something or out of sight; not right, but running or seen to; as it was
+// asked for, or just passing.
 const (
 	Critical Severity = "critical"
 	Warning  Severity = "warning"
@@ -89,8 +90,8 @@ type judgement struct {
 	Catalogue
 }
 
-// Judge finds the cause that comes first. What only the server can know comes before what the agent has said: it is out of date
-// where the agent is away. It is a pure function.
+// Judge finds the cause that comes first. What only the server can know comes before what the agent has said: it is out
+// of date where the agent is away. It is a pure function.
 func (c Catalogue) Judge(facts Facts) Finding {
 	f := judgement{facts, c}
 	switch {

@@ -21,7 +21,10 @@ func away(d time.Duration) why.Agent {
 }
 
 func running() *process.Status {
-	return &process.Status{Known: true, Hosted: true, Want: process.WantRunning, State: "running", Instance: process.Instance{PID: 7}, ReportedAt: now().Unix() - 60}
+	return &process.Status{
+		Known: true, Hosted: true, Want: process.WantRunning, State: "running",
+		Instance: process.Instance{PID: 7}, ReportedAt: now().Unix() - 60,
+	}
 }
 
 // down is a process that should run and does not.
@@ -80,23 +83,47 @@ func TestJudge(t *testing.T) {
 			here(), down("stopped", process.CauseNoUser), nil, "critical [no-such-user] so it is",
 		},
 		"runs all the same": {
-			here(), with(running(), func(s *process.Status) { s.Cause.ID = process.CauseStopFailed }), nil, "warning [stop-failed] ",
+			here(), with(running(), func(s *process.Status) { s.Cause.ID = process.CauseStopFailed }), nil,
+			"warning [stop-failed] ",
 		},
 		"unknown cause of a newer agent": {here(), down("backoff", "meteor"), nil, "warning [meteor] so it is"},
-		"as it was asked for":            {here(), down("stopped", process.CauseStopped), nil, "- [stopped-by-operation] so it is"},
-		"ended, and nobody minds":        {here(), nobodys(down("stopped", process.CauseExitStatus)), nil, "- [exit-status] so it is"},
-		"an operation on it has failed":  {here(), nobodys(down("stopped", process.CauseNoUser)), nil, "critical [no-such-user] so it is"},
+		"as it was asked for": {
+			here(), down("stopped", process.CauseStopped), nil,
+			"- [stopped-by-operation] so it is",
+		},
+		"ended, and nobody minds": {
+			here(), nobodys(down("stopped", process.CauseExitStatus)), nil,
+			"- [exit-status] so it is",
+		},
+		"an operation on it has failed": {
+			here(), nobodys(down("stopped", process.CauseNoUser)), nil,
+			"critical [no-such-user] so it is",
+		},
 		"finished well": {
-			here(), with(down("finished", process.CauseFinished), func(s *process.Status) { s.LastExit = &process.Exit{Known: true} }), nil, "- [finished] so it is",
+			here(), with(down("finished", process.CauseFinished), func(s *process.Status) {
+				s.LastExit = &process.Exit{Known: true}
+			}), nil, "- [finished] so it is",
 		},
 		"finished badly": {
-			here(), with(down("finished", process.CauseFinished), func(s *process.Status) { s.LastExit = &process.Exit{Known: true, Code: 2} }), nil,
+			here(), with(down("finished", process.CauseFinished), func(s *process.Status) {
+				s.LastExit = &process.Exit{Known: true, Code: 2}
+			}), nil,
 			"warning [finished] so it is",
 		},
-		"unknown to the host":   {here(), nil, nil, "critical [process-unknown] the agent on h1 knows no process web/nginx"},
-		"forgotten by the host": {here(), &process.Status{}, nil, "critical [process-unknown] the agent on h1 knows no process web/nginx"},
-		"no agent":              {why.Agent{}, nil, nil, "critical [agent-unknown] no agent has ever joined as h1"},
-		"an agent of the past":  {why.Agent{}, running(), nil, "critical [agent-unknown] the agent that reported it is no longer known as h1"},
+		"unknown to the host": {
+			here(), nil, nil,
+			"critical [process-unknown] the agent on h1 knows no process web/nginx",
+		},
+		"forgotten by the host": {
+			here(), &process.Status{}, nil,
+			"critical [process-unknown] the agent on h1 knows no process web/nginx",
+		},
+		"no agent": {why.Agent{}, nil, nil, "critical [agent-unknown] no agent has ever joined as h1"},
+		"an agent of the past": {
+			why.Agent{},
+			running(), nil,
+			"critical [agent-unknown] the agent that reported it is no longer known as h1",
+		},
 		"away": {
 			away(4*time.Minute + 2*time.Second), running(), nil,
 			"critical [agent-away] the agent of the host has been away for 4m2s; as of 2026-11-20T10:29:00Z the process was running",
@@ -116,13 +143,19 @@ func TestJudge(t *testing.T) {
 			"critical [agent-away] the agent of the host has been away for 1m; as of 2026-11-20T10:29:00Z the process was stopped",
 		},
 		"waits for a moment": {
-			here(), running(), []why.Operation{waiting(3 * time.Second)}, "- [operation-queued] restart by anna (op-1) has been waiting for 3s",
+			here(), running(),
+			[]why.Operation{waiting(3 * time.Second)},
+			"- [operation-queued] restart by anna (op-1) has been waiting for 3s",
 		},
 		"waits too long": {
-			here(), running(), []why.Operation{waiting(95 * time.Second)}, "warning [operation-queued] restart by anna (op-1) has been waiting for 1m35s",
+			here(), running(),
+			[]why.Operation{waiting(95 * time.Second)},
+			"warning [operation-queued] restart by anna (op-1) has been waiting for 1m35s",
 		},
 		"is down, and help is near": {
-			here(), down("given-up", process.CauseExitStatus), []why.Operation{waiting(time.Second)}, "critical [exit-status] so it is",
+			here(), down("given-up", process.CauseExitStatus),
+			[]why.Operation{waiting(time.Second)},
+			"critical [exit-status] so it is",
 		},
 		"is down, and help does not come": {
 			here(), down("backoff", process.CauseExitStatus),
@@ -130,18 +163,25 @@ func TestJudge(t *testing.T) {
 			"warning [operation-queued] restart by anna (op-1) has been waiting for 1m",
 		},
 		"is worked on": {
-			here(), down("operating", process.CauseOperating), []why.Operation{begun(time.Hour)}, "- [operation-under-way] restart by anna (op-1) under way since 2026-11-20T09:30:00Z",
+			here(), down("operating", process.CauseOperating),
+			[]why.Operation{begun(time.Hour)},
+			"- [operation-under-way] restart by anna (op-1) under way since 2026-11-20T09:30:00Z",
 		},
 		"is worked on for the first time": {
-			here(), nil, []why.Operation{begun(time.Second)}, "- [operation-under-way] restart by anna (op-1) under way since 2026-11-20T10:29:59Z",
+			here(), nil,
+			[]why.Operation{begun(time.Second)},
+			"- [operation-under-way] restart by anna (op-1) under way since 2026-11-20T10:29:59Z",
 		},
 		"is wanted for the first time": {
-			here(), nil, []why.Operation{waiting(time.Second)}, "- [operation-queued] restart by anna (op-1) has been waiting for 1s",
+			here(), nil,
+			[]why.Operation{waiting(time.Second)},
+			"- [operation-queued] restart by anna (op-1) has been waiting for 1s",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := why.Open().Judge(why.Facts{
-				Process: process.ID{Namespace: "web", Name: "nginx"}, Host: "h1", Now: now(), Agent: tt.agent, Status: tt.status, Operations: tt.operations,
+				Process: process.ID{Namespace: "web", Name: "nginx"}, Host: "h1", Now: now(), Agent: tt.agent,
+				Status: tt.status, Operations: tt.operations,
 			})
 			if d := cmp.Diff(tt.want, told(got)); d != "" {
 				t.Errorf("-want +got:\n%s", d)
@@ -160,9 +200,15 @@ func TestJudge(t *testing.T) {
 func TestEvidence(t *testing.T) {
 	sick := down("given-up", process.CauseExitStatus)
 	sick.Cause.Evidence = []string{"exit status 3"}
-	facts := why.Facts{Host: "h1", Now: now(), Agent: away(time.Minute), Status: sick, Operations: []why.Operation{waiting(time.Second)}}
+	facts := why.Facts{
+		Host: "h1", Now: now(), Agent: away(time.Minute), Status: sick,
+		Operations: []why.Operation{waiting(time.Second)},
+	}
 	v := why.Open().Judge(facts)
-	want := []string{"last heard at 2026-11-20T10:29:00Z", "its last word: so it is [exit-status]", "restart by anna (op-1) waits for it"}
+	want := []string{
+		"last heard at 2026-11-20T10:29:00Z", "its last word: so it is [exit-status]",
+		"restart by anna (op-1) waits for it",
+	}
 	if d := cmp.Diff(want, v.Cause.Evidence); d != "" {
 		t.Errorf("away (-want +got):\n%s", d)
 	}
@@ -180,7 +226,10 @@ func TestEvidence(t *testing.T) {
 	facts.Operations = []why.Operation{waiting(time.Hour), waiting(time.Minute)}
 	facts.Operations[0].Accepted = true
 	v = why.Open().Judge(facts)
-	want = []string{"the agent has accepted it and has not begun", "until then: so it is [exit-status]", "restart by anna (op-1) waits behind it"}
+	want = []string{
+		"the agent has accepted it and has not begun", "until then: so it is [exit-status]",
+		"restart by anna (op-1) waits behind it",
+	}
 	if d := cmp.Diff(want, v.Cause.Evidence); d != "" {
 		t.Errorf("waits (-want +got):\n%s", d)
 	}
@@ -226,7 +275,10 @@ func TestAgentOfAnEarlierVersion(t *testing.T) {
 
 func TestImpact(t *testing.T) {
 	seen := map[string]string{}
-	for _, state := range []string{"given-up", "backoff", "starting", "stopping", "operating", "scheduled", "finished", "stopped"} {
+	for _, state := range []string{
+		"given-up", "backoff", "starting", "stopping", "operating", "scheduled", "finished",
+		"stopped",
+	} {
 		v := why.Open().Judge(why.Facts{Agent: here(), Now: now(), Status: down(state, process.CauseExitStatus)})
 		if other, twice := seen[v.Impact]; twice {
 			t.Errorf("%s and %s are %q alike", state, other, v.Impact)
@@ -237,8 +289,11 @@ func TestImpact(t *testing.T) {
 
 func TestAge(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		-time.Second: "0s", 0: "0s", 999 * time.Millisecond: "0s", 59 * time.Second: "59s", time.Minute: "1m", 61 * time.Second: "1m1s",
-		time.Hour: "1h", time.Hour + time.Second: "1h", 25*time.Hour + 59*time.Minute: "1d1h", 50 * time.Hour: "2d2h", 400 * 24 * time.Hour: "400d",
+		-time.Second: "0s", 0: "0s", 999 * time.Millisecond: "0s", 59 * time.Second: "59s", time.Minute: "1m",
+		61 * time.Second: "1m1s",
+		time.Hour:        "1h", time.Hour + time.Second: "1h", 25*time.Hour + 59*time.Minute: "1d1h",
+		50 * time.Hour:       "2d2h",
+		400 * 24 * time.Hour: "400d",
 	} {
 		if got := why.Age(d); got != want {
 			t.Errorf("%s is %s, want %s", d, got, want)
@@ -247,7 +302,8 @@ func TestAge(t *testing.T) {
 }
 
 func TestSeverities(t *testing.T) {
-	if why.Critical.Compare(why.Warning) >= 0 || why.Warning.Compare(why.Notice) >= 0 || why.Notice.Compare(why.Notice) != 0 {
+	if why.Critical.Compare(why.Warning) >= 0 || why.Warning.Compare(why.Notice) >= 0 ||
+		why.Notice.Compare(why.Notice) != 0 {
 		t.Error("the worst does not come first")
 	}
 	for _, e := range why.Entries() {

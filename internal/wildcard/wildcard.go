@@ -7,11 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// IsPattern reports whether a text holds one of the special characters, "*" or "?", so that it may match others than itself.
+// IsPattern reports whether a text holds one of the special characters, "*" or "?", so that it may match others than
+// itself.
 func IsPattern(text string) bool { return strings.ContainsAny(text, "*?") }
 
-// Match reports whether the whole text is of the pattern, in which "*" is any text, also none, and "?" any one character. It takes time
-// proportional to the product of both lengths at worst.
+// Match reports whether the whole text is of the pattern, in which "*" is any text, also none, and "?" any one
+// character. It takes time proportional to the product of both lengths at worst.
 func Match(pattern, text string) bool {
 	star, retry := -1, 0 // where the last star is, and the text that it has not eaten yet
 	p, t := 0, 0

@@ -10,7 +10,10 @@ import (
 
 func TestMatch(t *testing.T) {
 	texts := []string{"", "a", "b", "ab", "ba", "aba", "abab", "aab", "你", "a你", "你a", "a.b", "a*b"}
-	patterns := []string{"", "*", "**", "a", "?", "??", "a*", "*a", "a*b", "*a*b*", "a?", "?a", "*?", "?*?", "*b?", "你", "?你", "a.b", "a[b]"}
+	patterns := []string{
+		"", "*", "**", "a", "?", "??", "a*", "*a", "a*b", "*a*b*", "a?", "?a", "*?", "?*?", "*b?", "你",
+		"?你", "a.b", "a[b]",
+	}
 	for _, p := range patterns {
 		like := regexp.QuoteMeta(p)
 		like = strings.ReplaceAll(strings.ReplaceAll(like, `\*`, ".*"), `\?`, ".")

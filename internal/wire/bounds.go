@@ -28,7 +28,8 @@ func Weight(data []byte) int64 {
 	return weight
 }
 
-// count returns the Weight of a JSON text, and how many entries the longest of those lists and objects has at most that are its fields.
+// count returns the Weight of a JSON text, and how many entries the longest of those lists and objects has at most that
+// are its fields.
 func count(text []byte) (weight int64, longest int) {
 	const perByte, perValue, perObject = 2, 80, 512
 	const field = 2 // the depth of what is in a field
@@ -77,8 +78,10 @@ func ReadReport(data []byte) (*Report, error) {
 	if r.Version > Version {
 		return nil, fmt.Errorf("cannot read report: %w", ErrVersion)
 	}
-	if held := r.Trust; max(len(r.Session), len(r.Place), len(r.Proof)) > maxName || held != nil && len(held.Digest) > maxName {
-		return nil, fmt.Errorf("cannot read report: its session, its place or what it names is longer than %d bytes", maxName)
+	if held := r.Trust; max(len(r.Session), len(r.Place), len(r.Proof)) > maxName || held != nil &&
+		len(held.Digest) > maxName {
+		return nil, fmt.Errorf("cannot read report: its session, its place or what it names is longer than %d bytes",
+			maxName)
 	}
 	return &r, nil
 }

@@ -20,23 +20,25 @@ func many(begin, part, end string, size int) []byte {
 // bombs are reports that would take far more memory than they have bytes.
 func bombs(size int) map[string][]byte {
 	return map[string][]byte{
-		"events":       many(`{"version":1,"events":[`, `{}`, `]}`, size),
-		"states":       many(`{"version":1,"observed":[`, `{}`, `]}`, size),
-		"outcomes":     many(`{"version":1,"progress":[`, `{"outcome":{}}`, `]}`, size),
-		"questions":    many(`{"version":1,"open":[`, `""`, `]}`, size),
-		"runs":         many(`{"version":1,"observed":[{"status":{"runs":[`, `{}`, `]}}]}`, size),
-		"causes":       many(`{"version":1,"observed":[{"status":{"further":[`, `{}`, `]}}]}`, size),
-		"scores":       many(`{"version":1,"events":[{"breach":{"scores":[`, `{}`, `]}}]}`, size),
-		"evidence":     many(`{"version":1,"events":[{"cause":{"evidence":[`, `""`, `]}}]}`, size),
-		"records":      many(`{"version":1,"hello":{"disk":{"records":{`, `"":{}`, `}}}}`, size),
-		"twice":        many(`{"version":1,"EVENTS":[],"events":[`, `{}`, `]}`, size),
-		"nested":       []byte(`{"version":1,"observed":[{"spec":{"labels":` + strings.Repeat(`[`, size/2) + strings.Repeat(`]`, size/2) + `}}]}`),
+		"events":    many(`{"version":1,"events":[`, `{}`, `]}`, size),
+		"states":    many(`{"version":1,"observed":[`, `{}`, `]}`, size),
+		"outcomes":  many(`{"version":1,"progress":[`, `{"outcome":{}}`, `]}`, size),
+		"questions": many(`{"version":1,"open":[`, `""`, `]}`, size),
+		"runs":      many(`{"version":1,"observed":[{"status":{"runs":[`, `{}`, `]}}]}`, size),
+		"causes":    many(`{"version":1,"observed":[{"status":{"further":[`, `{}`, `]}}]}`, size),
+		"scores":    many(`{"version":1,"events":[{"breach":{"scores":[`, `{}`, `]}}]}`, size),
+		"evidence":  many(`{"version":1,"events":[{"cause":{"evidence":[`, `""`, `]}}]}`, size),
+		"records":   many(`{"version":1,"hello":{"disk":{"records":{`, `"":{}`, `}}}}`, size),
+		"twice":     many(`{"version":1,"EVENTS":[],"events":[`, `{}`, `]}`, size),
+		"nested": []byte(`{"version":1,"observed":[{"spec":{"labels":` + strings.Repeat(`[`, size/2) +
+			strings.Repeat(`]`, size/2) + `}}]}`),
 		"hidden":       many(`{"version":1,"place":"\"","events":[`, `{}`, `]}`, size),
 		"other fields": many(`{"version":1,"x":[`, `{"a":{}}`, `]}`, size),
 	}
 }
 
-// TestAReportIsCountedBeforeItIsRead: whatever an agent sends, reading it takes no more memory than one of the size may.
+// TestAReportIsCountedBeforeItIsRead: whatever an agent sends, reading it takes no more memory than one of the size
+// may.
 func TestAReportIsCountedBeforeItIsRead(t *testing.T) {
 	for _, size := range []int{wire.MaxReport, wire.MaxReport / 16} {
 		for name, data := range bombs(size) {
@@ -54,7 +56,8 @@ func TestAReportIsCountedBeforeItIsRead(t *testing.T) {
 		}
 	}
 	for name, data := range map[string][]byte{
-		"too large":                many(`{"version":1,"open":[`, `"`+strings.Repeat("x", 1000)+`"`, `]}`, wire.MaxReport+1e4),
+		"too large": many(`{"version":1,"open":[`, `"`+strings.Repeat("x", 1000)+`"`, `]}`,
+			wire.MaxReport+1e4),
 		"more entries than agents": many(`{"version":1,"events":[`, `{"stream":"s"}`, `]}`, 20_000),
 	} {
 		if _, err := wire.ReadReport(data); err == nil {
@@ -62,8 +65,9 @@ func TestAReportIsCountedBeforeItIsRead(t *testing.T) {
 		}
 	}
 	for name, data := range map[string][]byte{
-		"receipt": many(`{"version":1,"answers":{`, `"a":{}`, `}}`, 2<<20), "accepted": many(`{"version":1,"accepted":[`, `""`, `]}`, 2<<20),
-		"refused": many(`{"version":1,"refused":{`, `"a":""`, `}}`, 2<<20),
+		"receipt":  many(`{"version":1,"answers":{`, `"a":{}`, `}}`, 2<<20),
+		"accepted": many(`{"version":1,"accepted":[`, `""`, `]}`, 2<<20),
+		"refused":  many(`{"version":1,"refused":{`, `"a":""`, `}}`, 2<<20),
 	} {
 		if _, err := wire.ReadReceipt(data); err == nil {
 			t.Errorf("%s: it was read", name)
@@ -77,17 +81,26 @@ func TestWhatAgentsTellIsRead(t *testing.T) {
 	full := wire.Report{Version: 1}
 	for i := range 120 {
 		id := process.ID{Namespace: "n", Name: fmt.Sprint(i)}
-		status := process.Status{Message: strings.Repeat("m", 500), Further: make([]process.Cause, 4), Runs: make([]process.Run, 10), Config: make([]process.Drift, 10)}
+		status := process.Status{
+			Message: strings.Repeat("m", 500), Further: make([]process.Cause, 4),
+			Runs: make([]process.Run, 10), Config: make([]process.Drift, 10),
+		}
 		full.Observed = append(full.Observed, wire.Observation{Process: id, Status: status})
 	}
 	full.Observed[119].Spec = spec
 	busy := wire.Report{Version: 1}
 	for i := range 500 {
-		e := process.Event{Stream: "s", Seq: uint64(i), Output: strings.Repeat("\n", 500), Breach: &process.Breach{Scores: make([]process.Score, 10)}}
+		e := process.Event{
+			Stream: "s", Seq: uint64(i), Output: strings.Repeat("\n", 500),
+			Breach: &process.Breach{Scores: make([]process.Score, 10)},
+		}
 		busy.Events = append(busy.Events, e)
 		busy.Open = append(busy.Open, strings.Repeat("i", 60))
 	}
-	home := wire.Report{Version: 1, Hello: &wire.Hello{Disk: &wire.Disk{Records: wire.Records{}}, Groups: map[string]string{}}}
+	home := wire.Report{Version: 1, Hello: &wire.Hello{
+		Disk:   &wire.Disk{Records: wire.Records{}},
+		Groups: map[string]string{},
+	}}
 	for i := range 10_000 {
 		namespace := fmt.Sprintf("GSEKIT_BIZ_%d", i%1000)
 		home.Hello.Disk.Records[process.ID{Namespace: namespace, Name: fmt.Sprintf("process-%d", i)}] = uint64(i)

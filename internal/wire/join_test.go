@@ -54,8 +54,9 @@ func TestBadJoinTokens(t *testing.T) {
 func TestJoinRequest(t *testing.T) {
 	key, public := fabrictest.NewKey(t)
 	r := wire.JoinRequest{
-		Token: "t", Secret: "s3cret", At: time.Now().UTC().Truncate(time.Second), IP: "10.0.0.1", ID: "id", Name: "web", Build: "b",
-		Host: wire.Host{OS: "linux", CPUs: 2},
+		Token: "t", Secret: "s3cret", At: time.Now().UTC().Truncate(time.Second), IP: "10.0.0.1", ID: "id", Name: "web",
+		Build: "b",
+		Host:  wire.Host{OS: "linux", CPUs: 2},
 	}
 	data, err := wire.SealJoin(r, key)
 	if err != nil {
@@ -76,7 +77,8 @@ func TestJoinRequest(t *testing.T) {
 	}
 	change := func(old, replacement string) []byte {
 		changed, err := json.Marshal(map[string][]byte{
-			"request": bytes.Replace(sealed["request"], []byte(old), []byte(replacement), 1), "signature": sealed["signature"],
+			"request":   bytes.Replace(sealed["request"], []byte(old), []byte(replacement), 1),
+			"signature": sealed["signature"],
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -29,7 +29,8 @@ func proxySubject(area int, proxy, verb string) string {
 // of its agents, and its own.
 func ProxySubjects() (publish, subscribe []string) {
 	area := subjectRoot + anyArea
-	return []string{area + ".server.>", area + ".proxy." + anyKey + ".>"}, []string{area + ".agent.>", area + ".proxy." + anyKey + ".news"}
+	return []string{area + ".server.>", area + ".proxy." + anyKey + ".>"},
+		[]string{area + ".agent.>", area + ".proxy." + anyKey + ".news"}
 }
 
 // ProxyFacts describes a proxy that joins.

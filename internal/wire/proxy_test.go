@@ -24,7 +24,8 @@ func TestProxySubjects(t *testing.T) {
 	}
 	publish, subscribe := wire.ProxySubjects()
 	for _, subject := range []string{
-		wire.ProxyJoinSubject(7, proxy), wire.ProxyRefreshSubject(7, proxy), wire.ProxyBeatSubject(7, proxy), wire.ReportSubject(7, agent), wire.ReportsOf(7),
+		wire.ProxyJoinSubject(7, proxy), wire.ProxyRefreshSubject(7, proxy), wire.ProxyBeatSubject(7, proxy),
+		wire.ReportSubject(7, agent), wire.ReportsOf(7),
 	} {
 		if !covers(publish, subject) || covers(subscribe, subject) {
 			t.Errorf("%s may not be published to, or may be listened on", subject)
@@ -36,7 +37,8 @@ func TestProxySubjects(t *testing.T) {
 		}
 	}
 	for _, subject := range []string{
-		wire.ProxyJoinSubject(8, proxy), wire.ProxyJoinSubject(7, agent), wire.ReportSubject(8, agent), wire.OrderSubject(8, agent), wire.ProxyNewsSubject(7, agent),
+		wire.ProxyJoinSubject(8, proxy), wire.ProxyJoinSubject(7, agent), wire.ReportSubject(8, agent),
+		wire.OrderSubject(8, agent), wire.ProxyNewsSubject(7, agent),
 	} {
 		if covers(publish, subject) || covers(subscribe, subject) {
 			t.Errorf("%s may be used", subject)
@@ -47,7 +49,15 @@ func TestProxySubjects(t *testing.T) {
 // TestProven: what is signed tells where the request ends and the answer begins.
 func TestProven(t *testing.T) {
 	seen := [][]byte{}
-	for _, c := range [][2]string{{"", ""}, {"a", "b"}, {"ab", ""}, {"", "ab"}, {"a", "\nb"}, {"1\na", "b"}, {"2", "ab"}} {
+	for _, c := range [][2]string{
+		{"", ""},
+		{"a", "b"},
+		{"ab", ""},
+		{"", "ab"},
+		{"a", "\nb"},
+		{"1\na", "b"},
+		{"2", "ab"},
+	} {
 		made := wire.Proven([]byte(c[0]), []byte(c[1]))
 		for _, other := range seen {
 			if bytes.Equal(made, other) {

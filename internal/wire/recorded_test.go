@@ -17,8 +17,8 @@ import (
 	"drover/internal/wire"
 )
 
-// recorded reads what the first build wrote, version 1 of every message. Once there is a release such a file is never made anew: it is what
-// agents and servers that are out there send.
+// recorded reads what the first build wrote, version 1 of every message. Once there is a release such a file is never
+// made anew: it is what agents and servers that are out there send.
 func recorded(t *testing.T, name string) []byte {
 	t.Helper()
 	return recordedFile(t, name+".json")
@@ -54,12 +54,14 @@ func theirs(t *testing.T, kind nkeys.PrefixByte, seed string) string {
 	return public
 }
 
-// TestRecordedMessages: what the first build wrote is understood, all of it, and what is written of it today says the same to the first
-// build.
+// TestRecordedMessages: what the first build wrote is understood, all of it, and what is written of it today says the
+// same to the first build.
 func TestRecordedMessages(t *testing.T) {
 	for name, message := range map[string]any{
-		"enrolment": &wire.Enrolment{}, "introduction": &wire.Report{}, "heartbeat": &wire.Report{}, "report": &wire.Report{},
-		"answer": &wire.ReportAck{}, "refusal": &wire.ReportAck{}, "receipt": &wire.Receipt{}, "orders": &wire.Manifest{}, "desired": &wire.Manifest{},
+		"enrolment": &wire.Enrolment{}, "introduction": &wire.Report{}, "heartbeat": &wire.Report{},
+		"report": &wire.Report{},
+		"answer": &wire.ReportAck{}, "refusal": &wire.ReportAck{}, "receipt": &wire.Receipt{},
+		"orders": &wire.Manifest{}, "desired": &wire.Manifest{},
 	} {
 		data := recorded(t, name)
 		d := json.NewDecoder(bytes.NewReader(data))
@@ -91,11 +93,13 @@ func plain(t *testing.T, data []byte) any {
 func TestRecordedSignatures(t *testing.T) {
 	agent, server := theirs(t, nkeys.PrefixByteUser, "agent"), theirs(t, nkeys.PrefixByteAccount, "server")
 	m, err := wire.Open(recordedSigned(t, "orders"), []string{server}, agent)
-	if err != nil || len(m.Orders) != 2 || m.Orders[0].Op != process.Start || m.Orders[0].Spec.Commands.Start != "./nginx" || m.Orders[1].Groups[0].CPULimit != 20 || m.Trust != nil {
+	if err != nil || len(m.Orders) != 2 || m.Orders[0].Op != process.Start ||
+		m.Orders[0].Spec.Commands.Start != "./nginx" || m.Orders[1].Groups[0].CPULimit != 20 || m.Trust != nil {
 		t.Errorf("orders are %+v, %v", m, err)
 	}
 	m, err = wire.Open(recordedSigned(t, "desired"), []string{server}, agent)
-	if err != nil || m.Desired == nil || len(m.Desired.Processes) != 2 || !m.Desired.Processes[0].Hosted || !m.Desired.Processes[1].Gone {
+	if err != nil || m.Desired == nil || len(m.Desired.Processes) != 2 || !m.Desired.Processes[0].Hosted ||
+		!m.Desired.Processes[1].Gone {
 		t.Errorf("what is desired is %+v, %v", m, err)
 	}
 	r, err := wire.OpenJoin(recorded(t, "join"))
@@ -104,7 +108,8 @@ func TestRecordedSignatures(t *testing.T) {
 	}
 }
 
-// TestFormerKeys: with several signatures a reader takes the first by a key that it knows, and that one has to be right.
+// TestFormerKeys: with several signatures a reader takes the first by a key that it knows, and that one has to be
+// right.
 func TestFormerKeys(t *testing.T) {
 	present, presentKey := key(t, "p")
 	former, formerKey := key(t, "f")
@@ -118,7 +123,8 @@ func TestFormerKeys(t *testing.T) {
 		pinned []string
 		want   error
 	}{
-		"the present one": {[]string{presentKey}, nil}, "the former one": {[]string{formerKey}, nil}, "both": {[]string{formerKey, presentKey}, nil},
+		"the present one": {[]string{presentKey}, nil}, "the former one": {[]string{formerKey}, nil},
+		"both":    {[]string{formerKey, presentKey}, nil},
 		"another": {[]string{strangerKey}, wire.ErrUnknownKey}, "none": {nil, wire.ErrUnknownKey},
 	} {
 		if _, err := wire.Open(data, c.pinned, agent); !errors.Is(err, c.want) {

@@ -9,8 +9,9 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// What agents and servers say to each other passes brokers and proxies, which may be somebody else's by then. So what counts is signed by
-// the one who says it: reports and receipts by the agent, manifests and the answers to reports by the server. As it travels it is
+// What agents and servers say to each other passes brokers and proxies, which may be somebody else's by then. So what
+// counts is signed by the one who says it: reports and receipts by the agent, manifests and the answers to reports by
+// the server. As it travels it is
 //
 //	1 | number of signatures | for each: public key (56 bytes), signature (64 bytes) | message
 
@@ -42,7 +43,8 @@ func Tells(report []byte) bool {
 		Proof    json.RawMessage `json:"proof"`
 		Open     json.RawMessage `json:"open"`
 	}
-	return json.Unmarshal(report, &r) != nil || len(r.Hello)+len(r.Progress)+len(r.Observed)+len(r.Events)+len(r.Proof)+len(r.Open) > 0
+	return json.Unmarshal(report, &r) != nil || len(r.Hello)+len(r.Progress)+len(r.Observed)+len(r.Events)+len(r.Proof)+
+		len(r.Open) > 0
 }
 
 // SealReport signs an encoded report to the servers of a fleet with the agent's key.

@@ -47,14 +47,16 @@ func measure(b *testing.B, bytes int, fn func() error) {
 	}
 }
 
-// BenchmarkSealed is what it costs to sign and to verify what is said, on one processor: a report with states, outcomes and events, the answer
-// to it, and a receipt for orders. A heartbeat is only looked at.
+// BenchmarkSealed is what it costs to sign and to verify what is said, on one processor: a report with states, outcomes
+// and events, the answer to it, and a receipt for orders. A heartbeat is only looked at.
 func BenchmarkSealed(b *testing.B) {
 	agent, agentKey := signer(b, nkeys.PrefixByteUser)
 	server, serverKey := signer(b, nkeys.PrefixByteAccount)
-	report, answer, receipt, orders := sample(b, "report"), sample(b, "answer"), sample(b, "receipt"), sample(b, "orders")
+	report, answer, receipt, orders := sample(b, "report"), sample(b, "answer"), sample(b, "receipt"),
+		sample(b, "orders")
 	heartbeat, err := json.Marshal(wire.Report{
-		Version: wire.Version, Session: strings.Repeat("s", 26), Number: 17280, At: 1795185600000, Place: "0123456789abcdef",
+		Version: wire.Version, Session: strings.Repeat("s", 26), Number: 17280, At: 1795185600000,
+		Place: "0123456789abcdef",
 		Trust: &wire.TrustHeld{Generation: 3, Digest: "0123456789abcdef", Revision: 4},
 	})
 	if err != nil {
@@ -62,7 +64,8 @@ func BenchmarkSealed(b *testing.B) {
 	}
 
 	b.Run("heartbeat/open", func(b *testing.B) {
-		measure(b, len(heartbeat), func() error { _, _, err := wire.OpenReport(heartbeat, "fleet", agentKey); return err })
+		measure(b, len(heartbeat),
+			func() error { _, _, err := wire.OpenReport(heartbeat, "fleet", agentKey); return err })
 	})
 	for name, c := range map[string]struct {
 		said []byte

@@ -31,18 +31,27 @@ func must(t *testing.T) func(data []byte, err error) []byte {
 // TestTells: what a server keeps counts, and nothing else.
 func TestTells(t *testing.T) {
 	for _, r := range []wire.Report{
-		{Hello: &wire.Hello{}}, {Progress: []wire.Progress{{}}}, {Observed: []wire.Observation{{}}}, {Events: []process.Event{{}}}, {Proof: "p"}, {Open: []string{"o"}},
+		{Hello: &wire.Hello{}},
+		{Progress: []wire.Progress{{}}},
+		{Observed: []wire.Observation{{}}},
+		{Events: []process.Event{{}}},
+		{Proof: "p"},
+		{Open: []string{"o"}},
 	} {
 		if data, err := json.Marshal(r); err != nil || !wire.Tells(data) {
 			t.Errorf("%s tells nothing (%v)", data, err)
 		}
 	}
-	for _, text := range []string{"", "[]", "{", "\x02", `{"version":"1"` + string(bytes.Repeat([]byte(" "), 5<<10)) + "}", `{"hello":null}`} {
+	for _, text := range []string{"", "[]", "{", "\x02", `{"version":"1"` + string(bytes.Repeat([]byte(" "), 5<<10)) +
+		"}", `{"hello":null}`} {
 		if !wire.Tells([]byte(text)) {
 			t.Errorf("%.20q tells nothing", text)
 		}
 	}
-	heartbeat, err := json.Marshal(wire.Report{Version: 1, Session: "s", Number: 3, At: 5, Trust: &wire.TrustHeld{Generation: 2}, Place: "here"})
+	heartbeat, err := json.Marshal(wire.Report{
+		Version: 1, Session: "s", Number: 3, At: 5,
+		Trust: &wire.TrustHeld{Generation: 2}, Place: "here",
+	})
 	if err != nil || wire.Tells(heartbeat) {
 		t.Errorf("%s tells something (%v)", heartbeat, err)
 	}
@@ -56,7 +65,8 @@ func TestSealedReport(t *testing.T) {
 		t.Errorf("%s, %v, %v", got, signed, err)
 	}
 	heartbeat := []byte(`{"version":1}`)
-	if got, signed, err := wire.OpenReport(heartbeat, "fleet", agent); err != nil || signed || !bytes.Equal(got, heartbeat) {
+	if got, signed, err := wire.OpenReport(heartbeat, "fleet", agent); err != nil || signed ||
+		!bytes.Equal(got, heartbeat) {
 		t.Errorf("a heartbeat: %s, %v, %v", got, signed, err)
 	}
 	altered := bytes.Replace(data, []byte(`"limit":20`), []byte(`"limit":90`), 1)
@@ -73,7 +83,8 @@ func TestSealedReport(t *testing.T) {
 		"a receipt":               {must(t)(wire.SealReceipt(told(), nil, own)), agent, wire.ErrForged},
 		"an answer":               {must(t)(wire.SealAnswer(told(), nil, agent, own)), agent, wire.ErrForged},
 	} {
-		if got, signed, err := wire.OpenReport(c.data, "fleet", c.agent); !errors.Is(err, c.want) || got != nil || signed {
+		if got, signed, err := wire.OpenReport(c.data, "fleet", c.agent); !errors.Is(err, c.want) || got != nil ||
+			signed {
 			t.Errorf("%s: %s, %v, %v, want %v", name, got, signed, err, c.want)
 		}
 	}
@@ -96,7 +107,8 @@ func TestSealedAnswer(t *testing.T) {
 		pinned        []string
 		want          error
 	}{
-		"present key": {string(told()), "agent", []string{strangerKey, presentKey}, nil}, "former key": {string(told()), "agent", []string{formerKey}, nil},
+		"present key":    {string(told()), "agent", []string{strangerKey, presentKey}, nil},
+		"former key":     {string(told()), "agent", []string{formerKey}, nil},
 		"another key":    {string(told()), "agent", []string{strangerKey}, wire.ErrUnknownKey},
 		"another report": {string(told()) + " ", "agent", []string{presentKey}, wire.ErrForged},
 		"another agent":  {string(told()), "other", []string{presentKey}, wire.ErrForged},
@@ -142,10 +154,12 @@ func TestRecordedSeals(t *testing.T) {
 	if err != nil || !signed || !bytes.Equal(report, recorded(t, "report")) {
 		t.Errorf("the report is %s, %v", report, err)
 	}
-	if answer, err := wire.OpenAnswer(recordedSigned(t, "answer"), report, agent, []string{server}); err != nil || !bytes.Equal(answer, recorded(t, "answer")) {
+	if answer, err := wire.OpenAnswer(recordedSigned(t, "answer"), report, agent, []string{server}); err != nil ||
+		!bytes.Equal(answer, recorded(t, "answer")) {
 		t.Errorf("the answer is %s, %v", answer, err)
 	}
-	if receipt, err := wire.OpenReceipt(recordedSigned(t, "receipt"), recordedSigned(t, "orders"), agent); err != nil || !bytes.Equal(receipt, recorded(t, "receipt")) {
+	if receipt, err := wire.OpenReceipt(recordedSigned(t, "receipt"), recordedSigned(t, "orders"), agent); err != nil ||
+		!bytes.Equal(receipt, recorded(t, "receipt")) {
 		t.Errorf("the receipt is %s, %v", receipt, err)
 	}
 }
@@ -154,7 +168,8 @@ func FuzzOpenReport(f *testing.F) {
 	f.Add([]byte(`{"version":1}`))
 	f.Add(append([]byte{1, 1}, bytes.Repeat([]byte("A"), 200)...))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		report, signed, err := wire.OpenReport(data, "fleet", "UAIPQ4M6PVQBFIQQ2MUXM2DDKSOPIJXKYJ6ZN5IQ6FXVPZ3LTAVFFTGC")
+		report, signed, err := wire.OpenReport(data, "fleet",
+			"UAIPQ4M6PVQBFIQQ2MUXM2DDKSOPIJXKYJ6ZN5IQ6FXVPZ3LTAVFFTGC")
 		if signed || err == nil && wire.Tells(report) {
 			t.Errorf("%q is taken as %q", data, report)
 		}

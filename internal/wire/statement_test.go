@@ -14,7 +14,8 @@ import (
 // opener is who takes what was signed for one kind, from one key.
 type opener func(said, signature []byte) error
 
-// TestNoStatementStandsForAnother: of all that a key signs nothing is taken for anything else, were the same key trusted with all of it.
+// TestNoStatementStandsForAnother: of all that a key signs nothing is taken for anything else, were the same key
+// trusted with all of it.
 func TestNoStatementStandsForAnother(t *testing.T) {
 	pair, public := key(t, "a")
 	request := joinRequest(t, public)
@@ -104,13 +105,17 @@ func TestAStatementNamesItsSpeaker(t *testing.T) {
 	}
 }
 
-// joinRequest is a message that every reader understands: a request to join, a manifest to who asks and a report at once.
+// joinRequest is a message that every reader understands: a request to join, a manifest to who asks and a report at
+// once.
 func joinRequest(t *testing.T, public string) []byte {
 	t.Helper()
 	if !nkeys.IsValidPublicUserKey(public) {
 		t.Fatal("no public key of an agent")
 	}
-	data, err := json.Marshal(map[string]any{"version": 1, "agent": public, "key": public, "token": "t", "ip": "192.0.2.7"})
+	data, err := json.Marshal(map[string]any{
+		"version": 1, "agent": public, "key": public, "token": "t",
+		"ip": "192.0.2.7",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,8 @@ func ReportAgent(subject string) (area int, agent string, err error) {
 		area, err = strconv.Atoi(parts[2])
 		agent = parts[4]
 	}
-	if len(agent) != keyLength || err != nil || area < 0 || !nkeys.IsValidPublicUserKey(agent) || ReportSubject(area, agent) != subject {
+	if len(agent) != keyLength || err != nil || area < 0 || !nkeys.IsValidPublicUserKey(agent) ||
+		ReportSubject(area, agent) != subject {
 		return 0, "", fmt.Errorf("subject %q is not a report subject", subject)
 	}
 	return area, agent, nil
@@ -66,5 +67,6 @@ func ReportAgent(subject string) (area int, agent string, err error) {
 
 // AgentSubjects are the subjects on which an agent may publish and listen, as templates for the broker.
 func AgentSubjects() (publish, subscribe []string) {
-	return []string{reportSubject(anyArea, anyKey)}, []string{orderSubject(anyArea, anyKey), pingSubject(anyArea, anyKey)}
+	return []string{reportSubject(anyArea, anyKey)},
+		[]string{orderSubject(anyArea, anyKey), pingSubject(anyArea, anyKey)}
 }

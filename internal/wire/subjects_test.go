@@ -13,7 +13,8 @@ func TestSubjects(t *testing.T) {
 	if area, got, err := wire.ReportAgent(wire.ReportSubject(7, agent)); err != nil || got != agent || area != 7 {
 		t.Errorf("got %d, %q, %v", area, got, err)
 	}
-	if got := wire.OrderSubject(7, agent); got == wire.ReportSubject(7, agent) || got == wire.OrderSubject(8, agent) || !strings.Contains(got, agent) {
+	if got := wire.OrderSubject(7, agent); got == wire.ReportSubject(7, agent) || got == wire.OrderSubject(8, agent) ||
+		!strings.Contains(got, agent) {
 		t.Errorf("orders go to %s", got)
 	}
 	if got := strings.Replace(wire.ReportsOf(7), ".7.", ".*.", 1); got != wire.AnyReportSubject {
@@ -21,11 +22,15 @@ func TestSubjects(t *testing.T) {
 	}
 	own := wire.ReportSubject(7, agent)
 	for _, subject := range []string{
-		"", "drover", wire.AnyReportSubject, wire.ReportsOf(7), wire.OrderSubject(7, agent), wire.ReportSubject(7, ""), wire.ReportSubject(7, agent[:55]),
-		wire.ReportSubject(-1, agent), wire.ReportSubject(7, agent+"A"), wire.ReportSubject(7, agent+"."), own + ".more", " " + own,
-		own + " ", wire.ReportSubject(7, agent+" "), strings.Replace(own, ".v1.", ".v2.", 1), strings.Replace(own, ".7.", ".07.", 1),
+		"", "drover", wire.AnyReportSubject, wire.ReportsOf(7), wire.OrderSubject(7, agent), wire.ReportSubject(7, ""),
+		wire.ReportSubject(7, agent[:55]),
+		wire.ReportSubject(-1, agent), wire.ReportSubject(7, agent+"A"), wire.ReportSubject(7, agent+"."),
+		own + ".more", " " + own,
+		own + " ", wire.ReportSubject(7, agent+" "), strings.Replace(own, ".v1.", ".v2.", 1),
+		strings.Replace(own, ".7.", ".07.", 1),
 		strings.Replace(own, ".7.", ".+7.", 1), strings.Replace(own, ".7.", ".x.", 1),
-		wire.ReportSubject(7, agent[:27]+"."+agent[28:]), wire.ReportSubject(7, agent[:27]+"*"+agent[28:]), wire.ReportSubject(7, strings.ToLower(agent)),
+		wire.ReportSubject(7, agent[:27]+"."+agent[28:]), wire.ReportSubject(7, agent[:27]+"*"+agent[28:]),
+		wire.ReportSubject(7, strings.ToLower(agent)),
 	} {
 		if area, got, err := wire.ReportAgent(subject); err == nil {
 			t.Errorf("%q is a report of %d, %q", subject, area, got)
@@ -41,7 +46,8 @@ func TestTemplates(t *testing.T) {
 	if len(publish) != 1 || fill.Replace(publish[0]) != wire.ReportSubject(7, agent) {
 		t.Errorf("agents may publish to %q", publish)
 	}
-	if len(subscribe) != 2 || fill.Replace(subscribe[0]) != wire.OrderSubject(7, agent) || fill.Replace(subscribe[1]) != wire.PingSubject(7, agent) {
+	if len(subscribe) != 2 || fill.Replace(subscribe[0]) != wire.OrderSubject(7, agent) ||
+		fill.Replace(subscribe[1]) != wire.PingSubject(7, agent) {
 		t.Errorf("agents may listen on %q", subscribe)
 	}
 	if slices.ContainsFunc(append(publish, subscribe...), func(s string) bool { return strings.ContainsAny(s, "*>") }) {
@@ -56,7 +62,8 @@ func FuzzReportAgent(f *testing.F) {
 	f.Add(wire.AnyReportSubject)
 	f.Fuzz(func(t *testing.T, subject string) {
 		area, got, err := wire.ReportAgent(subject)
-		if err == nil && (wire.ReportSubject(area, got) != subject || len(got) != 56 || strings.ContainsAny(got, ".*> \t\n")) {
+		if err == nil && (wire.ReportSubject(area, got) != subject || len(got) != 56 ||
+			strings.ContainsAny(got, ".*> \t\n")) {
 			t.Errorf("%q is a report of %d, %q", subject, area, got)
 		}
 	})

@@ -21,7 +21,8 @@ type JoinToken struct {
 const joinTokenMark = "dvt1"
 
 const (
-	joinTokenID    = 18 // hexadecimal digits: the time, so that ids are in the order of their making, and something random
+	// hexadecimal digits: the time, so that ids are in the order of their making, and something random
+	joinTokenID    = 18
 	joinFinger     = 64 // hexadecimal digits
 	minJoinSecret  = 20
 	maxJoinTokenID = 32
@@ -45,7 +46,8 @@ func ParseJoinToken(text string) (JoinToken, error) {
 	parts := strings.Split(strings.TrimSpace(text), ".")
 	switch {
 	case !strings.HasPrefix(parts[0], "dvt"):
-		return JoinToken{}, errors.New("not a token: expected the output of 'drover token create', which begins with " + joinTokenMark)
+		return JoinToken{}, errors.New("not a token: expected the output of 'drover token create', which begins with " +
+			joinTokenMark)
 	case parts[0] != joinTokenMark:
 		return JoinToken{}, errors.New("the token has another version: install the agent of the server's version")
 	case len(parts) != 4:

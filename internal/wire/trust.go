@@ -6,7 +6,8 @@ type Enrolment struct {
 	// URLs are the addresses of the fabric, JWT the agent's user token for it.
 	URLs []string `json:"urls"`
 	JWT  string   `json:"jwt"`
-	// Fleet is the name of the fleet, the public key of its account on the fabric. It does not change; reports are addressed to it.
+	// Fleet is the name of the fleet, the public key of its account on the fabric. It does not change; reports are
+	// addressed to it.
 	Fleet string `json:"fleet"`
 	// CA are the certificates of the authorities that verify the fabric's certificate, in PEM; empty on loopback,
 	// without TLS.

@@ -35,7 +35,10 @@ func manifest(agent string) wire.Manifest {
 	return wire.Manifest{
 		Agent: agent, Issued: at, Expires: at.Add(time.Minute),
 		Orders: []wire.Order{
-			{Item: "item-1", Process: process.ID{Namespace: "ns", Name: "ngi\"nx"}, Op: process.Start, Spec: &process.Spec{Labels: json.RawMessage(`{"a":[1]}`)}},
+			{
+				Item: "item-1", Process: process.ID{Namespace: "ns", Name: "ngi\"nx"}, Op: process.Start,
+				Spec: &process.Spec{Labels: json.RawMessage(`{"a":[1]}`)},
+			},
 			{Item: "item-2", Process: process.ID{Namespace: "ns", Name: "世界"}, Op: process.Query},
 		},
 	}
@@ -112,12 +115,18 @@ func TestOpenRefuses(t *testing.T) {
 		{"a key that is not pinned", seal(t, manifest(agent), stranger), wire.ErrUnknownKey, ""},
 		{"no key", enveloped(strings.Repeat("\x00", len(public)), signature, body), wire.ErrUnknownKey, ""},
 		{"an order that was altered", altered, wire.ErrForged, ""},
-		{"a foreign signature under a pinned key", enveloped(public, foreign[signatureAt:manifestAt], body), wire.ErrForged, ""},
+		{
+			"a foreign signature under a pinned key", enveloped(public, foreign[signatureAt:manifestAt], body),
+			wire.ErrForged, "",
+		},
 		{"no signature", enveloped(public, make([]byte, len(signature)), body), wire.ErrForged, ""},
 		{"another agent's", seal(t, manifest(other), server), wire.ErrNotForMe, ""},
 		{"nobody's", seal(t, manifest(""), server), wire.ErrNotForMe, ""},
 		{"a newer version", resign(t, `{"version":2,"agent":"`+agent+`"}`, server), wire.ErrVersion, ""},
-		{"a newer version for another agent", resign(t, `{"version":2,"agent":"`+other+`"}`, server), wire.ErrVersion, ""},
+		{
+			"a newer version for another agent", resign(t, `{"version":2,"agent":"`+other+`"}`, server), wire.ErrVersion,
+			"",
+		},
 		{"signed garbage", resign(t, "garbage", server), nil, "cannot read manifest: "},
 		{"nothing signed", resign(t, "", server), nil, "cannot read manifest: "},
 		{"garbage", []byte("garbage"), nil, "cannot read envelope: "},
@@ -127,7 +136,10 @@ func TestOpenRefuses(t *testing.T) {
 		{"twice", append(slices.Clone(genuine), genuine...), wire.ErrForged, ""},
 		{"not sealed", body, wire.ErrUnsigned, ""},
 		{"no seal", slices.Concat([]byte{1, 0}, body), nil, "cannot read envelope: "},
-		{"too many seals", slices.Concat([]byte{1, 17}, bytes.Repeat(genuine[publicAt:manifestAt], 17), body), nil, "cannot read envelope: "},
+		{
+			"too many seals", slices.Concat([]byte{1, 17}, bytes.Repeat(genuine[publicAt:manifestAt], 17), body), nil,
+			"cannot read envelope: ",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m, err := wire.Open(c.data, []string{public}, agent)
@@ -142,10 +154,12 @@ func TestOpenRefuses(t *testing.T) {
 	if _, err := wire.Open(genuine, nil, agent); !errors.Is(err, wire.ErrUnknownKey) {
 		t.Errorf("without a pinned key: %v", err)
 	}
-	if _, err := wire.Open(resign(t, `{}`, server), []string{public, "not a key", strange}, agent); !errors.Is(err, wire.ErrNotForMe) {
+	if _, err := wire.Open(resign(t, `{}`, server), []string{public, "not a key", strange}, agent); !errors.Is(err,
+		wire.ErrNotForMe) {
 		t.Errorf("a pinned key that makes no sense is in the way: %v", err)
 	}
-	if _, err := wire.Open(enveloped(badKey, signature, body), []string{badKey}, agent); err == nil || !strings.Contains(err.Error(), "cannot read key") {
+	if _, err := wire.Open(enveloped(badKey, signature, body), []string{badKey}, agent); err == nil ||
+		!strings.Contains(err.Error(), "cannot read key") {
 		t.Errorf("a pinned key that makes no sense is believed: %v", err)
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"drover/test/harness"
 )
 
-// bscp is bk-bscp: the gateway's paths without a slash at the end, ids only, types that decode strictly, and no look at the HTTP status.
+// bscp is bk-bscp: the gateway's paths without a slash at the end, ids only, types that decode strictly, and no look at
+// the HTTP status.
 type bscp struct{ *caller }
 
 func newBSCP(t *testing.T, s *harness.Server) bscp {
@@ -72,10 +73,14 @@ func (b bscp) call(name string, body any, into any) bscpReply {
 
 func (b bscp) item(d daemon, op int, stop string) object {
 	return object{
-		"meta": object{"namespace": "GSEKIT_BIZ_3", "name": "oddd_1"}, "op_type": op, "agent_id_list": []string{agentID},
+		"meta": object{"namespace": "GSEKIT_BIZ_3", "name": "oddd_1"}, "op_type": op,
+		"agent_id_list": []string{agentID},
 		"spec": object{
-			"identity":       d.identity,
-			"control":        object{"start_cmd": d.start, "stop_cmd": stop, "restart_cmd": "", "reload_cmd": "", "kill_cmd": ""},
+			"identity": d.identity,
+			"control": object{
+				"start_cmd": d.start, "stop_cmd": stop, "restart_cmd": "", "reload_cmd": "",
+				"kill_cmd": "",
+			},
 			"monitor_policy": object{"auto_type": 1, "start_check_secs": 1, "op_timeout": 60},
 		},
 	}
@@ -114,7 +119,8 @@ func (b bscp) status(d daemon) (pid int, hosted bool) {
 		} `json:"process"`
 	}
 	e := b.operate(d, 2, "")
-	if err := json.Unmarshal([]byte(e.Content), &content); e.Code != 0 || err != nil || len(content.Process) == 0 || len(content.Process[0].Instance) == 0 {
+	if err := json.Unmarshal([]byte(e.Content), &content); e.Code != 0 || err != nil || len(content.Process) == 0 ||
+		len(content.Process[0].Instance) == 0 {
 		b.t.Fatalf("%+v: %v", e, err)
 	}
 	for _, i := range content.Process[0].Instance {
@@ -133,7 +139,14 @@ func TestBSCP(t *testing.T) {
 		running  bool
 		hosted   bool
 	}{
-		{0, 0, true, true}, {0, 828, true, true}, {7, 0, true, true}, {4, 0, true, false}, {3, 0, true, true}, {1, 0, false, false}, {1, 829, false, false}, {9, 829, false, false},
+		{0, 0, true, true},
+		{0, 828, true, true},
+		{7, 0, true, true},
+		{4, 0, true, false},
+		{3, 0, true, true},
+		{1, 0, false, false},
+		{1, 829, false, false},
+		{9, 829, false, false},
 	} {
 		if e := b.operate(d, step.op, ""); e.Code != step.code {
 			t.Errorf("op %d: %+v, want %d", step.op, e, step.code)
@@ -169,7 +182,8 @@ func TestBSCPRefusedSubmit(t *testing.T) {
 		Task string `json:"task_id"`
 	}
 	b.call("operate_proc_multi", object{"proc_operate_req": nil}, &submitted)
-	if reply := b.call("get_proc_operate_result_v2", object{"task_id": submitted.Task}, nil); submitted.Task != "" || reply.Code == 0 || string(reply.Data) != "null" {
+	if reply := b.call("get_proc_operate_result_v2", object{"task_id": submitted.Task}, nil); submitted.Task != "" ||
+		reply.Code == 0 || string(reply.Data) != "null" {
 		t.Errorf("task %q, poll %+v", submitted.Task, reply)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"drover/test/harness"
 )
 
-// jobUser is whoever calls JOB's process APIs through the ESB: credentials in the body, polls by GET. JOB itself asks for the state of
-// agents in batches of 5,000.
+// jobUser is whoever calls JOB's process APIs through the ESB: credentials in the body, polls by GET. JOB itself asks
+// for the state of agents in batches of 5,000.
 type jobUser struct{ *caller }
 
 func (j jobUser) call(method, path string, body any, into any) {
@@ -28,7 +28,8 @@ func (j jobUser) call(method, path string, body any, into any) {
 		RequestID  string          `json:"request_id"`
 		Permission json.RawMessage `json:"permission"`
 	}
-	if err := json.Unmarshal(data, &reply); status != http.StatusOK || err != nil || !reply.Result || reply.Code != 0 || reply.Message == nil {
+	if err := json.Unmarshal(data, &reply); status != http.StatusOK || err != nil || !reply.Result || reply.Code != 0 ||
+		reply.Message == nil {
 		j.t.Fatalf("%s: HTTP %d, %v: %.500s", path, status, err, data)
 	}
 	if err := json.Unmarshal(reply.Data, into); err != nil {
@@ -39,11 +40,18 @@ func (j jobUser) call(method, path string, body any, into any) {
 func TestJOB(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)
-	j := jobUser{&caller{t: t, server: s, inBody: object{"bk_app_code": harness.AppCode, "bk_app_secret": harness.AppSecret, "bk_username": "admin"}}}
+	j := jobUser{&caller{t: t, server: s, inBody: object{
+		"bk_app_code":   harness.AppCode,
+		"bk_app_secret": harness.AppSecret, "bk_username": "admin",
+	}}}
 	dir := harness.Workdir(t)
-	start := fmt.Sprintf("#!/bin/sh\nexec %s plain -pidfile %s/oddd.pid -runlog %s/run.log -siglog %s/sig.log\n", binaries.oddd, dir, dir, dir)
+	start := fmt.Sprintf("#!/bin/sh\nexec %s plain -pidfile %s/oddd.pid -runlog %s/run.log -siglog %s/sig.log\n",
+		binaries.oddd, dir, dir, dir)
 	stop := "#!/bin/sh\nkill $(cat oddd.pid)\n"
-	for name, text := range map[string]string{"start.sh": start, "stop.sh": stop, "restart.sh": start, "reload.sh": "#!/bin/sh\n"} {
+	for name, text := range map[string]string{
+		"start.sh": start, "stop.sh": stop, "restart.sh": start,
+		"reload.sh": "#!/bin/sh\n",
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +65,10 @@ func TestJOB(t *testing.T) {
 			Task string `json:"bk_gse_taskid"`
 		}
 		j.call(http.MethodPost, path, body, &submitted)
-		query := url.Values{"bk_biz_id": {"2"}, "bk_gse_taskid": {submitted.Task}, "bk_app_code": {harness.AppCode}, "bk_app_secret": {harness.AppSecret}, "bk_username": {"admin"}}
+		query := url.Values{
+			"bk_biz_id": {"2"}, "bk_gse_taskid": {submitted.Task}, "bk_app_code": {harness.AppCode},
+			"bk_app_secret": {harness.AppSecret}, "bk_username": {"admin"},
+		}
 		j.eventually("the task to end", func() bool {
 			var data struct {
 				Status int `json:"status"`
@@ -84,7 +95,8 @@ func TestJOB(t *testing.T) {
 		return code, content
 	}
 	scripted := func(op int) (int, object) {
-		return run("/api/c/compapi/v2/job/operate_proc/", object{"bk_biz_id": 2, "op_type": op, "process_infos": []any{process}})
+		return run("/api/c/compapi/v2/job/operate_proc/",
+			object{"bk_biz_id": 2, "op_type": op, "process_infos": []any{process}})
 	}
 	for _, step := range []struct{ op, code int }{{2, 0}, {0, 0}, {0, 828}, {8, 0}, {3, 0}, {4, 0}, {1, 0}, {1, 829}} {
 		if code, content := scripted(step.op); code != step.code {
@@ -95,11 +107,17 @@ func TestJOB(t *testing.T) {
 		t.Errorf("query: %v", content)
 	}
 	// manage_proc: 1 hosts and 2 unhosts; a hosted process that does not run is started.
-	managed := object{"proc_owner": "admin", "start_cmd": "./start.sh", "stop_cmd": "./stop.sh", "type": 1, "value_key": dir + "/oddd"}
+	managed := object{
+		"proc_owner": "admin", "start_cmd": "./start.sh", "stop_cmd": "./stop.sh", "type": 1,
+		"value_key": dir + "/oddd",
+	}
 	maps.Copy(managed, process)
 	for _, path := range []string{"/api/c/compapi/v2/jobv3/manage_proc/", "/esb/api/v2/manage_proc"} {
 		for op := 1; op <= 2; op++ {
-			if code, content := run(path, object{"bk_scope_type": "biz", "bk_scope_id": "2", "op_type": op, "process_infos": []any{managed}}); code != 0 {
+			if code, content := run(path, object{
+				"bk_scope_type": "biz", "bk_scope_id": "2", "op_type": op,
+				"process_infos": []any{managed},
+			}); code != 0 {
 				t.Errorf("%s %d: %d, %v", path, op, code, content)
 			}
 		}
@@ -109,7 +127,8 @@ func TestJOB(t *testing.T) {
 		Cloud int    `json:"bk_cloud_id"`
 		Alive int    `json:"bk_agent_alive"`
 	}
-	j.call(http.MethodPost, "/api/c/compapi/v2/job/get_agent_status/", object{"bk_biz_id": 2, "ip_list": append(ips, object{"bk_cloud_id": 0, "ip": "10.9.9.9"})}, &agents)
+	j.call(http.MethodPost, "/api/c/compapi/v2/job/get_agent_status/",
+		object{"bk_biz_id": 2, "ip_list": append(ips, object{"bk_cloud_id": 0, "ip": "10.9.9.9"})}, &agents)
 	if len(agents) != 2 || agents[0].Alive != 1 || agents[1].Alive != 0 {
 		t.Errorf("agents %+v", agents)
 	}

@@ -13,15 +13,19 @@ import (
 	"drover/test/harness"
 )
 
-// kit is bk-process-config-manager: credentials in body and header alike, paths of the later gateway below the ESB's root, always with a
-// slash at the end, one host an item, names that end in a number.
+// kit is bk-process-config-manager: credentials in body and header alike, paths of the later gateway below the ESB's
+// root, always with a slash at the end, one host an item, names that end in a number.
 type kit struct{ *caller }
 
 func newKIT(t *testing.T, s *harness.Server) kit {
 	return kit{&caller{t: t, server: s, headers: map[string]string{
-		"Content-Type": "application/json", "X-Bkapi-Authorization": authorization(), "X-Bkapi-App-Code": harness.AppCode,
+		"Content-Type": "application/json", "X-Bkapi-Authorization": authorization(),
+		"X-Bkapi-App-Code":   harness.AppCode,
 		"X-Bkapi-App-Secret": harness.AppSecret, "X-Bkapi-User-Name": "admin", "blueking-language": "zh-hans",
-	}, inBody: object{"bk_app_code": harness.AppCode, "bk_app_secret": harness.AppSecret, "bk_username": "admin", "no_request": true}}}
+	}, inBody: object{
+		"bk_app_code": harness.AppCode, "bk_app_secret": harness.AppSecret, "bk_username": "admin",
+		"no_request": true,
+	}}}
 }
 
 // call fails on any other status than 200 before it looks at the body, and fills in what a reply lacks.
@@ -52,7 +56,10 @@ func (k kit) item(d daemon, name string, op int, command string) object {
 	identity := object{"index_key": ""}
 	maps.Copy(identity, d.identity)
 	return object{
-		"meta":    object{"namespace": kitNS, "name": name, "labels": object{"bk_process_name": "oddd", "bk_process_id": 77}},
+		"meta": object{
+			"namespace": kitNS, "name": name,
+			"labels": object{"bk_process_name": "oddd", "bk_process_id": 77},
+		},
 		"op_type": op, "agent_id_list": []string{harness.Agent},
 		"spec": object{
 			"identity": identity, "control": control, "resource": object{"cpu": 10, "mem": 10},
@@ -100,7 +107,8 @@ func (k kit) pidOf(e object) (pid int, hosted bool) {
 			} `json:"instance"`
 		} `json:"process"`
 	}
-	if err := json.Unmarshal([]byte(e["content"].(string)), &content); err != nil || len(content.Process) == 0 || len(content.Process[0].Instance) == 0 {
+	if err := json.Unmarshal([]byte(e["content"].(string)), &content); err != nil || len(content.Process) == 0 ||
+		len(content.Process[0].Instance) == 0 {
 		k.t.Fatalf("content %v: %v", e["content"], err)
 	}
 	return content.Process[0].Instance[0].PID, content.Process[0].Instance[0].IsAuto
@@ -116,7 +124,18 @@ func TestKIT(t *testing.T) {
 		both := func(op int) map[string]object {
 			return k.run(root, k.item(one, name(1), op, ""), k.item(two, name(2), op, ""))
 		}
-		for _, step := range []struct{ op, code int }{{2, 0}, {0, 0}, {0, 828}, {7, 0}, {3, 0}, {4, 0}, {1, 0}, {1, 829}, {9, 829}, {5, 832}} {
+		for _, step := range []struct{ op, code int }{
+			{2, 0},
+			{0, 0},
+			{0, 828},
+			{7, 0},
+			{3, 0},
+			{4, 0},
+			{1, 0},
+			{1, 829},
+			{9, 829},
+			{5, 832},
+		} {
 			for key, e := range both(step.op) {
 				if e["error_code"] != float64(step.code) {
 					t.Errorf("op %d: %s is %v, want %d", step.op, key, e, step.code)
@@ -139,8 +158,8 @@ func TestKIT(t *testing.T) {
 	}
 }
 
-// TestKITSync is the status sync: 1,000 instances a task, read without a look at the code, until as many are recorded as were answered; an
-// unknown key is an exception. Processes without a status are then looked for in pages.
+// TestKITSync is the status sync: 1,000 instances a task, read without a look at the code, until as many are recorded
+// as were answered; an unknown key is an exception. Processes without a status are then looked for in pages.
 func TestKITSync(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)
@@ -150,9 +169,13 @@ func TestKITSync(t *testing.T) {
 	for i := range items {
 		name := fmt.Sprintf("nginx_%d", i)
 		items[i] = object{
-			"meta": object{"namespace": kitNS, "name": name, "labels": object{"bk_process_id": i}}, "op_type": 2, "agent_id_list": []string{harness.Agent},
+			"meta": object{"namespace": kitNS, "name": name, "labels": object{"bk_process_id": i}}, "op_type": 2,
+			"agent_id_list": []string{harness.Agent},
 			"spec": object{
-				"identity":             object{"index_key": "", "proc_name": "nginx", "setup_path": "/nowhere", "pid_path": "/nowhere/" + name, "user": "root"},
+				"identity": object{
+					"index_key": "", "proc_name": "nginx", "setup_path": "/nowhere",
+					"pid_path": "/nowhere/" + name, "user": "root",
+				},
 				"control":              object{},
 				"alive_monitor_policy": object{"auto_type": 1, "start_check_secs": nil, "op_timeout": nil},
 			},
@@ -192,7 +215,10 @@ func TestKITSync(t *testing.T) {
 		if total {
 			p["return_total"] = true
 		}
-		return k.call(kitNested, "sync_proc_status", object{"meta": object{"namespace": kitNS}, "page": p, "_request": nil})["data"].(object)
+		return k.call(kitNested, "sync_proc_status", object{
+			"meta": object{"namespace": kitNS}, "page": p,
+			"_request": nil,
+		})["data"].(object)
 	}
 	var count int
 	k.eventually("the dump to be complete", func() bool {

@@ -1,5 +1,5 @@
-// Package callers_test speaks to the binary as the programs that were written against GSE and JOB speak: their paths, headers, bodies,
-// order of calls, and what they do with an answer. Each file is one of them, in words of our own.
+// Package callers_test speaks to the binary as the programs that were written against GSE and JOB speak: their paths,
+// headers, bodies, order of calls, and what they do with an answer. Each file is one of them, in words of our own.
 package callers_test
 
 import (
@@ -20,7 +20,10 @@ import (
 var binaries struct{ drover, oddd string }
 
 func TestMain(m *testing.M) {
-	os.Exit(harness.Main(m, map[string]*string{"./cmd/drover": &binaries.drover, "./test/daemons/oddd": &binaries.oddd}))
+	os.Exit(harness.Main(m, map[string]*string{
+		"./cmd/drover":        &binaries.drover,
+		"./test/daemons/oddd": &binaries.oddd,
+	}))
 }
 
 type object = harness.Object
@@ -38,7 +41,8 @@ type caller struct {
 }
 
 func authorization() string {
-	return fmt.Sprintf(`{"bk_app_code": %q, "bk_app_secret": %q, "bk_username": "admin"}`, harness.AppCode, harness.AppSecret)
+	return fmt.Sprintf(`{"bk_app_code": %q, "bk_app_secret": %q, "bk_username": "admin"}`, harness.AppCode,
+		harness.AppSecret)
 }
 
 // send posts a body and returns the status and the reply's bytes.

@@ -9,15 +9,19 @@ import (
 	"drover/test/harness"
 )
 
-// nm is bk-nodeman. Its first client is the ESB's SDK: credentials in the header only, JSON without saying so, and a reply is used as it
-// is. Its later one names every host cloud:ip, whether it has an id or not.
+// nm is bk-nodeman. Its first client is the ESB's SDK: credentials in the header only, JSON without saying so, and a
+// reply is used as it is. Its later one names every host cloud:ip, whether it has an id or not.
 type nm struct{ *caller }
 
 func newNM(t *testing.T, s *harness.Server) nm {
-	return nm{&caller{t: t, server: s, headers: map[string]string{"X-Bkapi-Authorization": authorization(), "Content-Type": "text/plain"}}}
+	return nm{&caller{t: t, server: s, headers: map[string]string{
+		"X-Bkapi-Authorization": authorization(),
+		"Content-Type":          "text/plain",
+	}}}
 }
 
-// call raises for any status but 200, and takes result, code and data out of the reply without asking whether they are there.
+// call raises for any status but 200, and takes result, code and data out of the reply without asking whether they are
+// there.
 func (n nm) call(path string, body object) object {
 	n.t.Helper()
 	status, data := n.send(http.MethodPost, path, body)
@@ -47,17 +51,22 @@ func (n nm) spec(d daemon, autoType int, policy string) object {
 		},
 		"resource": object{"cpu": 10, "mem": 10},
 	}
-	spec[policy] = object{"auto_type": autoType, "start_check_secs": 2, "stop_check_secs": 5, "start_retries": 4, "start_interval": 10}
+	spec[policy] = object{
+		"auto_type": autoType, "start_check_secs": 2, "stop_check_secs": 5, "start_retries": 4,
+		"start_interval": 10,
+	}
 	return spec
 }
 
-// operate sends one operation of the later client and returns the result of its one host, as the agent step reads it: a missing key fails
-// the instance, code 0 is expected.
+// operate sends one operation of the later client and returns the result of its one host, as the agent step reads it: a
+// missing key fails the instance, code 0 is expected.
 func (n nm) operate(name string, op int, spec object) (code float64, entry object) {
 	n.t.Helper()
 	task := n.call(nmProc+"operate_proc_multi/", object{"proc_operate_req": []any{object{
-		"meta": object{"namespace": "nodeman", "name": name}, "op_type": op, "spec": spec, "nodeman_spec": object{"x": 1},
-		"hosts": []any{object{"ip": "127.0.0.1", "bk_cloud_id": 0, "bk_agent_id": agentID}}, "agent_id_list": []string{harness.Agent},
+		"meta": object{"namespace": "nodeman", "name": name}, "op_type": op, "spec": spec,
+		"nodeman_spec":  object{"x": 1},
+		"hosts":         []any{object{"ip": "127.0.0.1", "bk_cloud_id": 0, "bk_agent_id": agentID}},
+		"agent_id_list": []string{harness.Agent},
 	}}})["data"].(object)["task_id"].(string)
 	n.eventually("the operation to end", func() bool {
 		data := n.call(nmProc+"get_proc_operate_result_v2/", object{"task_id": task})["data"].(object)
@@ -108,12 +117,17 @@ func TestNM(t *testing.T) {
 		t.Errorf("unhost of a single run: %v", e)
 	}
 	for _, path := range []string{nmProc + "get_proc_status_v2/", nmGSE + "get_proc_status_v2/"} {
-		rows := n.call(path, object{"meta": object{"namespace": "nodeman", "name": name, "labels": object{"proc_name": "oddd"}}, "agent_id_list": []string{harness.Agent}})
+		rows := n.call(path,
+			object{
+				"meta":          object{"namespace": "nodeman", "name": name, "labels": object{"proc_name": "oddd"}},
+				"agent_id_list": []string{harness.Agent},
+			})
 		for _, r := range rows["data"].(object)["proc_infos"].([]any) {
 			row := r.(object)
 			row["host"].(object)["bk_agent_id"] = row["bk_agent_id"].(string)
 			states := map[float64]string{0: "UNREGISTER", 1: "RUNNING", 2: "TERMINATED"}
-			if states[row["status"].(float64)] == "" || row["bk_agent_id"] != harness.Agent || row["meta"].(object)["name"] != name {
+			if states[row["status"].(float64)] == "" || row["bk_agent_id"] != harness.Agent ||
+				row["meta"].(object)["name"] != name {
 				t.Errorf("row %v", row)
 			}
 			_ = row["isauto"].(bool)
@@ -139,7 +153,8 @@ func TestNMFirstGeneration(t *testing.T) {
 		t.Helper()
 		for key, e := range data.(object) {
 			parts := strings.SplitN(key, ":", 4)
-			if len(parts) != 4 || parts[0] != "0" || parts[1] != "0" || parts[2] != "127.0.0.1" || parts[3] != "nodeman:v1" {
+			if len(parts) != 4 || parts[0] != "0" || parts[1] != "0" || parts[2] != "127.0.0.1" ||
+				parts[3] != "nodeman:v1" {
 				t.Fatalf("key %q", key)
 			}
 			code = e.(object)["error_code"].(float64)
@@ -148,7 +163,8 @@ func TestNMFirstGeneration(t *testing.T) {
 	}
 	operate := func(op int) (code float64) {
 		t.Helper()
-		task := n.call(nmGSE+"operate_proc/", object{"meta": meta, "hosts": hosts, "op_type": op})["data"].(object)["task_id"]
+		task := n.call(nmGSE+"operate_proc/",
+			object{"meta": meta, "hosts": hosts, "op_type": op})["data"].(object)["task_id"]
 		n.eventually("the operation to end", func() bool {
 			code = split(n.call(nmGSE+"get_proc_operate_result/", object{"task_id": task})["data"])
 			return code != 115
@@ -178,13 +194,18 @@ func TestNMFirstGeneration(t *testing.T) {
 	operate(0)
 	operate(2)
 	rows := func() object {
-		list := n.call(nmGSE+"get_proc_status/", object{"meta": object{"namespace": "nodeman", "name": "v1", "labels": object{"proc_name": "oddd"}}, "hosts": hosts})
+		list := n.call(nmGSE+"get_proc_status/",
+			object{
+				"meta":  object{"namespace": "nodeman", "name": "v1", "labels": object{"proc_name": "oddd"}},
+				"hosts": hosts,
+			})
 		return list["data"].(object)["proc_infos"].([]any)[0].(object)
 	}
 	n.eventually("the version to be shown", func() bool { return rows()["version"] == "1.2.3" })
 	operate(1)
 	for _, want := range []float64{0, 829} {
-		if code := split(n.call(nmGSE+"unregister_proc_info/", object{"meta": meta, "hosts": hosts})["data"]); code != want {
+		if code := split(n.call(nmGSE+"unregister_proc_info/",
+			object{"meta": meta, "hosts": hosts})["data"]); code != want {
 			t.Errorf("unregister: %v, want %v", code, want)
 		}
 	}
@@ -201,14 +222,18 @@ func TestNMUpgrade(t *testing.T) {
 	}
 	upgrade := func(id string) {
 		t.Helper()
-		data := n.call(nmProc+"upgrade_to_agent_id/", object{"hosts": []any{object{"ip": "127.0.0.1", "bk_cloud_id": 0, "bk_agent_id": id}}})["data"].(object)
+		data := n.call(nmProc+"upgrade_to_agent_id/",
+			object{"hosts": []any{object{"ip": "127.0.0.1", "bk_cloud_id": 0, "bk_agent_id": id}}})["data"].(object)
 		if done := data["success"].([]any); len(done) != 1 || done[0] != harness.Agent {
 			t.Fatalf("upgrade to %s: %v", id, data)
 		}
 	}
 	running := func(id string, want bool) {
 		t.Helper()
-		data := n.call(nmProc+"get_proc_status_v2/", object{"meta": object{"namespace": "nodeman", "name": "upgraded"}, "agent_id_list": []string{id}})["data"].(object)
+		data := n.call(nmProc+"get_proc_status_v2/", object{
+			"meta":          object{"namespace": "nodeman", "name": "upgraded"},
+			"agent_id_list": []string{id},
+		})["data"].(object)
 		row := data["proc_infos"].([]any)[0].(object)
 		if (row["status"] == 1.0) != want || row["bk_agent_id"] != id || want && !row["isauto"].(bool) {
 			t.Errorf("%s: %v", id, row)

@@ -10,8 +10,8 @@ import (
 	"drover/test/harness"
 )
 
-// nmgr is bk-nodemgr: single operations through operate_proc_v2, questions to very many agents at once, and content that is decoded for
-// every key as soon as none is at 115.
+// nmgr is bk-nodemgr: single operations through operate_proc_v2, questions to very many agents at once, and content
+// that is decoded for every key as soon as none is at 115.
 type nmgr struct{ *caller }
 
 func (n nmgr) call(path string, body any, into any) {
@@ -70,17 +70,28 @@ func (n nmgr) submit(path string, body any) string {
 func TestNMGR(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover, "--agent-id", agentID)
-	n := nmgr{&caller{t: t, server: s, headers: map[string]string{"X-Bkapi-Authorization": authorization(), "X-Bk-Tenant-Id": "system", "Content-Type": "application/json"}}}
+	n := nmgr{&caller{t: t, server: s, headers: map[string]string{
+		"X-Bkapi-Authorization": authorization(),
+		"X-Bk-Tenant-Id":        "system", "Content-Type": "application/json",
+	}}}
 	d := newDaemon(t, s, "nmgr")
 	for _, step := range []struct {
 		op, code int
 		result   string
 		hosted   bool
-	}{{0, 0, "success", true}, {0, 828, "", true}, {7, 0, "success", true}, {1, 0, "success", false}, {1, 829, "", false}} {
+	}{
+		{0, 0, "success", true},
+		{0, 828, "", true},
+		{7, 0, "success", true},
+		{1, 0, "success", false},
+		{1, 829, "", false},
+	} {
 		task := n.submit("/api/v2/proc/operate_proc_v2", object{
-			"meta": object{"namespace": "bk-nodemgr", "name": "plugin", "labels": object{"proc_name": "oddd"}}, "op_type": step.op, "agent_id_list": []string{agentID, "gone"},
+			"meta":    object{"namespace": "bk-nodemgr", "name": "plugin", "labels": object{"proc_name": "oddd"}},
+			"op_type": step.op, "agent_id_list": []string{agentID, "gone"},
 			"spec": object{
-				"identity": d.identity, "control": object{"start_cmd": d.start, "stop_cmd": "", "restart_cmd": ""}, "resource": object{"cpu": 0, "mem": 0},
+				"identity": d.identity, "control": object{"start_cmd": d.start, "stop_cmd": "", "restart_cmd": ""},
+				"resource":       object{"cpu": 0, "mem": 0},
 				"monitor_policy": object{"auto_type": 1, "start_check_secs": 1},
 			},
 		})
@@ -96,10 +107,12 @@ func TestNMGR(t *testing.T) {
 					IsAuto  bool   `json:"isAuto"`
 				} `json:"value"`
 			}
-			if err := json.Unmarshal([]byte(e.Content), &content); err != nil || len(content.Value) != 1 || content.Value[0].AgentID != agent {
+			if err := json.Unmarshal([]byte(e.Content), &content); err != nil || len(content.Value) != 1 ||
+				content.Value[0].AgentID != agent {
 				t.Fatalf("op %d: %s: %q: %v", step.op, agent, e.Content, err)
 			}
-			if v := content.Value[0]; agent == agentID && (v.IsAuto != step.hosted || step.result != "" && v.Result != step.result) {
+			if v := content.Value[0]; agent == agentID && (v.IsAuto != step.hosted || step.result != "" &&
+				v.Result != step.result) {
 				t.Errorf("op %d: %+v", step.op, v)
 			}
 		}
@@ -119,7 +132,8 @@ func TestNMGRManyAgents(t *testing.T) {
 	entries := n.poll(n.submit("/api/v2/proc/operate_proc_multi", object{"proc_operate_req": []any{object{
 		"meta": object{"namespace": "bk-nodemgr", "name": "plugin"}, "op_type": 2, "agent_id_list": ids,
 		"spec": object{
-			"identity": object{"proc_name": "oddd", "setup_path": "", "pid_path": "", "user": ""}, "control": object{"start_cmd": ""}, "resource": object{"cpu": 0, "mem": 0},
+			"identity": object{"proc_name": "oddd", "setup_path": "", "pid_path": "", "user": ""},
+			"control":  object{"start_cmd": ""}, "resource": object{"cpu": 0, "mem": 0},
 			"monitor_policy": object{"auto_type": 0, "start_check_secs": 0, "op_timeout": 0},
 		},
 	}}}))
@@ -135,7 +149,8 @@ func TestNMGRManyAgents(t *testing.T) {
 				} `json:"instance"`
 			} `json:"process"`
 		}
-		if err := json.Unmarshal([]byte(e.Content), &content); err != nil || len(content.Process) != 1 || len(content.Process[0].Instance) != 1 ||
+		if err := json.Unmarshal([]byte(e.Content), &content); err != nil || len(content.Process) != 1 ||
+			len(content.Process[0].Instance) != 1 ||
 			content.Process[0].Instance[0].ProcessName != "plugin" || content.Process[0].Instance[0].PID != -1 {
 			t.Fatalf("%s: %q: %v", agent, e.Content, err)
 		}
@@ -154,7 +169,8 @@ func TestNMGRManyAgents(t *testing.T) {
 			t.Fatalf("%d rows", len(rows))
 		}
 		for i, r := range rows {
-			if r.AgentID != ids[start+i] || (r.StatusCode == 2) != (r.AgentID == agentID) || r.AgentID == agentID && (r.CPUs < 1 || r.ConnCycleTime == "") {
+			if r.AgentID != ids[start+i] || (r.StatusCode == 2) != (r.AgentID == agentID) || r.AgentID == agentID &&
+				(r.CPUs < 1 || r.ConnCycleTime == "") {
 				t.Fatalf("row %+v", r)
 			}
 		}

@@ -39,12 +39,16 @@ func (b bench) call(path string, body any) any {
 // submit sends operate bodies as one task.
 func (b bench) submit(requests ...harness.Object) string {
 	b.t.Helper()
-	return b.call(procPath+"operate_proc_multi", harness.Object{"proc_operate_req": requests}).(harness.Object)["task_id"].(string)
+	return b.call(procPath+"operate_proc_multi",
+		harness.Object{"proc_operate_req": requests}).(harness.Object)["task_id"].(string)
 }
 
 // look is an operate body that asks for the state, with as little as may be.
 func look(namespace, name string, agents ...string) harness.Object {
-	return harness.Object{"meta": harness.Object{"namespace": namespace, "name": name}, "op_type": 2, "agent_id_list": agents}
+	return harness.Object{
+		"meta": harness.Object{"namespace": namespace, "name": name}, "op_type": 2,
+		"agent_id_list": agents,
+	}
 }
 
 // process returns a daemon, without any start check to speak of.
@@ -108,7 +112,8 @@ func b1AllKeys(b bench) {
 // jobBody is an operate_process call on the local agent.
 func jobBody(op int, name string) harness.Object {
 	return harness.Object{"bk_biz_id": 1, "op_type": op, "process_infos": []any{harness.Object{
-		"setup_path": "/tmp", "proc_name": name, "pid_path": "/tmp/" + name + ".pid", "ip_list": []any{harness.Object{"bk_cloud_id": 0, "ip": "127.0.0.1"}},
+		"setup_path": "/tmp", "proc_name": name, "pid_path": "/tmp/" + name + ".pid",
+		"ip_list": []any{harness.Object{"bk_cloud_id": 0, "ip": "127.0.0.1"}},
 	}}}
 }
 
@@ -117,7 +122,8 @@ func (b bench) jobAwait(path string, body any) harness.Object {
 	task := b.call(path, body).(harness.Object)["bk_gse_taskid"]
 	var data harness.Object
 	harness.Eventually(b.t, "the JOB task to end", func() bool {
-		data = b.call(jobPath+"get_proc_result/", harness.Object{"bk_biz_id": 1, "bk_gse_taskid": task}).(harness.Object)
+		data = b.call(jobPath+"get_proc_result/",
+			harness.Object{"bk_biz_id": 1, "bk_gse_taskid": task}).(harness.Object)
 		return data["status"] == 0.0
 	})
 	return data["result"].(harness.Object)
@@ -190,16 +196,25 @@ func b6ProcessName(b bench) {
 
 func b7LogicalFailures(b bench) {
 	for _, name := range []string{
-		"gse/register_proc_info", "gse/update_proc_info", "gse/unregister_proc_info", "gse/operate_proc", "gse/operate_proc_v2", "gse/operate_proc_multi",
-		"gse/get_proc_operate_result", "gse/get_proc_operate_result_v2", "gse/get_proc_status", "gse/get_proc_status_v2", "gse/sync_proc_status",
-		"gse/set_process_group_info", "gse/get_process_group_info", "gse/get_agent_status", "gse/get_agent_info", "gse/api/v2/proc/upgrade_to_agent_id",
-		"gse/api/v2/cluster/list_agent_state", "gse/api/v2/cluster/list_agent_info", "job/operate_process", "job/operate_proc", "job/manage_proc",
+		"gse/register_proc_info", "gse/update_proc_info", "gse/unregister_proc_info", "gse/operate_proc",
+		"gse/operate_proc_v2", "gse/operate_proc_multi",
+		"gse/get_proc_operate_result", "gse/get_proc_operate_result_v2", "gse/get_proc_status",
+		"gse/get_proc_status_v2", "gse/sync_proc_status",
+		"gse/set_process_group_info", "gse/get_process_group_info", "gse/get_agent_status", "gse/get_agent_info",
+		"gse/api/v2/proc/upgrade_to_agent_id",
+		"gse/api/v2/cluster/list_agent_state", "gse/api/v2/cluster/list_agent_info", "job/operate_process",
+		"job/operate_proc", "job/manage_proc",
 		"job/get_proc_result", "job/get_agent_status", "jobv3/operate_process",
 	} {
-		for _, body := range []any{harness.Object{}, harness.Object{"meta": 7, "hosts": 7, "ip_list": 7}, []byte(`{"a":`), []byte(`[1]`)} {
+		for _, body := range []any{
+			harness.Object{},
+			harness.Object{"meta": 7, "hosts": 7, "ip_list": 7},
+			[]byte(`{"a":`), []byte(`[1]`),
+		} {
 			status, reply := b.Do(http.MethodPost, "/api/c/compapi/v2/"+name+"/", body)
 			code, isNumber := reply["code"].(float64)
-			if status != http.StatusOK || !isNumber || code == 0 || code != float64(int(code)) || reply["result"] != false || reply["data"] != nil {
+			if status != http.StatusOK || !isNumber || code == 0 || code != float64(int(code)) ||
+				reply["result"] != false || reply["data"] != nil {
 				b.t.Errorf("%s: HTTP %d, %v", name, status, reply)
 			}
 		}
@@ -224,7 +239,8 @@ func b9HostAndUnhost(b bench) {
 	p.Control["stop_cmd"] = "echo it is the new one; exit 9"
 	p.Operate(3).Want(b.t, "host of a managed process", 0)
 	data := b.call(gsePath+"operate_proc/", harness.Object{
-		"meta": harness.Object{"namespace": "odd", "name": "b9"}, "op_type": 1, "hosts": []any{harness.Object{"ip": "127.0.0.1", "bk_cloud_id": 0, "bk_supplier_id": 0}},
+		"meta": harness.Object{"namespace": "odd", "name": "b9"}, "op_type": 1,
+		"hosts": []any{harness.Object{"ip": "127.0.0.1", "bk_cloud_id": 0, "bk_supplier_id": 0}},
 	})
 	r := harness.ParseResult(b.t, b.AwaitTask(data.(harness.Object)["task_id"].(string))["0:0:127.0.0.1:odd:b9"])
 	if r.Want(b.t, "stop by the stored spec", 65535); !strings.Contains(r.Msg, "it is the new one") {
@@ -253,7 +269,8 @@ func b11NothingToDo(b bench) {
 	}
 	p.Control["stop_cmd"] = ""
 	p.Operate(0).Want(b.t, "start", 0)
-	if r := p.Operate(0).Want(b.t, "start again", 828); !r.Hosted || !strings.Contains(r.Msg, "oddd") || harness.Starts(b.t, dir) != 1 {
+	if r := p.Operate(0).Want(b.t, "start again", 828); !r.Hosted || !strings.Contains(r.Msg, "oddd") ||
+		harness.Starts(b.t, dir) != 1 {
 		b.t.Errorf("%q, hosted %v, %d starts", r.Msg, r.Hosted, harness.Starts(b.t, dir))
 	}
 	p.Operate(4).Want(b.t, "unhost", 0)
@@ -280,9 +297,13 @@ func b13EmptyQueries(b bench) {
 		harness.Object{},
 		harness.Object{"identity": harness.Object{"proc_name": "b13", "setup_path": "", "pid_path": "", "user": ""}},
 		harness.Object{
-			"identity": harness.Object{"proc_name": "b13", "setup_path": nil, "pid_path": nil, "user": nil}, "control": nil,
-			"resource":       harness.Object{"cpu": 0, "mem": 0},
-			"monitor_policy": harness.Object{"auto_type": 0, "op_timeout": nil, "start_check_secs": nil, "start_retries": 0},
+			"identity": harness.Object{"proc_name": "b13", "setup_path": nil, "pid_path": nil, "user": nil},
+			"control":  nil,
+			"resource": harness.Object{"cpu": 0, "mem": 0},
+			"monitor_policy": harness.Object{
+				"auto_type": 0, "op_timeout": nil, "start_check_secs": nil,
+				"start_retries": 0,
+			},
 		},
 	} {
 		q := look("b13", fmt.Sprintf("never-seen-%d", i), harness.Agent)
@@ -310,13 +331,15 @@ func b14Sizes(b bench) {
 	if data := b.AwaitTask(b.submit(look("n", "p", ids...))); len(data) != len(ids) {
 		b.t.Errorf("%d keys for 30,000 agents", len(data))
 	}
-	if data := b.call(clusterPath+"list_agent_state", harness.Object{"agent_id_list": ids[:5000]}).([]any); len(data) != 5000 {
+	if data := b.call(clusterPath+"list_agent_state",
+		harness.Object{"agent_id_list": ids[:5000]}).([]any); len(data) != 5000 {
 		b.t.Errorf("%d rows for 5,000 agents", len(data))
 	}
 	if data := b.call(gsePath+"get_agent_status/", harness.Object{"hosts": hosts}).(harness.Object); len(data) != 5000 {
 		b.t.Errorf("%d members for 5,000 hosts", len(data))
 	}
-	status := b.call(gsePath+"get_proc_status_v2/", harness.Object{"meta": harness.Object{"namespace": "n", "name": "p"}, "hosts": hosts[:2000]})
+	status := b.call(gsePath+"get_proc_status_v2/",
+		harness.Object{"meta": harness.Object{"namespace": "n", "name": "p"}, "hosts": hosts[:2000]})
 	if list := status.(harness.Object)["proc_infos"].([]any); len(list) != 2000 {
 		b.t.Errorf("%d rows for 2,000 hosts", len(list))
 	}
@@ -350,7 +373,8 @@ func b16AllUnknown(b bench) {
 			b.t.Fatalf("%s: %v", name, list)
 		}
 		for i, id := range []string{nobodyID, nobodyHost} {
-			if row := list[i].(harness.Object); row["bk_agent_id"] != id || row["status_code"] != -1.0 || row["version"] != "" {
+			if row := list[i].(harness.Object); row["bk_agent_id"] != id || row["status_code"] != -1.0 ||
+				row["version"] != "" {
 				b.t.Errorf("%s: %v", name, row)
 			}
 		}
@@ -369,7 +393,8 @@ func b17Verbatim(b bench) {
 		var content struct {
 			ID string `json:"bk_agent_id"`
 		}
-		if err := json.Unmarshal([]byte(e.(harness.Object)["content"].(string)), &content); err != nil || content.ID != id {
+		if err := json.Unmarshal([]byte(e.(harness.Object)["content"].(string)), &content); err != nil ||
+			content.ID != id {
 			b.t.Errorf("%s: bk_agent_id %q, %v", id, content.ID, err)
 		}
 	}
@@ -379,9 +404,12 @@ func b18Paths(b bench) {
 	body := look("b18", "p", harness.Agent)
 	body["no_request"], body["_request"], body["bk_supplier_account"] = true, nil, "0"
 	for _, path := range []string{
-		"/api/c/compapi/v2/gse/operate_proc_v2", "/api/c/compapi/v2/gse/operate_proc_v2/", "//api/c/compapi/v2//gse/operate_proc_v2//",
-		"/api/c/compapi/v2/gse/api/v2/proc/operate_proc_v2/", "/c/compapi/v2/gse/operate_proc_v2/", "/component/compapi/v2/gse/operate_proc_v2/",
-		"/api/v2/proc/operate_proc_v2", "/api/bk-gse/prod/api/v2/proc/operate_proc_v2/", "/some/root/operate_proc_v2/", "/procapi/v2/proc/operate",
+		"/api/c/compapi/v2/gse/operate_proc_v2", "/api/c/compapi/v2/gse/operate_proc_v2/",
+		"//api/c/compapi/v2//gse/operate_proc_v2//",
+		"/api/c/compapi/v2/gse/api/v2/proc/operate_proc_v2/", "/c/compapi/v2/gse/operate_proc_v2/",
+		"/component/compapi/v2/gse/operate_proc_v2/",
+		"/api/v2/proc/operate_proc_v2", "/api/bk-gse/prod/api/v2/proc/operate_proc_v2/", "/some/root/operate_proc_v2/",
+		"/procapi/v2/proc/operate",
 		"/o/bk_esb/v2/gse/operate_proc_v2/",
 	} {
 		for _, labels := range []any{nil, "x", 7, []any{1}, harness.Object{"bk_process_id": 77}} {
@@ -423,7 +451,10 @@ func b20Pages(b bench) {
 		items[i] = look("b20", fmt.Sprintf("p_%02d", i), harness.Agent)
 		items[i]["op_type"] = 3
 		items[i]["spec"] = harness.Object{
-			"identity":             harness.Object{"proc_name": "b20", "setup_path": "/tmp", "pid_path": fmt.Sprintf("/tmp/b20-%d.pid", i), "user": "root"},
+			"identity": harness.Object{
+				"proc_name": "b20", "setup_path": "/tmp",
+				"pid_path": fmt.Sprintf("/tmp/b20-%d.pid", i), "user": "root",
+			},
 			"alive_monitor_policy": harness.Object{"auto_type": 2},
 		}
 	}
@@ -436,7 +467,10 @@ func b20Pages(b bench) {
 	})
 	page := func(start, limit int) []any {
 		data := b.call(gsePath+"sync_proc_status/", harness.Object{
-			"meta": harness.Object{"namespace": "b20"}, "page": harness.Object{"start": start, "limit": limit, "return_total": true}, "_request": nil,
+			"meta": harness.Object{"namespace": "b20"}, "page": harness.Object{
+				"start": start, "limit": limit,
+				"return_total": true,
+			}, "_request": nil,
 		}).(harness.Object)
 		if data["count"] != 30.0 {
 			b.t.Errorf("count is %v", data["count"])
@@ -469,7 +503,11 @@ func b20Pages(b bench) {
 	if slices.Sort(names); len(names) != 30 || len(slices.Compact(names)) != 30 {
 		b.t.Errorf("names %q", names)
 	}
-	if status, reply := b.Do(http.MethodPost, gsePath+"sync_proc_status/", harness.Object{"meta": harness.Object{"namespace": "b20"}, "page": harness.Object{"start": 0, "limit": 1001}}); status != 200 || reply["code"] == 0.0 {
+	if status, reply := b.Do(http.MethodPost, gsePath+"sync_proc_status/",
+		harness.Object{
+			"meta": harness.Object{"namespace": "b20"},
+			"page": harness.Object{"start": 0, "limit": 1001},
+		}); status != 200 || reply["code"] == 0.0 {
 		b.t.Errorf("a page of 1001: HTTP %d, %v", status, reply)
 	}
 }
@@ -478,7 +516,10 @@ func b21Rows(b bench) {
 	p, _ := b.process("b21")
 	p.Operate(0).Want(b.t, "start", 0)
 	data := b.call(procPath+"get_proc_status_v2/", harness.Object{
-		"meta": harness.Object{"namespace": "odd", "name": "b21"}, "agent_id_list": []string{harness.Agent, nobodyID, nobodyHost},
+		"meta": harness.Object{"namespace": "odd", "name": "b21"}, "agent_id_list": []string{
+			harness.Agent, nobodyID,
+			nobodyHost,
+		},
 	}).(harness.Object)["proc_infos"].([]any)
 	if len(data) != 3 {
 		b.t.Fatalf("%d rows", len(data))
@@ -488,7 +529,8 @@ func b21Rows(b bench) {
 		_, isObject := row["host"].(harness.Object)
 		id, isString := row["bk_agent_id"].(string)
 		status, isNumber := row["status"].(float64)
-		if !isObject || !isString || id == "" || !isNumber || status < 0 || status > 2 || row["meta"].(harness.Object)["name"] != "b21" {
+		if !isObject || !isString || id == "" || !isNumber || status < 0 || status > 2 ||
+			row["meta"].(harness.Object)["name"] != "b21" {
 			b.t.Errorf("row %v", row)
 		}
 	}
@@ -498,7 +540,10 @@ func b22FiveParts(b bench) {
 	body := harness.Object{
 		"meta": harness.Object{"namespace": "b22", "name": "p"}, "op_type": 2,
 		"hosts": []any{harness.Object{"ip": "127.0.0.1", "bk_cloud_id": "0", "bk_supplier_id": 5}},
-		"spec":  harness.Object{"identity": harness.Object{"proc_name": "x", "setup_path": "/tmp", "pid_path": "/tmp/x.pid", "user": "root"}},
+		"spec": harness.Object{"identity": harness.Object{
+			"proc_name": "x", "setup_path": "/tmp",
+			"pid_path": "/tmp/x.pid", "user": "root",
+		}},
 	}
 	const key = "0:5:127.0.0.1:b22:p"
 	for _, name := range []string{"register_proc_info", "update_proc_info", "unregister_proc_info"} {
@@ -531,11 +576,13 @@ func b23Survives(b bench) {
 }
 
 func b24AgentTypes(b bench) {
-	row := b.call(clusterPath+"list_agent_info", harness.Object{"agent_id_list": []string{harness.Agent}}).([]any)[0].(harness.Object)
+	row := b.call(clusterPath+"list_agent_info",
+		harness.Object{"agent_id_list": []string{harness.Agent}}).([]any)[0].(harness.Object)
 	_, isString := row["conn_cycle_time"].(string)
 	reported, _ := row["report_time"].(float64)
 	now := float64(time.Now().UnixMilli())
-	if !isString || reported < now-60_000 || reported > now+1000 || row["status_code"] != 2.0 || row["bk_host_ip"] != "127.0.0.1" {
+	if !isString || reported < now-60_000 || reported > now+1000 || row["status_code"] != 2.0 ||
+		row["bk_host_ip"] != "127.0.0.1" {
 		b.t.Errorf("row %v", row)
 	}
 }

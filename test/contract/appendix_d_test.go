@@ -41,7 +41,8 @@ func d1BothSpellings(b bench) {
 	start["agent_id_list"] = []string{ownID}
 	harness.ParseResult(b.t, b.AwaitTask(b.submit(start))[ownID+":odd:d1"]).Want(b.t, "start by id", 0)
 	data := b.AwaitTask(b.submit(look("odd", "d1", ownID, harness.Agent)))
-	byID, byAddress := harness.ParseResult(b.t, data[ownID+":odd:d1"]), harness.ParseResult(b.t, data[harness.Agent+":odd:d1"])
+	byID, byAddress := harness.ParseResult(b.t, data[ownID+":odd:d1"]),
+		harness.ParseResult(b.t, data[harness.Agent+":odd:d1"])
 	if byID.PID <= 0 || byID.PID != byAddress.PID {
 		b.t.Errorf("by id pid %d, by address pid %d", byID.PID, byAddress.PID)
 	}
@@ -58,9 +59,14 @@ func d1BothSpellings(b bench) {
 }
 
 func d2HeaderAlone(b bench) {
-	header := map[string]string{"X-Bkapi-Authorization": fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":%q,"bk_username":"admin"}`, harness.AppCode, harness.AppSecret)}
-	status, reply := send(b.t, b.Server, http.MethodPost, gsePath+"sync_proc_status/", header, harness.Object{"meta": harness.Object{"namespace": "d2"}})
-	if id, _ := reply["request_id"].(string); status != 200 || reply["code"] != 0.0 || !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(id) {
+	header := map[string]string{
+		"X-Bkapi-Authorization": fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":%q,"bk_username":"admin"}`,
+			harness.AppCode, harness.AppSecret),
+	}
+	status, reply := send(b.t, b.Server, http.MethodPost, gsePath+"sync_proc_status/", header,
+		harness.Object{"meta": harness.Object{"namespace": "d2"}})
+	if id, _ := reply["request_id"].(string); status != 200 || reply["code"] != 0.0 ||
+		!regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(id) {
 		b.t.Errorf("HTTP %d, %v", status, reply)
 	}
 }
@@ -73,9 +79,12 @@ func d3FullEnvelope(b bench) {
 		"proc_operate_req": []any{harness.Object{"meta": meta, "hosts": hosts, "op_type": 2}},
 	}
 	for _, path := range []string{
-		gsePath + "operate_proc/", gsePath + "operate_proc_v2/", gsePath + "operate_proc_multi/", gsePath + "get_proc_operate_result/", gsePath + "get_proc_status/",
-		gsePath + "sync_proc_status/", gsePath + "unregister_proc_info/", gsePath + "get_process_group_info/", gsePath + "get_agent_status/", gsePath + "get_agent_info/",
-		procPath + "operate_proc_v2", clusterPath + "list_agent_state", clusterPath + "list_agent_info", "/procapi/v2/proc/operate", jobPath + "get_agent_status/",
+		gsePath + "operate_proc/", gsePath + "operate_proc_v2/", gsePath + "operate_proc_multi/",
+		gsePath + "get_proc_operate_result/", gsePath + "get_proc_status/",
+		gsePath + "sync_proc_status/", gsePath + "unregister_proc_info/", gsePath + "get_process_group_info/",
+		gsePath + "get_agent_status/", gsePath + "get_agent_info/",
+		procPath + "operate_proc_v2", clusterPath + "list_agent_state", clusterPath + "list_agent_info",
+		"/procapi/v2/proc/operate", jobPath + "get_agent_status/",
 		procPath + "upgrade_to_agent_id", jobPath + "operate_process/", "/nowhere", "/procapi/nowhere",
 	} {
 		_, reply := b.Do(http.MethodPost, path, all)
@@ -102,7 +111,8 @@ func d5NotRunning(b bench) {
 	p.Operate(4).Want(b.t, "unhost", 0)
 	p.Operate(1).Want(b.t, "stop, third generation", 829)
 	task := b.call(gsePath+"operate_proc/", harness.Object{
-		"meta": harness.Object{"namespace": "odd", "name": "d5"}, "op_type": 1, "hosts": []any{harness.Object{"ip": "127.0.0.1", "bk_cloud_id": 0, "bk_supplier_id": 0}},
+		"meta": harness.Object{"namespace": "odd", "name": "d5"}, "op_type": 1,
+		"hosts": []any{harness.Object{"ip": "127.0.0.1", "bk_cloud_id": 0, "bk_supplier_id": 0}},
 	}).(harness.Object)["task_id"].(string)
 	harness.ParseResult(b.t, b.AwaitTask(task)["0:0:127.0.0.1:odd:d5"]).Want(b.t, "stop, first generation", 829)
 }

@@ -22,33 +22,45 @@ import (
 func everyPath() []string {
 	var all []string
 	for _, name := range []string{
-		"register_proc_info", "update_proc_info", "unregister_proc_info", "operate_proc", "operate_proc_v2", "operate_proc_multi", "get_proc_operate_result",
-		"get_proc_operate_result_v2", "get_proc_status", "get_proc_status_v2", "sync_proc_status", "set_process_group_info", "get_process_group_info",
+		"register_proc_info", "update_proc_info", "unregister_proc_info", "operate_proc", "operate_proc_v2",
+		"operate_proc_multi", "get_proc_operate_result",
+		"get_proc_operate_result_v2", "get_proc_status", "get_proc_status_v2", "sync_proc_status",
+		"set_process_group_info", "get_process_group_info",
 		"get_agent_status", "get_agent_info",
 	} {
 		all = append(all, gsePath+name+"/")
 	}
-	for _, name := range []string{"operate_process", "operate_proc", "manage_proc", "get_proc_result", "get_agent_status"} {
+	for _, name := range []string{
+		"operate_process", "operate_proc", "manage_proc", "get_proc_result",
+		"get_agent_status",
+	} {
 		all = append(all, jobPath+name+"/", "/esb/api/v2/"+name)
 	}
-	return append(all, procPath+"operate_proc_multi", procPath+"upgrade_to_agent_id", clusterPath+"list_agent_state", clusterPath+"list_agent_info",
+	return append(all, procPath+"operate_proc_multi", procPath+"upgrade_to_agent_id", clusterPath+"list_agent_state",
+		clusterPath+"list_agent_info",
 		"/procapi/v1/proc/procinfo", "/procapi/v2/proc/operate", "/procapi/v1/proc/groupinfo", "/get_agent_status")
 }
 
 // badBodies are what must never crash, hang or be answered without an envelope.
 func badBodies() map[string]string {
 	full := func(v string) string {
-		return fmt.Sprintf(`{"meta": {"namespace": %[1]s, "name": %[1]s}, "hosts": [{"ip": %[1]s, "bk_cloud_id": %[1]s, "bk_agent_id": %[1]s}], "agent_id_list": %[1]s, "op_type": %[1]s,
+		return fmt.Sprintf(
+			`{"meta": {"namespace": %[1]s, "name": %[1]s}, "hosts": [{"ip": %[1]s, "bk_cloud_id": %[1]s, "bk_agent_id": %[1]s}], "agent_id_list": %[1]s, "op_type": %[1]s,
 			"task_id": %[1]s, "bk_biz_id": %[1]s, "bk_gse_taskid": %[1]s, "ip_list": %[1]s, "process_infos": [%[1]s], "page": {"start": %[1]s, "limit": %[1]s},
 			"proc_operate_req": [{"meta": %[1]s}], "spec": {"identity": %[1]s, "control": %[1]s, "resource": %[1]s, "process_group": [%[1]s]}}`, v)
 	}
 	bodies := map[string]string{
-		"empty": "", "cut": `{"meta": {"namespace": "g`, "list": `[1, 2]`, "null": "null", "text": "hello", "number": "7", "brace": "{", "form": "a=b&c=%zz",
-		"deep": `{"a":` + strings.Repeat(`{"a":`, 50_000) + "1" + strings.Repeat("}", 50_001), "invalid UTF-8": "{\"meta\": \"\xff\xfe\"}",
-		"NUL": "{\"task_id\": \"a\x00b\"}", "two": `{} {}`, "large": `{"filler": "` + strings.Repeat("x", 50<<20) + `"}`,
+		"empty": "", "cut": `{"meta": {"namespace": "g`, "list": `[1, 2]`, "null": "null", "text": "hello",
+		"number": "7", "brace": "{", "form": "a=b&c=%zz",
+		"deep":          `{"a":` + strings.Repeat(`{"a":`, 50_000) + "1" + strings.Repeat("}", 50_001),
+		"invalid UTF-8": "{\"meta\": \"\xff\xfe\"}",
+		"NUL":           "{\"task_id\": \"a\x00b\"}", "two": `{} {}`, "large": `{"filler": "` +
+			strings.Repeat("x", 50<<20) +
+			`"}`,
 	}
 	for _, v := range []string{
-		`null`, `[]`, `{}`, `""`, `-1`, `0`, `99999999999999999999999`, `1e308`, `-0.5`, `true`, `"\u0000"`, `"'; DROP TABLE items; --"`, `"../../../etc/passwd"`,
+		`null`, `[]`, `{}`, `""`, `-1`, `0`, `99999999999999999999999`, `1e308`, `-0.5`, `true`, `"\u0000"`,
+		`"'; DROP TABLE items; --"`, `"../../../etc/passwd"`,
 		`"\ud800"`, `[null]`, `[{}]`, `["0:127.0.0.1"]`, `"` + strings.Repeat("y", 5000) + `"`,
 	} {
 		bodies["all "+v[:min(len(v), 20)]] = full(v)
@@ -59,7 +71,8 @@ func badBodies() map[string]string {
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)
-	authorization := fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":%q,"bk_username":"tester"}`, harness.AppCode, harness.AppSecret)
+	authorization := fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":%q,"bk_username":"tester"}`, harness.AppCode,
+		harness.AppSecret)
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, 8)
 	for name, body := range badBodies() {
@@ -72,8 +85,10 @@ func TestBadInput(t *testing.T) {
 				defer func() { <-slots }()
 				began := time.Now()
 				status, reply, err := raw(t.Context(), s, path, authorization, body)
-				if err != nil || status >= 500 || reply["result"] == nil || reply["message"] == nil || time.Since(began) > 60*time.Second {
-					t.Errorf("%s to %s: HTTP %d after %v, %v, %.300v", name, path, status, time.Since(began), err, reply)
+				if err != nil || status >= 500 || reply["result"] == nil || reply["message"] == nil ||
+					time.Since(began) > 60*time.Second {
+					t.Errorf("%s to %s: HTTP %d after %v, %v, %.300v", name, path, status, time.Since(began), err,
+						reply)
 				}
 			})
 		}
@@ -112,7 +127,8 @@ func alive(t *testing.T, s *harness.Server) {
 	}
 }
 
-// TestStalledConnections: callers that begin and never go on keep nobody else waiting, and are answered or cut off in the end.
+// TestStalledConnections: callers that begin and never go on keep nobody else waiting, and are answered or cut off in
+// the end.
 func TestStalledConnections(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)
@@ -122,7 +138,8 @@ func TestStalledConnections(t *testing.T) {
 		"POST " + procPath + "operate_proc_v2 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"a\":",
 		"POST " + gsePath + "oper",
 		"",
-		"POST " + gsePath + "operate_proc_v2/ HTTP/1.1\r\nHost: x\r\nContent-Length: 60000000\r\n\r\n{\"a\": \"" + strings.Repeat("x", 2<<20),
+		"POST " + gsePath + "operate_proc_v2/ HTTP/1.1\r\nHost: x\r\nContent-Length: 60000000\r\n\r\n{\"a\": \"" +
+			strings.Repeat("x", 2<<20),
 	}
 	var conns []net.Conn
 	for i := range 200 {
@@ -160,7 +177,8 @@ func TestManyPollsAtOnce(t *testing.T) {
 	}
 	task := multi(s, items...)
 	s.AwaitTask(task)
-	authorization := fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":%q,"bk_username":"tester"}`, harness.AppCode, harness.AppSecret)
+	authorization := fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":%q,"bk_username":"tester"}`, harness.AppCode,
+		harness.AppSecret)
 	body, err := json.Marshal(harness.Object{"task_id": task})
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +186,8 @@ func TestManyPollsAtOnce(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 0}}
 	defer client.CloseIdleConnections()
 	poll := func() error {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+procPath+"get_proc_operate_result_v2", bytes.NewReader(body))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+procPath+"get_proc_operate_result_v2",
+			bytes.NewReader(body))
 		if err != nil {
 			return err
 		}

@@ -70,7 +70,9 @@ const authorization = "X-Bkapi-Authorization"
 
 // attempts returns every place that credentials may stand in, filled with these.
 func attempts(code, secret string) []attempt {
-	header := map[string]string{authorization: fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":%q,"bk_username":"admin"}`, code, secret)}
+	header := map[string]string{
+		authorization: fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":%q,"bk_username":"admin"}`, code, secret),
+	}
 	params := harness.Object{"bk_app_code": code, "bk_app_secret": secret, "bk_username": "admin"}
 	query := url.Values{"bk_app_code": {code}, "bk_app_secret": {secret}, "bk_username": {"admin"}}
 	short := harness.Object{"app_code": code, "app_secret": secret, "username": "admin", "bk_token": "ignored"}
@@ -102,14 +104,16 @@ func (a attempt) call(t *testing.T, s *harness.Server, path, request string) (in
 	return status, reply
 }
 
-// TestCredentials: right ones are taken wherever they stand; wrong ones are refused and audited; no secret is kept anywhere.
+// TestCredentials: right ones are taken wherever they stand; wrong ones are refused and audited; no secret is kept
+// anywhere.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover, "--log-level", "debug")
 	const wrong = "wrong-secret-9876543210"
 	for i, a := range attempts(harness.AppCode, harness.AppSecret) {
 		// The task is unknown: that is what the call says once the caller has been let in.
-		if status, reply := a.call(t, s, gsePath+"get_proc_operate_result_v2/", fmt.Sprintf("right-%d", i)); status != http.StatusOK || reply["code"] != 1306406.0 {
+		if status, reply := a.call(t, s, gsePath+"get_proc_operate_result_v2/",
+			fmt.Sprintf("right-%d", i)); status != http.StatusOK || reply["code"] != 1306406.0 {
 			t.Errorf("%s: HTTP %d, %v, want to be let in", a.name, status, reply)
 		}
 	}
@@ -117,7 +121,8 @@ func TestCredentials(t *testing.T) {
 	// A header counts alone: right credentials in the body do not heal it.
 	spoilt := attempts(harness.AppCode, harness.AppSecret)[1]
 	spoilt.headers = attempts("stranger", wrong)[0].headers
-	if _, reply := spoilt.call(t, s, gsePath+"operate_proc_v2/", fmt.Sprintf("refused-%d", refused)); reply["code"] != 1306000.0 {
+	if _, reply := spoilt.call(t, s, gsePath+"operate_proc_v2/",
+		fmt.Sprintf("refused-%d", refused)); reply["code"] != 1306000.0 {
 		t.Errorf("wrong header, right body: %v", reply)
 	}
 	refused++
@@ -130,11 +135,13 @@ func TestCredentials(t *testing.T) {
 	} {
 		for _, a := range attempts(c.code, c.secret) {
 			status, reply := a.call(t, s, gsePath+"operate_proc_v2/", fmt.Sprintf("refused-%d", refused))
-			if status != http.StatusOK || reply["code"] != 1306000.0 || reply["data"] != nil || reply["result"] != false {
+			if status != http.StatusOK || reply["code"] != 1306000.0 || reply["data"] != nil ||
+				reply["result"] != false {
 				t.Errorf("%s %s: HTTP %d, %v, want 1306000", c.what, a.name, status, reply)
 			}
 			refused++
-			if status, reply := a.call(t, s, procPath+"operate_proc_v2", fmt.Sprintf("refused-%d", refused)); status != http.StatusBadRequest || reply["code"] != 1640001.0 {
+			if status, reply := a.call(t, s, procPath+"operate_proc_v2",
+				fmt.Sprintf("refused-%d", refused)); status != http.StatusBadRequest || reply["code"] != 1640001.0 {
 				t.Errorf("%s %s: HTTP %d, %v, want 400 and 1640001", c.what, a.name, status, reply)
 			}
 			refused++
@@ -155,7 +162,8 @@ func TestCredentials(t *testing.T) {
 		switch {
 		case strings.HasPrefix(r.RequestID, "refused-"):
 			denied++
-			if counted := regexp.MustCompile(`\(the last of (\d+) more since `).FindStringSubmatch(r.Message); counted != nil {
+			if counted := regexp.MustCompile(`\(the last of (\d+) more since `).FindStringSubmatch(
+				r.Message); counted != nil {
 				more, err := strconv.Atoi(counted[1])
 				if err != nil {
 					t.Fatal(err)
@@ -174,7 +182,8 @@ func TestCredentials(t *testing.T) {
 	if denied != refused {
 		t.Errorf("%d denials are recorded, %d were given", denied, refused)
 	}
-	if allowed["operate_proc_v2 by tests for tester"] != 1 || allowed["get_proc_operate_result_v2 by tests for admin"] != 5 {
+	if allowed["operate_proc_v2 by tests for tester"] != 1 ||
+		allowed["get_proc_operate_result_v2 by tests for admin"] != 5 {
 		t.Errorf("recorded calls: %v", allowed)
 	}
 	noSecretIn(t, filepath.Dir(s.DataDir), harness.AppSecret, wrong)
@@ -230,26 +239,37 @@ func TestLenientBodies(t *testing.T) {
 		request := p.Request(0)
 		request["op_type"] = "0"
 		request["no_request"], request["nodeman_spec"], request["bk_supplier_account"] = true, nil, "0"
-		request["meta"] = harness.Object{"namespace": "odd", "name": "lenient", "labels": harness.Object{"bk_process_id": 77, "deep": []any{nil, 1.5}}, "more": 1}
+		request["meta"] = harness.Object{
+			"namespace": "odd", "name": "lenient",
+			"labels": harness.Object{"bk_process_id": 77, "deep": []any{nil, 1.5}}, "more": 1,
+		}
 		delete(request, "agent_id_list")
-		request["hosts"] = []any{harness.Object{"ip": "127.0.0.1", "bk_cloud_id": "0", "bk_supplier_id": nil, "bk_agent_id": "x"}}
+		request["hosts"] = []any{harness.Object{
+			"ip": "127.0.0.1", "bk_cloud_id": "0", "bk_supplier_id": nil,
+			"bk_agent_id": "x",
+		}}
 		spec := request["spec"].(harness.Object)
 		delete(spec, "alive_monitor_policy")
 		spec["identity"].(harness.Object)["index_key"] = ""
-		spec["monitor_policy"] = harness.Object{"auto_type": "1", "start_check_secs": "1", "stop_check_secs": "5", "op_timeout": nil, "start_retries": 0}
+		spec["monitor_policy"] = harness.Object{
+			"auto_type": "1", "start_check_secs": "1", "stop_check_secs": "5",
+			"op_timeout": nil, "start_retries": 0,
+		}
 		spec["resource"] = harness.Object{"cpu": "10.0", "mem": nil}
 		p.Await(s.Call("operate_proc_v2", request)["task_id"].(string)).Want(t, "start", 0)
 		if n := harness.Starts(t, dir); n != 1 {
 			t.Errorf("started %d times", n)
 		}
 		harness.Eventually(t, "the labels to be shown", func() bool {
-			return fmt.Sprint(p.Row()["meta"]) == "map[labels:map[bk_process_id:77 deep:[<nil> 1.5]] name:lenient namespace:odd]"
+			return fmt.Sprint(
+				p.Row()["meta"]) == "map[labels:map[bk_process_id:77 deep:[<nil> 1.5]] name:lenient namespace:odd]"
 		})
 		p.Operate(1).Want(t, "stop", 0)
 	})
 }
 
-// TestMisspeltTimer: the documents' own spelling of crontab_rule is read too. Hosting a timetable starts nothing by itself.
+// TestMisspeltTimer: the documents' own spelling of crontab_rule is read too. Hosting a timetable starts nothing by
+// itself.
 func TestMisspeltTimer(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)

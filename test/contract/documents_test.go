@@ -14,8 +14,8 @@ import (
 	"drover/test/harness"
 )
 
-// The five documents' own examples are api/examples/*/documented*.request.json. There they meet no agent; here the agent is
-// the one that they name, and only credentials and paths are ours.
+// The five documents' own examples are api/examples/*/documented*.request.json. There they meet no agent; here the
+// agent is the one that they name, and only credentials and paths are ours.
 
 // document returns the body of a document's example; replace are pairs of a path of the document and ours.
 func document(t *testing.T, name string, replace ...string) harness.Object {
@@ -28,7 +28,8 @@ func document(t *testing.T, name string, replace ...string) harness.Object {
 		if c.Name != name {
 			continue
 		}
-		text := strings.NewReplacer(append(replace, "${app_code}", harness.AppCode, "${app_secret}", harness.AppSecret)...).Replace(string(c.Request.Body))
+		text := strings.NewReplacer(append(replace, "${app_code}", harness.AppCode, "${app_secret}",
+			harness.AppSecret)...).Replace(string(c.Request.Body))
 		var body harness.Object
 		if err := json.Unmarshal([]byte(text), &body); err != nil {
 			t.Fatal(err)
@@ -39,7 +40,8 @@ func document(t *testing.T, name string, replace ...string) harness.Object {
 	return nil
 }
 
-// install makes a directory with a daemon of that name and the scripts that the documents call, and returns it with a slash.
+// install makes a directory with a daemon of that name and the scripts that the documents call, and returns it with a
+// slash.
 func install(t *testing.T, daemon string) string {
 	t.Helper()
 	dir := harness.Workdir(t)
@@ -49,8 +51,10 @@ func install(t *testing.T, daemon string) string {
 	}
 	pidfile := dir + "/" + daemon + ".pid"
 	files := map[string]string{
-		daemon:       string(program),
-		"start.sh":   fmt.Sprintf("#!/bin/sh\n%[1]s/%[2]s plain -pidfile %[3]s -log %[1]s/reload.log -runlog %[1]s/run.log\n", dir, daemon, pidfile),
+		daemon: string(program),
+		"start.sh": fmt.Sprintf(
+			"#!/bin/sh\n%[1]s/%[2]s plain -pidfile %[3]s -log %[1]s/reload.log -runlog %[1]s/run.log\n", dir, daemon,
+			pidfile),
 		"stop.sh":    fmt.Sprintf("#!/bin/sh\nkill $(cat %s)\n", pidfile),
 		"restart.sh": fmt.Sprintf("#!/bin/sh\n./stop.sh\nwhile [ -e %s ]; do sleep 0.05; done\n./start.sh\n", pidfile),
 		"reload.sh":  fmt.Sprintf("#!/bin/sh\nkill -HUP $(cat %s)\n", pidfile),
@@ -90,7 +94,8 @@ func TestDocumentedGSE(t *testing.T) {
 	dir := install(t, "proc-test")
 	register := document(t, "register_proc_info/documented", "/data/gsetest/", dir)
 	post(t, s, gsePath+"register_proc_info/", register, fmt.Sprintf(registered, 0, "success"))
-	post(t, s, gsePath+"register_proc_info/", register, fmt.Sprintf(registered, 850, "Fail to register, for the process info already exists."))
+	post(t, s, gsePath+"register_proc_info/", register,
+		fmt.Sprintf(registered, 850, "Fail to register, for the process info already exists."))
 
 	const key = "1:10.0.0.1:gse:proc-test"
 	operate := func(op, code int) harness.Result {
@@ -144,7 +149,10 @@ const jobSubmitted = `{"result": true, "code": 0, "message": "", "data": {"bk_gs
 // jobResult awaits a JOB task and returns the entry of the one key that it may have.
 func jobResult(t *testing.T, s *harness.Server, path string, scope harness.Object, task, key string) harness.Object {
 	t.Helper()
-	body := harness.Object{"bk_app_code": harness.AppCode, "bk_app_secret": harness.AppSecret, "bk_username": "admin", "bk_gse_taskid": task}
+	body := harness.Object{
+		"bk_app_code": harness.AppCode, "bk_app_secret": harness.AppSecret, "bk_username": "admin",
+		"bk_gse_taskid": task,
+	}
 	maps.Copy(body, scope)
 	var entry harness.Object
 	harness.Eventually(t, "JOB task "+task+" to end", func() bool {
@@ -175,14 +183,17 @@ func TestDocumentedJobOperate(t *testing.T) {
 		body["op_type"] = op
 		maps.Copy(body["process_infos"].([]any)[0].(harness.Object), fields)
 		data := post(t, s, jobPath+"operate_process/", body, jobSubmitted)
-		return jobResult(t, s, jobPath, harness.Object{"bk_biz_id": 1}, data["bk_gse_taskid"].(string), dir+"/gseagent:0:10.0.0.1")
+		return jobResult(t, s, jobPath, harness.Object{"bk_biz_id": 1}, data["bk_gse_taskid"].(string),
+			dir+"/gseagent:0:10.0.0.1")
 	}
 	value := func(code int, text string, hosted bool) string {
-		return fmt.Sprintf(`{"error_code": %d, "error_msg": %[2]q, "content": {"value": [{"bk_agent_id": "0:10.0.0.1", "procName": "gseagent",
+		return fmt.Sprintf(
+			`{"error_code": %d, "error_msg": %[2]q, "content": {"value": [{"bk_agent_id": "0:10.0.0.1", "procName": "gseagent",
 			"setupPath": %[3]q, "funcID": "", "instanceID": "", "result": %[2]q, "isAuto": %[4]v}]}}`, code, text, dir, hosted)
 	}
 	// The example itself is a stop, without any command, and its pid_path is a directory.
-	wantJSON(t, "stop of nothing", operate(1, nil), value(829, "no need to stop the process(gseagent) that is not running", false))
+	wantJSON(t, "stop of nothing", operate(1, nil),
+		value(829, "no need to stop the process(gseagent) that is not running", false))
 	wantJSON(t, "start", operate(0, harness.Object{"start_cmd": "./start.sh"}), value(0, "success", true))
 	pid := harness.ReadPID(t, dir+"/gseagent.pid")
 	q := operate(2, nil)
@@ -190,7 +201,8 @@ func TestDocumentedJobOperate(t *testing.T) {
 	if document == nil {
 		t.Fatalf("content of a query is %T, want an object", q["content"])
 	}
-	wantJSON(t, "query", document["process"], fmt.Sprintf(`[{"procname": "gseagent", "instance": [{"processName": "gseagent", "pid": %d, "isAuto": true,
+	wantJSON(t, "query", document["process"],
+		fmt.Sprintf(`[{"procname": "gseagent", "instance": [{"processName": "gseagent", "pid": %d, "isAuto": true,
 		"cpuUsage": "<any>", "cpuUsageAve": "<any>", "phyMemUsage": "<any>", "usePhyMem": "<any>", "diskSize": -1, "utime": "<any>", "stime": "<any>",
 		"freeVMem": "0", "threadCount": "<any>", "version": "", "health": "", "cmdline": "<any>", "stat": "<any>", "startTime": "<any>",
 		"elapsedTime": "<any>", "register_time": "<any>", "last_start_time": "<any>", "report_time": "<any>"}]}]`, pid))
@@ -230,7 +242,8 @@ func TestDocumentedJobManage(t *testing.T) {
 			body["op_type"] = op
 			data := post(t, s, version.path+"manage_proc/", body, jobSubmitted)
 			entry := jobResult(t, s, version.path, version.scope, data["bk_gse_taskid"].(string), key)
-			wantJSON(t, fmt.Sprintf("%s %d", version.name, op), entry, fmt.Sprintf(`{"error_code": 0, "error_msg": "<any>", "content": {"value": [
+			wantJSON(t, fmt.Sprintf("%s %d", version.name, op), entry,
+				fmt.Sprintf(`{"error_code": 0, "error_msg": "<any>", "content": {"value": [
 				{"bk_agent_id": "0:10.0.0.1", "procName": "nginx", "setupPath": %q, "funcID": "", "instanceID": "", "result": "<any>", "isAuto": %v}]}}`, dir, auto))
 			if got := hosted(); got != auto {
 				t.Errorf("%s %d: hosted %v, want %v", version.name, op, got, auto)

@@ -17,7 +17,8 @@ func TestExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := examples.NewPlayer(openapi.NewClient(t, caller()), s.URL, cases, map[string]string{
-		"${app_code}": harness.AppCode, "${app_secret}": harness.AppSecret, "${user}": "root", "${dir}": harness.Workdir(t),
+		"${app_code}": harness.AppCode, "${app_secret}": harness.AppSecret, "${user}": "root",
+		"${dir}": harness.Workdir(t),
 	})
 	live := 0
 	for _, c := range cases {

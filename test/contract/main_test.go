@@ -1,5 +1,6 @@
-// Package contract_test holds the black-box tests of the HTTP contract: the built binary with a live agent, called as the
-// programs that were written against GSE and JOB call it. What an operation does to a process is in package lifecycle_test.
+// Package contract_test holds the black-box tests of the HTTP contract: the built binary with a live agent, called as
+// the programs that were written against GSE and JOB call it. What an operation does to a process is in package
+// lifecycle_test.
 package contract_test
 
 import (
@@ -26,7 +27,10 @@ const (
 var binaries struct{ drover, oddd string }
 
 func TestMain(m *testing.M) {
-	os.Exit(harness.Main(m, map[string]*string{"./cmd/drover": &binaries.drover, "./test/daemons/oddd": &binaries.oddd}))
+	os.Exit(harness.Main(m, map[string]*string{
+		"./cmd/drover":        &binaries.drover,
+		"./test/daemons/oddd": &binaries.oddd,
+	}))
 }
 
 // caller follows no redirect: a POST that is redirected has lost its body.
@@ -35,7 +39,9 @@ func caller() *http.Client {
 }
 
 // send sends a request with these headers and no others, and returns the status and the decoded answer.
-func send(t *testing.T, s *harness.Server, method, path string, headers map[string]string, body any) (int, harness.Object) {
+func send(t *testing.T, s *harness.Server, method, path string, headers map[string]string,
+	body any,
+) (int, harness.Object) {
 	t.Helper()
 	data, err := json.Marshal(body)
 	if err != nil {

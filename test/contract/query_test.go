@@ -16,11 +16,15 @@ func almostEmpty(procName string) map[string]any {
 			"control":  harness.Object{"start_cmd": "", "stop_cmd": ""},
 			"resource": harness.Object{"cpu": 0, "mem": 0},
 			"monitor_policy": harness.Object{
-				"auto_type": 0, "start_check_secs": 0, "stop_check_secs": 0, "start_retries": 0, "start_interval": 0, "op_timeout": 0,
+				"auto_type": 0, "start_check_secs": 0, "stop_check_secs": 0, "start_retries": 0, "start_interval": 0,
+				"op_timeout": 0,
 			},
 		},
 		"nulls": harness.Object{
-			"identity":             harness.Object{"index_key": nil, "proc_name": procName, "setup_path": nil, "pid_path": nil, "user": nil},
+			"identity": harness.Object{
+				"index_key": nil, "proc_name": procName, "setup_path": nil,
+				"pid_path": nil, "user": nil,
+			},
 			"control":              nil,
 			"alive_monitor_policy": harness.Object{"auto_type": nil, "start_check_secs": nil, "op_timeout": nil},
 		},
@@ -49,7 +53,8 @@ func TestQueryWithAlmostEmptySpec(t *testing.T) {
 		unknown := *p
 		unknown.Name = "never seen"
 		request["meta"] = harness.Object{"namespace": p.Namespace, "name": unknown.Name}
-		if q := unknown.Await(s.Call("operate_proc_v2", request)["task_id"].(string)); q.Code != 0 || q.PID != -1 || q.Hosted {
+		if q := unknown.Await(s.Call("operate_proc_v2", request)["task_id"].(string)); q.Code != 0 || q.PID != -1 ||
+			q.Hosted {
 			t.Errorf("%s, unknown: %+v, want code 0, pid -1", what, q)
 		}
 	}

@@ -21,14 +21,18 @@ func TestEveryKeyInEveryPoll(t *testing.T) {
 	both["agent_id_list"] = []string{harness.Agent, "1:10.99.99.99", "020000000242010a00002f17521298676503"}
 	task := multi(s, both, quick.Request(2))
 	keys := []string{
-		"020000000242010a00002f17521298676503:odd:slow", "0:127.0.0.1:odd:quick", "0:127.0.0.1:odd:slow", "1:10.99.99.99:odd:slow",
+		"020000000242010a00002f17521298676503:odd:slow", "0:127.0.0.1:odd:quick", "0:127.0.0.1:odd:slow",
+		"1:10.99.99.99:odd:slow",
 	}
 
 	first := poll(s, task)
-	wantJSON(t, "slow start at the first poll", first[keys[2]], `{"error_code": 115, "error_msg": "handling", "content": ""}`)
+	wantJSON(t, "slow start at the first poll", first[keys[2]],
+		`{"error_code": 115, "error_msg": "handling", "content": ""}`)
 	for _, key := range []string{keys[0], keys[3]} {
 		agent := strings.TrimSuffix(key, ":odd:slow")
-		wantJSON(t, "unknown agent at the first poll", first[key], fmt.Sprintf(`{"error_code": 117, "error_msg": "agent not found or offline", "content": {"<json>": {"value": [
+		wantJSON(t, "unknown agent at the first poll", first[key],
+			fmt.Sprintf(
+				`{"error_code": 117, "error_msg": "agent not found or offline", "content": {"<json>": {"value": [
 			{"bk_agent_id": %q, "procName": "oddd", "setupPath": "<any>", "funcID": "", "instanceID": "", "result": "agent not found or offline", "isAuto": false}]}}}`, agent))
 	}
 	ended := harness.Object{}
@@ -69,7 +73,10 @@ func TestMultiMixesOperations(t *testing.T) {
 	processes := map[string]*harness.Process{}
 	dirs := map[string]string{}
 	var starts []harness.Object
-	names := []string{"started", "stopped", "queried", "hosted", "unhosted", "restarted", "reloaded", "killed", "illegal", "bad"}
+	names := []string{
+		"started", "stopped", "queried", "hosted", "unhosted", "restarted", "reloaded", "killed",
+		"illegal", "bad",
+	}
 	for _, name := range names {
 		p, dir := odd(t, s, name)
 		p.Control["reload_cmd"] = "kill -HUP $(cat oddd.pid)"
@@ -91,8 +98,10 @@ func TestMultiMixesOperations(t *testing.T) {
 		op, code int
 		hosted   bool
 	}{
-		"started": {0, 0, true}, "stopped": {1, 0, false}, "queried": {2, 0, true}, "hosted": {3, 0, true}, "unhosted": {4, 0, false},
-		"restarted": {7, 0, true}, "reloaded": {8, 0, true}, "killed": {9, 0, false}, "illegal": {6, 832, false}, "bad": {0, 65535, false},
+		"started": {0, 0, true}, "stopped": {1, 0, false}, "queried": {2, 0, true}, "hosted": {3, 0, true},
+		"unhosted":  {4, 0, false},
+		"restarted": {7, 0, true}, "reloaded": {8, 0, true}, "killed": {9, 0, false}, "illegal": {6, 832, false},
+		"bad": {0, 65535, false},
 	}
 	var requests []harness.Object
 	for _, name := range names {
@@ -108,7 +117,10 @@ func TestMultiMixesOperations(t *testing.T) {
 			t.Errorf("%s: code %d (%s), hosted %v, want %d, %v", name, r.Code, r.Msg, r.Hosted, o.code, o.hosted)
 		}
 	}
-	lives := map[string]bool{"queried": true, "hosted": true, "unhosted": true, "reloaded": true, "illegal": true, "bad": true}
+	lives := map[string]bool{
+		"queried": true, "hosted": true, "unhosted": true, "reloaded": true, "illegal": true,
+		"bad": true,
+	}
 	for name, pid := range before {
 		if harness.Alive(pid) != lives[name] {
 			t.Errorf("%s: pid %d is alive %v, want %v", name, pid, !lives[name], lives[name])
@@ -180,20 +192,35 @@ func TestKeysAreSpeltAsAsked(t *testing.T) {
 		target harness.Object
 		agents []string
 	}{
-		"by id":              {harness.Object{"agent_id_list": []string{stable}}, []string{stable}},
-		"by cloud:ip":        {harness.Object{"agent_id_list": []string{harness.Agent}}, []string{harness.Agent}},
-		"by both":            {harness.Object{"agent_id_list": []string{harness.Agent, stable}}, []string{harness.Agent, stable}},
-		"by host":            {harness.Object{"hosts": []any{host}}, []string{harness.Agent}},
-		"the list wins":      {harness.Object{"hosts": []any{harness.Object{"ip": "10.9.9.9", "bk_cloud_id": 7}}, "agent_id_list": []string{stable}}, []string{stable}},
-		"an empty list":      {harness.Object{"hosts": []any{host}, "agent_id_list": []string{}}, []string{harness.Agent}},
-		"a null list":        {harness.Object{"hosts": []any{host}, "agent_id_list": nil}, []string{harness.Agent}},
-		"a null host list":   {harness.Object{"hosts": nil, "agent_id_list": []string{stable}}, []string{stable}},
-		"numbers as strings": {harness.Object{"hosts": []any{harness.Object{"ip": "127.0.0.1", "bk_cloud_id": "0", "bk_supplier_id": "0"}}}, []string{harness.Agent}},
+		"by id":       {harness.Object{"agent_id_list": []string{stable}}, []string{stable}},
+		"by cloud:ip": {harness.Object{"agent_id_list": []string{harness.Agent}}, []string{harness.Agent}},
+		"by both": {
+			harness.Object{"agent_id_list": []string{harness.Agent, stable}},
+			[]string{harness.Agent, stable},
+		},
+		"by host": {harness.Object{"hosts": []any{host}}, []string{harness.Agent}},
+		"the list wins": {harness.Object{
+			"hosts":         []any{harness.Object{"ip": "10.9.9.9", "bk_cloud_id": 7}},
+			"agent_id_list": []string{stable},
+		}, []string{stable}},
+		"an empty list": {
+			harness.Object{"hosts": []any{host}, "agent_id_list": []string{}},
+			[]string{harness.Agent},
+		},
+		"a null list":      {harness.Object{"hosts": []any{host}, "agent_id_list": nil}, []string{harness.Agent}},
+		"a null host list": {harness.Object{"hosts": nil, "agent_id_list": []string{stable}}, []string{stable}},
+		"numbers as strings": {harness.Object{"hosts": []any{harness.Object{
+			"ip": "127.0.0.1", "bk_cloud_id": "0",
+			"bk_supplier_id": "0",
+		}}}, []string{harness.Agent}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			for _, name := range []string{"nginx_1", "a b", "x:y", "nginx 进程", ">", "*.proc", `quo"te\`, " padded "} {
-				request := harness.Object{"meta": harness.Object{"namespace": "GSEKIT_BIZ_3", "name": name}, "op_type": 2, "spec": nil}
+				request := harness.Object{
+					"meta":    harness.Object{"namespace": "GSEKIT_BIZ_3", "name": name},
+					"op_type": 2, "spec": nil,
+				}
 				maps.Copy(request, c.target)
 				data := s.AwaitTask(s.Call("operate_proc_v2", request)["task_id"].(string))
 				if len(data) != len(c.agents) {
@@ -201,7 +228,8 @@ func TestKeysAreSpeltAsAsked(t *testing.T) {
 				}
 				for _, agent := range c.agents {
 					r := harness.ParseResult(t, data[agent+":GSEKIT_BIZ_3:"+name])
-					if r.Code != 0 || r.Item["processName"] != name || !strings.Contains(r.Content, `"bk_agent_id":"`+agent+`"`) {
+					if r.Code != 0 || r.Item["processName"] != name ||
+						!strings.Contains(r.Content, `"bk_agent_id":"`+agent+`"`) {
 						t.Errorf("%q by %s: %+v", name, agent, r)
 					}
 				}

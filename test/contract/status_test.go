@@ -91,7 +91,8 @@ func TestRowsFollowTheOperations(t *testing.T) {
 			known := min(1, step.flag+step.status)
 			return right(status) && count == known && len(listed) == known && (known == 0 || right(listed[0]))
 		})
-		if host := status["host"]; fmt.Sprint(host) != "map[bk_cloud_id:0 bk_supplier_id:0 ip:127.0.0.1]" || status["bk_agent_id"] != harness.Agent {
+		if host := status["host"]; fmt.Sprint(host) != "map[bk_cloud_id:0 bk_supplier_id:0 ip:127.0.0.1]" ||
+			status["bk_agent_id"] != harness.Agent {
 			t.Errorf("%s: host %v, agent %v", step.name, host, status["bk_agent_id"])
 		}
 		if len(listed) == 1 && fmt.Sprint(listed[0]["meta"]) != "map[labels:map[] name:followed namespace:odd]" {
@@ -108,7 +109,8 @@ func TestSyncIsPaged(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)
 	labels := map[string]any{
-		"b": harness.Object{"text": "x"}, "a": harness.Object{"number": 7.0, "list": []any{1.0, nil}}, "d": []any{"a", "list"}, "c": "a string", "e": nil,
+		"b": harness.Object{"text": "x"}, "a": harness.Object{"number": 7.0, "list": []any{1.0, nil}},
+		"d": []any{"a", "list"}, "c": "a string", "e": nil,
 	}
 	for name, l := range labels {
 		p, _ := odd(t, s, name)
@@ -126,7 +128,10 @@ func TestSyncIsPaged(t *testing.T) {
 	var names []string
 	for start := 0; start < 6; start += 2 {
 		data := s.Call("sync_proc_status", harness.Object{
-			"meta": harness.Object{"namespace": "paged"}, "page": harness.Object{"start": strconv.Itoa(start), "limit": "2", "return_total": true}, "_request": 1,
+			"meta": harness.Object{"namespace": "paged"}, "page": harness.Object{
+				"start": strconv.Itoa(start),
+				"limit": "2", "return_total": true,
+			}, "_request": 1,
 		})
 		if data["count"] != float64(len(labels)) {
 			t.Errorf("count %v from row %d", data["count"], start)
@@ -158,8 +163,11 @@ func TestValuesAreThoseOfProc(t *testing.T) {
 	}
 	p := &harness.Process{
 		Server: s, Namespace: "odd", Name: "busy", Policy: harness.Object{"start_check_secs": 1},
-		Identity: harness.Object{"proc_name": "burner", "setup_path": dir, "pid_path": dir + "/burner.pid", "user": "root"},
-		Control:  harness.Object{"start_cmd": "./burner & echo $! >burner.pid"},
+		Identity: harness.Object{
+			"proc_name": "burner", "setup_path": dir, "pid_path": dir + "/burner.pid",
+			"user": "root",
+		},
+		Control: harness.Object{"start_cmd": "./burner & echo $! >burner.pid"},
 	}
 	p.Operate(0).Want(t, "start", 0)
 	pid := harness.ReadPID(t, dir+"/burner.pid")

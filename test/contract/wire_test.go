@@ -12,13 +12,14 @@ import (
 	"drover/test/harness"
 )
 
-// TestOneProcessInTwoSpellings: an agent has an id and an address, an address has several spellings, and suppliers mean nothing here. What
-// is asked of one process in one call is done once, and each key gets the result.
+// TestOneProcessInTwoSpellings: an agent has an id and an address, an address has several spellings, and suppliers mean
+// nothing here. What is asked of one process in one call is done once, and each key gets the result.
 func TestOneProcessInTwoSpellings(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)
 	const id = "020000000242010a00002f17521298676503"
-	s.Call("upgrade_to_agent_id", harness.Object{"hosts": []any{harness.Object{"ip": "127.0.0.1", "bk_cloud_id": 0, "bk_agent_id": id}}})
+	s.Call("upgrade_to_agent_id",
+		harness.Object{"hosts": []any{harness.Object{"ip": "127.0.0.1", "bk_cloud_id": 0, "bk_agent_id": id}}})
 	p, dir := odd(t, s, "spelt")
 	p.Control["restart_cmd"] = "echo r >> restarts; " + p.Control["start_cmd"].(string)
 	address := func(ip string, supplier int) harness.Object {
@@ -79,7 +80,8 @@ func TestOneProcessInTwoSpellings(t *testing.T) {
 	}
 }
 
-// TestABusyRegistrationIsAskedAgain: a key that is busy is at 115, and a repetition of the call gets the outcome of the first.
+// TestABusyRegistrationIsAskedAgain: a key that is busy is at 115, and a repetition of the call gets the outcome of the
+// first.
 func TestABusyRegistrationIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)
@@ -108,7 +110,8 @@ func TestSuccessIsOneWord(t *testing.T) {
 	p.Policy = harness.Object{"start_check_secs": 1, "auto_type": 1, "crontab_rule": "@daily"}
 	task := p.Submit(0)
 	entry := s.AwaitTask(task)[p.Key()].(harness.Object)
-	if text := fmt.Sprint(entry); entry["error_code"] != 0.0 || entry["error_msg"] != "success" || !strings.Contains(text, `"result":"success"`) {
+	if text := fmt.Sprint(entry); entry["error_code"] != 0.0 || entry["error_msg"] != "success" ||
+		!strings.Contains(text, `"result":"success"`) {
 		t.Errorf("entry is %s", text)
 	}
 	if text := fmt.Sprint(s.Outcome(task)); !strings.Contains(text, "crontab_rule is stored and not used") {
@@ -116,7 +119,8 @@ func TestSuccessIsOneWord(t *testing.T) {
 	}
 }
 
-// TestTheCheckWindowOfJob: a process may come up until the end of the window, and an end alone leaves it the default time.
+// TestTheCheckWindowOfJob: a process may come up until the end of the window, and an end alone leaves it the default
+// time.
 func TestTheCheckWindowOfJob(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)
@@ -130,7 +134,8 @@ func TestTheCheckWindowOfJob(t *testing.T) {
 			t.Parallel()
 			p, _ := odd(t, s, name)
 			info := harness.Object{
-				"setup_path": p.Identity["setup_path"], "proc_name": p.Identity["proc_name"], "pid_path": p.Identity["pid_path"], "value_key": name,
+				"setup_path": p.Identity["setup_path"], "proc_name": p.Identity["proc_name"],
+				"pid_path": p.Identity["pid_path"], "value_key": name,
 				"ip_list": []any{harness.Object{"ip": "127.0.0.1", "bk_cloud_id": 0}}, "type": 1,
 				"start_cmd": "(sleep 2; " + p.Control["start_cmd"].(string) + ") > /dev/null 2>&1 &",
 			}
@@ -145,26 +150,32 @@ func TestTheCheckWindowOfJob(t *testing.T) {
 // operateJob starts a process as a JOB caller does, and returns the result.
 func operateJob(t *testing.T, s *harness.Server, info harness.Object) (entry harness.Object) {
 	t.Helper()
-	status, reply := s.Do("POST", jobPath+"operate_process/", harness.Object{"bk_biz_id": 1, "op_type": 0, "process_infos": []any{info}})
+	status, reply := s.Do("POST", jobPath+"operate_process/", harness.Object{
+		"bk_biz_id": 1, "op_type": 0,
+		"process_infos": []any{info},
+	})
 	if status != 200 || reply["code"] != 0.0 {
 		t.Fatalf("HTTP %d: %v", status, reply)
 	}
 	task := reply["data"].(harness.Object)["bk_gse_taskid"]
 	harness.Eventually(t, "the start to end", func() bool {
 		_, reply := s.Do("POST", jobPath+"get_proc_result/", harness.Object{"bk_biz_id": 1, "bk_gse_taskid": task})
-		entry = reply["data"].(harness.Object)["result"].(harness.Object)[info["value_key"].(string)+":0:127.0.0.1"].(harness.Object)
+		entry = reply["data"].(harness.Object)["result"].(harness.Object)[info["value_key"].(string)+
+			":0:127.0.0.1"].(harness.Object)
 		return entry["error_code"] != 115.0
 	})
 	return entry
 }
 
-// TestATypoLocksNoProcess: milliseconds for seconds are a fault that names the field and its bound, in the caller's words.
+// TestATypoLocksNoProcess: milliseconds for seconds are a fault that names the field and its bound, in the caller's
+// words.
 func TestATypoLocksNoProcess(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)
 	p, _ := odd(t, s, "typo")
 	p.Policy = harness.Object{"start_check_secs": 60_000}
-	if r := p.Operate(0); r.Code != 65535 || r.Msg != "spec.alive_monitor_policy.start_check_secs is 60000: expected at most 3600" {
+	if r := p.Operate(0); r.Code != 65535 ||
+		r.Msg != "spec.alive_monitor_policy.start_check_secs is 60000: expected at most 3600" {
 		t.Errorf("the start is answered %+v", r)
 	}
 	if r := p.Query(); r.Code != 0 || r.PID != -1 {
@@ -177,10 +188,12 @@ func TestATypoLocksNoProcess(t *testing.T) {
 		t.Errorf("the start is answered %+v", r)
 	}
 	info := harness.Object{
-		"setup_path": p.Identity["setup_path"], "proc_name": "oddd", "pid_path": "/run/x.pid", "value_key": "typo", "account": "nosuch", "start_cmd": "true",
+		"setup_path": p.Identity["setup_path"], "proc_name": "oddd", "pid_path": "/run/x.pid", "value_key": "typo",
+		"account": "nosuch", "start_cmd": "true",
 		"ip_list": []any{harness.Object{"ip": "127.0.0.1", "bk_cloud_id": 0}},
 	}
-	if entry := operateJob(t, s, info); entry["error_code"] != 65535.0 || !strings.HasPrefix(entry["error_msg"].(string), "account: ") {
+	if entry := operateJob(t, s, info); entry["error_code"] != 65535.0 ||
+		!strings.HasPrefix(entry["error_msg"].(string), "account: ") {
 		t.Errorf("JOB's start is answered %v", entry)
 	}
 }

@@ -1,5 +1,5 @@
-// Package daemons builds oddd, the daemon with bad manners, for tests. It owns nothing that runs: whoever starts one has
-// to see to its end, and starts it in a PID namespace of its own.
+// Package daemons builds oddd, the daemon with bad manners, for tests. It owns nothing that runs: whoever starts one
+// has to see to its end, and starts it in a PID namespace of its own.
 package daemons
 
 import (

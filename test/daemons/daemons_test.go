@@ -151,7 +151,8 @@ func TestPlain(t *testing.T) {
 	o.start("plain")
 	d := o.daemon()
 	if parent, group, session := d.stat(); parent == os.Getpid() || group == d.pid || session == d.pid {
-		t.Errorf("pid %d has parent %d, group %d and session %d: want none of them ours or its own", d.pid, parent, group, session)
+		t.Errorf("pid %d has parent %d, group %d and session %d: want none of them ours or its own", d.pid, parent,
+			group, session)
 	}
 	if want := fmt.Sprintf("start %d ", d.pid); !strings.HasPrefix(o.read("runlog"), want) {
 		t.Errorf("run log is %q, want it to begin with %q", o.read("runlog"), want)
@@ -266,7 +267,8 @@ func TestWorkers(t *testing.T) {
 			d, all := o.daemon(), o.workers(3)
 			for _, w := range all {
 				if parent, _, session := w.stat(); parent != d.pid || session != w.pid {
-					t.Errorf("worker %d has parent %d and session %d, want %d and its own", w.pid, parent, session, d.pid)
+					t.Errorf("worker %d has parent %d and session %d, want %d and its own", w.pid, parent, session,
+						d.pid)
 				}
 			}
 			d.signal(c.signal)
@@ -315,7 +317,13 @@ func TestCrashAfter(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	o := build(t, "oddd")
-	for _, args := range [][]string{{}, {"nice"}, {"plain,nice"}, {"plain", "-nice"}, {"plain", "-pidfile", "no/such/dir/pid"}} {
+	for _, args := range [][]string{
+		{},
+		{"nice"},
+		{"plain,nice"},
+		{"plain", "-nice"},
+		{"plain", "-pidfile", "no/such/dir/pid"},
+	} {
 		cmd := exec.Command(o.bin, args...)
 		cmd.Dir = o.dir
 		if err := cmd.Run(); err == nil {

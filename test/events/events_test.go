@@ -1,5 +1,5 @@
-// Package events_test sends events all the way: from an agent's disk over a link that loses requests and answers, through collector and
-// database, to a client that follows them over HTTP, while agent and server are restarted.
+// Package events_test sends events all the way: from an agent's disk over a link that loses requests and answers,
+// through collector and database, to a client that follows them over HTTP, while agent and server are restarted.
 package events_test
 
 import (
@@ -76,7 +76,10 @@ func (w *world) start() {
 	key, err := nkeys.CreateAccount()
 	w.must(err)
 	s := &server{db: db, engine: engine.New(engine.Config{Store: db, Directory: directory, Key: key, Log: w.log})}
-	s.handler = apiv1.New(apiv1.Config{Engine: s.engine, Directory: directory, Events: db, Audit: noAudit{}, Fullness: db, Log: w.log})
+	s.handler = apiv1.New(apiv1.Config{
+		Engine: s.engine, Directory: directory, Events: db, Audit: noAudit{},
+		Fullness: db, Log: w.log,
+	})
 	w.mu.Lock()
 	w.server = s
 	w.mu.Unlock()
@@ -133,10 +136,14 @@ func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 func (w *world) live() (happened func(process.Event), stop func()) {
 	w.t.Helper()
 	var reporter *report.Reporter
-	log, err := eventlog.Open(eventlog.Config{Dir: filepath.Join(w.dir, "events"), Log: w.log, OnAppend: func() { reporter.Happened() }})
+	log, err := eventlog.Open(eventlog.Config{
+		Dir: filepath.Join(w.dir, "events"), Log: w.log,
+		OnAppend: func() { reporter.Happened() },
+	})
 	w.must(err)
 	reporter = report.New(report.Config{
-		Link: w, Processes: none{}, Journal: none{}, Events: log, Hello: wire.Hello{IP: "10.0.0.1"}, Heartbeat: 10 * time.Millisecond, Log: w.log,
+		Link: w, Processes: none{}, Journal: none{}, Events: log, Hello: wire.Hello{IP: "10.0.0.1"},
+		Heartbeat: 10 * time.Millisecond, Log: w.log,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

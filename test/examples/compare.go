@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// Compare lists where a decoded answer differs from what is expected, whose holes match anything. where names the whole.
+// Compare lists where a decoded answer differs from what is expected, whose holes match anything. where names the
+// whole.
 func Compare(where string, want, got any) []string {
 	if want == "<any>" {
 		return nil

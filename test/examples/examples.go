@@ -1,5 +1,5 @@
-// Package examples reads the cases of api/examples and plays them against whatever answers HTTP requests. It is for tests
-// only, and owns neither the server nor the cases: api/examples/README.md describes their format.
+// Package examples reads the cases of api/examples and plays them against whatever answers HTTP requests. It is for
+// tests only, and owns neither the server nor the cases: api/examples/README.md describes their format.
 package examples
 
 import (
@@ -38,8 +38,8 @@ type Response struct {
 	Body    json.RawMessage   `json:"body"`
 }
 
-// Load reads all cases below a directory, ordered by name. A file that is no case is an error, so that none is left out by
-// mistake.
+// Load reads all cases below a directory, ordered by name. A file that is no case is an error, so that none is left out
+// by mistake.
 func Load(dir string) ([]Case, error) {
 	var cases []Case
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

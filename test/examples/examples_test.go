@@ -77,7 +77,8 @@ func TestCompareFindsDifferences(t *testing.T) {
 		{`{"a": null}`, `{"a": 0}`, false},
 	} {
 		var want, got any
-		if err := errors.Join(json.Unmarshal([]byte(tt.want), &want), json.Unmarshal([]byte(tt.got), &got)); err != nil {
+		if err := errors.Join(json.Unmarshal([]byte(tt.want), &want),
+			json.Unmarshal([]byte(tt.got), &got)); err != nil {
 			t.Fatal(err)
 		}
 		if differences := examples.Compare("body", want, got); (len(differences) == 0) != tt.same {
@@ -103,13 +104,22 @@ func TestPlayerFillsAndRepeats(t *testing.T) {
 	defer server.Close()
 	cases := []examples.Case{
 		{
-			Name:     "poll",
-			Request:  examples.Request{Method: http.MethodGet, Path: "/poll/${data.id}", After: "submit", Eventually: true},
-			Response: examples.Response{Status: http.StatusOK, Body: json.RawMessage(`{"asked": 3, "name": "${name}"}`)},
+			Name: "poll",
+			Request: examples.Request{
+				Method: http.MethodGet, Path: "/poll/${data.id}", After: "submit",
+				Eventually: true,
+			},
+			Response: examples.Response{
+				Status: http.StatusOK,
+				Body:   json.RawMessage(`{"asked": 3, "name": "${name}"}`),
+			},
 		},
 		{
-			Name:     "submit",
-			Request:  examples.Request{Method: http.MethodPost, Path: "/submit", Headers: map[string]string{"Name": "${name}"}},
+			Name: "submit",
+			Request: examples.Request{
+				Method: http.MethodPost, Path: "/submit",
+				Headers: map[string]string{"Name": "${name}"},
+			},
 			Response: examples.Response{Status: http.StatusOK, Body: json.RawMessage(`{"data": {"id": "<any>"}}`)},
 		},
 	}

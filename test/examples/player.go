@@ -30,8 +30,8 @@ type Player struct {
 	played map[string]any // the answers' bodies
 }
 
-// NewPlayer returns a player of cases that sends to the server at url. The keys of holes are written as in the files, such as
-// ${app_code}; their values must hold nothing that JSON escapes.
+// NewPlayer returns a player of cases that sends to the server at url. The keys of holes are written as in the files,
+// such as ${app_code}; their values must hold nothing that JSON escapes.
 func NewPlayer(client Client, url string, cases []Case, holes map[string]string) *Player {
 	p := &Player{client: client, url: url, cases: map[string]Case{}, holes: holes, played: map[string]any{}}
 	for _, c := range cases {
@@ -78,7 +78,8 @@ func (p *Player) send(t *testing.T, c Case, fill func(string) string) (got any, 
 	if c.Request.Body != nil {
 		body = fill(string(c.Request.Body))
 	}
-	r, err := http.NewRequestWithContext(t.Context(), c.Request.Method, p.url+fill(c.Request.Path), strings.NewReader(body))
+	r, err := http.NewRequestWithContext(t.Context(), c.Request.Method, p.url+fill(c.Request.Path),
+		strings.NewReader(body))
 	if err != nil {
 		t.Fatalf("%s: %v", c.Name, err)
 	}
@@ -102,7 +103,8 @@ func (p *Player) send(t *testing.T, c Case, fill func(string) string) (got any, 
 		t.Fatalf("%s: answer is no JSON: %v: %s", c.Name, err, reply)
 	}
 	if resp.StatusCode != c.Response.Status {
-		differences = append(differences, fmt.Sprintf("status is %d, want %d: %s", resp.StatusCode, c.Response.Status, reply))
+		differences = append(differences, fmt.Sprintf("status is %d, want %d: %s", resp.StatusCode, c.Response.Status,
+			reply))
 	}
 	for k, v := range c.Response.Headers {
 		if resp.Header.Get(k) != v {

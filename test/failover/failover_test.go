@@ -63,7 +63,8 @@ func (p *pair) follow() {
 	p.must(p.primary.Exec("SELECT pg_reload_conf()"))
 	p.must(p.primary.Await(func(ctx context.Context, c *pgx.Conn) error {
 		var synchronous bool
-		err := c.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync')").Scan(&synchronous)
+		err := c.QueryRow(ctx,
+			"SELECT EXISTS (SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync')").Scan(&synchronous)
 		if err == nil && !synchronous {
 			err = errors.New("the standby does not follow")
 		}
@@ -90,8 +91,9 @@ func (p *pair) fail(random *rand.Rand) {
 	p.follow()
 }
 
-// TestFailover: callers go on while the primary dies again and again. Every task that was accepted ends, and what the callers were told
-// must be explainable by some order of what was really run: nothing is lost, and nothing is run twice.
+// TestFailover: callers go on while the primary dies again and again. Every task that was accepted ends, and what the
+// callers were told must be explainable by some order of what was really run: nothing is lost, and nothing is run
+// twice.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	length, seed := judge.Choices(t, 25*time.Second)
@@ -130,13 +132,17 @@ func TestServerWaitsForItsDatabase(t *testing.T) {
 	db := pgtest.Own(t)
 	f := &harness.Fleet{T: t, Drover: drover, Agent: agent, Dir: harness.Workdir(t), Logs: map[string]*harness.Log{}}
 	f.URL = "http://" + harness.FreeAddress(t)
-	f.Server = f.Start("server", drover, "server", "--data-dir", f.ServerDir(), "--http", strings.TrimPrefix(f.URL, "http://"),
+	f.Server = f.Start("server", drover, "server", "--data-dir", f.ServerDir(), "--http",
+		strings.TrimPrefix(f.URL, "http://"),
 		"--fabric", "127.0.0.1:0", "--insecure-http", "--database", db.URL("postgres"))
 	harness.Eventually(t, "the server to wait", func() bool {
 		status, body := get(f.URL + "/readyz")
 		return status == http.StatusServiceUnavailable && strings.Contains(body, "waiting for the database")
 	})
-	for path, want := range map[string]int{"/healthz": 200, "/api/c/compapi/v2/gse/operate_proc_v2/": 503, "/api/v1/agents": 503} {
+	for path, want := range map[string]int{
+		"/healthz": 200, "/api/c/compapi/v2/gse/operate_proc_v2/": 503,
+		"/api/v1/agents": 503,
+	} {
 		if status, body := get(f.URL + path); status != want {
 			t.Errorf("while the server waits %s is %d %s, want %d", path, status, body, want)
 		}

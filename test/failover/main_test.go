@@ -1,5 +1,5 @@
-// Package failover_test runs a real drover server over a real PostgreSQL primary and its synchronous standby, ends the primary by force
-// while callers are at work, and promotes the standby.
+// Package failover_test runs a real drover server over a real PostgreSQL primary and its synchronous standby, ends the
+// primary by force while callers are at work, and promotes the standby.
 package failover_test
 
 import (

@@ -23,7 +23,8 @@ const (
 	fabricVariable  = "DROVER_TEST_FABRIC"
 	momentVariable  = "DROVER_TEST_DIE_AT"  // the name of a moment; "start" begins to count at once
 	processVariable = "DROVER_TEST_DIE_FOR" // the process whose operation is counted from
-	fullVariable    = "DROVER_TEST_FULL_AT" // the name and number of a write that fails; with "…" behind it, and each later one too
+	// the name and number of a write that fails; with "…" behind it, and each later one too
+	fullVariable = "DROVER_TEST_FULL_AT"
 )
 
 // The roles of a child.
@@ -49,7 +50,10 @@ func runChild(role string) error {
 		Wall:  clock(roleAgent),
 	}
 	if role == roleAgent {
-		a, err := agent.New(agent.Config{Dir: filepath.Join(dir, "agent"), Build: "test", Log: log, Faults: agentFaults})
+		a, err := agent.New(agent.Config{
+			Dir: filepath.Join(dir, "agent"), Build: "test", Log: log,
+			Faults: agentFaults,
+		})
 		if err != nil {
 			return err
 		}
@@ -83,7 +87,10 @@ func runChild(role string) error {
 	}
 	parts := []group.Part{{Name: "server", Run: srv.Run}, {Name: "http", Run: srv.Serve}}
 	if role == roleDev {
-		if local, err = agent.New(agent.Config{Dir: enrolled, Build: "test", Log: log, Faults: agentFaults}); err != nil {
+		if local, err = agent.New(agent.Config{
+			Dir: enrolled, Build: "test", Log: log,
+			Faults: agentFaults,
+		}); err != nil {
 			return err
 		}
 		parts = append(parts, group.Part{Name: "agent", Run: local.Run})

@@ -13,7 +13,8 @@ import (
 	"drover/test/judge"
 )
 
-// setClock sets how far the clock of a part is off. An agent sees it at once, a server when it starts: it reads its clock only then.
+// setClock sets how far the clock of a part is off. An agent sees it at once, a server when it starts: it reads its
+// clock only then.
 func (r *rig) setClock(whose string, off time.Duration) {
 	r.t.Helper()
 	path := filepath.Join(r.dir, "clock-"+whose)
@@ -25,14 +26,14 @@ func (r *rig) setClock(whose string, off time.Duration) {
 	}
 }
 
-// promptly is how long an operation of a second or two may take, with a restart of drover in the middle. Whatever a stepped clock
-// holds up takes minutes.
+// promptly is how long an operation of a second or two may take, with a restart of drover in the middle. Whatever a
+// stepped clock holds up takes minutes.
 const promptly = 40 * time.Second
 
-// TestI2_I3_SteppedClocks: the clocks of server and agent are an hour apart or not, and are set forward and back by a day while
-// operations run and wait and while the server or the agent is restarted. Each operation is carried out once, none is held up, none
-// expires, and a crash is followed by a relaunch. But for one that waits at a server whose clock is set forward while it is down: that
-// one is told to have expired, and never runs.
+// TestI2_I3_SteppedClocks: the clocks of server and agent are an hour apart or not, and are set forward and back by a
+// day while operations run and wait and while the server or the agent is restarted. Each operation is carried out once,
+// none is held up, none expires, and a crash is followed by a relaunch. But for one that waits at a server whose clock
+// is set forward while it is down: that one is told to have expired, and never runs.
 func TestI2_I3_SteppedClocks(t *testing.T) {
 	const day = 24 * time.Hour
 	for _, c := range []struct{ server, agent, serverStep, agentStep time.Duration }{
@@ -58,7 +59,8 @@ func TestI2_I3_SteppedClocks(t *testing.T) {
 				p.Control["reload_cmd"] = "echo begun >>run.log; sleep 1; " + reload
 				begin := time.Now()
 				tasks := []string{r.accepted(p, judge.Reload), r.accepted(p, judge.Restart)}
-				harness.Eventually(t, "the first to be under way", func() bool { return judge.Ran(p, "begun") == round+1 })
+				harness.Eventually(t, "the first to be under way",
+					func() bool { return judge.Ran(p, "begun") == round+1 })
 				r.setClock(roleAgent, c.agent+c.agentStep)
 				r.setClock(roleServer, c.server+c.serverStep)
 				if round == 0 {

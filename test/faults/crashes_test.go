@@ -25,11 +25,13 @@ type used struct {
 	outputs, groups, logged int
 }
 
-// held is how many descriptors an agent may hold of a process that it has looked at, which it does when there is time for it.
+// held is how many descriptors an agent may hold of a process that it has looked at, which it does when there is time
+// for it.
 const held = 6
 
-// TestI4_ManyCrashes: processes that crash again and again, each a second after its start, cost the real agent no more memory, open
-// files, output files, control groups or disk than a few crashes of each, and a bounded number of log lines each.
+// TestI4_ManyCrashes: processes that crash again and again, each a second after its start, cost the real agent no more
+// memory, open files, output files, control groups or disk than a few crashes of each, and a bounded number of log
+// lines each.
 func TestI4_ManyCrashes(t *testing.T) {
 	t.Parallel()
 	many, few, crashes := 20, 5, 25
@@ -78,7 +80,8 @@ func TestI4_ManyCrashes(t *testing.T) {
 		t.Errorf("the agent has %d threads, it had %d", after.threads, before.threads)
 	}
 	if after.state > before.state+mib/4 || after.runtime > before.runtime+mib/4 {
-		t.Errorf("state.db takes %d bytes and runtime.db %d, they took %d and %d", after.state, after.runtime, before.state, before.runtime)
+		t.Errorf("state.db takes %d bytes and runtime.db %d, they took %d and %d", after.state, after.runtime,
+			before.state, before.runtime)
 	}
 	if n := after.logged - before.logged; n > 8*many*(crashes-few) {
 		t.Errorf("%d lines were logged of %d crashes", n, many*(crashes-few))
@@ -95,7 +98,11 @@ func (r *rig) crashAll(dirs []string, times int) {
 			for range times {
 				last = r.crashed(dir, last)
 			}
-			harness.Eventually(r.t, "the last instance of "+dir, func() bool { p := pidIn(dir); return p > 1 && p != last && judge.IsInstance(p, dir) })
+			harness.Eventually(r.t, "the last instance of "+dir, func() bool {
+				p := pidIn(dir)
+				return p > 1 &&
+					p != last && judge.IsInstance(p, dir)
+			})
 		})
 	}
 	killers.Wait()
@@ -143,7 +150,11 @@ func (r *rig) used(dirs []string) used {
 		}
 		return info.Size()
 	}
-	u := used{open: count(proc + "fd/*"), threads: count(proc + "task/*"), outputs: count(filepath.Join(r.dir, "agent", "output", "*")), state: size("state.db"), runtime: size("runtime.db")}
+	u := used{
+		open: count(proc + "fd/*"), threads: count(proc + "task/*"),
+		outputs: count(filepath.Join(r.dir, "agent", "output", "*")), state: size("state.db"),
+		runtime: size("runtime.db"),
+	}
 	status, err := os.ReadFile(proc + "status")
 	if err != nil {
 		r.t.Fatal(err)
@@ -165,7 +176,8 @@ func (r *rig) used(dirs []string) used {
 	return u
 }
 
-// groupsOf returns the directory of the control groups among which a process has its own; empty where it is in none of drover's.
+// groupsOf returns the directory of the control groups among which a process has its own; empty where it is in none of
+// drover's.
 func groupsOf(t *testing.T, pid int) string {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))

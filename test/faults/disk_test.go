@@ -19,7 +19,8 @@ import (
 	"drover/test/judge"
 )
 
-// smallDisk makes the data directory of a rig a file system of its own. The tests run in a mount namespace of their own too.
+// smallDisk makes the data directory of a rig a file system of its own. The tests run in a mount namespace of their own
+// too.
 func (r *rig) smallDisk(size string) string {
 	r.t.Helper()
 	data := filepath.Join(r.dir, "data")
@@ -76,8 +77,8 @@ func (r *rig) readiness() (status int, text string) {
 	return resp.StatusCode, string(data)
 }
 
-// TestI1_I4_FullDisk: with no room left under server and agent, what cannot be stored is refused, /readyz says why, a crash is
-// still followed by a relaunch, a kill -9 loses nothing, and with room again all goes on.
+// TestI1_I4_FullDisk: with no room left under server and agent, what cannot be stored is refused, /readyz says why, a
+// crash is still followed by a relaunch, a kill -9 loses nothing, and with room again all goes on.
 func TestI1_I4_FullDisk(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -95,12 +96,16 @@ func TestI1_I4_FullDisk(t *testing.T) {
 		_, err := r.submit(q, judge.Start)
 		return err != nil
 	})
-	if status, text := r.readiness(); status != http.StatusServiceUnavailable || !strings.Contains(text, "database") || !strings.Contains(text, "full") {
+	if status, text := r.readiness(); status != http.StatusServiceUnavailable || !strings.Contains(text, "database") ||
+		!strings.Contains(text, "full") {
 		t.Errorf("/readyz: %d %s, want 503 and that the disk of the database is full", status, text)
 	}
 	pid := harness.ReadPID(t, filepath.Join(r.work, "p", "d.pid"))
 	harness.Signal(t, pid, syscall.SIGKILL)
-	harness.Eventually(t, "a relaunch on a full disk", func() bool { return judge.Ran(p, "start") == 2 && judge.Instances(t, filepath.Join(r.work, "p")) == 1 })
+	harness.Eventually(t, "a relaunch on a full disk", func() bool {
+		return judge.Ran(p, "start") == 2 &&
+			judge.Instances(t, filepath.Join(r.work, "p")) == 1
+	})
 	// The calls that were refused are known to nobody: none is carried out later.
 	refused := judge.Ran(q, "start")
 	free()
@@ -125,8 +130,8 @@ func TestI1_I4_FullDisk(t *testing.T) {
 	}
 }
 
-// TestStopsOnAFullDisk: stop, kill and unhost work, more than once and over both wires; all else is refused with the reason, and what is
-// shown is said to be old. With room again all is as before.
+// TestStopsOnAFullDisk: stop, kill and unhost work, more than once and over both wires; all else is refused with the
+// reason, and what is shown is said to be old. With room again all is as before.
 func TestStopsOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -226,7 +231,8 @@ func (r *rig) refused(what, where string) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, binaries.drover, "dev", "--data-dir", filepath.Join(r.dir, "data"), "--http", r.http)
+	cmd := exec.CommandContext(ctx, binaries.drover, "dev", "--data-dir", filepath.Join(r.dir, "data"), "--http",
+		r.http)
 	cmd.Env = harness.Environment(r.dir)
 	out, err := cmd.CombinedOutput()
 	if err == nil || ctx.Err() != nil {
@@ -268,7 +274,8 @@ func TestReadOnlyDataDirectory(t *testing.T) {
 	}
 }
 
-// TestForeignLocks: a second drover in the same place is refused and the first one goes on; so is one whose files others hold.
+// TestForeignLocks: a second drover in the same place is refused and the first one goes on; so is one whose files
+// others hold.
 func TestForeignLocks(t *testing.T) {
 	t.Parallel()
 	r := startReal(t)
@@ -293,8 +300,8 @@ func TestForeignLocks(t *testing.T) {
 	}
 }
 
-// TestDamagedFiles cuts, fills and overwrites the files of a drover that was killed. It either takes them as they are or says
-// which file it is and what to do, leaves the file as it was found, and touches no process.
+// TestDamagedFiles cuts, fills and overwrites the files of a drover that was killed. It either takes them as they are
+// or says which file it is and what to do, leaves the file as it was found, and touches no process.
 func TestDamagedFiles(t *testing.T) {
 	t.Parallel()
 	r := startReal(t)
@@ -312,7 +319,9 @@ func TestDamagedFiles(t *testing.T) {
 	}{
 		{"agent/state.db", "damaged", false, func(data []byte) []byte { return data[:len(data)/2] }},
 		{"agent/state.db", "", false, func([]byte) []byte { return garbage }},
-		{"agent/state.db", "", false, func(data []byte) []byte { return append(bytes.Clone(garbage), data[len(garbage):]...) }},
+		{"agent/state.db", "", false, func(data []byte) []byte {
+			return append(bytes.Clone(garbage), data[len(garbage):]...)
+		}},
 		{"agent/runtime.db", "", true, func(data []byte) []byte { return data[:len(data)/2] }},
 		{"agent/runtime.db", "", true, func([]byte) []byte { return garbage }},
 		{"agent/runtime.db", "", true, func([]byte) []byte { return nil }},
@@ -344,7 +353,9 @@ func TestDamagedFiles(t *testing.T) {
 			continue
 		}
 		r.refused(c.what, path)
-		if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, bad) && !strings.HasSuffix(path, "drover.db") { // SQLite marks its own files
+		// SQLite marks its own files
+		if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, bad) &&
+			!strings.HasSuffix(path, "drover.db") {
 			t.Errorf("%s was changed by a drover that did not start: %v", c.file, err)
 		}
 		if err := os.WriteFile(path, good, 0o600); err != nil {

@@ -14,7 +14,8 @@ import (
 	"drover/test/judge"
 )
 
-// TestI2_FullDiskUnderACommand: a command that has begun on a full disk, and outlives its agent, is not begun again by the next one.
+// TestI2_FullDiskUnderACommand: a command that has begun on a full disk, and outlives its agent, is not begun again by
+// the next one.
 func TestI2_FullDiskUnderACommand(t *testing.T) {
 	t.Parallel()
 	a := &attack{rig: newRig(t), role: roleAgent, op: judge.Stop}
@@ -62,8 +63,8 @@ func TestI2_FullDiskUnderACommand(t *testing.T) {
 	}
 }
 
-// TestI2_EveryWriteFails has every write of the agent find its disk full, once or from then on, while an operation is carried out, and
-// kills the agent after that. Nothing runs twice, and what the caller hears is what has run.
+// TestI2_EveryWriteFails has every write of the agent find its disk full, once or from then on, while an operation is
+// carried out, and kills the agent after that. Nothing runs twice, and what the caller hears is what has run.
 func TestI2_EveryWriteFails(t *testing.T) {
 	stride := 4
 	if judge.Long() {
@@ -109,7 +110,8 @@ func (a *attack) fail(p *harness.Process, write string) {
 	a.begin(never)
 	got, now := a.await(p, task), a.traceOf(p)
 	// Of several commands some may have run before the one that could not be put on record.
-	part := strings.HasPrefix(now.ran, a.before.ran) && strings.HasPrefix(a.after.ran, now.ran) && now.ran != a.after.ran
+	part := strings.HasPrefix(now.ran, a.before.ran) && strings.HasPrefix(a.after.ran, now.ran) &&
+		now.ran != a.after.ran
 	if got.Code == 0 && now != a.after || got.Code != 0 && now != a.before && !part {
 		a.t.Errorf("%s: %d %q, and it is %+v, want %+v or %+v", write, got.Code, got.Msg, now, a.after, a.before)
 	}

@@ -17,16 +17,20 @@ import (
 // A short run strikes one moment in so many; a long one (make chaos) strikes them all.
 const shortStride = 6
 
-// TestI1_I2_I3_KillAtEveryMoment kills drover at every moment of every operation: both halves in one process, the server alone, the
-// agent alone; and every second time the successor too, at its first write. A task that was answered with an id ends as it does
-// without a kill, and its commands have run as often; one that was not answered was carried out once or not at all.
+// TestI1_I2_I3_KillAtEveryMoment kills drover at every moment of every operation: both halves in one process, the
+// server alone, the agent alone; and every second time the successor too, at its first write. A task that was answered
+// with an id ends as it does without a kill, and its commands have run as often; one that was not answered was carried
+// out once or not at all.
 func TestI1_I2_I3_KillAtEveryMoment(t *testing.T) {
 	stride := shortStride
 	if judge.Long() {
 		stride = 1
 	}
 	for i, victim := range []string{roleDev, roleServer, roleAgent} {
-		for j, op := range []int{judge.Start, judge.Stop, judge.Query, judge.Host, judge.Unhost, judge.Restart, judge.Reload, judge.Kill} {
+		for j, op := range []int{
+			judge.Start, judge.Stop, judge.Query, judge.Host, judge.Unhost, judge.Restart,
+			judge.Reload, judge.Kill,
+		} {
 			t.Run(fmt.Sprintf("%s op %d", victim, op), func(t *testing.T) {
 				t.Parallel()
 				a := &attack{rig: newRig(t), role: victim, op: op}
@@ -36,7 +40,8 @@ func TestI1_I2_I3_KillAtEveryMoment(t *testing.T) {
 	}
 }
 
-// attack is one operation, carried out again and again on processes that are alike, under a drover of which one part dies.
+// attack is one operation, carried out again and again on processes that are alike, under a drover of which one part
+// dies.
 type attack struct {
 	*rig
 	role string // of the part that dies
@@ -113,7 +118,8 @@ func (a *attack) rehearse() []string {
 	return all
 }
 
-// last is the last moment of the operation. A question is over for the agent with its receipt: it keeps nothing to be acknowledged.
+// last is the last moment of the operation. A question is over for the agent with its receipt: it keeps nothing to be
+// acknowledged.
 func (a *attack) last() string {
 	switch {
 	case a.role == roleServer, a.role == roleDev && a.op == judge.Query:
@@ -138,7 +144,8 @@ func (a *attack) begin(moment string) {
 	}
 }
 
-// linked waits until the agent has introduced itself to the server: an operation that comes before passes other moments, by chance.
+// linked waits until the agent has introduced itself to the server: an operation that comes before passes other
+// moments, by chance.
 func (a *attack) linked() {
 	a.t.Helper()
 	if a.other == nil {

@@ -14,7 +14,8 @@ import (
 	"drover/test/judge"
 )
 
-// TestI2_KillDuringARelaunch kills drover twice while a hosted process is being launched again: the command of the relaunch runs once.
+// TestI2_KillDuringARelaunch kills drover twice while a hosted process is being launched again: the command of the
+// relaunch runs once.
 func TestI2_KillDuringARelaunch(t *testing.T) {
 	for _, role := range []string{roleDev, roleServer, roleAgent} {
 		t.Run(role, func(t *testing.T) {
@@ -56,12 +57,21 @@ func killDuringARelaunch(t *testing.T, r *attack) {
 	}
 }
 
-// TestI1_I3_KillWithAHundredOperationsQueued kills drover again and again, each time at another moment, while a hundred operations
-// wait: none is lost, none runs twice, each has one outcome.
+// TestI1_I3_KillWithAHundredOperationsQueued kills drover again and again, each time at another moment, while a hundred
+// operations wait: none is lost, none runs twice, each has one outcome.
 func TestI1_I3_KillWithAHundredOperationsQueued(t *testing.T) {
-	ofServer := []string{"Send 3 after", "LeaseItems 2 after", "MarkAccepted 2 before", "Begin 3 before", "Finish 4 before", "Finish 2 after"}
-	ofAgent := []string{"agent: Accept 2 after", "agent: PutProgress 9 after", "agent: Report 7 after", "agent: Finish 4 before", "agent: Finish 5 after", "agent: Acknowledge 3 before"}
-	for role, at := range map[string][]string{roleDev: slices.Concat(ofServer[2:5], ofAgent[1:4]), roleServer: ofServer, roleAgent: ofAgent} {
+	ofServer := []string{
+		"Send 3 after", "LeaseItems 2 after", "MarkAccepted 2 before", "Begin 3 before",
+		"Finish 4 before", "Finish 2 after",
+	}
+	ofAgent := []string{
+		"agent: Accept 2 after", "agent: PutProgress 9 after", "agent: Report 7 after",
+		"agent: Finish 4 before", "agent: Finish 5 after", "agent: Acknowledge 3 before",
+	}
+	for role, at := range map[string][]string{
+		roleDev: slices.Concat(ofServer[2:5], ofAgent[1:4]), roleServer: ofServer,
+		roleAgent: ofAgent,
+	} {
 		t.Run(role, func(t *testing.T) {
 			t.Parallel()
 			killWithAHundredQueued(t, &attack{rig: newRig(t), role: role}, at)
@@ -122,7 +132,8 @@ func killWithAHundredQueued(t *testing.T, r *attack, at []string) {
 		}
 	}
 	for _, p := range processes {
-		if data, _ := os.ReadFile(filepath.Join(r.work, p.Name, "run.log")); !slices.IsSorted(strings.Fields(string(data))[1:]) {
+		if data, _ := os.ReadFile(filepath.Join(r.work, p.Name,
+			"run.log")); !slices.IsSorted(strings.Fields(string(data))[1:]) {
 			t.Errorf("%s: out of order: %s", p.Name, data)
 		}
 	}

@@ -32,8 +32,8 @@ import (
 	"drover/internal/wire"
 )
 
-// both is a server's engine and an agent's supervisor, each on its real disk, joined by a link with faults; the host is made up. It
-// lives in a synctest bubble, so that minutes pass in no time.
+// both is a server's engine and an agent's supervisor, each on its real disk, joined by a link with faults; the host is
+// made up. It lives in a synctest bubble, so that minutes pass in no time.
 type both struct {
 	t      *testing.T
 	dir    string
@@ -106,7 +106,8 @@ func (o orders) Send(ctx context.Context, agent string, envelope []byte) ([]byte
 	return reply, err
 }
 
-// Ping says that the agent is there, as it always is: one that is not heard for long enough is given up, and here none is to be.
+// Ping says that the agent is there, as it always is: one that is not heard for long enough is given up, and here none
+// is to be.
 func (o orders) Ping(ctx context.Context, _ string) error { return ctx.Err() }
 
 func (b *both) startServer() {
@@ -128,14 +129,19 @@ func (b *both) startServer() {
 // runEngine runs an engine over the database, which takes reports too.
 func (b *both) runEngine(link engine.Link) (e *engine.Engine, stop func()) {
 	directory := fleet.New(b.db, time.Now())
-	err := errors.Join(directory.Load(b.t.Context()), directory.Join(b.t.Context(), store.Agent{Key: b.agent, IP: "10.0.0.1", Created: time.Now()}, time.Now()))
+	err := errors.Join(directory.Load(b.t.Context()),
+		directory.Join(b.t.Context(), store.Agent{Key: b.agent, IP: "10.0.0.1", Created: time.Now()}, time.Now()))
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	e = engine.New(engine.Config{Store: b.db, Directory: directory, Link: link, Key: b.key, Log: slog.New(slog.DiscardHandler)})
-	unserve, err := b.link.Serve(wire.AnyReportSubject, "servers", 4, func(ctx context.Context, _ string, data []byte) []byte {
-		return e.HandleReport(ctx, b.agent, data, wire.Tells(data))
+	e = engine.New(engine.Config{
+		Store: b.db, Directory: directory, Link: link, Key: b.key,
+		Log: slog.New(slog.DiscardHandler),
 	})
+	unserve, err := b.link.Serve(wire.AnyReportSubject, "servers", 4,
+		func(ctx context.Context, _ string, data []byte) []byte {
+			return e.HandleReport(ctx, b.agent, data, wire.Tells(data))
+		})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -178,14 +184,17 @@ func (b *both) startAgent() {
 	operator.Journal = disk
 	tell := &sink{}
 	super := supervisor.New(supervisor.Config{
-		Store: disk, Histories: disk, Revisions: disk, Sink: tell, Operator: operator, HealthyAfter: time.Minute, Relist: 30 * time.Second,
+		Store: disk, Histories: disk, Revisions: disk, Sink: tell, Operator: operator, HealthyAfter: time.Minute,
+		Relist:     30 * time.Second,
 		BootStarts: 8, Burst: 100, Rate: 100, Log: log,
 	})
 	super.Join(supervisor.Parts{
-		Timetables: timetable.New(timetable.Config{Sink: super, Now: time.Now}), Probes: unasked{}, Usages: unasked{}, OOM: func(string) int { return 0 },
+		Timetables: timetable.New(timetable.Config{Sink: super, Now: time.Now}), Probes: unasked{}, Usages: unasked{},
+		OOM: func(string) int { return 0 },
 	})
 	tell.Reporter = report.New(report.Config{
-		Link: reports{b.link, b.agent}, Processes: super, Journal: disk, Disk: disk, Heartbeat: 5 * time.Second, Log: log,
+		Link: reports{b.link, b.agent}, Processes: super, Journal: disk, Disk: disk, Heartbeat: 5 * time.Second,
+		Log:   log,
 		Hello: wire.Hello{IP: "10.0.0.1", BootID: operationtest.Boot},
 	})
 	records, err := disk.Records()
@@ -200,15 +209,17 @@ func (b *both) startAgent() {
 		tell.Finished(e.Item, *e.Outcome)
 	}
 	super.Adopt(records, open)
-	unserve, err := b.link.Serve(wire.OrderSubject(0, b.agent), "", 2, func(_ context.Context, _ string, data []byte) []byte {
-		return b.take(disk, super, tell, data)
-	})
+	unserve, err := b.link.Serve(wire.OrderSubject(0, b.agent), "", 2,
+		func(_ context.Context, _ string, data []byte) []byte {
+			return b.take(disk, super, tell, data)
+		})
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	tell.Connected()
 	stop := running(b.t, func(ctx context.Context) error {
-		return group.Run(ctx, group.Part{Name: "supervisor", Run: super.Run}, group.Part{Name: "reporter", Run: tell.Run})
+		return group.Run(ctx, group.Part{Name: "supervisor", Run: super.Run},
+			group.Part{Name: "reporter", Run: tell.Run})
 	})
 	b.stopAgent = func() {
 		unserve()
@@ -231,7 +242,8 @@ func (b *both) take(disk *specstore.Store, super *supervisor.Supervisor, tell *s
 	for _, o := range m.Orders {
 		life := m.Expires.Sub(m.Issued)
 		entries = append(entries, specstore.Entry{
-			Item: o.Item, Process: o.Process, Op: o.Op, Spec: o.Spec, BeginBy: b.world.Clock() + life, Expires: time.Now().Add(b.wall + life),
+			Item: o.Item, Process: o.Process, Op: o.Op, Spec: o.Spec, BeginBy: b.world.Clock() + life,
+			Expires: time.Now().Add(b.wall + life),
 		})
 		receipt.Accepted = append(receipt.Accepted, o.Item)
 	}
@@ -268,8 +280,12 @@ func (b *both) reloadAt(e *engine.Engine, id string, took time.Duration) {
 		Identity: process.Identity{ProcName: "a", SetupPath: "/opt", PIDPath: "/run/a.pid", User: "root"},
 		Commands: process.Commands{Reload: "reload " + id}, Policy: process.Policy{OpTimeout: 3600}.Defaulted(),
 	}
-	request := store.Request{Op: process.Reload, Process: process.ID{Namespace: "ns", Name: "a"}, Spec: spec, Targets: []store.Target{{Key: "k", Asked: "0:10.0.0.1", Agent: b.agent}}}
-	if err := e.Submit(b.t.Context(), &store.Task{ID: id, Created: time.Now(), Requests: []store.Request{request}}, store.AuditRow{At: time.Now()}); err != nil {
+	request := store.Request{
+		Op: process.Reload, Process: process.ID{Namespace: "ns", Name: "a"}, Spec: spec,
+		Targets: []store.Target{{Key: "k", Asked: "0:10.0.0.1", Agent: b.agent}},
+	}
+	if err := e.Submit(b.t.Context(), &store.Task{ID: id, Created: time.Now(), Requests: []store.Request{request}},
+		store.AuditRow{At: time.Now()}); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -292,46 +308,48 @@ func (b *both) ended(id string) (outcome process.Outcome) {
 	return outcome
 }
 
-// TestI1_I2_LossyLink has messages lost, doubled, delayed and cut, both halves restarted, and clocks that disagree: every operation
-// runs once, in order, and its task says so.
+// TestI1_I2_LossyLink has messages lost, doubled, delayed and cut, both halves restarted, and clocks that disagree:
+// every operation runs once, in order, and its task says so.
 func TestI1_I2_LossyLink(t *testing.T) {
 	for i, wall := range []time.Duration{0, time.Hour, -time.Hour, 24 * time.Hour, -24 * time.Hour} {
 		seed := uint64(i)
 		t.Run(fmt.Sprintf("agent's clock off by %v", wall), func(t *testing.T) {
 			t.Parallel()
-			bubble(t, fabrictest.Faults{Drop: 0.3, Duplicate: 0.3, Delay: 2 * time.Second, Seed: seed}, wall, func(t *testing.T, b *both) {
-				b.world.Spawn("a", "/run/a.pid", "")
-				var want, tasks []string
-				for n := range 8 {
-					id := fmt.Sprint("t", n)
-					tasks, want = append(tasks, id), append(want, "reload "+id)
-					b.reload(id, 3*time.Second)
-				}
-				for round := range 3 {
-					<-time.After(10 * time.Second)
-					b.link.Cut()
-					<-time.After(5 * time.Second)
-					b.link.Restore()
-					if round == 1 {
-						b.stopSrv()
-						b.startServer()
+			bubble(t, fabrictest.Faults{Drop: 0.3, Duplicate: 0.3, Delay: 2 * time.Second, Seed: seed}, wall,
+				func(t *testing.T, b *both) {
+					b.world.Spawn("a", "/run/a.pid", "")
+					var want, tasks []string
+					for n := range 8 {
+						id := fmt.Sprint("t", n)
+						tasks, want = append(tasks, id), append(want, "reload "+id)
+						b.reload(id, 3*time.Second)
 					}
-				}
-				for _, id := range tasks {
-					if o := b.ended(id); o.Fault != process.None {
-						t.Errorf("%s: %+v", id, o)
+					for round := range 3 {
+						<-time.After(10 * time.Second)
+						b.link.Cut()
+						<-time.After(5 * time.Second)
+						b.link.Restore()
+						if round == 1 {
+							b.stopSrv()
+							b.startServer()
+						}
 					}
-				}
-				if got := b.world.Lines(); !slices.Equal(got, want) {
-					t.Errorf("%q ran, want %q", got, want)
-				}
-			})
+					for _, id := range tasks {
+						if o := b.ended(id); o.Fault != process.None {
+							t.Errorf("%s: %+v", id, o)
+						}
+					}
+					if got := b.world.Lines(); !slices.Equal(got, want) {
+						t.Errorf("%q ran, want %q", got, want)
+					}
+				})
 		})
 	}
 }
 
-// TestI1_I3_ServerAway: the server is away for eight minutes with operations in flight and queued. The agent finishes what it has;
-// what the server had accepted and nobody had begun runs when it is back, unless its time is up, and then it never runs.
+// TestI1_I3_ServerAway: the server is away for eight minutes with operations in flight and queued. The agent finishes
+// what it has; what the server had accepted and nobody had begun runs when it is back, unless its time is up, and then
+// it never runs.
 func TestI1_I3_ServerAway(t *testing.T) {
 	bubble(t, fabrictest.Faults{}, 0, func(t *testing.T, b *both) {
 		b.world.Spawn("a", "/run/a.pid", "")

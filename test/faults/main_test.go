@@ -1,5 +1,6 @@
-// Package faults_test attacks one host's drover: it is killed at every moment that can be named, its disk is full, damaged or not
-// its own, its processes storm, vanish and lend their pids. What must hold is in docs/faults.md, by number.
+// Package faults_test attacks one host's drover: it is killed at every moment that can be named, its disk is full,
+// damaged or not its own, its processes storm, vanish and lend their pids. What must hold is in docs/faults.md, by
+// number.
 package faults_test
 
 import (

@@ -23,7 +23,8 @@ const (
 	starters   = 64 // calls at the same time
 )
 
-// TestI4_TwoHundredOfAThousand kills two hundred of a thousand hosted processes at once: all are back, the others are as they were.
+// TestI4_TwoHundredOfAThousand kills two hundred of a thousand hosted processes at once: all are back, the others are
+// as they were.
 func TestI4_TwoHundredOfAThousand(t *testing.T) {
 	r := startReal(t)
 	all := make([]*harness.Process, hostedMany)

@@ -33,8 +33,9 @@ const reporting = "agent: Report"
 // anybody is the process of a drover that counts its moments from its start on.
 const anybody = "*"
 
-// moments are the points between which nothing that lasts happens in a drover: before and after each commit, each journal write, each
-// send, report and acknowledgement. They count from the first order for the process they wait for; every child has one list of them.
+// moments are the points between which nothing that lasts happens in a drover: before and after each commit, each
+// journal write, each send, report and acknowledgement. They count from the first order for the process they wait for;
+// every child has one list of them.
 type moments struct {
 	at   string
 	of   string // the process
@@ -55,7 +56,10 @@ func newMoments(list string) *moments {
 	at := os.Getenv(momentVariable)
 	of := os.Getenv(processVariable)
 	full, forever := strings.CutSuffix(os.Getenv(fullVariable), "…")
-	return &moments{at: at, of: of, list: list, full: full, forever: forever, seen: map[string]int{}, armed: at == atStart || of == anybody}
+	return &moments{
+		at: at, of: of, list: list, full: full, forever: forever, seen: map[string]int{},
+		armed: at == atStart || of == anybody,
+	}
 }
 
 // arm begins to count if the process is the one.
@@ -128,7 +132,9 @@ type dyingStore struct {
 	*moments
 }
 
-func (s *dyingStore) CreateLeased(ctx context.Context, t *store.Task, row store.AuditRow, until time.Time, limit int) (items []store.Item, err error) {
+func (s *dyingStore) CreateLeased(ctx context.Context, t *store.Task, row store.AuditRow, until time.Time,
+	limit int,
+) (items []store.Item, err error) {
 	s.arm(t.Requests[0].Process.Name)
 	err = s.around("CreateLeased", func() error {
 		items, err = s.Store.CreateLeased(ctx, t, row, until, limit)
@@ -165,11 +171,15 @@ func (s *dyingStore) Finish(ctx context.Context, given []store.Given) (tasks []s
 	return tasks, err
 }
 
-func (s *dyingStore) PutObserved(ctx context.Context, from store.ReportMark, rows []store.Observed, gone []store.Removal) error {
+func (s *dyingStore) PutObserved(ctx context.Context, from store.ReportMark, rows []store.Observed,
+	gone []store.Removal,
+) error {
 	return s.around("PutObserved", func() error { return s.Store.PutObserved(ctx, from, rows, gone) })
 }
 
-func (s *dyingStore) ReplaceObserved(ctx context.Context, from store.ReportMark, rows []store.Observed, keep []process.ID) error {
+func (s *dyingStore) ReplaceObserved(ctx context.Context, from store.ReportMark, rows []store.Observed,
+	keep []process.ID,
+) error {
 	return s.around("ReplaceObserved", func() error { return s.Store.ReplaceObserved(ctx, from, rows, keep) })
 }
 
@@ -187,7 +197,8 @@ func (l *dyingReports) Report(ctx context.Context, data []byte) (reply []byte, e
 	return reply, err
 }
 
-// dyingQueue dies before what an agent has been asked is carried out, or before the receipt that holds the answer or says that it will come.
+// dyingQueue dies before what an agent has been asked is carried out, or before the receipt that holds the answer or
+// says that it will come.
 type dyingQueue struct {
 	agent.Queue
 	*moments

@@ -11,8 +11,8 @@ import (
 	"drover/test/judge"
 )
 
-// copyDisk keeps what is on the agent's disk, which must not be in use. What is returned brings it back: all of it, or without what
-// is good for one boot.
+// copyDisk keeps what is on the agent's disk, which must not be in use. What is returned brings it back: all of it, or
+// without what is good for one boot.
 func (r *rig) copyDisk() (back func(runtime bool)) {
 	r.t.Helper()
 	dir, copied := filepath.Join(r.dir, "agent"), r.t.TempDir()
@@ -72,8 +72,9 @@ func (r *rig) put(p *harness.Process, what string) {
 	}
 }
 
-// TestI7_OldDisk: what was stopped, taken out of hosting or unregistered does not come back with a copy of the agent's disk from before
-// that. Where the copy finds no server it goes by itself, and what it has started is left alone from the moment the server is there.
+// TestI7_OldDisk: what was stopped, taken out of hosting or unregistered does not come back with a copy of the agent's
+// disk from before that. Where the copy finds no server it goes by itself, and what it has started is left alone from
+// the moment the server is there.
 func TestI7_OldDisk(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{"stop", "unhost", "unregister"} {
@@ -144,8 +145,8 @@ func oldDisk(t *testing.T, what string, alone bool) {
 	}
 }
 
-// TestI4_WipedDisk: an agent whose disk is empty, or from before its processes were registered, gets back what it had: what runs is
-// left alone and hosted, what was hosted and is down is started, and what was stopped stays so.
+// TestI4_WipedDisk: an agent whose disk is empty, or from before its processes were registered, gets back what it had:
+// what runs is left alone and hosted, what was hosted and is down is started, and what was stopped stays so.
 func TestI4_WipedDisk(t *testing.T) {
 	t.Parallel()
 	for _, wiped := range []bool{true, false} {

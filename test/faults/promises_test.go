@@ -17,7 +17,8 @@ import (
 	"drover/test/judge"
 )
 
-// TestI3_DeadAgent: an operation for a host whose agent is gone ends by itself, and keeps its outcome when the agent is back.
+// TestI3_DeadAgent: an operation for a host whose agent is gone ends by itself, and keeps its outcome when the agent is
+// back.
 func TestI3_DeadAgent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -43,7 +44,8 @@ func TestI3_DeadAgent(t *testing.T) {
 	}
 }
 
-// TestI5_AgentDies: by SIGKILL, by SIGTERM and with its server away, the agent leaves its processes alone and finds them again.
+// TestI5_AgentDies: by SIGKILL, by SIGTERM and with its server away, the agent leaves its processes alone and finds
+// them again.
 func TestI5_AgentDies(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -104,8 +106,12 @@ func TestI9_NoCredentials(t *testing.T) {
 	r := startReal(t)
 	p := r.process("p")
 	r.does(p, judge.Start)
-	for _, header := range []string{"", `{"bk_app_code":"tests"}`, `{"bk_app_code":"tests","bk_app_secret":"wrong"}`, `{"bk_app_code":"nobody","bk_app_secret":"` + harness.AppSecret + `"}`} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+r.http+"/api/c/compapi/v2/gse/operate_proc_v2/", strings.NewReader("{}"))
+	for _, header := range []string{
+		"", `{"bk_app_code":"tests"}`, `{"bk_app_code":"tests","bk_app_secret":"wrong"}`,
+		`{"bk_app_code":"nobody","bk_app_secret":"` + harness.AppSecret + `"}`,
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+r.http+
+			"/api/c/compapi/v2/gse/operate_proc_v2/", strings.NewReader("{}"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +190,10 @@ func TestOrdinaryUser(t *testing.T) {
 		t.Errorf("after a kill of drover: pid %d hosted %v, want pid %d, hosted", got.PID, got.Hosted, pid)
 	}
 	harness.Signal(t, pid, syscall.SIGKILL)
-	harness.Eventually(t, "a relaunch", func() bool { return judge.Ran(p, "start") == 2 && judge.Instances(t, dir) == 1 })
+	harness.Eventually(t, "a relaunch", func() bool {
+		return judge.Ran(p, "start") == 2 &&
+			judge.Instances(t, dir) == 1
+	})
 	if got := r.operate(p, judge.Restart); got.Code != 0 {
 		t.Errorf("restart: %d %s", got.Code, got.Msg)
 	}

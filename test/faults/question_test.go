@@ -10,8 +10,8 @@ import (
 	"drover/test/judge"
 )
 
-// TestI3_SlowQuestionAtEveryMoment kills the agent while it is asked something that takes longer than a receipt waits: it has answered in a
-// report, or its successor does.
+// TestI3_SlowQuestionAtEveryMoment kills the agent while it is asked something that takes longer than a receipt waits:
+// it has answered in a report, or its successor does.
 func TestI3_SlowQuestionAtEveryMoment(t *testing.T) {
 	t.Parallel()
 	a := &attack{rig: newRig(t), role: roleAgent, op: judge.Query}

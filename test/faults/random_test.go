@@ -17,8 +17,8 @@ const (
 	randomTwins = 2 // callers of each
 )
 
-// TestI1_to_I7_RandomRun lets callers operate on real processes through the built binary, at the same time, while the processes
-// are killed and drover is killed and terminated.
+// TestI1_to_I7_RandomRun lets callers operate on real processes through the built binary, at the same time, while the
+// processes are killed and drover is killed and terminated.
 func TestI1_to_I7_RandomRun(t *testing.T) {
 	length, seed := judge.Choices(t, randomTime)
 	r := startReal(t)
@@ -29,7 +29,8 @@ func TestI1_to_I7_RandomRun(t *testing.T) {
 			Length: min(roundTime, max(time.Until(end), 5*time.Second)), Disturb: r.endRandomly,
 		}
 		for i := range randomMany {
-			round.Processes = append(round.Processes, judge.Restless(judge.Daemon(t, r.work, fmt.Sprintf("r%d-p%d", n, i))))
+			round.Processes = append(round.Processes,
+				judge.Restless(judge.Daemon(t, r.work, fmt.Sprintf("r%d-p%d", n, i))))
 		}
 		round.Run(t)
 	}

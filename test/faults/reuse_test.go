@@ -30,8 +30,8 @@ const (
 	reuseBatch = 50
 )
 
-// TestI6_ReusedPIDs ends processes and has the kernel give their pids to victims at once. Whatever is then done to the old process,
-// by its recorded identity or by its stale pid file, must not reach the victim: a signal would end it.
+// TestI6_ReusedPIDs ends processes and has the kernel give their pids to victims at once. Whatever is then done to the
+// old process, by its recorded identity or by its stale pid file, must not reach the victim: a signal would end it.
 func TestI6_ReusedPIDs(t *testing.T) {
 	want := reuses
 	if judge.Long() {
@@ -53,12 +53,18 @@ func TestI6_ReusedPIDs(t *testing.T) {
 		}
 	}()
 	dir := harness.Workdir(t)
-	h, err := host.New(host.Config{FS: fs, Watcher: watcher, Name: "drover-reuse-" + strconv.Itoa(os.Getpid()), Outputs: t.TempDir(), Proofs: t.TempDir(), ClockOffset: host.ClockOffset(), Log: log})
+	h, err := host.New(host.Config{
+		FS: fs, Watcher: watcher, Name: "drover-reuse-" + strconv.Itoa(os.Getpid()),
+		Outputs: t.TempDir(), Proofs: t.TempDir(), ClockOffset: host.ClockOffset(), Log: log,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	r := reuser{t: t, fs: fs, host: h, dir: dir, owner: harness.Sleeper(t, dir, "ownerd"), victim: harness.Sleeper(t, dir, "victimd")}
+	r := reuser{
+		t: t, fs: fs, host: h, dir: dir, owner: harness.Sleeper(t, dir, "ownerd"),
+		victim: harness.Sleeper(t, dir, "victimd"),
+	}
 	for tries := 0; r.done < want; tries++ {
 		if tries > 3*want/reuseBatch {
 			t.Fatalf("the kernel gave only %d pids again", r.done)
@@ -80,8 +86,8 @@ type reuser struct {
 	done          int
 }
 
-// batch starts some owners, ends them a while later, and tries each pid with a victim. Together, because a process must be some
-// clock ticks old before its pid can be given to one that differs from it.
+// batch starts some owners, ends them a while later, and tries each pid with a victim. Together, because a process must
+// be some clock ticks old before its pid can be given to one that differs from it.
 func (r *reuser) batch() {
 	var owners []procfs.Identity
 	var commands []*exec.Cmd
@@ -108,7 +114,8 @@ func (r *reuser) batch() {
 
 // one tries one pid. A thread of the test may have taken it: then the round does not count.
 func (r *reuser) one(owner procfs.Identity) {
-	if err := os.WriteFile("/proc/sys/kernel/ns_last_pid", strconv.AppendInt(nil, int64(owner.PID-1), 10), 0); err != nil {
+	if err := os.WriteFile("/proc/sys/kernel/ns_last_pid", strconv.AppendInt(nil, int64(owner.PID-1), 10),
+		0); err != nil {
 		r.t.Fatal(err)
 	}
 	cmd := exec.Command(r.victim, "1000")
@@ -135,7 +142,8 @@ func (r *reuser) one(owner procfs.Identity) {
 	if err := r.host.Signal(owner, syscall.SIGTERM); !errors.Is(err, liveness.ErrGone) {
 		r.t.Errorf("a signal to the owner of pid %d: %v, want that it is gone", owner.PID, err)
 	}
-	if _, left, err := r.host.EndTree(r.t.Context(), operation.Scope{Root: owner}, 0); len(left) > 0 || !errors.Is(err, operation.ErrBestEffort) {
+	if _, left, err := r.host.EndTree(r.t.Context(), operation.Scope{Root: owner}, 0); len(left) > 0 ||
+		!errors.Is(err, operation.ErrBestEffort) {
 		r.t.Errorf("the end of the owner's tree: left %v, %v", left, err)
 	}
 	spec := &process.Spec{Identity: process.Identity{ProcName: "ownerd", PIDPath: file, SetupPath: r.dir}}

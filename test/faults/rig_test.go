@@ -35,7 +35,10 @@ type child struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{t: t, dir: t.TempDir(), work: harness.Workdir(t), http: harness.FreeAddress(t), fabric: harness.FreeAddress(t)}
+	r := &rig{
+		t: t, dir: t.TempDir(), work: harness.Workdir(t), http: harness.FreeAddress(t),
+		fabric: harness.FreeAddress(t),
+	}
 	t.Cleanup(func() {
 		r.server.kill()
 		r.agent.kill()
@@ -65,7 +68,8 @@ func (r *rig) run(role, moment string) *child {
 	}
 	defer log.Close()
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), roleVariable+"="+role, dirVariable+"="+r.dir, httpVariable+"="+r.http, fabricVariable+"="+r.fabric, momentVariable+"="+moment, processVariable+"="+r.victim, fullVariable+"="+r.full)
+	cmd.Env = append(os.Environ(), roleVariable+"="+role, dirVariable+"="+r.dir, httpVariable+"="+r.http,
+		fabricVariable+"="+r.fabric, momentVariable+"="+moment, processVariable+"="+r.victim, fullVariable+"="+r.full)
 	if r.real {
 		cmd = exec.Command(binaries.drover, "dev", "--data-dir", filepath.Join(r.dir, "data"), "--http", r.http)
 		cmd.Env = harness.Environment(r.dir, harness.FirstApp()...)
@@ -137,7 +141,10 @@ func (c *child) died(within time.Duration) bool {
 
 // caller makes a connection for each call, as those of before lead to a drover that died.
 func (r *rig) caller() harness.Caller {
-	return harness.Caller{URL: "http://" + r.http, Client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+	return harness.Caller{
+		URL:    "http://" + r.http,
+		Client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
+	}
 }
 
 // submit begins an operation and returns the task's id.

@@ -13,8 +13,8 @@ import (
 	"drover/internal/server/store"
 )
 
-// stalling is the way to the agent of an engine that stands still between lease and send, for so long that the lease ends and another
-// engine sends the same order; then it goes on as if no time had passed.
+// stalling is the way to the agent of an engine that stands still between lease and send, for so long that the lease
+// ends and another engine sends the same order; then it goes on as if no time had passed.
 type stalling struct{ orders }
 
 // stall is much longer than a lease.
@@ -27,8 +27,8 @@ func (s stalling) Send(ctx context.Context, agent string, envelope []byte) ([]by
 	return s.orders.Send(ctx, agent, envelope)
 }
 
-// TestI2_I3_TwoServers: two engines over one database send the same orders, one long after the other, and both take reports. Each order
-// is carried out once, in its turn, and has one outcome, which never changes.
+// TestI2_I3_TwoServers: two engines over one database send the same orders, one long after the other, and both take
+// reports. Each order is carried out once, in its turn, and has one outcome, which never changes.
 func TestI2_I3_TwoServers(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -41,7 +41,8 @@ func TestI2_I3_TwoServers(t *testing.T) {
 					id := fmt.Sprintf("t%02d", n)
 					tasks, want = append(tasks, id), append(want, "reload "+id)
 					b.reloadAt([]*engine.Engine{slow, b.engine}[n%2], id, 2*time.Second)
-					// The first lease of a pair is over when the other engine is asked for the second, and looks for what is due.
+					// The first lease of a pair is over when the other engine is asked for the second, and looks for
+					// what is due.
 					<-time.After([]time.Duration{10 * time.Second, 2 * stall}[n%2])
 				}
 				outcomes := b.allEnded(tasks)

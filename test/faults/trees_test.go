@@ -14,8 +14,8 @@ import (
 	"drover/test/judge"
 )
 
-// storm is a script that is never there for long: each process starts the next one, in a session of its own, and ends. It stops by
-// itself after many steps.
+// storm is a script that is never there for long: each process starts the next one, in a session of its own, and ends.
+// It stops by itself after many steps.
 const storm = `#!/bin/sh
 [ "$1" -lt 20000 ] || exit 0
 setsid /bin/sh ./storm $(($1+1)) >/dev/null 2>&1 &
@@ -40,7 +40,8 @@ func inside(t *testing.T, dir string) (pids []int) {
 	return pids
 }
 
-// TestOperationTimeoutEndsEverything: what a command has started is gone when the time is up, or the text names what is left.
+// TestOperationTimeoutEndsEverything: what a command has started is gone when the time is up, or the text names what is
+// left.
 func TestOperationTimeoutEndsEverything(t *testing.T) {
 	t.Parallel()
 	r := startReal(t)
@@ -74,7 +75,8 @@ func TestOperationTimeoutEndsEverything(t *testing.T) {
 	}
 }
 
-// TestStoppedProcess: a process that does not even get its signals is not said to have ended by a stop, and ended by a kill.
+// TestStoppedProcess: a process that does not even get its signals is not said to have ended by a stop, and ended by a
+// kill.
 func TestStoppedProcess(t *testing.T) {
 	t.Parallel()
 	r := startReal(t)
@@ -84,14 +86,16 @@ func TestStoppedProcess(t *testing.T) {
 	r.does(p, judge.Start)
 	pid := harness.ReadPID(t, filepath.Join(r.work, "p", "d.pid"))
 	harness.Signal(t, pid, syscall.SIGSTOP)
-	// A process acts on signals when it next runs, and on the lowest number first (signal(7)): until it has stopped, a SIGTERM that comes
-	// after the SIGSTOP still ends it.
+	// A process acts on signals when it next runs, and on the lowest number first (signal(7)): until it has stopped, a
+	// SIGTERM that comes after the SIGSTOP still ends it.
 	harness.Eventually(t, "the process to be stopped", func() bool {
 		stat := harness.Stat(pid)
 		return len(stat) > 0 && stat[0] == "T"
 	})
-	if got := r.operate(p, judge.Stop); got.Code != 836 || !got.Hosted || !strings.Contains(got.Msg, strconv.Itoa(pid)) {
-		t.Errorf("stop of a stopped process: %d hosted %v %q, want 836, hosted, and its pid", got.Code, got.Hosted, got.Msg)
+	if got := r.operate(p, judge.Stop); got.Code != 836 || !got.Hosted ||
+		!strings.Contains(got.Msg, strconv.Itoa(pid)) {
+		t.Errorf("stop of a stopped process: %d hosted %v %q, want 836, hosted, and its pid", got.Code, got.Hosted,
+			got.Msg)
 	}
 	if got := r.operate(p, judge.Kill); got.Code != 0 || harness.Alive(pid) {
 		t.Errorf("kill: %d %s, alive %v", got.Code, got.Msg, harness.Alive(pid))
@@ -112,10 +116,14 @@ func TestI6_PIDFilesThatLie(t *testing.T) {
 	if err != nil || len(threads) < 2 {
 		t.Fatalf("drover has %d threads: %v", len(threads), err)
 	}
-	thread := slices.IndexFunc(threads, func(e os.DirEntry) bool { return e.Name() != strconv.Itoa(r.server.cmd.Process.Pid) })
+	thread := slices.IndexFunc(threads, func(e os.DirEntry) bool {
+		return e.Name() != strconv.Itoa(r.server.cmd.Process.Pid)
+	})
 	for name, text := range map[string]string{
-		"one": "1", "zero": "0", "minus-one": "-1", "drover": strconv.Itoa(r.server.cmd.Process.Pid), "another-key": strconv.Itoa(bystander),
-		"a-thread": threads[thread].Name(), "two-to-the-63": "9223372036854775808", "minus-a-pid": "-" + strconv.Itoa(bystander), "hexadecimal": fmt.Sprintf("0x%x", bystander),
+		"one": "1", "zero": "0", "minus-one": "-1", "drover": strconv.Itoa(r.server.cmd.Process.Pid),
+		"another-key": strconv.Itoa(bystander),
+		"a-thread":    threads[thread].Name(), "two-to-the-63": "9223372036854775808", "minus-a-pid": "-" +
+			strconv.Itoa(bystander), "hexadecimal": fmt.Sprintf("0x%x", bystander),
 	} {
 		p := r.process(name)
 		if name == "drover" || name == "a-thread" {

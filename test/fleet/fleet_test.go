@@ -20,7 +20,10 @@ const (
 func TestAFleet(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
-	agents := map[string]*harness.Program{first: f.JoinAndStart("one", "127.0.0.2", 0), second: f.JoinAndStart("two", "127.0.0.3", 3)}
+	agents := map[string]*harness.Program{
+		first:  f.JoinAndStart("one", "127.0.0.2", 0),
+		second: f.JoinAndStart("two", "127.0.0.3", 3),
+	}
 	type daemon struct {
 		*harness.Process
 		dir string
@@ -36,8 +39,10 @@ func TestAFleet(t *testing.T) {
 	untouched := func(after string) {
 		t.Helper()
 		for host, d := range daemons {
-			if r := f.Operate(d.Process, 2, host)[host]; r.Code != 0 || r.PID != d.pid || !harness.Alive(d.pid) || harness.Starts(t, d.dir) != 1 {
-				t.Errorf("after %s: %s has pid %d (%d %s), want %d; started %d times", after, host, r.PID, r.Code, r.Msg, d.pid, harness.Starts(t, d.dir))
+			if r := f.Operate(d.Process, 2, host)[host]; r.Code != 0 || r.PID != d.pid || !harness.Alive(d.pid) ||
+				harness.Starts(t, d.dir) != 1 {
+				t.Errorf("after %s: %s has pid %d (%d %s), want %d; started %d times", after, host, r.PID, r.Code,
+					r.Msg, d.pid, harness.Starts(t, d.dir))
 			}
 		}
 	}
@@ -99,7 +104,8 @@ func TestNoSecretIsKept(t *testing.T) {
 	f.Server.End(syscall.SIGTERM)
 
 	secrets := map[string]string{
-		"a used token": strings.Split(used, ".")[2], "an open token": strings.Split(open, ".")[2], "the agent's key": strings.TrimSpace(string(key)),
+		"a used token": strings.Split(used, ".")[2], "an open token": strings.Split(open, ".")[2],
+		"the agent's key": strings.TrimSpace(string(key)),
 	}
 	search := func(where, text string) {
 		t.Helper()

@@ -25,8 +25,9 @@ func row(table, process, host string) string {
 	return ""
 }
 
-// TestHostsThatAreGone: an agent that was killed and one that hangs are told of within seconds each, what is known of the others is seen
-// meanwhile, and neither is running by then. Whatever was given up does not begin when the hosts come back.
+// TestHostsThatAreGone: an agent that was killed and one that hangs are told of within seconds each, what is known of
+// the others is seen meanwhile, and neither is running by then. Whatever was given up does not begin when the hosts
+// come back.
 func TestHostsThatAreGone(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -60,7 +61,8 @@ func TestHostsThatAreGone(t *testing.T) {
 	if got := row(shown, "odd/p0", first); got != "agent-unavailable agent not found or offline" {
 		t.Errorf("of the killed one it says %q", got)
 	}
-	if got := row(shown, "odd/p1", second); !strings.HasPrefix(got, "agent-unavailable agent not found or offline: it was sent the operation") {
+	if got := row(shown, "odd/p1", second); !strings.HasPrefix(got,
+		"agent-unavailable agent not found or offline: it was sent the operation") {
 		t.Errorf("of the one that hangs it says %q", got)
 	}
 	for name, host := range map[string]string{"odd/p0": first, "odd/p1": second} {
@@ -70,7 +72,8 @@ func TestHostsThatAreGone(t *testing.T) {
 		}
 	}
 	// The next call does not wait for what is known to be gone, and no longer than it is told to.
-	if code, out, errs := f.cli("restart", "odd/p1", "--host-timeout", "1s"); code != 6 || !strings.Contains(out, "agent-unavailable") {
+	if code, out, errs := f.cli("restart", "odd/p1", "--host-timeout", "1s"); code != 6 ||
+		!strings.Contains(out, "agent-unavailable") {
 		t.Errorf("exit code %d\n%s%s", code, out, errs)
 	}
 

@@ -56,7 +56,8 @@ func (f *fleet) steal(name string) stolen {
 func (f *fleet) connect(id fabric.Identity, s stolen) *fabric.Conn {
 	f.T.Helper()
 	conn, err := fabric.Dial(f.T.Context(), fabric.DialConfig{
-		URLs: s.enrolment.URLs, Identity: id, TLS: s.tls, Name: "intruder", Log: slog.New(slog.NewTextHandler(f.T.Output(), nil)),
+		URLs: s.enrolment.URLs, Identity: id, TLS: s.tls, Name: "intruder",
+		Log: slog.New(slog.NewTextHandler(f.T.Output(), nil)),
 	})
 	if err != nil {
 		f.T.Fatal(err)
@@ -75,7 +76,8 @@ func ask(conn *fabric.Conn, subject string, data []byte) ([]byte, error) {
 	return conn.Request(ctx, subject, data)
 }
 
-// TestAStolenAgentIsWorthOneHost: with the credentials of one agent nobody listens to another, speaks for it or commands it.
+// TestAStolenAgentIsWorthOneHost: with the credentials of one agent nobody listens to another, speaks for it or
+// commands it.
 func TestAStolenAgentIsWorthOneHost(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -84,8 +86,10 @@ func TestAStolenAgentIsWorthOneHost(t *testing.T) {
 	thief, victim := f.steal("one"), f.steal("two")
 	conn := f.connect(thief.Identity, thief)
 	for _, subject := range []string{
-		wire.OrderSubject(3, victim.key), wire.OrderSubject(0, victim.key), wire.OrderSubject(0, "*"), wire.OrderSubject(3, thief.key), wire.AnyReportSubject,
-		wire.ReportsOf(0), wire.ReportSubject(3, victim.key), "drover.>", ">", "_INBOX.>", "_INBOX.0.>", fabric.InboxPrefix("3", victim.key) + ".>",
+		wire.OrderSubject(3, victim.key), wire.OrderSubject(0, victim.key), wire.OrderSubject(0, "*"),
+		wire.OrderSubject(3, thief.key), wire.AnyReportSubject,
+		wire.ReportsOf(0), wire.ReportSubject(3, victim.key), "drover.>", ">", "_INBOX.>", "_INBOX.0.>",
+		fabric.InboxPrefix("3", victim.key) + ".>",
 		fabric.InboxPrefix("3", thief.key) + ".>", fabric.InboxPrefix(fabric.ServerArea, ">"),
 	} {
 		stop, err := conn.Serve(subject, "", 1, func(context.Context, string, []byte) []byte { return nil })
@@ -96,7 +100,10 @@ func TestAStolenAgentIsWorthOneHost(t *testing.T) {
 			}
 		}
 	}
-	report, err := json.Marshal(wire.Report{Version: wire.Version, Hello: &wire.Hello{Cloud: 3, IP: "127.0.0.3", Build: "forged"}})
+	report, err := json.Marshal(wire.Report{Version: wire.Version, Hello: &wire.Hello{
+		Cloud: 3, IP: "127.0.0.3",
+		Build: "forged",
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,17 +111,22 @@ func TestAStolenAgentIsWorthOneHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, subject := range []string{wire.ReportSubject(3, victim.key), wire.ReportSubject(0, victim.key), wire.ReportSubject(3, thief.key), wire.OrderSubject(3, victim.key)} {
+	for _, subject := range []string{
+		wire.ReportSubject(3, victim.key), wire.ReportSubject(0, victim.key),
+		wire.ReportSubject(3, thief.key), wire.OrderSubject(3, victim.key),
+	} {
 		if reply, err := ask(conn, subject, signed); err == nil {
 			t.Errorf("it is answered on %s: %s", subject, reply)
 		}
 	}
 	// It may speak for itself, but not under other names than it has joined with.
-	if reply, err := ask(conn, wire.ReportSubject(0, thief.key), signed); err != nil || strings.Contains(string(reply), "error") {
+	if reply, err := ask(conn, wire.ReportSubject(0, thief.key), signed); err != nil ||
+		strings.Contains(string(reply), "error") {
 		t.Errorf("it cannot speak for itself: %s, %v", reply, err)
 	}
 	list := f.CLI("agents", "-o", "wide")
-	if strings.Count(list, "3:127.0.0.3 ") != 2 || !strings.Contains(list, "0:127.0.0.2 ") || !strings.Contains(list, victim.key) {
+	if strings.Count(list, "3:127.0.0.3 ") != 2 || !strings.Contains(list, "0:127.0.0.2 ") ||
+		!strings.Contains(list, victim.key) {
 		t.Errorf("it has moved:\n%s", list)
 	}
 	for line := range strings.Lines(list) {
@@ -129,7 +141,8 @@ func TestAStolenAgentIsWorthOneHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	self, err := fabric.Dial(t.Context(), fabric.DialConfig{
-		URLs: thief.enrolment.URLs, Identity: fabric.Identity{JWT: forged, Key: thief.Key, Area: "0"}, TLS: thief.tls, Log: slog.New(slog.DiscardHandler),
+		URLs: thief.enrolment.URLs, Identity: fabric.Identity{JWT: forged, Key: thief.Key, Area: "0"}, TLS: thief.tls,
+		Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +169,8 @@ func TestAHijackedFabricCommandsNobody(t *testing.T) {
 	f.JoinAndStart("one", "127.0.0.2", 0)
 	f.JoinAndStart("two", "127.0.0.3", 3)
 	one, two := f.steal("one"), f.steal("two")
-	account, err := fabric.LoadOrCreateKey(filepath.Join(f.ServerDir(), "server", "broker", "account.nk"), nkeys.PrefixByteAccount)
+	account, err := fabric.LoadOrCreateKey(filepath.Join(f.ServerDir(), "server", "broker", "account.nk"),
+		nkeys.PrefixByteAccount)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +180,8 @@ func TestAHijackedFabricCommandsNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn := f.connect(fabric.Identity{JWT: token, Key: user, Area: fabric.ServerArea}, one)
-	manifestKey, err := fabric.LoadOrCreateKey(filepath.Join(f.ServerDir(), "server", "manifest.nkey"), nkeys.PrefixByteAccount)
+	manifestKey, err := fabric.LoadOrCreateKey(filepath.Join(f.ServerDir(), "server", "manifest.nkey"),
+		nkeys.PrefixByteAccount)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +207,8 @@ func TestAHijackedFabricCommandsNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	changed := bytes.Replace(sealed(manifest(one.key, time.Minute), manifestKey), []byte("plain"), []byte("plain,late"), 1)
+	changed := bytes.Replace(sealed(manifest(one.key, time.Minute), manifestKey), []byte("plain"), []byte("plain,late"),
+		1)
 	for name, data := range map[string][]byte{
 		"unsigned":                 unsigned,
 		"signed by another key":    sealed(manifest(one.key, time.Minute), account),
@@ -215,7 +231,8 @@ func TestAHijackedFabricCommandsNobody(t *testing.T) {
 			t.Errorf("%s: it was not refused: %s", name, reply)
 		}
 	}
-	// What is signed and has expired is taken, and its outcome is that it was not begun. A query waits for its turn behind it.
+	// What is signed and has expired is taken, and its outcome is that it was not begun. A query waits for its turn
+	// behind it.
 	f.Operate(p, 2, first)
 	if n := harness.Starts(t, dir); n != 0 {
 		t.Errorf("forged orders were carried out %d times", n)

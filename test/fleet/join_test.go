@@ -20,7 +20,8 @@ func TestWhoMayNotJoin(t *testing.T) {
 	open, revoked, short := f.Token(0, "--uses", "9"), f.Token(0), f.Token(0, "--ttl", "1s")
 	parts := strings.Split(open, ".")
 	f.CLI("token", "revoke", strings.Split(revoked, ".")[1])
-	harness.Eventually(t, "the token to expire", func() bool { return strings.Contains(f.CLI("token", "list"), "expired") })
+	harness.Eventually(t, "the token to expire",
+		func() bool { return strings.Contains(f.CLI("token", "list"), "expired") })
 	altered := func(part int, text string) string {
 		p := append([]string{}, parts...)
 		p[part] = text
@@ -36,20 +37,30 @@ func TestWhoMayNotJoin(t *testing.T) {
 		{"half a token", open[:60], nil, 1, "did you copy all of it?"},
 		{"another secret", altered(2, strings.Repeat("A", 26)), nil, 5, "does not know the token"},
 		{"the token of another server", other.Token(0), nil, 5, "is this the server that made the token?"},
-		{"another fingerprint", altered(3, strings.Repeat("ab", 32)), nil, 5, "is this the server that made the token?"},
+		{
+			"another fingerprint", altered(3, strings.Repeat("ab", 32)), nil, 5,
+			"is this the server that made the token?",
+		},
 		{"a revoked token", revoked, nil, 5, "was revoked on"},
 		{"an expired token", short, nil, 5, "has expired on"},
-		{"a taken address", open, []string{"--ip", "127.0.0.2"}, 1, "0:127.0.0.2 belongs to another agent, which is online"},
+		{
+			"a taken address", open,
+			[]string{"--ip", "127.0.0.2"},
+			1,
+			"0:127.0.0.2 belongs to another agent, which is online",
+		},
 		{"no address", open, []string{"--ip", "host"}, 1, "not an IP address"},
 		{"no TLS", open, []string{"--server", "http://192.0.2.1:7350"}, 1, "has no TLS"},
 		{"nobody there", open, []string{"--server", "https://127.0.0.1:1"}, 6, "cannot reach the server"},
 	} {
 		code, errs := f.Join("refused", "127.0.0.9", c.token, c.flags...)
-		if code != c.code || !strings.Contains(errs, c.words) || strings.Contains(errs, "hunter2") || strings.Contains(errs, parts[2]) {
+		if code != c.code || !strings.Contains(errs, c.words) || strings.Contains(errs, "hunter2") ||
+			strings.Contains(errs, parts[2]) {
 			t.Errorf("%s: exit code %d, want %d; it says %q, want %q", c.name, code, c.code, errs, c.words)
 		}
 	}
-	if code, _, errs := f.Run("server", "", binaries.agent, "run", "--data-dir", f.AgentDir("refused")); code == 0 || !strings.Contains(errs, "has not joined") {
+	if code, _, errs := f.Run("server", "", binaries.agent, "run", "--data-dir", f.AgentDir("refused")); code == 0 ||
+		!strings.Contains(errs, "has not joined") {
 		t.Errorf("one that was refused runs: %d %s", code, errs)
 	}
 
@@ -66,7 +77,10 @@ func TestWhoMayNotJoin(t *testing.T) {
 			denied[row.Message] = true
 		}
 	}
-	for _, words := range []string{"does not know the token", "was revoked", "has expired", "belongs to another agent"} {
+	for _, words := range []string{
+		"does not know the token", "was revoked", "has expired",
+		"belongs to another agent",
+	} {
 		found := false
 		for message := range denied {
 			found = found || strings.Contains(message, words)
@@ -80,7 +94,8 @@ func TestWhoMayNotJoin(t *testing.T) {
 	}
 }
 
-// TestRemoval: an agent that was removed is cut off and stays out, its processes live, and with a new token it has them again.
+// TestRemoval: an agent that was removed is cut off and stays out, its processes live, and with a new token it has them
+// again.
 func TestRemoval(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -91,7 +106,8 @@ func TestRemoval(t *testing.T) {
 	pid := harness.ReadPID(t, filepath.Join(dir, "oddd.pid"))
 
 	f.CLI("agents", "remove", first)
-	if code, _, errs := f.Run("server", "", binaries.drover, "agents", "remove", first, "--data-dir", f.ServerDir()); code != 4 {
+	if code, _, errs := f.Run("server", "", binaries.drover, "agents", "remove", first, "--data-dir",
+		f.ServerDir()); code != 4 {
 		t.Errorf("removed twice: exit code %d, %s", code, errs)
 	}
 	harness.Eventually(t, "the agent to be refused", func() bool {

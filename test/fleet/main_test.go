@@ -1,5 +1,5 @@
-// Package fleet_test runs a real drover server and real agents that have joined it, on addresses of their own on loopback, with TLS as
-// between machines, and looks at them from outside.
+// Package fleet_test runs a real drover server and real agents that have joined it, on addresses of their own on
+// loopback, with TLS as between machines, and looks at them from outside.
 package fleet_test
 
 import (

@@ -14,7 +14,8 @@ func newFleet(t *testing.T, flags ...string) *fleet {
 	return &fleet{harness.NewFleet(t, binaries.drover, binaries.agent, flags...)}
 }
 
-// daemon is a process to supervise, and its directory. Each host has one of its own, as all hosts of a test share their files.
+// daemon is a process to supervise, and its directory. Each host has one of its own, as all hosts of a test share their
+// files.
 func (f *fleet) daemon(name string) (*harness.Process, string) {
 	f.T.Helper()
 	return harness.Odd(f.T, nil, binaries.oddd, name, "plain")

@@ -22,7 +22,9 @@ func (f *fleet) get(path string) string {
 func TestSettingsFromAFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "server.yaml")
-	if err := os.WriteFile(file, []byte("data-dir: /none\nhttp: 192.0.2.1:1\nadvertise: ['192.0.2.1:7351', 'drover.example:7351']\n"), 0o600); err != nil {
+	if err := os.WriteFile(file,
+		[]byte("data-dir: /none\nhttp: 192.0.2.1:1\nadvertise: ['192.0.2.1:7351', 'drover.example:7351']\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	f := newFleet(t, "--config", file)
@@ -35,7 +37,8 @@ func TestSettingsFromAFile(t *testing.T) {
 	if one := f.steal("one"); len(one.enrolment.URLs) != 2 || one.enrolment.URLs[1] != "tls://drover.example:7351" {
 		t.Errorf("it was told %q", one.enrolment.URLs)
 	}
-	if text := f.get("/metrics"); !strings.Contains(text, `drover_certificate_expiry_timestamp_seconds{certificate="ca"}`) {
+	if text := f.get("/metrics"); !strings.Contains(text,
+		`drover_certificate_expiry_timestamp_seconds{certificate="ca"}`) {
 		t.Error("the end of the authority is no metric")
 	}
 }
@@ -57,7 +60,8 @@ func TestWithoutTLS(t *testing.T) {
 	// The same address, spoken to as if it had TLS.
 	plain := f.URL
 	f.URL = "https" + strings.TrimPrefix(plain, "http")
-	if code, errs := f.Join("two", "127.0.0.3", f.Token(0)); code != 6 || !strings.Contains(errs, "no TLS at this address") {
+	if code, errs := f.Join("two", "127.0.0.3", f.Token(0)); code != 6 ||
+		!strings.Contains(errs, "no TLS at this address") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 }
@@ -66,7 +70,8 @@ func TestWithoutTLS(t *testing.T) {
 func TestAGivenCertificate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	issuer, certFile, keyFile := pkitest.New(t, "127.0.0.1"), filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	issuer, certFile, keyFile := pkitest.New(t, "127.0.0.1"), filepath.Join(dir, "cert.pem"),
+		filepath.Join(dir, "key.pem")
 	pkitest.WritePair(t, issuer, certFile, keyFile)
 	f := newFleet(t, "--tls-cert", certFile, "--tls-key", keyFile)
 	token, err := wire.ParseJoinToken(f.Token(0))

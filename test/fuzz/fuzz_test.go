@@ -35,8 +35,8 @@ type task struct {
 	job      bool
 }
 
-// TestWire: whatever a call holds and however it is sent, the answer has the form of an answer, and says the same on every path; and what
-// was accepted ends.
+// TestWire: whatever a call holds and however it is sent, the answer has the form of an answer, and says the same on
+// every path; and what was accepted ends.
 func TestWire(t *testing.T) {
 	length, seed := judge.Choices(t, quick)
 	s := harness.Start(t, binaries.drover)
@@ -46,7 +46,9 @@ func TestWire(t *testing.T) {
 	}
 	w := &world{
 		t: t, url: s.URL, dir: harness.Workdir(t), random: rand.New(rand.NewPCG(seed, 0)), sent: map[string]int{},
-		client: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		client: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		}},
 	}
 	requests := 0
 	for end := time.Now().Add(length); time.Now().Before(end) && w.failed < 20; requests++ {
@@ -90,7 +92,10 @@ func (w *world) step(doc *openapi.Document) {
 		return
 	}
 	if how.name == "plain" {
-		differences, _ := doc.Check(openapi.Exchange{Method: method, Path: path, Status: a.status, Reply: []byte(a.text)})
+		differences, _ := doc.Check(openapi.Exchange{
+			Method: method, Path: path, Status: a.status,
+			Reply: []byte(a.text),
+		})
 		for _, d := range differences {
 			w.fail(c.name, what, d)
 		}
@@ -109,7 +114,8 @@ func (w *world) step(doc *openapi.Document) {
 	}
 }
 
-// compare sends two calls that mean the same, and the first once more: unless its own answer has changed, both must have one.
+// compare sends two calls that mean the same, and the first once more: unless its own answer has changed, both must
+// have one.
 func (w *world) compare(c call, what string, how mode, one, two [2]string) {
 	ask := func(call [2]string) (string, bool) {
 		method, path, _ := strings.Cut(call[0], " ")
@@ -171,7 +177,8 @@ func (w *world) accepted(c call, what string, e envelope) {
 		Task    string `json:"task_id"`
 		JobTask string `json:"bk_gse_taskid"`
 	}
-	if err := json.Unmarshal(e.Data, &data); err != nil || (data.Task == "") == (data.JobTask == "") || c.job != (data.Task == "") {
+	if err := json.Unmarshal(e.Data, &data); err != nil || (data.Task == "") == (data.JobTask == "") ||
+		c.job != (data.Task == "") {
 		w.fail(c.name, what, fmt.Sprintf("accepted, with %s", e.Data))
 		return
 	}

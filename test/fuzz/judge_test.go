@@ -42,8 +42,8 @@ func faultOf(path string, a answer, refused bool) (envelope, string) {
 	return e, ""
 }
 
-// same returns what two answers to one call have in common, whatever path it took: all but what changes by itself, and how the families of
-// paths tell a refusal.
+// same returns what two answers to one call have in common, whatever path it took: all but what changes by itself, and
+// how the families of paths tell a refusal.
 func same(path string, e envelope) string {
 	code, message := *e.Code, *e.Message
 	if inner, ok := strings.CutPrefix(message, "Parameters error [reason="); ok && ofGateway(path) {
@@ -72,7 +72,8 @@ func still(v any) any {
 	case map[string]any:
 		for name := range v {
 			switch name {
-			case "flag", "status", "isauto", "message", "pid", "version", "register_time", "last_start_time", "report_time", "cpu_usage", "mem_usage",
+			case "flag", "status", "isauto", "message", "pid", "version", "register_time", "last_start_time",
+				"report_time", "cpu_usage", "mem_usage",
 				"last_work_time", "conn_cycle_time", "error_code", "error_msg", "content", "usage":
 				v[name] = "…"
 			default:

@@ -1,5 +1,5 @@
-// Package fuzz_test sends calls of GSE and JOB, mutated at random, to the built binary, and judges every answer. What a well-formed call
-// does is in packages contract_test and lifecycle_test.
+// Package fuzz_test sends calls of GSE and JOB, mutated at random, to the built binary, and judges every answer. What a
+// well-formed call does is in packages contract_test and lifecycle_test.
 package fuzz_test
 
 import (

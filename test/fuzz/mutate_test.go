@@ -11,9 +11,12 @@ import (
 // junk are values that no field expects.
 func junk() []string {
 	return []string{
-		`null`, `[]`, `{}`, `""`, `" "`, `-1`, `0`, `1`, `2`, `7`, `0.5`, `1.0`, `"1"`, `1e308`, `1e400`, `99999999999999999999999`, `true`, `false`, `"x"`, `"\u0000"`, `"\ud800"`,
-		`"'; DROP TABLE items;--"`, `"../../../etc/passwd"`, `"a:b/c*"`, `"进程"`, `[null]`, `[{}]`, `["0:127.0.0.1"]`, `{"a":{"a":[1]}}`, `"` + strings.Repeat("y", 300) + `"`,
-		`2147483648`, `-9223372036854775808`, `3600`, `86400`, `"0:127.0.0.1"`, `"127.0.0.1"`, `"::ffff:127.0.0.1"`, `"999.1.1.1"`,
+		`null`, `[]`, `{}`, `""`, `" "`, `-1`, `0`, `1`, `2`, `7`, `0.5`, `1.0`, `"1"`, `1e308`, `1e400`,
+		`99999999999999999999999`, `true`, `false`, `"x"`, `"\u0000"`, `"\ud800"`,
+		`"'; DROP TABLE items;--"`, `"../../../etc/passwd"`, `"a:b/c*"`, `"进程"`, `[null]`, `[{}]`, `["0:127.0.0.1"]`,
+		`{"a":{"a":[1]}}`, `"` + strings.Repeat("y", 300) + `"`,
+		`2147483648`, `-9223372036854775808`, `3600`, `86400`, `"0:127.0.0.1"`, `"127.0.0.1"`, `"::ffff:127.0.0.1"`,
+		`"999.1.1.1"`,
 	}
 }
 
@@ -70,7 +73,8 @@ func mutations() []mutation {
 		}},
 		{name: "extra", inert: true, change: func(r *rand.Rand, root *node) {
 			if o := object(r, root); o != nil {
-				o.members = slices.Insert(o.members, r.IntN(len(o.members)+1), member{"extra" + strconv.Itoa(r.IntN(9)), parse(pick(r, junk()))})
+				o.members = slices.Insert(o.members, r.IntN(len(o.members)+1),
+					member{"extra" + strconv.Itoa(r.IntN(9)), parse(pick(r, junk()))})
 			}
 		}},
 		{name: "lookalike", inert: true, change: func(r *rand.Rand, root *node) {
@@ -90,7 +94,11 @@ func mutations() []mutation {
 
 // lookalike is another name that a careless reader takes for this one.
 func lookalike(r *rand.Rand, name string) string {
-	forms := []string{strings.ToUpper(name), strings.Title(name), strings.Replace(name, "s", "ſ", 1), strings.Replace(name, "k", "\u212a", 1)} //nolint:staticcheck // the names are ASCII
+	//nolint:staticcheck // the names are ASCII
+	forms := []string{
+		strings.ToUpper(name), strings.Title(name), strings.Replace(name, "s", "ſ", 1),
+		strings.Replace(name, "k", "\u212a", 1),
+	}
 	for range 4 {
 		if form := pick(r, forms); form != name {
 			return form
@@ -145,8 +153,8 @@ func garble(r *rand.Rand, text string) string {
 	return string(b)
 }
 
-// long reports whether a body asks for a check or a command that takes longer than a run may wait for its end, which is what such a body
-// deserves. It reads as a server does: the last of a name counts, letter by letter.
+// long reports whether a body asks for a check or a command that takes longer than a run may wait for its end, which is
+// what such a body deserves. It reads as a server does: the last of a name counts, letter by letter.
 func long(text string) bool {
 	var v any
 	if json.Unmarshal([]byte(text), &v) != nil {
@@ -162,8 +170,10 @@ func longIn(v any) bool {
 	case map[string]any:
 		for name, value := range v {
 			switch name {
-			case "start_check_secs", "stop_check_secs", "op_timeout", "start_check_begin_time", "start_check_end_time", "cycle_time", "crontab_rule":
-				if seconds, err := strconv.ParseFloat(strings.TrimSpace(text(value)), 64); err == nil && seconds > 5 && seconds <= 3600 {
+			case "start_check_secs", "stop_check_secs", "op_timeout", "start_check_begin_time", "start_check_end_time",
+				"cycle_time", "crontab_rule":
+				if seconds, err := strconv.ParseFloat(strings.TrimSpace(text(value)), 64); err == nil && seconds > 5 &&
+					seconds <= 3600 {
 					return true
 				}
 			}

@@ -35,7 +35,8 @@ type answer struct {
 
 // credentials stand in the header of a call unless its mode is about them.
 func credentials() string {
-	return fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":%q,"bk_username":"tester"}`, harness.AppCode, harness.AppSecret)
+	return fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":%q,"bk_username":"tester"}`, harness.AppCode,
+		harness.AppSecret)
 }
 
 const authorization = "X-Bkapi-Authorization"
@@ -50,7 +51,10 @@ func plainly() mode {
 func modes() []mode {
 	with := func(name, value string) func(*world, string, string, string) answer {
 		return func(w *world, method, path, body string) answer {
-			return w.http(method, path, strings.NewReader(body), map[string]string{authorization: credentials(), name: value})
+			return w.http(method, path, strings.NewReader(body), map[string]string{
+				authorization: credentials(),
+				name:          value,
+			})
 		}
 	}
 	denied := func(head string) func(*world, string, string, string) answer {
@@ -60,7 +64,8 @@ func modes() []mode {
 	}
 	return []mode{
 		{name: "chunked", send: func(w *world, method, path, body string) answer {
-			return w.http(method, path, io.MultiReader(strings.NewReader(body)), map[string]string{authorization: credentials()})
+			return w.http(method, path, io.MultiReader(strings.NewReader(body)),
+				map[string]string{authorization: credentials()})
 		}},
 		{name: "type text", send: with("Content-Type", "text/plain; charset=gbk")},
 		{name: "type form", send: with("Content-Type", "application/x-www-form-urlencoded")},
@@ -75,7 +80,8 @@ func modes() []mode {
 			return w.http(method, path, &b, map[string]string{authorization: credentials(), "Content-Encoding": "gzip"})
 		}},
 		{name: "byte order mark", refused: true, send: func(w *world, method, path, body string) answer {
-			return w.http(method, path, strings.NewReader("\ufeff"+body), map[string]string{authorization: credentials()})
+			return w.http(method, path, strings.NewReader("\ufeff"+body),
+				map[string]string{authorization: credentials()})
 		}},
 		{name: "in the body", lone: true, send: func(w *world, method, path, body string) answer {
 			if rest, ok := strings.CutPrefix(body, "{"); ok {
@@ -85,22 +91,42 @@ func modes() []mode {
 		}},
 		{name: "no credentials", refused: true, lone: true, send: denied("")},
 		{name: "credentials that are no object", refused: true, lone: true, send: denied(`["bk_app_code"]`)},
-		{name: "credentials that only look so", refused: true, lone: true, send: denied(strings.ToUpper(credentials()))},
-		{name: "a wrong secret", refused: true, lone: true, send: denied(strings.Replace(credentials(), harness.AppSecret, "wrong", 1))},
-		{name: "a wrong secret, much to read, and the end", refused: true, lone: true, send: func(w *world, method, path, body string) answer {
-			head := map[string]string{authorization: strings.Replace(credentials(), harness.AppSecret, "wrong", 1), "Connection": "close"}
-			return w.http(method, path, strings.NewReader(body+strings.Repeat(" ", 300_000)), head)
+		{
+			name: "credentials that only look so", refused: true, lone: true,
+			send: denied(strings.ToUpper(credentials())),
+		},
+		{
+			name: "a wrong secret", refused: true, lone: true,
+			send: denied(strings.Replace(credentials(), harness.AppSecret, "wrong", 1)),
+		},
+		{
+			name: "a wrong secret, much to read, and the end", refused: true, lone: true,
+			send: func(w *world, method, path, body string) answer {
+				head := map[string]string{
+					authorization: strings.Replace(credentials(), harness.AppSecret, "wrong", 1),
+					"Connection":  "close",
+				}
+				return w.http(method, path, strings.NewReader(body+strings.Repeat(" ", 300_000)), head)
+			},
+		},
+		{name: "too short", refused: true, lone: true, send: func(w *world, method, path, body string) answer {
+			return w.raw(method, path, body, len(body)+10)
 		}},
-		{name: "too short", refused: true, lone: true, send: func(w *world, method, path, body string) answer { return w.raw(method, path, body, len(body)+10) }},
-		{name: "too long", lone: true, send: func(w *world, method, path, body string) answer { return w.raw(method, path, body, len(body)/2) }},
+		{name: "too long", lone: true, send: func(w *world, method, path, body string) answer {
+			return w.raw(method, path, body, len(body)/2)
+		}},
 		{name: "query", lone: true, send: func(w *world, method, path, body string) answer {
 			if method != http.MethodPost || strings.Contains(path, "procapi") {
 				return plainly().send(w, method, path, body)
 			}
-			return w.http(http.MethodGet, path+"?"+flat(body), http.NoBody, map[string]string{authorization: credentials()})
+			return w.http(http.MethodGet, path+"?"+flat(body), http.NoBody,
+				map[string]string{authorization: credentials()})
 		}},
 		{name: "form", send: func(w *world, method, path, body string) answer {
-			return w.http(method, path, strings.NewReader(flat(body)), map[string]string{authorization: credentials(), "Content-Type": "application/x-www-form-urlencoded"})
+			return w.http(method, path, strings.NewReader(flat(body)), map[string]string{
+				authorization:  credentials(),
+				"Content-Type": "application/x-www-form-urlencoded",
+			})
 		}},
 	}
 }
@@ -157,7 +183,9 @@ func (w *world) raw(method, path, body string, length int) answer {
 	if err := conn.SetDeadline(time.Now().Add(harness.Patience)); err != nil {
 		return answer{text: err.Error(), err: true}
 	}
-	_, err = fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: x\r\n%s: %s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", method, path, authorization, credentials(), length, body)
+	_, err = fmt.Fprintf(conn,
+		"%s %s HTTP/1.1\r\nHost: x\r\n%s: %s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", method, path,
+		authorization, credentials(), length, body)
 	if err == nil {
 		err = conn.(*net.TCPConn).CloseWrite()
 	}

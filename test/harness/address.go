@@ -7,11 +7,12 @@ import (
 	"testing"
 )
 
-// FreeAddress returns an address of this machine, 127.x.y.z:port, that stays free until somebody listens on it by its name, and again after
-// that: who asks for any port does so at 127.0.0.1, and connections begin there.
+// FreeAddress returns an address of this machine, 127.x.y.z:port, that stays free until somebody listens on it by its
+// name, and again after that: who asks for any port does so at 127.0.0.1, and connections begin there.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254)))
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.IntN(254),
+		rand.IntN(256), 1+rand.IntN(254)))
 	if err != nil {
 		t.Fatal(err)
 	}

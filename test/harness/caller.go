@@ -21,7 +21,8 @@ type Caller struct {
 	}
 }
 
-// Do calls a path with the credentials in the header and returns status and decoded body. An error says that there was no whole answer.
+// Do calls a path with the credentials in the header and returns status and decoded body. An error says that there was
+// no whole answer.
 func (c Caller) Do(method, path string, body any) (int, Object, error) {
 	data, ok := body.([]byte)
 	if !ok {
@@ -36,7 +37,8 @@ func (c Caller) Do(method, path string, body any) (int, Object, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	req.Header.Set("X-Bkapi-Authorization", fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":%q,"bk_username":"tester"}`, AppCode, AppSecret))
+	req.Header.Set("X-Bkapi-Authorization", fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":%q,"bk_username":"tester"}`,
+		AppCode, AppSecret))
 	resp, err := c.Client.Do(req)
 	if err != nil {
 		return 0, nil, err
@@ -49,7 +51,8 @@ func (c Caller) Do(method, path string, body any) (int, Object, error) {
 	return resp.StatusCode, reply, nil
 }
 
-// GSE calls a GSE endpoint and returns its data. An error says that it was refused, or that nobody knows what became of it.
+// GSE calls a GSE endpoint and returns its data. An error says that it was refused, or that nobody knows what became of
+// it.
 func (c Caller) GSE(name string, body any) (Object, error) {
 	status, reply, err := c.Do(http.MethodPost, "/api/c/compapi/v2/gse/"+name+"/", body)
 	if err != nil {

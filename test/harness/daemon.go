@@ -16,7 +16,8 @@ import (
 // Workdir is a new directory that every account may enter and write to, as /tmp. It is removed with the test.
 func Workdir(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "drover-work-") //nolint:usetesting // what a daemon still writes there must not fail the test
+	//nolint:usetesting // what a daemon still writes there must not fail the test
+	dir, err := os.MkdirTemp("", "drover-work-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,8 @@ func Workdir(t testing.TB) string {
 func Odd(t testing.TB, s *Server, oddd, name, modes string, flags ...string) (*Process, string) {
 	t.Helper()
 	dir := Workdir(t)
-	command := fmt.Sprintf("%s %s -pidfile %s/oddd.pid -runlog %s/run.log -siglog %s/sig.log %s", oddd, modes, dir, dir, dir, strings.Join(flags, " "))
+	command := fmt.Sprintf("%s %s -pidfile %s/oddd.pid -runlog %s/run.log -siglog %s/sig.log %s", oddd, modes, dir, dir,
+		dir, strings.Join(flags, " "))
 	return &Process{
 		Server: s, Namespace: "odd", Name: name,
 		Identity: Object{"proc_name": "oddd", "setup_path": dir, "pid_path": dir + "/oddd.pid", "user": "root"},
@@ -125,7 +127,8 @@ func MemoryPercent(t testing.TB, mib float64) float64 {
 	return 100 * mib * 1024 / kib
 }
 
-// Sleeper copies a program that does nothing for long (sleep) under another name into a directory, and returns its path.
+// Sleeper copies a program that does nothing for long (sleep) under another name into a directory, and returns its
+// path.
 func Sleeper(t testing.TB, dir, name string) string {
 	t.Helper()
 	sleep, err := exec.LookPath("sleep")

@@ -26,8 +26,8 @@ type Fleet struct {
 	Server *Program
 	// Flags are further ones of the server.
 	Flags []string
-	// Place returns what to begin the command line of a program with, by its name, so that it runs in a network of its own; nil has all
-	// share that of the test.
+	// Place returns what to begin the command line of a program with, by its name, so that it runs in a network of its
+	// own; nil has all share that of the test.
 	Place func(name string) []string
 	// Dial is how the test's calls reach the server; nil is from where the test is.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -80,7 +80,10 @@ func (f *Fleet) StartServer() {
 	if !roots.AppendCertsFromPEM(pem) {
 		f.T.Fatal("ca.pem holds no certificate")
 	}
-	f.Client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DialContext: f.Dial}}
+	f.Client = &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: roots},
+		DialContext:     f.Dial,
+	}}
 	f.T.Cleanup(f.Client.CloseIdleConnections)
 }
 
@@ -99,7 +102,8 @@ func (f *Fleet) place(name, binary string, args []string) []string {
 	return line
 }
 
-// Run runs a command to its end, where the program of that name runs, and returns its exit code and what it has written.
+// Run runs a command to its end, where the program of that name runs, and returns its exit code and what it has
+// written.
 func (f *Fleet) Run(name, stdin, binary string, args ...string) (code int, stdout, stderr string) {
 	f.T.Helper()
 	line := f.place(name, binary, args)
@@ -120,7 +124,10 @@ func (f *Fleet) CLI(args ...string) string {
 // Token makes a token.
 func (f *Fleet) Token(area int, flags ...string) string {
 	f.T.Helper()
-	return strings.TrimSpace(f.CLI(append([]string{"token", "create", "--area", fmt.Sprint(area), "--uses", "1", "--ttl", "1h"}, flags...)...))
+	return strings.TrimSpace(f.CLI(append([]string{
+		"token", "create", "--area", fmt.Sprint(area), "--uses", "1",
+		"--ttl", "1h",
+	}, flags...)...))
 }
 
 // Join has an agent ask to join, and returns what came of it.
@@ -146,7 +153,8 @@ func (f *Fleet) JoinAndStart(name, ip string, area int, flags ...string) *Progra
 // StartAgent starts an agent that has joined.
 func (f *Fleet) StartAgent(name string, flags ...string) *Program {
 	f.T.Helper()
-	return f.Start(name, f.Agent, append([]string{"run", "--data-dir", f.AgentDir(name), "--log-level", "debug"}, flags...)...)
+	return f.Start(name, f.Agent, append([]string{"run", "--data-dir", f.AgentDir(name), "--log-level", "debug"},
+		flags...)...)
 }
 
 // Online waits until a host is.

@@ -1,5 +1,5 @@
-// Package harness runs the real drover binary for black-box tests and speaks to it as its callers do. It is for tests only,
-// and for packages whose TestMain runs them in a pid namespace of their own (pidns).
+// Package harness runs the real drover binary for black-box tests and speaks to it as its callers do. It is for tests
+// only, and for packages whose TestMain runs them in a pid namespace of their own (pidns).
 package harness
 
 import (
@@ -59,8 +59,8 @@ type Server struct {
 	flags  []string
 }
 
-// Start runs drover dev on a new data directory, with the tests' app as its first, and waits until it takes calls. It is
-// ended with the test; what it started then ends with the pid namespace.
+// Start runs drover dev on a new data directory, with the tests' app as its first, and waits until it takes calls. It
+// is ended with the test; what it started then ends with the pid namespace.
 func Start(t testing.TB, binary string, flags ...string) *Server {
 	t.Helper()
 	return StartIn(t, binary, FirstApp(), flags...)
@@ -69,18 +69,23 @@ func Start(t testing.TB, binary string, flags ...string) *Server {
 // StartIn is Start with an environment of PATH, HOME and the given variables only.
 func StartIn(t testing.TB, binary string, env []string, flags ...string) *Server {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "drover-test-") //nolint:usetesting // what a daemon still writes there must not fail the test
+	//nolint:usetesting // what a daemon still writes there must not fail the test
+	dir, err := os.MkdirTemp("", "drover-test-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	s := &Server{Program: &Program{t: t}, DataDir: filepath.Join(dir, "data"), binary: binary, log: &Log{}, env: Environment(dir, env...), flags: flags}
+	s := &Server{
+		Program: &Program{t: t}, DataDir: filepath.Join(dir, "data"), binary: binary, log: &Log{},
+		env: Environment(dir, env...), flags: flags,
+	}
 	s.log.ShowIfFailed(t, "drover")
 	s.Run()
 	return s
 }
 
-// Run starts the server again after Kill or Terminate, with these flags besides its own, and waits until it takes calls.
+// Run starts the server again after Kill or Terminate, with these flags besides its own, and waits until it takes
+// calls.
 func (s *Server) Run(flags ...string) {
 	s.t.Helper()
 	listen := "127.0.0.1:0"
@@ -88,7 +93,8 @@ func (s *Server) Run(flags ...string) {
 		listen = strings.TrimPrefix(s.URL, "http://")
 	}
 	s.Program = Launch(s.t, s.log, s.env, s.binary,
-		append([]string{"dev", "--data-dir", s.DataDir, "--http", listen, "--log-level", "info"}, slices.Concat(s.flags, flags)...)...)
+		append([]string{"dev", "--data-dir", s.DataDir, "--http", listen, "--log-level", "info"},
+			slices.Concat(s.flags, flags)...)...)
 	s.URL = s.Program.URL()
 }
 

@@ -28,8 +28,8 @@ type Need struct {
 // packages of the module, the values take the paths of the binaries, which every account may run. The caller hands the
 // result to os.Exit.
 //
-// Root has what all tests need, or can install it (make test-deps): for root a missing need is a failure. For an ordinary
-// user the tests whose needs are not met are left out, and named on standard error.
+// Root has what all tests need, or can install it (make test-deps): for root a missing need is a failure. For an
+// ordinary user the tests whose needs are not met are left out, and named on standard error.
 func Main(m *testing.M, programs map[string]*string, needs ...Need) int {
 	return pidns.Run(&built{m, programs, needs})
 }
@@ -94,8 +94,8 @@ func (b *built) leftOut() []string {
 	return names
 }
 
-// manyAccounts reports whether more accounts than our own exist here. In the user namespace that an ordinary user's tests run
-// in there is one, which looks like root.
+// manyAccounts reports whether more accounts than our own exist here. In the user namespace that an ordinary user's
+// tests run in there is one, which looks like root.
 func manyAccounts() bool {
 	mapping, err := os.ReadFile("/proc/self/uid_map")
 	var inside, outside, count int

@@ -7,11 +7,14 @@ import (
 	"slices"
 )
 
-// Ask begins an operation on it through drover's own API, with a spec in the form of that, or with the stored one where spec is nil. It
-// returns the operation's id.
+// Ask begins an operation on it through drover's own API, with a spec in the form of that, or with the stored one where
+// spec is nil. It returns the operation's id.
 func (p *Process) Ask(op string, spec Object) string {
 	p.Server.t.Helper()
-	body := Object{"op": op, "targets": []any{Object{"namespace": p.Namespace, "name": p.Name, "hosts": []string{p.host()}}}}
+	body := Object{
+		"op":      op,
+		"targets": []any{Object{"namespace": p.Namespace, "name": p.Name, "hosts": []string{p.host()}}},
+	}
 	if spec != nil {
 		body["spec"] = spec
 	}
@@ -36,7 +39,8 @@ func (s *Server) Outcome(operation string) Object {
 // Status is what drover's own API shows of it; nothing while no host knows it.
 func (p *Process) Status() Object {
 	p.Server.t.Helper()
-	status, reply := p.Server.Do(http.MethodGet, "/api/v1/processes/"+url.PathEscape(p.Namespace)+"/"+url.PathEscape(p.Name), nil)
+	status, reply := p.Server.Do(http.MethodGet, "/api/v1/processes/"+url.PathEscape(p.Namespace)+"/"+
+		url.PathEscape(p.Name), nil)
 	if status == http.StatusNotFound {
 		return Object{}
 	}

@@ -54,7 +54,8 @@ type Program struct {
 	err   error
 }
 
-// Launch starts a program, which is killed at the end of the test. What it writes to standard error is added to the log.
+// Launch starts a program, which is killed at the end of the test. What it writes to standard error is added to the
+// log.
 func Launch(t testing.TB, log *Log, env []string, name string, args ...string) *Program {
 	t.Helper()
 	p := &Program{Out: &Log{}, t: t, cmd: exec.Command(name, args...), ended: make(chan struct{})}

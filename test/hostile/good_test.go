@@ -30,7 +30,8 @@ const (
 // pause is how long a caller waits before it asks again.
 const pause = 50 * time.Millisecond
 
-// round starts the process, asks for it some times, perhaps restarts it, and stops it. It returns false where something was lost.
+// round starts the process, asks for it some times, perhaps restarts it, and stops it. It returns false where something
+// was lost.
 func (c *caller) round() bool {
 	ops := []int{start, query, query, query}
 	if c.random.IntN(2) == 0 {
@@ -110,7 +111,8 @@ func (b *battle) check() {
 	if b.t.Logf("an agent has held %d MB at most", most); most > agentMemory {
 		b.t.Error("that is too much")
 	}
-	b.t.Logf("the directory of the server has grown from %d to %d MB, its log holds %d MB", b.disk, megabytes(b.ServerDir()), len(b.Logs["server"].String())>>20)
+	b.t.Logf("the directory of the server has grown from %d to %d MB, its log holds %d MB", b.disk,
+		megabytes(b.ServerDir()), len(b.Logs["server"].String())>>20)
 }
 
 // megabytes returns how much the files below a directory take.

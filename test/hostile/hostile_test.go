@@ -31,9 +31,9 @@ type size struct {
 	seed                    uint64
 }
 
-// TestHostile has good callers operate on the processes of good hosts, first beside programs that only use the processors, then beside
-// attackers that use as much. In its short form it asks for what holds on any machine: nothing is lost, and all bounds are kept. In its long
-// form (make hostile) it compares the times, too.
+// TestHostile has good callers operate on the processes of good hosts, first beside programs that only use the
+// processors, then beside attackers that use as much. In its short form it asks for what holds on any machine: nothing
+// is lost, and all bounds are kept. In its long form (make hostile) it compares the times, too.
 func TestHostile(t *testing.T) {
 	s := size{good: 3, agents: 16, strangers: 60}
 	s.length, s.seed = judge.Choices(t, 20*time.Second)
@@ -88,7 +88,10 @@ func host(i int) string { return fmt.Sprintf("0:127.0.1.%d", i+1) }
 
 func newBattle(t *testing.T, s size) *battle {
 	t.Helper()
-	b := &battle{Fleet: harness.NewFleet(t, binaries.drover, binaries.agent, "--log-level", "info"), t: t, size: s, dir: t.TempDir(), starts: make([]int, s.good)}
+	b := &battle{
+		Fleet: harness.NewFleet(t, binaries.drover, binaries.agent, "--log-level", "info"), t: t, size: s,
+		dir: t.TempDir(), starts: make([]int, s.good),
+	}
 	for i := range s.good {
 		name := fmt.Sprint("good-", i)
 		b.agents = append(b.agents, b.JoinAndStart(name, strings.TrimPrefix(host(i), "0:"), 0, "--log-level", "info"))
@@ -98,7 +101,8 @@ func newBattle(t *testing.T, s size) *battle {
 	}
 	b.fabric = strings.TrimPrefix(harness.Enrolment(t, b.AgentDir("good-0")).URLs[0], "tls://")
 	var made struct{ Secret string }
-	if err := json.Unmarshal([]byte(b.CLI("app", "create", "reader", "--grant", "read on mine", "-o", "json")), &made); err != nil {
+	if err := json.Unmarshal([]byte(b.CLI("app", "create", "reader", "--grant", "read on mine", "-o", "json")),
+		&made); err != nil {
 		t.Fatal(err)
 	}
 	b.secret = made.Secret
@@ -108,14 +112,16 @@ func newBattle(t *testing.T, s size) *battle {
 	return b
 }
 
-// flood has an account on the first host write without end, at the lowest priority: of all sessions, where the kernel goes by those (sched(7)).
+// flood has an account on the first host write without end, at the lowest priority: of all sessions, where the kernel
+// goes by those (sched(7)).
 func (b *battle) flood() {
 	b.t.Helper()
 	dir := harness.Workdir(b.t)
 	p := &harness.Process{
 		Namespace: "flood", Name: "writer", Host: host(0),
 		Identity: harness.Object{"proc_name": "yes", "setup_path": dir, "pid_path": dir + "/pid", "user": "nobody"},
-		Control:  harness.Object{"start_cmd": "echo 19 >/proc/self/autogroup; nice -n 19 yes & echo $! >" + dir + "/pid", "stop_cmd": ""},
+		Control: harness.Object{"start_cmd": "echo 19 >/proc/self/autogroup; nice -n 19 yes & echo $! >" + dir +
+			"/pid", "stop_cmd": ""},
 	}
 	b.Want(0, b.Operate(p, 0, host(0)))
 }
@@ -132,8 +138,10 @@ func (b *battle) attackers(plans ...plan) map[string]*harness.Program {
 		}
 		log := &harness.Log{}
 		log.ShowIfFailed(b.t, p.As)
-		a := harness.Launch(b.t, log, harness.Environment(b.dir, "PLAN="+string(text)), "nice", "-n", "19", binaries.attacker)
-		harness.Eventually(b.t, "the "+p.As+" to be ready", func() bool { return a.Ended() || strings.Contains(a.Out.String(), "ready\n") })
+		a := harness.Launch(b.t, log, harness.Environment(b.dir, "PLAN="+string(text)), "nice", "-n", "19",
+			binaries.attacker)
+		harness.Eventually(b.t, "the "+p.As+" to be ready",
+			func() bool { return a.Ended() || strings.Contains(a.Out.String(), "ready\n") })
 		all[p.As] = a
 	}
 	return all
@@ -157,7 +165,10 @@ func (b *battle) phase(what string, length time.Duration, others map[string]*har
 	until := time.Now().Add(length)
 	for i := range b.processes {
 		callers.Go(func() {
-			c := &caller{battle: b, number: i, random: rand.New(rand.NewPCG(b.size.seed, uint64(1000+i))), times: times{}}
+			c := &caller{
+				battle: b, number: i, random: rand.New(rand.NewPCG(b.size.seed, uint64(1000+i))),
+				times: times{},
+			}
 			for time.Now().Before(until) && c.round() {
 			}
 			mu.Lock()

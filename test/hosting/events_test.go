@@ -15,8 +15,8 @@ import (
 	"drover/test/harness"
 )
 
-// TestEventsOutliveTheAgent: all that happens between two deaths of drover is told once and in order, with its cause and actor; and so
-// is what happened while it was dead.
+// TestEventsOutliveTheAgent: all that happens between two deaths of drover is told once and in order, with its cause
+// and actor; and so is what happened while it was dead.
 func TestEventsOutliveTheAgent(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)

@@ -26,14 +26,17 @@ func TestSingleRun(t *testing.T) {
 				t.Errorf("it ended with %v", exit)
 			}
 			r := runs(status)[0]
-			if part(r, "exit")["code"] != 5.0 || r["pid"] != float64(pid) || !strings.Contains(fmt.Sprint(r["output"]), "still here") {
+			if part(r, "exit")["code"] != 5.0 || r["pid"] != float64(pid) ||
+				!strings.Contains(fmt.Sprint(r["output"]), "still here") {
 				t.Errorf("the run is shown as %v", r)
 			}
 			e := p.AwaitEvents(1, "run-failed")[0]
-			if part(e, "exit")["code"] != 5.0 || e["to"] != "finished" || part(e, "actor")["kind"] != "self" || e["output"] == nil {
+			if part(e, "exit")["code"] != 5.0 || e["to"] != "finished" || part(e, "actor")["kind"] != "self" ||
+				e["output"] == nil {
 				t.Errorf("told as %v", e)
 			}
-			if row := p.Row(); row["status"] != 2.0 || row["isauto"] != true || !strings.Contains(row["message"].(string), "exit status 5") {
+			if row := p.Row(); row["status"] != 2.0 || row["isauto"] != true ||
+				!strings.Contains(row["message"].(string), "exit status 5") {
 				t.Errorf("row %v", row)
 			}
 			if q := p.Query(); q.PID > 0 || harness.Starts(t, p.dir) != 1 {
@@ -114,10 +117,12 @@ func TestGivenUpAndFlapping(t *testing.T) {
 				t.Errorf("events %v, want %s", got, want)
 			}
 			exited := p.Events("exited")[0]
-			if part(exited, "cause")["id"] != "killed-by-signal" || part(exited, "exit")["signal"] != 9.0 || part(exited, "actor")["kind"] != "outside" {
+			if part(exited, "cause")["id"] != "killed-by-signal" || part(exited, "exit")["signal"] != 9.0 ||
+				part(exited, "actor")["kind"] != "outside" {
 				t.Errorf("the end is told as %v", exited)
 			}
-			if e := p.Events("relaunch-failed")[1]; e["attempt"] != 2.0 || part(e, "cause")["id"] != "command-failed" || part(e, "actor")["kind"] != "policy" {
+			if e := p.Events("relaunch-failed")[1]; e["attempt"] != 2.0 || part(e, "cause")["id"] != "command-failed" ||
+				part(e, "actor")["kind"] != "policy" {
 				t.Errorf("a failed relaunch is told as %v", e)
 			}
 			// Asked in vain, it is given up again; asked when it can be, it runs.
@@ -127,11 +132,13 @@ func TestGivenUpAndFlapping(t *testing.T) {
 			p.succeed("retry", nil)
 			p.becomes("running")
 			e := p.AwaitEvents(2, "retried")[1]
-			if a := part(e, "actor"); a["kind"] != "caller" || a["app"] != harness.AppCode || a["user"] != "tester" || a["operation"] == nil {
+			if a := part(e, "actor"); a["kind"] != "caller" || a["app"] != harness.AppCode || a["user"] != "tester" ||
+				a["operation"] == nil {
 				t.Errorf("retried by %v", a)
 			}
 			p.must(1, 0)
-			if r := p.ask("retry", nil); r["outcome"] != "failed" || !strings.Contains(fmt.Sprint(r["message"]), "not hosted") {
+			if r := p.ask("retry", nil); r["outcome"] != "failed" ||
+				!strings.Contains(fmt.Sprint(r["message"]), "not hosted") {
 				t.Errorf("retry of what is not hosted is answered %v", r)
 			}
 		},
@@ -173,7 +180,8 @@ func TestOneInstanceUnderTwoNames(t *testing.T) {
 		t.Errorf("status %v", status)
 	}
 	e := p.AwaitEvents(1, "stopped")[0]
-	if a := part(e, "actor"); a["user"] != "tester" || a["operation"] == nil || e["pid"] == nil || part(e, "cause")["id"] != "stopped-by-operation" {
+	if a := part(e, "actor"); a["user"] != "tester" || a["operation"] == nil || e["pid"] == nil ||
+		part(e, "cause")["id"] != "stopped-by-operation" {
 		t.Errorf("told as %v", e)
 	}
 }

@@ -1,6 +1,6 @@
-// Package hosting_test holds the black-box tests of what hosting promises beside the relaunch: timetables, single runs, health,
-// configuration, readiness, budgets, and the events of all that. The built binary is called as its callers call it, through the
-// compatible calls first and drover's own API second.
+// Package hosting_test holds the black-box tests of what hosting promises beside the relaunch: timetables, single runs,
+// health, configuration, readiness, budgets, and the events of all that. The built binary is called as its callers call
+// it, through the compatible calls first and drover's own API second.
 package hosting_test
 
 import (
@@ -18,7 +18,10 @@ import (
 var binaries struct{ drover, oddd string }
 
 func TestMain(m *testing.M) {
-	os.Exit(harness.Main(m, map[string]*string{"./cmd/drover": &binaries.drover, "./test/daemons/oddd": &binaries.oddd}))
+	os.Exit(harness.Main(m, map[string]*string{
+		"./cmd/drover":        &binaries.drover,
+		"./test/daemons/oddd": &binaries.oddd,
+	}))
 }
 
 type object = harness.Object
@@ -63,7 +66,8 @@ func (p *proc) spec() object {
 	kinds := map[any]string{0: "periodic", 1: "resident", 2: "single-run", nil: "resident"}
 	policy := object{"kind": kinds[p.Policy["auto_type"]], "stop_check": 5, "start_interval": 1, "op_timeout": 30}
 	for ours, theirs := range map[string]string{
-		"start_check_begin": "start_check_secs", "start_interval": "start_interval", "start_retries": "start_retries", "crontab": "crontab_rule",
+		"start_check_begin": "start_check_secs", "start_interval": "start_interval", "start_retries": "start_retries",
+		"crontab":    "crontab_rule",
 		"cycle_time": "cycle_time",
 	} {
 		if v, ok := p.Policy[theirs]; ok {
@@ -167,7 +171,8 @@ func (p *proc) lines(name string) int {
 // awaitLines waits until a file has so many lines.
 func (p *proc) awaitLines(name string, n int) {
 	p.t.Helper()
-	harness.Eventually(p.t, fmt.Sprintf("%s of %s to have %d lines", name, p.Name, n), func() bool { return p.lines(name) >= n })
+	harness.Eventually(p.t, fmt.Sprintf("%s of %s to have %d lines", name, p.Name, n),
+		func() bool { return p.lines(name) >= n })
 }
 
 // pid is that of an odd daemon.

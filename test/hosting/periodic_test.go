@@ -44,14 +44,16 @@ func startRunsNow(t *testing.T, s *harness.Server) {
 			t.Errorf("%d runs, want 1", n)
 		}
 		status := p.becomes("scheduled")
-		if list := runs(status); len(list) != 1 || list[0]["ended_at"] == nil || part(list[0], "exit")["code"] != 0.0 || list[0]["output"] != "hello" {
+		if list := runs(status); len(list) != 1 || list[0]["ended_at"] == nil || part(list[0], "exit")["code"] != 0.0 ||
+			list[0]["output"] != "hello" {
 			t.Errorf("runs %v", list)
 		}
 		next, err := time.Parse(time.RFC3339, status["next_run"].(string))
 		if err != nil || next.UTC().Format("01-02 15:04:05") != "12-31 16:00:00" {
 			t.Errorf("the next run is %v", status["next_run"])
 		}
-		if row := p.Row(); row["isauto"] != true || row["status"] != 2.0 || !strings.Contains(row["message"].(string), "exit status 0") {
+		if row := p.Row(); row["isauto"] != true || row["status"] != 2.0 ||
+			!strings.Contains(row["message"].(string), "exit status 0") {
 			t.Errorf("row %v", row)
 		}
 		if got := kinds(p.Events()); strings.Join(got, " ") != "started run-ended" {
@@ -78,7 +80,8 @@ func longRun(t *testing.T, s *harness.Server) {
 	p.Policy["auto_type"], p.Policy["crontab_rule"], p.Policy["op_timeout"] = 0, yearly, 1
 	p.must(0, 0)
 	status := p.becomes("running")
-	if list := runs(status); len(list) != 1 || list[0]["ended_at"] != nil || list[0]["pid"] != part(status, "instance")["pid"] {
+	if list := runs(status); len(list) != 1 || list[0]["ended_at"] != nil ||
+		list[0]["pid"] != part(status, "instance")["pid"] {
 		t.Errorf("runs %v of %v", list, status)
 	}
 	if row := p.Row(); row["status"] != 1.0 {
@@ -106,7 +109,8 @@ func longRun(t *testing.T, s *harness.Server) {
 		t.Fatalf("events %s", got)
 	}
 	for _, e := range events {
-		if a := part(e, "actor"); a["kind"] != "caller" || a["user"] != "tester" || a["app"] != harness.AppCode || a["operation"] == nil {
+		if a := part(e, "actor"); a["kind"] != "caller" || a["user"] != "tester" || a["app"] != harness.AppCode ||
+			a["operation"] == nil {
 			t.Errorf("%s has the actor %v", e["kind"], a)
 		}
 	}
@@ -124,7 +128,10 @@ func hostWaits(t *testing.T, s *harness.Server) {
 		t.Errorf("%d runs before the first one was due", n)
 	}
 	p.awaitLines("runs", 4)
-	status := p.await("to have three results", func(s object) bool { return len(runs(s)) >= 4 && runs(s)[len(runs(s))-3]["ended_at"] != nil })
+	status := p.await("to have three results", func(s object) bool {
+		return len(runs(s)) >= 4 &&
+			runs(s)[len(runs(s))-3]["ended_at"] != nil
+	})
 	list := runs(status)
 	if failed := list[len(list)-2]; part(failed, "exit")["code"] != 9.0 || failed["output"] != "out" {
 		t.Errorf("the second run is shown as %v", failed)
@@ -137,10 +144,12 @@ func hostWaits(t *testing.T, s *harness.Server) {
 			t.Errorf("%v has no actor", e)
 		}
 	}
-	if got := strings.Join(pairs, " "); !strings.HasPrefix(got, "run-started run-ended run-started run-failed run-started run-ended") {
+	if got := strings.Join(pairs, " "); !strings.HasPrefix(got,
+		"run-started run-ended run-started run-failed run-started run-ended") {
 		t.Errorf("events %s", got)
 	}
-	if e := p.Events("run-failed")[0]; part(e, "exit")["code"] != 9.0 || part(e, "cause")["id"] != "run-failed" || e["output"] != "out" {
+	if e := p.Events("run-failed")[0]; part(e, "exit")["code"] != 9.0 || part(e, "cause")["id"] != "run-failed" ||
+		e["output"] != "out" {
 		t.Errorf("the failed run is told as %v", e)
 	}
 	if events := p.Events(); strings.Contains(strings.Join(kinds(events), " "), "relaunched") {
@@ -159,7 +168,10 @@ func runIsADaemon(t *testing.T, s *harness.Server) {
 		if cause := part(status, "cause"); cause["id"] != nil {
 			t.Errorf("a run is taken for %v", cause)
 		}
-		p.await("to be ended", func(s object) bool { return len(runs(s)) > n && runs(s)[len(runs(s))-1-n]["ended_at"] != nil })
+		p.await("to be ended", func(s object) bool {
+			return len(runs(s)) > n &&
+				runs(s)[len(runs(s))-1-n]["ended_at"] != nil
+		})
 	}
 	p.must(4, 0)
 	list := runs(p.Status())
@@ -211,7 +223,8 @@ func unhostLeavesTheRun(t *testing.T, s *harness.Server) {
 
 func badRules(t *testing.T, s *harness.Server) {
 	for rule, text := range map[string]string{
-		"": "crontab_rule", "* * * *": "crontab_rule", "61 * * * *": "minute", "* * * * mon-": "crontab_rule", "@never": "crontab_rule", never: "crontab_rule",
+		"": "crontab_rule", "* * * *": "crontab_rule", "61 * * * *": "minute", "* * * * mon-": "crontab_rule",
+		"@never": "crontab_rule", never: "crontab_rule",
 		"CRON_TZ=Mars/Crater * * * * *": "Mars/Crater",
 	} {
 		p := command(t, s, "bad", noted)
@@ -242,7 +255,8 @@ func jobCycle(t *testing.T, s *harness.Server) {
 	manage := func(op int, more object) object {
 		t.Helper()
 		info := object{
-			"proc_name": "of-job", "proc_owner": "root", "setup_path": dir, "pid_path": dir + "/none.pid", "value_key": "job", "start_cmd": noted,
+			"proc_name": "of-job", "proc_owner": "root", "setup_path": dir, "pid_path": dir + "/none.pid",
+			"value_key": "job", "start_cmd": noted,
 			"ip_list": []any{object{"bk_cloud_id": 0, "ip": "127.0.0.1"}},
 		}
 		maps.Copy(info, more)
@@ -256,7 +270,8 @@ func jobCycle(t *testing.T, s *harness.Server) {
 		last = task
 		var result object
 		harness.Eventually(t, "the task to end", func() bool {
-			_, reply := s.Do(http.MethodPost, "/api/c/compapi/v2/jobv3/get_proc_result/", object{"bk_scope_type": "biz", "bk_scope_id": "7", "bk_gse_taskid": task})
+			_, reply := s.Do(http.MethodPost, "/api/c/compapi/v2/jobv3/get_proc_result/",
+				object{"bk_scope_type": "biz", "bk_scope_id": "7", "bk_gse_taskid": task})
 			for _, entry := range part(part(reply, "data"), "result") {
 				result = entry.(object)
 			}
@@ -265,7 +280,8 @@ func jobCycle(t *testing.T, s *harness.Server) {
 		return result
 	}
 	p := &proc{t: t, dir: dir, Process: &harness.Process{Server: s, Namespace: "7", Name: "job"}}
-	if r := manage(1, object{"type": 0}); r["error_code"] != 65535.0 || !strings.Contains(fmt.Sprint(r["error_msg"]), "cycle_time") {
+	if r := manage(1, object{"type": 0}); r["error_code"] != 65535.0 || !strings.Contains(fmt.Sprint(r["error_msg"]),
+		"cycle_time") {
 		t.Errorf("type 0 without cycle_time is answered %v", r)
 	}
 	if r := manage(1, object{"type": 0, "cycle_time": 1}); r["error_code"] != 0.0 {
@@ -288,7 +304,8 @@ func jobCycle(t *testing.T, s *harness.Server) {
 // overlapping runs a process every second whose first run lasts until it is told to end.
 func overlapping(t *testing.T, s *harness.Server, overlap string) *proc {
 	t.Helper()
-	p := command(t, s, "overlap-"+overlap, noted+`[ $(wc -l <runs) -ne 1 ] || until [ -e go ]; do sleep 0.1; done; echo over >>ends`)
+	p := command(t, s, "overlap-"+overlap,
+		noted+`[ $(wc -l <runs) -ne 1 ] || until [ -e go ]; do sleep 0.1; done; echo over >>ends`)
 	p.Policy["auto_type"], p.Policy["cycle_time"] = 0, 2
 	p.own["schedule"] = object{"overlap": overlap}
 	p.succeed("host", p.spec())
@@ -313,7 +330,9 @@ func TestOverlap(t *testing.T) {
 		},
 		"wait": func(t *testing.T, s *harness.Server) {
 			p := overlapping(t, s, "wait")
-			p.await("to be due again", func(s object) bool { return strings.Contains(fmt.Sprint(s["message"]), "another run") })
+			p.await("to be due again", func(s object) bool {
+				return strings.Contains(fmt.Sprint(s["message"]), "another run")
+			})
 			if n := p.lines("runs"); n != 1 {
 				t.Errorf("%d runs while the first one lasts", n)
 			}
@@ -333,7 +352,8 @@ func TestOverlap(t *testing.T) {
 				t.Error("the first run was not ended")
 			}
 			e := p.AwaitEvents(1, "taken-down")[0]
-			if c := part(e, "cause"); part(e, "actor")["kind"] != "policy" || !strings.Contains(fmt.Sprint(c["text"]), "next run") {
+			if c := part(e, "cause"); part(e, "actor")["kind"] != "policy" ||
+				!strings.Contains(fmt.Sprint(c["text"]), "next run") {
 				t.Errorf("told as %v", e)
 			}
 		},

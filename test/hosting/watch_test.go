@@ -30,14 +30,16 @@ func TestHealth(t *testing.T) {
 			})
 			p.write("sick", "tired\n")
 			status := p.becomes("unhealthy")
-			if h := part(status, "health"); h["bad"] != true || h["failures"].(float64) < 2 || part(status, "cause")["id"] != "unhealthy" {
+			if h := part(status, "health"); h["bad"] != true || h["failures"].(float64) < 2 ||
+				part(status, "cause")["id"] != "unhealthy" {
 				t.Errorf("status %v", status)
 			}
 			if row := p.Row(); row["status"] != 1.0 || !strings.Contains(row["message"].(string), "tired") {
 				t.Errorf("row %v", row)
 			}
 			e := p.AwaitEvents(1, "unhealthy")[0]
-			if c := part(e, "cause"); c["id"] != "unhealthy" || !strings.Contains(fmt.Sprint(c["text"]), "tired") || e["pid"] != float64(pid) {
+			if c := part(e, "cause"); c["id"] != "unhealthy" || !strings.Contains(fmt.Sprint(c["text"]), "tired") ||
+				e["pid"] != float64(pid) {
 				t.Errorf("told as %v", e)
 			}
 			p.remove("sick")
@@ -63,7 +65,8 @@ func TestHealth(t *testing.T) {
 			if got := strings.Join(kinds(p.Events()), " "); got != "started unhealthy taken-down relaunched" {
 				t.Errorf("events %s", got)
 			}
-			if e := p.Events("taken-down")[0]; part(e, "exit")["signal"] == nil && part(e, "exit")["code"] == nil || part(e, "actor")["kind"] != "policy" {
+			if e := p.Events("taken-down")[0]; part(e, "exit")["signal"] == nil && part(e, "exit")["code"] == nil ||
+				part(e, "actor")["kind"] != "policy" {
 				t.Errorf("its end is told as %v", e)
 			}
 		},
@@ -106,7 +109,10 @@ func TestAnswersOutliveTheAgent(t *testing.T) {
 	p.Control["health_cmd"], p.Control["version_cmd"] = `cat sick; exit 1`, "echo 1.2.3"
 	p.own["probes"] = object{"health_interval": 3600, "version_interval": 3600, "failures": 1}
 	p.succeed("update", p.spec())
-	was := p.await("to be asked by the new command", func(s object) bool { return part(s, "health")["bad"] == true && part(s, "version")["ok"] == true })
+	was := p.await("to be asked by the new command", func(s object) bool {
+		return part(s, "health")["bad"] == true &&
+			part(s, "version")["ok"] == true
+	})
 	s.Kill()
 	s.Run()
 	now := p.await("to be known again", func(s object) bool { return cond(s) == "unhealthy" })
@@ -125,7 +131,8 @@ func TestConfiguration(t *testing.T) {
 	p.write("other.conf", "other")
 	request := p.Request(0)
 	request["spec"].(object)["configmap"] = []any{
-		object{"path": p.dir + "/good.conf", "md5": sum("good")}, object{"path": p.dir + "/other.conf", "md5": sum("another")},
+		object{"path": p.dir + "/good.conf", "md5": sum("good")},
+		object{"path": p.dir + "/other.conf", "md5": sum("another")},
 	}
 	if r := p.Await(s.Call("operate_proc_v2", request)["task_id"].(string)); r.Code != 0 {
 		t.Fatalf("start: %d %s", r.Code, r.Msg)
@@ -139,8 +146,10 @@ func TestConfiguration(t *testing.T) {
 		}
 		return paths
 	}
-	harness.Eventually(t, "one of the files to be shown as another one", func() bool { return fmt.Sprint(drifts()) == "[other.conf]" })
-	if cause := part(p.Status(), "cause"); cause["id"] != "config-drift" || !strings.Contains(fmt.Sprint(cause["text"]), sum("other")) {
+	harness.Eventually(t, "one of the files to be shown as another one",
+		func() bool { return fmt.Sprint(drifts()) == "[other.conf]" })
+	if cause := part(p.Status(), "cause"); cause["id"] != "config-drift" || !strings.Contains(fmt.Sprint(cause["text"]),
+		sum("other")) {
 		t.Errorf("cause %v", cause)
 	}
 	if row := p.Row(); !strings.Contains(row["message"].(string), "other.conf") {
@@ -175,7 +184,9 @@ func TestReadiness(t *testing.T) {
 		},
 		"http": func(t *testing.T, s *harness.Server) {
 			status := http.StatusOK
-			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(status)
+			}))
 			defer web.Close()
 			ready(t, s, "http", object{"http": web.URL + "/ready"}).succeedsOnce()
 			status = http.StatusServiceUnavailable

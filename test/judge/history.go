@@ -45,7 +45,10 @@ func (h *history) pause(random *rand.Rand, most time.Duration) bool {
 func (h *history) note(op int, called time.Time, a Answer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	o := porcupine.Operation{ClientId: len(h.all), Input: op, Output: a, Call: int64(called.Sub(h.begin)), Return: int64(time.Since(h.begin))}
+	o := porcupine.Operation{
+		ClientId: len(h.all), Input: op, Output: a, Call: int64(called.Sub(h.begin)),
+		Return: int64(time.Since(h.begin)),
+	}
 	if !a.heard(h.cut).Known {
 		o.Return = -1 // settle knows
 	}
@@ -216,7 +219,8 @@ func (h *history) settle() {
 	if result := porcupine.CheckOperationsTimeout(model(h.cut), h.all, time.Minute); result != porcupine.Ok {
 		var lines strings.Builder
 		for _, o := range h.all {
-			fmt.Fprintf(&lines, "%7.3f-%7.3f op %2d %+v\n", float64(o.Call)/1e9, float64(o.Return)/1e9, o.Input, o.Output)
+			fmt.Fprintf(&lines, "%7.3f-%7.3f op %2d %+v\n", float64(o.Call)/1e9, float64(o.Return)/1e9, o.Input,
+				o.Output)
 		}
 		h.t.Errorf("%s: the history is explained by no order (%s):\n%s", h.process.Name, result, lines.String())
 	}

@@ -1,6 +1,6 @@
-// Package judge tries processes of drover at random and judges what its callers were told: for each process there must be one order of
-// its operations that explains every Answer. It owns the model of a process, and the callers and crashes of a random run; what drover
-// itself suffers meanwhile is the tests' that use it.
+// Package judge tries processes of drover at random and judges what its callers were told: for each process there must
+// be one order of its operations that explains every Answer. It owns the model of a process, and the callers and
+// crashes of a random run; what drover itself suffers meanwhile is the tests' that use it.
 package judge
 
 import (
@@ -9,10 +9,12 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// actual is one process as a caller can know it. asked says that a stop or kill of it has failed, and may still be why it ends.
+// actual is one process as a caller can know it. asked says that a stop or kill of it has failed, and may still be why
+// it ends.
 type actual struct{ hosted, running, asked bool }
 
-// The operations of the model, by the numbers that GSE gives them; Crash is what the test does to the process behind drover's back.
+// The operations of the model, by the numbers that GSE gives them; Crash is what the test does to the process behind
+// drover's back.
 const (
 	Start   = 0
 	Stop    = 1
@@ -25,7 +27,8 @@ const (
 	Crash   = -1
 )
 
-// dying is the text of a Crash that has taken a while to end the process: what else ended it meanwhile has done so, too.
+// dying is the text of a Crash that has taken a while to end the process: what else ended it meanwhile has done so,
+// too.
 const dying = "dying"
 
 // away is the code of an operation whose agent is not there.
@@ -38,12 +41,13 @@ type Answer struct {
 	Hosted  bool // of a query
 	Running bool
 	Text    string
-	// Beside says that another operation was under way during a query, which looks beside it: it may have seen the middle of that.
+	// Beside says that another operation was under way during a query, which looks beside it: it may have seen the
+	// middle of that.
 	Beside bool
 }
 
-// model says which answers are explainable, one operation after another. A hosted process that is down may come up at any
-// moment, and one that was asked to end may end and stay down; nothing else happens by itself.
+// model says which answers are explainable, one operation after another. A hosted process that is down may come up at
+// any moment, and one that was asked to end may end and stay down; nothing else happens by itself.
 func model(cut bool) porcupine.Model {
 	m := porcupine.NondeterministicModel{
 		Init: func() []any { return []any{actual{}} },
@@ -61,8 +65,8 @@ func model(cut bool) porcupine.Model {
 	return m.ToModel()
 }
 
-// heard is the answer without what it does not say: where links are cut, that an agent is away may be told long after it was sent the
-// operation.
+// heard is the answer without what it does not say: where links are cut, that an agent is away may be told long after
+// it was sent the operation.
 func (a Answer) heard(cut bool) Answer {
 	if cut && a.Code == away {
 		a.Known = false
@@ -80,7 +84,8 @@ func relaunched(s actual) []actual {
 	return []actual{s}
 }
 
-// step returns what the process can be after an operation that was answered so; nothing where the Answer cannot be explained.
+// step returns what the process can be after an operation that was answered so; nothing where the Answer cannot be
+// explained.
 func step(s actual, op int, a Answer) []actual {
 	if !a.Known {
 		return append(effect(s, op), append(failure(s, op), s, actual{})...)
@@ -125,7 +130,8 @@ func effect(s actual, op int) []actual {
 			return nil
 		}
 		return []actual{s}
-	case Stop, Kill: // of one that is down, too: where its last run had left something, or an operation under way was ended
+	case Stop,
+		Kill: // of one that is down, too: where its last run had left something, or an operation under way was ended
 		return []actual{{}}
 	case Host:
 		return []actual{{hosted: true, running: s.running}}
@@ -144,7 +150,8 @@ func effect(s actual, op int) []actual {
 	}
 }
 
-// failure leaves the flag alone; the process may be there or not. A stop that has failed takes the flag away where the process is gone.
+// failure leaves the flag alone; the process may be there or not. A stop that has failed takes the flag away where the
+// process is gone.
 func failure(s actual, op int) []actual {
 	if op == Stop || op == Kill {
 		return []actual{{}, {hosted: s.hosted}, {hosted: s.hosted, running: true, asked: true}}

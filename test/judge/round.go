@@ -19,8 +19,8 @@ const (
 	seedVariable = "DROVER_CHAOS_SEED"
 )
 
-// Choices returns how long a random run is to last, and the seed of its choices, which it tells the one who reads the test's log: those
-// of the environment, else the given time and a seed that nobody has chosen.
+// Choices returns how long a random run is to last, and the seed of its choices, which it tells the one who reads the
+// test's log: those of the environment, else the given time and a seed that nobody has chosen.
 func Choices(t testing.TB, length time.Duration) (time.Duration, uint64) {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -44,7 +44,8 @@ func Long() bool { return os.Getenv(timeVariable) != "" }
 
 // Round is a while in which callers operate on processes at random and the processes crash.
 type Round struct {
-	// Post calls an endpoint of GSE and returns the data of its reply; an error means that nobody knows what became of it.
+	// Post calls an endpoint of GSE and returns the data of its reply; an error means that nobody knows what became of
+	// it.
 	Post func(name string, body any) (harness.Object, error)
 	// Processes are of Daemon; each has Callers of its own.
 	Processes []*harness.Process
@@ -59,8 +60,8 @@ type Round struct {
 	Mend func()
 }
 
-// Run runs the round and judges it: what the callers were told must be explainable for each process by one order of its operations,
-// every accepted task ends, and no process is there twice.
+// Run runs the round and judges it: what the callers were told must be explainable for each process by one order of its
+// operations, every accepted task ends, and no process is there twice.
 func (r Round) Run(t testing.TB) {
 	t.Helper()
 	over := make(chan struct{})
@@ -117,7 +118,8 @@ func (r Round) sum(t testing.TB, histories []*history) {
 	}
 }
 
-// Daemon is a process in shell with a directory of its own below work, each of whose commands notes there that it has really run.
+// Daemon is a process in shell with a directory of its own below work, each of whose commands notes there that it has
+// really run.
 func Daemon(t testing.TB, work, name string) *harness.Process {
 	t.Helper()
 	dir := filepath.Join(work, name)
@@ -130,8 +132,11 @@ func Daemon(t testing.TB, work, name string) *harness.Process {
 	return &harness.Process{
 		Namespace: "faults", Name: name,
 		Identity: harness.Object{"proc_name": "sleep", "setup_path": dir, "pid_path": dir + "/d.pid", "user": "root"},
-		Control:  harness.Object{"start_cmd": start, "stop_cmd": "echo stop >>run.log; " + stop, "reload_cmd": "echo reload >>run.log"},
-		Policy:   harness.Object{"start_check_secs": 1},
+		Control: harness.Object{
+			"start_cmd": start, "stop_cmd": "echo stop >>run.log; " + stop,
+			"reload_cmd": "echo reload >>run.log",
+		},
+		Policy: harness.Object{"start_check_secs": 1},
 	}
 }
 

@@ -36,8 +36,9 @@ func TestCommands(t *testing.T) {
 	})
 	t.Run("run in an environment that is exactly known", func(t *testing.T) {
 		t.Parallel()
-		p, dir := script(t, s, "environment", "env >env.txt; umask >umask.txt; pwd >pwd.txt; ls -l /proc/self/fd >fd.txt; cat >stdin.txt; "+
-			"grep -E '^Sig(Blk|Ign)' /proc/self/status >signals.txt; ps -o sid= -p $$ >sid.txt; echo $$ >>sid.txt")
+		p, dir := script(t, s, "environment",
+			"env >env.txt; umask >umask.txt; pwd >pwd.txt; ls -l /proc/self/fd >fd.txt; cat >stdin.txt; "+
+				"grep -E '^Sig(Blk|Ign)' /proc/self/status >signals.txt; ps -o sid= -p $$ >sid.txt; echo $$ >>sid.txt")
 		p.Operate(8)
 		var names []string
 		for line := range strings.Lines(read(t, dir, "env.txt")) {
@@ -47,7 +48,10 @@ func TestCommands(t *testing.T) {
 			}
 		}
 		slices.Sort(names)
-		if want := []string{"DROVER_PROCESS", "HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TZ", "USER"}; !slices.Equal(names, want) {
+		if want := []string{
+			"DROVER_PROCESS", "HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TZ",
+			"USER",
+		}; !slices.Equal(names, want) {
 			t.Errorf("environment %v, want %v", names, want)
 		}
 		if got := strings.TrimSpace(read(t, dir, "umask.txt")); strings.TrimLeft(got, "0") != "22" {
@@ -56,7 +60,8 @@ func TestCommands(t *testing.T) {
 		if got := strings.TrimSpace(read(t, dir, "pwd.txt")); got != dir {
 			t.Errorf("ran in %s, want %s", got, dir)
 		}
-		if n := strings.Count(read(t, dir, "fd.txt"), " -> "); n != 4 { // stdin, stdout (fd.txt), stderr, the directory that ls reads
+		// stdin, stdout (fd.txt), stderr, the directory that ls reads
+		if n := strings.Count(read(t, dir, "fd.txt"), " -> "); n != 4 {
 			t.Errorf("inherited more than three descriptors:\n%s", read(t, dir, "fd.txt"))
 		}
 		if got := read(t, dir, "stdin.txt"); got != "" {
@@ -84,7 +89,10 @@ func TestCommands(t *testing.T) {
 		t.Parallel()
 		p, _ := script(t, s, "failing", "echo on stdout; echo on stderr >&2; exit 3")
 		r := p.Operate(8).Want(t, "reload", 65535)
-		for _, part := range []string{"Script exit code non-zero. Error msessage: [", "on stdout", "on stderr", "exit status 3"} {
+		for _, part := range []string{
+			"Script exit code non-zero. Error msessage: [", "on stdout", "on stderr",
+			"exit status 3",
+		} {
 			if !strings.Contains(r.Msg, part) {
 				t.Errorf("text %q lacks %q", r.Msg, part)
 			}
@@ -183,7 +191,10 @@ func TestBadConfiguration(t *testing.T) {
 		name     string
 		text     string
 	}{
-		"missing setup_path":   {identity: harness.Object{"setup_path": "/no/such/place"}, text: "setup_path /no/such/place"},
+		"missing setup_path": {
+			identity: harness.Object{"setup_path": "/no/such/place"},
+			text:     "setup_path /no/such/place",
+		},
 		"unknown user":         {identity: harness.Object{"user": "nobody-of-that-name"}, text: "user"},
 		"empty user":           {identity: harness.Object{"user": ""}, text: "spec.identity.user"},
 		"relative pid_path":    {identity: harness.Object{"pid_path": "run/x.pid"}, text: "spec.identity.pid_path"},
@@ -213,7 +224,8 @@ func TestBadConfiguration(t *testing.T) {
 
 func TestPIDFiles(t *testing.T) {
 	s := harness.Start(t, binaries.drover)
-	// Each case runs the daemon, then changes the pid file and asks under another name, so that nothing but the file tells.
+	// Each case runs the daemon, then changes the pid file and asks under another name, so that nothing but the file
+	// tells.
 	ask := func(t *testing.T, change func(dir string, pid int) string, found bool) {
 		t.Helper()
 		p, dir := harness.Odd(t, s, binaries.oddd, "owner-"+filepath.Base(t.Name()), "plain")
@@ -222,7 +234,8 @@ func TestPIDFiles(t *testing.T) {
 		p.Name = "asker-" + filepath.Base(t.Name())
 		p.Identity["pid_path"] = change(dir, pid)
 		if r := p.Query(); (r.PID == pid) != found || !found && r.PID != -1 {
-			t.Errorf("pid %d with pid_path %s, the daemon is %d: want it found %v", r.PID, p.Identity["pid_path"], pid, found)
+			t.Errorf("pid %d with pid_path %s, the daemon is %d: want it found %v", r.PID, p.Identity["pid_path"], pid,
+				found)
 		}
 	}
 	text := func(format string) func(string, int) string {

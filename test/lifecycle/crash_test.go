@@ -55,7 +55,8 @@ func TestDroverDiesDuringAnOperation(t *testing.T) {
 	s := harness.Start(t, binaries.drover)
 	p, dir := harness.Odd(t, s, binaries.oddd, "slow", "plain")
 	start := p.Control["start_cmd"].(string)
-	p.Control["start_cmd"] = fmt.Sprintf("echo begin >>%s/cmd.log; read x <%s/go; echo end >>%s/cmd.log; exec %s", dir, dir, dir, start)
+	p.Control["start_cmd"] = fmt.Sprintf("echo begin >>%s/cmd.log; read x <%s/go; echo end >>%s/cmd.log; exec %s", dir,
+		dir, dir, start)
 	run(t, "mkfifo", dir+"/go")
 	task := p.Submit(0)
 	harness.Eventually(t, "the command to begin", func() bool { return lines(dir+"/cmd.log") == 1 })

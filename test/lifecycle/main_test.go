@@ -1,5 +1,5 @@
-// Package lifecycle_test holds the black-box tests of real and of odd daemons: the built binary runs them through its HTTP
-// API as a caller would.
+// Package lifecycle_test holds the black-box tests of real and of odd daemons: the built binary runs them through its
+// HTTP API as a caller would.
 package lifecycle_test
 
 import (

@@ -63,7 +63,8 @@ func TestOddDaemons(t *testing.T) {
 		p, dir := harness.Odd(t, s, binaries.oddd, "brief", "exit-now")
 		r := p.Operate(0).Want(t, "start", 836)
 		if r.Hosted || harness.Starts(t, dir) != 1 {
-			t.Errorf("hosted %v, started %d times: want neither hosted nor relaunched", r.Hosted, harness.Starts(t, dir))
+			t.Errorf("hosted %v, started %d times: want neither hosted nor relaunched", r.Hosted,
+				harness.Starts(t, dir))
 		}
 	})
 	t.Run("dies in its check time", func(t *testing.T) {

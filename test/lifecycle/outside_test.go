@@ -7,15 +7,20 @@ import (
 	"drover/test/harness"
 )
 
-// TestRealDaemonsFromOutside: what Debian's own daemons have started without drover is found by its pid file, and taken over.
+// TestRealDaemonsFromOutside: what Debian's own daemons have started without drover is found by its pid file, and taken
+// over.
 func TestRealDaemonsFromOutside(t *testing.T) {
 	s := harness.Start(t, binaries.drover)
-	for name, install := range map[string]func(*testing.T) daemon{"nginx": nginx, "redis-server": redis, "postgres": postgres, "haproxy": haproxy} {
+	for name, install := range map[string]func(*testing.T) daemon{
+		"nginx": nginx, "redis-server": redis,
+		"postgres": postgres, "haproxy": haproxy,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := install(t)
 			user, dir := d.identity["user"].(string), d.identity["setup_path"].(string)
-			start := exec.Command("su", user, "-s", "/bin/sh", "-c", d.control["start_cmd"].(string)+" >/dev/null 2>&1 </dev/null")
+			start := exec.Command("su", user, "-s", "/bin/sh", "-c", d.control["start_cmd"].(string)+
+				" >/dev/null 2>&1 </dev/null")
 			start.Dir = dir
 			if out, err := start.CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)

@@ -7,7 +7,8 @@ import (
 	"drover/test/harness"
 )
 
-// TestSlowHealthCommand: what takes longer than the receipt of an order is answered all the same, with what the process says.
+// TestSlowHealthCommand: what takes longer than the receipt of an order is answered all the same, with what the process
+// says.
 func TestSlowHealthCommand(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)
@@ -31,12 +32,14 @@ func TestSlowHealthCommand(t *testing.T) {
 	}
 }
 
-// TestQueryBehindAStart waits for the command of the start, though not for its check, and does not hold up those of other processes.
+// TestQueryBehindAStart waits for the command of the start, though not for its check, and does not hold up those of
+// other processes.
 func TestQueryBehindAStart(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)
 	p, dir := harness.Odd(t, s, binaries.oddd, "slow", "plain")
-	p.Control["start_cmd"] = fmt.Sprintf("echo begin >>%[1]s/cmd.log; read x <%[1]s/go; exec %[2]s", dir, p.Control["start_cmd"])
+	p.Control["start_cmd"] = fmt.Sprintf("echo begin >>%[1]s/cmd.log; read x <%[1]s/go; exec %[2]s", dir,
+		p.Control["start_cmd"])
 	run(t, "mkfifo", dir+"/go")
 	start := p.Submit(0)
 	harness.Eventually(t, "the command to begin", func() bool { return lines(dir+"/cmd.log") == 1 })

@@ -43,10 +43,14 @@ http {
 `, dir, harness.FreeAddress(t)))
 	command := "/usr/sbin/nginx -c " + conf
 	return daemon{
-		name:     "nginx",
-		identity: harness.Object{"proc_name": "nginx", "setup_path": dir, "pid_path": dir + "/nginx.pid", "user": "root"},
-		control:  harness.Object{"start_cmd": command, "stop_cmd": command + " -s quit", "reload_cmd": command + " -s reload", "restart_cmd": ""},
-		reloads:  true,
+		name: "nginx",
+		identity: harness.Object{
+			"proc_name": "nginx", "setup_path": dir, "pid_path": dir + "/nginx.pid",
+			"user": "root",
+		},
+		control: harness.Object{"start_cmd": command, "stop_cmd": command + " -s quit", "reload_cmd": command +
+			" -s reload", "restart_cmd": ""},
+		reloads: true,
 	}
 }
 
@@ -67,8 +71,11 @@ frontend f
     bind %s
 `, address))
 	return daemon{
-		name:     "haproxy",
-		identity: harness.Object{"proc_name": "haproxy", "setup_path": dir, "pid_path": dir + "/haproxy.pid", "user": "root"},
+		name: "haproxy",
+		identity: harness.Object{
+			"proc_name": "haproxy", "setup_path": dir, "pid_path": dir + "/haproxy.pid",
+			"user": "root",
+		},
 		control: harness.Object{
 			"start_cmd":   fmt.Sprintf("/usr/sbin/haproxy -W -D -f %s -p %s/haproxy.pid", conf, dir),
 			"stop_cmd":    "kill $(cat haproxy.pid)",
@@ -84,11 +91,16 @@ func redis(t *testing.T) daemon {
 	dir := filepath.Join(harness.Workdir(t), "redis")
 	run(t, "install", "-d", "-m", "2775", "-o", "redis", "-g", "redis", dir)
 	host, port := harness.SplitAddress(t, harness.FreeAddress(t))
-	command := fmt.Sprintf("redis-server --port %s --bind %s --daemonize yes --dir %s --pidfile %s/redis.pid --logfile %s/redis.log --save ''", port, host, dir, dir, dir)
+	command := fmt.Sprintf(
+		"redis-server --port %s --bind %s --daemonize yes --dir %s --pidfile %s/redis.pid --logfile %s/redis.log --save ''", port, host, dir, dir, dir)
 	return daemon{
-		name:     "redis-server",
-		identity: harness.Object{"proc_name": "redis-server", "setup_path": dir, "pid_path": dir + "/redis.pid", "user": "redis"},
-		control:  harness.Object{"start_cmd": command, "stop_cmd": fmt.Sprintf("redis-cli -h %s -p %s shutdown nosave", host, port)},
+		name: "redis-server",
+		identity: harness.Object{
+			"proc_name": "redis-server", "setup_path": dir, "pid_path": dir + "/redis.pid",
+			"user": "redis",
+		},
+		control: harness.Object{"start_cmd": command, "stop_cmd": fmt.Sprintf("redis-cli -h %s -p %s shutdown nosave",
+			host, port)},
 	}
 }
 
@@ -96,8 +108,11 @@ func memcached(t *testing.T) daemon {
 	dir := harness.Workdir(t)
 	host, port := harness.SplitAddress(t, harness.FreeAddress(t))
 	return daemon{
-		name:     "memcached",
-		identity: harness.Object{"proc_name": "memcached", "setup_path": dir, "pid_path": dir + "/memcached.pid", "user": "root"},
+		name: "memcached",
+		identity: harness.Object{
+			"proc_name": "memcached", "setup_path": dir, "pid_path": dir + "/memcached.pid",
+			"user": "root",
+		},
 		control: harness.Object{
 			"start_cmd":   fmt.Sprintf("memcached -d -u root -l %s -p %s -P %s/memcached.pid", host, port, dir),
 			"stop_cmd":    "kill $(cat memcached.pid)",
@@ -114,14 +129,20 @@ func postgres(t *testing.T) daemon {
 	}
 	run(t, "chown", "postgres:postgres", dir)
 	run(t, "chmod", "2775", dir)
-	run(t, "su", "postgres", "-s", "/bin/sh", "-c", fmt.Sprintf("%s/initdb -D %s/data -A trust --no-sync >/dev/null", bin[0], dir))
+	run(t, "su", "postgres", "-s", "/bin/sh", "-c", fmt.Sprintf("%s/initdb -D %s/data -A trust --no-sync >/dev/null",
+		bin[0], dir))
 	host, port := harness.SplitAddress(t, harness.FreeAddress(t))
-	ctl := fmt.Sprintf("%s/pg_ctl -D %s/data -s -w -o '-p %s -c listen_addresses=%s -k %s'", bin[0], dir, port, host, dir)
+	ctl := fmt.Sprintf("%s/pg_ctl -D %s/data -s -w -o '-p %s -c listen_addresses=%s -k %s'", bin[0], dir, port, host,
+		dir)
 	return daemon{
-		name:     "postgres",
-		identity: harness.Object{"proc_name": "postgres", "setup_path": dir, "pid_path": dir + "/data/postmaster.pid", "user": "postgres"},
+		name: "postgres",
+		identity: harness.Object{
+			"proc_name": "postgres", "setup_path": dir, "pid_path": dir + "/data/postmaster.pid",
+			"user": "postgres",
+		},
 		control: harness.Object{
-			"start_cmd": ctl + " start", "stop_cmd": ctl + " -m fast stop", "restart_cmd": ctl + " -m fast restart", "reload_cmd": ctl + " reload",
+			"start_cmd": ctl + " start", "stop_cmd": ctl + " -m fast stop", "restart_cmd": ctl + " -m fast restart",
+			"reload_cmd": ctl + " reload",
 		},
 		reloads: true,
 	}
@@ -131,7 +152,8 @@ func postgres(t *testing.T) daemon {
 func TestRealDaemons(t *testing.T) {
 	s := harness.Start(t, binaries.drover)
 	for name, install := range map[string]func(*testing.T) daemon{
-		"nginx": nginx, "redis-server": redis, "memcached": memcached, "postgres": postgres, "haproxy": haproxy, "prefork": prefork, "jobs": jobs,
+		"nginx": nginx, "redis-server": redis, "memcached": memcached, "postgres": postgres, "haproxy": haproxy,
+		"prefork": prefork, "jobs": jobs,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -206,7 +228,8 @@ func children(t *testing.T, parent int) (pids []int) {
 	return pids
 }
 
-// prefork is a server in Python whose workers answer for a master that they inherit the socket from, and are deaf to SIGTERM.
+// prefork is a server in Python whose workers answer for a master that they inherit the socket from, and are deaf to
+// SIGTERM.
 func prefork(t *testing.T) daemon {
 	dir := harness.Workdir(t)
 	host, port := harness.SplitAddress(t, harness.FreeAddress(t))
@@ -228,20 +251,27 @@ while True:
     time.sleep(60)
 `, host, port, dir))
 	return daemon{
-		name:     "prefork",
-		identity: harness.Object{"proc_name": "prefork.py", "setup_path": dir, "pid_path": dir + "/prefork.pid", "user": "root"},
-		control:  harness.Object{"start_cmd": "python3 " + dir + "/prefork.py", "stop_cmd": "kill $(cat prefork.pid)"},
+		name: "prefork",
+		identity: harness.Object{
+			"proc_name": "prefork.py", "setup_path": dir, "pid_path": dir + "/prefork.pid",
+			"user": "root",
+		},
+		control: harness.Object{"start_cmd": "python3 " + dir + "/prefork.py", "stop_cmd": "kill $(cat prefork.pid)"},
 	}
 }
 
 // jobs is a shell script with background jobs.
 func jobs(t *testing.T) daemon {
 	dir := harness.Workdir(t)
-	write(t, dir+"/jobs.sh", "echo $$ > "+dir+"/jobs.pid\nsleep 1001 &\nsetsid sleep 1002 &\nnohup sleep 1003 >/dev/null &\nwait\n")
+	write(t, dir+"/jobs.sh", "echo $$ > "+dir+
+		"/jobs.pid\nsleep 1001 &\nsetsid sleep 1002 &\nnohup sleep 1003 >/dev/null &\nwait\n")
 	return daemon{
-		name:     "jobs",
-		identity: harness.Object{"proc_name": "jobs.sh", "setup_path": dir, "pid_path": dir + "/jobs.pid", "user": "root"},
-		control:  harness.Object{"start_cmd": "setsid sh " + dir + "/jobs.sh >/dev/null 2>&1 &"},
+		name: "jobs",
+		identity: harness.Object{
+			"proc_name": "jobs.sh", "setup_path": dir, "pid_path": dir + "/jobs.pid",
+			"user": "root",
+		},
+		control: harness.Object{"start_cmd": "setsid sh " + dir + "/jobs.sh >/dev/null 2>&1 &"},
 	}
 }
 
@@ -257,8 +287,8 @@ func killed(t *testing.T, p *harness.Process, pid int) int {
 	return now
 }
 
-// TestUpgradeOfNginx: a new binary takes over as nginx does that at SIGUSR2. The process goes on under another pid: that is told with
-// both pids, and is neither an end nor a relaunch.
+// TestUpgradeOfNginx: a new binary takes over as nginx does that at SIGUSR2. The process goes on under another pid:
+// that is told with both pids, and is neither an end nor a relaunch.
 func TestUpgradeOfNginx(t *testing.T) {
 	s := harness.Start(t, binaries.drover)
 	d := nginx(t)
@@ -275,7 +305,8 @@ func TestUpgradeOfNginx(t *testing.T) {
 	harness.Signal(t, before, syscall.SIGQUIT)
 	e := p.AwaitEvents(1, "main-pid-changed")[0]
 	text, _ := e["cause"].(harness.Object)["text"].(string)
-	if e["pid"] != float64(now) || !strings.Contains(text, fmt.Sprintf("pid %d ", before)) || !strings.Contains(text, fmt.Sprintf("pid %d ", now)) {
+	if e["pid"] != float64(now) || !strings.Contains(text, fmt.Sprintf("pid %d ", before)) ||
+		!strings.Contains(text, fmt.Sprintf("pid %d ", now)) {
 		t.Errorf("of pid %d in the place of %d the event says %v", now, before, e)
 	}
 	if actor, _ := e["actor"].(harness.Object); actor["kind"] != "self" {
@@ -287,7 +318,8 @@ func TestUpgradeOfNginx(t *testing.T) {
 	p.Operate(7).Want(t, "restart", 0)
 	e = p.AwaitEvents(1, "restarted")[0]
 	text, _ = e["cause"].(harness.Object)["text"].(string)
-	if last := p.Query().PID; !strings.Contains(text, fmt.Sprintf("pid %d ", now)) || !strings.Contains(text, fmt.Sprintf("pid %d ", last)) {
+	if last := p.Query().PID; !strings.Contains(text, fmt.Sprintf("pid %d ", now)) ||
+		!strings.Contains(text, fmt.Sprintf("pid %d ", last)) {
 		t.Errorf("of pid %d after %d the event of the restart says %q", last, now, text)
 	}
 	p.Operate(1).Want(t, "stop", 0)

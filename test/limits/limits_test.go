@@ -36,7 +36,8 @@ func TestLimits(t *testing.T) {
 			p.Resource = harness.Object{"mem": memLimit(t)}
 			p.Control["stop_cmd"] = "kill $(cat oddd.pid)"
 		}, "-mb", fmt.Sprint(hogMiB))
-		harness.Eventually(t, "the daemon, its child and its grandchild to begin", func() bool { return len(harness.PIDs(t, d.dir)) >= 3 })
+		harness.Eventually(t, "the daemon, its child and its grandchild to begin",
+			func() bool { return len(harness.PIDs(t, d.dir)) >= 3 })
 		tree := harness.PIDs(t, d.dir)[:3]
 		d.awaitStarts(2)
 		event := d.AwaitEvents(1, "limit-exceeded")[0]
@@ -132,7 +133,10 @@ func TestGroups(t *testing.T) {
 	}
 
 	// Without a pool nobody is ended any more, and what is used shows.
-	pool["spec"] = harness.Object{"process_group": []any{harness.Object{"id": "one", "resource": harness.Object{"mem_pool_limit": 0}}}}
+	pool["spec"] = harness.Object{"process_group": []any{harness.Object{
+		"id":       "one",
+		"resource": harness.Object{"mem_pool_limit": 0},
+	}}}
 	s.Call("set_process_group_info", pool)
 	harness.Eventually(t, "the use of the namespace to be known", func() bool {
 		rows := s.Call("get_process_group_info", pool)["process_group_infos"].([]any)

@@ -1,5 +1,5 @@
-// Package limits_test holds the black-box tests of limits and of process groups: the built binary ends real hogs, and leaves
-// those alone that only look like one.
+// Package limits_test holds the black-box tests of limits and of process groups: the built binary ends real hogs, and
+// leaves those alone that only look like one.
 package limits_test
 
 import (
@@ -14,11 +14,14 @@ import (
 var binaries struct{ drover, oddd string }
 
 func TestMain(m *testing.M) {
-	os.Exit(harness.Main(m, map[string]*string{"./cmd/drover": &binaries.drover, "./test/daemons/oddd": &binaries.oddd}))
+	os.Exit(harness.Main(m, map[string]*string{
+		"./cmd/drover":        &binaries.drover,
+		"./test/daemons/oddd": &binaries.oddd,
+	}))
 }
 
-// Limits that a hog exceeds and a daemon at rest does not, in percent of the whole machine. Others want their part of the processors:
-// a hog gets a fifth of one at least.
+// Limits that a hog exceeds and a daemon at rest does not, in percent of the whole machine. Others want their part of
+// the processors: a hog gets a fifth of one at least.
 const hogMiB = 300
 
 func cpuLimit() float64 { return 8 / float64(runtime.NumCPU()) }
@@ -33,7 +36,9 @@ type daemon struct {
 }
 
 // run starts an oddd in the namespace. It is relaunched a second after it has ended.
-func run(t *testing.T, s *harness.Server, namespace, name, modes string, set func(p *harness.Process), flags ...string) *daemon {
+func run(t *testing.T, s *harness.Server, namespace, name, modes string, set func(p *harness.Process),
+	flags ...string,
+) *daemon {
 	t.Helper()
 	p, dir := harness.Odd(t, s, binaries.oddd, name, modes, flags...)
 	p.Namespace = namespace
@@ -79,7 +84,8 @@ func (d *daemon) breach(event harness.Object) harness.Object {
 // undisturbed fails the test if it was ended, or told to have exceeded anything.
 func (d *daemon) undisturbed() {
 	d.t.Helper()
-	if n, told := d.starts(), d.Events("limit-exceeded", "group-limit-exceeded", "taken-down"); n != 1 || len(told) > 0 {
+	if n, told := d.starts(), d.Events("limit-exceeded", "group-limit-exceeded", "taken-down"); n != 1 ||
+		len(told) > 0 {
 		d.t.Errorf("%s was started %d times, and %v was told of it", d.Name, n, told)
 	}
 }

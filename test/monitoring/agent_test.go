@@ -8,7 +8,8 @@ import (
 	"drover/test/harness"
 )
 
-// TestMetricsOfAnAgentAlone: an agent shows its own figures where it is asked to, also while it cannot reach the server.
+// TestMetricsOfAnAgentAlone: an agent shows its own figures where it is asked to, also while it cannot reach the
+// server.
 func TestMetricsOfAnAgentAlone(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)
@@ -20,7 +21,8 @@ func TestMetricsOfAnAgentAlone(t *testing.T) {
 
 	log := &harness.Log{}
 	log.ShowIfFailed(t, "drover-agent")
-	agent := harness.Launch(t, log, harness.Environment("/"), binaries.agent, "run", "--data-dir", s.DataDir, "--metrics", "127.0.0.1:0")
+	agent := harness.Launch(t, log, harness.Environment("/"), binaries.agent, "run", "--data-dir", s.DataDir,
+		"--metrics", "127.0.0.1:0")
 	told := regexp.MustCompile(`serving metrics.*address=(\S+)`)
 	at := ""
 	harness.Eventually(t, "the agent to say where its metrics are", func() bool {
@@ -30,8 +32,10 @@ func TestMetricsOfAnAgentAlone(t *testing.T) {
 		}
 		return m != nil
 	})
-	harness.Eventually(t, "the agent to have its process", func() bool { return scrape(t, at).value("drover_agent_processes", "state=running") == 1 })
-	if f := scrape(t, at); f.value("drover_agent_connected") != 0 || f.value("drover_agent_report_age_seconds") <= 0 || f.value("drover_agent_processes_hosted") != 1 {
+	harness.Eventually(t, "the agent to have its process",
+		func() bool { return scrape(t, at).value("drover_agent_processes", "state=running") == 1 })
+	if f := scrape(t, at); f.value("drover_agent_connected") != 0 || f.value("drover_agent_report_age_seconds") <= 0 ||
+		f.value("drover_agent_processes_hosted") != 1 {
 		t.Errorf("of an agent without a server: %v", f)
 	}
 	harness.Signal(t, pid, syscall.SIGKILL)

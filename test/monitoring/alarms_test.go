@@ -108,7 +108,10 @@ func verify(secret, header string, body []byte, now time.Time) bool {
 // webhook makes a webhook and returns its secret.
 func webhook(t *testing.T, s *harness.Server, name string, r *receiver, namespaces ...string) string {
 	t.Helper()
-	status, made := s.Do(http.MethodPost, "/api/v1/webhooks", harness.Object{"name": name, "url": r.URL, "local": true, "namespaces": append([]string{}, namespaces...)})
+	status, made := s.Do(http.MethodPost, "/api/v1/webhooks", harness.Object{
+		"name": name, "url": r.URL, "local": true,
+		"namespaces": append([]string{}, namespaces...),
+	})
 	if status != http.StatusCreated {
 		t.Fatalf("HTTP %d: %v", status, made)
 	}
@@ -120,7 +123,11 @@ func kill(t *testing.T, p *harness.Process, dir string) {
 	t.Helper()
 	pid := harness.ReadPID(t, dir+"/oddd.pid")
 	harness.Signal(t, pid, syscall.SIGKILL)
-	harness.Eventually(t, "the process to be relaunched", func() bool { now := p.Query().PID; return now > 1 && now != pid })
+	harness.Eventually(t, "the process to be relaunched", func() bool {
+		now := p.Query().PID
+		return now > 1 &&
+			now != pid
+	})
 }
 
 // TestAlarmOfAProcessThatDied: killed, relaunched, and told to whom it concerns, signed and in GSE's form.
@@ -134,7 +141,8 @@ func TestAlarmOfAProcessThatDied(t *testing.T) {
 	before := time.Now().Add(-time.Minute).UnixMilli()
 	kill(t, p, dir)
 	a := mine.next(t, secret, "process_restart_success", "cart")
-	if a.Target != "127.0.0.1|0" || a.Timestamp < before || a.Dimension["process_index"] != "odd:cart" || a.Dimension["bk_target_cloud_id"] != "0" ||
+	if a.Target != "127.0.0.1|0" || a.Timestamp < before || a.Dimension["process_index"] != "odd:cart" ||
+		a.Dimension["bk_target_cloud_id"] != "0" ||
 		!strings.HasPrefix(a.Event.Content, "check cart not running, and restart it success") {
 		t.Errorf("the alarm is %+v", a)
 	}
@@ -143,8 +151,8 @@ func TestAlarmOfAProcessThatDied(t *testing.T) {
 	}
 }
 
-// TestAlarmsOutliveReceiverAndServer: what a receiver refuses is delivered when it is back, also by the next server, and is told
-// meanwhile where an operator looks.
+// TestAlarmsOutliveReceiverAndServer: what a receiver refuses is delivered when it is back, also by the next server,
+// and is told meanwhile where an operator looks.
 func TestAlarmsOutliveReceiverAndServer(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)
@@ -161,7 +169,8 @@ func TestAlarmsOutliveReceiverAndServer(t *testing.T) {
 	})
 	status, ready := s.Do(http.MethodGet, "/readyz", nil)
 	notes := fmt.Sprint(ready["notes"])
-	if status != http.StatusOK || !strings.Contains(notes, "webhook ops has taken no alarms since") || strings.Contains(notes, r.URL) {
+	if status != http.StatusOK || !strings.Contains(notes, "webhook ops has taken no alarms since") ||
+		strings.Contains(notes, r.URL) {
 		t.Errorf("readyz is %d %v: want ready, with a note of the webhook that fails", status, ready)
 	}
 	s.Kill()

@@ -1,4 +1,5 @@
-// Package monitoring_test holds the black-box tests of what watches drover: alarms and metrics, and the files in deploy that rest on them.
+// Package monitoring_test holds the black-box tests of what watches drover: alarms and metrics, and the files in deploy
+// that rest on them.
 package monitoring_test
 
 import (

@@ -59,7 +59,8 @@ func (f figures) value(name string, labels ...string) float64 {
 			}
 		}
 		if matching == len(labels) {
-			sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetUntyped().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetUntyped().GetValue() +
+				float64(m.GetHistogram().GetSampleCount())
 		}
 	}
 	return sum
@@ -79,7 +80,8 @@ func (f figures) labels(name string) []string {
 	return names
 }
 
-// lively returns the figures of a drover with a process that was killed and relaunched, and a webhook that has heard of it.
+// lively returns the figures of a drover with a process that was killed and relaunched, and a webhook that has heard of
+// it.
 func lively(t *testing.T) figures {
 	t.Helper()
 	s := harness.Start(t, binaries.drover)
@@ -180,7 +182,8 @@ func documented(t *testing.T, f figures) {
 	}
 }
 
-// expressions checks that the metrics of an expression are there, with the labels that it asks for and the values that it wants.
+// expressions checks that the metrics of an expression are there, with the labels that it asks for and the values that
+// it wants.
 func expressions(t *testing.T, f figures, where, expr string) {
 	t.Helper()
 	selector := regexp.MustCompile(`\b((?:drover|go|process)_[a-z_]+)(?:\{([^}]*)\})?`)
@@ -212,7 +215,10 @@ func expressions(t *testing.T, f figures, where, expr string) {
 				t.Errorf("%s: %s has no label %s", where, name, label)
 			}
 			has := slices.ContainsFunc(f[name].GetMetric(), func(m *dto.Metric) bool {
-				return slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == label && l.GetValue() == value })
+				return slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool {
+					return l.GetName() == label &&
+						l.GetValue() == value
+				})
 			})
 			if op == "=" && !has {
 				t.Errorf("%s: %s never has %s=%q", where, name, label, value)
@@ -243,7 +249,8 @@ func rules(t *testing.T, f figures) {
 	for _, g := range file.Groups {
 		for _, r := range g.Rules {
 			n++
-			if r.Alert == "" || r.Labels["severity"] == "" || r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
+			if r.Alert == "" || r.Labels["severity"] == "" || r.Annotations["summary"] == "" ||
+				r.Annotations["description"] == "" {
 				t.Errorf("the rule %+v does not say all", r)
 			}
 			expressions(t, f, r.Alert, r.Expr)

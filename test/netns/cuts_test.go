@@ -69,8 +69,8 @@ type way struct {
 	another bool
 }
 
-// ways returns the hosts and, for each, the links that lead to it: from a host beside the server, from one behind its proxies, and
-// from proxies to the server.
+// ways returns the hosts and, for each, the links that lead to it: from a host beside the server, from one behind its
+// proxies, and from proxies to the server.
 func ways() []way {
 	return []way{
 		{"near", []link{{"near", "relay"}}, false},
@@ -80,8 +80,8 @@ func ways() []way {
 	}
 }
 
-// TestI1_I2_I3_CutLinks cuts the links to a host in each direction, before, during and after an operation, and heals them: every task
-// that was answered ends, no command runs twice, and what drover says in the end is what is there.
+// TestI1_I2_I3_CutLinks cuts the links to a host in each direction, before, during and after an operation, and heals
+// them: every task that was answered ends, no command runs twice, and what drover says in the end is what is there.
 func TestI1_I2_I3_CutLinks(t *testing.T) {
 	r := newRig(t)
 	var lanes sync.WaitGroup
@@ -136,7 +136,10 @@ func (r *rig) cutOnce(w way, d direction, m moment) {
 	}
 	// The supervision goes on whatever the links do.
 	harness.Signal(r.t, harness.ReadPID(r.t, judge.Dir(other)+"/d.pid"), syscall.SIGKILL)
-	harness.Eventually(r.t, "a relaunch without a link", func() bool { return judge.Ran(other, "start") == 2 && judge.Instances(r.t, judge.Dir(other)) == 1 })
+	harness.Eventually(r.t, "a relaunch without a link", func() bool {
+		return judge.Ran(other, "start") == 2 &&
+			judge.Instances(r.t, judge.Dir(other)) == 1
+	})
 	switch {
 	case w.another:
 		r.outcome(p, task)

@@ -46,8 +46,10 @@ func TestI1_I2_I5_KillEachPart(t *testing.T) {
 		if got := r.outcome(p, task); got.Code != 0 {
 			t.Errorf("%s killed: %d %s", victim, got.Code, got.Msg)
 		}
-		if seen := r.settled(p); seen.PID != pid || !seen.Hosted || judge.Ran(p, "reload") != 1 || judge.Ran(p, "start") != 1 {
-			t.Errorf("%s killed: pid %d is %+v now, %d reloads, %d starts", victim, pid, seen, judge.Ran(p, "reload"), judge.Ran(p, "start"))
+		if seen := r.settled(p); seen.PID != pid || !seen.Hosted || judge.Ran(p, "reload") != 1 ||
+			judge.Ran(p, "start") != 1 {
+			t.Errorf("%s killed: pid %d is %+v now, %d reloads, %d starts", victim, pid, seen, judge.Ran(p, "reload"),
+				judge.Ran(p, "start"))
 		}
 		for _, name := range r.all() {
 			r.Online(r.host(name))
@@ -80,14 +82,18 @@ func TestI1_I4_FullDisks(t *testing.T) {
 		fill(t, filler)
 		// What runs goes on being kept alive, and the host is reached, if not for operations.
 		harness.Signal(t, harness.ReadPID(t, judge.Dir(p)+"/d.pid"), 9)
-		harness.Eventually(t, "a relaunch", func() bool { return judge.Ran(p, "start") == 2 && judge.Instances(t, judge.Dir(p)) == 1 })
+		harness.Eventually(t, "a relaunch", func() bool {
+			return judge.Ran(p, "start") == 2 &&
+				judge.Instances(t, judge.Dir(p)) == 1
+		})
 		if got := r.outcome(p, r.submit(p, judge.Query)); got.Code == 117 {
 			t.Errorf("with the disk of %s full: %d %s", full, got.Code, got.Msg)
 		}
 		if err := os.Remove(filler); err != nil {
 			t.Fatal(err)
 		}
-		harness.Eventually(t, "an operation once there is room", func() bool { return r.outcome(p, r.submit(p, judge.Reload)).Code == 0 })
+		harness.Eventually(t, "an operation once there is room",
+			func() bool { return r.outcome(p, r.submit(p, judge.Reload)).Code == 0 })
 		r.settled(p)
 		r.does(p, judge.Stop)
 		r.kill(full)
@@ -129,8 +135,9 @@ func TestI1_to_I8_RandomRun(t *testing.T) {
 	for n := 0; n == 0 || time.Now().Before(end) && !t.Failed(); n++ {
 		trouble := &trouble{rig: r}
 		round := judge.Round{
-			Post: r.post, Callers: 2, Random: rand.New(rand.NewPCG(seed, uint64(n))), Length: min(time.Minute, max(time.Until(end), 10*time.Second)),
-			Cut: true, Disturb: trouble.cause, Mend: trouble.mend,
+			Post: r.post, Callers: 2, Random: rand.New(rand.NewPCG(seed, uint64(n))),
+			Length: min(time.Minute, max(time.Until(end), 10*time.Second)),
+			Cut:    true, Disturb: trouble.cause, Mend: trouble.mend,
 		}
 		for _, host := range r.all() {
 			for i := range 2 {

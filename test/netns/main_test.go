@@ -1,8 +1,8 @@
 //go:build netns
 
-// Package netns_test runs drover between hosts that are network namespaces: a server, agents beside it, and two areas behind proxies
-// whose hosts have the same addresses. Links between them are cut, in each direction, and parts of drover are killed; what holds is
-// looked at from outside. It takes root, and is run by "make netns".
+// Package netns_test runs drover between hosts that are network namespaces: a server, agents beside it, and two areas
+// behind proxies whose hosts have the same addresses. Links between them are cut, in each direction, and parts of
+// drover are killed; what holds is looked at from outside. It takes root, and is run by "make netns".
 package netns_test
 
 import (
@@ -15,5 +15,8 @@ import (
 var binaries struct{ drover, agent string }
 
 func TestMain(m *testing.M) {
-	os.Exit(harness.Main(m, map[string]*string{"./cmd/drover": &binaries.drover, "./cmd/drover-agent": &binaries.agent}))
+	os.Exit(harness.Main(m, map[string]*string{
+		"./cmd/drover":       &binaries.drover,
+		"./cmd/drover-agent": &binaries.agent,
+	}))
 }

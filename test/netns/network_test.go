@@ -106,7 +106,8 @@ func (n *network) run(line ...string) {
 	}
 }
 
-// enter is what a command line begins with so that the program runs on a host. ip netns exec would hide the control groups.
+// enter is what a command line begins with so that the program runs on a host. ip netns exec would hide the control
+// groups.
 func enter(name string) []string {
 	return []string{"nsenter", "--net=" + filepath.Join(namespaces, name), "--"}
 }

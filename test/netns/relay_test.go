@@ -151,8 +151,8 @@ func (r *relay) sever() {
 	}
 }
 
-// TestI1_I2_I3_BadLink has operations carried out over a link that is late, doubles, alters, swallows and cuts off what it is given: what
-// is answered is true, and no command runs twice.
+// TestI1_I2_I3_BadLink has operations carried out over a link that is late, doubles, alters, swallows and cuts off what
+// it is given: what is answered is true, and no command runs twice.
 func TestI1_I2_I3_BadLink(t *testing.T) {
 	r := newRig(t)
 	for _, m := range []manner{slow, dripping, doubling, cutting, altering, swallowed} {
@@ -173,7 +173,8 @@ func TestI1_I2_I3_BadLink(t *testing.T) {
 			}
 		}
 		if ran := judge.Ran(p, "reload"); ran < answered || ran > len(tasks) {
-			t.Errorf("link %s: of %d operations %d were answered with 0, and the command ran %d times", m, len(tasks), answered, ran)
+			t.Errorf("link %s: of %d operations %d were answered with 0, and the command ran %d times", m, len(tasks),
+				answered, ran)
 		}
 		if (m == slow || m == dripping) && answered != len(tasks) {
 			t.Errorf("link %s, which loses nothing: %d of %d were carried out", m, answered, len(tasks))

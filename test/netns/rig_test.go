@@ -36,7 +36,10 @@ type rig struct {
 // newRig starts the server, two proxies for each area, and an agent on every other host.
 func newRig(t testing.TB) *rig {
 	t.Helper()
-	r := &rig{t: t, network: newNetwork(t), work: harness.Workdir(t), proxies: map[string]*harness.Program{}, agents: map[string]*harness.Program{}}
+	r := &rig{
+		t: t, network: newNetwork(t), work: harness.Workdir(t), proxies: map[string]*harness.Program{},
+		agents: map[string]*harness.Program{},
+	}
 	at := r.address("server", core)
 	r.Fleet = &harness.Fleet{
 		T: t, Drover: binaries.drover, Agent: binaries.agent, Place: enter, Dial: dialFrom("caller"),
@@ -93,8 +96,10 @@ func (r *rig) join(name string) {
 	r.t.Helper()
 	lan := lanOf(name)
 	inside := r.address(name, lan)
-	token := strings.TrimSpace(r.CLI("token", "create", "--role", "proxy", "--area", fmt.Sprint(areas()[lan]), "--uses", "1", "--ttl", "1h"))
-	code, _, errs := r.Fleet.Run(name, token, binaries.drover, "proxy", "join", "--server", r.URL, "--token", "-", "--name", name,
+	token := strings.TrimSpace(r.CLI("token", "create", "--role", "proxy", "--area", fmt.Sprint(areas()[lan]), "--uses",
+		"1", "--ttl", "1h"))
+	code, _, errs := r.Fleet.Run(name, token, binaries.drover, "proxy", "join", "--server", r.URL, "--token", "-",
+		"--name", name,
 		"--data-dir", r.AgentDir(name), "--advertise", inside+":"+fabricPort)
 	if code != 0 {
 		r.t.Fatalf("%s cannot join: exit code %d: %s", name, code, errs)
@@ -105,7 +110,8 @@ func (r *rig) join(name string) {
 func (r *rig) startProxy(name string) {
 	r.t.Helper()
 	inside := r.address(name, lanOf(name))
-	r.proxies[name] = r.Start(name, binaries.drover, "proxy", "run", "--data-dir", r.AgentDir(name), "--http", inside+":"+httpPort, "--fabric", inside+":"+fabricPort, "--log-level", "debug")
+	r.proxies[name] = r.Start(name, binaries.drover, "proxy", "run", "--data-dir", r.AgentDir(name), "--http",
+		inside+":"+httpPort, "--fabric", inside+":"+fabricPort, "--log-level", "debug")
 }
 
 // restart starts what was killed: the server, a proxy or an agent.
@@ -171,7 +177,8 @@ func (r *rig) does(p *harness.Process, op int) {
 	}
 }
 
-// settled waits until the host is reached again, and fails the test unless what drover says of a process is what is there.
+// settled waits until the host is reached again, and fails the test unless what drover says of a process is what is
+// there.
 func (r *rig) settled(p *harness.Process) harness.Result {
 	r.t.Helper()
 	var seen harness.Result

@@ -1,5 +1,6 @@
-// Package openapi compares what goes over HTTP in tests with api/openapi.yaml: a call that was answered with code 0 must have sent
-// what the document says, and every reply must be what it says. It is for tests only, and owns neither the document nor the calls.
+// Package openapi compares what goes over HTTP in tests with api/openapi.yaml: a call that was answered with code 0
+// must have sent what the document says, and every reply must be what it says. It is for tests only, and owns neither
+// the document nor the calls.
 package openapi
 
 import (
@@ -37,8 +38,8 @@ type Exchange struct {
 	Reply        []byte
 }
 
-// Check lists where an exchange differs from the document. An exchange on a path or with a method that the document does not name
-// is not compared: known is false.
+// Check lists where an exchange differs from the document. An exchange on a path or with a method that the document
+// does not name is not compared: known is false.
 func (d *Document) Check(e Exchange) (differences []string, known bool) {
 	op := d.operation(e.Method, e.Path)
 	if op == nil {

@@ -30,14 +30,26 @@ func TestCheckFindsDifferences(t *testing.T) {
 		{"with slashes and a query", "/" + poll + "/?a=b", good, 200, reply, ""},
 		{"refused", poll, `{"task_id": 7}`, 200, refusal, ""},
 		{"not found", poll, good, 404, gone, ""},
-		{"a gateway's range", "/api/v2/proc/operate_proc_v2", good, 413, `{"result": false, "code": 1, "code_name": "BODY_TOO_LARGE", "message": "m", "data": null, "request_id": "r"}`, ""},
+		{
+			"a gateway's range", "/api/v2/proc/operate_proc_v2", good, 413,
+			`{"result": false, "code": 1, "code_name": "BODY_TOO_LARGE", "message": "m", "data": null, "request_id": "r"}`, "",
+		},
 		{"a request that lacks a field", poll, `{}`, 200, reply, "request: "},
-		{"a reply that lacks a field", poll, good, 200, strings.Replace(reply, `"request_id": "r"`, `"x": 1`, 1), "reply: "},
-		{"content that is no string", poll, good, 200, strings.Replace(reply, `"content": ""`, `"content": {}`, 1), "reply: "},
+		{
+			"a reply that lacks a field", poll, good, 200, strings.Replace(reply, `"request_id": "r"`, `"x": 1`, 1),
+			"reply: ",
+		},
+		{
+			"content that is no string", poll, good, 200, strings.Replace(reply, `"content": ""`, `"content": {}`, 1),
+			"reply: ",
+		},
 		{"a status that is not described", poll, good, 500, reply, "HTTP 500 is not described"},
 		{"no JSON", poll, good, 200, `{`, "reply: no JSON"},
 	} {
-		got, known := d.Check(openapi.Exchange{Method: "POST", Path: tt.path, Request: []byte(tt.request), Status: tt.status, Reply: []byte(tt.reply)})
+		got, known := d.Check(openapi.Exchange{
+			Method: "POST", Path: tt.path, Request: []byte(tt.request),
+			Status: tt.status, Reply: []byte(tt.reply),
+		})
 		switch {
 		case !known:
 			t.Errorf("%s: the path is not known", tt.name)

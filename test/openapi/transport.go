@@ -50,7 +50,10 @@ func (c *Client) Do(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(reply))
-	differences, _ := c.document.Check(Exchange{Method: r.Method, Path: r.URL.Path, Request: sent, Status: resp.StatusCode, Reply: reply})
+	differences, _ := c.document.Check(Exchange{
+		Method: r.Method, Path: r.URL.Path, Request: sent,
+		Status: resp.StatusCode, Reply: reply,
+	})
 	for _, d := range differences {
 		c.t.Errorf("not as in openapi.yaml: %s", d)
 	}

@@ -18,8 +18,8 @@ import (
 	"drover/test/harness"
 )
 
-// lab is machines that share a network and nothing else. Each is a copy of this one, made of an overlay in memory, with systemd as the
-// first process of its own namespaces; nothing that is done there is left behind here.
+// lab is machines that share a network and nothing else. Each is a copy of this one, made of an overlay in memory, with
+// systemd as the first process of its own namespaces; nothing that is done there is left behind here.
 type lab struct {
 	t *testing.T
 	// dir is a file system in memory; group is the control group that holds those of the machines.
@@ -72,7 +72,8 @@ func newLab(t *testing.T, names ...string) *lab {
 		l.boot(l.machines[name], i+1)
 	}
 	for _, m := range l.machines {
-		harness.Eventually(t, m.name+" to be up", func() bool { return m.try("systemctl is-active --quiet lab.target").err == nil })
+		harness.Eventually(t, m.name+" to be up",
+			func() bool { return m.try("systemctl is-active --quiet lab.target").err == nil })
 	}
 	return l
 }
@@ -86,7 +87,10 @@ func (l *lab) assemble(name string) *machine {
 		must(l.t, os.MkdirAll(dir, 0o755))
 	}
 	mount(l.t, "overlay", "overlay", m.root, "lowerdir=/,upperdir="+upper+",workdir="+work)
-	for _, pattern := range []string{"etc/systemd/system/*.wants", "etc/drover", "var/lib/drover*", "usr/local/bin/drover*"} {
+	for _, pattern := range []string{
+		"etc/systemd/system/*.wants", "etc/drover", "var/lib/drover*",
+		"usr/local/bin/drover*",
+	} {
 		found, err := filepath.Glob(filepath.Join(m.root, pattern))
 		must(l.t, err)
 		for _, path := range found {
@@ -99,7 +103,8 @@ func (l *lab) assemble(name string) *machine {
 	m.write("/etc/machine-id", hex.EncodeToString(id)+"\n")
 	m.write("/etc/hostname", name+"\n")
 	// What boots is no more than drover's units and the journal need.
-	m.write("/etc/systemd/system/lab.target", "[Unit]\nRequires=basic.target\nAfter=basic.target\nWants=systemd-journald.service\n")
+	m.write("/etc/systemd/system/lab.target",
+		"[Unit]\nRequires=basic.target\nAfter=basic.target\nWants=systemd-journald.service\n")
 	m.write("/usr/local/bin/scp", scp)
 	must(l.t, os.Chmod(filepath.Join(m.root, "usr/local/bin/scp"), 0o755))
 	must(l.t, os.MkdirAll(filepath.Join(m.root, "lab"), 0o755))
@@ -151,7 +156,8 @@ umount -l run/old
 exec env -i PATH=/usr/sbin:/usr/bin container=drover /lib/systemd/systemd --system --unit=lab.target --log-target=journal --show-status=no
 '`, group, m.root, filepath.Join(l.dir, "machines"), m.name))
 	m.init.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
+		Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS |
+			syscall.CLONE_NEWIPC,
 	}
 	output := &bytes.Buffer{}
 	m.init.Stdout, m.init.Stderr = output, output
@@ -163,7 +169,8 @@ exec env -i PATH=/usr/sbin:/usr/bin container=drover /lib/systemd/systemd --syst
 			l.t.Logf("boot of %s:\n%s", m.name, output)
 		}
 	})
-	l.onHub(fmt.Sprintf("ip link add port%[1]d master hub up type veth peer name eth0 netns %[2]d", number, m.init.Process.Pid))
+	l.onHub(fmt.Sprintf("ip link add port%[1]d master hub up type veth peer name eth0 netns %[2]d", number,
+		m.init.Process.Pid))
 	l.inside(m.init.Process.Pid, fmt.Sprintf("ip addr add 10.9.0.%d/24 dev eth0; ip link set eth0 up", number))
 	_, err = fmt.Fprintln(gate)
 	must(l.t, err)
@@ -177,15 +184,18 @@ func (l *lab) onHub(line string) {
 
 func (l *lab) inside(pid int, line string) {
 	l.t.Helper()
-	if out, err := exec.Command("nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", pid), "/bin/sh", "-e", "-c", line).CombinedOutput(); err != nil {
+	if out, err := exec.Command("nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", pid), "/bin/sh", "-e", "-c",
+		line).CombinedOutput(); err != nil {
 		l.t.Fatalf("%s: %v\n%s", line, err, out)
 	}
 }
 
-// end ends the machines, all at once as if the power went, and takes their control groups away. Mounts and networks go with the processes.
+// end ends the machines, all at once as if the power went, and takes their control groups away. Mounts and networks go
+// with the processes.
 func (l *lab) end() {
 	if l.group != "" {
-		_ = os.WriteFile(filepath.Join(l.group, "cgroup.kill"), []byte("1"), 0) // before Linux 5.14 the end of a first process does the same
+		// before Linux 5.14 the end of a first process does the same
+		_ = os.WriteFile(filepath.Join(l.group, "cgroup.kill"), []byte("1"), 0)
 	}
 	for _, m := range l.machines {
 		if m.init != nil && m.init.Process != nil {
@@ -199,7 +209,8 @@ func (l *lab) end() {
 	}
 	if l.group != "" {
 		harness.Eventually(l.t, "the control groups of the machines to be empty", func() bool {
-			_ = exec.Command("find", l.group, "-depth", "-type", "d", "-exec", "rmdir", "{}", "+").Run() // what is still in use stays
+			// what is still in use stays
+			_ = exec.Command("find", l.group, "-depth", "-type", "d", "-exec", "rmdir", "{}", "+").Run()
 			_, err := os.Stat(l.group)
 			return errors.Is(err, os.ErrNotExist)
 		})
@@ -217,8 +228,10 @@ type outcome struct {
 func (m *machine) try(script string) outcome {
 	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "nsenter", "--target", fmt.Sprint(m.init.Process.Pid), "--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup", "--root",
-		"env", "-i", "HOME=/root", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin", "TERM=dumb", "SYSTEMD_PAGER=cat", "DEBIAN_FRONTEND=noninteractive",
+	cmd := exec.CommandContext(ctx, "nsenter", "--target", fmt.Sprint(m.init.Process.Pid), "--mount", "--pid", "--net",
+		"--uts", "--ipc", "--cgroup", "--root",
+		"env", "-i", "HOME=/root", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin", "TERM=dumb",
+		"SYSTEMD_PAGER=cat", "DEBIAN_FRONTEND=noninteractive",
 		"/bin/sh", "-e", "-c", "cd\n"+script)
 	// A daemon that keeps the output must not keep us.
 	cmd.WaitDelay = time.Second

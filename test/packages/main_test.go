@@ -1,5 +1,5 @@
-// Package packages_test installs drover as people do, by the pages in docs/ops and the packages that tools/package.sh makes, on machines
-// made of namespaces that run systemd.
+// Package packages_test installs drover as people do, by the pages in docs/ops and the packages that tools/package.sh
+// makes, on machines made of namespaces that run systemd.
 package packages_test
 
 import (
@@ -13,7 +13,8 @@ var binaries struct{ drover, agent, nats string }
 
 func TestMain(m *testing.M) {
 	programs := map[string]*string{
-		"./cmd/drover": &binaries.drover, "./cmd/drover-agent": &binaries.agent, "github.com/nats-io/nats-server/v2": &binaries.nats,
+		"./cmd/drover": &binaries.drover, "./cmd/drover-agent": &binaries.agent,
+		"github.com/nats-io/nats-server/v2": &binaries.nats,
 	}
 	os.Exit(harness.Main(m, programs,
 		harness.Need{Test: "TestPages", Accounts: true, Program: "/lib/systemd/systemd"},

@@ -10,8 +10,9 @@ import (
 	"drover/test/harness"
 )
 
-// TestPackages is the life of both packages on one machine: nothing runs before it is set up, what cannot be read by others is not, a
-// wrong setting is not tried again and again, a removal keeps what a purge takes, and a process lives through all of it.
+// TestPackages is the life of both packages on one machine: nothing runs before it is set up, what cannot be read by
+// others is not, a wrong setting is not tried again and again, a removal keeps what a purge takes, and a process lives
+// through all of it.
 func TestPackages(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "drover")
@@ -24,7 +25,8 @@ func TestPackages(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{
-		"/etc/drover/server.yaml": "640 root drover", "/var/lib/drover": "700 drover drover", "/var/lib/drover-agent": "700 root root", "/usr/bin/drover": "755 root root",
+		"/etc/drover/server.yaml": "640 root drover", "/var/lib/drover": "700 drover drover",
+		"/var/lib/drover-agent": "700 root root", "/usr/bin/drover": "755 root root",
 	} {
 		if got := strings.TrimSpace(m.run("stat -c '%a %U %G' " + path)); got != want {
 			t.Errorf("%s is %s, want %s", path, got, want)
@@ -32,11 +34,13 @@ func TestPackages(t *testing.T) {
 	}
 
 	// As it is installed, one setting is missing.
-	if r := m.try("drover config check /etc/drover/server.yaml"); r.err == nil || !strings.Contains(r.out, "advertise") {
+	if r := m.try("drover config check /etc/drover/server.yaml"); r.err == nil ||
+		!strings.Contains(r.out, "advertise") {
 		t.Errorf("the check of what is not set up says %q", r.out)
 	}
 	m.run("systemctl start drover-server")
-	harness.Eventually(t, "systemd to give up what cannot work", func() bool { return m.try("systemctl is-failed drover-server").out == "failed\n" })
+	harness.Eventually(t, "systemd to give up what cannot work",
+		func() bool { return m.try("systemctl is-failed drover-server").out == "failed\n" })
 	if n := strings.TrimSpace(m.run("systemctl show -P NRestarts drover-server")); n != "0" {
 		t.Errorf("a server with wrong settings was started again %s times", n)
 	}
@@ -44,12 +48,15 @@ func TestPackages(t *testing.T) {
 	m.run("echo 'advertise: [127.0.0.1:7351]' >>/etc/drover/server.yaml; systemctl start drover-server")
 	l.settle()
 	// Root brings keys, or a copy. What is linked there is not given away.
-	m.run("systemctl stop drover-server; chown root /var/lib/drover/server/*; install -m 600 /dev/null /var/lib/mine; ln /var/lib/mine /var/lib/drover/server/mine; systemctl start drover-server")
+	m.run(
+		"systemctl stop drover-server; chown root /var/lib/drover/server/*; install -m 600 /dev/null /var/lib/mine; ln /var/lib/mine /var/lib/drover/server/mine; systemctl start drover-server")
 	l.settle()
-	if owner := m.run("stat -c %U /var/lib/mine; stat -c %U /var/lib/drover/server/broker; rm /var/lib/drover/server/mine"); owner != "root\ndrover\n" {
+	if owner := m.run(
+		"stat -c %U /var/lib/mine; stat -c %U /var/lib/drover/server/broker; rm /var/lib/drover/server/mine"); owner != "root\ndrover\n" {
 		t.Errorf("owners are %q", owner)
 	}
-	m.run("drover token create --area 0 --uses 1 --ttl 1h 2>/dev/null | drover-agent join --server https://127.0.0.1:7350 --token - --data-dir /var/lib/drover-agent; systemctl start drover-agent")
+	m.run(
+		"drover token create --area 0 --uses 1 --ttl 1h 2>/dev/null | drover-agent join --server https://127.0.0.1:7350 --token - --data-dir /var/lib/drover-agent; systemctl start drover-agent")
 	l.settle()
 	m.run(`drover register a/sleeper --hosts '*' --file - <<'END'
 identity: {proc_name: sleep, setup_path: /, pid_path: /run/sleeper.pid, user: nobody}
@@ -69,7 +76,8 @@ drover start a/sleeper`)
 		t.Errorf("oom_score_adj of the process is %q, want 0", got)
 	}
 	for _, step := range []string{
-		"systemctl restart drover-agent", "systemctl stop drover-agent", "systemctl start drover-agent", "systemctl kill --kill-whom=main --signal KILL drover-agent",
+		"systemctl restart drover-agent", "systemctl stop drover-agent", "systemctl start drover-agent",
+		"systemctl kill --kill-whom=main --signal KILL drover-agent",
 		"until systemctl is-active --quiet drover-agent; do sleep 0.1; done",
 	} {
 		m.run(step)
@@ -79,7 +87,8 @@ drover start a/sleeper`)
 
 	m.run("dpkg --remove drover-agent drover")
 	lives("the removal")
-	m.run("test -e /var/lib/drover/server/pki/ca.key; test -e /var/lib/drover-agent/agent/enrolment.json; test -e /etc/drover/server.yaml; ! test -e /usr/bin/drover")
+	m.run(
+		"test -e /var/lib/drover/server/pki/ca.key; test -e /var/lib/drover-agent/agent/enrolment.json; test -e /etc/drover/server.yaml; ! test -e /usr/bin/drover")
 	m.run("dpkg -i drover_*.deb drover-agent_*.deb; systemctl start drover-server drover-agent")
 	l.settle()
 	if ps := m.run("drover ps --no-headers"); !strings.Contains(ps, "running") || !strings.Contains(ps, " "+pid+" ") {
@@ -87,7 +96,8 @@ drover start a/sleeper`)
 	}
 	m.run("dpkg --purge drover-agent drover")
 	lives("the purge")
-	if left := m.run("ls -d /etc/drover /var/lib/drover* /usr/lib/systemd/system/drover* /etc/systemd/system/*/drover* 2>/dev/null || true"); left != "" {
+	if left := m.run(
+		"ls -d /etc/drover /var/lib/drover* /usr/lib/systemd/system/drover* /etc/systemd/system/*/drover* 2>/dev/null || true"); left != "" {
 		t.Errorf("the purge leaves\n%s", left)
 	}
 }
@@ -96,7 +106,8 @@ drover start a/sleeper`)
 func TestHardening(t *testing.T) {
 	for _, role := range []string{"server", "proxy"} {
 		unit := filepath.Join(harness.Root(), "deploy", "systemd", "drover-"+role+".service")
-		out, err := exec.Command("systemd-analyze", "security", "--offline=true", "--threshold=15", "--no-pager", unit).CombinedOutput()
+		out, err := exec.Command("systemd-analyze", "security", "--offline=true", "--threshold=15", "--no-pager",
+			unit).CombinedOutput()
 		if err != nil {
 			t.Errorf("%s is more exposed than 1.5 of 10: %v\n%s", role, err, out)
 		}
@@ -117,9 +128,11 @@ func TestSameBytes(t *testing.T) {
 	if out, err := exec.Command("sh", "-c", "cd "+one+" && sha256sum --check SHA256SUMS").CombinedOutput(); err != nil {
 		t.Errorf("%s", out)
 	}
-	fields, err := exec.Command("dpkg-deb", "-f", one+"/drover-agent_1.2.3~rc1_"+architecture()+".deb", "Package", "Version", "Architecture").Output()
+	fields, err := exec.Command("dpkg-deb", "-f", one+"/drover-agent_1.2.3~rc1_"+architecture()+".deb", "Package",
+		"Version", "Architecture").Output()
 	must(t, err)
-	if want := "Package: drover-agent\nVersion: 1.2.3~rc1\nArchitecture: " + architecture() + "\n"; string(fields) != want {
+	if want := "Package: drover-agent\nVersion: 1.2.3~rc1\nArchitecture: " + architecture() +
+		"\n"; string(fields) != want {
 		t.Errorf("the package says\n%swant\n%s", fields, want)
 	}
 	contents, err := exec.Command("dpkg-deb", "-c", one+"/drover_1.2.3~rc1_"+architecture()+".deb").Output()
@@ -156,7 +169,8 @@ func TestSizeOfTheAgent(t *testing.T) {
 	if info.Size() > most {
 		t.Errorf("the agent has %d bytes, want at most %d", info.Size(), most)
 	}
-	if out, _ := exec.Command("file", "-b", binary).Output(); len(out) > 0 && !strings.Contains(string(out), "statically linked") {
+	if out, _ := exec.Command("file", "-b", binary).Output(); len(out) > 0 &&
+		!strings.Contains(string(out), "statically linked") {
 		t.Errorf("the agent is %s", out)
 	}
 }

@@ -53,7 +53,8 @@ func architecture() string { return runtime.GOARCH }
 func build(t *testing.T, version string, environment ...string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "dist")
-	cmd := exec.Command(filepath.Join(harness.Root(), "tools", "package.sh"), "--binaries", filepath.Dir(binaries.drover), version, architecture(), out)
+	cmd := exec.Command(filepath.Join(harness.Root(), "tools", "package.sh"), "--binaries",
+		filepath.Dir(binaries.drover), version, architecture(), out)
 	// What is made only to be installed once is not worth the time.
 	cmd.Env = append(os.Environ(), "DPKG_DEB_COMPRESSOR_TYPE=none", "GZIP=-1", "SOURCE_DATE_EPOCH=1700000000")
 	cmd.Env = append(cmd.Env, environment...)
@@ -80,8 +81,8 @@ func (m *machine) give(files ...string) {
 	}
 }
 
-// TestPages follows the pages of docs/ops from packages in a directory to a fleet, through what they say about the years after, and to its
-// end, word for word.
+// TestPages follows the pages of docs/ops from packages in a directory to a fleet, through what they say about the
+// years after, and to its end, word for word.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	old, fresh := build(t, "1.0.0"), build(t, "1.1.0")
@@ -112,7 +113,10 @@ func TestPages(t *testing.T) {
 	if pid := second.pid(); pid != w.pids[1] {
 		t.Errorf("nginx was %s on a host whose server was removed, and is %s", w.pids[1], pid)
 	}
-	for m, paths := range map[*machine]string{first: "/var/lib/drover-agent /etc/drover /usr/bin/drover-agent", server: "/var/lib/drover /etc/drover /usr/bin/drover"} {
+	for m, paths := range map[*machine]string{
+		first:  "/var/lib/drover-agent /etc/drover /usr/bin/drover-agent",
+		server: "/var/lib/drover /etc/drover /usr/bin/drover",
+	} {
 		if left := m.run("ls -d " + paths + " 2>/dev/null || true"); left != "" {
 			t.Errorf("on %s a purge leaves\n%s", m.name, left)
 		}
@@ -163,7 +167,8 @@ func (w *work) unchanged(after string) {
 			t.Fatalf("nginx on %s was %s and is %s after %s", m.name, w.pids[i], pid, after)
 		}
 	}
-	harness.Eventually(t, "the server to see both after "+after, func() bool { return strings.Count(w.server.run("drover ps --no-headers"), "running") == 2 })
+	harness.Eventually(t, "the server to see both after "+after,
+		func() bool { return strings.Count(w.server.run("drover ps --no-headers"), "running") == 2 })
 }
 
 // TestPageOfProxies follows the page about an area that only its proxies reach.
@@ -180,7 +185,8 @@ func TestPageOfProxies(t *testing.T) {
 	server.cut(l.machines["host-3"])
 	l.follow("proxy.md")
 	// The proxy that the host has joined through is removed by now.
-	if list := server.run("drover proxies list --no-headers"); !strings.Contains(list, "dmz-2") || strings.Contains(list, "dmz-1") {
+	if list := server.run("drover proxies list --no-headers"); !strings.Contains(list, "dmz-2") ||
+		strings.Contains(list, "dmz-1") {
 		t.Errorf("the proxies are\n%s", list)
 	}
 	harness.Eventually(t, "the host to come through the other proxy", func() bool {
@@ -246,7 +252,8 @@ func (l *lab) settle() {
 	}
 	// Of several servers each has heard some of the agents, and one that has heard all is enough.
 	if agents > 0 && len(servers) > 0 {
-		harness.Eventually(l.t, "the agents to go by the keys of a server", func() bool { return slices.ContainsFunc(servers, (*machine).reaches) })
+		harness.Eventually(l.t, "the agents to go by the keys of a server",
+			func() bool { return slices.ContainsFunc(servers, (*machine).reaches) })
 	}
 }
 
@@ -273,7 +280,8 @@ func (m *machine) sees(agents, proxies int) {
 		seen = m.try("drover agents --no-headers")
 		online := strings.Count(seen.out, "online")
 		all := strings.Count(seen.out, "\n")
-		return seen.err == nil && (online >= agents || online == all || strings.Contains(seen.out, "no hosts have joined"))
+		return seen.err == nil &&
+			(online >= agents || online == all || strings.Contains(seen.out, "no hosts have joined"))
 	})
 	harness.Eventually(m.t, "the proxies to be there", func() bool {
 		seen = m.try("drover proxies list --no-headers")
@@ -282,7 +290,8 @@ func (m *machine) sees(agents, proxies int) {
 	settled = true
 }
 
-// TestEveryPageIsRun: commands that are marked as runnable are run, all pages are listed where people begin, and no page is left over.
+// TestEveryPageIsRun: commands that are marked as runnable are run, all pages are listed where people begin, and no
+// page is left over.
 func TestEveryPageIsRun(t *testing.T) {
 	pages, err := filepath.Glob(filepath.Join(harness.Root(), "docs", "ops", "*.md"))
 	must(t, err)
@@ -301,5 +310,8 @@ func TestEveryPageIsRun(t *testing.T) {
 
 // followed are the pages that the tests here follow.
 func followed() []string {
-	return []string{"install.md", "join.md", "upgrade.md", "policy.md", "rotation.md", "backup.md", "disaster.md", "remove.md", "database.md", "servers.md", "proxy.md"}
+	return []string{
+		"install.md", "join.md", "upgrade.md", "policy.md", "rotation.md", "backup.md", "disaster.md",
+		"remove.md", "database.md", "servers.md", "proxy.md",
+	}
 }

@@ -24,10 +24,12 @@ func TestInstallScript(t *testing.T) {
 echo 'user root; pid /run/mirror.pid; events {} http { server { listen 127.0.0.1:80; root /srv/mirror; } }' >mirror.conf
 nginx -c /root/mirror.conf
 ./install.sh --from http://127.0.0.1/ --sums "$(sha256sum <SHA256SUMS | cut -c 1-64)" --prefix /opt/drover agent`)
-	m.run("test -x /usr/local/bin/drover; test -x /opt/drover/bin/drover-agent; systemctl cat drover-server | grep -q '^ExecStart=/usr/local/bin/drover '")
+	m.run(
+		"test -x /usr/local/bin/drover; test -x /opt/drover/bin/drover-agent; systemctl cat drover-server | grep -q '^ExecStart=/usr/local/bin/drover '")
 	m.run("echo 'advertise: [127.0.0.1:7351]' >>/etc/drover/server.yaml; systemctl start drover-server")
 	l.settle()
-	m.run("drover token create --area 0 --uses 1 --ttl 1h 2>/dev/null | /opt/drover/bin/drover-agent join --server https://127.0.0.1:7350 --token - --data-dir /var/lib/drover-agent; systemctl start drover-agent")
+	m.run(
+		"drover token create --area 0 --uses 1 --ttl 1h 2>/dev/null | /opt/drover/bin/drover-agent join --server https://127.0.0.1:7350 --token - --data-dir /var/lib/drover-agent; systemctl start drover-agent")
 	l.settle()
 
 	// An upgrade is the same command: what runs goes on with the new program, and the settings stay.
@@ -38,9 +40,12 @@ nginx -c /root/mirror.conf
 		t.Errorf("the server is still pid %s", before)
 	}
 	m.run("./install.sh --uninstall server; test -x /usr/local/bin/drover") // the proxy's too
-	m.run("./install.sh --uninstall proxy; ! test -e /usr/local/bin/drover; test -e /var/lib/drover/server/pki/ca.key; test -e /etc/drover/server.yaml")
-	m.run("./install.sh --uninstall --purge server; ./install.sh --uninstall --purge proxy; ./install.sh --prefix /opt/drover --uninstall --purge agent")
-	if left := m.run("ls -d /etc/drover /var/lib/drover/* /var/lib/drover-agent /etc/systemd/system/drover* /usr/local/bin/drover /opt/drover/bin/* 2>/dev/null || true"); left != "" {
+	m.run(
+		"./install.sh --uninstall proxy; ! test -e /usr/local/bin/drover; test -e /var/lib/drover/server/pki/ca.key; test -e /etc/drover/server.yaml")
+	m.run(
+		"./install.sh --uninstall --purge server; ./install.sh --uninstall --purge proxy; ./install.sh --prefix /opt/drover --uninstall --purge agent")
+	if left := m.run(
+		"ls -d /etc/drover /var/lib/drover/* /var/lib/drover-agent /etc/systemd/system/drover* /usr/local/bin/drover /opt/drover/bin/* 2>/dev/null || true"); left != "" {
 		t.Errorf("what is left:\n%s", left)
 	}
 }
@@ -56,7 +61,10 @@ func refuses(m *machine) {
 		{"without an archive", changed("rm *.tar.gz"), "--from other", "cannot read"},
 		{"without sums", changed("rm SHA256SUMS"), "--from other", "cannot read"},
 		{"archive not listed", changed("sed -i /linux/d SHA256SUMS"), "--from other", "has no archive"},
-		{"two versions", changed("sed s/1.0.0/1.0.1/g SHA256SUMS >more; cat more >>SHA256SUMS"), "--from other", "several archives"},
+		{
+			"two versions", changed("sed s/1.0.0/1.0.1/g SHA256SUMS >more; cat more >>SHA256SUMS"), "--from other",
+			"several archives",
+		},
 		{"other sums", "", "--from . --sums " + strings.Repeat("0", 64), "not the one that --sums names"},
 		{"plain HTTP", "", "--from http://127.0.0.1/", "anybody on the way"},
 		{"unreachable", "", "--from https://127.0.0.1:9/", "cannot get"},
@@ -69,7 +77,8 @@ func refuses(m *machine) {
 			m.t.Errorf("%s: %v, says %q, want %q", c.name, r.err, r.out, c.want)
 		}
 	}
-	if left := m.run("ls -d /etc/drover /var/lib/drover* /usr/local/bin/drover* /etc/systemd/system/drover* /tmp/tmp.* 2>/dev/null || true"); left != "" {
+	if left := m.run(
+		"ls -d /etc/drover /var/lib/drover* /usr/local/bin/drover* /etc/systemd/system/drover* /tmp/tmp.* 2>/dev/null || true"); left != "" {
 		m.t.Errorf("something was installed, or left:\n%s", left)
 	}
 }
@@ -78,7 +87,8 @@ func refuses(m *machine) {
 func TestScripts(t *testing.T) {
 	scripts, err := filepath.Glob(filepath.Join(harness.Root(), "deploy", "debian", "*", "p*"))
 	must(t, err)
-	scripts = append(scripts, filepath.Join(harness.Root(), "deploy", "install.sh"), filepath.Join(harness.Root(), "tools", "package.sh"))
+	scripts = append(scripts, filepath.Join(harness.Root(), "deploy", "install.sh"),
+		filepath.Join(harness.Root(), "tools", "package.sh"))
 	if len(scripts) != 8 {
 		t.Errorf("there are %d scripts, want 8", len(scripts))
 	}

@@ -8,7 +8,8 @@ import (
 	"drover/test/harness"
 )
 
-// TestPagesOfSeveralServers follows the pages from one server with SQLite to several with PostgreSQL and brokers of their own.
+// TestPagesOfSeveralServers follows the pages from one server with SQLite to several with PostgreSQL and brokers of
+// their own.
 func TestPagesOfSeveralServers(t *testing.T) {
 	t.Parallel()
 	packages := build(t, "1.0.0")

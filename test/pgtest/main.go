@@ -7,11 +7,11 @@ import (
 	"drover/internal/agent/pidns"
 )
 
-// Main runs the tests of a package in a pid namespace of their own, beside a server that is at *server while they run. The caller hands the
-// result to os.Exit.
+// Main runs the tests of a package in a pid namespace of their own, beside a server that is at *server while they run.
+// The caller hands the result to os.Exit.
 //
-// For root a machine without PostgreSQL is a failure, as make test-deps installs it. For an ordinary user the tests are left out, which is
-// told on standard error.
+// For root a machine without PostgreSQL is a failure, as make test-deps installs it. For an ordinary user the tests are
+// left out, which is told on standard error.
 func Main(m pidns.Main, server **Server) int {
 	return pidns.Run(beside{m, server})
 }

@@ -1,5 +1,6 @@
-// Package pgtest runs real PostgreSQL servers for tests: each in a directory of its own, reached over a socket in it, as an account that
-// PostgreSQL accepts. It owns the servers from their first start to their end; it is no part of the product.
+// Package pgtest runs real PostgreSQL servers for tests: each in a directory of its own, reached over a socket in it,
+// as an account that PostgreSQL accepts. It owns the servers from their first start to their end; it is no part of the
+// product.
 package pgtest
 
 import (
@@ -26,7 +27,8 @@ import (
 const patience = 60 * time.Second
 
 // errMissing says that there is no PostgreSQL here.
-var errMissing = errors.New("PostgreSQL is not installed: no /usr/lib/postgresql/*/bin/postgres (make test-deps installs it)")
+var errMissing = errors.New(
+	"PostgreSQL is not installed: no /usr/lib/postgresql/*/bin/postgres (make test-deps installs it)")
 
 // programs returns the directory of the newest PostgreSQL that is installed.
 func programs() (string, error) {
@@ -54,14 +56,16 @@ type Server struct {
 	count    atomic.Int64
 }
 
-// New makes a server that is not started. Its data need not survive the machine, so nothing waits for a disk, and its databases are small and
-// many, so nobody vacuums, unless the settings say so.
+// New makes a server that is not started. Its data need not survive the machine, so nothing waits for a disk, and its
+// databases are small and many, so nobody vacuums, unless the settings say so.
 func New(settings ...string) (*Server, error) {
-	s, err := empty(append([]string{"fsync=off", "synchronous_commit=off", "full_page_writes=off", "autovacuum=off"}, settings...))
+	s, err := empty(append([]string{"fsync=off", "synchronous_commit=off", "full_page_writes=off", "autovacuum=off"},
+		settings...))
 	if err != nil {
 		return nil, err
 	}
-	return s, s.run("initdb", "-D", s.data(), "-U", "drover", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
+	return s, s.run("initdb", "-D", s.data(), "-U", "drover", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8",
+		"--no-sync")
 }
 
 // Own is New for one test, at whose end the server is removed.
@@ -149,7 +153,8 @@ const nobody = 65534
 func (s *Server) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(s.bin, name), args...) //nolint:noctx // the server is ended by its pid
 	cmd.Dir = s.Dir
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8", "PGPORT=5432"} //nolint:forbidigo // what a program needs to run
+	//nolint:forbidigo // what a program needs to run
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8", "PGPORT=5432"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: account(), Setsid: true}
 	if os.Geteuid() == 0 && onlyRoot() {
 		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER
@@ -170,7 +175,10 @@ func (s *Server) run(name string, args ...string) error {
 
 // Start starts the server and waits until it takes connections.
 func (s *Server) Start() error {
-	args := []string{"-D", s.data(), "-k", s.Dir, "-c", "listen_addresses=", "-c", "max_connections=300", "-c", "shared_buffers=64MB"}
+	args := []string{
+		"-D", s.data(), "-k", s.Dir, "-c", "listen_addresses=", "-c", "max_connections=300", "-c",
+		"shared_buffers=64MB",
+	}
 	for _, setting := range s.Settings {
 		args = append(args, "-c", setting)
 	}
@@ -297,7 +305,8 @@ func URL(database string, servers ...*Server) string {
 	for _, s := range servers {
 		hosts, ports = append(hosts, s.Dir), append(ports, "5432")
 	}
-	return fmt.Sprintf("postgres://drover@/%s?host=%s&port=%s", database, strings.Join(hosts, ","), strings.Join(ports, ","))
+	return fmt.Sprintf("postgres://drover@/%s?host=%s&port=%s", database, strings.Join(hosts, ","),
+		strings.Join(ports, ","))
 }
 
 // Database makes a new database without anything in it and returns its URL. It stays as long as the server does.

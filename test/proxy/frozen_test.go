@@ -10,8 +10,8 @@ import (
 	"drover/test/harness"
 )
 
-// pipe passes connections on. Once one of them is frozen nothing more comes through it, nor through any that is made later, and nobody is
-// told.
+// pipe passes connections on. Once one of them is frozen nothing more comes through it, nor through any that is made
+// later, and nobody is told.
 type pipe struct {
 	t      *testing.T
 	target string
@@ -122,7 +122,8 @@ func (p *pipe) pass(c *passage, from, to net.Conn) {
 	}
 }
 
-// TestAWayThatOnlyLooksWhole: the agent goes to the other proxy, and the one that leads nowhere makes its way to the server anew.
+// TestAWayThatOnlyLooksWhole: the agent goes to the other proxy, and the one that leads nowhere makes its way to the
+// server anew.
 func TestAWayThatOnlyLooksWhole(t *testing.T) {
 	t.Parallel()
 	hub := address(hubPort)

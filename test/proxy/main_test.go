@@ -1,5 +1,5 @@
-// Package proxy_test runs a real server, real proxies that have joined it and real agents behind them, all on loopback with TLS, and looks
-// at them from outside.
+// Package proxy_test runs a real server, real proxies that have joined it and real agents behind them, all on loopback
+// with TLS, and looks at them from outside.
 package proxy_test
 
 import (

@@ -56,22 +56,29 @@ func TestJoiningThroughAProxy(t *testing.T) {
 		}
 	}
 	again := &relay{name: "two", http: p.http, nats: p.nats}
-	if code, errs := f.joinProxy(again, f.Token(1), "--server", f.URL); code != 1 || !strings.Contains(errs, "the token is for agents") {
+	if code, errs := f.joinProxy(again, f.Token(1), "--server", f.URL); code != 1 ||
+		!strings.Contains(errs, "the token is for agents") {
 		t.Errorf("an agent's token: exit code %d: %s", code, errs)
 	}
-	if code, errs := f.joinProxy(again, f.Token(1, "--role", "proxy"), "--server", through); code != 1 || !strings.Contains(errs, "joins the server itself") {
+	if code, errs := f.joinProxy(again, f.Token(1, "--role", "proxy"), "--server", through); code != 1 ||
+		!strings.Contains(errs, "joins the server itself") {
 		t.Errorf("a proxy through a proxy: exit code %d: %s", code, errs)
 	}
 	again.name = "one"
-	code, _, errs := f.Run("y", f.Token(1, "--role", "proxy"), f.Drover, "proxy", "join", "--server", f.URL, "--token", "-", "--name", "one",
+	code, _, errs := f.Run("y", f.Token(1, "--role", "proxy"), f.Drover, "proxy", "join", "--server", f.URL, "--token",
+		"-", "--name", "one",
 		"--advertise", p.nats, "--data-dir", f.AgentDir("y"))
 	if code != 1 || !strings.Contains(errs, `another proxy has the name "one"`) {
 		t.Errorf("a name that is taken: exit code %d: %s", code, errs)
 	}
 
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // what it answers is looked at, not believed
+	//nolint:gosec // what it answers is looked at, not believed
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	defer client.CloseIdleConnections()
-	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/api/v1/agents": 404, "/api/v1/join/": 404, "/metrics": 404, "/": 404} {
+	for path, want := range map[string]int{
+		"/healthz": 200, "/readyz": 200, "/api/v1/agents": 404, "/api/v1/join/": 404,
+		"/metrics": 404, "/": 404,
+	} {
 		resp, err := client.Get(through + path)
 		if err != nil {
 			t.Fatal(err)
@@ -118,7 +125,8 @@ func TestTheServerDies(t *testing.T) {
 		log := f.Logs["first"].String()
 		return strings.Count(log, "connected to fabric") >= 2
 	})
-	if code, errs := f.Join("late", "10.0.0.6", "dvt1.x."+strings.Repeat("y", 26)+"."+strings.Repeat("0", 64), "--server", "https://"+one.http); code == 0 {
+	if code, errs := f.Join("late", "10.0.0.6", "dvt1.x."+strings.Repeat("y", 26)+"."+strings.Repeat("0", 64),
+		"--server", "https://"+one.http); code == 0 {
 		t.Errorf("joined without a server: %s", errs)
 	}
 	f.StartServer()
@@ -140,7 +148,8 @@ func TestARemovedProxyIsCutOff(t *testing.T) {
 	carrying.Kill()
 	f.run(carrying)
 	harness.Eventually(t, "the removed proxy to be refused", func() bool {
-		return strings.Contains(f.Logs[carrying.name].String(), "Revoked") || strings.Contains(f.Logs[carrying.name].String(), "Authorization Violation")
+		return strings.Contains(f.Logs[carrying.name].String(), "Revoked") ||
+			strings.Contains(f.Logs[carrying.name].String(), "Authorization Violation")
 	})
 	if line := f.line(carrying.name); line != nil {
 		t.Errorf("it is still listed: %q", line)

@@ -39,7 +39,8 @@ const (
 	hubPort    = "7352"
 )
 
-// address returns a port of an address of its own on loopback: nobody else listens there, nor does a connection have it as its own end.
+// address returns a port of an address of its own on loopback: nobody else listens there, nor does a connection have it
+// as its own end.
 func address(port string) string {
 	return net.JoinHostPort(fmt.Sprintf("127.%d.%d.%d", 64+rand.IntN(63), rand.IntN(256), 1+rand.IntN(254)), port)
 }
@@ -60,7 +61,8 @@ func (f *fleet) proxy(name string, area int) *relay {
 func (f *fleet) joinProxy(p *relay, token string, flags ...string) (code int, stderr string) {
 	f.T.Helper()
 	code, _, stderr = f.Run(p.name, token, f.Drover, append([]string{
-		"proxy", "join", "--server", f.URL, "--token", "-", "--name", p.name, "--advertise", p.nats, "--data-dir", f.AgentDir(p.name),
+		"proxy", "join", "--server", f.URL, "--token", "-", "--name", p.name, "--advertise", p.nats, "--data-dir",
+		f.AgentDir(p.name),
 	}, flags...)...)
 	return code, stderr
 }
@@ -68,7 +70,8 @@ func (f *fleet) joinProxy(p *relay, token string, flags ...string) (code int, st
 // run starts a proxy that has joined.
 func (f *fleet) run(p *relay) {
 	f.T.Helper()
-	p.Program = f.Start(p.name, f.Drover, "proxy", "--data-dir", f.AgentDir(p.name), "--fabric", p.nats, "--http", p.http, "--log-level", "debug")
+	p.Program = f.Start(p.name, f.Drover, "proxy", "--data-dir", f.AgentDir(p.name), "--fabric", p.nats, "--http",
+		p.http, "--log-level", "debug")
 }
 
 // line returns what the list of proxies says of one.

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestKeysAreReplacedBehindAProxy: agents that reach the servers through a proxy only, and the proxy itself, take other keys as all do, and
-// nobody is met with a key that was dropped.
+// TestKeysAreReplacedBehindAProxy: agents that reach the servers through a proxy only, and the proxy itself, take other
+// keys as all do, and nobody is met with a key that was dropped.
 func TestKeysAreReplacedBehindAProxy(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

@@ -10,8 +10,8 @@ import (
 	"drover/test/harness"
 )
 
-// TestAgentAlone: drover-agent takes over the data directory of a drover dev that was stopped, says that it cannot reach the
-// server, and keeps the processes alive without it; the next drover dev takes over from there.
+// TestAgentAlone: drover-agent takes over the data directory of a drover dev that was stopped, says that it cannot
+// reach the server, and keeps the processes alive without it; the next drover dev takes over from there.
 func TestAgentAlone(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)

@@ -109,7 +109,8 @@ func TestDevListensOnLoopbackOnly(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:7350", "drover.example:80"} {
 		dir := filepath.Join(t.TempDir(), "data")
-		r := harness.Finish(t, "", harness.Environment("/"), binaries.drover, "dev", "--data-dir", dir, "--http", address)
+		r := harness.Finish(t, "", harness.Environment("/"), binaries.drover, "dev", "--data-dir", dir, "--http",
+			address)
 		if r.Code != 2 || !strings.Contains(r.Errors, "loopback") {
 			t.Errorf("--http %s: exit code %d, says %q, want 2 and a word about loopback", address, r.Code, r.Errors)
 		}
@@ -132,9 +133,11 @@ func TestSecondDroverIsRefused(t *testing.T) {
 		t.Errorf("drover-agent on the same data directory: exit code %d, says %q", r.Code, r.Errors)
 	}
 	dir := filepath.Join(t.TempDir(), "data")
-	r = harness.Finish(t, "", env, binaries.drover, "dev", "--data-dir", dir, "--http", strings.TrimPrefix(s.URL, "http://"))
+	r = harness.Finish(t, "", env, binaries.drover, "dev", "--data-dir", dir, "--http",
+		strings.TrimPrefix(s.URL, "http://"))
 	if r.Code != 1 || !strings.Contains(r.Errors, "address already in use") || exists(dir) {
-		t.Errorf("on the same port: exit code %d, says %q; its data directory is left: %v", r.Code, r.Errors, exists(dir))
+		t.Errorf("on the same port: exit code %d, says %q; its data directory is left: %v", r.Code, r.Errors,
+			exists(dir))
 	}
 	resp, err := http.Get(s.URL + "/readyz")
 	if err != nil {
@@ -159,7 +162,10 @@ func TestSIGTERMEndsInTime(t *testing.T) {
 	stuck.Submit(0)
 	harness.Eventually(t, "the command to run", func() bool { return exists(stuckDir + "/command.pid") })
 	address := strings.TrimPrefix(s.URL, "http://")
-	for _, words := range []string{"", "POST /api/v2/proc/sync_proc_status HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"} {
+	for _, words := range []string{
+		"",
+		"POST /api/v2/proc/sync_proc_status HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
+	} {
 		c, err := net.Dial("tcp", address)
 		if err != nil {
 			t.Fatal(err)
@@ -172,7 +178,8 @@ func TestSIGTERMEndsInTime(t *testing.T) {
 	waiting := make(chan struct{})
 	go func() {
 		defer close(waiting)
-		body := `{"bk_app_code":"` + harness.AppCode + `","bk_app_secret":"` + harness.AppSecret + `","bk_username":"me","meta":{"namespace":"odd","name":"stuck"},` +
+		body := `{"bk_app_code":"` + harness.AppCode + `","bk_app_secret":"` + harness.AppSecret +
+			`","bk_username":"me","meta":{"namespace":"odd","name":"stuck"},` +
 			`"hosts":[{"ip":"127.0.0.1","bk_cloud_id":0}],"spec":null}`
 		resp, err := http.Post(s.URL+"/api/v2/proc/unregister_proc_info", "application/json", strings.NewReader(body))
 		if err == nil {

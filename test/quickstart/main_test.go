@@ -1,5 +1,5 @@
-// Package quickstart_test does what the documentation tells a newcomer to do, word for word, with the built binaries: start
-// drover dev, paste what it prints, run the quick start, stop it, start it again.
+// Package quickstart_test does what the documentation tells a newcomer to do, word for word, with the built binaries:
+// start drover dev, paste what it prints, run the quick start, stop it, start it again.
 package quickstart_test
 
 import (

@@ -33,14 +33,17 @@ $`)
 
 func script(t *testing.T, env ...string) harness.Finished {
 	t.Helper()
-	return harness.Finish(t, "", append(os.Environ(), env...), filepath.Join(harness.Root(), "examples", "quickstart.sh"))
+	return harness.Finish(t, "", append(os.Environ(), env...),
+		filepath.Join(harness.Root(), "examples", "quickstart.sh"))
 }
 
-// TestQuickstart runs examples/quickstart.sh: with nginx, where that is installed, and with the daemon of this repository.
+// TestQuickstart runs examples/quickstart.sh: with nginx, where that is installed, and with the daemon of this
+// repository.
 func TestQuickstart(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)
-	caller := []string{"DROVER_SERVER=" + s.URL, "DROVER_APP_CODE=" + harness.AppCode, "DROVER_APP_SECRET=" + harness.AppSecret}
+	caller := []string{"DROVER_SERVER=" + s.URL, "DROVER_APP_CODE=" + harness.AppCode, "DROVER_APP_SECRET=" +
+		harness.AppSecret}
 	usual := "tickd"
 	if _, err := exec.LookPath("nginx"); err == nil || exists("/usr/sbin/nginx") {
 		usual = "nginx"
@@ -59,7 +62,8 @@ func TestQuickstart(t *testing.T) {
 			if r.Code != 0 || parts == nil {
 				t.Fatalf("exit code %d:\n%s%s", r.Code, r.Out, r.Errors)
 			}
-			if first, killed, second, reloaded := parts[1], parts[2], parts[3], parts[5]; first != killed || second == first || reloaded != second {
+			if first, killed, second, reloaded := parts[1], parts[2], parts[3], parts[5]; first != killed ||
+				second == first || reloaded != second {
 				t.Errorf("pid %s was started, %s killed, %s launched, %s reloaded", first, killed, second, reloaded)
 			}
 			data := s.Call("sync_proc_status", harness.Object{"meta": harness.Object{"namespace": "quickstart"}})
@@ -80,7 +84,10 @@ func TestQuickstartSaysWhatIsWrong(t *testing.T) {
 	}{
 		{[]string{"DROVER_APP_SECRET="}, "has printed into DROVER_APP_SECRET"},
 		{[]string{"DROVER_APP_SECRET=x", "DROVER_SERVER=http://127.0.0.1:1"}, "no drover at http://127.0.0.1:1"},
-		{[]string{"DROVER_APP_SECRET=x", "DROVER_SERVER=" + s.URL, "DROVER_APP_CODE=" + harness.AppCode}, "APP Secret verification failed"},
+		{
+			[]string{"DROVER_APP_SECRET=x", "DROVER_SERVER=" + s.URL, "DROVER_APP_CODE=" + harness.AppCode},
+			"APP Secret verification failed",
+		},
 	} {
 		if r := script(t, append(c.env, "QUICKSTART_TICKD=1")...); r.Code == 0 || !strings.Contains(r.Errors, c.text) {
 			t.Errorf("%q: exit code %d, says %q, want %q", c.env, r.Code, r.Errors, c.text)

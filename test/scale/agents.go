@@ -34,13 +34,17 @@ type agentsOf struct {
 	failed             atomic.Pointer[error]
 }
 
-// runAgents is the stage of a process of agents: their directory, the first number, how many there are, the server, the token.
+// runAgents is the stage of a process of agents: their directory, the first number, how many there are, the server, the
+// token.
 func runAgents(args []string) error {
 	if len(args) != 5 {
 		return errors.New("five arguments are needed")
 	}
 	debug.SetGCPercent(thriftless)
-	a := &agentsOf{dir: args[0], server: args[3], token: args[4], log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))}
+	a := &agentsOf{
+		dir: args[0], server: args[3], token: args[4],
+		log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
+	}
 	var err error
 	if a.first, err = strconv.Atoi(args[1]); err != nil {
 		return err
@@ -91,7 +95,10 @@ func (a *agentsOf) each(n int, do func(i int) error) error {
 // join has every host join the server.
 func (a *agentsOf) join(ctx context.Context) (string, error) {
 	return "", a.each(joiners, func(i int) error {
-		_, err := admission.Join(ctx, admission.Config{Dir: a.home(i), Server: a.server, Token: a.token, IP: address(i), Build: "hollow"})
+		_, err := admission.Join(ctx, admission.Config{
+			Dir: a.home(i), Server: a.server, Token: a.token, IP: address(i),
+			Build: "hollow",
+		})
 		return err
 	})
 }
@@ -100,7 +107,10 @@ func (a *agentsOf) join(ctx context.Context) (string, error) {
 func (a *agentsOf) open(context.Context) (string, error) {
 	a.agents = make([]*agent.Agent, a.count)
 	return "", a.each(1, func(i int) (err error) {
-		a.agents[i-a.first], err = agent.New(agent.Config{Dir: a.home(i), Build: "hollow", Host: hollow.New(a.boot, ""), Log: a.log})
+		a.agents[i-a.first], err = agent.New(agent.Config{
+			Dir: a.home(i), Build: "hollow", Host: hollow.New(a.boot, ""),
+			Log: a.log,
+		})
 		return err
 	})
 }
@@ -141,8 +151,9 @@ func (a *agentsOf) await(context.Context) (string, error) {
 const (
 	// patience is how long anything may take.
 	patience = 5 * time.Minute
-	// thriftless is how far the memory of a process full of agents may grow between two collections, in percent: an agent of its own has next
-	// to nothing to collect, and who collects what thousands have left takes the processors that the server is measured on.
+	// thriftless is how far the memory of a process full of agents may grow between two collections, in percent: an
+	// agent of its own has next to nothing to collect, and who collects what thousands have left takes the processors
+	// that the server is measured on.
 	thriftless = 300
 	// lookEvery is how often it is looked whether something has come about.
 	lookEvery = 50 * time.Millisecond

@@ -25,17 +25,22 @@ import (
 	"drover/test/bench/lab"
 )
 
-// The bare server is core NATS with the same TLS and timeouts as drover's fabric, and nothing else: no accounts, no credentials.
+// The bare server is core NATS with the same TLS and timeouts as drover's fabric, and nothing else: no accounts, no
+// credentials.
 
 // runBareServer is the stage of the bare server; args are the directory of its authority.
 func runBareServer(args []string) error {
-	keeper, err := pki.Open(pki.Config{Dir: args[0], Names: []string{"127.0.0.1"}, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	keeper, err := pki.Open(pki.Config{
+		Dir: args[0], Names: []string{"127.0.0.1"}, Now: time.Now,
+		Log: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		return err
 	}
 	srv, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, AuthTimeout: 15, PingInterval: 20 * time.Second, MaxPayload: wire.MaxMessage,
-		TLS: true, TLSConfig: keeper.ServerTLS(), TLSHandshakeFirst: true, TLSTimeout: 15,
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, AuthTimeout: 15, PingInterval: 20 * time.Second,
+		MaxPayload: wire.MaxMessage,
+		TLS:        true, TLSConfig: keeper.ServerTLS(), TLSHandshakeFirst: true, TLSTimeout: 15,
 	})
 	if err != nil {
 		return err
@@ -59,7 +64,8 @@ func bareConn(dir, url string) (*nats.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nats.Connect(url, nats.Secure(trust), nats.TLSHandshakeFirst(), nats.Timeout(patience), nats.MaxReconnects(0))
+	return nats.Connect(url, nats.Secure(trust), nats.TLSHandshakeFirst(), nats.Timeout(patience),
+		nats.MaxReconnects(0))
 }
 
 func bareSubject(i int) string { return "bare." + strconv.Itoa(i) }
@@ -80,8 +86,8 @@ type barePeers struct {
 	conns []*nats.Conn
 }
 
-// runBarePeers is the stage of a process of peers: the directory of the authority, the URL, the first number, how many there are, and how many
-// bytes each answers with.
+// runBarePeers is the stage of a process of peers: the directory of the authority, the URL, the first number, how many
+// there are, and how many bytes each answers with.
 func runBarePeers(args []string) error {
 	if len(args) != 5 {
 		return errors.New("five arguments are needed")
@@ -96,7 +102,9 @@ func runBarePeers(args []string) error {
 		}
 	}
 	p.answer = make([]byte, size)
-	return obey(context.Background(), map[string]func(context.Context) (string, error){"connect": p.connect, "beat": p.beat})
+	return obey(context.Background(), map[string]func(context.Context) (string, error){
+		"connect": p.connect, "beat": p.beat,
+	})
 }
 
 // beat has every peer say that it is there from now on, one after the other, and wait for the answer.
@@ -139,7 +147,8 @@ func (p *barePeers) listen(i int) error {
 	if err != nil {
 		return err
 	}
-	if _, err := conn.Subscribe(bareSubject(i), func(m *nats.Msg) { _ = m.Respond(p.answer) }); err != nil { // a lost answer is missed by who has asked
+	// a lost answer is missed by who has asked
+	if _, err := conn.Subscribe(bareSubject(i), func(m *nats.Msg) { _ = m.Respond(p.answer) }); err != nil {
 		return err
 	}
 	p.mu.Lock()
@@ -148,8 +157,8 @@ func (p *barePeers) listen(i int) error {
 	return conn.Flush()
 }
 
-// exchange is how many bytes go to an agent and come back from it in one operation that asks how a process is: the order, and the
-// receipt with the answer.
+// exchange is how many bytes go to an agent and come back from it in one operation that asks how a process is: the
+// order, and the receipt with the answer.
 type exchange struct{ down, up int }
 
 // exchanged takes the sizes from messages as drover makes them.
@@ -160,15 +169,20 @@ func exchanged(spec *process.Spec) (exchange, error) {
 	}
 	item, agent := "12345-1234567890123456789", "UAIPQ4M6PVQBFIQQ2MUXM2DDKSOPIJXKYJ6ZN5IQ6FXVPZ3LTAVFFTGC"
 	order, err := wire.Seal(wire.Manifest{Agent: agent, Issued: time.Now(), Expires: time.Now(), Orders: []wire.Order{{
-		Item: item, Process: process.ID{Namespace: namespace, Name: procName}, Op: process.Query, Spec: spec, Actor: process.Actor{App: appCode, User: appCode},
+		Item: item, Process: process.ID{Namespace: namespace, Name: procName}, Op: process.Query, Spec: spec,
+		Actor: process.Actor{App: appCode, User: appCode},
 	}}}, key)
 	if err != nil {
 		return exchange{}, err
 	}
 	outcome := process.Outcome{Text: process.Success, Status: &process.Status{
-		ProcName: procName, Instance: process.Instance{PID: -1}, ReportedAt: time.Now().Unix(), Message: "no process is in " + spec.Identity.PIDPath,
+		ProcName: procName, Instance: process.Instance{PID: -1}, ReportedAt: time.Now().Unix(),
+		Message: "no process is in " + spec.Identity.PIDPath,
 	}}
-	receipt, err := json.Marshal(wire.Receipt{Version: wire.Version, Answers: map[string]process.Outcome{item: outcome}})
+	receipt, err := json.Marshal(wire.Receipt{
+		Version: wire.Version,
+		Answers: map[string]process.Outcome{item: outcome},
+	})
 	if err == nil {
 		receipt, err = wire.SealReport(receipt, "", key) // one signature is as long as another
 	}
@@ -195,7 +209,8 @@ func (b *bench) bare(context.Context) (err error) {
 	}
 	empty := lab.CostOf([]int{srv.PID()})
 	peers, err := b.divide(barePerProcess, func(name string, first, count int) (*member, error) {
-		return enlist(filepath.Join(b.lab.Dir, name+".log"), barePeersStage, dir, url, strconv.Itoa(first), strconv.Itoa(count), strconv.Itoa(b.bytes.up))
+		return enlist(filepath.Join(b.lab.Dir, name+".log"), barePeersStage, dir, url, strconv.Itoa(first),
+			strconv.Itoa(count), strconv.Itoa(b.bytes.up))
 	}, "peers")
 	defer peers.dismiss()
 	if err != nil {
@@ -209,7 +224,8 @@ func (b *bench) bare(context.Context) (err error) {
 	b.floor.connect = took.Seconds()
 	full := lab.CostOf([]int{srv.PID()})
 	b.floor.connectCPU = (full.CPU - empty.CPU).Seconds()
-	b.report.Note("bare NATS: %d TLS connections in %.1f s, server CPU %.1f s, %d at a time in each process", b.n, took.Seconds(), (full.CPU - empty.CPU).Seconds(), joiners)
+	b.report.Note("bare NATS: %d TLS connections in %.1f s, server CPU %.1f s, %d at a time in each process", b.n,
+		took.Seconds(), (full.CPU - empty.CPU).Seconds(), joiners)
 	conn, err := bareConn(dir, url)
 	if err != nil {
 		return err
@@ -224,7 +240,8 @@ func (b *bench) bare(context.Context) (err error) {
 		b.floor.ask = append(b.floor.ask, took.Seconds())
 		b.floor.askCPU = append(b.floor.askCPU, (lab.CostOf([]int{srv.PID()}).CPU - before).Seconds())
 	}
-	if _, err := conn.Subscribe(beatSubject, func(m *nats.Msg) { _ = m.Respond([]byte(`{"version":1}`)) }); err != nil { // nobody waits for it
+	// nobody waits for it
+	if _, err := conn.Subscribe(beatSubject, func(m *nats.Msg) { _ = m.Respond([]byte(`{"version":1}`)) }); err != nil {
 		return err
 	}
 	if err := peers.tell("beat"); err != nil {

@@ -46,7 +46,8 @@ func newBench(_ context.Context, l *lab.Lab, o lab.Options, r *lab.Report, per i
 	}
 	b := &bench{lab: l, report: r, n: o.Many, per: per, rounds: o.Rounds, window: o.Window}
 	b.rows = r.Table(
-		fmt.Sprintf("%d agents, each with TLS and a state of its own, in processes of %d. Times in s; the server's CPU is in seconds of one processor.", b.n, b.per),
+		fmt.Sprintf(
+			"%d agents, each with TLS and a state of its own, in processes of %d. Times in s; the server's CPU is in seconds of one processor.", b.n, b.per),
 		"what", "bare NATS", "server CPU", "drover", "server CPU", "ratio", "aim", "met")
 	var err error
 	b.fleet, err = startFleet(l.Bin, filepath.Join(l.Disk, "fleet"))
@@ -92,15 +93,20 @@ func (b *bench) compare(what string, bare, bareCPU, drover, cpu, factor float64)
 	if factor > 0 {
 		aim, verdict = fmt.Sprintf("≤ %.2f×", factor), lab.YesNo(drover <= factor*bare)
 	}
-	b.rows.Add(what, lab.Figure(bare), lab.Figure(bareCPU), lab.Figure(drover), lab.Figure(cpu), lab.Figure(drover/bare), aim, verdict)
+	b.rows.Add(what, lab.Figure(bare), lab.Figure(bareCPU), lab.Figure(drover), lab.Figure(cpu),
+		lab.Figure(drover/bare), aim, verdict)
 }
 
 // spec is the process that every agent is asked about.
 func (b *bench) spec() *process.Spec {
 	return &process.Spec{
-		Identity: process.Identity{ProcName: procName, SetupPath: "/opt/hollow", PIDPath: "/var/run/hollow/" + procName + ".pid", User: "root"},
+		Identity: process.Identity{ProcName: procName, SetupPath: "/opt/hollow", PIDPath: "/var/run/hollow/" +
+			procName + ".pid", User: "root"},
 		Commands: process.Commands{Start: "hollow start", Stop: "hollow stop"},
-		Policy:   process.Policy{Kind: process.Resident, StartCheckBegin: 1, StopCheck: 10, StartRetries: 3, StartInterval: 5, OpTimeout: 60},
+		Policy: process.Policy{
+			Kind: process.Resident, StartCheckBegin: 1, StopCheck: 10, StartRetries: 3,
+			StartInterval: 5, OpTimeout: 60,
+		},
 	}
 }
 
@@ -121,10 +127,14 @@ func (b *bench) body(op, absent int) ([]byte, error) {
 	return json.Marshal(lab.Object{"proc_operate_req": []lab.Object{{
 		"meta": lab.Object{"namespace": namespace, "name": procName}, "op_type": op, "agent_id_list": agents,
 		"spec": lab.Object{
-			"identity": lab.Object{"proc_name": s.Identity.ProcName, "setup_path": s.Identity.SetupPath, "pid_path": s.Identity.PIDPath, "user": s.Identity.User},
-			"control":  lab.Object{"start_cmd": s.Commands.Start, "stop_cmd": s.Commands.Stop},
+			"identity": lab.Object{
+				"proc_name": s.Identity.ProcName, "setup_path": s.Identity.SetupPath,
+				"pid_path": s.Identity.PIDPath, "user": s.Identity.User,
+			},
+			"control": lab.Object{"start_cmd": s.Commands.Start, "stop_cmd": s.Commands.Stop},
 			"alive_monitor_policy": lab.Object{
-				"auto_type": 1, "start_check_secs": s.Policy.StartCheckBegin, "stop_check_secs": s.Policy.StopCheck, "start_retries": s.Policy.StartRetries,
+				"auto_type": 1, "start_check_secs": s.Policy.StartCheckBegin, "stop_check_secs": s.Policy.StopCheck,
+				"start_retries":  s.Policy.StartRetries,
 				"start_interval": s.Policy.StartInterval, "op_timeout": s.Policy.OpTimeout,
 			},
 		},
@@ -139,7 +149,8 @@ func (b *bench) enlist(ctx context.Context) error {
 	}
 	homes := filepath.Join(b.lab.Dir, "agents")
 	b.agents, err = b.divide(b.per, func(name string, first, count int) (*member, error) {
-		return enlist(filepath.Join(b.lab.Dir, name+".log"), agentsStage, homes, strconv.Itoa(first), strconv.Itoa(count), b.fleet.url, token)
+		return enlist(filepath.Join(b.lab.Dir, name+".log"), agentsStage, homes, strconv.Itoa(first),
+			strconv.Itoa(count), b.fleet.url, token)
 	}, "agents")
 	return err
 }

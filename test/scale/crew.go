@@ -32,7 +32,8 @@ func most() int {
 // leastMost is what most returns where there is no room for more.
 const leastMost = 20
 
-// member is a process of ours that does what it is told on its standard input, a word a line, and answers each with a line.
+// member is a process of ours that does what it is told on its standard input, a word a line, and answers each with a
+// line.
 type member struct {
 	*lab.Child
 	in  io.WriteCloser
@@ -50,7 +51,8 @@ func enlist(log, stage string, args ...string) (*member, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, write, err := os.Pipe() // not the command's own, which would be closed at its end although nobody has read it yet
+	// not the command's own, which would be closed at its end although nobody has read it yet
+	out, write, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}

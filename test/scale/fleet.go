@@ -53,7 +53,8 @@ func (f *fleet) start() error {
 	if f.url != "" {
 		_, listen, _ = strings.Cut(f.url, "://")
 	}
-	cmd := exec.Command(f.bin, "server", "--data-dir", f.dir, "--http", listen, "--fabric", "127.0.0.1:0", "--log-level", "warn")
+	cmd := exec.Command(f.bin, "server", "--data-dir", f.dir, "--http", listen, "--fabric", "127.0.0.1:0",
+		"--log-level", "warn")
 	cmd.Env = append(os.Environ(), "DROVER_BOOTSTRAP_APP_CODE="+appCode, "DROVER_BOOTSTRAP_APP_SECRET="+appSecret)
 	banner := filepath.Join(f.dir, "banner")
 	out, err := os.Create(banner)
@@ -104,7 +105,8 @@ func (f *fleet) kill() { f.server.End(syscall.SIGKILL) }
 // token makes a token for n hosts.
 func (f *fleet) token(ctx context.Context, n int) (string, error) {
 	var stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, f.bin, "token", "create", "--area", "0", "--uses", strconv.Itoa(n), "--ttl", "24h", "--data-dir", f.dir)
+	cmd := exec.CommandContext(ctx, f.bin, "token", "create", "--area", "0", "--uses", strconv.Itoa(n), "--ttl", "24h",
+		"--data-dir", f.dir)
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -119,7 +121,8 @@ func (f *fleet) do(method, path string, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("X-Bkapi-Authorization", fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":%q,"bk_username":"scale"}`, appCode, appSecret))
+	req.Header.Set("X-Bkapi-Authorization", fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":%q,"bk_username":"scale"}`,
+		appCode, appSecret))
 	resp, err := f.client.Do(req)
 	if err != nil {
 		return nil, err
@@ -172,8 +175,8 @@ func (f *fleet) awaitOnline(n int) error {
 	return nil
 }
 
-// operate carries out an operation and returns the code of each key, and how long it took to accept it, and until every key was
-// answered. The caller waits, it does not poll: a poll of so many keys would be work for the server, too.
+// operate carries out an operation and returns the code of each key, and how long it took to accept it, and until every
+// key was answered. The caller waits, it does not poll: a poll of so many keys would be work for the server, too.
 func (f *fleet) operate(body []byte) (codes map[string]int, accepted, answered time.Duration, err error) {
 	began := time.Now()
 	var made struct {
@@ -194,7 +197,8 @@ func (f *fleet) operate(body []byte) (codes map[string]int, accepted, answered t
 	var reply map[string]struct {
 		Code int `json:"error_code"`
 	}
-	if err := f.call("get_proc_operate_result_v2", []byte(fmt.Sprintf(`{"task_id":%q}`, made.Task)), &reply); err != nil {
+	if err := f.call("get_proc_operate_result_v2", []byte(fmt.Sprintf(`{"task_id":%q}`, made.Task)),
+		&reply); err != nil {
 		return nil, 0, 0, err
 	}
 	codes = make(map[string]int, len(reply))

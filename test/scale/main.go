@@ -1,8 +1,9 @@
-// Command scale measures what one server does with as many agents as this machine lets connect, beside bare NATS with as many
-// connections and bytes in the same run. The agents are hollow: the code of drover-agent over the real fabric with TLS, each with a key and
-// a state of its own (on a tmpfs), above a made-up host. Server, agents and bare NATS share the machine's processors; what the server
-// alone has used is told beside each time. It needs root and has a network of its own, so that
-// what it builds has to be built before on a fresh machine, as make does. It writes to standard output and to a file below bench/results.
+// Command scale measures what one server does with as many agents as this machine lets connect, beside bare NATS with
+// as many connections and bytes in the same run. The agents are hollow: the code of drover-agent over the real fabric
+// with TLS, each with a key and a state of its own (on a tmpfs), above a made-up host. Server, agents and bare NATS
+// share the machine's processors; what the server alone has used is told beside each time. It needs root and has a
+// network of its own, so that what it builds has to be built before on a fresh machine, as make does. It writes to
+// standard output and to a file below bench/results.
 package main
 
 import (
@@ -44,11 +45,14 @@ func main() {
 }
 
 func stages() map[string]func([]string) error {
-	return map[string]func([]string) error{agentsStage: runAgents, bareServerStage: runBareServer, barePeersStage: runBarePeers}
+	return map[string]func([]string) error{
+		agentsStage: runAgents, bareServerStage: runBareServer,
+		barePeersStage: runBarePeers,
+	}
 }
 
-// rows are all there are, in the order in which they are measured: each needs what those before it have left. Without agents that have
-// joined and are connected there is nothing else to measure.
+// rows are all there are, in the order in which they are measured: each needs what those before it have left. Without
+// agents that have joined and are connected there is nothing else to measure.
 func rows() lab.Rows[*bench] {
 	return lab.Rows[*bench]{
 		{Name: "bare", Measure: (*bench).bare},

@@ -42,7 +42,8 @@ func (b *bench) connect(context.Context) error {
 	if err := b.fleet.awaitOnline(b.n); err != nil {
 		return err
 	}
-	b.compare("every agent is started at once, connects and introduces itself", b.floor.connect, b.floor.connectCPU, time.Since(began).Seconds(), (b.cost().CPU - before).Seconds(), 0)
+	b.compare("every agent is started at once, connects and introduces itself", b.floor.connect, b.floor.connectCPU,
+		time.Since(began).Seconds(), (b.cost().CPU - before).Seconds(), 0)
 	return b.agents.tell("await")
 }
 
@@ -53,10 +54,13 @@ func (b *bench) rest(context.Context) error {
 	c := b.cost()
 	memory := (c.Heap - b.empty.Heap) * 1000 / float64(b.n)
 	met := lab.YesNo(memory <= 60)
-	b.rows.Add("memory of the server per idle agent, kB", lab.Figure(b.floor.memory), "-", lab.Figure(memory), "-", lab.Figure(memory/b.floor.memory), "≤ 60 kB", met)
-	b.rows.Add("server at rest, % of one processor", lab.Figure(b.floor.idle), "-", lab.Figure(idle), "-", "-", "-", "-")
+	b.rows.Add("memory of the server per idle agent, kB", lab.Figure(b.floor.memory), "-", lab.Figure(memory), "-",
+		lab.Figure(memory/b.floor.memory), "≤ 60 kB", met)
+	b.rows.Add("server at rest, % of one processor", lab.Figure(b.floor.idle), "-", lab.Figure(idle), "-", "-", "-",
+		"-")
 	hollow := lab.CostOf(b.agents.pids())
-	b.report.Note("server: %.0f MB (PSS) with %d agents, %.0f MB before; hollow agents: %.0f kB each", c.PSS, b.n, b.empty.PSS, hollow.Heap*1000/float64(b.n))
+	b.report.Note("server: %.0f MB (PSS) with %d agents, %.0f MB before; hollow agents: %.0f kB each", c.PSS, b.n,
+		b.empty.PSS, hollow.Heap*1000/float64(b.n))
 	return nil
 }
 
@@ -91,15 +95,20 @@ func (b *bench) query(context.Context) error {
 			return err
 		}
 	}
-	b.compare("query to all, every answer back", b.floor.ask.Quantile(0.5), b.floor.askCPU.Quantile(0.5), m.answered.Quantile(0.5), m.cpu.Quantile(0.5), 3)
+	b.compare("query to all, every answer back", b.floor.ask.Quantile(0.5), b.floor.askCPU.Quantile(0.5),
+		m.answered.Quantile(0.5), m.cpu.Quantile(0.5), 3)
 	b.add("of that: until the task is accepted", m.accepted.Quantile(0.5), 0, "", false)
-	b.report.Note("a query takes %.3f ms of a processor of the server's for each agent (bare NATS: %.3f ms), and %.3f ms of the agent's own, which here is on the same processors",
-		m.cpu.Quantile(0.5)*1000/float64(b.n), b.floor.askCPU.Quantile(0.5)*1000/float64(b.n), m.agents.Quantile(0.5)*1000/float64(b.n))
-	b.report.Note("a query sends %d bytes to an agent and brings %d back, and so does bare NATS", b.bytes.down, b.bytes.up)
+	b.report.Note(
+		"a query takes %.3f ms of a processor of the server's for each agent (bare NATS: %.3f ms), and %.3f ms of the agent's own, which here is on the same processors",
+		m.cpu.Quantile(0.5)*1000/float64(b.n), b.floor.askCPU.Quantile(0.5)*1000/float64(b.n),
+		m.agents.Quantile(0.5)*1000/float64(b.n))
+	b.report.Note("a query sends %d bytes to an agent and brings %d back, and so does bare NATS", b.bytes.down,
+		b.bytes.up)
 	return nil
 }
 
-// start starts and stops the process of every agent: each operation is on the agent's disk before it is received, begun and ended.
+// start starts and stops the process of every agent: each operation is on the agent's disk before it is received, begun
+// and ended.
 func (b *bench) start(context.Context) error {
 	var up, down measured
 	for range max(1, b.rounds/2) {
@@ -114,7 +123,8 @@ func (b *bench) start(context.Context) error {
 		return err
 	}
 	floor, cpu := b.floor.ask.Quantile(0.5), b.floor.askCPU.Quantile(0.5)
-	b.compare("start on all, checked for 1 s, every answer back", floor, cpu, up.answered.Quantile(0.5), up.cpu.Quantile(0.5), 0)
+	b.compare("start on all, checked for 1 s, every answer back", floor, cpu, up.answered.Quantile(0.5),
+		up.cpu.Quantile(0.5), 0)
 	b.compare("stop on all, every answer back", floor, cpu, down.answered.Quantile(0.5), down.cpu.Quantile(0.5), 0)
 	return nil
 }
@@ -126,7 +136,8 @@ func (b *bench) absent(context.Context) error {
 	if err := b.operate(&m, opQuery, n, codeOK, codeAway); err != nil {
 		return err
 	}
-	b.add(fmt.Sprintf("query to all and %d hosts that nobody knows, every key answered", n), m.answered.Quantile(0.5), m.cpu.Quantile(0.5), "", false)
+	b.add(fmt.Sprintf("query to all and %d hosts that nobody knows, every key answered", n), m.answered.Quantile(0.5),
+		m.cpu.Quantile(0.5), "", false)
 	return nil
 }
 
@@ -142,7 +153,8 @@ func (b *bench) gone(context.Context) error {
 	if err := b.operate(&m, opQuery, 0, codeAway); err != nil {
 		return err
 	}
-	b.add("query to all when every agent has gone, every key answered", m.answered.Quantile(1), m.cpu.Quantile(1), "", false)
+	b.add("query to all when every agent has gone, every key answered", m.answered.Quantile(1), m.cpu.Quantile(1), "",
+		false)
 	return nil
 }
 
@@ -161,7 +173,8 @@ func (b *bench) herd(context.Context) error {
 		return err
 	}
 	back := time.Since(began)
-	b.add("server killed and started: every agent is back", back.Seconds(), b.cost().CPU.Seconds(), "≤ 30 s", back <= 30*time.Second)
+	b.add("server killed and started: every agent is back", back.Seconds(), b.cost().CPU.Seconds(), "≤ 30 s",
+		back <= 30*time.Second)
 	b.report.Note("the server took calls %.2f s after it was started again", up.Seconds())
 	var m measured
 	if err := b.operate(&m, opQuery, 0, codeOK); err != nil {

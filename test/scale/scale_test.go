@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 	os.Exit(pidns.Run(m))
 }
 
-// TestFew measures what is measured at full size with a few agents: they join, connect and answer, and come back to a server that was
-// killed; one request reaches as many hosts as it may have.
+// TestFew measures what is measured at full size with a few agents: they join, connect and answer, and come back to a
+// server that was killed; one request reaches as many hosts as it may have.
 func TestFew(t *testing.T) {
 	t.Chdir("../..")
 	l, err := lab.New(t.Context(), t.TempDir(), false)
@@ -36,7 +36,8 @@ func TestFew(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	b, err := newBench(t.Context(), l, lab.Options{Many: 20, Rounds: 1, Window: 100 * time.Millisecond}, &lab.Report{}, 8)
+	b, err := newBench(t.Context(), l, lab.Options{Many: 20, Rounds: 1, Window: 100 * time.Millisecond}, &lab.Report{},
+		8)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,10 @@ func (b *bench) named() (int, error) {
 	for i := range agents {
 		agents[i] = "0:" + address(i)
 	}
-	body, err := json.Marshal(lab.Object{"meta": lab.Object{"namespace": namespace, "name": procName}, "agent_id_list": agents})
+	body, err := json.Marshal(lab.Object{
+		"meta":          lab.Object{"namespace": namespace, "name": procName},
+		"agent_id_list": agents,
+	})
 	if err != nil {
 		return 0, err
 	}
@@ -59,7 +62,10 @@ func (b *bench) paged() (int, error) {
 	const size = 1000
 	seen := 0
 	for start := 0; ; start += size {
-		body, err := json.Marshal(lab.Object{"meta": lab.Object{"namespace": namespace}, "page": lab.Object{"start": start, "limit": size}})
+		body, err := json.Marshal(lab.Object{
+			"meta": lab.Object{"namespace": namespace},
+			"page": lab.Object{"start": start, "limit": size},
+		})
 		if err != nil {
 			return 0, err
 		}

@@ -21,7 +21,8 @@ func TestTrustedGatewayOfTheBinary(t *testing.T) {
 				"POST /api/c/compapi/v2/gse/sync_proc_status/": false, "POST /api/v2/proc/sync_proc_status": false,
 			} {
 				method, target, _ := strings.Cut(path, " ")
-				req, err := http.NewRequestWithContext(t.Context(), method, s.URL+target, strings.NewReader(`{"meta": {"namespace": "ns"}, "bk_biz_id": 1, "bk_gse_taskid": "x"}`))
+				req, err := http.NewRequestWithContext(t.Context(), method, s.URL+target,
+					strings.NewReader(`{"meta": {"namespace": "ns"}, "bk_biz_id": 1, "bk_gse_taskid": "x"}`))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -37,15 +38,22 @@ func TestTrustedGatewayOfTheBinary(t *testing.T) {
 	}
 }
 
-// TestRightsOfTheBinary: an app that was made by the API can do what it was granted, and no more, from one call to the next.
+// TestRightsOfTheBinary: an app that was made by the API can do what it was granted, and no more, from one call to the
+// next.
 func TestRightsOfTheBinary(t *testing.T) {
 	t.Parallel()
-	s := harness.StartIn(t, drover, []string{"DROVER_BOOTSTRAP_APP_CODE=" + harness.AppCode, "DROVER_BOOTSTRAP_APP_SECRET=" + boot})
+	s := harness.StartIn(t, drover, []string{
+		"DROVER_BOOTSTRAP_APP_CODE=" + harness.AppCode,
+		"DROVER_BOOTSTRAP_APP_SECRET=" + boot,
+	})
 	c := &caller{t: t, server: s}
-	secret := c.made("/apps", `{"code": "made", "may_name_users": true, "grants": [{"operations": ["read"], "namespaces": ["ns"]}]}`, "secret")
+	secret := c.made("/apps",
+		`{"code": "made", "may_name_users": true, "grants": [{"operations": ["read"], "namespaces": ["ns"]}]}`,
+		"secret")
 	creds := fmt.Sprintf(`{"bk_app_code": "made", "bk_app_secret": %q, "bk_username": "ann"}`, secret)
 	sync := func(namespace string) string {
-		return c.call(http.MethodPost, "/api/v2/proc/sync_proc_status", creds, fmt.Sprintf(`{"meta": {"namespace": %q}}`, namespace))
+		return c.call(http.MethodPost, "/api/v2/proc/sync_proc_status", creds,
+			fmt.Sprintf(`{"meta": {"namespace": %q}}`, namespace))
 	}
 	want := func(reply, part string) {
 		t.Helper()
@@ -55,7 +63,8 @@ func TestRightsOfTheBinary(t *testing.T) {
 	}
 	want(sync("ns"), `"code":0`)
 	want(sync("other"), `"message":"app made has no right to query other on every host"`)
-	c.call(http.MethodPatch, "/api/v1/apps/made", admin(), `{"grants": [{"operations": ["read"], "namespaces": ["other"]}], "limits": {"rate": 0.001, "burst": 2}}`)
+	c.call(http.MethodPatch, "/api/v1/apps/made", admin(),
+		`{"grants": [{"operations": ["read"], "namespaces": ["other"]}], "limits": {"rate": 0.001, "burst": 2}}`)
 	want(sync("ns"), `"code":1640301`)
 	want(sync("other"), `"code":0`)
 	want(sync("other"), `"code":1642902`)

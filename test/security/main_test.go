@@ -1,5 +1,5 @@
-// Package security_test plants secrets wherever a caller may put one, and searches all that drover writes, answers and starts
-// for them; and it tries what an account on a host may try.
+// Package security_test plants secrets wherever a caller may put one, and searches all that drover writes, answers and
+// starts for them; and it tries what an account on a host may try.
 package security_test
 
 import (

@@ -49,21 +49,23 @@ func service(t *testing.T, s *harness.Server, v *victim, name, user string) (p *
 		Server: s, Namespace: "mine", Name: name,
 		Identity: harness.Object{"proc_name": "tickd", "setup_path": dir, "pid_path": dir + "/d.pid", "user": user},
 		Control: harness.Object{
-			"start_cmd": fmt.Sprintf("echo %d >d.pid; setsid ./tickd 100000 >/dev/null 2>&1 &", v.pid), "stop_cmd": "", "reload_cmd": "true",
+			"start_cmd": fmt.Sprintf("echo %d >d.pid; setsid ./tickd 100000 >/dev/null 2>&1 &", v.pid), "stop_cmd": "",
+			"reload_cmd": "true",
 		},
 		Policy: harness.Object{"start_check_secs": 1, "stop_check_secs": 1},
 	}, dir
 }
 
-// TestAnAccountDoesNotDecideWhomRootEnds: a service that names a process of root's in its pid file has it neither taken for itself nor
-// ended, whatever is asked for.
+// TestAnAccountDoesNotDecideWhomRootEnds: a service that names a process of root's in its pid file has it neither taken
+// for itself nor ended, whatever is asked for.
 func TestAnAccountDoesNotDecideWhomRootEnds(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, drover)
 	v := newVictim(t, "tickd")
 	p, _ := service(t, s, v, "tickd", "nobody")
 	r := p.Operate(0)
-	if r.Code == 0 || !strings.Contains(r.Msg, fmt.Sprintf("pid %d of pid file", v.pid)) || !strings.Contains(r.Msg, "runs as uid 0, not as user nobody") {
+	if r.Code == 0 || !strings.Contains(r.Msg, fmt.Sprintf("pid %d of pid file", v.pid)) ||
+		!strings.Contains(r.Msg, "runs as uid 0, not as user nobody") {
 		t.Errorf("start: %d %s", r.Code, r.Msg)
 	}
 	for _, op := range []int{1, 9, 7, 8, 3, 1, 9} {
@@ -79,8 +81,8 @@ func TestAnAccountDoesNotDecideWhomRootEnds(t *testing.T) {
 	}
 }
 
-// TestPIDFilesThatOthersCanReplace: a spec of root's may mean anybody, so its pid file counts only where nobody else can write it. The
-// refusal names the place, the owner and the remedy; what drover has started counts all the same.
+// TestPIDFilesThatOthersCanReplace: a spec of root's may mean anybody, so its pid file counts only where nobody else
+// can write it. The refusal names the place, the owner and the remedy; what drover has started counts all the same.
 func TestPIDFilesThatOthersCanReplace(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, drover)
@@ -92,7 +94,8 @@ func TestPIDFilesThatOthersCanReplace(t *testing.T) {
 	}
 	for _, op := range []int{0, 1, 9, 7, 8} {
 		r := p.Operate(op)
-		if r.Code == 0 || !strings.Contains(r.Msg, file) || !strings.Contains(r.Msg, dir+" belongs to uid 65534") || !strings.Contains(r.Msg, "(chown, chmod)") {
+		if r.Code == 0 || !strings.Contains(r.Msg, file) || !strings.Contains(r.Msg, dir+" belongs to uid 65534") ||
+			!strings.Contains(r.Msg, "(chown, chmod)") {
 			t.Errorf("operation %d: %d %s", op, r.Code, r.Msg)
 		}
 	}
@@ -116,8 +119,8 @@ func TestPIDFilesThatOthersCanReplace(t *testing.T) {
 	}
 }
 
-// TestWhatAFileHoldsIsNotQuoted: whoever names a file as pid file learns nothing of what it holds, and an account's spec opens only what the
-// account may.
+// TestWhatAFileHoldsIsNotQuoted: whoever names a file as pid file learns nothing of what it holds, and an account's
+// spec opens only what the account may.
 func TestWhatAFileHoldsIsNotQuoted(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, drover)
@@ -126,11 +129,18 @@ func TestWhatAFileHoldsIsNotQuoted(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("ghp_0123456789abcdef\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for user, want := range map[string]string{"root": "does not begin with a number", "nobody": "cannot be read: permission denied"} {
+	for user, want := range map[string]string{
+		"root":   "does not begin with a number",
+		"nobody": "cannot be read: permission denied",
+	} {
 		p := &harness.Process{
 			Server: s, Namespace: "mine", Name: user,
-			Identity: harness.Object{"proc_name": "tickd", "setup_path": "/", "pid_path": secret, "log_path": secret, "user": user},
-			Control:  harness.Object{"start_cmd": "true", "stop_cmd": ""}, Policy: harness.Object{"start_check_secs": 1},
+			Identity: harness.Object{
+				"proc_name": "tickd", "setup_path": "/", "pid_path": secret, "log_path": secret,
+				"user": user,
+			},
+			Control: harness.Object{"start_cmd": "true", "stop_cmd": ""},
+			Policy:  harness.Object{"start_check_secs": 1},
 		}
 		r := p.Operate(0)
 		if r.Code == 0 || !strings.Contains(r.Msg, want) || user == "nobody" && strings.Contains(r.Msg, "ghp_") {

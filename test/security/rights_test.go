@@ -16,7 +16,8 @@ type app struct{ code, secret string }
 
 // Do implements the client of a harness.Caller.
 func (a app) Do(r *http.Request) (*http.Response, error) {
-	r.Header.Set("X-Bkapi-Authorization", fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":%q,"bk_username":"tester"}`, a.code, a.secret))
+	r.Header.Set("X-Bkapi-Authorization", fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":%q,"bk_username":"tester"}`,
+		a.code, a.secret))
 	return http.DefaultClient.Do(r)
 }
 
@@ -44,8 +45,8 @@ func operate(t *testing.T, c harness.Caller, p *harness.Process, op int) (harnes
 	return harness.ParseResult(t, c.Await(t, data["task_id"].(string))[p.Key()]), nil
 }
 
-// TestASpecOfOnesOwnNeedsStart: who may register, query or stop cannot have a command of his own run thereby, and sees no process but the
-// registered one.
+// TestASpecOfOnesOwnNeedsStart: who may register, query or stop cannot have a command of his own run thereby, and sees
+// no process but the registered one.
 func TestASpecOfOnesOwnNeedsStart(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, drover)
@@ -54,9 +55,13 @@ func TestASpecOfOnesOwnNeedsStart(t *testing.T) {
 	spec := func(namespace, name string) *harness.Process {
 		return &harness.Process{
 			Server: s, Namespace: namespace, Name: name,
-			Identity: harness.Object{"proc_name": "tickd", "setup_path": dir, "pid_path": dir + "/" + name + ".pid", "user": "root"},
-			Control:  harness.Object{"start_cmd": fmt.Sprintf("setsid ./tickd 100000 >/dev/null 2>&1 & echo $! >%s.pid", name), "stop_cmd": ""},
-			Policy:   harness.Object{"start_check_secs": 1, "stop_check_secs": 2},
+			Identity: harness.Object{
+				"proc_name": "tickd", "setup_path": dir, "pid_path": dir + "/" + name + ".pid",
+				"user": "root",
+			},
+			Control: harness.Object{"start_cmd": fmt.Sprintf("setsid ./tickd 100000 >/dev/null 2>&1 & echo $! >%s.pid",
+				name), "stop_cmd": ""},
+			Policy: harness.Object{"start_check_secs": 1, "stop_check_secs": 2},
 		}
 	}
 	hidden, mine := spec("secret-ns", "payroll"), spec("mine", "own")
@@ -64,12 +69,14 @@ func TestASpecOfOnesOwnNeedsStart(t *testing.T) {
 	mine.Operate(0).Want(t, "start of the own one", 0)
 	pid := mine.Query().PID
 
-	setup, read, stop := newApp(t, s, "setup", "register,update,query", "mine"), newApp(t, s, "reader", "read", "mine"), newApp(t, s, "stopper", "stop,query", "mine")
+	setup, read, stop := newApp(t, s, "setup", "register,update,query", "mine"), newApp(t, s, "reader", "read", "mine"),
+		newApp(t, s, "stopper", "stop,query", "mine")
 	evil := spec("mine", "evil")
 	evil.Identity["pid_path"] = dir + "/payroll.pid"
 	evil.Control["health_cmd"] = "id >" + mark
 	for _, call := range []string{"register_proc_info", "update_proc_info"} {
-		if _, err := setup.GSE(call, evil.Request(0)); err == nil || !strings.Contains(err.Error(), "has no right to start mine/evil") {
+		if _, err := setup.GSE(call, evil.Request(0)); err == nil ||
+			!strings.Contains(err.Error(), "has no right to start mine/evil") {
 			t.Errorf("%s: %v", call, err)
 		}
 	}
@@ -86,7 +93,8 @@ func TestASpecOfOnesOwnNeedsStart(t *testing.T) {
 	}
 	changed := spec("mine", "own")
 	changed.Control["stop_cmd"] = "id >" + mark
-	if _, err := operate(t, stop, changed, 1); err == nil || !strings.Contains(err.Error(), "has no right to start mine/own") {
+	if _, err := operate(t, stop, changed, 1); err == nil ||
+		!strings.Contains(err.Error(), "has no right to start mine/own") {
 		t.Errorf("stop with another spec: %v", err)
 	}
 	if r, err := operate(t, stop, spec("mine", "own"), 1); err != nil || r.Code != 0 {

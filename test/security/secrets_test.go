@@ -19,7 +19,8 @@ import (
 	"drover/test/harness"
 )
 
-// mark is in every planted secret that a caller makes up, so that one search finds them all. It survives JSON, URLs and Go's %q.
+// mark is in every planted secret that a caller makes up, so that one search finds them all. It survives JSON, URLs and
+// Go's %q.
 const mark = "planted7d1f"
 
 const boot = mark + "-bootstrap-secret"
@@ -90,16 +91,21 @@ func (c *caller) made(path, body, field string) string {
 // plant makes calls of every kind, right and wrong, with a secret in every place that takes one.
 func (c *caller) plant() {
 	t := c.t
-	ok := c.made("/apps", `{"code": "made", "may_name_users": false, "grants": [{"operations": ["*"], "namespaces": ["*"]}]}`, "secret")
+	ok := c.made("/apps",
+		`{"code": "made", "may_name_users": false, "grants": [{"operations": ["*"], "namespaces": ["*"]}]}`, "secret")
 	rotated := c.made("/apps/made/secrets", `{"keep_seconds": 3600}`, "secret")
 	c.call(http.MethodPost, "/api/v1/users", admin(), `{"name": "ann"}`)
 	token := c.made("/users/ann/tokens", `{"note": "for the test"}`, "token")
 
 	task := `"task_id": "GSETASK:S:1:1"`
 	for _, secret := range []string{ok, rotated} {
-		for _, user := range []string{`"bk_token": "` + token + `"`, `"bk_token": "` + token + `x"`, `"bk_token": "` + mark + `-session"`, `"bk_username": "ann"`} {
+		for _, user := range []string{`"bk_token": "` + token + `"`, `"bk_token": "` + token + `x"`, `"bk_token": "` +
+			mark + `-session"`, `"bk_username": "ann"`} {
 			creds := fmt.Sprintf(`"bk_app_code": "made", "bk_app_secret": %q, %s`, secret, user)
-			for _, path := range []string{"/api/c/compapi/v2/gse/get_proc_operate_result_v2/", "/api/v2/proc/get_proc_operate_result_v2", "/procapi/v2/proc/status", "/no/such/path"} {
+			for _, path := range []string{
+				"/api/c/compapi/v2/gse/get_proc_operate_result_v2/",
+				"/api/v2/proc/get_proc_operate_result_v2", "/procapi/v2/proc/status", "/no/such/path",
+			} {
 				c.call(http.MethodPost, path, "{"+creds+"}", "{"+task+"}")
 				c.call(http.MethodPost, path, "", "{"+task+", "+creds+"}")
 				c.call(http.MethodPost, path, "", "{"+task+", "+creds) // cut off
@@ -110,7 +116,10 @@ func (c *caller) plant() {
 			}
 			c.call(http.MethodGet, "/api/v1/agents", "{"+creds+"}", "")
 		}
-		query := url.Values{"bk_app_code": {"made"}, "bk_app_secret": {secret}, "bk_token": {token}, "task_id": {"x"}}.Encode()
+		query := url.Values{
+			"bk_app_code": {"made"}, "bk_app_secret": {secret}, "bk_token": {token},
+			"task_id": {"x"},
+		}.Encode()
 		c.call(http.MethodGet, "/api/c/compapi/v2/gse/get_proc_operate_result_v2/?"+query, "", "")
 		c.call(http.MethodPost, "/api/c/compapi/v2/gse/get_proc_operate_result_v2/", "", query)
 		c.call(http.MethodGet, "/api/v1/agents?"+query, "", "")
@@ -123,9 +132,13 @@ func (c *caller) plant() {
 		`"bk_app_code": "made", "access_token": "` + mark + `-access"`,
 		`"bk_app_code": "made", "bk_signature": "` + mark + `-signature", "bk_nonce": "1", "bk_timestamp": "2"`,
 		`"app_code": "nobody", "app_secret": "` + mark + `-nobody"`,
-		`"bk_app_code": "` + harness.AppCode + `", "bk_app_secret": "` + boot + `", "bk_username": 7, "bk_token": "` + mark + strings.Repeat("y", 5000) + `"`,
+		`"bk_app_code": "` + harness.AppCode + `", "bk_app_secret": "` + boot + `", "bk_username": 7, "bk_token": "` +
+			mark + strings.Repeat("y", 5000) + `"`,
 	} {
-		for _, path := range []string{"/api/c/compapi/v2/job/get_proc_result/", "/api/v2/proc/operate_proc_multi", "/api/v1/operations"} {
+		for _, path := range []string{
+			"/api/c/compapi/v2/job/get_proc_result/", "/api/v2/proc/operate_proc_multi",
+			"/api/v1/operations",
+		} {
 			c.call(http.MethodPost, path, "{"+wrong+"}", "{"+task+"}")
 			c.call(http.MethodPost, path, "", "{"+task+", "+wrong+"}")
 		}
@@ -157,12 +170,16 @@ func TestNoSecretIsEverWritten(t *testing.T) {
 		_, _ = io.WriteString(w, `{"result": false}`)
 	}))
 	defer login.Close()
-	s := harness.StartIn(t, drover, []string{"DROVER_BOOTSTRAP_APP_CODE=" + harness.AppCode, "DROVER_BOOTSTRAP_APP_SECRET=" + boot},
+	s := harness.StartIn(t, drover, []string{
+		"DROVER_BOOTSTRAP_APP_CODE=" + harness.AppCode,
+		"DROVER_BOOTSTRAP_APP_SECRET=" + boot,
+	},
 		"--log-level", "debug", "--login-url", login.URL)
 	c := &caller{t: t, server: s}
 	dir := harness.Workdir(t)
 	// A process that shows what it was started with, and stays.
-	operate := fmt.Sprintf(`{"meta": {"namespace": "ns", "name": "p"}, "op_type": 0, "agent_id_list": [%q], "bk_app_secret": %q, "spec": {
+	operate := fmt.Sprintf(
+		`{"meta": {"namespace": "ns", "name": "p"}, "op_type": 0, "agent_id_list": [%q], "bk_app_secret": %q, "spec": {
 		"identity": {"proc_name": "sleep", "setup_path": %q, "pid_path": %q, "user": "root"},
 		"control": {"start_cmd": "env > environment; sleep 987654 >/dev/null 2>&1 & echo $! > sleep.pid", "stop_cmd": "kill $(cat sleep.pid)"},
 		"alive_monitor_policy": {"auto_type": 1, "start_check_secs": 1}}}`, harness.Agent, boot, dir, dir+"/sleep.pid")
@@ -226,8 +243,8 @@ func (c *caller) searchFiles(t *testing.T, dir string) (seen []string) {
 	return seen
 }
 
-// searchProcesses searches the command lines of all processes here, and the environments of all but the two that were given the
-// secret in theirs: this test and drover.
+// searchProcesses searches the command lines of all processes here, and the environments of all but the two that were
+// given the secret in theirs: this test and drover.
 func (c *caller) searchProcesses(t *testing.T, must int) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")

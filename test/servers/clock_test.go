@@ -24,7 +24,8 @@ import (
 func open(t *testing.T, dir, database string, off time.Duration) *server.Server {
 	t.Helper()
 	s, err := server.New(t.Context(), server.Config{
-		Dir: dir, HTTP: "127.0.0.1:0", Fabric: "127.0.0.1:0", Database: database, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Dir: dir, HTTP: "127.0.0.1:0", Fabric: "127.0.0.1:0", Database: database,
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Faults: &server.Faults{
 			Store: func(s store.Store) store.Store { return s }, Link: func(l engine.Link) engine.Link { return l },
 			Wall: func() time.Time { return time.Now().Add(off) },
@@ -60,8 +61,8 @@ func read(t *testing.T, url string) string {
 	return text
 }
 
-// TestAClockIsWrong: servers go by the clock of their database. One whose own is an hour ahead says so, and what it has accepted is due for
-// the others at once, and not in an hour.
+// TestAClockIsWrong: servers go by the clock of their database. One whose own is an hour ahead says so, and what it has
+// accepted is due for the others at once, and not in an hour.
 func TestAClockIsWrong(t *testing.T) {
 	t.Parallel()
 	pg := pgtest.Own(t)
@@ -100,10 +101,12 @@ func TestAClockIsWrong(t *testing.T) {
 	for _, s := range []*server.Server{a, b} {
 		harness.Eventually(t, "the server to be ready", func() bool { return s.Ready() == nil })
 	}
-	if text := read(t, a.URL()+"/readyz"); !strings.Contains(text, "the clock of this server is 1h0m0s ahead of the clock of the database") {
+	if text := read(t, a.URL()+"/readyz"); !strings.Contains(text,
+		"the clock of this server is 1h0m0s ahead of the clock of the database") {
 		t.Errorf("it says %s", text)
 	}
-	if text := read(t, a.URL()+"/metrics"); !strings.Contains(text, "\ndrover_clock_skew_seconds 3") || strings.Contains(text, "\ndrover_clock_skew_seconds 3\n") {
+	if text := read(t, a.URL()+"/metrics"); !strings.Contains(text, "\ndrover_clock_skew_seconds 3") ||
+		strings.Contains(text, "\ndrover_clock_skew_seconds 3\n") {
 		t.Error("the skew is no metric")
 	}
 	if text := read(t, b.URL()+"/readyz"); strings.Contains(text, "clock") {
@@ -112,7 +115,10 @@ func TestAClockIsWrong(t *testing.T) {
 	// It takes a call, sends nothing any more and is gone: the item is its own until the lease ends.
 	sends()
 	p := &harness.Process{
-		Host: "0:10.0.0.9", Namespace: "n", Name: "p", Identity: harness.Object{"proc_name": "p", "setup_path": "/", "user": "root"}, Control: harness.Object{"start_cmd": "p"},
+		Host: "0:10.0.0.9", Namespace: "n", Name: "p", Identity: harness.Object{
+			"proc_name": "p", "setup_path": "/",
+			"user": "root",
+		}, Control: harness.Object{"start_cmd": "p"},
 	}
 	begun := time.Now()
 	data, err := harness.Caller{URL: a.URL(), Client: http.DefaultClient}.GSE("operate_proc_v2", p.Request(0))

@@ -10,7 +10,8 @@ import (
 	"drover/test/harness"
 )
 
-// TestAHostJoinsAtAServerWithoutThePresentSigner: it gets a token that is soon not worth anything, and so it is told anew by the other server.
+// TestAHostJoinsAtAServerWithoutThePresentSigner: it gets a token that is soon not worth anything, and so it is told
+// anew by the other server.
 func TestAHostJoinsAtAServerWithoutThePresentSigner(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 0, 2)
@@ -30,7 +31,8 @@ func TestAHostJoinsAtAServerWithoutThePresentSigner(t *testing.T) {
 	harness.Eventually(t, "the second server to hear of it", func() bool { return two.signer() == want })
 
 	dir := filepath.Join(s.dir, "host")
-	s.join(binaries.agent, two, 0, "", "join", "--server", two.url, "--token", "-", "--data-dir", dir, "--ip", "127.0.0.2")
+	s.join(binaries.agent, two, 0, "", "join", "--server", two.url, "--token", "-", "--data-dir", dir, "--ip",
+		"127.0.0.2")
 	if joined := harness.Enrolment(t, dir); joined.Digest != "" {
 		t.Errorf("the host counts as one that goes by the present keys: %q", joined.Digest)
 	}

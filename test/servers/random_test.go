@@ -12,8 +12,9 @@ import (
 	"drover/test/judge"
 )
 
-// TestRandomDeaths: callers go on by whichever server answers, while servers, brokers and agents are killed at random. What they were told
-// must be explainable by some order of what was really run: nothing is lost, and nothing is run twice.
+// TestRandomDeaths: callers go on by whichever server answers, while servers, brokers and agents are killed at random.
+// What they were told must be explainable by some order of what was really run: nothing is lost, and nothing is run
+// twice.
 func TestRandomDeaths(t *testing.T) {
 	t.Parallel()
 	for name, brokers := range map[string]int{"with brokers": 3, "with brokers of their own": 0} {
@@ -41,7 +42,8 @@ func randomDeaths(t *testing.T, brokers int) {
 		Post: func(name string, body any) (harness.Object, error) {
 			return s.post(int(turn.Add(1)), name, body)
 		},
-		Processes: processes, Callers: 2, Random: rand.New(rand.NewPCG(seed, 0)), Length: length, Cut: true, Disturb: s.killOne,
+		Processes: processes, Callers: 2, Random: rand.New(rand.NewPCG(seed, 0)), Length: length, Cut: true,
+		Disturb: s.killOne,
 	}.Run(t)
 }
 

@@ -31,7 +31,8 @@ type site struct {
 type node struct {
 	s    *site
 	name string
-	// dir is its data directory, url where its API is, clients where it listens for them, leaves where it does for proxies.
+	// dir is its data directory, url where its API is, clients where it listens for them, leaves where it does for
+	// proxies.
 	dir, url        string
 	clients, leaves string
 	binary          string
@@ -154,7 +155,8 @@ func (s *site) startServer(dir string, flags ...string) *node {
 	n := s.node(filepath.Base(dir), binaries.drover)
 	n.dir = dir
 	n.args = append([]string{
-		"server", "--data-dir", dir, "--http", harness.FreeAddress(s.t), "--database", s.database, "--log-level", "debug",
+		"server", "--data-dir", dir, "--http", harness.FreeAddress(s.t), "--database", s.database, "--log-level",
+		"debug",
 	}, flags...)
 	for _, b := range s.brokers {
 		n.args = append(n.args, "--nats", "tls://"+b.clients, "--advertise-proxies", b.leaves)
@@ -248,7 +250,10 @@ func (s *site) agentOf(area int, name, ip string, by *node, at string) *node {
 // join runs a command that reads a token, of a role or of an agent, which a server makes.
 func (s *site) join(binary string, by *node, area int, role string, args ...string) {
 	s.t.Helper()
-	create := []string{"token", "create", "--area", fmt.Sprint(area), "--uses", "1", "--ttl", "1h", "--data-dir", by.dir}
+	create := []string{
+		"token", "create", "--area", fmt.Sprint(area), "--uses", "1", "--ttl", "1h", "--data-dir",
+		by.dir,
+	}
 	if role != "" {
 		create = append(create, "--role", role)
 	}
@@ -263,7 +268,8 @@ func (s *site) proxy(name string, area int, by *node) (p *node, url string) {
 	s.t.Helper()
 	p = s.node(name, binaries.drover)
 	http, fabric := harness.FreeAddress(s.t), harness.FreeAddress(s.t)
-	s.join(binaries.drover, by, area, "proxy", "proxy", "join", "--server", by.url, "--token", "-", "--name", name, "--advertise", fabric, "--data-dir", p.dir)
+	s.join(binaries.drover, by, area, "proxy", "proxy", "join", "--server", by.url, "--token", "-", "--name", name,
+		"--advertise", fabric, "--data-dir", p.dir)
 	p.args = []string{"proxy", "--data-dir", p.dir, "--fabric", fabric, "--http", http, "--log-level", "debug"}
 	p.start()
 	harness.Eventually(s.t, name+" to be online", func() bool {
@@ -291,14 +297,15 @@ func (n *node) presence(host string) string {
 // shows waits until a server shows so.
 func (n *node) shows(host, presence string) {
 	n.s.t.Helper()
-	harness.Eventually(n.s.t, fmt.Sprintf("%s to show %s as %q", n.name, host, presence), func() bool { return n.presence(host) == presence })
+	harness.Eventually(n.s.t, fmt.Sprintf("%s to show %s as %q", n.name, host, presence),
+		func() bool { return n.presence(host) == presence })
 }
 
 // caller calls one server.
 func (n *node) caller() harness.Caller { return harness.Caller{URL: n.url, Client: n.s.client} }
 
-// post calls the servers in turn, beginning with one, as a load balancer does: the next one where nobody listens. A call that was under way
-// when its server died is not made again: it may have been taken.
+// post calls the servers in turn, beginning with one, as a load balancer does: the next one where nobody listens. A
+// call that was under way when its server died is not made again: it may have been taken.
 func (s *site) post(first int, name string, body any) (data harness.Object, err error) {
 	for i := range s.servers {
 		data, err = s.servers[(first+i)%len(s.servers)].caller().GSE(name, body)

@@ -88,7 +88,8 @@ func TestAnyServer(t *testing.T) {
 	}
 }
 
-// TestAServerDies: what one server has accepted and not sent another one sends, and a task that was answered with an id ends.
+// TestAServerDies: what one server has accepted and not sent another one sends, and a task that was answered with an id
+// ends.
 func TestAServerDies(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1, 2)
@@ -119,7 +120,8 @@ func TestAServerDies(t *testing.T) {
 	s.operate(a, b, p, judge.Stop).Want(t, "stop", 0)
 }
 
-// TestBrokersOfServers: two servers that embed their brokers, and nothing else but a database. The agents of one that dies go to the other.
+// TestBrokersOfServers: two servers that embed their brokers, and nothing else but a database. The agents of one that
+// dies go to the other.
 func TestBrokersOfServers(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 0, 2)
@@ -128,7 +130,8 @@ func TestBrokersOfServers(t *testing.T) {
 	two := s.agent("two", "127.0.0.3", b)
 	p, q := s.daemon("127.0.0.2", "p"), s.daemon("127.0.0.3", "q")
 	for i, process := range []*harness.Process{p, q, p, q} { // each by each
-		s.operate(s.servers[i/2], s.servers[1-i/2], process, []int{judge.Start, judge.Restart}[i/2]).Want(t, "operation", 0)
+		s.operate(s.servers[i/2], s.servers[1-i/2], process, []int{judge.Start, judge.Restart}[i/2]).Want(t,
+			"operation", 0)
 	}
 	for _, dead := range s.servers {
 		dead.program().Kill()
@@ -152,7 +155,8 @@ func TestBrokersOfServers(t *testing.T) {
 	s.must("agents", "remove", "0:127.0.0.2", "--data-dir", b.dir)
 	s.must("agents", "remove", "0:127.0.0.3", "--data-dir", b.dir)
 	for _, agent := range []*node{one, two} {
-		harness.Eventually(t, agent.name+" to be refused", func() bool { return strings.Contains(agent.log.String(), "fabric rejected the credentials") })
+		harness.Eventually(t, agent.name+" to be refused",
+			func() bool { return strings.Contains(agent.log.String(), "fabric rejected the credentials") })
 	}
 }
 
@@ -206,18 +210,22 @@ func TestMixedUp(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1, 1)
 	keys := filepath.Join(s.dir, "keys.tar")
-	s.refused("the database belongs to fleet A", "--data-dir", filepath.Join(s.dir, "stranger"), "--database", s.database)
+	s.refused("the database belongs to fleet A", "--data-dir", filepath.Join(s.dir, "stranger"), "--database",
+		s.database)
 
 	second := filepath.Join(s.dir, "second")
 	s.must("server", "keys", "import", keys, "--data-dir", second)
 	s.refused("uses the same fabric with another database", "--data-dir", second) // its own file
-	if r := s.run("server", "keys", "import", keys, "--data-dir", filepath.Join(s.dir, "stranger")); r.Code != 1 || !strings.Contains(r.Errors, "keys of another fleet") {
+	if r := s.run("server", "keys", "import", keys, "--data-dir", filepath.Join(s.dir, "stranger")); r.Code != 1 ||
+		!strings.Contains(r.Errors, "keys of another fleet") {
 		t.Errorf("keys of another fleet: exit code %d, %s", r.Code, r.Errors)
 	}
-	if r := s.run("server", "keys", "export", keys, "--data-dir", second); r.Code != 1 || !strings.Contains(r.Errors, "exists") {
+	if r := s.run("server", "keys", "export", keys, "--data-dir", second); r.Code != 1 ||
+		!strings.Contains(r.Errors, "exists") {
 		t.Errorf("export over a file: exit code %d, %s", r.Code, r.Errors)
 	}
-	if r := s.run("server", "keys", "import", keys, "--data-dir", s.servers[0].dir); r.Code != 1 || !strings.Contains(r.Errors, "in use") {
+	if r := s.run("server", "keys", "import", keys, "--data-dir", s.servers[0].dir); r.Code != 1 ||
+		!strings.Contains(r.Errors, "in use") {
 		t.Errorf("import below a server that runs: exit code %d, %s", r.Code, r.Errors)
 	}
 
@@ -230,8 +238,9 @@ func TestMixedUp(t *testing.T) {
 	s.startServer(filepath.Join(s.dir, "stranger"), "--fabric", "127.0.0.1:0")
 }
 
-// TestServersThatAreApart: a second server on the database that was given no routes is not ready and says why; what it is asked for is carried
-// out by the first one, for hosts that only that one hears, and nobody is told that they are gone.
+// TestServersThatAreApart: a second server on the database that was given no routes is not ready and says why; what it
+// is asked for is carried out by the first one, for hosts that only that one hears, and nobody is told that they are
+// gone.
 func TestServersThatAreApart(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 0, 1)
@@ -246,7 +255,9 @@ func TestServersThatAreApart(t *testing.T) {
 		status, text := b.get("/readyz")
 		return status == 503 && strings.Contains(text, "uses the same database, but is not heard over the fabric")
 	})
-	harness.Eventually(t, "its log to say so", func() bool { return strings.Contains(b.log.String(), "servers share a database, but not a fabric") })
+	harness.Eventually(t, "its log to say so", func() bool {
+		return strings.Contains(b.log.String(), "servers share a database, but not a fabric")
+	})
 	harness.Eventually(t, "the first server to say so, and to go on", func() bool {
 		status, text := a.get("/readyz")
 		if status != 200 {

@@ -1,5 +1,6 @@
-// Package stopping_test holds the black-box tests of what an end of a process ends: the process with whatever its run has left behind,
-// and nothing that is somebody else's. The built binary is called as its callers call it, over real processes.
+// Package stopping_test holds the black-box tests of what an end of a process ends: the process with whatever its run
+// has left behind, and nothing that is somebody else's. The built binary is called as its callers call it, over real
+// processes.
 package stopping_test
 
 import (
@@ -20,7 +21,8 @@ import (
 var binaries struct{ drover string }
 
 func TestMain(m *testing.M) {
-	os.Exit(harness.Main(m, map[string]*string{"./cmd/drover": &binaries.drover}, harness.Need{Test: "TestWithoutGroups", Accounts: true}))
+	os.Exit(harness.Main(m, map[string]*string{"./cmd/drover": &binaries.drover},
+		harness.Need{Test: "TestWithoutGroups", Accounts: true}))
 }
 
 type object = harness.Object
@@ -42,8 +44,8 @@ type place struct {
 	dir string
 }
 
-// newPlace makes a directory with a program "worker", and a process that is known by the pid file in it. Its main program is written by
-// script.
+// newPlace makes a directory with a program "worker", and a process that is known by the pid file in it. Its main
+// program is written by script.
 func newPlace(t *testing.T, s *harness.Server, name string) *place {
 	t.Helper()
 	dir := harness.Workdir(t)
@@ -160,7 +162,8 @@ func (p *place) outside(name string) {
 func withoutGroups(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "drover")
-	text := "#!/bin/sh\nexec unshare --mount sh -c 'umount -l -R /sys/fs/cgroup && exec \"$0\" \"$@\"' " + binaries.drover + ` "$@"` + "\n"
+	text := "#!/bin/sh\nexec unshare --mount sh -c 'umount -l -R /sys/fs/cgroup && exec \"$0\" \"$@\"' " +
+		binaries.drover + ` "$@"` + "\n"
 	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}

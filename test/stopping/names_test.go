@@ -36,8 +36,8 @@ func (p *place) byHand(cwd string) *exec.Cmd {
 	return cmd
 }
 
-// TestKnownByName: a name alone lets drover look at what it has not started, but ends that only where the name leaves no doubt. What
-// drover has started comes first, and what another key is does not count.
+// TestKnownByName: a name alone lets drover look at what it has not started, but ends that only where the name leaves
+// no doubt. What drover has started comes first, and what another key is does not count.
 func TestKnownByName(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)
@@ -131,7 +131,8 @@ func TestKnownByName(t *testing.T) {
 	}
 }
 
-// TestRunsAsItWasStarted: a process whose account is changed while it runs is stopped with the account that it was started with.
+// TestRunsAsItWasStarted: a process whose account is changed while it runs is stopped with the account that it was
+// started with.
 func TestRunsAsItWasStarted(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)
@@ -144,8 +145,8 @@ func TestRunsAsItWasStarted(t *testing.T) {
 	p.are("after the stop")
 }
 
-// TestSingleRun: its start command is the run, which has no time limit; a run goes on in the daemon that its command leaves behind,
-// although that has not executed its program yet when the command ends.
+// TestSingleRun: its start command is the run, which has no time limit; a run goes on in the daemon that its command
+// leaves behind, although that has not executed its program yet when the command ends.
 func TestSingleRun(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)

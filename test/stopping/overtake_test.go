@@ -29,10 +29,12 @@ func TestKillOvertakes(t *testing.T) {
 			control := p.Control[c.verb+"_cmd"]
 			p.Control[c.verb+"_cmd"] = p.dir + "/hang.sh"
 			hangs := p.Submit(c.op)
-			harness.Eventually(t, "the command that hangs", func() bool { return strings.Contains(strings.Join(p.living(), " "), "hangs") })
+			harness.Eventually(t, "the command that hangs",
+				func() bool { return strings.Contains(strings.Join(p.living(), " "), "hangs") })
 			p.Control[c.verb+"_cmd"] = control
 			p.must(opKill, 0)
-			if r := p.Await(hangs).Want(t, "the operation that hung", 65535); !strings.Contains(r.Msg, "ended by kill") {
+			if r := p.Await(hangs).Want(t, "the operation that hung", 65535); !strings.Contains(r.Msg,
+				"ended by kill") {
 				t.Errorf("it says %q", r.Msg)
 			}
 			p.are("after the kill")
@@ -42,7 +44,8 @@ func TestKillOvertakes(t *testing.T) {
 	}
 }
 
-// TestNothingLocksAKey: a check that lasts for an hour holds up neither a query nor a stop, and status and why tell what goes on.
+// TestNothingLocksAKey: a check that lasts for an hour holds up neither a query nor a stop, and status and why tell
+// what goes on.
 func TestNothingLocksAKey(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, binaries.drover)
@@ -85,6 +88,7 @@ func TestNothingLocksAKey(t *testing.T) {
 // cli runs the command line against a server.
 func cli(t *testing.T, s *harness.Server, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	f := harness.Finish(t, "", harness.Environment(t.TempDir()), binaries.drover, append(args, "--data-dir", s.DataDir)...)
+	f := harness.Finish(t, "", harness.Environment(t.TempDir()), binaries.drover,
+		append(args, "--data-dir", s.DataDir)...)
 	return f.Code, f.Out, f.Errors
 }

@@ -19,8 +19,8 @@ func (p *place) beside(s *harness.Server) *place {
 	return &q
 }
 
-// TestTwoDrovers: of two drovers on a host one manages a process, and the other one says so. When the first has gone, the other one takes
-// over.
+// TestTwoDrovers: of two drovers on a host one manages a process, and the other one says so. When the first has gone,
+// the other one takes over.
 func TestTwoDrovers(t *testing.T) {
 	t.Parallel()
 	first, second := harness.Start(t, binaries.drover), harness.Start(t, binaries.drover)
@@ -41,7 +41,8 @@ func TestTwoDrovers(t *testing.T) {
 	p.must(opStop, 0)
 }
 
-// TestCopiedDataDirectory: a drover over a copy of another one's disk starts nothing beside that, and takes over when that has gone.
+// TestCopiedDataDirectory: a drover over a copy of another one's disk starts nothing beside that, and takes over when
+// that has gone.
 func TestCopiedDataDirectory(t *testing.T) {
 	t.Parallel()
 	first := harness.Start(t, binaries.drover)

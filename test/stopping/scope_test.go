@@ -8,7 +8,8 @@ import (
 	"drover/test/harness"
 )
 
-// master writes its pid file and starts a worker in its own group, one in a session of its own, and one that is deaf to SIGTERM.
+// master writes its pid file and starts a worker in its own group, one in a session of its own, and one that is deaf to
+// SIGTERM.
 const master = `echo $$ > DIR/main.pid
 DIR/worker 1001 &
 setsid DIR/worker 1002 &
@@ -25,8 +26,8 @@ func newMaster(t *testing.T, s *harness.Server, name string) *place {
 	return p
 }
 
-// TestWithGroups and TestWithoutGroups: what is promised holds with control groups, without them, and for processes that somebody else
-// has started.
+// TestWithGroups and TestWithoutGroups: what is promised holds with control groups, without them, and for processes
+// that somebody else has started.
 func TestWithGroups(t *testing.T) { t.Parallel(); scopes(t, harness.Start(t, binaries.drover)) }
 
 func TestWithoutGroups(t *testing.T) { t.Parallel(); scopes(t, harness.Start(t, withoutGroups(t))) }
@@ -118,7 +119,8 @@ func restart(t *testing.T, s *harness.Server) {
 	p.are("after the stop")
 }
 
-// replacement: what a restart_cmd leaves of the former run is ended; a run in which the new main process was born goes on.
+// replacement: what a restart_cmd leaves of the former run is ended; a run in which the new main process was born goes
+// on.
 func replacement(t *testing.T, s *harness.Server) {
 	p := newMaster(t, s, "replacement")
 	p.Control["restart_cmd"] = p.dir + "/restart.sh"
@@ -145,7 +147,8 @@ while :; do sleep 0.05; done`)
 	p.Identity["proc_name"] = "main.sh"
 	p.script("second.sh", "echo $$ > DIR/main.pid\nexec DIR/again/main.sh")
 	p.script("start.sh", daemonize)
-	p.script("restart.sh", "old=$(cat DIR/main.pid)\nkill -USR2 $old\nwhile [ $(cat DIR/main.pid) = $old ]; do sleep 0.02; done")
+	p.script("restart.sh",
+		"old=$(cat DIR/main.pid)\nkill -USR2 $old\nwhile [ $(cat DIR/main.pid) = $old ]; do sleep 0.02; done")
 	p.script("second.sh", "exec DIR/main.sh")
 	p.must(opStart, 0)
 	p.lives("before the successor", "main.sh", "worker")
@@ -178,14 +181,18 @@ func label(t *testing.T, s *harness.Server) {
 	}
 }
 
-// neighbour: a start script that starts two registered processes: the end of one leaves the other alone, with its children.
+// neighbour: a start script that starts two registered processes: the end of one leaves the other alone, with its
+// children.
 func neighbour(t *testing.T, s *harness.Server) {
 	p := newMaster(t, s, "first")
 	p.script("other.sh", "echo $$ > DIR/other.pid\nDIR/worker 2001 &\nwait")
 	p.script("start.sh", "setsid DIR/other.sh >/dev/null 2>&1 &\n"+daemonize)
 	q := &place{t: t, dir: p.dir, Process: &harness.Process{
 		Server: s, Namespace: "stopping", Name: "second", Control: object{"start_cmd": "false"}, Policy: p.Policy,
-		Identity: object{"proc_name": "other.sh", "setup_path": p.dir, "pid_path": p.dir + "/other.pid", "user": "root"},
+		Identity: object{
+			"proc_name": "other.sh", "setup_path": p.dir, "pid_path": p.dir + "/other.pid",
+			"user": "root",
+		},
 	}}
 	q.must(opHost, 0)
 	for _, op := range []int{opStop, opKill} {
@@ -219,12 +226,13 @@ func failedStarts(t *testing.T, s *harness.Server) {
 	p.must(opStop, 0)
 }
 
-// lateFailure: a restart_cmd that starts the process and then fails leaves one instance, which is watched, also where the former instance
-// has not ended and this one has not executed its program when the command ends.
+// lateFailure: a restart_cmd that starts the process and then fails leaves one instance, which is watched, also where
+// the former instance has not ended and this one has not executed its program when the command ends.
 func lateFailure(t *testing.T, s *harness.Server) {
 	p := newMaster(t, s, "latefailure")
 	p.Control["restart_cmd"] = p.dir + "/restart.sh"
-	p.script("restart.sh", "(sleep 0.2; kill $(cat DIR/main.pid.old)) &\nmv DIR/main.pid DIR/main.pid.old\nsetsid sh -c 'sleep 0.5; exec DIR/main.sh' >DIR/out 2>&1 </dev/null &\necho $! >DIR/main.pid\nexit 1")
+	p.script("restart.sh",
+		"(sleep 0.2; kill $(cat DIR/main.pid.old)) &\nmv DIR/main.pid DIR/main.pid.old\nsetsid sh -c 'sleep 0.5; exec DIR/main.sh' >DIR/out 2>&1 </dev/null &\necho $! >DIR/main.pid\nexit 1")
 	p.must(opStart, 0)
 	restarted := p.must(opRestart, 65535)
 	if !restarted.Hosted {

@@ -45,7 +45,8 @@ func (f *fleet) publicKey(name string) string {
 	return public
 }
 
-// TestACopiedDisk: the second host with the key of the first is refused and begins nothing, everybody is told, and there is a way out.
+// TestACopiedDisk: the second host with the key of the first is refused and begins nothing, everybody is told, and
+// there is a way out.
 func TestACopiedDisk(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -64,7 +65,8 @@ func TestACopiedDisk(t *testing.T) {
 	if list := f.CLI("agents"); !strings.Contains(list, "a second host (") || strings.Count(list, "127.0.0.2") != 2 {
 		t.Errorf("hosts are\n%s", list)
 	}
-	if log := f.CLI("audit", "--action", "agents.copy", "-o", "json"); !strings.Contains(log, "two hosts use the key of one agent") {
+	if log := f.CLI("audit", "--action", "agents.copy", "-o", "json"); !strings.Contains(log,
+		"two hosts use the key of one agent") {
 		t.Errorf("the record has\n%s", log)
 	}
 	f.Want(0, f.Operate(p, restart, first))
@@ -76,15 +78,18 @@ func TestACopiedDisk(t *testing.T) {
 	harness.Eventually(t, "the first one to start it again", func() bool { return harness.Starts(t, dir) >= 3 })
 
 	// The way out needs the agent to be stopped, and a token.
-	code, _, errs := f.Run("two", f.Token(0), f.Agent, "join", "--server", f.URL, "--token", "-", "--data-dir", f.AgentDir("two"), "--ip", "127.0.0.3", "--new-identity")
+	code, _, errs := f.Run("two", f.Token(0), f.Agent, "join", "--server", f.URL, "--token", "-", "--data-dir",
+		f.AgentDir("two"), "--ip", "127.0.0.3", "--new-identity")
 	if code == 0 || !strings.Contains(errs, "another agent uses this data directory") {
 		t.Errorf("while it runs: exit code %d: %s", code, errs)
 	}
 	two.End(syscall.SIGTERM)
-	if code, errs := f.Join("two", "127.0.0.3", "dvt1.x.y.z", "--new-identity"); code == 0 || f.publicKey("two") != f.publicKey("one") {
+	if code, errs := f.Join("two", "127.0.0.3", "dvt1.x.y.z", "--new-identity"); code == 0 ||
+		f.publicKey("two") != f.publicKey("one") {
 		t.Errorf("with no token: exit code %d: %s, and the key is another one", code, errs)
 	}
-	if code, errs := f.Join("two", "127.0.0.3", f.Token(0), "--new-identity"); code != 0 || !strings.Contains(errs, "agent.former-") {
+	if code, errs := f.Join("two", "127.0.0.3", f.Token(0), "--new-identity"); code != 0 ||
+		!strings.Contains(errs, "agent.former-") {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
 	f.StartAgent("two")

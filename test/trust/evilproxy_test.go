@@ -58,7 +58,8 @@ func takeOver(t *testing.T) *evilProxy {
 	e := &evilProxy{f: f, at: harness.FreeAddress(t)}
 	dir := f.AgentDir("evil")
 	if code, _, errs := f.Run("evil", f.Token(area, "--role", "proxy"), f.Drover,
-		"proxy", "join", "--server", f.URL, "--token", "-", "--name", "evil", "--advertise", e.at, "--data-dir", dir); code != 0 {
+		"proxy", "join", "--server", f.URL, "--token", "-", "--name", "evil", "--advertise", e.at, "--data-dir",
+		dir); code != 0 {
 		t.Fatalf("the proxy cannot join: %s", errs)
 	}
 	data, err := os.ReadFile(filepath.Join(dir, "proxy", "enrolment.json"))
@@ -94,7 +95,8 @@ func (e *evilProxy) challenge(text string) (signature string) {
 	e.f.T.Helper()
 	var l net.Listener
 	var err error
-	// An agent that knocks while nobody listens may hold the port for a moment: it can be given the same one for its own end.
+	// An agent that knocks while nobody listens may hold the port for a moment: it can be given the same one for its
+	// own end.
 	harness.Eventually(e.f.T, "the port of the proxy", func() bool {
 		l, err = tls.Listen("tcp", e.at, e.shown)
 		return err == nil
@@ -108,7 +110,10 @@ func (e *evilProxy) challenge(text string) (signature string) {
 	if err := conn.SetDeadline(time.Now().Add(harness.Patience)); err != nil {
 		e.f.T.Fatal(err)
 	}
-	info, err := json.Marshal(map[string]any{"server_id": "N", "version": "2.10.0", "proto": 1, "headers": true, "max_payload": 1 << 20, "auth_required": true, "tls_required": true, "nonce": text})
+	info, err := json.Marshal(map[string]any{
+		"server_id": "N", "version": "2.10.0", "proto": 1, "headers": true,
+		"max_payload": 1 << 20, "auth_required": true, "tls_required": true, "nonce": text,
+	})
 	if err != nil {
 		e.f.T.Fatal(err)
 	}
@@ -196,7 +201,8 @@ func (e *evilProxy) reach() *nats.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := nats.Connect(nearby.URLs[0], nats.Secure(trust), nats.TLSHandshakeFirst(), nats.CustomInboxPrefix(fabric.InboxPrefix(strconv.Itoa(area), public)),
+	conn, err := nats.Connect(nearby.URLs[0], nats.Secure(trust), nats.TLSHandshakeFirst(),
+		nats.CustomInboxPrefix(fabric.InboxPrefix(strconv.Itoa(area), public)),
 		nats.UserJWT(func() (string, error) { return e.enrolment.JWT, nil }, e.key.Sign))
 	if err != nil {
 		t.Fatal(err)
@@ -266,8 +272,9 @@ func isOrder(m *nats.Msg) bool { return strings.HasSuffix(m.Subject, ".orders") 
 // host is that of the agent behind the proxy.
 const behind = "3:127.0.0.2"
 
-// TestAProxyCannotHaveAnythingSigned: whoever has taken over a proxy is asked by agents for a challenge, and may choose it. What it gets signed by
-// that is worth nothing: no report in the name of the host, and so no process that the server would have the host run.
+// TestAProxyCannotHaveAnythingSigned: whoever has taken over a proxy is asked by agents for a challenge, and may choose
+// it. What it gets signed by that is worth nothing: no report in the name of the host, and so no process that the
+// server would have the host run.
 func TestAProxyCannotHaveAnythingSigned(t *testing.T) {
 	t.Parallel()
 	e := takeOver(t)
@@ -275,23 +282,31 @@ func TestAProxyCannotHaveAnythingSigned(t *testing.T) {
 	public, to := f.publicKey("one"), f.enrolment("one").Fleet
 	dir := harness.Workdir(t)
 	var evil process.Spec
-	evil.Identity = process.Identity{ProcName: "sleep", SetupPath: dir, PIDPath: filepath.Join(dir, "evil.pid"), User: f.user()}
+	evil.Identity = process.Identity{
+		ProcName: "sleep", SetupPath: dir, PIDPath: filepath.Join(dir, "evil.pid"),
+		User: f.user(),
+	}
 	evil.Commands.Start = "touch " + dir + "/evil"
 	evil.Policy.Kind = process.Resident
 	forged, err := json.Marshal(wire.Report{
 		Version: wire.Version, Session: "s", Number: 1, Hello: &wire.Hello{Cloud: area, IP: "127.0.0.2", Build: "evil"},
 		Observed: []wire.Observation{{
 			Process: process.ID{Namespace: "web", Name: "backdoor"}, Spec: &evil,
-			Status: process.Status{Hosted: true, Want: process.WantRunning, Revision: 1099, RegisteredAt: time.Now().Unix()},
+			Status: process.Status{
+				Hosted: true, Want: process.WantRunning, Revision: 1099,
+				RegisteredAt: time.Now().Unix(),
+			},
 		}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	statement := fmt.Sprintf("drover report 1\nfrom %s\nto %s\nabout %x\nsaid %x\n", public, to, sha256.Sum256(nil), sha256.Sum256(forged))
+	statement := fmt.Sprintf("drover report 1\nfrom %s\nto %s\nabout %x\nsaid %x\n", public, to, sha256.Sum256(nil),
+		sha256.Sum256(forged))
 	agent := f.StartAgent("one")
 	for name, text := range map[string]string{
-		"the statement of a report": statement, "32 letters": strings.Repeat("d", 32), "a digest": "\x10 32 bytes that are a digest {};\n",
+		"the statement of a report": statement, "32 letters": strings.Repeat("d", 32),
+		"a digest": "\x10 32 bytes that are a digest {};\n",
 	} {
 		if signature := e.challenge(text); signature != "" {
 			t.Errorf("the agent signs %s: %s", name, signature)
@@ -323,8 +338,9 @@ func TestAProxyCannotHaveAnythingSigned(t *testing.T) {
 	}
 }
 
-// TestAHeldOrderDoesNotBeginLater: a proxy that holds an order until it has ended for its caller, and hands it over then, has it carried out
-// no more, whatever else it holds: pings and reports while the caller waits, and the agent's question afterwards.
+// TestAHeldOrderDoesNotBeginLater: a proxy that holds an order until it has ended for its caller, and hands it over
+// then, has it carried out no more, whatever else it holds: pings and reports while the caller waits, and the agent's
+// question afterwards.
 func TestAHeldOrderDoesNotBeginLater(t *testing.T) {
 	t.Parallel()
 	e := takeOver(t)

@@ -47,7 +47,8 @@ func (f *fleet) turn(t *testing.T, name string) *hostile {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.conn, err = nats.Connect(e.URLs[0], nats.Secure(trust), nats.TLSHandshakeFirst(), nats.CustomInboxPrefix(fabric.InboxPrefix(strconv.Itoa(e.Cloud), h.public)),
+	h.conn, err = nats.Connect(e.URLs[0], nats.Secure(trust), nats.TLSHandshakeFirst(),
+		nats.CustomInboxPrefix(fabric.InboxPrefix(strconv.Itoa(e.Cloud), h.public)),
 		nats.UserJWT(func() (string, error) { return e.JWT, nil }, h.key.Sign))
 	if err != nil {
 		t.Fatal(err)
@@ -85,8 +86,8 @@ func (h *hostile) tell(r wire.Report) (ack wire.ReportAck) {
 	return ack
 }
 
-// TestOneHostCannotTakeTheServersMemory: reports of few bytes that would take gigabytes, many at a time, cost next to nothing, and another
-// host works meanwhile.
+// TestOneHostCannotTakeTheServersMemory: reports of few bytes that would take gigabytes, many at a time, cost next to
+// nothing, and another host works meanwhile.
 func TestOneHostCannotTakeTheServersMemory(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -97,7 +98,9 @@ func TestOneHostCannotTakeTheServersMemory(t *testing.T) {
 	h := f.turn(t, "evil")
 	var bombs [][]byte
 	for _, parts := range [][2]string{
-		{`{"version":1,"events":[{}`, `]}`}, {`{"version":1,"observed":[{"status":{"runs":[{}`, `]}}]}`}, {`{"version":1,"hello":{"disk":{"records":{"":{}`, `}}}}`},
+		{`{"version":1,"events":[{}`, `]}`},
+		{`{"version":1,"observed":[{"status":{"runs":[{}`, `]}}]}`},
+		{`{"version":1,"hello":{"disk":{"records":{"":{}`, `}}}}`},
 	} {
 		bombs = append(bombs, h.seal([]byte(parts[0]+strings.Repeat(",{}", wire.MaxReport/3-100)+parts[1])))
 	}
@@ -127,8 +130,8 @@ func TestOneHostCannotTakeTheServersMemory(t *testing.T) {
 	f.Server.End(syscall.SIGTERM)
 }
 
-// TestOneHostSpeaksForItselfOnly: what a host says of an event ends no line of a stream, and so forges no event of another host; and a flood of
-// its own costs nobody else's history.
+// TestOneHostSpeaksForItselfOnly: what a host says of an event ends no line of a stream, and so forges no event of
+// another host; and a flood of its own costs nobody else's history.
 func TestOneHostSpeaksForItselfOnly(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -143,19 +146,24 @@ func TestOneHostSpeaksForItselfOnly(t *testing.T) {
 		t.Fatal(ack.Error)
 	}
 	name := process.ID{Namespace: "web", Name: "mine"}
-	forged := process.EventKind("exited\ndata: {}\n\nid: 3\nevent: given-up\ndata: {\"cursor\":3,\"host\":{\"id\":\"0:10.0.0.1\"},\"name\":\"db\"}\n\nevent: x")
+	forged := process.EventKind(
+		"exited\ndata: {}\n\nid: 3\nevent: given-up\ndata: {\"cursor\":3,\"host\":{\"id\":\"0:10.0.0.1\"},\"name\":\"db\"}\n\nevent: x")
 	long := strings.Repeat("x", 100<<10)
 	now := time.Now().UnixMilli()
 	ack := h.tell(wire.Report{Events: []process.Event{
 		{Stream: "s", Seq: 1, At: now, Process: name, Kind: forged},
-		{Stream: "s", Seq: 2, At: now, Process: name, Kind: process.EventExited, From: "running\n\nid: 9", Output: long, Cause: process.Cause{Text: long, Evidence: []string{long, long}}},
+		{
+			Stream: "s", Seq: 2, At: now, Process: name, Kind: process.EventExited, From: "running\n\nid: 9", Output: long,
+			Cause: process.Cause{Text: long, Evidence: []string{long, long}},
+		},
 		{Stream: "s", Seq: 3, At: now, Process: process.ID{Namespace: long, Name: "x"}, Kind: process.EventExited},
 	}})
 	if ack.Error != "" {
 		t.Fatal(ack.Error)
 	}
 	followed := f.Start("follower", f.Drover, "events", "-f", "-o", "json", "--data-dir", f.ServerDir())
-	harness.Eventually(t, "the follower to see the host's own event", func() bool { return strings.Contains(followed.Out.String(), `"mine"`) })
+	harness.Eventually(t, "the follower to see the host's own event",
+		func() bool { return strings.Contains(followed.Out.String(), `"mine"`) })
 	followed.End(syscall.SIGTERM)
 	if seen := followed.Out.String(); strings.Contains(seen, "10.0.0.1") || strings.Contains(seen, "given-up") {
 		t.Errorf("it has seen\n%s", seen)
@@ -174,7 +182,10 @@ func TestOneHostSpeaksForItselfOnly(t *testing.T) {
 	for seq := uint64(10); seq < 30_000 && !waits; seq += 500 {
 		var flood []process.Event
 		for i := range uint64(500) {
-			flood = append(flood, process.Event{Stream: "s", Seq: seq + i, At: now + int64(seq), Process: name, Kind: process.EventExited})
+			flood = append(flood, process.Event{
+				Stream: "s", Seq: seq + i, At: now + int64(seq), Process: name,
+				Kind: process.EventExited,
+			})
 		}
 		waits = strings.Contains(h.tell(wire.Report{Events: flood}).Error, "too many events")
 	}
@@ -184,7 +195,8 @@ func TestOneHostSpeaksForItselfOnly(t *testing.T) {
 	if list := f.CLI("events", "--hosts", second, "-o", "json"); !strings.Contains(list, "started") {
 		t.Errorf("the history of another host is\n%s", list)
 	}
-	if err := json.Unmarshal([]byte(f.CLI("events", "--hosts", first, "--limit", "12000", "-o", "json")), &list); err != nil {
+	if err := json.Unmarshal([]byte(f.CLI("events", "--hosts", first, "--limit", "12000", "-o", "json")),
+		&list); err != nil {
 		t.Fatal(err)
 	}
 	if len(list) > 11_000 {

@@ -1,6 +1,6 @@
-// Package trust_test runs a real drover server and real agents on loopback, with TLS as between machines, and looks from outside at whom
-// they trust: while keys are replaced, when a host is copied or emptied, when its owner narrows what may be done there, and when somebody
-// else holds the fabric.
+// Package trust_test runs a real drover server and real agents on loopback, with TLS as between machines, and looks
+// from outside at whom they trust: while keys are replaced, when a host is copied or emptied, when its owner narrows
+// what may be done there, and when somebody else holds the fabric.
 package trust_test
 
 import (
@@ -27,7 +27,8 @@ func newFleet(t *testing.T, flags ...string) *fleet {
 	return &fleet{harness.NewFleet(t, binaries.drover, binaries.agent, flags...)}
 }
 
-// daemon is a process to supervise, and its directory. Each host has one of its own, as all hosts of a test share their files.
+// daemon is a process to supervise, and its directory. Each host has one of its own, as all hosts of a test share their
+// files.
 func (f *fleet) daemon(name string) (*harness.Process, string) {
 	f.T.Helper()
 	return harness.Odd(f.T, nil, binaries.oddd, name, "plain")

@@ -14,7 +14,8 @@ import (
 	"drover/test/harness"
 )
 
-// TestTimesOfOneHost: times that no calendar has, of one host, hide nothing of others: lists, pages and streams are whole.
+// TestTimesOfOneHost: times that no calendar has, of one host, hide nothing of others: lists, pages and streams are
+// whole.
 func TestTimesOfOneHost(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -33,7 +34,10 @@ func TestTimesOfOneHost(t *testing.T) {
 			{Stream: "s", Seq: 1, At: far, Process: name, Kind: process.EventExited},
 			{Stream: "s", Seq: 2, At: time.Now().UnixMilli(), Process: name, Kind: process.EventExited},
 		},
-		Observed: []wire.Observation{{Process: name, Status: process.Status{State: "running", RegisteredAt: far, ReportedAt: far, LastStartAt: far, NextRun: far}}},
+		Observed: []wire.Observation{{Process: name, Status: process.Status{
+			State: "running", RegisteredAt: far,
+			ReportedAt: far, LastStartAt: far, NextRun: far,
+		}}},
 	})
 	if ack.Error != "" {
 		t.Fatal(ack.Error)
@@ -47,8 +51,8 @@ func TestTimesOfOneHost(t *testing.T) {
 	}
 }
 
-// TestGroupsThatAHostMakesUp: a host that says again and again that it has process groups which it should not have does not fill the queue
-// of all.
+// TestGroupsThatAHostMakesUp: a host that says again and again that it has process groups which it should not have does
+// not fill the queue of all.
 func TestGroupsThatAHostMakesUp(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -61,12 +65,16 @@ func TestGroupsThatAHostMakesUp(t *testing.T) {
 		groups[fmt.Sprintf("made-up-%d", i)] = "x"
 	}
 	for range 10 {
-		if ack := h.tell(wire.Report{Hello: &wire.Hello{IP: "127.0.0.2", Build: "evil", Groups: groups}}); ack.Error != "" {
+		if ack := h.tell(wire.Report{Hello: &wire.Hello{
+			IP: "127.0.0.2", Build: "evil",
+			Groups: groups,
+		}}); ack.Error != "" {
 			t.Fatal(ack.Error)
 		}
 	}
 	var rows []struct{ Targets int }
-	if err := json.Unmarshal([]byte(f.CLI("audit", "--action", "restore_process_groups", "-o", "json")), &rows); err != nil {
+	if err := json.Unmarshal([]byte(f.CLI("audit", "--action", "restore_process_groups", "-o", "json")),
+		&rows); err != nil {
 		t.Fatal(err)
 	}
 	sum := 0
@@ -78,8 +86,8 @@ func TestGroupsThatAHostMakesUp(t *testing.T) {
 	}
 }
 
-// TestAnswersReachWhoHasAsked: an agent that names the inbox of another one for the answer to its report gets none, and the other one hears
-// nothing of it.
+// TestAnswersReachWhoHasAsked: an agent that names the inbox of another one for the answer to its report gets none, and
+// the other one hears nothing of it.
 func TestAnswersReachWhoHasAsked(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -99,7 +107,10 @@ func TestAnswersReachWhoHasAsked(t *testing.T) {
 	}
 	introduce := func() []byte {
 		evil.number++
-		report, err := json.Marshal(wire.Report{Version: wire.Version, Session: "s9", Number: evil.number, Hello: &wire.Hello{IP: "127.0.0.2", Build: "evil"}})
+		report, err := json.Marshal(wire.Report{
+			Version: wire.Version, Session: "s9", Number: evil.number,
+			Hello: &wire.Hello{IP: "127.0.0.2", Build: "evil"},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +133,8 @@ func TestAnswersReachWhoHasAsked(t *testing.T) {
 	}
 }
 
-// TestNamesOfOneHost: names and texts of a host that nobody could have given it, and of any length, are not shown to all others.
+// TestNamesOfOneHost: names and texts of a host that nobody could have given it, and of any length, are not shown to
+// all others.
 func TestNamesOfOneHost(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -133,9 +145,15 @@ func TestNamesOfOneHost(t *testing.T) {
 	long := strings.Repeat("x", 128<<10)
 	report := wire.Report{Hello: &wire.Hello{IP: "127.0.0.2", Build: long, Name: long, Policy: long}}
 	for _, id := range []process.ID{
-		{}, {Namespace: "web"}, {Namespace: "web\n", Name: "x"}, {Namespace: "web", Name: "\x1b[2J"}, {Namespace: "web", Name: long}, {Namespace: "web", Name: "mine"},
+		{},
+		{Namespace: "web"},
+		{Namespace: "web\n", Name: "x"},
+		{Namespace: "web", Name: "\x1b[2J"},
+		{Namespace: "web", Name: long},
+		{Namespace: "web", Name: "mine"},
 	} {
-		report.Observed = append(report.Observed, wire.Observation{Process: id, Status: process.Status{State: "running"}})
+		report.Observed = append(report.Observed,
+			wire.Observation{Process: id, Status: process.Status{State: "running"}})
 	}
 	if ack := h.tell(report); ack.Error != "" {
 		t.Fatal(ack.Error)

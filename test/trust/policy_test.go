@@ -12,7 +12,8 @@ import (
 	"drover/test/harness"
 )
 
-// TestTheOwnerOfAHostDecides: what the file forbids nobody can have done, a change counts at once, and everybody can see it.
+// TestTheOwnerOfAHostDecides: what the file forbids nobody can have done, a change counts at once, and everybody can
+// see it.
 func TestTheOwnerOfAHostDecides(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -34,7 +35,8 @@ func TestTheOwnerOfAHostDecides(t *testing.T) {
 		t.Error("it was ended")
 	}
 	f.write("policy.conf", "operation read\n")
-	if r := f.Operate(p, 2, first)[first]; r.Code != 65535 || !strings.Contains(r.Msg, `line 1: "operation" is unknown`) {
+	if r := f.Operate(p, 2, first)[first]; r.Code != 65535 ||
+		!strings.Contains(r.Msg, `line 1: "operation" is unknown`) {
 		t.Errorf("with a broken file it answered %d %s", r.Code, r.Msg)
 	}
 	code, _, errs := f.Run("one", "", f.Agent, "policy", "--policy", policy)
@@ -81,7 +83,8 @@ func TestObserveOnly(t *testing.T) {
 	harness.Eventually(t, "the refusal to be told", func() bool {
 		return strings.Contains(f.CLI("events", "-o", "json"), "it is not started again: refused by the policy")
 	})
-	if _, status, _ := f.Run("server", "", f.Drover, "why", "--data-dir", f.ServerDir()); !strings.Contains(status, "[refused-by-policy]") {
+	if _, status, _ := f.Run("server", "", f.Drover, "why", "--data-dir", f.ServerDir()); !strings.Contains(status,
+		"[refused-by-policy]") {
 		t.Errorf("the cause is\n%s", status)
 	}
 	if n := harness.Starts(t, dir); n != 1 {
@@ -120,8 +123,12 @@ func TestTheOwnersUsersAndPathsHold(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, set := range map[string]func(identity, control harness.Object){
-		"a link and back":      func(_, control harness.Object) { control["start_cmd"] = dir + "/logs/../../bin/sh -c true" },
-		"a relative way":       func(_, control harness.Object) { control["start_cmd"] = "./logs/../../bin/sh -c true" },
+		"a link and back": func(_, control harness.Object) {
+			control["start_cmd"] = dir + "/logs/../../bin/sh -c true"
+		},
+		"a relative way": func(_, control harness.Object) {
+			control["start_cmd"] = "./logs/../../bin/sh -c true"
+		},
 		"through a link":       func(_, control harness.Object) { control["start_cmd"] = dir + "/link/tickd 1" },
 		"a pid file elsewhere": func(identity, _ harness.Object) { identity["pid_path"] = elsewhere + "/d.pid" },
 		"a pid file by a link": func(identity, _ harness.Object) { identity["pid_path"] = dir + "/link/d.pid" },

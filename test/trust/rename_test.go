@@ -9,7 +9,8 @@ import (
 	"drover/test/harness"
 )
 
-// TestNamesComeAndGo: what is known of a host by its address is known of it by the id that it is given, and the other way round.
+// TestNamesComeAndGo: what is known of a host by its address is known of it by the id that it is given, and the other
+// way round.
 func TestNamesComeAndGo(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -71,7 +72,8 @@ func with(o harness.Object, name string, value any) harness.Object {
 // rename gives the first host an id, or takes it back, as node management does.
 func (f *fleet) rename(id string) {
 	f.T.Helper()
-	done := f.Call("upgrade_to_agent_id", harness.Object{"hosts": []harness.Object{{"ip": "127.0.0.2", "bk_cloud_id": 0, "bk_agent_id": id}}})
+	done := f.Call("upgrade_to_agent_id",
+		harness.Object{"hosts": []harness.Object{{"ip": "127.0.0.2", "bk_cloud_id": 0, "bk_agent_id": id}}})
 	if list, _ := done["success"].([]any); len(list) != 1 {
 		f.T.Errorf("it answered %v", done)
 	}

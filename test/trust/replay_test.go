@@ -73,8 +73,8 @@ func (r *recorder) send(data []byte) (ack wire.ReportAck) {
 	return ack
 }
 
-// TestARecordedIntroductionIsWorthNothing: an agent's introduction of before does not take the place of what it has said since, and the
-// agent goes on.
+// TestARecordedIntroductionIsWorthNothing: an agent's introduction of before does not take the place of what it has
+// said since, and the agent goes on.
 func TestARecordedIntroductionIsWorthNothing(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -111,8 +111,8 @@ func (r *recorder) forge(report wire.Report) wire.ReportAck {
 	return r.send(data)
 }
 
-// TestAForgedHeartbeatSaysNothingOfTrust: who makes one up gets no keys for the agent, and does not have anybody believe that it has the
-// latest.
+// TestAForgedHeartbeatSaysNothingOfTrust: who makes one up gets no keys for the agent, and does not have anybody
+// believe that it has the latest.
 func TestAForgedHeartbeatSaysNothingOfTrust(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

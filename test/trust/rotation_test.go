@@ -21,7 +21,8 @@ func (f *fleet) key(kind, stage string) string {
 	return ""
 }
 
-// TestKeysAreReplacedWhileAgentsRun: nobody touches a host, no operation fails, and a host that was away meanwhile comes back by itself.
+// TestKeysAreReplacedWhileAgentsRun: nobody touches a host, no operation fails, and a host that was away meanwhile
+// comes back by itself.
 func TestKeysAreReplacedWhileAgentsRun(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -44,7 +45,8 @@ func TestKeysAreReplacedWhileAgentsRun(t *testing.T) {
 		}
 	}
 	after := f.enrolment("one")
-	if after.CA == before.CA || after.JWT == before.JWT || len(after.ManifestKeys) != 2 || after.Generation <= before.Generation {
+	if after.CA == before.CA || after.JWT == before.JWT || len(after.ManifestKeys) != 2 ||
+		after.Generation <= before.Generation {
 		t.Errorf("the agent goes by %+v, before by %+v", after, before)
 	}
 	f.Server.End(syscall.SIGTERM)
@@ -76,7 +78,8 @@ func TestKeysAreReplacedWhileAgentsRun(t *testing.T) {
 	}
 }
 
-// TestAHostThatKnowsDroppedKeysOnly: it obeys nobody, goes on with its processes, and is let in again by a token, as the host that it was.
+// TestAHostThatKnowsDroppedKeysOnly: it obeys nobody, goes on with its processes, and is let in again by a token, as
+// the host that it was.
 func TestAHostThatKnowsDroppedKeysOnly(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)

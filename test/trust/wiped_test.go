@@ -10,8 +10,8 @@ import (
 	"drover/test/harness"
 )
 
-// TestAnEmptiedHost: a host that has lost its disk and joins again under its address has its hosted processes started and its history; its
-// old key is refused from then on.
+// TestAnEmptiedHost: a host that has lost its disk and joins again under its address has its hosted processes started
+// and its history; its old key is refused from then on.
 func TestAnEmptiedHost(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -47,7 +47,8 @@ func TestAnEmptiedHost(t *testing.T) {
 	if list := f.CLI("agents", "-o", "wide"); strings.Contains(list, old) || strings.Count(list, "0:127.0.0.2") != 2 {
 		t.Errorf("hosts are\n%s", list)
 	}
-	if events := f.CLI("events", "-o", "json"); strings.Count(events, `"kind": "started"`)+strings.Count(events, `"kind":"started"`) < 2 {
+	if events := f.CLI("events", "-o", "json"); strings.Count(events, `"kind": "started"`)+
+		strings.Count(events, `"kind":"started"`) < 2 {
 		t.Errorf("its history is gone:\n%s", events)
 	}
 	if log := f.CLI("audit", "--action", "join", "-o", "json"); !strings.Contains(log, old) {

@@ -10,8 +10,8 @@ import (
 	"drover/test/harness"
 )
 
-// TestLastWordsOfALog: of a daemon that writes its own log, the end of that log is told with its end, as far as the account of the
-// process may read it: an agent that is root lends nobody its eyes.
+// TestLastWordsOfALog: of a daemon that writes its own log, the end of that log is told with its end, as far as the
+// account of the process may read it: an agent that is root lends nobody its eyes.
 func TestLastWordsOfALog(t *testing.T) {
 	s := harness.Start(t, binaries.drover)
 	for name, told := range map[string]bool{"readable": true, "roots": false} {

@@ -1,5 +1,5 @@
-// Package why_test holds the black-box tests of `drover why`: each brings one kind of trouble about for real, and the first line that the
-// built binary prints has to name it.
+// Package why_test holds the black-box tests of `drover why`: each brings one kind of trouble about for real, and the
+// first line that the built binary prints has to name it.
 package why_test
 
 import (
@@ -38,15 +38,18 @@ func named(t *testing.T, s *harness.Server, name string) *subject {
 	return &subject{Process: &harness.Process{Server: s, Namespace: "why", Name: name}, t: t}
 }
 
-// newSubject returns a process that would run well: an oddd in a directory of its own, which is relaunched by the rules. Its relaunches
-// hang until the test is over, so that what led to them can be seen.
+// newSubject returns a process that would run well: an oddd in a directory of its own, which is relaunched by the
+// rules. Its relaunches hang until the test is over, so that what led to them can be seen.
 func newSubject(t *testing.T, s *harness.Server, name, modes string, flags ...string) *subject {
 	t.Helper()
 	dir := harness.Workdir(t)
 	o := named(t, s, name)
 	o.dir = dir
 	o.spec = harness.Object{
-		"identity": harness.Object{"proc_name": "oddd", "setup_path": dir, "pid_path": dir + "/oddd.pid", "user": "root"},
+		"identity": harness.Object{
+			"proc_name": "oddd", "setup_path": dir, "pid_path": dir + "/oddd.pid",
+			"user": "root",
+		},
 		"commands": harness.Object{"start": o.once(o.daemon(modes, flags...))},
 		"policy":   harness.Object{"start_check_begin": 1, "stop_check": 2, "start_interval": 1, "op_timeout": 300},
 	}
@@ -55,7 +58,8 @@ func newSubject(t *testing.T, s *harness.Server, name, modes string, flags ...st
 
 // daemon is the command that starts an oddd.
 func (o *subject) daemon(modes string, flags ...string) string {
-	return fmt.Sprintf("%s %s -pidfile %s/oddd.pid -runlog %s/run.log -siglog %s/sig.log %s", binaries.oddd, modes, o.dir, o.dir, o.dir, strings.Join(flags, " "))
+	return fmt.Sprintf("%s %s -pidfile %s/oddd.pid -runlog %s/run.log -siglog %s/sig.log %s", binaries.oddd, modes,
+		o.dir, o.dir, o.dir, strings.Join(flags, " "))
 }
 
 // once is a start command that works once, and hangs from then on.
@@ -162,7 +166,8 @@ func (a answer) first() string {
 
 func why(t *testing.T, s *harness.Server, args ...string) answer {
 	t.Helper()
-	return answer{harness.Finish(t, "", os.Environ(), binaries.drover, append([]string{"why", "--data-dir", s.DataDir}, args...)...)}
+	return answer{harness.Finish(t, "", os.Environ(), binaries.drover, append([]string{"why", "--data-dir", s.DataDir},
+		args...)...)}
 }
 
 // names waits until the first line names the cause, and fails the test if the exit code does not go with it.

@@ -11,17 +11,22 @@ import (
 	"drover/test/harness"
 )
 
-// TestNothingIsWrong: of processes that are as somebody wanted them nothing is told without a name, whatever is being done to them.
+// TestNothingIsWrong: of processes that are as somebody wanted them nothing is told without a name, whatever is being
+// done to them.
 func TestNothingIsWrong(t *testing.T) {
 	s := harness.Start(t, binaries.drover)
 	silent := func(when string) {
 		t.Helper()
-		if a := why(t, s); a.Code != right || a.Out != "" || !strings.HasPrefix(a.Errors, "nothing is wrong") && !strings.HasPrefix(a.Errors, "there are no") {
+		if a := why(t, s); a.Code != right || a.Out != "" || !strings.HasPrefix(a.Errors, "nothing is wrong") &&
+			!strings.HasPrefix(a.Errors, "there are no") {
 			t.Errorf("%s: exit code %d, %s%s", when, a.Code, a.Out, a.Errors)
 		}
 	}
 	silent("without processes")
-	for _, o := range []*subject{newSubject(t, s, "registered", "plain"), newSubject(t, s, "stopped", "plain"), newSubject(t, s, "unhosted", "plain")} {
+	for _, o := range []*subject{
+		newSubject(t, s, "registered", "plain"), newSubject(t, s, "stopped", "plain"),
+		newSubject(t, s, "unhosted", "plain"),
+	} {
 		o.does("register", true)
 		silent("registered")
 	}
@@ -90,7 +95,8 @@ func TestAway(t *testing.T) {
 	a := o.names("agent-away", wrong)
 	o.shows(a, "the process was running", "critical")
 	idle.names("agent-away", right)
-	if a := why(t, s); a.Code != wrong || !strings.HasPrefix(a.first(), "why/lost on ") || strings.Contains(a.Out, "idle") {
+	if a := why(t, s); a.Code != wrong || !strings.HasPrefix(a.first(), "why/lost on ") ||
+		strings.Contains(a.Out, "idle") {
 		t.Errorf("without a name: exit code %d\n%s", a.Code, a.Out)
 	}
 }
@@ -133,7 +139,8 @@ func TestEndedMeanwhile(t *testing.T) {
 // TestNeedsRoot: an agent of an ordinary user runs nothing as somebody else.
 func TestNeedsRoot(t *testing.T) {
 	nobody := filepath.Join(harness.Workdir(t), "drover")
-	script := fmt.Sprintf("#!/bin/sh\nchown -R 65534:65534 \"$(dirname \"$3\")\"\nexec setpriv --reuid 65534 --regid 65534 --clear-groups %s \"$@\"\n", binaries.drover)
+	script := fmt.Sprintf(
+		"#!/bin/sh\nchown -R 65534:65534 \"$(dirname \"$3\")\"\nexec setpriv --reuid 65534 --regid 65534 --clear-groups %s \"$@\"\n", binaries.drover)
 	if err := os.WriteFile(nobody, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +163,8 @@ func TestFolding(t *testing.T) {
 	if want := "2 of 2 processes are not as they should be: 2 command-failed\n"; a.Errors != want {
 		t.Errorf("said %q, want %q", a.Errors, want)
 	}
-	if a := why(t, s, "--cause", "exited"); a.Code != right || a.Out != "" || a.Errors != "no finding has one of these causes (2 processes)\n" {
+	if a := why(t, s, "--cause", "exited"); a.Code != right || a.Out != "" ||
+		a.Errors != "no finding has one of these causes (2 processes)\n" {
 		t.Errorf("another cause: exit code %d\n%s%s", a.Code, a.Out, a.Errors)
 	}
 }
@@ -170,7 +178,8 @@ func TestGivenUp(t *testing.T) {
 	o.does("start", true)
 	harness.Signal(t, o.pid(), syscall.SIGKILL)
 	harness.Eventually(t, "it to be given up", func() bool { return o.state() == "given-up" })
-	// The states of a report are read after its events, so a state may be told a little earlier than the event that belongs to it.
+	// The states of a report are read after its events, so a state may be told a little earlier than the event that
+	// belongs to it.
 	harness.Eventually(t, "the event of it", func() bool { return strings.Contains(o.why().Out, "given-up") })
 	o.shows(o.names("command-failed", wrong), "given up after 1 start that", "critical", "no licence", "given-up")
 	if err := s.Terminate(); err != nil {

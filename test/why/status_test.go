@@ -16,7 +16,8 @@ import (
 func TestStatus(t *testing.T) {
 	s := harness.Start(t, binaries.drover)
 	status := func(o *subject) string {
-		return harness.Finish(t, "", os.Environ(), binaries.drover, "status", "--data-dir", s.DataDir, o.Namespace+"/"+o.Name).Out
+		return harness.Finish(t, "", os.Environ(), binaries.drover, "status", "--data-dir", s.DataDir, o.Namespace+"/"+
+			o.Name).Out
 	}
 	says := func(t *testing.T, text string, lines ...string) {
 		t.Helper()
@@ -52,14 +53,19 @@ func TestStatus(t *testing.T) {
 		o.part("commands")["health"] = "echo no; exit 1"
 		o.spec["probes"] = harness.Object{"health_interval": 1, "failures": 2}
 		o.script("some.conf", "port = 1\n", 0o644)
-		o.spec["config"] = []any{harness.Object{"path": o.dir + "/some.conf", "md5": fmt.Sprintf("%x", md5.Sum([]byte("port = 2\n")))}}
+		o.spec["config"] = []any{harness.Object{
+			"path": o.dir + "/some.conf",
+			"md5":  fmt.Sprintf("%x", md5.Sum([]byte("port = 2\n"))),
+		}}
 		o.does("start", true)
 		o.shows(o.names("unhealthy", wrong), "also, for", "some.conf", "[config-drift]")
-		says(t, status(o), `Hosted: yes, relaunched if it exits`, `Cause: unhealthy, for \d+s`, `Also: .*some\.conf .* \[config-drift\], for \d+s`)
+		says(t, status(o), `Hosted: yes, relaunched if it exits`, `Cause: unhealthy, for \d+s`,
+			`Also: .*some\.conf .* \[config-drift\], for \d+s`)
 		// The time since when it is so is not renewed by the next failure.
 		since := func() (failures int, since string) {
 			p := o.Status()
-			return int(p["health"].(harness.Object)["failures"].(float64)), p["cause"].(harness.Object)["since"].(string)
+			return int(p["health"].(harness.Object)["failures"].(float64)),
+				p["cause"].(harness.Object)["since"].(string)
 		}
 		first, began := since()
 		harness.Eventually(t, "more failures", func() bool {

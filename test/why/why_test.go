@@ -134,7 +134,8 @@ func ends() []injection {
 			for n := range 4 {
 				harness.Signal(t, o.pid(), syscall.SIGKILL)
 				harness.Eventually(t, "it to be started again", func() bool {
-					return harness.Starts(t, o.dir) == n+2 && slices.Contains([]string{"running", "flapping"}, o.state())
+					return harness.Starts(t, o.dir) == n+2 && slices.Contains([]string{"running", "flapping"},
+						o.state())
 				})
 			}
 			return o
@@ -165,7 +166,10 @@ func failures() []injection {
 			o.failsToStart()
 			return o
 		}, []string{"126"}},
-		{"command-failed", wrong, commandFails("echo the port is taken; exit 7"), []string{"the port is taken", "exit status 7"}},
+		{
+			"command-failed", wrong, commandFails("echo the port is taken; exit 7"),
+			[]string{"the port is taken", "exit status 7"},
+		},
 		{"command-timed-out", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
 			o := newSubject(t, s, name, "plain")
 			o.part("commands")["start"] = "sleep 1000"
@@ -237,7 +241,10 @@ func findings() []injection {
 		{"config-drift", wrong, func(t *testing.T, s *harness.Server, name string) *subject {
 			o := newSubject(t, s, name, "plain")
 			o.script("some.conf", "port = 1\n", 0o644)
-			o.spec["config"] = []any{harness.Object{"path": o.dir + "/some.conf", "md5": fmt.Sprintf("%x", md5.Sum([]byte("port = 2\n")))}}
+			o.spec["config"] = []any{harness.Object{
+				"path": o.dir + "/some.conf",
+				"md5":  fmt.Sprintf("%x", md5.Sum([]byte("port = 2\n"))),
+			}}
 			o.does("start", true)
 			return o
 		}, []string{"some.conf"}},
@@ -285,7 +292,10 @@ func limits() []injection {
 			o.does("start", true)
 			s.Call("set_process_group_info", harness.Object{
 				"meta": harness.Object{"namespace": o.Namespace}, "agent_id_list": []string{harness.Agent},
-				"spec": harness.Object{"process_group": []any{harness.Object{"id": "one", "resource": harness.Object{"mem_pool_limit": harness.MemoryPercent(t, 100)}}}},
+				"spec": harness.Object{"process_group": []any{harness.Object{
+					"id":       "one",
+					"resource": harness.Object{"mem_pool_limit": harness.MemoryPercent(t, 100)},
+				}}},
 			})
 			return o
 		}, []string{`process group "one"`}},

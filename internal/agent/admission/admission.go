@@ -25,15 +25,17 @@ type Config struct {
 	Server string
 	// Token is what 'drover token create' has printed.
 	Token string
-	// IP is what callers name the host by; empty: the address that leads to the server. ID is a stable id beside it, and may be empty.
+	// IP is what callers name the host by; empty: the address that leads to the server. ID is a stable id beside it,
+	// and may be empty.
 	IP, ID string
 	// InsecureHTTP allows a URL without TLS that is not on loopback.
 	InsecureHTTP bool
 	Build        string
 }
 
-// Join makes the agent's key, unless it has one, has the server let it in and keeps what it was given. A host that has joined before
-// keeps its key, and is known again. Nothing is changed when it fails, but that there is a key. No error holds the token.
+// Join makes the agent's key, unless it has one, has the server let it in and keeps what it was given. A host that has
+// joined before keeps its key, and is known again. Nothing is changed when it fails, but that there is a key. No error
+// holds the token.
 func Join(ctx context.Context, cfg Config) (wire.Enrolment, error) {
 	token, err := wire.ParseJoinToken(cfg.Token)
 	if err != nil {
@@ -73,7 +75,8 @@ func Join(ctx context.Context, cfg Config) (wire.Enrolment, error) {
 func request(cfg Config, token wire.JoinToken) wire.JoinRequest {
 	name, _ := os.Hostname() // it is only shown
 	return wire.JoinRequest{
-		Token: token.ID, Secret: token.Secret, At: time.Now().UTC(), IP: cfg.IP, ID: cfg.ID, Name: name, Build: cfg.Build, Host: agent.Machine(),
+		Token: token.ID, Secret: token.Secret, At: time.Now().UTC(), IP: cfg.IP, ID: cfg.ID, Name: name,
+		Build: cfg.Build, Host: agent.Machine(),
 	}
 }
 

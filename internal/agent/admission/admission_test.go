@@ -70,7 +70,10 @@ func send(t *testing.T, w http.ResponseWriter, v any) {
 }
 
 func (r *rig) enrolment(q wire.JoinRequest) wire.Enrolment {
-	return wire.Enrolment{URLs: []string{"tls://192.0.2.1:7351"}, JWT: "jwt", Fleet: "fleet", CA: r.keeper.CA(), ManifestKeys: []string{"A"}, Cloud: 3, IP: q.IP, ID: q.ID}
+	return wire.Enrolment{
+		URLs: []string{"tls://192.0.2.1:7351"}, JWT: "jwt", Fleet: "fleet", CA: r.keeper.CA(),
+		ManifestKeys: []string{"A"}, Cloud: 3, IP: q.IP, ID: q.ID,
+	}
 }
 
 // config is what joins a server.
@@ -127,7 +130,8 @@ func TestTheTokenIsSentToItsServerOnly(t *testing.T) {
 	cfg := r.config(t)
 	cfg.Token = other.config(t).Token
 	_, err := admission.Join(t.Context(), cfg)
-	if _, ok := errors.AsType[*joining.DeniedError](err); !ok || !strings.Contains(err.Error(), "is this the server that made the token?") {
+	if _, ok := errors.AsType[*joining.DeniedError](err); !ok ||
+		!strings.Contains(err.Error(), "is this the server that made the token?") {
 		t.Errorf("error is %v", err)
 	}
 	if len(r.asked) != 0 {
@@ -169,16 +173,28 @@ func TestRefusals(t *testing.T) {
 		answer func(http.ResponseWriter, wire.JoinRequest)
 		want   string
 	}{
-		"a refusal":         {problem(403, "the token is spent"), "the token is spent"},
-		"another server":    {func(w http.ResponseWriter, _ wire.JoinRequest) { w.WriteHeader(404) }, "is it a drover server?"},
-		"no JSON":           {func(w http.ResponseWriter, _ wire.JoinRequest) { _, _ = io.WriteString(w, "hello") }, "is it a drover server?"},
-		"a redirect":        {func(w http.ResponseWriter, _ wire.JoinRequest) { w.Header().Set("Location", "/x"); w.WriteHeader(307) }, "redirect"},
-		"no fabric":         {answer(func(e *wire.Enrolment) { e.URLs = nil }), "it is incomplete"},
-		"no keys":           {answer(func(e *wire.Enrolment) { e.ManifestKeys = nil }), "it is incomplete"},
-		"no fleet":          {answer(func(e *wire.Enrolment) { e.Fleet = "" }), "it is incomplete"},
-		"no CA":             {answer(func(e *wire.Enrolment) { e.CA = "" }), "has no TLS"},
-		"a bad CA":          {answer(func(e *wire.Enrolment) { e.CA = "x" }), "expected a certificate in PEM"},
-		"a fabric in clear": {answer(func(e *wire.Enrolment) { e.URLs = []string{"nats://192.0.2.1:1"} }), "has no TLS"},
+		"a refusal": {problem(403, "the token is spent"), "the token is spent"},
+		"another server": {
+			func(w http.ResponseWriter, _ wire.JoinRequest) { w.WriteHeader(404) },
+			"is it a drover server?",
+		},
+		"no JSON": {
+			func(w http.ResponseWriter, _ wire.JoinRequest) { _, _ = io.WriteString(w, "hello") },
+			"is it a drover server?",
+		},
+		"a redirect": {func(w http.ResponseWriter, _ wire.JoinRequest) {
+			w.Header().Set("Location", "/x")
+			w.WriteHeader(307)
+		}, "redirect"},
+		"no fabric": {answer(func(e *wire.Enrolment) { e.URLs = nil }), "it is incomplete"},
+		"no keys":   {answer(func(e *wire.Enrolment) { e.ManifestKeys = nil }), "it is incomplete"},
+		"no fleet":  {answer(func(e *wire.Enrolment) { e.Fleet = "" }), "it is incomplete"},
+		"no CA":     {answer(func(e *wire.Enrolment) { e.CA = "" }), "has no TLS"},
+		"a bad CA":  {answer(func(e *wire.Enrolment) { e.CA = "x" }), "expected a certificate in PEM"},
+		"a fabric in clear": {
+			answer(func(e *wire.Enrolment) { e.URLs = []string{"nats://192.0.2.1:1"} }),
+			"has no TLS",
+		},
 	} {
 		cfg := r.config(t)
 		r.answer = c.answer
@@ -198,13 +214,24 @@ func TestWrongUse(t *testing.T) {
 		change func(*admission.Config)
 		want   string
 	}{
-		"no token":              {func(c *admission.Config) { c.Token = "hunter2" }, "cannot use the token"},
-		"no URL":                {func(c *admission.Config) { c.Server = "drover.example.com" }, "expected https://HOST:PORT"},
-		"credentials in it":     {func(c *admission.Config) { c.Server = "https://a:b@x:1" }, "expected https://HOST:PORT"},
-		"no TLS":                {func(c *admission.Config) { c.Server = "http://192.0.2.1:7350" }, "has no TLS"},
-		"a port without TLS":    {func(c *admission.Config) { c.Server = "https" + strings.TrimPrefix(plain.URL, "http") }, "no TLS at this address"},
-		"a port with TLS":       {func(c *admission.Config) { c.Server = r.server.URL }, "use https"},
-		"a port without anyone": {func(c *admission.Config) { c.Server = "https://127.0.0.1:1" }, "cannot reach the server"},
+		"no token": {func(c *admission.Config) { c.Token = "hunter2" }, "cannot use the token"},
+		"no URL": {
+			func(c *admission.Config) { c.Server = "drover.example.com" },
+			"expected https://HOST:PORT",
+		},
+		"credentials in it": {
+			func(c *admission.Config) { c.Server = "https://a:b@x:1" },
+			"expected https://HOST:PORT",
+		},
+		"no TLS": {func(c *admission.Config) { c.Server = "http://192.0.2.1:7350" }, "has no TLS"},
+		"a port without TLS": {func(c *admission.Config) {
+			c.Server = "https" + strings.TrimPrefix(plain.URL, "http")
+		}, "no TLS at this address"},
+		"a port with TLS": {func(c *admission.Config) { c.Server = r.server.URL }, "use https"},
+		"a port without anyone": {
+			func(c *admission.Config) { c.Server = "https://127.0.0.1:1" },
+			"cannot reach the server",
+		},
 	} {
 		cfg := r.config(t)
 		c.change(&cfg)

@@ -18,8 +18,8 @@ const cpuFile = "cpu.stat"
 // AccountFiles is how many descriptors an Account holds at most.
 const AccountFiles = 3
 
-// Account is a group that is looked at again and again. In the version 2 hierarchy its files are held open, so that a look takes
-// three short system calls. It is for one goroutine at a time.
+// Account is a group that is looked at again and again. In the version 2 hierarchy its files are held open, so that a
+// look takes three short system calls. It is for one goroutine at a time.
 type Account struct {
 	group *Group
 	// dir and procs are -1 in version 1, where a file that is held open answers with an old list.
@@ -32,7 +32,8 @@ type Account struct {
 type Reading struct {
 	// PIDs are the processes of the group and of groups below it, in ascending order, without zombies.
 	PIDs []int
-	// CPU is the processor time that all that ever was in the group has used so far; it is true only where Accounted is.
+	// CPU is the processor time that all that ever was in the group has used so far; it is true only where Accounted
+	// is.
 	CPU       time.Duration
 	Accounted bool
 }

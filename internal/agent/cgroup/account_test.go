@@ -63,9 +63,13 @@ func TestAccountOfNoGroup(t *testing.T) {
 	}
 }
 
-// TestAccountLive: the kernel's own files answer again and again, count what has ended, and fail once the group is gone.
+// TestAccountLive: the kernel's own files answer again and again, count what has ended, and fail once the group is
+// gone.
 func TestAccountLive(t *testing.T) {
-	for mode, proc := range map[cgroup.Mode]procfs.FS{cgroup.ModeV2: procfs.New("/proc"), cgroup.ModeFreezer: without(t, "cgroup2")} {
+	for mode, proc := range map[cgroup.Mode]procfs.FS{
+		cgroup.ModeV2:      procfs.New("/proc"),
+		cgroup.ModeFreezer: without(t, "cgroup2"),
+	} {
 		t.Run(string(mode), func(t *testing.T) {
 			tree := liveTree(t, proc, mode)
 			if tree == nil {

@@ -92,12 +92,21 @@ func TestOpenFindsAHierarchy(t *testing.T) {
 		mode  cgroup.Mode
 		base  string
 	}{
-		"none":              {pidsMount, "", nil, cgroup.ModeNone, ""},
-		"v2 at its top":     {v2Mount, "0::/us\n", []string{"d-1"}, cgroup.ModeV2, "d-1"},
-		"v2 below our own":  {v2Mount, "0::/us\n", []string{"us/d-1"}, cgroup.ModeV2, "us/d-1"},
-		"v2 not ours":       {v2Mount, "0::/us\n", []string{"us"}, cgroup.ModeNone, ""},
-		"a part of v2":      {strings.Replace(v2Mount, " / ", " /ct/x ", 1), "0::/ct/x/us\n", []string{"us/d-1"}, cgroup.ModeV2, "us/d-1"},
-		"freezer":           {pidsMount + freezerMount, "3:freezer:/us\n0::/\n", []string{"d-1"}, cgroup.ModeFreezer, "d-1"},
+		"none":             {pidsMount, "", nil, cgroup.ModeNone, ""},
+		"v2 at its top":    {v2Mount, "0::/us\n", []string{"d-1"}, cgroup.ModeV2, "d-1"},
+		"v2 below our own": {v2Mount, "0::/us\n", []string{"us/d-1"}, cgroup.ModeV2, "us/d-1"},
+		"v2 not ours":      {v2Mount, "0::/us\n", []string{"us"}, cgroup.ModeNone, ""},
+		"a part of v2": {
+			strings.Replace(v2Mount, " / ", " /ct/x ", 1), "0::/ct/x/us\n",
+			[]string{"us/d-1"},
+			cgroup.ModeV2, "us/d-1",
+		},
+		"freezer": {
+			pidsMount + freezerMount, "3:freezer:/us\n0::/\n",
+			[]string{"d-1"},
+			cgroup.ModeFreezer,
+			"d-1",
+		},
 		"freezer below own": {freezerMount, "3:freezer:/us\n", []string{"us/d-1"}, cgroup.ModeFreezer, "us/d-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -135,7 +144,10 @@ func TestHolder(t *testing.T) {
 			"/d-1/run-1": "run-1", "/d-1/run-1/below": "run-1", "/d-1": "", "/d-12/run-1": "", "/us": "", "/": "",
 			"/user.slice/d-1/run-1": "", "/user.slice/d-1/d-1/run-1": "", "/d-1/run-2/d-1/run-1": "run-2",
 		}},
-		"below our own": {v2Mount, "0::/us\n", "us/d-1", map[string]string{"/us/d-1/run-1": "run-1", "/d-1/run-1": "", "/user.slice/us/d-1/run-1": ""}},
+		"below our own": {v2Mount, "0::/us\n", "us/d-1", map[string]string{
+			"/us/d-1/run-1": "run-1", "/d-1/run-1": "",
+			"/user.slice/us/d-1/run-1": "",
+		}},
 		"a part of it": {strings.Replace(v2Mount, " / ", " /ct/x ", 1), "0::/ct/x/us\n", "us/d-1", map[string]string{
 			"/ct/x/us/d-1/run-1": "run-1", "/us/d-1/run-1": "", "/ct/y/us/d-1/run-1": "",
 		}},

@@ -39,8 +39,8 @@ type Group struct {
 // ID returns the name that the group was created with.
 func (g *Group) ID() string { return g.id }
 
-// FD returns a descriptor of the group's directory, for a child to be born in it. It is opened at the first call and stays
-// valid until Close; the caller keeps the group alive meanwhile. Only ModeV2 has one.
+// FD returns a descriptor of the group's directory, for a child to be born in it. It is opened at the first call and
+// stays valid until Close; the caller keeps the group alive meanwhile. Only ModeV2 has one.
 func (g *Group) FD() (int, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -72,8 +72,8 @@ func (g *Group) Add(pid int) error {
 	return g.Bind(pid)
 }
 
-// PIDs returns the processes of the group and of groups that were made below it, in ascending order. Zombies are not among
-// them. In ModeNone there are none.
+// PIDs returns the processes of the group and of groups that were made below it, in ascending order. Zombies are not
+// among them. In ModeNone there are none.
 func (g *Group) PIDs() ([]int, error) {
 	if g.mode == ModeNone {
 		return nil, nil
@@ -138,8 +138,8 @@ func (g *Group) Populated() (bool, error) {
 	return len(pids) > 0, err
 }
 
-// Remove removes the group and all groups below it. It fails while a process lives there; a group that is gone already is
-// no error.
+// Remove removes the group and all groups below it. It fails while a process lives there; a group that is gone already
+// is no error.
 func (g *Group) Remove() error {
 	if g.mode == ModeNone {
 		return nil

@@ -29,8 +29,8 @@ const (
 	freezeTime = 100 * time.Millisecond
 )
 
-// Kill ends every process of the group and below it with SIGKILL, those included that fork meanwhile, and blocks until none
-// is left or ctx ends; the error then lists what is left. In ModeNone the error is errors.ErrUnsupported.
+// Kill ends every process of the group and below it with SIGKILL, those included that fork meanwhile, and blocks until
+// none is left or ctx ends; the error then lists what is left. In ModeNone the error is errors.ErrUnsupported.
 func (g *Group) Kill(ctx context.Context) error { return g.kill(ctx, g.strike) }
 
 // kill repeats strike, which sends SIGKILL to everything once, until nothing is left.
@@ -81,8 +81,8 @@ func (g *Group) strike(ctx context.Context) error {
 	return g.strikeFrozen(ctx)
 }
 
-// strikeFrozen is for kernels that cannot kill a group: frozen processes cannot fork away from the list. Nor can they end,
-// so a listed pid still means the process that was listed.
+// strikeFrozen is for kernels that cannot kill a group: frozen processes cannot fork away from the list. Nor can they
+// end, so a listed pid still means the process that was listed.
 func (g *Group) strikeFrozen(ctx context.Context) (err error) {
 	file, freeze, thaw := freezerState, "FROZEN", "THAWED"
 	if g.mode == ModeV2 {
@@ -113,8 +113,8 @@ func (g *Group) strikeFrozen(ctx context.Context) (err error) {
 	return nil
 }
 
-// awaitFrozen reports whether every process of the group stands still. One that is deep in the kernel may take its time;
-// the others are not spared for it.
+// awaitFrozen reports whether every process of the group stands still. One that is deep in the kernel may take its
+// time; the others are not spared for it.
 func (g *Group) awaitFrozen(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, freezeTime)
 	defer cancel()
@@ -123,7 +123,8 @@ func (g *Group) awaitFrozen(ctx context.Context) bool {
 			if value, err := field(filepath.Join(g.dir, eventsFile), "frozen"); err == nil && value == "1" {
 				return true
 			}
-		} else if state, err := os.ReadFile(filepath.Join(g.dir, freezerState)); err == nil && strings.TrimSpace(string(state)) == "FROZEN" {
+		} else if state, err := os.ReadFile(filepath.Join(g.dir, freezerState)); err == nil &&
+			strings.TrimSpace(string(state)) == "FROZEN" {
 			return true
 		}
 		if !sleep(ctx, wait) {

@@ -29,8 +29,8 @@ type Unenforced struct {
 	Err   error
 }
 
-// Limit puts limits on an empty group; what is not in force afterwards is returned. In the version 2 hierarchy a child is under
-// them that is born in the group, elsewhere one that Add or Bind was called for before it could start others.
+// Limit puts limits on an empty group; what is not in force afterwards is returned. In the version 2 hierarchy a child
+// is under them that is born in the group, elsewhere one that Add or Bind was called for before it could start others.
 func (g *Group) Limit(l Limits) []Unenforced {
 	var failed []Unenforced
 	for _, d := range l.demands() {
@@ -73,8 +73,8 @@ func (g *Group) put(h home, d demand) error {
 // bond ties a group to a directory in the version 1 hierarchy of a controller.
 type bond struct{ controller, dir string }
 
-// Bind puts a child that was born in the group under those limits that only a version 1 hierarchy can keep. Without such limits
-// it does nothing. The child must not have started others yet.
+// Bind puts a child that was born in the group under those limits that only a version 1 hierarchy can keep. Without
+// such limits it does nothing. The child must not have started others yet.
 func (g *Group) Bind(pid int) error {
 	g.mu.Lock()
 	bound := g.bound
@@ -90,7 +90,8 @@ func (g *Group) Bind(pid int) error {
 	return failed
 }
 
-// Unenforced tells which of the limits this host cannot keep, as far as that is known before a run, or could not at the last.
+// Unenforced tells which of the limits this host cannot keep, as far as that is known before a run, or could not at the
+// last.
 func (t *Tree) Unenforced(l Limits) []Unenforced {
 	var failed []Unenforced
 	for _, d := range l.demands() {
@@ -101,8 +102,8 @@ func (t *Tree) Unenforced(l Limits) []Unenforced {
 	return failed
 }
 
-// OOMKilled returns how many processes of a group the kernel has ended for want of memory. It is 0 where nobody counts, which is
-// so for most groups without a memory limit.
+// OOMKilled returns how many processes of a group the kernel has ended for want of memory. It is 0 where nobody counts,
+// which is so for most groups without a memory limit.
 func (t *Tree) OOMKilled(id string) (int, error) {
 	if t.mode == ModeNone || checkID(id) != nil {
 		return 0, nil
@@ -151,7 +152,10 @@ func (l Limits) demands() []demand {
 			limit: "memory", controller: "memory",
 			v2: []setting{{file: "memory.max", value: bytes}, {file: "memory.swap.max", value: "0", optional: true}},
 			// In this order: the sum with swap may never be the lower one.
-			v1: []setting{{file: "memory.limit_in_bytes", value: bytes}, {file: "memory.memsw.limit_in_bytes", value: bytes, optional: true}},
+			v1: []setting{
+				{file: "memory.limit_in_bytes", value: bytes},
+				{file: "memory.memsw.limit_in_bytes", value: bytes, optional: true},
+			},
 		})
 	}
 	if l.CPU > 0 {
@@ -194,7 +198,10 @@ type home struct {
 
 // openControllers finds what an earlier agent has left.
 func openControllers(proc procfs.FS, mounts []procfs.Mount, mode Mode, base, name string) *controllers {
-	c := &controllers{proc: proc, mode: mode, base: base, name: name, homes: map[string]home{}, last: map[string]error{}}
+	c := &controllers{
+		proc: proc, mode: mode, base: base, name: name, homes: map[string]home{},
+		last: map[string]error{},
+	}
 	if mode == ModeNone {
 		return c
 	}
@@ -262,7 +269,8 @@ func enable(base, controller string) bool {
 	const offered, handed = "cgroup.controllers", "cgroup.subtree_control"
 	if !lists(filepath.Join(base, offered), controller) {
 		// At the top of the hierarchy it may be that nobody has needed it yet.
-		if write(filepath.Join(filepath.Dir(base), handed), "+"+controller) != nil || !lists(filepath.Join(base, offered), controller) {
+		if write(filepath.Join(filepath.Dir(base), handed), "+"+controller) != nil ||
+			!lists(filepath.Join(base, offered), controller) {
 			return false
 		}
 	}

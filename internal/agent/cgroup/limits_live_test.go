@@ -12,7 +12,8 @@ import (
 	"drover/internal/agent/procfs"
 )
 
-// limitedGroup is a group under the limits in the kernel's own hierarchies; nil where the host can keep none of them for us.
+// limitedGroup is a group under the limits in the kernel's own hierarchies; nil where the host can keep none of them
+// for us.
 func limitedGroup(t *testing.T, l cgroup.Limits) (*cgroup.Tree, *cgroup.Group) {
 	t.Helper()
 	proc := procfs.New("/proc")
@@ -24,7 +25,8 @@ func limitedGroup(t *testing.T, l cgroup.Limits) (*cgroup.Tree, *cgroup.Group) {
 		g := liveGroup(t, tree)
 		if failed := g.Limit(l); failed != nil {
 			for _, u := range failed {
-				if place := offered(t, proc, v1(map[string]string{"memory": "memory", "cpu": "cpu", "tasks": "pids"}[u.Limit])); place != "" {
+				if place := offered(t, proc,
+					v1(map[string]string{"memory": "memory", "cpu": "cpu", "tasks": "pids"}[u.Limit])); place != "" {
 					t.Errorf("%s cannot be limited although %s can be written to: %v", u.Limit, place, u.Err)
 				}
 			}
@@ -52,7 +54,8 @@ func kept(t *testing.T, tree *cgroup.Tree, name, word string) string {
 	return ""
 }
 
-// TestMemoryHog: what a grandchild takes beyond the limit has the kernel end it, which is counted; what stays below lives.
+// TestMemoryHog: what a grandchild takes beyond the limit has the kernel end it, which is counted; what stays below
+// lives.
 func TestMemoryHog(t *testing.T) {
 	tree, g := limitedGroup(t, cgroup.Limits{Memory: 32 << 20})
 	if g == nil {

@@ -44,7 +44,8 @@ func TestLimitsV2(t *testing.T) {
 	if got := tree.Unenforced(all()); got != nil {
 		t.Errorf("not enforced: %q", texts(got))
 	}
-	if got := h.content(t, "d-1/cgroup.subtree_control"); !strings.HasPrefix(got, "+pids") && !strings.HasPrefix(got, "+cpu") {
+	if got := h.content(t, "d-1/cgroup.subtree_control"); !strings.HasPrefix(got, "+pids") &&
+		!strings.HasPrefix(got, "+cpu") {
 		t.Errorf("handed down: %q", got)
 	}
 	if got := h.content(t, "cgroup.subtree_control"); got != "" {
@@ -61,7 +62,10 @@ func TestLimitsV2(t *testing.T) {
 	for _, file := range []string{"memory.max", "memory.swap.max", "cpu.max", "pids.max"} {
 		got[file] = h.content(t, "d-1/g/"+file)
 	}
-	want := map[string]string{"memory.max": "67108864", "memory.swap.max": "0", "cpu.max": "150000 100000", "pids.max": "40"}
+	want := map[string]string{
+		"memory.max": "67108864", "memory.swap.max": "0", "cpu.max": "150000 100000",
+		"pids.max": "40",
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
@@ -128,7 +132,11 @@ func TestLimitsV1(t *testing.T) {
 		t.Error(err)
 	}
 	got := map[string]string{}
-	for _, file := range []string{"memory/us/d-1/g/memory.limit_in_bytes", "memory/us/d-1/g/memory.memsw.limit_in_bytes", "memory/us/d-1/g/cgroup.procs", "cpu/d-1/g/cpu.cfs_quota_us", "cpu/d-1/g/cpu.cfs_period_us", "cpu/d-1/g/cgroup.procs"} {
+	for _, file := range []string{
+		"memory/us/d-1/g/memory.limit_in_bytes",
+		"memory/us/d-1/g/memory.memsw.limit_in_bytes", "memory/us/d-1/g/cgroup.procs", "cpu/d-1/g/cpu.cfs_quota_us",
+		"cpu/d-1/g/cpu.cfs_period_us", "cpu/d-1/g/cgroup.procs",
+	} {
 		got[filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(file))))+" "+filepath.Base(file)] = h.content(t, file)
 	}
 	wantFiles := map[string]string{
@@ -157,7 +165,8 @@ func TestFailuresAreRemembered(t *testing.T) {
 	if err := g.Bind(77); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("bound to nothing: %v", err)
 	}
-	if got := texts(tree.Unenforced(cgroup.Limits{CPU: 5})); len(got) != 1 || !strings.HasPrefix(got[0], "cpu: cannot put pid 77 under the cpu limit of cgroup g") {
+	if got := texts(tree.Unenforced(cgroup.Limits{CPU: 5})); len(got) != 1 ||
+		!strings.HasPrefix(got[0], "cpu: cannot put pid 77 under the cpu limit of cgroup g") {
 		t.Errorf("got %q", got)
 	}
 	g.Limit(cgroup.Limits{CPU: 5})

@@ -36,14 +36,16 @@ const maxID = 128
 type Tree struct {
 	mode Mode
 	base string
-	// path is what the kernel calls base: a name alone would prove nothing, because some accounts may make groups of their own.
+	// path is what the kernel calls base: a name alone would prove nothing, because some accounts may make groups of
+	// their own.
 	path        string
 	controllers *controllers
 }
 
-// Open finds a hierarchy that this process may use and makes the directory name in it: at its top where that is allowed, so
-// that a service manager that ends our own group leaves the processes alone, else below the group we are in. name is a
-// word of lower-case letters, digits and dashes. That there is no such hierarchy is no error: the mode is then ModeNone.
+// Open finds a hierarchy that this process may use and makes the directory name in it: at its top where that is
+// allowed, so that a service manager that ends our own group leaves the processes alone, else below the group we are
+// in. name is a word of lower-case letters, digits and dashes. That there is no such hierarchy is no error: the mode is
+// then ModeNone.
 func Open(proc procfs.FS, name string) (*Tree, error) {
 	if err := checkID(name); err != nil {
 		return nil, err
@@ -61,7 +63,8 @@ func Open(proc procfs.FS, name string) (*Tree, error) {
 		{ModeFreezer, "cgroup", "freezer"},
 	} {
 		for _, m := range mounts {
-			if m.Type != hierarchy.fsType || hierarchy.controller != "" && !slices.Contains(m.Options, hierarchy.controller) {
+			if m.Type != hierarchy.fsType || hierarchy.controller != "" &&
+				!slices.Contains(m.Options, hierarchy.controller) {
 				continue
 			}
 			places := []string{m.Point}
@@ -130,7 +133,8 @@ func (t *Tree) Holder(proc procfs.FS, pid int) (id string, ok bool) {
 		id, _, _ = strings.Cut(inside, "/")
 		return id, id != ""
 	}
-	// Or the kernel calls the tree by another name to this process than where it is mounted: then the group itself has to tell.
+	// Or the kernel calls the tree by another name to this process than where it is mounted: then the group itself has
+	// to tell.
 	_, inside, _ := strings.Cut(path+"/", "/"+filepath.Base(t.base)+"/")
 	id, _, _ = strings.Cut(inside, "/")
 	group, ok := t.Group(id)
@@ -145,8 +149,8 @@ func (t *Tree) Holder(proc procfs.FS, pid int) (id string, ok bool) {
 // Path is the tree's directory; empty in ModeNone.
 func (t *Tree) Path() string { return t.base }
 
-// Create makes a new, empty group. id is up to 128 lower-case letters, digits and dashes. The error wraps fs.ErrExist when
-// there is such a group. The caller closes the group, and removes it once it is empty.
+// Create makes a new, empty group. id is up to 128 lower-case letters, digits and dashes. The error wraps fs.ErrExist
+// when there is such a group. The caller closes the group, and removes it once it is empty.
 func (t *Tree) Create(id string) (*Group, error) {
 	if err := checkID(id); err != nil {
 		return nil, err

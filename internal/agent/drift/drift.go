@@ -25,8 +25,8 @@ const (
 	maxSize = 256 << 20
 	// maxTime is how long one file may take to be read.
 	maxTime = 3 * time.Second
-	// settled is how long a file must not have been changed for its times to tell of the next change: they are coarse, and two
-	// changes may bear the same one.
+	// settled is how long a file must not have been changed for its times to tell of the next change: they are coarse,
+	// and two changes may bear the same one.
 	settled = 2 * time.Second
 )
 
@@ -42,16 +42,17 @@ type File struct {
 	Want    string `json:"want"`
 	Have    string `json:"have,omitempty"`
 	Problem string `json:"problem,omitempty"`
-	// Mark stands for the content that Have is of: as long as it is the same, the file need not be read. Empty where it must.
+	// Mark stands for the content that Have is of: as long as it is the same, the file need not be read. Empty where it
+	// must.
 	Mark string `json:"mark,omitempty"`
 	// Since is when it began to differ, in Unix milliseconds; 0 where it does not.
 	Since int64 `json:"since,omitempty"`
 }
 
-// Check compares the files with what the spec says of them, and returns those that differ in its order. A file of which nothing
-// has changed since prev costs one system call; one that has is read, at most 256 MiB and three seconds long. It blocks as
-// long as that takes, and no shorter than the file system lets it. Visit opens the files. An entry without checksum is not
-// looked at, and none any more once ctx has ended.
+// Check compares the files with what the spec says of them, and returns those that differ in its order. A file of which
+// nothing has changed since prev costs one system call; one that has is read, at most 256 MiB and three seconds long.
+// It blocks as long as that takes, and no shorter than the file system lets it. Visit opens the files. An entry without
+// checksum is not looked at, and none any more once ctx has ended.
 func Check(ctx context.Context, prev State, files []process.ConfigFile, visit trail.Visit) (State, []process.Drift) {
 	var next State
 	var drifts []process.Drift
@@ -65,7 +66,10 @@ func Check(ctx context.Context, prev State, files []process.ConfigFile, visit tr
 		now := look(f, known(prev, f), visit)
 		next.Files = append(next.Files, now)
 		if now.Since != 0 {
-			drifts = append(drifts, process.Drift{Path: now.Path, Want: now.Want, Have: now.Have, Problem: now.Problem, Since: now.Since})
+			drifts = append(drifts, process.Drift{
+				Path: now.Path, Want: now.Want, Have: now.Have, Problem: now.Problem,
+				Since: now.Since,
+			})
 		}
 	}
 	return next, drifts
@@ -161,7 +165,8 @@ func digest(file *os.File) (string, error) {
 	}
 }
 
-// stable returns the mark of an open file, empty if it was changed so lately that the next change might bear the same times.
+// stable returns the mark of an open file, empty if it was changed so lately that the next change might bear the same
+// times.
 func stable(file *os.File) (string, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
@@ -176,8 +181,8 @@ func stable(file *os.File) (string, error) {
 	return markOf(&st), nil
 }
 
-// markOf is the same for two looks at a file only if nobody has changed it in between. The time of the inode is in it because
-// that of the content can be set back.
+// markOf is the same for two looks at a file only if nobody has changed it in between. The time of the inode is in it
+// because that of the content can be set back.
 func markOf(st *unix.Stat_t) string {
 	return fmt.Sprintf("%x.%x.%x.%x.%x", st.Dev, st.Ino, st.Size, st.Mtim.Nano(), st.Ctim.Nano())
 }

@@ -73,11 +73,15 @@ func TestWhatDrifts(t *testing.T) {
 		{name: "a link to itself", path: at("loop"), md5: sum("good"), problem: "too many levels of symbolic links"},
 		{name: "a file as a directory", path: good + "/x", md5: sum("good"), problem: "not a directory"},
 		{name: "a relative path", path: "nginx.conf", md5: sum("good"), problem: "is not absolute"},
-		{name: "a huge one", path: at("large"), md5: sum("good"), problem: "is too large: 268435457 bytes, at most 268435456 are compared"},
+		{
+			name: "a huge one", path: at("large"), md5: sum("good"),
+			problem: "is too large: 268435457 bytes, at most 268435456 are compared",
+		},
 		{name: "a file of the kernel", path: "/proc/self/mem", md5: sum("good"), problem: "input/output error"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			state, got := drift.Check(t.Context(), drift.State{}, []process.ConfigFile{{Path: c.path, MD5: c.md5}}, trail.Plain)
+			state, got := drift.Check(t.Context(), drift.State{}, []process.ConfigFile{{Path: c.path, MD5: c.md5}},
+				trail.Plain)
 			var expected []process.Drift
 			if c.have != "" || c.problem != "" {
 				expected = []process.Drift{{Path: c.path, Want: c.md5, Have: c.have, Problem: c.problem}}
@@ -89,7 +93,8 @@ func TestWhatDrifts(t *testing.T) {
 				t.Errorf("it drifts since %d", got[0].Since)
 			}
 			// The next look says the same, of the same beginning.
-			if _, again := drift.Check(t.Context(), state, []process.ConfigFile{{Path: c.path, MD5: c.md5}}, trail.Plain); cmp.Diff(got, again) != "" {
+			if _, again := drift.Check(t.Context(), state, []process.ConfigFile{{Path: c.path, MD5: c.md5}},
+				trail.Plain); cmp.Diff(got, again) != "" {
 				t.Errorf("then %v", again)
 			}
 		})
@@ -97,7 +102,8 @@ func TestWhatDrifts(t *testing.T) {
 }
 
 func TestAnEntryWithoutChecksumIsNotLookedAt(t *testing.T) {
-	if state, got := drift.Check(t.Context(), drift.State{}, []process.ConfigFile{{Path: "/no/such/file"}}, trail.Plain); got != nil || state.Files != nil {
+	if state, got := drift.Check(t.Context(), drift.State{}, []process.ConfigFile{{Path: "/no/such/file"}},
+		trail.Plain); got != nil || state.Files != nil {
 		t.Errorf("drifts %v, state %v", got, state)
 	}
 }
@@ -135,7 +141,8 @@ func TestDriftAndReturn(t *testing.T) {
 		t.Fatalf("after its return %v", got)
 	}
 	// Another checksum is another drift.
-	if _, got = drift.Check(t.Context(), state, want(path, "better"), trail.Plain); len(got) != 1 || got[0].Have != sum("good") {
+	if _, got = drift.Check(t.Context(), state, want(path, "better"), trail.Plain); len(got) != 1 ||
+		got[0].Have != sum("good") {
 		t.Errorf("with a new spec %v", got)
 	}
 }
@@ -147,7 +154,8 @@ func TestWhatHasNotChangedIsNotRead(t *testing.T) {
 		if err != nil || time.Since(info.ModTime()) < time.Minute {
 			continue
 		}
-		state, _ := drift.Check(t.Context(), drift.State{}, []process.ConfigFile{{Path: candidate, MD5: sum("x")}}, trail.Plain)
+		state, _ := drift.Check(t.Context(), drift.State{}, []process.ConfigFile{{Path: candidate, MD5: sum("x")}},
+			trail.Plain)
 		if state.Files[0].Mark == "" {
 			continue
 		}
@@ -160,7 +168,8 @@ func TestWhatHasNotChangedIsNotRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		kept.Files[0].Have = sum("believed")
-		_, got := drift.Check(t.Context(), kept, []process.ConfigFile{{Path: candidate, MD5: sum("believed")}}, trail.Plain)
+		_, got := drift.Check(t.Context(), kept, []process.ConfigFile{{Path: candidate, MD5: sum("believed")}},
+			trail.Plain)
 		if got != nil {
 			t.Errorf("%s was read again: %v", candidate, got)
 		}

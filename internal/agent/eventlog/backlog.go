@@ -4,7 +4,8 @@ package eventlog
 type Backlog struct {
 	// Bytes is the size of the events on disk that are not acknowledged.
 	Bytes int64
-	// Unwritten counts the events that wait in memory because the disk takes none, and Lost those that were lost since Open.
+	// Unwritten counts the events that wait in memory because the disk takes none, and Lost those that were lost since
+	// Open.
 	Unwritten, Lost int
 }
 

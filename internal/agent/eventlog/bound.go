@@ -38,14 +38,18 @@ func encoded(e process.Event) entry {
 			b.Scores = b.Scores[:len(b.Scores)/2]
 			e.Breach = &b
 		default: // a sample that is no number, or names that nobody has admitted
-			e = process.Event{Stream: e.Stream, Seq: e.Seq, At: e.At, Process: e.Process, Kind: e.Kind, Actor: e.Actor, PID: e.PID, Attempt: e.Attempt}
+			e = process.Event{
+				Stream: e.Stream, Seq: e.Seq, At: e.At, Process: e.Process, Kind: e.Kind, Actor: e.Actor,
+				PID: e.PID, Attempt: e.Attempt,
+			}
 			line, _ = json.Marshal(e) // nothing is left that could fail
 			return entry{event: e, line: append(line, '\n')}
 		}
 	}
 }
 
-// bounded returns an event whose texts are short enough and valid UTF-8. It shares no memory with the caller's that would be changed.
+// bounded returns an event whose texts are short enough and valid UTF-8. It shares no memory with the caller's that
+// would be changed.
 func bounded(e process.Event) process.Event {
 	e.Output = tail(e.Output, maxOutput)
 	e.Cause.Text = head(e.Cause.Text, maxText)

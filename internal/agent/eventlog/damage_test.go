@@ -90,7 +90,8 @@ func TestFileThatIsGone(t *testing.T) {
 	same(t, "left", []int{}, pids(pending(t, l)))
 }
 
-// TestNumbersThatOutgrowTheirNames: files are read by their numbers, also where a name has one digit more than the others.
+// TestNumbersThatOutgrowTheirNames: files are read by their numbers, also where a name has one digit more than the
+// others.
 func TestNumbersThatOutgrowTheirNames(t *testing.T) {
 	dir := t.TempDir()
 	for life := range 2 {

@@ -35,8 +35,8 @@ type Config struct {
 // maxWaiting is how many events are kept in memory while the disk takes none.
 const maxWaiting = 1000
 
-// Log is an open log. Its methods may be called from any goroutine, but there is one reader: Pending and Acknowledge are not called
-// at the same time.
+// Log is an open log. Its methods may be called from any goroutine, but there is one reader: Pending and Acknowledge
+// are not called at the same time.
 type Log struct {
 	cfg    Config
 	stream string
@@ -57,8 +57,9 @@ type Log struct {
 	failing bool
 }
 
-// Open opens the log in a directory, and begins a stream of its own in it. What earlier streams have left is still pending. It fails
-// where the directory cannot be made or read; damage in a file costs what is damaged, no more. Run keeps the log, Close gives it back.
+// Open opens the log in a directory, and begins a stream of its own in it. What earlier streams have left is still
+// pending. It fails where the directory cannot be made or read; damage in a file costs what is damaged, no more. Run
+// keeps the log, Close gives it back.
 func Open(cfg Config) (*Log, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -91,9 +92,9 @@ func newStream() string {
 	return hex.EncodeToString(b[:])
 }
 
-// Append adds an event. It gives it its stream and its number, and the present time where At is 0; what of its texts is too long is
-// cut. It does not wait for the disk: where that takes nothing, the event is kept in memory and told from there, and if there are too
-// many such, the oldest are lost and an events-lost event says how many.
+// Append adds an event. It gives it its stream and its number, and the present time where At is 0; what of its texts is
+// too long is cut. It does not wait for the disk: where that takes nothing, the event is kept in memory and told from
+// there, and if there are too many such, the oldest are lost and an events-lost event says how many.
 func (l *Log) Append(e process.Event) {
 	l.mu.Lock()
 	l.drain()

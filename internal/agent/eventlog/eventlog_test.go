@@ -22,7 +22,9 @@ func TestEventsComeBackAsTheyWere(t *testing.T) {
 	heard := 0
 	now := time.UnixMilli(1_700_000_000_123)
 	l, err := eventlog.Open(eventlog.Config{
-		Dir: dir, Log: slog.New(slog.DiscardHandler), OnAppend: func() { heard++ }, Now: func() time.Time { return now },
+		Dir: dir, Log: slog.New(slog.DiscardHandler), OnAppend: func() { heard++ }, Now: func() time.Time {
+			return now
+		},
 	})
 	must(t, err)
 	defer l.Close()
@@ -55,7 +57,14 @@ func TestPendingIsBounded(t *testing.T) {
 	for _, tt := range []struct {
 		events, bytes, want int
 		more                bool
-	}{{0, 1000, 0, true}, {3, 1 << 20, 3, true}, {10, 1 << 20, 10, false}, {20, 1 << 20, 10, false}, {20, 1, 1, true}, {20, 0, 0, true}} {
+	}{
+		{0, 1000, 0, true},
+		{3, 1 << 20, 3, true},
+		{10, 1 << 20, 10, false},
+		{20, 1 << 20, 10, false},
+		{20, 1, 1, true},
+		{20, 0, 0, true},
+	} {
 		got, more := l.Pending(tt.events, tt.bytes)
 		if len(got) != tt.want || more != tt.more {
 			t.Errorf("of %d events and %d bytes: %d, more: %v", tt.events, tt.bytes, len(got), more)
@@ -81,8 +90,8 @@ func TestAcknowledgedIsNotToldAgain(t *testing.T) {
 	same(t, "left", upTo(6, 6), pids(pending(t, l)))
 }
 
-// TestKilledAgent: the next life, which begins while the files of the one before are still open, finds what was not acknowledged, and
-// has a stream of its own.
+// TestKilledAgent: the next life, which begins while the files of the one before are still open, finds what was not
+// acknowledged, and has a stream of its own.
 func TestKilledAgent(t *testing.T) {
 	dir := t.TempDir()
 	streams := map[string]bool{}
@@ -100,8 +109,8 @@ func TestKilledAgent(t *testing.T) {
 	}
 }
 
-// TestNumbersAreNotUsedTwice: a power failure may leave the note of what was acknowledged and take the file that it is about. What comes
-// then must not lie before that note.
+// TestNumbersAreNotUsedTwice: a power failure may leave the note of what was acknowledged and take the file that it is
+// about. What comes then must not lie before that note.
 func TestNumbersAreNotUsedTwice(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)
@@ -129,7 +138,8 @@ func TestBounds(t *testing.T) {
 	crowd := happened(3)
 	crowd.Breach = &process.Breach{Samples: make([]float64, 500)}
 	for range 10000 {
-		crowd.Breach.Scores = append(crowd.Breach.Scores, process.Score{Process: process.ID{Namespace: "ns", Name: strings.Repeat("n", 200)}})
+		crowd.Breach.Scores = append(crowd.Breach.Scores,
+			process.Score{Process: process.ID{Namespace: "ns", Name: strings.Repeat("n", 200)}})
 	}
 	l.Append(long)
 	l.Append(odd)
@@ -137,10 +147,12 @@ func TestBounds(t *testing.T) {
 	got := pending(t, l)
 	same(t, "events", upTo(1, 3), pids(got))
 	e := got[0]
-	if len(e.Output) > 4<<10 || len(e.Output) < 4<<10-4 || !utf8.ValidString(e.Output) || !strings.HasSuffix(e.Output, "éé") {
+	if len(e.Output) > 4<<10 || len(e.Output) < 4<<10-4 || !utf8.ValidString(e.Output) ||
+		!strings.HasSuffix(e.Output, "éé") {
 		t.Errorf("output of %d bytes, ends with %q", len(e.Output), e.Output[len(e.Output)-10:])
 	}
-	if len(e.Cause.Text) != 1<<10 || len(e.Cause.Evidence) != 16 || len(e.Cause.Evidence[0]) != 1<<10 || evidence != long.Cause.Evidence[0] {
+	if len(e.Cause.Text) != 1<<10 || len(e.Cause.Evidence) != 16 || len(e.Cause.Evidence[0]) != 1<<10 ||
+		evidence != long.Cause.Evidence[0] {
 		t.Errorf("text of %d bytes, %d pieces of evidence", len(e.Cause.Text), len(e.Cause.Evidence))
 	}
 	if got[1].Kind != process.EventExited || got[1].Process.Name != "p2" {
@@ -151,7 +163,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestSync: what was appended is on the disk soon, together with what came after it, and a log in which nothing happens does nothing.
+// TestSync: what was appended is on the disk soon, together with what came after it, and a log in which nothing happens
+// does nothing.
 func TestSync(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

@@ -75,7 +75,9 @@ func list(dir string) ([]segment, error) {
 			return nil, err
 		}
 		// They come by name, which nearly always is by number.
-		at, _ := slices.BinarySearchFunc(all, number, func(s segment, number uint64) int { return cmp.Compare(s.number, number) })
+		at, _ := slices.BinarySearchFunc(all, number, func(s segment, number uint64) int {
+			return cmp.Compare(s.number, number)
+		})
 		all = slices.Insert(all, at, segment{number: number, size: info.Size(), changed: info.ModTime()})
 	}
 	return all, nil
@@ -88,7 +90,8 @@ type files struct {
 	create func(path string) (file, error)
 	all    []segment // oldest first
 	next   uint64    // number of the next segment
-	// open is the last one of all, where this stream has one. full are those before it that still have to be synced and closed.
+	// open is the last one of all, where this stream has one. full are those before it that still have to be synced and
+	// closed.
 	open file
 	full []file
 	// written and created say that the open one, and the name of a segment, are not synced.
@@ -169,8 +172,8 @@ func (f *files) after(p position) []segment {
 	return nil
 }
 
-// trim removes the oldest segments: those that the server has when they are old or there is too much, others only when there is far
-// too much. It returns how many events were removed that the server has not.
+// trim removes the oldest segments: those that the server has when they are old or there is too much, others only when
+// there is far too much. It returns how many events were removed that the server has not.
 func (f *files) trim(p position, now time.Time) (lost int, err error) {
 	var total int64
 	for _, s := range f.all {

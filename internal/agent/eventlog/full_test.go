@@ -11,7 +11,8 @@ import (
 	"drover/internal/process"
 )
 
-// TestSegments: the log is in several files; those that the server has are removed when there are too many, others never before.
+// TestSegments: the log is in several files; those that the server has are removed when there are too many, others
+// never before.
 func TestSegments(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)

@@ -52,8 +52,8 @@ func openMarks(dir string, log *slog.Logger) *marks {
 	return m
 }
 
-// read returns the position that was written last. Without a readable one everything is told again, which the server knows to deal
-// with.
+// read returns the position that was written last. Without a readable one everything is told again, which the server
+// knows to deal with.
 func (m *marks) read() position {
 	if m.file == nil {
 		return position{}
@@ -79,7 +79,8 @@ func parseMark(line string) (position, bool) {
 	first, second, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 	segment, errSegment := strconv.ParseUint(first, 10, 64)
 	offset, errOffset := strconv.ParseInt(second, 10, 64)
-	if errSegment != nil || errOffset != nil || segment > 1<<62 || offset < 0 || line != fmt.Sprintf(markForm, segment, offset) {
+	if errSegment != nil || errOffset != nil || segment > 1<<62 || offset < 0 ||
+		line != fmt.Sprintf(markForm, segment, offset) {
 		return position{}, false
 	}
 	return position{segment: segment, offset: offset}, true

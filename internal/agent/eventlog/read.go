@@ -25,10 +25,10 @@ type tally struct {
 	end position
 }
 
-// walk reads the events after a position, oldest first, until there are no more or visit says that it is enough; the one that it says
-// it of is not passed. What is damaged is skipped, and so is the half line that a power failure may leave at the end. A segment that
-// cannot be read is passed over, and is the error, unless it is the agent that is short of something: then nothing behind it is read
-// now.
+// walk reads the events after a position, oldest first, until there are no more or visit says that it is enough; the
+// one that it says it of is not passed. What is damaged is skipped, and so is the half line that a power failure may
+// leave at the end. A segment that cannot be read is passed over, and is the error, unless it is the agent that is
+// short of something: then nothing behind it is read now.
 func walk(dir string, from position, segments []segment, visit func(found) bool) (t tally, err error) {
 	t.end = from
 	for _, s := range segments {
@@ -109,9 +109,9 @@ func parse(line []byte) (e process.Event, ok bool) {
 	return e, err == nil && e.Stream != "" && e.Seq > 0
 }
 
-// Pending returns the oldest events that are not acknowledged, those of earlier lives of the agent too, in their order: at most
-// maxEvents, and none after those that already take maxBytes. More says that there are others. It reads files, but does not hold up
-// Append.
+// Pending returns the oldest events that are not acknowledged, those of earlier lives of the agent too, in their order:
+// at most maxEvents, and none after those that already take maxBytes. More says that there are others. It reads files,
+// but does not hold up Append.
 func (l *Log) Pending(maxEvents, maxBytes int) (events []process.Event, more bool) {
 	from, segments, waiting := l.unread()
 	bytes := 0
@@ -148,8 +148,8 @@ func (l *Log) unread() (position, []segment, []entry) {
 	return l.position, l.files.after(l.position), append([]entry(nil), l.waiting...)
 }
 
-// Acknowledge drops events that Pending has returned: they are not returned again, nor after a restart. It is noted on disk but not
-// synced: after a power failure some may be told once more.
+// Acknowledge drops events that Pending has returned: they are not returned again, nor after a restart. It is noted on
+// disk but not synced: after a power failure some may be told once more.
 func (l *Log) Acknowledge(events []process.Event) {
 	if len(events) == 0 {
 		return

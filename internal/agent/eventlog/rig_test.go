@@ -30,7 +30,8 @@ func open(t *testing.T, dir string) *eventlog.Log {
 // happened is an event that is told from others by its pid.
 func happened(n int) process.Event {
 	return process.Event{
-		At: int64(1000 + n), PID: n, Process: process.ID{Namespace: "ns", Name: fmt.Sprint("p", n)}, Kind: process.EventExited,
+		At: int64(1000 + n), PID: n, Process: process.ID{Namespace: "ns", Name: fmt.Sprint("p", n)},
+		Kind: process.EventExited,
 		From: "running", To: "backoff",
 	}
 }

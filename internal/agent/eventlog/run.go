@@ -15,8 +15,8 @@ const (
 	retryAfter = time.Second
 )
 
-// Run syncs what was appended, soon after it was, and writes what could not be written, until ctx ends. While nothing happens it
-// sleeps.
+// Run syncs what was appended, soon after it was, and writes what could not be written, until ctx ends. While nothing
+// happens it sleeps.
 func (l *Log) Run(ctx context.Context) error {
 	failing := false
 	for {

@@ -14,8 +14,9 @@ import (
 	"drover/internal/agent/procfs"
 )
 
-// claims keep several drovers of one host from managing the same process: each process is a byte of one file, and the drover that
-// manages it holds a lock on that byte (fcntl(2), F_SETLK). The kernel gives the locks back when a drover ends, however it ends.
+// claims keep several drovers of one host from managing the same process: each process is a byte of one file, and the
+// drover that manages it holds a lock on that byte (fcntl(2), F_SETLK). The kernel gives the locks back when a drover
+// ends, however it ends.
 type claims struct {
 	// file is nil where none could be opened: then nobody is kept apart.
 	file *os.File

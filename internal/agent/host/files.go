@@ -13,15 +13,15 @@ import (
 const (
 	// patience is how long a file system is given to answer.
 	patience = 5 * time.Second
-	// maxAsked is how many answers may be due at a time. One that never comes costs a goroutine and a thread for as long as the
-	// file system hangs: nothing can take a thread out of the kernel.
+	// maxAsked is how many answers may be due at a time. One that never comes costs a goroutine and a thread for as
+	// long as the file system hangs: nothing can take a thread out of the kernel.
 	maxAsked = 256
 	// maxOfOne is how many of them may be due to looks for one account: it may own the file systems that do not answer.
 	maxOfOne = maxAsked / 4
 )
 
-// files asks file systems that are not the agent's own and may hang, as one on the network does when its server is gone: who asks is
-// answered in time, and whoever is asking for him is left behind. It is safe for concurrent use.
+// files asks file systems that are not the agent's own and may hang, as one on the network does when its server is
+// gone: who asks is answered in time, and whoever is asking for him is left behind. It is safe for concurrent use.
 type files struct {
 	// patience is how long an answer is waited for.
 	patience time.Duration
@@ -35,15 +35,18 @@ type files struct {
 }
 
 func newFiles(patience time.Duration) *files {
-	return &files{patience: patience, slots: make(chan struct{}, maxAsked), hung: map[string]int{}, of: map[string]chan struct{}{}}
+	return &files{
+		patience: patience, slots: make(chan struct{}, maxAsked), hung: map[string]int{},
+		of: map[string]chan struct{}{},
+	}
 }
 
 // asking is one question: whether it is answered, and whether it was left.
 type asking struct{ over, left bool }
 
-// within returns what ask answers, which looks at path or below. It fails when that takes longer than patience, or at once where an
-// earlier answer about the same path has not come yet; in words that follow the path. A late answer counts for nothing. It is asked for an
-// account; that of root, or of nobody, has all places.
+// within returns what ask answers, which looks at path or below. It fails when that takes longer than patience, or at
+// once where an earlier answer about the same path has not come yet; in words that follow the path. A late answer
+// counts for nothing. It is asked for an account; that of root, or of nobody, has all places.
 func within[T any](f *files, account, path string, ask func() T) (answer T, err error) {
 	if f.hangs(path) {
 		return answer, errors.New("has not answered for a while: its file system hangs")
@@ -127,7 +130,8 @@ func (f *files) ended(path string, a *asking) {
 func (h *Host) reach(dir string, account launch.Account) error {
 	refused, err := within(h.files, account.Name, dir, func() error { return account.MayEnter(dir) })
 	if err != nil {
-		return process.Errorf(process.Failed, "cannot enter setup_path %s: it %v", dir, err).Because(process.CauseFileHangs)
+		return process.Errorf(process.Failed, "cannot enter setup_path %s: it %v", dir,
+			err).Because(process.CauseFileHangs)
 	}
 	return refused
 }

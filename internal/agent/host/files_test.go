@@ -22,8 +22,8 @@ func TestAnswerInTime(t *testing.T) {
 	})
 }
 
-// TestAnswerThatDoesNotCome: who asks gets away in time, the next one at once and without another look, and all is well again when the
-// answer has come.
+// TestAnswerThatDoesNotCome: who asks gets away in time, the next one at once and without another look, and all is well
+// again when the answer has come.
 func TestAnswerThatDoesNotCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFiles(patience)
@@ -74,7 +74,8 @@ func TestLooksThatHangAreBounded(t *testing.T) {
 		if n := looks.Load(); n != maxAsked {
 			t.Errorf("%d looks, want %d", n, maxAsked)
 		}
-		if _, err := within(f, "", "another", func() int { return 0 }); err == nil || !strings.Contains(err.Error(), "looks at files for anybody hang") {
+		if _, err := within(f, "", "another", func() int { return 0 }); err == nil ||
+			!strings.Contains(err.Error(), "looks at files for anybody hang") {
 			t.Errorf("one more: %v", err)
 		}
 		close(hang)
@@ -105,7 +106,8 @@ func TestLooksOfOneAccountAreBounded(t *testing.T) {
 		if n := looks.Load(); n != maxOfOne {
 			t.Errorf("%d looks, want %d", n, maxOfOne)
 		}
-		if _, err := within(f, "app", "another", func() int { return 0 }); err == nil || !strings.Contains(err.Error(), "looks at files for app hang") {
+		if _, err := within(f, "app", "another", func() int { return 0 }); err == nil ||
+			!strings.Contains(err.Error(), "looks at files for app hang") {
 			t.Errorf("one more: %v", err)
 		}
 		for _, other := range []string{"other", "root", ""} {
@@ -115,7 +117,8 @@ func TestLooksOfOneAccountAreBounded(t *testing.T) {
 		}
 		close(hang)
 		synctest.Wait()
-		if got, err := within(f, "app", "another", func() int { return 7 }); got != 7 || err != nil || len(f.slots) > 0 {
+		if got, err := within(f, "app", "another", func() int { return 7 }); got != 7 || err != nil ||
+			len(f.slots) > 0 {
 			t.Errorf("afterwards: %d, %v", got, err)
 		}
 	})

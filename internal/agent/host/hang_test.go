@@ -12,7 +12,8 @@ import (
 	"drover/test/harness"
 )
 
-// TestLookAtAFileSystemThatHangs: it ends, says why, and does not take the process for gone; one that is known to run needs no file.
+// TestLookAtAFileSystemThatHangs: it ends, says why, and does not take the process for gone; one that is known to run
+// needs no file.
 func TestLookAtAFileSystemThatHangs(t *testing.T) {
 	dir := t.TempDir()
 	h := open(t, t.TempDir())
@@ -29,7 +30,8 @@ func TestLookAtAFileSystemThatHangs(t *testing.T) {
 	if seen.Alive() || !seen.Unsure() || !strings.HasPrefix(seen.Note, file+" did not answer") {
 		t.Errorf("%+v", seen)
 	}
-	if seen := h.Look(spec(dir, "daemon", file), specstore.Runtime{Process: &who.Identity}, operation.Whose{}); !seen.Alive() {
+	if seen := h.Look(spec(dir, "daemon", file), specstore.Runtime{Process: &who.Identity},
+		operation.Whose{}); !seen.Alive() {
 		t.Errorf("known to run: %+v", seen)
 	}
 	close(hang)

@@ -45,7 +45,8 @@ type Host struct {
 	claims  claims
 	offset  time.Duration
 	log     *slog.Logger
-	// launches bounds how many commands are being started at a time: until it is forked, each may hold up a thread in the kernel.
+	// launches bounds how many commands are being started at a time: until it is forked, each may hold up a thread in
+	// the kernel.
 	launches chan struct{}
 
 	mu   sync.Mutex
@@ -88,8 +89,10 @@ func New(cfg Config) (*Host, error) {
 	sampler, accounts := procfs.NewSampler(cfg.FS, runtime.NumCPU()), newAccounts(tree)
 	h := &Host{
 		fs: cfg.FS, tree: tree, watcher: cfg.Watcher, sampler: sampler,
-		accounts: accounts, trees: procfs.NewTrees(sampler, accounts, SinceBoot), forker: launch.NewForker(cfg.FS, cfg.Log),
-		files: newFiles(patience), find: locate.Find, outputs: cfg.Outputs, proofs: cfg.Proofs, urgent: cfg.Urgent, may: cfg.May, offset: cfg.ClockOffset, log: cfg.Log,
+		accounts: accounts, trees: procfs.NewTrees(sampler, accounts, SinceBoot),
+		forker: launch.NewForker(cfg.FS, cfg.Log),
+		files:  newFiles(patience), find: locate.Find, outputs: cfg.Outputs, proofs: cfg.Proofs, urgent: cfg.Urgent,
+		may: cfg.May, offset: cfg.ClockOffset, log: cfg.Log,
 		claims: openClaims(cmp.Or(cfg.Claims, claimsPath()), cfg.FS, cfg.Log), runs: map[string]*run{},
 		launches: make(chan struct{}, maxLaunches),
 	}
@@ -97,10 +100,11 @@ func New(cfg Config) (*Host, error) {
 	return h, nil
 }
 
-// Run keeps the thread that commands are forked from, and outputs within their bound, until ctx ends. Commands can be started without it, at
-// a greater cost.
+// Run keeps the thread that commands are forked from, and outputs within their bound, until ctx ends. Commands can be
+// started without it, at a greater cost.
 func (h *Host) Run(ctx context.Context) error {
-	return group.Run(ctx, group.Part{Name: "forker", Run: h.forker.Run}, group.Part{Name: "outputs", Run: h.boundOutputs})
+	return group.Run(ctx, group.Part{Name: "forker", Run: h.forker.Run},
+		group.Part{Name: "outputs", Run: h.boundOutputs})
 }
 
 // Groups says what kind of control groups the host offers.

@@ -17,8 +17,8 @@ func (h *Host) limit(id string, group *cgroup.Group, hard process.HardLimits) {
 	}
 }
 
-// LimitNotes says, in a caller's words, which of the hard limits this host cannot keep, or could not at the last run that had
-// them; empty where all are kept.
+// LimitNotes says, in a caller's words, which of the hard limits this host cannot keep, or could not at the last run
+// that had them; empty where all are kept.
 func (h *Host) LimitNotes(hard process.HardLimits) []string {
 	var notes []string
 	for _, u := range h.tree.Unenforced(cgroup.Limits(hard)) {
@@ -27,8 +27,8 @@ func (h *Host) LimitNotes(hard process.HardLimits) []string {
 	return notes
 }
 
-// OOM counts the processes of a run that the kernel has ended for want of memory. It is 0 where nobody counts, and once the group of
-// the run is gone.
+// OOM counts the processes of a run that the kernel has ended for want of memory. It is 0 where nobody counts, and once
+// the group of the run is gone.
 func (h *Host) OOM(run string) int {
 	n, err := h.tree.OOMKilled(run)
 	if err != nil {

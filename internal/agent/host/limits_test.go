@@ -9,8 +9,8 @@ import (
 	"drover/internal/process"
 )
 
-// TestHardLimits: what a command takes beyond its limit ends it, which can be told from any other SIGKILL; without controllers the
-// answer is that it is not limited.
+// TestHardLimits: what a command takes beyond its limit ends it, which can be told from any other SIGKILL; without
+// controllers the answer is that it is not limited.
 func TestHardLimits(t *testing.T) {
 	h := open(t, t.TempDir())
 	if notes := h.LimitNotes(process.HardLimits{}); len(notes) > 0 {
@@ -29,7 +29,9 @@ func TestHardLimits(t *testing.T) {
 		line string
 		oom  bool
 	}{
-		"hog": {"x=aaaaaaaaaaaaaaaa; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24; do x=$x$x; done", true},
+		"hog": {
+			"x=aaaaaaaaaaaaaaaa; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24; do x=$x$x; done", true,
+		},
 		"end": {"kill -9 $$", false},
 	} {
 		child, err := h.Launch(run, c.line, hog)

@@ -21,8 +21,8 @@ import (
 const (
 	// stepTolerance is how far the clocks may drift apart before the wall clock counts as stepped.
 	stepTolerance = 2 * time.Second
-	// fileTolerance is how much later than its pid file a process may seem to have started: clock ticks and file times are
-	// coarse.
+	// fileTolerance is how much later than its pid file a process may seem to have started: clock ticks and file times
+	// are coarse.
 	fileTolerance = time.Second
 )
 
@@ -35,7 +35,8 @@ func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose operation.Wh
 		return operation.Sighting{Note: err.Error(), Cause: process.CauseNoUser}
 	}
 	query := locate.Query{
-		ProcName: spec.Identity.ProcName, PIDPath: spec.Identity.PIDPath, SetupPath: spec.Identity.SetupPath, Count: several,
+		ProcName: spec.Identity.ProcName, PIDPath: spec.Identity.PIDPath, SetupPath: spec.Identity.SetupPath,
+		Count:   several,
 		Account: account, Visit: h.visitor(account),
 		Other: whose.Other, Own: func(id procfs.Identity) bool { return h.own(id, whose) },
 	}
@@ -64,7 +65,8 @@ func (h *Host) Look(spec *process.Spec, rt specstore.Runtime, whose operation.Wh
 		return s
 	}
 	if rt.Process == nil && h.stranger(*r.Found) {
-		note := fmt.Sprintf("pid %d in %s started after the file was written: another process reuses the pid", r.Found.ID.PID, r.Found.PIDFile)
+		note := fmt.Sprintf("pid %d in %s started after the file was written: another process reuses the pid",
+			r.Found.ID.PID, r.Found.PIDFile)
 		return operation.Sighting{Note: note, Cause: process.CauseOddPIDFile}
 	}
 	s := operation.Sighting{ID: &r.Found.ID, PIDFile: r.Found.Resolved, Matches: r.Found.Matches, Note: r.Note}
@@ -93,8 +95,8 @@ func (h *Host) instances(all []locate.Match, spec *process.Spec, whose operation
 	return proven
 }
 
-// doubt says why a process that was found by its name alone may be somebody else's; empty where it was started for the one that is
-// looked for, or is the only one that fits and runs as the spec's user in its directory.
+// doubt says why a process that was found by its name alone may be somebody else's; empty where it was started for the
+// one that is looked for, or is the only one that fits and runs as the spec's user in its directory.
 func (h *Host) doubt(f *locate.Found, spec *process.Spec, whose operation.Whose) string {
 	if h.own(f.ID, whose) {
 		return ""
@@ -146,8 +148,8 @@ func (h *Host) search(q locate.Query) locate.Result {
 	return r
 }
 
-// stranger reports whether a process that a pid file names cannot be the one that the file was written for. Where the wall
-// clock was stepped nobody can tell, and the name alone decides.
+// stranger reports whether a process that a pid file names cannot be the one that the file was written for. Where the
+// wall clock was stepped nobody can tell, and the name alone decides.
 func (h *Host) stranger(f locate.Found) bool {
 	if f.PIDFile == "" || (ClockOffset()-h.offset).Abs() > stepTolerance {
 		return false
@@ -156,8 +158,8 @@ func (h *Host) stranger(f locate.Found) bool {
 	return err == nil && started.After(f.PIDFileTime.Add(fileTolerance))
 }
 
-// Watch implements operation.Processes. A process that ended before the call, while this agent was there to see it, is told of
-// at once: a command may be over before anybody can ask about it.
+// Watch implements operation.Processes. A process that ended before the call, while this agent was there to see it, is
+// told of at once: a command may be over before anybody can ask about it.
 func (h *Host) Watch(id procfs.Identity, fn func(liveness.Exit)) (stop func(), err error) {
 	stop, err = h.watcher.Watch(id, func(e liveness.Exit) {
 		h.sampler.Forget(id)

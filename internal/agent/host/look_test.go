@@ -20,14 +20,15 @@ import (
 	"drover/test/harness"
 )
 
-// TestFirstAdoption: where nothing is known of a process yet, a pid file that is older than the process in it was not written
-// for that process.
+// TestFirstAdoption: where nothing is known of a process yet, a pid file that is older than the process in it was not
+// written for that process.
 func TestFirstAdoption(t *testing.T) {
 	dir := t.TempDir()
 	path := harness.Sleeper(t, dir, "daemon")
 	for _, c := range []struct {
 		name string
-		// age is how much older than the process the pid file is, stepped how far the wall clock has been set since the agent first ran.
+		// age is how much older than the process the pid file is, stepped how far the wall clock has been set since the
+		// agent first ran.
 		age, stepped time.Duration
 		alive        bool
 	}{
@@ -53,7 +54,8 @@ func TestFirstAdoption(t *testing.T) {
 			}
 			seen := h.Look(spec(dir, "daemon", file), specstore.Runtime{}, operation.Whose{})
 			if !c.alive {
-				note := fmt.Sprintf("pid %d in %s started after the file was written: another process reuses the pid", who.PID, file)
+				note := fmt.Sprintf("pid %d in %s started after the file was written: another process reuses the pid",
+					who.PID, file)
 				want := operation.Sighting{Note: note, Cause: process.CauseOddPIDFile}
 				if diff := cmp.Diff(want, seen); diff != "" {
 					t.Errorf("(-want +got): %s", diff)
@@ -67,7 +69,8 @@ func TestFirstAdoption(t *testing.T) {
 	}
 }
 
-// TestRecordedIdentityDecides: a process that was proven stays the one, whatever became of its pid file, for as long as it lives.
+// TestRecordedIdentityDecides: a process that was proven stays the one, whatever became of its pid file, for as long as
+// it lives.
 func TestRecordedIdentityDecides(t *testing.T) {
 	dir := t.TempDir()
 	path := harness.Sleeper(t, dir, "daemon")
@@ -89,7 +92,8 @@ func TestRecordedIdentityDecides(t *testing.T) {
 	reused.StartTicks++
 	theirs := operation.Sighting{ID: &other.Identity, PIDFile: file, Matches: 1}
 	if diff := cmp.Diff(theirs, h.Look(s, specstore.Runtime{Process: &reused}, operation.Whose{})); diff != "" {
-		t.Errorf("the recorded pid is another process now, and the rule of the first adoption does not count (-want +got): %s", diff)
+		t.Errorf(
+			"the recorded pid is another process now, and the rule of the first adoption does not count (-want +got): %s", diff)
 	}
 	reused = who.Identity
 	reused.BootID = "another"
@@ -129,7 +133,8 @@ func TestPIDFileIsResolved(t *testing.T) {
 	if err := os.Symlink(file, link); err != nil {
 		t.Fatal(err)
 	}
-	if seen := h.Look(spec(dir, "daemon", link), specstore.Runtime{}, operation.Whose{}); !seen.Alive() || seen.PIDFile != file {
+	if seen := h.Look(spec(dir, "daemon", link), specstore.Runtime{}, operation.Whose{}); !seen.Alive() ||
+		seen.PIDFile != file {
 		t.Errorf("seen through %q, want %q: %+v", seen.PIDFile, file, seen)
 	}
 }
@@ -143,14 +148,17 @@ func TestInstances(t *testing.T) {
 	file := pidFile(t, first.PID)
 	s := spec(dir, "daemon", file)
 	s.Policy.Instances = 3
-	if seen := h.Look(s, specstore.Runtime{}, operation.Whose{}); seen.ID == nil || *seen.ID != first.Identity || seen.Matches != 2 {
+	if seen := h.Look(s, specstore.Runtime{}, operation.Whose{}); seen.ID == nil || *seen.ID != first.Identity ||
+		seen.Matches != 2 {
 		t.Errorf("at first: %+v", seen)
 	}
-	if seen := h.Look(s, specstore.Runtime{Process: &second.Identity}, operation.Whose{}); seen.ID == nil || *seen.ID != second.Identity || seen.Matches != 2 {
+	if seen := h.Look(s, specstore.Runtime{Process: &second.Identity}, operation.Whose{}); seen.ID == nil ||
+		*seen.ID != second.Identity || seen.Matches != 2 {
 		t.Errorf("with the second one recorded: %+v", seen)
 	}
 	first.end()
-	if seen := h.Look(s, specstore.Runtime{}, operation.Whose{}); seen.ID == nil || *seen.ID != second.Identity || seen.Matches != 1 {
+	if seen := h.Look(s, specstore.Runtime{}, operation.Whose{}); seen.ID == nil || *seen.ID != second.Identity ||
+		seen.Matches != 1 {
 		t.Errorf("the pid file names one that has ended: %+v", seen)
 	}
 	s.Policy.Instances = 1
@@ -163,7 +171,8 @@ func TestSignalAndInstance(t *testing.T) {
 	h := open(t, t.TempDir())
 	who := start(t, harness.Sleeper(t, t.TempDir(), "daemon"))
 	i, _, err := h.Instance(who.Identity)
-	if err != nil || i.PID != who.PID || !strings.Contains(i.Cmdline, "daemon 1000") || i.Threads != 1 || time.Since(time.Unix(i.StartedAt, 0)).Abs() > time.Minute {
+	if err != nil || i.PID != who.PID || !strings.Contains(i.Cmdline, "daemon 1000") || i.Threads != 1 ||
+		time.Since(time.Unix(i.StartedAt, 0)).Abs() > time.Minute {
 		t.Errorf("instance %+v, %v", i, err)
 	}
 	stranger := who.Identity

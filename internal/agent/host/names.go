@@ -8,7 +8,8 @@ import (
 )
 
 const (
-	// known is how long an account counts as it was looked up: while a process comes up or goes it is looked for many times a second.
+	// known is how long an account counts as it was looked up: while a process comes up or goes it is looked for many
+	// times a second.
 	known = 5 * time.Second
 	// maxNames is how many accounts are kept.
 	maxNames = 1000

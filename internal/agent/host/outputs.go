@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// breath is how long the next look at outputs waits after one that found none too large: many short lines cost few looks.
+	// breath is how long the next look at outputs waits after one that found none too large: many short lines cost few
+	// looks.
 	breath = 5 * time.Millisecond
 	// lookEvery is how often they are looked at where the kernel does not tell who grows.
 	lookEvery = 500 * time.Millisecond
@@ -25,7 +26,8 @@ const (
 	first = -20
 )
 
-// CutOutputs cuts what daemons have written to a directory of outputs while no agent was there. One that is not there is empty.
+// CutOutputs cuts what daemons have written to a directory of outputs while no agent was there. One that is not there
+// is empty.
 func CutOutputs(dir string) error {
 	files, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -37,8 +39,8 @@ func CutOutputs(dir string) error {
 	return err
 }
 
-// boundOutputs cuts each output as soon as it has grown too large, until ctx ends: whoever writes may have nothing else to do, and the disk
-// is the agent's. At rest it costs nothing.
+// boundOutputs cuts each output as soon as it has grown too large, until ctx ends: whoever writes may have nothing else
+// to do, and the disk is the agent's. At rest it costs nothing.
 func (h *Host) boundOutputs(ctx context.Context) error {
 	watch, err := watchDirectory(h.outputs)
 	if err != nil {
@@ -53,8 +55,8 @@ func (h *Host) boundOutputs(ctx context.Context) error {
 	return <-ended
 }
 
-// cutAsTold is the life of the thread that cuts, until the watch is stopped. It comes before all that writes: by its own priority, where it
-// may have one, and because it waits in the kernel and not for a processor of the Go runtime.
+// cutAsTold is the life of the thread that cuts, until the watch is stopped. It comes before all that writes: by its
+// own priority, where it may have one, and because it waits in the kernel and not for a processor of the Go runtime.
 func (h *Host) cutAsTold(watch *directoryWatch) error {
 	runtime.LockOSThread() // the thread ends with its goroutine, and its priority with it
 	preferThread()
@@ -74,10 +76,14 @@ func (h *Host) cutAsTold(watch *directoryWatch) error {
 	}
 }
 
-// preferThread has the kernel run this thread before any ordinary one, or before those of its own session where it has no right to that: the
-// kernel may share the processors out among sessions first (sched(7)). What the thread starts is ordinary again.
+// preferThread has the kernel run this thread before any ordinary one, or before those of its own session where it has
+// no right to that: the kernel may share the processors out among sessions first (sched(7)). What the thread starts is
+// ordinary again.
 func preferThread() {
-	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1, Flags: unix.SCHED_FLAG_RESET_ON_FORK}
+	attr := unix.SchedAttr{
+		Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1,
+		Flags: unix.SCHED_FLAG_RESET_ON_FORK,
+	}
 	if unix.SchedSetAttr(0, &attr, 0) != nil {
 		_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), first)
 	}

@@ -25,7 +25,8 @@ func held(path string) int64 {
 	return launch.Held(info)
 }
 
-// TestFloodIsBounded: whoever writes as fast as he can is cut again and again, and never gets far; nor does who takes room without writing.
+// TestFloodIsBounded: whoever writes as fast as he can is cut again and again, and never gets far; nor does who takes
+// room without writing.
 func TestFloodIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	h := open(t, dir)
@@ -84,7 +85,8 @@ func TestOutputsAreCutFirst(t *testing.T) {
 	}
 }
 
-// TestOutputThatIsWrittenKeepsItsName: what somebody goes on writing to is not taken out of sight, although no run is known for it.
+// TestOutputThatIsWrittenKeepsItsName: what somebody goes on writing to is not taken out of sight, although no run is
+// known for it.
 func TestOutputThatIsWrittenKeepsItsName(t *testing.T) {
 	dir := t.TempDir()
 	h := open(t, dir)

@@ -28,8 +28,8 @@ const (
 	endTime = time.Second
 )
 
-// question is a command that only asks. Its output goes through a pipe: unlike others it is not to outlive this agent, and a
-// pipe holds what nobody reads back, where a file would fill the disk.
+// question is a command that only asks. Its output goes through a pipe: unlike others it is not to outlive this agent,
+// and a pipe holds what nobody reads back, where a file would fill the disk.
 type question struct {
 	host  *Host
 	run   string
@@ -60,9 +60,13 @@ func (h *Host) Question(id, line string, spec *process.Spec) (probe.Question, er
 		return nil, process.Errorf(process.Failed, "cannot start the command: %v", err)
 	}
 	defer write.Close()
-	q := &question{host: h, run: id, group: h.createGroup(id), pipe: read, full: make(chan struct{}), done: make(chan struct{})}
+	q := &question{
+		host: h, run: id, group: h.createGroup(id), pipe: read, full: make(chan struct{}),
+		done: make(chan struct{}),
+	}
 	q.child, err = h.start(launch.Command{
-		Line: line, Dir: spec.Identity.SetupPath, Account: account, Mark: id, Output: write, Proof: write, Group: q.group,
+		Line: line, Dir: spec.Identity.SetupPath, Account: account, Mark: id, Output: write, Proof: write,
+		Group: q.group,
 	})
 	if err != nil {
 		q.forget()
@@ -122,8 +126,9 @@ func (q *question) End(ctx context.Context) (left []int, err error) {
 	return left, nil
 }
 
-// over reports, where there are no control groups, that the command has ended and that nobody has its output open any more. To
-// search all of /proc at the end of each question for what it may have left behind all the same would cost more than asking.
+// over reports, where there are no control groups, that the command has ended and that nobody has its output open any
+// more. To search all of /proc at the end of each question for what it may have left behind all the same would cost
+// more than asking.
 func (q *question) over() bool {
 	if q.host.Groups() != cgroup.ModeNone || q.host.fs.Same(q.child.Identity()) {
 		return false

@@ -72,7 +72,8 @@ func TestQuestion(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("the outputs are %v, %v", left, err)
 	}
-	if _, err := h.Question("three", "true", spec("/no/such/place", "sh", "")); err == nil || !strings.Contains(err.Error(), "setup_path") {
+	if _, err := h.Question("three", "true", spec("/no/such/place", "sh", "")); err == nil ||
+		!strings.Contains(err.Error(), "setup_path") {
 		t.Error(err)
 	}
 	bad := spec("/", "sh", "")
@@ -92,7 +93,8 @@ func TestAQuestionIsEndedWhole(t *testing.T) {
 	)
 }
 
-// endedWhole asks by commands that start another process and write its pid to a file, and ends the questions: then nothing is left.
+// endedWhole asks by commands that start another process and write its pid to a file, and ends the questions: then
+// nothing is left.
 func endedWhole(t *testing.T, h *host.Host, lines ...string) {
 	t.Helper()
 	for i, line := range lines {
@@ -191,7 +193,8 @@ func TestAQuestionOfAnEarlierAgent(t *testing.T) {
 	end(t, q)
 }
 
-// TestAQuestionWithoutGroups: what holds its output, or outlasts its time, is searched for and ended where nothing else holds it.
+// TestAQuestionWithoutGroups: what holds its output, or outlasts its time, is searched for and ended where nothing else
+// holds it.
 func TestAQuestionWithoutGroups(t *testing.T) {
 	h := open(t, t.TempDir())
 	ungroup(t, h)

@@ -38,7 +38,8 @@ func open(t testing.TB, dir string, set ...func(*host.Config)) *host.Host {
 	ctx := t.Context()
 	go func() { ended <- watcher.Run(ctx) }()
 	cfg := host.Config{
-		FS: live(), Watcher: watcher, Name: treeName(), Outputs: dir, Proofs: dir + ".proofs", ClockOffset: host.ClockOffset(), Log: log,
+		FS: live(), Watcher: watcher, Name: treeName(), Outputs: dir, Proofs: dir + ".proofs",
+		ClockOffset: host.ClockOffset(), Log: log,
 	}
 	for _, s := range set {
 		s(&cfg)
@@ -75,7 +76,8 @@ func ungroup(t *testing.T, h *host.Host) {
 	h.SetTree(tree)
 }
 
-// treeName is one that no other test uses, not even one that runs at the same time: control groups are the whole machine's.
+// treeName is one that no other test uses, not even one that runs at the same time: control groups are the whole
+// machine's.
 func treeName() string { return "drover-test-" + strings.ToLower(rand.Text()) }
 
 // started is a process that a test has started from outside.

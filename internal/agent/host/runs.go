@@ -59,7 +59,8 @@ func (h *Host) Launch(id, line string, spec *process.Spec) (operation.Child, err
 	return child, nil
 }
 
-// prepare waits until few enough others are being started, and returns whom a command is run as. started gives the place back.
+// prepare waits until few enough others are being started, and returns whom a command is run as. started gives the
+// place back.
 func (h *Host) prepare(spec *process.Spec) (account launch.Account, started func(), err error) {
 	account, err = launch.LookupAccount("/", spec.Identity.User)
 	if err != nil {
@@ -76,7 +77,8 @@ func (h *Host) prepare(spec *process.Spec) (account launch.Account, started func
 	return account, func() { <-h.launches }, nil
 }
 
-// createGroup makes the control group of a run. A run without one is still a run: its end is found by descent and by mark.
+// createGroup makes the control group of a run. A run without one is still a run: its end is found by descent and by
+// mark.
 func (h *Host) createGroup(id string) *cgroup.Group {
 	group, err := h.tree.Create(id)
 	if err != nil {
@@ -104,7 +106,8 @@ func (h *Host) setRun(id string, r *run) {
 	h.runs[id] = r
 }
 
-// createProof makes what will tell whether a run has begun. Without it nothing may begin: a successor of this agent might begin it again.
+// createProof makes what will tell whether a run has begun. Without it nothing may begin: a successor of this agent
+// might begin it again.
 func (h *Host) createProof(id string) (proof *os.File, err error) {
 	err = h.urgent(func() error {
 		proof, err = launch.CreateProof(filepath.Join(h.proofs, id))
@@ -116,8 +119,8 @@ func (h *Host) createProof(id string) (proof *os.File, err error) {
 	return proof, nil
 }
 
-// createOutput makes the output file of a run. A disk that takes no file must not keep a process from being started: its
-// output is dropped then, and output is nil.
+// createOutput makes the output file of a run. A disk that takes no file must not keep a process from being started:
+// its output is dropped then, and output is nil.
 func (h *Host) createOutput(id string) (output *launch.Output, file *os.File, err error) {
 	output, err = launch.CreateOutput(h.outputs, id)
 	if err == nil {

@@ -72,7 +72,8 @@ func TestLaunchFails(t *testing.T) {
 	nobody := spec("/", "sh", "")
 	nobody.Identity.User = "no-such-user"
 	_, err := h.Launch("run-1", "true", nobody)
-	if problem, ok := errors.AsType[*process.Error](err); !ok || !strings.HasPrefix(problem.Text, "spec.identity.user: ") || !strings.Contains(problem.Text, "no-such-user") {
+	if problem, ok := errors.AsType[*process.Error](err); !ok ||
+		!strings.HasPrefix(problem.Text, "spec.identity.user: ") || !strings.Contains(problem.Text, "no-such-user") {
 		t.Errorf("no such user: %v", err)
 	}
 	_, err = h.Launch("run-2", "true", spec("/no/such/directory", "sh", ""))
@@ -163,7 +164,8 @@ func TestEndTree(t *testing.T) {
 	end := func(root procfs.Identity, run string) {
 		t.Helper()
 		// Without control groups, and for what was started by somebody else, nobody can be sure.
-		if _, left, err := h.EndTree(t.Context(), operation.Scope{Root: root, Run: run}, 0); err != nil && !errors.Is(err, operation.ErrBestEffort) || len(left) > 0 {
+		if _, left, err := h.EndTree(t.Context(), operation.Scope{Root: root, Run: run}, 0); err != nil &&
+			!errors.Is(err, operation.ErrBestEffort) || len(left) > 0 {
 			t.Errorf("left %v, %v", left, err)
 		}
 	}
@@ -184,7 +186,8 @@ func TestEndTree(t *testing.T) {
 	end(other, "run-2") // once more
 }
 
-// TestSweep drops what nobody needs, keeps what is in use, and cuts what a daemon still writes to, with control groups and without.
+// TestSweep drops what nobody needs, keeps what is in use, and cuts what a daemon still writes to, with control groups
+// and without.
 func TestSweep(t *testing.T) {
 	t.Run("groups", func(t *testing.T) { sweep(t, func(*testing.T, *host.Host) {}) })
 	t.Run("no groups", func(t *testing.T) { sweep(t, ungroup) })
@@ -237,7 +240,8 @@ func sweep(t *testing.T, prepare func(*testing.T, *host.Host)) {
 	}
 	groups("silent", "writer")
 	for _, run := range []string{"writer", "silent"} {
-		if _, left, err := h.EndTree(t.Context(), operation.Scope{Run: run}, 0); err != nil && !errors.Is(err, operation.ErrBestEffort) || len(left) > 0 {
+		if _, left, err := h.EndTree(t.Context(), operation.Scope{Run: run}, 0); err != nil &&
+			!errors.Is(err, operation.ErrBestEffort) || len(left) > 0 {
 			t.Fatalf("left %v, %v", left, err)
 		}
 	}

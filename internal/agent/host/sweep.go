@@ -13,7 +13,8 @@ import (
 )
 
 // Sweep drops the groups and outputs of runs that are over, and cuts the outputs that daemons still write to. needed
-// returns the runs whose groups and outputs are kept: the latest of the processes that are known, and those of what is under way.
+// returns the runs whose groups and outputs are kept: the latest of the processes that are known, and those of what is
+// under way.
 func (h *Host) Sweep(needed func() map[string]bool) {
 	h.sampler.Tidy()
 	h.accounts.tidy()
@@ -29,8 +30,10 @@ func (h *Host) Sweep(needed func() map[string]bool) {
 		// An empty group still proves that nothing is left of a run: without it EndTree has to search all of /proc.
 		living[id] = active[id] || keep[id] || h.sweepGroup(id)
 	}
-	if h.tree.Mode() == cgroup.ModeNone && slices.ContainsFunc(files, func(id string) bool { return !keep[id] && !active[id] }) {
-		// No group tells that a run lives on: what it has left behind may still write to its output, which must not grow unseen.
+	if h.tree.Mode() == cgroup.ModeNone &&
+		slices.ContainsFunc(files, func(id string) bool { return !keep[id] && !active[id] }) {
+		// No group tells that a run lives on: what it has left behind may still write to its output, which must not
+		// grow unseen.
 		if living, err = liveness.Marks(h.fs); err != nil {
 			h.log.Warn("cannot remove unused outputs", "error", err)
 			return

@@ -29,7 +29,8 @@ func (h *Host) EndTree(ctx context.Context, s operation.Scope, grace time.Durati
 	return ended, left, err
 }
 
-// treeOf is how the host finds a scope. A run whose root has ended is all in its control group: there is nothing to search for.
+// treeOf is how the host finds a scope. A run whose root has ended is all in its control group: there is nothing to
+// search for.
 func (h *Host) treeOf(s operation.Scope) (tree liveness.Tree, release func()) {
 	tree = liveness.Tree{Root: s.Root, Noted: s.Noted, Mark: s.Run, Spared: s.Spared}
 	group, ok := h.groupOf(s.Run)
@@ -69,7 +70,8 @@ func (h *Host) Survivors(s operation.Scope) []procfs.Identity {
 	return members
 }
 
-// RunOf implements operation.Trees. Where no control group tells, the environment does that the process was started with.
+// RunOf implements operation.Trees. Where no control group tells, the environment does that the process was started
+// with.
 func (h *Host) RunOf(id procfs.Identity) string {
 	if !h.fs.Same(id) {
 		return ""

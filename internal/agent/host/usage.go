@@ -9,13 +9,13 @@ import (
 	"drover/internal/agent/procfs"
 )
 
-// Measure looks at processes with their whole trees, each at least a second after the look before. It reads all of /proc only
-// where a process was not started by this agent or no control group holds it.
+// Measure looks at processes with their whole trees, each at least a second after the look before. It reads all of
+// /proc only where a process was not started by this agent or no control group holds it.
 func (h *Host) Measure(roots []procfs.Root) ([]procfs.TreeUse, error) { return h.trees.Measure(roots) }
 
 const (
-	// accountsPart is how much of the descriptors that this process may have are used to hold accounts open; those that find no
-	// place are opened for each look.
+	// accountsPart is how much of the descriptors that this process may have are used to hold accounts open; those that
+	// find no place are opened for each look.
 	accountsPart = 4
 	// unaskedAccount is how long an account is held that nobody asks for.
 	unaskedAccount = 2 * time.Minute

@@ -65,14 +65,16 @@ func TestMeasure(t *testing.T) {
 			}
 			root := procfs.Root{Identity: child.Identity(), Run: run}
 			t.Cleanup(func() {
-				if _, left, err := h.EndTree(context.Background(), operation.Scope{Root: root.Identity, Run: root.Run}, 0); len(left) > 0 || err != nil && h.Groups() != cgroup.ModeNone {
+				if _, left, err := h.EndTree(context.Background(), operation.Scope{Root: root.Identity, Run: root.Run},
+					0); len(left) > 0 || err != nil && h.Groups() != cgroup.ModeNone {
 					t.Errorf("%v are left: %v", left, err)
 				}
 			})
 			if err := child.Release(); err != nil {
 				t.Fatal(err)
 			}
-			if u := measured(t, h, root); u.Mem <= 0 || u.Processes < 2 || u.Processes > c.processes || u.At <= u.Since {
+			if u := measured(t, h, root); u.Mem <= 0 || u.Processes < 2 || u.Processes > c.processes ||
+				u.At <= u.Since {
 				t.Errorf("it uses %+v, want up to %d processes, and some memory", u, c.processes)
 			}
 		})

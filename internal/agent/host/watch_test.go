@@ -17,8 +17,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pidns.Run(m)) }
 
-// TestWatchOfACommandThatWasQuick: a command that was over, and reaped as an orphan, before anybody watched it still tells
-// how it ended.
+// TestWatchOfACommandThatWasQuick: a command that was over, and reaped as an orphan, before anybody watched it still
+// tells how it ended.
 func TestWatchOfACommandThatWasQuick(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	fs := procfs.New("/proc")
@@ -34,7 +34,10 @@ func TestWatchOfACommandThatWasQuick(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	h, err := host.New(host.Config{FS: fs, Watcher: watcher, Name: "drover-test-" + strings.ToLower(t.Name()), Outputs: t.TempDir(), Proofs: t.TempDir(), Log: log})
+	h, err := host.New(host.Config{
+		FS: fs, Watcher: watcher, Name: "drover-test-" + strings.ToLower(t.Name()),
+		Outputs: t.TempDir(), Proofs: t.TempDir(), Log: log,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +78,8 @@ func TestWatchOfACommandThatWasQuick(t *testing.T) {
 	}
 	stranger := child.Identity()
 	stranger.StartTicks++
-	if _, err := h.Watch(stranger, func(liveness.Exit) { t.Error("told of a stranger") }); !errors.Is(err, liveness.ErrGone) {
+	if _, err := h.Watch(stranger, func(liveness.Exit) { t.Error("told of a stranger") }); !errors.Is(err,
+		liveness.ErrGone) {
 		t.Errorf("watch of a stranger: %v, want ErrGone", err)
 	}
 }

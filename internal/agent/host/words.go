@@ -46,7 +46,8 @@ func (h *Host) LastWords(spec *process.Spec, since time.Time) string {
 	return words
 }
 
-// Visit implements operation.Commands: with the rights of the account of the process, as far as the policy of the host lets.
+// Visit implements operation.Commands: with the rights of the account of the process, as far as the policy of the host
+// lets.
 func (h *Host) Visit(spec *process.Spec, path string, do func(*trail.Trail) error) error {
 	account, err := h.names.account(spec.Identity.User)
 	if err != nil {

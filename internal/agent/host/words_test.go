@@ -36,8 +36,9 @@ func TestLastWords(t *testing.T) {
 	}
 	since := time.Now().Add(-time.Minute)
 	for path, want := range map[string]string{
-		"": "", "short": "one\ntwo", dir + "/short": "one\ntwo", "missing": "", "link": "one\ntwo", "fifo": "", ".": "", "/dev/zero": "",
-		"one-line": strings.Repeat("x", 32<<10),
+		"": "", "short": "one\ntwo", dir + "/short": "one\ntwo", "missing": "", "link": "one\ntwo", "fifo": "", ".": "",
+		"/dev/zero": "",
+		"one-line":  strings.Repeat("x", 32<<10),
 	} {
 		s.Identity.LogPath = path
 		if got := h.LastWords(s, since); got != want {
@@ -45,7 +46,8 @@ func TestLastWords(t *testing.T) {
 		}
 	}
 	s.Identity.LogPath = "long"
-	if got := h.LastWords(s, since); len(got) > 32<<10 || len(got) < 32<<10-20 || !strings.HasPrefix(got, "line ") || !strings.HasSuffix(got, "\nline 9999") {
+	if got := h.LastWords(s, since); len(got) > 32<<10 || len(got) < 32<<10-20 || !strings.HasPrefix(got, "line ") ||
+		!strings.HasSuffix(got, "\nline 9999") {
 		t.Errorf("%d bytes of a long log: %.30q", len(got), got)
 	}
 	if got := h.LastWords(s, time.Now().Add(time.Minute)); got != "" {

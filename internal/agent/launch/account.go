@@ -30,9 +30,9 @@ type Account struct {
 	Home, Shell string
 }
 
-// LookupAccount finds a user in etc/passwd and etc/group below root, "/" outside tests, or else by asking the host's name
-// service through getent and id, for up to 5 s each. A number is not taken for a name. The error wraps ErrNoAccount when
-// there is no such user.
+// LookupAccount finds a user in etc/passwd and etc/group below root, "/" outside tests, or else by asking the host's
+// name service through getent and id, for up to 5 s each. A number is not taken for a name. The error wraps
+// ErrNoAccount when there is no such user.
 func LookupAccount(root, name string) (Account, error) {
 	unknown := fmt.Errorf("user %q is %w", name, ErrNoAccount)
 	if name == "" || strings.HasPrefix(name, "-") || strings.ContainsAny(name, ":\n\x00") {

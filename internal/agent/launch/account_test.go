@@ -27,7 +27,10 @@ func TestLookupAccount(t *testing.T) {
 	}
 	for _, want := range []launch.Account{
 		{Name: "root", Groups: []uint32{0}, Home: "/root", Shell: "/bin/bash"},
-		{Name: "app", UID: 1000, GID: 1001, Groups: []uint32{1001, 5, 999}, Home: "/home/app", Shell: "/usr/sbin/nologin"},
+		{
+			Name: "app", UID: 1000, GID: 1001, Groups: []uint32{1001, 5, 999}, Home: "/home/app",
+			Shell: "/usr/sbin/nologin",
+		},
 		{Name: "1234", UID: 7, GID: 7, Groups: []uint32{7}, Home: "/n", Shell: "/bin/n"},
 	} {
 		got, err := launch.LookupAccount(root, want.Name)

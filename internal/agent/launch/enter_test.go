@@ -13,8 +13,8 @@ import (
 	"drover/internal/agent/launch"
 )
 
-// TestTheDirectoryOfACommand: it is entered whatever it is called, and nothing tells the command how. One that is not there ends the child
-// at its gate.
+// TestTheDirectoryOfACommand: it is entered whatever it is called, and nothing tells the command how. One that is not
+// there ends the child at its gate.
 func TestTheDirectoryOfACommand(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), `it's a "$HOME" \ -P`, "-", "* ;\n#")
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -33,7 +33,8 @@ func environment(c Command) []string {
 	}
 }
 
-// timeZone returns the zone of the host. It is never empty: to the C library an empty TZ means UTC, not "as configured".
+// timeZone returns the zone of the host. It is never empty: to the C library an empty TZ means UTC, not "as
+// configured".
 func timeZone() string {
 	if tz := os.Getenv("TZ"); tz != "" { //nolint:forbidigo // as LANG
 		return tz

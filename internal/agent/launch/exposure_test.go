@@ -7,8 +7,9 @@ import (
 	"drover/internal/agent/launch"
 )
 
-// TestCommandsAreNotSpared: where the agent is set apart from what the kernel ends when memory runs out, a command is not; where it is more
-// exposed than others, so is a command. To set a process apart takes a capability, so what undoes that is tried on one that is exposed.
+// TestCommandsAreNotSpared: where the agent is set apart from what the kernel ends when memory runs out, a command is
+// not; where it is more exposed than others, so is a command. To set a process apart takes a capability, so what undoes
+// that is tried on one that is exposed.
 func TestCommandsAreNotSpared(t *testing.T) {
 	const own = "/proc/self/oom_score_adj"
 	before, err := os.ReadFile(own)

@@ -54,12 +54,16 @@ func (b birth) here(proc procfs.FS) born {
 	return b.fork(proc, b.files, null)
 }
 
-// fork forks and identifies the child. The calling thread blocks no signals; it does nothing that needs more of its descriptors than
-// the files and null.
+// fork forks and identifies the child. The calling thread blocks no signals; it does nothing that needs more of its
+// descriptors than the files and null.
 func (b birth) fork(proc procfs.FS, f files, null int) born {
 	handle := -1
 	sys := &syscall.SysProcAttr{Setsid: true, Credential: b.credential, PidFD: &handle}
-	attr := &syscall.ProcAttr{Dir: "/", Env: b.env, Sys: sys, Files: []uintptr{uintptr(null), uintptr(f.output), uintptr(f.output), uintptr(f.gate), uintptr(f.proof)}} //nolint:gosec // descriptors
+	//nolint:gosec // descriptors
+	attr := &syscall.ProcAttr{Dir: "/", Env: b.env, Sys: sys, Files: []uintptr{
+		uintptr(null), uintptr(f.output),
+		uintptr(f.output), uintptr(f.gate), uintptr(f.proof),
+	}}
 	var child born
 	var pid int
 	if f.group >= 0 {
@@ -70,7 +74,8 @@ func (b birth) fork(proc procfs.FS, f files, null int) born {
 		sys.UseCgroupFD, sys.CgroupFD = false, 0
 	}
 	if !child.grouped {
-		// There is no group to be born in, or Linux is older than 5.7, or it is not allowed. A failure for another reason comes back.
+		// There is no group to be born in, or Linux is older than 5.7, or it is not allowed. A failure for another
+		// reason comes back.
 		if pid, child.err = syscall.ForkExec(shell, b.argv, attr); child.err != nil {
 			return child
 		}
@@ -94,7 +99,8 @@ func openNull() (int, error) {
 	return null, nil
 }
 
-// unblock lets the calling thread, which is locked, have all signals, and notes in old, unless that is nil, which it had not.
+// unblock lets the calling thread, which is locked, have all signals, and notes in old, unless that is nil, which it
+// had not.
 func unblock(old *unix.Sigset_t) error {
 	var empty unix.Sigset_t
 	return os.NewSyscallError("sigprocmask", unix.PthreadSigmask(unix.SIG_SETMASK, &empty, old))
@@ -105,7 +111,8 @@ func credentialFor(a Account) (*syscall.Credential, error) {
 	euid := os.Geteuid()
 	if euid != 0 {
 		if a.UID != uint32(euid) { //nolint:gosec // uids are 32 bits wide
-			return nil, process.Errorf(process.Failed, "cannot run as user %q: needs root, the agent runs as %q", a.Name, ownName(euid)).Because(process.CauseNeedsRoot)
+			return nil, process.Errorf(process.Failed, "cannot run as user %q: needs root, the agent runs as %q",
+				a.Name, ownName(euid)).Because(process.CauseNeedsRoot)
 		}
 		return nil, nil //nolint:nilnil // no change is the answer
 	}

@@ -15,9 +15,9 @@ import (
 // queued is how many commands may wait for the forker's thread before their callers wait at its door.
 const queued = 16
 
-// Forker starts commands from a thread of its own that has next to no open descriptors. A child begins with a copy of the table of
-// descriptors of the thread that forks it and closes nearly all of them: with those that watching a thousand processes takes, this is
-// most of what a start costs. A Forker may be used concurrently.
+// Forker starts commands from a thread of its own that has next to no open descriptors. A child begins with a copy of
+// the table of descriptors of the thread that forks it and closes nearly all of them: with those that watching a
+// thousand processes takes, this is most of what a start costs. A Forker may be used concurrently.
 type Forker struct {
 	proc procfs.FS
 	log  *slog.Logger
@@ -37,8 +37,8 @@ type errand struct {
 // NewForker makes a Forker. Until Run, its commands are forked on the threads that call Start.
 func NewForker(proc procfs.FS, log *slog.Logger) *Forker { return &Forker{proc: proc, log: log} }
 
-// Run keeps the thread until ctx ends. Where a thread cannot have descriptors of its own (Linux before 5.9, some sandboxes) it says so
-// in the log, once, and commands are forked on the threads that call Start.
+// Run keeps the thread until ctx ends. Where a thread cannot have descriptors of its own (Linux before 5.9, some
+// sandboxes) it says so in the log, once, and commands are forked on the threads that call Start.
 func (f *Forker) Run(ctx context.Context) error {
 	stop, err := f.begin()
 	if err != nil {
@@ -51,7 +51,8 @@ func (f *Forker) Run(ctx context.Context) error {
 	return nil
 }
 
-// begin makes the thread and returns once it takes errands. stop lets it finish those that it was given, and waits for it.
+// begin makes the thread and returns once it takes errands. stop lets it finish those that it was given, and waits for
+// it.
 func (f *Forker) begin() (stop func(), err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -83,8 +84,9 @@ func (f *Forker) serve(errands chan errand, socket int) {
 	f.errands, f.socket = errands, socket
 }
 
-// Start forks a child that waits at its gate in a new session, and returns once it does. Nobody waits for the child: it has to be
-// watched or left to the reaper of orphans, both of liveness. Errors are *process.Error in a caller's words; then nothing was run.
+// Start forks a child that waits at its gate in a new session, and returns once it does. Nobody waits for the child: it
+// has to be watched or left to the reaper of orphans, both of liveness. Errors are *process.Error in a caller's words;
+// then nothing was run.
 func (f *Forker) Start(c Command) (*Child, error) {
 	return start(c, func(b birth) born {
 		e := errand{birth: b, done: make(chan born, 1)}
@@ -130,8 +132,8 @@ func (f *Forker) birth(socket, null int, b birth) born {
 	return b.fork(f.proc, own, null)
 }
 
-// onThread calls fn on a thread that ends with it. This is never the first thread, whose descriptors stand for those of the whole
-// process in /proc, and which cannot end.
+// onThread calls fn on a thread that ends with it. This is never the first thread, whose descriptors stand for those of
+// the whole process in /proc, and which cannot end.
 func onThread(fn func()) {
 	runtime.LockOSThread()
 	if unix.Gettid() != unix.Getpid() {

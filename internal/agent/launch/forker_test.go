@@ -241,7 +241,10 @@ func helperSandboxed() error {
 		return err
 	}
 	fmt.Print(log.String())
-	child, err := f.Start(launch.Command{Line: os.Args[1], Dir: "/", Account: account, Output: os.Stdout, Proof: null()})
+	child, err := f.Start(launch.Command{
+		Line: os.Args[1], Dir: "/", Account: account, Output: os.Stdout,
+		Proof: null(),
+	})
 	if err != nil {
 		return err
 	}
@@ -253,7 +256,9 @@ func TestForkerWithoutAThread(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%s: %v", out, err)
 	}
-	if n := strings.Count(string(out), "level=WARN"); n != 1 || !strings.Contains(string(out), "close_range: operation not permitted") || !strings.Contains(string(out), "it ran") {
+	if n := strings.Count(string(out), "level=WARN"); n != 1 ||
+		!strings.Contains(string(out), "close_range: operation not permitted") ||
+		!strings.Contains(string(out), "it ran") {
 		t.Errorf("got %q", out)
 	}
 }

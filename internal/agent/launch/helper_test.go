@@ -40,13 +40,14 @@ func runHelper(name string) int {
 	return 0
 }
 
-// helperAgent prepares itself and runs its first argument as its second. Before that it ignores what glibc's posix_spawn leaves
-// ignored, which no shell can.
+// helperAgent prepares itself and runs its first argument as its second. Before that it ignores what glibc's
+// posix_spawn leaves ignored, which no shell can.
 func helperAgent() error {
 	const ignore, maskSize = 1, 8
 	action := [8]uint64{ignore}
 	for _, s := range []uintptr{32, 33} {
-		if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, s, uintptr(unsafe.Pointer(&action)), 0, maskSize, 0, 0); errno != 0 {
+		if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, s, uintptr(unsafe.Pointer(&action)), 0, maskSize, 0,
+			0); errno != 0 {
 			return errno
 		}
 	}
@@ -57,7 +58,10 @@ func helperAgent() error {
 	if err != nil {
 		return err
 	}
-	child, err := forker().Start(launch.Command{Line: os.Args[1], Dir: "/", Account: account, Output: os.Stdout, Proof: null()})
+	child, err := forker().Start(launch.Command{
+		Line: os.Args[1], Dir: "/", Account: account, Output: os.Stdout,
+		Proof: null(),
+	})
 	if err != nil {
 		return err
 	}
@@ -82,7 +86,8 @@ func sandbox(filter []unix.SockFilter) error {
 		return err
 	}
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program)))
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
+		uintptr(unsafe.Pointer(&program)))
 	if errno != 0 {
 		return errno
 	}
@@ -99,7 +104,10 @@ func helperDies() error {
 	if err != nil {
 		return err
 	}
-	child, err := forker().Start(launch.Command{Line: os.Args[1], Dir: "/", Account: account, Output: null, Proof: null})
+	child, err := forker().Start(launch.Command{
+		Line: os.Args[1], Dir: "/", Account: account, Output: null,
+		Proof: null,
+	})
 	if err != nil {
 		return err
 	}
@@ -208,7 +216,8 @@ func TestOrdinaryAgent(t *testing.T) {
 	}
 	// The test binary is in a directory of root's own.
 	copied := t.TempDir() + "/helper"
-	if out, err := exec.Command("/bin/sh", "-c", `cp /proc/`+fmt.Sprint(os.Getpid())+`/exe "$0" && chmod 755 "$0"`, copied).CombinedOutput(); err != nil {
+	if out, err := exec.Command("/bin/sh", "-c", `cp /proc/`+fmt.Sprint(os.Getpid())+`/exe "$0" && chmod 755 "$0"`,
+		copied).CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v", out, err)
 	}
 	run := func(name string) string {

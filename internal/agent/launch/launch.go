@@ -27,9 +27,10 @@ const shell = "/bin/sh"
 const UnrunStatus = 125
 
 // gate is run by the shell before the command: it waits for one line on descriptor 3, and ends unrun if the writer goes
-// away without it. The empty line that it then writes to descriptor 4 is the proof, for a successor of the agent, that the command
-// ran; one that cannot leave it ends unrun too. The command then follows in the same shell, on lines of its own and without these
-// descriptors: whatever it holds, a comment, a here-document, a syntax error, it cannot reach back.
+// away without it. The empty line that it then writes to descriptor 4 is the proof, for a successor of the agent, that
+// the command ran; one that cannot leave it ends unrun too. The command then follows in the same shell, on lines of its
+// own and without these descriptors: whatever it holds, a comment, a here-document, a syntax error, it cannot reach
+// back.
 const gate = "read -r DROVER_GATE <&3 || exit 125; unset DROVER_GATE; exec 3<&-; echo >&4 || exit 125; exec 4>&-\n"
 
 // Ungated returns a command line, as ps shows it, without what this package has put before the command.
@@ -41,8 +42,9 @@ func Ungated(cmdline string) string {
 	return command
 }
 
-// entering is run by the shell before the gate. Not the fork enters the directory: until a child executes its program nothing else of this
-// process goes on, and the account may own the file system that is asked, and have it never answer.
+// entering is run by the shell before the gate. Not the fork enters the directory: until a child executes its program
+// nothing else of this process goes on, and the account may own the file system that is asked, and have it never
+// answer.
 func entering(dir string) string {
 	if dir == "" {
 		return ""
@@ -50,8 +52,8 @@ func entering(dir string) string {
 	return "cd -P -- '" + strings.ReplaceAll(dir, "'", `'\''`) + "' || exit 125; unset OLDPWD; "
 }
 
-// MayEnter fails, in a caller's words, where the account cannot enter a directory. It may hang where the file system does. What is below a
-// directory that the account may not enter is not told.
+// MayEnter fails, in a caller's words, where the account cannot enter a directory. It may hang where the file system
+// does. What is below a directory that the account may not enter is not told.
 func (a Account) MayEnter(dir string) error {
 	err := a.Visit(nil, dir, func(way *trail.Trail) error {
 		if !way.IsDir() {
@@ -69,7 +71,8 @@ func (a Account) MayEnter(dir string) error {
 		return process.Errorf(process.Failed, "cannot enter setup_path %s as user %s: %v", dir, a.Name, syscall.EACCES).
 			Because(process.CauseNoDirectory)
 	default:
-		return process.Errorf(process.Failed, "cannot enter setup_path %s: %v", dir, problem.Err).Because(process.CauseNoDirectory)
+		return process.Errorf(process.Failed, "cannot enter setup_path %s: %v", dir,
+			problem.Err).Because(process.CauseNoDirectory)
 	}
 }
 
@@ -77,7 +80,8 @@ func (a Account) MayEnter(dir string) error {
 type Command struct {
 	// Line is run by /bin/sh -c. Its errors count lines from 2.
 	Line string
-	// Dir is an absolute directory, entered with the account's rights before the gate: a child that cannot enter it ends there. See MayEnter.
+	// Dir is an absolute directory, entered with the account's rights before the gate: a child that cannot enter it
+	// ends there. See MayEnter.
 	Dir     string
 	Account Account
 	// Mark is put into the environment as MarkVariable, where everything the command starts inherits it.
@@ -115,8 +119,10 @@ func start(c Command, fork func(birth) born) (*Child, error) {
 	}
 	opener := os.NewFile(uintptr(gates[1]), "gate")
 	b := birth{
-		argv: []string{shell, "-c", exposure() + entering(c.Dir) + gate + c.Line}, env: environment(c), credential: credential,
-		files: files{gate: gates[0], output: int(c.Output.Fd()), proof: int(c.Proof.Fd()), group: -1}, //nolint:gosec // descriptors are small
+		argv: []string{shell, "-c", exposure() + entering(c.Dir) + gate + c.Line}, env: environment(c),
+		credential: credential,
+		//nolint:gosec // descriptors are small
+		files: files{gate: gates[0], output: int(c.Output.Fd()), proof: int(c.Proof.Fd()), group: -1},
 	}
 	if c.Group != nil {
 		if fd, ok := c.Group.FD(); ok {
@@ -134,13 +140,15 @@ func start(c Command, fork func(birth) born) (*Child, error) {
 		return nil, explain(c, child.err)
 	case child.lost != nil:
 		_ = opener.Close()
-		return nil, process.Errorf(process.Failed, "cannot start the command: the shell was ended before it ran anything: %v", child.lost)
+		return nil,
+			process.Errorf(process.Failed, "cannot start the command: the shell was ended before it ran anything: %v",
+				child.lost)
 	}
 	return &Child{id: child.id, groupErr: join(c.Group, child), gate: opener}, nil
 }
 
-// join puts a child that was not born there into its group. The child is still behind its gate: whatever it starts is born in the
-// group too.
+// join puts a child that was not born there into its group. The child is still behind its gate: whatever it starts is
+// born in the group too.
 func join(group *cgroup.Group, child born) error {
 	switch {
 	case group == nil:
@@ -183,8 +191,8 @@ func (c *Child) Identity() procfs.Identity { return c.id }
 // still be run, but what it starts is then found less surely.
 func (c *Child) GroupError() error { return c.groupErr }
 
-// Release lets the command run. The error is os.ErrProcessDone when the child has ended before, os.ErrClosed when it was
-// released or abandoned already.
+// Release lets the command run. The error is os.ErrProcessDone when the child has ended before, os.ErrClosed when it
+// was released or abandoned already.
 func (c *Child) Release() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -205,8 +213,8 @@ func (c *Child) Release() error {
 	return nil
 }
 
-// Abandon makes the child end with UnrunStatus without running anything. It does not wait for that, and does nothing after
-// a Release.
+// Abandon makes the child end with UnrunStatus without running anything. It does not wait for that, and does nothing
+// after a Release.
 func (c *Child) Abandon() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

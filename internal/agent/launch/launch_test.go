@@ -228,7 +228,8 @@ func TestEnvironmentIsExact(t *testing.T) {
 	account := me(t)
 	want := []string{
 		"HOME=" + account.Home, "USER=" + account.Name, "LOGNAME=" + account.Name, "SHELL=" + account.Shell,
-		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "TZ=Asia/Shanghai", "DROVER_PROCESS=m1",
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "TZ=Asia/Shanghai",
+		"DROVER_PROCESS=m1",
 	}
 	slices.Sort(want)
 	if diff := cmp.Diff(want, environmentOf(t)); diff != "" {

@@ -13,8 +13,9 @@ import (
 	"drover/internal/agent/trail"
 )
 
-// Visit is a trail.Visit with the rights of the account, however much this process may reach; a process that is not root has its own. May
-// refuses a path to which no link leads any more; nil refuses none. Do must not start goroutines that reach files.
+// Visit is a trail.Visit with the rights of the account, however much this process may reach; a process that is not
+// root has its own. May refuses a path to which no link leads any more; nil refuses none. Do must not start goroutines
+// that reach files.
 func (a Account) Visit(may func(path string) error, path string, do func(*trail.Trail) error) error {
 	if os.Geteuid() == 0 {
 		drop, err := a.assume()
@@ -63,9 +64,10 @@ func (a Account) assume() (drop func(), err error) {
 	return drop, nil
 }
 
-// act sets the effective ids of this thread, and of no other one, by which it also reaches files. Those for files alone would not do: the
-// kernel goes by the effective id, or by a capability, where it shows what only root may see below /proc. It takes the capabilities away
-// with the effective id and gives them back; the real one stays root's, so the account can neither trace the thread nor send it a signal.
+// act sets the effective ids of this thread, and of no other one, by which it also reaches files. Those for files alone
+// would not do: the kernel goes by the effective id, or by a capability, where it shows what only root may see below
+// /proc. It takes the capabilities away with the effective id and gives them back; the real one stays root's, so the
+// account can neither trace the thread nor send it a signal.
 func act(uid uint32, gid int, groups []uint32) error {
 	var list unsafe.Pointer
 	if len(groups) > 0 {

@@ -12,8 +12,8 @@ import (
 	"drover/internal/agent/trail"
 )
 
-// TestVisit: a file is opened with the rights of the account, also in a directory that only its groups may enter; and afterwards this
-// process has its own rights again, on every thread.
+// TestVisit: a file is opened with the rights of the account, also in a directory that only its groups may enter; and
+// afterwards this process has its own rights again, on every thread.
 func TestVisit(t *testing.T) {
 	if !others() {
 		return
@@ -35,7 +35,10 @@ func TestVisit(t *testing.T) {
 	const group = 4711
 	member := nobody
 	member.Groups = []uint32{nobody.GID, group}
-	files := map[string]struct{ nobody, member bool }{"open": {true, true}, "root's": {}, "closed/open": {}, "joint/open": {false, true}}
+	files := map[string]struct{ nobody, member bool }{
+		"open": {true, true}, "root's": {}, "closed/open": {},
+		"joint/open": {false, true},
+	}
 	for name := range files {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -85,8 +88,8 @@ func TestVisit(t *testing.T) {
 	wait.Wait()
 }
 
-// TestVisitBelowProc: what the kernel shows to root alone below /proc the account does not see, although the modes there are judged
-// otherwise than those of files.
+// TestVisitBelowProc: what the kernel shows to root alone below /proc the account does not see, although the modes
+// there are judged otherwise than those of files.
 func TestVisitBelowProc(t *testing.T) {
 	if !others() {
 		return
@@ -108,7 +111,10 @@ func TestVisitBelowProc(t *testing.T) {
 		})
 		return text, err
 	}
-	for _, path := range []string{"/proc/sys/net/ipv4/tcp_fastopen_key", "/proc/sys/kernel/cad_pid", "/proc/sys/kernel/usermodehelper/bset"} {
+	for _, path := range []string{
+		"/proc/sys/net/ipv4/tcp_fastopen_key", "/proc/sys/kernel/cad_pid",
+		"/proc/sys/kernel/usermodehelper/bset",
+	} {
 		if _, err := os.Stat(path); err != nil {
 			continue
 		}

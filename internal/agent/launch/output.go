@@ -22,11 +22,13 @@ const keep = 32 << 10
 // MaxOutput is how large an output may grow before it is cut, in bytes.
 const MaxOutput = 1 << 20
 
-// Output is the file that one command writes to. It is only ever appended to, so that it can be cut while the command or a
-// daemon of it holds it open; and it is no pipe, so that nobody has to be there to read. It may be used concurrently.
+// Output is the file that one command writes to. It is only ever appended to, so that it can be cut while the command
+// or a daemon of it holds it open; and it is no pipe, so that nobody has to be there to read. It may be used
+// concurrently.
 type Output struct {
 	file *os.File
-	// handed is what the command gets: it cannot read what others have had to say there. Nil where no command is to get it.
+	// handed is what the command gets: it cannot read what others have had to say there. Nil where no command is to get
+	// it.
 	handed *os.File
 
 	mu   sync.Mutex
@@ -54,10 +56,12 @@ func CreateOutput(dir, name string) (*Output, error) {
 	return &Output{file: f, handed: handed}, nil
 }
 
-// Probe fails where the file takes no data, as on a full disk. Where the file system can, room for the beginning is set aside.
+// Probe fails where the file takes no data, as on a full disk. Where the file system can, room for the beginning is set
+// aside.
 func (o *Output) Probe() error {
 	const room = 4 << 10
-	if unix.Fallocate(int(o.file.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, room) == nil { //nolint:gosec // descriptors are small
+	//nolint:gosec // descriptors are small
+	if unix.Fallocate(int(o.file.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, room) == nil {
 		return nil
 	}
 	// Not the first choice: ext4 writes to the disk at once what was emptied and is then closed.
@@ -70,7 +74,8 @@ func (o *Output) Probe() error {
 	return nil
 }
 
-// File is what to hand to the command, open for appending only; nil where an earlier agent has made the file. It belongs to the Output.
+// File is what to hand to the command, open for appending only; nil where an earlier agent has made the file. It
+// belongs to the Output.
 func (o *Output) File() *os.File { return o.handed }
 
 // Close closes the file, which stays where it is.
@@ -81,8 +86,8 @@ func (o *Output) Close() error {
 	return errors.Join(o.handed.Close(), o.file.Close())
 }
 
-// Trim cuts a file that has grown beyond 1 MiB to its last 32 KiB, and remembers the first 32 KiB. What is written in the
-// very moment may be lost. It costs one system call while the file is small.
+// Trim cuts a file that has grown beyond 1 MiB to its last 32 KiB, and remembers the first 32 KiB. What is written in
+// the very moment may be lost. It costs one system call while the file is small.
 func (o *Output) Trim() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -105,9 +110,9 @@ func (o *Output) Trim() error {
 	return err
 }
 
-// Text returns what was written so far: all of it up to 64 KiB, else the first and last 32 KiB and between them how much was
-// left out. It is valid UTF-8 without NULs and without newlines at its end. A file that cannot be read any more adds
-// nothing.
+// Text returns what was written so far: all of it up to 64 KiB, else the first and last 32 KiB and between them how
+// much was left out. It is valid UTF-8 without NULs and without newlines at its end. A file that cannot be read any
+// more adds nothing.
 func (o *Output) Text() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -159,8 +164,8 @@ func trim(f *os.File) (dropped int64, err error) {
 	if err != nil || Held(info) <= MaxOutput {
 		return 0, err
 	}
-	// What is written between the look and the cut is lost. Whoever writes without a pause loses something anyhow; of others nothing is
-	// written while the size stands.
+	// What is written between the look and the cut is lost. Whoever writes without a pause loses something anyhow; of
+	// others nothing is written while the size stands.
 	var tail []byte
 	size := info.Size()
 	for range maxLooks {
@@ -184,7 +189,8 @@ func trim(f *os.File) (dropped int64, err error) {
 	return size - int64(len(tail)), nil
 }
 
-// Held is how much of the disk an output takes, in bytes, or how long it is where that is more: room can be taken without writing.
+// Held is how much of the disk an output takes, in bytes, or how long it is where that is more: room can be taken
+// without writing.
 func Held(info fs.FileInfo) int64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return max(info.Size(), st.Blocks*512)

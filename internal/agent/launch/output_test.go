@@ -26,7 +26,8 @@ func TestOutputText(t *testing.T) {
 		"NULs":          {"a\x00b", "ab"},
 		"no UTF-8":      {"a\xff\xfeb", "a\uFFFDb"},
 		"just all":      {long[:2*kept], long[:2*kept]},
-		"too much":      {long, strings.Repeat("a", kept) + "\n[... 1000 bytes left out ...]\n" + strings.Repeat("c", kept)},
+		"too much": {long, strings.Repeat("a", kept) + "\n[... 1000 bytes left out ...]\n" +
+			strings.Repeat("c", kept)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := output(t)
@@ -85,7 +86,8 @@ func TestOutputTrim(t *testing.T) {
 		}
 	}
 	all := written.String()
-	want := fmt.Sprintf("%s\n[... %d bytes left out ...]\n%s", all[:kept], len(all)-2*kept, strings.TrimSuffix(all[len(all)-kept:], "\n"))
+	want := fmt.Sprintf("%s\n[... %d bytes left out ...]\n%s", all[:kept], len(all)-2*kept,
+		strings.TrimSuffix(all[len(all)-kept:], "\n"))
 	if got := out.Text(); got != want {
 		t.Errorf("got %d bytes %.60q … %.120q, want %d bytes %.60q", len(got), got, got[kept-20:], len(want), want)
 	}

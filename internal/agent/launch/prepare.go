@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Prepare makes this process fit to start commands that inherit nothing of it but what Start hands them. It is called once,
-// early in main: umask 022; descriptors above 2 that it was itself given close on exec; signals that it was started with
-// ignored become ones that it catches and drops, so that they are back at their default in a command; and it becomes the
-// reaper of orphans, so that a daemon that detaches itself becomes its child.
+// Prepare makes this process fit to start commands that inherit nothing of it but what Start hands them. It is called
+// once, early in main: umask 022; descriptors above 2 that it was itself given close on exec; signals that it was
+// started with ignored become ones that it catches and drops, so that they are back at their default in a command; and
+// it becomes the reaper of orphans, so that a daemon that detaches itself becomes its child.
 func Prepare() error {
 	unix.Umask(0o022)
 	if err := closeOnExec(); err != nil {
@@ -63,8 +63,8 @@ func closeOnExec() error {
 	return nil
 }
 
-// The signals that glibc keeps for itself. Its posix_spawn, with which make starts what it runs, leaves them ignored, and Go
-// has no way to catch them.
+// The signals that glibc keeps for itself. Its posix_spawn, with which make starts what it runs, leaves them ignored,
+// and Go has no way to catch them.
 const (
 	sigCancel = syscall.Signal(32)
 	sigSetXID = syscall.Signal(33)
@@ -74,7 +74,9 @@ const (
 func reset(s syscall.Signal) error {
 	var byDefault [8]uint64 // all zero is SIG_DFL on every architecture, and larger than the kernel's struct on all
 	const maskSize = 8
-	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&byDefault)), 0, maskSize, 0, 0) //nolint:gosec // for the kernel
+	//nolint:gosec // for the kernel
+	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&byDefault)), 0, maskSize,
+		0, 0)
 	if errno != 0 {
 		return os.NewSyscallError("rt_sigaction", errno)
 	}

@@ -14,9 +14,9 @@ const (
 	passed = '\n'
 )
 
-// CreateProof makes the file that will tell a successor of the agent whether a command has passed its gate. It depends on nothing that the
-// command writes or can reach. The room of what is written at the gate is taken here, so that a command whose proof was made can leave it
-// on a disk that is full. One that is there already is made anew.
+// CreateProof makes the file that will tell a successor of the agent whether a command has passed its gate. It depends
+// on nothing that the command writes or can reach. The room of what is written at the gate is taken here, so that a
+// command whose proof was made can leave it on a disk that is full. One that is there already is made anew.
 func CreateProof(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -28,8 +28,9 @@ func CreateProof(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Ran reports whether a command has passed its gate, by its proof. While the agent that started it lives nobody needs to ask; afterwards
-// nothing else can tell a command that never ran from one that has ended. One whose proof is lost may have run, and must not run again.
+// Ran reports whether a command has passed its gate, by its proof. While the agent that started it lives nobody needs
+// to ask; afterwards nothing else can tell a command that never ran from one that has ended. One whose proof is lost
+// may have run, and must not run again.
 func Ran(path string) bool {
 	text, err := os.ReadFile(path)
 	return err != nil || len(text) != 1 || text[0] == passed

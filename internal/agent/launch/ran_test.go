@@ -62,7 +62,8 @@ func TestProofTellsWhetherTheCommandRan(t *testing.T) {
 	}
 }
 
-// Whatever becomes of the output, the proof stands: a command may empty what it writes to, and its output may be dropped.
+// Whatever becomes of the output, the proof stands: a command may empty what it writes to, and its output may be
+// dropped.
 func TestProofDoesNotDependOnTheOutput(t *testing.T) {
 	dir := t.TempDir()
 	out := output(t)

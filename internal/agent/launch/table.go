@@ -15,8 +15,9 @@ import (
 // lastFD is no descriptor that anybody has.
 const lastFD = 1<<31 - 1
 
-// ownTable gives the calling thread, which is locked, a table of descriptors of its own and closes everything in it but 0, 1, 2, the
-// socket and those that the Go runtime uses on any thread. It returns a descriptor of /dev/null. After an error the thread must end.
+// ownTable gives the calling thread, which is locked, a table of descriptors of its own and closes everything in it but
+// 0, 1, 2, the socket and those that the Go runtime uses on any thread. It returns a descriptor of /dev/null. After an
+// error the thread must end.
 func ownTable(socket int) (null int, err error) {
 	fail := func(err error) (int, error) {
 		return -1, fmt.Errorf("cannot give a thread descriptors of its own: %w", err)
@@ -28,7 +29,8 @@ func ownTable(socket int) (null int, err error) {
 	}
 	_, _ = r.Close(), w.Close() // nothing was written
 
-	// Until all else is closed, a file that somebody has written to and closed is still open for writing here: nobody can run it.
+	// Until all else is closed, a file that somebody has written to and closed is still open for writing here: nobody
+	// can run it.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	// This closes nothing. It is what unshare(2) does too, but sandboxes that forbid that allow this.
@@ -57,9 +59,9 @@ func ownTable(socket int) (null int, err error) {
 	return null, nil
 }
 
-// pollers returns the descriptors of the calling thread that are an epoll set or an event counter. Those of the runtime are among them.
-// It polls for the network when it lets the world go on after a collection of garbage, on the thread that began it, and ends the
-// program when that fails.
+// pollers returns the descriptors of the calling thread that are an epoll set or an event counter. Those of the runtime
+// are among them. It polls for the network when it lets the world go on after a collection of garbage, on the thread
+// that began it, and ends the program when that fails.
 func pollers() ([]int, error) {
 	dir := filepath.Join("/proc/self/task", strconv.Itoa(unix.Gettid()), "fd")
 	entries, err := os.ReadDir(dir)

@@ -108,7 +108,10 @@ func Transitions() []Transition {
 	found := map[Transition]bool{}
 	walk(func(before visit, ev Event, after Machine, actions []Action) {
 		if before.machine.State != after.State {
-			found[Transition{From: before.machine.State, To: after.State, Event: eventName(ev), Note: actionNames(actions)}] = true
+			change := Transition{
+				From: before.machine.State, To: after.State, Event: eventName(ev), Note: actionNames(actions),
+			}
+			found[change] = true
 		}
 	})
 	list := make([]Transition, 0, len(found))

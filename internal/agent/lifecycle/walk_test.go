@@ -8,8 +8,8 @@ import (
 	"drover/internal/process"
 )
 
-// TestNoStateIsATrap walks every reachable machine under every event: whatever is not resting has something that will wake
-// it, and whatever is resting has nothing armed.
+// TestNoStateIsATrap walks every reachable machine under every event: whatever is not resting has something that will
+// wake it, and whatever is resting has nothing armed.
 func TestNoStateIsATrap(t *testing.T) {
 	reached := map[State]int{}
 	steps := 0
@@ -69,7 +69,10 @@ func TestAnOperationIsNeverDisturbed(t *testing.T) {
 }
 
 func hosted() Policy {
-	return Policy{Hosted: true, Kind: process.Resident, Retries: 3, Interval: 10 * time.Second, HealthyAfter: time.Minute}
+	return Policy{
+		Hosted: true, Kind: process.Resident, Retries: 3, Interval: 10 * time.Second,
+		HealthyAfter: time.Minute,
+	}
 }
 
 // script feeds events at given times and returns when relaunches were asked for.
@@ -129,7 +132,8 @@ func TestAHealthyRunRestoresTheBudget(t *testing.T) {
 		{63 * time.Second, Exited{}},
 	})
 	if len(launches) != 2 || launches[1] != 63*time.Second || m.Attempts != 1 {
-		t.Errorf("relaunched at %v with %d attempts counted, want the second at once and one counted", launches, m.Attempts)
+		t.Errorf("relaunched at %v with %d attempts counted, want the second at once and one counted", launches,
+			m.Attempts)
 	}
 }
 
@@ -164,7 +168,10 @@ func TestABudgetSpentBeforeTheAgentRestartedStaysSpent(t *testing.T) {
 }
 
 func periodic(o process.Overlap) Policy {
-	return Policy{Hosted: true, Kind: process.Periodic, Overlap: o, Retries: 3, Interval: 10 * time.Second, HealthyAfter: time.Minute}
+	return Policy{
+		Hosted: true, Kind: process.Periodic, Overlap: o, Retries: 3, Interval: 10 * time.Second,
+		HealthyAfter: time.Minute,
+	}
 }
 
 // scheduled returns a periodic process between two runs.
@@ -189,12 +196,19 @@ func TestARunThatIsDueDuringAnotherIsLeftOutOrWaitsOrReplacesIt(t *testing.T) {
 		{process.OverlapWait, []at{{1, Due{}}, {2, Launched{}}, {3, Due{}}, {4, Due{}}, {5, Exited{}}}, 2, Starting},
 		{process.OverlapReplace, []at{{1, Due{}}, {2, Launched{}}, {3, Due{}}}, 1, Stopping},
 		{process.OverlapReplace, []at{{1, Due{}}, {2, Launched{}}, {3, Due{}}, {4, TakenDown{}}}, 2, Starting},
-		{process.OverlapReplace, []at{{1, Due{}}, {2, Launched{}}, {3, Due{}}, {4, TakenDown{Alive: true}}, {5, Exited{}}}, 1, Scheduled},
+		{process.OverlapReplace, []at{
+			{1, Due{}},
+			{2, Launched{}},
+			{3, Due{}},
+			{4, TakenDown{Alive: true}},
+			{5, Exited{}},
+		}, 1, Scheduled},
 	} {
 		p := periodic(c.overlap)
 		m, launches := script(t, p, scheduled(t, p), c.events)
 		if len(launches) != c.launches || m.State != c.state {
-			t.Errorf("overlap %s, %v: %d runs, then %s; want %d, then %s", c.overlap, c.events, len(launches), m.State, c.launches, c.state)
+			t.Errorf("overlap %s, %v: %d runs, then %s; want %d, then %s", c.overlap, c.events, len(launches), m.State,
+				c.launches, c.state)
 		}
 	}
 }
@@ -217,7 +231,11 @@ func TestAProcessThatIsEndedForItsLimitIsLaunchedAgainUntilItIsCondemnedForGood(
 
 func TestASingleRunIsNeverLaunchedAgain(t *testing.T) {
 	p := Policy{Hosted: true, Kind: process.SingleRun, Retries: 3}
-	for _, end := range [][]at{{{2, Exited{}}}, {{2, Condemned{}}, {3, TakenDown{}}}, {{2, Condemned{Final: true}}, {3, TakenDown{}}}} {
+	for _, end := range [][]at{
+		{{2, Exited{}}},
+		{{2, Condemned{}}, {3, TakenDown{}}},
+		{{2, Condemned{Final: true}}, {3, TakenDown{}}},
+	} {
 		m, _ := New(0, 0, 0)
 		m, launches := script(t, p, m, append([]at{{1, Found{}}}, end...))
 		if len(launches) != 0 || m.State != Finished {

@@ -24,11 +24,12 @@ type Verdict struct {
 	Breach   process.Breach
 }
 
-// patience is how long a condemned instance is left to be ended. One that is still there after it is judged like any other.
+// patience is how long a condemned instance is left to be ended. One that is still there after it is judged like any
+// other.
 const patience = time.Minute
 
-// Judge decides who has exceeded a limit for long enough. It measures nothing and owns no clock. The zero value is not usable;
-// make it with NewJudge. It is for one goroutine at a time.
+// Judge decides who has exceeded a limit for long enough. It measures nothing and owns no clock. The zero value is not
+// usable; make it with NewJudge. It is for one goroutine at a time.
 type Judge struct {
 	samples int
 	gap     time.Duration
@@ -56,8 +57,8 @@ type (
 	}
 )
 
-// NewJudge returns a judge who acts when so many readings running are over the limit, none of them more than gap after the one
-// before.
+// NewJudge returns a judge who acts when so many readings running are over the limit, none of them more than gap after
+// the one before.
 func NewJudge(samples int, gap time.Duration) *Judge {
 	return &Judge{
 		samples: max(samples, 1), gap: gap,
@@ -65,9 +66,9 @@ func NewJudge(samples int, gap time.Duration) *Judge {
 	}
 }
 
-// Round takes the readings of one moment, at most one a process, and the groups of each namespace, and returns who is to be
-// ended now. Whoever is missing from a round begins anew, and so does everybody after a gap. A condemned instance is neither
-// judged nor counted until its time is up.
+// Round takes the readings of one moment, at most one a process, and the groups of each namespace, and returns who is
+// to be ended now. Whoever is missing from a round begins anew, and so does everybody after a gap. A condemned instance
+// is neither judged nor counted until its time is up.
 func (j *Judge) Round(at time.Duration, readings []Reading, groups map[string][]process.Group) []Verdict {
 	if at-j.at > j.gap {
 		clear(j.own)
@@ -161,7 +162,8 @@ func (r resource) use(u procfs.TreeUse) float64 {
 	return u.Mem
 }
 
-// counts reports whether a reading is of no part of the start window. That of the processor is of the time since the look before.
+// counts reports whether a reading is of no part of the start window. That of the processor is of the time since the
+// look before.
 func (r resource) counts(x Reading) bool {
 	if r == cpu {
 		return x.Use.Since >= x.Ready
@@ -169,7 +171,8 @@ func (r resource) counts(x Reading) bool {
 	return x.Use.At >= x.Ready
 }
 
-// pool returns what a group grants, zero or less for all there is, and whether own limits count when a victim is chosen.
+// pool returns what a group grants, zero or less for all there is, and whether own limits count when a victim is
+// chosen.
 func (r resource) pool(g process.Group) (limit float64, weighted bool) {
 	if r == cpu {
 		return g.CPULimit, g.CPUWeight == 1

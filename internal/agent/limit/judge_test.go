@@ -64,10 +64,26 @@ func TestOwnLimit(t *testing.T) {
 			2,
 			process.Breach{Resource: "cpu", Limit: 10, Samples: []float64{11, 12, 13}},
 		},
-		{"one sample only", process.Limits{CPU: 10}, []step{{cpu: 99}, {}, {cpu: 99}, {}, {cpu: 99}, {cpu: 99}, {}}, -1, process.Breach{}},
+		{
+			"one sample only",
+			process.Limits{CPU: 10},
+			[]step{{cpu: 99}, {}, {cpu: 99}, {}, {cpu: 99}, {cpu: 99}, {}},
+			-1,
+			process.Breach{},
+		},
 		{"at the limit", process.Limits{CPU: 10}, []step{{cpu: 10}, {cpu: 10}, {cpu: 10}}, -1, process.Breach{}},
-		{"now one resource, now the other", process.Limits{CPU: 10, Mem: 5}, []step{{cpu: 11}, {cpu: 11}, {mem: 6}, {mem: 6}}, -1, process.Breach{}},
-		{"no limit", process.Limits{CPU: 0, Mem: -1}, []step{{cpu: 99, mem: 99}, {cpu: 99, mem: 99}, {cpu: 99, mem: 99}}, -1, process.Breach{}},
+		{
+			"now one resource, now the other",
+			process.Limits{CPU: 10, Mem: 5},
+			[]step{{cpu: 11}, {cpu: 11}, {mem: 6}, {mem: 6}},
+			-1,
+			process.Breach{},
+		},
+		{"no limit", process.Limits{CPU: 0, Mem: -1}, []step{
+			{cpu: 99, mem: 99},
+			{cpu: 99, mem: 99},
+			{cpu: 99, mem: 99},
+		}, -1, process.Breach{}},
 		{
 			"missing from a round",
 			process.Limits{CPU: 10},
@@ -92,7 +108,13 @@ func TestOwnLimit(t *testing.T) {
 		{
 			"another instance",
 			process.Limits{CPU: 10},
-			[]step{{cpu: 11}, {cpu: 11}, {cpu: 12, change: another}, {cpu: 13, change: another}, {cpu: 14, change: another}},
+			[]step{
+				{cpu: 11},
+				{cpu: 11},
+				{cpu: 12, change: another},
+				{cpu: 13, change: another},
+				{cpu: 14, change: another},
+			},
 			4,
 			process.Breach{Resource: "cpu", Limit: 10, Samples: []float64{12, 13, 14}},
 		},
@@ -100,14 +122,27 @@ func TestOwnLimit(t *testing.T) {
 			// The rounds are at 5 s, 10 s and so on; the third one's figure is of 10 s to 15 s.
 			"the start window, to 11 s",
 			process.Limits{CPU: 10},
-			[]step{{cpu: 99, change: in(11 * time.Second)}, {cpu: 99, change: in(11 * time.Second)}, {cpu: 99, change: in(11 * time.Second)}, {cpu: 20, change: in(11 * time.Second)}, {cpu: 21, change: in(11 * time.Second)}, {cpu: 22, change: in(11 * time.Second)}},
+			[]step{
+				{cpu: 99, change: in(11 * time.Second)},
+				{cpu: 99, change: in(11 * time.Second)},
+				{cpu: 99, change: in(11 * time.Second)},
+				{cpu: 20, change: in(11 * time.Second)},
+				{cpu: 21, change: in(11 * time.Second)},
+				{cpu: 22, change: in(11 * time.Second)},
+			},
 			5,
 			process.Breach{Resource: "cpu", Limit: 10, Samples: []float64{20, 21, 22}},
 		},
 		{
 			"the start window of memory, which is of a moment",
 			process.Limits{Mem: 10},
-			[]step{{mem: 99, change: in(11 * time.Second)}, {mem: 99, change: in(11 * time.Second)}, {mem: 20, change: in(11 * time.Second)}, {mem: 21, change: in(11 * time.Second)}, {mem: 22, change: in(11 * time.Second)}},
+			[]step{
+				{mem: 99, change: in(11 * time.Second)},
+				{mem: 99, change: in(11 * time.Second)},
+				{mem: 20, change: in(11 * time.Second)},
+				{mem: 21, change: in(11 * time.Second)},
+				{mem: 22, change: in(11 * time.Second)},
+			},
 			4,
 			process.Breach{Resource: "mem", Limit: 10, Samples: []float64{20, 21, 22}},
 		},
@@ -137,8 +172,8 @@ func TestOwnLimit(t *testing.T) {
 	}
 }
 
-// TestCondemnedAreLeftToBeEnded: nobody is told twice within a minute, nor counted meanwhile; who is still there after it is judged
-// anew, and so is whoever came in its place.
+// TestCondemnedAreLeftToBeEnded: nobody is told twice within a minute, nor counted meanwhile; who is still there after
+// it is judged anew, and so is whoever came in its place.
 func TestCondemnedAreLeftToBeEnded(t *testing.T) {
 	judge, at := limit.NewJudge(2, 2*beat), time.Duration(0)
 	pool := map[string][]process.Group{"ns": {{ID: "g", CPULimit: 50}}}

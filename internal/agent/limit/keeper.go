@@ -34,11 +34,11 @@ type Subjects interface {
 
 // Sink hears of what is worth acting on. Its methods do not block.
 type Sink interface {
-	// Exceeded says which instance is to be ended, and why. It may be called again, after a minute or more, for one that is still
-	// listed.
+	// Exceeded says which instance is to be ended, and why. It may be called again, after a minute or more, for one
+	// that is still listed.
 	Exceeded(id process.ID, instance procfs.Identity, b process.Breach)
-	// Moved says that the Usage of a process is worth telling: it is the first, or another one. It is not called more often than
-	// everybody is measured.
+	// Moved says that the Usage of a process is worth telling: it is the first, or another one. It is not called more
+	// often than everybody is measured.
 	Moved(id process.ID)
 }
 
@@ -62,7 +62,8 @@ type Config struct {
 	Clock func() time.Duration
 	Log   *slog.Logger
 
-	// Interval is how often processes with limits are measured (5 s; at least 1 s), Leisure how often the others are (30 s).
+	// Interval is how often processes with limits are measured (5 s; at least 1 s), Leisure how often the others are
+	// (30 s).
 	Interval, Leisure time.Duration
 	// Samples is how many readings running must be over a limit (3).
 	Samples int
@@ -105,7 +106,10 @@ const gaps = 2
 // NewKeeper returns a keeper that does nothing until Run.
 func NewKeeper(cfg Config) *Keeper {
 	cfg.setDefaults()
-	return &Keeper{cfg: cfg, uses: map[process.ID]use{}, judge: NewJudge(cfg.Samples, gaps*cfg.Interval), all: -1, failing: map[string]bool{}}
+	return &Keeper{
+		cfg: cfg, uses: map[process.ID]use{}, judge: NewJudge(cfg.Samples, gaps*cfg.Interval), all: -1,
+		failing: map[string]bool{},
+	}
 }
 
 // Run measures and judges until ctx ends. While nobody has a limit it measures only as often as the others are to be.
@@ -122,7 +126,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// Usage returns what a process used at the last look; false for one that was not measured yet, or is none of the subjects any more.
+// Usage returns what a process used at the last look; false for one that was not measured yet, or is none of the
+// subjects any more.
 func (k *Keeper) Usage(id process.ID) (process.Usage, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -215,7 +220,8 @@ func (k *Keeper) keep(subjects []Subject, uses []procfs.TreeUse) []Reading {
 			usage: process.Usage{CPU: u.CPU, Mem: u.Mem, Processes: u.Processes, At: now},
 		}
 		if k.limited(s) {
-			readings = append(readings, Reading{ID: s.ID, Instance: s.Instance, Limits: s.Limits, Ready: s.StartedAt + s.StartWindow, Use: u})
+			readings = append(readings, Reading{ID: s.ID, Instance: s.Instance, Limits: s.Limits, Ready: s.StartedAt +
+				s.StartWindow, Use: u})
 		}
 	}
 	return readings

@@ -91,7 +91,10 @@ func (h *host) set(change func()) {
 }
 
 func subject(name string, pid int, limits process.Limits) limit.Subject {
-	return limit.Subject{ID: id(name), Instance: procfs.Identity{BootID: "b", PID: pid, StartTicks: 1}, Run: name, Limits: limits}
+	return limit.Subject{
+		ID: id(name), Instance: procfs.Identity{BootID: "b", PID: pid, StartTicks: 1}, Run: name,
+		Limits: limits,
+	}
 }
 
 // pass lets virtual time pass, and everything happen that is due.
@@ -123,7 +126,10 @@ func TestKeeperMeasures(t *testing.T) {
 	keep(t, func(t *testing.T, h *host, k *limit.Keeper) {
 		pass(20 * time.Second)
 		h.set(func() {
-			h.subjects = []limit.Subject{subject("plain", 2, process.Limits{}), subject("limited", 3, process.Limits{Mem: 50}), subject("gone", 4, process.Limits{})}
+			h.subjects = []limit.Subject{
+				subject("plain", 2, process.Limits{}),
+				subject("limited", 3, process.Limits{Mem: 50}), subject("gone", 4, process.Limits{}),
+			}
 			h.cpu[2], h.cpu[3] = 20, 30
 		})
 		if _, ok := k.Usage(id("plain")); ok {
@@ -131,14 +137,16 @@ func TestKeeperMeasures(t *testing.T) {
 		}
 		pass(45 * time.Second)
 		want := []string{
-			"25s limited", "30s limited", "35s plain limited gone", "40s limited", "45s limited", "50s limited", "55s limited", "1m0s limited",
+			"25s limited", "30s limited", "35s plain limited gone", "40s limited", "45s limited", "50s limited",
+			"55s limited", "1m0s limited",
 			"1m5s plain limited gone",
 		}
 		if diff := cmp.Diff(want, h.measured); diff != "" {
 			t.Errorf("measured (-want +got):\n%s", diff)
 		}
 		u, ok := k.Usage(id("plain"))
-		if diff := cmp.Diff(process.Usage{CPU: 20, Mem: 1, Processes: 2, At: h.began.Add(65 * time.Second).UnixMilli()}, u); !ok || diff != "" {
+		if diff := cmp.Diff(process.Usage{CPU: 20, Mem: 1, Processes: 2, At: h.began.Add(65 * time.Second).UnixMilli()},
+			u); !ok || diff != "" {
 			t.Errorf("usage %v (-want +got):\n%s", ok, diff)
 		}
 		if _, ok := k.Usage(id("gone")); ok {
@@ -156,7 +164,10 @@ func TestKeeperMeasures(t *testing.T) {
 func TestKeeperTellsWhatMoved(t *testing.T) {
 	keep(t, func(t *testing.T, h *host, _ *limit.Keeper) {
 		h.set(func() {
-			h.subjects = []limit.Subject{subject("steady", 2, process.Limits{}), subject("wild", 3, process.Limits{CPU: 50})}
+			h.subjects = []limit.Subject{
+				subject("steady", 2, process.Limits{}),
+				subject("wild", 3, process.Limits{CPU: 50}),
+			}
 			h.cpu[2], h.cpu[3] = 20, 0
 		})
 		for i := range 26 {
@@ -166,7 +177,8 @@ func TestKeeperTellsWhatMoved(t *testing.T) {
 		h.set(func() { h.subjects[0].Instance.StartTicks = 9 })
 		pass(30 * time.Second)
 		want := []string{
-			"steady at 5s", "wild at 5s", "wild at 35s", "wild at 1m5s", "wild at 1m35s", "wild at 2m5s", "steady at 2m35s", "wild at 2m35s",
+			"steady at 5s", "wild at 5s", "wild at 35s", "wild at 1m5s", "wild at 1m35s", "wild at 2m5s",
+			"steady at 2m35s", "wild at 2m35s",
 		}
 		if diff := cmp.Diff(want, h.moved); diff != "" {
 			t.Errorf("told (-want +got):\n%s", diff)
@@ -177,7 +189,10 @@ func TestKeeperTellsWhatMoved(t *testing.T) {
 func TestKeeperTells(t *testing.T) {
 	keep(t, func(t *testing.T, h *host, _ *limit.Keeper) {
 		h.set(func() {
-			h.subjects = []limit.Subject{subject("a", 2, process.Limits{CPU: 10}), subject("b", 3, process.Limits{}), subject("c", 4, process.Limits{})}
+			h.subjects = []limit.Subject{
+				subject("a", 2, process.Limits{CPU: 10}), subject("b", 3, process.Limits{}),
+				subject("c", 4, process.Limits{}),
+			}
 			h.cpu[2], h.cpu[3], h.cpu[4] = 9, 60, 50
 		})
 		pass(time.Minute)

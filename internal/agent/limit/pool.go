@@ -29,8 +29,8 @@ type (
 	}
 )
 
-// judgePools counts the sums of all namespaces that have groups, in the order of their names, and chooses victims where a pool
-// has been exceeded for long enough. Who is chosen for one pool is not counted for the next.
+// judgePools counts the sums of all namespaces that have groups, in the order of their names, and chooses victims where
+// a pool has been exceeded for long enough. Who is chosen for one pool is not counted for the next.
 func (j *Judge) judgePools(readings []Reading, groups map[string][]process.Group) []Verdict {
 	var verdicts []Verdict
 	for _, namespace := range slices.Sorted(maps.Keys(groups)) {
@@ -92,7 +92,10 @@ func (j *Judge) judgePool(key poolKey, g process.Group, members []Reading) []Ver
 		return nil
 	}
 	delete(j.pools, key)
-	breach := process.Breach{Resource: string(key.resource), Limit: limit, Samples: run.sums, Group: g.ID, Scores: scores(stakes)}
+	breach := process.Breach{
+		Resource: string(key.resource), Limit: limit, Samples: run.sums, Group: g.ID,
+		Scores: scores(stakes),
+	}
 	var verdicts []Verdict
 	for i, left := range rest(stakes) {
 		if left <= limit {
@@ -128,7 +131,8 @@ func weigh(res resource, weighted bool, members []Reading) []*stake {
 		stakes = append(stakes, &stake{reading: r, score: s})
 	}
 	slices.SortFunc(stakes, func(a, b *stake) int {
-		return cmp.Or(cmp.Compare(b.score.Score, a.score.Score), strings.Compare(a.score.Process.Name, b.score.Process.Name))
+		return cmp.Or(cmp.Compare(b.score.Score, a.score.Score),
+			strings.Compare(a.score.Process.Name, b.score.Process.Name))
 	})
 	return stakes
 }

@@ -58,33 +58,77 @@ func TestPool(t *testing.T) {
 		groups []process.Group
 		want   []string
 	}{
-		{"the greatest use", []usage{{name: "a", cpu: 5}, {name: "b", cpu: 15}, {name: "c", cpu: 10}}, []process.Group{{ID: "g", CPULimit: 20}}, []string{"b"}},
-		{"until it fits", []usage{{name: "a", mem: 5}, {name: "b", mem: 15}, {name: "c", mem: 10}}, []process.Group{{ID: "g", MemLimit: 5}}, []string{"b", "c"}},
-		{"at the limit", []usage{{name: "a", cpu: 10}, {name: "b", cpu: 10}}, []process.Group{{ID: "g", CPULimit: 20}}, nil},
-		{"by name where scores are the same", []usage{{name: "b", cpu: 10}, {name: "c", cpu: 10}, {name: "a", cpu: 10}}, []process.Group{{ID: "g", CPULimit: 25}}, []string{"a"}},
+		{
+			"the greatest use",
+			[]usage{{name: "a", cpu: 5}, {name: "b", cpu: 15}, {name: "c", cpu: 10}},
+			[]process.Group{{ID: "g", CPULimit: 20}},
+			[]string{"b"},
+		},
+		{
+			"until it fits",
+			[]usage{{name: "a", mem: 5}, {name: "b", mem: 15}, {name: "c", mem: 10}},
+			[]process.Group{{ID: "g", MemLimit: 5}},
+			[]string{"b", "c"},
+		},
+		{
+			"at the limit",
+			[]usage{{name: "a", cpu: 10}, {name: "b", cpu: 10}},
+			[]process.Group{{ID: "g", CPULimit: 20}},
+			nil,
+		},
+		{
+			"by name where scores are the same",
+			[]usage{{name: "b", cpu: 10}, {name: "c", cpu: 10}, {name: "a", cpu: 10}},
+			[]process.Group{{ID: "g", CPULimit: 25}},
+			[]string{"a"},
+		},
 		{
 			"against the own limit: a higher one lowers the score",
-			[]usage{{name: "a", cpu: 30, limits: process.Limits{CPU: 90}}, {name: "b", cpu: 10, limits: process.Limits{CPU: 20}}, {name: "c", cpu: 20}},
+			[]usage{
+				{name: "a", cpu: 30, limits: process.Limits{CPU: 90}},
+				{name: "b", cpu: 10, limits: process.Limits{CPU: 20}},
+				{name: "c", cpu: 20},
+			},
 			[]process.Group{{ID: "g", CPULimit: 50, CPUWeight: 1}},
 			[]string{"b"},
 		},
 		{
 			"no limit counts as 100",
-			[]usage{{name: "a", mem: 30, limits: process.Limits{Mem: -1}}, {name: "b", mem: 20, limits: process.Limits{Mem: 60}}},
+			[]usage{
+				{name: "a", mem: 30, limits: process.Limits{Mem: -1}},
+				{name: "b", mem: 20, limits: process.Limits{Mem: 60}},
+			},
 			[]process.Group{{ID: "g", MemLimit: 40, MemWeight: 1}},
 			[]string{"b"},
 		},
-		{"none in its start window", []usage{{name: "a", cpu: 90, starting: true}, {name: "b", cpu: 15}, {name: "c", cpu: 10}}, []process.Group{{ID: "g", CPULimit: 20}}, []string{"b"}},
-		{"what is in it is not counted", []usage{{name: "a", cpu: 90, starting: true}, {name: "b", cpu: 15}}, []process.Group{{ID: "g", CPULimit: 20}}, nil},
+		{"none in its start window", []usage{
+			{name: "a", cpu: 90, starting: true},
+			{name: "b", cpu: 15},
+			{name: "c", cpu: 10},
+		}, []process.Group{{ID: "g", CPULimit: 20}}, []string{"b"}},
+		{
+			"what is in it is not counted",
+			[]usage{{name: "a", cpu: 90, starting: true}, {name: "b", cpu: 15}},
+			[]process.Group{{ID: "g", CPULimit: 20}},
+			nil,
+		},
 		{"no pool", []usage{{name: "a", cpu: 90, mem: 90}}, []process.Group{{ID: "g", CPULimit: 0, MemLimit: -1}}, nil},
-		{"of the same id the last one counts", []usage{{name: "a", cpu: 50}}, []process.Group{{ID: "g", CPULimit: 20}, {ID: "g", CPULimit: 60}}, nil},
+		{
+			"of the same id the last one counts",
+			[]usage{{name: "a", cpu: 50}},
+			[]process.Group{{ID: "g", CPULimit: 20}, {ID: "g", CPULimit: 60}},
+			nil,
+		},
 		{
 			"each group is a pool, and who goes for one is not counted in the next",
 			[]usage{{name: "a", cpu: 30, mem: 1}, {name: "b", cpu: 25, mem: 30}, {name: "c", cpu: 1, mem: 20}},
 			[]process.Group{{ID: "g", CPULimit: 50}, {ID: "h", CPULimit: 28, MemLimit: 45}},
 			[]string{"a", "b"},
 		},
-		{"an own limit goes first", []usage{{name: "a", cpu: 30, limits: process.Limits{CPU: 20}}, {name: "b", cpu: 40}}, []process.Group{{ID: "g", CPULimit: 50}}, []string{"a"}},
+		{"an own limit goes first", []usage{
+			{name: "a", cpu: 30, limits: process.Limits{CPU: 20}},
+			{name: "b", cpu: 40},
+		}, []process.Group{{ID: "g", CPULimit: 50}}, []string{"a"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, early := rounds(3, c.all, c.groups...)
@@ -97,10 +141,17 @@ func TestPool(t *testing.T) {
 
 // TestPoolTellsAll: the proof holds the sums, and how everybody stood.
 func TestPoolTellsAll(t *testing.T) {
-	got, _ := rounds(3, []usage{{name: "a", cpu: 5, limits: process.Limits{CPU: 50}}, {name: "b", cpu: 15}, {name: "s", cpu: 1, starting: true}}, process.Group{ID: "g", CPULimit: 18, CPUWeight: 1})
+	got, _ := rounds(3, []usage{
+		{name: "a", cpu: 5, limits: process.Limits{CPU: 50}},
+		{name: "b", cpu: 15},
+		{name: "s", cpu: 1, starting: true},
+	}, process.Group{ID: "g", CPULimit: 18, CPUWeight: 1})
 	want := process.Breach{
 		Resource: "cpu", Limit: 18, Samples: []float64{20, 20, 20}, Group: "g",
-		Scores: []process.Score{{Process: id("b"), Usage: 15, Score: 0.15}, {Process: id("a"), Usage: 5, Limit: 50, Score: 0.1}},
+		Scores: []process.Score{
+			{Process: id("b"), Usage: 15, Score: 0.15},
+			{Process: id("a"), Usage: 5, Limit: 50, Score: 0.1},
+		},
 	}
 	if len(got) != 1 || got[0].ID != id("b") {
 		t.Fatalf("victims %v, want b", names(got))
@@ -143,7 +194,8 @@ func TestPoolBeginsAnew(t *testing.T) {
 				if i == 2 {
 					cpu, groups = middle.cpu, middle.groups
 				}
-				if got := judge.Round(at, readings([]usage{{name: "a", cpu: cpu}}, at), map[string][]process.Group{"ns": groups}); len(got) > 0 {
+				if got := judge.Round(at, readings([]usage{{name: "a", cpu: cpu}}, at),
+					map[string][]process.Group{"ns": groups}); len(got) > 0 {
 					told = append(told, at)
 				}
 			}
@@ -154,8 +206,8 @@ func TestPoolBeginsAnew(t *testing.T) {
 	}
 }
 
-// TestPoolsAtRandom: once the victims are gone the sum fits; with one victim less it would not; nobody in the start window is chosen,
-// and nobody whose score is lower than that of one who is left.
+// TestPoolsAtRandom: once the victims are gone the sum fits; with one victim less it would not; nobody in the start
+// window is chosen, and nobody whose score is lower than that of one who is left.
 func TestPoolsAtRandom(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -35,7 +35,10 @@ func BenchmarkRelaunch(b *testing.B) {
 	defer null.Close()
 	exits := make(chan liveness.Exit, 1)
 	start := func() procfs.Identity {
-		child, err := forker().Start(launch.Command{Line: "exec sleep 1000", Dir: "/", Account: account, Output: null, Proof: null})
+		child, err := forker().Start(launch.Command{
+			Line: "exec sleep 1000", Dir: "/", Account: account, Output: null,
+			Proof: null,
+		})
 		if err != nil {
 			b.Fatal(err)
 		}

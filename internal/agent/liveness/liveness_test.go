@@ -439,7 +439,8 @@ func TestNoWakeUpsAtRest(t *testing.T) {
 	s.next(t)
 }
 
-// lateEnd is a context that ends, and has called whoever waits for that, right after somebody was told that it had not ended.
+// lateEnd is a context that ends, and has called whoever waits for that, right after somebody was told that it had not
+// ended.
 type lateEnd struct {
 	context.Context
 	end    func()

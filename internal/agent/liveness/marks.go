@@ -8,8 +8,9 @@ import (
 	"drover/internal/agent/procfs"
 )
 
-// Marks returns the marks that living processes bear, as far as this process may see what they were started with. A process that was
-// started without the environment of who started it bears none. It reads something of every process on the host.
+// Marks returns the marks that living processes bear, as far as this process may see what they were started with. A
+// process that was started without the environment of who started it bears none. It reads something of every process on
+// the host.
 func Marks(proc procfs.FS) (map[string]bool, error) {
 	pids, err := proc.PIDs()
 	if err != nil {

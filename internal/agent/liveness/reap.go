@@ -157,8 +157,8 @@ func (w *Watcher) Exited(id procfs.Identity) (Exit, bool) {
 	return exit, true
 }
 
-// reapZombie takes the exit status of a child that has ended. w.mu is held: nobody else takes it in between, so that the
-// pid stays the child's.
+// reapZombie takes the exit status of a child that has ended. w.mu is held: nobody else takes it in between, so that
+// the pid stays the child's.
 func (w *Watcher) reapZombie(id procfs.Identity) (syscall.WaitStatus, bool) {
 	boot, err := w.fs.BootID()
 	if err != nil || boot != id.BootID {
@@ -200,7 +200,8 @@ func (w *Watcher) reapOrphans(now time.Time) bool {
 	return found
 }
 
-// watched returns the pids of the targets that are not known to have ended: each is still its target's, and no orphan's.
+// watched returns the pids of the targets that are not known to have ended: each is still its target's, and no
+// orphan's.
 func (w *Watcher) watched() map[int]bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

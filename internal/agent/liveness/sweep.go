@@ -14,15 +14,15 @@ import (
 	"drover/internal/agent/procfs"
 )
 
-// sweep looks for the members of a tree among all processes. It remembers those it has seen, because a descendant can be
-// told only while its parent lives.
+// sweep looks for the members of a tree among all processes. It remembers those it has seen, because a descendant can
+// be told only while its parent lives.
 type sweep struct {
 	proc    procfs.FS
 	tree    Tree
 	boot    string
 	members map[int]procfs.Identity
-	// asked are the processes whose owner was asked for, and whether they are spared; spares says that one is: then no group is
-	// ended as a whole.
+	// asked are the processes whose owner was asked for, and whether they are spared; spares says that one is: then no
+	// group is ended as a whole.
 	asked  map[procfs.Identity]bool
 	spares bool
 }
@@ -180,8 +180,8 @@ func (s *sweep) candidates(grouped []int) ([]int, error) {
 	return pids, nil
 }
 
-// orphans makes members of those who are still in the session or the process group that the root, now gone, was the leader
-// of: as long as anybody is, the kernel gives the number to no other process.
+// orphans makes members of those who are still in the session or the process group that the root, now gone, was the
+// leader of: as long as anybody is, the kernel gives the number to no other process.
 func (s *sweep) orphans(all map[int]procfs.Stat) {
 	root := s.tree.Root
 	for _, st := range all {

@@ -18,8 +18,8 @@ import (
 	"drover/internal/agent/procfs"
 )
 
-// Signal sends sig to the process that id names, and to no other: the signal goes through a handle that is proven to be the
-// process once it is held. The error is ErrGone when the process is not alive, else the kernel's.
+// Signal sends sig to the process that id names, and to no other: the signal goes through a handle that is proven to be
+// the process once it is held. The error is ErrGone when the process is not alive, else the kernel's.
 func Signal(proc procfs.FS, id procfs.Identity, sig syscall.Signal) error {
 	err := pidfd.Signal(id.PID, sig, func() bool { return proc.Same(id) })
 	if errors.Is(err, os.ErrProcessDone) || errors.Is(err, pidfd.ErrStranger) {
@@ -28,8 +28,8 @@ func Signal(proc procfs.FS, id procfs.Identity, sig syscall.Signal) error {
 	return err
 }
 
-// SignalGroup sends sig to the process group that the process named by id leads, and fails with ErrGone when it is not alive or
-// leads none.
+// SignalGroup sends sig to the process group that the process named by id leads, and fails with ErrGone when it is not
+// alive or leads none.
 func SignalGroup(proc procfs.FS, id procfs.Identity, sig syscall.Signal) error {
 	group, err := unix.Getpgid(id.PID)
 	if id.PID <= 1 || err != nil || group != id.PID || !proc.Same(id) {
@@ -50,7 +50,8 @@ type Tree struct {
 	Contained bool
 	// Mark is the value of launch.MarkVariable that they were started with; empty when there is none.
 	Mark string
-	// Spared returns those of the processes that belong to somebody else. They and their trees are left alone. Nil spares none.
+	// Spared returns those of the processes that belong to somebody else. They and their trees are left alone. Nil
+	// spares none.
 	Spared func([]procfs.Identity) []procfs.Identity
 }
 
@@ -70,11 +71,12 @@ const (
 // Members returns the live processes of the tree, by ascending pid, without those that are spared.
 func (t Tree) Members(proc procfs.FS) ([]procfs.Identity, error) { return newSweep(proc, t).find() }
 
-// EndTree ends the whole tree. With a grace it first sends SIGTERM, and SIGCONT so that stopped processes hear of it, and waits so
-// long. Then it sends SIGKILL: to the groups first, which nothing can escape, then, again and again, to whatever is found to descend
-// from the root, to be in a session that a member leads, or to carry the mark. It blocks until a look finds nothing or ctx ends; the
-// error then lists the pids that are left. ended are the members that were found but the root, by ascending pid. Without groups a
-// process that forks faster than /proc can be read may be missed. This process and what descends from it otherwise are never touched.
+// EndTree ends the whole tree. With a grace it first sends SIGTERM, and SIGCONT so that stopped processes hear of it,
+// and waits so long. Then it sends SIGKILL: to the groups first, which nothing can escape, then, again and again, to
+// whatever is found to descend from the root, to be in a session that a member leads, or to carry the mark. It blocks
+// until a look finds nothing or ctx ends; the error then lists the pids that are left. ended are the members that were
+// found but the root, by ascending pid. Without groups a process that forks faster than /proc can be read may be
+// missed. This process and what descends from it otherwise are never touched.
 func EndTree(ctx context.Context, proc procfs.FS, t Tree, grace time.Duration) (ended []Member, left []int, err error) {
 	e := &ending{sweep: newSweep(proc, t), seen: map[procfs.Identity]string{}}
 	found, err := e.find()
@@ -123,8 +125,11 @@ func (e *ending) find() ([]procfs.Identity, error) {
 	return found, err
 }
 
-// terminate asks every member once to end, those included that appear meanwhile, and returns who is left after the grace.
-func (e *ending) terminate(ctx context.Context, found []procfs.Identity, grace time.Duration) ([]procfs.Identity, error) {
+// terminate asks every member once to end, those included that appear meanwhile, and returns who is left after the
+// grace.
+func (e *ending) terminate(ctx context.Context, found []procfs.Identity,
+	grace time.Duration,
+) ([]procfs.Identity, error) {
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
 	asked := map[procfs.Identity]bool{}
@@ -184,7 +189,8 @@ func (e *ending) kill(ctx context.Context) (left []int, err error) {
 		if refused == nil {
 			refused = context.Cause(ctx)
 		}
-		return left, errors.Join(problem, fmt.Errorf("cannot end the process tree: processes %v are left: %w", left, refused))
+		return left, errors.Join(problem, fmt.Errorf("cannot end the process tree: processes %v are left: %w", left,
+			refused))
 	}
 }
 

@@ -99,7 +99,8 @@ func TestEndTreeOfAReusedPid(t *testing.T) {
 	old := id
 	old.StartTicks--
 	for _, root := range []procfs.Identity{old, {}, {BootID: id.BootID, PID: 1}} {
-		if _, left, err := liveness.EndTree(bounded(t), live(), liveness.Tree{Root: root}, 0); len(left) != 0 || err != nil {
+		if _, left, err := liveness.EndTree(bounded(t), live(), liveness.Tree{Root: root}, 0); len(left) != 0 ||
+			err != nil {
 			t.Errorf("%v are left: %v", left, err)
 		}
 	}
@@ -117,7 +118,8 @@ func immortals(t *testing.T, parents map[int]int) procfs.FS {
 	root := t.TempDir()
 	put := func(name, content string) {
 		path := filepath.Join(root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o600)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+			os.WriteFile(path, []byte(content), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -133,7 +135,8 @@ func TestEndTreeSaysWhatIsLeft(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	tired := errors.New("out of patience")
 	cancel(tired)
-	_, left, err := liveness.EndTree(ctx, proc, liveness.Tree{Root: procfs.Identity{BootID: "b", PID: 4000001, StartTicks: 7}}, 0)
+	_, left, err := liveness.EndTree(ctx, proc,
+		liveness.Tree{Root: procfs.Identity{BootID: "b", PID: 4000001, StartTicks: 7}}, 0)
 	if !slices.Equal(left, []int{4000001, 4000002}) || !errors.Is(err, tired) {
 		t.Errorf("%v are left: %v", left, err)
 	}
@@ -145,7 +148,8 @@ func TestEndTreeSparesItself(t *testing.T) {
 	proc := immortals(t, map[int]int{4000001: 1, self: 4000001, 4000002: self})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, left, err := liveness.EndTree(ctx, proc, liveness.Tree{Root: procfs.Identity{BootID: "b", PID: 4000001, StartTicks: 7}}, 0)
+	_, left, err := liveness.EndTree(ctx, proc,
+		liveness.Tree{Root: procfs.Identity{BootID: "b", PID: 4000001, StartTicks: 7}}, 0)
 	if !slices.Equal(left, []int{4000001}) || err == nil {
 		t.Errorf("%v are left: %v", left, err)
 	}

@@ -104,10 +104,10 @@ func New(fs procfs.FS, log *slog.Logger) (*Watcher, error) {
 
 // Run watches until ctx ends, and then drops all watches without a word. It may be called once.
 //
-// It reaps the children of this process that are watched, and those orphans that came to it as the subreaper. To tell an
-// orphan from a child that somebody else in this process waits for, such as os/exec, it goes by the session: every command
-// is started in a session of its own (package launch), which nothing can leave for ours; whatever was started in our own
-// session is left to whoever started it.
+// It reaps the children of this process that are watched, and those orphans that came to it as the subreaper. To tell
+// an orphan from a child that somebody else in this process waits for, such as os/exec, it goes by the session: every
+// command is started in a session of its own (package launch), which nothing can leave for ours; whatever was started
+// in our own session is left to whoever started it.
 func (w *Watcher) Run(ctx context.Context) error {
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
@@ -139,7 +139,8 @@ func (w *Watcher) loop(ctx context.Context) error {
 	events := make([]unix.EpollEvent, 128)
 	var lastReap, lastPoll time.Time
 	reapDue := true // orphans that came before Run
-	// Asked right before each sleep: the call that is to wake this loop at the end of ctx may be drained with another one.
+	// Asked right before each sleep: the call that is to wake this loop at the end of ctx may be drained with another
+	// one.
 	for ctx.Err() == nil {
 		n, err := unix.EpollWait(w.epoll, events, w.timeout(reapDue, lastReap, lastPoll))
 		if err != nil && !errors.Is(err, syscall.EINTR) {
@@ -168,10 +169,10 @@ func (w *Watcher) loop(ctx context.Context) error {
 	return nil
 }
 
-// Watch calls fn exactly once when the process has ended, from the goroutine of Run; fn must not block and must not call
-// stop. After stop has returned fn is not running and never will be. Several may watch the same process. If the process is
-// a child of this one, watching it means that it is reaped here. The error is ErrGone when it is not alive now; Exited may
-// then know more.
+// Watch calls fn exactly once when the process has ended, from the goroutine of Run; fn must not block and must not
+// call stop. After stop has returned fn is not running and never will be. Several may watch the same process. If the
+// process is a child of this one, watching it means that it is reaped here. The error is ErrGone when it is not alive
+// now; Exited may then know more.
 func (w *Watcher) Watch(id procfs.Identity, fn func(Exit)) (stop func(), err error) {
 	if id.PID <= 1 {
 		return nil, fmt.Errorf("cannot watch pid %d: %w", id.PID, ErrGone)
@@ -307,7 +308,8 @@ func (w *Watcher) timeout(reapDue bool, lastReap, lastPoll time.Time) int {
 
 // The kernel's 64 bits of user data are two fields of 32 in x/sys.
 func event(mask uint32, token uint64) *unix.EpollEvent {
-	return &unix.EpollEvent{Events: mask, Fd: int32(uint32(token)), Pad: int32(uint32(token >> 32))} //nolint:gosec // bit patterns
+	//nolint:gosec // bit patterns
+	return &unix.EpollEvent{Events: mask, Fd: int32(uint32(token)), Pad: int32(uint32(token >> 32))}
 }
 
 func tokenOf(e unix.EpollEvent) uint64 {

@@ -7,35 +7,43 @@ import (
 	"drover/internal/agent/trail"
 )
 
-// doubtful is the error for a live process of the name that need not be the one that is meant, whatever a pid file says.
+// doubtful is the error for a live process of the name that need not be the one that is meant, whatever a pid file
+// says.
 type doubtful struct{ text string }
 
 // Error implements error.
 func (d *doubtful) Error() string { return d.text }
 
-// believe returns nil if what a pid file says of a process counts: whoever can write it decides who is signalled. A process that was
-// started for this one always is it. Any other one must run as the account, and the file must be one that only root and that account can
-// replace. Root may mean anybody; the file may then also be that of the account that the process runs as, which could only have itself
-// ended.
+// believe returns nil if what a pid file says of a process counts: whoever can write it decides who is signalled. A
+// process that was started for this one always is it. Any other one must run as the account, and the file must be one
+// that only root and that account can replace. Root may mean anybody; the file may then also be that of the account
+// that the process runs as, which could only have itself ended.
 func (q Query) believe(id procfs.Identity, info procfs.Info, file pidFile) error {
 	if q.Own != nil && q.Own(id) {
 		return nil
 	}
 	if !q.runs(info) {
-		return &doubtful{fmt.Sprintf("pid %d of pid file %s runs as uid %d, not as user %s: set the user of the spec to the account of the process, or start the process with drover",
-			info.PID, file.path, other(info, q.Account.UID), q.Account.Name)}
+		return &doubtful{
+			fmt.Sprintf(
+				"pid %d of pid file %s runs as uid %d, not as user %s: set the user of the spec to the account of the process, or start the process with drover",
+				info.PID, file.path, other(info, q.Account.UID), q.Account.Name),
+		}
 	}
 	trusted := trail.Trusted{UIDs: []uint32{q.Account.UID}, GIDs: []uint32{q.Account.GID}}
 	who := "root"
 	if q.Account.UID != 0 {
 		who += " and " + q.Account.Name
 	} else if info.Real == info.Saved && info.Real == info.UID {
-		trusted.UIDs, trusted.GIDs = append(trusted.UIDs, uint32(info.Real)), append(trusted.GIDs, uint32(info.GID)) //nolint:gosec // ids of the kernel
+		//nolint:gosec // ids of the kernel
+		trusted.UIDs, trusted.GIDs = append(trusted.UIDs, uint32(info.Real)), append(trusted.GIDs, uint32(info.GID))
 		who += fmt.Sprintf(" and uid %d, as which pid %d runs,", info.Real, info.PID)
 	}
 	if weak := file.trail.Weak(trusted); weak != "" {
-		return &doubtful{fmt.Sprintf("pid file %s is not believed, which names pid %d: %s; it counts once only %s can replace it (chown, chmod), or drover has started the process",
-			file.path, info.PID, weak, who)}
+		return &doubtful{
+			fmt.Sprintf(
+				"pid file %s is not believed, which names pid %d: %s; it counts once only %s can replace it (chown, chmod), or drover has started the process",
+				file.path, info.PID, weak, who),
+		}
 	}
 	return nil
 }

@@ -35,8 +35,8 @@ type Query struct {
 	SetupPath string
 	// Count asks for Matches to be counted although there is a pid file, which is a look at every process of the host.
 	Count bool
-	// Other reports whether a process is somebody else's: it is not found by name. Own reports whether one was started for this one:
-	// it is found before any other. Either may be nil.
+	// Other reports whether a process is somebody else's: it is not found by name. Own reports whether one was started
+	// for this one: it is found before any other. Either may be nil.
 	Other, Own func(procfs.Identity) bool
 }
 
@@ -96,7 +96,8 @@ func Find(proc procfs.FS, q Query) Result {
 		if err != nil {
 			return Result{Found: r.Found, Note: err.Error()}
 		}
-		if r.Found.Matches, r.Found.All = len(all), all; !slices.ContainsFunc(all, func(m Match) bool { return m.ID == r.Found.ID }) {
+		if r.Found.Matches, r.Found.All = len(all),
+			all; !slices.ContainsFunc(all, func(m Match) bool { return m.ID == r.Found.ID }) {
 			r.Found.Matches++
 		}
 	}
@@ -136,8 +137,8 @@ func unreadable(path string, err error) Result {
 	return r
 }
 
-// byName finds, of the matching processes that were not started by another one of them, the newest that was started for this process,
-// or else the oldest.
+// byName finds, of the matching processes that were not started by another one of them, the newest that was started for
+// this process, or else the oldest.
 func (q Query) byName(proc procfs.FS) Result {
 	all, err := q.search(proc)
 	if err != nil {
@@ -154,12 +155,15 @@ func (q Query) byName(proc procfs.FS) Result {
 		return cmp.Or(cmp.Compare(a.ID.StartTicks, b.ID.StartTicks), cmp.Compare(a.ID.PID, b.ID.PID))
 	}
 	which, found := "the oldest", slices.MinFunc(heads, byAge).ID
-	if own := slices.DeleteFunc(slices.Clone(heads), func(m Match) bool { return q.Own == nil || !q.Own(m.ID) }); len(own) > 0 {
+	if own := slices.DeleteFunc(slices.Clone(heads), func(m Match) bool {
+		return q.Own == nil || !q.Own(m.ID)
+	}); len(own) > 0 {
 		which, found = "the newest that drover has started", slices.MaxFunc(own, byAge).ID
 	}
 	r := Result{Found: &Found{ID: found, Matches: len(all), All: all}}
 	if len(heads) > 1 {
-		r.Note = fmt.Sprintf("%d processes %s run in or from %s: pid %d is %s", len(heads), q.ProcName, q.SetupPath, found.PID, which)
+		r.Note = fmt.Sprintf("%d processes %s run in or from %s: pid %d is %s", len(heads), q.ProcName, q.SetupPath,
+			found.PID, which)
 	}
 	return r
 }
@@ -237,8 +241,8 @@ func livesIn(info procfs.Info, places []string) bool {
 	})
 }
 
-// matches is MatchName, and for a program that was started by what a link points to also the link's own name, if the link
-// is where the program is installed. targets is linkTargets.
+// matches is MatchName, and for a program that was started by what a link points to also the link's own name, if the
+// link is where the program is installed. targets is linkTargets.
 func (q Query) matches(info procfs.Info, targets func() []string) bool {
 	if MatchName(info, q.ProcName) {
 		return true

@@ -152,7 +152,8 @@ func TestPIDFileContents(t *testing.T) {
 			if r.Found == nil {
 				return
 			}
-			if info, err := os.Stat(path); err != nil || r.Found.PIDFile != path || !r.Found.PIDFileTime.Equal(info.ModTime()) || r.Found.Matches != 1 {
+			if info, err := os.Stat(path); err != nil || r.Found.PIDFile != path ||
+				!r.Found.PIDFileTime.Equal(info.ModTime()) || r.Found.Matches != 1 {
 				t.Errorf("found %+v: %v", r.Found, err)
 			}
 		})
@@ -245,14 +246,21 @@ func TestDirectory(t *testing.T) {
 		pid   int
 		note  string
 	}{
-		"empty":               {nil, 0, "^no pid file in .* names a live appd$"},
-		"named":               {map[string]string{"appd.pid": line(pid), "x.pid": line(twin)}, pid, ""},
-		"named and stale":     {map[string]string{"appd.pid": line(other), "x.pid": line(pid)}, 0, "belongs to sleep"},
-		"named and empty":     {map[string]string{"appd.pid": "", "x.pid": line(pid)}, 0, "appd.pid is empty"},
-		"another name":        {map[string]string{"main.pid": line(pid)}, pid, ""},
-		"among others":        {map[string]string{"a.pid": line(other), "b.pid": "junk", "c.pid": line(pid), "d.txt": line(twin)}, pid, ""},
-		"twice the same":      {map[string]string{"a.pid": line(pid), "b.pid": line(pid)}, pid, ""},
-		"two of them":         {map[string]string{"a.pid": line(pid), "b.pid": line(twin)}, 0, "more than one pid file .*a.pid and .*b.pid"},
+		"empty":           {nil, 0, "^no pid file in .* names a live appd$"},
+		"named":           {map[string]string{"appd.pid": line(pid), "x.pid": line(twin)}, pid, ""},
+		"named and stale": {map[string]string{"appd.pid": line(other), "x.pid": line(pid)}, 0, "belongs to sleep"},
+		"named and empty": {map[string]string{"appd.pid": "", "x.pid": line(pid)}, 0, "appd.pid is empty"},
+		"another name":    {map[string]string{"main.pid": line(pid)}, pid, ""},
+		"among others": {map[string]string{
+			"a.pid": line(other), "b.pid": "junk", "c.pid": line(pid),
+			"d.txt": line(twin),
+		}, pid, ""},
+		"twice the same": {map[string]string{"a.pid": line(pid), "b.pid": line(pid)}, pid, ""},
+		"two of them": {
+			map[string]string{"a.pid": line(pid), "b.pid": line(twin)},
+			0,
+			"more than one pid file .*a.pid and .*b.pid",
+		},
 		"nothing that fits":   {map[string]string{"a.pid": line(other)}, 0, "no pid file in"},
 		"other endings":       {map[string]string{"appd": line(pid), "pid": line(pid)}, 0, "no pid file in"},
 		"a directory in it":   {map[string]string{"x.pid/y": line(pid), "z.pid": line(pid)}, pid, ""},
@@ -271,8 +279,8 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// A file that is replaced again and again, for an instant by half of the number, is never misread: each number in it is a
-// process that may be found, or nothing is.
+// A file that is replaced again and again, for an instant by half of the number, is never misread: each number in it is
+// a process that may be found, or nothing is.
 func TestPIDFileSwappedWhileRead(t *testing.T) {
 	h := newHome(t, "appd")
 	one := run(t, "/", h.path("appd"), "1000")

@@ -11,10 +11,10 @@ import (
 // commLength is how much of a name the kernel keeps.
 const commLength = 15
 
-// MatchName reports whether a process goes by name, the base name of an executable or script. What proves it is, in this
-// order: the executable; the first argument; the script that an interpreter runs; and the kernel's short name, which counts
-// where it is the whole name, and where it is the first 15 bytes of it unless one of the others begins alike and goes on
-// differently. Threads of the kernel go by no name.
+// MatchName reports whether a process goes by name, the base name of an executable or script. What proves it is, in
+// this order: the executable; the first argument; the script that an interpreter runs; and the kernel's short name,
+// which counts where it is the whole name, and where it is the first 15 bytes of it unless one of the others begins
+// alike and goes on differently. Threads of the kernel go by no name.
 func MatchName(info procfs.Info, name string) bool {
 	if name == "" || info.Kernel {
 		return false
@@ -92,8 +92,14 @@ func interpreters() []interpreter {
 		{name: "ruby", prefix: true, valued: []string{"-I", "-r", "-C"}, none: []string{"-e"}},
 		{name: "php", prefix: true, valued: []string{"-c", "-d", "-z"}, none: []string{"-r"}, naming: "-f"},
 		{name: "lua", prefix: true, valued: []string{"-l"}, none: []string{"-e"}},
-		{name: "node", valued: []string{"-r", "--require", "--import", "--loader"}, none: []string{"-e", "--eval", "-p", "--print"}},
-		{name: "java", valued: []string{"-cp", "-classpath", "--class-path", "-p", "--module-path", "--add-modules"}, naming: "-jar"},
+		{
+			name: "node", valued: []string{"-r", "--require", "--import", "--loader"},
+			none: []string{"-e", "--eval", "-p", "--print"},
+		},
+		{
+			name: "java", valued: []string{"-cp", "-classpath", "--class-path", "-p", "--module-path", "--add-modules"},
+			naming: "-jar",
+		},
 	}
 }
 

@@ -41,8 +41,8 @@ type pidFile struct {
 	trail *trail.Trail
 }
 
-// readPIDFile returns the number that a pid file begins with. It never blocks on what is no file, and never believes a file
-// that changes under its eyes. Errors say what is wrong in words that follow "pid file PATH".
+// readPIDFile returns the number that a pid file begins with. It never blocks on what is no file, and never believes a
+// file that changes under its eyes. Errors say what is wrong in words that follow "pid file PATH".
 func (q Query) readPIDFile(path string) (file pidFile, err error) {
 	for range readTries {
 		var text string
@@ -88,7 +88,8 @@ func readStable(way *trail.Trail, path string) (file pidFile, text string, err e
 		return pidFile{}, "", plain(err)
 	}
 	now, err := os.Stat(path)
-	if err != nil || !os.SameFile(before, now) || before.Size() != after.Size() || !before.ModTime().Equal(after.ModTime()) {
+	if err != nil || !os.SameFile(before, now) || before.Size() != after.Size() ||
+		!before.ModTime().Equal(after.ModTime()) {
 		return pidFile{}, "", errChanged
 	}
 	return pidFile{written: after.ModTime(), trail: way}, string(buf[:n]), nil
@@ -111,7 +112,9 @@ func plain(err error) error {
 
 // parsePID reads the first word. Programs pad it with blanks or NULs, and some write more lines behind it.
 func parsePID(text string) (int, error) {
-	words := strings.FieldsFunc(text, func(r rune) bool { return r == 0 || strings.ContainsRune(" \t\r\n\v\f\uFEFF", r) })
+	words := strings.FieldsFunc(text, func(r rune) bool {
+		return r == 0 || strings.ContainsRune(" \t\r\n\v\f\uFEFF", r)
+	})
 	if len(words) == 0 {
 		return 0, errors.New("is empty")
 	}
@@ -127,7 +130,8 @@ func parsePID(text string) (int, error) {
 	return pid, nil
 }
 
-// check proves that the process in a pid file is one that goes by the name that is asked for. Errors are whole sentences.
+// check proves that the process in a pid file is one that goes by the name that is asked for. Errors are whole
+// sentences.
 func (q Query) check(proc procfs.FS, file pidFile) (*Found, error) {
 	if file.pid == os.Getpid() {
 		return nil, fmt.Errorf("pid file %s holds %d, which is drover itself", file.path, file.pid)
@@ -156,8 +160,8 @@ func (q Query) check(proc procfs.FS, file pidFile) (*Found, error) {
 	return &Found{ID: id, PIDFile: file.path, PIDFileTime: file.written, Resolved: file.trail.Path, Matches: 1}, nil
 }
 
-// byDirectory looks for the pid file in a directory: the one named after the process, or else the only one whose process
-// goes by the name.
+// byDirectory looks for the pid file in a directory: the one named after the process, or else the only one whose
+// process goes by the name.
 func (q Query) byDirectory(proc procfs.FS) Result {
 	named := filepath.Join(q.PIDPath, q.ProcName+".pid")
 	file, err := q.readPIDFile(named)
@@ -185,15 +189,19 @@ func (q Query) byDirectory(proc procfs.FS) Result {
 		case found == nil || found.ID == other.ID:
 			found = other
 		default:
-			return Result{Cause: process.CauseOddPIDFile, Note: fmt.Sprintf("more than one pid file in %s names a live %s: %s and %s",
-				q.PIDPath, q.ProcName, found.PIDFile, other.PIDFile)}
+			return Result{
+				Cause: process.CauseOddPIDFile,
+				Note: fmt.Sprintf("more than one pid file in %s names a live %s: %s and %s",
+					q.PIDPath, q.ProcName, found.PIDFile, other.PIDFile),
+			}
 		}
 	}
 	if found == nil && doubt != nil {
 		return result(nil, doubt)
 	}
 	if found == nil {
-		return Result{Cause: process.CauseNoPIDFile, Note: fmt.Sprintf("no pid file in %s names a live %s", q.PIDPath, q.ProcName)}
+		return Result{Cause: process.CauseNoPIDFile, Note: fmt.Sprintf("no pid file in %s names a live %s", q.PIDPath,
+			q.ProcName)}
 	}
 	return Result{Found: found}
 }

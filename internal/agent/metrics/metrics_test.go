@@ -40,18 +40,24 @@ func TestWhatIsWritten(t *testing.T) {
 	m.Accepted(3)
 	m.Finished()
 	text := written(t, m, metrics.State{
-		Processes: map[string]int{"running": 2, "backoff": 1}, Hosted: 3, Flapping: 1, Unhealthy: 2, Waiting: 4, PendingBytes: 500, Unwritten: 6, Lost: 7,
+		Processes: map[string]int{"running": 2, "backoff": 1}, Hosted: 3, Flapping: 1, Unhealthy: 2, Waiting: 4,
+		PendingBytes: 500, Unwritten: 6, Lost: 7,
 		Connected: true,
 	})
 	lines := strings.Split(text, "\n")
 	for _, want := range []string{
-		`drover_agent_processes{state="running"} 2`, `drover_agent_processes{state="backoff"} 1`, `drover_agent_processes_hosted 3`,
+		`drover_agent_processes{state="running"} 2`, `drover_agent_processes{state="backoff"} 1`,
+		`drover_agent_processes_hosted 3`,
 		`drover_agent_processes_flapping 1`, `drover_agent_processes_unhealthy 2`,
-		`drover_agent_events_total{kind="exited"} 1`, `drover_agent_events_total{kind="given-up"} 0`, `drover_agent_relaunches_total 1`,
+		`drover_agent_events_total{kind="exited"} 1`, `drover_agent_events_total{kind="given-up"} 0`,
+		`drover_agent_relaunches_total 1`,
 		`drover_agent_events_pending_bytes 500`, `drover_agent_events_unwritten 6`, `drover_agent_events_lost_total 7`,
-		`drover_agent_operations_accepted_total 3`, `drover_agent_operations_finished_total 1`, `drover_agent_operations_waiting 4`,
-		`drover_agent_launch_seconds_sum 2.5`, `drover_agent_launch_seconds_count 2`, `drover_agent_launch_failures_total 1`,
-		`drover_agent_reports_total 1`, `drover_agent_report_bytes_total 100`, `drover_agent_report_failures_total 1`, `drover_agent_connected 1`,
+		`drover_agent_operations_accepted_total 3`, `drover_agent_operations_finished_total 1`,
+		`drover_agent_operations_waiting 4`,
+		`drover_agent_launch_seconds_sum 2.5`, `drover_agent_launch_seconds_count 2`,
+		`drover_agent_launch_failures_total 1`,
+		`drover_agent_reports_total 1`, `drover_agent_report_bytes_total 100`, `drover_agent_report_failures_total 1`,
+		`drover_agent_connected 1`,
 	} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("there is no %q in\n%s", want, text)
@@ -81,7 +87,8 @@ func TestAgeOfReports(t *testing.T) {
 	m := metrics.New("x")
 	m.Reported(1, nil)
 	for line := range strings.Lines(written(t, m, metrics.State{})) {
-		if age, ok := strings.CutPrefix(line, "drover_agent_report_age_seconds "); ok && !strings.HasPrefix(age, "0.") && !strings.Contains(age, "e-") {
+		if age, ok := strings.CutPrefix(line, "drover_agent_report_age_seconds "); ok &&
+			!strings.HasPrefix(age, "0.") && !strings.Contains(age, "e-") {
 			t.Errorf("the last report is %s old", age)
 		}
 	}
@@ -94,7 +101,8 @@ func serve(t *testing.T, l net.Listener) (url string, stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- metrics.Serve(ctx, l, func(w io.Writer) error { return m.Write(w, metrics.State{}) }, slog.New(slog.DiscardHandler))
+		ended <- metrics.Serve(ctx, l, func(w io.Writer) error { return m.Write(w, metrics.State{}) },
+			slog.New(slog.DiscardHandler))
 	}()
 	stop = sync.OnceFunc(func() {
 		cancel()
@@ -136,7 +144,8 @@ func call(t *testing.T, method, url string) (int, string) {
 func TestServe(t *testing.T) {
 	url, stop := serve(t, listen(t))
 	for range 10 {
-		if status, body := call(t, http.MethodGet, url+"/metrics"); status != http.StatusOK || !strings.Contains(body, "drover_agent_build_info{") {
+		if status, body := call(t, http.MethodGet, url+"/metrics"); status != http.StatusOK ||
+			!strings.Contains(body, "drover_agent_build_info{") {
 			t.Errorf("HTTP %d: %s", status, body)
 		}
 	}
@@ -157,7 +166,8 @@ func TestServe(t *testing.T) {
 func TestServeBadCallers(t *testing.T) {
 	url, stop := serve(t, listen(t))
 	at := strings.TrimPrefix(url, "http://")
-	for _, sent := range []string{"", "GET", "\x00\x01\r\n\r\n", "GET /metrics HTTP/1.1\r\nX: " + strings.Repeat("x", 20<<10)} {
+	for _, sent := range []string{"", "GET", "\x00\x01\r\n\r\n", "GET /metrics HTTP/1.1\r\nX: " +
+		strings.Repeat("x", 20<<10)} {
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", at)
 		if err != nil {
 			t.Fatal(err)

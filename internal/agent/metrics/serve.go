@@ -25,8 +25,8 @@ const (
 	acceptAgain = time.Second
 )
 
-// Serve answers GET /metrics on a listener, which it closes, with what write writes, until ctx ends. It knows no more of HTTP than
-// Prometheus needs, one call on a connection: the server of net/http would make every agent 0.3 MB larger.
+// Serve answers GET /metrics on a listener, which it closes, with what write writes, until ctx ends. It knows no more
+// of HTTP than Prometheus needs, one call on a connection: the server of net/http would make every agent 0.3 MB larger.
 func Serve(ctx context.Context, l net.Listener, write func(io.Writer) error, log *slog.Logger) error {
 	var calls sync.WaitGroup
 	defer calls.Wait()
@@ -94,7 +94,8 @@ func answer(ctx context.Context, conn net.Conn, write func(io.Writer) error, log
 		page.Reset()
 		page.WriteString(http.StatusText(status) + "\n")
 	}
-	_, err = fmt.Fprintf(conn, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+	_, err = fmt.Fprintf(conn,
+		"HTTP/1.1 %d %s\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
 		status, http.StatusText(status), page.Len(), page.Bytes())
 	if err != nil {
 		log.DebugContext(ctx, "caller did not read metrics", "error", err)

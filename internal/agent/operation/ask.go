@@ -21,14 +21,17 @@ type Asker interface {
 	Drop(id process.ID)
 }
 
-// ask has the running instance say its health and version by the commands of the stored spec: what a query brings along is not
-// run, because whoever may look need not be one who may run commands.
+// ask has the running instance say its health and version by the commands of the stored spec: what a query brings along
+// is not run, because whoever may look need not be one who may run commands.
 func (n *session) ask(instance procfs.Identity, status *process.Status) {
 	rec := n.subject.Record
 	if rec == nil || !rec.Spec.Commands.Asks() || !n.MayAsk(n.id, &rec.Spec) {
 		return
 	}
-	status.Health, status.Version = n.Asker.Ask(n.ctx, n.id, probe.Subject{Instance: instance, Revision: rec.Revision, Spec: &rec.Spec})
+	status.Health, status.Version = n.Asker.Ask(n.ctx, n.id, probe.Subject{
+		Instance: instance, Revision: rec.Revision,
+		Spec: &rec.Spec,
+	})
 	describe(&status.Instance, status.Health, status.Version)
 }
 

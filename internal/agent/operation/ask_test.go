@@ -22,7 +22,9 @@ func asking(w *world, version, health string) operation.Subject {
 }
 
 // look asks for the state and returns what the process says of itself, and how long that took.
-func (w *world) look(t *testing.T, subject operation.Subject, sent *process.Spec) (version, health string, took time.Duration) {
+func (w *world) look(t *testing.T, subject operation.Subject,
+	sent *process.Spec,
+) (version, health string, took time.Duration) {
 	t.Helper()
 	began := time.Now()
 	r, err := w.operator.Operate(t.Context(), entry(process.Query, sent), subject)
@@ -43,14 +45,52 @@ func TestWhatAQueryAsks(t *testing.T) {
 		wantHealth      string
 		took            time.Duration
 	}{
-		{"both", operationtest.Script{Output: " 1.24.0-rc1\n", Takes: time.Second}, operationtest.Script{Output: "all\nwell\n"}, "1.24.0-rc1", "all well", time.Second},
+		{
+			"both",
+			operationtest.Script{Output: " 1.24.0-rc1\n", Takes: time.Second},
+			operationtest.Script{Output: "all\nwell\n"},
+			"1.24.0-rc1", "all well", time.Second,
+		},
 		{"blanks in a version", operationtest.Script{Output: "1. 2\n.3"}, operationtest.Script{}, "1.2.3", "ok", 0},
-		{"no version at all", operationtest.Script{Output: "nginx version: nginx/1.24"}, operationtest.Script{Output: "\xff"}, "", "\uFFFD", 0},
-		{"a version too long", operationtest.Script{Output: strings.Repeat("1", 65)}, operationtest.Script{Output: strings.Repeat("x", 300)}, "", strings.Repeat("x", 256), 0},
-		{"failures", operationtest.Script{Output: "1.0", Code: 1}, operationtest.Script{Output: "down", Code: 3}, "", "exit status 3: down", 0},
-		{"a killed question", operationtest.Script{Signal: syscall.SIGSEGV}, operationtest.Script{Untold: true}, "", "ok", 0},
-		{"what cannot start", operationtest.Script{Refuse: process.Errorf(process.Failed, "no such user")}, operationtest.Script{Refuse: process.Errorf(process.Failed, "no such user")}, "", "no such user", 0},
-		{"what hangs", operationtest.Script{Takes: time.Hour}, operationtest.Script{Takes: time.Hour}, "", "timed out after 5s", 6 * time.Second},
+		{
+			"no version at all",
+			operationtest.Script{Output: "nginx version: nginx/1.24"},
+			operationtest.Script{Output: "\xff"},
+			"", "\uFFFD", 0,
+		},
+		{
+			"a version too long",
+			operationtest.Script{Output: strings.Repeat("1", 65)},
+			operationtest.Script{Output: strings.Repeat("x", 300)},
+			"", strings.Repeat("x", 256), 0,
+		},
+		{
+			"failures",
+			operationtest.Script{Output: "1.0", Code: 1},
+			operationtest.Script{Output: "down", Code: 3},
+			"",
+			"exit status 3: down", 0,
+		},
+		{
+			"a killed question",
+			operationtest.Script{Signal: syscall.SIGSEGV},
+			operationtest.Script{Untold: true},
+			"",
+			"ok", 0,
+		},
+		{
+			"what cannot start",
+			operationtest.Script{Refuse: process.Errorf(process.Failed, "no such user")},
+			operationtest.Script{Refuse: process.Errorf(process.Failed, "no such user")},
+			"", "no such user", 0,
+		},
+		{
+			"what hangs",
+			operationtest.Script{Takes: time.Hour},
+			operationtest.Script{Takes: time.Hour},
+			"",
+			"timed out after 5s", 6 * time.Second,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
@@ -58,7 +98,8 @@ func TestWhatAQueryAsks(t *testing.T) {
 				w.Script("h", c.health)
 				version, health, took := w.look(t, asking(w, "v", "h"), nil)
 				if version != c.wantVersion || health != c.wantHealth || took != c.took {
-					t.Errorf("version %q, health %q after %v, want %q, %q, %v", version, health, took, c.wantVersion, c.wantHealth, c.took)
+					t.Errorf("version %q, health %q after %v, want %q, %q, %v", version, health, took, c.wantVersion,
+						c.wantHealth, c.took)
 				}
 				if left := w.Living(); len(left) != 1 {
 					t.Errorf("%v are left, want the process alone", left)
@@ -164,10 +205,14 @@ func TestTheStoredSpec(t *testing.T) {
 			t.Errorf("record is %+v", rec)
 		}
 	})
-	for _, op := range []process.Op{process.Start, process.Stop, process.Host, process.Restart, process.Reload, process.Kill, process.Register, process.Update} {
+	for _, op := range []process.Op{
+		process.Start, process.Stop, process.Host, process.Restart, process.Reload,
+		process.Kill, process.Register, process.Update,
+	} {
 		bubble(t, func(t *testing.T, w *world) {
 			r, err := w.operator.Operate(t.Context(), entry(op, nil), operation.Subject{})
-			if err != nil || r.Outcome.Fault != process.Failed || !strings.Contains(r.Outcome.Text, "it is not registered on this host") || r.Change.Put != nil {
+			if err != nil || r.Outcome.Fault != process.Failed ||
+				!strings.Contains(r.Outcome.Text, "it is not registered on this host") || r.Change.Put != nil {
 				t.Errorf("%s: %+v, %v", op, r.Outcome, err)
 			}
 		})

@@ -74,8 +74,8 @@ func (n *session) aliveUntil(end time.Duration, first Sighting, death *deathWatc
 	return seen, verdict{}, nil
 }
 
-// lookUntil looks again and again until the time has come, so that the first instance to appear is watched early and its
-// end can be explained, and returns the last look, or with first the one that finds it alive.
+// lookUntil looks again and again until the time has come, so that the first instance to appear is watched early and
+// its end can be explained, and returns the last look, or with first the one that finds it alive.
 func (n *session) lookUntil(at time.Duration, death *deathWatch, first bool) (Sighting, error) {
 	for pause := firstLook; ; pause = min(2*pause, slowLook) {
 		seen := n.look()
@@ -225,7 +225,10 @@ func (d *deathWatch) stop() {
 func (d *deathWatch) explain(what string, seen Sighting) verdict {
 	switch {
 	case d.last != nil:
-		return verdict{text: fmt.Sprintf("%s: pid %d %s", what, d.lastID.PID, d.last), cause: process.CauseDiedEarly, told: true}
+		return verdict{
+			text: fmt.Sprintf("%s: pid %d %s", what, d.lastID.PID, d.last), cause: process.CauseDiedEarly,
+			told: true,
+		}
 	case seen.Note != "":
 		return verdict{text: fmt.Sprintf("%s: %s", what, seen.Note), cause: cmp.Or(seen.Cause, process.CauseDiedEarly)}
 	}

@@ -8,8 +8,8 @@ import (
 	"drover/internal/process"
 )
 
-// Claims keep several drovers of one host from managing the same process. A claim is any text. It is held until it is dropped, or this
-// program ends.
+// Claims keep several drovers of one host from managing the same process. A claim is any text. It is held until it is
+// dropped, or this program ends.
 type Claims interface {
 	// Take holds a claim, and returns 0, or the pid of the other drover that holds it.
 	Take(claim string) (rival int)
@@ -51,7 +51,8 @@ func meddles(op process.Op) bool {
 	switch op {
 	case process.Start, process.Stop, process.Host, process.Restart, process.Reload, process.Kill:
 		return true
-	case process.Query, process.Unhost, process.Register, process.Update, process.Unregister, process.Retry, process.SetGroups:
+	case process.Query, process.Unhost, process.Register, process.Update, process.Unregister, process.Retry,
+		process.SetGroups:
 	}
 	return false
 }

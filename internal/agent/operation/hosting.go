@@ -36,12 +36,14 @@ func (n *session) unhost() (Result, error) {
 // register stores the spec of a process that is not known yet. It is not hosted by that.
 func (n *session) register() (Result, error) {
 	if n.subject.Record != nil {
-		return Result{}, process.Errorf(process.AlreadyRegistered, "Fail to register, for the process info already exists.")
+		return Result{},
+			process.Errorf(process.AlreadyRegistered, "Fail to register, for the process info already exists.")
 	}
 	return n.update()
 }
 
-// update stores the spec. Hosting stays as it is: only an operation on the process changes it. What runs is not touched.
+// update stores the spec. Hosting stays as it is: only an operation on the process changes it. What runs is not
+// touched.
 func (n *session) update() (Result, error) {
 	n.look()
 	rec := n.record()
@@ -80,7 +82,8 @@ func (n *session) waiting() string {
 	if len(fields) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("pid %d runs on as it was started, and these wait for its next start: %s", n.runtime.Process.PID, strings.Join(fields, ", "))
+	return fmt.Sprintf("pid %d runs on as it was started, and these wait for its next start: %s", n.runtime.Process.PID,
+		strings.Join(fields, ", "))
 }
 
 // unregister forgets the process and leaves it as it is.
@@ -98,7 +101,8 @@ func (n *session) unregister() (Result, error) {
 // mayHost refuses to host a process that is hosted under another name already.
 func (n *session) mayHost(pidFile string) error {
 	if other, ok := n.Peers.Hosting(n.id, n.spec, pidFile); ok {
-		return process.Errorf(process.Failed, "cannot host the process: it is hosted as %s", other).Because(process.CauseOwnedByOther)
+		return process.Errorf(process.Failed, "cannot host the process: it is hosted as %s",
+			other).Because(process.CauseOwnedByOther)
 	}
 	return nil
 }
@@ -114,12 +118,18 @@ func (n *session) record() *specstore.Record {
 
 // failed is the result of an operation that did not do what it was asked for: nothing is stored, the flag stays.
 func (n *session) failed(err error) Result {
-	r := Result{Outcome: process.Outcome{Fault: process.Failed, Text: err.Error(), Hosted: n.subject.Hosted()}, Runtime: n.runtime}
+	r := Result{
+		Outcome: process.Outcome{Fault: process.Failed, Text: err.Error(), Hosted: n.subject.Hosted()},
+		Runtime: n.runtime,
+	}
 	if known, ok := errors.AsType[*process.Error](err); ok {
 		r.Outcome.Fault, r.Outcome.Cause, r.Wrote = known.Fault, known.Cause, known.Output
 	}
 	if n.op == process.Query {
-		r.Outcome.Status = &process.Status{Hosted: n.subject.Hosted(), ProcName: n.name(), Instance: process.Instance{PID: -1}}
+		r.Outcome.Status = &process.Status{
+			Hosted: n.subject.Hosted(), ProcName: n.name(),
+			Instance: process.Instance{PID: -1},
+		}
 	}
 	return r
 }

@@ -19,15 +19,24 @@ func TestHost(t *testing.T) {
 		{name: "a stopped process", text: "success", hosted: true},
 		{name: "one that is hosted already", running: true, known: hosted, text: "success", alive: true, hosted: true},
 		{name: "a registered one", known: registered, text: "success", hosted: true},
-		{name: "a periodic one", set: func(_ *world, s *process.Spec) { everyMinute(s) }, text: "success", hosted: true},
-		{name: "fewer instances than expected", set: func(_ *world, s *process.Spec) { s.Policy.Instances = 2 }, running: true, text: "success: 1 of 2 instances are running", alive: true, hosted: true},
 		{
-			name: "hosted under another name", running: true, alive: true, set: func(w *world, _ *process.Spec) { w.peers.hosting = other() },
+			name: "a periodic one", set: func(_ *world, s *process.Spec) { everyMinute(s) }, text: "success",
+			hosted: true,
+		},
+		{
+			name: "fewer instances than expected", set: func(_ *world, s *process.Spec) { s.Policy.Instances = 2 },
+			running: true, text: "success: 1 of 2 instances are running", alive: true, hosted: true,
+		},
+		{
+			name: "hosted under another name", running: true, alive: true, set: func(w *world, _ *process.Spec) {
+				w.peers.hosting = other()
+			},
 			fault: process.Failed, text: "cannot host the process: it is hosted as other/nginx",
 		},
 		{
 			name: "an unfit spec", set: func(_ *world, s *process.Spec) { s.Identity.PIDPath = "run/nginx.pid" },
-			fault: process.Failed, text: `spec.identity.pid_path "run/nginx.pid" is not absolute: expected a path that begins with /`,
+			fault: process.Failed,
+			text:  `spec.identity.pid_path "run/nginx.pid" is not absolute: expected a path that begins with /`,
 		},
 	} {
 		c.op = process.Host
@@ -40,7 +49,10 @@ func TestUnhost(t *testing.T) {
 		{name: "a hosted process goes on running", running: true, known: hosted, text: "success", alive: true},
 		{name: "one that was not hosted", known: registered, text: "success"},
 		{name: "an unknown one", running: true, text: "success", alive: true},
-		{name: "without a spec", known: hosted, set: func(_ *world, s *process.Spec) { *s = process.Spec{} }, text: "success"},
+		{
+			name: "without a spec", known: hosted, set: func(_ *world, s *process.Spec) { *s = process.Spec{} },
+			text: "success",
+		},
 	} {
 		c.op = process.Unhost
 		c.run(t)
@@ -59,16 +71,27 @@ func TestRegistration(t *testing.T) {
 			fault: process.AlreadyRegistered, text: "Fail to register, for the process info already exists.",
 		},
 		{name: "update a new one", op: process.Update, text: "success"},
-		{name: "update a known one", op: process.Update, running: true, known: registered, text: "success", alive: true},
+		{
+			name: "update a known one", op: process.Update, running: true, known: registered, text: "success",
+			alive: true,
+		},
 		{name: "update a hosted one", op: process.Update, known: hosted, text: "success", hosted: true},
-		{name: "unregister leaves the process alone", op: process.Unregister, running: true, known: hosted, text: "success", alive: true},
-		{name: "unregister an unknown one", op: process.Unregister, fault: process.NotRunning, text: "the process is not registered"},
+		{
+			name: "unregister leaves the process alone", op: process.Unregister, running: true, known: hosted,
+			text: "success", alive: true,
+		},
+		{
+			name: "unregister an unknown one", op: process.Unregister, fault: process.NotRunning,
+			text: "the process is not registered",
+		},
 		{
 			name: "no such operation", op: "freeze", running: true, known: hosted, hosted: true, alive: true,
 			fault: process.IllegalOp, text: `there is no operation "freeze"`,
 		},
 		{
-			name: "no such operation, and no spec", op: "freeze", set: func(_ *world, s *process.Spec) { *s = process.Spec{} },
+			name: "no such operation, and no spec", op: "freeze", set: func(_ *world, s *process.Spec) {
+				*s = process.Spec{}
+			},
 			fault: process.IllegalOp, text: `there is no operation "freeze"`,
 		},
 	} {
@@ -83,9 +106,21 @@ func TestWhatIsStored(t *testing.T) {
 		known knowledge
 		want  specstore.Change
 	}{
-		{process.Register, unknown, specstore.Change{Put: &specstore.Record{ID: nginx(), Spec: *spec(), Want: process.WantStopped}}},
-		{process.Host, unknown, specstore.Change{Put: &specstore.Record{ID: nginx(), Spec: *spec(), Want: process.WantRunning, Hosted: true}}},
-		{process.Stop, unknown, specstore.Change{Put: &specstore.Record{ID: nginx(), Spec: *spec(), Want: process.WantStopped}}},
+		{
+			process.Register, unknown,
+			specstore.Change{Put: &specstore.Record{ID: nginx(), Spec: *spec(), Want: process.WantStopped}},
+		},
+		{
+			process.Host, unknown,
+			specstore.Change{Put: &specstore.Record{
+				ID: nginx(), Spec: *spec(), Want: process.WantRunning,
+				Hosted: true,
+			}},
+		},
+		{
+			process.Stop, unknown,
+			specstore.Change{Put: &specstore.Record{ID: nginx(), Spec: *spec(), Want: process.WantStopped}},
+		},
 		{process.Reload, unknown, specstore.Change{}},
 		{process.Reload, registered, specstore.Change{}},
 		{process.Query, hosted, specstore.Change{}},
@@ -127,20 +162,32 @@ func TestQuery(t *testing.T) {
 		},
 		{name: "an unknown process without a spec", want: process.Status{Instance: down}},
 		{
-			name: "an unknown process with a name only", spec: &process.Spec{Identity: process.Identity{ProcName: "nginx"}},
+			name: "an unknown process with a name only",
+			spec: &process.Spec{Identity: process.Identity{ProcName: "nginx"}},
 			want: process.Status{ProcName: "nginx", Instance: down},
 		},
 		{
 			name: "a known process without a spec", known: hosted,
-			want: process.Status{Known: true, Hosted: true, Want: process.WantRunning, ProcName: "nginx", RegisteredAt: 1, LastStartAt: started, Instance: up},
+			want: process.Status{
+				Known: true, Hosted: true, Want: process.WantRunning, ProcName: "nginx",
+				RegisteredAt: 1, LastStartAt: started, Instance: up,
+			},
 		},
 		{
-			name: "a known process with a name only", known: hosted, spec: &process.Spec{Identity: process.Identity{ProcName: "nginx"}},
-			want: process.Status{Known: true, Hosted: true, Want: process.WantRunning, ProcName: "nginx", RegisteredAt: 1, LastStartAt: started, Instance: up},
+			name: "a known process with a name only", known: hosted,
+			spec: &process.Spec{Identity: process.Identity{ProcName: "nginx"}},
+			want: process.Status{
+				Known: true, Hosted: true, Want: process.WantRunning, ProcName: "nginx",
+				RegisteredAt: 1, LastStartAt: started, Instance: up,
+			},
 		},
 		{
-			name: "another spec than the stored one", known: registered, spec: &process.Spec{Identity: process.Identity{ProcName: "httpd", SetupPath: "/", PIDPath: pidFile}},
-			want: process.Status{Known: true, Want: process.WantStopped, ProcName: "httpd", RegisteredAt: 1, Message: "pid 100 in /run/nginx.pid is nginx", Instance: down},
+			name: "another spec than the stored one", known: registered,
+			spec: &process.Spec{Identity: process.Identity{ProcName: "httpd", SetupPath: "/", PIDPath: pidFile}},
+			want: process.Status{
+				Known: true, Want: process.WantStopped, ProcName: "httpd", RegisteredAt: 1,
+				Message: "pid 100 in /run/nginx.pid is nginx", Instance: down,
+			},
 		},
 		{
 			name: "it ends while it is described", spec: spec(), set: func(w *world) {
@@ -210,7 +257,8 @@ func TestStopHoldsTheOtherHost(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.Spawn("nginx", pidFile, "")
 		w.peers.hosting, w.peers.holdError = sibling(), operation.ErrInterrupted
-		if _, err := w.operator.Operate(t.Context(), entry(process.Stop, spec()), unknown.subject()); !errors.Is(err, operation.ErrInterrupted) {
+		if _, err := w.operator.Operate(t.Context(), entry(process.Stop, spec()), unknown.subject()); !errors.Is(err,
+			operation.ErrInterrupted) {
 			t.Errorf("got %v", err)
 		}
 		if len(w.Lines()) > 0 {
@@ -230,7 +278,10 @@ func TestStopHoldsTheOtherHost(t *testing.T) {
 
 func TestLimit(t *testing.T) {
 	s := spec()
-	s.Policy = process.Policy{Kind: process.Resident, StartCheckBegin: 3, StartCheckEnd: 7, StopCheck: 11, OpTimeout: 100}.Defaulted()
+	s.Policy = process.Policy{
+		Kind: process.Resident, StartCheckBegin: 3, StartCheckEnd: 7, StopCheck: 11,
+		OpTimeout: 100,
+	}.Defaulted()
 	apart := *s
 	apart.Commands.Restart = ""
 	early := *s
@@ -265,7 +316,8 @@ func TestLimit(t *testing.T) {
 // sibling is another process of the same namespace: whoever may stop one may stop the other.
 func sibling() process.ID { return process.ID{Namespace: nginx().Namespace, Name: "other"} }
 
-// TestStopUnderTheNameOfAnotherNamespace: rights are given by namespace, so it is refused, and the answer names the process.
+// TestStopUnderTheNameOfAnotherNamespace: rights are given by namespace, so it is refused, and the answer names the
+// process.
 func TestStopUnderTheNameOfAnotherNamespace(t *testing.T) {
 	for _, op := range []process.Op{process.Stop, process.Kill} {
 		bubble(t, func(t *testing.T, w *world) {
@@ -276,7 +328,8 @@ func TestStopUnderTheNameOfAnotherNamespace(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := "nothing was done: the process is hosted as other/nginx: " + string(op) + " it under that name"
-			if r.Outcome.Fault != process.Failed || r.Outcome.Text != want || len(w.Lines()) > 0 || len(w.peers.held) > 0 {
+			if r.Outcome.Fault != process.Failed || r.Outcome.Text != want || len(w.Lines()) > 0 ||
+				len(w.peers.held) > 0 {
 				t.Errorf("%+v, ran %v", r.Outcome, w.Lines())
 			}
 		})
@@ -294,10 +347,15 @@ func TestUpdateOfARunningProcess(t *testing.T) {
 		want string
 	}{
 		{"nothing new", process.Update, false, "root", func(*process.Spec) {}, "success"},
-		{"what counts at once", process.Update, false, "root", func(s *process.Spec) { s.Commands.Stop, s.Policy.StopCheck = "stop it", 30 }, "success"},
-		{"what waits", process.Update, false, "root", func(s *process.Spec) {
-			s.Identity.User, s.Identity.SetupPath, s.Commands.Start, s.Hard.Memory = "nobody", "/srv", "./run", 1<<30
-		}, "success: pid 100 runs on as it was started, and these wait for its next start: user, setup_path, start_cmd, hard_limits"},
+		{"what counts at once", process.Update, false, "root", func(s *process.Spec) {
+			s.Commands.Stop, s.Policy.StopCheck = "stop it", 30
+		}, "success"},
+		{
+			"what waits", process.Update, false, "root", func(s *process.Spec) {
+				s.Identity.User, s.Identity.SetupPath, s.Commands.Start, s.Hard.Memory = "nobody", "/srv", "./run", 1<<30
+			},
+			"success: pid 100 runs on as it was started, and these wait for its next start: user, setup_path, start_cmd, hard_limits",
+		},
 		{
 			"by another operation", process.Host, false, "root", func(s *process.Spec) { s.Commands.Start = "./run" },
 			"success: pid 100 runs on as it was started, and these wait for its next start: start_cmd",
@@ -306,7 +364,10 @@ func TestUpdateOfARunningProcess(t *testing.T) {
 			"an account that waits since the last update", process.Update, false, "daemon", func(*process.Spec) {},
 			"success: pid 100 runs on as it was started, and these wait for its next start: user",
 		},
-		{"of one that is down", process.Update, true, "", func(s *process.Spec) { s.Identity.User = "nobody" }, "success"},
+		{
+			"of one that is down", process.Update, true, "", func(s *process.Spec) { s.Identity.User = "nobody" },
+			"success",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {

@@ -6,7 +6,8 @@ import (
 	"drover/internal/process"
 )
 
-// Limit returns how long an operation may take from its beginning: the limits of the commands and checks that it will run.
+// Limit returns how long an operation may take from its beginning: the limits of the commands and checks that it will
+// run.
 func Limit(op process.Op, spec *process.Spec) time.Duration {
 	if spec == nil {
 		return 0
@@ -24,7 +25,8 @@ func Limit(op process.Op, spec *process.Spec) time.Duration {
 			return 2*command + stopCheck + startCheck
 		}
 		return command + startCheck
-	case process.Query, process.Host, process.Unhost, process.Register, process.Update, process.Unregister, process.Retry, process.SetGroups:
+	case process.Query, process.Host, process.Unhost, process.Register, process.Update, process.Unregister,
+		process.Retry, process.SetGroups:
 		return 0
 	}
 	return 0

@@ -25,17 +25,18 @@ type Sighting struct {
 	ID *procfs.Identity
 	// PIDFile is the file that led to it, links resolved; empty when it was found by name.
 	PIDFile string
-	// Matches is how many live processes fit the spec. Instances are those of them that are proven to be the process, where it is to
-	// have several.
+	// Matches is how many live processes fit the spec. Instances are those of them that are proven to be the process,
+	// where it is to have several.
 	Matches   int
 	Instances []procfs.Identity
 	// Note says what was odd, or why nothing was found; Cause is what kind of trouble that is.
 	Note  string
 	Cause process.CauseID
-	// Run is the run of the process that the instance was born in; empty where it was none, and where it is on record already.
+	// Run is the run of the process that the instance was born in; empty where it was none, and where it is on record
+	// already.
 	Run string
-	// Doubt says why the name that it was found by does not prove that it is the process, or why the one that a pid file names, which then
-	// is not the ID, may not be it; empty where there is none.
+	// Doubt says why the name that it was found by does not prove that it is the process, or why the one that a pid
+	// file names, which then is not the ID, may not be it; empty where there is none.
 	Doubt string
 }
 
@@ -78,8 +79,8 @@ type Commands interface {
 	Discard(run string)
 	// Visit opens a file for a spec: with the rights of its account, as far as the policy of the host lets.
 	Visit(spec *process.Spec, path string, do func(*trail.Trail) error) error
-	// LastWords returns the end of the log that the spec names; empty where nothing was written to it since then, or the account of the
-	// process may not read it.
+	// LastWords returns the end of the log that the spec names; empty where nothing was written to it since then, or
+	// the account of the process may not read it.
 	LastWords(spec *process.Spec, since time.Time) string
 }
 
@@ -110,8 +111,8 @@ type Peers interface {
 	Owner(self process.ID, instance procfs.Identity) (owner process.ID, pidFile string, ok bool)
 	// Claimed returns those of the processes that another process than self knows as its own.
 	Claimed(self process.ID, among []procfs.Identity) []procfs.Identity
-	// Hosting returns another hosted process than self that is known by the same pid file: the one that led to the instance,
-	// or the one that the spec names.
+	// Hosting returns another hosted process than self that is known by the same pid file: the one that led to the
+	// instance, or the one that the spec names.
 	Hosting(self process.ID, spec *process.Spec, pidFile string) (process.ID, bool)
 	// Hold suspends the watch of another process until release is called, which says what has become of it.
 	Hold(ctx context.Context, id process.ID) (release func(Fate), err error)
@@ -164,11 +165,14 @@ type Operator struct {
 type Subject struct {
 	Record  *specstore.Record
 	Runtime specstore.Runtime
-	// Overtook says that a kill has ended an operation under way: it finds nothing alive any more, and has done its work all the same.
+	// Overtook says that a kill has ended an operation under way: it finds nothing alive any more, and has done its
+	// work all the same.
 	Overtook bool
-	// Hurry is closed when something waits that a check gives way to: the check then goes by what is seen. It may be nil.
+	// Hurry is closed when something waits that a check gives way to: the check then goes by what is seen. It may be
+	// nil.
 	Hurry <-chan struct{}
-	// Checking is called when the check of what was started begins: from then on nothing is done, only looked at. It may be nil.
+	// Checking is called when the check of what was started begins: from then on nothing is done, only looked at. It
+	// may be nil.
 	Checking func()
 	// Seen is the instance on record, if it has been looked at for this operation; else nil.
 	Seen *process.Instance
@@ -183,7 +187,8 @@ type Result struct {
 	Change  specstore.Change
 	// Runtime is what is known of the instance afterwards; its Process is nil when nothing runs.
 	Runtime specstore.Runtime
-	// Restore says that the relaunch budget is full again; Now that a hosted process that is down is to be started at once.
+	// Restore says that the relaunch budget is full again; Now that a hosted process that is down is to be started at
+	// once.
 	Restore bool
 	Now     bool
 	// Ended are the processes that were ended besides the main one.
@@ -197,8 +202,8 @@ type Result struct {
 // ErrBestEffort means that a tree was searched for in /proc, where what forks fast enough is not found.
 var ErrBestEffort = errors.New("no control group holds what was started")
 
-// ErrInterrupted is returned when the agent stops in the middle: nothing is decided, and the operation goes on when it is
-// entered again.
+// ErrInterrupted is returned when the agent stops in the middle: nothing is decided, and the operation goes on when it
+// is entered again.
 var ErrInterrupted = errors.New("interrupted by the stop of the agent")
 
 // ErrUnrecorded is wrapped by the error for a command that was not let run because that could not be put on record.
@@ -206,7 +211,9 @@ var ErrUnrecorded = errors.New("it is not on record")
 
 // Unrecorded returns the error, in a caller's words, for a command that cannot be put on record.
 func Unrecorded(err error) error {
-	return fmt.Errorf("%w%w", process.Errorf(process.Failed, "the command was not run, because the agent cannot note it on its disk: %v", err), silent{ErrUnrecorded})
+	return fmt.Errorf("%w%w",
+		process.Errorf(process.Failed, "the command was not run, because the agent cannot note it on its disk: %v",
+			err), silent{ErrUnrecorded})
 }
 
 // silent is an error that can be asked for and adds no words.
@@ -224,12 +231,13 @@ type killed struct{ by string }
 // Error implements error.
 func (k killed) Error() string { return "ended by kill " + k.by }
 
-// KilledBy returns the cause for which the context of an operation ends when a kill overtakes it; item is that of the kill.
+// KilledBy returns the cause for which the context of an operation ends when a kill overtakes it; item is that of the
+// kill.
 func KilledBy(item string) error { return killed{by: item} }
 
 // Operate carries out one accepted operation, or goes on with one that an earlier agent had begun. It blocks until the
-// outcome is known, or returns ErrInterrupted when ctx ends first. Running commands are left alone then. Where ctx ends for
-// KilledBy, the command under way is ended with its tree, and the outcome says so.
+// outcome is known, or returns ErrInterrupted when ctx ends first. Running commands are left alone then. Where ctx ends
+// for KilledBy, the command under way is ended with its tree, and the outcome says so.
 func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (Result, error) {
 	var progress specstore.Progress
 	if e.Op != process.Query {
@@ -238,7 +246,10 @@ func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (R
 			o.Log.Warn("cannot read progress of operation", "item", e.Item, "error", err)
 		}
 	}
-	n := &session{Operator: o, ctx: ctx, id: e.Process, op: e.Op, item: e.Item, spec: SpecInForce(e, s), groups: e.Groups, subject: s, runtime: s.Runtime, progress: progress}
+	n := &session{
+		Operator: o, ctx: ctx, id: e.Process, op: e.Op, item: e.Item, spec: SpecInForce(e, s),
+		groups: e.Groups, subject: s, runtime: s.Runtime, progress: progress,
+	}
 	if n.spec == nil {
 		if !speaksForItself(e.Op) {
 			return n.unregistered(), nil
@@ -265,8 +276,8 @@ func (o *Operator) Operate(ctx context.Context, e specstore.Entry, s Subject) (R
 	return result, nil
 }
 
-// SpecInForce returns what an operation is to be carried out with: the spec that was sent, else the stored one; nil where there is
-// neither.
+// SpecInForce returns what an operation is to be carried out with: the spec that was sent, else the stored one; nil
+// where there is neither.
 func SpecInForce(e specstore.Entry, s Subject) *process.Spec {
 	if e.Spec == nil && s.Record != nil {
 		return &s.Record.Spec
@@ -276,13 +287,15 @@ func SpecInForce(e specstore.Entry, s Subject) *process.Spec {
 
 // speaksForItself reports whether an operation needs no spec.
 func speaksForItself(op process.Op) bool {
-	return op == process.Query || op == process.Unhost || op == process.Unregister || op == process.SetGroups || op == process.Retry
+	return op == process.Query || op == process.Unhost || op == process.Unregister || op == process.SetGroups ||
+		op == process.Retry
 }
 
 // unregistered is the result of an operation on the stored spec where none is stored.
 func (n *session) unregistered() Result {
 	n.spec = &process.Spec{}
-	return n.failed(process.Errorf(process.Failed, "cannot %s the process: it is not registered on this host and the call brings no spec", n.op))
+	return n.failed(process.Errorf(process.Failed,
+		"cannot %s the process: it is not registered on this host and the call brings no spec", n.op))
 }
 
 // run picks the operation.

@@ -83,7 +83,8 @@ func (k knowledge) subject() operation.Subject {
 		want = process.WantRunning
 	}
 	return operation.Subject{Record: &specstore.Record{
-		ID: nginx(), Spec: stored(), Hosted: k == hosted, Want: want, GivenUp: k == hosted, RegisteredAt: 1, Revision: 7,
+		ID: nginx(), Spec: stored(), Hosted: k == hosted, Want: want, GivenUp: k == hosted, RegisteredAt: 1,
+		Revision: 7,
 	}}
 }
 
@@ -101,8 +102,8 @@ type scenario struct {
 	took  time.Duration
 	// ran are the commands that have run, in order.
 	ran []string
-	// alive is whether the process runs afterwards, hosted whether its flag is set then; unhosts says that it is taken away although
-	// the operation has failed.
+	// alive is whether the process runs afterwards, hosted whether its flag is set then; unhosts says that it is taken
+	// away although the operation has failed.
 	alive, hosted, unhosts bool
 }
 
@@ -114,7 +115,10 @@ func (c scenario) run(t *testing.T) {
 			if c.running {
 				id := w.Spawn("nginx", pidFile, "earlier")
 				if c.known != unknown {
-					subject.Runtime = specstore.Runtime{Process: &id, PIDFile: pidFile, Run: "earlier", LastStartAt: time.Now().Unix()}
+					subject.Runtime = specstore.Runtime{
+						Process: &id, PIDFile: pidFile, Run: "earlier",
+						LastStartAt: time.Now().Unix(),
+					}
 				}
 			}
 			sent := spec()
@@ -168,12 +172,13 @@ func (c scenario) check(t *testing.T, w *world, r operation.Result, took time.Du
 	}
 }
 
-// checkChange holds for every operation: a failure stores nothing and restores nothing, a success stores the flag that it
-// answers with.
+// checkChange holds for every operation: a failure stores nothing and restores nothing, a success stores the flag that
+// it answers with.
 func checkChange(t *testing.T, c scenario, subject operation.Subject, r operation.Result, sent *process.Spec) {
 	t.Helper()
 	if c.fault != process.None && c.unhosts {
-		if rec := r.Change.Put; rec == nil || rec.Hosted || rec.Want != process.WantStopped || r.Outcome.Hosted || r.Restore {
+		if rec := r.Change.Put; rec == nil || rec.Hosted || rec.Want != process.WantStopped || r.Outcome.Hosted ||
+			r.Restore {
 			t.Errorf("the process is not out of hosting: %+v, %+v", rec, r)
 		}
 		return
@@ -200,7 +205,8 @@ func checkChange(t *testing.T, c scenario, subject operation.Subject, r operatio
 	}
 	want := specstore.Record{ID: nginx(), Spec: *sent, Hosted: c.hosted}
 	if old := subject.Record; old != nil {
-		want.Revision, want.RegisteredAt, want.Want, want.GivenUp = old.Revision, old.RegisteredAt, old.Want, old.GivenUp
+		want.Revision, want.RegisteredAt, want.Want, want.GivenUp = old.Revision, old.RegisteredAt, old.Want,
+			old.GivenUp
 		if c.op == process.Stop || c.op == process.Kill || c.op == process.Unhost {
 			want.Spec = old.Spec
 		}
@@ -247,7 +253,9 @@ func (p *peers) Claimed(_ process.ID, among []procfs.Identity) []procfs.Identity
 	if p.owner != (process.ID{}) {
 		return among
 	}
-	return slices.DeleteFunc(slices.Clone(among), func(id procfs.Identity) bool { return !slices.Contains(p.claimed, id) })
+	return slices.DeleteFunc(slices.Clone(among), func(id procfs.Identity) bool {
+		return !slices.Contains(p.claimed, id)
+	})
 }
 
 func (p *peers) Hosting(process.ID, *process.Spec, string) (process.ID, bool) {

@@ -15,8 +15,9 @@ import (
 
 const stepRun = "run"
 
-// firstRun begins a run and watches it through the check time. A run by a timetable may end within that time, if it ends well. A single
-// run is judged as a start is once its command has ended: its callers take one that is gone for one that has failed.
+// firstRun begins a run and watches it through the check time. A run by a timetable may end within that time, if it
+// ends well. A single run is judged as a start is once its command has ended: its callers take one that is gone for one
+// that has failed.
 func (n *session) firstRun() (notes []string, err error) {
 	single := n.spec.Policy.Kind == process.SingleRun
 	if n.step(stepRun) == nil {
@@ -46,7 +47,10 @@ func (n *session) firstRun() (notes []string, err error) {
 			return append(notes, "the run is under way"), nil
 		}
 	}
-	st.Result = &specstore.CommandResult{Output: n.Commands.Output(st.Run), Text: "ended while the agent was away, exit status unknown"}
+	st.Result = &specstore.CommandResult{
+		Output: n.Commands.Output(st.Run),
+		Text:   "ended while the agent was away, exit status unknown",
+	}
 	if e := death.last; e != nil {
 		st.Result.Known, st.Result.Code, st.Result.Text = e.Known, exitCode(*e), e.String()
 	}
@@ -120,10 +124,12 @@ func (n *session) begun(st *specstore.Step) bool {
 	return false
 }
 
-// successor looks for the process that the command of a run has left behind, through the check time and for as long as anything of the
-// run lives that could become it. It may still be on its way: a background job that has not executed its program yet. It is not the former
-// instance, which may be nil, or be about to end.
-func (n *session) successor(run string, until time.Duration, former *procfs.Identity) (up bool, seen Sighting, err error) {
+// successor looks for the process that the command of a run has left behind, through the check time and for as long as
+// anything of the run lives that could become it. It may still be on its way: a background job that has not executed
+// its program yet. It is not the former instance, which may be nil, or be about to end.
+func (n *session) successor(run string, until time.Duration,
+	former *procfs.Identity,
+) (up bool, seen Sighting, err error) {
 	for pause := firstLook; ; pause = min(2*pause, slowLook) {
 		if seen = n.look(); seen.Alive() && (former == nil || *seen.ID != *former) {
 			return true, seen, nil
@@ -138,10 +144,13 @@ func (n *session) successor(run string, until time.Duration, former *procfs.Iden
 	}
 }
 
-// Successor waits for the process that the command of a run has left behind, at most for the check time of its spec. It returns what was
-// seen last, or fails with ErrInterrupted when ctx ends first.
+// Successor waits for the process that the command of a run has left behind, at most for the check time of its spec. It
+// returns what was seen last, or fails with ErrInterrupted when ctx ends first.
 func (o *Operator) Successor(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (Sighting, error) {
-	n := &session{Operator: o, ctx: ctx, id: rec.ID, op: process.Query, spec: &rec.Spec, subject: Subject{Record: &rec, Runtime: rt}, runtime: rt}
+	n := &session{
+		Operator: o, ctx: ctx, id: rec.ID, op: process.Query, spec: &rec.Spec,
+		subject: Subject{Record: &rec, Runtime: rt}, runtime: rt,
+	}
 	_, seen, err := n.successor(rt.Run, n.Clock()+n.checkTime(), nil) //nolint:contextcheck // the session carries it
 	return seen, err
 }
@@ -155,7 +164,9 @@ func (n *session) hasTimetable() bool {
 func (n *session) retry() (Result, error) {
 	rec := n.record()
 	if n.subject.Record == nil || !rec.Hosted {
-		return Result{}, process.Errorf(process.Failed, "there is nothing to retry: the process is not hosted on this host").Because(process.CauseUnhosted)
+		return Result{},
+			process.Errorf(process.Failed,
+				"there is nothing to retry: the process is not hosted on this host").Because(process.CauseUnhosted)
 	}
 	n.spec = &n.subject.Record.Spec
 	text := successText("it is being started")

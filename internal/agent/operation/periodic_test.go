@@ -35,7 +35,8 @@ func TestPeriodicStart(t *testing.T) {
 			text: "success: the run is over", took: 2 * time.Second, ran: ran, hosted: true,
 		},
 		{
-			name: "a run that fails within it", set: job(operationtest.Script{Takes: 2 * time.Second, Code: 3, Output: "no space"}),
+			name:  "a run that fails within it",
+			set:   job(operationtest.Script{Takes: 2 * time.Second, Code: 3, Output: "no space"}),
 			fault: process.CheckFailed, took: 2 * time.Second, ran: ran,
 			text: "start process (nginx) failed, for post-check status not alive: the run ended with exit status 3; output: [no space]",
 		},
@@ -87,7 +88,8 @@ func TestPeriodicRunLeavesAProcessBehind(t *testing.T) {
 		}
 		id, _ := w.Alive(pidFile)
 		if r.Outcome.Text != "success: the run is under way" || r.Runtime.Process == nil || *r.Runtime.Process != id {
-			t.Errorf("%+v, runs as %v: want the process that the command has left, %v", r.Outcome, r.Runtime.Process, id)
+			t.Errorf("%+v, runs as %v: want the process that the command has left, %v", r.Outcome, r.Runtime.Process,
+				id)
 		}
 	})
 }
@@ -115,7 +117,8 @@ func TestPeriodicStop(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if r.Outcome.Fault != process.None || r.Change.Put == nil || r.Change.Put.Hosted || r.Runtime.Process != nil {
+				if r.Outcome.Fault != process.None || r.Change.Put == nil || r.Change.Put.Hosted ||
+					r.Runtime.Process != nil {
 					t.Errorf("%s, run under way %v: %+v, %+v", op, under, r.Outcome, r.Change.Put)
 				}
 				if left := w.Living(); len(left) != 0 {
@@ -153,7 +156,8 @@ func TestARunIsBegunOnceOverDeathsOfTheAgent(t *testing.T) {
 			t.Fatal("nothing is known of the run")
 		}
 		again, err := w.operator.ResumeRelaunch(t.Context(), *subject.Record, specstore.Runtime{})
-		if err != nil || again.Runtime.Process == nil || *again.Runtime.Process != *first.Runtime.Process || len(w.Lines()) != 1 {
+		if err != nil || again.Runtime.Process == nil || *again.Runtime.Process != *first.Runtime.Process ||
+			len(w.Lines()) != 1 {
 			t.Errorf("%v, %+v, ran %v: want the run that was under way", err, again, w.Lines())
 		}
 	})
@@ -166,7 +170,8 @@ func TestRetryStartsAHostedProcessAtOnce(t *testing.T) {
 		if err != nil || !r.Now || !r.Restore || r.Change.Put == nil || r.Change.Put.GivenUp {
 			t.Errorf("%+v, %v: want the budget restored and a start now", r, err)
 		}
-		r, err = w.operator.Operate(t.Context(), specstore.Entry{Item: "item-2", Process: nginx(), Op: process.Retry}, registered.subject())
+		r, err = w.operator.Operate(t.Context(), specstore.Entry{Item: "item-2", Process: nginx(), Op: process.Retry},
+			registered.subject())
 		if err != nil || r.Outcome.Fault != process.Failed {
 			t.Errorf("%+v, %v: want a failure for a process that is not hosted", r.Outcome, err)
 		}

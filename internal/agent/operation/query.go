@@ -7,15 +7,16 @@ import (
 	"drover/internal/process"
 )
 
-// query looks at the process and changes nothing; a running one is asked for its version and health. A spec that says nothing
-// of where the process is gives way to the stored one.
+// query looks at the process and changes nothing; a running one is asked for its version and health. A spec that says
+// nothing of where the process is gives way to the stored one.
 func (n *session) query() (Result, error) {
 	if n.spec.Identity.SetupPath == "" && n.spec.Identity.PIDPath == "" && n.subject.Record != nil {
 		n.spec = &n.subject.Record.Spec
 	}
 	var seen Sighting
 	var instance *process.Instance
-	if n.spec.Identity.ProcName != "" && (n.subject.Record != nil || n.spec.Identity.SetupPath != "" || n.spec.Identity.PIDPath != "") {
+	if n.spec.Identity.ProcName != "" && (n.subject.Record != nil || n.spec.Identity.SetupPath != "" ||
+		n.spec.Identity.PIDPath != "") {
 		seen, instance = n.lookClosely()
 	}
 	status := process.Status{
@@ -41,8 +42,8 @@ func (n *session) query() (Result, error) {
 	}, nil
 }
 
-// lookClosely is look, and tells of the instance, nil when there is none. One that is on record and alive is it, and telling of it shows
-// that it is: it is not looked at twice.
+// lookClosely is look, and tells of the instance, nil when there is none. One that is on record and alive is it, and
+// telling of it shows that it is: it is not looked at twice.
 func (n *session) lookClosely() (Sighting, *process.Instance) {
 	if known := n.runtime.Process; known != nil && n.spec.Policy.Instances <= 1 {
 		i := n.subject.Seen

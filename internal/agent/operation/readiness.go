@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// attemptLimit is how long one attempt at readiness may take, lastAttempt how long the last one may although the time is up.
+	// attemptLimit is how long one attempt at readiness may take, lastAttempt how long the last one may although the
+	// time is up.
 	attemptLimit = 5 * time.Second
 	lastAttempt  = time.Second
 )
@@ -38,7 +39,8 @@ func (o *Operator) Visitor(spec *process.Spec) trail.Visit {
 	return func(path string, do func(*trail.Trail) error) error { return o.Commands.Visit(spec, path, do) }
 }
 
-// upCheck sees whether what a step has started is up, as the spec says how that is known. before is who ran before the step.
+// upCheck sees whether what a step has started is up, as the spec says how that is known. before is who ran before the
+// step.
 func (n *session) upCheck(st *specstore.Step, before *procfs.Identity) (Sighting, verdict, error) {
 	if n.spec.Ready == nil {
 		return n.startCheck(st.DoneAt)
@@ -57,7 +59,8 @@ func (n *session) readyEnv(st *specstore.Step) ready.Env {
 			if at, ok := ctx.Deadline(); ok {
 				limit = time.Until(at).Round(10 * time.Millisecond)
 			}
-			return n.Asker.Try(n.ctx, n.id, n.spec, line, limit) //nolint:contextcheck // the limit says the same in better words
+			//nolint:contextcheck // the limit says the same in better words
+			return n.Asker.Try(n.ctx, n.id, n.spec, line, limit)
 		},
 		Output: func() string { return n.Commands.Output(st.Run) },
 	}
@@ -67,10 +70,12 @@ func (n *session) readyEnv(st *specstore.Step) ready.Env {
 	return env
 }
 
-// readyCheck waits until the process is alive and ready, at most to the end of its check time, counted from the end of the
-// step. An instance that was there before is believed at that end only: it may still be about to go. It returns what was seen
-// last and the verdict.
-func (n *session) readyCheck(st *specstore.Step, before *procfs.Identity, check *ready.Check) (Sighting, verdict, error) {
+// readyCheck waits until the process is alive and ready, at most to the end of its check time, counted from the end of
+// the step. An instance that was there before is believed at that end only: it may still be about to go. It returns
+// what was seen last and the verdict.
+func (n *session) readyCheck(st *specstore.Step, before *procfs.Identity,
+	check *ready.Check,
+) (Sighting, verdict, error) {
 	limit := seconds(max(n.spec.Policy.StartCheckBegin, n.spec.Policy.StartCheckEnd))
 	until := st.DoneAt + limit
 	death := &deathWatch{session: n}
@@ -95,7 +100,8 @@ func (n *session) readyCheck(st *specstore.Step, before *procfs.Identity, check 
 		switch {
 		case left > 0:
 		case problem != nil && seen.Alive():
-			text := fmt.Sprintf("not ready after %d s: %v; pid %d is left as it is", limit/time.Second, problem, seen.ID.PID)
+			text := fmt.Sprintf("not ready after %d s: %v; pid %d is left as it is", limit/time.Second, problem,
+				seen.ID.PID)
 			return seen, verdict{text: text, cause: process.CauseNotReady}, nil
 		default:
 			return seen, death.explain("not alive", seen), nil

@@ -50,7 +50,8 @@ func TestReadiness(t *testing.T) {
 			},
 		},
 		{
-			name: "an attempt that hangs is not the last one", text: "success", latest: 6250 * time.Millisecond, alive: true,
+			name: "an attempt that hangs is not the last one", text: "success", latest: 6250 * time.Millisecond,
+			alive: true,
 			set: func(w *world, s *process.Spec) {
 				s.Policy.StartCheckBegin = 30
 				w.Script("is-ready", operationtest.Script{Takes: time.Hour})
@@ -97,7 +98,10 @@ func TestReadiness(t *testing.T) {
 			name: "a line of its output", text: "success", latest: time.Second + 250*time.Millisecond, alive: true,
 			set: func(w *world, s *process.Spec) {
 				s.Ready = &process.Readiness{Log: "^listening"}
-				w.Script("start", operationtest.Script{Takes: time.Second, Output: "hello\nlistening on 80\n", End: func(run string) { w.Spawn("nginx", pidFile, run) }})
+				w.Script("start", operationtest.Script{
+					Takes: time.Second, Output: "hello\nlistening on 80\n",
+					End: func(run string) { w.Spawn("nginx", pidFile, run) },
+				})
 			},
 		},
 	} {
@@ -185,10 +189,12 @@ func TestReadyByTheLog(t *testing.T) {
 
 		ctx, cancel := context.WithCancel(t.Context())
 		after(10*time.Second, cancel)
-		if _, err := w.operator.Operate(ctx, entry(process.Start, sent), operation.Subject{}); !errors.Is(err, operation.ErrInterrupted) {
+		if _, err := w.operator.Operate(ctx, entry(process.Start, sent), operation.Subject{}); !errors.Is(err,
+			operation.ErrInterrupted) {
 			t.Fatal(err)
 		}
-		if p, err := w.GetProgress(item); err != nil || p.Log == nil || *p.Log != (specstore.LogMark{Path: log, Device: p.Log.Device, Inode: p.Log.Inode, Size: 6}) {
+		if p, err := w.GetProgress(item); err != nil || p.Log == nil ||
+			*p.Log != (specstore.LogMark{Path: log, Device: p.Log.Device, Inode: p.Log.Inode, Size: 6}) {
 			t.Errorf("noted %+v, %v", p.Log, err)
 		}
 		began := time.Now()
@@ -214,7 +220,8 @@ func TestAStopOfTheAgentIsNoAnswer(t *testing.T) {
 		w.Script("is-ready", operationtest.Script{Takes: time.Hour})
 		ctx, cancel := context.WithCancel(t.Context())
 		after(3*time.Second, cancel)
-		if r, err := w.operator.Operate(ctx, entry(process.Start, sent), operation.Subject{}); !errors.Is(err, operation.ErrInterrupted) {
+		if r, err := w.operator.Operate(ctx, entry(process.Start, sent), operation.Subject{}); !errors.Is(err,
+			operation.ErrInterrupted) {
 			t.Errorf("%+v, %v", r.Outcome, err)
 		}
 	})

@@ -22,10 +22,10 @@ type After struct {
 	Note string
 }
 
-// Relaunch runs the start command of a hosted process that has ended, and returns as soon as it is seen alive, or with why
-// it was not within its check time. Nothing is run if it is alive already; the runtime then says that it came from outside.
-// It journals its command like an operation, so that a successor of this agent waits for it instead of starting a second
-// one: see Relaunching and ResumeRelaunch, and call Relaunched in the end.
+// Relaunch runs the start command of a hosted process that has ended, and returns as soon as it is seen alive, or with
+// why it was not within its check time. Nothing is run if it is alive already; the runtime then says that it came from
+// outside. It journals its command like an operation, so that a successor of this agent waits for it instead of
+// starting a second one: see Relaunching and ResumeRelaunch, and call Relaunched in the end.
 func (o *Operator) Relaunch(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (After, error) {
 	return o.relaunch(ctx, rec, rt, specstore.Progress{})
 }
@@ -39,7 +39,9 @@ func (o *Operator) ResumeRelaunch(ctx context.Context, rec specstore.Record, rt 
 	return o.relaunch(ctx, rec, rt, progress)
 }
 
-func (o *Operator) relaunch(ctx context.Context, rec specstore.Record, rt specstore.Runtime, progress specstore.Progress) (After, error) {
+func (o *Operator) relaunch(ctx context.Context, rec specstore.Record, rt specstore.Runtime,
+	progress specstore.Progress,
+) (After, error) {
 	n := &session{
 		Operator: o, ctx: ctx, id: rec.ID, op: process.Start, item: relaunchKey(rec.ID), spec: &rec.Spec,
 		subject: Subject{Record: &rec, Runtime: rt}, runtime: rt, progress: progress,

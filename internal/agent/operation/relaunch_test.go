@@ -43,27 +43,41 @@ func TestRelaunch(t *testing.T) {
 		alive bool
 	}{
 		{name: "it is over as soon as the process is seen", took: time.Second, ran: []string{"start"}, alive: true},
-		{name: "the pid file is late", set: appears(4999 * time.Millisecond), took: 6 * time.Second, ran: []string{"start"}, alive: true},
-		{name: "the pid file is too late", set: appears(6 * time.Second), err: notAlive, took: 6 * time.Second, ran: []string{"start"}},
 		{
-			name: "the pid file may take until the end of the check window", took: 10 * time.Second, ran: []string{"start"}, alive: true,
+			name: "the pid file is late", set: appears(4999 * time.Millisecond), took: 6 * time.Second,
+			ran: []string{"start"}, alive: true,
+		},
+		{
+			name: "the pid file is too late", set: appears(6 * time.Second), err: notAlive, took: 6 * time.Second,
+			ran: []string{"start"},
+		},
+		{
+			name: "the pid file may take until the end of the check window", took: 10 * time.Second,
+			ran: []string{"start"}, alive: true,
 			set: func(w *world, s *process.Spec) {
 				s.Policy.StartCheckBegin, s.Policy.StartCheckEnd = 1, 10
 				appears(9*time.Second)(w, s)
 			},
 		},
-		{name: "without a command", set: func(_ *world, s *process.Spec) { s.Commands.Start = "" }, err: "start_cmd is empty"},
+		{
+			name: "without a command", set: func(_ *world, s *process.Spec) { s.Commands.Start = "" },
+			err: "start_cmd is empty",
+		},
 		{
 			name: "the command fails: what it has started is ended", took: 2 * time.Second, ran: []string{"start"},
 			set: func(w *world, _ *process.Spec) {
-				w.Script("start", operationtest.Script{Takes: 2 * time.Second, Code: 1, Begin: func(run string) { w.Spawn("nginx", pidFile, run) }})
+				w.Script("start", operationtest.Script{Takes: 2 * time.Second, Code: 1, Begin: func(run string) {
+					w.Spawn("nginx", pidFile, run)
+				}})
 			},
 			err: "Script exit code non-zero. Error msessage: [] (start_cmd: exit status 1); what it had started was ended: pid 102 (nginx)",
 		},
 		{
 			name: "the time limit", took: time.Minute, ran: []string{"start"},
 			set: func(w *world, _ *process.Spec) {
-				w.Script("start", operationtest.Script{Takes: time.Hour, Begin: func(run string) { w.Spawn("nginx", pidFile, run) }})
+				w.Script("start", operationtest.Script{Takes: time.Hour, Begin: func(run string) {
+					w.Spawn("nginx", pidFile, run)
+				}})
 			},
 			err: "start_cmd timed out after 60 s; drover ended it with all processes that it had started. Output: []",
 		},
@@ -99,7 +113,8 @@ func TestRelaunch(t *testing.T) {
 				if alive != c.alive {
 					t.Errorf("alive is %v, want %v", alive, c.alive)
 				}
-				if alive && (got.Runtime.Process == nil || *got.Runtime.Process != id || got.Runtime.Outside != (len(c.ran) == 0)) {
+				if alive && (got.Runtime.Process == nil || *got.Runtime.Process != id ||
+					got.Runtime.Outside != (len(c.ran) == 0)) {
 					t.Errorf("the runtime is %+v, but %v runs", got, id)
 				}
 			})
@@ -114,7 +129,8 @@ func errText(err error) string {
 	return err.Error()
 }
 
-// TestRelaunchClearsTheWay: what the instance that ended has left behind is ended before the next one is started, and only once.
+// TestRelaunchClearsTheWay: what the instance that ended has left behind is ended before the next one is started, and
+// only once.
 func TestRelaunchClearsTheWay(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		rec, rt := crashed(w)
@@ -133,7 +149,8 @@ func TestRelaunchClearsTheWay(t *testing.T) {
 			t.Errorf("trees (-want +got): %s", diff)
 		}
 		want := specstore.Runtime{
-			Process: got.Runtime.Process, PIDFile: pidFile, Matches: 1, Run: operationtest.RunID(nginx(), 1), User: "www", LastStartAt: time.Now().Unix(), Attempts: 1,
+			Process: got.Runtime.Process, PIDFile: pidFile, Matches: 1, Run: operationtest.RunID(nginx(), 1),
+			User: "www", LastStartAt: time.Now().Unix(), Attempts: 1,
 		}
 		if diff := cmp.Diff(want, got.Runtime); diff != "" {
 			t.Errorf("runtime (-want +got): %s", diff)
@@ -148,8 +165,8 @@ func TestRelaunchClearsTheWay(t *testing.T) {
 	})
 }
 
-// TestRelaunchIsNeverRepeated: an agent that dies in the middle of a relaunch leaves a note, and its successor waits for the
-// command instead of running it again.
+// TestRelaunchIsNeverRepeated: an agent that dies in the middle of a relaunch leaves a note, and its successor waits
+// for the command instead of running it again.
 func TestRelaunchIsNeverRepeated(t *testing.T) {
 	for n := 1; ; n++ {
 		over := false
@@ -188,8 +205,8 @@ func TestRelaunchIsNeverRepeated(t *testing.T) {
 	}
 }
 
-// TestRelaunchDespiteAnOldNote: the note of an earlier relaunch could not be dropped, as on a full disk, and must not be taken for
-// this one's.
+// TestRelaunchDespiteAnOldNote: the note of an earlier relaunch could not be dropped, as on a full disk, and must not
+// be taken for this one's.
 func TestRelaunchDespiteAnOldNote(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		rec, rt := crashed(w)
@@ -244,7 +261,8 @@ func TestRelaunchInterrupted(t *testing.T) {
 				t.Error("which relaunch is under way is not known")
 			}
 			got, err := w.operator.ResumeRelaunch(t.Context(), rec, rt)
-			if err != nil || got.Runtime.Run != operationtest.RunID(nginx(), 1) || got.Runtime.Process == nil || got.Runtime.Outside {
+			if err != nil || got.Runtime.Run != operationtest.RunID(nginx(), 1) || got.Runtime.Process == nil ||
+				got.Runtime.Outside {
 				t.Errorf("%+v, %v", got, err)
 			}
 			if lines := w.Lines(); len(lines) != 1 {
@@ -259,7 +277,8 @@ func TestLookKeepsWhatWasRecorded(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		id := w.Spawn("nginx", pidFile, "")
 		w.peers.owner, w.peers.ownerFile = other(), "/run/other.pid"
-		if s := w.operator.Look(nginx(), spec(), specstore.Runtime{}); s.Alive() || s.Note != "pid 100 belongs to other/nginx" {
+		if s := w.operator.Look(nginx(), spec(), specstore.Runtime{}); s.Alive() ||
+			s.Note != "pid 100 belongs to other/nginx" {
 			t.Errorf("an instance of another key is ours: %+v", s)
 		}
 		if s := w.operator.Look(nginx(), spec(), specstore.Runtime{Process: &id, PIDFile: pidFile}); !s.Alive() {

@@ -48,8 +48,8 @@ func deref(r *Result) Result {
 	return *r
 }
 
-// endBefore ends the instance that is to be replaced, unless an earlier entry of the operation has come further. The result is not nil
-// where that has failed.
+// endBefore ends the instance that is to be replaced, unless an earlier entry of the operation has come further. The
+// result is not nil where that has failed.
 func (n *session) endBefore(before *procfs.Identity) (*Result, error) {
 	if before == nil || n.step("start") != nil || n.step(stepRun) != nil {
 		return nil, nil
@@ -68,8 +68,9 @@ func (n *session) endBefore(before *procfs.Identity) (*Result, error) {
 	return nil, nil
 }
 
-// replace lets restart_cmd put a new instance in the place of the old one, and ends what is left of the old one's run afterwards. A run
-// in which the new instance was born goes on. Where restart_cmd has failed late and left a new instance, the same holds.
+// replace lets restart_cmd put a new instance in the place of the old one, and ends what is left of the old one's run
+// afterwards. A run in which the new instance was born goes on. Where restart_cmd has failed late and left a new
+// instance, the same holds.
 func (n *session) replace(before *procfs.Identity) (notes []string, err error) {
 	former := n.subject.Runtime
 	if before != nil && n.step("restart") == nil {
@@ -77,7 +78,8 @@ func (n *session) replace(before *procfs.Identity) (notes []string, err error) {
 	}
 	notes, err = n.bringUp("restart", "restart_cmd", n.spec.Commands.Restart, before)
 	now := n.runtime.Process
-	if before == nil || now == nil || *now == *before || n.mainOnly() || former.Run != "" && n.runtime.Run == former.Run {
+	if before == nil || now == nil || *now == *before || n.mainOnly() || former.Run != "" &&
+		n.runtime.Run == former.Run {
 		return notes, err
 	}
 	run := ""

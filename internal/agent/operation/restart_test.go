@@ -15,37 +15,56 @@ import (
 func TestRestart(t *testing.T) {
 	restart := []string{"restart"}
 	for _, c := range []scenario{
-		{name: "of a hosted process", running: true, known: hosted, text: "success", took: 6 * time.Second, ran: restart, alive: true, hosted: true},
-		{name: "of an unknown process", running: true, text: "success", took: 6 * time.Second, ran: restart, alive: true, hosted: true},
-		{name: "of one that does not run", known: registered, text: "success", took: 6 * time.Second, ran: restart, alive: true, hosted: true},
 		{
-			name: "nothing runs afterwards", running: true, known: hosted, hosted: true, took: 6 * time.Second, ran: restart,
+			name: "of a hosted process", running: true, known: hosted, text: "success", took: 6 * time.Second,
+			ran: restart, alive: true, hosted: true,
+		},
+		{
+			name: "of an unknown process", running: true, text: "success", took: 6 * time.Second, ran: restart,
+			alive: true, hosted: true,
+		},
+		{
+			name: "of one that does not run", known: registered, text: "success", took: 6 * time.Second, ran: restart,
+			alive: true, hosted: true,
+		},
+		{
+			name: "nothing runs afterwards", running: true, known: hosted, hosted: true, took: 6 * time.Second,
+			ran: restart,
 			set: func(w *world, _ *process.Spec) {
 				w.Script("restart", operationtest.Script{Takes: time.Second, End: func(string) { w.Kill(pidFile) }})
 			},
-			fault: process.CheckFailed, text: "restart process (nginx) failed, for post-check status not alive: pid 100 in /run/nginx.pid does not run",
+			fault: process.CheckFailed,
+			text:  "restart process (nginx) failed, for post-check status not alive: pid 100 in /run/nginx.pid does not run",
 		},
 		{
-			name: "the command fails, the process was there before", running: true, known: hosted, hosted: true, alive: true, ran: restart,
-			set:   func(w *world, _ *process.Spec) { w.Script("restart", operationtest.Script{Code: 2, Output: "syntax"}) },
-			fault: process.Failed, text: "Script exit code non-zero. Error msessage: [syntax] (restart_cmd: exit status 2)",
+			name: "the command fails, the process was there before", running: true, known: hosted, hosted: true,
+			alive: true, ran: restart,
+			set: func(w *world, _ *process.Spec) {
+				w.Script("restart", operationtest.Script{Code: 2, Output: "syntax"})
+			},
+			fault: process.Failed,
+			text:  "Script exit code non-zero. Error msessage: [syntax] (restart_cmd: exit status 2)",
 		},
 		{
 			name: "the command fails, what it has started is ended", ran: restart,
 			set: func(w *world, _ *process.Spec) {
-				w.Script("restart", operationtest.Script{Code: 2, Begin: func(run string) { w.Spawn("nginx", pidFile, run) }})
+				w.Script("restart",
+					operationtest.Script{Code: 2, Begin: func(run string) { w.Spawn("nginx", pidFile, run) }})
 			},
-			fault: process.Failed, text: "Script exit code non-zero. Error msessage: [] (restart_cmd: exit status 2); what it had started was ended: pid 101 (nginx)",
+			fault: process.Failed,
+			text:  "Script exit code non-zero. Error msessage: [] (restart_cmd: exit status 2); what it had started was ended: pid 101 (nginx)",
 		},
 		{
-			name: "the time limit ends the new process too", running: true, known: hosted, hosted: true, took: time.Minute, ran: restart,
+			name: "the time limit ends the new process too", running: true, known: hosted, hosted: true,
+			took: time.Minute, ran: restart,
 			set: func(w *world, _ *process.Spec) {
 				w.Script("restart", operationtest.Script{Takes: time.Hour, Begin: func(run string) {
 					w.Kill(pidFile)
 					w.Spawn("nginx", pidFile, run)
 				}})
 			},
-			fault: process.Failed, text: "restart_cmd timed out after 60 s; drover ended it with all processes that it had started. Output: []",
+			fault: process.Failed,
+			text:  "restart_cmd timed out after 60 s; drover ended it with all processes that it had started. Output: []",
 		},
 		{
 			name: "hosted under another name", running: true, known: registered, alive: true,
@@ -60,38 +79,54 @@ func TestRestart(t *testing.T) {
 
 func TestRestartWithoutCommand(t *testing.T) {
 	for _, c := range []scenario{
-		{name: "stop, then start", running: true, known: hosted, text: "success", took: 7 * time.Second, ran: []string{"stop", "start"}, alive: true, hosted: true},
-		{name: "nothing to stop", known: hosted, text: "success", took: 6 * time.Second, ran: []string{"start"}, alive: true, hosted: true},
 		{
-			name: "SIGTERM, then start", running: true, known: hosted, set: func(_ *world, s *process.Spec) { s.Commands.Stop = "" },
+			name: "stop, then start", running: true, known: hosted, text: "success", took: 7 * time.Second,
+			ran: []string{"stop", "start"}, alive: true, hosted: true,
+		},
+		{
+			name: "nothing to stop", known: hosted, text: "success", took: 6 * time.Second, ran: []string{"start"},
+			alive: true, hosted: true,
+		},
+		{
+			name: "SIGTERM, then start", running: true, known: hosted, set: func(_ *world, s *process.Spec) {
+				s.Commands.Stop = ""
+			},
 			text: "success", took: 6 * time.Second, ran: []string{"start"}, alive: true, hosted: true,
 		},
 		{
-			name: "no start command either: nothing is touched", running: true, known: hosted, alive: true, hosted: true,
-			set:   func(_ *world, s *process.Spec) { s.Commands.Start = "" },
-			fault: process.Failed, text: "restart_cmd is empty, and start_cmd is empty too: nothing was done",
+			name: "no start command either: nothing is touched", running: true, known: hosted, alive: true,
+			hosted: true,
+			set:    func(_ *world, s *process.Spec) { s.Commands.Start = "" },
+			fault:  process.Failed, text: "restart_cmd is empty, and start_cmd is empty too: nothing was done",
 		},
 		{
-			name: "the stop command fails", running: true, known: hosted, alive: true, hosted: true, ran: []string{"stop"},
+			name: "the stop command fails", running: true, known: hosted, alive: true, hosted: true,
+			ran:   []string{"stop"},
 			set:   func(w *world, _ *process.Spec) { w.Script("stop", operationtest.Script{Code: 1}) },
 			fault: process.Failed, text: "Script exit code non-zero. Error msessage: [] (stop_cmd: exit status 1)",
 		},
 		{
-			name: "it does not stop", running: true, known: hosted, alive: true, hosted: true, ran: []string{"stop"}, took: 5 * time.Second,
+			name: "it does not stop", running: true, known: hosted, alive: true, hosted: true, ran: []string{"stop"},
+			took:  5 * time.Second,
 			set:   func(w *world, _ *process.Spec) { w.Script("stop", operationtest.Script{}) },
 			fault: process.CheckFailed, text: "restart " + stillAlive,
 		},
 		{
-			name: "it does not come up again", running: true, known: hosted, hosted: true, ran: []string{"stop", "start"}, took: 6 * time.Second,
+			name: "it does not come up again", running: true, known: hosted, hosted: true,
+			ran: []string{"stop", "start"}, took: 6 * time.Second,
 			set:   func(w *world, _ *process.Spec) { w.Script("start", operationtest.Script{}) },
-			fault: process.CheckFailed, text: "restart process (nginx) failed, for post-check status not alive: pid 100 in /run/nginx.pid does not run",
+			fault: process.CheckFailed,
+			text:  "restart process (nginx) failed, for post-check status not alive: pid 100 in /run/nginx.pid does not run",
 		},
 		{
-			name: "the start command fails: what it has started is ended", running: true, known: hosted, hosted: true, ran: []string{"stop", "start"}, took: time.Second,
+			name: "the start command fails: what it has started is ended", running: true, known: hosted, hosted: true,
+			ran: []string{"stop", "start"}, took: time.Second,
 			set: func(w *world, _ *process.Spec) {
-				w.Script("start", operationtest.Script{Code: 4, Begin: func(run string) { w.Spawn("nginx", pidFile, run) }})
+				w.Script("start",
+					operationtest.Script{Code: 4, Begin: func(run string) { w.Spawn("nginx", pidFile, run) }})
 			},
-			fault: process.Failed, text: "Script exit code non-zero. Error msessage: [] (start_cmd: exit status 4); what it had started was ended: pid 103 (nginx)",
+			fault: process.Failed,
+			text:  "Script exit code non-zero. Error msessage: [] (start_cmd: exit status 4); what it had started was ended: pid 103 (nginx)",
 		},
 	} {
 		c.op = process.Restart
@@ -109,9 +144,18 @@ func TestRestartWithoutCommand(t *testing.T) {
 func TestReload(t *testing.T) {
 	reload := []string{"reload"}
 	for _, c := range []scenario{
-		{name: "a hosted process goes on with the new spec", running: true, known: hosted, text: "success", took: 6 * time.Second, ran: reload, alive: true, hosted: true},
-		{name: "one that is not hosted stays so", running: true, known: registered, text: "success", took: 6 * time.Second, ran: reload, alive: true},
-		{name: "an unknown one stays so", running: true, text: "success", took: 6 * time.Second, ran: reload, alive: true},
+		{
+			name: "a hosted process goes on with the new spec", running: true, known: hosted, text: "success",
+			took: 6 * time.Second, ran: reload, alive: true, hosted: true,
+		},
+		{
+			name: "one that is not hosted stays so", running: true, known: registered, text: "success",
+			took: 6 * time.Second, ran: reload, alive: true,
+		},
+		{
+			name: "an unknown one stays so", running: true, text: "success", took: 6 * time.Second, ran: reload,
+			alive: true,
+		},
 		{
 			name: "without a command", running: true, known: hosted, alive: true, hosted: true,
 			set:   func(_ *world, s *process.Spec) { s.Commands.Reload = "" },
@@ -122,7 +166,8 @@ func TestReload(t *testing.T) {
 			set: func(w *world, _ *process.Spec) {
 				w.Script("reload", operationtest.Script{Code: 1, Output: "bad config"})
 			},
-			fault: process.Failed, text: "Script exit code non-zero. Error msessage: [bad config] (reload_cmd: exit status 1)",
+			fault: process.Failed,
+			text:  "Script exit code non-zero. Error msessage: [bad config] (reload_cmd: exit status 1)",
 		},
 		{
 			name: "it does not survive", running: true, known: hosted, hosted: true, ran: reload, took: 6 * time.Second,
@@ -130,11 +175,13 @@ func TestReload(t *testing.T) {
 				id, _ := w.Alive(pidFile)
 				after(3*time.Second, func() { w.Exit(id, 7) })
 			},
-			fault: process.CheckFailed, text: "reload process (nginx) failed, for post-check status not alive: pid 100 exit status 7",
+			fault: process.CheckFailed,
+			text:  "reload process (nginx) failed, for post-check status not alive: pid 100 exit status 7",
 		},
 		{
 			name: "nothing ran", known: hosted, hosted: true, ran: reload, took: 6 * time.Second,
-			fault: process.CheckFailed, text: "reload process (nginx) failed, for post-check status not alive: " + missing,
+			fault: process.CheckFailed, text: "reload process (nginx) failed, for post-check status not alive: " +
+				missing,
 		},
 	} {
 		c.op = process.Reload

@@ -21,9 +21,11 @@ import (
 // death is what a life of the agent ends with when it is killed in the middle of a write.
 type death struct{}
 
-// life carries out the operation like an agent that is killed, as by kill -9, at the n-th moment before or after a write. It
-// reports whether it was killed before the operation was over.
-func (w *world) life(t *testing.T, e specstore.Entry, subject operation.Subject, n int) (r operation.Result, killed bool) {
+// life carries out the operation like an agent that is killed, as by kill -9, at the n-th moment before or after a
+// write. It reports whether it was killed before the operation was over.
+func (w *world) life(t *testing.T, e specstore.Entry, subject operation.Subject,
+	n int,
+) (r operation.Result, killed bool) {
 	t.Helper()
 	moments := 0
 	w.OnPut = func(string, specstore.Progress, bool) {
@@ -49,8 +51,8 @@ func (w *world) life(t *testing.T, e specstore.Entry, subject operation.Subject,
 	return r, false
 }
 
-// TestKilledAtEveryWrite kills the agent before and after every write to its journal, and again in its second life: the third
-// finishes the operation, no command has run twice, and the outcome is the one of an undisturbed agent.
+// TestKilledAtEveryWrite kills the agent before and after every write to its journal, and again in its second life: the
+// third finishes the operation, no command has run twice, and the outcome is the one of an undisturbed agent.
 func TestKilledAtEveryWrite(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -66,7 +68,11 @@ func TestKilledAtEveryWrite(t *testing.T) {
 		{"kill", process.Kill, true, nil, []string{"kill"}, false},
 		{"kill the tree", process.Kill, true, func(s *process.Spec) { s.Commands.Kill = "" }, nil, false},
 		{"restart", process.Restart, true, nil, []string{"restart"}, true},
-		{"stop and start", process.Restart, true, func(s *process.Spec) { s.Commands.Restart = "" }, []string{"stop", "start"}, true},
+		{
+			"stop and start", process.Restart, true, func(s *process.Spec) { s.Commands.Restart = "" },
+			[]string{"stop", "start"},
+			true,
+		},
 		{"reload", process.Reload, true, nil, []string{"reload"}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -155,23 +161,29 @@ func TestResume(t *testing.T) {
 		took   time.Duration
 		ran    int
 	}{
-		{name: "at its gate, noted by an earlier version: it never ran, and runs now", phase: atGate, text: "success", took: 6 * time.Second, ran: 1},
+		{
+			name: "at its gate, noted by an earlier version: it never ran, and runs now", phase: atGate, text: "success",
+			took: 6 * time.Second, ran: 1,
+		},
 		{
 			name: "released and running: it is waited for", phase: specstore.Released, away: 3 * time.Second,
 			script: operationtest.Script{Takes: 10 * time.Second}, text: "success", took: 12 * time.Second, ran: 1,
 		},
 		{
-			name: "released and running: its time limit is the old one", phase: specstore.Released, away: 50 * time.Second,
+			name: "released and running: its time limit is the old one", phase: specstore.Released,
+			away:   50 * time.Second,
 			script: operationtest.Script{Takes: time.Hour}, took: 10 * time.Second, ran: 1, fault: process.Failed,
 			text: "start_cmd timed out after 60 s; drover ended it with all processes that it had started. Output: []",
 		},
 		{
 			name: "released and running: its exit status counts", phase: specstore.Released, away: time.Second,
-			script: operationtest.Script{Takes: 10 * time.Second, Code: 5}, took: 9 * time.Second, ran: 1, fault: process.Failed,
-			text: "Script exit code non-zero. Error msessage: [] (start_cmd: exit status 5); what it had started was ended: pid 101 (nginx)",
+			script: operationtest.Script{Takes: 10 * time.Second, Code: 5}, took: 9 * time.Second, ran: 1,
+			fault: process.Failed,
+			text:  "Script exit code non-zero. Error msessage: [] (start_cmd: exit status 5); what it had started was ended: pid 101 (nginx)",
 		},
 		{
-			name: "released and ended while nobody was there: what runs decides", phase: specstore.Released, away: 20 * time.Second,
+			name: "released and ended while nobody was there: what runs decides", phase: specstore.Released,
+			away:   20 * time.Second,
 			script: operationtest.Script{Takes: time.Second, Code: 5}, took: 5 * time.Second, ran: 1,
 			text: "success: start_cmd ended while the agent was away, exit status unknown, so only the state of the process was checked",
 		},
@@ -179,7 +191,10 @@ func TestResume(t *testing.T) {
 			name: "released, but it ended at its gate: it runs now", phase: specstore.Released, away: time.Second,
 			script: operationtest.Script{Unrun: true}, text: "success", took: 6 * time.Second, ran: 1,
 		},
-		{name: "done: only the check is left", phase: specstore.Done, away: 2 * time.Second, text: "success", took: 3 * time.Second},
+		{
+			name: "done: only the check is left", phase: specstore.Done, away: 2 * time.Second, text: "success",
+			took: 3 * time.Second,
+		},
 		{name: "done long ago: one look", phase: specstore.Done, away: time.Hour, text: "success"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -227,7 +242,8 @@ func TestResumedPreCheckIsNotRepeated(t *testing.T) {
 				w.Kill(pidFile)
 			}
 			progress.Steps = []specstore.Step{{
-				Name: string(op), Phase: specstore.Done, Run: "earlier", DoneAt: w.Clock(), Result: &specstore.CommandResult{Known: true},
+				Name: string(op), Phase: specstore.Done, Run: "earlier", DoneAt: w.Clock(),
+				Result: &specstore.CommandResult{Known: true},
 			}}
 			if err := w.PutProgress(item, progress); err != nil {
 				t.Fatal(err)
@@ -265,7 +281,8 @@ func TestResumedAgainstThePolicy(t *testing.T) {
 			if begun {
 				w.Kill(pidFile)
 				err := w.PutProgress(item, specstore.Progress{Checked: true, Before: &id, Steps: []specstore.Step{{
-					Name: string(process.Stop), Phase: specstore.Done, Run: "earlier", DoneAt: w.Clock(), Result: &specstore.CommandResult{Known: true},
+					Name: string(process.Stop), Phase: specstore.Done, Run: "earlier", DoneAt: w.Clock(),
+					Result: &specstore.CommandResult{Known: true},
 				}}})
 				if err != nil {
 					t.Fatal(err)
@@ -279,10 +296,14 @@ func TestResumedAgainstThePolicy(t *testing.T) {
 	}
 }
 
-// TestInterrupted: an agent that is told to stop leaves the operation as it is, at whatever moment, and the next one finishes it.
+// TestInterrupted: an agent that is told to stop leaves the operation as it is, at whatever moment, and the next one
+// finishes it.
 func TestInterrupted(t *testing.T) {
 	for _, op := range []process.Op{process.Start, process.Stop, process.Restart, process.Reload} {
-		for _, at := range []time.Duration{0, 500 * time.Millisecond, time.Second, 3 * time.Second, 4999 * time.Millisecond} {
+		for _, at := range []time.Duration{
+			0, 500 * time.Millisecond, time.Second, 3 * time.Second,
+			4999 * time.Millisecond,
+		} {
 			t.Run(fmt.Sprintf("%s at %v", op, at), func(t *testing.T) {
 				bubble(t, func(t *testing.T, w *world) {
 					if op != process.Start {
@@ -294,7 +315,8 @@ func TestInterrupted(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), at)
 					defer cancel()
 					began := time.Now()
-					if _, err := w.operator.Operate(ctx, entry(op, spec()), unknown.subject()); !errors.Is(err, operation.ErrInterrupted) {
+					if _, err := w.operator.Operate(ctx, entry(op, spec()), unknown.subject()); !errors.Is(err,
+						operation.ErrInterrupted) {
 						t.Fatalf("got %v", err)
 					}
 					if took := time.Since(began); took != at {
@@ -322,7 +344,8 @@ func TestJournalThatFails(t *testing.T) {
 		w.Spawn("nginx", pidFile, "")
 		for _, op := range []process.Op{process.Start, process.Reload, process.Restart, process.Stop, process.Kill} {
 			r, err := w.operator.Operate(t.Context(), entry(op, spec()), unknown.subject())
-			if err != nil || r.Outcome.Fault == process.None || op != process.Start && !strings.HasSuffix(r.Outcome.Text, noRecord) {
+			if err != nil || r.Outcome.Fault == process.None || op != process.Start &&
+				!strings.HasSuffix(r.Outcome.Text, noRecord) {
 				t.Errorf("%s: %+v, %v", op, r.Outcome, err)
 			}
 		}
@@ -331,10 +354,12 @@ func TestJournalThatFails(t *testing.T) {
 		}
 		s := spec()
 		s.Commands.Stop = ""
-		if r, err := w.operator.Operate(t.Context(), entry(process.Stop, s), unknown.subject()); err != nil || r.Outcome.Fault != process.None {
+		if r, err := w.operator.Operate(t.Context(), entry(process.Stop, s), unknown.subject()); err != nil ||
+			r.Outcome.Fault != process.None {
 			t.Errorf("stop by SIGTERM: %+v, %v", r.Outcome, err)
 		}
-		if r, err := w.operator.Operate(t.Context(), entry(process.Start, spec()), unknown.subject()); err != nil || !strings.HasSuffix(r.Outcome.Text, noRecord) {
+		if r, err := w.operator.Operate(t.Context(), entry(process.Start, spec()), unknown.subject()); err != nil ||
+			!strings.HasSuffix(r.Outcome.Text, noRecord) {
 			t.Errorf("start: %+v, %v", r.Outcome, err)
 		}
 		if w.operator.Begun(item) || w.operator.Relaunching(nginx()) {
@@ -345,8 +370,8 @@ func TestJournalThatFails(t *testing.T) {
 
 const noRecord = "the command was not run, because the agent cannot note it on its disk: no space left"
 
-// TestEveryWriteFails fails every write to the journal, once or from then on for ever, and kills the agent at every moment after that, or
-// not at all. Its successor has room. No command runs twice, and the outcome says which have run.
+// TestEveryWriteFails fails every write to the journal, once or from then on for ever, and kills the agent at every
+// moment after that, or not at all. Its successor has room. No command runs twice, and the outcome says which have run.
 func TestEveryWriteFails(t *testing.T) {
 	for _, c := range []struct {
 		op      process.Op
@@ -358,7 +383,10 @@ func TestEveryWriteFails(t *testing.T) {
 		{op: process.Stop, running: true, ran: []string{"stop"}},
 		{op: process.Kill, running: true, ran: []string{"kill"}},
 		{op: process.Restart, running: true, ran: []string{"restart"}},
-		{op: process.Restart, running: true, set: func(s *process.Spec) { s.Commands.Restart = "" }, ran: []string{"stop", "start"}},
+		{
+			op: process.Restart, running: true, set: func(s *process.Spec) { s.Commands.Restart = "" },
+			ran: []string{"stop", "start"},
+		},
 		{op: process.Reload, running: true, ran: []string{"reload"}},
 	} {
 		t.Run(fmt.Sprint(c.op, c.ran), func(t *testing.T) {
@@ -392,8 +420,10 @@ func TestEveryWriteFails(t *testing.T) {
 							switch ok := r.Outcome.Fault == process.None; {
 							case ok && !slices.Equal(lines, c.ran):
 								t.Errorf("write %d fails, killed at %d: a success after %v", write, kill, lines)
-							case !ok && (len(lines) >= len(c.ran) || !slices.Equal(lines, c.ran[:len(lines)]) || !strings.HasSuffix(r.Outcome.Text, noRecord)):
-								t.Errorf("write %d fails, killed at %d: %v have run, and it says %+v", write, kill, lines, r.Outcome)
+							case !ok && (len(lines) >= len(c.ran) || !slices.Equal(lines, c.ran[:len(lines)]) ||
+								!strings.HasSuffix(r.Outcome.Text, noRecord)):
+								t.Errorf("write %d fails, killed at %d: %v have run, and it says %+v", write, kill,
+									lines, r.Outcome)
 							}
 						})
 						if !failed {
@@ -412,9 +442,11 @@ func TestEveryWriteFails(t *testing.T) {
 	}
 }
 
-// failingLife is life with a disk that is full at a write, and thereafter where it stays so; the moments are counted from that write on.
-// hit reports whether the write came.
-func (w *world) failingLife(t *testing.T, e specstore.Entry, subject operation.Subject, write, kill int, forever bool) (r operation.Result, hit, killed bool) {
+// failingLife is life with a disk that is full at a write, and thereafter where it stays so; the moments are counted
+// from that write on. hit reports whether the write came.
+func (w *world) failingLife(t *testing.T, e specstore.Entry, subject operation.Subject, write, kill int,
+	forever bool,
+) (r operation.Result, hit, killed bool) {
 	t.Helper()
 	writes, moments := 0, 0
 	w.OnPut = func(_ string, _ specstore.Progress, stored bool) {

@@ -9,8 +9,9 @@ import (
 // giveWay is the longest that what follows a command waits for commands that are still on their way.
 const giveWay = 250 * time.Millisecond
 
-// rush is what happens when many processes end at once: the commands that are still to be started go first, and what follows a
-// command waits. Without it the bookkeeping of the first ones takes the processors away from the start of the last one.
+// rush is what happens when many processes end at once: the commands that are still to be started go first, and what
+// follows a command waits. Without it the bookkeeping of the first ones takes the processors away from the start of the
+// last one.
 type rush struct {
 	mu    sync.Mutex
 	ahead int

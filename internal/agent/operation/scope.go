@@ -21,18 +21,19 @@ type Scope struct {
 	Run string
 	// Noted are processes that were seen to belong to it earlier.
 	Noted []procfs.Identity
-	// Spared returns those of the processes that belong to somebody else. They and their trees are left alone. Nil spares none.
+	// Spared returns those of the processes that belong to somebody else. They and their trees are left alone. Nil
+	// spares none.
 	Spared func([]procfs.Identity) []procfs.Identity
 }
 
 // Trees is the host as far as trees of processes go.
 type Trees interface {
-	// EndTree ends everything in a scope. With a grace, SIGTERM comes first and SIGKILL so much later. It returns what it has ended
-	// besides the root, the pids of what could not be ended, and ErrBestEffort when nothing was found any more but nothing proves that
-	// nothing is left.
+	// EndTree ends everything in a scope. With a grace, SIGTERM comes first and SIGKILL so much later. It returns what
+	// it has ended besides the root, the pids of what could not be ended, and ErrBestEffort when nothing was found any
+	// more but nothing proves that nothing is left.
 	EndTree(ctx context.Context, s Scope, grace time.Duration) (ended []liveness.Member, left []int, err error)
-	// Members returns who belongs to a scope and is not held by the control group of its run: they can be told only while their
-	// parents live.
+	// Members returns who belongs to a scope and is not held by the control group of its run: they can be told only
+	// while their parents live.
 	Members(s Scope) []procfs.Identity
 	// Survivors returns who lives of a scope.
 	Survivors(s Scope) []procfs.Identity
@@ -43,8 +44,8 @@ type Trees interface {
 // runPrefix is how the ids of the runs of a process begin.
 func runPrefix(id process.ID) string { return id.Hash()[:12] + "-" }
 
-// NewRunID returns the id of a run of the process; unique sets it apart from its other runs: lower-case letters and digits. The id
-// begins with a hash of the process, for people who look into the control groups.
+// NewRunID returns the id of a run of the process; unique sets it apart from its other runs: lower-case letters and
+// digits. The id begins with a hash of the process, for people who look into the control groups.
 func NewRunID(id process.ID, unique string) string { return runPrefix(id) + unique }
 
 // scopeOf is the scope of an instance with its run.
@@ -60,8 +61,8 @@ func (n *session) others(among []procfs.Identity) []procfs.Identity {
 // mainOnly reports whether an end of the process leaves alone what its run consists of besides.
 func (n *session) mainOnly() bool { return n.spec.StopScope() == process.ScopeProcess }
 
-// note takes down who belongs to the instance before it is ended or replaced: afterwards nobody could tell. Who has been noted by an
-// earlier entry of the operation stays so.
+// note takes down who belongs to the instance before it is ended or replaced: afterwards nobody could tell. Who has
+// been noted by an earlier entry of the operation stays so.
 func (n *session) note(target procfs.Identity) {
 	if n.mainOnly() {
 		return
@@ -85,8 +86,8 @@ func (n *session) note(target procfs.Identity) {
 // endTime is how long the end of a tree is waited for after SIGKILL.
 const endTime = 5 * time.Second
 
-// endScope ends what is in a scope and says in words what is left of it, empty when nothing is known to be; proven says that nothing
-// can be. What has been ended is on the session's list.
+// endScope ends what is in a scope and says in words what is left of it, empty when nothing is known to be; proven says
+// that nothing can be. What has been ended is on the session's list.
 func (n *session) endScope(s Scope, grace time.Duration) (problem string, proven bool) {
 	// An agent that is told to stop finishes this first: half an ended tree helps nobody.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.ctx), max(grace, 0)+endTime)
@@ -109,7 +110,8 @@ func (n *session) endCommand(child procfs.Identity, run string) (problem string,
 	return n.endScope(Scope{Root: child, Run: run, Spared: n.others}, 0)
 }
 
-// endRemains ends what has outlived the last instance of the process: workers that outlived a killed master hold its port.
+// endRemains ends what has outlived the last instance of the process: workers that outlived a killed master hold its
+// port.
 func (n *session) endRemains(grace time.Duration) (problem string) {
 	if n.mainOnly() || n.runtime.Process != nil || n.runtime.Ended == nil && n.runtime.Run == "" {
 		return ""
@@ -122,9 +124,11 @@ func (n *session) endRemains(grace time.Duration) (problem string) {
 	return problem
 }
 
-// EndRemains ends what has outlived the last instance of a process that was to be stopped. It returns what it has ended, and in words
-// what could not be.
-func (o *Operator) EndRemains(ctx context.Context, id process.ID, spec *process.Spec, s Subject) (ended []liveness.Member, problem string) {
+// EndRemains ends what has outlived the last instance of a process that was to be stopped. It returns what it has
+// ended, and in words what could not be.
+func (o *Operator) EndRemains(ctx context.Context, id process.ID, spec *process.Spec,
+	s Subject,
+) (ended []liveness.Member, problem string) {
 	n := &session{Operator: o, ctx: ctx, id: id, op: process.Stop, spec: spec, subject: s, runtime: s.Runtime}
 	problem = n.endRemains(seconds(spec.Policy.StopCheck)) //nolint:contextcheck // the session carries it
 	return n.ended, problem

@@ -42,7 +42,8 @@ func (n *session) save() {
 	}
 }
 
-// checked runs the pre-check once over all entries of the operation, and remembers who was running. It fails where nobody can tell.
+// checked runs the pre-check once over all entries of the operation, and remembers who was running. It fails where
+// nobody can tell.
 func (n *session) checked(precheck func(before Sighting) error) (*procfs.Identity, error) {
 	if p := n.progress; p.Checked {
 		if n.runtime.Process == nil && p.Before != nil {
@@ -150,9 +151,9 @@ func (n *session) command(name, line string) (*specstore.Step, error) {
 // errNeedless is returned for a command that was not let run because there was no need for it any more.
 var errNeedless = errors.New("the command is not needed")
 
-// commandUnless is command for one that may turn out to be needless. needless is asked once, while the command is on its way to its
-// gate, which costs nothing then, also where the command cannot be started; what it answers counts only for a command that has not
-// been let run in an earlier entry.
+// commandUnless is command for one that may turn out to be needless. needless is asked once, while the command is on
+// its way to its gate, which costs nothing then, also where the command cannot be started; what it answers counts only
+// for a command that has not been let run in an earlier entry.
 func (n *session) commandUnless(name, line string, needless func() bool) (*specstore.Step, error) {
 	st := n.step(name)
 	switch {
@@ -177,8 +178,8 @@ func (n *session) commandUnless(name, line string, needless func() bool) (*specs
 	return st, err
 }
 
-// release forks a command and lets it run once that is on record: whoever reads the record can tell from its proof whether it has
-// passed its gate. What cannot be put on record does not run.
+// release forks a command and lets it run once that is on record: whoever reads the record can tell from its proof
+// whether it has passed its gate. What cannot be put on record does not run.
 func (n *session) release(st *specstore.Step, line string, needless func() bool) error {
 	n.rush.enter()
 	defer n.rush.leave()
@@ -216,10 +217,12 @@ func (n *session) release(st *specstore.Step, line string, needless func() bool)
 	return nil
 }
 
-// specFor returns the spec that a step is run with: what is done to a run is done with the account that the run was started with.
+// specFor returns the spec that a step is run with: what is done to a run is done with the account that the run was
+// started with.
 func (n *session) specFor(st *specstore.Step) *process.Spec {
 	user := n.runtime.User
-	if user == "" || user == n.spec.Identity.User || st.Name != string(process.Stop) && st.Name != string(process.Kill) && st.Name != string(process.Reload) {
+	if user == "" || user == n.spec.Identity.User || st.Name != string(process.Stop) &&
+		st.Name != string(process.Kill) && st.Name != string(process.Reload) {
 		return n.spec
 	}
 	spec := *n.spec
@@ -229,8 +232,8 @@ func (n *session) specFor(st *specstore.Step) *process.Spec {
 
 func (n *session) interruption() error { return Interruption(n.ctx) }
 
-// Interruption is why something ends before its time: ErrInterrupted where the agent stops, an error in a caller's words where a kill
-// has overtaken it. It is nil while ctx lasts.
+// Interruption is why something ends before its time: ErrInterrupted where the agent stops, an error in a caller's
+// words where a kill has overtaken it. It is nil while ctx lasts.
 func Interruption(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
@@ -307,7 +310,8 @@ func (n *session) exited(st *specstore.Step, e liveness.Exit) error {
 
 // expire ends a command whose time is up, and all that it left behind.
 func (n *session) expire(st *specstore.Step) error {
-	text := fmt.Sprintf("timed out after %d s; drover ended it with all processes that it had started", n.spec.Policy.OpTimeout)
+	text := fmt.Sprintf("timed out after %d s; drover ended it with all processes that it had started",
+		n.spec.Policy.OpTimeout)
 	switch problem, proven := n.endCommand(st.Child, st.Run); {
 	case problem != "":
 		text = fmt.Sprintf("timed out after %d s; %s", n.spec.Policy.OpTimeout, problem)

@@ -41,8 +41,8 @@ func (n *session) mayStart(before Sighting) error {
 	return n.mayHost("")
 }
 
-// bringUp runs the command that is to leave the process running, as the step of that name, and waits for its check time. What has
-// outlived the last instance is ended first.
+// bringUp runs the command that is to leave the process running, as the step of that name, and waits for its check
+// time. What has outlived the last instance is ended first.
 func (n *session) bringUp(step, field, line string, before *procfs.Identity) (notes []string, err error) {
 	if n.step(step) == nil {
 		if problem := n.endRemains(0); problem != "" {
@@ -71,7 +71,8 @@ func (n *session) bringUp(step, field, line string, before *procfs.Identity) (no
 	return append(notes, unknownStatus(field, st.Result), n.missing(seen)), nil
 }
 
-// notUp ends what a start has started that has failed its check, unless it is there and only not ready, and says what went wrong.
+// notUp ends what a start has started that has failed its check, unless it is there and only not ready, and says what
+// went wrong.
 func (n *session) notUp(st *specstore.Step, field string, why verdict, seen Sighting) error {
 	switch note := unknownStatus(field, st.Result); {
 	case note != "":
@@ -84,7 +85,8 @@ func (n *session) notUp(st *specstore.Step, field string, why verdict, seen Sigh
 		why.text = join(why.text, n.endStarted(st))
 	}
 	if words := n.lastWords(st); words != "" && !seen.Alive() {
-		return postCheck(string(n.op), n.name(), fmt.Sprintf("%s; the end of its log: [%s]", why.text, words), why.cause).With(words)
+		return postCheck(string(n.op), n.name(), fmt.Sprintf("%s; the end of its log: [%s]", why.text, words),
+			why.cause).With(words)
 	}
 	return postCheckAfter(st.Result, string(n.op), n.name(), why.text, why.cause)
 }
@@ -92,7 +94,8 @@ func (n *session) notUp(st *specstore.Step, field string, why verdict, seen Sigh
 // maxWords is how much of the end of a log an answer holds, in bytes.
 const maxWords = 1000
 
-// lastWords is the end of the log that the spec names, where the command of a step and what it has started have written nothing else.
+// lastWords is the end of the log that the spec names, where the command of a step and what it has started have written
+// nothing else.
 func (n *session) lastWords(st *specstore.Step) string {
 	if n.spec.Identity.LogPath == "" || strings.TrimSpace(st.Result.Output) != "" {
 		return ""
@@ -101,8 +104,8 @@ func (n *session) lastWords(st *specstore.Step) string {
 	return strings.ToValidUTF8(words[max(0, len(words)-maxWords):], "")
 }
 
-// endStarted ends what a command that has failed to bring the process up has started, so that it is in nobody's way, and says what
-// that was. What was there before the operation stays.
+// endStarted ends what a command that has failed to bring the process up has started, so that it is in nobody's way,
+// and says what that was. What was there before the operation stays.
 func (n *session) endStarted(st *specstore.Step) (note string) {
 	known := len(n.ended)
 	problem, _ := n.endScope(Scope{Root: st.Child, Run: st.Run, Spared: n.othersAnd(n.progress.Before)}, 0)
@@ -129,8 +132,9 @@ func (n *session) abandon(st *specstore.Step, err error) error {
 	return err
 }
 
-// undo ends what a failed start has started. A restart that has failed late may have brought up a new instance: that one is left
-// running and watched, so that no second one is launched beside it. It may not be seen for what it is before it has executed its program.
+// undo ends what a failed start has started. A restart that has failed late may have brought up a new instance: that
+// one is left running and watched, so that no second one is launched beside it. It may not be seen for what it is
+// before it has executed its program.
 func (n *session) undo(st *specstore.Step, field string, before *procfs.Identity) error {
 	seen := n.look()
 	if before != nil && !st.Result.TimedOut {
@@ -150,7 +154,8 @@ func (n *session) undo(st *specstore.Step, field string, before *procfs.Identity
 	return commandFailed(field, st.Result, note)
 }
 
-// started notes the instance that a run of ours has brought up. Where it was born in another run of the process, that one goes on.
+// started notes the instance that a run of ours has brought up. Where it was born in another run of the process, that
+// one goes on.
 func (n *session) started(seen Sighting, run string) {
 	n.sighted(seen)
 	if born := n.Trees.RunOf(*seen.ID); strings.HasPrefix(born, runPrefix(n.id)) {

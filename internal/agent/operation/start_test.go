@@ -18,8 +18,14 @@ func TestStart(t *testing.T) {
 	start := []string{"start"}
 	for _, c := range []scenario{
 		{name: "a new process", text: "success", took: 6 * time.Second, ran: start, alive: true, hosted: true},
-		{name: "a known process", known: registered, text: "success", took: 6 * time.Second, ran: start, alive: true, hosted: true},
-		{name: "one that was given up", known: hosted, text: "success", took: 6 * time.Second, ran: start, alive: true, hosted: true},
+		{
+			name: "a known process", known: registered, text: "success", took: 6 * time.Second, ran: start, alive: true,
+			hosted: true,
+		},
+		{
+			name: "one that was given up", known: hosted, text: "success", took: 6 * time.Second, ran: start, alive: true,
+			hosted: true,
+		},
 		{
 			name: "already running", running: true, alive: true,
 			fault: process.AlreadyRunning, text: "no need to start the process(nginx) that is already running, pid 100",
@@ -33,7 +39,9 @@ func TestStart(t *testing.T) {
 			fault: process.Failed, text: "start_cmd is empty",
 		},
 		{
-			name: "an unfit spec", known: hosted, hosted: true, set: func(_ *world, s *process.Spec) { s.Identity.SetupPath = "" },
+			name: "an unfit spec", known: hosted, hosted: true, set: func(_ *world, s *process.Spec) {
+				s.Identity.SetupPath = ""
+			},
 			fault: process.Failed, text: "spec.identity.setup_path is empty: expected an absolute directory",
 		},
 		{
@@ -59,7 +67,8 @@ func TestStart(t *testing.T) {
 					return []string{"hard_limits.tasks cannot be enforced on this host"}
 				}
 			},
-			text: "success: hard_limits.tasks cannot be enforced on this host", took: 6 * time.Second, ran: start, alive: true, hosted: true,
+			text: "success: hard_limits.tasks cannot be enforced on this host", took: 6 * time.Second, ran: start,
+			alive: true, hosted: true,
 		},
 		{
 			name: "a single run that is over before its check", set: func(w *world, s *process.Spec) {
@@ -69,8 +78,9 @@ func TestStart(t *testing.T) {
 					after(2*time.Second, func() { w.Exit(id, 0) })
 				}})
 			},
-			fault: process.CheckFailed, text: "start process (nginx) failed, for post-check status not alive: pid 101 exit status 0",
-			took: 6 * time.Second, ran: start,
+			fault: process.CheckFailed,
+			text:  "start process (nginx) failed, for post-check status not alive: pid 101 exit status 0",
+			took:  6 * time.Second, ran: start,
 		},
 	} {
 		c.op = process.Start
@@ -88,7 +98,8 @@ func TestStartWhoseCommandFails(t *testing.T) {
 	}
 	for _, c := range []scenario{
 		{
-			name: "exit status, what it started is ended", set: early(operationtest.Script{Takes: 2 * time.Second, Code: 3, Output: "bind: in use"}),
+			name: "exit status, what it started is ended",
+			set:  early(operationtest.Script{Takes: 2 * time.Second, Code: 3, Output: "bind: in use"}),
 			text: "Script exit code non-zero. Error msessage: [bind: in use] (start_cmd: exit status 3); what it had started was ended: pid 101 (nginx)", took: 2 * time.Second, ran: start,
 		},
 		{
@@ -96,7 +107,8 @@ func TestStartWhoseCommandFails(t *testing.T) {
 			text: "Script exit code non-zero. Error msessage: [] (start_cmd: killed by signal 11 (SIGSEGV)); what it had started was ended: pid 101 (nginx)",
 		},
 		{
-			name: "time limit", set: early(operationtest.Script{Takes: time.Hour, Output: "half"}), took: time.Minute, ran: start,
+			name: "time limit", set: early(operationtest.Script{Takes: time.Hour, Output: "half"}), took: time.Minute,
+			ran:  start,
 			text: "start_cmd timed out after 60 s; drover ended it with all processes that it had started. Output: [half]",
 		},
 		{
@@ -104,7 +116,8 @@ func TestStartWhoseCommandFails(t *testing.T) {
 				early(operationtest.Script{Takes: time.Hour})(w, s)
 				w.OnEndTree = func(operationtest.End) ([]int, error) { return []int{101}, errors.New("out of time") }
 			},
-			text: "start_cmd timed out after 60 s; could not end pids [101]. Output: []", took: time.Minute, ran: start, alive: true,
+			text: "start_cmd timed out after 60 s; could not end pids [101]. Output: []", took: time.Minute, ran: start,
+			alive: true,
 		},
 		{
 			name: "time limit, and nobody can be sure", set: func(w *world, s *process.Spec) {
@@ -119,11 +132,13 @@ func TestStartWhoseCommandFails(t *testing.T) {
 				early(operationtest.Script{Code: 1})(w, s)
 				w.OnEndTree = func(operationtest.End) ([]int, error) { return []int{101}, nil }
 			},
-			text: "Script exit code non-zero. Error msessage: [] (start_cmd: exit status 1); could not end pids [101]", ran: start, alive: true,
+			text: "Script exit code non-zero. Error msessage: [] (start_cmd: exit status 1); could not end pids [101]",
+			ran:  start, alive: true,
 		},
 		{
 			name: "it cannot be forked", set: func(w *world, _ *process.Spec) {
-				w.Script("start", operationtest.Script{Refuse: process.Errorf(process.Failed, "spec.identity.user: no user www")})
+				w.Script("start",
+					operationtest.Script{Refuse: process.Errorf(process.Failed, "spec.identity.user: no user www")})
 			},
 			text: "spec.identity.user: no user www",
 		},
@@ -134,7 +149,9 @@ func TestStartWhoseCommandFails(t *testing.T) {
 			text: "cannot let start run: no pipe",
 		},
 		{
-			name: "it ends at its gate", set: func(w *world, _ *process.Spec) { w.Script("start", operationtest.Script{Unrun: true}) },
+			name: "it ends at its gate", set: func(w *world, _ *process.Spec) {
+				w.Script("start", operationtest.Script{Unrun: true})
+			},
 			text: "the command was ended before it ran anything",
 		},
 		{
@@ -160,7 +177,8 @@ func TestACommandThatDoesNotRunLeavesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
 				w.Script("start", s)
-				if _, err := w.operator.Operate(t.Context(), entry(process.Start, spec()), unknown.subject()); err != nil {
+				if _, err := w.operator.Operate(t.Context(), entry(process.Start, spec()),
+					unknown.subject()); err != nil {
 					t.Fatal(err)
 				}
 				if got := w.Discards(); len(got) != 1 || got[0] != operationtest.RunID(nginx(), 1) {
@@ -187,10 +205,14 @@ func TestStartCheck(t *testing.T) {
 		}
 	}
 	for _, c := range []scenario{
-		{name: "the pid file is late", set: appear(4*time.Second, nil), text: "success", took: 6 * time.Second, alive: true, hosted: true},
 		{
-			name: "the pid file is too late", set: appear(6*time.Second, nil), took: 6 * time.Second, fault: process.CheckFailed,
-			text: "start process (nginx) failed, for post-check status not alive: " + missing + "; output: [hello]",
+			name: "the pid file is late", set: appear(4*time.Second, nil), text: "success", took: 6 * time.Second,
+			alive: true, hosted: true,
+		},
+		{
+			name: "the pid file is too late", set: appear(6*time.Second, nil), took: 6 * time.Second,
+			fault: process.CheckFailed,
+			text:  "start process (nginx) failed, for post-check status not alive: " + missing + "; output: [hello]",
 		},
 		{
 			name: "it dies at once", took: 6 * time.Second, fault: process.CheckFailed,
@@ -216,12 +238,14 @@ func TestStartCheck(t *testing.T) {
 		{
 			name: "it dies within the time", took: 6 * time.Second, fault: process.CheckFailed,
 			set: appear(time.Second, func(w *world, id procfs.Identity) {
-				after(3*time.Second, func() { w.End(id, liveness.Exit{Known: true, Signal: syscall.SIGABRT, CoreDumped: true}) })
+				after(3*time.Second,
+					func() { w.End(id, liveness.Exit{Known: true, Signal: syscall.SIGABRT, CoreDumped: true}) })
 			}),
 			text: "start process (nginx) failed, for post-check status not alive: pid 101 killed by signal 6 (SIGABRT), core dumped; output: [hello]",
 		},
 		{
-			name: "it dies and comes again within the time", text: "success", took: 6 * time.Second, alive: true, hosted: true,
+			name: "it dies and comes again within the time", text: "success", took: 6 * time.Second, alive: true,
+			hosted: true,
 			set: appear(time.Second, func(w *world, id procfs.Identity) {
 				after(time.Second, func() {
 					w.Exit(id, 0)
@@ -230,14 +254,18 @@ func TestStartCheck(t *testing.T) {
 			}),
 		},
 		{
-			name: "the exit status of the command is not known", text: "success: start_cmd ended (exit status unknown), so only the state of the process was checked",
+			name: "the exit status of the command is not known",
+			text: "success: start_cmd ended (exit status unknown), so only the state of the process was checked",
 			set: func(w *world, _ *process.Spec) {
-				w.Script("start", operationtest.Script{Takes: time.Second, Untold: true, End: func(run string) { w.Spawn("nginx", pidFile, run) }})
+				w.Script("start", operationtest.Script{Takes: time.Second, Untold: true, End: func(run string) {
+					w.Spawn("nginx", pidFile, run)
+				}})
 			},
 			took: 6 * time.Second, alive: true, hosted: true,
 		},
 		{
-			name: "the exit status of the command is not known, and nothing runs", set: func(w *world, _ *process.Spec) {
+			name: "the exit status of the command is not known, and nothing runs",
+			set: func(w *world, _ *process.Spec) {
 				w.Script("start", operationtest.Script{Takes: time.Second, Untold: true})
 			},
 			text: "start process (nginx) failed, for post-check status not alive: " + missing +
@@ -250,13 +278,15 @@ func TestStartCheck(t *testing.T) {
 			text: "start process (httpd) failed, for post-check status not alive: pid 101 in /run/nginx.pid is nginx; what it had started was ended: pid 101 (nginx)",
 		},
 		{
-			name: "the instance belongs to another process", fault: process.CheckFailed, took: 6 * time.Second, alive: true,
-			set:  func(w *world, _ *process.Spec) { w.peers.owner, w.peers.ownerFile = other(), "/run/other.pid" },
-			text: "start process (nginx) failed, for post-check status not alive: pid 101 belongs to other/nginx",
+			name: "the instance belongs to another process", fault: process.CheckFailed, took: 6 * time.Second,
+			alive: true,
+			set:   func(w *world, _ *process.Spec) { w.peers.owner, w.peers.ownerFile = other(), "/run/other.pid" },
+			text:  "start process (nginx) failed, for post-check status not alive: pid 101 belongs to other/nginx",
 		},
 		{
-			name: "another process knows it by the same pid file", text: "success", took: 6 * time.Second, alive: true, hosted: true,
-			set: func(w *world, _ *process.Spec) { w.peers.owner, w.peers.ownerFile = other(), pidFile },
+			name: "another process knows it by the same pid file", text: "success", took: 6 * time.Second, alive: true,
+			hosted: true,
+			set:    func(w *world, _ *process.Spec) { w.peers.owner, w.peers.ownerFile = other(), pidFile },
 		},
 	} {
 		c.op, c.ran = process.Start, start

@@ -14,13 +14,17 @@ import (
 	"drover/internal/process"
 )
 
-// stop runs stop_cmd, or sends SIGTERM where there is none, and takes the process out of hosting once it is gone with all that its run
-// has left behind.
+// stop runs stop_cmd, or sends SIGTERM where there is none, and takes the process out of hosting once it is gone with
+// all that its run has left behind.
 func (n *session) stop() (Result, error) {
-	return n.bringDown(downward{verb: "stop", field: "stop_cmd", line: n.spec.Commands.Stop, without: n.terminate, grace: true})
+	return n.bringDown(downward{
+		verb: "stop", field: "stop_cmd", line: n.spec.Commands.Stop, without: n.terminate,
+		grace: true,
+	})
 }
 
-// kill runs kill_cmd, or kills the whole tree where there is none, and takes the process out of hosting once it is gone.
+// kill runs kill_cmd, or kills the whole tree where there is none, and takes the process out of hosting once it is
+// gone.
 func (n *session) kill() (Result, error) {
 	return n.bringDown(downward{verb: "kill", field: "kill_cmd", line: n.spec.Commands.Kill, without: n.slay})
 }
@@ -116,8 +120,8 @@ func (n *session) outOfHosting(r Result) Result {
 	return r
 }
 
-// proven refuses to end an instance that drover has not started and that may be somebody else's, as far as its name tells. A stop
-// command of the spec is the caller's own word and may be run.
+// proven refuses to end an instance that drover has not started and that may be somebody else's, as far as its name
+// tells. A stop command of the spec is the caller's own word and may be run.
 func (n *session) proven(way downward, target procfs.Identity) error {
 	if way.line != "" || n.runtime.Run != "" || n.runtime.PIDFile != "" {
 		return nil
@@ -137,7 +141,8 @@ func (n *session) foreign(target procfs.Identity) string {
 	if err != nil {
 		return ""
 	}
-	return fmt.Sprintf("drover had not started it: pid %d, since %s, %s", i.PID, time.Unix(i.StartedAt, 0).UTC().Format(time.RFC3339), i.Cmdline)
+	return fmt.Sprintf("drover had not started it: pid %d, since %s, %s", i.PID,
+		time.Unix(i.StartedAt, 0).UTC().Format(time.RFC3339), i.Cmdline)
 }
 
 // unhosted returns the record of the process out of hosting.
@@ -150,8 +155,8 @@ func (n *session) unhosted() *specstore.Record {
 	return rec
 }
 
-// alreadyDown takes a process that does not run out of hosting, and ends what its last run has left behind. A stop that had neither to
-// end anything nor a timetable to take away says that there was no need for it.
+// alreadyDown takes a process that does not run out of hosting, and ends what its last run has left behind. A stop that
+// had neither to end anything nor a timetable to take away says that there was no need for it.
 func (n *session) alreadyDown(verb string) (Result, error) {
 	timetable := n.hasTimetable()
 	problem := n.endRemains(seconds(n.spec.Policy.StopCheck))
@@ -180,8 +185,8 @@ type downfall struct {
 	note string
 }
 
-// takeDown ends the target by its command, or without one, waits for it to go, and ends what its run has left behind. The error is one
-// that kept it from being tried.
+// takeDown ends the target by its command, or without one, waits for it to go, and ends what its run has left behind.
+// The error is one that kept it from being tried.
 func (n *session) takeDown(way downward, target procfs.Identity) (downfall, error) {
 	run := n.runOf(target)
 	n.note(target)
@@ -235,15 +240,18 @@ func (n *session) stillAlive(seen Sighting, note string) string {
 }
 
 // holdOther suspends the watch of another process that is hosted through the same pid file, so that it is not launched
-// again under our hands, and names it. Rights are given by namespace: one of another namespace is ended under its own name only.
+// again under our hands, and names it. Rights are given by namespace: one of another namespace is ended under its own
+// name only.
 func (n *session) holdOther(verb string) (release func(Fate), note string, err error) {
 	other, ok := n.Peers.Hosting(n.id, n.spec, n.runtime.PIDFile)
 	if !ok {
 		return func(Fate) {}, "", nil
 	}
 	if other.Namespace != n.id.Namespace {
-		return nil, "", process.Errorf(process.Failed, "nothing was done: the process is hosted as %s: %s it under that name", other, verb).
-			Because(process.CauseOwnedByOther)
+		return nil, "",
+			process.Errorf(process.Failed, "nothing was done: the process is hosted as %s: %s it under that name",
+				other, verb).
+				Because(process.CauseOwnedByOther)
 	}
 	release, err = n.Peers.Hold(n.ctx, other)
 	return release, fmt.Sprintf("it was also hosted as %s, and no longer is", other), err

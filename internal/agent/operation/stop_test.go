@@ -28,26 +28,36 @@ func TestStop(t *testing.T) {
 	for _, c := range []scenario{
 		{name: "unknown to the agent", running: true, text: "success", took: time.Second, ran: stop},
 		{name: "hosted", running: true, known: hosted, text: "success", took: time.Second, ran: stop},
-		{name: "gone before the command has ended", running: true, known: hosted, text: "success", took: time.Second, ran: stop, set: func(w *world, _ *process.Spec) {
-			w.Script("stop", operationtest.Script{Takes: time.Second, Begin: func(string) { w.Kill(pidFile) }})
-		}},
-		{name: "it takes its time", running: true, known: hosted, set: lasting(3 * time.Second), text: "success", took: 4 * time.Second, ran: stop},
 		{
-			name: "it stays", running: true, known: hosted, set: lasting(time.Hour), took: 6 * time.Second, ran: stop, alive: true, hosted: true,
+			name: "gone before the command has ended", running: true, known: hosted, text: "success", took: time.Second,
+			ran: stop, set: func(w *world, _ *process.Spec) {
+				w.Script("stop", operationtest.Script{Takes: time.Second, Begin: func(string) { w.Kill(pidFile) }})
+			},
+		},
+		{
+			name: "it takes its time", running: true, known: hosted, set: lasting(3 * time.Second), text: "success",
+			took: 4 * time.Second, ran: stop,
+		},
+		{
+			name: "it stays", running: true, known: hosted, set: lasting(time.Hour), took: 6 * time.Second, ran: stop,
+			alive: true, hosted: true,
 			fault: process.CheckFailed, text: "stop " + stillAlive,
 		},
 		{
-			name: "another one takes its place", running: true, known: hosted, took: 6 * time.Second, ran: stop, alive: true, hosted: true,
+			name: "another one takes its place", running: true, known: hosted, took: 6 * time.Second, ran: stop,
+			alive: true, hosted: true,
 			set: func(w *world, _ *process.Spec) {
 				w.Script("stop", operationtest.Script{Takes: time.Second, End: func(string) {
 					w.Kill(pidFile)
 					w.Spawn("nginx", pidFile, "")
 				}})
 			},
-			fault: process.CheckFailed, text: "stop process (nginx) failed, for post-check status still alive: pid 102 is there after 5 s",
+			fault: process.CheckFailed,
+			text:  "stop process (nginx) failed, for post-check status still alive: pid 102 is there after 5 s",
 		},
 		{
-			name: "another one takes its place for a while", running: true, known: hosted, text: "success", took: 4 * time.Second, ran: stop,
+			name: "another one takes its place for a while", running: true, known: hosted, text: "success",
+			took: 4 * time.Second, ran: stop,
 			set: func(w *world, _ *process.Spec) {
 				w.Script("stop", operationtest.Script{Takes: time.Second, End: func(string) {
 					w.Kill(pidFile)
@@ -57,16 +67,20 @@ func TestStop(t *testing.T) {
 			},
 		},
 		{
-			name: "not running", fault: process.NotRunning, text: "no need to stop the process(nginx) that is not running",
+			name: "not running", fault: process.NotRunning,
+			text: "no need to stop the process(nginx) that is not running",
 		},
 		{
 			name: "not running, and hosted", known: hosted, unhosts: true,
 			fault: process.NotRunning, text: "no need to stop the process(nginx) that is not running",
 		},
 		{
-			name: "the exit status of the command is not known", running: true, known: hosted, took: time.Second, ran: stop,
+			name: "the exit status of the command is not known", running: true, known: hosted, took: time.Second,
+			ran: stop,
 			set: func(w *world, _ *process.Spec) {
-				w.Script("stop", operationtest.Script{Takes: time.Second, Untold: true, End: func(string) { w.Kill(pidFile) }})
+				w.Script("stop", operationtest.Script{Takes: time.Second, Untold: true, End: func(string) {
+					w.Kill(pidFile)
+				}})
 			},
 			text: "success: stop_cmd ended (exit status unknown), so only the state of the process was checked",
 		},
@@ -93,16 +107,27 @@ func TestStopWhoseCommandFails(t *testing.T) {
 	)
 	one := operationtest.Script{Code: 1, Output: "no pid"}
 	for _, c := range []scenario{
-		{name: "the process is there", known: hosted, set: fails(one, false), text: exit1, took: time.Second, alive: true, hosted: true},
-		{name: "the process is gone", known: hosted, set: fails(one, true), text: exit1, took: time.Second, unhosts: true},
-		{name: "the process is gone, and was not hosted", known: registered, set: fails(one, true), text: exit1, took: time.Second},
+		{
+			name: "the process is there", known: hosted, set: fails(one, false), text: exit1, took: time.Second,
+			alive: true, hosted: true,
+		},
+		{
+			name: "the process is gone", known: hosted, set: fails(one, true), text: exit1, took: time.Second,
+			unhosts: true,
+		},
+		{
+			name: "the process is gone, and was not hosted", known: registered, set: fails(one, true), text: exit1,
+			took: time.Second,
+		},
 		{name: "the process is gone, and was not known", set: fails(one, true), text: exit1, took: time.Second},
 		{
-			name: "time limit", known: hosted, set: fails(operationtest.Script{Takes: time.Hour}, false), took: time.Minute, alive: true, hosted: true,
+			name: "time limit", known: hosted, set: fails(operationtest.Script{Takes: time.Hour}, false),
+			took: time.Minute, alive: true, hosted: true,
 			text: "stop_cmd timed out after 60 s; drover ended it with all processes that it had started. Output: []",
 		},
 		{
-			name: "time limit, and the process is gone", known: hosted, set: fails(operationtest.Script{Takes: time.Hour}, true), took: time.Minute, unhosts: true,
+			name: "time limit, and the process is gone", known: hosted,
+			set: fails(operationtest.Script{Takes: time.Hour}, true), took: time.Minute, unhosts: true,
 			text: "stop_cmd timed out after 60 s; drover ended it with all processes that it had started. Output: []",
 		},
 	} {
@@ -125,7 +150,8 @@ func TestStopWithoutCommand(t *testing.T) {
 			after(2*time.Second, func() { w.Exit(id, 0) })
 		}), text: "success", took: 2 * time.Second},
 		{
-			name: "it ignores SIGTERM", set: onTERM(func(*world, procfs.Identity) {}), took: 5 * time.Second, alive: true, hosted: true,
+			name: "it ignores SIGTERM", set: onTERM(func(*world, procfs.Identity) {}), took: 5 * time.Second,
+			alive: true, hosted: true,
 			fault: process.CheckFailed, text: "stop " + stillAlive,
 		},
 		{
@@ -164,10 +190,13 @@ func TestKill(t *testing.T) {
 		{name: "without a command", set: empty, text: "success"},
 		{
 			name: "it stays", set: func(w *world, _ *process.Spec) { w.Script("kill", operationtest.Script{}) },
-			ran: []string{"kill"}, took: 5 * time.Second, alive: true, hosted: true, fault: process.CheckFailed, text: "kill " + stillAlive,
+			ran: []string{"kill"}, took: 5 * time.Second, alive: true, hosted: true, fault: process.CheckFailed,
+			text: "kill " + stillAlive,
 		},
 		{
-			name: "the command fails", set: func(w *world, _ *process.Spec) { w.Script("kill", operationtest.Script{Code: 2}) },
+			name: "the command fails", set: func(w *world, _ *process.Spec) {
+				w.Script("kill", operationtest.Script{Code: 2})
+			},
 			ran: []string{"kill"}, alive: true, hosted: true, fault: process.Failed,
 			text: "Script exit code non-zero. Error msessage: [] (kill_cmd: exit status 2)",
 		},
@@ -176,7 +205,8 @@ func TestKill(t *testing.T) {
 				empty(w, s)
 				w.OnEndTree = func(operationtest.End) ([]int, error) { return []int{100}, nil }
 			},
-			took: 5 * time.Second, alive: true, hosted: true, fault: process.CheckFailed, text: "kill " + stillAlive + "; could not end pids [100]",
+			took: 5 * time.Second, alive: true, hosted: true, fault: process.CheckFailed, text: "kill " + stillAlive +
+				"; could not end pids [100]",
 		},
 		{
 			name: "without a command, and nobody can be sure of the rest", set: func(w *world, s *process.Spec) {
@@ -200,8 +230,8 @@ func TestKill(t *testing.T) {
 	}.run(t)
 }
 
-// TestKillWithoutCommandEndsTheTree: the instance and all of the run that it was started in, and nothing of a run that was
-// another instance's.
+// TestKillWithoutCommandEndsTheTree: the instance and all of the run that it was started in, and nothing of a run that
+// was another instance's.
 func TestKillWithoutCommandEndsTheTree(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -13,16 +13,16 @@ import (
 // takeDownKey is where the progress of an end by policy is kept, for the time that it takes.
 func takeDownKey(id process.ID) string { return "takedown-" + id.Hash() }
 
-// TakeDown ends a running process because its policy demands it: by its stop command, or SIGTERM where there is none, within the
-// time that a stop may take, and then with SIGKILL whatever is left of its tree. It returns what is known of the instance
-// then, nothing if it is gone. It blocks until that is known, or fails with ErrInterrupted when ctx ends first; a successor of this
-// agent goes on with ResumeTakeDown.
+// TakeDown ends a running process because its policy demands it: by its stop command, or SIGTERM where there is none,
+// within the time that a stop may take, and then with SIGKILL whatever is left of its tree. It returns what is known of
+// the instance then, nothing if it is gone. It blocks until that is known, or fails with ErrInterrupted when ctx ends
+// first; a successor of this agent goes on with ResumeTakeDown.
 func (o *Operator) TakeDown(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (After, error) {
 	return o.endByPolicy(ctx, rec, rt, specstore.Progress{})
 }
 
-// ResumeTakeDown goes on with what an earlier agent was in the middle of: a stop command that may have run is not run again, and
-// of a process that has gone meanwhile the rest of its tree is ended.
+// ResumeTakeDown goes on with what an earlier agent was in the middle of: a stop command that may have run is not run
+// again, and of a process that has gone meanwhile the rest of its tree is ended.
 func (o *Operator) ResumeTakeDown(ctx context.Context, rec specstore.Record, rt specstore.Runtime) (After, error) {
 	progress, err := o.Journal.GetProgress(takeDownKey(rec.ID))
 	if err != nil {
@@ -31,7 +31,9 @@ func (o *Operator) ResumeTakeDown(ctx context.Context, rec specstore.Record, rt 
 	return o.endByPolicy(ctx, rec, rt, progress)
 }
 
-func (o *Operator) endByPolicy(ctx context.Context, rec specstore.Record, rt specstore.Runtime, progress specstore.Progress) (After, error) {
+func (o *Operator) endByPolicy(ctx context.Context, rec specstore.Record, rt specstore.Runtime,
+	progress specstore.Progress,
+) (After, error) {
 	n := &session{
 		Operator: o, ctx: ctx, id: rec.ID, op: process.Stop, item: takeDownKey(rec.ID), spec: &rec.Spec,
 		subject: Subject{Record: &rec, Runtime: rt}, runtime: rt, progress: progress,
@@ -39,7 +41,7 @@ func (o *Operator) endByPolicy(ctx context.Context, rec specstore.Record, rt spe
 	var note string
 	if err := o.Allow(rec.ID, process.Stop, n.spec); err != nil && len(progress.Steps) == 0 {
 		note = err.Error()
-	} else if note, err = n.end(*rt.Process); errors.Is(err, ErrInterrupted) { //nolint:contextcheck // the session carries it
+	} else if note, err = n.end(*rt.Process); errors.Is(err, ErrInterrupted) { //nolint:contextcheck // in the session
 		return After{Runtime: n.runtime}, err
 	}
 	if err := o.Journal.PutProgress(n.item, specstore.Progress{}); err != nil {

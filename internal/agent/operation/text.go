@@ -13,7 +13,8 @@ import (
 // what follows may change.
 
 func alreadyRunning(name string, pid int) error {
-	return process.Errorf(process.AlreadyRunning, "no need to start the process(%s) that is already running, pid %d", name, pid)
+	return process.Errorf(process.AlreadyRunning, "no need to start the process(%s) that is already running, pid %d",
+		name, pid)
 }
 
 func notRunning(verb, name string) error {
@@ -22,11 +23,13 @@ func notRunning(verb, name string) error {
 
 // unsure is the failure of what must not be begun while nobody can tell whether the process runs.
 func unsure(seen Sighting) error {
-	return process.Errorf(process.Failed, "nothing was done, because drover cannot find out whether the process runs: %s", seen.Note).Because(seen.Cause)
+	return process.Errorf(process.Failed,
+		"nothing was done, because drover cannot find out whether the process runs: %s", seen.Note).Because(seen.Cause)
 }
 
 func postCheck(verb, name, detail string, cause process.CauseID) *process.Error {
-	return process.Errorf(process.CheckFailed, "%s process (%s) failed, for post-check status %s", verb, name, detail).Because(cause)
+	return process.Errorf(process.CheckFailed, "%s process (%s) failed, for post-check status %s", verb, name,
+		detail).Because(cause)
 }
 
 // postCheckAfter is postCheck after a command, whose output is told too.
@@ -39,7 +42,8 @@ func postCheckAfter(r *specstore.CommandResult, verb, name, detail string, cause
 
 // unproven is the refusal to end a process that may be somebody else's.
 func unproven(verb string, pid int, doubt string) error {
-	return process.Errorf(process.Failed, "cannot %s pid %d: drover has not started it, and its name alone does not prove that it is the process: %s",
+	return process.Errorf(process.Failed,
+		"cannot %s pid %d: drover has not started it, and its name alone does not prove that it is the process: %s",
 		verb, pid, doubt).Because(process.CauseOutside)
 }
 
@@ -62,8 +66,8 @@ func emptyCommand(field string) error {
 	return e
 }
 
-// commandFailed puts a command's output into the words that callers have always seen, and says before it how the command
-// ended and after it the note, if there is one.
+// commandFailed puts a command's output into the words that callers have always seen, and says before it how the
+// command ended and after it the note, if there is one.
 func commandFailed(field string, r *specstore.CommandResult, note string) error {
 	text := fmt.Sprintf("Script exit code non-zero. Error msessage: [%s] (%s: %s)", r.Output, field, r.Text)
 	if r.TimedOut {
@@ -75,8 +79,8 @@ func commandFailed(field string, r *specstore.CommandResult, note string) error 
 	return process.Errorf(process.Failed, "%s", text).Because(causeOf(r)).With(r.Output)
 }
 
-// causeOf says what kind of trouble a failed command had. A shell exits with 127 for a command that it cannot find, and with 126
-// for one that it cannot run (POSIX, sh, "Exit status for commands").
+// causeOf says what kind of trouble a failed command had. A shell exits with 127 for a command that it cannot find, and
+// with 126 for one that it cannot run (POSIX, sh, "Exit status for commands").
 func causeOf(r *specstore.CommandResult) process.CauseID {
 	switch {
 	case r.TimedOut:

@@ -6,8 +6,9 @@ import (
 	"drover/internal/process"
 )
 
-// underway are the runs of what is under way, by the key of its progress. Until its end has been taken note of nobody else knows that a
-// run of it has left the process running: its output and its control group must not be dropped. The zero value is empty.
+// underway are the runs of what is under way, by the key of its progress. Until its end has been taken note of nobody
+// else knows that a run of it has left the process running: its output and its control group must not be dropped. The
+// zero value is empty.
 type underway struct {
 	mu   sync.Mutex
 	runs map[string][]string
@@ -28,8 +29,8 @@ func (u *underway) drop(key string) {
 	delete(u.runs, key)
 }
 
-// Runs returns the runs of the operations, the relaunches and the ends by policy that are under way: a run is among them from before
-// anything of it can be seen until Ended or Relaunched, or until TakeDown returns.
+// Runs returns the runs of the operations, the relaunches and the ends by policy that are under way: a run is among
+// them from before anything of it can be seen until Ended or Relaunched, or until TakeDown returns.
 func (o *Operator) Runs() []string {
 	o.underway.mu.Lock()
 	defer o.underway.mu.Unlock()

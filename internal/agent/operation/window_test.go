@@ -12,7 +12,8 @@ import (
 	"drover/internal/process"
 )
 
-// TestCheckWindow is about the two check times of JOB: alive at the end is success, and up and dead between begin and end is not.
+// TestCheckWindow is about the two check times of JOB: alive at the end is success, and up and dead between begin and
+// end is not.
 func TestCheckWindow(t *testing.T) {
 	window := func(begin, end int, then func(w *world, id procfs.Identity)) func(*world, *process.Spec) {
 		return func(w *world, s *process.Spec) {
@@ -38,15 +39,34 @@ func TestCheckWindow(t *testing.T) {
 	}
 	const notToTheEnd = "start process (nginx) failed, for post-check status not alive to the end of its check time"
 	for _, c := range []scenario{
-		{name: "alive throughout", set: window(2, 10, nil), text: "success", took: 11 * time.Second, alive: true, hosted: true},
-		{name: "the end is before the begin", set: window(4, 2, nil), text: "success", took: 5 * time.Second, alive: true, hosted: true},
-		{name: "the end is the begin", set: window(4, 4, nil), text: "success", took: 5 * time.Second, alive: true, hosted: true},
-		{name: "no time to come up", set: window(0, 10, nil), text: "success", took: 11 * time.Second, alive: true, hosted: true},
-		{name: "not yet alive at begin", set: comes(2, 10, 5*time.Second), text: "success", took: 11 * time.Second, alive: true, hosted: true},
-		{name: "it comes up at the last moment", set: comes(2, 10, 10*time.Second-time.Millisecond), text: "success", took: 11 * time.Second, alive: true, hosted: true},
 		{
-			name: "it comes up too late", set: comes(2, 10, 10*time.Second+time.Millisecond), took: 11 * time.Second, fault: process.CheckFailed,
-			text: "start process (nginx) failed, for post-check status not alive: " + missing,
+			name: "alive throughout", set: window(2, 10, nil), text: "success", took: 11 * time.Second, alive: true,
+			hosted: true,
+		},
+		{
+			name: "the end is before the begin", set: window(4, 2, nil), text: "success", took: 5 * time.Second,
+			alive: true, hosted: true,
+		},
+		{
+			name: "the end is the begin", set: window(4, 4, nil), text: "success", took: 5 * time.Second, alive: true,
+			hosted: true,
+		},
+		{
+			name: "no time to come up", set: window(0, 10, nil), text: "success", took: 11 * time.Second, alive: true,
+			hosted: true,
+		},
+		{
+			name: "not yet alive at begin", set: comes(2, 10, 5*time.Second), text: "success", took: 11 * time.Second,
+			alive: true, hosted: true,
+		},
+		{
+			name: "it comes up at the last moment", set: comes(2, 10, 10*time.Second-time.Millisecond), text: "success",
+			took: 11 * time.Second, alive: true, hosted: true,
+		},
+		{
+			name: "it comes up too late", set: comes(2, 10, 10*time.Second+time.Millisecond), took: 11 * time.Second,
+			fault: process.CheckFailed,
+			text:  "start process (nginx) failed, for post-check status not alive: " + missing,
 		},
 		{
 			name: "it comes up late and dies", took: 7 * time.Second, fault: process.CheckFailed,
@@ -62,14 +82,16 @@ func TestCheckWindow(t *testing.T) {
 			text: notToTheEnd + ": pid 101 exit status 1",
 		},
 		{
-			name: "dead before begin, and up after it", text: "success", took: 11 * time.Second, alive: true, hosted: true,
+			name: "dead before begin, and up after it", text: "success", took: 11 * time.Second, alive: true,
+			hosted: true,
 			set: window(2, 10, func(w *world, id procfs.Identity) {
 				after(time.Second, func() { w.Exit(id, 0) })
 				after(4*time.Second, func() { w.Spawn("nginx", pidFile, "run-1") })
 			}),
 		},
 		{
-			name: "dead before begin, alive again at begin", text: "success", took: 11 * time.Second, alive: true, hosted: true,
+			name: "dead before begin, alive again at begin", text: "success", took: 11 * time.Second, alive: true,
+			hosted: true,
 			set: window(2, 10, func(w *world, id procfs.Identity) {
 				after(time.Second, func() {
 					w.Exit(id, 0)
@@ -78,11 +100,13 @@ func TestCheckWindow(t *testing.T) {
 			}),
 		},
 		{
-			name: "death inside", set: window(2, 10, dies(6*time.Second)), took: 7 * time.Second, fault: process.CheckFailed,
-			text: notToTheEnd + ": pid 101 exit status 1",
+			name: "death inside", set: window(2, 10, dies(6*time.Second)), took: 7 * time.Second,
+			fault: process.CheckFailed,
+			text:  notToTheEnd + ": pid 101 exit status 1",
 		},
 		{
-			name: "death inside, although another one is there at the end", took: 7 * time.Second, fault: process.CheckFailed,
+			name: "death inside, although another one is there at the end", took: 7 * time.Second,
+			fault: process.CheckFailed,
 			set: window(2, 10, func(w *world, id procfs.Identity) {
 				after(6*time.Second, func() {
 					w.Spawn("nginx", pidFile, operationtest.RunID(nginx(), 1))
@@ -91,7 +115,10 @@ func TestCheckWindow(t *testing.T) {
 			}),
 			text: notToTheEnd + ": pid 101 exit status 1; what it had started was ended: pid 102 (nginx)",
 		},
-		{name: "death after the end", set: window(2, 10, dies(11*time.Second)), text: "success", took: 11 * time.Second, alive: true, hosted: true},
+		{
+			name: "death after the end", set: window(2, 10, dies(11*time.Second)), text: "success", took: 11 * time.Second,
+			alive: true, hosted: true,
+		},
 		{
 			name: "dead before the watch was on it", took: 11 * time.Second, fault: process.CheckFailed,
 			set: func(w *world, s *process.Spec) {
@@ -124,7 +151,8 @@ func TestCheckWindow(t *testing.T) {
 			text: notToTheEnd + ": pid 101 in /run/nginx.pid does not run",
 		},
 		{
-			name: "it cannot be watched, and another one has taken its place", took: 11 * time.Second, fault: process.CheckFailed,
+			name: "it cannot be watched, and another one has taken its place", took: 11 * time.Second,
+			fault: process.CheckFailed,
 			set: func(w *world, s *process.Spec) {
 				window(2, 10, func(w *world, id procfs.Identity) {
 					after(6*time.Second, func() {
@@ -134,7 +162,8 @@ func TestCheckWindow(t *testing.T) {
 				})(w, s)
 				w.WatchError = unwatchable
 			},
-			text: notToTheEnd + ": pid 101 is gone, pid 102 has taken its place; what it had started was ended: pid 102 (nginx)",
+			text: notToTheEnd +
+				": pid 101 is gone, pid 102 has taken its place; what it had started was ended: pid 102 (nginx)",
 		},
 	} {
 		c.op, c.ran = process.Start, []string{"start"}

@@ -16,8 +16,8 @@ import (
 // ErrStranger is returned when the process at a pid turned out not to be the one that was meant.
 var ErrStranger = errors.New("the pid belongs to another process")
 
-// Open returns a descriptor for the process at pid, closed on exec. It becomes readable when the process ends. Errors are
-// ESRCH when there is none, ENOSYS or EPERM where the kernel (before 5.3) or a sandbox has no such call.
+// Open returns a descriptor for the process at pid, closed on exec. It becomes readable when the process ends. Errors
+// are ESRCH when there is none, ENOSYS or EPERM where the kernel (before 5.3) or a sandbox has no such call.
 func Open(pid int) (int, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -31,9 +31,9 @@ func Unavailable(err error) bool {
 	return errors.Is(err, syscall.ENOSYS) || errors.Is(err, syscall.EPERM)
 }
 
-// Signal sends sig to the process at pid if proven, called once a handle is held, says that it is the one meant. Where the
-// kernel has no handles the proof is followed by a plain kill at once. Errors are os.ErrProcessDone when the process has
-// ended, ErrStranger when it was not proven, else the kernel's.
+// Signal sends sig to the process at pid if proven, called once a handle is held, says that it is the one meant. Where
+// the kernel has no handles the proof is followed by a plain kill at once. Errors are os.ErrProcessDone when the
+// process has ended, ErrStranger when it was not proven, else the kernel's.
 func Signal(pid int, sig syscall.Signal, proven func() bool) error {
 	if pid <= 1 {
 		// kill(2) takes 0 and -1 for groups, and 1 is never ours.
@@ -79,8 +79,8 @@ func Alive(fd int) bool {
 }
 
 // Reap takes the exit status of the process behind fd if it is an ended child of this process whose status nobody has
-// taken, and with that lets its pid go. It never blocks. The error is EAGAIN while the child lives, ECHILD when it is no
-// child or was reaped, EINVAL where the kernel (before 5.4) cannot wait by handle.
+// taken, and with that lets its pid go. It never blocks. The error is EAGAIN while the child lives, ECHILD when it is
+// no child or was reaped, EINVAL where the kernel (before 5.4) cannot wait by handle.
 func Reap(fd, pid int) (syscall.WaitStatus, error) {
 	var info unix.Siginfo
 	err := retry(func() error {
@@ -113,12 +113,13 @@ func ReapPID(pid int) (syscall.WaitStatus, error) {
 	return status, nil
 }
 
-// Exit returns the wait status of a process that has ended and was reaped, by whomever. The error is EAGAIN while it has
-// not been reaped, ENOTTY or ENODATA where the kernel (before 6.15) does not tell.
+// Exit returns the wait status of a process that has ended and was reaped, by whomever. The error is EAGAIN while it
+// has not been reaped, ENOTTY or ENODATA where the kernel (before 6.15) does not tell.
 func Exit(fd int) (syscall.WaitStatus, error) {
 	arg := unix.PidfdInfo{Mask: unix.PIDFD_INFO_EXIT}
 	err := retry(func() error {
-		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.PIDFD_GET_INFO, uintptr(unsafe.Pointer(&arg))) //nolint:gosec // the kernel fills in the struct
+		//nolint:gosec // the kernel fills in the struct
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.PIDFD_GET_INFO, uintptr(unsafe.Pointer(&arg)))
 		if errno != 0 {
 			return errno
 		}

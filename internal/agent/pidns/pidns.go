@@ -23,14 +23,15 @@ const (
 // Main is the part of *testing.M that is needed.
 type Main interface{ Run() int }
 
-// Networked is a Main that may ask for a network of its own, too: one with nothing but a loopback device, which is down.
+// Networked is a Main that may ask for a network of its own, too: one with nothing but a loopback device, which is
+// down.
 type Networked interface{ OwnNetwork() bool }
 
-// Run runs the tests of m inside a new pid namespace and returns the exit code; the caller hands it to os.Exit. The test
-// binary is executed twice more, with the same arguments, directory and files: first as the namespace's pid 1, which mounts
-// a /proc of its own, reaps orphans and, by ending, has the kernel end whatever is left; then as its child, an ordinary
-// process that the tests run in. Root needs CAP_SYS_ADMIN; any other user a kernel that allows user namespaces, and is then
-// seen as root inside.
+// Run runs the tests of m inside a new pid namespace and returns the exit code; the caller hands it to os.Exit. The
+// test binary is executed twice more, with the same arguments, directory and files: first as the namespace's pid 1,
+// which mounts a /proc of its own, reaps orphans and, by ending, has the kernel end whatever is left; then as its
+// child, an ordinary process that the tests run in. Root needs CAP_SYS_ADMIN; any other user a kernel that allows user
+// namespaces, and is then seen as root inside.
 func Run(m Main) int {
 	switch os.Getenv(stageVariable) { //nolint:forbidigo // no configuration: a message from the stage before
 	case stageTests:
@@ -65,10 +66,11 @@ func runOuter(m Main) int {
 		return failed(err)
 	}
 	if err := cmd.Start(); err != nil {
-		return failed(fmt.Errorf("cannot make a pid namespace (root needs CAP_SYS_ADMIN, others user namespaces): %w", err))
+		return failed(fmt.Errorf("cannot make a pid namespace (root needs CAP_SYS_ADMIN, others user namespaces): %w",
+			err))
 	}
-	// `go test` asks for stack traces by SIGQUIT when time is up, and a terminal signals everybody at once: the tests are to
-	// answer, not this stage.
+	// `go test` asks for stack traces by SIGQUIT when time is up, and a terminal signals everybody at once: the tests
+	// are to answer, not this stage.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
 	defer signal.Stop(signals)
@@ -88,7 +90,8 @@ func runInit() int {
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return failed(fmt.Errorf("cannot keep mounts private: %w", err))
 	}
-	if err := syscall.Mount("proc", "/proc", "proc", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, ""); err != nil {
+	if err := syscall.Mount("proc", "/proc", "proc", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC,
+		""); err != nil {
 		return failed(fmt.Errorf("cannot mount /proc of the pid namespace: %w", err))
 	}
 	cmd, err := command(stageTests, nil)

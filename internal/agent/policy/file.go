@@ -137,7 +137,10 @@ func (r *rules) add(line int, kind string, words []string) error {
 		r.observe = line
 		return nil
 	}
-	list, ok := map[string]*[]entry{"users": &r.users, "paths": &r.paths, "namespaces": &r.namespaces, "operations": &r.operations}[kind]
+	list, ok := map[string]*[]entry{
+		"users": &r.users, "paths": &r.paths, "namespaces": &r.namespaces,
+		"operations": &r.operations,
+	}[kind]
 	if !ok {
 		return fmt.Errorf("%q is unknown: expected users, paths, namespaces, operations or observe-only", kind)
 	}

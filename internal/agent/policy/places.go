@@ -14,8 +14,8 @@ import (
 	"drover/internal/process"
 )
 
-// shellWords are what lets a command line run more than its first word. Inside quotes they would be harmless, and are refused all the
-// same: to tell the two apart takes a shell.
+// shellWords are what lets a command line run more than its first word. Inside quotes they would be harmless, and are
+// refused all the same: to tell the two apart takes a shell.
 const shellWords = ";&|<>()$`\n\r"
 
 // places refuses a spec that works or runs anything outside the paths.
@@ -37,7 +37,11 @@ func (r *rules) places(spec *process.Spec) *refusal {
 			continue
 		}
 		if i := strings.IndexAny(c.text, shellWords); i >= 0 {
-			return &refusal{line, fmt.Sprintf("%s holds %q: where paths are given a command is one program and its arguments", c.field, c.text[i])}
+			return &refusal{
+				line,
+				fmt.Sprintf("%s holds %q: where paths are given a command is one program and its arguments", c.field,
+					c.text[i]),
+			}
 		}
 		// As a shell does it: to that, other blanks are letters.
 		words := strings.FieldsFunc(c.text, func(r rune) bool { return r == ' ' || r == '\t' })
@@ -46,7 +50,11 @@ func (r *rules) places(spec *process.Spec) *refusal {
 		}
 		program := words[0]
 		if !strings.Contains(program, "/") || strings.ContainsAny(program, `'"\*?[]{}~=!`) {
-			return &refusal{line, fmt.Sprintf("%s begins with %q: where paths are given it begins with the path of a program", c.field, program)}
+			return &refusal{
+				line,
+				fmt.Sprintf("%s begins with %q: where paths are given it begins with the path of a program", c.field,
+					program),
+			}
 		}
 		program = below(spec.Identity.SetupPath, program)
 		if !r.inside(program) {
@@ -143,8 +151,8 @@ func commandsOf(spec *process.Spec) []commandLine {
 	return list
 }
 
-// inside reports whether a path is one of the prefixes or below one, as it is written and also where its links lead to. One with ".." is
-// not: what that means depends on links, and on when one looks.
+// inside reports whether a path is one of the prefixes or below one, as it is written and also where its links lead to.
+// One with ".." is not: what that means depends on links, and on when one looks.
 func (r *rules) inside(path string) bool {
 	if !filepath.IsAbs(path) || slices.Contains(strings.Split(path, "/"), "..") {
 		return false

@@ -16,8 +16,9 @@ import (
 // DefaultFile is where the policy is looked for, unless the agent is told otherwise.
 const DefaultFile = "/etc/drover/policy.conf"
 
-// Keeper answers by the file as it is at that moment. Without a file everything is allowed; with one that cannot be read, understood or
-// trusted nothing is. Its methods may be called from any goroutine; each costs one look at the file's status.
+// Keeper answers by the file as it is at that moment. Without a file everything is allowed; with one that cannot be
+// read, understood or trusted nothing is. Its methods may be called from any goroutine; each costs one look at the
+// file's status.
 type Keeper struct {
 	path string
 	log  *slog.Logger
@@ -32,9 +33,9 @@ type Keeper struct {
 // New returns the keeper of the policy in a file, which is read at the first question.
 func New(path string, log *slog.Logger) *Keeper { return &Keeper{path: path, log: log} }
 
-// Allow returns nil if an operation may be carried out, else a *process.Error that names the line which refuses it. The spec is what it
-// would be carried out with; operations that run and store nothing of it are not judged by it. A relaunch and a periodic run are a
-// process.Start, an end for a limit or for bad health is a process.Stop.
+// Allow returns nil if an operation may be carried out, else a *process.Error that names the line which refuses it. The
+// spec is what it would be carried out with; operations that run and store nothing of it are not judged by it. A
+// relaunch and a periodic run are a process.Start, an end for a limit or for bad health is a process.Stop.
 func (k *Keeper) Allow(id process.ID, op process.Op, spec *process.Spec) error {
 	return k.ask(func(r *rules) *refusal {
 		if no := r.operation(op); no != nil {
@@ -63,7 +64,8 @@ func (k *Keeper) MayAsk(id process.ID, spec *process.Spec) error {
 	})
 }
 
-// MayLook returns nil if a process may be looked for, and be told of, as a spec says, else as Allow. It may be while drover only observes.
+// MayLook returns nil if a process may be looked for, and be told of, as a spec says, else as Allow. It may be while
+// drover only observes.
 func (k *Keeper) MayLook(id process.ID, spec *process.Spec) error {
 	return k.ask(func(r *rules) *refusal {
 		if no := r.namespace(id.Namespace); no != nil {
@@ -86,13 +88,16 @@ func (k *Keeper) MayRead(path string) error {
 func (k *Keeper) ask(judge func(*rules) *refusal) error {
 	r, err := k.current()
 	if err != nil {
-		return process.Errorf(process.Failed, "refused: the policy of this host cannot be used, so nothing is allowed: %v", err).Because(process.CausePolicy)
+		return process.Errorf(process.Failed,
+			"refused: the policy of this host cannot be used, so nothing is allowed: %v",
+			err).Because(process.CausePolicy)
 	}
 	if r == nil {
 		return nil
 	}
 	if no := judge(r); no != nil {
-		return process.Errorf(process.Failed, "refused by the policy of this host, %s line %d: %s", k.path, no.line, no.why).Because(process.CausePolicy)
+		return process.Errorf(process.Failed, "refused by the policy of this host, %s line %d: %s", k.path, no.line,
+			no.why).Because(process.CausePolicy)
 	}
 	return nil
 }
@@ -164,9 +169,11 @@ type refusal struct {
 // concernsSpec reports whether an operation runs commands of the spec or stores it.
 func concernsSpec(op process.Op) bool {
 	switch op {
-	case process.Query, process.Unhost, process.Unregister, process.SetGroups, process.Retry: // what a retry leads to is asked for as a start
+	case process.Query, process.Unhost, process.Unregister, process.SetGroups,
+		process.Retry: // what a retry leads to is asked for as a start
 		return false
-	case process.Start, process.Stop, process.Host, process.Restart, process.Reload, process.Kill, process.Register, process.Update:
+	case process.Start, process.Stop, process.Host, process.Restart, process.Reload, process.Kill, process.Register,
+		process.Update:
 		return true
 	}
 	return true

@@ -30,7 +30,10 @@ func write(t *testing.T, path, text string) {
 }
 
 func spec(user, dir, start string) *process.Spec {
-	return &process.Spec{Identity: process.Identity{ProcName: "p", User: user, SetupPath: dir}, Commands: process.Commands{Start: start}}
+	return &process.Spec{
+		Identity: process.Identity{ProcName: "p", User: user, SetupPath: dir},
+		Commands: process.Commands{Start: start},
+	}
 }
 
 func id(namespace string) process.ID { return process.ID{Namespace: namespace, Name: "p"} }
@@ -42,7 +45,8 @@ func refused(t *testing.T, err error, words string) {
 		t.Errorf("error is %v, want one about %q", err, words)
 		return
 	}
-	if known, ok := errors.AsType[*process.Error](err); !ok || known.Fault != process.Failed || known.Cause != process.CausePolicy {
+	if known, ok := errors.AsType[*process.Error](err); !ok || known.Fault != process.Failed ||
+		known.Cause != process.CausePolicy {
 		t.Errorf("error is %#v, want one of the policy", err)
 	}
 }
@@ -104,43 +108,88 @@ func TestEachLineNarrows(t *testing.T) {
 		refusal    string // empty where it is allowed
 	}{
 		{"user", "users app www-*\n", "n", process.Start, spec("www-data", "/", "x"), ""},
-		{"other user", "\n# who\nusers app www-*", "n", process.Start, spec("root", "/", "x"), `line 3: user "root" is not among app www-*`},
+		{
+			"other user", "\n# who\nusers app www-*", "n", process.Start, spec("root", "/", "x"),
+			`line 3: user "root" is not among app www-*`,
+		},
 		{"user of a query", "users app", "n", process.Query, spec("root", "/", "x"), ""},
 		{"stored user", "users app", "n", process.Register, spec("root", "/", "x"), "line 1"},
 		{"two lines add up", "users app\nusers root", "n", process.Start, spec("root", "/", "x"), ""},
 		{"namespace", "namespaces biz-*", "biz-7", process.Start, spec("a", "/", "x"), ""},
 		{"other namespace", "namespaces biz-*", "ops", process.Query, nil, `namespace "ops" is not among biz-*`},
 		{"operation", "operations read stop", "n", process.Stop, spec("a", "/", "x"), ""},
-		{"other operation", "operations read stop", "n", process.Start, spec("a", "/", "x"), "start is not among the operations query stop"},
+		{
+			"other operation", "operations read stop", "n", process.Start, spec("a", "/", "x"),
+			"start is not among the operations query stop",
+		},
 		{"group", "operations operate", "n", process.Retry, spec("a", "/", "x"), ""},
 		{"observing", "observe-only", "n", process.Query, nil, ""},
 		{"observing registers", "observe-only", "n", process.Register, spec("a", "/", "x"), ""},
-		{"observing starts nothing", "observe-only", "n", process.Start, spec("a", "/", "x"), "line 1: drover only observes here, and does not start"},
+		{
+			"observing starts nothing", "observe-only", "n", process.Start, spec("a", "/", "x"),
+			"line 1: drover only observes here, and does not start",
+		},
 		{"observing hosts nothing", "observe-only", "n", process.Host, spec("a", "/", "x"), "only observes"},
 		{"observing ends nothing", "observe-only", "n", process.Kill, spec("a", "/", "x"), "only observes"},
 		{"path", "paths " + dir, "n", process.Start, spec("a", dir, "./run --all"), ""},
 		{"path of the program", "paths " + dir, "n", process.Start, spec("a", dir, dir+"/bin/run x"), ""},
-		{"other directory", "paths " + dir, "n", process.Start, spec("a", "/usr", dir+"/run"), `setup_path "/usr" is not below ` + dir},
-		{"a name that only begins alike", "paths " + dir, "n", process.Start, spec("a", dir+"x", dir+"/run"), "setup_path"},
+		{
+			"other directory", "paths " + dir, "n", process.Start, spec("a", "/usr", dir+"/run"),
+			`setup_path "/usr" is not below ` + dir,
+		},
+		{
+			"a name that only begins alike", "paths " + dir, "n", process.Start, spec("a", dir+"x", dir+"/run"),
+			"setup_path",
+		},
 		{"upwards", "paths " + dir, "n", process.Start, spec("a", dir, dir+"/../../bin/sh"), "which is not below"},
-		{"upwards and down again", "paths " + dir, "n", process.Start, spec("a", dir, dir+"/x/../run"), "which is not below"},
-		{"a relative way upwards", "paths " + dir, "n", process.Start, spec("a", dir, "./x/../../run"), "which is not below"},
+		{
+			"upwards and down again", "paths " + dir, "n", process.Start, spec("a", dir, dir+"/x/../run"),
+			"which is not below",
+		},
+		{
+			"a relative way upwards", "paths " + dir, "n", process.Start, spec("a", dir, "./x/../../run"),
+			"which is not below",
+		},
 		{"a directory upwards", "paths " + dir, "n", process.Start, spec("a", dir+"/x/..", "./run"), "setup_path"},
 		{"pid file", "paths " + dir, "n", process.Stop, pathsIn(dir, dir+"/d.pid", "d.log", dir+"/d.conf"), ""},
-		{"pid file elsewhere", "paths " + dir, "n", process.Stop, pathsIn(dir, "/run/d.pid", "", ""), `pid_path "/run/d.pid" is not below`},
+		{
+			"pid file elsewhere", "paths " + dir, "n", process.Stop, pathsIn(dir, "/run/d.pid", "", ""),
+			`pid_path "/run/d.pid" is not below`,
+		},
 		{"log elsewhere", "paths " + dir, "n", process.Start, pathsIn(dir, "", "/var/log/auth.log", ""), "log_path"},
 		{"log upwards", "paths " + dir, "n", process.Start, pathsIn(dir, "", "../x.log", ""), "log_path"},
 		{"configuration elsewhere", "paths " + dir, "n", process.Start, pathsIn(dir, "", "", "/etc/shadow"), "config"},
-		{"readiness of the host", "paths " + dir, "n", process.Start, readyAt(dir, "127.0.0.1:80", "http://localhost/"), ""},
-		{"readiness of another host", "paths " + dir, "n", process.Start, readyAt(dir, "192.0.2.7:22", ""), "ready.tcp leads to"},
-		{"readiness of a name", "paths " + dir, "n", process.Start, readyAt(dir, "", "http://metadata.internal/"), "ready.http leads to"},
-		{"other program", "paths " + dir, "n", process.Start, spec("a", dir, "/bin/sh -c x"), `start_cmd runs "/bin/sh"`},
-		{"a builtin", "paths " + dir, "n", process.Start, spec("a", dir, "eval x"), "begins with the path of a program"},
+		{
+			"readiness of the host", "paths " + dir, "n", process.Start, readyAt(dir, "127.0.0.1:80", "http://localhost/"),
+			"",
+		},
+		{
+			"readiness of another host", "paths " + dir, "n", process.Start, readyAt(dir, "192.0.2.7:22", ""),
+			"ready.tcp leads to",
+		},
+		{
+			"readiness of a name", "paths " + dir, "n", process.Start, readyAt(dir, "", "http://metadata.internal/"),
+			"ready.http leads to",
+		},
+		{
+			"other program", "paths " + dir, "n", process.Start, spec("a", dir, "/bin/sh -c x"),
+			`start_cmd runs "/bin/sh"`,
+		},
+		{
+			"a builtin", "paths " + dir, "n", process.Start, spec("a", dir, "eval x"),
+			"begins with the path of a program",
+		},
 		{"a second command", "paths " + dir, "n", process.Start, spec("a", dir, "./run; rm -rf /"), `holds ';'`},
 		{"a substitution", "paths " + dir, "n", process.Start, spec("a", dir, "./run $(id)"), `holds '$'`},
 		{"a variable first", "paths " + dir, "n", process.Start, spec("a", dir, "LD_PRELOAD=/x ./run"), "begins with"},
-		{"a blank that is none to a shell", "paths " + dir, "n", process.Start, spec("a", dir, dir+"/run\u00a0/../../bin/sh"), "which is not below"},
-		{"another such blank", "paths " + dir, "n", process.Start, spec("a", dir, dir+"/run\v/../../bin/sh -c x"), "which is not below"},
+		{
+			"a blank that is none to a shell", "paths " + dir, "n", process.Start,
+			spec("a", dir, dir+"/run\u00a0/../../bin/sh"), "which is not below",
+		},
+		{
+			"another such blank", "paths " + dir, "n", process.Start, spec("a", dir, dir+"/run\v/../../bin/sh -c x"),
+			"which is not below",
+		},
 		{"a quoted program", "paths " + dir, "n", process.Start, spec("a", dir, `"`+dir+`/../x"`), "begins with"},
 		{"everywhere", "paths /", "n", process.Start, spec("a", "/usr", "/bin/true"), ""},
 	} {
@@ -193,7 +242,10 @@ func TestALinkLeadsOut(t *testing.T) {
 		}
 	}
 	allowed := filepath.Join(base, "allowed")
-	for link, to := range map[string]string{"allowed/sh": "/bin/sh", "allowed/inner": allowed, "alias": allowed, "allowed/out": filepath.Join(base, "elsewhere")} {
+	for link, to := range map[string]string{
+		"allowed/sh": "/bin/sh", "allowed/inner": allowed, "alias": allowed,
+		"allowed/out": filepath.Join(base, "elsewhere"),
+	} {
 		if err := os.Symlink(to, filepath.Join(base, link)); err != nil {
 			t.Fatal(err)
 		}
@@ -207,7 +259,8 @@ func TestALinkLeadsOut(t *testing.T) {
 	}
 	// A link that leads so far that nobody follows it leads nowhere.
 	deep := strings.Repeat("d/", 600)
-	if err := errors.Join(os.MkdirAll(filepath.Join(allowed, deep), 0o700), os.Symlink(deep+"out", filepath.Join(allowed, "far")),
+	if err := errors.Join(os.MkdirAll(filepath.Join(allowed, deep), 0o700),
+		os.Symlink(deep+"out", filepath.Join(allowed, "far")),
 		os.Symlink(filepath.Join(base, "elsewhere"), filepath.Join(allowed, deep, "out"))); err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,8 @@ import (
 	"drover/internal/process"
 )
 
-// ground is a directory of which "in" is allowed. Whoever is at work there may change "in" and "mine" as he likes, and nothing in "out".
+// ground is a directory of which "in" is allowed. Whoever is at work there may change "in" and "mine" as he likes, and
+// nothing in "out".
 type ground struct {
 	dir    string
 	keeper *policy.Keeper
@@ -30,7 +31,8 @@ const secret = "not for you"
 
 func newGround(t *testing.T, random *rand.Rand) *ground {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "drover-walk-") //nolint:usetesting // the name of the test begins a comment in a policy
+	//nolint:usetesting // the name of the test begins a comment in a policy
+	dir, err := os.MkdirTemp("", "drover-walk-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,8 +101,8 @@ func (g *ground) meddle() {
 	}
 }
 
-// FuzzWalk reads in the allowed place while somebody renames and links what is there: nothing is ever read of what lies outside. Where
-// nobody moves, what may be run is inside, as the kernel finds it.
+// FuzzWalk reads in the allowed place while somebody renames and links what is there: nothing is ever read of what lies
+// outside. Where nobody moves, what may be run is inside, as the kernel finds it.
 func FuzzWalk(f *testing.F) {
 	for n := range uint64(12) {
 		f.Add(n, n*n)
@@ -143,11 +145,15 @@ func FuzzWalk(f *testing.F) {
 		for range 50 {
 			meddler.meddle()
 			path := reader.path("in")
-			spec := &process.Spec{Identity: process.Identity{SetupPath: reader.dir + "/in"}, Commands: process.Commands{Start: path}}
+			spec := &process.Spec{
+				Identity: process.Identity{SetupPath: reader.dir + "/in"},
+				Commands: process.Commands{Start: path},
+			}
 			if reader.keeper.Allow(process.ID{}, process.Start, spec) != nil {
 				continue
 			}
-			if real, err := filepath.EvalSymlinks(path); err == nil && real != reader.dir+"/in" && !strings.HasPrefix(real, reader.dir+"/in/") {
+			if real, err := filepath.EvalSymlinks(path); err == nil && real != reader.dir+"/in" &&
+				!strings.HasPrefix(real, reader.dir+"/in/") {
 				t.Errorf("%s may be run, which is %s", path, real)
 			}
 		}

@@ -15,10 +15,11 @@ const (
 	askAgain = 10 * time.Second
 )
 
-// Ask returns what the process says of itself now: an answer younger than ten seconds, or that of a question which is under way
-// or begins at once. Of several who ask at the same time one has the commands run and the others wait for the same answers.
-// It blocks for six seconds at most, or until ctx ends, and then returns what was known before; nil where that is nothing. It
-// needs Run to be running. What it finds out changes neither the schedule nor the count of failures, but for an end of those.
+// Ask returns what the process says of itself now: an answer younger than ten seconds, or that of a question which is
+// under way or begins at once. Of several who ask at the same time one has the commands run and the others wait for the
+// same answers. It blocks for six seconds at most, or until ctx ends, and then returns what was known before; nil where
+// that is nothing. It needs Run to be running. What it finds out changes neither the schedule nor the count of
+// failures, but for an end of those.
 func (k *Keeper) Ask(ctx context.Context, id process.ID, s Subject) (health, version *process.Answer) {
 	if !asks(s.Spec) {
 		return nil, nil
@@ -71,10 +72,10 @@ func (k *Keeper) want(id process.ID, s Subject) *entry {
 	return e
 }
 
-// Try runs a command line that only asks, as the user and in the directory of the spec, and returns nil when it ends with
-// status 0 within the limit; the error says what came of it otherwise, in one line. It blocks at most that long and the
-// moment it takes to end the command with all that it has started, which is done in any case. When ctx ends first the error
-// is that of ctx. It does not need Run.
+// Try runs a command line that only asks, as the user and in the directory of the spec, and returns nil when it ends
+// with status 0 within the limit; the error says what came of it otherwise, in one line. It blocks at most that long
+// and the moment it takes to end the command with all that it has started, which is done in any case. When ctx ends
+// first the error is that of ctx. It does not need Run.
 func (k *Keeper) Try(ctx context.Context, id process.ID, spec *process.Spec, line string, limit time.Duration) error {
 	r := k.question(ctx, id, spec, line, limit)
 	switch {

@@ -61,7 +61,8 @@ func TestOneAsksForAll(t *testing.T) {
 	})
 }
 
-// TestOlderSpec: who asks by a spec that has been replaced meanwhile is answered by the present one, and leaves the schedule as it is.
+// TestOlderSpec: who asks by a spec that has been replaced meanwhile is answered by the present one, and leaves the
+// schedule as it is.
 func TestOlderSpec(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.Script("v", operationtest.Script{Output: "1"})
@@ -192,7 +193,8 @@ func TestWhoAsksGoesFirst(t *testing.T) {
 		r.Script("slow", operationtest.Script{Takes: time.Hour})
 		r.Script("h", operationtest.Script{})
 		for i := range 200 {
-			r.Set(process.ID{Namespace: "ns", Name: strconv.Itoa(i)}, r.running(spec("slow", "", process.Probes{HealthInterval: 1})))
+			r.Set(process.ID{Namespace: "ns", Name: strconv.Itoa(i)},
+				r.running(spec("slow", "", process.Probes{HealthInterval: 1})))
 		}
 		pass(time.Minute)
 		s := r.running(spec("h", "", process.Probes{}))
@@ -217,16 +219,19 @@ func TestTry(t *testing.T) {
 		if err := try(t.Context(), operationtest.Script{Output: "x"}); err != nil {
 			t.Error(err)
 		}
-		if err := try(t.Context(), operationtest.Script{Code: 4, Output: "not\nyet"}); err == nil || err.Error() != "exit status 4: not yet" {
+		if err := try(t.Context(), operationtest.Script{Code: 4, Output: "not\nyet"}); err == nil ||
+			err.Error() != "exit status 4: not yet" {
 			t.Error(err)
 		}
-		if err := try(t.Context(), operationtest.Script{Takes: time.Hour}); err == nil || err.Error() != "timed out after 2s" {
+		if err := try(t.Context(), operationtest.Script{Takes: time.Hour}); err == nil ||
+			err.Error() != "timed out after 2s" {
 			t.Error(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		began := time.Now()
-		if err := try(ctx, operationtest.Script{Takes: time.Hour}); !errors.Is(err, context.Canceled) || time.Since(began) != time.Second {
+		if err := try(ctx, operationtest.Script{Takes: time.Hour}); !errors.Is(err, context.Canceled) ||
+			time.Since(began) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		if ends := r.Ends(); len(ends) != 4 {

@@ -66,7 +66,8 @@ type part struct {
 
 // asks reports whether a spec has something to be asked by. What a spec without sense says is not run.
 func asks(spec *process.Spec) bool {
-	return spec != nil && (spec.Commands.Health != "" || spec.Commands.Version != "") && spec.Validate(process.Update) == nil
+	return spec != nil && (spec.Commands.Health != "" || spec.Commands.Version != "") &&
+		spec.Validate(process.Update) == nil
 }
 
 // plan returns the two parts as the spec has them.
@@ -85,7 +86,10 @@ func plan(spec *process.Spec) (parts [kinds]part) {
 		return otherwise
 	}
 	p := spec.Probes
-	parts[health] = part{line: spec.Commands.Health, interval: or(p.HealthInterval, healthEvery), limit: or(p.HealthTimeout, limit)}
+	parts[health] = part{
+		line: spec.Commands.Health, interval: or(p.HealthInterval, healthEvery),
+		limit: or(p.HealthTimeout, limit),
+	}
 	parts[version] = part{line: spec.Commands.Version, interval: or(p.VersionInterval, versionEvery), limit: limit}
 	return parts
 }
@@ -100,7 +104,8 @@ func (e *entry) is(s Subject) bool {
 // about makes the entry one of that instance and spec. What the same instance said by the same command stays.
 func (e *entry) about(s Subject, now time.Duration) {
 	same := e.subject.Spec != nil && e.subject.Instance == s.Instance
-	there := same && e.subject.Spec.Identity.User == s.Spec.Identity.User && e.subject.Spec.Identity.SetupPath == s.Spec.Identity.SetupPath
+	there := same && e.subject.Spec.Identity.User == s.Spec.Identity.User &&
+		e.subject.Spec.Identity.SetupPath == s.Spec.Identity.SetupPath
 	known := [kinds]*process.Answer{health: s.Health, version: s.Version}
 	parts := plan(s.Spec)
 	for i := range parts {
@@ -123,8 +128,8 @@ func (e *entry) about(s Subject, now time.Duration) {
 	e.parts = parts
 }
 
-// first is when to ask by the schedule for the first time, spread so that not all are asked at once after a start of the agent
-// or of many processes.
+// first is when to ask by the schedule for the first time, spread so that not all are asked at once after a start of
+// the agent or of many processes.
 func (p *part) first(now time.Duration) time.Duration {
 	if p.answer == nil {
 		return now + spread(min(p.interval, firstWithin))

@@ -18,8 +18,8 @@ import (
 
 // Host runs questions: commands that ask and leave nothing behind.
 type Host interface {
-	// Question forks a command line, which waits at its gate until it is released. The error is in a caller's words; nothing was
-	// run then.
+	// Question forks a command line, which waits at its gate until it is released. The error is in a caller's words;
+	// nothing was run then.
 	Question(run, line string, spec *process.Spec) (Question, error)
 	// Watch calls fn once when a process ends. It fails with liveness.ErrGone if it has ended and nobody knows how.
 	Watch(id procfs.Identity, fn func(liveness.Exit)) (stop func(), err error)
@@ -31,15 +31,15 @@ type Question interface {
 	Release() error
 	// Full is closed when the command has written more than a question may.
 	Full() <-chan struct{}
-	// End ends what is left of the command and of all that it has started, and returns the pids of what could not be ended. An
-	// unreleased command ends unrun.
+	// End ends what is left of the command and of all that it has started, and returns the pids of what could not be
+	// ended. An unreleased command ends unrun.
 	End(ctx context.Context) (left []int, err error)
 	// Output returns the beginning of what the command wrote; it is complete after End.
 	Output() string
 }
 
-// Sink hears of every answer to a question of the schedule or of Ask. Answered does not block; for one process it is called
-// for one answer after another. Revision is that of the spec whose command gave the answer.
+// Sink hears of every answer to a question of the schedule or of Ask. Answered does not block; for one process it is
+// called for one answer after another. Revision is that of the spec whose command gave the answer.
 type Sink interface {
 	Answered(id process.ID, instance procfs.Identity, revision uint64, health bool, a process.Answer)
 }
@@ -58,8 +58,8 @@ type Config struct {
 	Log    *slog.Logger
 }
 
-// DefaultAtOnce is how many commands run side by side where nothing else is said. They mostly wait, for an answer of their
-// process or for their time to be up; what is due meanwhile waits its turn, longest due first.
+// DefaultAtOnce is how many commands run side by side where nothing else is said. They mostly wait, for an answer of
+// their process or for their time to be up; what is due meanwhile waits its turn, longest due first.
 const DefaultAtOnce = 16
 
 // Keeper asks. It is safe for concurrent use.
@@ -88,17 +88,17 @@ type Subject struct {
 	StartedAt time.Duration
 	// Revision is that of the spec.
 	Revision uint64
-	// Spec is the stored one, never what somebody sent along with a question: whoever may look need not be one who may run
-	// commands. It is not altered afterwards.
+	// Spec is the stored one, never what somebody sent along with a question: whoever may look need not be one who may
+	// run commands. It is not altered afterwards.
 	Spec *process.Spec
-	// Health and Version are what this instance was last known to have said, before the agent was restarted; nil where nothing
-	// is known.
+	// Health and Version are what this instance was last known to have said, before the agent was restarted; nil where
+	// nothing is known.
 	Health, Version *process.Answer
 }
 
-// Set has a running process asked from now on. One that is asked already with the same instance and revision is left as it
-// is; what it said counts on as long as instance and command stay the same. A process whose spec has no command to ask by
-// is dropped.
+// Set has a running process asked from now on. One that is asked already with the same instance and revision is left as
+// it is; what it said counts on as long as instance and command stay the same. A process whose spec has no command to
+// ask by is dropped.
 func (k *Keeper) Set(id process.ID, s Subject) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -132,8 +132,8 @@ func (k *Keeper) Told(id process.ID, instance procfs.Identity) (health, version 
 	return nil, nil
 }
 
-// Run asks until ctx ends. It then ends the commands that are asking, without taking that for an answer, and waits for them.
-// It wakes up only when somebody is to be asked.
+// Run asks until ctx ends. It then ends the commands that are asking, without taking that for an answer, and waits for
+// them. It wakes up only when somebody is to be asked.
 func (k *Keeper) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -174,8 +174,8 @@ type job struct {
 	limit  time.Duration
 }
 
-// begin takes what is to be asked now, and says how long it is until there is more; below zero when only a call or the end of
-// a question can tell.
+// begin takes what is to be asked now, and says how long it is until there is more; below zero when only a call or the
+// end of a question can tell.
 func (k *Keeper) begin(ctx context.Context) (jobs []job, wait time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -211,11 +211,12 @@ type lane struct {
 	running int
 }
 
-// first returns the lane whose turn is next, nil where nothing waits. No namespace has all places: its commands may hang for as long as its
-// specs let them.
+// first returns the lane whose turn is next, nil where nothing waits. No namespace has all places: its commands may
+// hang for as long as its specs let them.
 func (k *Keeper) first() (next *lane) {
 	for _, l := range k.lanes {
-		if len(l.queue) > 0 && l.running < k.cfg.AtOnce-k.cfg.AtOnce/8 && (next == nil || l.queue[0].before(next.queue[0])) {
+		if len(l.queue) > 0 && l.running < k.cfg.AtOnce-k.cfg.AtOnce/8 &&
+			(next == nil || l.queue[0].before(next.queue[0])) {
 			next = l
 		}
 	}
@@ -252,8 +253,8 @@ func (k *Keeper) carryOut(j job) {
 	k.arrange(j.entry)
 }
 
-// note keeps an answer and says about whom it is, unless it is none any more: the process was dropped or is another one, or the agent
-// stops.
+// note keeps an answer and says about whom it is, unless it is none any more: the process was dropped or is another
+// one, or the agent stops.
 func (k *Keeper) note(j job, r reply) (a process.Answer, about Subject, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

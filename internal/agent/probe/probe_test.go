@@ -28,7 +28,12 @@ func TestTheSchedule(t *testing.T) {
 		health, version time.Duration
 	}{
 		{"by default", process.Probes{}, time.Minute, 10 * time.Minute},
-		{"as the spec says", process.Probes{HealthInterval: 20, VersionInterval: 90}, 20 * time.Second, 90 * time.Second},
+		{
+			"as the spec says",
+			process.Probes{HealthInterval: 20, VersionInterval: 90},
+			20 * time.Second,
+			90 * time.Second,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
@@ -50,13 +55,15 @@ func TestTheSchedule(t *testing.T) {
 						t.Errorf("the first one after %v", first)
 					}
 					for i, e := range heard {
-						if e.id != nginx() || e.instance != s.Instance || !e.OK || e.Text != kind.text || e.Failures != 0 || e.Bad {
+						if e.id != nginx() || e.instance != s.Instance || !e.OK || e.Text != kind.text ||
+							e.Failures != 0 || e.Bad {
 							t.Fatalf("answer %d is %+v", i, e)
 						}
 						if i == 0 {
 							continue
 						}
-						if gap := e.at - heard[i-1].at; gap < kind.interval*94/100 || gap > kind.interval*106/100+time.Second {
+						if gap := e.at - heard[i-1].at; gap < kind.interval*94/100 || gap > kind.interval*106/100+
+							time.Second {
 							t.Errorf("%v between answers %d and %d", gap, i-1, i)
 						}
 					}
@@ -99,13 +106,25 @@ func TestWhatAnAnswerSays(t *testing.T) {
 		known           bool
 		versionText     string
 	}{
-		{"what is well", operationtest.Script{Output: " all\nwell "}, operationtest.Script{Output: "1. 24\n.0-rc1"}, true, "all well", true, "1.24.0-rc1"},
-		{"nothing", operationtest.Script{}, operationtest.Script{}, true, "ok", false, "the output of version_cmd is not a version"},
+		{
+			"what is well",
+			operationtest.Script{Output: " all\nwell "},
+			operationtest.Script{Output: "1. 24\n.0-rc1"},
+			true, "all well", true, "1.24.0-rc1",
+		},
+		{
+			"nothing",
+			operationtest.Script{},
+			operationtest.Script{},
+			true, "ok", false,
+			"the output of version_cmd is not a version",
+		},
 		{
 			"what nobody can show",
 			operationtest.Script{Output: strings.Repeat("x", 300) + "\xff"},
 			operationtest.Script{Output: "nginx version: nginx/1.24"},
-			true, strings.Repeat("x", 256), false, "the output of version_cmd is not a version: nginx version: nginx/1.24",
+			true, strings.Repeat("x", 256), false,
+			"the output of version_cmd is not a version: nginx version: nginx/1.24",
 		},
 		{
 			"a failure",
@@ -113,17 +132,44 @@ func TestWhatAnAnswerSays(t *testing.T) {
 			operationtest.Script{Output: "1.24", Code: 1},
 			false, "exit status 3: port 80 is closed", false, "exit status 1: 1.24",
 		},
-		{"a death", operationtest.Script{Signal: syscall.SIGSEGV}, operationtest.Script{Signal: syscall.SIGKILL}, false, "killed by signal 11 (SIGSEGV)", false, "killed by signal 9 (SIGKILL)"},
-		{"what hangs", operationtest.Script{Takes: time.Hour, Output: "hm"}, operationtest.Script{Takes: time.Hour}, false, "timed out after 5s: hm", false, "timed out after 5s"},
-		{"an unknown user", operationtest.Script{Refuse: unknown}, operationtest.Script{Refuse: unknown}, false, unknown.Text, false, unknown.Text},
+		{
+			"a death",
+			operationtest.Script{Signal: syscall.SIGSEGV},
+			operationtest.Script{Signal: syscall.SIGKILL},
+			false,
+			"killed by signal 11 (SIGSEGV)", false, "killed by signal 9 (SIGKILL)",
+		},
+		{
+			"what hangs",
+			operationtest.Script{Takes: time.Hour, Output: "hm"},
+			operationtest.Script{Takes: time.Hour},
+			false, "timed out after 5s: hm", false, "timed out after 5s",
+		},
+		{
+			"an unknown user",
+			operationtest.Script{Refuse: unknown},
+			operationtest.Script{Refuse: unknown},
+			false,
+			unknown.Text, false, unknown.Text,
+		},
 		{
 			"a gigabyte",
 			operationtest.Script{Takes: time.Hour, Flood: true},
 			operationtest.Script{Flood: true, Signal: syscall.SIGPIPE},
 			false, "ended because it wrote too much", false, "ended because it wrote too much",
 		},
-		{"what nobody has seen end", operationtest.Script{Untold: true}, operationtest.Script{Untold: true, Output: "1"}, true, "ok", true, "1"},
-		{"a command that is not let run", operationtest.Script{Stuck: syscall.EPIPE}, operationtest.Script{Output: "1"}, false, "cannot let the command run: broken pipe", true, "1"},
+		{
+			"what nobody has seen end",
+			operationtest.Script{Untold: true},
+			operationtest.Script{Untold: true, Output: "1"},
+			true, "ok", true, "1",
+		},
+		{
+			"a command that is not let run",
+			operationtest.Script{Stuck: syscall.EPIPE},
+			operationtest.Script{Output: "1"},
+			false, "cannot let the command run: broken pipe", true, "1",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
@@ -132,7 +178,8 @@ func TestWhatAnAnswerSays(t *testing.T) {
 				r.Set(nginx(), r.running(spec("h", "v", process.Probes{})))
 				pass(30 * time.Second)
 				h, v := r.take(true), r.take(false)
-				if len(h) != 1 || h[0].OK != c.healthy || h[0].Text != c.healthText || (h[0].Failures == 0) != c.healthy {
+				if len(h) != 1 || h[0].OK != c.healthy || h[0].Text != c.healthText ||
+					(h[0].Failures == 0) != c.healthy {
 					t.Errorf("health is %+v", h)
 				}
 				if len(v) != 1 || v[0].OK != c.known || v[0].Text != c.versionText || v[0].Bad {
@@ -266,7 +313,8 @@ func TestNoneStarves(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.Script("h", operationtest.Script{Takes: time.Hour}) // each is ended after a second
 		for i := range many {
-			r.Set(process.ID{Namespace: "ns", Name: strconv.Itoa(i)}, r.running(spec("h", "", process.Probes{HealthInterval: 1, HealthTimeout: 1})))
+			r.Set(process.ID{Namespace: "ns", Name: strconv.Itoa(i)},
+				r.running(spec("h", "", process.Probes{HealthInterval: 1, HealthTimeout: 1})))
 		}
 		pass(10 * time.Minute)
 		times := map[process.ID]int{}
@@ -274,20 +322,23 @@ func TestNoneStarves(t *testing.T) {
 			times[e.id]++
 		}
 		for i := range many {
-			if n := times[process.ID{Namespace: "ns", Name: strconv.Itoa(i)}]; n < 20 || n > 28 { // 2 a second for 600 seconds
+			// 2 a second for 600 seconds
+			if n := times[process.ID{Namespace: "ns", Name: strconv.Itoa(i)}]; n < 20 || n > 28 {
 				t.Errorf("process %d was asked %d times", i, n)
 			}
 		}
 	}, func(c *probe.Config) { c.AtOnce = 2 })
 }
 
-// TestNoNamespaceHasAllPlaces: commands that hang for as long as their specs let them keep those of other namespaces from nothing.
+// TestNoNamespaceHasAllPlaces: commands that hang for as long as their specs let them keep those of other namespaces
+// from nothing.
 func TestNoNamespaceHasAllPlaces(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.Script("hang", operationtest.Script{Takes: 100 * time.Hour})
 		r.Script("h", operationtest.Script{Output: "well"})
 		for i := range 100 {
-			r.Set(process.ID{Namespace: "hog", Name: strconv.Itoa(i)}, r.running(spec("hang", "", process.Probes{HealthInterval: 1, HealthTimeout: 24 * 3600})))
+			r.Set(process.ID{Namespace: "hog", Name: strconv.Itoa(i)},
+				r.running(spec("hang", "", process.Probes{HealthInterval: 1, HealthTimeout: 24 * 3600})))
 		}
 		pass(time.Minute)
 		other := r.running(spec("h", "", process.Probes{HealthInterval: 10}))
@@ -345,7 +396,9 @@ func TestWhatIsOverDoesNotCount(t *testing.T) {
 			s.Revision++
 			r.Set(nginx(), s)
 		}},
-		{"another instance", func(r *rig, _ probe.Subject) { r.Set(nginx(), r.running(spec("fine", "", process.Probes{}))) }},
+		{"another instance", func(r *rig, _ probe.Subject) {
+			r.Set(nginx(), r.running(spec("fine", "", process.Probes{})))
+		}},
 		{"another command", func(r *rig, s probe.Subject) {
 			s.Spec, s.Revision = spec("fine", "", process.Probes{}), 2
 			r.Set(nginx(), s)

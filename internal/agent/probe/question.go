@@ -21,9 +21,11 @@ const (
 // reply is what came of one question; failure is empty when it ended well.
 type reply struct{ output, failure string }
 
-// question runs a command that changes nothing and ends it, with all that it has started, when its time is up, when it has
-// written too much or when ctx ends.
-func (k *Keeper) question(ctx context.Context, id process.ID, spec *process.Spec, line string, limit time.Duration) reply {
+// question runs a command that changes nothing and ends it, with all that it has started, when its time is up, when it
+// has written too much or when ctx ends.
+func (k *Keeper) question(ctx context.Context, id process.ID, spec *process.Spec, line string,
+	limit time.Duration,
+) reply {
 	q, err := k.cfg.Host.Question(k.cfg.NewRun(id), line, spec)
 	if err != nil {
 		return reply{failure: err.Error()}
@@ -74,8 +76,8 @@ func (k *Keeper) hear(ctx context.Context, q Question, limit time.Duration) repl
 	}
 }
 
-// versionText keeps a version that callers can show: without white space, of letters, digits, dots and dashes; else it says
-// what is wrong.
+// versionText keeps a version that callers can show: without white space, of letters, digits, dots and dashes; else it
+// says what is wrong.
 func versionText(r reply) (ok bool, text string) {
 	if r.failure != "" {
 		return false, healthText(r)

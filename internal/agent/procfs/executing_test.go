@@ -13,7 +13,8 @@ import (
 // TestEnvironmentWhileExecuting: a process that executes one program after the other has its environment at every look.
 func TestEnvironmentWhileExecuting(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "again")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\nexec \"$0\"\n"), 0o700); err != nil { //nolint:gosec // it is to be executed
+	//nolint:gosec // it is to be executed
+	if err := os.WriteFile(script, []byte("#!/bin/sh\nexec \"$0\"\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(script)

@@ -11,8 +11,8 @@ import (
 // statSize is more than any /proc/PID/stat has, in bytes: a name of 15 and 51 numbers.
 const statSize = 2048
 
-// handle is an open /proc/PID/stat. It goes on meaning its process, so that looking again takes one system call and a third of
-// the time; once that has been reaped every look fails, whoever has the pid then.
+// handle is an open /proc/PID/stat. It goes on meaning its process, so that looking again takes one system call and a
+// third of the time; once that has been reaped every look fails, whoever has the pid then.
 type handle struct{ fd int }
 
 // openStat opens the stat of a process. The error is fs.ErrNotExist when there is none.

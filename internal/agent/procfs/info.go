@@ -51,8 +51,8 @@ func (f FS) args(pid int) []string {
 	return strings0(cmdline)
 }
 
-// Environ returns the environment that the process was started with, as far as it has not overwritten it; at most 128 KiB. A process that is
-// executing a program has none for a moment: that is waited for, up to 20 ms.
+// Environ returns the environment that the process was started with, as far as it has not overwritten it; at most 128
+// KiB. A process that is executing a program has none for a moment: that is waited for, up to 20 ms.
 func (f FS) Environ(pid int) ([]string, error) {
 	const tries, pause, sure = 20, time.Millisecond, 4
 	for try, bare := 1, 0; ; try++ {

@@ -43,8 +43,8 @@ func (f FS) Mounts() ([]Mount, error) {
 // OwnCgroup is Cgroup for this process.
 func (f FS) OwnCgroup(controller string) (string, bool) { return f.cgroup("self", controller) }
 
-// Cgroup returns the path of a process's cgroup in the hierarchy that has the controller; "" is the v2 hierarchy. The second
-// result is false when there is no such hierarchy or no such process.
+// Cgroup returns the path of a process's cgroup in the hierarchy that has the controller; "" is the v2 hierarchy. The
+// second result is false when there is no such hierarchy or no such process.
 func (f FS) Cgroup(pid int, controller string) (string, bool) {
 	return f.cgroup(strconv.Itoa(pid), controller)
 }

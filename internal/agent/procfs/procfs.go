@@ -26,7 +26,8 @@ const TicksPerSecond = 100
 // Largest parts of files that are read, in bytes; the rest is cut off.
 const (
 	maxSmall = 64 << 10
-	// What is looked for in environments is looked for in those of all processes: accounts may have thousands, each with 2 MiB.
+	// What is looked for in environments is looked for in those of all processes: accounts may have thousands, each
+	// with 2 MiB.
 	maxEnviron = 128 << 10
 	maxList    = 16 << 20
 )
@@ -64,8 +65,8 @@ func (f FS) BootID() (string, error) {
 	return id, nil
 }
 
-// BootTime returns the wall clock time at which the kernel's boot clock, the one that start times count in, was zero. It
-// moves with every correction of the wall clock.
+// BootTime returns the wall clock time at which the kernel's boot clock, the one that start times count in, was zero.
+// It moves with every correction of the wall clock.
 func (f FS) BootTime() (time.Time, error) {
 	var ts unix.Timespec
 	// Not /proc/uptime: containers may overlay it with their own age, which the start times do not follow.

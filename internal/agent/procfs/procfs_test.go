@@ -83,11 +83,13 @@ func TestStat(t *testing.T) {
 
 func TestStatRefusesWhatItCannotRead(t *testing.T) {
 	for name, content := range map[string]string{
-		"empty":      "",
-		"cut off":    "42 (nginx) S 1 2 3",
-		"no name":    "42 nginx S 1",
-		"no numbers": strings.Replace(fmt.Sprintf(statFormat, 42, "a", 'S', 1, 1, 0, 1, 1, 1, 1, 1, 1), " 20 0 1 ", " 20 0 x ", 1),
-		"no start":   strings.Replace(fmt.Sprintf(statFormat, 42, "a", 'S', 1, 1, 0, 1, 1, 1, 77777, 1, 1), "77777", "-1", 1),
+		"empty":   "",
+		"cut off": "42 (nginx) S 1 2 3",
+		"no name": "42 nginx S 1",
+		"no numbers": strings.Replace(fmt.Sprintf(statFormat, 42, "a", 'S', 1, 1, 0, 1, 1, 1, 1, 1, 1), " 20 0 1 ",
+			" 20 0 x ", 1),
+		"no start": strings.Replace(fmt.Sprintf(statFormat, 42, "a", 'S', 1, 1, 0, 1, 1, 1, 77777, 1, 1), "77777",
+			"-1", 1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := tree(t, map[string]string{"42/stat": content})
@@ -139,7 +141,8 @@ func TestInfo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Exe != "/bin/prog (deleted)" || got.Cwd != "" || got.Real != 5 || got.UID != 6 || got.Saved != 7 || got.GID != 50 || !got.Leader {
+	if got.Exe != "/bin/prog (deleted)" || got.Cwd != "" || got.Real != 5 || got.UID != 6 || got.Saved != 7 ||
+		got.GID != 50 || !got.Leader {
 		t.Errorf("got %+v", got)
 	}
 	if diff := cmp.Diff([]string{"/bin/prog", "-v", ""}, got.Args); diff != "" {
@@ -256,13 +259,15 @@ func TestSelf(t *testing.T) {
 	}
 	boot, err := f.BootTime()
 	started, err2 := f.StartTime(info.StartTicks)
-	if err != nil || err2 != nil || !boot.Before(started) || time.Since(started) > 10*time.Minute || time.Until(started) > 20*time.Millisecond {
+	if err != nil || err2 != nil || !boot.Before(started) || time.Since(started) > 10*time.Minute ||
+		time.Until(started) > 20*time.Millisecond {
 		t.Errorf("booted %v (%v), started %v (%v)", boot, err, started, err2)
 	}
 	if total, err := f.MemTotal(); err != nil || total < 64<<20 {
 		t.Errorf("memory %d: %v", total, err)
 	}
-	if mounts, err := f.Mounts(); err != nil || !slices.ContainsFunc(mounts, func(m procfs.Mount) bool { return m.Point == "/proc" && m.Type == "proc" }) {
+	if mounts, err := f.Mounts(); err != nil ||
+		!slices.ContainsFunc(mounts, func(m procfs.Mount) bool { return m.Point == "/proc" && m.Type == "proc" }) {
 		t.Errorf("no /proc in %v: %v", mounts, err)
 	}
 }

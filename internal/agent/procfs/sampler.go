@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// minWindow is the shortest time that a share of the processor is measured over: within less, one tick of the clock would
-	// show as a large share. Looks in between repeat the last figure.
+	// minWindow is the shortest time that a share of the processor is measured over: within less, one tick of the clock
+	// would show as a large share. Looks in between repeat the last figure.
 	minWindow = time.Second
 	// unaskedTime is how long what is known of a process is kept that nobody asks for.
 	unaskedTime = 2 * time.Minute
@@ -24,9 +24,9 @@ const (
 	heldPart = 4
 )
 
-// Sampler turns looks at processes into percentages of the whole machine. It remembers one sample per process that it was
-// asked for, and holds its stat open as long as there are descriptors, until that process has ended or is forgotten. It may be
-// used concurrently.
+// Sampler turns looks at processes into percentages of the whole machine. It remembers one sample per process that it
+// was asked for, and holds its stat open as long as there are descriptors, until that process has ended or is
+// forgotten. It may be used concurrently.
 type Sampler struct {
 	fs   FS
 	cpus int
@@ -66,9 +66,9 @@ func NewSampler(f FS, cpus int) *Sampler {
 	return s
 }
 
-// Instance looks at the process that id names, and reports as Glance does whether what it says has moved. CPU covers the time since the
-// last Instance at least a second before, at the first look the whole life of the process. Version and Health stay empty. The error is
-// fs.ErrNotExist when the process has ended.
+// Instance looks at the process that id names, and reports as Glance does whether what it says has moved. CPU covers
+// the time since the last Instance at least a second before, at the first look the whole life of the process. Version
+// and Health stay empty. The error is fs.ErrNotExist when the process has ended.
 func (s *Sampler) Instance(id Identity) (i process.Instance, moved bool, err error) {
 	p, stat, err := s.look(id)
 	if err != nil {
@@ -123,8 +123,8 @@ type Use struct {
 	RSS int64
 }
 
-// Use looks at what a process takes and at nothing else: one system call, where its handle is held. The error is fs.ErrNotExist
-// when the process has ended.
+// Use looks at what a process takes and at nothing else: one system call, where its handle is held. The error is
+// fs.ErrNotExist when the process has ended.
 func (s *Sampler) Use(id Identity) (Use, error) {
 	_, stat, err := s.look(id)
 	if err != nil {
@@ -133,8 +133,8 @@ func (s *Sampler) Use(id Identity) (Use, error) {
 	return Use{CPU: ticksDuration(stat.UserTicks + stat.SystemTicks), RSS: stat.RSS}, nil
 }
 
-// Glance reports whether a process is alive, and whether its name or its use of the processor or of memory is another one than Instance
-// said last, or nothing was said yet. It costs as little as Use.
+// Glance reports whether a process is alive, and whether its name or its use of the processor or of memory is another
+// one than Instance said last, or nothing was said yet. It costs as little as Use.
 func (s *Sampler) Glance(id Identity) (alive, moved bool) {
 	p, stat, err := s.look(id)
 	if err != nil {
@@ -163,7 +163,8 @@ func (s *Sampler) moved(p *sample, stat Stat, total int64) bool {
 	return now.MovedFrom(process.Usage{CPU: p.cpu, Mem: p.mem})
 }
 
-// look sees whether the process that id names is alive. It reads as little as it can: it is done for every process of the host.
+// look sees whether the process that id names is alive. It reads as little as it can: it is done for every process of
+// the host.
 func (s *Sampler) look(id Identity) (*sample, Stat, error) {
 	boot, err := s.fs.BootID()
 	if err != nil {

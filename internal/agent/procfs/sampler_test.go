@@ -65,7 +65,8 @@ func TestSampler(t *testing.T) {
 		if later, _, err := s.Instance(id); err != nil || later.CPU != 1 {
 			t.Errorf("cpu %v %%, want 1: %v", later.CPU, err)
 		}
-		if u, err := s.Use(id); err != nil || u != (procfs.Use{CPU: 2020 * time.Millisecond, RSS: int64(25 * os.Getpagesize())}) {
+		if u, err := s.Use(id); err != nil ||
+			u != (procfs.Use{CPU: 2020 * time.Millisecond, RSS: int64(25 * os.Getpagesize())}) {
 			t.Errorf("it has used %+v, %v", u, err)
 		}
 		// The pid is used again, then free.
@@ -190,7 +191,8 @@ func TestSamplerOnSelf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.PID != os.Getpid() || got.CPU < 0 || got.CPU > 100 || got.CPUAverage > 100 || got.Mem <= 0 || got.Mem > 100 ||
+	if got.PID != os.Getpid() || got.CPU < 0 || got.CPU > 100 || got.CPUAverage > 100 || got.Mem <= 0 ||
+		got.Mem > 100 ||
 		got.RSS <= 0 || got.Elapsed < 0 || got.Elapsed > 600 {
 		t.Errorf("got %+v", got)
 	}

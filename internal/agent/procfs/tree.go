@@ -31,17 +31,17 @@ type Runs interface {
 
 // TreeUse is what a tree uses, as percent of the whole machine.
 type TreeUse struct {
-	// CPU is the use from Since to At, Mem the use at At; pages that processes share count for each of them. The times are since
-	// boot. At the first look Since is the start of the root.
+	// CPU is the use from Since to At, Mem the use at At; pages that processes share count for each of them. The times
+	// are since boot. At the first look Since is the start of the root.
 	CPU, Mem  float64
 	Since, At time.Duration
 	// Processes is how many there are in the tree; 0 says that the root has ended.
 	Processes int
 }
 
-// Trees measures processes with their trees. What belongs to a tree is what is in the control group of its run, or else the
-// descendants of its root: of those, one whose parent has ended is lost sight of. A process can be in two trees, if the root of
-// one is in the other. It is safe for concurrent use.
+// Trees measures processes with their trees. What belongs to a tree is what is in the control group of its run, or else
+// the descendants of its root: of those, one whose parent has ended is lost sight of. A process can be in two trees, if
+// the root of one is in the other. It is safe for concurrent use.
 type Trees struct {
 	sampler *Sampler
 	runs    Runs
@@ -59,7 +59,8 @@ type tree struct {
 	members []member // by pid
 }
 
-// member is one process of a tree. own are the ticks that it has used, all includes those of its children that it has reaped.
+// member is one process of a tree. own are the ticks that it has used, all includes those of its children that it has
+// reaped.
 type member struct {
 	id       Identity
 	own, all uint64
@@ -70,8 +71,8 @@ func NewTrees(s *Sampler, runs Runs, clock func() time.Duration) *Trees {
 	return &Trees{sampler: s, runs: runs, clock: clock, last: map[Identity]*tree{}}
 }
 
-// Measure looks at trees, which it returns in the order of their roots. Only where one has no control group, all of /proc is
-// read.
+// Measure looks at trees, which it returns in the order of their roots. Only where one has no control group, all of
+// /proc is read.
 func (t *Trees) Measure(roots []Root) ([]TreeUse, error) {
 	total, err := t.sampler.memory()
 	if err != nil {
@@ -149,7 +150,8 @@ func (l *look) byRun(run string) ([]int, bool) {
 	return a.PIDs, true
 }
 
-// measure looks at every member, remembers how they are, and returns what they have used since they were looked at before.
+// measure looks at every member, remembers how they are, and returns what they have used since they were looked at
+// before.
 func (l *look) measure(pids []int) TreeUse {
 	before := l.last[l.root]
 	l.read(pids, before)
@@ -248,9 +250,9 @@ func (t *tree) lifetime() time.Duration {
 	return ticksDuration(ticks)
 }
 
-// since returns the processor time that a tree has used since an earlier look. Two sums fall short of it in different ways: that
-// of all ticks, by what processes had used that have ended unreaped; that of what the members have used themselves, by what had
-// ended and was reaped. The greater one is nearer.
+// since returns the processor time that a tree has used since an earlier look. Two sums fall short of it in different
+// ways: that of all ticks, by what processes had used that have ended unreaped; that of what the members have used
+// themselves, by what had ended and was reaped. The greater one is nearer.
 func (t *tree) since(before *tree) time.Duration {
 	var had, have, own uint64
 	old := before.members
@@ -259,7 +261,9 @@ func (t *tree) since(before *tree) time.Duration {
 	}
 	for _, m := range t.members {
 		have += m.all
-		i, found := slices.BinarySearchFunc(old, m.id.PID, func(o member, pid int) int { return cmp.Compare(o.id.PID, pid) })
+		i, found := slices.BinarySearchFunc(old, m.id.PID, func(o member, pid int) int {
+			return cmp.Compare(o.id.PID, pid)
+		})
 		switch {
 		case found && old[i].id == m.id:
 			own += m.own - min(old[i].own, m.own)

@@ -14,7 +14,8 @@ import (
 	"drover/internal/agent/procfs"
 )
 
-// family is a made-up /proc of a machine with two processors and 1000 KiB of memory, and what control groups tell of it.
+// family is a made-up /proc of a machine with two processors and 1000 KiB of memory, and what control groups tell of
+// it.
 type family struct {
 	t    *testing.T
 	root string
@@ -46,7 +47,8 @@ const (
 // put says how a process is: own ticks, ticks of reaped children. Its pages are as many as its pid.
 func (f *family) put(pid, parent int, state rune, start, own, reaped int) {
 	f.t.Helper()
-	stat := fmt.Sprintf("%d (p) %c %d %d %d 0 -1 0 0 0 0 0 %d 0 %d 0 20 0 1 0 %d 4096 %d 1\n", pid, state, parent, pid, pid, own, reaped, start, pid)
+	stat := fmt.Sprintf("%d (p) %c %d %d %d 0 -1 0 0 0 0 0 %d 0 %d 0 20 0 1 0 %d 4096 %d 1\n", pid, state, parent, pid,
+		pid, own, reaped, start, pid)
 	path := filepath.Join(f.root, strconv.Itoa(pid), "stat")
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		f.t.Fatal(err)
@@ -76,7 +78,10 @@ func (f *family) want(what string, pid int, run string, cpu float64, pages, proc
 	if processes == 0 {
 		at = 0
 	}
-	uses, err := f.Measure([]procfs.Root{{Identity: procfs.Identity{BootID: "b1", PID: pid, StartTicks: born}, Run: run}})
+	uses, err := f.Measure([]procfs.Root{{
+		Identity: procfs.Identity{BootID: "b1", PID: pid, StartTicks: born},
+		Run:      run,
+	}})
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -21,12 +21,14 @@ type Log struct {
 	Size          int64
 }
 
-// MarkLog notes how long a log file is now, which visit opens. One that is not there, or that cannot be looked at, counts from its beginning.
+// MarkLog notes how long a log file is now, which visit opens. One that is not there, or that cannot be looked at,
+// counts from its beginning.
 func MarkLog(path string, visit trail.Visit) Log {
 	l := Log{Path: path}
 	_ = visit(path, func(way *trail.Trail) error {
 		st := way.Stat()
-		l.Device, l.Inode, l.Size = uint64(st.Dev), st.Ino, st.Size //nolint:unconvert // the width is the architecture's
+		//nolint:unconvert // the width is the architecture's
+		l.Device, l.Inode, l.Size = uint64(st.Dev), st.Ino, st.Size
 		return nil
 	})
 	return l
@@ -48,9 +50,9 @@ type tail struct {
 
 var errNoFile = errors.New("not a regular file")
 
-// find reports whether a line that has come since the last call matches. An unfinished last line is looked at too, so that a
-// log without a newline at its end is understood. A file that is not there yet is no error, one that was replaced or cut is
-// read from its beginning.
+// find reports whether a line that has come since the last call matches. An unfinished last line is looked at too, so
+// that a log without a newline at its end is understood. A file that is not there yet is no error, one that was
+// replaced or cut is read from its beginning.
 func (t *tail) find(line *regexp.Regexp) (found bool, err error) {
 	err = t.visit(t.log.Path, func(way *trail.Trail) (err error) {
 		found, err = t.look(way, line)
@@ -75,7 +77,8 @@ func (t *tail) look(way *trail.Trail, line *regexp.Regexp) (bool, error) {
 	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
 		return false, err
 	}
-	if device := uint64(st.Dev); device != t.log.Device || st.Ino != t.log.Inode || st.Size < t.log.Size { //nolint:unconvert // as above
+	//nolint:unconvert // as above
+	if device := uint64(st.Dev); device != t.log.Device || st.Ino != t.log.Inode || st.Size < t.log.Size {
 		t.log.Device, t.log.Inode, t.log.Size, t.rest = device, st.Ino, 0, nil
 	}
 	return t.read(io.NewSectionReader(file, t.log.Size, maxRead), line)

@@ -63,8 +63,8 @@ func New(r process.Readiness, env Env) (*Check, error) {
 	return c, nil
 }
 
-// Try makes one attempt and returns nil when the process is ready, else why it does not seem to be. It blocks until it knows
-// or ctx ends.
+// Try makes one attempt and returns nil when the process is ready, else why it does not seem to be. It blocks until it
+// knows or ctx ends.
 func (c *Check) Try(ctx context.Context) error { return c.try(ctx) }
 
 // accepts connects and hangs up.
@@ -80,8 +80,8 @@ func accepts(ctx context.Context, address string) error {
 // maxHeader bounds what is read of an answer, in bytes. Its body is not read.
 const maxHeader = 64 << 10
 
-// responds asks once and takes any status from 200 to 399. It goes to that address only: through no proxy, to no place that it is
-// referred to.
+// responds asks once and takes any status from 200 to 399. It goes to that address only: through no proxy, to no place
+// that it is referred to.
 func responds(ctx context.Context, address string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
@@ -91,7 +91,8 @@ func responds(ctx context.Context, address string) error {
 	client := http.Client{
 		Transport: &http.Transport{
 			DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxHeader,
-			// It is asked whether it answers, not who it is: on its own host a service has no name that a certificate could hold.
+			// It is asked whether it answers, not who it is: on its own host a service has no name that a certificate
+			// could hold.
 			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above; nothing secret is sent
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -112,7 +113,8 @@ func responds(ctx context.Context, address string) error {
 
 // short says "no answer in time" in place of the words that the net package has for that.
 func short(err error) error {
-	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) {
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() ||
+		errors.Is(err, context.DeadlineExceeded) {
 		return errors.New("no answer in time")
 	}
 	return err

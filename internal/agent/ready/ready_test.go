@@ -63,7 +63,9 @@ func TestTCPWithoutAnswer(t *testing.T) {
 }
 
 func TestHTTP(t *testing.T) {
-	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("a redirect was followed")
+	}))
 	defer elsewhere.Close()
 	mux := http.NewServeMux()
 	mux.HandleFunc("/ok", func(w http.ResponseWriter, r *http.Request) {
@@ -71,8 +73,12 @@ func TestHTTP(t *testing.T) {
 			w.WriteHeader(http.StatusMethodNotAllowed)
 		}
 	})
-	mux.HandleFunc("/moved", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, http.StatusFound) })
-	mux.HandleFunc("/bad", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	mux.HandleFunc("/moved", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, elsewhere.URL, http.StatusFound)
+	})
+	mux.HandleFunc("/bad", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
 	mux.HandleFunc("/endless", func(w http.ResponseWriter, r *http.Request) {
 		for r.Context().Err() == nil {
 			if _, err := w.Write(make([]byte, 64<<10)); err != nil {
@@ -80,7 +86,9 @@ func TestHTTP(t *testing.T) {
 			}
 		}
 	})
-	mux.HandleFunc("/large", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", 80<<10)) })
+	mux.HandleFunc("/large", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X", strings.Repeat("x", 80<<10))
+	})
 	released := make(chan struct{})
 	mux.HandleFunc("/slow", func(http.ResponseWriter, *http.Request) { <-released })
 	plain, secure := httptest.NewServer(mux), httptest.NewTLSServer(mux)
@@ -149,7 +157,10 @@ func (l log) write(text string) {
 // begin marks the log and returns the check for "ready" in it.
 func (l log) begin() *ready.Check {
 	l.t.Helper()
-	return check(l.t, process.Readiness{Log: "^ready$"}, ready.Env{Output: func() string { return "" }, Log: ready.MarkLog(l.path, trail.Plain), Visit: trail.Plain})
+	return check(l.t, process.Readiness{Log: "^ready$"}, ready.Env{
+		Output: func() string { return "" },
+		Log:    ready.MarkLog(l.path, trail.Plain), Visit: trail.Plain,
+	})
 }
 
 func TestLog(t *testing.T) {
@@ -160,15 +171,24 @@ func TestLog(t *testing.T) {
 		then   []func(l log)
 		want   []string
 	}{
-		{name: "what was there before does not count", before: "ready\n", then: []func(log){func(log) {}}, want: []string{no}},
-		{name: "what comes does", before: "ready\n", then: []func(log){func(l log) { l.write("ready\n") }}, want: []string{""}},
+		{
+			name: "what was there before does not count", before: "ready\n", then: []func(log){func(log) {}},
+			want: []string{no},
+		},
+		{
+			name: "what comes does", before: "ready\n", then: []func(log){func(l log) { l.write("ready\n") }},
+			want: []string{""},
+		},
 		{
 			name: "in pieces",
 			then: []func(log){func(l log) { l.write("x\nrea") }, func(l log) { l.write("dy") }},
 			want: []string{no, ""},
 		},
 		{
-			name: "a line is no line before its end", then: []func(log){func(l log) { l.write("not ") }, func(l log) { l.write("ready\n") }, func(l log) { l.write("ready\r\n") }},
+			name: "a line is no line before its end", then: []func(log){
+				func(l log) { l.write("not ") },
+				func(l log) { l.write("ready\n") }, func(l log) { l.write("ready\r\n") },
+			},
 			want: []string{no, no, ""},
 		},
 		{
@@ -192,11 +212,17 @@ func TestLog(t *testing.T) {
 		},
 		{
 			name: "behind a line that is too long",
-			then: []func(log){func(l log) { l.write(strings.Repeat("x", 200<<10)) }, func(l log) { l.write("\nready\nand more\n") }},
+			then: []func(log){
+				func(l log) { l.write(strings.Repeat("x", 200<<10)) },
+				func(l log) { l.write("\nready\nand more\n") },
+			},
 			want: []string{no, ""},
 		},
 		{
-			name: "behind much else", then: []func(log){func(l log) { l.write(strings.Repeat("x\n", 9<<20)) }, func(l log) { l.write("ready") }},
+			name: "behind much else", then: []func(log){
+				func(l log) { l.write(strings.Repeat("x\n", 9<<20)) },
+				func(l log) { l.write("ready") },
+			},
 			want: []string{no, ""},
 		},
 		{

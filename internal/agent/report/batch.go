@@ -9,8 +9,8 @@ import (
 	"drover/internal/wire"
 )
 
-// A report is cut when it holds this many entries, or when its last entry has brought it to this many bytes: so it stays
-// below wire.MaxReport.
+// A report is cut when it holds this many entries, or when its last entry has brought it to this many bytes: so it
+// stays below wire.MaxReport.
 const (
 	maxEntries = 500
 	maxBytes   = 256 << 10
@@ -26,20 +26,24 @@ type batch struct {
 	noted    int // as in news, when the report was made
 	more     bool
 	bytes    int
-	// alone says that it is an introduction which tells of the disk. Whoever waits for the server's answer does not wait for all the
-	// states, too: these and all else come in the next report.
+	// alone says that it is an introduction which tells of the disk. Whoever waits for the server's answer does not
+	// wait for all the states, too: these and all else come in the next report.
 	alone bool
-	// progress and observed are the entries of the report as they are sent. Each is encoded once, when it is added, because only so
-	// it is known how large the report is: what has to be escaped grows sixfold, and one that is too large is never delivered.
+	// progress and observed are the entries of the report as they are sent. Each is encoded once, when it is added,
+	// because only so it is known how large the report is: what has to be escaped grows sixfold, and one that is too
+	// large is never delivered.
 	progress, observed []json.RawMessage
 }
 
-// tell adds an entry and reports whether there is room for more. An outcome that cannot be encoded is told without what came with it,
-// and as failed: the server must hear that the operation has ended. The error says so.
+// tell adds an entry and reports whether there is room for more. An outcome that cannot be encoded is told without what
+// came with it, and as failed: the server must hear that the operation has ended. The error says so.
 func (b *batch) tell(p wire.Progress) (room bool, err error) {
 	data, err := json.Marshal(p)
 	if err != nil {
-		unsent := process.Outcome{Fault: process.Failed, Text: "the outcome cannot be told: " + err.Error(), Hosted: p.Outcome != nil && p.Outcome.Hosted}
+		unsent := process.Outcome{
+			Fault: process.Failed, Text: "the outcome cannot be told: " + err.Error(),
+			Hosted: p.Outcome != nil && p.Outcome.Hosted,
+		}
 		p = wire.Progress{Item: p.Item, Outcome: &unsent}
 		data, _ = json.Marshal(p) // nothing is left that could fail
 	}
@@ -77,8 +81,8 @@ func (b *batch) encode() ([]byte, error) {
 	}{b.report, b.progress, b.observed})
 }
 
-// gather takes what there is to tell. States come first: the server is to have what an operation has changed when it hears that the
-// operation has ended.
+// gather takes what there is to tell. States come first: the server is to have what an operation has changed when it
+// hears that the operation has ended.
 func (r *Reporter) gather() batch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,8 +112,8 @@ func (r *Reporter) gather() batch {
 	return b
 }
 
-// gatherProgress takes what there is to tell of operations, and returns how many there are that have begun for long enough to be told
-// of, whether or not there was room for them.
+// gatherProgress takes what there is to tell of operations, and returns how many there are that have begun for long
+// enough to be told of, whether or not there was room for them.
 func (r *Reporter) gatherProgress(b *batch) (waiting int) {
 	now, room := time.Now(), !b.more
 	for _, item := range r.order {
@@ -135,8 +139,8 @@ func (r *Reporter) gatherProgress(b *batch) (waiting int) {
 	return waiting
 }
 
-// encoded notes whether an item's outcome or the state of a process could be put into a report. What cannot be stays out of it, so that
-// the rest gets there, and is logged when it begins; the caller holds the lock.
+// encoded notes whether an item's outcome or the state of a process could be put into a report. What cannot be stays
+// out of it, so that the rest gets there, and is logged when it begins; the caller holds the lock.
 func (r *Reporter) encoded(of string, err error) {
 	if err == nil {
 		delete(r.unsent, of)
@@ -158,7 +162,8 @@ func (r *Reporter) gatherEvents(b *batch) {
 	b.more = b.more || more
 }
 
-// gatherGroups adds to an introduction which process groups the agent has. It reads a disk, so it does not hold the lock.
+// gatherGroups adds to an introduction which process groups the agent has. It reads a disk, so it does not hold the
+// lock.
 func (r *Reporter) gatherGroups(b *batch) {
 	if b.report.Hello == nil || r.cfg.Groups == nil {
 		return
@@ -173,8 +178,8 @@ func (r *Reporter) gatherGroups(b *batch) {
 	}
 }
 
-// gatherDisk adds to an introduction what is on the agent's disk. Without that it must not be made: it would pass for that of an agent
-// which can't tell.
+// gatherDisk adds to an introduction what is on the agent's disk. Without that it must not be made: it would pass for
+// that of an agent which can't tell.
 func (r *Reporter) gatherDisk(b *batch) error {
 	if b.report.Hello == nil || r.cfg.Disk == nil {
 		return nil

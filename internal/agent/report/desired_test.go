@@ -62,7 +62,8 @@ func lesson(t *testing.T, m *medium, s *teacher, introduced func([]byte) bool, f
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := report.New(report.Config{
-			Link: s, Processes: &rig{t: t}, Disk: m, Introduced: introduced, Heartbeat: time.Hour, Log: slog.New(slog.DiscardHandler),
+			Link: s, Processes: &rig{t: t}, Disk: m, Introduced: introduced, Heartbeat: time.Hour,
+			Log: slog.New(slog.DiscardHandler),
 		})
 		during(t, r, func() { fn(r) })
 	})
@@ -96,7 +97,11 @@ func TestIntroductionIsAnswered(t *testing.T) {
 		t.Errorf("learnt (-want +got):\n%s", diff)
 	}
 	record := wire.Records{id("a"): 2}
-	if diff := cmp.Diff([]*wire.Disk{{Revision: 3, Records: record}, {Revision: 4, Records: record}, {Revision: 5, Records: record}}, s.disks); diff != "" {
+	if diff := cmp.Diff([]*wire.Disk{
+		{Revision: 3, Records: record},
+		{Revision: 4, Records: record},
+		{Revision: 5, Records: record},
+	}, s.disks); diff != "" {
 		t.Errorf("told (-want +got):\n%s", diff)
 	}
 }
@@ -139,7 +144,10 @@ func TestGoneWithItsRevision(t *testing.T) {
 	bubble(t, nil, func(_ *testing.T, r *rig) {
 		r.take()
 		gone := func(revision uint64) wire.Report {
-			return wire.Report{Observed: []wire.Observation{{Process: id("a"), Gone: true, Status: process.Status{Revision: revision}}}}
+			return wire.Report{Observed: []wire.Observation{{
+				Process: id("a"), Gone: true,
+				Status: process.Status{Revision: revision},
+			}}}
 		}
 		r.answers(func(wire.Report) (wire.ReportAck, error) { return wire.ReportAck{}, errors.New("link lost") })
 		r.Gone(id("a"), 7)
@@ -154,7 +162,8 @@ func TestGoneWithItsRevision(t *testing.T) {
 		pass(0)
 		back := first("a", "stopped")
 		back.Status.Revision = 10
-		if got := r.take(); len(got) > 2 || len(got[len(got)-1].Observed) != 1 || !cmp.Equal(got[len(got)-1].Observed[0], back) {
+		if got := r.take(); len(got) > 2 || len(got[len(got)-1].Observed) != 1 ||
+			!cmp.Equal(got[len(got)-1].Observed[0], back) {
 			t.Errorf("%+v, want %+v in the end", got, back)
 		}
 	})
@@ -163,9 +172,13 @@ func TestGoneWithItsRevision(t *testing.T) {
 // TestIntroductionGoesAlone: what waits for its answer does not wait for a thousand states.
 func TestIntroductionGoesAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		world := &rig{t: t, known: map[process.ID]process.Status{id("a"): {State: "running"}}, specs: map[process.ID]*process.Spec{}, answer: accept}
+		world := &rig{
+			t: t, known: map[process.ID]process.Status{id("a"): {State: "running"}},
+			specs: map[process.ID]*process.Spec{}, answer: accept,
+		}
 		r := report.New(report.Config{
-			Link: link{world, time.Now()}, Processes: world, Journal: world, Events: history{world}, Disk: &medium{latest: 1}, Heartbeat: time.Hour,
+			Link: link{world, time.Now()}, Processes: world, Journal: world, Events: history{world},
+			Disk: &medium{latest: 1}, Heartbeat: time.Hour,
 			Log: slog.New(slog.DiscardHandler),
 		})
 		r.Finished("item", outcome("success"))

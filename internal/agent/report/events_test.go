@@ -68,7 +68,8 @@ func TestEventsComeLast(t *testing.T) {
 		r.happen(1, 1200)
 	}, func(t *testing.T, r *rig) {
 		reports := r.take()
-		if len(reports) != 4 || len(reports[0].Events) > 0 || len(reports[0].Observed) != 1 || len(reports[1].Progress) != 1 {
+		if len(reports) != 4 || len(reports[0].Events) > 0 || len(reports[0].Observed) != 1 ||
+			len(reports[1].Progress) != 1 {
 			t.Fatalf("%d reports, the first with %d events", len(reports), len(reports[0].Events))
 		}
 		last := uint64(0)

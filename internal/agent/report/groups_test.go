@@ -43,7 +43,10 @@ func TestHelloTellsOfGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := []process.Group{{ID: "g", CPULimit: 20}}
 		p, l := &pools{}, &introductions{}
-		r := report.New(report.Config{Link: l, Processes: &rig{t: t}, Groups: p, Heartbeat: time.Minute, Log: slog.New(slog.DiscardHandler)})
+		r := report.New(report.Config{
+			Link: l, Processes: &rig{t: t}, Groups: p, Heartbeat: time.Minute,
+			Log: slog.New(slog.DiscardHandler),
+		})
 		during(t, r, func() {
 			p.groups = map[string][]process.Group{"ns": g}
 			r.Connected()

@@ -41,8 +41,8 @@ type Journal interface {
 
 // Events are what has happened, in its order, until the server has it.
 type Events interface {
-	// Pending returns the oldest events that are not acknowledged: at most maxEvents, and none after those that already take
-	// maxBytes. More says that there are others.
+	// Pending returns the oldest events that are not acknowledged: at most maxEvents, and none after those that already
+	// take maxBytes. More says that there are others.
 	Pending(maxEvents, maxBytes int) (events []process.Event, more bool)
 	// Acknowledge drops events that Pending has returned.
 	Acknowledge(events []process.Event)
@@ -64,16 +64,16 @@ type Config struct {
 	Hello  wire.Hello
 	Groups Groups
 	Disk   Disk
-	// Introduced is called when the server has taken in an introduction, with the sealed manifest that answers it, if there is one. It
-	// returns soon, and whether the agent is to introduce itself again. It may be nil.
+	// Introduced is called when the server has taken in an introduction, with the sealed manifest that answers it, if
+	// there is one. It returns soon, and whether the agent is to introduce itself again. It may be nil.
 	Introduced func(desired []byte) (again bool)
 	// Complete adds to a report what the agent is at that moment. It returns soon, and may be nil.
 	Complete func(r *wire.Report)
-	// Answered is called with each report that was answered, with the answer, and with whether that is the server's own word. It returns
-	// soon, and may be nil.
+	// Answered is called with each report that was answered, with the answer, and with whether that is the server's own
+	// word. It returns soon, and may be nil.
 	Answered func(r *wire.Report, ack *wire.ReportAck, signed bool)
-	// Trusted is called with a sealed manifest by which the agent is to renew what it trusts, and Strange when the server does not take
-	// the agent for the one whose key it has. Both return soon, and may be nil.
+	// Trusted is called with a sealed manifest by which the agent is to renew what it trusts, and Strange when the
+	// server does not take the agent for the one whose key it has. Both return soon, and may be nil.
 	Trusted func(sealed []byte)
 	Strange func(s wire.Stranger)
 	// Wall is the clock of the host, which the server is told; time.Now when nil.
@@ -90,7 +90,8 @@ type Reporter struct {
 	// linked tells that there is a new link.
 	linked chan struct{}
 
-	// session is told with every report, and number counts them; proof is what the next one is to prove. They belong to Run.
+	// session is told with every report, and number counts them; proof is what the next one is to prove. They belong to
+	// Run.
 	session string
 	number  int64
 	proof   string
@@ -108,7 +109,8 @@ type Reporter struct {
 	unsent   map[string]bool              // items and processes of which something could not be encoded
 	news     news
 
-	// met is whether an introduction was taken in, strange whether the last one was taken for that of a copy; they belong to Run.
+	// met is whether an introduction was taken in, strange whether the last one was taken for that of a copy; they
+	// belong to Run.
 	met, strange bool
 }
 
@@ -118,7 +120,8 @@ func New(cfg Config) *Reporter {
 		cfg.Wall = time.Now
 	}
 	return &Reporter{
-		cfg: cfg, session: newSession("", cfg.Wall()), wake: make(chan struct{}, 1), linked: make(chan struct{}, 1), hello: true, begun: map[string]beginning{},
+		cfg: cfg, session: newSession("", cfg.Wall()), wake: make(chan struct{}, 1), linked: make(chan struct{}, 1),
+		hello: true, begun: map[string]beginning{},
 		outcomes: map[string]process.Outcome{}, changed: map[process.ID]bool{}, gone: map[process.ID]uint64{},
 		specs: map[process.ID]*process.Spec{}, unsent: map[string]bool{}, news: news{noted: 1},
 	}
@@ -127,22 +130,24 @@ func New(cfg Config) *Reporter {
 // news counts what there was to tell of states and events, and how much of that the server has.
 type news struct{ noted, told int }
 
-// Behind reports whether the server does not have all states and events yet: what it is told otherwise may come before these.
+// Behind reports whether the server does not have all states and events yet: what it is told otherwise may come before
+// these.
 func (r *Reporter) Behind() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.news.told < r.news.noted
 }
 
-// beginning is an operation that has begun: how long it may take, in seconds, when the server is to hear of it, and whether it has.
+// beginning is an operation that has begun: how long it may take, in seconds, when the server is to hear of it, and
+// whether it has.
 type beginning struct {
 	limit int
 	due   time.Time
 	told  bool
 }
 
-// tellAfter is how long an operation runs before the server hears that it has begun: most are over by then, and their outcome says
-// it all.
+// tellAfter is how long an operation runs before the server hears that it has begun: most are over by then, and their
+// outcome says it all.
 const tellAfter = 100 * time.Millisecond
 
 // Began notes that an operation has begun and how long it may take.
@@ -267,7 +272,8 @@ func (r *Reporter) nudge() {
 const (
 	reportTimeout = 10 * time.Second
 	retryAfter    = time.Second
-	// longestRetry is the longest wait for a server that answers and takes no reports: from the fifth time on it doubles up to that.
+	// longestRetry is the longest wait for a server that answers and takes no reports: from the fifth time on it
+	// doubles up to that.
 	longestRetry = 10 * time.Second
 	patientFor   = 4
 	// What an agent that has just started waits for is the server's answer to its introduction: so many times it tries
@@ -331,7 +337,8 @@ func (r *Reporter) send(ctx context.Context) (more bool, err error) {
 	}
 	b := r.gather()
 	r.number++
-	b.report.Session, b.report.Number, b.report.At, b.report.Proof = r.session, r.number, r.cfg.Wall().UnixMilli(), r.proof
+	b.report.Session, b.report.Number, b.report.At, b.report.Proof = r.session, r.number, r.cfg.Wall().UnixMilli(),
+		r.proof
 	r.gatherEvents(&b)
 	r.gatherGroups(&b)
 	if err := r.gatherDisk(&b); err != nil {
@@ -379,8 +386,8 @@ const (
 	longestComplaint = 1 << 10
 )
 
-// answered takes in the server's answer, which is signed where the report was. Of another anybody on the way may be the author: that may ask
-// for something, bring what is sealed, or be an error; and none of it is believed.
+// answered takes in the server's answer, which is signed where the report was. Of another anybody on the way may be the
+// author: that may ask for something, bring what is sealed, or be an error; and none of it is believed.
 func (r *Reporter) answered(b batch, reply []byte, signed bool) error {
 	var ack wire.ReportAck
 	if err := json.Unmarshal(reply, &ack); err != nil {

@@ -17,13 +17,17 @@ import (
 	"drover/internal/wire"
 )
 
-// TestHello: the agent introduces itself first, after each connect and when it is asked to, with everything that it knows.
+// TestHello: the agent introduces itself first, after each connect and when it is asked to, with everything that it
+// knows.
 func TestHello(t *testing.T) {
 	bubble(t, func(_ *testing.T, r *rig) {
 		r.set(id("a"), process.Status{State: "running"})
 		r.set(id("b"), process.Status{State: "stopped"})
 	}, func(_ *testing.T, r *rig) {
-		everything := wire.Report{Hello: r.hello(), Observed: []wire.Observation{first("a", "running"), first("b", "stopped")}}
+		everything := wire.Report{Hello: r.hello(), Observed: []wire.Observation{
+			first("a", "running"),
+			first("b", "stopped"),
+		}}
 		r.want(r.take(), everything)
 
 		r.Connected()
@@ -35,7 +39,8 @@ func TestHello(t *testing.T) {
 	})
 }
 
-// TestHelloIsRepeatedUntilItArrives: soon for the first time, so that what waits for the server's word does not wait long.
+// TestHelloIsRepeatedUntilItArrives: soon for the first time, so that what waits for the server's word does not wait
+// long.
 func TestHelloIsRepeatedUntilItArrives(t *testing.T) {
 	bubble(t, func(_ *testing.T, r *rig) {
 		r.set(id("a"), process.Status{State: "running"})
@@ -57,8 +62,8 @@ func TestHelloIsRepeatedUntilItArrives(t *testing.T) {
 	})
 }
 
-// TestAClockThatWasSetBack: where the server knows a later session, the agent takes one beyond that, and introduces itself again. Whoever
-// answers a heartbeat cannot have it do so.
+// TestAClockThatWasSetBack: where the server knows a later session, the agent takes one beyond that, and introduces
+// itself again. Whoever answers a heartbeat cannot have it do so.
 func TestAClockThatWasSetBack(t *testing.T) {
 	later := "s" + "0fffffffffffff00" + "ABC"
 	bubble(t, func(_ *testing.T, r *rig) {
@@ -75,7 +80,10 @@ func TestAClockThatWasSetBack(t *testing.T) {
 		if r.session <= later || r.refused == "" {
 			t.Errorf("it goes on in session %q, want one beyond %q", r.session, later)
 		}
-		r.answers(func(wire.Report) (wire.ReportAck, error) { return wire.ReportAck{Session: "s7fffffffffffffff"}, nil })
+		r.answers(func(wire.Report) (wire.ReportAck, error) {
+			return wire.ReportAck{Session: "s7fffffffffffffff"},
+				nil
+		})
 		pass(5 * time.Second)
 		r.want(r.take(), wire.Report{})
 		pass(5 * time.Second)
@@ -83,7 +91,8 @@ func TestAClockThatWasSetBack(t *testing.T) {
 	})
 }
 
-// TestProof: what the server asks to be proven is said at once, until it has arrived, and only then; but not at any length.
+// TestProof: what the server asks to be proven is said at once, until it has arrived, and only then; but not at any
+// length.
 func TestProof(t *testing.T) {
 	bubble(t, nil, func(_ *testing.T, r *rig) {
 		r.take()
@@ -112,7 +121,8 @@ func TestAnAnswerOfAnybody(t *testing.T) {
 	strange := 0
 	bubble(t, func(_ *testing.T, r *rig) {
 		r.Reporter = report.New(report.Config{
-			Link: link{r, time.Now()}, Processes: r, Journal: r, Heartbeat: 5 * time.Second, Log: slog.New(slog.DiscardHandler),
+			Link: link{r, time.Now()}, Processes: r, Journal: r, Heartbeat: 5 * time.Second,
+			Log:     slog.New(slog.DiscardHandler),
 			Strange: func(wire.Stranger) { strange++ },
 		})
 	}, func(t *testing.T, r *rig) {
@@ -184,7 +194,8 @@ func TestOutcome(t *testing.T) {
 	})
 }
 
-// TestServerThatTakesNothing: it is not asked more and more often by ever more hosts: some seconds each second, and then less.
+// TestServerThatTakesNothing: it is not asked more and more often by ever more hosts: some seconds each second, and
+// then less.
 func TestServerThatTakesNothing(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, r *rig) {
 		r.take()
@@ -193,7 +204,10 @@ func TestServerThatTakesNothing(t *testing.T) {
 			how  func(wire.Report) (wire.ReportAck, error)
 			want int
 		}{
-			{"no link", func(wire.Report) (wire.ReportAck, error) { return wire.ReportAck{}, errors.New("no responders") }, 61},
+			{"no link", func(wire.Report) (wire.ReportAck, error) {
+				return wire.ReportAck{},
+					errors.New("no responders")
+			}, 61},
 			{"refused", func(wire.Report) (wire.ReportAck, error) { return wire.ReportAck{Error: "unknown"}, nil }, 13},
 		} {
 			r.answers(tt.how)
@@ -281,11 +295,13 @@ func TestEndedBeforeItIsTold(t *testing.T) {
 		r.take()
 		r.answers(accept)
 		pass(time.Second)
-		r.want(r.take(), wire.Report{Progress: []wire.Progress{{Item: "item-1", Outcome: &process.Outcome{Text: "success"}}}})
+		r.want(r.take(),
+			wire.Report{Progress: []wire.Progress{{Item: "item-1", Outcome: &process.Outcome{Text: "success"}}}})
 	})
 }
 
-// TestShortOperations: of what is over in no time only the outcome is told, and of what has begun meanwhile that it has.
+// TestShortOperations: of what is over in no time only the outcome is told, and of what has begun meanwhile that it
+// has.
 func TestShortOperations(t *testing.T) {
 	bubble(t, nil, func(_ *testing.T, r *rig) {
 		r.take()
@@ -293,7 +309,8 @@ func TestShortOperations(t *testing.T) {
 		pass(tellAfter / 2)
 		r.Began("long", time.Minute)
 		r.Finished("short", outcome("success"))
-		r.want(r.take(), wire.Report{Progress: []wire.Progress{{Item: "short", Outcome: &process.Outcome{Text: "success"}}}})
+		r.want(r.take(),
+			wire.Report{Progress: []wire.Progress{{Item: "short", Outcome: &process.Outcome{Text: "success"}}}})
 		pass(tellAfter)
 		r.want(r.take(), wire.Report{Progress: []wire.Progress{{Item: "long", Limit: 60}}})
 	})

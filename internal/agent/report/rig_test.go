@@ -37,7 +37,8 @@ type rig struct {
 	told   []process.Event
 	// full is why the journal takes nothing.
 	full error
-	// session and number are those of the last report; refused is the session that was refused as an earlier one, if one was.
+	// session and number are those of the last report; refused is the session that was refused as an earlier one, if
+	// one was.
 	session, refused string
 	number           int64
 }
@@ -90,8 +91,10 @@ func (l link) Report(ctx context.Context, data []byte) ([]byte, error) {
 	}
 	l.r.mu.Lock()
 	// Every report has its place, which the tests need not look at.
-	if rep.Session == "" || rep.Session < l.r.session || rep.Session != l.r.session && l.r.session != l.r.refused || rep.Number <= l.r.number || rep.At != time.Now().UnixMilli() {
-		l.r.t.Errorf("report %d of session %q at %d follows %d of %q", rep.Number, rep.Session, rep.At, l.r.number, l.r.session)
+	if rep.Session == "" || rep.Session < l.r.session || rep.Session != l.r.session && l.r.session != l.r.refused ||
+		rep.Number <= l.r.number || rep.At != time.Now().UnixMilli() {
+		l.r.t.Errorf("report %d of session %q at %d follows %d of %q", rep.Number, rep.Session, rep.At, l.r.number,
+			l.r.session)
 	}
 	l.r.session, l.r.number = rep.Session, rep.Number
 	rep.Session, rep.Number, rep.At = "", 0, 0
@@ -221,7 +224,9 @@ func (r *rig) want(got []wire.Report, want ...wire.Report) {
 			r.t.Errorf("a report has version %d", got[i].Version)
 		}
 		got[i].Version = 0
-		slices.SortFunc(got[i].Observed, func(a, b wire.Observation) int { return strings.Compare(a.Process.Name, b.Process.Name) })
+		slices.SortFunc(got[i].Observed, func(a, b wire.Observation) int {
+			return strings.Compare(a.Process.Name, b.Process.Name)
+		})
 		slices.SortFunc(got[i].Progress, func(a, b wire.Progress) int { return strings.Compare(a.Item, b.Item) })
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// A session is a letter, when it began by the clock of the host, in microseconds and 16 hexadecimal digits, and what no other has: so the
-// later of two is the greater text. The letter is greater than anything that the sessions of earlier builds, which had no order, begin with.
+// A session is a letter, when it began by the clock of the host, in microseconds and 16 hexadecimal digits, and what no
+// other has: so the later of two is the greater text. The letter is greater than anything that the sessions of earlier
+// builds, which had no order, begin with.
 const (
 	sessionMark = "s"
 	timeEnd     = len(sessionMark) + 16

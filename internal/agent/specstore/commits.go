@@ -8,8 +8,9 @@ import (
 	"drover/internal/reserve"
 )
 
-// commits is the only way to write to a file. Writers that come while a commit is under way share the next one; a writer that is
-// alone waits for nobody. When many processes end at once this is most of what their relaunches cost on disk.
+// commits is the only way to write to a file. Writers that come while a commit is under way share the next one; a
+// writer that is alone waits for nobody. When many processes end at once this is most of what their relaunches cost on
+// disk.
 type commits struct {
 	// room is kept for a full disk.
 	room *reserve.Reserve
@@ -27,9 +28,9 @@ type change struct {
 	err   error
 }
 
-// update applies a change in a transaction and returns once that is committed. A change that fails takes nobody else with it: apply
-// may then be called again, on a transaction of its own. The change is visible to everybody, also after a crash of this process,
-// before update returns.
+// update applies a change in a transaction and returns once that is committed. A change that fails takes nobody else
+// with it: apply may then be called again, on a transaction of its own. The change is visible to everybody, also after
+// a crash of this process, before update returns.
 func (c *commits) update(db *bbolt.DB, apply func(tx *bbolt.Tx) error) error {
 	mine := &change{apply: apply}
 	c.mu.Lock()

@@ -10,8 +10,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// TestCommitsAreShared: everything that is written while a commit is under way goes into the next one, and a change that fails takes
-// nobody else with it.
+// TestCommitsAreShared: everything that is written while a commit is under way goes into the next one, and a change
+// that fails takes nobody else with it.
 func TestCommitsAreShared(t *testing.T) {
 	db, err := bbolt.Open(filepath.Join(t.TempDir(), "db"), 0o600, nil)
 	if err != nil {

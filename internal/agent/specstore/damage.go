@@ -12,8 +12,8 @@ import (
 // errDamaged is why a file cannot be used.
 var errDamaged = errors.New("the file is damaged")
 
-// guarded runs fn, which reads a file that may be damaged. The library maps the file and panics at a page that makes no sense,
-// and reading beyond the end of one that was cut off is a fault: both become errors.
+// guarded runs fn, which reads a file that may be damaged. The library maps the file and panics at a page that makes no
+// sense, and reading beyond the end of one that was cut off is a fault: both become errors.
 func guarded(fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -173,7 +173,8 @@ func TestNewerFormat(t *testing.T) {
 		return tx.Bucket([]byte("meta")).Put([]byte("format"), binary.BigEndian.AppendUint64(nil, 2))
 	})
 	_, err := specstore.Open(dir, boot)
-	if err == nil || !strings.Contains(err.Error(), "the file has format 2, written by a newer drover; this one knows up to 1") {
+	if err == nil ||
+		!strings.Contains(err.Error(), "the file has format 2, written by a newer drover; this one knows up to 1") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -186,7 +187,8 @@ func TestSecondAgent(t *testing.T) {
 	if err := s.PutRuntime(id(1), specstore.Runtime{Run: "r"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := specstore.Open(dir, boot); err == nil || !strings.Contains(err.Error(), "another agent uses this data directory") {
+	if _, err := specstore.Open(dir, boot); err == nil ||
+		!strings.Contains(err.Error(), "another agent uses this data directory") {
 		t.Errorf("got %v", err)
 	}
 	if rt, err := s.GetRuntime(id(1)); err != nil || rt.Run != "r" {
@@ -196,7 +198,8 @@ func TestSecondAgent(t *testing.T) {
 	if err := os.Rename(filepath.Join(dir, "state.db"), filepath.Join(dir, "state.db.old")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := specstore.Open(dir, boot); err == nil || !strings.Contains(err.Error(), "another agent uses this data directory") {
+	if _, err := specstore.Open(dir, boot); err == nil ||
+		!strings.Contains(err.Error(), "another agent uses this data directory") {
 		t.Errorf("got %v", err)
 	}
 	close(t, s)
@@ -208,7 +211,8 @@ func TestNoDirectory(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := specstore.Open(file, boot); err == nil || !strings.Contains(err.Error(), "cannot create agent directory") {
+	if _, err := specstore.Open(file, boot); err == nil ||
+		!strings.Contains(err.Error(), "cannot create agent directory") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -48,7 +48,8 @@ func TestFullDisk(t *testing.T) {
 	}
 	refused := func() (err error) {
 		for n := range 20 {
-			if _, _, err = s.Accept([]specstore.Entry{order("start-"+string(rune('a'+n)), n, process.Start)}); err != nil {
+			if _, _, err = s.Accept([]specstore.Entry{order("start-"+string(rune('a'+n)), n,
+				process.Start)}); err != nil {
 				return err
 			}
 		}
@@ -62,7 +63,8 @@ func TestFullDisk(t *testing.T) {
 		if _, _, err := s.Accept([]specstore.Entry{e}); err != nil {
 			t.Fatalf("%s on a full disk: %v", op, err)
 		}
-		if err := s.PutProgress(e.Item, specstore.Progress{Steps: []specstore.Step{{Name: strings.Repeat("s", 32<<10)}}}); err != nil {
+		if err := s.PutProgress(e.Item,
+			specstore.Progress{Steps: []specstore.Step{{Name: strings.Repeat("s", 32<<10)}}}); err != nil {
 			t.Errorf("progress of a %s: %v", op, err)
 		}
 		if err := s.Finish(e.Item, e.Process, success(), specstore.Change{}); err != nil {

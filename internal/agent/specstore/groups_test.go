@@ -29,7 +29,8 @@ func TestGroups(t *testing.T) {
 			t.Errorf("%v, groups (-want +got):\n%s", err, diff)
 		}
 	}
-	big, small := process.Group{ID: "big", CPULimit: 50, CPUWeight: 1}, process.Group{ID: "small", MemLimit: 0.5, MemWeight: 1}
+	big, small := process.Group{ID: "big", CPULimit: 50, CPUWeight: 1},
+		process.Group{ID: "small", MemLimit: 0.5, MemWeight: 1}
 	want(map[string][]process.Group{})
 	set("1", "a", big, small)
 	set("2", "b", big)

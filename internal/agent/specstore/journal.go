@@ -23,8 +23,8 @@ type Entry struct {
 	Spec    *process.Spec `json:"spec,omitempty"`
 	// Groups is for process.SetGroups.
 	Groups []process.Group `json:"groups,omitempty"`
-	// BeginBy is when it may no longer begin: the time since boot, in the boot in which it was accepted. Expires is the same
-	// by this host's wall clock, which may be stepped: it counts in a later boot only.
+	// BeginBy is when it may no longer begin: the time since boot, in the boot in which it was accepted. Expires is the
+	// same by this host's wall clock, which may be stepped: it counts in a later boot only.
 	BeginBy time.Duration `json:"begin_by"`
 	Expires time.Time     `json:"expires"`
 	// Actor is whose wish it is.
@@ -44,9 +44,9 @@ func (e *Entry) Expired(boot string, sinceBoot time.Duration) bool {
 	return time.Now().After(e.Expires)
 }
 
-// Accept journals the entries that are not known yet and returns those, the commands in order before the questions. It returns
-// when the commands are on disk; a question need not be. The entries that are known are returned in known: the commands as they
-// stand, the questions without an outcome, because that is not kept.
+// Accept journals the entries that are not known yet and returns those, the commands in order before the questions. It
+// returns when the commands are on disk; a question need not be. The entries that are known are returned in known: the
+// commands as they stand, the questions without an outcome, because that is not kept.
 func (s *Store) Accept(entries []Entry) (fresh, known []Entry, err error) {
 	var commands, asked []Entry
 	for _, e := range entries {
@@ -83,7 +83,9 @@ func (s *Store) Urgent(do func() error) error { return s.room.Urgent(do) }
 func (s *Store) ordinary(do func() error) error {
 	err := s.room.Ordinary(do)
 	if reserve.IsFull(err) {
-		return fmt.Errorf("the disk of the agent is full: until there is space, the agent accepts only stop, kill and unhost: %w", err)
+		return fmt.Errorf(
+			"the disk of the agent is full: until there is space, the agent accepts only stop, kill and unhost: %w",
+			err)
 	}
 	return err
 }
@@ -146,8 +148,8 @@ func (s *Store) Known(itemIDs []string) (known []Entry, err error) {
 	return known, nil
 }
 
-// Change is what an operation did to the record of its process, or to the groups of a namespace. Put gets a revision when it is
-// stored.
+// Change is what an operation did to the record of its process, or to the groups of a namespace. Put gets a revision
+// when it is stored.
 type Change struct {
 	Put    *Record
 	Delete bool
@@ -155,8 +157,8 @@ type Change struct {
 }
 
 // Finish stores the outcome of an item and the change of the record in one commit, so that the flag and the answer can
-// never disagree. An item that has an outcome keeps it. It returns when both are on disk, and the record that was put has got its
-// revision. There is none for a question, of which nothing is stored.
+// never disagree. An item that has an outcome keeps it. It returns when both are on disk, and the record that was put
+// has got its revision. There is none for a question, of which nothing is stored.
 func (s *Store) Finish(item string, id process.ID, outcome process.Outcome, change Change) error {
 	err := s.batch(func(tx *bbolt.Tx) error {
 		journal, items := tx.Bucket([]byte(bucketJournal)), tx.Bucket([]byte(bucketItems))

@@ -51,8 +51,8 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// TestAcceptOfTheKnownCommits: that nothing new is accepted still writes a meta page, by which a commit stands whose own could not be
-// synced.
+// TestAcceptOfTheKnownCommits: that nothing new is accepted still writes a meta page, by which a commit stands whose
+// own could not be synced.
 func TestAcceptOfTheKnownCommits(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, boot)
@@ -90,7 +90,8 @@ func TestFinishKeepsTheFirstOutcome(t *testing.T) {
 	}
 	records, _ := s.Records()
 	want(t, "records", records, []specstore.Record{rec})
-	if err := s.Finish("item-2", id(1), success(), specstore.Change{Put: &other}); err == nil || !strings.Contains(err.Error(), "item item-2 is not in the journal") {
+	if err := s.Finish("item-2", id(1), success(), specstore.Change{Put: &other}); err == nil ||
+		!strings.Contains(err.Error(), "item item-2 is not in the journal") {
 		t.Errorf("an item that was never accepted: %v", err)
 	}
 	records, _ = s.Records()
@@ -115,7 +116,8 @@ func TestFinishDropsTheProgress(t *testing.T) {
 
 func TestFinishDeletes(t *testing.T) {
 	s := open(t, t.TempDir(), boot)
-	if err := errors.Join(s.PutRecord(record(1)), s.PutRecord(record(2)), s.PutRuntime(id(1), specstore.Runtime{Run: "r"})); err != nil {
+	if err := errors.Join(s.PutRecord(record(1)), s.PutRecord(record(2)),
+		s.PutRuntime(id(1), specstore.Runtime{Run: "r"})); err != nil {
 		t.Fatal(err)
 	}
 	accept(t, s, entry("item-1", 1))
@@ -156,7 +158,8 @@ func TestPruneByBoot(t *testing.T) {
 	close(t, s)
 	s = open(t, dir, "another boot")
 	want(t, "left after a reboot", prune(s, specstore.Age{SinceBoot: time.Minute, Wall: now}), []string{"command"})
-	want(t, "left two days after it", prune(s, specstore.Age{SinceBoot: time.Minute, Wall: now.Add(48 * time.Hour)}), []string{})
+	want(t, "left two days after it", prune(s, specstore.Age{SinceBoot: time.Minute, Wall: now.Add(48 * time.Hour)}),
+		[]string{})
 }
 
 // TestNewestManifest: it is there again after a restart.
@@ -179,7 +182,10 @@ func TestNewestManifest(t *testing.T) {
 func TestPrune(t *testing.T) {
 	s := open(t, t.TempDir(), boot)
 	now := time.Now()
-	for item, age := range map[string]time.Duration{"old-open": time.Hour, "old-unacked": time.Hour, "old-acked": time.Hour, "new-acked": time.Minute} {
+	for item, age := range map[string]time.Duration{
+		"old-open": time.Hour, "old-unacked": time.Hour,
+		"old-acked": time.Hour, "new-acked": time.Minute,
+	} {
 		e := entry(item, 1)
 		e.BeginBy, e.Expires = uptime-age, now.Add(24*time.Hour) // the wall clock was stepped: it does not count
 		accept(t, s, e)
@@ -234,7 +240,10 @@ func TestConcurrentUse(t *testing.T) {
 		wg.Go(func() {
 			for i := range 25 {
 				item := fmt.Sprintf("item-%d", i)
-				got, _, err := s.Accept([]specstore.Entry{entry(item, i), entry(fmt.Sprintf("own-%d-%d", worker, i), i)})
+				got, _, err := s.Accept([]specstore.Entry{
+					entry(item, i),
+					entry(fmt.Sprintf("own-%d-%d", worker, i), i),
+				})
 				if err != nil {
 					t.Error(err)
 					return
@@ -247,7 +256,8 @@ func TestConcurrentUse(t *testing.T) {
 				rec := record(i)
 				if err := errors.Join(
 					s.Finish(item, id(i), process.Outcome{Text: fmt.Sprint(worker)}, specstore.Change{Put: &rec}),
-					s.PutRuntime(id(i), specstore.Runtime{Attempts: worker}), s.PutProgress("relaunch", specstore.Progress{}),
+					s.PutRuntime(id(i), specstore.Runtime{Attempts: worker}),
+					s.PutProgress("relaunch", specstore.Progress{}),
 					s.Acknowledge([]string{fmt.Sprintf("own-%d-%d", worker, i)}),
 				); err != nil {
 					t.Error(err)

@@ -7,9 +7,9 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// questions are the accepted queries whose outcome the server does not have. A query changes nothing, so it may be carried out
-// again, and its outcome need not be kept: what is on disk, unsynced, is only that it was asked, for a successor of this agent to
-// answer. A server asks an agent that comes back from a reboot once more.
+// questions are the accepted queries whose outcome the server does not have. A query changes nothing, so it may be
+// carried out again, and its outcome need not be kept: what is on disk, unsynced, is only that it was asked, for a
+// successor of this agent to answer. A server asks an agent that comes back from a reboot once more.
 type questions struct {
 	mu    sync.Mutex
 	known map[string]bool // items
@@ -95,8 +95,8 @@ func (s *Store) dropQuestions(items []string) (others []string, err error) {
 	return others, err
 }
 
-// openQuestions returns what an earlier agent was asked and has not answered, for good or at all, by item. They are known from now
-// on.
+// openQuestions returns what an earlier agent was asked and has not answered, for good or at all, by item. They are
+// known from now on.
 func (s *Store) openQuestions() (open []Entry, err error) {
 	err = s.runtime.View(func(tx *bbolt.Tx) error {
 		return tx.Bucket([]byte(bucketAsked)).ForEach(func(_, v []byte) error {

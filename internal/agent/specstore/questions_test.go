@@ -13,8 +13,8 @@ func question(item string) specstore.Entry {
 	return e
 }
 
-// TestQuestions: a question is fresh once until the server has its answer, and asked anew by the next agent of the same boot as long
-// as it has not.
+// TestQuestions: a question is fresh once until the server has its answer, and asked anew by the next agent of the same
+// boot as long as it has not.
 func TestQuestions(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, boot)

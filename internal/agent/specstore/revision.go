@@ -10,9 +10,9 @@ import (
 	"drover/internal/process"
 )
 
-// The changes of records are numbered through the whole file, the removal of a record too, and a number is never given out again.
-// So a file that was brought back from a copy shows its age: by records with low numbers, and by a low last number where records
-// are missing.
+// The changes of records are numbered through the whole file, the removal of a record too, and a number is never given
+// out again. So a file that was brought back from a copy shows its age: by records with low numbers, and by a low last
+// number where records are missing.
 
 // Revision returns the number of the latest change; 0 when there was none.
 func (s *Store) Revision() (latest uint64, err error) {
@@ -58,15 +58,15 @@ func (s *Store) NextRevision() (n uint64, err error) {
 	return n, nil
 }
 
-// Desired is the record that the server had confirmed last of a process. Where it is Gone the process was removed with that revision,
-// and only the ID and the Revision of the record count.
+// Desired is the record that the server had confirmed last of a process. Where it is Gone the process was removed with
+// that revision, and only the ID and the Revision of the record count.
 type Desired struct {
 	Record Record
 	Gone   bool
 }
 
-// Reconcile makes the file hold what is desired, where that is newer than what it holds, and raises the number of the latest change
-// to reached. It does all of it in one commit, and returns what was newer.
+// Reconcile makes the file hold what is desired, where that is newer than what it holds, and raises the number of the
+// latest change to reached. It does all of it in one commit, and returns what was newer.
 func (s *Store) Reconcile(all []Desired, reached uint64) (newer []Desired, err error) {
 	err = s.batch(func(tx *bbolt.Tx) error {
 		newer = nil // the function may be called again
@@ -94,7 +94,8 @@ func (d *Desired) put(tx *bbolt.Tx, records *bbolt.Bucket, latest uint64) (bool,
 	key := []byte(d.Record.ID.Hash())
 	data := records.Get(key)
 	if data == nil {
-		// One that is not there was removed by a later change than the one that is desired, unless the file has not seen that yet.
+		// One that is not there was removed by a later change than the one that is desired, unless the file has not
+		// seen that yet.
 		if d.Gone || d.Record.Revision <= latest {
 			return false, nil
 		}

@@ -126,7 +126,8 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
-// TestRecordsNumberedEachByItself: a file from before revisions were counted over all of them goes on above the highest.
+// TestRecordsNumberedEachByItself: a file from before revisions were counted over all of them goes on above the
+// highest.
 func TestRecordsNumberedEachByItself(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, boot)
@@ -137,7 +138,9 @@ func TestRecordsNumberedEachByItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	close(t, s)
-	edit(t, filepath.Join(dir, "state.db"), func(tx *bbolt.Tx) error { return tx.Bucket([]byte("records")).SetSequence(0) })
+	edit(t, filepath.Join(dir, "state.db"), func(tx *bbolt.Tx) error {
+		return tx.Bucket([]byte("records")).SetSequence(0)
+	})
 	s = open(t, dir, boot)
 	holds(t, s, 6, map[int]uint64{1: 1, 2: 6})
 }
@@ -150,7 +153,8 @@ func TestRevisionsOfAnUnreadableRecord(t *testing.T) {
 		return b.Put([]byte(id(1).Hash()), []byte("{"))
 	})
 	s := open(t, dir, boot)
-	if _, records, err := s.Revisions(); err == nil || !strings.Contains(err.Error(), "unexpected end of JSON") || records != nil {
+	if _, records, err := s.Revisions(); err == nil || !strings.Contains(err.Error(), "unexpected end of JSON") ||
+		records != nil {
 		t.Errorf("%v, %v", records, err)
 	}
 	gone := []specstore.Desired{{Record: specstore.Record{ID: id(1), Revision: 1000}, Gone: true}}

@@ -39,12 +39,13 @@ type Runtime struct {
 	Cause process.Cause `json:"cause,omitzero"`
 	// Outside is set when the instance was started by somebody else.
 	Outside bool `json:"outside,omitempty"`
-	// Restarts counts the relaunches since an operation started it, in this boot. Relaunches and Breaches are when the last ones were, since boot.
+	// Restarts counts the relaunches since an operation started it, in this boot. Relaunches and Breaches are when the
+	// last ones were, since boot.
 	Restarts   int             `json:"restarts,omitempty"`
 	Relaunches []time.Duration `json:"relaunches,omitempty"`
 	Breaches   []time.Duration `json:"breaches,omitempty"`
-	// Flaps is since when the process has been flapping, Few since when fewer of its instances have been running than it should have,
-	// in Unix milliseconds; 0 where that is not so.
+	// Flaps is since when the process has been flapping, Few since when fewer of its instances have been running than
+	// it should have, in Unix milliseconds; 0 where that is not so.
 	Flaps int64 `json:"flaps,omitempty"`
 	Few   int64 `json:"few,omitempty"`
 	// Health and Version are what the instance said last.
@@ -63,7 +64,8 @@ type OOM struct {
 	Run string `json:"run"`
 	// Kills is how many they were when they were counted last.
 	Kills int `json:"kills,omitempty"`
-	// Workers is how many of them the main process has outlived, At when the last of those was noticed, in Unix milliseconds.
+	// Workers is how many of them the main process has outlived, At when the last of those was noticed, in Unix
+	// milliseconds.
 	Workers int   `json:"workers,omitempty"`
 	At      int64 `json:"at,omitempty"`
 }
@@ -84,7 +86,9 @@ type Ending struct {
 
 // PutRuntime stores what is known of a process. It does not wait for the disk.
 func (s *Store) PutRuntime(id process.ID, r Runtime) error {
-	err := s.commits.update(s.runtime, func(tx *bbolt.Tx) error { return putJSON(tx.Bucket([]byte(bucketRuntime)), []byte(id.Hash()), r) })
+	err := s.commits.update(s.runtime, func(tx *bbolt.Tx) error {
+		return putJSON(tx.Bucket([]byte(bucketRuntime)), []byte(id.Hash()), r)
+	})
 	if err != nil {
 		return fmt.Errorf("cannot store the state of %s: %w", id, err)
 	}
@@ -93,7 +97,9 @@ func (s *Store) PutRuntime(id process.ID, r Runtime) error {
 
 // DeleteRuntime forgets it.
 func (s *Store) DeleteRuntime(id process.ID) error {
-	return s.commits.update(s.runtime, func(tx *bbolt.Tx) error { return tx.Bucket([]byte(bucketRuntime)).Delete([]byte(id.Hash())) })
+	return s.commits.update(s.runtime, func(tx *bbolt.Tx) error {
+		return tx.Bucket([]byte(bucketRuntime)).Delete([]byte(id.Hash()))
+	})
 }
 
 // GetRuntime returns what was last known; the zero value when nothing is.
@@ -109,9 +115,9 @@ func (s *Store) GetRuntime(id process.ID) (Runtime, error) {
 	return r, err
 }
 
-// Phase says how far the command of a step has come. A released one has been forked and recorded and may have run; whether it has
-// passed its gate is seen in its proof. A step that is not on record has not run: if the agent dies, what it had forked for it
-// ends at the gate.
+// Phase says how far the command of a step has come. A released one has been forked and recorded and may have run;
+// whether it has passed its gate is seen in its proof. A step that is not on record has not run: if the agent dies,
+// what it had forked for it ends at the gate.
 type Phase string
 
 // The phases, rising.
@@ -167,9 +173,12 @@ type LogMark struct {
 	Size   int64  `json:"size"`
 }
 
-// PutProgress stores the progress of an item, or of a relaunch under the key of its process. It does not wait for the disk.
+// PutProgress stores the progress of an item, or of a relaunch under the key of its process. It does not wait for the
+// disk.
 func (s *Store) PutProgress(item string, p Progress) error {
-	err := s.commits.update(s.runtime, func(tx *bbolt.Tx) error { return putJSON(tx.Bucket([]byte(bucketSteps)), []byte(item), p) })
+	err := s.commits.update(s.runtime, func(tx *bbolt.Tx) error {
+		return putJSON(tx.Bucket([]byte(bucketSteps)), []byte(item), p)
+	})
 	if err != nil {
 		return fmt.Errorf("cannot store the progress of %s: %w", item, err)
 	}
@@ -200,11 +209,13 @@ func (s *Store) DropProgress(item string) error {
 	if err != nil || !noted {
 		return err
 	}
-	return s.commits.update(s.runtime, func(tx *bbolt.Tx) error { return tx.Bucket([]byte(bucketSteps)).Delete([]byte(item)) })
+	return s.commits.update(s.runtime, func(tx *bbolt.Tx) error {
+		return tx.Bucket([]byte(bucketSteps)).Delete([]byte(item))
+	})
 }
 
-// ClockOffset returns how far the wall clock was ahead of the boot clock when it was first asked for in this boot; now is
-// what it is at present. A difference between the two means that the wall clock was stepped.
+// ClockOffset returns how far the wall clock was ahead of the boot clock when it was first asked for in this boot; now
+// is what it is at present. A difference between the two means that the wall clock was stepped.
 func (s *Store) ClockOffset(now time.Duration) (time.Duration, error) {
 	first := now
 	err := s.commits.update(s.runtime, func(tx *bbolt.Tx) error {

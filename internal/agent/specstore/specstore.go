@@ -32,15 +32,18 @@ type Record struct {
 	Want         process.Want `json:"want,omitempty"`
 	GivenUp      bool         `json:"given_up,omitempty"`
 	RegisteredAt int64        `json:"registered_at"` // Unix seconds
-	// Revision rises with every change that an operation makes, over all records of a disk. That a process was given up is none.
+	// Revision rises with every change that an operation makes, over all records of a disk. That a process was given up
+	// is none.
 	Revision uint64 `json:"revision"`
-	// Rest is why it is not to run, or will not be started any more; unlike what a Runtime knows it holds over a reboot.
+	// Rest is why it is not to run, or will not be started any more; unlike what a Runtime knows it holds over a
+	// reboot.
 	Rest process.Cause `json:"rest,omitzero"`
 	// Asked is set while a stop that has failed may still end the process.
 	Asked *Asked `json:"asked,omitempty"`
 }
 
-// Asked is a stop or kill that did not end its process in time. Until, in time since boot, an end of the process is that operation's.
+// Asked is a stop or kill that did not end its process in time. Until, in time since boot, an end of the process is
+// that operation's.
 type Asked struct {
 	Op    process.Op    `json:"op"`
 	Item  string        `json:"item"`
@@ -84,25 +87,30 @@ type Store struct {
 // keptRoom is how much, in bytes.
 const keptRoom = 2 << 20
 
-// Open opens or creates the files in dir, which is made with mode 0700. bootID decides whether the runtime file is still
-// true. It fails at once when another process holds the files, and says so.
+// Open opens or creates the files in dir, which is made with mode 0700. bootID decides whether the runtime file is
+// still true. It fails at once when another process holds the files, and says so.
 func Open(dir, bootID string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot create agent directory: %w", err)
 	}
 	room := reserve.Keep(filepath.Join(dir, "reserve"), keptRoom)
-	state, err := open(filepath.Join(dir, "state.db"), bucketRecords, bucketJournal, bucketItems, bucketGroups, bucketHistory)
+	state, err := open(filepath.Join(dir, "state.db"), bucketRecords, bucketJournal, bucketItems, bucketGroups,
+		bucketHistory)
 	if err != nil {
 		return nil, err
 	}
-	// A commit waits for company for a moment only: 10 ms, the library's own choice, would be most of a short operation.
+	// A commit waits for company for a moment only: 10 ms, the library's own choice, would be most of a short
+	// operation.
 	state.MaxBatchDelay = 200 * time.Microsecond
 	runtime, err := openRuntime(filepath.Join(dir, "runtime.db"), bootID)
 	if err != nil {
 		_ = state.Close()
 		return nil, err
 	}
-	return &Store{state: state, runtime: runtime, commits: commits{room: room}, questions: questions{known: map[string]bool{}}, boot: bootID, room: room}, nil
+	return &Store{
+		state: state, runtime: runtime, commits: commits{room: room},
+		questions: questions{known: map[string]bool{}}, boot: bootID, room: room,
+	}, nil
 }
 
 var errInUse = errors.New("another agent uses this data directory")
@@ -122,7 +130,8 @@ func open(path string, buckets ...string) (*bbolt.DB, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot open %s: %w (move the file away to start without it, or restore a copy)", path, err)
+		return nil, fmt.Errorf("cannot open %s: %w (move the file away to start without it, or restore a copy)", path,
+			err)
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
 		for _, name := range append(buckets, bucketMeta) {
@@ -177,7 +186,9 @@ func openRuntime(path, bootID string) (*bbolt.DB, error) {
 		return nil, err
 	}
 	db.NoSync = true
-	err = db.Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte(bucketMeta)).Put([]byte(keyBoot), []byte(bootID)) })
+	err = db.Update(func(tx *bbolt.Tx) error {
+		return tx.Bucket([]byte(bucketMeta)).Put([]byte(keyBoot), []byte(bootID))
+	})
 	if err != nil {
 		_ = db.Close()
 		return nil, fmt.Errorf("cannot prepare %s: %w", path, err)
@@ -191,8 +202,8 @@ func (s *Store) BootID() string { return s.boot }
 // Close closes both files.
 func (s *Store) Close() error { return errors.Join(s.runtime.Close(), s.state.Close()) }
 
-// batch has apply change what is synced, and returns when that is on disk. What the agent notes while it works is urgent: it gets the room
-// that is kept.
+// batch has apply change what is synced, and returns when that is on disk. What the agent notes while it works is
+// urgent: it gets the room that is kept.
 func (s *Store) batch(apply func(tx *bbolt.Tx) error) error {
 	return s.room.Urgent(func() error { return s.state.Batch(apply) })
 }

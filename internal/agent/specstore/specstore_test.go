@@ -41,13 +41,19 @@ func id(n int) process.ID { return process.ID{Namespace: "ns", Name: fmt.Sprintf
 func record(n int) specstore.Record {
 	return specstore.Record{
 		ID: id(n), Hosted: true, Want: process.WantRunning, GivenUp: n%2 == 0, RegisteredAt: 1, Revision: 7,
-		Spec: process.Spec{Identity: process.Identity{ProcName: "nginx"}, Labels: []byte(`{"a":[1,null]}`), Policy: process.Policy{}.Defaulted()},
+		Spec: process.Spec{
+			Identity: process.Identity{ProcName: "nginx"}, Labels: []byte(`{"a":[1,null]}`),
+			Policy: process.Policy{}.Defaulted(),
+		},
 	}
 }
 
 func entry(item string, n int) specstore.Entry {
 	s := record(n).Spec
-	return specstore.Entry{Item: item, Process: id(n), Op: process.Start, Spec: &s, BeginBy: uptime + time.Minute, Expires: time.Now().Add(time.Minute).UTC()}
+	return specstore.Entry{
+		Item: item, Process: id(n), Op: process.Start, Spec: &s, BeginBy: uptime + time.Minute,
+		Expires: time.Now().Add(time.Minute).UTC(),
+	}
 }
 
 func accept(t *testing.T, s *specstore.Store, entries ...specstore.Entry) (fresh, known []specstore.Entry) {
@@ -105,7 +111,10 @@ func TestReopen(t *testing.T) {
 		t.Fatal(err)
 	}
 	who := procfs.Identity{BootID: boot, PID: 4711, StartTicks: 99}
-	rt := specstore.Runtime{Process: &who, Run: "r", PIDFile: "/f", LastStartAt: 5, Attempts: 2, LaunchedAt: 3, RetryAt: 4, LastExit: &process.Exit{Known: true, Code: 3}, Outside: true, Note: "n"}
+	rt := specstore.Runtime{
+		Process: &who, Run: "r", PIDFile: "/f", LastStartAt: 5, Attempts: 2, LaunchedAt: 3,
+		RetryAt: 4, LastExit: &process.Exit{Known: true, Code: 3}, Outside: true, Note: "n",
+	}
 	progress := specstore.Progress{Checked: true, Before: &who, Steps: []specstore.Step{{
 		Name: "start", Phase: specstore.Done, Run: "r", Child: who, Until: 7, DoneAt: 8,
 		Result: &specstore.CommandResult{Known: true, Code: 3, Text: "exit status 3", Output: "\x00\xffbytes"},
@@ -128,7 +137,10 @@ func TestReopen(t *testing.T) {
 	first, third := entry("item-1", 1), entry("item-3", 3)
 	outcome := success()
 	first.Boot, third.Boot, first.Outcome = boot, boot, &outcome
-	for _, c := range []struct{ got, want []specstore.Entry }{{open, []specstore.Entry{third}}, {unacked, []specstore.Entry{first}}} {
+	for _, c := range []struct{ got, want []specstore.Entry }{
+		{open, []specstore.Entry{third}},
+		{unacked, []specstore.Entry{first}},
+	} {
 		if diff := cmp.Diff(c.want, c.got, cmpopts.EquateApproxTime(time.Minute)); diff != "" {
 			t.Errorf("journal (-want +got): %s", diff)
 		}
@@ -152,7 +164,8 @@ func TestAnotherBoot(t *testing.T) {
 	s := open(t, dir, boot)
 	accept(t, s, entry("item-1", 1))
 	if err := errors.Join(
-		s.PutRecord(record(1)), s.PutRuntime(id(1), specstore.Runtime{Run: "r"}), s.PutProgress("item-1", specstore.Progress{Checked: true}),
+		s.PutRecord(record(1)), s.PutRuntime(id(1), specstore.Runtime{Run: "r"}),
+		s.PutProgress("item-1", specstore.Progress{Checked: true}),
 	); err != nil {
 		t.Fatal(err)
 	}

@@ -31,8 +31,8 @@ func (r *runner) step(ctx context.Context, ev lifecycle.Event) {
 	r.stepAndTell(ctx, ev, func(lifecycle.State, lifecycle.State) {})
 }
 
-// stepAndTell is step for an event that tell puts into the log and the history, once the new state is known. A relaunch waits
-// neither for that nor for the disk.
+// stepAndTell is step for an event that tell puts into the log and the history, once the new state is known. A relaunch
+// waits neither for that nor for the disk.
 func (r *runner) stepAndTell(ctx context.Context, ev lifecycle.Event, tell func(from, to lifecycle.State)) {
 	before := r.machine
 	next, actions := r.machine.Step(r.policy(), ev, r.now())
@@ -46,7 +46,8 @@ func (r *runner) stepAndTell(ctx context.Context, ev lifecycle.Event, tell func(
 		}
 		r.sup.cfg.Log.Log(ctx, level, "state changed", "process", r.id, "from", before.State, "to", next.State)
 	}
-	r.runtime.Attempts, r.runtime.LaunchedAt, r.runtime.RetryAt = r.machine.Attempts, r.machine.LaunchedAt, r.machine.RetryAt
+	r.runtime.Attempts, r.runtime.LaunchedAt, r.runtime.RetryAt = r.machine.Attempts, r.machine.LaunchedAt,
+		r.machine.RetryAt
 	r.follow(ctx)
 	if r.record != nil {
 		r.keep(r.runtime)

@@ -42,12 +42,16 @@ func TestAdoptRunning(t *testing.T) {
 	})
 }
 
-// TestAdoptedIsKnown from the beginning, even before it is supervised: what the server is told first must not leave it out.
+// TestAdoptedIsKnown from the beginning, even before it is supervised: what the server is told first must not leave it
+// out.
 func TestAdoptedIsKnown(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.do(process.Host, "a", r.spec("a"))
 		operator := r.Operator(nil)
-		super := supervisor.New(supervisor.Config{Store: r.handle, Histories: r.handle, Revisions: r.handle, Sink: r.sink, Operator: operator, BootStarts: 1, Log: operator.Log})
+		super := supervisor.New(supervisor.Config{
+			Store: r.handle, Histories: r.handle, Revisions: r.handle,
+			Sink: r.sink, Operator: operator, BootStarts: 1, Log: operator.Log,
+		})
 		super.Join(supervisor.Parts{Timetables: r.timetable, Probes: r.parts, Usages: r.parts})
 		super.Adopt(r.disk.taken())
 		if known := super.Known(); len(known) != 1 || known[0] != id("a") {
@@ -97,7 +101,8 @@ func TestAdoptKeepsTheBudget(t *testing.T) {
 		r.kill()
 		r.begin()
 		r.pass(time.Hour)
-		if s := r.state("a", "given-up", true); len(*at) != 4 || !strings.Contains(s.Message, "given up after 4 starts") {
+		if s := r.state("a", "given-up", true); len(*at) != 4 ||
+			!strings.Contains(s.Message, "given up after 4 starts") {
 			t.Errorf("launched at %v, message %q", *at, s.Message)
 		}
 	})
@@ -105,7 +110,10 @@ func TestAdoptKeepsTheBudget(t *testing.T) {
 
 // TestAdoptRelaunch: an agent that dies at any moment of a relaunch leaves it to the next, which does not launch again.
 func TestAdoptRelaunch(t *testing.T) {
-	for _, after := range []time.Duration{0, 500 * time.Millisecond, time.Second, 1500 * time.Millisecond, 4 * time.Second, 5 * time.Second} {
+	for _, after := range []time.Duration{
+		0, 500 * time.Millisecond, time.Second, 1500 * time.Millisecond,
+		4 * time.Second, 5 * time.Second,
+	} {
 		t.Run(after.String(), func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
 				s := r.spec("a")
@@ -133,8 +141,8 @@ func TestAdoptRelaunch(t *testing.T) {
 	}
 }
 
-// TestAdoptOperation: an operation that the agent's death has cut is finished by the next agent, runs its command once, and
-// nothing is launched in between.
+// TestAdoptOperation: an operation that the agent's death has cut is finished by the next agent, runs its command once,
+// and nothing is launched in between.
 func TestAdoptOperation(t *testing.T) {
 	for _, c := range []struct {
 		op    process.Op
@@ -146,7 +154,10 @@ func TestAdoptOperation(t *testing.T) {
 		{process.Reload, []string{"start a", "reload a"}, "running"},
 		{process.Unhost, []string{"start a"}, "running"},
 	} {
-		for _, after := range []time.Duration{0, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second} {
+		for _, after := range []time.Duration{
+			0, 500 * time.Millisecond, time.Second, 2 * time.Second,
+			5 * time.Second,
+		} {
 			t.Run(fmt.Sprintf("%s after %v", c.op, after), func(t *testing.T) {
 				bubble(t, func(t *testing.T, r *rig) {
 					s := r.spec("a")
@@ -166,7 +177,8 @@ func TestAdoptOperation(t *testing.T) {
 					r.pass(time.Second)
 					r.begin()
 					r.pass(time.Minute)
-					if o, _ := r.sink.outcome(item); !told && (o.Fault != process.None || !strings.HasPrefix(o.Text, "success")) {
+					if o, _ := r.sink.outcome(item); !told &&
+						(o.Fault != process.None || !strings.HasPrefix(o.Text, "success")) {
 						t.Errorf("outcome %+v", o)
 					}
 					r.ran(c.lines...)
@@ -184,14 +196,17 @@ func TestAdoptOperation(t *testing.T) {
 func TestBegunOperationDoesNotExpire(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
-		r.Script("start a", operationtest.Script{Takes: 30 * time.Second, End: func(run string) { r.Spawn("a", file("a"), run) }})
+		r.Script("start a", operationtest.Script{Takes: 30 * time.Second, End: func(run string) {
+			r.Spawn("a", file("a"), run)
+		}})
 		item := r.submit(process.Start, "a", s)
 		r.pass(time.Second)
 		r.kill()
 		r.pass(2 * time.Hour)
 		r.begin()
 		r.pass(time.Minute)
-		r.expect(item, process.None, "success: start_cmd ended while the agent was away, exit status unknown, so only the state of the process was checked")
+		r.expect(item, process.None,
+			"success: start_cmd ended while the agent was away, exit status unknown, so only the state of the process was checked")
 	})
 }
 
@@ -211,13 +226,17 @@ func TestReboot(t *testing.T) {
 		reload := r.submit(process.Reload, "a", a)
 		queued := r.submit(process.Restart, "a", a)
 		synctest.Wait()
-		query := specstore.Entry{Item: "query", Process: id("a"), Op: process.Query, Spec: a, Expires: time.Now().Add(time.Hour), Boot: r.disk.boot}
+		query := specstore.Entry{
+			Item: "query", Process: id("a"), Op: process.Query, Spec: a,
+			Expires: time.Now().Add(time.Hour), Boot: r.disk.boot,
+		}
 		r.disk.accept(query)
 		r.reboot()
 		at := r.starts("a", crashing(r, "a", time.Second))
 		r.begin()
 		r.pass(time.Second)
-		r.expect(reload, process.Failed, "interrupted: the host rebooted during the operation, and drover cannot find out how far the operation came")
+		r.expect(reload, process.Failed,
+			"interrupted: the host rebooted during the operation, and drover cannot find out how far the operation came")
 		r.expect(queued, process.Failed, "not begun: the host was rebooted while the operation waited for an older one")
 		r.expect(query.Item, process.None, "success")
 		r.pass(time.Hour)

@@ -11,15 +11,15 @@ import (
 // askAgain is how long a relaunch waits that the policy of the host refuses, until it is asked for again.
 const askAgain = 15 * time.Second
 
-// refused is what the policy of the host has kept drover from and was told: why the process is not started again, and the instance that
-// is not ended.
+// refused is what the policy of the host has kept drover from and was told: why the process is not started again, and
+// the instance that is not ended.
 type refused struct {
 	start string
 	end   procfs.Identity
 }
 
-// mayNotStart reports whether the policy of the host keeps drover from starting the process by itself, and tells so once until that is
-// over.
+// mayNotStart reports whether the policy of the host keeps drover from starting the process by itself, and tells so
+// once until that is over.
 func (r *runner) mayNotStart() bool {
 	err := r.sup.cfg.Operator.Allow(r.id, process.Start, &r.record.Spec)
 	if err == nil {
@@ -37,8 +37,8 @@ func (r *runner) mayNotStart() bool {
 	return true
 }
 
-// mayNotEnd reports whether the policy of the host keeps drover from ending an instance by itself, and tells so once for each; why is
-// what it would be ended for.
+// mayNotEnd reports whether the policy of the host keeps drover from ending an instance by itself, and tells so once
+// for each; why is what it would be ended for.
 func (r *runner) mayNotEnd(who procfs.Identity, why string) bool {
 	if r.claimed.rival != 0 {
 		return true
@@ -59,5 +59,8 @@ func (r *runner) mayNotEnd(who procfs.Identity, why string) bool {
 func (r *runner) tellRefusal(note string) {
 	r.blame(process.CausePolicy, note)
 	r.sup.cfg.Log.Warn("policy of this host prevented an action", "process", r.id, "note", note)
-	r.happened(r.machine.State, r.machine.State, process.Event{Kind: process.EventFailed, PID: r.pid(), Cause: r.cause(), Actor: byPolicy()})
+	r.happened(r.machine.State, r.machine.State, process.Event{
+		Kind: process.EventFailed, PID: r.pid(),
+		Cause: r.cause(), Actor: byPolicy(),
+	})
 }

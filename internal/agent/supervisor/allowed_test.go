@@ -54,8 +54,8 @@ func owned(t *testing.T, fn func(t *testing.T, r *rig, o *owner)) {
 	})
 }
 
-// TestWhoMayNotBeStartedAgainWaits: it costs him no attempt and no other his place, is told once, outlives the agent, and ends soon after
-// it is allowed again.
+// TestWhoMayNotBeStartedAgainWaits: it costs him no attempt and no other his place, is told once, outlives the agent,
+// and ends soon after it is allowed again.
 func TestWhoMayNotBeStartedAgainWaits(t *testing.T) {
 	owned(t, func(t *testing.T, r *rig, o *owner) {
 		s := r.spec("a")
@@ -68,7 +68,8 @@ func TestWhoMayNotBeStartedAgainWaits(t *testing.T) {
 		r.Kill(file("a"))
 		r.pass(time.Hour)
 		got := r.state("a", "backoff", true)
-		if got.Cause.ID != process.CausePolicy || !strings.HasSuffix(got.Message, "it is not started again: no start here") {
+		if got.Cause.ID != process.CausePolicy ||
+			!strings.HasSuffix(got.Message, "it is not started again: no start here") {
 			t.Errorf("it is shown as %+v", got)
 		}
 		r.kill()
@@ -101,10 +102,12 @@ func TestWhoMayNotBeEndedIsSpared(t *testing.T) {
 			r.pass(time.Minute)
 		}
 		got := r.state("a", "running", true)
-		if got.Cause.ID != process.CausePolicy || !strings.Contains(got.Message, "uses more than it may and is not ended: no stop here") {
+		if got.Cause.ID != process.CausePolicy ||
+			!strings.Contains(got.Message, "uses more than it may and is not ended: no stop here") {
 			t.Errorf("it is shown as %+v", got)
 		}
-		if d := cmp.Diff([]string{"operation-failed running→running refused-by-policy"}, r.sink.history(id("a"))[1:]); d != "" {
+		if d := cmp.Diff([]string{"operation-failed running→running refused-by-policy"},
+			r.sink.history(id("a"))[1:]); d != "" {
 			t.Errorf("events (-want +got):\n%s", d)
 		}
 		r.ran("start a")

@@ -9,8 +9,8 @@ import (
 	"drover/internal/process"
 )
 
-// A stop or kill that has failed may still end the process a little later: a database that takes its time. That end is the operation's,
-// and drover does not undo it.
+// A stop or kill that has failed may still end the process a little later: a database that takes its time. That end is
+// the operation's, and drover does not undo it.
 
 // noteAsked puts such a stop on the record, and takes it off when another operation has had its say.
 func (r *runner) noteAsked(e *specstore.Entry, s operation.Subject, result *operation.Result) {
@@ -45,8 +45,8 @@ func (r *runner) askedByPeer(e *specstore.Entry) {
 	r.put(rec)
 }
 
-// obey takes the process out of hosting if its end is what a stop that had failed has asked for, and returns that stop, else nil. away
-// says that no agent saw the end.
+// obey takes the process out of hosting if its end is what a stop that had failed has asked for, and returns that stop,
+// else nil. away says that no agent saw the end.
 func (r *runner) obey(away bool) *specstore.Asked {
 	if r.record == nil || r.record.Asked == nil {
 		return nil
@@ -92,7 +92,8 @@ func (r *runner) put(rec specstore.Record) {
 	r.record = &rec
 }
 
-// sweepAfter ends what the run of a process has left behind that was to be stopped; asked is nil where nobody had asked for that.
+// sweepAfter ends what the run of a process has left behind that was to be stopped; asked is nil where nobody had asked
+// for that.
 func (r *runner) sweepAfter(ctx context.Context, asked *specstore.Asked) {
 	if asked == nil {
 		return
@@ -107,7 +108,8 @@ func (r *runner) sweepAfter(ctx context.Context, asked *specstore.Asked) {
 			actor.Kind, actor.Operation = process.ActorCaller, asked.Item
 			r.tellLeftovers(ended, actor)
 			if problem != "" {
-				r.sup.cfg.Log.Error("cannot end the processes that a stopped process left behind", "process", r.id, "left", problem)
+				r.sup.cfg.Log.Error("cannot end the processes that a stopped process left behind", "process", r.id,
+					"left", problem)
 			}
 		})
 	})

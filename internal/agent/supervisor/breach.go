@@ -20,7 +20,8 @@ func (s *Supervisor) Subjects() []limit.Subject {
 	var list []limit.Subject
 	for _, r := range s.all() {
 		f := r.face.load()
-		if f.record == nil || !f.record.Hosted || f.rival != 0 || f.machine.State != lifecycle.Running || f.runtime.Process == nil {
+		if f.record == nil || !f.record.Hosted || f.rival != 0 || f.machine.State != lifecycle.Running ||
+			f.runtime.Process == nil {
 			continue
 		}
 		p := f.record.Spec.Policy
@@ -51,9 +52,11 @@ func (s *Supervisor) tell(id process.ID, m message) {
 	}
 }
 
-// exceeded has a process ended that uses more than it may. One breach more in an hour than it may be relaunched is the last.
+// exceeded has a process ended that uses more than it may. One breach more in an hour than it may be relaunched is the
+// last.
 func (r *runner) exceeded(ctx context.Context, who procfs.Identity, b *process.Breach) {
-	if r.work.busy || r.record == nil || r.machine.State != lifecycle.Running || r.runtime.Process == nil || *r.runtime.Process != who {
+	if r.work.busy || r.record == nil || r.machine.State != lifecycle.Running || r.runtime.Process == nil ||
+		*r.runtime.Process != who {
 		return
 	}
 	if r.mayNotEnd(who, "uses more than it may") {
@@ -71,7 +74,8 @@ func (r *runner) exceeded(ctx context.Context, who procfs.Identity, b *process.B
 	r.blame(cause, breachText(who.PID, b))
 	why := r.cause()
 	r.runtime.Ending = &specstore.Ending{Cause: why, Final: spent}
-	r.sup.cfg.Log.Warn("process exceeded a limit", "process", r.id, "pid", who.PID, "resource", b.Resource, "limit", b.Limit, "group", b.Group)
+	r.sup.cfg.Log.Warn("process exceeded a limit", "process", r.id, "pid", who.PID, "resource", b.Resource,
+		"limit", b.Limit, "group", b.Group)
 	r.stepAndTell(ctx, lifecycle.Condemned{Final: spent}, func(from, to lifecycle.State) {
 		r.happened(from, to, process.Event{Kind: kind, PID: who.PID, Cause: why, Actor: byPolicy(), Breach: b})
 	})
@@ -85,13 +89,18 @@ func breachText(pid int, b *process.Breach) string {
 	}
 	what := map[string]string{"cpu": "of the processors", "mem": "of the memory"}[b.Resource]
 	if b.Group != "" {
-		return fmt.Sprintf("process group %q used %s %% %s, but may use %g %%: drover ended pid %d, which had the highest score", b.Group, strings.Join(words, ", "), what, b.Limit, pid)
+		return fmt.Sprintf(
+			"process group %q used %s %% %s, but may use %g %%: drover ended pid %d, which had the highest score",
+			b.Group, strings.Join(words, ", "), what, b.Limit, pid)
 	}
-	return fmt.Sprintf("pid %d used %s %% %s, but may use %g %%: drover ended it", pid, strings.Join(words, ", "), what, b.Limit)
+	return fmt.Sprintf("pid %d used %s %% %s, but may use %g %%: drover ended it", pid, strings.Join(words, ", "), what,
+		b.Limit)
 }
 
 // takeDown ends the process with its tree, beside the goroutine of run. Why is on record before anything is done.
-func (r *runner) takeDown(ctx context.Context, do func(context.Context, specstore.Record, specstore.Runtime) (operation.After, error)) {
+func (r *runner) takeDown(ctx context.Context,
+	do func(context.Context, specstore.Record, specstore.Runtime) (operation.After, error),
+) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	r.hold()
 	r.work.cancel = cancel
@@ -136,7 +145,8 @@ func (r *runner) takenDown(ctx context.Context, after operation.After) {
 	why.Text = join(reason, note)
 	r.runtime.Note, r.runtime.Cause = why.Text, process.Cause{ID: why.ID, Since: why.Since, Evidence: why.Evidence}
 	if now := r.runtime.Process; now != nil && *now != *before.Process {
-		// Somebody else was quicker to start it again. That instance is nobody's doing here, and is found like any other.
+		// Somebody else was quicker to start it again. That instance is nobody's doing here, and is found like any
+		// other.
 		r.runtime.Process, r.runtime.Ended = nil, before.Process
 	}
 	if r.runtime.Process != nil {
@@ -145,12 +155,18 @@ func (r *runner) takenDown(ctx context.Context, after operation.After) {
 			r.sup.cfg.Log.Error("cannot end process", "process", r.id, "note", note)
 			r.blame(process.CauseStopFailed, join("pid "+itoa(r.pid())+" could not be ended", note))
 			r.runtime.Cause.Evidence = append([]string{reason}, why.Evidence...)
-			r.happened(from, to, process.Event{Kind: process.EventFailed, PID: r.pid(), Cause: r.cause(), Actor: byPolicy()})
+			r.happened(from, to, process.Event{
+				Kind: process.EventFailed, PID: r.pid(), Cause: r.cause(),
+				Actor: byPolicy(),
+			})
 		})
 		return
 	}
 	r.stopWatch()
-	e := process.Event{Kind: process.EventTakenDown, PID: before.Process.PID, Cause: why, Actor: byPolicy(), Exit: r.exitSince(r.work.since)}
+	e := process.Event{
+		Kind: process.EventTakenDown, PID: before.Process.PID, Cause: why, Actor: byPolicy(),
+		Exit: r.exitSince(r.work.since),
+	}
 	r.describeRun(&e, r.heard(end{run: before.Run, began: before.LastStartAt}))
 	r.stepAndTell(ctx, lifecycle.TakenDown{}, func(from, to lifecycle.State) {
 		r.closeRun(&e, before.LastStartAt)
@@ -162,7 +178,8 @@ func (r *runner) takenDown(ctx context.Context, after operation.After) {
 	r.beginOwed(ctx)
 }
 
-// lastExit is the later one of two ends that were seen. Where both are of the same instance, the watch knows more of it.
+// lastExit is the later one of two ends that were seen. Where both are of the same instance, the watch knows more of
+// it.
 func lastExit(watched, told *process.Exit) *process.Exit {
 	if watched == nil || told != nil && told.At > watched.At {
 		return told
@@ -170,7 +187,8 @@ func lastExit(watched, told *process.Exit) *process.Exit {
 	return watched
 }
 
-// exitSince is the last end, if it was not before a moment in Unix milliseconds: an earlier one was that of another instance.
+// exitSince is the last end, if it was not before a moment in Unix milliseconds: an earlier one was that of another
+// instance.
 func (r *runner) exitSince(moment int64) *process.Exit {
 	if e := r.runtime.LastExit; e != nil && e.At >= moment {
 		return e

@@ -18,8 +18,8 @@ func overMem() process.Breach {
 	return process.Breach{Resource: "mem", Limit: 10, Samples: []float64{11, 12, 13}}
 }
 
-// TestBreach: who is over a limit is ended by the stop command, relaunched, and given up after one breach more than it may be
-// relaunched, however long it ran in between; and a restart of the agent forgets none of that.
+// TestBreach: who is over a limit is ended by the stop command, relaunched, and given up after one breach more than it
+// may be relaunched, however long it ran in between; and a restart of the agent forgets none of that.
 func TestBreach(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
@@ -28,7 +28,8 @@ func TestBreach(t *testing.T) {
 		for range 2 {
 			r.Exceeded(id("a"), r.instance("a"), overMem())
 			r.pass(0)
-			if s := r.state("a", "stopping", true); s.Cause.ID != process.CauseMemLimit || !strings.Contains(s.Message, "11.0, 12.0, 13.0 % of the memory, but may use 10 %") {
+			if s := r.state("a", "stopping", true); s.Cause.ID != process.CauseMemLimit ||
+				!strings.Contains(s.Message, "11.0, 12.0, 13.0 % of the memory, but may use 10 %") {
 				t.Errorf("while it is ended: %+v", s)
 			}
 			r.pass(20 * time.Second)
@@ -43,10 +44,15 @@ func TestBreach(t *testing.T) {
 		r.Exceeded(id("a"), r.instance("a"), overMem())
 		r.pass(time.Minute)
 		got := r.state("a", "given-up", true)
-		if got.Cause.ID != process.CauseMemLimit || !strings.Contains(got.Message, "given up after 3 breaches of a limit") {
+		if got.Cause.ID != process.CauseMemLimit ||
+			!strings.Contains(got.Message, "given up after 3 breaches of a limit") {
 			t.Errorf("given up as %+v", got)
 		}
-		if d := cmp.Diff([]string{"limit-exceeded running→stopping memory-limit", "taken-down stopping→given-up memory-limit", "given-up stopping→given-up memory-limit"}, r.sink.history(id("a"))); d != "" {
+		if d := cmp.Diff([]string{
+			"limit-exceeded running→stopping memory-limit",
+			"taken-down stopping→given-up memory-limit", "given-up stopping→given-up memory-limit",
+		},
+			r.sink.history(id("a"))); d != "" {
 			t.Errorf("events (-want +got):\n%s", d)
 		}
 
@@ -66,7 +72,8 @@ func TestBreach(t *testing.T) {
 	})
 }
 
-// TestBreachOfAnother: what is told of an instance that is not there any more, or of one that an operation holds, ends nobody.
+// TestBreachOfAnother: what is told of an instance that is not there any more, or of one that an operation holds, ends
+// nobody.
 func TestBreachOfAnother(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.do(process.Start, "a", r.spec("a"))
@@ -103,8 +110,8 @@ func TestBreachOfASingleRun(t *testing.T) {
 	})
 }
 
-// TestAgentDiesWhileItEndsAProcess: its successor goes on, runs the stop command no second time, ends what is left of the tree, and
-// knows why.
+// TestAgentDiesWhileItEndsAProcess: its successor goes on, runs the stop command no second time, ends what is left of
+// the tree, and knows why.
 func TestAgentDiesWhileItEndsAProcess(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -153,13 +160,20 @@ func TestAgentDiesWhileItEndsAProcess(t *testing.T) {
 				if stops > breaches {
 					t.Errorf("commands %q: a stop command was run twice", r.Lines())
 				}
-				if ends := r.Ends(); len(ends) == 0 || ends[len(ends)-1].Root != who && ends[max(0, len(ends)-2)].Root != who {
+				if ends := r.Ends(); len(ends) == 0 || ends[len(ends)-1].Root != who &&
+					ends[max(0, len(ends)-2)].Root != who {
 					t.Errorf("%v: the tree of %v was not ended", ends, who)
 				}
-				want := []string{"taken-down stopping→starting memory-limit", "relaunched starting→running memory-limit"}
+				want := []string{
+					"taken-down stopping→starting memory-limit",
+					"relaunched starting→running memory-limit",
+				}
 				state := "running"
 				if c.final {
-					want = []string{"taken-down stopping→given-up memory-limit", "given-up stopping→given-up memory-limit"}
+					want = []string{
+						"taken-down stopping→given-up memory-limit",
+						"given-up stopping→given-up memory-limit",
+					}
 					state = "given-up"
 				}
 				r.state("a", state, true)
@@ -185,7 +199,10 @@ func TestBreachOfOneWhoWillNotGo(t *testing.T) {
 		if !strings.Contains(got.Message, "could not end pids") {
 			t.Errorf("message %q", got.Message)
 		}
-		if d := cmp.Diff([]string{"started →running", "limit-exceeded running→stopping memory-limit", "operation-failed stopping→running stop-failed"}, trimmed(r.sink.history(id("a")))); d != "" {
+		if d := cmp.Diff([]string{
+			"started →running", "limit-exceeded running→stopping memory-limit",
+			"operation-failed stopping→running stop-failed",
+		}, trimmed(r.sink.history(id("a")))); d != "" {
 			t.Errorf("events (-want +got):\n%s", d)
 		}
 		r.OnEndTree = nil

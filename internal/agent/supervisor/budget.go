@@ -6,8 +6,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// budget is how many relaunches the host bears. Places in it are given out in the order in which they are asked for, so that
-// nobody waits for ever; an operation needs none.
+// budget is how many relaunches the host bears. Places in it are given out in the order in which they are asked for, so
+// that nobody waits for ever; an operation needs none.
 type budget struct{ limiter *rate.Limiter }
 
 func newBudget(burst int, perSecond float64) *budget {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestTenThousandPlaces: all have a place within the time that the rate allows, in the order in which they asked; a place that is given
-// back is not lost.
+// TestTenThousandPlaces: all have a place within the time that the rate allows, in the order in which they asked; a
+// place that is given back is not lost.
 func TestTenThousandPlaces(t *testing.T) {
 	const many, burst, rate = 10000, 500, 100
 	b := newBudget(burst, rate)

@@ -10,8 +10,8 @@ import (
 	"drover/internal/process"
 )
 
-// TestBudget: of very many processes that crash at once no more are started than the host bears, all come back, nobody waits longer
-// than those who crashed before him, and who is started by an operation does not wait at all.
+// TestBudget: of very many processes that crash at once no more are started than the host bears, all come back, nobody
+// waits longer than those who crashed before him, and who is started by an operation does not wait at all.
 func TestBudget(t *testing.T) {
 	const many, burst, rate, late = 2000, 100, 10, 5 // rate is that of the rig
 	bubble(t, func(t *testing.T, r *rig) {

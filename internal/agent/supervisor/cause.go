@@ -17,7 +17,8 @@ func (r *runner) blame(id process.CauseID, text string) {
 	r.runtime.Cause = process.Cause{ID: id, Since: time.Now().UnixMilli()}
 }
 
-// maxNote is how long a note may be, in bytes: it is stored and told with every change, and what a command wrote may be in it.
+// maxNote is how long a note may be, in bytes: it is stored and told with every change, and what a command wrote may be
+// in it.
 const maxNote = 2 << 10
 
 func shortened(text string) string {
@@ -34,8 +35,8 @@ func (r *runner) cause() process.Cause {
 	return c
 }
 
-// blameAbsence notes why a process is not there at the first look in this life of the agent; before is the instance that was there in an
-// earlier one, or nil. What that life knew of its end stands.
+// blameAbsence notes why a process is not there at the first look in this life of the agent; before is the instance
+// that was there in an earlier one, or nil. What that life knew of its end stands.
 func (r *runner) blameAbsence(seen operation.Sighting, before *procfs.Identity) {
 	note := r.runtime.Note
 	if !strings.HasSuffix(note, seen.Note) { // an earlier life may have seen the same
@@ -61,8 +62,8 @@ func (r *runner) blameAbsence(seen operation.Sighting, before *procfs.Identity) 
 	}
 }
 
-// restAfter is whose doing it is that a process does not run, or is not kept running, after an operation that has ended well; before is
-// what was known of that.
+// restAfter is whose doing it is that a process does not run, or is not kept running, after an operation that has ended
+// well; before is what was known of that.
 func restAfter(e *specstore.Entry, before process.Cause) process.Cause {
 	because := func(id process.CauseID, text string) process.Cause {
 		return process.Cause{ID: id, Text: text, Since: time.Now().UnixMilli()}
@@ -76,7 +77,8 @@ func restAfter(e *specstore.Entry, before process.Cause) process.Cause {
 		return because(process.CauseNeverStarted, by("registered", e.Actor)+" and never started")
 	case process.Update, process.Reload:
 		return before
-	case process.Start, process.Query, process.Host, process.Restart, process.Unregister, process.Retry, process.SetGroups:
+	case process.Start, process.Query, process.Host, process.Restart, process.Unregister, process.Retry,
+		process.SetGroups:
 	}
 	return process.Cause{}
 }

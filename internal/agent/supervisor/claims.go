@@ -14,8 +14,8 @@ type claimed struct {
 	rival int
 }
 
-// claim brings the claims in line with what is known. Once another drover has been first it stays so until it has gone or has let the
-// process go: two that take turns would both start it.
+// claim brings the claims in line with what is known. Once another drover has been first it stays so until it has gone
+// or has let the process go: two that take turns would both start it.
 func (r *runner) claim() {
 	c := r.sup.cfg.Operator.Claims
 	if c == nil {
@@ -49,8 +49,8 @@ func (r *runner) claim() {
 	}
 }
 
-// letGo reports whether the rival has ended, or has given up the claims that stand against this drover. A process that is down may be
-// about to be started by the rival.
+// letGo reports whether the rival has ended, or has given up the claims that stand against this drover. A process that
+// is down may be about to be started by the rival.
 func (r *runner) letGo(c operation.Claims, want claimed) bool {
 	if c.Rival(operation.ClaimOfDrover(r.claimed.rival)) == 0 {
 		return true

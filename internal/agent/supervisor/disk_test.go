@@ -25,7 +25,10 @@ type disk struct {
 }
 
 func newDisk() *disk {
-	return &disk{boot: operationtest.Boot, records: map[process.ID]specstore.Record{}, runtimes: map[process.ID][]byte{}, histories: map[process.ID]specstore.History{}}
+	return &disk{
+		boot: operationtest.Boot, records: map[process.ID]specstore.Record{},
+		runtimes: map[process.ID][]byte{}, histories: map[process.ID]specstore.History{},
+	}
 }
 
 func (d *disk) accept(e specstore.Entry) {
@@ -213,7 +216,8 @@ func (h *handle) Finish(item string, id process.ID, o process.Outcome, c specsto
 	})
 }
 
-// told hears what has come of an item, and reports whether that is on disk, where it has to be. A question is over once its answer was told.
+// told hears what has come of an item, and reports whether that is on disk, where it has to be. A question is over once
+// its answer was told.
 func (h *handle) told(item string, o process.Outcome) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

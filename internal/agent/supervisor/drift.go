@@ -17,8 +17,8 @@ type comparison struct {
 	drifted []process.Drift
 }
 
-// compare has the configuration files compared with what the spec says of them, beside the goroutine of run: a large file, or a file
-// system that hangs, must not keep it from hearing that the process has ended.
+// compare has the configuration files compared with what the spec says of them, beside the goroutine of run: a large
+// file, or a file system that hangs, must not keep it from hearing that the process has ended.
 func (r *runner) compare(ctx context.Context) {
 	files := r.record.Spec.Config
 	if r.comparing != nil || len(files) == 0 && len(r.runtime.Config) == 0 {
@@ -33,8 +33,8 @@ func (r *runner) compare(ctx context.Context) {
 	})
 }
 
-// compared takes in what came of it, and tells what is new. What was found while something else held the process, or of an older spec,
-// counts for nothing: the files are looked at again.
+// compared takes in what came of it, and tells what is new. What was found while something else held the process, or of
+// an older spec, counts for nothing: the files are looked at again.
 func (r *runner) compared(ctx context.Context, c *comparison) {
 	close(r.comparing)
 	r.comparing = nil
@@ -87,7 +87,8 @@ func afterComparison(ctx context.Context, over <-chan struct{}) {
 }
 
 func (r *runner) tellDrift(kind process.EventKind, why process.Cause) {
-	r.happened(r.machine.State, r.machine.State, process.Event{Kind: kind, PID: r.pid(), Actor: process.Actor{Kind: process.ActorOutside}, Cause: why})
+	r.happened(r.machine.State, r.machine.State,
+		process.Event{Kind: kind, PID: r.pid(), Actor: process.Actor{Kind: process.ActorOutside}, Cause: why})
 }
 
 func driftText(d process.Drift) string {

@@ -19,8 +19,8 @@ func (r *runner) happened(from, to lifecycle.State, e process.Event) {
 	if e.At == 0 {
 		e.At = time.Now().UnixMilli()
 	}
-	// The end of a run is known to the millisecond, its begin when somebody got round to it: what is told first comes first. A clock
-	// that was set back is another matter.
+	// The end of a run is known to the millisecond, its begin when somebody got round to it: what is told first comes
+	// first. A clock that was set back is another matter.
 	if ahead := r.telling.at - e.At; ahead > 0 && ahead < time.Minute.Milliseconds() {
 		e.At = r.telling.at
 	}
@@ -34,21 +34,21 @@ func (r *runner) happened(from, to lifecycle.State, e process.Event) {
 // byPolicy is the actor of what drover does because the spec says so.
 func byPolicy() process.Actor { return process.Actor{Kind: process.ActorPolicy} }
 
-// end is how an instance came to its end without an operation. began is in Unix seconds, run the one that it was started in; how is
-// nil where nobody saw it.
+// end is how an instance came to its end without an operation. began is in Unix seconds, run the one that it was
+// started in; how is nil where nobody saw it.
 type end struct {
 	pid   int
 	how   *process.Exit
 	why   process.Cause
 	run   string
 	began int64
-	// words are what the instance wrote last, where that was taken down already, and log the file that they are from; empty where they
-	// are its output.
+	// words are what the instance wrote last, where that was taken down already, and log the file that they are from;
+	// empty where they are its output.
 	words, log string
 }
 
-// heard returns the end with what the instance wrote last. Where it wrote nothing to its output that is the end of its log, as it is
-// before the next instance writes to it.
+// heard returns the end with what the instance wrote last. Where it wrote nothing to its output that is the end of its
+// log, as it is before the next instance writes to it.
 func (r *runner) heard(was end) end {
 	spec := &r.record.Spec
 	if spec.Identity.LogPath == "" {
@@ -65,7 +65,10 @@ func (r *runner) heard(was end) end {
 
 // tellEnd tells of it.
 func (r *runner) tellEnd(from, to lifecycle.State, was end) {
-	e := process.Event{Kind: process.EventExited, PID: was.pid, Exit: was.how, Cause: was.why, Actor: actorOfExit(was.how)}
+	e := process.Event{
+		Kind: process.EventExited, PID: was.pid, Exit: was.how, Cause: was.why,
+		Actor: actorOfExit(was.how),
+	}
 	if was.how != nil {
 		e.At = was.how.At
 	}
@@ -99,11 +102,17 @@ func (r *runner) tellEndOf(from, to lifecycle.State, was end, asked *specstore.A
 
 // tellReplaced tells that an instance has ended and that another one has its place.
 func (r *runner) tellReplaced(from, to lifecycle.State, was end) {
-	e := process.Event{Kind: process.EventReplaced, PID: r.pid(), Exit: was.how, Actor: process.Actor{Kind: process.ActorOutside}}
+	e := process.Event{
+		Kind: process.EventReplaced, PID: r.pid(), Exit: was.how,
+		Actor: process.Actor{Kind: process.ActorOutside},
+	}
 	if !r.runtime.Outside {
 		e.Actor.Kind = process.ActorSelf
 	}
-	e.Cause = process.Cause{ID: r.runtime.Cause.ID, Text: join(was.why.Text, "pid "+itoa(r.pid())+" has taken the place of pid "+itoa(was.pid))}
+	e.Cause = process.Cause{
+		ID:   r.runtime.Cause.ID,
+		Text: join(was.why.Text, "pid "+itoa(r.pid())+" has taken the place of pid "+itoa(was.pid)),
+	}
 	r.describeRun(&e, was)
 	r.happened(from, to, e)
 }
@@ -115,7 +124,10 @@ func (r *runner) tellLeftovers(ended []liveness.Member, actor process.Actor) {
 		return
 	}
 	r.sup.cfg.Log.Info("ended left-over processes", "process", r.id, "ended", text)
-	r.happened(r.machine.State, r.machine.State, process.Event{Kind: process.EventLeftovers, Actor: actor, Cause: process.Cause{Text: text}})
+	r.happened(r.machine.State, r.machine.State, process.Event{
+		Kind: process.EventLeftovers, Actor: actor,
+		Cause: process.Cause{Text: text},
+	})
 }
 
 // describeRun adds to the event of an end how long the instance had run and what it wrote.
@@ -132,7 +144,10 @@ func (r *runner) describeRun(e *process.Event, was end) {
 func (r *runner) tellGivenUp(from lifecycle.State) {
 	why := r.cause()
 	why.Text = givenUpText(&r.runtime, r.machine.Attempts)
-	r.happened(from, lifecycle.GivenUp, process.Event{Kind: process.EventGivenUp, Cause: why, Actor: byPolicy(), Attempt: r.machine.Attempts})
+	r.happened(from, lifecycle.GivenUp, process.Event{
+		Kind: process.EventGivenUp, Cause: why, Actor: byPolicy(),
+		Attempt: r.machine.Attempts,
+	})
 }
 
 // tellFoundAfter tells that another instance was found, in the place of before or, where that is nil, of none.
@@ -141,7 +156,8 @@ func (r *runner) tellFoundAfter(from, to lifecycle.State, before *procfs.Identit
 		r.tellFound(from, to)
 		return
 	}
-	r.tellReplaced(from, to, end{pid: before.PID, why: process.Cause{Text: "drover did not see how pid " + itoa(before.PID) + " ended"}})
+	r.tellReplaced(from, to,
+		end{pid: before.PID, why: process.Cause{Text: "drover did not see how pid " + itoa(before.PID) + " ended"}})
 }
 
 // tellFound tells that somebody else has started the process.
@@ -155,7 +171,8 @@ func (r *runner) tellRelaunched(from, to lifecycle.State, attempt int, why proce
 	e := process.Event{Kind: process.EventRelaunched, PID: r.pid(), Cause: why, Actor: byPolicy(), Attempt: attempt}
 	switch {
 	case r.record != nil && r.record.Spec.Policy.Kind == process.Periodic:
-		e.Kind, e.Cause = process.EventRunStarted, process.Cause{Text: "its timetable has the run at " + r.history.Due.Format(time.RFC3339)}
+		e.Kind, e.Cause = process.EventRunStarted,
+			process.Cause{Text: "its timetable has the run at " + r.history.Due.Format(time.RFC3339)}
 		r.runBegun()
 	case r.runtime.Outside:
 		e.Kind, e.Actor, e.Cause = process.EventFound, process.Actor{Kind: process.ActorOutside}, r.cause()
@@ -236,8 +253,8 @@ func (r *runner) tellOperation(entry *specstore.Entry, result operation.Result, 
 	r.flapping()
 }
 
-// stood returns the states before and after an operation, as they were. A process that the agent does not know, before the operation or
-// after it, is in the state in which it was left alone all the same.
+// stood returns the states before and after an operation, as they were. A process that the agent does not know, before
+// the operation or after it, is in the state in which it was left alone all the same.
 func (r *runner) stood(op process.Op, was formerly, after lifecycle.State) (from, to lifecycle.State) {
 	from, to = r.work.prior, after
 	switch {
@@ -262,7 +279,10 @@ func (r *runner) tellRestarted(e *process.Event, was specstore.Runtime) {
 	}
 	end := "pid " + itoa(was.Process.PID) + " was ended"
 	if e.Exit = r.exitSince(r.work.since); e.Exit != nil {
-		end = "pid " + itoa(was.Process.PID) + " " + liveness.Exit{Known: e.Exit.Known, Code: e.Exit.Code, Signal: syscall.Signal(e.Exit.Signal), CoreDumped: e.Exit.Core}.String()
+		end = "pid " + itoa(was.Process.PID) + " " + liveness.Exit{
+			Known: e.Exit.Known, Code: e.Exit.Code,
+			Signal: syscall.Signal(e.Exit.Signal), CoreDumped: e.Exit.Core,
+		}.String()
 	}
 	e.Cause.Text = end
 	if r.runtime.Process != nil {

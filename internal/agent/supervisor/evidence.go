@@ -16,8 +16,8 @@ const (
 	proofBytes = 1000
 )
 
-// attest adds to the cause of an end what its event knows besides: how long the instance had run, and what it wrote last, to its output
-// or to the log.
+// attest adds to the cause of an end what its event knows besides: how long the instance had run, and what it wrote
+// last, to its output or to the log.
 func (r *runner) attest(e *process.Event, log string) {
 	if ran := time.Duration(e.RunTime) * time.Millisecond; ran > 0 {
 		r.runtime.Cause.Evidence = append(r.runtime.Cause.Evidence, "it had run for "+ran.Round(time.Second).String())
@@ -42,8 +42,8 @@ func lastLines(output string) string {
 	return strings.Join(lines[max(0, len(lines)-proofLines):], "\n")
 }
 
-// blameOperation notes that an operation on the process has not done what it was asked for. That stands until another one ends well, or
-// until something else happens to the process.
+// blameOperation notes that an operation on the process has not done what it was asked for. That stands until another
+// one ends well, or until something else happens to the process.
 func (r *runner) blameOperation(e *specstore.Entry, result *operation.Result) {
 	o := result.Outcome
 	failed := o.Fault == process.Failed || o.Fault == process.CheckFailed

@@ -40,7 +40,10 @@ func TestCauseOfRest(t *testing.T) {
 			}
 			r.do(step.op, "a", s)
 			r.pass(time.Minute)
-			for _, again := range []func(){func() {}, func() { r.kill(); r.begin() }, func() { r.reboot(); r.begin() }} {
+			for _, again := range []func(){
+				func() {}, func() { r.kill(); r.begin() },
+				func() { r.reboot(); r.begin() },
+			} {
 				if again(); step.want == "" {
 					break
 				}
@@ -62,7 +65,8 @@ func TestCauseOfAFailedOperation(t *testing.T) {
 		r.submit(process.Start, "a", nil)
 		r.pass(time.Minute)
 		c := caused(t, r.state("a", "stopped", false), process.CauseCommandMissing)
-		if !strings.Contains(c.Text, "not found") || len(c.Evidence) != 1 || !strings.HasPrefix(c.Evidence[0], "start was asked for") {
+		if !strings.Contains(c.Text, "not found") || len(c.Evidence) != 1 ||
+			!strings.HasPrefix(c.Evidence[0], "start was asked for") {
 			t.Errorf("cause %+v", c)
 		}
 		// What was asked wrongly, or was not needed, is no trouble of the process.
@@ -113,7 +117,8 @@ func TestTooFew(t *testing.T) {
 		s := r.spec("a")
 		s.Policy.Instances = 2
 		r.do(process.Start, "a", s)
-		if c := caused(t, r.state("a", "running", true), process.CauseTooFew); c.Text != "1 of 2 instances are running" {
+		if c := caused(t, r.state("a", "running", true),
+			process.CauseTooFew); c.Text != "1 of 2 instances are running" {
 			t.Errorf("it says %q", c.Text)
 		}
 		r.Spawn("a", "", "")

@@ -4,7 +4,8 @@ import "drover/internal/agent/lifecycle"
 
 // Figures are counts over all processes.
 type Figures struct {
-	// States counts the processes by the state that their status shows; Hosted, Flapping and Unhealthy count those that are so.
+	// States counts the processes by the state that their status shows; Hosted, Flapping and Unhealthy count those that
+	// are so.
 	States                      map[string]int
 	Hosted, Flapping, Unhealthy int
 	// Waiting counts operations that wait for others on the same process.

@@ -10,8 +10,8 @@ import (
 	"drover/internal/process"
 )
 
-// TestRelaunchWaitsForAFileSystemThatHangs: nobody can tell whether a successor runs, so none is started; nothing is counted, it is told
-// once, and the process is back when the file system is.
+// TestRelaunchWaitsForAFileSystemThatHangs: nobody can tell whether a successor runs, so none is started; nothing is
+// counted, it is told once, and the process is back when the file system is.
 func TestRelaunchWaitsForAFileSystemThatHangs(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.do(process.Start, "a", r.spec("a"))
@@ -19,7 +19,8 @@ func TestRelaunchWaitsForAFileSystemThatHangs(t *testing.T) {
 		r.Kill(file("a"))
 		r.pass(10 * time.Minute)
 		got := r.state("a", "backoff", true)
-		if got.Cause.ID != process.CauseFileHangs || got.Restarts != 0 || !strings.Contains(got.Message, "attempt 1 of 4") {
+		if got.Cause.ID != process.CauseFileHangs || got.Restarts != 0 ||
+			!strings.Contains(got.Message, "attempt 1 of 4") {
 			t.Errorf("status %+v", got)
 		}
 		r.ran("start a")
@@ -49,7 +50,8 @@ func TestOperationsDoNothingWhereAFileSystemHangs(t *testing.T) {
 			item := r.submit(op, "a", s)
 			r.pass(time.Minute)
 			o, _ := r.sink.outcome(item)
-			if o.Fault != process.Failed || o.Cause != process.CauseFileHangs || !strings.HasSuffix(o.Text, file("a")+" did not answer") {
+			if o.Fault != process.Failed || o.Cause != process.CauseFileHangs ||
+				!strings.HasSuffix(o.Text, file("a")+" did not answer") {
 				t.Errorf("%s: %+v", op, o)
 			}
 		}

@@ -10,13 +10,14 @@ import (
 )
 
 const (
-	// maxHeadline and maxGist are how long the first line of a cause may be, and what of an output may stand in it, in characters.
+	// maxHeadline and maxGist are how long the first line of a cause may be, and what of an output may stand in it, in
+	// characters.
 	maxHeadline = 200
 	maxGist     = 80
 )
 
-// headline makes one short line of printable characters of a text that a command wrote a part of; rest is what else is to be told of
-// that part.
+// headline makes one short line of printable characters of a text that a command wrote a part of; rest is what else is
+// to be told of that part.
 func headline(text, output string) (line string, rest []string) {
 	if utf8.RuneCountInString(text) <= maxHeadline && !strings.ContainsFunc(text, unprintable) {
 		return text, nil

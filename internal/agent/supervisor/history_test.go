@@ -24,7 +24,8 @@ func TestHistoryOfOperations(t *testing.T) {
 		second := r.instance("a").PID
 		restarted := r.lastEvent(process.EventRestarted)
 		if text := restarted.Cause.Text; !strings.Contains(text, fmt.Sprintf("pid %d ", first)) ||
-			!strings.Contains(text, fmt.Sprintf("pid %d has its place", second)) || restarted.PID != second || restarted.Exit == nil {
+			!strings.Contains(text, fmt.Sprintf("pid %d has its place", second)) || restarted.PID != second ||
+			restarted.Exit == nil {
 			t.Errorf("the restart of pid %d to %d: %+v", first, second, restarted)
 		}
 		r.do(process.Kill, "a", nil)
@@ -46,9 +47,12 @@ func TestHistoryOfOperations(t *testing.T) {
 		r.do(process.Unregister, "a", nil)
 		r.do(process.Stop, "a", s)
 		want := []string{
-			"registered stopped→stopped", "updated stopped→stopped", "started stopped→running", "restarted running→running", "killed running→stopped",
-			"started stopped→running", "stopped running→stopped", "started stopped→running", "unregistered running→running",
-			"registered running→running", "unregistered running→running", "hosted running→running", "unregistered running→running",
+			"registered stopped→stopped", "updated stopped→stopped", "started stopped→running",
+			"restarted running→running", "killed running→stopped",
+			"started stopped→running", "stopped running→stopped", "started stopped→running",
+			"unregistered running→running",
+			"registered running→running", "unregistered running→running", "hosted running→running",
+			"unregistered running→running",
 			"stopped running→stopped",
 		}
 		if d := cmp.Diff(want, r.sink.history(id("a"))); d != "" {
@@ -57,7 +61,8 @@ func TestHistoryOfOperations(t *testing.T) {
 	})
 }
 
-// TestEndWhileNobodyLooked: what is said of an end names one process, that which has ended, and not those that ended before it.
+// TestEndWhileNobodyLooked: what is said of an end names one process, that which has ended, and not those that ended
+// before it.
 func TestEndWhileNobodyLooked(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.do(process.Start, "a", r.spec("a"))
@@ -72,7 +77,8 @@ func TestEndWhileNobodyLooked(t *testing.T) {
 		e := r.lastEvent(process.EventExited)
 		text := strings.Join(append([]string{e.Cause.Text}, e.Cause.Evidence...), " ")
 		pids := regexp.MustCompile(`pid (\d+)`).FindAllString(text, -1)
-		if e.Cause.ID != process.CauseUnseen || e.PID != second.PID || len(pids) == 0 || strings.Contains(text, "relaunched") {
+		if e.Cause.ID != process.CauseUnseen || e.PID != second.PID || len(pids) == 0 ||
+			strings.Contains(text, "relaunched") {
 			t.Errorf("the event is %+v", e)
 		}
 		for _, pid := range pids {

@@ -15,7 +15,8 @@ import (
 type task struct {
 	entry specstore.Entry
 	hold  *hold
-	// behind says that an earlier agent had accepted it while an older operation on the process was open: that agent never began it.
+	// behind says that an earlier agent had accepted it while an older operation on the process was open: that agent
+	// never began it.
 	behind bool
 	// adopted says that an earlier agent had accepted it, and overtaken that the server knows what has come after it.
 	adopted   bool
@@ -32,8 +33,8 @@ type task struct {
 // message is something that has happened to a process: what its runner is to do about it.
 type message func(ctx context.Context, r *runner)
 
-// mailbox is an unbounded queue of messages and tasks. Posting never blocks, so that the loop that watches all processes
-// never waits for one of them.
+// mailbox is an unbounded queue of messages and tasks. Posting never blocks, so that the loop that watches all
+// processes never waits for one of them.
 type mailbox struct {
 	mu       sync.Mutex
 	messages []message
@@ -86,8 +87,9 @@ func (b *mailbox) wake() {
 	}
 }
 
-// take returns all messages that have come. If there is nothing to see to, neither these nor, for one who is idle, a newer record or a
-// task that may begin, it reports false: the caller's turn is over, and whatever comes next begins another one.
+// take returns all messages that have come. If there is nothing to see to, neither these nor, for one who is idle, a
+// newer record or a task that may begin, it reports false: the caller's turn is over, and whatever comes next begins
+// another one.
 func (b *mailbox) take(idle bool, begins admission) ([]message, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -126,8 +128,8 @@ func (b *mailbox) overtake() {
 // admission reports whether a task may begin; first says that no operation waits before it.
 type admission func(t *task, first bool) bool
 
-// ready returns the place of the first task that may begin, -1 where none may; the caller holds the lock. An operation waits for those
-// before it.
+// ready returns the place of the first task that may begin, -1 where none may; the caller holds the lock. An operation
+// waits for those before it.
 func (b *mailbox) ready(begins admission) int {
 	first := true
 	for i := range b.tasks {
@@ -188,7 +190,8 @@ type face struct {
 	doing doing
 }
 
-// doing is an operation under way: which one, empty where it is one on behalf of another process, and since when in Unix milliseconds.
+// doing is an operation under way: which one, empty where it is one on behalf of another process, and since when in
+// Unix milliseconds.
 type doing struct {
 	op    process.Op
 	since int64

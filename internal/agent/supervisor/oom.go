@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// countEvery is how often it is looked whether the kernel has ended something of a run with a hard limit on memory; of the other
-	// runs that is looked at every countAllEvery times.
+	// countEvery is how often it is looked whether the kernel has ended something of a run with a hard limit on memory;
+	// of the other runs that is looked at every countAllEvery times.
 	countEvery    = 5 * time.Second
 	countAllEvery = 6
 	// settleTime is how long the kernel may take to end the main process too, once it has begun with its run.
@@ -24,7 +24,8 @@ func (s *Supervisor) count(all bool) {
 	for _, r := range s.all() {
 		f := r.face.load()
 		run := f.runtime.Run
-		if f.record == nil || f.machine.State != lifecycle.Running || f.runtime.Process == nil || run == "" || !all && f.record.Spec.Hard.Memory == 0 {
+		if f.record == nil || f.machine.State != lifecycle.Running || f.runtime.Process == nil || run == "" || !all &&
+			f.record.Spec.Hard.Memory == 0 {
 			continue
 		}
 		if s.parts.OOM(run) > f.runtime.OOM.Of(run).Kills {
@@ -75,7 +76,8 @@ func (r *runner) oomKills() int {
 func (r *runner) workersEnded(kills int) {
 	r.runtime.OOM.Workers += kills
 	r.runtime.OOM.At = time.Now().UnixMilli()
-	text := "the kernel killed " + process.Count(kills, "process", "processes") + " of the run of pid " + itoa(r.pid()) + ": out of memory"
+	text := "the kernel killed " + process.Count(kills, "process", "processes") + " of the run of pid " +
+		itoa(r.pid()) + ": out of memory"
 	r.sup.cfg.Log.Warn("kernel killed a worker: out of memory", "process", r.id, "pid", r.pid(), "ended", kills)
 	r.happened(r.machine.State, r.machine.State, process.Event{
 		Kind: process.EventOOMKilled, PID: r.pid(), Actor: process.Actor{Kind: process.ActorKernel},
@@ -89,7 +91,8 @@ func (f face) shortage() (c process.Cause, ok bool) {
 	if f.runtime.Run == "" || o.Run != f.runtime.Run || o.At == 0 || time.Since(time.UnixMilli(o.At)) > shortFor {
 		return process.Cause{}, false
 	}
-	text := "the kernel killed " + process.Count(o.Workers, "process", "processes") + " of its run: out of memory, the last at " +
+	text := "the kernel killed " + process.Count(o.Workers, "process", "processes") +
+		" of its run: out of memory, the last at " +
 		time.UnixMilli(o.At).UTC().Format(time.RFC3339)
 	return process.Cause{ID: process.CauseWorkerOOM, Text: text, Since: o.At}, true
 }

@@ -39,10 +39,13 @@ func (r *rig) lastEvent(kind process.EventKind) process.Event {
 	return process.Event{}
 }
 
-// TestWorkerOutOfMemory: the end of a worker for want of memory is told within seconds and stays a cause for an hour; a later SIGKILL of
-// the main process has nothing to do with it. A new agent counts from where the old one stopped.
+// TestWorkerOutOfMemory: the end of a worker for want of memory is told within seconds and stays a cause for an hour; a
+// later SIGKILL of the main process has nothing to do with it. A new agent counts from where the old one stopped.
 func TestWorkerOutOfMemory(t *testing.T) {
-	for name, afterwards := range map[string]func(r *rig){"the same agent": func(*rig) {}, "another agent": func(r *rig) { r.kill(); r.begin() }} {
+	for name, afterwards := range map[string]func(r *rig){
+		"the same agent": func(*rig) {},
+		"another agent":  func(r *rig) { r.kill(); r.begin() },
+	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *rig) {
 				run := r.hog()
@@ -57,7 +60,8 @@ func TestWorkerOutOfMemory(t *testing.T) {
 					t.Errorf("the cause is %+v", c)
 				}
 				e := r.lastEvent(process.EventOOMKilled)
-				if e.PID != r.instance("a").PID || e.Actor.Kind != process.ActorKernel || e.Cause.ID != process.CauseWorkerOOM {
+				if e.PID != r.instance("a").PID || e.Actor.Kind != process.ActorKernel ||
+					e.Cause.ID != process.CauseWorkerOOM {
 					t.Errorf("the event is %+v", e)
 				}
 				afterwards(r)
@@ -69,7 +73,8 @@ func TestWorkerOutOfMemory(t *testing.T) {
 				r.pass(10 * time.Minute)
 				caused(t, r.state("a", "running", true), "")
 				r.killed("a")
-				if e := r.lastEvent(process.EventExited); e.Cause.ID != process.CauseSignal || e.Actor.Kind != process.ActorOutside || e.Exit.OOM {
+				if e := r.lastEvent(process.EventExited); e.Cause.ID != process.CauseSignal ||
+					e.Actor.Kind != process.ActorOutside || e.Exit.OOM {
 					t.Errorf("the event of the end is %+v", e)
 				}
 			})
@@ -77,8 +82,8 @@ func TestWorkerOutOfMemory(t *testing.T) {
 	}
 }
 
-// TestEndAfterAWorker: that the kernel has ended a worker is evidence for the end of the main process, also where nobody has looked in
-// between; and gone with the next start.
+// TestEndAfterAWorker: that the kernel has ended a worker is evidence for the end of the main process, also where
+// nobody has looked in between; and gone with the next start.
 func TestEndAfterAWorker(t *testing.T) {
 	for name, before := range map[string]time.Duration{"at once": 0, "later": time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -90,7 +95,8 @@ func TestEndAfterAWorker(t *testing.T) {
 				r.Exit(r.instance("a"), 3)
 				r.pass(10 * time.Millisecond)
 				e := r.lastEvent(process.EventExited)
-				if e.Cause.ID != process.CauseExitStatus || len(e.Cause.Evidence) == 0 || !strings.Contains(e.Cause.Evidence[0], "out of memory") {
+				if e.Cause.ID != process.CauseExitStatus || len(e.Cause.Evidence) == 0 ||
+					!strings.Contains(e.Cause.Evidence[0], "out of memory") {
 					t.Errorf("the cause of the end is %+v", e.Cause)
 				}
 				r.lastEvent(process.EventOOMKilled)
@@ -111,7 +117,8 @@ func TestOutOfMemory(t *testing.T) {
 		r.pass(20 * time.Millisecond)
 		r.killed("a")
 		r.pass(time.Minute)
-		if e := r.lastEvent(process.EventExited); e.Cause.ID != process.CauseOOM || e.Actor.Kind != process.ActorKernel {
+		if e := r.lastEvent(process.EventExited); e.Cause.ID != process.CauseOOM ||
+			e.Actor.Kind != process.ActorKernel {
 			t.Errorf("the event of the end is %+v", e)
 		}
 		if told := strings.Join(r.sink.history(id("a")), "; "); strings.Contains(told, "oom-killed") {
@@ -136,7 +143,10 @@ func TestAllCauses(t *testing.T) {
 		since := time.Now().UnixMilli()
 		for n := range 3 {
 			rec, _ := r.disk.record(id("a"))
-			r.Answered(id("a"), who, rec.Revision, true, process.Answer{Text: "no", At: time.Now().UnixMilli(), Failures: n + 1, Bad: true, Since: since})
+			r.Answered(id("a"), who, rec.Revision, true, process.Answer{
+				Text: "no", At: time.Now().UnixMilli(),
+				Failures: n + 1, Bad: true, Since: since,
+			})
 			r.pass(time.Minute)
 		}
 		got := r.state("a", "unhealthy", true)
@@ -156,7 +166,8 @@ func TestAllCauses(t *testing.T) {
 	})
 }
 
-// TestFlappingSince: how long it has been flapping counts from the relaunch that was one too many, over those that follow.
+// TestFlappingSince: how long it has been flapping counts from the relaunch that was one too many, over those that
+// follow.
 func TestFlappingSince(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.do(process.Start, "a", r.spec("a"))

@@ -51,8 +51,9 @@ func (r *runner) start(ctx context.Context, t task) {
 	})
 }
 
-// query answers a question, which changes nothing: the process stays watched as it is, with what a look has just shown. Where that look
-// is all that the answer takes, it is given at once, and beside the runner where something may have to be waited for.
+// query answers a question, which changes nothing: the process stays watched as it is, with what a look has just shown.
+// Where that look is all that the answer takes, it is given at once, and beside the runner where something may have to
+// be waited for.
 func (r *runner) query(ctx context.Context, t task) {
 	var seen *process.Instance
 	if r.machine.State != lifecycle.Unknown {
@@ -80,8 +81,8 @@ func (r *runner) hold() {
 // storeAgain is how long an outcome that could not be stored waits for its next try: the disk is full or gone.
 const storeAgain = time.Second
 
-// operate carries out one operation, and stores its outcome before anybody hears of it. doing ends before ctx where a kill ends the
-// operation.
+// operate carries out one operation, and stores its outcome before anybody hears of it. doing ends before ctx where a
+// kill ends the operation.
 func (r *runner) operate(ctx, doing context.Context, t task, subject operation.Subject) {
 	e := t.entry
 	result, err := r.outcome(doing, t, subject)
@@ -99,7 +100,8 @@ func (r *runner) operate(ctx, doing context.Context, t task, subject operation.S
 		result.Runtime = withoutAnswers(result.Runtime, subject.Record, rec)
 	}
 	if e.Op != process.Query && !result.Change.Delete && (result.Change.Put != nil || subject.Record != nil) {
-		// Before the outcome, which drops the progress: a successor must find the instance and its run in one or the other.
+		// Before the outcome, which drops the progress: a successor must find the instance and its run in one or the
+		// other.
 		r.keep(result.Runtime)
 	}
 	for e.Op != process.Query { // of a question nothing is kept
@@ -118,7 +120,8 @@ func (r *runner) operate(ctx, doing context.Context, t task, subject operation.S
 	if e.Op == process.Query {
 		level = slog.LevelDebug
 	}
-	r.sup.cfg.Log.Log(ctx, level, "operation ended", "process", r.id, "op", e.Op, "item", e.Item, "fault", result.Outcome.Fault, "text", result.Outcome.Text)
+	r.sup.cfg.Log.Log(ctx, level, "operation ended", "process", r.id, "op", e.Op, "item", e.Item,
+		"fault", result.Outcome.Fault, "text", result.Outcome.Text)
 	if e.Op != process.Query {
 		r.post(func(ctx context.Context, r *runner) { r.operated(ctx, &e, result) })
 		return
@@ -144,7 +147,8 @@ func (r *runner) outcome(ctx context.Context, t task, subject operation.Subject)
 		if t.behind {
 			return failed("not begun: the host was rebooted while the operation waited for an older one"), nil
 		}
-		return failed("interrupted: the host rebooted during the operation, and drover cannot find out how far the operation came"), nil
+		return failed(
+			"interrupted: the host rebooted during the operation, and drover cannot find out how far the operation came"), nil
 	}
 	begun := r.sup.cfg.Operator.Begun(e.Item)
 	if !begun && e.Expired(r.sup.cfg.Store.BootID(), r.sup.cfg.Operator.Clock()) {
@@ -162,7 +166,8 @@ func (r *runner) outcome(ctx context.Context, t task, subject operation.Subject)
 	return r.sup.cfg.Operator.Operate(ctx, e, subject)
 }
 
-// unbegun is what comes of an operation that has ended before it had begun: a kill has overtaken it, or the agent stops.
+// unbegun is what comes of an operation that has ended before it had begun: a kill has overtaken it, or the agent
+// stops.
 func (r *runner) unbegun(ctx context.Context, failed func(text string) operation.Result) (operation.Result, error) {
 	why := operation.Interruption(ctx)
 	if errors.Is(why, operation.ErrInterrupted) {
@@ -205,7 +210,8 @@ func (r *runner) apply(e *specstore.Entry, result operation.Result) {
 	r.runtime.Attempts, r.runtime.LaunchedAt, r.runtime.RetryAt = before.Attempts, before.LaunchedAt, before.RetryAt
 	r.runtime.Note, r.runtime.Cause = before.Note, before.Cause
 	r.runtime.LastExit = lastExit(before.LastExit, r.runtime.LastExit)
-	if result.Change.Put != nil && (result.Outcome.Fault == process.None || result.Outcome.Fault == process.NotRunning) {
+	if result.Change.Put != nil &&
+		(result.Outcome.Fault == process.None || result.Outcome.Fault == process.NotRunning) {
 		r.runtime.Note, r.runtime.Cause = "", process.Cause{}
 		if r.runtime.Outside && r.runtime.Process != nil {
 			r.blame(process.CauseOutside, startedFromOutside(r.pid()))
@@ -238,7 +244,10 @@ func (r *runner) released(ctx context.Context, fate operation.Fate, by *specstor
 			actor := by.Actor
 			actor.Kind, actor.Operation = process.ActorCaller, by.Item
 			kind, _ := kindOf(by.Op)
-			r.happened(r.work.prior, to, process.Event{Kind: kind, PID: was, Exit: r.exitSince(r.work.since), Actor: actor, Cause: r.record.Rest})
+			r.happened(r.work.prior, to, process.Event{
+				Kind: kind, PID: was, Exit: r.exitSince(r.work.since),
+				Actor: actor, Cause: r.record.Rest,
+			})
 		}
 	})
 	r.beginOwed(ctx)

@@ -20,7 +20,8 @@ func TestRestartedFromOutside(t *testing.T) {
 		r.Exit(old, 0)
 		r.pass(time.Second)
 		s := r.state("a", "running", true)
-		if s.Instance.PID != who.PID || !strings.Contains(s.Message, "restarted from outside, pid 102") || s.LastStartAt != s.Instance.StartedAt {
+		if s.Instance.PID != who.PID || !strings.Contains(s.Message, "restarted from outside, pid 102") ||
+			s.LastStartAt != s.Instance.StartedAt {
 			t.Errorf("status %+v", s)
 		}
 		if n := r.Watched(who); n != 1 {
@@ -33,8 +34,8 @@ func TestRestartedFromOutside(t *testing.T) {
 	})
 }
 
-// TestStartedFromOutside: whoever starts a process that is down, stopped or waiting is found by the regular listing, and no
-// second one is started.
+// TestStartedFromOutside: whoever starts a process that is down, stopped or waiting is found by the regular listing,
+// and no second one is started.
 func TestStartedFromOutside(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -63,7 +64,8 @@ func TestStartedFromOutside(t *testing.T) {
 				who := r.Spawn("a", file("a"), "")
 				r.pass(31 * time.Second)
 				got := r.state("a", "running", c.name != "stopped")
-				if got.Instance.PID != who.PID || r.Watched(who) != 1 || !strings.Contains(got.Message, "from outside") {
+				if got.Instance.PID != who.PID || r.Watched(who) != 1 ||
+					!strings.Contains(got.Message, "from outside") {
 					t.Errorf("status %+v, watched %d times", got, r.Watched(who))
 				}
 				r.ran(c.ran...)

@@ -41,7 +41,8 @@ func TestKillOvertakesACommand(t *testing.T) {
 			r.pass(time.Second)
 			kill := r.submit(process.Kill, "a", s)
 			r.pass(0)
-			if o, ended := r.sink.outcome(first); !ended || o.Fault != process.Failed || !strings.Contains(o.Text, "ended by kill "+kill) {
+			if o, ended := r.sink.outcome(first); !ended || o.Fault != process.Failed ||
+				!strings.Contains(o.Text, "ended by kill "+kill) {
 				t.Errorf("%s: %+v", c.name, o)
 			}
 			if o, ended := r.sink.outcome(kill); !ended || o.Fault != process.None || o.Hosted {
@@ -104,7 +105,8 @@ func TestKillGoesBeforeWhatWaits(t *testing.T) {
 	})
 }
 
-// TestStopOvertakesACheck: a stop or unhost ends the check of a start, which is answered by what is seen then. It does not end a command.
+// TestStopOvertakesACheck: a stop or unhost ends the check of a start, which is answered by what is seen then. It does
+// not end a command.
 func TestStopOvertakesACheck(t *testing.T) {
 	for _, op := range []process.Op{process.Stop, process.Unhost} {
 		bubble(t, func(t *testing.T, r *rig) {

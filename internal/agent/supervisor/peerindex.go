@@ -8,8 +8,8 @@ import (
 	"drover/internal/process"
 )
 
-// peerIndex finds processes by what they are known by, so that a look at one of them does not go through all others. Its zero value is
-// ready, and it is safe for concurrent use.
+// peerIndex finds processes by what they are known by, so that a look at one of them does not go through all others.
+// Its zero value is ready, and it is safe for concurrent use.
 type peerIndex struct {
 	mu    sync.Mutex
 	marks map[process.ID]marks

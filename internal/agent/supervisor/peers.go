@@ -17,7 +17,8 @@ func (s *Supervisor) Owner(self process.ID, instance procfs.Identity) (process.I
 	return s.peers.owner(self, instance)
 }
 
-// Claimed implements operation.Peers. Of another process that is not known to run its pid file is read: somebody may just have started it.
+// Claimed implements operation.Peers. Of another process that is not known to run its pid file is read: somebody may
+// just have started it.
 func (s *Supervisor) Claimed(self process.ID, among []procfs.Identity) []procfs.Identity {
 	if len(among) == 0 {
 		return nil
@@ -30,7 +31,8 @@ func (s *Supervisor) Claimed(self process.ID, among []procfs.Identity) []procfs.
 		case f.runtime.Process != nil && s.isAlive(*f.runtime.Process):
 			known[*f.runtime.Process] = true
 		case f.record.Spec.Identity.PIDPath != "":
-			if seen := s.cfg.Operator.Processes.Look(&f.record.Spec, f.runtime, operation.Whose{}); seen.Alive() && seen.PIDFile != "" {
+			if seen := s.cfg.Operator.Processes.Look(&f.record.Spec, f.runtime, operation.Whose{}); seen.Alive() &&
+				seen.PIDFile != "" {
 				known[*seen.ID] = true
 			}
 		}
@@ -48,12 +50,12 @@ func (s *Supervisor) Hosting(self process.ID, spec *process.Spec, pidFile string
 	return s.peers.host(self, pidFile, pidNameOf(spec))
 }
 
-// holdLimit is how long a hold waits for its turn. It is short because the operation that wants it has begun and its time runs,
-// and because two processes that want to hold each other would wait for ever.
+// holdLimit is how long a hold waits for its turn. It is short because the operation that wants it has begun and its
+// time runs, and because two processes that want to hold each other would wait for ever.
 const holdLimit = 10 * time.Second
 
-// Hold implements operation.Peers: it waits in the other process's queue like an operation, so that nothing else happens
-// to that process until release is called. It fails when the other process is busy for longer than holdLimit.
+// Hold implements operation.Peers: it waits in the other process's queue like an operation, so that nothing else
+// happens to that process until release is called. It fails when the other process is busy for longer than holdLimit.
 func (s *Supervisor) Hold(ctx context.Context, id process.ID) (release func(operation.Fate), err error) {
 	h := &hold{held: make(chan struct{}), released: make(chan operation.Fate, 1), by: holder(ctx)}
 	s.submit(id, task{hold: h})
@@ -65,7 +67,9 @@ func (s *Supervisor) Hold(ctx context.Context, id process.ID) (release func(oper
 		return release, nil
 	case <-limit.C:
 		release(operation.Untouched)
-		return nil, process.Errorf(process.Failed, "the process is also hosted as %s, which is busy with another operation: nothing was done", id)
+		return nil,
+			process.Errorf(process.Failed,
+				"the process is also hosted as %s, which is busy with another operation: nothing was done", id)
 	case <-ctx.Done():
 		release(operation.Untouched)
 		return nil, fmt.Errorf("cannot suspend the watch of %s: %w", id, operation.ErrInterrupted)

@@ -18,7 +18,8 @@ func shared(r *rig) *process.Spec {
 	return s
 }
 
-// TestSharedPIDFile: one process under two keys is seen by both, hosted under one of them, and may be stopped through either.
+// TestSharedPIDFile: one process under two keys is seen by both, hosted under one of them, and may be stopped through
+// either.
 func TestSharedPIDFile(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.do(process.Start, "a", r.spec("a"))
@@ -116,7 +117,8 @@ func TestHoldEndsWithTheAgent(t *testing.T) {
 	})
 }
 
-// TestHoldIsBounded: a stop does not wait for ever for the other key of its process, least of all for one that waits for it.
+// TestHoldIsBounded: a stop does not wait for ever for the other key of its process, least of all for one that waits
+// for it.
 func TestHoldIsBounded(t *testing.T) {
 	const busy = "the process is also hosted as %s, which is busy with another operation: nothing was done"
 	bubble(t, func(t *testing.T, r *rig) {

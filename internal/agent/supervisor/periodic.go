@@ -40,7 +40,8 @@ func (r *runner) keepsHistory() bool {
 
 // runsByTimetable reports whether the timetable of the process counts.
 func (r *runner) runsByTimetable() bool {
-	return r.record != nil && r.record.Hosted && r.claimed.rival == 0 && !r.record.GivenUp && r.record.Spec.Policy.Kind == process.Periodic
+	return r.record != nil && r.record.Hosted && r.claimed.rival == 0 && !r.record.GivenUp &&
+		r.record.Spec.Policy.Kind == process.Periodic
 }
 
 // readHistory takes up what earlier lives of the agent have kept.
@@ -61,8 +62,8 @@ func (r *runner) writeHistory() {
 	}
 }
 
-// schedule sets the timetable of a periodic process, and drops that of any other. A timetable counts from the moment that it was
-// given: what was due before, or while the process was not hosted, is not missed.
+// schedule sets the timetable of a periodic process, and drops that of any other. A timetable counts from the moment
+// that it was given: what was due before, or while the process was not hosted, is not missed.
 func (r *runner) schedule() {
 	if !r.runsByTimetable() {
 		r.sup.parts.Timetables.Drop(r.id)
@@ -92,7 +93,8 @@ func (r *runner) schedule() {
 	r.sup.parts.Timetables.Set(r.id, table, r.history.Due, when.Missed)
 }
 
-// due begins a run, or does what the policy says where one is under way. That it is owed is on record before anything is done.
+// due begins a run, or does what the policy says where one is under way. That it is owed is on record before anything
+// is done.
 func (r *runner) due(ctx context.Context, at time.Time) {
 	if !r.runsByTimetable() {
 		return
@@ -110,10 +112,12 @@ const patience = time.Minute
 
 // beginOwed begins the run that is still to begin, once nothing is in its way. One that is being started is it.
 func (r *runner) beginOwed(ctx context.Context) {
-	if !r.history.Owed || r.work.busy || r.machine.Pending || r.machine.State == lifecycle.Starting || !r.runsByTimetable() {
+	if !r.history.Owed || r.work.busy || r.machine.Pending || r.machine.State == lifecycle.Starting ||
+		!r.runsByTimetable() {
 		return
 	}
-	if time.Since(r.history.Due) > patience && r.machine.State == lifecycle.Scheduled && r.record.Spec.Schedule.Missed != process.MissedRun {
+	if time.Since(r.history.Due) > patience && r.machine.State == lifecycle.Scheduled &&
+		r.record.Spec.Schedule.Missed != process.MissedRun {
 		r.missed(r.history.Due, 1)
 		return
 	}
@@ -131,7 +135,10 @@ func (r *runner) skipped() {
 	}
 	text := "the run of " + r.history.Due.Format(time.RFC3339) + " was left out: " + why
 	r.blame(process.CauseRunSkipped, text)
-	r.happened(r.machine.State, r.machine.State, process.Event{Kind: process.EventRunSkipped, PID: r.pid(), Actor: byPolicy(), Cause: r.cause()})
+	r.happened(r.machine.State, r.machine.State, process.Event{
+		Kind: process.EventRunSkipped, PID: r.pid(),
+		Actor: byPolicy(), Cause: r.cause(),
+	})
 	r.history.Owed = false
 	r.writeHistory()
 }
@@ -147,7 +154,10 @@ func (r *runner) missed(last time.Time, count int) {
 		text = process.Count(count, "run", "runs") + " were missed, the last one that of "
 	}
 	r.blame(process.CauseRunMissed, text+last.Format(time.RFC3339)+": the agent or its host was away")
-	r.happened(r.machine.State, r.machine.State, process.Event{Kind: process.EventRunMissed, Actor: byPolicy(), Attempt: count, Cause: r.cause()})
+	r.happened(r.machine.State, r.machine.State, process.Event{
+		Kind: process.EventRunMissed, Actor: byPolicy(),
+		Attempt: count, Cause: r.cause(),
+	})
 	r.writeHistory()
 	r.show()
 }
@@ -213,8 +223,8 @@ func (r *runner) noteRun(run process.Run) {
 	r.writeHistory()
 }
 
-// closeRun notes the end of the run that an event tells of, whoever has begun it, unless an earlier agent has done so, and reports
-// whether runs are noted at all. began is in Unix seconds.
+// closeRun notes the end of the run that an event tells of, whoever has begun it, unless an earlier agent has done so,
+// and reports whether runs are noted at all. began is in Unix seconds.
 func (r *runner) closeRun(e *process.Event, began int64) bool {
 	if !r.keepsHistory() {
 		return false
@@ -232,8 +242,8 @@ func (r *runner) closeRun(e *process.Event, began int64) bool {
 	return true
 }
 
-// judgeRun makes the event of an end, and what is known of the process, one of a run that ended well or did not. Of what nobody saw
-// the event stays as it is.
+// judgeRun makes the event of an end, and what is known of the process, one of a run that ended well or did not. Of
+// what nobody saw the event stays as it is.
 func (r *runner) judgeRun(e *process.Event) {
 	switch {
 	case e.Exit == nil || !e.Exit.Known:

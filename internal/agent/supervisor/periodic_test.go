@@ -12,7 +12,8 @@ import (
 	"drover/internal/process"
 )
 
-// every returns a process that is run every so many seconds by a command that takes some time and leaves nothing behind.
+// every returns a process that is run every so many seconds by a command that takes some time and leaves nothing
+// behind.
 func (r *rig) every(name string, cycle int, takes time.Duration, schedule process.Schedule) *process.Spec {
 	s := r.spec(name)
 	s.Policy.Kind, s.Policy.CycleTime, s.Schedule, s.Commands.Stop = process.Periodic, cycle, schedule, ""
@@ -34,7 +35,8 @@ func TestRunsByTheTimetable(t *testing.T) {
 			t.Errorf("run at %v, want %v", *at, want)
 		}
 		got := r.state("a", "scheduled", true)
-		if len(got.Runs) != 3 || got.Runs[0].Exit == nil || got.Runs[0].Ended-got.Runs[0].Started != 2000 || got.Runs[0].Output != "done" || got.Cause.ID != process.CauseWaitsForSchedule {
+		if len(got.Runs) != 3 || got.Runs[0].Exit == nil || got.Runs[0].Ended-got.Runs[0].Started != 2000 ||
+			got.Runs[0].Output != "done" || got.Cause.ID != process.CauseWaitsForSchedule {
 			t.Errorf("status %+v", got)
 		}
 		if got.NextRun == 0 || !strings.Contains(got.Message, "next run at ") || got.Restarts != 0 {
@@ -63,13 +65,17 @@ func TestRunThatFails(t *testing.T) {
 		r.Script(line("start", "a"), operationtest.Script{Takes: time.Second, Code: 4, Output: "oh"})
 		r.pass(70 * time.Second)
 		got := r.state("a", "scheduled", true)
-		if got.Cause.ID != process.CauseRunFailed || !strings.Contains(got.Message, "exit status 4") || got.Runs[0].Exit.Code != 4 {
+		if got.Cause.ID != process.CauseRunFailed || !strings.Contains(got.Message, "exit status 4") ||
+			got.Runs[0].Exit.Code != 4 {
 			t.Errorf("status %+v", got)
 		}
-		r.Script(line("start", "a"), operationtest.Script{Refuse: process.Errorf(process.Failed, "cannot enter /opt").Because(process.CauseNoDirectory)})
+		r.Script(line("start", "a"),
+			operationtest.Script{Refuse: process.Errorf(process.Failed,
+				"cannot enter /opt").Because(process.CauseNoDirectory)})
 		r.pass(time.Minute)
 		got = r.state("a", "scheduled", true)
-		if got.Cause.ID != process.CauseNoDirectory || len(got.Runs) != 2 || got.Runs[0].Ended == 0 || !strings.Contains(got.Runs[0].Output, "cannot enter /opt") {
+		if got.Cause.ID != process.CauseNoDirectory || len(got.Runs) != 2 || got.Runs[0].Ended == 0 ||
+			!strings.Contains(got.Runs[0].Output, "cannot enter /opt") {
 			t.Errorf("status %+v", got)
 		}
 		if d := cmp.Diff("run-failed starting→scheduled no-such-directory", r.sink.history(id("a"))[3]); d != "" {
@@ -103,7 +109,9 @@ func TestATimetableBeginsWhenItIsGiven(t *testing.T) {
 		}
 		r.pass(3*time.Minute + 10*time.Second)
 		r.ran("start a", "start a")
-		if told := r.sink.history(id("a")); slices.ContainsFunc(told, func(e string) bool { return strings.Contains(e, "missed") }) {
+		if told := r.sink.history(id("a")); slices.ContainsFunc(told, func(e string) bool {
+			return strings.Contains(e, "missed")
+		}) {
 			t.Errorf("events %q", told)
 		}
 	})
@@ -170,7 +178,8 @@ func TestOverlap(t *testing.T) {
 				if !slices.ContainsFunc(told, func(e string) bool { return strings.HasPrefix(e, c.told) }) {
 					t.Errorf("events %q", told)
 				}
-				if got := r.state("a", "running", true); got.Runs[0].Ended != 0 || len(got.Runs) > 1 && got.Runs[1].Ended == 0 {
+				if got := r.state("a", "running", true); got.Runs[0].Ended != 0 || len(got.Runs) > 1 &&
+					got.Runs[1].Ended == 0 {
 					t.Errorf("runs %+v", got.Runs)
 				}
 			})
@@ -178,8 +187,8 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// TestRunThatCannotBeReplaced: the run that was to take the place of one that will not go is left out, and told of; it is begun neither
-// when that one has ended after all, nor by the agent's next life.
+// TestRunThatCannotBeReplaced: the run that was to take the place of one that will not go is left out, and told of; it
+// is begun neither when that one has ended after all, nor by the agent's next life.
 func TestRunThatCannotBeReplaced(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.every("a", 60, 95*time.Second, process.Schedule{Overlap: process.OverlapReplace})
@@ -215,7 +224,8 @@ func TestRunThatCannotBeReplaced(t *testing.T) {
 	})
 }
 
-// TestOwedRunThatWaitsForTheServer: the run that is held back until the server has spoken is the one that is owed, and no second one.
+// TestOwedRunThatWaitsForTheServer: the run that is held back until the server has spoken is the one that is owed, and
+// no second one.
 func TestOwedRunThatWaitsForTheServer(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.every("a", 60, 0, process.Schedule{Overlap: process.OverlapReplace})
@@ -275,7 +285,8 @@ func TestStartOfAPeriodicProcess(t *testing.T) {
 			r.do(process.Start, "a", r.every("a", 3600, takes, process.Schedule{}))
 			r.pass(10 * time.Second)
 			got := r.state("a", "scheduled", true)
-			if len(got.Runs) != 1 || got.Runs[0].Ended == 0 || got.Runs[0].Exit == nil || got.Runs[0].PID == 0 || got.Runs[0].Output != "done" {
+			if len(got.Runs) != 1 || got.Runs[0].Ended == 0 || got.Runs[0].Exit == nil || got.Runs[0].PID == 0 ||
+				got.Runs[0].Output != "done" {
 				t.Errorf("%v: runs %+v", takes, got.Runs)
 			}
 			if d := cmp.Diff(want, r.sink.history(id("a"))); d != "" {
@@ -295,7 +306,8 @@ func TestRunThatLeavesADaemon(t *testing.T) {
 			time.AfterFunc(20*time.Second, func() { r.Exit(who, 6) })
 		}})
 		r.pass(65 * time.Second)
-		if got := r.state("a", "running", true); got.Cause.ID != "" || len(got.Runs) != 1 || got.Runs[0].Ended != 0 || !strings.Contains(got.Message, "goes on as pid") {
+		if got := r.state("a", "running", true); got.Cause.ID != "" || len(got.Runs) != 1 || got.Runs[0].Ended != 0 ||
+			!strings.Contains(got.Message, "goes on as pid") {
 			t.Errorf("status %+v", got)
 		}
 		if len(r.Runs()) != 1 {
@@ -305,15 +317,18 @@ func TestRunThatLeavesADaemon(t *testing.T) {
 		if got := r.state("a", "scheduled", true); len(got.Runs) != 1 || got.Runs[0].Exit.Code != 6 {
 			t.Errorf("status %+v", got)
 		}
-		want := []string{"hosted stopped→scheduled", "run-started starting→running", "run-failed running→scheduled run-failed"}
+		want := []string{
+			"hosted stopped→scheduled", "run-started starting→running",
+			"run-failed running→scheduled run-failed",
+		}
 		if d := cmp.Diff(want, r.sink.history(id("a"))); d != "" {
 			t.Errorf("events (-want +got):\n%s", d)
 		}
 	})
 }
 
-// TestAgentDiesAtEachWriteOfARun: whatever the agent had written when it died, the run that was due is begun once, and comes to an end
-// that is known or told to be unknown.
+// TestAgentDiesAtEachWriteOfARun: whatever the agent had written when it died, the run that was due is begun once, and
+// comes to an end that is known or told to be unknown.
 func TestAgentDiesAtEachWriteOfARun(t *testing.T) {
 	for _, overlap := range []process.Overlap{process.OverlapSkip, process.OverlapReplace} {
 		for at := range 100 {

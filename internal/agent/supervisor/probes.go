@@ -15,7 +15,8 @@ import (
 func (s *Supervisor) Answered(id process.ID, instance procfs.Identity, revision uint64, health bool, a process.Answer) {
 	s.tell(id, func(ctx context.Context, r *runner) {
 		// Of another instance, or to a command of a spec that is not in force any more, it says nothing.
-		if r.record != nil && r.record.Revision == revision && r.runtime.Process != nil && *r.runtime.Process == instance {
+		if r.record != nil && r.record.Revision == revision && r.runtime.Process != nil &&
+			*r.runtime.Process == instance {
 			r.answered(ctx, health, &a)
 		}
 	})
@@ -35,7 +36,8 @@ func (r *runner) follow(ctx context.Context) {
 		r.sup.parts.Probes.Drop(r.id)
 	default:
 		r.sup.parts.Probes.Set(r.id, probe.Subject{
-			Instance: *r.runtime.Process, StartedAt: r.runtime.Process.StartedAfterBoot(), Revision: r.record.Revision, Spec: &r.record.Spec,
+			Instance: *r.runtime.Process, StartedAt: r.runtime.Process.StartedAfterBoot(), Revision: r.record.Revision,
+			Spec:   &r.record.Spec,
 			Health: r.runtime.Health, Version: r.runtime.Version,
 		})
 	}
@@ -75,7 +77,8 @@ func (r *runner) answered(ctx context.Context, health bool, a *process.Answer) {
 	}
 }
 
-// withoutAnswers returns what is known of an instance without what it said to commands that its spec does not name any more.
+// withoutAnswers returns what is known of an instance without what it said to commands that its spec does not name any
+// more.
 func withoutAnswers(rt specstore.Runtime, before, after *specstore.Record) specstore.Runtime {
 	if before == nil {
 		return rt
@@ -91,10 +94,11 @@ func withoutAnswers(rt specstore.Runtime, before, after *specstore.Record) specs
 	return rt
 }
 
-// mayRestart reports whether the process is to be started again when it is unhealthy, and nothing else holds it. One that would not
-// come up again is not ended.
+// mayRestart reports whether the process is to be started again when it is unhealthy, and nothing else holds it. One
+// that would not come up again is not ended.
 func (r *runner) mayRestart() bool {
-	return r.record.Spec.Probes.Restart && r.record.Hosted && r.record.Spec.Policy.Kind == process.Resident && !r.work.busy && r.machine.State == lifecycle.Running
+	return r.record.Spec.Probes.Restart && r.record.Hosted && r.record.Spec.Policy.Kind == process.Resident &&
+		!r.work.busy && r.machine.State == lifecycle.Running
 }
 
 func (r *runner) tellHealth(a *process.Answer) {
@@ -113,7 +117,8 @@ func sickText(a *process.Answer) string {
 	return "health_cmd failed " + itoa(a.Failures) + " times in a row: " + a.Text
 }
 
-// review looks at what changes without an event: the configuration files, and whether the process still counts as flapping.
+// review looks at what changes without an event: the configuration files, and whether the process still counts as
+// flapping.
 func (r *runner) review(ctx context.Context) {
 	if r.record == nil || r.work.busy {
 		return

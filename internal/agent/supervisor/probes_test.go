@@ -62,7 +62,8 @@ func TestWhoIsAsked(t *testing.T) {
 	})
 }
 
-// TestHealthIsToldAndKept: what changes is told once, shows, and is known to the next life of the agent; nobody is ended for it.
+// TestHealthIsToldAndKept: what changes is told once, shows, and is known to the next life of the agent; nobody is
+// ended for it.
 func TestHealthIsToldAndKept(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
@@ -76,7 +77,8 @@ func TestHealthIsToldAndKept(t *testing.T) {
 		r.answers("a", who, false, process.Answer{OK: true, Text: "1.2"})
 		r.pass(0)
 		got := r.state("a", "unhealthy", true)
-		if got.Cause.ID != process.CauseUnhealthy || !strings.Contains(got.Cause.Text, "3 times in a row: tired") || got.Version == nil || got.Version.Text != "1.2" {
+		if got.Cause.ID != process.CauseUnhealthy || !strings.Contains(got.Cause.Text, "3 times in a row: tired") ||
+			got.Version == nil || got.Version.Text != "1.2" {
 			t.Errorf("status %+v", got)
 		}
 		told := r.sink.history(id("a"))
@@ -93,7 +95,10 @@ func TestHealthIsToldAndKept(t *testing.T) {
 		r.pass(time.Hour)
 		r.state("a", "running", true)
 		told = append(told, r.sink.history(id("a"))...)
-		if d := cmp.Diff([]string{"started stopped→running", "unhealthy running→running unhealthy", "healthy running→running"}, told); d != "" {
+		if d := cmp.Diff([]string{
+			"started stopped→running", "unhealthy running→running unhealthy",
+			"healthy running→running",
+		}, told); d != "" {
 			t.Errorf("events (-want +got):\n%s", d)
 		}
 		r.ran("start a")
@@ -129,8 +134,8 @@ func TestAnswerToAnOlderSpec(t *testing.T) {
 	})
 }
 
-// TestEndOfTheUnhealthyThatFails: who was to be restarted and will not go is watched on, and its next relaunch has no place in the
-// host's budget from that.
+// TestEndOfTheUnhealthyThatFails: who was to be restarted and will not go is watched on, and its next relaunch has no
+// place in the host's budget from that.
 func TestEndOfTheUnhealthyThatFails(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.stop()
@@ -149,7 +154,8 @@ func TestEndOfTheUnhealthyThatFails(t *testing.T) {
 		r.answers("a", who, true, well())
 		r.pass(0)
 		got := r.state("a", "running", true)
-		if got.Cause.ID != process.CauseStopFailed || !strings.HasPrefix(got.Cause.Text, "pid "+strconv.Itoa(who.PID)+" could not be ended") || len(got.Cause.Evidence) == 0 {
+		if got.Cause.ID != process.CauseStopFailed || !strings.HasPrefix(got.Cause.Text, "pid "+strconv.Itoa(who.PID)+
+			" could not be ended") || len(got.Cause.Evidence) == 0 {
 			t.Errorf("cause %+v", got.Cause)
 		}
 		// The budget has room for one in a tenth of a second, and that is for who comes first.
@@ -180,7 +186,8 @@ func TestRestartOfTheUnhealthy(t *testing.T) {
 			t.Error("it was not restarted")
 		}
 		want := []string{
-			"started stopped→running", "unhealthy running→running unhealthy", "taken-down stopping→starting unhealthy", "relaunched starting→running unhealthy",
+			"started stopped→running", "unhealthy running→running unhealthy", "taken-down stopping→starting unhealthy",
+			"relaunched starting→running unhealthy",
 		}
 		if d := cmp.Diff(want, r.sink.history(id("a"))); d != "" {
 			t.Errorf("events (-want +got):\n%s", d)
@@ -253,14 +260,16 @@ func TestDrift(t *testing.T) {
 		write("wrong!")
 		r.pass(31 * time.Second)
 		got := r.state("a", "running", true)
-		if len(got.Config) != 1 || got.Config[0].Have != sum("wrong!") || got.Cause.ID != process.CauseDrift || !strings.Contains(got.Cause.Text, path) {
+		if len(got.Config) != 1 || got.Config[0].Have != sum("wrong!") || got.Cause.ID != process.CauseDrift ||
+			!strings.Contains(got.Cause.Text, path) {
 			t.Errorf("status %+v", got)
 		}
 		told := r.sink.history(id("a"))
 		r.kill()
 		r.begin()
 		r.pass(31 * time.Second)
-		if again := r.state("a", "running", true); len(again.Config) != 1 || again.Config[0].Since != got.Config[0].Since {
+		if again := r.state("a", "running", true); len(again.Config) != 1 ||
+			again.Config[0].Since != got.Config[0].Since {
 			t.Errorf("after a restart: %+v", again.Config)
 		}
 		write("right")
@@ -278,7 +287,8 @@ func TestDrift(t *testing.T) {
 		}
 		told = append(told, r.sink.history(id("a"))...)
 		want := []string{
-			"started stopped→running", "config-drifted running→running config-drift", "config-restored running→running", "config-drifted running→running config-drift",
+			"started stopped→running", "config-drifted running→running config-drift", "config-restored running→running",
+			"config-drifted running→running config-drift",
 		}
 		if d := cmp.Diff(want, told); d != "" {
 			t.Errorf("events (-want +got):\n%s", d)
@@ -286,8 +296,8 @@ func TestDrift(t *testing.T) {
 	})
 }
 
-// TestFlapping: it begins with the fourth relaunch in ten minutes and ends when they are long past, or when somebody sees to it; each is
-// told once, whatever becomes of the agent.
+// TestFlapping: it begins with the fourth relaunch in ten minutes and ends when they are long past, or when somebody
+// sees to it; each is told once, whatever becomes of the agent.
 func TestFlapping(t *testing.T) {
 	flap := func(r *rig) {
 		for range 4 {
@@ -377,7 +387,8 @@ func TestEndBetweenTwoLives(t *testing.T) {
 				if d := cmp.Diff(want, got); d != "" {
 					t.Errorf("%s, reboot %v: events (-want +got):\n%s", kind, reboot, d)
 				}
-				if s, _, _ := r.Snapshot(id("a")); kind == process.SingleRun && (len(s.Runs) != 1 || s.Runs[0].Ended == 0 || s.Runs[0].Exit != nil) {
+				if s, _, _ := r.Snapshot(id("a")); kind == process.SingleRun &&
+					(len(s.Runs) != 1 || s.Runs[0].Ended == 0 || s.Runs[0].Exit != nil) {
 					t.Errorf("reboot %v: runs %+v", reboot, s.Runs)
 				}
 			})
@@ -398,7 +409,8 @@ func TestStopUnderAnotherName(t *testing.T) {
 		}
 		events := r.sink.all(id("a"))
 		last := events[len(events)-1]
-		if last.Kind != process.EventStopped || last.PID != who.PID || last.Actor.Kind != process.ActorCaller || last.Actor.Operation != "item-2" {
+		if last.Kind != process.EventStopped || last.PID != who.PID || last.Actor.Kind != process.ActorCaller ||
+			last.Actor.Operation != "item-2" {
 			t.Errorf("told as %+v", last)
 		}
 	})

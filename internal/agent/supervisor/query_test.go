@@ -23,7 +23,9 @@ func TestQueryDoesNotWaitForPolicy(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
 		r.do(process.Start, "a", s)
-		r.Script(line("stop", "a"), operationtest.Script{Takes: 20 * time.Second, End: func(string) { r.Kill(file("a")) }})
+		r.Script(line("stop", "a"), operationtest.Script{Takes: 20 * time.Second, End: func(string) {
+			r.Kill(file("a"))
+		}})
 		r.Exceeded(id("a"), r.instance("a"), overMem())
 		r.pass(time.Second)
 		r.state("a", "stopping", true)
@@ -32,7 +34,9 @@ func TestQueryDoesNotWaitForPolicy(t *testing.T) {
 		if got := r.answered(item, "while it is ended"); !got.Hosted || got.Instance.PID != r.instance("a").PID {
 			t.Errorf("status %+v", got)
 		}
-		r.Script(line("start", "a"), operationtest.Script{Takes: 20 * time.Second, End: func(run string) { r.Spawn("a", file("a"), run) }})
+		r.Script(line("start", "a"), operationtest.Script{Takes: 20 * time.Second, End: func(run string) {
+			r.Spawn("a", file("a"), run)
+		}})
 		r.pass(25 * time.Second)
 		r.state("a", "starting", true)
 		item = r.submit(process.Query, "a", s)
@@ -63,7 +67,8 @@ func TestQueryWaitsForOperations(t *testing.T) {
 			t.Error("a query has overtaken a command")
 		}
 		r.pass(time.Second)
-		if got := r.answered(item, "beside the check of the start"); got.Hosted || got.Instance.PID != r.instance("a").PID {
+		if got := r.answered(item, "beside the check of the start"); got.Hosted ||
+			got.Instance.PID != r.instance("a").PID {
 			t.Errorf("status %+v", got)
 		}
 		item = r.submit(process.Query, "a", s)
@@ -79,7 +84,8 @@ func TestQueryWaitsForOperations(t *testing.T) {
 			t.Error("a query has overtaken a command")
 		}
 		r.pass(200 * time.Millisecond)
-		if got := r.answered(item, "although the command hangs"); !got.Hosted || got.Instance.PID != r.instance("a").PID {
+		if got := r.answered(item, "although the command hangs"); !got.Hosted ||
+			got.Instance.PID != r.instance("a").PID {
 			t.Errorf("status %+v", got)
 		}
 	})

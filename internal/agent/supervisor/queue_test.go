@@ -22,7 +22,8 @@ func TestOrder(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		a, b := r.spec("a"), r.spec("b")
 		items := []string{
-			r.submit(process.Start, "a", a), r.submit(process.Stop, "a", a), r.submit(process.Stop, "a", a), r.submit(process.Start, "a", a),
+			r.submit(process.Start, "a", a), r.submit(process.Stop, "a", a), r.submit(process.Stop, "a", a),
+			r.submit(process.Start, "a", a),
 			r.submit(process.Start, "b", b),
 		}
 		r.pass(0)
@@ -41,7 +42,8 @@ func TestOrder(t *testing.T) {
 		if got := r.sink.limits[0]; got != 65*time.Second {
 			t.Errorf("a start is said to take up to %v", got)
 		}
-		if got := slices.DeleteFunc(r.Lines(), func(line string) bool { return line == "start b" }); !slices.Equal(got, []string{"start a", "stop a", "start a"}) {
+		if got := slices.DeleteFunc(r.Lines(), func(line string) bool { return line == "start b" }); !slices.Equal(got,
+			[]string{"start a", "stop a", "start a"}) {
 			t.Errorf("%v have run one after another", got)
 		}
 	})
@@ -54,7 +56,9 @@ func TestOperationWaitsForTheRelaunch(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
 		r.do(process.Start, "a", s)
-		r.Script("start a", operationtest.Script{Takes: 5 * time.Second, End: func(run string) { r.Spawn("a", file("a"), run) }})
+		r.Script("start a", operationtest.Script{Takes: 5 * time.Second, End: func(run string) {
+			r.Spawn("a", file("a"), run)
+		}})
 		r.Kill(file("a"))
 		r.pass(time.Second)
 		r.state("a", "starting", true)
@@ -109,7 +113,8 @@ func TestQueryDisturbsNothing(t *testing.T) {
 	})
 }
 
-// TestOutcomeIsStoredBeforeItIsTold: while the disk takes nothing, nobody hears of the outcome, and no later operation runs.
+// TestOutcomeIsStoredBeforeItIsTold: while the disk takes nothing, nobody hears of the outcome, and no later operation
+// runs.
 func TestOutcomeIsStoredBeforeItIsTold(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
@@ -132,7 +137,8 @@ func TestExpiredOrderIsNotBegun(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
 		expires := time.Now().Add(24 * time.Hour) // of a clock that was stepped: it does not count
-		late := specstore.Entry{Item: "late", Process: id("a"), Op: process.Reload, Spec: s, BeginBy: r.Clock() + 3*time.Second, Expires: expires, Boot: r.disk.boot}
+		late := specstore.Entry{Item: "late", Process: id("a"), Op: process.Reload, Spec: s, BeginBy: r.Clock() +
+			3*time.Second, Expires: expires, Boot: r.disk.boot}
 		r.submit(process.Start, "a", s)
 		r.disk.accept(late)
 		r.Submit([]specstore.Entry{late})
@@ -146,7 +152,8 @@ func TestExpiredOrderIsNotBegun(t *testing.T) {
 	})
 }
 
-// TestUnknownProcessesAreForgotten: whatever is asked about a process that nobody knows leaves no goroutine and no record.
+// TestUnknownProcessesAreForgotten: whatever is asked about a process that nobody knows leaves no goroutine and no
+// record.
 func TestUnknownProcessesAreForgotten(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		var items []string
@@ -154,7 +161,8 @@ func TestUnknownProcessesAreForgotten(t *testing.T) {
 			name := fmt.Sprintf("p%d", i)
 			s := r.spec(name)
 			items = append(items,
-				r.submit(process.Query, name, s), r.submit(process.Unhost, name, nil), r.submit(process.Query, name, nil), r.submit(process.Unregister, name, nil),
+				r.submit(process.Query, name, s), r.submit(process.Unhost, name, nil),
+				r.submit(process.Query, name, nil), r.submit(process.Unregister, name, nil),
 			)
 		}
 		r.pass(time.Second)
@@ -203,7 +211,8 @@ func TestNothingIsLost(t *testing.T) {
 			wg.Go(func() {
 				for i := range each {
 					e := specstore.Entry{
-						Item: fmt.Sprintf("item-%d-%d", n, i), Process: id("a"), Op: process.Query, Spec: &process.Spec{}, BeginBy: r.Clock() + time.Hour, Boot: r.disk.boot,
+						Item: fmt.Sprintf("item-%d-%d", n, i), Process: id("a"), Op: process.Query,
+						Spec: &process.Spec{}, BeginBy: r.Clock() + time.Hour, Boot: r.disk.boot,
 					}
 					r.disk.accept(e)
 					r.Submit([]specstore.Entry{e})
@@ -218,8 +227,8 @@ func TestNothingIsLost(t *testing.T) {
 	})
 }
 
-// TestRuntimeIsKeptBeforeTheOutcome: an agent that dies just after it has stored an outcome has noted the instance, and the run that
-// it belongs to, before.
+// TestRuntimeIsKeptBeforeTheOutcome: an agent that dies just after it has stored an outcome has noted the instance, and
+// the run that it belongs to, before.
 func TestRuntimeIsKeptBeforeTheOutcome(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
@@ -297,14 +306,15 @@ func TestSnapshot(t *testing.T) {
 			t.Errorf("known (-want +got): %s", diff)
 		}
 		r.do(process.Stop, "a", s)
-		if s := r.state("a", "stopped", false); s.Instance.PID != -1 || s.RegisteredAt != started+5 || s.LastStartAt != started {
+		if s := r.state("a", "stopped", false); s.Instance.PID != -1 || s.RegisteredAt != started+5 ||
+			s.LastStartAt != started {
 			t.Errorf("after its stop: %+v", s)
 		}
 	})
 }
 
-// TestWhatIsNotWantedDoesNotBegin: an operation whose turn comes waits for the word on whether it is, a kill does not wait for that, and who
-// stops meanwhile leaves it to a successor.
+// TestWhatIsNotWantedDoesNotBegin: an operation whose turn comes waits for the word on whether it is, a kill does not
+// wait for that, and who stops meanwhile leaves it to a successor.
 func TestWhatIsNotWantedDoesNotBegin(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		said := make(chan bool)

@@ -11,15 +11,17 @@ import (
 
 // Revisions number the changes of records, so that an old disk can be told from the present one.
 type Revisions interface {
-	// Revision returns the number of the latest change, NextRevision gives out one for a change that belongs to no operation.
+	// Revision returns the number of the latest change, NextRevision gives out one for a change that belongs to no
+	// operation.
 	Revision() (uint64, error)
 	NextRevision() (uint64, error)
 	// Reconcile stores what is newer than what there is, and returns that.
 	Reconcile(all []specstore.Desired, reached uint64) (newer []specstore.Desired, err error)
 }
 
-// Reconcile brings the records up to what the server has had confirmed, where that is newer, and returns how many were older. No
-// process is ended or started by that alone; one that is to be kept running and is down is started, as after any other end.
+// Reconcile brings the records up to what the server has had confirmed, where that is newer, and returns how many were
+// older. No process is ended or started by that alone; one that is to be kept running and is down is started, as after
+// any other end.
 func (s *Supervisor) Reconcile(all []specstore.Desired, reached uint64) (older int, err error) {
 	newer, err := s.cfg.Revisions.Reconcile(all, reached)
 	if err != nil {
@@ -67,11 +69,13 @@ func (r *runner) reconcile(ctx context.Context) {
 		return // when the operation is over
 	}
 	d := r.desired()
-	if d == nil || r.record != nil && (r.record.Revision > d.Record.Revision || r.record.Revision == d.Record.Revision && !d.Gone) {
+	if d == nil || r.record != nil &&
+		(r.record.Revision > d.Record.Revision || r.record.Revision == d.Record.Revision && !d.Gone) {
 		return
 	}
 	before := r.record
-	r.sup.cfg.Log.Warn("record was older than the record of the server", "process", r.id, "revision", d.Record.Revision, "gone", d.Gone)
+	r.sup.cfg.Log.Warn("record was older than the record of the server", "process", r.id, "revision", d.Record.Revision,
+		"gone", d.Gone)
 	// Whatever an earlier agent was in the middle of had ended when the server's record was made.
 	r.overtake()
 	if d.Gone {
@@ -153,7 +157,10 @@ func (r *runner) tellReconciled(before *specstore.Record) {
 	case was && !r.record.Hosted:
 		kind = process.EventUnhosted
 	}
-	r.happened(r.machine.State, r.machine.State, process.Event{Kind: kind, PID: r.pid(), Actor: byPolicy(), Cause: process.Cause{Text: reconciledText}})
+	r.happened(r.machine.State, r.machine.State, process.Event{
+		Kind: kind, PID: r.pid(), Actor: byPolicy(),
+		Cause: process.Cause{Text: reconciledText},
+	})
 }
 
 func (r *runner) tellForgotten() {

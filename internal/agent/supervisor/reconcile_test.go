@@ -62,7 +62,9 @@ func TestRelaunchWaitsForTheServer(t *testing.T) {
 		r.do(process.Start, "b", r.spec("b"))
 		r.kill()
 		r.Kill(file("a"))
-		at := r.starts("a", operationtest.Script{Takes: time.Second, End: func(run string) { r.Spawn("a", file("a"), run) }})
+		at := r.starts("a", operationtest.Script{Takes: time.Second, End: func(run string) {
+			r.Spawn("a", file("a"), run)
+		}})
 		r.asks()
 		item := r.submit(process.Reload, "b", r.spec("b"))
 		r.pass(4 * time.Second)
@@ -89,7 +91,8 @@ func TestRelaunchWaitsForTheServer(t *testing.T) {
 	})
 }
 
-// TestOldRecordOfAStoppedProcess: the server's word comes before its relaunch, and the other way round it is left running.
+// TestOldRecordOfAStoppedProcess: the server's word comes before its relaunch, and the other way round it is left
+// running.
 func TestOldRecordOfAStoppedProcess(t *testing.T) {
 	for _, op := range []process.Op{process.Stop, process.Unhost, process.Unregister} {
 		for _, alone := range []bool{false, true} {
@@ -129,7 +132,8 @@ func TestOldRecordOfAStoppedProcess(t *testing.T) {
 				r.pass(time.Hour)
 				r.ran(before...)
 				if op == process.Unregister {
-					if _, _, known := r.Snapshot(id("a")); known || len(r.Known()) > 0 || r.sink.gone[id("a")] != revision {
+					if _, _, known := r.Snapshot(id("a")); known || len(r.Known()) > 0 ||
+						r.sink.gone[id("a")] != revision {
 						t.Errorf("%s: known %v, told gone with %d", op, known, r.sink.gone[id("a")])
 					}
 					return
@@ -143,7 +147,8 @@ func TestOldRecordOfAStoppedProcess(t *testing.T) {
 	}
 }
 
-// forgets starts a process, stops it, and begins an agent whose disk knows of the start alone. It returns what was true.
+// forgets starts a process, stops it, and begins an agent whose disk knows of the start alone. It returns what was
+// true.
 func (r *rig) forgets() specstore.Desired {
 	s := r.spec("a")
 	r.do(process.Start, "a", s)
@@ -245,7 +250,8 @@ func TestNewerSpecOfAHostedProcess(t *testing.T) {
 	})
 }
 
-// TestOvertakenOperation: an operation that the copy of the disk has open had ended before the server's record was made.
+// TestOvertakenOperation: an operation that the copy of the disk has open had ended before the server's record was
+// made.
 func TestOvertakenOperation(t *testing.T) {
 	for _, left := range []bool{true, false} {
 		bubble(t, func(t *testing.T, r *rig) {
@@ -319,8 +325,8 @@ func TestReconcileDuringAnOperation(t *testing.T) {
 	})
 }
 
-// TestOldRecordInTheMiddleOfARelaunch: one that an earlier agent was in the middle of is not gone on with if the process is not hosted,
-// and is if it is.
+// TestOldRecordInTheMiddleOfARelaunch: one that an earlier agent was in the middle of is not gone on with if the
+// process is not hosted, and is if it is.
 func TestOldRecordInTheMiddleOfARelaunch(t *testing.T) {
 	for _, hosted := range []bool{false, true} {
 		bubble(t, func(t *testing.T, r *rig) {

@@ -22,8 +22,8 @@ type coming struct {
 	giveBack func(now time.Duration)
 }
 
-// relaunchWithin begins a relaunch if the budget of the host has room, or the relaunch has its place in it. A run of a timetable
-// needs none.
+// relaunchWithin begins a relaunch if the budget of the host has room, or the relaunch has its place in it. A run of a
+// timetable needs none.
 func (r *runner) relaunchWithin(ctx context.Context, held bool) {
 	r.coming.giveBack = nil
 	if r.record.Spec.Policy.Kind == process.Resident {
@@ -58,7 +58,8 @@ func (r *runner) leaveBudget() {
 	}
 }
 
-// relaunch begins a relaunch, or goes on with one, beside the goroutine of run. After a reboot only a few do so at a time.
+// relaunch begins a relaunch, or goes on with one, beside the goroutine of run. After a reboot only a few do so at a
+// time.
 func (r *runner) relaunch(
 	ctx context.Context,
 	do func(context.Context, specstore.Record, specstore.Runtime) (operation.After, error),
@@ -91,8 +92,8 @@ func (r *runner) relaunch(
 	goruntime.Gosched()
 }
 
-// relaunchEnded takes in what came of a relaunch, and notes it before its progress is dropped: a successor of this agent must find
-// one or the other.
+// relaunchEnded takes in what came of a relaunch, and notes it before its progress is dropped: a successor of this
+// agent must find one or the other.
 func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err error) {
 	r.work.busy = false
 	attempts := r.machine.Attempts
@@ -101,7 +102,8 @@ func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err e
 	r.runtime = after.Runtime
 	r.runtime.Relaunches, r.runtime.Restarts = tallied.Relaunches, tallied.Restarts
 	r.tellLeftovers(after.Ended, byPolicy())
-	if (process.CauseOf(err) == process.CauseFileHangs || errors.Is(err, operation.ErrUnrecorded)) && r.record.Spec.Policy.Kind == process.Resident {
+	if (process.CauseOf(err) == process.CauseFileHangs || errors.Is(err, operation.ErrUnrecorded)) &&
+		r.record.Spec.Policy.Kind == process.Resident {
 		r.putOff(ctx, err, why)
 		return
 	}
@@ -114,7 +116,9 @@ func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err e
 		r.keep(r.runtime)
 		r.sup.cfg.Operator.Relaunched(r.id)
 		r.sup.cfg.Log.Warn("relaunch failed", "process", r.id, "attempt", attempts, "error", err)
-		r.stepAndTell(ctx, lifecycle.LaunchFailed{}, func(from, to lifecycle.State) { r.tellRelaunchFailed(from, to, attempts, cause) })
+		r.stepAndTell(ctx, lifecycle.LaunchFailed{}, func(from, to lifecycle.State) {
+			r.tellRelaunchFailed(from, to, attempts, cause)
+		})
 		return
 	}
 	pid := r.runtime.Process.PID
@@ -127,17 +131,20 @@ func (r *runner) relaunchEnded(ctx context.Context, after operation.After, err e
 	default:
 		r.runtime.Note = join(note, "relaunched as pid "+itoa(pid))
 	}
-	r.sup.cfg.Log.Info("process relaunched", "process", r.id, "pid", pid, "attempt", attempts, "outside", r.runtime.Outside)
-	r.stepAndTell(ctx, lifecycle.Launched{}, func(from, to lifecycle.State) { r.tellRelaunched(from, to, attempts, why) })
+	r.sup.cfg.Log.Info("process relaunched", "process", r.id, "pid", pid, "attempt", attempts,
+		"outside", r.runtime.Outside)
+	r.stepAndTell(ctx, lifecycle.Launched{}, func(from, to lifecycle.State) {
+		r.tellRelaunched(from, to, attempts, why)
+	})
 	r.sup.cfg.Operator.Relaunched(r.id)
 }
 
 // putOffTime is how long a relaunch waits for a file system that does not answer, or for room on the agent's disk.
 const putOffTime = 30 * time.Second
 
-// putOff has a relaunch wait that could not be tried because nobody can tell whether the process runs, or could tell later whether it was
-// launched: it counts for nothing. before is
-// what was known until then; that it is put off again is not told again.
+// putOff has a relaunch wait that could not be tried because nobody can tell whether the process runs, or could tell
+// later whether it was launched: it counts for nothing. before is what was known until then; that it is put off again
+// is not told again.
 func (r *runner) putOff(ctx context.Context, hindrance error, before process.Cause) {
 	if n := len(r.runtime.Relaunches); n > 0 {
 		r.runtime.Relaunches = r.runtime.Relaunches[:n-1]

@@ -26,11 +26,13 @@ func TestRelaunchUntilGivenUp(t *testing.T) {
 		at := r.starts("a", crashing(r, "a", 3*time.Second))
 		r.Kill(file("a"))
 		r.pass(0)
-		if s := r.state("a", "starting", true); !strings.Contains(s.Message, "killed by signal 9") || !strings.Contains(s.Message, "start 1 of 4") {
+		if s := r.state("a", "starting", true); !strings.Contains(s.Message, "killed by signal 9") ||
+			!strings.Contains(s.Message, "start 1 of 4") {
 			t.Errorf("message %q says neither why it died nor what is done", s.Message)
 		}
 		r.pass(5 * time.Second)
-		if s := r.state("a", "backoff", true); !strings.Contains(s.Message, "exit status 3") || !strings.Contains(s.Message, "next start in 5s, attempt 2 of 4") {
+		if s := r.state("a", "backoff", true); !strings.Contains(s.Message, "exit status 3") ||
+			!strings.Contains(s.Message, "next start in 5s, attempt 2 of 4") {
 			t.Errorf("message %q", s.Message)
 		}
 		r.pass(time.Hour)
@@ -68,7 +70,8 @@ func TestRelaunchWhoseCommandFails(t *testing.T) {
 		at := r.starts("a", operationtest.Script{Takes: 2 * time.Second, Code: 1, Output: "no config"})
 		r.Kill(file("a"))
 		r.pass(3 * time.Second)
-		if s := r.state("a", "backoff", true); !strings.Contains(s.Message, "relaunch 1 failed: Script exit code non-zero. Error msessage: [no config]") {
+		if s := r.state("a", "backoff", true); !strings.Contains(s.Message,
+			"relaunch 1 failed: Script exit code non-zero. Error msessage: [no config]") {
 			t.Errorf("message %q", s.Message)
 		}
 		r.pass(time.Hour)
@@ -154,12 +157,14 @@ func TestWhoIsRelaunched(t *testing.T) {
 	}
 }
 
-// TestHostStopped: hosting a process that does not run starts it one interval later, so that a start that is sent right after
-// wins.
+// TestHostStopped: hosting a process that does not run starts it one interval later, so that a start that is sent right
+// after wins.
 func TestHostStopped(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
-		at := r.starts("a", operationtest.Script{Takes: time.Second, End: func(run string) { r.Spawn("a", file("a"), run) }})
+		at := r.starts("a", operationtest.Script{Takes: time.Second, End: func(run string) {
+			r.Spawn("a", file("a"), run)
+		}})
 		r.do(process.Host, "a", s)
 		r.pass(9 * time.Second)
 		r.state("a", "backoff", true)
@@ -178,8 +183,8 @@ func TestHostStopped(t *testing.T) {
 	})
 }
 
-// TestStopOfWhatIsDown: a stop or kill of a process that is down says so, and takes it out of hosting: it is not started again, in this
-// life of the agent or another, in this boot or another.
+// TestStopOfWhatIsDown: a stop or kill of a process that is down says so, and takes it out of hosting: it is not
+// started again, in this life of the agent or another, in this boot or another.
 func TestStopOfWhatIsDown(t *testing.T) {
 	for _, op := range []process.Op{process.Stop, process.Kill} {
 		for _, state := range []string{"backoff", "given-up"} {
@@ -220,8 +225,8 @@ func TestStopOfWhatIsDown(t *testing.T) {
 	}
 }
 
-// TestLateEnd: an end after a stop that was answered as failed is that stop's, within the time of an operation: the process is not
-// started again. After that time it is an end like any other.
+// TestLateEnd: an end after a stop that was answered as failed is that stop's, within the time of an operation: the
+// process is not started again. After that time it is an end like any other.
 func TestLateEnd(t *testing.T) {
 	const allowed = 60 * time.Second
 	for _, c := range []struct {
@@ -284,8 +289,8 @@ func TestFailedStopIsNotUndone(t *testing.T) {
 	})
 }
 
-// TestFullDisk: while nothing can be written nothing is launched, because a successor might launch it again; with room it is, and none of
-// its budget is spent.
+// TestFullDisk: while nothing can be written nothing is launched, because a successor might launch it again; with room
+// it is, and none of its budget is spent.
 func TestFullDisk(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.do(process.Start, "a", r.spec("a"))

@@ -9,8 +9,8 @@ import (
 	"drover/internal/process"
 )
 
-// TestRest: processes that run as they should have no goroutine, and nothing is told of them but that they are still there, now and
-// then.
+// TestRest: processes that run as they should have no goroutine, and nothing is told of them but that they are still
+// there, now and then.
 func TestRest(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		before := runtime.NumGoroutine()

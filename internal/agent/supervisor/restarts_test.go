@@ -10,8 +10,8 @@ import (
 	"drover/internal/process"
 )
 
-// TestAnEndByPolicyIsOver: whenever the agent dies in the middle of an end by policy, the agents that come after leave the instance
-// alone that was started then.
+// TestAnEndByPolicyIsOver: whenever the agent dies in the middle of an end by policy, the agents that come after leave
+// the instance alone that was started then.
 func TestAnEndByPolicyIsOver(t *testing.T) {
 	for writes := range 25 {
 		bubble(t, func(t *testing.T, r *rig) {
@@ -34,15 +34,20 @@ func TestAnEndByPolicyIsOver(t *testing.T) {
 	}
 }
 
-// TestStartedByOthersWhileItIsEnded: the instance that was to be ended is gone, and the other one is found as any other is.
+// TestStartedByOthersWhileItIsEnded: the instance that was to be ended is gone, and the other one is found as any other
+// is.
 func TestStartedByOthersWhileItIsEnded(t *testing.T) {
 	for _, c := range []struct {
 		retries int
 		want    []string
 	}{
-		{3, []string{"limit-exceeded running→stopping memory-limit", "taken-down stopping→starting memory-limit", "found starting→running started-outside"}},
+		{3, []string{
+			"limit-exceeded running→stopping memory-limit", "taken-down stopping→starting memory-limit",
+			"found starting→running started-outside",
+		}},
 		{0, []string{
-			"limit-exceeded running→stopping memory-limit", "taken-down stopping→given-up memory-limit", "given-up stopping→given-up memory-limit",
+			"limit-exceeded running→stopping memory-limit", "taken-down stopping→given-up memory-limit",
+			"given-up stopping→given-up memory-limit",
 			"found given-up→running started-outside",
 		}},
 	} {
@@ -94,8 +99,8 @@ func TestAnswersToOtherCommands(t *testing.T) {
 	})
 }
 
-// TestCauseOverRestarts: a start of the agent neither changes why a process is given up nor adds to it. That the host was rebooted is
-// not the reason.
+// TestCauseOverRestarts: a start of the agent neither changes why a process is given up nor adds to it. That the host
+// was rebooted is not the reason.
 func TestCauseOverRestarts(t *testing.T) {
 	for _, rebooted := range []bool{false, true} {
 		bubble(t, func(t *testing.T, r *rig) {
@@ -117,8 +122,10 @@ func TestCauseOverRestarts(t *testing.T) {
 				r.pass(time.Minute)
 			}
 			after := r.state("a", "given-up", true)
-			if after.Cause.ID != process.CauseCommandFailed || after.Cause.ID != before.Cause.ID || after.Message != before.Message {
-				t.Errorf("rebooted %v: %q\n%s\nwant %q\n%s", rebooted, after.Cause.ID, after.Message, before.Cause.ID, before.Message)
+			if after.Cause.ID != process.CauseCommandFailed || after.Cause.ID != before.Cause.ID ||
+				after.Message != before.Message {
+				t.Errorf("rebooted %v: %q\n%s\nwant %q\n%s", rebooted, after.Cause.ID, after.Message, before.Cause.ID,
+					before.Message)
 			}
 		})
 	}

@@ -22,8 +22,8 @@ import (
 	"drover/internal/process"
 )
 
-// rig is an agent's supervisor on a made-up host, in a synctest bubble. Every process NAME has a pid file and the commands
-// "start NAME" and so on, each of which takes a second and does what it is called for.
+// rig is an agent's supervisor on a made-up host, in a synctest bubble. Every process NAME has a pid file and the
+// commands "start NAME" and so on, each of which takes a second and does what it is called for.
 type rig struct {
 	*operationtest.World
 	*supervisor.Supervisor
@@ -64,8 +64,10 @@ func (r *rig) begin() {
 	operator := r.Operator(nil)
 	operator.Journal, operator.Policy = r.handle, r.policy
 	r.Supervisor = supervisor.New(supervisor.Config{
-		Store: r.handle, Histories: r.handle, Revisions: r.handle, Confirmed: r.confirmed, Sink: r.sink, Operator: operator, MayBegin: r.mayBegin, HealthyAfter: time.Minute, Relist: 30 * time.Second,
-		BootStarts: r.boots, Bounds: lifecycle.Bounds{Flaps: 3, FlapWindow: 10 * time.Minute, BreachWindow: time.Hour}, Burst: r.burst, Rate: 10,
+		Store: r.handle, Histories: r.handle, Revisions: r.handle, Confirmed: r.confirmed, Sink: r.sink,
+		Operator: operator, MayBegin: r.mayBegin, HealthyAfter: time.Minute, Relist: 30 * time.Second,
+		BootStarts: r.boots, Bounds: lifecycle.Bounds{Flaps: 3, FlapWindow: 10 * time.Minute, BreachWindow: time.Hour},
+		Burst: r.burst, Rate: 10,
 		Log: slog.New(slog.DiscardHandler),
 	})
 	r.parts = &parts{asked: map[process.ID]probe.Subject{}, starved: map[string]int{}}
@@ -131,7 +133,8 @@ func (r *rig) spec(name string) *process.Spec {
 	return &process.Spec{
 		Identity: process.Identity{ProcName: name, SetupPath: "/opt", PIDPath: file(name), User: "root"},
 		Commands: process.Commands{
-			Start: line("start", name), Stop: line("stop", name), Restart: line("restart", name), Reload: line("reload", name),
+			Start: line("start", name), Stop: line("stop", name), Restart: line("restart", name),
+			Reload: line("reload", name),
 		},
 		Policy: process.Policy{}.Defaulted(),
 	}

@@ -10,8 +10,8 @@ import (
 	"drover/internal/process"
 )
 
-// runner is one process: one goroutine at a time that owns the machine, and none at rest; and beside it one that carries out what
-// takes time, and those that answer questions.
+// runner is one process: one goroutine at a time that owns the machine, and none at rest; and beside it one that
+// carries out what takes time, and those that answer questions.
 type runner struct {
 	*mailbox
 	sup  *Supervisor
@@ -72,8 +72,8 @@ func (s *Supervisor) newRunner(id process.ID, rec *specstore.Record) *runner {
 	return r
 }
 
-// run is one turn of the runner: it sees to all that has come. It returns when there is nothing left, when ctx has ended, or when the
-// process is not known (any more).
+// run is one turn of the runner: it sees to all that has come. It returns when there is nothing left, when ctx has
+// ended, or when the process is not known (any more).
 func (r *runner) run(ctx context.Context) {
 	if r.machine.State == "" {
 		r.begin(ctx)
@@ -106,8 +106,9 @@ func (r *runner) run(ctx context.Context) {
 // queryPatience is how long a query waits for what was asked for before it. Then it is answered with what is there.
 const queryPatience = 5 * time.Second
 
-// admits reports whether a task may begin. A query comes after the operations that were asked for before it, so that it shows what they
-// have done. It does not wait for a check, nor for what is done by policy, and for a command no longer than queryPatience.
+// admits reports whether a task may begin. A query comes after the operations that were asked for before it, so that it
+// shows what they have done. It does not wait for a check, nor for what is done by policy, and for a command no longer
+// than queryPatience.
 func (r *runner) admits(t *task, first bool) bool {
 	if t.entry.Op != process.Query || t.hold != nil {
 		return !r.work.busy
@@ -116,8 +117,8 @@ func (r *runner) admits(t *task, first bool) bool {
 	return free || time.Since(t.queued) >= queryPatience
 }
 
-// press has what is under way give way to what waits: a kill ends it, a stop or unhost ends its check. It sees to it that a query that
-// waits is looked at again.
+// press has what is under way give way to what waits: a kill ends it, a stop or unhost ends its check. It sees to it
+// that a query that waits is looked at again.
 func (r *runner) press() {
 	r.eachWaiting(func(t *task) {
 		switch {
@@ -169,8 +170,8 @@ func (r *runner) begin(ctx context.Context) {
 		return
 	}
 	if r.operationPending() {
-		// It goes on from where an earlier agent left it, and what follows from its end is decided then: what looks like a crash
-		// may be its own doing.
+		// It goes on from where an earlier agent left it, and what follows from its end is decided then: what looks
+		// like a crash may be its own doing.
 		r.show()
 		return
 	}

@@ -21,8 +21,8 @@ func (r *rig) runs(want ...string) {
 	}
 }
 
-// TestRunsUnderWay: what a command has left running is needed from its launch on, although nobody knows that as the latest run before
-// its outcome is on disk, which may take for ever.
+// TestRunsUnderWay: what a command has left running is needed from its launch on, although nobody knows that as the
+// latest run before its outcome is on disk, which may take for ever.
 func TestRunsUnderWay(t *testing.T) {
 	bubble(t, func(_ *testing.T, r *rig) {
 		r.disk.refuse(errors.New("no space left on device"))
@@ -52,8 +52,8 @@ func TestRunsUnderWay(t *testing.T) {
 	})
 }
 
-// TestRunsOfAnEarlierAgent are needed while their operation waits to go on, and so are those of its relaunches. That the time of their
-// commands is up by then makes no failure of what has ended well meanwhile.
+// TestRunsOfAnEarlierAgent are needed while their operation waits to go on, and so are those of its relaunches. That
+// the time of their commands is up by then makes no failure of what has ended well meanwhile.
 func TestRunsOfAnEarlierAgent(t *testing.T) {
 	bubble(t, func(_ *testing.T, r *rig) {
 		r.do(process.Start, "b", r.spec("b"))

@@ -24,14 +24,19 @@ func (r *runner) snapshot() (process.Status, *process.Spec, bool) {
 	}
 	flapping := f.flapping(r.sup.cfg.Bounds, r.now())
 	s := process.Status{
-		Known: true, Hosted: f.record.Hosted, Want: f.record.Want, Revision: f.record.Revision, State: f.state(flapping), Message: f.message(r.now()),
-		ProcName: f.record.Spec.Identity.ProcName, RegisteredAt: f.record.RegisteredAt, LastStartAt: f.runtime.LastStartAt,
-		ReportedAt: time.Now().Unix(), Instance: process.Instance{PID: -1},
+		Known: true, Hosted: f.record.Hosted, Want: f.record.Want, Revision: f.record.Revision,
+		State: f.state(flapping), Message: f.message(r.now()),
+		ProcName: f.record.Spec.Identity.ProcName, RegisteredAt: f.record.RegisteredAt,
+		LastStartAt: f.runtime.LastStartAt,
+		ReportedAt:  time.Now().Unix(), Instance: process.Instance{PID: -1},
 		Flapping: flapping, Restarts: f.runtime.Restarts, LastExit: f.runtime.LastExit, Runs: f.runs,
 	}
 	for _, c := range f.runtime.Config {
 		if c.Since != 0 {
-			s.Config = append(s.Config, process.Drift{Path: c.Path, Want: c.Want, Have: c.Have, Problem: c.Problem, Since: c.Since})
+			s.Config = append(s.Config, process.Drift{
+				Path: c.Path, Want: c.Want, Have: c.Have, Problem: c.Problem,
+				Since: c.Since,
+			})
 		}
 	}
 	if next, ok := r.sup.parts.Timetables.Next(r.id); ok {
@@ -45,7 +50,10 @@ func (r *runner) snapshot() (process.Status, *process.Spec, bool) {
 	}
 	causes := f.causes(&s, r.sup.cfg.Bounds)
 	if text := r.sup.cfg.Operator.NotInForce(&f.record.Spec); text != "" {
-		causes = append(causes, process.Cause{ID: process.CauseNotInForce, Text: text, Since: 1000 * f.record.RegisteredAt})
+		causes = append(causes, process.Cause{
+			ID: process.CauseNotInForce, Text: text,
+			Since: 1000 * f.record.RegisteredAt,
+		})
 	}
 	if len(causes) > 0 {
 		s.Cause, s.Further = causes[0], causes[1:]
@@ -83,7 +91,8 @@ func (f face) state(flapping bool) string {
 		if flapping {
 			return shownFlapping
 		}
-	case lifecycle.Unknown, lifecycle.Stopped, lifecycle.Scheduled, lifecycle.Stopping, lifecycle.GivenUp, lifecycle.Finished, lifecycle.Operating:
+	case lifecycle.Unknown, lifecycle.Stopped, lifecycle.Scheduled, lifecycle.Stopping, lifecycle.GivenUp,
+		lifecycle.Finished, lifecycle.Operating:
 	}
 	return string(f.machine.State)
 }
@@ -97,11 +106,15 @@ func (f face) causes(s *process.Status, b lifecycle.Bounds) (all []process.Cause
 	why := f.runtime.Cause
 	why.Text = s.Message
 	if f.rival != 0 {
-		all = append(all, process.Cause{ID: process.CauseRival, Text: operation.RivalText(f.rival) + ", and this one only looks"})
+		all = append(all, process.Cause{ID: process.CauseRival, Text: operation.RivalText(f.rival) +
+			", and this one only looks"})
 	}
 	if f.machine.State != lifecycle.Running {
 		if s.State == shownFlapping { // what is shown comes first
-			all = append(all, process.Cause{ID: process.CauseFlapping, Text: flappingText(b, ""), Since: f.runtime.Flaps})
+			all = append(all, process.Cause{
+				ID: process.CauseFlapping, Text: flappingText(b, ""),
+				Since: f.runtime.Flaps,
+			})
 		}
 		if why = f.causeOfRest(why); why.ID != "" || why.Text != "" {
 			all = append(all, why)
@@ -109,7 +122,10 @@ func (f face) causes(s *process.Status, b lifecycle.Bounds) (all []process.Cause
 		return all
 	}
 	if s.Flapping {
-		all = append(all, process.Cause{ID: process.CauseFlapping, Text: flappingText(b, s.Message), Evidence: why.Evidence, Since: f.runtime.Flaps})
+		all = append(all, process.Cause{
+			ID: process.CauseFlapping, Text: flappingText(b, s.Message),
+			Evidence: why.Evidence, Since: f.runtime.Flaps,
+		})
 	}
 	if s.Health != nil && s.Health.Bad {
 		all = append(all, process.Cause{ID: process.CauseUnhealthy, Text: sickText(s.Health), Since: s.Health.Since})
@@ -125,7 +141,8 @@ func (f face) causes(s *process.Status, b lifecycle.Bounds) (all []process.Cause
 	}
 	if f.tooFew() {
 		all = append(all, process.Cause{
-			ID: process.CauseTooFew, Text: operation.TooFew(f.runtime.Matches, f.record.Spec.Policy), Since: f.runtime.Few,
+			ID: process.CauseTooFew, Text: operation.TooFew(f.runtime.Matches, f.record.Spec.Policy),
+			Since: f.runtime.Few,
 		})
 	}
 	if why.ID == process.CauseOutside { // which is nothing bad
@@ -146,7 +163,8 @@ func (f face) causeOfRest(why process.Cause) process.Cause {
 	case lifecycle.Operating:
 		return process.Cause{
 			ID: process.CauseOperating, Since: f.doing.since,
-			Text: cmp.Or(string(f.doing.op), "an operation") + " under way since " + time.UnixMilli(f.doing.since).UTC().Format(time.RFC3339),
+			Text: cmp.Or(string(f.doing.op), "an operation") + " under way since " +
+				time.UnixMilli(f.doing.since).UTC().Format(time.RFC3339),
 		}
 	case lifecycle.Scheduled:
 		if why.ID == "" || why.ID == process.CauseFinished {
@@ -174,7 +192,8 @@ func (f face) message(now time.Duration) string {
 			return f.runtime.Note
 		}
 		wait := max(f.machine.RetryAt-now, 0).Round(time.Second)
-		next := "next start in " + wait.String() + ", attempt " + itoa(f.machine.Attempts+1) + " of " + itoa(p.StartRetries)
+		next := "next start in " + wait.String() + ", attempt " + itoa(f.machine.Attempts+1) + " of " +
+			itoa(p.StartRetries)
 		if f.machine.Held {
 			next += ", held back because many processes of this host are being started"
 		}
@@ -190,13 +209,15 @@ func (f face) message(now time.Duration) string {
 			return join(f.runtime.Note, "a run is being started")
 		}
 		return join(f.runtime.Note, "start "+itoa(f.machine.Attempts)+" of "+itoa(p.StartRetries)+" is under way")
-	case lifecycle.Unknown, lifecycle.Stopped, lifecycle.Operating, lifecycle.Scheduled, lifecycle.Stopping, lifecycle.Finished:
+	case lifecycle.Unknown, lifecycle.Stopped, lifecycle.Operating, lifecycle.Scheduled, lifecycle.Stopping,
+		lifecycle.Finished:
 	}
 	return f.runtime.Note
 }
 
 func givenUpText(rt *specstore.Runtime, attempts int) string {
-	if rt.Cause.ID == process.CauseCPULimit || rt.Cause.ID == process.CauseMemLimit || rt.Cause.ID == process.CauseGroupLimit {
+	if rt.Cause.ID == process.CauseCPULimit || rt.Cause.ID == process.CauseMemLimit ||
+		rt.Cause.ID == process.CauseGroupLimit {
 		return join("given up after "+process.Count(len(rt.Breaches), "breach", "breaches")+" of a limit", rt.Note)
 	}
 	return join("given up after "+process.Count(attempts, "start", "starts")+" that did not last", rt.Note)

@@ -10,15 +10,18 @@ import (
 	"drover/internal/process"
 )
 
-// TestI4_TenThousandCrashes: a process that crashes again and again costs no more memory, goroutines or rows on disk than one that
-// crashed once, and is told of in proportion.
+// TestI4_TenThousandCrashes: a process that crashes again and again costs no more memory, goroutines or rows on disk
+// than one that crashed once, and is told of in proportion.
 func TestI4_TenThousandCrashes(t *testing.T) {
 	const crashes = 10000
 	bubble(t, func(t *testing.T, r *rig) {
 		s := r.spec("a")
 		s.Policy.StartRetries, s.Policy.StartInterval = 10*crashes, 1
 		launched := 0
-		r.Script(line("start", "a"), operationtest.Script{Takes: time.Second, Begin: func(string) { launched++ }, End: func(run string) { r.Spawn("a", file("a"), run) }})
+		r.Script(line("start", "a"), operationtest.Script{
+			Takes: time.Second, Begin: func(string) { launched++ },
+			End: func(run string) { r.Spawn("a", file("a"), run) },
+		})
 		r.do(process.Start, "a", s)
 		crash := func() {
 			r.Kill(file("a"))
@@ -51,7 +54,8 @@ func TestI4_TenThousandCrashes(t *testing.T) {
 			t.Errorf("told %d times of %d crashes", n, crashes)
 		}
 		if len(r.disk.records) != 1 || len(r.disk.runtimes) != 1 || len(r.disk.entries) != 1 {
-			t.Errorf("on disk: %d records, %d states, %d operations, want one each", len(r.disk.records), len(r.disk.runtimes), len(r.disk.entries))
+			t.Errorf("on disk: %d records, %d states, %d operations, want one each", len(r.disk.records),
+				len(r.disk.runtimes), len(r.disk.entries))
 		}
 		if size := len(r.disk.runtimes[id("a")]); size > 2000 {
 			t.Errorf("the state takes %d bytes", size)

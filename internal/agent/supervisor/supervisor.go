@@ -72,7 +72,8 @@ type Parts struct {
 	Timetables Timetables
 	Probes     Probes
 	Usages     Usages
-	// OOM counts the processes of a run that the kernel has ended for want of memory. It never falls while the run lasts.
+	// OOM counts the processes of a run that the kernel has ended for want of memory. It never falls while the run
+	// lasts.
 	OOM func(run string) int
 }
 
@@ -83,11 +84,11 @@ type Config struct {
 	Revisions Revisions
 	Sink      Sink
 	Operator  *operation.Operator
-	// MayBegin reports whether an operation whose turn has come is still wanted. It may wait for that until ctx ends, which is an error.
-	// Nil counts as yes.
+	// MayBegin reports whether an operation whose turn has come is still wanted. It may wait for that until ctx ends,
+	// which is an error. Nil counts as yes.
 	MayBegin func(ctx context.Context, item string) (bool, error)
-	// Confirmed is closed when the server has said what it knows of this host, or is not waited for any longer. Until then nothing
-	// begins that an old disk could be wrong about: no relaunch and no operation. Nil counts as closed.
+	// Confirmed is closed when the server has said what it knows of this host, or is not waited for any longer. Until
+	// then nothing begins that an old disk could be wrong about: no relaunch and no operation. Nil counts as closed.
 	Confirmed <-chan struct{}
 	// HealthyAfter is how long a run must last to restore the relaunch budget.
 	HealthyAfter time.Duration
@@ -120,7 +121,10 @@ type Supervisor struct {
 
 // New returns a supervisor that does nothing until Run. It makes itself the Peers of the operator.
 func New(cfg Config) *Supervisor {
-	s := &Supervisor{cfg: cfg, bootSlots: make(chan struct{}, cfg.BootStarts), budget: newBudget(cfg.Burst, cfg.Rate), runners: map[process.ID]*runner{}}
+	s := &Supervisor{
+		cfg: cfg, bootSlots: make(chan struct{}, cfg.BootStarts), budget: newBudget(cfg.Burst, cfg.Rate),
+		runners: map[process.ID]*runner{},
+	}
 	cfg.Operator.Peers = s
 	s.confirmed.Store(cfg.Confirmed == nil)
 	return s
@@ -222,8 +226,8 @@ func (s *Supervisor) retire(r *runner) bool {
 // refreshEvery is how many relists lie between two reports of a process of which there is nothing new.
 const refreshEvery = 10
 
-// relist compares what is believed with what is there. What runs as it is believed to takes one system call, and its runner sleeps
-// on.
+// relist compares what is believed with what is there. What runs as it is believed to takes one system call, and its
+// runner sleeps on.
 func (s *Supervisor) relist(refresh bool) {
 	for _, r := range s.all() {
 		if !s.stands(r) {
@@ -236,7 +240,8 @@ func (s *Supervisor) relist(refresh bool) {
 		if f.record != nil && f.record.Asked != nil {
 			r.post(func(_ context.Context, r *runner) { r.outliveAsked() })
 		}
-		if f.record != nil && (len(f.record.Spec.Config) > 0 || f.record.Spec.Policy.Instances > 1 || len(f.runtime.Relaunches) > 0) {
+		if f.record != nil && (len(f.record.Spec.Config) > 0 || f.record.Spec.Policy.Instances > 1 ||
+			len(f.runtime.Relaunches) > 0) {
 			r.post(func(ctx context.Context, r *runner) { r.review(ctx) })
 		}
 		if refresh && f.record != nil {
@@ -245,7 +250,8 @@ func (s *Supervisor) relist(refresh bool) {
 	}
 }
 
-// stands reports whether a process that is believed to run does so. If it uses more or less than was told last, that is told.
+// stands reports whether a process that is believed to run does so. If it uses more or less than was told last, that is
+// told.
 func (s *Supervisor) stands(r *runner) bool {
 	f := r.face.load()
 	if f.record == nil || f.machine.State != lifecycle.Running || f.runtime.Process == nil {
@@ -291,8 +297,8 @@ func (s *Supervisor) Known() []process.ID {
 	return ids
 }
 
-// Runs returns the ids of the latest runs of all processes and of all runs of what is under way, so that their output and cgroups are
-// kept.
+// Runs returns the ids of the latest runs of all processes and of all runs of what is under way, so that their output
+// and cgroups are kept.
 func (s *Supervisor) Runs() map[string]bool {
 	runs := map[string]bool{}
 	// First: what ends meanwhile is shown before it is no longer under way.

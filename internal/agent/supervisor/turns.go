@@ -2,8 +2,8 @@ package supervisor
 
 import "sync"
 
-// turns are the goroutines of a supervisor. A runner has one only while there is something to see to: the stacks of a thousand
-// goroutines that wait would be most of the agent's memory.
+// turns are the goroutines of a supervisor. A runner has one only while there is something to see to: the stacks of a
+// thousand goroutines that wait would be most of the agent's memory.
 type turns struct {
 	mu      sync.Mutex
 	over    bool

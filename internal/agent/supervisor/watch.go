@@ -20,7 +20,8 @@ type watching struct {
 	doubted bool
 	// awaits says that the process is looked for that the command of a run may have left behind.
 	awaits bool
-	// short says that the kernel has ended something of the run, and that it is not known yet whether the main process lives on.
+	// short says that the kernel has ended something of the run, and that it is not known yet whether the main process
+	// lives on.
 	short bool
 }
 
@@ -39,7 +40,8 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 	}
 	r.runtime.LastExit = how
 	if r.runtime.Ending == nil {
-		r.blameEnd(how.Cause(), "pid "+itoa(who.PID)+" "+exit.String()+oomNote(how)+" at "+exit.At.UTC().Format(time.RFC3339))
+		r.blameEnd(how.Cause(), "pid "+itoa(who.PID)+" "+exit.String()+oomNote(how)+" at "+
+			exit.At.UTC().Format(time.RFC3339))
 	}
 	if r.work.busy {
 		r.show() // an operation holds the process: it looks for itself
@@ -54,8 +56,8 @@ func (r *runner) exited(ctx context.Context, who procfs.Identity, exit liveness.
 	r.ended(ctx, who, seen, end{pid: who.PID, how: how, why: cause, run: run, began: began})
 }
 
-// awaitSuccessor looks for the process that the command of a run has left behind, beside the goroutine of run: until then nobody can
-// tell whether the run is over.
+// awaitSuccessor looks for the process that the command of a run has left behind, beside the goroutine of run: until
+// then nobody can tell whether the run is over.
 func (r *runner) awaitSuccessor(ctx context.Context, who procfs.Identity, how *process.Exit, cause process.Cause) {
 	was := end{pid: who.PID, how: how, why: cause, run: r.runtime.Run, began: r.runtime.LastStartAt}
 	rec, rt := *r.record, operation.Sighted(r.runtime, operation.Sighting{})
@@ -98,9 +100,11 @@ func (r *runner) ended(ctx context.Context, who procfs.Identity, seen operation.
 	r.sweepAfter(ctx, asked)
 }
 
-// sight is relist for somebody who asks: what runs as it is believed to is looked at once, and told of; nil where that is not so.
+// sight is relist for somebody who asks: what runs as it is believed to is looked at once, and told of; nil where that
+// is not so.
 func (r *runner) sight(ctx context.Context) *process.Instance {
-	if r.machine.State == lifecycle.Running && !r.work.busy && r.record != nil && !r.watching.awaits && r.runtime.Process != nil {
+	if r.machine.State == lifecycle.Running && !r.work.busy && r.record != nil && !r.watching.awaits &&
+		r.runtime.Process != nil {
 		if i, moved, err := r.sup.cfg.Operator.Processes.Instance(*r.runtime.Process); err == nil {
 			r.watching.doubted = false
 			if moved {
@@ -180,7 +184,8 @@ func (r *runner) watch() {
 		unseen := liveness.Exit{At: time.Now()}
 		r.post(func(ctx context.Context, r *runner) { r.exited(ctx, who, unseen) })
 	case err != nil:
-		r.sup.cfg.Log.Error("cannot watch process, relying on the regular listing", "process", r.id, "pid", who.PID, "error", err)
+		r.sup.cfg.Log.Error("cannot watch process, relying on the regular listing", "process", r.id, "pid", who.PID,
+			"error", err)
 	default:
 		r.watching.stop = stop
 	}

@@ -16,7 +16,8 @@ import (
 const (
 	// longestSleep is how late a change of the clock may be seen.
 	longestSleep = 30 * time.Second
-	// lateness is how late a run may be begun that nothing has prevented, such as a restart of the agent in the very moment.
+	// lateness is how late a run may be begun that nothing has prevented, such as a restart of the agent in the very
+	// moment.
 	lateness = time.Minute
 	// step is how far the clock must move by itself to count as changed.
 	step = 2 * time.Second
@@ -24,13 +25,14 @@ const (
 	correction = 3 * time.Hour
 )
 
-// Sink is told of the runs. It is called by Run alone, one call after another, and must not block for long. It may call the
-// Scheduler.
+// Sink is told of the runs. It is called by Run alone, one call after another, and must not block for long. It may call
+// the Scheduler.
 type Sink interface {
-	// Due says that a run is to begin now. at is when it was due by the timetable, without its delay; missed says that it stands for
-	// one or more that were due while nobody was there.
+	// Due says that a run is to begin now. at is when it was due by the timetable, without its delay; missed says that
+	// it stands for one or more that were due while nobody was there.
 	Due(id process.ID, at time.Time, missed bool)
-	// Missed says that runs were left out, count of them, the first due at from and the last at to. No more than 3,000 are counted.
+	// Missed says that runs were left out, count of them, the first due at from and the last at to. No more than 3,000
+	// are counted.
 	Missed(id process.ID, from, to time.Time, count int)
 }
 
@@ -43,9 +45,10 @@ type Config struct {
 	Host string
 }
 
-// Scheduler waits for the runs of all processes with one timer, and without any while it has no process. It goes by the wall
-// clock, whatever becomes of that: after a step forward the runs in between count as missed, and a table of seconds goes on as if
-// nothing had happened; after a step back of up to three hours no time of day comes a second time. It is safe for concurrent use.
+// Scheduler waits for the runs of all processes with one timer, and without any while it has no process. It goes by the
+// wall clock, whatever becomes of that: after a step forward the runs in between count as missed, and a table of
+// seconds goes on as if nothing had happened; after a step back of up to three hours no time of day comes a second
+// time. It is safe for concurrent use.
 type Scheduler struct {
 	cfg  Config
 	wake chan struct{}
@@ -59,7 +62,10 @@ type Scheduler struct {
 
 // New makes a scheduler without processes.
 func New(cfg Config) *Scheduler {
-	return &Scheduler{cfg: cfg, wake: make(chan struct{}, 1), entries: map[process.ID]*entry{}, seen: cfg.Now().Round(0), since: time.Now()}
+	return &Scheduler{
+		cfg: cfg, wake: make(chan struct{}, 1), entries: map[process.ID]*entry{},
+		seen: cfg.Now().Round(0), since: time.Now(),
+	}
 }
 
 // entry is a process that waits for its next run.
@@ -72,8 +78,9 @@ type entry struct {
 	index           int // in the queue
 }
 
-// Set puts a process under a timetable, instead of the one that it may have. last is the run that was dealt with last; what was
-// due since is missed. Without one the table begins now. A table that has no run any more leaves the process without one.
+// Set puts a process under a timetable, instead of the one that it may have. last is the run that was dealt with last;
+// what was due since is missed. Without one the table begins now. A table that has no run any more leaves the process
+// without one.
 func (s *Scheduler) Set(id process.ID, t Table, last time.Time, missed process.Missed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +167,8 @@ func (s *Scheduler) sleep() (time.Duration, bool) {
 	return min(max(s.queue[0].due.Sub(s.cfg.Now()), 0), longestSleep), true
 }
 
-// look takes what is due, puts it in the queue again for its next run, and returns what to tell of it, in the order of the runs.
+// look takes what is due, puts it in the queue again for its next run, and returns what to tell of it, in the order of
+// the runs.
 func (s *Scheduler) look() []func(Sink) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,8 +237,8 @@ func (s *Scheduler) advance(e *entry) bool {
 	return true
 }
 
-// delay spreads the runs of a table over its jitter. The same run has the same delay after a restart of the agent: neither is it
-// lost then, nor begun twice.
+// delay spreads the runs of a table over its jitter. The same run has the same delay after a restart of the agent:
+// neither is it lost then, nor begun twice.
 func (s *Scheduler) delay(e *entry, at time.Time) time.Duration {
 	if e.table.jitter <= 0 {
 		return 0
@@ -238,8 +246,10 @@ func (s *Scheduler) delay(e *entry, at time.Time) time.Duration {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(s.cfg.Host + "\x00" + e.id.Hash() + strconv.FormatInt(at.Unix(), 16))) // never fails
 	sum := h.Sum64()
-	sum ^= sum >> 32                                                                       // the low bits of the hash alone change too little with the last digit
-	return time.Duration(sum%uint64(e.table.jitter/time.Millisecond+1)) * time.Millisecond //nolint:gosec // below the jitter
+	// the low bits of the hash alone change too little with the last digit
+	sum ^= sum >> 32
+	//nolint:gosec // below the jitter
+	return time.Duration(sum%uint64(e.table.jitter/time.Millisecond+1)) * time.Millisecond
 }
 
 // adjust follows a clock that has moved by itself.
@@ -271,7 +281,8 @@ type queue []*entry
 func (q queue) Len() int { return len(q) }
 
 func (q queue) Less(i, j int) bool {
-	return cmp.Or(q[i].due.Compare(q[j].due), cmp.Compare(q[i].id.Namespace, q[j].id.Namespace), cmp.Compare(q[i].id.Name, q[j].id.Name)) < 0
+	return cmp.Or(q[i].due.Compare(q[j].due), cmp.Compare(q[i].id.Namespace, q[j].id.Namespace),
+		cmp.Compare(q[i].id.Name, q[j].id.Name)) < 0
 }
 
 func (q queue) Swap(i, j int) {

@@ -15,8 +15,8 @@ import (
 	"drover/internal/process"
 )
 
-// rig is a scheduler in virtual time whose wall clock can be set. Inside a bubble all that the goroutines of it touch is touched
-// by one of them at a time, between two calls of synctest.Wait.
+// rig is a scheduler in virtual time whose wall clock can be set. Inside a bubble all that the goroutines of it touch
+// is touched by one of them at a time, between two calls of synctest.Wait.
 type rig struct {
 	*timetable.Scheduler
 	offset time.Duration
@@ -110,7 +110,8 @@ func TestRunsComeInTheirOrder(t *testing.T) {
 		r.Set(id("a"), rule(t, "*/10 * * * *"), time.Time{}, "")
 		r.Set(id("b"), every(t, 7*time.Minute), time.Time{}, "")
 		r.want(t, 21*time.Minute+time.Second,
-			"b due 11-20 12:07:00", "a due 11-20 12:10:00", "b due 11-20 12:14:00", "a due 11-20 12:20:00", "b due 11-20 12:21:00")
+			"b due 11-20 12:07:00", "a due 11-20 12:10:00", "b due 11-20 12:14:00", "a due 11-20 12:20:00",
+			"b due 11-20 12:21:00")
 		if at, ok := r.Next(id("a")); !ok || r.stamp(at) != "11-20 12:30:00" {
 			t.Errorf("a is next due at %s, %v", at, ok)
 		}
@@ -150,14 +151,35 @@ func TestMissedRuns(t *testing.T) {
 		missed process.Missed
 		want   []string
 	}{
-		"nothing":                      {"15 * * * *", 30 * time.Minute, "", nil},
-		"one, skipped":                 {"30 11 * * *", time.Hour, "", []string{"p missed 1 from 11-20 11:30:00 to 11-20 11:30:00"}},
-		"some, skipped":                {"*/20 * * * *", 90*time.Minute + time.Second, process.MissedSkip, []string{"p missed 4 from 11-20 10:40:00 to 11-20 11:40:00", "p due 11-20 12:00:00"}},
-		"some, run once":               {"30 * * * *", 150 * time.Minute, process.MissedRun, []string{"p due 11-20 11:30:00 at 12:00 instead"}},
-		"the last is hardly late":      {"*/30 * * * *", 100 * time.Minute, "", []string{"p missed 3 from 11-20 10:30:00 to 11-20 11:30:00", "p due 11-20 12:00:00"}},
-		"once, and one is hardly late": {"*/30 * * * *", 100 * time.Minute, process.MissedRun, []string{"p due 11-20 12:00:00 instead"}},
-		"a year of minutes":            {"* * * * *", 365 * 24 * time.Hour, "", []string{"p missed 2999 from 11-20 12:01:00 to 11-20 11:59:00", "p due 11-20 12:00:00"}},
-		"a year, run once":             {"15 * * * *", 365 * 24 * time.Hour, process.MissedRun, []string{"p due 11-20 11:15:00 at 12:00 instead"}},
+		"nothing": {"15 * * * *", 30 * time.Minute, "", nil},
+		"one, skipped": {
+			"30 11 * * *", time.Hour, "",
+			[]string{"p missed 1 from 11-20 11:30:00 to 11-20 11:30:00"},
+		},
+		"some, skipped": {
+			"*/20 * * * *", 90*time.Minute + time.Second, process.MissedSkip,
+			[]string{"p missed 4 from 11-20 10:40:00 to 11-20 11:40:00", "p due 11-20 12:00:00"},
+		},
+		"some, run once": {
+			"30 * * * *", 150 * time.Minute, process.MissedRun,
+			[]string{"p due 11-20 11:30:00 at 12:00 instead"},
+		},
+		"the last is hardly late": {
+			"*/30 * * * *", 100 * time.Minute, "",
+			[]string{"p missed 3 from 11-20 10:30:00 to 11-20 11:30:00", "p due 11-20 12:00:00"},
+		},
+		"once, and one is hardly late": {
+			"*/30 * * * *", 100 * time.Minute, process.MissedRun,
+			[]string{"p due 11-20 12:00:00 instead"},
+		},
+		"a year of minutes": {
+			"* * * * *", 365 * 24 * time.Hour, "",
+			[]string{"p missed 2999 from 11-20 12:01:00 to 11-20 11:59:00", "p due 11-20 12:00:00"},
+		},
+		"a year, run once": {
+			"15 * * * *", 365 * 24 * time.Hour, process.MissedRun,
+			[]string{"p due 11-20 11:15:00 at 12:00 instead"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -180,10 +202,12 @@ func TestMissedCycles(t *testing.T) {
 		r := start(t, noon())
 		r.Set(id("skip"), every(t, time.Hour), noon().Add(-150*time.Minute), process.MissedSkip)
 		r.Set(id("once"), every(t, time.Hour), noon().Add(-150*time.Minute), process.MissedRun)
-		r.want(t, 0, "once due 11-20 11:30:00 at 11-20 12:00:00 instead", "skip missed 2 from 11-20 10:30:00 to 11-20 11:30:00")
+		r.want(t, 0, "once due 11-20 11:30:00 at 11-20 12:00:00 instead",
+			"skip missed 2 from 11-20 10:30:00 to 11-20 11:30:00")
 		r.want(t, 31*time.Minute, "once due 11-20 12:30:00", "skip due 11-20 12:30:00")
 		r.Set(id("fast"), table(t, process.Policy{CycleTime: 1}, process.Schedule{}), noon().Add(-24*time.Hour), "")
-		if got := r.pass(0); len(got) != 2 || got[0] != "fast missed 2999 from 11-19 12:00:01 to 11-20 12:30:59" || got[1] != "fast due 11-20 12:31:00" {
+		if got := r.pass(0); len(got) != 2 || got[0] != "fast missed 2999 from 11-19 12:00:01 to 11-20 12:30:59" ||
+			got[1] != "fast due 11-20 12:31:00" {
 			t.Errorf("got %q", got)
 		}
 	})
@@ -249,7 +273,8 @@ func TestClockStepsForward(t *testing.T) {
 		r.want(t, 5*time.Minute)
 		r.offset += 24 * time.Hour // to 12:05 of the next day
 		r.want(t, 30*time.Second,
-			"minute due 11-21 12:00:00 at 11-21 12:05:30 instead", "nightly missed 1 from 11-21 02:30:00 to 11-21 02:30:00")
+			"minute due 11-21 12:00:00 at 11-21 12:05:30 instead",
+			"nightly missed 1 from 11-21 02:30:00 to 11-21 02:30:00")
 		// The cycle goes on as if nothing had happened.
 		r.want(t, 5*time.Minute, "minute due 11-21 12:07:00", "cycle due 11-21 12:10:00")
 	})
@@ -264,8 +289,10 @@ func TestClockStepsBack(t *testing.T) {
 		r.want(t, 5*time.Minute, "noon due 11-20 12:01:00")
 		r.offset -= time.Hour // to 11:05: a correction, after which nothing stalls, and nothing of the day comes twice
 		r.want(t, 70*time.Minute,
-			"cycle due 11-20 11:10:00", "cycle due 11-20 11:20:00", "cycle due 11-20 11:30:00", "hourly due 11-20 11:30:00",
-			"cycle due 11-20 11:40:00", "cycle due 11-20 11:50:00", "cycle due 11-20 12:00:00", "hourly due 11-20 12:00:00", "cycle due 11-20 12:10:00")
+			"cycle due 11-20 11:10:00", "cycle due 11-20 11:20:00", "cycle due 11-20 11:30:00",
+			"hourly due 11-20 11:30:00",
+			"cycle due 11-20 11:40:00", "cycle due 11-20 11:50:00", "cycle due 11-20 12:00:00",
+			"hourly due 11-20 12:00:00", "cycle due 11-20 12:10:00")
 		r.Drop(id("cycle"))
 		r.Drop(id("hourly"))
 		r.offset -= 24 * time.Hour // another day altogether: to 12:15 of the 19th
@@ -280,7 +307,8 @@ func TestClockStepsBackWhileAway(t *testing.T) {
 		r.Set(id("noon"), rule(t, "30 12 * * *"), noon().Add(30*time.Minute), "")
 		r.Set(id("far"), rule(t, "30 12 * * *"), noon().Add(100*time.Hour), "")
 		r.Set(id("cycle"), every(t, 20*time.Minute), noon().Add(100*time.Hour), "")
-		r.want(t, time.Hour-time.Second, "cycle due 11-20 12:20:00", "far due 11-20 12:30:00", "cycle due 11-20 12:40:00")
+		r.want(t, time.Hour-time.Second, "cycle due 11-20 12:20:00", "far due 11-20 12:30:00",
+			"cycle due 11-20 12:40:00")
 	})
 }
 

@@ -12,8 +12,8 @@ import (
 	"drover/internal/process"
 )
 
-// Table is the timetable of one process: a crontab rule, or every so many seconds. The zero Table has no run. It may be copied
-// and used concurrently.
+// Table is the timetable of one process: a crontab rule, or every so many seconds. The zero Table has no run. It may be
+// copied and used concurrently.
 type Table struct {
 	rule   crontab.Rule
 	every  time.Duration
@@ -48,8 +48,8 @@ func Parse(p process.Policy, s process.Schedule) (Table, error) {
 	return t, nil
 }
 
-// Next returns the first run after a moment, without its delay; for a table of seconds that moment is the run before. It is false
-// where there is none.
+// Next returns the first run after a moment, without its delay; for a table of seconds that moment is the run before.
+// It is false where there is none.
 func (t Table) Next(after time.Time) (time.Time, bool) {
 	if t.every > 0 {
 		return after.Round(0).Add(t.every), true
@@ -57,11 +57,12 @@ func (t Table) Next(after time.Time) (time.Time, bool) {
 	return t.rule.Next(after)
 }
 
-// mostCounted is how many runs of the past are counted one by one: of a rule that is due each minute, those of two days.
+// mostCounted is how many runs of the past are counted one by one: of a rule that is due each minute, those of two
+// days.
 const mostCounted = 3000
 
-// Between returns how many runs were due after last and not after now, and when the last of them was. Beyond 3,000 they are not
-// counted any more.
+// Between returns how many runs were due after last and not after now, and when the last of them was. Beyond 3,000 they
+// are not counted any more.
 func (t Table) Between(last, now time.Time) (newest time.Time, count int) {
 	if t.every > 0 {
 		if n := now.Sub(last) / t.every; n > 0 {

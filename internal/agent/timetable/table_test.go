@@ -15,9 +15,21 @@ func TestParseNamesTheField(t *testing.T) {
 		s    process.Schedule
 		want string
 	}{
-		{process.Policy{}, process.Schedule{}, `spec.monitor_policy.crontab_rule is empty: a periodic process (auto_type 0) needs it, such as "*/5 * * * *", or a cycle_time in seconds`},
-		{process.Policy{Crontab: "@daily", CycleTime: 60}, process.Schedule{}, "spec.monitor_policy.crontab_rule and cycle_time are both set: expected one of them"},
-		{process.Policy{CycleTime: -1}, process.Schedule{}, "spec.monitor_policy.cycle_time is -1: expected 1 to 2592000 seconds"},
+		{
+			process.Policy{},
+			process.Schedule{},
+			`spec.monitor_policy.crontab_rule is empty: a periodic process (auto_type 0) needs it, such as "*/5 * * * *", or a cycle_time in seconds`,
+		},
+		{
+			process.Policy{Crontab: "@daily", CycleTime: 60},
+			process.Schedule{},
+			"spec.monitor_policy.crontab_rule and cycle_time are both set: expected one of them",
+		},
+		{
+			process.Policy{CycleTime: -1},
+			process.Schedule{},
+			"spec.monitor_policy.cycle_time is -1: expected 1 to 2592000 seconds",
+		},
 		{
 			process.Policy{Crontab: "0 24 * * *"},
 			process.Schedule{Overlap: "queue", Missed: "all", Jitter: -5, TimeZone: "Berlin"},
@@ -26,7 +38,11 @@ func TestParseNamesTheField(t *testing.T) {
 				`spec.schedule.overlap is "queue": expected skip, wait or replace; spec.schedule.missed is "all": expected skip or run-once; ` +
 				`spec.schedule.jitter is -5: expected 1 to 86400, or 0 for the default`,
 		},
-		{process.Policy{CycleTime: 60}, process.Schedule{Jitter: 60}, "spec.schedule.jitter is 60: expected less than the cycle_time of 60"},
+		{
+			process.Policy{CycleTime: 60},
+			process.Schedule{Jitter: 60},
+			"spec.schedule.jitter is 60: expected less than the cycle_time of 60",
+		},
 	} {
 		_, err := timetable.Parse(c.p, c.s)
 		problem, ok := errors.AsType[*process.Error](err)

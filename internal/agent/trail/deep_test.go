@@ -14,8 +14,8 @@ import (
 	"drover/internal/agent/trail"
 )
 
-// abyss makes a tree so deep that no path leads to its end, and links that lead there all the same: each is at the end of what the one
-// before it leads through.
+// abyss makes a tree so deep that no path leads to its end, and links that lead there all the same: each is at the end
+// of what the one before it leads through.
 func abyss(t *testing.T, links, each int) (top string) {
 	t.Helper()
 	top = tree(t)
@@ -36,8 +36,8 @@ func abyss(t *testing.T, links, each int) (top string) {
 	return top
 }
 
-// TestFollowDoesNotGoTooDeep: whoever may make directories and links decides how far a trail leads, and not how much memory and how many
-// descriptors that costs.
+// TestFollowDoesNotGoTooDeep: whoever may make directories and links decides how far a trail leads, and not how much
+// memory and how many descriptors that costs.
 func TestFollowDoesNotGoTooDeep(t *testing.T) {
 	top := abyss(t, 10, 1000)
 	t.Cleanup(func() { must(t, os.RemoveAll(top)) })
@@ -72,7 +72,10 @@ func TestFollowDoesNotGoTooDeep(t *testing.T) {
 // TestResolve: the kernel follows links, and gives up where there are too many.
 func TestResolve(t *testing.T) {
 	dir := tree(t)
-	for name, want := range map[string]string{"/chain": "/a/b/g", "/a/up/h": "/h", "/to-b/../f": "/a/f", "/fifo": "/fifo", "/a/": "/a", "/nowhere": "", "/loop": "", "/h/x": ""} {
+	for name, want := range map[string]string{
+		"/chain": "/a/b/g", "/a/up/h": "/h", "/to-b/../f": "/a/f",
+		"/fifo": "/fifo", "/a/": "/a", "/nowhere": "", "/loop": "", "/h/x": "",
+	} {
 		got, err := trail.Resolve(dir + name)
 		if want != "" && got != dir+want || (err == nil) != (want != "") {
 			t.Errorf("%s leads to %q, %v, want %s", name, got, err, want)

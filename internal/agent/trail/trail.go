@@ -19,7 +19,8 @@ import (
 const (
 	// maxLinks is how many links are followed, as in the kernel.
 	maxLinks = 40
-	// Links lead further than any path that can be written: each directory on the way is held open, and each step known by its path.
+	// Links lead further than any path that can be written: each directory on the way is held open, and each step known
+	// by its path.
 	maxDepth, maxSteps = 512, 4096
 )
 
@@ -35,15 +36,16 @@ type Step struct {
 type Trail struct {
 	// Path leads to the end without links.
 	Path string
-	// Steps are all that was passed, the root directory first and the end last. Who can replace one of them decides where the path leads.
+	// Steps are all that was passed, the root directory first and the end last. Who can replace one of them decides
+	// where the path leads.
 	Steps []Step
 	fd    int
 	info  unix.Stat_t
 }
 
-// Follow walks along an absolute path with the rights by which the calling thread reaches files. Its errors are of the kind *fs.PathError.
-// It opens nothing that it passes for reading, so nothing happens to a device and nobody waits at a FIFO. It may hang where the file system
-// does.
+// Follow walks along an absolute path with the rights by which the calling thread reaches files. Its errors are of the
+// kind *fs.PathError. It opens nothing that it passes for reading, so nothing happens to a device and nobody waits at a
+// FIFO. It may hang where the file system does.
 func Follow(name string) (*Trail, error) {
 	t, err := follow(name)
 	if err != nil {
@@ -99,7 +101,8 @@ func follow(name string) (t *Trail, err error) {
 	}
 }
 
-// walk is a trail under way: the directories from the root to where it is, all of them open, so that the way back is the way that was come.
+// walk is a trail under way: the directories from the root to where it is, all of them open, so that the way back is
+// the way that was come.
 type walk struct {
 	dirs  []int
 	names []string
@@ -256,21 +259,23 @@ func (t *Trail) Stat() unix.Stat_t { return t.info }
 // ModTime is when the end had been changed last.
 func (t *Trail) ModTime() time.Time { return time.Unix(t.info.Mtim.Unix()) }
 
-// Open opens the regular file or the directory at the end for reading, that one and no other, with the rights by which the calling thread
-// reaches files.
+// Open opens the regular file or the directory at the end for reading, that one and no other, with the rights by which
+// the calling thread reaches files.
 func (t *Trail) Open() (*os.File, error) {
 	if !t.IsRegular() && !t.IsDir() {
 		return nil, fmt.Errorf("cannot open %s: it is not a regular file", t.Path)
 	}
 	// It is open already, and this way cannot be led elsewhere.
-	fd, err := openat(unix.AT_FDCWD, fmt.Sprintf("/proc/thread-self/fd/%d", t.fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC)
+	fd, err := openat(unix.AT_FDCWD, fmt.Sprintf("/proc/thread-self/fd/%d", t.fd),
+		unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: t.Path, Err: err}
 	}
 	return os.NewFile(uintptr(fd), t.Path), nil
 }
 
-// Enter reports whether the directory at the end may be entered, with the rights by which the calling thread reaches files.
+// Enter reports whether the directory at the end may be entered, with the rights by which the calling thread reaches
+// files.
 func (t *Trail) Enter() error {
 	fd, err := openat(t.fd, ".", look|unix.O_DIRECTORY)
 	if err != nil {

@@ -22,10 +22,12 @@ func write(t *testing.T, text string) string {
 
 func TestReadFile(t *testing.T) {
 	c := proxyconfig.Default()
-	if err := c.ReadFile(write(t, "data-dir: /d\nfabric: 192.0.2.1:1\nhttp: '[::]:2'\nlog-level: debug\n")); err != nil {
+	if err := c.ReadFile(write(t,
+		"data-dir: /d\nfabric: 192.0.2.1:1\nhttp: '[::]:2'\nlog-level: debug\n")); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(proxyconfig.Config{DataDir: "/d", Fabric: "192.0.2.1:1", HTTP: "[::]:2", LogLevel: "debug"}, c); diff != "" {
+	if diff := cmp.Diff(proxyconfig.Config{DataDir: "/d", Fabric: "192.0.2.1:1", HTTP: "[::]:2", LogLevel: "debug"},
+		c); diff != "" {
 		t.Error(diff)
 	}
 	if err := c.ReadFile(write(t, "advertise: x")); err == nil || !strings.Contains(err.Error(), "advertise") {

@@ -19,7 +19,8 @@ type Config struct {
 	// HTTP and Fabric are what is listened on.
 	HTTP   string `yaml:"http"`
 	Fabric string `yaml:"fabric"`
-	// Database is the URL of a PostgreSQL database, or the path of a SQLite file; empty: server/drover.db in the data directory.
+	// Database is the URL of a PostgreSQL database, or the path of a SQLite file; empty: server/drover.db in the data
+	// directory.
 	Database string `yaml:"database"`
 	// NATS are the URLs of brokers that somebody else runs: then none is embedded, and Fabric is not listened on.
 	NATS []string `yaml:"nats"`
@@ -44,7 +45,8 @@ type Config struct {
 type Proxies struct {
 	// Listen is what is listened on for them; empty where there are none.
 	Listen string `yaml:"proxies"`
-	// AdvertiseProxies is what they connect to, host:port; empty: Listen, where that is one address, else the hosts of Advertise with its port.
+	// AdvertiseProxies is what they connect to, host:port; empty: Listen, where that is one address, else the hosts of
+	// Advertise with its port.
 	AdvertiseProxies []string `yaml:"advertise-proxies"`
 }
 
@@ -75,18 +77,52 @@ func (c *Config) Settings() []settings.Setting {
 		{Name: "data-dir", Help: "directory for all stored data", Text: &c.DataDir},
 		{Name: "http", Help: "address of the API", Text: &c.HTTP},
 		{Name: "fabric", Help: "address that agents connect to", Text: &c.Fabric},
-		{Name: "database", Help: "URL of a PostgreSQL database, such as postgres://drover@db.example.com/drover, or path of a SQLite file (default: server/drover.db in the data directory). Put a password into the file of --config, DROVER_DATABASE or PGPASSFILE", Text: &c.Database},
-		{Name: "nats", Help: "URL of a NATS broker to use instead of an embedded one, such as tls://nats1.example.com:4222; may be repeated", List: &c.NATS},
-		{Name: "cluster", Help: "address that the embedded brokers of other servers connect to, such as 0.0.0.0:7353 (default: no cluster)", Text: &c.Cluster},
+		{
+			Name: "database",
+			Help: "URL of a PostgreSQL database, such as postgres://drover@db.example.com/drover, or path of a SQLite file (default: server/drover.db in the data directory). Put a password into the file of --config, DROVER_DATABASE or PGPASSFILE", Text: &c.Database,
+		},
+		{
+			Name: "nats",
+			Help: "URL of a NATS broker to use instead of an embedded one, such as tls://nats1.example.com:4222; may be repeated", List: &c.NATS,
+		},
+		{
+			Name: "cluster",
+			Help: "address that the embedded brokers of other servers connect to, such as 0.0.0.0:7353 (default: no cluster)", Text: &c.Cluster,
+		},
 		{Name: "route", Help: "HOST:PORT of another server's --cluster; may be repeated", List: &c.Routes},
-		{Name: "advertise", Help: "HOST:PORT by which agents reach the fabric, also through NAT; may be repeated; required if --fabric is a wildcard address", List: &c.Advertise},
-		{Name: "proxies", Help: "address that proxies connect to, such as " + DefaultProxies + " (default: no proxies)", Text: &c.Listen},
-		{Name: "advertise-proxies", Help: "HOST:PORT by which proxies reach each server or broker; may be repeated (default: --proxies if it is one address, otherwise the hosts of --advertise with the port of --proxies)", List: &c.AdvertiseProxies},
-		{Name: "insecure-http", Help: "serve HTTP without TLS: only for loopback, or behind a TLS proxy on this machine", Bool: &c.InsecureHTTP},
-		{Name: "tls-cert", Help: "PEM file of the API's certificate and its issuers (default: the server issues its own certificate)", Text: &c.TLSCert},
+		{
+			Name: "advertise",
+			Help: "HOST:PORT by which agents reach the fabric, also through NAT; may be repeated; required if --fabric is a wildcard address", List: &c.Advertise,
+		},
+		{
+			Name: "proxies",
+			Help: "address that proxies connect to, such as " + DefaultProxies + " (default: no proxies)",
+			Text: &c.Listen,
+		},
+		{
+			Name: "advertise-proxies",
+			Help: "HOST:PORT by which proxies reach each server or broker; may be repeated (default: --proxies if it is one address, otherwise the hosts of --advertise with the port of --proxies)", List: &c.AdvertiseProxies,
+		},
+		{
+			Name: "insecure-http",
+			Help: "serve HTTP without TLS: only for loopback, or behind a TLS proxy on this machine",
+			Bool: &c.InsecureHTTP,
+		},
+		{
+			Name: "tls-cert",
+			Help: "PEM file of the API's certificate and its issuers (default: the server issues its own certificate)",
+			Text: &c.TLSCert,
+		},
 		{Name: "tls-key", Help: "file of the private key of --tls-cert", Text: &c.TLSKey},
-		{Name: "trusted-gateway", Help: "network of trusted gateways, which may name app and user without a proof on /procapi and /esb/api; may be repeated", List: &c.TrustedGateway},
-		{Name: "login-url", Help: "BlueKing login service that verifies a bk_token, such as https://paas.example.com/login", Text: &c.LoginURL},
+		{
+			Name: "trusted-gateway",
+			Help: "network of trusted gateways, which may name app and user without a proof on /procapi and /esb/api; may be repeated", List: &c.TrustedGateway,
+		},
+		{
+			Name: "login-url",
+			Help: "BlueKing login service that verifies a bk_token, such as https://paas.example.com/login",
+			Text: &c.LoginURL,
+		},
 		{Name: "log-level", Help: "debug, info, warn or error", Text: &c.LogLevel},
 	}
 }
@@ -115,7 +151,8 @@ func (c *Config) Validate() error {
 	host, err := settings.Address("fabric", c.Fabric, DefaultFabric)
 	check(err)
 	if err == nil && settings.Everywhere(host) && len(c.Advertise)+len(c.NATS) == 0 {
-		fault("fabric %q is a wildcard address: say with advertise which address agents connect to, such as drover.example.com:7351", c.Fabric)
+		fault(
+			"fabric %q is a wildcard address: say with advertise which address agents connect to, such as drover.example.com:7351", c.Fabric)
 	}
 	for _, u := range c.NATS {
 		if !wellFormed(u) {
@@ -139,7 +176,8 @@ func (c *Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Database returns what is wrong with the name of a database. It does not quote a URL, in which a password may be anywhere.
+// Database returns what is wrong with the name of a database. It does not quote a URL, in which a password may be
+// anywhere.
 func Database(name string) error {
 	scheme, _, isURL := strings.Cut(name, "://")
 	if !isURL {
@@ -150,7 +188,9 @@ func Database(name string) error {
 	}
 	u, err := url.Parse(name)
 	if err != nil || strings.Trim(u.Path, "/") == "" && !u.Query().Has("dbname") {
-		return fmt.Errorf("database: expected a URL like %s; the given URL is not shown, because it may hold a password", exampleDatabase)
+		return fmt.Errorf(
+			"database: expected a URL like %s; the given URL is not shown, because it may hold a password",
+			exampleDatabase)
 	}
 	return nil
 }
@@ -169,10 +209,13 @@ func HasPassword(name string) bool {
 
 // Remarks are what is right as it stands, and is often not meant.
 func (c *Config) Remarks() []string {
-	if _, _, shared := strings.Cut(c.Database, "://"); !shared || len(c.NATS) > 0 || c.Cluster != "" && len(c.Routes) > 0 {
+	if _, _, shared := strings.Cut(c.Database, "://"); !shared || len(c.NATS) > 0 || c.Cluster != "" &&
+		len(c.Routes) > 0 {
 		return nil
 	}
-	return []string{"without cluster and route, or nats, this server does not hear other servers on this database; a single server needs neither"}
+	return []string{
+		"without cluster and route, or nats, this server does not hear other servers on this database; a single server needs neither",
+	}
 }
 
 func (c *Config) checkCluster(fault func(string, ...any)) {
@@ -194,8 +237,8 @@ func (c *Config) checkCluster(fault func(string, ...any)) {
 	}
 }
 
-// wellFormed reports whether a URL is that of a broker. Without TLS the reports of agents would cross the network as they are, and agents
-// would not connect.
+// wellFormed reports whether a URL is that of a broker. Without TLS the reports of agents would cross the network as
+// they are, and agents would not connect.
 func wellFormed(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "tls" || u.User != nil || u.Path != "" || u.RawQuery != "" {
@@ -210,10 +253,14 @@ func (c *Config) checkProxies(check func(error)) {
 		host, err := settings.Address("proxies", c.Listen, DefaultProxies)
 		check(err)
 		if err == nil && settings.Everywhere(host) && len(c.Advertise)+len(c.AdvertiseProxies) == 0 {
-			check(fmt.Errorf("proxies %q is a wildcard address: say with advertise-proxies which address proxies connect to, such as drover.example.com:7352", c.Listen))
+			check(
+				fmt.Errorf(
+					"proxies %q is a wildcard address: say with advertise-proxies which address proxies connect to, such as drover.example.com:7352", c.Listen))
 		}
 		if len(c.NATS) > 0 {
-			check(errors.New("proxies and nats exclude each other: the brokers of nats listen for proxies; give their addresses with advertise-proxies"))
+			check(
+				errors.New(
+					"proxies and nats exclude each other: the brokers of nats listen for proxies; give their addresses with advertise-proxies"))
 		}
 	}
 	for _, a := range c.AdvertiseProxies {
@@ -240,8 +287,8 @@ func (c *Config) checkTLS(fault func(string, ...any)) {
 	}
 }
 
-// Names are the host names and addresses by which the server is reached: those it listens on, those it advertises, its own name and
-// loopback.
+// Names are the host names and addresses by which the server is reached: those it listens on, those it advertises, its
+// own name and loopback.
 func (c *Config) Names() []string {
 	return settings.Hosts(append([]string{c.HTTP, c.Fabric}, c.Advertise...)...)
 }

@@ -31,12 +31,15 @@ func write(t *testing.T, text string) string {
 
 func TestReadFile(t *testing.T) {
 	c := serverconfig.Default()
-	if err := c.ReadFile(write(t, "data-dir: /d\nhttp: 192.0.2.1:1\nfabric: '[::]:2'\nnats: [tls://n:1]\ncluster: c:1\nroute: ['r:1']\nadvertise: [a:1, 'b:2']\ninsecure-http: true\ntls-cert: c\ntls-key: k\n"+
-		"trusted-gateway: [10.0.0.0/8]\nlogin-url: https://l\nlog-level: debug\ndatabase: postgres://u@h/d\n")); err != nil {
+	if err := c.ReadFile(write(t,
+		"data-dir: /d\nhttp: 192.0.2.1:1\nfabric: '[::]:2'\nnats: [tls://n:1]\ncluster: c:1\nroute: ['r:1']\nadvertise: [a:1, 'b:2']\ninsecure-http: true\ntls-cert: c\ntls-key: k\n"+
+			"trusted-gateway: [10.0.0.0/8]\nlogin-url: https://l\nlog-level: debug\ndatabase: postgres://u@h/d\n")); err != nil {
 		t.Fatal(err)
 	}
 	want := serverconfig.Config{
-		DataDir: "/d", HTTP: "192.0.2.1:1", Fabric: "[::]:2", NATS: []string{"tls://n:1"}, Cluster: "c:1", Routes: []string{"r:1"}, Advertise: []string{"a:1", "b:2"}, TLS: serverconfig.TLS{InsecureHTTP: true, TLSCert: "c", TLSKey: "k"},
+		DataDir: "/d", HTTP: "192.0.2.1:1", Fabric: "[::]:2", NATS: []string{"tls://n:1"}, Cluster: "c:1",
+		Routes: []string{"r:1"}, Advertise: []string{"a:1", "b:2"},
+		TLS:            serverconfig.TLS{InsecureHTTP: true, TLSCert: "c", TLSKey: "k"},
 		TrustedGateway: []string{"10.0.0.0/8"}, LoginURL: "https://l", LogLevel: "debug", Database: "postgres://u@h/d",
 	}
 	if diff := cmp.Diff(want, c); diff != "" {
@@ -91,7 +94,8 @@ func TestReadEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := serverconfig.Default()
-	want.HTTP, want.Advertise, want.InsecureHTTP, want.Bootstrap = "h:1", []string{"a:1", "b:2", "c:3"}, true, config.Bootstrap{AppCode: "code"}
+	want.HTTP, want.Advertise, want.InsecureHTTP, want.Bootstrap = "h:1", []string{"a:1", "b:2", "c:3"}, true,
+		config.Bootstrap{AppCode: "code"}
 	if diff := cmp.Diff(want, c); diff != "" {
 		t.Error(diff)
 	}
@@ -109,7 +113,10 @@ func TestValidate(t *testing.T) {
 		want string
 	}{
 		{"one address", func(*serverconfig.Config) {}, ""},
-		{"every address, and a name", func(c *serverconfig.Config) { c.Fabric, c.Advertise = "0.0.0.0:7351", []string{"drover.example:7351"} }, ""},
+		{"every address, and a name", func(c *serverconfig.Config) {
+			c.Fabric, c.Advertise = "0.0.0.0:7351",
+				[]string{"drover.example:7351"}
+		}, ""},
 		{"any port", func(c *serverconfig.Config) { c.HTTP, c.Fabric = "127.0.0.1:0", "127.0.0.1:0" }, ""},
 		{"certificates", func(c *serverconfig.Config) { c.TLSCert, c.TLSKey = file, file }, ""},
 
@@ -122,35 +129,85 @@ func TestValidate(t *testing.T) {
 		{"brokers of others", func(c *serverconfig.Config) {
 			c.Fabric, c.NATS = "0.0.0.0:7351", []string{"tls://a:4222", "tls://[2001:db8::1]:4222"}
 		}, ""},
-		{"brokers together", func(c *serverconfig.Config) { c.Cluster, c.Routes = "0.0.0.0:7353", []string{"b:7353"} }, ""},
+		{
+			"brokers together", func(c *serverconfig.Config) { c.Cluster, c.Routes = "0.0.0.0:7353", []string{"b:7353"} },
+			"",
+		},
 
-		{"a broker without TLS", func(c *serverconfig.Config) { c.NATS = []string{"nats://a:4222"} }, `nats "nats://a:4222": expected tls://HOST:PORT`},
-		{"a broker without a port", func(c *serverconfig.Config) { c.NATS = []string{"tls://a"} }, "expected tls://HOST:PORT"},
-		{"a broker with a password", func(c *serverconfig.Config) { c.NATS = []string{"tls://u:p@a:4222"} }, "expected tls://HOST:PORT"},
-		{"both kinds of brokers", func(c *serverconfig.Config) { c.NATS, c.Cluster = []string{"tls://a:4222"}, "0.0.0.0:7353" }, "exclude each other"},
+		{
+			"a broker without TLS", func(c *serverconfig.Config) { c.NATS = []string{"nats://a:4222"} },
+			`nats "nats://a:4222": expected tls://HOST:PORT`,
+		},
+		{
+			"a broker without a port", func(c *serverconfig.Config) { c.NATS = []string{"tls://a"} },
+			"expected tls://HOST:PORT",
+		},
+		{
+			"a broker with a password", func(c *serverconfig.Config) { c.NATS = []string{"tls://u:p@a:4222"} },
+			"expected tls://HOST:PORT",
+		},
+		{"both kinds of brokers", func(c *serverconfig.Config) {
+			c.NATS, c.Cluster = []string{"tls://a:4222"},
+				"0.0.0.0:7353"
+		}, "exclude each other"},
 		{"routes alone", func(c *serverconfig.Config) { c.Routes = []string{"b:7353"} }, "route: expected cluster"},
-		{"a route to everywhere", func(c *serverconfig.Config) { c.Cluster, c.Routes = "0.0.0.0:7353", []string{":7353"} }, `route ":7353"`},
+		{"a route to everywhere", func(c *serverconfig.Config) {
+			c.Cluster, c.Routes = "0.0.0.0:7353",
+				[]string{":7353"}
+		}, `route ":7353"`},
 		{"a cluster nowhere", func(c *serverconfig.Config) { c.Cluster = "here" }, `cluster "here"`},
-		{"another database", func(c *serverconfig.Config) { c.Database = "mysql://u:secret@h/d" }, "database: expected"},
-		{"a server without a database", func(c *serverconfig.Config) { c.Database = "postgres://u:secret@h" }, "database: expected"},
-		{"a password to be escaped", func(c *serverconfig.Config) { c.Database = "postgres://u:sec%ret@h/d" }, "not shown"},
+		{
+			"another database", func(c *serverconfig.Config) { c.Database = "mysql://u:secret@h/d" },
+			"database: expected",
+		},
+		{
+			"a server without a database", func(c *serverconfig.Config) { c.Database = "postgres://u:secret@h" },
+			"database: expected",
+		},
+		{
+			"a password to be escaped", func(c *serverconfig.Config) { c.Database = "postgres://u:sec%ret@h/d" },
+			"not shown",
+		},
 		{"proxies", func(c *serverconfig.Config) { c.Listen = "192.0.2.1:7352" }, ""},
 		{"proxies at every address", func(c *serverconfig.Config) { c.Listen = ":7352" }, "say with advertise-proxies"},
-		{"proxies at every address, and a name", func(c *serverconfig.Config) { c.Listen, c.AdvertiseProxies = ":7352", []string{"x:7352"} }, ""},
-		{"proxies beside brokers of others", func(c *serverconfig.Config) { c.Listen, c.NATS = "192.0.2.1:7352", []string{"tls://x:1"} }, "exclude each other"},
-		{"nobody's address advertised to proxies", func(c *serverconfig.Config) { c.AdvertiseProxies = []string{"0.0.0.0:1"} }, "advertise-proxies"},
+		{"proxies at every address, and a name", func(c *serverconfig.Config) {
+			c.Listen, c.AdvertiseProxies = ":7352",
+				[]string{"x:7352"}
+		}, ""},
+		{"proxies beside brokers of others", func(c *serverconfig.Config) {
+			c.Listen, c.NATS = "192.0.2.1:7352",
+				[]string{"tls://x:1"}
+		}, "exclude each other"},
+		{"nobody's address advertised to proxies", func(c *serverconfig.Config) {
+			c.AdvertiseProxies = []string{"0.0.0.0:1"}
+		}, "advertise-proxies"},
 
 		{"every address alone", func(c *serverconfig.Config) { c.Fabric = "0.0.0.0:7351" }, "say with advertise"},
 		{"every address in short", func(c *serverconfig.Config) { c.Fabric = ":7351" }, "say with advertise"},
-		{"nobody's address advertised", func(c *serverconfig.Config) { c.Advertise = []string{"[::]:1"} }, `advertise "[::]:1"`},
+		{
+			"nobody's address advertised", func(c *serverconfig.Config) { c.Advertise = []string{"[::]:1"} },
+			`advertise "[::]:1"`,
+		},
 		{"any port advertised", func(c *serverconfig.Config) { c.Advertise = []string{"x:0"} }, "expected a port"},
-		{"a URL advertised", func(c *serverconfig.Config) { c.Advertise = []string{"tls://x:1"} }, "expected HOST:PORT"},
+		{
+			"a URL advertised", func(c *serverconfig.Config) { c.Advertise = []string{"tls://x:1"} },
+			"expected HOST:PORT",
+		},
 		{"no port", func(c *serverconfig.Config) { c.HTTP = "x" }, `http "x": expected HOST:PORT`},
 		{"a port that is none", func(c *serverconfig.Config) { c.Fabric = "x:nats" }, `fabric "x:nats"`},
 		{"half a certificate", func(c *serverconfig.Config) { c.TLSCert = file }, "expected both or none"},
-		{"a certificate that is not there", func(c *serverconfig.Config) { c.TLSCert, c.TLSKey = "/none", file }, "tls-cert: open /none"},
-		{"both", func(c *serverconfig.Config) { c.TLSCert, c.TLSKey, c.InsecureHTTP = file, file, true }, "exclude each other"},
-		{"a gateway that is everybody", func(c *serverconfig.Config) { c.TrustedGateway = []string{"0.0.0.0/0"} }, "trusted-gateway"},
+		{
+			"a certificate that is not there", func(c *serverconfig.Config) { c.TLSCert, c.TLSKey = "/none", file },
+			"tls-cert: open /none",
+		},
+		{
+			"both", func(c *serverconfig.Config) { c.TLSCert, c.TLSKey, c.InsecureHTTP = file, file, true },
+			"exclude each other",
+		},
+		{
+			"a gateway that is everybody", func(c *serverconfig.Config) { c.TrustedGateway = []string{"0.0.0.0/0"} },
+			"trusted-gateway",
+		},
 		{"a level", func(c *serverconfig.Config) { c.LogLevel = "loud" }, "log-level"},
 		{"half an app", func(c *serverconfig.Config) { c.Bootstrap.AppCode = "x" }, "DROVER_BOOTSTRAP_APP_CODE"},
 		{"no directory", func(c *serverconfig.Config) { c.DataDir = "" }, "data-dir"},
@@ -171,7 +228,10 @@ func TestValidate(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	c := serverconfig.Config{HTTP: "0.0.0.0:1", Fabric: "192.0.2.1:2", Advertise: []string{"drover.example:3", "192.0.2.1:4", "[2001:db8::1]:5"}}
+	c := serverconfig.Config{
+		HTTP: "0.0.0.0:1", Fabric: "192.0.2.1:2",
+		Advertise: []string{"drover.example:3", "192.0.2.1:4", "[2001:db8::1]:5"},
+	}
 	names := c.Names()
 	if diff := cmp.Diff([]string{"192.0.2.1", "drover.example", "2001:db8::1"}, names[:3]); diff != "" {
 		t.Error(diff)
@@ -185,7 +245,8 @@ func TestNames(t *testing.T) {
 func TestHasPassword(t *testing.T) {
 	for name, want := range map[string]bool{
 		"": false, "/srv/drover.db": false, "postgres://u@h/d": false, "postgres:///d?host=/run/postgresql": false,
-		"postgres://u:p@h/d": true, "postgres://h/d?user=u&password=p": true, "postgres://u:p%zz@h/d": true, "postgres://u:p@a:1,b:2/d": true,
+		"postgres://u:p@h/d": true, "postgres://h/d?user=u&password=p": true, "postgres://u:p%zz@h/d": true,
+		"postgres://u:p@a:1,b:2/d": true,
 	} {
 		if got := serverconfig.HasPassword(name); got != want {
 			t.Errorf("%q: %v", name, got)
@@ -203,8 +264,11 @@ func TestRemarks(t *testing.T) {
 		"a file":               {serverconfig.Config{Database: "/srv/drover.db"}, 0},
 		"no way":               {serverconfig.Config{Database: shared}, 1},
 		"cluster and no route": {serverconfig.Config{Database: shared, Cluster: "0.0.0.0:7353"}, 1},
-		"cluster and route":    {serverconfig.Config{Database: shared, Cluster: "0.0.0.0:7353", Routes: []string{"b:7353"}}, 0},
-		"brokers of others":    {serverconfig.Config{Database: shared, NATS: []string{"tls://n:4222"}}, 0},
+		"cluster and route": {serverconfig.Config{
+			Database: shared, Cluster: "0.0.0.0:7353",
+			Routes: []string{"b:7353"},
+		}, 0},
+		"brokers of others": {serverconfig.Config{Database: shared, NATS: []string{"tls://n:4222"}}, 0},
 	} {
 		if got := tt.c.Remarks(); len(got) != tt.want {
 			t.Errorf("%s: %q", name, got)

@@ -55,7 +55,8 @@ func ReadFile(path string, into any) error {
 	}
 	d := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict())
 	if err := d.Decode(into); err != nil && !errors.Is(err, io.EOF) { // an empty file says nothing
-		return fmt.Errorf("cannot read configuration %s: %s", path, strings.TrimSpace(yaml.FormatError(err, false, true)))
+		return fmt.Errorf("cannot read configuration %s: %s", path,
+			strings.TrimSpace(yaml.FormatError(err, false, true)))
 	}
 	return nil
 }
@@ -135,8 +136,8 @@ func Everywhere(host string) bool {
 	return host == "" || err == nil && ip.IsUnspecified()
 }
 
-// Hosts returns the hosts of addresses without those that stand for all of the machine, the machine's own name and those of loopback, each
-// once.
+// Hosts returns the hosts of addresses without those that stand for all of the machine, the machine's own name and
+// those of loopback, each once.
 func Hosts(addresses ...string) []string {
 	var names []string
 	add := func(name string) {

@@ -23,7 +23,8 @@ import (
 const (
 	agentSubscriptions = 16              // at one time, of one agent
 	answerWithin       = 2 * time.Minute // after that an agent may no longer answer a request
-	answers            = 4               // to one request: the broker counts a further delivery of it to the same agent as one
+	// to one request: the broker counts a further delivery of it to the same agent as one
+	answers = 4
 )
 
 // Placeholders of the templates: the broker fills in the values of each client.
@@ -128,8 +129,9 @@ func (a *authority) setAgentSigners(s Signers) {
 func agentRights(r Rights) jwt.UserPermissionLimits {
 	return jwt.UserPermissionLimits{
 		Permissions: jwt.Permissions{
-			Pub:  jwt.Permission{Allow: append(jwt.StringList{}, r.Publish...)},
-			Sub:  jwt.Permission{Allow: append(jwt.StringList{fabric.InboxPrefix(ownArea, ownKey) + ".>"}, r.Subscribe...)},
+			Pub: jwt.Permission{Allow: append(jwt.StringList{}, r.Publish...)},
+			Sub: jwt.Permission{Allow: append(jwt.StringList{fabric.InboxPrefix(ownArea, ownKey) + ".>"},
+				r.Subscribe...)},
 			Resp: &jwt.ResponsePermission{MaxMsgs: answers, Expires: answerWithin},
 		},
 		Limits: jwt.Limits{

@@ -12,7 +12,10 @@ import (
 // BenchmarkRequest measures a request with its reply between two connections, one at a time and many at once.
 func BenchmarkRequest(b *testing.B) {
 	log := slog.New(slog.DiscardHandler)
-	br, err := broker.Start(b.Context(), broker.Config{Dir: filepath.Join(b.TempDir(), "fabric"), Listen: "127.0.0.1:0", Log: log})
+	br, err := broker.Start(b.Context(), broker.Config{
+		Dir: filepath.Join(b.TempDir(), "fabric"), Listen: "127.0.0.1:0",
+		Log: log,
+	})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -62,7 +65,10 @@ func BenchmarkRequest(b *testing.B) {
 func BenchmarkStart(b *testing.B) {
 	dir := filepath.Join(b.TempDir(), "fabric")
 	for b.Loop() {
-		br, err := broker.Start(b.Context(), broker.Config{Dir: dir, Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})
+		br, err := broker.Start(b.Context(), broker.Config{
+			Dir: dir, Listen: "127.0.0.1:0",
+			Log: slog.New(slog.DiscardHandler),
+		})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -87,7 +87,8 @@ func start(ctx context.Context, cfg Config) (*Broker, error) {
 		return nil, err
 	}
 	var opts *server.Options
-	b.srv, b.port, err = at.start(func() (*server.Options, error) { //nolint:contextcheck // a handshake outlives the start
+	//nolint:contextcheck // a handshake outlives the start
+	b.srv, b.port, err = at.start(func() (*server.Options, error) {
 		if opts, err = b.authority.options(); err != nil {
 			return nil, err
 		}

@@ -41,7 +41,10 @@ func testLog(t *testing.T) *slog.Logger {
 func startWith(t *testing.T, c broker.Config) *broker.Broker {
 	t.Helper()
 	c.Listen, c.Log = anyPort, testLog(t)
-	c.Agents = broker.Rights{Publish: []string{"test.server.{{subject()}}.>"}, Subscribe: []string{"test.agent.{{subject()}}.>"}}
+	c.Agents = broker.Rights{
+		Publish:   []string{"test.server.{{subject()}}.>"},
+		Subscribe: []string{"test.agent.{{subject()}}.>"},
+	}
 	b, err := broker.Start(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -411,7 +414,8 @@ func TestKeysArePrivate(t *testing.T) {
 		modes[e.Name()] = info.Mode().String()
 	}
 	want := fmt.Sprint(map[string]string{
-		"operator.nk": "-rw-------", "account.nk": "-rw-------", "system.nk": "-rw-------", "agent-signer.nk": "-rw-------", "proxy-signer.nk": "-rw-------",
+		"operator.nk": "-rw-------", "account.nk": "-rw-------", "system.nk": "-rw-------",
+		"agent-signer.nk": "-rw-------", "proxy-signer.nk": "-rw-------",
 		"port": "-rw-------",
 	})
 	if got := fmt.Sprint(modes); got != want {

@@ -47,7 +47,8 @@ func answered(t *testing.T, b *broker.Broker, k *pki.Keeper, key string) bool {
 	return err == nil && string(reply) == "x"
 }
 
-// TestBrokersTogether: an agent at one broker is reached through another one, and through a third that knows only one of them.
+// TestBrokersTogether: an agent at one broker is reached through another one, and through a third that knows only one
+// of them.
 func TestBrokersTogether(t *testing.T) {
 	k, dir := pkitest.New(t), filepath.Join(t.TempDir(), "fabric")
 	first := joined(t, dir, peerTLS(t, k), k)
@@ -94,9 +95,12 @@ func TestBrokersOfOthers(t *testing.T) {
 		return c
 	}
 	leaf := k.ServerTLS()
-	leaf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return leaf.GetCertificate(nil) }
+	leaf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		return leaf.GetCertificate(nil)
+	}
 	for name, between := range map[string]*tls.Config{
-		"of another fleet": trustful(peerTLS(t, other)), "with the certificate of a server": trustful(leaf), "with none": {InsecureSkipVerify: true},
+		"of another fleet": trustful(peerTLS(t, other)), "with the certificate of a server": trustful(leaf),
+		"with none": {InsecureSkipVerify: true},
 	} {
 		before := refused()
 		stranger := joined(t, dir, between, k, first)
@@ -114,7 +118,10 @@ func TestClusterAddresses(t *testing.T) {
 	k := pkitest.New(t)
 	for _, c := range []*broker.Cluster{{Listen: "nowhere"}, {Listen: "127.0.0.1:0", Routes: []string{"%zz"}}} {
 		c.TLS = peerTLS(t, k)
-		_, err := broker.Start(t.Context(), broker.Config{Dir: filepath.Join(t.TempDir(), "fabric"), Listen: "127.0.0.1:0", Log: testLog(t), Cluster: c})
+		_, err := broker.Start(t.Context(), broker.Config{
+			Dir:    filepath.Join(t.TempDir(), "fabric"),
+			Listen: "127.0.0.1:0", Log: testLog(t), Cluster: c,
+		})
 		if err == nil || !strings.Contains(err.Error(), "cannot start broker") {
 			t.Errorf("%+v: %v", c, err)
 		}

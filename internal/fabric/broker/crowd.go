@@ -63,7 +63,8 @@ func thinOnce(srv *server.Server, log *slog.Logger) (left int) {
 			continue
 		}
 		slices.SortFunc(conns, func(a, b *server.ConnInfo) int { return cmp.Compare(a.Cid, b.Cid) })
-		log.Warn("closed connections: one user has too many", "user", user, "connections", len(conns), "most", mostOfUser)
+		log.Warn("closed connections: one user has too many", "user", user, "connections", len(conns),
+			"most", mostOfUser)
 		for _, conn := range conns[mostOfUser:] {
 			// It fails only if the connection has ended meanwhile.
 			_ = srv.DisconnectClientByID(conn.Cid)

@@ -7,8 +7,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// TestOneUserHasNotAllPlaces: who has the key of one agent cannot take the memory of the broker, and the places of others, by connecting again
-// and again.
+// TestOneUserHasNotAllPlaces: who has the key of one agent cannot take the memory of the broker, and the places of
+// others, by connecting again and again.
 func TestOneUserHasNotAllPlaces(t *testing.T) {
 	b := start(t)
 	other := newAgent(t, b)
@@ -16,7 +16,8 @@ func TestOneUserHasNotAllPlaces(t *testing.T) {
 	id := issue(t, b)
 	var all []*nats.Conn
 	for range 60 {
-		conn, err := nats.Connect(b.URL(), nats.NoReconnect(), nats.UserJWT(func() (string, error) { return id.JWT, nil }, id.Key.Sign))
+		conn, err := nats.Connect(b.URL(), nats.NoReconnect(),
+			nats.UserJWT(func() (string, error) { return id.JWT, nil }, id.Key.Sign))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,21 +6,23 @@ import (
 	"testing"
 )
 
-// TestOneFloodsItsOwnPlaceOnly: who sends without waiting for answers has one place, and what others send has the others.
+// TestOneFloodsItsOwnPlaceOnly: who sends without waiting for answers has one place, and what others send has the
+// others.
 func TestOneFloodsItsOwnPlaceOnly(t *testing.T) {
 	b := start(t)
 	hub := connect(t, b.URL(), b.ServerIdentity())
 	entered, leave := make(chan struct{}, 1), make(chan struct{})
-	stop, err := hub.ServeEach("test.server.>", "servers", 2, func(ctx context.Context, subject string, data []byte) []byte {
-		if strings.HasSuffix(subject, ".flood") {
-			entered <- struct{}{}
-			select {
-			case <-leave:
-			case <-ctx.Done():
+	stop, err := hub.ServeEach("test.server.>", "servers", 2,
+		func(ctx context.Context, subject string, data []byte) []byte {
+			if strings.HasSuffix(subject, ".flood") {
+				entered <- struct{}{}
+				select {
+				case <-leave:
+				case <-ctx.Done():
+				}
 			}
-		}
-		return data
-	})
+			return data
+		})
 	if err != nil {
 		t.Fatal(err)
 	}

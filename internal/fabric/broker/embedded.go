@@ -103,7 +103,8 @@ func (e endpoint) startOn(port int, configure func() (*server.Options, error)) (
 	opts.MaxConn = connections()
 	opts.Cluster.NoAdvertise = true // agents must not learn addresses of the servers' network
 	if e.tls != nil {
-		opts.TLS, opts.TLSConfig, opts.TLSHandshakeFirst, opts.TLSTimeout = true, forProcessors().guard(e.tls), true, tlsTimeout
+		opts.TLS, opts.TLSConfig, opts.TLSHandshakeFirst, opts.TLSTimeout = true, forProcessors().guard(e.tls), true,
+			tlsTimeout
 	}
 	srv, err := server.NewServer(opts)
 	if err != nil {

@@ -186,7 +186,8 @@ func (x *External) again() {
 // Run sends the brokers every change of the account, until ctx ends.
 func (x *External) Run(ctx context.Context) error {
 	conn, err := fabric.Dial(ctx, fabric.DialConfig{
-		URLs: x.cfg.URLs, Identity: x.system, TLS: x.cfg.TLS, Name: "server, for the system account", Log: x.cfg.Log.With("account", "system"),
+		URLs: x.cfg.URLs, Identity: x.system, TLS: x.cfg.TLS, Name: "server, for the system account",
+		Log:         x.cfg.Log.With("account", "system"),
 		OnConnected: x.again,
 	})
 	switch {

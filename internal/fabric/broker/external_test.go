@@ -38,14 +38,20 @@ func startOutside(t *testing.T, nodes int) *outside {
 	t.Helper()
 	o := &outside{t: t, k: pkitest.New(t), keys: broker.ExternalConfig{
 		Dir: filepath.Join(t.TempDir(), "fabric"), Log: testLog(t),
-		Agents: broker.Rights{Publish: []string{"test.server.{{subject()}}.>"}, Subscribe: []string{"test.agent.{{subject()}}.>"}},
+		Agents: broker.Rights{
+			Publish:   []string{"test.server.{{subject()}}.>"},
+			Subscribe: []string{"test.agent.{{subject()}}.>"},
+		},
 	}}
 	var clusters []string
 	for range nodes {
 		clusters = append(clusters, harness.FreeAddress(t))
 	}
 	for i, cluster := range clusters {
-		n := broker.Node{Name: "n" + strconv.Itoa(i), Listen: harness.FreeAddress(t), Leaves: harness.FreeAddress(t), Cluster: cluster, Dir: t.TempDir()}
+		n := broker.Node{
+			Name: "n" + strconv.Itoa(i), Listen: harness.FreeAddress(t), Leaves: harness.FreeAddress(t),
+			Cluster: cluster, Dir: t.TempDir(),
+		}
 		for j, other := range clusters {
 			if j != i {
 				n.Routes = append(n.Routes, other)
@@ -59,7 +65,10 @@ func startOutside(t *testing.T, nodes int) *outside {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, data := range map[string][]byte{broker.ConfigFile: text.Bytes(), broker.CertFile: cert, broker.KeyFile: key, broker.CAFile: []byte(o.k.CA())} {
+		for name, data := range map[string][]byte{
+			broker.ConfigFile: text.Bytes(), broker.CertFile: cert,
+			broker.KeyFile: key, broker.CAFile: []byte(o.k.CA()),
+		} {
 			if err := os.WriteFile(filepath.Join(n.Dir, name), data, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -178,7 +187,10 @@ func (o *outside) agent(x *broker.External, at int) *agent {
 
 func (o *outside) dial(id fabric.Identity, at int) *fabric.Conn {
 	o.t.Helper()
-	c, err := fabric.Dial(o.t.Context(), fabric.DialConfig{URLs: o.urls[at : at+1], Identity: id, TLS: o.tls(), Name: o.t.Name(), Log: testLog(o.t)})
+	c, err := fabric.Dial(o.t.Context(), fabric.DialConfig{
+		URLs: o.urls[at : at+1], Identity: id, TLS: o.tls(),
+		Name: o.t.Name(), Log: testLog(o.t),
+	})
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -191,7 +203,10 @@ func TestContractOutside(t *testing.T) {
 		o := startOutside(t, 1)
 		x := o.server()
 		a := o.agent(x, 0)
-		return fabrictest.Ends{Server: o.dial(x.ServerIdentity(), 0), Agent: a.Conn, ServerSubject: reports(a.key), AgentSubject: orders(a.key)}
+		return fabrictest.Ends{
+			Server: o.dial(x.ServerIdentity(), 0), Agent: a.Conn, ServerSubject: reports(a.key),
+			AgentSubject: orders(a.key),
+		}
 	})
 }
 
@@ -256,7 +271,8 @@ func TestRevokedBefore(t *testing.T) {
 	eventually(t, "the agent to be cut off", func() bool { return !a.Connected() })
 }
 
-// TestStrangersOutside: neither another fleet's agents nor the server's own user of the system account can do what they should not.
+// TestStrangersOutside: neither another fleet's agents nor the server's own user of the system account can do what they
+// should not.
 func TestStrangersOutside(t *testing.T) {
 	o, other := startOutside(t, 1), startOutside(t, 1)
 	x, y := o.server(), other.server()
@@ -266,7 +282,10 @@ func TestStrangersOutside(t *testing.T) {
 	}
 	o.urls, other.urls = other.urls, o.urls
 	a := o.agent(x, 0)
-	for _, subject := range []string{"$SYS.>", "$SYS.REQ.CLAIMS.UPDATE", "drover.v1.server.news", "drover.v1.server.>"} {
+	for _, subject := range []string{
+		"$SYS.>", "$SYS.REQ.CLAIMS.UPDATE", "drover.v1.server.news",
+		"drover.v1.server.>",
+	} {
 		if stop, err := a.Serve(subject, "", 1, echo); err == nil {
 			stop()
 			t.Errorf("an agent listens on %s", subject)

@@ -22,7 +22,8 @@ func occupy(t *testing.T, address string) net.Listener {
 	return l
 }
 
-// TestAddressesThatAreTaken: who can't listen everywhere does not run at all, says where, and leaves the other addresses to others.
+// TestAddressesThatAreTaken: who can't listen everywhere does not run at all, says where, and leaves the other
+// addresses to others.
 func TestAddressesThatAreTaken(t *testing.T) {
 	k := pkitest.New(t)
 	hub := start(t)
@@ -64,7 +65,8 @@ func TestAddressesThatAreTaken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := at{harness.FreeAddress(t), harness.FreeAddress(t), harness.FreeAddress(t)}
 			other := occupy(t, c.taken(a))
-			if err := c.start(a); err == nil || !strings.Contains(err.Error(), c.taken(a)+": bind: address already in use") {
+			if err := c.start(a); err == nil ||
+				!strings.Contains(err.Error(), c.taken(a)+": bind: address already in use") {
 				t.Errorf("while %s is taken: %v", c.taken(a), err)
 			}
 			if err := other.Close(); err != nil {
@@ -82,13 +84,16 @@ func TestAddressesThatAreTaken(t *testing.T) {
 	}
 }
 
-// TestAnotherPortForClients: a broker whose port of last time is taken takes another one for clients; proxies and other brokers find it where
-// it was.
+// TestAnotherPortForClients: a broker whose port of last time is taken takes another one for clients; proxies and other
+// brokers find it where it was.
 func TestAnotherPortForClients(t *testing.T) {
 	k, dir := pkitest.New(t), filepath.Join(t.TempDir(), "fabric")
 	leaves, cluster := harness.FreeAddress(t), harness.FreeAddress(t)
 	begin := func() *broker.Broker {
-		return startWith(t, broker.Config{Dir: dir, Leaves: leaves, TLS: k.ServerTLS(), Cluster: &broker.Cluster{Listen: cluster, TLS: peerTLS(t, k)}})
+		return startWith(t, broker.Config{
+			Dir: dir, Leaves: leaves, TLS: k.ServerTLS(),
+			Cluster: &broker.Cluster{Listen: cluster, TLS: peerTLS(t, k)},
+		})
 	}
 	first := begin()
 	first.Shutdown()

@@ -22,7 +22,8 @@ func TestWarningsAreLimited(t *testing.T) {
 		time.Sleep(time.Minute)
 		b.Errorf("later")
 		for text, want := range map[string]int{
-			"our own configuration": 0, "Publish Violation by A": maxWarnings, "our own link": 1, "lines=940": 1, "later": 1,
+			"our own configuration": 0, "Publish Violation by A": maxWarnings, "our own link": 1, "lines=940": 1,
+			"later": 1,
 		} {
 			if got := strings.Count(out.String(), text); got != want {
 				t.Errorf("%q was logged %d times, want %d", text, got, want)

@@ -62,7 +62,8 @@ func ConfigureNode(out io.Writer, keys ExternalConfig, n Node) error {
 	var text strings.Builder
 	n.general(&text)
 	fmt.Fprintf(&text, "operator: %q\nsystem_account: %q\n", operator, systemID)
-	fmt.Fprintf(&text, "resolver {\n  type: full\n  dir: %q\n  allow_delete: false\n  interval: \"1m\"\n}\n", n.path(accountDir))
+	fmt.Fprintf(&text, "resolver {\n  type: full\n  dir: %q\n  allow_delete: false\n  interval: \"1m\"\n}\n",
+		n.path(accountDir))
 	fmt.Fprintf(&text, "resolver_preload {\n  %s: %q\n  %s: %q\n}\n", a.accountID, account, systemID, systemToken)
 	n.listeners(&text, a.accountID)
 	_, err = io.WriteString(out, text.String())
@@ -72,7 +73,8 @@ func ConfigureNode(out io.Writer, keys ExternalConfig, n Node) error {
 func (n *Node) path(file string) string { return strings.TrimSuffix(n.Dir, "/") + "/" + file }
 
 func (n *Node) general(text *strings.Builder) {
-	fmt.Fprintf(text, "# A broker of drover's fabric, for nats-server 2.14 or later, made by 'drover server nats-config'. It holds no secret.\n")
+	fmt.Fprintf(text,
+		"# A broker of drover's fabric, for nats-server 2.14 or later, made by 'drover server nats-config'. It holds no secret.\n")
 	fmt.Fprintf(text, "server_name: %q\nlisten: %q\n", n.Name, n.Listen)
 	fmt.Fprintf(text, "max_payload: %d\nping_interval: \"%ds\"\nping_max: %d\nwrite_deadline: %q\n",
 		fabric.MaxMessage, int(nodePing.Seconds()), maxPingsOut, writeDeadline)
@@ -84,7 +86,8 @@ func (n *Node) listeners(text *strings.Builder, account string) {
 	shown := fmt.Sprintf("cert_file: %q, key_file: %q, timeout: %d", n.path(CertFile), n.path(KeyFile), tlsTimeout)
 	fmt.Fprintf(text, "tls { %s, handshake_first: true }\n", shown)
 	if n.Leaves != "" {
-		fmt.Fprintf(text, "leafnodes {\n  listen: %q\n  no_advertise: true\n  isolate_leafnode_interest: true\n  authorization { timeout: %d }\n  tls { %s, handshake_first: true }\n}\n",
+		fmt.Fprintf(text,
+			"leafnodes {\n  listen: %q\n  no_advertise: true\n  isolate_leafnode_interest: true\n  authorization { timeout: %d }\n  tls { %s, handshake_first: true }\n}\n",
 			n.Leaves, authTimeout, shown)
 	}
 	if n.Cluster == "" {
@@ -95,6 +98,7 @@ func (n *Node) listeners(text *strings.Builder, account string) {
 		routes[i] = strconv.Quote("nats-route://" + r)
 	}
 	// Agents must not learn addresses of the servers' network.
-	fmt.Fprintf(text, "cluster {\n  name: %q\n  listen: %q\n  no_advertise: true\n  routes: [%s]\n  tls { %s, ca_file: %q, verify: true }\n}\n",
+	fmt.Fprintf(text,
+		"cluster {\n  name: %q\n  listen: %q\n  no_advertise: true\n  routes: [%s]\n  tls { %s, ca_file: %q, verify: true }\n}\n",
 		"drover-"+account, n.Cluster, strings.Join(routes, ", "), shown, n.path(CAFile))
 }

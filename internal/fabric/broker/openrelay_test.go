@@ -6,7 +6,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// openRelay starts a leaf node as an attacker would who has a proxy's key: it lets in everybody, with every right. It returns where.
+// openRelay starts a leaf node as an attacker would who has a proxy's key: it lets in everybody, with every right. It
+// returns where.
 func (n *network) openRelay(id credential) string {
 	n.t.Helper()
 	hub := &url.URL{Scheme: "tls", Host: n.config.Leaves}
@@ -18,7 +19,8 @@ func (n *network) openRelay(id credential) string {
 		},
 	}
 	opts := &server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, ServerName: "open", TLS: true, TLSConfig: n.keeper.ServerTLS(), TLSHandshakeFirst: true,
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, ServerName: "open", TLS: true,
+		TLSConfig: n.keeper.ServerTLS(), TLSHandshakeFirst: true,
 	}
 	opts.LeafNode.Remotes = []*server.RemoteLeafOpts{remote}
 	srv, err := server.NewServer(opts)

@@ -8,15 +8,20 @@ import (
 	"drover/internal/fabric"
 )
 
-// TestAnAgentsMessagesAreBounded: an agent or a proxy cannot have a server take more than the largest that it has to say.
+// TestAnAgentsMessagesAreBounded: an agent or a proxy cannot have a server take more than the largest that it has to
+// say.
 func TestAnAgentsMessagesAreBounded(t *testing.T) {
 	n := newNetwork(t)
-	stop, err := n.server.Serve("test.3.server.>", "servers", 4, func(_ context.Context, _ string, data []byte) []byte { return data[:1] })
+	stop, err := n.server.Serve("test.3.server.>", "servers", 4, func(_ context.Context, _ string, data []byte) []byte {
+		return data[:1]
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stop()
-	for name, issue := range map[string]func(string, int) (string, error){"agent": n.IssueAgent, "proxy": n.IssueProxy} {
+	for name, issue := range map[string]func(string, int) (string, error){
+		"agent": n.IssueAgent, "proxy": n.IssueProxy,
+	} {
 		id := n.user(3, issue)
 		conn := n.dial(n.URL(), id.Identity)
 		ask := func(size int) error {
@@ -28,7 +33,8 @@ func TestAnAgentsMessagesAreBounded(t *testing.T) {
 		if err := ask(fabric.MaxFromAgents); err != nil {
 			t.Errorf("%s: the largest message: %v", name, err)
 		}
-		if err := ask(fabric.MaxFromAgents + 1); err == nil { // by then the library may not have heard of the bound, and is cut off
+		// by then the library may not have heard of the bound, and is cut off
+		if err := ask(fabric.MaxFromAgents + 1); err == nil {
 			t.Errorf("%s: one byte more was taken", name)
 		}
 	}

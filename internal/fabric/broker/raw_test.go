@@ -29,10 +29,14 @@ func dialRaw(t *testing.T, b *broker.Broker) rawAgent {
 	return rawAgent{conn: conn, key: who.key}
 }
 
-// TestLongHeadersAreLeftOut: a server reads no header that anybody can send, also where it is connected to its broker within the process.
+// TestLongHeadersAreLeftOut: a server reads no header that anybody can send, also where it is connected to its broker
+// within the process.
 func TestLongHeadersAreLeftOut(t *testing.T) {
 	b := start(t)
-	server, err := fabric.Dial(t.Context(), fabric.DialConfig{Broker: b, Identity: b.ServerIdentity(), Name: t.Name(), Log: testLog(t)})
+	server, err := fabric.Dial(t.Context(), fabric.DialConfig{
+		Broker: b, Identity: b.ServerIdentity(), Name: t.Name(),
+		Log: testLog(t),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

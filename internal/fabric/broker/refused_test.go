@@ -17,7 +17,8 @@ func TestARefusalIsToldOnce(t *testing.T) {
 	log := &harness.Log{}
 	up := make(chan struct{}, 1)
 	c, err := fabric.Dial(t.Context(), fabric.DialConfig{
-		URLs: []string{b.URL()}, Identity: id.Identity, Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		URLs: []string{b.URL()}, Identity: id.Identity,
+		Log:         slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		OnConnected: func() { up <- struct{}{} },
 	})
 	if err != nil {

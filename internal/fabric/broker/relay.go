@@ -84,7 +84,8 @@ func startRelay(ctx context.Context, cfg RelayConfig) (*Relay, error) {
 		return nil, err
 	}
 	r := &Relay{trust: cfg.Trust.Operator}
-	r.srv, r.port, err = at.start(func() (*server.Options, error) { //nolint:contextcheck // a handshake outlives the start
+	//nolint:contextcheck // a handshake outlives the start
+	r.srv, r.port, err = at.start(func() (*server.Options, error) {
 		opts, err := cfg.Trust.options()
 		if err != nil {
 			return nil, err

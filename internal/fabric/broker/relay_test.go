@@ -47,7 +47,8 @@ func newNetwork(t *testing.T) *network {
 	n.config = broker.Config{
 		Dir: n.dir, Listen: anyPort, Leaves: anyPort, TLS: n.keeper.ServerTLS(), Log: testLog(t),
 		Agents: broker.Rights{
-			Publish: []string{"test.{{tag(area)}}.server.{{subject()}}.>"}, Subscribe: []string{"test.{{tag(area)}}.agent.{{subject()}}.>"},
+			Publish:   []string{"test.{{tag(area)}}.server.{{subject()}}.>"},
+			Subscribe: []string{"test.{{tag(area)}}.agent.{{subject()}}.>"},
 		},
 		Proxies: broker.Rights{
 			Publish:   []string{"test.{{tag(area)}}.server.>", "test.{{tag(area)}}.proxy.{{subject()}}.>"},
@@ -72,7 +73,10 @@ func (n *network) start() {
 
 func (n *network) dial(url string, id fabric.Identity) *fabric.Conn {
 	n.t.Helper()
-	c, err := fabric.Dial(n.t.Context(), fabric.DialConfig{URLs: []string{url}, Identity: id, TLS: trusting(n.t, n.keeper), Name: n.t.Name(), Log: testLog(n.t)})
+	c, err := fabric.Dial(n.t.Context(), fabric.DialConfig{
+		URLs: []string{url}, Identity: id,
+		TLS: trusting(n.t, n.keeper), Name: n.t.Name(), Log: testLog(n.t),
+	})
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -179,13 +183,15 @@ func TestContractThroughARelay(t *testing.T) {
 		absent(t, n.server, areaOrders(3, id.key))
 		marks := &atomic.Int64{}
 		return fabrictest.Ends{
-			Server: through{n.server, agent, areaReports(3, id.key), marks}, Agent: through{agent, n.server, areaOrders(3, id.key), marks},
+			Server:        through{n.server, agent, areaReports(3, id.key), marks},
+			Agent:         through{agent, n.server, areaOrders(3, id.key), marks},
 			ServerSubject: areaReports(3, id.key), AgentSubject: areaOrders(3, id.key),
 		}
 	})
 }
 
-// through is one end of a relay. What it begins or ends to listen to reaches the other end a little later, which through waits for.
+// through is one end of a relay. What it begins or ends to listen to reaches the other end a little later, which
+// through waits for.
 type through struct {
 	*fabric.Conn
 	other   *fabric.Conn
@@ -206,7 +212,8 @@ func (e through) Serve(subject, queue string, workers int, fn fabric.Handler) (f
 	return sync.OnceFunc(ended), e.settle()
 }
 
-// settle waits until the other end has heard of all that this one began and ended to listen to: it hears of that in order.
+// settle waits until the other end has heard of all that this one began and ended to listen to: it hears of that in
+// order.
 func (e through) settle() error {
 	mark := fmt.Sprintf("%s.mark%d", e.subject, e.marks.Add(1))
 	unmark, err := e.Conn.Serve(mark, "", 1, echo)
@@ -225,7 +232,8 @@ func (e through) settle() error {
 	return errors.New("interest did not arrive")
 }
 
-// absent asks until it is answered that nobody listens. What is under way when a relay loses its hub gets no answer at all.
+// absent asks until it is answered that nobody listens. What is under way when a relay loses its hub gets no answer at
+// all.
 func absent(t *testing.T, c *fabric.Conn, subject string) {
 	t.Helper()
 	eventually(t, "nobody to listen on "+subject, func() bool {
@@ -311,7 +319,8 @@ func TestAProxyIsWorthOneArea(t *testing.T) {
 	direct := n.dial(n.URL(), thief.Identity)
 	eventually(t, "the thief to be connected", direct.Connected)
 	for _, subject := range []string{
-		">", "test.>", "test.*.agent.>", areaOrders(4, victim.key), areaOrders(4, "*"), areaReports(3, "*"), areaReports(4, victim.key), "_INBOX.>",
+		">", "test.>", "test.*.agent.>", areaOrders(4, victim.key), areaOrders(4, "*"), areaReports(3, "*"),
+		areaReports(4, victim.key), "_INBOX.>",
 		fabric.InboxPrefix("4", victim.key) + ".>", fabric.InboxPrefix(fabric.ServerArea, ">"), "$SYS.>",
 	} {
 		if stop, err := direct.Serve(subject, "", 1, echo); !errors.Is(err, fabric.ErrForbidden) {
@@ -341,7 +350,10 @@ func TestAProxyIsWorthOneArea(t *testing.T) {
 	}
 	defer insider.Close()
 	heard := make(chan string, 64)
-	for _, subject := range []string{"test.4.>", "test.*.server.>", areaOrders(4, "*"), areaOrders(4, victim.key), "_INBOX.4.>", "_INBOX.server.>"} {
+	for _, subject := range []string{
+		"test.4.>", "test.*.server.>", areaOrders(4, "*"), areaOrders(4, victim.key),
+		"_INBOX.4.>", "_INBOX.server.>",
+	} {
 		for _, subscribe := range []func(string, nats.MsgHandler) (*nats.Subscription, error){
 			insider.Subscribe, func(s string, h nats.MsgHandler) (*nats.Subscription, error) {
 				return insider.QueueSubscribe(s, "servers", h)
@@ -371,7 +383,10 @@ func TestAProxyIsWorthOneArea(t *testing.T) {
 		t.Errorf("through a leaf node it has heard of %s", subject)
 	default:
 	}
-	for _, subject := range []string{areaReports(4, victim.key), areaOrders(4, victim.key), fabric.InboxPrefix("4", victim.key) + ".x"} {
+	for _, subject := range []string{
+		areaReports(4, victim.key), areaOrders(4, victim.key),
+		fabric.InboxPrefix("4", victim.key) + ".x",
+	} {
 		if m, err := insider.Request(subject, []byte("x"), 500*time.Millisecond); err == nil {
 			t.Errorf("through a leaf node it is answered on %s: %s", subject, m.Data)
 		}
@@ -456,9 +471,13 @@ func TestAHubOfAnotherAuthorityIsNotJoined(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := n.user(3, n.IssueProxy)
-	for name, verified := range map[string]*pki.Keeper{"another certificate": n.keeper, "another operator": other.keeper} {
+	for name, verified := range map[string]*pki.Keeper{
+		"another certificate": n.keeper,
+		"another operator":    other.keeper,
+	} {
 		r, err := broker.StartRelay(t.Context(), broker.RelayConfig{
-			Dir: t.TempDir(), Listen: "127.0.0.1:0", TLS: n.keeper.ServerTLS(), Trust: trust, Hubs: []string{other.config.Leaves},
+			Dir: t.TempDir(), Listen: "127.0.0.1:0", TLS: n.keeper.ServerTLS(), Trust: trust,
+			Hubs:   []string{other.config.Leaves},
 			HubTLS: trusting(t, verified), Identity: id.Identity, Log: testLog(t),
 		})
 		if err != nil {

@@ -13,7 +13,8 @@ import (
 	"drover/internal/fabric/broker"
 )
 
-// guessable is how long the last token of a reply subject is below which it could be guessed: 26 letters of base 32 are 130 bits.
+// guessable is how long the last token of a reply subject is below which it could be guessed: 26 letters of base 32 are
+// 130 bits.
 const guessable = 26
 
 // answering has somebody answer on a subject who speaks NATS without the manners of fabric.Conn.
@@ -33,8 +34,8 @@ func answering(t *testing.T, b *broker.Broker, subject string, answer nats.MsgHa
 	}
 }
 
-// TestReplySubjectsCannotBeGuessed: proxies may publish to every inbox of the servers, so a proxy that sees the reply subjects of its own
-// area must learn nothing about those of others.
+// TestReplySubjectsCannotBeGuessed: proxies may publish to every inbox of the servers, so a proxy that sees the reply
+// subjects of its own area must learn nothing about those of others.
 func TestReplySubjectsCannotBeGuessed(t *testing.T) {
 	b := start(t)
 	seen := make(chan string, 64)

@@ -69,11 +69,15 @@ func TestRevokedAtTheStart(t *testing.T) {
 	await(t, "the agent to be let in by a start that does not revoke it", refused.up)
 }
 
-// TestAStaleList: who is removed, or joins, while the list of those who were removed is read stays so, although the list knows nothing of it.
+// TestAStaleList: who is removed, or joins, while the list of those who were removed is read stays so, although the
+// list knows nothing of it.
 func TestAStaleList(t *testing.T) {
 	const removed, joined, kept = "removed", "joined", "kept"
 	b := startWith(t, broker.Config{Dir: filepath.Join(t.TempDir(), "fabric"), Revoked: []string{joined}})
-	x, err := broker.OpenExternal(broker.ExternalConfig{Dir: filepath.Join(t.TempDir(), "external"), Revoked: []string{joined}})
+	x, err := broker.OpenExternal(broker.ExternalConfig{
+		Dir:     filepath.Join(t.TempDir(), "external"),
+		Revoked: []string{joined},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,17 +103,20 @@ func TestAStaleList(t *testing.T) {
 			return func() ([]string, error) { return keys, err }
 		}
 		err := one.RefreshRevoked(func() ([]string, error) {
-			return []string{joined, kept, "new"}, errors.Join(one.Revoke(removed), one.Restore(joined), one.Restore("new"))
+			return []string{joined, kept, "new"}, errors.Join(one.Revoke(removed), one.Restore(joined),
+				one.Restore("new"))
 		})
 		if got := revoked(); err != nil || !slices.Equal(got, []string{kept, removed}) {
 			t.Errorf("%s: revoked are %q, %v", name, got, err)
 		}
 		// What has changed before counts no more.
-		if err := one.RefreshRevoked(list([]string{joined}, nil)); err != nil || !slices.Equal(revoked(), []string{joined}) {
+		if err := one.RefreshRevoked(list([]string{joined}, nil)); err != nil ||
+			!slices.Equal(revoked(), []string{joined}) {
 			t.Errorf("%s: after the next reading %q are revoked, %v", name, revoked(), err)
 		}
 		broken := errors.New("broken")
-		if err := one.RefreshRevoked(list(nil, broken)); !errors.Is(err, broken) || !slices.Equal(revoked(), []string{joined}) {
+		if err := one.RefreshRevoked(list(nil, broken)); !errors.Is(err, broken) ||
+			!slices.Equal(revoked(), []string{joined}) {
 			t.Errorf("%s: after a reading that failed %q are revoked, %v", name, revoked(), err)
 		}
 	}

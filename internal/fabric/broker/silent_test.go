@@ -46,8 +46,8 @@ func TestDialOfASilentBroker(t *testing.T) {
 	}
 }
 
-// TestFailedHandshakesAreForgotten: a client that is sent away again and again, as by a broker that has too much to do, does not collect
-// connections until it has no descriptors left.
+// TestFailedHandshakesAreForgotten: a client that is sent away again and again, as by a broker that has too much to do,
+// does not collect connections until it has no descriptors left.
 func TestFailedHandshakesAreForgotten(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -22,7 +22,10 @@ func startTLS(t *testing.T, k *pki.Keeper) *broker.Broker {
 
 func dialTLS(t *testing.T, b *broker.Broker, id fabric.Identity, client *tls.Config) *fabric.Conn {
 	t.Helper()
-	c, err := fabric.Dial(t.Context(), fabric.DialConfig{URLs: []string{b.URL()}, Identity: id, TLS: client, Name: t.Name(), Log: testLog(t)})
+	c, err := fabric.Dial(t.Context(), fabric.DialConfig{
+		URLs: []string{b.URL()}, Identity: id, TLS: client,
+		Name: t.Name(), Log: testLog(t),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,13 +94,17 @@ func TestNothingIsToldBeforeTheHandshake(t *testing.T) {
 	}
 }
 
-// TestServerConnectsWithinItsProcess: the server is connected to its own broker without a handshake, and all works as over the network.
+// TestServerConnectsWithinItsProcess: the server is connected to its own broker without a handshake, and all works as
+// over the network.
 func TestServerConnectsWithinItsProcess(t *testing.T) {
 	k := pkitest.New(t)
 	fabrictest.Run(t, func(t *testing.T) fabrictest.Ends {
 		b := startTLS(t, k)
 		a := issue(t, b)
-		own, err := fabric.Dial(t.Context(), fabric.DialConfig{Broker: b, Identity: b.ServerIdentity(), Name: t.Name(), Log: testLog(t)})
+		own, err := fabric.Dial(t.Context(), fabric.DialConfig{
+			Broker: b, Identity: b.ServerIdentity(), Name: t.Name(),
+			Log: testLog(t),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +113,8 @@ func TestServerConnectsWithinItsProcess(t *testing.T) {
 			t.Error("the server is not connected when Dial returns")
 		}
 		return fabrictest.Ends{
-			Server: own, Agent: dialTLS(t, b, a.Identity, trusting(t, k)), ServerSubject: reports(a.key), AgentSubject: orders(a.key),
+			Server: own, Agent: dialTLS(t, b, a.Identity, trusting(t, k)), ServerSubject: reports(a.key),
+			AgentSubject: orders(a.key),
 		}
 	})
 }

@@ -53,7 +53,8 @@ func SameUser(a, b string) bool {
 		return false
 	}
 	other, err := jwt.DecodeUserClaims(b)
-	return err == nil && one.Subject == other.Subject && one.Issuer == other.Issuer && slices.Equal(one.Tags, other.Tags)
+	return err == nil && one.Subject == other.Subject && one.Issuer == other.Issuer &&
+		slices.Equal(one.Tags, other.Tags)
 }
 
 // options returns the part of a server's options that configures trust.

@@ -15,8 +15,8 @@ const (
 	linkGrace   = 3 * time.Second // that handlers have after a stop
 )
 
-// Faults say what a Link does to messages. Each crossing, request and reply alike, is judged for itself. The zero value is
-// a fabric that works.
+// Faults say what a Link does to messages. Each crossing, request and reply alike, is judged for itself. The zero value
+// is a fabric that works.
 type Faults struct {
 	// Drop and Duplicate are probabilities from 0 to 1. Of a reply the second copy is never seen.
 	Drop, Duplicate float64

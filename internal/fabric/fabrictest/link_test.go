@@ -83,7 +83,9 @@ func TestLinkCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := fabrictest.NewLink(fabrictest.Faults{Delay: time.Second})
 		defer l.Close()
-		if _, err := l.Serve("a", "", 1, func(_ context.Context, _ string, data []byte) []byte { return data }); err != nil {
+		if _, err := l.Serve("a", "", 1, func(_ context.Context, _ string, data []byte) []byte {
+			return data
+		}); err != nil {
 			t.Fatal(err)
 		}
 		failed := make(chan error)
@@ -124,7 +126,9 @@ func TestLinkSubjects(t *testing.T) {
 		{">", "a.b", true},
 	} {
 		l := fabrictest.NewLink(fabrictest.Faults{})
-		if _, err := l.Serve(c.pattern, "", 1, func(context.Context, string, []byte) []byte { return []byte{} }); err != nil {
+		if _, err := l.Serve(c.pattern, "", 1, func(context.Context, string, []byte) []byte {
+			return []byte{}
+		}); err != nil {
 			t.Fatal(err)
 		}
 		_, err := l.Request(t.Context(), c.subject, nil)

@@ -83,7 +83,8 @@ func WritePair(t testing.TB, issuer *pki.Keeper, certFile, keyFile string) {
 	if err := os.WriteFile(certFile, chain.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}), 0o600); err != nil {
+	if err := os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -114,7 +114,10 @@ func TestNamespaces(t *testing.T) {
 		grants []string
 		want   []string
 	}{
-		{[]string{"read on a*,b", "start on c", "query on biz:7 at area:1", "* on d"}, []string{"a*", "b", "job:biz:7", "GSEKIT_BIZ_7", "d"}},
+		{
+			[]string{"read on a*,b", "start on c", "query on biz:7 at area:1", "* on d"},
+			[]string{"a*", "b", "job:biz:7", "GSEKIT_BIZ_7", "d"},
+		},
 		{[]string{"read on a", "query on *"}, nil},
 		{[]string{"start on *"}, []string{}},
 		{nil, []string{}},
@@ -152,7 +155,8 @@ func TestRightsOnHosts(t *testing.T) {
 func TestEveryProcessOperationIsARight(t *testing.T) {
 	all := access.Operations()
 	for _, op := range []process.Op{
-		process.Start, process.Stop, process.Query, process.Host, process.Unhost, process.Restart, process.Reload, process.Kill,
+		process.Start, process.Stop, process.Query, process.Host, process.Unhost, process.Restart, process.Reload,
+		process.Kill,
 		process.Register, process.Update, process.Unregister, process.Retry,
 	} {
 		if !slices.Contains(all, access.OperationOf(op)) {
@@ -199,7 +203,14 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%+v: %v", l, err)
 		}
 	}
-	for _, l := range []access.Limits{{Rate: -1}, {Rate: math.NaN()}, {Rate: math.Inf(1)}, {Burst: -1}, {Concurrent: -1}, {Burst: 1e7}} {
+	for _, l := range []access.Limits{
+		{Rate: -1},
+		{Rate: math.NaN()},
+		{Rate: math.Inf(1)},
+		{Burst: -1},
+		{Concurrent: -1},
+		{Burst: 1e7},
+	} {
 		if l.Validate() == nil {
 			t.Errorf("%+v was taken", l)
 		}

@@ -70,7 +70,10 @@ func (g *Grant) Validate() error {
 	if err := checkPatterns("hosts", g.Hosts); err != nil {
 		return err
 	}
-	for field, n := range map[string]int{"operations": len(g.Operations), "businesses": len(g.Businesses), "areas": len(g.Areas)} {
+	for field, n := range map[string]int{
+		"operations": len(g.Operations), "businesses": len(g.Businesses),
+		"areas": len(g.Areas),
+	} {
 		if n > maxParts {
 			return fmt.Errorf("%s has %d parts: expected at most %d", field, n, maxParts)
 		}
@@ -120,7 +123,8 @@ func (g *Grant) everywhere() bool {
 
 func (g *Grant) onHost(h Host) bool {
 	return g.everywhere() || slices.Contains(g.Areas, h.Area) || slices.ContainsFunc(g.Hosts, func(p string) bool {
-		return h.IP != "" && wildcard.Match(p, h.Address()) || h.ID != "" && wildcard.Match(p, h.ID) || h.Alias != "" && wildcard.Match(p, h.Alias)
+		return h.IP != "" && wildcard.Match(p, h.Address()) || h.ID != "" && wildcard.Match(p, h.ID) || h.Alias != "" &&
+			wildcard.Match(p, h.Alias)
 	})
 }
 
@@ -138,7 +142,9 @@ const (
 func ParseGrant(text string) (Grant, error) {
 	words := strings.Fields(text)
 	if len(words) != 3 && len(words) != 5 || words[1] != onWord || len(words) == 5 && words[3] != atWord {
-		return Grant{}, fmt.Errorf(`grant is %.80q: expected "OPERATIONS on NAMESPACES" or "OPERATIONS on NAMESPACES at HOSTS"`, text)
+		return Grant{},
+			fmt.Errorf(`grant is %.80q: expected "OPERATIONS on NAMESPACES" or "OPERATIONS on NAMESPACES at HOSTS"`,
+				text)
 	}
 	g := Grant{Operations: strings.Split(words[0], ",")}
 	for part := range strings.SplitSeq(words[2], ",") {

@@ -17,7 +17,8 @@ func TestGrantsAsText(t *testing.T) {
 			Operations: []string{"start", "read"}, Namespaces: []string{"GSEKIT_BIZ_*"}, Businesses: []int64{7},
 		},
 		"operate on job:biz:7 at area:0,0:10.2.*": {
-			Operations: []string{"operate"}, Namespaces: []string{"job:biz:7"}, Areas: []int{0}, Hosts: []string{"0:10.2.*"},
+			Operations: []string{"operate"}, Namespaces: []string{"job:biz:7"}, Areas: []int{0},
+			Hosts: []string{"0:10.2.*"},
 		},
 		"query on on at at": {Operations: []string{"query"}, Namespaces: []string{"on"}, Hosts: []string{"at"}},
 	} {
@@ -76,7 +77,10 @@ func TestBadGrants(t *testing.T) {
 
 // FuzzGrants: whatever text is taken is a valid grant, and means the same when it is written and read again.
 func FuzzGrants(f *testing.F) {
-	for _, text := range []string{"* on *", "start,read on GSEKIT_BIZ_*,biz:7 at area:0,0:10.2.*", "start on biz: at area:", "query on on at at"} {
+	for _, text := range []string{
+		"* on *", "start,read on GSEKIT_BIZ_*,biz:7 at area:0,0:10.2.*",
+		"start on biz: at area:", "query on on at at",
+	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -93,7 +97,8 @@ func FuzzGrants(f *testing.F) {
 		}
 		p, q := access.Principal{Grants: []access.Grant{g}}, access.Principal{Grants: []access.Grant{again}}
 		h := access.Host{Area: 0, IP: "10.2.0.1", ID: text}
-		if p.On("start", text).Covers(h) != q.On("start", text).Covers(h) || !slices.Equal(g.Namespaces, again.Namespaces) {
+		if p.On("start", text).Covers(h) != q.On("start", text).Covers(h) ||
+			!slices.Equal(g.Namespaces, again.Namespaces) {
 			t.Fatalf("%q is written as %q, which means something else", text, g)
 		}
 	})

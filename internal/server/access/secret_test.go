@@ -21,7 +21,10 @@ func TestSecrets(t *testing.T) {
 	if access.NewSecrets([]byte("their key")).Match(hash, "a secret") {
 		t.Error("a copy of the database is enough to try secrets")
 	}
-	for _, broken := range []string{"", "plain", "hmac-sha256$", "hmac-sha256$!", "hmac-sha256$AAAA", "md5$" + hash, hash + "AAAA", hash[:len(hash)-4]} {
+	for _, broken := range []string{
+		"", "plain", "hmac-sha256$", "hmac-sha256$!", "hmac-sha256$AAAA", "md5$" + hash,
+		hash + "AAAA", hash[:len(hash)-4],
+	} {
 		if ours.Match(broken, "plain") || ours.Match(broken, "a secret") {
 			t.Errorf("stored form %q matches", broken)
 		}

@@ -17,7 +17,8 @@ import (
 
 // All rooms together are 128 MiB. A body is charged for what has arrived of it, so a claim alone takes nothing.
 const (
-	// MostKnown and MostStrange are the largest bodies of callers that have shown who they are in the head, and of others.
+	// MostKnown and MostStrange are the largest bodies of callers that have shown who they are in the head, and of
+	// others.
 	MostKnown   = 40 << 20
 	MostStrange = 24 << 20
 
@@ -66,10 +67,12 @@ func New() *Rooms {
 	}
 }
 
-// Body returns the whole body of a request; release gives its room back once nobody needs it any more, and is never nil. known says that
-// the caller has shown who it is. Body blocks while the rest arrives, for the time that the connection has, and while there is no room, for
-// Patience.
-func (r *Rooms) Body(ctx context.Context, w http.ResponseWriter, req *http.Request, known bool) (body []byte, release func(), err error) {
+// Body returns the whole body of a request; release gives its room back once nobody needs it any more, and is never
+// nil. known says that the caller has shown who it is. Body blocks while the rest arrives, for the time that the
+// connection has, and while there is no room, for Patience.
+func (r *Rooms) Body(ctx context.Context, w http.ResponseWriter, req *http.Request,
+	known bool,
+) (body []byte, release func(), err error) {
 	most := int64(MostStrange)
 	if known {
 		most = MostKnown
@@ -132,7 +135,8 @@ func isTimeout(err error) bool {
 	return ok && timeout.Timeout()
 }
 
-// Parse waits until there is room for what a body of many values is parsed into, for Patience at most. No app has all the room.
+// Parse waits until there is room for what a body of many values is parsed into, for Patience at most. No app has all
+// the room.
 func (r *Rooms) Parse(ctx context.Context, app string, body []byte) (release func(), err error) {
 	if len(body) <= Free {
 		return func() {}, nil

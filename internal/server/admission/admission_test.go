@@ -16,7 +16,8 @@ import (
 // large is a body whose values take all the room that there is for one app.
 func large() []byte { return bytes.Repeat([]byte("{},"), 1<<20) }
 
-// TestNoAppHasAllTheRoom: who holds what his call was parsed into, because he does not read the answer, is in his own way only.
+// TestNoAppHasAllTheRoom: who holds what his call was parsed into, because he does not read the answer, is in his own
+// way only.
 func TestNoAppHasAllTheRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := admission.New()

@@ -58,8 +58,8 @@ type Content struct {
 // DataID is the channel of process events in GSE.
 const DataID = 1100008
 
-// nameOf returns the name that receivers know an event's kind by; empty for one that is no alarm. The first five are GSE's, the others
-// are drover's own.
+// nameOf returns the name that receivers know an event's kind by; empty for one that is no alarm. The first five are
+// GSE's, the others are drover's own.
 func nameOf(kind process.EventKind) string {
 	switch kind {
 	case process.EventRelaunched:
@@ -136,10 +136,12 @@ func with(text, why string) string {
 // maxEntries is how many entries a message has at most.
 const maxEntries = 50
 
-// Fold makes one message of alarms, oldest first. Those of one process and name become one entry, the latest, that counts them;
-// where that leaves more than 50 entries, those of one name and namespace become one that is about no process.
+// Fold makes one message of alarms, oldest first. Those of one process and name become one entry, the latest, that
+// counts them; where that leaves more than 50 entries, those of one name and namespace become one that is about no
+// process.
 func Fold(alarms []Alarm) Message {
-	entries := merge(alarms, func(a Alarm) any { return [3]string{a.Name, a.Target, a.Dimension.Index} }, func(last Alarm, _ int) Alarm { return last })
+	entries := merge(alarms, func(a Alarm) any { return [3]string{a.Name, a.Target, a.Dimension.Index} },
+		func(last Alarm, _ int) Alarm { return last })
 	if len(entries) > maxEntries {
 		entries = merge(entries, func(a Alarm) any { return [2]string{a.Name, a.Dimension.Group} }, storm)
 	}
@@ -151,7 +153,8 @@ func storm(last Alarm, processes int) Alarm {
 	if processes == 1 {
 		return last
 	}
-	text := fmt.Sprintf("%d processes of %s, %d events; the last one: %s on %s: %s", processes, last.Dimension.Group, max(last.Count, 1), last.Dimension.Name, last.Target, last.Event.Content)
+	text := fmt.Sprintf("%d processes of %s, %d events; the last one: %s on %s: %s", processes, last.Dimension.Group,
+		max(last.Count, 1), last.Dimension.Name, last.Target, last.Event.Content)
 	last.Target, last.ReportID = "", 0
 	last.Dimension = Dimension{Group: last.Dimension.Group}
 	last.Event.Content = text

@@ -64,7 +64,8 @@ func TestTheFiveNamesOfGSE(t *testing.T) {
 		e := event(kind, "p", 1)
 		e.Cause, e.ReportID = process.Cause{ID: process.CauseSignal, Text: "because"}, 7
 		a := of(t, e)
-		if a.Name != name || a.ReportID != 7 || !strings.HasSuffix(a.Event.Content, "because") || a.Event.Cause != process.CauseSignal {
+		if a.Name != name || a.ReportID != 7 || !strings.HasSuffix(a.Event.Content, "because") ||
+			a.Event.Cause != process.CauseSignal {
 			t.Errorf("%s: %+v, want the name %s, the report id and the cause", kind, a, name)
 		}
 	}
@@ -101,7 +102,8 @@ func TestAStormIsOneEntryANameAndNamespace(t *testing.T) {
 	if len(got) != 2 || total != 1500 {
 		t.Fatalf("%d entries that count %d events: want 2 that count 1500", len(got), total)
 	}
-	if want := "1000 processes of nodeman, 1000 events; the last one: p999 on 127.0.0.1|0"; !strings.HasPrefix(got[1].Event.Content, want) {
+	if want := "1000 processes of nodeman, 1000 events; the last one: p999 on 127.0.0.1|0"; !strings.HasPrefix(
+		got[1].Event.Content, want) {
 		t.Errorf("%q: want it to begin with %q", got[1].Event.Content, want)
 	}
 }

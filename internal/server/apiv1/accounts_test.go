@@ -12,7 +12,9 @@ import (
 func TestApps(t *testing.T) {
 	r := newRig(t)
 	r.app("admin")
-	made := r.want(201, r.call("admin", "POST", "/apps", `{"code":"x","note":"n","grants":[{"operations":["read"],"namespaces":["a*"]}],"limits":{"rate":5}}`))
+	made := r.want(201,
+		r.call("admin", "POST", "/apps",
+			`{"code":"x","note":"n","grants":[{"operations":["read"],"namespaces":["a*"]}],"limits":{"rate":5}}`))
 	secret := made.body["secret"].(string)
 	kept, err := r.store.GetApp(t.Context(), "x")
 	r.must(err)
@@ -21,14 +23,16 @@ func TestApps(t *testing.T) {
 	}
 	same(t, "grants", []access.Grant{{Operations: []string{"read"}, Namespaces: []string{"a*"}}}, kept.Grants)
 	for _, path := range []string{"/apps/x", "/apps"} {
-		if text := r.want(200, r.call("admin", "GET", path, nil)).text(t); strings.Contains(text, secret) || strings.Contains(text, kept.Secrets[0].Hash) {
+		if text := r.want(200, r.call("admin", "GET", path, nil)).text(t); strings.Contains(text, secret) ||
+			strings.Contains(text, kept.Secrets[0].Hash) {
 			t.Errorf("%s tells a secret: %s", path, text)
 		}
 	}
 	r.refused(r.call("admin", "POST", "/apps", `{"code":"x"}`), 409, "")
 
 	changed := r.want(200, r.call("admin", "PATCH", "/apps/x", `{"disabled":true,"grants":[]}`))
-	if changed.body["disabled"] != true || changed.body["note"] != "n" || len(changed.body["grants"].([]any)) != 0 || changed.body["limits"].(map[string]any)["rate"] != 5.0 {
+	if changed.body["disabled"] != true || changed.body["note"] != "n" || len(changed.body["grants"].([]any)) != 0 ||
+		changed.body["limits"].(map[string]any)["rate"] != 5.0 {
 		t.Errorf("changed to %v", changed.body)
 	}
 	rows, err := r.store.ListAudit(t.Context(), store.AuditFilter{Limit: 1})
@@ -53,7 +57,9 @@ func TestApps(t *testing.T) {
 		}
 		r.refused(r.call("admin", call[0], call[1], body), 404, "")
 	}
-	same(t, "walk", []string{"x"}, r.call("admin", "GET", "/apps?limit=1&cursor="+r.call("admin", "GET", "/apps?limit=1", nil).cursor(), nil).items("code"))
+	same(t, "walk", []string{"x"},
+		r.call("admin", "GET", "/apps?limit=1&cursor="+r.call("admin", "GET", "/apps?limit=1", nil).cursor(),
+			nil).items("code"))
 }
 
 func TestSecrets(t *testing.T) {
@@ -95,14 +101,17 @@ func TestUsersAndTokens(t *testing.T) {
 	r.refused(r.call("admin", "POST", "/users", `{"name":"anna"}`), 409, "")
 	r.refused(r.call("admin", "POST", "/users", `{"name":""}`), 422, "name")
 	r.want(201, r.call("admin", "POST", "/users", `{"name":"bert"}`))
-	if u := r.want(200, r.call("admin", "PATCH", "/users/anna", `{"disabled":true}`)); u.body["disabled"] != true || u.body["note"] != "n" {
+	if u := r.want(200, r.call("admin", "PATCH", "/users/anna", `{"disabled":true}`)); u.body["disabled"] != true ||
+		u.body["note"] != "n" {
 		t.Errorf("changed to %v", u.body)
 	}
 	r.refused(r.call("admin", "PATCH", "/users/anna", `{"name":"x"}`), 422, "name")
 	same(t, "one", "anna", r.want(200, r.call("admin", "GET", "/users/anna", nil)).body["name"].(string))
-	same(t, "list", []string{"anna true", "bert false"}, r.want(200, r.call("admin", "GET", "/users", nil)).items("name", "disabled"))
+	same(t, "list", []string{"anna true", "bert false"},
+		r.want(200, r.call("admin", "GET", "/users", nil)).items("name", "disabled"))
 	first := r.want(200, r.call("admin", "GET", "/users?limit=1", nil))
-	same(t, "walk", []string{"bert"}, r.want(200, r.call("admin", "GET", "/users?limit=1&cursor="+first.cursor(), nil)).items("name"))
+	same(t, "walk", []string{"bert"},
+		r.want(200, r.call("admin", "GET", "/users?limit=1&cursor="+first.cursor(), nil)).items("name"))
 
 	made := r.want(201, r.call("admin", "POST", "/users/bert/tokens", `{"note":"laptop","ttl_seconds":60}`))
 	token := made.body["token"].(string)
@@ -121,7 +130,12 @@ func TestUsersAndTokens(t *testing.T) {
 	r.want(204, r.call("admin", "DELETE", "/users/bert/tokens/"+id, nil))
 	r.refused(r.call("admin", "DELETE", "/users/bert/tokens/"+id, nil), 404, "")
 	r.refused(r.call("admin", "POST", "/users/bert/tokens", `{"ttl_seconds":-1}`), 422, "ttl_seconds")
-	for _, call := range [][2]string{{"GET", "/users/none"}, {"PATCH", "/users/none"}, {"POST", "/users/none/tokens"}, {"GET", "/users/none/tokens"}} {
+	for _, call := range [][2]string{
+		{"GET", "/users/none"},
+		{"PATCH", "/users/none"},
+		{"POST", "/users/none/tokens"},
+		{"GET", "/users/none/tokens"},
+	} {
 		var body any
 		if call[0] != "GET" {
 			body = "{}"

@@ -54,9 +54,11 @@ func (h *Handler) identify(ctx context.Context, c *call) (access.Principal, erro
 	}
 	var given credentials
 	if text := c.r.Header.Get("X-Bkapi-Authorization"); text == "" {
-		return access.Principal{}, problemf(http.StatusUnauthorized, "no credentials: expected them in X-Bkapi-Authorization")
+		return access.Principal{},
+			problemf(http.StatusUnauthorized, "no credentials: expected them in X-Bkapi-Authorization")
 	} else if err := json.Unmarshal([]byte(text), &given); err != nil {
-		return access.Principal{}, problemf(http.StatusUnauthorized, "X-Bkapi-Authorization is not a JSON object of strings")
+		return access.Principal{},
+			problemf(http.StatusUnauthorized, "X-Bkapi-Authorization is not a JSON object of strings")
 	}
 	c.audit.App, c.audit.User = audit.Clip(given.AppCode, maxCode), audit.Clip(given.User, maxUser)
 	address, _, _ := net.SplitHostPort(c.r.RemoteAddr)

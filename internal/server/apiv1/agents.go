@@ -58,7 +58,8 @@ func (h *Handler) viewHost(a store.Agent) hostView {
 	return v
 }
 
-// listAgents lists the hosts that the caller may read about. Presence changes too often to be stored, so the list is made here.
+// listAgents lists the hosts that the caller may read about. Presence changes too often to be stored, so the list is
+// made here.
 func (h *Handler) listAgents(_ context.Context, c *call) (reply, error) {
 	p := &c.params
 	hosts, state, limit := p.list("host"), p.choice("state", "online", "away"), p.limit()
@@ -94,14 +95,19 @@ func (h *Handler) listAgents(_ context.Context, c *call) (reply, error) {
 }
 
 func (h *Handler) viewAgent(a store.Agent) agentView {
-	v := agentView{hostView: h.viewHost(a), Key: a.Key, Build: a.Build, JoinedAt: a.Created, Labels: a.Labels, Business: a.Business}
+	v := agentView{
+		hostView: h.viewHost(a), Key: a.Key, Build: a.Build, JoinedAt: a.Created, Labels: a.Labels,
+		Business: a.Business,
+	}
 	p := h.Directory.Presence(a.Key, h.Now())
 	v.Policy = p.Facts.Policy
 	if note := h.Directory.Remarked(a.Key); note != "" {
 		v.Notes = append(v.Notes, note)
 	}
 	if rival, there := h.Directory.Rival(a.Key, h.Now()); there {
-		v.Notes = append(v.Notes, fmt.Sprintf("a second host (%s) uses the key of this host, and the server rejects it: run there: drover-agent join --new-identity", clip(rival.Name)))
+		v.Notes = append(v.Notes,
+			fmt.Sprintf(
+				"a second host (%s) uses the key of this host, and the server rejects it: run there: drover-agent join --new-identity", clip(rival.Name)))
 	}
 	return v
 }

@@ -32,8 +32,8 @@ type Gate interface {
 	Enter(p access.Principal) (leave func(), u gate.Usage, v gate.Verdict)
 }
 
-// Engine takes tasks. Submit returns once the task and its audit row are on disk. Wait returns when every item of the task has its
-// outcome, or when ctx ends. ListenEvents returns a channel that receives when events have arrived.
+// Engine takes tasks. Submit returns once the task and its audit row are on disk. Wait returns when every item of the
+// task has its outcome, or when ctx ends. ListenEvents returns a channel that receives when events have arrived.
 type Engine interface {
 	Submit(ctx context.Context, t *store.Task, row store.AuditRow) error
 	Wait(ctx context.Context, task string) error
@@ -57,8 +57,8 @@ type Results interface {
 	TaskItems(ctx context.Context, id, app string, fn func(store.ItemView) error) error
 }
 
-// Audit is the record of calls. PutAudit stores rows before it returns, NoteAudit a little later; PutDenial counts equal denials, where
-// proven is the app that the caller has proven to be.
+// Audit is the record of calls. PutAudit stores rows before it returns, NoteAudit a little later; PutDenial counts
+// equal denials, where proven is the app that the caller has proven to be.
 type Audit interface {
 	PutAudit(ctx context.Context, rows ...store.AuditRow) error
 	PutDenial(ctx context.Context, proven string, row store.AuditRow) error
@@ -91,7 +91,8 @@ type Config struct {
 	Webhooks Webhooks
 	Joining  Joining
 	Keys     Keys
-	// CursorSecret is what the cursors of pages are sealed with, and the same for all servers of a fleet; nil is one of this handler's own.
+	// CursorSecret is what the cursors of pages are sealed with, and the same for all servers of a fleet; nil is one of
+	// this handler's own.
 	CursorSecret []byte
 	// Rooms bound what bodies take; the compatible calls share them.
 	Rooms    *admission.Rooms
@@ -141,8 +142,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.Serv
 // operatorKey is the context key of the operator.
 type operatorKey struct{}
 
-// WithOperator marks the calls of a connection as those of an operator of this machine, whom the kernel has vouched for. They pass
-// by the gate.
+// WithOperator marks the calls of a connection as those of an operator of this machine, whom the kernel has vouched
+// for. They pass by the gate.
 func WithOperator(ctx context.Context, who access.Principal) context.Context {
 	return context.WithValue(ctx, operatorKey{}, who)
 }
@@ -150,7 +151,8 @@ func WithOperator(ctx context.Context, who access.Principal) context.Context {
 // supported are the operations that can be asked for; a query is none, as the list of processes answers it.
 func supported() []process.Op {
 	return []process.Op{
-		process.Start, process.Stop, process.Restart, process.Reload, process.Kill, process.Host, process.Unhost, process.Retry,
+		process.Start, process.Stop, process.Restart, process.Reload, process.Kill, process.Host, process.Unhost,
+		process.Retry,
 		process.Register, process.Update, process.Unregister,
 	}
 }

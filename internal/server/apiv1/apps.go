@@ -48,7 +48,8 @@ func given(t time.Time) *time.Time {
 
 func viewApp(a store.App) appView {
 	v := appView{
-		Code: a.Code, Note: a.Note, Admin: a.Admin, MayNameUsers: a.MayNameUsers, Disabled: a.Disabled, Grants: a.Grants, Limits: a.Limits,
+		Code: a.Code, Note: a.Note, Admin: a.Admin, MayNameUsers: a.MayNameUsers, Disabled: a.Disabled,
+		Grants: a.Grants, Limits: a.Limits,
 		Secrets: []secretView{}, CreatedAt: a.Created, ChangedAt: a.Changed,
 	}
 	if v.Grants == nil {
@@ -114,7 +115,8 @@ func checkName(field, name string, longest int) error {
 		return invalid(field, "is empty")
 	case len(name) > longest:
 		return invalid(field, "is %d bytes long: expected at most %d", len(name), longest)
-	case strings.ToValidUTF8(name, "") != name || strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }):
+	case strings.ToValidUTF8(name, "") != name ||
+		strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }):
 		return invalid(field, "holds a blank or a control character, or is not valid UTF-8")
 	}
 	return nil

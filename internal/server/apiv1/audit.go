@@ -28,7 +28,8 @@ type auditView struct {
 func (h *Handler) listAudit(ctx context.Context, c *call) (reply, error) {
 	p := &c.params
 	f := store.AuditFilter{
-		Since: p.time("since"), Until: p.time("until"), App: p.text("app"), User: p.text("user"), Action: p.text("action"),
+		Since: p.time("since"), Until: p.time("until"), App: p.text("app"), User: p.text("user"),
+		Action:    p.text("action"),
 		RequestID: p.text("request_id"), Allowed: p.flag("allowed"),
 	}
 	var err error
@@ -45,7 +46,8 @@ func (h *Handler) listAudit(ctx context.Context, c *call) (reply, error) {
 
 func viewAudit(r store.AuditRow) auditView {
 	return auditView{
-		At: r.At, App: r.App, User: r.User, Remote: r.Remote, RequestID: r.RequestID, Action: r.Action, Target: r.Target,
+		At: r.At, App: r.App, User: r.User, Remote: r.Remote, RequestID: r.RequestID, Action: r.Action,
+		Target:  r.Target,
 		Targets: r.Targets, Allowed: r.Allowed, Code: r.Code, Message: r.Message, Detail: r.Detail,
 	}
 }

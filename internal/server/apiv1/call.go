@@ -36,7 +36,8 @@ type call struct {
 	r      *http.Request
 	who    access.Principal
 	params params
-	// audit is filled in on the way; audited tells that it was stored already, with a task, or that no row is due where all goes well.
+	// audit is filled in on the way; audited tells that it was stored already, with a task, or that no row is due where
+	// all goes well.
 	audit   store.AuditRow
 	audited bool
 	// rooms are where the body and what it is parsed into have their room, which left gives back.
@@ -56,7 +57,8 @@ type reply struct {
 	weight int
 }
 
-// heavy is from what weight on a reply is one of those of which an app has mostHeavy at a time: it is in memory until it has been read.
+// heavy is from what weight on a reply is one of those of which an app has mostHeavy at a time: it is in memory until
+// it has been read.
 const (
 	heavy     = 1 << 20
 	mostHeavy = 8
@@ -71,9 +73,15 @@ func ok(body any) (reply, error) { return reply{status: http.StatusOK, body: bod
 func (h *Handler) serving(r route) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		ctx := req.Context()
-		c := &call{w: w, r: req, params: params{values: req.URL.Query(), read: map[string]bool{}, cursors: h.cursors, listed: r.name}, rooms: h.Rooms}
+		c := &call{w: w, r: req, params: params{
+			values: req.URL.Query(), read: map[string]bool{}, cursors: h.cursors,
+			listed: r.name,
+		}, rooms: h.Rooms}
 		defer c.leave()
-		c.audit = store.AuditRow{At: h.Now(), Remote: audit.Remote(req), RequestID: audit.RequestID(req.Header.Get("X-Request-Id")), Action: r.name}
+		c.audit = store.AuditRow{
+			At: h.Now(), Remote: audit.Remote(req),
+			RequestID: audit.RequestID(req.Header.Get("X-Request-Id")), Action: r.name,
+		}
 		w.Header().Set("X-Request-Id", c.audit.RequestID)
 		if since := h.Fullness.FullSince(); !since.IsZero() {
 			w.Header().Set("X-Drover-Notice", fmt.Sprintf(
@@ -125,8 +133,8 @@ func (h *Handler) answer(ctx context.Context, c *call, r route) (reply, error) {
 	return r.serve(ctx, c)
 }
 
-// record stores the audit row of a call, unless its task has taken it along. The caller has its answer by then, and may have hung
-// up.
+// record stores the audit row of a call, unless its task has taken it along. The caller has its answer by then, and may
+// have hung up.
 func (h *Handler) record(ctx context.Context, c *call, status int, err error) {
 	if err != nil {
 		p := problemOf(err)
@@ -151,13 +159,15 @@ func (h *Handler) record(ctx context.Context, c *call, status int, err error) {
 	defer cancel()
 	put := func(ctx context.Context, row store.AuditRow) error { return h.Audit.PutAudit(ctx, row) }
 	switch {
-	case !c.audit.Allowed || status == http.StatusTooManyRequests: // a call that is refused must cost less than one that is not
+	case !c.audit.Allowed ||
+		status == http.StatusTooManyRequests: // a call that is refused must cost less than one that is not
 		put = func(ctx context.Context, row store.AuditRow) error { return h.Audit.PutDenial(ctx, c.who.App, row) }
 	case c.r.Method == http.MethodGet: // a poll is not worth a sync of its own
 		put = h.Audit.NoteAudit
 	}
 	if err := put(ctx, c.audit); err != nil {
-		h.Log.Error("lost audit row", "endpoint", c.audit.Action, "request", c.audit.RequestID, "app", c.audit.App, "error", err)
+		h.Log.Error("lost audit row", "endpoint", c.audit.Action, "request", c.audit.RequestID, "app", c.audit.App,
+			"error", err)
 	}
 }
 
@@ -173,7 +183,8 @@ func (h *Handler) noSuchPath(_ context.Context, c *call) (reply, error) {
 	}
 	if len(allowed) > 0 {
 		c.w.Header().Set("Allow", strings.Join(allowed, ", "))
-		return reply{}, problemf(http.StatusMethodNotAllowed, "%.200s takes %s", c.r.URL.Path, strings.Join(allowed, ", "))
+		return reply{}, problemf(http.StatusMethodNotAllowed, "%.200s takes %s", c.r.URL.Path,
+			strings.Join(allowed, ", "))
 	}
 	return reply{}, problemf(http.StatusNotFound, "there is no %.200s", c.r.URL.Path)
 }
@@ -188,7 +199,8 @@ func (c *call) subject(part string) string {
 // body reads the body, and waits for room for what it is parsed into.
 func (c *call) body(ctx context.Context) ([]byte, error) {
 	if !c.who.Admin && len(c.who.Grants) == 0 { // before anything is read of what it asks for
-		return nil, problemf(http.StatusForbidden, "app %q has no rights: grant rights with 'drover app grant'", c.who.App)
+		return nil, problemf(http.StatusForbidden, "app %q has no rights: grant rights with 'drover app grant'",
+			c.who.App)
 	}
 	if c.r.ContentLength > maxBody {
 		return nil, problemf(http.StatusRequestEntityTooLarge, "the body is larger than %d MB", maxBody>>20)
@@ -220,8 +232,8 @@ func (c *call) leave() {
 	}
 }
 
-// decode reads the body of a call without parameters into v. An unknown field is refused: it may be one that was misspelt; and so is one
-// that is there twice.
+// decode reads the body of a call without parameters into v. An unknown field is refused: it may be one that was
+// misspelt; and so is one that is there twice.
 func (c *call) decode(ctx context.Context, v any) error {
 	if err := c.params.done(); err != nil {
 		return err

@@ -11,7 +11,8 @@ import (
 	"errors"
 )
 
-// cursors seals the places where pages end: a place may be at a row that the caller may not see. All servers of a fleet have the same key.
+// cursors seals the places where pages end: a place may be at a row that the caller may not see. All servers of a fleet
+// have the same key.
 type cursors struct{ aead cipher.AEAD }
 
 // newCursors returns cursors under a key that is derived from a secret of the fleet.
@@ -33,8 +34,10 @@ func newCursors(secret []byte) *cursors {
 
 // seal returns a place in a list as a cursor of that list and no other.
 func (c *cursors) seal(list string, place any) string {
-	text, _ := json.Marshal(place)                                                         // plain structs of ours: this always encodes
-	return base64.RawURLEncoding.EncodeToString(c.aead.Seal(nil, nil, text, []byte(list))) //nolint:gosec // it makes a random nonce by itself
+	// plain structs of ours: this always encodes
+	text, _ := json.Marshal(place)
+	//nolint:gosec // it makes a random nonce by itself
+	return base64.RawURLEncoding.EncodeToString(c.aead.Seal(nil, nil, text, []byte(list)))
 }
 
 // open reads a cursor of a list into the place.

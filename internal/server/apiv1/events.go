@@ -59,7 +59,8 @@ type exitView struct {
 	At     *time.Time `json:"at,omitempty"`
 }
 
-// lastMoment is the last one that can be written, in Unix seconds: the end of the year 9999. Hosts may tell of later ones.
+// lastMoment is the last one that can be written, in Unix seconds: the end of the year 9999. Hosts may tell of later
+// ones.
 const lastMoment = 253402300799
 
 // instant returns Unix milliseconds as a time; 0 is never, and so is what cannot be written.
@@ -111,16 +112,16 @@ func viewExit(x *process.Exit) *exitView {
 // eventPage is a part of the history.
 type eventPage struct {
 	page[eventView]
-	// Last is the cursor of the last event that had arrived when the page was asked for: a stream that begins after it leaves nothing
-	// out.
+	// Last is the cursor of the last event that had arrived when the page was asked for: a stream that begins after it
+	// leaves nothing out.
 	Last int64 `json:"last"`
 }
 
 // searchTime is how long a call looks for the events that match before it hands out what it has.
 const searchTime = 500 * time.Millisecond
 
-// listEvents lists what has happened, the latest first. A page may be shorter than its limit, and still not the last, where few events
-// match or the caller may not see all.
+// listEvents lists what has happened, the latest first. A page may be shorter than its limit, and still not the last,
+// where few events match or the caller may not see all.
 func (h *Handler) listEvents(ctx context.Context, c *call) (reply, error) {
 	p := &c.params
 	f, hosts := p.events()
@@ -188,7 +189,8 @@ func (p *params) events() (f store.EventFilter, hosts []string) {
 	return f, p.list("host")
 }
 
-// reader shows events to a caller, as far as it may see them. What the caller may do is found out once for each namespace.
+// reader shows events to a caller, as far as it may see them. What the caller may do is found out once for each
+// namespace.
 type reader struct {
 	h     *Handler
 	who   *access.Principal
@@ -206,8 +208,8 @@ func (r *reader) views(events []store.StoredEvent) []eventView {
 	return views
 }
 
-// within are the namespaces that the caller may see something of, for a filter that names others: what is hidden is then not even read. It
-// is nil where there are none others.
+// within are the namespaces that the caller may see something of, for a filter that names others: what is hidden is
+// then not even read. It is nil where there are none others.
 func (r *reader) within(named ...string) []string {
 	if len(named) == 1 && named[0] != "" && !wildcard.IsPattern(named[0]) {
 		return nil

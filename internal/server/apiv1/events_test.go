@@ -10,7 +10,8 @@ import (
 	"drover/internal/process"
 )
 
-// happen stores events, given as "namespace/name@KEY kind seconds", the seconds counted from 2026-11-20T10:00:00Z, and wakes who listens.
+// happen stores events, given as "namespace/name@KEY kind seconds", the seconds counted from 2026-11-20T10:00:00Z, and
+// wakes who listens.
 func (r *rig) happen(rows ...string) {
 	r.t.Helper()
 	for _, row := range rows {
@@ -39,11 +40,15 @@ func morning() time.Time { return time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 func TestEvents(t *testing.T) {
 	r := newRig(t)
 	r.app("admin")
-	r.happen("a/x@"+web+" started 1", "a/x@"+plain+" exited 5", "b/y@"+web+" exited 3", "b/z/w@"+gone+" given-up 2", "/@"+web+" events-lost 9")
+	r.happen("a/x@"+web+" started 1", "a/x@"+plain+" exited 5", "b/y@"+web+" exited 3", "b/z/w@"+gone+" given-up 2",
+		"/@"+web+" events-lost 9")
 	list := func(query string) []string {
 		return r.want(200, r.call("admin", "GET", "/events"+query, nil)).items("kind", "namespace", "name", "host.id")
 	}
-	all := []string{"events-lost   web-1", "exited a x 0:10.0.0.2", "exited b y web-1", "given-up b z/w 3:10.0.0.3", "started a x web-1"}
+	all := []string{
+		"events-lost   web-1", "exited a x 0:10.0.0.2", "exited b y web-1", "given-up b z/w 3:10.0.0.3",
+		"started a x web-1",
+	}
 	same(t, "all", all, list(""))
 	for query, want := range map[string][]string{
 		"?namespace=a":                   {all[1], all[4]},
@@ -79,7 +84,8 @@ func TestEvents(t *testing.T) {
 		same(t, "pages", all, walked)
 	}
 	for query, field := range map[string]string{
-		"kind=eaten": "kind", "kind=": "kind", "since=today": "since", "until=1": "until", "limit=0": "limit", "cursor=x": "cursor",
+		"kind=eaten": "kind", "kind=": "kind", "since=today": "since", "until=1": "until", "limit=0": "limit",
+		"cursor=x":      "cursor",
 		"name=a&name=b": "name", "agent=x": "agent", "after=1": "after",
 	} {
 		r.refused(r.call("admin", "GET", "/events?"+query, nil), 422, field)
@@ -91,9 +97,13 @@ func TestEventInFull(t *testing.T) {
 	r := newRig(t)
 	r.app("admin")
 	r.put(web, process.Event{
-		Stream: "s", Seq: 1, At: 1_700_000_000_123, Process: process.ID{Namespace: "a", Name: "x"}, Kind: process.EventBreach,
+		Stream: "s", Seq: 1, At: 1_700_000_000_123, Process: process.ID{Namespace: "a", Name: "x"},
+		Kind: process.EventBreach,
 		From: "running", To: "operating", PID: 7, RunTime: 1500, Output: "<out>\n", Attempt: 2,
-		Cause: process.Cause{ID: process.CauseMemLimit, Text: "too much", Evidence: []string{"e"}, Since: 1_700_000_000_000},
+		Cause: process.Cause{
+			ID: process.CauseMemLimit, Text: "too much", Evidence: []string{"e"},
+			Since: 1_700_000_000_000,
+		},
 		Actor: process.Actor{Kind: process.ActorCaller, App: "app", User: "u", Operation: "o"},
 		Exit:  &process.Exit{Known: true, Code: 1, Signal: 9, Core: true, OOM: true, At: 1_700_000_000_001},
 		Breach: &process.Breach{
@@ -103,15 +113,26 @@ func TestEventInFull(t *testing.T) {
 	})
 	a := r.want(200, r.call("admin", "GET", "/events", nil))
 	same(t, "an event", map[string]any{
-		"cursor": 1.0, "at": "2023-11-14T22:13:20.123Z", "received_at": "2026-11-20T10:00:00Z", "namespace": "a", "name": "x",
+		"cursor": 1.0, "at": "2023-11-14T22:13:20.123Z", "received_at": "2026-11-20T10:00:00Z", "namespace": "a",
+		"name": "x",
 		"host": map[string]any{"id": "web-1", "cloud": 0.0, "ip": "10.0.0.1", "online": true},
-		"kind": "limit-exceeded", "from": "running", "to": "operating", "pid": 7.0, "run_seconds": 1.5, "output": "<out>\n", "attempt": 2.0,
-		"cause": map[string]any{"id": "memory-limit", "text": "too much", "evidence": []any{"e"}, "since": "2023-11-14T22:13:20Z"},
+		"kind": "limit-exceeded", "from": "running", "to": "operating", "pid": 7.0, "run_seconds": 1.5,
+		"output": "<out>\n", "attempt": 2.0,
+		"cause": map[string]any{
+			"id": "memory-limit", "text": "too much", "evidence": []any{"e"},
+			"since": "2023-11-14T22:13:20Z",
+		},
 		"actor": map[string]any{"kind": "caller", "app": "app", "user": "u", "operation": "o"},
-		"exit":  map[string]any{"known": true, "code": 1.0, "signal": 9.0, "core": true, "oom": true, "at": "2023-11-14T22:13:20.001Z"},
+		"exit": map[string]any{
+			"known": true, "code": 1.0, "signal": 9.0, "core": true, "oom": true,
+			"at": "2023-11-14T22:13:20.001Z",
+		},
 		"breach": map[string]any{
 			"resource": "mem", "limit": 1.5, "samples": []any{2.0, 3.0}, "group": "g",
-			"scores": []any{map[string]any{"process": map[string]any{"namespace": "a", "name": "x"}, "usage": 3.0, "limit": 4.0, "score": 75.0}},
+			"scores": []any{map[string]any{
+				"process": map[string]any{"namespace": "a", "name": "x"}, "usage": 3.0,
+				"limit": 4.0, "score": 75.0,
+			}},
 		},
 	}, a.body["items"].([]any)[0])
 }
@@ -124,7 +145,8 @@ func TestEventsOfOthers(t *testing.T) {
 	r.app("area-3", "query on * at area:3")
 	r.app("hosts", "read-agents on *")
 	r.app("nothing", "start on a")
-	r.happen("a/x@"+web+" exited 1", "b/y@"+web+" exited 2", "b/z@"+gone+" exited 3", "/@"+web+" events-lost 4", "a/v@KEYFORGOTTEN exited 5")
+	r.happen("a/x@"+web+" exited 1", "b/y@"+web+" exited 2", "b/z@"+gone+" exited 3", "/@"+web+" events-lost 4",
+		"a/v@KEYFORGOTTEN exited 5")
 	for app, want := range map[string][]string{
 		"admin":   {"a v", " ", "b z", "b y", "a x"},
 		"a-only":  {"a v", "a x"},

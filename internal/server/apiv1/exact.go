@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// exact refuses, in JSON that could be read into a value of a type, a field that is only spelt like one of the type, and one that is there
-// twice: encoding/json takes the first for the field and mixes the second, so that others who look at the call would see another one.
+// exact refuses, in JSON that could be read into a value of a type, a field that is only spelt like one of the type,
+// and one that is there twice: encoding/json takes the first for the field and mixes the second, so that others who
+// look at the call would see another one.
 func exact(text []byte, t reflect.Type) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()

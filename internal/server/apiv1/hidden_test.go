@@ -9,7 +9,8 @@ import (
 	"drover/internal/server/store"
 )
 
-// TestARefusalTellsNothing: who may not touch a process is told neither whether it is there nor where, and not which hosts there are.
+// TestARefusalTellsNothing: who may not touch a process is told neither whether it is there nor where, and not which
+// hosts there are.
 func TestARefusalTellsNothing(t *testing.T) {
 	r := newRig(t)
 	r.app("reader", "read on mine")
@@ -25,7 +26,12 @@ func TestARefusalTellsNothing(t *testing.T) {
 		return detail
 	}
 	there := submit("reader", "secret", "x")
-	for _, c := range []struct{ name, host string }{{"nothing", ""}, {"x", "web-1"}, {"x", "0:10.99.0.1"}, {"x", "no-such-host"}} {
+	for _, c := range []struct{ name, host string }{
+		{"nothing", ""},
+		{"x", "web-1"},
+		{"x", "0:10.99.0.1"},
+		{"x", "no-such-host"},
+	} {
 		hosts := []string{c.host}
 		if c.host == "" {
 			hosts = nil
@@ -44,7 +50,8 @@ func TestARefusalTellsNothing(t *testing.T) {
 	}
 	r.app("area", "stop on mine at 0:10.99.*")
 	r.refused(r.call("area", "POST", "/operations", map[string]any{
-		"op": "stop", "targets": []any{map[string]any{"namespace": "mine", "name": "x", "hosts": []string{"0:10.99.0.1"}}},
+		"op":      "stop",
+		"targets": []any{map[string]any{"namespace": "mine", "name": "x", "hosts": []string{"0:10.99.0.1"}}},
 	}), 422, "targets[0].hosts[0]")
 }
 
@@ -54,19 +61,24 @@ type reading struct {
 	r *rig
 }
 
-func (s reading) ListObserved(ctx context.Context, f store.ObservedFilter, after store.ObservedKey, limit int) ([]store.Observed, bool, error) {
+func (s reading) ListObserved(ctx context.Context, f store.ObservedFilter, after store.ObservedKey,
+	limit int,
+) ([]store.Observed, bool, error) {
 	rows, more, err := s.Store.ListObserved(ctx, f, after, limit)
 	s.r.rows.Add(int64(len(rows)))
 	return rows, more, err
 }
 
-func (s reading) EventsBefore(ctx context.Context, before store.EventMark, f store.EventFilter, limit int) ([]store.StoredEvent, store.EventMark, error) {
+func (s reading) EventsBefore(ctx context.Context, before store.EventMark, f store.EventFilter,
+	limit int,
+) ([]store.StoredEvent, store.EventMark, error) {
 	events, next, err := s.Store.EventsBefore(ctx, before, f, limit)
 	s.r.rows.Add(int64(len(events)))
 	return events, next, err
 }
 
-// TestWhatIsHiddenIsNotRead: how much there is in other namespaces neither costs a call anything nor shows in how long it takes.
+// TestWhatIsHiddenIsNotRead: how much there is in other namespaces neither costs a call anything nor shows in how long
+// it takes.
 func TestWhatIsHiddenIsNotRead(t *testing.T) {
 	r := newRig(t)
 	r.app("reader", "read on mine,my-*")
@@ -76,7 +88,10 @@ func TestWhatIsHiddenIsNotRead(t *testing.T) {
 	}
 	r.happen("hidden/p1@"+web+" started 1", "hidden/p2@"+web+" started 1", "mine/x@"+web+" started 1")
 	r.observe("mine/x@"+web+" running", "my-own/x@"+web+" running")
-	for _, path := range []string{"/processes", "/processes?name=p*", "/processes?namespace=*", "/processes/counts", "/why?all=true", "/events", "/events?name=p*"} {
+	for _, path := range []string{
+		"/processes", "/processes?name=p*", "/processes?namespace=*", "/processes/counts",
+		"/why?all=true", "/events", "/events?name=p*",
+	} {
 		for app, most := range map[string]int64{"reader": 2, "starter": 0} {
 			r.rows.Store(0)
 			r.want(200, r.call(app, "GET", path, nil))

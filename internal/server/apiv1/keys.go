@@ -56,7 +56,10 @@ func (h *Handler) viewKeys(s keyring.State) keysView {
 	v := keysView{Keys: []keyView{}}
 	for _, kind := range keyring.Kinds() {
 		for _, k := range s.Keys[kind] {
-			v.Keys = append(v.Keys, keyView{Kind: kind, ID: k.ID, Stage: k.Stage, Since: k.Since, Until: given(k.Until), Ends: given(k.Ends)})
+			v.Keys = append(v.Keys, keyView{
+				Kind: kind, ID: k.ID, Stage: k.Stage, Since: k.Since, Until: given(k.Until),
+				Ends: given(k.Ends),
+			})
 		}
 	}
 	v.Online, v.Reached = h.Keys.Reached()
@@ -90,8 +93,10 @@ func (h *Handler) rotateKeys(ctx context.Context, c *call) (reply, error) {
 	}
 	c.audit.Detail, _ = json.Marshal(req) // it was decoded from JSON
 	keep := time.Duration(req.KeepSeconds) * time.Second
-	if req.KeepSeconds != 0 && (req.KeepSeconds < int64(leastKeep/time.Second) || req.KeepSeconds > int64(mostKeep/time.Second)) {
-		return reply{}, invalid("keep_seconds", "is %d: expected %d to %d, or 0 for the default", req.KeepSeconds, int64(leastKeep/time.Second), int64(mostKeep/time.Second))
+	if req.KeepSeconds != 0 && (req.KeepSeconds < int64(leastKeep/time.Second) ||
+		req.KeepSeconds > int64(mostKeep/time.Second)) {
+		return reply{}, invalid("keep_seconds", "is %d: expected %d to %d, or 0 for the default", req.KeepSeconds,
+			int64(leastKeep/time.Second), int64(mostKeep/time.Second))
 	}
 	if keep == 0 {
 		keep = keyring.Keep
@@ -107,9 +112,13 @@ func (h *Handler) rotateKeys(ctx context.Context, c *call) (reply, error) {
 }
 
 // advanceKeys takes the next key into use, once the agents that are there know it.
-func (h *Handler) advanceKeys(ctx context.Context, kind keyring.Kind, keep time.Duration, force bool) (keyring.State, error) {
+func (h *Handler) advanceKeys(ctx context.Context, kind keyring.Kind, keep time.Duration,
+	force bool,
+) (keyring.State, error) {
 	if v := h.viewKeys(h.Keys.Ring.State()); v.Reached < v.Online && !force {
-		return keyring.State{}, problemf(http.StatusConflict, "%d of %d online hosts have not received the next key yet: try again in some seconds, or force the rotation", v.Online-v.Reached, v.Online)
+		return keyring.State{},
+			problemf(http.StatusConflict,
+				"%d of %d online hosts have not received the next key yet: try again in some seconds, or force the rotation", v.Online-v.Reached, v.Online)
 	}
 	for _, k := range h.Keys.Ring.State().Keys[kind] {
 		if k.Stage != keyring.Next || force {
@@ -120,8 +129,10 @@ func (h *Handler) advanceKeys(ctx context.Context, kind keyring.Kind, keep time.
 			return keyring.State{}, err
 		}
 		if len(others) > 0 {
-			return keyring.State{}, problemf(http.StatusConflict, "the next key is not on server %s: bring it there ('drover server keys export' here, "+
-				"'drover server keys import' there), or force the rotation; a server without the next key continues with an older key", clip(strings.Join(others, ", ")))
+			return keyring.State{},
+				problemf(http.StatusConflict,
+					"the next key is not on server %s: bring it there ('drover server keys export' here, "+
+						"'drover server keys import' there), or force the rotation; a server without the next key continues with an older key", clip(strings.Join(others, ", ")))
 		}
 	}
 	return h.Keys.Ring.Advance(ctx, kind, keep)
@@ -161,7 +172,8 @@ func keysProblem(err error, kind keyring.Kind) error {
 	}
 	switch {
 	case errors.Is(err, keyring.ErrNoKind):
-		return problemf(http.StatusNotFound, "unknown kind of key %q: expected manifest, ca or agent-signer; drover dev has no ca", clip(string(kind)))
+		return problemf(http.StatusNotFound,
+			"unknown kind of key %q: expected manifest, ca or agent-signer; drover dev has no ca", clip(string(kind)))
 	case errors.Is(err, keyring.ErrNotHeld), errors.Is(err, keyring.ErrNoNext), errors.Is(err, keyring.ErrNoSuch),
 		errors.Is(err, keyring.ErrChanged):
 		return problemf(http.StatusConflict, "%v", err)

@@ -16,13 +16,18 @@ func TestLargeOperation(t *testing.T) {
 	r.app("admin")
 	hosts := make([]string, many)
 	for i := range hosts {
-		a := store.Agent{Key: fmt.Sprintf("K%d", i), Cloud: 1, IP: fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255), Created: time.Unix(1, 0)}
+		a := store.Agent{
+			Key: fmt.Sprintf("K%d", i), Cloud: 1, IP: fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255),
+			Created: time.Unix(1, 0),
+		}
 		r.must(r.fleet.Join(t.Context(), a, time.Now()))
 		hosts[i] = "1:" + a.IP
 	}
 	target := map[string]any{"namespace": "a", "name": "x", "hosts": hosts}
 	begun := time.Now()
-	id := r.want(202, r.call("admin", "POST", "/operations", map[string]any{"op": "start", "targets": []any{target}})).body["id"].(string)
+	id := r.want(202,
+		r.call("admin", "POST", "/operations",
+			map[string]any{"op": "start", "targets": []any{target}})).body["id"].(string)
 	submitted := time.Since(begun)
 	begun = time.Now()
 	walked, query := 0, url.Values{"limit": {"1000"}}

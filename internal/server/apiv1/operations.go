@@ -44,7 +44,8 @@ const (
 
 func viewOperation(t store.TaskSummary) operationView {
 	v := operationView{
-		ID: t.ID, Op: t.Op, Subject: t.Process.String(), Requests: t.Requests, App: t.App, User: t.User, RequestID: t.RequestID,
+		ID: t.ID, Op: t.Op, Subject: t.Process.String(), Requests: t.Requests, App: t.App, User: t.User,
+		RequestID: t.RequestID,
 		CreatedAt: t.Created, State: done,
 		Counts: countsView{Targets: t.Keys, OK: t.Keys - t.Open - t.Failed, Failed: t.Failed, Pending: t.Open},
 	}
@@ -143,7 +144,8 @@ func viewResult(v store.ItemView) resultView {
 	return r
 }
 
-// mayRead returns a refusal unless the app may still do, or ask about, all that its task did: rights may have been withdrawn since.
+// mayRead returns a refusal unless the app may still do, or ask about, all that its task did: rights may have been
+// withdrawn since.
 func (h *Handler) mayRead(ctx context.Context, c *call, task string) error {
 	if c.who.Admin {
 		return nil

@@ -7,8 +7,14 @@ func TestASpecOfOnesOwn(t *testing.T) {
 	r := newRig(t)
 	r.app("narrow", "stop on a", "start on a at 0:10.0.0.2", "register on a")
 	r.observe("a/x@"+web+" running", "a/x@"+plain+" running")
-	stored := map[string]any{"identity": map[string]any{"proc_name": "x", "setup_path": "/", "user": "root"}, "policy": map[string]any{}}
-	other := map[string]any{"identity": map[string]any{"proc_name": "y", "setup_path": "/", "user": "root"}, "policy": map[string]any{}}
+	stored := map[string]any{
+		"identity": map[string]any{"proc_name": "x", "setup_path": "/", "user": "root"},
+		"policy":   map[string]any{},
+	}
+	other := map[string]any{
+		"identity": map[string]any{"proc_name": "y", "setup_path": "/", "user": "root"},
+		"policy":   map[string]any{},
+	}
 	submit := func(op string, spec any, hosts ...string) answer {
 		return r.call("narrow", "POST", "/operations", map[string]any{
 			"op": op, "spec": spec, "targets": []any{map[string]any{"namespace": "a", "name": "x", "hosts": hosts}},
@@ -37,7 +43,8 @@ func TestASpecOfOnesOwn(t *testing.T) {
 			}
 		}
 		if own != c.own || stored != c.stored {
-			t.Errorf("%s: %d targets with the spec, %d with the stored one, want %d and %d", c.op, own, stored, c.own, c.stored)
+			t.Errorf("%s: %d targets with the spec, %d with the stored one, want %d and %d", c.op, own, stored, c.own,
+				c.stored)
 		}
 	}
 }

@@ -22,7 +22,8 @@ const (
 	mostPatterns = 32
 )
 
-// params reads the query of a call. It remembers what was asked for, so that a misspelt filter is refused and not ignored.
+// params reads the query of a call. It remembers what was asked for, so that a misspelt filter is refused and not
+// ignored.
 type params struct {
 	values url.Values
 	read   map[string]bool
@@ -138,7 +139,8 @@ func (p *params) cursor(at any) {
 	}
 }
 
-// page reads the size of the page, and where the page before ended into at, where there are no other parameters left to read.
+// page reads the size of the page, and where the page before ended into at, where there are no other parameters left to
+// read.
 func (p *params) page(at any) (limit int, err error) {
 	limit = p.limit()
 	p.cursor(at)
@@ -196,7 +198,8 @@ func viewed[T, V any](rows []T, view func(T) V) []V {
 	return views
 }
 
-// pageOfRows shows the rows of a page, which is the last one where they are fewer than the limit. Place is where a row stands.
+// pageOfRows shows the rows of a page, which is the last one where they are fewer than the limit. Place is where a row
+// stands.
 func pageOfRows[T, V any](c *call, rows []T, limit int, view func(T) V, place func(T) any) page[V] {
 	if len(rows) < limit {
 		return pageOf(c, viewed(rows, view), nil)

@@ -12,8 +12,8 @@ import (
 	"drover/internal/server/store"
 )
 
-// problem is a refusal in the form of RFC 9457. Its type is about:blank: the status says all that a program needs, and errors names
-// the fields.
+// problem is a refusal in the form of RFC 9457. Its type is about:blank: the status says all that a program needs, and
+// errors names the fields.
 type problem struct {
 	Type      string       `json:"type"`
 	Title     string       `json:"title"`
@@ -37,7 +37,10 @@ type fieldError struct {
 func (p *problem) Error() string { return p.Detail }
 
 func problemf(status int, format string, args ...any) *problem {
-	return &problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
+	return &problem{
+		Type: "about:blank", Title: http.StatusText(status), Status: status,
+		Detail: fmt.Sprintf(format, args...),
+	}
 }
 
 // invalid says that one field of a request is not as it should be.
@@ -48,10 +51,12 @@ func invalid(field, format string, args ...any) *problem {
 	return p
 }
 
-// failure says that the server could not do something. The caller hears that much, and why where that is something he can mend.
+// failure says that the server could not do something. The caller hears that much, and why where that is something he
+// can mend.
 func failure(what string, cause error) *problem {
 	if full, ok := errors.AsType[*store.FullError](cause); ok {
-		p := problemf(http.StatusInsufficientStorage, "cannot %s: %v; free space there; until then drover accepts only stop, kill and unhost", what, full)
+		p := problemf(http.StatusInsufficientStorage,
+			"cannot %s: %v; free space there; until then drover accepts only stop, kill and unhost", what, full)
 		p.cause = fmt.Errorf("cannot %s: %w", what, cause)
 		return p
 	}
@@ -127,7 +132,8 @@ func expected(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Bool:
 		return "true or false"
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8,
+		reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		return "a whole number"
 	case reflect.Float32, reflect.Float64:
 		return "a number"

@@ -106,9 +106,11 @@ func moment(seconds int64) *time.Time {
 func (h *Handler) viewProcess(o store.Observed, host hostView) processView {
 	v := processView{
 		Namespace: o.Process.Namespace, Name: o.Process.Name, Host: host,
-		State: o.Status.State, Stale: !host.Online || !h.Fullness.FullSince().IsZero(), Message: o.Status.Message, Hosted: o.Status.Hosted, Want: o.Status.Want,
-		RegisteredAt: moment(o.Status.RegisteredAt), LastStartAt: moment(o.Status.LastStartAt), ReportedAt: moment(o.Status.ReportedAt),
-		Spec: o.Spec, processDetail: viewDetail(&o.Status),
+		State: o.Status.State, Stale: !host.Online || !h.Fullness.FullSince().IsZero(), Message: o.Status.Message,
+		Hosted: o.Status.Hosted, Want: o.Status.Want,
+		RegisteredAt: moment(o.Status.RegisteredAt), LastStartAt: moment(o.Status.LastStartAt),
+		ReportedAt: moment(o.Status.ReportedAt),
+		Spec:       o.Spec, processDetail: viewDetail(&o.Status),
 	}
 	if i := o.Status.Instance; o.Status.Running() {
 		v.Instance = &instanceView{
@@ -130,13 +132,19 @@ func viewDetail(s *process.Status) processDetail {
 	}
 	v.Further = viewCauses(s.Further)
 	for _, d := range s.Config {
-		v.Config = append(v.Config, driftView{Path: d.Path, Want: d.Want, Have: d.Have, Problem: d.Problem, Since: instant(d.Since)})
+		v.Config = append(v.Config, driftView{
+			Path: d.Path, Want: d.Want, Have: d.Have, Problem: d.Problem,
+			Since: instant(d.Since),
+		})
 	}
 	if u := s.Usage; u != nil {
 		v.Usage = &usageView{CPU: u.CPU, Mem: u.Mem, Processes: u.Processes, At: instant(u.At)}
 	}
 	for _, r := range s.Runs {
-		v.Runs = append(v.Runs, runView{StartedAt: instant(r.Started), EndedAt: instant(r.Ended), PID: r.PID, Exit: viewExit(r.Exit), Output: r.Output})
+		v.Runs = append(v.Runs, runView{
+			StartedAt: instant(r.Started), EndedAt: instant(r.Ended), PID: r.PID,
+			Exit: viewExit(r.Exit), Output: r.Output,
+		})
 	}
 	return v
 }
@@ -145,7 +153,10 @@ func viewAnswer(a *process.Answer) *answerView {
 	if a == nil {
 		return nil
 	}
-	return &answerView{OK: a.OK, Text: a.Text, At: instant(a.At), Failures: a.Failures, Bad: a.Bad, Since: instant(a.Since)}
+	return &answerView{
+		OK: a.OK, Text: a.Text, At: instant(a.At), Failures: a.Failures, Bad: a.Bad,
+		Since: instant(a.Since),
+	}
 }
 
 // listProcesses lists what the caller may query.
@@ -167,7 +178,8 @@ func (h *Handler) getProcess(ctx context.Context, c *call) (reply, error) {
 		return reply{}, forbidden(access.Missing{Operation: access.OperationOf(process.Query), Subject: id.String()})
 	}
 	answer, err := h.processPage(ctx, c, store.ObservedFilter{Process: id, Spec: true})
-	if found, ok := answer.body.(page[processView]); ok && err == nil && len(found.Items) == 0 && found.NextCursor == "" && !c.params.given("cursor") {
+	if found, ok := answer.body.(page[processView]); ok && err == nil && len(found.Items) == 0 &&
+		found.NextCursor == "" && !c.params.given("cursor") {
 		return reply{}, problemf(http.StatusNotFound, "no host knows a process %q", id.String())
 	}
 	return answer, err
@@ -191,8 +203,8 @@ func (v *processView) weight() int {
 	return n
 }
 
-// processPage reads a page of processes. It goes on past those that the caller may not see, for searchTime: then a page is shorter than its
-// limit, and so it is where those on it are large.
+// processPage reads a page of processes. It goes on past those that the caller may not see, for searchTime: then a page
+// is shorter than its limit, and so it is where those on it are large.
 func (h *Handler) processPage(ctx context.Context, c *call, f store.ObservedFilter) (reply, error) {
 	p := &c.params
 	hosts := p.list("host")

@@ -65,7 +65,8 @@ func (h *Handler) listProxies(_ context.Context, c *call) (reply, error) {
 	views := make([]proxyView, len(list))
 	for i, p := range list {
 		views[i] = proxyView{
-			Name: p.Name, Area: p.Area, Key: p.Key, Advertise: p.Advertise, Online: p.Online, Agents: p.Agents, Build: p.Build, LastSeen: given(p.LastSeen),
+			Name: p.Name, Area: p.Area, Key: p.Key, Advertise: p.Advertise, Online: p.Online, Agents: p.Agents,
+			Build: p.Build, LastSeen: given(p.LastSeen),
 			JoinedAt: p.Created,
 		}
 	}

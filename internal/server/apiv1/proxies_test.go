@@ -33,7 +33,8 @@ func (r *relays) Remove(_ context.Context, key string, _ time.Time) error {
 
 func (r *relays) Issue(p store.Proxy, _ []byte) (wire.ProxyEnrolment, error) {
 	return wire.ProxyEnrolment{
-		Area: p.Area, Name: p.Name, JWT: "j", Hubs: []string{"x:1"}, CA: "c", Operator: "o", Account: "a", Certificate: "p", Digest: "d",
+		Area: p.Area, Name: p.Name, JWT: "j", Hubs: []string{"x:1"}, CA: "c", Operator: "o", Account: "a",
+		Certificate: "p", Digest: "d",
 	}, nil
 }
 
@@ -64,7 +65,8 @@ func TestProxies(t *testing.T) {
 	r.must(err)
 	for _, name := range []string{"dmz-1", "dmz-2"} {
 		answer := r.want(200, r.call("", "POST", "/join", sealed(t, wire.JoinRequest{
-			Token: token.ID, Secret: token.Secret, At: time.Now(), Build: "test", Proxy: &wire.ProxyFacts{Name: name, Advertise: "10.1.0.2:7351"},
+			Token: token.ID, Secret: token.Secret, At: time.Now(), Build: "test",
+			Proxy: &wire.ProxyFacts{Name: name, Advertise: "10.1.0.2:7351"},
 		})))
 		if answer.body["name"] != name || answer.body["area"] != 3.0 {
 			t.Errorf("answered %v", answer.body)
@@ -72,7 +74,8 @@ func TestProxies(t *testing.T) {
 	}
 	first := r.want(200, r.call("admin", "GET", "/proxies?limit=1", nil))
 	second := r.want(200, r.call("admin", "GET", "/proxies?limit=1&cursor="+first.cursor(), nil))
-	same(t, "the first page", []string{"dmz-1 3 true 7 10.1.0.2:7351"}, first.items("name", "area", "online", "agents", "advertise"))
+	same(t, "the first page", []string{"dmz-1 3 true 7 10.1.0.2:7351"}, first.items("name", "area", "online", "agents",
+		"advertise"))
 	same(t, "the second page", []string{"dmz-2"}, second.items("name"))
 	both := all.list
 	all.list = both[1:]
@@ -92,7 +95,8 @@ func TestProxies(t *testing.T) {
 	dev := newRig(t)
 	dev.app("admin")
 	dev.refused(dev.call("admin", "DELETE", "/proxies/x", nil), 409, "")
-	same(t, "proxies of drover dev", []string(nil), dev.want(200, dev.call("admin", "GET", "/proxies", nil)).items("name"))
+	same(t, "proxies of drover dev", []string(nil),
+		dev.want(200, dev.call("admin", "GET", "/proxies", nil)).items("name"))
 }
 
 // TestAHostThatAsksThroughAProxy is judged by the area of that.
@@ -101,7 +105,10 @@ func TestAHostThatAsksThroughAProxy(t *testing.T) {
 	made := r.want(201, r.call("admin", "POST", "/tokens", `{"cloud":3,"uses":2,"ttl_seconds":60}`))
 	token, err := wire.ParseJoinToken(made.body["token"].(string))
 	r.must(err)
-	body := sealed(t, wire.JoinRequest{Token: token.ID, Secret: token.Secret, At: time.Now(), Build: "test", IP: "10.0.0.9"})
+	body := sealed(t, wire.JoinRequest{
+		Token: token.ID, Secret: token.Secret, At: time.Now(), Build: "test",
+		IP: "10.0.0.9",
+	})
 	through := func(area int) context.Context {
 		return apiv1.WithRelay(t.Context(), enrol.Relay{Key: "UPROXY", Area: area})
 	}

@@ -68,7 +68,9 @@ func newRig(t *testing.T) *rig {
 	r := &rig{t: t, store: s, doc: doc, fleet: fleet.New(s, time.Now())}
 	r.engine = &engine{store: s, woken: make(chan struct{}), listeners: map[chan struct{}]bool{}}
 	for i, a := range []store.Agent{
-		{Key: web, Cloud: 0, IP: "10.0.0.1", ID: "web-1"}, {Key: plain, Cloud: 0, IP: "10.0.0.2"}, {Key: gone, Cloud: 3, IP: "10.0.0.3"},
+		{Key: web, Cloud: 0, IP: "10.0.0.1", ID: "web-1"},
+		{Key: plain, Cloud: 0, IP: "10.0.0.2"},
+		{Key: gone, Cloud: 3, IP: "10.0.0.3"},
 	} {
 		a.Created = time.Unix(int64(i+1), 0).UTC()
 		r.must(r.fleet.Join(t.Context(), a, time.Now()))
@@ -79,7 +81,8 @@ func newRig(t *testing.T) *rig {
 	r.handler = apiv1.New(apiv1.Config{
 		Rooms:    admission.New(),
 		Webhooks: apiv1.Webhooks{Store: s, Sender: r.sender},
-		Gate:     believing{s}, Engine: r.engine, Directory: r.fleet, Listing: reading{s, r}, Events: reading{s, r}, Results: s, Accounts: apiv1.Accounts{Apps: s, Users: s, Tokens: s},
+		Gate:     believing{s}, Engine: r.engine, Directory: r.fleet, Listing: reading{s, r}, Events: reading{s, r},
+		Results: s, Accounts: apiv1.Accounts{Apps: s, Users: s, Tokens: s},
 		Audit: recorder{s}, History: s, Fullness: s, Log: log,
 		Now: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) },
 	})
@@ -114,8 +117,14 @@ func (r *rig) observe(rows ...string) {
 		namespace, name, _ := strings.Cut(id, "/")
 		o := store.Observed{
 			Agent: key, Process: process.ID{Namespace: namespace, Name: name},
-			Spec:   &process.Spec{Identity: process.Identity{ProcName: name, SetupPath: "/", User: "root"}, Policy: process.Policy{}.Defaulted()},
-			Status: process.Status{Known: true, State: state, Hosted: true, Want: process.WantRunning, Instance: process.Instance{PID: -1}},
+			Spec: &process.Spec{
+				Identity: process.Identity{ProcName: name, SetupPath: "/", User: "root"},
+				Policy:   process.Policy{}.Defaulted(),
+			},
+			Status: process.Status{
+				Known: true, State: state, Hosted: true, Want: process.WantRunning,
+				Instance: process.Instance{PID: -1},
+			},
 		}
 		if state == "running" {
 			o.Status.Instance = process.Instance{PID: 42, StartedAt: 1700000000, RSS: 2, CPU: 1.5, Threads: 3}
@@ -147,7 +156,8 @@ func (r *rig) send(ctx context.Context, app, method, path string, body any) answ
 	}
 	req := httptest.NewRequestWithContext(ctx, method, "/api/v1"+path, strings.NewReader(data))
 	if app != "" {
-		req.Header.Set("X-Bkapi-Authorization", fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":"s","bk_username":"anna"}`, app))
+		req.Header.Set("X-Bkapi-Authorization",
+			fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":"s","bk_username":"anna"}`, app))
 	}
 	w := httptest.NewRecorder()
 	r.handler.ServeHTTP(w, req)

@@ -56,8 +56,9 @@ func (s *counts) enter(app string, most int) (leave func(), ok bool) {
 	}, true
 }
 
-// streamEvents sends events as they arrive, as server-sent events, until the caller hangs up, the stream has lasted long enough or the
-// server stops. A reader that comes back with the id of the last event that it has read misses nothing.
+// streamEvents sends events as they arrive, as server-sent events, until the caller hangs up, the stream has lasted
+// long enough or the server stops. A reader that comes back with the id of the last event that it has read misses
+// nothing.
 func (h *Handler) streamEvents(ctx context.Context, c *call) (reply, error) {
 	p := &c.params
 	f, hosts := p.events()
@@ -78,20 +79,25 @@ func (h *Handler) streamEvents(ctx context.Context, c *call) (reply, error) {
 	}
 	leave, ok := h.streams.enter(c.who.App, maxStreams)
 	if !ok {
-		return reply{}, busy(fmt.Sprintf("the app has %d streams of events open", maxStreams), int(heartbeat/time.Second))
+		return reply{}, busy(fmt.Sprintf("the app has %d streams of events open", maxStreams),
+			int(heartbeat/time.Second))
 	}
 	defer leave()
 	if err := h.Audit.NoteAudit(ctx, c.audit); err != nil {
 		return reply{}, failure("record the call", err)
 	}
 	c.audited = true
-	s := stream{h: h, c: c, filter: f, at: after, reader: reader{h: h, who: &c.who}, checked: h.Now(), control: http.NewResponseController(c.w)}
+	s := stream{
+		h: h, c: c, filter: f, at: after, reader: reader{h: h, who: &c.who}, checked: h.Now(),
+		control: http.NewResponseController(c.w),
+	}
 	s.filter.Within = s.reader.eventsWithin(f.Namespaces)
 	s.run(ctx)
 	return reply{written: true}, nil
 }
 
-// cursorNumber reads a cursor that was given out with an event. The header of a reader that comes back counts more than its address.
+// cursorNumber reads a cursor that was given out with an event. The header of a reader that comes back counts more than
+// its address.
 func (p *params) cursorNumber(name, header string) (cursor int64, given bool) {
 	v := p.text(name)
 	if header != "" {
@@ -177,8 +183,8 @@ func (s *stream) place(comment string) []byte {
 	return fmt.Appendf(nil, ": %s\nid: %d\n\n", comment, s.at)
 }
 
-// allowed reads the rights of the reader again when it is time; false says that he has none any more. He will be told so when he comes
-// back.
+// allowed reads the rights of the reader again when it is time; false says that he has none any more. He will be told
+// so when he comes back.
 func (s *stream) allowed(ctx context.Context) bool {
 	now := s.h.Now()
 	if now.Sub(s.checked).Abs() < recheck {
@@ -224,8 +230,8 @@ func (s *stream) catchUp(ctx context.Context) bool {
 	return false
 }
 
-// lineOf is the kind of an event as a stream tells it. Kinds are words of agents: one that is no word would end its line, and tell of an
-// event that never was.
+// lineOf is the kind of an event as a stream tells it. Kinds are words of agents: one that is no word would end its
+// line, and tell of an event that never was.
 func lineOf(kind string) string {
 	if kind == "" || strings.ContainsFunc(kind, func(r rune) bool { return (r < 'a' || r > 'z') && r != '-' }) {
 		return "other"

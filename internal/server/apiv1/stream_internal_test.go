@@ -13,7 +13,10 @@ func TestKindsOnALine(t *testing.T) {
 			t.Errorf("%s is told as %s", kind, got)
 		}
 	}
-	for _, kind := range []string{"", "exited\ndata: {}\n\nid: 3\nevent: given-up", "exited\r", "exited: ", "Exited", "ex\x00ited", "é"} {
+	for _, kind := range []string{
+		"", "exited\ndata: {}\n\nid: 3\nevent: given-up", "exited\r", "exited: ", "Exited",
+		"ex\x00ited", "é",
+	} {
 		if got := lineOf(kind); got != "other" {
 			t.Errorf("%q is told as %q", kind, got)
 		}

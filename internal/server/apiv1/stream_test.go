@@ -120,7 +120,8 @@ func TestStream(t *testing.T) {
 	r.happen("a/old@"+web+" exited 1", "b/old@"+web+" exited 2")
 
 	all, resp := r.follow(t.Context(), s, "admin", "", "")
-	if got := resp.Header.Get("Content-Type"); got != "text/event-stream" || resp.Header.Get("X-Accel-Buffering") != "no" {
+	if got := resp.Header.Get("Content-Type"); got != "text/event-stream" ||
+		resp.Header.Get("X-Accel-Buffering") != "no" {
 		t.Errorf("the header is %v", resp.Header)
 	}
 	all.wants("2")
@@ -201,7 +202,8 @@ func TestStreamRefused(t *testing.T) {
 	r := newRig(t)
 	r.app("admin")
 	for query, field := range map[string]string{
-		"after=x": "after", "after=-1": "after", "kind=eaten": "kind", "until=2026-11-20T10:00:00Z": "until", "cursor=x": "cursor", "limit=1": "limit",
+		"after=x": "after", "after=-1": "after", "kind=eaten": "kind", "until=2026-11-20T10:00:00Z": "until",
+		"cursor=x": "cursor", "limit=1": "limit",
 	} {
 		r.refused(r.call("admin", "GET", "/events/stream?"+query, nil), 422, field)
 	}
@@ -219,7 +221,8 @@ func TestStreamsAreBounded(t *testing.T) {
 		f, _ := r.follow(ctx, s, "admin", "", "")
 		f.wants("0")
 	}
-	if _, resp := r.follow(ctx, s, "admin", "", ""); resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" {
+	if _, resp := r.follow(ctx, s, "admin", "", ""); resp.StatusCode != http.StatusTooManyRequests ||
+		resp.Header.Get("Retry-After") == "" {
 		t.Errorf("one too many: HTTP %d, %v", resp.StatusCode, resp.Header)
 	}
 	f, _ := r.follow(t.Context(), s, "other", "", "")
@@ -241,7 +244,8 @@ func TestStreamsAreBounded(t *testing.T) {
 	}
 }
 
-// TestManyEventsOnAStream: more than are read at once arrive in their order, and a reader that does not read holds up no other.
+// TestManyEventsOnAStream: more than are read at once arrive in their order, and a reader that does not read holds up
+// no other.
 func TestManyEventsOnAStream(t *testing.T) {
 	r := newRig(t)
 	r.app("admin")

@@ -42,7 +42,8 @@ type operationRequest struct {
 // list is one that is read no further than it may be long: what it is decoded into takes more than its text.
 type list[T any] []T
 
-// UnmarshalJSON implements json.Unmarshaler. One entry more than maxItems is kept, so that the list is seen to be too long.
+// UnmarshalJSON implements json.Unmarshaler. One entry more than maxItems is kept, so that the list is seen to be too
+// long.
 func (l *list[T]) UnmarshalJSON(text []byte) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -96,7 +97,8 @@ func (h *Handler) createOperation(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	t := &store.Task{
-		ID: newTaskID(), App: c.who.App, User: c.who.User, RequestID: c.audit.RequestID, Created: h.Now(), Wire: "v1", Requests: requests,
+		ID: newTaskID(), App: c.who.App, User: c.who.User, RequestID: c.audit.RequestID, Created: h.Now(), Wire: "v1",
+		Requests:    requests,
 		HostTimeout: req.hostTimeout(),
 	}
 	c.audit.Targets = items
@@ -109,10 +111,12 @@ func (h *Handler) createOperation(ctx context.Context, c *call) (reply, error) {
 	}
 	c.audited = true
 	stored := store.TaskSummary{
-		ID: t.ID, App: t.App, User: t.User, RequestID: t.RequestID, Created: t.Created, Op: req.Op, Process: requests[0].Process,
+		ID: t.ID, App: t.App, User: t.User, RequestID: t.RequestID, Created: t.Created, Op: req.Op,
+		Process:  requests[0].Process,
 		Requests: len(requests), Keys: items, Open: items,
 	}
-	return reply{status: http.StatusAccepted, body: viewOperation(stored), location: "/operations/" + url.PathEscape(t.ID)}, nil
+	return reply{status: http.StatusAccepted, body: viewOperation(stored), location: "/operations/" +
+		url.PathEscape(t.ID)}, nil
 }
 
 // accepting is the refusal of an operation that was not accepted.
@@ -125,8 +129,8 @@ func accepting(err error) error {
 	return failure("accept the operation", err)
 }
 
-// newTaskID returns an id that is short enough to be typed. Its 60 random bits need only be unique: what a caller may see depends on
-// who it is.
+// newTaskID returns an id that is short enough to be typed. Its 60 random bits need only be unique: what a caller may
+// see depends on who it is.
 func newTaskID() string { return "op-" + strings.ToLower(rand.Text()[:12]) }
 
 // validate reports the first thing that is wrong with the request, and completes its spec.
@@ -184,8 +188,8 @@ func invalidPart(before, cut string, err error) error {
 	return invalid(before+field, "%s", detail)
 }
 
-// invalidSpec makes one problem of all that is wrong with a spec. Package process names the fields in the words of the callers of
-// GSE.
+// invalidSpec makes one problem of all that is wrong with a spec. Package process names the fields in the words of the
+// callers of GSE.
 func invalidSpec(faults []process.FieldFault) error {
 	texts, list := make([]string, 0, len(faults)), make([]fieldError, 0, len(faults))
 	for _, f := range faults {
@@ -208,16 +212,19 @@ func ownField(field string) string {
 	return field
 }
 
-// reached finds the agents of a target. hidden says, for a refusal, which hosts are out of reach, and that is all that a caller is told of
-// them.
-func (h *Handler) reached(ctx context.Context, t *targetRequest, at int, reach access.Reach) (agents []store.Agent, hidden string, err error) {
+// reached finds the agents of a target. hidden says, for a refusal, which hosts are out of reach, and that is all that
+// a caller is told of them.
+func (h *Handler) reached(ctx context.Context, t *targetRequest, at int,
+	reach access.Reach,
+) (agents []store.Agent, hidden string, err error) {
 	agents, stranger, err := h.agentsOf(ctx, t)
 	field := fmt.Sprintf("targets[%d]", at)
 	switch {
 	case err != nil:
 		return nil, "", err
 	case stranger >= 0 && reach.Covers(namedHost(t.Hosts[stranger])):
-		return nil, "", invalid(fmt.Sprintf("%s.hosts[%d]", field, stranger), "there is no host %.100q", t.Hosts[stranger])
+		return nil, "", invalid(fmt.Sprintf("%s.hosts[%d]", field, stranger), "there is no host %.100q",
+			t.Hosts[stranger])
 	case stranger >= 0:
 		return nil, clip(t.Hosts[stranger]), nil
 	case len(t.Hosts) == 0 && !coversAll(reach, agents): // where it is besides is not told
@@ -228,7 +235,8 @@ func (h *Handler) reached(ctx context.Context, t *targetRequest, at int, reach a
 	return agents, "", nil
 }
 
-// resolve finds the agents of every target and checks the rights to them. It returns the requests and how many items they have.
+// resolve finds the agents of every target and checks the rights to them. It returns the requests and how many items
+// they have.
 func (h *Handler) resolve(ctx context.Context, c *call, req *operationRequest) ([]store.Request, int, error) {
 	right := access.OperationOf(req.Op)
 	var missing access.Missing
@@ -282,7 +290,8 @@ func (h *Handler) resolve(ctx context.Context, c *call, req *operationRequest) (
 	return requests.list, items, nil
 }
 
-// requestsOf are the requests that an operation is made of, one for each process and for each way in which its spec counts.
+// requestsOf are the requests that an operation is made of, one for each process and for each way in which its spec
+// counts.
 type requestsOf struct {
 	op    *operationRequest
 	list  []store.Request
@@ -308,9 +317,11 @@ func (r *requestsOf) of(k requestKind) *store.Request {
 	return &r.list[i]
 }
 
-// boundBy returns on which of the hosts the caller may not have a spec of its own used, because it may not start the process there, and
-// whether the one that it brings is what is stored there, which counts as none.
-func (h *Handler) boundBy(ctx context.Context, c *call, req *operationRequest, id process.ID, agents []store.Agent) (map[string]bool, error) {
+// boundBy returns on which of the hosts the caller may not have a spec of its own used, because it may not start the
+// process there, and whether the one that it brings is what is stored there, which counts as none.
+func (h *Handler) boundBy(ctx context.Context, c *call, req *operationRequest, id process.ID,
+	agents []store.Agent,
+) (map[string]bool, error) {
 	bound, start := map[string]bool{}, c.who.On(access.OperationOf(process.Start), id.Namespace)
 	if req.Spec == nil || start.Everywhere() {
 		return bound, nil
@@ -353,8 +364,8 @@ func namedHost(name string) access.Host {
 	return access.Host{Area: n, IP: addr.Unmap().String()}
 }
 
-// agentsOf returns the hosts of a target: those that it names, or those that know the process. Stranger is the first of its names that no
-// host has, -1 where there is none.
+// agentsOf returns the hosts of a target: those that it names, or those that know the process. Stranger is the first of
+// its names that no host has, -1 where there is none.
 func (h *Handler) agentsOf(ctx context.Context, t *targetRequest) (agents []store.Agent, stranger int, err error) {
 	for n, name := range t.Hosts {
 		a, found := h.Directory.LookupID(name)

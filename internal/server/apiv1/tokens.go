@@ -67,7 +67,8 @@ type joinTokenView struct {
 
 func (h *Handler) viewJoinToken(t store.JoinToken) joinTokenView {
 	v := joinTokenView{
-		ID: t.ID, State: "open", Role: string(t.Role), Cloud: t.Cloud, Labels: t.Labels, Business: t.Business, Note: t.Note, Uses: t.Uses, Used: t.Used,
+		ID: t.ID, State: "open", Role: string(t.Role), Cloud: t.Cloud, Labels: t.Labels, Business: t.Business,
+		Note: t.Note, Uses: t.Uses, Used: t.Used,
 		CreatedAt: t.Created, ExpiresAt: t.Expires, RevokedAt: given(t.Revoked),
 	}
 	if v.Labels == nil {
@@ -126,10 +127,14 @@ func (r *joinTokenRequest) check() error {
 // checkLabel refuses a label that could not stand in a list as key=value.
 func checkLabel(key, value string) error {
 	if key == "" || len(key) > maxLabelKey || !plain(key, "-_./") {
-		return invalid("labels", "has the key %q: expected 1 to %d letters, digits, -, _, . and /", clip(key), maxLabelKey)
+		return invalid("labels", "has the key %q: expected 1 to %d letters, digits, -, _, . and /", clip(key),
+			maxLabelKey)
 	}
-	if len(value) > maxLabelValue || strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) || r == ',' }) {
-		return invalid("labels", "has an invalid value for %s: expected at most %d bytes without commas and control characters", key, maxLabelValue)
+	if len(value) > maxLabelValue ||
+		strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) || r == ',' }) {
+		return invalid("labels",
+			"has an invalid value for %s: expected at most %d bytes without commas and control characters", key,
+			maxLabelValue)
 	}
 	return nil
 }
@@ -153,7 +158,8 @@ func (h *Handler) createJoinToken(ctx context.Context, c *call) (reply, error) {
 		return reply{}, noDesk()
 	}
 	t, text, err := h.Joining.Desk.NewToken(ctx, store.JoinToken{
-		Role: store.Role(req.Role), Cloud: req.Cloud, Labels: req.Labels, Business: req.Business, Note: req.Note, Uses: req.Uses,
+		Role: store.Role(req.Role), Cloud: req.Cloud, Labels: req.Labels, Business: req.Business, Note: req.Note,
+		Uses: req.Uses,
 	}, time.Duration(req.TTLSeconds)*time.Second)
 	if err != nil {
 		return reply{}, stored(err, "token", t.ID)

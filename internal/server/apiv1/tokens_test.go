@@ -29,12 +29,18 @@ func withDesk(t *testing.T) *rig {
 	r := newRig(t)
 	r.handler = apiv1.New(apiv1.Config{
 		Rooms: admission.New(),
-		Gate:  believing{r.store}, Engine: r.engine, Directory: r.fleet, Audit: recorder{r.store}, History: r.store, Fullness: r.store,
-		Log: r.handler.Log,
+		Gate:  believing{r.store}, Engine: r.engine, Directory: r.fleet, Audit: recorder{r.store}, History: r.store,
+		Fullness: r.store,
+		Log:      r.handler.Log,
 		Joining: apiv1.Joining{Store: r.store, Desk: enrol.New(enrol.Config{
-			Store: r.store, Directory: r.fleet, Broker: quiet{}, Fingerprint: func(store.JoinToken) string { return strings.Repeat("ab", 32) }, Now: time.Now,
+			Store: r.store, Directory: r.fleet, Broker: quiet{}, Fingerprint: func(store.JoinToken) string {
+				return strings.Repeat("ab", 32)
+			}, Now: time.Now,
 			Issue: func(a store.Agent) (wire.Enrolment, error) {
-				return wire.Enrolment{URLs: []string{"tls://x:1"}, JWT: "j", CA: "c", ManifestKeys: []string{"A"}, Cloud: a.Cloud, IP: a.IP, ID: a.ID}, nil
+				return wire.Enrolment{
+					URLs: []string{"tls://x:1"}, JWT: "j", CA: "c", ManifestKeys: []string{"A"},
+					Cloud: a.Cloud, IP: a.IP, ID: a.ID,
+				}, nil
 			},
 		})},
 	})
@@ -44,7 +50,9 @@ func withDesk(t *testing.T) *rig {
 
 func TestTokens(t *testing.T) {
 	r := withDesk(t)
-	made := r.want(201, r.call("admin", "POST", "/tokens", `{"cloud":3,"labels":{"role":"web"},"business":7,"note":"rack 4","uses":2,"ttl_seconds":60}`))
+	made := r.want(201,
+		r.call("admin", "POST", "/tokens",
+			`{"cloud":3,"labels":{"role":"web"},"business":7,"note":"rack 4","uses":2,"ttl_seconds":60}`))
 	text, id := made.body["token"].(string), made.body["id"].(string)
 	if !strings.HasPrefix(text, "dvt1."+id+".") || made.header.Get("Location") != "/api/v1/tokens/"+id {
 		t.Errorf("made %v, %v", made.body, made.header)
@@ -53,7 +61,8 @@ func TestTokens(t *testing.T) {
 	r.want(201, r.call("admin", "POST", "/tokens", `{"cloud":0,"uses":1,"ttl_seconds":1}`))
 	first := r.want(200, r.call("admin", "GET", "/tokens?limit=1", nil))
 	second := r.want(200, r.call("admin", "GET", "/tokens?limit=1&cursor="+first.cursor(), nil))
-	same(t, "the second page", []string{id + " open 3 web 7 2 0"}, second.items("id", "state", "cloud", "labels.role", "business", "uses", "used"))
+	same(t, "the second page", []string{id + " open 3 web 7 2 0"}, second.items("id", "state", "cloud", "labels.role",
+		"business", "uses", "used"))
 	r.want(204, r.call("admin", "DELETE", "/tokens/"+id, nil))
 	shown := r.want(200, r.call("admin", "GET", "/tokens/"+id, nil))
 	if shown.body["state"] != "revoked" || shown.body["revoked_at"] == nil || shown.body["token"] != nil {
@@ -62,11 +71,13 @@ func TestTokens(t *testing.T) {
 	rows, err := r.store.ListAudit(t.Context(), store.AuditFilter{Limit: 100})
 	r.must(err)
 	for _, row := range rows {
-		if strings.Contains(fmt.Sprintf("%+v %s", row, row.Detail), secret) || strings.Contains(fmt.Sprint(shown.body, second.body), secret) {
+		if strings.Contains(fmt.Sprintf("%+v %s", row, row.Detail), secret) ||
+			strings.Contains(fmt.Sprint(shown.body, second.body), secret) {
 			t.Errorf("%s tells the secret", row.Action)
 		}
 	}
-	if first := rows[len(rows)-1]; first.Action != "tokens.create" || first.Target != id || !strings.Contains(string(first.Detail), "rack 4") {
+	if first := rows[len(rows)-1]; first.Action != "tokens.create" || first.Target != id ||
+		!strings.Contains(string(first.Detail), "rack 4") {
 		t.Errorf("recorded as %+v", first)
 	}
 }
@@ -91,7 +102,15 @@ func TestTokensRefused(t *testing.T) {
 	} {
 		r.refused(r.call("admin", "POST", "/tokens", body), 422, field)
 	}
-	for _, call := range [][2]string{{"POST", "/tokens"}, {"GET", "/tokens"}, {"GET", "/tokens/x"}, {"DELETE", "/tokens/x"}, {"DELETE", "/agents/web-1"}, {"GET", "/proxies"}, {"DELETE", "/proxies/x"}} {
+	for _, call := range [][2]string{
+		{"POST", "/tokens"},
+		{"GET", "/tokens"},
+		{"GET", "/tokens/x"},
+		{"DELETE", "/tokens/x"},
+		{"DELETE", "/agents/web-1"},
+		{"GET", "/proxies"},
+		{"DELETE", "/proxies/x"},
+	} {
 		r.refused(r.call("viewer", call[0], call[1], nil), 403, "")
 	}
 	r.refused(r.call("admin", "GET", "/tokens/none", nil), 404, "")
@@ -106,7 +125,9 @@ func TestTokensRefused(t *testing.T) {
 
 func TestJoinAndRemove(t *testing.T) {
 	r := withDesk(t)
-	text := r.want(201, r.call("admin", "POST", "/tokens", `{"cloud":3,"labels":{"role":"web"},"uses":1,"ttl_seconds":60}`)).body["token"].(string)
+	text := r.want(201,
+		r.call("admin", "POST", "/tokens",
+			`{"cloud":3,"labels":{"role":"web"},"uses":1,"ttl_seconds":60}`)).body["token"].(string)
 	token, err := wire.ParseJoinToken(text)
 	r.must(err)
 	key, err := nkeys.CreateUser()
@@ -114,7 +135,10 @@ func TestJoinAndRemove(t *testing.T) {
 	public, err := key.PublicKey()
 	r.must(err)
 	request := func(secret string) string {
-		data, err := wire.SealJoin(wire.JoinRequest{Token: token.ID, Secret: secret, At: time.Now(), IP: "10.3.0.1", Build: "b"}, key)
+		data, err := wire.SealJoin(wire.JoinRequest{
+			Token: token.ID, Secret: secret, At: time.Now(), IP: "10.3.0.1",
+			Build: "b",
+		}, key)
 		r.must(err)
 		return string(data)
 	}
@@ -142,9 +166,11 @@ func TestJoinAndRemove(t *testing.T) {
 			continue // it was too large to be read
 		}
 		r.must(json.Unmarshal(row.Detail, &attempt))
-		if row.Allowed && (attempt.Token != token.ID || attempt.Build != "b") || strings.Contains(string(row.Detail), "wrong") || strings.Contains(string(row.Detail), token.Secret) {
+		if row.Allowed && (attempt.Token != token.ID || attempt.Build != "b") ||
+			strings.Contains(string(row.Detail), "wrong") || strings.Contains(string(row.Detail), token.Secret) {
 			t.Errorf("recorded as %s", row.Detail)
 		}
 	}
-	same(t, "the record", []string{"false 403 " + public, "false 400 ", "false 413 ", "true 0 3:10.3.0.1 " + public}, seen)
+	same(t, "the record", []string{"false 403 " + public, "false 400 ", "false 413 ", "true 0 3:10.3.0.1 " + public},
+		seen)
 }

@@ -72,7 +72,8 @@ func (h *Handler) viewWebhook(ctx context.Context, s store.Subscription) (webhoo
 	}
 	w, d := s.Webhook, h.Webhooks.Sender.Latest(s)
 	v := webhookView{
-		Name: w.Name, URL: w.URL, Namespaces: w.Namespaces, Local: w.Local, Note: w.Note, CreatedAt: w.Created, ChangedAt: w.Changed,
+		Name: w.Name, URL: w.URL, Namespaces: w.Namespaces, Local: w.Local, Note: w.Note, CreatedAt: w.Created,
+		ChangedAt: w.Changed,
 		Delivery: deliveryView{
 			Lag: due, DeliveredAt: given(d.Delivered), Failures: d.Failures, FailingSince: given(d.Failing),
 			Error: d.Error, NextAt: given(d.Next),
@@ -95,8 +96,8 @@ type webhookRequest struct {
 	Secret *string `json:"secret,omitempty"`
 }
 
-// change carries the request over to a webhook, and reports the first field that is wrong with the outcome: whether an address is
-// allowed depends on two of them.
+// change carries the request over to a webhook, and reports the first field that is wrong with the outcome: whether an
+// address is allowed depends on two of them.
 func (r *webhookRequest) change(w *store.Webhook) error {
 	set(&w.URL, r.URL)
 	set(&w.Namespaces, r.Namespaces)
@@ -116,7 +117,8 @@ func (r *webhookRequest) change(w *store.Webhook) error {
 	return nil
 }
 
-// detail is what the record keeps of a request: of an address the host only, as the rest may hold a token, and no secret.
+// detail is what the record keeps of a request: of an address the host only, as the rest may hold a token, and no
+// secret.
 func (r webhookRequest) detail() json.RawMessage {
 	if r.URL != nil {
 		host := ""
@@ -146,7 +148,10 @@ func checkWebhookSecret(secret string) error {
 	if n := len(secret); n < minWebhookSecret || n > maxWebhookSecret {
 		return invalid("secret", "is %d bytes long: expected %d to %d", n, minWebhookSecret, maxWebhookSecret)
 	}
-	if strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r > unicode.MaxASCII || !unicode.IsPrint(r) }) {
+	if strings.ContainsFunc(secret, func(r rune) bool {
+		return r <= ' ' || r > unicode.MaxASCII ||
+			!unicode.IsPrint(r)
+	}) {
 		return invalid("secret", "holds a blank, a control character or one that is not ASCII")
 	}
 	return nil
@@ -185,7 +190,8 @@ func (h *Handler) createWebhook(ctx context.Context, c *call) (reply, error) {
 		return reply{}, failure("list the webhooks", err)
 	}
 	if len(list) >= maxWebhooks {
-		return reply{}, problemf(http.StatusConflict, "there are %d webhooks already: expected at most %d", len(list), maxWebhooks)
+		return reply{}, problemf(http.StatusConflict, "there are %d webhooks already: expected at most %d", len(list),
+			maxWebhooks)
 	}
 	last, err := h.Events.LastCursor(ctx)
 	if err != nil {

@@ -14,7 +14,9 @@ import (
 func TestWebhooks(t *testing.T) {
 	r := newRig(t)
 	r.app("admin")
-	made := r.want(201, r.call("admin", "POST", "/webhooks", `{"name":"ops","url":"https://alarms.example/hook?token=hidden","namespaces":["shop*"],"note":"n"}`))
+	made := r.want(201,
+		r.call("admin", "POST", "/webhooks",
+			`{"name":"ops","url":"https://alarms.example/hook?token=hidden","namespaces":["shop*"],"note":"n"}`))
 	secret := made.body["secret"].(string)
 	kept, err := r.store.GetWebhook(t.Context(), "ops")
 	r.must(err)
@@ -29,14 +31,17 @@ func TestWebhooks(t *testing.T) {
 			t.Errorf("%s tells the secret: %s", path, text)
 		}
 	}
-	changed := r.want(200, r.call("admin", "PATCH", "/webhooks/ops", `{"url":"http://127.0.0.1:1/x?hidden","local":true}`))
-	if changed.body["note"] != "n" || changed.body["local"] != true || changed.body["url"] != "http://127.0.0.1:1/x?hidden" {
+	changed := r.want(200,
+		r.call("admin", "PATCH", "/webhooks/ops", `{"url":"http://127.0.0.1:1/x?hidden","local":true}`))
+	if changed.body["note"] != "n" || changed.body["local"] != true ||
+		changed.body["url"] != "http://127.0.0.1:1/x?hidden" {
 		t.Errorf("changed to %v", changed.body)
 	}
 	r.refused(r.call("admin", "PATCH", "/webhooks/ops", `{"local":false}`), 422, "url")
 	given := r.want(201, r.call("admin", "POST", "/webhooks/ops/secret", `{"secret":"0123456789abcdef"}`))
 	again := r.want(201, r.call("admin", "POST", "/webhooks/ops/secret", `{}`))
-	if given.body["secret"] != "0123456789abcdef" || again.body["secret"] == given.body["secret"] || again.body["secret"] == secret {
+	if given.body["secret"] != "0123456789abcdef" || again.body["secret"] == given.body["secret"] ||
+		again.body["secret"] == secret {
 		t.Errorf("new secrets: %v, %v", given.body, again.body)
 	}
 	r.want(204, r.call("admin", "DELETE", "/webhooks/ops", nil))
@@ -45,11 +50,13 @@ func TestWebhooks(t *testing.T) {
 	rows, err := r.store.ListAudit(t.Context(), store.AuditFilter{Limit: 100})
 	r.must(err)
 	for _, row := range rows {
-		if text := string(row.Detail) + row.Message + row.Target; strings.Contains(text, "hidden") || strings.Contains(text, "0123456789abcdef") || strings.Contains(text, secret) {
+		if text := string(row.Detail) + row.Message + row.Target; strings.Contains(text, "hidden") ||
+			strings.Contains(text, "0123456789abcdef") || strings.Contains(text, secret) {
 			t.Errorf("%s: the record tells a secret: %s", row.Action, text)
 		}
 	}
-	if first := rows[len(rows)-1]; first.Action != "webhooks.create" || first.Target != "ops" || !strings.Contains(string(first.Detail), `"https://alarms.example"`) {
+	if first := rows[len(rows)-1]; first.Action != "webhooks.create" || first.Target != "ops" ||
+		!strings.Contains(string(first.Detail), `"https://alarms.example"`) {
 		t.Errorf("recorded as %+v", first)
 	}
 }
@@ -84,7 +91,13 @@ func TestWebhooksRefused(t *testing.T) {
 	r.refused(r.call("admin", "POST", "/webhooks", `{"name":"x","url":"https://x/"}`), 409, "")
 	r.refused(r.call("admin", "PATCH", "/webhooks/x", `{"name":"y"}`), 422, "name")
 	r.refused(r.call("admin", "PATCH", "/webhooks/x", `{"secret":"0123456789abcdef"}`), 422, "secret")
-	for _, call := range [][2]string{{"GET", "/none"}, {"PATCH", "/none"}, {"DELETE", "/none"}, {"POST", "/none/test"}, {"POST", "/none/secret"}} {
+	for _, call := range [][2]string{
+		{"GET", "/none"},
+		{"PATCH", "/none"},
+		{"DELETE", "/none"},
+		{"POST", "/none/test"},
+		{"POST", "/none/secret"},
+	} {
 		var body any
 		if call[0] == "PATCH" {
 			body = `{"note":"x"}`
@@ -118,17 +131,20 @@ func TestWebhookDelivery(t *testing.T) {
 	r.must(err)
 	since := time.Date(2026, 11, 20, 10, 30, 0, 0, time.UTC)
 	r.must(r.store.PutDelivery(t.Context(), "ops", kept.Webhook.Created, store.Delivery{
-		Cursor: 0, Failures: 2, Failing: since, Error: "answered 502", Next: since.Add(time.Minute), Delivered: since.Add(-time.Minute),
+		Cursor: 0, Failures: 2, Failing: since, Error: "answered 502", Next: since.Add(time.Minute),
+		Delivered: since.Add(-time.Minute),
 	}))
 	got := r.want(200, r.call("admin", "GET", "/webhooks/ops", nil)).body["delivery"]
 	same(t, "delivery", map[string]any{
-		"lag": 1.0, "failures": 2.0, "failing_since": "2026-11-20T10:30:00Z", "error": "answered 502", "next_at": "2026-11-20T10:31:00Z",
+		"lag": 1.0, "failures": 2.0, "failing_since": "2026-11-20T10:30:00Z", "error": "answered 502",
+		"next_at":      "2026-11-20T10:31:00Z",
 		"delivered_at": "2026-11-20T10:29:00Z",
 	}, got.(map[string]any))
 
 	target.Close()
 	failed := r.want(200, r.call("admin", "POST", "/webhooks/ops/test", nil))
-	if text, _ := failed.body["error"].(string); failed.body["delivered"] != false || !strings.Contains(text, "refused") {
+	if text, _ := failed.body["error"].(string); failed.body["delivered"] != false ||
+		!strings.Contains(text, "refused") {
 		t.Errorf("%v: want why it did not arrive", failed.body)
 	}
 }

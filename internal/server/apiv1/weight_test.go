@@ -12,7 +12,8 @@ import (
 	"drover/internal/server/store"
 )
 
-// TestAPageOfLargeProcessesIsShort: what one call holds in memory is bounded, and what is hidden from the caller takes nothing of it.
+// TestAPageOfLargeProcessesIsShort: what one call holds in memory is bounded, and what is hidden from the caller takes
+// nothing of it.
 func TestAPageOfLargeProcessesIsShort(t *testing.T) {
 	r := newRig(t)
 	r.app("reader", "read on mine")
@@ -21,7 +22,8 @@ func TestAPageOfLargeProcessesIsShort(t *testing.T) {
 	for i := range all {
 		for _, namespace := range []string{"hidden", "mine"} {
 			spec := &process.Spec{
-				Identity: process.Identity{ProcName: "x", SetupPath: "/", User: "root"}, Policy: process.Policy{}.Defaulted(),
+				Identity: process.Identity{ProcName: "x", SetupPath: "/", User: "root"},
+				Policy:   process.Policy{}.Defaulted(),
 				Commands: process.Commands{Start: fmt.Sprint(i) + strings.Repeat("x", 500<<10)},
 			}
 			rows = append(rows, store.Observed{
@@ -58,9 +60,13 @@ func TestAPageOfLongResultsIsShort(t *testing.T) {
 	var targets []any
 	const all = 150
 	for i := range all {
-		targets = append(targets, map[string]any{"namespace": "mine", "name": fmt.Sprintf("p%03d", i), "hosts": []string{"web-1"}})
+		targets = append(targets, map[string]any{
+			"namespace": "mine", "name": fmt.Sprintf("p%03d", i),
+			"hosts": []string{"web-1"},
+		})
 	}
-	id, _ := r.want(202, r.call("mine", "POST", "/operations", map[string]any{"op": "stop", "targets": targets})).body["id"].(string)
+	id, _ := r.want(202,
+		r.call("mine", "POST", "/operations", map[string]any{"op": "stop", "targets": targets})).body["id"].(string)
 	r.engine.finish(t, web, process.Outcome{Fault: process.Failed, Text: strings.Repeat("x", 128<<10)})
 	cursor, seen := "", 0
 	for first := true; first || cursor != ""; first = false {
@@ -99,7 +105,10 @@ func TestLargeAnswersThatAreNotRead(t *testing.T) {
 	r.app("slow", "read on mine")
 	r.app("other", "read on mine")
 	r.observe("mine/x@" + web + " running")
-	spec := &process.Spec{Identity: process.Identity{ProcName: "x", SetupPath: "/", User: "root"}, Policy: process.Policy{}.Defaulted()}
+	spec := &process.Spec{
+		Identity: process.Identity{ProcName: "x", SetupPath: "/", User: "root"},
+		Policy:   process.Policy{}.Defaulted(),
+	}
 	spec.Commands.Start = strings.Repeat("x", 2<<20)
 	r.must(r.store.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{{
 		Agent: web, Process: process.ID{Namespace: "mine", Name: "large"}, Spec: spec,

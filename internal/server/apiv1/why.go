@@ -48,14 +48,14 @@ type whyView struct {
 	Findings []findingView `json:"findings"`
 	// Causes counts all of them, the worst and most frequent first.
 	Causes []causeCount `json:"causes"`
-	// Wrong counts the processes that are not as they should be, for one of the causes that were asked for; Total all that were
-	// looked at.
+	// Wrong counts the processes that are not as they should be, for one of the causes that were asked for; Total all
+	// that were looked at.
 	Wrong int `json:"wrong"`
 	Total int `json:"total"`
 }
 
-// explain tells why processes are as they are: those that are not as they should be, and with all=true every one of which there is
-// something to tell.
+// explain tells why processes are as they are: those that are not as they should be, and with all=true every one of
+// which there is something to tell.
 func (h *Handler) explain(ctx context.Context, c *call) (reply, error) {
 	p := &c.params
 	q := inquiry{reader: reader{h: h, who: &c.who}, catalogue: why.Open(), now: h.Now()}
@@ -125,7 +125,8 @@ func (q *inquiry) look(ctx context.Context) error {
 	}
 	// What is left waits for hosts that have never spoken of the process.
 	for key, operations := range q.waiting {
-		if agent, joined := q.h.Directory.ByKey(key.Agent); joined && (agents == nil || slices.Contains(agents, key.Agent)) && q.asksFor(key.Process) {
+		if agent, joined := q.h.Directory.ByKey(key.Agent); joined &&
+			(agents == nil || slices.Contains(agents, key.Agent)) && q.asksFor(key.Process) {
 			q.judge(key.Process, agent, joined, nil, operations)
 		}
 	}
@@ -134,14 +135,15 @@ func (q *inquiry) look(ctx context.Context) error {
 }
 
 func (q *inquiry) asksFor(id process.ID) bool {
-	return (q.namespace == "" || wildcard.Match(q.namespace, id.Namespace)) && (q.name == "" || wildcard.Match(q.name, id.Name))
+	return (q.namespace == "" || wildcard.Match(q.namespace, id.Namespace)) &&
+		(q.name == "" || wildcard.Match(q.name, id.Name))
 }
 
 // mostWaiting bounds the operations that are read for one inquiry.
 const mostWaiting = 10_000
 
-// readWaiting reads the operations that are not done. Where all processes are looked at, those that have only just been asked for are
-// left out: they are no reason for anything yet.
+// readWaiting reads the operations that are not done. Where all processes are looked at, those that have only just been
+// asked for are left out: they are no reason for anything yet.
 func (q *inquiry) readWaiting(ctx context.Context) error {
 	var f store.WaitingFilter
 	if id, one := q.one(); one {
@@ -157,13 +159,15 @@ func (q *inquiry) readWaiting(ctx context.Context) error {
 	for _, w := range rows {
 		key := store.ObservedKey{Agent: w.Agent, Process: w.Process}
 		q.waiting[key] = append(q.waiting[key], why.Operation{
-			Op: w.Op, Task: w.Task, App: w.App, User: w.User, Asked: w.Created, Begun: w.State >= task.Begun, Accepted: w.State >= task.Accepted,
+			Op: w.Op, Task: w.Task, App: w.App, User: w.User, Asked: w.Created, Begun: w.State >= task.Begun,
+			Accepted: w.State >= task.Accepted,
 		})
 	}
 	return nil
 }
 
-// missing adds what is asked for by name and is not there: a process that a host does not know, and a host that nobody knows.
+// missing adds what is asked for by name and is not there: a process that a host does not know, and a host that nobody
+// knows.
 func (q *inquiry) missing() {
 	id, one := q.one()
 	if !one {
@@ -183,14 +187,17 @@ func (q *inquiry) missing() {
 }
 
 // judge takes in one process on one host.
-func (q *inquiry) judge(id process.ID, agent store.Agent, joined bool, status *process.Status, operations []why.Operation) {
+func (q *inquiry) judge(id process.ID, agent store.Agent, joined bool, status *process.Status,
+	operations []why.Operation,
+) {
 	q.seen[agent.Key] = true
 	if !q.at(id).Covers(gate.Host(agent)) {
 		return
 	}
 	host := q.h.viewHost(agent)
 	v := q.catalogue.Judge(why.Facts{
-		Process: id, Host: host.ID, Now: q.now, Agent: agentFacts(joined, q.h.Directory.Presence(agent.Key, q.now)), Status: status, Operations: operations,
+		Process: id, Host: host.ID, Now: q.now, Agent: agentFacts(joined, q.h.Directory.Presence(agent.Key, q.now)),
+		Status: status, Operations: operations,
 	})
 	if status != nil {
 		q.total++
@@ -206,7 +213,8 @@ func (q *inquiry) judge(id process.ID, agent store.Agent, joined bool, status *p
 	}
 	q.count(&v)
 	view := findingView{
-		Namespace: id.Namespace, Name: id.Name, Host: host, Wrong: v.Wrong, Severity: v.Severity, Cause: viewCause(v.Cause), Further: viewCauses(v.Further),
+		Namespace: id.Namespace, Name: id.Name, Host: host, Wrong: v.Wrong, Severity: v.Severity,
+		Cause: viewCause(v.Cause), Further: viewCauses(v.Further),
 		Impact: v.Impact,
 	}
 	if status != nil {
@@ -238,7 +246,10 @@ func (q *inquiry) count(v *why.Finding) {
 	n := q.counts[v.Cause.ID]
 	if n == nil {
 		e, _ := q.catalogue.Lookup(v.Cause.ID)
-		n = &causeCount{ID: v.Cause.ID, Title: e.Title, Severity: v.Severity, Meaning: e.Meaning, Remedy: e.Remedy, Page: e.Page()}
+		n = &causeCount{
+			ID: v.Cause.ID, Title: e.Title, Severity: v.Severity, Meaning: e.Meaning, Remedy: e.Remedy,
+			Page: e.Page(),
+		}
 		q.counts[v.Cause.ID] = n
 	}
 	n.Count++
@@ -252,7 +263,8 @@ func (q *inquiry) sort() {
 	slices.SortStableFunc(q.found, func(a, b findingView) int {
 		return cmp.Or(
 			a.Severity.Compare(b.Severity), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
-			cmp.Compare(a.Cause.ID, b.Cause.ID), cmp.Compare(a.Host.Cloud, b.Host.Cloud), cmp.Compare(a.Host.ID, b.Host.ID),
+			cmp.Compare(a.Cause.ID, b.Cause.ID), cmp.Compare(a.Host.Cloud, b.Host.Cloud),
+			cmp.Compare(a.Host.ID, b.Host.ID),
 		)
 	})
 }

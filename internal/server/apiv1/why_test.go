@@ -20,7 +20,8 @@ func (r *rig) report(where string, s process.Status) {
 	if s.Instance.PID == 0 {
 		s.Instance.PID = -1
 	}
-	r.must(r.store.PutObserved(r.t.Context(), store.ReportMark{}, []store.Observed{{Agent: key, Process: process.ID{Namespace: namespace, Name: name}, Status: s}}, nil))
+	r.must(r.store.PutObserved(r.t.Context(), store.ReportMark{},
+		[]store.Observed{{Agent: key, Process: process.ID{Namespace: namespace, Name: name}, Status: s}}, nil))
 }
 
 // asked stores an operation that was asked for so long ago.
@@ -29,8 +30,12 @@ func (r *rig) asked(where string, op process.Op, ago time.Duration) {
 	id, key, _ := strings.Cut(where, "@")
 	namespace, name, _ := strings.Cut(id, "/")
 	r.must(r.store.CreateTask(r.t.Context(), &store.Task{
-		ID: fmt.Sprintf("op-%s-%s-%s", op, namespace, name), App: "other", User: "bob", Created: time.Now().Add(-ago), Wire: "v1",
-		Requests: []store.Request{{Op: op, Process: process.ID{Namespace: namespace, Name: name}, Targets: []store.Target{{Key: where, Agent: key}}}},
+		ID: fmt.Sprintf("op-%s-%s-%s", op, namespace, name), App: "other", User: "bob", Created: time.Now().Add(-ago),
+		Wire: "v1",
+		Requests: []store.Request{{
+			Op: op, Process: process.ID{Namespace: namespace, Name: name},
+			Targets: []store.Target{{Key: where, Agent: key}},
+		}},
 	}, store.AuditRow{At: time.Now()}))
 }
 
@@ -45,7 +50,8 @@ func (r *rig) why(app, query string) []string {
 		if f["wrong"] == true {
 			mark = "!"
 		}
-		all = append(all, fmt.Sprintf("%s%s/%s on %s: %s", mark, f["namespace"], f["name"], f["host"].(map[string]any)["id"], f["cause"].(map[string]any)["id"]))
+		all = append(all, fmt.Sprintf("%s%s/%s on %s: %s", mark, f["namespace"], f["name"],
+			f["host"].(map[string]any)["id"], f["cause"].(map[string]any)["id"]))
 	}
 	return all
 }
@@ -53,7 +59,10 @@ func (r *rig) why(app, query string) []string {
 func crashing() process.Status {
 	return process.Status{
 		State: "given-up", Hosted: true, Want: process.WantRunning, LastExit: &process.Exit{Known: true, Code: 3},
-		Cause: process.Cause{ID: process.CauseExitStatus, Text: "given up after 4 starts", Evidence: []string{"exit status 3"}, Since: 1_700_000_000_000},
+		Cause: process.Cause{
+			ID: process.CauseExitStatus, Text: "given up after 4 starts",
+			Evidence: []string{"exit status 3"}, Since: 1_700_000_000_000,
+		},
 	}
 }
 
@@ -63,11 +72,13 @@ func TestWhy(t *testing.T) {
 	r.report("a/bad@"+web, crashing())
 	r.report("a/bad@"+plain, crashing())
 	r.report("a/fine@"+web, process.Status{State: "running", Hosted: true, Instance: process.Instance{PID: 7}})
-	r.report("a/idle@"+web, process.Status{State: "stopped", Cause: process.Cause{ID: process.CauseStopped, Text: "stopped by anna"}})
+	r.report("a/idle@"+web,
+		process.Status{State: "stopped", Cause: process.Cause{ID: process.CauseStopped, Text: "stopped by anna"}})
 	r.report("b/far@"+gone, process.Status{State: "running", Hosted: true, Instance: process.Instance{PID: 7}})
 	r.report("b/off@"+gone, process.Status{State: "stopped", Cause: process.Cause{ID: process.CauseStopped}})
 	r.report("b/sick@"+plain, process.Status{
-		State: "unhealthy", Hosted: true, Instance: process.Instance{PID: 7}, Cause: process.Cause{ID: process.CauseUnhealthy, Text: "no"},
+		State: "unhealthy", Hosted: true, Instance: process.Instance{PID: 7},
+		Cause:   process.Cause{ID: process.CauseUnhealthy, Text: "no"},
 		Further: []process.Cause{{ID: process.CauseDrift, Text: "some.conf", Since: 1_700_000_000_000}},
 	})
 	bad := []string{"!a/bad on 0:10.0.0.2: exit-status", "!a/bad on web-1: exit-status"}
@@ -104,17 +115,20 @@ func TestWhy(t *testing.T) {
 		causes = append(causes, fmt.Sprintf("%s %s %v %s", c["severity"], c["id"], c["count"], c["page"]))
 	}
 	same(t, "causes", []string{
-		"critical exit-status 2 docs/why/exit-status.md", "critical agent-away 1 docs/why/agent-away.md", "warning unhealthy 1 docs/why/unhealthy.md",
+		"critical exit-status 2 docs/why/exit-status.md", "critical agent-away 1 docs/why/agent-away.md",
+		"warning unhealthy 1 docs/why/unhealthy.md",
 	}, causes)
 	a = r.call("admin", "GET", "/why?cause=exited", nil)
 	same(t, "counts of another cause", []any{0.0, 7.0}, []any{a.body["wrong"], a.body["total"]})
 	a = r.call("admin", "GET", "/why?cause=config-drift", nil)
-	same(t, "further causes", any([]any{map[string]any{"id": "config-drift", "text": "some.conf", "since": "2023-11-14T22:13:20Z"}}),
+	same(t, "further causes",
+		any([]any{map[string]any{"id": "config-drift", "text": "some.conf", "since": "2023-11-14T22:13:20Z"}}),
 		a.body["findings"].([]any)[0].(map[string]any)["further"])
 	a = r.call("admin", "GET", "/why?limit=1", nil)
 	first := a.body["findings"].([]any)[0].(map[string]any)
 	same(t, "cause", any(map[string]any{
-		"id": "exit-status", "text": "given up after 4 starts", "evidence": []any{"exit status 3"}, "since": "2023-11-14T22:13:20Z",
+		"id": "exit-status", "text": "given up after 4 starts", "evidence": []any{"exit status 3"},
+		"since": "2023-11-14T22:13:20Z",
 	}), first["cause"])
 }
 
@@ -128,9 +142,14 @@ func TestWhyOfOperations(t *testing.T) {
 	r.asked("a/late@"+web, process.Restart, time.Minute)
 	r.asked("a/new@"+plain, process.Start, time.Minute)
 	r.asked("c/new@"+gone, process.Start, time.Second)
-	same(t, "what waits for long", []string{"!a/late on web-1: operation-queued", "!a/new on 0:10.0.0.2: operation-queued"}, r.why("admin", ""))
-	same(t, "what waits for a moment", []string{"a/now on web-1: operation-queued"}, r.why("admin", "?namespace=a&name=now&all=true"))
-	same(t, "one that no host knows yet", []string{"!c/new on 3:10.0.0.3: agent-away"}, r.why("admin", "?namespace=c&name=new"))
+	same(t, "what waits for long", []string{
+		"!a/late on web-1: operation-queued",
+		"!a/new on 0:10.0.0.2: operation-queued",
+	}, r.why("admin", ""))
+	same(t, "what waits for a moment", []string{"a/now on web-1: operation-queued"},
+		r.why("admin", "?namespace=a&name=now&all=true"))
+	same(t, "one that no host knows yet", []string{"!c/new on 3:10.0.0.3: agent-away"},
+		r.why("admin", "?namespace=c&name=new"))
 	same(t, "on another host", []string(nil), r.why("admin", "?namespace=a&host=3:*"))
 }
 
@@ -160,7 +179,8 @@ func TestWhyOfMany(t *testing.T) {
 		}
 		r.report(fmt.Sprintf("a/p%02d@%s", i, web), s)
 	}
-	same(t, "the worst", []string{"!a/p17 on web-1: exit-status", "!a/p00 on web-1: exit-status"}, r.why("admin", "?limit=2"))
+	same(t, "the worst", []string{"!a/p17 on web-1: exit-status", "!a/p00 on web-1: exit-status"},
+		r.why("admin", "?limit=2"))
 	a := r.call("admin", "GET", "/why?limit=2", nil)
 	same(t, "all", 30.0, a.body["causes"].([]any)[0].(map[string]any)["count"])
 }
@@ -169,7 +189,8 @@ func TestCounts(t *testing.T) {
 	r := newRig(t)
 	r.app("admin")
 	r.app("narrow", "read on a at area:0")
-	r.observe("a/x@"+web+" running", "a/y@"+web+" running", "a/z@"+plain+" given-up", "b/x@"+web+" flapping", "b/y@"+gone+" running")
+	r.observe("a/x@"+web+" running", "a/y@"+web+" running", "a/z@"+plain+" given-up", "b/x@"+web+" flapping",
+		"b/y@"+gone+" running")
 	count := func(app, query string) string {
 		a := r.want(200, r.call(app, "GET", "/processes/counts"+query, nil))
 		var states []string
@@ -204,10 +225,15 @@ func TestProcessSaysWhy(t *testing.T) {
 	s.Health = &process.Answer{Text: "no", At: 1_700_000_000_000, Failures: 3, Bad: true}
 	s.Config = []process.Drift{{Path: "/etc/x", Want: "a", Have: "b", Since: 1_700_000_000_000}}
 	s.Usage = &process.Usage{CPU: 1, Mem: 2, Processes: 3, At: 1_700_000_000_000}
-	s.Runs = []process.Run{{Started: 1_700_000_000_000, PID: 4, Exit: &process.Exit{Known: true, Signal: 9}, Output: "bye"}}
+	s.Runs = []process.Run{{
+		Started: 1_700_000_000_000, PID: 4, Exit: &process.Exit{Known: true, Signal: 9},
+		Output: "bye",
+	}}
 	r.report("a/x@"+web, s)
 	a := r.want(200, r.call("admin", "GET", "/processes/a/x", nil))
 	same(t, "detail", []string{"exit-status true 9 3 3 true /etc/x b 3"}, a.items(
-		"cause.id", "flapping", "restarts", "last_exit.code", "health.failures", "health.bad", "config.0.path", "config.0.have", "usage.processes"))
-	same(t, "runs", []string{"2023-11-14T22:13:20Z 9 bye 2023-11-14T22:13:20Z"}, a.items("runs.0.started_at", "runs.0.exit.signal", "runs.0.output", "next_run"))
+		"cause.id", "flapping", "restarts", "last_exit.code", "health.failures", "health.bad", "config.0.path",
+		"config.0.have", "usage.processes"))
+	same(t, "runs", []string{"2023-11-14T22:13:20Z 9 bye 2023-11-14T22:13:20Z"},
+		a.items("runs.0.started_at", "runs.0.exit.signal", "runs.0.output", "next_run"))
 }

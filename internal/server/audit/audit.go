@@ -20,7 +20,8 @@ type Store interface {
 const (
 	// interval is how long a row waits at most, and so what a kill -9 or a power cut may cost.
 	interval = time.Second
-	// waiting is how many rows may wait. One more is written at once by its call, which slows callers instead of losing rows.
+	// waiting is how many rows may wait. One more is written at once by its call, which slows callers instead of losing
+	// rows.
 	waiting = 20_000
 	// together is how many rows one write takes, so that no other write waits long behind it.
 	together = 500
@@ -47,8 +48,8 @@ func (r *Recorder) PutAudit(ctx context.Context, rows ...store.AuditRow) error {
 	return r.store.PutAudit(ctx, rows...)
 }
 
-// NoteAudit stores a row within a second, after it has returned. When too many wait, and while Run does not run, it does
-// what PutAudit does.
+// NoteAudit stores a row within a second, after it has returned. When too many wait, and while Run does not run, it
+// does what PutAudit does.
 func (r *Recorder) NoteAudit(ctx context.Context, row store.AuditRow) error {
 	r.mu.Lock()
 	if r.running && len(r.rows) < waiting {
@@ -60,8 +61,8 @@ func (r *Recorder) NoteAudit(ctx context.Context, row store.AuditRow) error {
 	return r.store.PutAudit(ctx, row)
 }
 
-// Run writes what waits, until ctx ends; then it writes the rest and returns. Rows that cannot be written wait for the next
-// time; at the end they are lost, and the log says how many.
+// Run writes what waits, until ctx ends; then it writes the rest and returns. Rows that cannot be written wait for the
+// next time; at the end they are lost, and the log says how many.
 func (r *Recorder) Run(ctx context.Context) error {
 	r.mu.Lock()
 	r.running = true

@@ -11,16 +11,17 @@ import (
 const (
 	// denialTime is how long equal denials are counted before one row tells of them.
 	denialTime = time.Minute
-	// Denials of strangers, of which no equal one was written within denialTime, are written at once: denialBurst of them, and one more
-	// each denialPause. The others are counted by address, and beyond mostDenials addresses and kinds all together. So strangers write
-	// less than 100 rows a minute in the long run, whatever they send from wherever.
+	// Denials of strangers, of which no equal one was written within denialTime, are written at once: denialBurst of
+	// them, and one more each denialPause. The others are counted by address, and beyond mostDenials addresses and
+	// kinds all together. So strangers write less than 100 rows a minute in the long run, whatever they send from
+	// wherever.
 	denialBurst = 200
 	denialPause = 10 * time.Second
 	mostDenials = 60
 )
 
-// denial is what equal denials have in common. Those of an app that has proven who it is have no address; a stranger has no app, as he can
-// claim any.
+// denial is what equal denials have in common. Those of an app that has proven who it is have no address; a stranger
+// has no app, as he can claim any.
 type denial struct {
 	remote, app, action, message string
 	code                         int
@@ -112,9 +113,9 @@ func (d *denials) due(now time.Time, all bool) (rows []store.AuditRow) {
 	return rows
 }
 
-// PutDenial stores the row of a call that was refused. It is on disk when PutDenial returns, unless an equal one was written within the
-// last minute, or strangers are refused too often: those are counted, and one row tells of them after the minute. proven is the app that
-// the caller has proven to be, empty for a stranger.
+// PutDenial stores the row of a call that was refused. It is on disk when PutDenial returns, unless an equal one was
+// written within the last minute, or strangers are refused too often: those are counted, and one row tells of them
+// after the minute. proven is the app that the caller has proven to be, empty for a stranger.
 func (r *Recorder) PutDenial(ctx context.Context, proven string, row store.AuditRow) error {
 	key := denial{app: proven, action: row.Action, code: row.Code}
 	if proven == "" {

@@ -26,17 +26,25 @@ func TestEqualDenials(t *testing.T) {
 			}
 		}
 		for i := range 1000 {
-			deny("", store.AuditRow{Remote: "a", Action: "start", Code: 1, App: fmt.Sprint("claimed", i), Message: "wrong secret"})
-			deny("mine", store.AuditRow{Remote: fmt.Sprint("from", i), Action: "start", Code: 1, App: "mine", Message: "no right"})
+			deny("", store.AuditRow{
+				Remote: "a", Action: "start", Code: 1, App: fmt.Sprint("claimed", i),
+				Message: "wrong secret",
+			})
+			deny("mine", store.AuditRow{
+				Remote: fmt.Sprint("from", i), Action: "start", Code: 1, App: "mine",
+				Message: "no right",
+			})
 		}
 		deny("", store.AuditRow{Remote: "b", Action: "start", Code: 1, Message: "wrong secret"})
 		deny("", store.AuditRow{Remote: "a", Action: "stop", Code: 1, Message: "wrong secret"})
 		deny("", store.AuditRow{Remote: "a", Action: "start", Code: 2, Message: "no secret"})
-		s.want(t, "at once", "claimed0@a wrong secret", "mine@from0 no right", "@b wrong secret", "@a wrong secret", "@a no secret")
+		s.want(t, "at once", "claimed0@a wrong secret", "mine@from0 no right", "@b wrong secret", "@a wrong secret",
+			"@a no secret")
 		time.Sleep(62 * time.Second)
 		synctest.Wait()
 		since := time.Now().Add(-62 * time.Second).UTC().Format(time.RFC3339)
-		s.want(t, "after a minute", "claimed999@a wrong secret (the last of 999 more since "+since+")", "mine@from999 no right (the last of 999 more since "+since+")")
+		s.want(t, "after a minute", "claimed999@a wrong secret (the last of 999 more since "+since+")",
+			"mine@from999 no right (the last of 999 more since "+since+")")
 		deny("", store.AuditRow{Remote: "a", Action: "start", Code: 1, Message: "wrong secret"})
 		s.want(t, "in the next minute", "@a wrong secret")
 		deny("", store.AuditRow{Remote: "a", Action: "start", Code: 1, Message: "wrong secret"})
@@ -47,7 +55,8 @@ func TestEqualDenials(t *testing.T) {
 	})
 }
 
-// TestDenialsOfAFlood: from all addresses and of all kinds, they are less than 100 rows a minute, and no app's own denial is lost in it.
+// TestDenialsOfAFlood: from all addresses and of all kinds, they are less than 100 rows a minute, and no app's own
+// denial is lost in it.
 func TestDenialsOfAFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &kept{}
@@ -55,7 +64,10 @@ func TestDenialsOfAFlood(t *testing.T) {
 		const minutes = 60
 		for minute := range minutes {
 			for i := range 3000 {
-				row := store.AuditRow{Remote: fmt.Sprint(i % 1500), Action: fmt.Sprint(i % 7), Code: i % 3, Message: "no"}
+				row := store.AuditRow{
+					Remote: fmt.Sprint(i % 1500), Action: fmt.Sprint(i % 7), Code: i % 3,
+					Message: "no",
+				}
 				if err := r.PutDenial(t.Context(), "", row); err != nil {
 					t.Fatal(err)
 				}

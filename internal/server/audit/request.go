@@ -33,8 +33,8 @@ func Remote(r *http.Request) string {
 	return host
 }
 
-// Clip cuts a text that goes into the record or a message to so many bytes, and takes out what would move the cursor of a terminal that
-// shows it.
+// Clip cuts a text that goes into the record or a message to so many bytes, and takes out what would move the cursor of
+// a terminal that shows it.
 func Clip(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

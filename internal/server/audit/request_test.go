@@ -26,7 +26,10 @@ func TestRequestID(t *testing.T) {
 
 func TestRemote(t *testing.T) {
 	r := httptest.NewRequest("GET", "/", nil)
-	for address, want := range map[string]string{"192.0.2.1:80": "192.0.2.1", "[2001:db8::1]:80": "2001:db8::1", "@": "socket", "": "socket"} {
+	for address, want := range map[string]string{
+		"192.0.2.1:80": "192.0.2.1", "[2001:db8::1]:80": "2001:db8::1",
+		"@": "socket", "": "socket",
+	} {
 		if r.RemoteAddr = address; audit.Remote(r) != want {
 			t.Errorf("%q is %q, want %q", address, audit.Remote(r), want)
 		}

@@ -53,12 +53,14 @@ func New(ctx context.Context, cfg Config) (*Clock, error) {
 	}
 	c.adopt(skew)
 	if skew.Abs() >= step {
-		cfg.Log.WarnContext(ctx, "clock of this machine differs from the clock of the database, which is authoritative", "ahead", skew)
+		cfg.Log.WarnContext(ctx, "clock of this machine differs from the clock of the database, which is authoritative",
+			"ahead", skew)
 	}
 	return c, nil
 }
 
-// Alone returns the clock of a server whose database nobody shares: this machine's as it was now, and what has passed since.
+// Alone returns the clock of a server whose database nobody shares: this machine's as it was now, and what has passed
+// since.
 func Alone(own func() time.Time) *Clock {
 	return &Clock{cfg: Config{Own: own}, base: own(), start: time.Now()}
 }
@@ -73,7 +75,8 @@ func (c *Clock) Now() time.Time {
 	return c.base.Add(time.Since(c.start))
 }
 
-// Wall is what people take for the present time: for a clock that is Alone that of this machine as it is set now, else Now.
+// Wall is what people take for the present time: for a clock that is Alone that of this machine as it is set now, else
+// Now.
 func (c *Clock) Wall() time.Time {
 	if c.cfg.Ask == nil {
 		return c.cfg.Own()

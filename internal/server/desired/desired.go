@@ -21,7 +21,8 @@ type Disk struct {
 	Records  map[process.ID]uint64
 }
 
-// Confirmed is the highest revision of a process that the server has had from the agent. Gone says that it was its removal.
+// Confirmed is the highest revision of a process that the server has had from the agent. Gone says that it was its
+// removal.
 type Confirmed struct {
 	Process  process.ID
 	Revision uint64
@@ -32,11 +33,11 @@ type Confirmed struct {
 type Verdict struct {
 	// Forget are the processes that the agent has and should not have, in the order of their ids.
 	Forget []Confirmed
-	// Restore are those whose record it has not, or an older one, in the order of their revisions: an agent that has taken over all
-	// up to one revision may say that its disk has seen that.
+	// Restore are those whose record it has not, or an older one, in the order of their revisions: an agent that has
+	// taken over all up to one revision may say that its disk has seen that.
 	Restore []Confirmed
-	// Removed are those that the agent has removed without the server having heard of it, in the order of their ids. All were when
-	// its disk had the revision that it tells.
+	// Removed are those that the agent has removed without the server having heard of it, in the order of their ids.
+	// All were when its disk had the revision that it tells.
 	Removed []Confirmed
 	// Reached is the highest revision of all: the agent must not begin again below it.
 	Reached uint64
@@ -68,7 +69,9 @@ func Compare(confirmed []Confirmed, disk Disk) Verdict {
 	}
 	slices.SortFunc(v.Forget, byProcess)
 	slices.SortFunc(v.Removed, byProcess)
-	slices.SortFunc(v.Restore, func(a, b Confirmed) int { return cmp.Or(cmp.Compare(a.Revision, b.Revision), byProcess(a, b)) })
+	slices.SortFunc(v.Restore, func(a, b Confirmed) int {
+		return cmp.Or(cmp.Compare(a.Revision, b.Revision), byProcess(a, b))
+	})
 	return v
 }
 

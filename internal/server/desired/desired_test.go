@@ -37,18 +37,30 @@ func TestCompare(t *testing.T) {
 		disk      desired.Disk
 		want      desired.Verdict
 	}{
-		"nothing anywhere":         {nil, disk(0), desired.Verdict{}},
-		"a server that is new":     {nil, disk(7, at("a", 7)), desired.Verdict{}},
-		"the same":                 {list(at("a", 3)), disk(3, at("a", 3)), desired.Verdict{Reached: 3}},
-		"the agent is ahead":       {list(at("a", 3)), disk(9, at("a", 9)), desired.Verdict{Reached: 3}},
-		"an old record":            {list(at("a", 5)), disk(3, at("a", 3)), desired.Verdict{Restore: list(at("a", 5)), Reached: 5}},
-		"an empty disk":            {list(at("b", 5), at("a", 2)), disk(0), desired.Verdict{Restore: list(at("a", 2), at("b", 5)), Reached: 5}},
-		"one that came after":      {list(at("a", 5)), disk(4), desired.Verdict{Restore: list(at("a", 5)), Reached: 5}},
-		"one that was removed":     {list(at("a", 5)), disk(6), desired.Verdict{Removed: list(at("a", 5)), Reached: 5}},
-		"a tombstone":              {list(gone("a", 6)), disk(9), desired.Verdict{Reached: 6}},
-		"an old record of a dead":  {list(gone("a", 6)), disk(5, at("a", 5)), desired.Verdict{Forget: list(gone("a", 6)), Reached: 6}},
-		"a dead one born again":    {list(gone("a", 6)), disk(7, at("a", 7)), desired.Verdict{Reached: 6}},
-		"one at its own tombstone": {list(gone("a", 6)), disk(6, at("a", 6)), desired.Verdict{Forget: list(gone("a", 6)), Reached: 6}},
+		"nothing anywhere":     {nil, disk(0), desired.Verdict{}},
+		"a server that is new": {nil, disk(7, at("a", 7)), desired.Verdict{}},
+		"the same":             {list(at("a", 3)), disk(3, at("a", 3)), desired.Verdict{Reached: 3}},
+		"the agent is ahead":   {list(at("a", 3)), disk(9, at("a", 9)), desired.Verdict{Reached: 3}},
+		"an old record": {
+			list(at("a", 5)), disk(3, at("a", 3)),
+			desired.Verdict{Restore: list(at("a", 5)), Reached: 5},
+		},
+		"an empty disk": {
+			list(at("b", 5), at("a", 2)), disk(0),
+			desired.Verdict{Restore: list(at("a", 2), at("b", 5)), Reached: 5},
+		},
+		"one that came after":  {list(at("a", 5)), disk(4), desired.Verdict{Restore: list(at("a", 5)), Reached: 5}},
+		"one that was removed": {list(at("a", 5)), disk(6), desired.Verdict{Removed: list(at("a", 5)), Reached: 5}},
+		"a tombstone":          {list(gone("a", 6)), disk(9), desired.Verdict{Reached: 6}},
+		"an old record of a dead": {
+			list(gone("a", 6)), disk(5, at("a", 5)),
+			desired.Verdict{Forget: list(gone("a", 6)), Reached: 6},
+		},
+		"a dead one born again": {list(gone("a", 6)), disk(7, at("a", 7)), desired.Verdict{Reached: 6}},
+		"one at its own tombstone": {
+			list(gone("a", 6)), disk(6, at("a", 6)),
+			desired.Verdict{Forget: list(gone("a", 6)), Reached: 6},
+		},
 	} {
 		got := desired.Compare(c.confirmed, c.disk)
 		if diff := cmp.Diff(c.want, got); diff != "" {
@@ -154,8 +166,9 @@ func (h *host) obey(v desired.Verdict, reached uint64) {
 	h.disk.Revision = max(h.disk.Revision, reached)
 }
 
-// TestAnyHistory: whatever has happened, an agent that meets its server has exactly what the latest change that either of them has seen
-// has left, also when its disk was an old copy or is a new one, and it then goes on above all that was ever confirmed.
+// TestAnyHistory: whatever has happened, an agent that meets its server has exactly what the latest change that either
+// of them has seen has left, also when its disk was an old copy or is a new one, and it then goes on above all that was
+// ever confirmed.
 func TestAnyHistory(t *testing.T) {
 	for seed := range uint64(3000) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -179,7 +192,8 @@ func TestAnyHistory(t *testing.T) {
 				}
 				for _, c := range h.confirmed {
 					if c.Revision > h.disk.Revision {
-						t.Fatalf("seed %d: it goes on at %d, and %s was confirmed at %d", seed, h.disk.Revision, c.Process, c.Revision)
+						t.Fatalf("seed %d: it goes on at %d, and %s was confirmed at %d", seed, h.disk.Revision,
+							c.Process, c.Revision)
 					}
 				}
 			default:

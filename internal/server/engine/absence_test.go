@@ -70,7 +70,8 @@ func TestAgentJustLost(t *testing.T) {
 	})
 }
 
-// TestNobodyListens: an agent that nobody finds is away at once, is given up 4 s after that, and is there again with its next word.
+// TestNobodyListens: an agent that nobody finds is away at once, is given up 4 s after that, and is there again with
+// its next word.
 func TestNobodyListens(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.pass(time.Hour)
@@ -109,7 +110,10 @@ func TestDeadlines(t *testing.T) {
 		{"begun, there", 60, true, 75 * time.Second, "no result by 2000-01-01T01:01:15Z"},
 		{"begun, away", 60, false, 75 * time.Second, hadBegun},
 		{"not begun, there", 0, true, 10 * time.Minute, "no result by 2000-01-01T01:10:00Z"},
-		{"not begun, away", 0, false, 10 * time.Minute, unavailable + ": it has taken the operation, and may have begun"},
+		{
+			"not begun, away", 0, false, 10 * time.Minute,
+			unavailable + ": it has taken the operation, and may have begun",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -139,8 +143,8 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// TestDeadlineOfTheFirstFreesTheNext: an agent that never ends one operation does not hold up those behind it for longer than its
-// deadline.
+// TestDeadlineOfTheFirstFreesTheNext: an agent that never ends one operation does not hold up those behind it for
+// longer than its deadline.
 func TestDeadlineOfTheFirstFreesTheNext(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.submit("1", process.Start, "agent-0")
@@ -227,8 +231,8 @@ func (s *outage) NextDeadline(ctx context.Context) (time.Time, bool, error) {
 	return s.Store.NextDeadline(ctx)
 }
 
-// TestDatabaseThatWasAway: outcomes that could not be stored while the database was away are at the agents, which get the time to come
-// back with them, whether or not a deadline lay in the outage.
+// TestDatabaseThatWasAway: outcomes that could not be stored while the database was away are at the agents, which get
+// the time to come back with them, whether or not a deadline lay in the outage.
 func TestDatabaseThatWasAway(t *testing.T) {
 	const deadline = 45 * time.Second // of an operation that has begun with a limit of 30 s
 	tests := []struct {
@@ -300,7 +304,8 @@ func TestReceiptAsTheServerStops(t *testing.T) {
 	})
 }
 
-// TestServerDiedAfterTheLease: what was leased and never sent is sent by the next server, which waits for no lease of an earlier one.
+// TestServerDiedAfterTheLease: what was leased and never sent is sent by the next server, which waits for no lease of
+// an earlier one.
 func TestServerDiedAfterTheLease(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer(silence)
@@ -315,8 +320,8 @@ func TestServerDiedAfterTheLease(t *testing.T) {
 	})
 }
 
-// TestWhoeverSaysThatNobodyIsThere: it may be somebody on the way who has the order, and hands it over before it has to be asked about. So it
-// is given up after that only.
+// TestWhoeverSaysThatNobodyIsThere: it may be somebody on the way who has the order, and hands it over before it has to
+// be asked about. So it is given up after that only.
 func TestWhoeverSaysThatNobodyIsThere(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.pass(time.Hour)

@@ -39,13 +39,17 @@ func BenchmarkAbsent(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	request := store.Request{Op: process.Query, Process: process.ID{Namespace: "ns", Name: "nginx"}, Spec: &process.Spec{}}
+	request := store.Request{
+		Op: process.Query, Process: process.ID{Namespace: "ns", Name: "nginx"},
+		Spec: &process.Spec{},
+	}
 	var joins sync.WaitGroup
 	const side = 100
 	for from := range side {
 		joins.Go(func() {
 			for i := from; i < many; i += side {
-				a := store.Agent{Key: fmt.Sprintf("agent-%d", i), IP: fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255), Created: time.Now()}
+				a := store.Agent{Key: fmt.Sprintf("agent-%d", i), IP: fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255,
+					i&255), Created: time.Now()}
 				if err := db.PutAgent(b.Context(), a); err != nil {
 					b.Error(err)
 				}
@@ -70,7 +74,8 @@ func BenchmarkAbsent(b *testing.B) {
 	for b.Loop() {
 		n++
 		id := fmt.Sprint("task-", n)
-		if err := e.Submit(ctx, &store.Task{ID: id, Requests: []store.Request{request}}, store.AuditRow{At: time.Now()}); err != nil {
+		if err := e.Submit(ctx, &store.Task{ID: id, Requests: []store.Request{request}},
+			store.AuditRow{At: time.Now()}); err != nil {
 			b.Fatal(err)
 		}
 		if err := e.Wait(ctx, id); err != nil {

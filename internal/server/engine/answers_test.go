@@ -68,8 +68,8 @@ func TestLongAnswers(t *testing.T) {
 	})
 }
 
-// TestAnswersToWhatWasNotAsked are ignored: a receipt speaks for its manifest and for nothing else, and an answer counts for more than
-// what else it says of an item.
+// TestAnswersToWhatWasNotAsked are ignored: a receipt speaks for its manifest and for nothing else, and an answer
+// counts for more than what else it says of an item.
 func TestAnswersToWhatWasNotAsked(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.submit("running", process.Start, "agent-0")
@@ -90,7 +90,8 @@ func TestAnswersToWhatWasNotAsked(t *testing.T) {
 			Op: process.Query, Process: process.ID{Namespace: "ns", Name: "other"}, Spec: &process.Spec{},
 			Targets: []store.Target{{Key: "a", Asked: "a", Agent: "agent-0"}},
 		}
-		if err := r.Submit(t.Context(), &store.Task{ID: "t", Requests: []store.Request{request}}, store.AuditRow{}); err != nil {
+		if err := r.Submit(t.Context(), &store.Task{ID: "t", Requests: []store.Request{request}},
+			store.AuditRow{}); err != nil {
 			t.Fatal(err)
 		}
 		r.shows("t", "up")
@@ -116,7 +117,8 @@ func (s *unwilling) Finish(ctx context.Context, given []store.Given) ([]string, 
 	return s.Store.Finish(ctx, given)
 }
 
-// TestAnswersThatCannotBeStored: nothing is kept of them, here or at the agent, which is asked once more when the lease has ended.
+// TestAnswersThatCannotBeStored: nothing is kept of them, here or at the agent, which is asked once more when the lease
+// has ended.
 func TestAnswersThatCannotBeStored(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.stop()

@@ -10,8 +10,8 @@ type audience struct {
 
 func newAudience() *audience { return &audience{all: map[signal]struct{}{}} }
 
-// ListenEvents returns a channel that receives after new events were stored, until stop is called. One that is not read does not fill: many
-// arrivals are one message.
+// ListenEvents returns a channel that receives after new events were stored, until stop is called. One that is not read
+// does not fill: many arrivals are one message.
 func (e *Engine) ListenEvents() (woken <-chan struct{}, stop func()) {
 	a, s := e.audience, newSignal()
 	a.mu.Lock()

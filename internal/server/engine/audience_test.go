@@ -16,7 +16,8 @@ import (
 
 func event(stream string, seq uint64) process.Event {
 	return process.Event{
-		Stream: stream, Seq: seq, At: time.Now().UnixMilli(), Kind: process.EventExited, Process: process.ID{Namespace: "ns", Name: "nginx"},
+		Stream: stream, Seq: seq, At: time.Now().UnixMilli(), Kind: process.EventExited,
+		Process: process.ID{Namespace: "ns", Name: "nginx"},
 	}
 }
 

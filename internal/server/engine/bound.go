@@ -11,10 +11,11 @@ import (
 	"drover/internal/wire"
 )
 
-// How much of what an agent says is kept; texts in bytes. Agents cut most of it to half or less; this is for one that does not. Of a long
-// text the two ends are kept, of a list the first entries.
+// How much of what an agent says is kept; texts in bytes. Agents cut most of it to half or less; this is for one that
+// does not. Of a long text the two ends are kept, of a list the first entries.
 const (
-	// maxText is for the text of an outcome, which holds what a command has written, and of a message and a command line.
+	// maxText is for the text of an outcome, which holds what a command has written, and of a message and a command
+	// line.
 	maxText = 128 << 10
 	// maxSaid is for every other text that may be long: output, evidence, answers of probes.
 	maxSaid = 8 << 10
@@ -27,7 +28,8 @@ const (
 	maxFiles = 256
 	// maxSamples is for the samples and the scores of a breach.
 	maxSamples = 100
-	// maxStatus is how many bytes the texts of a status may take together; of one that has more the proofs are left out.
+	// maxStatus is how many bytes the texts of a status may take together; of one that has more the proofs are left
+	// out.
 	maxStatus = 2*maxText + 4*maxSaid
 	// maxEvent is the longest event as it is stored; one that is longer loses its proofs.
 	maxEvent = 16 << 10
@@ -51,10 +53,12 @@ func shortened(o process.Outcome) process.Outcome {
 	return o
 }
 
-// shortenedStatus returns a status whose texts and lists are not too long. It shares no memory with the given one that would be changed.
+// shortenedStatus returns a status whose texts and lists are not too long. It shares no memory with the given one that
+// would be changed.
 func shortenedStatus(s process.Status) process.Status {
 	s.Message, s.Instance.Cmdline = ends(s.Message, maxText), ends(s.Instance.Cmdline, maxText)
-	s.Want, s.State, s.ProcName, s.Instance.Stat = shortWord(s.Want), shortWord(s.State), shortWord(s.ProcName), shortWord(s.Instance.Stat)
+	s.Want, s.State, s.ProcName, s.Instance.Stat = shortWord(s.Want), shortWord(s.State), shortWord(s.ProcName),
+		shortWord(s.Instance.Stat)
 	s.Instance.Version, s.Instance.Health = ends(s.Instance.Version, maxSaid), ends(s.Instance.Health, maxSaid)
 	s.Health, s.Version = shortAnswer(s.Health), shortAnswer(s.Version)
 	s.Cause = shortCause(s.Cause)
@@ -69,7 +73,8 @@ func shortenedStatus(s process.Status) process.Status {
 	s.Config = slices.Clone(s.Config[:min(len(s.Config), maxFiles)])
 	for i := range s.Config {
 		d := &s.Config[i]
-		d.Path, d.Want, d.Have, d.Problem = ends(d.Path, maxPath), shortWord(d.Want), shortWord(d.Have), shortWord(d.Problem)
+		d.Path, d.Want, d.Have, d.Problem = ends(d.Path, maxPath), shortWord(d.Want), shortWord(d.Have),
+			shortWord(d.Problem)
 	}
 	if sizeOf(&s) > maxStatus {
 		s.Message, s.Instance.Cmdline = ends(s.Message, maxSaid), ends(s.Instance.Cmdline, maxSaid)
@@ -114,10 +119,11 @@ func shortCause(c process.Cause) process.Cause {
 	return c
 }
 
-// shortEvent returns an event as it may be stored, and false for one that is none: it has no name of its own or no process, or is of a kind
-// that there is not. Readers of streams and of pages take its words for ours.
+// shortEvent returns an event as it may be stored, and false for one that is none: it has no name of its own or no
+// process, or is of a kind that there is not. Readers of streams and of pages take its words for ours.
 func shortEvent(e process.Event) (process.Event, bool) {
-	if e.Stream == "" || len(e.Stream) > maxStream || e.Seq == 0 || e.Seq > maxSeq || !slices.Contains(process.EventKinds(), e.Kind) {
+	if e.Stream == "" || len(e.Stream) > maxStream || e.Seq == 0 || e.Seq > maxSeq ||
+		!slices.Contains(process.EventKinds(), e.Kind) {
 		return e, false
 	}
 	if len(e.Process.Namespace) > process.MaxName || len(e.Process.Name) > process.MaxName {
@@ -131,7 +137,8 @@ func shortEvent(e process.Event) (process.Event, bool) {
 		e.To = ""
 	}
 	e.Cause, e.Output = shortCause(e.Cause), ends(e.Output, maxSaid)
-	e.Actor.Kind, e.Actor.App, e.Actor.User, e.Actor.Operation = shortWord(e.Actor.Kind), shortWord(e.Actor.App), shortWord(e.Actor.User), shortWord(e.Actor.Operation)
+	e.Actor.Kind, e.Actor.App, e.Actor.User, e.Actor.Operation = shortWord(e.Actor.Kind), shortWord(e.Actor.App),
+		shortWord(e.Actor.User), shortWord(e.Actor.Operation)
 	if e.Breach != nil {
 		b := *e.Breach
 		b.Resource, b.Group = shortWord(b.Resource), shortWord(b.Group)
@@ -180,6 +187,7 @@ func ends(text string, most int) string {
 		return text
 	}
 	half := most / 2
-	return strings.ToValidUTF8(text[:half], "") + fmt.Sprintf("\n… %d bytes were left out by the server …\n", len(text)-2*half) +
+	return strings.ToValidUTF8(text[:half], "") + fmt.Sprintf("\n… %d bytes were left out by the server …\n",
+		len(text)-2*half) +
 		strings.ToValidUTF8(text[len(text)-half:], "")
 }

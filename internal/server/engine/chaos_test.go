@@ -18,8 +18,8 @@ import (
 	"drover/internal/wire"
 )
 
-// faultyAgent is an agent as the protocol asks for one, behind a link that loses, doubles and delays in both directions. It runs an
-// item once, however often it is sent, and repeats its report until that is acknowledged.
+// faultyAgent is an agent as the protocol asks for one, behind a link that loses, doubles and delays in both
+// directions. It runs an item once, however often it is sent, and repeats its report until that is acknowledged.
 type faultyAgent struct {
 	t    *testing.T
 	name string
@@ -125,8 +125,9 @@ func (a *faultyAgent) tell(p wire.Progress) {
 	}
 }
 
-// TestFaultyLink has tasks overlap on the same processes while messages are lost, doubled and delayed and the server is restarted:
-// every operation runs once, in the order in which it was asked for, and every key gets the outcome of its own operation.
+// TestFaultyLink has tasks overlap on the same processes while messages are lost, doubled and delayed and the server is
+// restarted: every operation runs once, in the order in which it was asked for, and every key gets the outcome of its
+// own operation.
 func TestFaultyLink(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -143,7 +144,8 @@ func faultyRun(t *testing.T, r *rig, seed uint64) {
 	for i := range 4 {
 		name := fmt.Sprintf("agent-%d", i)
 		agents[name] = &faultyAgent{
-			t: t, name: name, server: &server, random: rand.New(rand.NewPCG(seed, uint64(i))), journal: map[string]bool{},
+			t: t, name: name, server: &server, random: rand.New(rand.NewPCG(seed, uint64(i))),
+			journal: map[string]bool{},
 		}
 	}
 	r.answer(func(ctx context.Context, agent string, m *wire.Manifest) (*wire.Receipt, error) {

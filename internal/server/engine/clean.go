@@ -45,7 +45,9 @@ func (c *cleaner) run(ctx context.Context) {
 }
 
 func (c *cleaner) pass(ctx context.Context, now time.Time) error {
-	prune := func(what string, remove func(context.Context, time.Time, int) (int, error), kept time.Duration, limit int) error {
+	prune := func(what string, remove func(context.Context, time.Time, int) (int, error), kept time.Duration,
+		limit int,
+	) error {
 		total := 0
 		for {
 			n, err := remove(ctx, now.Add(-kept), limit)
@@ -90,7 +92,8 @@ func (c *cleaner) share(ctx context.Context) error {
 	return nil
 }
 
-// shareOf returns how many of a kind each may have, so that all have no more than room together, and none has less than it could.
+// shareOf returns how many of a kind each may have, so that all have no more than room together, and none has less than
+// it could.
 func shareOf(counts []int, room int) int {
 	slices.Sort(counts)
 	for i, n := range counts {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// clock is the engine's time. All times that the engine stores and compares are of it; it is not the wall clock, so that whoever sets that
-// ends no operation early and holds none up.
+// clock is the engine's time. All times that the engine stores and compares are of it; it is not the wall clock, so
+// that whoever sets that ends no operation early and holds none up.
 type clock struct{ now func() time.Time }
 
 // steady returns a clock that shows the wall clock as it is now, and what has passed since.

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestClockIsNotStepped: without a clock of others the time carries a reading of the monotonic clock, by which Go then counts, however
-// often it is asked, and it advances as that does.
+// TestClockIsNotStepped: without a clock of others the time carries a reading of the monotonic clock, by which Go then
+// counts, however often it is asked, and it advances as that does.
 func TestClockIsNotStepped(t *testing.T) {
 	if now := steady()(); !strings.Contains(now.String(), " m=") {
 		t.Errorf("%s has no reading of the monotonic clock", now)
@@ -34,7 +34,8 @@ func TestOneClock(t *testing.T) {
 	at := time.Now().Add(-25 * time.Hour)
 	e := New(Config{Now: func() time.Time { return at }})
 	for loop, c := range map[string]clock{
-		"engine": e.clock, "dispatch": e.dispatch.clock, "send": e.dispatch.sender.clock, "collect": e.collect.clock, "sweep": e.sweep.clock, "clean": e.clean.clock,
+		"engine": e.clock, "dispatch": e.dispatch.clock, "send": e.dispatch.sender.clock, "collect": e.collect.clock,
+		"sweep": e.sweep.clock, "clean": e.clean.clock,
 	} {
 		if !c.now().Equal(at) {
 			t.Errorf("%s has a clock of its own, which shows %v", loop, c.now())

@@ -24,8 +24,8 @@ type collector struct {
 	store     Store
 	directory *fleet.Directory
 	log       *slog.Logger
-	// begun is called when deadlines have changed, returned with an agent that has introduced itself, happened when there are new
-	// events.
+	// begun is called when deadlines have changed, returned with an agent that has introduced itself, happened when
+	// there are new events.
 	begun    func()
 	outcomes *outcomes
 	returned func(agent string)
@@ -42,8 +42,9 @@ type collector struct {
 	reconcile func(ctx context.Context, from store.ReportMark, disk *wire.Disk) ([]byte, error)
 }
 
-// HandleReport stores what an agent reports and returns the encoded wire.ReportAck for it, once all of it is on disk. Signed says that the
-// report is proven to be the agent's; another one may be of anybody on the way, and may tell nothing.
+// HandleReport stores what an agent reports and returns the encoded wire.ReportAck for it, once all of it is on disk.
+// Signed says that the report is proven to be the agent's; another one may be of anybody on the way, and may tell
+// nothing.
 func (e *Engine) HandleReport(ctx context.Context, agent string, data []byte, signed bool) []byte {
 	ack := e.collect.handle(ctx, agent, data, signed)
 	reply, err := json.Marshal(ack)
@@ -75,7 +76,8 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte, signe
 		ack.Desired, err = c.take(ctx, agent, r)
 		_, full := errors.AsType[*store.FullError](err)
 		_, tooMany := errors.AsType[*tooManyError](err)
-		if full || tooMany || errors.Is(err, store.ErrTooManyProcesses) || errors.Is(err, store.ErrTooMuch) { // all of it comes again, and callers need not wait for that
+		// all of it comes again, and callers need not wait for that
+		if full || tooMany || errors.Is(err, store.ErrTooManyProcesses) || errors.Is(err, store.ErrTooMuch) {
 			err = errors.Join(err, c.progress(ctx, agent, r.Progress))
 		}
 		if err == nil {
@@ -89,7 +91,8 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte, signe
 	}
 	if errors.Is(err, wire.ErrVersion) {
 		c.unreadable(ctx, agent)
-		ack.Error = fmt.Sprintf("this server has version %d of the protocol, but the agent has a later version: upgrade the servers before the agents", wire.Version)
+		ack.Error = fmt.Sprintf(
+			"this server has version %d of the protocol, but the agent has a later version: upgrade the servers before the agents", wire.Version)
 		return ack
 	}
 	if errors.Is(err, store.ErrEarlierSession) && c.outrun(ctx, agent, r.Session, &ack) {
@@ -103,8 +106,9 @@ func (c *collector) handle(ctx context.Context, agent string, data []byte, signe
 	return ack
 }
 
-// take stores a report, and returns the answer to an introduction. Observations and events come first: whoever sees an outcome sees the
-// state that belongs to it, and how it came about. An introduction that is not in its turn counts for nothing at all.
+// take stores a report, and returns the answer to an introduction. Observations and events come first: whoever sees an
+// outcome sees the state that belongs to it, and how it came about. An introduction that is not in its turn counts for
+// nothing at all.
 func (c *collector) take(ctx context.Context, agent string, r *wire.Report) (desired []byte, err error) {
 	from := store.ReportMark{Agent: agent, Session: r.Session, Number: r.Number, Hello: r.Hello != nil}
 	other := c.observe(ctx, from, r)
@@ -137,15 +141,18 @@ func (c *collector) take(ctx context.Context, agent string, r *wire.Report) (des
 }
 
 func factsOf(h wire.Hello, place string) fleet.Facts {
-	facts := fleet.Facts{OS: h.Host.OS, Arch: h.Host.Arch, CPUs: h.Host.CPUs, Memory: h.Host.Memory, Place: place, Policy: h.Policy}
+	facts := fleet.Facts{
+		OS: h.Host.OS, Arch: h.Host.Arch, CPUs: h.Host.CPUs, Memory: h.Host.Memory, Place: place,
+		Policy: h.Policy,
+	}
 	if h.Started > 0 && h.Started <= lastMoment {
 		facts.Started = time.Unix(h.Started, 0)
 	}
 	return facts
 }
 
-// join takes what an agent says of itself into the register. Its area is what it was when it joined: an agent cannot move itself
-// into another. A name that another agent holds is not given to it, but its results still count.
+// join takes what an agent says of itself into the register. Its area is what it was when it joined: an agent cannot
+// move itself into another. A name that another agent holds is not given to it, but its results still count.
 func (c *collector) join(ctx context.Context, agent, place string, h wire.Hello) error {
 	now := c.clock.now()
 	h = shortHello(h)
@@ -159,7 +166,8 @@ func (c *collector) join(ctx context.Context, agent, place string, h wire.Hello)
 	if a.Token == "" {
 		a.IP, a.ID = h.IP, h.ID
 	} else if h.IP != a.IP || h.ID != a.ID { // it was let in under its names, and under no others
-		c.log.WarnContext(ctx, "agent claimed other names than the names that it joined with", "agent", agent, "ip", a.IP, "claimed_ip", h.IP, "claimed_id", h.ID)
+		c.log.WarnContext(ctx, "agent claimed other names than the names that it joined with", "agent", agent,
+			"ip", a.IP, "claimed_ip", h.IP, "claimed_id", h.ID)
 	}
 	a.Build, a.Place = h.Build, place
 	if h.Name != "" {
@@ -171,7 +179,8 @@ func (c *collector) join(ctx context.Context, agent, place string, h wire.Hello)
 		return nil
 	}
 	if err == nil {
-		c.log.InfoContext(ctx, "agent introduced itself", "agent", agent, "cloud", a.Cloud, "ip", a.IP, "build", a.Build)
+		c.log.InfoContext(ctx, "agent introduced itself", "agent", agent, "cloud", a.Cloud, "ip", a.IP,
+			"build", a.Build)
 	}
 	return err
 }
@@ -193,9 +202,15 @@ func (c *collector) observe(ctx context.Context, from store.ReportMark, r *wire.
 			o.Status.Revision = 0 // the agent is out of its mind
 		}
 		if o.Gone {
-			gone = append(gone, store.Removal{Agent: agent, Process: o.Process, Revision: o.Status.Revision, At: c.clock.now()})
+			gone = append(gone, store.Removal{
+				Agent: agent, Process: o.Process, Revision: o.Status.Revision,
+				At: c.clock.now(),
+			})
 		} else {
-			rows = append(rows, store.Observed{Agent: agent, Process: o.Process, Status: shortenedStatus(o.Status), Spec: o.Spec})
+			rows = append(rows, store.Observed{
+				Agent: agent, Process: o.Process, Status: shortenedStatus(o.Status),
+				Spec: o.Spec,
+			})
 		}
 	}
 	if strange > 0 {
@@ -214,8 +229,9 @@ func (c *collector) observe(ctx context.Context, from store.ReportMark, r *wire.
 	return c.store.PutObserved(ctx, from, rows, gone)
 }
 
-// history stores what has happened, and tells those who wait for it. What happened longer ago than events are kept is not stored: it may
-// have been before, and be sent again. An agent that has told more than agents do has to wait, and to tell the rest later.
+// history stores what has happened, and tells those who wait for it. What happened longer ago than events are kept is
+// not stored: it may have been before, and be sent again. An agent that has told more than agents do has to wait, and
+// to tell the rest later.
 func (c *collector) history(ctx context.Context, agent string, all []process.Event) error {
 	if len(all) == 0 {
 		return nil
@@ -238,7 +254,8 @@ func (c *collector) history(ctx context.Context, agent string, all []process.Eve
 		}
 	}
 	if strange > 0 {
-		c.log.WarnContext(ctx, "dropped events without a name or with an unknown kind", "agent", agent, "events", strange)
+		c.log.WarnContext(ctx, "dropped events without a name or with an unknown kind", "agent", agent,
+			"events", strange)
 	}
 	if old > 0 {
 		c.log.WarnContext(ctx, "dropped events older than the retention time", "agent", agent, "events", old)
@@ -262,7 +279,8 @@ func (c *collector) history(ctx context.Context, agent string, all []process.Eve
 	return nil
 }
 
-// lastMoment is the last one that can be written, in Unix seconds: the end of the year 9999. Servers tell each other what agents say.
+// lastMoment is the last one that can be written, in Unix seconds: the end of the year 9999. Servers tell each other
+// what agents say.
 const lastMoment = 253402300799
 
 // clocksApart is how far the clock of a host may be ahead for its events to have its time, and not that of the server.

@@ -62,7 +62,8 @@ func TestHello(t *testing.T) {
 		changed := observation("a", 11)
 		changed.Spec = nil
 		r.report("agent-0", wire.Report{Observed: []wire.Observation{changed, observation("c", 3)}})
-		r.report("agent-0", wire.Report{Observed: []wire.Observation{{Process: process.ID{Namespace: "ns", Name: "b"}, Gone: true}}})
+		r.report("agent-0",
+			wire.Report{Observed: []wire.Observation{{Process: process.ID{Namespace: "ns", Name: "b"}, Gone: true}}})
 		if d := cmp.Diff(map[string]int{"a": 11, "c": 3}, r.observed()); d != "" {
 			t.Error(d)
 		}
@@ -81,7 +82,10 @@ func TestHello(t *testing.T) {
 func TestHelloCannotTakeAnothersPlace(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.report("agent-1", wire.Report{})
-		ack := r.report("agent-0", wire.Report{Hello: &wire.Hello{IP: "10.0.0.1"}, Observed: []wire.Observation{observation("a", 1)}})
+		ack := r.report("agent-0", wire.Report{
+			Hello:    &wire.Hello{IP: "10.0.0.1"},
+			Observed: []wire.Observation{observation("a", 1)},
+		})
 		if ack.Error != "" || ack.Hello {
 			t.Errorf("the agent is stuck: %+v", ack)
 		}
@@ -175,14 +179,18 @@ func (s brokenStore) CreateLeased(context.Context, *store.Task, store.AuditRow, 
 
 func TestNothingIsAcknowledgedThatIsNotStored(t *testing.T) {
 	broken := brokenStore{err: errors.New("disk full")}
-	e := engine.New(engine.Config{Store: broken, Directory: fleet.New(nil, time.Now()), Log: slog.New(slog.DiscardHandler)})
+	e := engine.New(engine.Config{
+		Store: broken, Directory: fleet.New(nil, time.Now()),
+		Log: slog.New(slog.DiscardHandler),
+	})
 	for _, report := range []string{
 		`{"progress":[{"item":"1","limit":5}]}`,
 		`{"progress":[{"item":"1","outcome":{"text":"success"}}]}`,
 		`{"observed":[{"process":{"name":"a"}}]}`,
 		`{"events":[{"stream":"s","seq":1,"kind":"exited","at":9007199254740991}]}`,
 	} {
-		if reply := string(e.HandleReport(t.Context(), "x", []byte(report), true)); !strings.Contains(reply, "disk full") {
+		if reply := string(e.HandleReport(t.Context(), "x", []byte(report), true)); !strings.Contains(reply,
+			"disk full") {
 			t.Errorf("%s was answered with %s", report, reply)
 		}
 	}
@@ -193,16 +201,22 @@ func TestNothingIsAcknowledgedThatIsNotStored(t *testing.T) {
 
 func FuzzHandleReport(f *testing.F) {
 	for _, seed := range []string{
-		`{}`, `{"version":1,"hello":{"cloud":0,"ip":"10.0.0.1"},"observed":[{"process":{"namespace":"a","name":"b"},"gone":true}]}`,
-		`{"progress":[{"item":"x","limit":9223372036854775807},{"item":"y","outcome":{"fault":"failed","text":"no"}}]}`, `null`, `{"hello":{}}`,
+		`{}`,
+		`{"version":1,"hello":{"cloud":0,"ip":"10.0.0.1"},"observed":[{"process":{"namespace":"a","name":"b"},"gone":true}]}`,
+		`{"progress":[{"item":"x","limit":9223372036854775807},{"item":"y","outcome":{"fault":"failed","text":"no"}}]}`,
+		`null`, `{"hello":{}}`,
 		`{"events":[{"stream":"s","seq":1,"at":-1,"kind":"exited","breach":{"samples":[1e308]}},{"seq":2}]}`,
 	} {
 		f.Add([]byte(seed))
 	}
 	s := brokenStore{err: fs.ErrInvalid}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		e := engine.New(engine.Config{Store: s, Directory: fleet.New(discard{}, time.Now()), Log: slog.New(slog.DiscardHandler)})
-		if reply := e.HandleReport(t.Context(), "x", data, wire.Tells(data)); !strings.HasPrefix(string(reply), `{"version":1`) {
+		e := engine.New(engine.Config{
+			Store: s, Directory: fleet.New(discard{}, time.Now()),
+			Log: slog.New(slog.DiscardHandler),
+		})
+		if reply := e.HandleReport(t.Context(), "x", data, wire.Tells(data)); !strings.HasPrefix(string(reply),
+			`{"version":1`) {
 			t.Errorf("the answer is %s", reply)
 		}
 	})
@@ -220,19 +234,30 @@ func TestLongTexts(t *testing.T) {
 		item := r.takenOne().Item
 		long := "begin" + strings.Repeat("é", 70<<10) + "end"
 		status := process.Status{
-			Message: long, Instance: process.Instance{Cmdline: "short"}, Cause: process.Cause{ID: process.CauseID(long), Text: long, Evidence: []string{long}},
-			Health: &process.Answer{Text: long}, Runs: []process.Run{{Output: long}}, Config: []process.Drift{{Path: long}},
+			Message: long, Instance: process.Instance{Cmdline: "short"}, Cause: process.Cause{
+				ID:   process.CauseID(long),
+				Text: long, Evidence: []string{long},
+			},
+			Health: &process.Answer{Text: long}, Runs: []process.Run{{Output: long}},
+			Config: []process.Drift{{Path: long}},
 		}
 		r.report("agent-0", wire.Report{
-			Observed: []wire.Observation{{Process: process.ID{Namespace: "ns", Name: "nginx"}, Status: status, Spec: &process.Spec{}}},
+			Observed: []wire.Observation{{
+				Process: process.ID{Namespace: "ns", Name: "nginx"}, Status: status,
+				Spec: &process.Spec{},
+			}},
 		})
 		r.report("agent-0", wire.Report{
-			Progress: []wire.Progress{{Item: item, Outcome: &process.Outcome{Fault: process.Failed, Text: long, Status: &process.Status{Message: long}}}},
+			Progress: []wire.Progress{{Item: item, Outcome: &process.Outcome{
+				Fault: process.Failed, Text: long,
+				Status: &process.Status{Message: long},
+			}}},
 		})
 		check := func(what, text string) {
 			t.Helper()
 			const most = 129 << 10
-			if len(text) > most || !strings.HasPrefix(text, "begin") || !strings.HasSuffix(text, "end") || !strings.Contains(text, "bytes were left out") || !utf8.ValidString(text) {
+			if len(text) > most || !strings.HasPrefix(text, "begin") || !strings.HasSuffix(text, "end") ||
+				!strings.Contains(text, "bytes were left out") || !utf8.ValidString(text) {
 				t.Errorf("%s has %d bytes: %.20q … %q", what, len(text), text, text[max(0, len(text)-20):])
 			}
 		}
@@ -244,17 +269,19 @@ func TestLongTexts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = r.db.GetObserved(t.Context(), process.ID{Namespace: "ns", Name: "nginx"}, []string{"agent-0"}, func(o store.Observed) error {
-			check("state", o.Status.Message)
-			text, err := json.Marshal(o.Status)
-			if err != nil || len(text) > 200<<10 || o.Status.Cause.Evidence[0] == "" || o.Status.Runs[0].Output == "" {
-				t.Errorf("the state takes %d bytes (%v)", len(text), err)
-			}
-			if o.Status.Instance.Cmdline != "short" {
-				t.Errorf("command line %q", o.Status.Instance.Cmdline)
-			}
-			return nil
-		})
+		err = r.db.GetObserved(t.Context(), process.ID{Namespace: "ns", Name: "nginx"}, []string{"agent-0"},
+			func(o store.Observed) error {
+				check("state", o.Status.Message)
+				text, err := json.Marshal(o.Status)
+				if err != nil || len(text) > 200<<10 || o.Status.Cause.Evidence[0] == "" ||
+					o.Status.Runs[0].Output == "" {
+					t.Errorf("the state takes %d bytes (%v)", len(text), err)
+				}
+				if o.Status.Instance.Cmdline != "short" {
+					t.Errorf("command line %q", o.Status.Instance.Cmdline)
+				}
+				return nil
+			})
 		if err != nil {
 			t.Fatal(err)
 		}

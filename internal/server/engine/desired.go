@@ -16,7 +16,8 @@ import (
 	"drover/internal/wire"
 )
 
-// reconciler answers agents that introduce themselves: it tells one whose disk is an old copy, or a new one, what it has not seen.
+// reconciler answers agents that introduce themselves: it tells one whose disk is an old copy, or a new one, what it
+// has not seen.
 type reconciler struct {
 	store Store
 	clock clock
@@ -43,7 +44,8 @@ func (r *reconciler) answer(ctx context.Context, from store.ReportMark, disk *wi
 	if verdict.Settled() {
 		return nil, nil
 	}
-	r.log.WarnContext(ctx, "agent reconnected with an old disk", "agent", agent, "revision", disk.Revision, "confirmed", verdict.Reached,
+	r.log.WarnContext(ctx, "agent reconnected with an old disk", "agent", agent, "revision", disk.Revision,
+		"confirmed", verdict.Reached,
 		"to_restore", len(verdict.Restore), "to_forget", len(verdict.Forget))
 	d, err := r.desires(ctx, agent, verdict)
 	if err != nil {
@@ -70,13 +72,15 @@ func (r *reconciler) removals(agent string, removed []desired.Confirmed, revisio
 }
 
 const (
-	// desiredChunk is how many records are read at once, mostForgotten how many processes an agent is told at once to forget.
+	// desiredChunk is how many records are read at once, mostForgotten how many processes an agent is told at once to
+	// forget.
 	desiredChunk  = 200
 	mostForgotten = 2000
 )
 
-// desires puts a verdict into an answer, as far as there is room. What is left comes when the agent introduces itself again: until then
-// its disk must not seem to have seen that, so it is told to have reached the last one only that it gets.
+// desires puts a verdict into an answer, as far as there is room. What is left comes when the agent introduces itself
+// again: until then its disk must not seem to have seen that, so it is told to have reached the last one only that it
+// gets.
 func (r *reconciler) desires(ctx context.Context, agent string, v desired.Verdict) (*wire.Desired, error) {
 	d := &wire.Desired{Revision: v.Reached}
 	if len(v.Forget) > mostForgotten {
@@ -108,7 +112,8 @@ func (r *reconciler) desires(ctx context.Context, agent string, v desired.Verdic
 				return d, nil
 			}
 			d.Processes = append(d.Processes, wire.Desires{
-				Process: c.Process, Revision: c.Revision, Spec: c.Spec, Hosted: c.Hosted, Want: c.Want, RegisteredAt: c.RegisteredAt,
+				Process: c.Process, Revision: c.Revision, Spec: c.Spec, Hosted: c.Hosted, Want: c.Want,
+				RegisteredAt: c.RegisteredAt,
 			})
 		}
 	}

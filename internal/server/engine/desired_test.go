@@ -26,7 +26,10 @@ func proc(name string) process.ID { return process.ID{Namespace: "ns", Name: nam
 func (r *rig) states(name string, revision uint64, hosted bool) {
 	r.t.Helper()
 	o := wire.Observation{
-		Process: proc(name), Status: process.Status{Revision: revision, Hosted: hosted, Want: process.WantRunning, RegisteredAt: 77},
+		Process: proc(name), Status: process.Status{
+			Revision: revision, Hosted: hosted, Want: process.WantRunning,
+			RegisteredAt: 77,
+		},
 		Spec: &process.Spec{Contact: fmt.Sprint(name, revision)},
 	}
 	if ack := r.report("agent-0", wire.Report{Observed: []wire.Observation{o}}); ack.Error != "" || ack.Desired != nil {
@@ -50,7 +53,8 @@ func (r *rig) introduces(revision uint64, records ...wire.Records) *wire.Desired
 	for _, some := range records {
 		maps.Copy(all, some)
 	}
-	ack := r.report("agent-0", wire.Report{Hello: &wire.Hello{IP: "10.0.0.0", Disk: &wire.Disk{Revision: revision, Records: all}}})
+	ack := r.report("agent-0",
+		wire.Report{Hello: &wire.Hello{IP: "10.0.0.0", Disk: &wire.Disk{Revision: revision, Records: all}}})
 	if ack.Error != "" {
 		r.t.Fatal(ack.Error)
 	}
@@ -91,8 +95,9 @@ func TestOldDisk(t *testing.T) {
 
 		restored := func(name string, revision uint64, hosted bool) wire.Desires {
 			return wire.Desires{
-				Process: proc(name), Revision: revision, Spec: &process.Spec{Contact: fmt.Sprint(name, revision)}, Hosted: hosted,
-				Want: process.WantRunning, RegisteredAt: 77,
+				Process: proc(name), Revision: revision, Spec: &process.Spec{Contact: fmt.Sprint(name, revision)},
+				Hosted: hosted,
+				Want:   process.WantRunning, RegisteredAt: 77,
 			}
 		}
 		forgotten := wire.Desires{Process: proc("removed"), Revision: 5, Gone: true}
@@ -100,17 +105,22 @@ func TestOldDisk(t *testing.T) {
 		r.wants("a copy", r.introduces(3, has("kept", 1), has("stopped", 2), has("removed", 3)), &wire.Desired{
 			Revision: 6, Processes: []wire.Desires{forgotten, stopped, fresh},
 		})
-		r.wants("an empty one", r.introduces(0), &wire.Desired{Revision: 6, Processes: []wire.Desires{kept, stopped, fresh}})
-		if ack := r.report("agent-1", wire.Report{Hello: &wire.Hello{IP: "10.0.0.1", Disk: &wire.Disk{}}}); ack.Error != "" || ack.Desired != nil {
+		r.wants("an empty one", r.introduces(0),
+			&wire.Desired{Revision: 6, Processes: []wire.Desires{kept, stopped, fresh}})
+		if ack := r.report("agent-1",
+			wire.Report{Hello: &wire.Hello{IP: "10.0.0.1", Disk: &wire.Disk{}}}); ack.Error != "" ||
+			ack.Desired != nil {
 			t.Errorf("another agent is told %+v", ack)
 		}
-		if ack := r.report("agent-0", wire.Report{Hello: &wire.Hello{IP: "10.0.0.0"}}); ack.Error != "" || ack.Desired != nil {
+		if ack := r.report("agent-0", wire.Report{Hello: &wire.Hello{IP: "10.0.0.0"}}); ack.Error != "" ||
+			ack.Desired != nil {
 			t.Errorf("one that cannot tell what it has is told %+v", ack)
 		}
 	})
 }
 
-// TestRemovedWithoutAWord: what is missing on a disk that has seen it was removed there, and an old copy does not bring it back.
+// TestRemovedWithoutAWord: what is missing on a disk that has seen it was removed there, and an old copy does not bring
+// it back.
 func TestRemovedWithoutAWord(t *testing.T) {
 	bubble(t, func(_ *testing.T, r *rig) {
 		r.states("a", 3, true)
@@ -147,7 +157,10 @@ func TestManyToRestore(t *testing.T) {
 		large := &process.Spec{Contact: strings.Repeat("x", 4<<10)}
 		var observed []wire.Observation
 		for i := range all {
-			observed = append(observed, wire.Observation{Process: proc(fmt.Sprint(i)), Status: process.Status{Revision: uint64(1 + (i*7919)%all)}, Spec: large})
+			observed = append(observed, wire.Observation{
+				Process: proc(fmt.Sprint(i)),
+				Status:  process.Status{Revision: uint64(1 + (i*7919)%all)}, Spec: large,
+			})
 		}
 		for part := range slices.Chunk(observed, 200) {
 			r.report("agent-0", wire.Report{Observed: part})
@@ -155,7 +168,10 @@ func TestManyToRestore(t *testing.T) {
 		disk := map[process.ID]uint64{}
 		observed = nil
 		for i := range gone {
-			o := wire.Observation{Process: proc(fmt.Sprint("gone-", i)), Gone: true, Status: process.Status{Revision: all + 1}}
+			o := wire.Observation{
+				Process: proc(fmt.Sprint("gone-", i)), Gone: true,
+				Status: process.Status{Revision: all + 1},
+			}
 			observed = append(observed, o)
 			disk[o.Process] = 1
 		}
@@ -211,15 +227,20 @@ func (s forgetful) AgentConfirmed(context.Context, string) ([]store.Confirmed, e
 func TestAnswerThatCannotBeMade(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		s := forgetful{r.db, errors.New("disk on fire")}
-		e := engine.New(engine.Config{Store: s, Directory: r.directory, Link: r, Key: r.key, Log: slog.New(slog.DiscardHandler)})
-		reply := e.HandleReport(t.Context(), "agent-0", []byte(`{"version":1,"hello":{"ip":"10.0.0.0","disk":{"revision":1}}}`), true)
+		e := engine.New(engine.Config{
+			Store: s, Directory: r.directory, Link: r, Key: r.key,
+			Log: slog.New(slog.DiscardHandler),
+		})
+		reply := e.HandleReport(t.Context(), "agent-0",
+			[]byte(`{"version":1,"hello":{"ip":"10.0.0.0","disk":{"revision":1}}}`), true)
 		if !strings.Contains(string(reply), "disk on fire") {
 			t.Errorf("the answer is %s", reply)
 		}
 	})
 }
 
-// TestIntroductionKeepsStates: what an agent still has is known all the time, although it tells the states only after its introduction.
+// TestIntroductionKeepsStates: what an agent still has is known all the time, although it tells the states only after
+// its introduction.
 func TestIntroductionKeepsStates(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.states("kept", 1, true)

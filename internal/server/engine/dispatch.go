@@ -13,13 +13,16 @@ import (
 )
 
 const (
-	// leaseBatch is how many items are leased at once, and about how many wait at most for the dispatcher to hand them over.
+	// leaseBatch is how many items are leased at once, and about how many wait at most for the dispatcher to hand them
+	// over.
 	leaseBatch = 1000
 	// passAgain is how soon what may pass older items is looked at again: their receipts are on the way.
 	passAgain = 50 * time.Millisecond
-	// abreast is how many manifests are on their way to an agent at a time: while it answers one, the next one is sealed.
+	// abreast is how many manifests are on their way to an agent at a time: while it answers one, the next one is
+	// sealed.
 	abreast = 2
-	// leaseSlack is how much longer than a send and a ping a lease lasts. Should the engine die, the next one has to wait for it.
+	// leaseSlack is how much longer than a send and a ping a lease lasts. Should the engine die, the next one has to
+	// wait for it.
 	leaseSlack = 2 * time.Second
 )
 
@@ -55,8 +58,10 @@ func newDispatcher(c Config, clock clock, receipts *receipts, told *outcomes) *d
 		back:     map[string]bool{},
 	}
 	d.sender = &sender{
-		store: c.Store, clock: clock, directory: c.Directory, link: c.Link, key: c.Key, log: c.Log, timeout: c.SendTimeout,
-		elsewhere: c.Shared.Elsewhere, accepted: receipts.add, outcomes: told, finished: told.finished, changed: d.wake.raise,
+		store: c.Store, clock: clock, directory: c.Directory, link: c.Link, key: c.Key, log: c.Log,
+		timeout:   c.SendTimeout,
+		elsewhere: c.Shared.Elsewhere, accepted: receipts.add, outcomes: told, finished: told.finished,
+		changed: d.wake.raise,
 	}
 	return d
 }
@@ -143,7 +148,8 @@ func (d *dispatcher) handOver(ctx context.Context, sends *sync.WaitGroup, items 
 		if !d.outbox.put(agent, byAgent[agent]) {
 			continue
 		}
-		// Also when the context has ended: whoever put the first items must serve, and finds at once that it may not send.
+		// Also when the context has ended: whoever put the first items must serve, and finds at once that it may not
+		// send.
 		d.slots <- struct{}{}
 		sends.Go(func() {
 			defer func() { <-d.slots }()
@@ -152,7 +158,8 @@ func (d *dispatcher) handOver(ctx context.Context, sends *sync.WaitGroup, items 
 	}
 }
 
-// serve sends to one agent until nothing waits for it. While the agent answers one manifest, what came of the one before is stored.
+// serve sends to one agent until nothing waits for it. While the agent answers one manifest, what came of the one
+// before is stored.
 func (d *dispatcher) serve(ctx context.Context, agent string) {
 	for items, ok := d.outbox.take(agent); ok; items, ok = d.outbox.take(agent) {
 		var sends sync.WaitGroup
@@ -179,8 +186,8 @@ func (d *dispatcher) returned(agent string) {
 	d.wake.raise()
 }
 
-// remind sends returning agents once more what they have accepted and not begun: one that knows it says so, and one that lost its
-// journal gets a second chance. What has begun is never sent again.
+// remind sends returning agents once more what they have accepted and not begun: one that knows it says so, and one
+// that lost its journal gets a second chance. What has begun is never sent again.
 func (d *dispatcher) remind(ctx context.Context, sends *sync.WaitGroup) error {
 	d.mu.Lock()
 	back := slices.Collect(maps.Keys(d.back))

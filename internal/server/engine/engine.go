@@ -26,8 +26,8 @@ var ErrNobody = errors.New("the agent is not connected")
 
 // Link carries orders to agents.
 type Link interface {
-	// Send delivers a signed envelope to the agent and returns its reply. It gives up when the context ends, and may be called for
-	// many agents at the same time. Any error but ErrNobody leaves open whether the agent has it.
+	// Send delivers a signed envelope to the agent and returns its reply. It gives up when the context ends, and may be
+	// called for many agents at the same time. Any error but ErrNobody leaves open whether the agent has it.
 	Send(ctx context.Context, agent string, envelope []byte) (reply []byte, err error)
 	// Ping returns nil once the agent has shown that it is there, whatever its disk does. Otherwise it is as Send.
 	Ping(ctx context.Context, agent string) error
@@ -57,30 +57,36 @@ type Config struct {
 	Guard Guard
 	Log   *slog.Logger
 
-	// Now is the time that all servers of the database go by; it goes on however the wall clock is set. (The wall clock's as it was when
-	// the engine was made, and what has passed since.)
+	// Now is the time that all servers of the database go by; it goes on however the wall clock is set. (The wall
+	// clock's as it was when the engine was made, and what has passed since.)
 	Now func() time.Time
 	// Shared is how an engine lives with others on its database; without it there are none.
 	Shared *Shared
-	// Retention is how long tasks are kept after their creation (7 days), AuditRetention how long audit rows are (90 days), and
-	// EventRetention how long events are after they came (28 days), of which there are at most MostEvents (1,000,000). RemovalRetention
-	// is how long it is known that a process was unregistered, so that an old disk can't bring it back (90 days).
+	// Retention is how long tasks are kept after their creation (7 days), AuditRetention how long audit rows are (90
+	// days), and EventRetention how long events are after they came (28 days), of which there are at most MostEvents
+	// (1,000,000). RemovalRetention is how long it is known that a process was unregistered, so that an old disk can't
+	// bring it back (90 days).
 	Retention, AuditRetention, EventRetention, RemovalRetention time.Duration
 	MostEvents                                                  int
-	// SendTimeout is how long an agent may take to give a receipt, and its orders may begin without a question after they were sent (3 s).
+	// SendTimeout is how long an agent may take to give a receipt, and its orders may begin without a question after
+	// they were sent (3 s).
 	SendTimeout time.Duration
 	// MostOpen is how many items of all servers may be open before further tasks are refused (500,000).
 	MostOpen int
-	// Parallel is how many agents are sent to at the same time (1,024). While so many are slow at once, the others wait.
+	// Parallel is how many agents are sent to at the same time (1,024). While so many are slow at once, the others
+	// wait.
 	Parallel int
 }
 
-// Shared is what an engine tells others on its database, and how often it looks for what they have done, should it not be told (2 s).
+// Shared is what an engine tells others on its database, and how often it looks for what they have done, should it not
+// be told (2 s).
 type Shared struct {
-	// Finished gets the tasks of which an item got its outcome, Happened is called when there are new events. Neither may block.
+	// Finished gets the tasks of which an item got its outcome, Happened is called when there are new events. Neither
+	// may block.
 	Finished func(tasks []string)
 	Happened func()
-	// Turn reports whether it is for this engine to do what one at a time does, and not again before the time has passed.
+	// Turn reports whether it is for this engine to do what one at a time does, and not again before the time has
+	// passed.
 	Turn func(ctx context.Context, what string, every time.Duration) (bool, error)
 	// Elsewhere reports whether another engine may reach an agent that this one does not.
 	Elsewhere func(agent string) bool
@@ -159,12 +165,14 @@ func New(c Config) *Engine {
 	e.collect = &collector{
 		store: c.Store, clock: e.clock, directory: c.Directory, log: c.Log,
 		begun: e.sweep.wake.raise, outcomes: told, returned: e.dispatch.returned, happened: e.happened,
-		introduced: e.restore, settled: e.receipts.settled, guard: c.Guard, kept: c.EventRetention, shares: newShares(eventBurst, eventRate),
+		introduced: e.restore, settled: e.receipts.settled, guard: c.Guard, kept: c.EventRetention,
+		shares:    newShares(eventBurst, eventRate),
 		reconcile: (&reconciler{store: c.Store, clock: e.clock, key: c.Key, log: c.Log}).answer,
 	}
 	e.clean = &cleaner{
 		store: c.Store, clock: e.clock, turn: c.Shared.Turn, log: c.Log,
-		tasks: c.Retention, audit: c.AuditRetention, events: c.EventRetention, removals: c.RemovalRetention, mostEvents: c.MostEvents,
+		tasks: c.Retention, audit: c.AuditRetention, events: c.EventRetention, removals: c.RemovalRetention,
+		mostEvents: c.MostEvents,
 	}
 	return e
 }
@@ -180,8 +188,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	return nil
 }
 
-// Submit stores the task, which is created now by the engine's clock, and has its items sent. When it returns nil the task is on disk,
-// and will be finished by this engine or by a later one. It returns a *task.BusyError, at once, where too much is under way.
+// Submit stores the task, which is created now by the engine's clock, and has its items sent. When it returns nil the
+// task is on disk, and will be finished by this engine or by a later one. It returns a *task.BusyError, at once, where
+// too much is under way.
 func (e *Engine) Submit(ctx context.Context, t *store.Task, row store.AuditRow) error {
 	stored, err := e.room.enter(ctx, t)
 	if err != nil {
@@ -203,8 +212,8 @@ func (e *Engine) submit(ctx context.Context, t *store.Task, row store.AuditRow) 
 	return nil
 }
 
-// Wait blocks until every key of the task has its outcome. It returns the context's error when that ends first, and store.ErrNotFound
-// for an unknown task.
+// Wait blocks until every key of the task has its outcome. It returns the context's error when that ends first, and
+// store.ErrNotFound for an unknown task.
 func (e *Engine) Wait(ctx context.Context, id string) error {
 	woken, stop := e.waiters.watch(id)
 	defer stop()
@@ -235,8 +244,8 @@ const lookShare = 5
 // Waiting counts the items that wait in memory while something else is on the way to their agents.
 func (e *Engine) Waiting() int { return e.dispatch.outbox.waiting() }
 
-// finished is called with the tasks of items that have just got their outcome: whoever waits for one looks again, and the next
-// operation on each process may go.
+// finished is called with the tasks of items that have just got their outcome: whoever waits for one looks again, and
+// the next operation on each process may go.
 func (e *Engine) finished(tasks []string) {
 	if len(tasks) == 0 {
 		return
@@ -257,8 +266,11 @@ func machine(it *store.Item) task.Item {
 	return task.Item{State: it.State, Attempts: it.Attempts, Deadline: it.Deadline}
 }
 
-// conclude gives each item the outcome that the machine decides on for the event, if it does, and returns how many it did.
-func conclude(ctx context.Context, s Store, now time.Time, finished func([]string), items []store.Item, event func(*store.Item) task.Event) (int, error) {
+// conclude gives each item the outcome that the machine decides on for the event, if it does, and returns how many it
+// did.
+func conclude(ctx context.Context, s Store, now time.Time, finished func([]string), items []store.Item,
+	event func(*store.Item) task.Event,
+) (int, error) {
 	var ended []store.Ended
 	for i := range items {
 		if next := task.Next(machine(&items[i]), event(&items[i]), now); next.State == task.Done {

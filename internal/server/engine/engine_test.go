@@ -100,8 +100,8 @@ func TestProcessesRunOneOperationAfterAnother(t *testing.T) {
 	})
 }
 
-// TestStopIsSentBesideWhatTheAgentHas: the agent decides what a stop gets past; a kill is sent although the agent has not even taken the
-// operation before it.
+// TestStopIsSentBesideWhatTheAgentHas: the agent decides what a stop gets past; a kill is sent although the agent has
+// not even taken the operation before it.
 func TestStopIsSentBesideWhatTheAgentHas(t *testing.T) {
 	for _, op := range []process.Op{process.Stop, process.Unhost, process.Query, process.Kill} {
 		bubble(t, func(t *testing.T, r *rig) {
@@ -174,7 +174,10 @@ func TestRefusals(t *testing.T) {
 			case "agent-0":
 				return &wire.Receipt{Error: "signed by a key that is not pinned"}, nil
 			case "agent-1":
-				return &wire.Receipt{Refused: map[string]string{m.Orders[0].Item: "needs root"}, Accepted: []string{"another"}}, nil
+				return &wire.Receipt{
+					Refused:  map[string]string{m.Orders[0].Item: "needs root"},
+					Accepted: []string{"another"},
+				}, nil
 			case "agent-2":
 				return &wire.Receipt{Version: wire.Version + 1, Error: "from the future"}, nil
 			}
@@ -191,8 +194,8 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// TestRefusalOfWhatMayBeRunning: a refusal of a whole manifest ends only what is in it for the first time. The agent may have journalled
-// the others when they came before, and its outcomes of those count.
+// TestRefusalOfWhatMayBeRunning: a refusal of a whole manifest ends only what is in it for the first time. The agent
+// may have journalled the others when they came before, and its outcomes of those count.
 func TestRefusalOfWhatMayBeRunning(t *testing.T) {
 	full := func(context.Context, string, *wire.Manifest) (*wire.Receipt, error) {
 		return &wire.Receipt{Error: "cannot journal operations: no space left on device"}, nil
@@ -226,8 +229,8 @@ func TestRefusalOfWhatMayBeRunning(t *testing.T) {
 	})
 }
 
-// TestRefusalOfWhatAnotherHasSent: of items that are sent for the first time as far as this server knows, those that the agent knows are
-// not ended by a refusal of the others. A server that died after it had sent them has left them so.
+// TestRefusalOfWhatAnotherHasSent: of items that are sent for the first time as far as this server knows, those that
+// the agent knows are not ended by a refusal of the others. A server that died after it had sent them has left them so.
 func TestRefusalOfWhatAnotherHasSent(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.answer(func(_ context.Context, agent string, m *wire.Manifest) (*wire.Receipt, error) {
@@ -259,7 +262,8 @@ func TestTooLarge(t *testing.T) {
 			Op: process.Start, Spec: &process.Spec{Labels: labels},
 			Targets: []store.Target{{Key: "large", Agent: "agent-0"}},
 		}
-		err = r.Submit(t.Context(), &store.Task{ID: "t", Created: time.Now(), Requests: []store.Request{request}}, store.AuditRow{})
+		err = r.Submit(t.Context(), &store.Task{ID: "t", Created: time.Now(), Requests: []store.Request{request}},
+			store.AuditRow{})
 		if err != nil {
 			t.Fatal(err)
 		}

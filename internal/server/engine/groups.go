@@ -19,8 +19,8 @@ const groupsBytes = 200 << 10
 // maxRestored bounds what an agent can cause by what it says of itself, in namespaces.
 const maxRestored = 1000
 
-// groups returns what the agent is to have, if one of the items is to tell it. It is read when it is sent, not when it was asked for:
-// of two settings the later one counts, in whatever order they were stored and sent.
+// groups returns what the agent is to have, if one of the items is to tell it. It is read when it is sent, not when it
+// was asked for: of two settings the later one counts, in whatever order they were stored and sent.
 func (s *sender) groups(ctx context.Context, agent string, items []store.Item) (map[string][]process.Group, error) {
 	if !slices.ContainsFunc(items, func(it store.Item) bool { return it.Op == process.SetGroups }) {
 		return nil, nil
@@ -28,8 +28,8 @@ func (s *sender) groups(ctx context.Context, agent string, items []store.Item) (
 	return s.store.AgentGroups(ctx, agent)
 }
 
-// restore has an agent told of the process groups that it should have and has not: it was away when they were set, or has lost its
-// disk. It takes an agent's introduction.
+// restore has an agent told of the process groups that it should have and has not: it was away when they were set, or
+// has lost its disk. It takes an agent's introduction.
 func (e *Engine) restore(ctx context.Context, agent string, has map[string]string) error {
 	want, err := e.store.AgentGroups(ctx, agent)
 	if err != nil {
@@ -61,12 +61,14 @@ func (e *Engine) restore(ctx context.Context, agent string, has map[string]strin
 		return nil
 	}
 	if wait := e.restores.take(agent, len(t.Requests), e.clock.now()); wait > 0 {
-		e.collect.log.WarnContext(ctx, "process groups not restored: the agent reported other groups too often", "agent", agent,
+		e.collect.log.WarnContext(ctx, "process groups not restored: the agent reported other groups too often",
+			"agent", agent,
 			"namespaces", len(t.Requests), "again_in", wait.Round(time.Second))
 		return nil
 	}
 	row := store.AuditRow{
-		At: e.clock.now(), RequestID: t.ID, Action: "restore_process_groups", Target: agent, Targets: len(t.Requests), Allowed: true,
+		At: e.clock.now(), RequestID: t.ID, Action: "restore_process_groups", Target: agent, Targets: len(t.Requests),
+		Allowed: true,
 		Message: process.Success,
 	}
 	if err := e.submit(ctx, t, row); err != nil {

@@ -16,7 +16,8 @@ import (
 // put sets the groups of namespaces of agent-0.
 func (r *rig) put(namespace string, groups ...process.Group) {
 	r.t.Helper()
-	if err := r.db.PutGroups(r.t.Context(), []store.GroupHost{{Agent: "agent-0", Namespace: namespace}}, groups); err != nil {
+	if err := r.db.PutGroups(r.t.Context(), []store.GroupHost{{Agent: "agent-0", Namespace: namespace}},
+		groups); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -53,10 +54,14 @@ func TestGroupsAreRestored(t *testing.T) {
 		r.put("two", b)
 		want("it has lost its disk", map[string][]process.Group{"one": {a, b}, "two": {b}}, r.hello(nil))
 		two := wire.GroupsDigest([]process.Group{b})
-		want("it has all", none, r.hello(map[string]string{"one": wire.GroupsDigest([]process.Group{a, b}), "two": two}))
+		want("it has all", none,
+			r.hello(map[string]string{"one": wire.GroupsDigest([]process.Group{a, b}), "two": two}))
 		want(
 			"it has old ones and others", map[string][]process.Group{"one": {a, b}, "gone": nil},
-			r.hello(map[string]string{"one": wire.GroupsDigest([]process.Group{b, a}), "two": two, "gone": two, "\n": two}),
+			r.hello(map[string]string{
+				"one": wire.GroupsDigest([]process.Group{b, a}), "two": two, "gone": two,
+				"\n": two,
+			}),
 		)
 	})
 }
@@ -83,7 +88,8 @@ func TestGroupsAreReadWhenTheyAreSent(t *testing.T) {
 			Op: process.SetGroups, Process: process.ID{Namespace: "ns"},
 			Targets: []store.Target{{Key: "k", Asked: "agent-0", Agent: "agent-0"}},
 		}
-		if err := r.Submit(t.Context(), &store.Task{ID: "t", Requests: []store.Request{request}}, store.AuditRow{}); err != nil {
+		if err := r.Submit(t.Context(), &store.Task{ID: "t", Requests: []store.Request{request}},
+			store.AuditRow{}); err != nil {
 			t.Fatal(err)
 		}
 		r.pass(time.Second)

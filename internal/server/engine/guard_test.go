@@ -32,8 +32,8 @@ func (r *rig) guard() engine.Guard {
 	}
 }
 
-// TestTrustIsAnswered: whatever an agent reports, it is told what to trust if it goes by something else, and one that cannot take that is not.
-// Who may be somebody else is to prove first that he is the agent.
+// TestTrustIsAnswered: whatever an agent reports, it is told what to trust if it goes by something else, and one that
+// cannot take that is not. Who may be somebody else is to prove first that he is the agent.
 func TestTrustIsAnswered(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		for name, c := range map[string]struct {
@@ -47,7 +47,8 @@ func TestTrustIsAnswered(t *testing.T) {
 			if len(ack.Trust) > 0 || ack.Prove == "" != (c.want == "") || ack.Error != "" {
 				t.Errorf("a heartbeat of %s got %+v", name, ack)
 			}
-			if ack = r.report("agent-0", wire.Report{Trust: c.held, Proof: "trust"}); string(ack.Trust) != c.want || ack.Prove != "" || ack.Error != "" {
+			if ack = r.report("agent-0", wire.Report{Trust: c.held, Proof: "trust"}); string(ack.Trust) != c.want ||
+				ack.Prove != "" || ack.Error != "" {
 				t.Errorf("%s got %+v", name, ack)
 			}
 		}
@@ -58,7 +59,10 @@ func TestTrustIsAnswered(t *testing.T) {
 func TestACopyIsRefused(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		hello := func(place string) wire.Report {
-			return wire.Report{Place: place, Hello: &wire.Hello{Name: "host-" + place, Policy: "observe only"}, Observed: []wire.Observation{observation(place, 1)}}
+			return wire.Report{
+				Place: place, Hello: &wire.Hello{Name: "host-" + place, Policy: "observe only"},
+				Observed: []wire.Observation{observation(place, 1)},
+			}
 		}
 		if ack := r.report("agent-0", hello("a")); ack.Error != "" || ack.Stranger != nil {
 			t.Fatalf("the first one got %+v", ack)
@@ -92,7 +96,8 @@ func TestACopyIsRefused(t *testing.T) {
 			t.Errorf("known processes (-want +got):\n%s", d)
 		}
 		p := r.directory.Presence("agent-0", time.Now())
-		if a, _ := r.directory.ByKey("agent-0"); a.Name != "host-a" || a.Place != "a" || p.Facts.Policy != "observe only" {
+		if a, _ := r.directory.ByKey("agent-0"); a.Name != "host-a" || a.Place != "a" ||
+			p.Facts.Policy != "observe only" {
 			t.Errorf("the register has %+v, %+v", a, p)
 		}
 	})
@@ -131,15 +136,18 @@ func TestACopyThatIsQuicker(t *testing.T) {
 	})
 }
 
-// TestAnOldPlaceSentAgain: neither made up heartbeats of a host as it was before it was rebooted, nor what it has signed then, keep it from
-// being taken for itself, or have it shown as a copy.
+// TestAnOldPlaceSentAgain: neither made up heartbeats of a host as it was before it was rebooted, nor what it has
+// signed then, keep it from being taken for itself, or have it shown as a copy.
 func TestAnOldPlaceSentAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		number := int64(0)
 		hello := func(session, place string) wire.ReportAck {
 			t.Helper()
 			number++
-			return r.report("agent-0", wire.Report{Session: session, Number: number, Place: place, Hello: &wire.Hello{}})
+			return r.report("agent-0", wire.Report{
+				Session: session, Number: number, Place: place,
+				Hello: &wire.Hello{},
+			})
 		}
 		if ack := hello("s1", "boot 1"); ack.Error != "" {
 			t.Fatalf("the first boot got %+v", ack)
@@ -157,7 +165,10 @@ func TestAnOldPlaceSentAgain(t *testing.T) {
 				r.pass(time.Second)
 				heartbeat := r.report("agent-0", wire.Report{Place: "boot 1"})
 				hello("s1", "boot 1")
-				r.report("agent-0", wire.Report{Session: "s1", Number: 1000, Place: "boot 1", Proof: "of something else"})
+				r.report("agent-0", wire.Report{
+					Session: "s1", Number: 1000, Place: "boot 1",
+					Proof: "of something else",
+				})
 				if taken > 0 && (!heartbeat.Hello || r.directory.Elsewhere("agent-0", "boot 2", time.Now())) {
 					t.Errorf("its old heartbeat got %+v", heartbeat)
 				}
@@ -185,7 +196,8 @@ func TestLaterVersions(t *testing.T) {
 		if note := r.directory.Remarked("agent-0"); !strings.Contains(note, "later version") {
 			t.Errorf("people are told %q", note)
 		}
-		if ack := r.report("agent-0", wire.Report{Hello: &wire.Hello{}}); ack.Error != "" || r.directory.Remarked("agent-0") != "" {
+		if ack := r.report("agent-0", wire.Report{Hello: &wire.Hello{}}); ack.Error != "" ||
+			r.directory.Remarked("agent-0") != "" {
 			t.Errorf("the present version got %+v", ack)
 		}
 	})
@@ -199,7 +211,8 @@ func TestRecordedReports(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if reply := string(r.HandleReport(t.Context(), "agent-0", data, true)); reply != `{"version":1,"at":946684800000}` {
+			if reply := string(r.HandleReport(t.Context(), "agent-0", data,
+				true)); reply != `{"version":1,"at":946684800000}` {
 				t.Errorf("%s was answered with %s", name, reply)
 			}
 		}

@@ -26,8 +26,8 @@ func (r *rig) some(hanging ...string) {
 	})
 }
 
-// TestHostThatHangs: an agent that answers neither an order nor a ping is given up within 10 s, the next operation within 5 s; others are not
-// held up, and it is away at once.
+// TestHostThatHangs: an agent that answers neither an order nor a ping is given up within 10 s, the next operation
+// within 5 s; others are not held up, and it is away at once.
 func TestHostThatHangs(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.pass(time.Hour)
@@ -84,7 +84,8 @@ func TestHostThatComesBack(t *testing.T) {
 	})
 }
 
-// TestSlowHost: one that gives no receipt and answers pings is waited for: its disk hangs, and what it will have taken it carries out.
+// TestSlowHost: one that gives no receipt and answers pings is waited for: its disk hangs, and what it will have taken
+// it carries out.
 func TestSlowHost(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.pass(time.Hour)
@@ -117,8 +118,9 @@ func TestServerThatHasJustStarted(t *testing.T) {
 	})
 }
 
-// TestNoOrderBeginsAfterItsEnd: whenever an item is given up, what was sent of it may begin unasked for no longer, by a second at least; and
-// whoever asks is told that it is at its end. One that is not given up is noted as taken when the agent asks, and is given up no more.
+// TestNoOrderBeginsAfterItsEnd: whenever an item is given up, what was sent of it may begin unasked for no longer, by a
+// second at least; and whoever asks is told that it is at its end. One that is not given up is noted as taken when the
+// agent asks, and is given up no more.
 func TestNoOrderBeginsAfterItsEnd(t *testing.T) {
 	for _, limit := range []time.Duration{0, time.Second, 2500 * time.Millisecond, 6 * time.Second} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
@@ -128,12 +130,18 @@ func TestNoOrderBeginsAfterItsEnd(t *testing.T) {
 					r.report(a, wire.Report{Hello: &wire.Hello{IP: "10.0.0." + a[6:]}})
 				}
 				r.some("agent-0", "agent-1")
-				request := store.Request{Op: process.Start, Process: process.ID{Namespace: "ns", Name: "nginx"}, Spec: &process.Spec{}}
+				request := store.Request{
+					Op: process.Start, Process: process.ID{Namespace: "ns", Name: "nginx"},
+					Spec: &process.Spec{},
+				}
 				for _, a := range []string{"agent-0", "agent-1"} {
 					request.Targets = append(request.Targets, store.Target{Key: a, Asked: a, Agent: a})
 				}
 				asked := time.Now()
-				if err := r.Submit(t.Context(), &store.Task{ID: "t", Requests: []store.Request{request}, HostTimeout: limit}, store.AuditRow{At: asked}); err != nil {
+				if err := r.Submit(t.Context(), &store.Task{
+					ID: "t", Requests: []store.Request{request},
+					HostTimeout: limit,
+				}, store.AuditRow{At: asked}); err != nil {
 					t.Fatal(err)
 				}
 				items, last := map[string]string{}, time.Time{}
@@ -144,7 +152,8 @@ func TestNoOrderBeginsAfterItsEnd(t *testing.T) {
 					}
 				}
 				// One of them took it and was then cut off: it asks in time.
-				if ack := r.report("agent-1", wire.Report{Open: []string{items["agent-1"]}}); len(ack.Ended) > 0 || ack.At != time.Now().UnixMilli() {
+				if ack := r.report("agent-1", wire.Report{Open: []string{items["agent-1"]}}); len(ack.Ended) > 0 ||
+					ack.At != time.Now().UnixMilli() {
 					t.Errorf("what is wanted was answered with %+v", ack)
 				}
 				for r.open("t", "agent-0") {
@@ -161,7 +170,9 @@ func TestNoOrderBeginsAfterItsEnd(t *testing.T) {
 					t.Errorf("it was given up after %v", took)
 				}
 				r.shows("t", unanswered, "")
-				if ack := r.report("agent-0", wire.Report{Open: []string{items["agent-0"], items["agent-1"], "0-0"}}); !slices.Equal(ack.Ended, []string{items["agent-0"], items["agent-1"], "0-0"}) {
+				if ack := r.report("agent-0",
+					wire.Report{Open: []string{items["agent-0"], items["agent-1"], "0-0"}}); !slices.Equal(ack.Ended,
+					[]string{items["agent-0"], items["agent-1"], "0-0"}) {
 					t.Errorf("what is ended, another's, or nobody's was answered with %+v", ack)
 				}
 				r.pass(task.WaitLimit / 2)
@@ -181,7 +192,10 @@ func TestHostTimeoutOfWhatWasTaken(t *testing.T) {
 			Op: process.Start, Process: process.ID{Namespace: "ns", Name: "nginx"}, Spec: &process.Spec{},
 			Targets: []store.Target{{Key: "agent-0", Asked: "agent-0", Agent: "agent-0"}},
 		}
-		if err := r.Submit(t.Context(), &store.Task{ID: "t", Requests: []store.Request{request}, HostTimeout: time.Second}, store.AuditRow{}); err != nil {
+		if err := r.Submit(t.Context(), &store.Task{
+			ID: "t", Requests: []store.Request{request},
+			HostTimeout: time.Second,
+		}, store.AuditRow{}); err != nil {
 			t.Fatal(err)
 		}
 		item := r.takenOne().Item

@@ -52,10 +52,14 @@ func TestPack(t *testing.T) {
 		"as many as travel together": {items(200, small, 0), []int{200}},
 		"many":                       {items(450, small, 0), []int{200, 200, 50}},
 		"large":                      {items(5, large, 0), []int{2, 2, 1}},
-		"larger than a manifest":     {join(items(1, small, 0), items(2, huge, 0), items(1, small, 0)), []int{1, 1, 1, 1}},
-		"of different ages":          {join(items(1, small, 0), items(1, small, time.Minute), items(2, small, time.Minute+1)), []int{2, 2}},
-		"without a spec":             {items(3, nil, 0), []int{3}},
-		"with groups":                {groups(12), []int{5, 5, 2}},
+		"larger than a manifest": {
+			join(items(1, small, 0), items(2, huge, 0), items(1, small, 0)),
+			[]int{1, 1, 1, 1},
+		},
+		"of different ages": {join(items(1, small, 0), items(1, small, time.Minute),
+			items(2, small, time.Minute+1)), []int{2, 2}},
+		"without a spec": {items(3, nil, 0), []int{3}},
+		"with groups":    {groups(12), []int{5, 5, 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []int
@@ -72,11 +76,12 @@ func TestPack(t *testing.T) {
 func TestManifestExpiresWithItsOldestItem(t *testing.T) {
 	key, public := fabrictest.NewKey(t)
 	created := time.Unix(1e9, 0)
-	envelope, err := (&sender{key: key, clock: clock{time.Now}, timeout: 3 * time.Second}).seal("a", created.Add(time.Minute), []store.Item{
-		{ID: "1", Created: created.Add(time.Second), Deadline: created.Add(time.Hour)},
-		{ID: "2", Created: created, Deadline: created.Add(time.Minute + 2*time.Second)},
-		{ID: "3", Created: created.Add(time.Minute), Deadline: created.Add(time.Hour)},
-	}, nil)
+	envelope, err := (&sender{key: key, clock: clock{time.Now}, timeout: 3 * time.Second}).seal("a",
+		created.Add(time.Minute), []store.Item{
+			{ID: "1", Created: created.Add(time.Second), Deadline: created.Add(time.Hour)},
+			{ID: "2", Created: created, Deadline: created.Add(time.Minute + 2*time.Second)},
+			{ID: "3", Created: created.Add(time.Minute), Deadline: created.Add(time.Hour)},
+		}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,21 +199,29 @@ func (o *oldRows) prune(which int, left *int, before time.Time, limit int) int {
 }
 
 func TestClean(t *testing.T) {
-	rows := &oldRows{tasks: 105, audit: 1000, events: 1234, removals: 501, shares: map[string]int{"quiet": 10, "loud": 5000, "louder": 100_000}}
+	rows := &oldRows{
+		tasks: 105, audit: 1000, events: 1234, removals: 501,
+		shares: map[string]int{"quiet": 10, "loud": 5000, "louder": 100_000},
+	}
 	now := time.Unix(1e9, 0)
 	c := &cleaner{
-		store: rows, log: slog.New(slog.DiscardHandler), tasks: time.Hour, audit: 2 * time.Hour, events: 3 * time.Hour, removals: 4 * time.Hour, mostEvents: 2010,
+		store: rows, log: slog.New(slog.DiscardHandler), tasks: time.Hour, audit: 2 * time.Hour, events: 3 * time.Hour,
+		removals: 4 * time.Hour, mostEvents: 2010,
 	}
 	if err := c.pass(t.Context(), now); err != nil {
 		t.Fatal(err)
 	}
 	if rows.tasks != 0 || rows.audit != 0 || rows.events != 0 || rows.removals != 0 || rows.largestDelete > 500 {
-		t.Errorf("left are %d tasks, %d audit rows, %d events and %d removals; %d were removed at once", rows.tasks, rows.audit, rows.events, rows.removals, rows.largestDelete)
+		t.Errorf("left are %d tasks, %d audit rows, %d events and %d removals; %d were removed at once", rows.tasks,
+			rows.audit, rows.events, rows.removals, rows.largestDelete)
 	}
 	if want := map[string]int{"quiet": 10, "loud": 1000, "louder": 1000}; !maps.Equal(rows.shares, want) {
 		t.Errorf("left are events of %v, want %v", rows.shares, want)
 	}
-	if want := [4]time.Time{now.Add(-time.Hour), now.Add(-2 * time.Hour), now.Add(-3 * time.Hour), now.Add(-4 * time.Hour)}; rows.before != want {
+	if want := [4]time.Time{
+		now.Add(-time.Hour), now.Add(-2 * time.Hour), now.Add(-3 * time.Hour),
+		now.Add(-4 * time.Hour),
+	}; rows.before != want {
 		t.Errorf("removed what was older than %v, want %v", rows.before, want)
 	}
 }
@@ -218,7 +231,12 @@ func TestShareOf(t *testing.T) {
 		counts     []int
 		room, want int
 	}{
-		{nil, 10, math.MaxInt}, {[]int{3, 4}, 10, math.MaxInt}, {[]int{3, 7}, 10, math.MaxInt}, {[]int{3, 8}, 10, 7}, {[]int{9, 9, 1}, 10, 4}, {[]int{5, 5, 5}, 2, 0},
+		{nil, 10, math.MaxInt},
+		{[]int{3, 4}, 10, math.MaxInt},
+		{[]int{3, 7}, 10, math.MaxInt},
+		{[]int{3, 8}, 10, 7},
+		{[]int{9, 9, 1}, 10, 4},
+		{[]int{5, 5, 5}, 2, 0},
 	} {
 		if got := shareOf(c.counts, c.room); got != c.want {
 			t.Errorf("%v in %d: %d, want %d", c.counts, c.room, got, c.want)
@@ -265,8 +283,10 @@ func TestEventsHaveARate(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	c := Config{Retention: -1, SendTimeout: time.Minute}
 	c.setDefaults()
-	got := fmt.Sprint(c.Retention, c.AuditRetention, c.EventRetention, c.RemovalRetention, c.MostEvents, c.SendTimeout, c.Parallel)
-	if want := fmt.Sprint(168*time.Hour, 2160*time.Hour, 672*time.Hour, 2160*time.Hour, 1000000, time.Minute, 1024); got != want {
+	got := fmt.Sprint(c.Retention, c.AuditRetention, c.EventRetention, c.RemovalRetention, c.MostEvents, c.SendTimeout,
+		c.Parallel)
+	if want := fmt.Sprint(168*time.Hour, 2160*time.Hour, 672*time.Hour, 2160*time.Hour, 1000000, time.Minute,
+		1024); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
@@ -277,7 +297,8 @@ func TestALongStatus(t *testing.T) {
 	cause := process.Cause{Text: long, Evidence: slices.Repeat([]string{long}, maxList)}
 	s := process.Status{
 		Message: strings.Repeat("x", maxText), Cause: cause, Further: slices.Repeat([]process.Cause{cause}, maxList),
-		Runs: slices.Repeat([]process.Run{{Output: long}}, maxList), Config: slices.Repeat([]process.Drift{{Path: long}}, maxFiles),
+		Runs:   slices.Repeat([]process.Run{{Output: long}}, maxList),
+		Config: slices.Repeat([]process.Drift{{Path: long}}, maxFiles),
 	}
 	s.Instance.Cmdline = s.Message
 	short := shortenedStatus(s)

@@ -6,8 +6,8 @@ import (
 	"drover/internal/server/store"
 )
 
-// outbox holds what waits for each agent while something else is on the way to it, so that an agent gets one manifest after another
-// and a slow one delays only itself.
+// outbox holds what waits for each agent while something else is on the way to it, so that an agent gets one manifest
+// after another and a slow one delays only itself.
 type outbox struct {
 	mu     sync.Mutex
 	agents map[string]*queue
@@ -16,13 +16,15 @@ type outbox struct {
 // queue is one agent's. It exists while the agent is served.
 type queue struct {
 	waiting []store.Item
-	// known holds the ids of the items that wait or are on the way: one whose lease ended meanwhile is not queued twice.
+	// known holds the ids of the items that wait or are on the way: one whose lease ended meanwhile is not queued
+	// twice.
 	known map[string]bool
 }
 
 func newOutbox() *outbox { return &outbox{agents: map[string]*queue{}} }
 
-// put adds items of one agent. It returns true when nobody serves the agent: then the caller must call take until that is false.
+// put adds items of one agent. It returns true when nobody serves the agent: then the caller must call take until that
+// is false.
 func (o *outbox) put(agent string, items []store.Item) (serve bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -40,8 +42,8 @@ func (o *outbox) put(agent string, items []store.Item) (serve bool) {
 	return !ok
 }
 
-// take returns what waits for the agent, and forgets what it returned before. False says that nothing waits: the caller no longer
-// serves the agent.
+// take returns what waits for the agent, and forgets what it returned before. False says that nothing waits: the caller
+// no longer serves the agent.
 func (o *outbox) take(agent string) ([]store.Item, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

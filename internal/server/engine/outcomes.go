@@ -10,8 +10,8 @@ import (
 // outcomeBatch is how many outcomes are at most stored at once, unless a single agent tells more.
 const outcomeBatch = 1000
 
-// outcomes stores what agents say has come of items. What comes while others are being stored is stored together: one statement for many
-// agents costs little more than one for a single one.
+// outcomes stores what agents say has come of items. What comes while others are being stored is stored together: one
+// statement for many agents costs little more than one for a single one.
 type outcomes struct {
 	store Store
 	// finished is called with the tasks of the items that have got their outcome now.
@@ -35,7 +35,8 @@ func newOutcomes(s Store, finished func(tasks []string)) *outcomes {
 	return &outcomes{store: s, finished: finished, turn: make(chan struct{}, 1)}
 }
 
-// put returns when the outcomes are on disk, or could not be stored. What others have told does not make those of a giver fail.
+// put returns when the outcomes are on disk, or could not be stored. What others have told does not make those of a
+// giver fail.
 func (o *outcomes) put(ctx context.Context, given []store.Given) error {
 	g, first := o.join(given)
 	if first {

@@ -59,7 +59,8 @@ type givers struct {
 	errs    map[string]error // by giver
 }
 
-// busy runs a test in which one outcome is being stored. Then all may be, and the test may look at what has come of them.
+// busy runs a test in which one outcome is being stored. Then all may be, and the test may look at what has come of
+// them.
 func busy(t *testing.T, test, then func(t *testing.T, g *givers)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

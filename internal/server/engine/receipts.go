@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// receiptDelay is how long a receipt waits to be written down, with those that come meanwhile. What is finished before that, as a
-	// question is, costs one write less. It has to be far shorter than leaseSlack, because until then the lease keeps an item from
-	// being sent again.
+	// receiptDelay is how long a receipt waits to be written down, with those that come meanwhile. What is finished
+	// before that, as a question is, costs one write less. It has to be far shorter than leaseSlack, because until then
+	// the lease keeps an item from being sent again.
 	receiptDelay = 50 * time.Millisecond
 	// receiptBatch is how many are written at once.
 	receiptBatch = 1000
 )
 
-// receipts are the items that agents have in their journals, and that are not known to be so in the store. Should the engine die, those
-// items are sent once more, and each agent says again what it has.
+// receipts are the items that agents have in their journals, and that are not known to be so in the store. Should the
+// engine die, those items are sent once more, and each agent says again what it has.
 type receipts struct {
 	store Store
 	log   *slog.Logger

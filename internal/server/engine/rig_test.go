@@ -23,8 +23,8 @@ import (
 	"drover/internal/wire"
 )
 
-// rig is an engine over a real database and a link that the test plays. It lives in a synctest bubble: its time stands still while
-// anybody works.
+// rig is an engine over a real database and a link that the test plays. It lives in a synctest bubble: its time stands
+// still while anybody works.
 type rig struct {
 	*engine.Engine
 	t         *testing.T
@@ -43,7 +43,8 @@ type rig struct {
 
 	mu   sync.Mutex
 	link linkFunc
-	// hangs are the agents that do not even answer a ping, left those at whose end nobody is; where leftAll is set these are all.
+	// hangs are the agents that do not even answer a ping, left those at whose end nobody is; where leftAll is set
+	// these are all.
 	hangs, left map[string]bool
 	leftAll     bool
 	sent        []*wire.Manifest
@@ -178,7 +179,10 @@ func (r *rig) start() {
 	if r.wrap != nil {
 		state = r.wrap(db)
 	}
-	r.Engine = engine.New(engine.Config{Store: state, Directory: r.directory, Link: r, Key: r.key, Guard: r.guard(), Shared: r.shared, Log: log})
+	r.Engine = engine.New(engine.Config{
+		Store: state, Directory: r.directory, Link: r, Key: r.key, Guard: r.guard(),
+		Shared: r.shared, Log: log,
+	})
 	ctx, cancel := context.WithCancel(r.t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -208,7 +212,8 @@ func (r *rig) submit(id string, op process.Op, agents ...string) {
 	for _, a := range agents {
 		request.Targets = append(request.Targets, store.Target{Key: a, Asked: a, Agent: a})
 	}
-	err := r.Submit(r.t.Context(), &store.Task{ID: id, Created: time.Now(), Requests: []store.Request{request}}, store.AuditRow{At: time.Now()})
+	err := r.Submit(r.t.Context(), &store.Task{ID: id, Created: time.Now(), Requests: []store.Request{request}},
+		store.AuditRow{At: time.Now()})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -287,6 +292,7 @@ func (r *rig) shows(id string, want ...string) {
 
 const (
 	unavailable = "agent not found or offline"
-	unanswered  = unavailable + ": it was sent the operation and has not answered; it may have begun, and begins no more"
-	hadBegun    = unavailable + ": it had begun"
+	unanswered  = unavailable +
+		": it was sent the operation and has not answered; it may have begun, and begins no more"
+	hadBegun = unavailable + ": it had begun"
 )

@@ -21,14 +21,15 @@ const (
 	// A manifest holds at most so many orders, and so many bytes of them unless a single one is larger.
 	maxOrders = 200
 	maxBytes  = 1 << 20
-	// maxApart is how far apart the items of a manifest may have been created: it expires for all of them with the oldest.
+	// maxApart is how far apart the items of a manifest may have been created: it expires for all of them with the
+	// oldest.
 	maxApart = time.Minute
 	// orderOverhead is more than an order takes in JSON beside its spec and its names.
 	orderOverhead = 512
 	// pingTime is how long an agent may take to show that it is there.
 	pingTime = time.Second
-	// certain is how long after the last moment at which an order may have begun unasked it counts as one that does not begin any more:
-	// the clocks of servers are not quite one.
+	// certain is how long after the last moment at which an order may have begun unasked it counts as one that does not
+	// begin any more: the clocks of servers are not quite one.
 	certain = time.Second
 )
 
@@ -66,8 +67,8 @@ type sender struct {
 	timeout   time.Duration
 	// elsewhere reports whether another server may reach an agent.
 	elsewhere func(agent string) bool
-	// accepted is called with the items that an agent has, finished with the tasks of those that were ended here; outcomes gets what
-	// receipts tell.
+	// accepted is called with the items that an agent has, finished with the tasks of those that were ended here;
+	// outcomes gets what receipts tell.
 	accepted func(ids []string)
 	outcomes *outcomes
 	finished func(tasks []string)
@@ -75,8 +76,9 @@ type sender struct {
 	changed func()
 }
 
-// send makes one attempt. It returns what is left to be done about the receipt, which may be done while the next attempt is made; nil for
-// nothing. Whatever fails leaves the items leased, so that they are due again when the lease ends.
+// send makes one attempt. It returns what is left to be done about the receipt, which may be done while the next
+// attempt is made; nil for nothing. Whatever fails leaves the items leased, so that they are due again when the lease
+// ends.
 func (s *sender) send(ctx context.Context, agent string, items []store.Item) (rest func()) {
 	if ctx.Err() != nil {
 		return nil
@@ -124,7 +126,8 @@ func (s *sender) send(ctx context.Context, agent string, items []store.Item) (re
 	return func() { s.note(ctx, log, s.receive(ctx, log, agent, items, receipt)) }
 }
 
-// patience is how long a receipt is waited for. That of items whose deadlines are near is noted to be missing before these.
+// patience is how long a receipt is waited for. That of items whose deadlines are near is noted to be missing before
+// these.
 func (s *sender) patience(issued time.Time, items []store.Item) time.Duration {
 	patience := s.timeout
 	for i := range items {
@@ -133,8 +136,8 @@ func (s *sender) patience(issued time.Time, items []store.Item) time.Duration {
 	return patience
 }
 
-// gone reports whether nobody is at the agent's end, or whoever is there does not answer at all. It is not so where that cannot be found
-// out.
+// gone reports whether nobody is at the agent's end, or whoever is there does not answer at all. It is not so where
+// that cannot be found out.
 func (s *sender) gone(ctx context.Context, agent string) bool {
 	attempt, cancel := context.WithTimeout(ctx, pingTime)
 	defer cancel()
@@ -149,8 +152,13 @@ func (s *sender) note(ctx context.Context, log *slog.Logger, err error) {
 	}
 }
 
-func (s *sender) seal(agent string, issued time.Time, items []store.Item, groups map[string][]process.Group) ([]byte, error) {
-	m := wire.Manifest{Agent: agent, Issued: issued, Expires: items[0].Created.Add(task.WaitLimit), Unasked: issued.Add(s.timeout)}
+func (s *sender) seal(agent string, issued time.Time, items []store.Item,
+	groups map[string][]process.Group,
+) ([]byte, error) {
+	m := wire.Manifest{
+		Agent: agent, Issued: issued, Expires: items[0].Created.Add(task.WaitLimit),
+		Unasked: issued.Add(s.timeout),
+	}
 	for i := range items {
 		it := &items[i]
 		if until := it.Deadline.Add(-certain); until.Before(m.Unasked) {
@@ -159,7 +167,10 @@ func (s *sender) seal(agent string, issued time.Time, items []store.Item, groups
 		if expires := it.Created.Add(task.WaitLimit); expires.Before(m.Expires) {
 			m.Expires = expires
 		}
-		order := wire.Order{Item: it.ID, Process: it.Process, Op: it.Op, Spec: it.Spec, Actor: process.Actor{App: it.App, User: it.User}}
+		order := wire.Order{
+			Item: it.ID, Process: it.Process, Op: it.Op, Spec: it.Spec,
+			Actor: process.Actor{App: it.App, User: it.User},
+		}
 		if it.Op == process.SetGroups {
 			order.Groups = groups[it.Process.Namespace]
 		}
@@ -180,8 +191,11 @@ func (s *sender) seal(agent string, issued time.Time, items []store.Item, groups
 	return envelope, nil
 }
 
-// receive does what the receipt says. An item that it does not mention counts as unheard, or is refused with all others.
-func (s *sender) receive(ctx context.Context, log *slog.Logger, agent string, items []store.Item, r wire.Receipt) error {
+// receive does what the receipt says. An item that it does not mention counts as unheard, or is refused with all
+// others.
+func (s *sender) receive(ctx context.Context, log *slog.Logger, agent string, items []store.Item,
+	r wire.Receipt,
+) error {
 	if r.Error != "" {
 		log.WarnContext(ctx, "agent rejected items", "reason", r.Error)
 	}
@@ -232,8 +246,8 @@ func (s *sender) receive(ctx context.Context, log *slog.Logger, agent string, it
 	return errors.Join(errs...)
 }
 
-// refuseNew refuses the items that were sent for the first time. The reason is that of the whole manifest: the agent may have the others
-// in its journal and carry them out, so that they count as unheard.
+// refuseNew refuses the items that were sent for the first time. The reason is that of the whole manifest: the agent
+// may have the others in its journal and carry them out, so that they count as unheard.
 func (s *sender) refuseNew(ctx context.Context, items []store.Item, reason string) error {
 	var first, again []store.Item
 	for _, it := range items {
@@ -254,7 +268,9 @@ func (s *sender) refuseNew(ctx context.Context, items []store.Item, reason strin
 }
 
 func (s *sender) refuse(ctx context.Context, items []store.Item, reason string) error {
-	_, err := conclude(ctx, s.store, s.clock.now(), s.finished, items, func(*store.Item) task.Event { return task.Refused{Reason: reason} })
+	_, err := conclude(ctx, s.store, s.clock.now(), s.finished, items, func(*store.Item) task.Event {
+		return task.Refused{Reason: reason}
+	})
 	return err
 }
 
@@ -275,7 +291,9 @@ func (s *sender) nobody(ctx context.Context, log *slog.Logger, agent string, ite
 	var errs []error
 	if len(lost) > 0 {
 		log.InfoContext(ctx, "gave up items: the agent is not connected", "given_up", len(lost))
-		_, err := conclude(ctx, s.store, s.clock.now(), s.finished, lost, func(*store.Item) task.Event { return task.Unreachable{} })
+		_, err := conclude(ctx, s.store, s.clock.now(), s.finished, lost, func(*store.Item) task.Event {
+			return task.Unreachable{}
+		})
 		errs = append(errs, err)
 	}
 	if len(wait) > 0 {
@@ -286,8 +304,8 @@ func (s *sender) nobody(ctx context.Context, log *slog.Logger, agent string, ite
 	return errors.Join(errs...)
 }
 
-// unsent has items sent again that are said to have reached nobody. Whoever says so may be on the way, and have them all the same: so they
-// are given up no sooner than it is certain that they do not begin unasked.
+// unsent has items sent again that are said to have reached nobody. Whoever says so may be on the way, and have them
+// all the same: so they are given up no sooner than it is certain that they do not begin unasked.
 func (s *sender) unsent(ctx context.Context, agent string, issued time.Time, items []store.Item) error {
 	s.directory.Lost(agent, s.clock.now()) // sooner than its silence would show
 	ids := make([]string, len(items))
@@ -299,9 +317,9 @@ func (s *sender) unsent(ctx context.Context, agent string, issued time.Time, ite
 	return err
 }
 
-// unheard has items sent again later: not before it is certain that what was sent at a time that is given does not begin unasked, so that the
-// next attempt may give them up, and not while the agent is asked whether it is there. It is zero where the agent has said that it does not
-// have them.
+// unheard has items sent again later: not before it is certain that what was sent at a time that is given does not
+// begin unasked, so that the next attempt may give them up, and not while the agent is asked whether it is there. It is
+// zero where the agent has said that it does not have them.
 func (s *sender) unheard(ctx context.Context, issued time.Time, items []store.Item) error {
 	now := s.clock.now()
 	due := map[time.Time][]string{}
@@ -322,7 +340,8 @@ func (s *sender) unheard(ctx context.Context, issued time.Time, items []store.It
 	return errors.Join(errs...)
 }
 
-// spread returns a time in the second half of the way from now to then, so that what failed together is not tried again together.
+// spread returns a time in the second half of the way from now to then, so that what failed together is not tried again
+// together.
 func spread(now, then time.Time) time.Time {
 	half := then.Sub(now) / 2
 	return now.Add(half + rand.N(half+1)) //nolint:gosec // nobody gains by guessing it

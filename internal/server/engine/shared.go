@@ -19,8 +19,8 @@ func (e *Engine) Look() {
 	e.sweep.wake.raise()
 }
 
-// look looks every so often for what other engines have done and nobody has told of: one that has died leaves items leased, and due
-// when its lease ends.
+// look looks every so often for what other engines have done and nobody has told of: one that has died leaves items
+// leased, and due when its lease ends.
 func (e *Engine) look(ctx context.Context) {
 	if e.shared.Look == 0 {
 		return

@@ -51,7 +51,8 @@ func (r *rig) join() *other {
 		Elsewhere: func(string) bool { return false },
 	}
 	o.Engine = engine.New(engine.Config{
-		Store: r.db, Directory: r.directory, Link: r, Key: r.key, Guard: r.guard(), Shared: shared, Retention: time.Minute, Log: slog.New(slog.DiscardHandler),
+		Store: r.db, Directory: r.directory, Link: r, Key: r.key, Guard: r.guard(), Shared: shared,
+		Retention: time.Minute, Log: slog.New(slog.DiscardHandler),
 	})
 	return o
 }
@@ -93,7 +94,8 @@ func TestALeaseOfTheDead(t *testing.T) {
 	})
 }
 
-// TestWhatOthersFinish: who waits for a task is told when another engine has its outcome, and finds it where that news is lost.
+// TestWhatOthersFinish: who waits for a task is told when another engine has its outcome, and finds it where that news
+// is lost.
 func TestWhatOthersFinish(t *testing.T) {
 	for _, told := range []bool{true, false} {
 		bubble(t, func(t *testing.T, r *rig) {
@@ -146,7 +148,11 @@ func TestEventsOfOthers(t *testing.T) {
 		if heard() {
 			t.Error("listeners are woken by nothing")
 		}
-		r.report("agent-0", wire.Report{Events: []process.Event{{Stream: "s", Seq: 1, Kind: process.EventStarted, At: time.Now().UnixMilli()}}})
+		r.report("agent-0",
+			wire.Report{Events: []process.Event{{
+				Stream: "s", Seq: 1, Kind: process.EventStarted,
+				At: time.Now().UnixMilli(),
+			}}})
 		if heard() {
 			t.Fatal("it knows already: nothing is tried")
 		}
@@ -166,7 +172,11 @@ func TestWhatIsTold(t *testing.T) {
 		item := r.takenOne().Item
 		r.Engine = o.Engine // it takes the reports from here on
 		r.finish("agent-0", item)
-		r.report("agent-0", wire.Report{Events: []process.Event{{Stream: "s", Seq: 1, Kind: process.EventStarted, At: time.Now().UnixMilli()}}})
+		r.report("agent-0",
+			wire.Report{Events: []process.Event{{
+				Stream: "s", Seq: 1, Kind: process.EventStarted,
+				At: time.Now().UnixMilli(),
+			}}})
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		if len(o.tasks) != 1 || o.tasks[0] != "t" || o.news != 1 {
@@ -193,14 +203,15 @@ func TestOneCleans(t *testing.T) {
 			t.Errorf("turns that were asked for are %q", o.turns)
 		}
 		r.pass(2 * time.Hour)
-		if err := r.db.TaskItems(t.Context(), "t", "", func(store.ItemView) error { return nil }); !errors.Is(err, store.ErrNotFound) {
+		if err := r.db.TaskItems(t.Context(), "t", "", func(store.ItemView) error { return nil }); !errors.Is(err,
+			store.ErrNotFound) {
 			t.Errorf("the old task is there: %v", err)
 		}
 	})
 }
 
-// TestAnOlderReport: the state that a report tells is not taken once a later one of its session was, and one of another session has the
-// agent introduce itself.
+// TestAnOlderReport: the state that a report tells is not taken once a later one of its session was, and one of another
+// session has the agent introduce itself.
 func TestAnOlderReport(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		state := func(session string, number int64, word string) wire.ReportAck {
@@ -211,12 +222,13 @@ func TestAnOlderReport(t *testing.T) {
 		}
 		shown := func(want string) {
 			t.Helper()
-			err := r.db.GetObserved(t.Context(), process.ID{Namespace: "ns", Name: "nginx"}, []string{"agent-0"}, func(o store.Observed) error {
-				if o.Status.State != want {
-					return errors.New("it shows " + o.Status.State)
-				}
-				return nil
-			})
+			err := r.db.GetObserved(t.Context(), process.ID{Namespace: "ns", Name: "nginx"}, []string{"agent-0"},
+				func(o store.Observed) error {
+					if o.Status.State != want {
+						return errors.New("it shows " + o.Status.State)
+					}
+					return nil
+				})
 			if err != nil {
 				t.Errorf("%v, want %s", err, want)
 			}
@@ -233,14 +245,22 @@ func TestAnOlderReport(t *testing.T) {
 	})
 }
 
-// TestAnOldIntroduction: one of an earlier run of the agent, sent again, counts for nothing, and is told which session is the last.
+// TestAnOldIntroduction: one of an earlier run of the agent, sent again, counts for nothing, and is told which session
+// is the last.
 func TestAnOldIntroduction(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		hello := func(session string, number int64, build string, observed ...wire.Observation) wire.ReportAck {
 			t.Helper()
 			return r.report("agent-0", wire.Report{
-				Session: session, Number: number, Hello: &wire.Hello{IP: "10.0.0.0", Build: build, Groups: map[string]string{"odd": build}},
-				Observed: observed, Events: []process.Event{{Stream: build, Seq: 1, Kind: process.EventExited, At: time.Now().UnixMilli()}},
+				Session: session, Number: number, Hello: &wire.Hello{
+					IP: "10.0.0.0", Build: build,
+					Groups: map[string]string{"odd": build},
+				},
+				Observed: observed,
+				Events: []process.Event{{
+					Stream: build, Seq: 1, Kind: process.EventExited,
+					At: time.Now().UnixMilli(),
+				}},
 			})
 		}
 		if ack := hello("s1", 4, "old", observation("old", 1)); ack.Error != "" {
@@ -263,12 +283,14 @@ func TestAnOldIntroduction(t *testing.T) {
 		a, _ := r.directory.ByKey("agent-0")
 		after, err := r.db.LastCursor(t.Context())
 		if sent := r.taken(); a.Build != "new" || after != cursor || err != nil || len(sent) != 0 {
-			t.Errorf("it is of build %q, has %d events more, %v, and was sent %d manifests", a.Build, after-cursor, err, len(sent))
+			t.Errorf("it is of build %q, has %d events more, %v, and was sent %d manifests", a.Build, after-cursor, err,
+				len(sent))
 		}
 	})
 }
 
-// TestAReportSentAgain: in its own session, too, whatever an agent has signed counts once and in its turn, and has nothing set again.
+// TestAReportSentAgain: in its own session, too, whatever an agent has signed counts once and in its turn, and has
+// nothing set again.
 func TestAReportSentAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		hello := func(number int64, groups string) wire.ReportAck {
@@ -311,13 +333,15 @@ func TestAReportSentAgain(t *testing.T) {
 	})
 }
 
-// TestAgentOfAnotherServer: what another engine may reach is not given up by the one that finds nobody, and is once that is over.
+// TestAgentOfAnotherServer: what another engine may reach is not given up by the one that finds nobody, and is once
+// that is over.
 func TestAgentOfAnotherServer(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.stop()
 		var over atomic.Bool
 		r.shared = &engine.Shared{
-			Finished: func([]string) {}, Happened: func() {}, Turn: func(context.Context, string, time.Duration) (bool, error) { return true, nil },
+			Finished: func([]string) {}, Happened: func() {},
+			Turn:      func(context.Context, string, time.Duration) (bool, error) { return true, nil },
 			Elsewhere: func(agent string) bool { return agent == "agent-0" && !over.Load() },
 		}
 		r.start()

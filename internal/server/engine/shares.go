@@ -30,8 +30,8 @@ func (e *tooManyError) Error() string {
 	return fmt.Sprintf("this host has reported too many events: the server accepts more in %.1f s", e.wait.Seconds())
 }
 
-// shares bounds what each agent can cause by what it tells: how many events it tells, and how many orders are made for it. So none takes the
-// database, the history or the queue from the others.
+// shares bounds what each agent can cause by what it tells: how many events it tells, and how many orders are made for
+// it. So none takes the database, the history or the queue from the others.
 type shares struct {
 	// burst is how many there may be at once, rate how many a second after that.
 	burst, rate float64

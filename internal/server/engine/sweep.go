@@ -14,9 +14,9 @@ import (
 const (
 	// sweepBatch is how many items are ended at once.
 	sweepBatch = 500
-	// sweepLook is how often the store is asked at least while any item is open, so that no outage that lasts goes unnoticed, and how
-	// long it may take to answer. It is asked to write: one that can only be read takes no outcomes either. What is shorter than that is
-	// covered by task.Grace.
+	// sweepLook is how often the store is asked at least while any item is open, so that no outage that lasts goes
+	// unnoticed, and how long it may take to answer. It is asked to write: one that can only be read takes no outcomes
+	// either. What is shorter than that is covered by task.Grace.
 	sweepLook = 5 * time.Second
 )
 
@@ -36,7 +36,10 @@ type sweeper struct {
 }
 
 func newSweeper(c Config, clock clock, finished func([]string)) *sweeper {
-	return &sweeper{store: c.Store, clock: clock, directory: c.Directory, log: c.Log, finished: finished, wake: newSignal()}
+	return &sweeper{
+		store: c.Store, clock: clock, directory: c.Directory, log: c.Log, finished: finished,
+		wake: newSignal(),
+	}
 }
 
 func (s *sweeper) run(ctx context.Context) {
@@ -56,7 +59,8 @@ func (s *sweeper) run(ctx context.Context) {
 	}
 }
 
-// outlast waits until the store takes writes again, and for the agents, which have kept what they could not report meanwhile.
+// outlast waits until the store takes writes again, and for the agents, which have kept what they could not report
+// meanwhile.
 func (s *sweeper) outlast(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause(ctx, storeRetry)

@@ -64,7 +64,8 @@ type Desk struct {
 // New returns a desk.
 func New(cfg Config) *Desk { return &Desk{Config: cfg, failures: newFailures()} }
 
-// NewToken stores a token that was described by the caller and returns it with the text that hosts join with, which is not kept.
+// NewToken stores a token that was described by the caller and returns it with the text that hosts join with, which is
+// not kept.
 func (d *Desk) NewToken(ctx context.Context, t store.JoinToken, ttl time.Duration) (store.JoinToken, string, error) {
 	now := d.Now()
 	if t.Role == "" {
@@ -87,9 +88,10 @@ const (
 	NoToken                     // unknown token, or wrong secret
 	Ended                       // the token is spent, expired or revoked
 	Unfit                       // the host's clock or names are not as they must be
-	Taken                       // another agent that is there, or is of another area, holds the name; or the key is another's
-	TooOften                    // too many failures from the same address, by the same way
-	NotYet                      // the server was just started, and another agent may hold the name
+	// another agent that is there, or is of another area, holds the name; or the key is another's
+	Taken
+	TooOften // too many failures from the same address, by the same way
+	NotYet   // the server was just started, and another agent may hold the name
 )
 
 // Refusal says why a host is not let in, and what to do about it.
@@ -107,8 +109,8 @@ func refuse(reason Reason, format string, args ...any) *Refusal {
 	return &Refusal{Reason: reason, Text: fmt.Sprintf(format, args...)}
 }
 
-// Attempt is what the record of calls keeps of a host that asks to join. It holds no secret, and what was not proven is as the host
-// claimed it.
+// Attempt is what the record of calls keeps of a host that asks to join. It holds no secret, and what was not proven is
+// as the host claimed it.
 type Attempt struct {
 	// Via is the key of the proxy that has passed it on.
 	Via   string     `json:"via,omitempty"`
@@ -134,7 +136,8 @@ type From struct {
 	Relay *Relay
 }
 
-// limited is whose failures bound its further attempts. A proxy says the addresses itself, and must not shut out those of others.
+// limited is whose failures bound its further attempts. A proxy says the addresses itself, and must not shut out those
+// of others.
 func (f From) limited() string {
 	if f.Relay == nil {
 		return f.Remote
@@ -154,21 +157,24 @@ const (
 	maxDrift = 10 * time.Minute
 )
 
-// Join lets a host or a proxy in that shows a token, or returns a *Refusal. One whose answer was lost may ask again with the same key and
-// token, which counts as one use. The answer is a wire.Enrolment, that to a proxy a wire.ProxyEnrolment.
+// Join lets a host or a proxy in that shows a token, or returns a *Refusal. One whose answer was lost may ask again
+// with the same key and token, which counts as one use. The answer is a wire.Enrolment, that to a proxy a
+// wire.ProxyEnrolment.
 func (d *Desk) Join(ctx context.Context, data []byte, from From) (answer any, attempt Attempt, err error) {
 	now := d.Now()
 	if from.Relay != nil {
 		attempt.Via = from.Relay.Key
 	}
 	if wait := d.failures.wait(from.limited(), now); wait > 0 {
-		r := refuse(TooOften, "too many attempts to join from this address have failed: try again in %d s", int(wait.Seconds())+1)
+		r := refuse(TooOften, "too many attempts to join from this address have failed: try again in %d s",
+			int(wait.Seconds())+1)
 		r.Retry = wait
 		return nil, attempt, r
 	}
 	request, err := wire.OpenJoin(data)
 	if errors.Is(err, wire.ErrVersion) {
-		err = refuse(Malformed, "the agent is newer than the server: upgrade the server first, or install the agent of its version")
+		err = refuse(Malformed,
+			"the agent is newer than the server: upgrade the server first, or install the agent of its version")
 	} else if err != nil {
 		err = refuse(Malformed, "cannot read the request: %v", err)
 	}
@@ -187,7 +193,8 @@ func (d *Desk) Join(ctx context.Context, data []byte, from From) (answer any, at
 
 // of takes over what a request says.
 func (a *Attempt) of(r wire.JoinRequest) {
-	a.Token, a.Key, a.IP, a.ID, a.Name, a.Build = clip(r.Token), r.Key, clip(r.IP), clip(r.ID), clip(r.Name), clip(r.Build)
+	a.Token, a.Key, a.IP, a.ID, a.Name, a.Build = clip(r.Token), r.Key, clip(r.IP), clip(r.ID), clip(r.Name),
+		clip(r.Build)
 	if r.Proxy != nil {
 		a.Proxy, a.Name = true, clip(r.Proxy.Name)
 		return
@@ -198,8 +205,11 @@ func (a *Attempt) of(r wire.JoinRequest) {
 // clip is for texts that nobody has proven.
 func clip(text string) string { return audit.Clip(text, maxText) }
 
-// attend is admit for one who does not come too often: whoever is on the way can send a request again, and each time is a row in the record.
-func (d *Desk) attend(ctx context.Context, r wire.JoinRequest, from From, attempt *Attempt, now time.Time) (any, error) {
+// attend is admit for one who does not come too often: whoever is on the way can send a request again, and each time is
+// a row in the record.
+func (d *Desk) attend(ctx context.Context, r wire.JoinRequest, from From, attempt *Attempt,
+	now time.Time,
+) (any, error) {
 	who := "joined " + r.Key
 	if wait := d.failures.wait(who, now); wait > 0 {
 		refusal := refuse(TooOften, "this host has joined too often: try again in %d s", int(wait.Seconds())+1)
@@ -232,14 +242,15 @@ func (d *Desk) admit(ctx context.Context, r wire.JoinRequest, from From, attempt
 	return d.admitAgent(ctx, r, token, attempt, now)
 }
 
-// suits refuses a token that is for something else, and one of another area than the proxy's that has passed it on: whoever is in one area
-// must not get into another.
+// suits refuses a token that is for something else, and one of another area than the proxy's that has passed it on:
+// whoever is in one area must not get into another.
 func suits(t store.JoinToken, r wire.JoinRequest, relay *Relay) error {
 	switch {
 	case r.Proxy != nil && relay != nil:
 		return refuse(Unfit, "a proxy joins the server itself, not through another proxy")
 	case r.Proxy != nil && t.Role != store.RoleProxy:
-		return refuse(Unfit, "the token is for agents: create a token for a proxy with 'drover token create --role proxy'")
+		return refuse(Unfit,
+			"the token is for agents: create a token for a proxy with 'drover token create --role proxy'")
 	case r.Proxy == nil && t.Role == store.RoleProxy:
 		return refuse(Unfit, "the token is for a proxy: create a token for agents with 'drover token create'")
 	case relay != nil && t.Cloud != relay.Area:
@@ -250,7 +261,9 @@ func suits(t store.JoinToken, r wire.JoinRequest, relay *Relay) error {
 }
 
 // admitAgent lets in an agent.
-func (d *Desk) admitAgent(ctx context.Context, r wire.JoinRequest, token store.JoinToken, attempt *Attempt, now time.Time) (any, error) {
+func (d *Desk) admitAgent(ctx context.Context, r wire.JoinRequest, token store.JoinToken, attempt *Attempt,
+	now time.Time,
+) (any, error) {
 	ip, err := fit(r)
 	if err != nil {
 		return nil, err
@@ -268,16 +281,24 @@ func (d *Desk) admitAgent(ctx context.Context, r wire.JoinRequest, token store.J
 	})
 	switch {
 	case errors.Is(err, store.ErrKeyUsed):
-		return nil, refuse(Taken, "this identity belongs or belonged to a proxy: make a new identity with --new-identity")
+		return nil,
+			refuse(Taken, "this identity belongs or belonged to a proxy: make a new identity with --new-identity")
 	case errors.Is(err, fleet.ErrMisleading):
-		return nil, refuse(Unfit, "--id %q reads as the address of another host than %d:%s: join with another --id, or without", a.ID, a.Cloud, a.IP)
+		return nil,
+			refuse(Unfit, "--id %q reads as the address of another host than %d:%s: join with another --id, or without",
+				a.ID, a.Cloud, a.IP)
 	case errors.Is(err, fleet.ErrElsewhere):
-		return nil, refuse(Taken, "id %q belongs to an agent of another area: remove that agent ('drover agents remove'), or join with another --id", a.ID)
+		return nil,
+			refuse(Taken,
+				"id %q belongs to an agent of another area: remove that agent ('drover agents remove'), or join with another --id", a.ID)
 	case errors.Is(err, fleet.ErrTaken):
-		return nil, refuse(Taken, "%d:%s%s belongs to another agent, which is online: stop that agent, remove it ('drover agents remove'), or join with another --ip or --id",
-			a.Cloud, a.IP, orID(a.ID))
+		return nil,
+			refuse(Taken,
+				"%d:%s%s belongs to another agent, which is online: stop that agent, remove it ('drover agents remove'), or join with another --ip or --id",
+				a.Cloud, a.IP, orID(a.ID))
 	case errors.Is(err, fleet.ErrUnsettled):
-		r := refuse(NotYet, "%d:%s%s belongs to another agent, and the server does not know yet whether that agent is online: try again in %d s",
+		r := refuse(NotYet,
+			"%d:%s%s belongs to another agent, and the server does not know yet whether that agent is online: try again in %d s",
 			a.Cloud, a.IP, orID(a.ID), int(fleet.AwayAfter.Seconds()))
 		r.Retry = fleet.AwayAfter
 		return nil, r
@@ -320,7 +341,8 @@ func (d *Desk) token(ctx context.Context, r wire.JoinRequest) (store.JoinToken, 
 }
 
 func unknown() error {
-	return refuse(NoToken, "this server does not know the token: did you copy all of it, and did this server create it?")
+	return refuse(NoToken,
+		"this server does not know the token: did you copy all of it, and did this server create it?")
 }
 
 // ended refuses a token that does not count any more; again says that the agent has joined with it before.
@@ -347,26 +369,28 @@ func punctual(r wire.JoinRequest, now time.Time) error {
 		if drift < 0 {
 			word = "behind"
 		}
-		return refuse(Unfit, "the clock of this host is %s %s the server's: set it, and join again", drift.Abs().Round(time.Second), word)
+		return refuse(Unfit, "the clock of this host is %s %s the server's: set it, and join again",
+			drift.Abs().Round(time.Second), word)
 	}
 	return nil
 }
 
-// fit refuses a host that could not be worked with, and returns its address as it is spelt everywhere: rights, policies and names go by the
-// spelling.
+// fit refuses a host that could not be worked with, and returns its address as it is spelt everywhere: rights, policies
+// and names go by the spelling.
 func fit(r wire.JoinRequest) (ip string, err error) {
 	addr, err := netip.ParseAddr(r.IP)
 	if err != nil {
 		return "", refuse(Unfit, "--ip %q is not an IP address", clip(r.IP))
 	}
-	if len(r.ID) > maxID || strings.ContainsFunc(r.ID, func(c rune) bool { return !unicode.IsPrint(c) || strings.ContainsRune(" *?", c) }) {
+	if len(r.ID) > maxID ||
+		strings.ContainsFunc(r.ID, func(c rune) bool { return !unicode.IsPrint(c) || strings.ContainsRune(" *?", c) }) {
 		return "", refuse(Unfit, "--id is longer than %d bytes or holds a blank, a control character, * or ?", maxID)
 	}
 	return addr.Unmap().WithZone("").String(), nil
 }
 
-// Remove takes an agent out: it is cut off at once, refused when it comes back, and forgotten. It returns store.ErrNotFound for one
-// that is not there. What runs on its host goes on.
+// Remove takes an agent out: it is cut off at once, refused when it comes back, and forgotten. It returns
+// store.ErrNotFound for one that is not there. What runs on its host goes on.
 func (d *Desk) Remove(ctx context.Context, key string) error {
 	return d.Directory.Remove(ctx, key, func(ctx context.Context) error {
 		if err := d.Store.RemoveAgent(ctx, key, d.Now()); err != nil {

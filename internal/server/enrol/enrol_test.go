@@ -46,7 +46,8 @@ func newRig(t *testing.T) *rig {
 	r := &rig{t: t, store: s, now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 	r.fleet = fleet.New(s, r.now.Add(-time.Hour))
 	r.Desk = enrol.New(enrol.Config{
-		Store: s, Directory: r.fleet, Broker: r, Fingerprint: func(store.JoinToken) string { return finger }, Now: func() time.Time { return r.now },
+		Store: s, Directory: r.fleet, Broker: r, Fingerprint: func(store.JoinToken) string { return finger },
+		Now: func() time.Time { return r.now },
 		Issue: func(a store.Agent) (wire.Enrolment, error) {
 			return wire.Enrolment{JWT: "jwt of " + a.Key, Cloud: a.Cloud, IP: a.IP, ID: a.ID}, nil
 		},
@@ -57,7 +58,8 @@ func newRig(t *testing.T) *rig {
 // token makes a token.
 func (r *rig) token(uses int) wire.JoinToken {
 	r.t.Helper()
-	_, text, err := r.NewToken(r.t.Context(), store.JoinToken{Cloud: 3, Uses: uses, Labels: map[string]string{"role": "web"}, Business: 7}, time.Hour)
+	_, text, err := r.NewToken(r.t.Context(),
+		store.JoinToken{Cloud: 3, Uses: uses, Labels: map[string]string{"role": "web"}, Business: 7}, time.Hour)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -82,9 +84,14 @@ func newKey(t *testing.T) (nkeys.KeyPair, string) {
 }
 
 // join asks to join, after change has had its way with a request that is all right.
-func (r *rig) join(token wire.JoinToken, key nkeys.KeyPair, change func(*wire.JoinRequest)) (wire.Enrolment, enrol.Attempt, error) {
+func (r *rig) join(token wire.JoinToken, key nkeys.KeyPair,
+	change func(*wire.JoinRequest),
+) (wire.Enrolment, enrol.Attempt, error) {
 	r.t.Helper()
-	request := wire.JoinRequest{Token: token.ID, Secret: token.Secret, At: r.now, IP: "10.0.0.1", Name: "web-1", Build: "test"}
+	request := wire.JoinRequest{
+		Token: token.ID, Secret: token.Secret, At: r.now, IP: "10.0.0.1", Name: "web-1",
+		Build: "test",
+	}
 	if change != nil {
 		change(&request)
 	}
@@ -120,15 +127,19 @@ func TestJoin(t *testing.T) {
 	if got.JWT != "jwt of "+public || got.Cloud != 3 || got.IP != "10.0.0.1" || got.ID != "web-1" {
 		t.Errorf("it got %+v", got)
 	}
-	if attempt.Key != public || attempt.Token != token.ID || attempt.Cloud == nil || *attempt.Cloud != 3 || attempt.Name != "web-1" {
+	if attempt.Key != public || attempt.Token != token.ID || attempt.Cloud == nil || *attempt.Cloud != 3 ||
+		attempt.Name != "web-1" {
 		t.Errorf("the record is of %+v", attempt)
 	}
 	a, ok := r.fleet.LookupID("web-1")
-	if !ok || a.Key != public || a.Labels["role"] != "web" || a.Business != 7 || a.Token != token.ID || !a.Created.Equal(r.now) {
+	if !ok || a.Key != public || a.Labels["role"] != "web" || a.Business != 7 || a.Token != token.ID ||
+		!a.Created.Equal(r.now) {
 		t.Errorf("the register has %+v", a)
 	}
 	r.fleet.Seen(public, r.now)
-	if _, _, err := r.join(token, key, func(q *wire.JoinRequest) { q.ID, q.IP = "web-1", "::ffff:10.0.0.1" }); err != nil {
+	if _, _, err := r.join(token, key, func(q *wire.JoinRequest) {
+		q.ID, q.IP = "web-1", "::ffff:10.0.0.1"
+	}); err != nil {
 		t.Errorf("the answer was lost, and a second request is refused: %v", err)
 	}
 	for _, rename := range []func(q *wire.JoinRequest){
@@ -141,7 +152,8 @@ func TestJoin(t *testing.T) {
 	other, _ := newKey(t)
 	_, _, err = r.join(token, other, func(q *wire.JoinRequest) { q.IP = "10.0.0.2" })
 	r.refused(err, enrol.Ended, "is used up: it was valid for 1: make another one")
-	if kept, err := r.store.GetJoinToken(t.Context(), token.ID); err != nil || kept.Used != 1 || strings.Contains(kept.Hash, token.Secret) {
+	if kept, err := r.store.GetJoinToken(t.Context(), token.ID); err != nil || kept.Used != 1 ||
+		strings.Contains(kept.Hash, token.Secret) {
 		t.Errorf("kept is %+v, %v", kept, err)
 	}
 }
@@ -161,23 +173,39 @@ func TestRefusals(t *testing.T) {
 		reason enrol.Reason
 		words  string
 	}{
-		{"another secret", func(q *wire.JoinRequest) { q.Secret = strings.Repeat("x", 26) }, enrol.NoToken, "does not know the token"},
+		{
+			"another secret", func(q *wire.JoinRequest) { q.Secret = strings.Repeat("x", 26) }, enrol.NoToken,
+			"does not know the token",
+		},
 		{"no secret", func(q *wire.JoinRequest) { q.Secret = "" }, enrol.NoToken, "does not know the token"},
 		{"an unknown token", func(q *wire.JoinRequest) { q.Token = "none" }, enrol.NoToken, "does not know the token"},
 		{"neither", func(q *wire.JoinRequest) { q.Token, q.Secret = "", "" }, enrol.NoToken, "does not know the token"},
-		{"a clock ahead", func(q *wire.JoinRequest) { q.At = q.At.Add(time.Hour) }, enrol.Unfit, "is 1h0m0s ahead of the server's"},
-		{"a clock behind", func(q *wire.JoinRequest) { q.At = q.At.Add(-11 * time.Minute) }, enrol.Unfit, "is 11m0s behind the server's"},
+		{
+			"a clock ahead", func(q *wire.JoinRequest) { q.At = q.At.Add(time.Hour) }, enrol.Unfit,
+			"is 1h0m0s ahead of the server's",
+		},
+		{
+			"a clock behind", func(q *wire.JoinRequest) { q.At = q.At.Add(-11 * time.Minute) }, enrol.Unfit,
+			"is 11m0s behind the server's",
+		},
 		{"an id that is a pattern", func(q *wire.JoinRequest) { q.ID = "web-*" }, enrol.Unfit, "* or ?"},
 		{"an id that stands for one letter", func(q *wire.JoinRequest) { q.ID = "web-?" }, enrol.Unfit, "* or ?"},
 		{"no address", func(q *wire.JoinRequest) { q.IP = "web-1" }, enrol.Unfit, "not an IP address"},
 		{"a long id", func(q *wire.JoinRequest) { q.ID = strings.Repeat("x", 65) }, enrol.Unfit, "--id"},
 		{"a blank id", func(q *wire.JoinRequest) { q.ID = "a b" }, enrol.Unfit, "--id"},
-		{"an id that reads as an address", func(q *wire.JoinRequest) { q.ID = "0:10.0.0.1" }, enrol.Unfit, `--id "0:10.0.0.1" reads as the address of another host than 3:`},
-		{"the address of another", func(q *wire.JoinRequest) { q.IP = "10.0.0.9" }, enrol.Taken, "3:10.0.0.9 belongs to another agent, which is online"},
+		{
+			"an id that reads as an address", func(q *wire.JoinRequest) { q.ID = "0:10.0.0.1" }, enrol.Unfit,
+			`--id "0:10.0.0.1" reads as the address of another host than 3:`,
+		},
+		{
+			"the address of another", func(q *wire.JoinRequest) { q.IP = "10.0.0.9" }, enrol.Taken,
+			"3:10.0.0.9 belongs to another agent, which is online",
+		},
 	} {
 		_, attempt, err := r.join(token, key, c.change)
 		r.refused(err, c.reason, c.words)
-		if text := fmt.Sprintf("%+v %v", attempt, err); strings.Contains(text, token.Secret) || strings.Contains(text, "xxxxxxxxxxxxxxxxxxxxxxxxxx") && c.name == "another secret" {
+		if text := fmt.Sprintf("%+v %v", attempt, err); strings.Contains(text, token.Secret) ||
+			strings.Contains(text, "xxxxxxxxxxxxxxxxxxxxxxxxxx") && c.name == "another secret" {
 			t.Errorf("%s: the record tells the secret: %s", c.name, text)
 		}
 	}
@@ -274,8 +302,8 @@ func TestRemove(t *testing.T) {
 	r.refused(err, enrol.Unfit, "clock")
 }
 
-// TestAnEmptiedHost: a new key with the address, the id and the name of an agent that is away gets what that one had, and that one is
-// refused from then on.
+// TestAnEmptiedHost: a new key with the address, the id and the name of an agent that is away gets what that one had,
+// and that one is refused from then on.
 func TestAnEmptiedHost(t *testing.T) {
 	for name, c := range map[string]struct {
 		change   func(*wire.JoinRequest)
@@ -297,7 +325,8 @@ func TestAnEmptiedHost(t *testing.T) {
 		}
 		id := process.ID{Namespace: "ns", Name: "p"}
 		status := process.Status{Known: true, Hosted: true, Revision: 5}
-		if err := r.store.PutObserved(t.Context(), store.ReportMark{Agent: oldKey}, []store.Observed{{Agent: oldKey, Process: id, Status: status, Spec: &process.Spec{}}}, nil); err != nil {
+		if err := r.store.PutObserved(t.Context(), store.ReportMark{Agent: oldKey},
+			[]store.Observed{{Agent: oldKey, Process: id, Status: status, Spec: &process.Spec{}}}, nil); err != nil {
 			t.Fatal(err)
 		}
 		r.fleet.Seen(oldKey, r.now)
@@ -317,8 +346,10 @@ func TestAnEmptiedHost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := len(confirmed) == 1; got != c.replaces || there == c.replaces || (len(removed) == 1) != c.replaces || (attempt.Replaced == oldKey) != c.replaces {
-			t.Errorf("%s: it has %+v, the old one is there: %v, removed are %q, on record is %q", name, confirmed, there, removed, attempt.Replaced)
+		if got := len(confirmed) == 1; got != c.replaces || there == c.replaces || (len(removed) == 1) != c.replaces ||
+			(attempt.Replaced == oldKey) != c.replaces {
+			t.Errorf("%s: it has %+v, the old one is there: %v, removed are %q, on record is %q", name, confirmed,
+				there, removed, attempt.Replaced)
 		}
 		if revoked := slices.Contains(r.broker, "revoke "+oldKey); revoked != c.replaces {
 			t.Errorf("%s: the broker was told %q", name, r.broker)
@@ -326,7 +357,8 @@ func TestAnEmptiedHost(t *testing.T) {
 	}
 }
 
-// TestOneRequestAgainAndAgain: a request to join that somebody sends again and again is answered some times, and others are not kept waiting.
+// TestOneRequestAgainAndAgain: a request to join that somebody sends again and again is answered some times, and others
+// are not kept waiting.
 func TestOneRequestAgainAndAgain(t *testing.T) {
 	r := newRig(t)
 	token := r.token(2)

@@ -11,11 +11,13 @@ const (
 	// So many attempts from one address may fail at once, and one more in each interval after that.
 	failuresAtOnce = 20
 	failureEvery   = 3 * time.Second
-	// addresses is how many addresses are remembered; beyond that all are forgotten, which lets a few more attempts through.
+	// addresses is how many addresses are remembered; beyond that all are forgotten, which lets a few more attempts
+	// through.
 	addresses = 10_000
 )
 
-// failures bound how often strangers may try. A secret cannot be guessed in any time; what is saved is the database and the record.
+// failures bound how often strangers may try. A secret cannot be guessed in any time; what is saved is the database and
+// the record.
 type failures struct {
 	mu     sync.Mutex
 	byAddr map[string]*rate.Limiter

@@ -27,7 +27,8 @@ func (d *Desk) admitProxy(ctx context.Context, r wire.JoinRequest, token store.J
 		return nil, err
 	}
 	p := store.Proxy{
-		Key: r.Key, Area: token.Cloud, Name: r.Proxy.Name, Advertise: r.Proxy.Advertise, Build: clip(r.Build), Token: token.ID, Created: now,
+		Key: r.Key, Area: token.Cloud, Name: r.Proxy.Name, Advertise: r.Proxy.Advertise, Build: clip(r.Build),
+		Token: token.ID, Created: now,
 	}
 	// First, as it needs nothing that is stored: a proxy without a certificate is none.
 	enrolment, err := d.Proxies.Issue(p, r.Proxy.Certificate)
@@ -37,9 +38,13 @@ func (d *Desk) admitProxy(ctx context.Context, r wire.JoinRequest, token store.J
 	err = d.Proxies.Admit(ctx, p, func(t store.JoinToken, again bool) error { return ended(t, again, now) })
 	switch {
 	case errors.Is(err, store.ErrExists):
-		return nil, refuse(Taken, "another proxy has the name %q: remove that proxy ('drover proxies remove'), or join with another --name", p.Name)
+		return nil,
+			refuse(Taken,
+				"another proxy has the name %q: remove that proxy ('drover proxies remove'), or join with another --name", p.Name)
 	case errors.Is(err, store.ErrKeyUsed):
-		return nil, refuse(Taken, "this identity belongs or belonged to an agent, or to a proxy of another area: join with an empty data directory")
+		return nil,
+			refuse(Taken,
+				"this identity belongs or belonged to an agent, or to a proxy of another area: join with an empty data directory")
 	case errors.Is(err, store.ErrNotFound):
 		return nil, unknown()
 	case err != nil:
@@ -56,10 +61,12 @@ func (d *Desk) admitProxy(ctx context.Context, r wire.JoinRequest, token store.J
 func fitProxy(p *wire.ProxyFacts) error {
 	strange := func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'z') && r != '-' && r != '.' }
 	if p.Name == "" || len(p.Name) > maxID || strings.ContainsFunc(p.Name, strange) {
-		return refuse(Unfit, "--name %q: expected 1 to %d lower-case letters, digits, dots and dashes", clip(p.Name), maxID)
+		return refuse(Unfit, "--name %q: expected 1 to %d lower-case letters, digits, dots and dashes", clip(p.Name),
+			maxID)
 	}
 	if len(p.Advertise) > maxText || strings.ContainsRune(p.Advertise, ',') {
-		return refuse(Unfit, "--advertise %q: expected HOST:PORT by which the agents of the area reach the proxy", clip(p.Advertise))
+		return refuse(Unfit, "--advertise %q: expected HOST:PORT by which the agents of the area reach the proxy",
+			clip(p.Advertise))
 	}
 	if err := settings.Advertised("--advertise", p.Advertise, "10.1.0.2:7351"); err != nil {
 		return refuse(Unfit, "%v", err)
@@ -67,8 +74,8 @@ func fitProxy(p *wire.ProxyFacts) error {
 	return nil
 }
 
-// RemoveProxy takes a proxy out: it is cut off at once and refused when it comes back, and agents are told other addresses. It returns
-// store.ErrNotFound for one that is not there.
+// RemoveProxy takes a proxy out: it is cut off at once and refused when it comes back, and agents are told other
+// addresses. It returns store.ErrNotFound for one that is not there.
 func (d *Desk) RemoveProxy(ctx context.Context, key string) error {
 	if err := d.Proxies.Remove(ctx, key, d.Now()); err != nil {
 		return err

@@ -48,7 +48,9 @@ func (r *rig) roleToken(role store.Role) wire.JoinToken {
 }
 
 // joinAs asks to join as a proxy, through a relay where there is one, after change has had its way.
-func (r *rig) joinAs(token wire.JoinToken, key nkeys.KeyPair, relay *enrol.Relay, change func(*wire.JoinRequest)) (any, enrol.Attempt, error) {
+func (r *rig) joinAs(token wire.JoinToken, key nkeys.KeyPair, relay *enrol.Relay,
+	change func(*wire.JoinRequest),
+) (any, enrol.Attempt, error) {
 	r.t.Helper()
 	request := wire.JoinRequest{
 		Token: token.ID, Secret: token.Secret, At: r.now, Build: "test",
@@ -80,7 +82,8 @@ func TestProxiesJoin(t *testing.T) {
 		t.Error(err)
 	}
 	list, err := r.store.ListProxies(t.Context())
-	if err != nil || len(list) != 1 || list[0].Key != public || list[0].Area != 3 || list[0].Advertise != "10.1.0.2:7351" {
+	if err != nil || len(list) != 1 || list[0].Key != public || list[0].Area != 3 ||
+		list[0].Advertise != "10.1.0.2:7351" {
 		t.Errorf("proxies are %+v, %v", list, err)
 	}
 	if err := r.RemoveProxy(t.Context(), public); err != nil {
@@ -114,22 +117,61 @@ func TestProxiesRefused(t *testing.T) {
 		reason enrol.Reason
 		words  string
 	}{
-		"an agent's token":             {agents, nil, nil, enrol.Unfit, "the token is for agents"},
-		"an agent with a proxy's":      {proxies, nil, agent, enrol.Unfit, "the token is for a proxy"},
-		"through a proxy":              {proxies, &enrol.Relay{Area: 3}, nil, enrol.Unfit, "joins the server itself"},
-		"an agent of another area":     {agents, &enrol.Relay{Area: 4, Key: "U"}, agent, enrol.Unfit, "for area 3, and this proxy serves area 4"},
-		"a taken name":                 {proxies, nil, facts(func(p *wire.ProxyFacts) { p.Name = "taken" }), enrol.Taken, `another proxy has the name "taken"`},
-		"no name":                      {proxies, nil, facts(func(p *wire.ProxyFacts) { p.Name = "" }), enrol.Unfit, "--name"},
-		"a strange name":               {proxies, nil, facts(func(p *wire.ProxyFacts) { p.Name = "a b" }), enrol.Unfit, "--name"},
-		"no address":                   {proxies, nil, facts(func(p *wire.ProxyFacts) { p.Advertise = "" }), enrol.Unfit, "--advertise"},
-		"no port":                      {proxies, nil, facts(func(p *wire.ProxyFacts) { p.Advertise = "x:0" }), enrol.Unfit, "--advertise"},
-		"a port of zeros":              {proxies, nil, facts(func(p *wire.ProxyFacts) { p.Advertise = "x:00" }), enrol.Unfit, "--advertise"},
-		"every address":                {proxies, nil, facts(func(p *wire.ProxyFacts) { p.Advertise = "0.0.0.0:7351" }), enrol.Unfit, "--advertise"},
-		"a URL":                        {proxies, nil, facts(func(p *wire.ProxyFacts) { p.Advertise = "tls://x:1" }), enrol.Unfit, "--advertise"},
-		"two addresses":                {proxies, nil, facts(func(p *wire.ProxyFacts) { p.Advertise = "a,b:1" }), enrol.Unfit, "--advertise"},
-		"no certificate to be issued":  {proxies, nil, facts(func(p *wire.ProxyFacts) { p.Certificate = nil }), enrol.Unfit, "cannot certify"},
-		"a clock that is far off":      {proxies, nil, func(q *wire.JoinRequest) { q.At = r.now.Add(time.Hour) }, enrol.Unfit, "ahead of the server's"},
-		"a secret that is not its own": {proxies, nil, func(q *wire.JoinRequest) { q.Secret = agents.Secret }, enrol.NoToken, "does not know the token"},
+		"an agent's token":        {agents, nil, nil, enrol.Unfit, "the token is for agents"},
+		"an agent with a proxy's": {proxies, nil, agent, enrol.Unfit, "the token is for a proxy"},
+		"through a proxy":         {proxies, &enrol.Relay{Area: 3}, nil, enrol.Unfit, "joins the server itself"},
+		"an agent of another area": {
+			agents, &enrol.Relay{Area: 4, Key: "U"}, agent, enrol.Unfit,
+			"for area 3, and this proxy serves area 4",
+		},
+		"a taken name": {
+			proxies, nil, facts(func(p *wire.ProxyFacts) { p.Name = "taken" }),
+			enrol.Taken, `another proxy has the name "taken"`,
+		},
+		"no name": {
+			proxies, nil, facts(func(p *wire.ProxyFacts) { p.Name = "" }), enrol.Unfit,
+			"--name",
+		},
+		"a strange name": {
+			proxies, nil, facts(func(p *wire.ProxyFacts) { p.Name = "a b" }), enrol.Unfit,
+			"--name",
+		},
+		"no address": {
+			proxies, nil, facts(func(p *wire.ProxyFacts) { p.Advertise = "" }),
+			enrol.Unfit, "--advertise",
+		},
+		"no port": {
+			proxies, nil, facts(func(p *wire.ProxyFacts) { p.Advertise = "x:0" }),
+			enrol.Unfit, "--advertise",
+		},
+		"a port of zeros": {
+			proxies, nil, facts(func(p *wire.ProxyFacts) { p.Advertise = "x:00" }),
+			enrol.Unfit, "--advertise",
+		},
+		"every address": {
+			proxies, nil, facts(func(p *wire.ProxyFacts) { p.Advertise = "0.0.0.0:7351" }),
+			enrol.Unfit, "--advertise",
+		},
+		"a URL": {
+			proxies, nil, facts(func(p *wire.ProxyFacts) { p.Advertise = "tls://x:1" }),
+			enrol.Unfit, "--advertise",
+		},
+		"two addresses": {
+			proxies, nil, facts(func(p *wire.ProxyFacts) { p.Advertise = "a,b:1" }),
+			enrol.Unfit, "--advertise",
+		},
+		"no certificate to be issued": {
+			proxies, nil, facts(func(p *wire.ProxyFacts) { p.Certificate = nil }),
+			enrol.Unfit, "cannot certify",
+		},
+		"a clock that is far off": {
+			proxies, nil, func(q *wire.JoinRequest) { q.At = r.now.Add(time.Hour) },
+			enrol.Unfit, "ahead of the server's",
+		},
+		"a secret that is not its own": {
+			proxies, nil, func(q *wire.JoinRequest) { q.Secret = agents.Secret },
+			enrol.NoToken, "does not know the token",
+		},
 	} {
 		_, attempt, err := r.joinAs(c.token, key, c.relay, c.change)
 		refusal, ok := errors.AsType[*enrol.Refusal](err)
@@ -145,12 +187,14 @@ func TestProxiesRefused(t *testing.T) {
 		t.Errorf("proxies are %+v, %v", list, err)
 	}
 	// In its own area a host is let in through a proxy.
-	if answer, attempt, err := r.joinAs(agents, key, &enrol.Relay{Area: 3, Key: "U"}, agent); err != nil || attempt.Via != "U" {
+	if answer, attempt, err := r.joinAs(agents, key, &enrol.Relay{Area: 3, Key: "U"}, agent); err != nil ||
+		attempt.Via != "U" {
 		t.Errorf("answered %+v, %+v, %v", answer, attempt, err)
 	}
 }
 
-// TestRemovedProxiesStayOut: the key of a proxy that was removed gets in as nothing else, and its credential counts no more.
+// TestRemovedProxiesStayOut: the key of a proxy that was removed gets in as nothing else, and its credential counts no
+// more.
 func TestRemovedProxiesStayOut(t *testing.T) {
 	r := newRig(t)
 	r.Proxies = register{r.store}

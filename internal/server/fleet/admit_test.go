@@ -16,10 +16,11 @@ func TestAdmit(t *testing.T) {
 	d.Seen("A", at(time.Second))
 	var stored []string
 	admit := func(key string, now time.Duration, err error) error {
-		return d.Admit(t.Context(), store.Agent{Key: key, IP: "10.0.0.1", Created: at(now)}, at(now), func(_ context.Context, a store.Agent) error {
-			stored = append(stored, a.Key+" "+a.Assigned)
-			return err
-		})
+		return d.Admit(t.Context(), store.Agent{Key: key, IP: "10.0.0.1", Created: at(now)}, at(now),
+			func(_ context.Context, a store.Agent) error {
+				stored = append(stored, a.Key+" "+a.Assigned)
+				return err
+			})
 	}
 	if err := admit("B", 2*time.Second, nil); !errors.Is(err, fleet.ErrTaken) || len(stored) > 0 {
 		t.Errorf("the address of an agent that is there: %v, stored %q", err, stored)
@@ -74,7 +75,11 @@ func TestAdmitAfterAStart(t *testing.T) {
 }
 
 func TestRemove(t *testing.T) {
-	d := load(t, &register{agents: []store.Agent{{Key: "A", IP: "10.0.0.1", ID: "id", Assigned: "given"}, {Key: "B", IP: "10.0.0.2"}}})
+	d := load(t,
+		&register{agents: []store.Agent{
+			{Key: "A", IP: "10.0.0.1", ID: "id", Assigned: "given"},
+			{Key: "B", IP: "10.0.0.2"},
+		}})
 	d.Seen("A", at(time.Second))
 	d.Introduced("A", fleet.Facts{}, at(time.Second))
 	broken := errors.New("broken")
@@ -107,7 +112,8 @@ func TestRemove(t *testing.T) {
 // TestIDsOfOtherAreas: who may join one area gets no id of an agent of another one, be that away or not.
 func TestIDsOfOtherAreas(t *testing.T) {
 	d := load(t, &register{agents: []store.Agent{
-		{Key: "A", Cloud: 2, IP: "10.0.0.1", ID: "id", Created: start}, {Key: "B", Cloud: 2, IP: "10.0.0.2", Assigned: "given", Created: start},
+		{Key: "A", Cloud: 2, IP: "10.0.0.1", ID: "id", Created: start},
+		{Key: "B", Cloud: 2, IP: "10.0.0.2", Assigned: "given", Created: start},
 	}})
 	nothing := func(context.Context, store.Agent) error { return nil }
 	now := at(time.Hour) // both are away
@@ -120,8 +126,12 @@ func TestIDsOfOtherAreas(t *testing.T) {
 			t.Errorf("%s was taken: %v", id, err)
 		}
 	}
-	for _, a := range []store.Agent{{Key: "A", Cloud: 1, IP: "10.0.0.1", ID: "id"}, {Key: "C", Cloud: 1, IP: "10.0.0.3", ID: "id"}} {
-		if err := d.Admit(t.Context(), a, now, nothing); err != nil { // the holder itself may move, and in its own area the id is free
+	for _, a := range []store.Agent{
+		{Key: "A", Cloud: 1, IP: "10.0.0.1", ID: "id"},
+		{Key: "C", Cloud: 1, IP: "10.0.0.3", ID: "id"},
+	} {
+		// the holder itself may move, and in its own area the id is free
+		if err := d.Admit(t.Context(), a, now, nothing); err != nil {
 			t.Errorf("%+v: %v", a, err)
 		}
 	}
@@ -132,13 +142,15 @@ func TestAdmitOnly(t *testing.T) {
 	r := &register{agents: []store.Agent{{Key: "A", IP: "10.0.0.1", Created: start}}}
 	d := load(t, r)
 	d.AdmitOnly()
-	if err := d.Join(t.Context(), store.Agent{Key: "A", IP: "10.0.0.1", Name: "host", Created: start}, at(time.Second)); err != nil {
+	if err := d.Join(t.Context(), store.Agent{Key: "A", IP: "10.0.0.1", Name: "host", Created: start},
+		at(time.Second)); err != nil {
 		t.Errorf("one that is there: %v", err)
 	}
 	if err := d.Remove(t.Context(), "A", func(context.Context) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Join(t.Context(), store.Agent{Key: "A", IP: "10.0.0.1", Created: start}, at(2*time.Second)); !errors.Is(err, store.ErrNotFound) {
+	if err := d.Join(t.Context(), store.Agent{Key: "A", IP: "10.0.0.1", Created: start},
+		at(2*time.Second)); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("one that was removed: %v", err)
 	}
 	if _, there := d.ByKey("A"); there {

@@ -2,8 +2,8 @@ package fleet
 
 import "time"
 
-// holdFor is how long a host keeps its key for itself after its last word, and after its last proof where another one wants it. Agents report
-// every 5 s.
+// holdFor is how long a host keeps its key for itself after its last word, and after its last proof where another one
+// wants it. Agents report every 5 s.
 const holdFor = 12 * time.Second
 
 // Claim is what comes of an agent's saying that it has a key.
@@ -13,7 +13,8 @@ type Claim uint8
 const (
 	// Granted: it is the one that the key belongs to.
 	Granted Claim = iota + 1
-	// Unsettled: another host used the key a moment ago. If that one does not prove that it is there it has gone, and the key is granted.
+	// Unsettled: another host used the key a moment ago. If that one does not prove that it is there it has gone, and
+	// the key is granted.
 	Unsettled
 	// Denied: another host uses the key, and has proven that it is there since this one came. One of the two is a copy.
 	Denied
@@ -29,11 +30,12 @@ type Claimant struct {
 	Proof string
 }
 
-// Claim judges whether a report of an agent comes from the host that the key belongs to, by its place. It returns the rival: where it is
-// granted, the one against whom the host is to prove that it is there, if there is one, and whether that has just become certain.
+// Claim judges whether a report of an agent comes from the host that the key belongs to, by its place. It returns the
+// rival: where it is granted, the one against whom the host is to prove that it is there, if there is one, and whether
+// that has just become certain.
 //
-// That a report is of that place is not proof enough, as anybody on the way can make up a heartbeat. So the key goes over when nothing was
-// heard for some time, or when the rival has been there for as long and nothing was proven.
+// That a report is of that place is not proof enough, as anybody on the way can make up a heartbeat. So the key goes
+// over when nothing was heard for some time, or when the rival has been there for as long and nothing was proven.
 func (d *Directory) Claim(key string, by Claimant, now time.Time) (c Claim, r Rival, news bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -45,7 +47,8 @@ func (d *Directory) Claim(key string, by Claimant, now time.Time) (c Claim, r Ri
 	if !by.Introduces {
 		return Unsettled, Rival{}, false
 	}
-	if r.there(holder, now) && r.Place != by.Place && by.Session < r.Session { // of an earlier run than the one that is there
+	// of an earlier run than the one that is there
+	if r.there(holder, now) && r.Place != by.Place && by.Session < r.Session {
 		return Unsettled, Rival{}, false
 	}
 	if !r.goesOn(by.Place, now) {
@@ -78,7 +81,8 @@ func (d *Directory) holds(key string, r Rival, by Claimant, now time.Time) (c Cl
 	return Granted, r, news
 }
 
-// holder returns where the host is that a key belongs to, and when that was heard last, under the lock; empty where it is not known.
+// holder returns where the host is that a key belongs to, and when that was heard last, under the lock; empty where it
+// is not known.
 func (d *Directory) holder(key string, now time.Time) (place string, seen time.Time) {
 	l := d.links[key]
 	if l.facts.Place == "" && now.Sub(d.started) <= AwayAfter { // it may be on its way back
@@ -116,7 +120,8 @@ func (d *Directory) Rivals(now time.Time) int {
 	return n
 }
 
-// Remark notes what keeps an agent that is there from being of use, for people; it counts until the agent introduces itself.
+// Remark notes what keeps an agent that is there from being of use, for people; it counts until the agent introduces
+// itself.
 func (d *Directory) Remark(key, text string) (news bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -38,7 +38,8 @@ func (c *contest) says(after time.Duration, place string, kind int, want fleet.C
 	}
 	got, r, news := c.Claim("K", by, c.now)
 	if got != want || news != certain {
-		c.t.Errorf("at %v %s is answered %v, news %v; want %v, %v", c.now.Format("04:05"), place, got, news, want, certain)
+		c.t.Errorf("at %v %s is answered %v, news %v; want %v, %v", c.now.Format("04:05"), place, got, news, want,
+			certain)
 	}
 	if got == fleet.Granted {
 		c.Seen("K", c.now)
@@ -133,7 +134,8 @@ func TestAProofOfBefore(t *testing.T) {
 	c.says(time.Second, "a", proof, fleet.Granted, true)
 }
 
-// TestARivalIsKnownElsewhere: a server that was told of it asks for the proof, and the one that it came to hears of that.
+// TestARivalIsKnownElsewhere: a server that was told of it asks for the proof, and the one that it came to hears of
+// that.
 func TestARivalIsKnownElsewhere(t *testing.T) {
 	const s = time.Second
 	a, b, _ := pair(t, &register{agents: []store.Agent{{Key: "A", IP: "10.0.0.1"}}})

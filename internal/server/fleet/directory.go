@@ -19,15 +19,16 @@ import (
 // ErrTaken is returned by Join for an address or id that another agent holds, and that agent is there.
 var ErrTaken = errors.New("held by another agent that is online")
 
-// ErrElsewhere is returned by Join and Admit for an id that an agent of another area holds, whether or not that is there: whoever may join
-// one area has no right to what belongs to another.
+// ErrElsewhere is returned by Join and Admit for an id that an agent of another area holds, whether or not that is
+// there: whoever may join one area has no right to what belongs to another.
 var ErrElsewhere = errors.New("held by an agent of another area")
 
-// ErrMisleading is returned by Join, Admit and Assign for an id that reads as the address of another host, whether or not there is one.
+// ErrMisleading is returned by Join, Admit and Assign for an id that reads as the address of another host, whether or
+// not there is one.
 var ErrMisleading = errors.New("it looks like the address of another host")
 
-// ErrUnsettled is returned by Admit for a name that another agent holds, while the server has been up for too short a time to know
-// whether that agent is there.
+// ErrUnsettled is returned by Admit for a name that another agent holds, while the server has been up for too short a
+// time to know whether that agent is there.
 var ErrUnsettled = errors.New("held by another agent, and the server does not know yet whether that agent is online")
 
 // Directory is the register of agents and their presence. Its methods may be called from any goroutine.
@@ -48,7 +49,8 @@ type Directory struct {
 	early   map[string]link    // by key, of agents whose rows are still on the way
 	rivals  map[string]Rival   // by the key that they use
 	remarks map[string]string  // by key
-	// news are the links that have changed by what was heard here, and whether by an introduction; nil where nobody wants to know.
+	// news are the links that have changed by what was heard here, and whether by an introduction; nil where nobody
+	// wants to know.
 	news map[string]bool
 	// changed is called with an agent whose row was changed here.
 	changed func(agent string)
@@ -76,7 +78,8 @@ func New(agents store.Agents, started time.Time) *Directory {
 	}
 }
 
-// Load reads the register from the store, also again. Where several agents are stored under one name, the one that joined last has it.
+// Load reads the register from the store, also again. Where several agents are stored under one name, the one that
+// joined last has it.
 func (d *Directory) Load(ctx context.Context) error {
 	d.joining.Lock()
 	defer d.joining.Unlock()
@@ -108,7 +111,8 @@ func (d *Directory) forget(key string) {
 	delete(d.remarks, key)
 }
 
-// take indexes an agent as the store has it, under the lock: a name that several have leads to the one that joined last.
+// take indexes an agent as the store has it, under the lock: a name that several have leads to the one that joined
+// last.
 func (d *Directory) take(a store.Agent) {
 	d.unname(a.Key)
 	d.register(a)
@@ -153,15 +157,16 @@ func (d *Directory) unname(key string) {
 	}
 }
 
-// AdmitOnly has nobody come in but by Admit: an agent that is removed while it introduces itself must not be back by that. It is for before
-// anything is heard.
+// AdmitOnly has nobody come in but by Admit: an agent that is removed while it introduces itself must not be back by
+// that. It is for before anything is heard.
 func (d *Directory) AdmitOnly() { d.closed = true }
 
-// Join stores the agent, or what is new of it, and takes it into the register; one that is known as it is costs no write. It takes
-// over the address and id of an agent that is away, as a host that was installed anew must; while the other is online it returns
-// ErrTaken, for the id of one of another area ErrElsewhere, and for one that reads as another host's address ErrMisleading. The id that was
-// assigned to it stays, whatever the caller says; one that takes over an address takes over the id that was assigned to the host there.
-// Where agents come in by Admit only it returns store.ErrNotFound for one that is not in the register.
+// Join stores the agent, or what is new of it, and takes it into the register; one that is known as it is costs no
+// write. It takes over the address and id of an agent that is away, as a host that was installed anew must; while the
+// other is online it returns ErrTaken, for the id of one of another area ErrElsewhere, and for one that reads as
+// another host's address ErrMisleading. The id that was assigned to it stays, whatever the caller says; one that takes
+// over an address takes over the id that was assigned to the host there. Where agents come in by Admit only it returns
+// store.ErrNotFound for one that is not in the register.
 func (d *Directory) Join(ctx context.Context, a store.Agent, now time.Time) error {
 	d.joining.Lock()
 	defer d.joining.Unlock()
@@ -188,7 +193,8 @@ func (d *Directory) written(a store.Agent) {
 	d.changed(a.Key)
 }
 
-// write stores an agent. One that is in the register is changed and never added: another server may have removed it a moment ago.
+// write stores an agent. One that is in the register is changed and never added: another server may have removed it a
+// moment ago.
 func (d *Directory) write(ctx context.Context, a store.Agent) error {
 	if _, known := d.ByKey(a.Key); known {
 		return d.agents.ChangeAgent(ctx, a)
@@ -196,10 +202,13 @@ func (d *Directory) write(ctx context.Context, a store.Agent) error {
 	return d.agents.PutAgent(ctx, a)
 }
 
-// Admit takes an agent into the register, or what is new of it, whose right to it was proven elsewhere: put stores it, whether or not
-// it is known. One that is new and has the address and the id of another, which is away, replaces that one: it is the same host with an
-// empty disk. Where both hosts have said what they call themselves, that has to be the same, too. Otherwise it is as Join.
-func (d *Directory) Admit(ctx context.Context, a store.Agent, now time.Time, put func(context.Context, store.Agent) error) error {
+// Admit takes an agent into the register, or what is new of it, whose right to it was proven elsewhere: put stores it,
+// whether or not it is known. One that is new and has the address and the id of another, which is away, replaces that
+// one: it is the same host with an empty disk. Where both hosts have said what they call themselves, that has to be the
+// same, too. Otherwise it is as Join.
+func (d *Directory) Admit(ctx context.Context, a store.Agent, now time.Time,
+	put func(context.Context, store.Agent) error,
+) error {
 	d.joining.Lock()
 	defer d.joining.Unlock()
 	a.Assigned = d.assigned(a)
@@ -224,7 +233,8 @@ func (d *Directory) Admit(ctx context.Context, a store.Agent, now time.Time, put
 	return nil
 }
 
-// predecessor returns the key of the agent that was on the host of a new one; empty where there was none. Whether that is away is known.
+// predecessor returns the key of the agent that was on the host of a new one; empty where there was none. Whether that
+// is away is known.
 func (d *Directory) predecessor(a store.Agent) string {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -239,8 +249,8 @@ func (d *Directory) predecessor(a store.Agent) string {
 	return old.Key
 }
 
-// unsettled reports whether another agent holds a name of this one and may still be on its way back to a server that has just been
-// started.
+// unsettled reports whether another agent holds a name of this one and may still be on its way back to a server that
+// has just been started.
 func (d *Directory) unsettled(a store.Agent, now time.Time) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -255,8 +265,8 @@ func (d *Directory) unsettled(a store.Agent, now time.Time) bool {
 	return false
 }
 
-// Remove takes an agent out of the register, after drop has taken it out of the store. It returns store.ErrNotFound for one that is
-// not there.
+// Remove takes an agent out of the register, after drop has taken it out of the store. It returns store.ErrNotFound for
+// one that is not there.
 func (d *Directory) Remove(ctx context.Context, key string, drop func(context.Context) error) error {
 	d.joining.Lock()
 	defer d.joining.Unlock()
@@ -283,9 +293,9 @@ func (d *Directory) assigned(a store.Agent) string {
 	return d.byKey[d.byAddr[addressOf(a.Cloud, a.IP)]].Assigned
 }
 
-// Assign gives the agent an id beside its own and its address, or takes it back when id is empty, and stores that. It returns
-// ErrTaken for an id that means another host, ErrMisleading for one that reads as the address of another, and store.ErrNotFound for an agent
-// that is not in the register.
+// Assign gives the agent an id beside its own and its address, or takes it back when id is empty, and stores that. It
+// returns ErrTaken for an id that means another host, ErrMisleading for one that reads as the address of another, and
+// store.ErrNotFound for an agent that is not in the register.
 func (d *Directory) Assign(ctx context.Context, key, id string) error {
 	d.joining.Lock()
 	defer d.joining.Unlock()
@@ -322,16 +332,19 @@ func (d *Directory) mayJoin(a store.Agent, now time.Time) (known bool, err error
 		return false, fmt.Errorf("cannot join agent %s as %d:%s %q: %w", a.Key, a.Cloud, a.IP, a.ID, ErrMisleading)
 	}
 	if holder, held := d.byKey[d.byID[a.ID]]; held && a.ID != "" && holder.Key != a.Key && holder.Cloud != a.Cloud {
-		return false, fmt.Errorf("cannot join agent %s as %d:%s %q: %w (%s)", a.Key, a.Cloud, a.IP, a.ID, ErrElsewhere, holder.Key)
+		return false, fmt.Errorf("cannot join agent %s as %d:%s %q: %w (%s)", a.Key, a.Cloud, a.IP, a.ID, ErrElsewhere,
+			holder.Key)
 	}
 	for _, holder := range []string{d.byAddr[addr], d.byID[a.ID]} {
 		if holder != "" && holder != a.Key && !d.links[holder].presence(true, d.started, now).Vacant {
-			return false, fmt.Errorf("cannot join agent %s as %d:%s %q: %w (%s)", a.Key, a.Cloud, a.IP, a.ID, ErrTaken, holder)
+			return false, fmt.Errorf("cannot join agent %s as %d:%s %q: %w (%s)", a.Key, a.Cloud, a.IP, a.ID, ErrTaken,
+				holder)
 		}
 	}
 	named := d.byAddr[addr] == a.Key && (a.ID == "" || d.byID[a.ID] == a.Key)
 	return ok && named && old.Created.Equal(a.Created) && cmp.Or(
-		cmp.Compare(old.Cloud, a.Cloud), cmp.Compare(old.IP, a.IP), cmp.Compare(old.ID, a.ID), cmp.Compare(old.Build, a.Build),
+		cmp.Compare(old.Cloud, a.Cloud), cmp.Compare(old.IP, a.IP), cmp.Compare(old.ID, a.ID),
+		cmp.Compare(old.Build, a.Build),
 		cmp.Compare(old.Name, a.Name), cmp.Compare(old.Place, a.Place)) == 0, nil
 }
 
@@ -343,8 +356,8 @@ func (d *Directory) Lookup(cloud int, ip string) (store.Agent, bool) {
 	return a, ok
 }
 
-// LookupID finds an agent by "cloud:ip" (the address of an IPv6 host may stand in brackets), or by its stable id. Where both lead
-// somewhere the address counts: an id must not be taken for a host that has the address.
+// LookupID finds an agent by "cloud:ip" (the address of an IPv6 host may stand in brackets), or by its stable id. Where
+// both lead somewhere the address counts: an id must not be taken for a host that has the address.
 func (d *Directory) LookupID(id string) (store.Agent, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -375,8 +388,8 @@ func (d *Directory) Seen(key string, now time.Time) {
 	d.tell(key, false)
 }
 
-// Lost notes that the agent's link is gone: it is away from now on, unless it was presumed to be so already, and has to introduce
-// itself again.
+// Lost notes that the agent's link is gone: it is away from now on, unless it was presumed to be so already, and has to
+// introduce itself again.
 func (d *Directory) Lost(key string, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -397,7 +410,8 @@ func (d *Directory) Introduced(key string, facts Facts, now time.Time) {
 	d.tell(key, true)
 }
 
-// Trusts notes the name of what an agent goes by. It is forgotten with the agent, and that of an unknown one is not noted.
+// Trusts notes the name of what an agent goes by. It is forgotten with the agent, and that of an unknown one is not
+// noted.
 func (d *Directory) Trusts(key, name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -109,10 +109,13 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// TestMisleadingIDs: no agent gets an id that reads as the address of another host, and one that has had it from before goes on.
+// TestMisleadingIDs: no agent gets an id that reads as the address of another host, and one that has had it from before
+// goes on.
 func TestMisleadingIDs(t *testing.T) {
 	r := &register{agents: []store.Agent{
-		{Key: "A", Cloud: 3, IP: "10.0.0.9", Created: start}, {Key: "B", IP: "10.0.0.1", Created: start}, {Key: "C", IP: "10.0.0.2", ID: "3:10.0.0.9", Created: start},
+		{Key: "A", Cloud: 3, IP: "10.0.0.9", Created: start},
+		{Key: "B", IP: "10.0.0.1", Created: start},
+		{Key: "C", IP: "10.0.0.2", ID: "3:10.0.0.9", Created: start},
 	}}
 	d := load(t, r)
 	now := at(time.Hour) // all are away
@@ -272,7 +275,10 @@ func TestIntroduction(t *testing.T) {
 		{"after another report", func() { d.Seen("A", at(2)) }, true},
 		{"after a lost link", func() { d.Lost("A", at(3)) }, false},
 		{"after coming back", func() { d.Seen("A", at(4)) }, false},
-		{"after a hello that the loss overtook", func() { d.Lost("A", at(5)); d.Introduced("A", fleet.Facts{}, at(6)) }, true},
+		{
+			"after a hello that the loss overtook", func() { d.Lost("A", at(5)); d.Introduced("A", fleet.Facts{}, at(6)) },
+			true,
+		},
 	}
 	for _, step := range steps {
 		step.do()
@@ -307,7 +313,12 @@ func TestGivenUp(t *testing.T) {
 	}{
 		{"never joined", fleet.Presence{}, 0, 0, true},
 		{"known, server just started", fleet.Presence{Joined: true, Since: start, Settling: true}, 0, 14 * s, false},
-		{"known, away for long, fabric just found", fleet.Presence{Joined: true, Since: start, Settling: true}, 0, time.Hour, false},
+		{
+			"known, away for long, fabric just found",
+			fleet.Presence{Joined: true, Since: start, Settling: true},
+			0,
+			time.Hour, false,
+		},
 		{"stranger, server just started", fleet.Presence{Settling: true}, s, s, true},
 		{"known, not back 15 s after the start", fleet.Presence{Joined: true, Since: start}, 0, 15 * s, true},
 		{"link just lost", fleet.Presence{Joined: true, Since: at(60 * s)}, 61 * s, 61 * s, false},
@@ -357,13 +368,16 @@ func TestAssignedIDs(t *testing.T) {
 	if err := d.Assign(t.Context(), "nobody", "x"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("an unknown agent: %v", err)
 	}
-	// The agent introduces itself, and knows of no id; then the server is started again; then the host is installed anew.
-	if err := d.Join(t.Context(), store.Agent{Key: "A", Cloud: 0, IP: "10.0.0.1", Build: "2"}, at(time.Hour)); err != nil {
+	// The agent introduces itself, and knows of no id; then the server is started again; then the host is installed
+	// anew.
+	if err := d.Join(t.Context(), store.Agent{Key: "A", Cloud: 0, IP: "10.0.0.1", Build: "2"},
+		at(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	names(d, map[string]string{"second": "A", "0:10.0.0.1": "A", "own": "B"})
 	names(load(t, r), map[string]string{"second": "A"})
-	if err := d.Join(t.Context(), store.Agent{Key: "C", Cloud: 0, IP: "10.0.0.1", Created: at(2 * time.Hour)}, at(2*time.Hour)); err != nil {
+	if err := d.Join(t.Context(), store.Agent{Key: "C", Cloud: 0, IP: "10.0.0.1", Created: at(2 * time.Hour)},
+		at(2*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	names(d, map[string]string{"second": "C", "0:10.0.0.1": "C"})
@@ -400,7 +414,8 @@ func TestTrust(t *testing.T) {
 	}
 	join := func() {
 		t.Helper()
-		if err := d.Join(t.Context(), store.Agent{Key: "A", IP: "10.0.0.1", Created: start}, at(time.Minute)); err != nil {
+		if err := d.Join(t.Context(), store.Agent{Key: "A", IP: "10.0.0.1", Created: start},
+			at(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -22,7 +22,8 @@ func addressOf(cloud int, ip string) address {
 	return address{cloud, ip}
 }
 
-// addressIn returns the address that an id of the form cloud:ip spells; the address of an IPv6 host may stand in brackets.
+// addressIn returns the address that an id of the form cloud:ip spells; the address of an IPv6 host may stand in
+// brackets.
 func addressIn(id string) (address, bool) {
 	area, ip, found := strings.Cut(id, ":")
 	if !found {

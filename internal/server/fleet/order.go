@@ -8,8 +8,8 @@ import (
 	"drover/internal/server/store"
 )
 
-// Place is where an agent stands in the list of all: by area, address as it is written, and key. Nobody has the zero place, which is
-// before every other.
+// Place is where an agent stands in the list of all: by area, address as it is written, and key. Nobody has the zero
+// place, which is before every other.
 type Place struct {
 	Cloud   int
 	IP, Key string
@@ -26,8 +26,8 @@ func (p Place) Compare(q Place) int {
 // stretch is how many agents are read under one lock.
 const stretch = 256
 
-// After returns the agents in the order of their places, beginning behind one at which nobody need be any more. Who joins or is removed
-// while they are gone through may be among them or not; all others are, once.
+// After returns the agents in the order of their places, beginning behind one at which nobody need be any more. Who
+// joins or is removed while they are gone through may be among them or not; all others are, once.
 func (d *Directory) After(p Place) iter.Seq[store.Agent] {
 	return func(yield func(store.Agent) bool) {
 		var some [stretch]store.Agent

@@ -85,7 +85,10 @@ func many(n int) []store.Agent {
 	agents := make([]store.Agent, n)
 	for i := range agents {
 		place := i * 7919 % n // a prime
-		agents[i] = store.Agent{Key: fmt.Sprintf("K%06d", i), Cloud: place % 3, IP: fmt.Sprintf("10.%d.%d.%d", place>>16, place>>8&255, place&255), Created: start}
+		agents[i] = store.Agent{
+			Key: fmt.Sprintf("K%06d", i), Cloud: place % 3,
+			IP: fmt.Sprintf("10.%d.%d.%d", place>>16, place>>8&255, place&255), Created: start,
+		}
 	}
 	return agents
 }
@@ -118,8 +121,8 @@ func TestAfterWhileTheRegisterChanges(t *testing.T) {
 	}
 }
 
-// BenchmarkAfter is what a page of hosts costs in the middle of 20,000, and a look at all of them; with the register as it was, and with one
-// that has just changed.
+// BenchmarkAfter is what a page of hosts costs in the middle of 20,000, and a look at all of them; with the register as
+// it was, and with one that has just changed.
 func BenchmarkAfter(b *testing.B) {
 	r := &register{agents: many(20_000)}
 	d := fleet.New(r, start)

@@ -3,12 +3,13 @@ package fleet
 import "time"
 
 const (
-	// silentAfter is how long an agent that was never heard to leave is shown as present after its last word. Agents report every five
-	// seconds, if only to say that they are there.
+	// silentAfter is how long an agent that was never heard to leave is shown as present after its last word. Agents
+	// report every five seconds, if only to say that they are there.
 	silentAfter = 13 * time.Second
 	// AwayAfter is how long such an agent is waited for, and keeps its names.
 	AwayAfter = 30 * time.Second
-	// ReturnTime is what an agent gets to come back before an operation gives up on it: as long as a restart of it takes.
+	// ReturnTime is what an agent gets to come back before an operation gives up on it: as long as a restart of it
+	// takes.
 	ReturnTime = 3500 * time.Millisecond
 	// SettleTime is what all agents get to come back after the server was started, or has found its fabric again.
 	SettleTime = 15 * time.Second
@@ -22,8 +23,8 @@ type Presence struct {
 	LastSeen time.Time
 	// Away is whether the link is known or presumed to be lost, Vacant whether that is beyond doubt.
 	Away, Vacant bool
-	// Since is the moment from which an absence counts: when the link was lost, else when the agent was last heard, and never before
-	// the server's start.
+	// Since is the moment from which an absence counts: when the link was lost, else when the agent was last heard, and
+	// never before the server's start.
 	Since time.Time
 	// Settling is whether the server was started, or has found its fabric again, less than SettleTime ago.
 	Settling bool
@@ -35,20 +36,23 @@ type Presence struct {
 	Trust string
 }
 
-// Facts is what an agent says of itself and its machine. The register does not keep it: every introduction brings it anew.
+// Facts is what an agent says of itself and its machine. The register does not keep it: every introduction brings it
+// anew.
 type Facts struct {
 	Started time.Time
 	OS      string
 	Arch    string
 	CPUs    int
 	Memory  int64 // bytes
-	// Place tells its host and data directory from every other; Policy is what its owner lets be done there. Both may be empty.
+	// Place tells its host and data directory from every other; Policy is what its owner lets be done there. Both may
+	// be empty.
 	Place, Policy string
 }
 
-// GivenUp reports whether an operation that was asked for at the given time, and now finds nobody at the agent's end, has waited
-// long enough. An agent that never joined, or has been away for over 30 s, is not waited for at all. One that left only lately has
-// ReturnTime to come back, and so has the operation; while the server is settling nobody is given up.
+// GivenUp reports whether an operation that was asked for at the given time, and now finds nobody at the agent's end,
+// has waited long enough. An agent that never joined, or has been away for over 30 s, is not waited for at all. One
+// that left only lately has ReturnTime to come back, and so has the operation; while the server is settling nobody is
+// given up.
 func (p Presence) GivenUp(asked, now time.Time) bool {
 	if !p.Joined || p.Settling {
 		return !p.Joined
@@ -75,11 +79,15 @@ type link struct {
 
 // lose returns the link as it is once it is found to be gone.
 func (l link) lose(at time.Time) link {
-	return link{seen: l.seen, lost: at, facts: l.facts, ahead: l.ahead, trust: l.trust, session: l.session, number: l.number}
+	return link{
+		seen: l.seen, lost: at, facts: l.facts, ahead: l.ahead, trust: l.trust, session: l.session,
+		number: l.number,
+	}
 }
 
-// InTurn notes the place of a report that the agent has signed, and reports whether this server has had neither that report nor a later one
-// of the same session: what is signed can be sent again by anybody. Which session is the latest is known to the database.
+// InTurn notes the place of a report that the agent has signed, and reports whether this server has had neither that
+// report nor a later one of the same session: what is signed can be sent again by anybody. Which session is the latest
+// is known to the database.
 func (d *Directory) InTurn(key, session string, number int64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

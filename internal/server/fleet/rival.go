@@ -12,15 +12,16 @@ type Rival struct {
 	Place, Name, Session string
 	// Since is when it came, Last when it was heard last.
 	Since, Last time.Time
-	// Proven is when the host that the key belongs to has last proven that it is there, too; zero: not since the rival came.
+	// Proven is when the host that the key belongs to has last proven that it is there, too; zero: not since the rival
+	// came.
 	Proven time.Time
 }
 
 // Certain reports whether there are two hosts for certain.
 func (r Rival) Certain() bool { return !r.Proven.IsZero() }
 
-// Challenge is what the host that the key belongs to has to sign to prove that it is there. Nobody could know it before the rival came, so
-// nothing that was signed before will do.
+// Challenge is what the host that the key belongs to has to sign to prove that it is there. Nobody could know it before
+// the rival came, so nothing that was signed before will do.
 func (r Rival) Challenge() string {
 	sum := sha256.Sum256([]byte("drover rival 1\n" + r.Place + "\n" + r.Session))
 	return hex.EncodeToString(sum[:16])

@@ -23,14 +23,14 @@ type Word struct {
 	Rival Rival
 }
 
-// Share says that other servers write to the same register: the directory notes what it hears itself, for News, and calls changed when it
-// has changed the row of an agent; that must not block. It is for before anything is heard.
+// Share says that other servers write to the same register: the directory notes what it hears itself, for News, and
+// calls changed when it has changed the row of an agent; that must not block. It is for before anything is heard.
 func (d *Directory) Share(changed func(agent string)) {
 	d.news, d.changed = map[string]bool{}, changed
 }
 
-// Keys that are not here are looked up so often at once, and so often a second after that: a proxy can make up any number of them, and
-// each look keeps all who report waiting.
+// Keys that are not here are looked up so often at once, and so often a second after that: a proxy can make up any
+// number of them, and each look keeps all who report waiting.
 const (
 	lookupsAtOnce = 200
 	lookupsRate   = 50
@@ -116,8 +116,8 @@ func (d *Directory) Hear(words []Word) {
 // mostEarly bounds the links of agents whose rows are not here.
 const mostEarly = 10_000
 
-// hearEarly takes a word of an agent whose row is still on the way, under the lock. That it has introduced itself is told only once, so
-// it is kept; all else comes again with its next heartbeat.
+// hearEarly takes a word of an agent whose row is still on the way, under the lock. That it has introduced itself is
+// told only once, so it is kept; all else comes again with its next heartbeat.
 func (d *Directory) hearEarly(w Word) {
 	l, kept := d.early[w.Key]
 	if !kept && !w.Introduced {
@@ -198,7 +198,8 @@ func (d *Directory) Clock(key string, ahead time.Duration) {
 	}
 }
 
-// Unsteady counts the agents that are there and whose clocks are off by more than a bound, and returns how far the worst is ahead.
+// Unsteady counts the agents that are there and whose clocks are off by more than a bound, and returns how far the
+// worst is ahead.
 func (d *Directory) Unsteady(now time.Time, bound time.Duration) (count int, worst time.Duration) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -217,7 +218,8 @@ func (d *Directory) Unsteady(now time.Time, bound time.Duration) (count int, wor
 	return count, worst
 }
 
-// tell notes that a link has changed by what was heard here, under the lock; met says that the agent has introduced itself.
+// tell notes that a link has changed by what was heard here, under the lock; met says that the agent has introduced
+// itself.
 func (d *Directory) tell(key string, met bool) {
 	if d.news != nil {
 		d.news[key] = d.news[key] || met
@@ -225,7 +227,10 @@ func (d *Directory) tell(key string, met bool) {
 }
 
 func (l link) word(key string, rival Rival) Word {
-	return Word{Key: key, Seen: l.seen, Lost: l.lost, Introduced: l.introduced, Since: l.since, Facts: l.facts, Rival: rival}
+	return Word{
+		Key: key, Seen: l.seen, Lost: l.lost, Introduced: l.introduced, Since: l.since, Facts: l.facts,
+		Rival: rival,
+	}
 }
 
 // merge returns the link as it is by what is known here and elsewhere.

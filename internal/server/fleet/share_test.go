@@ -62,7 +62,10 @@ func TestPresenceIsHeardElsewhere(t *testing.T) {
 		t.Error("the introduction was lost")
 	}
 	// Words that are late change nothing.
-	late := fleet.Word{Key: "A", Seen: at(20 * s), Lost: at(21 * s), Introduced: true, Since: at(10 * s), Facts: fleet.Facts{OS: "old"}}
+	late := fleet.Word{
+		Key: "A", Seen: at(20 * s), Lost: at(21 * s), Introduced: true, Since: at(10 * s),
+		Facts: fleet.Facts{OS: "old"},
+	}
 	b.Hear([]fleet.Word{late})
 	away(27*s, false)
 	if b.Presence("A", at(27*s)).Facts.OS != "linux" || !b.Introduction("A") {
@@ -74,7 +77,8 @@ func TestPresenceIsHeardElsewhere(t *testing.T) {
 	}
 }
 
-// TestAnIntroductionAheadOfItsRow: that an agent has introduced itself is told once, and counts even where its row comes later.
+// TestAnIntroductionAheadOfItsRow: that an agent has introduced itself is told once, and counts even where its row
+// comes later.
 func TestAnIntroductionAheadOfItsRow(t *testing.T) {
 	const s = time.Second
 	learn := map[string]func(t *testing.T, d *fleet.Directory){
@@ -92,7 +96,8 @@ func TestAnIntroductionAheadOfItsRow(t *testing.T) {
 		},
 		"it joins here": func(t *testing.T, d *fleet.Directory) {
 			t.Helper()
-			if err := d.Join(t.Context(), store.Agent{Key: "B", IP: "10.0.0.2", Created: start, Build: "2"}, at(12*s)); err != nil {
+			if err := d.Join(t.Context(), store.Agent{Key: "B", IP: "10.0.0.2", Created: start, Build: "2"},
+				at(12*s)); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -117,7 +122,8 @@ func TestAnIntroductionAheadOfItsRow(t *testing.T) {
 			if !b.Introduction("B") || p.Facts.Place != "its own" || !p.LastSeen.Equal(at(12*s)) {
 				t.Errorf("introduced %t, presence %+v", b.Introduction("B"), p)
 			}
-			if c, _, _ := b.Claim("B", fleet.Claimant{Place: "a copy's", Introduces: true}, at(13*s)); c == fleet.Granted {
+			if c, _, _ := b.Claim("B", fleet.Claimant{Place: "a copy's", Introduces: true},
+				at(13*s)); c == fleet.Granted {
 				t.Error("its key is granted to a copy")
 			}
 		})
@@ -230,7 +236,8 @@ func TestRowsOfOthers(t *testing.T) {
 // TestRefreshKeepsNames: of two agents with one name, the one that joined last has it, whichever row is read again.
 func TestRefreshKeepsNames(t *testing.T) {
 	a, _, _ := pair(t, &register{agents: []store.Agent{
-		{Key: "old", IP: "10.0.0.1", ID: "x", Created: start}, {Key: "new", IP: "10.0.0.1", ID: "x", Created: at(time.Hour)},
+		{Key: "old", IP: "10.0.0.1", ID: "x", Created: start},
+		{Key: "new", IP: "10.0.0.1", ID: "x", Created: at(time.Hour)},
 	}})
 	for _, key := range []string{"new", "old"} {
 		if err := a.Refresh(t.Context(), []string{key}); err != nil {
@@ -261,7 +268,12 @@ func TestAClockThatIsSet(t *testing.T) {
 }
 
 func TestClocksOfHosts(t *testing.T) {
-	a, _, _ := pair(t, &register{agents: []store.Agent{{Key: "A", IP: "10.0.0.1"}, {Key: "B", IP: "10.0.0.2"}, {Key: "C", IP: "10.0.0.3"}}})
+	a, _, _ := pair(t,
+		&register{agents: []store.Agent{
+			{Key: "A", IP: "10.0.0.1"},
+			{Key: "B", IP: "10.0.0.2"},
+			{Key: "C", IP: "10.0.0.3"},
+		}})
 	for key, ahead := range map[string]time.Duration{"A": -time.Hour, "B": 40 * time.Second, "C": time.Second} {
 		a.Seen(key, at(time.Minute))
 		a.Clock(key, ahead)
@@ -277,7 +289,8 @@ func TestClocksOfHosts(t *testing.T) {
 	}
 }
 
-// TestKeysThatAreMadeUp: whoever makes up agents has the store asked some times, and those who are known are found meanwhile.
+// TestKeysThatAreMadeUp: whoever makes up agents has the store asked some times, and those who are known are found
+// meanwhile.
 func TestKeysThatAreMadeUp(t *testing.T) {
 	r := &register{agents: []store.Agent{{Key: "A", IP: "10.0.0.1", Created: start}}}
 	_, b, _ := pair(t, r)

@@ -79,19 +79,20 @@ const (
 	NoAppCode       Reason = iota // the call names no app
 	NoSecret                      // the call has no secret
 	OnlyAccessToken               // the call has an access token instead of a secret
-	OnlySignature                 // the call has a signature instead of a secret: drover cannot verify a signature with a hash
-	UnknownApp                    // no app has this code
-	WrongSecret                   // not a valid secret of the app
-	AppDisabled                   // the app is disabled
-	NoUser                        // the call neither names nor proves a user
-	MayNotName                    // the app may not name a user without a proof
-	UserTooLong                   // the name is longer than access.MaxUser
-	BadToken                      // the token is unknown or has expired
-	UserDisabled                  // the user is disabled
-	UserUnfit                     // the name holds a control character or is not valid UTF-8
-	Guessing                      // too many wrong secrets came from the address
-	LoginDown                     // the login service did not answer
-	ReasonsEnd                    // the number of reasons
+	// the call has a signature instead of a secret: drover cannot verify a signature with a hash
+	OnlySignature
+	UnknownApp   // no app has this code
+	WrongSecret  // not a valid secret of the app
+	AppDisabled  // the app is disabled
+	NoUser       // the call neither names nor proves a user
+	MayNotName   // the app may not name a user without a proof
+	UserTooLong  // the name is longer than access.MaxUser
+	BadToken     // the token is unknown or has expired
+	UserDisabled // the user is disabled
+	UserUnfit    // the name holds a control character or is not valid UTF-8
+	Guessing     // too many wrong secrets came from the address
+	LoginDown    // the login service did not answer
+	ReasonsEnd   // the number of reasons
 )
 
 // Refusal is the error for a rejected caller.

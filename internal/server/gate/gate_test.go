@@ -65,7 +65,11 @@ func TestUsers(t *testing.T) {
 	gone, goneHash := access.NewToken()
 	strange, _ := access.NewToken()
 	reg := &register{
-		app: store.App{Code: "app", Admin: true, Grants: []access.Grant{{Operations: []string{access.All}, Namespaces: []string{access.All}}}, Limits: access.Limits{Burst: 1}},
+		app: store.App{
+			Code: "app", Admin: true,
+			Grants: []access.Grant{{Operations: []string{access.All}, Namespaces: []string{access.All}}},
+			Limits: access.Limits{Burst: 1},
+		},
 		users: map[string]store.User{
 			"ann": {Name: "ann"}, "gone": {Name: "gone", Disabled: true},
 		},
@@ -115,13 +119,17 @@ func TestUsers(t *testing.T) {
 			reg.app.MayNameUsers = tt.mayName
 			reg.app.Secrets = []store.Secret{{ID: "1", Hash: access.Secrets{}.Hash("secret")}}
 			g := gate.New(gate.Config{Store: reg, Login: tt.login, Now: func() time.Time { return now }})
-			c := gate.Credentials{AppCode: "app", AppSecret: "secret", User: tt.user, Token: tt.token, Vouched: tt.vouched}
+			c := gate.Credentials{
+				AppCode: "app", AppSecret: "secret", User: tt.user, Token: tt.token,
+				Vouched: tt.vouched,
+			}
 			if tt.vouched {
 				c.AppSecret = ""
 			}
 			p, err := g.Admit(t.Context(), c)
 			if tt.want == in {
-				if err != nil || p.App != "app" || p.User != tt.as || !p.Admin || len(p.Grants) != 1 || p.Limits != reg.app.Limits {
+				if err != nil || p.App != "app" || p.User != tt.as || !p.Admin || len(p.Grants) != 1 ||
+					p.Limits != reg.app.Limits {
 					t.Fatalf("principal is %+v, error %v", p, err)
 				}
 				return
@@ -166,7 +174,8 @@ func TestAppsThatAGatewayNames(t *testing.T) {
 		t.Errorf("a disabled app is refused for reason %d", r)
 	}
 	reg.err = errors.New("disk is full")
-	if _, err := g.Admit(t.Context(), gate.Credentials{AppCode: "app", User: "bob", Vouched: true}); !errors.Is(err, reg.err) {
+	if _, err := g.Admit(t.Context(), gate.Credentials{AppCode: "app", User: "bob", Vouched: true}); !errors.Is(err,
+		reg.err) {
 		t.Errorf("a broken store gives %v", err)
 	}
 }

@@ -40,7 +40,8 @@ func (g *guesses) wrong(address, app string, now time.Time) (tooMany bool) {
 	if len(g.rates) > mostGuessers {
 		clear(g.rates)
 	}
-	all, one := g.rate(guesser{address: address}, addressGuesses, addressPause), g.rate(guesser{address, app}, appGuesses, appPause)
+	all, one := g.rate(guesser{address: address}, addressGuesses, addressPause),
+		g.rate(guesser{address, app}, appGuesses, appPause)
 	if all.TokensAt(now) < 1 || one.TokensAt(now) < 1 {
 		return true
 	}

@@ -11,10 +11,14 @@ import (
 	"drover/internal/server/store"
 )
 
-// TestGuesses: wrong secrets are few from an address and fewer for one app; right ones, other addresses and this machine are not in it.
+// TestGuesses: wrong secrets are few from an address and fewer for one app; right ones, other addresses and this
+// machine are not in it.
 func TestGuesses(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	reg := &register{app: store.App{Code: "app", MayNameUsers: true, Secrets: []store.Secret{{ID: "1", Hash: access.Secrets{}.Hash("right")}}}}
+	reg := &register{app: store.App{
+		Code: "app", MayNameUsers: true,
+		Secrets: []store.Secret{{ID: "1", Hash: access.Secrets{}.Hash("right")}},
+	}}
 	g := gate.New(gate.Config{Store: reg, Now: func() time.Time { return now }})
 	admit := func(address, app, secret string) gate.Reason {
 		t.Helper()

@@ -59,7 +59,9 @@ func (s *server) agentList(c *call, read func([]byte) ([]gse.Target, error), row
 }
 
 // agentMap answers with a map of one member for each target; one that is asked for twice is there once.
-func (s *server) agentMap(c *call, read func([]byte) ([]gse.Target, error), value func(gse.Agent) any) (payload, error) {
+func (s *server) agentMap(c *call, read func([]byte) ([]gse.Target, error),
+	value func(gse.Agent) any,
+) (payload, error) {
 	targets, err := s.readAgents(c, read)
 	if err != nil {
 		return nil, err
@@ -117,8 +119,8 @@ func millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// upgradeAgents answers upgrade_to_agent_id. What is stored of a host is kept under its agent's own key, so all of it is found under
-// either name from then on. The host's own cloud:ip takes an id back.
+// upgradeAgents answers upgrade_to_agent_id. What is stored of a host is kept under its agent's own key, so all of it
+// is found under either name from then on. The host's own cloud:ip takes an id back.
 func (s *server) upgradeAgents(ctx context.Context, c *call) (payload, error) {
 	upgrades, err := gse.ReadUpgrade(c.params)
 	if err != nil {

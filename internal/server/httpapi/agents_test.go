@@ -41,26 +41,37 @@ func TestAgentStatus(t *testing.T) {
 	var got map[string]any
 	w.post(esbGSE+"get_agent_status/", `{"bk_supplier_account": "0", "hosts": `+hosts+`}`).ok(t, &got)
 	want := map[string]any{
-		"1:10.0.0.1": row("10.0.0.1", 1, 1), "0:10.0.0.1": row("10.0.0.1", 0, 0), "0:2001:db8::7": row("2001:db8::7", 0, 1),
-		"5:10.9.9.9": row("10.9.9.9", 5, 0),
+		"1:10.0.0.1": row("10.0.0.1", 1, 1), "0:10.0.0.1": row("10.0.0.1", 0, 0),
+		"0:2001:db8::7": row("2001:db8::7", 0, 1),
+		"5:10.9.9.9":    row("10.9.9.9", 5, 0),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("GSE's form (-want +got): %s", diff)
 	}
 	var list []any
 	w.post(esbJob+"get_agent_status/", `{"bk_biz_id": 2, "ip_list": `+hosts+`}`).ok(t, &list)
-	if diff := cmp.Diff([]any{row("10.0.0.1", 1, 1), row("10.0.0.1", 0, 0), row("2001:db8::7", 0, 1), row("10.9.9.9", 5, 0), row("10.0.0.1", 1, 1)}, list); diff != "" {
+	if diff := cmp.Diff([]any{
+		row("10.0.0.1", 1, 1), row("10.0.0.1", 0, 0), row("2001:db8::7", 0, 1),
+		row("10.9.9.9", 5, 0), row("10.0.0.1", 1, 1),
+	}, list); diff != "" {
 		t.Errorf("JOB's form (-want +got): %s", diff)
 	}
 	if row := w.lastAudit(); row.Action != "get_agent_status" || row.Targets != 5 || row.Target != "1:10.0.0.1" {
 		t.Errorf("audited as %+v", row)
 	}
 	got = nil
-	w.post(esbGSE+"get_agent_info/", `{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 1}, {"ip": "10.9.9.9", "bk_cloud_id": 5}]}`).ok(t, &got)
+	w.post(esbGSE+"get_agent_info/",
+		`{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 1}, {"ip": "10.9.9.9", "bk_cloud_id": 5}]}`).ok(t, &got)
 	version := func(ip, v string, cloud int) map[string]any {
-		return map[string]any{"ip": ip, "version": v, "bk_cloud_id": float64(cloud), "parent_ip": "", "parent_port": 0.0}
+		return map[string]any{
+			"ip": ip, "version": v, "bk_cloud_id": float64(cloud), "parent_ip": "",
+			"parent_port": 0.0,
+		}
 	}
-	if diff := cmp.Diff(map[string]any{"1:10.0.0.1": version("10.0.0.1", "1.2.3", 1), "5:10.9.9.9": version("10.9.9.9", "", 5)}, got); diff != "" {
+	if diff := cmp.Diff(map[string]any{
+		"1:10.0.0.1": version("10.0.0.1", "1.2.3", 1),
+		"5:10.9.9.9": version("10.9.9.9", "", 5),
+	}, got); diff != "" {
 		t.Errorf("get_agent_info (-want +got): %s", diff)
 	}
 }
@@ -70,13 +81,17 @@ func TestAgentRows(t *testing.T) {
 	const ids = `{"agent_id_list": ["02000000024201", "1:10.0.0.1", "0:10.0.0.1", "020000unknown", "9:10.9.9.9"], "hosts": null}`
 	ms := func(d time.Duration) float64 { return float64(noon().Add(d).UnixMilli()) }
 	state := func(id string, cloud int, version string, code int, seen float64) map[string]any {
-		return map[string]any{"bk_agent_id": id, "bk_cloud_id": float64(cloud), "version": version, "run_mode": 1.0, "status_code": float64(code), "report_time": seen}
+		return map[string]any{
+			"bk_agent_id": id, "bk_cloud_id": float64(cloud), "version": version, "run_mode": 1.0,
+			"status_code": float64(code), "report_time": seen,
+		}
 	}
 	var got []any
 	w.post(clusterV2+"list_agent_state", ids).ok(t, &got)
 	seen := ms(-2 * time.Second)
 	want := []any{
-		state("02000000024201", 1, "1.2.3", 2, seen), state("1:10.0.0.1", 1, "1.2.3", 2, seen), state("0:10.0.0.1", 0, "1.2.3", -1, 0),
+		state("02000000024201", 1, "1.2.3", 2, seen), state("1:10.0.0.1", 1, "1.2.3", 2, seen),
+		state("0:10.0.0.1", 0, "1.2.3", -1, 0),
 		state("020000unknown", 0, "", -1, 0), state("9:10.9.9.9", 9, "", -1, 0),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -89,14 +104,17 @@ func TestAgentRows(t *testing.T) {
 	}
 	full := state("02000000024201", 1, "1.2.3", 2, seen)
 	maps.Copy(full, map[string]any{
-		"code": 0.0, "message": "success", "bk_host_ip": "10.0.0.1", "bk_os_type": "linux", "bk_cpu_architecture": "x86_64", "parent_ip": "",
-		"parent_port": 0.0, "cpu_rate": 0.0, "mem_rate": 0.0, "cpu_num": 4.0, "mem_size": 8192.0, "start_time": ms(-time.Hour), "last_work_time": seen,
+		"code": 0.0, "message": "success", "bk_host_ip": "10.0.0.1", "bk_os_type": "linux",
+		"bk_cpu_architecture": "x86_64", "parent_ip": "",
+		"parent_port": 0.0, "cpu_rate": 0.0, "mem_rate": 0.0, "cpu_num": 4.0, "mem_size": 8192.0,
+		"start_time": ms(-time.Hour), "last_work_time": seen,
 		"conn_cycle_time": "90", "status": "running", "last_status_code": 2.0, "last_status": "running", "remark": "",
 	})
 	if diff := cmp.Diff(full, got[0]); diff != "" {
 		t.Errorf("list_agent_info (-want +got): %s", diff)
 	}
-	if stranger := got[3].(map[string]any); stranger["status_code"] != -1.0 || stranger["code"] != 0.0 || stranger["conn_cycle_time"] != "0" || stranger["bk_host_ip"] != "" {
+	if stranger := got[3].(map[string]any); stranger["status_code"] != -1.0 || stranger["code"] != 0.0 ||
+		stranger["conn_cycle_time"] != "0" || stranger["bk_host_ip"] != "" {
 		t.Errorf("a stranger's row is %v", stranger)
 	}
 	for _, body := range []string{`{}`, `{"agent_id_list": []}`, `{"agent_id_list": [null]}`, `{"agent_id_list": {}}`} {
@@ -112,11 +130,13 @@ func TestManyAgentsInOneCall(t *testing.T) {
 		hosts[i] = fmt.Sprintf(`{"ip": "10.%d.%d.%d", "bk_cloud_id": 0}`, i>>16, i>>8&255, i&255)
 	}
 	var list []any
-	if w.post(clusterV2+"list_agent_info", `{"agent_id_list": [`+strings.Join(ids, ",")+`]}`).ok(t, &list); len(list) != 30000 {
+	if w.post(clusterV2+"list_agent_info", `{"agent_id_list": [`+strings.Join(ids, ",")+`]}`).ok(t,
+		&list); len(list) != 30000 {
 		t.Errorf("%d rows", len(list))
 	}
 	var object map[string]any
-	if w.post(esbGSE+"get_agent_status", `{"hosts": [`+strings.Join(hosts, ",")+`]}`).ok(t, &object); len(object) != 30000 {
+	if w.post(esbGSE+"get_agent_status", `{"hosts": [`+strings.Join(hosts, ",")+`]}`).ok(t,
+		&object); len(object) != 30000 {
 		t.Errorf("%d members", len(object))
 	}
 }
@@ -128,13 +148,16 @@ func TestUpgradeToAgentID(t *testing.T) {
 		w.post(gatewayV2+"upgrade_to_agent_id/", `{"no_request": true, "hosts": [`+hosts+`]}`).ok(t, &data)
 		return data.Success, data.Failed
 	}
-	success, failed := upgrade(`{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": "new-id"}, {"ip": "10.9.9.9", "bk_cloud_id": 0, "bk_agent_id": "x"},
+	success, failed := upgrade(
+		`{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": "new-id"}, {"ip": "10.9.9.9", "bk_cloud_id": 0, "bk_agent_id": "x"},
 		{"ip": "2001:db8::7", "bk_cloud_id": 0, "bk_agent_id": "02000000024201"}`)
-	if diff := cmp.Diff([][]string{{"0:10.0.0.1"}, {"0:10.9.9.9", "0:2001:db8::7"}}, [][]string{success, failed}); diff != "" {
+	if diff := cmp.Diff([][]string{{"0:10.0.0.1"}, {"0:10.9.9.9", "0:2001:db8::7"}},
+		[][]string{success, failed}); diff != "" {
 		t.Errorf("upgrade (-want +got): %s", diff)
 	}
 	// Both names reach the host, and each is echoed as it was written.
-	task := w.taskID(gatewayV2+"operate_proc_v2", `{"meta": {"namespace": "n", "name": "p"}, "op_type": 2, "agent_id_list": ["new-id", "0:10.0.0.1"]}`)
+	task := w.taskID(gatewayV2+"operate_proc_v2",
+		`{"meta": {"namespace": "n", "name": "p"}, "op_type": 2, "agent_id_list": ["new-id", "0:10.0.0.1"]}`)
 	if poll := w.poll(task); len(poll) != 2 || poll["new-id:n:p"].Code != 115 || poll["0:10.0.0.1:n:p"].Code != 115 {
 		t.Errorf("poll is %v", poll)
 	}
@@ -143,22 +166,27 @@ func TestUpgradeToAgentID(t *testing.T) {
 			t.Errorf("%s reaches %q", target.Asked, target.Agent)
 		}
 	}
-	if success, failed = upgrade(`{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": "0:10.0.0.1"}`); len(success) != 1 || len(failed) != 0 || w.agents[1].Assigned != "" {
+	if success, failed = upgrade(`{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": "0:10.0.0.1"}`); len(
+		success) != 1 || len(failed) != 0 || w.agents[1].Assigned != "" {
 		t.Errorf("taking it back: %v, %v, %+v", success, failed, w.agents[1])
 	}
 	for _, body := range []string{
-		`{}`, `{"hosts": []}`, `{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 0}]}`, `{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": ""}]}`,
-		`{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": "*"}]}`, `{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": "0:10.0.0.?"}]}`,
+		`{}`, `{"hosts": []}`, `{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 0}]}`,
+		`{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": ""}]}`,
+		`{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": "*"}]}`,
+		`{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": "0:10.0.0.?"}]}`,
 		`{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": "a b"}]}`,
 	} {
 		w.post(gatewayV2+"upgrade_to_agent_id", body).refused(t, 200, 1306406)
 	}
 	// The address of another host is no id for this one, in whatever spelling, and nothing of the call is done.
 	for _, id := range []string{"3:10.0.0.9", "0:10.0.0.2", "1:10.0.0.1", "0:[fe80::9]", "0:::ffff:10.0.0.9"} {
-		answer := w.post(gatewayV2+"upgrade_to_agent_id", `{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": "fine"},
+		answer := w.post(gatewayV2+"upgrade_to_agent_id",
+			`{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": "fine"},
 			{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": "`+id+`"}]}`)
 		answer.refused(t, 200, 1306406)
-		if want := `hosts[1].bk_agent_id: "` + id + `" is the address of another host than 0:10.0.0.1`; !strings.Contains(*answer.Message, want) {
+		if want := `hosts[1].bk_agent_id: "` + id +
+			`" is the address of another host than 0:10.0.0.1`; !strings.Contains(*answer.Message, want) {
 			t.Errorf("%s is refused with %q", id, *answer.Message)
 		}
 		if w.agents[1].Assigned != "" {
@@ -166,7 +194,8 @@ func TestUpgradeToAgentID(t *testing.T) {
 		}
 	}
 	w.storeErr = errors.New("disk full")
-	w.post(gatewayV2+"upgrade_to_agent_id", `{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": "x"}]}`).refused(t, 502, 1650201)
+	w.post(gatewayV2+"upgrade_to_agent_id",
+		`{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": "x"}]}`).refused(t, 502, 1650201)
 }
 
 const documentedGroups = `{"meta": {"namespace": "gse", "name": "", "labels": {}}, "hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 1, "bk_supplier_id": 2}],
@@ -177,10 +206,12 @@ func TestGroups(t *testing.T) {
 	w.answer = func(store.Request, store.Target) *process.Outcome { return &process.Outcome{Text: process.Success} }
 	var set map[string]entry
 	w.post(esbGSE+"set_process_group_info/", documentedGroups).ok(t, &set)
-	if e, ok := set["1:2:10.0.0.1:gse"]; !ok || len(set) != 1 || e.Code != 0 || e.Msg != "success" || string(e.Content) != `""` {
+	if e, ok := set["1:2:10.0.0.1:gse"]; !ok || len(set) != 1 || e.Code != 0 || e.Msg != "success" ||
+		string(e.Content) != `""` {
 		t.Errorf("set is answered %v", set)
 	}
-	if diff := cmp.Diff([]process.Group{{ID: "gse", CPULimit: 20, MemLimit: 20}}, w.groups[store.GroupHost{Agent: "UAGENT1", Namespace: "gse"}]); diff != "" {
+	if diff := cmp.Diff([]process.Group{{ID: "gse", CPULimit: 20, MemLimit: 20}},
+		w.groups[store.GroupHost{Agent: "UAGENT1", Namespace: "gse"}]); diff != "" {
 		t.Errorf("stored (-want +got): %s", diff)
 	}
 	want := []store.Request{{
@@ -191,24 +222,36 @@ func TestGroups(t *testing.T) {
 		t.Errorf("sent (-want +got): %s", diff)
 	}
 	set = nil
-	w.post(gatewayV2+"set_process_group_info", strings.Replace(documentedGroups, `"hosts"`, `"agent_id_list": ["02000000024201", "gone"], "hosts"`, 1)).ok(t, &set)
+	w.post(gatewayV2+"set_process_group_info", strings.Replace(documentedGroups, `"hosts"`,
+		`"agent_id_list": ["02000000024201", "gone"], "hosts"`, 1)).ok(t, &set)
 	if len(set) != 2 || set["02000000024201:gse"].Code != 0 || set["gone:gse"].Code != 117 {
 		t.Errorf("by id it is answered %v", set)
 	}
 }
 
-// TestGroupsAreShownWithTheirUse: each group is a pool over all processes of the namespace, so the use is the same for all.
+// TestGroupsAreShownWithTheirUse: each group is a pool over all processes of the namespace, so the use is the same for
+// all.
 func TestGroupsAreShownWithTheirUse(t *testing.T) {
 	w := newWorld(t)
-	w.groups[store.GroupHost{Agent: "UAGENT1", Namespace: "gse"}] = []process.Group{{ID: "gse", CPULimit: 20, MemLimit: 20}, {ID: "b", CPUWeight: 1}}
+	w.groups[store.GroupHost{Agent: "UAGENT1", Namespace: "gse"}] = []process.Group{{
+		ID: "gse", CPULimit: 20,
+		MemLimit: 20,
+	}, {ID: "b", CPUWeight: 1}}
 	for name, u := range map[string]*process.Usage{"a": {CPU: 10.1, Mem: 1}, "b": {CPU: 20.2, Mem: 2.5}, "down": nil} {
-		w.observed = append(w.observed, store.Observed{Agent: "UAGENT1", Process: process.ID{Namespace: "gse", Name: name}, Status: process.Status{Usage: u}})
+		w.observed = append(w.observed,
+			store.Observed{
+				Agent: "UAGENT1", Process: process.ID{Namespace: "gse", Name: name},
+				Status: process.Status{Usage: u},
+			})
 	}
 	row := func(id string, cpu, mem, weight float64) any {
 		return map[string]any{
 			"meta": map[string]any{"namespace": "gse", "name": "", "labels": map[string]any{}},
 			"host": map[string]any{"ip": "10.0.0.1", "bk_cloud_id": 1.0, "bk_supplier_id": 2.0},
-			"id":   id, "resource": map[string]any{"cpu_pool_limit": cpu, "mem_pool_limit": mem, "cpu_pool_weight": weight, "mem_pool_weight": 0.0},
+			"id":   id, "resource": map[string]any{
+				"cpu_pool_limit": cpu, "mem_pool_limit": mem,
+				"cpu_pool_weight": weight, "mem_pool_weight": 0.0,
+			},
 			"usage": map[string]any{"cpu": 30.3, "mem": 3.5, "processes": 2.0},
 		}
 	}
@@ -236,7 +279,8 @@ func TestGroupsOfAHostThatIsAway(t *testing.T) {
 func TestGroupsAreNormal(t *testing.T) {
 	w := newWorld(t)
 	w.answer = func(store.Request, store.Target) *process.Outcome { return &process.Outcome{Text: process.Success} }
-	body := strings.Replace(documentedGroups, `[{"id"`, `[{"id": "gse", "resource": {}}, {"id": "b", "resource": {"cpu_pool_limit": -1, "mem_pool_weight": "1"}}, {"id"`, 1)
+	body := strings.Replace(documentedGroups, `[{"id"`,
+		`[{"id": "gse", "resource": {}}, {"id": "b", "resource": {"cpu_pool_limit": -1, "mem_pool_weight": "1"}}, {"id"`, 1)
 	var set map[string]entry
 	w.post(esbGSE+"set_process_group_info/", body).ok(t, &set)
 	want := []process.Group{{ID: "b", MemWeight: 1}, {ID: "gse", CPULimit: 20, MemLimit: 20}}
@@ -265,7 +309,15 @@ func TestGroupsThatCannotBe(t *testing.T) {
 	if len(w.groups) != 0 {
 		t.Errorf("stored: %v", w.groups)
 	}
-	for _, change := range [][2]string{{`"process_group"`, `"group"`}, {`"spec"`, `"spec1"`}, {`"meta"`, `"meta1"`}, {`"namespace"`, `"ns"`}, {`"hosts"`, `"host"`}, {`"namespace": "gse"`, `"namespace": ""`}} {
-		w.post(esbGSE+"set_process_group_info/", strings.Replace(documentedGroups, change[0], change[1], 1)).refused(t, 200, 1306406)
+	for _, change := range [][2]string{
+		{`"process_group"`, `"group"`},
+		{`"spec"`, `"spec1"`},
+		{`"meta"`, `"meta1"`},
+		{`"namespace"`, `"ns"`},
+		{`"hosts"`, `"host"`},
+		{`"namespace": "gse"`, `"namespace": ""`},
+	} {
+		w.post(esbGSE+"set_process_group_info/", strings.Replace(documentedGroups, change[0], change[1], 1)).refused(t,
+			200, 1306406)
 	}
 }

@@ -69,9 +69,9 @@ func first(values ...gse.Str) string {
 	return ""
 }
 
-// headCredentials reads the credentials that stand in the head of a request. Where there are any they count alone, and the
-// body need not be read before they are checked. On a backend's paths a trusted gateway has checked the caller and has taken
-// its secret away, so what it says counts before all else.
+// headCredentials reads the credentials that stand in the head of a request. Where there are any they count alone, and
+// the body need not be read before they are checked. On a backend's paths a trusted gateway has checked the caller and
+// has taken its secret away, so what it says counts before all else.
 func (s *server) headCredentials(r *http.Request, c *call) (creds gate.Credentials, present bool, err error) {
 	if codes := r.Header.Values("Bk-App-Code"); len(codes) > 0 && c.family == direct && s.fromTrustedGateway(r) {
 		users := r.Header.Values("Bk-Username")
@@ -193,7 +193,10 @@ func deniedTexts() [gate.ReasonsEnd]deniedText {
 	wrong := "bk_app_code or bk_app_secret is incorrect"
 	return [...]deniedText{
 		gate.NoAppCode: {"APP Code [bk_app_code] cannot be empty", "app code cannot be empty"},
-		gate.NoSecret:  {"APP Secret [bk_app_secret] cannot be empty", "please provide bk_app_secret or bk_signature to verify app"},
+		gate.NoSecret: {
+			"APP Secret [bk_app_secret] cannot be empty",
+			"please provide bk_app_secret or bk_signature to verify app",
+		},
 		gate.OnlyAccessToken: {
 			"verify access_token failed, access tokens are not in use here, please provide bk_app_secret",
 			"access_token is invalid, please provide bk_app_secret",
@@ -205,12 +208,17 @@ func deniedTexts() [gate.ReasonsEnd]deniedText {
 		gate.UnknownApp:  {"Invalid APP Code [bk_app_code=%s], please check", wrong},
 		gate.WrongSecret: {"APP Secret verification failed, please check if the bk_app_secret is correct", wrong},
 		gate.AppDisabled: {"Invalid APP Code [bk_app_code=%s], the app is disabled", "app is disabled"},
-		gate.NoUser:      {"User authentication failed, please provide a valid user identity, such as bk_token, bk_username", ""},
+		gate.NoUser: {
+			"User authentication failed, please provide a valid user identity, such as bk_token, bk_username", "",
+		},
 		gate.MayNotName: {
 			"User authentication failed, please provide a valid user identity, such as bk_token: the app may not name a user by bk_username", "",
 		},
-		gate.UserTooLong:  {"User authentication failed, bk_username is longer than %d bytes", ""},
-		gate.UserUnfit:    {"User authentication failed, bk_username holds a control character or is not valid UTF-8", ""},
+		gate.UserTooLong: {"User authentication failed, bk_username is longer than %d bytes", ""},
+		gate.UserUnfit: {
+			"User authentication failed, bk_username holds a control character or is not valid UTF-8",
+			"",
+		},
 		gate.BadToken:     {"User authentication failed, please check if the bk_token is valid", ""},
 		gate.UserDisabled: {"User authentication failed, the user is disabled", ""},
 		gate.Guessing:     {"too many wrong secrets came from this address, try again later", ""},

@@ -26,35 +26,104 @@ func TestCredentials(t *testing.T) {
 		text   string // part of the message below /compapi/
 		code   int    // there; 1306000 when 0
 	}{
-		{name: "in the body", body: `"bk_app_code": "drover-test", "bk_app_secret": "right-secret-right-secret", "bk_username": "admin"`, ok: true},
-		{name: "in the body, old names", body: `"app_code": "drover-test", "app_secret": "right-secret-right-secret", "username": "admin"`, ok: true},
-		{name: "in the query", query: "bk_app_code=drover-test&bk_app_secret=right-secret-right-secret&bk_username=admin", ok: true},
-		{name: "in the header", header: `{"bk_app_code": "drover-test", "bk_app_secret": "right-secret-right-secret", "bk_username": "admin"}`, ok: true},
-		{name: "header over body", header: `{"bk_app_code": "drover-test", "bk_app_secret": "right-secret-right-secret", "bk_username": "admin"}`, body: `"bk_app_code": "x", "bk_app_secret": "y"`, ok: true},
-		{name: "header alone counts", header: `{}`, body: `"bk_app_code": "drover-test", "bk_app_secret": "right-secret-right-secret", "bk_username": "admin"`, text: "APP Code [bk_app_code] cannot be empty"},
-		{name: "body over query", query: "bk_app_code=drover-test&bk_app_secret=wrong&bk_username=admin", body: `"bk_app_secret": "right-secret-right-secret"`, ok: true},
-		{name: "a token beside the user is ignored", body: `"bk_app_code": "drover-test", "bk_app_secret": "right-secret-right-secret", "bk_username": "admin", "bk_token": "xxx"`, ok: true},
+		{
+			name: "in the body",
+			body: `"bk_app_code": "drover-test", "bk_app_secret": "right-secret-right-secret", "bk_username": "admin"`,
+			ok:   true,
+		},
+		{
+			name: "in the body, old names",
+			body: `"app_code": "drover-test", "app_secret": "right-secret-right-secret", "username": "admin"`,
+			ok:   true,
+		},
+		{
+			name:  "in the query",
+			query: "bk_app_code=drover-test&bk_app_secret=right-secret-right-secret&bk_username=admin", ok: true,
+		},
+		{
+			name:   "in the header",
+			header: `{"bk_app_code": "drover-test", "bk_app_secret": "right-secret-right-secret", "bk_username": "admin"}`, ok: true,
+		},
+		{
+			name:   "header over body",
+			header: `{"bk_app_code": "drover-test", "bk_app_secret": "right-secret-right-secret", "bk_username": "admin"}`, body: `"bk_app_code": "x", "bk_app_secret": "y"`, ok: true,
+		},
+		{
+			name: "header alone counts", header: `{}`,
+			body: `"bk_app_code": "drover-test", "bk_app_secret": "right-secret-right-secret", "bk_username": "admin"`,
+			text: "APP Code [bk_app_code] cannot be empty",
+		},
+		{
+			name: "body over query", query: "bk_app_code=drover-test&bk_app_secret=wrong&bk_username=admin",
+			body: `"bk_app_secret": "right-secret-right-secret"`, ok: true,
+		},
+		{
+			name: "a token beside the user is ignored",
+			body: `"bk_app_code": "drover-test", "bk_app_secret": "right-secret-right-secret", "bk_username": "admin", "bk_token": "xxx"`, ok: true,
+		},
 		{name: "header is no JSON", header: `Bearer x`, text: "X-Bkapi-Authorization", code: 1306406},
 		{name: "header is a list", header: `[]`, text: "X-Bkapi-Authorization", code: 1306406},
 		{name: "nothing", text: "APP Code [bk_app_code] cannot be empty"},
 		{name: "no secret", body: `"bk_app_code": "drover-test"`, text: "APP Secret [bk_app_secret] cannot be empty"},
-		{name: "secret is an object", body: `"bk_app_code": "drover-test", "bk_app_secret": {}`, text: "APP Secret [bk_app_secret] cannot be empty"},
-		{name: "signature", query: "bk_signature=abc&bk_nonce=1&bk_timestamp=2", body: `"bk_app_code": "drover-test"`, text: "Signature [bk_signature] verification failed"},
-		{name: "access token", body: `"bk_app_code": "drover-test", "access_token": "x"`, text: "verify access_token failed"},
-		{name: "unknown app", body: `"bk_app_code": "nobody", "bk_app_secret": "y", "bk_username": "admin"`, text: "Invalid APP Code [bk_app_code=nobody]"},
-		{name: "long app code", body: `"bk_app_code": "` + strings.Repeat("x", 5000) + `", "bk_app_secret": "y", "bk_username": "admin"`, text: "Invalid APP Code"},
-		{name: "wrong secret", body: `"bk_app_code": "drover-test", "bk_app_secret": "wrong", "bk_username": "admin"`, text: "APP Secret verification failed"},
-		{name: "another app's secret", body: `"bk_app_code": "drover-test", "bk_app_secret": "other-secret", "bk_username": "admin"`, text: "APP Secret verification failed"},
-		{name: "endless secret", body: `"bk_app_code": "drover-test", "bk_app_secret": "` + strings.Repeat("x", 5000) + `", "bk_username": "admin"`, text: "APP Secret verification failed"},
-		{name: "no user", body: `"bk_app_code": "drover-test", "bk_app_secret": "right-secret-right-secret"`, text: "please provide a valid user identity, such as bk_token, bk_username"},
-		{name: "token alone", body: `"bk_app_code": "drover-test", "bk_app_secret": "right-secret-right-secret", "bk_token": "xxx"`, text: "please check if the bk_token is valid"},
-		{name: "long user", body: `"bk_app_code": "drover-test", "bk_app_secret": "right-secret-right-secret", "bk_username": "` + strings.Repeat("x", 200) + `"`, text: "longer than"},
-		{name: "user with an escape", body: `"bk_app_code": "drover-test", "bk_app_secret": "right-secret-right-secret", "bk_username": "a\u001b[2J"`, text: "control character"},
-		{name: "an app that may not name users", body: `"bk_app_code": "no-names", "bk_app_secret": "third-secret", "bk_username": "admin"`, text: "may not name a user"},
+		{
+			name: "secret is an object", body: `"bk_app_code": "drover-test", "bk_app_secret": {}`,
+			text: "APP Secret [bk_app_secret] cannot be empty",
+		},
+		{
+			name: "signature", query: "bk_signature=abc&bk_nonce=1&bk_timestamp=2", body: `"bk_app_code": "drover-test"`,
+			text: "Signature [bk_signature] verification failed",
+		},
+		{
+			name: "access token", body: `"bk_app_code": "drover-test", "access_token": "x"`,
+			text: "verify access_token failed",
+		},
+		{
+			name: "unknown app", body: `"bk_app_code": "nobody", "bk_app_secret": "y", "bk_username": "admin"`,
+			text: "Invalid APP Code [bk_app_code=nobody]",
+		},
+		{name: "long app code", body: `"bk_app_code": "` + strings.Repeat("x", 5000) +
+			`", "bk_app_secret": "y", "bk_username": "admin"`, text: "Invalid APP Code"},
+		{
+			name: "wrong secret", body: `"bk_app_code": "drover-test", "bk_app_secret": "wrong", "bk_username": "admin"`,
+			text: "APP Secret verification failed",
+		},
+		{
+			name: "another app's secret",
+			body: `"bk_app_code": "drover-test", "bk_app_secret": "other-secret", "bk_username": "admin"`,
+			text: "APP Secret verification failed",
+		},
+		{name: "endless secret", body: `"bk_app_code": "drover-test", "bk_app_secret": "` + strings.Repeat("x", 5000) +
+			`", "bk_username": "admin"`, text: "APP Secret verification failed"},
+		{
+			name: "no user", body: `"bk_app_code": "drover-test", "bk_app_secret": "right-secret-right-secret"`,
+			text: "please provide a valid user identity, such as bk_token, bk_username",
+		},
+		{
+			name: "token alone",
+			body: `"bk_app_code": "drover-test", "bk_app_secret": "right-secret-right-secret", "bk_token": "xxx"`,
+			text: "please check if the bk_token is valid",
+		},
+		{
+			name: "long user",
+			body: `"bk_app_code": "drover-test", "bk_app_secret": "right-secret-right-secret", "bk_username": "` +
+				strings.Repeat("x", 200) + `"`, text: "longer than",
+		},
+		{
+			name: "user with an escape",
+			body: `"bk_app_code": "drover-test", "bk_app_secret": "right-secret-right-secret", "bk_username": "a\u001b[2J"`, text: "control character",
+		},
+		{
+			name: "an app that may not name users",
+			body: `"bk_app_code": "no-names", "bk_app_secret": "third-secret", "bk_username": "admin"`,
+			text: "may not name a user",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			for family, path := range map[string]string{"esb": esbGSE + "get_proc_operate_result_v2/", "gateway": gatewayV2 + "get_proc_operate_result_v2"} {
+			for family, path := range map[string]string{
+				"esb":     esbGSE + "get_proc_operate_result_v2/",
+				"gateway": gatewayV2 + "get_proc_operate_result_v2",
+			} {
 				w := newWorld(t)
 				body := "{" + anyResult + "}"
 				if tt.body != "" {
@@ -79,7 +148,8 @@ func TestCredentials(t *testing.T) {
 				}
 				if family == "gateway" {
 					status, code = 400, 1640001
-					if got.CodeName != "INVALID_ARGS" || !strings.HasPrefix(*got.Message, `Parameters error [reason="`) {
+					if got.CodeName != "INVALID_ARGS" ||
+						!strings.HasPrefix(*got.Message, `Parameters error [reason="`) {
 						t.Errorf("gateway answers %s", got.Raw)
 					}
 					if got.Header.Get("X-Bkapi-Error-Code") != "1640001" {
@@ -89,7 +159,8 @@ func TestCredentials(t *testing.T) {
 					t.Errorf("message %q lacks %q", *got.Message, tt.text)
 				}
 				got.refused(t, status, code)
-				if row.Allowed || row.Code != code || row.Action != "get_proc_operate_result_v2" || row.RequestID != got.RequestID {
+				if row.Allowed || row.Code != code || row.Action != "get_proc_operate_result_v2" ||
+					row.RequestID != got.RequestID {
 					t.Errorf("%s: a denial is audited as %+v", family, row)
 				}
 			}
@@ -100,9 +171,13 @@ func TestCredentials(t *testing.T) {
 func TestCredentialsInAFormAndAQuery(t *testing.T) {
 	w := newWorld(t)
 	task := w.taskID(esbGSE+"operate_proc_v2/", exampleOperate(0))
-	form := url.Values{"bk_app_code": {appCode}, "bk_app_secret": {appSecret}, "bk_username": {"admin"}, "task_id": {task}}
+	form := url.Values{
+		"bk_app_code": {appCode}, "bk_app_secret": {appSecret}, "bk_username": {"admin"},
+		"task_id": {task},
+	}
 	var data map[string]entry
-	w.send(httptest.NewRequest(http.MethodPost, esbGSE+"get_proc_operate_result_v2/", strings.NewReader(form.Encode()))).ok(t, &data)
+	w.send(httptest.NewRequest(http.MethodPost, esbGSE+"get_proc_operate_result_v2/",
+		strings.NewReader(form.Encode()))).ok(t, &data)
 	w.send(httptest.NewRequest(http.MethodGet, esbGSE+"get_proc_operate_result_v2/?"+form.Encode(), nil)).ok(t, &data)
 	if len(data) != 1 {
 		t.Errorf("data is %v", data)
@@ -120,14 +195,16 @@ func TestCredentialsInAFormAndAQuery(t *testing.T) {
 	})
 	t.Run("a GET may have a JSON body", func(t *testing.T) {
 		body := `{"bk_app_code": "drover-test", "bk_app_secret": "right-secret-right-secret", "bk_username": "admin", "task_id": "` + task + `"}`
-		w.send(httptest.NewRequest(http.MethodGet, esbGSE+"get_proc_operate_result_v2/", strings.NewReader(body))).ok(t, &data)
+		w.send(httptest.NewRequest(http.MethodGet, esbGSE+"get_proc_operate_result_v2/", strings.NewReader(body))).ok(t,
+			&data)
 	})
 }
 
 func TestNoSecretIsRecorded(t *testing.T) {
 	w := newWorld(t)
 	for _, secret := range []string{appSecret, "wrong-planted-secret"} {
-		got := w.postAs(appCode, secret, esbGSE+"operate_proc_v2/", `{"bk_app_secret": "`+secret+`", `+exampleOperate(0)[1:])
+		got := w.postAs(appCode, secret, esbGSE+"operate_proc_v2/", `{"bk_app_secret": "`+secret+`", `+
+			exampleOperate(0)[1:])
 		if bytes.Contains(got.Raw, []byte(secret)) {
 			t.Errorf("the reply holds the secret: %s", got.Raw)
 		}
@@ -145,14 +222,18 @@ func TestNoSecretIsRecorded(t *testing.T) {
 func TestEveryCallIsAuditedOnce(t *testing.T) {
 	w := newWorld(t)
 	w.answer = succeed
-	task := w.taskID(esbGSE+"operate_proc_multi/", `{"proc_operate_req": [`+exampleOperate(0)+","+exampleOperate(1)+`]}`)
+	task := w.taskID(esbGSE+"operate_proc_multi/", `{"proc_operate_req": [`+exampleOperate(0)+","+exampleOperate(1)+
+		`]}`)
 	row := w.lastAudit()
-	if len(w.audit) != 1 || !row.Allowed || row.Action != "operate_proc_multi" || row.Targets != 2 || row.Target != "gse/proc-test and 1 more" ||
-		!strings.Contains(string(row.Detail), task) || !strings.Contains(string(row.Detail), `"start":1`) || row.Remote != "192.0.2.1" {
+	if len(w.audit) != 1 || !row.Allowed || row.Action != "operate_proc_multi" || row.Targets != 2 ||
+		row.Target != "gse/proc-test and 1 more" ||
+		!strings.Contains(string(row.Detail), task) || !strings.Contains(string(row.Detail), `"start":1`) ||
+		row.Remote != "192.0.2.1" {
 		t.Errorf("submit is audited as %+v", w.audit)
 	}
 	w.poll(task)
-	if row := w.lastAudit(); len(w.audit) != 2 || row.Action != "get_proc_operate_result_v2" || row.Target != task || row.Targets != 2 {
+	if row := w.lastAudit(); len(w.audit) != 2 || row.Action != "get_proc_operate_result_v2" || row.Target != task ||
+		row.Targets != 2 {
 		t.Errorf("poll is audited as %+v", w.audit[1:])
 	}
 	w.post(esbGSE+"operate_proc_v2/", `{}`)

@@ -13,10 +13,13 @@ import (
 // endpoints are all paths of one family each.
 func endpoints() []string {
 	return []string{
-		esbGSE + "register_proc_info/", esbGSE + "update_proc_info/", esbGSE + "unregister_proc_info/", esbGSE + "operate_proc_v2/",
-		esbGSE + "operate_proc_multi/", esbGSE + "get_proc_operate_result/", esbGSE + "get_proc_operate_result_v2/", esbGSE + "get_proc_status/",
+		esbGSE + "register_proc_info/", esbGSE + "update_proc_info/", esbGSE + "unregister_proc_info/",
+		esbGSE + "operate_proc_v2/",
+		esbGSE + "operate_proc_multi/", esbGSE + "get_proc_operate_result/", esbGSE + "get_proc_operate_result_v2/",
+		esbGSE + "get_proc_status/",
 		esbGSE + "get_proc_status_v2/", esbGSE + "sync_proc_status/",
-		gatewayV2 + "operate_proc_v2", gatewayV2 + "operate_proc_multi", gatewayV2 + "get_proc_operate_result_v2", gatewayV2 + "get_proc_status_v2",
+		gatewayV2 + "operate_proc_v2", gatewayV2 + "operate_proc_multi", gatewayV2 + "get_proc_operate_result_v2",
+		gatewayV2 + "get_proc_status_v2",
 		gatewayV2 + "sync_proc_status", gatewayV2 + "update_proc_info",
 		esbJob + "operate_process/", esbJob + "manage_proc/", esbJob + "get_proc_result/",
 		esbJobV3 + "operate_process/", esbJobV3 + "manage_proc/", esbJobV3 + "get_proc_result/",
@@ -50,12 +53,17 @@ func TestBodiesThatAreNotJSON(t *testing.T) {
 }
 
 func TestBodiesOfTheWrongShape(t *testing.T) {
-	junk := []string{`null`, `[]`, `{}`, `[[]]`, `[null]`, `""`, `"\u0000"`, `"x"`, `-1`, `1e400`, `99999999999999999999999`, `0.5`, `true`, `"'; DROP TABLE items;--"`}
+	junk := []string{
+		`null`, `[]`, `{}`, `[[]]`, `[null]`, `""`, `"\u0000"`, `"x"`, `-1`, `1e400`,
+		`99999999999999999999999`, `0.5`, `true`, `"'; DROP TABLE items;--"`,
+	}
 	whole := []string{``, `[]`, `null`, `"x"`, `123`, `a=b&%zz`, "\xff\xfe", `{}`, `{"": 1}`, ` ` + exampleOperate(0)}
-	const result, page = `{"task_id": "x", "bk_biz_id": 1, "bk_gse_taskid": "x"}`, `{"meta": {"namespace": "n"}, "page": {"start": 0, "limit": 10}}`
+	const result, page = `{"task_id": "x", "bk_biz_id": 1, "bk_gse_taskid": "x"}`,
+		`{"meta": {"namespace": "n"}, "page": {"start": 0, "limit": 10}}`
 	valid := map[string]string{
 		esbGSE + "register_proc_info/": documentedRegister, esbGSE + "unregister_proc_info/": documentedRegister,
-		esbGSE + "operate_proc_v2/": exampleOperate(0), gatewayV2 + "operate_proc_multi": `{"proc_operate_req": [` + exampleOperate(2) + `]}`,
+		esbGSE + "operate_proc_v2/": exampleOperate(0), gatewayV2 + "operate_proc_multi": `{"proc_operate_req": [` +
+			exampleOperate(2) + `]}`,
 		esbGSE + "get_proc_status/": exampleOperate(2), gatewayV2 + "sync_proc_status": page,
 		esbGSE + "get_proc_operate_result/": result, esbJobV3 + "get_proc_result/": result,
 		esbJob + "operate_process/": documentedOperate, esbJobV3 + "manage_proc/": documentedManage,
@@ -130,7 +138,8 @@ func TestABodyThatIsTooLarge(t *testing.T) {
 	} {
 		body := io.MultiReader(strings.NewReader(`{"a": "`), io.LimitReader(blanks{}, 64<<20))
 		r := httptest.NewRequest(http.MethodPost, path, body)
-		r.Header.Set("X-Bkapi-Authorization", fmt.Sprintf(`{"bk_app_code": %q, "bk_app_secret": %q, "bk_username": "a"}`, appCode, appSecret))
+		r.Header.Set("X-Bkapi-Authorization",
+			fmt.Sprintf(`{"bk_app_code": %q, "bk_app_secret": %q, "bk_username": "a"}`, appCode, appSecret))
 		w.send(r).refused(t, want[0], want[1])
 	}
 }
@@ -144,7 +153,8 @@ func TestAStrangersBodyIsNotRead(t *testing.T) {
 
 func TestABodyThatBreaksOff(t *testing.T) {
 	w := newWorld(t)
-	r := httptest.NewRequest(http.MethodPost, gatewayV2+"operate_proc_v2", io.MultiReader(strings.NewReader(`{"a`), broken{}))
+	r := httptest.NewRequest(http.MethodPost, gatewayV2+"operate_proc_v2",
+		io.MultiReader(strings.NewReader(`{"a`), broken{}))
 	w.send(r).refused(t, 400, 1640001)
 }
 

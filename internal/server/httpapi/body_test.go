@@ -15,7 +15,9 @@ import (
 
 // large is a body of that many bytes whose credentials stand inside.
 func large(size int) []byte {
-	head := fmt.Sprintf(`{"bk_app_code": %q, "bk_app_secret": %q, "bk_username": "a", "meta": {"namespace": "n"}, "filler": "`, appCode, appSecret)
+	head := fmt.Sprintf(
+		`{"bk_app_code": %q, "bk_app_secret": %q, "bk_username": "a", "meta": {"namespace": "n"}, "filler": "`, appCode,
+		appSecret)
 	return []byte(head + strings.Repeat("x", size-len(head)-2) + `"}`)
 }
 
@@ -51,8 +53,8 @@ func TestLargeBodies(t *testing.T) {
 	post(w, bytes.NewReader(large(40<<20+1)), -1, known()).refused(t, 413, 1641301)
 }
 
-// TestStrangersShareTheRoomForLargeBodies: who has not shown who he is cannot make the server hold many large bodies, takes nothing by a
-// claim alone, and does not keep known callers out.
+// TestStrangersShareTheRoomForLargeBodies: who has not shown who he is cannot make the server hold many large bodies,
+// takes nothing by a claim alone, and does not keep known callers out.
 func TestStrangersShareTheRoomForLargeBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -93,7 +95,8 @@ func TestStrangersShareTheRoomForLargeBodies(t *testing.T) {
 
 func TestTheOperatorOfOldCalls(t *testing.T) {
 	w := newWorld(t)
-	body := fmt.Sprintf(`{"bk_app_code": %q, "bk_app_secret": %q, "operator": "admin", "action": "get_agent_status", "bk_biz_id": 1,
+	body := fmt.Sprintf(
+		`{"bk_app_code": %q, "bk_app_secret": %q, "operator": "admin", "action": "get_agent_status", "bk_biz_id": 1,
 		"ip_list": [{"ip": "10.0.0.1", "bk_cloud_id": 1}]}`, appCode, appSecret)
 	var data []any
 	w.send(httptest.NewRequest(http.MethodPost, "/api/v2/get_agent_status", strings.NewReader(body))).ok(t, &data)

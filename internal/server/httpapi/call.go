@@ -41,7 +41,10 @@ type call struct {
 
 // ServeHTTP answers one request.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &call{match: s.paths.resolve(r.Method, r.URL.Path), requestID: audit.RequestID(r.Header.Get("X-Bkapi-Request-Id")), chinese: wantsChinese(r)}
+	c := &call{
+		match:     s.paths.resolve(r.Method, r.URL.Path),
+		requestID: audit.RequestID(r.Header.Get("X-Bkapi-Request-Id")), chinese: wantsChinese(r),
+	}
 	c.address, _, _ = net.SplitHostPort(r.RemoteAddr)
 	defer func() {
 		if c.route != nil {
@@ -103,7 +106,8 @@ func (s *server) admit(ctx context.Context, w http.ResponseWriter, r *http.Reque
 			return err
 		}
 	}
-	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") && r.ContentLength != 0 {
+	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") &&
+		r.ContentLength != 0 {
 		return refusef(badRequest, "request body is encoded as %.40q: expected one without Content-Encoding", encoding)
 	}
 	body, release, err := s.readBody(ctx, w, r, inHead)
@@ -165,7 +169,8 @@ func (s *server) record(ctx context.Context, c *call, err error) {
 		put = s.Audit.NoteAudit
 	}
 	if err := put(ctx, c.audit); err != nil {
-		s.Log.Error("lost audit row", "endpoint", c.route.name, "request", c.requestID, "app", c.audit.App, "error", err)
+		s.Log.Error("lost audit row", "endpoint", c.route.name, "request", c.requestID, "app", c.audit.App,
+			"error", err)
 	}
 }
 
@@ -226,7 +231,8 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 		panic(err) // not reached: it is made of texts and numbers
 	}
 	w.Header().Set("Content-Type", contentType)
-	w.Header().Set("Content-Length", strconv.Itoa(len(text)+1)) // so that it is whole before what is left of the body has been read
+	// so that it is whole before what is left of the body has been read
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)+1))
 	w.WriteHeader(status)
 	_, _ = w.Write(append(text, '\n')) // the peer is gone: nothing is left to tell it
 }

@@ -11,7 +11,8 @@ import (
 	"drover/internal/server/store"
 )
 
-// FuzzCredentials: whatever a stranger sends as credentials, he is answered with an envelope, is not let in, and is no fault of ours.
+// FuzzCredentials: whatever a stranger sends as credentials, he is answered with an envelope, is not let in, and is no
+// fault of ours.
 func FuzzCredentials(f *testing.F) {
 	f.Add(`{"bk_app_code": "drover-test", "bk_app_secret": "wrong", "bk_username": "admin"}`, "", `{"task_id": "x"}`)
 	f.Add("", "bk_app_code=drover-test&bk_app_secret=wrong", `{"bk_app_code": ["a"], "bk_username": null}`)
@@ -24,7 +25,10 @@ func FuzzCredentials(f *testing.F) {
 		for code := range w.apps { // with secrets that no input will hit upon
 			w.apps[code] = store.App{Code: code, Secrets: storedSecret(rand.Text()), MayNameUsers: true, Admin: true}
 		}
-		for path, gateway := range map[string]bool{esbGSE + "get_proc_operate_result_v2/": false, gatewayV2 + "get_proc_operate_result_v2": true, "/procapi/v2/proc/status": false} {
+		for path, gateway := range map[string]bool{
+			esbGSE + "get_proc_operate_result_v2/":   false,
+			gatewayV2 + "get_proc_operate_result_v2": true, "/procapi/v2/proc/status": false,
+		} {
 			r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 			r.URL.RawQuery = query
 			r.Header["X-Bkapi-Authorization"] = []string{header}

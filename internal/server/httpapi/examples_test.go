@@ -27,9 +27,10 @@ func TestExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := examples.NewPlayer(openapi.NewClient(t, handlerClient{w.handler}), "http://drover.example", cases, map[string]string{
-		"${app_code}": appCode, "${app_secret}": appSecret, "${user}": "root", "${dir}": "/tmp",
-	})
+	p := examples.NewPlayer(openapi.NewClient(t, handlerClient{w.handler}), "http://drover.example", cases,
+		map[string]string{
+			"${app_code}": appCode, "${app_secret}": appSecret, "${user}": "root", "${dir}": "/tmp",
+		})
 	for _, c := range cases {
 		if !c.Request.Live {
 			t.Run(c.Name, func(t *testing.T) { p.Play(t, c.Name) })

@@ -15,8 +15,8 @@ import (
 // ChineseWords gives tests what refusals are worded in.
 func ChineseWords() map[string]string { return chineseWords() }
 
-// RefusalFormats finds the formats of all refusals: those in the code, those of the table of denials, and those of the readers of bodies
-// with the words before them.
+// RefusalFormats finds the formats of all refusals: those in the code, those of the table of denials, and those of the
+// readers of bodies with the words before them.
 func RefusalFormats(t *testing.T) []string {
 	t.Helper()
 	var formats []string
@@ -28,7 +28,8 @@ func RefusalFormats(t *testing.T) []string {
 	formatsOf(t, ".", "refusef", 1, add)
 	formatsOf(t, "../../gse", "misreadf", 0, func(f string) {
 		before := "parameters error: "
-		if strings.HasPrefix(f, "it ") || strings.HasPrefix(f, "the body ") || strings.HasPrefix(f, "%q is not expected") {
+		if strings.HasPrefix(f, "it ") || strings.HasPrefix(f, "the body ") ||
+			strings.HasPrefix(f, "%q is not expected") {
 			before = "Request JSON string is wrong in format, "
 		}
 		add(before + f)

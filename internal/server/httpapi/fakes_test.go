@@ -33,7 +33,8 @@ const (
 // world is a server edge on fakes: tasks in memory, an engine that finishes an item when the test says so, a fixed
 // register of agents.
 type world struct {
-	// reading tells that rows are being read, pageRows how many of a namespace are read at once; 0 is as many as are asked for.
+	// reading tells that rows are being read, pageRows how many of a namespace are read at once; 0 is as many as are
+	// asked for.
 	reading  bool
 	pageRows int
 	t        *testing.T
@@ -102,10 +103,11 @@ func (w *world) serve(trusted ...netip.Prefix) {
 	w.handler = httpapi.New(httpapi.Config{
 		Rooms: admission.New(),
 		Tasks: w, Repeats: w, Observations: w, Groups: w, Audit: w, Engine: w, Directory: w,
-		Gate: gate.New(gate.Config{Store: w, Login: w, Now: func() time.Time { return w.now }}), TrustedGateways: trusted,
-		Ready: func() error { return w.notReady },
-		Log:   slog.New(slog.DiscardHandler),
-		Now:   func() time.Time { return w.now },
+		Gate:            gate.New(gate.Config{Store: w, Login: w, Now: func() time.Time { return w.now }}),
+		TrustedGateways: trusted,
+		Ready:           func() error { return w.notReady },
+		Log:             slog.New(slog.DiscardHandler),
+		Now:             func() time.Time { return w.now },
 	})
 }
 
@@ -240,7 +242,9 @@ func (w *world) PutGroups(_ context.Context, hosts []store.GroupHost, groups []p
 	return w.storeErr
 }
 
-func (w *world) GetGroups(_ context.Context, namespace string, agents []string, fn func(string, process.Group) error) error {
+func (w *world) GetGroups(_ context.Context, namespace string, agents []string,
+	fn func(string, process.Group) error,
+) error {
 	for _, agent := range agents {
 		for _, g := range w.groups[store.GroupHost{Agent: agent, Namespace: namespace}] {
 			if err := fn(agent, g); err != nil {
@@ -440,7 +444,8 @@ func (w *world) post(path, body string) reply {
 func (w *world) postAs(code, secret, path, body string) reply {
 	w.t.Helper()
 	r := httptest.NewRequest(http.MethodPost, path, bytes.NewReader([]byte(body)))
-	r.Header.Set("X-Bkapi-Authorization", fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":%q,"bk_username":"admin"}`, code, secret))
+	r.Header.Set("X-Bkapi-Authorization", fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":%q,"bk_username":"admin"}`,
+		code, secret))
 	return w.send(r)
 }
 
@@ -464,8 +469,10 @@ func (r reply) ok(t *testing.T, into any) {
 // refused fails the test unless the answer is a failure of the given code and status, with null data.
 func (r reply) refused(t *testing.T, status, code int) {
 	t.Helper()
-	if r.Status != status || *r.Result || r.Code == nil || *r.Code != code || string(r.Data) != "null" || *r.Message == "" {
-		t.Fatalf("answer = %d %s, want status %d, code %d, result false, data null and a message", r.Status, r.Raw, status, code)
+	if r.Status != status || *r.Result || r.Code == nil || *r.Code != code || string(r.Data) != "null" ||
+		*r.Message == "" {
+		t.Fatalf("answer = %d %s, want status %d, code %d, result false, data null and a message", r.Status, r.Raw,
+			status, code)
 	}
 }
 

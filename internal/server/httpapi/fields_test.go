@@ -14,7 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// lookalikes are members that only look like those of a call. Whoever filters or signs calls in front of us sees others in them.
+// lookalikes are members that only look like those of a call. Whoever filters or signs calls in front of us sees others
+// in them.
 const lookalikes = `, "OP_TYPE": 0, "Op_type": 1, "Meta": {"namespace": "x", "name": "y"}, "HOSTS": [{"ip": "9.9.9.9", "bk_cloud_id": 9}], "Agent_Id_List": ["zz"],
 	"\u017fpec": {"identity": {"user": "nosuch"}}, "Task_ID": "y", "BK_BIZ_ID": 7, "Bk_Gse_TaskId": "y", "PROCESS_INFOS": [], "Proc_Operate_Req": [],
 	"IP_LIST": [], "PAGE": {"limit": 5000}, "BK_APP_CODE": "nobody", "Bk_App_Secret": "wrong"}`
@@ -65,7 +66,10 @@ func TestFieldsAreThoseThatAreSpeltSo(t *testing.T) {
 	for _, path := range httpapi.EveryCall() {
 		body := bodyOf(strings.TrimPrefix(path, "/api/c/compapi/v2/"))
 		if strings.Contains(path, "list_agent") || strings.Contains(path, "upgrade_to") {
-			path = strings.Replace(path, "/v2/gse/", map[bool]string{true: "/v2/gse/api/v2/cluster/", false: "/v2/gse/api/v2/proc/"}[strings.Contains(path, "list_agent")], 1)
+			path = strings.Replace(path, "/v2/gse/", map[bool]string{
+				true:  "/v2/gse/api/v2/cluster/",
+				false: "/v2/gse/api/v2/proc/",
+			}[strings.Contains(path, "list_agent")], 1)
 		}
 		play := func(body string) (string, []store.Request) {
 			w := newWorld(t)
@@ -105,9 +109,11 @@ func TestCredentialsAreThoseThatAreSpeltSo(t *testing.T) {
 		good + `, "bk_app_secret": "wrong"`:                                                  false,
 		good + `, "bk_app_secret": null`:                                                     false,
 	} {
-		head := httptest.NewRequest(http.MethodPost, esbGSE+"get_agent_status/", strings.NewReader(`{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 1}]}`))
+		head := httptest.NewRequest(http.MethodPost, esbGSE+"get_agent_status/",
+			strings.NewReader(`{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 1}]}`))
 		head.Header.Set("X-Bkapi-Authorization", "{"+members+"}")
-		body := httptest.NewRequest(http.MethodPost, esbGSE+"get_agent_status/", strings.NewReader(`{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 1}], `+members+`}`))
+		body := httptest.NewRequest(http.MethodPost, esbGSE+"get_agent_status/",
+			strings.NewReader(`{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 1}], `+members+`}`))
 		for place, r := range map[string]*http.Request{"header": head, "body": body} {
 			if got := w.send(r); *got.Result != ok {
 				t.Errorf("with %s in the %s it is answered %s", members, place, got.Raw)
@@ -116,18 +122,40 @@ func TestCredentialsAreThoseThatAreSpeltSo(t *testing.T) {
 	}
 }
 
-// TestOfARepeatedFieldTheLastCountsWhole: nothing of an earlier one is mixed into it, and what was wrong with that is not told.
+// TestOfARepeatedFieldTheLastCountsWhole: nothing of an earlier one is mixed into it, and what was wrong with that is
+// not told.
 func TestOfARepeatedFieldTheLastCountsWhole(t *testing.T) {
 	for name, c := range map[string]struct {
 		path, body, refused string
 		id                  process.ID
 	}{
-		"meta":           {path: "operate_proc_v2/", body: `"meta": {"namespace": "a", "name": "b"}, "meta": {"name": "c"}`, refused: "meta.namespace is missing"},
-		"meta, last":     {path: "operate_proc_v2/", body: `"meta": 7, "meta": {"namespace": "a", "name": "b"}`, id: process.ID{Namespace: "a", Name: "b"}},
-		"meta, null":     {path: "operate_proc_v2/", body: `"meta": {"namespace": "a", "name": "b"}, "meta": null`, refused: "meta is missing"},
-		"hosts":          {path: "get_proc_status_v2/", body: `"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 1}], "hosts": [{"ip": "127.0.0.1"}]`, refused: "hosts[0].bk_cloud_id is missing"},
-		"process_infos":  {path: "job", body: `"bk_biz_id": 2, "op_type": 0, "process_infos": [{"setup_path": "/a", "proc_name": "b", "pid_path": "/p", "ip_list": []}], "process_infos": [{"proc_name": "other"}]`, refused: "process_infos[0].setup_path is missing"},
-		"a second error": {path: "operate_proc_v2/", body: `"hosts": 1, "meta": 1, "hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 1}]`, refused: "meta is of the wrong type: number"},
+		"meta": {
+			path:    "operate_proc_v2/",
+			body:    `"meta": {"namespace": "a", "name": "b"}, "meta": {"name": "c"}`,
+			refused: "meta.namespace is missing",
+		},
+		"meta, last": {
+			path: "operate_proc_v2/", body: `"meta": 7, "meta": {"namespace": "a", "name": "b"}`,
+			id: process.ID{Namespace: "a", Name: "b"},
+		},
+		"meta, null": {
+			path: "operate_proc_v2/", body: `"meta": {"namespace": "a", "name": "b"}, "meta": null`,
+			refused: "meta is missing",
+		},
+		"hosts": {
+			path:    "get_proc_status_v2/",
+			body:    `"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 1}], "hosts": [{"ip": "127.0.0.1"}]`,
+			refused: "hosts[0].bk_cloud_id is missing",
+		},
+		"process_infos": {
+			path: "job",
+			body: `"bk_biz_id": 2, "op_type": 0, "process_infos": [{"setup_path": "/a", "proc_name": "b", "pid_path": "/p", "ip_list": []}], "process_infos": [{"proc_name": "other"}]`, refused: "process_infos[0].setup_path is missing",
+		},
+		"a second error": {
+			path:    "operate_proc_v2/",
+			body:    `"hosts": 1, "meta": 1, "hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 1}]`,
+			refused: "meta is of the wrong type: number",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -159,8 +187,11 @@ func TestUnreadableBodiesAreNamed(t *testing.T) {
 		"cut":             {body: `{"task_id": "x"`, want: "it ends too early"},
 		"comma":           {body: `{"task_id": "x",}`, want: "'}' is not expected at byte 17"},
 		"deep":            {body: `{"x":` + strings.Repeat("[", 20_000), want: "it is nested more than 10000 deep"},
-		"encoded":         {body: "\x1f\x8b\x08", encoding: "gzip", want: `request body is encoded as "gzip": expected one without Content-Encoding`},
-		"identity":        {body: `{"task_id": "x"}`, encoding: "identity", want: `task_id "x" does not exist`},
+		"encoded": {
+			body: "\x1f\x8b\x08", encoding: "gzip",
+			want: `request body is encoded as "gzip": expected one without Content-Encoding`,
+		},
+		"identity": {body: `{"task_id": "x"}`, encoding: "identity", want: `task_id "x" does not exist`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := request(esbGSE+"get_proc_operate_result/", appCode, appSecret, c.body)

@@ -10,7 +10,10 @@ import (
 
 // FuzzParams: whatever a body or a query holds, what comes out is one JSON object or a refusal.
 func FuzzParams(f *testing.F) {
-	for _, seed := range []string{`{"a": 1}`, `a=b&c=[1]&c={`, "\xff=\xfe", `{"a": "\u0000`, ` {"a":`, `%zz`, `a={"b":1}&=&&`, `[]`} {
+	for _, seed := range []string{
+		`{"a": 1}`, `a=b&c=[1]&c={`, "\xff=\xfe", `{"a": "\u0000`, ` {"a":`, `%zz`,
+		`a={"b":1}&=&&`, `[]`,
+	} {
 		f.Add([]byte(seed), seed)
 	}
 	f.Fuzz(func(t *testing.T, body []byte, query string) {
@@ -34,7 +37,10 @@ func FuzzParams(f *testing.F) {
 
 // FuzzPaths: slashes and whatever stands in front change nothing about where a path leads.
 func FuzzPaths(f *testing.F) {
-	for _, seed := range []string{"/api/c/compapi/v2/gse/operate_proc/", "/procapi/v2/proc/operate", "//x//operate_proc", "/esb/api/v2/get_agent_status", "/", "", "/api/v1/x"} {
+	for _, seed := range []string{
+		"/api/c/compapi/v2/gse/operate_proc/", "/procapi/v2/proc/operate",
+		"//x//operate_proc", "/esb/api/v2/get_agent_status", "/", "", "/api/v1/x",
+	} {
 		f.Add(seed)
 	}
 	p := index(new(server).table())
@@ -43,7 +49,8 @@ func FuzzPaths(f *testing.F) {
 		if m.route != nil && len(m.methods) == 0 {
 			t.Errorf("%q leads to %s without a method", path, m.route.name)
 		}
-		if again := p.resolve(http.MethodPost, strings.ReplaceAll(path, "/", "//")+"/"); again.route != m.route || again.family != m.family || again.job != m.job {
+		if again := p.resolve(http.MethodPost, strings.ReplaceAll(path, "/", "//")+"/"); again.route != m.route ||
+			again.family != m.family || again.job != m.job {
 			t.Errorf("%q leads elsewhere with more slashes", path)
 		}
 	})

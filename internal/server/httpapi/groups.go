@@ -11,8 +11,9 @@ import (
 	"drover/internal/server/store"
 )
 
-// setGroups answers set_process_group_info: the groups of a namespace are stored for each host that is known, which makes them what
-// the host is to have, and then sent like any operation. A host that is away gets them when it comes back.
+// setGroups answers set_process_group_info: the groups of a namespace are stored for each host that is known, which
+// makes them what the host is to have, and then sent like any operation. A host that is away gets them when it comes
+// back.
 func (s *server) setGroups(ctx context.Context, c *call) (payload, error) {
 	setting, err := gse.ReadSetGroups(c.params)
 	if err != nil {
@@ -70,7 +71,8 @@ func (s *server) getGroups(ctx context.Context, c *call) (payload, error) {
 			}
 			for _, r := range rows {
 				for _, a := range hosts.asked[r.agent] {
-					if err := seq.element(gse.GroupRowOf(namespace, a.host(), r.group, gse.GroupUsage(usage[r.agent]))); err != nil {
+					if err := seq.element(gse.GroupRowOf(namespace, a.host(), r.group,
+						gse.GroupUsage(usage[r.agent]))); err != nil {
 						return err
 					}
 				}

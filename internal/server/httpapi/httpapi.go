@@ -24,8 +24,8 @@ type Engine interface {
 	Wait(ctx context.Context, task string) error
 }
 
-// Directory finds agents by what callers name them: an address, an id of either form, or (for rows of the store) a key. It knows
-// which of them are there, and keeps the ids that callers give them.
+// Directory finds agents by what callers name them: an address, an id of either form, or (for rows of the store) a key.
+// It knows which of them are there, and keeps the ids that callers give them.
 type Directory interface {
 	Lookup(cloud int, ip string) (store.Agent, bool)
 	LookupID(id string) (store.Agent, bool)
@@ -56,12 +56,14 @@ type Observations interface {
 // Groups keeps the process groups that the hosts are to have, and knows what their processes use.
 type Groups interface {
 	PutGroups(ctx context.Context, hosts []store.GroupHost, groups []process.Group) error
-	GetGroups(ctx context.Context, namespace string, agents []string, fn func(agent string, g process.Group) error) error
+	GetGroups(ctx context.Context, namespace string, agents []string,
+		fn func(agent string, g process.Group) error) error
 	GroupUsage(ctx context.Context, namespace string, agents []string) (map[string]store.GroupUsage, error)
 }
 
-// Audit takes the record of every call that is not a submit; those carry theirs to Engine.Submit. PutAudit returns once the row is
-// on disk; NoteAudit may store it a little later. PutDenial counts equal denials; proven is the app that the caller has proven to be.
+// Audit takes the record of every call that is not a submit; those carry theirs to Engine.Submit. PutAudit returns once
+// the row is on disk; NoteAudit may store it a little later. PutDenial counts equal denials; proven is the app that the
+// caller has proven to be.
 type Audit interface {
 	PutAudit(ctx context.Context, rows ...store.AuditRow) error
 	PutDenial(ctx context.Context, proven string, row store.AuditRow) error

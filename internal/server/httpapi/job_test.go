@@ -29,15 +29,21 @@ const (
 )
 
 func TestJobDocumentsOwnExamples(t *testing.T) {
-	root := process.Policy{Kind: process.Resident, KindAssumed: true, StartCheckBegin: 5, StopCheck: 5, StartRetries: 4, StartInterval: 10, OpTimeout: 60}
+	root := process.Policy{
+		Kind: process.Resident, KindAssumed: true, StartCheckBegin: 5, StopCheck: 5, StartRetries: 4,
+		StartInterval: 10, OpTimeout: 60,
+	}
 	operate := store.Request{
 		Op:      process.Stop,
 		Process: process.ID{Namespace: "job:biz:1", Name: "/usr/local/xxx/gseagent"},
 		Spec: &process.Spec{
-			Identity: process.Identity{ProcName: "gseagent", SetupPath: "/usr/local/xxx", PIDPath: "/usr/local/xxx", User: "root"},
-			Limits:   process.Limits{CPU: 50, Mem: 30},
-			Policy:   root,
-			Contact:  "root",
+			Identity: process.Identity{
+				ProcName: "gseagent", SetupPath: "/usr/local/xxx", PIDPath: "/usr/local/xxx",
+				User: "root",
+			},
+			Limits:  process.Limits{CPU: 50, Mem: 30},
+			Policy:  root,
+			Contact: "root",
 		},
 		Targets: []store.Target{{Key: "/usr/local/xxx/gseagent:0:10.0.0.1", Asked: "0:10.0.0.1", Agent: "UAGENT2"}},
 	}
@@ -49,11 +55,15 @@ func TestJobDocumentsOwnExamples(t *testing.T) {
 				ProcName: "nginx", SetupPath: "/data/home/nginx/bin/", PIDPath: "/data/var/run/nginx/",
 				ConfigPath: "/data/etc/nginx.conf", LogPath: "/data/logs/nginx/", User: "root",
 			},
-			Commands: process.Commands{Start: "echo start", Stop: "echo stop", Restart: "echo restart", Reload: "echo reload", Kill: "echo kill"},
-			Limits:   process.Limits{CPU: 20, Mem: 30},
+			Commands: process.Commands{
+				Start: "echo start", Stop: "echo stop", Restart: "echo restart",
+				Reload: "echo reload", Kill: "echo kill",
+			},
+			Limits: process.Limits{CPU: 20, Mem: 30},
 			Policy: process.Policy{
-				Kind: process.SingleRun, StartCheckBegin: 5, StartCheckEnd: 5, StopCheck: 5, StartRetries: 4, StartInterval: 10,
-				OpTimeout: 5, CycleTime: 10, Instances: 2,
+				Kind: process.SingleRun, StartCheckBegin: 5, StartCheckEnd: 5, StopCheck: 5, StartRetries: 4,
+				StartInterval: 10,
+				OpTimeout:     5, CycleTime: 10, Instances: 2,
 			},
 			Contact: "root",
 		},
@@ -64,18 +74,24 @@ func TestJobDocumentsOwnExamples(t *testing.T) {
 		want             store.Request
 	}{
 		{"operate_process v2", esbJob + "operate_process/", documentedOperate, operate},
-		{"operate_process v3", esbJobV3 + "operate_process/", strings.Replace(documentedOperate, `"bk_biz_id": 1`, `"bk_scope_type": "biz", "bk_scope_id": "1"`, 1), operate},
+		{"operate_process v3", esbJobV3 + "operate_process/", strings.Replace(documentedOperate, `"bk_biz_id": 1`,
+			`"bk_scope_type": "biz", "bk_scope_id": "1"`, 1), operate},
 		{"manage_proc v2", esbJob + "manage_proc/", documentedManage, manage},
-		{"manage_proc v3", esbJobV3 + "manage_proc/", `{"bk_scope_type": "biz", "bk_scope_id": "1", ` + manageRest, manage},
+		{
+			"manage_proc v3", esbJobV3 + "manage_proc/", `{"bk_scope_type": "biz", "bk_scope_id": "1", ` + manageRest,
+			manage,
+		},
 		{"manage_proc v3 with bk_biz_id", esbJobV3 + "manage_proc/", documentedManage, manage},
-		{"manage_proc v2 with a scope", esbJob + "manage_proc", `{"bk_scope_type": "biz", "bk_scope_id": 1, ` + manageRest, manage},
+		{"manage_proc v2 with a scope", esbJob + "manage_proc", `{"bk_scope_type": "biz", "bk_scope_id": 1, ` +
+			manageRest, manage},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
 			got := w.post(tt.path, tt.body)
 			var data map[string]string
 			got.ok(t, &data)
-			if *got.Message != "" || string(got.Permission) != "null" || len(data) != 1 || !strings.HasPrefix(data["bk_gse_taskid"], "GSETASK:") {
+			if *got.Message != "" || string(got.Permission) != "null" || len(data) != 1 ||
+				!strings.HasPrefix(data["bk_gse_taskid"], "GSETASK:") {
 				t.Errorf("answer is %s", got.Raw)
 			}
 			task := w.onlyTask()
@@ -96,7 +112,8 @@ func (w *world) jobPoll(task string) (status int, entries map[string]entry) {
 		Status *int             `json:"status"`
 		Result map[string]entry `json:"result"`
 	}
-	w.post(esbJobV3+"get_proc_result/", fmt.Sprintf(`{"bk_scope_type": "biz", "bk_scope_id": "1", "bk_gse_taskid": %q}`, task)).ok(w.t, &data)
+	w.post(esbJobV3+"get_proc_result/", fmt.Sprintf(`{"bk_scope_type": "biz", "bk_scope_id": "1", "bk_gse_taskid": %q}`,
+		task)).ok(w.t, &data)
 	if data.Status == nil || data.Result == nil {
 		w.t.Fatal("data lacks status or result")
 	}
@@ -125,7 +142,8 @@ func TestJobResults(t *testing.T) {
 	if err := json.Unmarshal(got[key].Content, &doc); err != nil {
 		t.Fatalf("content is no object: %v: %s", err, got[key].Content)
 	}
-	if status != 0 || got[key].Code != 0 || len(doc.Process) != 1 || len(doc.Process[0].Instance) != 1 || doc.Process[0].ProcName != "gseagent" ||
+	if status != 0 || got[key].Code != 0 || len(doc.Process) != 1 || len(doc.Process[0].Instance) != 1 ||
+		doc.Process[0].ProcName != "gseagent" ||
 		doc.Process[0].Instance[0].ProcessName != "gseagent" || doc.Process[0].Instance[0].PID != 4437 {
 		t.Errorf("status %d, content %s", status, got[key].Content)
 	}
@@ -135,7 +153,8 @@ func TestJobResults(t *testing.T) {
 	}
 
 	t.Run("by GET", func(t *testing.T) {
-		r := "?bk_biz_id=1&bk_gse_taskid=" + task + "&bk_app_code=" + appCode + "&bk_app_secret=" + appSecret + "&bk_username=admin"
+		r := "?bk_biz_id=1&bk_gse_taskid=" + task + "&bk_app_code=" + appCode + "&bk_app_secret=" + appSecret +
+			"&bk_username=admin"
 		var data map[string]any
 		w.get(esbJob+"get_proc_result/"+r).ok(t, &data)
 	})
@@ -167,16 +186,41 @@ func TestJobRequiredFields(t *testing.T) {
 	}
 	for _, tt := range []struct{ name, path, body, field string }{
 		{"scope", "operate_process", replace(documentedOperate, `"bk_biz_id": 1`, `"bk_biz": 1`), "bk_biz_id"},
-		{"scope is a list", "operate_process", replace(documentedOperate, `"bk_biz_id": 1`, `"bk_biz_id": [1]`), "bk_biz_id"},
+		{
+			"scope is a list", "operate_process", replace(documentedOperate, `"bk_biz_id": 1`, `"bk_biz_id": [1]`),
+			"bk_biz_id",
+		},
 		{"op_type", "operate_process", replace(documentedOperate, `"op_type": 1`, `"op_type": null`), "op_type"},
-		{"process_infos", "operate_process", replace(documentedOperate, `"process_infos"`, `"process_info"`), "process_infos"},
-		{"setup_path", "operate_process", replace(documentedOperate, `"setup_path": "/usr/local/xxx"`, `"setup_path": " "`), "process_infos[0].setup_path"},
-		{"proc_name", "operate_process", replace(documentedOperate, `"gseagent"`, `null`), "process_infos[0].proc_name"},
-		{"pid_path", "operate_process", replace(documentedOperate, `"pid_path": "/usr/local/xxx"`, `"pid_path": ""`), "process_infos[0].pid_path"},
-		{"ip_list", "operate_process", replace(documentedOperate, `[{"bk_cloud_id": 0, "ip": "10.0.0.1"}]`, `[]`), "process_infos[0].ip_list"},
-		{"ip", "operate_process", replace(documentedOperate, `, "ip": "10.0.0.1"`, ``), "process_infos[0].ip_list[0].ip"},
-		{"proc_name of manage_proc", "manage_proc", replace(documentedManage, `"nginx"`, `""`), "process_infos[0].proc_name"},
-		{"proc_owner of manage_proc", "manage_proc", replace(documentedManage, `"proc_owner": "root", `, ``), "process_infos[0].proc_owner"},
+		{
+			"process_infos", "operate_process", replace(documentedOperate, `"process_infos"`, `"process_info"`),
+			"process_infos",
+		},
+		{"setup_path", "operate_process", replace(documentedOperate, `"setup_path": "/usr/local/xxx"`,
+			`"setup_path": " "`), "process_infos[0].setup_path"},
+		{
+			"proc_name", "operate_process", replace(documentedOperate, `"gseagent"`, `null`),
+			"process_infos[0].proc_name",
+		},
+		{
+			"pid_path", "operate_process", replace(documentedOperate, `"pid_path": "/usr/local/xxx"`, `"pid_path": ""`),
+			"process_infos[0].pid_path",
+		},
+		{
+			"ip_list", "operate_process", replace(documentedOperate, `[{"bk_cloud_id": 0, "ip": "10.0.0.1"}]`, `[]`),
+			"process_infos[0].ip_list",
+		},
+		{
+			"ip", "operate_process", replace(documentedOperate, `, "ip": "10.0.0.1"`, ``),
+			"process_infos[0].ip_list[0].ip",
+		},
+		{
+			"proc_name of manage_proc", "manage_proc", replace(documentedManage, `"nginx"`, `""`),
+			"process_infos[0].proc_name",
+		},
+		{
+			"proc_owner of manage_proc", "manage_proc", replace(documentedManage, `"proc_owner": "root", `, ``),
+			"process_infos[0].proc_owner",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -193,7 +237,8 @@ func TestJobDefaults(t *testing.T) {
 	submit := func(t *testing.T, path, info string) store.Request {
 		t.Helper()
 		w := newWorld(t)
-		w.taskID(path, `{"bk_scope_type": "biz_set", "bk_scope_id": "7", "op_type": 1, "process_infos": [{`+info+`, "ip_list": [{"ip": "10.0.0.1", "bk_cloud_id": "0"}]}]}`)
+		w.taskID(path, `{"bk_scope_type": "biz_set", "bk_scope_id": "7", "op_type": 1, "process_infos": [{`+info+
+			`, "ip_list": [{"ip": "10.0.0.1", "bk_cloud_id": "0"}]}]}`)
 		return w.onlyTask().Requests[0]
 	}
 	const operate, manage = esbJob + "operate_process/", esbJob + "manage_proc/"
@@ -208,21 +253,25 @@ func TestJobDefaults(t *testing.T) {
 			paths + `, "value_key": "K:1"`:                             "K:1",
 		} {
 			r := submit(t, operate, info)
-			if r.Process != (process.ID{Namespace: "job:biz_set:7", Name: want}) || r.Targets[0].Key != want+":0:10.0.0.1" {
+			if r.Process != (process.ID{Namespace: "job:biz_set:7", Name: want}) || r.Targets[0].Key != want+
+				":0:10.0.0.1" {
 				t.Errorf("%s: process %v, key %q", info, r.Process, r.Targets[0].Key)
 			}
 		}
 	})
 	t.Run("manage_proc without paths", func(t *testing.T) {
 		r := submit(t, manage, `"proc_name": "n", "proc_owner": "o"`)
-		if r.Process.Name != "/n" || r.Spec.Identity.SetupPath != "/" || r.Spec.Identity.PIDPath != "" || r.Targets[0].Outcome != nil {
+		if r.Process.Name != "/n" || r.Spec.Identity.SetupPath != "/" || r.Spec.Identity.PIDPath != "" ||
+			r.Targets[0].Outcome != nil {
 			t.Errorf("request is %+v %+v", r, r.Spec)
 		}
 	})
 	t.Run("type", func(t *testing.T) {
 		for info, want := range map[string]process.Kind{
-			paths: process.Resident, paths + `, "cycle_time": 60`: process.Periodic, paths + `, "type": null`: process.Resident,
-			paths + `, "type": 0`: process.Periodic, paths + `, "type": "2"`: process.SingleRun, paths + `, "type": 1, "cycle_time": 60`: process.Resident,
+			paths: process.Resident, paths + `, "cycle_time": 60`: process.Periodic,
+			paths + `, "type": null`: process.Resident,
+			paths + `, "type": 0`:    process.Periodic, paths + `, "type": "2"`: process.SingleRun,
+			paths + `, "type": 1, "cycle_time": 60`: process.Resident,
 		} {
 			if got := submit(t, operate, info).Spec.Policy.Kind; got != want {
 				t.Errorf("%s: kind is %q, want %q", info, got, want)
@@ -230,8 +279,13 @@ func TestJobDefaults(t *testing.T) {
 		}
 	})
 	t.Run("account, limits, window", func(t *testing.T) {
-		s := submit(t, operate, paths+`, "account": " ", "cpu_lmt": 101, "mem_lmt": -1, "start_check_begin_time": 2, "start_check_end_time": 9, "op_timeout": 0`).Spec
-		want := process.Policy{Kind: process.Resident, KindAssumed: true, StartCheckBegin: 2, StartCheckEnd: 9, StopCheck: 5, StartRetries: 4, StartInterval: 10, OpTimeout: 60}
+		s := submit(t, operate,
+			paths+
+				`, "account": " ", "cpu_lmt": 101, "mem_lmt": -1, "start_check_begin_time": 2, "start_check_end_time": 9, "op_timeout": 0`).Spec
+		want := process.Policy{
+			Kind: process.Resident, KindAssumed: true, StartCheckBegin: 2, StartCheckEnd: 9,
+			StopCheck: 5, StartRetries: 4, StartInterval: 10, OpTimeout: 60,
+		}
 		if s.Identity.User != "root" || s.Limits != (process.Limits{}) || s.Policy != want {
 			t.Errorf("spec is %+v", s)
 		}
@@ -240,9 +294,10 @@ func TestJobDefaults(t *testing.T) {
 		for info, want := range map[string]string{
 			`"setup_path": "a", "proc_name": "n", "pid_path": "/p"`: `setup_path "a" is not absolute: expected a path that begins with /`,
 			paths + `, "type": 7`: "type is 7: expected 0 (periodic), 1 (resident) or 2 (single run)",
-			paths + `, "value_key": "` + strings.Repeat("k", 300) + `"`: "value_key is 300 bytes long: expected at most 255",
-			paths + `, "instance_num": "many"`:                          `instance_num is not an integer: "many"`,
-			paths + `, "account": "a\u0001"`:                            "account holds a control character at byte 1",
+			paths + `, "value_key": "` + strings.Repeat("k", 300) +
+				`"`: "value_key is 300 bytes long: expected at most 255",
+			paths + `, "instance_num": "many"`: `instance_num is not an integer: "many"`,
+			paths + `, "account": "a\u0001"`:   "account holds a control character at byte 1",
 		} {
 			out := submit(t, operate, info).Targets[0].Outcome
 			if out == nil || out.Fault != process.Failed || out.Text != want {
@@ -255,7 +310,8 @@ func TestJobDefaults(t *testing.T) {
 func TestManageProcHasOperationsOfItsOwn(t *testing.T) {
 	for opType, want := range map[int]process.Op{1: process.Host, 2: process.Unhost} {
 		w := newWorld(t)
-		w.taskID(esbJob+"manage_proc/", strings.Replace(documentedManage, `"op_type": 1`, fmt.Sprintf(`"op_type": %d`, opType), 1))
+		w.taskID(esbJob+"manage_proc/", strings.Replace(documentedManage, `"op_type": 1`,
+			fmt.Sprintf(`"op_type": %d`, opType), 1))
 		if got := w.onlyTask().Requests[0].Op; got != want {
 			t.Errorf("op_type %d is %q, want %q", opType, got, want)
 		}
@@ -274,7 +330,8 @@ func TestJobManyProcessesAndHosts(t *testing.T) {
 		{"setup_path": "/b", "proc_name": "n", "pid_path": "/b/n.pid", "ip_list": [{"bk_cloud_id": 1, "ip": "10.0.0.1"}]}]}`)
 	_, got := w.jobPoll(task)
 	want := []string{"/a/n:0:10.0.0.1", "/a/n:9:10.0.0.1", "/b/n:1:10.0.0.1"}
-	if keys := slices.Sorted(maps.Keys(got)); !slices.Equal(keys, want) || got[want[1]].Code != 117 || got[want[0]].Code != 115 {
+	if keys := slices.Sorted(maps.Keys(got)); !slices.Equal(keys, want) || got[want[1]].Code != 117 ||
+		got[want[0]].Code != 115 {
 		t.Errorf("entries are %v", got)
 	}
 }

@@ -19,7 +19,8 @@ import (
 // request is a POST with credentials in the header; an empty secret leaves it out.
 func request(path, code, secret, body string) *http.Request {
 	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
-	r.Header.Set("X-Bkapi-Authorization", fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":%q,"bk_username":"admin"}`, code, secret))
+	r.Header.Set("X-Bkapi-Authorization", fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":%q,"bk_username":"admin"}`,
+		code, secret))
 	return r
 }
 
@@ -27,7 +28,10 @@ func (w *world) limit(l access.Limits) {
 	w.t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.apps["limited"] = store.App{Code: "limited", Secrets: storedSecret("limited-secret"), MayNameUsers: true, Admin: true, Limits: l}
+	w.apps["limited"] = store.App{
+		Code: "limited", Secrets: storedSecret("limited-secret"), MayNameUsers: true,
+		Admin: true, Limits: l,
+	}
 }
 
 func TestRateLimit(t *testing.T) {
@@ -45,19 +49,22 @@ func TestRateLimit(t *testing.T) {
 		}
 		for left := 1; left >= 0; left-- {
 			got := call()
-			if *got.Code == want.code || got.Header.Get("X-Bkapi-RateLimit-Limit") != "2" || got.Header.Get("X-Bkapi-RateLimit-Remaining") != fmt.Sprint(left) {
+			if *got.Code == want.code || got.Header.Get("X-Bkapi-RateLimit-Limit") != "2" ||
+				got.Header.Get("X-Bkapi-RateLimit-Remaining") != fmt.Sprint(left) {
 				t.Errorf("%s: within the limit, answered is %v %s", path, got.Header, got.Raw)
 			}
 		}
 		got := call()
 		got.refused(t, want.status, want.code)
-		if got.Header.Get("X-Bkapi-RateLimit-Remaining") != "0" || got.Header.Get("X-Bkapi-RateLimit-Reset") != "2" || got.Header.Get("X-Bkapi-RateLimit-Plugin") == "" {
+		if got.Header.Get("X-Bkapi-RateLimit-Remaining") != "0" || got.Header.Get("X-Bkapi-RateLimit-Reset") != "2" ||
+			got.Header.Get("X-Bkapi-RateLimit-Plugin") == "" {
 			t.Errorf("%s: over the limit, the headers are %v", path, got.Header)
 		}
 		if want.status == 429 && got.CodeName != "RATE_LIMIT_RESTRICTION" {
 			t.Errorf("answer is %s", got.Raw)
 		}
-		if row := w.lastAudit(); row.Allowed || row.Code != want.code || row.App != "limited" || w.noted != 2 || w.denials != 1 {
+		if row := w.lastAudit(); row.Allowed || row.Code != want.code || row.App != "limited" || w.noted != 2 ||
+			w.denials != 1 {
 			t.Errorf("recorded is %+v; %d rows may wait, %d are denials", row, w.noted, w.denials)
 		}
 		w.now = w.now.Add(2 * time.Second)
@@ -112,21 +119,36 @@ func TestTrustedGateway(t *testing.T) {
 		headers http.Header
 		code    int // 0: let in as no-names for ann
 	}{
-		"on procapi":                {procapi, "10.1.2.3:555", nil, 0},
-		"on esb/api":                {esbAPI, "10.1.2.3:555", nil, 0},
-		"by IPv6":                   {procapi, "[2001:db8::1]:555", nil, 0},
-		"IPv4 written as IPv6":      {procapi, "[::ffff:10.1.2.3]:555", nil, 0},
-		"from elsewhere":            {procapi, "10.2.0.1:555", nil, 1306000},
-		"who says it is forwarded":  {procapi, "10.2.0.1:555", http.Header{"X-Forwarded-For": {"10.1.2.3"}, "X-Real-Ip": {"10.1.2.3"}}, 1306000},
-		"from a socket":             {procapi, "@", nil, 1306000},
-		"below compapi":             {esbGSE + "sync_proc_status/", "10.1.2.3:555", nil, 1306000},
-		"on a gateway's path":       {gatewayV2 + "sync_proc_status", "10.1.2.3:555", nil, 1640001},
-		"an unknown app":            {procapi, "10.1.2.3:555", http.Header{"Bk-App-Code": {"nobody"}}, 1306000},
-		"two apps":                  {procapi, "10.1.2.3:555", http.Header{"Bk-App-Code": {"no-names", "drover-test"}}, 1306406},
-		"two users":                 {procapi, "10.1.2.3:555", http.Header{"Bk-Username": {"ann", "root"}}, 1306406},
-		"no user":                   {procapi, "10.1.2.3:555", http.Header{"Bk-Username": nil}, 1306000},
-		"an empty app":              {procapi, "10.1.2.3:555", http.Header{"Bk-App-Code": {""}}, 1306000},
-		"over what the caller says": {procapi, "10.1.2.3:555", http.Header{"X-Bkapi-Authorization": {`{"bk_app_code": "drover-test", "bk_app_secret": "right-secret-right-secret", "bk_username": "bob"}`}}, 0},
+		"on procapi":           {procapi, "10.1.2.3:555", nil, 0},
+		"on esb/api":           {esbAPI, "10.1.2.3:555", nil, 0},
+		"by IPv6":              {procapi, "[2001:db8::1]:555", nil, 0},
+		"IPv4 written as IPv6": {procapi, "[::ffff:10.1.2.3]:555", nil, 0},
+		"from elsewhere":       {procapi, "10.2.0.1:555", nil, 1306000},
+		"who says it is forwarded": {procapi, "10.2.0.1:555", http.Header{
+			"X-Forwarded-For": {"10.1.2.3"},
+			"X-Real-Ip":       {"10.1.2.3"},
+		}, 1306000},
+		"from a socket":       {procapi, "@", nil, 1306000},
+		"below compapi":       {esbGSE + "sync_proc_status/", "10.1.2.3:555", nil, 1306000},
+		"on a gateway's path": {gatewayV2 + "sync_proc_status", "10.1.2.3:555", nil, 1640001},
+		"an unknown app":      {procapi, "10.1.2.3:555", http.Header{"Bk-App-Code": {"nobody"}}, 1306000},
+		"two apps": {
+			procapi, "10.1.2.3:555",
+			http.Header{"Bk-App-Code": {"no-names", "drover-test"}},
+			1306406,
+		},
+		"two users":    {procapi, "10.1.2.3:555", http.Header{"Bk-Username": {"ann", "root"}}, 1306406},
+		"no user":      {procapi, "10.1.2.3:555", http.Header{"Bk-Username": nil}, 1306000},
+		"an empty app": {procapi, "10.1.2.3:555", http.Header{"Bk-App-Code": {""}}, 1306000},
+		"over what the caller says": {
+			procapi, "10.1.2.3:555",
+			http.Header{
+				"X-Bkapi-Authorization": {
+					`{"bk_app_code": "drover-test", "bk_app_secret": "right-secret-right-secret", "bk_username": "bob"}`,
+				},
+			},
+			0,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -182,8 +204,11 @@ func TestUserTokens(t *testing.T) {
 			w.users["ann"] = store.User{Name: "ann"}
 			w.tokens[hash] = store.Token{ID: "1", User: "ann", Hash: hash}
 			w.sessions = tt.sessions
-			body := fmt.Sprintf(`{"task_id": "x", "bk_app_code": "no-names", "bk_app_secret": "third-secret", "bk_token": %q}`, tt.token)
-			got := w.send(httptest.NewRequest(http.MethodPost, esbGSE+"get_proc_operate_result_v2/", strings.NewReader(body)))
+			body := fmt.Sprintf(
+				`{"task_id": "x", "bk_app_code": "no-names", "bk_app_secret": "third-secret", "bk_token": %q}`,
+				tt.token)
+			got := w.send(httptest.NewRequest(http.MethodPost, esbGSE+"get_proc_operate_result_v2/",
+				strings.NewReader(body)))
 			if tt.code == 0 {
 				got.refused(t, 200, 1000101)
 				if row := w.lastAudit(); row.User != tt.user || !row.Allowed {
@@ -201,7 +226,8 @@ func TestUserTokens(t *testing.T) {
 		w := newWorld(t)
 		w.sessions = nil
 		body := `{"task_id": "x", "bk_app_code": "no-names", "bk_app_secret": "third-secret", "bk_token": "s"}`
-		w.send(httptest.NewRequest(http.MethodPost, gatewayV2+"get_proc_operate_result_v2", strings.NewReader(body))).refused(t, 502, 1650201)
+		w.send(httptest.NewRequest(http.MethodPost, gatewayV2+"get_proc_operate_result_v2",
+			strings.NewReader(body))).refused(t, 502, 1650201)
 	})
 }
 
@@ -218,7 +244,8 @@ func waitFor(entered chan<- struct{}, release <-chan struct{}) func(context.Cont
 	}
 }
 
-// TestTooMuchUnderWay: a task that there is no room for is refused with a hint when to try again, and nothing of it is stored.
+// TestTooMuchUnderWay: a task that there is no room for is refused with a hint when to try again, and nothing of it is
+// stored.
 func TestTooMuchUnderWay(t *testing.T) {
 	for path, want := range map[string]struct{ status, code int }{
 		esbGSE + "operate_proc_v2/":   {200, 1306429},
@@ -226,13 +253,17 @@ func TestTooMuchUnderWay(t *testing.T) {
 		"/procapi/v2/proc/operate":    {200, 1306429},
 	} {
 		w := newWorld(t)
-		w.storeErr = fmt.Errorf("cannot submit task: %w", &task.BusyError{Open: 499_000, Most: 500_000, Retry: 4500 * time.Millisecond})
+		w.storeErr = fmt.Errorf("cannot submit task: %w", &task.BusyError{
+			Open: 499_000, Most: 500_000,
+			Retry: 4500 * time.Millisecond,
+		})
 		got := w.post(path, exampleOperate(0))
 		got.refused(t, want.status, want.code)
 		if want.status == http.StatusTooManyRequests && got.Header.Get("Retry-After") != "5" {
 			t.Errorf("%s: the headers are %v", path, got.Header)
 		}
-		if text := "499000 operations are under way, of at most 500000: try again in 5 s"; !strings.Contains(string(got.Raw), text) {
+		if text := "499000 operations are under way, of at most 500000: try again in 5 s"; !strings.Contains(
+			string(got.Raw), text) {
 			t.Errorf("%s: answered is %s", path, got.Raw)
 		}
 		if row := w.lastAudit(); row.Code != want.code || w.denials != 1 {

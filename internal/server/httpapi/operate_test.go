@@ -49,7 +49,8 @@ func TestOperateIsATask(t *testing.T) {
 				Kill: "./kill.sh", Version: "./version.sh", Health: "./health.sh",
 			},
 			Policy: process.Policy{
-				Kind: process.Resident, StartCheckBegin: 5, StopCheck: 5, StartRetries: 3, StartInterval: 20, OpTimeout: 60,
+				Kind: process.Resident, StartCheckBegin: 5, StopCheck: 5, StartRetries: 3, StartInterval: 20,
+				OpTimeout: 60,
 			},
 			Labels: json.RawMessage(`{"proc_name": "proc-test"}`),
 		},
@@ -109,7 +110,8 @@ func TestFaultsHaveTheirCodesAndAWholeDocument(t *testing.T) {
 				} `json:"value"`
 			}
 			decodeText(t, e.Content, &doc)
-			if len(doc.Value) != 1 || doc.Value[0].Result != "why <it> & failed" || doc.Value[0].IsAuto == nil || !*doc.Value[0].IsAuto {
+			if len(doc.Value) != 1 || doc.Value[0].Result != "why <it> & failed" || doc.Value[0].IsAuto == nil ||
+				!*doc.Value[0].IsAuto {
 				t.Errorf("content is %s", e.Content)
 			}
 		})
@@ -137,14 +139,35 @@ func TestAnItemThatCannotBeCarriedOutFailsItsKeysOnly(t *testing.T) {
 		{"op_type is a word", other(`"op_type": 0`, `"op_type": "start"`), 832, `op_type "start" is not an operation`},
 		{"op_type is huge", other(`"op_type": 0`, `"op_type": 1e300`), 832, "op_type 1e300 is not an operation"},
 		{"op_type is negative", other(`"op_type": 0`, `"op_type": -1`), 832, "op_type -1 is not an operation"},
-		{"no user", other(`"user": "root"`, `"user": ""`), 65535, "spec.identity.user is empty: expected an account of the host"},
-		{"user is null", other(`"user": "root"`, `"user": null`), 65535, "spec.identity.user is empty: expected an account of the host"},
+		{
+			"no user", other(`"user": "root"`, `"user": ""`), 65535,
+			"spec.identity.user is empty: expected an account of the host",
+		},
+		{
+			"user is null", other(`"user": "root"`, `"user": null`), 65535,
+			"spec.identity.user is empty: expected an account of the host",
+		},
 		{"user is an object", other(`"user": "root"`, `"user": {}`), 65535, "spec.identity.user is not a string: {}"},
-		{"relative pid file", other(`"/data/gsetest/proc-test.pid"`, `"run/x.pid"`), 65535, `spec.identity.pid_path "run/x.pid" is not absolute: expected a path that begins with /`},
-		{"no spec", strings.Replace(other(`"spec"`, `"spec_"`), "x", "x", 1), 65535, "spec.identity.proc_name is empty: expected the base name of the executable; spec.identity.setup_path is empty: expected an absolute directory; spec.identity.user is empty: expected an account of the host"},
-		{"unknown kind", other(`"auto_type": 1`, `"auto_type": 3`), 65535, "spec.alive_monitor_policy.auto_type is 3: expected 0 (periodic), 1 (resident) or 2 (single run)"},
-		{"time is a word", other(`"stop_check_secs": 5`, `"stop_check_secs": "soon"`), 65535, `spec.alive_monitor_policy.stop_check_secs is not an integer: "soon"`},
-		{"time is huge", other(`"stop_check_secs": 5`, `"stop_check_secs": 99999999999`), 65535, "spec.alive_monitor_policy.stop_check_secs is 99999999999: expected at most 3600"},
+		{
+			"relative pid file", other(`"/data/gsetest/proc-test.pid"`, `"run/x.pid"`), 65535,
+			`spec.identity.pid_path "run/x.pid" is not absolute: expected a path that begins with /`,
+		},
+		{
+			"no spec", strings.Replace(other(`"spec"`, `"spec_"`), "x", "x", 1), 65535,
+			"spec.identity.proc_name is empty: expected the base name of the executable; spec.identity.setup_path is empty: expected an absolute directory; spec.identity.user is empty: expected an account of the host",
+		},
+		{
+			"unknown kind", other(`"auto_type": 1`, `"auto_type": 3`), 65535,
+			"spec.alive_monitor_policy.auto_type is 3: expected 0 (periodic), 1 (resident) or 2 (single run)",
+		},
+		{
+			"time is a word", other(`"stop_check_secs": 5`, `"stop_check_secs": "soon"`), 65535,
+			`spec.alive_monitor_policy.stop_check_secs is not an integer: "soon"`,
+		},
+		{
+			"time is huge", other(`"stop_check_secs": 5`, `"stop_check_secs": 99999999999`), 65535,
+			"spec.alive_monitor_policy.stop_check_secs is 99999999999: expected at most 3600",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -172,7 +195,8 @@ func TestNamesThatCannotBeServedFailTheirKeys(t *testing.T) {
 			t.Run(fmt.Sprint(name, " op ", op), func(t *testing.T) {
 				w := newWorld(t)
 				w.answer = succeed
-				got := w.poll(w.taskID(esbGSE+"operate_proc_v2/", strings.Replace(exampleOperate(op), `"name": "proc-test"`, `"name": `+word, 1)))
+				got := w.poll(w.taskID(esbGSE+"operate_proc_v2/",
+					strings.Replace(exampleOperate(op), `"name": "proc-test"`, `"name": `+word, 1)))
 				for key, e := range got {
 					if e.Code != 65535 || !strings.HasPrefix(e.Msg, "meta.name") {
 						t.Errorf("%q is %d %q", key, e.Code, e.Msg)
@@ -187,7 +211,10 @@ func TestNamesThatCannotBeServedFailTheirKeys(t *testing.T) {
 }
 
 func TestTheCallersSpellingIsEchoed(t *testing.T) {
-	for _, name := range []string{"nginx_1", "中文-名.称", "a:b::c", "Ab ", " sql'; DROP TABLE x;--", "../../etc/passwd", `q"uo\te`, "<&>"} {
+	for _, name := range []string{
+		"nginx_1", "中文-名.称", "a:b::c", "Ab ", " sql'; DROP TABLE x;--", "../../etc/passwd",
+		`q"uo\te`, "<&>",
+	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			word, _ := json.Marshal(name)
@@ -224,8 +251,18 @@ func TestMissingWordsRefuseTheCallAndNameTheField(t *testing.T) {
 	host := `[{"ip": "10.0.0.1", "bk_cloud_id": 1}]`
 	tests := []struct{ name, body, field string }{
 		{"nothing", `{}`, "meta"},
-		{"meta null", strings.Replace(good, `"meta": {"namespace": "gse", "name": "proc-test", "labels": {"proc_name": "proc-test"}}`, `"meta": null`, 1), "meta"},
-		{"meta a list", strings.Replace(good, `"meta": {"namespace": "gse", "name": "proc-test", "labels": {"proc_name": "proc-test"}}`, `"meta": []`, 1), "meta"},
+		{
+			"meta null",
+			strings.Replace(good,
+				`"meta": {"namespace": "gse", "name": "proc-test", "labels": {"proc_name": "proc-test"}}`,
+				`"meta": null`, 1), "meta",
+		},
+		{
+			"meta a list",
+			strings.Replace(good,
+				`"meta": {"namespace": "gse", "name": "proc-test", "labels": {"proc_name": "proc-test"}}`, `"meta": []`,
+				1), "meta",
+		},
 		{"namespace null", strings.Replace(good, `"namespace": "gse"`, `"namespace": null`, 1), "meta.namespace"},
 		{"namespace a list", strings.Replace(good, `"namespace": "gse"`, `"namespace": ["gse"]`, 1), "meta.namespace"},
 		{"name absent", strings.Replace(good, `"name": "proc-test", `, ``, 1), "meta.name"},
@@ -239,11 +276,24 @@ func TestMissingWordsRefuseTheCallAndNameTheField(t *testing.T) {
 		{"ip null", strings.Replace(good, `"ip": "10.0.0.1"`, `"ip": null`, 1), "hosts[0].ip"},
 		{"ip empty", strings.Replace(good, `"ip": "10.0.0.1"`, `"ip": ""`, 1), "hosts[0].ip"},
 		{"cloud null", strings.Replace(good, `"bk_cloud_id": 1`, `"bk_cloud_id": null`, 1), "hosts[0].bk_cloud_id"},
-		{"cloud a word", strings.Replace(good, `"bk_cloud_id": 1`, `"bk_cloud_id": "default"`, 1), "hosts[0].bk_cloud_id"},
-		{"cloud huge", strings.Replace(good, `"bk_cloud_id": 1`, `"bk_cloud_id": 99999999999`, 1), "hosts[0].bk_cloud_id"},
-		{"agent id null", strings.Replace(good, `"hosts"`, `"agent_id_list": ["a", null], "hosts"`, 1), "agent_id_list[1]"},
-		{"agent id long", strings.Replace(good, `"hosts"`, `"agent_id_list": ["`+strings.Repeat("a", 65)+`"], "hosts"`, 1), "agent_id_list[0]"},
-		{"spec a list", strings.Replace(good, `"warn_report_policy": {"report_id": 0}`, `"warn_report_policy": []`, 1), "spec.warn_report_policy"},
+		{
+			"cloud a word", strings.Replace(good, `"bk_cloud_id": 1`, `"bk_cloud_id": "default"`, 1),
+			"hosts[0].bk_cloud_id",
+		},
+		{
+			"cloud huge", strings.Replace(good, `"bk_cloud_id": 1`, `"bk_cloud_id": 99999999999`, 1),
+			"hosts[0].bk_cloud_id",
+		},
+		{
+			"agent id null", strings.Replace(good, `"hosts"`, `"agent_id_list": ["a", null], "hosts"`, 1),
+			"agent_id_list[1]",
+		},
+		{"agent id long", strings.Replace(good, `"hosts"`, `"agent_id_list": ["`+strings.Repeat("a", 65)+`"], "hosts"`,
+			1), "agent_id_list[0]"},
+		{
+			"spec a list", strings.Replace(good, `"warn_report_policy": {"report_id": 0}`, `"warn_report_policy": []`, 1),
+			"spec.warn_report_policy",
+		},
 	}
 	for _, tt := range tests {
 		if tt.body == good {
@@ -268,7 +318,10 @@ func TestMissingWordsRefuseTheCallAndNameTheField(t *testing.T) {
 			}
 		})
 	}
-	for _, body := range []string{`{}`, `{"proc_operate_req": null}`, `{"proc_operate_req": []}`, `{"proc_operate_req": {}}`, `{"proc_operate_req": [null]}`, `{"proc_operate_req": [[]]}`} {
+	for _, body := range []string{
+		`{}`, `{"proc_operate_req": null}`, `{"proc_operate_req": []}`,
+		`{"proc_operate_req": {}}`, `{"proc_operate_req": [null]}`, `{"proc_operate_req": [[]]}`,
+	} {
 		newWorld(t).post(esbGSE+"operate_proc_multi/", body).refused(t, 200, 1306406)
 	}
 }
@@ -277,19 +330,25 @@ func TestAPollOfATaskThatIsNotThere(t *testing.T) {
 	w := newWorld(t)
 	task := w.taskID(esbGSE+"operate_proc_v2/", exampleOperate(0))
 	for name, body := range map[string]string{
-		"unknown": `{"task_id": "GSETASK:S:1:1"}`, "empty": `{"task_id": ""}`, "null": `{"task_id": null}`, "absent": `{}`, "list": `{"task_id": []}`,
+		"unknown": `{"task_id": "GSETASK:S:1:1"}`, "empty": `{"task_id": ""}`, "null": `{"task_id": null}`,
+		"absent": `{}`, "list": `{"task_id": []}`,
 	} {
-		for _, path := range []string{esbGSE + "get_proc_operate_result/", esbGSE + "get_proc_operate_result_v2/", gatewayV2 + "get_proc_operate_result_v2"} {
+		for _, path := range []string{
+			esbGSE + "get_proc_operate_result/", esbGSE + "get_proc_operate_result_v2/",
+			gatewayV2 + "get_proc_operate_result_v2",
+		} {
 			t.Run(name, func(t *testing.T) {
 				got := w.post(path, body)
-				if got.Status != 200 || *got.Result || *got.Code == 0 || *got.Code == 1000115 || string(got.Data) != "null" {
+				if got.Status != 200 || *got.Result || *got.Code == 0 || *got.Code == 1000115 ||
+					string(got.Data) != "null" {
 					t.Errorf("answer is %d %s", got.Status, got.Raw)
 				}
 			})
 		}
 	}
 	t.Run("of another app", func(t *testing.T) {
-		w.postAs("other", "other-secret", gatewayV2+"get_proc_operate_result_v2", fmt.Sprintf(`{"task_id": %q}`, task)).refused(t, 200, 1000101)
+		w.postAs("other", "other-secret", gatewayV2+"get_proc_operate_result_v2",
+			fmt.Sprintf(`{"task_id": %q}`, task)).refused(t, 200, 1000101)
 	})
 }
 
@@ -298,7 +357,8 @@ func TestTaskIDsCannotBeGuessed(t *testing.T) {
 	seen := map[string]bool{}
 	for range 50 {
 		id := w.taskID(esbGSE+"operate_proc_v2/", exampleOperate(2))
-		if seen[id] || !strings.HasPrefix(id, "GSETASK:S:20261120120000") || !strings.HasSuffix(id, ":1") || len(id) < 45 {
+		if seen[id] || !strings.HasPrefix(id, "GSETASK:S:20261120120000") || !strings.HasSuffix(id, ":1") ||
+			len(id) < 45 {
 			t.Fatalf("id is %q", id)
 		}
 		seen[id] = true

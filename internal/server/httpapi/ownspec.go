@@ -9,9 +9,12 @@ import (
 	"drover/internal/server/store"
 )
 
-// byRight splits a request by what the app may have done with the spec that it brings: who brings one decides what is run, and so needs the
-// right to start. A spec that is the stored one counts as none. A question goes on without a spec, so that it is about what is stored.
-func (s *server) byRight(ctx context.Context, r *store.Request, targets []gse.Target, may *rights) ([]store.Request, error) {
+// byRight splits a request by what the app may have done with the spec that it brings: who brings one decides what is
+// run, and so needs the right to start. A spec that is the stored one counts as none. A question goes on without a
+// spec, so that it is about what is stored.
+func (s *server) byRight(ctx context.Context, r *store.Request, targets []gse.Target,
+	may *rights,
+) ([]store.Request, error) {
 	start := access.OperationOf(process.Start)
 	reach := may.c.principal.On(start, r.Process.Namespace)
 	if r.Spec == nil || reach.Everywhere() {

@@ -34,7 +34,9 @@ func readParams(body []byte, method string, query url.Values) ([]byte, error) {
 		return nil, refusef(badRequest, "Request JSON string is wrong in format, it is not an object")
 	case len(body) > 0:
 		if len(body) > largestForm || bytes.Count(body, []byte{'&'}) >= mostFields {
-			return nil, refusef(badRequest, "Request body is a form that is too large: expected at most %d fields and %d MB", mostFields, largestForm>>20)
+			return nil,
+				refusef(badRequest, "Request body is a form that is too large: expected at most %d fields and %d MB",
+					mostFields, largestForm>>20)
 		}
 		form, err := url.ParseQuery(string(body))
 		if err != nil {
@@ -73,8 +75,8 @@ func misread(k kind, before string, err error) error {
 	return refusef(k, before+"%v", err)
 }
 
-// fromForm turns a form into the object that a JSON body would have been: the values are strings, but one that is itself
-// an object or a list counts as such.
+// fromForm turns a form into the object that a JSON body would have been: the values are strings, but one that is
+// itself an object or a list counts as such.
 func fromForm(form url.Values) ([]byte, error) {
 	object := make(map[string]any, len(form))
 	for name, values := range form {

@@ -11,8 +11,8 @@ import (
 	"drover/internal/server/store"
 )
 
-// rights collects what a call may not do, so that one refusal can name it. A call is refused whole: who asks for ten hosts
-// and may use nine of them is told so, before anything has been done.
+// rights collects what a call may not do, so that one refusal can name it. A call is refused whole: who asks for ten
+// hosts and may use nine of them is told so, before anything has been done.
 type rights struct {
 	c       *call
 	missing access.Missing
@@ -35,14 +35,15 @@ func (r *rights) refusal() error {
 	case !r.missing.Any():
 		return nil
 	case r.missing.More > 0:
-		return refusef(forbidden, "app %s has no right to %s (and %d more)", r.c.principal.App, audit.Clip(r.missing.What(), 600), r.missing.More)
+		return refusef(forbidden, "app %s has no right to %s (and %d more)", r.c.principal.App,
+			audit.Clip(r.missing.What(), 600), r.missing.More)
 	default:
 		return refusef(forbidden, "app %s has no right to %s", r.c.principal.App, audit.Clip(r.missing.What(), 600))
 	}
 }
 
-// rightsHost is a target as rights see it: by all that is known of the agent, or by the caller's words where nobody is known by
-// them.
+// rightsHost is a target as rights see it: by all that is known of the agent, or by the caller's words where nobody is
+// known by them.
 func rightsHost(t gse.Target, agent store.Agent, found bool) access.Host {
 	switch {
 	case found:
@@ -57,7 +58,9 @@ func rightsHost(t gse.Target, agent store.Agent, found bool) access.Host {
 }
 
 // mayOnTargets returns a refusal unless the app may do op to the subject, within reach, on all targets.
-func (s *server) mayOnTargets(c *call, reach access.Reach, op access.Operation, subject string, targets []gse.Target) error {
+func (s *server) mayOnTargets(c *call, reach access.Reach, op access.Operation, subject string,
+	targets []gse.Target,
+) error {
 	if reach.Everywhere() {
 		return nil
 	}
@@ -79,8 +82,8 @@ func (s *server) mayUseGroups(c *call, op access.Operation, namespace string, ta
 	return s.mayOnTargets(c, c.principal.On(op, namespace), op, namespace, targets)
 }
 
-// mayReadNamespace returns a refusal unless the app may query the namespace on every host: a page of a part of it would look like
-// a page of the whole.
+// mayReadNamespace returns a refusal unless the app may query the namespace on every host: a page of a part of it would
+// look like a page of the whole.
 func (c *call) mayReadNamespace(namespace string) error {
 	op := access.OperationOf(process.Query)
 	if c.principal.On(op, namespace).Everywhere() {
@@ -102,8 +105,8 @@ func (s *server) viewHost(v store.ItemView) access.Host {
 	return access.Host{Area: v.Cloud, IP: v.IP, ID: v.AgentID}
 }
 
-// mayRead returns a refusal unless the app may still do, or ask about, all that its task did: rights may have been withdrawn since.
-// It reads the task once more, and only for an app that may not do everything.
+// mayRead returns a refusal unless the app may still do, or ask about, all that its task did: rights may have been
+// withdrawn since. It reads the task once more, and only for an app that may not do everything.
 func (s *server) mayRead(ctx context.Context, c *call, task string) error {
 	if c.principal.Admin {
 		return nil

@@ -10,8 +10,8 @@ const (
 
 var errWriterEnded = errors.New("the writer has ended")
 
-// readAhead calls write with each row that read gives, in order, while read goes on with those that follow: it takes two processors
-// where there are two. It returns when both have ended, with the error of the one that failed first.
+// readAhead calls write with each row that read gives, in order, while read goes on with those that follow: it takes
+// two processors where there are two. It returns when both have ended, with the error of the one that failed first.
 func readAhead[T any](read func(fn func(T) error) error, write func(*T) error) error {
 	batches := make(chan []T, aheadBatches)
 	ended := make(chan struct{}) // write fails, or panics

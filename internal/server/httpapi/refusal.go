@@ -52,11 +52,13 @@ func refusef(k kind, format string, args ...any) *refusal {
 	return &refusal{kind: k, reason: fmt.Sprintf(format, args...), format: format, args: args}
 }
 
-// failure says that the server could not do something. The caller hears that much, and why where that is something he can mend.
+// failure says that the server could not do something. The caller hears that much, and why where that is something he
+// can mend.
 func failure(what string, cause error) *refusal {
 	r := refusef(unavailable, "cannot %s: try again later", what)
 	if full, ok := errors.AsType[*store.FullError](cause); ok {
-		r = refusef(unavailable, "cannot %s: the disk of the server's database is full, since %s", what, full.Since.UTC().Format(time.RFC3339))
+		r = refusef(unavailable, "cannot %s: the disk of the server's database is full, since %s", what,
+			full.Since.UTC().Format(time.RFC3339))
 	}
 	r.cause = fmt.Errorf("cannot %s: %w", what, cause)
 	return r
@@ -73,7 +75,8 @@ func pathNotFound(r *http.Request) *refusal {
 // accepting is the refusal of a task that was not accepted.
 func accepting(err error) *refusal {
 	if busy, ok := errors.AsType[*task.BusyError](err); ok {
-		r := refusef(overloaded, "%d operations are under way, of at most %d: try again in %d s", busy.Open, busy.Most, busy.Seconds())
+		r := refusef(overloaded, "%d operations are under way, of at most %d: try again in %d s", busy.Open, busy.Most,
+			busy.Seconds())
 		r.retry = busy.Seconds()
 		return r
 	}

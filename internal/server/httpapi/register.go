@@ -12,8 +12,8 @@ import (
 	"drover/internal/server/store"
 )
 
-// registering returns the endpoint of a registration call: a task like any other, but one that is waited for, so that the
-// reply holds the results.
+// registering returns the endpoint of a registration call: a task like any other, but one that is waited for, so that
+// the reply holds the results.
 func (s *server) registering(op process.Op) endpoint {
 	return func(ctx context.Context, c *call) (payload, error) {
 		ops, err := gse.ReadRegistration(c.params, op)
@@ -24,8 +24,8 @@ func (s *server) registering(op process.Op) endpoint {
 	}
 }
 
-// settled submits operations and waits for their results, which are the reply. A key that has none in time is at 115, which tells the
-// caller to ask again: whoever does gets the results of what is under way, and nothing is done twice.
+// settled submits operations and waits for their results, which are the reply. A key that has none in time is at 115,
+// which tells the caller to ask again: whoever does gets the results of what is under way, and nothing is done twice.
 func (s *server) settled(ctx context.Context, c *call, ops []gse.Operation, more ...any) (payload, error) {
 	matter, what, err := repeatOf(c, ops, more)
 	if err != nil {
@@ -52,7 +52,8 @@ func (s *server) settled(ctx context.Context, c *call, ops []gse.Operation, more
 	case waited != nil: // also for one that has hung up: he may be about to ask again
 		put, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTime)
 		defer cancel()
-		err = s.Repeats.PutRepeat(put, store.Repeat{Of: matter, What: what, Task: task, At: s.Now()}, s.Now().Add(-repeating))
+		err = s.Repeats.PutRepeat(put, store.Repeat{Of: matter, What: what, Task: task, At: s.Now()},
+			s.Now().Add(-repeating))
 	}
 	if waited != nil && wait.Err() == nil {
 		err = waited

@@ -30,7 +30,8 @@ const documentedRegister = `{
 
 func TestRegistrationCallsWaitForTheirResult(t *testing.T) {
 	for name, op := range map[string]process.Op{
-		"register_proc_info": process.Register, "update_proc_info": process.Update, "unregister_proc_info": process.Unregister,
+		"register_proc_info": process.Register, "update_proc_info": process.Update,
+		"unregister_proc_info": process.Unregister,
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -41,12 +42,16 @@ func TestRegistrationCallsWaitForTheirResult(t *testing.T) {
 			}
 			var got map[string]entry
 			w.post(esbGSE+name+"/", documentedRegister).ok(t, &got)
-			want := map[string]entry{"1:2:10.0.0.1:gse:proc-test": {Code: 0, Msg: "success", Content: json.RawMessage(`""`)}}
+			want := map[string]entry{"1:2:10.0.0.1:gse:proc-test": {
+				Code: 0, Msg: "success",
+				Content: json.RawMessage(`""`),
+			}}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("data differs (-want +got):\n%s", diff)
 			}
 			request := w.onlyTask().Requests[0]
-			if request.Op != op || request.Targets[0].Agent != "UAGENT1" || request.Spec.Limits.CPU != 10 || request.Spec.Limits.FD != 10000 {
+			if request.Op != op || request.Targets[0].Agent != "UAGENT1" || request.Spec.Limits.CPU != 10 ||
+				request.Spec.Limits.FD != 10000 {
 				t.Errorf("request is %+v", request)
 			}
 		})
@@ -56,10 +61,14 @@ func TestRegistrationCallsWaitForTheirResult(t *testing.T) {
 func TestRegistrationFailures(t *testing.T) {
 	w := newWorld(t)
 	w.answer = func(store.Request, store.Target) *process.Outcome {
-		return &process.Outcome{Fault: process.AlreadyRegistered, Text: "Fail to register, for the process info already exists."}
+		return &process.Outcome{
+			Fault: process.AlreadyRegistered,
+			Text:  "Fail to register, for the process info already exists.",
+		}
 	}
 	var got map[string]entry
-	body := strings.Replace(documentedRegister, `"hosts": [`, `"hosts": [{"ip": "10.9.9.9", "bk_cloud_id": "1", "bk_supplier_id": "3"}, {"ip": "10.0.0.1", "bk_cloud_id": 0}, `, 1)
+	body := strings.Replace(documentedRegister, `"hosts": [`,
+		`"hosts": [{"ip": "10.9.9.9", "bk_cloud_id": "1", "bk_supplier_id": "3"}, {"ip": "10.0.0.1", "bk_cloud_id": 0}, `, 1)
 	w.post(esbGSE+"register_proc_info/", body).ok(t, &got)
 	codes := map[string]int{}
 	for key, e := range got {
@@ -85,16 +94,21 @@ func TestRegistrationFailures(t *testing.T) {
 	t.Run("unregister needs no spec", func(t *testing.T) {
 		var got map[string]entry
 		w.answer = succeed
-		w.post(esbGSE+"unregister_proc_info/", `{"meta": {"namespace": "gse", "name": "x"}, "hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 1}], "spec": null}`).ok(t, &got)
+		w.post(esbGSE+"unregister_proc_info/",
+			`{"meta": {"namespace": "gse", "name": "x"}, "hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 1}], "spec": null}`).ok(t, &got)
 		if e := got["1:0:10.0.0.1:gse:x"]; e.Code != 0 {
 			t.Errorf("data is %+v", got)
 		}
 	})
 	t.Run("missing words refuse the call", func(t *testing.T) {
-		for _, body := range []string{`{}`, `{"meta": {"namespace": "a", "name": "b"}}`, `{"meta": {"name": "b"}, "hosts": [{"ip": "1.1.1.1", "bk_cloud_id": 0}]}`} {
+		for _, body := range []string{
+			`{}`, `{"meta": {"namespace": "a", "name": "b"}}`,
+			`{"meta": {"name": "b"}, "hosts": [{"ip": "1.1.1.1", "bk_cloud_id": 0}]}`,
+		} {
 			w.post(esbGSE+"register_proc_info/", body).refused(t, 200, 1306406)
 		}
-		w.post(esbGSE+"register_proc_info/", strings.Replace(documentedRegister, `"bk_supplier_id": 2`, `"bk_supplier_id": "two"`, 1)).refused(t, 200, 1306406)
+		w.post(esbGSE+"register_proc_info/", strings.Replace(documentedRegister, `"bk_supplier_id": 2`,
+			`"bk_supplier_id": "two"`, 1)).refused(t, 200, 1306406)
 	})
 }
 
@@ -109,7 +123,8 @@ func (w *world) late() {
 	}
 }
 
-// TestARegistrationThatIsNotDoneIsAskedAgain: 115 tells the caller to ask again, and then he gets the outcome of what he asked first.
+// TestARegistrationThatIsNotDoneIsAskedAgain: 115 tells the caller to ask again, and then he gets the outcome of what
+// he asked first.
 func TestARegistrationThatIsNotDoneIsAskedAgain(t *testing.T) {
 	const key = "1:2:10.0.0.1:gse:proc-test"
 	for _, name := range []string{"register_proc_info/", "update_proc_info/", "unregister_proc_info/"} {
@@ -133,7 +148,8 @@ func TestARegistrationThatIsNotDoneIsAskedAgain(t *testing.T) {
 			if e := call(documentedRegister); e.Code != 0 || w.onlyTask() != first {
 				t.Errorf("the repetition is answered %+v", e)
 			}
-			if row := w.lastAudit(); !row.Allowed || row.Action+"/" != name || row.Targets != 1 || !strings.Contains(string(row.Detail), first.ID) {
+			if row := w.lastAudit(); !row.Allowed || row.Action+"/" != name || row.Targets != 1 ||
+				!strings.Contains(string(row.Detail), first.ID) {
 				t.Errorf("recorded is %+v", row)
 			}
 			// It has been told: the next call is one of its own.
@@ -151,14 +167,20 @@ func TestARegistrationThatIsNotDoneIsAskedAgain(t *testing.T) {
 func TestWhatIsNoRepetition(t *testing.T) {
 	const path = esbGSE + "register_proc_info/"
 	for name, second := range map[string]func(w *world){
-		"another spec": func(w *world) { w.post(path, strings.Replace(documentedRegister, "./start.sh", "./begin.sh", 1)) },
+		"another spec": func(w *world) {
+			w.post(path, strings.Replace(documentedRegister, "./start.sh", "./begin.sh", 1))
+		},
 		"another call": func(w *world) { w.post(esbGSE+"unregister_proc_info/", documentedRegister) },
 		"another host": func(w *world) {
 			w.post(path, strings.Replace(documentedRegister, `"bk_supplier_id": 2`, `"bk_supplier_id": 3`, 1))
 		},
-		"another app":   func(w *world) { w.postAs("other", "other-secret", path, documentedRegister) },
-		"much later":    func(w *world) { w.now = w.now.Add(3 * time.Minute); w.post(path, documentedRegister) },
-		"a pruned task": func(w *world) { clear(w.tasks); w.tasks["x"] = &store.Task{}; w.post(path, documentedRegister) },
+		"another app": func(w *world) { w.postAs("other", "other-secret", path, documentedRegister) },
+		"much later":  func(w *world) { w.now = w.now.Add(3 * time.Minute); w.post(path, documentedRegister) },
+		"a pruned task": func(w *world) {
+			clear(w.tasks)
+			w.tasks["x"] = &store.Task{}
+			w.post(path, documentedRegister)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -190,7 +212,8 @@ func TestTheNextCallAboutAProcessEndsTheRepetition(t *testing.T) {
 }
 
 func TestMonitorPolicyIsPreferredByRegistration(t *testing.T) {
-	both := strings.Replace(documentedRegister, `"warn_report_policy"`, `"alive_monitor_policy": {"auto_type": 2, "op_timeout": 7}, "warn_report_policy"`, 1)
+	both := strings.Replace(documentedRegister, `"warn_report_policy"`,
+		`"alive_monitor_policy": {"auto_type": 2, "op_timeout": 7}, "warn_report_policy"`, 1)
 	w := newWorld(t)
 	w.answer = succeed
 	w.post(esbGSE+"register_proc_info/", both)

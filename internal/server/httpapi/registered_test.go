@@ -9,9 +9,11 @@ import (
 	"drover/internal/server/store"
 )
 
-// registeredCall is operate_proc on three hosts: two that have told of the process, each with a spec of its own, and one that has not.
+// registeredCall is operate_proc on three hosts: two that have told of the process, each with a spec of its own, and
+// one that has not.
 func registeredCall(op int, spec string) string {
-	return fmt.Sprintf(`{"meta": {"namespace": "gse", "name": "proc-test"}, "op_type": %d, "hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 1, "bk_supplier_id": 2},
+	return fmt.Sprintf(
+		`{"meta": {"namespace": "gse", "name": "proc-test"}, "op_type": %d, "hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 1, "bk_supplier_id": 2},
 		{"ip": "10.0.0.1", "bk_cloud_id": 0}, {"ip": "2001:db8::7", "bk_cloud_id": 0}]%s}`, op, spec)
 }
 
@@ -26,7 +28,10 @@ func TestOperationsOnTheRegisteredSpec(t *testing.T) {
 	}
 	task := w.taskID(esbGSE+"operate_proc/", registeredCall(0, ""))
 	poll := w.poll(task)
-	for key, name := range map[string]string{"1:2:10.0.0.1:gse:proc-test": "one", "0:0:10.0.0.1:gse:proc-test": "two", "0:0:2001:db8::7:gse:proc-test": ""} {
+	for key, name := range map[string]string{
+		"1:2:10.0.0.1:gse:proc-test": "one", "0:0:10.0.0.1:gse:proc-test": "two",
+		"0:0:2001:db8::7:gse:proc-test": "",
+	} {
 		var doc struct {
 			Value []struct {
 				Asked    string `json:"bk_agent_id"`
@@ -63,7 +68,10 @@ func TestASpecThatIsBroughtAlongCounts(t *testing.T) {
 
 func TestRegisteredCallsThatCannotBe(t *testing.T) {
 	w := newWorld(t)
-	for _, body := range []string{`{}`, `{"meta": {"namespace": "n", "name": "p"}, "op_type": 0}`, `{"meta": {"namespace": "n", "name": "p"}, "hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 0}]}`} {
+	for _, body := range []string{
+		`{}`, `{"meta": {"namespace": "n", "name": "p"}, "op_type": 0}`,
+		`{"meta": {"namespace": "n", "name": "p"}, "hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 0}]}`,
+	} {
 		w.post(esbGSE+"operate_proc/", body).refused(t, 200, 1306406)
 	}
 	for _, e := range w.poll(w.taskID(esbGSE+"operate_proc/", registeredCall(5, ""))) {
@@ -75,8 +83,8 @@ func TestRegisteredCallsThatCannotBe(t *testing.T) {
 	w.post(esbGSE+"operate_proc/", registeredCall(0, "")).refused(t, 200, 1306201)
 }
 
-// TestTheStoredSpecCountsAsNone: without the right to start a spec is let in only where it is the stored one, and then the agent goes by
-// what it has; a question goes without a spec.
+// TestTheStoredSpecCountsAsNone: without the right to start a spec is let in only where it is the stored one, and then
+// the agent goes by what it has; a question goes without a spec.
 func TestTheStoredSpecCountsAsNone(t *testing.T) {
 	id := process.ID{Namespace: "ns", Name: "p"}
 	for _, op := range []int{1, 2} {

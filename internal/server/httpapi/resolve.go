@@ -52,8 +52,8 @@ type match struct {
 // allows reports whether the path has the method.
 func (m *match) allows(method string) bool { return slices.Contains(m.methods, method) }
 
-// resolve finds what a path leads to. Empty parts do not count, so a doubled or a trailing slash changes nothing, and anything may
-// stand before the parts that count, so that a deployment may have any prefix.
+// resolve finds what a path leads to. Empty parts do not count, so a doubled or a trailing slash changes nothing, and
+// anything may stand before the parts that count, so that a deployment may have any prefix.
 func (p paths) resolve(method, urlPath string) match {
 	parts := strings.FieldsFunc(urlPath, func(c rune) bool { return c == '/' })
 	if len(parts) == 0 {
@@ -76,8 +76,8 @@ func (p paths) resolve(method, urlPath string) match {
 	return p.anywhere(before, name)
 }
 
-// belowESB resolves what stands behind /compapi/. Callers of the later gateway put its paths behind GSE's where they know of no
-// gateway.
+// belowESB resolves what stands behind /compapi/. Callers of the later gateway put its paths behind GSE's where they
+// know of no gateway.
 func (p paths) belowESB(before []string, name string) *route {
 	switch strings.Join(before, "/") {
 	case "v2/gse":
@@ -105,15 +105,16 @@ func (p paths) backend(method, path string) match {
 	return m
 }
 
-// anywhere resolves a path that is neither the ESB's nor a backend's own: it is decided by the nearest part that names a system, and
-// by the endpoint's name where none does.
+// anywhere resolves a path that is neither the ESB's nor a backend's own: it is decided by the nearest part that names
+// a system, and by the endpoint's name where none does.
 func (p paths) anywhere(before []string, name string) match {
 	m := match{family: gateway, methods: namedMethods()}
 	rows := p.named[name]
 	if len(rows) == 0 {
 		return m
 	}
-	if n := len(before); n >= 2 && before[n-2] == "v2" && (area(before[n-1]) == procArea || area(before[n-1]) == clusterArea) {
+	if n := len(before); n >= 2 && before[n-2] == "v2" &&
+		(area(before[n-1]) == procArea || area(before[n-1]) == clusterArea) {
 		m.route = p.findIn(name, area(before[n-1]))
 		return m
 	}

@@ -8,13 +8,15 @@ import (
 	"time"
 )
 
-// heardOut answers as h does, and then reads what h has left of the body. A connection that is closed with something unread is reset, and
-// with it goes the answer that the caller has not read yet: it is still sending. How much is read is bounded, and so is for how long.
+// heardOut answers as h does, and then reads what h has left of the body. A connection that is closed with something
+// unread is reset, and with it goes the answer that the caller has not read yet: it is still sending. How much is read
+// is bounded, and so is for how long.
 func heardOut(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
 		body := &heard{ReadCloser: r.Body}
-		if r.ContentLength != 0 && control.EnableFullDuplex() == nil { // else the first byte of an answer would wait for the body
+		// else the first byte of an answer would wait for the body
+		if r.ContentLength != 0 && control.EnableFullDuplex() == nil {
 			r.Body = body
 			h.ServeHTTP(w, r)
 			body.rest(control, r.Header.Get("Expect") != "")

@@ -14,8 +14,8 @@ import (
 	"drover/internal/server/httpapi"
 )
 
-// TestARefusalIsHeardOut: a caller sends the whole of its body before it reads, and the connection is to be closed after the answer, as a
-// proxy in front of us wants it. Whatever was left unread would reset it.
+// TestARefusalIsHeardOut: a caller sends the whole of its body before it reads, and the connection is to be closed
+// after the answer, as a proxy in front of us wants it. Whatever was left unread would reset it.
 func TestARefusalIsHeardOut(t *testing.T) {
 	w := newWorld(t)
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -38,12 +38,21 @@ func TestARefusalIsHeardOut(t *testing.T) {
 		line, headers string
 		status        int
 	}{
-		"a stranger":             {"POST " + gatewayV2 + "operate_proc_v2 HTTP/1.1", stranger + "Connection: close\r\n", 400},
-		"a stranger of the ESB":  {"POST " + esbGSE + "operate_proc_v2/ HTTP/1.1", stranger + "Connection: close\r\n", 200},
-		"by HTTP/1.0":            {"POST " + gatewayV2 + "operate_proc_v2 HTTP/1.0", stranger, 400},
-		"an unknown path":        {"POST /nowhere HTTP/1.1", "Connection: close\r\n", 404},
-		"another method":         {"PUT " + gatewayV2 + "operate_proc_v2 HTTP/1.1", "Connection: close\r\n", 405},
-		"a body that is encoded": {"POST " + gatewayV2 + "operate_proc_v2 HTTP/1.1", "Content-Encoding: gzip\r\nConnection: close\r\n", 400},
+		"a stranger": {
+			"POST " + gatewayV2 + "operate_proc_v2 HTTP/1.1", stranger + "Connection: close\r\n",
+			400,
+		},
+		"a stranger of the ESB": {
+			"POST " + esbGSE + "operate_proc_v2/ HTTP/1.1", stranger + "Connection: close\r\n",
+			200,
+		},
+		"by HTTP/1.0":     {"POST " + gatewayV2 + "operate_proc_v2 HTTP/1.0", stranger, 400},
+		"an unknown path": {"POST /nowhere HTTP/1.1", "Connection: close\r\n", 404},
+		"another method":  {"PUT " + gatewayV2 + "operate_proc_v2 HTTP/1.1", "Connection: close\r\n", 405},
+		"a body that is encoded": {
+			"POST " + gatewayV2 + "operate_proc_v2 HTTP/1.1",
+			"Content-Encoding: gzip\r\nConnection: close\r\n", 400,
+		},
 	} {
 		for _, size := range []int{500, 5_000, 200_000, 2 << 20} {
 			conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", listener.Addr().String())

@@ -38,7 +38,8 @@ func (w *world) limited(path, body string) reply {
 
 // operation is a body of operate_proc_v2 for the named process on some hosts, which are all of cloud 0 or 1.
 func operation(op int, namespace string, agents string) string {
-	return fmt.Sprintf(`{"meta": {"namespace": %q, "name": "p"}, "op_type": %d, "agent_id_list": %s, "spec": %s}`, namespace, op, agents, exampleSpec)
+	return fmt.Sprintf(`{"meta": {"namespace": %q, "name": "p"}, "op_type": %d, "agent_id_list": %s, "spec": %s}`,
+		namespace, op, agents, exampleSpec)
 }
 
 func TestRightsOfASubmit(t *testing.T) {
@@ -68,17 +69,28 @@ func TestRightsOfASubmit(t *testing.T) {
 		"by id, asked by address":    {"start on ns at 0200*", operation(0, "ns", `["1:10.0.0.1"]`), ""},
 		"an absent host, allowed":    {"start on ns at 0:10.9.*", operation(0, "ns", gone), ""},
 		"an absent host":             {"start on ns at 0:10.0.*", operation(0, "ns", gone), "start ns/p on 0:10.9.9.9"},
-		"an unknown id":              {"start on ns at area:0,area:1", operation(0, "ns", noone), "start ns/p on nobody"},
-		"a host by its other name":   {"start on ns at 0:10.0.0.1", operation(0, "ns", `["1:10.0.0.1"]`), "start ns/p on 1:10.0.0.1"},
-		"an operation that is none":  {"query on ns", operation(99, "ns", here), ""}, // answered per key, and never run
-		"and no right to look":       {"stop on ns", operation(99, "ns", here), "query ns/p"},
+		"an unknown id": {
+			"start on ns at area:0,area:1", operation(0, "ns", noone),
+			"start ns/p on nobody",
+		},
+		"a host by its other name": {
+			"start on ns at 0:10.0.0.1", operation(0, "ns", `["1:10.0.0.1"]`),
+			"start ns/p on 1:10.0.0.1",
+		},
+		"an operation that is none": {"query on ns", operation(99, "ns", here), ""}, // answered per key, and never run
+		"and no right to look":      {"stop on ns", operation(99, "ns", here), "query ns/p"},
 		"a spec that says nothing": {
-			"stop on ns", `{"meta": {"namespace": "ns", "name": "p"}, "op_type": 0, "agent_id_list": ["0:10.0.0.1"], "spec": {}}`, "start ns/p",
+			"stop on ns",
+			`{"meta": {"namespace": "ns", "name": "p"}, "op_type": 0, "agent_id_list": ["0:10.0.0.1"], "spec": {}}`,
+			"start ns/p",
 		},
 		"what two grants do not say": {"start on ns at area:1", operation(1, "ns", here), "stop ns/p"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, path := range []string{esbGSE + "operate_proc_v2/", gatewayV2 + "operate_proc_v2", "/procapi/v2/proc/operate"} {
+			for _, path := range []string{
+				esbGSE + "operate_proc_v2/", gatewayV2 + "operate_proc_v2",
+				"/procapi/v2/proc/operate",
+			} {
 				w := newWorld(t)
 				w.grant()
 				if tt.grant != "" {
@@ -105,7 +117,8 @@ func TestRightsOfASubmit(t *testing.T) {
 					t.Errorf("%d tasks were made", len(w.tasks))
 				}
 				row := w.lastAudit()
-				if row.Allowed || row.Code != code || row.App != "limited" || row.User != "admin" || row.Targets == 0 || len(w.audit) != 1 {
+				if row.Allowed || row.Code != code || row.App != "limited" || row.User != "admin" || row.Targets == 0 ||
+					len(w.audit) != 1 {
 					t.Errorf("the denial is audited as %+v", w.audit)
 				}
 			}
@@ -117,14 +130,20 @@ func TestRightsOfASubmit(t *testing.T) {
 func TestNothingGranted(t *testing.T) {
 	w := newWorld(t)
 	w.grant()
-	for _, path := range []string{esbGSE + "operate_proc_v2/", gatewayV2 + "operate_proc_v2", "/procapi/v2/proc/operate", esbGSE + "get_proc_operate_result_v2/"} {
+	for _, path := range []string{
+		esbGSE + "operate_proc_v2/", gatewayV2 + "operate_proc_v2",
+		"/procapi/v2/proc/operate", esbGSE + "get_proc_operate_result_v2/",
+	} {
 		r := httptest.NewRequest(http.MethodPost, path, unreadable{t})
 		r.ContentLength = 1 << 20
-		r.Header.Set("X-Bkapi-Authorization", `{"bk_app_code": "limited", "bk_app_secret": "limited-secret", "bk_username": "admin"}`)
-		if got := w.send(r); *got.Result || *got.Message != "app limited has no rights: grant rights with 'drover app grant'" {
+		r.Header.Set("X-Bkapi-Authorization",
+			`{"bk_app_code": "limited", "bk_app_secret": "limited-secret", "bk_username": "admin"}`)
+		if got := w.send(r); *got.Result ||
+			*got.Message != "app limited has no rights: grant rights with 'drover app grant'" {
 			t.Errorf("%s: answer is %s", path, got.Raw)
 		}
-		if got := w.limited(path, operation(0, "ns", `["0:10.0.0.1"]`)); *got.Result || !strings.Contains(*got.Message, "has no rights") {
+		if got := w.limited(path, operation(0, "ns", `["0:10.0.0.1"]`)); *got.Result ||
+			!strings.Contains(*got.Message, "has no rights") {
 			t.Errorf("%s: answer is %s", path, got.Raw)
 		}
 	}
@@ -136,7 +155,8 @@ func TestNothingGranted(t *testing.T) {
 func TestADeniedTargetRefusesTheWholeCall(t *testing.T) {
 	w := newWorld(t)
 	w.grant("start on ns at area:0")
-	body := `{"proc_operate_req": [` + operation(0, "ns", `["0:10.0.0.1"]`) + "," + operation(0, "ns", `["1:10.0.0.1", "9:10.0.0.1"]`) + "," + operation(1, "ns", `["0:10.0.0.1"]`) + `]}`
+	body := `{"proc_operate_req": [` + operation(0, "ns", `["0:10.0.0.1"]`) + "," +
+		operation(0, "ns", `["1:10.0.0.1", "9:10.0.0.1"]`) + "," + operation(1, "ns", `["0:10.0.0.1"]`) + `]}`
 	got := w.limited(esbGSE+"operate_proc_multi/", body)
 	got.refused(t, 200, 1306403)
 	if *got.Message != "app limited has no right to start ns/p on 1:10.0.0.1 (and 2 more)" || len(w.tasks) != 0 {
@@ -147,9 +167,11 @@ func TestADeniedTargetRefusesTheWholeCall(t *testing.T) {
 func TestRightsOfOtherCalls(t *testing.T) {
 	const targets = `"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 0}], "agent_id_list": ["0:10.0.0.1"]`
 	meta := func(namespace string) string {
-		return fmt.Sprintf(`{"meta": {"namespace": %q, "name": "p", "labels": {"proc_name": "p"}}, %s`, namespace, targets)
+		return fmt.Sprintf(`{"meta": {"namespace": %q, "name": "p", "labels": {"proc_name": "p"}}, %s`, namespace,
+			targets)
 	}
-	group := fmt.Sprintf(`{"meta": {"namespace": "ns", "name": "p"}, %s, "spec": {"process_group": [{"group_id": "g", "resource": {}}]}}`, targets)
+	group := fmt.Sprintf(
+		`{"meta": {"namespace": "ns", "name": "p"}, %s, "spec": {"process_group": [{"group_id": "g", "resource": {}}]}}`, targets)
 	page := `{"meta": {"namespace": "ns"}, "page": {"start": 0, "limit": 10}}`
 	rename := `{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": "new-id"}]}`
 	for _, tt := range []struct {
@@ -194,7 +216,8 @@ func TestRightsOfOtherCalls(t *testing.T) {
 	}
 }
 
-// TestEveryCallNeedsARight: an app that was granted nothing gets nothing from any call in the table, whatever it asks for.
+// TestEveryCallNeedsARight: an app that was granted nothing gets nothing from any call in the table, whatever it asks
+// for.
 func TestEveryCallNeedsARight(t *testing.T) {
 	meant := `{"meta": {"namespace": "ns", "name": "p", "labels": {"proc_name": "p"}}, "hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": "x"}],
 		"agent_id_list": ["0:10.0.0.1"], "op_type": 1, "spec": ` + strings.Replace(exampleSpec, "{", `{"process_group": [{"group_id": "g", "resource": {}}], `, 1) + `, "page": {"start": 0, "limit": 1},
@@ -205,7 +228,8 @@ func TestEveryCallNeedsARight(t *testing.T) {
 		w := newWorld(t)
 		w.grant()
 		w.tasks["TASK"] = &store.Task{ID: "TASK", App: "limited", Requests: []store.Request{{
-			Op: process.Start, Process: process.ID{Namespace: "ns", Name: "p"}, Targets: []store.Target{{Key: "k", Asked: "0:10.0.0.1", Agent: "UAGENT2"}},
+			Op: process.Start, Process: process.ID{Namespace: "ns", Name: "p"},
+			Targets: []store.Target{{Key: "k", Asked: "0:10.0.0.1", Agent: "UAGENT2"}},
 		}}}
 		body := meant + `}`
 		if strings.Contains(path, "multi") {
@@ -219,7 +243,8 @@ func TestEveryCallNeedsARight(t *testing.T) {
 }
 
 func TestAPollNeedsTheRightsOfItsTask(t *testing.T) {
-	for name, path := range map[string]string{"gse": esbGSE + "get_proc_operate_result_v2/", "gateway": gatewayV2 + "get_proc_operate_result_v2"} {
+	for name, path := range map[string]string{"gse": esbGSE + "get_proc_operate_result_v2/", "gateway": gatewayV2 +
+		"get_proc_operate_result_v2"} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.grant("start on ns at area:0,area:1")
@@ -241,7 +266,8 @@ func TestAPollNeedsTheRightsOfItsTask(t *testing.T) {
 				t.Errorf("the denial is audited as %+v", row)
 			}
 			// Another app's task is unknown, whatever that app may do.
-			w.post(esbGSE+"get_proc_operate_result_v2/", fmt.Sprintf(`{"task_id": %q}`, data["task_id"])).refused(t, 200, 1000101)
+			w.post(esbGSE+"get_proc_operate_result_v2/", fmt.Sprintf(`{"task_id": %q}`, data["task_id"])).refused(t,
+				200, 1000101)
 		})
 	}
 }
@@ -259,7 +285,8 @@ func TestPollsMayWaitForTheirAuditRow(t *testing.T) {
 	w.post(esbGSE+"operate_proc_v2/", `{}`)
 	w.post(esbGSE+"upgrade_to_agent_id/", `{"hosts": [{"ip": "10.0.0.1", "bk_cloud_id": 0, "bk_agent_id": "new-id"}]}`)
 	if w.noted != 3 || w.denials != 1 || len(w.audit) != 7 {
-		t.Errorf("%d of %d rows may wait, and %d are denials: no denial and no change may wait", w.noted, len(w.audit), w.denials)
+		t.Errorf("%d of %d rows may wait, and %d are denials: no denial and no change may wait", w.noted, len(w.audit),
+			w.denials)
 	}
 }
 
@@ -270,7 +297,9 @@ func TestMessagesInChinese(t *testing.T) {
 	verbs := func(format string) []string {
 		var out []string
 		for i := strings.IndexByte(format, '%'); i >= 0; i = strings.IndexByte(format, '%') {
-			end := i + 1 + strings.IndexFunc(format[i+1:], func(r rune) bool { return strings.ContainsRune("sdvqTx%", r) })
+			end := i + 1 + strings.IndexFunc(format[i+1:], func(r rune) bool {
+				return strings.ContainsRune("sdvqTx%", r)
+			})
 			out = append(out, format[i:end+1])
 			format = format[end+1:]
 		}
@@ -296,7 +325,8 @@ func TestMessagesInChinese(t *testing.T) {
 func TestLanguageOfRefusals(t *testing.T) {
 	for language, want := range map[string]string{
 		"": "task_id \"x\" does not exist", "en": "task_id \"x\" does not exist", "fr": "task_id \"x\" does not exist",
-		"zh-hans": "任务 task_id \"x\" 不存在", "zh-cn": "任务 task_id \"x\" 不存在", "zh_CN": "任务 task_id \"x\" 不存在", "ZH": "任务 task_id \"x\" 不存在",
+		"zh-hans": "任务 task_id \"x\" 不存在", "zh-cn": "任务 task_id \"x\" 不存在", "zh_CN": "任务 task_id \"x\" 不存在",
+		"ZH": "任务 task_id \"x\" 不存在",
 	} {
 		w := newWorld(t)
 		r := request(esbGSE+"get_proc_operate_result_v2/", appCode, appSecret, `{"task_id": "x"}`)
@@ -317,7 +347,8 @@ func TestLanguageOfRefusals(t *testing.T) {
 		r.Header.Set("Blueking-Language", "zh-hans")
 		got := w.send(r)
 		got.refused(t, http.StatusBadRequest, 1640001)
-		if *got.Message != `参数错误 [reason="应用编码不能为空"]` || got.Header.Get("X-Bkapi-Error-Message") != "app code cannot be empty" {
+		if *got.Message != `参数错误 [reason="应用编码不能为空"]` ||
+			got.Header.Get("X-Bkapi-Error-Message") != "app code cannot be empty" {
 			t.Errorf("answer is %v %s", got.Header, got.Raw)
 		}
 	})

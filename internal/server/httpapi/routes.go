@@ -42,8 +42,8 @@ type route struct {
 	name    string
 	dialect dialect
 	area    area
-	// direct are the methods and the path on the backend that a gateway would forward to, such as "POST /procapi/v2/proc/operate";
-	// none where there is no such path.
+	// direct are the methods and the path on the backend that a gateway would forward to, such as "POST
+	// /procapi/v2/proc/operate"; none where there is no such path.
 	direct []string
 	serve  endpoint
 }
@@ -56,17 +56,53 @@ func (r *route) reads() bool {
 // table lists every compatible call. What paths lead to a row is decided by resolve.
 func (s *server) table() []route {
 	return []route{
-		{"register_proc_info", gseDialect, procArea, []string{"POST /procapi/v1/proc/procinfo"}, s.registering(process.Register)},
-		{"update_proc_info", gseDialect, procArea, []string{"PUT /procapi/v1/proc/procinfo"}, s.registering(process.Update)},
-		{"unregister_proc_info", gseDialect, procArea, []string{"DELETE /procapi/v1/proc/procinfo"}, s.registering(process.Unregister)},
-		{"operate_proc", gseDialect, procArea, []string{"POST /procapi/v1/proc/operate"}, s.submitting(gse.ReadOperateRegistered)},
-		{"operate_proc_v2", gseDialect, procArea, []string{"POST /procapi/v2/proc/operate"}, s.submitting(gse.ReadOperate)},
-		{"operate_proc_multi", gseDialect, procArea, []string{"POST /procapi/v2/proc/multioperate"}, s.submitting(gse.ReadOperateMulti)},
+		{
+			"register_proc_info", gseDialect, procArea,
+			[]string{"POST /procapi/v1/proc/procinfo"},
+			s.registering(process.Register),
+		},
+		{
+			"update_proc_info", gseDialect, procArea,
+			[]string{"PUT /procapi/v1/proc/procinfo"},
+			s.registering(process.Update),
+		},
+		{
+			"unregister_proc_info", gseDialect, procArea,
+			[]string{"DELETE /procapi/v1/proc/procinfo"},
+			s.registering(process.Unregister),
+		},
+		{
+			"operate_proc", gseDialect, procArea,
+			[]string{"POST /procapi/v1/proc/operate"},
+			s.submitting(gse.ReadOperateRegistered),
+		},
+		{
+			"operate_proc_v2", gseDialect, procArea,
+			[]string{"POST /procapi/v2/proc/operate"},
+			s.submitting(gse.ReadOperate),
+		},
+		{
+			"operate_proc_multi", gseDialect, procArea,
+			[]string{"POST /procapi/v2/proc/multioperate"},
+			s.submitting(gse.ReadOperateMulti),
+		},
 		{"get_proc_operate_result", gseDialect, procArea, []string{"GET /procapi/v1/proc/operate"}, s.result},
 		{"get_proc_operate_result_v2", gseDialect, procArea, []string{"GET /procapi/v2/proc/operate"}, s.result},
-		{"get_proc_status", gseDialect, procArea, []string{"GET /procapi/v1/proc/status", "POST /procapi/v1/proc/status"}, s.status},
-		{"get_proc_status_v2", gseDialect, procArea, []string{"GET /procapi/v2/proc/status", "POST /procapi/v2/proc/status"}, s.status},
-		{"sync_proc_status", gseDialect, procArea, []string{"GET /procapi/v1/proc/syncstatus", "POST /procapi/v1/proc/syncstatus"}, s.sync},
+		{
+			"get_proc_status", gseDialect, procArea,
+			[]string{"GET /procapi/v1/proc/status", "POST /procapi/v1/proc/status"},
+			s.status,
+		},
+		{
+			"get_proc_status_v2", gseDialect, procArea,
+			[]string{"GET /procapi/v2/proc/status", "POST /procapi/v2/proc/status"},
+			s.status,
+		},
+		{
+			"sync_proc_status", gseDialect, procArea,
+			[]string{"GET /procapi/v1/proc/syncstatus", "POST /procapi/v1/proc/syncstatus"},
+			s.sync,
+		},
 		{"set_process_group_info", gseDialect, procArea, []string{"POST /procapi/v1/proc/groupinfo"}, s.setGroups},
 		{"get_process_group_info", gseDialect, procArea, []string{"GET /procapi/v1/proc/groupinfo"}, s.getGroups},
 		{"upgrade_to_agent_id", gseDialect, procArea, nil, s.upgradeAgents},

@@ -42,11 +42,13 @@ func TestEveryRouteIsDescribedAndHasAnExample(t *testing.T) {
 			if item := doc.Paths.Value(path); item == nil || item.GetOperation(method) == nil {
 				t.Errorf("%s is not in openapi.yaml", p)
 			}
-			if m := index(table).resolve(method, path); m.route == nil || m.route.name != r.name || m.route.dialect != r.dialect || !m.allows(method) {
+			if m := index(table).resolve(method, path); m.route == nil || m.route.name != r.name ||
+				m.route.dialect != r.dialect || !m.allows(method) {
 				t.Errorf("%s leads to %+v", p, m.route)
 			}
 		}
-		if found, err := filepath.Glob(filepath.Join(api, "examples", r.name, "*.request.json")); err != nil || len(found) == 0 {
+		if found, err := filepath.Glob(filepath.Join(api, "examples", r.name, "*.request.json")); err != nil ||
+			len(found) == 0 {
 			t.Errorf("%s has no example (%v)", r.name, err)
 		}
 	}

@@ -17,11 +17,15 @@ func TestPathsAreMatchedByTheirEnd(t *testing.T) {
 	w := newWorld(t)
 	body := `{"meta": {"namespace": "ns"}}`
 	for _, path := range []string{
-		"/api/c/compapi/v2/gse/sync_proc_status/", "/api/c/compapi/v2/gse/sync_proc_status", "//api/c/compapi/v2//gse/sync_proc_status//",
-		"/c/compapi/v2/gse/sync_proc_status/", "/any/prefix/api/c/compapi/v2/gse/sync_proc_status", "/component/compapi/v2/gse/sync_proc_status/",
-		"/api/v2/proc/sync_proc_status", "/api/bk-gse/prod/api/v2/proc/sync_proc_status/", "/api/c/compapi/v2/gse/api/v2/proc/sync_proc_status/",
+		"/api/c/compapi/v2/gse/sync_proc_status/", "/api/c/compapi/v2/gse/sync_proc_status",
+		"//api/c/compapi/v2//gse/sync_proc_status//",
+		"/c/compapi/v2/gse/sync_proc_status/", "/any/prefix/api/c/compapi/v2/gse/sync_proc_status",
+		"/component/compapi/v2/gse/sync_proc_status/",
+		"/api/v2/proc/sync_proc_status", "/api/bk-gse/prod/api/v2/proc/sync_proc_status/",
+		"/api/c/compapi/v2/gse/api/v2/proc/sync_proc_status/",
 		"/api//v2/proc/sync_proc_status//",
-		"/sync_proc_status", "/api/bk-gse/prod/sync_proc_status/", "/o/esb/api/v2/gse/sync_proc_status/", "/component/compapi/v2/gse/sync_proc_status",
+		"/sync_proc_status", "/api/bk-gse/prod/sync_proc_status/", "/o/esb/api/v2/gse/sync_proc_status/",
+		"/component/compapi/v2/gse/sync_proc_status",
 		"/procapi/v1/proc/syncstatus", "/gse//procapi/v1/proc/syncstatus/",
 	} {
 		var data map[string]any
@@ -32,19 +36,27 @@ func TestPathsAreMatchedByTheirEnd(t *testing.T) {
 func TestUnknownPathsAndMethods(t *testing.T) {
 	w := newWorld(t)
 	for _, path := range []string{
-		"/api/c/compapi/v2/gse/no_such_thing/", "/api/c/compapi/gse/operate_proc_v2/", "/api/c/compapi/v2/job/operate_proc_v2/", "/api/c/compapi/",
-		"/api/c/compapi/v2/gse/xsync_proc_status", "/api/c/compapi/v2/xgse/sync_proc_status", "/api/c/compapi/v2/gse/../gse/sync_proc_status/x",
+		"/api/c/compapi/v2/gse/no_such_thing/", "/api/c/compapi/gse/operate_proc_v2/",
+		"/api/c/compapi/v2/job/operate_proc_v2/", "/api/c/compapi/",
+		"/api/c/compapi/v2/gse/xsync_proc_status", "/api/c/compapi/v2/xgse/sync_proc_status",
+		"/api/c/compapi/v2/gse/../gse/sync_proc_status/x",
 	} {
 		rec := httptest.NewRecorder()
 		w.handler.ServeHTTP(rec, httptest.NewRequest(http.MethodPost, path, strings.NewReader("{}")))
-		if got := strings.TrimSpace(rec.Body.String()); rec.Code != 404 || got != `{"result":false,"data":null,"message":"The content does not exist"}` {
+		if got := strings.TrimSpace(rec.Body.String()); rec.Code != 404 ||
+			got != `{"result":false,"data":null,"message":"The content does not exist"}` {
 			t.Errorf("%s is answered %d %s", path, rec.Code, got)
 		}
 	}
-	for _, path := range []string{"/api/v2/proc/no_such_thing", "/", "/procapi/v2/proc/none", "/procapi/v1/proc/operate_proc_v2", "/api/v1/operate_proc_v2", "/job/operate_proc_v2x", "/api/v2/cluster/operate_proc_v2", "//healthz", "/healthz/", "/a/../healthz"} {
+	for _, path := range []string{
+		"/api/v2/proc/no_such_thing", "/", "/procapi/v2/proc/none",
+		"/procapi/v1/proc/operate_proc_v2", "/api/v1/operate_proc_v2", "/job/operate_proc_v2x",
+		"/api/v2/cluster/operate_proc_v2", "//healthz", "/healthz/", "/a/../healthz",
+	} {
 		got := w.post(path, "{}")
 		got.refused(t, 404, 1640401)
-		if got.CodeName != "API_NOT_FOUND" || got.Header.Get("X-Bkapi-Error-Code") != "1640401" || got.Header.Get("Location") != "" {
+		if got.CodeName != "API_NOT_FOUND" || got.Header.Get("X-Bkapi-Error-Code") != "1640401" ||
+			got.Header.Get("Location") != "" {
 			t.Errorf("%s is answered %s", path, got.Raw)
 		}
 	}
@@ -54,7 +66,8 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 		if strings.Join(got.Header.Values("Allow"), ",") != "GET,POST" {
 			t.Errorf("%s: Allow is %q", method, got.Header.Values("Allow"))
 		}
-		if got := w.send(httptest.NewRequest(method, esbGSE+"operate_proc_v2/", strings.NewReader("{}"))); got.Status != 404 {
+		if got := w.send(httptest.NewRequest(method, esbGSE+"operate_proc_v2/",
+			strings.NewReader("{}"))); got.Status != 404 {
 			t.Errorf("%s below /compapi/ is answered %d", method, got.Status)
 		}
 	}
@@ -63,7 +76,8 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 func TestRequestIDs(t *testing.T) {
 	w := newWorld(t)
 	for sent, echoed := range map[string]bool{
-		"abc-DEF_0.9:1": true, strings.Repeat("a", 64): true, strings.Repeat("a", 65): false, "": false, "a b": false, `a"b`: false, "é": false,
+		"abc-DEF_0.9:1": true, strings.Repeat("a", 64): true, strings.Repeat("a", 65): false, "": false, "a b": false,
+		`a"b`: false, "é": false,
 	} {
 		r := httptest.NewRequest(http.MethodPost, gatewayV2+"sync_proc_status", strings.NewReader("{}"))
 		r.Header.Set("X-Bkapi-Request-Id", sent)
@@ -74,7 +88,8 @@ func TestRequestIDs(t *testing.T) {
 		if echoed && got.RequestID != sent {
 			t.Errorf("%q came back as %q", sent, got.RequestID)
 		}
-		if !echoed && (got.RequestID == sent || len(got.RequestID) != 32 || strings.Trim(got.RequestID, "0123456789abcdef") != "") {
+		if !echoed && (got.RequestID == sent || len(got.RequestID) != 32 ||
+			strings.Trim(got.RequestID, "0123456789abcdef") != "") {
 			t.Errorf("%q came back as %q, want 32 hexadecimal digits", sent, got.RequestID)
 		}
 	}
@@ -117,7 +132,8 @@ func testHealth(t *testing.T) {
 
 func TestAReplyThatFailsEarlyIsARefusal(t *testing.T) {
 	w := newWorld(t)
-	task := w.taskID(esbGSE+"operate_proc_multi/", `{"proc_operate_req": [`+exampleOperate(0)+","+strings.Replace(exampleOperate(0), "proc-test", "x", 1)+`]}`)
+	task := w.taskID(esbGSE+"operate_proc_multi/", `{"proc_operate_req": [`+exampleOperate(0)+","+
+		strings.Replace(exampleOperate(0), "proc-test", "x", 1)+`]}`)
 	w.breakAfter = 1
 	w.post(esbGSE+"get_proc_operate_result_v2/", fmt.Sprintf(`{"task_id": %q}`, task)).refused(t, 200, 1306201)
 }
@@ -128,15 +144,18 @@ func TestAReplyThatFailsLateIsCut(t *testing.T) {
 	for i := range ids {
 		ids[i] = fmt.Sprintf(`"agent-%d"`, i)
 	}
-	task := w.taskID(gatewayV2+"operate_proc_v2", `{"meta": {"namespace": "n", "name": "p"}, "op_type": 2, "agent_id_list": [`+strings.Join(ids, ",")+`]}`)
+	task := w.taskID(gatewayV2+"operate_proc_v2",
+		`{"meta": {"namespace": "n", "name": "p"}, "op_type": 2, "agent_id_list": [`+strings.Join(ids, ",")+`]}`)
 	w.breakAfter = 4000
 	server := httptest.NewServer(w.handler)
 	defer server.Close()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+gatewayV2+"get_proc_operate_result_v2", strings.NewReader(fmt.Sprintf(`{"task_id": %q}`, task)))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+gatewayV2+
+		"get_proc_operate_result_v2", strings.NewReader(fmt.Sprintf(`{"task_id": %q}`, task)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Header.Set("X-Bkapi-Authorization", fmt.Sprintf(`{"bk_app_code": %q, "bk_app_secret": %q, "bk_username": "a"}`, appCode, appSecret))
+	r.Header.Set("X-Bkapi-Authorization", fmt.Sprintf(`{"bk_app_code": %q, "bk_app_secret": %q, "bk_username": "a"}`,
+		appCode, appSecret))
 	resp, err := server.Client().Do(r)
 	if err != nil {
 		t.Fatal(err)
@@ -196,14 +215,15 @@ func TestSharedNames(t *testing.T) {
 	}
 }
 
-// TestBackendPaths: the paths that a gateway forwards to, each with its methods; a gateway of their own they have none, so a refusal
-// is HTTP 200.
+// TestBackendPaths: the paths that a gateway forwards to, each with its methods; a gateway of their own they have none,
+// so a refusal is HTTP 200.
 func TestBackendPaths(t *testing.T) {
 	w := newWorld(t)
 	w.answer = succeed
 	send := func(method, path, body string) reply {
 		r := httptest.NewRequest(method, path, strings.NewReader(body))
-		r.Header.Set("X-Bkapi-Authorization", fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":%q,"bk_username":"a"}`, appCode, appSecret))
+		r.Header.Set("X-Bkapi-Authorization", fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":%q,"bk_username":"a"}`,
+			appCode, appSecret))
 		return w.send(r)
 	}
 	var data map[string]any
@@ -219,11 +239,15 @@ func TestBackendPaths(t *testing.T) {
 	send(http.MethodPost, "/procapi/v1/proc/operate", exampleOperate(0)).ok(t, &data)
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} {
 		data = nil
-		if send(method, "/procapi/v1/proc/procinfo", documentedRegister).ok(t, &data); data["1:2:10.0.0.1:gse:proc-test"] == nil {
+		if send(method, "/procapi/v1/proc/procinfo", documentedRegister).ok(t,
+			&data); data["1:2:10.0.0.1:gse:proc-test"] == nil {
 			t.Errorf("%s procinfo: %v", method, data)
 		}
 	}
-	for _, path := range []string{"/procapi/v1/proc/status", "/procapi/v2/proc/status", "/procapi/v1/proc/groupinfo", "/procapi/v1/proc/syncstatus"} {
+	for _, path := range []string{
+		"/procapi/v1/proc/status", "/procapi/v2/proc/status", "/procapi/v1/proc/groupinfo",
+		"/procapi/v1/proc/syncstatus",
+	} {
 		send(http.MethodGet, path, exampleOperate(2)).ok(t, &data)
 	}
 	send(http.MethodPost, "/procapi/v1/proc/groupinfo", documentedGroups).ok(t, &data)
@@ -241,7 +265,8 @@ func TestBackendPaths(t *testing.T) {
 func TestTheAreaOfAGatewayPathCounts(t *testing.T) {
 	w := newWorld(t)
 	for _, path := range []string{
-		"/api/v2/cluster/list_agent_state", "/api/v2/cluster/list_agent_info/", "/api/bk-gse/prod/api/v2/cluster/list_agent_state",
+		"/api/v2/cluster/list_agent_state", "/api/v2/cluster/list_agent_info/",
+		"/api/bk-gse/prod/api/v2/cluster/list_agent_state",
 		"/api/c/compapi/v2/gse/api/v2/cluster/list_agent_state/", "/list_agent_state",
 	} {
 		var rows []map[string]any

@@ -46,7 +46,8 @@ func stall(t *testing.T, beginning string) (after time.Duration, status int, bod
 }
 
 func TestABodyThatStallsIsRefused(t *testing.T) {
-	credentials := fmt.Sprintf(`X-Bkapi-Authorization: {"bk_app_code": %q, "bk_app_secret": %q, "bk_username": "a"}`, appCode, appSecret)
+	credentials := fmt.Sprintf(`X-Bkapi-Authorization: {"bk_app_code": %q, "bk_app_secret": %q, "bk_username": "a"}`,
+		appCode, appSecret)
 	stranger := strings.Replace(credentials, appCode, "nobody", 1)
 	for name, tt := range map[string]struct {
 		headers string
@@ -58,7 +59,8 @@ func TestABodyThatStallsIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				after, status, body := stall(t, "POST "+gatewayV2+"operate_proc_v2 HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n"+tt.headers+"\r\n{\"meta\": ")
+				after, status, body := stall(t, "POST "+gatewayV2+
+					"operate_proc_v2 HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n"+tt.headers+"\r\n{\"meta\": ")
 				if status != 400 || !strings.Contains(body, `"code":1640001`) || after > tt.within {
 					t.Errorf("after %v the answer is %d %s", after, status, body)
 				}

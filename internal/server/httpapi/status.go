@@ -36,8 +36,8 @@ func (s *server) status(ctx context.Context, c *call) (payload, error) {
 	}, nil
 }
 
-// roster matches rows of the store, which are keyed by agent, with the agents in the callers' spellings, several of which may mean one
-// agent.
+// roster matches rows of the store, which are keyed by agent, with the agents in the callers' spellings, several of
+// which may mean one agent.
 type roster struct {
 	// agents are the keys of the known agents, each once, in the order of the request.
 	agents []string
@@ -77,7 +77,8 @@ type statusRows struct {
 	waiting map[string]string
 }
 
-// whyUnknown says what there is to say of a process that an agent has told nothing of: its first operation may be under way.
+// whyUnknown says what there is to say of a process that an agent has told nothing of: its first operation may be under
+// way.
 func (r *statusRows) whyUnknown(ctx context.Context, agent string) string {
 	if r.waiting == nil {
 		r.waiting = map[string]string{}
@@ -95,8 +96,8 @@ func (r *statusRows) whyUnknown(ctx context.Context, agent string) string {
 	return cmp.Or(r.waiting[agent], "process is not known to the agent")
 }
 
-// atATime is of how many agents rows are read before they are written: a caller who does not read must not hold a connection of the
-// database.
+// atATime is of how many agents rows are read before they are written: a caller who does not read must not hold a
+// connection of the database.
 const atATime = 256
 
 // mostWaiting bounds the operations that are read for one call.
@@ -109,7 +110,8 @@ func (r *statusRows) write(ctx context.Context, seq *sequence) error {
 	unknownUpTo := func(agent string) error {
 		for ; next < len(r.agents) && r.agents[next] != agent; next++ {
 			for _, a := range r.asked[r.agents[next]] {
-				if err := seq.element(gse.UnknownRow(r.q.ID, a.host(), a.id(), r.whyUnknown(ctx, a.agent.Key))); err != nil {
+				if err := seq.element(gse.UnknownRow(r.q.ID, a.host(), a.id(),
+					r.whyUnknown(ctx, a.agent.Key))); err != nil {
 					return err
 				}
 			}
@@ -200,8 +202,10 @@ func (s *server) sync(ctx context.Context, c *call) (payload, error) {
 		for {
 			for i := range rows {
 				o := &rows[i]
-				agent, _ := s.Directory.ByKey(o.Agent) // the rows of a removed agent go with it, but not in the same instant
-				if err := seq.element(gse.RowOf(o.Process, hostOf(agent), agentID(agent), o.Status, o.Spec)); err != nil {
+				// the rows of a removed agent go with it, but not in the same instant
+				agent, _ := s.Directory.ByKey(o.Agent)
+				if err := seq.element(gse.RowOf(o.Process, hostOf(agent), agentID(agent), o.Status,
+					o.Spec)); err != nil {
 					return err
 				}
 			}
@@ -210,7 +214,8 @@ func (s *server) sync(ctx context.Context, c *call) (payload, error) {
 				break
 			}
 			// They were large: what comes next is read when these have been written.
-			if rows, _, err = s.Observations.PageObserved(ctx, q.Namespace, q.Start+c.audit.Targets, q.Limit-c.audit.Targets); err != nil {
+			if rows, _, err = s.Observations.PageObserved(ctx, q.Namespace, q.Start+c.audit.Targets,
+				q.Limit-c.audit.Targets); err != nil {
 				return failure("read the status", err)
 			}
 		}

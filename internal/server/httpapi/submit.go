@@ -80,8 +80,8 @@ func (s *server) submit(ctx context.Context, c *call, ops []gse.Operation) (stri
 	return t.ID, nil
 }
 
-// request resolves the targets of one operation. Those whose answer is known already carry it. An operation that will not be run needs
-// the same right, or that of a query if there is no such operation: what is answered is stored, too.
+// request resolves the targets of one operation. Those whose answer is known already carry it. An operation that will
+// not be run needs the same right, or that of a query if there is no such operation: what is answered is stored, too.
 func (s *server) request(o *gse.Operation, may *rights) store.Request {
 	op := access.OperationOf(o.Op)
 	if !slices.Contains(access.Operations(), op) {
@@ -107,8 +107,8 @@ func (s *server) request(o *gse.Operation, may *rights) store.Request {
 	return r
 }
 
-// byStored splits a request that brings no spec by the specs that its agents are known to have, so that results can be shown with what
-// the callers know of the process.
+// byStored splits a request that brings no spec by the specs that its agents are known to have, so that results can be
+// shown with what the callers know of the process.
 func (s *server) byStored(ctx context.Context, r *store.Request) ([]store.Request, error) {
 	if r.Spec != nil {
 		return []store.Request{*r}, nil
@@ -153,7 +153,8 @@ func (s *server) lookup(t gse.Target) (store.Agent, bool) {
 	return s.Directory.Lookup(t.Host.Cloud, t.Host.IP)
 }
 
-// newTaskID returns an id in the form that callers know. Its 130 random bits are what keeps one app from another's task.
+// newTaskID returns an id in the form that callers know. Its 130 random bits are what keeps one app from another's
+// task.
 func newTaskID(t *store.Task, items int) string {
 	return fmt.Sprintf("GSETASK:S:%s%s:%d", t.Created.Format("20060102150405"), rand.Text(), items)
 }
@@ -211,7 +212,9 @@ func (s *server) jobResult(ctx context.Context, c *call) (payload, error) {
 }
 
 // entries writes the members of a result map, one for each key of the task, as they come out of the store.
-func (s *server) entries(ctx context.Context, c *call, task string, w *jsonWriter, entry func(gse.Item) gse.Entry) error {
+func (s *server) entries(ctx context.Context, c *call, task string, w *jsonWriter,
+	entry func(gse.Item) gse.Entry,
+) error {
 	err := s.mayRead(ctx, c, task)
 	if err == nil {
 		err = s.items(ctx, c, task, w, entry)

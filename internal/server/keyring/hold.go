@@ -43,7 +43,8 @@ func (r *Ring) apply(s State) error {
 	}
 	for _, kind := range []Kind{Manifest, AgentSigner} {
 		if k, ok := s.in(kind, Present); ok && held[k.ID] == nil {
-			r.cfg.Log.Error("present key is not on this server, using an older key: import the keys of another server", "kind", kind, "key", k.ID)
+			r.cfg.Log.Error("present key is not on this server, using an older key: import the keys of another server",
+				"kind", kind, "key", k.ID)
 		}
 	}
 	return nil
@@ -52,7 +53,10 @@ func (r *Ring) apply(s State) error {
 // readHeld reads the key files, whatever their names.
 func (r *Ring) readHeld() (map[string]nkeys.KeyPair, error) {
 	held := map[string]nkeys.KeyPair{}
-	for _, pattern := range []string{filepath.Join(r.cfg.Dir, "manifest*.nkey"), filepath.Join(r.cfg.Dir, "broker", "agent-signer*.nk")} {
+	for _, pattern := range []string{
+		filepath.Join(r.cfg.Dir, "manifest*.nkey"),
+		filepath.Join(r.cfg.Dir, "broker", "agent-signer*.nk"),
+	} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil {
 			return nil, err
@@ -82,10 +86,14 @@ func best(s State, kind Kind, held map[string]nkeys.KeyPair) (nkeys.KeyPair, err
 		}
 	}
 	present, _ := s.in(kind, Present)
-	return nil, fmt.Errorf("this server has no %s key that agents know: the present key is %s; import the keys of another server", kind, present.ID)
+	return nil,
+		fmt.Errorf(
+			"this server has no %s key that agents know: the present key is %s; import the keys of another server",
+			kind, present.ID)
 }
 
-// useAuthorities gives the authorities their roles. Where the present one is not on this server, the one that was used goes on.
+// useAuthorities gives the authorities their roles. Where the present one is not on this server, the one that was used
+// goes on.
 func (r *Ring) useAuthorities(s State) error {
 	if r.cfg.Authorities == nil {
 		return nil
@@ -109,13 +117,16 @@ func (r *Ring) useAuthorities(s State) error {
 	if own == roles.Present || !slices.Contains(roles.Former, own) {
 		return err
 	}
-	r.cfg.Log.Error("present authority is not on this server, using an older authority: import the keys of another server", "fingerprint", roles.Present, "error", err)
+	r.cfg.Log.Error(
+		"present authority is not on this server, using an older authority: import the keys of another server",
+		"fingerprint", roles.Present, "error", err)
 	roles.Present = own
 	return r.cfg.Authorities.Use(roles)
 }
 
-// dropFiles removes the files of keys that a later state does not have any more. Only files with the name of their key are removed: the
-// first key of a kind is overwritten when it is dropped, so that nobody makes another one in its place.
+// dropFiles removes the files of keys that a later state does not have any more. Only files with the name of their key
+// are removed: the first key of a kind is overwritten when it is dropped, so that nobody makes another one in its
+// place.
 func (r *Ring) dropFiles(before, after State) {
 	for kind, list := range before.Keys {
 		for _, k := range list {
@@ -183,7 +194,8 @@ func (r *Ring) ManifestKeys() []string {
 	return ids
 }
 
-// Further returns the other manifest keys that are held here, for what has to be believed by agents that know an old one only.
+// Further returns the other manifest keys that are held here, for what has to be believed by agents that know an old
+// one only.
 func (r *Ring) Further() []nkeys.KeyPair {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -208,8 +220,8 @@ func (r *Ring) Signers() (issues nkeys.KeyPair, counting []string) {
 	return issues, counting
 }
 
-// Held returns the names of the keys whose private halves are on this server, in no order. It reads the disk, as they may be brought here at
-// any time.
+// Held returns the names of the keys whose private halves are on this server, in no order. It reads the disk, as they
+// may be brought here at any time.
 func (r *Ring) Held() (ids []string) {
 	held, err := r.readHeld()
 	if err != nil {
@@ -246,8 +258,9 @@ func (r *Ring) Signer() string {
 	return k.ID
 }
 
-// Behind reports whether somebody goes by a later revision of the keys than this server, as far as it knows: then it is looked for now.
-// Where the database turns out to have no such revision either, as when it was restored, the one who goes by it is.
+// Behind reports whether somebody goes by a later revision of the keys than this server, as far as it knows: then it is
+// looked for now. Where the database turns out to have no such revision either, as when it was restored, the one who
+// goes by it is.
 func (r *Ring) Behind(revision int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -262,7 +275,8 @@ func (r *Ring) Behind(revision int) bool {
 	return true
 }
 
-// Digest names what agents are told of keys and authorities; equal names are equal contents. The revision is that of the keys it is of.
+// Digest names what agents are told of keys and authorities; equal names are equal contents. The revision is that of
+// the keys it is of.
 func (r *Ring) Digest() (text string, revision int) {
 	s := r.State()
 	var parts []string

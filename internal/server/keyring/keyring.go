@@ -23,7 +23,8 @@ import (
 	"drover/internal/pki"
 )
 
-// Keep is how long a former key is kept where nothing else is said: as long as that a host may be away and come back by itself.
+// Keep is how long a former key is kept where nothing else is said: as long as that a host may be away and come back by
+// itself.
 const Keep = 180 * 24 * time.Hour
 
 const (
@@ -83,7 +84,8 @@ type Ring struct {
 	missed int                      // the latest of those that the database has not got
 }
 
-// Open reads the keys of a directory, or makes the first ones there. It blocks for the disk only, and needs no database.
+// Open reads the keys of a directory, or makes the first ones there. It blocks for the disk only, and needs no
+// database.
 func Open(cfg Config) (*Ring, error) {
 	r := &Ring{cfg: cfg, changed: func() {}, signer: &signer{}, look: make(chan struct{}, 1)}
 	if err := os.MkdirAll(filepath.Join(cfg.Dir, "broker"), 0o700); err != nil {
@@ -106,7 +108,9 @@ func (r *Ring) readState() (State, error) {
 	data, err := os.ReadFile(path)
 	if err == nil {
 		if json.Unmarshal(data, &s) != nil || !s.sound() {
-			return s, fmt.Errorf("%s is damaged: restore the file from a backup, or remove it if the keys were never rotated", path)
+			return s,
+				fmt.Errorf("%s is damaged: restore the file from a backup, or remove it if the keys were never rotated",
+					path)
 		}
 		return r.withMissing(s)
 	}
@@ -152,7 +156,8 @@ func (r *Ring) path(kind Kind, id string) string {
 	return filepath.Join(dir, base+ending)
 }
 
-// Join has the ring share its state with the other servers of the fleet from now on. Of this server's and theirs the later one counts.
+// Join has the ring share its state with the other servers of the fleet from now on. Of this server's and theirs the
+// later one counts.
 func (r *Ring) Join(ctx context.Context, facts Facts) error {
 	r.changing.Lock()
 	defer r.changing.Unlock()
@@ -216,7 +221,8 @@ func (r *Ring) tick(ctx context.Context) error {
 	return r.change(ctx, next)
 }
 
-// sync takes over the state of the database if it is later, and stores this server's there if that is; the caller holds changing.
+// sync takes over the state of the database if it is later, and stores this server's there if that is; the caller holds
+// changing.
 func (r *Ring) sync(ctx context.Context) error {
 	if r.facts == nil {
 		return nil
@@ -243,7 +249,8 @@ func (r *Ring) sync(ctx context.Context) error {
 	case theirs.names() != own.names() && theirs.follows(own): // this server has lost a race
 		return r.take(theirs)
 	case theirs.names() != own.names():
-		return fmt.Errorf("the keys in %s and the database belong to different fleets: import the keys of the database's fleet ('drover server keys'), or choose another database; keys here:\n%s\nkeys of the database:\n%s",
+		return fmt.Errorf(
+			"the keys in %s and the database belong to different fleets: import the keys of the database's fleet ('drover server keys'), or choose another database; keys here:\n%s\nkeys of the database:\n%s",
 			r.cfg.Dir, own.names(), theirs.names())
 	}
 	return r.takeUp(own)
@@ -264,7 +271,8 @@ func (r *Ring) takeUp(s State) error {
 	return nil
 }
 
-// change makes another state count, everywhere; the caller holds changing. The database has it first, so that it counts for all or none.
+// change makes another state count, everywhere; the caller holds changing. The database has it first, so that it counts
+// for all or none.
 func (r *Ring) change(ctx context.Context, s State) error {
 	if r.facts != nil {
 		text, err := json.Marshal(s)

@@ -108,7 +108,8 @@ func sealed(t *testing.T, key nkeys.KeyPair, others ...nkeys.KeyPair) []byte {
 	return data
 }
 
-// TestARotation: at each step agents that know the latest set, and those that know only the first key, take what is meant for them.
+// TestARotation: at each step agents that know the latest set, and those that know only the first key, take what is
+// meant for them.
 func TestARotation(t *testing.T) {
 	for _, kind := range keyring.Kinds() {
 		dir, db := t.TempDir(), &facts{kept: map[string]string{}}
@@ -125,7 +126,8 @@ func TestARotation(t *testing.T) {
 				t.Errorf("%s: the stages are %q, want %q", kind, got, want)
 			}
 			for name, pinned := range map[string][]string{"the latest": r.ManifestKeys(), "the first": first} {
-				if _, err := wire.Open(sealed(t, r.ManifestKey(), r.Further()...), pinned, "A"); err != nil && (kind != keyring.Manifest || want != "present") {
+				if _, err := wire.Open(sealed(t, r.ManifestKey(), r.Further()...), pinned, "A"); err != nil &&
+					(kind != keyring.Manifest || want != "present") {
 					t.Errorf("%s, %s: who knows %s does not take what is signed by all: %v", kind, want, name, err)
 				}
 			}
@@ -178,7 +180,10 @@ func TestARotation(t *testing.T) {
 // held fails the test if anything in a directory is or names a key that was dropped, or if something lies about.
 func held(t *testing.T, dir string, kind keyring.Kind, dropped string) {
 	t.Helper()
-	files := map[keyring.Kind]string{keyring.Manifest: "manifest*.nkey", keyring.AgentSigner: "broker/agent-signer*.nk", keyring.CA: "pki/ca*.key"}
+	files := map[keyring.Kind]string{
+		keyring.Manifest: "manifest*.nkey", keyring.AgentSigner: "broker/agent-signer*.nk",
+		keyring.CA: "pki/ca*.key",
+	}
 	paths, err := filepath.Glob(filepath.Join(dir, files[kind]))
 	if err != nil || len(paths) != 1 {
 		t.Errorf("%s: there are %q, %v", kind, paths, err)
@@ -342,18 +347,25 @@ func TestNothingChangesWithoutTheDatabase(t *testing.T) {
 	db := &facts{kept: map[string]string{}}
 	r := open(t, t.TempDir(), db)
 	db.err = errors.New("on fire")
-	if _, err := r.Announce(t.Context(), keyring.Manifest); err == nil || stages(r.State(), keyring.Manifest) != "present" {
+	if _, err := r.Announce(t.Context(), keyring.Manifest); err == nil ||
+		stages(r.State(), keyring.Manifest) != "present" {
 		t.Errorf("error is %v, the stages are %q", err, stages(r.State(), keyring.Manifest))
 	}
 }
 
 func TestDamage(t *testing.T) {
-	for name, text := range map[string]string{"no JSON": "{", "no present key": `{"revision":2,"keys":{"manifest":[{"id":"A","stage":"former"}]}}`} {
+	for name, text := range map[string]string{
+		"no JSON":        "{",
+		"no present key": `{"revision":2,"keys":{"manifest":[{"id":"A","stage":"former"}]}}`,
+	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "keys.json"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := keyring.Open(keyring.Config{Dir: dir, Now: time.Now, Log: slog.New(slog.DiscardHandler)}); err == nil || !strings.Contains(err.Error(), "keys.json is damaged") {
+		if _, err := keyring.Open(keyring.Config{
+			Dir: dir, Now: time.Now,
+			Log: slog.New(slog.DiscardHandler),
+		}); err == nil || !strings.Contains(err.Error(), "keys.json is damaged") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

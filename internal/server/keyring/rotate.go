@@ -59,8 +59,8 @@ func (r *Ring) newKey(kind Kind) (Key, error) {
 	return Key{ID: id}, nil
 }
 
-// Advance takes the next key of a kind into use, and keeps the present one for so long for agents that know no later one. It fails where the
-// next key is not on this server.
+// Advance takes the next key of a kind into use, and keeps the present one for so long for agents that know no later
+// one. It fails where the next key is not on this server.
 func (r *Ring) Advance(ctx context.Context, kind Kind, keep time.Duration) (State, error) {
 	return r.with(ctx, kind, func(s State) (State, error) {
 		k, ok := s.in(kind, Next)

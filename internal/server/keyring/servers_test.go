@@ -44,7 +44,8 @@ func TestAServerThatLags(t *testing.T) {
 	})
 }
 
-// TestARevisionThatIsMadeUp: one agent that speaks of keys which nobody has does not have a server give out older ones to others later.
+// TestARevisionThatIsMadeUp: one agent that speaks of keys which nobody has does not have a server give out older ones
+// to others later.
 func TestARevisionThatIsMadeUp(t *testing.T) {
 	dirs, db := []string{t.TempDir(), t.TempDir()}, &facts{kept: map[string]string{}}
 	one := open(t, dirs[0], db)

@@ -160,7 +160,8 @@ func (s State) names() string {
 	return strings.Join(lines, "\n")
 }
 
-// follows reports whether each key that is present in another state is known in this one, so that agents of that one can be met by this one.
+// follows reports whether each key that is present in another state is known in this one, so that agents of that one
+// can be met by this one.
 func (s State) follows(other State) bool {
 	for _, kind := range Kinds() {
 		k, ok := other.in(kind, Present)

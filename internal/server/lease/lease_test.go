@@ -73,7 +73,10 @@ func start(t *testing.T, db *table, name string, result error) *server {
 	ctx, stop := context.WithCancel(t.Context())
 	s := &server{stop: stop, ended: make(chan error, 1)}
 	go func() {
-		s.ended <- lease.Alone(ctx, lease.Config{Store: db, Name: "alarms", Holder: name, Log: slog.New(slog.DiscardHandler)}, func(ctx context.Context) error {
+		s.ended <- lease.Alone(ctx, lease.Config{
+			Store: db, Name: "alarms", Holder: name,
+			Log: slog.New(slog.DiscardHandler),
+		}, func(ctx context.Context) error {
 			s.mu.Lock()
 			s.runs++
 			s.mu.Unlock()

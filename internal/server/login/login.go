@@ -21,13 +21,15 @@ import (
 const (
 	// timeout is how long the service may take to answer.
 	timeout = 3 * time.Second
-	// remembered is how long a session counts without being asked about again, and so how long it outlives a logout here.
+	// remembered is how long a session counts without being asked about again, and so how long it outlives a logout
+	// here.
 	remembered = 60 * time.Second
 	// mostRemembered bounds the memory; when it is full, all that is in it is forgotten.
 	mostRemembered = 10_000
 	// maxReply is how much of a reply is read, in bytes.
 	maxReply = 64 << 10
-	// asking is how many questions may be under way at once: a service that hangs must not hold every caller's connection.
+	// asking is how many questions may be under way at once: a service that hangs must not hold every caller's
+	// connection.
 	asking = 32
 )
 
@@ -46,8 +48,8 @@ type session struct {
 	expires time.Time
 }
 
-// New returns a client of the service at an address such as https://paas.example.com/login, below which accounts/is_login/ is
-// asked. It asks nothing yet.
+// New returns a client of the service at an address such as https://paas.example.com/login, below which
+// accounts/is_login/ is asked. It asks nothing yet.
 func New(address string) (*Client, error) {
 	u, err := Parse(address)
 	if err != nil {
@@ -70,7 +72,8 @@ func New(address string) (*Client, error) {
 // Parse reads the address of a login service.
 func Parse(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || u.RawQuery != "" ||
+		u.Fragment != "" {
 		return nil, fmt.Errorf("login-url %q: expected a URL such as https://paas.example.com/login", redacted(address))
 	}
 	return u, nil
@@ -84,8 +87,9 @@ func redacted(address string) string {
 	return address
 }
 
-// User returns whose session the token is. It returns gate.ErrNoSession when the service says that it is nobody's, and any other
-// error, which does not hold the token, when the service did not say; only sessions are remembered. It blocks for at most 3 s.
+// User returns whose session the token is. It returns gate.ErrNoSession when the service says that it is nobody's, and
+// any other error, which does not hold the token, when the service did not say; only sessions are remembered. It blocks
+// for at most 3 s.
 func (c *Client) User(ctx context.Context, token string) (string, error) {
 	hash := sha256.Sum256([]byte(token))
 	if user, ok := c.remembered(hash, time.Now()); ok {

@@ -21,7 +21,8 @@ func service(t *testing.T, status int, body string) (*login.Client, *atomic.Int3
 	asked := &atomic.Int32{}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
-		if r.Method != http.MethodGet || r.URL.Path != "/login/accounts/is_login/" || r.URL.Query().Get("bk_token") == "" {
+		if r.Method != http.MethodGet || r.URL.Path != "/login/accounts/is_login/" ||
+			r.URL.Query().Get("bk_token") == "" {
 			t.Errorf("asked is %s %s", r.Method, r.URL)
 		}
 		if status == http.StatusFound {
@@ -46,17 +47,28 @@ func TestSessions(t *testing.T) {
 		user   string
 		nobody bool // else an empty user is a failure
 	}{
-		"a session":                   {200, `{"result": true, "code": "00", "message": "User authentication succeeded", "data": {"username": "ann"}}`, "ann", false},
-		"a session, newer name":       {200, `{"result": true, "code": 0, "data": {"bk_username": "ann"}}`, "ann", false},
-		"no session":                  {200, `{"result": false, "code": "1200", "message": "not logged in", "data": {}}`, "", true},
-		"no session, data null":       {200, `{"result": false, "data": null}`, "", true},
-		"no session but a name":       {200, `{"result": false, "data": {"username": "ann"}}`, "", true},
-		"a session without a name":    {200, `{"result": true, "data": {}}`, "", false},
-		"broken":                      {500, `{"result": true, "data": {"username": "ann"}}`, "", false},
-		"a page":                      {200, `<html>log in</html>`, "", false},
-		"another form":                {200, `{"data": {"username": "ann"}}`, "", false},
-		"a redirect":                  {302, ``, "", false},
-		"an endless answer is cut":    {200, `{"result": true, "x": "` + strings.Repeat("x", 70<<10) + `", "data": {"username": "ann"}}`, "", false},
+		"a session": {
+			200,
+			`{"result": true, "code": "00", "message": "User authentication succeeded", "data": {"username": "ann"}}`,
+			"ann", false,
+		},
+		"a session, newer name": {
+			200, `{"result": true, "code": 0, "data": {"bk_username": "ann"}}`, "ann",
+			false,
+		},
+		"no session": {
+			200,
+			`{"result": false, "code": "1200", "message": "not logged in", "data": {}}`, "", true,
+		},
+		"no session, data null":    {200, `{"result": false, "data": null}`, "", true},
+		"no session but a name":    {200, `{"result": false, "data": {"username": "ann"}}`, "", true},
+		"a session without a name": {200, `{"result": true, "data": {}}`, "", false},
+		"broken":                   {500, `{"result": true, "data": {"username": "ann"}}`, "", false},
+		"a page":                   {200, `<html>log in</html>`, "", false},
+		"another form":             {200, `{"data": {"username": "ann"}}`, "", false},
+		"a redirect":               {302, ``, "", false},
+		"an endless answer is cut": {200, `{"result": true, "x": "` + strings.Repeat("x", 70<<10) +
+			`", "data": {"username": "ann"}}`, "", false},
 		"a truth that is not boolean": {200, `{"result": "true", "data": {"username": "ann"}}`, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +127,10 @@ func TestAddresses(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, bad := range []string{"", "paas.example.com", "ftp://x", "http://", "http://u:planted@x/", "http://x/?a=b", "http://x/#f", "http://[::1"} {
+	for _, bad := range []string{
+		"", "paas.example.com", "ftp://x", "http://", "http://u:planted@x/", "http://x/?a=b",
+		"http://x/#f", "http://[::1",
+	} {
 		if _, err := login.New(bad); err == nil || strings.Contains(err.Error(), "planted") {
 			t.Errorf("%q: %v", bad, err)
 		}

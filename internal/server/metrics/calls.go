@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Counted returns a handler that measures the calls of h. h has to leave the pattern of a request that it knows in it; all others are
-// one endpoint, whatever their paths.
+// Counted returns a handler that measures the calls of h. h has to leave the pattern of a request that it knows in it;
+// all others are one endpoint, whatever their paths.
 func (m *Metrics) Counted(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun := time.Now()

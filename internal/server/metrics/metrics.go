@@ -49,14 +49,17 @@ func New(build string) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewPedanticRegistry(),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "drover_http_request_seconds", Help: "Time to answer HTTP calls, by endpoint and class of status; streams are left out.",
+			Name:    "drover_http_request_seconds",
+			Help:    "Time to answer HTTP calls, by endpoint and class of status; streams are left out.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 8),
 		}, []string{"endpoint", "status"}),
 		operations: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "drover_operations_total", Help: "Operations on one process of one host that have their outcome, by operation, outcome and error code.",
+			Name: "drover_operations_total",
+			Help: "Operations on one process of one host that have their outcome, by operation, outcome and error code.",
 		}, []string{"op", "outcome", "code"}),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "drover_operation_seconds", Help: "Time from an accepted call to the outcome of an operation on one process of one host.",
+			Name:    "drover_operation_seconds",
+			Help:    "Time from an accepted call to the outcome of an operation on one process of one host.",
 			Buckets: prometheus.ExponentialBuckets(0.01, 4, 9),
 		}, []string{"op"}),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -73,16 +76,19 @@ func New(build string) *Metrics {
 			Name: "drover_database_write_seconds", Help: "Time of a transaction until it is on disk.", Buckets: seconds,
 		}),
 		writes: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "drover_database_writes_total", Help: "Writes to the database; those that wait at the same time share a transaction.",
+			Name: "drover_database_writes_total",
+			Help: "Writes to the database; those that wait at the same time share a transaction.",
 		}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "drover_database_write_failures_total", Help: "Transactions that the database has refused: a full or broken disk, a damaged file.",
+			Name: "drover_database_write_failures_total",
+			Help: "Transactions that the database has refused: a full or broken disk, a damaged file.",
 		}),
 		audited: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "drover_audit_rows_total", Help: "Rows that were added to the record of calls.",
 		}),
 		reports: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "drover_report_bytes", Help: "Size of the reports of agents.", Buckets: prometheus.ExponentialBuckets(64, 4, 8),
+			Name: "drover_report_bytes", Help: "Size of the reports of agents.",
+			Buckets: prometheus.ExponentialBuckets(64, 4, 8),
 		}),
 		reportTime: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "drover_report_seconds", Help: "Time to take in a report of an agent.", Buckets: seconds,
@@ -93,8 +99,10 @@ func New(build string) *Metrics {
 		ConstLabels: prometheus.Labels{"version": build, "go_version": runtime.Version()},
 	})
 	about.Set(1)
-	m.registry.MustRegister(m.requests, m.operations, m.took, m.events, m.restarts, m.delay, m.writeTime, m.writes, m.failures, m.audited,
-		m.reports, m.reportTime, about, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(m.requests, m.operations, m.took, m.events, m.restarts, m.delay, m.writeTime, m.writes,
+		m.failures, m.audited,
+		m.reports, m.reportTime, about, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	// What has not happened yet is shown as zero: an alert on its rise sees the first one too.
 	for _, kind := range process.EventKinds() {
 		m.events.WithLabelValues(string(kind))
@@ -156,7 +164,8 @@ func (m *Metrics) Handler(more func(io.Writer) error, log *slog.Logger) http.Han
 		all = append(all, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return read(more) }))
 	}
 	return promhttp.HandlerFor(all, promhttp.HandlerOpts{
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError,
+		MaxRequestsInFlight: 4,
 	})
 }
 

@@ -28,7 +28,8 @@ type world struct {
 func (w *world) Figures(context.Context) (store.Figures, error) {
 	w.asked++
 	return store.Figures{
-		Processes: map[string]int{"running": 3, "given-up": 1, "made up": 2, "odd": 1}, Hosted: 4, Flapping: 2, Unhealthy: 1, Drifted: 1,
+		Processes: map[string]int{"running": 3, "given-up": 1, "made up": 2, "odd": 1}, Hosted: 4, Flapping: 2,
+		Unhealthy: 1, Drifted: 1,
 		Items: map[task.State]int{task.Sent: 5},
 	}, w.figures
 }
@@ -52,7 +53,8 @@ func (w *world) Rivals(time.Time) int { return 1 }
 func scrape(t *testing.T, m *metrics.Metrics, more func(io.Writer) error) []string {
 	t.Helper()
 	w := httptest.NewRecorder()
-	m.Handler(more, slog.New(slog.DiscardHandler)).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
+	m.Handler(more, slog.New(slog.DiscardHandler)).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET",
+		"/metrics", nil))
 	if w.Code != http.StatusOK {
 		t.Fatalf("HTTP %d: %s", w.Code, w.Body)
 	}
@@ -111,21 +113,29 @@ func TestTheStateIsShown(t *testing.T) {
 	m, w := metrics.New("1.2.3"), &world{}
 	m.Show(metrics.Sources{
 		Store: w, Agents: w, Webhooks: w, Waiting: func() int { return 9 }, Now: time.Now,
-		Certificates: func() []metrics.Certificate { return []metrics.Certificate{{Name: "ca", Ends: time.Unix(1.8e9, 0)}} },
-		Servers:      func() int { return 3 }, Skew: func() time.Duration { return -90 * time.Second }, ClocksOff: func() int { return 2 },
-		Proxies: func() (known, online int) { return 3, 2 },
-		Log:     slog.New(slog.DiscardHandler),
+		Certificates: func() []metrics.Certificate {
+			return []metrics.Certificate{{Name: "ca", Ends: time.Unix(1.8e9, 0)}}
+		},
+		Servers: func() int { return 3 }, Skew: func() time.Duration { return -90 * time.Second },
+		ClocksOff: func() int { return 2 },
+		Proxies:   func() (known, online int) { return 3, 2 },
+		Log:       slog.New(slog.DiscardHandler),
 	})
 	for range 2 {
 		wantSamples(t, scrape(t, m, nil),
-			`drover_processes{state="running"} 3`, `drover_processes{state="given-up"} 1`, `drover_processes{state="backoff"} 0`,
+			`drover_processes{state="running"} 3`, `drover_processes{state="given-up"} 1`,
+			`drover_processes{state="backoff"} 0`,
 			`drover_processes{state="other"} 3`,
-			`drover_processes_hosted 4`, `drover_processes_flapping 2`, `drover_processes_unhealthy 1`, `drover_processes_config_drifted 1`,
+			`drover_processes_hosted 4`, `drover_processes_flapping 2`, `drover_processes_unhealthy 1`,
+			`drover_processes_config_drifted 1`,
 			`drover_open_items{state="sent"} 5`, `drover_open_items{state="begun"} 0`, `drover_outbox_items 9`,
 			`drover_agents{presence="online"} 5`, `drover_agents{presence="away"} 2`,
-			`drover_webhook_lag_events{webhook="gone"} 10`, `drover_webhook_failing{webhook="gone"} 1`, `drover_webhook_failing{webhook="fine"} 0`,
-			`drover_webhook_failed_attempts{webhook="gone"} 3`, `drover_webhook_last_delivery_timestamp_seconds{webhook="fine"} 1.5`,
-			`drover_webhook_last_delivery_timestamp_seconds{webhook="gone"} 0`, `drover_certificate_expiry_timestamp_seconds{certificate="ca"} 1.8e+09`,
+			`drover_webhook_lag_events{webhook="gone"} 10`, `drover_webhook_failing{webhook="gone"} 1`,
+			`drover_webhook_failing{webhook="fine"} 0`,
+			`drover_webhook_failed_attempts{webhook="gone"} 3`,
+			`drover_webhook_last_delivery_timestamp_seconds{webhook="fine"} 1.5`,
+			`drover_webhook_last_delivery_timestamp_seconds{webhook="gone"} 0`,
+			`drover_certificate_expiry_timestamp_seconds{certificate="ca"} 1.8e+09`,
 			`drover_servers 3`, `drover_clock_skew_seconds -90`, `drover_agents_clock_off 2`, `drover_agents_copied 1`,
 			`drover_proxies{presence="online"} 2`, `drover_proxies{presence="away"} 1`,
 		)
@@ -139,8 +149,11 @@ func TestTheStateIsShown(t *testing.T) {
 func TestAStoreThatFailsHidesTheRestOnly(t *testing.T) {
 	m, w := metrics.New("x"), &world{figures: errors.New("no")}
 	m.Show(metrics.Sources{
-		Store: w, Agents: w, Webhooks: w, Waiting: func() int { return 0 }, Certificates: func() []metrics.Certificate { return nil },
-		Servers: func() int { return 1 }, Skew: func() time.Duration { return 0 }, ClocksOff: func() int { return 0 }, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Store: w, Agents: w, Webhooks: w, Waiting: func() int { return 0 }, Certificates: func() []metrics.Certificate {
+			return nil
+		},
+		Servers: func() int { return 1 }, Skew: func() time.Duration { return 0 }, ClocksOff: func() int { return 0 },
+		Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		Proxies: func() (known, online int) { return 0, 0 },
 	})
 	got := scrape(t, m, func(io.Writer) error { return errors.New("no") })
@@ -152,7 +165,8 @@ func TestAStoreThatFailsHidesTheRestOnly(t *testing.T) {
 
 func TestMoreIsShown(t *testing.T) {
 	got := scrape(t, metrics.New("x"), func(w io.Writer) error {
-		_, err := io.WriteString(w, "# HELP drover_agent_x X.\n# TYPE drover_agent_x gauge\ndrover_agent_x{a=\"b\"} 4\n")
+		_, err := io.WriteString(w,
+			"# HELP drover_agent_x X.\n# TYPE drover_agent_x gauge\ndrover_agent_x{a=\"b\"} 4\n")
 		return err
 	})
 	wantSamples(t, got, "# HELP drover_agent_x X.", `drover_agent_x{a="b"} 4`)

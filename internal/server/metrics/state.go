@@ -22,8 +22,8 @@ type Sources struct {
 	Waiting func() int
 	// Certificates are those that the server shows or vouches by; none without TLS.
 	Certificates func() []Certificate
-	// Servers counts those of the fleet that are there, Skew is how far the clock of this machine is ahead of the database's, and ClocksOff
-	// counts the hosts whose clocks are wrong.
+	// Servers counts those of the fleet that are there, Skew is how far the clock of this machine is ahead of the
+	// database's, and ClocksOff counts the hosts whose clocks are wrong.
 	Servers   func() int
 	Skew      func() time.Duration
 	ClocksOff func() int
@@ -108,28 +108,44 @@ func newState(s Sources) *state {
 	return &state{
 		Sources: s,
 		fleet: fleetDescs{
-			servers:      desc("drover_servers", "Servers of the fleet that are there, as this one hears them; itself among them."),
-			skew:         desc("drover_clock_skew_seconds", "How far the clock of this machine is ahead of the database's, by which operations are timed."),
-			certificates: desc("drover_certificate_expiry_timestamp_seconds", "When a certificate of the server ends, in Unix seconds.", "certificate"),
-			agents:       desc("drover_agents", "Agents that have joined, by whether they are online or away.", "presence"),
-			clocksOff:    desc("drover_agents_clock_off", "Agents that are there and whose host's clock is off by more than 30 s, as this server heard them last."),
-			copied:       desc("drover_agents_copied", "Agents whose key a second host uses: one of the two is a copy, and the later one is refused."),
-			proxies:      desc("drover_proxies", "Proxies that have joined, by whether they are online or away as this server hears them.", "presence"),
-			outbox:       desc("drover_outbox_items", "Operations that wait in memory while another one is on the way to the same agent."),
+			servers: desc("drover_servers",
+				"Servers of the fleet that are there, as this one hears them; itself among them."),
+			skew: desc("drover_clock_skew_seconds",
+				"How far the clock of this machine is ahead of the database's, by which operations are timed."),
+			certificates: desc("drover_certificate_expiry_timestamp_seconds",
+				"When a certificate of the server ends, in Unix seconds.", "certificate"),
+			agents: desc("drover_agents", "Agents that have joined, by whether they are online or away.",
+				"presence"),
+			clocksOff: desc("drover_agents_clock_off",
+				"Agents that are there and whose host's clock is off by more than 30 s, as this server heard them last."),
+			copied: desc("drover_agents_copied",
+				"Agents whose key a second host uses: one of the two is a copy, and the later one is refused."),
+			proxies: desc("drover_proxies",
+				"Proxies that have joined, by whether they are online or away as this server hears them.", "presence"),
+			outbox: desc("drover_outbox_items",
+				"Operations that wait in memory while another one is on the way to the same agent."),
 		},
 		processes: processDescs{
-			states:    desc("drover_processes", "Processes by their last known state; counted at most every 10 s, as the next four.", "state"),
-			hosted:    desc("drover_processes_hosted", "Processes that are kept running."),
-			flapping:  desc("drover_processes_flapping", "Processes that were restarted too often lately."),
-			unhealthy: desc("drover_processes_unhealthy", "Processes whose health command has failed too often running."),
-			drifted:   desc("drover_processes_config_drifted", "Processes with a configuration file that is not the one of their spec."),
-			items:     desc("drover_open_items", "Operations on one process of one host that have no outcome yet, by how far they are.", "state"),
+			states: desc("drover_processes",
+				"Processes by their last known state; counted at most every 10 s, as the next four.", "state"),
+			hosted:   desc("drover_processes_hosted", "Processes that are kept running."),
+			flapping: desc("drover_processes_flapping", "Processes that were restarted too often lately."),
+			unhealthy: desc("drover_processes_unhealthy",
+				"Processes whose health command has failed too often running."),
+			drifted: desc("drover_processes_config_drifted",
+				"Processes with a configuration file that is not the one of their spec."),
+			items: desc("drover_open_items",
+				"Operations on one process of one host that have no outcome yet, by how far they are.", "state"),
 		},
 		hooks: hookDescs{
-			lag:       desc("drover_webhook_lag_events", "Events that have arrived since the last one that the webhook has dealt with.", "webhook"),
-			failing:   desc("drover_webhook_failing", "1 while the last delivery to the webhook has failed, else 0.", "webhook"),
-			attempts:  desc("drover_webhook_failed_attempts", "Attempts that have failed since the last delivery to the webhook.", "webhook"),
-			delivered: desc("drover_webhook_last_delivery_timestamp_seconds", "When the webhook last took a message, in Unix seconds; 0 is never.", "webhook"),
+			lag: desc("drover_webhook_lag_events",
+				"Events that have arrived since the last one that the webhook has dealt with.", "webhook"),
+			failing: desc("drover_webhook_failing", "1 while the last delivery to the webhook has failed, else 0.",
+				"webhook"),
+			attempts: desc("drover_webhook_failed_attempts",
+				"Attempts that have failed since the last delivery to the webhook.", "webhook"),
+			delivered: desc("drover_webhook_last_delivery_timestamp_seconds",
+				"When the webhook last took a message, in Unix seconds; 0 is never.", "webhook"),
 		},
 	}
 }
@@ -230,7 +246,8 @@ func (s *state) webhooks(ctx context.Context, gauge func(d *prometheus.Desc, val
 	return nil
 }
 
-// byState counts the processes in each state; those in one that is not known here are together, as it comes from elsewhere.
+// byState counts the processes in each state; those in one that is not known here are together, as it comes from
+// elsewhere.
 func byState(counts map[string]int) map[string]int {
 	known := map[string]int{"other": 0}
 	for _, name := range process.States() {

@@ -35,7 +35,8 @@ type news struct {
 	sender
 	// Number is the place of the news in this run of the server.
 	Number uint64 `json:"number"`
-	// Agents are the keys of those whose rows in the register have changed, Tasks the ids of those of which an item got its outcome.
+	// Agents are the keys of those whose rows in the register have changed, Tasks the ids of those of which an item got
+	// its outcome.
 	Agents []string `json:"agents,omitempty"`
 	Tasks  []string `json:"tasks,omitempty"`
 	// Events says that there are new ones, Webhooks that these were changed.
@@ -58,7 +59,8 @@ type known struct {
 	Links []word `json:"links,omitempty"`
 }
 
-// word is what is known of one agent's link. Times are how long ago it was, in milliseconds: no two clocks are compared.
+// word is what is known of one agent's link. Times are how long ago it was, in milliseconds: no two clocks are
+// compared.
 type word struct {
 	Key  string `json:"k"`
 	Seen *int64 `json:"s,omitempty"`
@@ -97,12 +99,14 @@ func wordsOf(words []fleet.Word, now time.Time) []word {
 		list[i] = word{Key: w.Key, Seen: ago(w.Seen, now), Lost: ago(w.Lost, now)}
 		if r := w.Rival; r.Place != "" {
 			list[i].Rival = &rival{
-				Place: r.Place, Name: r.Name, Session: r.Session, Since: ago(r.Since, now), Last: ago(r.Last, now), Proven: ago(r.Proven, now),
+				Place: r.Place, Name: r.Name, Session: r.Session, Since: ago(r.Since, now), Last: ago(r.Last, now),
+				Proven: ago(r.Proven, now),
 			}
 		}
 		if w.Introduced {
 			list[i].Met = &met{
-				Ago: now.Sub(w.Since).Milliseconds(), Started: w.Facts.Started, OS: w.Facts.OS, Arch: w.Facts.Arch, CPUs: w.Facts.CPUs, Memory: w.Facts.Memory,
+				Ago: now.Sub(w.Since).Milliseconds(), Started: w.Facts.Started, OS: w.Facts.OS, Arch: w.Facts.Arch,
+				CPUs: w.Facts.CPUs, Memory: w.Facts.Memory,
 				Place: w.Facts.Place, Policy: w.Facts.Policy,
 			}
 		}
@@ -126,12 +130,16 @@ func read(list []word, now time.Time) []fleet.Word {
 		words[i] = fleet.Word{Key: w.Key, Seen: at(w.Seen, now), Lost: at(w.Lost, now)}
 		if r := w.Rival; r != nil {
 			words[i].Rival = fleet.Rival{
-				Place: r.Place, Name: r.Name, Session: r.Session, Since: at(r.Since, now), Last: at(r.Last, now), Proven: at(r.Proven, now),
+				Place: r.Place, Name: r.Name, Session: r.Session, Since: at(r.Since, now), Last: at(r.Last, now),
+				Proven: at(r.Proven, now),
 			}
 		}
 		if m := w.Met; m != nil {
 			words[i].Introduced, words[i].Since = true, at(&m.Ago, now)
-			words[i].Facts = fleet.Facts{Started: m.Started, OS: m.OS, Arch: m.Arch, CPUs: m.CPUs, Memory: m.Memory, Place: m.Place, Policy: m.Policy}
+			words[i].Facts = fleet.Facts{
+				Started: m.Started, OS: m.OS, Arch: m.Arch, CPUs: m.CPUs, Memory: m.Memory,
+				Place: m.Place, Policy: m.Policy,
+			}
 		}
 	}
 	return words

@@ -38,7 +38,8 @@ type Presence interface {
 
 // Listener is who does something with news. Its functions return soon.
 type Listener struct {
-	// Agents gets the keys of agents whose rows in the register have changed, Tasks the ids of tasks of which an item got its outcome.
+	// Agents gets the keys of agents whose rows in the register have changed, Tasks the ids of tasks of which an item
+	// got its outcome.
 	Agents, Tasks func(ids []string)
 	// Events is called when there are new ones, Webhooks when these were changed.
 	Events, Webhooks func()
@@ -105,7 +106,8 @@ func New(cfg Config) *Hub {
 	return &Hub{
 		cfg: cfg, self: sender{Version: version, ID: cfg.ID, Name: cfg.Name, Build: cfg.Build, Database: cfg.Database},
 		wake: make(chan struct{}, 1), missed: make(chan struct{}, 1),
-		agents: map[string]struct{}{}, tasks: map[string]struct{}{}, members: map[string]member{}, numbers: map[string]uint64{},
+		agents: map[string]struct{}{}, tasks: map[string]struct{}{}, members: map[string]member{},
+		numbers: map[string]uint64{},
 	}
 }
 
@@ -163,8 +165,8 @@ func (h *Hub) Hears(id string) bool {
 	return there
 }
 
-// Foreign returns what is wrong where a server with another database uses the same fabric; else nil. Each of the two would take a part
-// of every agent's reports.
+// Foreign returns what is wrong where a server with another database uses the same fabric; else nil. Each of the two
+// would take a part of every agent's reports.
 func (h *Hub) Foreign() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -174,8 +176,9 @@ func (h *Hub) Foreign() error {
 	return errors.New(h.foreign)
 }
 
-// Meet joins the others: it hears what they say from now on, takes over what one of them knows of the agents, and then answers such
-// questions itself. It fails where the others have another database. What it listens with ends with the link.
+// Meet joins the others: it hears what they say from now on, takes over what one of them knows of the agents, and then
+// answers such questions itself. It fails where the others have another database. What it listens with ends with the
+// link.
 func (h *Hub) Meet(ctx context.Context, link Link) error {
 	_, err := link.Serve(newsSubject, "", 1, func(_ context.Context, _ string, data []byte) []byte {
 		h.hear(data)
@@ -187,7 +190,9 @@ func (h *Hub) Meet(ctx context.Context, link Link) error {
 	if err := h.ask(ctx, link); err != nil {
 		return err
 	}
-	_, err = link.Serve(knownSubject, knownQueue, 1, func(_ context.Context, _ string, data []byte) []byte { return h.answer(data) })
+	_, err = link.Serve(knownSubject, knownQueue, 1, func(_ context.Context, _ string, data []byte) []byte {
+		return h.answer(data)
+	})
 	if err != nil {
 		return fmt.Errorf("cannot listen to other servers: %w", err)
 	}
@@ -270,7 +275,8 @@ func (h *Hub) compare(s sender) error {
 	if s.Database == h.self.Database {
 		return nil
 	}
-	return fmt.Errorf("server %s uses the same fabric with another database (%s, here %s): all servers of a fleet need one PostgreSQL, and each fleet needs its own fabric and keys",
+	return fmt.Errorf(
+		"server %s uses the same fabric with another database (%s, here %s): all servers of a fleet need one PostgreSQL, and each fleet needs its own fabric and keys",
 		s.Name, s.Database, h.self.Database)
 }
 

@@ -144,7 +144,8 @@ func (s *server) heard() string {
 func newServer(name, database string) *server {
 	s := &server{links: &links{known: map[string]fleet.Word{}}}
 	s.Hub = peers.New(peers.Config{
-		ID: name + "-run", Name: name, Build: "test", Database: database, Secret: []byte("secret"), Presence: s.links, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		ID: name + "-run", Name: name, Build: "test", Database: database, Secret: []byte("secret"), Presence: s.links,
+		Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		Listener: peers.Listener{
 			Agents:   func(keys []string) { slices.Sort(keys); s.note("agents %v", keys) },
 			Tasks:    func(ids []string) { slices.Sort(ids); s.note("tasks %v", ids) },
@@ -236,8 +237,14 @@ func TestPresenceIsShared(t *testing.T) {
 			w := fleet.Word{Key: fmt.Sprintf("k%05d", i), Seen: time.Now()}
 			a.links.known[w.Key] = w
 		}
-		facts := fleet.Facts{Place: "here", OS: "linux", Arch: "x86_64", CPUs: 2, Memory: 1 << 30, Started: time.Now().Add(-time.Hour)}
-		a.links.known["k00000"] = fleet.Word{Key: "k00000", Seen: time.Now(), Introduced: true, Since: time.Now().Add(-time.Minute), Facts: facts}
+		facts := fleet.Facts{
+			Place: "here", OS: "linux", Arch: "x86_64", CPUs: 2, Memory: 1 << 30,
+			Started: time.Now().Add(-time.Hour),
+		}
+		a.links.known["k00000"] = fleet.Word{
+			Key: "k00000", Seen: time.Now(), Introduced: true,
+			Since: time.Now().Add(-time.Minute), Facts: facts,
+		}
 		stopA := a.run(t, on)
 		time.Sleep(3 * time.Second)
 		stopB := b.run(t, on)
@@ -245,11 +252,16 @@ func TestPresenceIsShared(t *testing.T) {
 			t.Errorf("the new server knows of %d agents", len(b.links.known))
 		}
 		first := b.links.known["k00000"]
-		if !first.Introduced || !first.Since.Equal(time.Now().Add(-time.Minute-3*time.Second)) || !first.Seen.Equal(time.Now().Add(-3*time.Second)) ||
-			first.Facts.OS != "linux" || first.Facts.Place != "here" || first.Facts.CPUs != 2 || !first.Facts.Started.Equal(facts.Started) {
+		if !first.Introduced || !first.Since.Equal(time.Now().Add(-time.Minute-3*time.Second)) ||
+			!first.Seen.Equal(time.Now().Add(-3*time.Second)) ||
+			first.Facts.OS != "linux" || first.Facts.Place != "here" || first.Facts.CPUs != 2 ||
+			!first.Facts.Started.Equal(facts.Started) {
 			t.Errorf("of one it knows %+v", first)
 		}
-		rival := fleet.Rival{Place: "there", Name: "two", Session: "s", Since: time.Now().Add(-2 * time.Second), Last: time.Now().Add(-time.Second)}
+		rival := fleet.Rival{
+			Place: "there", Name: "two", Session: "s", Since: time.Now().Add(-2 * time.Second),
+			Last: time.Now().Add(-time.Second),
+		}
 		a.links.see(fleet.Word{Key: "k00001", Seen: time.Now(), Rival: rival})
 		pass(time.Second)
 		if diff := cmp.Diff(rival, b.links.known["k00001"].Rival); diff != "" {
@@ -276,7 +288,8 @@ func TestAnotherDatabase(t *testing.T) {
 		on := newAir()
 		a, b := newServer("a", "db"), newServer("b", "another")
 		stop := a.run(t, on)
-		if err := b.Meet(t.Context(), on); err == nil || !strings.Contains(err.Error(), "server a uses the same fabric with another database (db, here another)") {
+		if err := b.Meet(t.Context(), on); err == nil ||
+			!strings.Contains(err.Error(), "server a uses the same fabric with another database (db, here another)") {
 			t.Errorf("a server of another database is let in: %v", err)
 		}
 		if a.Count() != 1 || a.Foreign() != nil {
@@ -318,7 +331,8 @@ func TestNewerServer(t *testing.T) {
 	})
 }
 
-// TestWhoIsOnTheWay: a broker that is somebody else's has no servers and no agents there that are not, ends none, and has nothing heard twice.
+// TestWhoIsOnTheWay: a broker that is somebody else's has no servers and no agents there that are not, ends none, and
+// has nothing heard twice.
 func TestWhoIsOnTheWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		on := newAir()
@@ -339,7 +353,8 @@ func TestWhoIsOnTheWay(t *testing.T) {
 		if got := a.heard(); !strings.Contains(got, "tasks [t1]") || a.Count() != 1 {
 			t.Fatalf("heard %q, %d servers are there: then this proves nothing", got, a.Count())
 		}
-		forged := append(slices.Clone(recorded), []byte(`{"version":1,"id":"x","database":"other","number":9,"tasks":["t"]}`), nil,
+		forged := append(slices.Clone(recorded),
+			[]byte(`{"version":1,"id":"x","database":"other","number":9,"tasks":["t"]}`), nil,
 			append(make([]byte, 32), `{"version":1,"id":"x","database":"db","number":9,"tasks":["t"]}`...))
 		for _, data := range forged {
 			if err := on.Publish("drover.v1.server.news", data); err != nil {

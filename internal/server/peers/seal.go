@@ -7,9 +7,10 @@ import (
 	"fmt"
 )
 
-// What servers say to each other may pass brokers that are somebody else's. So each message begins with a MAC by a secret that only the servers
-// of a fleet have, over what it is, what it answers and what it says. Whoever is on the way can send again what a server has said once, as
-// long as nobody has heard a later word of the same run of that server.
+// What servers say to each other may pass brokers that are somebody else's. So each message begins with a MAC by a
+// secret that only the servers of a fleet have, over what it is, what it answers and what it says. Whoever is on the
+// way can send again what a server has said once, as long as nobody has heard a later word of the same run of that
+// server.
 
 // kind is what a message is.
 type kind string

@@ -19,7 +19,8 @@ const (
 	// beat is how often a server says that it is there, goneAfter how long one that says nothing counts as there.
 	beat      = 2 * time.Second
 	goneAfter = 10 * time.Second
-	// apartAfter is how long another one may be unheard before that is told: it is longer than a server that has died stays on the roll.
+	// apartAfter is how long another one may be unheard before that is told: it is longer than a server that has died
+	// stays on the roll.
 	apartAfter = 15 * time.Second
 	// beatTime bounds one attempt.
 	beatTime = 5 * time.Second
@@ -50,7 +51,8 @@ type Roll struct {
 	cfg Config
 
 	mu sync.Mutex
-	// there are the servers that are, this one among them, in the order of their start; silent are those of them that are not heard.
+	// there are the servers that are, this one among them, in the order of their start; silent are those of them that
+	// are not heard.
 	there  []store.Server
 	silent map[string]silent
 	told   string
@@ -158,8 +160,10 @@ func (r *Roll) Apart() string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("server %s uses the same database, but is not heard over the fabric: connect the brokers of all servers (cluster and routes of each, "+
-		"with the port of cluster open between them), or configure the same brokers for all", strings.Join(names, ", "))
+	return fmt.Sprintf(
+		"server %s uses the same database, but is not heard over the fabric: connect the brokers of all servers (cluster and routes of each, "+
+			"with the port of cluster open between them), or configure the same brokers for all",
+		strings.Join(names, ", "))
 }
 
 // apart returns the servers that have been silent for long, under the lock.
@@ -170,8 +174,8 @@ func (r *Roll) apart() []store.Server {
 	})
 }
 
-// Ready returns why calls should go to others: where servers are apart, those do that hear the greater part of them, and of two equal parts the
-// one with the server that was there first.
+// Ready returns why calls should go to others: where servers are apart, those do that hear the greater part of them,
+// and of two equal parts the one with the server that was there first.
 func (r *Roll) Ready() error {
 	text := r.Apart()
 	if text == "" {

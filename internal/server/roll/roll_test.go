@@ -103,7 +103,8 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// TestServersThatAreApart: those that hear the fewer others are not ready, everyone says so once, and none gives up an agent of the others.
+// TestServersThatAreApart: those that hear the fewer others are not ready, everyone says so once, and none gives up an
+// agent of the others.
 func TestServersThatAreApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite()
@@ -121,7 +122,10 @@ func TestServersThatAreApart(t *testing.T) {
 			t.Error("an agent may not be elsewhere")
 		}
 		pass(5 * time.Second)
-		for agent, want := range map[string]bool{"agent of a": true, "agent of b": true, "agent of c": false, "agent of none": false} {
+		for agent, want := range map[string]bool{
+			"agent of a": true, "agent of b": true, "agent of c": false,
+			"agent of none": false,
+		} {
 			if s.rolls["c"].Elsewhere(agent) != want {
 				t.Errorf("%s is elsewhere: %v", agent, !want)
 			}
@@ -147,7 +151,8 @@ func TestServersThatAreApart(t *testing.T) {
 	})
 }
 
-// TestEqualParts: of two servers the one that was there first goes on, also where the other one finds the database in use.
+// TestEqualParts: of two servers the one that was there first goes on, also where the other one finds the database in
+// use.
 func TestEqualParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite()

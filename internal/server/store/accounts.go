@@ -51,9 +51,9 @@ func (s Secret) Valid(now time.Time) bool { return s.Expires.IsZero() || now.Bef
 type Apps interface {
 	// CreateApp inserts an app; ErrExists when the code is taken.
 	CreateApp(ctx context.Context, a App) error
-	// ChangeApp has change alter the app as it is stored, and stores and returns the result, all in one transaction; nothing
-	// happens when change fails, and its error is returned. It returns ErrNotFound for an unknown code. change may be called
-	// more than once, must not call the store, and what it does to Code and Created does not count.
+	// ChangeApp has change alter the app as it is stored, and stores and returns the result, all in one transaction;
+	// nothing happens when change fails, and its error is returned. It returns ErrNotFound for an unknown code. change
+	// may be called more than once, must not call the store, and what it does to Code and Created does not count.
 	ChangeApp(ctx context.Context, code string, change func(*App) error) (App, error)
 	// GetApp returns ErrNotFound for an unknown code.
 	GetApp(ctx context.Context, code string) (App, error)
@@ -104,8 +104,8 @@ func (t Token) Valid(now time.Time) bool { return t.Expires.IsZero() || now.Befo
 type Tokens interface {
 	// CreateToken inserts a token; ErrNotFound when there is no such user, ErrExists when the id or the hash is taken.
 	CreateToken(ctx context.Context, t Token) error
-	// FindToken returns the token of a hash and its user, both as they are stored: whether they still count is for the caller
-	// to say. ErrNotFound when there is none.
+	// FindToken returns the token of a hash and its user, both as they are stored: whether they still count is for the
+	// caller to say. ErrNotFound when there is none.
 	FindToken(ctx context.Context, hash string) (Token, User, error)
 	// ListTokens returns the tokens of a user, oldest first.
 	ListTokens(ctx context.Context, user string) ([]Token, error)

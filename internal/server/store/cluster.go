@@ -12,11 +12,11 @@ type Cluster interface {
 	Shared() bool
 	// Clock returns the time of the database's own clock.
 	Clock(ctx context.Context) (time.Time, error)
-	// TakeLease gives a lease to the holder for so long from now, by the database's clock, unless another one has it: then it returns
-	// false. Who has it takes it again to keep it.
+	// TakeLease gives a lease to the holder for so long from now, by the database's clock, unless another one has it:
+	// then it returns false. Who has it takes it again to keep it.
 	TakeLease(ctx context.Context, name, holder string, hold time.Duration) (bool, error)
-	// BeatServer notes that a server is there now, by the database's clock, and returns all that were so within the time, in the order of their
-	// start.
+	// BeatServer notes that a server is there now, by the database's clock, and returns all that were so within the
+	// time, in the order of their start.
 	BeatServer(ctx context.Context, s Server, within time.Duration) ([]Server, error)
 	// DropServer notes that a server is there no longer.
 	DropServer(ctx context.Context, id string) error
@@ -44,8 +44,8 @@ type Facts interface {
 	SwapFact(ctx context.Context, name, before, value string) (bool, error)
 }
 
-// ReportMark is the place of a report among those of its agent. Each run of an agent has a session, in which reports have rising numbers;
-// a new session begins with an introduction, and is greater as a text than those before it.
+// ReportMark is the place of a report among those of its agent. Each run of an agent has a session, in which reports
+// have rising numbers; a new session begins with an introduction, and is greater as a text than those before it.
 type ReportMark struct {
 	Agent   string
 	Session string // empty: an agent that does not number its reports; they are taken as they come
@@ -60,6 +60,7 @@ var (
 	ErrOvertaken = errors.New("superseded by a later report")
 	// ErrOtherSession is returned for a report of another session than that of the agent's last introduction.
 	ErrOtherSession = errors.New("the agent has introduced itself in another session")
-	// ErrEarlierSession is returned for an introduction in a session that comes before that of the agent's last introduction.
+	// ErrEarlierSession is returned for an introduction in a session that comes before that of the agent's last
+	// introduction.
 	ErrEarlierSession = errors.New("the agent has introduced itself in a later session")
 )

@@ -8,15 +8,18 @@ import (
 	"drover/internal/server/task"
 )
 
-// Listing is what the lists of our own API read. A list is walked by handing in the last row of the page before; rows that come
-// and go meanwhile are seen or not, and no other is skipped or repeated.
+// Listing is what the lists of our own API read. A list is walked by handing in the last row of the page before; rows
+// that come and go meanwhile are seen or not, and no other is skipped or repeated.
 type Listing interface {
-	// ListObserved returns up to limit rows that come after the given one, in the order of namespace, name and agent, and whether there may
-	// be more: fewer come where they are large, but one at least. The zero key is before all rows.
-	ListObserved(ctx context.Context, f ObservedFilter, after ObservedKey, limit int) (rows []Observed, more bool, err error)
+	// ListObserved returns up to limit rows that come after the given one, in the order of namespace, name and agent,
+	// and whether there may be more: fewer come where they are large, but one at least. The zero key is before all
+	// rows.
+	ListObserved(ctx context.Context, f ObservedFilter, after ObservedKey,
+		limit int) (rows []Observed, more bool, err error)
 	// ListTasks returns up to limit tasks that come after the one of the given number, newest first. 0 is before all.
 	ListTasks(ctx context.Context, f TaskFilter, after int64, limit int) ([]TaskSummary, error)
-	// GetTask returns one task; ErrNotFound for an unknown one or one that belongs to another app (an empty app matches any).
+	// GetTask returns one task; ErrNotFound for an unknown one or one that belongs to another app (an empty app matches
+	// any).
 	GetTask(ctx context.Context, id, app string) (TaskSummary, error)
 	// ListWaiting returns up to limit items that are not done, the oldest first; questions are left out.
 	ListWaiting(ctx context.Context, f WaitingFilter, limit int) ([]Waiting, error)

@@ -21,9 +21,10 @@ type Proxy struct {
 
 // Proxies is the register of proxies.
 type Proxies interface {
-	// UseProxyToken stores a proxy, in place of what was known of it, counts a use of the token that it names, and lets it be there again
-	// if it was removed, all in one transaction. Check is as that of UseJoinToken. ErrExists when another proxy has the name, ErrNotFound
-	// for an unknown token, ErrKeyUsed for a key that is or was an agent's, or that of a proxy of another area.
+	// UseProxyToken stores a proxy, in place of what was known of it, counts a use of the token that it names, and lets
+	// it be there again if it was removed, all in one transaction. Check is as that of UseJoinToken. ErrExists when
+	// another proxy has the name, ErrNotFound for an unknown token, ErrKeyUsed for a key that is or was an agent's, or
+	// that of a proxy of another area.
 	UseProxyToken(ctx context.Context, p Proxy, check func(t JoinToken, again bool) error) error
 	// ListProxies returns all proxies, ordered by area and name.
 	ListProxies(ctx context.Context) ([]Proxy, error)

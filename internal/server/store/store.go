@@ -15,7 +15,8 @@ import (
 // ErrNotFound is returned where the one thing asked for is not there.
 var ErrNotFound = errors.New("not found")
 
-// Failure is an error of the database itself, and not of what was asked of it. It says what the error says that it holds.
+// Failure is an error of the database itself, and not of what was asked of it. It says what the error says that it
+// holds.
 type Failure struct{ Err error }
 
 // Error returns the text.
@@ -24,8 +25,8 @@ func (f *Failure) Error() string { return f.Err.Error() }
 // Unwrap returns the error.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// FullError is returned by writes where the disk of the database has no room, or none but what is kept for what is urgent: to create a task
-// that only stops, kills or unhosts, and what the tasks that there are come to.
+// FullError is returned by writes where the disk of the database has no room, or none but what is kept for what is
+// urgent: to create a task that only stops, kills or unhosts, and what the tasks that there are come to.
 type FullError struct {
 	// Since is when that was found first.
 	Since time.Time
@@ -83,7 +84,8 @@ type Task struct {
 	// Wire is "gse" or "job", the family whose content form the poller expects.
 	Wire     string
 	Requests []Request
-	// HostTimeout is how long each agent has to take its items; 0 is task.WaitLimit. It is not stored: the deadlines of the items are.
+	// HostTimeout is how long each agent has to take its items; 0 is task.WaitLimit. It is not stored: the deadlines of
+	// the items are.
 	HostTimeout time.Duration
 }
 
@@ -94,15 +96,16 @@ type Request struct {
 	// Spec is nil for the one that the agent has stored.
 	Spec    *process.Spec
 	Targets []Target
-	// Stored is the spec that a poll shows where Spec is nil: the one that the agents were last heard to have; it may be nil.
+	// Stored is the spec that a poll shows where Spec is nil: the one that the agents were last heard to have; it may
+	// be nil.
 	Stored *process.Spec
 }
 
 // Target is one agent as the caller named it.
 type Target struct {
-	// Key is the result key, ready to be shown. Several targets of a task may share it: the last one counts. One that asks
-	// for the same as the one before it of that agent and process (the same operation and spec; for a Query whatever its spec) is the
-	// same operation, which is carried out once and has its outcome under each of its keys.
+	// Key is the result key, ready to be shown. Several targets of a task may share it: the last one counts. One that
+	// asks for the same as the one before it of that agent and process (the same operation and spec; for a Query
+	// whatever its spec) is the same operation, which is carried out once and has its outcome under each of its keys.
 	Key string
 	// Asked is the agent in the caller's spelling, such as "0:10.0.0.1".
 	Asked string
@@ -114,17 +117,17 @@ type Target struct {
 
 // Tasks is what the HTTP side needs.
 type Tasks interface {
-	// CreateTask stores the task, all its items and the audit row in one transaction. When it returns nil they are on disk.
-	// It refuses a task whose id is taken, and a target that has neither an agent nor an outcome.
+	// CreateTask stores the task, all its items and the audit row in one transaction. When it returns nil they are on
+	// disk. It refuses a task whose id is taken, and a target that has neither an agent nor an outcome.
 	CreateTask(ctx context.Context, t *Task, row AuditRow) error
-	// CreateLeased is CreateTask for one who sends: of the items that Queue.LeaseItems would return now, it leases up to limit in the
-	// same transaction, and returns them in their order.
+	// CreateLeased is CreateTask for one who sends: of the items that Queue.LeaseItems would return now, it leases up
+	// to limit in the same transaction, and returns them in their order.
 	CreateLeased(ctx context.Context, t *Task, row AuditRow, until time.Time, limit int) ([]Item, error)
-	// TaskItems calls fn for the last item of every key of the task, in the order in which the keys were first given. It
-	// returns ErrNotFound for an unknown task or one that belongs to another app (an empty app matches any).
+	// TaskItems calls fn for the last item of every key of the task, in the order in which the keys were first given.
+	// It returns ErrNotFound for an unknown task or one that belongs to another app (an empty app matches any).
 	TaskItems(ctx context.Context, id, app string, fn func(ItemView) error) error
-	// TaskOpen reports whether a task has keys whose last item is not done; ErrNotFound for an unknown one. It costs little, however large the
-	// task is.
+	// TaskOpen reports whether a task has keys whose last item is not done; ErrNotFound for an unknown one. It costs
+	// little, however large the task is.
 	TaskOpen(ctx context.Context, id string) (bool, error)
 	// OpenItems counts the items of all tasks that are not done.
 	OpenItems(ctx context.Context) (int, error)
@@ -140,7 +143,8 @@ type Repeat struct {
 
 // Repeats remembers calls that will be asked again, one about each matter.
 type Repeats interface {
-	// PutRepeat remembers a call in the place of another one about the same matter, and forgets what was put before a time.
+	// PutRepeat remembers a call in the place of another one about the same matter, and forgets what was put before a
+	// time.
 	PutRepeat(ctx context.Context, r Repeat, before time.Time) error
 	// FindRepeat returns the call about a matter; ErrNotFound where there is none.
 	FindRepeat(ctx context.Context, of string) (Repeat, error)
@@ -199,19 +203,20 @@ type Items interface {
 
 // Queue is what is still to be sent. Its methods do to an item what task.Next says of the event that they stand for.
 type Queue interface {
-	// LeaseItems returns up to limit items that are due (pending, or sent and past their resend time) and whose process has
-	// no older item that is not done, or that may pass these, oldest first; it marks them as leased until the given time so
-	// that no other caller gets them.
+	// LeaseItems returns up to limit items that are due (pending, or sent and past their resend time) and whose process
+	// has no older item that is not done, or that may pass these, oldest first; it marks them as leased until the given
+	// time so that no other caller gets them.
 	LeaseItems(ctx context.Context, now, until time.Time, limit int) ([]Item, error)
-	// MarkSent moves items to at least Sent, counts the attempt and sets when they are due again, unless they are accepted.
+	// MarkSent moves items to at least Sent, counts the attempt and sets when they are due again, unless they are
+	// accepted.
 	MarkSent(ctx context.Context, ids []string, resend time.Time) error
 	// Postpone sets when items are due again, unless they are accepted.
 	Postpone(ctx context.Context, ids []string, due time.Time) error
-	// MarkAccepted moves items to at least Accepted; they are no longer sent. Their deadlines move to the given time, if it is later; zero
-	// leaves them.
+	// MarkAccepted moves items to at least Accepted; they are no longer sent. Their deadlines move to the given time,
+	// if it is later; zero leaves them.
 	MarkAccepted(ctx context.Context, ids []string, until time.Time) error
-	// NextDue returns the earliest time at which LeaseItems would return an item; ok is false when there is none. An item that
-	// waits for an older one has no such time.
+	// NextDue returns the earliest time at which LeaseItems would return an item; ok is false when there is none. An
+	// item that waits for an older one has no such time.
 	NextDue(ctx context.Context) (at time.Time, ok bool, err error)
 	// Unfinished returns the items of one agent that are Sent or more and not Done, oldest first.
 	Unfinished(ctx context.Context, agent string) ([]Item, error)
@@ -219,21 +224,21 @@ type Queue interface {
 
 // Precedence is what goes before older items of its process.
 type Precedence interface {
-	// Pass makes due what need not wait any longer for older items of its process although these are not done: stops, unhosts and queries
-	// once the agent has all of them, kills at once. It reports whether more of these wait.
+	// Pass makes due what need not wait any longer for older items of its process although these are not done: stops,
+	// unhosts and queries once the agent has all of them, kills at once. It reports whether more of these wait.
 	Pass(ctx context.Context) (waits bool, err error)
 }
 
-// Results is what becomes of items. An unknown id is skipped. Where an agent is named, items of other agents are skipped
-// too; an empty agent matches any.
+// Results is what becomes of items. An unknown id is skipped. Where an agent is named, items of other agents are
+// skipped too; an empty agent matches any.
 type Results interface {
-	// Wanted is MarkAccepted for what an agent has and has not begun. It returns those that it must not begin: they are done, another's, or not
-	// there.
+	// Wanted is MarkAccepted for what an agent has and has not begun. It returns those that it must not begin: they are
+	// done, another's, or not there.
 	Wanted(ctx context.Context, agent string, ids []string, until time.Time) (ended []string, err error)
 	// Begin moves items to Begun and sets their deadlines, unless they have begun or are done.
 	Begin(ctx context.Context, agent string, deadlines map[string]time.Time) error
-	// Finish gives items the outcomes that agents have told, all of them or none. An item that is done keeps the one it has. It
-	// returns the ids of the tasks of the items that were finished now, each once, in no order.
+	// Finish gives items the outcomes that agents have told, all of them or none. An item that is done keeps the one it
+	// has. It returns the ids of the tasks of the items that were finished now, each once, in no order.
 	Finish(ctx context.Context, given []Given) (tasks []string, err error)
 	// Conclude gives items an outcome that the server has decided on by what it had read of them. An item whose state
 	// has changed since then is left alone. It returns what Finish does.
@@ -268,10 +273,11 @@ type Ended struct {
 
 // Retention removes what is old.
 type Retention interface {
-	// PruneTasks removes up to limit tasks that were created before the given time and whose items are all done, oldest first;
-	// it returns how many.
+	// PruneTasks removes up to limit tasks that were created before the given time and whose items are all done, oldest
+	// first; it returns how many.
 	PruneTasks(ctx context.Context, before time.Time, limit int) (int, error)
-	// PruneAudit removes up to limit of the oldest audit rows if they are from before the given time; it returns how many.
+	// PruneAudit removes up to limit of the oldest audit rows if they are from before the given time; it returns how
+	// many.
 	PruneAudit(ctx context.Context, before time.Time, limit int) (int, error)
 }
 
@@ -285,12 +291,13 @@ type Agent struct {
 	Assigned string
 	Build    string
 	Created  time.Time
-	// Token is the id of the JoinToken that it has joined with; Labels and Business are what that gave it. All may be empty.
+	// Token is the id of the JoinToken that it has joined with; Labels and Business are what that gave it. All may be
+	// empty.
 	Token    string
 	Labels   map[string]string
 	Business int64
-	// Name is what its host calls itself; Place tells host and data directory from every other, and changes with a reboot. Both may be
-	// empty.
+	// Name is what its host calls itself; Place tells host and data directory from every other, and changes with a
+	// reboot. Both may be empty.
 	Name, Place string
 	// Replaces is the key of the agent whose place this one takes as it joins; it is not stored.
 	Replaces string
@@ -298,8 +305,8 @@ type Agent struct {
 
 // Agents is the register of hosts.
 type Agents interface {
-	// PutAgent inserts the agent or replaces what is known of it. One without process groups takes over those of the agent that had
-	// its address before: that is the same host, installed anew.
+	// PutAgent inserts the agent or replaces what is known of it. One without process groups takes over those of the
+	// agent that had its address before: that is the same host, installed anew.
 	PutAgent(ctx context.Context, a Agent) error
 	// ChangeAgent is PutAgent for an agent that is there; ErrNotFound for one that is not.
 	ChangeAgent(ctx context.Context, a Agent) error
@@ -309,8 +316,8 @@ type Agents interface {
 	ListAgents(ctx context.Context) ([]Agent, error)
 }
 
-// Observed is the last word of an agent about one process. Several of those that a method returns may share a Spec: it must not be
-// changed.
+// Observed is the last word of an agent about one process. Several of those that a method returns may share a Spec: it
+// must not be changed.
 type Observed struct {
 	Agent   string
 	Process process.ID
@@ -324,7 +331,8 @@ const MostProcesses = 10_000
 // ErrTooManyProcesses refuses states of an agent that would have more than MostProcesses.
 var ErrTooManyProcesses = fmt.Errorf("this host has more than %d processes", MostProcesses)
 
-// MostBytes is how many bytes the states and the specs of an agent's processes may take, and as many again those that it has confirmed.
+// MostBytes is how many bytes the states and the specs of an agent's processes may take, and as many again those that
+// it has confirmed.
 const MostBytes = 64 << 20
 
 // ErrTooMuch refuses states of an agent that would take more than MostBytes.
@@ -332,20 +340,21 @@ var ErrTooMuch = fmt.Errorf("the states and specs of this host take more than %d
 
 // Observations is the observed state of processes.
 type Observations interface {
-	// PutObserved upserts rows, and removes those of gone, in one transaction. A row with a nil Spec keeps the stored one. It does nothing
-	// and returns ErrOvertaken, ErrOtherSession or ErrEarlierSession where the report that told them is not in its turn, and
-	// ErrTooManyProcesses where there would be too many, or ErrTooMuch.
+	// PutObserved upserts rows, and removes those of gone, in one transaction. A row with a nil Spec keeps the stored
+	// one. It does nothing and returns ErrOvertaken, ErrOtherSession or ErrEarlierSession where the report that told
+	// them is not in its turn, and ErrTooManyProcesses where there would be too many, or ErrTooMuch.
 	PutObserved(ctx context.Context, from ReportMark, rows []Observed, gone []Removal) error
-	// ReplaceObserved makes rows all that is known of the agent of the report, beside what is known already of the processes to keep. It is
-	// else as PutObserved.
+	// ReplaceObserved makes rows all that is known of the agent of the report, beside what is known already of the
+	// processes to keep. It is else as PutObserved.
 	ReplaceObserved(ctx context.Context, from ReportMark, rows []Observed, keep []process.ID) error
 	// LastSession returns the session of the agent's last introduction that was taken; empty where there was none.
 	LastSession(ctx context.Context, agent string) (string, error)
-	// GetObserved calls fn for the rows of one process on the given agents, in the order of the agents; a missing row is skipped.
+	// GetObserved calls fn for the rows of one process on the given agents, in the order of the agents; a missing row
+	// is skipped.
 	GetObserved(ctx context.Context, id process.ID, agents []string, fn func(Observed) error) error
-	// PageObserved returns the rows of a namespace from start, and how many there are in all. They are in the order in which they came, so that
-	// whoever reads page by page sees none twice when others are added meanwhile. Fewer come than there are where they are large, but one at
-	// least.
+	// PageObserved returns the rows of a namespace from start, and how many there are in all. They are in the order in
+	// which they came, so that whoever reads page by page sees none twice when others are added meanwhile. Fewer come
+	// than there are where they are large, but one at least.
 	PageObserved(ctx context.Context, namespace string, start, limit int) (rows []Observed, total int, err error)
 }
 

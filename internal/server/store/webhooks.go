@@ -55,7 +55,7 @@ type Webhooks interface {
 	ListWebhooks(ctx context.Context) ([]Subscription, error)
 	// DeleteWebhook returns ErrNotFound when there is none of that name.
 	DeleteWebhook(ctx context.Context, name string) error
-	// PutDelivery notes how far a webhook has got, which is told by its name and when it was created; one that was deleted meanwhile
-	// is skipped.
+	// PutDelivery notes how far a webhook has got, which is told by its name and when it was created; one that was
+	// deleted meanwhile is skipped.
 	PutDelivery(ctx context.Context, name string, created time.Time, d Delivery) error
 }

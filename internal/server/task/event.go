@@ -18,7 +18,8 @@ type (
 	Unheard struct{}
 	// Absent says that nobody listens for the agent, which may come back.
 	Absent struct{}
-	// Received says that the agent has the item in its journal, and may begin it until then; zero stands for the deadline that it has.
+	// Received says that the agent has the item in its journal, and may begin it until then; zero stands for the
+	// deadline that it has.
 	Received struct{ Until time.Time }
 	// Refused says that the agent will not do it, or that it cannot be sent at all; Reason is shown to the caller.
 	Refused struct{ Reason string }

@@ -60,7 +60,8 @@ const (
 // Unavailable begins the text of every AgentUnavailable outcome.
 const Unavailable = "agent not found or offline"
 
-// unavailable is the text for an item that came so far: of what the agent has, or may have, nobody may believe that it was not begun.
+// unavailable is the text for an item that came so far: of what the agent has, or may have, nobody may believe that it
+// was not begun.
 func unavailable(s State) string {
 	switch s {
 	case Sent:
@@ -87,7 +88,8 @@ type Item struct {
 	Outcome *process.Outcome
 }
 
-// New returns an item as it is created. Its agent has to take it within the limit, which is WaitLimit at most; 0 stands for that.
+// New returns an item as it is created. Its agent has to take it within the limit, which is WaitLimit at most; 0 stands
+// for that.
 func New(created time.Time, limit time.Duration) Item {
 	if limit <= 0 {
 		limit = WaitLimit
@@ -95,8 +97,8 @@ func New(created time.Time, limit time.Duration) Item {
 	return Item{Due: created, Deadline: created.Add(min(limit, WaitLimit))}
 }
 
-// Next returns what the event makes of the item. An event that comes late, twice, or before its turn is no error: the item
-// rises as far as the event proves and never falls, and an item that is Done stays as it is.
+// Next returns what the event makes of the item. An event that comes late, twice, or before its turn is no error: the
+// item rises as far as the event proves and never falls, and an item that is Done stays as it is.
 func Next(it Item, e Event, now time.Time) Item {
 	if it.State == Done {
 		return it

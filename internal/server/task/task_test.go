@@ -14,8 +14,8 @@ import (
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// TestWalk visits every item reachable by up to six events, each event early and at the deadline, and checks the promises
-// that hold for all of them.
+// TestWalk visits every item reachable by up to six events, each event early and at the deadline, and checks the
+// promises that hold for all of them.
 func TestWalk(t *testing.T) {
 	type node struct {
 		item task.Item
@@ -110,33 +110,139 @@ func TestNext(t *testing.T) {
 		now   time.Time
 		want  task.Item
 	}{
-		{"no receipt", task.Pending, task.Unheard{}, at(5 * time.Second), task.Item{State: task.Sent, Attempts: 1, Due: at(6 * time.Second), Deadline: wait}},
-		{"no receipt to a resend, receipt by report", task.Begun, task.Unheard{}, at(5 * time.Second), task.Item{State: task.Begun, Deadline: wait}},
-		{"nobody there yet", task.Pending, task.Absent{}, at(5 * time.Second), task.Item{State: task.Pending, Due: at(5500 * time.Millisecond), Deadline: wait}},
-		{"begun before the receipt", task.Sent, task.Began{Limit: time.Minute}, at(time.Second), task.Item{State: task.Begun, Deadline: at(76 * time.Second)}},
-		{"begun once more", task.Begun, task.Began{Limit: time.Hour}, at(time.Second), task.Item{State: task.Begun, Deadline: wait}},
-		{"begun with an absurd limit", task.Sent, task.Began{Limit: 1000 * time.Hour}, epoch, task.Item{State: task.Begun, Deadline: at(24*time.Hour + 15*time.Second)}},
-		{"begun with a negative limit", task.Sent, task.Began{Limit: -time.Hour}, epoch, task.Item{State: task.Begun, Deadline: at(15 * time.Second)}},
-		{"receipt after begun", task.Begun, task.Received{}, at(time.Second), task.Item{State: task.Begun, Deadline: wait}},
-		{"outcome at once", task.Pending, task.Finished{Outcome: success}, at(time.Second), task.Item{State: task.Done, Deadline: wait, Outcome: &success}},
-		{"refused", task.Sent, task.Refused{Reason: "needs root"}, epoch, task.Item{State: task.Done, Deadline: wait, Outcome: &process.Outcome{Fault: process.Failed, Text: "needs root"}}},
-		{"receipt of what was to be taken soon", task.Sent, task.Received{Until: wait.Add(time.Minute)}, at(time.Second), task.Item{State: task.Accepted, Deadline: wait.Add(time.Minute)}},
-		{"receipt with an earlier end", task.Sent, task.Received{Until: at(time.Minute)}, at(time.Second), task.Item{State: task.Accepted, Deadline: wait}},
-		{"receipt once more", task.Accepted, task.Received{Until: wait.Add(time.Minute)}, at(time.Second), task.Item{State: task.Accepted, Deadline: wait}},
-		{"nobody there", task.Pending, task.Unreachable{}, epoch, task.Item{State: task.Done, Deadline: wait, Outcome: unavailable("")}},
+		{
+			"no receipt", task.Pending,
+			task.Unheard{},
+			at(5 * time.Second),
+			task.Item{State: task.Sent, Attempts: 1, Due: at(6 * time.Second), Deadline: wait},
+		},
+		{
+			"no receipt to a resend, receipt by report", task.Begun,
+			task.Unheard{},
+			at(5 * time.Second),
+			task.Item{State: task.Begun, Deadline: wait},
+		},
+		{
+			"nobody there yet", task.Pending,
+			task.Absent{},
+			at(5 * time.Second),
+			task.Item{State: task.Pending, Due: at(5500 * time.Millisecond), Deadline: wait},
+		},
+		{
+			"begun before the receipt", task.Sent,
+			task.Began{Limit: time.Minute},
+			at(time.Second),
+			task.Item{State: task.Begun, Deadline: at(76 * time.Second)},
+		},
+		{
+			"begun once more", task.Begun,
+			task.Began{Limit: time.Hour},
+			at(time.Second),
+			task.Item{State: task.Begun, Deadline: wait},
+		},
+		{
+			"begun with an absurd limit", task.Sent,
+			task.Began{Limit: 1000 * time.Hour},
+			epoch,
+			task.Item{State: task.Begun, Deadline: at(24*time.Hour + 15*time.Second)},
+		},
+		{
+			"begun with a negative limit", task.Sent,
+			task.Began{Limit: -time.Hour},
+			epoch,
+			task.Item{State: task.Begun, Deadline: at(15 * time.Second)},
+		},
+		{
+			"receipt after begun", task.Begun,
+			task.Received{},
+			at(time.Second),
+			task.Item{State: task.Begun, Deadline: wait},
+		},
+		{
+			"outcome at once", task.Pending,
+			task.Finished{Outcome: success},
+			at(time.Second),
+			task.Item{State: task.Done, Deadline: wait, Outcome: &success},
+		},
+		{
+			"refused", task.Sent,
+			task.Refused{Reason: "needs root"},
+			epoch,
+			task.Item{State: task.Done, Deadline: wait, Outcome: &process.Outcome{
+				Fault: process.Failed,
+				Text:  "needs root",
+			}},
+		},
+		{
+			"receipt of what was to be taken soon", task.Sent,
+			task.Received{Until: wait.Add(time.Minute)},
+			at(time.Second),
+			task.Item{State: task.Accepted, Deadline: wait.Add(time.Minute)},
+		},
+		{
+			"receipt with an earlier end", task.Sent,
+			task.Received{Until: at(time.Minute)},
+			at(time.Second),
+			task.Item{State: task.Accepted, Deadline: wait},
+		},
+		{
+			"receipt once more", task.Accepted,
+			task.Received{Until: wait.Add(time.Minute)},
+			at(time.Second),
+			task.Item{State: task.Accepted, Deadline: wait},
+		},
+		{
+			"nobody there", task.Pending,
+			task.Unreachable{},
+			epoch,
+			task.Item{State: task.Done, Deadline: wait, Outcome: unavailable("")},
+		},
 		{"nobody there any more", task.Sent, task.Unreachable{}, epoch, task.Item{
 			State: task.Done, Deadline: wait,
-			Outcome: unavailable(": it was sent the operation and has not answered; it may have begun, and begins no more"),
+			Outcome: unavailable(
+				": it was sent the operation and has not answered; it may have begun, and begins no more"),
 		}},
-		{"nobody there, but accepted meanwhile", task.Accepted, task.Unreachable{}, epoch, task.Item{State: task.Accepted, Deadline: wait}},
-		{"overdue, away", task.Begun, task.Overdue{Away: true}, wait, task.Item{State: task.Done, Deadline: wait, Outcome: unavailable(": it had begun")}},
-		{"overdue, taken, away", task.Accepted, task.Overdue{Away: true}, wait, task.Item{State: task.Done, Deadline: wait, Outcome: unavailable(": it has taken the operation, and may have begun")}},
+		{
+			"nobody there, but accepted meanwhile", task.Accepted,
+			task.Unreachable{},
+			epoch,
+			task.Item{State: task.Accepted, Deadline: wait},
+		},
+		{
+			"overdue, away", task.Begun,
+			task.Overdue{Away: true},
+			wait,
+			task.Item{State: task.Done, Deadline: wait, Outcome: unavailable(": it had begun")},
+		},
+		{
+			"overdue, taken, away", task.Accepted,
+			task.Overdue{Away: true},
+			wait,
+			task.Item{
+				State: task.Done, Deadline: wait,
+				Outcome: unavailable(": it has taken the operation, and may have begun"),
+			},
+		},
 		{"overdue, never answered", task.Sent, task.Overdue{}, wait, task.Item{
 			State: task.Done, Deadline: wait,
-			Outcome: unavailable(": it was sent the operation and has not answered; it may have begun, and begins no more"),
+			Outcome: unavailable(
+				": it was sent the operation and has not answered; it may have begun, and begins no more"),
 		}},
-		{"overdue, there", task.Begun, task.Overdue{}, wait, task.Item{State: task.Done, Deadline: wait, Outcome: &process.Outcome{Fault: process.Failed, Text: "no result by 2026-01-02T03:14:05Z"}}},
-		{"looked at too early", task.Begun, task.Overdue{}, at(time.Minute), task.Item{State: task.Begun, Deadline: wait}},
+		{
+			"overdue, there", task.Begun,
+			task.Overdue{},
+			wait,
+			task.Item{State: task.Done, Deadline: wait, Outcome: &process.Outcome{
+				Fault: process.Failed,
+				Text:  "no result by 2026-01-02T03:14:05Z",
+			}},
+		},
+		{
+			"looked at too early", task.Begun,
+			task.Overdue{},
+			at(time.Minute),
+			task.Item{State: task.Begun, Deadline: wait},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -193,7 +299,10 @@ func TestTransitions(t *testing.T) {
 			t.Errorf("%v has rows: %v, want %v", s, leaves[s], want)
 		}
 	}
-	want := task.Transition{From: task.Accepted, Event: "deadline, agent away", To: task.Done, Note: "outcome: agent-unavailable"}
+	want := task.Transition{
+		From: task.Accepted, Event: "deadline, agent away", To: task.Done,
+		Note: "outcome: agent-unavailable",
+	}
 	if !slices.Contains(rows, want) {
 		t.Errorf("%+v is missing in %+v", want, rows)
 	}

@@ -15,8 +15,8 @@ type Transition struct {
 	Note string
 }
 
-// Transitions walks the machine from a new item over every event and returns what was seen, ordered by state and then as
-// Events is. A deadline event is given at the item's deadline. Pairs that change nothing are left out.
+// Transitions walks the machine from a new item over every event and returns what was seen, ordered by state and then
+// as Events is. A deadline event is given at the item's deadline. Pairs that change nothing are left out.
 func Transitions() []Transition {
 	type moment struct {
 		item Item
@@ -37,7 +37,10 @@ func Transitions() []Transition {
 			if next == at.item {
 				continue
 			}
-			rows = append(rows, Transition{From: at.item.State, Event: e.String(), To: next.State, Note: note(at.item, next, now)})
+			rows = append(rows, Transition{
+				From: at.item.State, Event: e.String(), To: next.State,
+				Note: note(at.item, next, now),
+			})
 			if !seen[next.State] {
 				seen[next.State] = true
 				queue = append(queue, moment{next, now})

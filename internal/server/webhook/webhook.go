@@ -20,7 +20,8 @@ import (
 type Store interface {
 	ListWebhooks(ctx context.Context) ([]store.Subscription, error)
 	PutDelivery(ctx context.Context, name string, created time.Time, d store.Delivery) error
-	EventsAfter(ctx context.Context, after int64, f store.EventFilter, limit int) (events []store.StoredEvent, next int64, err error)
+	EventsAfter(ctx context.Context, after int64, f store.EventFilter,
+		limit int) (events []store.StoredEvent, next int64, err error)
 }
 
 // Hosts tells where an agent lives.
@@ -34,8 +35,8 @@ type Config struct {
 	Hosts Hosts
 	Now   func() time.Time
 	Log   *slog.Logger
-	// Pace is the least time between two messages to one receiver (1 s). While alarms keep coming it doubles, up to ten times as much:
-	// the first alarm is delivered at once, and a storm becomes a few messages.
+	// Pace is the least time between two messages to one receiver (1 s). While alarms keep coming it doubles, up to ten
+	// times as much: the first alarm is delivered at once, and a storm becomes a few messages.
 	Pace time.Duration
 }
 
@@ -62,7 +63,10 @@ func New(cfg Config) *Sender {
 	if cfg.Pace <= 0 {
 		cfg.Pace = time.Second
 	}
-	return &Sender{cfg: cfg, changed: make(chan struct{}, 1), workers: map[string]*worker{}, news: make(chan struct{}), latest: map[string]progress{}}
+	return &Sender{
+		cfg: cfg, changed: make(chan struct{}, 1), workers: map[string]*worker{}, news: make(chan struct{}),
+		latest: map[string]progress{},
+	}
 }
 
 // Changed says that webhooks were added, changed or deleted. It does not block.
@@ -106,8 +110,8 @@ func (s *Sender) Latest(sub store.Subscription) store.Delivery {
 // again is how long a read of the store that failed waits for the next try.
 const again = 5 * time.Second
 
-// Run delivers until ctx ends; deliveries under way are given up then, and made again by the next Run, here or of another server. It may be
-// called again after it has returned.
+// Run delivers until ctx ends; deliveries under way are given up then, and made again by the next Run, here or of
+// another server. It may be called again after it has returned.
 func (s *Sender) Run(ctx context.Context) error {
 	defer s.forget()
 	var group sync.WaitGroup
@@ -156,7 +160,10 @@ func (s *Sender) arrange(ctx context.Context, group *sync.WaitGroup) error {
 			sub.Delivery.Next = time.Time{}
 		}
 		life, stop := context.WithCancel(ctx)
-		w := &worker{Sender: s, hook: sub.Webhook, delivery: sub.Delivery, noted: sub.Delivery.Cursor, stop: stop, done: make(chan struct{})}
+		w := &worker{
+			Sender: s, hook: sub.Webhook, delivery: sub.Delivery, noted: sub.Delivery.Cursor, stop: stop,
+			done: make(chan struct{}),
+		}
 		s.workers[name] = w
 		w.show()
 		group.Go(func() {
@@ -178,13 +185,16 @@ func (s *Sender) arrange(ctx context.Context, group *sync.WaitGroup) error {
 
 // same reports whether nothing has changed that deliveries depend on.
 func same(a, b *store.Webhook) bool {
-	return a.URL == b.URL && a.Secret == b.Secret && a.Local == b.Local && a.Created.Equal(b.Created) && slices.Equal(a.Namespaces, b.Namespaces)
+	return a.URL == b.URL && a.Secret == b.Secret && a.Local == b.Local && a.Created.Equal(b.Created) &&
+		slices.Equal(a.Namespaces, b.Namespaces)
 }
 
-// Test delivers one made-up alarm to a webhook, at once, and returns why it did not arrive. Nothing else is changed by it.
+// Test delivers one made-up alarm to a webhook, at once, and returns why it did not arrive. Nothing else is changed by
+// it.
 func (s *Sender) Test(ctx context.Context, w store.Webhook) error {
 	e := alarm.Event{IP: "127.0.0.1", Event: process.Event{
-		Kind: process.EventRelaunched, Process: process.ID{Namespace: "drover", Name: "test"}, At: s.cfg.Now().UnixMilli(),
+		Kind: process.EventRelaunched, Process: process.ID{Namespace: "drover", Name: "test"},
+		At:    s.cfg.Now().UnixMilli(),
 		Cause: process.Cause{Text: "a test delivery, nothing has happened"},
 	}}
 	a, _ := alarm.Of(e)

@@ -51,7 +51,9 @@ func (d *disk) PutDelivery(_ context.Context, name string, _ time.Time, delivery
 	return nil
 }
 
-func (d *disk) EventsAfter(_ context.Context, after int64, _ store.EventFilter, limit int) (events []store.StoredEvent, next int64, err error) {
+func (d *disk) EventsAfter(_ context.Context, after int64, _ store.EventFilter,
+	limit int,
+) (events []store.StoredEvent, next int64, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	next = after
@@ -120,7 +122,10 @@ func receive(t *testing.T, answer func(n int, w http.ResponseWriter, r *http.Req
 func ok(int, http.ResponseWriter, *http.Request) {}
 
 func sender(d *disk) *webhook.Sender {
-	return webhook.New(webhook.Config{Store: d, Hosts: d, Now: time.Now, Log: slog.New(slog.DiscardHandler), Pace: time.Millisecond})
+	return webhook.New(webhook.Config{
+		Store: d, Hosts: d, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Pace: time.Millisecond,
+	})
 }
 
 // run runs a sender until the end of the test.
@@ -145,7 +150,8 @@ func begin(t *testing.T, s *webhook.Sender) (end func()) {
 	}
 }
 
-// TestSendersTakeTurns: of two senders that run one after the other, each goes on where the other one has ended, and knows that.
+// TestSendersTakeTurns: of two senders that run one after the other, each goes on where the other one has ended, and
+// knows that.
 func TestSendersTakeTurns(t *testing.T) {
 	r := receive(t, ok)
 	d := newDisk(store.Webhook{Name: "ops", URL: r.URL, Local: true})
@@ -222,7 +228,8 @@ func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
 	hanging := receive(t, func(int, http.ResponseWriter, *http.Request) { <-release })
 	t.Cleanup(func() { close(release) })
 	quick := receive(t, ok)
-	d := newDisk(store.Webhook{Name: "hangs", URL: hanging.URL, Local: true}, store.Webhook{Name: "quick", URL: quick.URL, Local: true})
+	d := newDisk(store.Webhook{Name: "hangs", URL: hanging.URL, Local: true},
+		store.Webhook{Name: "quick", URL: quick.URL, Local: true})
 	d.happen(1)
 	s := run(t, d)
 	<-hanging.got
@@ -267,11 +274,13 @@ func TestOnlyAllowedAddressesAreDialled(t *testing.T) {
 	r := receive(t, ok)
 	s := webhook.New(webhook.Config{Now: time.Now})
 	for _, address := range []string{
-		r.URL, strings.Replace(r.URL, "127.0.0.1", "localhost", 1), "http://169.254.169.254/latest/meta-data", "http://[::1]:80/",
+		r.URL, strings.Replace(r.URL, "127.0.0.1", "localhost", 1), "http://169.254.169.254/latest/meta-data",
+		"http://[::1]:80/",
 		"http://0.0.0.0:1/", "http://100.100.100.200/", "http://[fd00:ec2::254]/", "http://[fd20:ce::254]/",
 		"http://[::ffff:169.254.169.254]/", "http://[64:ff9b:1::a9fe:a9fe]/",
 	} {
-		if err := s.Test(t.Context(), store.Webhook{Name: "x", URL: address}); err == nil || !strings.Contains(err.Error(), "not allowed") {
+		if err := s.Test(t.Context(), store.Webhook{Name: "x", URL: address}); err == nil ||
+			!strings.Contains(err.Error(), "not allowed") {
 			t.Errorf("%s: %v, want a refusal", address, err)
 		}
 	}
@@ -313,7 +322,8 @@ func TestAnErrorIsShort(t *testing.T) {
 			}
 		})
 		s := webhook.New(webhook.Config{Now: time.Now})
-		if err := s.Test(t.Context(), store.Webhook{Name: "x", URL: r.URL, Local: true}); err == nil || len(err.Error()) > 400 {
+		if err := s.Test(t.Context(), store.Webhook{Name: "x", URL: r.URL, Local: true}); err == nil ||
+			len(err.Error()) > 400 {
 			t.Errorf("%.20q…: error of %d bytes, want a short one", answer, len(fmt.Sprint(err)))
 		}
 	}
@@ -330,10 +340,13 @@ func TestAnErrorTellsNoSecretOfTheURL(t *testing.T) {
 func TestCheckURL(t *testing.T) {
 	for address, problem := range map[string]string{
 		"https://alarms.example/hook": "", "http://10.0.0.9:8080/x": "", "https://alarms.example:443": "",
-		"": "expected http", "ftp://x/": "expected http", "https://": "no host", "https://u:p@x/": "user or a password", "http://%zz": "not a URL",
-		"http://x:0/": "port", "http://x:65536/": "port", "http://x:y/": "not a URL", "https://x/" + strings.Repeat("y", 2048): "at most 2048",
-		"http://127.0.0.1/": "not allowed", "http://[::1]:8080/": "not allowed", "http://169.254.169.254/latest": "not allowed",
-		"http://[64:ff9b::a9fe:a9fe]/": "not allowed", "http://[fe80::1%25eth0]/": "not allowed",
+		"": "expected http", "ftp://x/": "expected http", "https://": "no host", "https://u:p@x/": "user or a password",
+		"http://%zz":  "not a URL",
+		"http://x:0/": "port", "http://x:65536/": "port", "http://x:y/": "not a URL", "https://x/" +
+			strings.Repeat("y", 2048): "at most 2048",
+		"http://127.0.0.1/": "not allowed", "http://[::1]:8080/": "not allowed",
+		"http://169.254.169.254/latest": "not allowed",
+		"http://[64:ff9b::a9fe:a9fe]/":  "not allowed", "http://[fe80::1%25eth0]/": "not allowed",
 	} {
 		err := webhook.CheckURL(address, false)
 		if (err == nil) != (problem == "") || err != nil && !strings.Contains(err.Error(), problem) {
@@ -348,7 +361,8 @@ func TestCheckURL(t *testing.T) {
 	}
 }
 
-// TestAStormBecomesAFewMessages: the first alarm arrives at once, and what comes while a message is under way is folded into the next.
+// TestAStormBecomesAFewMessages: the first alarm arrives at once, and what comes while a message is under way is folded
+// into the next.
 func TestAStormBecomesAFewMessages(t *testing.T) {
 	release := make(chan struct{})
 	r := receive(t, func(n int, _ http.ResponseWriter, _ *http.Request) {
@@ -378,7 +392,10 @@ func TestWhatIsNoAlarmIsPassedBy(t *testing.T) {
 	d := newDisk(store.Webhook{Name: "ops", URL: r.URL, Local: true})
 	d.happen(1)
 	d.pass(1)
-	s := webhook.New(webhook.Config{Store: d, Hosts: d, Now: time.Now, Log: slog.New(slog.DiscardHandler), Pace: time.Millisecond})
+	s := webhook.New(webhook.Config{
+		Store: d, Hosts: d, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Pace: time.Millisecond,
+	})
 	sub := store.Subscription{Webhook: d.hooks[0]}
 	if got := s.Latest(sub); got.Cursor != 0 {
 		t.Errorf("before Run: %+v, want what is stored", got)

@@ -18,8 +18,8 @@ type worker struct {
 	delivery store.Delivery
 	// noted is the cursor that is stored.
 	noted int64
-	// pending is the message that is to be delivered next. It is kept until it has arrived: what was sent once is not sent again under
-	// another name.
+	// pending is the message that is to be delivered next. It is kept until it has arrived: what was sent once is not
+	// sent again under another name.
 	pending *message
 	// calm is how long to be silent after a message; 0 while alarms come singly.
 	calm time.Duration
@@ -41,12 +41,12 @@ const (
 	maxAlarms  = 20_000
 	// busiest is how many times Pace the silence between two messages is at most.
 	busiest = 10
-	// firstPause and lastPause bound the wait after a failure; each is twice the one before, and up to half of it is left to
-	// chance.
+	// firstPause and lastPause bound the wait after a failure; each is twice the one before, and up to half of it is
+	// left to chance.
 	firstPause = time.Second
 	lastPause  = 5 * time.Minute
-	// noteEvery is how many events without an alarm are passed by before that is stored, and noteTime how long that may take at the
-	// end.
+	// noteEvery is how many events without an alarm are passed by before that is stored, and noteTime how long that may
+	// take at the end.
 	noteEvery = 10_000
 	noteTime  = 2 * time.Second
 )
@@ -148,7 +148,8 @@ func (w *worker) passed(ctx context.Context, cursor int64) {
 // arrived notes that the pending message has been taken.
 func (w *worker) arrived(ctx context.Context) {
 	if w.delivery.Failures > 0 {
-		w.cfg.Log.InfoContext(ctx, "webhook accepts alarms again", "webhook", w.hook.Name, "failures", w.delivery.Failures)
+		w.cfg.Log.InfoContext(ctx, "webhook accepts alarms again", "webhook", w.hook.Name,
+			"failures", w.delivery.Failures)
 	}
 	w.delivery = store.Delivery{Cursor: w.pending.next, Delivered: w.cfg.Now()}
 	w.pending = nil
@@ -203,7 +204,8 @@ func (w *worker) noteLast(ctx context.Context) {
 	w.note(ctx)
 }
 
-// wait returns false when ctx has ended, and otherwise once there are news or the pause is over. No pause waits for news alone.
+// wait returns false when ctx has ended, and otherwise once there are news or the pause is over. No pause waits for
+// news alone.
 func wait(ctx context.Context, pause time.Duration, news <-chan struct{}) bool {
 	var over <-chan time.Time
 	if pause > 0 {

@@ -44,7 +44,8 @@ func (b *bench) query(ctx context.Context) error {
 		}
 		lab.Pause(restBetween / 10)
 	}
-	b.time(fmt.Sprintf("query task over %d processes of one agent, to the last key, polled every %v", b.Many, lab.PollPause), floor, drover, within(5))
+	b.time(fmt.Sprintf("query task over %d processes of one agent, to the last key, polled every %v", b.Many,
+		lab.PollPause), floor, drover, within(5))
 	return nil
 }
 
@@ -147,9 +148,11 @@ func (b *bench) restWith(ctx context.Context, n int) error {
 	}
 	slices.SortFunc(list, func(x, y string) int { return calls[word(y)] - calls[word(x)] })
 	b.calls.Add(fmt.Sprint(n), strings.Join(list[:min(len(list), 8)], ", "))
-	b.rest.Add(fmt.Sprint(n), lab.Figure(after.PSS), lab.Figure(after.Heap), fmt.Sprint(after.Threads), lab.Figure(idle),
+	b.rest.Add(fmt.Sprint(n), lab.Figure(after.PSS), lab.Figure(after.Heap), fmt.Sprint(after.Threads),
+		lab.Figure(idle),
 		lab.Figure(float64(total)/min(traced, b.Window).Seconds()),
-		lab.Figure(floorAfter.PSS), fmt.Sprint(floorAfter.Threads), lab.Figure(100*float64(floorAfter.CPU-floorBefore.CPU)/float64(took)),
+		lab.Figure(floorAfter.PSS), fmt.Sprint(floorAfter.Threads),
+		lab.Figure(100*float64(floorAfter.CPU-floorBefore.CPU)/float64(took)),
 		lab.YesNo(after.PSS <= most && after.Threads <= 12 && idle <= 0.05))
 	return nil
 }

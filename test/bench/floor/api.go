@@ -45,8 +45,11 @@ func proc() process.ID { return process.ID{Namespace: lab.Namespace, Name: "ngin
 func spec() *process.Spec {
 	return &process.Spec{
 		Identity: process.Identity{ProcName: "nginx", SetupPath: "/usr/sbin", PIDPath: "/run/nginx.pid", User: "root"},
-		Commands: process.Commands{Start: "/usr/sbin/nginx", Stop: "/usr/sbin/nginx -s stop", Reload: "/usr/sbin/nginx -s reload"},
-		Policy:   process.Policy{}.Defaulted(),
+		Commands: process.Commands{
+			Start: "/usr/sbin/nginx", Stop: "/usr/sbin/nginx -s stop",
+			Reload: "/usr/sbin/nginx -s reload",
+		},
+		Policy: process.Policy{}.Defaulted(),
 	}
 }
 
@@ -54,16 +57,25 @@ func observed(i int) store.Observed {
 	return store.Observed{Agent: agentKey(i), Process: proc(), Spec: spec(), Status: process.Status{
 		Known: true, Hosted: true, Want: process.WantRunning, State: "running", ProcName: "nginx",
 		RegisteredAt: 1_700_000_000, LastStartAt: 1_700_000_000, ReportedAt: 1_700_000_100,
-		Instance: process.Instance{PID: 1000 + i, Cmdline: "nginx: master process /usr/sbin/nginx", Stat: "S", StartedAt: 1_700_000_000, Elapsed: 100, CPU: 0.5, Mem: 0.1, RSS: 1800, VSize: 56000, Threads: 1},
+		Instance: process.Instance{
+			PID: 1000 + i, Cmdline: "nginx: master process /usr/sbin/nginx", Stat: "S",
+			StartedAt: 1_700_000_000, Elapsed: 100, CPU: 0.5, Mem: 0.1, RSS: 1800, VSize: 56000, Threads: 1,
+		},
 	}}
 }
 
 func task(id string, n int) *store.Task {
 	r := store.Request{Op: process.Start, Process: proc(), Spec: spec()}
 	for i := range n {
-		r.Targets = append(r.Targets, store.Target{Key: host(i) + ":" + lab.Namespace + ":nginx", Asked: host(i), Agent: agentKey(i)})
+		r.Targets = append(r.Targets, store.Target{
+			Key: host(i) + ":" + lab.Namespace + ":nginx", Asked: host(i),
+			Agent: agentKey(i),
+		})
 	}
-	return &store.Task{ID: id, App: lab.AppCode, User: "bench", Created: time.Now(), Wire: "gse", Requests: []store.Request{r}}
+	return &store.Task{
+		ID: id, App: lab.AppCode, User: "bench", Created: time.Now(), Wire: "gse",
+		Requests: []store.Request{r},
+	}
 }
 
 // serve plants the database and starts the server on it.
@@ -131,11 +143,13 @@ func (b *bench) accept(ctx context.Context) error {
 	for i := range rows {
 		name := fmt.Sprintf("nginx-%d", i)
 		requests[i] = lab.Spec{
-			Name: name, Start: fmt.Sprintf("/usr/sbin/nginx -c /etc/%s.conf", name), PIDFile: fmt.Sprintf("/run/%s.pid", name),
+			Name: name, Start: fmt.Sprintf("/usr/sbin/nginx -c /etc/%s.conf", name),
+			PIDFile: fmt.Sprintf("/run/%s.pid", name),
 		}.Request(lab.OpStart)
 		requests[i]["agent_id_list"] = []string{host(i)}
 		rows[i] = baretest.Row{
-			Key: host(i) + ":" + lab.Namespace + ":" + name, Asked: host(i), Agent: agentKey(i), Op: "start", Namespace: lab.Namespace, Name: name,
+			Key: host(i) + ":" + lab.Namespace + ":" + name, Asked: host(i), Agent: agentKey(i), Op: "start",
+			Namespace: lab.Namespace, Name: name,
 			Deadline: 1 << 60,
 		}
 	}
@@ -219,10 +233,14 @@ func (b *bench) poll(ctx context.Context) error {
 	for _, n := range tasks() {
 		rows := make([]baretest.Row, n)
 		for i := range rows {
-			rows[i] = baretest.Row{Asked: host(i), Agent: agentKey(i), Op: "start", Namespace: lab.Namespace, Name: "nginx", State: 4, Deadline: 1 << 60}
+			rows[i] = baretest.Row{
+				Asked: host(i), Agent: agentKey(i), Op: "start", Namespace: lab.Namespace,
+				Name: "nginx", State: 4, Deadline: 1 << 60,
+			}
 		}
 		body := []byte(fmt.Sprintf(`{"task_id":%q}`, taskName(n)))
-		if err := s.reads(ctx, fmt.Sprintf("poll %d keys", n), "get_proc_operate_result_v2", body, rows, within(2)); err != nil {
+		if err := s.reads(ctx, fmt.Sprintf("poll %d keys", n), "get_proc_operate_result_v2", body, rows,
+			within(2)); err != nil {
 			return err
 		}
 	}
@@ -246,21 +264,26 @@ func (b *bench) status(ctx context.Context) error {
 			}
 			rows[i] = baretest.Row{Agent: agentKey(i), Namespace: lab.Namespace, Name: "nginx", Stored: string(stored)}
 		}
-		body, err := json.Marshal(lab.Object{"meta": lab.Object{"namespace": lab.Namespace, "name": "nginx"}, "agent_id_list": hosts(n)})
+		body, err := json.Marshal(lab.Object{
+			"meta":          lab.Object{"namespace": lab.Namespace, "name": "nginx"},
+			"agent_id_list": hosts(n),
+		})
 		if err != nil {
 			return err
 		}
 		a := within(2).and("5,000 in ≤ 100 ms", func(_, drover lab.Series) bool { return drover.Quantile(0.5) <= 100 })
-		if err := s.reads(ctx, fmt.Sprintf("get_proc_status_v2 of %d hosts", n), "get_proc_status_v2", body, rows, a); err != nil {
+		if err := s.reads(ctx, fmt.Sprintf("get_proc_status_v2 of %d hosts", n), "get_proc_status_v2", body, rows,
+			a); err != nil {
 			return err
 		}
 	}
-	b.Note("get_proc_status: what a caller of the incumbent has published is 290–410 ms for 200 hosts and 2,200–4,300 ms for 5,000")
+	b.Note(
+		"get_proc_status: what a caller of the incumbent has published is 290–410 ms for 200 hosts and 2,200–4,300 ms for 5,000")
 	return nil
 }
 
-// reads measures a call against a server that reads the rows of a bare database and writes the very bytes of the reply, a piece
-// with each row.
+// reads measures a call against a server that reads the rows of a bare database and writes the very bytes of the reply,
+// a piece with each row.
 func (s *served) reads(ctx context.Context, what, name string, body []byte, rows []baretest.Row, a aim) error {
 	reply, err := s.Raw(name, body)
 	if err != nil {
@@ -284,13 +307,16 @@ func (s *served) reads(ctx context.Context, what, name string, body []byte, rows
 	if err != nil {
 		return err
 	}
-	srv := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // what cannot be read shows in the reply
-		_ = bare.Read(r.Context(), func(row *baretest.Row) error {
-			_, err := io.WriteString(w, row.Text)
-			return err
-		})
-	})}
+	srv := &http.Server{
+		ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body) // what cannot be read shows in the reply
+			_ = bare.Read(r.Context(), func(row *baretest.Row) error {
+				_, err := io.WriteString(w, row.Text)
+				return err
+			})
+		}),
+	}
 	go srv.Serve(listener) //nolint:errcheck // it says that it was closed
 	defer srv.Close()      //nolint:errcheck // nothing was written
 	floorServer := &lab.Drover{URL: "http://" + listener.Addr().String()}
@@ -307,7 +333,8 @@ func (s *served) reads(ctx context.Context, what, name string, body []byte, rows
 			return err
 		}
 		if len(bareReply) != len(reply) || len(ours) < len(reply)-100 {
-			return fmt.Errorf("%s: replies of %d and %d bytes, the first one had %d", name, len(bareReply), len(ours), len(reply))
+			return fmt.Errorf("%s: replies of %d and %d bytes, the first one had %d", name, len(bareReply), len(ours),
+				len(reply))
 		}
 	}
 	s.b.time(what+fmt.Sprintf(", %d KiB", len(reply)>>10), floor, drover, a)

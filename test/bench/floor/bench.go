@@ -21,8 +21,10 @@ func newBench(l *lab.Lab, o lab.Options, r *lab.Report) *bench {
 		Lab: l, Options: o, Report: r,
 		times: r.Table("Times, in ms. Floor and drover take turns. Below 100 rounds p99 is the maximum.",
 			"what", "rounds", "floor p50", "p99", "max", "drover p50", "p99", "max", "p50 ratio", "aim", "met"),
-		rest: r.Table("`drover-agent` at rest; its server runs beside it and is not counted. Met is about PSS ≤ 30 MB (12 MB with up to 10), threads ≤ 12 and CPU ≤ 0.05 % only.",
-			"hosted", "PSS MB", "of that, heap", "threads", "CPU % of a core", "system calls/s", "floor: PSS MB", "threads", "CPU %", "met"),
+		rest: r.Table(
+			"`drover-agent` at rest; its server runs beside it and is not counted. Met is about PSS ≤ 30 MB (12 MB with up to 10), threads ≤ 12 and CPU ≤ 0.05 % only.",
+			"hosted", "PSS MB", "of that, heap", "threads", "CPU % of a core", "system calls/s", "floor: PSS MB",
+			"threads", "CPU %", "met"),
 		calls: r.Table("", "hosted", "system calls of drover-agent at rest, a second"),
 	}
 }
@@ -42,7 +44,10 @@ func within(factor float64) aim {
 
 // and adds a condition to an aim.
 func (a aim) and(text string, met func(floor, drover lab.Series) bool) aim {
-	return aim{a.text + ", " + text, func(floor, drover lab.Series) bool { return a.met(floor, drover) && met(floor, drover) }}
+	return aim{a.text + ", " + text, func(floor, drover lab.Series) bool {
+		return a.met(floor, drover) &&
+			met(floor, drover)
+	}}
 }
 
 // time adds a row of times in milliseconds.

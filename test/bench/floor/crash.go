@@ -11,7 +11,8 @@ import (
 	"drover/test/bench/lab"
 )
 
-// restBetween is how long a process runs before it is killed again: longer than the interval between relaunches of the spec.
+// restBetween is how long a process runs before it is killed again: longer than the interval between relaunches of the
+// spec.
 const restBetween = 1200 * time.Millisecond
 
 // side is one of the two supervisors, with the stamps of its workers.
@@ -62,7 +63,8 @@ func (b *bench) arena(ctx context.Context, n int) (_ *arena, err error) {
 	if err != nil {
 		return nil, err
 	}
-	b.Note("starting %d: the last one ran %s s after the first, all keys were answered within %s s of the call (each is looked at for 1 s)",
+	b.Note(
+		"starting %d: the last one ran %s s after the first, all keys were answered within %s s of the call (each is looked at for 1 s)",
 		n, lab.Figure(lab.Milliseconds(started[len(started)-1].At-started[0].At)/1000), lab.Figure(took.Seconds()))
 	if err := a.startFloor(false); err != nil {
 		return nil, err
@@ -81,7 +83,8 @@ func (b *bench) side(name string, n int) (side, error) {
 	for i := range n {
 		id := fmt.Sprintf("%s-%d", name, i)
 		file := filepath.Join(b.Dir, id+".pid")
-		s.specs = append(s.specs, lab.Spec{Name: id, PIDFile: file, Start: fmt.Sprintf("%s -d %s %s %s", b.Worker, file, stamps.Path, id)})
+		s.specs = append(s.specs,
+			lab.Spec{Name: id, PIDFile: file, Start: fmt.Sprintf("%s -d %s %s %s", b.Worker, file, stamps.Path, id)})
 	}
 	return s, nil
 }
@@ -160,7 +163,9 @@ func (a *arena) crash() error {
 		kind = "adopted"
 	}
 	a.b.time(fmt.Sprintf("crash → runs again, %s daemon, %d watched", kind, n), times[0], times[1],
-		within(1.5).and("max ≤ 10 ms over", func(floor, drover lab.Series) bool { return drover.Quantile(1) <= floor.Quantile(1)+10 }))
+		within(1.5).and("max ≤ 10 ms over", func(floor, drover lab.Series) bool {
+			return drover.Quantile(1) <= floor.Quantile(1)+10
+		}))
 	return nil
 }
 

@@ -26,7 +26,8 @@ type Options struct {
 
 // Command is a program that measures.
 type Command struct {
-	// Name is that of the program, File what the name of its file of figures ends with, and Title what stands above them.
+	// Name is that of the program, File what the name of its file of figures ends with, and Title what stands above
+	// them.
 	Name, File, Title string
 	// Defaults are in force where no flag says otherwise.
 	Defaults Options
@@ -34,8 +35,8 @@ type Command struct {
 	Flags *flag.FlagSet
 	// Light says that nothing is supervised: there is no Worker, and gcc is not needed.
 	Light bool
-	// Ports says that more connections are made than a machine has ports for: there is a network of its own then, where a program may
-	// connect from nearly all of them.
+	// Ports says that more connections are made than a machine has ports for: there is a network of its own then, where
+	// a program may connect from nearly all of them.
 	Ports bool
 	// Stages are further ones of this program, as those of Main; they may be nil.
 	Stages map[string]func([]string) error
@@ -48,8 +49,9 @@ func Chosen(list, name string) bool {
 	return list == "" || slices.Contains(strings.Split(list, ","), name)
 }
 
-// Main is the life of the program, and returns its exit code: in the processes that it starts of itself that of a supervisor or a
-// server, else the measuring, in a pid namespace. What is written goes to standard output and, as asked, to a file.
+// Main is the life of the program, and returns its exit code: in the processes that it starts of itself that of a
+// supervisor or a server, else the measuring, in a pid namespace. What is written goes to standard output and, as
+// asked, to a file.
 func (c Command) Main() int {
 	if len(os.Args) > 2 {
 		stages := map[string]func([]string) error{FloorStage: Supervise, ServerStage: Serve}
@@ -85,7 +87,8 @@ func (c Command) Run() int {
 	flags.IntVar(&o.Rounds, "rounds", o.Rounds, "rounds of a measurement")
 	flags.DurationVar(&o.Window, "idle", o.Window, "how long to watch what is at rest")
 	out := flags.String("out", "", "directory of the file of figures; none is written if empty")
-	disk := flags.String("disk", "", "directory on the disk to measure; the default directory for temporary files if empty")
+	disk := flags.String("disk", "",
+		"directory on the disk to measure; the default directory for temporary files if empty")
 	switch err := flags.Parse(os.Args[1:]); {
 	case errors.Is(err, flag.ErrHelp):
 		return 0

@@ -44,7 +44,8 @@ func Tree(roots ...int) []int {
 // Cost is what some processes take.
 type Cost struct {
 	Processes, Threads int
-	// PSS is in MB: private memory and the share of what others map too. Heap is the part of it that belongs to no file.
+	// PSS is in MB: private memory and the share of what others map too. Heap is the part of it that belongs to no
+	// file.
 	PSS, Heap float64
 	// CPU is the time that all threads, those too that have ended, have spent on a processor so far.
 	CPU time.Duration

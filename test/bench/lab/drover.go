@@ -41,8 +41,8 @@ type Drover struct {
 	Agent  *Child
 }
 
-// Drover starts a server and, unless alone is set, an agent on a directory of the disk, which may hold a database already, and
-// waits until they take calls.
+// Drover starts a server and, unless alone is set, an agent on a directory of the disk, which may hold a database
+// already, and waits until they take calls.
 func (l *Lab) Drover(ctx context.Context, name string, alone bool) (*Drover, error) {
 	d := &Drover{lab: l, Dir: filepath.Join(l.Disk, name)}
 	if err := os.MkdirAll(d.Dir, 0o700); err != nil {
@@ -108,17 +108,21 @@ func (d *Drover) Close() {
 
 // Environment is what the command line of drover needs.
 func (d *Drover) Environment() []string {
-	return append(os.Environ(), "DROVER_SERVER="+d.URL, "DROVER_APP_CODE="+AppCode, "DROVER_APP_SECRET="+AppSecret, "DROVER_USER=bench")
+	return append(os.Environ(), "DROVER_SERVER="+d.URL, "DROVER_APP_CODE="+AppCode, "DROVER_APP_SECRET="+AppSecret,
+		"DROVER_USER=bench")
 }
 
-// Serve is the life of a server, assembled as drover dev does it but for the agent, which is enrolled to run beside it; args are
-// those after ServerStage. It ends with SIGTERM.
+// Serve is the life of a server, assembled as drover dev does it but for the agent, which is enrolled to run beside it;
+// args are those after ServerStage. It ends with SIGTERM.
 func Serve(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	dir := args[0]
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	srv, err := server.New(ctx, server.Config{Dir: filepath.Join(dir, "server"), HTTP: "127.0.0.1:0", Fabric: "127.0.0.1:0", Log: log})
+	srv, err := server.New(ctx, server.Config{
+		Dir: filepath.Join(dir, "server"), HTTP: "127.0.0.1:0",
+		Fabric: "127.0.0.1:0", Log: log,
+	})
 	if err != nil {
 		return err
 	}
@@ -171,12 +175,16 @@ type Spec struct {
 
 // Request is the request for an operation on it; a query has no spec.
 func (s Spec) Request(op int) Object {
-	r := Object{"meta": Object{"namespace": Namespace, "name": s.Name}, "op_type": op, "agent_id_list": []string{AgentName}}
+	r := Object{
+		"meta": Object{"namespace": Namespace, "name": s.Name}, "op_type": op,
+		"agent_id_list": []string{AgentName},
+	}
 	r["spec"] = Object{
 		"identity": Object{"proc_name": "worker", "setup_path": "/", "pid_path": s.PIDFile, "user": "root"},
 		"control":  Object{"start_cmd": s.Start, "stop_cmd": ""},
 		"alive_monitor_policy": Object{
-			"auto_type": 1, "start_check_secs": 1, "stop_check_secs": 10, "start_retries": 1_000_000, "start_interval": 1, "op_timeout": 60,
+			"auto_type": 1, "start_check_secs": 1, "stop_check_secs": 10, "start_retries": 1_000_000,
+			"start_interval": 1, "op_timeout": 60,
 		},
 	}
 	return r
@@ -278,11 +286,13 @@ func Decode(name string, text []byte, data any) error {
 
 // Raw calls an endpoint and returns the whole reply.
 func (d *Drover) Raw(name string, body []byte) ([]byte, error) {
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, d.URL+"/api/v2/proc/"+name, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, d.URL+"/api/v2/proc/"+name,
+		bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("X-Bkapi-Authorization", fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":%q,"bk_username":"bench"}`, AppCode, AppSecret))
+	req.Header.Set("X-Bkapi-Authorization", fmt.Sprintf(`{"bk_app_code":%q,"bk_app_secret":%q,"bk_username":"bench"}`,
+		AppCode, AppSecret))
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return nil, err

@@ -18,15 +18,15 @@ import (
 // FloorStage is the first argument with which a program is to call Supervise.
 const FloorStage = "floor-supervisor"
 
-// Watched is what the floor supervises: a command line, and the pid file of the daemon that it starts; none where the command
-// is the process itself.
+// Watched is what the floor supervises: a command line, and the pid file of the daemon that it starts; none where the
+// command is the process itself.
 type Watched struct {
 	Line, PIDFile string
 }
 
-// Floor starts the least supervisor there can be: it starts each command by ForkExec of /bin/sh -c, watches what runs by pidfd on
-// one locked thread, and starts it again at once. It keeps no state, no output, no control group and no limit. With adopt it
-// takes over daemons that run, and does not become their parent.
+// Floor starts the least supervisor there can be: it starts each command by ForkExec of /bin/sh -c, watches what runs
+// by pidfd on one locked thread, and starts it again at once. It keeps no state, no output, no control group and no
+// limit. With adopt it takes over daemons that run, and does not become their parent.
 func (l *Lab) Floor(name string, watched []Watched, adopt bool) (*Child, error) {
 	data, err := json.Marshal(watched)
 	if err != nil {
@@ -123,7 +123,8 @@ func (f *floor) launch(entry int) error {
 	}
 	defer unix.Close(null) //nolint:errcheck // nothing was written
 	_, err = syscall.ForkExec("/bin/sh", []string{"/bin/sh", "-c", f.watched[entry].Line}, &syscall.ProcAttr{
-		Files: []uintptr{uintptr(null), uintptr(null), uintptr(null)}, Env: os.Environ(), Sys: &syscall.SysProcAttr{Setsid: true, PidFD: &fd},
+		Files: []uintptr{uintptr(null), uintptr(null), uintptr(null)}, Env: os.Environ(),
+		Sys: &syscall.SysProcAttr{Setsid: true, PidFD: &fd},
 	})
 	if err != nil {
 		return fmt.Errorf("cannot start %q: %w", f.watched[entry].Line, err)

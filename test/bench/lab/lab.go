@@ -1,7 +1,7 @@
-// Package lab is what the benchmarks of this project share: a program to be supervised that notes when it runs, a supervisor
-// that does the least that any could (the floor), drover run as its users run it, the cost of a set of processes as the kernel
-// counts it, and tables of figures. It owns every process that it starts and signals no other. It is for programs that run in a
-// pid namespace of their own (pidns).
+// Package lab is what the benchmarks of this project share: a program to be supervised that notes when it runs, a
+// supervisor that does the least that any could (the floor), drover run as its users run it, the cost of a set of
+// processes as the kernel counts it, and tables of figures. It owns every process that it starts and signals no other.
+// It is for programs that run in a pid namespace of their own (pidns).
 package lab
 
 import (

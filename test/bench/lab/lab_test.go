@@ -86,7 +86,8 @@ func processorTime(t *testing.T) time.Duration {
 	return time.Duration(use.Utime.Nano() + use.Stime.Nano())
 }
 
-// TestStampsWithin: workers in another pid namespace note who they are there, and are found, killed and seen to come back here.
+// TestStampsWithin: workers in another pid namespace note who they are there, and are found, killed and seen to come
+// back here.
 func TestStampsWithin(t *testing.T) {
 	dir := t.TempDir()
 	stamps, err := lab.NewStamps(filepath.Join(dir, "stamps"))

@@ -24,8 +24,11 @@ func Machine(ctx context.Context) string {
 	if out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty").Output(); err == nil {
 		commit = strings.TrimSpace(string(out))
 	}
-	return fmt.Sprintf("* date %s, commit %s, command `%s`\n* %d × %s, %d GiB of memory, Linux %s, %s\n* load average at the start %s\n",
-		time.Now().UTC().Format("2006-01-02 15:04 MST"), commit, strings.Join(append([]string{filepath.Base(os.Args[0])}, os.Args[1:]...), " "), runtime.NumCPU(), cpuModel(), (info.Totalram*uint64(info.Unit)+1<<29)>>30,
+	return fmt.Sprintf(
+		"* date %s, commit %s, command `%s`\n* %d × %s, %d GiB of memory, Linux %s, %s\n* load average at the start %s\n",
+		time.Now().UTC().Format("2006-01-02 15:04 MST"), commit,
+		strings.Join(append([]string{filepath.Base(os.Args[0])}, os.Args[1:]...), " "), runtime.NumCPU(), cpuModel(),
+		(info.Totalram*uint64(info.Unit)+1<<29)>>30,
 		unix.ByteSliceToString(u.Release[:]), runtime.Version(), strings.Join(strings.Fields(string(load))[:3], " "))
 }
 

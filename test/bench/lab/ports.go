@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openPorts brings up loopback in a network that is ours alone, and has connections begin at any port that needs no rights. Where most of the
-// ports are taken the kernel goes through all of them for each connection, which hosts of a fleet do not know: each has an address of its own.
+// openPorts brings up loopback in a network that is ours alone, and has connections begin at any port that needs no
+// rights. Where most of the ports are taken the kernel goes through all of them for each connection, which hosts of a
+// fleet do not know: each has an address of its own.
 func openPorts() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

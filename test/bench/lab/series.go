@@ -11,8 +11,8 @@ import (
 // Series is what was measured in the rounds of one thing.
 type Series []float64
 
-// Quantile returns the smallest value that at least q of all do not exceed; 0.5 is the median, 1 the maximum. It is NaN where
-// nothing was measured.
+// Quantile returns the smallest value that at least q of all do not exceed; 0.5 is the median, 1 the maximum. It is NaN
+// where nothing was measured.
 func (s Series) Quantile(q float64) float64 {
 	if len(s) == 0 {
 		return math.NaN()

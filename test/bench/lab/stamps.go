@@ -23,8 +23,8 @@ type Stamps struct {
 	// pids is who each worker says it is, starts how often each has begun.
 	pids   map[string]int
 	starts map[string]int
-	// init is the first process of the pid namespace that the workers run in, 0 where that is ours; outside is who those that
-	// were asked for are in ours.
+	// init is the first process of the pid namespace that the workers run in, 0 where that is ours; outside is who
+	// those that were asked for are in ours.
 	init    int
 	outside map[string]int
 	// spoken counts the lines of talking workers.
@@ -45,7 +45,10 @@ func NewStamps(path string) (*Stamps, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot make the file of stamps: %w", err)
 	}
-	return &Stamps{Path: path, file: f, pids: map[string]int{}, outside: map[string]int{}, starts: map[string]int{}, spoken: map[string]int{}}, nil
+	return &Stamps{
+		Path: path, file: f, pids: map[string]int{}, outside: map[string]int{}, starts: map[string]int{},
+		spoken: map[string]int{},
+	}, nil
 }
 
 // Close ends the reading.
@@ -169,8 +172,8 @@ func (s *Stamps) Starts(id string) int { return s.starts[id] }
 // Spoken counts the lines of a talking worker.
 func (s *Stamps) Spoken(id string) int { return s.spoken[id] }
 
-// Crash kills workers at once and returns how long after that each of them runs again, in milliseconds, in the order in which
-// they came back.
+// Crash kills workers at once and returns how long after that each of them runs again, in milliseconds, in the order in
+// which they came back.
 func (s *Stamps) Crash(patience time.Duration, ids ...string) ([]float64, error) {
 	if _, err := s.Taken(); err != nil {
 		return nil, err

@@ -27,18 +27,21 @@ type field struct {
 }
 
 func newField(l *lab.Lab, o lab.Options, r *lab.Report) *field {
-	lead := fmt.Sprintf("* many is %d, few a tenth of it. Figures of drover are those of drover-agent; its server runs beside it\n"+
-		"* the floor, drover, monit and systemd forking supervise daemons, which cost a shell (not with systemd) and a second fork; the others supervise children, and × floor compares all with the floor's daemons\n"+
-		"* drover is started and stopped through its API; its restart returns after the check time of 1 s\n"+
-		"* systemd is PID 1 of namespaces of its own, without journal and bus", o.Many)
+	lead := fmt.Sprintf(
+		"* many is %d, few a tenth of it. Figures of drover are those of drover-agent; its server runs beside it\n"+
+			"* the floor, drover, monit and systemd forking supervise daemons, which cost a shell (not with systemd) and a second fork; the others supervise children, and × floor compares all with the floor's daemons\n"+
+			"* drover is started and stopped through its API; its restart returns after the check time of 1 s\n"+
+			"* systemd is PID 1 of namespaces of its own, without journal and bus", o.Many)
 	return &field{
 		Lab: l, Options: o, Report: r,
 		crash: r.Table(lead, "crash → runs again, ms", "what", "rounds", "p50", "max", "× floor"),
 		cost: r.Table("", "at rest", "PSS MB at 1", "PSS MB at few", "PSS MB at many", "processes / threads at many",
 			"CPU % of a core at 1", "CPU % at few", "CPU % at many"),
-		bulk: r.Table("", "many", "start all, s", "a fifth killed: half back, ms", "last back, ms", "× floor", "stop all, s",
+		bulk: r.Table("", "many", "start all, s", "a fifth killed: half back, ms", "last back, ms", "× floor",
+			"stop all, s",
 			"status of all, ms", "restart one: returns, ms", "runs, ms"),
-		death: r.Table("", "kill -9 of the supervisor", "silent one survives", "talking one survives", "and is heard", "started again"),
+		death: r.Table("", "kill -9 of the supervisor", "silent one survives", "talking one survives", "and is heard",
+			"started again"),
 	}
 }
 
@@ -58,8 +61,9 @@ func (f *field) measure(ctx context.Context) error {
 	return nil
 }
 
-// apart is how long nothing happens before each crash: what one supervisor sets off in the kernel (moving a process between control
-// groups waits for a grace period, and a second move right after it does not) is neither to help the next nor to hold it up.
+// apart is how long nothing happens before each crash: what one supervisor sets off in the kernel (moving a process
+// between control groups waits for a grace period, and a second move right after it does not) is neither to help the
+// next nor to hold it up.
 const apart = 100 * time.Millisecond
 
 // crashes measures all at once, in turns, with one process each.
@@ -120,7 +124,8 @@ func (f *field) crashes(ctx context.Context) error {
 		if t.name == floorName {
 			f.floorCrash = p50
 		}
-		f.crash.Add(t.name, what, fmt.Sprint(f.Rounds), lab.Figure(p50), lab.Figure(times[i].Quantile(1)), lab.Figure(p50/f.floorCrash))
+		f.crash.Add(t.name, what, fmt.Sprint(f.Rounds), lab.Figure(p50), lab.Figure(times[i].Quantile(1)),
+			lab.Figure(p50/f.floorCrash))
 	}
 	return nil
 }
@@ -154,7 +159,8 @@ func (f *field) one(ctx context.Context, s *supervisor) error {
 		t.end()
 	}
 	f.cost.Add(s.name, lab.Figure(costs[0].PSS), lab.Figure(costs[1].PSS), lab.Figure(costs[2].PSS),
-		fmt.Sprintf("%d / %d", costs[2].Processes, costs[2].Threads), lab.Figure(idle[0]), lab.Figure(idle[1]), lab.Figure(idle[2]))
+		fmt.Sprintf("%d / %d", costs[2].Processes, costs[2].Threads), lab.Figure(idle[0]), lab.Figure(idle[1]),
+		lab.Figure(idle[2]))
 	return failed
 }
 
@@ -212,7 +218,8 @@ func (f *field) bulkOf(t *team, started float64) error {
 	}
 	stopped, stopErr := t.stopAll()
 	f.bulk.Add(t.name, lab.Figure(started), figure(half.Quantile(0.5), crashed), figure(last.Quantile(0.5), crashed),
-		lab.Figure(last.Quantile(0.5)/f.floorChild), figure(stopped/1000, stopErr), figure(status.Quantile(0.5), statusErr),
+		lab.Figure(last.Quantile(0.5)/f.floorChild), figure(stopped/1000, stopErr),
+		figure(status.Quantile(0.5), statusErr),
 		figure(restart.Quantile(0.5), restartErr), figure(runs.Quantile(0.5), restartErr))
 	return failed
 }
@@ -252,7 +259,8 @@ func (f *field) dies(ctx context.Context, s *supervisor) error {
 	return nil
 }
 
-// dies returns what became of the one process when the supervisor was killed, and what it does when it is started again.
+// dies returns what became of the one process when the supervisor was killed, and what it does when it is started
+// again.
 func (t *team) dies(ctx context.Context) (again string, survived, heard bool, err error) {
 	if err := t.start(ctx, false); err != nil {
 		return "", false, false, err

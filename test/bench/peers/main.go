@@ -1,6 +1,6 @@
-// Command peers measures drover beside other supervisors and the floor: all supervise the same program, in one run and in turns. It
-// writes the figures to standard output and to a file below bench/results. It needs root and gcc; supervisors that are not
-// installed (tools/bench-deps.sh) are left out, and named.
+// Command peers measures drover beside other supervisors and the floor: all supervise the same program, in one run and
+// in turns. It writes the figures to standard output and to a file below bench/results. It needs root and gcc;
+// supervisors that are not installed (tools/bench-deps.sh) are left out, and named.
 package main
 
 import (

@@ -29,8 +29,8 @@ type supervisor struct {
 	// isolated says that it is the first process of a pid namespace, and tidy what is to be run after its end.
 	isolated bool
 	tidy     func(dir string) []string
-	// configure writes what the supervisor reads below dir, and run is what to start then; it stays in the foreground unless
-	// pidFile says where the real one is to be found.
+	// configure writes what the supervisor reads below dir, and run is what to start then; it stays in the foreground
+	// unless pidFile says where the real one is to be found.
 	configure func(dir string, units []unit) error
 	run       func(dir string) []string
 	pidFile   string
@@ -66,7 +66,8 @@ func supervisors(dir string) []*supervisor {
 	return []*supervisor{
 		{name: floorName, daemons: true},
 		{name: droverName, daemons: true},
-		runit(), daemontools(), s6(), systemd("systemd", false), systemd("systemd forking", true), supervisord(), monit(),
+		runit(), daemontools(), s6(), systemd("systemd", false), systemd("systemd forking", true), supervisord(),
+		monit(),
 		pm2(filepath.Join(dir, "pm2/node_modules/.bin/pm2")),
 		goSupervisord(filepath.Join(dir, "go-supervisord")),
 		processCompose(filepath.Join(dir, "process-compose")),
@@ -130,9 +131,11 @@ func supervisord() *supervisor {
 	return &supervisor{
 		name: "supervisord", source: "supervisor", program: "supervisord",
 		configure: func(dir string, units []unit) error {
-			head := fmt.Sprintf("[unix_http_server]\nfile=%[1]s/sock\n[supervisord]\nnodaemon=true\nuser=root\nminfds=8192\nlogfile=%[1]s/log\npidfile=%[1]s/pid\nchildlogdir=%[1]s\n"+
-				"[rpcinterface:supervisor]\nsupervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface\n[supervisorctl]\nserverurl=unix://%[1]s/sock\n", dir)
-			return programs(dir, head, "startsecs=0\nstartretries=1000000\nstdout_logfile=NONE\nstderr_logfile=NONE\n", units)
+			head := fmt.Sprintf(
+				"[unix_http_server]\nfile=%[1]s/sock\n[supervisord]\nnodaemon=true\nuser=root\nminfds=8192\nlogfile=%[1]s/log\npidfile=%[1]s/pid\nchildlogdir=%[1]s\n"+
+					"[rpcinterface:supervisor]\nsupervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface\n[supervisorctl]\nserverurl=unix://%[1]s/sock\n", dir)
+			return programs(dir, head, "startsecs=0\nstartretries=1000000\nstdout_logfile=NONE\nstderr_logfile=NONE\n",
+				units)
 		},
 		run:     func(dir string) []string { return []string{"supervisord", "-c", dir + "/conf"} },
 		status:  func(dir string, _ []unit) []string { return ctl(dir, "status") },
@@ -146,7 +149,8 @@ func programs(dir, head, each string, units []unit) error {
 	var conf strings.Builder
 	conf.WriteString(head)
 	for _, u := range units {
-		fmt.Fprintf(&conf, "[program:%s]\ncommand=%s\nautostart=true\nautorestart=true\n%s", u.Name, strings.Join(u.Argv, " "), each)
+		fmt.Fprintf(&conf, "[program:%s]\ncommand=%s\nautostart=true\nautorestart=true\n%s", u.Name,
+			strings.Join(u.Argv, " "), each)
 	}
 	return os.WriteFile(filepath.Join(dir, "conf"), []byte(conf.String()), 0o600)
 }
@@ -156,7 +160,8 @@ func goSupervisord(binary string) *supervisor {
 	return &supervisor{
 		name: "Go supervisord", source: "go-supervisord", program: binary,
 		configure: func(dir string, units []unit) error {
-			head := fmt.Sprintf("[unix_http_server]\nfile=%[1]s/sock\n[supervisord]\nlogfile=/dev/null\npidfile=%[1]s/pid\n[supervisorctl]\nserverurl=unix://%[1]s/sock\n", dir)
+			head := fmt.Sprintf(
+				"[unix_http_server]\nfile=%[1]s/sock\n[supervisord]\nlogfile=/dev/null\npidfile=%[1]s/pid\n[supervisorctl]\nserverurl=unix://%[1]s/sock\n", dir)
 			return programs(dir, head, "startsecs=0\nstartretries=1000000\n", units)
 		},
 		run:     func(dir string) []string { return []string{binary, "-c", dir + "/conf"} },
@@ -172,9 +177,11 @@ func monit() *supervisor {
 		name: "monit", daemons: true, program: "monit",
 		configure: func(dir string, units []unit) error {
 			var conf strings.Builder
-			fmt.Fprintf(&conf, "set daemon 1\nset log %[1]s/log\nset pidfile %[1]s/pid\nset idfile %[1]s/id\nset statefile %[1]s/state\nset httpd unixsocket %[1]s/sock\n  allow root:root\n", dir)
+			fmt.Fprintf(&conf,
+				"set daemon 1\nset log %[1]s/log\nset pidfile %[1]s/pid\nset idfile %[1]s/id\nset statefile %[1]s/state\nset httpd unixsocket %[1]s/sock\n  allow root:root\n", dir)
 			for _, u := range units {
-				fmt.Fprintf(&conf, "check process %s with pidfile %s\n  start program = \"%s\"\n  stop program = \"/bin/sh -c 'kill $(cat %s)'\"\n", u.Name, u.PIDFile, u.Start, u.PIDFile)
+				fmt.Fprintf(&conf,
+					"check process %s with pidfile %s\n  start program = \"%s\"\n  stop program = \"/bin/sh -c 'kill $(cat %s)'\"\n", u.Name, u.PIDFile, u.Start, u.PIDFile)
 			}
 			return os.WriteFile(filepath.Join(dir, "conf"), []byte(conf.String()), 0o600)
 		},
@@ -192,8 +199,9 @@ func pm2(binary string) *supervisor {
 			var apps []lab.Object
 			for _, u := range units {
 				apps = append(apps, lab.Object{
-					"name": u.Name, "script": u.Argv[0], "args": u.Argv[1:], "interpreter": "none", "exec_mode": "fork", "restart_delay": 0,
-					"max_restarts": 1000000, "min_uptime": 0, "out_file": "/dev/null", "error_file": "/dev/null",
+					"name": u.Name, "script": u.Argv[0], "args": u.Argv[1:], "interpreter": "none", "exec_mode": "fork",
+					"restart_delay": 0,
+					"max_restarts":  1000000, "min_uptime": 0, "out_file": "/dev/null", "error_file": "/dev/null",
 				})
 			}
 			data, err := json.Marshal(lab.Object{"apps": apps})
@@ -219,9 +227,13 @@ func processCompose(binary string) *supervisor {
 		configure: func(dir string, units []unit) error {
 			list := lab.Object{}
 			for _, u := range units {
-				list[u.Name] = lab.Object{"command": strings.Join(u.Argv, " "), "availability": lab.Object{"restart": "always", "backoff_seconds": 0}}
+				list[u.Name] = lab.Object{
+					"command":      strings.Join(u.Argv, " "),
+					"availability": lab.Object{"restart": "always", "backoff_seconds": 0},
+				}
 			}
-			data, err := json.Marshal(lab.Object{"version": "0.5", "log_location": "/dev/null", "processes": list}) // YAML, too
+			// YAML, too
+			data, err := json.Marshal(lab.Object{"version": "0.5", "log_location": "/dev/null", "processes": list})
 			if err != nil {
 				return err
 			}

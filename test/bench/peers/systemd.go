@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// systemd is the first process of a pid namespace, with mounts, control groups (version 2 only) and units of its own, and without
-// the journal, a bus or any other service. Its users reach it by entering the namespaces. What it supervises is a child of it
-// (Type=simple) or, with forking, a daemon that it finds by its pid file (Type=forking).
+// systemd is the first process of a pid namespace, with mounts, control groups (version 2 only) and units of its own,
+// and without the journal, a bus or any other service. Its users reach it by entering the namespaces. What it
+// supervises is a child of it (Type=simple) or, with forking, a daemon that it finds by its pid file (Type=forking).
 func systemd(name string, forking bool) *supervisor {
 	ctl := func(dir, words string) []string {
 		return shell("exec nsenter --target $(cat %s/pid) --mount --pid systemctl --no-pager %s", dir, words)
@@ -25,8 +25,8 @@ func systemd(name string, forking bool) *supervisor {
 	}
 }
 
-// systemdUnits writes the units and what starts systemd over them: enter joins a control group, boot makes that the root of all that
-// systemd sees of them. Settings of the machine can't be changed, and the console is nobody's.
+// systemdUnits writes the units and what starts systemd over them: enter joins a control group, boot makes that the
+// root of all that systemd sees of them. Settings of the machine can't be changed, and the console is nobody's.
 func systemdUnits(dir string, units []unit, forking bool) error {
 	group := "drover-bench-" + strings.ReplaceAll(strings.Trim(dir, "/"), "/", "-")
 	files := map[string]string{
@@ -56,7 +56,8 @@ umount %[1]s/cgroup
 		if forking {
 			kind = "Type=forking\nPIDFile=" + u.PIDFile + "\nExecStart=" + u.Start
 		}
-		files["units/"+u.Name+".service"] = "[Unit]\nDefaultDependencies=no\nStartLimitIntervalSec=0\n[Service]\n" + kind +
+		files["units/"+u.Name+".service"] = "[Unit]\nDefaultDependencies=no\nStartLimitIntervalSec=0\n[Service]\n" +
+			kind +
 			"\nRestart=always\nRestartSec=0\nStandardOutput=null\nStandardError=null\n"
 		fmt.Fprintf(&wants, "Wants=%s.service\n", u.Name)
 	}

@@ -49,7 +49,8 @@ func (f *field) team(s *supervisor, n int, mode string) (*team, error) {
 			argv = append(argv, mode)
 		}
 		t.units = append(t.units, unit{
-			Spec: lab.Spec{Name: id, PIDFile: file, Start: strings.Join(append(argv, "-d", file, stamps.Path, id), " ")},
+			Spec: lab.Spec{Name: id, PIDFile: file, Start: strings.Join(append(argv, "-d", file, stamps.Path, id),
+				" ")},
 			Argv: append(argv, stamps.Path, id),
 		})
 	}
@@ -78,7 +79,9 @@ func (t *team) start(ctx context.Context, again bool) error {
 	default:
 		cmd := t.command(t.run(t.dir))
 		if t.isolated {
-			cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS}
+			cmd.SysProcAttr = &syscall.SysProcAttr{
+				Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS,
+			}
 		}
 		t.child, err = lab.Start(cmd, filepath.Join(t.dir, "output"))
 		if err != nil {

@@ -27,8 +27,8 @@ func cut(readme string) (before, block, after string, err error) {
 	return readme[:from], readme[from:to], readme[to:], nil
 }
 
-// Peers are those that are shown beside drover: the one that does the same job (daemons, with a control group each), and the one
-// that most programs are under.
+// Peers are those that are shown beside drover: the one that does the same job (daemons, with a control group each),
+// and the one that most programs are under.
 const (
 	firstPeer  = "systemd forking"
 	secondPeer = "supervisord"
@@ -39,24 +39,36 @@ type line struct {
 	what string
 	// row is how the row of the first begins; its aim is in it.
 	row string
-	// table and column are where the figures of the second are, and ratio the column of drover's ratio to the floor; where it is
-	// empty, that is reckoned. aim is what drover should reach there.
+	// table and column are where the figures of the second are, and ratio the column of drover's ratio to the floor;
+	// where it is empty, that is reckoned. aim is what drover should reach there.
 	table, column, ratio, aim string
 }
 
 // lines are all there are. many is how many processes the peers had.
 func lines(many int) []line {
 	return []line{
-		{what: "crash → runs again, ms", table: "crash → runs again, ms", column: "p50", ratio: "× floor", aim: "≤ 1.50×"},
+		{
+			what: "crash → runs again, ms", table: "crash → runs again, ms", column: "p50", ratio: "× floor",
+			aim: "≤ 1.50×",
+		},
 		{row: "crash → runs again, adopted daemon"},
-		{what: fmt.Sprintf("%d of %d killed, last one back, ms", many/5, many), table: "many", column: "last back, ms", ratio: "× floor", aim: "≤ 1.50×"},
+		{
+			what: fmt.Sprintf("%d of %d killed, last one back, ms", many/5, many), table: "many", column: "last back, ms",
+			ratio: "× floor", aim: "≤ 1.50×",
+		},
 		{row: "query task over "},
 		{row: "accept 1,000 items: 1 request"},
 		{row: "poll "},
 		{row: "get_proc_status"},
 		{what: fmt.Sprintf("status of %d, by the command line, ms", many), table: "many", column: "status of all, ms"},
-		{what: fmt.Sprintf("memory with %d, MB (PSS)", many), table: "at rest", column: "PSS MB at many", aim: "≤ 30 MB"},
-		{what: fmt.Sprintf("idle with %d, %% of a core", many), table: "at rest", column: "CPU % at many", aim: "≤ 0.05 %"},
+		{
+			what: fmt.Sprintf("memory with %d, MB (PSS)", many), table: "at rest", column: "PSS MB at many",
+			aim: "≤ 30 MB",
+		},
+		{
+			what: fmt.Sprintf("idle with %d, %% of a core", many), table: "at rest", column: "CPU % at many",
+			aim: "≤ 0.05 %",
+		},
 	}
 }
 

@@ -25,7 +25,9 @@ func TestREADME(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("figures of the README are not those of bench/results (-want +got); run go run ./test/bench/table -w\n%s", diff)
+		t.Errorf(
+			"figures of the README are not those of bench/results (-want +got); run go run ./test/bench/table -w\n%s",
+			diff)
 	}
 	if n := strings.Count(got, "\n|"); n > 18 {
 		t.Errorf("the tables have %d lines, more than 18: they are to be short", n)
@@ -69,7 +71,10 @@ func TestFiguresThatAreMissing(t *testing.T) {
 		{"a column", "2026-01-02-bench.md", "p50 ratio", "ratio    ", `no column "p50 ratio"`},
 		{"a table", "2026-01-02-peers.md", "| at rest ", "| resting ", `no table "at rest"`},
 		{"drover", "2026-01-02-peers.md", "| drover ", "| rover ", "there is no drover"},
-		{"a row of many agents", "2026-01-02-scale.md", "| query to all, every", "| query to many, every", `no row begins with "query to all, every answer back"`},
+		{
+			"a row of many agents", "2026-01-02-scale.md", "| query to all, every", "| query to many, every",
+			`no row begins with "query to all, every answer back"`,
+		},
 		{"a column of many agents", "2026-01-02-scale.md", "| bare NATS ", "| bear NATS ", `no column "bare NATS"`},
 		{"the number", "2026-01-02-peers.md", "* many is 50", "* many", "how many processes"},
 	} {

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// A process becomes a daemon by running itself twice: the first copy leads a new session, starts the second and exits, so
-// that the second has no terminal, can't get one, and is a child of nobody it knows. Which copy one is says the
+// A process becomes a daemon by running itself twice: the first copy leads a new session, starts the second and exits,
+// so that the second has no terminal, can't get one, and is a child of nobody it knows. Which copy one is says the
 // environment, so that the command line stays what the user wrote.
 const (
 	stageVariable = "ODDD_STAGE"

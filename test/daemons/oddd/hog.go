@@ -35,7 +35,8 @@ func (o *options) hog() {
 	}
 	if o.is(hogMem) {
 		// Not from the heap, which would give it back in its own time.
-		held, err := unix.Mmap(-1, 0, o.mb<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_POPULATE)
+		held, err := unix.Mmap(-1, 0, o.mb<<20, unix.PROT_READ|unix.PROT_WRITE,
+			unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_POPULATE)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "oddd: no memory:", err)
 			return

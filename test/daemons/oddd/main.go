@@ -2,9 +2,9 @@
 //
 //	oddd MODE[,MODE...] -pidfile FILE [flags]
 //
-// It puts itself in the background (two forks, a session of its own), writes its pid file, returns to its caller and waits
-// for signals: SIGTERM, SIGINT and SIGQUIT end it and remove the pid file, SIGHUP appends the line "reloaded" to -log.
-// Modes can be combined:
+// It puts itself in the background (two forks, a session of its own), writes its pid file, returns to its caller and
+// waits for signals: SIGTERM, SIGINT and SIGQUIT end it and remove the pid file, SIGHUP appends the line "reloaded" to
+// -log. Modes can be combined:
 //
 //	plain         nothing odd: the pid file is there when the command returns
 //	late          the command returns at once, the pid file appears after -delay
@@ -18,8 +18,9 @@
 //	hog-mem       holds -mb of memory, likewise
 //	grandchild    leaves either to a child of a child, both of which end as workers do
 //
-// What it did is in append-only files, one line each: in -runlog "start PID NS" for every daemon, worker and exit-now that
-// began (NS is Unix time in nanoseconds, workers and children of a hog say "worker"), in -siglog "SIGNAL PID" for every signal that the daemon got.
+// What it did is in append-only files, one line each: in -runlog "start PID NS" for every daemon, worker and exit-now
+// that began (NS is Unix time in nanoseconds, workers and children of a hog say "worker"), in -siglog "SIGNAL PID" for
+// every signal that the daemon got.
 package main
 
 import (
@@ -102,7 +103,10 @@ const (
 )
 
 func modes() []string {
-	return []string{plain, late, holdStdout, ignoreTerm, rename, workers, exitNow, crashAfter, hogCPU, hogMem, grandchild}
+	return []string{
+		plain, late, holdStdout, ignoreTerm, rename, workers, exitNow, crashAfter, hogCPU, hogMem,
+		grandchild,
+	}
 }
 
 func (o *options) is(mode string) bool { return slices.Contains(o.modes, mode) }

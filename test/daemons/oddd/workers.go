@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// startWorkers starts the children that the mode asks for. A session of their own takes them out of the daemon's process
-// group, so that a signal to the group doesn't reach them.
+// startWorkers starts the children that the mode asks for. A session of their own takes them out of the daemon's
+// process group, so that a signal to the group doesn't reach them.
 func (o *options) startWorkers() ([]*os.Process, error) {
 	if !o.is(workers) {
 		return nil, nil

@@ -42,7 +42,10 @@ func agents(ctx context.Context, p plan, done *tally) (begin func(), err error) 
 		h := &host{number: i, random: rand.New(rand.NewPCG(p.Seed, uint64(i))), done: done}
 		dir := filepath.Join(p.Dir, strconv.Itoa(i))
 		ip := fmt.Sprintf("10.66.%d.%d", i>>8, i&255)
-		if h.enrolment, err = admission.Join(ctx, admission.Config{Dir: dir, Server: p.URL, Token: p.Token, IP: ip, Build: "hostile"}); err != nil {
+		if h.enrolment, err = admission.Join(ctx, admission.Config{
+			Dir: dir, Server: p.URL, Token: p.Token, IP: ip,
+			Build: "hostile",
+		}); err != nil {
 			return nil, err
 		}
 		if h.key, err = agent.OwnKey(dir); err != nil {
@@ -98,8 +101,10 @@ func (h *host) reconnect() (err error) {
 		h.conn.Close()
 	}
 	cloud := strconv.Itoa(h.enrolment.Cloud)
-	h.conn, err = nats.Connect(h.enrolment.URLs[0], nats.Secure(careless()), nats.TLSHandshakeFirst(), nats.NoReconnect(), nats.Timeout(30*time.Second),
-		nats.CustomInboxPrefix(fabric.InboxPrefix(cloud, h.public)), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
+	h.conn, err = nats.Connect(h.enrolment.URLs[0], nats.Secure(careless()), nats.TLSHandshakeFirst(),
+		nats.NoReconnect(), nats.Timeout(30*time.Second),
+		nats.CustomInboxPrefix(fabric.InboxPrefix(cloud, h.public)),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
 		nats.UserJWT(func() (string, error) { return h.enrolment.JWT, nil }, h.key.Sign))
 	return err
 }
@@ -173,7 +178,10 @@ func (h *host) processes() error {
 	for i := range 500 {
 		id := process.ID{Namespace: "evil", Name: fmt.Sprint(h.random.Uint32())}
 		r.Observed = append(r.Observed, wire.Observation{
-			Process: id, Status: process.Status{Known: true, Hosted: true, Revision: uint64(i + 1), State: "running", Message: strings.Repeat("x", 1000)},
+			Process: id, Status: process.Status{
+				Known: true, Hosted: true, Revision: uint64(i + 1), State: "running",
+				Message: strings.Repeat("x", 1000),
+			},
 		})
 	}
 	return h.tell(r, true)
@@ -181,7 +189,10 @@ func (h *host) processes() error {
 
 func (h *host) introduce() error {
 	h.session, h.reports = fmt.Sprintf("s%d", time.Now().UnixNano()), 0
-	return h.tell(wire.Report{Hello: &wire.Hello{Cloud: h.enrolment.Cloud, IP: h.enrolment.IP, Build: strings.Repeat("hostile", 1000)}}, true)
+	return h.tell(wire.Report{Hello: &wire.Hello{
+		Cloud: h.enrolment.Cloud, IP: h.enrolment.IP,
+		Build: strings.Repeat("hostile", 1000),
+	}}, true)
 }
 
 func (h *host) outcomes() error {
@@ -194,7 +205,8 @@ func (h *host) outcomes() error {
 
 func (h *host) forbidden() error {
 	for range 100 {
-		if err := h.conn.Publish("drover.v1."+strings.Repeat("x", h.random.IntN(2000))+".orders", []byte("x")); err != nil {
+		if err := h.conn.Publish("drover.v1."+strings.Repeat("x", h.random.IntN(2000))+".orders",
+			[]byte("x")); err != nil {
 			return err
 		}
 	}
@@ -210,7 +222,8 @@ func (h *host) garbage() error {
 		garbage[i] = byte(h.random.Uint32())
 	}
 	for range 20 {
-		if err := h.conn.PublishRequest(wire.ReportSubject(h.enrolment.Cloud, h.public), h.conn.NewRespInbox(), garbage); err != nil {
+		if err := h.conn.PublishRequest(wire.ReportSubject(h.enrolment.Cloud, h.public), h.conn.NewRespInbox(),
+			garbage); err != nil {
 			return err
 		}
 	}

@@ -50,7 +50,10 @@ type client struct {
 
 func newClient(p plan, from string, auth string) *client {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 10 * time.Second}
-	return &client{&http.Client{Transport: &http.Transport{TLSClientConfig: careless(), DialContext: dialer.DialContext}}, p.URL, auth}
+	return &client{&http.Client{Transport: &http.Transport{
+		TLSClientConfig: careless(),
+		DialContext:     dialer.DialContext,
+	}}, p.URL, auth}
 }
 
 func authorization(app, secret string) string {
@@ -84,14 +87,19 @@ const (
 // app has an app that may read one namespace.
 func app(ctx context.Context, p plan, done *tally) (begin func(), err error) {
 	c := newClient(p, "127.67.0.1", authorization(p.App, p.Secret))
-	empties := []byte(`{"op_type":2,"meta":{"namespace":"mine","name":"x"},"hosts":[{"ip":"1"}` + strings.Repeat(",{}", 20_000_000) + `]}`)
-	ids := []byte(`{"op_type":2,"meta":{"namespace":"mine","name":"x"},"agent_id_list":["1"` + strings.Repeat(",1", 30_000_000) + `]}`)
+	empties := []byte(`{"op_type":2,"meta":{"namespace":"mine","name":"x"},"hosts":[{"ip":"1"}` +
+		strings.Repeat(",{}", 20_000_000) + `]}`)
+	ids := []byte(`{"op_type":2,"meta":{"namespace":"mine","name":"x"},"agent_id_list":["1"` +
+		strings.Repeat(",1", 30_000_000) + `]}`)
 	targets := []byte(`{"op":"query","targets":[{}` + strings.Repeat(",{}", 5_000_000) + `]}`)
 	hosts := make([]string, 30_000)
 	for i := range hosts {
 		hosts[i] = fmt.Sprintf("0:10.%d.%d.%d", i>>16, i>>8&255, i&255)
 	}
-	many, err := json.Marshal(map[string]any{"op_type": 2, "meta": map[string]string{"namespace": "mine", "name": "x"}, "agent_id_list": hosts, "spec": map[string]any{}})
+	many, err := json.Marshal(map[string]any{
+		"op_type": 2, "meta": map[string]string{"namespace": "mine", "name": "x"},
+		"agent_id_list": hosts, "spec": map[string]any{},
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -113,9 +121,17 @@ func app(ctx context.Context, p plan, done *tally) (begin func(), err error) {
 		{"agents", get(own + "agents?limit=1000")},
 		{"results of others", get(own + "operations/" + url.PathEscape(p.Task) + "/results")},
 		{"waits", get(own + "operations/" + url.PathEscape(p.Task) + "?wait=60")},
-		{"queries", post(own+"operations", []byte(`{"op":"query","targets":[{"namespace":"mine","name":"x","hosts":["`+p.Host+`"]}]}`))},
+		{
+			"queries",
+			post(own+"operations", []byte(`{"op":"query","targets":[{"namespace":"mine","name":"x","hosts":["`+p.Host+
+				`"]}]}`)),
+		},
 		{"streams that nobody reads", func(ctx context.Context) error { return unread(ctx, p, c.auth) }},
-		{"starts without the right", post(own+"operations", []byte(`{"op":"start","targets":[{"namespace":"good","name":"x","hosts":["`+p.Host+`"]}]}`))},
+		{
+			"starts without the right",
+			post(own+"operations", []byte(`{"op":"start","targets":[{"namespace":"good","name":"x","hosts":["`+p.Host+
+				`"]}]}`)),
+		},
 	}
 	return func() {
 		for i := range atATime {
@@ -141,7 +157,8 @@ func unread(ctx context.Context, p plan, auth string) error {
 		return err
 	}
 	defer conn.Close()
-	if _, err := fmt.Fprintf(conn, "GET %sevents/stream HTTP/1.1\r\nHost: x\r\nX-Bkapi-Authorization: %s\r\n\r\n", own, auth); err != nil {
+	if _, err := fmt.Fprintf(conn, "GET %sevents/stream HTTP/1.1\r\nHost: x\r\nX-Bkapi-Authorization: %s\r\n\r\n", own,
+		auth); err != nil {
 		return err
 	}
 	<-ctx.Done()
@@ -168,7 +185,8 @@ func strange(p plan, from string) []way {
 	unknown := newClient(p, from, authorization("nobody", "guess-0123456789"))
 	meg := bytes.Repeat([]byte("x"), 1<<20)
 	head := func(length int) string {
-		return fmt.Sprintf("POST %soperate_proc_v2/ HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", gse, length)
+		return fmt.Sprintf(
+			"POST %soperate_proc_v2/ HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", gse, length)
 	}
 	// hold sends the beginning of a call, then a byte a second.
 	hold := func(text []byte) func(context.Context) error {

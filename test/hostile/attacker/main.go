@@ -1,5 +1,6 @@
-// Command attacker does what somebody does who wants a drover to fall: it holds the keys of agents, has an app with next to no rights, or is a
-// stranger. The variable PLAN says what it is to be. It prepares itself, says "ready", and attacks until it is ended. Only tests use it.
+// Command attacker does what somebody does who wants a drover to fall: it holds the keys of agents, has an app with
+// next to no rights, or is a stranger. The variable PLAN says what it is to be. It prepares itself, says "ready", and
+// attacks until it is ended. Only tests use it.
 package main
 
 import (
@@ -58,7 +59,9 @@ func (t *tally) String() string {
 }
 
 // careless is how an attacker looks at a server's certificate.
-func careless() *tls.Config { return &tls.Config{InsecureSkipVerify: true} } //nolint:gosec // whom it attacks is not what it cares for
+//
+//nolint:gosec // whom it attacks is not what it cares for
+func careless() *tls.Config { return &tls.Config{InsecureSkipVerify: true} }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)

@@ -1,5 +1,6 @@
-// Package hollow is a made-up host for real agents, so that many of them can run in one process: commands end at once, and what they are
-// said to start is alive as long as nobody ends it. It owns no process, writes nothing and reads only the boot id of the machine.
+// Package hollow is a made-up host for real agents, so that many of them can run in one process: commands end at once,
+// and what they are said to start is alive as long as nobody ends it. It owns no process, writes nothing and reads only
+// the boot id of the machine.
 package hollow
 
 import (
@@ -47,7 +48,8 @@ type instance struct {
 // New returns a machine that runs nothing, whose commands write output.
 func New(boot, output string) *Host {
 	return &Host{
-		boot: boot, output: output, pids: 1, alive: map[procfs.Identity]*instance{}, files: map[string]procfs.Identity{},
+		boot: boot, output: output, pids: 1, alive: map[procfs.Identity]*instance{},
+		files: map[string]procfs.Identity{},
 		ended: map[string]liveness.Exit{}, runs: map[procfs.Identity]string{},
 	}
 }
@@ -55,7 +57,10 @@ func New(boot, output string) *Host {
 // newIdentity makes a process id; the caller holds the lock.
 func (h *Host) newIdentity() procfs.Identity {
 	h.pids++
-	return procfs.Identity{BootID: h.boot, PID: h.pids, StartTicks: uint64(host.SinceBoot() / (time.Second / procfs.TicksPerSecond))}
+	return procfs.Identity{
+		BootID: h.boot, PID: h.pids,
+		StartTicks: uint64(host.SinceBoot() / (time.Second / procfs.TicksPerSecond)),
+	}
 }
 
 // Look implements operation.Processes: a recorded identity decides alone, else it is the pid file.
@@ -125,7 +130,8 @@ func (h *Host) Instance(id procfs.Identity) (i process.Instance, moved bool, err
 	if p == nil {
 		return process.Instance{}, false, fmt.Errorf("cannot look at pid %d: %w", id.PID, liveness.ErrGone)
 	}
-	return process.Instance{PID: id.PID, Cmdline: "/opt/hollow/" + p.name + " --config /opt/hollow/etc/" + p.name + ".conf", Stat: "S", StartedAt: p.started.Unix()}, false, nil
+	return process.Instance{PID: id.PID, Cmdline: "/opt/hollow/" + p.name + " --config /opt/hollow/etc/" + p.name +
+		".conf", Stat: "S", StartedAt: p.started.Unix()}, false, nil
 }
 
 // Glance implements operation.Processes.
@@ -185,7 +191,10 @@ func (c *command) Release() error {
 	case c.spec.Commands.Start, c.spec.Commands.Restart:
 		c.h.mu.Lock()
 		id := c.h.newIdentity()
-		c.h.alive[id] = &instance{name: c.spec.Identity.ProcName, started: time.Now(), watchers: map[int]func(liveness.Exit){}}
+		c.h.alive[id] = &instance{
+			name: c.spec.Identity.ProcName, started: time.Now(),
+			watchers: map[int]func(liveness.Exit){},
+		}
 		c.h.files[file] = id
 		c.h.mu.Unlock()
 	}

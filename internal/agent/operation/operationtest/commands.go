@@ -253,7 +253,8 @@ func (w *World) members(s operation.Scope) (ids []procfs.Identity) {
 	for grown := true; grown; {
 		grown = false
 		for id, p := range w.procs {
-			if !in[id] && (in[p.parent] && p.parent != procfs.Identity{} || s.Run != "" && p.run == s.Run && !w.Ungrouped) {
+			if !in[id] && (in[p.parent] && p.parent != procfs.Identity{} || s.Run != "" && p.run == s.Run &&
+				!w.Ungrouped) {
 				in[id], grown = true, true
 			}
 		}
@@ -278,7 +279,9 @@ func (w *World) RunOf(id procfs.Identity) string {
 }
 
 // EndTree implements operation.Trees: SIGTERM first where there is a grace, SIGKILL for who is left.
-func (w *World) EndTree(ctx context.Context, s operation.Scope, grace time.Duration) (ended []liveness.Member, left []int, err error) {
+func (w *World) EndTree(ctx context.Context, s operation.Scope,
+	grace time.Duration,
+) (ended []liveness.Member, left []int, err error) {
 	end := End{Root: s.Root, Run: s.Run}
 	w.mu.Lock()
 	w.ends = append(w.ends, end)

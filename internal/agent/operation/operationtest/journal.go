@@ -9,7 +9,8 @@ import (
 
 // Journal keeps the progress of operations in memory, as the bytes that a disk would hold.
 type Journal struct {
-	// OnPut is called before (stored is false) and after every write; ReadError and WriteError fail the calls when they are set.
+	// OnPut is called before (stored is false) and after every write; ReadError and WriteError fail the calls when they
+	// are set.
 	OnPut      func(item string, p specstore.Progress, stored bool)
 	ReadError  error
 	WriteError error

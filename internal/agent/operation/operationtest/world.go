@@ -43,7 +43,8 @@ type World struct {
 	InstanceError func(procfs.Identity) error
 	// OnEndTree takes over from the world when a tree is to be ended.
 	OnEndTree func(End) ([]int, error)
-	// Ungrouped says that no control group holds what belongs to a run: who belongs to it can be told only while its parent lives.
+	// Ungrouped says that no control group holds what belongs to a run: who belongs to it can be told only while its
+	// parent lives.
 	Ungrouped bool
 
 	mu       sync.Mutex
@@ -91,8 +92,9 @@ type End struct {
 func New(t testing.TB) *World {
 	return &World{
 		Journal: NewJournal(), t: t, epoch: time.Now(), pids: firstPID - 1,
-		procs: map[procfs.Identity]*proc{}, exits: map[procfs.Identity]liveness.Exit{}, files: map[string]procfs.Identity{},
-		hung: map[string]bool{}, scripts: map[string]Script{}, runs: map[string]*command{}, logs: map[string]string{},
+		procs: map[procfs.Identity]*proc{}, exits: map[procfs.Identity]liveness.Exit{},
+		files: map[string]procfs.Identity{},
+		hung:  map[string]bool{}, scripts: map[string]Script{}, runs: map[string]*command{}, logs: map[string]string{},
 	}
 }
 
@@ -107,7 +109,8 @@ func (w *World) Operator(peers operation.Peers) *operation.Operator {
 		}
 	}()
 	return &operation.Operator{
-		Processes: w, Commands: w, Trees: w, Journal: w.Journal, Peers: peers, Asker: keeper, Clock: w.Clock, NewRun: w.newRun, Log: log,
+		Processes: w, Commands: w, Trees: w, Journal: w.Journal, Peers: peers, Asker: keeper, Clock: w.Clock,
+		NewRun: w.newRun, Log: log,
 	}
 }
 
@@ -124,8 +127,8 @@ func RunID(id process.ID, n int) string { return operation.NewRunID(id, strconv.
 // Clock is the time since boot.
 func (w *World) Clock() time.Duration { return uptime + time.Since(w.epoch) }
 
-// Spawn makes a process that belongs to a run, which may be empty, and writes it to a pid file, unless that is empty. It
-// ends at SIGTERM.
+// Spawn makes a process that belongs to a run, which may be empty, and writes it to a pid file, unless that is empty.
+// It ends at SIGTERM.
 func (w *World) Spawn(name, file, run string) procfs.Identity {
 	w.mu.Lock()
 	defer w.mu.Unlock()

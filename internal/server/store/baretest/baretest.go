@@ -40,7 +40,8 @@ func Open(ctx context.Context, path string) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open bare database: %w", err)
 	}
-	_, err = db.ExecContext(ctx, `CREATE TABLE bare (num INTEGER PRIMARY KEY, key TEXT, asked TEXT, agent TEXT, op TEXT, ns TEXT,
+	_, err = db.ExecContext(ctx,
+		`CREATE TABLE bare (num INTEGER PRIMARY KEY, key TEXT, asked TEXT, agent TEXT, op TEXT, ns TEXT,
 		name TEXT, state INTEGER, deadline INTEGER, stored TEXT, text TEXT)`)
 	d := &DB{db: db}
 	if err == nil {
@@ -54,7 +55,8 @@ func Open(ctx context.Context, path string) (*DB, error) {
 
 func insert(rows int) string {
 	values := "(" + strings.Repeat("?, ", columns-1) + "?)"
-	return "INSERT INTO bare (key, asked, agent, op, ns, name, state, deadline, stored, text) VALUES " + strings.Repeat(values+", ", rows-1) + values
+	return "INSERT INTO bare (key, asked, agent, op, ns, name, state, deadline, stored, text) VALUES " +
+		strings.Repeat(values+", ", rows-1) + values
 }
 
 // Close closes the database.
@@ -92,14 +94,16 @@ func values(rows []Row) []any {
 
 // Read calls fn for each row.
 func (d *DB) Read(ctx context.Context, fn func(*Row) error) error {
-	rows, err := d.db.QueryContext(ctx, "SELECT key, asked, agent, op, ns, name, state, deadline, stored, text FROM bare")
+	rows, err := d.db.QueryContext(ctx,
+		"SELECT key, asked, agent, op, ns, name, state, deadline, stored, text FROM bare")
 	if err != nil {
 		return fmt.Errorf("cannot read: %w", err)
 	}
 	defer rows.Close() //nolint:errcheck // Err tells
 	for rows.Next() {
 		var r Row
-		if err := rows.Scan(&r.Key, &r.Asked, &r.Agent, &r.Op, &r.Namespace, &r.Name, &r.State, &r.Deadline, &r.Stored, &r.Text); err != nil {
+		if err := rows.Scan(&r.Key, &r.Asked, &r.Agent, &r.Op, &r.Namespace, &r.Name, &r.State, &r.Deadline, &r.Stored,
+			&r.Text); err != nil {
 			return fmt.Errorf("cannot read: %w", err)
 		}
 		if err := fn(&r); err != nil {

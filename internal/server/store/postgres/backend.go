@@ -12,8 +12,8 @@ import (
 	"drover/internal/server/store/sqlstore"
 )
 
-// attempts is how often something is tried whose connection turns out to be lost, or that others are in the way of. After a restart of the
-// database that may be so with each connection of the pool.
+// attempts is how often something is tried whose connection turns out to be lost, or that others are in the way of.
+// After a restart of the database that may be so with each connection of the pool.
 const attempts = connections + 1
 
 // backend runs the statements of the store over a pool of connections.
@@ -38,8 +38,8 @@ func (b *backend) Close() error {
 	return nil
 }
 
-// Query runs a read. One that finds its connection lost before the first row is run again, and one that waits longer than patience for the
-// database is ended.
+// Query runs a read. One that finds its connection lost before the first row is run again, and one that waits longer
+// than patience for the database is ended.
 func (b *backend) Query(ctx context.Context, scan func(*sql.Rows) error, statement string, args ...any) error {
 	limited, wait, done := b.waiting(ctx)
 	defer done()
@@ -86,9 +86,9 @@ func (b *backend) Snapshot(ctx context.Context, do func(context.Context, sqlstor
 	return do(limited, reading{session{b, tx}, wait})
 }
 
-// Write runs do in a transaction. It is run again when others were in its way, and when the connection was lost before the commit, of
-// which nothing is left then. A connection that is lost during the commit is an error: what was written may be stored. All attempts together
-// take no longer than patience.
+// Write runs do in a transaction. It is run again when others were in its way, and when the connection was lost before
+// the commit, of which nothing is left then. A connection that is lost during the commit is an error: what was written
+// may be stored. All attempts together take no longer than patience.
 func (b *backend) Write(ctx context.Context, do func(context.Context, sqlstore.Session) error) error {
 	begun := time.Now()
 	end := begun.Add(b.patience)
@@ -113,7 +113,9 @@ func (b *backend) Write(ctx context.Context, do func(context.Context, sqlstore.S
 }
 
 // once runs do in a transaction that is over at end, and says whether one that failed may be run again.
-func (b *backend) once(ctx context.Context, end time.Time, do func(context.Context, sqlstore.Session) error) (again bool, err error) {
+func (b *backend) once(ctx context.Context, end time.Time,
+	do func(context.Context, sqlstore.Session) error,
+) (again bool, err error) {
 	conn, err := b.pool.Conn(ctx)
 	if err != nil {
 		return false, err
@@ -124,7 +126,8 @@ func (b *backend) once(ctx context.Context, end time.Time, do func(context.Conte
 		}
 		_ = conn.Close() // it goes back to the pool, or is gone
 	}()
-	// The end of the caller's context ends the statements, but not a commit, of which nobody could say then whether it was one.
+	// The end of the caller's context ends the statements, but not a commit, of which nobody could say then whether it
+	// was one.
 	whole, cancel := context.WithDeadline(context.WithoutCancel(ctx), end)
 	defer cancel()
 	tx, err := conn.BeginTx(whole, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
@@ -162,5 +165,7 @@ func (s session) Exec(ctx context.Context, statement string, args ...any) (int, 
 }
 
 func (s session) Query(ctx context.Context, scan func(*sql.Rows) error, statement string, args ...any) error {
-	return sqlstore.Each(func() (*sql.Rows, error) { return s.tx.QueryContext(ctx, s.backend.speller.Spell(statement), args...) }, scan)
+	return sqlstore.Each(func() (*sql.Rows, error) {
+		return s.tx.QueryContext(ctx, s.backend.speller.Spell(statement), args...)
+	}, scan)
 }

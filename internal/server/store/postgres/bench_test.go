@@ -51,7 +51,8 @@ func BenchmarkCreateTask(b *testing.B) {
 			db, hosts, i := durable(b), agents(n), 0
 			for b.Loop() {
 				i++
-				check(b, db.CreateTask(b.Context(), taskFor(fmt.Sprint(i), fmt.Sprint(i), hosts...), store.AuditRow{At: time.Now()}))
+				check(b, db.CreateTask(b.Context(), taskFor(fmt.Sprint(i), fmt.Sprint(i), hosts...),
+					store.AuditRow{At: time.Now()}))
 			}
 		})
 	}
@@ -80,7 +81,8 @@ func BenchmarkEvents(b *testing.B) {
 		seq := uint64(0)
 		for pb.Next() {
 			seq++
-			_, err := db.PutEvents(b.Context(), stream, time.Now(), []process.Event{{Stream: stream, Seq: seq, Kind: process.EventExited}})
+			_, err := db.PutEvents(b.Context(), stream, time.Now(),
+				[]process.Event{{Stream: stream, Seq: seq, Kind: process.EventExited}})
 			check(b, err)
 		}
 	})

@@ -26,20 +26,23 @@ func dialect() *sqlstore.Dialect {
 		Text:     escape,
 		Locked:   ` FOR UPDATE`,
 		Skipping: ` FOR UPDATE OF i SKIP LOCKED`,
-		// No two tasks share a number, and each has a range of its own for its requests and items, which is told without a lock.
-		Numbers:   `SELECT num, num << 24, num << 24 FROM nextval('task_numbers') num`,
-		LockLanes: `SELECT pg_advisory_xact_lock(` + strconv.Itoa(laneLocks) + `, CAST(value AS integer)) FROM numbers(?) j`,
-		Clock:     `SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint) * 1000`,
+		// No two tasks share a number, and each has a range of its own for its requests and items, which is told
+		// without a lock.
+		Numbers: `SELECT num, num << 24, num << 24 FROM nextval('task_numbers') num`,
+		LockLanes: `SELECT pg_advisory_xact_lock(` + strconv.Itoa(laneLocks) +
+			`, CAST(value AS integer)) FROM numbers(?) j`,
+		Clock: `SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint) * 1000`,
 	}
 }
 
 // list is a table of a JSON array.
 func list(columns string) string {
-	return `(SELECT place - 1 AS key, ` + columns + ` FROM jsonb_array_elements(CAST(CAST(%s AS text) AS jsonb)) WITH ORDINALITY AS l (value, place))`
+	return `(SELECT place - 1 AS key, ` + columns +
+		` FROM jsonb_array_elements(CAST(CAST(%s AS text) AS jsonb)) WITH ORDINALITY AS l (value, place))`
 }
 
-// rewriter returns what puts a statement into PostgreSQL's words: what tells SQLite how to run it is left out, paths into JSON and
-// parameters are written as here.
+// rewriter returns what puts a statement into PostgreSQL's words: what tells SQLite how to run it is left out, paths
+// into JSON and parameters are written as here.
 func rewriter() func(string) string {
 	hint := regexp.MustCompile(`\s(NOT INDEXED|INDEXED BY \w+)\b`)
 	path := regexp.MustCompile(`((?:\w+\.)?status) ->> '(?:\$\.)?([\w.]+)'`)
@@ -54,7 +57,8 @@ func rewriter() func(string) string {
 	}
 }
 
-// numbered writes parameters with a dollar and a number, by SQLite's rule: a bare one has the number after the greatest so far.
+// numbered writes parameters with a dollar and a number, by SQLite's rule: a bare one has the number after the greatest
+// so far.
 func numbered(statement string) string {
 	var out strings.Builder
 	greatest := 0

@@ -11,16 +11,17 @@ import (
 func TestSpelling(t *testing.T) {
 	speller := sqlstore.NewSpeller(dialect())
 	for statement, want := range map[string]string{
-		"SELECT 1":                                   "SELECT 1",
-		"a = ? AND b = ?":                            "a = $1 AND b = $2",
-		"a = ?2 AND b = ? AND c = ?1 AND d = ?":      "a = $2 AND b = $3 AND c = $1 AND d = $4",
-		"a = 'what?' AND b = ? AND c = 'it''s ?'":    "a = 'what?' AND b = $1 AND c = 'it''s ?'",
-		"FROM t INDEXED BY t_a WHERE a = ?":          "FROM t WHERE a = $1",
-		"FROM t NOT INDEXED WHERE a = ?":             "FROM t WHERE a = $1",
-		"FROM a CROSS JOIN b ON a.x = b.x":           "FROM a JOIN b ON a.x = b.x",
-		"status ->> 'state' = ?":                     "CAST(status AS json) #>> '{state}' = $1",
-		"sum(o.status ->> '$.usage.cpu')":            "sum(CAST(o.status AS json) #>> '{usage,cpu}')",
-		"FROM texts(?2) j":                           "FROM " + "(SELECT place - 1 AS key, value #>> '{}' AS value FROM jsonb_array_elements(CAST(CAST($2 AS text) AS jsonb)) WITH ORDINALITY AS l (value, place)) j",
+		"SELECT 1":                                "SELECT 1",
+		"a = ? AND b = ?":                         "a = $1 AND b = $2",
+		"a = ?2 AND b = ? AND c = ?1 AND d = ?":   "a = $2 AND b = $3 AND c = $1 AND d = $4",
+		"a = 'what?' AND b = ? AND c = 'it''s ?'": "a = 'what?' AND b = $1 AND c = 'it''s ?'",
+		"FROM t INDEXED BY t_a WHERE a = ?":       "FROM t WHERE a = $1",
+		"FROM t NOT INDEXED WHERE a = ?":          "FROM t WHERE a = $1",
+		"FROM a CROSS JOIN b ON a.x = b.x":        "FROM a JOIN b ON a.x = b.x",
+		"status ->> 'state' = ?":                  "CAST(status AS json) #>> '{state}' = $1",
+		"sum(o.status ->> '$.usage.cpu')":         "sum(CAST(o.status AS json) #>> '{usage,cpu}')",
+		"FROM texts(?2) j": "FROM " +
+			"(SELECT place - 1 AS key, value #>> '{}' AS value FROM jsonb_array_elements(CAST(CAST($2 AS text) AS jsonb)) WITH ORDINALITY AS l (value, place)) j",
 		"UPDATE mytexts SET a = 1 WHERE nottexts(?)": "UPDATE mytexts SET a = 1 WHERE nottexts($1)",
 	} {
 		for range 2 { // the second is remembered
@@ -33,7 +34,10 @@ func TestSpelling(t *testing.T) {
 
 func TestTextsAreKept(t *testing.T) {
 	last := ""
-	for _, s := range []string{"", "\x00", "\x00a", "\x01", "\x01\x00", "\x01\x01", "\x01\x02", "\x02", "a", "a\x00b", "a\x01", "Ω"} {
+	for _, s := range []string{
+		"", "\x00", "\x00a", "\x01", "\x01\x00", "\x01\x01", "\x01\x02", "\x02", "a", "a\x00b",
+		"a\x01", "Ω",
+	} {
 		stored := escape(s)
 		if unescape(stored) != s {
 			t.Errorf("%q is stored as %q and read as %q", s, stored, unescape(stored))

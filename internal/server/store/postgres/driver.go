@@ -29,7 +29,8 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return &conn{pgx, begun, c.silence}, nil
 }
 
-// conn is a connection to which flags are numbers, as in every database of the store, and which keeps NUL bytes in texts.
+// conn is a connection to which flags are numbers, as in every database of the store, and which keeps NUL bytes in
+// texts.
 type conn struct {
 	*stdlib.Conn
 	begun   time.Time
@@ -90,8 +91,9 @@ func (r *rows) Next(dest []driver.Value) error {
 	return nil
 }
 
-// PostgreSQL has no texts with NUL bytes, nor ones that are not UTF-8. The former may come in what callers name, which they get back to
-// the letter; so a NUL is stored as two bytes of 1, and a byte of 1 as 1 and 2, which keeps the order of texts.
+// PostgreSQL has no texts with NUL bytes, nor ones that are not UTF-8. The former may come in what callers name, which
+// they get back to the letter; so a NUL is stored as two bytes of 1, and a byte of 1 as 1 and 2, which keeps the order
+// of texts.
 const (
 	mark     = "\x01"
 	nul, one = "\x01\x01", "\x01\x02"

@@ -20,8 +20,8 @@ func unavailable(err error) error {
 	return err
 }
 
-// lost reports whether an error says that there is no connection, or none to a server that takes writes. Whatever transaction was open in
-// it is undone.
+// lost reports whether an error says that there is no connection, or none to a server that takes writes. Whatever
+// transaction was open in it is undone.
 func lost(err error) bool {
 	if refusal, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch refusal.Code {

@@ -19,8 +19,8 @@ type Filled struct {
 	Rows  int64
 }
 
-// Fill copies a database into an empty one, in one transaction: either all is there afterwards, counted in both, or nothing. It makes the
-// schema first, and refuses a database that holds anything.
+// Fill copies a database into an empty one, in one transaction: either all is there afterwards, counted in both, or
+// nothing. It makes the schema first, and refuses a database that holds anything.
 func Fill(ctx context.Context, url string, from sqlstore.Source, log *slog.Logger) (_ []Filled, err error) {
 	db, err := Open(ctx, url, log)
 	if err != nil {
@@ -52,7 +52,8 @@ func fill(ctx context.Context, cfg *pgx.ConnConfig, from sqlstore.Source) (fille
 	}
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		// A server that has it open could write meanwhile.
-		if _, err := tx.Exec(ctx, `LOCK TABLE tasks, agents, apps, users, fleet, events IN ACCESS EXCLUSIVE MODE`); err != nil {
+		if _, err := tx.Exec(ctx,
+			`LOCK TABLE tasks, agents, apps, users, fleet, events IN ACCESS EXCLUSIVE MODE`); err != nil {
 			return err
 		}
 		if err := checkEmpty(ctx, tx, tables); err != nil {
@@ -84,7 +85,8 @@ func checkEmpty(ctx context.Context, tx pgx.Tx, tables []sqlstore.Table) error {
 			continue
 		}
 		var full bool
-		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM `+pgx.Identifier{t.Name}.Sanitize()+`)`).Scan(&full); err != nil {
+		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM `+pgx.Identifier{t.Name}.Sanitize()+
+			`)`).Scan(&full); err != nil {
 			return err
 		}
 		if full {
@@ -131,9 +133,11 @@ func countOn(ctx context.Context, tx pgx.Tx) error {
 	var statements []string
 	for _, table := range []string{"observed", "confirmed", "audit"} {
 		statements = append(statements, fmt.Sprintf(
-			`SELECT setval(pg_get_serial_sequence('%[1]s', 'num'), (SELECT coalesce(max(num), 0) + 1 FROM %[1]s), false)`, table))
+			`SELECT setval(pg_get_serial_sequence('%[1]s', 'num'), (SELECT coalesce(max(num), 0) + 1
+				FROM %[1]s), false)`, table))
 	}
-	statements = append(statements, `SELECT setval('task_numbers', 1 + greatest((SELECT coalesce(max(num), 0) FROM tasks),
+	statements = append(statements,
+		`SELECT setval('task_numbers', 1 + greatest((SELECT coalesce(max(num), 0) FROM tasks),
 		(SELECT coalesce(max(num), 0) >> 24 FROM requests), (SELECT coalesce(max(num), 0) >> 24 FROM items)), false)`)
 	_, err := tx.Exec(ctx, strings.Join(statements, "; "))
 	return err

@@ -20,7 +20,8 @@ var migrations embed.FS
 // migrateLock is held by the one who migrates.
 const migrateLock = 1819241
 
-// migrate applies the migrations that the database has not had, each in a transaction of its own. Others who want to wait until it is done.
+// migrate applies the migrations that the database has not had, each in a transaction of its own. Others who want to
+// wait until it is done.
 func migrate(ctx context.Context, conn *sql.Conn, log *slog.Logger) (err error) {
 	all, err := sqlstore.ReadMigrations(migrations, "migrations")
 	if err != nil {
@@ -36,7 +37,8 @@ func migrate(ctx context.Context, conn *sql.Conn, log *slog.Logger) (err error) 
 			err = errors.Join(err, end)
 		}
 	}()
-	_, err = conn.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS schema_version (one smallint PRIMARY KEY CHECK (one = 1), version bigint NOT NULL)`)
+	_, err = conn.ExecContext(ctx,
+		`CREATE TABLE IF NOT EXISTS schema_version (one smallint PRIMARY KEY CHECK (one = 1), version bigint NOT NULL)`)
 	if err != nil {
 		return err
 	}

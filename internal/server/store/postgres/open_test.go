@@ -22,7 +22,8 @@ import (
 func openFails(t *testing.T, url string) error {
 	t.Helper()
 	var log strings.Builder
-	db, err := postgres.Open(t.Context(), url, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	db, err := postgres.Open(t.Context(), url,
+		slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	if err == nil {
 		t.Fatalf("it was opened; closed: %v", db.Close())
 	}
@@ -66,7 +67,8 @@ func TestNewerSchema(t *testing.T) {
 	}
 	exec(t, url, "UPDATE schema_version SET version = 999")
 	err := openFails(t, url)
-	if errors.Is(err, postgres.ErrUnavailable) || !strings.Contains(err.Error(), "version 999") || !strings.Contains(err.Error(), "newer drover") {
+	if errors.Is(err, postgres.ErrUnavailable) || !strings.Contains(err.Error(), "version 999") ||
+		!strings.Contains(err.Error(), "newer drover") {
 		t.Errorf("the error does not say why: %v", err)
 	}
 }
@@ -74,7 +76,8 @@ func TestNewerSchema(t *testing.T) {
 func TestWhatCannotBeOpened(t *testing.T) {
 	latin := server.Database(t)
 	name := latin[strings.Index(latin, "/test")+1 : strings.Index(latin, "?")]
-	if err := errors.Join(server.Exec("DROP DATABASE "+name), server.Exec("CREATE DATABASE "+name+" TEMPLATE template0 ENCODING LATIN1 LOCALE 'C'")); err != nil {
+	if err := errors.Join(server.Exec("DROP DATABASE "+name),
+		server.Exec("CREATE DATABASE "+name+" TEMPLATE template0 ENCODING LATIN1 LOCALE 'C'")); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -160,7 +163,8 @@ func TestServerIsRestarted(t *testing.T) {
 		errs := make([]error, 10) // over several connections
 		for i := range errs {
 			wg.Go(func() {
-				if errs[i] = db.CreateTask(t.Context(), taskFor(fmt.Sprint(id, i), "p", "a"), store.AuditRow{}); errs[i] == nil {
+				if errs[i] = db.CreateTask(t.Context(), taskFor(fmt.Sprint(id, i), "p", "a"),
+					store.AuditRow{}); errs[i] == nil {
 					_, errs[i] = db.ListAgents(t.Context())
 				}
 			})

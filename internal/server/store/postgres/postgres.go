@@ -21,15 +21,15 @@ import (
 	"drover/internal/server/store/sqlstore"
 )
 
-// ErrUnavailable is returned by Open where a later attempt may succeed: nobody answers at the address, or the database is starting,
-// stopping or waiting to be promoted.
+// ErrUnavailable is returned by Open where a later attempt may succeed: nobody answers at the address, or the database
+// is starting, stopping or waiting to be promoted.
 var ErrUnavailable = errors.New("the database is not available")
 
 const (
 	// connections bounds how many connections a server has, for reads and writes.
 	connections = 24
-	// patience bounds how long a write may take, and how long a read waits for the next word of the database: what waits for one that has
-	// stopped answering ends then.
+	// patience bounds how long a write may take, and how long a read waits for the next word of the database: what
+	// waits for one that has stopped answering ends then.
 	patience = 30 * time.Second
 	// deadAfter is how long a connection may be silent while an answer is due, before the other side counts as gone.
 	deadAfter = 20 * time.Second
@@ -61,12 +61,12 @@ func Is(name string) bool {
 	return strings.HasPrefix(name, "postgres://") || strings.HasPrefix(name, "postgresql://")
 }
 
-// Open connects to the database of a URL, and brings its schema up to date, which only the first of several servers does while the others
-// wait. It fails with ErrUnavailable where waiting may help, and for good on a schema newer than its own, on a wrong password or name and
-// on a database that cannot hold what is stored. Close must be called.
+// Open connects to the database of a URL, and brings its schema up to date, which only the first of several servers
+// does while the others wait. It fails with ErrUnavailable where waiting may help, and for good on a schema newer than
+// its own, on a wrong password or name and on a database that cannot hold what is stored. Close must be called.
 //
-// The URL takes several hosts and the parameters of libpq, among them target_session_attrs=read-write, which finds the primary of several
-// servers. What it leaves out is taken from PGPASSWORD, PGPASSFILE and the like.
+// The URL takes several hosts and the parameters of libpq, among them target_session_attrs=read-write, which finds the
+// primary of several servers. What it leaves out is taken from PGPASSWORD, PGPASSFILE and the like.
 func Open(ctx context.Context, url string, log *slog.Logger, chosen ...Option) (*DB, error) {
 	cfg, err := parse(url)
 	if err != nil {
@@ -95,14 +95,18 @@ func Open(ctx context.Context, url string, log *slog.Logger, chosen ...Option) (
 func parse(url string) (*pgx.ConnConfig, error) {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
-		return nil, errors.New("cannot read the URL of the database (not shown here, because it may hold a password): " +
-			"it should be like postgres://USER@HOST:5432/NAME?sslmode=verify-full")
+		return nil,
+			errors.New("cannot read the URL of the database (not shown here, because it may hold a password): " +
+				"it should be like postgres://USER@HOST:5432/NAME?sslmode=verify-full")
 	}
 	cfg.RuntimeParams["application_name"] = "drover"
 	if cfg.ConnectTimeout == 0 {
 		cfg.ConnectTimeout = connectTimeout
 	}
-	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: deadAfter / 2, Interval: deadAfter / 8, Count: 4}}
+	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
+		Enable: true, Idle: deadAfter / 2,
+		Interval: deadAfter / 8, Count: 4,
+	}}
 	cfg.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := dialer.DialContext(ctx, network, address)
 		if tcp, ok := c.(*net.TCPConn); ok && err == nil {
@@ -155,14 +159,18 @@ func (b *backend) prepare(ctx context.Context, log *slog.Logger) error {
 	defer conn.Close() //nolint:errcheck // it goes back to the pool
 	var version int
 	var encoding string
-	err = conn.QueryRowContext(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_encoding')`).Scan(&version, &encoding)
+	err = conn.QueryRowContext(ctx,
+		`SELECT current_setting('server_version_num')::int, current_setting('server_encoding')`).Scan(&version,
+		&encoding)
 	switch {
 	case err != nil:
 		return err
 	case version < oldest:
 		return fmt.Errorf("PostgreSQL is version %d: drover needs version %d or later", version/10000, oldest/10000)
 	case encoding != "UTF8":
-		return fmt.Errorf("its encoding is %s: drover needs UTF8; create the database with ENCODING 'UTF8' TEMPLATE template0", encoding)
+		return fmt.Errorf(
+			"its encoding is %s: drover needs UTF8; create the database with ENCODING 'UTF8' TEMPLATE template0",
+			encoding)
 	}
 	return migrate(ctx, conn, log)
 }

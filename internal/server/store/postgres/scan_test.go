@@ -6,8 +6,9 @@ import (
 	"drover/internal/server/store/storetest"
 )
 
-// TestEveryStatementHasAnIndex counts, in a database of a fleet that has been at work for a while and where walking through a table counts as
-// dear, how often a table that grows was walked through all the same while every method was used.
+// TestEveryStatementHasAnIndex counts, in a database of a fleet that has been at work for a while and where walking
+// through a table counts as dear, how often a table that grows was walked through all the same while every method was
+// used.
 func TestEveryStatementHasAnIndex(t *testing.T) {
 	url := fresh()(t)
 	if err := open(t, url).Close(); err != nil {

@@ -73,8 +73,8 @@ func TestTwoServersNeverLeaseTheSameItem(t *testing.T) {
 	}
 }
 
-// TestLanesOfTwoServers has both servers create, lease and finish items of the same few processes: no two items of a process are at work
-// at the same time, and none waits for ever.
+// TestLanesOfTwoServers has both servers create, lease and finish items of the same few processes: no two items of a
+// process are at work at the same time, and none waits for ever.
 func TestLanesOfTwoServers(t *testing.T) {
 	dbs := pair(t)
 	const workers, each = 6, 25
@@ -97,7 +97,8 @@ func TestLanesOfTwoServers(t *testing.T) {
 		for _, it := range items {
 			// From here on the next one may be leased.
 			open.Delete(it.Agent + it.Process.Name)
-			if _, err := db.Finish(ctx, store.GivenBy(it.Agent, map[string]process.Outcome{it.ID: {Text: process.Success}})); err != nil {
+			if _, err := db.Finish(ctx,
+				store.GivenBy(it.Agent, map[string]process.Outcome{it.ID: {Text: process.Success}})); err != nil {
 				return err
 			}
 			done.Add(1)
@@ -110,7 +111,8 @@ func TestLanesOfTwoServers(t *testing.T) {
 			random := rand.New(rand.NewPCG(1, uint64(w))) //nolint:gosec // to be repeated
 			for i := range each {
 				agents := []string{fmt.Sprint("a", random.IntN(3)), fmt.Sprint("a", 3+random.IntN(2))}
-				if err := dbs[w%2].CreateTask(ctx, taskFor(fmt.Sprintf("%d-%d", w, i), fmt.Sprint("p", random.IntN(2)), agents...), store.AuditRow{}); err != nil {
+				if err := dbs[w%2].CreateTask(ctx, taskFor(fmt.Sprintf("%d-%d", w, i), fmt.Sprint("p", random.IntN(2)),
+					agents...), store.AuditRow{}); err != nil {
 					t.Error(err)
 					return
 				}
@@ -145,7 +147,10 @@ func TestCursorsOfTwoServers(t *testing.T) {
 			for b := range batches {
 				var events []process.Event
 				for i := range size {
-					events = append(events, process.Event{Stream: "s", Seq: uint64(b*size + i + 1), At: 1, Kind: process.EventExited})
+					events = append(events, process.Event{
+						Stream: "s", Seq: uint64(b*size + i + 1), At: 1,
+						Kind: process.EventExited,
+					})
 				}
 				for _, db := range dbs[w%2:] { // some are told to both
 					if _, err := db.PutEvents(t.Context(), agent, time.Now(), events); err != nil {
@@ -195,7 +200,8 @@ func TestCursorsOfTwoServers(t *testing.T) {
 	}
 }
 
-// TestEventsToldToTwoServersAtOnce: the agent had no answer from the one, and tells the other while the first still writes.
+// TestEventsToldToTwoServersAtOnce: the agent had no answer from the one, and tells the other while the first still
+// writes.
 func TestEventsToldToTwoServersAtOnce(t *testing.T) {
 	dbs := pair(t)
 	for round := range 20 {
@@ -221,19 +227,23 @@ func TestEventsToldToTwoServersAtOnce(t *testing.T) {
 // TestTokenOfTwoServers: the uses of a token are counted across servers.
 func TestTokenOfTwoServers(t *testing.T) {
 	dbs := pair(t)
-	if err := dbs[0].CreateJoinToken(t.Context(), store.JoinToken{ID: "t", Uses: 5, Created: time.Now(), Expires: time.Now().Add(time.Hour)}); err != nil {
+	if err := dbs[0].CreateJoinToken(t.Context(), store.JoinToken{
+		ID: "t", Uses: 5, Created: time.Now(),
+		Expires: time.Now().Add(time.Hour),
+	}); err != nil {
 		t.Fatal(err)
 	}
 	var let atomic.Int64
 	var wg sync.WaitGroup
 	for i := range 20 {
 		wg.Go(func() {
-			err := dbs[i%2].UseJoinToken(t.Context(), store.Agent{Key: fmt.Sprint(i), IP: fmt.Sprint(i), Token: "t"}, func(t store.JoinToken, _ bool) error {
-				if t.Used >= t.Uses {
-					return store.ErrExists
-				}
-				return nil
-			})
+			err := dbs[i%2].UseJoinToken(t.Context(), store.Agent{Key: fmt.Sprint(i), IP: fmt.Sprint(i), Token: "t"},
+				func(t store.JoinToken, _ bool) error {
+					if t.Used >= t.Uses {
+						return store.ErrExists
+					}
+					return nil
+				})
 			if err == nil {
 				let.Add(1)
 			}
@@ -245,7 +255,8 @@ func TestTokenOfTwoServers(t *testing.T) {
 	}
 }
 
-// TestFirstReportsToTwoServers: the agent has told the other server something later, which is not stored for good yet. It has no row until then.
+// TestFirstReportsToTwoServers: the agent has told the other server something later, which is not stored for good yet.
+// It has no row until then.
 func TestFirstReportsToTwoServers(t *testing.T) {
 	url := fresh()(t)
 	db, beside, look := open(t, url), connect(t, url), connect(t, url)
@@ -259,7 +270,8 @@ func TestFirstReportsToTwoServers(t *testing.T) {
 	told := make(chan error, 1)
 	go func() {
 		row := store.Observed{Agent: "a", Process: process.ID{Namespace: "ns", Name: "p"}}
-		told <- db.PutObserved(t.Context(), store.ReportMark{Agent: "a", Session: "s", Number: 1}, []store.Observed{row}, nil)
+		told <- db.PutObserved(t.Context(), store.ReportMark{Agent: "a", Session: "s", Number: 1},
+			[]store.Observed{row}, nil)
 	}()
 	for waits := false; !waits; {
 		err := look.QueryRow(t.Context(),

@@ -11,12 +11,12 @@ import (
 	"drover/internal/server/store/sqlstore"
 )
 
-// errSilent ends what the database has kept waiting for too long. Its machine may still acknowledge every byte, so the kernel does not
-// notice.
+// errSilent ends what the database has kept waiting for too long. Its machine may still acknowledge every byte, so the
+// kernel does not notice.
 var errSilent = errors.New("the database has not answered in time")
 
-// silence remembers when the database was last found to have stopped answering: connections that were made before may lead to a server that
-// hangs, even where another one has taken its place. It may be used from any goroutine.
+// silence remembers when the database was last found to have stopped answering: connections that were made before may
+// lead to a server that hangs, even where another one has taken its place. It may be used from any goroutine.
 type silence struct {
 	mu    sync.Mutex
 	since time.Time // zero for never
@@ -38,8 +38,8 @@ func (s *silence) covers(t time.Time) bool {
 	return !t.After(s.since)
 }
 
-// wait ends the context of a read that the database keeps waiting. The time that is spent on what it has answered does not count, so that a
-// long answer may take as long as it comes.
+// wait ends the context of a read that the database keeps waiting. The time that is spent on what it has answered does
+// not count, so that a long answer may take as long as it comes.
 type wait struct {
 	timer *time.Timer
 	limit time.Duration
@@ -72,8 +72,8 @@ func (w *wait) each(query func() (*sql.Rows, error), scan func(*sql.Rows) error)
 	})
 }
 
-// told says of an error that it comes from the end of a wait. The error itself only tells that the context was canceled, which the caller has
-// not done.
+// told says of an error that it comes from the end of a wait. The error itself only tells that the context was
+// canceled, which the caller has not done.
 func told(limited context.Context, err error) error {
 	if err != nil && errors.Is(context.Cause(limited), errSilent) {
 		return fmt.Errorf("%w (%v)", errSilent, err) //nolint:errorlint // see above
@@ -90,5 +90,7 @@ type reading struct {
 func (r reading) Query(ctx context.Context, scan func(*sql.Rows) error, statement string, args ...any) error {
 	r.wait.begin()
 	defer r.wait.rest()
-	return r.wait.each(func() (*sql.Rows, error) { return r.tx.QueryContext(ctx, r.backend.speller.Spell(statement), args...) }, scan)
+	return r.wait.each(func() (*sql.Rows, error) {
+		return r.tx.QueryContext(ctx, r.backend.speller.Spell(statement), args...)
+	}, scan)
 }

@@ -14,7 +14,8 @@ import (
 	"drover/internal/server/store/postgres"
 )
 
-// freeze stops whoever serves a connection to the database, as a hung machine does: the kernel still takes what is sent to them.
+// freeze stops whoever serves a connection to the database, as a hung machine does: the kernel still takes what is sent
+// to them.
 func freeze(t *testing.T, url string) (frozen int) {
 	t.Helper()
 	rows, err := connect(t, url).Query(t.Context(),
@@ -46,7 +47,8 @@ func freeze(t *testing.T, url string) (frozen int) {
 	return len(pids)
 }
 
-// spread has a store use several connections at once, so that they are in its pool. All of them wait in the middle of a read for what is given.
+// spread has a store use several connections at once, so that they are in its pool. All of them wait in the middle of a
+// read for what is given.
 func spread(t *testing.T, db *postgres.DB, meanwhile func()) {
 	t.Helper()
 	const connections = 8
@@ -72,8 +74,8 @@ func spread(t *testing.T, db *postgres.DB, meanwhile func()) {
 	done.Wait()
 }
 
-// TestDatabaseStopsAnswering: what waits for it ends, and what comes then has connections that were made since. The caller may take as long
-// as it likes over what it reads.
+// TestDatabaseStopsAnswering: what waits for it ends, and what comes then has connections that were made since. The
+// caller may take as long as it likes over what it reads.
 func TestDatabaseStopsAnswering(t *testing.T) {
 	for name, use := range map[string]func(context.Context, *postgres.DB) error{
 		"query": func(ctx context.Context, db *postgres.DB) error {

@@ -11,9 +11,9 @@ import (
 // largestBatch bounds how many writes share a transaction, and so how long the first of them waits.
 const largestBatch = 128
 
-// turn lets writes that have to be one after another share transactions: those that come while one is at work are run together by one of
-// their callers. A write that is refused takes nobody with it: then each is run again alone. A lost connection is everybody's: what they
-// wrote may be stored.
+// turn lets writes that have to be one after another share transactions: those that come while one is at work are run
+// together by one of their callers. A write that is refused takes nobody with it: then each is run again alone. A lost
+// connection is everybody's: what they wrote may be stored.
 type turn struct {
 	mu      sync.Mutex
 	waiting []*job

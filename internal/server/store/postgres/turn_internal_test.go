@@ -10,7 +10,8 @@ import (
 	"drover/internal/server/store/sqlstore"
 )
 
-// TestBatchThatFails: writes of which one is refused are run again alone, those whose connection was lost are not, as they may be stored.
+// TestBatchThatFails: writes of which one is refused are run again alone, those whose connection was lost are not, as
+// they may be stored.
 func TestBatchThatFails(t *testing.T) {
 	for _, c := range []struct {
 		err  error

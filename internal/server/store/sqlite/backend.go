@@ -31,9 +31,11 @@ func dialect() *sqlstore.Dialect {
 			"pairs":   "(SELECT key, value ->> 0 AS a, value ->> 1 AS b FROM json_each(%s))",
 			"names":   "(SELECT key, value ->> 0 AS a, value ->> 1 AS b FROM json_each(%s))",
 		},
-		Match:   "GLOB",
-		Pattern: func(pattern string) string { return strings.ReplaceAll(pattern, "[", "[[]") }, // a bracket would begin a set
-		Numbers: `SELECT (SELECT coalesce(max(num), 0) + 1 FROM tasks), (SELECT coalesce(max(num), 0) + 1 FROM requests),
+		Match: "GLOB",
+		// a bracket would begin a set
+		Pattern: func(pattern string) string { return strings.ReplaceAll(pattern, "[", "[[]") },
+		Numbers: `SELECT (SELECT coalesce(max(num), 0) + 1 FROM tasks), (SELECT coalesce(max(num), 0) + 1
+			FROM requests),
 			(SELECT coalesce(max(num), 0) + 1 FROM items)`,
 	}
 }
@@ -116,5 +118,7 @@ func (s snapshot) Exec(ctx context.Context, statement string, args ...any) (int,
 }
 
 func (s snapshot) Query(ctx context.Context, scan func(*sql.Rows) error, statement string, args ...any) error {
-	return sqlstore.Each(func() (*sql.Rows, error) { return s.tx.QueryContext(ctx, s.backend.speller.Spell(statement), args...) }, scan)
+	return sqlstore.Each(func() (*sql.Rows, error) {
+		return s.tx.QueryContext(ctx, s.backend.speller.Spell(statement), args...)
+	}, scan)
 }

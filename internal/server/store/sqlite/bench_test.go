@@ -13,8 +13,8 @@ import (
 	"drover/internal/server/store/storetest"
 )
 
-// BenchmarkCreateTask compares a task of 1,000 items with the least that any design would do: the same texts as one multi-row
-// insert per 250 rows, in one synced transaction, into a table without indexes.
+// BenchmarkCreateTask compares a task of 1,000 items with the least that any design would do: the same texts as one
+// multi-row insert per 250 rows, in one synced transaction, into a table without indexes.
 func BenchmarkCreateTask(b *testing.B) {
 	const n = 1000
 	b.Run("bare", func(b *testing.B) {
@@ -71,8 +71,12 @@ func BenchmarkQueries(b *testing.B) {
 			outcomes := map[string]process.Outcome{}
 			for i := half * n / 2; i < (half+1)*n/2; i++ {
 				outcomes[items[i].ID] = process.Outcome{Text: process.Success, Hosted: true, Status: &process.Status{
-					Known: true, Hosted: true, Want: process.WantRunning, State: "running", ProcName: "worker", LastStartAt: 1_700_000_000,
-					Instance: process.Instance{PID: i, Cmdline: "/usr/sbin/worker --number 12345", Stat: "S", CPU: 0.5, RSS: 1800, Threads: 1},
+					Known: true, Hosted: true, Want: process.WantRunning, State: "running", ProcName: "worker",
+					LastStartAt: 1_700_000_000,
+					Instance: process.Instance{
+						PID: i, Cmdline: "/usr/sbin/worker --number 12345", Stat: "S", CPU: 0.5,
+						RSS: 1800, Threads: 1,
+					},
 				}}
 			}
 			_, err := db.Finish(b.Context(), store.GivenBy("agent", outcomes))
@@ -95,7 +99,10 @@ func queries(id string, n int) *store.Task {
 		t.Requests = append(t.Requests, store.Request{
 			Op: process.Query, Process: p,
 			Spec: &process.Spec{
-				Identity: process.Identity{ProcName: "worker", SetupPath: "/opt/worker", PIDPath: fmt.Sprintf("/run/worker-%d.pid", i), User: "root"},
+				Identity: process.Identity{
+					ProcName: "worker", SetupPath: "/opt/worker",
+					PIDPath: fmt.Sprintf("/run/worker-%d.pid", i), User: "root",
+				},
 				Commands: process.Commands{Start: fmt.Sprintf("/opt/worker/run %d", i)},
 				Policy:   process.Policy{}.Defaulted(),
 			},
@@ -146,7 +153,9 @@ func finishedTask(b *testing.B, db *sqlite.DB, n int) {
 	b.Helper()
 	task := newTask("t", n)
 	for i, target := range task.Requests[0].Targets {
-		check(b, db.PutAgent(b.Context(), store.Agent{Key: target.Agent, IP: fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255)}))
+		check(b,
+			db.PutAgent(b.Context(),
+				store.Agent{Key: target.Agent, IP: fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255)}))
 	}
 	check(b, db.CreateTask(b.Context(), task, store.AuditRow{At: time.Now()}))
 	finishAll(b, db, n)
@@ -179,10 +188,12 @@ func check(b *testing.B, err error) {
 
 func bare(b *testing.B) *sql.DB {
 	b.Helper()
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(b.TempDir(), "bare.db")+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(b.TempDir(), "bare.db")+
+		"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
 	check(b, err)
 	b.Cleanup(func() { check(b, db.Close()) })
-	_, err = db.Exec(`CREATE TABLE bare (num INTEGER PRIMARY KEY, key TEXT, asked TEXT, agent TEXT, op TEXT, ns TEXT, name TEXT,
+	_, err = db.Exec(
+		`CREATE TABLE bare (num INTEGER PRIMARY KEY, key TEXT, asked TEXT, agent TEXT, op TEXT, ns TEXT, name TEXT,
 		state INTEGER, deadline INTEGER, text TEXT)`)
 	check(b, err)
 	return db

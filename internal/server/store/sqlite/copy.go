@@ -15,8 +15,8 @@ import (
 	"drover/internal/server/store/sqlstore"
 )
 
-// Backup writes a copy of the database at path, as it is at one moment, to a new file that only its owner can read. A server may have the
-// database open, and goes on meanwhile. A copy that fails is removed.
+// Backup writes a copy of the database at path, as it is at one moment, to a new file that only its owner can read. A
+// server may have the database open, and goes on meanwhile. A copy that fails is removed.
 func Backup(ctx context.Context, path, to string) (err error) {
 	if _, err := os.Stat(path); err != nil {
 		return fmt.Errorf("cannot copy database: %w", err)
@@ -41,7 +41,8 @@ func Backup(ctx context.Context, path, to string) (err error) {
 	return f.Sync()
 }
 
-// Read has do read all that the database at path holds, after its schema was brought up to date. No server may have it open.
+// Read has do read all that the database at path holds, after its schema was brought up to date. No server may have it
+// open.
 func Read(ctx context.Context, path string, log *slog.Logger, do func(sqlstore.Source) error) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("cannot read database: %w", err) // Open would make one
@@ -72,7 +73,8 @@ func (s source) Tables(ctx context.Context) ([]sqlstore.Table, error) {
 		last.Columns = append(last.Columns, column)
 		return nil
 	}, `SELECT t.name, c.name FROM sqlite_schema t JOIN pragma_table_info(t.name) c
-		WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite\_%' ESCAPE '\' AND t.name NOT IN ('schema_version', 'ping', 'leases', 'servers')
+		WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite\_%' ESCAPE '\'
+			AND t.name NOT IN ('schema_version', 'ping', 'leases', 'servers')
 		ORDER BY t.name, c.cid`)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the schema: %w", err)

@@ -19,7 +19,8 @@ func BenchmarkEvents(b *testing.B) {
 		events := make([]process.Event, batch)
 		for i := range events {
 			events[i] = process.Event{
-				Stream: "0123456789abcdef", Seq: uint64(n*batch + i + 1), At: int64(n*batch + i), Kind: process.EventExited, PID: i,
+				Stream: "0123456789abcdef", Seq: uint64(n*batch + i + 1), At: int64(n*batch + i),
+				Kind: process.EventExited, PID: i,
 				Process: process.ID{Namespace: "ns", Name: fmt.Sprint("process-", i)}, From: "running", To: "backoff",
 				Cause: process.Cause{ID: process.CauseExitStatus, Text: "it ended with exit status 1 after 12 s"},
 			}

@@ -17,7 +17,10 @@ func BenchmarkFigures(b *testing.B) {
 		for i := range rows {
 			rows[i] = store.Observed{
 				Agent: fmt.Sprint("a", agent), Process: process.ID{Namespace: "ns", Name: fmt.Sprint("p", i)},
-				Status: process.Status{Known: true, State: "running", Hosted: true, Usage: &process.Usage{}, Health: &process.Answer{OK: true, Text: "fine"}},
+				Status: process.Status{
+					Known: true, State: "running", Hosted: true, Usage: &process.Usage{},
+					Health: &process.Answer{OK: true, Text: "fine"},
+				},
 			}
 		}
 		if err := db.PutObserved(b.Context(), store.ReportMark{}, rows, nil); err != nil {

@@ -12,7 +12,8 @@ import (
 	"drover/internal/server/store"
 )
 
-// TestRequestsShareASpec stores requests with the same spec, others and none: each item gets its own, and no text is stored twice.
+// TestRequestsShareASpec stores requests with the same spec, others and none: each item gets its own, and no text is
+// stored twice.
 func TestRequestsShareASpec(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "drover.db")
 	db := open(t, path)
@@ -42,7 +43,8 @@ func TestRequestsShareASpec(t *testing.T) {
 		}
 	}
 	var texts int
-	if err := beside(t, path).QueryRowContext(t.Context(), `SELECT count(spec) FROM requests`).Scan(&texts); err != nil || texts != 4 {
+	if err := beside(t, path).QueryRowContext(t.Context(),
+		`SELECT count(spec) FROM requests`).Scan(&texts); err != nil || texts != 4 {
 		t.Errorf("%d specs are stored, want 4; error %v", texts, err)
 	}
 }

@@ -28,7 +28,9 @@ func migrate(ctx context.Context, db *sql.DB, log *slog.Logger) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	err = locked(ctx, conn, `CREATE TABLE IF NOT EXISTS schema_version (one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL) STRICT;
+	err = locked(ctx, conn,
+		`CREATE TABLE IF NOT EXISTS schema_version (one INTEGER PRIMARY KEY CHECK (one = 1),
+			version INTEGER NOT NULL) STRICT;
 		INSERT OR IGNORE INTO schema_version VALUES (1, 0)`, nil)
 	if err != nil {
 		return err
@@ -47,19 +49,20 @@ func migrate(ctx context.Context, db *sql.DB, log *slog.Logger) (err error) {
 	return nil
 }
 
-// apply brings the schema to the version of one of the migrations unless it is there. The version is read under the write lock, so that
-// two programs which start at the same moment do not both migrate.
+// apply brings the schema to the version of one of the migrations unless it is there. The version is read under the
+// write lock, so that two programs which start at the same moment do not both migrate.
 func apply(ctx context.Context, conn *sql.Conn, all []sqlstore.Migration, which int) (needed bool, err error) {
 	m := all[which]
-	err = locked(ctx, conn, m.Script+"; UPDATE schema_version SET version = "+strconv.Itoa(m.Version), func() (bool, error) {
-		var have int
-		if err := conn.QueryRowContext(ctx, "SELECT version FROM schema_version").Scan(&have); err != nil {
-			return false, fmt.Errorf("cannot read schema version: %w", err)
-		}
-		_, err := sqlstore.Missing(all, have)
-		needed = have < m.Version
-		return needed, err
-	})
+	err = locked(ctx, conn, m.Script+"; UPDATE schema_version SET version = "+strconv.Itoa(m.Version),
+		func() (bool, error) {
+			var have int
+			if err := conn.QueryRowContext(ctx, "SELECT version FROM schema_version").Scan(&have); err != nil {
+				return false, fmt.Errorf("cannot read schema version: %w", err)
+			}
+			_, err := sqlstore.Missing(all, have)
+			needed = have < m.Version
+			return needed, err
+		})
 	if err != nil {
 		return false, fmt.Errorf("cannot apply migration %q: %w", m.Name, err)
 	}

@@ -13,8 +13,8 @@ import (
 	"drover/internal/server/store/storetest"
 )
 
-// TestNoStatementScansATable asks SQLite how it would run every statement that the methods use: none may walk through a table that
-// grows with the fleet or with time.
+// TestNoStatementScansATable asks SQLite how it would run every statement that the methods use: none may walk through a
+// table that grows with the fleet or with time.
 func TestNoStatementScansATable(t *testing.T) {
 	ctx := t.Context()
 	db, err := Open(ctx, filepath.Join(t.TempDir(), "drover.db"), slog.New(slog.DiscardHandler))
@@ -29,19 +29,23 @@ func TestNoStatementScansATable(t *testing.T) {
 	statements := &recorder{backend: db.backend, heard: map[string]bool{}}
 	storetest.Use(t, sqlstore.New(statements, nil))
 
-	// What is meant to walk: all agents, the number of apps; and what stops at once: an end of the audit, the first of an index.
+	// What is meant to walk: all agents, the number of apps; and what stops at once: an end of the audit, the first of
+	// an index.
 	allowed := map[string]bool{
 		"SCAN agents USING INDEX agents_address": true, "SCAN apps USING COVERING INDEX sqlite_autoindex_apps_1": true,
 		"SCAN removed_agents USING COVERING INDEX sqlite_autoindex_removed_agents_1": true,
 		"SCAN audit USING INDEX audit_at":                                            true,
 		"SCAN audit USING INDEX audit_denied":                                        true,
 		"SCAN items USING INDEX items_deadline":                                      true,
-		"SCAN i USING INDEX items_deadline":                                          true, // only what is not done is in it
-		"SCAN f":                                                                     true, // a page of tasks
-		"SCAN oldest":                                                                true, // a batch of the oldest events
-		"SCAN v":                                                                     true, // rows of parameters
-		"SCAN items USING INDEX items_waiting":                                       true, // the first
-		"SCAN events USING COVERING INDEX events_agent":                              true, // how many each agent has, once an hour
+		// only what is not done is in it
+		"SCAN i USING INDEX items_deadline": true,
+		"SCAN f":                            true, // a page of tasks
+		// a batch of the oldest events
+		"SCAN oldest":                          true,
+		"SCAN v":                               true, // rows of parameters
+		"SCAN items USING INDEX items_waiting": true, // the first
+		// how many each agent has, once an hour
+		"SCAN events USING COVERING INDEX events_agent": true,
 	}
 	for query := range statements.heard {
 		verb, _, _ := strings.Cut(strings.TrimSpace(query), " ")
@@ -49,7 +53,8 @@ func TestNoStatementScansATable(t *testing.T) {
 			continue
 		}
 		explain := func() (*sql.Rows, error) {
-			return db.backend.reader.QueryContext(ctx, "EXPLAIN QUERY PLAN "+db.backend.speller.Spell(query), make([]any, strings.Count(query, "?"))...)
+			return db.backend.reader.QueryContext(ctx, "EXPLAIN QUERY PLAN "+db.backend.speller.Spell(query),
+				make([]any, strings.Count(query, "?"))...)
 		}
 		err := sqlstore.Each(explain, func(rows *sql.Rows) error {
 			var id, parent, unused int

@@ -29,7 +29,8 @@ const keptRoom = 4 << 20
 // busyTimeout is how long a write waits for another program that holds the file, such as a backup.
 const busyTimeout = 5 * time.Second
 
-// DB is an open database: the store, in a file. As long as one of its reads runs, the write-ahead log cannot be folded back into the file.
+// DB is an open database: the store, in a file. As long as one of its reads runs, the write-ahead log cannot be folded
+// back into the file.
 type DB struct {
 	*sqlstore.Store
 	backend *backend
@@ -43,8 +44,8 @@ type options struct{ watch sqlstore.Watch }
 // WatchedBy has what is stored told to w.
 func WatchedBy(w sqlstore.Watch) Option { return func(o *options) { o.watch = w } }
 
-// Open opens the database file, makes it (readable by its owner only) if it is not there, and brings its schema up to date. It
-// fails on a schema newer than its own. Close must be called.
+// Open opens the database file, makes it (readable by its owner only) if it is not there, and brings its schema up to
+// date. It fails on a schema newer than its own. Close must be called.
 func Open(ctx context.Context, path string, log *slog.Logger, chosen ...Option) (*DB, error) {
 	db, err := openAll(ctx, path, log, chosen)
 	if err != nil {
@@ -107,8 +108,8 @@ func openAll(ctx context.Context, path string, log *slog.Logger, chosen []Option
 	return db, nil
 }
 
-// private makes the file if it is missing and takes all rights to it from others. SQLite gives its companion files (-wal, -shm)
-// the same mode.
+// private makes the file if it is missing and takes all rights to it from others. SQLite gives its companion files
+// (-wal, -shm) the same mode.
 func private(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -117,8 +118,8 @@ func private(path string) error {
 	return errors.Join(f.Chmod(0o600), f.Close())
 }
 
-// useLog makes the file use a write-ahead log, which it then does for good. SQLite does not wait for others when it changes that, so
-// this does, for as long as a write would.
+// useLog makes the file use a write-ahead log, which it then does for good. SQLite does not wait for others when it
+// changes that, so this does, for as long as a write would.
 func useLog(ctx context.Context, conns *sql.DB) error {
 	ctx, cancel := context.WithTimeout(ctx, busyTimeout)
 	defer cancel()
@@ -138,7 +139,8 @@ func useLog(ctx context.Context, conns *sql.DB) error {
 	}
 }
 
-// cacheSize is how many KiB of the database the writer keeps in memory, and all readers together: those have the pages that the kernel keeps.
+// cacheSize is how many KiB of the database the writer keeps in memory, and all readers together: those have the pages
+// that the kernel keeps.
 const cacheSize = 32 << 10
 
 // cache has each of n connections keep its share.

@@ -86,7 +86,8 @@ func TestReopen(t *testing.T) {
 	}
 }
 
-// TestReopenEndsLeases: what an earlier server had leased or postponed is due at once; what waits for an older item still does.
+// TestReopenEndsLeases: what an earlier server had leased or postponed is due at once; what waits for an older item
+// still does.
 func TestReopenEndsLeases(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "drover.db")
 	db := open(t, path)
@@ -100,7 +101,8 @@ func TestReopenEndsLeases(t *testing.T) {
 	if err != nil || len(leased) != 3 {
 		t.Fatalf("%d items were leased, want 3; error %v", len(leased), err)
 	}
-	err = errors.Join(db.MarkSent(t.Context(), []string{leased[1].ID}, far), db.MarkAccepted(t.Context(), []string{leased[2].ID}, time.Time{}), db.Close())
+	err = errors.Join(db.MarkSent(t.Context(), []string{leased[1].ID}, far),
+		db.MarkAccepted(t.Context(), []string{leased[2].ID}, time.Time{}), db.Close())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +169,8 @@ func TestOpenedByTwoAtOnce(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			if err := db.CreateTask(t.Context(), newTask(fmt.Sprint(i), 5), store.AuditRow{At: time.Now()}); err != nil {
+			if err := db.CreateTask(t.Context(), newTask(fmt.Sprint(i), 5),
+				store.AuditRow{At: time.Now()}); err != nil {
 				t.Error(err)
 			}
 			if err := db.Close(); err != nil {

@@ -55,7 +55,8 @@ func (w *watch) said() []string {
 // TestWatch: what is told is what was stored, each once.
 func TestWatch(t *testing.T) {
 	w := &watch{}
-	db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "drover.db"), slog.New(slog.DiscardHandler), sqlite.WatchedBy(w))
+	db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "drover.db"), slog.New(slog.DiscardHandler),
+		sqlite.WatchedBy(w))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,14 +70,18 @@ func TestWatch(t *testing.T) {
 	w.said()
 	task := &store.Task{ID: "t", Created: time.Now().Add(-time.Hour), Wire: "gse", Requests: []store.Request{{
 		Op: process.Stop, Process: process.ID{Namespace: "n", Name: "p"},
-		Targets: []store.Target{{Key: "a", Agent: "a"}, {Key: "b", Outcome: &process.Outcome{Fault: process.AgentUnavailable}}},
+		Targets: []store.Target{
+			{Key: "a", Agent: "a"},
+			{Key: "b", Outcome: &process.Outcome{Fault: process.AgentUnavailable}},
+		},
 	}}}
 	must(t, db.CreateTask(t.Context(), task, store.AuditRow{At: time.Now()}))
 	want("task", "audited 1", `ended stop "agent-unavailable" true`)
 	items, err := db.LeaseItems(t.Context(), time.Now(), time.Now().Add(time.Minute), 10)
 	must(t, err)
 	for range 2 { // the second has nothing left to finish
-		_, err = db.Finish(t.Context(), store.GivenBy("", map[string]process.Outcome{items[0].ID: {Fault: process.CheckFailed}}))
+		_, err = db.Finish(t.Context(),
+			store.GivenBy("", map[string]process.Outcome{items[0].ID: {Fault: process.CheckFailed}}))
 		must(t, err)
 	}
 	want("outcome", `ended stop "check-failed" true`)

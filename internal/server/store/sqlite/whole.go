@@ -8,8 +8,8 @@ import (
 	"os"
 )
 
-// Of the database file format (sqlite.org/fileformat2.html): where the header holds what, and how long the parts of a write-ahead log
-// are.
+// Of the database file format (sqlite.org/fileformat2.html): where the header holds what, and how long the parts of a
+// write-ahead log are.
 const (
 	fileHeader  = 100
 	logHeader   = 32
@@ -17,9 +17,9 @@ const (
 	largestPage = 65536
 )
 
-// checkWhole fails when a part of the file that its header counts is missing, as after a copy that broke off: SQLite may open such a
-// file, and fail at some later read. Pages may be missing that the write-ahead log beside it still holds. What is no database is left
-// for SQLite to tell.
+// checkWhole fails when a part of the file that its header counts is missing, as after a copy that broke off: SQLite
+// may open such a file, and fail at some later read. Pages may be missing that the write-ahead log beside it still
+// holds. What is no database is left for SQLite to tell.
 func checkWhole(path string) (err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -57,7 +57,8 @@ func checkWhole(path string) (err error) {
 	}
 	for page := info.Size()/size + 1; page <= pages; page++ {
 		if !logged[page] {
-			return fmt.Errorf("the file is cut off: it has %d bytes and should have %d; restore a copy, or move the file away to start without it",
+			return fmt.Errorf(
+				"the file is cut off: it has %d bytes and should have %d; restore a copy, or move the file away to start without it",
 				info.Size(), pages*size)
 		}
 	}

@@ -13,7 +13,8 @@ import (
 	"drover/internal/server/store/sqlite"
 )
 
-// TestCutOffFileIsRefused cuts a file at many places, alone and beside a write-ahead log that does not hold what is missing.
+// TestCutOffFileIsRefused cuts a file at many places, alone and beside a write-ahead log that does not hold what is
+// missing.
 func TestCutOffFileIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "drover.db")
 	db := open(t, path)
@@ -46,7 +47,8 @@ func TestCutOffFileIsRefused(t *testing.T) {
 	}
 }
 
-// TestLogCompletesTheFile: a server that was killed as it folded the log into the file left a file that is too short, and loses nothing.
+// TestLogCompletesTheFile: a server that was killed as it folded the log into the file left a file that is too short,
+// and loses nothing.
 func TestLogCompletesTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "drover.db")
 	db := open(t, path)

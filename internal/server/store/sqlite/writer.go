@@ -22,16 +22,18 @@ var errClosed = errors.New("database is closed")
 // largestBatch bounds how many writes share a transaction, and so how long the first of them waits.
 const largestBatch = 128
 
-// The write-ahead log is folded back into the file when so many rows have been written and nobody has written for foldPause: within a
-// commit it would be waited for. A log of foldAnyway pages is folded in by the commit that makes it so long.
+// The write-ahead log is folded back into the file when so many rows have been written and nobody has written for
+// foldPause: within a commit it would be waited for. A log of foldAnyway pages is folded in by the commit that makes it
+// so long.
 const (
 	foldRows   = 1000
 	foldPause  = 10 * time.Millisecond
 	foldAnyway = 16_384
 )
 
-// writer runs all writes on one connection. Writes that wait while it is busy are committed together: one sync to disk for all of
-// them. A write that fails takes nobody with it: it is undone alone, and where that is impossible each is run again alone.
+// writer runs all writes on one connection. Writes that wait while it is busy are committed together: one sync to disk
+// for all of them. A write that fails takes nobody with it: it is undone alone, and where that is impossible each is
+// run again alone.
 type writer struct {
 	conns *sql.DB
 	tx    *tx
@@ -53,7 +55,8 @@ type job struct {
 }
 
 func newWriter(
-	ctx context.Context, conns *sql.DB, speller *sqlstore.Speller, watch sqlstore.Watch, room *reserve.Reserve, log *slog.Logger,
+	ctx context.Context, conns *sql.DB, speller *sqlstore.Speller, watch sqlstore.Watch, room *reserve.Reserve,
+	log *slog.Logger,
 ) (*writer, error) {
 	conn, err := conns.Conn(ctx)
 	if err != nil {
@@ -196,8 +199,8 @@ func (w *writer) alone(ctx context.Context, j *job) error {
 	return err
 }
 
-// together runs the jobs in one transaction and answers them. It returns false, having answered nobody and changed nothing, when
-// the transaction as a whole failed.
+// together runs the jobs in one transaction and answers them. It returns false, having answered nobody and changed
+// nothing, when the transaction as a whole failed.
 func (w *writer) together(ctx context.Context, batch []*job) bool {
 	begun := time.Now()
 	if err := w.tx.control(ctx, "BEGIN IMMEDIATE"); err != nil {
@@ -212,7 +215,8 @@ func (w *writer) together(ctx context.Context, batch []*job) bool {
 		}
 	}
 	if err := w.tx.control(ctx, "COMMIT"); err != nil {
-		w.log.WarnContext(ctx, "shared transaction failed, retrying its writes one by one", "writes", len(batch), "error", err)
+		w.log.WarnContext(ctx, "shared transaction failed, retrying its writes one by one", "writes", len(batch),
+			"error", err)
 		w.rollback(ctx)
 		return false
 	}
@@ -224,7 +228,9 @@ func (w *writer) together(ctx context.Context, batch []*job) bool {
 }
 
 // nested runs one job of a shared transaction; broken says that the transaction did not survive it.
-func (w *writer) nested(ctx context.Context, j *job) (err error, broken bool) { //nolint:revive,staticcheck // the job's error is the subject, not the call's
+//
+//nolint:revive,staticcheck // the job's error is the subject, not the call's
+func (w *writer) nested(ctx context.Context, j *job) (err error, broken bool) {
 	if err := w.tx.control(ctx, "SAVEPOINT job"); err != nil {
 		return err, true
 	}
@@ -248,8 +254,8 @@ func (w *writer) rollback(ctx context.Context) {
 	}
 }
 
-// tx is the writing connection, inside a transaction while a job runs. The context that a job is given never ends: a statement that
-// was interrupted would have to be undone, and none is slow.
+// tx is the writing connection, inside a transaction while a job runs. The context that a job is given never ends: a
+// statement that was interrupted would have to be undone, and none is slow.
 type tx struct {
 	conn     *sql.Conn
 	speller  *sqlstore.Speller

@@ -39,7 +39,10 @@ func together(t *testing.T, db *DB, writes ...func(context.Context) error) []err
 	release := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := db.backend.writer.write(t.Context(), func(context.Context, sqlstore.Session) error { <-release; return nil }); err != nil {
+		if err := db.backend.writer.write(t.Context(), func(context.Context, sqlstore.Session) error {
+			<-release
+			return nil
+		}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -120,7 +123,8 @@ func TestFailedWriteTakesNobodyWithIt(t *testing.T) {
 			func(ctx context.Context) error {
 				return db.backend.writer.write(ctx, func(ctx context.Context, tx sqlstore.Session) error {
 					begun++
-					return errors.Join(exec(ctx, tx, `DELETE FROM apps`), exec(ctx, tx, `INSERT INTO apps (code) VALUES (NULL)`))
+					return errors.Join(exec(ctx, tx, `DELETE FROM apps`),
+						exec(ctx, tx, `INSERT INTO apps (code) VALUES (NULL)`))
 				})
 			},
 			func(ctx context.Context) error { return db.CreateApp(ctx, store.App{Code: "b"}) },
@@ -142,8 +146,8 @@ func TestFailedWriteTakesNobodyWithIt(t *testing.T) {
 	})
 }
 
-// TestWritesShareATransaction looks from outside while the writes run: what the first has written is not to be seen yet when the
-// last one runs.
+// TestWritesShareATransaction looks from outside while the writes run: what the first has written is not to be seen yet
+// when the last one runs.
 func TestWritesShareATransaction(t *testing.T) {
 	bubble(t, func(t *testing.T, db *DB) {
 		seen, ran := 0, 0
@@ -154,7 +158,9 @@ func TestWritesShareATransaction(t *testing.T) {
 					ran++
 					n, err := db.CountApps(ctx)
 					seen = max(seen, n)
-					return errors.Join(err, exec(ctx, tx, `INSERT INTO apps (code, may_name_users, created) VALUES (?, 0, 0)`, fmt.Sprint(i)))
+					return errors.Join(err,
+						exec(ctx, tx, `INSERT INTO apps (code, may_name_users, created) VALUES (?, 0, 0)`,
+							fmt.Sprint(i)))
 				})
 			})
 		}
@@ -167,7 +173,8 @@ func TestWritesShareATransaction(t *testing.T) {
 	})
 }
 
-// TestTransactionThatEndsUnderAWrite: some errors make SQLite end the whole transaction, and with it what others wrote in it.
+// TestTransactionThatEndsUnderAWrite: some errors make SQLite end the whole transaction, and with it what others wrote
+// in it.
 func TestTransactionThatEndsUnderAWrite(t *testing.T) {
 	bubble(t, func(t *testing.T, db *DB) {
 		broken := errors.New("broken")
@@ -175,7 +182,9 @@ func TestTransactionThatEndsUnderAWrite(t *testing.T) {
 			func(ctx context.Context) error { return db.CreateApp(ctx, store.App{Code: "a"}) },
 			func(ctx context.Context) error {
 				return db.backend.writer.write(ctx, func(ctx context.Context, tx sqlstore.Session) error {
-					return errors.Join(broken, exec(ctx, tx, `INSERT INTO apps (code, may_name_users, created) VALUES ('x', 0, 0)`), exec(ctx, tx, "ROLLBACK"))
+					return errors.Join(broken,
+						exec(ctx, tx, `INSERT INTO apps (code, may_name_users, created) VALUES ('x', 0, 0)`),
+						exec(ctx, tx, "ROLLBACK"))
 				})
 			},
 			func(ctx context.Context) error { return db.CreateApp(ctx, store.App{Code: "b"}) },
@@ -196,7 +205,10 @@ func TestClosedWhileWritesWait(t *testing.T) {
 		errs := make([]error, 5)
 		for i := range errs {
 			wg.Go(func() {
-				errs[i] = db.backend.writer.write(t.Context(), func(context.Context, sqlstore.Session) error { <-release; return nil })
+				errs[i] = db.backend.writer.write(t.Context(), func(context.Context, sqlstore.Session) error {
+					<-release
+					return nil
+				})
 			})
 		}
 		synctest.Wait()

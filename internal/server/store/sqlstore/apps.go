@@ -17,7 +17,8 @@ func (db *Store) CreateApp(ctx context.Context, a store.App) error {
 		if err != nil {
 			return err
 		}
-		return inserted(tx.affect(ctx, `INSERT INTO apps (note, secrets, may_name_users, admin, disabled, grants, limits, changed, created, code)
+		return inserted(tx.affect(ctx,
+			`INSERT INTO apps (note, secrets, may_name_users, admin, disabled, grants, limits, changed, created, code)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, append(row, nanos(a.Created), a.Code)...))
 	})
 	if err != nil {
@@ -26,7 +27,8 @@ func (db *Store) CreateApp(ctx context.Context, a store.App) error {
 	return nil
 }
 
-// appRow returns the columns of an app that may change: note, secrets, may_name_users, admin, disabled, grants, limits, changed.
+// appRow returns the columns of an app that may change: note, secrets, may_name_users, admin, disabled, grants, limits,
+// changed.
 func appRow(a store.App) ([]any, error) {
 	secrets, err := json.Marshal(a.Secrets)
 	if err != nil {
@@ -40,42 +42,51 @@ func appRow(a store.App) ([]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode limits: %w", err)
 	}
-	return []any{a.Note, string(secrets), a.MayNameUsers, a.Admin, a.Disabled, string(grants), string(limits), nanos(a.Changed)}, nil
+	return []any{
+		a.Note, string(secrets), a.MayNameUsers, a.Admin, a.Disabled, string(grants), string(limits),
+		nanos(a.Changed),
+	}, nil
 }
 
 // ChangeApp alters an app in one transaction.
 func (db *Store) ChangeApp(ctx context.Context, code string, change func(*store.App) error) (store.App, error) {
-	changed, err := altered(ctx, db, scanApp, selectApps+`WHERE code = ?`, code, func(ctx context.Context, tx tx, a *store.App) error {
-		created := a.Created
-		if err := change(a); err != nil {
-			return err
-		}
-		a.Code, a.Created = code, created
-		row, err := appRow(*a)
-		if err != nil {
-			return err
-		}
-		return tx.exec(ctx, `UPDATE apps SET note = ?, secrets = ?, may_name_users = ?, admin = ?, disabled = ?, grants = ?, limits = ?, changed = ?
+	changed, err := altered(ctx, db, scanApp, selectApps+`WHERE code = ?`, code,
+		func(ctx context.Context, tx tx, a *store.App) error {
+			created := a.Created
+			if err := change(a); err != nil {
+				return err
+			}
+			a.Code, a.Created = code, created
+			row, err := appRow(*a)
+			if err != nil {
+				return err
+			}
+			return tx.exec(ctx,
+				`UPDATE apps SET note = ?, secrets = ?, may_name_users = ?, admin = ?, disabled = ?, grants = ?,
+					limits = ?, changed = ?
 			WHERE code = ?`, append(row, code)...)
-	})
+		})
 	if err != nil {
 		return store.App{}, fmt.Errorf("cannot change app %q: %w", code, err)
 	}
 	return changed, nil
 }
 
-const selectApps = `SELECT code, note, secrets, may_name_users, admin, disabled, grants, limits, created, changed FROM apps `
+const selectApps = `SELECT code, note, secrets, may_name_users, admin, disabled, grants, limits, created, changed
+		FROM apps `
 
 func scanApp(rows *sql.Rows) (store.App, error) {
 	var a store.App
 	var created, changed int64
 	var secrets, grants, limits []byte
-	if err := rows.Scan(&a.Code, &a.Note, &secrets, &a.MayNameUsers, &a.Admin, &a.Disabled, &grants, &limits, &created, &changed); err != nil {
+	if err := rows.Scan(&a.Code, &a.Note, &secrets, &a.MayNameUsers, &a.Admin, &a.Disabled, &grants, &limits, &created,
+		&changed); err != nil {
 		return store.App{}, err
 	}
 	a.Created, a.Changed = moment(created), moment(changed)
 	// Rights that cannot be read must not be taken for none or all of them.
-	if err := errors.Join(json.Unmarshal(secrets, &a.Secrets), json.Unmarshal(grants, &a.Grants), json.Unmarshal(limits, &a.Limits)); err != nil {
+	if err := errors.Join(json.Unmarshal(secrets, &a.Secrets), json.Unmarshal(grants, &a.Grants),
+		json.Unmarshal(limits, &a.Limits)); err != nil {
 		return store.App{}, fmt.Errorf("cannot decode app %q: %w", a.Code, err)
 	}
 	return a, nil
@@ -102,7 +113,8 @@ func (db *Store) ListApps(ctx context.Context, after string, limit int) ([]store
 // CountApps returns how many apps there are.
 func (db *Store) CountApps(ctx context.Context) (int, error) {
 	var n int
-	if err := db.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&n) }, `SELECT count(*) FROM apps`); err != nil {
+	if err := db.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&n) },
+		`SELECT count(*) FROM apps`); err != nil {
 		return 0, fmt.Errorf("cannot count apps: %w", err)
 	}
 	return n, nil

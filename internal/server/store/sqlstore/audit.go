@@ -29,9 +29,12 @@ func (db *Store) PutAudit(ctx context.Context, rows ...store.AuditRow) error {
 
 func insertAudit(ctx context.Context, tx tx, r *store.AuditRow) error {
 	detail := sql.NullString{String: string(r.Detail), Valid: r.Detail != nil}
-	return tx.exec(ctx, `INSERT INTO audit (at, app, "user", remote, request_id, action, target, targets, allowed, code, message, detail)
+	return tx.exec(ctx,
+		`INSERT INTO audit (at, app, "user", remote, request_id, action, target, targets, allowed, code, message,
+			detail)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		nanos(r.At), r.App, r.User, r.Remote, r.RequestID, r.Action, r.Target, r.Targets, r.Allowed, r.Code, r.Message, detail)
+		nanos(r.At), r.App, r.User, r.Remote, r.RequestID, r.Action, r.Target, r.Targets, r.Allowed, r.Code, r.Message,
+		detail)
 }
 
 // ListAudit returns the rows that the filter lets pass, newest first.
@@ -41,12 +44,15 @@ func (db *Store) ListAudit(ctx context.Context, f store.AuditFilter) ([]store.Au
 	err := db.query(ctx, func(r *sql.Rows) error {
 		var row store.AuditRow
 		var at int64
-		err := r.Scan(&row.Num, &at, &row.App, &row.User, &row.Remote, &row.RequestID, &row.Action, &row.Target, &row.Targets,
+		err := r.Scan(&row.Num, &at, &row.App, &row.User, &row.Remote, &row.RequestID, &row.Action, &row.Target,
+			&row.Targets,
 			&row.Allowed, &row.Code, &row.Message, (*[]byte)(&row.Detail))
 		row.At = moment(at)
 		rows = append(rows, row)
 		return err
-	}, `SELECT num, at, app, "user", remote, request_id, action, target, targets, allowed, code, message, detail FROM audit
+	},
+		`SELECT num, at, app, "user", remote, request_id, action, target, targets, allowed, code, message, detail
+			FROM audit
 		`+where+` ORDER BY at DESC, num DESC LIMIT ?`, append(args, max(f.Limit, 0))...)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list audit rows: %w", err)
@@ -54,8 +60,8 @@ func (db *Store) ListAudit(ctx context.Context, f store.AuditFilter) ([]store.Au
 	return rows, nil
 }
 
-// auditConditions returns the WHERE clause of a filter. There are as many texts of it as combinations of fields, so each can be
-// kept prepared.
+// auditConditions returns the WHERE clause of a filter. There are as many texts of it as combinations of fields, so
+// each can be kept prepared.
 func auditConditions(f store.AuditFilter) (string, []any) {
 	var parts []string
 	var args []any
@@ -86,7 +92,8 @@ func auditConditions(f store.AuditFilter) (string, []any) {
 func (db *Store) PruneAudit(ctx context.Context, before time.Time, limit int) (int, error) {
 	var pruned int
 	err := db.write(ctx, func(ctx context.Context, tx tx) (err error) {
-		pruned, err = tx.affect(ctx, `DELETE FROM audit WHERE num IN (SELECT num FROM audit WHERE at < ? ORDER BY at LIMIT ?)`,
+		pruned, err = tx.affect(ctx,
+			`DELETE FROM audit WHERE num IN (SELECT num FROM audit WHERE at < ? ORDER BY at LIMIT ?)`,
 			nanos(before), max(limit, 0))
 		return err
 	})

@@ -42,7 +42,8 @@ func (db *Store) TakeLease(ctx context.Context, name, holder string, hold time.D
 			return err
 		}
 		n, err := tx.affect(ctx, `INSERT INTO leases (name, holder, until) VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE
-			SET holder = excluded.holder, until = excluded.until WHERE leases.holder = excluded.holder OR leases.until <= ?`,
+			SET holder = excluded.holder, until = excluded.until WHERE leases.holder = excluded.holder
+				OR leases.until <= ?`,
 			name, holder, nanos(now.Add(hold)), nanos(now))
 		taken = n > 0
 		return err
@@ -68,7 +69,9 @@ func (db *Store) DropLease(ctx context.Context, name, holder string) error {
 const serversKept = time.Hour
 
 // BeatServer notes that a server is there, and returns those that are.
-func (db *Store) BeatServer(ctx context.Context, s store.Server, within time.Duration) (there []store.Server, err error) {
+func (db *Store) BeatServer(ctx context.Context, s store.Server,
+	within time.Duration,
+) (there []store.Server, err error) {
 	err = db.write(ctx, func(ctx context.Context, tx tx) error {
 		there = nil
 		now, err := db.clock(ctx, tx.query)
@@ -86,12 +89,17 @@ func (db *Store) BeatServer(ctx context.Context, s store.Server, within time.Dur
 		if err := tx.exec(ctx, `DELETE FROM servers WHERE beat < ?`, nanos(now.Add(-serversKept))); err != nil {
 			return err
 		}
-		if err := tx.exec(ctx, `INSERT INTO servers (id, name, started, beat, keys, agents) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE
+		if err := tx.exec(ctx,
+			`INSERT INTO servers (id, name, started, beat, keys, agents) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id)
+				DO UPDATE
 			SET beat = excluded.beat, keys = excluded.keys, agents = excluded.agents`,
-			s.ID, s.Name, nanos(s.Started), nanos(now), string(keys), optional(string(agents), s.Agents != nil)); err != nil {
+			s.ID, s.Name, nanos(s.Started), nanos(now), string(keys),
+			optional(string(agents), s.Agents != nil)); err != nil {
 			return err
 		}
-		there, err = all(ctx, tx.query, scanServer, `SELECT id, name, started, keys, agents FROM servers WHERE beat > ? ORDER BY started, id`, nanos(now.Add(-within)))
+		there, err = all(ctx, tx.query, scanServer,
+			`SELECT id, name, started, keys, agents FROM servers WHERE beat > ? ORDER BY started, id`,
+			nanos(now.Add(-within)))
 		return err
 	})
 	if err != nil {
@@ -121,20 +129,24 @@ func scanServer(rows *sql.Rows) (s store.Server, err error) {
 
 // DropServer forgets a server.
 func (db *Store) DropServer(ctx context.Context, id string) error {
-	err := db.write(ctx, func(ctx context.Context, tx tx) error { return tx.exec(ctx, `DELETE FROM servers WHERE id = ?`, id) })
+	err := db.write(ctx, func(ctx context.Context, tx tx) error {
+		return tx.exec(ctx, `DELETE FROM servers WHERE id = ?`, id)
+	})
 	if err != nil {
 		return fmt.Errorf("cannot forget server %s: %w", id, err)
 	}
 	return nil
 }
 
-// Identify stores the facts that are not stored yet, and returns all. It writes only where one is missing, as it is asked again and again.
+// Identify stores the facts that are not stored yet, and returns all. It writes only where one is missing, as it is
+// asked again and again.
 func (db *Store) Identify(ctx context.Context, facts map[string]string) (map[string]string, error) {
 	stored, err := readFacts(ctx, db.query)
 	if err == nil && !holds(stored, facts) {
 		err = db.write(ctx, func(ctx context.Context, tx tx) error {
 			for key, value := range facts {
-				if err := tx.exec(ctx, `INSERT INTO fleet (key, value) VALUES (?, ?) ON CONFLICT DO NOTHING`, key, value); err != nil {
+				if err := tx.exec(ctx, `INSERT INTO fleet (key, value) VALUES (?, ?) ON CONFLICT DO NOTHING`, key,
+					value); err != nil {
 					return err
 				}
 			}
@@ -185,7 +197,9 @@ func (db *Store) SwapFact(ctx context.Context, key, before, value string) (swapp
 // SetFact replaces a fact about the fleet.
 func (db *Store) SetFact(ctx context.Context, key, value string) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		return tx.exec(ctx, `INSERT INTO fleet (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, key, value)
+		return tx.exec(ctx,
+			`INSERT INTO fleet (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, key,
+			value)
 	})
 	if err != nil {
 		return fmt.Errorf("cannot store the %s of the fleet: %w", key, err)

@@ -12,13 +12,17 @@ import (
 
 const (
 	putConfirmed = `
-	INSERT INTO confirmed (agent, namespace, name, revision, gone, hosted, want, registered, spec) VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?)
+	INSERT INTO confirmed (agent, namespace, name, revision, gone, hosted, want, registered, spec)
+		VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?)
 	ON CONFLICT (agent, namespace, name) DO UPDATE SET revision = excluded.revision, gone = 0, hosted = excluded.hosted,
-	want = excluded.want, registered = excluded.registered, spec = excluded.spec WHERE excluded.revision > confirmed.revision`
+	want = excluded.want, registered = excluded.registered, spec = excluded.spec
+		WHERE excluded.revision > confirmed.revision`
 	putRemoved = `
 	INSERT INTO confirmed (agent, namespace, name, revision, gone) VALUES (?, ?, ?, ?, ?)
-	ON CONFLICT (agent, namespace, name) DO UPDATE SET revision = excluded.revision, gone = excluded.gone, hosted = 0, want = '',
-	registered = 0, spec = NULL WHERE excluded.revision > confirmed.revision OR (excluded.revision = confirmed.revision AND confirmed.gone = 0)`
+	ON CONFLICT (agent, namespace, name) DO UPDATE SET revision = excluded.revision, gone = excluded.gone, hosted = 0,
+		want = '',
+	registered = 0, spec = NULL WHERE excluded.revision > confirmed.revision
+		OR (excluded.revision = confirmed.revision AND confirmed.gone = 0)`
 )
 
 // confirm takes down what a row of observations confirms, given its encoded spec.
@@ -27,7 +31,8 @@ func confirm(ctx context.Context, tx tx, o *store.Observed, spec sql.NullString)
 	if !spec.Valid || s.Revision == 0 {
 		return nil
 	}
-	return tx.exec(ctx, putConfirmed, o.Agent, o.Process.Namespace, o.Process.Name, s.Revision, s.Hosted, s.Want, s.RegisteredAt, spec)
+	return tx.exec(ctx, putConfirmed, o.Agent, o.Process.Namespace, o.Process.Name, s.Revision, s.Hosted, s.Want,
+		s.RegisteredAt, spec)
 }
 
 // confirmRemoval takes down that an agent has forgotten a process.
@@ -42,7 +47,8 @@ func confirmRemoval(ctx context.Context, tx tx, r store.Removal) error {
 func (db *Store) AgentConfirmed(ctx context.Context, agent string) ([]store.Confirmed, error) {
 	list, err := all(ctx, db.query, func(rows *sql.Rows) (store.Confirmed, error) {
 		var c store.Confirmed
-		err := rows.Scan(&c.Process.Namespace, &c.Process.Name, &c.Revision, &c.Gone, &c.Hosted, &c.Want, &c.RegisteredAt)
+		err := rows.Scan(&c.Process.Namespace, &c.Process.Name, &c.Revision, &c.Gone, &c.Hosted, &c.Want,
+			&c.RegisteredAt)
 		return c, err
 	}, `SELECT namespace, name, revision, gone > 0, hosted, want, registered FROM confirmed WHERE agent = ?`, agent)
 	if err != nil {

@@ -11,33 +11,34 @@ import (
 
 // Dialect is how a database says what others say differently.
 type Dialect struct {
-	// Lists are the tables that a statement makes of a parameter, which is a JSON array: what stands for the name, as in "texts(?1)",
-	// with %s where the parameter goes. All have a column key, the place in the array from 0 on.
+	// Lists are the tables that a statement makes of a parameter, which is a JSON array: what stands for the name, as
+	// in "texts(?1)", with %s where the parameter goes. All have a column key, the place in the array from 0 on.
 	//
 	//	texts    value, a text
 	//	numbers  value, a whole number
 	//	pairs    a and b, whole numbers, of an array of pairs
 	//	names    a and b, texts, of an array of pairs
 	Lists map[string]string
-	// Rewrite, unless it is nil, puts the rest of a statement into the dialect: parameters, and what serves SQLite alone.
+	// Rewrite, unless it is nil, puts the rest of a statement into the dialect: parameters, and what serves SQLite
+	// alone.
 	Rewrite func(statement string) string
-	// Match compares a text with a pattern, as in "name GLOB ?"; Pattern turns a pattern of ours, in which * is any text and ? any one
-	// character, into one for it.
+	// Match compares a text with a pattern, as in "name GLOB ?"; Pattern turns a pattern of ours, in which * is any
+	// text and ? any one character, into one for it.
 	Match   string
 	Pattern func(string) string
 	// Text is what a text is in a list; nil where it is itself.
 	Text func(string) string
-	// Locked and Skipping end a SELECT whose rows the transaction will change: other writers wait for them, or leave them out. Both are
-	// empty where there is one writer at a time.
+	// Locked and Skipping end a SELECT whose rows the transaction will change: other writers wait for them, or leave
+	// them out. Both are empty where there is one writer at a time.
 	Locked, Skipping string
-	// Numbers is a SELECT of the numbers of a new task, and of the first of its requests and of its items. As many as a task may have
-	// follow it that no other gets.
+	// Numbers is a SELECT of the numbers of a new task, and of the first of its requests and of its items. As many as a
+	// task may have follow it that no other gets.
 	Numbers string
-	// LockLanes keeps other writers, until the transaction ends, from ending or adding items of the hosts in the list numbers(?). It is
-	// empty where there is one writer at a time.
+	// LockLanes keeps other writers, until the transaction ends, from ending or adding items of the hosts in the list
+	// numbers(?). It is empty where there is one writer at a time.
 	LockLanes string
-	// Clock is a SELECT of the database's time, in Unix nanoseconds; empty where that is the time of this process, which is the only
-	// one that has the database open.
+	// Clock is a SELECT of the database's time, in Unix nanoseconds; empty where that is the time of this process,
+	// which is the only one that has the database open.
 	Clock string
 }
 

@@ -33,7 +33,8 @@ func (db *Store) PutEvents(ctx context.Context, agent string, received time.Time
 		stored = nil
 		// Until this transaction ends nobody else gets a cursor, so that nobody reads a later one before it.
 		var cursor int64
-		if err := tx.value(ctx, &cursor, `SELECT value FROM counters WHERE name = 'events'`+db.dialect.Locked); err != nil {
+		if err := tx.value(ctx, &cursor, `SELECT value FROM counters WHERE name = 'events'`+
+			db.dialect.Locked); err != nil {
 			return err
 		}
 		for i := range events {
@@ -54,7 +55,8 @@ func (db *Store) PutEvents(ctx context.Context, agent string, received time.Time
 		}
 		for stream, seq := range known {
 			err := tx.exec(ctx, `INSERT INTO event_streams (agent, stream, seq, heard) VALUES (?, ?, ?, ?)
-				ON CONFLICT (agent, stream) DO UPDATE SET seq = excluded.seq, heard = excluded.heard`, agent, stream, int64(seq), nanos(received))
+				ON CONFLICT (agent, stream) DO UPDATE SET seq = excluded.seq, heard = excluded.heard`,
+				agent, stream, int64(seq), nanos(received))
 			if err != nil {
 				return err
 			}
@@ -99,7 +101,8 @@ func lastOfStream(ctx context.Context, tx tx, known map[string]uint64, agent, st
 // LastCursor returns the greatest cursor that was given out.
 func (db *Store) LastCursor(ctx context.Context) (int64, error) {
 	var last int64
-	err := db.query(ctx, func(r *sql.Rows) error { return r.Scan(&last) }, `SELECT value FROM counters WHERE name = 'events'`)
+	err := db.query(ctx, func(r *sql.Rows) error { return r.Scan(&last) },
+		`SELECT value FROM counters WHERE name = 'events'`)
 	if err != nil {
 		return 0, fmt.Errorf("cannot read the last cursor: %w", err)
 	}
@@ -111,13 +114,14 @@ func (db *Store) PruneEvents(ctx context.Context, before time.Time, limit int) (
 	var pruned int
 	err := db.write(ctx, func(ctx context.Context, tx tx) (err error) {
 		pruned, err = tx.affect(ctx, `DELETE FROM events WHERE cursor IN (
-				SELECT cursor FROM (SELECT cursor, received FROM events WHERE cursor > 0 ORDER BY cursor LIMIT ?) AS oldest WHERE received < ?)`,
+				SELECT cursor FROM (SELECT cursor, received FROM events WHERE cursor > 0 ORDER BY cursor
+					LIMIT ?) AS oldest WHERE received < ?)`,
 			max(limit, 0), nanos(before))
 		if err != nil {
 			return err
 		}
-		// What was acknowledged so long ago no agent has any more, so none tells it again. What was told of it is older than what is kept, and a
-		// day is for agents whose clocks were ahead.
+		// What was acknowledged so long ago no agent has any more, so none tells it again. What was told of it is older
+		// than what is kept, and a day is for agents whose clocks were ahead.
 		return tx.exec(ctx, `DELETE FROM event_streams WHERE (agent, stream) IN (
 				SELECT agent, stream FROM event_streams WHERE heard < ? LIMIT ?)`, nanos(before.Add(-24*time.Hour)), max(limit, 0))
 	})
@@ -151,12 +155,14 @@ func (db *Store) TrimEvents(ctx context.Context, agent string, keep, limit int) 
 	var trimmed int
 	err := db.write(ctx, func(ctx context.Context, tx tx) (err error) {
 		trimmed, err = tx.affect(ctx, `DELETE FROM events WHERE cursor IN (
-				SELECT cursor FROM events WHERE agent = ? ORDER BY at DESC, cursor DESC LIMIT ? OFFSET ?)`, agent, max(limit, 0), max(keep, 0))
+				SELECT cursor FROM events WHERE agent = ? ORDER BY at DESC, cursor DESC LIMIT ? OFFSET ?)`,
+			agent, max(limit, 0), max(keep, 0))
 		if err != nil {
 			return err
 		}
 		return tx.exec(ctx, `DELETE FROM event_streams WHERE agent = ? AND stream IN (
-				SELECT stream FROM event_streams WHERE agent = ? ORDER BY heard DESC, stream LIMIT ? OFFSET ?)`, agent, agent, max(limit, 0), maxStreams)
+				SELECT stream FROM event_streams WHERE agent = ? ORDER BY heard DESC, stream LIMIT ? OFFSET ?)`,
+			agent, agent, max(limit, 0), maxStreams)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("cannot trim events: %w", err)
@@ -168,7 +174,9 @@ func (db *Store) TrimEvents(ctx context.Context, agent string, keep, limit int) 
 const lookAt = 20_000
 
 // EventsAfter returns events in the order of their cursors.
-func (db *Store) EventsAfter(ctx context.Context, after int64, f store.EventFilter, limit int) ([]store.StoredEvent, int64, error) {
+func (db *Store) EventsAfter(ctx context.Context, after int64, f store.EventFilter,
+	limit int,
+) ([]store.StoredEvent, int64, error) {
 	events, next, err := db.eventsAfter(ctx, after, f, limit)
 	if err != nil {
 		return nil, after, fmt.Errorf("cannot list events: %w", err)
@@ -176,7 +184,9 @@ func (db *Store) EventsAfter(ctx context.Context, after int64, f store.EventFilt
 	return events, next, nil
 }
 
-func (db *Store) eventsAfter(ctx context.Context, after int64, f store.EventFilter, limit int) ([]store.StoredEvent, int64, error) {
+func (db *Store) eventsAfter(ctx context.Context, after int64, f store.EventFilter,
+	limit int,
+) ([]store.StoredEvent, int64, error) {
 	var first, last sql.NullInt64
 	err := db.query(ctx, func(r *sql.Rows) error { return r.Scan(&first, &last) },
 		`SELECT (SELECT min(cursor) FROM events), (SELECT max(cursor) FROM events)`)
@@ -190,7 +200,8 @@ func (db *Store) eventsAfter(ctx context.Context, after int64, f store.EventFilt
 	if err := w.events(f); err != nil {
 		return nil, after, err
 	}
-	events, err := db.selectEvents(ctx, `NOT INDEXED WHERE `+w.all()+` ORDER BY cursor LIMIT ?`, append(w.args, limit)...)
+	events, err := db.selectEvents(ctx, `NOT INDEXED WHERE `+w.all()+` ORDER BY cursor LIMIT ?`,
+		append(w.args, limit)...)
 	if len(events) == limit {
 		until = events[limit-1].Cursor
 	}
@@ -198,7 +209,9 @@ func (db *Store) eventsAfter(ctx context.Context, after int64, f store.EventFilt
 }
 
 // EventsBefore returns events, the latest to happen first.
-func (db *Store) EventsBefore(ctx context.Context, before store.EventMark, f store.EventFilter, limit int) ([]store.StoredEvent, store.EventMark, error) {
+func (db *Store) EventsBefore(ctx context.Context, before store.EventMark, f store.EventFilter,
+	limit int,
+) ([]store.StoredEvent, store.EventMark, error) {
 	events, next, err := db.eventsBefore(ctx, before, f, limit)
 	if err != nil {
 		return nil, before, fmt.Errorf("cannot list events: %w", err)
@@ -206,7 +219,9 @@ func (db *Store) EventsBefore(ctx context.Context, before store.EventMark, f sto
 	return events, next, nil
 }
 
-func (db *Store) eventsBefore(ctx context.Context, before store.EventMark, f store.EventFilter, limit int) ([]store.StoredEvent, store.EventMark, error) {
+func (db *Store) eventsBefore(ctx context.Context, before store.EventMark, f store.EventFilter,
+	limit int,
+) ([]store.StoredEvent, store.EventMark, error) {
 	var bound store.EventMark
 	if limit <= 0 {
 		return nil, before, nil
@@ -224,7 +239,8 @@ func (db *Store) eventsBefore(ctx context.Context, before store.EventMark, f sto
 	}
 	if len(rest.text) > 0 { // many events may have to be looked at for the few that match
 		err := db.query(ctx, func(r *sql.Rows) error { return r.Scan(&bound.At, &bound.Cursor) },
-			`SELECT at, cursor FROM events INDEXED BY `+index+` WHERE `+served.all()+` AND at >= ? ORDER BY at DESC, cursor DESC LIMIT 1 OFFSET ?`,
+			`SELECT at, cursor FROM events INDEXED BY `+index+` WHERE `+served.all()+
+				` AND at >= ? ORDER BY at DESC, cursor DESC LIMIT 1 OFFSET ?`,
 			append(served.args, from, lookAt-1)...)
 		if err != nil {
 			return nil, bound, err
@@ -235,7 +251,8 @@ func (db *Store) eventsBefore(ctx context.Context, before store.EventMark, f sto
 		}
 		served.add(rest.all(), rest.args...)
 	}
-	events, err := db.selectEvents(ctx, `INDEXED BY `+index+` WHERE `+served.all()+` AND at >= ? ORDER BY at DESC, cursor DESC LIMIT ?`,
+	events, err := db.selectEvents(ctx, `INDEXED BY `+index+` WHERE `+served.all()+
+		` AND at >= ? ORDER BY at DESC, cursor DESC LIMIT ?`,
 		append(served.args, from, limit)...)
 	if len(events) == limit {
 		bound = events[limit-1].Mark()
@@ -243,11 +260,15 @@ func (db *Store) eventsBefore(ctx context.Context, before store.EventMark, f sto
 	return events, bound, err
 }
 
-// eventConditions returns the conditions of a filter but From: those that the best index for it serves, and the rest. A plus keeps SQLite from
-// taking a condition on a mark for the range that it walks, in place of the narrower one beside it.
-func (db *Store) eventConditions(f store.EventFilter, before store.EventMark) (served, rest where, index string, err error) {
+// eventConditions returns the conditions of a filter but From: those that the best index for it serves, and the rest. A
+// plus keeps SQLite from taking a condition on a mark for the range that it walks, in place of the narrower one beside
+// it.
+func (db *Store) eventConditions(f store.EventFilter,
+	before store.EventMark,
+) (served, rest where, index string, err error) {
 	served.dialect, rest.dialect = db.dialect, db.dialect
-	exact := len(f.Namespaces) == 1 && !wildcard.IsPattern(f.Namespaces[0]) && f.Name != "" && !wildcard.IsPattern(f.Name)
+	exact := len(f.Namespaces) == 1 && !wildcard.IsPattern(f.Namespaces[0]) && f.Name != "" &&
+		!wildcard.IsPattern(f.Name)
 	switch {
 	case exact:
 		index = "events_process"

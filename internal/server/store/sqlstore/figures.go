@@ -49,7 +49,8 @@ func (db *Store) Figures(ctx context.Context) (store.Figures, error) {
 
 // OpenItems counts the items that are not done.
 func (db *Store) OpenItems(ctx context.Context) (n int, err error) {
-	err = db.query(ctx, func(r *sql.Rows) error { return r.Scan(&n) }, `SELECT count(*) FROM items INDEXED BY items_deadline WHERE state < 4`)
+	err = db.query(ctx, func(r *sql.Rows) error { return r.Scan(&n) },
+		`SELECT count(*) FROM items INDEXED BY items_deadline WHERE state < 4`)
 	if err != nil {
 		return 0, fmt.Errorf("cannot count open items: %w", err)
 	}

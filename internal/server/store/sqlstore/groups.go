@@ -30,7 +30,8 @@ func putGroups(ctx context.Context, tx tx, h store.GroupHost, groups []process.G
 		return err
 	}
 	for place, g := range groups {
-		err := tx.exec(ctx, `INSERT INTO groups (namespace, agent, place, id, cpu_limit, mem_limit, cpu_weight, mem_weight)
+		err := tx.exec(ctx,
+			`INSERT INTO groups (namespace, agent, place, id, cpu_limit, mem_limit, cpu_weight, mem_weight)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, h.Namespace, h.Agent, place, g.ID, g.CPULimit, g.MemLimit, g.CPUWeight, g.MemWeight)
 		if err != nil {
 			return err
@@ -40,7 +41,9 @@ func putGroups(ctx context.Context, tx tx, h store.GroupHost, groups []process.G
 }
 
 // GetGroups calls fn for every group of the namespace on the given agents.
-func (db *Store) GetGroups(ctx context.Context, namespace string, agents []string, fn func(string, process.Group) error) error {
+func (db *Store) GetGroups(ctx context.Context, namespace string, agents []string,
+	fn func(string, process.Group) error,
+) error {
 	list, err := db.dialect.list(agents)
 	if err != nil {
 		return fmt.Errorf("cannot read process groups: %w", err)
@@ -66,7 +69,9 @@ func (db *Store) AgentGroups(ctx context.Context, agent string) (map[string][]pr
 		err := rows.Scan(&namespace, &g.ID, &g.CPULimit, &g.MemLimit, &g.CPUWeight, &g.MemWeight)
 		groups[namespace] = append(groups[namespace], g)
 		return err
-	}, `SELECT namespace, id, cpu_limit, mem_limit, cpu_weight, mem_weight FROM groups WHERE agent = ? ORDER BY namespace, place`, agent)
+	},
+		`SELECT namespace, id, cpu_limit, mem_limit, cpu_weight, mem_weight FROM groups WHERE agent = ?
+			ORDER BY namespace, place`, agent)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the process groups of agent %s: %w", agent, err)
 	}
@@ -74,7 +79,9 @@ func (db *Store) AgentGroups(ctx context.Context, agent string) (map[string][]pr
 }
 
 // GroupUsage adds up what the statuses of a namespace say.
-func (db *Store) GroupUsage(ctx context.Context, namespace string, agents []string) (map[string]store.GroupUsage, error) {
+func (db *Store) GroupUsage(ctx context.Context, namespace string,
+	agents []string,
+) (map[string]store.GroupUsage, error) {
 	list, err := db.dialect.list(agents)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the usage of namespace %q: %w", namespace, err)
@@ -86,7 +93,9 @@ func (db *Store) GroupUsage(ctx context.Context, namespace string, agents []stri
 		err := rows.Scan(&agent, &u.CPU, &u.Mem, &u.Processes)
 		usage[agent] = u
 		return err
-	}, `SELECT o.agent, sum(CAST(o.status ->> '$.usage.cpu' AS DOUBLE PRECISION)), sum(CAST(o.status ->> '$.usage.mem' AS DOUBLE PRECISION)), count(*)
+	},
+		`SELECT o.agent, sum(CAST(o.status ->> '$.usage.cpu' AS DOUBLE PRECISION)),
+			sum(CAST(o.status ->> '$.usage.mem' AS DOUBLE PRECISION)), count(*)
 		FROM texts(?) j CROSS JOIN observed o ON o.namespace = ? AND o.agent = j.value
 		WHERE o.status ->> '$.usage.at' IS NOT NULL GROUP BY o.agent`, list, namespace)
 	if err != nil {
@@ -103,7 +112,9 @@ func inheritGroups(ctx context.Context, tx tx, a store.Agent) error {
 		err := rows.Scan(&key)
 		from = append(from, key)
 		return err
-	}, `SELECT a.key FROM agents a WHERE a.cloud = ?1 AND a.ip = ?2 AND a.key <> ?3 AND EXISTS (SELECT 1 FROM groups WHERE agent = a.key)
+	},
+		`SELECT a.key FROM agents a WHERE a.cloud = ?1 AND a.ip = ?2 AND a.key <> ?3 AND EXISTS (SELECT 1 FROM groups
+			WHERE agent = a.key)
 		AND NOT EXISTS (SELECT 1 FROM groups WHERE agent = ?3) ORDER BY a.created DESC LIMIT 1`, a.Cloud, a.IP, a.Key)
 	if err != nil || len(from) == 0 {
 		return err

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// insert describes a multi-row insert: head is "INSERT INTO t (…) VALUES", row one row with its own parameters written as "?", behind
-// those that all rows share, which are written as "?1", "?2" and so on.
+// insert describes a multi-row insert: head is "INSERT INTO t (…) VALUES", row one row with its own parameters written
+// as "?", behind those that all rows share, which are written as "?1", "?2" and so on.
 type insert struct {
 	head, row string
 	// width is how many parameters of its own a row has.
@@ -21,22 +21,26 @@ func (i insert) run(ctx context.Context, tx tx, args []any) error {
 	return many(i).each(args, func(query string, values []any) error { return tx.exec(ctx, query, values...) })
 }
 
-// update describes an update of many rows, each to values of its own: head is all up to "VALUES", tail what follows the rows.
+// update describes an update of many rows, each to values of its own: head is all up to "VALUES", tail what follows the
+// rows.
 type update struct {
 	insert
 	tail string
 }
 
-// run updates the rows whose parameters lie one after another in args, and calls scan for each row that the tail returns.
+// run updates the rows whose parameters lie one after another in args, and calls scan for each row that the tail
+// returns.
 func (u update) run(ctx context.Context, tx tx, args []any, scan func(*sql.Rows) error) error {
-	return many(u.insert).each(args, func(query string, values []any) error { return tx.query(ctx, scan, query+u.tail, values...) })
+	return many(u.insert).each(args, func(query string, values []any) error {
+		return tx.query(ctx, scan, query+u.tail, values...)
+	})
 }
 
 // many is a statement over many rows of parameters.
 type many insert
 
-// each calls do with the texts and the parameters of few statements for all the rows: their sizes are powers of four, so that any
-// number of rows needs only a handful of prepared texts.
+// each calls do with the texts and the parameters of few statements for all the rows: their sizes are powers of four,
+// so that any number of rows needs only a handful of prepared texts.
 func (m many) each(args []any, do func(query string, values []any) error) error {
 	for size := 256; size > 0; size /= 4 {
 		query := ""

@@ -63,7 +63,8 @@ func laneOf(id process.ID) int64 { return hash(id.Namespace + "\x00" + id.Name) 
 
 // selectItems reads items for scanItem; its conditions follow.
 const selectItems = `
-	SELECT i.num, i.nonce, t.id, i.agent, coalesce(r.spec_of, r.num), r.namespace, r.name, r.op, i.state, i.attempts, t.created, i.deadline, t.app, t."user"
+	SELECT i.num, i.nonce, t.id, i.agent, coalesce(r.spec_of, r.num), r.namespace, r.name, r.op, i.state, i.attempts,
+		t.created, i.deadline, t.app, t."user"
 	FROM items i CROSS JOIN requests r ON r.num = i.request CROSS JOIN tasks t ON t.num = i.task `
 
 // scanItem reads a row of selectItems. The spec is not in it, as many items share one, but the request that holds it.

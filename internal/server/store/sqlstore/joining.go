@@ -15,12 +15,16 @@ func (db *Store) CreateJoinToken(ctx context.Context, t store.JoinToken) error {
 	labels, err := encodeLabels(t.Labels)
 	if err == nil {
 		err = db.write(ctx, func(ctx context.Context, tx tx) error {
-			if err := tx.exec(ctx, `DELETE FROM join_tokens WHERE expires < ?`, nanos(t.Created.Add(-store.KeepJoinTokens))); err != nil {
+			if err := tx.exec(ctx, `DELETE FROM join_tokens WHERE expires < ?`,
+				nanos(t.Created.Add(-store.KeepJoinTokens))); err != nil {
 				return err
 			}
-			return inserted(tx.affect(ctx, `INSERT INTO join_tokens (id, hash, role, cloud, labels, business, note, uses, used, created, expires, revoked)
+			return inserted(tx.affect(ctx,
+				`INSERT INTO join_tokens (id, hash, role, cloud, labels, business, note, uses, used, created, expires,
+					revoked)
 				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-				t.ID, t.Hash, string(t.Role), t.Cloud, labels, t.Business, t.Note, t.Uses, t.Used, nanos(t.Created), nanos(t.Expires), nanos(t.Revoked)))
+				t.ID, t.Hash, string(t.Role), t.Cloud, labels, t.Business, t.Note, t.Uses, t.Used, nanos(t.Created),
+				nanos(t.Expires), nanos(t.Revoked)))
 		})
 	}
 	if err != nil {
@@ -29,13 +33,15 @@ func (db *Store) CreateJoinToken(ctx context.Context, t store.JoinToken) error {
 	return nil
 }
 
-const selectJoinTokens = `SELECT id, hash, role, cloud, labels, business, note, uses, used, created, expires, revoked FROM join_tokens `
+const selectJoinTokens = `SELECT id, hash, role, cloud, labels, business, note, uses, used, created, expires, revoked
+		FROM join_tokens `
 
 func scanJoinToken(rows *sql.Rows) (store.JoinToken, error) {
 	var t store.JoinToken
 	var labels []byte
 	var created, expires, revoked int64
-	if err := rows.Scan(&t.ID, &t.Hash, &t.Role, &t.Cloud, &labels, &t.Business, &t.Note, &t.Uses, &t.Used, &created, &expires, &revoked); err != nil {
+	if err := rows.Scan(&t.ID, &t.Hash, &t.Role, &t.Cloud, &labels, &t.Business, &t.Note, &t.Uses, &t.Used, &created,
+		&expires, &revoked); err != nil {
 		return store.JoinToken{}, err
 	}
 	t.Created, t.Expires, t.Revoked = moment(created), moment(expires), moment(revoked)
@@ -81,7 +87,8 @@ func (db *Store) ListJoinTokens(ctx context.Context, before string, limit int) (
 	if before == "" {
 		before = "~" // after every id
 	}
-	list, err := all(ctx, db.query, scanJoinToken, selectJoinTokens+`WHERE id < ? ORDER BY id DESC LIMIT ?`, before, max(limit, 0))
+	list, err := all(ctx, db.query, scanJoinToken, selectJoinTokens+`WHERE id < ? ORDER BY id DESC LIMIT ?`, before,
+		max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("cannot list tokens: %w", err)
 	}
@@ -90,13 +97,14 @@ func (db *Store) ListJoinTokens(ctx context.Context, before string, limit int) (
 
 // RevokeJoinToken ends a token.
 func (db *Store) RevokeJoinToken(ctx context.Context, id string, at time.Time) (store.JoinToken, error) {
-	revoked, err := altered(ctx, db, scanJoinToken, selectJoinTokens+`WHERE id = ?`, id, func(ctx context.Context, tx tx, t *store.JoinToken) error {
-		if !t.Revoked.IsZero() {
-			return nil
-		}
-		t.Revoked = moment(nanos(at))
-		return tx.exec(ctx, `UPDATE join_tokens SET revoked = ? WHERE id = ?`, nanos(at), id)
-	})
+	revoked, err := altered(ctx, db, scanJoinToken, selectJoinTokens+`WHERE id = ?`, id,
+		func(ctx context.Context, tx tx, t *store.JoinToken) error {
+			if !t.Revoked.IsZero() {
+				return nil
+			}
+			t.Revoked = moment(nanos(at))
+			return tx.exec(ctx, `UPDATE join_tokens SET revoked = ? WHERE id = ?`, nanos(at), id)
+		})
 	if err != nil {
 		return store.JoinToken{}, fmt.Errorf("cannot revoke token %q: %w", id, err)
 	}
@@ -104,10 +112,13 @@ func (db *Store) RevokeJoinToken(ctx context.Context, id string, at time.Time) (
 }
 
 // UseJoinToken lets an agent join.
-func (db *Store) UseJoinToken(ctx context.Context, a store.Agent, check func(t store.JoinToken, again bool) error) error {
+func (db *Store) UseJoinToken(ctx context.Context, a store.Agent,
+	check func(t store.JoinToken, again bool) error,
+) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
 		// Who comes again under another name has not lost its answer, but wants to be another host.
-		err := db.countUse(ctx, tx, a.Token, check, `SELECT EXISTS (SELECT 1 FROM agents WHERE key = ? AND token = ? AND ip = ? AND id = ?)`,
+		err := db.countUse(ctx, tx, a.Token, check,
+			`SELECT EXISTS (SELECT 1 FROM agents WHERE key = ? AND token = ? AND ip = ? AND id = ?)`,
 			a.Key, a.Token, a.IP, a.ID)
 		if err != nil {
 			return err
@@ -131,8 +142,8 @@ func (db *Store) UseJoinToken(ctx context.Context, a store.Agent, check func(t s
 	return nil
 }
 
-// replaceAgent has one agent take the place of another: what it had confirmed, its process groups and its events are the new one's, and it is
-// removed. What was observed of it was true of a disk that is gone.
+// replaceAgent has one agent take the place of another: what it had confirmed, its process groups and its events are
+// the new one's, and it is removed. What was observed of it was true of a disk that is gone.
 func replaceAgent(ctx context.Context, tx tx, old, key string, at time.Time) error {
 	for _, statement := range []string{
 		`UPDATE confirmed SET agent = ?1 WHERE agent = ?2 AND NOT EXISTS (SELECT 1 FROM confirmed WHERE agent = ?1)`,
@@ -149,7 +160,8 @@ func replaceAgent(ctx context.Context, tx tx, old, key string, at time.Time) err
 
 // countUse counts a use of a token, unless whoever has the key has joined with it before, which the query asks for.
 func (db *Store) countUse(
-	ctx context.Context, tx tx, token string, check func(t store.JoinToken, again bool) error, known string, args ...any,
+	ctx context.Context, tx tx, token string, check func(t store.JoinToken, again bool) error, known string,
+	args ...any,
 ) error {
 	t, err := one(ctx, tx.query, scanJoinToken, selectJoinTokens+`WHERE id = ?`+db.dialect.Locked, token)
 	if err != nil {
@@ -187,7 +199,9 @@ func (db *Store) RemoveAgent(ctx context.Context, key string, at time.Time) erro
 }
 
 func forgetAgent(ctx context.Context, tx tx, key string, at time.Time) error {
-	err := tx.exec(ctx, `INSERT INTO removed_agents (key, at, role, area) SELECT key, ?, 'agent', cloud FROM agents WHERE key = ? ON CONFLICT DO NOTHING`,
+	err := tx.exec(ctx,
+		`INSERT INTO removed_agents (key, at, role, area) SELECT key, ?, 'agent', cloud FROM agents WHERE key = ?
+			ON CONFLICT DO NOTHING`,
 		nanos(at), key)
 	if err != nil {
 		return err

@@ -7,12 +7,13 @@ import (
 	"iter"
 )
 
-// laneLocks is how many locks the hosts share: so many writers can be at work on items side by side, and one that needs all has few to
-// take.
+// laneLocks is how many locks the hosts share: so many writers can be at work on items side by side, and one that needs
+// all has few to take.
 const laneLocks = 64
 
-// lockLanes keeps others, until the transaction ends, from adding or ending items of some agents; an empty agent stands for all. Without
-// that, the one who ends the first item of a lane and the one who adds the next might not see each other, and nobody would wake it.
+// lockLanes keeps others, until the transaction ends, from adding or ending items of some agents; an empty agent stands
+// for all. Without that, the one who ends the first item of a lane and the one who adds the next might not see each
+// other, and nobody would wake it.
 func (db *Store) lockLanes(ctx context.Context, tx tx, agents iter.Seq[string]) error {
 	if db.dialect.LockLanes == "" {
 		return nil

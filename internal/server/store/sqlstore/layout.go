@@ -26,8 +26,8 @@ type layout struct {
 	until time.Time
 }
 
-// laidSpec is the spec of a request, encoded, as null for none. It is the same text as that of the request of the number in of,
-// which is the first one that has it.
+// laidSpec is the spec of a request, encoded, as null for none. It is the same text as that of the request of the
+// number in of, which is the first one that has it.
 type laidSpec struct {
 	text sql.NullString
 	of   int
@@ -40,14 +40,15 @@ type placed struct {
 	target  *store.Target
 	// blocked says that an earlier item of the task has to be done first.
 	blocked bool
-	// twin is the place of the item that asks for the same in another spelling, whose outcome is this one's too; single where there is none.
+	// twin is the place of the item that asks for the same in another spelling, whose outcome is this one's too; single
+	// where there is none.
 	twin int
 	// leased says that it is leased as it is stored, unless it has to wait for an item of an earlier task.
 	leased bool
 }
 
-// lay places the items of a task: it drops repetitions, finds which item of each key is shown and in which place, which items wait for
-// others of the task, and which are one operation under several keys.
+// lay places the items of a task: it drops repetitions, finds which item of each key is shown and in which place, which
+// items wait for others of the task, and which are one operation under several keys.
 func lay(t *store.Task) (layout, error) {
 	total := 0
 	for i := range t.Requests {
@@ -160,8 +161,8 @@ type lane struct {
 	process process.ID
 }
 
-// repeated reports whether an item is the same as the one of its key that is shown so far: they are both one operation, or both the same
-// outcome. Only neighbours in a lane are one operation: start, stop, start is three.
+// repeated reports whether an item is the same as the one of its key that is shown so far: they are both one operation,
+// or both the same outcome. Only neighbours in a lane are one operation: start, stop, start is three.
 func (l *layout) repeated(t *store.Task, it placed, shown int) bool {
 	other := &l.items[shown]
 	p, q := it.target.Outcome, other.target.Outcome
@@ -174,5 +175,6 @@ func (l *layout) repeated(t *store.Task, it placed, shown int) bool {
 // repeats reports whether two items of a process ask for the same.
 func (l *layout) repeats(t *store.Task, a, b placed) bool {
 	x, y := &t.Requests[a.request], &t.Requests[b.request]
-	return x.Op == y.Op && x.Process == y.Process && (x.Op == process.Query || l.specs[a.request].of == l.specs[b.request].of)
+	return x.Op == y.Op && x.Process == y.Process &&
+		(x.Op == process.Query || l.specs[a.request].of == l.specs[b.request].of)
 }

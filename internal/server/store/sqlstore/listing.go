@@ -59,7 +59,8 @@ func (w *where) among(column string, values []string) error {
 	return nil
 }
 
-// mostListed is how much is read of statuses and specs at once, in bytes: who asks holds it in memory, and so does who answers.
+// mostListed is how much is read of statuses and specs at once, in bytes: who asks holds it in memory, and so does who
+// answers.
 const mostListed = 8 << 20
 
 // errListed ends a read that has had so much.
@@ -76,7 +77,9 @@ func (db *Store) ListObserved(
 	return rows, err != nil || len(rows) == limit, nil
 }
 
-func (db *Store) listObserved(ctx context.Context, f store.ObservedFilter, after store.ObservedKey, limit int) ([]store.Observed, error) {
+func (db *Store) listObserved(ctx context.Context, f store.ObservedFilter, after store.ObservedKey,
+	limit int,
+) ([]store.Observed, error) {
 	w := where{dialect: db.dialect}
 	w.add("(o.namespace, o.name, o.agent) > (?, ?, ?)", after.Process.Namespace, after.Process.Name, after.Agent)
 	if f.Process.Name != "" || f.Process.Namespace != "" {
@@ -112,7 +115,8 @@ func (db *Store) listObserved(ctx context.Context, f store.ObservedFilter, after
 		}
 		return err
 	}, `SELECT o.agent, o.namespace, o.name, o.status, `+spec+` FROM observed o INDEXED BY observed_name WHERE `+
-		strings.Join(w.text, " AND ")+` ORDER BY o.namespace, o.name, o.agent LIMIT ?`, append(w.args, max(limit, 0))...)
+		strings.Join(w.text, " AND ")+` ORDER BY o.namespace, o.name, o.agent LIMIT ?`,
+		append(w.args, max(limit, 0))...)
 	return rows, err
 }
 
@@ -123,7 +127,8 @@ const selectTasks = `
 	LEFT JOIN requests r ON r.num = (SELECT min(num) FROM requests WHERE task = t.num)
 	LEFT JOIN counts c ON c.num = t.num `
 
-// failedUnless is not null unless the item is of one of the operations, which have found the process as it was to be: see process.Already.
+// failedUnless is not null unless the item is of one of the operations, which have found the process as it was to be:
+// see process.Already.
 func failedUnless(ops string) string {
 	return `(SELECT CASE WHEN op NOT IN ` + ops + ` THEN i.fault END FROM requests WHERE num = i.request)`
 }
@@ -132,14 +137,17 @@ func failedUnless(ops string) string {
 func counted(tasks string) string {
 	return `WITH found AS (` + tasks + `), counts AS (
 		SELECT f.num, count(i.num) AS keys, count(CASE WHEN i.state < 4 THEN 1 END) AS open,
-			count(CASE i.fault WHEN 'already-running' THEN ` + failedUnless(`('start')`) + ` WHEN 'not-running' THEN ` + failedUnless(`('stop', 'kill')`) + `
+			count(CASE i.fault WHEN 'already-running' THEN ` + failedUnless(`('start')`) + `
+				WHEN 'not-running' THEN ` + failedUnless(`('stop', 'kill')`) + `
 				ELSE i.fault END) AS failed
 		FROM found f LEFT JOIN items i ON i.num >= f.first_item AND i.num < f.end_item AND i.rank IS NOT NULL
 		GROUP BY f.num) `
 }
 
 // ListTasks returns part of the tasks, newest first.
-func (db *Store) ListTasks(ctx context.Context, f store.TaskFilter, after int64, limit int) ([]store.TaskSummary, error) {
+func (db *Store) ListTasks(ctx context.Context, f store.TaskFilter, after int64,
+	limit int,
+) ([]store.TaskSummary, error) {
 	if after <= 0 {
 		after = math.MaxInt64
 	}
@@ -155,7 +163,8 @@ func (db *Store) ListTasks(ctx context.Context, f store.TaskFilter, after int64,
 		}
 		w.add(open)
 	}
-	tasks, err := all(ctx, db.query, scanTask, counted(`SELECT num, first_item, end_item FROM tasks WHERE `+strings.Join(w.text, " AND ")+` ORDER BY num DESC LIMIT ?`)+
+	tasks, err := all(ctx, db.query, scanTask, counted(`SELECT num, first_item, end_item FROM tasks WHERE `+
+		strings.Join(w.text, " AND ")+` ORDER BY num DESC LIMIT ?`)+
 		selectTasks+`WHERE t.num IN (SELECT num FROM found) ORDER BY t.num DESC`, append(w.args, max(limit, 0))...)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list tasks: %w", err)
@@ -165,8 +174,9 @@ func (db *Store) ListTasks(ctx context.Context, f store.TaskFilter, after int64,
 
 // GetTask returns one task.
 func (db *Store) GetTask(ctx context.Context, id, app string) (store.TaskSummary, error) {
-	t, err := one(ctx, db.query, scanTask, counted(`SELECT num, first_item, end_item FROM tasks WHERE id = ?1 AND (?2 = '' OR app = ?2)`)+
-		selectTasks+`WHERE t.num IN (SELECT num FROM found)`, id, app)
+	t, err := one(ctx, db.query, scanTask,
+		counted(`SELECT num, first_item, end_item FROM tasks WHERE id = ?1 AND (?2 = '' OR app = ?2)`)+
+			selectTasks+`WHERE t.num IN (SELECT num FROM found)`, id, app)
 	if err != nil {
 		return store.TaskSummary{}, fmt.Errorf("cannot read task %s: %w", id, err)
 	}
@@ -186,7 +196,10 @@ func scanTask(rows *sql.Rows) (store.TaskSummary, error) {
 
 // ListWaiting returns items that are not done, the oldest first.
 func (db *Store) ListWaiting(ctx context.Context, f store.WaitingFilter, limit int) ([]store.Waiting, error) {
-	w := where{dialect: db.dialect, text: []string{"i.state < 4", "i.twin IS NULL", "r.op NOT IN ('query', 'set-groups')"}}
+	w := where{dialect: db.dialect, text: []string{
+		"i.state < 4", "i.twin IS NULL",
+		"r.op NOT IN ('query', 'set-groups')",
+	}}
 	if f.Process != (process.ID{}) {
 		w.add("r.namespace = ? AND r.name = ?", f.Process.Namespace, f.Process.Name)
 	}
@@ -197,7 +210,8 @@ func (db *Store) ListWaiting(ctx context.Context, f store.WaitingFilter, limit i
 	err := db.query(ctx, func(r *sql.Rows) error {
 		var one store.Waiting
 		var created int64
-		err := r.Scan(&one.Task, &one.App, &one.User, &created, &one.Agent, &one.Process.Namespace, &one.Process.Name, &one.Op, &one.State)
+		err := r.Scan(&one.Task, &one.App, &one.User, &created, &one.Agent, &one.Process.Namespace, &one.Process.Name,
+			&one.Op, &one.State)
 		one.Created = moment(created)
 		all = append(all, one)
 		return err

@@ -37,7 +37,8 @@ func ReadMigrations(files fs.FS, dir string) ([]Migration, error) {
 	return all, nil
 }
 
-// Missing returns those migrations that a schema of the given version has not had. It fails on a version newer than all of them.
+// Missing returns those migrations that a schema of the given version has not had. It fails on a version newer than all
+// of them.
 func Missing(all []Migration, have int) ([]Migration, error) {
 	for i, m := range all {
 		if m.Version > have {
@@ -45,7 +46,8 @@ func Missing(all []Migration, have int) ([]Migration, error) {
 		}
 	}
 	if newest := all[len(all)-1].Version; have > newest {
-		return nil, fmt.Errorf("its schema is version %d, but this build knows versions up to %d: run a newer drover", have, newest)
+		return nil, fmt.Errorf("its schema is version %d, but this build knows versions up to %d: run a newer drover",
+			have, newest)
 	}
 	return nil, nil
 }

@@ -15,11 +15,15 @@ import (
 // A row that would not change is not written, so that an agent which only comes back costs no sync to disk.
 const putObserved = `
 	INSERT INTO observed (agent, namespace, name, status, spec) VALUES (?, ?, ?, ?, ?)
-	ON CONFLICT (namespace, agent, name) DO UPDATE SET status = excluded.status, spec = coalesce(excluded.spec, observed.spec)
-	WHERE observed.status <> excluded.status OR (excluded.spec IS NOT NULL AND observed.spec IS DISTINCT FROM excluded.spec)`
+	ON CONFLICT (namespace, agent, name) DO UPDATE SET status = excluded.status, spec = coalesce(excluded.spec,
+		observed.spec)
+	WHERE observed.status <> excluded.status OR (excluded.spec IS NOT NULL AND observed.spec IS DISTINCT
+		FROM excluded.spec)`
 
 // PutObserved upserts rows and removes those of gone, in one transaction.
-func (db *Store) PutObserved(ctx context.Context, from store.ReportMark, rows []store.Observed, gone []store.Removal) error {
+func (db *Store) PutObserved(ctx context.Context, from store.ReportMark, rows []store.Observed,
+	gone []store.Removal,
+) error {
 	encoded, err := encodeObserved(rows)
 	if err != nil {
 		return fmt.Errorf("cannot store observations: %w", err)
@@ -48,7 +52,9 @@ func (db *Store) PutObserved(ctx context.Context, from store.ReportMark, rows []
 }
 
 // ReplaceObserved makes rows all that is known of the agent, beside what is known already of the processes to keep.
-func (db *Store) ReplaceObserved(ctx context.Context, from store.ReportMark, rows []store.Observed, keep []process.ID) error {
+func (db *Store) ReplaceObserved(ctx context.Context, from store.ReportMark, rows []store.Observed,
+	keep []process.ID,
+) error {
 	agent := from.Agent
 	kept := make(map[process.ID]bool, len(rows)+len(keep))
 	for _, id := range keep {
@@ -124,7 +130,8 @@ func encodeObserved(rows []store.Observed) ([]encodedObserved, error) {
 	return out, nil
 }
 
-// withoutNUL replaces NUL bytes in the texts of a JSON value, since not every database can look into a value that has them.
+// withoutNUL replaces NUL bytes in the texts of a JSON value, since not every database can look into a value that has
+// them.
 func withoutNUL(text string) string {
 	const escaped = `\u0000`
 	if !strings.Contains(text, escaped) {
@@ -149,7 +156,8 @@ func withoutNUL(text string) string {
 // put stores rows, and what they confirm.
 func put(ctx context.Context, tx tx, rows []encodedObserved) error {
 	for _, o := range rows {
-		if err := tx.exec(ctx, putObserved, o.Agent, o.Process.Namespace, o.Process.Name, o.status, o.spec); err != nil {
+		if err := tx.exec(ctx, putObserved, o.Agent, o.Process.Namespace, o.Process.Name, o.status,
+			o.spec); err != nil {
 			return err
 		}
 		if err := confirm(ctx, tx, o.Observed, o.spec); err != nil {
@@ -159,7 +167,8 @@ func put(ctx context.Context, tx tx, rows []encodedObserved) error {
 	return nil
 }
 
-// small is how many bytes an agent may tell without being asked how many it has told before: so many for each process are not too much.
+// small is how many bytes an agent may tell without being asked how many it has told before: so many for each process
+// are not too much.
 const small = 8 << 10
 
 func sizeOf(rows []encodedObserved) (bytes int) {
@@ -169,8 +178,8 @@ func sizeOf(rows []encodedObserved) (bytes int) {
 	return bytes
 }
 
-// bound fails where an agent has too many processes, or they take too much, and forgets the first of too many that it has had. Told is how
-// many bytes it has told now.
+// bound fails where an agent has too many processes, or they take too much, and forgets the first of too many that it
+// has had. Told is how many bytes it has told now.
 func bound(ctx context.Context, tx tx, agent string, told int) error {
 	var n int
 	if err := tx.value(ctx, &n, `SELECT count(*) FROM observed WHERE agent = ?`, agent); err != nil {
@@ -193,11 +202,13 @@ func bound(ctx context.Context, tx tx, agent string, told int) error {
 			}
 		}
 	}
-	if err := tx.value(ctx, &n, `SELECT count(*) FROM confirmed WHERE agent = ?`, agent); err != nil || n <= 3*store.MostProcesses {
+	if err := tx.value(ctx, &n, `SELECT count(*) FROM confirmed WHERE agent = ?`, agent); err != nil ||
+		n <= 3*store.MostProcesses {
 		return err
 	}
 	err := tx.exec(ctx, `DELETE FROM confirmed WHERE num IN (
-			SELECT num FROM confirmed WHERE agent = ? AND gone > 0 ORDER BY gone DESC, num DESC LIMIT ? OFFSET ?)`, agent, n, store.MostProcesses)
+			SELECT num FROM confirmed WHERE agent = ? AND gone > 0 ORDER BY gone DESC, num DESC LIMIT ? OFFSET ?)`,
+		agent, n, store.MostProcesses)
 	if err != nil {
 		return err
 	}
@@ -228,12 +239,16 @@ func (db *Store) GetObserved(ctx context.Context, id process.ID, agents []string
 			return fmt.Errorf("cannot read observations: %w", err)
 		}
 		return fn(o)
-	}, `SELECT j.key, o.status, o.spec FROM texts(?) j CROSS JOIN observed o ON o.namespace = ? AND o.agent = j.value AND o.name = ?
+	},
+		`SELECT j.key, o.status, o.spec FROM texts(?) j CROSS JOIN observed o ON o.namespace = ? AND o.agent = j.value
+			AND o.name = ?
 		ORDER BY j.key`, list, id.Namespace, id.Name)
 }
 
 // PageObserved returns part of a namespace.
-func (db *Store) PageObserved(ctx context.Context, namespace string, start, limit int) (rows []store.Observed, total int, err error) {
+func (db *Store) PageObserved(ctx context.Context, namespace string, start,
+	limit int,
+) (rows []store.Observed, total int, err error) {
 	err = db.query(ctx, func(r *sql.Rows) error { return r.Scan(&total) },
 		`SELECT count(*) FROM observed WHERE namespace = ?`, namespace)
 	if err == nil {
@@ -246,7 +261,9 @@ func (db *Store) PageObserved(ctx context.Context, namespace string, start, limi
 				err = errListed
 			}
 			return err
-		}, `SELECT o.agent, o.namespace, o.name, o.status, o.spec FROM observed o WHERE o.namespace = ? ORDER BY o.num LIMIT ? OFFSET ?`,
+		},
+			`SELECT o.agent, o.namespace, o.name, o.status, o.spec FROM observed o WHERE o.namespace = ?
+				ORDER BY o.num LIMIT ? OFFSET ?`,
 			namespace, max(limit, 0), max(start, 0))
 	}
 	if err != nil && !errors.Is(err, errListed) {
@@ -255,7 +272,8 @@ func (db *Store) PageObserved(ctx context.Context, namespace string, start, limi
 	return rows, total, nil
 }
 
-// observedScanner reads the rows of one query. Rows whose specs are the same share one, as most of a process or a fleet do.
+// observedScanner reads the rows of one query. Rows whose specs are the same share one, as most of a process or a fleet
+// do.
 type observedScanner struct {
 	status, spec sql.RawBytes
 	statuses     statusReader

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// pollRows and pollBytes are how much of a task is read at once, before it is handed on: whoever takes it may be a caller who does not
-	// read, and must not hold a connection of the database meanwhile, nor much memory.
+	// pollRows and pollBytes are how much of a task is read at once, before it is handed on: whoever takes it may be a
+	// caller who does not read, and must not hold a connection of the database meanwhile, nor much memory.
 	pollRows  = 2000
 	pollBytes = 1 << 20
 )
@@ -57,7 +57,8 @@ type taskWalk struct {
 // page reads the next page. It fails with ErrNotFound where the task has been pruned since the page before.
 func (w *taskWalk) page(ctx context.Context, db *Store) ([]store.ItemView, error) {
 	w.views, w.read = w.views[:0], 0
-	err := db.backend.Snapshot(ctx, func(ctx context.Context, s Session) error { // so that the task is there for all statements
+	// so that the task is there for all statements
+	err := db.backend.Snapshot(ctx, func(ctx context.Context, s Session) error {
 		if err := w.find(ctx, db, s); err != nil {
 			return err
 		}
@@ -157,7 +158,8 @@ type viewScanner struct {
 
 func (s *viewScanner) scan(rows *sql.Rows, requests requestViews) (store.ItemView, error) {
 	var key, asked string
-	err := rows.Scan(&s.num, &s.request, &key, &asked, &s.cloud, &s.ip, &s.id, &s.state, &s.fault, &s.text, &s.hosted, &s.status)
+	err := rows.Scan(&s.num, &s.request, &key, &asked, &s.cloud, &s.ip, &s.id, &s.state, &s.fault, &s.text, &s.hosted,
+		&s.status)
 	if err != nil {
 		return store.ItemView{}, err
 	}

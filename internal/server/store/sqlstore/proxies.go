@@ -10,13 +10,18 @@ import (
 )
 
 // UseProxyToken lets a proxy join.
-func (db *Store) UseProxyToken(ctx context.Context, p store.Proxy, check func(t store.JoinToken, again bool) error) error {
+func (db *Store) UseProxyToken(ctx context.Context, p store.Proxy,
+	check func(t store.JoinToken, again bool) error,
+) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		err := db.countUse(ctx, tx, p.Token, check, `SELECT EXISTS (SELECT 1 FROM proxies WHERE key = ? AND token = ?)`, p.Key, p.Token)
+		err := db.countUse(ctx, tx, p.Token, check, `SELECT EXISTS (SELECT 1 FROM proxies WHERE key = ? AND token = ?)`,
+			p.Key, p.Token)
 		if err != nil {
 			return err
 		}
-		err = restore(ctx, tx, p.Key, `SELECT EXISTS (SELECT 1 FROM agents WHERE key = ?1) OR EXISTS (SELECT 1 FROM proxies WHERE key = ?1 AND area <> ?2)
+		err = restore(ctx, tx, p.Key,
+			`SELECT EXISTS (SELECT 1 FROM agents WHERE key = ?1) OR EXISTS (SELECT 1 FROM proxies WHERE key = ?1
+				AND area <> ?2)
 			OR EXISTS (SELECT 1 FROM removed_agents WHERE key = ?1 AND (role <> 'proxy' OR area <> ?2))`, p.Key, p.Area)
 		if err != nil {
 			return err
@@ -24,7 +29,9 @@ func (db *Store) UseProxyToken(ctx context.Context, p store.Proxy, check func(t 
 		if err := tx.exec(ctx, `DELETE FROM proxies WHERE key = ?`, p.Key); err != nil {
 			return err
 		}
-		return inserted(tx.affect(ctx, `INSERT INTO proxies (key, area, name, advertise, build, token, created) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		return inserted(tx.affect(ctx,
+			`INSERT INTO proxies (key, area, name, advertise, build, token, created) VALUES (?, ?, ?, ?, ?, ?, ?)
+				ON CONFLICT DO NOTHING`,
 			p.Key, p.Area, p.Name, p.Advertise, p.Build, p.Token, nanos(p.Created)))
 	})
 	if err != nil {
@@ -51,7 +58,8 @@ func (db *Store) ListProxies(ctx context.Context) ([]store.Proxy, error) {
 // RemoveProxy forgets a proxy.
 func (db *Store) RemoveProxy(ctx context.Context, key string, at time.Time) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		err := tx.exec(ctx, `INSERT INTO removed_agents (key, at, role, area) SELECT key, ?, 'proxy', area FROM proxies WHERE key = ?
+		err := tx.exec(ctx,
+			`INSERT INTO removed_agents (key, at, role, area) SELECT key, ?, 'proxy', area FROM proxies WHERE key = ?
 			ON CONFLICT (key) DO UPDATE SET role = excluded.role, area = excluded.area`, nanos(at), key)
 		if err != nil {
 			return err

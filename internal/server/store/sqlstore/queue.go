@@ -11,12 +11,13 @@ import (
 	"drover/internal/server/store"
 )
 
-// LeaseItems takes what is due, by moving it to the end of the lease. An item whose lane is busy has no due time, so that none is
-// looked at in vain.
+// LeaseItems takes what is due, by moving it to the end of the lease. An item whose lane is busy has no due time, so
+// that none is looked at in vain.
 func (db *Store) LeaseItems(ctx context.Context, now, until time.Time, limit int) ([]store.Item, error) {
 	var leased []store.Item
 	err := db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
-		items, err := readItems(ctx, tx.query, `WHERE i.state < 2 AND i.due <= ? ORDER BY i.due, i.num LIMIT ?`+db.dialect.Skipping, nanos(now), limit)
+		items, err := readItems(ctx, tx.query, `WHERE i.state < 2 AND i.due <= ? ORDER BY i.due, i.num LIMIT ?`+
+			db.dialect.Skipping, nanos(now), limit)
 		if err != nil || len(items) == 0 {
 			leased = nil
 			return err
@@ -50,7 +51,8 @@ func updateListed(set, condition string) string {
 // MarkSent notes an attempt that brought no receipt.
 func (db *Store) MarkSent(ctx context.Context, ids []string, resend time.Time) error {
 	err := db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
-		return tx.exec(ctx, updateListed(`state = 1, attempts = attempts + 1, due = ?2`, `AND state < 2`), idList(ids), nanos(resend))
+		return tx.exec(ctx, updateListed(`state = 1, attempts = attempts + 1, due = ?2`, `AND state < 2`), idList(ids),
+			nanos(resend))
 	})
 	if err != nil {
 		return fmt.Errorf("cannot mark items as sent: %w", err)
@@ -58,8 +60,9 @@ func (db *Store) MarkSent(ctx context.Context, ids []string, resend time.Time) e
 	return nil
 }
 
-// EndLeases makes all that waits for a time due at once. It is for the opening of a database that one server holds at a time: whoever
-// leased or postponed an item before is no more, and the clock that its time is of may have been set since.
+// EndLeases makes all that waits for a time due at once. It is for the opening of a database that one server holds at a
+// time: whoever leased or postponed an item before is no more, and the clock that its time is of may have been set
+// since.
 func (db *Store) EndLeases(ctx context.Context) error {
 	err := db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
 		return tx.exec(ctx, `UPDATE items SET due = ?1 WHERE state < 2 AND due > ?1`, atOnce)
@@ -103,7 +106,8 @@ func (db *Store) Wanted(ctx context.Context, agent string, ids []string, until t
 	open := map[string]bool{}
 	err = db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
 		clear(open)
-		if err := tx.exec(ctx, updateListed(acceptUntil, `AND state < 2 AND agent = ?3`), idList(ids), nanos(until), agent); err != nil {
+		if err := tx.exec(ctx, updateListed(acceptUntil, `AND state < 2 AND agent = ?3`), idList(ids), nanos(until),
+			agent); err != nil {
 			return err
 		}
 		return tx.query(ctx, func(rows *sql.Rows) error {
@@ -111,7 +115,9 @@ func (db *Store) Wanted(ctx context.Context, agent string, ids []string, until t
 			err := rows.Scan(&id.num, &id.nonce)
 			open[id.String()] = true
 			return err
-		}, `SELECT i.num, i.nonce FROM pairs(?1) j CROSS JOIN items i ON i.num = j.a AND i.nonce = j.b WHERE i.state < 4 AND i.agent = ?2`,
+		},
+			`SELECT i.num, i.nonce FROM pairs(?1) j CROSS JOIN items i ON i.num = j.a AND i.nonce = j.b
+				WHERE i.state < 4 AND i.agent = ?2`,
 			idList(ids), agent)
 	})
 	if err != nil {
@@ -125,8 +131,8 @@ func (db *Store) Wanted(ctx context.Context, agent string, ids []string, until t
 	return ended, nil
 }
 
-// Pass makes due what may get past older items of its lane, and reports whether more waits for that. An item of the same task is passed
-// only once the agent has it: in a task the order counts.
+// Pass makes due what may get past older items of its lane, and reports whether more waits for that. An item of the
+// same task is passed only once the agent has it: in a task the order counts.
 func (db *Store) Pass(ctx context.Context) (waits bool, err error) {
 	const waiting = `SELECT EXISTS (SELECT 1 FROM items WHERE state < 2 AND due IS NULL AND passes > 0)`
 	if err := db.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&waits) }, waiting); err != nil {
@@ -137,7 +143,8 @@ func (db *Store) Pass(ctx context.Context) (waits bool, err error) {
 	}
 	err = db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
 		err := tx.exec(ctx, `UPDATE items SET due = ?1 WHERE state < 2 AND due IS NULL AND passes > 0 AND NOT EXISTS (
-			SELECT 1 FROM items o WHERE o.host = items.host AND o.lane = items.lane AND o.num < items.num AND o.state < 2 AND o.twin IS NULL
+			SELECT 1 FROM items o WHERE o.host = items.host AND o.lane = items.lane AND o.num < items.num
+				AND o.state < 2 AND o.twin IS NULL
 				AND (items.passes = 1 OR o.task = items.task))`, atOnce)
 		if err != nil {
 			return err
@@ -172,7 +179,8 @@ func (db *Store) earliest(ctx context.Context, query string) (time.Time, bool, e
 
 // Unfinished returns what one agent has or may have, and has not finished.
 func (db *Store) Unfinished(ctx context.Context, agent string) ([]store.Item, error) {
-	items, err := readItems(ctx, db.query, `WHERE i.host = ? AND i.state < 4 AND i.state > 0 AND i.agent = ? ORDER BY i.num`,
+	items, err := readItems(ctx, db.query,
+		`WHERE i.host = ? AND i.state < 4 AND i.state > 0 AND i.agent = ? ORDER BY i.num`,
 		hash(agent), agent)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read unfinished items: %w", err)

@@ -27,9 +27,11 @@ func putAgent(ctx context.Context, tx tx, a store.Agent) error {
 	if err != nil {
 		return err
 	}
-	return tx.exec(ctx, `INSERT INTO agents (key, cloud, ip, id, assigned, build, created, token, labels, business, name, place)
+	return tx.exec(ctx,
+		`INSERT INTO agents (key, cloud, ip, id, assigned, build, created, token, labels, business, name, place)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE
-		SET cloud = excluded.cloud, ip = excluded.ip, id = excluded.id, assigned = excluded.assigned, build = excluded.build,
+		SET cloud = excluded.cloud, ip = excluded.ip, id = excluded.id, assigned = excluded.assigned,
+			build = excluded.build,
 		created = excluded.created, token = excluded.token, labels = excluded.labels, business = excluded.business,
 		name = excluded.name, place = excluded.place`,
 		a.Key, a.Cloud, a.IP, a.ID, a.Assigned, a.Build, nanos(a.Created), a.Token, labels, a.Business, a.Name, a.Place)
@@ -42,9 +44,12 @@ func (db *Store) ChangeAgent(ctx context.Context, a store.Agent) error {
 		return fmt.Errorf("cannot change agent %s: %w", a.Key, err)
 	}
 	err = db.write(ctx, func(ctx context.Context, tx tx) error {
-		err := affected(tx.affect(ctx, `UPDATE agents SET cloud = ?, ip = ?, id = ?, assigned = ?, build = ?, created = ?, token = ?, labels = ?, business = ?,
+		err := affected(tx.affect(ctx,
+			`UPDATE agents SET cloud = ?, ip = ?, id = ?, assigned = ?, build = ?, created = ?, token = ?, labels = ?,
+				business = ?,
 			name = ?, place = ? WHERE key = ?`,
-			a.Cloud, a.IP, a.ID, a.Assigned, a.Build, nanos(a.Created), a.Token, labels, a.Business, a.Name, a.Place, a.Key))
+			a.Cloud, a.IP, a.ID, a.Assigned, a.Build, nanos(a.Created), a.Token, labels, a.Business, a.Name, a.Place,
+			a.Key))
 		if err != nil {
 			return err
 		}
@@ -56,13 +61,15 @@ func (db *Store) ChangeAgent(ctx context.Context, a store.Agent) error {
 	return nil
 }
 
-const selectAgents = `SELECT key, cloud, ip, id, assigned, build, created, token, labels, business, name, place FROM agents `
+const selectAgents = `SELECT key, cloud, ip, id, assigned, build, created, token, labels, business, name, place
+		FROM agents `
 
 func scanAgent(rows *sql.Rows) (store.Agent, error) {
 	var a store.Agent
 	var created int64
 	var labels sql.RawBytes
-	err := rows.Scan(&a.Key, &a.Cloud, &a.IP, &a.ID, &a.Assigned, &a.Build, &created, &a.Token, &labels, &a.Business, &a.Name, &a.Place)
+	err := rows.Scan(&a.Key, &a.Cloud, &a.IP, &a.ID, &a.Assigned, &a.Build, &created, &a.Token, &labels, &a.Business,
+		&a.Name, &a.Place)
 	if err == nil {
 		a.Labels, err = decodeLabels(labels)
 	}

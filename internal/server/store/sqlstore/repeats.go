@@ -15,7 +15,8 @@ func (db *Store) PutRepeat(ctx context.Context, r store.Repeat, before time.Time
 		if err := tx.exec(ctx, `DELETE FROM repeats WHERE at < ?`, nanos(before)); err != nil {
 			return err
 		}
-		return tx.exec(ctx, `INSERT INTO repeats (matter, what, task, at) VALUES (?, ?, ?, ?) ON CONFLICT (matter) DO UPDATE
+		return tx.exec(ctx,
+			`INSERT INTO repeats (matter, what, task, at) VALUES (?, ?, ?, ?) ON CONFLICT (matter) DO UPDATE
 			SET what = excluded.what, task = excluded.task, at = excluded.at`, r.Of, r.What, r.Task, nanos(r.At))
 	})
 	if err != nil {

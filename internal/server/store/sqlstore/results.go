@@ -14,7 +14,8 @@ import (
 // atOnce is the due time of an item that has just become the first of its lane.
 const atOnce = 1
 
-// Begin notes that the agent works on the items. The deadline of one that has begun stays: what tells that it has may be sent again.
+// Begin notes that the agent works on the items. The deadline of one that has begun stays: what tells that it has may
+// be sent again.
 func (db *Store) Begin(ctx context.Context, agent string, deadlines map[string]time.Time) error {
 	args := make([]any, 0, 3*len(deadlines))
 	for s, deadline := range deadlines {
@@ -23,9 +24,14 @@ func (db *Store) Begin(ctx context.Context, agent string, deadlines map[string]t
 		}
 	}
 	begun := update{
-		insert{head: `WITH v (agent, num, nonce, deadline) AS (VALUES `, row: `(CAST(?1 AS TEXT), CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS BIGINT))`, width: 3, shared: []any{agent}},
+		insert{
+			head: `WITH v (agent, num, nonce, deadline) AS (VALUES `,
+			row:  `(CAST(?1 AS TEXT), CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS BIGINT))`, width: 3,
+			shared: []any{agent},
+		},
 		`) UPDATE items SET state = 3, due = NULL, deadline = v.deadline FROM v
-			WHERE items.num = v.num AND items.nonce = v.nonce AND (v.agent = '' OR items.agent = v.agent) AND items.state < 3 RETURNING items.num`,
+			WHERE items.num = v.num AND items.nonce = v.nonce AND (v.agent = '' OR items.agent = v.agent)
+				AND items.state < 3 RETURNING items.num`,
 	}
 	err := db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
 		return begun.run(ctx, tx, args, func(*sql.Rows) error { return nil })
@@ -92,20 +98,26 @@ func appendEnd(args []any, item string, o *process.Outcome, others ...any) ([]an
 		return nil, fmt.Errorf("cannot finish items: cannot encode status: %w", err)
 	}
 	args = append(args, others...)
-	return append(args, id.num, id.nonce, optional(string(o.Fault), o.Fault != process.None), o.Text, o.Hosted, optional(status.String, status.Valid)), nil
+	return append(args, id.num, id.nonce, optional(string(o.Fault), o.Fault != process.None), o.Text, o.Hosted,
+		optional(status.String, status.Valid)), nil
 }
 
-// endOf ends items that are not done and meet the condition, for which the columns and parameters before those of appendEnd are.
+// endOf ends items that are not done and meet the condition, for which the columns and parameters before those of
+// appendEnd are.
 func endOf(width int, columns, parameters, condition string) update {
 	return update{
 		insert{
-			head:  `WITH v (` + columns + `num, nonce, fault, text, hosted, status) AS (VALUES `,
-			row:   `(` + parameters + `CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS TEXT), CAST(? AS TEXT), CAST(? AS BIGINT), CAST(? AS TEXT))`,
+			head: `WITH v (` + columns + `num, nonce, fault, text, hosted, status) AS (VALUES `,
+			row: `(` + parameters +
+				`CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS TEXT), CAST(? AS TEXT), CAST(? AS BIGINT),
+					CAST(? AS TEXT))`,
 			width: width,
 		},
-		`) UPDATE items SET state = 4, due = NULL, fault = v.fault, text = v.text, hosted = v.hosted, status = v.status FROM v
+		`) UPDATE items SET state = 4, due = NULL, fault = v.fault, text = v.text, hosted = v.hosted,
+			status = v.status FROM v
 			WHERE items.num = v.num AND items.nonce = v.nonce AND items.state < 4 AND ` + condition + `
-			RETURNING items.task, items.host, items.lane, coalesce(items.fault, ''), (SELECT op FROM requests WHERE num = items.request)`,
+			RETURNING items.task, items.host, items.lane, coalesce(items.fault, ''), (SELECT op FROM requests
+				WHERE num = items.request)`,
 	}
 }
 
@@ -136,7 +148,8 @@ func (db *Store) finish(ctx context.Context, ends update, args []any, agents ite
 			if _, ok := created[task]; !ok {
 				var name string
 				var at int64
-				err := tx.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&name, &at) }, `SELECT id, created FROM tasks WHERE num = ?`, task)
+				err := tx.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&name, &at) },
+					`SELECT id, created FROM tasks WHERE num = ?`, task)
 				if err != nil {
 					return err
 				}
@@ -153,27 +166,32 @@ func (db *Store) finish(ctx context.Context, ends update, args []any, agents ite
 	return names, nil
 }
 
-// wakeLanes ends the twins of items that are done, and makes the first item that is not done of each lane due, if it has waited for that;
-// lanes is a JSON array of [host, lane].
+// wakeLanes ends the twins of items that are done, and makes the first item that is not done of each lane due, if it
+// has waited for that; lanes is a JSON array of [host, lane].
 func wakeLanes(ctx context.Context, tx tx, lanes string) error {
 	var waiting bool
-	err := tx.value(ctx, &waiting, `SELECT EXISTS (SELECT 1 FROM items INDEXED BY items_waiting WHERE state < 2 AND due IS NULL)`)
+	err := tx.value(ctx, &waiting,
+		`SELECT EXISTS (SELECT 1 FROM items INDEXED BY items_waiting WHERE state < 2 AND due IS NULL)`)
 	if err != nil || !waiting { // as a rule nothing does
 		return err
 	}
-	err = tx.exec(ctx, `UPDATE items INDEXED BY items_twins SET state = 4, fault = o.fault, text = o.text, hosted = o.hosted, status = o.status
+	err = tx.exec(ctx,
+		`UPDATE items INDEXED BY items_twins SET state = 4, fault = o.fault, text = o.text, hosted = o.hosted,
+			status = o.status
 		FROM items o WHERE items.twin IS NOT NULL AND items.state < 4 AND o.num = items.twin AND o.state = 4`)
 	if err != nil {
 		return err
 	}
 	return tx.exec(ctx, `UPDATE items SET due = ?2 WHERE state < 2 AND due IS NULL AND num IN (
-		SELECT (SELECT num FROM items WHERE host = j.a AND lane = j.b AND state < 4 ORDER BY num LIMIT 1) FROM pairs(?1) j)`,
+		SELECT (SELECT num FROM items WHERE host = j.a AND lane = j.b AND state < 4 ORDER BY num LIMIT 1)
+			FROM pairs(?1) j)`,
 		lanes, atOnce)
 }
 
 // Overdue returns the items that have waited too long.
 func (db *Store) Overdue(ctx context.Context, now time.Time, limit int) ([]store.Item, error) {
-	items, err := readItems(ctx, db.query, `WHERE i.state < 4 AND i.deadline <= ? ORDER BY i.deadline, i.num LIMIT ?`, nanos(now), limit)
+	items, err := readItems(ctx, db.query, `WHERE i.state < 4 AND i.deadline <= ? ORDER BY i.deadline, i.num LIMIT ?`,
+		nanos(now), limit)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read overdue items: %w", err)
 	}

@@ -35,7 +35,9 @@ func one[T any](ctx context.Context, query queryFunc, scan scanFunc[T], text str
 }
 
 // altered reads the only row of a query, locked, has alter change and store it, and returns it, all in one transaction.
-func altered[T any](ctx context.Context, db *Store, scan scanFunc[T], text string, key string, alter func(context.Context, tx, *T) error) (T, error) {
+func altered[T any](ctx context.Context, db *Store, scan scanFunc[T], text string, key string,
+	alter func(context.Context, tx, *T) error,
+) (T, error) {
 	var row T
 	err := db.write(ctx, func(ctx context.Context, tx tx) (err error) {
 		if row, err = one(ctx, tx.query, scan, text+db.dialect.Locked, key); err != nil {

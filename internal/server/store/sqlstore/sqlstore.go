@@ -22,7 +22,8 @@ var _ store.Store = (*Store)(nil)
 type Session interface {
 	// Exec runs a statement that returns no rows and says how many it changed.
 	Exec(ctx context.Context, statement string, args ...any) (int, error)
-	// Query calls scan for each row that the statement returns. What scan reads into a sql.RawBytes holds until it returns.
+	// Query calls scan for each row that the statement returns. What scan reads into a sql.RawBytes holds until it
+	// returns.
 	Query(ctx context.Context, scan func(*sql.Rows) error, statement string, args ...any) error
 }
 
@@ -32,11 +33,11 @@ type Backend interface {
 	Query(ctx context.Context, scan func(*sql.Rows) error, statement string, args ...any) error
 	// Snapshot has do read the database as it is at one moment.
 	Snapshot(ctx context.Context, do func(context.Context, Session) error) error
-	// Write has do run in a transaction and returns once it is stored for good or undone. It runs do again where the database asks for
-	// that, so do must begin anew each time.
+	// Write has do run in a transaction and returns once it is stored for good or undone. It runs do again where the
+	// database asks for that, so do must begin anew each time.
 	Write(ctx context.Context, do func(context.Context, Session) error) error
-	// WriteSerially is Write for transactions of which each has to wait for the end of the one before it. Those that wait at the same time may
-	// share one.
+	// WriteSerially is Write for transactions of which each has to wait for the end of the one before it. Those that
+	// wait at the same time may share one.
 	WriteSerially(ctx context.Context, do func(context.Context, Session) error) error
 	Dialect() *Dialect
 	// Close waits for the writes that have begun. Later calls of other methods fail.
@@ -45,9 +46,9 @@ type Backend interface {
 
 // Store is the state in a database. Its methods may be called from any goroutine.
 //
-// A write that has begun is not cut short by its context: it returns when the database has it or has refused it. The functions that
-// TaskItems and GetObserved call while they read must not call the Store, and must not wait for a slow peer: they hold a connection, and
-// what the database needs to show its state at that moment.
+// A write that has begun is not cut short by its context: it returns when the database has it or has refused it. The
+// functions that TaskItems and GetObserved call while they read must not call the Store, and must not wait for a slow
+// peer: they hold a connection, and what the database needs to show its state at that moment.
 type Store struct {
 	backend Backend
 	dialect *Dialect
@@ -106,7 +107,9 @@ func (db *Store) write(ctx context.Context, do func(context.Context, tx) error) 
 
 // writeSerially is write for transactions of which each has to wait for the one before it.
 func (db *Store) writeSerially(ctx context.Context, do func(context.Context, tx) error) error {
-	return db.full.judge(ctx, db.backend.WriteSerially(ctx, func(ctx context.Context, s Session) error { return do(ctx, tx{s}) }))
+	return db.full.judge(ctx, db.backend.WriteSerially(ctx, func(ctx context.Context, s Session) error {
+		return do(ctx, tx{s})
+	}))
 }
 
 // tx is a transaction that a write runs in.

@@ -10,9 +10,9 @@ import (
 	"drover/internal/process"
 )
 
-// statusReader reads the statuses of many rows. Their JSON was written by encode, so the fields that most rows have are read by a short
-// road of their own, which takes a quarter of the time of encoding/json; a text that has a field unknown here is left to that. It
-// remembers the last one, whose texts are mostly those of the next.
+// statusReader reads the statuses of many rows. Their JSON was written by encode, so the fields that most rows have are
+// read by a short road of their own, which takes a quarter of the time of encoding/json; a text that has a field
+// unknown here is left to that. It remembers the last one, whose texts are mostly those of the next.
 type statusReader struct{ last process.Status }
 
 func (r *statusReader) read(text []byte) (process.Status, error) {
@@ -116,8 +116,8 @@ func (r *statusReader) instance(i *process.Instance, key, value []byte) bool {
 	}
 }
 
-// eachMember calls field with each member of a JSON object without spaces, and returns false for what is not such an object and as soon
-// as field does.
+// eachMember calls field with each member of a JSON object without spaces, and returns false for what is not such an
+// object and as soon as field does.
 func eachMember(text []byte, field func(key, value []byte) bool) bool {
 	if len(text) < 2 || text[0] != '{' || text[len(text)-1] != '}' {
 		return false

@@ -11,9 +11,13 @@ import (
 	"drover/internal/process"
 )
 
-// TestStatusIsReadAsItWasWritten reads random statuses, one after another with one reader, and compares with encoding/json.
+// TestStatusIsReadAsItWasWritten reads random statuses, one after another with one reader, and compares with
+// encoding/json.
 func TestStatusIsReadAsItWasWritten(t *testing.T) {
-	texts := []string{"", "running", "S", "nginx: {worker}, \"a\"", `back\slash`, "a:b", "日本", "tab\tend", "{", "}", "<&>", "a,b", "\xff"}
+	texts := []string{
+		"", "running", "S", "nginx: {worker}, \"a\"", `back\slash`, "a:b", "日本", "tab\tend", "{", "}",
+		"<&>", "a,b", "\xff",
+	}
 	random := rand.New(rand.NewPCG(1, 2))
 	var reader statusReader
 	for range 5000 {
@@ -92,8 +96,10 @@ func TestStatusTakesTheShortRoad(t *testing.T) {
 // TestBrokenStatusIsRefused gives what no status can be.
 func TestBrokenStatusIsRefused(t *testing.T) {
 	for _, text := range []string{
-		"", "{", "}", "{}}", `{"known"}`, `{"known":}`, `{"known":true`, `{"known":true,}`, `{"known":true}x`, `{"known":yes}`, `{"pid":1e3x}`,
-		`{"state":"running}`, `{"state":running}`, `{"instance":{"pid":1}`, `{"instance":{"pid":"1"}}`, `[]`, `{"registered_at":1.5}`,
+		"", "{", "}", "{}}", `{"known"}`, `{"known":}`, `{"known":true`, `{"known":true,}`, `{"known":true}x`,
+		`{"known":yes}`, `{"pid":1e3x}`,
+		`{"state":"running}`, `{"state":running}`, `{"instance":{"pid":1}`, `{"instance":{"pid":"1"}}`, `[]`,
+		`{"registered_at":1.5}`,
 	} {
 		var r statusReader
 		var want process.Status

@@ -22,7 +22,9 @@ func (db *Store) CreateTask(ctx context.Context, t *store.Task, row store.AuditR
 }
 
 // CreateLeased is CreateTask, and leases the first of the items that are due.
-func (db *Store) CreateLeased(ctx context.Context, t *store.Task, row store.AuditRow, until time.Time, limit int) ([]store.Item, error) {
+func (db *Store) CreateLeased(ctx context.Context, t *store.Task, row store.AuditRow, until time.Time,
+	limit int,
+) ([]store.Item, error) {
 	l, err := lay(t)
 	if err != nil {
 		return nil, fmt.Errorf("cannot create task %s: %w", t.ID, err)
@@ -58,11 +60,16 @@ func (db *Store) CreateLeased(ctx context.Context, t *store.Task, row store.Audi
 	return l.leased(t, base, waiting), nil
 }
 
-// insertTask inserts a task with all that belongs to it, and returns the numbers of the items that wait for those of other tasks.
-func insertTask(ctx context.Context, tx tx, t *store.Task, l layout, base itemBase) (waiting map[int64]bool, err error) {
-	err = tx.exec(ctx, `INSERT INTO tasks (num, id, app, "user", request_id, created, wire, first_item, end_item, in_order)
+// insertTask inserts a task with all that belongs to it, and returns the numbers of the items that wait for those of
+// other tasks.
+func insertTask(ctx context.Context, tx tx, t *store.Task, l layout,
+	base itemBase,
+) (waiting map[int64]bool, err error) {
+	err = tx.exec(ctx,
+		`INSERT INTO tasks (num, id, app, "user", request_id, created, wire, first_item, end_item, in_order)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		base.task, t.ID, t.App, t.User, t.RequestID, nanos(t.Created), t.Wire, base.item, base.item+int64(len(l.items)), !l.shuffled)
+		base.task, t.ID, t.App, t.User, t.RequestID, nanos(t.Created), t.Wire, base.item, base.item+int64(len(l.items)),
+		!l.shuffled)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +92,8 @@ func insertTask(ctx context.Context, tx tx, t *store.Task, l layout, base itemBa
 		return err
 	}, `UPDATE items SET due = NULL WHERE num >= ?1 AND num < ?2 AND due IS NOT NULL AND EXISTS (
 		SELECT 1 FROM items o WHERE o.host = items.host AND o.lane = items.lane AND o.state < 4 AND o.num < ?1
-			AND o.state < CASE items.passes WHEN 0 THEN 4 WHEN 1 THEN 2 ELSE 0 END AND (items.passes = 0 OR o.twin IS NULL)) RETURNING num`,
+			AND o.state < CASE items.passes WHEN 0 THEN 4 WHEN 1 THEN 2 ELSE 0 END AND (items.passes = 0
+				OR o.twin IS NULL)) RETURNING num`,
 		base.item, base.item+int64(len(l.items)))
 	return waiting, err
 }
@@ -99,10 +107,12 @@ func insertRequests(ctx context.Context, tx tx, t *store.Task, l layout, base it
 		spec := cmp.Or(r.Spec, r.Stored, none)
 		text := optional(laid.text.String, laid.text.Valid && laid.of == i)
 		args = append(args, base.request+int64(i), string(r.Op), r.Process.Namespace, r.Process.Name,
-			spec.Identity.ProcName, spec.Identity.SetupPath, spec.FuncID, spec.InstanceID, text, optional(base.request+int64(laid.of), laid.of != i))
+			spec.Identity.ProcName, spec.Identity.SetupPath, spec.FuncID, spec.InstanceID, text,
+			optional(base.request+int64(laid.of), laid.of != i))
 	}
 	return insert{
-		head:   `INSERT INTO requests (task, num, op, namespace, name, proc_name, setup_path, func_id, instance_id, spec, spec_of) VALUES `,
+		head: `INSERT INTO requests (task, num, op, namespace, name, proc_name, setup_path, func_id, instance_id,
+			spec, spec_of) VALUES `,
 		row:    `(?1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		width:  width,
 		shared: []any{base.task},
@@ -144,7 +154,8 @@ func insertItems(ctx context.Context, tx tx, t *store.Task, l layout, base itemB
 			if it.twin != single {
 				passes = 0
 			}
-			open = append(append(open, row[:]...), optional(nanos(due), !it.blocked), deadline, optional(base.item+int64(it.twin), it.twin != single), passes)
+			open = append(append(open, row[:]...), optional(nanos(due), !it.blocked), deadline,
+				optional(base.item+int64(it.twin), it.twin != single), passes)
 			continue
 		}
 		status, err := encode(o.Status)
@@ -155,7 +166,8 @@ func insertItems(ctx context.Context, tx tx, t *store.Task, l layout, base itemB
 	}
 	shared := []any{base.nonce, base.task, nanos(fresh.Deadline)}
 	err := insert{
-		head:   `INSERT INTO items (nonce, task, num, request, rank, key, asked, agent, host, lane, due, deadline, twin, passes, state, attempts) VALUES `,
+		head: `INSERT INTO items (nonce, task, num, request, rank, key, asked, agent, host, lane, due, deadline,
+			twin, passes, state, attempts) VALUES `,
 		row:    `(?1, ?2, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0)`,
 		width:  openWidth,
 		shared: shared[:2],
@@ -164,7 +176,8 @@ func insertItems(ctx context.Context, tx tx, t *store.Task, l layout, base itemB
 		return err
 	}
 	return insert{
-		head: `INSERT INTO items (nonce, task, deadline, num, request, rank, key, asked, agent, host, lane, fault, text, hosted, status,
+		head: `INSERT INTO items (nonce, task, deadline, num, request, rank, key, asked, agent, host, lane, fault,
+			text, hosted, status,
 			passes, state, attempts) VALUES `,
 		row:    `(?1, ?2, ?3, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 4, 0)`,
 		width:  doneWidth,
@@ -172,15 +185,16 @@ func insertItems(ctx context.Context, tx tx, t *store.Task, l layout, base itemB
 	}.run(ctx, tx, done)
 }
 
-// passesOf is how an operation gets past older ones of its process: a kill ends what is under way, a stop and an unhost end a check, and a
-// query looks beside it. The agent sees to that; it has to hear of them.
+// passesOf is how an operation gets past older ones of its process: a kill ends what is under way, a stop and an unhost
+// end a check, and a query looks beside it. The agent sees to that; it has to hear of them.
 func passesOf(op process.Op) int64 {
 	switch op {
 	case process.Kill:
 		return 2
 	case process.Stop, process.Unhost, process.Query:
 		return 1
-	case process.Start, process.Host, process.Restart, process.Reload, process.Register, process.Update, process.Unregister, process.Retry,
+	case process.Start, process.Host, process.Restart, process.Reload, process.Register, process.Update,
+		process.Unregister, process.Retry,
 		process.SetGroups:
 	}
 	return 0
@@ -200,7 +214,9 @@ func (db *Store) TaskOpen(ctx context.Context, id string) (bool, error) {
 	err := db.backend.Query(ctx, func(rows *sql.Rows) error {
 		found = true
 		return rows.Scan(&open)
-	}, `SELECT EXISTS (SELECT 1 FROM items i WHERE i.num >= t.first_item AND i.num < t.end_item AND i.rank IS NOT NULL AND +i.state < 4)
+	},
+		`SELECT EXISTS (SELECT 1 FROM items i WHERE i.num >= t.first_item AND i.num < t.end_item
+			AND i.rank IS NOT NULL AND +i.state < 4)
 		FROM tasks t WHERE t.id = ?1`, id)
 	if err == nil && !found {
 		err = store.ErrNotFound
@@ -223,7 +239,8 @@ func (db *Store) PruneTasks(ctx context.Context, before time.Time, limit int) (i
 			old = append(old, s)
 			return err
 		}, `SELECT num, first_item, end_item FROM tasks t WHERE created < ?1 AND NOT EXISTS (
-			SELECT 1 FROM items i WHERE i.num >= t.first_item AND i.num < t.end_item AND +i.state < 4) ORDER BY created, num LIMIT ?2`,
+			SELECT 1 FROM items i WHERE i.num >= t.first_item AND i.num < t.end_item AND +i.state < 4)
+				ORDER BY created, num LIMIT ?2`,
 			nanos(before), limit)
 		if err != nil {
 			return err

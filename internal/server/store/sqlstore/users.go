@@ -11,7 +11,8 @@ import (
 // CreateUser inserts a user.
 func (db *Store) CreateUser(ctx context.Context, u store.User) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		return inserted(tx.affect(ctx, `INSERT INTO users (name, note, disabled, created) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		return inserted(tx.affect(ctx,
+			`INSERT INTO users (name, note, disabled, created) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 			u.Name, u.Note, u.Disabled, nanos(u.Created)))
 	})
 	if err != nil {
@@ -22,14 +23,15 @@ func (db *Store) CreateUser(ctx context.Context, u store.User) error {
 
 // ChangeUser alters a user in one transaction.
 func (db *Store) ChangeUser(ctx context.Context, name string, change func(*store.User) error) (store.User, error) {
-	changed, err := altered(ctx, db, scanUser, selectUsers+`WHERE name = ?`, name, func(ctx context.Context, tx tx, u *store.User) error {
-		created := u.Created
-		if err := change(u); err != nil {
-			return err
-		}
-		u.Name, u.Created = name, created
-		return tx.exec(ctx, `UPDATE users SET note = ?, disabled = ? WHERE name = ?`, u.Note, u.Disabled, name)
-	})
+	changed, err := altered(ctx, db, scanUser, selectUsers+`WHERE name = ?`, name,
+		func(ctx context.Context, tx tx, u *store.User) error {
+			created := u.Created
+			if err := change(u); err != nil {
+				return err
+			}
+			u.Name, u.Created = name, created
+			return tx.exec(ctx, `UPDATE users SET note = ?, disabled = ? WHERE name = ?`, u.Note, u.Disabled, name)
+		})
 	if err != nil {
 		return store.User{}, fmt.Errorf("cannot change user %q: %w", name, err)
 	}
@@ -74,7 +76,9 @@ func (db *Store) CreateToken(ctx context.Context, t store.Token) error {
 		if users == 0 {
 			return store.ErrNotFound
 		}
-		return inserted(tx.affect(ctx, `INSERT INTO tokens (id, "user", hash, note, created, expires) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		return inserted(tx.affect(ctx,
+			`INSERT INTO tokens (id, "user", hash, note, created, expires) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT
+				DO NOTHING`,
 			t.ID, t.User, t.Hash, t.Note, nanos(t.Created), nanos(t.Expires)))
 	})
 	if err != nil {
@@ -93,7 +97,9 @@ func (db *Store) FindToken(ctx context.Context, hash string) (store.Token, store
 		u.Name, u.Created = t.User, moment(userCreated)
 		found = true
 		return err
-	}, `SELECT t.id, t."user", t.note, t.created, t.expires, u.note, u.disabled, u.created FROM tokens t JOIN users u ON u.name = t."user"
+	},
+		`SELECT t.id, t."user", t.note, t.created, t.expires, u.note, u.disabled, u.created FROM tokens t JOIN users u
+			ON u.name = t."user"
 		WHERE t.hash = ?`, hash)
 	switch {
 	case err != nil:

@@ -17,7 +17,8 @@ type requestViews struct {
 // mostViews bounds how many views are remembered; one takes some hundred bytes.
 const mostViews = 20_000
 
-// viewCache remembers the requests of the tasks that are polled: a task is polled again and again, and its requests never change.
+// viewCache remembers the requests of the tasks that are polled: a task is polled again and again, and its requests
+// never change.
 type viewCache struct {
 	mu    sync.Mutex
 	tasks map[viewKey]requestViews
@@ -37,7 +38,8 @@ func (c *viewCache) get(key viewKey) (requestViews, bool) {
 	return r, ok
 }
 
-// put remembers the requests of a task. When there is no room for them, all others are forgotten: those that are still polled come back.
+// put remembers the requests of a task. When there is no room for them, all others are forgotten: those that are still
+// polled come back.
 func (c *viewCache) put(key viewKey, r requestViews) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,13 +60,16 @@ func (db *Store) requestViews(ctx context.Context, s Session, key viewKey) (r re
 	err = s.Query(ctx, func(rows *sql.Rows) error {
 		var num int64
 		var v store.ItemView
-		err := rows.Scan(&num, &v.Op, &v.Process.Namespace, &v.Process.Name, &v.ProcName, &v.SetupPath, &v.FuncID, &v.InstanceID)
+		err := rows.Scan(&num, &v.Op, &v.Process.Namespace, &v.Process.Name, &v.ProcName, &v.SetupPath, &v.FuncID,
+			&v.InstanceID)
 		if len(r.views) == 0 {
 			r.first = num
 		}
 		r.views = append(r.views, v)
 		return err
-	}, `SELECT num, op, namespace, name, proc_name, setup_path, func_id, instance_id FROM requests WHERE task = ? ORDER BY num`, key.num)
+	},
+		`SELECT num, op, namespace, name, proc_name, setup_path, func_id, instance_id FROM requests WHERE task = ?
+			ORDER BY num`, key.num)
 	if err == nil {
 		db.views.put(key, r)
 	}

@@ -13,7 +13,8 @@ type Watch interface {
 	Wrote(writes int, took time.Duration, err error)
 	// Ended says that an item has its outcome, so long after its task was created.
 	Ended(op process.Op, fault process.Fault, took time.Duration)
-	// Happened says that an event was stored which was not known, so long after it had happened by the clock of its host.
+	// Happened says that an event was stored which was not known, so long after it had happened by the clock of its
+	// host.
 	Happened(kind process.EventKind, delay time.Duration)
 	// Audited says that rows were added to the record of calls.
 	Audited(rows int)

@@ -17,7 +17,8 @@ func (db *Store) CreateWebhook(ctx context.Context, w store.Webhook, after int64
 		if err != nil {
 			return err
 		}
-		return inserted(tx.affect(ctx, `INSERT INTO webhooks (url, secret, namespaces, local, note, changed, created, name, cursor)
+		return inserted(tx.affect(ctx,
+			`INSERT INTO webhooks (url, secret, namespaces, local, note, changed, created, name, cursor)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, append(row, nanos(w.Created), w.Name, after)...))
 	})
 	if err != nil {
@@ -36,27 +37,33 @@ func webhookRow(w store.Webhook) ([]any, error) {
 }
 
 // ChangeWebhook alters a webhook in one transaction.
-func (db *Store) ChangeWebhook(ctx context.Context, name string, change func(*store.Webhook) error) (store.Subscription, error) {
-	changed, err := altered(ctx, db, scanWebhook, selectWebhooks+`WHERE name = ?`, name, func(ctx context.Context, tx tx, s *store.Subscription) error {
-		created := s.Webhook.Created
-		if err := change(&s.Webhook); err != nil {
-			return err
-		}
-		s.Webhook.Name, s.Webhook.Created = name, created
-		row, err := webhookRow(s.Webhook)
-		if err != nil {
-			return err
-		}
-		return tx.exec(ctx, `UPDATE webhooks SET url = ?, secret = ?, namespaces = ?, local = ?, note = ?, changed = ? WHERE name = ?`,
-			append(row, name)...)
-	})
+func (db *Store) ChangeWebhook(ctx context.Context, name string,
+	change func(*store.Webhook) error,
+) (store.Subscription, error) {
+	changed, err := altered(ctx, db, scanWebhook, selectWebhooks+`WHERE name = ?`, name,
+		func(ctx context.Context, tx tx, s *store.Subscription) error {
+			created := s.Webhook.Created
+			if err := change(&s.Webhook); err != nil {
+				return err
+			}
+			s.Webhook.Name, s.Webhook.Created = name, created
+			row, err := webhookRow(s.Webhook)
+			if err != nil {
+				return err
+			}
+			return tx.exec(ctx,
+				`UPDATE webhooks SET url = ?, secret = ?, namespaces = ?, local = ?, note = ?, changed = ?
+					WHERE name = ?`,
+				append(row, name)...)
+		})
 	if err != nil {
 		return store.Subscription{}, fmt.Errorf("cannot change webhook %q: %w", name, err)
 	}
 	return changed, nil
 }
 
-const selectWebhooks = `SELECT name, url, secret, namespaces, local, note, created, changed, cursor, failures, failing, error, next, delivered
+const selectWebhooks = `SELECT name, url, secret, namespaces, local, note, created, changed, cursor, failures,
+		failing, error, next, delivered
 	FROM webhooks `
 
 func scanWebhook(rows *sql.Rows) (store.Subscription, error) {
@@ -108,7 +115,8 @@ func (db *Store) DeleteWebhook(ctx context.Context, name string) error {
 // PutDelivery notes how far a webhook has got.
 func (db *Store) PutDelivery(ctx context.Context, name string, created time.Time, d store.Delivery) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
-		return tx.exec(ctx, `UPDATE webhooks SET cursor = ?, failures = ?, failing = ?, error = ?, next = ?, delivered = ?
+		return tx.exec(ctx,
+			`UPDATE webhooks SET cursor = ?, failures = ?, failing = ?, error = ?, next = ?, delivered = ?
 			WHERE name = ? AND created = ?`,
 			d.Cursor, d.Failures, nanos(d.Failing), d.Error, nanos(d.Next), nanos(d.Delivered), name, nanos(created))
 	})

@@ -24,8 +24,8 @@ func Shown(name string) string {
 	return name
 }
 
-// Open opens a database and brings its schema up to date. What is stored is told to watch, unless that is nil. An error that is
-// postgres.ErrUnavailable may be gone at a later attempt.
+// Open opens a database and brings its schema up to date. What is stored is told to watch, unless that is nil. An error
+// that is postgres.ErrUnavailable may be gone at a later attempt.
 func Open(ctx context.Context, name string, watch sqlstore.Watch, log *slog.Logger) (store.Store, error) {
 	if postgres.Is(name) {
 		db, err := postgres.Open(ctx, name, log, postgres.WatchedBy(watch))
@@ -47,15 +47,18 @@ const (
 	longestWait = 5 * time.Second
 )
 
-// Wait is Open, and tries again for as long as the database is not available. It hands each such error to unavailable. The log tells the
-// first one and the end of the wait.
-func Wait(ctx context.Context, name string, watch sqlstore.Watch, log *slog.Logger, unavailable func(error)) (store.Store, error) {
+// Wait is Open, and tries again for as long as the database is not available. It hands each such error to unavailable.
+// The log tells the first one and the end of the wait.
+func Wait(ctx context.Context, name string, watch sqlstore.Watch, log *slog.Logger,
+	unavailable func(error),
+) (store.Store, error) {
 	begun := time.Now()
 	for wait := firstWait; ; wait = min(2*wait, longestWait) {
 		s, err := Open(ctx, name, watch, log)
 		switch {
 		case err == nil && wait > firstWait:
-			log.InfoContext(ctx, "database became available", "database", Shown(name), "after", time.Since(begun).Round(time.Millisecond))
+			log.InfoContext(ctx, "database became available", "database", Shown(name),
+				"after", time.Since(begun).Round(time.Millisecond))
 			return s, nil
 		case err == nil || !errors.Is(err, postgres.ErrUnavailable):
 			return s, err
@@ -85,8 +88,8 @@ func Backup(ctx context.Context, path, to string) error {
 	return sqlite.Backup(ctx, path, to)
 }
 
-// Copy copies the SQLite database at path, which no server has open, into the empty PostgreSQL database of a URL, and returns how many rows
-// each table has got.
+// Copy copies the SQLite database at path, which no server has open, into the empty PostgreSQL database of a URL, and
+// returns how many rows each table has got.
 func Copy(ctx context.Context, path, url string, log *slog.Logger) (filled []postgres.Filled, err error) {
 	err = sqlite.Read(ctx, path, log, func(from sqlstore.Source) (err error) {
 		filled, err = postgres.Fill(ctx, url, from, log)

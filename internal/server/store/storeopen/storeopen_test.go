@@ -59,16 +59,23 @@ func fill(t *testing.T, s store.Store) {
 		a := fmt.Sprint("agent", i)
 		request.Targets = append(request.Targets, store.Target{Key: a + odd, Asked: a, Agent: a})
 	}
-	_, events := s.PutEvents(t.Context(), "agent0", time.Now(), []process.Event{{Stream: "more", Seq: 1, Kind: process.EventExited}})
+	_, events := s.PutEvents(t.Context(), "agent0", time.Now(),
+		[]process.Event{{Stream: "more", Seq: 1, Kind: process.EventExited}})
 	_, facts := s.Identify(t.Context(), map[string]string{"id": "fleet"})
 	err := errors.Join(
-		s.CreateTask(t.Context(), &store.Task{ID: "copied", App: "app", Created: time.Now(), Requests: []store.Request{request}}, store.AuditRow{At: time.Now()}),
+		s.CreateTask(t.Context(), &store.Task{
+			ID: "copied", App: "app", Created: time.Now(),
+			Requests: []store.Request{request},
+		}, store.AuditRow{At: time.Now()}),
 		s.PutRepeat(t.Context(), store.Repeat{Of: "a", What: "b", Task: "copied", At: time.Now()}, time.Time{}),
 		s.CreateUser(t.Context(), store.User{Name: "u2"}),
 		s.CreateToken(t.Context(), store.Token{ID: "t2", User: "u2", Hash: "h2"}),
 		s.CreateWebhook(t.Context(), store.Webhook{Name: "w", Created: time.Now()}, 0),
 		s.PutObserved(t.Context(), store.ReportMark{Agent: "a", Session: "s", Number: 1, Hello: true},
-			[]store.Observed{{Agent: "a", Process: process.ID{Name: "p"}, Status: process.Status{Revision: 1}, Spec: spec}}, nil),
+			[]store.Observed{{
+				Agent: "a", Process: process.ID{Name: "p"}, Status: process.Status{Revision: 1},
+				Spec: spec,
+			}}, nil),
 		events, facts,
 	)
 	if err != nil {
@@ -92,7 +99,8 @@ func shown(t *testing.T, s store.Store) map[string]any {
 	add("tasks", tasks, err)
 	for _, task := range tasks {
 		var views []store.ItemView
-		add("items of "+task.ID, &views, s.TaskItems(ctx, task.ID, "", func(v store.ItemView) error { views = append(views, v); return nil }))
+		add("items of "+task.ID, &views,
+			s.TaskItems(ctx, task.ID, "", func(v store.ItemView) error { views = append(views, v); return nil }))
 	}
 	agents, err := s.ListAgents(ctx)
 	add("agents", agents, err)
@@ -156,22 +164,29 @@ func TestCopy(t *testing.T) {
 	if err != nil || len(leased) != 301 { // one of them is of Use
 		t.Errorf("%d items are due, want 301; error %v", len(leased), err)
 	}
-	request := store.Request{Op: process.Stop, Process: process.ID{Namespace: "ns", Name: odd}, Targets: []store.Target{{Key: "k", Agent: "agent0"}, {Key: "l", Agent: "new"}}}
+	request := store.Request{
+		Op: process.Stop, Process: process.ID{Namespace: "ns", Name: odd},
+		Targets: []store.Target{{Key: "k", Agent: "agent0"}, {Key: "l", Agent: "new"}},
+	}
 	err = errors.Join(
-		to.CreateTask(t.Context(), &store.Task{ID: "new", Created: time.Now(), Requests: []store.Request{request}}, store.AuditRow{}),
-		to.PutObserved(t.Context(), store.ReportMark{Agent: "new"}, []store.Observed{{Agent: "new", Status: process.Status{Revision: 1}, Spec: &process.Spec{}}}, nil),
+		to.CreateTask(t.Context(), &store.Task{ID: "new", Created: time.Now(), Requests: []store.Request{request}},
+			store.AuditRow{}),
+		to.PutObserved(t.Context(), store.ReportMark{Agent: "new"},
+			[]store.Observed{{Agent: "new", Status: process.Status{Revision: 1}, Spec: &process.Spec{}}}, nil),
 	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := to.PutEvents(t.Context(), "agent0", time.Now(), []process.Event{{Stream: "more", Seq: 1}, {Stream: "more", Seq: 2}}); n != 1 || err != nil {
+	if n, err := to.PutEvents(t.Context(), "agent0", time.Now(),
+		[]process.Event{{Stream: "more", Seq: 1}, {Stream: "more", Seq: 2}}); n != 1 || err != nil {
 		t.Errorf("%d events are new, want the second of two; error %v", n, err)
 	}
 	leased, err = to.LeaseItems(t.Context(), time.Now(), time.Now().Add(time.Hour), 1000)
 	if err != nil || len(leased) != 1 || leased[0].Agent != "new" {
 		t.Errorf("%v are due, want that of the new agent, as the other has an older one; error %v", leased, err)
 	}
-	if _, err := storeopen.Copy(t.Context(), path, url, quiet()); err == nil || !strings.Contains(err.Error(), "not empty") {
+	if _, err := storeopen.Copy(t.Context(), path, url, quiet()); err == nil ||
+		!strings.Contains(err.Error(), "not empty") {
 		t.Errorf("copied into what is not empty: %v", err)
 	}
 }
@@ -204,7 +219,8 @@ func TestCopyIsAllOrNothing(t *testing.T) {
 		}
 	}
 	refuse("ALTER TABLE webhooks ADD CONSTRAINT none CHECK (name = '')") // the last table
-	if _, err := storeopen.Copy(t.Context(), path, url, quiet()); err == nil || !strings.Contains(err.Error(), "webhooks") {
+	if _, err := storeopen.Copy(t.Context(), path, url, quiet()); err == nil ||
+		!strings.Contains(err.Error(), "webhooks") {
 		t.Errorf("error is %v", err)
 	}
 	if n := agents(); n != 0 {
@@ -219,7 +235,8 @@ func TestCopyIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// TestSchemasAreTheSame: the databases have the same tables, columns and version, so that what is added to one is added to the other.
+// TestSchemasAreTheSame: the databases have the same tables, columns and version, so that what is added to one is added
+// to the other.
 func TestSchemasAreTheSame(t *testing.T) {
 	path, url := filepath.Join(t.TempDir(), "drover.db"), server.Database(t)
 	if err := errors.Join(open(t, path).Close(), open(t, url).Close()); err != nil {
@@ -322,7 +339,8 @@ func TestWait(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || !errors.Is(err, postgres.ErrUnavailable) {
 		t.Errorf("a wait that was given up: %v", err)
 	}
-	_, err = storeopen.Wait(t.Context(), own.URL("none"), nil, quiet(), func(err error) { t.Error("it is waited for", err) })
+	_, err = storeopen.Wait(t.Context(), own.URL("none"), nil, quiet(),
+		func(err error) { t.Error("it is waited for", err) })
 	if err == nil {
 		t.Error("a database that nobody has made was opened")
 	}
@@ -330,7 +348,10 @@ func TestWait(t *testing.T) {
 
 // TestOneLineOfTheSchema: a new database is made with one line in the log, and opened again with none.
 func TestOneLineOfTheSchema(t *testing.T) {
-	for name, url := range map[string]string{"SQLite": filepath.Join(t.TempDir(), "drover.db"), "PostgreSQL": server.Database(t)} {
+	for name, url := range map[string]string{
+		"SQLite":     filepath.Join(t.TempDir(), "drover.db"),
+		"PostgreSQL": server.Database(t),
+	} {
 		t.Run(name, func(t *testing.T) {
 			for _, want := range []int{1, 0} {
 				var log strings.Builder

@@ -23,7 +23,8 @@ func fullApp() store.App {
 		},
 		MayNameUsers: true, Admin: true, Disabled: true,
 		Grants: []access.Grant{{
-			Operations: []string{"start", "read"}, Namespaces: []string{"ns*"}, Businesses: []int64{7}, Areas: []int{0, 3}, Hosts: []string{"0:10.*"},
+			Operations: []string{"start", "read"}, Namespaces: []string{"ns*"}, Businesses: []int64{7},
+			Areas: []int{0, 3}, Hosts: []string{"0:10.*"},
 		}},
 		Limits:  access.Limits{Rate: 0.5, Burst: 2, Concurrent: 3},
 		Created: epoch, Changed: at(time.Second),
@@ -64,7 +65,8 @@ func appsChanged(t *testing.T, s store.Store) {
 	}
 	must(t, s.CreateApp(t.Context(), fullApp()))
 	no := errors.New("no")
-	if _, err := s.ChangeApp(t.Context(), "a", func(a *store.App) error { a.Note = "lost"; return no }); !errors.Is(err, no) {
+	if _, err := s.ChangeApp(t.Context(), "a", func(a *store.App) error { a.Note = "lost"; return no }); !errors.Is(err,
+		no) {
 		t.Errorf("the change's own error became %v", err)
 	}
 	want := store.App{Code: "a", Created: epoch, Note: "changed", Changed: at(time.Hour)}
@@ -135,10 +137,14 @@ func users(t *testing.T, s store.Store) {
 	must(t, err)
 	same(t, "user as returned", want, got)
 	no := errors.New("no")
-	if _, err := s.ChangeUser(t.Context(), "ann", func(u *store.User) error { u.Note = "lost"; return no }); !errors.Is(err, no) {
+	if _, err := s.ChangeUser(t.Context(), "ann", func(u *store.User) error {
+		u.Note = "lost"
+		return no
+	}); !errors.Is(err, no) {
 		t.Errorf("the change's own error became %v", err)
 	}
-	if _, err := s.ChangeUser(t.Context(), "eve", func(*store.User) error { return nil }); !errors.Is(err, store.ErrNotFound) {
+	if _, err := s.ChangeUser(t.Context(), "eve", func(*store.User) error { return nil }); !errors.Is(err,
+		store.ErrNotFound) {
 		t.Errorf("unknown user: %v", err)
 	}
 	all, err := s.ListUsers(t.Context(), "", 10)

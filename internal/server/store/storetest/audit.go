@@ -27,7 +27,8 @@ func auditRows(t *testing.T, s store.Store, f store.AuditFilter) []store.AuditRo
 func audit(t *testing.T, s store.Store) {
 	want := []store.AuditRow{
 		{
-			At: at(time.Second), App: "app", User: "u", Remote: "127.0.0.1:1", RequestID: "r", Action: "operate", Target: "ns/a",
+			At: at(time.Second), App: "app", User: "u", Remote: "127.0.0.1:1", RequestID: "r", Action: "operate",
+			Target:  "ns/a",
 			Targets: 3, Allowed: true, Code: 0, Message: "success", Detail: json.RawMessage(`{"task":"t"}`),
 		},
 		{At: epoch, Action: "denied", Code: 1306201, Message: "no"},
@@ -39,12 +40,16 @@ func audit(t *testing.T, s store.Store) {
 	same(t, "none", []store.AuditRow(nil), auditRows(t, s, store.AuditFilter{}))
 
 	createAt(t, s, "t", at(time.Minute), request("start", "a", "x"))
-	same(t, "the row of a task", []store.AuditRow{{At: at(time.Minute), Action: "operate", Target: "t"}}, auditRows(t, s, store.AuditFilter{Limit: 1}))
+	same(t, "the row of a task", []store.AuditRow{{At: at(time.Minute), Action: "operate", Target: "t"}},
+		auditRows(t, s, store.AuditFilter{Limit: 1}))
 }
 
 func auditFiltered(t *testing.T, s store.Store) {
 	row := func(n int, app, user, action, request string, allowed bool) store.AuditRow {
-		return store.AuditRow{At: at(time.Duration(n) * time.Second), App: app, User: user, Action: action, RequestID: request, Allowed: allowed}
+		return store.AuditRow{
+			At: at(time.Duration(n) * time.Second), App: app, User: user, Action: action,
+			RequestID: request, Allowed: allowed,
+		}
 	}
 	rows := []store.AuditRow{
 		row(0, "a", "ann", "start", "r0", true),
@@ -58,17 +63,20 @@ func auditFiltered(t *testing.T, s store.Store) {
 		filter store.AuditFilter
 		want   []int
 	}{
-		"nothing":    {store.AuditFilter{}, []int{3, 2, 1, 0}},
-		"app":        {store.AuditFilter{App: "a"}, []int{3, 2, 0}},
-		"user":       {store.AuditFilter{User: "ann"}, []int{3, 1, 0}},
-		"action":     {store.AuditFilter{Action: "stop"}, []int{3, 2, 1}},
-		"request":    {store.AuditFilter{RequestID: "r1"}, []int{1}},
-		"allowed":    {store.AuditFilter{Allowed: &yes}, []int{2, 0}},
-		"denied":     {store.AuditFilter{Allowed: &no}, []int{3, 1}},
-		"since":      {store.AuditFilter{Since: at(2 * time.Second)}, []int{3, 2}},
-		"until":      {store.AuditFilter{Until: at(2 * time.Second)}, []int{1, 0}},
-		"both":       {store.AuditFilter{Since: at(time.Second), Until: at(2 * time.Second)}, []int{1}},
-		"everything": {store.AuditFilter{App: "a", User: "ann", Action: "stop", RequestID: "r3", Allowed: &no, Since: at(3 * time.Second), Until: at(time.Hour)}, []int{3}},
+		"nothing": {store.AuditFilter{}, []int{3, 2, 1, 0}},
+		"app":     {store.AuditFilter{App: "a"}, []int{3, 2, 0}},
+		"user":    {store.AuditFilter{User: "ann"}, []int{3, 1, 0}},
+		"action":  {store.AuditFilter{Action: "stop"}, []int{3, 2, 1}},
+		"request": {store.AuditFilter{RequestID: "r1"}, []int{1}},
+		"allowed": {store.AuditFilter{Allowed: &yes}, []int{2, 0}},
+		"denied":  {store.AuditFilter{Allowed: &no}, []int{3, 1}},
+		"since":   {store.AuditFilter{Since: at(2 * time.Second)}, []int{3, 2}},
+		"until":   {store.AuditFilter{Until: at(2 * time.Second)}, []int{1, 0}},
+		"both":    {store.AuditFilter{Since: at(time.Second), Until: at(2 * time.Second)}, []int{1}},
+		"everything": {store.AuditFilter{
+			App: "a", User: "ann", Action: "stop", RequestID: "r3", Allowed: &no,
+			Since: at(3 * time.Second), Until: at(time.Hour),
+		}, []int{3}},
 		"a stranger": {store.AuditFilter{App: "c"}, nil},
 	} {
 		tt.filter.Limit = 10
@@ -83,7 +91,11 @@ func auditFiltered(t *testing.T, s store.Store) {
 func auditPaged(t *testing.T, s store.Store) {
 	// Rows are not stored in the order of their times, and several have the same.
 	for i, second := range []int{3, 1, 1, 1, 2, 0} {
-		must(t, s.PutAudit(t.Context(), store.AuditRow{At: at(time.Duration(second) * time.Second), Action: fmt.Sprint(i), App: fmt.Sprint(i % 2)}))
+		must(t,
+			s.PutAudit(t.Context(), store.AuditRow{
+				At: at(time.Duration(second) * time.Second), Action: fmt.Sprint(i),
+				App: fmt.Sprint(i % 2),
+			}))
 	}
 	walk := func(f store.AuditFilter) (seen string) {
 		t.Helper()

@@ -10,8 +10,8 @@ import (
 	"drover/internal/server/store"
 )
 
-// ItemLife takes single items from the lease to the outcome, many at a time as agents would: what one costs when commits are shared.
-// together is how many there are at a time for each processor.
+// ItemLife takes single items from the lease to the outcome, many at a time as agents would: what one costs when
+// commits are shared. together is how many there are at a time for each processor.
 func ItemLife(b *testing.B, s store.Store, together int) {
 	b.Helper()
 	const n = 10_000 // in a task
@@ -33,7 +33,8 @@ func ItemLife(b *testing.B, s store.Store, together int) {
 			it := items[next.Add(1)-1]
 			must(b, s.MarkAccepted(b.Context(), []string{it.ID}, time.Time{}))
 			must(b, s.Begin(b.Context(), it.Agent, map[string]time.Time{it.ID: at(time.Hour)}))
-			_, err := s.Finish(b.Context(), store.GivenBy(it.Agent, map[string]process.Outcome{it.ID: {Text: process.Success}}))
+			_, err := s.Finish(b.Context(),
+				store.GivenBy(it.Agent, map[string]process.Outcome{it.ID: {Text: process.Success}}))
 			must(b, err)
 		}
 	})

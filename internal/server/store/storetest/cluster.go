@@ -84,7 +84,10 @@ func clock(t *testing.T, s store.Store) {
 }
 
 func agentsChanged(t *testing.T, s store.Store) {
-	a, b := store.Agent{Key: "a", IP: "10.0.0.1", Created: epoch}, store.Agent{Key: "b", IP: "10.0.0.2", Created: epoch, Labels: map[string]string{"x": "y"}}
+	a, b := store.Agent{Key: "a", IP: "10.0.0.1", Created: epoch}, store.Agent{
+		Key: "b", IP: "10.0.0.2", Created: epoch,
+		Labels: map[string]string{"x": "y"},
+	}
 	must(t, s.PutAgent(t.Context(), a))
 	must(t, s.PutAgent(t.Context(), b))
 	a.Build, a.Assigned, a.Labels = "2", "web-1", map[string]string{"rack": "3"}
@@ -109,7 +112,10 @@ func agentsChanged(t *testing.T, s store.Store) {
 // reportsInTurn: what a report tells is not taken once a later one has been.
 func reportsInTurn(t *testing.T, s store.Store) {
 	row := func(revision uint64) []store.Observed {
-		return []store.Observed{{Agent: "x", Process: process.ID{Namespace: "n", Name: "p"}, Status: process.Status{Revision: revision}}}
+		return []store.Observed{{
+			Agent: "x", Process: process.ID{Namespace: "n", Name: "p"},
+			Status: process.Status{Revision: revision},
+		}}
 	}
 	of := func(session string, number int64, hello bool) store.ReportMark {
 		return store.ReportMark{Agent: "x", Session: session, Number: number, Hello: hello}
@@ -117,10 +123,11 @@ func reportsInTurn(t *testing.T, s store.Store) {
 	shows := func(what string, revision uint64) {
 		t.Helper()
 		var got uint64
-		must(t, s.GetObserved(t.Context(), process.ID{Namespace: "n", Name: "p"}, []string{"x"}, func(o store.Observed) error {
-			got = o.Status.Revision
-			return nil
-		}))
+		must(t, s.GetObserved(t.Context(), process.ID{Namespace: "n", Name: "p"}, []string{"x"},
+			func(o store.Observed) error {
+				got = o.Status.Revision
+				return nil
+			}))
 		if got != revision {
 			t.Errorf("%s: revision %d is shown, want %d", what, got, revision)
 		}
@@ -143,7 +150,8 @@ func reportsInTurn(t *testing.T, s store.Store) {
 	refused("another session", store.ErrOtherSession, s.PutObserved(t.Context(), of("two", 9, false), row(9), nil))
 	must(t, s.ReplaceObserved(t.Context(), of("two", 1, true), row(10), nil))
 	shows("after a new introduction", 10)
-	refused("an introduction of an earlier session", store.ErrEarlierSession, s.ReplaceObserved(t.Context(), of("one", 100, true), nil, nil))
+	refused("an introduction of an earlier session", store.ErrEarlierSession,
+		s.ReplaceObserved(t.Context(), of("one", 100, true), nil, nil))
 	shows("after an introduction of an earlier session", 10)
 	session, err := s.LastSession(t.Context(), "x")
 	same(t, "session", "two", session)
@@ -151,11 +159,16 @@ func reportsInTurn(t *testing.T, s store.Store) {
 	if none, err := s.LastSession(t.Context(), "unheard of"); none != "" || err != nil {
 		t.Errorf("the session of an agent that was never heard is %q, %v", none, err)
 	}
-	refused("what the last session said last", store.ErrOtherSession, s.PutObserved(t.Context(), of("one", 99, false), row(99), nil))
+	refused("what the last session said last", store.ErrOtherSession, s.PutObserved(t.Context(), of("one", 99, false),
+		row(99), nil))
 	shows("at the end", 10)
 	other := of("one", 1, false)
 	other.Agent = "y"
-	must(t, s.PutObserved(t.Context(), other, nil, []store.Removal{{Agent: "y", Process: process.ID{Namespace: "n", Name: "p"}}})) // each agent counts by itself
-	must(t, s.PutObserved(t.Context(), store.ReportMark{Agent: "x"}, row(11), nil))                                                // one that does not count
+	// each agent counts by itself
+	must(t,
+		s.PutObserved(t.Context(), other, nil,
+			[]store.Removal{{Agent: "y", Process: process.ID{Namespace: "n", Name: "p"}}}))
+	// one that does not count
+	must(t, s.PutObserved(t.Context(), store.ReportMark{Agent: "x"}, row(11), nil))
 	shows("without a number", 11)
 }

@@ -25,7 +25,8 @@ func told(agent, name string, revision uint64, hosted bool) store.Observed {
 // confirmedBy is what the store is to make of it.
 func confirmedBy(o store.Observed) store.Confirmed {
 	return store.Confirmed{
-		Process: o.Process, Revision: o.Status.Revision, Hosted: o.Status.Hosted, Want: o.Status.Want, RegisteredAt: o.Status.RegisteredAt, Spec: o.Spec,
+		Process: o.Process, Revision: o.Status.Revision, Hosted: o.Status.Hosted, Want: o.Status.Want,
+		RegisteredAt: o.Status.RegisteredAt, Spec: o.Spec,
 	}
 }
 
@@ -53,7 +54,8 @@ func confirmed(t *testing.T, s store.Store) {
 	a, b := told("x", "a", 3, true), told("x", "b", 4, false)
 	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{a}, nil))
 	must(t, s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, []store.Observed{a, b}, nil))
-	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{told("y", "a", 9, true), observed("x", "ns", "of an agent that cannot tell", 1)}, nil))
+	must(t, s.PutObserved(t.Context(), store.ReportMark{},
+		[]store.Observed{told("y", "a", 9, true), observed("x", "ns", "of an agent that cannot tell", 1)}, nil))
 	same(t, "told", []store.Confirmed{confirmedBy(a), confirmedBy(b)}, allConfirmed(t, s, "x"))
 
 	newer, older, unchanged := told("x", "a", 7, false), told("x", "b", 2, true), told("x", "a", 8, true)
@@ -67,7 +69,8 @@ func confirmed(t *testing.T, s store.Store) {
 
 	// An agent that introduces itself with an old disk takes nothing away.
 	must(t, s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, nil, nil))
-	same(t, "after an empty introduction", []store.Confirmed{confirmedBy(newer), confirmedBy(b)}, allConfirmed(t, s, "x"))
+	same(t, "after an empty introduction", []store.Confirmed{confirmedBy(newer), confirmedBy(b)},
+		allConfirmed(t, s, "x"))
 	same(t, "of an unknown agent", []store.Confirmed(nil), allConfirmed(t, s, "nobody"))
 }
 
@@ -90,7 +93,10 @@ func confirmedRemovals(t *testing.T, s store.Store) {
 	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{a, b}, nil))
 	removal := func(name string, revision uint64, after time.Duration) {
 		t.Helper()
-		r := store.Removal{Agent: "x", Process: process.ID{Namespace: "ns", Name: name}, Revision: revision, At: at(after)}
+		r := store.Removal{
+			Agent: "x", Process: process.ID{Namespace: "ns", Name: name}, Revision: revision,
+			At: at(after),
+		}
 		must(t, s.PutObserved(t.Context(), store.ReportMark{}, nil, []store.Removal{r}))
 	}
 	gone := func(name string, revision uint64) store.Confirmed {
@@ -98,7 +104,8 @@ func confirmedRemovals(t *testing.T, s store.Store) {
 	}
 	removal("a", 2, 0)
 	removal("b", 0, 0)
-	same(t, "removed before, and who knows when", []store.Confirmed{confirmedBy(a), confirmedBy(b)}, allConfirmed(t, s, "x"))
+	same(t, "removed before, and who knows when", []store.Confirmed{confirmedBy(a), confirmedBy(b)},
+		allConfirmed(t, s, "x"))
 	removal("a", 5, 0)
 	removal("b", 4, time.Hour)
 	removal("never heard of", 6, 2*time.Hour)

@@ -85,21 +85,26 @@ func events(t *testing.T, s store.Store) {
 	last, err := s.LastCursor(t.Context())
 	must(t, err)
 	same(t, "last cursor of an empty store", int64(0), last)
-	same(t, "events of an empty store", []string{}, named(slices.Concat(upwards(t, s, store.EventFilter{}, 5), downwards(t, s, store.EventFilter{}, 5))))
+	same(t, "events of an empty store", []string{},
+		named(slices.Concat(upwards(t, s, store.EventFilter{}, 5), downwards(t, s, store.EventFilter{}, 5))))
 
 	full := event("s", 1, 1, process.EventBreach, "n s/ä\"b")
 	full.From, full.To, full.Output, full.RunTime, full.Attempt = "running", "backoff", "line\n\x01", 5, 2
 	full.Cause = process.Cause{ID: process.CauseMemLimit, Text: "too much", Evidence: []string{"a"}, Since: 7}
 	full.Actor = process.Actor{Kind: process.ActorCaller, App: "a", User: "u", Operation: "o"}
 	full.Exit = &process.Exit{Known: true, Signal: 9, OOM: true, At: 8}
-	full.Breach = &process.Breach{Resource: "mem", Limit: 1.5, Samples: []float64{2, 3}, Group: "g", Scores: []process.Score{{Usage: 1, Score: 2}}}
+	full.Breach = &process.Breach{
+		Resource: "mem", Limit: 1.5, Samples: []float64{2, 3}, Group: "g",
+		Scores: []process.Score{{Usage: 1, Score: 2}},
+	}
 	n, err := s.PutEvents(t.Context(), "x", at(time.Minute), []process.Event{full})
 	must(t, err)
 	got := upwards(t, s, store.EventFilter{}, 5)
 	if n != 1 || len(got) != 1 {
 		t.Fatalf("%d stored, %d read", n, len(got))
 	}
-	same(t, "an event", []store.StoredEvent{{Cursor: got[0].Cursor, Agent: "x", Received: at(time.Minute), Event: full}}, got)
+	same(t, "an event",
+		[]store.StoredEvent{{Cursor: got[0].Cursor, Agent: "x", Received: at(time.Minute), Event: full}}, got)
 	same(t, "an event in the order of time", got, downwards(t, s, store.EventFilter{}, 5))
 	last, err = s.LastCursor(t.Context())
 	must(t, err)
@@ -118,7 +123,10 @@ func eventsOnce(t *testing.T, s store.Store) {
 	putEvents(t, s, "x", 2, exits("two", 1, 2)...) // another life
 	putEvents(t, s, "y", 2, exits("s", 1, 2)...)   // another host
 	putEvents(t, s, "x", 2, slices.Concat(exits("two", 2, 3), exits("three", 1, 1), exits("three", 1, 1))...)
-	want := []string{"x/s/1", "x/s/2", "x/s/3", "x/s/4", "x/s/5", "x/s/9", "x/two/1", "x/two/2", "y/s/1", "y/s/2", "x/two/3", "x/three/1"}
+	want := []string{
+		"x/s/1", "x/s/2", "x/s/3", "x/s/4", "x/s/5", "x/s/9", "x/two/1", "x/two/2", "y/s/1", "y/s/2",
+		"x/two/3", "x/three/1",
+	}
 	for limit := 1; limit <= len(want)+1; limit++ {
 		got := upwards(t, s, store.EventFilter{}, limit)
 		same(t, fmt.Sprintf("read %d at a time", limit), want, named(got))
@@ -133,7 +141,8 @@ func eventsOnce(t *testing.T, s store.Store) {
 	if len(none) > 0 || next != 1<<40 {
 		t.Errorf("after the last: %d events, then %d", len(none), next)
 	}
-	if none, next, err = s.EventsAfter(t.Context(), 3, store.EventFilter{}, 0); err != nil || len(none) > 0 || next != 3 {
+	if none, next, err = s.EventsAfter(t.Context(), 3, store.EventFilter{}, 0); err != nil || len(none) > 0 ||
+		next != 3 {
 		t.Errorf("a limit of 0: %d events, then %d, %v", len(none), next, err)
 	}
 }
@@ -142,12 +151,14 @@ func eventsFiltered(t *testing.T, s store.Store) {
 	putEvents(
 		t, s, "x", 5,
 		event("s", 1, 10, process.EventStarted, "ns/web"), event("s", 2, 20, process.EventExited, "ns/web"),
-		event("s", 3, 30, process.EventExited, "ns/w[e]b"), event("s", 4, 40, process.EventGivenUp, "other/web"), event("s", 5, 50, process.EventsLost, "/"),
+		event("s", 3, 30, process.EventExited, "ns/w[e]b"), event("s", 4, 40, process.EventGivenUp, "other/web"),
+		event("s", 5, 50, process.EventsLost, "/"),
 	)
 	// These came late, and three of them at the same moment.
 	putEvents(
 		t, s, "y", 3,
-		event("s", 1, 20, process.EventStarted, "ns/web"), event("s", 2, 20, process.EventExited, "ns/web"), event("s", 3, 35, process.EventExited, "third/db"),
+		event("s", 1, 20, process.EventStarted, "ns/web"), event("s", 2, 20, process.EventExited, "ns/web"),
+		event("s", 3, 35, process.EventExited, "third/db"),
 	)
 	both := func(n int) time.Time { return at(time.Duration(n) * time.Second) }
 	for _, tt := range []struct {
@@ -166,20 +177,33 @@ func eventsFiltered(t *testing.T, s store.Store) {
 		{"name pattern", store.EventFilter{Name: "w*"}, "x4 x3 y2 y1 x2 x1"},
 		{"a bracket is one", store.EventFilter{Namespaces: []string{"n*", "o*"}, Name: "w[*"}, "x3"},
 		{"process", store.EventFilter{Namespaces: []string{"ns"}, Name: "web"}, "y2 y1 x2 x1"},
-		{"process on a host", store.EventFilter{Namespaces: []string{"ns"}, Name: "web", Agents: []string{"x"}}, "x2 x1"},
+		{
+			"process on a host",
+			store.EventFilter{Namespaces: []string{"ns"}, Name: "web", Agents: []string{"x"}},
+			"x2 x1",
+		},
 		{"kind", store.EventFilter{Kinds: []process.EventKind{process.EventExited}}, "y3 x3 y2 x2"},
 		{"kinds", store.EventFilter{Kinds: []process.EventKind{process.EventStarted, process.EventsLost}}, "x5 y1 x1"},
 		{"from", store.EventFilter{From: both(35)}, "x5 x4 y3"},
 		{"until", store.EventFilter{Until: both(30)}, "y2 y1 x2 x1"},
 		{"from and until", store.EventFilter{From: both(20), Until: both(21)}, "y2 y1 x2"},
 		{"all of it", store.EventFilter{
-			Agents: []string{"y"}, Namespaces: []string{"ns"}, Name: "web", Kinds: []process.EventKind{process.EventExited}, From: both(1), Until: both(99),
+			Agents: []string{"y"}, Namespaces: []string{"ns"}, Name: "web",
+			Kinds: []process.EventKind{process.EventExited}, From: both(1), Until: both(99),
 		}, "y2"},
-		{"a host's, of a kind", store.EventFilter{Agents: []string{"x"}, Kinds: []process.EventKind{process.EventExited}}, "x3 x2"},
+		{
+			"a host's, of a kind",
+			store.EventFilter{Agents: []string{"x"}, Kinds: []process.EventKind{process.EventExited}},
+			"x3 x2",
+		},
 		{"none", store.EventFilter{Namespaces: []string{"none"}}, ""},
 		{"within", store.EventFilter{Within: []string{"o*", "third"}}, "x4 y3"},
 		{"within, and of hosts", store.EventFilter{Within: []string{"third", ""}}, "x5 y3"},
-		{"within, of those named", store.EventFilter{Namespaces: []string{"ns", "third"}, Within: []string{"t*"}}, "y3"},
+		{
+			"within, of those named",
+			store.EventFilter{Namespaces: []string{"ns", "third"}, Within: []string{"t*"}},
+			"y3",
+		},
 		{"within nothing", store.EventFilter{Within: []string{}}, ""},
 	} {
 		for _, limit := range []int{1, 2, 100} {
@@ -187,7 +211,8 @@ func eventsFiltered(t *testing.T, s store.Store) {
 			for _, e := range downwards(t, s, tt.filter, limit) {
 				down = append(down, fmt.Sprint(e.Agent, e.Event.Seq))
 			}
-			same(t, fmt.Sprintf("%s, %d at a time", tt.name, limit), strings.Fields(tt.want), append([]string{}, down...))
+			same(t, fmt.Sprintf("%s, %d at a time", tt.name, limit), strings.Fields(tt.want),
+				append([]string{}, down...))
 			for _, e := range upwards(t, s, tt.filter, limit) {
 				up = append(up, fmt.Sprint(e.Agent, e.Event.Seq))
 			}
@@ -236,7 +261,8 @@ func pruneEvents(t *testing.T, s store.Store) {
 	prune(15, 3, 3)
 	prune(15, 3, 1)
 	prune(15, 3, 0)
-	same(t, "left", []string{"x/s/5", "x/s/6", "x/s/7", "x/s/8", "x/s/9", "x/s/10"}, named(upwards(t, s, store.EventFilter{}, 2)))
+	same(t, "left", []string{"x/s/5", "x/s/6", "x/s/7", "x/s/8", "x/s/9", "x/s/10"},
+		named(upwards(t, s, store.EventFilter{}, 2)))
 	prune(25, 10, 6)
 	put(30, exits("s", 1, 10)...) // they are known, although they are gone
 	put(40, exits("s", 11, 11)...)
@@ -276,7 +302,8 @@ func trimEvents(t *testing.T, s store.Store) {
 	trim("loud", 3, 5, 5)
 	trim("loud", 3, 5, 2)
 	trim("loud", 3, 5, 0)
-	same(t, "left", []string{"loud/s/8", "loud/s/9", "loud/s/10", "quiet/q/1", "quiet/q/2"}, named(upwards(t, s, store.EventFilter{}, 10)))
+	same(t, "left", []string{"loud/s/8", "loud/s/9", "loud/s/10", "quiet/q/1", "quiet/q/2"},
+		named(upwards(t, s, store.EventFilter{}, 10)))
 	putEvents(t, s, "loud", 0, exits("s", 1, 10)...) // they are known still
 	const streams = 1100
 	for i := range streams {

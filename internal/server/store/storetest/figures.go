@@ -22,14 +22,22 @@ func figures(t *testing.T, s store.Store) {
 		row("a", process.Status{State: "running", Hosted: true}),
 		row("b", process.Status{State: "running", Flapping: true, Hosted: true}),
 		row("c", process.Status{State: "running", Health: &process.Answer{Bad: true}}),
-		row("d", process.Status{State: "running", Health: &process.Answer{OK: true}, Config: []process.Drift{{Path: "/x"}}}),
+		row("d", process.Status{
+			State: "running", Health: &process.Answer{OK: true},
+			Config: []process.Drift{{Path: "/x"}},
+		}),
 		row("e", process.Status{State: "given-up"}),
 	}, nil))
 	must(t, s.CreateTask(t.Context(), &store.Task{
 		ID: "t", Created: epoch, Wire: "gse",
-		Requests: []store.Request{{Op: process.Stop, Process: process.ID{Namespace: "ns", Name: "a"}, Targets: []store.Target{
-			{Key: "x", Agent: "x"}, {Key: "y", Agent: "y"}, {Key: "z", Outcome: &process.Outcome{Fault: process.AgentUnavailable}},
-		}}},
+		Requests: []store.Request{{
+			Op: process.Stop, Process: process.ID{Namespace: "ns", Name: "a"},
+			Targets: []store.Target{
+				{Key: "x", Agent: "x"},
+				{Key: "y", Agent: "y"},
+				{Key: "z", Outcome: &process.Outcome{Fault: process.AgentUnavailable}},
+			},
+		}},
 	}, store.AuditRow{At: epoch}))
 	items, err := s.LeaseItems(t.Context(), epoch, at(1), 1)
 	must(t, err)

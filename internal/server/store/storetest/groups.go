@@ -21,7 +21,8 @@ func groupsOf(t *testing.T, s store.Store, namespace string, agents ...string) (
 func groups(t *testing.T, s store.Store) {
 	big := process.Group{ID: "big", CPULimit: 50.5, MemLimit: 40, CPUWeight: 1}
 	small := process.Group{ID: "a small one", MemLimit: 1, MemWeight: 1}
-	x, y, other := store.GroupHost{Agent: "x", Namespace: "ns"}, store.GroupHost{Agent: "y", Namespace: "ns"}, store.GroupHost{Agent: "x", Namespace: "other"}
+	x, y, other := store.GroupHost{Agent: "x", Namespace: "ns"}, store.GroupHost{Agent: "y", Namespace: "ns"},
+		store.GroupHost{Agent: "x", Namespace: "other"}
 	must(t, s.PutGroups(t.Context(), []store.GroupHost{x, y}, []process.Group{small, big}))
 	must(t, s.PutGroups(t.Context(), []store.GroupHost{other}, []process.Group{big}))
 	must(t, s.PutGroups(t.Context(), nil, []process.Group{big}))
@@ -39,7 +40,9 @@ func groups(t *testing.T, s store.Store) {
 	same(t, "of another namespace", []process.Group{big}, got)
 
 	enough := errors.New("enough")
-	if err := s.GetGroups(t.Context(), "ns", []string{"y"}, func(string, process.Group) error { return enough }); !errors.Is(err, enough) {
+	if err := s.GetGroups(t.Context(), "ns", []string{"y"}, func(string, process.Group) error {
+		return enough
+	}); !errors.Is(err, enough) {
 		t.Errorf("the reader's error became %v", err)
 	}
 	if s.PutGroups(t.Context(), []store.GroupHost{y}, []process.Group{big, big}) == nil {
@@ -69,7 +72,10 @@ func agentGroups(t *testing.T, s store.Store) {
 
 func groupUsage(t *testing.T, s store.Store) {
 	row := func(agent, namespace, name string, u *process.Usage) store.Observed {
-		return store.Observed{Agent: agent, Process: process.ID{Namespace: namespace, Name: name}, Status: process.Status{Usage: u}}
+		return store.Observed{
+			Agent: agent, Process: process.ID{Namespace: namespace, Name: name},
+			Status: process.Status{Usage: u},
+		}
 	}
 	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{
 		row("x", "ns", "a", &process.Usage{CPU: 10.5, Mem: 1, Processes: 3, At: 1}),
@@ -102,7 +108,8 @@ func inheritedGroups(t *testing.T, s store.Store) {
 		same(t, "groups of "+agent, want, got)
 	}
 	put("old", 1, "10.0.0.1")
-	must(t, s.PutGroups(t.Context(), []store.GroupHost{{Agent: "old", Namespace: "a"}, {Agent: "old", Namespace: "b"}}, g))
+	must(t, s.PutGroups(t.Context(), []store.GroupHost{{Agent: "old", Namespace: "a"}, {Agent: "old", Namespace: "b"}},
+		g))
 	put("elsewhere", 2, "10.0.0.1")
 	want("elsewhere", map[string][]process.Group{})
 	must(t, s.PutGroups(t.Context(), []store.GroupHost{{Agent: "rich", Namespace: "a"}}, h))

@@ -38,21 +38,27 @@ func leaseOnce(t *testing.T, s store.Store) {
 		t.Errorf("ids are %q and %q", want.ID, first[1].ID)
 	}
 	same(t, "item", store.Item{
-		ID: want.ID, Task: "t", App: "app", Agent: "x", Process: process.ID{Namespace: "ns", Name: "a"}, Op: process.Start, Spec: spec, SpecSize: want.SpecSize,
+		ID: want.ID, Task: "t", App: "app", Agent: "x", Process: process.ID{Namespace: "ns", Name: "a"},
+		Op: process.Start, Spec: spec, SpecSize: want.SpecSize,
 		State: task.Pending, Created: at(time.Second), Deadline: at(time.Second + task.WaitLimit),
 	}, want)
 }
 
-// createLeased: what is leased with the task is what would have been due, and nobody else gets it before the lease ends.
+// createLeased: what is leased with the task is what would have been due, and nobody else gets it before the lease
+// ends.
 func createLeased(t *testing.T, s store.Store) {
 	create(t, s, "earlier", request(process.Start, "a", "x"))
 	earlier := leaseOne(t, s, epoch)
 	known := request(process.Start, "a", "k")
 	known.Targets[0].Outcome = &process.Outcome{Fault: process.AgentUnavailable}
 	now := at(time.Second)
-	items, err := s.CreateLeased(t.Context(), &store.Task{ID: "t", App: "app", User: "user", Created: now, Requests: []store.Request{
-		known, request(process.Stop, "a", "x", "y"), request(process.Start, "b", "x", "y", "z"), request(process.Query, "b", "x"),
-	}}, store.AuditRow{At: now, Action: "operate"}, now.Add(time.Hour), 3)
+	items, err := s.CreateLeased(t.Context(), &store.Task{
+		ID: "t", App: "app", User: "user", Created: now,
+		Requests: []store.Request{
+			known, request(process.Stop, "a", "x", "y"), request(process.Start, "b", "x", "y", "z"),
+			request(process.Query, "b", "x"),
+		},
+	}, store.AuditRow{At: now, Action: "operate"}, now.Add(time.Hour), 3)
 	must(t, err)
 	same(t, "leased, but for one that waits for an earlier task", []string{"stop y:a", "start x:b"}, brief(items))
 	same(t, "the rest", []string{"start y:b", "start z:b"}, brief(lease(t, s, now, 10)))
@@ -66,7 +72,8 @@ func createLeased(t *testing.T, s store.Store) {
 	finish(t, s, earlier, success())
 	same(t, "what they held up", []string{"stop x:a", "query x:b"}, brief(lease(t, s, now, 10)))
 
-	none, err := s.CreateLeased(t.Context(), &store.Task{ID: "u", Created: now, Requests: []store.Request{request(process.Stop, "c", "x")}},
+	none, err := s.CreateLeased(t.Context(),
+		&store.Task{ID: "u", Created: now, Requests: []store.Request{request(process.Stop, "c", "x")}},
 		store.AuditRow{At: now}, now.Add(time.Hour), 0)
 	must(t, err)
 	same(t, "without room", []string{}, brief(none))
@@ -74,7 +81,8 @@ func createLeased(t *testing.T, s store.Store) {
 }
 
 func leaseInOrder(t *testing.T, s store.Store) {
-	create(t, s, "t", request(process.Start, "a", "x", "y"), request(process.Stop, "a", "x"), request(process.Start, "b", "x"))
+	create(t, s, "t", request(process.Start, "a", "x", "y"), request(process.Stop, "a", "x"),
+		request(process.Start, "b", "x"))
 	items := lease(t, s, epoch, 10)
 	same(t, "first", []string{"start x:a", "start y:a", "start x:b"}, brief(items))
 	same(t, "before the first is done", []string{}, brief(lease(t, s, at(time.Second), 10)))
@@ -126,8 +134,8 @@ func leaseAcrossTasks(t *testing.T, s store.Store) {
 	same(t, "last", "6", leaseOne(t, s, at(2*time.Second)).Task)
 }
 
-// pass: a kill waits for nothing of other tasks; a stop, an unhost and a query wait until the agent has what is older. In a task the order
-// counts.
+// pass: a kill waits for nothing of other tasks; a stop, an unhost and a query wait until the agent has what is older.
+// In a task the order counts.
 func pass(t *testing.T, s store.Store) {
 	waits := func(what string, want bool) {
 		t.Helper()
@@ -202,7 +210,8 @@ func resend(t *testing.T, s store.Store) {
 }
 
 func unfinished(t *testing.T, s store.Store) {
-	create(t, s, "t", request(process.Start, "a", "x", "y"), request(process.Start, "b", "x"), request(process.Start, "c", "x"),
+	create(t, s, "t", request(process.Start, "a", "x", "y"), request(process.Start, "b", "x"),
+		request(process.Start, "c", "x"),
 		request(process.Start, "d", "x"), request(process.Start, "e", "x"))
 	items := lease(t, s, epoch, 10)
 	must(t, s.MarkSent(t.Context(), ids(items[:1]), at(time.Second)))
@@ -212,7 +221,8 @@ func unfinished(t *testing.T, s store.Store) {
 	got, err := s.Unfinished(t.Context(), "x")
 	must(t, err)
 	same(t, "unfinished", []string{"start x:a", "start x:b", "start x:c"}, brief(got))
-	same(t, "states", []task.State{task.Sent, task.Accepted, task.Begun}, []task.State{got[0].State, got[1].State, got[2].State})
+	same(t, "states", []task.State{task.Sent, task.Accepted, task.Begun},
+		[]task.State{got[0].State, got[1].State, got[2].State})
 	same(t, "deadline", at(time.Hour), got[2].Deadline)
 	same(t, "spec", items[0].Spec, got[0].Spec)
 }
@@ -246,7 +256,8 @@ func concurrent(t *testing.T, s store.Store) {
 					mu.Lock()
 					leased[it.ID]++
 					mu.Unlock()
-					if _, err := s.Finish(t.Context(), store.GivenBy("", map[string]process.Outcome{it.ID: success()})); err != nil {
+					if _, err := s.Finish(t.Context(),
+						store.GivenBy("", map[string]process.Outcome{it.ID: success()})); err != nil {
 						t.Error(err)
 					}
 				}

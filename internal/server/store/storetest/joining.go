@@ -16,7 +16,8 @@ import (
 // fullToken is a token with every field set.
 func fullToken() store.JoinToken {
 	return store.JoinToken{
-		ID: "b", Hash: "hash", Role: store.RoleProxy, Cloud: 3, Labels: map[string]string{"role": `w"e'b`, "x": ""}, Business: 7, Note: "for tests", Uses: 2, Used: 1,
+		ID: "b", Hash: "hash", Role: store.RoleProxy, Cloud: 3, Labels: map[string]string{"role": `w"e'b`, "x": ""},
+		Business: 7, Note: "for tests", Uses: 2, Used: 1,
 		Created: epoch, Expires: at(time.Hour), Revoked: at(time.Minute),
 	}
 }
@@ -25,7 +26,8 @@ func joinTokens(t *testing.T, s store.Store) {
 	bare := store.JoinToken{ID: "a", Uses: 1, Created: epoch, Expires: at(time.Hour)}
 	must(t, s.CreateJoinToken(t.Context(), bare))
 	must(t, s.CreateJoinToken(t.Context(), fullToken()))
-	if err := s.CreateJoinToken(t.Context(), store.JoinToken{ID: "b", Expires: at(time.Hour)}); !errors.Is(err, store.ErrExists) {
+	if err := s.CreateJoinToken(t.Context(), store.JoinToken{ID: "b", Expires: at(time.Hour)}); !errors.Is(err,
+		store.ErrExists) {
 		t.Errorf("a taken id: %v", err)
 	}
 	got, err := s.GetJoinToken(t.Context(), "b")
@@ -61,13 +63,19 @@ func joinTokens(t *testing.T, s store.Store) {
 		t.Errorf("an unknown token revoked: %v", err)
 	}
 
-	must(t, s.CreateJoinToken(t.Context(), store.JoinToken{ID: "c", Created: at(time.Hour + store.KeepJoinTokens), Expires: at(2 * store.KeepJoinTokens)}))
+	must(t, s.CreateJoinToken(t.Context(), store.JoinToken{
+		ID: "c", Created: at(time.Hour + store.KeepJoinTokens),
+		Expires: at(2 * store.KeepJoinTokens),
+	}))
 	list, err := s.ListJoinTokens(t.Context(), "", 10)
 	must(t, err)
 	if len(list) != 3 {
 		t.Errorf("%d tokens are left at the end of the time for which they are kept, want 3", len(list))
 	}
-	must(t, s.CreateJoinToken(t.Context(), store.JoinToken{ID: "d", Created: at(time.Hour + store.KeepJoinTokens + 1), Expires: at(2 * store.KeepJoinTokens)}))
+	must(t, s.CreateJoinToken(t.Context(), store.JoinToken{
+		ID: "d", Created: at(time.Hour + store.KeepJoinTokens + 1),
+		Expires: at(2 * store.KeepJoinTokens),
+	}))
 	list, err = s.ListJoinTokens(t.Context(), "", 10)
 	must(t, err)
 	if len(list) != 2 || list[0].ID != "d" || list[1].ID != "c" {
@@ -79,7 +87,10 @@ func joinTokensUsed(t *testing.T, s store.Store) {
 	must(t, s.CreateJoinToken(t.Context(), store.JoinToken{ID: "a", Uses: 9, Created: epoch, Expires: at(time.Hour)}))
 	var seen []string
 	use := func(key string, refusal error) error {
-		a := store.Agent{Key: key, Cloud: 3, IP: "10.0.0." + key, Created: epoch, Token: "a", Labels: map[string]string{"role": "web"}, Business: 7}
+		a := store.Agent{
+			Key: key, Cloud: 3, IP: "10.0.0." + key, Created: epoch, Token: "a",
+			Labels: map[string]string{"role": "web"}, Business: 7,
+		}
 		return s.UseJoinToken(t.Context(), a, func(token store.JoinToken, again bool) error {
 			seen = append(seen, fmt.Sprintf("%s %d %v", key, token.Used, again))
 			return refusal
@@ -112,11 +123,16 @@ func joinTokensUsed(t *testing.T, s store.Store) {
 	}
 	list, err := s.ListAgents(t.Context())
 	must(t, err)
-	agent := store.Agent{Key: "1", Cloud: 3, IP: "10.0.0.1", Created: epoch, Token: "a", Labels: map[string]string{"role": "web"}, Business: 7}
+	agent := store.Agent{
+		Key: "1", Cloud: 3, IP: "10.0.0.1", Created: epoch, Token: "a",
+		Labels: map[string]string{"role": "web"}, Business: 7,
+	}
 	second := agent
 	second.Key, second.IP = "2", "10.0.0.2"
 	same(t, "agents", []store.Agent{agent, second}, list)
-	err = s.UseJoinToken(t.Context(), store.Agent{Key: "3", Token: "none"}, func(store.JoinToken, bool) error { return nil })
+	err = s.UseJoinToken(t.Context(), store.Agent{Key: "3", Token: "none"}, func(store.JoinToken, bool) error {
+		return nil
+	})
 	if !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("an unknown token: %v", err)
 	}
@@ -159,8 +175,12 @@ func agentsRemoved(t *testing.T, s store.Store) {
 	for i, key := range []string{"x", "y"} {
 		must(t, s.PutAgent(t.Context(), store.Agent{Key: key, IP: fmt.Sprintf("10.0.0.%d", i), Created: epoch}))
 	}
-	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{observed("x", "ns", "a", 1), observed("y", "ns", "a", 2)}, nil))
-	must(t, s.PutGroups(t.Context(), []store.GroupHost{{Agent: "x", Namespace: "ns"}, {Agent: "y", Namespace: "ns"}}, []process.Group{{ID: "g"}}))
+	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{
+		observed("x", "ns", "a", 1),
+		observed("y", "ns", "a", 2),
+	}, nil))
+	must(t, s.PutGroups(t.Context(), []store.GroupHost{{Agent: "x", Namespace: "ns"}, {Agent: "y", Namespace: "ns"}},
+		[]process.Group{{ID: "g"}}))
 	must(t, s.RemoveAgent(t.Context(), "x", epoch))
 	list, err := s.ListAgents(t.Context())
 	must(t, err)
@@ -180,17 +200,21 @@ func agentsRemoved(t *testing.T, s store.Store) {
 	same(t, "removed", []string{"x"}, removed)
 
 	must(t, s.CreateJoinToken(t.Context(), store.JoinToken{ID: "a", Uses: 1, Created: epoch, Expires: at(time.Hour)}))
-	must(t, s.UseJoinToken(t.Context(), store.Agent{Key: "x", IP: "10.0.0.9", Token: "a"}, func(store.JoinToken, bool) error { return nil }))
+	must(t, s.UseJoinToken(t.Context(), store.Agent{Key: "x", IP: "10.0.0.9", Token: "a"},
+		func(store.JoinToken, bool) error { return nil }))
 	removed, err = s.ListRemoved(t.Context())
 	must(t, err)
 	same(t, "removed, after it has joined again", []string(nil), removed)
 }
 
-// agentsReplaced: who takes the place of another has what that one had confirmed, its process groups and its events, and that one is
-// removed; others keep theirs.
+// agentsReplaced: who takes the place of another has what that one had confirmed, its process groups and its events,
+// and that one is removed; others keep theirs.
 func agentsReplaced(t *testing.T, s store.Store) {
 	for i, key := range []string{"x", "y"} {
-		must(t, s.PutAgent(t.Context(), store.Agent{Key: key, IP: fmt.Sprintf("10.0.0.%d", i), Created: epoch, Name: "host-" + key, Place: "here"}))
+		must(t, s.PutAgent(t.Context(), store.Agent{
+			Key: key, IP: fmt.Sprintf("10.0.0.%d", i), Created: epoch,
+			Name: "host-" + key, Place: "here",
+		}))
 	}
 	a, other := told("x", "a", 3, true), told("y", "a", 4, true)
 	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{a, other}, nil))
@@ -201,7 +225,10 @@ func agentsReplaced(t *testing.T, s store.Store) {
 	}
 	must(t, s.CreateJoinToken(t.Context(), store.JoinToken{ID: "a", Uses: 2, Created: epoch, Expires: at(time.Hour)}))
 	free := func(store.JoinToken, bool) error { return nil }
-	must(t, s.UseJoinToken(t.Context(), store.Agent{Key: "z", IP: "10.0.0.0", Token: "a", Name: "host-x", Created: at(time.Minute), Replaces: "x"}, free))
+	must(t, s.UseJoinToken(t.Context(), store.Agent{
+		Key: "z", IP: "10.0.0.0", Token: "a", Name: "host-x",
+		Created: at(time.Minute), Replaces: "x",
+	}, free))
 
 	same(t, "confirmed by the new one", []store.Confirmed{confirmedBy(a)}, allConfirmed(t, s, "z"))
 	same(t, "confirmed by the old one", []store.Confirmed{}, append([]store.Confirmed{}, allConfirmed(t, s, "x")...))
@@ -230,7 +257,8 @@ func agentsReplaced(t *testing.T, s store.Store) {
 	if again != 0 {
 		t.Error("an event that the old one has told is new when the new one tells it")
 	}
-	err = s.UseJoinToken(t.Context(), store.Agent{Key: "w", IP: "10.0.0.5", Token: "a", Created: epoch, Replaces: "x"}, free)
+	err = s.UseJoinToken(t.Context(), store.Agent{Key: "w", IP: "10.0.0.5", Token: "a", Created: epoch, Replaces: "x"},
+		free)
 	if !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("one that is gone is replaced: %v", err)
 	}

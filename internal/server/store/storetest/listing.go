@@ -58,15 +58,25 @@ func listObserved(t *testing.T, s store.Store) {
 		{"agents", store.ObservedFilter{Agents: []string{"y", "nobody"}}, []string{all[0], all[3]}},
 		{"no agents", store.ObservedFilter{Agents: []string{}}, nil},
 		{"states", store.ObservedFilter{States: []string{"stopped", "backoff"}}, all[3:4]},
-		{"all of it", store.ObservedFilter{Namespace: "ns", Name: "w*", Agents: []string{"x"}, States: []string{"up"}, Spec: true}, []string{all[1], all[2], all[4]}},
+		{"all of it", store.ObservedFilter{
+			Namespace: "ns", Name: "w*", Agents: []string{"x"}, States: []string{"up"},
+			Spec: true,
+		}, []string{all[1], all[2], all[4]}},
 		{"none", store.ObservedFilter{Namespace: "none"}, nil},
 		{"within", store.ObservedFilter{Within: []string{"o*r", "?"}}, []string{all[0], all[5]}},
-		{"within, of those named", store.ObservedFilter{Namespace: "*s*", Within: []string{"other", "ns"}, Name: "web"}, all[2:4]},
+		{
+			"within, of those named",
+			store.ObservedFilter{Namespace: "*s*", Within: []string{"other", "ns"}, Name: "web"},
+			all[2:4],
+		},
 		{"within nothing", store.ObservedFilter{Within: []string{}}, nil},
 	} {
 		same(t, tt.name, tt.want, listed(t, s, tt.filter, 2))
 	}
-	large := []store.Observed{observed("x", "large", "a", 7), observed("x", "large", "b", 8), observed("x", "large", "c", 9)}
+	large := []store.Observed{
+		observed("x", "large", "a", 7), observed("x", "large", "b", 8),
+		observed("x", "large", "c", 9),
+	}
 	for i := range large {
 		large[i].Status.Message = strings.Repeat("x", 5<<20)
 	}
@@ -79,7 +89,8 @@ func listObserved(t *testing.T, s store.Store) {
 	if must(t, err); len(paged) != 2 || total != 3 {
 		t.Errorf("of %d large rows of a namespace %d were read at once", total, len(paged))
 	}
-	same(t, "large rows", []string{"large/a@x", "large/b@x", "large/c@x"}, listed(t, s, store.ObservedFilter{Namespace: "large"}, 100))
+	same(t, "large rows", []string{"large/a@x", "large/b@x", "large/c@x"},
+		listed(t, s, store.ObservedFilter{Namespace: "large"}, 100))
 }
 
 func listTasks(t *testing.T, s store.Store) {
@@ -87,8 +98,12 @@ func listTasks(t *testing.T, s store.Store) {
 	create(t, s, "first", request(process.Start, "a", "x", "y"), request(process.Stop, "b", "x"))
 	refused := request(process.Kill, "c", "z")
 	refused.Targets[0].Outcome = &process.Outcome{Fault: process.Failed, Text: "no"}
-	must(t, s.CreateTask(ctx, &store.Task{ID: "second", App: "other", User: "u", RequestID: "r", Created: at(time.Second), Requests: []store.Request{refused}},
-		store.AuditRow{At: at(time.Second)}))
+	must(t,
+		s.CreateTask(ctx, &store.Task{
+			ID: "second", App: "other", User: "u", RequestID: "r", Created: at(time.Second),
+			Requests: []store.Request{refused},
+		},
+			store.AuditRow{At: at(time.Second)}))
 	leased, err := s.LeaseItems(ctx, at(time.Second), at(time.Minute), 10)
 	must(t, err)
 	var item string
@@ -137,7 +152,8 @@ func listWaiting(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	create(t, s, "first", request(process.Start, "a", "x", "y"), request(process.Query, "a", "x"))
 	must(t, s.CreateTask(ctx, &store.Task{
-		ID: "second", App: "other", User: "u", Created: at(time.Minute), Requests: []store.Request{request(process.Stop, "b", "x")},
+		ID: "second", App: "other", User: "u", Created: at(time.Minute),
+		Requests: []store.Request{request(process.Stop, "b", "x")},
 	}, store.AuditRow{At: at(time.Minute)}))
 	leased, err := s.LeaseItems(ctx, at(time.Minute), at(time.Hour), 10)
 	must(t, err)
@@ -150,7 +166,8 @@ func listWaiting(t *testing.T, s store.Store) {
 		waiting, err := s.ListWaiting(ctx, f, limit)
 		must(t, err)
 		for _, w := range waiting {
-			all = append(all, fmt.Sprintf("%s %s/%s %s %s@%s %s", w.Task, w.App, w.User, w.Op, w.Process, w.Agent, w.State))
+			all = append(all, fmt.Sprintf("%s %s/%s %s %s@%s %s", w.Task, w.App, w.User, w.Op, w.Process, w.Agent,
+				w.State))
 		}
 		return all
 	}

@@ -10,7 +10,8 @@ import (
 	"drover/internal/server/task"
 )
 
-// agreesWithMachine brings an item into every state and gives it every event: what the store then holds is what task.Next says.
+// agreesWithMachine brings an item into every state and gives it every event: what the store then holds is what
+// task.Next says.
 func agreesWithMachine(t *testing.T, s store.Store) {
 	way := map[task.State][]task.Event{
 		task.Pending:  {},
@@ -97,6 +98,7 @@ func holds(t *testing.T, s store.Store, name string, want task.Item) {
 	case len(got) != 1:
 		t.Errorf("%s: %d items are unfinished", name, len(got))
 	case got[0].State != want.State || got[0].Attempts != want.Attempts:
-		t.Errorf("%s: it is %v after %d attempts, want %v after %d", name, got[0].State, got[0].Attempts, want.State, want.Attempts)
+		t.Errorf("%s: it is %v after %d attempts, want %v after %d", name, got[0].State, got[0].Attempts, want.State,
+			want.Attempts)
 	}
 }

@@ -13,7 +13,8 @@ import (
 	"drover/internal/server/store"
 )
 
-// largePolls: a task of many pages is told whole and in order, also where keys were given twice, and where its results are long.
+// largePolls: a task of many pages is told whole and in order, also where keys were given twice, and where its results
+// are long.
 func largePolls(t *testing.T, s store.Store) {
 	const all = 5000
 	var agents []string

@@ -11,7 +11,10 @@ import (
 )
 
 func proxies(t *testing.T, s store.Store) {
-	must(t, s.CreateJoinToken(t.Context(), store.JoinToken{ID: "a", Role: store.RoleProxy, Uses: 9, Created: epoch, Expires: at(time.Hour)}))
+	must(t, s.CreateJoinToken(t.Context(), store.JoinToken{
+		ID: "a", Role: store.RoleProxy, Uses: 9, Created: epoch,
+		Expires: at(time.Hour),
+	}))
 	var seen []string
 	use := func(p store.Proxy, refusal error) error {
 		return s.UseProxyToken(t.Context(), p, func(token store.JoinToken, again bool) error {
@@ -19,7 +22,10 @@ func proxies(t *testing.T, s store.Store) {
 			return refusal
 		})
 	}
-	first := store.Proxy{Key: "1", Area: 3, Name: "b", Advertise: "192.0.2.1:7351", Build: "x", Token: "a", Created: epoch}
+	first := store.Proxy{
+		Key: "1", Area: 3, Name: "b", Advertise: "192.0.2.1:7351", Build: "x", Token: "a",
+		Created: epoch,
+	}
 	second := store.Proxy{Key: "2", Area: 3, Name: "a", Token: "a", Created: epoch}
 	no := errors.New("no")
 	if err := use(first, no); !errors.Is(err, no) {
@@ -29,7 +35,8 @@ func proxies(t *testing.T, s store.Store) {
 	first.Advertise, first.Build = "192.0.2.2:7351", "y"
 	must(t, use(first, nil))
 	must(t, use(second, nil))
-	same(t, "what was checked", []string{"1 proxy 0 false", "1 proxy 0 false", "1 proxy 1 true", "2 proxy 1 false"}, seen)
+	same(t, "what was checked", []string{"1 proxy 0 false", "1 proxy 0 false", "1 proxy 1 true", "2 proxy 1 false"},
+		seen)
 	third := store.Proxy{Key: "3", Area: 4, Name: "a", Token: "a", Created: epoch}
 	if err := use(third, nil); !errors.Is(err, store.ErrExists) {
 		t.Errorf("a name that is taken: %v", err)
@@ -64,19 +71,27 @@ func proxies(t *testing.T, s store.Store) {
 // keysOfOthers: nobody's former credential counts again because its key joins as something else.
 func keysOfOthers(t *testing.T, s store.Store) {
 	for id, role := range map[string]store.Role{"a": store.RoleAgent, "p": store.RoleProxy} {
-		must(t, s.CreateJoinToken(t.Context(), store.JoinToken{ID: id, Role: role, Uses: 9, Created: epoch, Expires: at(time.Hour)}))
+		must(t, s.CreateJoinToken(t.Context(), store.JoinToken{
+			ID: id, Role: role, Uses: 9, Created: epoch,
+			Expires: at(time.Hour),
+		}))
 	}
 	free := func(store.JoinToken, bool) error { return nil }
 	agent := func(key string, area int) error {
-		return s.UseJoinToken(t.Context(), store.Agent{Key: key, Cloud: area, IP: "10.0.0." + key, Token: "a", Created: epoch}, free)
+		return s.UseJoinToken(t.Context(), store.Agent{
+			Key: key, Cloud: area, IP: "10.0.0." + key, Token: "a",
+			Created: epoch,
+		}, free)
 	}
 	proxy := func(key string, area int) error {
-		return s.UseProxyToken(t.Context(), store.Proxy{Key: key, Area: area, Name: key, Token: "p", Created: epoch}, free)
+		return s.UseProxyToken(t.Context(), store.Proxy{Key: key, Area: area, Name: key, Token: "p", Created: epoch},
+			free)
 	}
 	refused := func(when string) {
 		t.Helper()
 		for what, err := range map[string]error{
-			"a proxy's as an agent": agent("1", 3), "a proxy's in another area": proxy("1", 4), "an agent's as a proxy": proxy("2", 3),
+			"a proxy's as an agent": agent("1", 3), "a proxy's in another area": proxy("1", 4),
+			"an agent's as a proxy": proxy("2", 3),
 		} {
 			if !errors.Is(err, store.ErrKeyUsed) {
 				t.Errorf("%s: a key of %s: %v", when, what, err)

@@ -92,7 +92,8 @@ func get(t *testing.T, s store.Store, agents ...string) []store.Observed {
 }
 
 func observations(t *testing.T, s store.Store) {
-	xa, ya, xb, other := observed("x", "ns", "a", 1), observed("y", "ns", "a", 2), observed("x", "ns", "b", 3), observed("x", "other", "a", 4)
+	xa, ya, xb, other := observed("x", "ns", "a", 1), observed("y", "ns", "a", 2), observed("x", "ns", "b", 3),
+		observed("x", "other", "a", 4)
 	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{xa, ya, xb, other}, nil))
 	same(t, "in the order asked", []store.Observed{ya, xa}, get(t, s, "y", "nobody", "x"))
 	same(t, "nobody", []store.Observed(nil), get(t, s))
@@ -100,7 +101,8 @@ func observations(t *testing.T, s store.Store) {
 	newer := xa
 	newer.Status.Instance.PID = 11
 	newer.Spec = nil
-	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{newer}, []store.Removal{{Agent: "y", Process: ya.Process}}))
+	must(t, s.PutObserved(t.Context(), store.ReportMark{}, []store.Observed{newer},
+		[]store.Removal{{Agent: "y", Process: ya.Process}}))
 	newer.Spec = xa.Spec // kept
 	same(t, "after a change", []store.Observed{newer}, get(t, s, "x", "y"))
 
@@ -116,7 +118,8 @@ func observations(t *testing.T, s store.Store) {
 	}
 }
 
-// observationsAreBounded: an agent has so many processes and no more, and what it has had is not remembered without end.
+// observationsAreBounded: an agent has so many processes and no more, and what it has had is not remembered without
+// end.
 func observationsAreBounded(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	fill := func(from, n int) error {
@@ -133,7 +136,10 @@ func observationsAreBounded(t *testing.T, s store.Store) {
 	must(t, fill(0, 10)) // those that there are
 	gone := make([]store.Removal, 3*store.MostProcesses+1)
 	for i := range gone {
-		gone[i] = store.Removal{Agent: "a", Process: process.ID{Namespace: "n", Name: fmt.Sprint("gone-", i)}, Revision: 1, At: at(time.Duration(i) * time.Second)}
+		gone[i] = store.Removal{
+			Agent: "a", Process: process.ID{Namespace: "n", Name: fmt.Sprint("gone-", i)},
+			Revision: 1, At: at(time.Duration(i) * time.Second),
+		}
 	}
 	must(t, s.PutObserved(ctx, store.ReportMark{Agent: "a"}, nil, gone))
 	known, err := s.AgentConfirmed(ctx, "a")
@@ -154,7 +160,10 @@ func observationsTakeSoMuch(t *testing.T, s store.Store) {
 	spec.Identity.ProcName = strings.Repeat("x", 4<<20)
 	const fit = store.MostBytes / (4 << 20)
 	fill := func(agent string, i int, replace bool) error {
-		o := store.Observed{Agent: agent, Process: process.ID{Namespace: "n", Name: fmt.Sprint(i)}, Spec: spec, Status: process.Status{Revision: 1}}
+		o := store.Observed{
+			Agent: agent, Process: process.ID{Namespace: "n", Name: fmt.Sprint(i)}, Spec: spec,
+			Status: process.Status{Revision: 1},
+		}
 		if replace {
 			return s.ReplaceObserved(t.Context(), store.ReportMark{Agent: agent}, []store.Observed{o}, nil)
 		}
@@ -172,7 +181,8 @@ func observationsTakeSoMuch(t *testing.T, s store.Store) {
 }
 
 func observationsReplaced(t *testing.T, s store.Store) {
-	xa, xb, xc, ya := observed("x", "ns", "a", 1), observed("x", "ns", "b", 2), observed("x", "ns", "c", 3), observed("y", "ns", "a", 4)
+	xa, xb, xc, ya := observed("x", "ns", "a", 1), observed("x", "ns", "b", 2), observed("x", "ns", "c", 3),
+		observed("y", "ns", "a", 4)
 	must(t, s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, []store.Observed{xa, xb}, nil))
 	must(t, s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "y"}, []store.Observed{ya}, nil))
 	changed := xb
@@ -186,7 +196,8 @@ func observationsReplaced(t *testing.T, s store.Store) {
 	if s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, []store.Observed{ya}, nil) == nil {
 		t.Error("one agent's rows were replaced by another's")
 	}
-	must(t, s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, []store.Observed{xa}, []process.ID{xb.Process, {Namespace: "ns", Name: "unheard of"}}))
+	must(t, s.ReplaceObserved(t.Context(), store.ReportMark{Agent: "x"}, []store.Observed{xa},
+		[]process.ID{xb.Process, {Namespace: "ns", Name: "unheard of"}}))
 	rows, _, err = s.PageObserved(t.Context(), "ns", 0, 10)
 	must(t, err)
 	same(t, "some kept", []store.Observed{changed, ya, xa}, rows)
@@ -221,7 +232,8 @@ func observationsPaged(t *testing.T, s store.Store) {
 	}
 }
 
-// observationsPagedMeanwhile reads a namespace page by page while processes are added to it: none is read twice, and none is missed.
+// observationsPagedMeanwhile reads a namespace page by page while processes are added to it: none is read twice, and
+// none is missed.
 func observationsPagedMeanwhile(t *testing.T, s store.Store) {
 	put := func(agent, name string) {
 		t.Helper()

@@ -130,7 +130,10 @@ func overdue(t *testing.T, s store.Store) {
 func unknownIDs(t *testing.T, s store.Store) {
 	create(t, s, "t", request(process.Start, "a", "x"))
 	it := leaseOne(t, s, epoch)
-	unknown := []string{"", "x", "-", "0-1", "1", it.ID + "0", "0" + it.ID, it.ID[1:], "'; DROP TABLE items; --", "[1,2]", "\x00"}
+	unknown := []string{
+		"", "x", "-", "0-1", "1", it.ID + "0", "0" + it.ID, it.ID[1:], "'; DROP TABLE items; --",
+		"[1,2]", "\x00",
+	}
 	for _, id := range unknown {
 		must(t, s.MarkAccepted(t.Context(), []string{id}, time.Time{}))
 		must(t, s.MarkSent(t.Context(), []string{id}, at(time.Hour)))

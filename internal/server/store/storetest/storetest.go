@@ -1,5 +1,5 @@
-// Package storetest holds the suite that every implementation of store.Store passes. It owns what the interfaces promise; what a
-// database does beyond that, on a full disk for example, is tested beside it.
+// Package storetest holds the suite that every implementation of store.Store passes. It owns what the interfaces
+// promise; what a database does beyond that, on a full disk for example, is tested beside it.
 //
 //nolint:thelper // these are the tests themselves, and fail at their own lines
 package storetest
@@ -123,7 +123,9 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 }
 
 // epoch is when the tasks of the suite are created.
-var epoch = time.Date(2026, 11, 20, 10, 30, 0, 123456789, time.UTC) //nolint:gochecknoglobals // a constant in all but form
+//
+//nolint:gochecknoglobals // a constant in all but form
+var epoch = time.Date(2026, 11, 20, 10, 30, 0, 123456789, time.UTC)
 
 func at(d time.Duration) time.Time { return epoch.Add(d) }
 
@@ -169,7 +171,10 @@ func create(tb testing.TB, s store.Store, id string, requests ...store.Request) 
 
 func createAt(tb testing.TB, s store.Store, id string, created time.Time, requests ...store.Request) {
 	tb.Helper()
-	must(tb, s.CreateTask(tb.Context(), &store.Task{ID: id, App: "app", Created: created, Wire: "gse", Requests: requests},
+	must(tb, s.CreateTask(tb.Context(), &store.Task{
+		ID: id, App: "app", Created: created, Wire: "gse",
+		Requests: requests,
+	},
 		store.AuditRow{At: created, Action: "operate", Target: id}))
 }
 

@@ -81,7 +81,8 @@ func openTask(t *testing.T, s store.Store) {
 
 func takenID(t *testing.T, s store.Store) {
 	create(t, s, "t", request(process.Start, "a", "x"))
-	err := s.CreateTask(t.Context(), &store.Task{ID: "t", Created: epoch, Requests: []store.Request{request(process.Stop, "b", "y")}},
+	err := s.CreateTask(t.Context(),
+		&store.Task{ID: "t", Created: epoch, Requests: []store.Request{request(process.Stop, "b", "y")}},
 		store.AuditRow{At: epoch})
 	if err == nil {
 		t.Error("a second task has the same id")
@@ -96,7 +97,8 @@ func takenID(t *testing.T, s store.Store) {
 
 func nobodyToAsk(t *testing.T, s store.Store) {
 	r := request(process.Start, "a", "x", "")
-	err := s.CreateTask(t.Context(), &store.Task{ID: "t", Created: epoch, Requests: []store.Request{r}}, store.AuditRow{At: epoch})
+	err := s.CreateTask(t.Context(), &store.Task{ID: "t", Created: epoch, Requests: []store.Request{r}},
+		store.AuditRow{At: epoch})
 	if err == nil {
 		t.Error("a target without agent and outcome was taken")
 	}
@@ -143,7 +145,8 @@ func repeatedKeys(t *testing.T, s store.Store) {
 		request(process.Start, "a", "x"), // still the first
 		other,                            // another
 		request(process.Query, "c", "x"),
-		func() store.Request { r := request(process.Query, "b", "z"); r.Spec = nil; return r }(), // the same: a query's spec is nothing
+		// the same: a query's spec is nothing
+		func() store.Request { r := request(process.Query, "b", "z"); r.Spec = nil; return r }(),
 		request(process.Start, "a", "x"), // back to the first spec: a third operation
 	)
 	var keys []string
@@ -201,7 +204,10 @@ func twins(t *testing.T, s store.Store) {
 	must(t, err)
 	same(t, "overdue while it is carried out", []string{"restart y:a"}, brief(overdue))
 
-	outcome := process.Outcome{Fault: process.Failed, Text: "no", Hosted: true, Status: &process.Status{Known: true, State: "up"}}
+	outcome := process.Outcome{
+		Fault: process.Failed, Text: "no", Hosted: true,
+		Status: &process.Status{Known: true, State: "up"},
+	}
 	same(t, "tasks", []string{"t"}, finish(t, s, items[0], outcome))
 	var keys []string
 	for _, v := range views(t, s, "t") {
@@ -255,7 +261,8 @@ func repeats(t *testing.T, s store.Store) {
 		}
 		same(t, of, want, got)
 	}
-	a, b := store.Repeat{Of: "a", What: "x", Task: "t", At: epoch}, store.Repeat{Of: "b", What: "y", Task: "u", At: at(time.Second)}
+	a, b := store.Repeat{Of: "a", What: "x", Task: "t", At: epoch},
+		store.Repeat{Of: "b", What: "y", Task: "u", At: at(time.Second)}
 	find("a", store.Repeat{})
 	put(a)
 	put(b)
@@ -310,7 +317,8 @@ func viewOfAgent(t *testing.T, s store.Store) {
 }
 
 func storedSpecShown(t *testing.T, s store.Store) {
-	mine, theirs, nobodys := request(process.Start, "a", "x"), request(process.Start, "a", "y"), request(process.Start, "a", "z")
+	mine, theirs, nobodys := request(process.Start, "a", "x"), request(process.Start, "a", "y"),
+		request(process.Start, "a", "z")
 	mine.Stored = &process.Spec{Identity: process.Identity{ProcName: "not this"}}
 	theirs.Spec, theirs.Stored, nobodys.Spec = nil, theirs.Spec, nil
 	create(t, s, "t", mine, theirs, nobodys)

@@ -12,7 +12,8 @@ import (
 // fullWebhook is a webhook with every field set.
 func fullWebhook() store.Webhook {
 	return store.Webhook{
-		Name: "ops", URL: "https://alarms.example/hook?x=\"1\"", Secret: "s3cret", Namespaces: []string{"shop*", "a'b"}, Local: true, Note: "for tests",
+		Name: "ops", URL: "https://alarms.example/hook?x=\"1\"", Secret: "s3cret", Namespaces: []string{"shop*", "a'b"},
+		Local: true, Note: "for tests",
 		Created: epoch, Changed: at(time.Second),
 	}
 }
@@ -54,7 +55,10 @@ func webhooksChanged(t *testing.T, s store.Store) {
 	}
 	must(t, s.CreateWebhook(t.Context(), fullWebhook(), 7))
 	no := errors.New("no")
-	if _, err := s.ChangeWebhook(t.Context(), "ops", func(w *store.Webhook) error { w.URL = "lost"; return no }); !errors.Is(err, no) {
+	if _, err := s.ChangeWebhook(t.Context(), "ops", func(w *store.Webhook) error {
+		w.URL = "lost"
+		return no
+	}); !errors.Is(err, no) {
 		t.Errorf("the change's own error became %v", err)
 	}
 	want := store.Subscription{
@@ -75,7 +79,10 @@ func webhooksChanged(t *testing.T, s store.Store) {
 
 func deliveries(t *testing.T, s store.Store) {
 	must(t, s.CreateWebhook(t.Context(), fullWebhook(), 7))
-	d := store.Delivery{Cursor: 12, Failures: 3, Failing: at(time.Minute), Error: "answered 502", Next: at(time.Hour), Delivered: at(time.Second)}
+	d := store.Delivery{
+		Cursor: 12, Failures: 3, Failing: at(time.Minute), Error: "answered 502", Next: at(time.Hour),
+		Delivered: at(time.Second),
+	}
 	must(t, s.PutDelivery(t.Context(), "ops", epoch, d))
 	got, err := s.GetWebhook(t.Context(), "ops")
 	must(t, err)
