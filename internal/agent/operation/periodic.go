@@ -120,7 +120,7 @@ func (n *session) begun(st *specstore.Step) bool {
 	if alive, _ := n.Processes.Glance(st.Child); alive || n.Commands.Ran(st.Run) {
 		return true
 	}
-	n.Commands.Discard(st.Run)
+	n.unrun(st)
 	return false
 }
 

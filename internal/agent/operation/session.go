@@ -257,7 +257,7 @@ func (n *session) await(st *specstore.Step) error {
 		}
 		// It ended while no agent was there to see it.
 		if !n.Commands.Ran(st.Run) {
-			n.Commands.Discard(st.Run)
+			n.unrun(st)
 			return errUnrun
 		}
 		n.done(st, specstore.CommandResult{Text: "ended while the agent was away, exit status unknown"})
@@ -283,6 +283,18 @@ func (n *session) await(st *specstore.Step) error {
 	}
 }
 
+// unrun records that the command of a step did not run, and then drops what is kept of the run. The order matters: an
+// agent that finds a record of a released command without a proof has to take it for one that ran.
+func (n *session) unrun(st *specstore.Step) {
+	run := st.Run
+	st.Phase, st.Run = "", ""
+	if err := n.Journal.PutProgress(n.item, n.progress); err != nil {
+		n.Log.Warn("cannot store progress of operation", "item", n.item, "error", err)
+		return // a sweep drops the run once the operation has ended
+	}
+	n.Commands.Discard(run)
+}
+
 // cutShort leaves a command alone because the agent stops, or ends it because a kill has overtaken it.
 func (n *session) cutShort(st *specstore.Step) error {
 	err := n.interruption()
@@ -301,7 +313,7 @@ func (n *session) cutShort(st *specstore.Step) error {
 func (n *session) exited(st *specstore.Step, e liveness.Exit) error {
 	n.rush.wait(n.ctx)
 	if !n.Commands.Ran(st.Run) {
-		n.Commands.Discard(st.Run)
+		n.unrun(st)
 		return errUnrun
 	}
 	n.done(st, specstore.CommandResult{Known: e.Known, Code: exitCode(e), Text: e.String()})

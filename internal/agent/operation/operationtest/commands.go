@@ -182,12 +182,12 @@ func (c *command) Abandon() {
 	}
 }
 
-// Ran implements operation.Commands.
+// Ran implements operation.Commands. A run whose proof is gone may have run.
 func (w *World) Ran(run string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c, ok := w.runs[run]
-	return ok && c.ran
+	return ok && c.ran || slices.Contains(w.discards, run)
 }
 
 // Output implements operation.Commands.
