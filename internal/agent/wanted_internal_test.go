@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,27 +33,54 @@ type asking struct {
 	*wanted
 	t     *testing.T
 	queue *handedOn
-	now   time.Duration
-	asked int
+
+	mu       sync.Mutex // the time that passes orders nothing between goroutines
+	now      time.Duration
+	requests int
+}
+
+func (a *asking) since() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.now
+}
+
+func (a *asking) pass(d time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.now += d
+}
+
+// asked returns how often it has asked since the last call.
+func (a *asking) asked() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := a.requests
+	a.requests = 0
+	return n
 }
 
 var epoch = time.Unix(1e9, 0)
 
 func newAsking(t *testing.T) *asking {
 	a := &asking{t: t, queue: &handedOn{}}
-	a.wanted = &wanted{queue: a.queue, since: func() time.Duration { return a.now }, ask: func() { a.asked++ }}
+	a.wanted = &wanted{queue: a.queue, since: a.since, ask: func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.requests++
+	}}
 	return a
 }
 
-func (a *asking) server() time.Time { return epoch.Add(a.now) }
+func (a *asking) server() time.Time { return epoch.Add(a.since()) }
 
 // report sends a report whose answer takes some time, and is written when half of that is over.
 func (a *asking) report(takes time.Duration, signed bool, ack wire.ReportAck) (open []string) {
 	var r wire.Report
 	a.complete(&r)
-	a.now += takes / 2
+	a.pass(takes / 2)
 	ack.At = a.server().UnixMilli()
-	a.now += takes / 2
+	a.pass(takes / 2)
 	a.answered(&r, &ack, signed)
 	return r.Open
 }
@@ -80,13 +108,13 @@ func TestOrdersThatComeInTimeBeginAtOnce(t *testing.T) {
 	a.gets()
 	a.report(20*time.Millisecond, true, wire.ReportAck{})
 	a.gets("before the clock is known")
-	a.asked = 0
-	a.now += time.Hour / 4
+	a.asked()
+	a.pass(time.Hour / 4)
 	a.submit(orders("1", "2"), a.server().Add(3*time.Second))
 	a.submit(nil, time.Time{})
 	a.gets("1", "2")
-	if a.asked != 0 {
-		t.Errorf("it has asked %d times", a.asked)
+	if n := a.asked(); n != 0 {
+		t.Errorf("it has asked %d times", n)
 	}
 }
 
@@ -96,11 +124,11 @@ func TestOrdersThatComeLateAreAskedAbout(t *testing.T) {
 	a := newAsking(t)
 	a.report(20*time.Millisecond, true, wire.ReportAck{})
 	until := a.server().Add(3 * time.Second)
-	a.now += 3 * time.Second
+	a.pass(3 * time.Second)
 	a.submit(orders("1", "2", "3"), until)
 	a.gets()
-	if a.asked != 1 {
-		t.Errorf("it has asked %d times", a.asked)
+	if n := a.asked(); n != 1 {
+		t.Errorf("it has asked %d times", n)
 	}
 	// An answer that is an error, or anybody's, decides nothing.
 	a.report(0, true, wire.ReportAck{Error: "database away"})
@@ -180,10 +208,10 @@ func TestAnOrderWhoseTurnComesLateIsAskedAbout(t *testing.T) {
 		if open := a.report(0, true, wire.ReportAck{}); len(open) > 0 {
 			t.Errorf("in time it asks about %q", open)
 		}
-		a.now += 4 * time.Second
+		a.pass(4 * time.Second)
 		time.Sleep(4 * time.Second) // the timer's clock is another one
 		synctest.Wait()
-		if a.asked == 0 {
+		if a.asked() == 0 {
 			t.Error("it does not ask before the turn comes")
 		}
 		two := a.turn(t.Context(), "2")
@@ -220,9 +248,9 @@ func TestAnOrderWhoseTurnComesLateIsAskedAbout(t *testing.T) {
 		}
 		// Where there is no word it ends when it may no longer begin anyway.
 		held := orders("7")
-		held[0].BeginBy = a.now + time.Minute
+		held[0].BeginBy = a.since() + time.Minute
 		a.submit(held, a.server().Add(3*time.Second))
-		a.now += 2 * time.Minute
+		a.pass(2 * time.Minute)
 		a.expire("boot")
 		if got := <-a.turn(t.Context(), "7"); got != "ended" {
 			t.Errorf("without a word it is %s", got)
@@ -237,10 +265,10 @@ func TestOrdersThatNobodyAnswersFor(t *testing.T) {
 	held := orders("1", "2")
 	held[0].BeginBy = time.Minute
 	a.hold(held)
-	a.now = time.Minute
+	a.pass(time.Minute - a.since())
 	a.expire("boot")
 	a.gets()
-	a.now += time.Second
+	a.pass(time.Second)
 	a.expire("boot")
 	a.gets("1 late")
 	if open := a.report(0, true, wire.ReportAck{}); !slices.Equal(open, []string{"2"}) {
@@ -256,8 +284,8 @@ func TestManyOrdersAreAskedAboutInTurn(t *testing.T) {
 	}
 	a.hold(orders(items...))
 	a.report(0, true, wire.ReportAck{})
-	if a.asked != 1 || len(a.queue.items) != mostAsked {
-		t.Errorf("%d were handed on, and it has asked %d times more", len(a.queue.items), a.asked)
+	if n := a.asked(); n != 1 || len(a.queue.items) != mostAsked {
+		t.Errorf("%d were handed on, and it has asked %d times more", len(a.queue.items), n)
 	}
 	a.report(0, true, wire.ReportAck{})
 	a.gets(items...)

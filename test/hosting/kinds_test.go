@@ -112,6 +112,7 @@ func TestGivenUpAndFlapping(t *testing.T) {
 					t.Errorf("message %q", text)
 				}
 			}
+			p.AwaitEvents(1, "given-up") // a state and its event are two reports
 			got := kinds(p.Events())
 			if want := "started exited relaunch-failed relaunch-failed given-up"; strings.Join(got, " ") != want {
 				t.Errorf("events %v, want %s", got, want)

@@ -56,6 +56,7 @@ func startRunsNow(t *testing.T, s *harness.Server) {
 			!strings.Contains(row["message"].(string), "exit status 0") {
 			t.Errorf("row %v", row)
 		}
+		p.AwaitEvents(1, "run-ended")
 		if got := kinds(p.Events()); strings.Join(got, " ") != "started run-ended" {
 			t.Errorf("events %v", got)
 		}

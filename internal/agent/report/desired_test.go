@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,19 +22,40 @@ import (
 type medium struct {
 	latest  uint64
 	records map[process.ID]uint64
-	err     error
+
+	mu  sync.Mutex // the time that passes orders nothing between goroutines
+	err error
+}
+
+// heal lets the disk be read from now on.
+func (m *medium) heal() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.err = nil
 }
 
 func (m *medium) Revisions() (uint64, map[process.ID]uint64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	return m.latest, m.records, m.err
 }
 
 // teacher is a server that answers introductions, and keeps them.
 type teacher struct {
-	disks   []*wire.Disk
+	disks  []*wire.Disk
+	answer func() []byte
+
+	mu      sync.Mutex // the time that passes orders nothing between goroutines
 	reports int
-	answer  func() []byte
 	broken  error
+}
+
+// heal lets the next answers arrive, and returns how many reports have come.
+func (s *teacher) heal() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken = nil
+	return s.reports
 }
 
 func (s *teacher) Report(_ context.Context, data []byte) ([]byte, error) {
@@ -40,6 +63,8 @@ func (s *teacher) Report(_ context.Context, data []byte) ([]byte, error) {
 	if err := json.Unmarshal(data, &rep); err != nil {
 		return nil, err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.reports++
 	ack := wire.ReportAck{Version: wire.Version}
 	if rep.Hello != nil {
@@ -109,17 +134,16 @@ func TestIntroductionIsAnswered(t *testing.T) {
 // TestIntroductionThatIsNotTakenIn is no word of the server's.
 func TestIntroductionThatIsNotTakenIn(t *testing.T) {
 	s := &teacher{answer: func() []byte { return []byte("x") }, broken: errors.New("link lost")}
-	heard := 0
-	lesson(t, &medium{}, s, func([]byte) bool { heard++; return false }, func(*report.Reporter) {
+	var heard atomic.Int64
+	lesson(t, &medium{}, s, func([]byte) bool { heard.Add(1); return false }, func(*report.Reporter) {
 		pass(time.Minute)
-		if heard > 0 || s.reports == 0 {
-			t.Errorf("%d words in %d reports", heard, s.reports)
+		if n := s.heal(); heard.Load() > 0 || n == 0 {
+			t.Errorf("%d words in %d reports", heard.Load(), n)
 		}
-		s.broken = nil
 		pass(time.Second)
 	})
-	if heard != 1 {
-		t.Errorf("%d words", heard)
+	if heard.Load() != 1 {
+		t.Errorf("%d words", heard.Load())
 	}
 }
 
@@ -128,10 +152,10 @@ func TestUnreadableDisk(t *testing.T) {
 	m, s := &medium{err: errors.New("disk on fire")}, &teacher{answer: func() []byte { return nil }}
 	lesson(t, m, s, func([]byte) bool { return false }, func(*report.Reporter) {
 		pass(time.Minute)
-		if s.reports > 0 {
-			t.Errorf("%d reports", s.reports)
+		if n := s.heal(); n > 0 {
+			t.Errorf("%d reports", n)
 		}
-		m.err = nil
+		m.heal()
 		pass(time.Second)
 	})
 	if len(s.disks) != 1 || s.disks[0] == nil {

@@ -31,6 +31,13 @@ func newDisk() *disk {
 	}
 }
 
+// history returns what is stored of the past of a process.
+func (d *disk) history(id process.ID) specstore.History {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.histories[id]
+}
+
 func (d *disk) accept(e specstore.Entry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -202,7 +202,7 @@ func TestRunThatCannotBeReplaced(t *testing.T) {
 		if got.Cause.ID != process.CauseStopFailed || !slices.Equal(*at, []float64{60}) {
 			t.Errorf("run at %v, then %+v", *at, got.Cause)
 		}
-		if r.disk.histories[id("a")].Owed {
+		if r.disk.history(id("a")).Owed {
 			t.Error("the run is still owed")
 		}
 		told := r.sink.all(id("a"))
@@ -396,7 +396,7 @@ func TestOtherKind(t *testing.T) {
 		if len(got.Runs) > 0 || got.NextRun != 0 {
 			t.Errorf("status %+v", got)
 		}
-		if h := r.disk.histories[id("a")]; len(h.Runs) > 0 || !h.Due.IsZero() {
+		if h := r.disk.history(id("a")); len(h.Runs) > 0 || !h.Due.IsZero() {
 			t.Errorf("on disk: %+v", h)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,10 +20,32 @@ import (
 // is touched by one of them at a time, between two calls of synctest.Wait.
 type rig struct {
 	*timetable.Scheduler
+	zone *time.Location
+
+	mu     sync.Mutex // the time that passes orders nothing between goroutines
 	offset time.Duration
 	looks  int
-	zone   *time.Location
 	told   []string
+}
+
+// step sets the clock.
+func (r *rig) step(by time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.offset += by
+}
+
+// looked returns how often the clock was read.
+func (r *rig) looked() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.looks
+}
+
+func (r *rig) tell(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.told = append(r.told, text)
 }
 
 func start(t *testing.T, at time.Time) *rig {
@@ -43,6 +66,8 @@ func start(t *testing.T, at time.Time) *rig {
 }
 
 func (r *rig) now() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.looks++
 	return time.Now().Add(r.offset).In(r.zone)
 }
@@ -57,17 +82,19 @@ func (r *rig) Due(id process.ID, at time.Time, missed bool) {
 	if missed {
 		text += " instead"
 	}
-	r.told = append(r.told, text)
+	r.tell(text)
 }
 
 func (r *rig) Missed(id process.ID, from, to time.Time, count int) {
-	r.told = append(r.told, fmt.Sprintf("%s missed %d from %s to %s", id.Name, count, r.stamp(from), r.stamp(to)))
+	r.tell(fmt.Sprintf("%s missed %d from %s to %s", id.Name, count, r.stamp(from), r.stamp(to)))
 }
 
 // pass lets time go by and returns what was told meanwhile.
 func (r *rig) pass(d time.Duration) []string {
 	time.Sleep(d) // virtual
 	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	told := r.told
 	r.told = nil
 	return told
@@ -131,15 +158,15 @@ func TestAnIdleSchedulerSleeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, noon())
 		r.pass(time.Minute)
-		before := r.looks
-		if r.want(t, 24*time.Hour); r.looks != before {
-			t.Errorf("the clock was looked at %d times by a scheduler without processes", r.looks-before)
+		before := r.looked()
+		if r.want(t, 24*time.Hour); r.looked() != before {
+			t.Errorf("the clock was looked at %d times by a scheduler without processes", r.looked()-before)
 		}
 		r.Set(id("a"), rule(t, "0 0 1 1 *"), time.Time{}, "")
-		before = r.looks
+		before = r.looked()
 		// Every 30 s, twice: to see what is due, and how long to sleep.
-		if r.want(t, time.Hour); r.looks-before > 250 {
-			t.Errorf("the clock was looked at %d times in an hour", r.looks-before)
+		if r.want(t, time.Hour); r.looked()-before > 250 {
+			t.Errorf("the clock was looked at %d times in an hour", r.looked()-before)
 		}
 	})
 }
@@ -271,7 +298,7 @@ func TestClockStepsForward(t *testing.T) {
 		r.Set(id("minute"), rule(t, "*/7 * * * *"), time.Time{}, process.MissedRun)
 		r.Set(id("nightly"), rule(t, "30 2 * * *"), time.Time{}, "")
 		r.want(t, 5*time.Minute)
-		r.offset += 24 * time.Hour // to 12:05 of the next day
+		r.step(24 * time.Hour) // to 12:05 of the next day
 		r.want(t, 30*time.Second,
 			"minute due 11-21 12:00:00 at 11-21 12:05:30 instead",
 			"nightly missed 1 from 11-21 02:30:00 to 11-21 02:30:00")
@@ -287,7 +314,7 @@ func TestClockStepsBack(t *testing.T) {
 		r.Set(id("noon"), rule(t, "1 12 * * *"), time.Time{}, "")
 		r.Set(id("hourly"), rule(t, "*/30 * * * *"), time.Time{}, "")
 		r.want(t, 5*time.Minute, "noon due 11-20 12:01:00")
-		r.offset -= time.Hour // to 11:05: a correction, after which nothing stalls, and nothing of the day comes twice
+		r.step(-time.Hour) // to 11:05: a correction, after which nothing stalls, and nothing of the day comes twice
 		r.want(t, 70*time.Minute,
 			"cycle due 11-20 11:10:00", "cycle due 11-20 11:20:00", "cycle due 11-20 11:30:00",
 			"hourly due 11-20 11:30:00",
@@ -295,7 +322,7 @@ func TestClockStepsBack(t *testing.T) {
 			"hourly due 11-20 12:00:00", "cycle due 11-20 12:10:00")
 		r.Drop(id("cycle"))
 		r.Drop(id("hourly"))
-		r.offset -= 24 * time.Hour // another day altogether: to 12:15 of the 19th
+		r.step(-24 * time.Hour) // another day altogether: to 12:15 of the 19th
 		r.want(t, 24*time.Hour, "noon due 11-20 12:01:00")
 	})
 }
