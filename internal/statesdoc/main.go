@@ -2,6 +2,8 @@
 // than the code does.
 package main
 
+//go:generate sh -c "go run . > ../../docs/states.md"
+
 import (
 	"fmt"
 	"io"
