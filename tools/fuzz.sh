@@ -2,9 +2,9 @@
 # Runs every fuzz target of the module for the given time, one after another.
 set -eu
 time=${1:-30s}
-go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | while read -r package; do
-	go test -list '^Fuzz' "$package" | grep '^Fuzz' | while read -r target; do
-		echo "$package $target"
-		go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" "$package"
+grep -rl --include='*_test.go' '^func Fuzz' . | sort | while read -r file; do
+	for target in $(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$file"); do
+		echo "$(dirname "$file") $target"
+		go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" "$(dirname "$file")"
 	done
 done
