@@ -143,7 +143,7 @@ func (c *Client) stream(ctx context.Context, path string, query url.Values,
 		case name == "data":
 			data = []byte(value)
 		case lines.Text() == "":
-			watch.Stop() // whoever deals with an event may take his time
+			watch.Stop() // the reader may take its time for an event
 			if err := take(id, data); err != nil {
 				return err
 			}

@@ -48,7 +48,7 @@ type Fullness interface {
 }
 
 // Store is everything that a database offers.
-type Store interface { //nolint:interfacebloat // the sum of the small ones, for whoever opens and hands them out
+type Store interface { //nolint:interfacebloat // the sum of the small interfaces, for the code that opens a store
 	Tasks
 	Repeats
 	Items
