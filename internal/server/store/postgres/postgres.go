@@ -63,9 +63,10 @@ func Is(name string) bool {
 
 // Open connects to the database of a URL and brings its schema up to date. Of several servers only the first does this,
 // while the others wait. Open fails with ErrUnavailable if waiting may help. It fails for good on a schema newer than
-// its own, on a wrong password or name, and on a database that cannot hold the data. The caller must call Close. The
-// URL may have several hosts and the parameters of libpq; target_session_attrs=read-write finds the primary of several
-// servers. Open takes missing values from PGPASSWORD, PGPASSFILE and similar variables.
+// its own, on a wrong password or name, and on a database that cannot hold the data. The caller must call Close.
+//
+// The URL may have several hosts and the parameters of libpq; target_session_attrs=read-write finds the primary of
+// several servers. Open takes missing values from PGPASSWORD, PGPASSFILE and similar variables.
 func Open(ctx context.Context, url string, log *slog.Logger, chosen ...Option) (*DB, error) {
 	cfg, err := parse(url)
 	if err != nil {

@@ -43,10 +43,11 @@ type Backend interface {
 	Close() error
 }
 
-// Store is the state in a database. Any goroutine may call its methods. The context does not interrupt a write that has
-// begun: the method returns when the database has stored or rejected it. The functions that TaskItems and GetObserved
-// call while they read must not call the Store and must not wait for a slow peer, because they hold a connection and a
-// snapshot of the database.
+// Store is the state in a database. Any goroutine may call its methods.
+//
+// The context does not interrupt a write that has begun: the method returns when the database has stored or rejected
+// it. The functions that TaskItems and GetObserved call while they read must not call the Store and must not wait for a
+// slow peer, because they hold a connection and a snapshot of the database.
 type Store struct {
 	backend Backend
 	dialect *Dialect
