@@ -4,7 +4,7 @@ export CGO_ENABLED := 0
 
 TOOL := go tool -modfile=tools/go.mod
 
-.PHONY: help run build quick test test-deps race lint fmt generate check fuzz chaos netns failover servers scale bench package clean
+.PHONY: help run build quick test test-deps race lint prose fmt generate check fuzz chaos netns failover servers hostile scale bench bench-peers package clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,8 +31,14 @@ test-deps: ## install the real daemons that the tests supervise (as root), or sa
 race: ## run the tests of one process at a time under the race detector (needs gcc)
 	tools/race.sh ./internal/...
 
-lint: ## check the rules of the code
+lint: prose ## check the rules of the code and of the English
 	$(TOOL) golangci-lint run ./...
+
+# Vale has parsers in C, so go needs gcc to build it; the first time this takes about half a minute.
+prose: ## check the English of README.md, docs/ and changes/ by STYLE.md (needs gcc)
+	@if command -v gcc >/dev/null; then \
+		CGO_ENABLED=1 $(TOOL) vale --output=line README.md CONTRIBUTING.md SECURITY.md docs changes; \
+	else echo "LEFT OUT: the check of the English, which needs gcc" >&2; fi
 
 fmt: ## format the code
 	$(TOOL) golangci-lint fmt ./...

@@ -17,15 +17,16 @@ type App struct {
 	Disabled     bool    `json:"disabled"`
 	Grants       []Grant `json:"grants"`
 	Limits       Rates   `json:"limits"`
-	// Secrets tells of the app's secrets what is none.
+	// Secrets are the public parts of the app's secrets.
 	Secrets   []Secret  `json:"secrets"`
 	CreatedAt time.Time `json:"created_at"`
 	ChangedAt time.Time `json:"changed_at"`
-	// Secret is set only in the answer to the call that made it. It cannot be shown again.
+	// Secret is set only in the answer to the call that created it. The server cannot show it again.
 	Secret string `json:"secret,omitempty"`
 }
 
-// Grant lets an app do operations to processes of namespaces or businesses, on areas or hosts. Patterns know * and ?.
+// Grant lets an app operate processes of namespaces or businesses, on areas or hosts. In patterns * matches any text
+// and ? one character.
 type Grant struct {
 	Operations []string `json:"operations"`
 	Namespaces []string `json:"namespaces,omitempty"`
@@ -34,22 +35,23 @@ type Grant struct {
 	Hosts      []string `json:"hosts,omitempty"`
 }
 
-// Rates bound what an app may ask for; zero means no bound.
+// Rates limit the calls of an app; zero means no limit.
 type Rates struct {
-	// Rate is calls a second, Burst how many at once after a pause, Concurrent how many at the same time.
+	// Rate is the number of calls per second, Burst the number at once after a pause, and Concurrent the number at the
+	// same time.
 	Rate       float64 `json:"rate,omitempty"`
 	Burst      int     `json:"burst,omitempty"`
 	Concurrent int     `json:"concurrent,omitempty"`
 }
 
-// Secret is what may be told of a secret.
+// Secret is the public part of a secret.
 type Secret struct {
 	ID        string     `json:"id"`
 	CreatedAt time.Time  `json:"created_at"`
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 }
 
-// AppChange says what an app is to be; nil leaves it as it is.
+// AppChange holds the new values of an app; a nil field stays unchanged.
 type AppChange struct {
 	// Code is for a new app only.
 	Code         string   `json:"code,omitempty"`
@@ -61,7 +63,7 @@ type AppChange struct {
 	Limits       *Rates   `json:"limits,omitempty"`
 }
 
-// CreateApp makes an app; its first secret is in the answer.
+// CreateApp creates an app; the answer holds its first secret.
 func (c *Client) CreateApp(ctx context.Context, change AppChange) (App, error) {
 	var a App
 	err := c.do(ctx, http.MethodPost, "/apps", nil, change, &a)
@@ -87,8 +89,8 @@ func (c *Client) ChangeApp(ctx context.Context, code string, change AppChange) (
 	return a, err
 }
 
-// NewSecret gives an app a new secret, which is in the answer. The one before counts on for keep, in whole seconds and
-// at most 90 days; with 0 all older ones end now.
+// NewSecret creates a new secret for an app; the answer holds it. The previous secret stays valid for keep (whole
+// seconds, at most 90 days). If keep is 0, all older secrets expire now.
 func (c *Client) NewSecret(ctx context.Context, code string, keep time.Duration) (App, error) {
 	var a App
 	body := struct {

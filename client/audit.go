@@ -16,7 +16,7 @@ type AuditRow struct {
 	User      string    `json:"user"`
 	Remote    string    `json:"remote"`
 	RequestID string    `json:"request_id"`
-	// Action is the endpoint's name, Target what was acted on, shortened, and Targets how many.
+	// Action is the name of the endpoint, Target the shortened list of targets, and Targets their number.
 	Action  string          `json:"action"`
 	Target  string          `json:"target,omitempty"`
 	Targets int             `json:"targets"`
@@ -26,20 +26,20 @@ type AuditRow struct {
 	Detail  json.RawMessage `json:"detail,omitempty"`
 }
 
-// AuditFilter chooses rows. An empty field matches all.
+// AuditFilter selects rows. An empty field matches all.
 type AuditFilter struct {
-	// Since is included, Until is not.
+	// Since is inclusive, Until exclusive.
 	Since, Until time.Time
 	App          string
 	User         string
 	Action       string
 	RequestID    string
 	Allowed      *bool
-	// Limit bounds the answer; 0 does not.
+	// Limit is the largest number of rows; 0 means no limit.
 	Limit int
 }
 
-// Audit lists the record of calls, newest first.
+// Audit lists the audit log, newest first.
 func (c *Client) Audit(ctx context.Context, f AuditFilter) iter.Seq2[AuditRow, error] {
 	query := url.Values{}
 	for name, t := range map[string]time.Time{"since": f.Since, "until": f.Until} {

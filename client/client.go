@@ -1,6 +1,6 @@
 // Package client calls a drover server through its own API, /api/v1. It owns the transport of a call: to a URL with
 // credentials, or through the local socket of a server on the same host. It also owns the paging of lists and the
-// conversion of refusals into errors. It decides nothing and keeps no state except connections. It imports nothing of
+// conversion of rejections into errors. It decides nothing and keeps no state except connections. It imports nothing of
 // drover, so that any program may use it.
 package client
 
@@ -22,26 +22,27 @@ import (
 	"time"
 )
 
-// Config says where a server is and who calls. Either URL or Socket is set.
+// Config holds the address of the server and the credentials of the caller. Exactly one of URL and Socket is set.
 type Config struct {
-	// URL is the address of the server, such as http://127.0.0.1:7350. A path in it is kept as a prefix.
+	// URL is the address of the server, such as http://127.0.0.1:7350. The client keeps a path in it as a prefix.
 	URL string
-	// Socket is the path of a server's local socket. It needs no credentials: the server asks the kernel who calls.
+	// Socket is the path of a server's local socket. It needs no credentials, because the server asks the kernel for
+	// the caller.
 	Socket string
-	// AppCode and AppSecret are the credentials that go with URL.
+	// AppCode and AppSecret are the credentials for URL.
 	AppCode   string
 	AppSecret string
-	// User is in whose name the app calls, Token the proof of it; an app that may name users needs no token.
+	// User is the user for whom the app calls, and Token proves it. An app that may name users needs no token.
 	User  string
 	Token string
-	// Notice, if not nil, is told what the server says about its answers beside them, such as that they are old. It may
-	// be told the same with each answer.
+	// Notice, if not nil, receives notes of the server about an answer, such as that the data is stale. It may receive
+	// the same note with each answer.
 	Notice func(text string)
 }
 
-// Client calls one server. Its methods may be called from any goroutine; each blocks until the server has answered, ctx
-// ends, or the server has been silent for longer than an answer takes: 30 s for each call, 60 s for one that begins an
-// operation. They return an *Error where the server refuses, and an *UnreachableError where there was no answer.
+// Client calls one server. Any goroutine may call its methods. Each method blocks until the server has answered, ctx
+// ends, or the time for an answer is over: 30 s, or 60 s for a call that begins an operation. A method returns an
+// *Error if the server rejects the call, and an *UnreachableError if there was no answer.
 type Client struct {
 	base   string
 	name   string
@@ -50,7 +51,7 @@ type Client struct {
 	http   *http.Client
 }
 
-// limits of one call.
+// Limits of one call.
 const (
 	dialTime   = 5 * time.Second
 	answerTime = 30 * time.Second
@@ -58,7 +59,7 @@ const (
 	maxReply   = 64 << 20
 )
 
-// errSlow is the cause where a server takes a call and does not answer it.
+// errSlow is the cause if a server accepts a call and does not answer it.
 var errSlow = errors.New("it did not answer in time")
 
 // New returns a client. It does not connect yet.
@@ -101,15 +102,16 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// refuseRedirect keeps the credentials from being sent on to wherever a reply points.
+// refuseRedirect prevents a redirect from sending the credentials elsewhere.
 func refuseRedirect(*http.Request, []*http.Request) error {
 	return errors.New("the server answered with a redirect: expected the address of a drover server")
 }
 
-// maxSocketPath is the longest path that the kernel takes for a socket.
+// maxSocketPath is the longest path of a socket that the kernel accepts.
 const maxSocketPath = 107
 
-// dialSocket connects to a socket. One whose path is longer than the kernel takes is reached through its directory.
+// dialSocket connects to a socket. If the path is longer than the kernel accepts, dialSocket reaches the socket through
+// its directory.
 func dialSocket(ctx context.Context, path string) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: dialTime}
 	if len(path) <= maxSocketPath {
@@ -123,24 +125,24 @@ func dialSocket(ctx context.Context, path string) (net.Conn, error) {
 	return dialer.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)))
 }
 
-// Error is a refusal by the server, as RFC 9457 words it.
+// Error is a rejection by the server, in the form of RFC 9457.
 type Error struct {
 	Status int    `json:"status"`
 	Title  string `json:"title"`
 	Detail string `json:"detail"`
-	// Fields names what is wrong with the request, where that can be said.
+	// Fields names the invalid fields of the request, if they are known.
 	Fields []FieldError `json:"errors,omitempty"`
-	// RequestID finds the call in the audit record and in the server's log.
+	// RequestID identifies the call in the audit log and in the server's log.
 	RequestID string `json:"request_id,omitempty"`
 }
 
-// FieldError is what is wrong with one field of a request.
+// FieldError is an error in one field of a request.
 type FieldError struct {
 	Field  string `json:"field"`
 	Detail string `json:"detail"`
 }
 
-// Error returns the text for a person.
+// Error returns the text for an operator.
 func (e *Error) Error() string {
 	text := e.Detail
 	if text == "" {
@@ -154,13 +156,13 @@ func (e *Error) Error() string {
 	return text
 }
 
-// UnreachableError says that there was no answer: the call may or may not have been carried out.
+// UnreachableError tells that there was no answer: the server may or may not have executed the call.
 type UnreachableError struct {
 	Server string
 	Err    error
 }
 
-// Error returns the text for a person.
+// Error returns the text for an operator.
 func (e *UnreachableError) Error() string {
 	cause := e.Err
 	if wrapped, ok := errors.AsType[*url.Error](cause); ok { // its text repeats the method and the whole address
@@ -182,7 +184,7 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 	return c.within(ctx, answerTime, method, path, query, in, out)
 }
 
-// within is do with a time of its own for the answer.
+// within is do with a time limit of its own for the answer.
 func (c *Client) within(ctx context.Context, limit time.Duration, method, path string, query url.Values, in,
 	out any,
 ) error {
@@ -217,7 +219,7 @@ func (c *Client) within(ctx context.Context, limit time.Duration, method, path s
 	return nil
 }
 
-// unreachable says that a call had no answer, and where its time was over, that.
+// unreachable wraps the error of a call without an answer, and says if its time was over.
 func (c *Client) unreachable(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = errSlow
@@ -252,7 +254,7 @@ func (c *Client) request(ctx context.Context, method, path string, query url.Val
 	return req, nil
 }
 
-// refusal makes an error of a reply that refuses. Another server than drover may have answered.
+// refusal converts a rejecting reply to an error. Another program than drover may have answered.
 func (c *Client) refusal(resp *http.Response, data []byte) error {
 	e := &Error{}
 	if err := json.Unmarshal(data, e); err != nil || e.Title == "" {
@@ -265,14 +267,13 @@ func (c *Client) refusal(resp *http.Response, data []byte) error {
 	return e
 }
 
-// page is one part of a list.
+// page is one page of a list.
 type page[T any] struct {
 	Items      []T    `json:"items"`
 	NextCursor string `json:"next_cursor"`
 }
 
-// pages walks through a list until its end, limit items in all (0: no limit), or the first error, which is the last
-// thing that it yields.
+// pages yields a list until its end, up to limit items (0: no limit), or until the first error, which it yields last.
 func pages[T any](ctx context.Context, c *Client, path string, query url.Values, limit int) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		left := limit
@@ -304,10 +305,10 @@ func pages[T any](ctx context.Context, c *Client, path string, query url.Values,
 	}
 }
 
-// maxPage is the largest page that a server gives.
+// maxPage is the largest page of a server.
 const maxPage = 1000
 
-// Collect reads a list to its end, and drops what it had read when that fails.
+// Collect reads a list to its end. If that fails, it returns only the error.
 func Collect[T any](list iter.Seq2[T, error]) ([]T, error) {
 	var all []T
 	for item, err := range list {
@@ -319,7 +320,7 @@ func Collect[T any](list iter.Seq2[T, error]) ([]T, error) {
 	return all, nil
 }
 
-// segment escapes one part of a path. A part of dots only would be taken for a step upwards.
+// segment escapes one segment of a path. A segment of dots alone would otherwise mean a parent directory.
 func segment(s string) string {
 	if strings.Trim(s, ".") == "" {
 		return strings.ReplaceAll(s, ".", "%2E")

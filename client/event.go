@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// Event is something that has happened to a process on a host.
+// Event is a change of a process, or of its host.
 type Event struct {
-	// Cursor is its place in the order in which events arrived at the server.
+	// Cursor is its place in the order of arrival at the server.
 	Cursor int64 `json:"cursor"`
-	// At is when it happened, by the clock of the host.
+	// At is its time by the clock of the host.
 	At         time.Time `json:"at"`
 	ReceivedAt time.Time `json:"received_at"`
 	Host       Host      `json:"host"`
-	// Namespace and Name are empty where it is about the host.
+	// Namespace and Name are empty if the event is about the host.
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	// Kind is a word such as "exited"; From and To are states, as in Process.
@@ -30,20 +30,20 @@ type Event struct {
 	EventDetail
 }
 
-// EventDetail is what only some events have.
+// EventDetail holds the fields that only some events have.
 type EventDetail struct {
 	PID  int   `json:"pid,omitempty"`
 	Exit *Exit `json:"exit,omitempty"`
-	// RunSeconds is how long the instance, or the command, had run.
+	// RunSeconds is the run time of the instance, or of the command.
 	RunSeconds float64 `json:"run_seconds,omitempty"`
-	// Output is the end of what it wrote.
+	// Output is the end of the output.
 	Output string `json:"output,omitempty"`
-	// Attempt counts the relaunches since the budget was last full; of "events-lost" it is how many were lost.
+	// Attempt counts the relaunches since the retries were last full; in "events-lost" it is the number of lost events.
 	Attempt int     `json:"attempt,omitempty"`
 	Breach  *Breach `json:"breach,omitempty"`
 }
 
-// Cause is why something is so. Its ID is stable, Text is for people.
+// Cause explains a state or an event. ID is stable; Text is for people.
 type Cause struct {
 	ID       string     `json:"id,omitempty"`
 	Text     string     `json:"text,omitempty"`
@@ -51,7 +51,7 @@ type Cause struct {
 	Since    *time.Time `json:"since,omitempty"`
 }
 
-// Actor is who or what caused an event: caller (with App, User and Operation), policy, kernel, self or outside.
+// Actor is the origin of an event: caller (with App, User and Operation), policy, kernel, self or outside.
 type Actor struct {
 	Kind      string `json:"kind,omitempty"`
 	App       string `json:"app,omitempty"`
@@ -59,7 +59,7 @@ type Actor struct {
 	Operation string `json:"operation,omitempty"`
 }
 
-// Exit is how a process or a command ended. Known is false where the kernel could not be asked.
+// Exit tells how a process or a command ended. Known is false if the kernel did not give the exit status.
 type Exit struct {
 	Known  bool       `json:"known"`
 	Code   int        `json:"code"`
@@ -74,12 +74,12 @@ type Breach struct {
 	Resource string    `json:"resource"`
 	Limit    float64   `json:"limit"`
 	Samples  []float64 `json:"samples"`
-	// Group is the process group whose limit it was, Scores how its processes stood, highest first.
+	// Group is the process group whose limit was exceeded; Scores rank its processes, highest first.
 	Group  string  `json:"group,omitempty"`
 	Scores []Score `json:"scores,omitempty"`
 }
 
-// Score is how one process of a group stood when one was chosen.
+// Score is the rank of one process of a group when drover chose a victim.
 type Score struct {
 	Process ProcessID `json:"process"`
 	Usage   float64   `json:"usage"`
@@ -93,17 +93,18 @@ type ProcessID struct {
 	Name      string `json:"name"`
 }
 
-// EventFilter chooses events. An empty field matches all. Namespaces and names are patterns: * is any text, ? any one
+// EventFilter selects events. An empty field matches all. Namespaces and names are patterns: * matches any text, ? one
 // character.
 type EventFilter struct {
 	Namespaces []string
 	Name       string
-	// Hosts are ids or cloud:ip, or patterns of those. Kinds are words of Event.Kind.
+	// Hosts are ids or cloud:ip, or patterns of either. Kinds are values of Event.Kind.
 	Hosts []string
 	Kinds []string
-	// Since is included, Until is not; FollowEvents does not look at Until.
+	// Since is inclusive, Until exclusive; FollowEvents ignores Until.
 	Since, Until time.Time
-	// Limit bounds the answer of Events; 0 does not. FollowEvents begins with so many events of the past; 0: none.
+	// Limit is the largest number of events that Events yields; 0 means no limit. FollowEvents begins with this number
+	// of past events; 0 means none.
 	Limit int
 }
 
@@ -119,7 +120,7 @@ func (f *EventFilter) query() url.Values {
 	return query
 }
 
-// Events lists what has happened, the latest first.
+// Events lists past events, the latest first.
 func (c *Client) Events(ctx context.Context, f EventFilter) iter.Seq2[Event, error] {
 	query := f.query()
 	if !f.Until.IsZero() {
@@ -128,10 +129,10 @@ func (c *Client) Events(ctx context.Context, f EventFilter) iter.Seq2[Event, err
 	return pages[Event](ctx, c, "/events", query, f.Limit)
 }
 
-// FollowEvents yields what has happened last, the oldest first, and then each event once as it arrives, until ctx ends
-// or the loop is left. An error of the first call ends it. A server that is lost later is yielded as an
-// *UnreachableError; who goes on with the loop has the client come back to the server, and misses nothing. Any other
-// error ends it too.
+// FollowEvents yields the latest past events, the oldest first, and then each event once as it arrives, until ctx ends
+// or the caller leaves the loop. An error of the first call ends it. If the server becomes unreachable later,
+// FollowEvents yields an *UnreachableError. If the caller continues the loop, the client reconnects, and no event is
+// lost. Any other error ends it, too.
 func (c *Client) FollowEvents(ctx context.Context, f EventFilter) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		past, last, err := c.recentEvents(ctx, f)
@@ -157,7 +158,7 @@ func (c *Client) FollowEvents(ctx context.Context, f EventFilter) iter.Seq2[Even
 	}
 }
 
-// recentEvents returns the last f.Limit events, the latest first, and the cursor after which the history goes on.
+// recentEvents returns the last f.Limit events, the latest first, and the cursor after which to continue.
 func (c *Client) recentEvents(ctx context.Context, f EventFilter) (past []Event, last int64, err error) {
 	var head struct {
 		Last int64 `json:"last"`

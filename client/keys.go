@@ -6,24 +6,25 @@ import (
 	"time"
 )
 
-// Key is one by which agents trust the server. It holds no secret.
+// Key is a key by which agents trust the server. It holds no secret.
 type Key struct {
-	// Kind is manifest, ca or agent-signer; ID the public key, or the fingerprint of an authority.
+	// Kind is manifest, ca or agent-signer. ID is the public key, or the fingerprint of an authority.
 	Kind string `json:"kind"`
 	ID   string `json:"id"`
-	// Stage is next (agents are told of it, and it is not used yet), present, or former (kept for agents that know no
-	// later one).
+	// Stage is next (agents trust it, and servers do not use it yet), present, or former (kept for agents that know no
+	// later key).
 	Stage string    `json:"stage"`
 	Since time.Time `json:"since"`
-	// Until is when a former key is dropped, Ends when the certificate of an authority ends.
+	// Until is the time at which the server drops a former key. Ends is the expiry of an authority's certificate.
 	Until *time.Time `json:"until,omitempty"`
 	Ends  *time.Time `json:"ends,omitempty"`
 }
 
-// Keys are all of them.
+// Keys holds all keys and their use.
 type Keys struct {
 	Keys []Key `json:"keys"`
-	// Online is how many hosts are there, Reached how many of these go by these keys, as far as this server has heard.
+	// Online is the number of online hosts, and Reached the number of these that trust these keys, as far as this
+	// server knows.
 	Online  int `json:"online"`
 	Reached int `json:"reached"`
 }
@@ -35,9 +36,9 @@ func (c *Client) Keys(ctx context.Context) (Keys, error) {
 	return k, err
 }
 
-// RotateKeys goes one step further with the keys of a kind: it makes the next key known to agents, or takes it into
-// use. The key that is replaced is kept for so long, 0 for the default. Force does not wait for hosts that are online
-// and have not heard of the next key.
+// RotateKeys advances the rotation of a kind of keys by one step: it announces the next key to agents, or starts to use
+// it. The server keeps the replaced key for the time keep; 0 means the default. With force it does not wait for online
+// hosts that do not know the next key yet.
 func (c *Client) RotateKeys(ctx context.Context, kind string, keep time.Duration, force bool) (Keys, error) {
 	var k Keys
 	body := struct {
@@ -48,7 +49,7 @@ func (c *Client) RotateKeys(ctx context.Context, kind string, keep time.Duration
 	return k, err
 }
 
-// DropKey gives up a next key, or drops a former one now.
+// DropKey discards a next key, or retires a former key now.
 func (c *Client) DropKey(ctx context.Context, kind, id string) error {
 	return c.do(ctx, http.MethodDelete, "/keys/"+segment(kind)+"/"+segment(id), nil, nil, nil)
 }

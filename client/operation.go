@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// Request asks for one operation on processes.
+// Request asks for one operation on one or more processes.
 type Request struct {
 	// Op is start, stop, restart, reload, kill, host, unhost, retry, register, update or unregister.
 	Op      string   `json:"op"`
 	Targets []Target `json:"targets"`
-	// Spec is how the processes are to be run; nil is what each host has stored. Register and update need one.
+	// Spec describes the processes; if it is nil, each host uses its stored spec. Register and update need a spec.
 	Spec *Spec `json:"spec,omitempty"`
-	// HostTimeout is how many seconds each host has to take it: one that has not by then is agent-unavailable, and does
-	// not begin it later. 0 leaves that to the server.
+	// HostTimeout is the time in seconds in which each host must accept the operation. After that time the result of
+	// the host is agent-unavailable, and the host does not begin the operation later. If it is 0, the server chooses.
 	HostTimeout int `json:"host_timeout_seconds,omitempty"`
 }
 
@@ -25,23 +25,23 @@ type Request struct {
 type Target struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Hosts are ids or cloud:ip; empty is every host that knows the process.
+	// Hosts are ids or cloud:ip; an empty list means every host that knows the process.
 	Hosts []string `json:"hosts,omitempty"`
 }
 
-// Operation is a task: what was asked for in one call, and how far it is.
+// Operation is a task: the request of one call, and its progress.
 type Operation struct {
 	ID string `json:"id"`
-	// Op and Subject are of the first request; Requests counts them.
+	// Op and Subject describe the first request; Requests is the number of requests.
 	Op       string `json:"op"`
 	Subject  string `json:"subject"`
 	Requests int    `json:"requests"`
 	App      string `json:"app"`
 	User     string `json:"user"`
-	// RequestID finds the call in the audit record.
+	// RequestID identifies the call in the audit log.
 	RequestID string    `json:"request_id"`
 	CreatedAt time.Time `json:"created_at"`
-	// State is "running", or "done" when every target has its outcome.
+	// State is "running", or "done" if every target has its outcome.
 	State  string `json:"state"`
 	Counts Counts `json:"counts"`
 }
@@ -49,7 +49,7 @@ type Operation struct {
 // Done reports whether every target has its outcome.
 func (o *Operation) Done() bool { return o.State == "done" }
 
-// Counts tells how many targets there are, and what became of them.
+// Counts is the number of targets, in total and by outcome.
 type Counts struct {
 	Targets int `json:"targets"`
 	OK      int `json:"ok"`
@@ -57,34 +57,35 @@ type Counts struct {
 	Pending int `json:"pending"`
 }
 
-// Result is what became of one process on one host.
+// Result is the result for one process on one host.
 type Result struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Host is as the caller named it.
+	// Host is the host in the caller's spelling.
 	Host string `json:"host"`
 	Op   string `json:"op"`
-	// Outcome is "pending", "ok", or why it failed: agent-unavailable, already-running, not-running, illegal-op,
-	// check-failed, already-registered or failed. Message says more. A start of what runs and a stop or kill of what is
-	// registered and does not run are ok; their messages say "was already running" and "was already stopped".
+	// Outcome is "pending", "ok", or the kind of failure: agent-unavailable, already-running, not-running, illegal-op,
+	// check-failed, already-registered or failed. Message says more. A start of a running process is ok, with the
+	// message "was already running". A stop or kill of a registered process that does not run is ok, with the message
+	// "was already stopped".
 	Outcome string `json:"outcome"`
 	Message string `json:"message,omitempty"`
 	// Hosted is the hosting flag after the operation.
 	Hosted bool `json:"hosted"`
 }
 
-// Failed reports whether it ended, and not well.
+// Failed reports whether the operation on this target has failed.
 func (r *Result) Failed() bool { return r.Outcome != "ok" && r.Outcome != "pending" }
 
-// Submit begins an operation. When it returns, the server has it on disk and will carry it out.
+// Submit begins an operation. When it returns, the server has the operation on disk and will execute it.
 func (c *Client) Submit(ctx context.Context, r Request) (Operation, error) {
 	var o Operation
 	err := c.within(ctx, submitTime, http.MethodPost, "/operations", nil, r, &o)
 	return o, err
 }
 
-// Operation returns an operation. With a wait it blocks until the operation is done or that time (at most 60 s) has
-// passed.
+// Operation returns an operation. With a wait it blocks until the operation is done, or until that time (at most 60 s)
+// has passed.
 func (c *Client) Operation(ctx context.Context, id string, wait time.Duration) (Operation, error) {
 	query := url.Values{}
 	if wait > 0 {
@@ -95,12 +96,12 @@ func (c *Client) Operation(ctx context.Context, id string, wait time.Duration) (
 	return o, err
 }
 
-// OperationFilter chooses operations. An empty field matches all.
+// OperationFilter selects operations. An empty field matches all.
 type OperationFilter struct {
 	// State is "running" or "done".
 	State string
 	App   string
-	// Limit bounds the answer; 0 does not.
+	// Limit is the largest number of operations; 0 means no limit.
 	Limit int
 }
 
@@ -112,15 +113,15 @@ func (c *Client) Operations(ctx context.Context, f OperationFilter) iter.Seq2[Op
 	return pages[Operation](ctx, c, "/operations", query, f.Limit)
 }
 
-// ResultFilter chooses results.
+// ResultFilter selects results.
 type ResultFilter struct {
-	// Outcome is "ok", "failed" (of any kind), "pending" or empty for all.
+	// Outcome is "ok", "failed" (any kind of failure), "pending", or empty for all results.
 	Outcome string
-	// Limit bounds the answer; 0 does not.
+	// Limit is the largest number of results; 0 means no limit.
 	Limit int
 }
 
-// Results lists what became of each target of an operation, in the order in which they were asked for.
+// Results lists the result of each target of an operation, in the order of the request.
 func (c *Client) Results(ctx context.Context, id string, f ResultFilter) iter.Seq2[Result, error] {
 	query := url.Values{}
 	set(query, "outcome", f.Outcome)

@@ -13,61 +13,62 @@ type Process struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Host      Host   `json:"host"`
-	// State is a word such as running, flapping or given-up: see docs/cli.md. Stale says that the host is away, so that
-	// it is what was last known.
+	// State is a word such as running, flapping or given-up: see docs/cli.md. Stale tells that the host is away, so
+	// that this is the last known state.
 	State   string `json:"state"`
 	Stale   bool   `json:"stale"`
 	Message string `json:"message,omitempty"`
-	// Hosted says that it is watched, and started again when it ends by itself.
+	// Hosted tells that drover watches the process, and relaunches it if it ends by itself.
 	Hosted bool `json:"hosted"`
-	// Want is "running", "stopped", or empty when nobody expects anything.
+	// Want is "running", "stopped", or empty if drover expects neither.
 	Want     string    `json:"want,omitempty"`
 	Instance *Instance `json:"instance,omitempty"`
 
 	RegisteredAt *time.Time `json:"registered_at,omitempty"`
 	LastStartAt  *time.Time `json:"last_start_at,omitempty"`
 	ReportedAt   *time.Time `json:"reported_at,omitempty"`
-	// Spec says how it is run. Lists have it only where it was asked for.
+	// Spec describes how drover runs the process. Lists hold it only on request.
 	Spec *Spec `json:"spec,omitempty"`
 
 	ProcessDetail
 }
 
-// ProcessDetail is what says more of a process than its state.
+// ProcessDetail holds the details of a process beside its state.
 type ProcessDetail struct {
-	// Cause is why it is not as it should be, or does not run.
+	// Cause explains why the process is not as it should be, or does not run.
 	Cause *Cause `json:"cause,omitempty"`
 	// Further are the other causes, the worst first.
 	Further []Cause `json:"further,omitempty"`
-	// Flapping says that it was relaunched too often lately, Restarts counts the relaunches since an operation started
-	// it or the host was booted.
+	// Flapping tells that drover relaunched the process too often lately. Restarts counts the relaunches since an
+	// operation started the process or the host booted.
 	Flapping bool  `json:"flapping,omitempty"`
 	Restarts int   `json:"restarts,omitempty"`
 	LastExit *Exit `json:"last_exit,omitempty"`
-	// Health and Version are what it said last.
+	// Health and Version are the last answers of the health and version commands.
 	Health  *Answer `json:"health,omitempty"`
 	Version *Answer `json:"version,omitempty"`
-	// Config lists the configuration files that are not what the spec says.
+	// Config lists the configuration files that differ from the spec.
 	Config []Drift `json:"config,omitempty"`
 	Usage  *Usage  `json:"usage,omitempty"`
-	// NextRun is when a periodic process is due; Runs are its last runs, newest first.
+	// NextRun is the next time of a periodic process; Runs are its last runs, newest first.
 	NextRun *time.Time `json:"next_run,omitempty"`
 	Runs    []Run      `json:"runs,omitempty"`
 }
 
-// Answer is what a health or version command said last. Bad says that it has failed so often running that the process
-// is unhealthy.
+// Answer is the last answer of a health or version command. Bad tells that there were enough consecutive failures to
+// make the process unhealthy.
 type Answer struct {
 	OK       bool       `json:"ok"`
 	Text     string     `json:"text,omitempty"`
 	At       *time.Time `json:"at,omitempty"`
 	Failures int        `json:"failures,omitempty"`
 	Bad      bool       `json:"bad,omitempty"`
-	// Since is when the first failure in a row was.
+	// Since is the time of the first consecutive failure.
 	Since *time.Time `json:"since,omitempty"`
 }
 
-// Drift is a configuration file whose MD5 is not the one that the spec names. Have is empty where it cannot be read.
+// Drift is a configuration file whose MD5 differs from the MD5 in the spec. Have is empty if the agent cannot read the
+// file.
 type Drift struct {
 	Path    string     `json:"path"`
 	Want    string     `json:"want"`
@@ -76,7 +77,7 @@ type Drift struct {
 	Since   *time.Time `json:"since,omitempty"`
 }
 
-// Usage is what a process uses with its whole tree, in percent of the whole machine.
+// Usage is the resource use of a process with its whole tree, in percent of the whole machine.
 type Usage struct {
 	CPU       float64    `json:"cpu_percent"`
 	Mem       float64    `json:"mem_percent"`
@@ -93,21 +94,21 @@ type Run struct {
 	Output    string     `json:"output,omitempty"`
 }
 
-// ProcessCounts is how many processes there are: States by their state, and Stale those whose hosts are away.
+// ProcessCounts holds the numbers of processes: States by state, and Stale for processes of hosts that are away.
 type ProcessCounts struct {
 	States map[string]int `json:"states"`
 	Stale  int            `json:"stale"`
 	Total  int            `json:"total"`
 }
 
-// Host is where a process runs.
+// Host is the host of a process.
 type Host struct {
-	// ID is the host's stable id, or cloud:ip where it has none.
+	// ID is the host's stable id, or cloud:ip if it has none.
 	ID     string `json:"id"`
 	Cloud  int    `json:"cloud"`
 	IP     string `json:"ip"`
 	Online bool   `json:"online"`
-	// LastSeen is when the server has heard the host last; nil where that was not since it was started.
+	// LastSeen is the time of the host's last message; nil if there is none since the start of the server.
 	LastSeen *time.Time `json:"last_seen,omitempty"`
 }
 
@@ -116,7 +117,7 @@ type Instance struct {
 	PID       int        `json:"pid"`
 	Cmdline   string     `json:"cmdline,omitempty"`
 	StartedAt *time.Time `json:"started_at,omitempty"`
-	// CPU is percent of the whole machine since the last sample, Mem percent of its memory; RSS is in bytes.
+	// CPU is percent of the whole machine since the last sample, and Mem percent of its memory; RSS is in bytes.
 	CPU     float64 `json:"cpu_percent"`
 	Mem     float64 `json:"mem_percent"`
 	RSS     int64   `json:"rss_bytes"`
@@ -125,7 +126,7 @@ type Instance struct {
 	Health  string  `json:"health,omitempty"`
 }
 
-// Spec says how a process is run. All times are whole seconds; zero means the default.
+// Spec describes how drover runs a process. All times are whole seconds; zero means the default.
 type Spec struct {
 	Identity   Identity        `json:"identity"`
 	Commands   Commands        `json:"commands"`
@@ -143,10 +144,10 @@ type Spec struct {
 	Contact    string          `json:"contact,omitempty"`
 }
 
-// Identity says where a process lives and how to know it again.
+// Identity says where a process lives and how to recognise it.
 type Identity struct {
-	// ProcName is the base name of the executable, SetupPath the absolute working directory, PIDPath the absolute path
-	// of the pid file, User the account that it runs as.
+	// ProcName is the base name of the executable, and SetupPath the absolute working directory. PIDPath is the
+	// absolute path of the pid file. User is the account of the process.
 	ProcName   string `json:"proc_name"`
 	SetupPath  string `json:"setup_path"`
 	PIDPath    string `json:"pid_path"`
@@ -166,7 +167,7 @@ type Commands struct {
 	Health  string `json:"health,omitempty"`
 }
 
-// Limits are upper bounds: percent of the whole machine, or counts. Zero means none.
+// Limits are upper limits, in percent of the whole machine or as counts. Zero means no limit.
 type Limits struct {
 	CPU  float64 `json:"cpu,omitempty"`
 	Mem  float64 `json:"mem,omitempty"`
@@ -175,11 +176,11 @@ type Limits struct {
 	Net  int64   `json:"net,omitempty"`
 }
 
-// Policy says how a process is watched and how long its operations may take.
+// Policy says how drover watches a process, and how long its operations may take.
 type Policy struct {
 	// Kind is resident, single-run or periodic.
 	Kind string `json:"kind,omitempty"`
-	// KindAssumed says that a caller left it open what kind of process it is.
+	// KindAssumed tells that the caller did not choose the kind of the process.
 	KindAssumed     bool   `json:"kind_assumed,omitempty"`
 	StartCheckBegin int    `json:"start_check_begin,omitempty"`
 	StartCheckEnd   int    `json:"start_check_end,omitempty"`
@@ -192,23 +193,23 @@ type Policy struct {
 	Instances       int    `json:"instances,omitempty"`
 }
 
-// ConfigFile is a configuration file whose checksum is watched.
+// ConfigFile is a configuration file whose checksum drover watches.
 type ConfigFile struct {
 	Path string `json:"path"`
 	MD5  string `json:"md5"`
 }
 
-// ProcessFilter chooses processes. An empty field matches all. Namespaces and names are patterns: * is any text, ? any
+// ProcessFilter selects processes. An empty field matches all. Namespaces and names are patterns: * matches any text, ?
 // one character.
 type ProcessFilter struct {
 	Namespace string
 	Name      string
-	// Hosts are ids or cloud:ip, or patterns of those. States are words of Process.State.
+	// Hosts are ids or cloud:ip, or patterns of either. States are values of Process.State.
 	Hosts  []string
 	States []string
-	// Spec asks for the specs too.
+	// Spec asks for the specs.
 	Spec bool
-	// Limit bounds the answer; 0 does not.
+	// Limit is the largest number of processes; 0 means no limit.
 	Limit int
 }
 
@@ -230,29 +231,28 @@ func (c *Client) Process(ctx context.Context, namespace, name string) ([]Process
 	return Collect(pages[Process](ctx, c, "/processes/"+segment(namespace)+"/"+segment(name), url.Values{}, 0))
 }
 
-// Agent is a host that has joined.
+// Agent is a joined host.
 type Agent struct {
 	Host
-	// Key is the host's own public key, which its names may change around.
+	// Key is the host's own public key. It stays the same if the host's names change.
 	Key      string    `json:"key"`
 	Build    string    `json:"build"`
 	JoinedAt time.Time `json:"joined_at"`
-	// Labels and Business are those of the token that it has joined with; both may be empty.
+	// Labels and Business come from the token that the host joined with; both may be empty.
 	Labels   map[string]string `json:"labels,omitempty"`
 	Business int64             `json:"business,omitempty"`
-	// Policy is what the owner of the host lets be done there; empty where there is no policy. Notes say what is not
-	// right with the host.
+	// Policy is the policy of the host's owner in one line; empty if there is none. Notes are problems of the host.
 	Policy string   `json:"policy,omitempty"`
 	Notes  []string `json:"notes,omitempty"`
 }
 
-// AgentFilter chooses hosts. An empty field matches all.
+// AgentFilter selects hosts. An empty field matches all.
 type AgentFilter struct {
-	// Hosts are ids or cloud:ip, or patterns of those.
+	// Hosts are ids or cloud:ip, or patterns of either.
 	Hosts []string
 	// State is "online" or "away".
 	State string
-	// Limit bounds the answer; 0 does not.
+	// Limit is the largest number of hosts; 0 means no limit.
 	Limit int
 }
 
@@ -264,7 +264,7 @@ func (c *Client) Agents(ctx context.Context, f AgentFilter) iter.Seq2[Agent, err
 	return pages[Agent](ctx, c, "/agents", query, f.Limit)
 }
 
-// CountProcesses counts the processes that the filter lets pass; States and Limit of it are not looked at.
+// CountProcesses counts the processes that match the filter; it ignores States and Limit of the filter.
 func (c *Client) CountProcesses(ctx context.Context, f ProcessFilter) (ProcessCounts, error) {
 	query := url.Values{}
 	set(query, "namespace", f.Namespace)

@@ -8,28 +8,28 @@ import (
 	"time"
 )
 
-// Proxy is a proxy of an area that has no route to the servers.
+// Proxy is a proxy of an area without a route to the servers.
 type Proxy struct {
 	Name string `json:"name"`
 	Area int    `json:"area"`
-	// Key is its public key.
+	// Key is the public key of the proxy.
 	Key string `json:"key"`
-	// Advertise is where the agents of the area reach it, host:port.
+	// Advertise is the address by which the agents of the area reach the proxy, host:port.
 	Advertise string `json:"advertise"`
 	Online    bool   `json:"online"`
-	// Agents is how many are connected to it.
+	// Agents is the number of connected agents.
 	Agents   int        `json:"agents"`
 	Build    string     `json:"build"`
 	LastSeen *time.Time `json:"last_seen,omitempty"`
 	JoinedAt time.Time  `json:"joined_at"`
 }
 
-// Proxies lists the proxies that have joined, by area and name.
+// Proxies lists the joined proxies, ordered by area and name.
 func (c *Client) Proxies(ctx context.Context) iter.Seq2[Proxy, error] {
 	return pages[Proxy](ctx, c, "/proxies", url.Values{}, 0)
 }
 
-// RemoveProxy takes a proxy out, named by its name or key: it is cut off at once and refused when it comes back.
+// RemoveProxy removes a proxy by its name or key: the server disconnects it at once and rejects it if it reconnects.
 func (c *Client) RemoveProxy(ctx context.Context, proxy string) error {
 	return c.do(ctx, http.MethodDelete, "/proxies/"+segment(proxy), nil, nil, nil)
 }

@@ -17,24 +17,24 @@ import (
 )
 
 const (
-	// silence is how long a stream may say nothing: the server says something every 15 s.
+	// silence is how long a stream may send nothing: the server sends something every 15 s.
 	silence = 45 * time.Second
 	// maxMessage is the longest line of a stream in bytes.
 	maxMessage = 4 << 20
-	// A lost server is called again after a while that doubles from the one to the other.
+	// The client calls a lost server again after a pause that doubles from soonest to latest.
 	soonest = time.Second
 	latest  = 15 * time.Second
 )
 
-// errSilent ends a stream whose server gives no sign of life.
+// errSilent ends a stream whose server has sent nothing for too long.
 var errSilent = fmt.Errorf("it was silent for %s", silence)
 
-// errLeft ends a stream whose reader has left the loop.
+// errLeft ends a stream whose reader left the loop.
 var errLeft = errors.New("the loop was left")
 
-// EventsAfter yields each event that arrives after the one with the given cursor, in the order of arrival. A server
-// that is not reached is an error as in FollowEvents, already at the first call. A program that keeps the cursor of the
-// last event it has dealt with misses nothing between two of its lives.
+// EventsAfter yields each event that arrives after the event with the given cursor, in the order of arrival. It reports
+// an unreachable server like FollowEvents, but already at the first call. A program that stores the cursor of the last
+// event that it handled misses nothing between two runs.
 func (c *Client) EventsAfter(ctx context.Context, f EventFilter, cursor int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		query := f.query()
@@ -85,8 +85,8 @@ func (c *Client) EventsAfter(ctx context.Context, f EventFilter, cursor int64) i
 	}
 }
 
-// isLost reports whether an error may go away by itself: there was no answer, or one that a gateway gives for a server
-// that is away.
+// isLost reports whether an error may go away by itself: there was no answer, or a gateway answered for a server that
+// is away.
 func isLost(err error) bool {
 	refusal, refused := errors.AsType[*Error](err)
 	_, unreachable := errors.AsType[*UnreachableError](err)
@@ -102,8 +102,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// stream reads server-sent events until the server ends them, which is no error, or take returns one. Data is nil where
-// the server only says how far it is.
+// stream reads server-sent events until take returns an error, or until the server ends them, which is not an error.
+// Data is nil if the server only reports its cursor.
 func (c *Client) stream(ctx context.Context, path string, query url.Values,
 	take func(id int64, data []byte) error,
 ) error {
@@ -143,7 +143,7 @@ func (c *Client) stream(ctx context.Context, path string, query url.Values,
 		case name == "data":
 			data = []byte(value)
 		case lines.Text() == "":
-			watch.Stop() // whoever deals with an event may take his time
+			watch.Stop() // the reader may take its time for an event
 			if err := take(id, data); err != nil {
 				return err
 			}
@@ -157,7 +157,7 @@ func (c *Client) stream(ctx context.Context, path string, query url.Values,
 	return nil
 }
 
-// lost says that a stream was cut, and where that was for want of signs of life, that.
+// lost wraps the error of a broken stream, and says if the server was silent for too long.
 func (c *Client) lost(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), errSilent) {
 		err = errSilent

@@ -13,7 +13,7 @@ type JoinToken struct {
 	ID string `json:"id"`
 	// State is open, spent, expired or revoked.
 	State string `json:"state"`
-	// Role is what joins with it: agent or proxy.
+	// Role is the kind of program that joins with it: agent or proxy.
 	Role      string            `json:"role"`
 	Cloud     int               `json:"cloud"`
 	Labels    map[string]string `json:"labels"`
@@ -24,26 +24,26 @@ type JoinToken struct {
 	CreatedAt time.Time         `json:"created_at"`
 	ExpiresAt time.Time         `json:"expires_at"`
 	RevokedAt *time.Time        `json:"revoked_at,omitempty"`
-	// Token is set only in the answer to the call that made it. It cannot be shown again.
+	// Token is set only in the answer to the call that created it. The server cannot show it again.
 	Token string `json:"token,omitempty"`
 }
 
-// NewJoinToken says what a token is to be.
+// NewJoinToken holds the values of a new token.
 type NewJoinToken struct {
-	// Role is what joins with it: agent, which empty means too, or proxy.
+	// Role is the kind of program that joins with it: agent (the default) or proxy.
 	Role string
-	// Cloud is the area that hosts join; Labels and Business are what they get.
+	// Cloud is the area that hosts join; every host that joins gets Labels and Business.
 	Cloud    int
 	Labels   map[string]string
 	Business int64
 	Note     string
-	// Uses is how many hosts may join with it, 1 to 100,000.
+	// Uses is the number of hosts that may join with it, 1 to 100,000.
 	Uses int
-	// TTL is how long it counts, in whole seconds, at most 366 days.
+	// TTL is its lifetime, in whole seconds, at most 366 days.
 	TTL time.Duration
 }
 
-// CreateJoinToken makes a token that hosts join with, which is in the answer.
+// CreateJoinToken creates a join token; the answer holds it.
 func (c *Client) CreateJoinToken(ctx context.Context, t NewJoinToken) (JoinToken, error) {
 	var made JoinToken
 	body := struct {
@@ -59,24 +59,25 @@ func (c *Client) CreateJoinToken(ctx context.Context, t NewJoinToken) (JoinToken
 	return made, err
 }
 
-// JoinTokens lists the tokens that hosts join with, the latest first.
+// JoinTokens lists the join tokens, newest first.
 func (c *Client) JoinTokens(ctx context.Context) iter.Seq2[JoinToken, error] {
 	return pages[JoinToken](ctx, c, "/tokens", url.Values{}, 0)
 }
 
-// JoinToken returns one token, without its secret.
+// JoinToken returns one join token, without its secret.
 func (c *Client) JoinToken(ctx context.Context, id string) (JoinToken, error) {
 	var t JoinToken
 	err := c.get(ctx, "/tokens/"+segment(id), nil, &t)
 	return t, err
 }
 
-// RevokeJoinToken ends a token. Hosts that have joined with it stay.
+// RevokeJoinToken revokes a join token. Hosts that joined with it stay.
 func (c *Client) RevokeJoinToken(ctx context.Context, id string) error {
 	return c.do(ctx, http.MethodDelete, "/tokens/"+segment(id), nil, nil, nil)
 }
 
-// RemoveAgent takes a host out, named by its id, cloud:ip or key: it is cut off at once and refused when it comes back.
+// RemoveAgent removes a host by its id, cloud:ip or key: the server disconnects it at once and rejects it if it
+// reconnects.
 func (c *Client) RemoveAgent(ctx context.Context, host string) error {
 	return c.do(ctx, http.MethodDelete, "/agents/"+segment(host), nil, nil, nil)
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// User is a person, or a program, that apps act for.
+// User is a person, or a program, for whom apps act.
 type User struct {
 	Name      string    `json:"name"`
 	Note      string    `json:"note,omitempty"`
@@ -16,7 +16,7 @@ type User struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// UserChange says what a user is to be; nil leaves it as it is.
+// UserChange holds the new values of a user; a nil field stays unchanged.
 type UserChange struct {
 	// Name is for a new user only.
 	Name     string  `json:"name,omitempty"`
@@ -24,7 +24,7 @@ type UserChange struct {
 	Disabled *bool   `json:"disabled,omitempty"`
 }
 
-// CreateUser makes a user.
+// CreateUser creates a user.
 func (c *Client) CreateUser(ctx context.Context, change UserChange) (User, error) {
 	var u User
 	err := c.do(ctx, http.MethodPost, "/users", nil, change, &u)
@@ -57,11 +57,12 @@ type Token struct {
 	Note      string     `json:"note,omitempty"`
 	CreatedAt time.Time  `json:"created_at"`
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
-	// Token is set only in the answer to the call that made it. It cannot be shown again.
+	// Token is set only in the answer to the call that created it. The server cannot show it again.
 	Token string `json:"token,omitempty"`
 }
 
-// CreateToken gives a user a token, which is in the answer. It counts for ttl, in whole seconds; 0 is for ever.
+// CreateToken creates a token for a user; the answer holds it. It is valid for ttl, in whole seconds; 0 means no
+// expiry.
 func (c *Client) CreateToken(ctx context.Context, user, note string, ttl time.Duration) (Token, error) {
 	var t Token
 	body := struct {
@@ -79,7 +80,7 @@ func (c *Client) Tokens(ctx context.Context, user string) ([]Token, error) {
 	return all.Items, err
 }
 
-// DeleteToken ends a token of a user.
+// DeleteToken revokes a token of a user.
 func (c *Client) DeleteToken(ctx context.Context, user, id string) error {
 	return c.do(ctx, http.MethodDelete, "/users/"+segment(user)+"/tokens/"+segment(id), nil, nil, nil)
 }

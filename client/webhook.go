@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Webhook is an address that alarms are delivered to.
+// Webhook is an address that receives alarms.
 type Webhook struct {
 	Name string `json:"name"`
 	URL  string `json:"url"`
-	// Namespaces are patterns of those whose alarms are wanted; none means all.
+	// Namespaces are patterns of the namespaces whose alarms the webhook receives; an empty list means all.
 	Namespaces []string `json:"namespaces"`
 	// Local allows an address that only the server's own machine should reach.
 	Local     bool      `json:"local"`
@@ -18,25 +18,25 @@ type Webhook struct {
 	CreatedAt time.Time `json:"created_at"`
 	ChangedAt time.Time `json:"changed_at"`
 	Delivery  Delivery  `json:"delivery"`
-	// Secret is set only in the answer to the call that made it. It cannot be shown again.
+	// Secret is set only in the answer to the call that created it. The server cannot show it again.
 	Secret string `json:"secret,omitempty"`
 }
 
-// Delivery is how far a webhook has got.
+// Delivery is the progress of a webhook.
 type Delivery struct {
-	// Lag is how many alarms are still to be delivered.
+	// Lag is the number of undelivered alarms.
 	Lag         int64      `json:"lag"`
 	DeliveredAt *time.Time `json:"delivered_at,omitempty"`
-	// Failures counts those in a row; FailingSince, Error and NextAt are set where there are any.
+	// Failures counts consecutive failures; FailingSince, Error and NextAt are set if there are any.
 	Failures     int        `json:"failures"`
 	FailingSince *time.Time `json:"failing_since,omitempty"`
 	Error        string     `json:"error,omitempty"`
 	NextAt       *time.Time `json:"next_at,omitempty"`
 }
 
-// WebhookChange says what a webhook is to be; nil leaves it as it is.
+// WebhookChange holds the new values of a webhook; a nil field stays unchanged.
 type WebhookChange struct {
-	// Name and Secret are for a new webhook only; without a secret one is made.
+	// Name and Secret are for a new webhook only. By default the server creates the secret.
 	Name       string    `json:"name,omitempty"`
 	Secret     *string   `json:"secret,omitempty"`
 	URL        *string   `json:"url,omitempty"`
@@ -45,7 +45,7 @@ type WebhookChange struct {
 	Note       *string   `json:"note,omitempty"`
 }
 
-// CreateWebhook makes a webhook, whose alarms begin now; its secret is in the answer.
+// CreateWebhook creates a webhook, whose alarms begin now; the answer holds its secret.
 func (c *Client) CreateWebhook(ctx context.Context, change WebhookChange) (Webhook, error) {
 	var w Webhook
 	err := c.do(ctx, http.MethodPost, "/webhooks", nil, change, &w)
@@ -66,15 +66,15 @@ func (c *Client) Webhook(ctx context.Context, name string) (Webhook, error) {
 	return w, err
 }
 
-// ChangeWebhook changes a webhook and returns it. What could not be delivered to it is tried again at once.
+// ChangeWebhook changes a webhook and returns it. The server retries undelivered messages at once.
 func (c *Client) ChangeWebhook(ctx context.Context, name string, change WebhookChange) (Webhook, error) {
 	var w Webhook
 	err := c.do(ctx, http.MethodPatch, "/webhooks/"+segment(name), nil, change, &w)
 	return w, err
 }
 
-// RotateWebhook gives a webhook a new secret, which is in the answer and signs from now on: the given one, or for an
-// empty one one that the server makes.
+// RotateWebhook sets a new secret, which signs from now on, and returns it in the answer. If secret is empty, the
+// server creates one.
 func (c *Client) RotateWebhook(ctx context.Context, name, secret string) (Webhook, error) {
 	var w Webhook
 	body := struct {
@@ -84,22 +84,22 @@ func (c *Client) RotateWebhook(ctx context.Context, name, secret string) (Webhoo
 	return w, err
 }
 
-// WebhookTest is what came of a test delivery.
+// WebhookTest is the result of a test delivery.
 type WebhookTest struct {
 	Delivered bool `json:"delivered"`
-	// Error says why it was not.
+	// Error tells why the delivery failed.
 	Error   string  `json:"error,omitempty"`
 	Seconds float64 `json:"seconds"`
 }
 
-// TestWebhook has a made-up alarm delivered to a webhook, at once. That it does not arrive is no error of the call.
+// TestWebhook delivers a made-up alarm to a webhook at once. A failed delivery is not an error of the call.
 func (c *Client) TestWebhook(ctx context.Context, name string) (WebhookTest, error) {
 	var t WebhookTest
 	err := c.do(ctx, http.MethodPost, "/webhooks/"+segment(name)+"/test", nil, nil, &t)
 	return t, err
 }
 
-// DeleteWebhook ends a webhook; what was not delivered to it never is.
+// DeleteWebhook deletes a webhook; the server never delivers its undelivered messages.
 func (c *Client) DeleteWebhook(ctx context.Context, name string) error {
 	return c.do(ctx, http.MethodDelete, "/webhooks/"+segment(name), nil, nil, nil)
 }

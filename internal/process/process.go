@@ -87,7 +87,7 @@ type Spec struct {
 	Contact    string `json:"contact,omitempty"`
 }
 
-// Identity says where a process lives and how to recognize it.
+// Identity says where a process lives and how to recognise it.
 type Identity struct {
 	// ProcName is the base name of the executable.
 	ProcName string `json:"proc_name"`

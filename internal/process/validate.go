@@ -38,7 +38,7 @@ func (s *Spec) Validate(op Op) error {
 
 // Faults returns the errors of Validate one by one.
 func (s *Spec) Faults(op Op) []FieldFault {
-	if n := s.Size(); n > MaxSpec { // also where it is not heeded: it is kept with the operation
+	if n := s.Size(); n > MaxSpec { // also for an operation that ignores the spec, because the store keeps it
 		var f faults
 		f.add("spec", "is %d bytes long in all: expected at most %d", n, MaxSpec)
 		return f

@@ -7,8 +7,8 @@ import (
 	"drover/internal/process"
 )
 
-// own returns the cause that the agent has found. Where it has none, as one of an earlier version, it is what the state
-// tells; its zero value where there is nothing to explain.
+// own returns the cause that the agent found. If the agent reports no cause, as earlier versions do, own derives a
+// cause from the state. It returns the zero value if there is nothing to explain.
 func (f *judgement) own() process.Cause {
 	s := f.Status
 	if s.Cause.ID != "" {
@@ -21,7 +21,7 @@ func (f *judgement) own() process.Cause {
 	return c
 }
 
-// told is the kind of cause that a state without one lets expect.
+// told returns the most likely kind of cause for a state that was reported without a cause.
 func told(s *process.Status) process.CauseID {
 	switch s.State {
 	case process.StateFlapping:
@@ -50,44 +50,44 @@ func told(s *process.Status) process.CauseID {
 	return ""
 }
 
-// impact is what the state means for the process.
+// impact returns what the state means for the process.
 func (f *judgement) impact() string {
 	s := f.Status
 	switch {
 	case !f.Agent.Joined:
-		return "nothing can be seen or done there"
+		return "drover can neither see nor change anything on that host"
 	case f.Agent.Away:
-		return "nobody can see how it is; its host goes on without the server"
+		return "drover cannot see its state; the agent continues without the server"
 	case s == nil || !s.Known:
-		return "nobody watches it"
+		return "drover does not watch it"
 	case s.Running() && s.Hosted:
-		return "it runs, and is watched"
+		return "it runs, and drover watches it"
 	case s.Running():
-		return "it runs, and nobody would start it again"
+		return "it runs, but drover would not relaunch it"
 	}
 	switch s.State {
 	case process.StateGivenUp:
-		return "it is down, and stays so until it is started or retried"
+		return "it is down until somebody starts or retries it"
 	case process.StateBackoff, process.StateFlapping:
-		return "it is down, and will be started again"
+		return "it is down, and drover will relaunch it"
 	case process.StateStarting:
-		return "it is down, and is being started"
+		return "it is down, and drover is starting it"
 	case process.StateStopping:
-		return "it is being ended"
+		return "drover is ending it"
 	case process.StateOperating, process.StateUnknown:
-		return "it is not watched at this moment"
+		return "drover does not watch it at this moment"
 	case process.StateScheduled:
 		return "it runs by its timetable"
 	case process.StateFinished:
-		return "it is over, and is not started again"
+		return "it has ended, and drover does not start it again"
 	}
 	if s.Hosted {
 		return "it is down although it is hosted"
 	}
-	return "it is down, and nobody will start it"
+	return "it is down, and drover will not start it"
 }
 
-// Age is a duration in its two largest units, such as "2d3h"; less than a second is "0s".
+// Age formats a duration in its two largest units, such as "2d3h"; a duration below a second is "0s".
 func Age(d time.Duration) string {
 	seconds := max(int64(d/time.Second), 0)
 	units := []struct {
@@ -111,7 +111,7 @@ func Age(d time.Duration) string {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// millis is a time in Unix milliseconds; the zero time is 0.
+// millis converts a time to Unix milliseconds; the zero time is 0.
 func millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

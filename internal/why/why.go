@@ -13,48 +13,48 @@ import (
 	"drover/internal/process"
 )
 
-// Patience is how long an operation may wait for its turn before the waiting itself is what is wrong.
+// Patience is how long an operation may wait for its turn before the wait itself counts as wrong.
 const Patience = 30 * time.Second
 
-// Facts are what is known of one process on one host at one moment.
+// Facts is what the server knows about one process on one host at one moment.
 type Facts struct {
 	Process process.ID
-	// Host is what the host is called.
+	// Host is the name of the host.
 	Host string
 	Now  time.Time
-	// Agent is what the server knows of the agent there.
+	// Agent is what the server knows about the agent of the host.
 	Agent Agent
-	// Status is the agent's last word of the process; nil where it has never spoken of it.
+	// Status is the agent's last report of the process; nil if there is none.
 	Status *process.Status
-	// Operations are those that are not done yet, the oldest first. Questions are none.
+	// Operations are the open operations, the oldest first. Queries are not among them.
 	Operations []Operation
 }
 
-// Agent is an agent as the server sees it.
+// Agent describes an agent as the server sees it.
 type Agent struct {
-	// Joined says that there is one on the host, Away that it does not answer.
+	// Joined means that an agent joined under the name of the host; Away means that it does not respond.
 	Joined, Away bool
-	// Since is the moment from which an absence counts, Seen when the agent was last heard; zero where that is not
-	// known.
+	// Since is the moment from which an absence counts, and Seen the time of the agent's last message. Zero means
+	// unknown.
 	Since, Seen time.Time
 }
 
-// Operation is something that was asked of the process and is not done yet.
+// Operation is an open operation on the process.
 type Operation struct {
 	Op   process.Op
 	Task string
-	// App and User asked for it, at Asked.
+	// App and User are its caller; Asked is the time of the call.
 	App, User string
 	Asked     time.Time
-	// Begun says that the agent works on it, Accepted that it has it on disk.
+	// Begun means that the agent executes it; Accepted means that the agent has it on disk.
 	Begun, Accepted bool
 }
 
-// Severity says how bad a finding is.
+// Severity tells how bad a finding is.
 type Severity string
 
-// The severities: down until somebody does something or out of sight; not right, but running or seen to; as it was
-// asked for, or just passing.
+// The severities. Critical: the process stays down until somebody acts, or drover cannot see it. Warning: something is
+// wrong, but the process runs, or drover works on it. Notice: the state is intended, or passes by itself.
 const (
 	Critical Severity = "critical"
 	Warning  Severity = "warning"
@@ -69,29 +69,29 @@ func (s Severity) Compare(other Severity) int {
 	return cmp.Compare(slices.Index(severities(), s), slices.Index(severities(), other))
 }
 
-// Finding is why a process is as it is.
+// Finding explains why a process is in its state.
 type Finding struct {
-	// Cause is the one that comes first; its zero value says that there is nothing to explain.
+	// Cause is the most important cause; the zero value means that there is nothing to explain.
 	Cause process.Cause
-	// Further are the other causes that the agent has found, the worst first.
+	// Further are the other causes that the agent found, the worst first.
 	Further []process.Cause
-	// Wrong says that the process is not as it should be.
+	// Wrong means that the process is not as it should be.
 	Wrong    bool
 	Severity Severity
-	// Impact is what that means for the process, as one clause.
+	// Impact is one clause that says what the state means for the process.
 	Impact string
-	// Then is what the agent had said last, where the cause is that it is away.
+	// Then is the cause of the agent's last report, if the present cause is that the agent is away.
 	Then *process.Cause
 }
 
-// judgement is what is known of a process, and of causes.
+// judgement joins the facts about a process with the catalogue of causes.
 type judgement struct {
 	Facts
 	Catalogue
 }
 
-// Judge finds the cause that comes first. What only the server can know comes before what the agent has said: it is out
-// of date where the agent is away. It is a pure function.
+// Judge finds the most important cause. Causes that only the server can know come before the report of the agent,
+// because that report is out of date if the agent is away. Judge is a pure function.
 func (c Catalogue) Judge(facts Facts) Finding {
 	f := judgement{facts, c}
 	switch {
@@ -104,7 +104,7 @@ func (c Catalogue) Judge(facts Facts) Finding {
 			return f.conclude(f.waiting(nil))
 		}
 		return f.conclude(process.Cause{
-			ID: process.CauseUnknown, Text: fmt.Sprintf("the agent on %s knows no process %s", f.Host, f.Process),
+			ID: process.CauseUnknown, Text: fmt.Sprintf("the agent on %s does not know process %s", f.Host, f.Process),
 		})
 	}
 	own := f.own()
@@ -124,7 +124,7 @@ func (c Catalogue) Judge(facts Facts) Finding {
 	return f.conclude(own)
 }
 
-// conclude makes a finding of a cause.
+// conclude makes a finding from a cause.
 func (f *judgement) conclude(c process.Cause) Finding {
 	v := Finding{Cause: c, Wrong: f.wrong(c), Severity: Notice, Impact: f.impact()}
 	if v.Wrong {
@@ -136,7 +136,7 @@ func (f *judgement) conclude(c process.Cause) Finding {
 	return v
 }
 
-// severity is how bad a cause is that is wrong: that of the catalogue, as far as the state bears it out.
+// severity returns the severity of a cause that is wrong: the severity of the catalogue, adjusted to the state.
 func (f *judgement) severity(id process.CauseID) Severity {
 	e, known := f.Lookup(id)
 	seen := f.Agent.Joined && !f.Agent.Away && f.Status != nil
@@ -165,7 +165,7 @@ func (f *judgement) wrong(c process.Cause) bool {
 	case c.ID == process.CauseAgentAway:
 		return expected || len(f.Operations) > 0
 	case f.ends[c.ID]:
-		return expected || f.Status.Running() // what nobody expects to run may end as it likes
+		return expected || f.Status.Running() // a process that nobody expects to run may end
 	}
 	return true
 }
@@ -176,17 +176,17 @@ func (f *judgement) unknownAgent() process.Cause {
 	c := process.Cause{ID: process.CauseAgentUnknown, Text: fmt.Sprintf("no agent has ever joined as %s", f.Host)}
 	if f.Status != nil {
 		c.Text = fmt.Sprintf("the agent that reported it is no longer known as %s", f.Host)
-		c.Evidence = append(c.Evidence, "its last word: "+f.Status.State)
+		c.Evidence = append(c.Evidence, "last reported state: "+f.Status.State)
 	}
 	return c
 }
 
-// away makes a finding of a process that nobody sees.
+// away makes a finding for a process whose agent is away.
 func (f *judgement) away() Finding {
 	c := process.Cause{ID: process.CauseAgentAway, Since: millis(f.Agent.Since)}
 	switch {
 	case f.Agent.Seen.IsZero():
-		c.Text = "the agent of the host has not been heard of since the server was started"
+		c.Text = "the agent of the host has sent nothing since the server started"
 	default:
 		c.Text = fmt.Sprintf("the agent of the host has been away for %s", Age(f.Now.Sub(f.Agent.Since)))
 		c.Evidence = append(c.Evidence, "last heard at "+stamp(f.Agent.Seen))
@@ -196,26 +196,26 @@ func (f *judgement) away() Finding {
 		c.Text += "; " + asOf(s)
 		if own := f.own(); own.ID != "" {
 			then = &own
-			c.Evidence = append(c.Evidence, fmt.Sprintf("its last word: %s [%s]", own.Text, own.ID))
+			c.Evidence = append(c.Evidence, fmt.Sprintf("last reported cause: %s [%s]", own.Text, own.ID))
 		}
 	}
 	for _, o := range f.Operations {
-		c.Evidence = append(c.Evidence, o.String()+" waits for it")
+		c.Evidence = append(c.Evidence, o.String()+" waits for the agent")
 	}
 	v := f.conclude(c)
 	v.Then = then
 	return v
 }
 
-// asOf is the state that was last known.
+// asOf describes the last known state.
 func asOf(s *process.Status) string {
 	if s.ReportedAt > 0 {
 		return fmt.Sprintf("as of %s the process was %s", stamp(time.Unix(s.ReportedAt, 0)), s.State)
 	}
-	return "when it was last heard the process was " + s.State
+	return "in its last report the process was " + s.State
 }
 
-// underWay is the cause while the agent works on an operation.
+// underWay returns the cause while the agent executes an operation.
 func (f *judgement) underWay(own process.Cause) process.Cause {
 	o := f.Operations[0]
 	c := process.Cause{ID: process.CauseOperating, Since: own.Since}
@@ -232,7 +232,7 @@ func (f *judgement) underWay(own process.Cause) process.Cause {
 	return c
 }
 
-// waiting is the cause while an operation has not begun.
+// waiting returns the cause while an operation has not begun.
 func (f *judgement) waiting(own *process.Cause) process.Cause {
 	if f.Operations[0].Begun {
 		return f.underWay(process.Cause{})
@@ -241,20 +241,20 @@ func (f *judgement) waiting(own *process.Cause) process.Cause {
 	c := process.Cause{ID: process.CauseQueued, Since: millis(o.Asked)}
 	c.Text = fmt.Sprintf("%s has been waiting for %s", o, Age(f.Now.Sub(o.Asked)))
 	if o.Accepted {
-		c.Evidence = append(c.Evidence, "the agent has accepted it and has not begun")
+		c.Evidence = append(c.Evidence, "the agent has accepted the operation and has not begun it")
 	} else {
-		c.Evidence = append(c.Evidence, "the agent has not accepted it")
+		c.Evidence = append(c.Evidence, "the agent has not accepted the operation")
 	}
 	if own != nil && own.ID != "" {
 		c.Evidence = append(c.Evidence, fmt.Sprintf("until then: %s [%s]", own.Text, own.ID))
 	}
 	for _, next := range f.Operations[1:] {
-		c.Evidence = append(c.Evidence, next.String()+" waits behind it")
+		c.Evidence = append(c.Evidence, next.String()+" is queued behind it")
 	}
 	return c
 }
 
-// String names an operation: what, its task and who asked.
+// String names an operation, its caller and its task.
 func (o Operation) String() string {
 	by := o.User
 	if by == "" {

@@ -112,11 +112,11 @@ func TestJudge(t *testing.T) {
 		},
 		"unknown to the host": {
 			here(), nil, nil,
-			"critical [process-unknown] the agent on h1 knows no process web/nginx",
+			"critical [process-unknown] the agent on h1 does not know process web/nginx",
 		},
 		"forgotten by the host": {
 			here(), &process.Status{}, nil,
-			"critical [process-unknown] the agent on h1 knows no process web/nginx",
+			"critical [process-unknown] the agent on h1 does not know process web/nginx",
 		},
 		"no agent": {why.Agent{}, nil, nil, "critical [agent-unknown] no agent has ever joined as h1"},
 		"an agent of the past": {
@@ -131,7 +131,7 @@ func TestJudge(t *testing.T) {
 		"away since the server began": {
 			why.Agent{Joined: true, Away: true, Since: now()},
 			with(running(), func(s *process.Status) { s.ReportedAt = 0 }), nil,
-			"critical [agent-away] the agent of the host has not been heard of since the server was started; when it was last heard the process was running",
+			"critical [agent-away] the agent of the host has sent nothing since the server started; in its last report the process was running",
 		},
 		"away, and nobody minds": {
 			away(time.Minute), nobodys(down("stopped", process.CauseStopped)), nil,
@@ -206,8 +206,8 @@ func TestEvidence(t *testing.T) {
 	}
 	v := why.Open().Judge(facts)
 	want := []string{
-		"last heard at 2026-11-20T10:29:00Z", "its last word: so it is [exit-status]",
-		"restart by anna (op-1) waits for it",
+		"last heard at 2026-11-20T10:29:00Z", "last reported cause: so it is [exit-status]",
+		"restart by anna (op-1) waits for the agent",
 	}
 	if d := cmp.Diff(want, v.Cause.Evidence); d != "" {
 		t.Errorf("away (-want +got):\n%s", d)
@@ -227,8 +227,8 @@ func TestEvidence(t *testing.T) {
 	facts.Operations[0].Accepted = true
 	v = why.Open().Judge(facts)
 	want = []string{
-		"the agent has accepted it and has not begun", "until then: so it is [exit-status]",
-		"restart by anna (op-1) waits behind it",
+		"the agent has accepted the operation and has not begun it", "until then: so it is [exit-status]",
+		"restart by anna (op-1) is queued behind it",
 	}
 	if d := cmp.Diff(want, v.Cause.Evidence); d != "" {
 		t.Errorf("waits (-want +got):\n%s", d)

@@ -22,17 +22,17 @@ const (
 	maxEntries = 1000
 )
 
-// Weight estimates, without parsing, how many bytes of memory a message takes at most while it is parsed.
+// Weight estimates, without parsing, the largest memory in bytes that parsing a message takes.
 func Weight(data []byte) int64 {
 	weight, _ := count(data)
 	return weight
 }
 
-// count returns the Weight of a JSON text, and how many entries the longest of those lists and objects has at most that
-// are its fields.
+// count returns the Weight of a JSON text, and an upper bound of the number of entries in each list or object that is a
+// field of the text.
 func count(text []byte) (weight int64, longest int) {
 	const perByte, perValue, perObject = 2, 80, 512
-	const field = 2 // the depth of what is in a field
+	const field = 2 // the depth inside a field
 	values, objects, entries := 0, 0, 0
 	depth, quoted, escaped := 0, false, false
 	for _, c := range text {

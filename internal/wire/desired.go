@@ -7,7 +7,7 @@ import (
 )
 
 // Disk describes the disk of an agent that introduces itself. The agent's revision never goes back unless its disk
-// does. So the server recognizes an old copy of a disk, or a new disk.
+// does. So the server recognises an old copy of a disk, or a new disk.
 type Disk struct {
 	// Revision belongs to the latest change of any record. Records are all records at that revision.
 	Revision uint64  `json:"revision"`

@@ -42,7 +42,7 @@ type ProxyFacts struct {
 	Certificate []byte `json:"certificate"`
 }
 
-// ProxyEnrolment is what a proxy needs to find and trust its servers, and to recognize its agents. It holds no
+// ProxyEnrolment is what a proxy needs to find and trust its servers, and to recognise its agents. It holds no
 // secret.
 type ProxyEnrolment struct {
 	Area int    `json:"area"`

@@ -9,9 +9,9 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// What agents and servers say to each other passes brokers and proxies, which may be somebody else's by then. So what
-// counts is signed by the one who says it: reports and receipts by the agent, manifests and the answers to reports by
-// the server. As it travels it is
+// Messages between agents and servers pass brokers and proxies, which an attacker may control. So the sender signs each
+// message with content: the agent signs reports and receipts, the server signs manifests and the answers to reports.
+// The form on the wire is
 //
 //	1 | number of signatures | for each: public key (56 bytes), signature (64 bytes) | message
 

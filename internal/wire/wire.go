@@ -34,8 +34,8 @@ type Manifest struct {
 	Issued  time.Time `json:"issued"`
 	// Expires is the time after which an order must not begin.
 	Expires time.Time `json:"expires"`
-	// Unasked is until when its orders may begin without a question. Whoever gets it later asks first whether they are
-	// still wanted (Report.Open): the server may have given them up.
+	// Unasked is the time until which its orders may begin without a question. After that time the agent first asks
+	// whether they are still wanted (Report.Open): the server may have given them up.
 	Unasked time.Time `json:"unasked,omitzero"`
 	Orders  []Order   `json:"orders"`
 	// Desired is set in the answer to an introduction.

@@ -81,7 +81,7 @@ func TestObserveOnly(t *testing.T) {
 	}
 	harness.Signal(t, pid, syscall.SIGKILL)
 	harness.Eventually(t, "the refusal to be told", func() bool {
-		return strings.Contains(f.CLI("events", "-o", "json"), "it is not started again: refused by the policy")
+		return strings.Contains(f.CLI("events", "-o", "json"), "drover does not relaunch it: refused by the policy")
 	})
 	if _, status, _ := f.Run("server", "", f.Drover, "why", "--data-dir", f.ServerDir()); !strings.Contains(status,
 		"[refused-by-policy]") {

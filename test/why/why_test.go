@@ -221,7 +221,7 @@ func failures() []injection {
 			})
 			o.ask("reload", false)
 			return o
-		}, []string{"reload by tester", "the agent has accepted it", "[killed-by-signal]"}},
+		}, []string{"reload by tester", "the agent has accepted the operation", "[killed-by-signal]"}},
 	}
 }
 

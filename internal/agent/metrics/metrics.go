@@ -115,54 +115,58 @@ func (m *Metrics) Write(w io.Writer, s State) error {
 func (m *Metrics) write(p *page, s State) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	states := p.family("drover_agent_processes", "gauge", "Processes that the agent knows, by state.")
+	states := p.family("drover_agent_processes", "gauge", "Known processes, by state.")
 	for _, name := range sorted(s.Processes) {
 		states.add(float64(s.Processes[name]), "state", name)
 	}
-	p.gauge("drover_agent_processes_hosted", "Processes that the agent keeps running.", float64(s.Hosted))
-	p.gauge("drover_agent_processes_flapping", "Processes that were restarted too often lately.", float64(s.Flapping))
-	p.gauge("drover_agent_processes_unhealthy", "Processes whose health command has failed too often running.",
+	p.gauge("drover_agent_processes_hosted", "Processes that the agent hosts.", float64(s.Hosted))
+	p.gauge("drover_agent_processes_flapping", "Processes that drover relaunched too often lately.",
+		float64(s.Flapping))
+	p.gauge("drover_agent_processes_unhealthy", "Processes whose health command failed too often in a row.",
 		float64(s.Unhealthy))
 	events := p.family("drover_agent_events_total", "counter", "Events of processes, by kind.")
 	for _, kind := range process.EventKinds() {
 		events.add(float64(m.events[kind]), "kind", string(kind))
 	}
-	p.counter("drover_agent_relaunches_total", "Processes that ended and were started again.",
+	p.counter("drover_agent_relaunches_total", "Relaunches of processes.",
 		float64(m.events[process.EventRelaunched]))
 	p.gauge("drover_agent_events_pending_bytes", "Size of the events on disk that the server has not acknowledged.",
 		float64(s.PendingBytes))
-	p.gauge("drover_agent_events_unwritten", "Events that wait in memory because the disk takes none.",
+	p.gauge("drover_agent_events_unwritten", "Events that wait in memory because the agent cannot write them to disk.",
 		float64(s.Unwritten))
-	p.counter("drover_agent_events_lost_total", "Events that were lost because there was no room for them.",
+	p.counter("drover_agent_events_lost_total", "Events that the agent dropped because it had no room for them.",
 		float64(s.Lost))
-	p.counter("drover_agent_operations_accepted_total", "Operations that were taken.", float64(m.accepted))
-	p.counter("drover_agent_operations_finished_total", "Operations that have their outcome.", float64(m.finished))
-	p.gauge("drover_agent_operations_waiting", "Operations that wait for others on the same process.",
+	p.counter("drover_agent_operations_accepted_total", "Accepted operations.", float64(m.accepted))
+	p.counter("drover_agent_operations_finished_total", "Finished operations.", float64(m.finished))
+	p.gauge("drover_agent_operations_waiting", "Operations that wait for another operation on the same process.",
 		float64(s.Waiting))
 	launches := p.family("drover_agent_launch_seconds", "summary",
-		"Time to bring a command to the gate at which it waits for its record.")
+		"Time to launch a command up to the gate, where it waits until its identity is on disk.")
 	launches.sample("_sum", m.launches.time.Seconds())
 	launches.sample("_count", float64(m.launches.count))
-	p.counter("drover_agent_launch_failures_total", "Commands that could not be brought that far.",
+	p.counter("drover_agent_launch_failures_total", "Commands that did not reach the gate.",
 		float64(m.launches.failed))
-	p.counter("drover_agent_reports_total", "Reports that the server has taken.", float64(m.reports.delivered))
-	p.counter("drover_agent_report_bytes_total", "Size of those reports.", float64(m.reports.bytes))
-	p.counter("drover_agent_report_failures_total", "Reports that the server has not taken; they are made again.",
+	p.counter("drover_agent_reports_total", "Reports that the server acknowledged.", float64(m.reports.delivered))
+	p.counter("drover_agent_report_bytes_total", "Size of the acknowledged reports.", float64(m.reports.bytes))
+	p.counter("drover_agent_report_failures_total",
+		"Reports that the server did not acknowledge; the agent creates them anew.",
 		float64(m.reports.failed))
 	last := m.reports.last
 	if last.IsZero() {
 		last = m.started
 	}
 	p.gauge("drover_agent_report_age_seconds",
-		"Time since the server last took a report, or since the start of the agent.", time.Since(last).Seconds())
+		"Time since the server last acknowledged a report, or since the start of the agent.",
+		time.Since(last).Seconds())
 	connected := 0.0
 	if s.Connected {
 		connected = 1
 	}
-	p.gauge("drover_agent_connected", "1 while there is a link to the server, else 0.", connected)
-	p.gauge("drover_agent_start_timestamp_seconds", "When the agent was started, in Unix seconds.",
+	p.gauge("drover_agent_connected", "1 while the agent is connected to the server, otherwise 0.", connected)
+	p.gauge("drover_agent_start_timestamp_seconds", "Start time of the agent, in Unix seconds.",
 		float64(m.started.Unix()))
-	p.family("drover_agent_build_info", "gauge", "1; the labels say which build runs.").add(1, "version", m.build,
+	p.family("drover_agent_build_info", "gauge",
+		"Always 1; the labels name the build that runs.").add(1, "version", m.build,
 		"go_version", runtime.Version())
 }
 

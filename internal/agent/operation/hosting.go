@@ -82,7 +82,7 @@ func (n *session) waiting() string {
 	if len(fields) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("pid %d runs on as it was started, and these wait for its next start: %s", n.runtime.Process.PID,
+	return fmt.Sprintf("pid %d runs on unchanged; these fields wait for its next start: %s", n.runtime.Process.PID,
 		strings.Join(fields, ", "))
 }
 

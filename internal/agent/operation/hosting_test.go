@@ -354,15 +354,15 @@ func TestUpdateOfARunningProcess(t *testing.T) {
 			"what waits", process.Update, false, "root", func(s *process.Spec) {
 				s.Identity.User, s.Identity.SetupPath, s.Commands.Start, s.Hard.Memory = "nobody", "/srv", "./run", 1<<30
 			},
-			"success: pid 100 runs on as it was started, and these wait for its next start: user, setup_path, start_cmd, hard_limits",
+			"success: pid 100 runs on unchanged; these fields wait for its next start: user, setup_path, start_cmd, hard_limits",
 		},
 		{
 			"by another operation", process.Host, false, "root", func(s *process.Spec) { s.Commands.Start = "./run" },
-			"success: pid 100 runs on as it was started, and these wait for its next start: start_cmd",
+			"success: pid 100 runs on unchanged; these fields wait for its next start: start_cmd",
 		},
 		{
 			"an account that waits since the last update", process.Update, false, "daemon", func(*process.Spec) {},
-			"success: pid 100 runs on as it was started, and these wait for its next start: user",
+			"success: pid 100 runs on unchanged; these fields wait for its next start: user",
 		},
 		{
 			"of one that is down", process.Update, true, "", func(s *process.Spec) { s.Identity.User = "nobody" },

@@ -174,9 +174,9 @@ func (n *session) retry() (Result, error) {
 	case n.look().Alive():
 		text = successText("it is running; its budget of relaunches is full again")
 	case rec.Spec.Policy.Kind == process.Periodic:
-		text = successText("it goes on by its timetable")
+		text = successText("its timetable continues")
 	case rec.Spec.Policy.Kind == process.SingleRun:
-		text = successText("it is not started: a single run is over, and only a start begins another one")
+		text = successText("drover does not start it: the single run has ended, and only a start begins another one")
 	}
 	rec.GivenUp = false
 	return Result{

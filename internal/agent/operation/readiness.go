@@ -100,7 +100,7 @@ func (n *session) readyCheck(st *specstore.Step, before *procfs.Identity,
 		switch {
 		case left > 0:
 		case problem != nil && seen.Alive():
-			text := fmt.Sprintf("not ready after %d s: %v; pid %d is left as it is", limit/time.Second, problem,
+			text := fmt.Sprintf("not ready after %d s: %v; pid %d runs on", limit/time.Second, problem,
 				seen.ID.PID)
 			return seen, verdict{text: text, cause: process.CauseNotReady}, nil
 		default:

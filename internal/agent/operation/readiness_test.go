@@ -39,7 +39,7 @@ func TestReadiness(t *testing.T) {
 		},
 		{
 			name: "never ready", latest: 6 * time.Second, alive: true, fault: process.CheckFailed,
-			text: failed + "not ready after 5 s: exit status 1: not yet; pid 101 is left as it is",
+			text: failed + "not ready after 5 s: exit status 1: not yet; pid 101 runs on",
 			set:  func(w *world, _ *process.Spec) { w.becomes("is-ready", time.Hour) },
 		},
 		{
@@ -60,7 +60,7 @@ func TestReadiness(t *testing.T) {
 		},
 		{
 			name: "the last attempt hangs", latest: 7250 * time.Millisecond, alive: true, fault: process.CheckFailed,
-			text: failed + "not ready after 6 s: timed out after 1s; pid 101 is left as it is",
+			text: failed + "not ready after 6 s: timed out after 1s; pid 101 runs on",
 			set: func(w *world, s *process.Spec) {
 				s.Policy.StartCheckBegin = 6
 				w.Script("is-ready", operationtest.Script{Takes: time.Hour})

@@ -70,7 +70,7 @@ func TestRelaunch(t *testing.T) {
 					w.Spawn("nginx", pidFile, run)
 				}})
 			},
-			err: "Script exit code non-zero. Error msessage: [] (start_cmd: exit status 1); what it had started was ended: pid 102 (nginx)",
+			err: "Script exit code non-zero. Error msessage: [] (start_cmd: exit status 1); drover ended the processes that it had started: pid 102 (nginx)",
 		},
 		{
 			name: "the time limit", took: time.Minute, ran: []string{"start"},

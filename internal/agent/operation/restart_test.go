@@ -52,7 +52,7 @@ func TestRestart(t *testing.T) {
 					operationtest.Script{Code: 2, Begin: func(run string) { w.Spawn("nginx", pidFile, run) }})
 			},
 			fault: process.Failed,
-			text:  "Script exit code non-zero. Error msessage: [] (restart_cmd: exit status 2); what it had started was ended: pid 101 (nginx)",
+			text:  "Script exit code non-zero. Error msessage: [] (restart_cmd: exit status 2); drover ended the processes that it had started: pid 101 (nginx)",
 		},
 		{
 			name: "the time limit ends the new process too", running: true, known: hosted, hosted: true,
@@ -126,7 +126,7 @@ func TestRestartWithoutCommand(t *testing.T) {
 					operationtest.Script{Code: 4, Begin: func(run string) { w.Spawn("nginx", pidFile, run) }})
 			},
 			fault: process.Failed,
-			text:  "Script exit code non-zero. Error msessage: [] (start_cmd: exit status 4); what it had started was ended: pid 103 (nginx)",
+			text:  "Script exit code non-zero. Error msessage: [] (start_cmd: exit status 4); drover ended the processes that it had started: pid 103 (nginx)",
 		},
 	} {
 		c.op = process.Restart

@@ -179,7 +179,7 @@ func TestResume(t *testing.T) {
 			name: "released and running: its exit status counts", phase: specstore.Released, away: time.Second,
 			script: operationtest.Script{Takes: 10 * time.Second, Code: 5}, took: 9 * time.Second, ran: 1,
 			fault: process.Failed,
-			text:  "Script exit code non-zero. Error msessage: [] (start_cmd: exit status 5); what it had started was ended: pid 101 (nginx)",
+			text:  "Script exit code non-zero. Error msessage: [] (start_cmd: exit status 5); drover ended the processes that it had started: pid 101 (nginx)",
 		},
 		{
 			name: "released and ended while nobody was there: what runs decides", phase: specstore.Released,

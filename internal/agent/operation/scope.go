@@ -139,7 +139,7 @@ const maxNamed = 10
 
 // EndedText says in words what a run had left behind and was ended; empty where there was nothing.
 func EndedText(ended []liveness.Member) string {
-	return endedText("what its run had left behind was ended", ended)
+	return endedText("drover ended the leftovers of its run", ended)
 }
 
 func endedText(what string, ended []liveness.Member) string {

@@ -301,7 +301,7 @@ func (n *session) cutShort(st *specstore.Step) error {
 	if errors.Is(err, ErrInterrupted) {
 		return err
 	}
-	text := err.Error() + " with all that it had started"
+	text := err.Error() + " with all processes that it had started"
 	if problem, _ := n.endCommand(st.Child, st.Run); problem != "" {
 		text = err.Error() + "; " + problem
 	}

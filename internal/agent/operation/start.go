@@ -110,7 +110,7 @@ func (n *session) endStarted(st *specstore.Step) (note string) {
 	known := len(n.ended)
 	problem, _ := n.endScope(Scope{Root: st.Child, Run: st.Run, Spared: n.othersAnd(n.progress.Before)}, 0)
 	n.look()
-	return join(problem, endedText("what it had started was ended", n.ended[known:]))
+	return join(problem, endedText("drover ended the processes that it had started", n.ended[known:]))
 }
 
 // othersAnd is others, and spares an instance besides, which may be nil.
@@ -147,7 +147,7 @@ func (n *session) undo(st *specstore.Step, field string, before *procfs.Identity
 	switch {
 	case before != nil && seen.Alive() && *seen.ID != *before:
 		n.started(seen, st.Run)
-		note = fmt.Sprintf("pid %d, which it has started, is left running", seen.ID.PID)
+		note = fmt.Sprintf("pid %d, which it has started, runs on", seen.ID.PID)
 	case !st.Result.TimedOut:
 		note = n.endStarted(st)
 	}

@@ -100,11 +100,11 @@ func TestStartWhoseCommandFails(t *testing.T) {
 		{
 			name: "exit status, what it started is ended",
 			set:  early(operationtest.Script{Takes: 2 * time.Second, Code: 3, Output: "bind: in use"}),
-			text: "Script exit code non-zero. Error msessage: [bind: in use] (start_cmd: exit status 3); what it had started was ended: pid 101 (nginx)", took: 2 * time.Second, ran: start,
+			text: "Script exit code non-zero. Error msessage: [bind: in use] (start_cmd: exit status 3); drover ended the processes that it had started: pid 101 (nginx)", took: 2 * time.Second, ran: start,
 		},
 		{
 			name: "signal", set: early(operationtest.Script{Signal: syscall.SIGSEGV}), ran: start,
-			text: "Script exit code non-zero. Error msessage: [] (start_cmd: killed by signal 11 (SIGSEGV)); what it had started was ended: pid 101 (nginx)",
+			text: "Script exit code non-zero. Error msessage: [] (start_cmd: killed by signal 11 (SIGSEGV)); drover ended the processes that it had started: pid 101 (nginx)",
 		},
 		{
 			name: "time limit", set: early(operationtest.Script{Takes: time.Hour, Output: "half"}), took: time.Minute,
@@ -275,7 +275,7 @@ func TestStartCheck(t *testing.T) {
 		{
 			name: "another process has the pid", fault: process.CheckFailed, took: 6 * time.Second,
 			set:  func(w *world, s *process.Spec) { s.Identity.ProcName = "httpd" },
-			text: "start process (httpd) failed, for post-check status not alive: pid 101 in /run/nginx.pid is nginx; what it had started was ended: pid 101 (nginx)",
+			text: "start process (httpd) failed, for post-check status not alive: pid 101 in /run/nginx.pid is nginx; drover ended the processes that it had started: pid 101 (nginx)",
 		},
 		{
 			name: "the instance belongs to another process", fault: process.CheckFailed, took: 6 * time.Second,

@@ -169,7 +169,7 @@ func (n *session) alreadyDown(verb string) (Result, error) {
 	case n.subject.Overtook:
 		r.Outcome.Text = successText("the operation under way was ended")
 	case timetable:
-		r.Outcome.Text = successText("no run was under way, and there will be none")
+		r.Outcome.Text = successText("no run was under way, and no further run follows")
 	default:
 		r = n.failed(notRunning(verb, n.name()))
 	}

@@ -113,7 +113,7 @@ func TestCheckWindow(t *testing.T) {
 					w.Exit(id, 1)
 				})
 			}),
-			text: notToTheEnd + ": pid 101 exit status 1; what it had started was ended: pid 102 (nginx)",
+			text: notToTheEnd + ": pid 101 exit status 1; drover ended the processes that it had started: pid 102 (nginx)",
 		},
 		{
 			name: "death after the end", set: window(2, 10, dies(11*time.Second)), text: "success", took: 11 * time.Second,
@@ -163,7 +163,7 @@ func TestCheckWindow(t *testing.T) {
 				w.WatchError = unwatchable
 			},
 			text: notToTheEnd +
-				": pid 101 is gone, pid 102 has taken its place; what it had started was ended: pid 102 (nginx)",
+				": pid 101 is gone, pid 102 has taken its place; drover ended the processes that it had started: pid 102 (nginx)",
 		},
 	} {
 		c.op, c.ran = process.Start, []string{"start"}

@@ -30,7 +30,7 @@ func (r *runner) mayNotStart() bool {
 		r.refused.start = err.Error()
 		note := r.runtime.Note
 		if !strings.HasSuffix(note, r.refused.start) { // an earlier life of the agent has told it
-			note = join(note, "it is not started again: "+r.refused.start)
+			note = join(note, "drover does not relaunch it: "+r.refused.start)
 		}
 		r.tellRefusal(note)
 	}

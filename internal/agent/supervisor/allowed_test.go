@@ -69,7 +69,7 @@ func TestWhoMayNotBeStartedAgainWaits(t *testing.T) {
 		r.pass(time.Hour)
 		got := r.state("a", "backoff", true)
 		if got.Cause.ID != process.CausePolicy ||
-			!strings.HasSuffix(got.Message, "it is not started again: no start here") {
+			!strings.HasSuffix(got.Message, "drover does not relaunch it: no start here") {
 			t.Errorf("it is shown as %+v", got)
 		}
 		r.kill()

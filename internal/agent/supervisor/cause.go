@@ -46,7 +46,7 @@ func (r *runner) blameAbsence(seen operation.Sighting, before *procfs.Identity) 
 	switch {
 	case before != nil:
 		// Of this end alone: what was noted before is another one's.
-		r.blameEnd(process.CauseUnseen, "pid "+itoa(before.PID)+" ended while no agent was there to see it")
+		r.blameEnd(process.CauseUnseen, "pid "+itoa(before.PID)+" ended while the agent was not running")
 		if seen.Note != "" {
 			r.runtime.Cause.Evidence = append(r.runtime.Cause.Evidence, seen.Note)
 		}
@@ -72,7 +72,7 @@ func restAfter(e *specstore.Entry, before process.Cause) process.Cause {
 	case process.Stop, process.Kill:
 		return because(process.CauseStopped, by("stopped", e.Actor))
 	case process.Unhost:
-		return because(process.CauseUnhosted, by("taken out of hosting", e.Actor))
+		return because(process.CauseUnhosted, by("unhosted", e.Actor))
 	case process.Register:
 		return because(process.CauseNeverStarted, by("registered", e.Actor)+" and never started")
 	case process.Update, process.Reload:

@@ -62,7 +62,7 @@ func (r *runner) compared(ctx context.Context, c *comparison) {
 	}
 	for _, f := range c.state.Files {
 		if before[f.Path] && !now[f.Path] {
-			r.tellDrift(process.EventRestored, process.Cause{Text: f.Path + " is again what the spec says"})
+			r.tellDrift(process.EventRestored, process.Cause{Text: f.Path + " matches the spec again"})
 		}
 	}
 	r.keep(r.runtime)

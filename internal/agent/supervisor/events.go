@@ -224,7 +224,7 @@ func (r *runner) tellOperation(entry *specstore.Entry, result operation.Result, 
 			return
 		}
 		e.Kind, _ = kindOf(entry.Op)
-		e.Cause = process.Cause{ID: process.CauseStopped, Text: "it was not running, and is not started again"}
+		e.Cause = process.Cause{ID: process.CauseStopped, Text: "it was not running, and drover does not relaunch it"}
 		r.happened(from, to, e)
 		return
 	case process.AgentUnavailable, process.AlreadyRunning, process.IllegalOp, process.AlreadyRegistered:

@@ -53,5 +53,5 @@ func (r *runner) blameOperation(e *specstore.Entry, result *operation.Result) {
 	}
 	line, rest := headline(o.Text, result.Wrote)
 	r.blame(o.Cause, line)
-	r.runtime.Cause.Evidence = append([]string{by(string(e.Op)+" was asked for", e.Actor)}, rest...)
+	r.runtime.Cause.Evidence = append([]string{by(string(e.Op)+" requested", e.Actor)}, rest...)
 }

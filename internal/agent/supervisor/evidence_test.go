@@ -66,7 +66,7 @@ func TestCauseOfAFailedOperation(t *testing.T) {
 		r.pass(time.Minute)
 		c := caused(t, r.state("a", "stopped", false), process.CauseCommandMissing)
 		if !strings.Contains(c.Text, "not found") || len(c.Evidence) != 1 ||
-			!strings.HasPrefix(c.Evidence[0], "start was asked for") {
+			!strings.HasPrefix(c.Evidence[0], "start requested") {
 			t.Errorf("cause %+v", c)
 		}
 		// What was asked wrongly, or was not needed, is no trouble of the process.

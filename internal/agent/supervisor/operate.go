@@ -261,7 +261,7 @@ func (r *runner) unhostedByPeer(by *specstore.Entry) {
 	rec := *r.record
 	rec.Hosted, rec.GivenUp, rec.Want = false, false, process.WantStopped
 	rec.Rest = restAfter(by, rec.Rest)
-	rec.Rest.Text = join(rec.Rest.Text, "as "+by.Process.String()+", which it was too")
+	rec.Rest.Text = join(rec.Rest.Text, "as "+by.Process.String()+", its other name")
 	r.put(rec)
 	r.runtime.Note, r.runtime.Cause = "", process.Cause{}
 	r.schedule()

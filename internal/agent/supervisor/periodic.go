@@ -126,14 +126,14 @@ func (r *runner) beginOwed(ctx context.Context) {
 
 // skipped tells of a run that was left out.
 func (r *runner) skipped() {
-	why := "the one before it had not ended"
+	why := "the previous run had not ended"
 	switch {
 	case r.machine.State == lifecycle.Operating:
 		why = "an operation was under way"
 	case r.record.Spec.Schedule.Overlap == process.OverlapReplace:
-		why = "the one before it could not be ended"
+		why = "the previous run could not be ended"
 	}
-	text := "the run of " + r.history.Due.Format(time.RFC3339) + " was left out: " + why
+	text := "the run of " + r.history.Due.Format(time.RFC3339) + " was skipped: " + why
 	r.blame(process.CauseRunSkipped, text)
 	r.happened(r.machine.State, r.machine.State, process.Event{
 		Kind: process.EventRunSkipped, PID: r.pid(),
@@ -149,9 +149,9 @@ func (r *runner) missed(last time.Time, count int) {
 		return
 	}
 	r.history.Due, r.history.Owed = last, false
-	text := "a run was missed, that of "
+	text := "missed the run of "
 	if count > 1 {
-		text = process.Count(count, "run", "runs") + " were missed, the last one that of "
+		text = "missed " + process.Count(count, "run", "runs") + ", the last one of "
 	}
 	r.blame(process.CauseRunMissed, text+last.Format(time.RFC3339)+": the agent or its host was away")
 	r.happened(r.machine.State, r.machine.State, process.Event{

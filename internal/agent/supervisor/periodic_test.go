@@ -405,8 +405,8 @@ func TestOtherKind(t *testing.T) {
 func TestRetryByKind(t *testing.T) {
 	for kind, text := range map[process.Kind]string{
 		process.Resident:  "success: it is being started",
-		process.Periodic:  "success: it goes on by its timetable",
-		process.SingleRun: "success: it is not started: a single run is over, and only a start begins another one",
+		process.Periodic:  "success: its timetable continues",
+		process.SingleRun: "success: drover does not start it: the single run has ended, and only a start begins another one",
 	} {
 		bubble(t, func(t *testing.T, r *rig) {
 			s := r.spec("a")

@@ -139,7 +139,7 @@ func (r *runner) latestRevision() uint64 {
 	return n
 }
 
-const reconciledText = "the agent's disk was an old copy, and the server knew better"
+const reconciledText = "the agent's disk was an old copy, and the server had a later record"
 
 // restOf names why a process that is not hosted rests.
 func restOf(w process.Want) process.CauseID {

@@ -151,7 +151,7 @@ func (r *runner) putOff(ctx context.Context, hindrance error, before process.Cau
 	}
 	r.runtime.Restarts = max(r.runtime.Restarts-1, 0)
 	attempts := r.machine.Attempts
-	r.blame(causeOf(hindrance), "relaunch put off: "+hindrance.Error())
+	r.blame(causeOf(hindrance), "relaunch delayed: "+hindrance.Error())
 	cause := r.cause()
 	r.keep(r.runtime)
 	r.sup.cfg.Operator.Relaunched(r.id)

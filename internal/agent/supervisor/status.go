@@ -107,7 +107,7 @@ func (f face) causes(s *process.Status, b lifecycle.Bounds) (all []process.Cause
 	why.Text = s.Message
 	if f.rival != 0 {
 		all = append(all, process.Cause{ID: process.CauseRival, Text: operation.RivalText(f.rival) +
-			", and this one only looks"})
+			"; this drover only watches it"})
 	}
 	if f.machine.State != lifecycle.Running {
 		if s.State == shownFlapping { // what is shown comes first

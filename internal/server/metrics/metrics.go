@@ -50,12 +50,12 @@ func New(build string) *Metrics {
 		registry: prometheus.NewPedanticRegistry(),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "drover_http_request_seconds",
-			Help:    "Time to answer HTTP calls, by endpoint and class of status; streams are left out.",
+			Help:    "Time to answer HTTP calls, by endpoint and class of status; without streams.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 8),
 		}, []string{"endpoint", "status"}),
 		operations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "drover_operations_total",
-			Help: "Operations on one process of one host that have their outcome, by operation, outcome and error code.",
+			Help: "Finished operations on one process of one host, by operation, outcome and error code.",
 		}, []string{"op", "outcome", "code"}),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "drover_operation_seconds",
@@ -63,13 +63,14 @@ func New(build string) *Metrics {
 			Buckets: prometheus.ExponentialBuckets(0.01, 4, 9),
 		}, []string{"op"}),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "drover_events_total", Help: "Events of processes that have arrived, by kind.",
+			Name: "drover_events_total", Help: "Events of processes that reached the server, by kind.",
 		}, []string{"kind"}),
 		restarts: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "drover_process_restarts_total", Help: "Processes that ended and were started again by their agent.",
+			Name: "drover_process_restarts_total", Help: "Relaunches of processes by their agents.",
 		}),
 		delay: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "drover_event_lag_seconds", Help: "Time from an event on a host, by its clock, to its arrival.",
+			Name:    "drover_event_lag_seconds",
+			Help:    "Time from an event, by the clock of its host, to its arrival at the server.",
 			Buckets: prometheus.ExponentialBuckets(0.01, 4, 10),
 		}),
 		writeTime: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -77,25 +78,25 @@ func New(build string) *Metrics {
 		}),
 		writes: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "drover_database_writes_total",
-			Help: "Writes to the database; those that wait at the same time share a transaction.",
+			Help: "Writes to the database; writes that wait at the same time share a transaction.",
 		}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "drover_database_write_failures_total",
-			Help: "Transactions that the database has refused: a full or broken disk, a damaged file.",
+			Help: "Transactions that the database rejected, for example because of a full disk or a damaged file.",
 		}),
 		audited: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "drover_audit_rows_total", Help: "Rows that were added to the record of calls.",
+			Name: "drover_audit_rows_total", Help: "Rows added to the audit log.",
 		}),
 		reports: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "drover_report_bytes", Help: "Size of the reports of agents.",
 			Buckets: prometheus.ExponentialBuckets(64, 4, 8),
 		}),
 		reportTime: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "drover_report_seconds", Help: "Time to take in a report of an agent.", Buckets: seconds,
+			Name: "drover_report_seconds", Help: "Time to process a report of an agent.", Buckets: seconds,
 		}),
 	}
 	about := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "drover_build_info", Help: "1; the labels say which build runs.",
+		Name: "drover_build_info", Help: "Always 1; the labels name the build that runs.",
 		ConstLabels: prometheus.Labels{"version": build, "go_version": runtime.Version()},
 	})
 	about.Set(1)

@@ -8,7 +8,7 @@ import (
 
 // AuditRow records one call or one denial. It never holds a secret.
 type AuditRow struct {
-	// Num is given by the store; rows that were stored later have greater ones.
+	// Num is set by the store; a row that was stored later has a greater number.
 	Num       int64
 	At        time.Time
 	App       string
@@ -24,34 +24,34 @@ type AuditRow struct {
 	Detail    json.RawMessage
 }
 
-// AuditFilter says which rows are wanted; what is zero does not count.
+// AuditFilter selects rows; a zero field matches all.
 type AuditFilter struct {
-	// Since and Until bound the time of the call: Since is included, Until is not.
+	// Since and Until bound the time of the call: Since is inclusive, Until exclusive.
 	Since, Until time.Time
 	App          string
 	User         string
 	Action       string
 	RequestID    string
 	Allowed      *bool
-	// Before is the mark of the last row of the page before.
+	// Before is the mark of the last row of the previous page.
 	Before AuditMark
-	// Limit is how many rows are returned at most; none when it is not positive.
+	// Limit is the largest number of returned rows; zero or less returns no rows.
 	Limit int
 }
 
-// AuditMark is the place of a row in the order in which they are listed.
+// AuditMark is the place of a row in the order of lists.
 type AuditMark struct {
 	At  time.Time
 	Num int64
 }
 
-// Mark returns the row's place.
+// Mark returns the place of the row.
 func (r *AuditRow) Mark() AuditMark { return AuditMark{r.At, r.Num} }
 
-// Audit is the record of calls.
+// Audit is the audit log.
 type Audit interface {
-	// PutAudit appends rows, whose Num does not count.
+	// PutAudit appends rows. It ignores their Num.
 	PutAudit(ctx context.Context, rows ...AuditRow) error
-	// ListAudit returns the rows that the filter lets pass, newest first.
+	// ListAudit returns the rows that match the filter, newest first.
 	ListAudit(ctx context.Context, filter AuditFilter) ([]AuditRow, error)
 }

@@ -7,8 +7,8 @@ import (
 	"drover/internal/process"
 )
 
-// Confirmed is what an agent was last known to have on its disk of one process: what it told with the highest revision.
-// Where it is Gone, that was the removal of the process, and nothing follows.
+// Confirmed is the last known record of one process on the disk of an agent: the report with the highest revision. If
+// Gone is set, the agent removed the process, and the other fields are empty.
 type Confirmed struct {
 	Process  process.ID
 	Revision uint64
@@ -20,24 +20,25 @@ type Confirmed struct {
 	Spec         *process.Spec
 }
 
-// Removal is the word of an agent that it has forgotten a process, with the revision of that; 0 where it can't tell.
+// Removal is an agent's report that it removed the record of a process, with the revision of the removal; 0 if the
+// agent does not know the revision.
 type Removal struct {
 	Agent    string
 	Process  process.ID
 	Revision uint64
-	// At is when the server heard of it.
+	// At is the time at which the server received the report.
 	At time.Time
 }
 
-// Confirmations is what agents are known to have had. Rows and removals of Observations bring it: those with a higher
-// revision than there is, and of rows those with a Spec.
+// Confirmations holds the last known records of agents. Observations writes them: rows and removals with a higher
+// revision than the stored one, and of the rows only those with a Spec.
 type Confirmations interface {
-	// AgentConfirmed returns all that is known of the agent, in no order and without specs.
+	// AgentConfirmed returns all confirmed records of the agent, unordered and without specs.
 	AgentConfirmed(ctx context.Context, agent string) ([]Confirmed, error)
-	// GetConfirmed returns what is known of the given processes of the agent, in their order; one of which nothing is
-	// known is skipped.
+	// GetConfirmed returns the confirmed records of the given processes of the agent, in their order. It skips a
+	// process without a record.
 	GetConfirmed(ctx context.Context, agent string, ids []process.ID) ([]Confirmed, error)
-	// PruneConfirmed forgets up to limit removals that were heard of before the given time, oldest first; it returns
-	// how many.
+	// PruneConfirmed deletes up to limit removals that the server received before the given time, oldest first. It
+	// returns their number.
 	PruneConfirmed(ctx context.Context, before time.Time, limit int) (int, error)
 }

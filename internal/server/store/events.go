@@ -7,70 +7,71 @@ import (
 	"drover/internal/process"
 )
 
-// StoredEvent is an event as the server keeps it.
+// StoredEvent is an event as the server stores it.
 type StoredEvent struct {
-	// Cursor rises with every event that is stored, and no later one has a smaller one: a reader that remembers it
-	// misses nothing and reads nothing twice.
+	// Cursor rises with every stored event, and no later event has a smaller cursor. A reader that remembers it misses
+	// nothing and reads nothing twice.
 	Cursor int64
 	Agent  string // public nkey
-	// Received is when it was stored.
+	// Received is the time at which the server stored the event.
 	Received time.Time
 	Event    process.Event
 }
 
-// Mark returns the event's place among those of all hosts, by the time at which they happened.
+// Mark returns the event's place among the events of all hosts, in the order of their times.
 func (e *StoredEvent) Mark() EventMark { return EventMark{e.Event.At, e.Cursor} }
 
-// EventMark is a place in the order of time. The zero mark comes after all.
+// EventMark is a place in the order of time. The zero mark comes after all events.
 type EventMark struct {
 	At     int64 // Unix milliseconds
 	Cursor int64
 }
 
-// EventFilter says which events are wanted; a zero field matches all.
+// EventFilter selects events; a zero field matches all.
 type EventFilter struct {
 	// Agents are keys; nil matches all, and an empty list none.
 	Agents []string
-	// Namespaces are patterns, of which one has to match, and Name is a pattern: * is any text and ? any one character;
-	// all else is meant to the letter.
+	// Namespaces are patterns, of which one must match; Name is a pattern. In a pattern * matches any text and ? one
+	// character; every other character matches itself.
 	Namespaces []string
 	Name       string
-	// Within are further patterns of namespaces, of which one has to match; nil matches all, and an empty list none.
+	// Within are further patterns of namespaces, of which one must match; nil matches all, and an empty list none.
 	Within []string
 	Kinds  []process.EventKind
-	// From and Until bound the time on the host: From is included, Until is not.
+	// From and Until bound the time on the host: From is inclusive, Until exclusive.
 	From, Until time.Time
 }
 
-// Events is the history of processes. A read looks at a bounded number of events, so that a filter which matches few of
-// them takes many short reads and not a long one.
+// Events is the history of processes. A read examines a limited number of events, so a filter with few matches takes
+// many short reads instead of a long one.
 type Events interface {
-	// PutEvents stores the events of one agent in one transaction, as received at the given time. Those of a stream
-	// come in the order of their numbers: one whose number is not above all that were stored of its stream is known
-	// already and skipped, even if it was pruned since. It returns how many were new.
+	// PutEvents stores the events of one agent in one transaction, with the given time of receipt. The events of a
+	// stream must be in the order of their numbers. PutEvents skips an event whose number is not greater than all
+	// stored numbers of its stream, even if the stored events were pruned since. It returns the number of new events.
 	PutEvents(ctx context.Context, agent string, received time.Time, events []process.Event) (int, error)
-	// EventsAfter returns up to limit events that match and whose cursor is greater, in the order of the cursors, and
-	// the cursor from which to go on: that of the last event it has looked at, so that what does not match is not
-	// looked at again. No event was left out once that is LastCursor.
+	// EventsAfter returns up to limit matching events with a greater cursor, in the order of the cursors. It also
+	// returns the cursor from which to continue, which is the cursor of the last examined event, so that no event is
+	// examined twice. If that cursor is LastCursor, no event is left.
 	EventsAfter(ctx context.Context, after int64, f EventFilter,
 		limit int) (events []StoredEvent, next int64, err error)
-	// EventsBefore returns up to limit events that match and come before the mark, the latest to happen first, and the
-	// mark from which to go on; that is zero when no more can come.
+	// EventsBefore returns up to limit matching events before the mark, the latest first, and the mark from which to
+	// continue. The mark is zero if no more events can follow.
 	EventsBefore(ctx context.Context, before EventMark, f EventFilter,
 		limit int) (events []StoredEvent, next EventMark, err error)
-	// LastCursor returns the greatest cursor that was given out, 0 when none was.
+	// LastCursor returns the greatest cursor so far; 0 if there is none.
 	LastCursor(ctx context.Context) (int64, error)
-	// PruneEvents removes events, up to limit of those stored first that were received before the given time, and
-	// forgets streams that have ended long before that. It returns how many events there were.
+	// PruneEvents removes up to limit events that the server received before the given time, in the order in which they
+	// were stored. It also deletes the records of streams that ended long before that. It returns the number of removed
+	// events.
 	PruneEvents(ctx context.Context, before time.Time, limit int) (int, error)
 	EventShares
 }
 
-// EventShares is how many events there are of each agent.
+// EventShares counts and limits the events of each agent.
 type EventShares interface {
-	// CountEvents returns that.
+	// CountEvents returns the number of events of each agent.
 	CountEvents(ctx context.Context) (map[string]int, error)
-	// TrimEvents removes events of an agent, up to limit of those that happened before its newest ones that it may
-	// keep, and forgets the streams that were heard before its last 1,000. It returns how many events there were.
+	// TrimEvents removes up to limit events of an agent that are older than the newest keep events. It also deletes the
+	// records of all but the agent's last 1,000 streams. It returns the number of removed events.
 	TrimEvents(ctx context.Context, agent string, keep, limit int) (int, error)
 }

@@ -8,15 +8,15 @@ import (
 
 // Figures are counts over the whole store.
 type Figures struct {
-	// Processes counts the observed ones by process.Status.State.
+	// Processes counts the observed processes by process.Status.State.
 	Processes map[string]int
-	// Hosted, Flapping, Unhealthy and Drifted count those that are so, in whatever state.
+	// Hosted, Flapping, Unhealthy and Drifted count the processes with that property, in any state.
 	Hosted, Flapping, Unhealthy, Drifted int
-	// Items counts those that are not done, by state.
+	// Items counts the unfinished items, by state.
 	Items map[task.State]int
 }
 
-// Counting counts. It reads all that is observed, so it is not for every moment.
+// Counting counts. It reads all observations, so call it rarely.
 type Counting interface {
 	Figures(ctx context.Context) (Figures, error)
 }

@@ -6,33 +6,33 @@ import (
 	"time"
 )
 
-// ErrKeyUsed is returned for a key that joins as something else than it is, or was when it was removed: its former
-// credential would count again.
+// ErrKeyUsed is returned for a key that joins in another role or area than it has, or than it had before its removal:
+// its former credential would be valid again.
 var ErrKeyUsed = errors.New("the key is or was in use for another purpose")
 
 // JoinToken lets hosts join an area.
 type JoinToken struct {
-	// ID is no secret; ids are in the order in which tokens were made.
+	// ID is public; ids are in the order in which the tokens were created.
 	ID string
-	// Hash is access.HashToken of its secret.
+	// Hash is access.HashToken of the secret.
 	Hash string
-	// Role is what joins with it.
+	// Role is the kind of program that may join with the token.
 	Role  Role
 	Cloud int
-	// Labels and Business are what every host that joins with it gets; Business 0 is none.
+	// Labels and Business are copied to every host that joins with the token; Business 0 means none.
 	Labels   map[string]string
 	Business int64
 	// Note is for people.
 	Note string
-	// Used is how many of the Uses have been made.
+	// Used is the number of Uses so far.
 	Uses, Used int
 	Created    time.Time
 	Expires    time.Time
-	// Revoked is when it was ended by hand; zero: never.
+	// Revoked is the time of the revocation; zero means never.
 	Revoked time.Time
 }
 
-// Role is what joins with a token.
+// Role is the kind of program that joins with a token.
 type Role string
 
 // The roles.
@@ -41,29 +41,30 @@ const (
 	RoleProxy Role = "proxy"
 )
 
-// KeepJoinTokens is how long tokens are remembered after their end.
+// KeepJoinTokens is how long the store keeps tokens after their end.
 const KeepJoinTokens = 90 * 24 * time.Hour
 
-// Joining is who may join, and who may no longer be there.
+// Joining records which hosts may join, and which were removed.
 type Joining interface { //nolint:interfacebloat // one table and what hangs on it; consumers ask for parts
-	// CreateJoinToken inserts a token; ErrExists when the id is taken. It forgets tokens that ended KeepJoinTokens
-	// before it was created.
+	// CreateJoinToken inserts a token. It returns ErrExists if the id is taken. It deletes tokens that ended
+	// KeepJoinTokens before the creation of the new one.
 	CreateJoinToken(ctx context.Context, t JoinToken) error
-	// GetJoinToken returns ErrNotFound for an unknown id.
+	// GetJoinToken returns a token, or ErrNotFound for an unknown id.
 	GetJoinToken(ctx context.Context, id string) (JoinToken, error)
-	// ListJoinTokens returns up to limit tokens whose ids come before the given one (empty: all), the latest first.
+	// ListJoinTokens returns up to limit tokens with ids before the given id (empty: all), newest first.
 	ListJoinTokens(ctx context.Context, before string, limit int) ([]JoinToken, error)
-	// RevokeJoinToken ends a token, unless that was done before, and returns it; ErrNotFound for an unknown id.
+	// RevokeJoinToken revokes a token, unless it is revoked already, and returns it. It returns ErrNotFound for an
+	// unknown id.
 	RevokeJoinToken(ctx context.Context, id string, at time.Time) (JoinToken, error)
-	// UseJoinToken stores an agent as PutAgent does, counts a use of the token that the agent names, and lets the agent
-	// be there again if it was removed, all in one transaction. Check is given the token as it is stored, and whether
-	// this agent has joined with it already, in which case no use is counted. If the agent replaces another one, it
-	// gets what that one had confirmed, its process groups and its events, and that one is removed. Nothing happens
-	// when it fails, and its error is returned. ErrNotFound for an unknown token, ErrKeyUsed for a key that is or was a
-	// proxy's. Check may be called more than once and must not call the store.
+	// UseJoinToken stores an agent as PutAgent does, counts a use of the token that the agent names, and readmits the
+	// agent if it was removed, all in one transaction. check gets the stored token, and whether this agent has joined
+	// with it before; in that case UseJoinToken counts no use. If the agent replaces another agent, it gets that
+	// agent's confirmed records, process groups and events, and UseJoinToken removes that agent. If check fails,
+	// nothing happens and UseJoinToken returns its error. It returns ErrNotFound for an unknown token, and ErrKeyUsed
+	// for a key that is or was the key of a proxy. check may run more than once and must not call the store.
 	UseJoinToken(ctx context.Context, a Agent, check func(t JoinToken, again bool) error) error
-	// RemoveAgent forgets an agent, what was observed and confirmed of it and its process groups, and remembers that it
-	// was removed. Tasks and events stay. ErrNotFound for an unknown one.
+	// RemoveAgent deletes an agent with its observations, confirmed records and process groups, and records the
+	// removal. Tasks and events stay. It returns ErrNotFound for an unknown agent.
 	RemoveAgent(ctx context.Context, key string, at time.Time) error
 	// ListRemoved returns the keys of the agents and proxies that were removed and have not joined again.
 	ListRemoved(ctx context.Context) ([]string, error)

@@ -8,72 +8,72 @@ import (
 	"drover/internal/server/task"
 )
 
-// Listing is what the lists of our own API read. A list is walked by handing in the last row of the page before; rows
-// that come and go meanwhile are seen or not, and no other is skipped or repeated.
+// Listing serves the lists of drover's own API. To read the next page, pass the last row of the previous page. Rows
+// that are added or removed meanwhile may be seen or not; no other row is skipped or repeated.
 type Listing interface {
-	// ListObserved returns up to limit rows that come after the given one, in the order of namespace, name and agent,
-	// and whether there may be more: fewer come where they are large, but one at least. The zero key is before all
+	// ListObserved returns up to limit rows after the given row, in the order of namespace, name and agent, and whether
+	// more rows may follow. If rows are large, it returns fewer rows, but at least one. The zero key comes before all
 	// rows.
 	ListObserved(ctx context.Context, f ObservedFilter, after ObservedKey,
 		limit int) (rows []Observed, more bool, err error)
-	// ListTasks returns up to limit tasks that come after the one of the given number, newest first. 0 is before all.
+	// ListTasks returns up to limit tasks after the task with the given number, newest first. 0 comes before all tasks.
 	ListTasks(ctx context.Context, f TaskFilter, after int64, limit int) ([]TaskSummary, error)
-	// GetTask returns one task; ErrNotFound for an unknown one or one that belongs to another app (an empty app matches
-	// any).
+	// GetTask returns one task. It returns ErrNotFound for an unknown task and for a task of another app (an empty app
+	// matches any).
 	GetTask(ctx context.Context, id, app string) (TaskSummary, error)
-	// ListWaiting returns up to limit items that are not done, the oldest first; questions are left out.
+	// ListWaiting returns up to limit unfinished items, oldest first, without queries.
 	ListWaiting(ctx context.Context, f WaitingFilter, limit int) ([]Waiting, error)
 }
 
-// ObservedFilter chooses rows of Observations. An empty field matches all.
+// ObservedFilter selects rows of Observations. An empty field matches all.
 type ObservedFilter struct {
-	// Namespace and Name are patterns, in which * is any text and ? any one character; all else is meant to the letter.
+	// Namespace and Name are patterns: * matches any text, ? one character, and every other character itself.
 	Namespace, Name string
-	// Within are patterns of namespaces, of which one has to match, too; nil matches all, and an empty list none.
+	// Within are further patterns of namespaces, of which one must match; nil matches all, and an empty list none.
 	Within []string
-	// Process is the one that is meant, to the letter.
+	// Process is the exact name of one process.
 	Process process.ID
 	// Agents are keys; nil matches all, and an empty list none.
 	Agents []string
-	// States are those of process.Status.
+	// States are states of process.Status.
 	States []string
-	// Spec asks for the specs too; without, they are nil.
+	// Spec asks for the specs; otherwise they are nil.
 	Spec bool
 }
 
-// TaskFilter chooses tasks. An empty field matches all.
+// TaskFilter selects tasks. An empty field matches all.
 type TaskFilter struct {
 	App string
-	// Done chooses those whose items are all done, or those where one is not.
+	// Done selects tasks whose items are all done (true), or tasks with an unfinished item (false).
 	Done *bool
 }
 
 // TaskSummary is a task without its items.
 type TaskSummary struct {
-	// Number is its place in lists: a later task has a higher one.
+	// Number is the task's place in lists: a later task has a higher number.
 	Number    int64
 	ID        string
 	App       string
 	User      string
 	RequestID string
 	Created   time.Time
-	// Op and Process are of the first request, Requests counts them all.
+	// Op and Process belong to the first request; Requests counts all requests.
 	Op       process.Op
 	Process  process.ID
 	Requests int
-	// Keys counts the result keys, Open those without an outcome and Failed those with a fault.
+	// Keys counts the result keys, Open the keys without an outcome, and Failed the keys with a fault.
 	Keys, Open, Failed int
 }
 
-// WaitingFilter chooses items that are not done. An empty field matches all.
+// WaitingFilter selects unfinished items. An empty field matches all.
 type WaitingFilter struct {
-	// Process is the one that is meant, to the letter.
+	// Process is the exact name of one process.
 	Process process.ID
-	// Before bounds the time at which they were asked for; it is not included.
+	// Before bounds the time of the call; it is exclusive.
 	Before time.Time
 }
 
-// Waiting is an item that is not done, and who asked for it.
+// Waiting is an unfinished item and its caller.
 type Waiting struct {
 	Task      string
 	App, User string

@@ -9,25 +9,25 @@ import (
 type Proxy struct {
 	Key  string // public nkey
 	Area int
-	// Name is what people call it; each has another.
+	// Name is the unique name of the proxy for people.
 	Name string
-	// Advertise is where the agents of its area reach its fabric, host:port.
+	// Advertise is the address by which the agents of its area reach its fabric, host:port.
 	Advertise string
 	Build     string
-	// Token is the id of the JoinToken that it has joined with.
+	// Token is the id of the JoinToken that the proxy joined with.
 	Token   string
 	Created time.Time
 }
 
 // Proxies is the register of proxies.
 type Proxies interface {
-	// UseProxyToken stores a proxy, in place of what was known of it, counts a use of the token that it names, and lets
-	// it be there again if it was removed, all in one transaction. Check is as that of UseJoinToken. ErrExists when
-	// another proxy has the name, ErrNotFound for an unknown token, ErrKeyUsed for a key that is or was an agent's, or
-	// that of a proxy of another area.
+	// UseProxyToken stores a proxy in place of its previous record, counts a use of the token that it names, and
+	// readmits the proxy if it was removed, all in one transaction. check works as in UseJoinToken. UseProxyToken
+	// returns ErrExists if another proxy has the name, and ErrNotFound for an unknown token. It returns ErrKeyUsed for
+	// a key that is or was the key of an agent, or of a proxy of another area.
 	UseProxyToken(ctx context.Context, p Proxy, check func(t JoinToken, again bool) error) error
 	// ListProxies returns all proxies, ordered by area and name.
 	ListProxies(ctx context.Context) ([]Proxy, error)
-	// RemoveProxy forgets a proxy, and remembers that it was removed; ErrNotFound for an unknown one.
+	// RemoveProxy deletes a proxy and records the removal. It returns ErrNotFound for an unknown proxy.
 	RemoveProxy(ctx context.Context, key string, at time.Time) error
 }

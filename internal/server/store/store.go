@@ -12,11 +12,10 @@ import (
 	"drover/internal/server/task"
 )
 
-// ErrNotFound is returned where the one thing asked for is not there.
+// ErrNotFound is returned if the requested record does not exist.
 var ErrNotFound = errors.New("not found")
 
-// Failure is an error of the database itself, and not of what was asked of it. It says what the error says that it
-// holds.
+// Failure is an error of the database itself, not of the request. Its text is the text of the error that it holds.
 type Failure struct{ Err error }
 
 // Error returns the text.
@@ -25,10 +24,11 @@ func (f *Failure) Error() string { return f.Err.Error() }
 // Unwrap returns the error.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// FullError is returned by writes where the disk of the database has no room, or none but what is kept for what is
-// urgent: to create a task that only stops, kills or unhosts, and what the tasks that there are come to.
+// FullError is returned by writes if the disk of the database is full, or has only the reserve left. Two kinds of
+// writes may use the reserve: the creation of a task that only stops, kills or unhosts, and the results of existing
+// tasks.
 type FullError struct {
-	// Since is when that was found first.
+	// Since is the time at which the store first found the disk full.
 	Since time.Time
 	Err   error
 }
@@ -41,14 +41,14 @@ func (e *FullError) Error() string {
 // Unwrap returns the cause.
 func (e *FullError) Unwrap() error { return e.Err }
 
-// Fullness is what is known of the room for the database.
+// Fullness tells whether the disk of the database is full.
 type Fullness interface {
-	// FullSince returns since when writes find no room; the zero time says that they do.
+	// FullSince returns the time since which writes find no room; the zero time means that there is room.
 	FullSince() time.Time
 }
 
-// Store is everything a database offers.
-type Store interface { //nolint:interfacebloat // the sum of the small ones, for whoever opens and hands them out
+// Store is everything that a database offers.
+type Store interface { //nolint:interfacebloat // the sum of the small interfaces, for the code that opens a store
 	Tasks
 	Repeats
 	Items
@@ -69,7 +69,7 @@ type Store interface { //nolint:interfacebloat // the sum of the small ones, for
 	Cluster
 	Facts
 	Fullness
-	// Ping fails when the database cannot take a write now.
+	// Ping fails if the database cannot accept a write now.
 	Ping(ctx context.Context) error
 	Close() error
 }
@@ -84,8 +84,8 @@ type Task struct {
 	// Wire is "gse" or "job", the family whose content form the poller expects.
 	Wire     string
 	Requests []Request
-	// HostTimeout is how long each agent has to take its items; 0 is task.WaitLimit. It is not stored: the deadlines of
-	// the items are.
+	// HostTimeout is the time in which each agent must accept its items; 0 means task.WaitLimit. The store keeps it
+	// only as the deadlines of the items.
 	HostTimeout time.Duration
 }
 
@@ -93,62 +93,61 @@ type Task struct {
 type Request struct {
 	Op      process.Op
 	Process process.ID
-	// Spec is nil for the one that the agent has stored.
+	// Spec is nil if the agent should use its stored spec.
 	Spec    *process.Spec
 	Targets []Target
-	// Stored is the spec that a poll shows where Spec is nil: the one that the agents were last heard to have; it may
-	// be nil.
+	// Stored is the spec that a poll shows if Spec is nil: the last spec that the agents reported; it may be nil.
 	Stored *process.Spec
 }
 
 // Target is one agent as the caller named it.
 type Target struct {
-	// Key is the result key, ready to be shown. Several targets of a task may share it: the last one counts. One that
-	// asks for the same as the one before it of that agent and process (the same operation and spec; for a Query
-	// whatever its spec) is the same operation, which is carried out once and has its outcome under each of its keys.
+	// Key is the result key in the form that callers see. Several targets of a task may share a key: the last target
+	// counts. If a target equals the previous target of its agent and process (the same operation and spec; a Query
+	// with any spec), both are one operation. drover executes it once, and each key gets the outcome.
 	Key string
 	// Asked is the agent in the caller's spelling, such as "0:10.0.0.1".
 	Asked string
-	// Agent is the agent's nkey; empty when nobody is known by that name.
+	// Agent is the agent's nkey; empty if no agent has that name.
 	Agent string
-	// Outcome is set where the answer is known without asking the agent.
+	// Outcome is set if the answer is known without a question to the agent.
 	Outcome *process.Outcome
 }
 
-// Tasks is what the HTTP side needs.
+// Tasks is the part of the store for the HTTP APIs.
 type Tasks interface {
-	// CreateTask stores the task, all its items and the audit row in one transaction. When it returns nil they are on
-	// disk. It refuses a task whose id is taken, and a target that has neither an agent nor an outcome.
+	// CreateTask stores the task, all its items and the audit row in one transaction. When it returns nil, they are on
+	// disk. It rejects a task whose id is taken, and a target that has neither an agent nor an outcome.
 	CreateTask(ctx context.Context, t *Task, row AuditRow) error
-	// CreateLeased is CreateTask for one who sends: of the items that Queue.LeaseItems would return now, it leases up
-	// to limit in the same transaction, and returns them in their order.
+	// CreateLeased is CreateTask for a caller that sends the items. It also leases, in the same transaction, up to
+	// limit of the items that Queue.LeaseItems would return now, and returns them in their order.
 	CreateLeased(ctx context.Context, t *Task, row AuditRow, until time.Time, limit int) ([]Item, error)
-	// TaskItems calls fn for the last item of every key of the task, in the order in which the keys were first given.
-	// It returns ErrNotFound for an unknown task or one that belongs to another app (an empty app matches any).
+	// TaskItems calls fn for the last item of every key of the task, in the order in which the keys first appeared. It
+	// returns ErrNotFound for an unknown task and for a task of another app (an empty app matches any).
 	TaskItems(ctx context.Context, id, app string, fn func(ItemView) error) error
-	// TaskOpen reports whether a task has keys whose last item is not done; ErrNotFound for an unknown one. It costs
-	// little, however large the task is.
+	// TaskOpen reports whether a task has keys whose last item is not done. It returns ErrNotFound for an unknown task.
+	// Its cost does not depend on the size of the task.
 	TaskOpen(ctx context.Context, id string) (bool, error)
-	// OpenItems counts the items of all tasks that are not done.
+	// OpenItems counts the unfinished items of all tasks.
 	OpenItems(ctx context.Context) (int, error)
 }
 
-// Repeat is a call that was answered before its task had ended, so that its caller will ask again.
+// Repeat is a call that was answered before its task ended, so that its caller will repeat it.
 type Repeat struct {
-	// Of says whose call it is and about what; What is what it asks for. Either may be any text.
+	// Of identifies the caller and the subject of the call; What identifies the request. Either may be any text.
 	Of, What string
 	Task     string
 	At       time.Time
 }
 
-// Repeats remembers calls that will be asked again, one about each matter.
+// Repeats remembers calls that their callers will repeat, one for each subject.
 type Repeats interface {
-	// PutRepeat remembers a call in the place of another one about the same matter, and forgets what was put before a
-	// time.
+	// PutRepeat remembers a call, replaces an earlier call about the same subject, and deletes calls from before the
+	// given time.
 	PutRepeat(ctx context.Context, r Repeat, before time.Time) error
-	// FindRepeat returns the call about a matter; ErrNotFound where there is none.
+	// FindRepeat returns the call about a subject, or ErrNotFound if there is none.
 	FindRepeat(ctx context.Context, of string) (Repeat, error)
-	// DropRepeat forgets the call about a matter.
+	// DropRepeat deletes the call about a subject.
 	DropRepeat(ctx context.Context, of string) error
 }
 
@@ -167,7 +166,7 @@ type ItemView struct {
 	FuncID     string
 	InstanceID string
 	Done       bool
-	// Outcome is set when Done.
+	// Outcome is set if the item is done.
 	Outcome *process.Outcome
 }
 
@@ -175,25 +174,25 @@ type ItemView struct {
 type Item struct {
 	ID   string // unique, the id the agent knows it by
 	Task string
-	// App and User are those of the task.
+	// App and User are the app and user of the task.
 	App     string
 	User    string
 	Agent   string
 	Process process.ID
 	Op      process.Op
-	// Spec is shared by all items of a request: it must not be changed.
+	// Spec is shared by all items of a request: callers must not change it.
 	Spec *process.Spec
-	// SpecSize is how many bytes the spec takes as JSON.
+	// SpecSize is the size of the spec as JSON, in bytes.
 	SpecSize int
 	State    task.State
-	// Attempts counts how often it was sent.
+	// Attempts counts how often the server sent the item.
 	Attempts int
 	Created  time.Time
-	// Deadline is when the item ends without the agent's word.
+	// Deadline is the time at which the item ends without a report of the agent.
 	Deadline time.Time
 }
 
-// Items is what the engine needs.
+// Items is the part of the store for the engine.
 type Items interface {
 	Queue
 	Precedence
@@ -201,62 +200,62 @@ type Items interface {
 	Retention
 }
 
-// Queue is what is still to be sent. Its methods do to an item what task.Next says of the event that they stand for.
+// Queue holds the items to send. Each of its methods changes an item as task.Next defines for the corresponding event.
 type Queue interface {
-	// LeaseItems returns up to limit items that are due (pending, or sent and past their resend time) and whose process
-	// has no older item that is not done, or that may pass these, oldest first; it marks them as leased until the given
-	// time so that no other caller gets them.
+	// LeaseItems returns up to limit due items, oldest first. An item is due if it is pending, or sent and past its
+	// resend time; its process must have no older unfinished item, unless the item may pass the older ones. LeaseItems
+	// marks the items as leased until the given time, so that no other caller gets them.
 	LeaseItems(ctx context.Context, now, until time.Time, limit int) ([]Item, error)
-	// MarkSent moves items to at least Sent, counts the attempt and sets when they are due again, unless they are
-	// accepted.
+	// MarkSent moves items to at least Sent, counts the attempt and sets the time of the next attempt, unless the items
+	// are accepted.
 	MarkSent(ctx context.Context, ids []string, resend time.Time) error
-	// Postpone sets when items are due again, unless they are accepted.
+	// Postpone sets the time at which items are due again, unless they are accepted.
 	Postpone(ctx context.Context, ids []string, due time.Time) error
-	// MarkAccepted moves items to at least Accepted; they are no longer sent. Their deadlines move to the given time,
-	// if it is later; zero leaves them.
+	// MarkAccepted moves items to at least Accepted; the server no longer sends them. It moves their deadlines to the
+	// given time if that is later; zero leaves the deadlines.
 	MarkAccepted(ctx context.Context, ids []string, until time.Time) error
-	// NextDue returns the earliest time at which LeaseItems would return an item; ok is false when there is none. An
-	// item that waits for an older one has no such time.
+	// NextDue returns the earliest time at which LeaseItems would return an item; ok is false if there is none. An item
+	// that waits for an older item has no such time.
 	NextDue(ctx context.Context) (at time.Time, ok bool, err error)
 	// Unfinished returns the items of one agent that are Sent or more and not Done, oldest first.
 	Unfinished(ctx context.Context, agent string) ([]Item, error)
 }
 
-// Precedence is what goes before older items of its process.
+// Precedence lets items pass older items of the same process.
 type Precedence interface {
-	// Pass makes due what need not wait any longer for older items of its process although these are not done: stops,
-	// unhosts and queries once the agent has all of them, kills at once. It reports whether more of these wait.
+	// Pass makes items due that need not wait for older unfinished items of their process. These are stops, unhosts and
+	// queries once the agent has all older items, and kills at once. Pass reports whether more such items wait.
 	Pass(ctx context.Context) (waits bool, err error)
 }
 
-// Results is what becomes of items. An unknown id is skipped. Where an agent is named, items of other agents are
-// skipped too; an empty agent matches any.
+// Results records the progress and the outcomes of items. Its methods skip an unknown id. If a method names an agent,
+// it also skips items of other agents; an empty agent matches any.
 type Results interface {
-	// Wanted is MarkAccepted for what an agent has and has not begun. It returns those that it must not begin: they are
-	// done, another's, or not there.
+	// Wanted is MarkAccepted for items that an agent has and has not begun. It returns the items that the agent must
+	// not begin: they are done, belong to another agent, or do not exist.
 	Wanted(ctx context.Context, agent string, ids []string, until time.Time) (ended []string, err error)
 	// Begin moves items to Begun and sets their deadlines, unless they have begun or are done.
 	Begin(ctx context.Context, agent string, deadlines map[string]time.Time) error
-	// Finish gives items the outcomes that agents have told, all of them or none. An item that is done keeps the one it
-	// has. It returns the ids of the tasks of the items that were finished now, each once, in no order.
+	// Finish gives items the outcomes that agents reported, all of them or none. A finished item keeps its outcome.
+	// Finish returns the ids of the tasks whose items it finished, each once, unordered.
 	Finish(ctx context.Context, given []Given) (tasks []string, err error)
-	// Conclude gives items an outcome that the server has decided on by what it had read of them. An item whose state
-	// has changed since then is left alone. It returns what Finish does.
+	// Conclude gives items an outcome that the server decided from their state. It skips an item whose state has
+	// changed since the server read it. It returns the same as Finish.
 	Conclude(ctx context.Context, ended []Ended) (tasks []string, err error)
-	// Overdue returns up to limit items whose deadline has passed, oldest deadline first.
+	// Overdue returns up to limit items whose deadline has passed, earliest deadline first.
 	Overdue(ctx context.Context, now time.Time, limit int) ([]Item, error)
-	// NextDeadline returns the earliest deadline of an item that is not done; ok is false when there is none.
+	// NextDeadline returns the earliest deadline of an unfinished item; ok is false if there is none.
 	NextDeadline(ctx context.Context) (at time.Time, ok bool, err error)
 }
 
-// Given is the outcome that an agent has given to an item.
+// Given is the outcome that an agent reported for an item.
 type Given struct {
 	Agent   string
 	Item    string
 	Outcome process.Outcome
 }
 
-// GivenBy returns outcomes by item as those that one agent has given.
+// GivenBy converts outcomes by item to a list for one agent.
 func GivenBy(agent string, outcomes map[string]process.Outcome) []Given {
 	given := make([]Given, 0, len(outcomes))
 	for item, outcome := range outcomes {
@@ -265,19 +264,18 @@ func GivenBy(agent string, outcomes map[string]process.Outcome) []Given {
 	return given
 }
 
-// Ended is an item as it was read, and the outcome it should have.
+// Ended is an item as the server read it, and the outcome that the item should get.
 type Ended struct {
 	Item    Item
 	Outcome process.Outcome
 }
 
-// Retention removes what is old.
+// Retention removes old records.
 type Retention interface {
 	// PruneTasks removes up to limit tasks that were created before the given time and whose items are all done, oldest
-	// first; it returns how many.
+	// first. It returns their number.
 	PruneTasks(ctx context.Context, before time.Time, limit int) (int, error)
-	// PruneAudit removes up to limit of the oldest audit rows if they are from before the given time; it returns how
-	// many.
+	// PruneAudit removes up to limit audit rows from before the given time, oldest first. It returns their number.
 	PruneAudit(ctx context.Context, before time.Time, limit int) (int, error)
 }
 
@@ -287,37 +285,37 @@ type Agent struct {
 	Cloud int
 	IP    string
 	ID    string // its own stable id; empty for one known as cloud:ip only
-	// Assigned is an id that a caller has given it beside its own; empty for none.
+	// Assigned is an id that a caller gave to the host in addition to its own; empty means none.
 	Assigned string
 	Build    string
 	Created  time.Time
-	// Token is the id of the JoinToken that it has joined with; Labels and Business are what that gave it. All may be
+	// Token is the id of the JoinToken that the host joined with; Labels and Business come from that token. All may be
 	// empty.
 	Token    string
 	Labels   map[string]string
 	Business int64
-	// Name is what its host calls itself; Place tells host and data directory from every other, and changes with a
-	// reboot. Both may be empty.
+	// Name is the host's own name. Place identifies host and data directory, and changes with a reboot. Both may be
+	// empty.
 	Name, Place string
-	// Replaces is the key of the agent whose place this one takes as it joins; it is not stored.
+	// Replaces is the key of the agent that this agent replaces when it joins; it is not stored.
 	Replaces string
 }
 
 // Agents is the register of hosts.
 type Agents interface {
-	// PutAgent inserts the agent or replaces what is known of it. One without process groups takes over those of the
-	// agent that had its address before: that is the same host, installed anew.
+	// PutAgent inserts or replaces the record of an agent. An agent without process groups gets the groups of the agent
+	// that had its address before, because that is the same host after a new installation.
 	PutAgent(ctx context.Context, a Agent) error
-	// ChangeAgent is PutAgent for an agent that is there; ErrNotFound for one that is not.
+	// ChangeAgent is PutAgent for a known agent. It returns ErrNotFound for an unknown agent.
 	ChangeAgent(ctx context.Context, a Agent) error
-	// GetAgents returns those of the given keys that are there, in no order.
+	// GetAgents returns the known agents among the given keys, unordered.
 	GetAgents(ctx context.Context, keys []string) ([]Agent, error)
 	// ListAgents returns all agents, ordered by cloud, ip and key.
 	ListAgents(ctx context.Context) ([]Agent, error)
 }
 
-// Observed is the last word of an agent about one process. Several of those that a method returns may share a Spec: it
-// must not be changed.
+// Observed is the last report of an agent about one process. Several rows that a method returns may share a Spec:
+// callers must not change it.
 type Observed struct {
 	Agent   string
 	Process process.ID
@@ -325,36 +323,37 @@ type Observed struct {
 	Spec    *process.Spec
 }
 
-// MostProcesses is how many processes an agent may have. So many that it has had are remembered at least.
+// MostProcesses is the largest number of processes of an agent. The store also remembers at least this many removed
+// processes.
 const MostProcesses = 10_000
 
-// ErrTooManyProcesses refuses states of an agent that would have more than MostProcesses.
+// ErrTooManyProcesses rejects states of an agent that would have more than MostProcesses.
 var ErrTooManyProcesses = fmt.Errorf("this host has more than %d processes", MostProcesses)
 
-// MostBytes is how many bytes the states and the specs of an agent's processes may take, and as many again those that
-// it has confirmed.
+// MostBytes is the largest size of the states and specs of an agent's processes, in bytes. The confirmed records of the
+// agent may have the same size again.
 const MostBytes = 64 << 20
 
-// ErrTooMuch refuses states of an agent that would take more than MostBytes.
+// ErrTooMuch rejects states of an agent that would need more than MostBytes.
 var ErrTooMuch = fmt.Errorf("the states and specs of this host take more than %d bytes", MostBytes)
 
-// Observations is the observed state of processes.
+// Observations holds the observed state of processes.
 type Observations interface {
-	// PutObserved upserts rows, and removes those of gone, in one transaction. A row with a nil Spec keeps the stored
-	// one. It does nothing and returns ErrOvertaken, ErrOtherSession or ErrEarlierSession where the report that told
-	// them is not in its turn, and ErrTooManyProcesses where there would be too many, or ErrTooMuch.
+	// PutObserved upserts rows and removes the rows of gone, in one transaction. A row with a nil Spec keeps the stored
+	// spec. If the report is not in its turn, PutObserved does nothing and returns ErrOvertaken, ErrOtherSession or
+	// ErrEarlierSession. It returns ErrTooManyProcesses or ErrTooMuch if the agent would exceed a limit.
 	PutObserved(ctx context.Context, from ReportMark, rows []Observed, gone []Removal) error
-	// ReplaceObserved makes rows all that is known of the agent of the report, beside what is known already of the
-	// processes to keep. It is else as PutObserved.
+	// ReplaceObserved replaces all rows of the agent by the given rows, but keeps the stored rows of the processes in
+	// keep. Otherwise it works as PutObserved.
 	ReplaceObserved(ctx context.Context, from ReportMark, rows []Observed, keep []process.ID) error
-	// LastSession returns the session of the agent's last introduction that was taken; empty where there was none.
+	// LastSession returns the session of the agent's last accepted introduction; empty if there is none.
 	LastSession(ctx context.Context, agent string) (string, error)
-	// GetObserved calls fn for the rows of one process on the given agents, in the order of the agents; a missing row
-	// is skipped.
+	// GetObserved calls fn for the rows of one process on the given agents, in the order of the agents. It skips an
+	// agent without a row.
 	GetObserved(ctx context.Context, id process.ID, agents []string, fn func(Observed) error) error
-	// PageObserved returns the rows of a namespace from start, and how many there are in all. They are in the order in
-	// which they came, so that whoever reads page by page sees none twice when others are added meanwhile. Fewer come
-	// than there are where they are large, but one at least.
+	// PageObserved returns the rows of a namespace from start, and their total number. The rows are in the order of
+	// their arrival, so a reader of all pages sees no row twice if rows are added meanwhile. If rows are large,
+	// PageObserved returns fewer rows, but at least one.
 	PageObserved(ctx context.Context, namespace string, start, limit int) (rows []Observed, total int, err error)
 }
 

@@ -54,7 +54,7 @@ func Transitions() []Transition {
 func note(before, after Item, now time.Time) string {
 	var notes []string
 	if !after.Due.IsZero() && !after.Due.Equal(before.Due) {
-		notes = append(notes, fmt.Sprintf("sent again after %s", after.Due.Sub(now)))
+		notes = append(notes, fmt.Sprintf("resent after %s", after.Due.Sub(now)))
 	}
 	if !after.Deadline.Equal(before.Deadline) {
 		notes = append(notes, fmt.Sprintf("deadline: the agent's limit + %s", Grace))

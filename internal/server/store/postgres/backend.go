@@ -30,7 +30,7 @@ type backend struct {
 
 func (b *backend) Dialect() *sqlstore.Dialect { return b.speller.Dialect() }
 
-// Close waits for the transactions that have begun.
+// Close waits for the open transactions.
 func (b *backend) Close() error {
 	if err := b.pool.Close(); err != nil {
 		return fmt.Errorf("cannot close database: %w", err)
@@ -38,8 +38,8 @@ func (b *backend) Close() error {
 	return nil
 }
 
-// Query runs a read. One that finds its connection lost before the first row is run again, and one that waits longer
-// than patience for the database is ended.
+// Query runs a read. If the connection is lost before the first row, Query runs the read again. It ends a read that
+// waits for the database longer than patience.
 func (b *backend) Query(ctx context.Context, scan func(*sql.Rows) error, statement string, args ...any) error {
 	limited, wait, done := b.waiting(ctx)
 	defer done()
@@ -58,7 +58,7 @@ func (b *backend) Query(ctx context.Context, scan func(*sql.Rows) error, stateme
 	return told(limited, err)
 }
 
-// Snapshot has do read in one transaction. It is ended like a Query that waits for too long.
+// Snapshot lets do read in one transaction. It ends the transaction as Query does if it waits too long.
 func (b *backend) Snapshot(ctx context.Context, do func(context.Context, sqlstore.Session) error) (err error) {
 	limited, wait, done := b.waiting(ctx)
 	defer func() {
@@ -86,9 +86,9 @@ func (b *backend) Snapshot(ctx context.Context, do func(context.Context, sqlstor
 	return do(limited, reading{session{b, tx}, wait})
 }
 
-// Write runs do in a transaction. It is run again when others were in its way, and when the connection was lost before
-// the commit, of which nothing is left then. A connection that is lost during the commit is an error: what was written
-// may be stored. All attempts together take no longer than patience.
+// Write runs do in a transaction. It runs do again if other transactions were in the way, or if the connection was lost
+// before the commit, because nothing is left of such an attempt. If the connection is lost during the commit, Write
+// returns an error, and the changes may be stored. All attempts together take no longer than patience.
 func (b *backend) Write(ctx context.Context, do func(context.Context, sqlstore.Session) error) error {
 	begun := time.Now()
 	end := begun.Add(b.patience)
@@ -144,7 +144,7 @@ func (b *backend) once(ctx context.Context, end time.Time,
 	return crossed(err), err
 }
 
-// WriteSerially is Write, and lets those that wait for each other share a transaction and its way to the disk.
+// WriteSerially is Write, but callers that wait for each other share a transaction and its sync to disk.
 func (b *backend) WriteSerially(ctx context.Context, do func(context.Context, sqlstore.Session) error) error {
 	return b.turn.run(ctx, do, b.Write)
 }

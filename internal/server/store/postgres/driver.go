@@ -37,7 +37,7 @@ type conn struct {
 	silence *silence
 }
 
-// ResetSession is called before a connection is used again. One that may lead to a server which hangs is given up.
+// ResetSession is called before a connection is used again. It closes a connection that may lead to a hanging server.
 func (c *conn) ResetSession(ctx context.Context) error {
 	if c.silence.covers(c.begun) {
 		return driver.ErrBadConn
@@ -45,7 +45,7 @@ func (c *conn) ResetSession(ctx context.Context) error {
 	return c.Conn.ResetSession(ctx)
 }
 
-// CheckNamedValue makes a parameter one of the few types that have a column.
+// CheckNamedValue converts a parameter to one of the few types that columns have.
 func (c *conn) CheckNamedValue(v *driver.NamedValue) error {
 	value, err := driver.DefaultParameterConverter.ConvertValue(v.Value)
 	if err != nil {

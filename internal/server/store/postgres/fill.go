@@ -13,14 +13,14 @@ import (
 	"drover/internal/server/store/sqlstore"
 )
 
-// Filled is how many rows of a table were copied.
+// Filled is the number of copied rows of a table.
 type Filled struct {
 	Table string
 	Rows  int64
 }
 
-// Fill copies a database into an empty one, in one transaction: either all is there afterwards, counted in both, or
-// nothing. It makes the schema first, and refuses a database that holds anything.
+// Fill copies a database into an empty one, in one transaction: afterwards either everything is there, counted in both,
+// or nothing. It creates the schema first, and rejects a database that is not empty.
 func Fill(ctx context.Context, url string, from sqlstore.Source, log *slog.Logger) (_ []Filled, err error) {
 	db, err := Open(ctx, url, log)
 	if err != nil {

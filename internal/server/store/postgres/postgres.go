@@ -21,8 +21,8 @@ import (
 	"drover/internal/server/store/sqlstore"
 )
 
-// ErrUnavailable is returned by Open where a later attempt may succeed: nobody answers at the address, or the database
-// is starting, stopping or waiting to be promoted.
+// ErrUnavailable is returned by Open if a later attempt may succeed: nobody answers at the address, or the database is
+// starting, stopping or waiting for its promotion.
 var ErrUnavailable = errors.New("the database is not available")
 
 const (
@@ -53,7 +53,7 @@ type options struct {
 	patience time.Duration
 }
 
-// WatchedBy has what is stored told to w.
+// WatchedBy reports what is stored to w.
 func WatchedBy(w sqlstore.Watch) Option { return func(o *options) { o.watch = w } }
 
 // Is reports whether a name of a database is the URL of one for Open.
@@ -61,12 +61,12 @@ func Is(name string) bool {
 	return strings.HasPrefix(name, "postgres://") || strings.HasPrefix(name, "postgresql://")
 }
 
-// Open connects to the database of a URL, and brings its schema up to date, which only the first of several servers
-// does while the others wait. It fails with ErrUnavailable where waiting may help, and for good on a schema newer than
-// its own, on a wrong password or name and on a database that cannot hold what is stored. Close must be called.
+// Open connects to the database of a URL and brings its schema up to date. Of several servers only the first does this,
+// while the others wait. Open fails with ErrUnavailable if waiting may help. It fails for good on a schema newer than
+// its own, on a wrong password or name, and on a database that cannot hold the data. The caller must call Close.
 //
-// The URL takes several hosts and the parameters of libpq, among them target_session_attrs=read-write, which finds the
-// primary of several servers. What it leaves out is taken from PGPASSWORD, PGPASSFILE and the like.
+// The URL may have several hosts and the parameters of libpq; target_session_attrs=read-write finds the primary of
+// several servers. Open takes missing values from PGPASSWORD, PGPASSFILE and similar variables.
 func Open(ctx context.Context, url string, log *slog.Logger, chosen ...Option) (*DB, error) {
 	cfg, err := parse(url)
 	if err != nil {
@@ -141,7 +141,7 @@ func shown(cfg *pgx.ConnConfig) string {
 	return "postgres://" + strings.Join(hosts, ",") + "/" + cfg.Database
 }
 
-// Shown is a URL as it may be told: without the user's name and password.
+// Shown returns a URL without user name and password, for people.
 func Shown(url string) string {
 	cfg, err := parse(url)
 	if err != nil {

@@ -42,7 +42,7 @@ func dialect() *sqlstore.Dialect {
 
 func (b *backend) Dialect() *sqlstore.Dialect { return b.speller.Dialect() }
 
-// Close waits for the writes that have begun and closes the file.
+// Close waits for the open writes and closes the file.
 func (b *backend) Close() error { return b.close() }
 
 func (b *backend) closeAll() error {
@@ -62,12 +62,12 @@ func (b *backend) Write(ctx context.Context, do func(context.Context, sqlstore.S
 	return b.writer.write(ctx, do)
 }
 
-// WriteSerially is Write: all writes are one after another.
+// WriteSerially is Write, because all writes run one after another.
 func (b *backend) WriteSerially(ctx context.Context, do func(context.Context, sqlstore.Session) error) error {
 	return b.writer.write(ctx, do)
 }
 
-// Query runs a read, which is prepared once for each distinct text and kept.
+// Query runs a read. It prepares each distinct text once and keeps it.
 func (b *backend) Query(ctx context.Context, scan func(*sql.Rows) error, statement string, args ...any) error {
 	s, err := b.prepared(ctx, statement) //nolint:sqlclosecheck // kept, and closed with the database
 	if err != nil {
@@ -90,7 +90,7 @@ func (b *backend) prepared(ctx context.Context, statement string) (*sql.Stmt, er
 	return s, nil
 }
 
-// Snapshot has do read in one transaction.
+// Snapshot lets do read in one transaction.
 func (b *backend) Snapshot(ctx context.Context, do func(context.Context, sqlstore.Session) error) (err error) {
 	tx, err := b.reader.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -111,7 +111,7 @@ type snapshot struct {
 	tx      *sql.Tx
 }
 
-// Exec fails: nothing is changed here.
+// Exec fails, because a snapshot changes nothing.
 func (s snapshot) Exec(ctx context.Context, statement string, args ...any) (int, error) {
 	_, err := s.tx.ExecContext(ctx, s.backend.speller.Spell(statement), args...)
 	return 0, err

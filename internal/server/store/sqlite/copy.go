@@ -15,8 +15,8 @@ import (
 	"drover/internal/server/store/sqlstore"
 )
 
-// Backup writes a copy of the database at path, as it is at one moment, to a new file that only its owner can read. A
-// server may have the database open, and goes on meanwhile. A copy that fails is removed.
+// Backup writes a copy of the database at path, as of one moment, to a new file that only its owner can read. A server
+// may have the database open, and continues meanwhile. Backup removes a failed copy.
 func Backup(ctx context.Context, path, to string) (err error) {
 	if _, err := os.Stat(path); err != nil {
 		return fmt.Errorf("cannot copy database: %w", err)
@@ -41,8 +41,8 @@ func Backup(ctx context.Context, path, to string) (err error) {
 	return f.Sync()
 }
 
-// Read has do read all that the database at path holds, after its schema was brought up to date. No server may have it
-// open.
+// Read brings the schema of the database at path up to date, and lets do read everything in it. No server may have the
+// database open.
 func Read(ctx context.Context, path string, log *slog.Logger, do func(sqlstore.Source) error) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("cannot read database: %w", err) // Open would make one
@@ -58,7 +58,7 @@ func Read(ctx context.Context, path string, log *slog.Logger, do func(sqlstore.S
 // source is a database that is copied.
 type source struct{ session sqlstore.Session }
 
-// Tables returns the tables but those that belong to the file.
+// Tables returns all tables except those that belong to the file.
 func (s source) Tables(ctx context.Context) ([]sqlstore.Table, error) {
 	var tables []sqlstore.Table
 	err := s.session.Query(ctx, func(rows *sql.Rows) error {
@@ -87,7 +87,7 @@ func (s source) Tables(ctx context.Context) ([]sqlstore.Table, error) {
 // errStopped ends a query whose rows nobody wants any more.
 var errStopped = errors.New("stopped")
 
-// Rows goes through a table.
+// Rows yields the rows of a table.
 func (s source) Rows(ctx context.Context, t sqlstore.Table) iter.Seq2[[]any, error] {
 	return func(yield func([]any, error) bool) {
 		columns := make([]string, len(t.Columns))

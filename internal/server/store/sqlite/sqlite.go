@@ -29,7 +29,7 @@ const keptRoom = 4 << 20
 // busyTimeout is how long a write waits for another program that holds the file, such as a backup.
 const busyTimeout = 5 * time.Second
 
-// DB is an open database: the store, in a file. As long as one of its reads runs, the write-ahead log cannot be folded
+// DB is an open database: the store, in a file. While one of its reads runs, SQLite cannot fold the write-ahead log
 // back into the file.
 type DB struct {
 	*sqlstore.Store
@@ -41,11 +41,11 @@ type Option func(*options)
 
 type options struct{ watch sqlstore.Watch }
 
-// WatchedBy has what is stored told to w.
+// WatchedBy reports what is stored to w.
 func WatchedBy(w sqlstore.Watch) Option { return func(o *options) { o.watch = w } }
 
-// Open opens the database file, makes it (readable by its owner only) if it is not there, and brings its schema up to
-// date. It fails on a schema newer than its own. Close must be called.
+// Open opens the database file and brings its schema up to date. If the file does not exist, Open creates it, readable
+// by its owner only. It fails on a schema newer than its own. The caller must call Close.
 func Open(ctx context.Context, path string, log *slog.Logger, chosen ...Option) (*DB, error) {
 	db, err := openAll(ctx, path, log, chosen)
 	if err != nil {

@@ -276,7 +276,7 @@ func (t *tx) statement(ctx context.Context, text string) (*sql.Stmt, error) {
 	return s, nil
 }
 
-// Exec runs a statement that returns no rows and says how many it changed.
+// Exec runs a statement that returns no rows, and returns the number of changed rows.
 func (t *tx) Exec(ctx context.Context, statement string, args ...any) (int, error) {
 	s, err := t.statement(ctx, statement) //nolint:sqlclosecheck // kept, and closed with the database
 	if err != nil {

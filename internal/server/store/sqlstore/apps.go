@@ -110,7 +110,7 @@ func (db *Store) ListApps(ctx context.Context, after string, limit int) ([]store
 	return apps, nil
 }
 
-// CountApps returns how many apps there are.
+// CountApps returns the number of apps.
 func (db *Store) CountApps(ctx context.Context) (int, error) {
 	var n int
 	if err := db.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&n) },

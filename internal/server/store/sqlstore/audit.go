@@ -37,7 +37,7 @@ func insertAudit(ctx context.Context, tx tx, r *store.AuditRow) error {
 		detail)
 }
 
-// ListAudit returns the rows that the filter lets pass, newest first.
+// ListAudit returns the rows that match the filter, newest first.
 func (db *Store) ListAudit(ctx context.Context, f store.AuditFilter) ([]store.AuditRow, error) {
 	where, args := auditConditions(f)
 	var rows []store.AuditRow

@@ -10,7 +10,7 @@ import (
 	"drover/internal/server/store"
 )
 
-// Shared reports whether others may have the database open at the same time.
+// Shared reports whether other servers may have the database open at the same time.
 func (db *Store) Shared() bool { return db.dialect.Clock != "" }
 
 // Clock returns the time of the database.
@@ -34,7 +34,7 @@ func (db *Store) clock(ctx context.Context, query queryFunc) (time.Time, error) 
 	}, db.dialect.Clock)
 }
 
-// TakeLease gives a lease to the holder, or leaves it to whom it has.
+// TakeLease gives a lease to the holder, unless another holder has it.
 func (db *Store) TakeLease(ctx context.Context, name, holder string, hold time.Duration) (taken bool, err error) {
 	err = db.write(ctx, func(ctx context.Context, tx tx) error {
 		now, err := db.clock(ctx, tx.query)
@@ -54,7 +54,7 @@ func (db *Store) TakeLease(ctx context.Context, name, holder string, hold time.D
 	return taken, nil
 }
 
-// DropLease gives a lease back.
+// DropLease returns a lease.
 func (db *Store) DropLease(ctx context.Context, name, holder string) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
 		return tx.exec(ctx, `DELETE FROM leases WHERE name = ? AND holder = ?`, name, holder)
@@ -68,7 +68,7 @@ func (db *Store) DropLease(ctx context.Context, name, holder string) error {
 // serversKept is how long a server that has said nothing more is remembered.
 const serversKept = time.Hour
 
-// BeatServer notes that a server is there, and returns those that are.
+// BeatServer records that a server is online, and returns all servers that are online.
 func (db *Store) BeatServer(ctx context.Context, s store.Server,
 	within time.Duration,
 ) (there []store.Server, err error) {
@@ -127,7 +127,7 @@ func scanServer(rows *sql.Rows) (s store.Server, err error) {
 	return s, nil
 }
 
-// DropServer forgets a server.
+// DropServer deletes the record of a server.
 func (db *Store) DropServer(ctx context.Context, id string) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
 		return tx.exec(ctx, `DELETE FROM servers WHERE id = ?`, id)
@@ -138,8 +138,8 @@ func (db *Store) DropServer(ctx context.Context, id string) error {
 	return nil
 }
 
-// Identify stores the facts that are not stored yet, and returns all. It writes only where one is missing, as it is
-// asked again and again.
+// Identify stores the facts that are not stored yet, and returns all facts. It writes only if a fact is missing,
+// because servers call it again and again.
 func (db *Store) Identify(ctx context.Context, facts map[string]string) (map[string]string, error) {
 	stored, err := readFacts(ctx, db.query)
 	if err == nil && !holds(stored, facts) {
@@ -181,7 +181,7 @@ func holds(stored, facts map[string]string) bool {
 	return true
 }
 
-// SwapFact replaces a fact that still has a value.
+// SwapFact replaces a fact that still has the value before.
 func (db *Store) SwapFact(ctx context.Context, key, before, value string) (swapped bool, err error) {
 	err = db.write(ctx, func(ctx context.Context, tx tx) error {
 		n, err := tx.affect(ctx, `UPDATE fleet SET value = ? WHERE key = ? AND value = ?`, value, key, before)

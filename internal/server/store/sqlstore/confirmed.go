@@ -43,7 +43,7 @@ func confirmRemoval(ctx context.Context, tx tx, r store.Removal) error {
 	return tx.exec(ctx, putRemoved, r.Agent, r.Process.Namespace, r.Process.Name, r.Revision, max(nanos(r.At), 1))
 }
 
-// AgentConfirmed returns all that is known of the agent.
+// AgentConfirmed returns all confirmed records of the agent.
 func (db *Store) AgentConfirmed(ctx context.Context, agent string) ([]store.Confirmed, error) {
 	list, err := all(ctx, db.query, func(rows *sql.Rows) (store.Confirmed, error) {
 		var c store.Confirmed
@@ -57,7 +57,7 @@ func (db *Store) AgentConfirmed(ctx context.Context, agent string) ([]store.Conf
 	return list, nil
 }
 
-// GetConfirmed returns what is known of some processes of the agent.
+// GetConfirmed returns the confirmed records of some processes of the agent.
 func (db *Store) GetConfirmed(ctx context.Context, agent string, ids []process.ID) ([]store.Confirmed, error) {
 	names, err := db.dialect.names(ids)
 	if err != nil {
@@ -83,7 +83,7 @@ func (db *Store) GetConfirmed(ctx context.Context, agent string, ids []process.I
 	return list, nil
 }
 
-// PruneConfirmed forgets old removals.
+// PruneConfirmed deletes old removals.
 func (db *Store) PruneConfirmed(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	err = db.write(ctx, func(ctx context.Context, tx tx) (err error) {
 		removed, err = tx.affect(ctx, `DELETE FROM confirmed WHERE num IN

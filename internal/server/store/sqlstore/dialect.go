@@ -9,7 +9,7 @@ import (
 	"drover/internal/process"
 )
 
-// Dialect is how a database says what others say differently.
+// Dialect holds the parts of statements that differ between databases.
 type Dialect struct {
 	// Lists are the tables that a statement makes of a parameter, which is a JSON array: what stands for the name, as
 	// in "texts(?1)", with %s where the parameter goes. All have a column key, the place in the array from 0 on.
@@ -22,27 +22,27 @@ type Dialect struct {
 	// Rewrite, unless it is nil, puts the rest of a statement into the dialect: parameters, and what serves SQLite
 	// alone.
 	Rewrite func(statement string) string
-	// Match compares a text with a pattern, as in "name GLOB ?"; Pattern turns a pattern of ours, in which * is any
-	// text and ? any one character, into one for it.
+	// Match compares a text with a pattern, as in "name GLOB ?". Pattern converts a pattern of drover, in which *
+	// matches any text and ? one character, to a pattern of the database.
 	Match   string
 	Pattern func(string) string
-	// Text is what a text is in a list; nil where it is itself.
+	// Text converts a text for a list; nil leaves it unchanged.
 	Text func(string) string
-	// Locked and Skipping end a SELECT whose rows the transaction will change: other writers wait for them, or leave
-	// them out. Both are empty where there is one writer at a time.
+	// Locked and Skipping end a SELECT whose rows the transaction will change: other writers wait for the rows, or skip
+	// them. Both are empty if there is only one writer at a time.
 	Locked, Skipping string
-	// Numbers is a SELECT of the numbers of a new task, and of the first of its requests and of its items. As many as a
-	// task may have follow it that no other gets.
+	// Numbers is a SELECT of the number of a new task, and of the first numbers of its requests and items. After each
+	// of these, the task has as many numbers as it may need, and nobody else gets them.
 	Numbers string
-	// LockLanes keeps other writers, until the transaction ends, from ending or adding items of the hosts in the list
-	// numbers(?). It is empty where there is one writer at a time.
+	// LockLanes prevents other writers, until the transaction ends, from ending or adding items of the hosts in the
+	// list numbers(?). It is empty if there is only one writer at a time.
 	LockLanes string
-	// Clock is a SELECT of the database's time, in Unix nanoseconds; empty where that is the time of this process,
-	// which is the only one that has the database open.
+	// Clock is a SELECT of the database's time, in Unix nanoseconds. It is empty if only this process has the database
+	// open; then its own time counts.
 	Clock string
 }
 
-// Speller puts statements into a dialect, each distinct one once. Its zero value is not usable.
+// Speller translates statements into a dialect, each distinct statement once. Its zero value is not usable.
 type Speller struct {
 	dialect *Dialect
 	known   sync.Map // string → string
@@ -51,10 +51,10 @@ type Speller struct {
 // NewSpeller returns a Speller for a dialect.
 func NewSpeller(d *Dialect) *Speller { return &Speller{dialect: d} }
 
-// Dialect returns the one that it was made for.
+// Dialect returns the dialect of the Speller.
 func (s *Speller) Dialect() *Dialect { return s.dialect }
 
-// Spell returns a statement as the database takes it.
+// Spell returns a statement in the form of the database.
 func (s *Speller) Spell(statement string) string {
 	if known, ok := s.known.Load(statement); ok {
 		return known.(string)

@@ -15,7 +15,7 @@ import (
 	"drover/internal/wildcard"
 )
 
-// PutEvents stores the events of one agent that are new.
+// PutEvents stores the new events of one agent.
 func (db *Store) PutEvents(ctx context.Context, agent string, received time.Time, events []process.Event) (int, error) {
 	rows := make([][]any, len(events))
 	for i := range events {
@@ -98,7 +98,7 @@ func lastOfStream(ctx context.Context, tx tx, known map[string]uint64, agent, st
 	return uint64(last), nil
 }
 
-// LastCursor returns the greatest cursor that was given out.
+// LastCursor returns the greatest cursor so far.
 func (db *Store) LastCursor(ctx context.Context) (int64, error) {
 	var last int64
 	err := db.query(ctx, func(r *sql.Rows) error { return r.Scan(&last) },
@@ -109,7 +109,7 @@ func (db *Store) LastCursor(ctx context.Context) (int64, error) {
 	return last, nil
 }
 
-// PruneEvents removes those of the oldest events that are too old, and forgets streams that have long ended.
+// PruneEvents removes the oldest events if they are too old, and deletes the records of streams that ended long ago.
 func (db *Store) PruneEvents(ctx context.Context, before time.Time, limit int) (int, error) {
 	var pruned int
 	err := db.write(ctx, func(ctx context.Context, tx tx) (err error) {
@@ -150,7 +150,7 @@ func (db *Store) CountEvents(ctx context.Context) (map[string]int, error) {
 // maxStreams is how many streams of an agent are remembered.
 const maxStreams = 1000
 
-// TrimEvents removes the oldest events of an agent that are too many.
+// TrimEvents removes the oldest events of an agent that has too many.
 func (db *Store) TrimEvents(ctx context.Context, agent string, keep, limit int) (int, error) {
 	var trimmed int
 	err := db.write(ctx, func(ctx context.Context, tx tx) (err error) {
@@ -208,7 +208,7 @@ func (db *Store) eventsAfter(ctx context.Context, after int64, f store.EventFilt
 	return events, until, err
 }
 
-// EventsBefore returns events, the latest to happen first.
+// EventsBefore returns events, the latest first.
 func (db *Store) EventsBefore(ctx context.Context, before store.EventMark, f store.EventFilter,
 	limit int,
 ) ([]store.StoredEvent, store.EventMark, error) {

@@ -9,7 +9,7 @@ import (
 	"drover/internal/server/task"
 )
 
-// Figures counts what is observed and what is not done.
+// Figures counts observed processes and unfinished items.
 func (db *Store) Figures(ctx context.Context) (store.Figures, error) {
 	f := store.Figures{Processes: map[string]int{}, Items: map[task.State]int{}}
 	err := db.query(ctx, func(r *sql.Rows) error {
@@ -47,7 +47,7 @@ func (db *Store) Figures(ctx context.Context) (store.Figures, error) {
 	return f, nil
 }
 
-// OpenItems counts the items that are not done.
+// OpenItems counts the unfinished items.
 func (db *Store) OpenItems(ctx context.Context) (n int, err error) {
 	err = db.query(ctx, func(r *sql.Rows) error { return r.Scan(&n) },
 		`SELECT count(*) FROM items INDEXED BY items_deadline WHERE state < 4`)

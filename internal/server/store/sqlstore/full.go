@@ -10,7 +10,7 @@ import (
 	"drover/internal/server/store"
 )
 
-// ErrFull is what a Backend returns, wrapped or not, for a write that finds no room on the disk.
+// ErrFull is the error of a Backend, wrapped or not, for a write that finds no room on the disk.
 var ErrFull = errors.New("no space left on device")
 
 type urgentKey struct{}
@@ -18,7 +18,7 @@ type urgentKey struct{}
 // urgently marks writes for which a Backend gives up room that it has kept.
 func urgently(ctx context.Context) context.Context { return context.WithValue(ctx, urgentKey{}, true) }
 
-// Urgent reports whether a write is marked so.
+// Urgent reports whether a write is marked as urgent.
 func Urgent(ctx context.Context) bool { return ctx.Value(urgentKey{}) != nil }
 
 // hurried marks the writes about a task, if it only ends processes or leaves them to themselves.
@@ -56,7 +56,7 @@ func (f *fullness) judge(ctx context.Context, err error) error {
 	return err
 }
 
-// FullSince returns since when writes find no room; the zero time says that they do.
+// FullSince returns the time since which writes find no room; the zero time means that there is room.
 func (db *Store) FullSince() time.Time {
 	db.full.mu.Lock()
 	defer db.full.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"drover/internal/server/store"
 )
 
-// PutGroups makes the groups all that each of the hosts has.
+// PutGroups replaces the groups of each of the hosts.
 func (db *Store) PutGroups(ctx context.Context, hosts []store.GroupHost, groups []process.Group) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
 		for _, h := range hosts {
@@ -78,7 +78,7 @@ func (db *Store) AgentGroups(ctx context.Context, agent string) (map[string][]pr
 	return groups, nil
 }
 
-// GroupUsage adds up what the statuses of a namespace say.
+// GroupUsage returns the sum of the usage in the statuses of a namespace.
 func (db *Store) GroupUsage(ctx context.Context, namespace string,
 	agents []string,
 ) (map[string]store.GroupUsage, error) {

@@ -95,7 +95,7 @@ func (db *Store) ListJoinTokens(ctx context.Context, before string, limit int) (
 	return list, nil
 }
 
-// RevokeJoinToken ends a token.
+// RevokeJoinToken revokes a token.
 func (db *Store) RevokeJoinToken(ctx context.Context, id string, at time.Time) (store.JoinToken, error) {
 	revoked, err := altered(ctx, db, scanJoinToken, selectJoinTokens+`WHERE id = ?`, id,
 		func(ctx context.Context, tx tx, t *store.JoinToken) error {
@@ -111,7 +111,7 @@ func (db *Store) RevokeJoinToken(ctx context.Context, id string, at time.Time) (
 	return revoked, nil
 }
 
-// UseJoinToken lets an agent join.
+// UseJoinToken joins an agent.
 func (db *Store) UseJoinToken(ctx context.Context, a store.Agent,
 	check func(t store.JoinToken, again bool) error,
 ) error {
@@ -189,7 +189,7 @@ func restore(ctx context.Context, tx tx, key, others string, args ...any) error 
 	return tx.exec(ctx, `DELETE FROM removed_agents WHERE key = ?`, key)
 }
 
-// RemoveAgent forgets an agent.
+// RemoveAgent deletes an agent.
 func (db *Store) RemoveAgent(ctx context.Context, key string, at time.Time) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error { return forgetAgent(ctx, tx, key, at) })
 	if err != nil {

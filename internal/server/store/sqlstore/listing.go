@@ -66,7 +66,7 @@ const mostListed = 8 << 20
 // errListed ends a read that has had so much.
 var errListed = errors.New("enough was read")
 
-// ListObserved returns part of the observed processes.
+// ListObserved returns a page of the observed processes.
 func (db *Store) ListObserved(
 	ctx context.Context, f store.ObservedFilter, after store.ObservedKey, limit int,
 ) (rows []store.Observed, more bool, err error) {
@@ -144,7 +144,7 @@ func counted(tasks string) string {
 		GROUP BY f.num) `
 }
 
-// ListTasks returns part of the tasks, newest first.
+// ListTasks returns a page of the tasks, newest first.
 func (db *Store) ListTasks(ctx context.Context, f store.TaskFilter, after int64,
 	limit int,
 ) ([]store.TaskSummary, error) {
@@ -194,7 +194,7 @@ func scanTask(rows *sql.Rows) (store.TaskSummary, error) {
 	return t, err
 }
 
-// ListWaiting returns items that are not done, the oldest first.
+// ListWaiting returns unfinished items, oldest first.
 func (db *Store) ListWaiting(ctx context.Context, f store.WaitingFilter, limit int) ([]store.Waiting, error) {
 	w := where{dialect: db.dialect, text: []string{
 		"i.state < 4", "i.twin IS NULL",

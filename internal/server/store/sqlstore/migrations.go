@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Migration brings a schema from the version before to its own.
+// Migration brings a schema from the previous version to its own version.
 type Migration struct {
 	Version int
 	Name    string
@@ -37,8 +37,8 @@ func ReadMigrations(files fs.FS, dir string) ([]Migration, error) {
 	return all, nil
 }
 
-// Missing returns those migrations that a schema of the given version has not had. It fails on a version newer than all
-// of them.
+// Missing returns the migrations that a schema of the given version lacks. It fails if the version is newer than all of
+// them.
 func Missing(all []Migration, have int) ([]Migration, error) {
 	for i, m := range all {
 		if m.Version > have {

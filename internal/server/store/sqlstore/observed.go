@@ -51,7 +51,7 @@ func (db *Store) PutObserved(ctx context.Context, from store.ReportMark, rows []
 	return nil
 }
 
-// ReplaceObserved makes rows all that is known of the agent, beside what is known already of the processes to keep.
+// ReplaceObserved replaces all rows of the agent, but keeps the stored rows of the processes in keep.
 func (db *Store) ReplaceObserved(ctx context.Context, from store.ReportMark, rows []store.Observed,
 	keep []process.ID,
 ) error {
@@ -245,7 +245,7 @@ func (db *Store) GetObserved(ctx context.Context, id process.ID, agents []string
 		ORDER BY j.key`, list, id.Namespace, id.Name)
 }
 
-// PageObserved returns part of a namespace.
+// PageObserved returns a page of a namespace.
 func (db *Store) PageObserved(ctx context.Context, namespace string, start,
 	limit int,
 ) (rows []store.Observed, total int, err error) {

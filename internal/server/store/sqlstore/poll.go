@@ -22,7 +22,7 @@ const (
 // errPolled ends a read that has had so much.
 var errPolled = errors.New("enough was read")
 
-// TaskItems calls fn for the last item of every key, in the order in which the keys were first given.
+// TaskItems calls fn for the last item of every key, in the order in which the keys first appeared.
 func (db *Store) TaskItems(ctx context.Context, id, app string, fn func(store.ItemView) error) error {
 	w := taskWalk{id: id, app: app}
 	for !w.over {

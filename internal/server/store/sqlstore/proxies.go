@@ -9,7 +9,7 @@ import (
 	"drover/internal/server/store"
 )
 
-// UseProxyToken lets a proxy join.
+// UseProxyToken joins a proxy.
 func (db *Store) UseProxyToken(ctx context.Context, p store.Proxy,
 	check func(t store.JoinToken, again bool) error,
 ) error {
@@ -55,7 +55,7 @@ func (db *Store) ListProxies(ctx context.Context) ([]store.Proxy, error) {
 	return list, nil
 }
 
-// RemoveProxy forgets a proxy.
+// RemoveProxy deletes a proxy.
 func (db *Store) RemoveProxy(ctx context.Context, key string, at time.Time) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
 		err := tx.exec(ctx,

@@ -11,8 +11,8 @@ import (
 	"drover/internal/server/store"
 )
 
-// LeaseItems takes what is due, by moving it to the end of the lease. An item whose lane is busy has no due time, so
-// that none is looked at in vain.
+// LeaseItems leases due items: it moves their due time to the end of the lease. An item whose lane is busy has no due
+// time, so no look at it is wasted.
 func (db *Store) LeaseItems(ctx context.Context, now, until time.Time, limit int) ([]store.Item, error) {
 	var leased []store.Item
 	err := db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
@@ -48,7 +48,7 @@ func updateListed(set, condition string) string {
 		SELECT i.num FROM pairs(?1) j CROSS JOIN items i ON i.num = j.a AND i.nonce = j.b) ` + condition
 }
 
-// MarkSent notes an attempt that brought no receipt.
+// MarkSent records an attempt without a receipt.
 func (db *Store) MarkSent(ctx context.Context, ids []string, resend time.Time) error {
 	err := db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
 		return tx.exec(ctx, updateListed(`state = 1, attempts = attempts + 1, due = ?2`, `AND state < 2`), idList(ids),
@@ -60,9 +60,8 @@ func (db *Store) MarkSent(ctx context.Context, ids []string, resend time.Time) e
 	return nil
 }
 
-// EndLeases makes all that waits for a time due at once. It is for the opening of a database that one server holds at a
-// time: whoever leased or postponed an item before is no more, and the clock that its time is of may have been set
-// since.
+// EndLeases makes all items due that wait for a time. Call it after the opening of a database that one server holds at
+// a time: the server that leased or postponed the items is gone, and the clock of their times may have been set since.
 func (db *Store) EndLeases(ctx context.Context) error {
 	err := db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
 		return tx.exec(ctx, `UPDATE items SET due = ?1 WHERE state < 2 AND due > ?1`, atOnce)
@@ -84,7 +83,7 @@ func (db *Store) Postpone(ctx context.Context, ids []string, due time.Time) erro
 	return nil
 }
 
-// MarkAccepted notes a receipt.
+// MarkAccepted records a receipt.
 func (db *Store) MarkAccepted(ctx context.Context, ids []string, until time.Time) error {
 	err := db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
 		if until.IsZero() { // as a rule; what is not set costs no index
@@ -101,7 +100,7 @@ func (db *Store) MarkAccepted(ctx context.Context, ids []string, until time.Time
 // acceptUntil is what a receipt sets; the second parameter is the time to which a deadline moves at least.
 const acceptUntil = `state = 2, due = NULL, deadline = CASE WHEN deadline < ?2 THEN ?2 ELSE deadline END`
 
-// Wanted notes what an agent has, and returns what of it is at its end.
+// Wanted records which items an agent has, and returns the items that have ended.
 func (db *Store) Wanted(ctx context.Context, agent string, ids []string, until time.Time) (ended []string, err error) {
 	open := map[string]bool{}
 	err = db.write(urgently(ctx), func(ctx context.Context, tx tx) error {
@@ -131,8 +130,8 @@ func (db *Store) Wanted(ctx context.Context, agent string, ids []string, until t
 	return ended, nil
 }
 
-// Pass makes due what may get past older items of its lane, and reports whether more waits for that. An item of the
-// same task is passed only once the agent has it: in a task the order counts.
+// Pass makes items due that may pass older items of their lane, and reports whether more items wait for that. An item
+// passes another item of the same task only if the agent has that one, because the order within a task counts.
 func (db *Store) Pass(ctx context.Context) (waits bool, err error) {
 	const waiting = `SELECT EXISTS (SELECT 1 FROM items WHERE state < 2 AND due IS NULL AND passes > 0)`
 	if err := db.query(ctx, func(rows *sql.Rows) error { return rows.Scan(&waits) }, waiting); err != nil {
@@ -177,7 +176,7 @@ func (db *Store) earliest(ctx context.Context, query string) (time.Time, bool, e
 	return moment(at), found && err == nil, err
 }
 
-// Unfinished returns what one agent has or may have, and has not finished.
+// Unfinished returns the items that one agent has or may have, and has not finished.
 func (db *Store) Unfinished(ctx context.Context, agent string) ([]store.Item, error) {
 	items, err := readItems(ctx, db.query,
 		`WHERE i.host = ? AND i.state < 4 AND i.state > 0 AND i.agent = ? ORDER BY i.num`,

@@ -37,7 +37,7 @@ func putAgent(ctx context.Context, tx tx, a store.Agent) error {
 		a.Key, a.Cloud, a.IP, a.ID, a.Assigned, a.Build, nanos(a.Created), a.Token, labels, a.Business, a.Name, a.Place)
 }
 
-// ChangeAgent replaces an agent that is there.
+// ChangeAgent replaces a known agent.
 func (db *Store) ChangeAgent(ctx context.Context, a store.Agent) error {
 	labels, err := encodeLabels(a.Labels)
 	if err != nil {

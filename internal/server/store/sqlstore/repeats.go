@@ -9,7 +9,7 @@ import (
 	"drover/internal/server/store"
 )
 
-// PutRepeat remembers a call that will be asked again.
+// PutRepeat remembers a call that its caller will repeat.
 func (db *Store) PutRepeat(ctx context.Context, r store.Repeat, before time.Time) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
 		if err := tx.exec(ctx, `DELETE FROM repeats WHERE at < ?`, nanos(before)); err != nil {
@@ -25,7 +25,7 @@ func (db *Store) PutRepeat(ctx context.Context, r store.Repeat, before time.Time
 	return nil
 }
 
-// FindRepeat returns a call that will be asked again.
+// FindRepeat returns a call that its caller will repeat.
 func (db *Store) FindRepeat(ctx context.Context, of string) (store.Repeat, error) {
 	r, err := one(ctx, db.query, func(rows *sql.Rows) (r store.Repeat, err error) {
 		var at int64
@@ -39,7 +39,7 @@ func (db *Store) FindRepeat(ctx context.Context, of string) (store.Repeat, error
 	return r, nil
 }
 
-// DropRepeat forgets a call that will not be asked again.
+// DropRepeat deletes a call that its caller will not repeat.
 func (db *Store) DropRepeat(ctx context.Context, of string) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
 		return tx.exec(ctx, `DELETE FROM repeats WHERE matter = ?`, of)

@@ -14,8 +14,8 @@ import (
 // atOnce is the due time of an item that has just become the first of its lane.
 const atOnce = 1
 
-// Begin notes that the agent works on the items. The deadline of one that has begun stays: what tells that it has may
-// be sent again.
+// Begin records that the agent executes the items. The deadline of an item that has already begun stays, because the
+// agent may resend its report.
 func (db *Store) Begin(ctx context.Context, agent string, deadlines map[string]time.Time) error {
 	args := make([]any, 0, 3*len(deadlines))
 	for s, deadline := range deadlines {
@@ -42,7 +42,7 @@ func (db *Store) Begin(ctx context.Context, agent string, deadlines map[string]t
 	return nil
 }
 
-// Finish stores outcomes that agents have given.
+// Finish stores outcomes that agents reported.
 func (db *Store) Finish(ctx context.Context, given []store.Given) ([]string, error) {
 	const width = endWidth + 1
 	args := make([]any, 0, width*len(given))
@@ -63,7 +63,7 @@ func (db *Store) Finish(ctx context.Context, given []store.Given) ([]string, err
 	})
 }
 
-// Conclude stores outcomes that the server has decided on.
+// Conclude stores outcomes that the server decided.
 func (db *Store) Conclude(ctx context.Context, ended []store.Ended) ([]string, error) {
 	const width = endWidth + 1
 	args := make([]any, 0, width*len(ended))
@@ -188,7 +188,7 @@ func wakeLanes(ctx context.Context, tx tx, lanes string) error {
 		lanes, atOnce)
 }
 
-// Overdue returns the items that have waited too long.
+// Overdue returns the items whose deadline has passed.
 func (db *Store) Overdue(ctx context.Context, now time.Time, limit int) ([]store.Item, error) {
 	items, err := readItems(ctx, db.query, `WHERE i.state < 4 AND i.deadline <= ? ORDER BY i.deadline, i.num LIMIT ?`,
 		nanos(now), limit)

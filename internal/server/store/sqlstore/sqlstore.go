@@ -20,35 +20,34 @@ var _ store.Store = (*Store)(nil)
 
 // Session runs statements.
 type Session interface {
-	// Exec runs a statement that returns no rows and says how many it changed.
+	// Exec runs a statement that returns no rows, and returns the number of changed rows.
 	Exec(ctx context.Context, statement string, args ...any) (int, error)
-	// Query calls scan for each row that the statement returns. What scan reads into a sql.RawBytes holds until it
-	// returns.
+	// Query calls scan for each row that the statement returns. A sql.RawBytes is valid until scan returns.
 	Query(ctx context.Context, scan func(*sql.Rows) error, statement string, args ...any) error
 }
 
-// Backend is a database that statements run in.
+// Backend is a database that runs statements.
 type Backend interface {
-	// Query reads what is committed.
+	// Query reads committed data.
 	Query(ctx context.Context, scan func(*sql.Rows) error, statement string, args ...any) error
-	// Snapshot has do read the database as it is at one moment.
+	// Snapshot lets do read the database as of one moment.
 	Snapshot(ctx context.Context, do func(context.Context, Session) error) error
-	// Write has do run in a transaction and returns once it is stored for good or undone. It runs do again where the
-	// database asks for that, so do must begin anew each time.
+	// Write runs do in a transaction, and returns when the transaction is durable or undone. It runs do again if the
+	// database asks for that, so do must start from the beginning each time.
 	Write(ctx context.Context, do func(context.Context, Session) error) error
-	// WriteSerially is Write for transactions of which each has to wait for the end of the one before it. Those that
-	// wait at the same time may share one.
+	// WriteSerially is Write for transactions that run one after another. Callers that wait at the same time may share
+	// a transaction.
 	WriteSerially(ctx context.Context, do func(context.Context, Session) error) error
 	Dialect() *Dialect
-	// Close waits for the writes that have begun. Later calls of other methods fail.
+	// Close waits for the open writes. Later calls of other methods fail.
 	Close() error
 }
 
-// Store is the state in a database. Its methods may be called from any goroutine.
+// Store is the state in a database. Any goroutine may call its methods.
 //
-// A write that has begun is not cut short by its context: it returns when the database has it or has refused it. The
-// functions that TaskItems and GetObserved call while they read must not call the Store, and must not wait for a slow
-// peer: they hold a connection, and what the database needs to show its state at that moment.
+// The context does not interrupt a write that has begun: the method returns when the database has stored or rejected
+// it. The functions that TaskItems and GetObserved call while they read must not call the Store and must not wait for a
+// slow peer, because they hold a connection and a snapshot of the database.
 type Store struct {
 	backend Backend
 	dialect *Dialect
@@ -57,7 +56,8 @@ type Store struct {
 	full    fullness
 }
 
-// New returns the state in a database whose schema is up to date. What is stored is told to watch, unless that is nil.
+// New returns the state in a database whose schema is up to date. If watch is not nil, it receives notices of what is
+// stored.
 func New(backend Backend, watch Watch) *Store {
 	if watch == nil {
 		watch = unwatched{}
@@ -65,10 +65,10 @@ func New(backend Backend, watch Watch) *Store {
 	return &Store{backend: backend, dialect: backend.Dialect(), watch: watch}
 }
 
-// Close waits for the writes that have begun and closes the database. Later calls of other methods fail.
+// Close waits for the open writes and closes the database. Later calls of other methods fail.
 func (db *Store) Close() error { return db.backend.Close() }
 
-// Ping writes a row, and fails when that is not stored for good.
+// Ping writes a row, and fails if the row does not become durable.
 func (db *Store) Ping(ctx context.Context) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
 		return tx.exec(ctx, `UPDATE ping SET at = ? WHERE num = 1`, nanos(time.Now()))
@@ -145,7 +145,7 @@ func (t tx) value(ctx context.Context, dest any, statement string, args ...any) 
 	return err
 }
 
-// Each calls scan for the rows that a query returns, and closes them.
+// Each calls scan for each row that a query returns, and closes the rows.
 func Each(query func() (*sql.Rows, error), scan func(*sql.Rows) error) (err error) {
 	rows, err := query()
 	if err != nil {

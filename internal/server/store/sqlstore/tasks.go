@@ -21,7 +21,7 @@ func (db *Store) CreateTask(ctx context.Context, t *store.Task, row store.AuditR
 	return err
 }
 
-// CreateLeased is CreateTask, and leases the first of the items that are due.
+// CreateLeased is CreateTask, and also leases the first due items.
 func (db *Store) CreateLeased(ctx context.Context, t *store.Task, row store.AuditRow, until time.Time,
 	limit int,
 ) ([]store.Item, error) {

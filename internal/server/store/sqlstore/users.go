@@ -21,7 +21,7 @@ func (db *Store) CreateUser(ctx context.Context, u store.User) error {
 	return nil
 }
 
-// ChangeUser alters a user in one transaction.
+// ChangeUser changes a user in one transaction.
 func (db *Store) ChangeUser(ctx context.Context, name string, change func(*store.User) error) (store.User, error) {
 	changed, err := altered(ctx, db, scanUser, selectUsers+`WHERE name = ?`, name,
 		func(ctx context.Context, tx tx, u *store.User) error {
@@ -87,7 +87,7 @@ func (db *Store) CreateToken(ctx context.Context, t store.Token) error {
 	return nil
 }
 
-// FindToken returns the token of a hash.
+// FindToken returns the token with a hash.
 func (db *Store) FindToken(ctx context.Context, hash string) (store.Token, store.User, error) {
 	t, u, found := store.Token{Hash: hash}, store.User{}, false
 	err := db.query(ctx, func(rows *sql.Rows) error {

@@ -7,16 +7,15 @@ import (
 	"drover/internal/server/store"
 )
 
-// Watch hears of what was stored, for figures. Its methods return at once and may be called from any goroutine.
+// Watch receives notices of what was stored, for metrics. Its methods return at once, and any goroutine may call them.
 type Watch interface {
-	// Wrote says that a transaction of some writes is on disk, or has failed, after the given time.
+	// Wrote tells that a transaction of some writes is on disk, or has failed, after the given time.
 	Wrote(writes int, took time.Duration, err error)
-	// Ended says that an item has its outcome, so long after its task was created.
+	// Ended tells that an item got its outcome, and the time since the creation of its task.
 	Ended(op process.Op, fault process.Fault, took time.Duration)
-	// Happened says that an event was stored which was not known, so long after it had happened by the clock of its
-	// host.
+	// Happened tells that a new event was stored, and the time since the event by the clock of its host.
 	Happened(kind process.EventKind, delay time.Duration)
-	// Audited says that rows were added to the record of calls.
+	// Audited tells that rows were added to the audit log.
 	Audited(rows int)
 }
 

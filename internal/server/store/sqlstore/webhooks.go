@@ -36,7 +36,7 @@ func webhookRow(w store.Webhook) ([]any, error) {
 	return []any{w.URL, w.Secret, string(namespaces), w.Local, w.Note, nanos(w.Changed)}, nil
 }
 
-// ChangeWebhook alters a webhook in one transaction.
+// ChangeWebhook changes a webhook in one transaction.
 func (db *Store) ChangeWebhook(ctx context.Context, name string,
 	change func(*store.Webhook) error,
 ) (store.Subscription, error) {
@@ -112,7 +112,7 @@ func (db *Store) DeleteWebhook(ctx context.Context, name string) error {
 	return nil
 }
 
-// PutDelivery notes how far a webhook has got.
+// PutDelivery stores the progress of a webhook.
 func (db *Store) PutDelivery(ctx context.Context, name string, created time.Time, d store.Delivery) error {
 	err := db.write(ctx, func(ctx context.Context, tx tx) error {
 		return tx.exec(ctx,

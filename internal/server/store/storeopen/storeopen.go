@@ -16,7 +16,7 @@ import (
 	"drover/internal/server/store/sqlstore"
 )
 
-// Shown is a name as it may be told, without a password.
+// Shown returns a name without a password, for people.
 func Shown(name string) string {
 	if postgres.Is(name) {
 		return postgres.Shown(name)
@@ -24,8 +24,8 @@ func Shown(name string) string {
 	return name
 }
 
-// Open opens a database and brings its schema up to date. What is stored is told to watch, unless that is nil. An error
-// that is postgres.ErrUnavailable may be gone at a later attempt.
+// Open opens a database and brings its schema up to date. If watch is not nil, it receives notices of what is stored.
+// If the error is postgres.ErrUnavailable, a later attempt may succeed.
 func Open(ctx context.Context, name string, watch sqlstore.Watch, log *slog.Logger) (store.Store, error) {
 	if postgres.Is(name) {
 		db, err := postgres.Open(ctx, name, log, postgres.WatchedBy(watch))
@@ -47,8 +47,8 @@ const (
 	longestWait = 5 * time.Second
 )
 
-// Wait is Open, and tries again for as long as the database is not available. It hands each such error to unavailable.
-// The log tells the first one and the end of the wait.
+// Wait is Open, and retries while the database is not available. It passes each such error to unavailable. The log
+// shows the first error and the end of the wait.
 func Wait(ctx context.Context, name string, watch sqlstore.Watch, log *slog.Logger,
 	unavailable func(error),
 ) (store.Store, error) {
@@ -77,7 +77,7 @@ func Wait(ctx context.Context, name string, watch sqlstore.Watch, log *slog.Logg
 	}
 }
 
-// Shareable reports whether a name is that of a database that several servers can share.
+// Shareable reports whether several servers can share the database with this name.
 func Shareable(name string) bool { return postgres.Is(name) }
 
 // Backup writes a copy of the SQLite database at path to a new file, while a server may have it open.
@@ -88,8 +88,8 @@ func Backup(ctx context.Context, path, to string) error {
 	return sqlite.Backup(ctx, path, to)
 }
 
-// Copy copies the SQLite database at path, which no server has open, into the empty PostgreSQL database of a URL, and
-// returns how many rows each table has got.
+// Copy copies the SQLite database at path, which no server may have open, into the empty PostgreSQL database of a URL.
+// It returns the number of rows of each table.
 func Copy(ctx context.Context, path, url string, log *slog.Logger) (filled []postgres.Filled, err error) {
 	err = sqlite.Read(ctx, path, log, func(from sqlstore.Source) (err error) {
 		filled, err = postgres.Fill(ctx, url, from, log)
