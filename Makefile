@@ -4,7 +4,7 @@ export CGO_ENABLED := 0
 
 TOOL := go tool -modfile=tools/go.mod
 
-.PHONY: help run build quick test test-deps race lint prose fmt generate check fuzz chaos netns failover servers hostile scale bench bench-peers package clean
+.PHONY: help run build quick test test-deps race lint prose fmt generate check fuzz chaos netns failover servers hostile scale bench bench-peers package release clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -97,6 +97,9 @@ package: ## build packages for amd64 and arm64 into dist/ (Debian, and an archiv
 	rm -rf dist
 	tools/package.sh '$(VERSION)' amd64 dist
 	tools/package.sh '$(VERSION)' arm64 dist
+
+release: ## make a release: CHANGELOG.md out of changes/unreleased, commit, tag, packages, checksums; VERSION=1.2.3
+	tools/release.sh '$(VERSION)'
 
 clean: ## remove what was built
 	rm -rf bin dist
