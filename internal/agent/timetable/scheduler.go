@@ -99,7 +99,7 @@ func (s *Scheduler) Set(id process.ID, t Table, last time.Time, missed process.M
 	}
 	s.entries[id] = e
 	heap.Push(&s.queue, e)
-	s.rouse()
+	s.wakeUp()
 }
 
 // Drop takes a process off its timetable. A call to the sink that is being made may still be about it.
@@ -107,7 +107,7 @@ func (s *Scheduler) Drop(id process.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drop(id)
-	s.rouse()
+	s.wakeUp()
 }
 
 func (s *Scheduler) drop(id process.ID) {
@@ -150,7 +150,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 }
 
-func (s *Scheduler) rouse() {
+func (s *Scheduler) wakeUp() {
 	select {
 	case s.wake <- struct{}{}:
 	default:

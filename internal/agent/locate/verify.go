@@ -7,23 +7,23 @@ import (
 	"drover/internal/agent/trail"
 )
 
-// doubtful is the error for a live process of the name that need not be the one that is meant, whatever a pid file
-// says.
-type doubtful struct{ text string }
+// ambiguousError is the error for a live process of the name that need not be the one that is meant, whatever a pid
+// file says.
+type ambiguousError struct{ text string }
 
 // Error implements error.
-func (d *doubtful) Error() string { return d.text }
+func (d *ambiguousError) Error() string { return d.text }
 
-// believe returns nil if what a pid file says of a process counts: whoever can write it decides who is signalled. A
+// verify returns nil if what a pid file says of a process counts: whoever can write it decides who is signalled. A
 // process that was started for this one always is it. Any other one must run as the account, and the file must be one
 // that only root and that account can replace. Root may mean anybody; the file may then also be that of the account
 // that the process runs as, which could only have itself ended.
-func (q Query) believe(id procfs.Identity, info procfs.Info, file pidFile) error {
+func (q Query) verify(id procfs.Identity, info procfs.Info, file pidFile) error {
 	if q.Own != nil && q.Own(id) {
 		return nil
 	}
 	if !q.runs(info) {
-		return &doubtful{
+		return &ambiguousError{
 			fmt.Sprintf(
 				"pid %d of pid file %s runs as uid %d, not as user %s: set the user of the spec to the account of the process, or start the process with drover",
 				info.PID, file.path, other(info, q.Account.UID), q.Account.Name),
@@ -39,7 +39,7 @@ func (q Query) believe(id procfs.Identity, info procfs.Info, file pidFile) error
 		who += fmt.Sprintf(" and uid %d, as which pid %d runs,", info.Real, info.PID)
 	}
 	if weak := file.trail.Weak(trusted); weak != "" {
-		return &doubtful{
+		return &ambiguousError{
 			fmt.Sprintf(
 				"pid file %s is not believed, which names pid %d: %s; it counts once only %s can replace it (chown, chmod), or drover has started the process",
 				file.path, info.PID, weak, who),

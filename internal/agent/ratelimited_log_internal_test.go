@@ -13,7 +13,7 @@ import (
 func TestTheFabricDoesNotFillTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text strings.Builder
-		log := slog.New(newSparing(slog.NewTextHandler(&text, nil))).With("part", "agent")
+		log := slog.New(newRateLimitedLog(slog.NewTextHandler(&text, nil))).With("part", "agent")
 		for range 180 { // seconds
 			for range 100 {
 				log.Warn("rejected manifest", "error", "forged")

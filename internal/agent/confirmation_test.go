@@ -34,14 +34,14 @@ func TestConfirmation(t *testing.T) {
 				began, done := time.Now(), make(chan error, 1)
 				go func() { done <- conf.run(ctx) }()
 				time.AfterFunc(c.link, func() {
-					conf.link()
-					conf.link() // the link was lost meanwhile
+					conf.noteLink()
+					conf.noteLink() // the link was lost meanwhile
 				})
 				time.AfterFunc(c.word, func() {
-					conf.give()
-					conf.give()
+					conf.confirm()
+					conf.confirm()
 				})
-				<-conf.over
+				<-conf.done
 				if took := time.Since(began); took != c.want {
 					t.Errorf("it took %v, want %v", took, c.want)
 				}
@@ -64,7 +64,7 @@ func TestConfirmationEnds(t *testing.T) {
 		t.Error(err)
 	}
 	select {
-	case <-conf.over:
+	case <-conf.done:
 		t.Error("an agent that stops goes on")
 	default:
 	}
@@ -82,14 +82,14 @@ func TestI8_AnswersAreVerified(t *testing.T) {
 	newAgent := func() *Agent {
 		log := slog.New(slog.DiscardHandler)
 		a := &Agent{
-			cfg: Config{Log: log}, key: "me", traffic: traffic{
+			cfg: Config{Log: log}, key: "me", uplink: uplink{
 				confirmation: newConfirmation(log),
 				acceptance:   newAcceptance("here"),
 			},
-			trust: &trust{key: "me", now: enrolment{Enrolment: wire.Enrolment{ManifestKeys: []string{public}}}},
+			trust: &trust{key: "me", enrolment: enrolment{Enrolment: wire.Enrolment{ManifestKeys: []string{public}}}},
 		}
 		a.wall = func() time.Time { return now }
-		a.intake = newIntake(nil, fresh(now))
+		a.intake = newOrderIntake(nil, fresh(now))
 		return a
 	}
 	desired := &wire.Desired{Processes: []wire.Desires{{Process: process.ID{Namespace: "ns", Name: "a"}, Revision: 1}}}
@@ -116,16 +116,16 @@ func TestI8_AnswersAreVerified(t *testing.T) {
 		if again, err := a.reconcile(sealed); err == nil || again || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("an answer %s: %v, %v; want %q", name, again, err, c.want)
 		}
-		if a.introduced(sealed) {
+		if a.introductionAnswered(sealed) {
 			t.Errorf("an answer %s has the agent introduce itself again", name)
 		}
 		select {
-		case <-a.confirmation.given:
+		case <-a.confirmation.confirmed:
 		default:
 			t.Errorf("after an answer %s the agent waits", name)
 		}
 	}
-	if a := newAgent(); a.introduced(nil) {
+	if a := newAgent(); a.introductionAnswered(nil) {
 		t.Error("no answer at all has the agent introduce itself again")
 	}
 }

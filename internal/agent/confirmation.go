@@ -15,50 +15,50 @@ import (
 // How long an agent that has just started holds back what its disk tells it to begin: until there is a link, and then
 // until the server has said what it knows.
 const (
-	waitForLink = 5 * time.Second
-	waitForWord = 3 * time.Second
-	// waitForHolder is how long it does after the server has said that another host has used the same key a moment ago.
-	// The server takes less time to find out whether that one is still there.
-	waitForHolder = 30 * time.Second
+	waitForLink   = 5 * time.Second
+	waitForAnswer = 3 * time.Second
+	// waitForKeyHolder is how long it does after the server has said that another host has used the same key a moment
+	// ago. The server takes less time to find out whether that one is still there.
+	waitForKeyHolder = 30 * time.Second
 )
 
 // confirmation is the wait for the server's word on what is on the disk. It happens once in the life of an agent.
 type confirmation struct {
-	// over is closed when nobody waits any longer.
-	over   chan struct{}
-	linked chan struct{}
-	given  chan struct{}
-	// strange tells what the server says of an agent that it does not take for the one whose key it has.
-	strange chan wire.Stranger
-	once    sync.Once
-	log     *slog.Logger
+	// done is closed when nobody waits any longer.
+	done      chan struct{}
+	linked    chan struct{}
+	confirmed chan struct{}
+	// rejected tells what the server says of an agent that it does not take for the one whose key it has.
+	rejected chan wire.Stranger
+	once     sync.Once
+	log      *slog.Logger
 }
 
 func newConfirmation(log *slog.Logger) *confirmation {
 	return &confirmation{
-		over: make(chan struct{}), linked: make(chan struct{}, 1), given: make(chan struct{}),
-		strange: make(chan wire.Stranger, 1), log: log,
+		done: make(chan struct{}), linked: make(chan struct{}, 1), confirmed: make(chan struct{}),
+		rejected: make(chan wire.Stranger, 1), log: log,
 	}
 }
 
-// link notes that there is a link. It does not block.
-func (c *confirmation) link() {
+// noteLink notes that there is a link. It does not block.
+func (c *confirmation) noteLink() {
 	select {
 	case c.linked <- struct{}{}:
 	default:
 	}
 }
 
-// estrange notes that the server does not take this agent for the one whose key it has. It does not block.
-func (c *confirmation) estrange(s wire.Stranger) {
+// noteRejection notes that the server does not take this agent for the one whose key it has. It does not block.
+func (c *confirmation) noteRejection(s wire.Stranger) {
 	select {
-	case c.strange <- s:
+	case c.rejected <- s:
 	default: // it is told again soon
 	}
 }
 
-// give notes that the server has spoken, and that all it said has been handed on.
-func (c *confirmation) give() { c.once.Do(func() { close(c.given) }) }
+// confirm notes that the server has spoken, and that all it said has been handed on.
+func (c *confirmation) confirm() { c.once.Do(func() { close(c.confirmed) }) }
 
 // run waits, and then until ctx ends.
 func (c *confirmation) run(ctx context.Context) error {
@@ -68,13 +68,13 @@ func (c *confirmation) run(ctx context.Context) error {
 	for waiting := true; waiting; {
 		select {
 		case <-linked:
-			limit.Reset(waitForWord)
+			limit.Reset(waitForAnswer)
 			linked = nil
-		case <-c.given:
+		case <-c.confirmed:
 			waiting = false
-		case s := <-c.strange:
+		case s := <-c.rejected:
 			linked = nil // it has come over a link
-			limit.Reset(waitForHolder)
+			limit.Reset(waitForKeyHolder)
 			if s.Clone {
 				limit.Stop() // whatever its disk says is another host's
 			}
@@ -85,13 +85,13 @@ func (c *confirmation) run(ctx context.Context) error {
 			return nil
 		}
 	}
-	close(c.over)
+	close(c.done)
 	<-ctx.Done()
 	return nil
 }
 
-// introduced takes in the server's answer to an introduction, and returns whether there is more of it.
-func (a *Agent) introduced(sealed []byte) (again bool) {
+// introductionAnswered takes in the server's answer to an introduction, and returns whether there is more of it.
+func (a *Agent) introductionAnswered(sealed []byte) (again bool) {
 	if len(sealed) > 0 {
 		var err error
 		if again, err = a.reconcile(sealed); err != nil {
@@ -99,15 +99,15 @@ func (a *Agent) introduced(sealed []byte) (again bool) {
 			again = false
 		}
 	}
-	a.acceptance.give()
+	a.acceptance.accept()
 	if !again {
-		a.confirmation.give()
+		a.confirmation.confirm()
 	}
 	return again
 }
 
-// reconcile brings the disk up to what the server knows. It obeys as intake does: only what is signed, fresh and meant
-// for it.
+// reconcile brings the disk up to what the server knows. It obeys as orderIntake does: only what is signed, fresh and
+// meant for it.
 func (a *Agent) reconcile(sealed []byte) (again bool, err error) {
 	m, err := a.trust.open(sealed)
 	if err == nil {

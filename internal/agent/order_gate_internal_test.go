@@ -29,7 +29,7 @@ func (q *handedOn) Submit(entries []specstore.Entry) {
 // asking is a wanted that the test plays the server of; the clock of the servers began at epoch when the host was
 // booted.
 type asking struct {
-	*wanted
+	*orderGate
 	t     *testing.T
 	queue *handedOn
 	now   time.Duration
@@ -40,7 +40,10 @@ var epoch = time.Unix(1e9, 0)
 
 func newAsking(t *testing.T) *asking {
 	a := &asking{t: t, queue: &handedOn{}}
-	a.wanted = &wanted{queue: a.queue, since: func() time.Duration { return a.now }, ask: func() { a.asked++ }}
+	a.orderGate = &orderGate{
+		queue: a.queue, clock: func() time.Duration { return a.now },
+		requestReport: func() { a.asked++ },
+	}
 	return a
 }
 
@@ -49,11 +52,11 @@ func (a *asking) server() time.Time { return epoch.Add(a.now) }
 // report sends a report whose answer takes some time, and is written when half of that is over.
 func (a *asking) report(takes time.Duration, signed bool, ack wire.ReportAck) (open []string) {
 	var r wire.Report
-	a.complete(&r)
+	a.completeReport(&r)
 	a.now += takes / 2
 	ack.At = a.server().UnixMilli()
 	a.now += takes / 2
-	a.answered(&r, &ack, signed)
+	a.handleAnswer(&r, &ack, signed)
 	return r.Open
 }
 
@@ -107,8 +110,8 @@ func TestOrdersThatComeLateAreAskedAbout(t *testing.T) {
 	a.report(0, false, wire.ReportAck{})
 	a.gets()
 	// One that comes again in time is wanted.
-	a.again(orders("3", "never held"), a.server().Add(3*time.Second))
-	a.again(orders("1"), until)
+	a.resubmit(orders("3", "never held"), a.server().Add(3*time.Second))
+	a.resubmit(orders("1"), until)
 	a.gets("3")
 	if open := a.report(time.Second, true, wire.ReportAck{Ended: []string{"1", "another"}}); !slices.Equal(open,
 		[]string{"1", "2"}) {
@@ -135,11 +138,11 @@ func TestClockOfTheServersIsNeverTakenForEarlier(t *testing.T) {
 	// Whoever answers for the server, and says that it is earlier, is not believed.
 	a := newAsking(t)
 	a.report(0, true, wire.ReportAck{})
-	a.answered(&wire.Report{}, &wire.ReportAck{At: a.server().Add(-time.Hour).UnixMilli()}, false)
+	a.handleAnswer(&wire.Report{}, &wire.ReportAck{At: a.server().Add(-time.Hour).UnixMilli()}, false)
 	a.submit(orders("late"), a.server().Add(-time.Second))
 	a.gets()
 	// What it says it is later is, until the server speaks.
-	a.answered(&wire.Report{}, &wire.ReportAck{At: a.server().Add(time.Hour).UnixMilli()}, false)
+	a.handleAnswer(&wire.Report{}, &wire.ReportAck{At: a.server().Add(time.Hour).UnixMilli()}, false)
 	a.submit(orders("in time"), a.server().Add(3*time.Second))
 	a.gets()
 	a.report(0, true, wire.ReportAck{})
@@ -215,8 +218,8 @@ func TestAnOrderWhoseTurnComesLateIsAskedAbout(t *testing.T) {
 		if got := <-two; got != "ended" {
 			t.Errorf("it is %s", got)
 		}
-		if open := a.report(0, true, wire.ReportAck{}); len(open) > 0 || len(a.queued) > 0 {
-			t.Errorf("it still asks about %q, and keeps %v", open, a.queued)
+		if open := a.report(0, true, wire.ReportAck{}); len(open) > 0 || len(a.pending) > 0 {
+			t.Errorf("it still asks about %q, and keeps %v", open, a.pending)
 		}
 		// Where there is no word it ends when it may no longer begin anyway.
 		held := orders("7")
@@ -251,12 +254,12 @@ func TestOrdersThatNobodyAnswersFor(t *testing.T) {
 func TestManyOrdersAreAskedAboutInTurn(t *testing.T) {
 	a := newAsking(t)
 	var items []string
-	for n := range mostAsked + 1 {
+	for n := range maxAsked + 1 {
 		items = append(items, fmt.Sprint(n))
 	}
 	a.hold(orders(items...))
 	a.report(0, true, wire.ReportAck{})
-	if a.asked != 1 || len(a.queue.items) != mostAsked {
+	if a.asked != 1 || len(a.queue.items) != maxAsked {
 		t.Errorf("%d were handed on, and it has asked %d times more", len(a.queue.items), a.asked)
 	}
 	a.report(0, true, wire.ReportAck{})

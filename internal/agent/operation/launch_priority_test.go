@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestRush: what follows a command waits for those that are on their way, but not for ever.
-func TestRush(t *testing.T) {
+// TestLaunchPriority: what follows a command waits for those that are on their way, but not for ever.
+func TestLaunchPriority(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		ahead time.Duration
@@ -16,11 +16,11 @@ func TestRush(t *testing.T) {
 	}{
 		{"nobody is ahead", 0, 0},
 		{"the last one is let run", 100 * time.Millisecond, 100 * time.Millisecond},
-		{"they do not end", time.Hour, giveWay},
+		{"they do not end", time.Hour, maxLaunchWait},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var r rush
+				var r launchPriority
 				if c.ahead > 0 {
 					r.enter()
 					r.enter()
@@ -36,7 +36,7 @@ func TestRush(t *testing.T) {
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		var r rush
+		var r launchPriority
 		r.enter()
 		defer r.leave()
 		ctx, cancel := context.WithCancel(t.Context())

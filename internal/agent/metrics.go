@@ -13,7 +13,7 @@ import (
 
 // WriteMetrics writes what the agent has done and how it stands, in the text format of Prometheus.
 func (a *Agent) WriteMetrics(w io.Writer) error {
-	f, b := a.super.Figures(), a.events.Backlog()
+	f, b := a.super.Counts(), a.events.Backlog()
 	return a.metrics.Write(w, metrics.State{
 		Processes: f.States, Hosted: f.Hosted, Flapping: f.Flapping, Unhealthy: f.Unhealthy, Waiting: f.Waiting,
 		PendingBytes: b.Bytes, Unwritten: b.Unwritten, Lost: b.Lost, Connected: a.conn.takesOrders(),

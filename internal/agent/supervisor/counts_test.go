@@ -11,13 +11,13 @@ import (
 	"drover/internal/process"
 )
 
-func TestFigures(t *testing.T) {
+func TestCounts(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		want := supervisor.Figures{States: map[string]int{"flapping": 0, "unhealthy": 0}}
+		want := supervisor.Counts{States: map[string]int{"flapping": 0, "unhealthy": 0}}
 		for _, state := range lifecycle.States() {
 			want.States[string(state)] = 0
 		}
-		if d := cmp.Diff(want, r.Figures()); d != "" {
+		if d := cmp.Diff(want, r.Counts()); d != "" {
 			t.Errorf("of nothing (-want +got):\n%s", d)
 		}
 		for _, name := range []string{"a", "b", "c"} {
@@ -26,7 +26,7 @@ func TestFigures(t *testing.T) {
 		r.do(process.Stop, "c", r.spec("c"))
 		r.pass(time.Minute)
 		want.States["running"], want.States["stopped"], want.Hosted = 2, 1, 2
-		if d := cmp.Diff(want, r.Figures()); d != "" {
+		if d := cmp.Diff(want, r.Counts()); d != "" {
 			t.Errorf("of three (-want +got):\n%s", d)
 		}
 	})

@@ -6,36 +6,36 @@ import (
 	"drover/internal/process"
 )
 
-// underway are the runs of what is under way, by the key of its progress. Until its end has been taken note of nobody
+// activeRuns are the runs of what is under way, by the key of its progress. Until its end has been taken note of nobody
 // else knows that a run of it has left the process running: its output and its control group must not be dropped. The
 // zero value is empty.
-type underway struct {
+type activeRuns struct {
 	mu   sync.Mutex
 	runs map[string][]string
 }
 
-func (u *underway) add(key string, runs ...string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.runs == nil {
-		u.runs = map[string][]string{}
+func (a *activeRuns) add(key string, runs ...string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.runs == nil {
+		a.runs = map[string][]string{}
 	}
-	u.runs[key] = append(u.runs[key], runs...)
+	a.runs[key] = append(a.runs[key], runs...)
 }
 
-func (u *underway) drop(key string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	delete(u.runs, key)
+func (a *activeRuns) drop(key string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.runs, key)
 }
 
 // Runs returns the runs of the operations, the relaunches and the ends by policy that are under way: a run is among
 // them from before anything of it can be seen until Ended or Relaunched, or until TakeDown returns.
 func (o *Operator) Runs() []string {
-	o.underway.mu.Lock()
-	defer o.underway.mu.Unlock()
+	o.active.mu.Lock()
+	defer o.active.mu.Unlock()
 	var all []string
-	for _, runs := range o.underway.runs {
+	for _, runs := range o.active.runs {
 		all = append(all, runs...)
 	}
 	return all
@@ -56,9 +56,9 @@ func (o *Operator) adopt(key string) {
 		o.Log.Warn("cannot read progress", "key", key, "error", err)
 	}
 	for _, st := range progress.Steps {
-		o.underway.add(key, st.Run)
+		o.active.add(key, st.Run)
 	}
 }
 
 // Ended forgets the runs of an operation, once what came of it has been taken note of.
-func (o *Operator) Ended(item string) { o.underway.drop(item) }
+func (o *Operator) Ended(item string) { o.active.drop(item) }

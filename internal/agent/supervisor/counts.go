@@ -2,8 +2,8 @@ package supervisor
 
 import "drover/internal/agent/lifecycle"
 
-// Figures are counts over all processes.
-type Figures struct {
+// Counts are counts over all processes.
+type Counts struct {
 	// States counts the processes by the state that their status shows; Hosted, Flapping and Unhealthy count those that
 	// are so.
 	States                      map[string]int
@@ -12,16 +12,16 @@ type Figures struct {
 	Waiting int
 }
 
-// Figures counts what is known, without a look at the processes themselves.
-func (s *Supervisor) Figures() Figures {
-	total := Figures{States: map[string]int{}}
+// Counts counts what is known, without a look at the processes themselves.
+func (s *Supervisor) Counts() Counts {
+	total := Counts{States: map[string]int{}}
 	for _, state := range lifecycle.States() {
 		total.States[string(state)] = 0
 	}
 	total.States[shownFlapping], total.States[shownUnhealthy] = 0, 0
 	for _, r := range s.all() {
 		total.Waiting += r.waiting()
-		f := r.face.load()
+		f := r.shared.load()
 		if f.record == nil {
 			continue
 		}
