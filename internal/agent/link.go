@@ -120,7 +120,7 @@ const longestUnsigned = 256 << 10
 // exchange sends a report and returns the server's answer. That to a heartbeat is nobody's in particular: nothing hangs
 // on it.
 func (l *serverLink) exchange(ctx context.Context, conn *fabric.Conn, subject string, data []byte) ([]byte, error) {
-	if !wire.Tells(data) {
+	if !wire.HasContent(data) {
 		reply, err := conn.Request(ctx, subject, data)
 		if len(reply) > longestUnsigned {
 			return nil, fmt.Errorf("unsigned answer of %d bytes refused: expected at most %d", len(reply),

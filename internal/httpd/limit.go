@@ -16,10 +16,10 @@ const (
 
 // Limited returns a listener that closes connections at once which are too many.
 func Limited(l net.Listener) net.Listener {
-	return &limited{Listener: l, from: map[netip.Prefix]int{}}
+	return &limitedListener{Listener: l, from: map[netip.Prefix]int{}}
 }
 
-type limited struct {
+type limitedListener struct {
 	net.Listener
 	mu   sync.Mutex
 	all  int
@@ -27,7 +27,7 @@ type limited struct {
 }
 
 // Accept implements net.Listener.
-func (l *limited) Accept() (net.Conn, error) {
+func (l *limitedListener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil {
@@ -35,13 +35,13 @@ func (l *limited) Accept() (net.Conn, error) {
 		}
 		where := networkOf(c.RemoteAddr())
 		if l.enter(where) {
-			return &counted{Conn: c, leave: sync.OnceFunc(func() { l.leave(where) })}, nil
+			return &countedConn{Conn: c, leave: sync.OnceFunc(func() { l.leave(where) })}, nil
 		}
 		_ = c.Close()
 	}
 }
 
-func (l *limited) enter(where netip.Prefix) bool {
+func (l *limitedListener) enter(where netip.Prefix) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.all >= Connections || where.IsValid() && l.from[where] >= PerAddress {
@@ -52,7 +52,7 @@ func (l *limited) enter(where netip.Prefix) bool {
 	return true
 }
 
-func (l *limited) leave(where netip.Prefix) {
+func (l *limitedListener) leave(where netip.Prefix) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.all--
@@ -82,14 +82,14 @@ func networkOf(a net.Addr) netip.Prefix {
 	return network
 }
 
-// counted is a connection that is given back when it is closed.
-type counted struct {
+// countedConn is a connection that is given back when it is closed.
+type countedConn struct {
 	net.Conn
 	leave func()
 }
 
 // Close implements net.Conn.
-func (c *counted) Close() error {
+func (c *countedConn) Close() error {
 	c.leave()
 	return c.Conn.Close()
 }

@@ -35,20 +35,20 @@ type proxies struct {
 
 	mu     sync.Mutex
 	list   []store.Proxy
-	beats  map[string]heard
+	beats  map[string]lastBeat
 	digest string
 	// joins takes the requests of hosts; nil until calls are taken.
 	joins http.Handler
 }
 
-// heard is what a proxy has told of itself last.
-type heard struct {
+// lastBeat is what a proxy has told of itself last.
+type lastBeat struct {
 	at time.Time
 	wire.Beat
 }
 
 func newProxies(s *Server) *proxies {
-	return &proxies{s: s, changed: make(chan struct{}, 1), beats: map[string]heard{}}
+	return &proxies{s: s, changed: make(chan struct{}, 1), beats: map[string]lastBeat{}}
 }
 
 // load reads the register.
@@ -64,7 +64,7 @@ func (p *proxies) load(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.list, p.digest = list, digest
-	maps.DeleteFunc(p.beats, func(key string, _ heard) bool {
+	maps.DeleteFunc(p.beats, func(key string, _ lastBeat) bool {
 		return !slices.ContainsFunc(list, func(one store.Proxy) bool { return one.Key == key })
 	})
 	return nil
@@ -242,23 +242,23 @@ func (p *proxies) look() {
 	}
 }
 
-// telling is the broker for those who change whose credentials count: proxies, which let agents in by themselves, are
-// told.
-type telling struct {
+// notifyingBroker is the broker for those who change whose credentials count: proxies, which let agents in by
+// themselves, are told.
+type notifyingBroker struct {
 	brokers
 	proxies *proxies
 }
 
 // Revoke implements enrol.Broker.
-func (t telling) Revoke(key string) error {
-	defer t.proxies.look()
-	return t.brokers.Revoke(key)
+func (b notifyingBroker) Revoke(key string) error {
+	defer b.proxies.look()
+	return b.brokers.Revoke(key)
 }
 
 // Restore implements enrol.Broker.
-func (t telling) Restore(key string) error {
-	defer t.proxies.look()
-	return t.brokers.Restore(key)
+func (b notifyingBroker) Restore(key string) error {
+	defer b.proxies.look()
+	return b.brokers.Restore(key)
 }
 
 // takeJoins has the requests of hosts behind proxies answered from now on.

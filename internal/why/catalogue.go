@@ -20,7 +20,7 @@ func (e Entry) Page() string { return "docs/why/" + string(e.ID) + ".md" }
 
 // Entries lists every cause there is, by theme.
 func Entries() []Entry {
-	return slices.Concat(asked(), ends(), troubles(), limits(), starts(), findings(), timetables(), server())
+	return slices.Concat(byRequest(), ends(), troubles(), limits(), starts(), findings(), timetables(), server())
 }
 
 // Catalogue is all causes, and the judge who knows them. It does not change, and may be used from any goroutine.
@@ -47,8 +47,8 @@ func (c Catalogue) Lookup(id process.CauseID) (Entry, bool) {
 	return e, ok
 }
 
-// asked are the states that somebody has asked for.
-func asked() []Entry {
+// byRequest are the states that somebody has asked for.
+func byRequest() []Entry {
 	return []Entry{
 		{
 			process.CauseStopped, "Stopped by an operation", "Somebody stopped or killed it, so it stays down.",

@@ -163,7 +163,7 @@ func (s *dyingStore) Begin(ctx context.Context, agent string, deadlines map[stri
 	return s.around("Begin", func() error { return s.Store.Begin(ctx, agent, deadlines) })
 }
 
-func (s *dyingStore) Finish(ctx context.Context, given []store.Given) (tasks []string, err error) {
+func (s *dyingStore) Finish(ctx context.Context, given []store.ReportedOutcome) (tasks []string, err error) {
 	err = s.around("Finish", func() error {
 		tasks, err = s.Store.Finish(ctx, given)
 		return err

@@ -357,7 +357,7 @@ func (r *Reporter) send(ctx context.Context) (more bool, err error) {
 	defer cancel()
 	reply, err := r.cfg.Link.Report(ctx, data)
 	if err == nil {
-		err = r.handleAnswer(b, reply, wire.Tells(data))
+		err = r.handleAnswer(b, reply, wire.HasContent(data))
 	}
 	if err != nil {
 		r.giveBack(b)

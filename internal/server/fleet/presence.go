@@ -61,8 +61,8 @@ func (p Presence) GivenUp(asked, now time.Time) bool {
 	return away > AwayAfter || away >= ReturnTime && now.Sub(asked) >= ReturnTime
 }
 
-// link is what is remembered of an agent's link.
-type link struct {
+// agentLink is what is remembered of an agent's link.
+type agentLink struct {
 	seen, lost time.Time
 	// introduced is whether the agent has told this server what it is since the link was made.
 	introduced bool
@@ -78,8 +78,8 @@ type link struct {
 }
 
 // lose returns the link as it is once it is found to be gone.
-func (l link) lose(at time.Time) link {
-	return link{
+func (l agentLink) lose(at time.Time) agentLink {
+	return agentLink{
 		seen: l.seen, lost: at, facts: l.facts, ahead: l.ahead, trust: l.trust, session: l.session,
 		number: l.number,
 	}
@@ -104,7 +104,7 @@ func (d *Directory) InTurn(key, session string, number int64) bool {
 }
 
 // presence judges a link at one moment. Started is when the server was.
-func (l link) presence(joined bool, started, now time.Time) Presence {
+func (l agentLink) presence(joined bool, started, now time.Time) Presence {
 	p := Presence{Joined: joined, LastSeen: l.seen, Since: started, Linked: l.since, Facts: l.facts, Trust: l.trust}
 	last := l.seen
 	if l.lost.After(last) {

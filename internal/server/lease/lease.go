@@ -39,7 +39,7 @@ type Config struct {
 func Alone(ctx context.Context, cfg Config, run func(context.Context) error) error {
 	h := &holder{Config: cfg}
 	for ctx.Err() == nil {
-		h.taken = time.Now()
+		h.takenAt = time.Now()
 		mine, err := h.take(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
@@ -59,7 +59,7 @@ func Alone(ctx context.Context, cfg Config, run func(context.Context) error) err
 // holder is one who asks for a lease.
 type holder struct {
 	Config
-	taken time.Time // when it was asked for that was given last
+	takenAt time.Time // when it was asked for that was given last
 }
 
 func (h *holder) take(ctx context.Context) (bool, error) {
@@ -72,7 +72,7 @@ func (h *holder) hold(ctx context.Context, run func(context.Context) error) erro
 	var keeper sync.WaitGroup
 	keeper.Go(func() {
 		defer end()
-		for h.kept(life) {
+		for h.renew(life) {
 			pause(life, takeEvery)
 		}
 	})
@@ -87,16 +87,16 @@ func (h *holder) hold(ctx context.Context, run func(context.Context) error) erro
 	return err
 }
 
-// kept takes the lease again, and reports whether the part may go on.
-func (h *holder) kept(ctx context.Context) bool {
-	attempt, cancel := context.WithDeadline(ctx, h.taken.Add(holdTime-margin))
+// renew takes the lease again, and reports whether the part may go on.
+func (h *holder) renew(ctx context.Context) bool {
+	attempt, cancel := context.WithDeadline(ctx, h.takenAt.Add(holdTime-margin))
 	defer cancel()
 	for attempt.Err() == nil {
 		now := time.Now()
 		mine, err := h.take(attempt)
 		switch {
 		case err == nil && mine:
-			h.taken = now
+			h.takenAt = now
 			return true
 		case err == nil:
 			h.Log.WarnContext(ctx, "lost lease", "lease", h.Name)

@@ -239,34 +239,34 @@ type Results interface {
 	Begin(ctx context.Context, agent string, deadlines map[string]time.Time) error
 	// Finish gives items the outcomes that agents have told, all of them or none. An item that is done keeps the one it
 	// has. It returns the ids of the tasks of the items that were finished now, each once, in no order.
-	Finish(ctx context.Context, given []Given) (tasks []string, err error)
+	Finish(ctx context.Context, given []ReportedOutcome) (tasks []string, err error)
 	// Conclude gives items an outcome that the server has decided on by what it had read of them. An item whose state
 	// has changed since then is left alone. It returns what Finish does.
-	Conclude(ctx context.Context, ended []Ended) (tasks []string, err error)
+	Conclude(ctx context.Context, ended []DecidedOutcome) (tasks []string, err error)
 	// Overdue returns up to limit items whose deadline has passed, oldest deadline first.
 	Overdue(ctx context.Context, now time.Time, limit int) ([]Item, error)
 	// NextDeadline returns the earliest deadline of an item that is not done; ok is false when there is none.
 	NextDeadline(ctx context.Context) (at time.Time, ok bool, err error)
 }
 
-// Given is the outcome that an agent has given to an item.
-type Given struct {
+// ReportedOutcome is the outcome that an agent has given to an item.
+type ReportedOutcome struct {
 	Agent   string
 	Item    string
 	Outcome process.Outcome
 }
 
 // GivenBy returns outcomes by item as those that one agent has given.
-func GivenBy(agent string, outcomes map[string]process.Outcome) []Given {
-	given := make([]Given, 0, len(outcomes))
+func GivenBy(agent string, outcomes map[string]process.Outcome) []ReportedOutcome {
+	given := make([]ReportedOutcome, 0, len(outcomes))
 	for item, outcome := range outcomes {
-		given = append(given, Given{Agent: agent, Item: item, Outcome: outcome})
+		given = append(given, ReportedOutcome{Agent: agent, Item: item, Outcome: outcome})
 	}
 	return given
 }
 
-// Ended is an item as it was read, and the outcome it should have.
-type Ended struct {
+// DecidedOutcome is an item as it was read, and the outcome it should have.
+type DecidedOutcome struct {
 	Item    Item
 	Outcome process.Outcome
 }

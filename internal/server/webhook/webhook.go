@@ -165,7 +165,7 @@ func (s *Sender) arrange(ctx context.Context, group *sync.WaitGroup) error {
 			done: make(chan struct{}),
 		}
 		s.workers[name] = w
-		w.show()
+		w.publish()
 		group.Go(func() {
 			defer close(w.done)
 			w.run(life)

@@ -60,7 +60,7 @@ type Store struct {
 // New returns the state in a database whose schema is up to date. What is stored is told to watch, unless that is nil.
 func New(backend Backend, watch Watch) *Store {
 	if watch == nil {
-		watch = unwatched{}
+		watch = noWatch{}
 	}
 	return &Store{backend: backend, dialect: backend.Dialect(), watch: watch}
 }

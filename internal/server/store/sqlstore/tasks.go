@@ -25,7 +25,7 @@ func (db *Store) CreateTask(ctx context.Context, t *store.Task, row store.AuditR
 func (db *Store) CreateLeased(ctx context.Context, t *store.Task, row store.AuditRow, until time.Time,
 	limit int,
 ) ([]store.Item, error) {
-	l, err := lay(t)
+	l, err := layOut(t)
 	if err != nil {
 		return nil, fmt.Errorf("cannot create task %s: %w", t.ID, err)
 	}

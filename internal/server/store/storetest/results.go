@@ -73,9 +73,12 @@ func conclude(t *testing.T, s store.Store) {
 	read := lease(t, s, epoch, 10)
 	must(t, s.MarkAccepted(t.Context(), []string{read[1].ID}, time.Time{}))
 	must(t, s.Begin(t.Context(), "z", map[string]time.Time{read[2].ID: at(time.Hour)}))
-	var ended []store.Ended
+	var ended []store.DecidedOutcome
 	for _, it := range append(read, store.Item{ID: "no such id"}) {
-		ended = append(ended, store.Ended{Item: it, Outcome: process.Outcome{Fault: process.Failed, Text: "gone"}})
+		ended = append(ended, store.DecidedOutcome{Item: it, Outcome: process.Outcome{
+			Fault: process.Failed,
+			Text:  "gone",
+		}})
 	}
 	tasks, err := s.Conclude(t.Context(), ended)
 	must(t, err)

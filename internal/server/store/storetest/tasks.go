@@ -241,7 +241,7 @@ func twins(t *testing.T, s store.Store) {
 	// An end without the agent's word is one of both.
 	create(t, s, "v", spelt(restart, "id", "ip"))
 	items = lease(t, s, at(time.Hour), 100)
-	_, err = s.Conclude(t.Context(), []store.Ended{{Item: items[0], Outcome: outcome}})
+	_, err = s.Conclude(t.Context(), []store.DecidedOutcome{{Item: items[0], Outcome: outcome}})
 	must(t, err)
 	if open, err := s.TaskOpen(t.Context(), "v"); open || err != nil {
 		t.Errorf("it is open: %v; error %v", open, err)

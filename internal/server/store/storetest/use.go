@@ -38,7 +38,7 @@ func Use(t *testing.T, db store.Store) {
 	do(err)
 	_, err = db.Overdue(ctx, now, 1)
 	do(err)
-	_, err = db.Conclude(ctx, []store.Ended{{Item: items[0]}})
+	_, err = db.Conclude(ctx, []store.DecidedOutcome{{Item: items[0]}})
 	do(err)
 	_, err = db.Finish(ctx, store.GivenBy("a", map[string]process.Outcome{ids[0]: {}}))
 	do(err)
