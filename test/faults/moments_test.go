@@ -132,12 +132,12 @@ type dyingStore struct {
 	*moments
 }
 
-func (s *dyingStore) CreateLeased(ctx context.Context, t *store.Task, row store.AuditRow, until time.Time,
+func (s *dyingStore) CreateTask(ctx context.Context, t *store.Task, row store.AuditRow, until time.Time,
 	limit int,
 ) (items []store.Item, err error) {
 	s.arm(t.Requests[0].Process.Name)
-	err = s.around("CreateLeased", func() error {
-		items, err = s.Store.CreateLeased(ctx, t, row, until, limit)
+	err = s.around("CreateTask", func() error {
+		items, err = s.Store.CreateTask(ctx, t, row, until, limit)
 		return err
 	})
 	return items, err

@@ -11,8 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"drover/internal/agent/cgroup"
 	"drover/internal/agent/pidfd"
 	"drover/internal/agent/procfs"
@@ -26,16 +24,6 @@ func Signal(proc procfs.FS, id procfs.Identity, sig syscall.Signal) error {
 		return fmt.Errorf("cannot signal pid %d: %w", id.PID, ErrGone)
 	}
 	return err
-}
-
-// SignalGroup sends sig to the process group that the process named by id leads, and fails with ErrGone when it is not
-// alive or leads none.
-func SignalGroup(proc procfs.FS, id procfs.Identity, sig syscall.Signal) error {
-	group, err := unix.Getpgid(id.PID)
-	if id.PID <= 1 || err != nil || group != id.PID || !proc.Same(id) {
-		return fmt.Errorf("cannot signal the group of pid %d: %w", id.PID, ErrGone)
-	}
-	return unix.Kill(-group, sig)
 }
 
 // Tree is everything that belongs to one process.

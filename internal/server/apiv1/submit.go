@@ -98,7 +98,6 @@ func (h *Handler) createOperation(ctx context.Context, c *call) (reply, error) {
 	}
 	t := &store.Task{
 		ID: newTaskID(), App: c.principal.App, User: c.principal.User, RequestID: c.audit.RequestID, Created: h.Now(),
-		Wire:        "v1",
 		Requests:    requests,
 		HostTimeout: req.hostTimeout(),
 	}

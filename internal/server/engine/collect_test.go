@@ -173,7 +173,7 @@ func (s brokenStore) PutEvents(context.Context, string, time.Time, []process.Eve
 	return 0, s.err
 }
 
-func (s brokenStore) CreateLeased(context.Context, *store.Task, store.AuditRow, time.Time, int) ([]store.Item, error) {
+func (s brokenStore) CreateTask(context.Context, *store.Task, store.AuditRow, time.Time, int) ([]store.Item, error) {
 	return nil, s.err
 }
 

@@ -206,7 +206,7 @@ func (e *Engine) Submit(ctx context.Context, t *store.Task, row store.AuditRow) 
 // submit is Submit for what the engine itself asks for.
 func (e *Engine) submit(ctx context.Context, t *store.Task, row store.AuditRow) error {
 	t.Created = e.clock.now()
-	items, err := e.store.CreateLeased(ctx, t, row, t.Created.Add(e.dispatch.lease), e.dispatch.freeSlots())
+	items, err := e.store.CreateTask(ctx, t, row, t.Created.Add(e.dispatch.lease), e.dispatch.freeSlots())
 	if err != nil {
 		return fmt.Errorf("cannot submit task: %w", err)
 	}

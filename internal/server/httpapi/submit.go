@@ -45,7 +45,6 @@ func (s *server) submit(ctx context.Context, c *call, ops []gse.Operation) (stri
 		User:      c.principal.User,
 		RequestID: c.requestID,
 		Created:   s.Now(),
-		Wire:      c.route.dialect.wire(),
 		Requests:  make([]store.Request, 0, len(ops)),
 	}
 	count := 0

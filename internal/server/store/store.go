@@ -81,9 +81,7 @@ type Task struct {
 	User      string
 	RequestID string
 	Created   time.Time
-	// Wire is "gse" or "job", the family whose content form the poller expects.
-	Wire     string
-	Requests []Request
+	Requests  []Request
 	// HostTimeout is how long each agent has to take its items; 0 is task.WaitLimit. It is not stored: the deadlines of
 	// the items are.
 	HostTimeout time.Duration
@@ -118,11 +116,10 @@ type Target struct {
 // Tasks is what the HTTP side needs.
 type Tasks interface {
 	// CreateTask stores the task, all its items and the audit row in one transaction. When it returns nil they are on
-	// disk. It refuses a task whose id is taken, and a target that has neither an agent nor an outcome.
-	CreateTask(ctx context.Context, t *Task, row AuditRow) error
-	// CreateLeased is CreateTask for one who sends: of the items that Queue.LeaseItems would return now, it leases up
-	// to limit in the same transaction, and returns them in their order.
-	CreateLeased(ctx context.Context, t *Task, row AuditRow, until time.Time, limit int) ([]Item, error)
+	// disk. It refuses a task whose id is taken, and a target that has neither an agent nor an outcome. Of the items
+	// that Queue.LeaseItems would return now, it leases up to limit in the same transaction, and returns them in their
+	// order.
+	CreateTask(ctx context.Context, t *Task, row AuditRow, until time.Time, limit int) ([]Item, error)
 	// TaskItems calls fn for the last item of every key of the task, in the order in which the keys were first given.
 	// It returns ErrNotFound for an unknown task or one that belongs to another app (an empty app matches any).
 	TaskItems(ctx context.Context, id, app string, fn func(ItemView) error) error
@@ -254,15 +251,6 @@ type ReportedOutcome struct {
 	Agent   string
 	Item    string
 	Outcome process.Outcome
-}
-
-// GivenBy returns outcomes by item as those that one agent has given.
-func GivenBy(agent string, outcomes map[string]process.Outcome) []ReportedOutcome {
-	given := make([]ReportedOutcome, 0, len(outcomes))
-	for item, outcome := range outcomes {
-		given = append(given, ReportedOutcome{Agent: agent, Item: item, Outcome: outcome})
-	}
-	return given
 }
 
 // DecidedOutcome is an item as it was read, and the outcome it should have.

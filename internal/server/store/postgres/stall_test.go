@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/server/store/storetest"
+
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sys/unix"
 
@@ -90,7 +92,7 @@ func TestDatabaseStopsAnswering(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			url := fresh()(t)
 			db := open(t, url, postgres.Patience(2*time.Second))
-			if err := db.CreateTask(t.Context(), taskFor("t", "p", "a"), store.AuditRow{}); err != nil {
+			if err := storetest.Create(t.Context(), db, taskFor("t", "p", "a"), store.AuditRow{}); err != nil {
 				t.Fatal(err)
 			}
 			spread(t, db, func() {

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"drover/internal/server/store/storetest"
+
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqlite"
 )
@@ -29,7 +31,7 @@ func TestTheLogIsFoldedInWhenNobodyWrites(t *testing.T) {
 			return info.Size()
 		}
 		create := func(id string, n int) {
-			if err := db.CreateTask(t.Context(), newTask(id, n), store.AuditRow{At: time.Now()}); err != nil {
+			if err := storetest.Create(t.Context(), db, newTask(id, n), store.AuditRow{At: time.Now()}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"drover/internal/server/store/storetest"
+
 	"drover/internal/server/store"
 	"drover/internal/server/store/sqlite"
 )
@@ -18,7 +20,7 @@ import (
 func TestCutOffFileIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "drover.db")
 	db := open(t, path)
-	if err := db.CreateTask(t.Context(), newTask("t", 2000), store.AuditRow{At: time.Now()}); err != nil {
+	if err := storetest.Create(t.Context(), db, newTask("t", 2000), store.AuditRow{At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // the first to open it again changes the items
@@ -52,7 +54,7 @@ func TestCutOffFileIsRefused(t *testing.T) {
 func TestLogCompletesTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "drover.db")
 	db := open(t, path)
-	if err := db.CreateTask(t.Context(), newTask("t", 500), store.AuditRow{At: time.Now()}); err != nil {
+	if err := storetest.Create(t.Context(), db, newTask("t", 500), store.AuditRow{At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	log := read(t, path+"-wal")

@@ -28,8 +28,8 @@ func figures(t *testing.T, s store.Store) {
 		}),
 		row("e", process.Status{State: "given-up"}),
 	}, nil))
-	must(t, s.CreateTask(t.Context(), &store.Task{
-		ID: "t", Created: epoch, Wire: "gse",
+	must(t, Create(t.Context(), s, &store.Task{
+		ID: "t", Created: epoch,
 		Requests: []store.Request{{
 			Op: process.Stop, Process: process.ID{Namespace: "ns", Name: "a"},
 			Targets: []store.Target{

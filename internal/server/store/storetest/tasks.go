@@ -81,7 +81,7 @@ func openTask(t *testing.T, s store.Store) {
 
 func takenID(t *testing.T, s store.Store) {
 	create(t, s, "t", request(process.Start, "a", "x"))
-	err := s.CreateTask(t.Context(),
+	err := Create(t.Context(), s,
 		&store.Task{ID: "t", Created: epoch, Requests: []store.Request{request(process.Stop, "b", "y")}},
 		store.AuditRow{At: epoch})
 	if err == nil {
@@ -97,7 +97,7 @@ func takenID(t *testing.T, s store.Store) {
 
 func nobodyToAsk(t *testing.T, s store.Store) {
 	r := request(process.Start, "a", "x", "")
-	err := s.CreateTask(t.Context(), &store.Task{ID: "t", Created: epoch, Requests: []store.Request{r}},
+	err := Create(t.Context(), s, &store.Task{ID: "t", Created: epoch, Requests: []store.Request{r}},
 		store.AuditRow{At: epoch})
 	if err == nil {
 		t.Error("a target without agent and outcome was taken")
