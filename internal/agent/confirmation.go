@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/idle"
+
 	"drover/internal/agent/specstore"
 	"drover/internal/wire"
 )
@@ -42,12 +44,7 @@ func newConfirmation(log *slog.Logger) *confirmation {
 }
 
 // noteLink notes that there is a link. It does not block.
-func (c *confirmation) noteLink() {
-	select {
-	case c.linked <- struct{}{}:
-	default:
-	}
-}
+func (c *confirmation) noteLink() { idle.Wake(c.linked) }
 
 // noteRejection notes that the server does not take this agent for the one whose key it has. It does not block.
 func (c *confirmation) noteRejection(s wire.Stranger) {

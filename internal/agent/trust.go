@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/idle"
+
 	"drover/internal/pki"
 	"drover/internal/wire"
 )
@@ -122,10 +124,7 @@ func (t *trust) adopt(sealed []byte) (bool, error) {
 		strings.Count(next.CA, "BEGIN CERTIFICATE"), "urls", next.URLs)
 	t.enrolment = next
 	if moved {
-		select {
-		case t.addressesChanged <- struct{}{}:
-		default:
-		}
+		idle.Wake(t.addressesChanged)
 	}
 	return true, nil
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/idle"
+
 	"drover/internal/pki"
 	"drover/internal/wire"
 )
@@ -73,14 +75,7 @@ func (u *uplink) ready() error {
 }
 
 // enrolmentChanged notes that the enrolment has changed. It does not block.
-func (u *uplink) enrolmentChanged() { raise(u.news) }
-
-func raise(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
+func (u *uplink) enrolmentChanged() { idle.Wake(u.news) }
 
 // watch proves the way again and again, until ctx ends.
 func (u *uplink) watch(ctx context.Context) error {
@@ -247,7 +242,7 @@ func (u *uplink) refresh(ctx context.Context) error {
 		}
 	}
 	if made.uplink {
-		raise(u.moved)
+		idle.Wake(u.moved)
 	}
 	if len(csr) > 0 {
 		u.log.InfoContext(ctx, "renewed certificate", "ends", u.state.certificate().Leaf.NotAfter)
@@ -255,7 +250,7 @@ func (u *uplink) refresh(ctx context.Context) error {
 	}
 	// the answer has told of another authority
 	if csr, err = u.state.renewalRequest(time.Now()); err == nil && len(csr) > 0 {
-		raise(u.news)
+		idle.Wake(u.news)
 	}
 	return err
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/idle"
+
 	"drover/internal/fabric"
 	"drover/internal/fabric/broker"
 	"drover/internal/group"
@@ -172,7 +174,7 @@ func (c *cluster) reread(agents []string) {
 	for _, key := range agents {
 		c.stale[key] = true
 	}
-	raise(c.wake)
+	idle.Wake(c.wake)
 }
 
 // resync has everything looked at again.
@@ -180,7 +182,7 @@ func (c *cluster) resync() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.all = true
-	raise(c.wake)
+	idle.Wake(c.wake)
 	c.s.engine.Look()
 	c.s.sender.Changed()
 }
@@ -217,7 +219,7 @@ func (c *cluster) keepRegister(ctx context.Context) error {
 			case <-time.After(reloadAgain):
 			case <-ctx.Done():
 			}
-			raise(c.wake)
+			idle.Wake(c.wake)
 		}
 	}
 }

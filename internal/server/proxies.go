@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/idle"
+
 	"drover/internal/config/settings"
 	"drover/internal/server/apiv1"
 	"drover/internal/server/store"
@@ -112,16 +114,9 @@ func (p *proxies) reload(ctx context.Context, key string) error {
 		return err
 	}
 	p.s.trust.changed()
-	raise(p.changed)
+	idle.Wake(p.changed)
 	p.s.cluster.rightsChanged(key)
 	return nil
-}
-
-func raise(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }
 
 // Issue implements enrol.Proxies.
@@ -238,7 +233,7 @@ func (s *Server) countProxies() (known, online int) {
 // look has proxies told if what they go by has changed. It does not block, and does nothing where there are none.
 func (p *proxies) look() {
 	if p != nil {
-		raise(p.changed)
+		idle.Wake(p.changed)
 	}
 }
 

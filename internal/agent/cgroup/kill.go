@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"drover/internal/idle"
+
 	"drover/internal/agent/pidfd"
 )
 
@@ -53,7 +55,7 @@ func (g *Group) kill(ctx context.Context, strike func(context.Context) error) er
 		if err := strike(ctx); err != nil && !vanished(err) {
 			return fmt.Errorf("cannot end cgroup %s: %w", g.id, err)
 		}
-		if !sleep(ctx, wait) {
+		if !idle.Sleep(ctx, wait) {
 			break
 		}
 	}
@@ -127,20 +129,8 @@ func (g *Group) awaitFrozen(ctx context.Context) bool {
 			strings.TrimSpace(string(state)) == "FROZEN" {
 			return true
 		}
-		if !sleep(ctx, wait) {
+		if !idle.Sleep(ctx, wait) {
 			return false
 		}
-	}
-}
-
-// sleep waits and reports false when ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
 	}
 }

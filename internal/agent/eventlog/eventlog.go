@@ -16,6 +16,8 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/idle"
+
 	"drover/internal/process"
 )
 
@@ -184,12 +186,7 @@ func (l *Log) trim() {
 	l.lost += lost
 }
 
-func (l *Log) nudge() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
-}
+func (l *Log) nudge() { idle.Wake(l.wake) }
 
 // Close closes the files. Run must have returned.
 func (l *Log) Close() error {

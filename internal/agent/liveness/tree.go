@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"drover/internal/idle"
+
 	"drover/internal/agent/cgroup"
 	"drover/internal/agent/pidfd"
 	"drover/internal/agent/procfs"
@@ -132,7 +134,7 @@ func (e *ending) terminate(ctx context.Context, found []procfs.Identity,
 				_ = Signal(e.proc, id, syscall.SIGCONT)
 			}
 		}
-		awake := sleep(ctx, wait)
+		awake := idle.Sleep(ctx, wait)
 		var err error
 		if found, err = e.find(); err != nil || len(found) == 0 || !awake {
 			return found, err
@@ -163,7 +165,7 @@ func (e *ending) kill(ctx context.Context) (left []int, err error) {
 				refused = err
 			}
 		}
-		if sleep(ctx, wait) {
+		if idle.Sleep(ctx, wait) {
 			continue
 		}
 		if found, err = e.find(); err != nil || len(found) == 0 {
@@ -179,17 +181,5 @@ func (e *ending) kill(ctx context.Context) (left []int, err error) {
 		}
 		return left, errors.Join(problem, fmt.Errorf("cannot end the process tree: processes %v are left: %w", left,
 			refused))
-	}
-}
-
-// sleep waits and reports false when ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/idle"
+
 	"drover/internal/agent/liveness"
 	"drover/internal/agent/procfs"
 	"drover/internal/process"
@@ -315,8 +317,5 @@ func (k *Keeper) arrange(e *entry) {
 	if len(l.queue) == 0 && l.running == 0 {
 		delete(k.queues, e.id.Namespace)
 	}
-	select {
-	case k.wake <- struct{}{}:
-	default:
-	}
+	idle.Wake(k.wake)
 }

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/idle"
+
 	"drover/internal/process"
 	"drover/internal/wire"
 )
@@ -233,10 +235,7 @@ func (r *Reporter) Connected() {
 	r.requestIntroduction()
 	r.mu.Unlock()
 	r.nudge()
-	select {
-	case r.linked <- struct{}{}:
-	default:
-	}
+	idle.Wake(r.linked)
 }
 
 // Introduce has the agent introduce itself again: what it says of itself has changed.
@@ -262,12 +261,7 @@ func (r *Reporter) requestIntroduction() {
 	clear(r.specs)
 }
 
-func (r *Reporter) nudge() {
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
-}
+func (r *Reporter) nudge() { idle.Wake(r.wake) }
 
 const (
 	reportTimeout = 10 * time.Second

@@ -6,8 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
+
+	"drover/internal/clip"
 
 	"go.etcd.io/bbolt"
 
@@ -330,6 +331,6 @@ func shortened(o *process.Outcome) *process.Outcome {
 		return o
 	}
 	short := *o
-	short.Text = strings.ToValidUTF8(o.Text[:keptText], "") + " [...]"
+	short.Text = clip.Marked(o.Text, keptText, " [...]")
 	return &short
 }

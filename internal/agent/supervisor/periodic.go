@@ -2,8 +2,9 @@ package supervisor
 
 import (
 	"context"
-	"strings"
 	"time"
+
+	"drover/internal/clip"
 
 	"drover/internal/agent/lifecycle"
 	"drover/internal/agent/specstore"
@@ -29,9 +30,7 @@ const (
 )
 
 // ending returns the end of what a run wrote.
-func ending(output string) string {
-	return strings.ToValidUTF8(output[max(0, len(output)-maxRunOutput):], "")
-}
+func ending(output string) string { return clip.Tail(output, maxRunOutput) }
 
 // keepsHistory reports whether what came of each run is worth keeping.
 func (r *runner) keepsHistory() bool {

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/idle"
+
 	"drover/internal/process"
 )
 
@@ -150,12 +152,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 }
 
-func (s *Scheduler) wakeUp() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
+func (s *Scheduler) wakeUp() { idle.Wake(s.wake) }
 
 // sleep returns how long nothing is to be done; false where there is nothing to wait for.
 func (s *Scheduler) sleep() (time.Duration, bool) {

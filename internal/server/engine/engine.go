@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/idle"
+
 	"github.com/nats-io/nkeys"
 
 	"drover/internal/process"
@@ -233,7 +235,7 @@ func (e *Engine) Wait(ctx context.Context, id string) error {
 		woken.wait(ctx, nil)
 		// The items of a large task end by the hundred: most of the time is theirs, not that of those who look at them.
 		if rest -= time.Since(begun); rest > 0 {
-			pause(ctx, rest)
+			idle.Sleep(ctx, rest)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()

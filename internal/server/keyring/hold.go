@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"drover/internal/idle"
+
 	"github.com/nats-io/nkeys"
 
 	"drover/internal/fabric"
@@ -268,10 +270,7 @@ func (r *Ring) Behind(revision int) bool {
 		return false
 	}
 	r.latestSeen = max(r.latestSeen, revision)
-	select {
-	case r.look <- struct{}{}:
-	default:
-	}
+	idle.Wake(r.look)
 	return true
 }
 

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"drover/internal/idle"
 )
 
 // A lease is taken again so often, and lost holdTime after it was taken last. Whoever has one stops margin before that.
@@ -51,7 +53,7 @@ func Alone(ctx context.Context, cfg Config, run func(context.Context) error) err
 			}
 			continue
 		}
-		pause(ctx, takeEvery)
+		idle.Sleep(ctx, takeEvery)
 	}
 	return nil
 }
@@ -73,7 +75,7 @@ func (h *holder) hold(ctx context.Context, run func(context.Context) error) erro
 	keeper.Go(func() {
 		defer end()
 		for h.renew(life) {
-			pause(life, takeEvery)
+			idle.Sleep(life, takeEvery)
 		}
 	})
 	err := run(life)
@@ -102,20 +104,10 @@ func (h *holder) renew(ctx context.Context) bool {
 			h.Log.WarnContext(ctx, "lost lease", "lease", h.Name)
 			return false
 		}
-		pause(attempt, takeAgain)
+		idle.Sleep(attempt, takeAgain)
 	}
 	if ctx.Err() == nil {
 		h.Log.WarnContext(ctx, "cannot renew lease: the database does not answer", "lease", h.Name)
 	}
 	return false
-}
-
-// pause waits for so long, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"drover/internal/idle"
+
 	"drover/internal/fabric"
 	"drover/internal/server/fleet"
 )
@@ -131,7 +133,7 @@ func (h *Hub) tell(note func()) {
 		return
 	}
 	note()
-	raise(h.wake)
+	idle.Wake(h.wake)
 }
 
 func add(set map[string]struct{}, ids []string) {
@@ -140,15 +142,8 @@ func add(set map[string]struct{}, ids []string) {
 	}
 }
 
-func raise(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
 // Connected says that the link is new, so that something may have been missed.
-func (h *Hub) Connected() { raise(h.missed) }
+func (h *Hub) Connected() { idle.Wake(h.missed) }
 
 // Count returns how many servers are there, this one among them.
 func (h *Hub) Count() int {
