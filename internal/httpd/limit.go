@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// Connections is how many a limited listener has at a time.
-	Connections = 4096
-	// PerAddress is how many of one address: an address of IPv6 is the network of 64 bits that one host has to itself.
+	// maxConnections is how many a limited listener has at a time.
+	maxConnections = 4096
+	// maxPerAddress is how many of one address. An address of IPv6 stands for the network of 64 bits that one host has.
 	// This machine's own addresses have no bound of their own.
-	PerAddress = 256
+	maxPerAddress = 256
 )
 
 // Limited returns a listener that closes connections at once which are too many.
@@ -44,7 +44,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 func (l *limitedListener) enter(where netip.Prefix) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.all >= Connections || where.IsValid() && l.from[where] >= PerAddress {
+	if l.all >= maxConnections || where.IsValid() && l.from[where] >= maxPerAddress {
 		return false
 	}
 	l.all++

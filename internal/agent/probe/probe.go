@@ -55,14 +55,14 @@ type Config struct {
 	Clock func() time.Duration
 	// NewRun makes a run id: letters, digits and dashes only, never the same twice.
 	NewRun func(process.ID) string
-	// AtOnce is how many commands may run side by side on the host; 0 is DefaultAtOnce.
+	// AtOnce is how many commands may run side by side on the host; 0 is defaultAtOnce.
 	AtOnce int
 	Log    *slog.Logger
 }
 
-// DefaultAtOnce is how many commands run side by side where nothing else is said. They mostly wait, for an answer of
+// defaultAtOnce is how many commands run side by side where nothing else is said. They mostly wait, for an answer of
 // their process or for their time to be up; what is due meanwhile waits its turn, longest due first.
-const DefaultAtOnce = 16
+const defaultAtOnce = 16
 
 // Keeper asks. It is safe for concurrent use.
 type Keeper struct {
@@ -78,7 +78,7 @@ type Keeper struct {
 // New returns a keeper that asks nothing until Run.
 func New(cfg Config) *Keeper {
 	if cfg.AtOnce <= 0 {
-		cfg.AtOnce = DefaultAtOnce
+		cfg.AtOnce = defaultAtOnce
 	}
 	return &Keeper{
 		cfg: cfg, wake: make(chan struct{}, 1), entries: map[process.ID]*entry{},

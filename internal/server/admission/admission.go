@@ -28,13 +28,13 @@ const (
 	mostParsed     = parsedMemory / 2 // of one app: it holds its room until its answer has been read
 	mostPerAddress = MostStrange + piece
 
-	// Free is what a body has without asking for room.
-	Free = 64 << 10
+	// free is what a body has without asking for room.
+	free = 64 << 10
 	// A body is read in pieces, and each has so long to arrive.
 	piece     = 64 << 10
 	pieceTime = 5 * time.Second
-	// Patience is how long a call waits for room.
-	Patience = 20 * time.Second
+	// patience is how long a call waits for room.
+	patience = 20 * time.Second
 )
 
 // What Body and Parse fail with besides the errors of reading.
@@ -69,7 +69,7 @@ func New() *Limiter {
 
 // Body returns the whole body of a request; release gives its room back once nobody needs it any more, and is never
 // nil. known says that the caller has shown who it is. Body blocks while the rest arrives, for the time that the
-// connection has, and while there is no room, for Patience.
+// connection has, and while there is no room, for patience.
 func (l *Limiter) Body(ctx context.Context, w http.ResponseWriter, req *http.Request,
 	known bool,
 ) (body []byte, release func(), err error) {
@@ -92,7 +92,7 @@ func (l *Limiter) Body(ctx context.Context, w http.ResponseWriter, req *http.Req
 			}
 			body = append(make([]byte, 0, size), body...)
 		}
-		if len(body) > Free {
+		if len(body) > free {
 			_ = control.SetReadDeadline(time.Now().Add(pieceTime))
 		}
 		n, err := in.Read(body[len(body):min(len(body)+piece, cap(body))])
@@ -102,7 +102,7 @@ func (l *Limiter) Body(ctx context.Context, w http.ResponseWriter, req *http.Req
 			_ = control.SetReadDeadline(time.Time{})
 			return body, t.release, nil
 		case err == nil:
-		case len(body) > Free && isTimeout(err):
+		case len(body) > free && isTimeout(err):
 			return nil, t.release, ErrTooSlow
 		default:
 			if _, large := errors.AsType[*http.MaxBytesError](err); large {
@@ -115,10 +115,10 @@ func (l *Limiter) Body(ctx context.Context, w http.ResponseWriter, req *http.Req
 
 // first is how much a body gets before it asks for room.
 func first(claimed int64) int64 {
-	if claimed >= 0 && claimed < Free {
+	if claimed >= 0 && claimed < free {
 		return claimed + 1
 	}
-	return Free + 1
+	return free + 1
 }
 
 // larger is how much a body gets next: twice as much, but no more than it will need.
@@ -135,15 +135,15 @@ func isTimeout(err error) bool {
 	return ok && timeout.Timeout()
 }
 
-// Parse waits until there is room for what a body of many values is parsed into, for Patience at most. No app has all
+// Parse waits until there is room for what a body of many values is parsed into, for patience at most. No app has all
 // the room.
 func (l *Limiter) Parse(ctx context.Context, app string, body []byte) (release func(), err error) {
-	if len(body) <= Free {
+	if len(body) <= free {
 		return func() {}, nil
 	}
 	// A value becomes an entry of some list, which takes more than its text; the number of entries is bounded.
 	size := min(2*int64(len(body))+perValue*int64(min(bytes.Count(body, []byte{','}), mostValues)), mostParsed)
-	ctx, cancel := context.WithTimeout(ctx, Patience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	own, done := l.shareOf(l.apps, app, mostParsed)
 	if !own.acquire(ctx, size) {
@@ -208,7 +208,7 @@ func (r *reservation) grow(ctx context.Context, size int64) error {
 	if more <= 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, Patience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for i, room := range r.in {
 		if !room.acquire(ctx, more) {

@@ -8,9 +8,9 @@ const (
 	silentAfter = 13 * time.Second
 	// AwayAfter is how long such an agent is waited for, and keeps its names.
 	AwayAfter = 30 * time.Second
-	// ReturnTime is what an agent gets to come back before an operation gives up on it: as long as a restart of it
+	// returnTime is what an agent gets to come back before an operation gives up on it: as long as a restart of it
 	// takes.
-	ReturnTime = 3500 * time.Millisecond
+	returnTime = 3500 * time.Millisecond
 	// SettleTime is what all agents get to come back after the server was started, or has found its fabric again.
 	SettleTime = 15 * time.Second
 )
@@ -51,14 +51,14 @@ type Facts struct {
 
 // GivenUp reports whether an operation that was asked for at the given time, and now finds nobody at the agent's end,
 // has waited long enough. An agent that never joined, or has been away for over 30 s, is not waited for at all. One
-// that left only lately has ReturnTime to come back, and so has the operation; while the server is settling nobody is
+// that left only lately has returnTime to come back, and so has the operation; while the server is settling nobody is
 // given up.
 func (p Presence) GivenUp(asked, now time.Time) bool {
 	if !p.Joined || p.Settling {
 		return !p.Joined
 	}
 	away := now.Sub(p.Since)
-	return away > AwayAfter || away >= ReturnTime && now.Sub(asked) >= ReturnTime
+	return away > AwayAfter || away >= returnTime && now.Sub(asked) >= returnTime
 }
 
 // agentLink is what is remembered of an agent's link.

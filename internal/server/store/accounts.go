@@ -17,7 +17,7 @@ type App struct {
 	Code string
 	// Note is for people.
 	Note string
-	// Secrets are those that count now, oldest first; at most MaxSecrets.
+	// Secrets are those that count now, oldest first; at most two: the old and the new one of a rotation.
 	Secrets []Secret
 	// MayNameUsers lets the app say who its user is without a proof.
 	MayNameUsers bool
@@ -30,9 +30,6 @@ type App struct {
 	// Changed is when anything of the app was changed last.
 	Changed time.Time
 }
-
-// MaxSecrets is how many secrets an app may have at the same time: the old and the new one of a rotation.
-const MaxSecrets = 2
 
 // Secret is one secret of an app, of which only the hash is kept.
 type Secret struct {
